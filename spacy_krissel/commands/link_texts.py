@@ -51,7 +51,8 @@ def link(
     `nlp.max_length` is left out. RETURNS: the numbers of docs and of mentions, or the `link_rows` of a printed text.
 
     Raises KrisselError K006 (output, batch size), K026 (output), K611, K610, K676 (pipeline), K603 (no knowledge base),
-    and what the readers raise. Warns KW620 (texts left out), KW621 (no mention anywhere).
+    K247 (dkpro-cassis, for `.xmi.zip`), and what the readers raise. Warns KW620 (texts left out), KW621 (no mention
+    anywhere).
     """
     # A word with a dot or slash names a file, be it there or not.
     named = str(texts).endswith((".spacy", *SUFFIXES)) or re.fullmatch(r"\S*[./\\]\S*", str(texts))

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from ..errors import Errors, KrisselError
 from ..pipeline.settings import LINKER
-from ..serving.service import MOST_CHARS, MOST_DOCUMENTS, SECONDS, WAITING, LinkProcess, LinkService
+from ..serving.service import MOST_CHARS, MOST_DOCUMENTS, SECONDS, WAITING, LinkProcess, LinkService, Lost
 from ..util.settings import PositiveInt, checked
 
 KEY = "KRISSEL_API_KEY"
@@ -49,8 +49,8 @@ def serve(
     timeout: Seconds after which a request is answered 503
     name: Name of the linker in the pipeline
 
-    Raises KrisselError K684 (the extra is missing), K683 (open to others without a key), K681 (corrections), K610, K611
-    (pipeline), K520 (no knowledge base), K685 (the process that links ended).
+    Raises KrisselError K684 (the extra is missing), K683 (open to others without a key), K026, K681 (corrections),
+    K610, K611 (pipeline), K520 (no knowledge base), K685 (a process that links ended).
     """
     key = os.environ.get(KEY, "")
     is_local = host == "localhost" or _is_loopback(host)
@@ -63,6 +63,7 @@ def serve(
     except ImportError as error:
         raise KrisselError(Errors.K684.format(what=f"'{error.name}'")) from error
     linkers = [LinkProcess(pipeline, None if i else corrections, name=name) for i in range(workers)]
+    service: LinkService | None = None
     server: uvicorn.Server | None = None
     was_lost = False
 
@@ -72,29 +73,40 @@ def serve(
         if server is not None:
             server.should_exit = True
 
-    service = LinkService([each.connection for each in linkers], waiting=max_waiting, seconds=timeout, ended=ended)
-    limits = Limits(max_documents, max_chars, timeout)
-    # A proxy may pass on other names, and a page of another site has no key.
-    hosts = () if key or user_header else (*LOCAL_NAMES, f"[{host}]" if ":" in host else host)
-    app = make_app(service, limits=limits, key=key, user_header=user_header, hosts=hosts)
+    try:
+        connections = [linker.connection for linker in linkers]
+        service = LinkService(connections, waiting=max_waiting, seconds=timeout, ended=ended)
+        # A proxy may pass on other names, and a page of another site has no key.
+        hosts = () if key or user_header else (*LOCAL_NAMES, f"[{host}]" if ":" in host else host)
+        limits = Limits(max_documents, max_chars, timeout)
+        app = make_app(service, limits=limits, key=key, user_header=user_header, hosts=hosts)
+        _log_to_stderr()
+        settings: dict[str, Any] = {"log_level": "warning", "access_log": False, "timeout_graceful_shutdown": timeout}
+        server = uvicorn.Server(uvicorn.Config(app, host=host, port=port, **settings))
+        print(f"Serving {pipeline} at http://{f'[{host}]' if ':' in host else host}:{port}", flush=True)
+        if not was_lost:
+            server.run()
+    except Lost:
+        was_lost = True
+    finally:
+        if service is not None:
+            service.close()
+        # A linker ends when nobody can ask it any more.
+        for linker in linkers:
+            linker.connection.close()
+        for linker in linkers:
+            linker.process.join()
+    if was_lost:
+        codes = ", ".join(str(linker.process.exitcode) for linker in linkers)
+        raise KrisselError(Errors.K685.format(codes=codes))
+
+
+def _log_to_stderr() -> None:
     log = logging.getLogger("spacy_krissel.serving")
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Lines())
     log.addHandler(handler)
     log.setLevel(logging.INFO)
-    server = uvicorn.Server(
-        uvicorn.Config(
-            app, host=host, port=port, log_level="warning", access_log=False, timeout_graceful_shutdown=timeout
-        )
-    )
-    print(f"Serving {pipeline} at http://{f'[{host}]' if ':' in host else host}:{port}", flush=True)
-    if not was_lost:
-        server.run()
-    for linker in linkers:
-        linker.process.join()
-    if was_lost:
-        codes = ", ".join(str(linker.process.exitcode) for linker in linkers)
-        raise KrisselError(Errors.K685.format(codes=codes))
 
 
 def _is_loopback(host: str) -> bool:

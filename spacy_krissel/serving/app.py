@@ -6,12 +6,14 @@ import hmac
 import json
 import logging
 import re
+import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, cast
 
 from fastapi import Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -21,9 +23,9 @@ from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse
 
 from .. import __version__
-from ..errors import Errors, KrisselError
+from ..errors import KrisselError
 from .corrected import FOUND
-from .service import MOST_CHARS, MOST_DOCUMENTS, SECONDS, Answer, Busy, LinkService
+from .service import MOST_CHARS, MOST_DOCUMENTS, SECONDS, Answer, Busy, LinkService, Lost
 from .tools import MODEL, PredictionIn, Suggestions, TasksIn, Wrong, predictions
 
 LOG = logging.getLogger("spacy_krissel.serving")
@@ -43,6 +45,8 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
     "form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 )
+# Requests of INCEpTION that wait or are read.
+MOST_APART = 16
 Id = Annotated[str, Field(max_length=200)]
 
 
@@ -138,7 +142,7 @@ def make_app(
         docs_url=None,
         redoc_url=None,
     )
-    metrics = Metrics()
+    metrics, apart = Metrics(), Apart()
     app.add_middleware(Guard, metrics=metrics, key=key, user_header=user_header, hosts=hosts)
 
     def body_of(model: type[Model]) -> Any:
@@ -152,8 +156,11 @@ def make_app(
         return Depends(read)
 
     async def answer(do: str, values: Any) -> Answer:
+        return cast(Answer, await in_time(service.ask(do, values)))
+
+    async def in_time(future: "Future[Any]") -> Any:
         try:
-            return await asyncio.wait_for(asyncio.wrap_future(service.ask(do, values)), limits.seconds)
+            return await asyncio.wait_for(asyncio.wrap_future(future), limits.seconds)
         except asyncio.TimeoutError:
             message = "It took too long. Send less at a time; what was to be changed may still be"
             raise HTTPException(503, message, {"Retry-After": "1"}) from None
@@ -168,7 +175,7 @@ def make_app(
         return answered
 
     async def link_all(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        return list(json.loads((await linked(DOCUMENTS.validate_python(documents))).content)["documents"])
+        return list(json.loads((await linked([DocumentIn(**each) for each in documents])).content)["documents"])
 
     @app.post("/link", openapi_extra=_schema(LinkIn), summary="Link the mentions of texts")
     async def link(request: Request, given: Annotated[LinkIn, body_of(LinkIn)]) -> Response:
@@ -209,13 +216,11 @@ def make_app(
     @app.post("/inception/predict", openapi_extra=_schema(PredictionIn), summary="INCEpTION: suggest ids of entities")
     @app.post("/inception/iri/predict", openapi_extra=_schema(PredictionIn), summary="INCEpTION: suggest addresses")
     async def suggest(request: Request, given: Annotated[PredictionIn, body_of(PredictionIn)]) -> Response:
-        try:
-            suggestions = await asyncio.to_thread(Suggestions, given)
-        except ImportError as error:
-            raise HTTPException(501, str(Errors.K684.format(what=f"'{error.name}'"))) from None
-        (found,) = await link_all([suggestions.document()])
+        suggestions = await in_time(apart.submit(Suggestions, given))
+        found = await link_all(suggestions.documents())
         as_addresses = "/iri/" in request.scope["path"]
-        return _json({"document": await asyncio.to_thread(suggestions.answer, found, as_addresses=as_addresses)}, 200)
+        document = await in_time(apart.submit(suggestions.answer, found, as_addresses=as_addresses))
+        return _json({"document": document}, 200)
 
     @app.post("/inception/train", status_code=204, summary="INCEpTION: nothing is learned from what it sends")
     @app.post("/inception/iri/train", status_code=204, include_in_schema=False)
@@ -256,6 +261,10 @@ def make_app(
     async def busy(_: Request, error: Busy) -> Response:
         return _refusal(429, "Too many requests wait. Try again soon", {"Retry-After": "1"})
 
+    @app.exception_handler(Lost)
+    async def lost(_: Request, error: Lost) -> Response:
+        return _refusal(503, "The service ends. What was to be changed may be")
+
     @app.exception_handler(Wrong)
     async def wrong(_: Request, error: Wrong) -> Response:
         return _refusal(422, f"The request {error}")
@@ -279,6 +288,23 @@ def make_app(
         return _refusal(422, _problems(error.errors()))
 
     return app
+
+
+class Apart:
+    """Two threads for what takes long outside of the linker, so that other requests are answered meanwhile."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(2)
+        self._places = threading.Semaphore(MOST_APART)
+
+    def submit(self, function: Callable[..., Any], *values: Any, **settings: Any) -> "Future[Any]":
+        """Raises Busy."""
+        if not self._places.acquire(blocking=False):
+            raise Busy
+        future = self._threads.submit(function, *values, **settings)
+        # One that is given up still runs.
+        future.add_done_callback(lambda _: self._places.release())
+        return future
 
 
 class Metrics:

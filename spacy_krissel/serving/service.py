@@ -39,6 +39,10 @@ class Busy(Exception):
     """Too many requests wait, or the service ends."""
 
 
+class Lost(Exception):
+    """The linker ended before it answered; what was to be changed may be."""
+
+
 class Failed(Exception):
     """What the linker raised of itself, with where."""
 
@@ -75,7 +79,7 @@ class LinkService:
         seconds: float = SECONDS,
         ended: Callable[[], Any] = lambda: None,
     ) -> None:
-        """Waits until they are there. Raises what kept one from that."""
+        """Waits until they are there. Raises Lost where one has ended, and KrisselError or Failed for what did it."""
         self._seconds = seconds
         self._places = threading.Semaphore(waiting)
         self._linkers = [_Linker(connection, ended) for connection in connections]
@@ -88,7 +92,7 @@ class LinkService:
         """do: a method of `CorrectedLinker`, or "corrections". values: its keywords; for "link", JSON in bytes: a list
         of `{"text": …, "id": …, "mentions": [{"start": …, "end": …, "label": …}]}`.
 
-        Raises Busy. The future raises what the method does; where that is no KrisselError or KeyError, Failed.
+        Raises Busy. The future raises what the method does, where that is no KrisselError or KeyError, Failed; or Lost.
         """
         content = values if isinstance(values, bytes) else json.dumps(values).encode()
         until = time.monotonic() + self._seconds
@@ -126,8 +130,13 @@ class LinkService:
         first, *others = self._linkers
         if others:
             kept = first.ask("kept", b"{}").result().content
-            for future in [other.ask("follow", kept) for other in others]:
-                future.result()
+            asked = [(other, other.ask("follow", kept)) for other in others]
+            for other, future in asked:
+                try:
+                    future.result()
+                except Exception:
+                    # It would link otherwise than the first.
+                    other.give_up()
 
 
 class _Linker:
@@ -138,7 +147,7 @@ class _Linker:
         try:
             head, content = _read(connection.recv_bytes())
         except EOFError:
-            raise Failed("The linker ended before it had begun") from None
+            raise Lost from None
         if "error" in head:
             raise _error(head)
         self.about: dict[str, Any] = json.loads(content)
@@ -167,7 +176,15 @@ class _Linker:
             self._out.put(json.dumps({"number": self._numbers, "do": do, "until": until}).encode() + b"\n" + content)
         return future
 
+    def give_up(self) -> None:
+        """Ask no more, as if it had ended."""
+        with self._lock:
+            was_open, self.is_open = self.is_open, False
+        if was_open:
+            self._ended()
+
     def close(self) -> None:
+        """A second call does nothing."""
         with self._lock:
             was_open, self.is_open = self.is_open, False
             self._out.put(_END)
@@ -205,7 +222,7 @@ class _Linker:
         for future, done in lost:
             done()
             if future.set_running_or_notify_cancel():
-                future.set_exception(Busy())
+                future.set_exception(Lost())
         if was_open:
             self._ended()
 
@@ -246,8 +263,9 @@ _END = b"end"
 
 
 def _run(connection: Connection, pipeline: str | Path, corrections: Path | None, name: str) -> None:
-    # An interrupt is for who asks, and they close the connection.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # These are for who asks, and they close the connection when all is answered.
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, signal.SIG_IGN)
     try:
         # Before what takes longer.
         log = CorrectionLog(corrections)

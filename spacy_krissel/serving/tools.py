@@ -1,21 +1,21 @@
 """What annotation tools ask of the service: INCEpTION's external recommender, and Label Studio's ML backend."""
 
 import json
-import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 from xml.etree import ElementTree
 
 from pydantic import BaseModel, Field
 
+from ..corpora.readers.cas import PREDICTED, load_cas
+from ..errors import KrisselError
 from ..ontology.ids import entity_url
 from ..render.formats.label_studio import MODEL, prediction
 from ..render.formats.mentions import Linked
+from ..util.xml_files import undeclared
 
 # As INCEpTION shows at most.
 MOST_SUGGESTIONS = 10
-PREDICTED = "inception_internal_predicted"
-_DECLARATION = re.compile(r"<!(?:DOCTYPE|ENTITY)", re.IGNORECASE)
 # Links documents, as JSON.
 Link = Callable[[list[dict[str, Any]]], Awaitable[list[dict[str, Any]]]]
 
@@ -47,7 +47,7 @@ class TasksIn(BaseModel):
     """What Label Studio sends; more than this is not read."""
 
     tasks: list[dict[str, Any]]
-    label_config: str | None = None
+    label_config: str | None = Field(None, max_length=100_000)
 
 
 class Suggestions:
@@ -56,56 +56,79 @@ class Suggestions:
     Annotations of the layer that are there are linked; where there are none, those that the pipeline finds. Each gets
     its candidates as suggestions, with their scores where the layer has a feature for them.
 
-    Raises Wrong for XML that is none, declares entities, or has no text, and for a layer that is not in it.
+    Raises Wrong for XML that is none, declares entities, or has no text, and for a layer that is not in it;
+    KrisselError K247 where dkpro-cassis is not installed.
     """
 
     def __init__(self, asked: PredictionIn) -> None:
-        from cassis import load_cas_from_xmi, load_typesystem
-
-        for content in (asked.type_system, asked.document.xmi):
-            if _DECLARATION.search(content):
-                raise Wrong("declares a document type or entities")
-        self._layer, self._feature = asked.metadata.layer, asked.metadata.feature
+        layer, self._feature = asked.metadata.layer, asked.metadata.feature
         try:
-            types = load_typesystem(asked.type_system)
-            self._cas = load_cas_from_xmi(asked.document.xmi, typesystem=types)
-            self._type = types.get_type(self._layer)
-            features = {feature.name for feature in self._type.all_features}
-            self._there = [each for each in self._cas.select(self._layer) if not getattr(each, PREDICTED, False)]
+            self._cas, types = load_cas(asked.document.xmi, asked.type_system)
+            self._type = types.get_type(layer)
+            self._features = {feature.name for feature in self._type.all_features}
+            there = [each for each in self._cas.select(layer) if not getattr(each, PREDICTED, False)]
+        except KrisselError:
+            raise
         except Exception as error:
             # cassis and lxml raise of every kind for what is no CAS.
             raise Wrong(f"is no CAS that can be read ({type(error).__name__}: {str(error)[:200]})") from error
-        if not isinstance(self._cas.sofa_string, str) or self._feature not in features:
-            raise Wrong(f"has no text, or no feature '{self._feature[:100]}' of that layer")
-        self._features = features
+        own = {"begin", "end"}
+        text = self._cas.sofa_string
+        if (
+            not isinstance(text, str)
+            or not own <= self._features
+            or self._feature not in self._features - own - {"sofa"}
+        ):
+            raise Wrong(f"has no text, or no feature '{self._feature[:100]}' of a layer of spans")
+        self._text = text
+        places = sorted({(each.begin, each.end) for each in there})
+        self._layers = _apart(text, [(start, end) for start, end in places if 0 <= start < end <= len(text)])
 
-    def document(self) -> dict[str, Any]:
-        """As `/link` takes it."""
-        places = sorted({(each.begin, each.end) for each in self._there})
-        # Of overlapping ones the first; INCEpTION shows suggestions for each place by itself.
-        kept: list[tuple[int, int]] = []
-        for start, end in places:
-            if start < end and (not kept or start >= kept[-1][1]):
-                kept.append((start, end))
-        found = {"mentions": [{"start": start, "end": end, "label": ""} for start, end in kept]} if kept else {}
-        return {"text": self._cas.sofa_string, **found}
+    def documents(self) -> list[dict[str, Any]]:
+        """As `/link` takes them: the text, once for each layer of mentions that have no word in common."""
+        if not self._layers:
+            return [{"text": self._text}]
+        return [
+            {"text": self._text, "mentions": [{"start": start, "end": end} for start, end in layer]}
+            for layer in self._layers
+        ]
 
-    def answer(self, linked: dict[str, Any], *, as_addresses: bool) -> str:
+    def answer(self, linked: list[dict[str, Any]], *, as_addresses: bool) -> str:
         """The document with the suggestions, as XMI. as_addresses: entities by `entity_url`, where there is one, as a
         knowledge base of INCEpTION names them."""
-        for mention in linked["mentions"]:
-            for candidate in mention["candidates"][:MOST_SUGGESTIONS]:
-                value = (as_addresses and entity_url(candidate["id"])) or candidate["id"]
-                score = candidate.get("confidence", candidate["score"])
-                values = {
-                    self._feature: value,
-                    PREDICTED: True,
-                    f"{self._feature}_score": float(score),
-                    f"{self._feature}_score_explanation": f"{candidate['name']} ({candidate['id']})",
-                }
-                known = {name: value for name, value in values.items() if name in self._features}
-                self._cas.add(self._type(begin=mention["start"], end=mention["end"], **known))
+        for number, document in enumerate(linked):
+            mentions = document["mentions"]
+            # Where the annotations are, which may be parts of words.
+            places = self._layers[number] if self._layers else [(each["start"], each["end"]) for each in mentions]
+            for (start, end), mention in zip(places, mentions, strict=True):
+                for candidate in mention["candidates"][:MOST_SUGGESTIONS]:
+                    self._suggest(start, end, candidate, as_addresses)
         return str(self._cas.to_xmi())
+
+    def _suggest(self, start: int, end: int, candidate: dict[str, Any], as_addresses: bool) -> None:
+        values = {
+            self._feature: (as_addresses and entity_url(candidate["id"])) or candidate["id"],
+            PREDICTED: True,
+            f"{self._feature}_score": float(candidate.get("confidence", candidate["score"])),
+            f"{self._feature}_score_explanation": f"{candidate['name']} ({candidate['id']})",
+        }
+        known = {name: value for name, value in values.items() if name in self._features}
+        self._cas.add(self._type(begin=start, end=end, **known))
+
+
+def _apart(text: str, places: list[tuple[int, int]]) -> list[list[tuple[int, int]]]:
+    """The places, sorted, in layers: within one, white space is between any two, so that no word is in both."""
+    layers: list[list[tuple[int, int]]] = []
+    for start, end in places:
+        if not text[start:end].strip():
+            continue
+        for layer in layers:
+            if any(map(str.isspace, text[layer[-1][1] : start])):
+                layer.append((start, end))
+                break
+        else:
+            layers.append([(start, end)])
+    return layers
 
 
 async def predictions(asked: TasksIn, link: Link) -> bytes:
@@ -128,13 +151,11 @@ def _tags(config: str) -> tuple[str, dict[str, str]]:
     """The key of the text among a task's data, and the names of the tags. Raises Wrong."""
     if not config.strip():
         return "text", {}
-    if _DECLARATION.search(config):
-        raise Wrong("declares a document type or entities")
     try:
-        root = ElementTree.fromstring(config)
-    except ElementTree.ParseError as error:
-        raise Wrong(f"has a labelling configuration that is no XML ({error})") from error
-    text = next((tag for tag in root.iter() if tag.tag in ("Text", "HyperText")), None)
+        root = ElementTree.fromstring(undeclared(config))
+    except (ElementTree.ParseError, ValueError) as error:
+        raise Wrong(f"has a labelling configuration that cannot be read ({error})") from error
+    text = next(root.iter("Text"), None)
     if text is None:
         raise Wrong("has a labelling configuration without <Text>")
     name = text.get("name", "")

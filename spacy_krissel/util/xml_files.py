@@ -140,3 +140,20 @@ def _check_declaration(start: bytes, file_: InputFile) -> None:
     except (LookupError, ValueError) as error:
         found = match[2].decode("ascii", errors="replace")
         raise KrisselError(Errors.K058.format(path=file_.path, found=found, problem=error)) from error
+
+
+_HEAD = re.compile(r"\ufeff?\s*<\?xml\b[^>]*>")
+_DECLARES = re.compile(r"<!(?:DOCTYPE|ENTITY)", re.IGNORECASE)
+
+
+def undeclared(text: str) -> str:
+    """`text`, XML for a parser that is not ours, without its first line `<?xml …?>`.
+
+    Raises ValueError for one with a document type or entities. That line may name an encoding by which the parser would
+    read what no search finds; so would NUL, of UTF-16.
+    """
+    if head := _HEAD.match(text):
+        text = text[head.end() :]
+    if "\0" in text or _DECLARES.search(text):
+        raise ValueError("it declares a document type or entities")
+    return text

@@ -218,13 +218,26 @@ def test_what_nobody_answered_becomes_gold(tmp_path):
 
 @pytest.mark.parametrize("ending", [*BACK, ".parquet", ".html", ".jsonl", ".tsv", ".spacy"])
 def test_no_docs_are_no_file(ending):
-    assert written(ending) is not None and written(ending) == written(ending)
+    """And the same docs are the same file."""
+    assert written(ending) == written(ending)
     assert written(ending, a_doc("", "1", [])) == written(ending, a_doc("", "1", []))
+    if ending in (".pubtator", ".prodigy.jsonl", ".bigbio.jsonl", ".jsonl"):
+        assert written(ending) == b""
+    if ending == ".parquet":
+        assert pyarrow.parquet.read_table(io.BytesIO(written(ending))).num_rows == 0
 
 
-def test_two_docs_of_one_name_are_one_file():
-    with tarfile.open(fileobj=io.BytesIO(written(".brat.tar.gz", a_doc(id_="a/b"), a_doc(id_="a b")))) as archive:
-        assert archive.getnames() == ["a_b.txt", "a_b.ann", "a_b_2.txt", "a_b_2.ann"]
+def test_two_docs_of_one_name_are_one_file(tmp_path):
+    docs = [a_doc(id_=id_) for id_ in ("a/b", "a_b_2", "a b", "a_b")]
+    for ending in (".brat.tar.gz", ".xmi.zip"):
+        found = read_back(ending, written(ending, *docs), tmp_path)
+        assert sorted(each.id for each in found) == ["a_b", "a_b_2", "a_b_3", "a_b_4"]
+
+
+def test_an_answer_to_a_long_text_is_taken_for_another_format(tmp_path):
+    doc = a_doc(f"{TEXT} {'word ' * 2_000}", mentions=[(0, 4, "Disease", [GOUT])])
+    (found,) = read_back(".prodigy.jsonl", written(".prodigy.jsonl", doc), tmp_path)
+    assert places(found.mentions) == [(((0, 4),), "Disease", "MESH:D006073")]
 
 
 def test_an_ending_is_taken_for_another():

@@ -10,6 +10,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -48,17 +49,19 @@ class Served:
 
     def linker(self):
         """The process that links."""
-        pid = self.process.pid
-        children = Path(f"/proc/{pid}/task/{pid}/children")
-        if not children.exists():
-            pytest.skip("no /proc that tells a process's children")
-        found = [child for child in children.read_text().split() if b"spawn_main" in commands(child)]
-        assert len(found) == 1
-        return int(found[0])
+        (found,) = linkers_of(self.process)
+        return found
 
     def end(self, how):
         self.process.send_signal(how)
         return self.process.wait(60), self.process.stderr.read()
+
+
+def linkers_of(process):
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    if not children.exists():
+        pytest.skip("no /proc that tells a process's children")
+    return [int(child) for child in children.read_text().split() if b"spawn_main" in commands(child)]
 
 
 def commands(pid):
@@ -97,6 +100,31 @@ def test_a_service_goes_on_without_a_linker(saved, tmp_path):
     assert service.process.wait(60) == 1
     assert "K685" in service.process.stderr.read()
     assert [json.loads(line)["id"] for line in corrections.read_text().splitlines()] == [made["id"]]
+
+
+def test_the_end_of_all_loses_what_was_asked(saved):
+    """As a supervisor ends a service: with its processes, at once."""
+    service = Served(saved)
+    linker, text = service.linker(), "a cold " * 20_000
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(service.ask, "/link", {"text": text})
+        time.sleep(0.3)
+        os.kill(linker, signal.SIGTERM)
+        service.process.send_signal(signal.SIGTERM)
+        assert len(asked.result(60)["documents"][0]["mentions"]) == 20_000
+    assert service.process.wait(60) in (0, -signal.SIGTERM) and not commands(linker)
+
+
+def test_a_linker_that_ends_while_it_begins_ends_in_a_traceback(saved):
+    command = [sys.executable, "-m", "spacy", "krissel", "serve", str(saved), "--port", "9", "--workers", "2"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    end = time.monotonic() + 60
+    while len(found := linkers_of(process)) < 2:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    os.kill(found[0], signal.SIGKILL)
+    said = process.communicate(timeout=60)[1]
+    assert process.returncode == 1 and "K685" in said and "Traceback" not in said
 
 
 def test_a_linker_goes_on_without_its_service(saved):

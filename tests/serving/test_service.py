@@ -11,7 +11,7 @@ import spacy
 from spacy_krissel.serving import service as service_module
 from spacy_krissel.serving.corrected import CorrectedLinker, Document
 from spacy_krissel.serving.corrections import CorrectionLog
-from spacy_krissel.serving.service import Busy, Failed
+from spacy_krissel.serving.service import Busy, Failed, Lost
 
 TEXT = "He had a cold, and MS."
 
@@ -113,7 +113,7 @@ def test_who_waits_is_not_told_that_the_linker_ended(linker, make_service, held,
     ended = threading.Event()
     service = make_service(linker, ended=ended.set)
     monkeypatch.setattr(service_module, "_answer", lambda *_: (_ for _ in ()).throw(EOFError()))
-    with pytest.raises(Busy):
+    with pytest.raises(Lost):
         ask(service, TEXT).result(30)
     assert ended.wait(10) and not service.is_alive()
 
@@ -131,6 +131,15 @@ def test_a_correction_counts_for_one_worker_alone(saved, make_service):
     service.ask("undo", {"id_": json.loads(made.content)["id"]}).result(30)
     undone = first.link(documents)
     assert undone != linked and all(each.link(documents) == undone for each in others)
+
+
+def test_a_worker_goes_on_without_a_correction(saved, make_service, monkeypatch):
+    first, second = (CorrectedLinker(spacy.load(saved)) for _ in range(2))
+    ended = threading.Event()
+    service = make_service(first, second, ended=ended.set)
+    monkeypatch.setattr(second, "follow", lambda _: (_ for _ in ()).throw(MemoryError()))
+    service.ask("correct", {"text": TEXT, "start": 9, "end": 13, "right": ["D3"]}).result(30)
+    assert len(first.log.in_force) == 1 and ended.wait(10) and not service.is_alive()
 
 
 def test_all_is_linked_by_one_worker(saved, make_service):

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import threading
 
 import pytest
 
@@ -14,10 +15,12 @@ from starlette.testclient import TestClient
 from spacy_krissel.corpora.readers import READERS
 from spacy_krissel.corpora.report import CorpusReport
 from spacy_krissel.render.formats.label_studio import CONFIG
-from spacy_krissel.serving.app import Limits, make_app
+from spacy_krissel.serving.app import MOST_APART, Apart, Limits, make_app
+from spacy_krissel.serving.service import Busy
 
 # Two characters of UTF-16 each.
 TEXT = "𝛽𝛽 He had a cold, and MS."
+DECLARED = '<!DOCTYPE a [<!ENTITY b SYSTEM "file:///etc/passwd">]><a>&b;</a>'
 LAYER, FEATURE = "de.tudarmstadt.ukp.dkpro.core.api.ner.type.NamedEntity", "identifier"
 
 
@@ -75,8 +78,15 @@ def test_annotations_that_are_there_are_not_linked(client):
     start = TEXT.index("cold")
     request = asked([(start, start + 4), (start + 2, start + 4)], scores=False)
     found = suggestions(request, client.post("/inception/predict", json=request))
-    assert {(each.begin, each.end) for each in found} == {(start, start + 4)}
-    assert {each.identifier for each in found} >= {"D2", "D3"}
+    # Where they are, though the linker looks at whole words, and one is in the other.
+    assert {(each.begin, each.end) for each in found} == {(start, start + 4), (start + 2, start + 4)}
+    assert {each.identifier for each in found if each.begin == start} >= {"D2", "D3"}
+
+
+def test_annotations_of_one_word_are_an_error(client):
+    request = asked([(7, 11), (11, 13), (14, 14), (13, 14)], text="he had coldMS .")
+    found = suggestions(request, client.post("/inception/predict", json=request))
+    assert {(each.begin, each.end) for each in found} == {(7, 11), (11, 13)}
 
 
 def test_what_was_predicted_is_taken_for_an_annotation(client):
@@ -96,11 +106,38 @@ def test_what_was_predicted_is_taken_for_an_annotation(client):
         ({"metadata": {"layer": "a.B", "feature": FEATURE}}, "no CAS"),
         ({"metadata": {"layer": LAYER, "feature": "other"}}, "no feature 'other'"),
         ({"metadata": {}}, "layer"),
+        ({"metadata": {"layer": LAYER, "feature": "begin"}}, "no feature 'begin'"),
+        ({"metadata": {"layer": "uima.cas.AnnotationBase", "feature": "sofa"}}, "no feature 'sofa'"),
+        ({"document": {"xmi": DECLARED.encode("utf-16-le").decode("utf8")}}, "declares"),
+        (
+            {"document": {"xmi": f'<?xml version="1.0" encoding="UTF-7"?>{DECLARED.replace("<!", "+ADwAIQ-")}'}},
+            "no CAS",
+        ),
+        ({"typeSystem": "<supertypeName></supertypeName>" * 1_001}, "types"),
     ],
 )
 def test_what_is_no_document_is_an_error_of_the_service(client, change, problem):
     answer = client.post("/inception/predict", json={**asked(), **change})
     assert answer.status_code == 422 and problem in answer.json()["error"]
+
+
+def test_a_place_outside_of_the_text_is_an_error_of_the_service(client):
+    request = asked([(0, 2)])
+    request["document"]["xmi"] = request["document"]["xmi"].replace('begin="0"', 'begin="-5"')
+    assert client.post("/inception/predict", json=request).status_code in (200, 422)
+
+
+def test_requests_that_take_long_are_not_counted():
+    apart, held = Apart(), threading.Event()
+    futures = [apart.submit(held.wait, 10) for _ in range(MOST_APART)]
+    # One that has not begun is given up with its request.
+    assert futures.pop().cancel()
+    futures.append(apart.submit(held.wait, 10))
+    with pytest.raises(Busy):
+        apart.submit(held.wait, 10)
+    held.set()
+    assert all(future.result(10) for future in futures)
+    assert apart.submit(held.wait, 10).result(10)
 
 
 def test_limits_do_not_hold_for_tools(client):
@@ -133,7 +170,7 @@ def test_a_projects_own_tags_have_other_names(client):
     asked = {"tasks": [{"data": {"abstract": TEXT}}], "label_config": config}
     (result,) = client.post("/labelstudio/predict", json=asked).json()["results"]
     assert {(each["from_name"], each["to_name"], each["type"]) for each in result["result"]} == {("l", "t", "labels")}
-    for wrong in ("<View>", "<View/>", "<!DOCTYPE a><View/>"):
+    for wrong in ("<View>", "<View/>", "<!DOCTYPE a><View/>", "<View>" + "<a/>" * 26_000 + "</View>"):
         answer = client.post("/labelstudio/predict", json={**asked, "label_config": wrong})
         assert answer.status_code == 422 and set(answer.json()) == {"error"}
     assert client.post("/labelstudio/predict", json={"tasks": [{"data": {}}]}).status_code == 422

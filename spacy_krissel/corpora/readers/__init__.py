@@ -97,6 +97,8 @@ def detect_format(path: Path) -> str:
             return SUFFIXES[suffix]
     with open_binary(path, "a gold corpus in one of the formats of `convert`") as file_:
         head = file_.read(4096)
+        # Prodigy's answer stands behind its text.
+        line = (head + file_.read(2**18 if b"{" in head[:8] else 0)).partition(b"\n")[0]
     # A byte order mark may stand before the first sign.
     head = head.lstrip(b"\xef\xbb\xbf\xff\xfe \t\r\n\0")
     if path.suffix == cas.SUFFIX or head.startswith(b"PK"):
@@ -111,7 +113,7 @@ def detect_format(path: Path) -> str:
         return "bioc-json"
     if _ANNOTATIONS.search(head):
         return "belb"
-    if _ANSWERED.search(head):
+    if _ANSWERED.search(line):
         return "prodigy"
     if _PASSAGES.search(head):
         return "bigbio"

@@ -1,21 +1,42 @@
 """UIMA CAS: the XMI of INCEpTION and WebAnno."""
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from zipfile import BadZipFile, ZipFile
 
 from ...errors import Errors, KrisselError
 from ...util.limits import FILE
+from ...util.xml_files import undeclared
 from ..annotation import AnnotatedText, Mention
 from ..files import open_binary
 from ..report import CorpusReport, reporting
 
 SUFFIX, TYPES = ".xmi", "TypeSystem.xml"
-# Of the layer of named entities, and of any other that has them.
-LABEL, IDENTIFIER = "value", "identifier"
+# Features of the layer of named entities, and of any other that has them; and what INCEpTION's recommenders set.
+LABEL, IDENTIFIER, PREDICTED = "value", "identifier", "inception_internal_predicted"
 EXPECTED = "a UIMA CAS: an .xmi file next to its TypeSystem.xml, a folder or a .zip of such"
-_DECLARATION = re.compile(rb"<!(?:DOCTYPE|ENTITY)", re.IGNORECASE)
+# A chain of so many types is read in half a second; the time grows with their square.
+MOST_TYPES = 1_000
+
+
+def load_cassis() -> Any:
+    """Raises KrisselError K247 where it is not installed."""
+    try:
+        import cassis
+    except ImportError as error:
+        raise KrisselError(Errors.K247) from error
+    return cassis
+
+
+def load_cas(xmi: str, types: str) -> tuple[Any, Any]:
+    """A CAS, and its type system. Raises KrisselError K247; ValueError for what declares a document type or entities,
+    for too many types, and what cassis and lxml raise, of every kind, for what is no CAS."""
+    cassis = load_cassis()
+    if types.count("supertypeName>") > 2 * MOST_TYPES:
+        raise ValueError(f"more than {MOST_TYPES:,} types")
+    system = cassis.load_typesystem(undeclared(types))
+    return cassis.load_cas_from_xmi(undeclared(xmi), typesystem=system), system
 
 
 @reporting
@@ -30,17 +51,11 @@ def read_cas(path: str | Path, *, report: CorpusReport) -> Iterator[AnnotatedTex
     Raises KrisselError K201 (no file), K204 (no CAS), K247 (dkpro-cassis is not installed), K248 (a damaged
     ZIP), K055.
     """
-    try:
-        import cassis
-    except ImportError as error:
-        raise KrisselError(Errors.K247) from error
+    load_cassis()
     n = 0
     for name, source, content, types in _files(Path(path)):
         try:
-            if _DECLARATION.search(types) or _DECLARATION.search(content):
-                raise ValueError("it declares a document type or entities")
-            system = cassis.load_typesystem(types.decode("utf-8-sig"))
-            cas = cassis.load_cas_from_xmi(content.decode("utf-8-sig"), typesystem=system)
+            cas, system = load_cas(content.decode("utf-8-sig"), types.decode("utf-8-sig"))
             text = cas.sofa_string
             if not isinstance(text, str) or not text.strip():
                 raise ValueError("it has no text")
@@ -50,7 +65,7 @@ def read_cas(path: str | Path, *, report: CorpusReport) -> Iterator[AnnotatedTex
                 if IDENTIFIER in names and {"begin", "end"} <= names:
                     for each in cas.select(kind.name):
                         # A layer that others inherit from is asked for with theirs.
-                        if each.type.name == kind.name and not getattr(each, "inception_internal_predicted", False):
+                        if each.type.name == kind.name and not getattr(each, PREDICTED, False):
                             label, id_ = (str(getattr(each, key, None) or "") for key in (LABEL, IDENTIFIER))
                             covered = text[each.begin : each.end]
                             mentions.append(Mention(((each.begin, each.end),), covered, label, id_))

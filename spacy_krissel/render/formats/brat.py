@@ -4,25 +4,22 @@ import gzip
 import io
 import re
 import tarfile
-from collections import Counter
 from collections.abc import Iterable
 from typing import IO
 
 from spacy.tokens import Doc
 
-from .mentions import flat_text, linked_mentions, short_id
+from .mentions import FileNames, flat_text, linked_mentions
 
 
 def write_brat(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
     """A `.tar.gz` of two files a doc, named by its id. `N` names a mention's entity, and a note has its score and
     confidence. A mention that goes over a line's end has fragments, as brat's own."""
-    seen: Counter[str] = Counter()
+    names = FileNames()
     # Without the time, so that the same docs make the same file.
     with gzip.GzipFile(fileobj=file_, mode="wb", mtime=0) as packed, tarfile.open(fileobj=packed, mode="w|") as archive:
         for doc in docs:
-            name = short_id(doc)
-            seen[name] += 1
-            name += f"_{seen[name]}" if seen[name] > 1 else ""
+            name = names(doc)
             for ending, content in ((".txt", doc.text), (".ann", _annotations(doc, key))):
                 data = content.encode("utf8")
                 info = tarfile.TarInfo(name + ending)

@@ -1,6 +1,7 @@
 """Linked mentions as the formats of other tools want them."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -43,6 +44,22 @@ def linked_mentions(doc: Doc, spans_key: str) -> Iterator[Linked]:
 def flat_text(text: str) -> str:
     """`text` on one line without tabs, each character in its place."""
     return _BREAKS.sub(" ", text)
+
+
+class FileNames:
+    """A name for each doc: its id, and where another has that, a number behind it."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+        self._last: Counter[str] = Counter()
+
+    def __call__(self, doc: Doc) -> str:
+        name = wanted = short_id(doc)
+        while name in self._taken:
+            self._last[wanted] += 1
+            name = f"{wanted}_{self._last[wanted] + 1}"
+        self._taken.add(name)
+        return name
 
 
 def short_id(doc: Doc) -> str:
