@@ -1,10 +1,12 @@
 """Evaluate a pipeline on a gold corpus: the plain function behind `python -m spacy krissel evaluate`."""
 
+import platform
 from collections.abc import Collection, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any, Literal
 
+import spacy
 from spacy.language import Language
 
 from .. import __version__
@@ -99,6 +101,7 @@ def evaluate(
     data = {
         "name": name,
         "version": __version__,
+        "software": {"spaCy": spacy.__version__, "Python": platform.python_version()},
         "date": date.today().isoformat(),
         "pipeline": describe(nlp),
         "command": command,

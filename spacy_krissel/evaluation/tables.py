@@ -58,13 +58,14 @@ def slice_rows(data: dict[str, Any]) -> list[Row]:
 def fact_rows(data: dict[str, Any]) -> list[tuple[str, str]]:
     """Names and values of all other results."""
     n, n_docs, n_composite, n_left_out = (data[key] for key in ("n", "n_docs", "n_composite", "n_left_out"))
-    on, by = f"{data['date']}, spacy-krissel {data['version']}", data["pipeline"]
-    facts = [("date", on), ("pipeline", f"{by['name']}, {by['package']}")]
+    by, software = data["pipeline"], {"spacy-krissel": data["version"], **data["software"]}
+    versions = ", ".join(f"{name} {version}" for name, version in software.items())
+    facts = [("date", data["date"]), ("versions", versions), ("pipeline", f"{by['name']}, {by['package']}")]
     for linker in by["linkers"].values():
         facts += [("knowledge base", linker["knowledge_base"]), ("predicts NIL", linker["nil"])]
     facts += [
         ("mentions", f"{n:,} in {n_docs:,} documents, {n_composite:,} composite; {n_left_out:,} left out"),
-        ("kind", KINDS[data["mentions"]]),
+        ("kind of mentions", KINDS[data["mentions"]]),
         ("no answer", f"{data['n_missing']:,}; several ids tied at the top: {data['n_tied']:,}"),
         ("speed", f"{data['mentions_per_second']:,.0f} mentions per second"),
     ]

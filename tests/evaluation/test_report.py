@@ -23,6 +23,7 @@ def make_report(store):
             "mentions": "gold",
             "command": "",
             "version": "0.1.0",
+            "software": {"spaCy": "3.8.1", "Python": "3.12.3"},
             "date": "2026-01-02",
             "pipeline": {
                 "name": "model-<best>",
@@ -165,7 +166,8 @@ def test_the_slices_come_before_the_errors_or_unfolded(report):
 
 def test_the_head_lacks_what_was_evaluated(report):
     facts = dict(fact_rows(report.data))
-    assert facts["date"] == "2026-01-02, spacy-krissel 0.1.0" and facts["pipeline"] == "model-<best>, en_demo 1.2"
+    assert facts["date"] == "2026-01-02" and facts["pipeline"] == "model-<best>, en_demo 1.2"
+    assert facts["versions"] == "spacy-krissel 0.1.0, spaCy 3.8.1, Python 3.12.3"
     assert (facts["knowledge base"], facts["predicts NIL"]) == ("6 entities of <b>, licence CC0", "below 0.4")
     assert system_rows(report.data)[1][0] == "model-<best>"
 
@@ -194,7 +196,9 @@ def test_a_baseline_that_changes_nothing_has_a_row_of_its_own(report):
 def test_a_term_has_no_meaning(report):
     terms = [*system_rows(report.data)[0][1:], "exact, exact + abbreviations", "tfidf + abbreviations"]
     terms += [*report.data["slices"], "seen", "unmined", "nil"]
-    terms += ["name", "mention", "gold", "reference", "replaced", "class"]
+    terms += ["name", "mention", "gold", "reference", "replaced", "class", "score", "rank"]
+    named = {"date", "versions", "pipeline", "knowledge base", "speed"}
+    terms += [title for title, _ in fact_rows(report.data) if title not in named]
     assert [term for term in terms if not meaning(term)] == []
     assert meaning("exact, exact + abbreviations") == f"{MEANINGS['exact']}; {MEANINGS['abbreviations']}"
     assert f'<abbr title="{MEANINGS["recall at k"]}">R@5</abbr>' in report.to_html()
