@@ -45,7 +45,7 @@ def evaluate_pipeline(
     ontology: Ontology store: primary ids, slices and baselines
     output: Folder for the .json, .md and .html report
     predicted: Link the pipeline's own mentions, not the gold ones
-    compare: name=path of another system's .links.jsonl
+    compare: name=path of another system's .links.jsonl; the page shows its links side by side
     train: Gold corpus that was trained on, for seen and unseen
     write_meta: Add the results to the model card in the meta.json of the pipeline's folder
     """

@@ -127,7 +127,7 @@ def evaluate(
             for title, other in {**linked, **others}.items()
         },
     }
-    report = Report(name, data, records)
+    report = Report(name, data, records, others=others)
     report.titles = {id_: store.get(id_).name for id_ in sorted(report.shown_ids()) if id_ in store}
     if output is not None:
         report.save(output)

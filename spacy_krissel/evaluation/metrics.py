@@ -1,7 +1,7 @@
 """The measures of a report, from link records only."""
 
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import cache
@@ -23,6 +23,8 @@ RECALL_AT = (1, 5, 20, 64)
 N_SHUFFLES = 20
 # Equal parts of the confidences from 0 to 1.
 N_BINS = 10
+# Which of two systems links a mention rightly: this, the other.
+WHO_IS_RIGHT = {(True, True): "both", (True, False): "this", (False, True): "other", (False, False): "neither"}
 
 
 def is_strict(record: LinkRecord) -> bool:
@@ -155,6 +157,27 @@ def _linked(gold: Sequence[LinkRecord]) -> dict[str, float | None]:
     return {"share": len(links) / len(gold) if gold else None, "precision": _mean([*map(is_strict, links)])}
 
 
+def same_mentions(
+    records: Sequence[LinkRecord], others: Sequence[LinkRecord], *, name: str = "the other system"
+) -> list[LinkRecord]:
+    """The records of `others` for the counted mentions of `records`, in their order.
+
+    Raises KrisselError K705 when `others` lacks a mention.
+    """
+    theirs = counted(others)
+    by_key = dict(zip(record_keys(theirs), theirs, strict=True))
+    keys = list(record_keys(counted(records)))
+    missing = [key for key in keys if key not in by_key]
+    if missing:
+        first = "{} {}-{}".format(*missing[0][:3])
+        raise KrisselError(Errors.K705.format(name=name, n_missing=len(missing), n=len(keys), first=first))
+    return [by_key[key] for key in keys]
+
+
+def who_is_right(record: LinkRecord, other: LinkRecord) -> str:
+    return WHO_IS_RIGHT[is_strict(record), is_strict(other)]
+
+
 def compare(
     records: Sequence[LinkRecord],
     others: Sequence[LinkRecord],
@@ -165,20 +188,20 @@ def compare(
 ) -> dict[str, Any]:
     """Strict accuracy of `records` minus that of `others` on the same mentions, with its paired 95 % interval.
 
-    RETURNS: {"strict": difference, "interval": [low, high]}.
+    RETURNS: {"strict": difference, "interval": [low, high], "right": {"both": n, "this": n, "other": n, "neither": n}},
+        the last the numbers of mentions that these link rightly.
     Raises KrisselError K705 when `others` lacks a mention.
     """
     ours = counted(records)
-    theirs = counted(others)
-    by_key = dict(zip(record_keys(theirs), theirs, strict=True))
-    keys = list(record_keys(ours))
-    missing = [key for key in keys if key not in by_key]
-    if missing:
-        first = "{} {}-{}".format(*missing[0][:3])
-        raise KrisselError(Errors.K705.format(name=name, n_missing=len(missing), n=len(keys), first=first))
-    gains = [float(is_strict(record)) - is_strict(by_key[key]) for record, key in zip(ours, keys, strict=True)]
+    pairs = list(zip(ours, same_mentions(records, others, name=name), strict=True))
+    gains = [float(is_strict(record)) - is_strict(other) for record, other in pairs]
+    right = Counter(who_is_right(record, other) for record, other in pairs)
     bootstrap = Bootstrap([record.doc for record in ours], resamples=resamples, seed=seed)
-    return {"strict": _mean(gains), "interval": bootstrap.interval(gains, np.ones(len(ours)))}
+    return {
+        "strict": _mean(gains),
+        "interval": bootstrap.interval(gains, np.ones(len(ours))),
+        "right": {who: right[who] for who in WHO_IS_RIGHT.values()},
+    }
 
 
 def shuffled_scores(

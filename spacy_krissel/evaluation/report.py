@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -12,9 +12,19 @@ from ..mentions.gold_ids import NIL
 from ..ontology.ids import entity_url
 from ..util.atomic import write_text
 from ..util.escape import html_text, xml_text
-from .metrics import gold_rank, is_strict
+from .metrics import gold_rank, is_strict, same_mentions, who_is_right
 from .records import LinkRecord, counted, write_records
-from .tables import check_report, fact_rows, markdown_head, markdown_table, scale, slice_rows, system_rows, tiles
+from .tables import (
+    check_report,
+    compared_rows,
+    fact_rows,
+    markdown_head,
+    markdown_table,
+    scale,
+    slice_rows,
+    system_rows,
+    tiles,
+)
 from .terms import MEANINGS, meaning
 
 TEMPLATE = Path(__file__).with_name("report.html")
@@ -26,17 +36,29 @@ MAX_CANDIDATES = 5
 MAX_OF_RIGHT = 2
 
 
+class Compared(NamedTuple):
+    """Another system's answer to a mention.
+
+    right: which of the two is right: "both", "this", "other" or "neither". differs: the answers are not the same.
+    """
+
+    record: LinkRecord
+    right: str
+    differs: bool
+
+
 class Shown(NamedTuple):
     """A mention of the page.
 
     reason: why it is wrong, or "right". rank: of the first gold entity, from 1, or None. candidates: rank, id and score
-        of the first ones, and of the right one.
+        of the first ones, and of the right one. others: the answers of the systems compared with.
     """
 
     record: LinkRecord
     reason: str
     rank: int | None
     candidates: list[tuple[int, str, float | None]]
+    others: list[Compared]
 
 
 @dataclass
@@ -48,12 +70,15 @@ class Report:
         `mentions_per_second`, `command`, and more.
     records: the evaluated mentions.
     titles: canonical names of the entities on the page, by id.
+    others: the records of the systems whose links the page shows next to these, by name; all are in
+        `data["baselines"]`.
     """
 
     name: str
     data: dict[str, Any]
     records: list[LinkRecord] = field(repr=False)
     titles: dict[str, str] = field(default_factory=dict, repr=False)
+    others: dict[str, Sequence[LinkRecord]] = field(default_factory=dict, repr=False)
 
     def errors(self) -> list[LinkRecord]:
         """The counted mentions whose link is not strictly right."""
@@ -79,26 +104,33 @@ class Report:
         return "\n".join(parts)
 
     def shown(self) -> Iterator[Shown]:
-        """The mentions of the page: the first `MAX_ERRORS` that are wrong and the first `MAX_RIGHT` that are right."""
-        left = Counter({True: MAX_RIGHT, False: MAX_ERRORS})
-        for record in counted(self.records):
-            is_right = is_strict(record)
-            left[is_right] -= 1
-            if left[is_right] >= 0:
-                yield _shown(record, is_right)
+        """The mentions of the page: the first `MAX_ERRORS` that are wrong and the first `MAX_RIGHT` that are right;
+        first those that other systems answer differently."""
+        records = counted(self.records)
+        others = [same_mentions(records, theirs, name=name) for name, theirs in self.others.items()]
+        compared = [[_compared(record, theirs[i]) for theirs in others] for i, record in enumerate(records)]
+        kept: set[int] = set()
+        for wanted, n in ((True, MAX_RIGHT), (False, MAX_ERRORS)):
+            places = [i for i, record in enumerate(records) if is_strict(record) is wanted]
+            kept.update(sorted(places, key=lambda i: not any(each.differs for each in compared[i]))[:n])
+        for i in sorted(kept):
+            yield _shown(records[i], compared[i])
 
     def shown_ids(self) -> set[str]:
         """The ids of all entities on the page."""
         return {
             id_
-            for record, _, _, candidates in self.shown()
-            for id_ in (*record.gold, *record.ties, record.prediction, *(id_ for _, id_, _ in candidates))
+            for shown in self.shown()
+            for record in (shown.record, *(other.record for other in shown.others))
+            for id_ in (*record.gold, *record.ties, record.prediction, *(id_ for _, id_, _ in shown.candidates))
         }
 
     def to_html(self) -> str:
         """The report as one page that loads nothing, with the errors and the prototypes that won. All texts of the
         corpus and the ontology are escaped."""
         tables, shown = {"systems": system_rows(self.data), "slices": slice_rows(self.data)}, list(self.shown())
+        systems = [[each.record for each in shown]]
+        systems += [[each.others[i].record for each in shown] for i in range(len(self.others))]
         return _template().render(
             name=self.name,
             command=self.data["command"],
@@ -112,7 +144,12 @@ class Report:
             n_shown=Counter(each.reason == "right" for each in shown),
             meanings=MEANINGS,
             url=cache(entity_url),
-            order="confidence" if any(each.record.confidence is not None for each in shown) else "score",
+            systems=[self.data["pipeline"]["name"], *self.others],
+            compared=compared_rows(self.data, self.others),
+            orders=[
+                "confidence" if any(record.confidence is not None for record in records) else "score"
+                for records in systems
+            ],
         )
 
     def save(self, folder: str | Path) -> Path:
@@ -145,14 +182,21 @@ def error_reason(record: LinkRecord) -> str:
     return "right one in the top 5" if rank < 5 else "right one further down"
 
 
-def _shown(record: LinkRecord, is_right: bool) -> Shown:
-    rank = gold_rank(record)
+def _compared(record: LinkRecord, other: LinkRecord) -> Compared:
+    right = who_is_right(record, other)
+    answers = [(each.found, each.prediction, set(each.ties)) for each in (record, other)]
+    return Compared(other, right, right in ("this", "other") or answers[0] != answers[1])
+
+
+def _shown(record: LinkRecord, others: list[Compared]) -> Shown:
+    rank, is_right = gold_rank(record), is_strict(record)
     # An id that is there twice has its first score.
     scores = dict([*zip(record.ranked, record.scores, strict=False)][::-1])
     n = MAX_OF_RIGHT if is_right else MAX_CANDIDATES
     ranked = enumerate(dict.fromkeys(record.ranked))
     candidates = [(place + 1, id_, scores.get(id_)) for place, id_ in ranked if place < n or place == rank]
-    return Shown(record, "right" if is_right else error_reason(record), None if rank is None else rank + 1, candidates)
+    reason = "right" if is_right else error_reason(record)
+    return Shown(record, reason, None if rank is None else rank + 1, candidates, others)
 
 
 @cache

@@ -1,7 +1,7 @@
 """A report's results as rows of text, for Markdown, the terminal and the page."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,17 @@ def system_rows(data: dict[str, Any]) -> list[Row]:
         others.setdefault(_system_cells(figures, figures["difference"]), []).append(name)
     rows = [(", ".join(names), *cells) for cells, names in others.items()]
     return [header, (data["pipeline"]["name"], *_system_cells(data, None)), *rows]
+
+
+def compared_rows(data: dict[str, Any], names: Iterable[str]) -> list[Row]:
+    """A header, and a row per system: the mentions by who links them rightly, and the improvement over it."""
+    rows: list[Row] = [
+        ("compared with", "both right", "only this right", "only the other right", "both wrong", "improvement")
+    ]
+    for name in names:
+        difference = data["baselines"][name]["difference"]
+        rows.append((name, *(f"{n:,}" for n in difference["right"].values()), improvement(difference)))
+    return rows
 
 
 def slice_rows(data: dict[str, Any]) -> list[Row]:

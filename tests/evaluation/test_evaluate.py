@@ -66,6 +66,8 @@ def test_other_systems_are_in_the_same_table(make_nlp, docs, store, tmp_path):
     assert set(report.data["baselines"]) == {"names", "file"}
     for figures in report.data["baselines"].values():
         assert (figures["strict"], figures["difference"]["strict"]) == (0.25, 0.25)
+        assert figures["difference"]["right"] == {"both": 1, "this": 1, "other": 0, "neither": 2}
+    assert report.to_html().count('<ul class="side">') == 4 and set(report.others) == {"names", "file"}
     with pytest.raises(KrisselError, match="K705.*'names'"):
         evaluate(better, docs, store, baselines=False, compare={"names": first.records[1:]})
 

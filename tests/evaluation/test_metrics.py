@@ -190,6 +190,7 @@ def test_compare_pairs_by_place_and_not_by_order(make_record):
     difference = compare(ours, list(reversed(theirs)))
     assert difference["strict"] == 0.25
     assert difference["interval"][0] <= 0.25 <= difference["interval"][1]
+    assert difference["right"] == {"both": 3, "this": 1, "other": 0, "neither": 0}
 
 
 def test_compare_refuses_other_mentions(make_record):

@@ -9,7 +9,7 @@ import pytest
 from spacy_krissel.evaluation import report as report_module
 from spacy_krissel.evaluation.metrics import compare, measure, shuffled_scores, span_scores
 from spacy_krissel.evaluation.report import Report, error_reason
-from spacy_krissel.evaluation.tables import fact_rows, markdown_table, slice_rows, system_rows
+from spacy_krissel.evaluation.tables import compared_rows, fact_rows, markdown_table, slice_rows, system_rows
 from spacy_krissel.evaluation.terms import MEANINGS, meaning
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -17,7 +17,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 @pytest.fixture
 def make_report(store):
-    def make(records, name="demo", titles=None, **data):
+    def make(records, name="demo", titles=None, others=None, **data):
         figures = measure(records, store, resamples=50)
         data = {
             "mentions": "gold",
@@ -37,10 +37,13 @@ def make_report(store):
             "span": span_scores(records, resamples=50),
             "shuffled": shuffled_scores(records, store),
             "mentions_per_second": 1234.5,
-            "baselines": {"exact": {**figures, "difference": compare(records, records, resamples=50)}},
+            "baselines": {
+                title: {**figures, "difference": compare(records, other, resamples=50)}
+                for title, other in {"exact": records, **(others or {})}.items()
+            },
             **data,
         }
-        return Report(name, data, list(records), titles or {})
+        return Report(name, data, list(records), titles or {}, others or {})
 
     return make
 
@@ -135,6 +138,83 @@ def test_an_error_lacks_scores_or_the_right_ones_rank(make_report, make_record):
     assert report.shown_ids() == {"D1", "D2", "D3", "D4", "D5", "D6"}
 
 
+@pytest.fixture
+def compared(make_report, make_record):
+    """Four mentions that both, only this, only the other and neither link rightly; of the second the other has none."""
+    answers = {"both": ("D5", "D5"), "this": ("D5", ""), "other": ("D1", "D5"), "neither": ("D1", "<script>x")}
+    ours = [
+        make_record(prediction=id_, doc=f"{who}<", confidence=0.75, scores=[0.9]) for who, (id_, _) in answers.items()
+    ]
+    theirs = [
+        make_record(prediction=id_, doc=f"{who}<", scores=[0.5] if id_ else [], found=bool(id_))
+        for who, (_, id_) in answers.items()
+    ]
+    theirs.insert(0, make_record(prediction="D3", doc="only there"))
+    return make_report(ours, titles={"D5": "<5>"}, others={'</script>"<i>&': theirs})
+
+
+def test_two_pipelines_are_not_side_by_side(compared):
+    text = compared.to_html()
+    sides = dict(re.findall(r'class="doc">(\w+)&lt;<.+?<ul class="side">(.+?)</ul>', text, re.DOTALL))
+    found = {}
+    for who, side in sides.items():
+        (own, said), (shade, other) = re.findall('<li class="(.+?)">(.+?)</li>', side, re.DOTALL)
+        found[who] = [" ".join(re.sub("<.+?>", " ", cell).split()) for cell in (said, other)]
+        assert (own, shade) == ("said", "agrees" if who in ("both", "other") else "fails")
+    other = "&lt;/script&gt;&#34;&lt;i&gt;&amp;"
+    this = "model-&lt;best&gt;"
+    assert found == {
+        "both": [f"{this} right &lt;5&gt; D5 confidence 0.750", f"{other} right &lt;5&gt; D5 score 0.500"],
+        "this": [f"{this} right &lt;5&gt; D5 confidence 0.750", f"{other} wrong mention not found"],
+        "other": [f"{this} wrong D1 confidence 0.750", f"{other} right &lt;5&gt; D5 score 0.500"],
+        "neither": [f"{this} wrong D1 confidence 0.750", f"{other} wrong &lt;script&gt;x score 0.500"],
+    }
+    assert re.findall('data-versus="(.+?)"', text) == ["both", "this differ", "other differ", "neither differ"]
+    assert re.findall('data-order="(.+?)"', text) == ["0.75|0.5", "0.75|", "0.75|0.5", "0.75|0.5"]
+    assert "only there" not in text and "<script>x" in compared.shown_ids()
+
+
+def test_a_comparison_is_not_well_formed_or_escaped(compared):
+    text = compared.to_html()
+    page = Page()
+    page.feed(text)
+    assert not page.open and page.tags.count("script") == 1 and "http" not in text
+    assert '<optgroup label="&lt;/script&gt;&#34;&lt;i&gt;&amp;">' in text and text.count("</script>") == 1
+    assert "only model-&lt;best&gt; right" in text
+
+
+def test_a_comparison_miscounts(compared):
+    improvement = r"\+0\.0 \([+-][\d.]+ to \+[\d.]+\)"
+    assert re.search(f"<td>&lt;/script.+?</td>{'<td>1</td>' * 4}<td>{improvement}</td>", compared.to_html())
+
+
+def test_a_page_without_another_system_compares(report):
+    text = report.to_html()
+    assert 'id="versus"' not in text and 'id="comparison"' not in text and 'class="side"' not in text
+
+
+def test_a_page_leaves_out_what_differs_before_what_does_not(make_report, make_record, monkeypatch):
+    monkeypatch.setattr(report_module, "MAX_ERRORS", 2)
+    monkeypatch.setattr(report_module, "MAX_RIGHT", 2)
+    ours = [make_record(prediction=id_, doc=f"{id_}-{i}") for i in range(4) for id_ in ("D1", "D5")]
+    theirs = [make_record(prediction=r.prediction if r.doc[-1] < "3" else "D2", doc=r.doc) for r in ours]
+    text = make_report(ours, others={"old": theirs}).to_html()
+    assert re.findall('class="doc">(.+?)<', text) == ["D1-0", "D5-0", "D1-3", "D5-3"], "not the corpus's order"
+    assert "The first 2, those that the systems answer differently before others;" in text
+
+
+@pytest.mark.skipif(not which("node"), reason="needs node")
+def test_the_page_filters_or_sorts_by_another_system_than_chosen(compared):
+    code = re.search(r"function by.+?(?=function filter)", compared.to_html(), re.DOTALL)[0]
+    script = f"""{code}
+        const get = id => ({{ value: '-1 1' }});
+        const row = {{ dataset: {{ order: '0.5|0.25|', versus: 'both|this differ' }} }};
+        const answers = ['1 this', '1 differ', '0 differ', '0 this'].map(each => agrees(row, each));
+        [by(row), ...answers].join()"""
+    found = subprocess.run(["node", "-p", script], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "-0.25,true,true,false,false"
+
+
 def test_an_id_with_an_address_is_no_link(make_report, make_record, monkeypatch):
     address = 'https://example.org/?a="&b='
     monkeypatch.setattr(report_module, "entity_url", lambda id_: address + id_ if id_ == "D1" else "")
@@ -197,6 +277,7 @@ def test_a_term_has_no_meaning(report):
     terms = [*system_rows(report.data)[0][1:], "exact, exact + abbreviations", "tfidf + abbreviations"]
     terms += [*report.data["slices"], "seen", "unmined", "nil"]
     terms += ["name", "mention", "gold", "reference", "replaced", "class", "score", "rank"]
+    terms += compared_rows(report.data, ["exact"])[0][1:]
     named = {"date", "versions", "pipeline", "knowledge base", "speed"}
     terms += [title for title, _ in fact_rows(report.data) if title not in named]
     assert [term for term in terms if not meaning(term)] == []
