@@ -1,14 +1,16 @@
-"""The pages made from the code: settings, errors and the API. A hook of mkdocs; `python docs/generate.py FOLDER` writes
-them.
+"""The pages made from the code, settings, errors and the API, and those of the notebooks. A hook of mkdocs; `python
+docs/generate.py FOLDER` writes them.
 
 Every setting is declared once, with its type, bounds, default and help; this shows those declarations.
 """
 
 import html
 import inspect
+import json
 import re
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -203,6 +205,30 @@ def api_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def notebook_page(path: Path) -> str:
+    """The cells of a notebook with the outputs that are stored in it."""
+    notebook = json.loads(path.read_text(encoding="utf8"))
+    lines = []
+    for cell in notebook["cells"]:
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            lines += [source, ""]
+            continue
+        lines += ["```python", source, "```", ""]
+        for output in cell["outputs"]:
+            if output["output_type"] == "stream":
+                lines += ["```", "".join(output["text"]).rstrip("\n"), "```", ""]
+            else:
+                # Around the block that displaCy makes is a span, which Markdown would take for prose.
+                shown = "".join(output["data"]["text/html"])
+                lines += [re.sub(r"^<span[^>]*>|</span>$", "", shown), ""]
+    return "\n".join([*lines, f"This page is `docs/notebooks/{path.name}`."]) + "\n"
+
+
+for _path in sorted((Path(__file__).parent / "notebooks").glob("*.ipynb")):
+    page(f"notebooks/{_path.stem}.md")(partial(notebook_page, _path))
+
+
 def table(rows: list[Setting], first: str) -> list[str]:
     if not rows:
         return ["No settings.", ""]
@@ -294,6 +320,13 @@ def on_files(files: Any, config: Any) -> Any:
     return files
 
 
+def on_page_markdown(markdown: str, **of_page: Any) -> str:
+    """mkdocs: a link to a notebook, which repositories show, leads to its page."""
+    return re.sub(r"(\]\((?!https?:)[^)]+)\.ipynb\)", r"\1.md)", markdown)
+
+
 if __name__ == "__main__":
     for name, make in PAGES.items():
-        (Path(sys.argv[1]) / name).write_text(make(), encoding="utf8")
+        path = Path(sys.argv[1]) / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(make(), encoding="utf8")
