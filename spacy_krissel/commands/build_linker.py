@@ -167,6 +167,7 @@ def build(
     sources: list[Any] = [ontology] if isinstance(ontology, (str, Path)) else [*ontology]
     are_files = all(isinstance(each, (str, Path)) for each in sources)
     located = [locate(each, "auto", progress).path for each in sources] if are_files else []
+    text = [*map(Path, text)]
     state = {
         "ontology": [_content(each, settings) for each in located] if are_files else stable_hash(repr(sources)),
         "text": [content_hash(each) for each in text],

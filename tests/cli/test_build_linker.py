@@ -55,7 +55,7 @@ def test_text_is_not_mined_and_trained_on(toy_files, tmp_path, monkeypatch):
     kinds = spacy.load(tmp_path / "built").get_pipe("krissel_linker").kb.description()["prototype_kinds"]
     assert kinds["mention"] == built.n_mentions
     # Mined mentions as prototypes of the encoder as it is.
-    built = build(toy_files / "ontology.jsonl", tmp_path / "again", text=[texts], steps=0)
+    built = build(toy_files / "ontology.jsonl", tmp_path / "again", text=[str(texts)], steps=0)
     assert built.n_mentions > 0 and len(trained) == 1
     monkeypatch.setattr(build_linker, "FEWEST_MENTIONS", 10_000)
     with pytest.warns(KrisselWarning, match="KW680"):
