@@ -157,9 +157,7 @@ def _linked(gold: Sequence[LinkRecord]) -> dict[str, float | None]:
     return {"share": len(links) / len(gold) if gold else None, "precision": _mean([*map(is_strict, links)])}
 
 
-def same_mentions(
-    records: Sequence[LinkRecord], others: Sequence[LinkRecord], *, name: str = "the other system"
-) -> list[LinkRecord]:
+def same_mentions(records: Sequence[LinkRecord], others: Sequence[LinkRecord], *, name: str) -> list[LinkRecord]:
     """The records of `others` for the counted mentions of `records`, in their order.
 
     Raises KrisselError K705 when `others` lacks a mention.
