@@ -3,6 +3,7 @@
 import io
 import json
 import tarfile
+import zipfile
 
 import pyarrow.parquet
 import pytest
@@ -13,10 +14,12 @@ from spacy.tokens import Doc, Span
 
 from spacy_krissel.corpora.convert import read_docs
 from spacy_krissel.corpora.readers import READERS, detect_format
+from spacy_krissel.corpora.readers.cas import load_cas
 from spacy_krissel.corpora.report import CorpusReport
 from spacy_krissel.mentions.gold_ids import NIL, NIL_MARKS
 from spacy_krissel.mentions.gold_mentions import ID_KEY
 from spacy_krissel.render.formats import WRITERS, writer_of
+from spacy_krissel.render.formats.cas import LAYER
 from spacy_krissel.render.formats.label_studio import CONFIG
 
 NLP = spacy.blank("en")
@@ -179,6 +182,15 @@ def test_scores_are_lost():
     assert tasks[3]["accept"] == [NIL]
     (task,) = json.loads(written(".labelstudio.json", a_doc()))
     results = task["predictions"][0]["result"]
+    with zipfile.ZipFile(io.BytesIO(written(".xmi.zip", a_doc()))) as archive:
+        cas, _ = load_cas(archive.read("7.xmi").decode(), archive.read("TypeSystem.xml").decode())
+    annotations = [(each.identifier, each.score, each.confidence) for each in cas.select(LAYER)]
+    assert annotations == [
+        (GOUT["id"], 0.75, 0.9),
+        (GOUT["id"], 0.75, 0.9),
+        (FEVER["id"], 0.25, None),
+        (None, None, None),
+    ]
     assert results[0]["score"] == 0.9 and results[0]["meta"]["text"][1] == "D005334 Fever 0.250"
 
 
