@@ -108,7 +108,7 @@ def test_the_end_of_all_loses_what_was_asked(saved):
     linker, text = service.linker(), "a cold " * 20_000
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(service.ask, "/link", {"text": text})
-        time.sleep(0.3)
+        time.sleep(1.0)
         os.kill(linker, signal.SIGTERM)
         service.process.send_signal(signal.SIGTERM)
         assert len(asked.result(60)["documents"][0]["mentions"]) == 20_000
