@@ -4,10 +4,11 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
+from scipy.stats import binomtest
+
 from ..corpora.link_table import EXPECTED, RANDOM, read_verdicts
 from ..corpora.report import CorpusReport
 from ..errors import Errors, KrisselError
-from ..evaluation.wilson import wilson_interval
 from ..pipeline.pipeline_io import find_linker, load_pipeline
 from ..pipeline.settings import LINKER
 from ..util.settings import checked
@@ -45,9 +46,14 @@ def precision(pipeline: str | Path, links: Path, *, name: str = LINKER) -> dict[
         what = "link that is filled in"
         raise KrisselError(Errors.K204.format(path=links, what=what, line=report["lines"], expected=EXPECTED))
     right, filled = groups[RANDOM]["right"], groups[RANDOM]["filled"]
-    measured = {"precision": right / filled, "interval": wilson_interval(right, filled)} if filled else {}
+    measured = {"precision": right / filled, "interval": _interval(right, filled)} if filled else {}
     numbers = {group: {key: groups[group][key] for key in ("right", "filled", "unfilled")} for group in groups}
     return {"precision": None, "interval": None, **measured, **numbers, "unlinked": report["unlinked"]}
+
+
+def _interval(right: int, n: int) -> tuple[float, float]:
+    found = binomtest(right, n).proportion_ci(method="wilson")
+    return float(found.low), float(found.high)
 
 
 def show_precision(found: dict[str, Any]) -> str:

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 from pydantic import BaseModel, Field
 
-from ..corpora.readers.cas import PREDICTED, load_cas
+from ..corpora.readers.cas import PREDICTED, load_cas, load_types
 from ..errors import KrisselError
 from ..ontology.ids import entity_url
 from ..render.formats.label_studio import MODEL, prediction
@@ -63,7 +63,8 @@ class Suggestions:
     def __init__(self, asked: PredictionIn) -> None:
         layer, self._feature = asked.metadata.layer, asked.metadata.feature
         try:
-            self._cas, types = load_cas(asked.document.xmi, asked.type_system)
+            types = load_types(asked.type_system)
+            self._cas = load_cas(asked.document.xmi, types)
             self._type = types.get_type(layer)
             self._features = {feature.name for feature in self._type.all_features}
             there = [each for each in self._cas.select(layer) if not getattr(each, PREDICTED, False)]

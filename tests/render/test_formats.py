@@ -7,14 +7,15 @@ import zipfile
 
 import pyarrow.parquet
 import pytest
-import spacy
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from linked_docs import NLP, linked_doc, written
+from project_files import ROOT
 from spacy.tokens import Doc, Span
 
 from spacy_krissel.corpora.convert import read_docs
 from spacy_krissel.corpora.readers import READERS, detect_format
-from spacy_krissel.corpora.readers.cas import load_cas
+from spacy_krissel.corpora.readers.cas import load_cas, load_types
 from spacy_krissel.corpora.report import CorpusReport
 from spacy_krissel.mentions.gold_ids import NIL, NIL_MARKS
 from spacy_krissel.mentions.gold_mentions import ID_KEY
@@ -22,36 +23,22 @@ from spacy_krissel.render.formats import WRITERS, writer_of
 from spacy_krissel.render.formats.cas import LAYER
 from spacy_krissel.render.formats.label_studio import CONFIG
 
-NLP = spacy.blank("en")
 GOUT = {"id": "MESH:D006073", "name": "Gout & co", "score": 0.75, "confidence": 0.9}
 FEVER = {"id": "D005334", "name": "Fever", "score": 0.25}
 # A title, markup, a character beyond the first plane.
 TEXT = "Gout in 𝛽-men\nHe <had> gout,\tfever & a rash."
 
 
-def a_doc(text=TEXT, id_="7", mentions=None):
-    if mentions is None:
-        mentions = [
-            (0, 4, "Disease", [GOUT, FEVER]),
-            (23, 27, "Disease", [GOUT]),
-            (29, 34, "Finding", [FEVER]),
-            (39, 43, "X", []),
-        ]
-    doc = NLP.make_doc(text)
-    doc.user_data[ID_KEY] = id_
-    ents = []
-    for start, end, label, candidates in mentions:
-        span = doc.char_span(start, end, label=label, kb_id=candidates[0]["id"] if candidates else "")
-        span._.krissel_candidates = candidates
-        ents.append(span)
-    doc.set_ents(ents)
-    return doc
+MENTIONS = [
+    (0, 4, "Disease", [GOUT, FEVER]),
+    (23, 27, "Disease", [GOUT]),
+    (29, 34, "Finding", [FEVER]),
+    (39, 43, "X", []),
+]
 
 
-def written(ending, *docs):
-    file_ = io.BytesIO()
-    WRITERS[ending](iter(docs), "", file_)
-    return file_.getvalue()
+def a_doc(text=TEXT, id_="7", mentions=MENTIONS):
+    return linked_doc(text, id_, mentions)
 
 
 def answered(ending, content):
@@ -183,7 +170,7 @@ def test_scores_are_lost():
     (task,) = json.loads(written(".labelstudio.json", a_doc()))
     results = task["predictions"][0]["result"]
     with zipfile.ZipFile(io.BytesIO(written(".xmi.zip", a_doc()))) as archive:
-        cas, _ = load_cas(archive.read("7.xmi").decode(), archive.read("TypeSystem.xml").decode())
+        cas = load_cas(archive.read("7.xmi").decode(), load_types(archive.read("TypeSystem.xml").decode()))
     annotations = [(each.identifier, each.score, each.confidence) for each in cas.select(LAYER)]
     assert annotations == [
         (GOUT["id"], 0.75, 0.9),
@@ -195,7 +182,8 @@ def test_scores_are_lost():
 
 
 def test_a_tool_is_given_another_form_than_its_own():
-    """As Label Studio documents pre-annotations, and Prodigy its choice interface."""
+    """As Label Studio documents pre-annotations, for the interface that docs/tools.md shows."""
+    assert CONFIG in (ROOT / "docs" / "tools.md").read_text(encoding="utf8")
     (task,) = json.loads(written(".labelstudio.json", a_doc()))
     label, entity = task["predictions"][0]["result"][:2]
     assert label["id"] == entity["id"] and {label["type"], entity["type"]} == {"labels", "textarea"}

@@ -7,17 +7,17 @@ import sys
 from base64 import b64decode
 from urllib.parse import unquote
 
+import linked_docs
 import pytest
-import spacy
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from linked_docs import NLP, linked_doc
 from spacy.tokens import Span
 
 from spacy_krissel import __version__
 from spacy_krissel.mentions.gold_mentions import ID_KEY
 from spacy_krissel.render.formats import WRITERS, fhir, note_nlp, phenopackets
 
-NLP = spacy.blank("en")
 ENDINGS = (".fhir.json", ".note_nlp.csv", ".phenopackets.jsonl")
 GOUT = {"id": "D006073", "name": "Gout & co", "score": 0.75, "confidence": 0.9}
 FEVER = {"id": "HP:0001945", "name": "Fever", "score": 0.25}
@@ -28,21 +28,11 @@ MENTIONS = [(0, 4, "Disease", [GOUT, FEVER]), (25, 27, "X", [HEART]), (30, 35, "
 
 
 def a_doc(text=TEXT, id_="7", mentions=MENTIONS):
-    doc = NLP.make_doc(text)
-    doc.user_data[ID_KEY] = id_
-    ents = []
-    for start, end, label, candidates in mentions:
-        span = doc.char_span(start, end, label=label, kb_id=candidates[0]["id"] if candidates else "")
-        span._.krissel_candidates = candidates
-        ents.append(span)
-    doc.set_ents(ents)
-    return doc
+    return linked_doc(text, id_, mentions)
 
 
 def written(ending, *docs):
-    file_ = io.BytesIO()
-    WRITERS[ending](iter(docs), "", file_)
-    return file_.getvalue().decode()
+    return linked_docs.written(ending, *docs).decode()
 
 
 def resources(content):

@@ -29,14 +29,18 @@ def load_cassis() -> Any:
     return cassis
 
 
-def load_cas(xmi: str, types: str) -> tuple[Any, Any]:
-    """A CAS, and its type system. Raises KrisselError K247; ValueError for what declares a document type or entities,
-    for too many types, and what cassis and lxml raise, of every kind, for what is no CAS."""
+def load_types(content: str) -> Any:
+    """A type system. Raises KrisselError K247; ValueError for what declares a document type or entities, and for too
+    many types; and what cassis and lxml raise, of every kind, for what is none."""
     cassis = load_cassis()
-    if types.count("supertypeName>") > 2 * MOST_TYPES:
+    if content.count("supertypeName>") > 2 * MOST_TYPES:
         raise ValueError(f"more than {MOST_TYPES:,} types")
-    system = cassis.load_typesystem(undeclared(types))
-    return cassis.load_cas_from_xmi(undeclared(xmi), typesystem=system), system
+    return cassis.load_typesystem(undeclared(content))
+
+
+def load_cas(xmi: str, types: Any) -> Any:
+    """A CAS of these types. Raises as `load_types`."""
+    return load_cassis().load_cas_from_xmi(undeclared(xmi), typesystem=types)
 
 
 @reporting
@@ -52,10 +56,13 @@ def read_cas(path: str | Path, *, report: CorpusReport) -> Iterator[AnnotatedTex
     ZIP), K055.
     """
     load_cassis()
-    n = 0
+    n, last, system = 0, b"", None
     for name, source, content, types in _files(Path(path)):
         try:
-            cas, system = load_cas(content.decode("utf-8-sig"), types.decode("utf-8-sig"))
+            # Most often one for all.
+            if system is None or types != last:
+                last, system = types, load_types(types.decode("utf-8-sig"))
+            cas = load_cas(content.decode("utf-8-sig"), system)
             text = cas.sofa_string
             if not isinstance(text, str) or not text.strip():
                 raise ValueError("it has no text")
