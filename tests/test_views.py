@@ -14,6 +14,7 @@ from spacy_krissel.views import (
     View,
     candidate_view,
     doc_text,
+    doc_texts,
     evidence,
     mention_view,
     name_view,
@@ -159,10 +160,15 @@ def test_name_view_and_evidence():
     assert evidence(name_view("asthma")) == "⟦asthma⟧"
 
 
-@given(text=st.text(max_size=200))
-def test_doc_text_is_that_of_the_doc(text):
-    doc = NLP.make_doc(text)
-    assert doc_text(doc) == doc.text
+@given(texts=st.lists(st.text(max_size=60), max_size=4))
+def test_texts_are_those_of_the_docs(texts):
+    docs = [NLP.make_doc(text) for text in texts]
+    assert doc_texts(docs) == [doc_text(doc) for doc in docs] == [doc.text for doc in docs]
+
+
+def test_texts_of_docs_with_vocabularies_of_their_own():
+    docs = [spacy.blank("en").make_doc(text) for text in ("seen here alone", "and this there")]
+    assert doc_texts(docs) == ["seen here alone", "and this there"]
 
 
 ENTITY = Entity(

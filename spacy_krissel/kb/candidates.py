@@ -23,22 +23,20 @@ def candidate_dicts(
     `add_gold` was told; "" where it has none. Where the score is more than that of vectors, its parts: "vector" and
     "lexical", the similarities, and "species", "spelling" and "coherence", what the entity's species, the spelling of
     its names and the other mentions of the document add. With `confidence` (q, k), that as "confidence"."""
-    entities, scores = result.entities[:, :k], result.scores[:, :k]
+    entities = result.entities[:, :k]
     found = entities >= 0
-    # Queries of one batch often share entities and prototypes: each is read once.
-    rows, entity_places = np.unique(entities[found], return_inverse=True)
-    names = list(zip(kb.entities.ids.take(rows), kb.entities.names.take(rows), strict=True))
-    rows, prototype_places = np.unique(result.prototypes[:, :k][found], return_inverse=True)
+    # Queries of one batch often share prototypes: each, and its entity, is read once.
+    rows, first, places = np.unique(result.prototypes[:, :k][found], return_index=True, return_inverse=True)
+    owners = entities[found][first]
+    names = zip(kb.entities.ids.take(owners), kb.entities.names.take(owners), strict=True)
     shown = [
-        {"kind": kind, "evidence": evidence(view), "doc": origin.doc, "source": origin.source}
-        for _, kind, view, origin in kb.prototypes_at(rows)
+        {"id": id_, "name": name, "score": 0.0}
+        | {"kind": kind, "evidence": evidence(view), "doc": origin.doc, "source": origin.source}
+        for (id_, name), (_, kind, view, origin) in zip(names, kb.prototypes_at(rows), strict=True)
     ]
-    candidates: list[dict[str, Any]] = []
-    columns = (entity_places.tolist(), scores[found].tolist(), prototype_places.tolist())
-    for entity, score, prototype in zip(*columns, strict=True):
-        id_, name = names[entity]
-        candidates.append({"id": id_, "name": name, "score": score, **shown[prototype]})
+    candidates = [shown[place].copy() for place in places.tolist()]
     for key, values in (
+        ("score", result.scores),
         ("vector", result.vector),
         ("lexical", result.lexical),
         ("species", result.species),

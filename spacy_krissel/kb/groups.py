@@ -44,6 +44,15 @@ def ranges(starts: Rows, lengths: Rows) -> Rows:
     return np.repeat(starts - (np.cumsum(lengths) - lengths), lengths) + np.arange(total)
 
 
+def in_lines(values: Rows, owners: Rows, n: int, width: int) -> Rows:
+    """The first `width` values of each of n owners, which ascend, in a line of its own: (n, width), -1 padded."""
+    rank = np.arange(len(owners)) - np.searchsorted(owners, owners)
+    first = rank < width
+    lines = np.full((n, width), -1, dtype=np.int64)
+    lines[owners[first], rank[first]] = values[first]
+    return lines
+
+
 def pair_keys(first: Rows, second: Rows) -> Rows:
     """One number per pair of numbers from 0 on, in the order of the pairs."""
     return first * (second.max(initial=0) + 1) + second

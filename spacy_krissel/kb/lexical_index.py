@@ -12,7 +12,7 @@ from ..errors import Errors, KrisselError
 from ..index.protocol import Mask, Rows, Scores
 from ..util.disk import damage
 from .build.lexical import Arrays, lexical_arrays
-from .groups import Groups, pair_keys, ranges
+from .groups import Groups, in_lines, pair_keys, ranges
 from .ngrams import Grams, folded_form, hashed, to_unit_length
 
 # Number of its rarest n-grams by which a text is looked up, as far as they stand in no more forms together; the rarest
@@ -128,6 +128,13 @@ class LexicalIndex:
         counts.sum_duplicates()
         return to_unit_length(counts, self._idf)
 
+    def having(self, forms: Rows, k: int, allowed: Mask | None = None) -> Rows:
+        """Up to `k` of the allowed entities with each of the `forms` (q,), -1 for none: rows (q, k), -1 padded."""
+        entities, owner = self._of_form.take(forms)
+        if allowed is not None:
+            entities, owner = entities[allowed[entities]], owner[allowed[entities]]
+        return in_lines(entities, owner, len(forms), k)
+
     def search(self, vectors: csr_matrix, k: int, allowed: Mask | None = None, without: Rows | None = None) -> Rows:
         """`k` entities that are lexically similar to each of the `vectors` (q, n-grams): rows (q, k), -1 padded.
 
@@ -163,11 +170,7 @@ class LexicalIndex:
         # The first `k` different entities per query.
         _, first = np.unique(pair_keys(query, entities), return_index=True)
         first.sort()
-        entities, query = entities[first], query[first]
-        rank = np.arange(len(query)) - np.searchsorted(query, query)
-        found = np.full((rarest.shape[0], k), -1, dtype=np.int64)
-        found[query[rank < k], rank[rank < k]] = entities[rank < k]
-        return found
+        return in_lines(entities[first], query[first], rarest.shape[0], k)
 
     def similarity(self, vectors: csr_matrix, queries: Rows, entities: Rows, without: Rows | None = None) -> Scores:
         """The similarity of `vectors[queries[i]]` with `entities[i]`: (n,), for pairs in the order of `queries`.

@@ -51,17 +51,19 @@ def write_links(
             continue
         # Python lists, strings and numbers only: anything else would not survive `Doc.to_bytes`. Empty ones too, in the
         # place of what an earlier run left.
-        span._.krissel_candidates = link.candidates
-        span._.krissel_ties = link.ties
+        own = span._
+        own.krissel_candidates = link.candidates
+        own.krissel_ties = link.ties
         if reranker:
             # Once, though two spans at one place share it.
-            span._.krissel_reranked_by = list(dict.fromkeys([*span._.krissel_reranked_by, reranker]))
-        elif span._.krissel_reranked_by:
-            span._.krissel_reranked_by = []
+            own.krissel_reranked_by = list(dict.fromkeys([*own.krissel_reranked_by, reranker]))
+        elif own.krissel_reranked_by:
+            own.krissel_reranked_by = []
         if not spans_key:
             # Setting `span.kb_id_` on an entity changes that view of the doc alone.
+            kb_id = doc.vocab.strings.add(link.kb_id)
             for token in span:
-                token.ent_kb_id_ = link.kb_id
+                token.ent_kb_id = kb_id
     if spans_key:
         _write_group(doc, spans, links, spans_key)
 

@@ -11,18 +11,26 @@ from .discontinuous import holds_fragments
 
 
 def mention_views(
-    doc: Doc, spans: Sequence[Span], *, context: str | None, use_abbreviations: bool, spans_key: str = ""
+    doc: Doc,
+    spans: Sequence[Span],
+    *,
+    context: str | None,
+    use_abbreviations: bool,
+    spans_key: str = "",
+    text: str | None = None,
 ) -> list[View]:
     """The view of each of a doc's spans in its context (`context_views`), with abbreviations written out or as they
     stand.
 
     spans_key: the group that they are of. Where it holds the fragments of mentions (`krissel_span_extractor`), each
         fragment has the view of its whole mention: all of its fragments, in the place of the first.
+    text: the doc's, where it is known.
     """
-    # Read once: as much time as to find abbreviations.
-    text = doc_text(doc) if spans else ""
+    if not spans:
+        return []
+    text = doc_text(doc) if text is None else text
     views = context_views(doc, spans, context, text)
-    forms = long_forms(doc, text) if views and use_abbreviations else {}
+    forms = long_forms(doc, text, [view.mention for view in views]) if views and use_abbreviations else {}
     if forms:
         write_out = writer(forms)
         views = [with_mentions(view, write_out) for view in views]

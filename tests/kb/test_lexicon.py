@@ -79,6 +79,15 @@ def test_search_among_the_allowed(lexicon):
     assert (lexicon.search(lexicon.vectors(["MS"]), 2, np.zeros(N_ENTITIES, dtype=bool)) == -1).all()
 
 
+def test_entities_that_have_a_form(lexicon):
+    forms = lexicon.forms(["MS", "zzz", "lung cancer"])
+    assert [set(line[line >= 0]) for line in lexicon.having(forms, 3)] == [{2, 6}, set(), {0}]
+    assert (lexicon.having(forms, 1)[:, 0] >= 0).tolist() == [True, False, True]
+    allowed = np.ones(N_ENTITIES, dtype=bool)
+    allowed[[0, 2]] = False
+    assert [set(line[line >= 0]) for line in lexicon.having(forms, 3, allowed)] == [{6}, set(), set()]
+
+
 def test_no_texts_and_no_pairs(lexicon):
     vectors = lexicon.vectors([])
     assert lexicon.search(vectors, 2).shape == (0, 2)

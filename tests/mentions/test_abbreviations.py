@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from spacy.tokens import Doc, Span
 
 from spacy_krissel.errors import KrisselWarning
-from spacy_krissel.mentions.abbreviations import long_forms, writer
+from spacy_krissel.mentions.abbreviations import find_definitions, long_forms, writer
 
 FORMS = {"A-T": "ataxia-telangiectasia", "PLL": "prolymphocytic leukemia", "T-PLL": "T-cell prolymphocytic leukemia"}
 
@@ -145,3 +145,18 @@ def blank():
     import spacy
 
     return spacy.blank("en")
+
+
+@given(st.text("AaBb-(),. /", max_size=60), st.lists(st.text("AaBb- ", max_size=8), max_size=3))
+@example("ab bc (AB)", ["AB"])
+@example("AB (ab bc)", ["AB"])
+@example("bb a (x-AB)", ["AB"])
+@example("ab bc (AB)", ["BC"])
+def test_definitions_that_no_mention_needs_are_passed_over(text, mentions):
+    """What mentions are written out as is the same."""
+    whole, needed = find_definitions(text), find_definitions(text, mentions)
+    assert needed.items() <= whole.items()
+    for mention in mentions:
+        # Words that stand together only where a bracket between them was left out may be none of the mentions'.
+        if "(" not in mention:
+            assert writer(needed)(mention) == writer(whole)(mention)

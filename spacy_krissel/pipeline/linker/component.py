@@ -18,7 +18,7 @@ from ...mentions.species import prefix_taxon, species_scores, taxon_numbers, tax
 from ...ontology.store import OntologyStore
 from ...training.data.examples import linked_mentions
 from ...util.weak import Weak
-from ...views import View, name_view, reference_view, with_mention
+from ...views import View, doc_texts, name_view, reference_view, with_mention
 from ..kb_pipe import KBPipe
 from ..settings import LinkerSettings, RerankerSettings
 from .linking import by_document, decide, find
@@ -51,7 +51,8 @@ class KrisselLinker(KBPipe):
         spans = [spans_of(doc, self.cfg.spans_key) for doc in docs]
         if not self._warned and not any(spans):
             self._warn_of_no_mentions(docs)
-        views = [view for doc, own in zip(docs, spans, strict=True) for view in self.views(doc, own)]
+        known = zip(docs, spans, doc_texts(docs), strict=True)
+        views = [view for doc, own, text in known for view in self.views(doc, own, text)]
         labels = [span.label_ for own in spans for span in own]
         links = iter(self._link(docs, spans, views, labels) if views else ())
         return [list(islice(links, len(own))) for own in spans]
@@ -71,12 +72,12 @@ class KrisselLinker(KBPipe):
             if doc_links:
                 write_links(doc, spans_of(doc, key), doc_links, spans_key=key, overwrite=overwrite)
 
-    def views(self, doc: Doc, spans: Sequence[Span]) -> list[View]:
+    def views(self, doc: Doc, spans: Sequence[Span], text: str | None = None) -> list[View]:
         """What the encoder sees of each span: its context, and the span with its abbreviations written out, or all
-        pieces of a mention in several (`mention_views`)."""
+        pieces of a mention in several (`mention_views`). text: the doc's, where it is known."""
         key, abbreviations = self.cfg.spans_key, self.cfg.use_abbreviations
         context = None if self.cfg.context == "none" else self.cfg.context
-        return mention_views(doc, spans, context=context, use_abbreviations=abbreviations, spans_key=key)
+        return mention_views(doc, spans, context=context, use_abbreviations=abbreviations, spans_key=key, text=text)
 
     def read_by(self, settings: RerankerSettings) -> None:
         """Keep as many candidates as a re-ranker with these settings reads, as long as they are there."""

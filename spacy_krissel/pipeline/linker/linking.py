@@ -116,15 +116,16 @@ def decide(kb: PrototypeKB, found: Found, settings: LinkerSettings, n_candidates
     """The link of each mention, with so many candidates."""
     result, confidence = found.result, found.confidence
     candidates = candidate_dicts(kb, result, n_candidates, confidence)
-    threshold = settings.threshold
-    links = []
-    for i, own in enumerate(candidates):
-        best, score = int(result.entities[i, 0]), float(result.scores[i, 0])
-        nil = best < 0 or (threshold is not None and score < threshold)
-        nil |= confidence is not None and float(confidence[i, 0]) < settings.min_confidence
-        ties = [kb.entity_ids[row] for row in result.ties.get(i, ())]
-        links.append(SpanLink(NIL if nil else kb.entity_ids[best], own, ties))
-    return links
+    best = result.entities[:, 0]
+    nil = best < 0
+    if settings.threshold is not None:
+        nil |= result.scores[:, 0] < settings.threshold
+    if confidence is not None:
+        nil |= confidence[:, 0] < settings.min_confidence
+    ids = np.full(len(best), NIL, dtype=object)
+    ids[~nil] = kb.entity_ids.take(best[~nil])
+    ties = ([kb.entity_ids[row] for row in result.ties.get(i, ())] for i in range(len(best)))
+    return [SpanLink(*link) for link in zip(ids.tolist(), candidates, ties, strict=True)]
 
 
 def confidence_of(settings: LinkerSettings) -> Confidence | None:
