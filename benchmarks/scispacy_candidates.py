@@ -1,4 +1,7 @@
-"""The peer's side of `linking_speed.py`: time scispaCy's CandidateGenerator on given mentions and a given KB.
+"""The peer's side of `linking_speed.py`: time scispaCy on given mentions and a given KB.
+
+Either its CandidateGenerator alone, or its pipeline, with what ours does too: `abbreviation_detector` and
+`EntityLinker` on docs with the mentions as entities, thresholds as they are, but concepts without a definition kept.
 
 Runs inside a virtual environment that has scispacy and needs nothing else; spacy_krissel is not imported. scispaCy's
 own `create_tfidf_ann_index` refuses scipy 1.11 and newer, and with it Python 3.11 and newer, only because it would
@@ -18,16 +21,20 @@ import sys
 import time
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypedDict
 
 import nmslib
 import numpy
+import spacy
 import typer
-from scispacy.candidate_generation import CandidateGenerator, MentionCandidate
+from scispacy.abbreviation import AbbreviationDetector
+from scispacy.candidate_generation import CandidateGenerator
+from scispacy.linking import EntityLinker
 from scispacy.linking_utils import KnowledgeBase
 from sklearn.feature_extraction.text import TfidfVectorizer
+from spacy.tokens import Doc, Span
 
-BATCHINGS = ("document", "corpus")
+BATCHINGS = ("document", "corpus", "pipeline")
 # efSearch: what scispaCy's constructor and the linkers that it ships use, and what nmslib gives to an index that was
 # just built, which is what a linker made by `EntityLinker.from_kb` without a folder gets.
 DEFAULT_WIDTHS = [200, 20]
@@ -37,9 +44,17 @@ VECTORISER = {"analyzer": "char_wb", "ngram_range": (3, 3), "min_df": 10, "dtype
 INDEX_PARAMS = {"M": 100, "efConstruction": 2000, "post": 0, "indexThreadQty": os.cpu_count() or 1}
 
 
+class Texts(TypedDict):
+    """The mentions of each document, {"text": ..., "gold": [ids]}, and the same documents as spaCy has them: "words",
+    "spaces" and "ents", the first token of each mention and the one behind it."""
+
+    documents: list[list[dict[str, Any]]]
+    docs: list[dict[str, Any]]
+
+
 def main(
     kb_path: Annotated[Path, typer.Argument(help="Concepts, one JSON object a line, in scispaCy's form")],
-    mentions_path: Annotated[Path, typer.Argument(help='{"documents": [[{"text": ..., "gold": [ids]}, ...], ...]}')],
+    mentions_path: Annotated[Path, typer.Argument(help="JSON: see `Texts`")],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Where to write the result (JSON)")] = None,
     k: Annotated[int, typer.Option(help="Neighbours looked up for a mention, as in scispaCy's EntityLinker")] = 30,
     ef_search: Annotated[list[int], typer.Option(help="HNSW search width, repeatable")] = DEFAULT_WIDTHS,
@@ -48,7 +63,7 @@ def main(
     serve: Annotated[bool, typer.Option("--serve", help="Answer requests on standard input")] = False,
 ) -> None:
     """Build scispaCy's index of a knowledge base in memory and time its candidate generator."""
-    documents = json.loads(mentions_path.read_text(encoding="utf8"))["documents"]
+    texts: Texts = json.loads(mentions_path.read_text(encoding="utf8"))
     start = time.perf_counter()
     generator, n_aliases, cached = build_generator(kb_path, index_cache)
     built = {
@@ -60,14 +75,14 @@ def main(
         "k": k,
     }
     if serve:
-        answer_requests(generator, documents, k, built)
+        answer_requests(generator, texts, k, built)
         return
     rows = []
     for width in ef_search:
         for batching in BATCHINGS:
-            row = time_pass(generator, documents, k, width, batching)
+            row = time_pass(generator, texts, k, width, batching)
             for _ in range(passes - 1):
-                row["seconds"] = min(row["seconds"], time_pass(generator, documents, k, width, batching)["seconds"])
+                row["seconds"] = min(row["seconds"], time_pass(generator, texts, k, width, batching)["seconds"])
             row["mentions_per_second"] = row["mentions"] / row["seconds"]
             rows.append(row)
     result = json.dumps({**built, "rows": rows}, indent=2)
@@ -77,43 +92,66 @@ def main(
     print(result)
 
 
-def answer_requests(generator: CandidateGenerator, documents: list[list[dict]], k: int, built: dict[str, Any]) -> None:
+def answer_requests(generator: CandidateGenerator, texts: Texts, k: int, built: dict[str, Any]) -> None:
     """Say that the index stands, then run one pass for each request line {"batching": ..., "ef_search": ...}."""
     print(json.dumps({"ready": True, **built}), flush=True)
     for line in sys.stdin:
         request = json.loads(line)
-        print(json.dumps(time_pass(generator, documents, k, request["ef_search"], request["batching"])), flush=True)
+        print(json.dumps(time_pass(generator, texts, k, request["ef_search"], request["batching"])), flush=True)
 
 
-def time_pass(
-    generator: CandidateGenerator, documents: list[list[dict]], k: int, ef_search: int, batching: str
-) -> dict[str, Any]:
+def time_pass(generator: CandidateGenerator, texts: Texts, k: int, ef_search: int, batching: str) -> dict[str, Any]:
     """One timed pass over all mentions.
 
-    `batching` is "document" (one call a document, as scispaCy's EntityLinker does) or "corpus" (one call for all). Only
-    the generator's calls are timed.
+    `batching` is "document" (one call a document, as scispaCy's EntityLinker does), "corpus" (one call for all), or
+    "pipeline" (abbreviations and linker on one doc after another). Only the calls are timed.
     """
     if batching not in BATCHINGS:
         raise ValueError(f"Expected batching to be one of {BATCHINGS}, found {batching!r}")
     generator.ann_index.setQueryTimeParams({"efSearch": ef_search})
-    texts = [[mention["text"] for mention in document] for document in documents]
-    batches = texts if batching == "document" else [[text for document in texts for text in document]]
-    start = time.perf_counter()
-    answers = [generator(batch, k) for batch in batches]
-    seconds = time.perf_counter() - start
-    candidates = [found for answer in answers for found in answer]
-    golds = [mention["gold"] for document in documents for mention in document]
+    if batching == "pipeline":
+        ranked, seconds = time_pipeline(generator, texts["docs"], k)
+    else:
+        mentions = [[mention["text"] for mention in document] for document in texts["documents"]]
+        batches = mentions if batching == "document" else [[text for document in mentions for text in document]]
+        start = time.perf_counter()
+        answers = [generator(batch, k) for batch in batches]
+        seconds = time.perf_counter() - start
+        ranked = [[(each.concept_id, max(each.similarities)) for each in found] for one in answers for found in one]
+    golds = [mention["gold"] for document in texts["documents"] for mention in document]
     return {
         "batching": batching,
         "ef_search": ef_search,
-        "mentions": len(candidates),
+        "mentions": len(ranked),
         "seconds": seconds,
-        "mentions_per_second": len(candidates) / seconds,
-        **accuracy(candidates, golds),
+        "mentions_per_second": len(ranked) / seconds,
+        **accuracy(ranked, golds),
     }
 
 
-def accuracy(candidates: list[list[MentionCandidate]], golds: list[list[str]]) -> dict[str, Any]:
+def time_pipeline(
+    generator: CandidateGenerator, texts: list[dict[str, Any]], k: int
+) -> tuple[list[list[tuple[str, float]]], float]:
+    """The concepts and scores of each mention, and the seconds of scispaCy's two components."""
+    nlp = spacy.blank("en")
+    components = [
+        AbbreviationDetector(nlp),
+        EntityLinker(candidate_generator=generator, k=k, filter_for_definitions=False),
+    ]
+    docs = []
+    for text in texts:
+        doc = Doc(nlp.vocab, words=text["words"], spaces=text["spaces"])
+        doc.set_ents([Span(doc, start, end, label="Entity") for start, end in text["ents"]])
+        docs.append(doc)
+    start = time.perf_counter()
+    for doc in docs:
+        for component in components:
+            component(doc)
+    seconds = time.perf_counter() - start
+    return [ent._.kb_ents for doc in docs for ent in doc.ents], seconds
+
+
+def accuracy(candidates: list[list[tuple[str, float]]], golds: list[list[str]]) -> dict[str, Any]:
     """Strict accuracy of the candidate with the highest similarity; several tied at the top are wrong.
 
     A mention is right when any of its gold ids is predicted; mentions without gold ids are left out.
@@ -123,9 +161,9 @@ def accuracy(candidates: list[list[MentionCandidate]], golds: list[list[str]]) -
         if not gold:
             continue
         scored += 1
-        best = max((max(candidate.similarities) for candidate in found), default=0.0)
+        best = max((score for _, score in found), default=0.0)
         # Equal names may differ in the last bits of their similarity.
-        top = [candidate.concept_id for candidate in found if max(candidate.similarities) >= best - 1e-6]
+        top = [concept for concept, score in found if score >= best - 1e-6]
         right += len(top) == 1 and top[0] in gold
     return {"scored": scored, "strict": right / scored if scored else None}
 

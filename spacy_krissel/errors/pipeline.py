@@ -151,6 +151,10 @@ class PipelineErrors:
         "linked to an entity. Expected links: check the texts, the component that finds mentions, and the linker's "
         "settings for NIL."
     )
+    K686 = (
+        "[K686] {n} prototypes of '{name}' are references, which a small encoder cannot read. Expected names and "
+        "mentions alone: make the knowledge base without `--reference-prototypes` and `--mentions-only`."
+    )
     K691 = (
         "[K691] There is nothing to render: the document has no `doc.spans['{key}']`; its keys are: {keys}. Name one "
         "of them, or run the component that writes it."

@@ -105,6 +105,8 @@ class Row(Section):
     mined_aliases: mentions were mined by all names, or, where false, by the preferred ones alone.
     pipeline: overrides of the trained pipeline's config; in a row with another's knowledge base, not of what makes one.
     prototypes: of the knowledge bases.
+    distilled: a small encoder that learned their vectors encodes the knowledge bases, and the mentions, in the place of
+        the trained one (`krissel distill`).
     examples: the set's examples are prototypes too (lazy learning, §3.7).
     """
 
@@ -117,6 +119,7 @@ class Row(Section):
     mined_aliases: bool = True
     pipeline: dict[str, Any] = {}
     prototypes: Prototypes = Prototypes()
+    distilled: bool = False
     examples: bool = False
 
 
