@@ -3,8 +3,9 @@
 Both sides get the same mentions and the same knowledge base. Our side is `nlp.pipe` over tokenized documents with gold
 mentions: abbreviations, views, encoding, search, candidates and ids written. The peer's side, in a process of its own
 under its own Python, is the candidate generator alone, called once a document as its linker does or once a corpus; and
-its pipeline, `abbreviation_detector` and `EntityLinker`, which do what ours does: see `scispacy_candidates.py`. The passes alternate, the best of each side counts, and loading and index building are not
-timed. The peer has a row for each batching and search width; several pipelines of ours may be compared.
+its pipeline, `abbreviation_detector` and `EntityLinker`, which do what ours does: see `scispacy_candidates.py`. The
+passes alternate, the best of each side counts, and loading and index building are not timed. The peer has a row for
+each batching and search width; several pipelines of ours may be compared.
 
     python benchmarks/linking_speed.py --pipeline PIPELINE --gold dev.spacy --ontology STORE --scispacy-python PYTHON
 """

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import spacy
 from spacy.language import Language
+from spacy.util import fix_random_seed
 
 from ..errors import Errors, KrisselError
 from ..index.protocol import Rows, Vectors
@@ -86,9 +87,9 @@ def distill(
     seed: Count = 0,
     progress: bool = False,
 ) -> float:
-    """Put a small encoder in the place of a linker's transformer, trained to give its vectors.
+    """Replace a linker's transformer by a small encoder.
 
-    It is trained on the prototypes of the knowledge base, whose vectors are there, and encodes them anew: minutes on
+    That learns to give the transformer's vectors. It is trained on the prototypes of the knowledge base, whose vectors are there, and encodes them anew: minutes on
     a CPU, without a pass through the transformer but for gold mentions. Where references are in use, they are in
     these vectors, and so in what the small encoder learns. What was fitted to the scores of the transformer is reset:
     threshold and confidence (`krissel confidence`), and the kind of index (`krissel tune`).
@@ -126,6 +127,8 @@ def _with_small_encoder(nlp: Language, name: str, kb: PrototypeKB, seed: int) ->
         settings["context"] = "none"
     nlp.replace_pipe(name, factory, config=settings)
     small = find_linker(nlp, name)
+    # The layers above its tables are drawn from NumPy's own state.
+    fix_random_seed(seed)
     some = np.unique(np.linspace(0, kb.n_prototypes - 1, INIT_VIEWS, dtype=np.int64))
     small.model.initialize(X=[each.view for each in kb.prototypes_at(some)])
     return small

@@ -27,6 +27,7 @@ OUTPUTS = [
     Written(("confidence", "{in}", "-o", "{out}")),
     Written(("convert", "{in}", "-o", "{out}"), ".spacy"),
     Written(("correct", "{in}", "{in}", "-o", "{out}")),
+    Written(("distill", "{in}", "-o", "{out}")),
     Written(("encoder", "{in}", "-o", "{out}")),
     Written(("evaluate", "{in}", "{in}", "--ontology", "{in}", "-o", "{out}")),
     Written(("evaluate-spans", "{in}", "{in}", "--ontology", "{in}", "-o", "{out}")),

@@ -1,0 +1,98 @@
+import numpy as np
+import pytest
+import spacy
+from numpy.testing import assert_allclose
+
+from spacy_krissel.commands.build_prototypes import build_prototypes
+from spacy_krissel.commands.distill_encoder import distill, distill_linker
+from spacy_krissel.errors import KrisselError
+from spacy_krissel.kb.build.sources import PrototypeSource
+from spacy_krissel.pipeline.pipeline_io import find_linker, save_pipeline
+
+
+def test_a_small_encoder_takes_the_place_of_the_transformer(save_linker, make_docs, tmp_path):
+    source = save_linker("transformer")
+    before = spacy.load(source)
+    cosine = distill(source, tmp_path / "small", passes=60)
+    assert cosine > 0.9
+    nlp = spacy.load(tmp_path / "small")
+    large, small = find_linker(before), find_linker(nlp)
+    assert nlp.config["components"]["krissel_linker"]["model"]["@architectures"] == "spacy-krissel.SmallEncoder.v1"
+    assert nlp.pipe_names == before.pipe_names and small.kb.encoder == small.fingerprint() != large.fingerprint()
+    assert [small.kb[id_] for id_ in small.kb.entity_ids] == [large.kb[id_] for id_ in large.kb.entity_ids]
+    rows = np.arange(large.kb.n_prototypes)
+    assert small.kb.prototypes_at(rows) == large.kb.prototypes_at(rows) and small.kb.ontology == large.kb.ontology
+    # Both see the same prototypes as near to each other.
+    near = [linker.kb.vectors @ linker.kb.vectors.T for linker in (large, small)]
+    assert np.corrcoef(*(each.ravel() for each in near))[0, 1] > 0.8
+    linked = list(nlp.pipe(make_docs(nlp)))
+    assert all(ent.kb_id_ for doc in linked for ent in doc.ents)
+    # A byte a weight.
+    assert (tmp_path / "small" / "krissel_linker" / "model").stat().st_size < 15_000_000
+    # The same at each run.
+    distill(source, tmp_path / "again", passes=60)
+    assert find_linker(spacy.load(tmp_path / "again")).fingerprint() == small.fingerprint()
+
+
+def test_settings_stay_but_for_what_was_fitted(make_linker, source):
+    nlp = make_linker("transformer", lexical_weight=0.2, threshold=0.7, n_candidates=3)
+    build_prototypes(nlp, source)
+    nlp.meta["krissel"]["confidence"] = {"krissel_linker": {}, "other": {}}
+    distill_linker(nlp, passes=1)
+    cfg = find_linker(nlp).cfg
+    assert (cfg.lexical_weight, cfg.n_candidates, cfg.context) == (0.2, 3, "window")
+    assert (cfg.threshold, cfg.confidence, cfg.min_confidence) == (None, {}, 0)
+    assert nlp.meta["krissel"]["confidence"] == {"other": {}}
+
+
+def test_encoder_of_names_alone_reads_no_context(make_linker, toy_store):
+    nlp = make_linker("transformer")
+    build_prototypes(nlp, PrototypeSource(toy_store, None))
+    distill_linker(nlp, passes=1)
+    assert find_linker(nlp).cfg.context == "none"
+
+
+@pytest.mark.parametrize("encoder", ["transformer", "referenced"])
+def test_gold_mentions_and_class_names_keep_their_weight(make_linker, source, encoder):
+    nlp = make_linker(encoder)
+    build_prototypes(nlp, source)
+    linker = find_linker(nlp)
+    prototypes = linker.kb.prototypes_at(np.arange(2))
+    for kind, weight in (("class", 0.9), ("gold", 1.05)):
+        linker.kb.add_prototypes([each._replace(kind=kind) for each in prototypes], weight=weight)
+    n, kinds = linker.kb.n_prototypes, linker.kb.prototypes.kind_counts()
+    distill_linker(nlp, passes=2)
+    kb = find_linker(nlp).kb
+    assert kb.prototypes.kind_counts() == kinds
+    lengths = np.linalg.norm(kb.vectors, axis=1)
+    assert_allclose(lengths[: n - 4], 1, atol=1e-5)
+    assert_allclose(lengths[n - 4 :], [0.9, 0.9, 1.05, 1.05], rtol=1e-4)
+
+
+def test_references_are_in_what_is_learned(make_linker, source):
+    nlp = make_linker("referenced")
+    build_prototypes(nlp, source)
+    wanted = np.array(find_linker(nlp).kb.vectors)
+    assert distill_linker(nlp, passes=60) > 0.9
+    kb = find_linker(nlp).kb
+    assert kb.prototypes.references is None and kb.vectors.shape[1] == 256
+    near = [each @ each.T for each in (wanted / np.linalg.norm(wanted, axis=1, keepdims=True), kb.vectors)]
+    assert np.corrcoef(*(each.ravel() for each in near))[0, 1] > 0.8
+
+
+def test_what_cannot_be_distilled(make_linker, source, save_linker, toy_store, tmp_path):
+    empty = make_linker("transformer")
+    find_linker(empty)._dev = None
+    empty.to_disk(tmp_path / "empty")
+    with pytest.raises(KrisselError, match="K520"):
+        distill(tmp_path / "empty", tmp_path / "small")
+    nlp = make_linker("referenced")
+    build_prototypes(nlp, PrototypeSource(toy_store, source.mentions, reference_prototypes=True))
+    save_pipeline(nlp, tmp_path / "references")
+    with pytest.raises(KrisselError, match="K686.*12 prototypes"):
+        distill(tmp_path / "references", tmp_path / "small")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "notes").touch()
+    with pytest.raises(KrisselError, match="K005"):
+        distill(save_linker("small"), tmp_path / "other")
+    assert not (tmp_path / "small").exists()
