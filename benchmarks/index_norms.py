@@ -110,12 +110,12 @@ def measured(
     return rows
 
 
-def searched(index: Any, queries: np.ndarray) -> tuple[Any, Any, float]:
+def searched(index: Any, queries: np.ndarray, allowed: np.ndarray | None = None) -> tuple[Any, Any, float]:
     """Scores, rows, and the least seconds of a query in two passes: processor time of one core."""
     times = []
     for _ in range(2):
         start = time.process_time()
-        scores, rows = index.search(queries, K)
+        scores, rows = index.search(queries, K, allowed)
         times.append(time.process_time() - start)
     return scores, rows, min(times) / len(queries)
 

@@ -89,10 +89,10 @@ def distill(
 ) -> float:
     """Replace a linker's transformer by a small encoder.
 
-    That learns to give the transformer's vectors. It is trained on the prototypes of the knowledge base, whose vectors are there, and encodes them anew: minutes on
-    a CPU, without a pass through the transformer but for gold mentions. Where references are in use, they are in
-    these vectors, and so in what the small encoder learns. What was fitted to the scores of the transformer is reset:
-    threshold and confidence (`krissel confidence`), and the kind of index (`krissel tune`).
+    That learns to give the transformer's vectors of the prototypes in the knowledge base, which are there, and encodes
+    them anew: minutes on a CPU, without a pass through the transformer but for gold mentions. Where references are in
+    use, they are in these vectors, and so in what the small encoder learns. What was fitted to the scores of the
+    transformer is reset: threshold and confidence (`krissel confidence`), and the kind of index (`krissel tune`).
 
     pipeline: A pipeline with a linker and its knowledge base
     output: Where to save the pipeline with the small encoder

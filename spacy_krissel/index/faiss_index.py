@@ -28,8 +28,9 @@ FILE = "index.faiss"
 ADD_ROWS = 65_536
 # The most results that the GPU's selection kernels give.
 GPU_MAX_K = 2048
-# With no more allowed vectors than this (or than a twentieth), comparing them all is quicker and surer than a graph.
-FEW_ALLOWED = 20_000
+# How many vectors are compared, all with all queries, in the time that a filtered search takes: of a graph for each one
+# of its width, of lists for each vector in them (`benchmarks/index_filters.py`).
+PER_WIDTH, PER_LISTED = 190, 3
 # Each type's settings with their defaults. `nlist` 0 stands for four times the root of the number of vectors,
 # `pq_bytes` 0 for half the width, `refine` 0 for no second look.
 DEFAULTS: dict[str, dict[str, int]] = {
@@ -280,21 +281,23 @@ class FaissIndex:
     def _search_allowed(self, faiss: Any, queries: Vectors, k: int, allowed: Mask) -> tuple[Scores, Rows]:
         """Search among some rows. GPU indexes cannot, so this is the CPU form's work."""
         rows = np.flatnonzero(allowed)
-        few = len(rows) <= FEW_ALLOWED or len(rows) * 20 <= len(allowed)
+        # Of what the search visits, only this part counts, so it must visit as much more.
+        wider = len(allowed) / max(1, len(rows))
+        ef_search = math.ceil(max(self._own.get("ef_search", 0), k) * wider)
+        nprobe = math.ceil(self._own.get("nprobe", 0) * wider)
+        listed = len(self) * nprobe // self._index.nlist if self._ivf else 0
+        # Comparing all of few is quicker, and surer.
+        few = len(rows) <= {"hnsw": PER_WIDTH * ef_search, "flat": len(self) // 20}.get(self.type, PER_LISTED * listed)
         if few and (self._stored is not None or not self._ivf):
             at = self._index.reconstruct_batch if self._stored is None else partial(vectors_at, self._stored)
             blocks = (rows[start : start + BLOCK_ROWS] for start in range(0, len(rows), BLOCK_ROWS))
             return search_blocks(((block, at(block)) for block in blocks), queries, k)
         selector = faiss.IDSelectorBitmap(np.packbits(allowed, bitorder="little"))
-        # Of what the search visits, only this part counts, so it must visit as much more.
-        wider = len(allowed) / max(1, len(rows))
         if self.type == "hnsw":
-            ef_search = math.ceil(max(self._own["ef_search"], k) * wider)
             parameters = faiss.SearchParametersHNSW(sel=selector, efSearch=min(ef_search, len(self)))
         elif self._ivf:
             nlist = self._index.nlist
-            nprobe = nlist if few else min(nlist, math.ceil(self._own["nprobe"] * wider))
-            parameters = faiss.SearchParametersIVF(sel=selector, nprobe=nprobe)
+            parameters = faiss.SearchParametersIVF(sel=selector, nprobe=nlist if few else min(nlist, nprobe))
         else:
             parameters = faiss.SearchParameters(sel=selector)
         return self._decided(queries, k, *self._index.search(queries, self._wanted(k), params=parameters))

@@ -81,10 +81,11 @@ def test_looks_again_after_it_was_loaded_grew_and_was_pickled(vectors, queries, 
         assert first_right(each.search(queries, 5), expected) > 0.99
 
 
-@pytest.mark.parametrize("few_allowed", [0, faiss_index.FEW_ALLOWED])
+@pytest.mark.parametrize("compares_few", [False, True])
 @pytest.mark.parametrize("type_,settings", TYPES)
-def test_only_allowed_rows_are_found(vectors, queries, exact, type_, settings, few_allowed, monkeypatch):
-    monkeypatch.setattr(faiss_index, "FEW_ALLOWED", few_allowed)
+def test_only_allowed_rows_are_found(vectors, queries, exact, type_, settings, compares_few, monkeypatch):
+    for cost in () if compares_few else ("PER_WIDTH", "PER_LISTED"):
+        monkeypatch.setattr(faiss_index, cost, 0)
     allowed = np.random.default_rng(2).random(N) < 0.4
     index = made(type_, vectors, nprobe=20, refine=20, **settings)
     found = index.search(queries, 5, allowed)

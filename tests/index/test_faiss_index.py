@@ -64,11 +64,12 @@ def test_small_graph_misses_what_longer_vectors_cut_off(n, settings, grown):
 
 
 @pytest.mark.parametrize("part", [0.0, 0.01, 0.4, 1.0])
-@pytest.mark.parametrize("few_allowed", [0, faiss_index.FEW_ALLOWED])
+@pytest.mark.parametrize("compares_few", [False, True])
 @pytest.mark.parametrize("type_,settings", ALL_TYPES)
-def test_only_allowed_rows_are_found(vectors, queries, type_, settings, part, few_allowed, monkeypatch):
+def test_only_allowed_rows_are_found(vectors, queries, type_, settings, part, compares_few, monkeypatch):
     # Both ways of filtering: comparing the allowed rows, and searching the index with a selector.
-    monkeypatch.setattr(faiss_index, "FEW_ALLOWED", few_allowed)
+    for cost in () if compares_few else ("PER_WIDTH", "PER_LISTED"):
+        monkeypatch.setattr(faiss_index, cost, 0)
     index = make_faiss_index(type_, **settings)()
     index.build(vectors)
     allowed = np.random.default_rng(2).random(N) < part
