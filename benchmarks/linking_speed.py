@@ -2,14 +2,16 @@
 
 Both sides get the same mentions and the same knowledge base. Our side is `nlp.pipe` over tokenized documents with gold
 mentions: abbreviations, views, encoding, search, candidates and ids written. The peer's side, in a process of its own
-under its own Python, is the candidate generator alone, called once a document as its linker does or once a corpus; and
+under its own Python, is the candidate generator alone, called once a document as its linker does or once a corpus, and
 its pipeline, `abbreviation_detector` and `EntityLinker`, which do what ours does: see `scispacy_candidates.py`. The
-passes alternate, the best of each side counts, and loading and index building are not timed. The peer has a row for
+passes alternate, the best of each side counts, and loading and index building are not timed. What was loaded is kept
+from Python's garbage collector, which else goes through all pipelines that wait for their turn. The peer has a row for
 each batching and search width; several pipelines of ours may be compared.
 
     python benchmarks/linking_speed.py --pipeline PIPELINE --gold dev.spacy --ontology STORE --scispacy-python PYTHON
 """
 
+import gc
 import json
 import os
 import platform
@@ -81,6 +83,8 @@ def main(
                 time_pipeline(nlp, read_docs(doc_bins, nlp, label), documents)
             for request in requests:
                 ask(peer, request)
+            gc.collect()
+            gc.freeze()
             ours: list[list[dict[str, Any]]] = [[] for _ in nlps]
             theirs: list[list[dict[str, Any]]] = [[] for _ in requests]
             for _ in range(passes):

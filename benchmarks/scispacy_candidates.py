@@ -14,6 +14,7 @@ the index, then answers one JSON line for each line on its standard input, so th
 with these in one run.
 """
 
+import gc
 import hashlib
 import json
 import os
@@ -94,6 +95,8 @@ def main(
 
 def answer_requests(generator: CandidateGenerator, texts: Texts, k: int, built: dict[str, Any]) -> None:
     """Say that the index stands, then run one pass for each request line {"batching": ..., "ef_search": ...}."""
+    gc.collect()
+    gc.freeze()
     print(json.dumps({"ready": True, **built}), flush=True)
     for line in sys.stdin:
         request = json.loads(line)

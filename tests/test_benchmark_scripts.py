@@ -221,6 +221,15 @@ def test_indexes_over_varied_lengths_are_not_measured(benchmark, tmp_path):
     assert max(row["recall_1"] for row in run["rows"]) >= 0.9
 
 
+def test_searches_with_filters_are_not_measured(benchmark, tmp_path):
+    pytest.importorskip("faiss")
+    script = benchmark("index_filters")
+    script.main(3000, 16, ["hnsw", "ivf_sq8"], [0.3], 0.9, 50, 0, tmp_path / "filters.json")
+    (run,) = json.loads((tmp_path / "filters.json").read_text())["runs"]
+    assert [row["filter"] for row in run["rows"]] == 2 * ["none", "drawn", "near"]
+    assert min(row["recall_1"] for row in run["rows"]) >= 0.9
+
+
 def test_a_knowledge_base_of_the_paper_is_not_measured(benchmark, tmp_path, monkeypatch):
     pytest.importorskip("faiss")
     script = benchmark("krissbert_kb")
