@@ -255,7 +255,10 @@ def with_mention(view: View, mention: str) -> View:
 
 def doc_text(doc: "Doc") -> str:
     """`doc.text` without making a `Token` per token."""
-    return doc_texts([doc])[0]
+    strings = doc.vocab.strings
+    tokens = doc.to_array(["ORTH", "SPACY"])
+    spaces = ("", " ")
+    return "".join([strings[orth] + spaces[space] for orth, space in tokens.tolist()])
 
 
 def doc_texts(docs: "Sequence[Doc]") -> list[str]:

@@ -11,14 +11,17 @@ from spacy.util import fix_random_seed
 
 from ..errors import Errors, KrisselError
 from ..index.protocol import Rows, Vectors
-from ..kb.build.fill import BLOCK
+from ..kb.build.fill import BLOCK, BLOCKS_ADDED
 from ..kb.prototype_kb import PrototypeKB
 from ..kb.prototype_table import Prototype
 from ..layers.hashed_bags import round_tables
+from ..pipeline.card import encoder_facts
 from ..pipeline.linker.component import KrisselLinker
 from ..pipeline.pipeline_io import check_place, find_linker, load_pipeline, save_pipeline
+from ..pipeline.reranker.component import KrisselReranker
 from ..pipeline.settings import LINKER
 from ..training.distillation import fit_to_vectors, narrowed, to_unit
+from ..util.disk import coded_io
 from ..util.progress import progress_bar
 from ..util.settings import Count, PositiveInt, checked
 from .build_linker import COMPACT
@@ -28,21 +31,35 @@ INIT_VIEWS = 20_000
 # What was fitted to the scores of the other encoder.
 REFITTED: dict[str, Any] = {"threshold": None, "confidence": {}, "min_confidence": 0.0}
 PASSES = 8
-# Prototypes whose vectors are multiplied by a weight.
+# Prototypes whose vectors commands multiply by a weight.
 WEIGHTED = ("class", "gold")
 
 
 def distill_linker(
-    nlp: Language, *, passes: int = PASSES, name: str = LINKER, seed: int = 0, progress: bool = False
+    nlp: Language,
+    *,
+    passes: int = PASSES,
+    name: str = LINKER,
+    seed: int = 0,
+    progress: bool = False,
+    scratch: Path | None = None,
 ) -> float:
-    """Put a linker with a small encoder in the place of the linker `name`, as `distill` does."""
+    """Put a linker with a small encoder in the place of the linker `name`, as `distill` does.
+
+    scratch: a folder with room for what does not fit into memory (`PrototypeKB.scratch`).
+    """
     large = find_linker(nlp, name)
+    for reranker, pipe in nlp.components:
+        if isinstance(pipe, KrisselReranker) and pipe.linker_name == name:
+            raise KrisselError(Errors.K687.format(name=name, reranker=reranker))
     large.require_weights()
     kb = large.kb
     kb.check_filled()
     n_references = kb.prototypes.rows_of_kinds(["reference"]).size
     if n_references:
         raise KrisselError(Errors.K686.format(name=name, n=n_references))
+    facts = nlp.meta.setdefault("krissel", {})
+    start = encoder_facts(nlp, name)
     small = _with_small_encoder(nlp, name, kb, seed)
     place = narrowed(kb.vectors, small.model.get_dim("nO"), seed)
 
@@ -60,6 +77,7 @@ def distill_linker(
     )
     round_tables(small.model)
     encoded = small.new_kb()
+    encoded.scratch = scratch
     encoded.encoder = small.fingerprint()
     encoded.ontology = kb.ontology
     encoded.set_entities(kb[id_] for id_ in kb.entity_ids)
@@ -71,9 +89,9 @@ def distill_linker(
     if small.cfg.lexical_weight or encoded.has_gold:
         encoded.keep_lexical_index()
     small.set_kb(encoded)
-    facts = nlp.meta.setdefault("krissel", {})
-    for fitted in ("confidence", "calibration"):
-        facts.get(fitted, {}).pop(name, None)
+    for of_the_other in ("confidence", "calibration", "training"):
+        facts.get(of_the_other, {}).pop(name, None)
+    facts.setdefault("start", {})[name] = {**start, "distilled": True}
     return cosines / kb.n_prototypes
 
 
@@ -89,10 +107,11 @@ def distill(
 ) -> float:
     """Replace a linker's transformer by a small encoder.
 
-    That learns to give the transformer's vectors of the prototypes in the knowledge base, which are there, and encodes
-    them anew: minutes on a CPU, without a pass through the transformer but for gold mentions. Where references are in
-    use, they are in these vectors, and so in what the small encoder learns. What was fitted to the scores of the
-    transformer is reset: threshold and confidence (`krissel confidence`), and the kind of index (`krissel tune`).
+    The small encoder learns the directions of the vectors in the knowledge base, and encodes its prototypes anew:
+    minutes on a CPU. The transformer encodes gold mentions and class names alone. Where references are in use, they are
+    in these vectors, and so in what is learned. What was fitted to the scores of the transformer is reset: threshold
+    and confidence (`krissel confidence`), and the kind of index (`krissel tune`). Weights such as that of lexical
+    similarity stay: the new scores are of vectors of length 1.
 
     pipeline: A pipeline with a linker and its knowledge base
     output: Where to save the pipeline with the small encoder
@@ -104,11 +123,15 @@ def distill(
 
     RETURNS: the mean cosine of its vectors with those that it was trained on.
     Raises KrisselError K005 and K026 (the output), K520 (no knowledge base), K604 (no weights), K610 and K611 (no such
-    pipeline or linker), K686 (prototypes that are references).
+    pipeline or linker), K686 (prototypes that are references), K687 (a re-ranker).
     """
     check_place(output)
     nlp = load_pipeline(pipeline)
-    cosine = distill_linker(nlp, passes=passes, name=name, seed=seed, progress=progress)
+    # On the disk that is to hold the result.
+    scratch = output.absolute().parent
+    with coded_io(scratch):
+        scratch.mkdir(parents=True, exist_ok=True)
+    cosine = distill_linker(nlp, passes=passes, name=name, seed=seed, progress=progress, scratch=scratch)
     save_pipeline(nlp, output, name=name)
     return cosine
 
@@ -120,9 +143,11 @@ def show_distill(cosine: float, output: Path) -> str:
 def _with_small_encoder(nlp: Language, name: str, kb: PrototypeKB, seed: int) -> KrisselLinker:
     """The linker that now stands in the place of `name`, with an untrained small encoder and no knowledge base."""
     model = spacy.util.load_config(COMPACT / "config.cfg")["components"][LINKER]["model"]
-    settings = {**nlp.config.interpolate()["components"][name], **REFITTED, "model": {**model, "seed": seed}}
-    settings |= {"objective": None, "kb_path": None}
+    settings = nlp.config.interpolate()["components"][name]
     factory = settings.pop("factory")
+    # As they are now: they may have been changed since the pipeline was made.
+    settings |= {**find_linker(nlp, name).cfg, **REFITTED, "model": {**model, "seed": seed}}
+    settings |= {"objective": None, "kb_path": None}
     if not kb.prototypes.in_text.any():
         settings["context"] = "none"
     nlp.replace_pipe(name, factory, config=settings)
@@ -135,21 +160,24 @@ def _with_small_encoder(nlp: Language, name: str, kb: PrototypeKB, seed: int) ->
 
 
 def _blocks(kb: PrototypeKB, progress: bool) -> Iterator[tuple[Rows, list[Prototype]]]:
+    step = BLOCK * BLOCKS_ADDED
     with progress_bar(show=progress, total=kb.n_prototypes, desc="Prototypes", unit=" views") as bar:
-        for start in range(0, kb.n_prototypes, BLOCK):
-            rows = np.arange(start, min(start + BLOCK, kb.n_prototypes))
+        for start in range(0, kb.n_prototypes, step):
+            rows = np.arange(start, min(start + step, kb.n_prototypes))
             yield rows, kb.prototypes_at(rows)
             bar.update(len(rows))
 
 
 def _weights(large: KrisselLinker, kb: PrototypeKB, rows: Rows, prototypes: list[Prototype]) -> list[float]:
-    """By what the vectors of the prototypes at `rows` were multiplied, which is seen beside the encoder's own."""
+    """By what the vectors of class names and gold mentions at `rows` were multiplied, which is seen beside the
+    encoder's own; 1 for others."""
     weights = np.ones(len(rows))
     weighted = np.array([each.kind in WEIGHTED for each in prototypes])
     if weighted.any():
         own = kb.queries(large.encode([each.view for each in prototypes if each.kind in WEIGHTED]))
-        stored = kb.vectors[rows[weighted]].astype(np.float32)
-        if kb.prototypes.references is not None:
-            stored -= kb.prototypes.references.at(kb.prototypes.entity_rows[rows[weighted]])
-        weights[weighted] = np.linalg.norm(stored, axis=1) / np.linalg.norm(own, axis=1)
+        stored, own = (np.linalg.norm(each, axis=1) for each in (kb.prototypes.own(rows[weighted]), own))
+        # No length says nothing.
+        weights[weighted] = np.divide(
+            stored, own, out=np.ones(len(own), dtype=np.float32), where=(own > 0) & (stored > 0)
+        )
     return weights.tolist()

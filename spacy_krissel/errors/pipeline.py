@@ -155,6 +155,10 @@ class PipelineErrors:
         "[K686] {n} prototypes of '{name}' are references, which a small encoder cannot read. Expected names and "
         "mentions alone: make the knowledge base without `--reference-prototypes` and `--mentions-only`."
     )
+    K687 = (
+        "[K687] '{reranker}' was trained over the scores of '{name}', which another encoder changes. Expected a linker "
+        "without a re-ranker: distill that, and train a re-ranker over it."
+    )
     K691 = (
         "[K691] There is nothing to render: the document has no `doc.spans['{key}']`; its keys are: {keys}. Name one "
         "of them, or run the component that writes it."

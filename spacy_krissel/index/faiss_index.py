@@ -28,9 +28,9 @@ FILE = "index.faiss"
 ADD_ROWS = 65_536
 # The most results that the GPU's selection kernels give.
 GPU_MAX_K = 2048
-# How many vectors are compared, all with all queries, in the time that a filtered search takes: of a graph for each one
-# of its width, of lists for each vector in them (`benchmarks/index_filters.py`).
-PER_WIDTH, PER_LISTED = 190, 3
+# How many vectors are compared in the time that a filtered search takes: of a graph for each one of its width, of lists
+# for each vector in them (`benchmarks/index_filters.py`). To copy one before takes the time of so many comparisons.
+PER_WIDTH, PER_LISTED, PER_COPY = 190, 3, 20
 # Each type's settings with their defaults. `nlist` 0 stands for four times the root of the number of vectors,
 # `pq_bytes` 0 for half the width, `refine` 0 for no second look.
 DEFAULTS: dict[str, dict[str, int]] = {
@@ -285,10 +285,14 @@ class FaissIndex:
         wider = len(allowed) / max(1, len(rows))
         ef_search = math.ceil(max(self._own.get("ef_search", 0), k) * wider)
         nprobe = math.ceil(self._own.get("nprobe", 0) * wider)
-        listed = len(self) * nprobe // self._index.nlist if self._ivf else 0
         # Comparing all of few is quicker, and surer.
-        few = len(rows) <= {"hnsw": PER_WIDTH * ef_search, "flat": len(self) // 20}.get(self.type, PER_LISTED * listed)
-        if few and (self._stored is not None or not self._ivf):
+        if self.type == "hnsw":
+            few = PER_WIDTH * ef_search
+        elif self._stored is not None:
+            few = PER_LISTED * len(self) * nprobe // self._index.nlist
+        else:
+            few = 0 if self._ivf else len(self) // 20
+        if len(rows) * (1 + PER_COPY / len(queries)) <= few:
             at = self._index.reconstruct_batch if self._stored is None else partial(vectors_at, self._stored)
             blocks = (rows[start : start + BLOCK_ROWS] for start in range(0, len(rows), BLOCK_ROWS))
             return search_blocks(((block, at(block)) for block in blocks), queries, k)
@@ -296,8 +300,7 @@ class FaissIndex:
         if self.type == "hnsw":
             parameters = faiss.SearchParametersHNSW(sel=selector, efSearch=min(ef_search, len(self)))
         elif self._ivf:
-            nlist = self._index.nlist
-            parameters = faiss.SearchParametersIVF(sel=selector, nprobe=nlist if few else min(nlist, nprobe))
+            parameters = faiss.SearchParametersIVF(sel=selector, nprobe=min(self._index.nlist, nprobe))
         else:
             parameters = faiss.SearchParameters(sel=selector)
         return self._decided(queries, k, *self._index.search(queries, self._wanted(k), params=parameters))

@@ -44,8 +44,8 @@ class LexicalQuery:
             self._forms = np.where(is_hidden, -1, self._forms)
 
     def proposed(self, allowed: Mask | None = None) -> Rows:
-        """The entities that have each query's text as a surface form, else those that lexical search finds: (q,
-        PROPOSED), -1 padded. To search for both changed no link of 27,000 mentions, and takes twice as long."""
+        """The entities that have each query's text as a name, else those that lexical search finds: (q, PROPOSED), -1
+        padded. To search for both changed no link of 27,813 mentions, and takes twice as long."""
         found = self._index.having(self._forms, PROPOSED, allowed)
         rest = np.flatnonzero(found[:, 0] < 0)
         without = None if self._without is None else self._without[rest]

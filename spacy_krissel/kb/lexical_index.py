@@ -129,8 +129,11 @@ class LexicalIndex:
         return to_unit_length(counts, self._idf)
 
     def having(self, forms: Rows, k: int, allowed: Mask | None = None) -> Rows:
-        """Up to `k` of the allowed entities with each of the `forms` (q,), -1 for none: rows (q, k), -1 padded."""
-        entities, owner = self._of_form.take(forms)
+        """Up to `k` of the allowed entities with each of the `forms` (q,), -1 for none: rows (q, k), -1 padded; none of
+        a form that is no entity's name, but a guess."""
+        names = np.unique(self._of_name.take(forms)[1])
+        entities, owner = self._of_form.take(forms[names])
+        owner = names[owner]
         if allowed is not None:
             entities, owner = entities[allowed[entities]], owner[allowed[entities]]
         return in_lines(entities, owner, len(forms), k)

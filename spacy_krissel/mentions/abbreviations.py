@@ -50,7 +50,7 @@ def find_definitions(text: str, mentions: Iterable[str] | None = None) -> dict[s
     for match in BRACKETS.finditer(text):
         if words is not None and words.isdisjoint(WORD.findall(match[1])):
             # Nor is the word before it one of theirs, which may be short for what the bracket holds.
-            if words.isdisjoint(WORD.findall(text[max(0, match.start() - NEAR) : match.start()])):
+            if words.isdisjoint(WORD.findall(text[max(0, match.start() - WINDOW) : match.start()].rstrip()[-NEAR:])):
                 continue
         before = _last_sentence(text[max(0, match.start() - WINDOW) : match.start()])
         inside = match[1].strip(EDGES)

@@ -25,22 +25,24 @@ def context_views(doc: Doc, spans: Sequence[Span], context: str | None, text: st
     """
     if not spans:
         return []
+    if context is None:
+        return [name_view(span.text) for span in spans]
+    text = doc_text(doc) if text is None else text
     if context == "sentence":
-        return sentence_views(doc, spans)
-    if context == "window":
-        text = doc_text(doc) if text is None else text
-        return [mention_view(text, span.start_char, span.end_char) for span in spans]
-    return [name_view(span.text) for span in spans]
+        return sentence_views(doc, spans, text)
+    return [mention_view(text, span.start_char, span.end_char) for span in spans]
 
 
-def sentence_views(doc: Doc, spans: Sequence[Span]) -> list[View]:
+def sentence_views(doc: Doc, spans: Sequence[Span], text: str | None = None) -> list[View]:
     """The view of each span in its sentence, with the sentence's other spans as its co-mentions.
 
     Sentences are the doc's own where it has any, else spaCy's `Sentencizer` tells them by their punctuation; those that
     a span reaches across are one. Spans that overlap are never in one unit: the second begins another of the same text.
     In a sentence of more than `LONGEST_UNIT` characters each span has a unit of its own, of what is near it.
+
+    text: the doc's, where it is known.
     """
-    text = doc_text(doc)
+    text = doc_text(doc) if text is None else text
     starts = sentence_starts(doc)
     views: list[View | None] = [None] * len(spans)
     for start, end, unit in _units(starts, len(text), [(span.start_char, span.end_char) for span in spans]):

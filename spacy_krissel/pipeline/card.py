@@ -170,9 +170,18 @@ def _sources(nlp: Language, name: str, pipe: KBPipe) -> Iterator[dict[str, str]]
 
 
 def _start(nlp: Language, name: str) -> dict[str, Any]:
-    """The pipeline whose encoder this one started from, and its sources, where it is one that ships."""
+    """The pipeline whose encoder this one started from, and its sources, where it is one that ships; or the encoder
+    that it was "distilled" from."""
     found: dict[str, Any] = nlp.meta["krissel"].get("start", {}).get(name, {})
     return found
+
+
+def encoder_facts(nlp: Language, name: str) -> dict[str, Any]:
+    """The name and the sources of a component's encoder, for one that is made of it (`_start`)."""
+    start, models = _start(nlp, name), dict(_models(nlp, name))
+    sources = [{"name": found, **({"url": url} if url else {}), "license": NOT_STATED} for found, url in models.items()]
+    names = [*models, *filter(None, [start.get("name")])]
+    return {"name": ", ".join(names), "sources": [*sources, *start.get("sources", ())]}
 
 
 def _models(nlp: Language, name: str) -> Iterator[tuple[str, str]]:
@@ -197,6 +206,7 @@ def _section(nlp: Language, name: str, pipe: KBPipe, facts: dict[str, Any]) -> I
     steps = f", {trained['max_steps']:,} steps at most" if trained and trained["max_steps"] else ""
     models = [*dict(_models(nlp, name)), *filter(None, [_start(nlp, name).get("name")])]
     how = f"{by}{steps}" if trained or config.get("objective") else f"not trained{' further' * bool(models)}"
+    how = "distilled" if _start(nlp, name).get("distilled") else how
     of = "".join(f" of {markdown_text(model)}" for model in models)
     yield f"- **Encoder**: {config['model']['@architectures']}{of}, {how}"
     if isinstance(pipe, KrisselLinker):

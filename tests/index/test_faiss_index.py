@@ -63,6 +63,21 @@ def test_small_graph_misses_what_longer_vectors_cut_off(n, settings, grown):
     np.testing.assert_allclose(scores, np.einsum("qd,qkd->qk", vectors, vectors[rows]), atol=1e-5)
 
 
+def test_few_queries_are_worth_no_copies_of_many_vectors(vectors, monkeypatch):
+    """What a filter leaves is compared whole where that is quicker, by the number of queries."""
+    index = faiss_index.FaissIndex("hnsw", ef_search=64)
+    index.build(vectors)
+    compared = []
+    whole = faiss_index.search_blocks
+    monkeypatch.setattr(faiss_index, "search_blocks", lambda *given: compared.append(1) or whole(*given))
+    allowed = np.arange(len(vectors)) % 2 == 0
+    monkeypatch.setattr(faiss_index, "PER_WIDTH", len(vectors) / 2 * 2 / 128)
+    for n, expected in ((1, 0), (faiss_index.PER_COPY - 1, 0), (faiss_index.PER_COPY, 1)):
+        compared.clear()
+        index.search(np.resize(vectors, (n, vectors.shape[1])), 5, allowed)
+        assert len(compared) == expected
+
+
 @pytest.mark.parametrize("part", [0.0, 0.01, 0.4, 1.0])
 @pytest.mark.parametrize("compares_few", [False, True])
 @pytest.mark.parametrize("type_,settings", ALL_TYPES)

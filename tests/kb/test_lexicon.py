@@ -11,6 +11,7 @@ from spacy_krissel.errors import KrisselError
 from spacy_krissel.kb import lexical_index
 from spacy_krissel.kb.build import lexical
 from spacy_krissel.kb.build.lexical import lexical_arrays
+from spacy_krissel.kb.hybrid import LexicalQuery
 from spacy_krissel.kb.lexical_index import LexicalIndex
 from spacy_krissel.ontology.folding import fold_name
 
@@ -86,6 +87,19 @@ def test_entities_that_have_a_form(lexicon):
     allowed = np.ones(N_ENTITIES, dtype=bool)
     allowed[[0, 2]] = False
     assert [set(line[line >= 0]) for line in lexicon.having(forms, 3, allowed)] == [{6}, set(), set()]
+
+
+def test_a_guess_is_no_name_and_does_not_end_the_search():
+    texts = ["papillary renal carcinoma", "renal carcinoma, papillary"]
+    index = LexicalIndex.of(texts, np.array([0, 1]), np.array([False, True]))
+    assert index.having(index.forms(texts), 2).tolist() == [[-1, -1], [1, -1]]
+    assert sorted(LexicalQuery(index, texts[:1]).proposed()[0].tolist()) == [-1, -1, 0, 1]
+    assert sorted(LexicalQuery(index, texts[1:]).proposed()[0].tolist()) == [-1, -1, -1, 1]
+
+
+def test_a_hidden_form_is_not_proposed(lexicon):
+    proposed = LexicalQuery(lexicon, ["MS", "MS"], [True, False]).proposed()
+    assert not {2, 6} & set(proposed[0]) and {2, 6} <= set(proposed[1])
 
 
 def test_no_texts_and_no_pairs(lexicon):

@@ -35,14 +35,32 @@ def test_a_small_encoder_takes_the_place_of_the_transformer(save_linker, make_do
 
 
 def test_settings_stay_but_for_what_was_fitted(make_linker, source):
-    nlp = make_linker("transformer", lexical_weight=0.2, threshold=0.7, n_candidates=3)
+    nlp = make_linker("transformer", threshold=0.7, n_candidates=3)
     build_prototypes(nlp, source)
-    nlp.meta["krissel"]["confidence"] = {"krissel_linker": {}, "other": {}}
-    distill_linker(nlp, passes=1)
+    # Those of now count, not those of the config.
     cfg = find_linker(nlp).cfg
-    assert (cfg.lexical_weight, cfg.n_candidates, cfg.context) == (0.2, 3, "window")
-    assert (cfg.threshold, cfg.confidence, cfg.min_confidence) == (None, {}, 0)
-    assert nlp.meta["krissel"]["confidence"] == {"other": {}}
+    cfg.lexical_weight, cfg.types_by_label = 0.2, {"Disease": ["Disease"]}
+    cfg.confidence, cfg.min_confidence = {"trust": 0.9, "bias": -1.0, "lexical": 1.0}, 0.3
+    facts = nlp.meta["krissel"]
+    for kind in ("confidence", "calibration", "training"):
+        facts[kind] = {"krissel_linker": {"max_steps": 7}, "other": {"max_steps": 7}}
+    distill_linker(nlp, passes=1)
+    linker = find_linker(nlp)
+    assert (linker.cfg.lexical_weight, linker.cfg.n_candidates, linker.cfg.context) == (0.2, 3, "window")
+    assert linker.cfg.types_by_label == {"Disease": ["Disease"]}
+    assert (linker.cfg.threshold, linker.cfg.confidence, linker.cfg.min_confidence) == (None, {}, 0)
+    assert all([*facts[kind]] == ["other"] for kind in ("confidence", "calibration", "training"))
+    assert linker.kb.prototypes.keeps_lexical
+
+
+def test_the_card_names_what_was_distilled(save_linker, tiny_bert, tmp_path):
+    distill(save_linker("transformer"), tmp_path / "small", passes=1)
+    meta = spacy.load(tmp_path / "small").meta
+    assert f"SmallEncoder.v1 of {tiny_bert.name}, distilled" in meta["notes"]
+    assert tiny_bert.name in [each["name"] for each in meta["sources"]]
+    # Also after a second time.
+    distill(tmp_path / "small", tmp_path / "smaller", passes=1)
+    assert f"of {tiny_bert.name}, distilled" in spacy.load(tmp_path / "smaller").meta["notes"]
 
 
 def test_encoder_of_names_alone_reads_no_context(make_linker, toy_store):
@@ -91,6 +109,9 @@ def test_what_cannot_be_distilled(make_linker, source, save_linker, toy_store, t
     save_pipeline(nlp, tmp_path / "references")
     with pytest.raises(KrisselError, match="K686.*12 prototypes"):
         distill(tmp_path / "references", tmp_path / "small")
+    nlp.add_pipe("krissel_reranker", name="second", config={"objective": None})
+    with pytest.raises(KrisselError, match="K687.*'second'"):
+        distill_linker(nlp)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "notes").touch()
     with pytest.raises(KrisselError, match="K005"):

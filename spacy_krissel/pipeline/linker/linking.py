@@ -119,9 +119,10 @@ def decide(kb: PrototypeKB, found: Found, settings: LinkerSettings, n_candidates
     best = result.entities[:, 0]
     nil = best < 0
     if settings.threshold is not None:
-        nil |= result.scores[:, 0] < settings.threshold
+        # As precise as the threshold: one between two scores may be rounded to the lower.
+        nil |= result.scores[:, 0].astype(np.float64) < settings.threshold
     if confidence is not None:
-        nil |= confidence[:, 0] < settings.min_confidence
+        nil |= confidence[:, 0].astype(np.float64) < settings.min_confidence
     ids = np.full(len(best), NIL, dtype=object)
     ids[~nil] = kb.entity_ids.take(best[~nil])
     ties = ([kb.entity_ids[row] for row in result.ties.get(i, ())] for i in range(len(best)))
