@@ -62,6 +62,9 @@ def serve(
         from ..serving.app import Limits, make_app
     except ImportError as error:
         raise KrisselError(Errors.K684.format(what=f"'{error.name}'")) from error
+    # Read by their libraries when they are loaded. Else each takes a thread per processor, and two processes on two of
+    # these answer less than one does.
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // workers)))
     linkers = [LinkProcess(pipeline, None if i else corrections, name=name) for i in range(workers)]
     service: LinkService | None = None
     server: uvicorn.Server | None = None

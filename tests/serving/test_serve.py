@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from spacy_krissel.commands import serve_pipeline
 from spacy_krissel.commands.serve_pipeline import KEY, serve
 from spacy_krissel.errors import KrisselError
 
@@ -148,6 +149,25 @@ def test_a_file_that_cannot_be_written_is_refused_after_the_work(tmp_path):
     (tmp_path / "file").write_text("earlier")
     with pytest.raises(KrisselError, match="K026"):
         serve("nowhere", corrections=tmp_path / "file" / "corrections.jsonl")
+
+
+def test_each_process_takes_its_share_of_the_processors(saved, monkeypatch):
+    seen = []
+
+    def start(*_, **__):
+        seen.append(os.environ["OMP_NUM_THREADS"])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(serve_pipeline, "LinkProcess", start)
+    monkeypatch.setattr(os, "cpu_count", lambda: 8)
+    for given, expected in (("5", "5"), ("", "2")):
+        # Set, so that it is put back afterwards.
+        monkeypatch.setenv("OMP_NUM_THREADS", given)
+        if not given:
+            monkeypatch.delenv("OMP_NUM_THREADS")
+        with pytest.raises(KeyboardInterrupt):
+            serve(saved, workers=3)
+        assert seen.pop() == expected
 
 
 def test_a_missing_extra_is_an_import_error(saved, monkeypatch):
