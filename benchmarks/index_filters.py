@@ -8,20 +8,17 @@ entities of a semantic type are; queries then are near vectors in it.
 """
 
 import json
-import sys
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
-from index_norms import K, made, searched
+from index_norms import K, add_run, made, recalls, searched, unit
 from threadpoolctl import threadpool_limits
 
-from spacy_krissel.index.exact import ExactIndex, refined
+from spacy_krissel.index.exact import ExactIndex
 from spacy_krissel.index.faiss_index import FaissIndex
 from spacy_krissel.kb.build.tune import PLANS
-from spacy_krissel.kb.ranking import tie_bound
 
 RESULT = Path(__file__).parent / "results" / "index_filters.json"
 
@@ -48,24 +45,19 @@ def main(
         for share in part:
             masks["drawn", share] = np.random.default_rng(seed).random(size) < share
             masks["near", share] = nearest_part(vectors, share, seed)
-        best = {key: searched(exact, of_part(vectors, queries, *key, mask), mask) for key, mask in masks.items()}
+        best = {key: searched(exact, of_part(vectors, queries, key[0], mask), mask) for key, mask in masks.items()}
         rows = [row for each in type_ for row in measured(each, vectors, queries, masks, best, recall)]
-    content = json.loads(output.read_text("utf8")) if output.is_file() else {"runs": []}
-    command = " ".join(["python benchmarks/index_filters.py", *sys.argv[1:]])
-    versions = {name: version(name) for name in ("numpy", "faiss-cpu")}
-    run = {"command": command, "size": size, "width": width, "seed": seed, "versions": versions, "rows": rows}
-    content["runs"] = [other for other in content["runs"] if other["command"] != command] + [run]
-    output.write_text(json.dumps(content, indent=1) + "\n", encoding="utf8")
+    add_run(output, "index_filters.py", {"size": size, "width": width, "seed": seed, "rows": rows})
     print(table(rows))
 
 
 def nearest_part(vectors: np.ndarray, share: float, seed: int) -> np.ndarray:
-    """The vectors nearest to a random one: a neighbourhood (n,)."""
+    """The vectors nearest to one of them: a neighbourhood (n,)."""
     scores = vectors.astype(np.float32) @ vectors[seed].astype(np.float32)
     return scores >= np.quantile(scores, 1 - share)
 
 
-def of_part(vectors: np.ndarray, queries: np.ndarray, kind: str, share: float, mask: Any) -> np.ndarray:
+def of_part(vectors: np.ndarray, queries: np.ndarray, kind: str, mask: Any) -> np.ndarray:
     """The queries; of a neighbourhood, as many that are near vectors in it."""
     if kind != "near":
         return queries
@@ -73,10 +65,6 @@ def of_part(vectors: np.ndarray, queries: np.ndarray, kind: str, share: float, m
     rows = random.choice(np.flatnonzero(mask), len(queries))
     moved = vectors[rows].astype(np.float32) + 0.5 * unit(random.standard_normal(queries.shape, dtype=np.float32))
     return unit(moved)
-
-
-def unit(vectors: np.ndarray) -> np.ndarray:
-    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
 def measured(
@@ -90,7 +78,7 @@ def measured(
         if row_of(index, vectors, queries, ("none", 1.0), None, best)["recall_1"] >= wanted:
             break
     for key, mask in masks.items():
-        row = row_of(index, vectors, of_part(vectors, queries, *key, mask), key, mask, best)
+        row = row_of(index, vectors, of_part(vectors, queries, key[0], mask), key, mask, best)
         rows.append({"type": type_, **settings, **row})
         rows[-1]["times_no_filter"] = rows[-1]["ms"] / rows[0]["ms"]
         print(json.dumps(rows[-1]), flush=True)
@@ -100,13 +88,10 @@ def measured(
 def row_of(index: Any, vectors: np.ndarray, queries: np.ndarray, key: Any, mask: Any, best: Any) -> dict[str, Any]:
     expected, _, exact_seconds = best[key]
     _, found, seconds = searched(index, queries, mask)
-    # By the vectors themselves, since some indexes round scores.
-    scores, _ = refined([vectors], queries, found, K)
     return {
         "filter": key[0],
         "part": key[1],
-        "recall_1": float(np.mean(scores[:, 0] >= tie_bound(expected[:, 0]))),
-        f"recall_{K}": float(np.mean(scores >= tie_bound(expected[:, K - 1 : K]))),
+        **recalls(vectors, queries, found, expected),
         "ms": 1000 * seconds,
         "times_exact": exact_seconds / seconds,
     }

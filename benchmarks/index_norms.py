@@ -39,15 +39,15 @@ def made(n: int, width: int, spread: float, n_queries: int, seed: int) -> tuple[
     entities = max(1, n // ENTITY_PROTOTYPES)
     groups = max(1, entities // GROUP_ENTITIES)
     # A part that all have in common, as the vectors of encoders do.
-    fields = _unit(noise(FIELDS, 1.0) + noise(1, 0.5))
-    places = _unit(fields[rng.integers(0, FIELDS, groups)] + noise(groups, 0.8))
-    centres = _unit(places[rng.integers(0, groups, entities)] + noise(entities, 0.7))
-    references = _unit(centres + noise(entities, 0.5))
+    fields = unit(noise(FIELDS, 1.0) + noise(1, 0.5))
+    places = unit(fields[rng.integers(0, FIELDS, groups)] + noise(groups, 0.8))
+    centres = unit(places[rng.integers(0, groups, entities)] + noise(entities, 0.7))
+    references = unit(centres + noise(entities, 0.5))
     owners = rng.integers(0, entities, n)
-    sums = _unit(_unit(centres[owners] + noise(n, 0.5)) + references[owners])
+    sums = unit(unit(centres[owners] + noise(n, 0.5)) + references[owners])
     lengths = (rng.standard_normal(entities)[owners] + rng.standard_normal(n)) / 2**0.5
     sums *= np.maximum(0.1, 1 + spread * lengths)[:, None].astype(np.float32)
-    queries = _unit(centres[rng.integers(0, entities, n_queries)] + noise(n_queries, 0.5))
+    queries = unit(centres[rng.integers(0, entities, n_queries)] + noise(n_queries, 0.5))
     return sums.astype(np.float16), queries
 
 
@@ -69,12 +69,7 @@ def main(
     with threadpool_limits(1):
         for each in spread:
             rows.extend(measured(*made(size, width, each, n_queries, seed), type_, recall, {"spread": each}))
-    content = json.loads(output.read_text("utf8")) if output.is_file() else {"runs": []}
-    command = " ".join(["python benchmarks/index_norms.py", *sys.argv[1:]])
-    versions = {name: version(name) for name in ("numpy", "faiss-cpu")}
-    run = {"command": command, "size": size, "width": width, "seed": seed, "versions": versions, "rows": rows}
-    content["runs"] = [other for other in content["runs"] if other["command"] != command] + [run]
-    output.write_text(json.dumps(content, indent=1) + "\n", encoding="utf8")
+    add_run(output, "index_norms.py", {"size": size, "width": width, "seed": seed, "rows": rows})
 
 
 def measured(
@@ -98,14 +93,10 @@ def measured(
         for settings in next(PLANS[type_].searches()):
             index.set_search(**settings)
             _, found, seconds = searched(index, queries)
-            # By the vectors themselves, since some indexes round scores.
-            scores, _ = refined([vectors], queries, found, K)
-            first = float(np.mean(scores[:, 0] >= tie_bound(best[:, 0])))
-            all_ = float(np.mean(scores >= tie_bound(best[:, K - 1 : K])))
-            row = {**about, "type": type_, **settings, "recall_1": first, f"recall_{K}": all_, "ms": 1000 * seconds}
+            row = {**about, "type": type_, **settings, **recalls(vectors, queries, found, best), "ms": 1000 * seconds}
             rows.append({**row, "ratio": exact_seconds / seconds, "build_seconds": built})
             print(json.dumps(rows[-1]), flush=True)
-            if first >= wanted:
+            if row["recall_1"] >= wanted:
                 break
     return rows
 
@@ -120,7 +111,25 @@ def searched(index: Any, queries: np.ndarray, allowed: np.ndarray | None = None)
     return scores, rows, min(times) / len(queries)
 
 
-def _unit(vectors: Any) -> Any:
+def recalls(vectors: np.ndarray, queries: np.ndarray, found: Any, best: Any) -> dict[str, float]:
+    """The fraction of the nearest, and of the K nearest, among the rows found (q, K). best: the exact scores (q, K)."""
+    # By the vectors themselves, since some indexes round scores.
+    scores, _ = refined([vectors], queries, found, K)
+    first = float(np.mean(scores[:, 0] >= tie_bound(best[:, 0])))
+    return {"recall_1": first, f"recall_{K}": float(np.mean(scores >= tie_bound(best[:, K - 1 : K])))}
+
+
+def add_run(output: Path, script: str, run: dict[str, Any]) -> None:
+    """Add a run of a benchmark to its results, in the place of an earlier one by the same command."""
+    content = json.loads(output.read_text("utf8")) if output.is_file() else {"runs": []}
+    command = " ".join([f"python benchmarks/{script}", *sys.argv[1:]])
+    versions = {name: version(name) for name in ("numpy", "faiss-cpu")}
+    run = {"command": command, "versions": versions, **run}
+    content["runs"] = [other for other in content["runs"] if other["command"] != command] + [run]
+    output.write_text(json.dumps(content, indent=1) + "\n", encoding="utf8")
+
+
+def unit(vectors: Any) -> Any:
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 

@@ -1,4 +1,4 @@
-"""Mentions per second, end to end, of a trained pipeline and of scispaCy's candidate generator, in one run.
+"""Mentions per second, end to end, of trained pipelines and of scispaCy, in one run.
 
 Both sides get the same mentions and the same knowledge base. Our side is `nlp.pipe` over tokenized documents with gold
 mentions: abbreviations, views, encoding, search, candidates and ids written. The peer's side, in a process of its own

@@ -262,7 +262,7 @@ def doc_text(doc: "Doc") -> str:
 
 
 def doc_texts(docs: "Sequence[Doc]") -> list[str]:
-    """`doc.text` of each of some docs, in a third of the time: each different token of theirs is looked up once."""
+    """`doc.text` of each of some docs; each different token of theirs is looked up once."""
     import numpy as np
 
     if not docs or any(doc.vocab is not docs[0].vocab for doc in docs):

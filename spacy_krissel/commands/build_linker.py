@@ -286,6 +286,12 @@ def show_build_files(built: Built) -> str:
     return "\n".join(lines)
 
 
+def compact_model() -> dict[str, Any]:
+    """The architecture of the encoder that ships, and its settings."""
+    model: dict[str, Any] = spacy.util.load_config(COMPACT / "config.cfg")["components"][LINKER]["model"]
+    return model
+
+
 def _content(source: Path, settings: dict[str, Any]) -> Any:
     """What changes with an ontology, or with the files of a folder that are read; a release has others of gigabytes."""
     if source.is_dir() and not (source / MANIFEST).is_file():
@@ -331,7 +337,7 @@ def _encoder(
         overrides |= {f"{COMPONENT}.model": {**TRANSFORMER, "name": encoder}, **FOR_TRANSFORMER}
     else:
         start = {"@misc": "spacy-krissel.EncoderFromPipeline.v1", "path": str(COMPACT), "contexts": True}
-        model = spacy.util.load_config(COMPACT / "config.cfg")["components"][LINKER]["model"]
+        model = compact_model()
         overrides |= {f"{COMPONENT}.model": model, f"initialize.{COMPONENT}.encoder": start}
     if mentions is None:
         config = spacy.util.load_config(CONFIG, overrides=overrides).interpolate()

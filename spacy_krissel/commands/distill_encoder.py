@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import spacy
 from spacy.language import Language
 from spacy.util import fix_random_seed
 
@@ -16,7 +15,7 @@ from ..kb.prototype_kb import PrototypeKB
 from ..kb.prototype_table import Prototype
 from ..layers.hashed_bags import round_tables
 from ..pipeline.card import encoder_facts
-from ..pipeline.linker.component import KrisselLinker
+from ..pipeline.linker.component import INIT_VIEWS, KrisselLinker
 from ..pipeline.pipeline_io import check_place, find_linker, load_pipeline, save_pipeline
 from ..pipeline.reranker.component import KrisselReranker
 from ..pipeline.settings import LINKER
@@ -24,10 +23,8 @@ from ..training.distillation import fit_to_vectors, narrowed, to_unit
 from ..util.disk import coded_io
 from ..util.progress import progress_bar
 from ..util.settings import Count, PositiveInt, checked
-from .build_linker import COMPACT
+from .build_linker import compact_model
 
-# Views from which the small encoder takes the frequencies of n-grams.
-INIT_VIEWS = 20_000
 # What was fitted to the scores of the other encoder.
 REFITTED: dict[str, Any] = {"threshold": None, "confidence": {}, "min_confidence": 0.0}
 PASSES = 8
@@ -47,6 +44,8 @@ def distill_linker(
     """Put a linker with a small encoder in the place of the linker `name`, as `distill` does.
 
     scratch: a folder with room for what does not fit into memory (`PrototypeKB.scratch`).
+
+    RETURNS: the mean cosine. Raises KrisselError K520, K604, K610, K686, K687, as there.
     """
     large = find_linker(nlp, name)
     for reranker, pipe in nlp.components:
@@ -142,11 +141,10 @@ def show_distill(cosine: float, output: Path) -> str:
 
 def _with_small_encoder(nlp: Language, name: str, kb: PrototypeKB, seed: int) -> KrisselLinker:
     """The linker that now stands in the place of `name`, with an untrained small encoder and no knowledge base."""
-    model = spacy.util.load_config(COMPACT / "config.cfg")["components"][LINKER]["model"]
     settings = nlp.config.interpolate()["components"][name]
     factory = settings.pop("factory")
     # As they are now: they may have been changed since the pipeline was made.
-    settings |= {**find_linker(nlp, name).cfg, **REFITTED, "model": {**model, "seed": seed}}
+    settings |= {**find_linker(nlp, name).cfg, **REFITTED, "model": {**compact_model(), "seed": seed}}
     settings |= {"objective": None, "kb_path": None}
     if not kb.prototypes.in_text.any():
         settings["context"] = "none"

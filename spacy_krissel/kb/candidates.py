@@ -30,8 +30,15 @@ def candidate_dicts(
     owners = entities[found][first]
     names = zip(kb.entities.ids.take(owners), kb.entities.names.take(owners), strict=True)
     shown = [
-        {"id": id_, "name": name, "score": 0.0}
-        | {"kind": kind, "evidence": evidence(view), "doc": origin.doc, "source": origin.source}
+        {
+            "id": id_,
+            "name": name,
+            "score": 0.0,
+            "kind": kind,
+            "evidence": evidence(view),
+            "doc": origin.doc,
+            "source": origin.source,
+        }
         for (id_, name), (_, kind, view, origin) in zip(names, kb.prototypes_at(rows), strict=True)
     ]
     candidates = [shown[place].copy() for place in places.tolist()]

@@ -39,7 +39,7 @@ class LexicalQuery:
         self._vectors, self._forms = index.vectors(searched), index.forms(searched)
         self._without = None
         if hidden is not None:
-            is_hidden = np.array([hidden for _, hidden in different], dtype=bool)
+            is_hidden = np.array([each for _, each in different], dtype=bool)
             self._without = np.where(is_hidden, self._forms, -1)
             self._forms = np.where(is_hidden, -1, self._forms)
 

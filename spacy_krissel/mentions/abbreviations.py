@@ -41,8 +41,8 @@ def find_definitions(text: str, mentions: Iterable[str] | None = None) -> dict[s
     short form is defined too, where nothing else defines it: "drug-induced acute liver failure (DI-ALF)" defines ALF.
     So are shortened genera (`find_genera`). Time is linear in the text.
 
-    mentions: the texts to write out. Brackets that define no word of theirs are passed over, which most do not: a fifth
-        of the time. None: all definitions are found.
+    mentions: the texts to write out. Brackets that define no word of theirs, as most do not, are passed over. None: all
+        definitions are found.
     """
     found: dict[str, str] = {}
     ends: dict[str, str] = {}

@@ -274,7 +274,7 @@ def _run(connection: Connection, pipeline: str | Path, corrections: Path | None,
     except Exception as error:
         _send_error(connection, {}, error)
         return
-    # What was loaded stays: a full collection, one for some 5,000 links, would go through it for a tenth of a second.
+    # What was loaded stays, and no collection has to go through it.
     gc.collect()
     gc.freeze()
     answer_requests(connection, linker)

@@ -161,6 +161,15 @@ def test_threshold(link, linker, n_candidates):
         assert len(doc.ents[0]._.krissel_candidates) == n_candidates
 
 
+def test_a_threshold_just_above_the_score_is_not_rounded_to_it(link, linker):
+    """Scores are in single precision, thresholds are not."""
+    (span,) = link(DISEASE_CONTEXT).ents
+    score = span._.krissel_candidates[0]["score"]
+    for threshold, kb_id in ((score, "T01"), (np.nextafter(score, 2), "NIL")):
+        linker.cfg["threshold"] = float(threshold)
+        assert ids(link(DISEASE_CONTEXT).ents) == [kb_id]
+
+
 def test_kb_of_one_entity(nlp, linker, link):
     """With a single candidate in the knowledge base, a threshold still tells it from NIL."""
     kb = linker.new_kb()
