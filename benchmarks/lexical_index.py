@@ -10,12 +10,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import typer
 from sklearn.feature_extraction.text import TfidfVectorizer
 from spacy.vocab import Vocab
 
+from spacy_krissel.kb import lexical_index
 from spacy_krissel.kb.lexical_index import LexicalIndex
 from spacy_krissel.kb.ngrams import folded_form
 from spacy_krissel.kb.prototype_kb import PrototypeKB
@@ -39,7 +41,10 @@ def main(kb: Path, queries: int = 4096, repeat: int = 1) -> None:
     batches = [texts[start : start + BATCH] for start in range(0, len(texts), BATCH)]
     vectors, encoded = _timed(lambda: [index.vectors(batch) for batch in batches])
     peer_vectors, peer_encoded = _timed(lambda: [vectorizer.transform(map(folded_form, batch)) for batch in batches])
+    index.search(vectors[0][:1], K)  # compiles its loop, where numba is installed
     _, found = _timed(lambda: [index.search(batch, K) for batch in vectors])
+    with patch.object(lexical_index, "kernel", lambda name: None):
+        _, plain = _timed(lambda: [index.search(batch, K) for batch in vectors])
     transposed = peer.T.tocsr()
     _, peer_found = _timed(lambda: [_nearest(batch @ transposed) for batch in peer_vectors])
     # The columns of both stand in orders of their own: compare what is in them.
@@ -50,6 +55,7 @@ def main(kb: Path, queries: int = 4096, repeat: int = 1) -> None:
     print("| | index built, s | texts to vectors, ms each | nearest forms, ms each |\n| --- | ---: | ---: | ---: |")
     for name, seconds in (
         ("`LexicalIndex`", (built, encoded, found)),
+        ("`LexicalIndex` without numba", (built, encoded, plain)),
         ("`TfidfVectorizer`", (peer_built, peer_encoded, peer_found)),
     ):
         per_text = [1000 * each / len(texts) for each in seconds[1:]]

@@ -117,6 +117,10 @@ class GeneralWarnings:
         "are not in the group were skipped. Expected the same in both: correct or remove doc.spans['krissel'], or "
         "name the group with spans_key."
     )
+    KW031 = (
+        "[KW031] numba is installed and cannot be imported ({problem}), so linking takes up to twice as long. Expected "
+        "a version that goes with NumPy's: pip install --upgrade numba."
+    )
     KW034 = (
         "[KW034] There is no predicted {what} in any of {docs} document(s) with {mentions} gold mention(s), so "
         "linking has no score. Expected a component before the linker that finds mentions, or documents with "

@@ -36,7 +36,7 @@ class LexicalQuery:
         different, self._of_query = distinct(keys)
         searched = [text for text, _ in different]
         self._index = index
-        self._vectors, self._forms = index.vectors(searched), index.forms(searched)
+        self._vectors, self._forms = index.vectors_and_forms(searched)
         self._without = None
         if hidden is not None:
             is_hidden = np.array([each for _, each in different], dtype=bool)

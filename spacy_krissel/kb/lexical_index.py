@@ -1,5 +1,6 @@
 """The surface forms of the entities of a knowledge base, searched by lexical similarity."""
 
+import threading
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -10,11 +11,13 @@ from scipy.sparse import csr_matrix
 
 from ..errors import Errors, KrisselError
 from ..index.protocol import Mask, Rows, Scores
+from ..util.compiled import kernel
 from ..util.disk import damage
 from .build.lexical import Arrays, lexical_arrays
 from .groups import Groups, in_lines, pair_keys, ranges
 from .ngrams import Grams, folded_form, hashed, to_unit_length
 
+KERNEL = "spacy_krissel.kb.lexical_kernel"
 # Number of its rarest n-grams by which a text is looked up, as far as they stand in no more forms together; the rarest
 # one in any case.
 RAREST, POSTINGS = 8, 20_000
@@ -47,6 +50,9 @@ LENGTHS = {
     "entity_forms": "pair",
 }
 FLOATS = ("idf", "form_weights", "gram_weights")
+# For the compiled loops, which tell "all" and "none" by it.
+NO_MASK, NO_ROWS = np.zeros(0, dtype=bool), np.zeros(0, dtype=np.int64)
+_OF_THREAD = threading.local()
 # The longest header of a file of such an array without a value.
 HEADER = 128
 
@@ -58,14 +64,15 @@ class LexicalIndex:
     similarity of a text with an entity is the cosine of the text and the nearest surface form of the entity, from 0 to
     1. N-grams that no form has are left out.
 
-    scikit-learn's `TfidfVectorizer` gives the same cosines. It takes twice as long per text, and its import would take
-    0.7 s of the first link (`benchmarks/lexical_index.py`).
+    scikit-learn's `TfidfVectorizer` gives the same cosines. It takes more than twice as long per text, and its import
+    would take 0.7 s of the first link (`benchmarks/lexical_index.py`).
 
     arrays: as `lexical_arrays` makes them, in memory or mapped.
     """
 
     def __init__(self, arrays: Arrays) -> None:
         self._arrays = arrays
+        self._read_only = {name: _read_only(array) for name, array in arrays.items()}
         self._hashes, self._by_hash, self._grams = arrays["hashes"], arrays["by_hash"], arrays["grams"]
         self._frequencies, self._idf = arrays["frequencies"], arrays["idf"]
         shape = len(self._hashes), len(self._grams)
@@ -112,7 +119,10 @@ class LexicalIndex:
 
     def forms(self, texts: Sequence[str]) -> Rows:
         """The number of the surface form that each text folds to, -1 where there is none: (len(texts),)."""
-        places = places_of(self._hashes, hashed([folded_form(text) for text in texts]))
+        return self._forms([folded_form(text) for text in texts])
+
+    def _forms(self, folded: Sequence[str]) -> Rows:
+        places = places_of(self._hashes, hashed(folded))
         return np.where(places >= 0, self._by_hash[places], -1) if len(self._hashes) else places
 
     def named(self, texts: Sequence[str]) -> tuple[Rows, Rows]:
@@ -121,10 +131,18 @@ class LexicalIndex:
 
     def vectors(self, texts: Sequence[str]) -> csr_matrix:
         """TF-IDF vectors of unit length: (len(texts), n-grams)."""
-        grams = Grams.of([folded_form(text) for text in texts])
+        return self._tf_idf([folded_form(text) for text in texts])
+
+    def vectors_and_forms(self, texts: Sequence[str]) -> tuple[csr_matrix, Rows]:
+        """What `vectors` and `forms` give."""
+        folded = [folded_form(text) for text in texts]
+        return self._tf_idf(folded), self._forms(folded)
+
+    def _tf_idf(self, folded: Sequence[str]) -> csr_matrix:
+        grams = Grams.of(folded)
         place = places_of(self._grams, grams.keys)
         owners, place = grams.owners[place >= 0], place[place >= 0]
-        counts = csr_matrix((np.ones(len(place), np.float32), (owners, place)), shape=(len(texts), len(self._grams)))
+        counts = csr_matrix((np.ones(len(place), np.float32), (owners, place)), shape=(len(folded), len(self._grams)))
         counts.sum_duplicates()
         return to_unit_length(counts, self._idf)
 
@@ -146,12 +164,23 @@ class LexicalIndex:
         """
         rarest = self._rarest(vectors)
         found = np.full((vectors.shape[0], k), -1, dtype=np.int64)
+        loop = kernel(KERNEL)
+        if loop is not None:
+            postings = self._these("gram_starts", "gram_forms", "gram_weights")
+            of_form = self._these("form_entity_starts", "form_entities")
+            mask, hidden = NO_MASK if allowed is None else allowed, NO_ROWS if without is None else without
+            zeros = _zeros(len(self._by_hash))
+            loop.search(_sparse(rarest), postings, of_form, mask, hidden, k * FORMS_PER_ENTITY, zeros, found)
+            return found
         looked_at = csr_matrix((self._frequencies[rarest.indices], rarest.indices, rarest.indptr), shape=rarest.shape)
         block = np.cumsum(np.asarray(looked_at.sum(axis=1)).ravel()) // BLOCK_FOUND
         for rows in np.split(np.arange(len(found)), np.flatnonzero(np.diff(block)) + 1):
             hidden = None if without is None else without[rows]
             found[rows] = self._search(rarest[rows], k, allowed, hidden)
         return found
+
+    def _these(self, *names: str) -> tuple[np.ndarray, ...]:
+        return tuple(self._read_only[name] for name in names)
 
     def _search(self, rarest: csr_matrix, k: int, allowed: Mask | None, without: Rows | None) -> Rows:
         similarity = rarest @ self._by_gram
@@ -180,8 +209,15 @@ class LexicalIndex:
 
         without (len(vectors),): a form that does not count for each of the `vectors`, -1 for none.
         """
-        hidden = np.full(vectors.shape[0], -1) if without is None else without
         result = np.zeros(len(queries), dtype=np.float32)
+        loop = kernel(KERNEL)
+        if loop is not None:
+            forms = self._these("form_starts", "form_grams", "form_weights")
+            of_entity = self._these("entity_form_starts", "entity_forms")
+            hidden = NO_ROWS if without is None else without
+            loop.similarities(vectors.shape[1], _sparse(vectors), forms, of_entity, queries, entities, hidden, result)
+            return result
+        hidden = np.full(vectors.shape[0], -1) if without is None else without
         step = max(1, BLOCK_CELLS // max(1, vectors.shape[1]))
         for start in range(0, vectors.shape[0], step):
             low, high = np.searchsorted(queries, [start, start + step])
@@ -216,6 +252,25 @@ class LexicalIndex:
         so_far = found[1:] - np.repeat(found[vectors.indptr[:-1]], lengths)
         kept = order[(rank == 0) | ((rank < RAREST) & (so_far <= POSTINGS))]
         return csr_matrix((vectors.data[kept], (owner[kept], vectors.indices[kept])), shape=vectors.shape)
+
+
+def _sparse(matrix: csr_matrix) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return matrix.indptr, matrix.indices, matrix.data
+
+
+def _zeros(n: int) -> np.ndarray:
+    """This thread's zeros, n at least: to make those of millions of forms takes longer than to look up a few texts."""
+    zeros: np.ndarray = getattr(_OF_THREAD, "zeros", np.zeros(0, dtype=np.float32))
+    if len(zeros) < n:
+        zeros = _OF_THREAD.zeros = np.zeros(n, dtype=np.float32)
+    return zeros
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    """A view that cannot be written to, as those of mapped files: loops are compiled for one type."""
+    view = array.view(np.ndarray)
+    view.flags.writeable = False
+    return view
 
 
 def _highest(matrix: csr_matrix, n: int) -> tuple[Rows, Rows]:

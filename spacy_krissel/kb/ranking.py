@@ -74,12 +74,13 @@ def search_entities(
         return result
     for start in range(0, len(queries), QUERY_ROWS):
         todo = np.arange(start, min(start + QUERY_ROWS, len(queries)))
-        wanted = min(total, max(FEWEST, PER_ENTITY * k))
+        wanted = fewest = min(total, max(FEWEST, PER_ENTITY * k))
         left = []
         while len(todo) and (wanted <= WIDEST or wanted == total):
             found, found_rows = index.search(queries[todo], wanted, mask)
             n_entities = _rank(result, prototypes, todo, found_rows, found)
-            full = found_rows[:, -1] >= 0
+            # Where a wider search ends, there is no more to be found near by; where the first one does, much may be.
+            full = (found_rows[:, -1] >= 0) | ((n_entities >= k) & (wanted > fewest))
             more_ties = found[:, -1] >= tie_bound(found[:, 0])
             done = full & ((wanted == total) | ((n_entities >= k) & ~more_ties))
             # An index that ran dry before its time (HNSW, IVF) will not find more.

@@ -1,8 +1,8 @@
 """Hashed character n-grams and words of views, computed for a whole batch at once.
 
-All work is on one array of code points per batch, a few NumPy passes instead of a Python loop: scikit-learn's
-`HashingVectorizer` takes about 8 times as long (benchmarks/small_encoder_parts.py). A feature is the row of an
-embedding table; the features of a view form a bag.
+All work is on one array of code points per batch, in one compiled loop (`feature_kernel`) or a few NumPy passes: with
+these, scikit-learn's `HashingVectorizer` takes about 8 times as long (benchmarks/small_encoder_parts.py). A feature is
+the row of an embedding table; the features of a view form a bag.
 """
 
 from collections.abc import Sequence
@@ -10,15 +10,18 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..util.compiled import kernel
 from ..views import View
 
 # Odd multipliers of the polynomial hash and of its finaliser (64 bits).
-_BASE = np.uint64(0x9E3779B97F4A7C15)
-_MIX1 = np.uint64(0xBF58476D1CE4E5B9)
-_MIX2 = np.uint64(0x94D049BB133111EB)
-_SPACE = 32
+BASE = np.uint64(0x9E3779B97F4A7C15)
+MIX1 = np.uint64(0xBF58476D1CE4E5B9)
+MIX2 = np.uint64(0x94D049BB133111EB)
+SPACE = 32
 _TABLE_SIZE = 0x3000
-_MAX_WORD = 64
+MAX_WORD = 64
+# What tells kinds of features apart, besides the lengths of n-grams.
+WORD, WHOLE = np.uint64(101), np.uint64(102)
 
 
 def _fold_table() -> np.ndarray:
@@ -30,17 +33,17 @@ def _fold_table() -> np.ndarray:
         if len(lower) == 1:
             table[code] = ord(lower)
         if not char.isalnum():
-            table[code] = _SPACE
+            table[code] = SPACE
     return table
 
 
 _FOLD = _fold_table()
 # By the position of a character in its word; characters beyond the longest word do not count.
-_POWERS = np.zeros(_MAX_WORD + 1, dtype=np.uint64)
-_POWERS[0] = 1
+POWERS = np.zeros(MAX_WORD + 1, dtype=np.uint64)
+POWERS[0] = 1
 with np.errstate(over="ignore"):
-    for _i in range(1, _MAX_WORD):
-        _POWERS[_i] = _POWERS[_i - 1] * _BASE
+    for _i in range(1, MAX_WORD):
+        POWERS[_i] = POWERS[_i - 1] * BASE
 
 
 class Bags(NamedTuple):
@@ -75,8 +78,15 @@ def text_features(texts: Sequence[str], *, rows: int, ngrams: tuple[int, int]) -
     codes, starts, lengths = _codes([f" {text} " for text in texts])
     if not len(texts):
         return Bags(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
+    loop = kernel("spacy_krissel.layers.feature_kernel")
+    if loop is not None:
+        # Of each length one n-gram a place, and words.
+        found_rows = np.empty(len(codes) * (1 + max(0, ngrams[1] - ngrams[0] + 1)), dtype=np.int64)
+        counts = np.empty(len(texts), dtype=np.int64)
+        n = loop.text_rows(codes, starts, lengths, *ngrams, np.uint64(rows), found_rows, counts)
+        return Bags(found_rows[:n], np.repeat(np.arange(len(texts)), counts))
     bag_of = np.repeat(np.arange(len(texts)), lengths)
-    spaces = np.flatnonzero(codes == _SPACE)
+    spaces = np.flatnonzero(codes == SPACE)
     # Distance to the next space: an n-gram within it lies within a word. Each text starts and ends with a space, and
     # nothing starts at its last.
     reach = np.append(np.repeat(spaces[1:], np.diff(spaces)) - np.arange(len(codes) - 1), 0)
@@ -87,16 +97,16 @@ def text_features(texts: Sequence[str], *, rows: int, ngrams: tuple[int, int]) -
     with np.errstate(over="ignore"):
         for n in range(2, ngrams[1] + 1):
             rolling = rolling[: max(0, len(codes) - n + 1)]
-            rolling = rolling * _BASE + wide[n - 1 :][: len(rolling)]
+            rolling = rolling * BASE + wide[n - 1 :][: len(rolling)]
             if n < ngrams[0]:
                 continue
             # Positions, not a mask: several times as fast.
             place = np.flatnonzero(reach >= n - 1)
-            found.append(Bags(_to_rows(rolling[place], n, rows), bag_of[place]))
+            found.append(Bags(_to_rows(rolling[place], np.uint64(n), rows), bag_of[place]))
         lengths = np.diff(spaces) - 1
         words = spaces[:-1][lengths > 0] + 1
-        hashes = _run_hashes(wide, words, lengths[lengths > 0], _MAX_WORD)
-        found.append(Bags(_to_rows(hashes, 101, rows), bag_of[words]))
+        hashes = _run_hashes(wide, words, lengths[lengths > 0], MAX_WORD)
+        found.append(Bags(_to_rows(hashes, WORD, rows), bag_of[words]))
     return _join(found)
 
 
@@ -105,8 +115,8 @@ def _whole_features(texts: Sequence[str], *, rows: int) -> Bags:
     codes, starts, lengths = _codes(texts)
     filled = np.flatnonzero(lengths)
     with np.errstate(over="ignore"):
-        hashes = _run_hashes(codes.astype(np.uint64), starts[filled], lengths[filled], _MAX_WORD - 1)
-        return Bags(_to_rows(hashes, 102, rows), filled)
+        hashes = _run_hashes(codes.astype(np.uint64), starts[filled], lengths[filled], MAX_WORD - 1)
+        return Bags(_to_rows(hashes, WHOLE, rows), filled)
 
 
 def _nearest_left(text: str, chars: int) -> str:
@@ -141,17 +151,17 @@ def _run_hashes(codes: np.ndarray, starts: np.ndarray, lengths: np.ndarray, last
     """The hash of each run of `lengths` ≥ 1 characters; those from the `last` place on have the power of that place."""
     offsets = np.cumsum(lengths) - lengths
     place = np.arange(lengths.sum()) - np.repeat(offsets, lengths)
-    terms = codes[place + np.repeat(starts, lengths)] * _POWERS[np.minimum(place, last)]
+    terms = codes[place + np.repeat(starts, lengths)] * POWERS[np.minimum(place, last)]
     return np.add.reduceat(terms, offsets) if len(offsets) else terms
 
 
-def _to_rows(hashes: np.ndarray, salt: int, rows: int) -> np.ndarray:
+def _to_rows(hashes: np.ndarray, salt: np.uint64, rows: int) -> np.ndarray:
     """Map 64-bit hashes to `rows` rows; `salt` separates kinds of features."""
-    mixed = hashes + np.uint64((salt * int(_BASE)) & 0xFFFFFFFFFFFFFFFF)
+    mixed = hashes + salt * BASE
     mixed ^= mixed >> np.uint64(30)
-    mixed *= _MIX1
+    mixed *= MIX1
     mixed ^= mixed >> np.uint64(27)
-    mixed *= _MIX2
+    mixed *= MIX2
     # The upper half as a fraction of 2^32, three times as fast as a remainder. Rows are fewer than that.
     mixed >>= np.uint64(32)
     mixed *= np.uint64(rows)

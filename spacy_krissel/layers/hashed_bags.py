@@ -230,9 +230,10 @@ def _forward(model: Model, X: Any, is_train: bool) -> tuple[Floats2d, Callable]:
         # Of features; the mean over the rest needs no rescaling.
         kept = np.random.random(len(bags.rows)) >= rate
         bags = Bags(bags.rows[kept], bags.bags[kept])
-    # Stable, so that the order of a bag's features does not depend on the batch.
-    order = np.argsort(bags.bags, kind="stable")
-    bags = Bags(bags.rows[order], bags.bags[order])
+    if (bags.bags[1:] < bags.bags[:-1]).any():
+        # Stable, so that the order of a bag's features does not depend on the batch.
+        order = np.argsort(bags.bags, kind="stable")
+        bags = Bags(bags.rows[order], bags.bags[order])
     counts = np.bincount(bags.bags, minlength=len(X))
     Y = _means(model.ops, shim.table, bags.rows, counts)
 

@@ -41,12 +41,13 @@ def find_definitions(text: str, mentions: Iterable[str] | None = None) -> dict[s
     short form is defined too, where nothing else defines it: "drug-induced acute liver failure (DI-ALF)" defines ALF.
     So are shortened genera (`find_genera`). Time is linear in the text.
 
-    mentions: the texts to write out. Brackets that define no word of theirs, as most do not, are passed over. None: all
-        definitions are found.
+    mentions: the texts to write out. Brackets that define no word of theirs, as most do not, are passed over; so are
+        genera where these have no full stop. None: all definitions are found.
     """
     found: dict[str, str] = {}
     ends: dict[str, str] = {}
-    words = None if mentions is None else {word for mention in mentions for word in WORD.findall(mention)}
+    named = None if mentions is None else "\n".join(mentions)
+    words = None if named is None else set(WORD.findall(named))
     for match in BRACKETS.finditer(text):
         if words is not None and words.isdisjoint(WORD.findall(match[1])):
             # Nor is the word before it one of theirs, which may be short for what the bracket holds.
@@ -62,7 +63,8 @@ def find_definitions(text: str, mentions: Iterable[str] | None = None) -> dict[s
             long_end = _long_form(end, before)
             if long_end:
                 ends.setdefault(end, long_end)
-    return {**find_genera(text), **ends, **found}
+    genera = find_genera(text) if named is None or "." in named else {}
+    return {**genera, **ends, **found}
 
 
 def find_genera(text: str) -> dict[str, str]:

@@ -20,6 +20,17 @@ ENTITIES = np.array([0, 0, 0, 1, 1, 2, 3, 5, 6])
 N_ENTITIES = 7
 
 
+@pytest.fixture(params=["compiled", "numpy"], autouse=True, scope="module")
+def loop(request):
+    """All holds with the compiled loops and without them."""
+    if request.param == "compiled":
+        pytest.importorskip("numba")
+        yield
+    else:
+        with patch.object(lexical_index, "kernel", lambda name: None):
+            yield
+
+
 @pytest.fixture(scope="module")
 def lexicon():
     return LexicalIndex.of(FORMS, ENTITIES)

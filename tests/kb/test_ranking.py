@@ -95,6 +95,32 @@ def test_every_index_gives_the_same_entities(random_kb, index):
         assert (result.entities >= 0).all()
 
 
+class Limited:
+    """An exact index that finds no more than `most` rows."""
+
+    def __init__(self, vectors, most):
+        self.vectors, self.most = vectors, most
+
+    def search(self, queries, k, allowed=None):
+        order = np.argsort(-(queries @ self.vectors.T), axis=1, kind="stable")[:, :k]
+        scores = np.take_along_axis(queries @ self.vectors.T, order, axis=1)
+        order[:, self.most :], scores[:, self.most :] = -1, -np.inf
+        return scores, order
+
+
+@pytest.mark.parametrize("most, compared", [(100, 0), (66, 1), (40, 1)])
+def test_all_prototypes_are_compared_where_a_wider_search_found_enough(random_kb, monkeypatch, most, compared):
+    """66 of its best hold too few entities; 40 are less than it was first asked for, and may be of a graph's island."""
+    owners = [0] * 64 + list(range(1, 60)) + [0] * 20
+    vectors = np.zeros((len(owners), 4), dtype=np.float32)
+    vectors[:, 0] = np.linspace(1, 0.1, len(owners))
+    kb = random_kb(owners, vectors)
+    asked = []
+    monkeypatch.setattr(ranking, "_search_all", lambda *args: asked.append(len(args[3])))
+    ranking.search_entities(Limited(vectors, most), kb.prototypes, np.eye(4, dtype=np.float32)[:1], 8, None)
+    assert sum(asked) == compared
+
+
 @pytest.mark.parametrize("index", [None, make_faiss_index("hnsw")])
 def test_search_widens_past_an_entity_with_many_prototypes(random_kb, index):
     pytest.importorskip("faiss")

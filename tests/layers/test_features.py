@@ -1,12 +1,14 @@
 import subprocess
 import sys
 from collections import Counter
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spacy_krissel.layers import features
 from spacy_krissel.layers.features import context_features, mention_features, text_features
 from spacy_krissel.views import View, name_view
 
@@ -16,10 +18,21 @@ WILD = st.text(st.characters(exclude_categories=()), max_size=30)
 VIEWS = st.lists(st.builds(View, WILD, WILD, WILD, st.booleans()), max_size=6)
 
 
-def bags_of(features, views):
+@pytest.fixture(params=["compiled", "numpy"], autouse=True, scope="module")
+def loop(request):
+    """All holds with the compiled loop and without it."""
+    if request.param == "compiled":
+        pytest.importorskip("numba")
+        yield
+    else:
+        with patch.object(features, "kernel", lambda name: None):
+            yield
+
+
+def bags_of(found, views):
     """The rows of each view, with their counts."""
     bags = [Counter() for _ in views]
-    for row, bag in zip(features.rows.tolist(), features.bags.tolist(), strict=True):
+    for row, bag in zip(found.rows.tolist(), found.bags.tolist(), strict=True):
         bags[bag][row] += 1
     return bags
 
@@ -168,6 +181,17 @@ def test_features_of_a_view_do_not_depend_on_its_batch(views):
     for ngrams in ((3, 5), (2, 2)):
         assert of_mentions(*views, ngrams=ngrams) == [of_mentions(view, ngrams=ngrams)[0] for view in views]
     assert of_contexts(*views, chars=12) == [of_contexts(view, chars=12)[0] for view in views]
+
+
+@settings(max_examples=200)
+@given(st.lists(WILD, max_size=6), st.integers(2, 50), st.sampled_from([(3, 5), (1, 1), (2, 2), (4, 3)]))
+def test_the_compiled_loop_gives_other_features(texts, rows, ngrams):
+    found = text_features(texts, rows=rows, ngrams=ngrams)
+    with patch.object(features, "kernel", lambda name: None):
+        plain = text_features(texts, rows=rows, ngrams=ngrams)
+    order = np.argsort(plain.bags, kind="stable")
+    assert found.rows[np.argsort(found.bags, kind="stable")].tolist() == plain.rows[order].tolist()
+    assert sorted(found.bags.tolist()) == plain.bags[order].tolist()
 
 
 def test_features_are_the_same_in_every_process():

@@ -1,0 +1,107 @@
+"""The search and the similarities of `LexicalIndex` as compiled loops: import it by `util.compiled.kernel`."""
+
+import numpy as np
+
+from ..util.compiled import compiled
+
+
+@compiled
+def search(queries, postings, of_form, allowed, without, n_forms, similarity, found):  # type: ignore[no-untyped-def]
+    """Write the entities that are most similar to each query to `found` (q, k), as `LexicalIndex.search`.
+
+    queries: their rarest n-grams, as a sparse matrix: starts, columns, weights. postings: the forms of each n-gram, as
+    another. of_form: the entities of each form: starts, values. allowed (n_entities,): empty for all. without (q,):
+    empty for none. n_forms: looked at for each query. similarity: zeros, one for each form at least; zeros again in
+    the end.
+    """
+    starts, grams, weights = queries
+    gram_starts, gram_forms, gram_weights = postings
+    entity_starts, entities = of_form
+    most = 0
+    for query in range(len(starts) - 1):
+        n_found = 0
+        for cell in range(starts[query], starts[query + 1]):
+            n_found += gram_starts[grams[cell] + 1] - gram_starts[grams[cell]]
+        most = max(most, n_found)
+    seen = np.empty(most, np.int64)
+    best = np.empty(n_forms, np.int64)
+    for query in range(len(starts) - 1):
+        n_seen = 0
+        for cell in range(starts[query], starts[query + 1]):
+            gram, weight = grams[cell], weights[cell]
+            for posting in range(gram_starts[gram], gram_starts[gram + 1]):
+                form = gram_forms[posting]
+                if similarity[form] == 0:
+                    seen[n_seen] = form
+                    n_seen += 1
+                similarity[form] += weight * gram_weights[posting]
+        # The highest ones, best first, in order; equal ones in the order of forms.
+        n_best = 0
+        for i in range(n_seen):
+            form = seen[i]
+            value = similarity[form]
+            if len(without) and form == without[query]:
+                continue
+            if n_best == n_forms:
+                last = best[n_best - 1]
+                if value < similarity[last] or (value == similarity[last] and form > last):
+                    continue
+            if len(allowed):
+                is_allowed = False
+                for place in range(entity_starts[form], entity_starts[form + 1]):
+                    is_allowed |= allowed[entities[place]]
+                if not is_allowed:
+                    continue
+            place = min(n_best, n_forms - 1)
+            while place and (
+                similarity[best[place - 1]] < value or (similarity[best[place - 1]] == value and best[place - 1] > form)
+            ):
+                best[place] = best[place - 1]
+                place -= 1
+            best[place] = form
+            n_best = min(n_best + 1, n_forms)
+        k = 0
+        for i in range(n_best):
+            for place in range(entity_starts[best[i]], entity_starts[best[i] + 1]):
+                entity = entities[place]
+                if k < found.shape[1] and (not len(allowed) or allowed[entity]) and entity not in found[query, :k]:
+                    found[query, k] = entity
+                    k += 1
+        for i in range(n_seen):
+            similarity[seen[i]] = 0
+
+
+@compiled
+def similarities(n_grams, texts, forms, of_entity, queries, entities, without, found):  # type: ignore[no-untyped-def]
+    """Write the similarity of text `queries[i]` with the nearest form of `entities[i]` to `found` (n,), as
+    `LexicalIndex.similarity`.
+
+    texts, forms: sparse matrices of `n_grams` columns: starts, columns, weights. of_entity: the forms of each entity:
+    starts, values. without (texts,): empty for none.
+    """
+    starts, grams, weights = texts
+    form_starts, form_grams, form_weights = forms
+    entity_starts, entity_forms = of_entity
+    vector = np.zeros(n_grams, np.float32)
+    own = -1
+    for pair in range(len(queries)):
+        query, entity = queries[pair], entities[pair]
+        if query != own:
+            if own >= 0:
+                for cell in range(starts[own], starts[own + 1]):
+                    vector[grams[cell]] = 0
+            for cell in range(starts[query], starts[query + 1]):
+                vector[grams[cell]] = weights[cell]
+            own = query
+        best = np.float32(0)
+        # An entity without any form may be beyond the last one that has some.
+        if entity < len(entity_starts) - 1:
+            for place in range(entity_starts[entity], entity_starts[entity + 1]):
+                form = entity_forms[place]
+                if len(without) and form == without[query]:
+                    continue
+                cosine = np.float32(0)
+                for cell in range(form_starts[form], form_starts[form + 1]):
+                    cosine += vector[form_grams[cell]] * form_weights[cell]
+                best = max(best, cosine)
+        found[pair] = best

@@ -1,0 +1,45 @@
+"""Loops that numba compiles, where it is installed (the extra `cpu`); else NumPy does the same work in more passes."""
+
+import warnings
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any, TypeVar
+
+from ..errors import KrisselWarning, Warnings
+
+Function = TypeVar("Function", bound=Callable)
+
+
+@cache
+def kernel(name: str) -> ModuleType | None:
+    """The module `name` of this package, whose functions are `compiled`; None where numba is not installed.
+
+    Warns KW031, once, where it is, and cannot be imported.
+    """
+    if find_spec("numba") is None:
+        return None
+    try:
+        return import_module(name)
+    except ImportError as error:
+        # Such as with a version of NumPy that is newer than it.
+        warnings.warn(Warnings.KW031.format(problem=error), KrisselWarning, stacklevel=3)
+        return None
+
+
+def compiled(function: Function) -> Function:
+    """Compile the function when it is first called, for each combination of types of its arguments.
+
+    It runs without Python's lock, and its machine code is kept for other processes: next to its file, or in the user's
+    cache.
+    """
+    import numba
+
+    jit: Any = numba.njit
+    try:
+        return jit(function, nogil=True, cache=True)
+    except RuntimeError:
+        # No folder that it may write to.
+        return jit(function, nogil=True)
