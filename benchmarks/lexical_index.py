@@ -43,7 +43,7 @@ def main(kb: Path, queries: int = 4096, repeat: int = 1) -> None:
     peer_vectors, peer_encoded = _timed(lambda: [vectorizer.transform(map(folded_form, batch)) for batch in batches])
     index.search(vectors[0][:1], K)  # compiles its loop, where numba is installed
     _, found = _timed(lambda: [index.search(batch, K) for batch in vectors])
-    with patch.object(lexical_index, "kernel", lambda name: None):
+    with patch.object(lexical_index, "kernel", lambda name, n: None):
         _, plain = _timed(lambda: [index.search(batch, K) for batch in vectors])
     transposed = peer.T.tocsr()
     _, peer_found = _timed(lambda: [_nearest(batch @ transposed) for batch in peer_vectors])

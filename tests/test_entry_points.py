@@ -67,5 +67,6 @@ def test_a_file_of_the_package_is_not_in_its_wheel():
     package = SETUP.parent / "spacy_krissel"
     patterns = read_configuration(SETUP)["options"]["package_data"]["spacy_krissel"]
     listed = {path for pattern in patterns for path in package.glob(pattern)}
-    files = {path for path in package.rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc")}
+    files = {path for path in package.rglob("*") if path.is_file() and path.suffix != ".py"}
+    files = {path for path in files if path.parent.name != "__pycache__"}
     assert files <= listed, "setup.cfg lacks it among [options.package_data]"

@@ -164,7 +164,7 @@ class LexicalIndex:
         """
         rarest = self._rarest(vectors)
         found = np.full((vectors.shape[0], k), -1, dtype=np.int64)
-        loop = kernel(KERNEL)
+        loop = kernel(KERNEL, vectors.shape[0])
         if loop is not None:
             postings = self._these("gram_starts", "gram_forms", "gram_weights")
             of_form = self._these("form_entity_starts", "form_entities")
@@ -210,7 +210,7 @@ class LexicalIndex:
         without (len(vectors),): a form that does not count for each of the `vectors`, -1 for none.
         """
         result = np.zeros(len(queries), dtype=np.float32)
-        loop = kernel(KERNEL)
+        loop = kernel(KERNEL, vectors.shape[0])
         if loop is not None:
             forms = self._these("form_starts", "form_grams", "form_weights")
             of_entity = self._these("entity_form_starts", "entity_forms")
@@ -274,14 +274,19 @@ def _read_only(array: np.ndarray) -> np.ndarray:
 
 
 def _highest(matrix: csr_matrix, n: int) -> tuple[Rows, Rows]:
-    """Where the `n` highest values of each row stand, in no order: their rows, and their places in `matrix.data`."""
+    """Where the `n` highest values of each row stand, of equal ones those of the first columns, in no order: their
+    rows, and their places in `matrix.data`."""
     counts = np.minimum(np.diff(matrix.indptr), n)
     places = ranges(matrix.indptr[:-1], counts)
     negative = -matrix.data
     ends = np.cumsum(counts)
     for row in np.flatnonzero(counts < np.diff(matrix.indptr)).tolist():
         start, end = matrix.indptr[row], matrix.indptr[row + 1]
-        places[ends[row] - n : ends[row]] = start + np.argpartition(negative[start:end], n)[:n]
+        values, columns = negative[start:end], matrix.indices[start:end]
+        last = np.partition(values, n - 1)[n - 1]
+        above, equal = np.flatnonzero(values < last), np.flatnonzero(values == last)
+        first = equal[np.argsort(columns[equal])[: n - len(above)]]
+        places[ends[row] - n : ends[row]] = start + np.concatenate([above, first])
     return np.repeat(np.arange(len(counts)), counts), places
 
 

@@ -78,7 +78,7 @@ def text_features(texts: Sequence[str], *, rows: int, ngrams: tuple[int, int]) -
     codes, starts, lengths = _codes([f" {text} " for text in texts])
     if not len(texts):
         return Bags(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
-    loop = kernel("spacy_krissel.layers.feature_kernel")
+    loop = kernel("spacy_krissel.layers.feature_kernel", len(texts))
     if loop is not None:
         # Of each length one n-gram a place, and words.
         found_rows = np.empty(len(codes) * (1 + max(0, ngrams[1] - ngrams[0] + 1)), dtype=np.int64)

@@ -1,5 +1,6 @@
 """Loops that numba compiles, where it is installed (the extra `cpu`); else NumPy does the same work in more passes."""
 
+import sys
 import warnings
 from collections.abc import Callable
 from functools import cache
@@ -10,22 +11,29 @@ from typing import Any, TypeVar
 
 from ..errors import KrisselWarning, Warnings
 
+# To import numba takes half a second, as long as NumPy takes for the mentions of a thousand documents.
+LEAST = 256
 Function = TypeVar("Function", bound=Callable)
 
 
-@cache
-def kernel(name: str) -> ModuleType | None:
-    """The module `name` of this package, whose functions are `compiled`; None where numba is not installed.
+def kernel(name: str, n: int) -> ModuleType | None:
+    """The module `name` of this package, whose functions are `compiled`; None where numba is not installed, and for
+    fewer than `LEAST` texts where nothing has imported the module yet.
 
-    Warns KW031, once, where it is, and cannot be imported.
+    Warns KW031, once, where numba is installed, and cannot be imported.
     """
+    return _imported(name) if n >= LEAST or name in sys.modules else None
+
+
+@cache
+def _imported(name: str) -> ModuleType | None:
     if find_spec("numba") is None:
         return None
     try:
         return import_module(name)
     except ImportError as error:
         # Such as with a version of NumPy that is newer than it.
-        warnings.warn(Warnings.KW031.format(problem=error), KrisselWarning, stacklevel=3)
+        warnings.warn(Warnings.KW031.format(problem=error), KrisselWarning, stacklevel=4)
         return None
 
 

@@ -14,6 +14,7 @@ from spacy_krissel.kb.build.lexical import lexical_arrays
 from spacy_krissel.kb.hybrid import LexicalQuery
 from spacy_krissel.kb.lexical_index import LexicalIndex
 from spacy_krissel.ontology.folding import fold_name
+from spacy_krissel.util import compiled
 
 FORMS = ["Lung cancer", "lung-cancer", "Carcinoma of lung", "Common cold", "cold", "MS", "±", "Renal failure", "MS"]
 ENTITIES = np.array([0, 0, 0, 1, 1, 2, 3, 5, 6])
@@ -25,9 +26,10 @@ def loop(request):
     """All holds with the compiled loops and without them."""
     if request.param == "compiled":
         pytest.importorskip("numba")
-        yield
+        with patch.object(compiled, "LEAST", 0):
+            yield
     else:
-        with patch.object(lexical_index, "kernel", lambda name: None):
+        with patch.object(lexical_index, "kernel", lambda name, n: None):
             yield
 
 
@@ -151,6 +153,32 @@ def test_wild_names(pairs, texts):
         assert (near[kept] > 0).all()
         # So few n-grams that none is left out: whatever is like the text is found.
         assert set(kept) == set(np.flatnonzero(near > 0)) or len(lexicon.vectors(texts).indices) > 8
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(WORDS, st.integers(0, 6)), min_size=1, max_size=40),
+    st.lists(WORDS, min_size=1, max_size=4),
+    st.none() | st.lists(st.booleans(), min_size=7, max_size=7),
+    st.booleans(),
+)
+def test_the_compiled_loops_find_others(pairs, texts, allowed, hidden):
+    forms, entities = [form for form, _ in pairs], np.array([entity for _, entity in pairs], dtype=np.int64)
+    mask = None if allowed is None else np.array(allowed)
+    index = LexicalIndex.of(forms, entities)
+    vectors = index.vectors(texts)
+    without = index.forms(texts) if hidden else None
+    queries, every = np.repeat(np.arange(len(texts)), 7), np.tile(np.arange(7), len(texts))
+
+    def found():
+        near = index.search(vectors, 2, mask, without)
+        return near.tolist(), index.similarity(vectors, queries, every, without)
+
+    here = found()
+    with patch.object(lexical_index, "kernel", lambda name, n: None):
+        plain = found()
+    assert here[0] == plain[0]
+    np.testing.assert_allclose(here[1], plain[1], atol=1e-6)
 
 
 def test_the_form_of_a_text(lexicon):

@@ -1,4 +1,3 @@
-import importlib.util
 import subprocess
 import sys
 
@@ -6,21 +5,21 @@ import pytest
 
 from spacy_krissel.errors import KrisselWarning
 from spacy_krissel.util import compiled
-from spacy_krissel.util.compiled import kernel
+from spacy_krissel.util.compiled import LEAST, kernel
 
 NAME = "spacy_krissel.layers.feature_kernel"
 
 
 @pytest.fixture(autouse=True)
 def forgotten():
-    kernel.cache_clear()
+    compiled._imported.cache_clear()
     yield
-    kernel.cache_clear()
+    compiled._imported.cache_clear()
 
 
 def test_without_numba_there_is_no_loop_and_no_warning(monkeypatch, recwarn):
     monkeypatch.setattr(compiled, "find_spec", lambda name: None)
-    assert kernel(NAME) is None
+    assert kernel(NAME, LEAST) is None
     assert not recwarn.list
 
 
@@ -32,7 +31,7 @@ def test_a_numba_that_cannot_be_imported_is_told_once(monkeypatch):
 
     monkeypatch.setattr(compiled, "import_module", failing)
     with pytest.warns(KrisselWarning, match="KW031.*NumPy 2.3 or less") as told:
-        assert kernel(NAME) is None and kernel(NAME) is None
+        assert kernel(NAME, LEAST) is None and kernel(NAME, LEAST) is None
     assert len(told) == 1
 
 
@@ -49,13 +48,15 @@ def test_where_no_folder_can_be_written_to_loops_are_compiled_all_the_same(monke
     assert compiled.compiled(lambda x: x + 1)(2) == 3
 
 
-def test_numba_is_not_imported_before_something_is_linked():
-    """It takes a quarter of a second."""
-    if importlib.util.find_spec("numba") is None:
-        pytest.skip("numba is not installed")
+def test_a_few_texts_import_numba_and_many_do_not():
+    """Its import takes half a second of the first link."""
+    pytest.importorskip("numba")
     code = (
-        "import sys, spacy; nlp = spacy.blank('en'); "
-        "nlp.add_pipe('krissel_linker', config={'model': {'@architectures': 'spacy-krissel.SmallEncoder.v1'}}); "
-        "import spacy_krissel.kb.lexical_index, spacy_krissel.layers.small; assert 'numba' not in sys.modules"
+        "import sys; from spacy_krissel.layers.features import text_features;"
+        "from spacy_krissel.kb.lexical_index import LexicalIndex;"
+        "import numpy as np; index = LexicalIndex.of(['cold'], np.zeros(1, int));"
+        "text_features(['cold'] * 9, rows=9, ngrams=(3, 5)); index.search(index.vectors(['colds'] * 9), 1);"
+        "assert 'numba' not in sys.modules;"
+        f"text_features(['cold'] * {LEAST}, rows=9, ngrams=(3, 5)); assert 'numba' in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
