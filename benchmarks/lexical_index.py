@@ -41,7 +41,7 @@ def main(kb: Path, queries: int = 4096, repeat: int = 1) -> None:
     batches = [texts[start : start + BATCH] for start in range(0, len(texts), BATCH)]
     vectors, encoded = _timed(lambda: [index.vectors(batch) for batch in batches])
     peer_vectors, peer_encoded = _timed(lambda: [vectorizer.transform(map(folded_form, batch)) for batch in batches])
-    index.search(vectors[0][:1], K)  # compiles its loop, where numba is installed
+    index.search(vectors[0], K)  # compiles its loop, where numba is installed
     _, found = _timed(lambda: [index.search(batch, K) for batch in vectors])
     with patch.object(lexical_index, "kernel", lambda name, n: None):
         _, plain = _timed(lambda: [index.search(batch, K) for batch in vectors])

@@ -31,13 +31,13 @@ LAYERS = (
 )
 RANKS = {room: rank for rank, rooms in enumerate(LAYERS) for room in rooms}
 # Requirements of setup.cfg by the name they are imported by, and what these bring: jinja2 markupsafe, spaCy wasabi,
-# scikit-learn threadpoolctl, pooch requests and its urllib3. Extras: faiss, numba, ray, cupy, bioregistry, rdflib,
-# oaklib.
+# scikit-learn threadpoolctl, pooch requests and its urllib3. Extras: faiss, numba, onnx, ray, cupy, bioregistry,
+# rdflib, oaklib.
 LIBRARIES = {
     *("spacy", "thinc", "srsly", "pydantic", "typer", "tqdm", "jinja2", "markupsafe", "wasabi"),
     *("pooch", "requests", "urllib3"),
     *("numpy", "scipy", "sklearn", "threadpoolctl", "pyarrow", "torch", "transformers", "safetensors"),
-    *("cassis", "cupy", "cupyx", "numba"),
+    *("cassis", "cupy", "cupyx", "numba", "onnx", "onnxruntime"),
     *("faiss", "ray", "bioregistry", "rdflib", "oaklib", "fastapi", "starlette", "uvicorn", "prometheus_client"),
 }
 # Below what its rank allows: what a package must not know, libraries and packages.

@@ -131,6 +131,7 @@ COMMANDS = {
         "commands.tune_pipeline:tune_index", "Build", "linker -o tuned", names={"types": "index", **LINKER}
     ),
     "distill": Command("commands.distill_encoder:distill", "Build", "linker -o small", names=LINKER),
+    "quantize": Command("commands.quantize_encoder:quantize", "Build", "linker -o quick", names=LINKER),
     "link": Command("commands.link_texts:link", "Use", "linker abstracts.jsonl -o links.tsv", gpu=True, names=LINKER),
     "review": Command(
         "commands.review_links:review", "Use", "linker abstracts.jsonl -o review.tsv", gpu=True, names=LINKER

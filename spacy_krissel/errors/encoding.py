@@ -61,6 +61,18 @@ class EncodingErrors:
         "[K416] The transformer's tokenizer has no token '{marker}'. Expected both of setting 'markers': set "
         "those that the encoder was initialized with."
     )
+    K417 = (
+        "[K417] A transformer in 8-bit integers needs ONNX Runtime, which is not installed. Install it: pip install "
+        "'spacy-krissel[onnx]'."
+    )
+    K418 = (
+        "[K418] The transformer cannot be quantized: {problem}. Expected one that torch writes as ONNX, such as BERT, "
+        "on the CPU; its architecture, or this version of torch, is not served. Link without `krissel quantize`."
+    )
+    K419 = (
+        "[K419] The transformer was quantized, and cannot be trained. Train the pipeline that it was made from, and "
+        "quantize what comes of it."
+    )
 
 
 class EncodingWarnings:

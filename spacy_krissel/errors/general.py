@@ -118,7 +118,7 @@ class GeneralWarnings:
         "name the group with spans_key."
     )
     KW031 = (
-        "[KW031] numba is installed and cannot be imported ({problem}), so linking takes up to twice as long. Expected "
+        "[KW031] numba is installed and cannot be imported ({problem}), so linking takes longer. Expected "
         "a version that goes with NumPy's: pip install --upgrade numba."
     )
     KW034 = (

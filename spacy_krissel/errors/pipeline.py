@@ -159,6 +159,7 @@ class PipelineErrors:
         "[K687] '{reranker}' was trained over the scores of '{name}', which another encoder changes. Expected a linker "
         "without a re-ranker: distill that, and train a re-ranker over it."
     )
+    K688 = "[K688] The linker '{name}' has no transformer to quantize. Expected one: a small encoder is quick as it is."
     K691 = (
         "[K691] There is nothing to render: the document has no `doc.spans['{key}']`; its keys are: {keys}. Name one "
         "of them, or run the component that writes it."

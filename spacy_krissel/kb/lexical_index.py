@@ -165,7 +165,7 @@ class LexicalIndex:
         rarest = self._rarest(vectors)
         found = np.full((vectors.shape[0], k), -1, dtype=np.int64)
         loop = kernel(KERNEL, vectors.shape[0])
-        if loop is not None:
+        if loop is not None and k:
             postings = self._these("gram_starts", "gram_forms", "gram_weights")
             of_form = self._these("form_entity_starts", "form_entities")
             mask, hidden = NO_MASK if allowed is None else allowed, NO_ROWS if without is None else without

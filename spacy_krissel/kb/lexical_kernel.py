@@ -95,7 +95,7 @@ def similarities(n_grams, texts, forms, of_entity, queries, entities, without, f
             own = query
         best = np.float32(0)
         # An entity without any form may be beyond the last one that has some.
-        if entity < len(entity_starts) - 1:
+        if 0 <= entity < len(entity_starts) - 1:
             for place in range(entity_starts[entity], entity_starts[entity + 1]):
                 form = entity_forms[place]
                 if len(without) and form == without[query]:

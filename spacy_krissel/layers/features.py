@@ -13,6 +13,7 @@ import numpy as np
 from ..util.compiled import kernel
 from ..views import View
 
+# Compiled into `feature_kernel`, whose kept machine code is made anew when that file changes, not when these do.
 # Odd multipliers of the polynomial hash and of its finaliser (64 bits).
 BASE = np.uint64(0x9E3779B97F4A7C15)
 MIX1 = np.uint64(0xBF58476D1CE4E5B9)

@@ -207,6 +207,7 @@ def _section(nlp: Language, name: str, pipe: KBPipe, facts: dict[str, Any]) -> I
     models = [*dict(_models(nlp, name)), *filter(None, [_start(nlp, name).get("name")])]
     how = f"{by}{steps}" if trained or config.get("objective") else f"not trained{' further' * bool(models)}"
     how = "distilled" if _start(nlp, name).get("distilled") else how
+    how += ", in 8-bit integers" if pipe.is_quantized else ""
     of = "".join(f" of {markdown_text(model)}" for model in models)
     yield f"- **Encoder**: {config['model']['@architectures']}{of}, {how}"
     if isinstance(pipe, KrisselLinker):

@@ -125,6 +125,29 @@ class KBPipe(KrisselPipe):
                 self._fingerprint = fingerprint(self.model)
             return self._fingerprint
 
+    @property
+    def is_quantized(self) -> bool:
+        """Do the encoder's transformers predict by 8-bit integers, on a CPU?"""
+        shims = (shim for node in self.model.walk() for shim in node.shims)
+        return any(getattr(shim, "quantized", None) is not None for shim in shims)
+
+    def quantize(self) -> bool:
+        """Let the encoder's transformers predict by 8-bit integers, on a CPU; it is not trained any more. The knowledge
+        base keeps the vectors that it has. RETURNS: whether the encoder has a transformer.
+
+        Raises KrisselError K417, K418 (ONNX), K604 (no weights).
+        """
+        from ..layers.hf.weights import quantize_transformers
+
+        self.require_weights()
+        kb = self.kb
+        if not quantize_transformers(self.model):
+            return False
+        with self._lock:
+            self._fingerprint = None
+        kb.encoder = self.fingerprint()
+        return True
+
     def reference_parts(self) -> ReferenceParts | None:
         """What stands in the references that the encoder was made for; None for an encoder of mentions alone."""
         return reference_parts(self.model)

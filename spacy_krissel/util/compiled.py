@@ -31,8 +31,8 @@ def _imported(name: str) -> ModuleType | None:
         return None
     try:
         return import_module(name)
-    except ImportError as error:
-        # Such as with a version of NumPy that is newer than it.
+    except (ImportError, OSError) as error:
+        # Such as with a version of NumPy that is newer than it, or without LLVM's library.
         warnings.warn(Warnings.KW031.format(problem=error), KrisselWarning, stacklevel=4)
         return None
 

@@ -52,6 +52,7 @@ OUTPUTS = [
     Written(("prototypes", "{in}", "-o", "{ok}", "--ontology", "{in}", "--kb-path", "{out}")),
     Written(("psytar", "{in}", "-o", "{out}"), ".spacy"),
     Written(("psytar-names", "{in}", "-o", "{out}"), ".jsonl"),
+    Written(("quantize", "{in}", "-o", "{out}")),
     Written(("review", "{in}", "{in}", "-o", "{out}"), ".tsv"),
     Written(("similarities", "a={in}", "--ontology", "{in}", "-o", "{out}"), ".svg"),
     Written(("text-split", "{in}", "-o", "{out}")),

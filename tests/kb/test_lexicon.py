@@ -14,23 +14,11 @@ from spacy_krissel.kb.build.lexical import lexical_arrays
 from spacy_krissel.kb.hybrid import LexicalQuery
 from spacy_krissel.kb.lexical_index import LexicalIndex
 from spacy_krissel.ontology.folding import fold_name
-from spacy_krissel.util import compiled
 
+pytestmark = pytest.mark.usefixtures("loops")
 FORMS = ["Lung cancer", "lung-cancer", "Carcinoma of lung", "Common cold", "cold", "MS", "±", "Renal failure", "MS"]
 ENTITIES = np.array([0, 0, 0, 1, 1, 2, 3, 5, 6])
 N_ENTITIES = 7
-
-
-@pytest.fixture(params=["compiled", "numpy"], autouse=True, scope="module")
-def loop(request):
-    """All holds with the compiled loops and without them."""
-    if request.param == "compiled":
-        pytest.importorskip("numba")
-        with patch.object(compiled, "LEAST", 0):
-            yield
-    else:
-        with patch.object(lexical_index, "kernel", lambda name, n: None):
-            yield
 
 
 @pytest.fixture(scope="module")
@@ -162,7 +150,7 @@ def test_wild_names(pairs, texts):
     st.none() | st.lists(st.booleans(), min_size=7, max_size=7),
     st.booleans(),
 )
-def test_the_compiled_loops_find_others(pairs, texts, allowed, hidden):
+def test_the_compiled_loops_find_others(without_numba, pairs, texts, allowed, hidden):
     forms, entities = [form for form, _ in pairs], np.array([entity for _, entity in pairs], dtype=np.int64)
     mask = None if allowed is None else np.array(allowed)
     index = LexicalIndex.of(forms, entities)
@@ -175,7 +163,7 @@ def test_the_compiled_loops_find_others(pairs, texts, allowed, hidden):
         return near.tolist(), index.similarity(vectors, queries, every, without)
 
     here = found()
-    with patch.object(lexical_index, "kernel", lambda name, n: None):
+    with without_numba():
         plain = found()
     assert here[0] == plain[0]
     np.testing.assert_allclose(here[1], plain[1], atol=1e-6)

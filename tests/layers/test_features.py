@@ -1,34 +1,20 @@
 import subprocess
 import sys
 from collections import Counter
-from unittest.mock import patch
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spacy_krissel.layers import features
 from spacy_krissel.layers.features import context_features, mention_features, text_features
-from spacy_krissel.util import compiled
 from spacy_krissel.views import View, name_view
 
+pytestmark = pytest.mark.usefixtures("loops")
 ROWS = 2**20
 # Any text, halves of surrogate pairs included.
 WILD = st.text(st.characters(exclude_categories=()), max_size=30)
 VIEWS = st.lists(st.builds(View, WILD, WILD, WILD, st.booleans()), max_size=6)
-
-
-@pytest.fixture(params=["compiled", "numpy"], autouse=True, scope="module")
-def loop(request):
-    """All holds with the compiled loop and without it."""
-    if request.param == "compiled":
-        pytest.importorskip("numba")
-        with patch.object(compiled, "LEAST", 0):
-            yield
-    else:
-        with patch.object(features, "kernel", lambda name, n: None):
-            yield
 
 
 def bags_of(found, views):
@@ -187,9 +173,9 @@ def test_features_of_a_view_do_not_depend_on_its_batch(views):
 
 @settings(max_examples=200)
 @given(st.lists(WILD, max_size=6), st.integers(2, 50), st.sampled_from([(3, 5), (1, 1), (2, 2), (4, 3)]))
-def test_the_compiled_loop_gives_other_features(texts, rows, ngrams):
+def test_the_compiled_loop_gives_other_features(without_numba, texts, rows, ngrams):
     found = text_features(texts, rows=rows, ngrams=ngrams)
-    with patch.object(features, "kernel", lambda name, n: None):
+    with without_numba():
         plain = text_features(texts, rows=rows, ngrams=ngrams)
     order = np.argsort(plain.bags, kind="stable")
     assert found.rows[np.argsort(found.bags, kind="stable")].tolist() == plain.rows[order].tolist()

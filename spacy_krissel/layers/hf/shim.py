@@ -17,6 +17,7 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer
 
 from ...errors import Errors, KrisselError
 from .load import NO_REMOTE_CODE, attention, drop_pooler, load_pretrained, needs_code
+from .quantized import Quantized
 from .wordpieces import MARKERS, PieceRow, length_batches, settle_tokenizer
 
 # On the CPU, time is proportional to pieces, padding included; on a GPU one larger batch beats several tight ones.
@@ -34,6 +35,9 @@ class TransformerShim(PyTorchShim):
     mixed_precision: run the encoder under autocast, on CUDA in bfloat16 (float16 with scaled gradients where the card
         has no bfloat16), on the CPU in bfloat16. Weights, outputs and gradients are float32.
     compile: run the encoder by `torch.compile`, whose first pass takes minutes; nothing of it is saved.
+
+    Once it is quantized (`quantized`), predictions on a CPU are by 8-bit integers, and it is not trained any more.
+
     tokenizer_config, transformer_config: as `load_pretrained` takes them.
     """
 
@@ -53,6 +57,8 @@ class TransformerShim(PyTorchShim):
         self._pid = os.getpid()
         self._compile = compile
         self._compiled: Callable[..., Any] | None = None
+        # In 8-bit integers; None: it is not.
+        self.quantized: Quantized | None = None
         self._reset_scaler()
 
     @property
@@ -99,11 +105,15 @@ class TransformerShim(PyTorchShim):
         return torch.autocast(device if enabled else "cpu", dtype=_half_type(device), enabled=enabled)
 
     def predict(self, inputs: ArgsKwargs) -> Any:
+        if self.quantized is not None and self.device.type == "cpu":
+            return self.quantized(inputs.kwargs)
         self._model.eval()
         with torch.no_grad(), self.autocast():
             return self._run(inputs)
 
     def begin_update(self, inputs: ArgsKwargs) -> tuple[Any, Callable[[ArgsKwargs], None]]:
+        if self.quantized is not None:
+            raise KrisselError(Errors.K419)
         self._model.train()
         with self.autocast():
             output = self._run(inputs)
@@ -142,7 +152,11 @@ class TransformerShim(PyTorchShim):
 
     def to_bytes(self) -> bytes:
         weights = save_safetensors(_state(self.transformer)) if self.transformer is not None else b""
-        return srsly.msgpack_dumps({"files": self._files, "weights": weights})
+        saved: dict[str, Any] = {"files": self._files, "weights": weights}
+        # Without it, the bytes and so the fingerprint are what they were before there was any.
+        if self.quantized is not None:
+            saved["quantized"] = self.quantized.content
+        return srsly.msgpack_dumps(saved)
 
     def write(self, path: Path) -> None:
         """Write the encoder to a directory that transformers' `from_pretrained` reads. Raises KrisselError K405."""
@@ -165,6 +179,8 @@ class TransformerShim(PyTorchShim):
             files, weights = msg["files"], msg["weights"]
             if files:
                 self._hold(*self._build(files, weights))
+            if "quantized" in msg:
+                self.quantized = Quantized(msg["quantized"])
         except Exception as err:  # readers raise anything, even ImportError for a missing file
             if needs_code(err):
                 raise KrisselError(Errors.K415.format(name="of the saved pipeline")) from err
@@ -194,6 +210,7 @@ class TransformerShim(PyTorchShim):
         self.tokenizer = tokenizer
         self._model = transformer
         self._compiled = None
+        self.quantized = None
         self._reset_scaler()
 
     def _reset_scaler(self) -> None:

@@ -13,6 +13,8 @@ from ..hashed_bags import NAME as BAGS
 from ..token_states import NAME as WORD_STATES
 from .load import load_pretrained
 from .piece_states import NAME as PIECE_STATES
+from .quantized import quantize
+from .shim import TransformerShim
 from .wordpieces import MARKERS
 from .wrapper import hf_shim
 
@@ -55,6 +57,19 @@ def _is_transformer(path: Path) -> bool:
     return not files or (weights and (path / "config.json").is_file() and all(file_.is_file() for file_ in files))
 
 
+def quantize_transformers(model: Model) -> bool:
+    """Let the transformers of a model predict by 8-bit integers. RETURNS: whether it has any.
+
+    Raises KrisselError K405 (no weights), K417, K418 (`quantize`): all stay as they are then.
+    """
+    shims = _transformers(model)
+    if any(shim.transformer is None for shim in shims):
+        raise KrisselError(Errors.K405)
+    for shim, made in zip(shims, [quantize(shim.transformer) for shim in shims], strict=True):
+        shim.quantized = made
+    return bool(shims)
+
+
 @checked
 def average_with(model: Model, name: str, share: Fraction) -> None:
     """Interpolate the weights of a model's transformer with those of the transformer `name`, from which it was trained
@@ -85,6 +100,8 @@ def average_with(model: Model, name: str, share: Fraction) -> None:
     with torch.no_grad():
         for key, weight in weights.items():
             weight.lerp_(others[key].to(weight), 1 - share)
+    # Of the weights before.
+    shim.quantized = None
 
 
 def start_from(source: Model, target: Model, *, contexts: bool = False) -> bool:
@@ -107,8 +124,15 @@ def start_from(source: Model, target: Model, *, contexts: bool = False) -> bool:
             hf_shim(node).from_bytes(hf_shim(encoder).to_bytes())
         else:
             continue
+        for shim in _transformers(node):
+            # It is to be trained.
+            shim.quantized = None
         started = True
     return started
+
+
+def _transformers(model: Model) -> list[TransformerShim]:
+    return [shim for node in model.walk() for shim in node.shims if isinstance(shim, TransformerShim)]
 
 
 def _start_small(source: Model, target: Model, contexts: bool) -> None:

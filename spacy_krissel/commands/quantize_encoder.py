@@ -1,0 +1,62 @@
+"""Let the transformer of a linker compute in 8-bit integers."""
+
+from pathlib import Path
+
+import numpy as np
+from spacy.language import Language
+
+from ..errors import Errors, KrisselError
+from ..pipeline.linker.component import KrisselLinker
+from ..pipeline.pipeline_io import check_place, find_linker, load_pipeline, save_pipeline
+from ..pipeline.settings import LINKER
+from ..util.settings import checked
+
+# Prototypes whose vectors are compared.
+COMPARED = 512
+
+
+def quantize_linker(nlp: Language, name: str = LINKER) -> float:
+    """Quantize the encoder of the linker `name`, as `quantize` does. RETURNS and raises as there."""
+    linker = find_linker(nlp, name)
+    linker.require_weights()
+    before = _some_vectors(linker)
+    if not linker.quantize():
+        raise KrisselError(Errors.K688.format(name=name))
+    after = _some_vectors(linker)
+    lengths = np.linalg.norm(before, axis=1) * np.linalg.norm(after, axis=1)
+    return float(((before * after).sum(axis=1) / np.maximum(lengths, np.float32(1e-9))).mean())
+
+
+@checked
+def quantize(pipeline: str | Path, output: Path, *, name: str = LINKER) -> float:
+    """Let a linker's transformer compute in 8-bit integers.
+
+    ONNX Runtime then runs it on CPUs (the extra `onnx`); a GPU runs it as before. The knowledge base keeps the
+    vectors that it has, and mentions get nearly the same ones, which depend a little on those that are read with them.
+    The pipeline has both forms of the transformer, and is not trained any more.
+
+    pipeline: A pipeline with a linker and its knowledge base
+    output: Where to save the pipeline
+    name: Name of the linker in the pipeline
+
+    RETURNS: the mean cosine of some vectors of the knowledge base with those that the prototypes get now.
+    Raises KrisselError K005 and K026 (the output), K417 (no ONNX Runtime), K418 (a transformer that ONNX does not
+    serve), K520 (no knowledge base), K604 (no weights), K610 and K611 (no such pipeline or linker), K660 (`kb_path`),
+    K688 (no transformer).
+    """
+    check_place(output)
+    nlp = load_pipeline(pipeline)
+    cosine = quantize_linker(nlp, name)
+    save_pipeline(nlp, output, name=name)
+    return cosine
+
+
+def show_quantize(cosine: float, output: Path) -> str:
+    return f"Mean cosine with the vectors before: {cosine:.3f}\nPipeline written to {output}"
+
+
+def _some_vectors(linker: KrisselLinker) -> np.ndarray:
+    kb = linker.kb
+    kb.check_filled()
+    rows = np.unique(np.linspace(0, kb.n_prototypes - 1, COMPARED, dtype=np.int64))
+    return linker.encode([each.view for each in kb.prototypes_at(rows)])

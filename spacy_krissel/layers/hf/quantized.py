@@ -1,0 +1,178 @@
+"""A transformer in 8-bit integers, for ONNX Runtime on a CPU."""
+
+import logging
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from inspect import signature
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from weakref import WeakSet
+
+import numpy as np
+import torch
+
+from ...errors import Errors, KrisselError
+
+INPUTS, OUTPUT = ("input_ids", "attention_mask"), "last_hidden_state"
+# Of the ONNX standard. torch writes it since 1.13.
+OPSET = 17
+# The most that a value of the exported transformer may be off in float32.
+TOLERANCE = 1e-3
+
+
+class Quantized:
+    """A transformer in this form, and what runs it, made when it is first needed.
+
+    Its threads do not exist in a forked process, where to end it would wait for them: a fork ends it before.
+    """
+
+    def __init__(self, content: bytes) -> None:
+        """content: as `quantize` writes it."""
+        self.content = content
+        self._session: Any = None
+        _OPEN.add(self)
+
+    def __call__(self, inputs: dict[str, torch.Tensor]) -> tuple[torch.Tensor]:
+        """The states of all pieces, as the transformer's own output begins. Raises KrisselError K417."""
+        # Another thread may fork between two looks at it.
+        session = self._session
+        if session is None:
+            session = self._session = _session(self.content)
+        return _run(session, inputs)
+
+    def close(self) -> None:
+        self._session = None
+
+    def __reduce__(self) -> Any:
+        return Quantized, (self.content,)
+
+
+_OPEN: WeakSet[Quantized] = WeakSet()
+
+
+def _close_all() -> None:
+    for each in list(_OPEN):
+        each.close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_close_all)
+
+
+class _Traced(torch.nn.Module):
+    def __init__(self, transformer: Any) -> None:
+        super().__init__()
+        self.transformer = transformer
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        states: torch.Tensor = self.transformer(input_ids=input_ids, attention_mask=attention_mask)[0]
+        return states
+
+
+def quantize(transformer: Any) -> Quantized:
+    """The weights of a transformer's products as 8-bit integers with a scale for each column, what they are multiplied
+    with rounded to 8 bits as it comes, by one scale for all views that are read together.
+
+    Raises KrisselError K417 (neither onnx nor ONNX Runtime), K418 (it cannot be written as ONNX, or computes something
+    else there).
+    """
+    try:
+        import onnx  # noqa: F401 (torch writes by it)
+        from onnxruntime.quantization import QuantType, quantize_dynamic
+    except ImportError:
+        raise KrisselError(Errors.K417) from None
+    # All of it: after the export, the exporter puts every part back into the mode of the whole.
+    traced = _Traced(transformer).eval()
+    axes = {name: {0: "views", 1: "pieces"} for name in (*INPUTS, OUTPUT)}
+    # Of the exporters that newer versions of torch have, the one that all have.
+    exporter: dict[str, Any] = {"dynamo": False} if "dynamo" in signature(torch.onnx.export).parameters else {}
+    with TemporaryDirectory() as folder, _quiet(), torch.no_grad():
+        whole, small = Path(folder) / "whole.onnx", Path(folder) / "small.onnx"
+        try:
+            torch.onnx.export(
+                traced,
+                _pieces(transformer, 3, 16),
+                str(whole),
+                input_names=list(INPUTS),
+                output_names=[OUTPUT],
+                dynamic_axes=axes,
+                opset_version=OPSET,
+                **exporter,
+            )
+            off = _difference(transformer, whole)
+            quantize_dynamic(
+                whole,
+                small,
+                op_types_to_quantize=["MatMul", "Gemm"],
+                per_channel=True,
+                weight_type=QuantType.QInt8,
+                extra_options={"MatMulConstBOnly": True},
+            )
+            content = small.read_bytes()
+        except KrisselError:
+            raise
+        except Exception as error:  # the libraries raise anything
+            problem = f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
+            raise KrisselError(Errors.K418.format(problem=problem)) from error
+        if not off <= TOLERANCE:
+            problem = f"its values are off by {off:.2g} there, expected at most {TOLERANCE:g}"
+            raise KrisselError(Errors.K418.format(problem=problem))
+    return Quantized(content)
+
+
+def _session(content: Any) -> Any:
+    try:
+        import onnxruntime
+    except ImportError:
+        raise KrisselError(Errors.K417) from None
+    options = onnxruntime.SessionOptions()
+    # As many cores as torch.
+    options.intra_op_num_threads = torch.get_num_threads()
+    # Threads that wait for the next pass by spinning take the cores from whatever comes between.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    # Slower, and without overflow, on processors without instructions for 8-bit products.
+    options.add_session_config_entry("session.x64quantprecision", "1")
+    return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+
+
+def _run(session: Any, inputs: dict[str, torch.Tensor]) -> tuple[torch.Tensor]:
+    (states,) = session.run([OUTPUT], {name: inputs[name].numpy() for name in INPUTS})
+    return (torch.from_numpy(states),)
+
+
+def _difference(transformer: Any, path: Path) -> float:
+    """The most that a value of the exported transformer is off, in passes of other sizes than the traced one."""
+    exported = _session(str(path))
+    most = 0.0
+    for views, length in ((1, 8), (5, 11)):
+        ids, mask = _pieces(transformer, views, length)
+        expected = transformer(input_ids=ids, attention_mask=mask)[0].numpy()
+        found = _run(exported, dict(zip(INPUTS, (ids, mask), strict=True)))[0].numpy()
+        # Not `max`, which may pass over NaN.
+        most = float(np.maximum(most, np.abs(found - expected)[mask.numpy().astype(bool)].max()))
+    return most
+
+
+def _pieces(transformer: Any, views: int, length: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Ids and masks of made-up views, of which all but the first are shorter."""
+    random = np.random.default_rng(0)
+    ids = torch.from_numpy(random.integers(0, transformer.config.vocab_size, (views, length)))
+    lengths = torch.tensor([length, *(length - 1 - i % 4 for i in range(views - 1))])
+    mask = (torch.arange(length)[None] < lengths[:, None]).long()
+    return ids, mask
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without what the exporter says of its own age, and of shapes that `_difference` looks at."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
