@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from ..errors import KrisselWarning, Warnings
 
-# To import numba takes half a second, as long as NumPy takes for the mentions of a thousand documents.
+# To import numba takes half a second, for which the first link of a few mentions is not to wait.
 LEAST = 256
 Function = TypeVar("Function", bound=Callable)
 
