@@ -372,4 +372,4 @@ def loops(request, without_numba):
     if request.param == "compiled":
         pytest.importorskip("numba")
     with without_numba() if request.param == "numpy" else patch.object(compiled, "LEAST", 0):
-        yield
+        yield request.param

@@ -112,7 +112,7 @@ def test_a_blank_pipeline():
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
-    loggers = {"spacy_krissel.commands", "spacy_krissel.commands.step_logger"}
+    loggers = {"spacy_krissel.pipeline.step_logger"}
     assert set(without_errors(found["ours"])) <= {*FACTORIES, *loggers}
     assert not found["pyarrow"]
     assert (found["spans"], found["docs"], found["stored"]) == ([[]] * 3, [[]] * 2, 0)

@@ -18,7 +18,6 @@ COMPARED = 512
 def quantize_linker(nlp: Language, name: str = LINKER) -> float:
     """Quantize the encoder of the linker `name`, as `quantize` does. RETURNS and raises as there."""
     linker = find_linker(nlp, name)
-    linker.require_weights()
     before = _some_vectors(linker)
     if not linker.quantize():
         raise KrisselError(Errors.K688.format(name=name))

@@ -173,7 +173,9 @@ def test_features_of_a_view_do_not_depend_on_its_batch(views):
 
 @settings(max_examples=200)
 @given(st.lists(WILD, max_size=6), st.integers(2, 50), st.sampled_from([(3, 5), (1, 1), (2, 2), (4, 3)]))
-def test_the_compiled_loop_gives_other_features(without_numba, texts, rows, ngrams):
+def test_the_compiled_loop_gives_other_features(loops, without_numba, texts, rows, ngrams):
+    if loops == "numpy":
+        pytest.skip("nothing to compare")
     found = text_features(texts, rows=rows, ngrams=ngrams)
     with without_numba():
         plain = text_features(texts, rows=rows, ngrams=ngrams)

@@ -28,7 +28,7 @@ def make_step_logger(path: Path | None = None, progress_bar: str | None = None) 
 
     def setup(nlp: Language, stdout: IO = sys.stdout, stderr: IO = sys.stderr) -> tuple[LogStep, Callable[[], None]]:
         # Not above: spaCy imports every logger when it looks for one of its own, in each `spacy.blank()`.
-        from ..pipeline.kb_pipe import KBPipe
+        from .kb_pipe import KBPipe
 
         log_row, finish = make_table(nlp, stdout, stderr)
         linkers: list[tuple[str, KBPipe]] = []
