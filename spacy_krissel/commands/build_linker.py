@@ -3,7 +3,9 @@
 import gc
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext, redirect_stdout
 from dataclasses import dataclass
+from io import StringIO
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -351,7 +353,9 @@ def _encoder(
         overrides["paths.mentions"] = str(mentions)
         if steps is not None:
             overrides |= {"training.max_steps": steps, "training.eval_frequency": max(1, steps // 3)}
-        train(CONFIG, path, gpu_id=gpu_id, overrides=overrides, progress=progress)
+        # Its log is a table, which who asked for no progress has no use for.
+        with nullcontext() if progress else redirect_stdout(StringIO()):
+            train(CONFIG, path, gpu_id=gpu_id, overrides=overrides, progress=progress)
         path = path / "model-last"
         nlp = load_pipeline(path)
     if encoder is None:

@@ -271,8 +271,9 @@ def make_app(
 
     @app.exception_handler(KrisselError)
     async def coded(request: Request, error: KrisselError) -> Response:
-        # Only this one says what is wrong with the request.
-        return _refusal(422, str(error)) if str(error).startswith("[K682]") else await failed(request, error)
+        # These alone are for who asks: what is wrong with the request, and what this service was installed without.
+        status = {"[K682]": 422, "[K247]": 501}.get(str(error)[:6])
+        return _refusal(status, str(error)) if status else await failed(request, error)
 
     @app.exception_handler(Exception)
     async def failed(_: Request, error: Exception) -> Response:

@@ -6,6 +6,7 @@ from dataclasses import asdict, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+import numpy as np
 from spacy.language import Language
 from spacy.tokens import Doc
 
@@ -17,6 +18,7 @@ from ..pipeline.linker.component import KrisselLinker
 from ..pipeline.pipeline_io import find_linker, mention_setters
 from ..pipeline.settings import LINKER
 from ..render.links import doc_to_dict
+from ..views import View
 from .corrections import Correction, CorrectionLog, last_words
 
 # Of mentions that are given without one: spaCy has none without.
@@ -56,6 +58,8 @@ class CorrectedLinker:
         self.linker: KrisselLinker = find_linker(nlp, name)
         self._setters = mention_setters(nlp)
         self._base = self.linker.kb.snapshot()
+        # Of the mentions of corrections that are in force: a new one is the only one to be encoded.
+        self._vectors: dict[View, np.ndarray] = {}
         if self.log.in_force:
             self.linker.set_kb(self._corrected(self.log.in_force))
 
@@ -181,5 +185,12 @@ class CorrectedLinker:
             message = Warnings.KW682.format(n=len(unknown), total=len(corrections), first=unknown[0][:80])
             warnings.warn(message, KrisselWarning, stacklevel=3)
         if prototypes:
-            kb.add_gold_prototypes(prototypes)
+            kb.add_gold_prototypes(prototypes, encode=self._encode)
         return kb
+
+    def _encode(self, views: list[View]) -> np.ndarray:
+        """The vectors of all mentions of corrections (n, d), and these alone are kept."""
+        if new := [view for view in dict.fromkeys(views) if view not in self._vectors]:
+            self._vectors |= zip(new, self.linker.encode(new), strict=True)
+        self._vectors = {view: self._vectors[view] for view in views}
+        return np.stack([self._vectors[view] for view in views])

@@ -41,7 +41,7 @@ def test_one_command_makes_no_pipeline(run, toy_files, finder, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["built", "finder"]
 
 
-def test_text_is_not_mined_and_trained_on(toy_files, tmp_path, monkeypatch):
+def test_text_is_not_mined_and_trained_on(toy_files, tmp_path, monkeypatch, capsys):
     texts = toy_files / "texts.jsonl"
     monkeypatch.setattr(build_linker, "FEWEST_MENTIONS", 10)
     trained = []
@@ -51,6 +51,8 @@ def test_text_is_not_mined_and_trained_on(toy_files, tmp_path, monkeypatch):
     )
     built = build(toy_files / "ontology.jsonl", tmp_path / "built", text=[texts], steps=2)
     assert built.n_mentions > 0 and built.n_entities == 12
+    # Who asked for no progress has the training's log as well.
+    assert capsys.readouterr().out == ""
     assert [each["overrides"]["training.max_steps"] for each in trained] == [2]
     kinds = spacy.load(tmp_path / "built").get_pipe("krissel_linker").kb.description()["prototype_kinds"]
     assert kinds["mention"] == built.n_mentions

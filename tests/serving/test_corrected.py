@@ -83,6 +83,21 @@ def test_what_is_in_force_depends_on_what_was_taken_back(linker, saved):
     assert answer(linker) == answer(fresh)
 
 
+def test_each_correction_encodes_all_of_them_again(linker, monkeypatch):
+    encoded = []
+    encode = linker.linker.encode
+    monkeypatch.setattr(linker.linker, "encode", lambda views: encoded.extend(views) or encode(views))
+    first = linker.correct(**COLD, right=("D3",))
+    assert [view.mention for view in encoded] == ["cold"]
+    linker.correct(text="MS was used.", start=0, end=2, right=("C1",))
+    assert [view.mention for view in encoded] == ["cold", "MS"]
+    linker.undo(first.id)
+    assert len(encoded) == 2
+    # What is not in force is forgotten.
+    linker.correct(**COLD, right=("D3",))
+    assert [view.mention for view in encoded] == ["cold", "MS", "cold"]
+
+
 def test_a_correction_is_lost_by_a_restart(nlp, saved, tmp_path):
     log = CorrectionLog(tmp_path / "corrections.jsonl")
     linker = CorrectedLinker(nlp, log)

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import sys
 import threading
 
 import pytest
@@ -119,6 +120,13 @@ def test_what_was_predicted_is_taken_for_an_annotation(client):
 def test_what_is_no_document_is_an_error_of_the_service(client, change, problem):
     answer = client.post("/inception/predict", json={**asked(), **change})
     assert answer.status_code == 422 and problem in answer.json()["error"]
+
+
+def test_a_service_that_cannot_read_documents_of_tools_does_not_say_what_to_install(client, monkeypatch):
+    request = asked()
+    monkeypatch.setitem(sys.modules, "cassis", None)
+    answer = client.post("/inception/predict", json=request)
+    assert answer.status_code == 501 and "pip install spacy-krissel[serve]" in answer.json()["error"]
 
 
 def test_a_place_outside_of_the_text_is_an_error_of_the_service(client):
