@@ -230,6 +230,18 @@ def test_searches_with_filters_are_not_measured(benchmark, tmp_path):
     assert min(row["recall_1"] for row in run["rows"]) >= 0.9
 
 
+def test_indexes_are_not_compared_at_equal_recall(benchmark, tmp_path, capsys):
+    pytest.importorskip("faiss")
+    script = benchmark("index_peers")
+    script.main(3000, 16, ["hnsw", "ivf_pq"], None, None, [0.8, 0.9], 50, 0, tmp_path / "peers.json")
+    (run,) = json.loads((tmp_path / "peers.json").read_text())["runs"]
+    assert (run["size"], run["width"], run["peers"]) == (3000, 16, {})
+    assert min(row["recall_10"] for row in run["rows"]) >= 0.8
+    lines = [line.split(" | ") for line in capsys.readouterr().out.splitlines() if line.startswith("| 0.9 ")]
+    assert {line[1] for line in lines} == {"hnsw", "ivf_pq"} and max(float(line[4]) for line in lines) == 1
+    assert all(float(line[2]) >= 0.9 for line in lines)
+
+
 def test_a_knowledge_base_of_the_paper_is_not_measured(benchmark, tmp_path, monkeypatch):
     pytest.importorskip("faiss")
     script = benchmark("krissbert_kb")
