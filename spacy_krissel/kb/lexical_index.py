@@ -53,8 +53,9 @@ FLOATS = ("idf", "form_weights", "gram_weights")
 # For the compiled loops, which tell "all" and "none" by it.
 NO_MASK, NO_ROWS = np.zeros(0, dtype=bool), np.zeros(0, dtype=np.int64)
 _OF_THREAD = threading.local()
-# The longest header of a file of such an array without a value.
-HEADER = 128
+# Bytes up to which an array is read and not mapped: each that is mapped keeps a file open, and processes may have few.
+# Nor can what holds no value be mapped.
+MOST_READ = 2**20
 
 
 class LexicalIndex:
@@ -96,16 +97,14 @@ class LexicalIndex:
 
     @classmethod
     def from_disk(cls, directory: Path, n_entities: int) -> "LexicalIndex":
-        """The arrays mapped. Raises KrisselError K524 where they do not fit together, or to so many entities."""
+        """The large arrays mapped. Raises KrisselError K524 where they do not fit together, or to so many entities."""
         arrays: Arrays = {}
         lengths: dict[str, int] = {}
         for name, one_of in LENGTHS.items():
             path = directory / f"{name}.npy"
             with damage(path, partial(_damaged, path)):
-                # What holds no value cannot be mapped.
-                arrays[name] = np.load(
-                    path, mmap_mode="r" if path.stat().st_size > HEADER else None, allow_pickle=False
-                )
+                is_large = path.stat().st_size > MOST_READ
+                arrays[name] = np.load(path, mmap_mode="r" if is_large else None, allow_pickle=False)
             one_of, _, more = one_of.partition("+")
             n = arrays[name].size - len(more)
             kind = "f" if name in FLOATS else "i"

@@ -222,7 +222,9 @@ def test_more_n_grams_than_32_bits_count_are_counted_in_64(monkeypatch, lexicon)
 
 
 @pytest.mark.parametrize("n", [0, len(FORMS)])
-def test_saved_index_is_mapped_and_finds_the_same(n, tmp_path):
+@pytest.mark.parametrize("most_read", [128, lexical_index.MOST_READ])
+def test_saved_index_is_not_mapped_where_large_or_keeps_small_files_open(n, most_read, tmp_path, monkeypatch):
+    monkeypatch.setattr(lexical_index, "MOST_READ", most_read)
     saved = LexicalIndex.of(FORMS[:n], ENTITIES[:n])
     saved.to_disk(tmp_path / "lexical")
     read = LexicalIndex.from_disk(tmp_path / "lexical", N_ENTITIES)
@@ -231,8 +233,10 @@ def test_saved_index_is_mapped_and_finds_the_same(n, tmp_path):
     assert (similarities(read, texts) == similarities(saved, texts)).all()
     for mine, its in zip(read.named(texts), saved.named(texts), strict=True):
         assert (mine == its).all()
+    mapped = [isinstance(array, np.memmap) for array in read._arrays.values()]
+    assert any(mapped) == (most_read == 128)
     if n:
-        assert isinstance(read._arrays["gram_forms"], np.memmap)
+        assert len({*mapped}) == 1
         assert np.shares_memory(read._by_gram.indices, read._arrays["gram_forms"])
 
 
