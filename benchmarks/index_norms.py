@@ -101,22 +101,25 @@ def measured(
     return rows
 
 
-def searched(index: Any, queries: np.ndarray, allowed: np.ndarray | None = None) -> tuple[Any, Any, float]:
-    """Scores, rows, and the least seconds of a query in two passes: processor time of one core."""
+def searched(
+    index: Any, queries: np.ndarray, allowed: np.ndarray | None = None, k: int = K, passes: int = 2
+) -> tuple[Any, Any, float]:
+    """Scores (q, k), rows (q, k), and the least seconds of a query in all passes: processor time of one core."""
     times = []
-    for _ in range(2):
+    for _ in range(passes):
         start = time.process_time()
-        scores, rows = index.search(queries, K, allowed)
+        scores, rows = index.search(queries, k, allowed)
         times.append(time.process_time() - start)
     return scores, rows, min(times) / len(queries)
 
 
 def recalls(vectors: np.ndarray, queries: np.ndarray, found: Any, best: Any) -> dict[str, float]:
-    """The fraction of the nearest, and of the K nearest, among the rows found (q, K). best: the exact scores (q, K)."""
+    """The fraction of the nearest, and of the k nearest, among the rows found (q, k). best: the exact scores (q, k)."""
     # By the vectors themselves, since some indexes round scores.
-    scores, _ = refined([vectors], queries, found, K)
+    k = best.shape[1]
+    scores, _ = refined([vectors], queries, found, k)
     first = float(np.mean(scores[:, 0] >= tie_bound(best[:, 0])))
-    return {"recall_1": first, f"recall_{K}": float(np.mean(scores >= tie_bound(best[:, K - 1 : K])))}
+    return {"recall_1": first, f"recall_{k}": float(np.mean(scores >= tie_bound(best[:, k - 1 : k])))}
 
 
 def add_run(output: Path, script: str, run: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ many links, and look as wide when they are built; searches grow wider until one 
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -19,7 +19,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 import spacy
 import typer
-from index_norms import add_run, made
+from index_norms import add_run, made, recalls, searched
 from spacy.tokens import DocBin
 from threadpoolctl import threadpool_limits
 
@@ -30,14 +30,20 @@ from spacy_krissel.kb.build.tune import PLANS
 RESULT = Path(__file__).parent / "results" / "index_peers.json"
 # Results asked for.
 K = 10
-WIDTHS = (16, 32, 64, 128, 256, 512)
+WIDTHS = PLANS["hnsw"].widths
 
 
-class Search(NamedTuple):
-    """settings: of the search. run: the rows found for queries (q, d), (q, K)."""
+class Peer(NamedTuple):
+    """Another index, asked as ours are. find: the rows (q, k) for queries (q, d)."""
 
-    settings: dict[str, int]
-    run: Any
+    find: Callable[[np.ndarray, int], Any]
+
+    def search(self, queries: np.ndarray, k: int, allowed: None = None) -> tuple[None, np.ndarray]:
+        return None, np.asarray(self.find(queries, k)).astype(np.int64)
+
+
+# Ever wider searches: their settings, and the index that has them.
+Searches = Iterator[tuple[dict[str, int], Any]]
 
 
 def main(
@@ -59,8 +65,8 @@ def main(
         vectors, queries = made(size, width, 0.0, n_queries, seed) if pipeline is None else read(pipeline, gold or [])
         exact = ExactIndex()
         exact.build(vectors)
-        nearest = exact.search(queries, K)[1]
-        rows = [row for each in index for row in measured(each, vectors, queries, nearest, max(recall))]
+        best = exact.search(queries, K)[0]
+        rows = [row for each in index for row in measured(each, vectors, queries, best, max(recall))]
     rows = [row for row in rows if row["recall_10"] >= min(recall)]
     peers = {name: version(name) for name in ("usearch", "scann") if name in index}
     size, width = vectors.shape
@@ -78,43 +84,32 @@ def read(pipeline: Path, gold: list[Path]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def measured(
-    name: str, vectors: np.ndarray, queries: np.ndarray, nearest: np.ndarray, wanted: float
+    name: str, vectors: np.ndarray, queries: np.ndarray, best: np.ndarray, wanted: float
 ) -> list[dict[str, Any]]:
-    """Each search of an index, to the first that finds as much as is wanted."""
+    """Each search of an index, to the first that finds as much as is wanted. best: the exact scores (q, K)."""
     start = time.process_time()
     searches = {"usearch": usearch_searches, "scann": scann_searches}.get(name, our_searches)(name, vectors)
     rows: list[dict[str, Any]] = []
-    for search in searches:
+    for settings, index in searches:
         built = rows[0]["build_seconds"] if rows else time.process_time() - start
-        found, seconds = timed(search, queries)
-        share = float(np.mean([len(np.intersect1d(a, b)) for a, b in zip(found, nearest, strict=True)])) / K
-        rows.append({"index": name, **search.settings, "recall_10": share, "ms": 1000 * seconds})
-        rows[-1]["build_seconds"] = built
+        _, found, seconds = searched(index, queries, k=K, passes=3)
+        shares = recalls(vectors, queries, found, best)
+        rows.append({"index": name, **settings, **shares, "ms": 1000 * seconds, "build_seconds": built})
         print(json.dumps(rows[-1]), flush=True)
-        if share >= wanted:
+        if rows[-1]["recall_10"] >= wanted:
             break
     return rows
 
 
-def timed(search: Search, queries: np.ndarray) -> tuple[np.ndarray, float]:
-    """The rows found, and the least processor seconds of a query in three passes."""
-    times = []
-    for _ in range(3):
-        start = time.process_time()
-        found = search.run(queries)
-        times.append(time.process_time() - start)
-    return found, min(times) / len(queries)
-
-
-def our_searches(type_: Any, vectors: np.ndarray) -> Iterator[Search]:
+def our_searches(type_: Any, vectors: np.ndarray) -> Searches:
     index = FaissIndex(type_, **PLANS[type_].built)
     index.build(vectors)
     for settings in (each for searches in PLANS[type_].searches() for each in searches):
         index.set_search(**settings)
-        yield Search(settings, lambda queries: index.search(queries, K)[1])
+        yield settings, index
 
 
-def usearch_searches(_: str, vectors: np.ndarray) -> Iterator[Search]:
+def usearch_searches(_: str, vectors: np.ndarray) -> Searches:
     """A graph over vectors in bfloat16, the fastest of USearch's types that lose little here."""
     from usearch.index import Index
 
@@ -129,10 +124,10 @@ def usearch_searches(_: str, vectors: np.ndarray) -> Iterator[Search]:
     index.add(np.arange(len(vectors)), vectors.astype(np.float32), threads=1)
     for width in WIDTHS:
         index.expansion_search = width
-        yield Search({"expansion": width}, lambda queries: index.search(queries, K, threads=1).keys.astype(np.int64))
+        yield {"expansion": width}, Peer(lambda queries, k: index.search(queries, k, threads=1).keys)
 
 
-def scann_searches(_: str, vectors: np.ndarray) -> Iterator[Search]:
+def scann_searches(_: str, vectors: np.ndarray) -> Searches:
     """As its documentation has it for this many vectors: a tree, asymmetric hashing, and the best compared again."""
     from scann import scann_ops_pybind
 
@@ -142,7 +137,7 @@ def scann_searches(_: str, vectors: np.ndarray) -> Iterator[Search]:
     index = builder.score_ah(2, anisotropic_quantization_threshold=0.2).reorder(100).build()
     for width in (each for each in (1, 2, 4, 8, *WIDTHS) if each <= leaves):
         settings = {"leaves_to_search": width}
-        yield Search(settings, lambda queries, given=settings: index.search_batched(queries, K, **given)[0])
+        yield settings, Peer(lambda queries, k, given=settings: index.search_batched(queries, k, **given)[0])
 
 
 def table(rows: Sequence[dict[str, Any]], recalls: Sequence[float]) -> str:

@@ -55,8 +55,8 @@ class FaissIndex:
     """An index of the FAISS library, memory-mapped when loaded where the library can. Needs the extra
     `spacy-krissel[cpu]` or `spacy-krissel[gpu]`.
 
-    type: "flat" (exact), "hnsw" (a graph; the fastest among 100,000 vectors or fewer), "ivf" (lists around centroids), and with vectors as codes
-        of a byte per value "ivf_sq8", or of fewer "ivf_pq" (product quantisation).
+    type: "flat" (exact), "hnsw" (a graph; the fastest among 100,000 vectors or fewer), "ivf" (lists around centroids),
+        and with vectors as codes of a byte per value "ivf_sq8", or of fewer "ivf_pq" (product quantisation).
     device: "cpu", "cuda", "cuda:N", or "cuda:all" (sharded over all cards); HNSW runs on the CPU only.
     float16: store the vectors in half the space.
     m: HNSW's links per vector.
