@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.layers.hf.load import load_pretrained
 from spacy_krissel.layers.hf.wordpieces import (
+    encode_texts,
     length_batches,
     pad_pieces,
     read_together,
@@ -13,7 +14,7 @@ from spacy_krissel.layers.hf.wordpieces import (
     unit_pieces,
     view_pieces,
 )
-from spacy_krissel.views import View, mention_view, name_view, passage_views
+from spacy_krissel.views import View, mention_view, name_view, passage_views, piece_window
 
 
 @pytest.fixture(scope="module")
@@ -117,6 +118,27 @@ def test_markers_are_never_cut(tokenizer, views, window):
         assert row.ids[0] == tokenizer.cls_token_id and row.ids[-1] == tokenizer.sep_token_id
         assert 0 < row.start < row.end < len(row.ids) - 1
         assert row.ids[row.start] == start_id and row.ids[row.end] == end_id
+
+
+@settings(deadline=None)
+@given(
+    left=st.lists(st.sampled_from(["the", "patient", "x-1", "unseenword", "\u200d\x07", " ", "é."]), max_size=60),
+    right=st.lists(st.sampled_from(["had", "fever", "T(2)", "unseenword", "\x01", "\n", "ﬁ"]), max_size=60),
+    window=st.integers(8, 40),
+)
+def test_context_that_was_cut_before_it_is_tokenised_has_other_pieces(tokenizer, left, right, window):
+    view = View(" ".join(left) + " ", "lung injury", " " + " ".join(right))
+    (row,) = view_pieces(tokenizer, [view], window)
+    markers = tokenizer.convert_tokens_to_ids(["[Ms]", "[Me]"])
+    expected, _, _ = piece_window(
+        *encode_texts(tokenizer, [view.left, view.mention, view.right]),
+        window=window,
+        cls_id=tokenizer.cls_token_id,
+        sep_id=tokenizer.sep_token_id,
+        start_id=markers[0],
+        end_id=markers[1],
+    )
+    assert row.ids.tolist() == expected
 
 
 @given(

@@ -12,6 +12,8 @@ from ...views import View, near_view, passage_texts, piece_window, reference_tex
 MARKERS = ("[Ms]", "[Me]")
 # Views tokenised together: enough to keep the tokenizer's threads busy, without much memory for offsets.
 TOKENIZE_AT_ONCE = 1024
+# Words of a context beyond half of the window: a text that is cut may have other pieces at its end.
+EXTRA_WORDS = 2
 
 # In training, lengths are rounded up to about a quarter of the window: in bfloat16 on the CPU, torch keeps kernels for
 # each shape it has seen, hundreds of megabytes. Names in a window for sentences would be mostly padding.
@@ -61,10 +63,7 @@ def view_pieces(
     rows: list[PieceRow] = []
     for i in range(0, len(views), TOKENIZE_AT_ONCE):
         some = views[i : i + TOKENIZE_AT_ONCE]
-        texts = [_texts(view, window) for view in some]
-        ids = iter(encode_texts(tokenizer, list(chain.from_iterable(texts))))
-        for view, parts in zip(some, texts, strict=True):
-            found = list(islice(ids, len(parts)))
+        for view, found in zip(some, _pieces_of(tokenizer, some, window), strict=True):
             if view.reference:
                 row, start, end = reference_window(found, **frame), 0, 0
             else:
@@ -88,12 +87,36 @@ def _marker_ids(tokenizer: Any, markers: Sequence[str]) -> list[int]:
     return ids
 
 
+def _pieces_of(tokenizer: Any, views: Sequence[View], window: int) -> Iterator[list[list[int]]]:
+    """The pieces of each view's parts: of its contexts at least those that the window may hold."""
+    texts = [_texts(view, window) for view in views]
+    near = [each if view.reference else _near_texts(each, window) for view, each in zip(views, texts, strict=True)]
+    ids = iter(encode_texts(tokenizer, list(chain.from_iterable(near))))
+    for whole, cut in zip(texts, near, strict=True):
+        pieces = list(islice(ids, len(cut)))
+        # A word of nothing but control characters has no piece.
+        if cut is not whole and min(len(pieces[0]), len(pieces[2])) < window // 2:
+            pieces = encode_texts(tokenizer, whole)
+        yield pieces
+
+
 def _texts(view: View, window: int) -> list[str]:
     """The parts that are tokenised separately."""
     if view.reference:
         return reference_texts(view)
     view = near_view(view, window)
     return [view.left, "" if view.masked else view.mention, view.right]
+
+
+def _near_texts(texts: list[str], window: int) -> list[str]:
+    """The same texts, the contexts cut to the words next to the mention where both are long: half of the window on
+    either side is all that is read of them, and a word has a piece."""
+    left, mention, right = texts
+    n = window // 2 + EXTRA_WORDS
+    before, after = left.rsplit(None, n), right.split(None, n)
+    if len(before) <= n or len(after) <= n:
+        return texts
+    return [left[len(before[0]) :], mention, right[: len(right) - len(after[-1])]]
 
 
 def unit_pieces(
