@@ -14,7 +14,7 @@ from ..corpora.term_lists import Term, read_terms
 from ..errors import Errors, KrisselError
 from ..kb.prototype_kb import PrototypeKB
 from ..kb.prototype_table import MINED
-from ..mentions.annotations import spans_of
+from ..mentions.annotations import set_spans, spans_of
 from ..mentions.gold_ids import NIL
 from ..ontology.folding import fold_name
 from ..pipeline.pipeline_io import find_linker, load_pipeline, mention_setters, of_length
@@ -111,11 +111,7 @@ def _linked(nlp: Language, terms: Iterator[Term], key: str, batch_size: int) -> 
     def docs() -> Iterator[tuple[Doc, Term]]:
         for term in of_length(nlp, terms, lambda term: (term.label, term.id or term.label[:40])):
             doc = nlp.make_doc(term.label)
-            spans = [Span(doc, 0, len(doc), label="MENTION")]
-            if key:
-                doc.spans[key] = spans
-            else:
-                doc.ents = spans
+            set_spans(doc, [Span(doc, 0, len(doc), label="MENTION")], key)
             yield doc, term
 
     with nlp.select_pipes(disable=mention_setters(nlp)):

@@ -15,7 +15,7 @@ from spacy.util import filter_spans, minibatch
 
 from ..corpora.link_table import RANDOM, WHY
 from ..errors import Errors, KrisselError
-from ..mentions.annotations import spans_of
+from ..mentions.annotations import set_spans, spans_of
 from ..mentions.gold_ids import NIL
 from ..mentions.gold_mentions import ID_KEY, document_id
 from ..pipeline.pipeline_io import find_linker, load_pipeline, mention_setters
@@ -200,10 +200,7 @@ def _unlinked(doc: Doc, nlp: Language, key: str, new_key: str) -> Doc:
     words, spaces = [token.text for token in doc], [bool(token.whitespace_) for token in doc]
     copy = Doc(nlp.vocab, words=words, spaces=spaces, user_data={ID_KEY: doc.user_data.get(ID_KEY, "")})
     spans = [Span(copy, span.start, span.end, label=span.label_) for span in spans_of(doc, key)]
-    if new_key:
-        copy.spans[new_key] = spans
-    else:
-        copy.ents = filter_spans(spans)
+    set_spans(copy, spans if new_key else filter_spans(spans), new_key)
     return copy
 
 

@@ -13,6 +13,7 @@ from ..corpora.convert import read_docs
 from ..corpora.doc_bins import read_doc_bins
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..kb.prototype_kb import PrototypeKB
+from ..mentions.annotations import set_spans
 from ..mentions.gold_ids import Resolver
 from ..mentions.gold_mentions import ID_KEY, Corrections, document_id, gold_spans, split_gold, text_hash
 
@@ -94,10 +95,7 @@ def without_links(gold: GoldDoc, nlp: Language, spans_key: str) -> list[Doc]:
         words = [token.text for token in gold.doc]
         copy = Doc(nlp.vocab, words=words, spaces=[bool(token.whitespace_) for token in gold.doc])
         spans = [Span(copy, mention.start, mention.end, label=mention.label_) for mention in mentions]
-        if spans_key:
-            copy.spans[spans_key] = spans
-        else:
-            copy.ents = spans
+        set_spans(copy, spans, spans_key)
         copies.append(copy)
     return copies
 

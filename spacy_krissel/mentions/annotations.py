@@ -88,6 +88,14 @@ def spans_of(doc: Doc, spans_key: str) -> tuple[Span, ...]:
     return tuple(doc.spans[spans_key]) if spans_key in doc.spans else ()
 
 
+def set_spans(doc: Doc, spans: Sequence[Span], spans_key: str) -> None:
+    """Make these the spans of `doc.spans[spans_key]`, or of `doc.ents` where the key is ""."""
+    if spans_key:
+        doc.spans[spans_key] = list(spans)
+    else:
+        doc.ents = list(spans)
+
+
 def kb_ents(span: Span) -> list[tuple[str, float]]:
     """`span._.kb_ents` as scispaCy has it: the id and score of each candidate, best first."""
     return [(candidate["id"], candidate["score"]) for candidate in span._.krissel_candidates]

@@ -12,6 +12,7 @@ from spacy.tokens import Doc
 
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..kb.prototype_kb import PrototypeKB
+from ..mentions.annotations import set_spans
 from ..mentions.gold_mentions import ID_KEY
 from ..ontology.ids import entity_url
 from ..pipeline.linker.component import KrisselLinker
@@ -164,10 +165,8 @@ class CorrectedLinker:
             what = f"Document {number}" + (f" ('{document.id[:40]}')" if document.id else "")
             raise KrisselError(Errors.K682.format(what=what, problem=problem))
         doc.user_data[ID_KEY] = document.id
-        if key and mentions is not None:
-            doc.spans[key] = spans
-        elif mentions is not None:
-            doc.set_ents(spans)
+        if mentions is not None:
+            set_spans(doc, spans, key)
         return doc
 
     def _corrected(self, corrections: Sequence[Correction]) -> PrototypeKB:

@@ -66,15 +66,12 @@ class KrisselImplementation(TextAnnotatorInterface):
     def _linked(self, text: str, whole: bool) -> Doc:
         from spacy.tokens import Span
 
+        from ..mentions.annotations import set_spans
         from ..pipeline.pipeline_io import mention_setters
 
         doc = self._nlp.make_doc(text)
         if not whole or not text.strip():
             return self._nlp(doc)
-        spans = [Span(doc, 0, len(doc), label="MENTION")]
-        if self._key:
-            doc.spans[self._key] = spans
-        else:
-            doc.ents = spans
+        set_spans(doc, [Span(doc, 0, len(doc), label="MENTION")], self._key)
         with self._nlp.select_pipes(disable=mention_setters(self._nlp)):
             return self._nlp(doc)

@@ -7,7 +7,7 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 from spacy.vocab import Vocab
 
-from ...mentions.annotations import spans_of
+from ...mentions.annotations import set_spans, spans_of
 from ...mentions.contexts import context_views
 from ...mentions.gold_ids import NIL
 from ...views import View, mention_view
@@ -138,14 +138,6 @@ def text_example(nlp: Language, linked: Linked, spans_key: str = "") -> Example:
 def linked_spans(doc: Doc, spans_key: str) -> list[Span]:
     """The spans with an entity, in document order."""
     return [span for span in spans_of(doc, spans_key) if span.kb_id_ not in ("", NIL)]
-
-
-def set_spans(doc: Doc, spans: Sequence[Span], spans_key: str) -> None:
-    """Make these the spans of `doc.spans[spans_key]`, or of `doc.ents` where the key is ""."""
-    if spans_key:
-        doc.spans[spans_key] = list(spans)
-    else:
-        doc.ents = list(spans)
 
 
 def _with_mentions(doc: Doc, spans: Sequence[Span], spans_key: str, linked: list[Linked]) -> Doc:

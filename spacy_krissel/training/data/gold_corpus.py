@@ -14,12 +14,11 @@ from spacy.vocab import Vocab
 
 from ...corpora.doc_bins import DEV_SHARE, DevShare, GoldSplit, read_doc_bins
 from ...errors import Errors, KrisselError, KrisselWarning, Warnings
-from ...mentions.annotations import spans_of
+from ...mentions.annotations import set_spans, spans_of
 from ...mentions.gold_ids import NIL, is_nil
 from ...mentions.gold_mentions import split_gold, text_entities
 from ...ontology.store import OntologyStore
 from ...util.settings import checked
-from .examples import set_spans
 
 Split = Literal["train", "dev", "all"]
 
