@@ -127,12 +127,18 @@ def test_belhds_cell_lines(run):
 
 def test_belhds_twins(run):
     """Refreshed at each epoch, of a number of steps that nobody typed."""
-    few = "--training.max_epochs 1 --corpora.train.dev_share 0.4 --training.batcher.size 4"
+    few = "--training.max_epochs 1 --training.max_steps 0 --corpora.train.dev_share 0.4 --training.batcher.size 4"
     windows = f"--{LINKER}.model.mention.window 32 --{LINKER}.model.reference.window 32"
-    short = f"--rows.names.train.{LINKER}.model.window 32"
+    epochs = f"--{LINKER}.objective.refresh_every epoch"
+    short = f"--rows.names.train.{LINKER}.model.window 32 {epochs.replace('--', '--rows.names.train.')}"
     seeds = "--rows.entities.seeds [0] --rows.names.seeds [0]"
-    folder = run("belhd", "compare-twins", f"{of_rows(f'{few} {windows}')} {short} {seeds}")
-    assert rows_of(folder / "metrics" / "twins" / "ablation.json") == ["entities", "names", "untrained"]
+    folder = run("belhd", "compare-twins", f"{of_rows(f'{few} {windows} {epochs}')} {short} {seeds}")
+    assert rows_of(folder / "metrics" / "twins" / "ablation.json") == [
+        "entities",
+        "names",
+        "names-untrained",
+        "untrained",
+    ]
     linkers = [
         spacy.load(folder / "metrics" / "twins" / row / "seed-0" / "linker" / "pipeline").get_pipe("krissel_linker")
         for row in ("entities", "names")

@@ -1,6 +1,7 @@
 """Train a row's pipeline: its linker and, over that, its re-ranker."""
 
 from copy import deepcopy
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ def train_linker(ablation: Ablation, name: str, seed: int, output: Path, *, gpu_
     """
     row, training = ablation.rows[name], ablation.train
     # spaCy writes into sections that are given whole.
-    overrides = deepcopy({**_data(ablation, name, seed), **training.overrides, **row.train})
+    overrides = deepcopy(_followed(_data(ablation, name, seed), training.overrides, row.train))
     with temporary_folder(output) as folder:
         steps = folder / STEPS
         logged = _logged_to(steps, training.config)
@@ -55,19 +56,22 @@ def train_reranker(ablation: Ablation, name: str, seed: int, linker: Path, outpu
         mined = knowledge.mined(row.mined_aliases)
         build_prototypes(nlp, PrototypeSource(ontology, mined, **settings), name=LINKER, progress=True)
         save_pipeline(nlp, folder / "linker", name=LINKER)
-        overrides = deepcopy(
-            {
-                "paths.linker": str(folder / "linker"),
-                **_data(ablation, name, seed),
-                **training.overrides,
-                **row.reranker,
-            }
-        )
+        data = {"paths.linker": str(folder / "linker"), **_data(ablation, name, seed)}
+        overrides = deepcopy(_followed(data, training.overrides, row.reranker))
         train(training.config, folder / "out", gpu_id=gpu_id, overrides=overrides)
         # The linker came back with the smaller knowledge base; what is kept is the one that went in.
         nlp = load_pipeline(linker)
         nlp.add_pipe(RERANKER, source=load_pipeline(folder / "out" / "model-last"))
         save_whole(nlp.to_disk, output)
+
+
+def _followed(*overrides: dict[str, Any]) -> dict[str, Any]:
+    """All of them, those of the last at the end: a section that it gives whole does not undo its own values there."""
+    found: dict[str, Any] = {}
+    for key, value in chain.from_iterable(each.items() for each in overrides):
+        found.pop(key, None)
+        found[key] = value
+    return found
 
 
 def _logged_to(path: Path, config: Path) -> dict[str, Any]:
