@@ -1,6 +1,6 @@
 import numpy
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from spacy_krissel.errors import KrisselError
@@ -122,10 +122,11 @@ def test_markers_are_never_cut(tokenizer, views, window):
 
 @settings(deadline=None)
 @given(
-    left=st.lists(st.sampled_from(["the", "patient", "x-1", "unseenword", "\u200d\x07", " ", "é."]), max_size=60),
-    right=st.lists(st.sampled_from(["had", "fever", "T(2)", "unseenword", "\x01", "\n", "ﬁ"]), max_size=60),
-    window=st.integers(8, 40),
+    left=st.lists(st.sampled_from(["the", "patient", "x-1", "unseenword", "\u200d", "é."]), min_size=30, max_size=60),
+    right=st.lists(st.sampled_from(["had", "fever", "T(2)", "unseenword", "\x01", "ﬁ"]), min_size=30, max_size=60),
+    window=st.integers(12, 40),
 )
+@example(left=["the"] * 18 + ["\u200d"] * 18, right=["had"] * 30, window=16)
 def test_context_that_was_cut_before_it_is_tokenised_has_other_pieces(tokenizer, left, right, window):
     view = View(" ".join(left) + " ", "lung injury", " " + " ".join(right))
     (row,) = view_pieces(tokenizer, [view], window)
