@@ -264,16 +264,17 @@ def doc_text(doc: "Doc") -> str:
 def doc_texts(docs: "Sequence[Doc]") -> list[str]:
     """`doc.text` of each of some docs; each different token of theirs is looked up once."""
     import numpy as np
+    import pyarrow as pa
 
     if not docs or any(doc.vocab is not docs[0].vocab for doc in docs):
         return [doc.text for doc in docs]
     tokens = [doc.to_array(["ORTH", "SPACY"]) for doc in docs]
-    orths, of_token = np.unique(np.concatenate([each[:, 0] for each in tokens]), return_inverse=True)
+    orths = pa.array(np.concatenate([each[:, 0] for each in tokens])).dictionary_encode()
     strings = docs[0].vocab.strings
-    texts = np.array([strings[orth] for orth in orths.tolist()], dtype=object)
-    texts = np.concatenate([texts, texts + " "])
+    texts = [strings[orth] for orth in orths.dictionary.to_pylist()]
     spaces = np.concatenate([each[:, 1] for each in tokens]).astype(np.int64)
-    parts = texts[of_token + len(orths) * spaces].tolist()
+    either = np.array([*texts, *(text + " " for text in texts)], dtype=object)
+    parts = either[orths.indices.to_numpy() + len(texts) * spaces].tolist()
     ends = np.cumsum([len(each) for each in tokens]).tolist()
     return ["".join(parts[start:end]) for start, end in zip([0, *ends], ends, strict=False)]
 

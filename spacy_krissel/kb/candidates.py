@@ -27,8 +27,7 @@ def candidate_dicts(
     found = entities >= 0
     # Queries of one batch often share prototypes: each, and its entity, is read once.
     rows, first, places = np.unique(result.prototypes[:, :k][found], return_index=True, return_inverse=True)
-    owners = entities[found][first]
-    names = zip(kb.entities.ids.take(owners), kb.entities.names.take(owners), strict=True)
+    names = kb.entities.names.take(entities[found][first])
     shown = [
         {
             "id": id_,
@@ -39,7 +38,7 @@ def candidate_dicts(
             "doc": origin.doc,
             "source": origin.source,
         }
-        for (id_, name), (_, kind, view, origin) in zip(names, kb.prototypes_at(rows), strict=True)
+        for name, (id_, kind, view, origin) in zip(names, kb.prototypes_at(rows), strict=True)
     ]
     candidates = [shown[place].copy() for place in places.tolist()]
     for key, values in (
