@@ -105,6 +105,9 @@ def test_summary_and_table(ablation):
         "| LESS | 50.0 | -50.0 (-50.0 to -50.0) | 100.0 | +0.0 (+0.0 to +0.0) | 75.0 |",
         "| PART | – |  | 50.0 | -50.0 (-50.0 to -50.0) | – |",
     ]
+    ablation.rows["part"] = ablation.rows["part"].model_copy(update={"beside": "less"})
+    beside = summarize(ablation, {"full": {"two": {0: right}}, "less": {"two": {7: half}}, "part": {"two": {0: half}}})
+    assert ablation_table(beside).splitlines()[-1] == "| PART | – |  | 50.0 | +0.0 (+0.0 to +0.0), to LESS | – |"
     shot = {"shots": 1, "strict": [0.5, 0.75], "prototypes": 3.0}
     report = ablation_report({**found, "top_k": {"one": {"full": [0.25, 0.5, 0.75]}}, "few_shot": {"two": [shot]}})
     assert "Mentions: one 4, two 4. Seeds: 0; LESS: 7." in report

@@ -98,6 +98,7 @@ class Row(Section):
 
     title: how the table calls it.
     of: the row whose trained pipeline it uses, with other switches; None trains one of its own.
+    beside: the row above it that it is compared with; None is the first.
     seeds: instead of the file's; each is `system.seed` of the training configs.
     train, reranker: overrides of the training configs, by dotted key; those of the row that trained the linker.
     ontology: in the place of the file's and the sets' for training and the knowledge base; one with the same ids, such
@@ -112,6 +113,7 @@ class Row(Section):
 
     title: str
     of: str | None = None
+    beside: str | None = None
     seeds: list[int] | None = None
     train: dict[str, Any] = {}
     reranker: dict[str, Any] = {}
@@ -136,7 +138,7 @@ class Curves(Section):
 
 
 class Ablation(Section):
-    """An ablation file. The first of `rows` is the system that the others are compared with."""
+    """An ablation file. The first of `rows` is the system that the others are compared with, unless they name one."""
 
     train: Training
     reranker: RerankerTraining | None = None
@@ -148,6 +150,10 @@ class Ablation(Section):
     @property
     def first(self) -> str:
         return next(iter(self.rows))
+
+    def beside(self, name: str) -> str:
+        """The row that row `name` is compared with."""
+        return self.rows[name].beside or self.first
 
     def trained(self, name: str) -> str:
         """The row whose trained pipeline row `name` uses: its own, or that of another."""
@@ -179,7 +185,11 @@ class Ablation(Section):
         for name in names:
             if name not in self.rows:
                 raise KrisselError(Errors.K902.format(name=name, known=", ".join(self.rows)))
-        needed = {self.first, *names, *map(self.trained, names)} if names else set(self.rows)
+        needed = {self.first, *names} if names else set(self.rows)
+        # A row needs only rows above it.
+        for name in reversed(self.rows):
+            if name in needed:
+                needed |= {self.beside(name), self.trained(name)}
         return [name for name in self.rows if name in needed]
 
 
@@ -257,6 +267,8 @@ def _contradictions(ablation: Ablation) -> list[str]:
                 found += [f"rows.{name}.pipeline.{key}: it has the knowledge base of '{row.of}'" for key in making]
             unread = {"train": row.train, "reranker": row.reranker, "seeds": row.seeds is not None}
             found += [f"rows.{name}.{key}: it trains nothing itself" for key, value in unread.items() if value]
+        if row.beside is not None and row.beside not in before:
+            found.append(f"rows.{name}.beside: '{row.beside}' is no row above it")
         before.append(name)
         if row.seeds == []:
             found.append(f"rows.{name}.seeds: is empty")

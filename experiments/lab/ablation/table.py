@@ -91,7 +91,8 @@ def recall_curve(runs: Runs, max_k: int) -> list[float]:
 def summarize(
     ablation: Ablation, measured: AllRuns, baselines: Mapping[str, Mapping[str, Runs]] | None = None
 ) -> dict[str, Any]:
-    """The figures of the table: strict accuracy by row and set and, below the first row, the difference to it.
+    """The figures of the table: strict accuracy by row and set and, below the first row, the difference to it or to the
+    row that it names.
 
     baselines: further rows by title, which are no row of the file: one run on each set.
     """
@@ -99,25 +100,28 @@ def summarize(
     rows = []
     for name, by_set in measured.items():
         row = {"name": name, "title": ablation.rows[name].title, "seeds": ablation.seeds_of(name)}
-        rows.append({**row, **_figures(ablation, by_set, None if name == ablation.first else first)})
+        beside = ablation.beside(name)
+        if beside != ablation.first:
+            row["beside"] = ablation.rows[beside].title
+        rows.append({**row, **_figures(ablation, by_set, None if name == ablation.first else measured[beside])})
     for title, by_set in (baselines or {}).items():
         row = {"name": title, "title": title, "seeds": ablation.seeds_of(ablation.first)}
         rows.append({**row, **_figures(ablation, by_set, first)})
     return {"sets": list(ablation.sets), "rows": rows}
 
 
-def _figures(ablation: Ablation, by_set: Mapping[str, Runs], first: Mapping[str, Runs] | None) -> dict[str, Any]:
+def _figures(ablation: Ablation, by_set: Mapping[str, Runs], beside: Mapping[str, Runs] | None) -> dict[str, Any]:
     sets = {}
     for gold, runs in by_set.items():
         sets[gold] = strict_accuracy(runs)
-        if first is not None:
-            sets[gold]["difference"] = difference(runs, first[gold])
+        if beside is not None and gold in beside:
+            sets[gold]["difference"] = difference(runs, beside[gold])
     whole = len(sets) == len(ablation.sets)
     return {"sets": sets, "mean": mean(figures["strict"] for figures in sets.values()) if whole else None}
 
 
 def ablation_table(found: dict[str, Any]) -> str:
-    """The rows in Markdown: strict accuracy, and below the first row the difference to it with its interval."""
+    """The rows in Markdown: strict accuracy, and below the first row the difference (`summarize`) with its interval."""
     header = ["system", *(cell for gold in found["sets"] for cell in (gold, "difference")), "mean"]
     table = [tuple(header)]
     for row in found["rows"]:
@@ -127,7 +131,8 @@ def ablation_table(found: dict[str, Any]) -> str:
             if figures is None:
                 cells += ["–", ""]
             elif "difference" in figures:
-                cells += [percent(figures["strict"]), improvement(figures["difference"])]
+                beside = f", to {row['beside']}" if "beside" in row else ""
+                cells += [percent(figures["strict"]), improvement(figures["difference"]) + beside]
             else:
                 cells += [f"{percent(figures['strict'])} ({bounds(figures['interval'])})", ""]
         table.append((*cells, percent(row["mean"])))
@@ -153,8 +158,8 @@ def _counts(found: dict[str, Any]) -> str:
     usual = first["seeds"]
     others = "".join(f"; {title}: {_listed(own)}" for title, own in seeds.items() if own != usual)
     return (
-        f"Strict accuracy. Mentions: {counts}. Seeds: {_listed(usual)}{others}. Differences are to the first row, with "
-        "paired 95 % bootstrap intervals over documents."
+        f"Strict accuracy. Mentions: {counts}. Seeds: {_listed(usual)}{others}. Differences are to the first row "
+        "unless another is named, with paired 95 % bootstrap intervals over documents."
     )
 
 
