@@ -73,7 +73,6 @@ def test_a_needed_row_that_is_not_the_first(toy_ablation, write_ablation):
 
 def test_a_row_is_compared_with_one_that_is_not_there(toy_ablation, write_ablation):
     toy_ablation["rows"]["lazy"]["beside"] = "re-ranking"
-    toy_ablation["rows"]["re-ranking"]["of"] = "full"
     assert read_ablation(write_ablation(toy_ablation)).chosen(["lazy"]) == ["full", "re-ranking", "lazy"]
 
 
