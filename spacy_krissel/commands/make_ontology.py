@@ -79,7 +79,7 @@ def ontology(
     umls_code: UMLS: ids of this source (MSH, OMIM) are alternative ids, so that gold ids of it are found
     umls_tradenames: UMLS: trade names of a drug are its names too
     umls_parents: UMLS: keep the parents of concepts (MRREL's PAR)
-    umls_preset: UMLS: release, semantic types and sources of 2017AA (all) or st21pv (MedMentions' subset)
+    umls_preset: UMLS: release, types, sources and atoms of 2017AA (all), st21pv (MedMentions' subset) or sapbert
     snomed_language: SNOMED CT: names in this language; default: en
     snomed_refset: SNOMED CT: the language reference set that names are preferred in; default: US English
     omop_vocabulary: OMOP: concepts of this vocabulary (SNOMED)

@@ -7,11 +7,15 @@ from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 
 
 class Preset(NamedTuple):
-    """release: of UMLS. trees: places in the semantic network, with those below them; vocabularies: all where empty."""
+    """release: of UMLS. trees: places in the semantic network, with those below them; vocabularies: all where empty.
+    suppressed, tradenames: suppressible and obsolete atoms, and trade names, are names too.
+    """
 
     release: str
     trees: tuple[str, ...] = ()
     vocabularies: tuple[str, ...] = ()
+    suppressed: bool = False
+    tradenames: bool = False
 
 
 # T005, T007, T017, T022, T031, T033, T037, T038, T058, T062, T074, T082, T091, T092, T097, T098, T103, T168, T170, T201
@@ -26,6 +30,8 @@ PRESETS = {
     "2017AA": Preset("2017AA"),
     # MedMentions' 21 semantic types and 18 vocabularies.
     "st21pv": Preset("2017AA", tuple(_ST21.split()), tuple(_ST_SOURCES.split())),
+    # SapBERT's names (§3.1).
+    "sapbert": Preset("2020AA", suppressed=True, tradenames=True),
 }
 
 

@@ -15,7 +15,7 @@ from ..entity import Entity
 from ..folding import fold_name
 from ..ids import canonical_id
 from ..tree_numbers import is_in_tree
-from ..umls_presets import find_preset
+from ..umls_presets import PRESETS, find_preset
 from .records import BadRecord, RecordFile, Start, check_width, find_file, groups, needed_file, open_records, unique
 
 CONCEPTS, TYPES, DEFINITIONS, RETIRED, NETWORK = "MRCONSO.RRF", "MRSTY.RRF", "MRDEF.RRF", "MRCUI.RRF", "SRDEF"
@@ -89,8 +89,9 @@ def read_umls(
     tradenames: names of a drug's trade names (MRREL's tradename_of) are its aliases (SapBERT §3.1). They are held in
         memory.
     parents: keep the parents (MRREL's PAR) that the vocabularies give a concept.
-    preset: "st21pv", MedMentions' semantic types and vocabularies, or "2017AA", which takes everything; both warn of
-        another release (`umls_presets`). `vocabularies` and `semantic_types` replace its own.
+    preset: "st21pv", MedMentions' semantic types and vocabularies, "2017AA", which takes everything, or "sapbert",
+        which takes suppressed atoms and trade names as well; each warns of another release than its own
+        (`umls_presets`). `vocabularies` and `semantic_types` replace its own.
 
     The ids of a concept in its sources are its xrefs (`MESH:D009103`). The name is the atom that UMLS prefers (TS P,
     STT PF, ISPREF Y) among those that are taken, else the first; a concept's tree numbers are those of its types in the
@@ -105,6 +106,7 @@ def read_umls(
         chosen = find_preset(preset, umls_release(path).get("version", ""), path)
         vocabularies = vocabularies or chosen.vocabularies
         trees = () if semantic_types else chosen.trees
+        suppressed, tradenames = suppressed or chosen.suppressed, tradenames or chosen.tradenames
     retired = _retired(folder)
     positions = _positions(folder, semantic_types, trees) if semantic_types or trees else None
     related_path = needed_file(folder, RELATIONS, "UMLS") if relations or parents else None
@@ -272,7 +274,8 @@ def source_versions(folder: Path, name: str) -> dict[str, dict[str, Any]]:
 def umls_files(path: str | Path, **options: Any) -> list[Path]:
     """UMLS's files at `path` that are read; MRREL, the largest, only for options that need it."""
     folder, concepts = _locate(path)
-    related = any(map(options.get, ("relations", "tradenames", "parents")))
+    preset = PRESETS.get(options.get("preset", ""))
+    related = any(map(options.get, ("relations", "tradenames", "parents"))) or (preset and preset.tradenames)
     names = (TYPES, DEFINITIONS, *((RELATIONS,) if related else ()), RETIRED, SOURCES)
     return [concepts, *filter(None, (find_file(folder, name) for name in names))]
 

@@ -300,8 +300,21 @@ def test_a_preset_takes_other_types_sources_or_a_release_in_silence(umls, tmp_pa
         later = build_ontology(folder, tmp_path / "later", preset="st21pv")
     with pytest.warns(KrisselWarning, match=r"KW106\].*later' states 2020AA"):
         convert(gold, tmp_path / "gold.spacy", ontology=later, types=["st21pv"])
-    with pytest.raises(KrisselError, match=r"K006\].*preset.*'st22pv'.*2017AA, st21pv"):
+    with pytest.raises(KrisselError, match=r"K006\].*preset.*'st22pv'.*2017AA, st21pv, sapbert"):
         list(read_umls(folder, preset="st22pv"))
+
+
+def test_sapberts_names_are_without_suppressed_ones_or_trade_names(umls, tmp_path):
+    rows = HUB.replace("KNEE PAIN|0|N||", "KNEE PAIN|0|O||")
+    folder = umls(**{"MRCONSO.RRF": rows, "MRCUI.RRF": None, "MRREL.RRF": TRADED})
+    (folder / "release.dat").write_text("umls.release.name=2020AA\n")
+    assert next(iter(read_umls(folder))).names == ("Knee pain",)
+    store = build_ontology(folder, tmp_path / "s", preset="sapbert")
+    assert store.get("C0000001").names == ("Knee pain", "KNEE PAIN", "Acme", "Acmes", "Ache")
+    assert "MRREL.RRF" in store.manifest["info"]["provenance"][0]["files"]
+    (folder / "release.dat").write_text("umls.release.name=2017AA\n")
+    with pytest.warns(KrisselWarning, match=r"KW106\].*sapbert is of 2020AA"):
+        list(read_umls(folder, preset="sapbert"))
 
 
 def test_what_the_files_say_of_themselves(umls, tmp_path):
