@@ -442,6 +442,70 @@ def test_krissberts_rerankers_numbers(configs):
     assert config["training"]["optimizer"]["learn_rate"]["initial_rate"] == 1e-5
 
 
+def test_pels_numbers(configs):
+    """Table 6 and appendix A."""
+    config = load_config(configs / "pel.cfg", interpolate=False)
+    linker, training = config["components"]["krissel_linker"], config["training"]
+    model, objective = linker["model"], linker["objective"]
+    assert [model[side]["window"] for side in ("mention", "reference")] == [128, 128]
+    parts = ("title_first", "aliases", "tree_numbers", "types", "definition")
+    assert [model[part] for part in parts] == [True, False, False, True, True]
+    assert (objective["loss"]["alpha"], objective["loss"]["delta"]) == (32, 0)
+    assert (objective["fgsm_weight"], objective["fgsm_epsilon"]) == (1, 0.01)
+    assert (objective["n_negatives"], objective["share_negatives"], objective["hard_share"]) == (32, False, 0.5)
+    assert (training["max_epochs"], training["batcher"]["size"], training["accumulate_gradient"]) == (7, 32, 1)
+    optimizer = training["optimizer"]
+    assert (optimizer["clip_norm"], optimizer["eps"]) == (1, 1e-6)
+    rate = optimizer["learn_rate"]
+    assert (rate["initial_rate"], rate["warmup_steps"] / rate["total_steps"]) == (1e-5, 0.25)
+
+
+def test_pels_rankers_numbers(configs):
+    """Table 6 and appendices A and B."""
+    config = load_config(configs / "pel-ranker.cfg", interpolate=False)
+    ranker, training = config["components"]["krissel_reranker"], config["training"]
+    assert (ranker["top_k"], ranker["max_names"], ranker["tree_numbers"]) == (16, 1, False)
+    model, objective = ranker["model"], ranker["objective"]
+    assert model["window"] + model["candidate_window"] == 256
+    assert (model["pooling"], model["bound"]) == ("mean", None)
+    assert (objective["n_candidates"], objective["fgsm_weight"], objective["fgsm_epsilon"]) == (16, 1, 0.01)
+    assert (training["max_epochs"], training["batcher"]["size"]) == (5, 4)
+    optimizer = training["optimizer"]
+    assert (optimizer["clip_norm"], optimizer["eps"]) == (1, 1e-6)
+    rate = optimizer["learn_rate"]
+    assert (rate["initial_rate"], rate["warmup_steps"] / rate["total_steps"]) == (2e-5, 0.2)
+
+
+def test_belhds_numbers(configs):
+    """Section 4.2 and appendix E; where these say nothing, the released code."""
+    config = load_config(configs / "belhd.cfg", interpolate=False)
+    linker, training = config["components"]["krissel_linker"], config["training"]
+    objective = linker["objective"]
+    assert (linker["context"], linker["model"]["width"]) == ("sentence", 128)
+    assert (objective["n_candidates"], objective["n_shared"], objective["refresh_every"]) == (16, 16, "epoch")
+    assert (objective["loss"]["positives"], objective["loss"]["temperature"]) == ("sum", 1)
+    assert (training["max_epochs"], training["accumulate_gradient"]) == (20, 8)
+    assert training["optimizer"]["learn_rate"] == 1e-5
+
+
+def test_oslats_numbers(configs):
+    """Appendix B; widths, scale and schedule are those of the released code."""
+    names = ("oslat-alignment", "oslat", "oslat-classifier")
+    stages = [load_config(configs / f"{name}.cfg", interpolate=False) for name in names]
+    pipes = [next(iter(stage["components"].values())) for stage in stages]
+    assert [pipe["objective"]["n_negatives"] for pipe in pipes] == [50, 100, 100]
+    assert [stage["training"]["max_epochs"] for stage in stages] == [20, 10, 10]
+    rates = [stage["training"]["optimizer"]["learn_rate"] for stage in stages]
+    assert [(rate["factor"], rate["warmup_steps"]) for rate in rates] == [(2e-3, 100), (2e-4, 100), (2e-4, 100)]
+    assert [pipe["objective"]["loss"]["temperature"] for pipe in pipes[:2]] == [0.07, 0.07]
+    batchers = [stage["training"]["batcher"] for stage in stages]
+    assert (batchers[0]["pairs"], batchers[1]["size"], batchers[2]["size"]) == (32, 32, 32)
+    assert (pipes[0]["model"]["hidden"], pipes[0]["model"]["width"]) == (128, 128)
+    assert all(pipe["model"]["scale"] == pytest.approx(768**-0.5, abs=1e-4) for pipe in pipes[1:])
+    focal = pipes[2]["objective"]["presence_loss"]
+    assert (pipes[2]["model"]["hidden"], focal["alpha"], focal["gamma"]) == (128, 0.25, 2)
+
+
 def test_accumulated_gradients_separate_pairs(run, recwarn):
     """spaCy takes a batch apart by length."""
     rows, _ = run(training__accumulate_gradient=4)

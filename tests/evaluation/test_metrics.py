@@ -132,6 +132,19 @@ def test_recall_of_slices(make_record, store):
     assert slices["nil"]["recall"]["64"] is None and slices["nil"]["strict"] == 0.0
 
 
+def test_a_slices_random_choice_is_that_of_all_mentions(make_record, store):
+    ties = ["D1", "D2", "D5"]
+    records = [
+        make_record("MS", ("D1",), "D1", ties=ties[:2]),
+        make_record("MS", ("D2",), "D1", ties=ties),
+        make_record(prediction="D5"),
+    ]
+    figures = measure(records, store, seen=["D1"])
+    assert figures["random"] == pytest.approx((1 / 2 + 1 / 3 + 1) / 3)
+    assert figures["slices"]["seen"]["random"] == pytest.approx(1 / 2)
+    assert figures["slices"]["unseen"]["random"] == pytest.approx((1 / 3 + 1) / 2)
+
+
 def test_macro_accuracy_counts_labels_not_mentions(make_record, store):
     records = [make_record(prediction="D5", label="lego")] * 3 + [make_record(prediction="D1", label="lego")]
     assert measure(records, store)["macro"] is None

@@ -93,10 +93,10 @@ def test_sapberts_names(run):
 def test_sapberts_biosyn(run):
     run("sapbert", "align", NAMES, "")
     few = of_rows(f"{FEW} --training.optimizer.learn_rate 0.01 --corpora.train.dev_share 0.4")
-    sizes = f"{few} --rows.biosyn.seeds [0] --rows.dense.seeds [0] --train.overrides.training.batcher.size 4"
+    sizes = f"{few} --rows.biosyn.seeds [0] --train.overrides.training.batcher.size 4"
     folder = run("sapbert", "ablate-biosyn", sizes, sizes)
     rows = rows_of(folder / "metrics" / "biosyn-aligned" / "ablation.json")
-    assert rows == ["biosyn", "dense", "untrained-lexical", "untrained"]
+    assert rows == ["biosyn", "untrained-lexical", "untrained"]
     cfg = spacy.load(folder / "metrics/biosyn-aligned/biosyn/seed-0/linker/pipeline").get_pipe("krissel_linker").cfg
     assert cfg["lexical_weight"] > 0, "the learned weight is lost"
 

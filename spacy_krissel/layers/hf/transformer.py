@@ -44,7 +44,8 @@ def TransformerEncoder(
     Nothing is read here: `model.initialize` reads the encoder from `name`; `from_bytes` and `from_disk` need no name.
 
     name: a model's name on the Hugging Face hub, or a local directory with its config, tokenizer and weights
-    window: pieces per view, markers and special tokens included, centred on the mention
+    window: pieces per view, markers and special tokens included, centred on the mention; contexts, of 1,024 characters
+        a side at most, fill 128
     pooling: "cls" (KRISSBERT), "mean" over all real pieces, "marker" (BELHD), the mean of the two markers' vectors, or
         "mention", the mean over the pieces between the markers: untrained, that is the meaning of the mention, where
         the markers, which are new to the encoder, have that of the sentence

@@ -64,9 +64,10 @@ class LabelAttentionObjective:
     presence_loss: of the logits of each text with names, such as `spacy-krissel.FocalLoss.v1`; None leaves the
         classifier as it is.
     n_negatives: names of other entities; 100 in the paper.
-    max_synonyms: synonyms of a name at most, drawn at each step.
-    seen: a .spacy file of the texts that are trained on: negatives are entities of theirs, as in the paper. None: any
-        of the ontology.
+    max_synonyms: synonyms of a name at most, drawn at each step; an entity with one name has none, and is in the second
+        loss alone.
+    seen: a .spacy file of the texts that are trained on: negatives are entities of theirs, in the paper for the first
+        loss. None: any of the ontology.
     seed: of what is drawn.
 
     Raises KrisselError K006 for a wrong setting.
