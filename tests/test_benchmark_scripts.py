@@ -123,6 +123,14 @@ def test_the_load_of_a_service(benchmark, linking, tmp_path):
     assert set(found["load"]["statuses"]) == {"200"} and set(found["overload"]["statuses"]) <= {"200", "429"}
 
 
+def test_a_search_by_names_is_not_compared_with_one_by_contexts(benchmark, linking, tmp_path, capsys):
+    case = ",".join(str(linking / name) for name in ("linker", "store", "gold.spacy"))
+    benchmark("searched_names").main([case], output=tmp_path / "result.json")
+    (row,) = json.loads((tmp_path / "result.json").read_text())
+    assert row["mentions"] == 6 and row["strict"] == {"contexts": 1, "names": 1} and row["differ"] == 0
+    assert "| gold | 6 | 100.0 | 100.0 | 0 |" in capsys.readouterr().out
+
+
 def test_exact_search_in_bfloat16(benchmark, linking, capsys):
     benchmark("exact_bfloat16").main(linking / "linker", [linking / "gold.spacy"], k=[2], passes=1)
     assert "| 100.00 |" in capsys.readouterr().out

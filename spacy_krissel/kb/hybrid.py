@@ -82,7 +82,8 @@ def rank_candidates(
 ) -> SearchResult:
     """The best `k` of the `entities` (q, w) that vectors found, and of those that lexical search finds.
 
-    nearest: the nearest prototype of each (q, w), -1 where it is not known.
+    nearest: the nearest prototype of each (q, w, m), -1 where it is not known; or the nearest to something else, of
+        which the first is known where any is, and the nearest to the query is taken.
     species: what each species adds to the score of its entities (q, s), and the species of each entity by number.
     spelt: entities with a name that is spelt as the mention is (n,), and the query of each, ascending.
 
@@ -94,7 +95,7 @@ def rank_candidates(
     if lexical is not None:
         proposed = lexical.proposed(allowed)
         entities = np.concatenate([entities, proposed], axis=1)
-        nearest = np.concatenate([nearest, np.full_like(proposed, -1)], axis=1)
+        nearest = _with_unknown(nearest, proposed.shape[1])
     if spelt is not None:
         values, owners = spelt
         if allowed is not None:
@@ -102,14 +103,13 @@ def rank_candidates(
         most = int(np.bincount(owners, minlength=1).max())
         added = in_lines(values, owners, len(queries), min(most, SPELT))
         entities = np.concatenate([entities, added], axis=1)
-        nearest = np.concatenate([nearest, np.full_like(added, -1)], axis=1)
+        nearest = _with_unknown(nearest, added.shape[1])
     query, place = np.nonzero(first_of_each(entities) & (entities >= 0))
-    entity, rows = entities[query, place], nearest[query, place]
+    entity = entities[query, place]
     # All scores from the same vectors, since an index may round its own: equal prototypes must give equal scores.
-    total = np.empty(len(rows), dtype=np.float32)
-    seen = rows >= 0
-    total[seen] = _products(prototypes.vectors, rows[seen], queries, query[seen])
-    rows[~seen], total[~seen] = _nearest(prototypes, queries, query[~seen], entity[~seen], can_see)
+    rows, total = _best_of(prototypes, queries, query, nearest[query, place])
+    unknown = rows < 0
+    rows[unknown], total[unknown] = _nearest(prototypes, queries, query[unknown], entity[unknown], can_see)
     # Names and gold mentions count where the text is a name of one entity: context decides between homonyms.
     alone = np.ones(len(queries), dtype=bool)
     if texts is not None and (names is not None or gold_prior):
@@ -162,7 +162,8 @@ def rank_candidates(
 
 
 def with_ties(found: Sequence[SearchResult]) -> tuple[Rows, Rows]:
-    """The entities of all results and those that tie at the top beyond k, and the prototypes of the first: (q, w)."""
+    """The entities of all results and those that tie at the top beyond k (q, w), and the prototypes of the first
+    (q, w, m)."""
     columns = []
     for result in found:
         groups = [result.ties.get(query, result.entities[query, :0]) for query in range(len(result.entities))]
@@ -171,9 +172,26 @@ def with_ties(found: Sequence[SearchResult]) -> tuple[Rows, Rows]:
             line[: len(group)] = group
         columns += [result.entities, beyond]
     entities = np.concatenate(columns, axis=1)
-    nearest = np.full_like(entities, -1)
-    nearest[:, : found[0].prototypes.shape[1]] = found[0].prototypes
-    return entities, nearest
+    first = found[0]
+    near = first.prototypes[:, :, None]
+    if first.further is not None:
+        near = np.concatenate([near, first.further], axis=2)
+    return entities, _with_unknown(near, entities.shape[1] - near.shape[1])
+
+
+def _with_unknown(nearest: Rows, n: int) -> Rows:
+    """Nearest prototypes (q, w, m), and none for n entities more: (q, w + n, m)."""
+    return np.concatenate([nearest, np.full((len(nearest), n, nearest.shape[2]), -1, dtype=nearest.dtype)], axis=1)
+
+
+def _best_of(prototypes: PrototypeTable, vectors: Vectors, queries: Rows, near: Rows) -> tuple[Rows, Scores]:
+    """The one of the prototypes `near[i]` (n, m), -1 padded, that is nearest to `vectors[queries[i]]`, the first of
+    equals, and their inner product: (n,) both; -1 and -inf where there is none."""
+    pair, place = np.nonzero(near >= 0)
+    scores = np.full(near.shape, -np.inf, dtype=np.float32)
+    scores[pair, place] = _products(prototypes.vectors, near[pair, place], vectors, queries[pair])
+    best = scores.argmax(axis=1)[:, None]
+    return tuple(np.take_along_axis(each, best, axis=1)[:, 0] for each in (near, scores))  # type: ignore[return-value]
 
 
 def _nearest(

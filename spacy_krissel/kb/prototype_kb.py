@@ -32,7 +32,7 @@ from .directory import Source, pack, unpack
 from .entity_columns import EntityTable, StringColumn
 from .hybrid import CanSee, LexicalQuery, rank_candidates, with_ties
 from .prototype_table import Kind, Prototype, PrototypeTable
-from .ranking import SearchResult, best_entities, search_entities
+from .ranking import FURTHER, SearchResult, best_entities, search_entities
 from .references import References
 from .version import Version
 
@@ -411,6 +411,7 @@ class PrototypeKB(KnowledgeBase):
         allowed: Mask | None = None,
         texts: Sequence[str] | None = None,
         lexical_weight: float = 0.0,
+        by_name: tuple[Any, Rows] | None = None,
         names: Any = None,
         name_weight: float = 0.0,
         gold_prior: float = 0.0,
@@ -422,6 +423,9 @@ class PrototypeKB(KnowledgeBase):
 
         texts, lexical_weight: the mentions' texts (q,), and the weight of their lexical similarity (`LexicalIndex`) in
             the score, over the entities that either search finds.
+        by_name: the vectors of different texts (u, d), and the number of each mention's own (q,). Entities are searched
+            for by these, each text once, and compared with the mentions: the one of an entity's `FURTHER` + 1 nearest
+            prototypes to the text that is nearest to the mention counts. None: they are searched for by `vectors`.
         names, name_weight: vectors (q, d) of the mentions' texts alone, and their fraction, 0 to 1, in the similarity
             of vectors.
         gold_prior: added to the score of each entity that has a gold mention among its prototypes.
@@ -444,10 +448,15 @@ class PrototypeKB(KnowledgeBase):
         name_vectors = None if names is None or not name_weight > 0 else now.queries(names)
         # The entity of the right species may be far behind those that are spelt as the mention is.
         n_found = k if species is None else max(k, OF_ANY_SPECIES)
-        found = [search_entities(index, prototypes, queries, n_found, allowed)]
+        if by_name is None:
+            found = [search_entities(index, prototypes, queries, n_found, allowed)]
+        else:
+            texts_found = search_entities(index, prototypes, now.queries(by_name[0]), n_found, allowed, FURTHER)
+            found = [texts_found.at(by_name[1])]
         is_lexical = texts is not None and lexical_weight > 0
         forms = [each for each in (texts, spelt) if each is not None] if spelling_weight > 0 else []
-        reordered = is_lexical or name_vectors is not None or gold_prior or species is not None or forms
+        reordered = by_name is not None or is_lexical or name_vectors is not None or gold_prior
+        reordered = reordered or species is not None or forms
         if not k or not len(queries) or not reordered:
             return found[0]
         if name_vectors is not None:
@@ -510,7 +519,7 @@ class PrototypeKB(KnowledgeBase):
             prototypes,
             queries,
             found.entities,
-            found.prototypes,
+            found.prototypes[:, :, None],
             k,
             lexical=lexical,
             lexical_weight=lexical_weight,

@@ -126,6 +126,11 @@ class KBPipe(KrisselPipe):
             return self._fingerprint
 
     @property
+    def has_transformer(self) -> bool:
+        """Has the encoder one, which takes long for a view?"""
+        return any(hasattr(shim, "transformer") for node in self.model.walk() for shim in node.shims)
+
+    @property
     def is_quantized(self) -> bool:
         """Do the encoder's transformers predict by 8-bit integers, on a CPU?"""
         shims = (shim for node in self.model.walk() for shim in node.shims)

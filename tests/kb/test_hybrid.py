@@ -269,3 +269,35 @@ def test_a_name_of_many_widens_a_batch():
     assert (result.spelling[0][result.entities[0] >= 0] == np.float32(0.2)).all() and not result.spelling[1].any()
     rows = in_lines(np.arange(100), np.zeros(100, dtype=np.int64), 2, SPELT)
     assert rows.shape == (2, SPELT) and rows[0].tolist() == list(range(SPELT)) and (rows[1] == -1).all()
+
+
+# Searched for by name ------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(searches())
+def test_names_that_are_the_queries_change_what_is_found(search):
+    owners, names, vectors, queries, texts, weight, k = search
+    kb = make_kb(owners, names, vectors)
+    different, of_query = np.unique(queries, axis=0, return_inverse=True)
+    settings = {"texts": texts, "lexical_weight": weight}
+    expected, found = (
+        kb.search(queries, k, **settings),
+        kb.search(queries, k, by_name=(different, of_query.ravel()), **settings),
+    )
+    np.testing.assert_array_equal(found.entities, expected.entities)
+    np.testing.assert_allclose(found.scores, expected.scores, atol=1e-5)
+    assert {query: tied.tolist() for query, tied in found.ties.items()} == {
+        query: tied.tolist() for query, tied in expected.ties.items()
+    }
+
+
+def test_an_entitys_prototype_is_the_nearest_to_the_name_and_not_to_the_mention():
+    names = ["a", "b", "c", "d", "e", "f"]
+    vectors = np.float32([[1, 0], [0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.9], [0.5, 0.5]])
+    kb = make_kb([0, 0, 0, 0, 0, 1], names, vectors)
+    name, mention = np.float32([[1, 0]]), np.float32([[0, 1]])
+    found = kb.search(mention, 2, by_name=(name, np.zeros(1, dtype=np.int64)))
+    # Of the four that are nearest to the name, the fourth; the fifth, nearer to the mention, is not looked at.
+    assert found.entities.tolist() == [[1, 0]] and found.prototypes.tolist() == [[5, 3]]
+    np.testing.assert_allclose(found.scores, [[0.5, 0.3]])

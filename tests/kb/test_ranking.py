@@ -76,6 +76,43 @@ def test_entities_are_ranked_by_their_best_prototype(random_kb, monkeypatch, wid
     check(kb.search(queries, k, allowed=allowed), owners, vectors, queries, k, allowed)
 
 
+@pytest.mark.parametrize("widest", [ranking.WIDEST, 20])
+@given(search=searches(), further=st.integers(1, 3))
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_further_prototypes_are_not_the_next_nearest_of_their_entity(random_kb, monkeypatch, widest, search, further):
+    monkeypatch.setattr(ranking, "WIDEST", widest)
+    owners, vectors, queries, k, allowed = search
+    kb = random_kb(owners, vectors)
+    result = ranking.search_entities(kb.build_index(), kb.prototypes, queries, k, allowed, further)
+    check(result, owners, vectors, queries, k, allowed)
+    for (query, rank), entity in np.ndenumerate(result.entities):
+        own = np.flatnonzero(np.array(owners) == entity)
+        scores = np.sort(vectors[own] @ queries[query])[::-1]
+        rows = result.further[query, rank]
+        rows = rows[rows >= 0]
+        ranked, _ = next(brute_force(owners, vectors, queries[query : query + 1], allowed))
+        level = [each for _, each in ranked if _ == ranked[0][0]]
+        if len(level) > 1 and entity in level:
+            assert not len(rows), "of entities that tie"
+            continue
+        # The first search is of so many, and that of all ends with those that decide.
+        if len(owners) <= ranking.FEWEST and widest > 20 and len(own):
+            assert len(rows) == min(further, len(own) - 1)
+        assert set(rows) <= set(own.tolist()) - {result.prototypes[query, rank]}
+        np.testing.assert_allclose(vectors[rows] @ queries[query], scores[1 : 1 + len(rows)], atol=1e-5)
+
+
+def test_a_result_is_not_that_of_the_queries_asked_for(random_kb):
+    kb = random_kb([0, 0, 1, 2], np.float32([[1, 0], [0.8, 0], [1, 0], [0, 1]]))
+    queries = np.float32([[1, 0], [0, 1]])
+    result = ranking.search_entities(kb.build_index(), kb.prototypes, queries, 3, None, 1)
+    lines = np.array([1, 0, 0])
+    again = result.at(lines)
+    for name in ("entities", "scores", "prototypes", "further"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(result, name)[lines])
+    assert [again.tied(row).tolist() for row in range(3)] == [result.tied(row).tolist() for row in (1, 0, 0)]
+
+
 @pytest.mark.parametrize("index", INDEXES)
 def test_every_index_gives_the_same_entities(random_kb, index):
     pytest.importorskip("faiss")

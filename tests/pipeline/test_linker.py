@@ -9,6 +9,7 @@ from spacy.training import Example
 
 from spacy_krissel.commands.build_prototypes import build_prototypes
 from spacy_krissel.errors import KrisselError, KrisselWarning
+from spacy_krissel.kb import prototype_kb
 from spacy_krissel.kb.lexical_index import LexicalIndex
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototype_table import Prototype
@@ -63,6 +64,24 @@ def test_candidates_are_plain_and_ordered(link, linker):
     assert linker.kb.entities.row(candidates[-1]["id"]) is not None
     # The ids of the toy texts begin with that of their entity.
     assert candidates[0]["doc"].startswith("T01-") and candidates[0]["source"] == ""
+
+
+def test_a_name_is_searched_for_at_each_of_its_mentions(link, linker, monkeypatch):
+    asked, search = [], prototype_kb.search_entities
+    monkeypatch.setattr(prototype_kb, "search_entities", lambda *args: asked.append(len(args[2])) or search(*args))
+    marked = "She had [lung cancer|Disease], he a [cold|Disease] and [lung cancer|Disease], they [lung cancer|Disease]."
+    link(marked)
+    for kind in ("mention", "replaced"):
+        linker.kb.remove_prototypes(kind=kind)
+    doc = link(marked)
+    assert asked == [4, 2], "with mined mentions contexts are searched for, with names alone each name once"
+    # Mentions are compared in their contexts.
+    best = [each.ents[0]._.krissel_candidates[0] for each in (doc, link("Sneezing in [lung cancer|Disease]."))]
+    assert best[0]["id"] == best[1]["id"] and best[0]["score"] != pytest.approx(best[1]["score"], abs=1e-3)
+    # Of one type alone, as all of them together.
+    linker.cfg["types_by_label"] = {"Disease": ["T047"]}
+    assert ids(link(f"{marked} A [cold|Phenomenon].").ents)[:4] == ids(doc.ents)
+    assert asked[2:] == [1, 2, 1]
 
 
 @pytest.mark.parametrize("wanted, found", [(0, 0), (1, 1), (3, 3), (100, 12)])

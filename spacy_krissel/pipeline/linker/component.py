@@ -101,8 +101,9 @@ class KrisselLinker(KBPipe):
             prefixes = [prefix_taxon(view.mention) if row in bare else None for row, view in enumerate(views)]
             views = [with_mention(view, bare[row]) if row in bare else view for row, view in enumerate(views)]
             species = self._species(docs, spans, taxa, prefixes)
-        vectors = self.encode(views)
         texts = [view.mention for view in views]
+        by_name = self._by_name(kb, texts)
+        vectors = self.encode(views)
         names = self._names(kb, views)
         spelt = self._spelt(docs, spans, texts, bare) if self.cfg.spelling_weight else None
         groups = self._by_types(labels)
@@ -117,6 +118,7 @@ class KrisselLinker(KBPipe):
                 None if names is None else names[rows],
                 None if species is None else species[rows],
                 None if spelt is None else [spelt[row] for row in rows],
+                None if by_name is None else _used(*by_name, rows),
             )
             for types, rows in groups.items()
         ]
@@ -154,6 +156,19 @@ class KrisselLinker(KBPipe):
             found += [texts[start + i] if pieces.get(span.id_, 0) > 1 else span.text for i, span in enumerate(own)]
         return [bare.get(row, text) for row, text in enumerate(found)]
 
+    def _by_name(self, kb: PrototypeKB, texts: list[str]) -> tuple[np.ndarray, np.ndarray] | None:
+        """The vectors of different texts (u, d), and the number of each of the `texts` (q,), where all that is known of
+        entities are names: context then tells nothing of where to search, and mentions often have the same text.
+
+        None where contexts are to be searched for, and for a transformer, which takes longer for a name than a search.
+        """
+        known = kb.prototypes
+        if known.references is not None or known.in_text.any() or self.has_transformer:
+            return None
+        numbers: dict[str, int] = {}
+        of_text = np.array([numbers.setdefault(text, len(numbers)) for text in texts], dtype=np.int64)
+        return self.encode([name_view(text) for text in numbers]), of_text
+
     def _names(self, kb: PrototypeKB, views: list[View]) -> np.ndarray | None:
         """The vectors of the views' mentions alone, where gold mentions are prototypes and names are to count."""
         if not (self.cfg.gold_name_weight and self.cfg.context != "none" and kb.has_gold):
@@ -181,6 +196,12 @@ class KrisselLinker(KBPipe):
         if parts is not None and store is not None:
             sample.extend(reference_view(entity, parts) for entity in islice(store, INIT_VIEWS))
         return sample
+
+
+def _used(vectors: np.ndarray, of_text: np.ndarray, rows: list[int]) -> tuple[np.ndarray, np.ndarray]:
+    """Those of the `vectors` (u, d) that these of the mentions have, and the number of each mention's."""
+    used, numbers = np.unique(of_text[rows], return_inverse=True)
+    return vectors[used], numbers
 
 
 def _bare_names(kb: PrototypeKB, views: list[View]) -> dict[int, str]:

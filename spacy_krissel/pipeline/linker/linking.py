@@ -41,6 +41,7 @@ def find(
     names: np.ndarray | None = None,
     species: np.ndarray | None = None,
     spelt: Sequence[str] | None = None,
+    by_name: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> Found:
     """The candidates of each of q mentions by itself.
 
@@ -48,6 +49,7 @@ def find(
     names (q, d): vectors of the texts alone; None where `gold_name_weight` does not count.
     species (q, s): added to the scores of entities of each species of the knowledge base; None for nothing.
     spelt (q,): how the doc spells them; None for no other way than `texts`.
+    by_name: vectors of different texts, and the number of each mention's, to search by (`PrototypeKB.search`).
     n_candidates: wanted of each, at least. allowed: mask of entities.
     """
     prior = settings.gold_prior if kb.has_gold else 0.0
@@ -66,6 +68,7 @@ def find(
         allowed=allowed,
         texts=texts,
         lexical_weight=settings.lexical_weight,
+        by_name=by_name,
         names=names,
         name_weight=settings.gold_name_weight,
         gold_prior=prior,
