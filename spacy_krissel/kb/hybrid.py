@@ -82,8 +82,8 @@ def rank_candidates(
 ) -> SearchResult:
     """The best `k` of the `entities` (q, w) that vectors found, and of those that lexical search finds.
 
-    nearest: the nearest prototype of each (q, w, m), -1 where it is not known; or the nearest to something else, of
-        which the first is known where any is, and the nearest to the query is taken.
+    nearest: prototypes of each (q, w, m), -1 padded: the nearest of them to the query counts. Of an entity without any,
+        all are compared.
     species: what each species adds to the score of its entities (q, s), and the species of each entity by number.
     spelt: entities with a name that is spelt as the mention is (n,), and the query of each, ascending.
 
