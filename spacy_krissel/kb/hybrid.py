@@ -138,6 +138,12 @@ def rank_candidates(
     for part in ("species", "spelling"):
         total = total + parts.get(part, np.float32(0))
 
+    if nearest.shape[2] > 1:
+        level = _level(query, total)
+        # What is told apart by `order_ties`, by all prototypes, is to have the best of them.
+        rows[level], best = _nearest(prototypes, queries, query[level], entity[level])
+        total[level] += best - vector[level]
+        vector[level] = best
     found = rows >= 0
 
     def table(values: np.ndarray, missing: float = 0.0) -> np.ndarray:
@@ -177,6 +183,15 @@ def with_ties(found: Sequence[SearchResult]) -> tuple[Rows, Rows]:
     if first.further is not None:
         near = np.concatenate([near, first.further], axis=2)
     return entities, _with_unknown(near, entities.shape[1] - near.shape[1])
+
+
+def _level(queries: Rows, scores: Scores) -> Mask:
+    """Which of the scores (n,) tie with another as the highest of their query, (n,); `queries` ascend."""
+    starts = np.flatnonzero(np.diff(queries, prepend=-1))
+    highest = np.maximum.reduceat(scores, starts) if len(starts) else scores
+    highest = np.repeat(highest, np.diff(np.append(starts, len(queries))))
+    level = np.isfinite(scores) & (scores >= tie_bound(highest))
+    return level & (np.bincount(queries[level], minlength=int(queries.max(initial=0)) + 1)[queries] > 1)
 
 
 def _with_unknown(nearest: Rows, n: int) -> Rows:

@@ -301,3 +301,31 @@ def test_an_entitys_prototype_is_the_nearest_to_the_name_and_not_to_the_mention(
     # Of the four that are nearest to the name, the fourth; the fifth, nearer to the mention, is not looked at.
     assert found.entities.tolist() == [[1, 0]] and found.prototypes.tolist() == [[5, 3]]
     np.testing.assert_allclose(found.scores, [[0.5, 0.3]])
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_homonyms_are_compared_by_the_name_that_they_share_alone(k, swapped):
+    a, b = (1, 0) if swapped else (0, 1)
+    owners = [a, a, b, b, 2, 2]
+    vectors = np.float32([[1, 0], [0.6, 0.8], [1, 0], [0.6, -0.8], [0.95, 0.1], [0.6, 0.75]])
+    kb = make_kb(owners, ["x", "y", "x", "z", "v", "w"], vectors)
+    name, mention = np.float32([[1, 0]]), np.float32([[0.5, 0.85]])
+    found, expected = kb.search(mention, k, by_name=(name, np.zeros(1, dtype=np.int64))), kb.search(mention, k)
+    assert found.entities[0, 0] == expected.entities[0, 0] == a
+    assert found.prototypes[0, 0] == 1 and not found.ties
+    np.testing.assert_allclose(found.scores[0, 0], 0.98, atol=1e-6)
+
+
+def test_entities_that_tie_are_ordered_by_names_that_were_not_compared():
+    """The three names of each that are nearest to the text, and a fourth that they share; the fifth decides."""
+    near = [[1, 0], [0.99, 0.01], [0.98, 0.02]]
+    other = [[1, 0.01], [0.99, 0.02], [0.98, 0.03]]
+    vectors = np.float32([*near, [0.9, 0.1], [0.3, 0.8], *other, [0.9, 0.1], [0.2, 0.1]])
+    kb = make_kb([0] * 5 + [1] * 5, list("abcdefghij"), vectors)
+    name, mention = np.float32([[1, 0]]), np.float32([[0, 1]])
+    found = kb.search(mention, 2, by_name=(name, np.zeros(1, dtype=np.int64)))
+    expected = kb.search(mention, 2)
+    assert found.entities.tolist() == expected.entities.tolist() and found.prototypes.tolist() == [[4, 8]]
+    np.testing.assert_allclose(found.scores, expected.scores, atol=1e-6)
+    assert not found.ties

@@ -103,7 +103,10 @@ class KrisselLinker(KBPipe):
             species = self._species(docs, spans, taxa, prefixes)
         texts = [view.mention for view in views]
         by_name = self._by_name(kb, texts)
-        vectors = self.encode(views)
+        if by_name is not None and self.cfg.context == "none":
+            vectors = by_name[0][by_name[1]]
+        else:
+            vectors = self.encode(views)
         names = self._names(kb, views)
         spelt = self._spelt(docs, spans, texts, bare) if self.cfg.spelling_weight else None
         groups = self._by_types(labels)
