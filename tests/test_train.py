@@ -442,6 +442,14 @@ def test_krissberts_rerankers_numbers(configs):
     assert config["training"]["optimizer"]["learn_rate"]["initial_rate"] == 1e-5
 
 
+def pels_table_6(training):
+    """Epochs, batch size, learning rate, its share of warm-up, clipping and eps."""
+    optimizer, rate = training["optimizer"], training["optimizer"]["learn_rate"]
+    size = training["batcher"]["size"] * training["accumulate_gradient"]
+    warmup = rate["warmup_steps"] / rate["total_steps"]
+    return training["max_epochs"], size, rate["initial_rate"], warmup, optimizer["clip_norm"], optimizer["eps"]
+
+
 def test_pels_numbers(configs):
     """Table 6 and appendix A."""
     config = load_config(configs / "pel.cfg", interpolate=False)
@@ -453,11 +461,7 @@ def test_pels_numbers(configs):
     assert (objective["loss"]["alpha"], objective["loss"]["delta"]) == (32, 0)
     assert (objective["fgsm_weight"], objective["fgsm_epsilon"]) == (1, 0.01)
     assert (objective["n_negatives"], objective["share_negatives"], objective["hard_share"]) == (32, False, 0.5)
-    assert (training["max_epochs"], training["batcher"]["size"], training["accumulate_gradient"]) == (7, 32, 1)
-    optimizer = training["optimizer"]
-    assert (optimizer["clip_norm"], optimizer["eps"]) == (1, 1e-6)
-    rate = optimizer["learn_rate"]
-    assert (rate["initial_rate"], rate["warmup_steps"] / rate["total_steps"]) == (1e-5, 0.25)
+    assert pels_table_6(training) == (7, 32, 1e-5, 0.25, 1, 1e-6)
 
 
 def test_pels_rankers_numbers(configs):
@@ -469,11 +473,7 @@ def test_pels_rankers_numbers(configs):
     assert model["window"] + model["candidate_window"] == 256
     assert (model["pooling"], model["bound"]) == ("mean", None)
     assert (objective["n_candidates"], objective["fgsm_weight"], objective["fgsm_epsilon"]) == (16, 1, 0.01)
-    assert (training["max_epochs"], training["batcher"]["size"]) == (5, 4)
-    optimizer = training["optimizer"]
-    assert (optimizer["clip_norm"], optimizer["eps"]) == (1, 1e-6)
-    rate = optimizer["learn_rate"]
-    assert (rate["initial_rate"], rate["warmup_steps"] / rate["total_steps"]) == (2e-5, 0.2)
+    assert pels_table_6(training) == (5, 4, 2e-5, 0.2, 1, 1e-6)
 
 
 def test_belhds_numbers(configs):

@@ -89,8 +89,8 @@ def rank_candidates(
 
     The score of an entity is its highest inner product with the query, or the weighted mean of that and the one with
     the name, plus weighted lexical similarity, prior, and what its species and spelling add, whichever search found it.
-    Its prototype is the nearest one to the query. The other settings are those of `PrototypeKB.search` and
-    `search_unseen`.
+    Its prototype is the nearest one to the query of those compared. The other settings are those of
+    `PrototypeKB.search` and `search_unseen`.
     """
     if lexical is not None:
         proposed = lexical.proposed(allowed)
@@ -140,7 +140,7 @@ def rank_candidates(
 
     if nearest.shape[2] > 1:
         level = _level(query, total)
-        # What is told apart by `order_ties`, by all prototypes, is to have the best of them.
+        # `order_ties` goes by all prototypes of entities that tie, so that the best of all has to be known of these.
         rows[level], best = _nearest(prototypes, queries, query[level], entity[level])
         total[level] += best - vector[level]
         vector[level] = best

@@ -425,7 +425,8 @@ class PrototypeKB(KnowledgeBase):
             the score, over the entities that either search finds.
         by_name: the vectors of different texts (u, d), and the number of each mention's own (q,). Entities are searched
             for by these, each text once, and compared with the mentions: the one of an entity's `FURTHER` + 1 nearest
-            prototypes to the text that is nearest to the mention counts. None: they are searched for by `vectors`.
+            prototypes to the text that is nearest to the mention counts; of entities that tie, all are compared. None:
+            they are searched for by `vectors`. Not together with `names`.
         names, name_weight: vectors (q, d) of the mentions' texts alone, and their fraction, 0 to 1, in the similarity
             of vectors.
         gold_prior: added to the score of each entity that has a gold mention among its prototypes.
@@ -436,7 +437,7 @@ class PrototypeKB(KnowledgeBase):
             that of its text.
 
         Raises KrisselError K520 (empty), K503 (wrong width), K504 (NaN), K505 (wrong mask), K006 (`species` of another
-        shape).
+        shape, `by_name` beside `names`).
         """
         now = self._indexed()
         index, prototypes, queries = now.index, now.prototypes, now.queries(vectors)
@@ -446,6 +447,8 @@ class PrototypeKB(KnowledgeBase):
             expected = f"an array of shape {(len(queries), len(now.entities.species[1]))}"
             raise KrisselError(Errors.K006.format(setting="species", found=species.shape, expected=expected))
         name_vectors = None if names is None or not name_weight > 0 else now.queries(names)
+        if by_name is not None and name_vectors is not None:
+            raise KrisselError(Errors.K006.format(setting="by_name", found="with `names`", expected="one of the two"))
         # The entity of the right species may be far behind those that are spelt as the mention is.
         n_found = k if species is None else max(k, OF_ANY_SPECIES)
         if by_name is None:

@@ -18,7 +18,8 @@ PER_ENTITY, FEWEST, GROWTH = 4, 64, 2
 WIDEST = 2048
 QUERY_ROWS = 4096
 # Prototypes of an entity beyond the nearest, where entities are searched for by something else than what they are then
-# compared with. On development mentions of diseases, none loses 0.2 points to all of them, and 3 less than 0.1.
+# compared with. On the training splits of NCBI Disease and BC5CDR's diseases, 0, 1, 2, 3 and all have 83.0, 83.0, 83.1,
+# 83.1, 83.1 and 80.4, 80.4, 80.5, 80.6, 80.7.
 FURTHER = 3
 # Scores held at a time when all prototypes are compared: 64 MB.
 EXACT_SCORES = 16_000_000

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from spacy.vocab import Vocab
 
+from spacy_krissel.errors import KrisselError
 from spacy_krissel.index.faiss_index import make_faiss_index
 from spacy_krissel.kb.groups import in_lines
 from spacy_krissel.kb.hybrid import PROPOSED, SPELT, _nearest
@@ -329,3 +330,10 @@ def test_entities_that_tie_are_ordered_by_names_that_were_not_compared():
     assert found.entities.tolist() == expected.entities.tolist() and found.prototypes.tolist() == [[4, 8]]
     np.testing.assert_allclose(found.scores, expected.scores, atol=1e-6)
     assert not found.ties
+
+
+def test_a_search_by_names_weighs_names_too():
+    kb = make_kb([0, 1], ["a", "b"], np.eye(2, dtype=np.float32))
+    vectors = np.eye(2, dtype=np.float32)
+    with pytest.raises(KrisselError, match=r"K006\].*by_name.*with `names`"):
+        kb.search(vectors, 1, by_name=(vectors, np.arange(2)), names=vectors, name_weight=0.5)

@@ -84,6 +84,18 @@ def test_a_name_is_searched_for_at_each_of_its_mentions(link, linker, monkeypatc
     assert asked[2:] == [1, 2, 1]
 
 
+@pytest.mark.parametrize("encoder, by_name", [("small", True), ("transformer", False)])
+def test_a_transformer_reads_names_that_a_search_is_quicker_for(make_linker, encoder, by_name):
+    linker = make_linker(encoder).get_pipe("krissel_linker")
+    kb = linker.new_kb()
+    kb.set_entities([Entity("T1", "cold")])
+    kb.add_prototypes([Prototype("T1", "name", name_view("cold"))], linker.encode([name_view("cold")]))
+    assert linker.has_transformer != by_name and (linker._by_name(kb, ["cold"]) is not None) == by_name
+    # A description is known besides, which contexts speak of.
+    kb.set_references([(["T1"], kb.vectors)])
+    assert linker._by_name(kb, ["cold"]) is None
+
+
 @pytest.mark.parametrize("wanted, found", [(0, 0), (1, 1), (3, 3), (100, 12)])
 def test_n_candidates(link, linker, wanted, found):
     linker.cfg["n_candidates"] = wanted

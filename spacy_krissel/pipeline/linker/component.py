@@ -160,8 +160,8 @@ class KrisselLinker(KBPipe):
         return [bare.get(row, text) for row, text in enumerate(found)]
 
     def _by_name(self, kb: PrototypeKB, texts: list[str]) -> tuple[np.ndarray, np.ndarray] | None:
-        """The vectors of different texts (u, d), and the number of each of the `texts` (q,), where all that is known of
-        entities are names: context then tells nothing of where to search, and mentions often have the same text.
+        """The vectors of different texts (u, d), and the number of each of the `texts` (q,), where the knowledge base
+        has names alone: context then tells nothing of where to search, and mentions often have the same text.
 
         None where contexts are to be searched for, and for a transformer, which takes longer for a name than a search.
         """
