@@ -8,7 +8,6 @@ from spacy.kb import Candidate
 from spacy.tokens import Span
 
 from ..index.protocol import Scores
-from ..views import evidence
 from .ranking import SearchResult
 
 if TYPE_CHECKING:
@@ -26,19 +25,14 @@ def candidate_dicts(
     entities = result.entities[:, :k]
     found = entities >= 0
     # Queries of one batch often share prototypes: each, and its entity, is read once.
-    rows, first, places = np.unique(result.prototypes[:, :k][found], return_index=True, return_inverse=True)
-    names = kb.entities.names.take(entities[found][first])
+    rows, places = np.unique(result.prototypes[:, :k][found], return_inverse=True)
+    about = kb.prototypes.shown(rows)
+    entity_rows = np.array(about["entity"], dtype=np.int64)
+    ids, names = kb.entity_ids.take(entity_rows), kb.entities.names.take(entity_rows)
+    columns = ids, names, about["kind"], about["evidence"], about["doc"], about["source"]
     shown = [
-        {
-            "id": id_,
-            "name": name,
-            "score": 0.0,
-            "kind": kind,
-            "evidence": evidence(view),
-            "doc": origin.doc,
-            "source": origin.source,
-        }
-        for name, (id_, kind, view, origin) in zip(names, kb.prototypes_at(rows), strict=True)
+        {"id": id_, "name": name, "score": 0.0, "kind": kind, "evidence": line, "doc": doc, "source": source}
+        for id_, name, kind, line, doc, source in zip(*columns, strict=True)
     ]
     candidates = [shown[place].copy() for place in places.tolist()]
     for key, values in (

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..distributed.parts import in_parts
 from ..index.protocol import Mask, Rows, Scores, Vectors
 from .groups import in_lines, pair_keys
 from .lexical_index import LexicalIndex, distinct
@@ -172,10 +173,10 @@ def with_ties(found: Sequence[SearchResult]) -> tuple[Rows, Rows]:
     (q, w, m)."""
     columns = []
     for result in found:
-        groups = [result.ties.get(query, result.entities[query, :0]) for query in range(len(result.entities))]
-        beyond = np.full((len(groups), max(map(len, groups), default=0)), -1, dtype=np.int64)
-        for line, group in zip(beyond, groups, strict=True):
-            line[: len(group)] = group
+        most = max(map(len, result.ties.values()), default=0)
+        beyond = np.full((len(result.entities), most), -1, dtype=np.int64)
+        for query, group in result.ties.items():
+            beyond[query, : len(group)] = group
         columns += [result.entities, beyond]
     entities = np.concatenate(columns, axis=1)
     first = found[0]
@@ -239,9 +240,12 @@ def _products(vectors: Vectors, rows: Rows, queries: Vectors, of_query: Rows) ->
     """`vectors[rows[i]] · queries[of_query[i]]`: (n,)."""
     products = np.empty(len(rows), dtype=np.float32)
     step = max(1, BLOCK_VALUES // max(1, vectors.shape[1]))
-    for start in range(0, len(rows), step):
-        part = slice(start, start + step)
-        products[part] = np.einsum(
-            "nd,nd->n", vectors[rows[part]].astype(np.float32, copy=False), queries[of_query[part]]
-        )
+
+    def multiply(first: int, end: int) -> None:
+        for start in range(first, end, step):
+            part = slice(start, min(start + step, end))
+            left, right = vectors[rows[part]].astype(np.float32, copy=False), queries[of_query[part]]
+            products[part] = np.einsum("nd,nd->n", left, right)
+
+    in_parts(multiply, len(rows), step)
     return products

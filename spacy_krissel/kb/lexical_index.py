@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from ..distributed.parts import in_parts
 from ..errors import Errors, KrisselError
 from ..index.protocol import Mask, Rows, Scores
-from ..util.compiled import kernel
+from ..util.compiled import LEAST, kernel
 from ..util.disk import damage
 from .build.lexical import Arrays, lexical_arrays
 from .groups import Groups, in_lines, pair_keys, ranges
@@ -168,8 +169,14 @@ class LexicalIndex:
             postings = self._these("gram_starts", "gram_forms", "gram_weights")
             of_form = self._these("form_entity_starts", "form_entities")
             mask, hidden = NO_MASK if allowed is None else allowed, NO_ROWS if without is None else without
-            zeros = _zeros(len(self._by_hash))
-            loop.search(_sparse(rarest), postings, of_form, mask, hidden, k * FORMS_PER_ENTITY, zeros, found)
+            starts, grams, weights = _sparse(rarest)
+
+            def search(start: int, end: int) -> None:
+                queries, own = (starts[start : end + 1], grams, weights), slice(start, end)
+                zeros = _zeros(len(self._by_hash))
+                loop.search(queries, postings, of_form, mask, hidden[own], k * FORMS_PER_ENTITY, zeros, found[own])
+
+            in_parts(search, len(found), LEAST)
             return found
         looked_at = csr_matrix((self._frequencies[rarest.indices], rarest.indices, rarest.indptr), shape=rarest.shape)
         block = np.cumsum(np.asarray(looked_at.sum(axis=1)).ravel()) // BLOCK_FOUND
@@ -214,7 +221,13 @@ class LexicalIndex:
             forms = self._these("form_starts", "form_grams", "form_weights")
             of_entity = self._these("entity_form_starts", "entity_forms")
             hidden = NO_ROWS if without is None else without
-            loop.similarities(vectors.shape[1], _sparse(vectors), forms, of_entity, queries, entities, hidden, result)
+
+            def compare(start: int, end: int) -> None:
+                pairs = queries[start:end], entities[start:end]
+                texts = _sparse(vectors)
+                loop.similarities(vectors.shape[1], texts, forms, of_entity, *pairs, hidden, result[start:end])
+
+            in_parts(compare, len(queries), LEAST)
             return result
         hidden = np.full(vectors.shape[0], -1) if without is None else without
         step = max(1, BLOCK_CELLS // max(1, vectors.shape[1]))

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from ..errors import Errors, KrisselError
 from ..index.protocol import Mask, Rows, Vectors
 from ..util.lock import Lock, once
-from ..views import View
+from ..views import View, evidence
 from .build.lexical import lexical_arrays
 from .columns import (
     BLOCK_ROWS,
@@ -277,6 +277,21 @@ class PrototypeTable:
         views = map(View, taken["left"], taken["mention"], taken["right"], taken["masked"], are_references)
         origins = map(Origin, *(taken[name] for name in Origin._fields))
         return list(zip(taken["entity"], kinds, views, origins, strict=True))
+
+    @coded
+    def shown(self, rows: Any) -> dict[str, list[Any]]:
+        """What candidates tell of the prototypes at `rows`, as `at`: "entity", the row, "kind", "evidence", the view as
+        one line, "doc" and "source"."""
+        # A third of the time that `at` takes: no objects are made of what most do not have.
+        columns = ["entity", "kind", "left", "mention", "right", "source", "doc"]
+        taken = take_rows(self.table.select(columns), rows).to_pydict()
+        lefts, rights = taken.pop("left"), taken.pop("right")
+        kinds = taken["kind"] = [KINDS[kind] for kind in taken["kind"]]
+        taken["evidence"] = [
+            evidence(View(left, mention, right, False, kind == "reference"))
+            for left, mention, right, kind in zip(lefts, taken.pop("mention"), rights, kinds, strict=True)
+        ]
+        return taken
 
     @coded
     def mentions(self, rows: Any) -> list[str]:

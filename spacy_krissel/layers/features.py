@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..util.compiled import kernel
+from ..distributed.parts import in_parts
+from ..util.compiled import LEAST, kernel
 from ..views import View
 
 # Compiled into `feature_kernel`, whose kept machine code is made anew when that file changes, not when these do.
@@ -81,11 +82,16 @@ def text_features(texts: Sequence[str], *, rows: int, ngrams: tuple[int, int]) -
         return Bags(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
     loop = kernel("spacy_krissel.layers.feature_kernel", len(texts))
     if loop is not None:
-        # Of each length one n-gram a place, and words.
-        found_rows = np.empty(len(codes) * (1 + max(0, ngrams[1] - ngrams[0] + 1)), dtype=np.int64)
         counts = np.empty(len(texts), dtype=np.int64)
-        n = loop.text_rows(codes, starts, lengths, *ngrams, np.uint64(rows), found_rows, counts)
-        return Bags(found_rows[:n], np.repeat(np.arange(len(texts)), counts))
+
+        def read(start: int, end: int) -> np.ndarray:
+            own = slice(start, end)
+            # Of each length one n-gram a place, and words.
+            found = np.empty(lengths[own].sum() * (1 + max(0, ngrams[1] - ngrams[0] + 1)), dtype=np.int64)
+            n = loop.text_rows(codes, starts[own], lengths[own], *ngrams, np.uint64(rows), found, counts[own])
+            return found[:n]
+
+        return Bags(np.concatenate(in_parts(read, len(texts), LEAST)), np.repeat(np.arange(len(texts)), counts))
     bag_of = np.repeat(np.arange(len(texts)), lengths)
     spaces = np.flatnonzero(codes == SPACE)
     # Distance to the next space: an n-gram within it lies within a word. Each text starts and ends with a space, and
@@ -121,7 +127,12 @@ def _whole_features(texts: Sequence[str], *, rows: int) -> Bags:
 
 
 def _nearest_left(text: str, chars: int) -> str:
-    return _nearest_right(text[-chars - 1 :][::-1], chars)[::-1]
+    """The last `chars` characters, without a word that they would cut."""
+    near = text[len(text) - chars :] if len(text) > chars else text
+    if near is text or text[-chars - 1].isspace() or near[:1].isspace():
+        return near
+    words = near.split(None, 1)
+    return words[1] if len(words) == 2 else ""
 
 
 def _nearest_right(text: str, chars: int) -> str:
@@ -141,9 +152,10 @@ def _codes(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The folded code points of all texts in one array, and each text's start and length."""
     # "surrogatepass": a lone surrogate is a feature like any other.
     codes = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
-    small = codes < _TABLE_SIZE
-    folded = _FOLD[np.where(small, codes, 0)]
-    folded = np.where(small, folded, codes)
+    folded = _FOLD[np.minimum(codes, _TABLE_SIZE - 1)]
+    large = codes >= _TABLE_SIZE
+    if large.any():
+        folded[large] = codes[large]
     lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
     return folded, np.cumsum(lengths) - lengths, lengths
 

@@ -25,6 +25,13 @@ def product(A: Any, B: Any) -> Floats2d:
     return cast(Floats2d, torch2xp(xp2torch(A) @ xp2torch(B)))
 
 
+def affine(A: Any, W: Any, b: Any) -> Floats2d:
+    """A (n, m) times W (m, k), plus b (k,): (n, k). By torch, as `product`."""
+    import torch
+
+    return cast(Floats2d, torch2xp(torch.addmm(xp2torch(b), xp2torch(A), xp2torch(W))))
+
+
 def gelu(X: Floats2d) -> Floats2d:
     """The GELU of each value of X (n, m): (n, m), by torch, for the same reasons as `product`."""
     import torch
@@ -108,9 +115,11 @@ def _forward(model: Model, X: list[View], is_train: bool) -> tuple[Floats2d, Cal
     c, backprop_context = context(X, is_train)
     w, W1, W2 = (model.get_param(name) for name in ("context_weight", "W1", "W2"))
     both = xp.hstack((m, c))
-    inner = product(both, W1) + model.get_param("b1")
+    inner = affine(both, W1, model.get_param("b1"))
     active = gelu(inner)
-    Y = m + w * c + product(active, W2) + model.get_param("b2")
+    Y = affine(active, W2, model.get_param("b2"))
+    Y += m
+    Y += w * c
 
     def backprop(dY: Floats2d) -> list[View]:
         d_inner = model.ops.backprop_gelu(product(dY, W2.T), inner)

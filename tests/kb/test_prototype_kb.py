@@ -9,7 +9,7 @@ from spacy_krissel.kb.candidates import candidate_dicts
 from spacy_krissel.kb.prototype_kb import PrototypeKB, empty_kb
 from spacy_krissel.kb.prototype_table import Prototype
 from spacy_krissel.ontology.entity import Entity
-from spacy_krissel.views import View, name_view
+from spacy_krissel.views import View, evidence, name_view
 
 
 def test_is_a_knowledge_base(make_kb):
@@ -132,6 +132,19 @@ def test_candidates_as_dicts(make_kb):
     assert [len(candidates) for candidates in candidate_dicts(kb, kb.search(queries, 4))] == [3, 3, 3]
     assert candidate_dicts(kb, kb.search(queries, 4, allowed=np.zeros(4, dtype=bool))) == [[], [], []]
     assert candidate_dicts(kb, kb.search(queries[:0], 4)) == []
+
+
+def test_what_candidates_tell_of_a_prototype_is_what_it_is(make_kb):
+    kb = make_kb()
+    reference = View("disease", "Mitral stenosis", "narrow valve", reference=True)
+    kb.add_prototypes([Prototype("D003", "reference", reference)], np.eye(4, dtype=np.float32)[:1])
+    rows = np.array([[5, 0], [3, 5]])
+    shown, prototypes = kb.prototypes.shown(rows), kb.prototypes_at(rows)
+    assert [list(kb.entity_ids)[row] for row in shown["entity"]] == [each.entity for each in prototypes]
+    assert shown["kind"] == [each.kind for each in prototypes]
+    assert shown["evidence"] == [evidence(each.view) for each in prototypes]
+    assert shown["doc"] == [each.origin.doc for each in prototypes]
+    assert shown["source"] == [each.origin.source for each in prototypes]
 
 
 def test_normalizes_vectors_and_queries(make_kb, entities):

@@ -24,8 +24,10 @@ def supports(docs: np.ndarray, texts: Sequence[str], entities: np.ndarray, confi
     support = np.zeros(entities.shape)
     if not confident.any():
         return support
+    # Mentions often have the same text.
+    folded = {each: fold_name(each) for each in set(texts)}
     numbers: dict[str, int] = {}
-    text = np.array([numbers.setdefault(fold_name(each), len(numbers)) for each in texts], dtype=np.int64)
+    text = np.array([numbers.setdefault(folded[each], len(numbers)) for each in texts], dtype=np.int64)
     mention, place = np.nonzero(entities >= 0)
     _, pair = np.unique(pair_keys(docs[mention], entities[mention, place]), return_inverse=True)
     form, value = text[mention], confident[mention, place]
