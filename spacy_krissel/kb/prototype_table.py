@@ -282,7 +282,7 @@ class PrototypeTable:
     def shown(self, rows: Any) -> dict[str, list[Any]]:
         """What candidates tell of the prototypes at `rows`, as `at`: "entity", the row, "kind", "evidence", the view as
         one line, "doc" and "source"."""
-        # A third of the time that `at` takes: no objects are made of what most do not have.
+        # Half the time of making objects of them first (`at`).
         columns = ["entity", "kind", "left", "mention", "right", "source", "doc"]
         taken = take_rows(self.table.select(columns), rows).to_pydict()
         lefts, rights = taken.pop("left"), taken.pop("right")
