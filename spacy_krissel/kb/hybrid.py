@@ -9,8 +9,9 @@ import numpy as np
 
 from ..distributed.parts import in_parts
 from ..index.protocol import Mask, Rows, Scores, Vectors
+from ..util.compiled import kernel
 from .groups import in_lines, pair_keys
-from .lexical_index import LexicalIndex, distinct
+from .lexical_index import LexicalIndex, distinct, read_only
 from .prototype_table import PrototypeTable
 from .ranking import SearchResult, first_of_each, order_ties, tie_bound
 
@@ -22,6 +23,7 @@ PROPOSED = 4
 SPELT = 64
 # Values of vectors held at a time, which fit into a core's cache (float32: 1 MB): half the time of large blocks.
 BLOCK_VALUES = 2**18
+KERNEL = "spacy_krissel.kb.product_kernel"
 # (number of a query, prototype rows (n,)) -> which of them it can see (n,).
 CanSee = Callable[[int, Rows], Mask]
 
@@ -239,9 +241,14 @@ def _nearest(
 def _products(vectors: Vectors, rows: Rows, queries: Vectors, of_query: Rows) -> Scores:
     """`vectors[rows[i]] · queries[of_query[i]]`: (n,)."""
     products = np.empty(len(rows), dtype=np.float32)
+    loop = kernel(KERNEL, len(queries)) if vectors.dtype == queries.dtype == np.float32 else None
     step = max(1, BLOCK_VALUES // max(1, vectors.shape[1]))
 
     def multiply(first: int, end: int) -> None:
+        if loop is not None:
+            part = slice(first, end)
+            loop.products(read_only(vectors), rows[part], read_only(queries), of_query[part], products[part])
+            return
         for start in range(first, end, step):
             part = slice(start, min(start + step, end))
             left, right = vectors[rows[part]].astype(np.float32, copy=False), queries[of_query[part]]

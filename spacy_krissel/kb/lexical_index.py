@@ -74,7 +74,7 @@ class LexicalIndex:
 
     def __init__(self, arrays: Arrays) -> None:
         self._arrays = arrays
-        self._read_only = {name: _read_only(array) for name, array in arrays.items()}
+        self._read_only = {name: read_only(array) for name, array in arrays.items()}
         self._hashes, self._by_hash, self._grams = arrays["hashes"], arrays["by_hash"], arrays["grams"]
         self._frequencies, self._idf = arrays["frequencies"], arrays["idf"]
         shape = len(self._hashes), len(self._grams)
@@ -278,7 +278,7 @@ def _zeros(n: int) -> np.ndarray:
     return zeros
 
 
-def _read_only(array: np.ndarray) -> np.ndarray:
+def read_only(array: np.ndarray) -> np.ndarray:
     """A view that cannot be written to, as those of mapped files: loops are compiled for one type."""
     view = array.view(np.ndarray)
     view.flags.writeable = False

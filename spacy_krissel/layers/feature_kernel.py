@@ -54,6 +54,56 @@ def text_rows(codes, starts, lengths, shortest, longest, rows, found, counts):  
 
 
 @compiled
+def different_words(codes, starts, lengths, words, counts, firsts, sizes):  # type: ignore[no-untyped-def]
+    """Write the number of each word of all texts to `words`, one text's after the other's, how many each text has to
+    `counts` (n,), and where in `codes` each different word begins, and its length, to `firsts` and `sizes`.
+
+    A word goes from one space to the next, both included, and may have nothing between them. codes, starts, lengths: as
+    for `text_rows`. words, firsts, sizes: of as many values as `codes` has spaces.
+    RETURNS: how many words there are, and how many different ones.
+    """
+    n_slots = 64
+    while n_slots <= len(words):
+        n_slots *= 2
+    # Open addressing: each slot has the number of a word, or -1. Nearly all texts share most words, so most are free.
+    slots = np.full(n_slots, -1, np.int32)
+    at, n_different = 0, 0
+    for text in range(len(starts)):
+        begin, last = starts[text], starts[text] + lengths[text] - 1
+        before = at
+        while begin < last:
+            value = np.uint64(0)
+            end = begin + 1
+            while codes[end] != SPACE:
+                value = value * BASE + np.uint64(codes[end])
+                end += 1
+            size = end + 1 - begin
+            slot = np.int64((value * MIX1) >> _HALF) & (n_slots - 1)
+            while slots[slot] >= 0 and not _same(codes, firsts[slots[slot]], sizes[slots[slot]], begin, size):
+                slot = (slot + 1) & (n_slots - 1)
+            if slots[slot] < 0:
+                slots[slot] = n_different
+                firsts[n_different], sizes[n_different] = begin, size
+                n_different += 1
+            words[at] = slots[slot]
+            at += 1
+            begin = end
+        counts[text] = at - before
+    return at, n_different
+
+
+@compiled
+def _same(codes, first, size, other, other_size):  # type: ignore[no-untyped-def]
+    """Whether two words are the same."""
+    if size != other_size:
+        return False
+    for i in range(1, size - 1):
+        if codes[first + i] != codes[other + i]:
+            return False
+    return True
+
+
+@compiled
 def _row(value, salt, rows):  # type: ignore[no-untyped-def]
     """As `features._to_rows`."""
     value = value + salt * BASE

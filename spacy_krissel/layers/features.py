@@ -6,6 +6,7 @@ the row of an embedding table; the features of a view form a bag.
 """
 
 from collections.abc import Sequence
+from types import ModuleType
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ MIX2 = np.uint64(0x94D049BB133111EB)
 SPACE = 32
 _TABLE_SIZE = 0x3000
 MAX_WORD = 64
+KERNEL = "spacy_krissel.layers.feature_kernel"
 # What tells kinds of features apart, besides the lengths of n-grams.
 WORD, WHOLE = np.uint64(101), np.uint64(102)
 
@@ -55,6 +57,19 @@ class Bags(NamedTuple):
     bags: np.ndarray
 
 
+class WordBags(NamedTuple):
+    """The same features by words, which texts share: those of each different word once.
+
+    rows: of the words, one word's after the other's. n_rows (w,): how many each has.
+    words: the numbers of each text's words, one text's after the other's. n_words (n,): how many each has.
+    """
+
+    rows: np.ndarray
+    n_rows: np.ndarray
+    words: np.ndarray
+    n_words: np.ndarray
+
+
 def mention_features(views: Sequence[View], *, rows: int, ngrams: tuple[int, int]) -> Bags:
     """The features of each surface form: `text_features`, and the whole string as one more. A masked view has a single
     feature, the last row."""
@@ -67,8 +82,12 @@ def mention_features(views: Sequence[View], *, rows: int, ngrams: tuple[int, int
 
 def context_features(views: Sequence[View], *, rows: int, ngrams: tuple[int, int], chars: int) -> Bags:
     """The features of each context, the nearest `chars` characters on both sides in one bag."""
-    texts = [f"{_nearest_left(view.left, chars)} {_nearest_right(view.right, chars)}" for view in views]
-    return text_features(texts, rows=rows, ngrams=ngrams)
+    return text_features(_nearest(views, chars), rows=rows, ngrams=ngrams)
+
+
+def context_words(views: Sequence[View], *, rows: int, ngrams: tuple[int, int], chars: int) -> WordBags | None:
+    """`context_features` by words; None where loops are not compiled."""
+    return word_features(_nearest(views, chars), rows=rows, ngrams=ngrams)
 
 
 def text_features(texts: Sequence[str], *, rows: int, ngrams: tuple[int, int]) -> Bags:
@@ -80,18 +99,10 @@ def text_features(texts: Sequence[str], *, rows: int, ngrams: tuple[int, int]) -
     codes, starts, lengths = _codes([f" {text} " for text in texts])
     if not len(texts):
         return Bags(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
-    loop = kernel("spacy_krissel.layers.feature_kernel", len(texts))
+    loop = kernel(KERNEL, len(texts))
     if loop is not None:
-        counts = np.empty(len(texts), dtype=np.int64)
-
-        def read(start: int, end: int) -> np.ndarray:
-            own = slice(start, end)
-            # Of each length one n-gram a place, and words.
-            found = np.empty(lengths[own].sum() * (1 + max(0, ngrams[1] - ngrams[0] + 1)), dtype=np.int64)
-            n = loop.text_rows(codes, starts[own], lengths[own], *ngrams, np.uint64(rows), found, counts[own])
-            return found[:n]
-
-        return Bags(np.concatenate(in_parts(read, len(texts), LEAST)), np.repeat(np.arange(len(texts)), counts))
+        of_texts, counts = _compiled_rows(loop, codes, starts, lengths, rows, ngrams)
+        return Bags(of_texts, np.repeat(np.arange(len(texts)), counts))
     bag_of = np.repeat(np.arange(len(texts)), lengths)
     spaces = np.flatnonzero(codes == SPACE)
     # Distance to the next space: an n-gram within it lies within a word. Each text starts and ends with a space, and
@@ -117,6 +128,46 @@ def text_features(texts: Sequence[str], *, rows: int, ngrams: tuple[int, int]) -
     return _join(found)
 
 
+def word_features(texts: Sequence[str], *, rows: int, ngrams: tuple[int, int]) -> WordBags | None:
+    """`text_features` by words; None where loops are not compiled. The contexts of 5,031 mentions have 170,000 words,
+    of which 10,600 different ones have 146,000 features, in place of 1,221,000."""
+    loop = kernel(KERNEL, len(texts))
+    if loop is None or not len(texts):
+        return None
+    codes, starts, lengths = _codes([f" {text} " for text in texts])
+    n_words = np.empty(len(texts), dtype=np.int64)
+
+    def read(start: int, end: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        own = slice(start, end)
+        n_spaces = np.count_nonzero(codes[starts[start] : starts[end - 1] + lengths[end - 1]] == SPACE)
+        words, firsts, sizes = np.empty((3, n_spaces), dtype=np.int64)
+        n, n_different = loop.different_words(codes, starts[own], lengths[own], words, n_words[own], firsts, sizes)
+        return words[:n], firsts[:n_different], sizes[:n_different]
+
+    parts = in_parts(read, len(texts), LEAST)
+    # A word of two parts has two numbers.
+    before = np.cumsum([0, *(len(firsts) for _, firsts, _ in parts)])
+    words = np.concatenate([own + n for (own, _, _), n in zip(parts, before, strict=False)])
+    firsts, sizes = (np.concatenate([part[i] for part in parts]) for i in (1, 2))
+    return WordBags(*_compiled_rows(loop, codes, firsts, sizes, rows, ngrams), words, n_words)
+
+
+def _compiled_rows(
+    loop: ModuleType, codes: np.ndarray, starts: np.ndarray, lengths: np.ndarray, rows: int, ngrams: tuple[int, int]
+) -> tuple[np.ndarray, np.ndarray]:
+    """The rows of pieces of `codes`, each between two spaces, one piece's after the other's, and how many each has."""
+    counts = np.empty(len(starts), dtype=np.int64)
+
+    def read(start: int, end: int) -> np.ndarray:
+        own = slice(start, end)
+        # Of each length one n-gram a place, and words.
+        found = np.empty(lengths[own].sum() * (1 + max(0, ngrams[1] - ngrams[0] + 1)), dtype=np.int64)
+        n = loop.text_rows(codes, starts[own], lengths[own], *ngrams, np.uint64(rows), found, counts[own])
+        return found[:n]
+
+    return np.concatenate(in_parts(read, len(starts), LEAST)), counts
+
+
 def _whole_features(texts: Sequence[str], *, rows: int) -> Bags:
     """One feature per non-empty text: all of its folded characters in order."""
     codes, starts, lengths = _codes(texts)
@@ -124,6 +175,11 @@ def _whole_features(texts: Sequence[str], *, rows: int) -> Bags:
     with np.errstate(over="ignore"):
         hashes = _run_hashes(codes.astype(np.uint64), starts[filled], lengths[filled], MAX_WORD - 1)
         return Bags(_to_rows(hashes, WHOLE, rows), filled)
+
+
+def _nearest(views: Sequence[View], chars: int) -> list[str]:
+    """The nearest `chars` characters on both sides of each mention."""
+    return [f"{_nearest_left(view.left, chars)} {_nearest_right(view.right, chars)}" for view in views]
 
 
 def _nearest_left(text: str, chars: int) -> str:

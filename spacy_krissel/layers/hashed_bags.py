@@ -12,7 +12,7 @@ from thinc.types import Floats2d
 
 from ..distributed.processes import add_up
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
-from .features import Bags
+from .features import Bags, WordBags
 
 NAME = "hashed_bags"
 # Of a signed byte.
@@ -194,17 +194,29 @@ def round_tables(model: Model) -> None:
                 shim.round()
 
 
-def HashedBags(rows: int, width: int, features: Callable[..., Bags], *, seed: int = 0) -> Model[Any, Floats2d]:
+def HashedBags(
+    rows: int,
+    width: int,
+    features: Callable[..., Bags],
+    by_words: Callable[..., WordBags | None] | None = None,
+    *,
+    seed: int = 0,
+) -> Model[Any, Floats2d]:
     """The mean of the table rows of each bag of features: n views to (n, width), zeros for an empty bag.
 
     features: views → `Bags` over rows of the table (a function that can be pickled).
+    by_words: views → the same as `WordBags`, or None, for predictions.
     """
+    attrs: dict[str, Any] = {"features": features, "seed": seed, "dropout_rate": 0.0}
+    if by_words is not None:
+        # None would be saved, and count in the fingerprint.
+        attrs["by_words"] = by_words
     return Model(
         NAME,
         _forward,
         init=_init,
         dims={"nO": width},
-        attrs={"features": features, "seed": seed, "dropout_rate": 0.0},
+        attrs=attrs,
         shims=[HashedTable(rows, width)],
     )
 
@@ -224,6 +236,10 @@ def _init(model: Model, X: Any = None, Y: Any = None) -> Model:
 
 def _forward(model: Model, X: Any, is_train: bool) -> tuple[Floats2d, Callable]:
     shim = cast(HashedTable, model.shims[0])
+    by_words = None if is_train else model.attrs.get("by_words")
+    found = by_words(X) if by_words is not None else None
+    if found is not None:
+        return _word_means(model.ops, shim.table, found), lambda dY: _forward(model, X, True)[1](dY)
     bags = model.attrs["features"](X)
     rate = model.attrs["dropout_rate"]
     if is_train and rate:
@@ -247,19 +263,34 @@ def _forward(model: Model, X: Any, is_train: bool) -> tuple[Floats2d, Callable]:
 
 
 def _means(ops: Ops, table: Any, rows: np.ndarray, counts: np.ndarray) -> Floats2d:
-    """The means of `counts[i]` consecutive `rows`, zeros for none: (len(counts), width).
+    """The means of `counts[i]` consecutive `rows`, zeros for none: (len(counts), width)."""
+    return cast(Floats2d, torch2xp(_of_bags(xp2torch(table), rows, counts, "mean"), ops=ops))
+
+
+def _word_means(ops: Ops, table: Any, bags: WordBags) -> Floats2d:
+    """The means of the rows of the words of each text, zeros for none: (n, width)."""
+    import torch
+
+    words = _of_bags(xp2torch(table), bags.rows, bags.n_rows, "sum")
+    texts = _of_bags(words, bags.words, bags.n_words, "sum")
+    # How many rows the texts have.
+    before = np.concatenate(([0], np.cumsum(bags.n_rows[bags.words])))
+    ends = np.cumsum(bags.n_words)
+    counts = before[ends] - before[ends - bags.n_words]
+    texts /= torch.from_numpy(np.maximum(counts, 1)).to(texts)[:, None]
+    return cast(Floats2d, torch2xp(texts, ops=ops))
+
+
+def _of_bags(table: Any, rows: np.ndarray, counts: np.ndarray, mode: str) -> Any:
+    """The sums or means of `counts[i]` consecutive `rows` of a tensor.
 
     torch's kernel is ten times as fast here as a sparse matrix product, and uses all cores.
     """
     import torch
 
-    weights = xp2torch(table)
-    starts = torch.from_numpy(np.cumsum(counts) - counts).to(weights.device)
+    starts = torch.from_numpy(np.cumsum(counts) - counts).to(table.device)
     with torch.no_grad():
-        means = torch.nn.functional.embedding_bag(
-            torch.from_numpy(rows).to(weights.device), weights, starts, mode="mean"
-        )
-    return cast(Floats2d, torch2xp(means, ops=ops))
+        return torch.nn.functional.embedding_bag(torch.from_numpy(rows).to(table.device), table, starts, mode=mode)
 
 
 def _mean_matrix(ops: Ops, counts: np.ndarray, columns: np.ndarray, n_columns: int) -> Any:

@@ -10,7 +10,7 @@ from thinc.types import Floats2d
 
 from ..util.settings import Count, PositiveInt, checked
 from ..views import View
-from .features import context_features, mention_features
+from .features import context_features, context_words, mention_features
 from .hashed_bags import HashedBags
 from .identity import Settings
 from .normalize import normalize_rows
@@ -80,8 +80,9 @@ def SmallEncoder(
         shortest_ngram=shortest_ngram, longest_ngram=longest_ngram, context_chars=context_chars, normalize=normalize
     )
     mention = HashedBags(rows, width, partial(mention_features, rows=rows, ngrams=ngrams), seed=seed)
-    read_context = partial(context_features, rows=context_rows, ngrams=CONTEXT_NGRAMS, chars=context_chars)
-    context = HashedBags(context_rows, width, read_context, seed=seed + 1)
+    reading: dict[str, Any] = {"rows": context_rows, "ngrams": CONTEXT_NGRAMS, "chars": context_chars}
+    read_context, by_words = partial(context_features, **reading), partial(context_words, **reading)
+    context = HashedBags(context_rows, width, read_context, by_words, seed=seed + 1)
     model: Model[list[View], Floats2d] = Model(
         "small_encoder",
         _forward,
@@ -108,6 +109,8 @@ def _init(model: Model, X: list[View] | None = None, Y: Any = None) -> Model:
 
 
 def _forward(model: Model, X: list[View], is_train: bool) -> tuple[Floats2d, Callable]:
+    if not is_train:
+        return _predicted(model, X), lambda dY: _forward(model, X, True)[1](dY)
     mention, context = model.layers
     width = model.get_dim("nO")
     xp: Any = model.ops.xp
@@ -134,3 +137,25 @@ def _forward(model: Model, X: list[View], is_train: bool) -> tuple[Floats2d, Cal
         return []
 
     return Y, backprop
+
+
+def _predicted(model: Model, X: list[View]) -> Floats2d:
+    """The vectors of the views (n, width). What depends on the surface form alone is computed once for each, and
+    nothing for contexts where there are none."""
+    import torch
+
+    mention, context = model.layers
+    width = model.get_dim("nO")
+    w, W1, b1, W2, b2 = (xp2torch(model.get_param(name)) for name in ("context_weight", "W1", "b1", "W2", "b2"))
+    forms = [(view.mention, view.masked) for view in X]
+    rows = {form: row for row, form in enumerate(dict.fromkeys(forms))}
+    m = xp2torch(mention.predict([View("", text, "", masked) for text, masked in rows]))
+    of_view = torch.tensor([rows[form] for form in forms], dtype=torch.int64, device=m.device)
+    inner = torch.addmm(b1, m, W1[:width])[of_view]
+    Y = (m + b2)[of_view]
+    if any(view.left or view.right for view in X):
+        c = xp2torch(context.predict(X))
+        inner.addmm_(c, W1[width:])
+        Y.addcmul_(w, c)
+    Y.addmm_(torch.nn.functional.gelu(inner), W2)
+    return cast(Floats2d, torch2xp(Y))

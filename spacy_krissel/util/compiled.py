@@ -3,17 +3,16 @@
 import sys
 import warnings
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any
 
 from ..errors import KrisselWarning, Warnings
 
 # To import numba takes half a second, for which the first link of a few mentions is not to wait.
 LEAST = 256
-Function = TypeVar("Function", bound=Callable)
 
 
 def kernel(name: str, n: int) -> ModuleType | None:
@@ -37,17 +36,19 @@ def _imported(name: str) -> ModuleType | None:
         return None
 
 
-def compiled(function: Function) -> Function:
+def compiled(function: Callable | None = None, **options: Any) -> Any:
     """Compile the function when it is first called, for each combination of types of its arguments.
 
     It runs without Python's lock, and its machine code is kept for other processes: next to its file, or in the user's
-    cache.
+    cache. options: more of them, of `numba.njit`.
     """
     import numba
 
+    if function is None:
+        return partial(compiled, **options)
     jit: Any = numba.njit
     try:
-        return jit(function, nogil=True, cache=True)
+        return jit(function, nogil=True, cache=True, **options)
     except RuntimeError:
         # No folder that it may write to.
-        return jit(function, nogil=True)
+        return jit(function, nogil=True, **options)

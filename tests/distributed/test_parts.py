@@ -7,7 +7,7 @@ import torch
 from spacy_krissel.distributed.parts import in_parts
 from spacy_krissel.kb.hybrid import LexicalQuery, _products
 from spacy_krissel.kb.lexical_index import LexicalIndex
-from spacy_krissel.layers.features import text_features
+from spacy_krissel.layers.features import text_features, word_features
 from spacy_krissel.util.compiled import LEAST
 
 
@@ -48,6 +48,12 @@ def test_the_number_of_threads_changes_neither_features_nor_similarities_nor_pro
     def found():
         query = LexicalQuery(index, texts)
         bags = text_features(texts, rows=999, ngrams=(3, 5))
+        by_words = word_features(texts, rows=999, ngrams=(3, 5))
+        if by_words is not None:
+            # A word of two parts has two numbers.
+            of_word = np.split(by_words.rows, np.cumsum(by_words.n_rows))
+            read = np.concatenate([of_word[word] for word in by_words.words])
+            bags = *bags, read, by_words.n_words
         return *bags, query.proposed(), query.similarity(*pairs), _products(vectors, pairs[0] // 4, vectors, pairs[1])
 
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)

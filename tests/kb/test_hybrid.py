@@ -8,7 +8,7 @@ from spacy.vocab import Vocab
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.index.faiss_index import make_faiss_index
 from spacy_krissel.kb.groups import in_lines
-from spacy_krissel.kb.hybrid import PROPOSED, SPELT, _nearest
+from spacy_krissel.kb.hybrid import PROPOSED, SPELT, _nearest, _products
 from spacy_krissel.kb.lexical_index import LexicalIndex
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototype_table import Prototype, PrototypeTable
@@ -238,10 +238,25 @@ def test_references_are_surface_forms():
     assert (kb.prototypes.lexical_index.search(kb.prototypes.lexical_index.vectors(["lumbago"]), PROPOSED) == -1).all()
 
 
-def test_nearest_prototypes_in_small_blocks(random_kb, monkeypatch):
+@pytest.mark.usefixtures("loops")
+@pytest.mark.parametrize("width", [1, 17, 256])
+def test_a_product_of_rows_is_another_or_depends_on_its_place(width):
+    rng = np.random.default_rng(1)
+    vectors, queries = (rng.normal(size=(n, width)).astype(np.float32) for n in (20, 6))
+    vectors[7] = vectors[3]
+    rows, of_query = rng.integers(0, 20, 500), rng.integers(0, 6, 500)
+    products = _products(vectors, rows, queries, of_query)
+    np.testing.assert_allclose(products, (vectors.astype(float)[rows] * queries[of_query]).sum(axis=1), atol=1e-4)
+    _, first, same = np.unique(np.where(rows == 7, 3, rows) * 6 + of_query, return_index=True, return_inverse=True)
+    assert (products == products[first][same]).all()
+
+
+@pytest.mark.usefixtures("loops")
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_nearest_prototypes_in_small_blocks(random_kb, monkeypatch, dtype):
     rng = np.random.default_rng(0)
     owners = rng.integers(0, 12, size=60).tolist()
-    kb = random_kb(owners, rng.normal(size=(60, 5)).astype(np.float32), dtype="float16")
+    kb = random_kb(owners, rng.normal(size=(60, 5)).astype(np.float32), dtype=dtype)
     vectors = rng.normal(size=(7, 5)).astype(np.float32)
     queries, entities = np.repeat(np.arange(7), 13), np.tile(np.arange(13), 7)
     monkeypatch.setattr("spacy_krissel.kb.hybrid.BLOCK_VALUES", 12)

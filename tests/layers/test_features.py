@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spacy_krissel.layers.features import context_features, mention_features, text_features
+from spacy_krissel.layers.features import context_features, mention_features, text_features, word_features
 from spacy_krissel.views import View, name_view
 
 pytestmark = pytest.mark.usefixtures("loops")
@@ -182,6 +182,25 @@ def test_the_compiled_loop_gives_other_features(loops, without_numba, texts, row
     order = np.argsort(plain.bags, kind="stable")
     assert found.rows[np.argsort(found.bags, kind="stable")].tolist() == plain.rows[order].tolist()
     assert sorted(found.bags.tolist()) == plain.bags[order].tolist()
+
+
+@settings(max_examples=200)
+@given(st.lists(WILD, max_size=6), st.integers(2, 50), st.sampled_from([(3, 5), (1, 1), (2, 2), (4, 3)]))
+def test_texts_read_by_words_have_other_features(loops, texts, rows, ngrams):
+    found = word_features(texts, rows=rows, ngrams=ngrams)
+    if loops == "numpy" or not texts:
+        assert found is None
+        return
+    of_word = np.split(found.rows, np.cumsum(found.n_rows))[:-1]
+    of_text = np.split(found.words, np.cumsum(found.n_words))[:-1]
+    bags = [Counter(row for word in words for row in of_word[word].tolist()) for words in of_text]
+    assert bags == bags_of(text_features(texts, rows=rows, ngrams=ngrams), texts)
+
+
+def test_a_word_of_many_texts_is_read_again_for_each(loops):
+    found = word_features(["Seen in MS", "seen -- in ms", "unseen"] * 9, rows=99, ngrams=(3, 5))
+    # "seen", "in", "ms", "unseen", and what stands between two spaces.
+    assert loops == "numpy" or len(found.n_rows) == 5
 
 
 def test_features_are_the_same_in_every_process():

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from thinc.api import SGD, Adam, RAdam, set_dropout_rate
 
 from spacy_krissel.errors import KrisselError, KrisselWarning
-from spacy_krissel.layers.features import Bags
+from spacy_krissel.layers.features import Bags, WordBags
 from spacy_krissel.layers.hashed_bags import HashedBags, HashedTable
 
 ROWS, WIDTH = 10, 3
@@ -44,6 +44,30 @@ def test_output_is_the_mean_of_the_rows(model):
     assert Y.dtype == np.float32
     assert model.predict([]).shape == (0, WIDTH)
     assert model.predict([[], []]).tolist() == [[0] * WIDTH] * 2
+
+
+def given_words(X):
+    """The same features by words: each is one row."""
+    n = np.array([len(view) for view in X], dtype=np.int64)
+    rows, words = np.unique(np.array([row for view in X for row in view], dtype=np.int64), return_inverse=True)
+    return WordBags(rows, np.ones(len(rows), dtype=np.int64), words, n)
+
+
+def test_features_by_words_have_another_mean_or_another_gradient(model):
+    by_words = HashedBags(ROWS, WIDTH, given_bags, given_words, seed=1)
+    by_words.initialize()
+    X = [[4], [0, 4], [], [2, 2, 0]]
+    for views in (X, [[], []], []):
+        assert_allclose(by_words.predict(views), model.predict(views), atol=1e-6)
+    dY = gradient_of(X)
+    for each, is_train in ((model, True), (by_words, True), (by_words, False)):
+        _, backprop = each(X, is_train)
+        backprop(dY)
+    ((expected_rows, expected),) = model.shims[0]._gradients
+    for rows, gradient in by_words.shims[0]._gradients:
+        assert (rows == expected_rows).all()
+        assert_allclose(gradient, expected, atol=1e-6)
+    assert len(by_words.shims[0]._gradients) == 2
 
 
 def test_gradient_goes_to_the_rows_in_their_shares(model):

@@ -53,6 +53,23 @@ def test_one_mention_in_two_contexts_has_two_vectors(make):
     assert not np.allclose(a, b, atol=1e-2)
 
 
+@pytest.mark.usefixtures("loops")
+@pytest.mark.parametrize("normalize", [True, False])
+@pytest.mark.parametrize("views", [VIEWS, [*VIEWS, View("seen ", "MS", " again"), VIEWS[0]], VIEWS[1:2] * 3, []])
+def test_predicted_vectors_are_not_those_of_training(make, views, normalize):
+    model = make(trained=True, normalize=normalize)
+    vectors, _ = model.begin_update(views)
+    assert_allclose(model.predict(views), vectors, atol=1e-5)
+    gradients = []
+    for is_train in (True, False):
+        other = model.copy()
+        other(views, is_train)[1](vectors)
+        node = next(node for node in other.walk() if node.name == "small_encoder")
+        gradients.append([node.get_grad(name) for name in node.param_names])
+    for expected, gradient in zip(*gradients, strict=True):
+        assert_allclose(gradient, expected, atol=1e-5)
+
+
 def test_mask_hides_the_mention(make):
     model = make(trained=True)
     views = [View("relapses of ", mention, "", masked=True) for mention in ("MS", "asthma")]

@@ -90,10 +90,10 @@ def test_a_transformer_reads_names_that_a_search_is_quicker_for(make_linker, enc
     kb = linker.new_kb()
     kb.set_entities([Entity("T1", "cold")])
     kb.add_prototypes([Prototype("T1", "name", name_view("cold"))], linker.encode([name_view("cold")]))
-    assert linker.has_transformer != by_name and (linker._by_name(kb, ["cold"]) is not None) == by_name
+    assert linker.has_transformer != by_name and linker._searches_names(kb) == by_name
     # A description is known besides, which contexts speak of.
     kb.set_references([(["T1"], kb.vectors)])
-    assert linker._by_name(kb, ["cold"]) is None
+    assert not linker._searches_names(kb)
 
 
 @pytest.mark.parametrize("wanted, found", [(0, 0), (1, 1), (3, 3), (100, 12)])

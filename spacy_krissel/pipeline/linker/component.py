@@ -10,6 +10,7 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from ...errors import KrisselWarning, Warnings
+from ...kb.lexical_index import distinct
 from ...kb.prototype_kb import PrototypeKB
 from ...mentions.annotations import SpanLink, spans_of, write_links
 from ...mentions.discontinuous import holds_fragments
@@ -102,11 +103,7 @@ class KrisselLinker(KBPipe):
             views = [with_mention(view, bare[row]) if row in bare else view for row, view in enumerate(views)]
             species = self._species(docs, spans, taxa, prefixes)
         texts = [view.mention for view in views]
-        by_name = self._by_name(kb, texts)
-        if by_name is not None and self.cfg.context == "none":
-            vectors = by_name[0][by_name[1]]
-        else:
-            vectors = self.encode(views)
+        vectors, by_name = self._encoded(kb, views, texts)
         names = self._names(kb, views)
         spelt = self._spelt(docs, spans, texts, bare) if self.cfg.spelling_weight else None
         groups = self._by_types(labels)
@@ -159,18 +156,30 @@ class KrisselLinker(KBPipe):
             found += [texts[start + i] if pieces.get(span.id_, 0) > 1 else span.text for i, span in enumerate(own)]
         return [bare.get(row, text) for row, text in enumerate(found)]
 
-    def _by_name(self, kb: PrototypeKB, texts: list[str]) -> tuple[np.ndarray, np.ndarray] | None:
-        """The vectors of different texts (u, d), and the number of each of the `texts` (q,), where the knowledge base
-        has names alone: context then tells nothing of where to search, and mentions often have the same text.
+    def _searches_names(self, kb: PrototypeKB) -> bool:
+        """Are entities searched for by the mentions' texts alone?
 
-        None where contexts are to be searched for, and for a transformer, which takes longer for a name than a search.
+        So where the knowledge base has names alone: context then tells nothing of where to search, and mentions often
+        have the same text. Not for a transformer, which takes longer for a name than a search.
         """
         known = kb.prototypes
-        if known.references is not None or known.in_text.any() or self.has_transformer:
-            return None
-        numbers: dict[str, int] = {}
-        of_text = np.array([numbers.setdefault(text, len(numbers)) for text in texts], dtype=np.int64)
-        return self.encode([name_view(text) for text in numbers]), of_text
+        return known.references is None and not known.in_text.any() and not self.has_transformer
+
+    def _encoded(
+        self, kb: PrototypeKB, views: list[View], texts: list[str]
+    ) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray] | None]:
+        """The vectors of the views (q, d); and where names are searched for, those of their different texts (u, d) with
+        the number of each view's (q,)."""
+        if not self._searches_names(kb):
+            return self.encode(views), None
+        different, of_text = distinct(texts)
+        names = [name_view(text) for text in different]
+        if self.cfg.context == "none":
+            vectors = self.encode(names)
+            return vectors[of_text], (vectors, of_text)
+        # In one call: the small encoder reads each text once.
+        vectors = self.encode([*names, *views])
+        return vectors[len(names) :], (vectors[: len(names)], of_text)
 
     def _names(self, kb: PrototypeKB, views: list[View]) -> np.ndarray | None:
         """The vectors of the views' mentions alone, where gold mentions are prototypes and names are to count."""

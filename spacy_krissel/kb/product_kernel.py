@@ -1,0 +1,20 @@
+"""Inner products of pairs of rows as a compiled loop: import it by `util.compiled.kernel`."""
+
+import numpy as np
+
+from ..util.compiled import compiled
+
+# The sum of a product may be taken in another order: several values at a time.
+IN_ANY_ORDER = {"reassoc", "nsz", "contract"}
+
+
+@compiled(fastmath=IN_ANY_ORDER)
+def products(vectors, rows, queries, of_query, found):  # type: ignore[no-untyped-def]
+    """Write `vectors[rows[i]] · queries[of_query[i]]` to `found` (n,), without a copy of either row. All are float32,
+    rows of int64."""
+    for i in range(len(rows)):
+        vector, query = vectors[rows[i]], queries[of_query[i]]
+        total = np.float32(0)
+        for j in range(len(vector)):
+            total += vector[j] * query[j]
+        found[i] = total
