@@ -1,4 +1,4 @@
-"""`text_features` of `features` as one compiled loop: import it by `util.compiled.kernel`."""
+"""The n-grams and words of `features` as compiled loops: import it by `util.compiled.kernel`."""
 
 import numpy as np
 
@@ -59,13 +59,13 @@ def different_words(codes, starts, lengths, words, counts, firsts, sizes):  # ty
     `counts` (n,), and where in `codes` each different word begins, and its length, to `firsts` and `sizes`.
 
     A word goes from one space to the next, both included, and may have nothing between them. codes, starts, lengths: as
-    for `text_rows`. words, firsts, sizes: of as many values as `codes` has spaces.
+    for `text_rows`. words, firsts, sizes: of as many values as these texts have spaces.
     RETURNS: how many words there are, and how many different ones.
     """
     n_slots = 64
-    while n_slots <= len(words):
+    while n_slots < 2 * len(words):
         n_slots *= 2
-    # Open addressing: each slot has the number of a word, or -1. Nearly all texts share most words, so most are free.
+    # Open addressing: each slot has the number of a word, or -1; half of them at least stay free.
     slots = np.full(n_slots, -1, np.int32)
     at, n_different = 0, 0
     for text in range(len(starts)):

@@ -58,9 +58,9 @@ class Bags(NamedTuple):
 
 
 class WordBags(NamedTuple):
-    """The same features by words, which texts share: those of each different word once.
+    """The same features by words, which texts share: those of each different word once, or once for each thread.
 
-    rows: of the words, one word's after the other's. n_rows (w,): how many each has.
+    rows: of these words, one word's after the other's. n_rows (w,): how many each has.
     words: the numbers of each text's words, one text's after the other's. n_words (n,): how many each has.
     """
 
@@ -87,6 +87,8 @@ def context_features(views: Sequence[View], *, rows: int, ngrams: tuple[int, int
 
 def context_words(views: Sequence[View], *, rows: int, ngrams: tuple[int, int], chars: int) -> WordBags | None:
     """`context_features` by words; None where loops are not compiled."""
+    if kernel(KERNEL, len(views)) is None:
+        return None
     return word_features(_nearest(views, chars), rows=rows, ngrams=ngrams)
 
 
@@ -145,7 +147,7 @@ def word_features(texts: Sequence[str], *, rows: int, ngrams: tuple[int, int]) -
         return words[:n], firsts[:n_different], sizes[:n_different]
 
     parts = in_parts(read, len(texts), LEAST)
-    # A word of two parts has two numbers.
+    # Parts do not know each other's words: one that several have gets a number in each.
     before = np.cumsum([0, *(len(firsts) for _, firsts, _ in parts)])
     words = np.concatenate([own + n for (own, _, _), n in zip(parts, before, strict=False)])
     firsts, sizes = (np.concatenate([part[i] for part in parts]) for i in (1, 2))

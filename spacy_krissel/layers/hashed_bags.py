@@ -239,6 +239,7 @@ def _forward(model: Model, X: Any, is_train: bool) -> tuple[Floats2d, Callable]:
     by_words = None if is_train else model.attrs.get("by_words")
     found = by_words(X) if by_words is not None else None
     if found is not None:
+        # Nothing asks for this gradient; with dropout it is that of another pass.
         return _word_means(model.ops, shim.table, found), lambda dY: _forward(model, X, True)[1](dY)
     bags = model.attrs["features"](X)
     rate = model.attrs["dropout_rate"]

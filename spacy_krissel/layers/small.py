@@ -110,6 +110,7 @@ def _init(model: Model, X: list[View] | None = None, Y: Any = None) -> Model:
 
 def _forward(model: Model, X: list[View], is_train: bool) -> tuple[Floats2d, Callable]:
     if not is_train:
+        # Nothing asks for this gradient; with dropout it is that of another pass.
         return _predicted(model, X), lambda dY: _forward(model, X, True)[1](dY)
     mention, context = model.layers
     width = model.get_dim("nO")
@@ -141,13 +142,13 @@ def _forward(model: Model, X: list[View], is_train: bool) -> tuple[Floats2d, Cal
 
 def _predicted(model: Model, X: list[View]) -> Floats2d:
     """The vectors of the views (n, width). What depends on the surface form alone is computed once for each, and
-    nothing for contexts where there are none."""
+    nothing for contexts where no view has one."""
     import torch
 
     mention, context = model.layers
     width = model.get_dim("nO")
     w, W1, b1, W2, b2 = (xp2torch(model.get_param(name)) for name in ("context_weight", "W1", "b1", "W2", "b2"))
-    forms = [(view.mention, view.masked) for view in X]
+    forms = [("" if view.masked else view.mention, view.masked) for view in X]
     rows = {form: row for row, form in enumerate(dict.fromkeys(forms))}
     m = xp2torch(mention.predict([View("", text, "", masked) for text, masked in rows]))
     of_view = torch.tensor([rows[form] for form in forms], dtype=torch.int64, device=m.device)

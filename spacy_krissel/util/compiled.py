@@ -40,7 +40,7 @@ def compiled(function: Callable | None = None, **options: Any) -> Any:
     """Compile the function when it is first called, for each combination of types of its arguments.
 
     It runs without Python's lock, and its machine code is kept for other processes: next to its file, or in the user's
-    cache. options: more of them, of `numba.njit`.
+    cache. options: others of `numba.njit`, such as `fastmath`.
     """
     import numba
 

@@ -47,10 +47,18 @@ def test_output_is_the_mean_of_the_rows(model):
 
 
 def given_words(X):
-    """The same features by words: each is one row."""
-    n = np.array([len(view) for view in X], dtype=np.int64)
-    rows, words = np.unique(np.array([row for view in X for row in view], dtype=np.int64), return_inverse=True)
-    return WordBags(rows, np.ones(len(rows), dtype=np.int64), words, n)
+    """The same features by words: each is one row, but for 0 with 4, which are one word where they follow each other,
+    and for a last word without any."""
+    words = [(0, 4), *((row,) for row in range(ROWS)), ()]
+    texts = []
+    for view in X:
+        pairs = [i for i in range(len(view) - 1) if view[i : i + 2] == [0, 4]]
+        texts.append(
+            [0 if i in pairs else 1 + row for i, row in enumerate(view) if i - 1 not in pairs] + [len(words) - 1]
+        )
+    flat = [np.array([value for each in nested for value in each], dtype=np.int64) for nested in (words, texts)]
+    n_rows, n_words = (np.array([len(each) for each in nested], dtype=np.int64) for nested in (words, texts))
+    return WordBags(flat[0], n_rows, flat[1], n_words)
 
 
 def test_features_by_words_have_another_mean_or_another_gradient(model):

@@ -46,6 +46,8 @@ def test_where_no_folder_can_be_written_to_loops_are_compiled_all_the_same(monke
 
     monkeypatch.setattr(numba, "njit", refusing)
     assert compiled.compiled(lambda x: x + 1)(2) == 3
+    exact, quick = compiled.compiled(lambda x: x), compiled.compiled(fastmath={"reassoc"})(lambda x: x)
+    assert not exact.targetoptions.get("fastmath") and quick.targetoptions["fastmath"] == {"reassoc"}
 
 
 def test_a_few_texts_import_numba_and_many_do_not():

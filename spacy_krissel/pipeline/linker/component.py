@@ -185,9 +185,8 @@ class KrisselLinker(KBPipe):
         """The vectors of the views' mentions alone, where gold mentions are prototypes and names are to count."""
         if not (self.cfg.gold_name_weight and self.cfg.context != "none" and kb.has_gold):
             return None
-        names = [name_view(view.mention) for view in views]
-        distinct = {name: row for row, name in enumerate(dict.fromkeys(names))}
-        return self.encode(list(distinct))[[distinct[name] for name in names]]
+        texts, of_view = distinct([view.mention for view in views])
+        return self.encode([name_view(text) for text in texts])[of_view]
 
     def _by_types(self, labels: list[str]) -> dict[tuple[str, ...], list[int]]:
         """The rows of the batch by the types that their labels may link to, () for all."""
