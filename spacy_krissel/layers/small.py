@@ -150,12 +150,12 @@ def _predicted(model: Model, X: list[View]) -> Floats2d:
     w, W1, b1, W2, b2 = (xp2torch(model.get_param(name)) for name in ("context_weight", "W1", "b1", "W2", "b2"))
     forms = [("" if view.masked else view.mention, view.masked) for view in X]
     rows = {form: row for row, form in enumerate(dict.fromkeys(forms))}
-    m = xp2torch(mention.predict([View("", text, "", masked) for text, masked in rows]))
+    m = xp2torch(mention([View("", text, "", masked) for text, masked in rows], False)[0])
     of_view = torch.tensor([rows[form] for form in forms], dtype=torch.int64, device=m.device)
     inner = torch.addmm(b1, m, W1[:width])[of_view]
     Y = (m + b2)[of_view]
     if any(view.left or view.right for view in X):
-        c = xp2torch(context.predict(X))
+        c = xp2torch(context(X, False)[0])
         inner.addmm_(c, W1[width:])
         Y.addcmul_(w, c)
     Y.addmm_(torch.nn.functional.gelu(inner), W2)
