@@ -10,8 +10,10 @@ IN_ANY_ORDER = {"reassoc", "nsz", "contract"}
 
 @compiled(fastmath=IN_ANY_ORDER)
 def products(vectors, rows, queries, of_query, found):  # type: ignore[no-untyped-def]
-    """Write `vectors[rows[i]] · queries[of_query[i]]` to `found` (n,), without a copy of either row. All are float32,
-    rows of int64."""
+    """Write `vectors[rows[i]] · queries[of_query[i]]` to `found` (n,), without a copy of either row.
+
+    vectors (p, d), queries (q, d), found: float32. rows, of_query (n,): int64, of rows that are there.
+    """
     for i in range(len(rows)):
         vector, query = vectors[rows[i]], queries[of_query[i]]
         total = np.float32(0)
