@@ -24,7 +24,7 @@ def search(queries, postings, of_form, allowed, without, n_forms, similarity, fo
             n_found += gram_starts[grams[cell] + 1] - gram_starts[grams[cell]]
         most = max(most, n_found)
     seen = np.empty(most, np.int64)
-    best = np.empty(n_forms, np.int64)
+    best, values = np.empty(n_forms, np.int64), np.empty(n_forms, np.float32)
     for query in range(len(starts) - 1):
         n_seen = 0
         for cell in range(starts[query], starts[query + 1]):
@@ -40,11 +40,12 @@ def search(queries, postings, of_form, allowed, without, n_forms, similarity, fo
         for i in range(n_seen):
             form = seen[i]
             value = similarity[form]
+            similarity[form] = 0
             if len(without) and form == without[query]:
                 continue
             if n_best == n_forms:
-                last = best[n_best - 1]
-                if value < similarity[last] or (value == similarity[last] and form > last):
+                last = n_best - 1
+                if value < values[last] or (value == values[last] and form > best[last]):
                     continue
             if len(allowed):
                 is_allowed = False
@@ -53,12 +54,10 @@ def search(queries, postings, of_form, allowed, without, n_forms, similarity, fo
                 if not is_allowed:
                     continue
             place = min(n_best, n_forms - 1)
-            while place and (
-                similarity[best[place - 1]] < value or (similarity[best[place - 1]] == value and best[place - 1] > form)
-            ):
-                best[place] = best[place - 1]
+            while place and (values[place - 1] < value or (values[place - 1] == value and best[place - 1] > form)):
+                best[place], values[place] = best[place - 1], values[place - 1]
                 place -= 1
-            best[place] = form
+            best[place], values[place] = form, value
             n_best = min(n_best + 1, n_forms)
         k = 0
         for i in range(n_best):
@@ -67,8 +66,6 @@ def search(queries, postings, of_form, allowed, without, n_forms, similarity, fo
                 if k < found.shape[1] and (not len(allowed) or allowed[entity]) and entity not in found[query, :k]:
                     found[query, k] = entity
                     k += 1
-        for i in range(n_seen):
-            similarity[seen[i]] = 0
 
 
 @compiled

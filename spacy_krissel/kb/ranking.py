@@ -7,6 +7,7 @@ import numpy as np
 from ..index.exact import vector_blocks
 from ..index.hits import lower_bound, no_hits, rank_hits
 from ..index.protocol import Mask, Rows, Scores, Searches, Vectors
+from ..util.compiled import kernel
 from .prototype_table import PrototypeTable
 
 # Scores as near to the top as this tie with it: less is lost to rounding when vectors are multiplied in other blocks.
@@ -23,6 +24,7 @@ QUERY_ROWS = 4096
 FURTHER = 3
 # Scores held at a time when all prototypes are compared: 64 MB.
 EXACT_SCORES = 16_000_000
+KERNEL = "spacy_krissel.kb.ranking_kernel"
 
 
 @dataclass(frozen=True)
@@ -174,7 +176,7 @@ def _rank(result: SearchResult, prototypes: PrototypeTable, queries: Rows, rows:
     """Write the entities of the nearest prototypes into the result's lines `queries`, and note those that tie.
 
     rows, scores (len(queries), w): prototype rows and inner products, best first, padded with -1 and -inf.
-    RETURNS: how many distinct entities each query has among its prototypes (len(queries),).
+    RETURNS: how many distinct entities each query has among its prototypes, or k or more of them (len(queries),).
     """
     entities = np.where(rows >= 0, prototypes.entity_rows[rows], -1)
     # Equal scores come in the order of entities, then of rows; few queries have any.
@@ -203,7 +205,17 @@ def best_entities(entities: Rows, scores: Scores, rows: Rows, k: int) -> SearchR
 
 
 def _write_first(result: SearchResult, lines: Rows, entities: Rows, scores: Scores, rows: Rows) -> Mask:
-    """Write the first k distinct entities into the `lines` of the result. RETURNS: where each entity comes first."""
+    """Write the first k distinct entities into the `lines` of the result. RETURNS: where each entity comes first, of k
+    of them at least, and of all that are level with the first."""
+    if result.further is not None:
+        result.further[lines] = -1
+    loop = kernel(KERNEL, len(lines))
+    if loop is not None:
+        level, first = scores >= tie_bound(scores[:, :1]), np.zeros(entities.shape, dtype=bool)
+        further = np.empty((0, 0, 0), dtype=np.int64) if result.further is None else result.further
+        found = result.entities, result.scores, result.prototypes
+        loop.write_first(entities, scores, rows, level, lines, *found, further, first)
+        return first
     places, new = _in_groups(entities)
     first = _first(places, new) & (entities >= 0)
     rank: Rows = np.cumsum(first, axis=1, dtype=np.int64)
@@ -213,7 +225,6 @@ def _write_first(result: SearchResult, lines: Rows, entities: Rows, scores: Scor
     result.scores[target] = scores[query, place]
     result.prototypes[target] = rows[query, place]
     if result.further is not None:
-        result.further[lines] = -1
         _write_further(result.further, lines, entities, rows, rank, places, new)
     return first
 

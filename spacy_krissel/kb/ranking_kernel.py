@@ -1,0 +1,35 @@
+"""The distinct entities among prototypes as a compiled loop: import it by `util.compiled.kernel`."""
+
+from ..util.compiled import compiled
+
+
+@compiled
+def write_first(entities, scores, rows, level, lines, found, best, prototypes, further, first):  # type: ignore[no-untyped-def]
+    """Write the first distinct entities of each query, their scores and rows to the lines `lines` (q,) of `found`,
+    `best` and `prototypes` (n, k), the next rows of each to `further` (n, k, m), which has -1 there, and where each
+    entity comes first to `first` (q, w): of those after the kth, only where they are `level` (q, w).
+
+    entities, rows: int64 (q, w), -1 for none. scores: float32 (q, w). further: m is 0 where nobody asks for it.
+    """
+    k, most = found.shape[1], further.shape[2]
+    for query in range(len(lines)):
+        line, n = lines[query], 0
+        for place in range(entities.shape[1]):
+            entity = entities[query, place]
+            if entity < 0:
+                continue
+            at = 0
+            while at < n and found[line, at] != entity:
+                at += 1
+            if at < n:
+                after = 0
+                while after < most and further[line, at, after] >= 0:
+                    after += 1
+                if after < most:
+                    further[line, at, after] = rows[query, place]
+            elif n < k:
+                found[line, n], best[line, n], prototypes[line, n] = entity, scores[query, place], rows[query, place]
+                first[query, place] = True
+                n += 1
+            elif level[query, place]:
+                first[query, place] = entity not in entities[query, :place]
