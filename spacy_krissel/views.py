@@ -239,7 +239,8 @@ def passage_texts(view: View) -> tuple[list[str], int]:
 def with_mentions(view: View, rewrite: Callable[[str], str]) -> View:
     """The view with its mention, and those of its passage, rewritten."""
     if not view.co_mentions:
-        return view._replace(mention=rewrite(view.mention))
+        mention = rewrite(view.mention)
+        return view if mention == view.mention else view._replace(mention=mention)
     texts, own = passage_texts(view)
     return _passage_view([rewrite(text) if i % 2 else text for i, text in enumerate(texts)], own)
 

@@ -18,9 +18,9 @@ SHORTEST, LONGEST, MOST_WORDS = 2, 10, 2
 WINDOW = 256
 # Genera with one species' name that are remembered: the bound keeps the time linear.
 MOST_GENERA = 8
-# A short form and its quotation marks before a bracket.
-NEAR = 32
 BRACKETS = re.compile(rf"[(\[]([^()\[\]]{{1,{WINDOW}}})[)\]]")
+# For a text without square ones: a quarter of the time.
+ROUND_BRACKETS = re.compile(BRACKETS.pattern.replace(r"[(\[]", r"\(", 1))
 # A bracket may hold several things: "A-T; MIM 208900", "DMD/BMD", "adenomatous polyposis coli or APC".
 PARTS = re.compile(r"[;,:]\s+|/|\s(?:or|and)\s")
 # Where a sentence ends, roughly.
@@ -41,20 +41,17 @@ def find_definitions(text: str, mentions: Iterable[str] | None = None) -> dict[s
     short form is defined too, where nothing else defines it: "drug-induced acute liver failure (DI-ALF)" defines ALF.
     So are shortened genera (`find_genera`). Time is linear in the text.
 
-    mentions: the texts to write out. Brackets that define no word of theirs, as most do not, are passed over; so are
-        genera where these have no full stop. None: all definitions are found.
+    mentions: the texts to write out. Brackets that define nothing in them, as most do, are passed over; so are genera
+        where these have no full stop. None: all definitions are found.
     """
     found: dict[str, str] = {}
     ends: dict[str, str] = {}
     named = None if mentions is None else "\n".join(mentions)
-    words = None if named is None else set(WORD.findall(named))
-    for match in BRACKETS.finditer(text):
-        if words is not None and words.isdisjoint(WORD.findall(match[1])):
-            # Nor is the word before it one of theirs, which may be short for what the bracket holds.
-            if words.isdisjoint(WORD.findall(text[max(0, match.start() - WINDOW) : match.start()].rstrip()[-NEAR:])):
-                continue
-        before = _last_sentence(text[max(0, match.start() - WINDOW) : match.start()])
-        inside = match[1].strip(EDGES)
+    for match in (BRACKETS if "[" in text else ROUND_BRACKETS).finditer(text):
+        before, inside = text[max(0, match.start() - WINDOW) : match.start()], match[1].strip(EDGES)
+        if named is not None and not any(short in named for short in _short_forms(before, inside)):
+            continue
+        before = _last_sentence(before)
         for short, long in _definitions(before, inside):
             found.setdefault(short, long)
         end = inside.rpartition("-")[2]
@@ -86,6 +83,13 @@ def find_genera(text: str) -> dict[str, str]:
                 found.setdefault(match[0], f"{genus} {species}")
                 break
     return found
+
+
+def _short_forms(before: str, inside: str) -> Iterator[str]:
+    """What a bracket with `inside` it, behind `before`, may define."""
+    yield from (word.strip(EDGES) for word in before.rsplit(None, 1)[-1:])
+    yield inside.rpartition("-")[2]
+    yield from (part.strip(EDGES) for part in (inside, *PARTS.split(inside)))
 
 
 def _definitions(before: str, inside: str) -> Iterator[tuple[str, str]]:
@@ -220,11 +224,13 @@ def writer(forms: dict[str, str]) -> Callable[[str], str]:
     def write_out(mention: str) -> str:
         if mention in forms:
             return forms[mention]
-        for short in shorts_in(mention):
+        whole, shorts = mention, shorts_in(mention)
+        for short in shorts:
             without = re.sub(rf"\s*[(\[]\s*{re.escape(short)}\s*[)\]]", "", mention)
             if without != mention and forms[short].lower() in without.lower():
                 mention = without
-        shorts = shorts_in(mention)
+        if mention != whole:
+            shorts = shorts_in(mention)
         if not shorts:
             return mention
         # The longest first, so that of "PLL" and "T-PLL" the latter is seen where it stands; in one pass, so that
