@@ -8,6 +8,7 @@ from spacy.kb import Candidate
 from spacy.tokens import Span
 
 from ..index.protocol import Scores
+from .prototype_table import SEEN
 from .ranking import SearchResult
 
 if TYPE_CHECKING:
@@ -18,10 +19,11 @@ def candidate_dicts(
     kb: "PrototypeKB", result: SearchResult, k: int | None = None, confidence: Scores | None = None
 ) -> list[list[dict[str, Any]]]:
     """For each query up to `k` of its entities, best first: "id", "name", "score", and of the winning prototype "kind"
-    (`Prototype`), "evidence", its text as one line, "doc", the id of the document that it is from, and "source", as
-    `add_gold` was told; "" where it has none. Where the score is more than that of vectors, its parts: "vector" and
-    "lexical", the similarities, and "species", "spelling" and "coherence", what the entity's species, the spelling of
-    its names and the other mentions of the document add. With `confidence` (q, k), that as "confidence"."""
+    (`Prototype`) and "evidence", its text as one line; of one that was seen in a text also "doc", the id of that text,
+    and "source", as `add_gold` was told, "" where it has none. Where the score is more than that of vectors, its parts:
+    "vector" and "lexical", the similarities, and "species", "spelling" and "coherence", what the entity's species, the
+    spelling of its names and the other mentions of the document add. With `confidence` (q, k), that as "confidence".
+    """
     entities = result.entities[:, :k]
     found = entities >= 0
     # Queries of one batch often share prototypes: each, and its entity, is read once.
@@ -29,11 +31,15 @@ def candidate_dicts(
     about = kb.prototypes.shown(rows)
     entity_rows = np.array(about["entity"], dtype=np.int64)
     ids, names = kb.entity_ids.take(entity_rows), kb.entities.names.take(entity_rows)
-    columns = ids, names, about["kind"], about["evidence"], about["doc"], about["source"]
+    columns = ids, names, about["kind"], about["evidence"]
+    # A dictionary of more than ten keys takes twice the memory, and half as long again.
     shown = [
-        {"id": id_, "name": name, "score": 0.0, "kind": kind, "evidence": line, "doc": doc, "source": source}
-        for id_, name, kind, line, doc, source in zip(*columns, strict=True)
+        {"id": id_, "name": name, "score": 0.0, "kind": kind, "evidence": line}
+        for id_, name, kind, line in zip(*columns, strict=True)
     ]
+    for candidate, doc, source in zip(shown, about["doc"], about["source"], strict=True):
+        if candidate["kind"] in SEEN:
+            candidate["doc"], candidate["source"] = doc, source
     candidates = [shown[place].copy() for place in places.tolist()]
     for key, values in (
         ("score", result.scores),

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -35,9 +34,9 @@ class LexicalQuery:
     """
 
     def __init__(self, index: LexicalIndex, texts: Sequence[str], hidden: Sequence[bool] | None = None) -> None:
-        keys = list(zip(texts, repeat(False) if hidden is None else hidden, strict=hidden is not None))
+        keys: Sequence[Any] = texts if hidden is None else list(zip(texts, hidden, strict=True))
         different, self._of_query = distinct(keys)
-        searched = [text for text, _ in different]
+        searched = different if hidden is None else [text for text, _ in different]
         self._index = index
         self._vectors, self._forms = index.vectors_and_forms(searched)
         self._without = None

@@ -37,7 +37,9 @@ Kind = Literal["name", "mention", "gold", "reference", "replaced", "class"]
 KINDS: tuple[str, ...] = get_args(Kind)
 # Those that a mined mention has been made into: what an entity that was never mined does not have.
 MINED = ("mention", "replaced")
-MENTIONS = ("name", "class", "gold", *MINED)
+# Those of a place in a text.
+SEEN = ("gold", *MINED)
+MENTIONS = ("name", "class", *SEEN)
 SCHEMA = pa.schema(
     [
         ("entity", pa.int32()),

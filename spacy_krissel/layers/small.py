@@ -148,9 +148,10 @@ def _predicted(model: Model, X: list[View]) -> Floats2d:
     mention, context = model.layers
     width = model.get_dim("nO")
     w, W1, b1, W2, b2 = (xp2torch(model.get_param(name)) for name in ("context_weight", "W1", "b1", "W2", "b2"))
-    forms = [("" if view.masked else view.mention, view.masked) for view in X]
+    # None: one that the encoder must not see.
+    forms = [None if view.masked else view.mention for view in X]
     rows = {form: row for row, form in enumerate(dict.fromkeys(forms))}
-    m = xp2torch(mention([View("", text, "", masked) for text, masked in rows], False)[0])
+    m = xp2torch(mention([View("", form or "", "", form is None) for form in rows], False)[0])
     of_view = torch.tensor([rows[form] for form in forms], dtype=torch.int64, device=m.device)
     inner = torch.addmm(b1, m, W1[:width])[of_view]
     Y = (m + b2)[of_view]

@@ -64,6 +64,9 @@ def test_candidates_are_plain_and_ordered(link, linker):
     assert linker.kb.entities.row(candidates[-1]["id"]) is not None
     # The ids of the toy texts begin with that of their entity.
     assert candidates[0]["doc"].startswith("T01-") and candidates[0]["source"] == ""
+    # A name was seen in no text.
+    linker.kb.add_prototypes([Prototype("T01", "name", name_view("ms here"))], linker.encode([name_view("ms here")]))
+    assert {"doc", "source"}.isdisjoint(link("[ms here|Disease]").ents[0]._.krissel_candidates[0])
 
 
 def test_a_name_is_searched_for_at_each_of_its_mentions(link, linker, monkeypatch):
@@ -82,6 +85,9 @@ def test_a_name_is_searched_for_at_each_of_its_mentions(link, linker, monkeypatc
     linker.cfg["types_by_label"] = {"Disease": ["T047"]}
     assert ids(link(f"{marked} A [cold|Phenomenon].").ents)[:4] == ids(doc.ents)
     assert asked[2:] == [1, 2, 1]
+    # Spellings that the encoder folds to one text are searched for once, too.
+    link("Of [Lung cancer|Disease] and [lung cancer|Disease].")
+    assert asked[5:] == [1]
 
 
 @pytest.mark.parametrize("encoder, by_name", [("small", True), ("transformer", False)])

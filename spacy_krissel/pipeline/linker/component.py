@@ -179,7 +179,8 @@ class KrisselLinker(KBPipe):
             return vectors[of_text], (vectors, of_text)
         # In one call: the small encoder reads each text once.
         vectors = self.encode([*names, *views])
-        return vectors[len(names) :], (vectors[: len(names)], of_text)
+        by_name, of_name = _distinct_rows(vectors[: len(names)])
+        return vectors[len(names) :], (by_name, of_name[of_text])
 
     def _names(self, kb: PrototypeKB, views: list[View]) -> np.ndarray | None:
         """The vectors of the views' mentions alone, where gold mentions are prototypes and names are to count."""
@@ -190,9 +191,10 @@ class KrisselLinker(KBPipe):
 
     def _by_types(self, labels: list[str]) -> dict[tuple[str, ...], list[int]]:
         """The rows of the batch by the types that their labels may link to, () for all."""
-        groups: dict[tuple[str, ...], list[int]] = {}
+        types = {label: tuple(self.cfg.types_by_label.get(label, self.cfg.types)) for label in dict.fromkeys(labels)}
+        groups: dict[tuple[str, ...], list[int]] = {each: [] for each in types.values()}
         for row, label in enumerate(labels):
-            groups.setdefault(tuple(self.cfg.types_by_label.get(label, self.cfg.types)), []).append(row)
+            groups[types[label]].append(row)
         return groups
 
     def _init_sample(self, examples: Iterable[Example], store: OntologyStore | None) -> list[View]:
@@ -207,6 +209,13 @@ class KrisselLinker(KBPipe):
         if parts is not None and store is not None:
             sample.extend(reference_view(entity, parts) for entity in islice(store, INIT_VIEWS))
         return sample
+
+
+def _distinct_rows(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The different ones of the `vectors` (n, d), and the number of each among them (n,): an encoder that folds its
+    texts gives some of them the same one."""
+    different, numbers = distinct([row.tobytes() for row in vectors])
+    return np.frombuffer(b"".join(different), vectors.dtype).reshape(-1, vectors.shape[1]), numbers
 
 
 def _used(vectors: np.ndarray, of_text: np.ndarray, rows: list[int]) -> tuple[np.ndarray, np.ndarray]:
