@@ -46,21 +46,21 @@ def write_links(
     reranker: the name of the pipe that scored the candidates again, which is kept on the span; "" for new candidates.
     """
     links = [None if not overwrite and span.kb_id_ else link for span, link in zip(spans, links, strict=True)]
+    data: dict[Any, Any] = doc.user_data
     # Asked once: to look it up for each span takes a fifth of the time.
-    any_reranked = any(isinstance(key, tuple) and RERANKED_BY in key for key in doc.user_data)
+    any_reranked = any(isinstance(key, tuple) and RERANKED_BY in key for key in data)
     for span, link in zip(spans, links, strict=True):
         if link is None:
             continue
         # Python lists, strings and numbers only: anything else would not survive `Doc.to_bytes`. Empty ones too, in the
-        # place of what an earlier run left.
-        own = span._
-        own.krissel_candidates = link.candidates
-        own.krissel_ties = link.ties
+        # place of what an earlier run left. By spaCy's own keys: through `span._` it takes six times as long.
+        start, end = span.start_char, span.end_char
+        data["._.", CANDIDATES, start, end], data["._.", TIES, start, end] = link.candidates, link.ties
         if reranker:
             # Once, though two spans at one place share it.
-            own.krissel_reranked_by = list(dict.fromkeys([*own.krissel_reranked_by, reranker]))
-        elif any_reranked and own.krissel_reranked_by:
-            own.krissel_reranked_by = []
+            span._.krissel_reranked_by = list(dict.fromkeys([*span._.krissel_reranked_by, reranker]))
+        elif any_reranked and span._.krissel_reranked_by:
+            span._.krissel_reranked_by = []
         if not spans_key:
             # Setting `span.kb_id_` on an entity changes that view of the doc alone.
             kb_id = doc.vocab.strings.add(link.kb_id)

@@ -104,7 +104,10 @@ def american(text: str) -> str:
     A part of a word keeps the case of its first letter, and of all where it is in capitals.
     """
     lower = text.lower()
-    return _BRITISH.sub(_replaced, text) if any(hint in lower for hint in _HINTS) else text
+    for hint in _HINTS:
+        if hint in lower:
+            return _BRITISH.sub(_replaced, text)
+    return text
 
 
 def _replaced(match: "re.Match[str]") -> str:

@@ -128,7 +128,9 @@ def decide(kb: PrototypeKB, found: Found, settings: LinkerSettings, n_candidates
         nil |= confidence[:, 0].astype(np.float64) < settings.min_confidence
     ids = np.full(len(best), NIL, dtype=object)
     ids[~nil] = kb.entity_ids.take(best[~nil])
-    ties = ([kb.entity_ids[row] for row in result.ties.get(i, ())] for i in range(len(best)))
+    ties: list[list[str]] = [[] for _ in best]
+    for i, tied in result.ties.items():
+        ties[i] = [kb.entity_ids[row] for row in tied]
     return [SpanLink(*link) for link in zip(ids.tolist(), candidates, ties, strict=True)]
 
 
