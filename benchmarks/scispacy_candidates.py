@@ -81,11 +81,8 @@ def main(
     rows = []
     for width in ef_search:
         for batching in BATCHINGS:
-            row = time_pass(generator, texts, k, width, batching)
-            for _ in range(passes - 1):
-                row["seconds"] = min(row["seconds"], time_pass(generator, texts, k, width, batching)["seconds"])
-            row["mentions_per_second"] = row["mentions"] / row["seconds"]
-            rows.append(row)
+            runs = [time_pass(generator, texts, k, width, batching) for _ in range(passes)]
+            rows.append(min(runs, key=lambda run: run["seconds"]))
     result = json.dumps({**built, "rows": rows}, indent=2)
     if output:
         output.parent.mkdir(parents=True, exist_ok=True)

@@ -38,7 +38,7 @@ def candidate_dicts(
         for id_, name, kind, line in zip(*columns, strict=True)
     ]
     for candidate, doc, source in zip(shown, about["doc"], about["source"], strict=True):
-        if candidate["kind"] in SEEN:
+        if doc or source or candidate["kind"] in SEEN:
             candidate["doc"], candidate["source"] = doc, source
     candidates = [shown[place].copy() for place in places.tolist()]
     for key, values in (

@@ -37,7 +37,7 @@ Kind = Literal["name", "mention", "gold", "reference", "replaced", "class"]
 KINDS: tuple[str, ...] = get_args(Kind)
 # Those that a mined mention has been made into: what an entity that was never mined does not have.
 MINED = ("mention", "replaced")
-# Those of a place in a text.
+# Those with a document that they are from.
 SEEN = ("gold", *MINED)
 MENTIONS = ("name", "class", *SEEN)
 SCHEMA = pa.schema(

@@ -189,7 +189,7 @@ def _rank(result: SearchResult, prototypes: PrototypeTable, queries: Rows, rows:
     first = _write_first(result, queries, entities, scores, rows)
     tied = first & (scores >= tie_bound(scores[:, :1]))
     for i in np.flatnonzero(tied.sum(axis=1) > 1):
-        result.ties[int(queries[i])] = np.sort(entities[i, tied[i]])
+        result.ties[int(queries[i])] = np.unique(entities[i, tied[i]])
     return first.sum(axis=1)
 
 
@@ -205,8 +205,8 @@ def best_entities(entities: Rows, scores: Scores, rows: Rows, k: int) -> SearchR
 
 
 def _write_first(result: SearchResult, lines: Rows, entities: Rows, scores: Scores, rows: Rows) -> Mask:
-    """Write the first k distinct entities into the `lines` of the result. RETURNS: where each entity comes first, of k
-    of them at least, and of all that are level with the first."""
+    """Write the first k distinct entities into the `lines` of the result. RETURNS: where each of them comes first, and
+    at least where each other that is level with the best one does."""
     if result.further is not None:
         result.further[lines] = -1
     loop = kernel(KERNEL, len(lines))

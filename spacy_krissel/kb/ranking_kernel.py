@@ -6,8 +6,8 @@ from ..util.compiled import compiled
 @compiled
 def write_first(entities, scores, rows, level, lines, found, best, prototypes, further, first):  # type: ignore[no-untyped-def]
     """Write the first distinct entities of each query, their scores and rows to the lines `lines` (q,) of `found`,
-    `best` and `prototypes` (n, k), the next rows of each to `further` (n, k, m), which has -1 there, and where each
-    entity comes first to `first` (q, w): of those after the kth, only where they are `level` (q, w).
+    `best` and `prototypes` (n, k), the next rows of each to `further` (n, k, m), which has -1 there, and where each of
+    them comes first, and others are `level` (q, w), to `first` (q, w).
 
     entities, rows: int64 (q, w), -1 for none. scores: float32 (q, w). further: m is 0 where nobody asks for it.
     """
@@ -32,4 +32,4 @@ def write_first(entities, scores, rows, level, lines, found, best, prototypes, f
                 first[query, place] = True
                 n += 1
             elif level[query, place]:
-                first[query, place] = entity not in entities[query, :place]
+                first[query, place] = True

@@ -20,7 +20,7 @@ class SpanLink(NamedTuple):
 
     kb_id: entity id, or "NIL".
     candidates: best first, JSON-able: id, name, score, and of the winning prototype its kind, its text as evidence, and
-        the doc and source that it is from (`candidate_dicts`).
+        where it was seen in a text, the doc and source that it is from (`candidate_dicts`).
     ties: ids that share the best score, when there are two or more.
     """
 
