@@ -285,8 +285,13 @@ def evidence(view: View) -> str:
     if view.reference:
         return " [SEP] ".join(reference_texts(view))
     if not view.left and not view.right:
-        return f"⟦{_one_line(view.mention)}⟧"
+        return name_evidence(view.mention)
     return _one_line(f"{view.left}⟦{view.mention}⟧{view.right}")
+
+
+def name_evidence(name: str) -> str:
+    """`evidence` of a name without context."""
+    return f"⟦{_one_line(name)}⟧"
 
 
 def piece_window(

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from ..errors import Errors, KrisselError
 from ..index.protocol import Mask, Rows, Vectors
 from ..util.lock import Lock, once
-from ..views import View, evidence
+from ..views import View, evidence, name_evidence
 from .build.lexical import lexical_arrays
 from .columns import (
     BLOCK_ROWS,
@@ -287,11 +287,14 @@ class PrototypeTable:
         # Half the time of making objects of them first (`at`).
         columns = ["entity", "kind", "left", "mention", "right", "source", "doc"]
         taken = take_rows(self.table.select(columns), rows).to_pydict()
-        lefts, rights = taken.pop("left"), taken.pop("right")
         kinds = taken["kind"] = [KINDS[kind] for kind in taken["kind"]]
+        texts = (taken.pop(name) for name in ("left", "mention", "right"))
         taken["evidence"] = [
-            evidence(View(left, mention, right, False, kind == "reference"))
-            for left, mention, right, kind in zip(lefts, taken.pop("mention"), rights, kinds, strict=True)
+            # No `View` is made of a bare name, which most are.
+            name_evidence(mention)
+            if kind == "name" and not (left or right)
+            else evidence(View(left, mention, right, False, kind == "reference"))
+            for left, mention, right, kind in zip(*texts, kinds, strict=True)
         ]
         return taken
 

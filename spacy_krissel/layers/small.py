@@ -142,7 +142,7 @@ def _forward(model: Model, X: list[View], is_train: bool) -> tuple[Floats2d, Cal
 
 def _predicted(model: Model, X: list[View]) -> Floats2d:
     """The vectors of the views (n, width). What depends on the surface form alone is computed once for each, and
-    nothing for contexts where no view has one."""
+    nothing for the contexts of views that come before the first one with any."""
     import torch
 
     mention, context = model.layers
@@ -155,9 +155,10 @@ def _predicted(model: Model, X: list[View]) -> Floats2d:
     of_view = torch.tensor([rows[form] for form in forms], dtype=torch.int64, device=m.device)
     inner = torch.addmm(b1, m, W1[:width])[of_view]
     Y = (m + b2)[of_view]
-    if any(view.left or view.right for view in X):
-        c = xp2torch(context(X, False)[0])
-        inner.addmm_(c, W1[width:])
-        Y.addcmul_(w, c)
+    first = next((row for row, view in enumerate(X) if view.left or view.right), len(X))
+    if first < len(X):
+        c = xp2torch(context(X[first:], False)[0])
+        inner[first:].addmm_(c, W1[width:])
+        Y[first:].addcmul_(w, c)
     Y.addmm_(torch.nn.functional.gelu(inner), W2)
     return cast(Floats2d, torch2xp(Y))

@@ -49,7 +49,7 @@ def find_definitions(text: str, mentions: Iterable[str] | None = None) -> dict[s
     named = None if mentions is None else "\n".join(mentions)
     for match in (BRACKETS if "[" in text else ROUND_BRACKETS).finditer(text):
         before, inside = text[max(0, match.start() - WINDOW) : match.start()], match[1].strip(EDGES)
-        if named is not None and not any(short in named for short in _short_forms(before, inside)):
+        if named is not None and not _defines_one_in(named, before, inside):
             continue
         before = _last_sentence(before)
         for short, long in _definitions(before, inside):
@@ -85,11 +85,15 @@ def find_genera(text: str) -> dict[str, str]:
     return found
 
 
-def _short_forms(before: str, inside: str) -> Iterator[str]:
-    """What a bracket with `inside` it, behind `before`, may define."""
-    yield from (word.strip(EDGES) for word in before.rsplit(None, 1)[-1:])
-    yield inside.rpartition("-")[2]
-    yield from (part.strip(EDGES) for part in (inside, *PARTS.split(inside)))
+def _defines_one_in(named: str, before: str, inside: str) -> bool:
+    """Whether a bracket with `inside` it, behind `before`, may define something that stands in `named`."""
+    if inside in named or inside.rpartition("-")[2] in named:
+        return True
+    words = before.rsplit(None, 1)
+    if words and words[-1].strip(EDGES) in named:
+        return True
+    parts = PARTS.split(inside)
+    return len(parts) > 1 and any(part.strip(EDGES) in named for part in parts)
 
 
 def _definitions(before: str, inside: str) -> Iterator[tuple[str, str]]:
