@@ -4,6 +4,7 @@ import re
 import textwrap
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from typing import Any
 
 from spacy.tokens import Doc, Span, Token
@@ -225,6 +226,7 @@ def writer(forms: dict[str, str]) -> Callable[[str], str]:
         known = sorted(pair for word in words for pair in by_word.get(word, ()))
         return [short for _, short in known if short in mention]
 
+    @cache
     def write_out(mention: str) -> str:
         if mention in forms:
             return forms[mention]

@@ -45,8 +45,10 @@ def write_links(
 
     reranker: the name of the pipe that scored the candidates again, which is kept on the span; "" for new candidates.
     """
-    links = [None if not overwrite and span.kb_id_ else link for span, link in zip(spans, links, strict=True)]
+    if not overwrite:
+        links = [None if span.kb_id_ else link for span, link in zip(spans, links, strict=True)]
     data: dict[Any, Any] = doc.user_data
+    add = doc.vocab.strings.add
     # Asked once: to look it up for each span takes a fifth of the time.
     any_reranked = any(isinstance(key, tuple) and RERANKED_BY in key for key in data)
     for span, link in zip(spans, links, strict=True):
@@ -63,7 +65,7 @@ def write_links(
             span._.krissel_reranked_by = []
         if not spans_key:
             # Setting `span.kb_id_` on an entity changes that view of the doc alone.
-            kb_id = doc.vocab.strings.add(link.kb_id)
+            kb_id = add(link.kb_id)
             for token in span:
                 token.ent_kb_id = kb_id
     if spans_key:

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from ...kb.groups import pair_keys
+from ...kb.lexical_index import distinct
 from ...kb.ranking import SearchResult, tie_bound
 from ...ontology.folding import fold_name
 
@@ -25,9 +26,8 @@ def supports(docs: np.ndarray, texts: Sequence[str], entities: np.ndarray, confi
     if not confident.any():
         return support
     # Mentions often have the same text.
-    folded = {each: fold_name(each) for each in set(texts)}
-    numbers: dict[str, int] = {}
-    text = np.array([numbers.setdefault(folded[each], len(numbers)) for each in texts], dtype=np.int64)
+    different, of_text = distinct(texts)
+    text = distinct([fold_name(each) for each in different])[1][of_text]
     mention, place = np.nonzero(entities >= 0)
     _, pair = np.unique(pair_keys(docs[mention], entities[mention, place]), return_inverse=True)
     form, value = text[mention], confident[mention, place]

@@ -3,7 +3,8 @@
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import islice
+from itertools import chain, islice
+from typing import Any
 
 import numpy as np
 from spacy.tokens import Doc, Span
@@ -54,8 +55,7 @@ class KrisselLinker(KBPipe):
             self._warn_of_no_mentions(docs)
         known = zip(docs, spans, doc_texts(docs), strict=True)
         views = [view for doc, own, text in known for view in self.views(doc, own, text)]
-        labels = [span.label_ for own in spans for span in own]
-        links = iter(self._link(docs, spans, views, labels) if views else ())
+        links = iter(self._link(docs, spans, views) if views else ())
         return [list(islice(links, len(own))) for own in spans]
 
     def _warn_of_no_mentions(self, docs: Sequence[Doc]) -> None:
@@ -90,10 +90,8 @@ class KrisselLinker(KBPipe):
         wanted = max([CANDIDATES, *(settings.top_k for settings in asking if settings is not None)])
         return wanted if self.cfg.n_candidates is None else self.cfg.n_candidates
 
-    def _link(
-        self, docs: list[Doc], spans: Sequence[Sequence[Span]], views: list[View], labels: list[str]
-    ) -> list[SpanLink]:
-        """The link of each of the docs' spans, with these views and labels."""
+    def _link(self, docs: list[Doc], spans: Sequence[Sequence[Span]], views: list[View]) -> list[SpanLink]:
+        """The link of each of the docs' spans, with these views."""
         kb = self._kb_to_search()
         species, bare = None, {}
         if self.cfg.species_weight and taxon_numbers(kb.species) is not None:
@@ -106,18 +104,18 @@ class KrisselLinker(KBPipe):
         vectors, by_name = self._encoded(kb, views, texts)
         names = self._names(kb, views)
         spelt = self._spelt(docs, spans, texts, bare) if self.cfg.spelling_weight else None
-        groups = self._by_types(labels)
+        groups = self._by_types(spans)
         found = [
             find(
                 kb,
-                vectors[rows],
-                [texts[row] for row in rows],
+                _at(vectors, rows),
+                _at(texts, rows),
                 self.cfg,
                 self.n_kept(),
                 kb.entity_mask(types=types) if types else None,
-                None if names is None else names[rows],
-                None if species is None else species[rows],
-                None if spelt is None else [spelt[row] for row in rows],
+                _at(names, rows),
+                _at(species, rows),
+                _at(spelt, rows),
                 None if by_name is None else _used(*by_name, rows),
             )
             for types, rows in groups.items()
@@ -189,12 +187,15 @@ class KrisselLinker(KBPipe):
         texts, of_view = distinct([view.mention for view in views])
         return self.encode([name_view(text) for text in texts])[of_view]
 
-    def _by_types(self, labels: list[str]) -> dict[tuple[str, ...], list[int]]:
-        """The rows of the batch by the types that their labels may link to, () for all."""
-        types = {label: tuple(self.cfg.types_by_label.get(label, self.cfg.types)) for label in dict.fromkeys(labels)}
-        groups: dict[tuple[str, ...], list[int]] = {each: [] for each in types.values()}
-        for row, label in enumerate(labels):
-            groups[types[label]].append(row)
+    def _by_types(self, spans: Sequence[Sequence[Span]]) -> dict[tuple[str, ...], list[int]]:
+        """The rows of the spans, ascending, by the types that their labels may link to, () for all."""
+        every, by_label = tuple(self.cfg.types), self.cfg.types_by_label
+        if not by_label:
+            return {every: [*range(sum(map(len, spans)))]}
+        groups: dict[tuple[str, ...], list[int]] = {}
+        for row, span in enumerate(chain.from_iterable(spans)):
+            types = by_label.get(span.label_)
+            groups.setdefault(every if types is None else tuple(types), []).append(row)
         return groups
 
     def _init_sample(self, examples: Iterable[Example], store: OntologyStore | None) -> list[View]:
@@ -218,8 +219,17 @@ def _distinct_rows(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.frombuffer(b"".join(different), vectors.dtype).reshape(-1, vectors.shape[1]), numbers
 
 
+def _at(values: Any, rows: list[int]) -> Any:
+    """The values of the mentions at these rows, which ascend; None where there are none."""
+    if values is None or len(values) == len(rows):
+        return values
+    return values[rows] if isinstance(values, np.ndarray) else [values[row] for row in rows]
+
+
 def _used(vectors: np.ndarray, of_text: np.ndarray, rows: list[int]) -> tuple[np.ndarray, np.ndarray]:
     """Those of the `vectors` (u, d) that these of the mentions have, and the number of each mention's."""
+    if len(of_text) == len(rows):
+        return vectors, of_text
     used, numbers = np.unique(of_text[rows], return_inverse=True)
     return vectors[used], numbers
 

@@ -131,7 +131,7 @@ def decide(kb: PrototypeKB, found: Found, settings: LinkerSettings, n_candidates
     ties: list[list[str]] = [[] for _ in best]
     for i, tied in result.ties.items():
         ties[i] = [kb.entity_ids[row] for row in tied]
-    return [SpanLink(*link) for link in zip(ids.tolist(), candidates, ties, strict=True)]
+    return [*map(SpanLink, ids.tolist(), candidates, ties)]
 
 
 def confidence_of(settings: LinkerSettings) -> Confidence | None:
