@@ -17,48 +17,41 @@ def search(queries, postings, of_form, allowed, without, n_forms, similarity, fo
     starts, grams, weights = queries
     gram_starts, gram_forms, gram_weights = postings
     entity_starts, entities = of_form
-    most = 0
-    for query in range(len(starts) - 1):
-        n_found = 0
-        for cell in range(starts[query], starts[query + 1]):
-            n_found += gram_starts[grams[cell] + 1] - gram_starts[grams[cell]]
-        most = max(most, n_found)
-    seen = np.empty(most, np.int64)
     best, values = np.empty(n_forms, np.int64), np.empty(n_forms, np.float32)
     for query in range(len(starts) - 1):
-        n_seen = 0
         for cell in range(starts[query], starts[query + 1]):
             gram, weight = grams[cell], weights[cell]
             for posting in range(gram_starts[gram], gram_starts[gram + 1]):
+                similarity[gram_forms[posting]] += weight * gram_weights[posting]
+        # The highest ones, best first, in order; equal ones in the order of forms. A form comes once: its similarity is
+        # zero again behind that.
+        n_best, least = 0, np.float32(0)
+        for cell in range(starts[query], starts[query + 1]):
+            gram = grams[cell]
+            for posting in range(gram_starts[gram], gram_starts[gram + 1]):
                 form = gram_forms[posting]
-                if similarity[form] == 0:
-                    seen[n_seen] = form
-                    n_seen += 1
-                similarity[form] += weight * gram_weights[posting]
-        # The highest ones, best first, in order; equal ones in the order of forms.
-        n_best = 0
-        for i in range(n_seen):
-            form = seen[i]
-            value = similarity[form]
-            similarity[form] = 0
-            if len(without) and form == without[query]:
-                continue
-            if n_best == n_forms:
-                last = n_best - 1
-                if value < values[last] or (value == values[last] and form > best[last]):
+                value = similarity[form]
+                similarity[form] = 0
+                if value < least or value == 0:
                     continue
-            if len(allowed):
-                is_allowed = False
-                for place in range(entity_starts[form], entity_starts[form + 1]):
-                    is_allowed |= allowed[entities[place]]
-                if not is_allowed:
+                if len(without) and form == without[query]:
                     continue
-            place = min(n_best, n_forms - 1)
-            while place and (values[place - 1] < value or (values[place - 1] == value and best[place - 1] > form)):
-                best[place], values[place] = best[place - 1], values[place - 1]
-                place -= 1
-            best[place], values[place] = form, value
-            n_best = min(n_best + 1, n_forms)
+                if n_best == n_forms and value == least and form > best[n_best - 1]:
+                    continue
+                if len(allowed):
+                    is_allowed = False
+                    for place in range(entity_starts[form], entity_starts[form + 1]):
+                        is_allowed |= allowed[entities[place]]
+                    if not is_allowed:
+                        continue
+                place = min(n_best, n_forms - 1)
+                while place and (values[place - 1] < value or (values[place - 1] == value and best[place - 1] > form)):
+                    best[place], values[place] = best[place - 1], values[place - 1]
+                    place -= 1
+                best[place], values[place] = form, value
+                n_best = min(n_best + 1, n_forms)
+                if n_best == n_forms:
+                    least = values[n_best - 1]
         k = 0
         for i in range(n_best):
             for place in range(entity_starts[best[i]], entity_starts[best[i] + 1]):
