@@ -273,14 +273,11 @@ def doc_texts(docs: "Sequence[Doc]") -> list[str]:
     orths = pa.array(np.concatenate([each[:, 0] for each in tokens])).dictionary_encode()
     strings = docs[0].vocab.strings
     texts = [strings[orth] for orth in orths.dictionary.to_pylist()]
-    either = pa.array([*texts, *(text + " " for text in texts)], pa.large_string())
     spaces = np.concatenate([each[:, 1] for each in tokens]).astype(np.int64)
-    # All tokens one behind the other, as Arrow holds them.
-    found = either.take(pa.array(orths.indices.to_numpy() + len(texts) * spaces))
-    _, offsets, whole = found.buffers()
-    ends = np.cumsum([len(each) for each in tokens])
-    edges = np.append(0, np.frombuffer(offsets, np.int64)[ends]).tolist()
-    return [str(memoryview(whole)[start:end], "utf-8") for start, end in pairwise(edges)]
+    either = np.array([*texts, *(text + " " for text in texts)], dtype=object)
+    parts = either[orths.indices.to_numpy() + len(texts) * spaces].tolist()
+    ends = np.cumsum([len(each) for each in tokens]).tolist()
+    return ["".join(parts[start:end]) for start, end in zip([0, *ends], ends, strict=False)]
 
 
 def evidence(view: View) -> str:

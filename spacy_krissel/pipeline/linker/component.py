@@ -216,7 +216,8 @@ def _distinct_rows(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The different ones of the `vectors` (n, d), and the number of each among them (n,): an encoder that folds its
     texts gives some of them the same one."""
     different, numbers = distinct([row.tobytes() for row in vectors])
-    return np.frombuffer(b"".join(different), vectors.dtype).reshape(-1, vectors.shape[1]), numbers
+    # Of a `bytearray`, so that it can be written to: torch warns of what cannot.
+    return np.frombuffer(bytearray().join(different), vectors.dtype).reshape(-1, vectors.shape[1]), numbers
 
 
 def _at(values: Any, rows: list[int]) -> Any:
