@@ -47,10 +47,12 @@ def find_definitions(text: str, mentions: Iterable[str] | None = None) -> dict[s
     """
     found: dict[str, str] = {}
     ends: dict[str, str] = {}
-    named = None if mentions is None else "\n".join(mentions)
+    named = None if mentions is None else "\n".join(set(mentions))
+    # Short forms begin with a word. To search all mentions for each would take time with the square of a text's length.
+    words = None if named is None else set(WORD.findall(named))
     for match in (BRACKETS if "[" in text else ROUND_BRACKETS).finditer(text):
         before, inside = text[max(0, match.start() - WINDOW) : match.start()], match[1].strip(EDGES)
-        if named is not None and not _defines_one_in(named, before, inside):
+        if words is not None and not _defines_any(words, before, inside):
             continue
         before = _last_sentence(before)
         for short, long in _definitions(before, inside):
@@ -86,15 +88,12 @@ def find_genera(text: str) -> dict[str, str]:
     return found
 
 
-def _defines_one_in(named: str, before: str, inside: str) -> bool:
-    """Whether a bracket with `inside` it, behind `before`, may define something that stands in `named`."""
-    if inside in named or inside.rpartition("-")[2] in named:
+def _defines_any(words: set[str], before: str, inside: str) -> bool:
+    """Whether a bracket with `inside` it, behind `before`, may define a short form that begins with one of `words`."""
+    if not words.isdisjoint(WORD.findall(inside)):
         return True
-    words = before.rsplit(None, 1)
-    if words and words[-1].strip(EDGES) in named:
-        return True
-    parts = PARTS.split(inside)
-    return len(parts) > 1 and any(part.strip(EDGES) in named for part in parts)
+    last = before.rsplit(None, 1)[-1:]
+    return bool(last) and not words.isdisjoint(WORD.findall(last[0]))
 
 
 def _definitions(before: str, inside: str) -> Iterator[tuple[str, str]]:
