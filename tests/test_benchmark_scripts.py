@@ -115,6 +115,16 @@ def test_what_a_start_costs(benchmark, linking, tmp_path, monkeypatch):
     assert found["ratio"]["a blank pipeline, saved and loaded"] == 1 and found["setup"]["pipeline_mib"] > 0
 
 
+def test_what_a_link_costs_by_stage(benchmark, linking, tmp_path):
+    script = benchmark("linking_stages")
+    paths = linking / "store", [linking / "linker"]
+    script.main(*paths, gold=[linking / "gold.spacy"], passes=1, output=tmp_path / "found.json")
+    ours, peer = json.loads((tmp_path / "found.json").read_text())["rows"]
+    assert ours["mentions"] == peer["mentions"] == 6 and ours["strict"] == peer["strict"] == 1
+    assert set(ours["stages"]) == {script.REST, *script.STAGES.values()}, "a function is not called where it was"
+    assert sum(ours["stages"].values()) == pytest.approx(6 / ours["mentions_per_second"])
+
+
 def test_the_load_of_a_service(benchmark, linking, tmp_path):
     benchmark("serving_load").main(
         linking / "linker", [linking / "gold.spacy"], clients=2, seconds=0.5, output=tmp_path / "found.json"
