@@ -4,7 +4,7 @@
 
 Each row is a process of its own: what it takes to load, the first link, mentions and words a second of the best of
 several passes over all docs, and memory after them. Of a pipeline, the parts of the best pass too. The others find, of
-a mention's text alone and without abbreviations:
+a mention's text alone, with abbreviations written out as the linker does:
 
 - exact match of the folded name, else the name nearest by TF-IDF of character 3-grams (scikit-learn);
 - the nearest name by the mean of a transformer's last states (SapBERT's way, in plain transformers, and FAISS's flat
@@ -28,8 +28,9 @@ import spacy
 import typer
 from kb_at_size import in_process, memory_of_this, processor
 from linking_speed import gold_mentions, read_docs, time_pipeline
-from spacy.tokens import DocBin
+from spacy.tokens import Doc, DocBin
 
+from spacy_krissel.mentions.mention_views import mention_views
 from spacy_krissel.ontology.folding import fold_name
 from spacy_krissel.ontology.store import OntologyStore
 
@@ -153,19 +154,24 @@ def peer_row(encoder: Path | None, store: Path, gold: Sequence[Path], passes: in
     start = time.process_time()
     nearest = tf_idf(pairs) if encoder is None else by_transformer(pairs, encoder)
     row = {"load_seconds": time.process_time() - start}
-    texts = [mention["text"] for mention in mentions]
     start = time.process_time()
-    nearest(texts[:1])
+    nearest(written_out(docs[:1]))
     row["first_seconds"] = time.process_time() - start
     seconds: list[float] = []
     found: list[str] = []
     for _ in range(passes):
         start = time.process_time()
-        found = nearest(texts)
+        found = nearest(written_out(docs))
         seconds.append(time.process_time() - start)
     scored = [(id_, mention["gold"]) for id_, mention in zip(found, mentions, strict=True) if mention["gold"]]
     strict = sum(id_ in wanted for id_, wanted in scored) / len(scored)
-    return row | measured(len(texts), sum(map(len, docs)), min(seconds), strict)
+    return row | measured(len(mentions), sum(map(len, docs)), min(seconds), strict)
+
+
+def written_out(docs: Sequence[Doc]) -> list[str]:
+    """The texts of all mentions, with their abbreviations written out."""
+    views = (mention_views(doc, doc.ents, context=None, use_abbreviations=True) for doc in docs)
+    return [view.mention for own in views for view in own]
 
 
 def measured(mentions: int, words: int, seconds: float, strict: float) -> dict[str, Any]:
