@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import spacy
-import torch
 from spacy.tokens import DocBin, Span
 
 from spacy_krissel import Entity, build
@@ -268,38 +267,6 @@ def test_a_knowledge_base_of_the_paper_is_not_measured(benchmark, tmp_path, monk
     (row,) = json.loads((tmp_path / "kb.json").read_text())["sizes"]
     assert row["entities"] == 100 and row["files_mib"]["vectors.npy"] > 0 and row["indexed"]["index_mib"] > 0
     assert not list((tmp_path / "kb").iterdir())
-
-
-@pytest.mark.slow
-def test_the_gpu_benchmark_does_not_run(benchmark, tmp_path):
-    script = benchmark("gpu")
-    script.main(toy=True, output=tmp_path / "gpu.json")
-    found = json.loads((tmp_path / "gpu.json").read_text())
-    assert found["tests"]["status"] == 0 and "deselected" in found["tests"]["summary"]
-    assert found["training"]["windows_per_step"] == 12 and found["linking"]["prototypes"] == 5000
-    assert found["all_reduce"]["gb_per_second"] > 0
-    for part in ("training", "linking"):
-        assert 0 < found[part]["share_of_bf16"] == found[part]["flop_per_second"] / found["rate"]["flop_per_second"]
-
-
-def test_flop_of_a_window_differ_from_those_that_torch_counts(benchmark):
-    from torch.utils.flop_counter import FlopCounterMode
-    from transformers import BertConfig, BertModel
-
-    script = benchmark("gpu")
-    size = script.TOY
-    config = BertConfig(
-        vocab_size=9,
-        hidden_size=size.width,
-        num_hidden_layers=size.layers,
-        num_attention_heads=size.heads,
-        intermediate_size=size.between,
-        attn_implementation="eager",
-    )
-    model = BertModel(config, add_pooling_layer=False).eval()
-    with torch.no_grad(), FlopCounterMode(display=False) as counter:
-        model(torch.zeros(1, script.PIECES, dtype=torch.long))
-    assert counter.get_total_flops() == script.flop_per_window(size)
 
 
 def test_training_at_size(benchmark, tmp_path):
