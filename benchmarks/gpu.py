@@ -3,7 +3,7 @@
     python benchmarks/gpu.py                                  # all stages, under four minutes
     python benchmarks/gpu.py --stage training --seconds 120   # one, in at most two minutes
     python benchmarks/gpu.py --toy                            # tiny sizes on a CPU
-    python benchmarks/gpu.py --table                          # what was measured before
+    python benchmarks/gpu.py --table                          # earlier results
 
 - versions: of everything; the card's rate in bfloat16, to which others are compared; FAISS.
 - tests: those marked `gpu`, file by file.
@@ -43,7 +43,7 @@ from gpu_stages.report import MAX_TEXT, write_json
 from wasabi import msg
 
 ROOT = Path(__file__).parent
-RESULTS = ROOT / "results" / "gpu"
+RESULTS = ROOT / "results"
 PACKAGES = (
     "spacy-krissel",
     "spacy",
@@ -60,6 +60,7 @@ PACKAGES = (
 )
 # Seconds from the signal that asks a stage to end to the one that ends it.
 GRACE = 3.0
+OUTPUT_HELP = "Folder of the JSON files; default: benchmarks/results/gpu, or toy-gpu in a toy run"
 SECONDS_HELP = "Limit of the whole; by default the sum of the stages' limits"
 # A stage that has less than this fraction of its limit left is not started.
 MIN_FRACTION = 1 / 3
@@ -91,12 +92,13 @@ def main(
     seconds: Annotated[float | None, typer.Option(help=SECONDS_HELP, min=1)] = None,
     toy: Annotated[bool, typer.Option(help="Tiny sizes, on a CPU")] = False,
     compile: Annotated[bool, typer.Option(help="Run the encoder by torch.compile")] = False,
-    output: Annotated[Path, typer.Option(help="Folder of the JSON files")] = RESULTS,
+    output: Annotated[Path | None, typer.Option(help=OUTPUT_HELP)] = None,
     table: Annotated[bool, typer.Option(help="Show earlier results, and run nothing")] = False,
 ) -> None:
-    """Run the stages in the order of their worth, and show a table of all results."""
+    """Run the stages in order of importance, and show a table of all results."""
     if unknown := {*(stage or ()), *(skip or ())} - set(STAGES):
         raise typer.BadParameter(f"no stage {', '.join(sorted(unknown))} ({', '.join(STAGES)})")
+    output = output or RESULTS / ("toy-gpu" if toy else "gpu")
     complete = True
     if not table:
         head = machine(toy, compile)
@@ -109,7 +111,7 @@ def main(
 
 
 def machine(toy: bool, compile: bool) -> dict[str, Any]:
-    """Return what every file says of the machine; no library for cards is imported."""
+    """Return the facts that every file holds, without importing a library for cards."""
     cards = [] if toy else nvidia_smi()
     versions = {}
     for package in PACKAGES:
@@ -127,7 +129,7 @@ def machine(toy: bool, compile: bool) -> dict[str, Any]:
 
 
 def nvidia_smi() -> list[list[str]]:
-    """Return the name and driver of each card; of none where the driver's tool is missing."""
+    """Return the name and driver of each card; none where the driver's tool is missing."""
     command = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
     try:
         found = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
@@ -167,7 +169,7 @@ def run_stage(stage: Stage, head: dict[str, Any], path: Path, limit: float) -> d
     write_json(path, head)
     arguments = [stage.call, str(path.absolute()), json.dumps(head)]
     python_path = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(python_path)}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(python_path), "HF_HUB_OFFLINE": "1"}
     if head["settings"]["toy"]:
         # Threads cost more than they spare at these sizes.
         environment["OMP_NUM_THREADS"] = "1"
@@ -182,24 +184,29 @@ def run_stage(stage: Stage, head: dict[str, Any], path: Path, limit: float) -> d
             # A group of its own: the processes that it starts end with it.
             start_new_session=True,
         )
-        status = "died"
+        status = "cut"
         try:
             process.wait(max(0.0, limit - GRACE))
+            status = "died"
         except subprocess.TimeoutExpired:
-            status = "cut"
             kill(process, signal.SIGTERM)
             with suppress(subprocess.TimeoutExpired):
                 process.wait(GRACE)
         finally:
             kill(process, signal.SIGKILL)
             process.wait()
-        found = json.loads(path.read_text(encoding="utf8"))
-        if found["status"] == "running":
             log.seek(0)
             text = log.read().decode(errors="replace")[-MAX_TEXT:]
-            found.update(status=status, returncode=process.returncode, log=text)
-            found["seconds"] = round(time.time() - found["started"], 3)
-            write_json(path, found)
+            found = close_file(path, status=status, returncode=process.returncode, log=text)
+    return found
+
+
+def close_file(path: Path, **ended: Any) -> dict[str, Any]:
+    """Record the end of a stage that did not record it itself. RETURNS: the content of its file."""
+    found = json.loads(path.read_text(encoding="utf8"))
+    if found["status"] == "running":
+        found.update(ended, seconds=round(time.time() - found["started"], 3))
+        write_json(path, found)
     return found
 
 
@@ -231,9 +238,11 @@ def linking_row(results: dict[str, dict[str, Any]]) -> Iterator[tuple[str, ...]]
 
 def stage_rows(found: dict[str, Any]) -> Iterator[tuple[str, ...]]:
     """Yield the lines of one stage: of its status, and of each step."""
-    seconds = f"{found['seconds']:.0f} s" if "seconds" in found else ""
-    yield found["stage"], found["card"] or "", found.get("reason", found["status"]), "", "", seconds
     errors = found.get("errors", {})
+    problem = errors.get("stage", found.get("log", "")).strip().splitlines()[-1:]
+    notes = [f"{found['seconds']:.0f} s"] if "seconds" in found else []
+    status = found.get("reason", found["status"])
+    yield found["stage"], found["card"] or "", status, "", "", ", ".join([*notes, *problem])
     for row in found.get("rows", ()):
         rate, fraction = row.get("per_second") or 0, row.get("fraction_of_bf16")
         yield (
@@ -242,11 +251,11 @@ def stage_rows(found: dict[str, Any]) -> Iterator[tuple[str, ...]]:
             row["step"],
             "" if not rate else f"{rate:,.0f}" if rate < 1e9 else f"{rate:.3g}",
             f"{fraction:.1%}" if fraction else "",
-            ", ".join(notes(row, errors.get(row["step"], ""))),
+            ", ".join(step_notes(row, errors.get(row["step"], ""))),
         )
 
 
-def notes(row: dict[str, Any], error: str) -> Iterator[str]:
+def step_notes(row: dict[str, Any], error: str) -> Iterator[str]:
     """Yield the other measures of a step, its counts of tests, and the last line of its error."""
     for name, value in row.items():
         if value and name.startswith(("recall", "peak", "host")):

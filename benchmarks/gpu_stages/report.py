@@ -68,7 +68,7 @@ class Skipped(Exception):
 
 
 class Report:
-    """Results of one stage: `found` is what its file holds.
+    """Results of one stage: `found` is the content of its file.
 
     rows: one dictionary per step.
     errors: by step, the end of the traceback. A stage with errors has failed.

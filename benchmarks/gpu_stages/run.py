@@ -2,7 +2,7 @@
 
     python -m gpu_stages.run MODULE:FUNCTION FILE HEAD
 
-FILE: the JSON that the stage writes. HEAD: what `gpu.py` knows before, as JSON.
+FILE: the JSON that the stage writes. HEAD: the facts that `gpu.py` gives it, as JSON.
 """
 
 import json
@@ -16,6 +16,7 @@ from gpu_stages.report import MAX_TEXT, Report, Skipped
 
 
 def run(call: str, path: Path, head: str) -> None:
+    """Call the function of a stage, and record how it ended."""
     # A signal ends the process by an exception, which removes its temporary folders.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     report = Report(path, json.loads(head))
