@@ -74,7 +74,7 @@ def run(script, output, **settings):
 
 @pytest.mark.slow
 def test_toy_run_completes_every_stage(script, tmp_path, capsys):
-    status, files = run(script, tmp_path / "gpu", toy=True, seconds=900)
+    status, files = run(script, tmp_path / "gpu", toy=True, seconds=3000)
     assert set(files) == set(script.STAGES)
     assert {name: found["errors"] for name, found in files.items() if found["errors"]} == {}
     assert status == 0 and all(found["complete"] for found in files.values())
