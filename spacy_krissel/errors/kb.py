@@ -34,6 +34,11 @@ class KBErrors:
         "([components.krissel_linker.generate_empty_kb.index]), or read it with from_disk(path, exclude=['index'])."
     )
     K508 = "[K508] The index is empty. Expected vectors; call build() before searching or saving it."
+    K509 = (
+        "[K509] FAISS is installed but cannot be loaded: {problem}. Install the libraries that it names (faiss-gpu needs "
+        "those of its CUDA version), or replace it with faiss-cpu: pip uninstall faiss-gpu, then pip install "
+        "'spacy-krissel[cpu]'. Without FAISS, use spacy-krissel.ExactIndex.v1."
+    )
     # Knowledge base: what is put in.
     K510 = (
         "[K510] {count} of {total} prototypes name an entity that the knowledge base does not have (first: "
@@ -116,4 +121,8 @@ class KBWarnings:
     KW502 = (
         "[KW502] None of the {spans} gold mentions has an id, so no prototype was added. Expected `span.kb_id_` on the "
         "mentions of docs, in doc.ents or in doc.spans[spans_key]."
+    )
+    KW503 = (
+        "[KW503] Index setting 'device' is '{device}', but {problem}: the index searches on the CPU. Expected a device "
+        "that this machine and its libraries offer; set 'device' to 'cpu' to silence this warning."
     )

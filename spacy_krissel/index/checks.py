@@ -37,12 +37,3 @@ def check_mask(allowed: Any, n: int, what: str) -> Mask:
     if mask.dtype != np.bool_ or mask.shape != (n,):
         raise KrisselError(Errors.K505.format(n=n, what=what, found=f"shape {mask.shape} of {mask.dtype}"))
     return mask
-
-
-def check_device(device: str) -> str:
-    """`device` if it reads "cpu", "cuda", "cuda:N" or "cuda:all". Raises KrisselError K006."""
-    name, _, card = device.partition(":")
-    if device not in ("cpu", "cuda", "cuda:all") and not (name == "cuda" and card.isdigit()):
-        expected = "'cpu', 'cuda', 'cuda:N' or 'cuda:all'"
-        raise KrisselError(Errors.K006.format(setting="device", found=device, expected=expected))
-    return device

@@ -19,7 +19,8 @@ from ..util.disk import disk_error
 from ..util.lock import Lock
 from ..util.settings import Count, PositiveInt, checked, maker
 from . import fork
-from .checks import check_device, check_mask, check_queries, check_vectors
+from .checks import check_mask, check_queries, check_vectors
+from .devices import check_device
 from .exact import BLOCK_ROWS, refined, search_blocks, vectors_at
 from .protocol import Mask, Rows, Scores, Vectors
 

@@ -1,5 +1,6 @@
 """The best of many scores."""
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -8,10 +9,14 @@ from .protocol import Rows, Scores, Vectors
 
 # Row numbers (b,) and their vectors (b, d): NumPy's, or what a search makes of them.
 Block = tuple[Rows, Any]
+# (queries, block, k, floor) -> query number, position in the block and score of everything that may be among the best.
+FindHits = Callable[[Vectors, Any, int, Scores], tuple[Rows, Rows, Scores]]
+# Queries compared at a time on the CPU.
+QUERY_ROWS = 256
 
 
 def numpy_hits(queries: Vectors, vectors: Vectors, k: int, floor: Scores) -> tuple[Rows, Rows, Scores]:
-    """What may be among the best `k` of a block (`exact.FindHits`), all of it compared in float32."""
+    """What may be among the best `k` of a block (`FindHits`), all of it compared in float32."""
     scores = queries @ vectors.T  # (q, b)
     hits = np.flatnonzero(scores >= np.maximum(lower_bound(scores, k), floor)[:, None])
     query, position = np.divmod(hits, scores.shape[1])
@@ -53,3 +58,32 @@ def rank_hits(query: Rows, row: Rows, score: Scores, n_queries: int, k: int) -> 
 def no_hits(n_queries: int, k: int) -> tuple[Scores, Rows]:
     """Scores and rows (n_queries, k) that are all padding."""
     return np.full((n_queries, k), -np.inf, dtype=np.float32), np.full((n_queries, k), -1, dtype=np.int64)
+
+
+def search_blocks(
+    blocks: Iterable[Block], queries: Vectors, k: int, find_hits: FindHits = numpy_hits, query_rows: int = QUERY_ROWS
+) -> tuple[Scores, Rows]:
+    """The `k` highest inner products of queries (q, d) over all blocks, which come in ascending order of rows.
+
+    RETURNS: scores (q, k) and rows (q, k), best first, equal scores by row; padded with -inf and -1.
+    """
+    scores, rows = no_hits(len(queries), k)
+    if not k:
+        return scores, rows
+    for row_numbers, vectors in blocks:
+        for start in range(0, len(queries), query_rows):
+            part = slice(start, start + query_rows)
+            # A later block wins a place only with a higher score than the last one placed: equal ones have lower rows.
+            floor = np.nextafter(scores[part, -1], np.float32(np.inf))
+            query, position, score = find_hits(queries[part], vectors, k, floor)
+            if len(query):
+                new = rank_hits(query, row_numbers[position], score, len(floor), k)
+                scores[part], rows[part] = merged([(scores[part], rows[part]), new], k)
+    return scores, rows
+
+
+def merged(parts: Iterable[tuple[Scores, Rows]], k: int) -> tuple[Scores, Rows]:
+    """The best `k` of parts (q, any); of equal scores that of the earlier part, which has the lower rows."""
+    scores, rows = (np.concatenate(arrays, axis=1) for arrays in zip(*parts, strict=True))
+    order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    return np.take_along_axis(scores, order, axis=1), np.take_along_axis(rows, order, axis=1)

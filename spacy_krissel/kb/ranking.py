@@ -160,7 +160,7 @@ def _search_all(
     for start in range(0, len(todo), step):
         part = todo[start : start + step]
         scores = np.empty((len(part), len(order)), dtype=np.float32)
-        for block, vectors in vector_blocks(prototypes.vectors, np.arange(len(order))):
+        for block, vectors in vector_blocks(prototypes.vectors):
             scores[:, block[0] : block[-1] + 1] = queries[part] @ vectors.T
         if mask is not None:
             scores[:, ~mask] = -np.inf

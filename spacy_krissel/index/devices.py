@@ -1,0 +1,57 @@
+"""Devices that an index can search on: the CPU, one CUDA device, or all CUDA devices."""
+
+import warnings
+
+from ..errors import Errors, KrisselError, KrisselWarning, Warnings
+
+ALL_CARDS = "cuda:all"
+# Warnings given in this process: each is given once, however many indexes it concerns.
+_warned: set[str] = set()
+
+
+def check_device(device: str) -> str:
+    """Return `device` if it is "cpu", "cuda", "cuda:N" or "cuda:all". Raises KrisselError K006."""
+    name, _, card = device.partition(":")
+    if device not in ("cpu", "cuda", ALL_CARDS) and not (name == "cuda" and card.isdigit()):
+        expected = "'cpu', 'cuda', 'cuda:N' or 'cuda:all'"
+        raise KrisselError(Errors.K006.format(setting="device", found=device, expected=expected))
+    return device
+
+
+def require_device(device: str) -> None:
+    """Refuse a device that torch does not find on this machine. CUDA is not initialized.
+
+    Raises KrisselError K502 (no such device) and K006 (no name of a device).
+    """
+    if problem := missing_device(check_device(device)):
+        library = "torch with CUDA"
+        raise KrisselError(Errors.K502.format(device=device, problem=problem, library=library))
+
+
+def missing_device(device: str) -> str:
+    """Return why torch cannot use the device, "" if it can. CUDA is not initialized."""
+    if device == "cpu":
+        return ""
+    try:
+        import torch
+    except ImportError:
+        return "torch is not installed"
+    count = torch.cuda.device_count()
+    if not count:
+        return "torch finds no CUDA device"
+    if device != ALL_CARDS and card_number(device) >= count:
+        return f"the number of CUDA devices that torch finds is {count}"
+    return ""
+
+
+def card_number(device: str) -> int:
+    """Return the N of "cuda:N", 0 for "cuda"."""
+    return int(device.partition(":")[2] or 0)
+
+
+def warn_cpu(device: str, problem: str) -> None:
+    """Warn once per process that an index for the device searches on the CPU (KW503)."""
+    message = Warnings.KW503.format(device=device, problem=problem)
+    if message not in _warned:
+        _warned.add(message)
+        warnings.warn(message, KrisselWarning, stacklevel=4)
