@@ -20,20 +20,25 @@ from ..util.lock import Lock
 from ..util.settings import Count, PositiveInt, checked, maker
 from . import fork
 from .checks import check_mask, check_queries, check_vectors
-from .devices import check_device
+from .devices import check_device, warn_cpu
 from .exact import BLOCK_ROWS, refined, search_blocks, vectors_at
+from .faiss_cards import (
+    ADD_ROWS,
+    CARD_PQ_BYTES,
+    MAX_SELECTED,
+    PQ_BYTES,
+    FaissCards,
+    cards_problem,
+    parts_of,
+)
 from .protocol import Mask, Rows, Scores, Vectors
 
 FILE = "index.faiss"
-# Vectors added at a time, so that float16 or mapped ones are never all copied at once.
-ADD_ROWS = 65_536
-# The most results that the GPU's selection kernels give.
-GPU_MAX_K = 2048
 # How many vectors are compared in the time that a filtered search takes: of a graph for each one of its width, of lists
 # for each vector in them (`benchmarks/index_filters.py`). To copy one before takes the time of so many comparisons.
 PER_WIDTH, PER_LISTED, PER_COPY = 190, 3, 20
 # Each type's settings with their defaults. `nlist` 0 stands for four times the root of the number of vectors,
-# `pq_bytes` 0 for half the width, `refine` 0 for no second look.
+# `pq_bytes` 0 for half the width (on cards at most 48), `refine` 0 for no second look.
 DEFAULTS: dict[str, dict[str, int]] = {
     "flat": {},
     "hnsw": {"m": 16, "ef_construction": 200, "ef_search": 64},
@@ -59,12 +64,16 @@ class FaissIndex:
     type: "flat" (exact), "hnsw" (a graph; the fastest among 100,000 vectors or fewer), "ivf" (lists around centroids),
         and with vectors as codes of a byte per value "ivf_sq8", or of fewer "ivf_pq" (product quantisation).
     device: "cpu", "cuda", "cuda:N", or "cuda:all" (sharded over all cards); HNSW runs on the CPU only.
+        IVF indexes are filled there, too. Without that device, or if it cannot take the codes of a
+        saved index, the index warns (KW503) and searches on the CPU. Searches with a filter and
+        those for more than 2,048 results run on the CPU.
     float16: store the vectors in half the space.
     m: HNSW's links per vector.
     ef_construction, ef_search: width of HNSW's search when building and when searching.
     nlist: IVF's number of lists; 0: four times the root of the number of vectors.
-    nprobe: number of lists that an IVF search reads.
-    pq_bytes: bytes per code of "ivf_pq", a divisor of the width; 0: half the width.
+    nprobe: number of lists that an IVF search reads; at most 2,048 on cards.
+    pq_bytes: bytes per code of "ivf_pq", a divisor of the width; 0: half the width, on cards at
+        most 48. Cards take 1, 2, 3, 4, 8, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64 or 96.
     refine: this many times the results asked for are found by codes and re-scored by their vectors; 0: codes alone.
     """
 
@@ -86,9 +95,9 @@ class FaissIndex:
     ) -> None:
         settings = {"m": m, "ef_construction": ef_construction, "ef_search": ef_search, "nlist": nlist}
         settings.update(nprobe=nprobe, pq_bytes=pq_bytes, refine=refine)
+        self.device = check_device(device)
         self._own = _own_settings(type, device, float16, settings)
         self.type = type
-        self.device = check_device(device)
         self.float16 = float16
         self._ivf = type.startswith("ivf")
         # Where codes are searched, the vectors that decide between those found, in arrays that follow each other.
@@ -99,7 +108,7 @@ class FaissIndex:
         self._mapped = False
         self._read_from: Path | None = None
         self._gpu_index: Any = None
-        self._resources: Any = None
+        self._cards: FaissCards | None = None
         self._gpu_lock = Lock()
 
     @property
@@ -114,7 +123,7 @@ class FaissIndex:
         return self._index.ntotal if self._index is not None else 0
 
     def __getstate__(self) -> dict[str, Any]:
-        state = {**self.__dict__, "_gpu_index": None, "_resources": None, "_mapped": False, "on_added": None}
+        state = {**self.__dict__, "_gpu_index": None, "_cards": None, "_mapped": False, "on_added": None}
         if self._stored is not None:
             state["_stored"] = [np.concatenate(self._stored)]
         if self._index is not None:
@@ -144,21 +153,20 @@ class FaissIndex:
         if not len(vectors):
             raise KrisselError(Errors.K508)
         n, width = vectors.shape
-        name = factory_string(self.type, self.float16, self._own, n, width)
+        on_card = self.device != "cpu"
+        name = factory_string(self.type, self.float16, self._own, n, width, on_card)
         index = faiss.index_factory(width, name, faiss.METRIC_INNER_PRODUCT)
         if self.type == "hnsw":
             index.hnsw.efConstruction = self._own["ef_construction"]
         if self._ivf and centroids is not None and centroids.shape == (index.nlist, width):
             index.quantizer.add(centroids)
-        if self._ivf and self.device != "cpu":
+        self._gpu_index = None
+        if self._ivf and self._is_on_cards(index):
             # Held by name as well, since FAISS holds a bare pointer.
-            clustering_index = self._clone_to_gpu(faiss.IndexFlatL2(width))
+            clustering_index = self._on_cards().clone(faiss.IndexFlatL2(width))
             index.clustering_index = clustering_index
         if self._ivf:
             index.cp.spherical = False
-        if hasattr(index, "use_precomputed_table"):
-            # Of distances: nothing reads it.
-            index.use_precomputed_table = -1
         with self._by_distance(index):
             index.train(_training_sample(vectors, training_rows(getattr(index, "nlist", 1))))
         if self._ivf:
@@ -171,12 +179,7 @@ class FaissIndex:
         if self._index is None:
             self.build(vectors)
             return
-        vectors = check_vectors(vectors, self._index.d, "vectors")
-        if self._mapped:
-            # A mapped index cannot grow (FAISS ends the process), so it is copied into memory first.
-            faiss = _faiss()
-            self._take(faiss.deserialize_index(faiss.serialize_index(self._index)), mapped=False)
-        self._extend(vectors)
+        self._extend(check_vectors(vectors, self._index.d, "vectors"))
 
     def search(self, queries: Vectors, k: int, allowed: Mask | None = None) -> tuple[Scores, Rows]:
         faiss = _faiss()
@@ -188,7 +191,7 @@ class FaissIndex:
         if allowed is not None:
             return self._search_allowed(faiss, queries, k, check_mask(allowed, len(self), "vector"))
         wanted = self._wanted(k)
-        if self._runs_on_gpu(wanted):
+        if wanted <= MAX_SELECTED and self._is_on_cards(self._index):
             # FAISS's own resources on a card serve one search at a time.
             with self._gpu_lock:
                 found = self._gpu_form().search(queries, wanted)
@@ -213,7 +216,7 @@ class FaissIndex:
                 raise KrisselError(Errors.K006.format(setting=name, found=value, expected=expected))
         self._own = FaissIndex(self.type, self.device, self.float16, **{**self._own, **settings})._own
         if self._index is not None:
-            self._take(self._index, mapped=self._mapped)
+            self._take(self._index, mapped=self._mapped, gpu_index=self._gpu_index)
 
     def to_disk(self, directory: Path) -> None:
         if self._index is None:
@@ -246,38 +249,68 @@ class FaissIndex:
         self._read_from = directory
         self._stored = [vectors] if "refine" in self._own else None
 
-    def _take(self, index: Any, mapped: bool) -> None:
+    def _take(self, index: Any, mapped: bool, gpu_index: Any = None) -> None:
         fork.guard_forks()
         if self.type == "hnsw":
             index.hnsw.efSearch = self._own["ef_search"]
         if self._ivf:
-            index.nprobe = self._own["nprobe"]
+            for each in (index, *self._parts(gpu_index)):
+                each.nprobe = self._own["nprobe"]
+        if hasattr(index, "use_precomputed_table"):
+            # Of distances: nothing reads it.
+            index.use_precomputed_table = -1
         self._index = index
         self._mapped = mapped
-        self._gpu_index = None
+        self._gpu_index = gpu_index
 
     def _extend(self, vectors: Vectors) -> None:
+        faiss = _faiss()
+        # Many vectors are added on the cards, and the CPU form is copied from there: to assign a
+        # vector to one of many lists takes a core milliseconds. Few are added to both forms.
+        is_many = self._ivf and (not len(self) or len(vectors) >= ADD_ROWS)
+        fills_cards = is_many and self._is_on_cards(self._index)
+        if fills_cards:
+            # Not this index's own until it is full: it may be ended before.
+            forms, self._gpu_index = [self._gpu_form()], None
+        else:
+            if self._mapped:
+                # A mapped index cannot grow (FAISS ends the process): it is copied into memory.
+                copied = faiss.deserialize_index(faiss.serialize_index(self._index))
+                self._take(copied, mapped=False, gpu_index=self._gpu_index)
+            # Flat indexes on several cards cannot grow.
+            grows_there = self._ivf and not fork.cuda_lost()
+            self._gpu_index = self._gpu_index if grows_there else None
+            forms = [self._index] if self._gpu_index is None else [self._index, self._gpu_index]
         for start in range(0, len(vectors), ADD_ROWS):
             block = np.ascontiguousarray(vectors[start : start + ADD_ROWS], dtype=np.float32)
-            with self._by_distance(self._index):
-                self._index.add(block)
+            for form in forms:
+                with self._by_distance(form):
+                    form.add(block)
             if self.on_added is not None:
                 self.on_added(len(block))
+        if fills_cards:
+            self._take(faiss.index_gpu_to_cpu(forms[0]), mapped=False, gpu_index=forms[0])
         if self._stored is not None:
             self._stored.append(vectors)
-        self._gpu_index = None
 
     @contextmanager
     def _by_distance(self, index: Any) -> Iterator[None]:
-        """Assign vectors to the nearest centroid; by inner product, they would go to lists of longer ones."""
+        """Assign vectors to the nearest centroid, not to lists of longer ones, as by inner product.
+
+        An index on a card has a quantizer of its own, which searches by its own `metric_type`.
+        """
         faiss = _faiss()
+        quantizers = [each.quantizer for each in self._parts(index)] if self._ivf else []
         try:
-            if self._ivf:
-                index.quantizer.metric_type = faiss.METRIC_L2
+            for each in quantizers:
+                each.metric_type = faiss.METRIC_L2
             yield
         finally:
-            if self._ivf:
-                index.quantizer.metric_type = faiss.METRIC_INNER_PRODUCT
+            for each in quantizers:
+                each.metric_type = faiss.METRIC_INNER_PRODUCT
+
+    def _parts(self, index: Any) -> list[Any]:
+        return [] if index is None else parts_of(_faiss(), index)
 
     def _search_allowed(self, faiss: Any, queries: Vectors, k: int, allowed: Mask) -> tuple[Scores, Rows]:
         """Search among some rows. GPU indexes cannot, so this is the CPU form's work."""
@@ -333,47 +366,36 @@ class FaissIndex:
         scores[rows < 0] = -np.inf
         return scores, rows
 
-    def _runs_on_gpu(self, k: int) -> bool:
-        return self.device != "cpu" and k <= GPU_MAX_K and not fork.cuda_lost()
+    def _is_on_cards(self, index: Any) -> bool:
+        """Return whether cards search and fill the CPU index. Warns if they cannot (KW503)."""
+        if self.device == "cpu" or fork.cuda_lost():
+            return False
+        if self._gpu_index is not None:
+            return True
+        if problem := cards_problem(_faiss(), self.device, index):
+            warn_cpu(self.device, problem)
+        return not problem
+
+    def _on_cards(self) -> FaissCards:
+        self._cards = self._cards or FaissCards(_faiss(), self.device)
+        return self._cards
 
     def _gpu_form(self) -> Any:
         if self._gpu_index is None:
-            index = self._index
-            if self.type == "flat" and self.float16:
-                # Only plain flat indexes can be sharded; they are cut to float16 on the way.
-                faiss = _faiss()
-                index = faiss.IndexFlatIP(self._index.d)
-                for start in range(0, len(self), ADD_ROWS):
-                    index.add(self._index.reconstruct_n(start, min(ADD_ROWS, len(self) - start)))
-            self._gpu_index = self._clone_to_gpu(index)
+            cards = self._on_cards()
+            in_blocks = self.type == "flat" and self.float16
+            self._gpu_index = (cards.flat_float16 if in_blocks else cards.clone)(self._index)
         return self._gpu_index
-
-    def _clone_to_gpu(self, index: Any) -> Any:
-        faiss = _faiss()
-        has_gpu = hasattr(faiss, "StandardGpuResources")
-        if not has_gpu or not faiss.get_num_gpus():
-            problem = "FAISS finds no CUDA device" if has_gpu else "the installed FAISS is built for the CPU"
-            library = "pip install 'spacy-krissel[gpu]'"
-            raise KrisselError(Errors.K502.format(device=self.device, problem=problem, library=library))
-        fork.note_cuda()
-        if self.device == "cuda:all":
-            options = faiss.GpuMultipleClonerOptions()
-            options.shard = True
-            options.useFloat16 = self.float16
-            return faiss.index_cpu_to_all_gpus(index, co=options)
-        options = faiss.GpuClonerOptions()
-        options.useFloat16 = self.float16
-        # The clone lives on these resources: they are kept as long as it.
-        self._resources = self._resources or faiss.StandardGpuResources()
-        number = int(self.device.partition(":")[2] or 0)
-        return faiss.index_cpu_to_gpu(self._resources, number, index, options)
 
 
 def _faiss() -> Any:
     try:
         import faiss
-    except ImportError:
-        raise KrisselError(Errors.K501.format(kind=FaissIndex.kind)) from None
+    # A shared library that does not load raises any of these.
+    except (ImportError, OSError, RuntimeError) as error:
+        if isinstance(error, ModuleNotFoundError) and error.name == "faiss":
+            raise KrisselError(Errors.K501.format(kind=FaissIndex.kind)) from None
+        raise KrisselError(Errors.K509.format(problem=error)) from error
     return faiss
 
 
@@ -401,6 +423,12 @@ def _own_settings(type: str, device: str, float16: bool, settings: dict[str, int
         wrong = unknown[0], given[unknown[0]], f"nothing: it is no setting of a {type!r} index (those are: {known})"
     elif type == "hnsw" and device != "cpu":
         wrong = "device", device, "'cpu' with type 'hnsw'; for a CUDA device choose 'flat' or one of the 'ivf' types"
+    elif device != "cpu" and given.get("nprobe", 0) > MAX_SELECTED:
+        wrong = "nprobe", given["nprobe"], f"{MAX_SELECTED} or less with device {device!r}"
+    elif device != "cpu" and given.get("pq_bytes") and given["pq_bytes"] not in CARD_PQ_BYTES:
+        sizes = ", ".join(map(str, CARD_PQ_BYTES))
+        expected = f"a size that cards take ({sizes}) with device {device!r}"
+        wrong = "pq_bytes", given["pq_bytes"], expected
     elif float16 and type in ("ivf_sq8", "ivf_pq"):
         wrong = "float16", float16, f"False with type {type!r}, which holds the vectors in less than half the space"
     if wrong:
@@ -409,8 +437,18 @@ def _own_settings(type: str, device: str, float16: bool, settings: dict[str, int
     return {**DEFAULTS[type], **given}
 
 
-def factory_string(type: str, float16: bool, settings: dict[str, Any], n: int, width: int) -> str:
-    """What FAISS calls an index for `n` vectors of this width. Raises KrisselError K006 (pq_bytes)."""
+def factory_string(
+    type: str,
+    float16: bool,
+    settings: dict[str, Any],
+    n: int,
+    width: int,
+    on_card: bool = False,
+) -> str:
+    """Return FAISS's name of an index for `n` vectors of this width.
+
+    Raises KrisselError K006 (pq_bytes).
+    """
     storage = "SQfp16" if float16 else "Flat"
     if type == "hnsw":
         return f"HNSW{settings['m']}_{storage}"
@@ -422,7 +460,7 @@ def factory_string(type: str, float16: bool, settings: dict[str, Any], n: int, w
         storage = "SQ8"
     elif type == "ivf_pq":
         # Not polysemous: the order of codes would be trained for minutes, and nothing reads it.
-        storage = f"PQ{_pq_bytes(settings['pq_bytes'], width)}np"
+        storage = f"PQ{_pq_bytes(settings['pq_bytes'], width, on_card)}np"
     return f"IVF{max(1, min(nlist, n // MIN_TRAIN))},{storage}"
 
 
@@ -431,12 +469,13 @@ def training_rows(nlist: int) -> int:
     return min(MAX_TRAIN * nlist, max(MANY_TRAIN, MAX_TRAIN_OF_MANY * nlist))
 
 
-def _pq_bytes(given: int, width: int) -> int:
+def _pq_bytes(given: int, width: int, on_card: bool) -> int:
     divisors = [number for number in range(1, width + 1) if width % number == 0]
     if given and given not in divisors:
         expected = f"a divisor of the width of the vectors ({', '.join(map(str, divisors))})"
         raise KrisselError(Errors.K006.format(setting="pq_bytes", found=given, expected=expected))
-    return given or max(number for number in divisors if number <= max(1, width // 2))
+    sizes = [number for number in divisors if number in PQ_BYTES] if on_card else divisors
+    return given or max(number for number in sizes if number <= max(1, width // 2))
 
 
 make_faiss_index = maker(FaissIndex)

@@ -1,4 +1,5 @@
 import pickle
+import sys
 
 import numpy as np
 import pytest
@@ -87,3 +88,32 @@ def test_makers_can_be_pickled(maker):
     made = pickle.loads(pickle.dumps(maker))()
     assert made.settings == maker().settings
     assert getattr(made, "device", None) == getattr(maker(), "device", None)
+
+
+@pytest.mark.parametrize("name", ["exact", "flat", "ivf", "ivf_sq8", "ivf_pq"])
+def test_name_and_kind_make_an_index_for_a_device(name):
+    for device in ("cpu", "cuda:1"):
+        made = pickle.loads(pickle.dumps(named_index(name, device)))()
+        again = make_index(made.kind, made.settings, device)
+        assert made.device == again.device == device
+        assert "device" not in made.settings
+
+
+def test_device_that_a_kind_cannot_use_is_refused(toy_plugin, monkeypatch):
+    with pytest.raises(KrisselError, match="K006.*'device'.*'cuda:0'.*'cpu' with type 'hnsw'"):
+        named_index("hnsw", "cuda:0")
+    with pytest.raises(KrisselError, match="K006.*'device'.*'cuda:0'.*'cpu' with type 'hnsw'"):
+        make_index("faiss", {"type": "hnsw"}, "cuda:0")
+    with pytest.raises(KrisselError, match="K006.*'device'.*'gpu'"):
+        named_index("flat", "gpu")
+    with pytest.raises(KrisselError, match="K006.*'device'.*'gpu'"):
+        make_index("exact", {}, "gpu")
+    source = (toy_plugin / "toy_index.py").read_text(encoding="utf8")
+    source += "\n    def __init__(self):\n        super().__init__()\n"
+    (toy_plugin / "toy_index.py").write_text(source, encoding="utf8")
+    monkeypatch.syspath_prepend(toy_plugin)
+    monkeypatch.delitem(sys.modules, "toy_index", raising=False)
+    with pytest.raises(KrisselError, match="K006.*'device'.*'cuda:0'.*'toy' has no setting"):
+        make_index("toy", {}, "cuda:0")
+    assert make_index("toy", {}).device == "cpu"
+    monkeypatch.delitem(sys.modules, "toy_index", raising=False)
