@@ -157,18 +157,21 @@ def test_ivf_on_cards_grows_as_on_the_cpu(vectors, queries, moved, type_, settin
         np.testing.assert_allclose(found[0], expected[0], atol=1e-5)
 
 
-def test_build_that_is_ended_leaves_no_half_of_an_index_on_the_card(vectors, queries, moved):
-    index = FaissIndex("ivf_sq8", device="cuda", nlist=20)
+def test_index_is_as_before_when_adding_on_the_card_is_ended(vectors, queries, moved):
+    index = made("ivf", vectors[:1000], "cuda", nlist=20, nprobe=20)
+    expected = index.search(queries, 5)
+    added = []
 
-    def end(count):
-        raise TimeoutError
+    def end_at_second(count):
+        added.append(count)
+        if len(added) == 2:
+            raise TimeoutError
 
-    index.on_added = end
+    index.on_added = end_at_second
     with pytest.raises(TimeoutError):
-        index.build(vectors)
-    index.on_added = None
-    index.build(vectors)
-    assert recall(index.search(vectors[:50], 1), vectors, vectors[:50], 1) > 0.9
+        index.add(vectors[1000:])
+    assert len(index) == 1000
+    np.testing.assert_array_equal(index.search(queries, 5)[1], expected[1])
 
 
 def test_width_of_search_changes_on_the_card_without_a_copy(vectors, queries, moved):
