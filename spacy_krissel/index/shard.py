@@ -87,7 +87,7 @@ class Shard(NamedTuple):
         positions = torch.full_like(pool, -1, dtype=torch.int64)
         for start, vectors in self._blocks(chosen):
             scores, columns = _highest(unit @ self._half(vectors).T, width)
-            pool, kept = torch.cat([pool, scores], dim=1).topk(width, dim=1)
+            pool, kept = torch.cat([pool, scores], dim=1).topk(width, dim=1, sorted=False)
             positions = torch.cat([positions, columns + start], dim=1).gather(1, kept)
         # Ascending, so that a stable sort leaves equal scores in the order of their rows.
         positions = positions.sort(dim=1).values
@@ -100,7 +100,7 @@ class Shard(NamedTuple):
         exact, order = exact.sort(dim=1, descending=True, stable=True)
         exact = exact[:, :k]
         rows = (rows.gather(1, order[:, :k]) + self.first).masked_fill_(exact == -math.inf, -1)
-        lowest = pool[:, -1].float()
+        lowest = pool.amin(dim=1).float()
         is_unsure = lowest + HALF_ERROR * self.norm >= exact[:, -1] / lengths[:, 0]
         return exact, rows, is_unsure & (lowest > -math.inf)
 
