@@ -35,9 +35,9 @@ class KBErrors:
     )
     K508 = "[K508] The index is empty. Expected vectors; call build() before searching or saving it."
     K509 = (
-        "[K509] FAISS is installed but cannot be loaded: {problem}. Install the libraries that it names (faiss-gpu needs "
-        "those of its CUDA version), or replace it with faiss-cpu: pip uninstall faiss-gpu, then pip install "
-        "'spacy-krissel[cpu]'. Without FAISS, use spacy-krissel.ExactIndex.v1."
+        "[K509] FAISS is installed but cannot be loaded: {problem}. Install the libraries that it "
+        "names (faiss-gpu needs those of its CUDA version), or replace it: pip uninstall "
+        "faiss-gpu, then pip install 'spacy-krissel[cpu]'. Without FAISS, use spacy-krissel.ExactIndex.v1."
     )
     # Knowledge base: what is put in.
     K510 = (
@@ -123,6 +123,7 @@ class KBWarnings:
         "mentions of docs, in doc.ents or in doc.spans[spans_key]."
     )
     KW503 = (
-        "[KW503] Index setting 'device' is '{device}', but {problem}: the index searches on the CPU. Expected a device "
-        "that this machine and its libraries offer; set 'device' to 'cpu' to silence this warning."
+        "[KW503] Index setting 'device' is '{device}', but {problem}: the index searches on the "
+        "CPU. Expected a device that this machine and its libraries offer. Set 'device' to 'cpu' to "
+        "silence this warning."
     )

@@ -27,8 +27,8 @@ class ExactIndex:
     """Compares every query with every vector. Equal scores come in the order of their rows.
 
     device: "cpu", "cuda", "cuda:N", or "cuda:all" (the vectors are divided among all cards). On cards vectors take the
-        space that they do in the knowledge base, two bytes per value with float16. Without that device it warns
-        (KW503) and searches on the CPU.
+        space that they do in the knowledge base, two bytes per value with float16. Without that
+        device it warns (KW503) and searches on the CPU.
     """
 
     kind = "exact"

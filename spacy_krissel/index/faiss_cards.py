@@ -9,8 +9,8 @@ from .devices import ALL_CARDS, card_number, missing_device
 
 # The highest k and nprobe that FAISS's kernels select.
 MAX_SELECTED = 2048
-# Bytes per code of product quantization that FAISS's kernels take. Tables of all scores per byte have
-# to fit into 48 KB of shared memory: those of longer codes do in float16 alone.
+# Bytes per code of product quantization that FAISS's kernels take. Tables of all scores per byte
+# have to fit into 48 KB of shared memory: those of longer codes do in float16 alone.
 PQ_BYTES = (1, 2, 3, 4, 8, 12, 16, 20, 24, 28, 32, 40, 48)
 PQ_BYTES_FLOAT16 = (56, 64, 96)
 CARD_PQ_BYTES = (*PQ_BYTES, *PQ_BYTES_FLOAT16)

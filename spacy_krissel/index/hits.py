@@ -9,7 +9,8 @@ from .protocol import Rows, Scores, Vectors
 
 # Row numbers (b,) and their vectors (b, d): NumPy's, or what a search makes of them.
 Block = tuple[Rows, Any]
-# (queries, block, k, floor) -> query number, position in the block and score of everything that may be among the best.
+# (queries, block, k, floor) -> query number, position in the block and score of all that may be
+# among the best.
 FindHits = Callable[[Vectors, Any, int, Scores], tuple[Rows, Rows, Scores]]
 # Queries compared at a time on the CPU.
 QUERY_ROWS = 256

@@ -29,8 +29,9 @@ def make_index(kind: str, settings: dict[str, Any], device: str = "cpu") -> Vect
         declared = plugins[kind].load()
     if device != "cpu":
         if "device" not in inspect.signature(declared).parameters:
+            wrong = {"setting": "device", "found": device}
             expected = f"'cpu', since the kind {kind!r} has no setting 'device'"
-            raise KrisselError(Errors.K006.format(setting="device", found=device, expected=expected))
+            raise KrisselError(Errors.K006.format(**wrong, expected=expected))
         settings = {**settings, "device": device}
     try:
         return declared(**settings)

@@ -19,7 +19,7 @@ CODE_LENGTHS = {1, 2, 3, 4, 8, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64, 96}
 class Moved:
     """Counts of what moved between host and cards.
 
-    clones: (type, vectors) per index copied as a whole. blocks: bytes of each block added on a card.
+    clones: (type, vectors) per index copied as a whole. blocks: bytes per block added on a card.
     fetched: vectors of each index copied back.
     """
 
@@ -46,7 +46,7 @@ def install(monkeypatch, faiss, n_cards=2):
         return faiss.deserialize_index(faiss.serialize_index(index))
 
     def checked(k, params):
-        refuse(k > MAX_SELECTED, f"GPU index only supports min/max-K selection up to {MAX_SELECTED}")
+        refuse(k > MAX_SELECTED, f"GPU index only supports k <= {MAX_SELECTED}")
         refuse(params is not None, "passed unhandled SearchParameters class to search function")
         moved.searches += 1
 
@@ -74,13 +74,13 @@ def install(monkeypatch, faiss, n_cards=2):
     class GpuIndexIVF:
         def __init__(self, device, index, options):
             refuse(device >= n_cards, f"Invalid GPU device {device}")
-            refuse(not 0 < index.nprobe <= MAX_SELECTED, f"nprobe should be from 1 to {MAX_SELECTED}")
+            refuse(not 0 < index.nprobe <= MAX_SELECTED, f"nprobe should be <= {MAX_SELECTED}")
             refuse(options.use_cuvs, "this type of index is not implemented for cuVS")
             if isinstance(index, faiss.IndexIVFPQ):
                 size, table = index.pq.M, 2 if options.useFloat16 else 4
                 refuse(index.pq.nbits != 8, "only pq.nbits == 8 is supported")
-                refuse(size not in CODE_LENGTHS, f"{size} bytes per encoded vector are not supported")
-                refuse(table * size * 256 > SHARED_MEMORY, f"{size} sub-quantizers require more memory")
+                refuse(size not in CODE_LENGTHS, f"{size} bytes per code are not supported")
+                refuse(table * size * 256 > SHARED_MEMORY, f"{size} bytes require more memory")
             self._cpu = copied(index)
             self.d, self.is_trained = index.d, index.is_trained
 
@@ -93,7 +93,7 @@ def install(monkeypatch, faiss, n_cards=2):
 
         @nprobe.setter
         def nprobe(self, nprobe):
-            refuse(not 0 < nprobe <= MAX_SELECTED, f"nprobe should be from 1 to {MAX_SELECTED}")
+            refuse(not 0 < nprobe <= MAX_SELECTED, f"nprobe should be <= {MAX_SELECTED}")
             self._cpu.nprobe = nprobe
 
         def add(self, vectors):
@@ -151,7 +151,7 @@ def install(monkeypatch, faiss, n_cards=2):
                 first += shard.ntotal if self.ids_follow else 0
             scores, rows = np.concatenate(scores, axis=1), np.concatenate(rows, axis=1)
             order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
-            return np.take_along_axis(scores, order, axis=1), np.take_along_axis(rows, order, axis=1)
+            return tuple(np.take_along_axis(each, order, axis=1) for each in (scores, rows))
 
     def clone(device, index, options):
         if isinstance(index, faiss.IndexFlat):
@@ -179,7 +179,7 @@ def install(monkeypatch, faiss, n_cards=2):
                 if last > first:
                     part.add(index.reconstruct_n(first, last - first))
             else:
-                refuse(not isinstance(index, faiss.IndexIVF), "IndexShards implemented only for IVF and flat")
+                refuse(not isinstance(index, faiss.IndexIVF), "IndexShards only for IVF and flat")
                 part = copied(index)
                 part.reset()
                 index.copy_subset_to(part, 1, len(gpus), number)

@@ -18,7 +18,10 @@ def test_present_device_is_accepted(device, monkeypatch):
     require_device(device)
 
 
-@pytest.mark.parametrize("device,count", [("cuda", 0), ("cuda:all", 0), ("cuda:0", 0), ("cuda:2", 2)])
+MISSING = [("cuda", 0), ("cuda:all", 0), ("cuda:0", 0), ("cuda:2", 2)]
+
+
+@pytest.mark.parametrize("device,count", MISSING)
 def test_missing_device_is_refused(device, count, monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
     with pytest.raises(KrisselError, match=f"K502.*'{device}'.*CUDA device"):
