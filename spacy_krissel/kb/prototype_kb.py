@@ -34,7 +34,7 @@ from .hybrid import CanSee, LexicalQuery, rank_candidates, with_ties
 from .prototype_table import Kind, Prototype, PrototypeTable
 from .ranking import FURTHER, SearchResult, best_entities, search_entities
 from .references import References
-from .version import Version
+from .version import Version, device_of
 
 # With more entities, an id enters the vocabulary when it is first linked, not on load: a million ids take two seconds
 # and 230 MB, and every saved vocabulary would hold them again.
@@ -58,6 +58,8 @@ class PrototypeKB(KnowledgeBase):
     entity_vector_length: width of the vectors; 0 takes the width of the first vectors added or loaded.
     index: makes the index that searches the vectors (`spacy-krissel.ExactIndex.v1`, `spacy-krissel.FaissIndex.v1`).
         null: the index saved with the knowledge base, else the exact one.
+    index_device: where any of these lives: "cpu", "cuda", "cuda:N" or "cuda:all". null: as the index itself says; a
+        saved one, on the CPU. It is a setting of the config, and not saved with the knowledge base.
     normalize: scale all vectors and queries to unit length, so that scores are cosines. A loaded knowledge base keeps
         its own policy, dtype and reference_weight.
     dtype: "float32", or "float16" to store the vectors in half the space.
@@ -72,6 +74,7 @@ class PrototypeKB(KnowledgeBase):
         entity_vector_length: int,
         *,
         index: MakeIndex | None = None,
+        index_device: str | None = None,
         normalize: bool = False,
         dtype: Literal["float32", "float16"] = "float32",
         n_candidates: PositiveInt = 16,
@@ -91,7 +94,8 @@ class PrototypeKB(KnowledgeBase):
         self._lock = Lock()
         self._versions: WeakSet[Version] = WeakSet()
         prototypes = PrototypeTable.empty(entity_vector_length, dtype)
-        self._set(Version(EntityTable(), prototypes, normalize, make_index=index))
+        self._set(Version(EntityTable(), prototypes, normalize, make_index=index, index_device=index_device))
+        self._now.check_device()
 
     # Entities ------------------------------------------------------------------------------------------------------
 
@@ -537,19 +541,30 @@ class PrototypeKB(KnowledgeBase):
         return self._now.queries(vectors)
 
     def use_index(self, index: MakeIndex | None) -> None:
-        """Search with another kind of index from now on; it is built when first needed. None is the exact one."""
+        """Search with another kind of index from now on; it is built when first needed. None is the exact one.
+
+        Raises KrisselError K006 where it cannot live on the `index_device`.
+        """
         with self._lock:
+            replace(self._now, make_index=index, make_read=None).check_device()
             self._change(make_index=index, make_read=None, index=None, is_indexed=False, tuning=None)
 
     def set_index(self, index: VectorIndex, tuning: dict[str, Any] | None = None) -> None:
         """Search with this index of its `vectors` from now on.
 
+        It stays on its device, which an `index_device` is replaced by.
         tuning: what was measured of it, for the manifest. JSON values only.
         """
-        make = partial(make_index, index.kind, index.settings)
+        device = device_of(index)
+        make = partial(make_index, index.kind, index.settings, device)
         with self._lock:
-            is_indexed = len(index) == self.n_prototypes
-            self._change(make_index=make, make_read=None, index=index, is_indexed=is_indexed, tuning=tuning)
+            now: dict[str, Any] = {"index": index, "is_indexed": len(index) == self.n_prototypes, "tuning": tuning}
+            self._change(make_index=make, make_read=None, index_device=self.index_device and device, **now)
+
+    @property
+    def index_device(self) -> str | None:
+        """Device of the index by the setting of this name; None: as the index itself says."""
+        return self._now.index_device
 
     def build_index(self) -> VectorIndex:
         """Bring the index up to date with the prototypes now, rather than at the next search or save."""
@@ -667,8 +682,8 @@ class PrototypeKB(KnowledgeBase):
         another width), K501 and K507 (an index that cannot be used here).
         """
         verify = self.verify if verify is None else verify
-        make = self._now.make_index
-        read = Version.from_disk(Path(path), self.entity_vector_length, make, exclude, verify=verify)
+        wanted = self._now.make_index, self._now.index_device
+        read = Version.from_disk(Path(path), self.entity_vector_length, *wanted, exclude, verify=verify)
         with self._lock:
             # Read-only in the base class, except through its constructor.
             KnowledgeBase.__init__(self, self.vocab, read.width or self.entity_vector_length)
@@ -706,6 +721,7 @@ class PrototypeKB(KnowledgeBase):
         now = self._now
         settings = {
             "index": now.make_index,
+            "index_device": now.index_device,
             "normalize": now.normalized,
             "dtype": now.prototypes.dtype,
             "n_candidates": self.n_candidates,

@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field
 
 from ..errors import Errors, KrisselError
-from ..index.checks import check_queries
+from ..index.checks import check_device, check_queries
 from ..index.exact import ExactIndex
 from ..index.kinds import make_index
 from ..index.protocol import MakeIndex, VectorIndex, Vectors
@@ -78,6 +78,7 @@ class Version:
     ontology: where the entities come from: `info.provenance` of the ontology store's manifest.
     make_index: makes the kind of index that was asked for. make_read: that of the index that was read, used where none
         was asked for.
+    index_device: where any of them lives; None: as they say.
     index: of all prototypes where `is_indexed`, else of the first ones; None: to be built.
     tuning: what was measured of the index.
     source: the folder that holds the same. saved: the one that does so except for the index.
@@ -90,6 +91,7 @@ class Version:
     ontology: list[dict[str, Any]] = field(default_factory=list)
     make_index: MakeIndex | None = None
     make_read: MakeIndex | None = None
+    index_device: str | None = None
     index: VectorIndex | None = None
     is_indexed: bool = False
     tuning: dict[str, Any] | None = None
@@ -110,7 +112,13 @@ class Version:
             raise KrisselError(Errors.K520.format(entities=len(self.entities), prototypes=len(self.prototypes)))
 
     def new_index(self) -> VectorIndex:
-        return (self.make_index or self.make_read or ExactIndex)()
+        return _moved((self.make_index or self.make_read or ExactIndex)(), self.index_device)
+
+    def check_device(self) -> None:
+        """Raises KrisselError K006 where `index_device` is none, or one that the index refuses."""
+        if self.index_device is not None:
+            check_device(self.index_device)
+            self.new_index()
 
     def queries(self, vectors: Any) -> Vectors:
         """See `PrototypeKB.queries`."""
@@ -170,12 +178,19 @@ class Version:
 
     @classmethod
     def from_disk(
-        cls, path: Path, width: int, make: MakeIndex | None, excluded: Iterable[str], *, verify: bool
+        cls,
+        path: Path,
+        width: int,
+        make: MakeIndex | None,
+        device: str | None,
+        excluded: Iterable[str],
+        *,
+        verify: bool,
     ) -> "Version":
         """Read the folder `path`, memory-mapped.
 
         width: of the vectors that are wanted, 0 for any. make: the index that is wanted, None for the saved one.
-        excluded: "index", "prototypes". verify: check the hash of each file, and what is in it.
+        device: `index_device`. excluded: "index", "prototypes". verify: check the hash of each file, and what is in it.
 
         Raises what `PrototypeKB.from_disk` raises.
         """
@@ -186,7 +201,7 @@ class Version:
             raise KrisselError(Errors.K523.format(path=path, found=dimensions, expected=width))
         entities = EntityTable.from_disk(path, manifest["entities"], details=manifest["details"], verify=verify)
         policy = manifest["normalized"], manifest["encoder"], manifest["ontology"]
-        read = cls(entities, PrototypeTable.empty(dimensions, dtype), *policy, make)
+        read = cls(entities, PrototypeTable.empty(dimensions, dtype), *policy, make, index_device=device)
         if "prototypes" in excluded:
             return read
         described, references = manifest["references"], None
@@ -205,7 +220,7 @@ class Version:
         )
         read.saved = source
         if manifest["index_saved"] and "index" not in excluded:
-            read.index = _read_index(path / INDEX_DIR, manifest["index"], read.prototypes.vectors, make)
+            read.index = _read_index(path / INDEX_DIR, manifest["index"], read)
         # Without an index it does not hold all that the folder does, or is to hold something else.
         if read.index is not None:
             read.make_read = partial(make_index, read.index.kind, read.index.settings)
@@ -213,12 +228,24 @@ class Version:
         return read
 
 
-def _read_index(path: Path, saved: dict[str, Any], vectors: Vectors, make: MakeIndex | None) -> VectorIndex | None:
-    """The index saved at `path`, if it is the one that is wanted."""
-    if make is None:
-        index = make_index(saved["kind"], saved["settings"])
+def device_of(index: VectorIndex) -> str:
+    """The device that an index lives on; "cpu" for a kind that knows no others."""
+    return getattr(index, "device", "cpu")
+
+
+def _moved(index: VectorIndex, device: str | None) -> VectorIndex:
+    """The empty index, or one like it on the `device`. Raises KrisselError K006 where its kind has no such device."""
+    if device is None or device == device_of(index):
+        return index
+    return make_index(index.kind, index.settings, device)
+
+
+def _read_index(path: Path, saved: dict[str, Any], wanted: Version) -> VectorIndex | None:
+    """The index of the prototypes that is saved at `path`, if it is the one that is wanted."""
+    if wanted.make_index is None:
+        index = make_index(saved["kind"], saved["settings"], wanted.index_device or "cpu")
     else:
-        index = make()
+        index = wanted.new_index()
         if not index.owns_vectors:
             saved = {"kind": index.kind, "settings": index.settings}
         if index.kind != saved["kind"] or not index.reads(saved["settings"]):
@@ -229,5 +256,5 @@ def _read_index(path: Path, saved: dict[str, Any], vectors: Vectors, make: MakeI
 
     # As where the settings of one kind of index stand before the files of another.
     with damage(path, damaged):
-        index.from_disk(path, vectors)
+        index.from_disk(path, wanted.prototypes.vectors)
     return index
