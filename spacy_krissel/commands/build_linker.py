@@ -128,6 +128,7 @@ def build(
     seed: Count = 0,
     n_process: PositiveInt = 1,
     gpu_id: int = -1,
+    index_device: str | None = None,
     restart: bool = False,
     progress: bool = False,
     **settings: Any,
@@ -149,6 +150,7 @@ def build(
     seed: Of mining, training and what is drawn
     n_process: Processes that mine
     gpu_id: GPU, or -1 for the CPU
+    index_device: Where the index lives: cpu, cuda:0 or cuda:all; the pipeline keeps it; default: cpu
     restart: Drop what an interrupted build left
 
     RETURNS: the pipeline, saved at `output`, and its figures.
@@ -211,7 +213,7 @@ def build(
         work.once("linker", what, lambda path: prototypes(base, path, store.path, mentions, **encoding))
         # The pipeline that was saved refers to itself, and would keep all of its vectors beside those that are read.
         gc.collect()
-        nlp = load_pipeline(work.path / "linker")
+        nlp = load_pipeline(work.path / "linker", index_device=index_device)
         configure(nlp, LINKER, types_by_label={label: [*types] for label, types in types_by_label.items()})
         work.begin("Fitting the confidence of links")
         fit = fit_confidence(nlp, **shared, **of_confidence)
@@ -246,6 +248,7 @@ def build(
     "seed",
     "n_process",
     "gpu_id",
+    "index_device",
     "restart",
     "progress",
 )

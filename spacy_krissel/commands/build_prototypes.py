@@ -122,6 +122,7 @@ def prototypes(
     gold_weight: NotNegative | None = None,
     gold_names: bool = True,
     index: str | Callable | None = None,
+    index_device: str | None = None,
     kb_path: Path | None = None,
     overrides: dict[str, Any] | None = None,
     name: str = LINKER,
@@ -151,6 +152,7 @@ def prototypes(
     gold_weight: Multiply the scores of gold prototypes; default: 1.05
     gold_names: Add the bare text of each gold mention too, as a name that gold says the entity has
     index: exact, flat, hnsw, ivf, ivf_sq8, ivf_pq; default: as the config says
+    index_device: Where the index lives: cpu, cuda:0 or cuda:all; the pipeline keeps it; default: as the config says
     kb_path: Save the knowledge base here and let the pipeline point to it
     name: Name of the linker, or span extractor, in the pipeline
     seed: Seed of what is drawn
@@ -181,13 +183,13 @@ def prototypes(
     if ray is not None and n_process != 1:
         expected = "1, since Ray has its own"
         raise KrisselError(Errors.K006.format(setting="n_process", found=n_process, expected=expected))
-    made_by = named_index(index) if isinstance(index, str) else index
+    made_by = named_index(index, index_device or "cpu") if isinstance(index, str) else index
     # Before hours of encoding.
     check_place(output, kb_path)
     _gold_sources(gold)
     # The knowledge base that is replaced is not read: it may be of other weights.
     with kb_left_out(name) if ontology is not None else nullcontext():
-        nlp = load_pipeline(pipeline, overrides)
+        nlp = load_pipeline(pipeline, overrides, index_device=index_device)
     with ExitStack() as stack:
         work: VectorWork | None = None
         if ontology is not None:

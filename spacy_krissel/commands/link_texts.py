@@ -33,6 +33,7 @@ def link(
     output: str | Path | None = None,
     *,
     name: str = LINKER,
+    index_device: str | None = None,
     batch_size: PositiveInt = 128,
     progress: bool = False,
 ) -> tuple[int, int] | list[dict[str, str]]:
@@ -45,6 +46,7 @@ def link(
         .labelstudio.json, .xmi.zip, .fhir.json, .note_nlp.csv or .phenopackets.jsonl; without it, the links of a text
         are printed
     name: Name of the linker in the pipeline
+    index_device: Where the index lives: cpu, cuda:0 or cuda:all; default: as the pipeline says
     batch_size: Number of docs per batch
 
     A doc of a .spacy file keeps its mentions: components that would set others do not run on it. A text longer than
@@ -68,7 +70,7 @@ def link(
         raise KrisselError(Errors.K006.format(setting="output", found=output and str(output), expected=expected))
     if output is not None:
         check_file(Path(output))
-    docs = LinkedDocs(pipeline, source, name=name, batch_size=batch_size, progress=progress)
+    docs = LinkedDocs(pipeline, source, name=name, index_device=index_device, batch_size=batch_size, progress=progress)
     if output is None or write is None:
         return [row for doc in docs for row in link_rows(doc, docs.key)]
     with atomic_file(Path(output)) as temporary, temporary.open("wb") as file_:
@@ -85,11 +87,20 @@ class LinkedDocs:
     left out), KW621 (no mention anywhere).
     """
 
-    def __init__(self, pipeline: str | Path, source: Path | str, *, name: str, batch_size: int, progress: bool) -> None:
+    def __init__(
+        self,
+        pipeline: str | Path,
+        source: Path | str,
+        *,
+        name: str,
+        batch_size: int,
+        progress: bool,
+        index_device: str | None = None,
+    ) -> None:
         is_text = not isinstance(source, Path) or source.suffix != ".spacy"
         if is_text and isinstance(source, Path):
             text_files(source)
-        nlp = load_pipeline(pipeline)
+        nlp = load_pipeline(pipeline, index_device=index_device)
         self.key = find_linker(nlp, name).cfg["spans_key"]
         if name not in nlp.pipe_names:
             nlp.enable_pipe(name)

@@ -27,6 +27,7 @@ def evaluate_pipeline(
     ontology: Path,
     output: Path = Path("metrics"),
     predicted: bool = False,
+    index_device: str | None = None,
     compare: Sequence[str] = (),
     train: Sequence[Path] = (),
     write_meta: bool = False,
@@ -45,6 +46,7 @@ def evaluate_pipeline(
     ontology: Ontology store: primary ids, slices and baselines
     output: Folder for the .json, .md and .html report
     predicted: Link the pipeline's own mentions, not the gold ones
+    index_device: Where the index lives: cpu, cuda:0 or cuda:all; default: as the pipeline says
     compare: name=path of another system's .links.jsonl; the page shows its links side by side
     train: Gold corpus that was trained on, for seen and unseen
     write_meta: Add the results to the model card in the meta.json of the pipeline's folder
@@ -60,7 +62,7 @@ def evaluate_pipeline(
             expected = "false, except for a pipeline's folder (no installed package) with its own settings"
             raise KrisselError(Errors.K006.format(setting="write_meta", found=True, expected=expected))
         check_file(pipeline / "meta.json")
-    nlp = load_pipeline(pipeline, overrides)
+    nlp = load_pipeline(pipeline, overrides, index_device=index_device)
     report = evaluate(
         nlp,
         gold,

@@ -17,14 +17,14 @@ from ..kb.build.tune import Tuning, near_vectors, tune, tuning_lines
 from ..kb.directory import KIND as KB
 from ..kb.prototype_kb import PrototypeKB
 from ..mentions.annotations import spans_of
-from ..pipeline.pipeline_io import check_place, find_kb_pipe, find_linker, load_pipeline, save_pipeline
+from ..pipeline.pipeline_io import KB_MAKER, check_place, find_kb_pipe, find_linker, load_pipeline, save_pipeline
 from ..pipeline.settings import LINKER
 from ..util.atomic import atomic_file, check_file, check_parent, restore_backup, temporary_folder, write_text
 from ..util.manifest import MANIFEST, check_replaceable
 from ..util.settings import Count, PositiveInt, checked, passes_on
 
 
-@passes_on(tune, "recall", "k", "types")
+@passes_on(tune, "recall", "k", "types", "index_device")
 @checked
 def tune_index(
     path: Path,
@@ -57,6 +57,7 @@ def tune_index(
     name: Name of the linker, or span extractor, in the pipeline
     seed: Seed of the draw
 
+    A pipeline keeps the `index_device` as a setting; a knowledge base alone has none.
     A knowledge base that cannot be written completely stays as it was.
     Raises KrisselError K006 (queries without a pipeline or without mentions), K201 and K212 (queries), K611 and K610
     (no pipeline, no linker), and what `tune` and `PrototypeKB.from_disk` raise.
@@ -97,7 +98,7 @@ def tune_index(
             if nlp is None:
                 kb.to_disk(target)
             else:
-                _save(nlp, path, output, target, name)
+                _save(nlp, path, output, target, name, settings.get("index_device"))
     if metrics is not None:
         content = {"command": command, "chosen": asdict(tuning.chosen), **asdict(tuning)}
         write_text(metrics, json.dumps(content, indent=2) + "\n")
@@ -118,19 +119,21 @@ def _restore_backups(path: Path, name: str) -> None:
         restore_backup(place)
 
 
-def _save(nlp: Language, path: Path, output: Path | None, kb_path: Path, name: str) -> None:
+def _save(nlp: Language, path: Path, output: Path | None, kb_path: Path, name: str, device: str | None) -> None:
     """Save the pipeline to `output`, or its changed parts alone where it is."""
     pipe, config = find_kb_pipe(nlp, name), nlp.get_pipe_config(name)
+    made = config[KB_MAKER]
     # An index that the config names would be made in the place of the one that was chosen.
-    named = config["generate_empty_kb"].get("index") is not None
-    if named:
-        config["generate_empty_kb"]["index"] = None
+    changes: dict[str, str | None] = {} if made.get("index") is None else {"index": None}
+    if device is not None and made.get("index_device") != device:
+        changes["index_device"] = device
+    made.update(changes)
     if output is not None:
         pipe.kb_path = config["kb_path"] = None
         save_pipeline(nlp, output, name=name)
         return
     pipe.kb.to_disk(kb_path)
-    if named:
+    if changes:
         with atomic_file(path / "config.cfg") as temporary:
             nlp.config.to_disk(temporary)
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import spacy
 from spacy.language import Language
-from spacy.util import is_package
+from spacy.util import get_package_path, is_package, load_config
 from thinc.api import set_gpu_allocator
 
 from ..distributed.processes import use_tf32
@@ -24,26 +24,43 @@ from .settings import LINKER
 Item = TypeVar("Item")
 # Ids of texts that are too long, shown in the warning.
 MAX_IDS = 3
+# The part of a component's config that makes its knowledge base.
+KB_MAKER = "generate_empty_kb"
 # Files that every saved pipeline has.
 OF_PIPELINE = ("config.cfg", "meta.json")
 
 
-def load_pipeline(pipeline: str | Path, config: dict[str, Any] | None = None) -> Language:
+def load_pipeline(
+    pipeline: str | Path, config: dict[str, Any] | None = None, *, index_device: str | None = None
+) -> Language:
     """`spacy.load` for a directory or an installed package.
 
     config: overrides of the pipeline's config, such as `components.krissel_linker.threshold`.
+    index_device: overrides the setting of all its knowledge bases (`PrototypeKB`).
     Raises KrisselError K611 when there is no pipeline, or one that cannot be read.
     """
     name = str(pipeline)
     if not Path(pipeline).exists() and not is_package(name):
         raise KrisselError(Errors.K611.format(path=pipeline, problem="there is no such directory or package"))
     try:
-        return spacy.load(pipeline if Path(pipeline).exists() else name, config=config or {})
+        overrides = {**(config or {})}
+        if index_device is not None:
+            overrides |= {f"{section}.index_device": index_device for section in _kb_sections(pipeline)}
+        return spacy.load(pipeline if Path(pipeline).exists() else name, config=overrides)
     except (KrisselError, MemoryError):
         raise
     # A damaged directory ends in errors of many kinds: of files, of JSON, of the config.
     except Exception as error:
         raise KrisselError(Errors.K611.format(path=pipeline, problem=f"{type(error).__name__}: {error}")) from error
+
+
+def _kb_sections(pipeline: str | Path) -> list[str]:
+    """The sections of a pipeline's config that make knowledge bases."""
+    path = Path(pipeline) / "config.cfg"
+    if not Path(pipeline).exists():
+        (path,) = get_package_path(str(pipeline)).glob("*/config.cfg")
+    components = load_config(path)["components"].items()
+    return [f"components.{name}.{KB_MAKER}" for name, each in components if KB_MAKER in each]
 
 
 def choose_gpu(gpu_id: int, allocator: str | None = "pytorch", *, silent: bool = False) -> None:

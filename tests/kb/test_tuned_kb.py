@@ -165,3 +165,32 @@ def test_table_misses_a_trial():
     assert lines[0].startswith("| index | search | prototypes R@1 | R@8 |")
     assert lines[2] == "| exact |  | 1.0000 | 1.0000 | 1.0000 | 1.0000 | 40.000 | 1.0 | 0 | 0 |"
     assert lines[3] == ("| **ivf float16** | nprobe 4 | 0.9950 | 0.9800 | 1.0000 | 0.9900 | 1.000 | 40.0 | 12 | 61 |")
+
+
+def test_indexes_are_made_and_measured_on_the_card(kb, queries, tmp_path, monkeypatch):
+    made = []
+
+    class OnCard(FaissIndex):
+        """Notes the device, and works on the CPU."""
+
+        def __init__(self, type, device="cpu", **settings):
+            made.append((type, device))
+            super().__init__(type, **settings)
+
+    class ExactOnCard(ExactIndex):
+        def __init__(self, device):
+            made.append((self.kind, device))
+            super().__init__()
+
+    monkeypatch.setattr(tune_module, "FaissIndex", OnCard)
+    monkeypatch.setattr(tune_module, "ExactIndex", ExactOnCard)
+    tuning, _ = tune(kb, queries, tmp_path, index_device="cuda:0")
+    assert {type_ for type_, _ in made} == {"exact", "ivf", "ivf_sq8", "ivf_pq"}, "a graph is searched on CPUs alone"
+    assert {device for _, device in made} == {"cuda:0"}
+    assert len(tuning.trials) > 3
+
+
+def test_a_graph_on_a_card_is_refused_before_any_is_built(kb, queries, tmp_path):
+    with pytest.raises(KrisselError, match="K006.*hnsw"):
+        tune(kb, queries, tmp_path, types=["ivf", "hnsw"], index_device="cuda:0")
+    assert not any(tmp_path.iterdir())

@@ -1,12 +1,15 @@
 import json
+import shutil
 import subprocess
 import sys
 
 import pytest
+from spacy.cli.package import package
 
 from spacy_krissel.errors import KrisselError
+from spacy_krissel.index import fork
 from spacy_krissel.pipeline import pipeline_io
-from spacy_krissel.pipeline.pipeline_io import choose_gpu, load_pipeline
+from spacy_krissel.pipeline.pipeline_io import choose_gpu, find_linker, load_pipeline
 
 
 def test_path_and_overrides(save_linker):
@@ -22,6 +25,32 @@ def test_name_of_a_package(save_linker, tmp_path, monkeypatch):
     (tmp_path / "en_toylinks-1.dist-info" / "METADATA").write_text("Name: en_toylinks\nVersion: 1\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     assert load_pipeline("en_toylinks").pipe_names == ["krissel_linker"]
+
+
+def test_index_device_overrides_that_of_a_folder_and_of_a_package(save_linker, tmp_path, monkeypatch):
+    nlp = load_pipeline(save_linker(), index_device="cuda:1")
+    assert find_linker(nlp).kb.index_device == find_linker(nlp).kb.build_index().device == "cuda:1"
+    nlp.to_disk(tmp_path / "saved")
+    package(tmp_path / "saved", tmp_path, name="on_card", version="1.0", create_sdist=False, silent=True)
+    folder = tmp_path / "en_on_card-1.0"
+    # As its setup.py does.
+    shutil.copy(folder / "meta.json", folder / "en_on_card")
+    (folder / "en_on_card-1.0.dist-info").mkdir()
+    (folder / "en_on_card-1.0.dist-info" / "METADATA").write_text("Name: en_on_card\nVersion: 1.0\n")
+    monkeypatch.syspath_prepend(str(folder))
+    for saved in (tmp_path / "saved", "en_on_card"):
+        found = [find_linker(load_pipeline(saved, index_device=each)).kb.index_device for each in (None, "cpu")]
+        assert found == ["cuda:1", "cpu"], "a saved pipeline keeps its setting"
+
+
+def test_saved_card_index_opens_and_links_without_a_card(save_linker, make_docs, tmp_path, monkeypatch):
+    monkeypatch.setattr(fork, "cuda_lost", lambda: True)
+    load_pipeline(save_linker(), index_device="cuda:0").to_disk(tmp_path / "saved")
+    links = []
+    for path in (save_linker(), tmp_path / "saved"):
+        nlp = load_pipeline(path)
+        links.append([[ent.kb_id_ for ent in doc.ents] for doc in nlp.pipe(make_docs(nlp))])
+    assert find_linker(nlp).kb.build_index().device == "cuda:0" and links[0] == links[1]
 
 
 @pytest.mark.parametrize("name", ["missing", "not_a_package_either"])

@@ -95,6 +95,19 @@ def test_index_by_name_is_what_is_loaded(trained_dir, toy_store, tmp_path):
     assert (index["kind"], index["settings"]["type"]) == ("faiss", "hnsw")
 
 
+def test_index_device_is_kept_by_the_saved_pipeline(trained_dir, toy_store, tmp_path):
+    pytest.importorskip("faiss")
+    built = {"index": "flat", "index_device": "cuda:0", "progress": False}
+    prototypes(trained_dir, tmp_path / "out", toy_store.path, **built)
+    kb = find_linker(spacy.load(tmp_path / "out")).kb
+    assert kb.index_device == kb.build_index().device == "cuda:0" and kb.build_index().type == "flat"
+
+
+def test_hnsw_on_a_card_is_refused_before_the_pipeline_is_loaded(tmp_path):
+    with pytest.raises(KrisselError, match="K006.*hnsw"):
+        prototypes("nowhere", tmp_path / "out", tmp_path, index="hnsw", index_device="cuda:0")
+
+
 @pytest.mark.parametrize("index", [None, make_exact_index()])
 def test_the_configs_kb_with_any_index(trained_dir, toy_store, tmp_path, index):
     """Another index changes nothing else that the config says of the knowledge base."""

@@ -168,3 +168,21 @@ def test_killed_between_two_renames_nothing_is_linked_and_the_rerun_completes(
     tune_index(path, types=["ivf"], n_queries=20)
     assert linked(path, make_docs) == expected
     assert not list(tmp_path.rglob("*.old"))
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_the_pipeline_keeps_the_device_that_its_index_was_chosen_for(make_pipeline, tmp_path, monkeypatch, elsewhere):
+    made = []
+
+    def on_cpu(*args, index_device, **settings):
+        made.append(index_device)
+        return tune(*args, **settings)
+
+    tune = tune_module.tune
+    monkeypatch.setattr(tune_module, "tune", on_cpu)
+    path = make_pipeline(index="hnsw")
+    output = tmp_path / "tuned" if elsewhere else None
+    tune_index(path, output, types=["ivf"], index_device="cuda:0")
+    kb = find_linker(spacy.load(output or path)).kb
+    assert made == ["cuda:0"] and kb.index_device == kb.build_index().device == "cuda:0"
+    assert kb.build_index().type == "ivf"

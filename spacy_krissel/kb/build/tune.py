@@ -58,7 +58,8 @@ class Trial:
     recall, recall_k: of the nearest prototypes, the first and the first k; one counts where it is as near as the exact
         index's, since equal ones are found in any order.
     entities, entities_k: of the nearest entities, by their ids.
-    seconds: of a core for one query among many, entities and all. ratio: how many times as fast as the exact index.
+    seconds: of a core for one query among many, entities and all; on a card, by the clock.
+    ratio: how many times as fast as the exact index.
     build_seconds: on all cores.
     """
 
@@ -107,31 +108,39 @@ def tune(
     *,
     recall: Annotated[float, Field(gt=0, le=1)] = 0.99,
     k: PositiveInt = 16,
-    types: Sequence[str] = tuple(PLANS),
+    types: Sequence[str] | None = None,
+    index_device: str | None = None,
     progress: bool = False,
 ) -> tuple[Tuning, VectorIndex]:
     """Measure indexes of the knowledge base's vectors; it stays as it is.
 
     queries: vectors (q, d) to search with. folder: an empty one for the built indexes.
     recall: of the nearest prototype and the nearest entity that the choice must have, 0 to 1.
-    k: number of entities searched for. types: of FAISS index.
+    k: number of entities searched for. types: of FAISS index; None: all that the device takes.
+    index_device: Where indexes are built and measured: cpu, cuda:0 or cuda:all; default: as the
+        knowledge base says, else cpu
 
     Each index is built once, and its searches go from narrow to wide until one finds enough, or they become slower than
     one that did. RETURNS: the measurements, and the chosen index, its files in the folder mapped.
-    Raises KrisselError K006 (a recall that is none, an unknown type), K501 (no FAISS) and what `kb.search` raises.
+    Raises KrisselError K006 (a recall that is none, a type that is unknown or refused by the device), K501 (no FAISS)
+    and what `kb.search` raises.
     """
     kb.check_filled()
+    device = index_device or kb.index_device or "cpu"
+    if types is None:
+        types = [each for each in PLANS if device == "cpu" or each != "hnsw"]
     for type_ in types:
         if type_ not in PLANS:
             expected = f"one of {', '.join(PLANS)}"
             raise KrisselError(Errors.K006.format(setting="type", found=type_, expected=expected))
-    measure = _Measure(kb, kb.queries(queries), k)
+        _empty(type_, device)
+    measure = _Measure(kb, kb.queries(queries), k, device)
     tuning = Tuning(k=k, queries=len(queries), wanted=recall, trials=[measure.exact])
     centroids: Vectors | None = None
     for type_ in (each for each in PLANS if each in types):
         path = folder / type_
         path.mkdir()
-        index, build_seconds = _built(type_, kb.vectors, centroids, path, progress)
+        index, build_seconds = _built(type_, device, kb.vectors, centroids, path, progress)
         mib = sum(file_.stat().st_size for file_ in path.iterdir()) / 2**20
         # The same for all: k-means is most of the work.
         centroids = index.centroids() if centroids is None else centroids
@@ -146,17 +155,20 @@ def tune(
     chosen = tuning.chosen
     if chosen.kind == ExactIndex.kind:
         return tuning, measure.index
-    return tuning, _opened(chosen.settings, folder / chosen.settings["type"], kb.vectors)
+    return tuning, _opened(chosen.settings, device, folder / chosen.settings["type"], kb.vectors)
 
 
 class _Measure:
     """Makes trials, all against the exact index with the same queries."""
 
-    def __init__(self, kb: PrototypeKB, queries: Vectors, k: int) -> None:
+    def __init__(self, kb: PrototypeKB, queries: Vectors, k: int, device: str) -> None:
         self._prototypes = kb.prototypes
         self._queries = queries
         self._k = k
-        self.index = ExactIndex()
+        self._on_card = device != "cpu"
+        # Processor time where a core searches: the clock's depends on other processes.
+        self._clock = time.perf_counter if self._on_card else time.process_time
+        self.index = ExactIndex(device)
         self.index.build(kb.vectors)
         self._entities, self._scores, _, self._seconds = self._searched(self.index)
         self.exact = Trial(self.index.kind, self.index.settings, 1.0, 1.0, 1.0, 1.0, self._seconds, 1.0, 0.0, 0.0)
@@ -185,31 +197,37 @@ class _Measure:
         from threadpoolctl import threadpool_limits
 
         times: list[float] = []
+        if self._on_card:
+            # The first search brings the index there.
+            index.search(self._queries[:1], 1)
         with threadpool_limits(1):
             while len(times) < PASSES and sum(times) < PASS_SECONDS:
-                # Processor time: the clock's depends on other processes.
-                start = time.process_time()
+                start = self._clock()
                 result = search_entities(index, self._prototypes, self._queries, self._k, None)
-                times.append(time.process_time() - start)
+                times.append(self._clock() - start)
             # As many as the search for entities asks for first.
             wanted = min(len(self._prototypes), max(FEWEST, PER_ENTITY * self._k))
             scores, rows = index.search(self._queries, wanted)
         return result.entities, scores, rows, min(times) / len(self._queries)
 
 
+def _empty(type_: Any, device: str) -> FaissIndex:
+    """Raises KrisselError K006 for a type that the device refuses."""
+    return FaissIndex(type_, device=device, **PLANS[type_].built)
+
+
 def _built(
-    type_: str, vectors: Vectors, centroids: Vectors | None, path: Path, progress: bool
+    type_: str, device: str, vectors: Vectors, centroids: Vectors | None, path: Path, progress: bool
 ) -> tuple[FaissIndex, float]:
     """An index of the `vectors`, its files at `path` mapped, and the seconds that it took."""
-    kind: Any = type_
-    index = FaissIndex(kind, **PLANS[type_].built)
+    index = _empty(type_, device)
     with progress_bar(show=progress, total=len(vectors), desc=f"{type_}, vectors", unit=" vectors") as bar:
         index.on_added = bar.update
         start = time.perf_counter()
         index.build(vectors, centroids)
         seconds = time.perf_counter() - start
     index.to_disk(path)
-    return _opened(index.settings, path, vectors), seconds
+    return _opened(index.settings, device, path, vectors), seconds
 
 
 def _widening(type_: str, tuning: Tuning) -> Iterator[dict[str, int]]:
@@ -226,8 +244,8 @@ def _widening(type_: str, tuning: Tuning) -> Iterator[dict[str, int]]:
             before = last.seconds
 
 
-def _opened(settings: dict[str, Any], path: Path, vectors: Vectors) -> FaissIndex:
-    index = FaissIndex(**settings)
+def _opened(settings: dict[str, Any], device: str, path: Path, vectors: Vectors) -> FaissIndex:
+    index = FaissIndex(**settings, device=device)
     index.from_disk(path, vectors)
     return index
 
