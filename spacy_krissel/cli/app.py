@@ -140,9 +140,7 @@ COMMANDS = {
     "map": Command(
         "commands.map_terms:map_terms", "Use", "linker terms.csv -o mappings.sssom.tsv", gpu=True, names=LINKER
     ),
-    "serve": Command(
-        "commands.serve_pipeline:serve", "Use", "linker --corrections corrections.jsonl", gpu=True, names=LINKER
-    ),
+    "serve": Command("commands.serve_pipeline:serve", "Use", "linker --corrections corrections.jsonl", names=LINKER),
     "show": Command("commands.show_entity:show", "Use", "linker HP:0001677"),
     "extract": Command(
         "commands.extract_entities:extract", "Use", 'extractor "Both knees hurt." -o page.html', True, EXTRACTOR

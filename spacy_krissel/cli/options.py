@@ -23,8 +23,9 @@ class Command(NamedTuple):
 
     function: "module:function" of this package. Its required positional parameters are arguments, but for `output`. A
         parameter `progress` is true, `command` is the command line, `overrides` are further options, such as
-        --training.max_steps 100. What it returns is printed, in the form that `show_<function>` of the same module
-        gives it; that may take parameters of the function as well.
+        --training.max_steps 100. The card of an `index_device` must be there before the function is called. What it
+        returns is printed, in the form that `show_<function>` of the same module gives it; that may take parameters of
+        the function as well.
     panel: of the help.
     example: of its arguments and options, at the end of the help.
     names: of options, by parameter, where it is another.
@@ -68,6 +69,10 @@ def click_command(name: str, command: Command, guard: Callable[[Any], Any]) -> A
             from ..pipeline.pipeline_io import choose_gpu
 
             choose_gpu(values["gpu_id"])
+        if values.get("index_device") is not None:
+            from ..index.devices import require_device
+
+            require_device(values["index_device"])
         typed = {name: _plain(value) for name, value in values.items() if name in takes and _is_typed(ctx, name)}
         typed.update({name: make(ctx) for name, make in FILLED_IN.items() if name in takes})
         found = function(**typed)

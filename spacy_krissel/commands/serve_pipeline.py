@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from ..distributed.processes import n_gpus
 from ..errors import Errors, KrisselError
 from ..pipeline.settings import LINKER
 from ..serving.service import MOST_CHARS, MOST_DOCUMENTS, SECONDS, WAITING, LinkProcess, LinkService, Lost
@@ -28,6 +29,8 @@ def serve(
     port: Annotated[int, Field(ge=1, le=65535)] = 8000,
     corrections: Path | None = None,
     workers: PositiveInt = 1,
+    gpu_id: Annotated[int, Field(ge=-1)] = -1,
+    index_device: str | None = None,
     user_header: str = "",
     max_chars: PositiveInt = MOST_CHARS,
     max_documents: PositiveInt = MOST_DOCUMENTS,
@@ -42,6 +45,9 @@ def serve(
     port: Port to listen on
     corrections: File in which corrections are kept, .jsonl; without it they end with the service
     workers: Processes that link, each with the pipeline; a mapped knowledge base is one for all
+    gpu_id: GPU, or -1 for the CPU; of several workers the first one's, each further one has the next GPU where there
+        are enough, else the same
+    index_device: Where the index lives, a copy per worker: cpu, cuda:0 or cuda:all; default: as the pipeline says
     user_header: Header in which a proxy names the user; nobody else may reach the service then
     max_chars: Characters of a request
     max_documents: Documents of a request
@@ -50,7 +56,7 @@ def serve(
     name: Name of the linker in the pipeline
 
     Raises KrisselError K684 (the extra is missing), K683 (open to others without a key), K026, K681 (corrections),
-    K610, K611 (pipeline), K520 (no knowledge base), K685 (a process that links ended).
+    K610, K611 (pipeline), K520 (no knowledge base), K675 (no such GPU), K685 (a process that links ended).
     """
     key = os.environ.get(KEY, "")
     is_local = host == "localhost" or _is_loopback(host)
@@ -65,7 +71,10 @@ def serve(
     # Read by their libraries when they are loaded. Else each takes a thread per processor, and two processes on two of
     # these answer less than one does.
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // workers)))
-    linkers = [LinkProcess(pipeline, None if i else corrections, name=name) for i in range(workers)]
+    linkers = [
+        LinkProcess(pipeline, None if i else corrections, name=name, gpu_id=gpu, index_device=index_device)
+        for i, gpu in enumerate(worker_gpus(gpu_id, workers))
+    ]
     service: LinkService | None = None
     server: uvicorn.Server | None = None
     was_lost = False
@@ -102,6 +111,12 @@ def serve(
     if was_lost:
         codes = ", ".join(str(linker.process.exitcode) for linker in linkers)
         raise KrisselError(Errors.K685.format(codes=codes))
+
+
+def worker_gpus(gpu_id: int, workers: int) -> list[int]:
+    """The GPU of each worker: from `gpu_id` on one each, where there are enough, else `gpu_id` for all."""
+    one_each = gpu_id >= 0 and gpu_id + workers <= n_gpus()
+    return [gpu_id + i if one_each else gpu_id for i in range(workers)]
 
 
 def _log_to_stderr() -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import KrisselError
-from ..pipeline.pipeline_io import load_pipeline
+from ..pipeline.pipeline_io import choose_gpu, load_pipeline
 from ..pipeline.settings import LINKER
 from ..views import evidence, mention_view
 from .corrected import LABEL, CorrectedLinker, Document, Mention
@@ -231,11 +231,19 @@ class _Linker:
 class LinkProcess:
     """A process that loads a pipeline and links. Its side of the connection is `connection`."""
 
-    def __init__(self, pipeline: str | Path, corrections: Path | None = None, *, name: str = LINKER) -> None:
+    def __init__(
+        self,
+        pipeline: str | Path,
+        corrections: Path | None = None,
+        *,
+        name: str = LINKER,
+        gpu_id: int = -1,
+        index_device: str | None = None,
+    ) -> None:
         # Spawned: a fork would have the locks of other threads.
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
-        settings = (theirs, pipeline, corrections, name)
+        settings = (theirs, pipeline, corrections, name, gpu_id, index_device)
         self.process = context.Process(target=_run, args=settings, name="krissel-link", daemon=True)
         self.process.start()
         theirs.close()
@@ -263,14 +271,23 @@ def answer_requests(connection: Connection, linker: CorrectedLinker) -> None:
 _END = b"end"
 
 
-def _run(connection: Connection, pipeline: str | Path, corrections: Path | None, name: str) -> None:
+def _run(
+    connection: Connection,
+    pipeline: str | Path,
+    corrections: Path | None,
+    name: str,
+    gpu_id: int,
+    index_device: str | None,
+) -> None:
     # These are for who asks, and they close the connection when all is answered.
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, signal.SIG_IGN)
     try:
         # Before what takes longer.
         log = CorrectionLog(corrections)
-        linker = CorrectedLinker(load_pipeline(pipeline), log, name=name)
+        # Here, and not by who starts the process: a chosen GPU is one of this process alone.
+        choose_gpu(gpu_id, silent=True)
+        linker = CorrectedLinker(load_pipeline(pipeline, index_device=index_device), log, name=name)
     except Exception as error:
         _send_error(connection, {}, error)
         return

@@ -85,3 +85,25 @@ def test_setting_is_no_option(name):
     parameters = inspect.signature(_functions(COMMANDS[name])[0]).parameters
     options = {option.name for option in click_command(name, COMMANDS[name], coded_errors).params}
     assert set(parameters) - options <= set(FILLED_IN)
+
+
+SEARCHING = {
+    "build": ("nowhere.obo", "-o", "out"),
+    "prototypes": ("nowhere", "-o", "out"),
+    "tune": ("nowhere",),
+    "link": ("nowhere", "a text"),
+    "serve": ("nowhere",),
+    "evaluate": ("nowhere", "gold.spacy", "--ontology", "store"),
+}
+
+
+@pytest.mark.parametrize("name", SEARCHING)
+def test_the_card_of_an_index_is_required_before_anything_is_loaded(refuse, name, monkeypatch):
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+    assert "[K502]" in refuse(name, *SEARCHING[name], "--index-device", "cuda:1")
+    assert "[K006]" in refuse(name, *SEARCHING[name], "--index-device", "gpu")
+
+
+def test_every_command_with_an_index_device_is_among_these():
+    takes = {name for name in COMMANDS if "index_device" in inspect.signature(_functions(COMMANDS[name])[0]).parameters}
+    assert takes == set(SEARCHING)

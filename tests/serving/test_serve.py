@@ -14,10 +14,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from command_line import invoke
 
+from spacy_krissel.cli.app import INTERRUPTED
 from spacy_krissel.commands import serve_pipeline
 from spacy_krissel.commands.serve_pipeline import KEY, serve
 from spacy_krissel.errors import KrisselError
+from spacy_krissel.pipeline import pipeline_io
+from spacy_krissel.serving.service import LinkProcess, LinkService
 
 pytest.importorskip("fastapi")
 
@@ -174,3 +178,34 @@ def test_a_missing_extra_is_an_import_error(saved, monkeypatch):
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     with pytest.raises(KrisselError, match=r"K684.*spacy-krissel\[serve\]"):
         serve(saved)
+
+
+def test_each_process_chooses_its_own_gpu(saved):
+    """The one that it is told, in the process that links: no machine has this one."""
+    process = LinkProcess(saved, gpu_id=99)
+    with pytest.raises(KrisselError, match="K675.*GPU 99"):
+        LinkService([process.connection])
+    process.process.join(60)
+
+
+def test_processes_have_a_gpu_each_where_there_are_enough(saved, monkeypatch):
+    started = []
+    # Set, so that it is put back afterwards.
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+
+    def start(*_, gpu_id, index_device, **__):
+        started.append((gpu_id, index_device))
+        if len(started) == 2:
+            raise KeyboardInterrupt
+
+    def choose(*_, **__):
+        raise AssertionError("the process that only listens takes memory of a GPU")
+
+    monkeypatch.setattr(serve_pipeline, "LinkProcess", start)
+    monkeypatch.setattr(pipeline_io, "choose_gpu", choose)
+    for gpus, gpu_id, expected in ((3, 1, [1, 2]), (2, 1, [1, 1]), (2, -1, [-1, -1])):
+        monkeypatch.setattr("torch.cuda.device_count", lambda gpus=gpus: gpus)
+        words = ("--workers", "2", "--gpu-id", gpu_id, "--index-device", "cuda:1")
+        assert invoke("serve", saved, *words).exit_code == INTERRUPTED
+        assert started == [(each, "cuda:1") for each in expected]
+        started.clear()
