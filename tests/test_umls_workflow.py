@@ -11,7 +11,7 @@ from xml.sax.saxutils import escape
 import pytest
 import srsly
 from spacy.cli._util import app
-from spacy.util import registry
+from spacy.util import load_config, registry
 from typer.testing import CliRunner
 
 from spacy_krissel.ontology.store import OntologyStore
@@ -65,7 +65,7 @@ def toy(toy_files, tiny_bert, tmp_path, monkeypatch):
     # In this process, which takes a third of the time; weasel itself starts one for each line.
     monkeypatch.setattr("weasel.cli.run.run_command", lambda words, capture: spacy_command(*words))
     monkeypatch.setattr("weasel.cli.assets.download_file", lambda url, path, **_: shutil.copy(downloads[url], path))
-    toy = {"processes": 1, "pubmedbert": tiny_bert, "index": "exact", "gpu_id": -1}
+    toy = {"processes": 1, "pubmedbert": tiny_bert, "index": "exact", "gpu_id": -1, "index_device": "cpu"}
     toy.update(training=TRAINING, reranking=RERANKING)
     # A value that begins with "--" would be the next option.
     return [word for name, value in toy.items() for word in (f"--vars.{name}", f" {value}")]
@@ -78,6 +78,7 @@ def spacy_command(python, *words):
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     assert result.exit_code == 0, f"{words}\n{result.output}"
+    return result.output
 
 
 def documented():
@@ -86,6 +87,17 @@ def documented():
         r"^```bash\n([^`]*project run umls [^`]*)^```$", (ROOT / "docs" / "scale.md").read_text(), re.M
     )
     return [shlex.split(line, comments=True) for line in block.splitlines()]
+
+
+def test_the_documented_line_searches_on_the_card(tmp_path, monkeypatch):
+    for name in ("project.yml", "configs"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    monkeypatch.chdir(tmp_path)
+    run = documented()[-1]
+    assert run[run.index("--vars.index_device") + 1] == "cuda:0"
+    commands = re.findall(r"krissel (\w+)(.*)", spacy_command(*run, "--dry"))
+    on_card = [name for name, options in commands if options.endswith(" --gpu-id 0 --index-device cuda:0")]
+    assert on_card == ["prototypes", "evaluate", "evaluate"]
 
 
 @pytest.mark.slow
@@ -106,6 +118,8 @@ def test_the_documented_lines_do_not_lead_from_umls_to_a_package(toy):
     assert mined["counts"]["mentions"] > 0 and mined["settings"]["case"] == "preserve"
     kb = json.loads(Path("training/umls/kb/manifest.json").read_text())
     assert set(kb["prototype_kinds"]) <= {"mention", "reference"} and kb["dtype"] == "float16"
+    made = load_config("training/umls/reranker/model-last/config.cfg")["components"]["krissel_linker"]
+    assert made["generate_empty_kb"]["index_device"] == "cpu", "the re-ranker's linker searches elsewhere"
     copies = [path.as_posix() for path in Path("training/umls").rglob("vectors.npy")]
     assert copies == ["training/umls/kb/vectors.npy"], "one knowledge base for all pipelines"
     for name in ("umls-linker", "umls-reranker"):
