@@ -4,6 +4,8 @@ import json
 import subprocess
 import sys
 import textwrap
+from configparser import ConfigParser
+from pathlib import Path
 
 import pytest
 import spacy
@@ -74,6 +76,15 @@ def test_saved_pipeline_links_in_a_new_process_without_network(pipeline, texts):
         print(json.dumps(links(spacy.load({str(pipeline)!r}), json.load(sys.stdin))))
     """
     assert run_cut(program, texts) == link(spacy.load(pipeline), texts)
+
+
+def test_no_extra_but_cpu_brings_faiss_for_the_cpu():
+    """The folder of `.[gpu,tests]` would have both."""
+    config = ConfigParser()
+    config.read(Path(__file__).parents[1] / "setup.cfg", encoding="utf8")
+    extras = config["options.extras_require"]
+    assert [name for name in extras if "faiss-cpu" in extras[name]] == ["cpu"]
+    assert "faiss" not in config["options"]["install_requires"]
 
 
 @pytest.mark.slow
