@@ -99,7 +99,7 @@ def coded_errors(command: Function) -> Function:
 LINKER, EXTRACTOR = {"name": "linker"}, {"name": "extractor"}
 # In the order of work.
 COMMANDS = {
-    "build": Command("commands.build_linker:build_files", "Build", "hp.obo --text abstracts.jsonl -o linker", gpu=True),
+    "build": Command("commands.build_linker:build_files", "Build", "hp.obo --text abstracts.jsonl -o linker"),
     "vocabularies": Command("commands.make_ontology:vocabularies", "Build", "--download mondo"),
     "ontology": Command(
         "commands.make_ontology:ontology",
@@ -124,7 +124,6 @@ COMMANDS = {
         "commands.build_prototypes:prototypes",
         "Build",
         "trained/model-last --ontology store --mentions mentions -o linker",
-        gpu=True,
         names={"use_references": "references", **LINKER},
     ),
     "tune": Command(

@@ -30,7 +30,7 @@ class Command(NamedTuple):
     example: of its arguments and options, at the end of the help.
     names: of options, by parameter, where it is another.
     panels: of options in the help, by a pattern that the parameter matches.
-    gpu: add the option --gpu-id, and choose the GPU before the function is called.
+    gpu: add the option --gpu-id, and choose the GPU before the function is called; for one without a `gpu_id`.
     """
 
     function: str
@@ -59,7 +59,7 @@ def click_command(name: str, command: Command, guard: Callable[[Any], Any]) -> A
     parameters += [
         _option(each, help.get(each.name, ""), command)
         for each in takes.values()
-        if each.name not in (*FILLED_IN, "gpu_id" if command.gpu else "") and cli_type(each.annotation) is not None
+        if each.name not in FILLED_IN and cli_type(each.annotation) is not None
     ]
     if command.gpu:
         parameters.append(inspect.Parameter("gpu_id", inspect.Parameter.KEYWORD_ONLY, default=GPU, annotation=int))

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from io import StringIO
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import spacy
 import srsly
+from pydantic import Field
 from spacy.language import Language
 from wasabi import msg
 
@@ -25,7 +26,15 @@ from ..ontology.build import build_ontology
 from ..ontology.provenance import provenance
 from ..ontology.store import OntologyStore, write_store
 from ..ontology.vocabularies.cache import locate
-from ..pipeline.pipeline_io import check_place, configure, find_linker, load_pipeline, save_pipeline, save_whole
+from ..pipeline.pipeline_io import (
+    check_place,
+    choose_gpu,
+    configure,
+    find_linker,
+    load_pipeline,
+    save_pipeline,
+    save_whole,
+)
 from ..pipeline.settings import LINKER
 from ..util.hashing import stable_hash
 from ..util.manifest import MANIFEST, content_hash
@@ -127,7 +136,7 @@ def build(
     steps: Count | None = None,
     seed: Count = 0,
     n_process: PositiveInt = 1,
-    gpu_id: int = -1,
+    gpu_id: Annotated[int, Field(ge=-1)] = -1,
     index_device: str | None = None,
     restart: bool = False,
     progress: bool = False,
@@ -162,6 +171,8 @@ def build(
         expected = "none without `text` to train on"
         raise KrisselError(Errors.K006.format(setting=given, found=encoder or steps, expected=expected))
     check_place(output)
+    # Here, since a step that an interrupted build completed does not choose it.
+    choose_gpu(gpu_id, silent=True)
     # Before minutes of work.
     finder = None if ner is None else load_pipeline(ner)
     if finder is not None and LINKER in finder.pipe_names:

@@ -3,12 +3,14 @@
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import Field
 from spacy.language import Language
 
 from .. import __version__
 from ..corpora.doc_bins import read_doc_bins
+from ..distributed.processes import n_gpus
 from ..errors import Errors, KrisselError
 from ..index.kinds import named_index
 from ..kb.build import fill as build
@@ -19,7 +21,7 @@ from ..kb.build.sources import PrototypeSource
 from ..kb.prototype_kb import PrototypeKB
 from ..pipeline.card import update_card
 from ..pipeline.kb_pipe import kb_left_out
-from ..pipeline.pipeline_io import check_place, find_kb_pipe, load_pipeline, save_pipeline
+from ..pipeline.pipeline_io import check_place, choose_gpu, find_kb_pipe, load_pipeline, save_pipeline
 from ..pipeline.settings import LINKER
 from ..util.disk import coded_io
 from ..util.manifest import content_hash
@@ -128,7 +130,7 @@ def prototypes(
     name: str = LINKER,
     seed: Count = 0,
     n_process: PositiveInt = 1,
-    gpu_id: int = -1,
+    gpu_id: Annotated[int, Field(ge=-1)] = -1,
     ray: str | None = None,
     restart: bool = False,
     progress: bool = False,
@@ -157,6 +159,7 @@ def prototypes(
     name: Name of the linker, or span extractor, in the pipeline
     seed: Seed of what is drawn
     n_process: Processes that encode, on the GPUs from gpu_id on, or on the CPU
+    gpu_id: GPU, or -1 for the CPU
     ray: Encode by Ray: "local" on this machine, or the address of a cluster, as host:port, or auto; the files must be
         on all of its machines, and gpu_id 0 uses its GPUs
     restart: Drop what an interrupted run left; otherwise a run with the same input continues from there, and one with
@@ -164,8 +167,9 @@ def prototypes(
 
     RETURNS: the knowledge base's description.
     Raises KrisselError K005 (the output is something else), K006 (a setting), K023 to K025 (Ray), K026 (the disk
-    refuses), K045 (another run writes there), K529 (other work left), K641 (a process died), K614 when there is neither
-    an ontology nor gold, or a setting that would need the one that is missing, and what `add_gold_files` raises.
+    refuses), K045 (another run writes there), K529 (other work left), K641 (a process died), K675 (no such
+    GPU), K614 when there is neither an ontology nor gold, or a setting that would need the one that is missing, and
+    what `add_gold_files` raises.
     """
     if ontology is None:
         workers = {"n_process": n_process if n_process != 1 else None, "ray": ray, "restart": restart or None}
@@ -187,6 +191,9 @@ def prototypes(
     # Before hours of encoding.
     check_place(output, kb_path)
     _gold_sources(gold)
+    # Where Ray encodes, this machine may have no GPU.
+    if ray is None or gpu_id < n_gpus():
+        choose_gpu(gpu_id, silent=not progress)
     # The knowledge base that is replaced is not read: it may be of other weights.
     with kb_left_out(name) if ontology is not None else nullcontext():
         nlp = load_pipeline(pipeline, overrides, index_device=index_device)

@@ -224,3 +224,9 @@ def test_the_index_is_built_where_it_is_to_live_and_the_pipeline_keeps_that(toy_
     build(toy_files / "ontology.jsonl", output, ner=str(finder), index_device="cuda:0")
     kb = spacy.load(output).get_pipe("krissel_linker").kb
     assert kb.index_device == kb.build_index().device == "cuda:0"
+
+
+def test_build_in_python_chooses_the_gpu(toy_files, tmp_path):
+    with pytest.raises(KrisselError, match="K675.*GPU 99"):
+        build(toy_files / "ontology.jsonl", tmp_path / "built", gpu_id=99)
+    assert not any(tmp_path.iterdir())

@@ -16,7 +16,7 @@ def test_option_differs_from_the_function(name):
     """Its default or its help was written twice, or not at all."""
     parameters = inspect.signature(_functions(COMMANDS[name])[0]).parameters
     for option in click_command(name, COMMANDS[name], coded_errors).params:
-        if option.name == "help" or (option.name == "gpu_id" and COMMANDS[name].gpu):
+        if option.name == "help" or (option.name == "gpu_id" and "gpu_id" not in parameters):
             continue
         assert option.help, f"{option.name} has no help"
         default = parameters[option.name].default
@@ -77,6 +77,12 @@ def test_options_of_one_vocabulary_stand_among_the_others():
 
 def _plain(default):
     return list(default) if isinstance(default, tuple) else default
+
+
+def test_no_gpu_is_chosen_for_a_function_that_chooses_itself():
+    for name, command in COMMANDS.items():
+        takes_it = "gpu_id" in inspect.signature(_functions(command)[0]).parameters
+        assert not (command.gpu and takes_it), f"{name} leaves the choice to its processes"
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import spacy
 
+from spacy_krissel.commands import build_prototypes as build_module
 from spacy_krissel.commands.build_prototypes import add_gold_files, build_prototypes, prototypes
 from spacy_krissel.corpora.convert import convert
 from spacy_krissel.corpora.doc_bins import read_doc_bins
@@ -262,3 +263,16 @@ def test_added_gold_changes_links_and_leaves_without_a_trace(nlp, make_docs, gol
     assert "gold" in kinds
     linker.kb.remove_prototypes(kind="gold")
     assert [links_of(doc) for doc in nlp.pipe(make_docs(nlp))] == before
+
+
+@pytest.mark.parametrize(
+    ("settings", "n_gpus", "expected"), [({}, 1, [0]), ({"ray": "local"}, 0, []), ({"ray": "local"}, 1, [0])]
+)
+def test_the_gpu_is_chosen_where_this_process_encodes(tmp_path, monkeypatch, settings, n_gpus, expected):
+    """A machine that has Ray's cluster encode may have none."""
+    chosen = []
+    monkeypatch.setattr(build_module, "choose_gpu", lambda gpu_id, **_: chosen.append(gpu_id))
+    monkeypatch.setattr(build_module, "n_gpus", lambda: n_gpus)
+    with pytest.raises(KrisselError, match="K611"):
+        prototypes("nowhere", tmp_path / "out", tmp_path, gpu_id=0, **settings)
+    assert chosen == expected
