@@ -30,7 +30,7 @@ class Command(NamedTuple):
     example: of its arguments and options, at the end of the help.
     names: of options, by parameter, where it is another.
     panels: of options in the help, by a pattern that the parameter matches.
-    gpu: add the option --gpu-id, and choose the GPU before the function is called; for one without a `gpu_id`.
+    gpu: for a function without `gpu_id`: add the option --gpu-id, and choose the GPU before the call.
     """
 
     function: str

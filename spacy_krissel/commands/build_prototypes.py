@@ -154,7 +154,8 @@ def prototypes(
     gold_weight: Multiply the scores of gold prototypes; default: 1.05
     gold_names: Add the bare text of each gold mention too, as a name that gold says the entity has
     index: exact, flat, hnsw, ivf, ivf_sq8, ivf_pq; default: as the config says
-    index_device: Where the index lives: cpu, cuda:0 or cuda:all; the pipeline keeps it; default: as the config says
+    index_device: Where the index lives: cpu, cuda:0 or cuda:all; the pipeline keeps it; default: as
+        the config says
     kb_path: Save the knowledge base here and let the pipeline point to it
     name: Name of the linker, or span extractor, in the pipeline
     seed: Seed of what is drawn

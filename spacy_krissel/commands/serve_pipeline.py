@@ -45,9 +45,10 @@ def serve(
     port: Port to listen on
     corrections: File in which corrections are kept, .jsonl; without it they end with the service
     workers: Processes that link, each with the pipeline; a mapped knowledge base is one for all
-    gpu_id: GPU, or -1 for the CPU; of several workers the first one's, each further one has the next GPU where there
-        are enough, else the same
-    index_device: Where the index lives, a copy per worker: cpu, cuda:0 or cuda:all; default: as the pipeline says
+    gpu_id: GPU, or -1 for the CPU; several workers have one each from that number on if there are
+        enough, else all have this one
+    index_device: Where the index lives, a copy per worker: cpu, cuda:0 or cuda:all; default: as the
+        pipeline says
     user_header: Header in which a proxy names the user; nobody else may reach the service then
     max_chars: Characters of a request
     max_documents: Documents of a request
@@ -114,7 +115,7 @@ def serve(
 
 
 def worker_gpus(gpu_id: int, workers: int) -> list[int]:
-    """The GPU of each worker: from `gpu_id` on one each, where there are enough, else `gpu_id` for all."""
+    """GPU of each worker: one each from `gpu_id` on if there are enough, else `gpu_id` for all."""
     one_each = gpu_id >= 0 and gpu_id + workers <= n_gpus()
     return [gpu_id + i if one_each else gpu_id for i in range(workers)]
 

@@ -58,8 +58,8 @@ class PrototypeKB(KnowledgeBase):
     entity_vector_length: width of the vectors; 0 takes the width of the first vectors added or loaded.
     index: makes the index that searches the vectors (`spacy-krissel.ExactIndex.v1`, `spacy-krissel.FaissIndex.v1`).
         null: the index saved with the knowledge base, else the exact one.
-    index_device: where any of these lives: "cpu", "cuda", "cuda:N" or "cuda:all". null: as the index itself says; a
-        saved one, on the CPU. It is a setting of the config, and not saved with the knowledge base.
+    index_device: where any of these lives: "cpu", "cuda", "cuda:N" or "cuda:all". null: as the index
+        itself says; a saved one on the CPU. The config keeps it; a saved knowledge base does not.
     normalize: scale all vectors and queries to unit length, so that scores are cosines. A loaded knowledge base keeps
         its own policy, dtype and reference_weight.
     dtype: "float32", or "float16" to store the vectors in half the space.
@@ -552,7 +552,7 @@ class PrototypeKB(KnowledgeBase):
     def set_index(self, index: VectorIndex, tuning: dict[str, Any] | None = None) -> None:
         """Search with this index of its `vectors` from now on.
 
-        It stays on its device, which an `index_device` is replaced by.
+        It stays on its device, which replaces the `index_device` if there is one.
         tuning: what was measured of it, for the manifest. JSON values only.
         """
         device = device_of(index)

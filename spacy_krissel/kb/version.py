@@ -234,7 +234,7 @@ def device_of(index: VectorIndex) -> str:
 
 
 def _moved(index: VectorIndex, device: str | None) -> VectorIndex:
-    """The empty index, or one like it on the `device`. Raises KrisselError K006 where its kind has no such device."""
+    """The empty index, or one like it on the `device`. Raises KrisselError K006 if it refuses that."""
     if device is None or device == device_of(index):
         return index
     return make_index(index.kind, index.settings, device)
