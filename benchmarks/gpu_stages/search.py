@@ -3,7 +3,6 @@
 import time
 from functools import partial
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,8 +10,8 @@ import torch
 
 from gpu_stages.measure import bf16_rate, device_of, measured, timed_rounds
 from gpu_stages.report import Report, Skipped
-from spacy_krissel.index.exact import ExactIndex, Shard
 from spacy_krissel.index.faiss_index import FaissIndex
+from spacy_krissel.index.shard import Shard
 
 # Vectors made at a time, a multiple of the prototypes per entity.
 BLOCK_ROWS = 2**18
@@ -31,7 +30,7 @@ def exact(report: Report) -> None:
     flop = 2 * size.width * n
     with report.step(f"queries, {n:,} prototypes", prototypes=n, flop=flop) as row:
         vectors = make_vectors(n, size.width, device)
-        index = index_of(vectors)
+        index = Shard.of(0, vectors)
         with measured(device) as found:
             timed_rounds(report, row, partial(index.search, k=size.top_k), rounds(report, vectors))
         row["peak_gib"] = found["peak_gib"]
@@ -72,7 +71,7 @@ def search_by_faiss(
         if f"build, {name}" in report.found["errors"]:
             continue
         queries = rounds(report, vectors[:n])
-        best = index_of(vectors[:n]).search(queries[0], 10)[1]
+        best = Shard.of(0, vectors[:n]).search(queries[0], 10)[1]
         for lists in nprobe:
             lists_name = f", {lists} lists" if lists else ""
             with report.step(f"queries, {name}{lists_name}", prototypes=n, nprobe=lists) as row:
@@ -85,15 +84,6 @@ def search_by_faiss(
                 if device.type == "cuda":
                     free, total = torch.cuda.mem_get_info(device)
                     row["card_used_gib"] = (total - free) / 2**30
-
-
-def index_of(vectors: torch.Tensor) -> ExactIndex:
-    """Return an exact index of vectors (n, d) that stay where they are."""
-    index = ExactIndex("cuda")
-    # The host's vectors, which a search on the device never reads: one value, shown n x d times.
-    index.from_disk(Path(), np.broadcast_to(np.float16(0), tuple(vectors.shape)))
-    index._shards = [Shard.of(0, vectors)]
-    return index
 
 
 def make_vectors(n: int, width: int, device: torch.device) -> torch.Tensor:
