@@ -10,7 +10,8 @@ import numpy as np
 from pydantic import Field
 
 from ..errors import Errors, KrisselError
-from ..index.checks import check_device, check_queries
+from ..index.checks import check_queries
+from ..index.devices import check_device
 from ..index.exact import ExactIndex
 from ..index.kinds import make_index
 from ..index.protocol import MakeIndex, VectorIndex, Vectors
