@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from thinc.api import Model
 from thinc.types import Floats2d
 
@@ -74,17 +75,16 @@ def _forward(model: Model, X: list[View], is_train: bool) -> tuple[Floats2d, Cal
         return model.layers[0](X, is_train)
     if False not in kinds:
         return model.layers[1](X, is_train)
-    parts = []
-    for layer, kind in zip(model.layers, (False, True), strict=True):
-        rows = [i for i, is_reference in enumerate(kinds) if is_reference == kind]
-        parts.append((rows, *layer([X[i] for i in rows], is_train)))
-    vectors = model.ops.alloc2f(len(X), parts[0][1].shape[1])
-    for rows, Y, _ in parts:
-        vectors[rows] = Y
+    rows = [[i for i, is_reference in enumerate(kinds) if is_reference == kind] for kind in (False, True)]
+    parts = [layer([X[i] for i in own], is_train) for layer, own in zip(model.layers, rows, strict=True)]
+    xp: Any = model.ops.xp
+    order = np.asarray(rows[0] + rows[1])
+    vectors = xp.concatenate([Y for Y, _ in parts])[xp.asarray(np.argsort(order))]
 
     def backprop(d_vectors: Floats2d) -> list[Any]:
-        for rows, _, backprop_rows in parts:
-            backprop_rows(d_vectors[rows])
+        d_sorted: Any = d_vectors[xp.asarray(order)]
+        for (_, backprop_part), d_part in zip(parts, xp.split(d_sorted, [len(rows[0])]), strict=True):
+            backprop_part(d_part)
         return []
 
     return vectors, backprop

@@ -13,6 +13,7 @@ from ..distributed.processes import begin_shared, n_processes, no_backprop
 from ..distributed.random_state import capture_rng, replay_rng
 from ..errors import Errors, KrisselError
 from ..layers.hf.input_embeddings import RecordedInputs, tapped
+from ..layers.hf.kept_passes import keeping_passes
 from ..layers.token_states import TokenStates
 from ..losses.masked import Loss
 from ..views import View
@@ -84,7 +85,10 @@ def _read_together(views: Sequence[View]) -> list[list[int]]:
 
 
 def update_in_chunks(
-    model: EncoderModel, views: list[View], loss: Callable[[Floats2d], tuple[Floats2d, float]], chunk_size: int = 0
+    model: EncoderModel,
+    views: list[View],
+    loss: Callable[[Floats2d], tuple[Floats2d, float]],
+    chunk_size: int | None = 0,
 ) -> float:
     """Accumulate in `model` the gradient of `loss(model(views))`. RETURNS: the loss.
 
@@ -95,48 +99,81 @@ def update_in_chunks(
     Setup"). Views of similar length share a chunk, to save padding. In data-parallel training each process chunks its
     own fraction of the views; the loss is over all of them.
 
-    chunk_size: views encoded together; 0, or at least the number of views, is one plain pass.
-    """
+    Word pieces are made in the first pass and kept for the second.
 
+    chunk_size: views encoded together; 0, or at least the number of views, is one plain pass. None: as many as fill a
+        pass of the transformer at their window (`batch_pieces`), or all of them without a transformer.
+    """
     vectors, backprop = begin_views(in_chunks(model, chunk_size), views)
     gradient, value = loss(vectors)
     backprop(gradient)
     return value
 
 
-def in_chunks(model: EncoderModel, chunk_size: int) -> Begin[View, Floats2d]:
+def in_chunks(model: EncoderModel, chunk_size: int | None) -> Begin[View, Floats2d]:
     """`model.begin_update` with `chunk_size` views at a time, see `update_in_chunks`."""
 
     def begin(own: list[View]) -> tuple[Floats2d, Callable]:
-        if not chunk_size or chunk_size >= len(own):
-            return model.begin_update(own)
-        return _begin_in_chunks(model, own, chunk_size)
+        order = sorted(range(len(own)), key=lambda i: -view_length(own[i]))
+        if chunk_size is None:
+            chunks = _filled(order, _parts_of_pass(model, own))
+        else:
+            size = chunk_size or max(1, len(own))
+            chunks = [order[i : i + size] for i in range(0, len(order), size)]
+        return _begin_in_chunks(model, own, chunks) if len(chunks) > 1 else model.begin_update(own)
 
     return begin
 
 
+def _parts_of_pass(model: Model, views: list[View]) -> list[float]:
+    """The fraction of a transformer's pass that each view takes if it fills the window of its encoder; 0 without a
+    transformer."""
+    parts = [
+        node.attrs["settings"].window / shim.pass_pieces
+        # Depth first: the encoder of mentions comes before that of references.
+        for node in model.walk(order="dfs_pre")
+        if node.name == "transformer_encoder"
+        for inner in node.walk()
+        for shim in inner.shims
+    ] or [0.0]
+    return [parts[-1] if view.reference else parts[0] for view in views]
+
+
+def _filled(order: list[int], parts: list[float]) -> list[list[int]]:
+    """Chunks of views, in this order, of one pass at most, but at least one view."""
+    chunks: list[list[int]] = []
+    filled = 1.0
+    for i in order:
+        filled += parts[i]
+        if filled > 1 + 1e-9 or not chunks:
+            chunks.append([])
+            filled = parts[i]
+        chunks[-1].append(i)
+    return chunks
+
+
 def _begin_in_chunks(
-    model: EncoderModel, views: list[View], chunk_size: int
+    model: EncoderModel, views: list[View], chunks: list[list[int]]
 ) -> tuple[Floats2d, Callable[[Floats2d], None]]:
-    order = sorted(range(len(views)), key=lambda i: -view_length(views[i]))
-    chunks = [order[i : i + chunk_size] for i in range(0, len(order), chunk_size)]
-    states = []
-    all_vectors: Any = None
-    for chunk in chunks:
-        states.append(capture_rng())
-        # The callback, and with it the chunk's activations, is dropped at once.
-        encoded = model.begin_update([views[i] for i in chunk])[0]
-        if all_vectors is None:
-            all_vectors = model.ops.alloc2f(len(views), encoded.shape[1])
-        all_vectors[chunk] = encoded
+    states, parts = [], []
+    with keeping_passes() as kept:
+        for chunk in chunks:
+            states.append(capture_rng())
+            # The callback, and with it the chunk's activations, is dropped at once.
+            parts.append(model.begin_update([views[i] for i in chunk])[0])
+    xp: Any = model.ops.xp
+    order = np.concatenate(chunks)
 
     def backprop(gradient: Floats2d) -> None:
-        for chunk, state in zip(chunks, states, strict=True):
-            with replay_rng(state):
-                _, backprop_chunk = model.begin_update([views[i] for i in chunk])
-            backprop_chunk(gradient[chunk])
+        ends = np.cumsum([len(chunk) for chunk in chunks])[:-1].tolist()
+        gradients = xp.split(gradient[xp.asarray(order)], ends)
+        with keeping_passes(kept):
+            for chunk, state, d_chunk in zip(chunks, states, gradients, strict=True):
+                with replay_rng(state):
+                    _, backprop_chunk = model.begin_update([views[i] for i in chunk])
+                backprop_chunk(d_chunk)
 
-    return all_vectors, backprop
+    return xp.concatenate(parts)[xp.asarray(np.argsort(order))], backprop
 
 
 # Adversarial inputs ---------------------------------------------------------------------------------------------------
@@ -161,14 +198,15 @@ def with_adversary(model: Model, step: Step, loss: Loss, weight: float, epsilon:
     if not weight:
         return step(loss, 1.0)
     state, inputs = capture_rng(), RecordedInputs()
-    with tapped(inputs), frozen(model):
-        step(adverse, 1.0)
-    if not inputs:
-        raise KrisselError(Errors.K637)
-    with replay_rng(state):
-        value = step(loss, 1.0)
-    with replay_rng(state), tapped(inputs.signed(epsilon)):
-        return value + weight * step(loss, weight)
+    with keeping_passes():
+        with tapped(inputs), frozen(model):
+            step(adverse, 1.0)
+        if not inputs:
+            raise KrisselError(Errors.K637)
+        with replay_rng(state):
+            value = step(loss, 1.0)
+        with replay_rng(state), tapped(inputs.signed(epsilon)):
+            return value + weight * step(loss, weight)
 
 
 def adverse(scores: Floats2d, positives: Any, negatives: Any) -> tuple[Floats2d, float]:

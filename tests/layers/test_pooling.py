@@ -12,11 +12,11 @@ def hidden():
     vectors = numpy.arange(2 * 4 * 2, dtype="f").reshape(2, 4, 2)
     vectors[1, 3:] = 1000.0  # padding
     pieces = Pieces(
-        ids=numpy.zeros((2, 4), dtype="int64"),
-        lengths=numpy.asarray([4, 3]),
-        owners=numpy.asarray([0, 1]),
-        starts=numpy.asarray([1, 0]),
-        ends=numpy.asarray([3, 2]),
+        ids=torch.zeros((2, 4), dtype=torch.int64),
+        lengths=torch.tensor([4, 3]),
+        owners=torch.tensor([0, 1]),
+        starts=torch.tensor([1, 0]),
+        ends=torch.tensor([3, 2]),
     )
     return torch.tensor(vectors), pieces
 
@@ -40,7 +40,7 @@ def test_pools_by_hand(hidden, how, expected):
 def together(hidden):
     """Three views of two rows; the last two have a marker in common."""
     vectors, pieces = hidden
-    owners, starts, ends = (numpy.asarray(each) for each in ([1, 0, 0], [0, 0, 1], [2, 1, 2]))
+    owners, starts, ends = (torch.tensor(each) for each in ([1, 0, 0], [0, 0, 1], [2, 1, 2]))
     return vectors, pieces._replace(owners=owners, starts=starts, ends=ends)
 
 
@@ -60,7 +60,7 @@ def test_views_that_are_read_together(together, how, expected):
 
 def test_what_stands_between_the_markers(hidden):
     vectors, pieces = hidden
-    pieces = pieces._replace(starts=numpy.asarray([0, 0]), ends=numpy.asarray([3, 2]))
+    pieces = pieces._replace(starts=torch.tensor([0, 0]), ends=torch.tensor([3, 2]))
     assert_allclose(pool("mention", vectors, pieces), [[3, 4], [10, 11]])
 
 

@@ -112,7 +112,7 @@ def test_finish_update_changes_weights_and_markers_learn(make):
 def test_order_is_restored(tiny_bert, order, batch_pieces):
     model = _cached(str(tiny_bert))
     expected = model.predict(VIEWS)
-    model._func.keywords["batch_pieces"] = batch_pieces
+    shim_of(model).batch_pieces = batch_pieces
     assert_allclose(model.predict([VIEWS[i] for i in order]), expected[order], atol=1e-5)
 
 

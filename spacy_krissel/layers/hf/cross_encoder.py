@@ -14,10 +14,12 @@ from ...util.settings import Positive, PositiveInt, checked
 from ...views import reference_window
 from ..identity import Settings
 from ..ranked import RankedMention, Reranker, bounded
+from .kept_passes import kept_pass
+from .passes import Passes, make_passes
 from .pooling import Markers, Pooling, chosen_markers
 from .transformer import Window
 from .wordpieces import MARKERS, PieceRow, encode_texts, view_pieces
-from .wrapper import encode_rows, hf_shim, hf_wrapper
+from .wrapper import encode_passes, hf_shim, hf_wrapper
 
 
 @checked
@@ -28,7 +30,7 @@ def CrossEncoder(
     candidate_window: Annotated[int, Field(ge=2)] = 64,
     bound: Positive | None = 1.0,
     mixed_precision: bool = False,
-    batch_pieces: PositiveInt = 4096,
+    batch_pieces: PositiveInt | None = None,
     tokenizer_config: dict[str, Any] = SimpleFrozenDict(),  # noqa: B006, B008 (frozen)
     transformer_config: dict[str, Any] = SimpleFrozenDict(),  # noqa: B006, B008 (frozen)
     pooling: Pooling = "cls",
@@ -54,12 +56,18 @@ def CrossEncoder(
     settings = Settings(window=window, candidate_window=candidate_window, bound=bound, pooling=pooling, markers=words)
     pairs: Model = Model(
         "cross_encoder",
-        # Bound here and not kept as attributes: the fingerprint must not depend on them.
-        partial(forward, batch_pieces=batch_pieces),
+        forward,
+        # Bound here and not kept as an attribute: the fingerprint must not depend on it.
         init=partial(init, name=name),
         layers=[
             chain(
-                hf_wrapper(tokenizer_config, transformer_config, pooling=pooling, mixed_precision=mixed_precision),
+                hf_wrapper(
+                    tokenizer_config,
+                    transformer_config,
+                    pooling=pooling,
+                    mixed_precision=mixed_precision,
+                    batch_pieces=batch_pieces,
+                ),
                 Linear(nO=1, init_W=zero_init),
             )
         ],
@@ -81,15 +89,22 @@ def init(model: Model, X: list[RankedMention] | None = None, Y: Floats1d | None 
 
 
 def forward(
-    model: Model[list[RankedMention], Floats1d], mentions: list[RankedMention], is_train: bool, *, batch_pieces: int
+    model: Model[list[RankedMention], Floats1d],
+    mentions: list[RankedMention],
+    is_train: bool,
 ) -> tuple[Floats1d, Callable[[Floats1d], list[Any]]]:
     shim, settings = hf_shim(model), model.attrs["settings"]
     shim.begin(*_window(model))
-    rows = pair_pieces(shim.tokenizer, mentions, settings.window, settings.candidate_window, settings.markers)
-    scores, backprop = encode_rows(model.layers[0], rows, is_train, width=1, batch_pieces=batch_pieces)
+
+    def prepare() -> Passes:
+        rows = pair_pieces(shim.tokenizer, mentions, settings.window, settings.candidate_window, settings.markers)
+        return make_passes(shim, rows, is_train)
+
+    passes = kept_pass(model.id, mentions, prepare, is_train)
+    scores, backprop = encode_passes(model.layers[0], passes, is_train, width=1)
     if settings.bound is None:
         scores = scores - model.ops.asarray2f([[logit] for mention in mentions for logit in mention.logits.tolist()])
-    return model.ops.reshape1f(scores, len(rows)), lambda d_scores: backprop(d_scores.reshape(-1, 1))
+    return model.ops.reshape1f(scores, len(scores)), lambda d_scores: backprop(d_scores.reshape(-1, 1))
 
 
 def pair_pieces(

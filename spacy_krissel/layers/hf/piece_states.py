@@ -12,9 +12,10 @@ from thinc.types import Floats2d
 from ...util.settings import PositiveInt, checked
 from ..identity import Settings
 from ..token_states import StatesModel, TokenStates
+from .passes import make_passes
 from .transformer import Window
 from .wordpieces import PieceRow, encode_with_places
-from .wrapper import encode_rows, hf_shim, hf_wrapper
+from .wrapper import encode_passes, hf_shim, hf_wrapper
 
 NAME = "piece_states"
 
@@ -25,7 +26,7 @@ def PieceStates(
     *,
     window: Window = 128,
     mixed_precision: bool = False,
-    batch_pieces: PositiveInt = 4096,
+    batch_pieces: PositiveInt | None = None,
     tokenizer_config: dict[str, Any] = SimpleFrozenDict(),  # noqa: B006, B008 (frozen)
     transformer_config: dict[str, Any] = SimpleFrozenDict(),  # noqa: B006, B008 (frozen)
 ) -> StatesModel:
@@ -42,9 +43,17 @@ def PieceStates(
     """
     return Model(
         NAME,
-        partial(_forward, batch_pieces=batch_pieces),
+        _forward,
         init=partial(_init, name=name),
-        layers=[hf_wrapper(tokenizer_config, transformer_config, pooling="marker", mixed_precision=mixed_precision)],
+        layers=[
+            hf_wrapper(
+                tokenizer_config,
+                transformer_config,
+                pooling="marker",
+                mixed_precision=mixed_precision,
+                batch_pieces=batch_pieces,
+            )
+        ],
         dims={"nO": None},
         attrs={"settings": Settings(window=window)},
     )
@@ -56,9 +65,7 @@ def _init(model: StatesModel, X: list[str] | None = None, Y: Any = None, *, name
     model.set_dim("nO", shim.transformer.config.hidden_size)
 
 
-def _forward(
-    model: StatesModel, X: list[str], is_train: bool, *, batch_pieces: int
-) -> tuple[TokenStates, Callable[[Floats2d], list[Any]]]:
+def _forward(model: StatesModel, X: list[str], is_train: bool) -> tuple[TokenStates, Callable[[Floats2d], list[Any]]]:
     shim, window = hf_shim(model), model.attrs["settings"].window
     shim.begin(window)
     rows: list[PieceRow] = []
@@ -72,10 +79,8 @@ def _forward(
             rows.extend(PieceRow(own, i, i) for i in range(1, len(row) - 1))
         lengths.append(len(ids))
         places.extend(found)
-    width = model.get_dim("nO")
-    vectors, backprop = encode_rows(
-        model.layers[0], rows, is_train, width=width, batch_pieces=batch_pieces, window=window
-    )
+    passes = make_passes(shim, rows, is_train, window)
+    vectors, backprop = encode_passes(model.layers[0], passes, is_train, width=model.get_dim("nO"))
     places_of = np.asarray(places, dtype=np.int64).reshape(-1, 2)
     return TokenStates(vectors, np.asarray(lengths, dtype=np.int64), places_of), backprop
 

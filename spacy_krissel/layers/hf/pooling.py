@@ -2,7 +2,6 @@
 
 from typing import Literal
 
-import numpy
 import torch
 
 from ...errors import Errors, KrisselError
@@ -28,20 +27,14 @@ def chosen_markers(markers: Markers, pooling: Pooling) -> tuple[str, ...]:
     return chosen
 
 
-def on_device(array: numpy.ndarray, device: torch.device) -> torch.Tensor:
-    """A copy from pinned memory waits for no kernel: the next rows are made while a GPU encodes these."""
-    tensor = torch.from_numpy(array)
-    return (tensor.pin_memory() if device.type == "cuda" else tensor).to(device, non_blocking=True)
-
-
 def pool(how: Pooling, hidden: torch.Tensor, pieces: Pieces) -> torch.Tensor:
-    """Pool the last hidden state of n rows (n, longest, d) to m views (m, d).
+    """Pool the last hidden state of n rows (n, longest, d) to m views (m, d). The pieces are tensors on its device.
 
     how: "cls", the first piece (KRISSBERT §3.2); "mean", the mean over all pieces but padding; "marker", the mean of
         the two mention markers (BELHD §4.2); "mention", the mean over the pieces between them, or of the markers if
         there are none.
     """
-    lengths, owners, starts, ends = (on_device(each, hidden.device) for each in pieces[1:])
+    _, lengths, owners, starts, ends = pieces.arrays()
     if how == "cls":
         return hidden[owners, 0]
     if how == "marker":

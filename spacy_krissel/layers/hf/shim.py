@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -18,10 +19,14 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer
 from ...errors import Errors, KrisselError
 from .load import NO_REMOTE_CODE, attention, drop_pooler, load_pretrained, needs_code
 from .quantized import Quantized
-from .wordpieces import MARKERS, PieceRow, length_batches, settle_tokenizer
+from .wordpieces import MARKERS, PieceRow, Pieces, length_batches, settle_tokenizer
 
 # On the CPU, time is proportional to pieces, padding included; on a GPU one larger batch beats several tight ones.
 MIN_FILL = {"cpu": 0.75, "cuda": 0.0}
+# Encoders that use masks for nothing but attention, in all layers alike.
+MASKED = frozenset({"bert", "camembert", "electra", "roberta", "xlm-roberta"})
+# Pieces per pass, padding included. A GPU idles between the kernels of smaller passes.
+PASS_PIECES = {"cpu": 4096, "cuda": 32768}
 # Differs between machines, not between encoders: the files' location, and the library's version.
 UNSAVED_CONFIG = ("_name_or_path", "transformers_version")
 
@@ -38,6 +43,7 @@ class TransformerShim(PyTorchShim):
 
     Once it is quantized (`quantized`), predictions on a CPU are by 8-bit integers, and it is not trained any more.
 
+    batch_pieces: pieces per pass; None: the device's `PASS_PIECES`. Not saved.
     tokenizer_config, transformer_config: as `load_pretrained` takes them.
     """
 
@@ -48,6 +54,7 @@ class TransformerShim(PyTorchShim):
         *,
         mixed_precision: bool = False,
         compile: bool = False,
+        batch_pieces: int | None = None,
     ) -> None:
         super().__init__(None, mixed_precision=mixed_precision, grad_scaler=PyTorchGradScaler(enabled=False))
         self.tokenizer_config = tokenizer_config
@@ -56,6 +63,7 @@ class TransformerShim(PyTorchShim):
         self._files: dict[str, bytes] = {}
         self._pid = os.getpid()
         self._compile = compile
+        self.batch_pieces = batch_pieces
         self._compiled: Callable[..., Any] | None = None
         # In 8-bit integers; None: it is not.
         self.quantized: Quantized | None = None
@@ -94,9 +102,33 @@ class TransformerShim(PyTorchShim):
             torch.set_num_threads(1)
             self._pid = os.getpid()
 
-    def batches(self, rows: Sequence[PieceRow], max_pieces: int) -> Iterator[list[int]]:
+    @property
+    def pass_pieces(self) -> int:
+        """The most pieces of a pass, padding included."""
+        return self.batch_pieces or PASS_PIECES.get(self.device.type, PASS_PIECES["cpu"])
+
+    def batches(self, rows: Sequence[PieceRow]) -> Iterator[list[int]]:
         """Row numbers in batches of similar length (`length_batches`)."""
-        return length_batches([len(row.ids) for row in rows], max_pieces, MIN_FILL.get(self.device.type, 0.0))
+        return length_batches([len(row.ids) for row in rows], self.pass_pieces, MIN_FILL.get(self.device.type, 0.0))
+
+    def mask(self, pieces: Pieces) -> torch.Tensor | None:
+        """The attention mask of a pass, in the form that makes the host wait for nothing.
+
+        transformers 5 asks the device whether a mask of two dimensions hides anything. One of four dimensions is used
+        unchanged, and without any, kernels are free to be faster.
+        """
+        longest = pieces.ids.shape[1]
+        inside = torch.arange(longest, device=pieces.ids.device)[None] < pieces.lengths[:, None]
+        if not self._takes_whole_masks():
+            return inside.long()
+        return None if pieces.full else inside[:, None, None]
+
+    def _takes_whole_masks(self) -> bool:
+        config = self.transformer.config
+        if self.quantized is not None or config._attn_implementation != "sdpa" or config.model_type not in MASKED:
+            return False
+        # transformers 5, and some versions before.
+        return hasattr(sys.modules[type(self.transformer).__module__], "create_bidirectional_mask")
 
     def autocast(self) -> AbstractContextManager:
         """The precision of this shim; nested calls share the outermost one's cast weights."""
@@ -107,14 +139,17 @@ class TransformerShim(PyTorchShim):
     def predict(self, inputs: ArgsKwargs) -> Any:
         if self.quantized is not None and self.device.type == "cpu":
             return self.quantized(inputs.kwargs)
-        self._model.eval()
+        # Each walks through all modules.
+        if self._model.training:
+            self._model.eval()
         with torch.no_grad(), self.autocast():
             return self._run(inputs)
 
     def begin_update(self, inputs: ArgsKwargs) -> tuple[Any, Callable[[ArgsKwargs], None]]:
         if self.quantized is not None:
             raise KrisselError(Errors.K419)
-        self._model.train()
+        if not self._model.training:
+            self._model.train()
         with self.autocast():
             output = self._run(inputs)
 
@@ -231,7 +266,8 @@ class TransformerShim(PyTorchShim):
 
 
 def _half_type(device: str) -> torch.dtype:
-    if device == "cuda" and not torch.cuda.is_bf16_supported():
+    # Cards before Ampere only emulate it, slower than float32.
+    if device == "cuda" and not torch.cuda.is_bf16_supported(including_emulation=False):
         return torch.float16
     return torch.bfloat16
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
 from spacy.util import SimpleFrozenDict
@@ -14,9 +14,11 @@ from ...util.settings import PositiveInt, checked
 from ...views import View, name_view
 from ..identity import Settings
 from ..normalize import normalize_rows
+from .kept_passes import kept_pass
+from .passes import Passes, make_passes
 from .pooling import BY_MARKERS, Markers, Pooling, chosen_markers
 from .wordpieces import MARKERS, unit_pieces, view_pieces
-from .wrapper import encode_rows, hf_shim, hf_wrapper
+from .wrapper import encode_passes, hf_shim, hf_wrapper
 
 # At least `[CLS] [Ms] [Me] [SEP]` and a few pieces to read.
 Window = Annotated[int, Field(ge=8)]
@@ -31,7 +33,7 @@ def TransformerEncoder(
     normalize: bool = False,
     name_weight: float = 0.0,
     mixed_precision: bool = False,
-    batch_pieces: PositiveInt = 4096,
+    batch_pieces: PositiveInt | None = None,
     tokenizer_config: dict[str, Any] = SimpleFrozenDict(),  # noqa: B006, B008 (frozen)
     transformer_config: dict[str, Any] = SimpleFrozenDict(),  # noqa: B006, B008 (frozen)
     markers: Markers = True,
@@ -56,8 +58,8 @@ def TransformerEncoder(
     mixed_precision: compute in bfloat16 (float16 on a CUDA device without it), which pays on processors with bfloat16
         instructions; vectors and gradients are float32
     batch_pieces: pieces per forward pass, padding included; views are divided into passes of similar length, in
-        training too (where all of them stay in memory until the backward pass). About 4,000 is fastest on the CPU; a
-        GPU needs more, e.g. 32768
+        training too (where all of them stay in memory until the backward pass). null: 4,096 on the CPU, 32,768 on a
+        GPU, which idles in smaller passes; on a card with less than 16 GB, lower it, e.g. to 8192
     tokenizer_config: passed to the tokenizer, e.g. `add_prefix_space = true` for byte-level BPE such as RoBERTa's
     transformer_config: overrides of the encoder's config, e.g. `hidden_dropout_prob`, and `attn_implementation`
     markers: the tokens around the mention, such as `["<ENT>", "</ENT>"]` of the released KRISSBERT; true for `[Ms]` and
@@ -85,12 +87,17 @@ def TransformerEncoder(
         name_weight=name_weight,
     )
     wrapped = hf_wrapper(
-        tokenizer_config, transformer_config, pooling=pooling, mixed_precision=mixed_precision, compile=compile
+        tokenizer_config,
+        transformer_config,
+        pooling=pooling,
+        mixed_precision=mixed_precision,
+        compile=compile,
+        batch_pieces=batch_pieces,
     )
     encoder: Model[list[View], Floats2d] = Model(
         "transformer_encoder",
-        # Bound here and not kept as attributes: the fingerprint must not depend on them.
-        partial(forward, batch_pieces=batch_pieces),
+        forward,
+        # Bound here and not kept as an attribute: the fingerprint must not depend on it.
         init=partial(init, name=name),
         # A layer in either case, so that saved weights fit both settings.
         layers=[chain(wrapped, normalize_rows() if normalize else noop())],
@@ -111,21 +118,24 @@ def init(
     model.set_dim("nO", shim.transformer.config.hidden_size)
 
 
+class Prepared(NamedTuple):
+    """The pieces of n views and of some of their names.
+
+    passes: of the views, and the names below them. named: the views whose names are read too.
+    """
+
+    passes: Passes
+    named: list[int]
+
+
 def forward(
-    model: Model[list[View], Floats2d], views: list[View], is_train: bool, *, batch_pieces: int
+    model: Model[list[View], Floats2d], views: list[View], is_train: bool
 ) -> tuple[Floats2d, Callable[[Floats2d], list[Any]]]:
-    shim, settings = hf_shim(model), model.attrs["settings"]
-    shim.begin(settings.window)
-    weight, n = settings.name_weight, len(views)
-    hidden = [view.masked or view.reference or not (view.left or view.right) for view in views]
-    named = [i for i in range(n) if weight and not hidden[i]]
-    views = [*views, *(name_view(views[i].mention) for i in named)]
-    width, window = model.get_dim("nO"), settings.window
-    read = unit_pieces if settings.units else view_pieces
-    rows = read(shim.tokenizer, views, window, settings.markers, settings.bare_names)
-    Y, backprop_rows = encode_rows(
-        model.layers[0], rows, is_train, width=width, batch_pieces=batch_pieces, window=window
-    )
+    settings = model.attrs["settings"]
+    hf_shim(model).begin(settings.window)
+    prepared = kept_pass(model.id, views, lambda: _prepare(model, views, is_train), is_train)
+    named, weight, n = prepared.named, settings.name_weight, len(views)
+    Y, backprop_rows = encode_passes(model.layers[0], prepared.passes, is_train, width=model.get_dim("nO"))
     if not named:
         return Y, backprop_rows
     vectors = Y[:n]
@@ -136,3 +146,15 @@ def forward(
         return backprop_rows(xp.vstack((d_vectors, weight * d_vectors[named])))
 
     return vectors, backprop
+
+
+def _prepare(model: Model, views: list[View], is_train: bool) -> Prepared:
+    shim, settings = hf_shim(model), model.attrs["settings"]
+    named: list[int] = []
+    if settings.name_weight:
+        hidden = [view.masked or view.reference or not (view.left or view.right) for view in views]
+        named = [i for i, is_hidden in enumerate(hidden) if not is_hidden]
+    read = unit_pieces if settings.units else view_pieces
+    whole = [*views, *(name_view(views[i].mention) for i in named)]
+    rows = read(shim.tokenizer, whole, settings.window, settings.markers, settings.bare_names)
+    return Prepared(make_passes(shim, rows, is_train, settings.window), named)

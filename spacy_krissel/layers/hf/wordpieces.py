@@ -3,8 +3,10 @@
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy
+from tokenizers import models, normalizers, pre_tokenizers
 
 from ...errors import Errors, KrisselError
 from ...views import View, near_view, passage_texts, piece_window, reference_texts, reference_window
@@ -14,6 +16,14 @@ MARKERS = ("[Ms]", "[Me]")
 TOKENIZE_AT_ONCE = 1024
 # Words of a context beyond half of the window: a text that is cut may have other pieces at its end.
 EXTRA_WORDS = 2
+
+# Words whose pieces are kept for each tokenizer: about 40 MB.
+MAX_WORDS = 1 << 17
+# The most frequent punctuation of abstracts.
+MARKS = (".", ",", "-", "(", ")", "/")
+Words = dict[str, tuple[int, ...]]
+# Of the tokenizers that read each word by itself.
+_WORDS: WeakKeyDictionary[Any, Words] = WeakKeyDictionary()
 
 # In training, lengths are rounded up to about a quarter of the window: in bfloat16 on the CPU, torch keeps kernels for
 # each shape it has seen, hundreds of megabytes. Names in a window for sentences would be mostly padding.
@@ -37,13 +47,20 @@ class Pieces(NamedTuple):
     lengths: (n,) int64, real pieces of each row.
     owners: (m,) int64, the row of each view.
     starts, ends: (m,) int64, positions of its `[Ms]` and `[Me]`.
+    full: no row has padding.
+
+    The arrays are NumPy's from `pad_pieces`, and tensors on the device in `Passes`.
     """
 
-    ids: numpy.ndarray
-    lengths: numpy.ndarray
-    owners: numpy.ndarray
-    starts: numpy.ndarray
-    ends: numpy.ndarray
+    ids: Any
+    lengths: Any
+    owners: Any
+    starts: Any
+    ends: Any
+    full: bool = False
+
+    def arrays(self) -> tuple[Any, ...]:
+        return self[:-1]
 
 
 def view_pieces(
@@ -168,10 +185,58 @@ def unit_pieces(
 
 
 def encode_texts(tokenizer: Any, texts: list[str]) -> list[list[int]]:
-    """The piece ids of each text, without special tokens or truncation, by a tokenizer set by `settle_tokenizer`."""
+    """The piece ids of each text, without special tokens or truncation, by a tokenizer set by `settle_tokenizer`.
+
+    A tokenizer that reads each word by itself is asked for a word once: most words of a text are in the table.
+    """
+    known = _WORDS.get(tokenizer)
+    if known is None:
+        return _encode(tokenizer, texts)
+    if len(known) > MAX_WORDS:
+        # Another table, since other threads may be reading this one.
+        known = _WORDS[tokenizer] = {}
+    found: list[Any] = [None] * len(texts)
+    unknown: dict[int, list[str]] = {}
+    whole: list[int] = []
+    lookup = known.__getitem__
+    for i, text in enumerate(texts):
+        # The only white space of a printable text is " "; of others, the tokenizer drops or splits at some.
+        if not text.isprintable():
+            whole.append(i)
+            continue
+        # Punctuation is pieces of its own: a word is in the table once, not with each comma.
+        for mark in MARKS:
+            text = text.replace(mark, f" {mark} ")
+        words = text.split()
+        try:
+            found[i] = list(chain.from_iterable(map(lookup, words)))
+        except KeyError:
+            unknown[i] = words
+    new = list({word for words in unknown.values() for word in words if word not in known})
+    known.update(zip(new, map(tuple, _encode(tokenizer, new)), strict=True))
+    for i, words in unknown.items():
+        found[i] = list(chain.from_iterable(map(lookup, words)))
+    for i, ids in zip(whole, _encode(tokenizer, [texts[i] for i in whole]), strict=True):
+        found[i] = ids
+    return found
+
+
+def _encode(tokenizer: Any, texts: list[str]) -> list[list[int]]:
     # The Rust tokenizer itself: its wrapper also makes masks, type ids and offsets, which are not used.
     found = tokenizer.backend_tokenizer.encode_batch_fast(texts, add_special_tokens=False)
     return [encoding.ids for encoding in found]
+
+
+def _reads_words(backend: Any) -> bool:
+    """True for BERT's tokenizers: the pieces of a printable text are those of its words, one after another."""
+    added = backend.get_added_tokens_decoder().values()
+    return (
+        type(backend.model) is models.WordPiece
+        and type(backend.normalizer) is normalizers.BertNormalizer
+        and type(backend.pre_tokenizer) is pre_tokenizers.BertPreTokenizer
+        # Special tokens are text, others are found across words.
+        and all(token.special for token in added)
+    )
 
 
 def encode_with_places(tokenizer: Any, texts: list[str]) -> list[tuple[list[int], list[tuple[int, int]]]]:
@@ -187,6 +252,8 @@ def settle_tokenizer(tokenizer: Any) -> None:
     backend.no_truncation()
     backend.no_padding()
     backend.encode_special_tokens = True  # "[Ms]" or "[MASK]" in a text is text
+    if _reads_words(backend):
+        _WORDS[tokenizer] = {}
 
 
 def length_batches(lengths: Sequence[int], max_pieces: int, min_fill: float) -> Iterator[list[int]]:
@@ -220,7 +287,7 @@ def pad_pieces(rows: Sequence[PieceRow], pad_id: int, allowed: Sequence[int] = (
     owners = numpy.asarray([places[id(row.ids)] for row in rows], dtype="int64")
     starts = numpy.asarray([row.start for row in rows], dtype="int64")
     ends = numpy.asarray([row.end for row in rows], dtype="int64")
-    return Pieces(ids, lengths, owners, starts, ends)
+    return Pieces(ids, lengths, owners, starts, ends, bool((lengths == longest).all()))
 
 
 def training_lengths(window: int, limit: int) -> tuple[int, ...]:

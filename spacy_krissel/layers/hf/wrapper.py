@@ -1,18 +1,18 @@
 """The thinc layer around a Hugging Face encoder, and its passes over many rows of pieces."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any, cast
 
-import torch
 from thinc.api import ArgsKwargs, Model, torch2xp, xp2torch
 from thinc.layers.pytorchwrapper import forward
 from thinc.types import Floats2d
 
 from .input_embeddings import current_tap
-from .pooling import Pooling, on_device, pool
+from .passes import Passes
+from .pooling import Pooling, pool
 from .shim import TransformerShim
-from .wordpieces import PieceRow, Pieces, pad_pieces, read_together, training_lengths
+from .wordpieces import Pieces
 
 
 def hf_wrapper(
@@ -22,6 +22,7 @@ def hf_wrapper(
     pooling: Pooling,
     mixed_precision: bool = False,
     compile: bool = False,
+    batch_pieces: int | None = None,
 ) -> Model[Pieces, Floats2d]:
     """`Pieces` to one vector per view (m, d), float32, pooled from the last hidden state. Weights come with
     `TransformerShim.read`.
@@ -34,7 +35,11 @@ def hf_wrapper(
         attrs={"convert_inputs": convert_inputs, "convert_outputs": partial(convert_outputs, pooling=pooling)},
         shims=[
             TransformerShim(
-                dict(tokenizer_config), dict(transformer_config), mixed_precision=mixed_precision, compile=compile
+                dict(tokenizer_config),
+                dict(transformer_config),
+                mixed_precision=mixed_precision,
+                compile=compile,
+                batch_pieces=batch_pieces,
             )
         ],
         dims={"nI": None, "nO": None},
@@ -47,54 +52,41 @@ def hf_shim(model: Model) -> TransformerShim:
     return found
 
 
-def encode_rows(
-    model: Model[Pieces, Floats2d],
-    rows: Sequence[PieceRow],
-    is_train: bool,
-    *,
-    width: int,
-    batch_pieces: int,
-    window: int = 0,
+def encode_passes(
+    model: Model[Pieces, Floats2d], passes: Passes, is_train: bool, *, width: int
 ) -> tuple[Floats2d, Callable[[Floats2d], list[Any]]]:
-    """The vectors (m, width) of m rows by a model above an `hf_wrapper`, in passes of similar length, and the backprop.
-    Rows that share their array of ids are read once.
-
-    batch_pieces: pieces per pass, padding included.
-    window: passes are padded to its `training_lengths`, in training; 0: to their own length.
-    """
-    shim = hf_shim(model)
-    lengths = training_lengths(window, shim.max_window) if window and is_train else ()
-    together = read_together(rows)
-    vectors = model.ops.alloc2f(len(rows), width)
-    backprops = []
-    with shim.autocast():
-        for chosen in shim.batches([rows[group[0]] for group in together], batch_pieces):
-            batch = [i for each in chosen for i in together[each]]
-            pieces = pad_pieces([rows[i] for i in batch], shim.tokenizer.pad_token_id, lengths)
-            vectors[batch], backprop_batch = model(pieces, is_train)
+    """The vectors (n, width) of n rows by a model above an `hf_wrapper`, and the backprop."""
+    if not passes.sizes:
+        return model.ops.alloc2f(0, width), lambda d_vectors: []
+    xp: Any = model.ops.xp
+    backprops: list[Callable] = []
+    found = []
+    with hf_shim(model).autocast():
+        for pieces in passes.pieces:
+            vectors, backprop_pass = model(pieces, is_train)
+            found.append(vectors)
             if is_train:
-                backprops.append((batch, backprop_batch))
+                backprops.append(backprop_pass)
 
     def backprop(d_vectors: Floats2d) -> list[Any]:
-        while backprops:  # frees each part's activations
-            batch, backprop_batch = backprops.pop()
-            backprop_batch(d_vectors[batch])
+        d_sorted = d_vectors[passes.order]
+        end = len(d_sorted)
+        for size in reversed(passes.sizes):
+            # Popped, to free each pass's activations.
+            backprops.pop()(d_sorted[end - size : end])
+            end -= size
         return []
 
-    return vectors, backprop
+    return xp.concatenate(found)[passes.inverse], backprop
 
 
 def convert_inputs(model: Model, X: Pieces, is_train: bool) -> tuple[ArgsKwargs, Callable[[Any], None]]:
-    device = model.shims[0].device  # type: ignore[attr-defined]
-    ids = on_device(X.ids, device)  # (n, longest)
-    lengths = on_device(X.lengths, device)
-    mask = (torch.arange(ids.shape[1], device=device)[None] < lengths[:, None]).long()
-    inputs = {"input_ids": ids}
+    shim: Any = model.shims[0]
+    inputs = {"input_ids": X.ids}
     tap = current_tap() if is_train else None
     if tap is not None:
-        words = model.shims[0].transformer.get_input_embeddings()  # type: ignore[attr-defined]
-        inputs = {"inputs_embeds": tap(words(ids))}
-    return ArgsKwargs(args=(), kwargs={**inputs, "attention_mask": mask}), _no_gradient
+        inputs = {"inputs_embeds": tap(shim.transformer.get_input_embeddings()(X.ids))}
+    return ArgsKwargs(args=(), kwargs={**inputs, "attention_mask": shim.mask(X)}), _no_gradient
 
 
 def _no_gradient(_: Any) -> None:

@@ -49,7 +49,7 @@ class ContrastiveObjective:
     p_replace: probability that a mention is replaced with another name of its entity (folded), its context kept; one
         whose entity has no other stays. Without an ontology, none is replaced (KW626).
     held_out: fraction of aliases never used as a replacement; the same as in the training corpus.
-    chunk_size: views encoded together (`update_in_chunks`); 0 for all at once.
+    chunk_size: views encoded together (`update_in_chunks`); 0: all at once; null: as many as fill a pass.
     seed: of masking and replacement.
 
     Raises KrisselError K006 for a wrong setting.
@@ -62,7 +62,7 @@ class ContrastiveObjective:
     p_mask: Fraction = 0.2
     p_replace: Fraction = 0.2
     held_out: Fraction = HELD_OUT
-    chunk_size: Count = 0
+    chunk_size: Count | None = 0
     seed: int = 0
 
     def __post_init__(self) -> None:

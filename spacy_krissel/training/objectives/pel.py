@@ -45,8 +45,8 @@ class RetrievalObjective:
     index: makes the index of these, such as `spacy-krissel.ExactIndex.v1`; needed with a hard_share above 0.
     fgsm_weight: λ; 0 leaves the second pass out.
     fgsm_epsilon: ε.
-    chunk_size: entities encoded together, see `update_in_chunks`; 0: all of a batch. An entity that is a candidate of
-        several mentions is encoded once, but with FGSM, which moves each pair by itself.
+    chunk_size: entities encoded together, see `update_in_chunks`; 0: all of a batch; null: as many as fill a pass. An
+        entity that is a candidate of several mentions is encoded once, but with FGSM, which moves each pair by itself.
     seed: of random negatives.
 
     Raises KrisselError K006 for a wrong setting.
@@ -61,7 +61,7 @@ class RetrievalObjective:
     index: Callable[[], Any] | None = None
     fgsm_weight: NotNegative = 0.0
     fgsm_epsilon: NotNegative = 0.01
-    chunk_size: Count = 0
+    chunk_size: Count | None = 0
     seed: int = 0
 
     def __post_init__(self) -> None:

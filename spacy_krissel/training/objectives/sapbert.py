@@ -36,7 +36,7 @@ class SelfAlignmentObjective:
 
     loss: of each name with all others, such as `spacy-krissel.MultiSimilarity.v1`.
     miner: picks the pairs that count, such as `spacy-krissel.HardPairMiner.v1`; None: all of them.
-    chunk_size: names encoded together (`update_in_chunks`); 0 for all at once.
+    chunk_size: names encoded together (`update_in_chunks`); 0: all at once; null: as many as fill a pass.
     n_negatives: up to this many other entities of the ontology with one name each, the entity drawn first, so that
         entities with few names are not rare (OSLAT §3.1); 0: the names of the batch alone.
     seen: a .spacy file of the texts that are trained on: these other entities are of theirs (OSLAT). None: any of the
@@ -46,7 +46,7 @@ class SelfAlignmentObjective:
 
     loss: Loss
     miner: Miner | None = None
-    chunk_size: Count = 0
+    chunk_size: Count | None = 0
     n_negatives: Count = 0
     seen: str | Path | None = None
     seed: int = 0
