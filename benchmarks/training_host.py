@@ -53,7 +53,8 @@ def main(
     texts: Annotated[Path, typer.Option(help="Abstracts (JSONL, gzip)")],
     pairs: Annotated[int, typer.Option(help="Entities in a batch, of two mentions each")] = 256,
     chunk_size: Annotated[int, typer.Option(help="Views encoded together")] = 64,
-    steps: Annotated[int, typer.Option(help="Steps that are measured")] = 4,
+    warm_up: Annotated[int, typer.Option(help="Steps before these")] = 8,
+    steps: Annotated[int, typer.Option(help="Steps that are measured")] = 12,
     layers: Annotated[int, typer.Option(help="Layers of each transformer")] = 12,
 ) -> None:
     """Measure, and print JSON."""
@@ -61,24 +62,24 @@ def main(
     torch.set_num_threads(1)
     fix_random_seed(0)
     with TemporaryDirectory() as folder:
-        store, batches = make_batches(Path(folder), texts, pairs, steps + 1)
+        store, batches = make_batches(Path(folder), texts, pairs, warm_up + steps)
         model = make_model(Path(folder), encoder, layers)
         loss = SoftmaxLoss(temperature=1.0)
         objective = ContrastiveObjective(loss, loss, chunk_size=chunk_size)
         objective.initialize(store)
-        print(json.dumps(measured(model, objective, batches, 3 * pairs), indent=2))
+        print(json.dumps(measured(model, objective, batches, warm_up, 3 * pairs), indent=2))
 
 
-def measured(model: Any, objective: Any, batches: list[Any], n_views: int) -> dict[str, Any]:
+def measured(model: Any, objective: Any, batches: list[Any], warm_up: int, n_views: int) -> dict[str, Any]:
     optimizer = Adam(1e-5, L2=0.0, grad_clip=1.0, use_averages=False)
     found = {"step": 0.0, "arithmetic": 0.0, "pieces": 0.0, "optimizer": 0.0}
     calls: dict[str, int] = {}
     shims = {shim for node in model.walk() for shim in node.shims if hasattr(shim, "transformer")}
     weights = [weight for shim in shims for weight in shim.transformer.parameters()]
     for number, batch in enumerate(batches):
-        # The first step makes the optimizer's state.
-        times = {} if not number else found
-        with timed_parts(objective, shims, times, calls if number else {}):
+        # The first steps make the optimizer's state, and meet most words.
+        times, counted = (found, calls) if number >= warm_up else ({}, {})
+        with timed_parts(objective, shims, times, counted):
             start = time.process_time()
             objective.update(model, batch)
             times["step"] = times.get("step", 0.0) + time.process_time() - start
@@ -87,7 +88,7 @@ def measured(model: Any, objective: Any, batches: list[Any], n_views: int) -> di
         start = time.process_time()
         model.finish_update(optimizer)
         times["optimizer"] = times.get("optimizer", 0.0) + time.process_time() - start
-    steps = len(batches) - 1
+    steps = len(batches) - warm_up
     each = {name: 1e6 * seconds / steps / n_views for name, seconds in found.items()}
     step = each["step"] - each["arithmetic"]
     return {

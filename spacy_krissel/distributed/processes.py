@@ -205,22 +205,40 @@ def _together() -> Iterator[None]:
 
 def gradient_norm(model: Model) -> float:
     """The l2 norm of all gradients accumulated in a model, before clipping (PEL, appendix E) and before the update."""
-    total = 0.0
-    for node in model.walk():
-        gradients: list[Any] = [node.get_grad(name) for name in node.param_names if node.has_grad(name)]
-        total += sum(float((gradient * gradient).sum()) for gradient in gradients)
-        total += sum(shim.squared_gradient() for shim in _trained_shims(node))
-    return math.sqrt(total)
+    return math.sqrt(float(_squared_gradient(model)))
 
 
-def scale_gradients(model: Model, factor: float) -> None:
-    """Multiply all gradients accumulated in a model."""
+def clip_gradients(model: Model, bound: float) -> Any:
+    """Scale all gradients accumulated in a model so that their l2 norm is at most `bound`; 0 for any.
+
+    RETURNS: the norm before, an array of one number on the device, which is not waited for.
+    """
+    xp: Any = model.ops.xp
+    norm = xp.sqrt(_squared_gradient(model)).reshape(1)
+    if bound:
+        scale_gradients(model, xp.minimum(1.0, bound / xp.maximum(norm, 1e-30)).astype(xp.float32))
+    return norm
+
+
+def scale_gradients(model: Model, factor: Any) -> None:
+    """Multiply all gradients accumulated in a model. factor: a number, or an array of one on the device."""
     for node in model.walk():
         for name in node.param_names:
             if node.has_grad(name):
                 node.set_grad(name, factor * node.get_grad(name))
         for shim in _trained_shims(node):
             shim.scale_gradients(factor)
+
+
+def _squared_gradient(model: Model) -> Any:
+    """0-dimensional, on the device."""
+    xp: Any = model.ops.xp
+    total = xp.zeros((), dtype=xp.float32)
+    for node in model.walk():
+        gradients: list[Any] = [node.get_grad(name) for name in node.param_names if node.has_grad(name)]
+        total = sum(((gradient * gradient).sum() for gradient in gradients), total)
+        total = sum((shim.squared_gradient() for shim in _trained_shims(node)), total)
+    return total
 
 
 def _trained_shims(node: Model) -> list[Any]:

@@ -62,11 +62,11 @@ class HashedTable(Shim):
         """Accumulate the gradient (n, width) of distinct `rows` (n,) for the next update."""
         self._gradients.append((rows, gradient))
 
-    def squared_gradient(self) -> float:
-        """The sum of squares of the accumulated gradient."""
-        return float((self._summed()[1] ** 2).sum()) if self._gradients else 0.0
+    def squared_gradient(self) -> Any:
+        """The sum of squares of the accumulated gradient, on the device."""
+        return (self._summed()[1] ** 2).sum() if self._gradients else 0.0
 
-    def scale_gradients(self, factor: float) -> None:
+    def scale_gradients(self, factor: Any) -> None:
         self._gradients = [(rows, factor * gradient) for rows, gradient in self._gradients]
 
     def _summed(self) -> tuple[np.ndarray, np.ndarray]:

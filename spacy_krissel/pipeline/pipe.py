@@ -16,7 +16,7 @@ from spacy.training import Example, validate_examples, validate_get_examples
 from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer, set_dropout_rate
 
-from ..distributed.processes import gradient_norm, scale_gradients, sum_gradients
+from ..distributed.processes import clip_gradients, sum_gradients
 from ..errors import Errors, KrisselError
 from ..mentions.annotations import register_extensions
 from ..mentions.gold_ids import NIL
@@ -137,9 +137,10 @@ class KrisselPipe(TrainablePipe):
         # Of `AdamW`.
         bound: float = getattr(sgd, "clip_norm", 0.0)
         if bound or self.log_gradients:
-            norm = self.last_step["gradient_norm"] = gradient_norm(self.model)
-            if bound and norm > bound:
-                scale_gradients(self.model, bound / norm)
+            norm = clip_gradients(self.model, bound)
+            if self.log_gradients:
+                # Only here: reading it waits for the device.
+                self.last_step["gradient_norm"] = float(norm[0])
         self.model.finish_update(sgd)
         self._weights_changed()
 

@@ -128,8 +128,8 @@ def in_chunks(model: EncoderModel, chunk_size: int | None) -> Begin[View, Floats
 def _parts_of_pass(model: Model, views: list[View]) -> list[float]:
     """The fraction of a transformer's pass that each view takes if it fills the window of its encoder; 0 without a
     transformer."""
-    parts = [
-        node.attrs["settings"].window / shim.pass_pieces
+    parts: list[float] = [
+        node.attrs["settings"].window / shim.pass_pieces  # type: ignore[attr-defined]
         # Depth first: the encoder of mentions comes before that of references.
         for node in model.walk(order="dfs_pre")
         if node.name == "transformer_encoder"

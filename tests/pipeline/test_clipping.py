@@ -22,6 +22,7 @@ def test_each_parameter_is_clipped_by_itself(make_linker, make_examples, monkeyp
     """So that the step of a transformer has another direction than the paper's."""
     nlp = make_linker("transformer")
     linker, examples = nlp.get_pipe("krissel_linker"), make_examples(nlp)
+    linker.log_gradients = True
     sgd = make_adamw(1e-9, clip_norm=0.001)
     seen = Seen(monkeypatch, sgd)
     linker.update(examples, sgd=sgd)

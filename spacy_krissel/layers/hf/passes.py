@@ -51,8 +51,8 @@ def make_passes(shim: TransformerShim, rows: Sequence[PieceRow], is_train: bool,
     rows_of = numpy.asarray(order, dtype="int64")
     arrays = [array for each in padded for array in each.arrays()]
     tensors = _uploaded([*arrays, rows_of, numpy.argsort(rows_of)], shim.device)
-    step = len(arrays) // max(1, len(padded))
-    pieces = [Pieces(*tensors[i * step : (i + 1) * step], each.full) for i, each in enumerate(padded)]
+    parts = iter(tensors)
+    pieces = [Pieces(next(parts), next(parts), next(parts), next(parts), next(parts), each.full) for each in padded]
     return Passes(pieces, sizes, torch2xp(tensors[-2]), torch2xp(tensors[-1]))
 
 

@@ -13,16 +13,27 @@ import srsly
 import torch
 from safetensors.torch import load as load_safetensors
 from safetensors.torch import save as save_safetensors
-from thinc.api import ArgsKwargs, Optimizer, PyTorchGradScaler, PyTorchShim, get_torch_default_device
+from thinc.api import (
+    ArgsKwargs,
+    Optimizer,
+    PyTorchGradScaler,
+    PyTorchShim,
+    get_torch_default_device,
+    torch2xp,
+    xp2torch,
+)
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 
 from ...errors import Errors, KrisselError
+from .adam_step import adam_step, is_adam
 from .load import NO_REMOTE_CODE, attention, drop_pooler, load_pretrained, needs_code
 from .quantized import Quantized
 from .wordpieces import MARKERS, PieceRow, Pieces, length_batches, settle_tokenizer
 
 # On the CPU, time is proportional to pieces, padding included; on a GPU one larger batch beats several tight ones.
 MIN_FILL = {"cpu": 0.75, "cuda": 0.0}
+# Devices on which all weights make their step at once. On the CPU, thinc's loop is as fast.
+FUSED_STEPS = {"cuda"}
 # Encoders that use masks for nothing but attention, in all layers alike.
 MASKED = frozenset({"bert", "camembert", "electra", "roberta", "xlm-roberta"})
 # Pieces per pass, padding included. A GPU idles between the kernels of smaller passes.
@@ -164,21 +175,41 @@ class TransformerShim(PyTorchShim):
             self._compiled = torch.compile(self._model, dynamic=True) if self._compile else self._model
         return self._compiled(*inputs.args, **inputs.kwargs)
 
-    def squared_gradient(self) -> float:
-        """The sum of squares of all gradients, unscaled."""
-        total = sum(float(p.grad.float().pow(2).sum()) for p in self._model.parameters() if p.grad is not None)
-        return total / float(self._grad_scaler.scale([torch.ones(1, device=self.device)])[0]) ** 2
+    def squared_gradient(self) -> Any:
+        """The sum of squares of all gradients, unscaled: 0-dimensional, on the device, which is not waited for."""
+        gradients = [gradient for *_, gradient in self._gradients()]
+        if not gradients:
+            return 0.0
+        (scale,) = self._grad_scaler.scale([torch.ones(1, device=self.device)])
+        norms = torch.stack(torch._foreach_norm(gradients)) / scale
+        return torch2xp(norms.square().sum())
 
-    def scale_gradients(self, factor: float) -> None:
-        for weight in self._model.parameters():
-            if weight.grad is not None:
-                weight.grad.mul_(factor)
+    def scale_gradients(self, factor: Any) -> None:
+        """factor: a number, or an array of one on the device."""
+        gradients = [gradient for *_, gradient in self._gradients()]
+        if gradients:
+            number = factor if isinstance(factor, float) else xp2torch(factor, device=self.device).squeeze()
+            torch._foreach_mul_(gradients, number)
 
     def finish_update(self, optimizer: Optimizer) -> None:
         # Not in backprop as in the parent class, which would unscale the gradients of earlier parts of a batch again
         # with each later part.
-        self._grad_scaler.unscale([p.grad for p in self._model.parameters() if p.grad is not None])
-        super().finish_update(optimizer)
+        found = self._gradients()
+        gradients = [gradient for *_, gradient in found]
+        self._grad_scaler.unscale(gradients)
+        if self.device.type not in FUSED_STEPS or not is_adam(optimizer):
+            super().finish_update(optimizer)
+            return
+        # A step whose gradients overflowed is left out.
+        if found and not self._grad_scaler.found_inf:
+            adam_step(optimizer, [((self.id, name), weight, gradient) for name, weight, gradient in found])
+        if found:
+            torch._foreach_zero_(gradients)
+        self._grad_scaler.update()
+
+    def _gradients(self) -> list[tuple[str, torch.Tensor, torch.Tensor]]:
+        """(name, weight, gradient) of each weight with a gradient."""
+        return [(name, p.data, p.grad) for name, p in self._model.named_parameters() if p.grad is not None]
 
     def to_device(self, device_type: str, device_id: int) -> None:
         if self._model is not None:

@@ -1,0 +1,82 @@
+"""thinc's Adam for all weights of a transformer at once, by torch's fused kernel."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from thinc.api import Optimizer
+
+Weight = tuple[Any, torch.Tensor, torch.Tensor]
+
+
+def is_adam(optimizer: Optimizer) -> bool:
+    """True for the optimizers that `adam_step` computes: thinc's Adam, and `AdamW`, without averages."""
+    return (
+        (type(optimizer) is Optimizer or _is_adamw(optimizer))
+        and optimizer.averages is None
+        and not optimizer.use_radam
+        and optimizer.b1 > 0
+        and optimizer.b2 > 0
+    )
+
+
+def adam_step(optimizer: Optimizer, weights: Sequence[Weight]) -> None:
+    """Make the step that `optimizer` makes for each of these weights, in a few kernels and without
+    waiting for the device. Gradients are changed.
+
+    The moments are kept in the optimizer by key, as thinc's are, so that another one starts afresh.
+
+    weights: (key, weight, gradient).
+    """
+    by_count: dict[int, list[Weight]] = defaultdict(list)
+    for each in weights:
+        key, weight, _ = each
+        if key not in optimizer.mom1:
+            optimizer.mom1[key], optimizer.mom2[key] = torch.zeros_like(weight), torch.zeros_like(weight)
+        optimizer.nr_update[key] += 1
+        by_count[optimizer.nr_update[key]].append(each)
+    with torch.no_grad():
+        for count, group in by_count.items():
+            _step(optimizer, count, group)
+
+
+def _step(optimizer: Optimizer, count: int, weights: list[Weight]) -> None:
+    keys, values, gradients = (list(each) for each in zip(*weights, strict=True))
+    decayed = [i for i, value in enumerate(values) if optimizer.L2 and (value.ndim > 1 or not _is_adamw(optimizer))]
+    if decayed and not optimizer.L2_is_weight_decay:
+        torch._foreach_add_([gradients[i] for i in decayed], [values[i] for i in decayed], alpha=optimizer.L2)
+    if optimizer.grad_clip:
+        norms = torch.stack(torch._foreach_norm(gradients))
+        torch._foreach_mul_(gradients, list(torch.clamp(optimizer.grad_clip / norms, max=1.0).unbind()))
+    torch._fused_adamw_(
+        values,
+        gradients,
+        [optimizer.mom1[key] for key in keys],
+        [optimizer.mom2[key] for key in keys],
+        [],
+        [torch.full((), float(count), device=values[0].device)] * len(values),
+        lr=optimizer.learn_rate,
+        beta1=optimizer.b1,
+        beta2=optimizer.b2,
+        # thinc's comes after the step, torch's before it.
+        weight_decay=0.0,
+        # thinc adds it to the root of the second moment before the correction for the first steps.
+        eps=optimizer.eps / (1.0 - optimizer.b2**count) ** 0.5,
+        amsgrad=False,
+        maximize=False,
+    )
+    if decayed and optimizer.L2_is_weight_decay:
+        torch._foreach_mul_([values[i] for i in decayed], 1.0 - optimizer.learn_rate * optimizer.L2)
+
+
+def _is_adamw(optimizer: Optimizer) -> bool:
+    """True for `training.optimizers.AdamW`, which this package's layers do not import."""
+    return hasattr(optimizer, "clip_norm")
+
+
+def _clip(gradients: list[Any], bound: float) -> None:
+    """Bound the norm of each gradient by itself, without reading it."""
+    norms = torch.stack(torch._foreach_norm(gradients))
+    factors = torch.clamp(bound / norms, max=1.0)
+    torch._foreach_mul_(gradients, list(factors.unbind()))
