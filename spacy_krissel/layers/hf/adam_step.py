@@ -21,7 +21,7 @@ def is_adam(optimizer: Optimizer) -> bool:
     )
 
 
-def adam_step(optimizer: Optimizer, weights: Sequence[Weight]) -> None:
+def adam_step(optimizer: Any, weights: Sequence[Weight]) -> None:
     """Make the step that `optimizer` makes for each of these weights, in a few kernels and without
     waiting for the device. Gradients are changed.
 
@@ -41,7 +41,7 @@ def adam_step(optimizer: Optimizer, weights: Sequence[Weight]) -> None:
             _step(optimizer, count, group)
 
 
-def _step(optimizer: Optimizer, count: int, weights: list[Weight]) -> None:
+def _step(optimizer: Any, count: int, weights: list[Weight]) -> None:
     keys, values, gradients = (list(each) for each in zip(*weights, strict=True))
     decayed = [i for i, value in enumerate(values) if optimizer.L2 and (value.ndim > 1 or not _is_adamw(optimizer))]
     if decayed and not optimizer.L2_is_weight_decay:
