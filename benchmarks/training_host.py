@@ -103,9 +103,7 @@ def measured(model: Any, objective: Any, batches: list[Any], warm_up: int, n_vie
 
 
 @contextmanager
-def timed_parts(
-    objective: Any, shims: set[Any], times: dict[str, float], calls: dict[str, int]
-) -> Iterator[None]:
+def timed_parts(objective: Any, shims: set[Any], times: dict[str, float], calls: dict[str, int]) -> Iterator[None]:
     """Within, add up the seconds of the transformers' arithmetic and of making pieces, each by the
     processor time of its own thread."""
     depth = 0

@@ -164,6 +164,23 @@ def test_second_pass_of_cached_gradients_uploads_nothing(tiny_bert, uploads):
     assert len(uploads) == 2
 
 
+def test_pieces_of_the_next_views_are_made_while_the_device_encodes(tiny_bert, uploads, monkeypatch):
+    model = encoder(tiny_bert, name_weight=0.5)
+    model.initialize()
+    expected = model.predict(VIEWS)
+    events = []
+    held, inner = hf_shim(model), wordpieces.encode_texts
+    predict = held.predict
+    monkeypatch.setattr(held, "predict", lambda inputs: events.append("pass") or predict(inputs))
+    monkeypatch.setattr(wordpieces, "encode_texts", lambda t, texts: events.append("pieces") or inner(t, texts))
+    monkeypatch.setattr(transformer, "GROUPS", {"cpu": 4})
+    held.batch_pieces = 10_000
+    monkeypatch.setattr(shim, "MIN_FILL", {})
+    del uploads[:]
+    assert_allclose(model.predict(VIEWS), expected, atol=1e-5)
+    assert events == ["pieces", "pass", "pieces", "pass"] and len(uploads) == 2
+
+
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])
 @pytest.mark.parametrize("kind", ["bert", "roberta"])
 def test_masks_hide_padding_and_nothing_else(tiny_bert, kind, attention):

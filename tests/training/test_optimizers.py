@@ -107,7 +107,7 @@ def test_steps_of_all_weights_at_once_are_thincs(rate, decay, decoupled, grad_cl
         for each in optimizers:
             each.step_schedules()
         for theirs, own in zip(*(each._model.parameters() for each in shims), strict=True):
-            assert_allclose(own.detach(), theirs.detach(), atol=1e-6)
+            assert_allclose(own.detach(), theirs.detach(), rtol=1e-6, atol=1e-6)
             assert theirs.grad is None or not own.grad.any()
 
 

@@ -67,7 +67,9 @@ def _step(optimizer: Any, count: int, weights: list[Weight]) -> None:
         maximize=False,
     )
     if decayed and optimizer.L2_is_weight_decay:
-        torch._foreach_mul_([values[i] for i in decayed], 1.0 - optimizer.learn_rate * optimizer.L2)
+        # Not times `1 - rate`, which float32 rounds alike for all.
+        bare = [values[i] for i in decayed]
+        torch._foreach_add_(bare, bare, alpha=-optimizer.learn_rate * optimizer.L2)
 
 
 def _is_adamw(optimizer: Optimizer) -> bool:

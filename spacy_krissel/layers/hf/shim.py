@@ -177,7 +177,7 @@ class TransformerShim(PyTorchShim):
 
     def squared_gradient(self) -> Any:
         """The sum of squares of all gradients, unscaled: 0-dimensional, on the device, which is not waited for."""
-        gradients = [gradient for *_, gradient in self._gradients()]
+        gradients = [gradient for *_, gradient in self._with_gradient()]
         if not gradients:
             return 0.0
         (scale,) = self._grad_scaler.scale([torch.ones(1, device=self.device)])
@@ -186,7 +186,7 @@ class TransformerShim(PyTorchShim):
 
     def scale_gradients(self, factor: Any) -> None:
         """factor: a number, or an array of one on the device."""
-        gradients = [gradient for *_, gradient in self._gradients()]
+        gradients = [gradient for *_, gradient in self._with_gradient()]
         if gradients:
             number = factor if isinstance(factor, float) else xp2torch(factor, device=self.device).squeeze()
             torch._foreach_mul_(gradients, number)
@@ -194,7 +194,7 @@ class TransformerShim(PyTorchShim):
     def finish_update(self, optimizer: Optimizer) -> None:
         # Not in backprop as in the parent class, which would unscale the gradients of earlier parts of a batch again
         # with each later part.
-        found = self._gradients()
+        found = self._with_gradient()
         gradients = [gradient for *_, gradient in found]
         self._grad_scaler.unscale(gradients)
         if self.device.type not in FUSED_STEPS or not is_adam(optimizer):
@@ -207,7 +207,7 @@ class TransformerShim(PyTorchShim):
             torch._foreach_zero_(gradients)
         self._grad_scaler.update()
 
-    def _gradients(self) -> list[tuple[str, torch.Tensor, torch.Tensor]]:
+    def _with_gradient(self) -> list[tuple[str, torch.Tensor, torch.Tensor]]:
         """(name, weight, gradient) of each weight with a gradient."""
         return [(name, p.data, p.grad) for name, p in self._model.named_parameters() if p.grad is not None]
 
