@@ -45,7 +45,14 @@ from spacy_krissel.views import mention_view
 
 WINDOW, REFERENCE_WINDOW, CHARS = 64, 128, 300
 # The parts of `pieces`, by name, wherever they are imported.
-PIECES = {"view_pieces", "unit_pieces", "encode_texts", "pad_pieces", "read_together", "length_batches"}
+PIECES = {
+    "view_pieces",
+    "unit_pieces",
+    "encode_texts",
+    "pad_pieces",
+    "read_together",
+    "length_batches",
+}
 
 
 def main(

@@ -101,8 +101,9 @@ def update_in_chunks(
 
     Word pieces are made in the first pass and kept for the second.
 
-    chunk_size: views encoded together; 0, or at least the number of views, is one plain pass. None: as many as fill a
-        pass of the transformer at their window (`batch_pieces`), or all of them without a transformer.
+    chunk_size: views encoded together; 0, or at least the number of views, is one plain pass. None:
+        as many as fill a pass of the transformer at their window (`batch_pieces`), 64 of 64 pieces
+        on the CPU and 512 on a GPU; all of them without a transformer.
     """
     vectors, backprop = begin_views(in_chunks(model, chunk_size), views)
     gradient, value = loss(vectors)
@@ -126,8 +127,8 @@ def in_chunks(model: EncoderModel, chunk_size: int | None) -> Begin[View, Floats
 
 
 def _parts_of_pass(model: Model, views: list[View]) -> list[float]:
-    """The fraction of a transformer's pass that each view takes if it fills the window of its encoder; 0 without a
-    transformer."""
+    """The fraction of a transformer's pass that each view takes if it fills the window of its
+    encoder; 0 without a transformer."""
     parts: list[float] = [
         node.attrs["settings"].window / shim.pass_pieces  # type: ignore[attr-defined]
         # Depth first: the encoder of mentions comes before that of references.

@@ -84,7 +84,11 @@ def test_step_with_kept_pieces_equals_one_that_makes_them_twice(model, monkeypat
     for node in model.walk():
         for each in node.shims:
             each.batch_pieces = 100
-    views = [*VIEWS, *UNITS, *(REFERENCES if len(model.layers) > 1 and model.name == "referenced_encoder" else [])]
+    views = [
+        *VIEWS,
+        *UNITS,
+        *(REFERENCES if len(model.layers) > 1 and model.name == "referenced_encoder" else []),
+    ]
     views += views[: len(views) % 2]
     counted = texts_tokenised(monkeypatch)
     loss = update_in_chunks(model, views, LOSS, chunk_size)
@@ -228,7 +232,8 @@ def test_no_mask_is_read_back_in_a_padded_pass(tiny_bert, monkeypatch):
 
 
 texts = st.lists(
-    st.text(st.one_of(st.characters(exclude_categories=["Cs"]), st.sampled_from(" the.,-()/[Ms]\u0301\n"))), max_size=6
+    st.text(st.one_of(st.characters(exclude_categories=["Cs"]), st.sampled_from(" the.,-()/[Ms]\u0301\n"))),
+    max_size=6,
 )
 
 

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import compress
 from typing import Any
 
 import torch
@@ -11,7 +12,7 @@ Weight = tuple[Any, torch.Tensor, torch.Tensor]
 
 
 def is_adam(optimizer: Optimizer) -> bool:
-    """True for the optimizers that `adam_step` computes: thinc's Adam, and `AdamW`, without averages."""
+    """True for the optimizers that `adam_step` computes: thinc's Adam and `AdamW`, without averages."""
     return (
         (type(optimizer) is Optimizer or _is_adamw(optimizer))
         and optimizer.averages is None
@@ -33,7 +34,8 @@ def adam_step(optimizer: Any, weights: Sequence[Weight]) -> None:
     for each in weights:
         key, weight, _ = each
         if key not in optimizer.mom1:
-            optimizer.mom1[key], optimizer.mom2[key] = torch.zeros_like(weight), torch.zeros_like(weight)
+            optimizer.mom1[key] = torch.zeros_like(weight)
+            optimizer.mom2[key] = torch.zeros_like(weight)
         optimizer.nr_update[key] += 1
         by_count[optimizer.nr_update[key]].append(each)
     with torch.no_grad():
@@ -43,12 +45,14 @@ def adam_step(optimizer: Any, weights: Sequence[Weight]) -> None:
 
 def _step(optimizer: Any, count: int, weights: list[Weight]) -> None:
     keys, values, gradients = (list(each) for each in zip(*weights, strict=True))
-    decayed = [i for i, value in enumerate(values) if optimizer.L2 and (value.ndim > 1 or not _is_adamw(optimizer))]
+    has_decay = [optimizer.L2 and (value.ndim > 1 or not _is_adamw(optimizer)) for value in values]
+    decayed = list(compress(values, has_decay))
     if decayed and not optimizer.L2_is_weight_decay:
-        torch._foreach_add_([gradients[i] for i in decayed], [values[i] for i in decayed], alpha=optimizer.L2)
+        torch._foreach_add_(list(compress(gradients, has_decay)), decayed, alpha=optimizer.L2)
     if optimizer.grad_clip:
         norms = torch.stack(torch._foreach_norm(gradients))
-        torch._foreach_mul_(gradients, list(torch.clamp(optimizer.grad_clip / norms, max=1.0).unbind()))
+        factors = torch.clamp(optimizer.grad_clip / norms, max=1.0)
+        torch._foreach_mul_(gradients, list(factors.unbind()))
     torch._fused_adamw_(
         values,
         gradients,
@@ -68,8 +72,7 @@ def _step(optimizer: Any, count: int, weights: list[Weight]) -> None:
     )
     if decayed and optimizer.L2_is_weight_decay:
         # Not times `1 - rate`, which float32 rounds alike for all.
-        bare = [values[i] for i in decayed]
-        torch._foreach_add_(bare, bare, alpha=-optimizer.learn_rate * optimizer.L2)
+        torch._foreach_add_(decayed, decayed, alpha=-optimizer.learn_rate * optimizer.L2)
 
 
 def _is_adamw(optimizer: Optimizer) -> bool:

@@ -14,9 +14,10 @@ _KEPT: ContextVar[Kept | None] = ContextVar("kept_passes", default=None)
 
 @contextmanager
 def keeping_passes(kept: Kept | None = None) -> Iterator[Kept]:
-    """Within, training passes keep their pieces, and take those of an earlier pass over the same objects.
+    """Within, training passes keep their pieces, and take those of an earlier pass over the same
+    objects.
 
-    kept: what an earlier block yielded. None: that of the block around this one, or an empty one.
+    kept: yielded by an earlier block. None: that of the block around this one, or an empty one.
     """
     around = _KEPT.get()
     kept = kept if kept is not None else around if around is not None else {}
@@ -28,7 +29,8 @@ def keeping_passes(kept: Kept | None = None) -> Iterator[Kept]:
 
 
 def kept_pass(model_id: int, items: Sequence[Any], make: Callable[[], T], is_train: bool) -> T:
-    """`make()`, or in training what it returned within `keeping_passes` for this model and these items."""
+    """`make()`, or in training its earlier result within `keeping_passes`, for this model and these
+    items."""
     kept = _KEPT.get() if is_train else None
     if kept is None:
         return make()

@@ -1,6 +1,7 @@
-"""Rows of word pieces in passes of similar length, on the device before the first of them begins."""
+"""Rows of word pieces in passes of similar length, on the device before the first begins."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy
@@ -27,7 +28,7 @@ class Passes(NamedTuple):
 
 
 def on_device(array: numpy.ndarray, device: torch.device) -> torch.Tensor:
-    """Copy an array to the device, without waiting for its kernels; every upload of pieces comes here."""
+    """Copy an array to the device without waiting for its kernels: the upload of all pieces."""
     tensor = torch.from_numpy(array)
     return (tensor.pin_memory() if device.type == "cuda" else tensor).to(device, non_blocking=True)
 
@@ -50,10 +51,9 @@ def make_passes(shim: TransformerShim, rows: Sequence[PieceRow], is_train: bool,
         order += batch
     rows_of = numpy.asarray(order, dtype="int64")
     arrays = [array for each in padded for array in each.arrays()]
-    tensors = _uploaded([*arrays, rows_of, numpy.argsort(rows_of)], shim.device)
-    parts = iter(tensors)
-    pieces = [Pieces(next(parts), next(parts), next(parts), next(parts), next(parts), each.full) for each in padded]
-    return Passes(pieces, sizes, torch2xp(tensors[-2]), torch2xp(tensors[-1]))
+    parts: Iterator[Any] = iter(_uploaded([*arrays, rows_of, numpy.argsort(rows_of)], shim.device))
+    pieces = [Pieces(*islice(parts, len(each.arrays())), each.full) for each in padded]
+    return Passes(pieces, sizes, *map(torch2xp, parts))
 
 
 def _uploaded(arrays: Sequence[numpy.ndarray], device: torch.device) -> list[torch.Tensor]:

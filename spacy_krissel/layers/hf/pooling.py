@@ -28,8 +28,9 @@ def chosen_markers(markers: Markers, pooling: Pooling) -> tuple[str, ...]:
 
 
 def pool(how: Pooling, hidden: torch.Tensor, pieces: Pieces) -> torch.Tensor:
-    """Pool the last hidden state of n rows (n, longest, d) to m views (m, d). The pieces are tensors on its device.
+    """Pool the last hidden state of n rows (n, longest, d) to m views (m, d).
 
+    pieces: as tensors on its device.
     how: "cls", the first piece (KRISSBERT §3.2); "mean", the mean over all pieces but padding; "marker", the mean of
         the two mention markers (BELHD §4.2); "mention", the mean over the pieces between them, or of the markers if
         there are none.

@@ -125,14 +125,15 @@ class TransformerShim(PyTorchShim):
     def mask(self, pieces: Pieces) -> torch.Tensor | None:
         """The attention mask of a pass, in the form that makes the host wait for nothing.
 
-        transformers 5 asks the device whether a mask of two dimensions hides anything. One of four dimensions is used
-        unchanged, and without any, kernels are free to be faster.
+        transformers 5 asks the device whether a mask of two dimensions hides anything. One of four
+        dimensions is used unchanged, and without any, faster kernels are chosen.
         """
-        longest = pieces.ids.shape[1]
-        inside = torch.arange(longest, device=pieces.ids.device)[None] < pieces.lengths[:, None]
-        if not self._takes_whole_masks():
-            return inside.long()
-        return None if pieces.full else inside[:, None, None]
+        whole = self._takes_whole_masks()
+        if whole and pieces.full:
+            return None
+        indices = torch.arange(pieces.ids.shape[1], device=pieces.ids.device)
+        inside = indices[None] < pieces.lengths[:, None]
+        return inside[:, None, None] if whole else inside.long()
 
     def _takes_whole_masks(self) -> bool:
         config = self.transformer.config
@@ -176,7 +177,8 @@ class TransformerShim(PyTorchShim):
         return self._compiled(*inputs.args, **inputs.kwargs)
 
     def squared_gradient(self) -> Any:
-        """The sum of squares of all gradients, unscaled: 0-dimensional, on the device, which is not waited for."""
+        """The sum of squares of all gradients, unscaled: 0-dimensional, on the device, and not
+        waited for."""
         gradients = [gradient for *_, gradient in self._with_gradient()]
         if not gradients:
             return 0.0

@@ -61,8 +61,9 @@ def TransformerEncoder(
     mixed_precision: compute in bfloat16 (float16 on a CUDA device without it), which pays on processors with bfloat16
         instructions; vectors and gradients are float32
     batch_pieces: pieces per forward pass, padding included; views are divided into passes of similar length, in
-        training too (where all of them stay in memory until the backward pass). null: 4,096 on the CPU, 32,768 on a
-        GPU, which idles in smaller passes; on a card with less than 16 GB, lower it, e.g. to 8192
+        training too (where all of them stay in memory until the backward pass). null: 4,096 on the
+        CPU, 32,768 on a GPU, which idles in smaller passes. In training, 32,768 pieces of a base
+        model take about 12 GB: lower it on a card with less than 24 GB, e.g. to 8192
     tokenizer_config: passed to the tokenizer, e.g. `add_prefix_space = true` for byte-level BPE such as RoBERTa's
     transformer_config: overrides of the encoder's config, e.g. `hidden_dropout_prob`, and `attn_implementation`
     markers: the tokens around the mention, such as `["<ENT>", "</ENT>"]` of the released KRISSBERT; true for `[Ms]` and
@@ -147,16 +148,17 @@ def forward(
 
 
 def _encode(model: Model, prepared: Prepared, is_train: bool) -> tuple[Floats2d, Callable[[Floats2d], list[Any]]]:
-    named, weight = prepared.named, model.attrs["settings"].name_weight
+    weight = model.attrs["settings"].name_weight
     Y, backprop_rows = encode_passes(model.layers[0], prepared.passes, is_train, width=model.get_dim("nO"))
-    if not named:
+    if not prepared.named:
         return Y, backprop_rows
+    xp: Any = model.ops.xp
+    named = xp.asarray(prepared.named)
     n = len(Y) - len(named)
     vectors = Y[:n]
     vectors[named] += weight * Y[n:]
 
     def backprop(d_vectors: Floats2d) -> list[Any]:
-        xp: Any = model.ops.xp
         return backprop_rows(xp.vstack((d_vectors, weight * d_vectors[named])))
 
     return vectors, backprop

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy
-from tokenizers import models, normalizers, pre_tokenizers
 
 from ...errors import Errors, KrisselError
 from ...views import View, near_view, passage_texts, piece_window, reference_texts, reference_window
@@ -185,9 +184,10 @@ def unit_pieces(
 
 
 def encode_texts(tokenizer: Any, texts: list[str]) -> list[list[int]]:
-    """The piece ids of each text, without special tokens or truncation, by a tokenizer set by `settle_tokenizer`.
+    """The piece ids of each text, without special tokens or truncation, by a tokenizer set by
+    `settle_tokenizer`.
 
-    A tokenizer that reads each word by itself is asked for a word once: most words of a text are in the table.
+    A tokenizer that reads each word by itself is asked for a word once: most words are in its table.
     """
     known = _WORDS.get(tokenizer)
     if known is None:
@@ -200,7 +200,7 @@ def encode_texts(tokenizer: Any, texts: list[str]) -> list[list[int]]:
     whole: list[int] = []
     lookup = known.__getitem__
     for i, text in enumerate(texts):
-        # The only white space of a printable text is " "; of others, the tokenizer drops or splits at some.
+        # Others have white space that the tokenizer drops, and characters that it splits at.
         if not text.isprintable():
             whole.append(i)
             continue
@@ -229,14 +229,11 @@ def _encode(tokenizer: Any, texts: list[str]) -> list[list[int]]:
 
 def _reads_words(backend: Any) -> bool:
     """True for BERT's tokenizers: the pieces of a printable text are those of its words, one after another."""
-    added = backend.get_added_tokens_decoder().values()
-    return (
-        type(backend.model) is models.WordPiece
-        and type(backend.normalizer) is normalizers.BertNormalizer
-        and type(backend.pre_tokenizer) is pre_tokenizers.BertPreTokenizer
-        # Special tokens are text, others are found across words.
-        and all(token.special for token in added)
-    )
+    parts = (backend.model, backend.normalizer, backend.pre_tokenizer)
+    if [type(part).__name__ for part in parts] != ["WordPiece", "BertNormalizer", "BertPreTokenizer"]:
+        return False
+    # Special tokens are text; others are found across words.
+    return all(token.special for token in backend.get_added_tokens_decoder().values())
 
 
 def encode_with_places(tokenizer: Any, texts: list[str]) -> list[tuple[list[int], list[tuple[int, int]]]]:
