@@ -1,7 +1,6 @@
 """Rows of word pieces in passes of similar length, on the device before the first begins."""
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy
@@ -10,6 +9,9 @@ from thinc.api import torch2xp
 
 from .shim import TransformerShim
 from .wordpieces import PieceRow, Pieces, pad_pieces, read_together, training_lengths
+
+# The arrays of a batch.
+FIELDS = Pieces._fields[:-1]
 
 
 class Passes(NamedTuple):
@@ -52,7 +54,8 @@ def make_passes(shim: TransformerShim, rows: Sequence[PieceRow], is_train: bool,
     rows_of = numpy.asarray(order, dtype="int64")
     arrays = [array for each in padded for array in each.arrays()]
     parts: Iterator[Any] = iter(_uploaded([*arrays, rows_of, numpy.argsort(rows_of)], shim.device))
-    pieces = [Pieces(*islice(parts, len(each.arrays())), each.full) for each in padded]
+    # The fields come first, so that each batch takes its own parts and no more.
+    pieces = [each._replace(**dict(zip(FIELDS, parts, strict=False))) for each in padded]
     return Passes(pieces, sizes, *map(torch2xp, parts))
 
 
