@@ -1,10 +1,11 @@
-"""Passes over word pieces: made once per step, with one upload, in the form that the device waits for nothing."""
+"""Passes over word pieces: made once per step, with one upload, and without waiting for the device."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from thinc.api import Adam
 
 from spacy_krissel.layers.heads import HeadedEncoder, ProjectedEncoder
 from spacy_krissel.layers.hf import kept_passes, passes, shim, transformer, wordpieces
@@ -54,8 +55,13 @@ def encoder(path, **settings):
 MODELS = {
     "krissbert": lambda path: ReferencedEncoder(encoder(path), encoder(path)),
     "sapbert": lambda path: encoder(path, markers=False, pooling="mean"),
-    "pel": lambda path: ReferencedEncoder(*(encoder(path, pooling="mean", normalize=True) for _ in range(2))),
-    "belhd": lambda path: ProjectedEncoder(encoder(path, units=True, pooling="marker", bare_names=True), width=8),
+    "pel": lambda path: ReferencedEncoder(
+        *(encoder(path, pooling="mean", normalize=True) for _ in range(2)),
+    ),
+    "belhd": lambda path: ProjectedEncoder(
+        encoder(path, units=True, pooling="marker", bare_names=True),
+        width=8,
+    ),
     "oslat": lambda path: HeadedEncoder(encoder(path, name_weight=0.5), hidden=8, width=8),
 }
 
@@ -160,9 +166,9 @@ def test_pieces_of_all_passes_are_uploaded_together(tiny_bert, uploads, is_train
 def test_second_pass_of_cached_gradients_uploads_nothing(tiny_bert, uploads):
     model = encoder(tiny_bert)
     model.initialize()
-    gradient, _ = LOSS(vectors := in_chunks(model, 3)(VIEWS)[0])
+    gradient, _ = LOSS(in_chunks(model, 3)(VIEWS)[0])
     del uploads[:]
-    vectors, backprop = in_chunks(model, 3)(VIEWS)
+    _, backprop = in_chunks(model, 3)(VIEWS)
     assert len(uploads) == 2
     backprop(gradient)
     assert len(uploads) == 2
@@ -229,6 +235,51 @@ def test_no_mask_is_read_back_in_a_padded_pass(tiny_bert, monkeypatch):
     assert_array_equal(model.predict(VIEWS), expected)
     vectors, backprop = model.begin_update(VIEWS)
     backprop(vectors)
+
+
+@pytest.fixture
+def card():
+    from thinc.api import get_current_ops, require_gpu, set_current_ops
+
+    ops = get_current_ops()
+    require_gpu()
+    yield
+    set_current_ops(ops)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("pooling", ["cls", "mean", "mention"])
+def test_passes_do_not_wait_for_the_card(card, tiny_bert, pooling):
+    import torch
+
+    model = TransformerEncoder(str(tiny_bert), pooling=pooling, mixed_precision=True)
+    model.initialize()
+    # The first call makes what is made once.
+    for mode in ("default", "error"):
+        torch.cuda.set_sync_debug_mode(mode)
+        try:
+            vectors, backprop = model.begin_update(VIEWS)
+            backprop(vectors)
+            model.predict(VIEWS)
+            model.finish_update(Adam(1e-3, use_averages=False))
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+
+
+@pytest.mark.gpu
+def test_the_fused_step_on_a_card_is_thincs(card, tiny_bert, monkeypatch):
+    model = TransformerEncoder(str(tiny_bert), transformer_config=NO_DROPOUT)
+    model.initialize()
+    found = []
+    for devices in ({"cuda"}, set()):
+        monkeypatch.setattr(shim, "FUSED_STEPS", devices)
+        own, optimizer = model.copy(), Adam(1e-3, use_averages=False)
+        for _ in range(3):
+            vectors, backprop = own.begin_update(VIEWS)
+            backprop(vectors)
+            own.finish_update(optimizer)
+        found.append(own.ops.to_numpy(own.predict(VIEWS)))
+    assert_allclose(*found, atol=1e-4)
 
 
 texts = st.lists(
