@@ -28,7 +28,7 @@ class FocalLoss:
         check_masks(scores, positives, negatives)
         xp: Any = get_array_module(scores)
         counted = positives | negatives
-        count = max(1, int(counted.sum()))
+        count = xp.maximum(1, counted.sum())
         signs = xp.where(positives, 1.0, -1.0)
         log_p = -xp.logaddexp(0.0, -signs * scores)  # of the true class
         p = xp.exp(log_p)

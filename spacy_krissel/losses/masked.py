@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy
 from thinc.api import get_array_module
 from thinc.types import Floats2d
 
@@ -16,12 +17,16 @@ Miner = Callable[[Floats2d, Any, Any], tuple[Any, Any]]
 
 
 def check_masks(scores: Floats2d, positives: Any, negatives: Any) -> None:
-    """Raises KrisselError K601 unless all three are (q, k) with q ≥ 1, and no pair is both positive and negative."""
+    """Raises KrisselError K601 unless all three are (q, k) with q ≥ 1.
+
+    Raises it too for a pair that is both positive and negative, on a CPU only: of a GPU, the host
+    would wait for the answer at each step.
+    """
     shapes = [tuple(each.shape) for each in (scores, positives, negatives)]
     if len(shapes[0]) != 2 or not shapes[0][0] or len(set(shapes)) > 1:
         found = f"scores of shape {shapes[0]}, positives of {shapes[1]} and negatives of {shapes[2]}"
         raise KrisselError(Errors.K601.format(found=found))
-    if bool((positives & negatives).any()):
+    if isinstance(positives, numpy.ndarray) and (positives & negatives).any():
         raise KrisselError(Errors.K601.format(found="pairs that are both positive and negative"))
 
 

@@ -31,5 +31,5 @@ class MultiSimilarity:
         q = len(scores)
         pull, d_pull = soft_sum(-self.alpha * (scores - self.epsilon), positives)
         push, d_push = soft_sum(self.beta * (scores - self.epsilon), negatives)
-        loss = float(pull.sum()) / (self.alpha * q) + float(push.sum()) / (self.beta * q)
-        return cast(Floats2d, ((d_push - d_pull) / q).astype(scores.dtype)), loss
+        loss = pull.sum() / (self.alpha * q) + push.sum() / (self.beta * q)
+        return cast(Floats2d, ((d_push - d_pull) / q).astype(scores.dtype)), float(loss)

@@ -39,11 +39,13 @@ class SoftmaxLoss:
 def _pairs(logits: Any, positives: Any, negatives: Any) -> tuple[Any, Any]:
     xp: Any = get_array_module(logits)
     logs, fractions = log_sum_exp(logits, negatives)
-    queries = xp.nonzero(positives)[0]  # of each positive pair
+    # Of each positive pair. By index from here on: a GPU counts a mask at each use, and the host
+    # waits for it.
+    pairs = queries, _ = xp.nonzero(positives)
     count = max(1, len(queries))
-    soft, d_soft = softplus(logs[queries] - logits[positives])
+    soft, d_soft = softplus(logs[queries] - logits[pairs])
     pulls = xp.zeros_like(logits)
-    pulls[positives] = d_soft / count
+    pulls[pairs] = d_soft / count
     return pulls.sum(axis=1, keepdims=True) * fractions - pulls, soft.sum() / count
 
 
@@ -51,7 +53,7 @@ def _per_query(logits: Any, positives: Any, negatives: Any, how: str) -> tuple[A
     xp: Any = get_array_module(logits)
     counts = positives.sum(axis=1)
     learned = counts > 0
-    n = max(1, int(learned.sum()))
+    n = xp.maximum(1, learned.sum())
     logs, fractions = log_sum_exp(logits, positives | negatives)
     if how == "mean":
         right_fractions = positives / xp.maximum(counts, 1)[:, None]
@@ -59,4 +61,4 @@ def _per_query(logits: Any, positives: Any, negatives: Any, how: str) -> tuple[A
     else:
         right, right_fractions = log_sum_exp(logits, positives)
     gradient = xp.where(learned[:, None], fractions - right_fractions, 0) / n
-    return gradient, (logs[learned] - right[learned]).sum() / n
+    return gradient, (xp.where(learned, logs, 0) - xp.where(learned, right, 0)).sum() / n
