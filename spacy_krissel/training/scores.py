@@ -1,10 +1,10 @@
 """Scores of queries with keys, and their backprops: what an objective gives its loss."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
-from thinc.api import get_array_module
+from thinc.api import Ops, get_array_module
 from thinc.types import Floats1d, Floats2d
 
 from ..layers.normalize import unit_rows
@@ -39,11 +39,38 @@ def label_pairs(labels: Any) -> tuple[Any, Any]:
     return same & ~xp.eye(len(labels), dtype=bool), ~same
 
 
-def padded(values: Floats1d, lengths: Sequence[int]) -> tuple[Floats2d, Any]:
-    """Rows of unequal lengths, one after another (Σ lengths,), side by side (n, max length), filled up with zeros; and
-    which are no filling, a mask that leads back: `padded(values, lengths)[0][mask]` are the values."""
-    xp: Any = get_array_module(values)
-    mask = xp.asarray(np.arange(max(lengths))[None] < np.asarray(lengths)[:, None])
-    rows = xp.zeros(mask.shape, dtype=values.dtype)
-    rows[mask] = values
-    return rows, mask
+class Padding:
+    """Values of rows of unequal lengths, one after another, as rows side by side.
+
+    ops: where the values are.
+    lengths: (n,) of the rows.
+    positive, n_positives: (n,) the offset of the positive in each row, or how many of its first
+        values are positives; one of the two.
+
+    `positives` and `negatives` (n, max length) are bool; neither has what is filled up. Indices are
+    copied to a GPU once: masks would be counted there at each use, which the host waits for.
+    """
+
+    def __init__(
+        self, ops: Ops, lengths: Sequence[int], *, positive: Sequence[int] = (), n_positives: Sequence[int] = ()
+    ) -> None:
+        xp: Any = ops.xp
+        columns = np.concatenate([np.arange(length) for length in lengths])
+        rows = np.repeat(np.arange(len(lengths)), lengths)
+        chosen = columns < np.asarray(n_positives)[rows] if len(n_positives) else columns == np.asarray(positive)[rows]
+        self._shape = len(lengths), max(lengths)
+        offsets, chosen = cast(Any, ops).asarray(np.stack([rows * self._shape[1] + columns, chosen]))
+        self._offsets = offsets
+        self.positives, self.negatives = (xp.zeros(self._shape, dtype=bool) for _ in range(2))
+        self.positives.reshape(-1)[offsets] = chosen == 1
+        self.negatives.reshape(-1)[offsets] = chosen == 0
+
+    def pad(self, values: Floats1d) -> Floats2d:
+        """The rows of values (Σ lengths,), filled up with zeros: (n, max length)."""
+        rows = get_array_module(values).zeros(self._shape, dtype=values.dtype)
+        rows.reshape(-1)[self._offsets] = values
+        return rows
+
+    def unpad(self, rows: Floats2d) -> Floats1d:
+        """The values (Σ lengths,) of the rows (n, max length)."""
+        return cast(Any, rows).reshape(-1)[self._offsets]

@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from pair_losses import THREE, assert_restated, names, of_names
+from thinc.api import NumpyOps
 
 from spacy_krissel.losses.softmax import SoftmaxLoss
 from spacy_krissel.training.objectives.krissbert import ContrastiveObjective
-from spacy_krissel.training.scores import padded
+from spacy_krissel.training.scores import Padding
 
 TEMPERATURES = st.sampled_from([0.05, 0.5, 1.0, 3.0])
 
@@ -164,11 +165,11 @@ def test_with_one_positive_each_is_pels_equation_1(q, k, temperature, seed, join
 def test_lists_of_candidates_worked_by_hand():
     # One mention of two candidates, log-odds 1 and 0; the second is right and its correction of 1 makes them even:
     # -log(1/2) = .693147. Another of one candidate alone costs nothing. Mean: .346574.
-    scores, real = padded(np.array([1.0, 0, -3]) + np.array([0.0, 1, 5]), [2, 1])
-    positives = real & (np.arange(2)[None] == np.array([1, 0])[:, None])
-    gradient, loss = SoftmaxLoss()(scores, positives, real & ~positives)
+    padding = Padding(NumpyOps(), [2, 1], positive=[1, 0])
+    scores = padding.pad(np.array([1.0, 0, -3]) + np.array([0.0, 1, 5]))
+    gradient, loss = SoftmaxLoss()(scores, padding.positives, padding.negatives)
     assert loss == pytest.approx(0.346574, abs=1e-6)
-    assert_allclose(gradient[real], [0.25, -0.25, 0], atol=1e-12)
+    assert_allclose(padding.unpad(gradient), [0.25, -0.25, 0], atol=1e-12)
 
 
 # Several positives ----------------------------------------------------------------------------------------------------

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from thinc.api import NumpyOps
 
-from spacy_krissel.training.scores import cosines, inner, inner_pairs, label_pairs, padded
+from spacy_krissel.training.scores import Padding, cosines, inner, inner_pairs, label_pairs
 
 
 def test_gradients_equal_those_of_torch():
@@ -41,7 +42,16 @@ def test_label_pairs():
 
 def test_padded_rows_lead_back():
     values = np.array([1.0, 2, 3, 4], dtype="float32")
-    rows, real = padded(values, [1, 3])
+    padding = Padding(NumpyOps(), [1, 3], positive=[0, 2])
+    rows = padding.pad(values)
     assert_array_equal(rows, [[1, 0, 0], [2, 3, 4]])
-    assert_array_equal(rows[real], values)
-    assert rows.dtype == np.float32 and real.sum() == 4
+    assert_array_equal(padding.unpad(rows), values)
+    assert rows.dtype == np.float32
+    assert_array_equal(padding.positives, [[1, 0, 0], [0, 0, 1]])
+    assert_array_equal(padding.negatives, [[0, 0, 0], [1, 1, 0]])
+
+
+def test_padded_rows_begin_with_their_positives():
+    padding = Padding(NumpyOps(), [1, 3], n_positives=[1, 2])
+    assert_array_equal(padding.positives, [[1, 0, 0], [1, 1, 0]])
+    assert_array_equal(padding.negatives, [[0, 0, 0], [0, 0, 1]])

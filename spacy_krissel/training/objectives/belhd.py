@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import pyarrow as pa
@@ -106,9 +106,10 @@ class NameObjective:
         scores, backprop_scores = self._scores(views, numbers, queries, names)
         candidates = is_own | self._shared(model.ops.to_numpy(scores), is_own, documents)
         right = self._rows[numbers][None] == gold[:, None]
-        xp: Any = model.ops.xp
         wrong = ~right if self.in_batch else candidates & ~right
-        d_scores, loss = self.loss(scores, xp.asarray(candidates & right), xp.asarray(wrong))
+        # In one copy to a GPU.
+        positives, negatives = cast(Any, model.ops).asarray(np.stack([candidates & right, wrong]))
+        d_scores, loss = self.loss(scores, positives, negatives)
         d_queries, d_names = backprop_scores(d_scores)
         backprop_names(d_names)
         backprop_queries(d_queries)

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from spacy.training import Example
+from thinc.api import Ops
 from thinc.types import Floats2d
 
 from ...distributed.processes import begin_shared
@@ -22,7 +23,7 @@ from ...ontology.store import OntologyStore
 from ...util.settings import PositiveInt, checked
 from ..data.gold_corpus import seen_entities
 from ..passes import begin_texts
-from ..scores import inner, padded
+from ..scores import Padding, inner
 from .protocol import BatchCount, entity_row, given
 
 
@@ -139,25 +140,26 @@ class LabelAttentionObjective:
         """The gradients of names' queries and of texts' tokens, and the loss over the cosines of each term's first
         context with the others."""
         xp: Any = model.ops.xp
+        rows, own = _rows_of(model.ops, terms)
+        asked = queries[rows]
         scores, backprops = [], []
-        for term in terms:
-            found, backprop_attention = attention(model, queries[term.queries], vectors[term.place])
+        for term, each in zip(terms, own, strict=True):
+            found, backprop_attention = attention(model, asked[each], vectors[term.place])
             units, backprop_units = unit_rows(found.contexts)
             cosines, backprop_cosines = inner(units[:1], units[1:])
             scores.append(cosines[0])
             backprops.append((backprop_cosines, backprop_units, backprop_attention))
         lengths = [len(each) for each in scores]
-        rows, real = padded(xp.concatenate(scores), lengths)
-        positives = xp.arange(rows.shape[1])[None] < xp.asarray([term.n_positives for term in terms])[:, None]
-        d_rows, value = loss(rows, positives, real & ~positives)
-        d_queries, d_vectors = xp.zeros_like(queries), xp.zeros_like(vectors)
-        for term, d_row, length, (backprop_cosines, backprop_units, backprop_attention) in zip(
-            terms, d_rows, lengths, backprops, strict=True
+        padding = Padding(model.ops, lengths, n_positives=[term.n_positives for term in terms])
+        d_rows, value = loss(padding.pad(xp.concatenate(scores)), padding.positives, padding.negatives)
+        d_asked, d_queries, d_vectors = (xp.zeros_like(each) for each in (asked, queries, vectors))
+        for term, each, d_row, length, (backprop_cosines, backprop_units, backprop_attention) in zip(
+            terms, own, d_rows, lengths, backprops, strict=True
         ):
             d_units = xp.vstack(backprop_cosines(xp.reshape(d_row[:length], (1, length))))
-            d_asked, d_text = backprop_attention(backprop_units(d_units))
-            xp.add.at(d_queries, term.queries, d_asked)
+            d_asked[each], d_text = backprop_attention(backprop_units(d_units))
             d_vectors[term.place] += d_text
+        xp.add.at(d_queries, rows, d_asked)
         return d_queries, d_vectors, value
 
     def _classify(
@@ -165,16 +167,27 @@ class LabelAttentionObjective:
     ) -> float:
         """The loss over the logits of each text with its names; accumulates the classifier's gradient."""
         xp: Any = model.ops.xp
-        contexts = [attention(model, queries[term.queries], vectors[term.place])[0].contexts for term in terms]
-        seen = Seen(xp.vstack(contexts), xp.vstack([queries[term.queries] for term in terms]))
+        rows, own = _rows_of(model.ops, terms)
+        asked = queries[rows]
+        contexts = [
+            attention(model, asked[each], vectors[term.place])[0].contexts
+            for term, each in zip(terms, own, strict=True)
+        ]
+        seen = Seen(xp.vstack(contexts), asked)
         layer = presence_layer(model)
-        logits, backprop = begin_shared(
-            lambda own: layer.begin_update(Seen(seen.contexts[own], seen.queries[own])), [1] * len(seen.contexts)
+
+        def begin(items: list[int]) -> tuple[Any, Callable]:
+            some = slice(None) if len(items) == len(asked) else xp.asarray(items)
+            return layer.begin_update(Seen(seen.contexts[some], seen.queries[some]))
+
+        logits, backprop = begin_shared(begin, [1] * len(asked))
+        padding = Padding(
+            model.ops,
+            [len(each) for each in contexts],
+            n_positives=[term.n_positives for term in terms],
         )
-        scores, real = padded(logits, [len(each) for each in contexts])
-        positives = xp.arange(scores.shape[1])[None] < xp.asarray([term.n_positives for term in terms])[:, None]
-        d_scores, value = loss(scores, positives, real & ~positives)
-        backprop(d_scores[real])
+        d_scores, value = loss(padding.pad(logits), padding.positives, padding.negatives)
+        backprop(padding.unpad(d_scores))
         return value
 
     def _named(self, examples: Sequence[Example]) -> list[NamedText]:
@@ -215,3 +228,11 @@ class LabelAttentionObjective:
         lengths = np.asarray([len(places) for _, places in kept], dtype=np.int64)
         vectors = xp.vstack([vectors for vectors, _ in kept])
         return TokenStates(vectors, lengths, np.vstack([places for _, places in kept])), lambda d_vectors: texts
+
+
+def _rows_of(ops: Ops, terms: Sequence[Term]) -> tuple[Any, list[slice]]:
+    """The rows of all terms' queries, one after another, and where those of each term are."""
+    ends = np.cumsum([len(term.queries) for term in terms]).tolist()
+    # In one copy to a GPU.
+    rows = cast(Any, ops).asarray(np.concatenate([term.queries for term in terms]))
+    return rows, [slice(start, end) for start, end in pairwise([0, *ends])]

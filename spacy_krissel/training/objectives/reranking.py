@@ -3,7 +3,7 @@
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, cast
 
 import numpy as np
 from pydantic import Field
@@ -20,7 +20,7 @@ from ...views import View
 from ..data.examples import linked_spans
 from ..data.unseen import unseen_candidates
 from ..passes import consecutive, view_length, with_adversary
-from ..scores import padded
+from ..scores import Padding
 from .protocol import LINKS, BatchCount
 
 SMOOTHING = 0.02
@@ -154,17 +154,15 @@ class RerankObjective:
         lengths = list_lengths(mentions)
         # Every candidate is read with the mention's context.
         sizes = [length * view_length(mention.view) for length, mention in zip(lengths, mentions, strict=True)]
-        xp: Any = model.ops.xp
-        logits = xp.asarray(np.concatenate([mention.logits for mention in mentions]))
+        logits = cast(Any, model.ops).asarray(np.concatenate([mention.logits for mention in mentions]))
+        padding = Padding(model.ops, lengths, positive=gold)
 
         def rank(loss: Loss, scale: float) -> float:
             corrections, backprop = begin_shared(
                 lambda own: model.begin_update([mentions[i] for i in own]), sizes, consecutive(lengths)
             )
-            scores, real = padded(logits + corrections, lengths)
-            positives = real & (xp.asarray(gold)[:, None] == xp.arange(scores.shape[1])[None])
-            d_scores, value = loss(scores, positives, real & ~positives)
-            backprop(scale * d_scores[real])
+            d_scores, value = loss(padding.pad(logits + corrections), padding.positives, padding.negatives)
+            backprop(scale * padding.unpad(d_scores))
             return value
 
         return with_adversary(model, rank, self.loss, self.fgsm_weight, self.fgsm_epsilon)
