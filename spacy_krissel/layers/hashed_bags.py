@@ -112,9 +112,10 @@ class HashedTable(Shim):
         self._gradients = []
         if optimizer.L2 and not optimizer.L2_is_weight_decay:
             gradient = gradient + float(optimizer.L2) * self.table[rows]
-        norm = float(xp.linalg.norm(gradient)) if optimizer.grad_clip else 0.0
-        if norm > optimizer.grad_clip:
-            gradient = gradient * (optimizer.grad_clip / norm)
+        if optimizer.grad_clip:
+            # Not read by the host, which would wait for a GPU.
+            norm = xp.linalg.norm(gradient)
+            gradient = gradient * (optimizer.grad_clip / xp.maximum(norm, optimizer.grad_clip))
         if self._moments is None:
             self._moments = (xp.zeros_like(self.table), xp.zeros_like(self.table))
         first, second = self._moments
@@ -255,9 +256,7 @@ def _forward(model: Model, X: Any, is_train: bool) -> tuple[Floats2d, Callable]:
     Y = _means(model.ops, shim.table, bags.rows, counts)
 
     def backprop(dY: Floats2d) -> list:
-        rows, places = np.unique(bags.rows, return_inverse=True)
-        matrix = _mean_matrix(model.ops, counts, places.reshape(-1), len(rows))
-        shim.accumulate(cast(Any, model.ops.xp).asarray(rows), matrix.T @ dY)
+        shim.accumulate(*_row_gradients(model.ops, bags, counts, dY))
         return []
 
     return Y, backprop
@@ -289,19 +288,31 @@ def _of_bags(table: Any, rows: np.ndarray, counts: np.ndarray, mode: str) -> Any
     """
     import torch
 
-    starts = torch.from_numpy(np.cumsum(counts) - counts).to(table.device)
+    # In one copy to a GPU.
+    both = torch.from_numpy(np.concatenate((rows, np.cumsum(counts) - counts))).to(table.device)
     with torch.no_grad():
-        return torch.nn.functional.embedding_bag(torch.from_numpy(rows).to(table.device), table, starts, mode=mode)
+        return torch.nn.functional.embedding_bag(both[: len(rows)], table, both[len(rows) :], mode=mode)
 
 
-def _mean_matrix(ops: Ops, counts: np.ndarray, columns: np.ndarray, n_columns: int) -> Any:
-    """Sparse (bags, columns) matrix: times the columns' vectors it gives each bag's mean."""
-    starts = np.concatenate(([0], np.cumsum(counts)))
-    values = np.repeat((1.0 / np.maximum(counts, 1)).astype(np.float32), counts)
-    shape = (len(counts), n_columns)
-    if ops.name == "cupy":
-        from cupyx.scipy import sparse
-    else:
+def _row_gradients(ops: Ops, bags: Bags, counts: np.ndarray, dY: Any) -> tuple[Any, Any]:
+    """The distinct rows of the bags, and their gradients.
+
+    counts: (n,) the number of rows in each bag; those of a bag follow each other.
+    dY: (n, width) the gradient of the bags' means.
+    """
+    rows, inverse = np.unique(bags.rows, return_inverse=True)
+    inverse = inverse.reshape(-1)
+    if isinstance(dY, np.ndarray):
         from scipy import sparse
-    as_array: Any = ops.asarray
-    return sparse.csr_matrix((as_array(values), as_array(columns), as_array(starts)), shape=shape)
+
+        starts = np.concatenate(([0], np.cumsum(counts)))
+        values = np.repeat((1.0 / np.maximum(counts, 1)).astype(np.float32), counts)
+        means = sparse.csr_matrix((values, inverse, starts), shape=(len(counts), len(rows)))
+        return rows, means.T @ dY
+    # CuPy's sparse product waits for the device. Here there is one copy, and no wait.
+    packed = cast(Any, ops).asarray(np.concatenate((rows, inverse, bags.bags, np.maximum(counts, 1))))
+    n, m = len(rows), len(inverse)
+    weighted = dY / packed[n + 2 * m :, None].astype("float32")
+    gradient = ops.alloc2f(n, dY.shape[1])
+    ops.scatter_add(gradient, packed[n : n + m], weighted[packed[n + m : n + 2 * m]])
+    return packed[:n], gradient

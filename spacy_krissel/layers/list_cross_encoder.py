@@ -29,13 +29,17 @@ PARAMS = ("W", "U", "V", "b", "A", "B", "b2", "o")
 class Lists(NamedTuple):
     """The inputs of a batch: m candidates of n mentions.
 
-    features: (m, len(FEATURES)). mentions, names: (m, width), the vector of the candidate's mention (its name alone)
-    and of the candidate's name that is nearest to it. owner: (m,) which mention a candidate belongs to, ascending.
+    features: (m, len(FEATURES)).
+    mentions, names: (m, width), the vector of the candidate's mention (its name alone) and of the
+        candidate's name that is nearest to it.
+    weights: (m, 1), 1 / the number of its mention's candidates.
+    owner: (m,) which mention a candidate belongs to, ascending.
     """
 
     features: Any
     mentions: Any
     names: Any
+    weights: Any
     owner: Any
     n: int
 
@@ -102,26 +106,25 @@ def forward(
     lists = read_lists(model, X)
     params: list[Any] = [model.get_param(name) for name in PARAMS]
     W, U, V, b, A, B, b2, o = params
-    features, owner = lists.features, lists.owner
+    features, weights, owner = lists.features, lists.weights, lists.owner
     mentions, names = lists.mentions @ U, lists.names @ V  # (m, hidden)
     inner = features @ W + mentions * names + b
     h = ops.gelu(inner)
-    weights = 1 / xp.maximum(1, xp.bincount(owner, minlength=lists.n)).astype("float32")  # (n,)
 
-    def means(values: Any) -> Any:  # (m, hidden) to (n, hidden)
-        sums = xp.zeros((lists.n, values.shape[1]), dtype="float32")
-        xp.add.at(sums, owner, values)
-        return sums * weights[:, None]
+    def sums(values: Any) -> Any:  # (m, hidden) to (n, hidden)
+        found = xp.zeros((lists.n, values.shape[1]), dtype="float32")
+        xp.add.at(found, owner, values)
+        return found
 
-    mean = means(h)
+    mean = sums(h * weights)
     outer = h @ A + (mean @ B)[owner] + b2
     g = ops.gelu(outer)
 
     def backprop(dY: Any) -> list[RankedMention]:
         d_outer = ops.backprop_gelu(dY[:, None] * o[None], outer)
         # The gradient of a mean is the sum over the mention's candidates, divided equally among them.
-        d_sums = means(d_outer) / weights[:, None]  # (n, hidden)
-        d_h = d_outer @ A.T + ((d_sums @ B.T) * weights[:, None])[owner]
+        d_sums = sums(d_outer)  # (n, hidden)
+        d_h = d_outer @ A.T + (d_sums @ B.T)[owner] * weights
         d_inner = ops.backprop_gelu(d_h, inner)
         model.inc_grad("o", g.T @ dY)
         model.inc_grad("b2", d_outer.sum(axis=0))
@@ -168,8 +171,13 @@ def read_lists(model: Model, mentions: list[RankedMention]) -> Lists:
             [each[0] for each in letters],
         )
         features = numpy.stack(columns, axis=1)
+    weights = numpy.repeat(1 / numpy.maximum(1, lengths), lengths)[:, None]
     as_array: Any = model.ops.asarray
-    return Lists(as_array(features.astype("float32")), as_array(own), as_array(nearest), as_array(owner), len(mentions))
+    # In two copies to a GPU: of numbers, and of indices.
+    whole = as_array(numpy.concatenate((features, weights, own, nearest), axis=1).astype("float32"))
+    n, first = len(FEATURES), len(FEATURES) + 1
+    parts = whole[:, :n], whole[:, first : first + width], whole[:, first + width :], whole[:, n:first]
+    return Lists(*parts, as_array(owner), len(mentions))
 
 
 def dice(mention: str, names: Sequence[str]) -> list[float]:

@@ -1,7 +1,7 @@
 """A mention encoder with an encoder of entity-centric references (KRISSBERT §3.5)."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from thinc.api import Model
@@ -75,16 +75,20 @@ def _forward(model: Model, X: list[View], is_train: bool) -> tuple[Floats2d, Cal
         return model.layers[0](X, is_train)
     if False not in kinds:
         return model.layers[1](X, is_train)
-    rows = [[i for i, is_reference in enumerate(kinds) if is_reference == kind] for kind in (False, True)]
-    parts = [layer([X[i] for i in own], is_train) for layer, own in zip(model.layers, rows, strict=True)]
+    # Mentions first. In one copy to a GPU, for both directions.
     xp: Any = model.ops.xp
-    order = np.asarray(rows[0] + rows[1])
-    vectors = xp.concatenate([Y for Y, _ in parts])[xp.asarray(np.argsort(order))]
+    order, n = np.argsort(kinds, kind="stable"), kinds.count(False)
+    rows = cast(Any, model.ops).asarray(order)
+    views = [X[i] for i in order]
+    mentions, backprop_mentions = model.layers[0](views[:n], is_train)
+    references, backprop_references = model.layers[1](views[n:], is_train)
+    vectors = model.ops.alloc2f(len(X), mentions.shape[1])
+    vectors[rows] = xp.concatenate((mentions, references))
 
     def backprop(d_vectors: Floats2d) -> list[Any]:
-        d_sorted: Any = d_vectors[xp.asarray(order)]
-        for (_, backprop_part), d_part in zip(parts, xp.split(d_sorted, [len(rows[0])]), strict=True):
-            backprop_part(d_part)
+        d_sorted = d_vectors[rows]
+        backprop_mentions(d_sorted[:n])
+        backprop_references(d_sorted[n:])
         return []
 
     return vectors, backprop
