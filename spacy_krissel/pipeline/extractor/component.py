@@ -140,8 +140,7 @@ class KrisselSpanExtractor(KBPipe):
         entities = entities[np.argsort(-best[entities], kind="stable")][: limit or None]
         content = content_tokens(doc)
         found = []
-        for entity in entities.tolist():
-            attended = self._attention(kb, states, rows[owners == entity]).mean(axis=0)
+        for entity, attended in zip(entities.tolist(), self._attended(kb, states, rows, owners, entities), strict=True):
             weights = by_token(attended, states.rows, len(doc))
             pieces = pieces_of(weights, content, self.cfg.attention_threshold)
             name, score = kb.entities.names[entity], float(best[entity])
@@ -151,6 +150,18 @@ class KrisselSpanExtractor(KBPipe):
     def _queries(self, kb: PrototypeKB, rows: np.ndarray) -> Any:
         vectors: Any = kb.prototypes.own(rows)
         return self.model.ops.asarray(vectors)
+
+    def _attended(
+        self, kb: PrototypeKB, states: TextStates, rows: np.ndarray, owners: np.ndarray, entities: np.ndarray
+    ) -> Iterator[np.ndarray]:
+        """The attention (m,) of each entity, the mean over its names, which are at some of `rows`."""
+        step = max(1, MOST_WEIGHTS // (len(states.vectors) * int(np.bincount(owners).max())))
+        for start in range(0, len(entities), step):
+            some = entities[start : start + step]
+            chosen = np.isin(owners, some)
+            # Of many entities at once: a GPU is waited for once.
+            attended, own = self._attention(kb, states, rows[chosen]), owners[chosen]
+            yield from (attended[own == entity].mean(axis=0) for entity in some)
 
     def _attention(self, kb: PrototypeKB, states: TextStates, rows: np.ndarray) -> np.ndarray:
         """(rows, m) of the text's tokens by the encoder."""
