@@ -1,0 +1,182 @@
+"""All configs on a device that is not there: `tests/standin` has stand-ins for CuPy and for torch's
+CUDA, which refuse what these refuse and count copies and waits. They run in a process of their own,
+once for all tests, so that no other test ever sees them."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import spacy
+from spacy.tokens import Doc, DocBin
+from standin_rules import RULES
+from toy_links import link
+
+from spacy_krissel.corpora.convert import read_docs
+
+STANDIN = Path(__file__).parents[1] / "standin"
+CONFIGS = sorted(path.stem for path in (Path(__file__).parents[2] / "configs").glob("*.cfg"))
+
+
+# Copies to the device, copies to the host, and waits: of one training step, and of four docs linked
+# at once. The transformers library's own waits, one per pass, are not among them.
+EXPECTED = {
+    "belhd": ((158, 5, 41), (9, 1, 0)),
+    "krissbert": ((33, 0, 4), (14, 1, 0)),
+    "oslat": ((58, 0, 39), (29, 8, 0)),
+    "oslat-alignment": ((33, 0, 1), (21, 1, 0)),
+    "oslat-classifier": ((2, 0, 3), (29, 8, 0)),
+    "oslat-small": ((2, 0, 2), (13, 8, 0)),
+    "pel": ((89, 1, 78), (7, 1, 0)),
+    "pel-ranker": ((36, 1, 43), (15, 2, 0)),
+    "reranker": ((16, 3, 2), (16, 5, 0)),
+    "reranker-pairs": ((16, 1, 2), (13, 2, 0)),
+    "sapbert": ((33, 0, 1), (21, 1, 0)),
+    "sapbert-fine-tune": ((41, 0, 1), (21, 1, 0)),
+    "small": ((4, 0, 2), (5, 1, 0)),
+    "small-references": ((9, 0, 4), (5, 1, 0)),
+    "supervised": ((4, 0, 2), (5, 1, 0)),
+    "transformer": ((36, 0, 4), (30, 1, 0)),
+}
+# Why each file of the package copies or waits; anything else is a finding. `tests/standin/count.py`
+# prints how often each of its functions does.
+REASONS = {
+    "to_device": {
+        "layers/hashed_bags.py": "rows and bags of a table: one copy forward, one backward",
+        "layers/heads.py": "thinc's layer norm makes an array of one number, twice forward and back",
+        "layers/hf/cross_encoder.py": "the linker's log-odds, which an unbounded head replaces",
+        "layers/hf/pooling.py": "word pieces: six arrays per pass",
+        "layers/hf/transformer.py": "which views also have a vector of the name alone",
+        "layers/hf/wrapper.py": "which views a pass has read, forward and backward",
+        "layers/list_cross_encoder.py": "features and vectors of candidates, and their mentions",
+        "layers/referenced.py": "the order of mentions and references",
+        "layers/small.py": "which surface form each view has",
+        "pipeline/extractor/component.py": "names of the knowledge base, twice per doc",
+        "training/objectives/belhd.py": "which candidates are right and wrong",
+        "training/objectives/oslat.py": "the rows of all names",
+        "training/objectives/pel.py": "the entity and the negatives of each mention",
+        "training/objectives/reranking.py": "the linker's log-odds",
+        "training/objectives/sapbert.py": "the entity of each name",
+        "training/scores.py": "where values of ragged rows are, and which are positives",
+    },
+    "to_host": {
+        "layers/label_attention.py": "probabilities, once per doc",
+        "layers/list_cross_encoder.py": "vectors of mentions and of new names, to be kept",
+        "pipeline/extractor/component.py": "attention of the found entities, once per doc",
+        "pipeline/kb_pipe.py": "vectors that an index on the host searches for",
+        "pipeline/reranker/component.py": "corrections",
+        "training/data/nearest_entities.py": "vectors that an index on the host searches for or holds",
+        "training/objectives/belhd.py": "scores, of which the host shares candidates",
+    },
+    "waits": {
+        "distributed/processes.py": "the gradient's norm, which is logged and bounded",
+        "layers/hf/shim.py": "the gradient's norm, a weight at a time",
+        "losses/focal.py": "the loss",
+        "losses/multi_similarity.py": "the loss",
+        "losses/proxy.py": "the loss",
+        "losses/softmax.py": "the loss, and with one positive per query how many there are",
+    },
+}
+# What else is done on the device, with the least and the greatest result.
+USES = {
+    "evaluate a linker": (0.5, 1),
+    "evaluate a re-ranker": (0.5, 1),
+    "distil a transformer": (0, 1),
+    "train the small encoder in chunks": (1, 1),
+    "train a transformer in chunks": (1, 1),
+    "ask an extractor about entities": (0, 1),
+    "move models between devices": (0, 1e-6),
+    "losses": (0, 1e-6),
+    "hashed bags": (0, 1e-6),
+}
+
+
+@pytest.fixture(scope="session")
+def report(toy_files, toy_store, toy_shards, toy_names, tiny_bert, tmp_path_factory):
+    """The worker's report; `STANDIN_REPORT` names a file that is to have it too."""
+    from filelock import FileLock  # comes with torch
+
+    root = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        root = root.parent
+    folder = root / "standin"
+    folder.mkdir(exist_ok=True)
+    # One process of `pytest -n` runs it, and the others wait.
+    with FileLock(folder / "lock"):
+        if not (folder / "report.json").exists():
+            paths = {"ontology": toy_store.path, "mentions": toy_shards, "encoder": tiny_bert}
+            paths |= write_docs(folder, toy_files / "gold.pubtator", toy_names)
+            run_worker({"out": str(folder), "paths": {key: str(path) for key, path in paths.items()}})
+    content = (folder / "report.json").read_text()
+    if "STANDIN_REPORT" in os.environ:
+        Path(os.environ["STANDIN_REPORT"]).write_text(content)
+    return json.loads(content)
+
+
+def write_docs(folder, gold_file, toy_names):
+    """Write gold documents of several mentions, and texts that have entities as categories."""
+    nlp = spacy.blank("en")
+    docs = list(read_docs(gold_file, nlp))
+    gold, texts = DocBin(store_user_data=True), DocBin()
+    for doc in docs:
+        doc.user_data.clear()
+    for copy in range(4):
+        joined = Doc.from_docs([doc for i, doc in enumerate(docs) if (i + copy) % 2])
+        joined.user_data["krissel_id"] = f"doc {copy}"
+        gold.add(joined)
+    for number, (entity, names) in enumerate(toy_names.items()):
+        for name in names[:3]:
+            doc = nlp.make_doc(f"the patient had {name} in acute fever number {number}")
+            doc.cats = {entity: 1.0}
+            texts.add(doc)
+    gold.to_disk(folder / "gold.spacy")
+    texts.to_disk(folder / "texts.spacy")
+    return {key: folder / f"{name}.spacy" for key, name in {"gold": "gold", "dev": "gold", "texts": "texts"}.items()}
+
+
+def run_worker(given):
+    paths = [str(STANDIN), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, str(STANDIN / "worker.py")]
+    found = subprocess.run(command, input=json.dumps(given), env=environment, capture_output=True, text=True)
+    assert found.returncode == 0, found.stdout + found.stderr
+
+
+def test_stand_in_follows_cupy(report):
+    assert report["rules"] == RULES
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_config_trains_evaluates_saves_and_loads_on_a_device(report, name):
+    found = report["configs"][name]
+    assert "error" not in found, found["error"]
+    assert any(found["links"])
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_pipeline_from_a_device_links_alike_without_one(report, name):
+    found = report["configs"][name]
+    for links, expected in zip(link(spacy.load(found["pipeline"])), found["links"], strict=True):
+        assert dict(links) == pytest.approx(dict(expected), abs=1e-5)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_copies_and_waits_of_a_step_and_of_a_batch(report, name):
+    found = report["configs"][name]
+    kinds = ("to_device", "to_host", "waits")
+    numbers = tuple(tuple(found[part][kind] for kind in kinds) for part in ("step", "batch"))
+    functions = {part: found[f"{part} by function"] for part in ("step", "batch")}
+    assert numbers == EXPECTED[name], functions
+    for each in {function for part in functions.values() for function in part}:
+        kind, _, where = each.partition(" ")
+        assert where == "transformers" or where.partition(":")[0] in REASONS[kind], each
+
+
+@pytest.mark.parametrize("name", USES)
+def test_use_on_a_device(report, name):
+    least, greatest = USES[name]
+    found = report["uses"][name]
+    assert not isinstance(found, str), found
+    assert least <= found <= greatest
