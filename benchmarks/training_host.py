@@ -3,9 +3,9 @@
     TOKENIZERS_PARALLELISM=false python benchmarks/training_host.py ENCODER --texts FILE
 
 A step of KRISSBERT: pairs of mentions and a reference per pair, cached gradients, two encoders with
-the modules and weights of BERT-base at a width of 8. Their forward pass is replaced by the lookup of
-word embeddings; its time, that of `torch.autograd.backward` and that of the loss are subtracted. What
-is left is what the host does however fast the device is. One thread.
+the modules and weights of BERT-base at a width of 8. Their forward pass is replaced by the lookup
+of word embeddings; its time, that of `torch.autograd.backward` and that of the loss are subtracted.
+The rest is what the host does however fast the device is. One thread.
 
 - pieces: tokenizer, windows, padding and grouping, in microseconds per view.
 - python: everything else around the transformers, in microseconds per view.
@@ -134,8 +134,10 @@ def timed_parts(objective: Any, shims: set[Any], times: dict[str, float], calls:
 
     with ExitStack() as stack:
         for module_name, module in list(sys.modules.items()):
-            for name in PIECES & set(vars(module)) if module_name.startswith("spacy_krissel.layers.hf.") else ():
-                stack.enter_context(patch.object(module, name, timed("pieces", name, getattr(module, name))))
+            if module_name.startswith("spacy_krissel.layers.hf."):
+                for name in PIECES & set(vars(module)):
+                    function = timed("pieces", name, getattr(module, name))
+                    stack.enter_context(patch.object(module, name, function))
         backward = torch.autograd.backward
         stack.enter_context(patch("torch.autograd.backward", timed("arithmetic", "backward", backward)))
         loss = objective.joint_loss

@@ -12,7 +12,7 @@ Weight = tuple[Any, torch.Tensor, torch.Tensor]
 
 
 def is_adam(optimizer: Optimizer) -> bool:
-    """True for the optimizers that `adam_step` computes: thinc's Adam and `AdamW`, without averages."""
+    """True for thinc's Adam and `AdamW` without averages, which `adam_step` computes."""
     return (
         (type(optimizer) is Optimizer or _is_adamw(optimizer))
         and optimizer.averages is None
