@@ -61,6 +61,26 @@ class Errors(product.Errors):
         "[K241] '{address}' did not give the {n} articles from PMID {first} on: {problem}. Expected PubMed's XML; run "
         "the command again later, which keeps what was fetched."
     )
+    K291 = (
+        "[K291] The archive '{path}' would have {size} MiB. Expected at most {limit}; keep fewer mentions per entity "
+        "(cap, now {cap}) or shorter contexts."
+    )
+    K292 = (
+        "[K292] '{path}' is not an archive of a campaign, or is damaged: {problem}. Expected what `lab campaign-pack` "
+        "wrote; make it or copy it again."
+    )
+    K293 = (
+        "[K293] The weights of '{path}' would have {size:,} bytes in parts. Expected at most {limit:,}; collect a "
+        "pipeline with a smaller encoder."
+    )
+    K294 = (
+        "[K294] '{path}' does not hold the parts of a pipeline: {problem}. Expected parts.json and the parts that it "
+        "lists, as `lab campaign-collect` wrote them; copy them again."
+    )
+    K295 = (
+        "[K295] '{path}' is not a table of stages: {problem}. Expected the keys that are explained in "
+        "experiments/campaign/configs/stages.yml."
+    )
     K732 = (
         "[K732] '{name}' cannot be compared with the first system: {n_missing} of {n} pairs of a text and an entity "
         "are not in it, the first is {first}. Expected the same texts with the same entities for both."
