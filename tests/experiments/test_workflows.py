@@ -9,10 +9,12 @@ import pytest
 import spacy
 import srsly
 from command_line import run_commands
+from lab.campaign.archive import unpack
 from lab.data.affected_mentions import affected_mentions
 from project_files import ROOT
 from spacy.tokens import DocBin
 
+from spacy_krissel.mining.shards import MentionShards
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.ontology.store import OntologyStore, write_store
 
@@ -60,13 +62,13 @@ def run(toy_store, toy_shards, toy_gold, toy_names, tiny_bert, tmp_path, monkeyp
     DocBin(docs=docs).to_disk(tmp_path / "corpus" / "psytar" / "train.spacy")
     (tmp_path / "configs").symlink_to(ROOT / "configs")
 
-    def run(paper, name, *extras, encoder=tiny_bert):
+    def run(paper, name, *extras, encoder=tiny_bert, **variables):
         source, folder = ROOT / "experiments" / paper, tmp_path / "experiments" / paper
         folder.mkdir(parents=True, exist_ok=True)
         if (source / "configs").exists() and not (folder / "configs").exists():
             (folder / "configs").symlink_to(source / "configs")
         monkeypatch.chdir(folder)
-        run_commands(source, name, extras=extras, encoder=str(encoder))
+        run_commands(source, name, extras=extras, encoder=str(encoder), **variables)
         return folder
 
     return run
@@ -370,3 +372,39 @@ def test_the_compact_encoder(run, toy_files, toy_names, toy_store, toy_gold, tmp
     found = json.loads((folder / "metrics" / "corpora" / "ablation.json").read_text())
     assert [row["name"] for row in found["rows"]] == ["compact", "untrained", *BASELINE_TITLES]
     assert found["rows"][0]["sets"].keys() == corpora.keys()
+
+
+def test_the_campaigns_archive(run, toy_names, tiny_bert, tmp_path, monkeypatch):
+    """From the publishers' files on; names of two vocabularies that are one concept are found in texts."""
+    terms = [
+        f"[Term]\nid: DOID:{id_}\nname: {names[0]}\n" + "".join(f'synonym: "{name}" EXACT []\n' for name in names[1:])
+        for id_, names in toy_names.items()
+    ]
+    text = "In this woman relapses and sclerosis multiplex were seen before asthma bronchiale."
+    sources = {
+        **TABLE_1,
+        "ontologies/doid_2016-09-01.obo": "\n".join(terms),
+        "ontologies/hp_2023-01-27.json.gz": json.dumps(
+            {"graphs": [{"nodes": [{"id": "http://purl.obolibrary.org/obo/HP_1", "lbl": "rickets", "type": "CLASS"}]}]}
+        ),
+        "ontologies/cl-basic_2022-12-15.obo": "[Term]\nid: CL:0000540\nname: neuron\nxref: DOID:T07\n"
+        'synonym: "asthma bronchiale" EXACT []\n',
+        "ontologies/obo-db-ingest/hgnc.genegroup.obo.gz": "[Term]\nid: hgnc.genegroup:1\nname: kinases\n",
+        "ontologies/obo-db-ingest/sgd.obo.gz": "[Term]\nid: sgd:S1\nname: YAL001C\n",
+        "text/abstracts.jsonl.gz": json.dumps({"id": "1", "text": text}) + "\n",
+        "text/gene_text.jsonl.gz": json.dumps({"id": "epi-1", "text": "Closed text of sclerosis multiplex."}) + "\n",
+        "corpora/ncbi_disease/NCBIdevelopset_corpus.txt": "1|t|In gout.\n1|a|\n1\t3\t7\tgout\tSpecificDisease\tD1\n\n",
+        "corpora/bc5cdr/CDR_DevelopmentSet.PubTator.txt": "2|t|In gout and lead.\n2|a|\n"
+        "2\t3\t7\tgout\tDisease\tD1\n2\t12\t16\tlead\tChemical\tD3\n\n",
+    }
+    write_sources(tmp_path / "source", sources, monkeypatch)
+    for name, n_lines in (("sources", 1), ("ontology", 2), ("texts", 1), ("mine", 1), ("gold", 6), ("pack", 1)):
+        run("campaign", name, *[""] * n_lines, articles="")
+    manifest = unpack(tmp_path / "corpus" / "campaign" / "campaign.tar.xz", tmp_path / "data")
+    mentions = MentionShards(tmp_path / "data" / "mentions")
+    assert {(each.doc, each.entity) for each in mentions} == {("1", "DOID:T01"), ("1", "DOID:T07")}
+    assert manifest["counts"]["gold"] == ["ncbi-dev.spacy", "bc5cdr-dev.spacy", "chemicals-dev.spacy"]
+    trained = set(OntologyStore(tmp_path / "data" / "ontology").ids)
+    linked = set(OntologyStore(tmp_path / "data" / "medic").ids)
+    assert "CL:0000540" not in trained, "it is asthma"
+    assert not trained & linked, "MEDIC is not trained on"

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from safetensors.numpy import load_file, save_file
@@ -38,7 +38,7 @@ MANIFEST, ENCODER, MENTIONS, WEIGHTS = "manifest.json", "encoder", "mentions", "
 ENCODER_FILES = ("config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt")
 LIBRARIES = ("spacy-krissel", "spacy", "thinc", "torch", "transformers", "numpy", "pyarrow")
 MEBIBYTE = 2**20
-PRESET = 9
+PRESET: Final = 9
 
 
 def pack(
