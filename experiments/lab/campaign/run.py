@@ -27,7 +27,7 @@ GRACE, GRACE_SHARE, TERM_SECONDS = 15.0, 0.25, 3.0
 # A stage with less would only start Python.
 MIN_SECONDS = 1.0
 POLL_SECONDS = 0.05
-# Characters of a failed line's output that its report keeps.
+# Characters at the end of a stage's output that its report keeps.
 TAIL = 2000
 MACHINE = """
 import json, sys
@@ -174,7 +174,12 @@ def _run_stage(
                 report["status"] = CUT
             elif code and report["status"] == DONE:
                 report["status"] = FAILED
-                report["reason"] = log.read_text(encoding="utf8", errors="replace")[-TAIL:]
+                report["reason"] = _tail(log).rpartition("\n")[2]
+    report["output"] = _tail(log)
+
+
+def _tail(log: Path) -> str:
+    return log.read_text(encoding="utf8", errors="replace")[-TAIL:].strip()
 
 
 def _wait(processes: Sequence[subprocess.Popen], cut_at: float, signals: Sequence[str]) -> bool:

@@ -73,8 +73,7 @@ def campaign_run_cli(
     table.variables["index"] = "" if index_device == "cpu" else f"--index-device {index_device}"
     values = given_values(archive, work, output)
     for report in run_stages(table, values, work, seconds=seconds, gpu_id=gpu_id, collected=output):
-        reason = str(report.get("reason", "")).strip().rpartition("\n")[2]
-        typer.echo(f"{report['stage']}: {report['status']} in {report['seconds']:.1f} s {reason}".rstrip())
+        typer.echo(f"{report['stage']}: {report['status']} in {report['seconds']:.1f} s {report.get('reason', '')}")
 
 
 @lab.command("campaign-collect")
