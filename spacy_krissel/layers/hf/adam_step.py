@@ -78,10 +78,3 @@ def _step(optimizer: Any, count: int, weights: list[Weight]) -> None:
 def _is_adamw(optimizer: Optimizer) -> bool:
     """True for `training.optimizers.AdamW`, which this package's layers do not import."""
     return hasattr(optimizer, "clip_norm")
-
-
-def _clip(gradients: list[Any], bound: float) -> None:
-    """Bound the norm of each gradient by itself, without reading it."""
-    norms = torch.stack(torch._foreach_norm(gradients))
-    factors = torch.clamp(bound / norms, max=1.0)
-    torch._foreach_mul_(gradients, list(factors.unbind()))
