@@ -270,7 +270,7 @@ def fast(monkeypatch, tmp_path):
 def test_cut_stage_leaves_what_it_saved_to_the_next(fast):
     saved = fast / "saved"
     table = table_of(
-        {"name": "train", "script": [f"python {fast}/saves.py {saved}", "python -c 1"], "seconds": 3},
+        {"name": "train", "script": [f"python {fast}/saves.py {saved}", "python -c 1"], "seconds": 3, "saves": True},
         {"name": "use", "inputs": {"it": [f"{fast}/none", str(saved)]}, "script": ["python -c 1 {it}"], "seconds": 9},
         {"name": "other", "inputs": {"it": [f"{fast}/none"]}, "script": ["python -c 1"]},
     )

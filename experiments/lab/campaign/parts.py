@@ -30,7 +30,7 @@ PART_BYTES, MAX_BYTES = 15_900_000, 60 * 2**20
 # The encoder that links in 16 bits, one that is read only when a knowledge base is made in 8.
 FIRST_BITS, OTHER_BITS = 16, 8
 # Low bytes of floats do not compress: more effort gains nothing.
-PRESET = 1
+PRESET = 0
 
 
 def write_parts(

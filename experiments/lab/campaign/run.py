@@ -154,7 +154,8 @@ def _run_stage(
 ) -> None:
     log = output / f"{stage.name}.log"
     log.write_bytes(b"")
-    cut_at = time.monotonic() + limit - min(GRACE, limit * GRACE_SHARE)
+    grace = min(GRACE, limit * GRACE_SHARE) if stage.saves else 0.0
+    cut_at = time.monotonic() + limit - grace
     # The time of day, for the schedule of a training's learning rate.
     values = {**values, "until": f"{time.time() + cut_at - time.monotonic():.1f}"}
     report["status"] = DONE

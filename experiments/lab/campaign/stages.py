@@ -22,6 +22,7 @@ class Stage(BaseModel):
     name: of the stage. seconds: its share of the time, of those of all stages.
     script: command lines, one after another; those of a list in it run at the same time.
     inputs: by name, paths of which the first that is there fills the placeholder; without any, the stage is left out.
+    saves: it is told to end before its limit, with time to save.
     options: by name, words that fill the placeholder if the file at their end is there.
     results: by name, JSON files whose numbers are copied to the report of the stage.
     """
@@ -30,6 +31,7 @@ class Stage(BaseModel):
     name: str = Field(pattern=r"^[a-z][a-z-]*$")
     seconds: float = Field(gt=0)
     script: list[str | list[str]]
+    saves: bool = False
     inputs: dict[str, list[str]] = {}
     options: dict[str, str] = {}
     results: dict[str, str] = {}
