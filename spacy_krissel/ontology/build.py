@@ -108,7 +108,8 @@ def build_ontology(
     entities = streams[0] if len(streams) == 1 else chain.from_iterable(streams)
     with ExitStack() as stack:
         if merge_sources:
-            counts: Counter = Counter()
+            # Both stand there where nothing is merged, too.
+            counts: Counter = Counter(seen=0, merged=0)
             info["merged"] = counts
             entities = merge([_kept(stream, stack) for stream in streams], counts=counts)
         if enrich_from:

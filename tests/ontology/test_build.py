@@ -4,9 +4,11 @@ import tempfile
 
 import pytest
 
+from spacy_krissel.commands.make_ontology import ontology, show_ontology
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.ontology.build import build_ontology
-from spacy_krissel.ontology.store import OntologyStore
+from spacy_krissel.ontology.entity import Entity
+from spacy_krissel.ontology.store import OntologyStore, write_store
 
 
 @pytest.fixture
@@ -67,6 +69,16 @@ def test_sources_merged_into_one_entity_a_concept(tmp_path, medic, obo):
     assert (found.id, found.name, found.aliases) == ("DOID:2377", "multiple sclerosis", ("Multiple Sclerosis", "MS"))
     assert (found.definition, found.alt_ids, found.xrefs) == ("A disease.", ("D009103", "126200", "OMIM:126200"), ())
     assert store.manifest["info"]["merged"] == {"seen": 3, "merged": 1}
+
+
+def test_sources_with_nothing_in_common_are_counted_as_not_merged(tmp_path):
+    for name in ("a", "b"):
+        write_store([Entity(f"{name}:1", f"disease {name}")], tmp_path / name)
+    output = tmp_path / "store"
+    found = ontology([tmp_path / "a", tmp_path / "b"], output, merge=True)
+    assert found[0].manifest["info"]["merged"] == {"seen": 2, "merged": 0}
+    assert "0 of 2 entities became part of another" in show_ontology(found, output, True, None)
+
 
 
 def test_enriched_from_a_file_or_a_store(tmp_path, medic, obo, monkeypatch):
