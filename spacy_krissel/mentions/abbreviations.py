@@ -1,82 +1,187 @@
-"""Abbreviations: their definitions in a text (Schwartz and Hearst, 2003), and mentions with them expanded."""
+"""Abbreviations: definitions of short forms in a text, and mentions with them written out."""
 
 import re
 import textwrap
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from spacy.tokens import Doc, Span, Token
 
 from ..errors import KrisselWarning, Warnings
 from ..views import doc_text
+from .alignment import (
+    NUMBERS,
+    OUTSIDE,
+    PLURAL,
+    SMALL_WORDS,
+    WORD,
+    Alignment,
+    best_alignment,
+    fold_letters,
+    letters_of,
+)
 
-# A short form has so many characters, of which one is a letter, and at most so many words.
-SHORTEST, LONGEST, MOST_WORDS = 2, 10, 2
-# A long form has at most `min(n + 5, 2 n)` words for a short form of n characters, and stands within so many characters
-# before the bracket: the bound keeps the time linear whatever the text.
+# Bounds of a short form, in characters and words. Single letters have rules of their own.
+SHORTEST, LONGEST, MAX_WORDS = 2, 14, 2
+# Alignments with a lower pseudo-precision define nothing.
+MIN_PRECISION = 0.8
+# Maximum length of a bracket's content, and of the text before a bracket that is searched for a
+# long form: the bound keeps the time linear whatever the text.
 WINDOW = 256
-# Genera with one species' name that are remembered: the bound keeps the time linear.
-MOST_GENERA = 8
-BRACKETS = re.compile(rf"[(\[]([^()\[\]]{{1,{WINDOW}}})[)\]]")
-# For a text without square ones: a quarter of the time.
-ROUND_BRACKETS = re.compile(BRACKETS.pattern.replace(r"[(\[]", r"\(", 1))
-# A bracket may hold several things: "A-T; MIM 208900", "DMD/BMD", "adenomatous polyposis coli or APC".
-PARTS = re.compile(r"[;,:]\s+|/|\s(?:or|and)\s")
-# Where a sentence ends, roughly.
-SENTENCE_END = re.compile(r"[.!?;]\s+(?=[A-Z\d(])|\n")
-WORD = re.compile(r"[^\W_]+")
+# Length of the text before a bracket in which a short form stands, with white space and quotes.
+REACH = 2 * LONGEST
+# Maximum number of offsets at which the long form in "SF (long form, …)" may end.
+MAX_ENDS = 8
+# Maximum length of a title, in characters.
+MAX_TITLE = 300
+# Maximum number of genera that are remembered per species name: the bound keeps the time linear.
+MAX_GENERA = 8
+BRACKET = re.compile(r"[()\[\]]")
+OPENING = {")": "(", "]": "["}
+# A bracket may hold several things: "A-T; MIM 208900", "DMD/BMD", "adenomatous polyposis coli or
+# APC", "HGF [SF]".
+PARTS = re.compile(r"[;,:]\s+|/|\s(?:or|and)\s|\s(?=[(\[])")
+ENDS = re.compile(r"[;,:.]\s|\s(?:or|and|in|on)\s|\s[(\[–-]")
+# What may precede a short form: "hereafter referred to as".
+REFERRING = ("hereafter", "hereinafter", "henceforth", "abbreviated")
+REFERRED = (
+    rf"(?:(?:{'|'.join(REFERRING)}|abbreviation|abbr\.?|abbrev\.?|designated|denoted|referred to|"
+    r"termed|called|known|also|or|i\.\s?e\.|further|as|to|by|here)[,:]?\s{1,4}){1,6}"
+)
+LEAD = re.compile(REFERRED, re.IGNORECASE)
+TRAIL = re.compile(r",?\s+(?:hereafter|hereinafter|henceforth|for short|in short)$", re.IGNORECASE)
+# Without a bracket: "chronic fatigue syndrome, hereafter CFS".
+WITHOUT_BRACKET = re.compile(
+    rf"(?<![\s,]),?\s{{1,4}}(?={'|'.join(REFERRING)}){REFERRED}[\"'“‘]?"
+    r"((?=[^\W_])[^\s,;:()\[\]\"”’]{1,13}[^\s.,;:()\[\]\"”’])"
+)
+# "(P)" and "(P, 40 mg)"; the letter elsewhere, as a word. "A" may be the article, "I", "V" and "X"
+# are Roman numbers.
+SINGLE = re.compile(r"\s*([B-HJ-UWYZ])\s*[,;)\]]")
+LETTER = re.compile(r"(?<![\w(\[.-])[B-HJ-UWYZ](?![\w)\].-])")
+LAST_WORD = re.compile(r"(?<![^\W_])([^\W\d_]{3,})\s$")
+# Where a sentence ends, roughly. A line that goes on with a small letter is a wrapped one.
+SENTENCE_END = re.compile(
+    r"[.!?;\n](?:(?<=\n)\s*(?:\n|(?=[^\sa-z]))"
+    r"|(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\b(?:vs|cf|Dr|St)\.)[\"”’')\]]?\s+(?=[A-Z\d(\[]))"
+)
+# "(II)", a stage or the number of an item; "mM", "kDa", "10 mg".
+ROMAN = re.compile(r"[IVX]+")
+UNIT = re.compile(
+    r"[fpnuµμmcdk](?:[MVWJLAN]|Da|Hz|Pa|Gy|Bq|Ci|eV)|[MGT](?:Hz|Pa|Da|Bq|eV)|mmHg"
+    r"|\d[\d().-]* .*"
+)
+NO_SHORT_FORM = re.compile(r"[=<>%;,±]|\s[(\[]")
+# What belongs to a long form before its first word, without a space: "4,4'-", "N-", "alpha-1-".
+LOCANT = re.compile(
+    r"(?:[^\w\s]|[\d_]|(?<![^\W\d_])"
+    r"(?:[^\W\d_]|[Aa]lpha|[Bb]eta|[Gg]amma|[Dd]elta|[Oo]mega|cis|trans|tert|sec)"
+    r"(?![^\W\d_]))+[-‐‑–]"
+)
 # "E. coli", "Ch. velia", "D.melanogaster", "S. FAECIUM"; and the genus with its species.
-SHORT_GENUS = re.compile(r"(?<![^\W_])([A-Z][a-z]{0,2})\.\s?([a-z][a-z-]*[a-z]|[A-Z]{2,})(?![^\W_])")
-BINOMIAL = re.compile(r"(?<![^\W_])([A-Z][a-z]+)\s+([a-z][a-z-]*[a-z])(?![^\W_])")
+SHORT_GENUS = re.compile(
+    r"([A-Z](?<![^\W_][A-Z])[a-z]{0,2})\.\s?"
+    r"([a-z][a-z-]*[a-z]|[A-Z]{2,})(?![^\W_])"
+)
+BINOMIAL = re.compile(r"([A-Z](?<![^\W_][A-Z])[a-z]+)\s+([a-z][a-z-]*[a-z])(?![^\W_])")
 EDGES = " \t\r\n\"'`‘’“”«»"
 
 
-def find_definitions(text: str, mentions: Iterable[str] | None = None) -> dict[str, str]:
-    """Short form → long form as they stand in `text`, from "long form (SF)" and from "SF (long form)".
+class Definition(NamedTuple):
+    """A short form and its long form: `text[start:end]` and `text[long_start:long_end]`.
 
-    Every letter and digit of the short form is found in the long form, in the same order and whatever its case, and the
-    first one begins a word of it; or the short form is made of the initials of the long form's words in another order,
-    as DM of "myotonic dystrophy". The first definition of a short form counts. What stands behind the last hyphen of a
-    short form is defined too, where nothing else defines it: "drug-induced acute liver failure (DI-ALF)" defines ALF.
-    So are shortened genera (`find_genera`). Time is linear in the text.
-
-    mentions: the texts to write out. Brackets that define nothing in them, as most do, are passed over; so are genera
-        where these have no full stop. None: all definitions are found.
+    The offsets are zeros where no text was read.
     """
-    found: dict[str, str] = {}
-    ends: dict[str, str] = {}
-    named = None if mentions is None else "\n".join(set(mentions))
-    # Short forms begin with a word. To search all mentions for each would take time with the square of a text's length.
-    words = None if named is None else set(WORD.findall(named))
-    for match in (BRACKETS if "[" in text else ROUND_BRACKETS).finditer(text):
-        before, inside = text[max(0, match.start() - WINDOW) : match.start()], match[1].strip(EDGES)
-        if words is not None and not _defines_any(words, before, inside):
+
+    short: str
+    long: str
+    start: int = 0
+    end: int = 0
+    long_start: int = 0
+    long_end: int = 0
+
+
+def definitions(text: str, mentions: Iterable[str] | None = None) -> list[Definition]:
+    """Return what `text` defines, in order of the short forms.
+
+    Reads "long form (SF)", "SF (long form)" and "long form, abbreviated as SF". The words of the
+    long form give all letters and digits of the short form, by a strategy that rarely succeeds by
+    chance (`best_alignment`, `MIN_PRECISION`). Both stand in one sentence. Words in lower case,
+    units, and what holds "=", "<", ">" or "%" are no short forms. A single capital is one where the
+    text uses it as a word. Time is linear in the text.
+
+    mentions: the texts to write out. Brackets that define nothing in them, as most do, are passed
+        over. None: all definitions are returned.
+    """
+    words = None if mentions is None else _short_words(mentions)
+    if words is not None and not words:
+        return []
+    found: list[Definition] = []
+    single = []
+    for start, end, around in _brackets(text):
+        if end - start > WINDOW:
             continue
-        before = _last_sentence(before)
-        for short, long in _definitions(before, inside):
-            found.setdefault(short, long)
-        end = inside.rpartition("-")[2]
-        # Capitals, so that no word behind a hyphen is taken: "(bone-marrow)".
-        if end != inside and sum(map(str.isupper, end)) >= SHORTEST:
-            long_end = _long_form(end, before)
-            if long_end:
-                ends.setdefault(end, long_end)
-    genera = find_genera(text) if named is None or "." in named else {}
-    return {**genera, **ends, **found}
+        # The bracket's words, and the last one before it.
+        if words is not None and words.isdisjoint(WORD.findall(text, max(0, start - REACH), end)):
+            continue
+        if SINGLE.match(text, start + 1):
+            single.append(start)
+        else:
+            found += _in_bracket(text, start, end, max(around + 1, start - WINDOW))
+    if single:
+        found += _single_letters(text, single)
+    if any(word in text for word in REFERRING):
+        for match in WITHOUT_BRACKET.finditer(text):
+            last = match.start()
+            pair = _forward(text, max(0, last - WINDOW), last, *_trim(text, *match.span(1)))
+            if pair is not None:
+                found.append(pair)
+    found.sort(key=lambda pair: pair.start)
+    return found
+
+
+def find_definitions(text: str, mentions: Iterable[str] | None = None) -> dict[str, str]:
+    """Return short form → long form as `text` defines them, with shortened genera.
+
+    The first definition of a short form counts (`definitions`, `find_genera`). Time is linear in
+    the text.
+
+    mentions: as in `definitions`. Genera are passed over where no mention has a full stop.
+    """
+    return _by_short(_with_genera(text, mentions))
+
+
+def _by_short(pairs: Iterable[Definition]) -> dict[str, str]:
+    forms: dict[str, str] = {}
+    for pair in pairs:
+        forms.setdefault(pair.short, pair.long)
+    return forms
+
+
+def _with_genera(text: str, mentions: Iterable[str] | None) -> list[Definition]:
+    mentions = None if mentions is None else set(mentions)
+    found = definitions(text, mentions)
+    if mentions is None or any("." in mention for mention in mentions):
+        found += [Definition(*genus) for genus in find_genera(text).items()]
+    return found
 
 
 def find_genera(text: str) -> dict[str, str]:
-    """Species with a shortened genus, as they stand in `text` → with the genus in full: "E. coli" where the text has
-    "Escherichia coli". Of several genera, the first counts. Time is linear in the text."""
+    """Return the species with a shortened genus in `text` → with the genus in full.
+
+    "E. coli" where the text has "Escherichia coli"; of several genera the first. Time is linear in
+    the text.
+    """
     shortened = list(SHORT_GENUS.finditer(text))
     if not shortened:
         return {}
     genera: dict[str, list[str]] = {}
     for genus, species in BINOMIAL.findall(text):
         known = genera.setdefault(species, [])
-        if genus not in known and len(known) < MOST_GENERA:
+        if genus not in known and len(known) < MAX_GENERA:
             known.append(genus)
     found: dict[str, str] = {}
     for match in shortened:
@@ -88,99 +193,284 @@ def find_genera(text: str) -> dict[str, str]:
     return found
 
 
-def _defines_any(words: set[str], before: str, inside: str) -> bool:
-    """Whether a bracket with `inside` it, behind `before`, may define a short form that begins with one of `words`."""
-    if not words.isdisjoint(WORD.findall(inside)):
-        return True
-    last = before.rsplit(None, 1)[-1:]
-    return bool(last) and not words.isdisjoint(WORD.findall(last[0]))
+def with_variants(pairs: Sequence[Definition]) -> list[Definition]:
+    """Return the definitions, and those of short forms that they imply and nothing else defines.
+
+    "MSC" implies its plural "MSCs" and "CSCs" its singular, with the same long form. The end of a
+    short form after its last hyphen is implied with its part of the long form: ALF by
+    "drug-induced acute liver failure (DI-ALF)".
+    """
+    implied = []
+    for pair in pairs:
+        singular = PLURAL.sub("", pair.short)
+        if singular != pair.short:
+            implied.append(pair._replace(short=singular))
+        elif PLURAL.search(pair.short + "s"):
+            implied.append(pair._replace(short=pair.short + "s"))
+        end = pair.short.rpartition("-")[2]
+        # Capitals, so that no word is taken: "IFN-gamma".
+        if end != pair.short and sum(map(str.isupper, end)) >= SHORTEST:
+            alignment = _accepted(end, best_alignment(end, pair.long))
+            if alignment is not None:
+                long = pair.long[alignment.start :]
+                implied.append(pair._replace(short=end, long=long))
+    known = {pair.short for pair in pairs}
+    return [*pairs, *(pair for pair in implied if pair.short not in known)]
 
 
-def _definitions(before: str, inside: str) -> Iterator[tuple[str, str]]:
-    """What a bracket with `inside` it, behind `before`, defines."""
-    whole = _long_form(inside, before)
-    if whole:
-        yield inside, whole
-        return
-    parts = [part.strip(EDGES) for part in PARTS.split(inside)]
-    earlier = ""
-    for part in parts:
-        long = _long_form(part, earlier) or _long_form(part, before)
-        if long:
-            yield part, long
-        else:
-            earlier = part
-    # The other way round: the last word before the bracket may be short for what begins in it.
-    words = before.split()
-    if words:
-        short = words[-1].strip(EDGES)
-        if parts[0] and _long_form(short, parts[0]) == parts[0]:
-            yield short, parts[0]
+def title_end(text: str) -> int:
+    """Return the end of the title of `text`: its first line, or its only line's first sentence.
+
+    0 if that has more than `MAX_TITLE` characters.
+    """
+    start = len(text) - len(text.lstrip())
+    line = text.find("\n", start, start + MAX_TITLE)
+    if line >= 0:
+        return line
+    sentence = SENTENCE_END.search(text, start, start + MAX_TITLE)
+    return sentence.start() if sentence else len(text) if len(text) <= start + MAX_TITLE else 0
 
 
 def is_short_form(text: str) -> bool:
-    """Whether `text` looks like an abbreviation: short, few words, with a letter, beginning with a letter or digit."""
-    return (
-        SHORTEST <= len(text) <= LONGEST
-        and len(text.split()) <= MOST_WORDS
-        and text[0].isalnum()
-        and any(char.isalpha() for char in text)
-    )
+    """Return whether `text` looks like a short form: one or two words, a capital or a digit."""
+    if not (SHORTEST <= len(text) <= LONGEST and text[0].isalnum()):
+        return False
+    if text.isalpha() and text.isupper():
+        return True
+    if UNIT.fullmatch(text) or NO_SHORT_FORM.search(text):
+        return False
+    if text == text.lower():
+        return text.isalnum() and text[0].isalpha() and not text.isalpha()
+    words = [word if word.isupper() else word.lower() for word in text.split()]
+    if len(words) > MAX_WORDS or any(word in SMALL_WORDS or word in OUTSIDE for word in words):
+        return False
+    return any(map(str.isalpha, text))
 
 
-def _long_form(short: str, before: str) -> str | None:
-    """The end of `before` that `short` is short for; None where it is not."""
-    if not is_short_form(short):
-        return None
-    before = before.rstrip()
-    chars = [char for char in short.lower() if char.isalnum()]
-    for start in (_subsequence(chars, before.lower()), _initials(chars, before.lower())):
-        # A few capitals grow in lower case and would move the start; their text is left alone.
-        if start is None or len(before.lower()) != len(before):
+def _short_words(mentions: Iterable[str]) -> set[str]:
+    """Return the words of mentions that a short form may have, in either number.
+
+    To search all mentions for each short form would take time with the square of a text's length.
+    """
+    words = {word for mention in mentions for word in WORD.findall(mention) if not word.islower()}
+    return {form for word in words for form in (word, word + "s", word.removesuffix("s"))}
+
+
+def _brackets(text: str) -> Iterator[tuple[int, int, int]]:
+    """Yield the offsets of each matching pair of brackets, and of the open one around it or -1."""
+    open_: list[int] = []
+    for match in BRACKET.finditer(text):
+        start, char = match.start(), match[0]
+        if char in "([":
+            open_.append(start)
+        # That of a list marker, "1)", has no opening one.
+        elif open_ and text[open_[-1]] == OPENING[char]:
+            yield open_.pop(), start, open_[-1] if open_ else -1
+
+
+def _is_whole(text: str) -> bool:
+    """Return whether all brackets of `text` match."""
+    return len(BRACKET.findall(text)) == 2 * sum(1 for _ in _brackets(text))
+
+
+def _last_word(text: str, end: int) -> str:
+    """Return the last word of `text[:end]`, as far as a short form reaches."""
+    return "".join(text[max(0, end - REACH) : end].rsplit(None, 1)[-1:])
+
+
+def _single_letters(text: str, starts: Sequence[int]) -> list[Definition]:
+    """Return the definitions "progesterone (P)" at the brackets that begin at `starts`."""
+    used = set(LETTER.findall(text))
+    found = []
+    for start in starts:
+        short = SINGLE.match(text, start + 1)
+        word = LAST_WORD.search(text, max(0, start - WINDOW), start)
+        if short is None or word is None or short[1] not in used or word[1] in OUTSIDE:
             continue
-        long = before[start:]
-        n_words = len(long.split())
-        whole = all(long.count(pair[0]) == long.count(pair[1]) for pair in ("()", "[]"))
-        if whole and len(long) > len(short) and n_words <= min(len(short) + 5, 2 * len(short)):
-            if short not in long.split():
-                return long
+        if fold_letters(word[1][0]) == fold_letters(short[1]) and word[1][1:].islower():
+            found.append(Definition(short[1], word[1], *short.span(1), *word.span(1)))
+    return found
+
+
+def _in_bracket(text: str, start: int, end: int, first: int) -> list[Definition]:
+    """Return what the bracket at `text[start]` to `text[end]` defines by the text from `first` on."""
+    inside = _trim(text, start + 1, end)
+    content = text[inside[0] : inside[1]]
+    found: list[Definition] = []
+    # Without a capital or a digit there is no short form, nor is there in "5-HT(1A)".
+    may_hold = content != content.lower() or content.isalnum()
+    apart = not text[start - 1 : start].isalnum()
+    if may_hold and (apart or (content.isalpha() and content.isupper())):
+        short = is_short_form(content)
+        pair = _forward(text, first, start, *inside) if short else None
+        if pair is not None:
+            return [pair]
+        if not short or "/" in content:
+            found = _in_parts(text, start, inside, first)
+    if not found and content:
+        pair = _backward(text, first, start, *inside)
+        if pair is not None:
+            found.append(pair)
+    return found
+
+
+def _in_parts(text: str, start: int, inside: tuple[int, int], first: int) -> list[Definition]:
+    """Return what the parts of a bracket's content define.
+
+    Each by the part before it or else by the text from `first` to `start`, the bracket.
+    """
+    found = []
+    edges = [edge for match in PARTS.finditer(text, *inside) for edge in match.span()]
+    edges = [inside[0], *edges, inside[1]]
+    earlier: tuple[int, int] | None = None
+    for index in range(0, len(edges), 2):
+        part = _trim(text, edges[index], edges[index + 1])
+        if not is_short_form(text[part[0] : part[1]]):
+            earlier = earlier or part
+            continue
+        pair = _forward(text, *earlier, *part) if earlier is not None else None
+        earlier = None
+        pair = pair or _forward(text, first, start, *part, strict=index > 0)
+        if pair is not None:
+            found.append(pair)
+    return found
+
+
+def _trim(text: str, start: int, end: int) -> tuple[int, int]:
+    """Return the offsets of `text[start:end]` without quotes, "hereafter" and the like around it."""
+    while start < end and text[start] in EDGES:
+        start += 1
+    while start < end and text[end - 1] in EDGES:
+        end -= 1
+    if end - start > 4 and (lead := LEAD.match(text, start, end)):
+        return _trim(text, lead.end(), end)
+    if end - start > 8 and (trail := TRAIL.search(text, start, end)):
+        return _trim(text, start, trail.start())
+    return start, end
+
+
+def _forward(
+    text: str,
+    first: int,
+    last: int,
+    start: int,
+    end: int,
+    *,
+    strict: bool = False,
+) -> Definition | None:
+    """Return the definition of the short form `text[start:end]` by the end of `text[first:last]`.
+
+    strict: its letters are the initials of the last words.
+    """
+    short = text[start:end]
+    while last > first and text[last - 1] in EDGES:
+        last -= 1
+    alignment = best_alignment(short, text[first:last])
+    if alignment is not None and SENTENCE_END.search(text, first + alignment.start, last):
+        for match in SENTENCE_END.finditer(text, first, last):
+            first = match.end()
+        alignment = best_alignment(short, text[first:last])
+    if alignment is None or alignment.strategy.startswith("trailing"):
+        # The end may be a bracket: "hepatocyte growth factor (scatter factor) (HGF)".
+        pairs = _brackets(text[first:last]) if text[last - 1 : last] in (")", "]") else ()
+        bracket = next((first + start for start, end, _ in pairs if first + end == last - 1), first)
+        if bracket > first and text[bracket - 1].isspace():
+            return _forward(text, first, bracket, start, end, strict=strict)
+    alignment = _accepted(short, alignment, strict=strict)
+    if alignment is None:
+        return None
+    long_start = first + alignment.start
+    if alignment.start and not text[long_start - 1].isspace():
+        joined = max(text.rfind(space, first, long_start) for space in " \t\n\xa0") + 1 or first
+        if LOCANT.fullmatch(text, joined, long_start) and _is_whole(text[joined:last]):
+            long_start = joined
+    elif not alignment.start and first and text[first - 1].isalnum():
+        # The window begins within a word.
+        return None
+    return _definition(text, start, end, long_start, last)
+
+
+def _backward(
+    text: str,
+    first: int,
+    last: int,
+    long_start: int,
+    long_end: int,
+) -> Definition | None:
+    """Return the definition of the last word of `text[first:last]`.
+
+    By the start of `text[long_start:long_end]`, the most that it may stand for.
+    """
+    short = _last_word(text, last).strip(EDGES)
+    n_marked = sum(not char.islower() or not char.isascii() for char in short)
+    if n_marked < SHORTEST or not is_short_form(short):
+        return None
+    letter = letters_of(short)[:1]
+    if fold_letters(text[long_start]) != letter and letter not in NUMBERS:
+        return None
+    start = text.rindex(short, 0, last)
+    if start < first or (start and text[start - 1].isalnum()):
+        return None
+    ends = [match.start() for match in ENDS.finditer(text, long_start, long_end)][:MAX_ENDS]
+    for end in [long_end, *reversed(ends)]:
+        while text[end - 1] in EDGES:
+            end -= 1
+        alignment = _accepted(short, best_alignment(short, text[long_start:end], whole=True))
+        if alignment is not None and not alignment.strategy.startswith("trailing"):
+            pair = _definition(text, start, start + len(short), long_start, end)
+            if pair is not None:
+                return pair
     return None
 
 
-def _subsequence(chars: list[str], before: str) -> int | None:
-    """Where the shortest end of `before` starts that holds `chars` in order, the first one at the start of a word."""
-    place = len(before)
-    for char in reversed(chars[1:]):
-        place = before.rfind(char, 0, place)
-        if place < 0:
-            return None
-    while (place := before.rfind(chars[0], 0, place)) > 0 and before[place - 1].isalnum():
-        pass
-    return place if place >= 0 else None
+def _accepted(short: str, alignment: Alignment | None, *, strict: bool = False) -> Alignment | None:
+    """Return the alignment if it defines `short`.
 
-
-def _initials(chars: list[str], before: str) -> int | None:
-    """Where the last `len(chars)` words of `before` start, if `chars` are their initials in any order."""
-    words = list(WORD.finditer(before))[-len(chars) :]
-    if len(words) < len(chars) or sorted(word[0][0] for word in words) != sorted(chars):
+    What looks like a Roman number or a word, "(II)", "(Fever)", "(Smith, 1999)", has to be the
+    initials of all words, as it has where `strict`.
+    """
+    if alignment is None or alignment.precision < MIN_PRECISION:
         return None
-    return words[0].start()
+    doubtful = ROMAN.fullmatch(short) or (len(short) > 3 and short.isalpha() and short.istitle())
+    if (strict or doubtful) and (alignment.strategy != "initials" or alignment.small):
+        return None
+    return alignment
 
 
-def _last_sentence(text: str) -> str:
-    start = 0
-    for match in SENTENCE_END.finditer(text):
-        start = match.end()
-    return text[start:]
+def _definition(
+    text: str,
+    start: int,
+    end: int,
+    long_start: int,
+    long_end: int,
+) -> Definition | None:
+    """Return the definition at these offsets unless its long form is no such thing."""
+    short, long = text[start:end], text[long_start:long_end]
+    if len(long) <= len(short) or short in long.split() or not _is_whole(long):
+        return None
+    return Definition(short, long, start, end, long_start, long_end)
 
 
-def long_forms(doc: Doc, text: str | None = None, mentions: Iterable[str] | None = None) -> dict[str, str]:
-    """Short form → long form: from `doc._.abbreviations` when a component set it, else as the doc's text defines them.
+def long_forms(
+    doc: Doc,
+    text: str | None = None,
+    mentions: Iterable[str] | None = None,
+) -> dict[str, str]:
+    """Return short form → long form in a doc (`doc_definitions`), the first of each short form."""
+    return _by_short(doc_definitions(doc, text, mentions))
 
-    Reads both outputs of scispaCy's `abbreviation_detector`: spans with `span._.long_form`, and dictionaries
-    (`make_serializable`). The name is common: what another component left there in another form is left out, with a
-    warning, KW613; where nothing else is there, the text's definitions count. Shortened genera are read from the text
-    in any case (`find_genera`).
+
+def doc_definitions(
+    doc: Doc,
+    text: str | None = None,
+    mentions: Iterable[str] | None = None,
+) -> list[Definition]:
+    """Return the definitions in `doc._.abbreviations` if a component set it, else the text's own.
+
+    Reads both outputs of scispaCy's `abbreviation_detector`: spans with `span._.long_form`, and
+    dictionaries (`make_serializable`). The name is common: what another component left there in
+    another form is left out, with a warning, KW613; where nothing else is there, the text's
+    definitions count. Shortened genera are read from the text in any case (`find_genera`).
 
     text: the doc's, where it is known. mentions: as in `find_definitions`.
     """
@@ -190,11 +480,13 @@ def long_forms(doc: Doc, text: str | None = None, mentions: Iterable[str] | None
     pairs = [_pair(entry) for entry in entries]
     forms = dict(pair for pair in pairs if pair is not None)
     if None in pairs:
-        first = repr(entries[pairs.index(None)])
-        message = Warnings.KW613.format(count=pairs.count(None), total=len(pairs), first=textwrap.shorten(first, 80))
+        first = textwrap.shorten(repr(entries[pairs.index(None)]), 80)
+        message = Warnings.KW613.format(count=pairs.count(None), total=len(pairs), first=first)
         warnings.warn(message, KrisselWarning, stacklevel=2)
     text = doc_text(doc) if text is None else text
-    return {**find_genera(text), **forms} if forms else find_definitions(text, mentions)
+    if not forms:
+        return _with_genera(text, mentions)
+    return [Definition(*pair) for pair in {**find_genera(text), **forms}.items()]
 
 
 def _pair(entry: Any) -> tuple[str, str] | None:
@@ -208,39 +500,82 @@ def _pair(entry: Any) -> tuple[str, str] | None:
     return (short, long) if isinstance(short, str) and isinstance(long, str) and short and long else None
 
 
-def writer(forms: dict[str, str]) -> Callable[[str], str]:
-    """Of a mention: it, with each short form that stands in it as a word replaced by its long form.
+def document_writer(text: str, pairs: Sequence[Definition] | None = None) -> Callable[..., str]:
+    """Return the `writer` of a text's mentions, with what its definitions imply (`with_variants`).
 
-    Behind its own long form a short form in brackets is left out: "ataxia-telangiectasia (A-T)" becomes
-    "ataxia-telangiectasia", not the same twice.
+    pairs: the definitions; None for those in the text.
     """
-    # A short form that stands as a word begins with a word of the mention: not all of a long text's are looked for.
-    by_word: dict[str, list[tuple[int, str]]] = {}
-    for place, short in enumerate(forms):
-        word = WORD.search(short)
-        by_word.setdefault(word[0] if word else "", []).append((place, short))
+    pairs = _with_genera(text, None) if pairs is None else pairs
+    return writer(with_variants(pairs), title_end(text))
 
+
+def writer(forms: Iterable[Definition] | Mapping[str, str], title: int = 0) -> Callable[..., str]:
+    """Return a function that replaces each short form in a mention, as a word, by its long form.
+
+    `write_out(mention, start)` takes the last definition that begins before the mention ends. A
+    mention before all of them is written out only in the title. Without `start`, the mention's
+    offset in the text, the first definition counts.
+
+    After its own long form a short form in brackets is left out: "ataxia-telangiectasia (A-T)"
+    becomes "ataxia-telangiectasia", not the same twice. A single letter of a definition in a text
+    is written out only where it is the whole mention, not in "vitamin E".
+
+    title: where the text's title ends (`title_end`).
+    """
+    pairs = [Definition(*pair) for pair in forms.items()] if isinstance(forms, Mapping) else forms
+    # Short form → the offsets from which its definitions count, and the long forms.
+    longs: dict[str, list[tuple[int, str]]] = {}
+    letters = set()
+    for pair in pairs:
+        if pair.end and len(pair.short) == 1:
+            letters.add(pair.short)
+        longs.setdefault(pair.short, []).append((min(pair.start, pair.long_start), pair.long))
+    # A short form that stands as a word begins with a word of the mention: not all are looked for.
+    by_word: dict[str, list[tuple[int, str]]] = {}
+    for index, (short, entries) in enumerate(longs.items()):
+        entries.sort(key=lambda entry: entry[0])
+        word = WORD.search(short)
+        by_word.setdefault(word[0] if word else "", []).append((index, short))
+
+    @cache
     def shorts_in(mention: str) -> list[str]:
         words = dict.fromkeys(["", *WORD.findall(mention)])
         known = sorted(pair for word in words for pair in by_word.get(word, ()))
         return [short for _, short in known if short in mention]
 
-    @cache
-    def write_out(mention: str) -> str:
-        if mention in forms:
-            return forms[mention]
-        whole, shorts = mention, shorts_in(mention)
-        for short in shorts:
+    def long_of(short: str, start: int | None, end: int) -> str | None:
+        entries = longs[short]
+        if start is None:
+            return entries[0][1]
+        n_before = bisect_left(entries, end, key=lambda entry: entry[0])
+        if n_before:
+            return entries[n_before - 1][1]
+        return entries[0][1] if start < title else None
+
+    def forms_in(mention: str, start: int | None, end: int) -> dict[str, str]:
+        shorts = [short for short in shorts_in(mention) if short == mention or short not in letters]
+        found = [(short, long_of(short, start, end)) for short in shorts]
+        return {short: long for short, long in found if long is not None}
+
+    def write_out(mention: str, start: int | None = None) -> str:
+        if not shorts_in(mention):
+            return mention
+        end = 0 if start is None else start + len(mention)
+        known = forms_in(mention, start, end)
+        if mention in known:
+            return known[mention]
+        whole = mention
+        for short, long in known.items():
             without = re.sub(rf"\s*[(\[]\s*{re.escape(short)}\s*[)\]]", "", mention)
-            if without != mention and forms[short].lower() in without.lower():
+            if without != mention and long.lower() in without.lower():
                 mention = without
         if mention != whole:
-            shorts = shorts_in(mention)
-        if not shorts:
+            known = forms_in(mention, start, end)
+        if not known:
             return mention
-        # The longest first, so that of "PLL" and "T-PLL" the latter is seen where it stands; in one pass, so that
-        # nothing is written out within a long form.
-        alternatives = "|".join(re.escape(short) for short in sorted(shorts, key=len, reverse=True))
-        return re.sub(rf"(?<![^\W_])(?:{alternatives})(?![^\W_])", lambda match: forms[match[0]], mention)
+        # The longest first, so that of "PLL" and "T-PLL" the latter is seen where it stands; in one
+        # pass, so that nothing is written out within a long form.
+        either = "|".join(re.escape(short) for short in sorted(known, key=len, reverse=True))
+        return re.sub(rf"(?<![^\W_])(?:{either})(?![^\W_])", lambda match: known[match[0]], mention)
 
     return write_out

@@ -1,11 +1,12 @@
 """What the spans of a doc are to an encoder."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from spacy.tokens import Doc, Span
 
 from ..views import View, doc_text, with_mention, with_mentions
-from .abbreviations import long_forms, writer
+from .abbreviations import doc_definitions, document_writer
 from .contexts import context_views
 from .discontinuous import holds_fragments
 
@@ -30,10 +31,13 @@ def mention_views(
         return []
     text = doc_text(doc) if text is None else text
     views = context_views(doc, spans, context, text)
-    forms = long_forms(doc, text, [view.mention for view in views]) if views and use_abbreviations else {}
-    if forms:
-        write_out = writer(forms)
-        views = [with_mentions(view, write_out) for view in views]
+    defined = doc_definitions(doc, text, [view.mention for view in views]) if use_abbreviations else []
+    if defined:
+        write_out = document_writer(text, defined)
+        views = [
+            with_mentions(view, partial(write_out, start=span.start_char))
+            for view, span in zip(views, spans, strict=True)
+        ]
     return _whole_mentions(views, spans) if holds_fragments(doc, spans_key) else views
 
 
