@@ -23,7 +23,6 @@ left of a strategy's successes after those expected by chance is its pseudo-prec
 import gzip
 import hashlib
 import json
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, distribution
@@ -87,7 +86,7 @@ def main(corpus: Path, learn: Path | None = None) -> None:
 
 def read_corpus(path: Path) -> list[Document]:
     documents = []
-    for record in re.split(r"\n\s*\n", path.read_text(encoding="utf8")):
+    for record in path.read_text(encoding="utf8").split("\n\n"):
         lines = [line for line in record.split("\n") if line.strip() and not line.startswith("//")]
         if not lines:
             continue
@@ -166,7 +165,8 @@ def learned(texts: Iterable[str]) -> dict[str, list[float]]:
     for shift in SHIFTS:
         distance = int(shift * len(pairs))
         others = [*pairs[distance:], *pairs[:distance]]
-        chance += successes([(short, text) for (short, _), (_, text) in zip(pairs, others, strict=True)])
+        mixed = zip(pairs, others, strict=True)
+        chance += successes([(own_pair[0], other[1]) for own_pair, other in mixed])
     result: dict[str, list[float]] = {strategy: [] for strategy in PRECISIONS}
     for size in SIZES:
         # What defines nothing is aligned as often as with the texts of others.
@@ -183,14 +183,14 @@ def successes(pairs: Sequence[Pair]) -> Counter[tuple[str, int]]:
     counts: Counter[tuple[str, int]] = Counter()
     for short, text in pairs:
         alignment = best_alignment(short, text)
-        size = min(len(letters_of(short)), SIZES[-1])
-        counts[alignment.strategy if alignment else "", size] += 1
+        n_letters = alignment.n_letters if alignment else len(letters_of(short))
+        counts[alignment.strategy if alignment else "", min(n_letters, SIZES[-1])] += 1
     return counts
 
 
 def table_of(precisions: dict[str, list[float]]) -> str:
-    rows = [f'    "{name}": ({", ".join(f"{x:.2f}" for x in row)}),' for name, row in precisions.items()]
-    return "\n".join(["PRECISIONS = {", *rows, "}"])
+    rows = [(name, ", ".join(f"{value:.2f}" for value in row)) for name, row in precisions.items()]
+    return "\n".join(["PRECISIONS = {", *(f'    "{name}": ({row}),' for name, row in rows), "}"])
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Benchmarks that are run at full size elsewhere, at a size that shows that they run."""
 
+import ast
 import importlib
 import json
 import sys
@@ -285,3 +286,48 @@ def test_training_at_size(benchmark, tmp_path):
     (report,) = script.train(store.path, shards.path, encoder, 2, 1)
     assert report["steps"] == 2 and 0 < report["first_batch"][0] <= report["first_step"][0]
     assert 0 < report["not_mapped_mib"] <= report["peak_mib"]
+
+
+MED = """1
+Of ataxia.
+He had ataxia telangiectasia (AT) and Escherichia coli; E. coli (fever).
+//no abbreviation
+  AT|ataxia  Telangiectasia
+
+2
+Of two.
+Systemic sclerosis (SSc) and unknown things (XYZ).
+//*  SSc|sclerosis
+  SSc|systemic sclerosis
+  XYZ|unknown|0.5
+
+3
+Of none.
+"""
+
+
+def test_definitions_of_abbreviations_are_scored(benchmark, tmp_path, capsys):
+    script = benchmark("abbreviations")
+    (tmp_path / "med").write_text(MED)
+    documents = script.read_corpus(tmp_path / "med")
+    assert [len(document.gold) for document in documents] == [1, 2, 0]
+    assert script.score(script.own_pairs, documents) == (2, 2, 3)
+    script.main(tmp_path / "med")
+    rows = capsys.readouterr().out.splitlines()
+    assert "| this package | both | 3 | 3 | 1.000 | 0.667 | 0.800 |" in rows
+    parts = [document for document in documents if script.quarter(document.pmid)]
+    assert f"| this package | second quarter | {len(parts)} |" in "\n".join(rows)
+
+
+def test_strategies_of_abbreviations_are_learned(benchmark, tmp_path, capsys):
+    script = benchmark("abbreviations")
+    words = [f"{a}{b}no {c}{d}ti" for a in "abcd" for b in "ou" for c in "efgh" for d in "ai"]
+    texts = [f"We saw {pair} ({pair[0]}{pair.split()[1][0]}) here.".replace("(", "( ") for pair in words]
+    texts = [text[: text.index("(")] + text[text.index("(") :].upper() for text in texts]
+    texts += [f"We saw small mice (Z{a}{b})." for a in "QXW" for b in "QXW"]
+    lines = (json.dumps({"title": "Of pairs.", "text": text}) for text in texts)
+    (tmp_path / "texts.jsonl").write_text("\n".join(lines))
+    script.main(tmp_path / "none", learn=tmp_path / "texts.jsonl")
+    table = ast.literal_eval(capsys.readouterr().out.partition(" = ")[2])
+    assert table["initials"][0] > 0.5
+    assert table["scattered"] == (0, 0, 0, 0)

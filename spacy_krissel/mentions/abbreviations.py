@@ -13,6 +13,7 @@ from spacy.tokens import Doc, Span, Token
 from ..errors import KrisselWarning, Warnings
 from ..views import doc_text
 from .alignment import (
+    GROUP_END,
     NUMBERS,
     OUTSIDE,
     PLURAL,
@@ -79,7 +80,7 @@ NO_SHORT_FORM = re.compile(r"[=<>%;,±]|\s[(\[]")
 LOCANT = re.compile(
     r"(?:[^\w\s]|[\d_]|(?<![^\W\d_])"
     r"(?:[^\W\d_]|[Aa]lpha|[Bb]eta|[Gg]amma|[Dd]elta|[Oo]mega|cis|trans|tert|sec)"
-    r"(?![^\W\d_]))+[-‐‑–]"
+    r"(?![^\W\d_]))+[-‐‑–][(\[]?"
 )
 # "E. coli", "Ch. velia", "D.melanogaster", "S. FAECIUM"; and the genus with its species.
 SHORT_GENUS = re.compile(
@@ -237,7 +238,7 @@ def is_short_form(text: str) -> bool:
         return False
     if text.isalpha() and text.isupper():
         return True
-    if UNIT.fullmatch(text) or NO_SHORT_FORM.search(text):
+    if UNIT.fullmatch(text) or NO_SHORT_FORM.search(text) or not _is_whole(text):
         return False
     if text == text.lower():
         return text.isalnum() and text[0].isalpha() and not text.isalpha()
@@ -293,7 +294,7 @@ def _single_letters(text: str, starts: Sequence[int]) -> list[Definition]:
 
 
 def _in_bracket(text: str, start: int, end: int, first: int) -> list[Definition]:
-    """Return what the bracket at `text[start]` to `text[end]` defines by the text from `first` on."""
+    """Return what the bracket at `text[start]` to `text[end]` defines by the text after `first`."""
     inside = _trim(text, start + 1, end)
     content = text[inside[0] : inside[1]]
     found: list[Definition] = []
@@ -337,7 +338,7 @@ def _in_parts(text: str, start: int, inside: tuple[int, int], first: int) -> lis
 
 
 def _trim(text: str, start: int, end: int) -> tuple[int, int]:
-    """Return the offsets of `text[start:end]` without quotes, "hereafter" and the like around it."""
+    """Return the offsets of `text[start:end]` without quotes, "hereafter" and the like around."""
     while start < end and text[start] in EDGES:
         start += 1
     while start < end and text[end - 1] in EDGES:
@@ -346,6 +347,9 @@ def _trim(text: str, start: int, end: int) -> tuple[int, int]:
         return _trim(text, lead.end(), end)
     if end - start > 8 and (trail := TRAIL.search(text, start, end)):
         return _trim(text, start, trail.start())
+    # The end of a sentence; not that of "E.C.".
+    if start < end and text[end - 1] == "." and text.find(".", start, end) == end - 1:
+        end -= 1
     return start, end
 
 
@@ -405,21 +409,31 @@ def _backward(
     n_marked = sum(not char.islower() or not char.isascii() for char in short)
     if n_marked < SHORTEST or not is_short_form(short):
         return None
-    letter = letters_of(short)[:1]
-    if fold_letters(text[long_start]) != letter and letter not in NUMBERS:
+    # "DIDS (4,4'-diisothiocyano…)"
+    locant = LOCANT.match(text, long_start, long_end)
+    firsts = [long_start, locant.end()] if locant and locant.end() < long_end else [long_start]
+    letters = {letters_of(group)[:1] for group in GROUP_END.split(short)}
+    firsts = [first for first in firsts if fold_letters(text[first]) in letters]
+    if not firsts and letters.isdisjoint(NUMBERS):
         return None
     start = text.rindex(short, 0, last)
     if start < first or (start and text[start - 1].isalnum()):
         return None
     ends = [match.start() for match in ENDS.finditer(text, long_start, long_end)][:MAX_ENDS]
-    for end in [long_end, *reversed(ends)]:
-        while text[end - 1] in EDGES:
-            end -= 1
-        alignment = _accepted(short, best_alignment(short, text[long_start:end], whole=True))
-        if alignment is not None and not alignment.strategy.startswith("trailing"):
-            pair = _definition(text, start, start + len(short), long_start, end)
-            if pair is not None:
-                return pair
+    ends = [long_end, *reversed(ends)]
+    for end in ends:
+        stop = end
+        while text[stop - 1] in EDGES:
+            stop -= 1
+        for first in firsts or [long_start]:
+            alignment = _accepted(short, best_alignment(short, text[first:stop], whole=True))
+            if alignment is None:
+                continue
+            # The words after the last letter may go on with something else, but for the first ones.
+            if end == ends[-1] or not alignment.strategy.startswith("trailing"):
+                pair = _definition(text, start, start + len(short), long_start, stop)
+                if pair is not None:
+                    return pair
     return None
 
 
@@ -446,7 +460,9 @@ def _definition(
 ) -> Definition | None:
     """Return the definition at these offsets unless its long form is no such thing."""
     short, long = text[start:end], text[long_start:long_end]
-    if len(long) <= len(short) or short in long.split() or not _is_whole(long):
+    if len(long) <= len(short) or long.startswith(short) or short in long.split():
+        return None
+    if not _is_whole(long):
         return None
     return Definition(short, long, start, end, long_start, long_end)
 
@@ -503,10 +519,21 @@ def _pair(entry: Any) -> tuple[str, str] | None:
 def document_writer(text: str, pairs: Sequence[Definition] | None = None) -> Callable[..., str]:
     """Return the `writer` of a text's mentions, with what its definitions imply (`with_variants`).
 
+    A short form whose number the long form lacks is not written out: "COX-2" would become
+    "cyclooxygenase".
+
     pairs: the definitions; None for those in the text.
     """
     pairs = _with_genera(text, None) if pairs is None else pairs
-    return writer(with_variants(pairs), title_end(text))
+    kept = [pair for pair in pairs if not _loses_number(pair)]
+    return writer(with_variants(kept), title_end(text))
+
+
+def _loses_number(pair: Definition) -> bool:
+    if not any(map(str.isdigit, pair.short)) or not pair.end:
+        return False
+    alignment = best_alignment(pair.short, pair.long)
+    return alignment is not None and alignment.strategy.startswith("numbered")
 
 
 def writer(forms: Iterable[Definition] | Mapping[str, str], title: int = 0) -> Callable[..., str]:

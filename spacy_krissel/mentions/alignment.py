@@ -1,4 +1,4 @@
-"""Alignment of short forms with the words they stand for, scored by strategy (Sohn et al., 2008)."""
+"""Alignment of short forms with long forms, scored by strategy (Sohn et al., 2008)."""
 
 import re
 import unicodedata
@@ -11,9 +11,7 @@ BACKWARD_WORD = re.compile(r"(?:s['’](?=[^\W_]))?[^\W_]+")
 # A long form has at most `min(n + 5, 2 n)` words for n letters (Schwartz and Hearst, 2003).
 MORE_WORDS = 5
 # Words that a short form often leaves out.
-SMALL_WORDS = frozenset(
-    "a an and at by da de del der des di du et for from in la of on or per the to van von with".split()
-)
+SMALL_WORDS = frozenset("a an and at by da de del der des di du et for from in la of on or per the to von with".split())
 # Words that no noun phrase contains, and further ones that none begins with.
 OUTSIDE = frozenset(
     "although am are be because been being but can could did do does each had has have he her his "
@@ -36,16 +34,19 @@ PRECISIONS = {
     "initials": (1.00, 1.00, 1.00, 1.00),
     "runs": (0.97, 1.00, 1.00, 1.00),
     "inner": (0.97, 1.00, 1.00, 1.00),
-    "scattered": (0.00, 0.39, 0.95, 0.93),
+    "scattered": (0.00, 0.40, 0.96, 0.94),
     "skipped initials": (0.89, 0.99, 1.00, 1.00),
     "skipped runs": (0.00, 0.95, 0.99, 0.99),
     "skipped inner": (0.00, 0.93, 0.97, 0.93),
-    "skipped scattered": (0.00, 0.47, 0.91, 0.43),
-    "trailing initials": (0.89, 0.99, 1.00, 0.98),
+    "skipped scattered": (0.00, 0.49, 0.91, 0.44),
+    "trailing initials": (0.89, 0.99, 1.00, 0.99),
     "trailing runs": (0.85, 0.97, 1.00, 0.99),
-    "trailing inner": (0.00, 0.87, 0.93, 0.96),
-    "trailing scattered": (0.00, 0.02, 0.00, 0.68),
-    "swapped": (0.47, 0.87, 0.94, 0.98),
+    "trailing inner": (0.00, 0.88, 0.94, 0.96),
+    "trailing scattered": (0.00, 0.04, 0.00, 0.69),
+    "swapped": (0.47, 0.87, 0.95, 0.98),
+    "numbered initials": (0.91, 0.99, 0.99, 0.69),
+    "numbered runs": (0.94, 0.96, 0.90, 0.95),
+    "numbered inner": (0.59, 0.97, 0.98, 0.69),
     "shuffled": (0.88, 0.96, 0.93, 0.95),
 }
 GREEK_NAMES = (
@@ -64,6 +65,8 @@ NUMBERS = {
     "5": ("five", "fifth", "penta"),
     "6": ("six", "hexa"),
 }
+# What a word may give without the letter: digits, and X for "-ectomy".
+ELSEWHERE = frozenset([*NUMBERS, "x"])
 # "MSCs", "MSC's"
 PLURAL = re.compile(r"(?<=[A-Z0-9])['’]?s$")
 # Between the two groups of "IFN-gamma", "Ang II" and "Aβ".
@@ -128,8 +131,9 @@ def best_alignment(short: str, text: str, *, whole: bool = False) -> Alignment |
     """Return the alignment of a short form with the last words of `text`, None if there is none.
 
     Letters in order (`align`) come first, then two groups that are swapped ("IFN-gamma" of
-    "gamma-interferon"), then initials in any order ("DM" of "myotonic dystrophy"). Time is linear
-    in the text's length.
+    "gamma-interferon"), initials in any order ("DM" of "myotonic dystrophy"), and letters without
+    the number behind them ("FEV1" of "forced expiratory volume"). Time is linear in the text's
+    length.
 
     whole: the long form starts at the text's first word.
     """
@@ -145,7 +149,15 @@ def best_alignment(short: str, text: str, *, whole: bool = False) -> Alignment |
         if found is not None:
             # "Aβ" stands for "β-amyloid" as well as for "amyloid-β".
             return found._replace(strategy="swapped") if short[-1].isascii() else found
-    return _shuffled(letters, text, whole)
+    found = _shuffled(letters, text, whole)
+    if found is not None:
+        return found
+    named = letters.rstrip("0123456789")
+    if 1 < len(named) < len(letters):
+        found = align(named, text, whole=whole)
+        if found is not None and found.strategy in ("initials", "runs", "inner"):
+            return found._replace(strategy="numbered " + found.strategy)
+    return None
 
 
 def align(letters: str, text: str, *, whole: bool = False) -> Alignment | None:
@@ -158,7 +170,7 @@ def align(letters: str, text: str, *, whole: bool = False) -> Alignment | None:
     """
     n = len(letters)
     folded = fold_letters(text)
-    if any(letter not in folded and letter not in NUMBERS for letter in letters):
+    if any(letter not in folded and letter not in ELSEWHERE for letter in letters):
         return None
     backwards = folded[::-1]
     # Most short forms are the initials of the last words: no alignment is cheaper.
@@ -196,7 +208,7 @@ def align(letters: str, text: str, *, whole: bool = False) -> Alignment | None:
                 else:
                     words = (n_small + small, skipped + (not small), trailing)
                 following[left] = (more, runs, inner, scattered, *words)
-            if letters[left - 1] not in word and letters[left - 1] not in NUMBERS:
+            if letters[left - 1] not in word and letters[left - 1] not in ELSEWHERE:
                 continue
             for rest in range(left - 1, -1, -1):
                 given = _given(letters[rest:left], word)
@@ -241,12 +253,12 @@ def _given(letters: str, word: str) -> tuple[float, int, int, int] | None:
     offset, cost, runs, inner, scattered = 0, 0.0, 0, 0, 0
     first = letters[0]
     if word[0] != first and not (first in NUMBERS and word.startswith(NUMBERS[first])):
-        offset = word.find(first, 1)
+        offset = _find(first, word, 1)
         if offset < 0:
             return None
         cost, scattered = SCATTERED, 1
     for letter in letters[1:]:
-        found = word.find(letter, offset + 1)
+        found = _find(letter, word, offset + 1)
         if found < 0:
             return None
         if found == offset + 1:
@@ -255,6 +267,12 @@ def _given(letters: str, word: str) -> tuple[float, int, int, int] | None:
             cost, inner = cost + INNER, inner + 1
         offset = found
     return cost, runs, inner, scattered
+
+
+def _find(letter: str, word: str, start: int) -> int:
+    found = word.find(letter, start)
+    # "OVX", ovariectomized
+    return word.find("ectom", start) if found < 0 and letter == "x" else found
 
 
 def _strategy(runs: int, inner: int, scattered: int, skipped: int, trailing: int) -> str:

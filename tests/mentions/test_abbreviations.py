@@ -6,7 +6,14 @@ from hypothesis import strategies as st
 from spacy.tokens import Doc, Span
 
 from spacy_krissel.errors import KrisselWarning
-from spacy_krissel.mentions.abbreviations import find_definitions, long_forms, writer
+from spacy_krissel.mentions.abbreviations import (
+    Definition,
+    document_writer,
+    find_definitions,
+    long_forms,
+    writer,
+)
+from spacy_krissel.mentions.mention_views import mention_views
 
 FORMS = {"A-T": "ataxia-telangiectasia", "PLL": "prolymphocytic leukemia", "T-PLL": "T-cell prolymphocytic leukemia"}
 
@@ -33,6 +40,66 @@ FORMS = {"A-T": "ataxia-telangiectasia", "PLL": "prolymphocytic leukemia", "T-PL
 )
 def test_write_out(mention, expected):
     assert writer(FORMS)(mention) == expected
+
+
+TEXT = (
+    "Report of AA in two boys. We saw AA early. Acquired ataxia (AA) was found, and AA grew.\n"
+    "Aplastic anemia (AA) came, and MSCs in mesenchymal stem cell (MSC) lines. MSCs and AA went."
+)
+
+
+def written(text, mention):
+    """All that stands for `mention` in its places in `text`."""
+    write_out = document_writer(text)
+    return [write_out(mention, found.start()) for found in re.finditer(rf"\b{mention}\b", text)]
+
+
+def test_a_definition_counts_from_where_it_stands():
+    text = "A title\n" + TEXT
+    first, second = "Acquired ataxia", "Aplastic anemia"
+    assert written(text, "AA") == ["AA", "AA", first, first, second, second]
+    assert written(text, "MSCs") == ["MSCs", "mesenchymal stem cell"]
+    # The definition itself, in both orders.
+    write_out = document_writer(text)
+    for mention in ("Acquired ataxia (AA)", "Aplastic anemia (AA)"):
+        assert write_out(mention, text.index(mention)) == mention.removesuffix(" (AA)")
+    assert written("A title\nThe AA (acquired ataxia) grew", "AA") == ["acquired ataxia"]
+
+
+def test_in_the_title_the_first_definition_counts():
+    assert written(TEXT.replace("\n", " "), "AA")[:2] == ["Acquired ataxia", "AA"]
+
+
+def test_a_short_form_in_the_other_number_is_written_out():
+    assert written("Cancer stem cells (CSCs). One CSC grew.", "CSC") == ["Cancer stem cells"]
+    assert written("A stem cell (SC). Many SCs grew.", "SCs") == ["stem cell"]
+    # Its own definition comes first.
+    assert written("A stem cell (SC). SCs (small cysts) grew.", "SCs") == ["small cysts"]
+
+
+def test_a_single_letter_is_written_out_as_a_whole_mention():
+    text = "A title\nTo epinephrine (E) or none. E was better than vitamin E."
+    assert written(text, "E") == ["epinephrine", "epinephrine", "epinephrine"]
+    assert document_writer(text)("vitamin E", text.index("vitamin")) == "vitamin E"
+
+
+def test_a_number_that_the_long_form_lacks_is_kept():
+    text = "A title\nThe cyclooxygenase inhibitor (COX-2) and forced volume (FV1): COX-2, FV1."
+    assert "FV1" in find_definitions(text)
+    assert document_writer(text)("FV1", text.rindex("FV1")) == "FV1"
+
+
+def test_mentions_of_a_doc_are_written_out_from_where_they_are_defined(blank):
+    doc = blank("A title\nAA is rare. Aplastic anemia (AA) came, and AA went.")
+    spans = [token for token in doc if token.text == "AA"]
+    spans = [doc[token.i : token.i + 1] for token in spans]
+    views = mention_views(doc, spans, context="window", use_abbreviations=True)
+    assert [view.mention for view in views] == ["AA", "Aplastic anemia", "Aplastic anemia"]
+
+
+def test_definitions_without_offsets_count_everywhere():
+    write_out = writer([Definition("AA", "aplastic anemia")])
+    assert write_out("AA", 0) == write_out("AA", 99) == write_out("AA") == "aplastic anemia"
 
 
 def test_nothing_is_written_out_in_a_long_form():

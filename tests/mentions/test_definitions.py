@@ -1,8 +1,19 @@
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_krissel.mentions.abbreviations import LONGEST, WINDOW, find_definitions
+from spacy_krissel.mentions.abbreviations import (
+    LONGEST,
+    WINDOW,
+    definitions,
+    find_definitions,
+    find_genera,
+    title_end,
+    with_variants,
+)
+from spacy_krissel.mentions.alignment import NO_START, OUTSIDE, SMALL_WORDS
 
 
 @pytest.mark.parametrize(
@@ -13,8 +24,7 @@ from spacy_krissel.mentions.abbreviations import LONGEST, WINDOW, find_definitio
         ("familial adenomatous polyposis [FAP]", {"FAP": "familial adenomatous polyposis"}),
         ("the Wiskott-Aldrich syndrome ( 'WAS' ) gene", {"WAS": "Wiskott-Aldrich syndrome"}),
         ("adrenomyeloneuropathy (AMN)", {"AMN": "adrenomyeloneuropathy"}),
-        ("T-cell prolymphocytic leukemia (T-PLL)",
-         {"T-PLL": "T-cell prolymphocytic leukemia", "PLL": "prolymphocytic leukemia"}),
+        ("T-cell prolymphocytic leukemia (T-PLL)", {"T-PLL": "T-cell prolymphocytic leukemia"}),
         ("glucose-6-phosphate dehydrogenase (G6PD)", {"G6PD": "glucose-6-phosphate dehydrogenase"}),
         # Small words do not count against it, up to the bound.
         ("deficiency of the enzyme in man (DEM)", {"DEM": "deficiency of the enzyme in man"}),
@@ -29,10 +39,8 @@ from spacy_krissel.mentions.abbreviations import LONGEST, WINDOW, find_definitio
         ("the gene APC (adenomatous polyposis coli, on 5q)", {"APC": "adenomatous polyposis coli"}),
         # Initials in another order.
         ("In myotonic dystrophy (DM), the repeat", {"DM": "myotonic dystrophy"}),
-        # Behind the last hyphen, where nothing else defines it.
-        ("Drug-induced acute liver failure (DI-ALF)", {"DI-ALF": "Drug-induced acute liver failure",
-                                                        "ALF": "acute liver failure"}),
-        ("Therapy (TT)-associated acute liver failure (TT-ALF)", {"ALF": "acute liver failure"}),
+        ("Therapy (TT)-associated liver failure (TT-ALF)",
+         {"TT-ALF": "Therapy (TT)-associated liver failure"}),
         ("steroid hypertension (S-HT) and Huntington (HT)", {"S-HT": "steroid hypertension", "HT": "Huntington"}),
         # The first definition counts, and each short form is one of its own.
         ("Angelman syndrome (AS) or aortic stenosis (AS)", {"AS": "Angelman syndrome"}),
@@ -86,6 +94,148 @@ def test_long_form_holds_its_brackets_whole():
     assert find_definitions("patients 1) and conjunctivitis (PC)") == {}
 
 
+# Whole long forms, in both orders.
+PAIRS = [
+    # Word initials rather than scattered letters.
+    ("AA", "aplastic anemia"),
+    ("MM", "Multiple myeloma"),
+    ("IIEF", "International Index of Erectile Function"),
+    ("DIDS", "4,4'-diisothiocyanatostilbene-2,2'-disulfonic acid"),
+    ("ATD", "alpha-1-antitrypsin deficiency"),
+    ("SS", "Sjögren's syndrome"),
+    ("ES", "Écrasement syndrome"),
+    ("CFTR", "cystic fibrosis transmembrane conductance regulator"),
+    ("DHEA", "dehydroepiandrosterone"),
+    ("OVX", "ovariectomized"),
+    ("AIDS", "acquired immune deficiency syndrome"),
+    # "and", a comma, a slash, hyphens, small words.
+    ("SBMA", "spinal and bulbar muscular atrophy"),
+    ("HFMD", "hand, foot, and mouth disease"),
+    ("ADHD", "attention deficit/hyperactivity disorder"),
+    ("DRESS", "drug reaction with eosinophilia and systemic symptoms"),
+    ("EORTC", "European Organisation for Research and Treatment of Cancer"),
+    ("GVHD", "graft-versus-host disease"),
+    ("QoL", "quality of life"),
+    # Greek letters and their names, digits.
+    ("NF-κB", "nuclear factor kappa B"),
+    ("NF-kappaB", "nuclear factor κB"),
+    ("IFN-γ", "interferon gamma"),
+    ("IFN-gamma", "interferon-γ"),
+    ("IFN-gamma", "gamma-interferon"),
+    ("Aβ", "amyloid beta"),
+    ("Aβ", "β-amyloid"),
+    ("AFP", "α-fetoprotein"),
+    ("TGF-β1", "transforming growth factor beta 1"),
+    ("T2DM", "type 2 diabetes mellitus"),
+    ("HIV-1", "human immunodeficiency virus type 1"),
+    ("5-HT", "5-hydroxytryptamine"),
+    ("CO₂D", "carbon oxygen 2 deficiency"),
+    # Either number.
+    ("CSCs", "cancer stem cells"),
+    ("MSC", "mesenchymal stem cells"),
+    ("MSCs", "mesenchymal stem cell"),
+]
+
+
+@pytest.mark.parametrize("short, long", PAIRS)
+def test_both_orders_define_the_whole_long_form(short, long):
+    assert find_definitions(f"We saw {long} ({short}) here.") == {short: long}
+    assert find_definitions(f"We saw {short} ({long}) here.") == {short: long}
+
+
+@pytest.mark.parametrize(
+    "bracket",
+    [
+        "(CFS)", "[CFS]", "( CFS )", "(hereafter CFS)", "(hereafter referred to as CFS)", "(CFS, hereafter)",
+        "(abbreviated as CFS)", "(abbreviated: CFS)", '("CFS")', "(‘CFS’)", "(or CFS)", "(CFS; also ME)", "(CFS, 12%)",
+        "(CFS [2])", "(CFS) (1)", "(ME) (CFS)", ", hereafter CFS.", ", abbreviated as CFS,", " hereafter “CFS”",
+    ],
+)  # fmt: skip
+def test_forms_of_the_bracket(bracket):
+    text = f"He had chronic fatigue syndrome{' ' * (bracket[0] in '([')}{bracket} and more"
+    assert find_definitions(text) == {"CFS": "chronic fatigue syndrome"}
+    assert find_definitions(f"(He had {text[7:]})") == {"CFS": "chronic fatigue syndrome"}
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        # Not the bracket between.
+        ("hepatocyte growth factor (scatter factor) (HGF)", {"HGF": "hepatocyte growth factor"}),
+        ("androgen sensitive factor (ASF) blocking retinoid malate sensor (RMS)",
+         {"ASF": "androgen sensitive factor", "RMS": "retinoid malate sensor"}),
+        # A wrapped line, an abbreviation with a full stop.
+        ("an acute kidney\ninjury (AKI)", {"AKI": "acute kidney\ninjury"}),
+        ("e.g. Acute kidney injury (AKI)", {"AKI": "Acute kidney injury"}),
+        # Brackets in the short form.
+        ("forced expiratory volume in 1 second (FEV(1))", {"FEV(1)": "forced expiratory volume in 1 second"}),
+        # A word in capitals is no small word.
+        ("nitric oxide (NO), neuronal NO synthase (nNOS)",
+         {"NO": "nitric oxide", "nNOS": "neuronal NO synthase"}),
+        # Roman numbers define nothing but by the initials of all words.
+        ("Induction of immunity (II) and index value (IV)", {"IV": "index value"}),
+        ("APC (adenomatous polyposis coli gene, on 5q)", {"APC": "adenomatous polyposis coli gene"}),
+        # One capital, where the text uses it as a word.
+        ("to placebo (P) or drug (D, 40 mg). P was better", {"P": "placebo"}),
+        ("to placebo (P) or drug (D)", {}),
+    ],
+)  # fmt: skip
+def test_more_definitions(text, expected):
+    assert find_definitions(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "febrile events (fever)", "Pain at initial notice (pain)", "people keep own records (owners)",
+        "is equivalent to (iv)", "in vivo (iv)", "some items (ii)", "stage of disease (II)", "interacted with it (II)",
+        "body (e.g. bones)", "in essence (i.e. in effect)", "the effective group (e.g.)",
+        "people (n = 12)", "placebo (P < .05)", "odds ratio (OR = 1.5)", "confidence (95% CI 1-2)", "see data (SD ± 2)",
+        "many grams (10 mg)", "milligrams (mg)", "kilodalton (kDa)", "millimolar (mM)", "megahertz (MHz)",
+        "so many in Tokyo hospital (Smith, 1999)", "some material in theory (Smith et al., 1999)", "figure (Fig. 1)",
+        "(a) asthma, (b) bronchitis", "(A) asthma (B) bronchitis", "1) asthma 2) bronchitis (PC)", "5-HT(1A) GABA(A)",
+        "Acute kidney. Injury (AKI)", "Acute kidney\n\nInjury (AKI)", "Acute kidney\nInjury (AKI)",
+        "(Acute kidney) injury (AKI", "C57Bl mice (C57)", "QT (QTc time)", "was it known (WIK)",
+        "drug which may act (DMA)",
+    ],
+)  # fmt: skip
+def test_plain_text_in_brackets_defines_nothing(text):
+    assert find_definitions(text) == {}
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("mesenchymal stem cell (MSC)", {"MSCs": "mesenchymal stem cell"}),
+        ("cancer stem cells (CSCs)", {"CSC": "cancer stem cells"}),
+        ("Drug-induced acute liver failure (DI-ALF)",
+         {"ALF": "acute liver failure", "DI-ALFs": "Drug-induced acute liver failure"}),
+        # Nor where it is defined, nor of a word.
+        ("mesenchymal stem cell (MSC). MSCs (many small cells)", {}),
+        ("factor gamma (F-gamma)", {}),
+    ],
+)  # fmt: skip
+def test_variants_are_implied_where_nothing_defines_them(text, expected):
+    found = definitions(text)
+    known = {pair.short for pair in found}
+    assert {pair.short: pair.long for pair in with_variants(found) if pair.short not in known} == expected
+
+
+@pytest.mark.parametrize(
+    "text, title",
+    [
+        ("Title\nText. More", "Title"),
+        ("\n Title. More\nText", "\n Title. More"),
+        ("A title. And text", "A title"),
+        ("A sentence alone", "A sentence alone"),
+        ("", ""),
+        ("x" * 301, ""),
+    ],
+)
+def test_the_title_is_the_first_line_or_sentence(text, title):
+    assert text[: title_end(text)] == title
+
+
 def in_order(short, long):
     place = 0
     for char in short:
@@ -110,6 +260,100 @@ def test_wild_text(text):
         assert in_order(letters, words) or all(char in words for char in letters)
 
 
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+# Such that no word is a function word or short form, and none of them begins with a vowel's number.
+PLAIN = st.text(LETTERS, min_size=4, max_size=9).filter(
+    lambda word: word not in NO_START | OUTSIDE | SMALL_WORDS and word not in ("hereafter", "abbreviated")
+)
+
+
+@given(st.text(max_size=80) | st.lists(PIECES | PLAIN, max_size=30).map("".join))
+def test_offsets_are_those_of_the_forms(text):
+    for pair in definitions(text):
+        assert text[pair.start : pair.end] == pair.short
+        assert text[pair.long_start : pair.long_end] == pair.long
+        assert pair.end <= pair.long_start or pair.long_end <= pair.start
+    assert set(find_definitions(text)) == {pair.short for pair in definitions(text)} | set(find_genera(text))
+
+
+@given(st.lists(PLAIN, min_size=2, max_size=8), st.booleans())
+def test_initials_define_exactly_their_words(words, short_first):
+    long, short = " ".join(words), "".join(word[0] for word in words).upper()
+    text = f"We have {short} ({long}) now." if short_first else f"We have {long} ({short}) now."
+    assert find_definitions(text) == {short: long}
+
+
+@given(st.lists(PLAIN, min_size=1, max_size=12), st.data())
+def test_words_in_lower_case_define_nothing(words, data):
+    at = data.draw(st.integers(0, len(words) - 1))
+    n = data.draw(st.integers(1, 3))
+    text = " ".join([*words[:at], f"({' '.join(words[at : at + n])})", *words[at + n :]])
+    assert find_definitions(text) == {}
+
+
+@given(st.lists(st.lists(PLAIN, min_size=2, max_size=4), min_size=2, max_size=5), st.data())
+def test_a_definition_leaves_other_sentences_alone(sentences, data):
+    plain = ["We saw " + " ".join(words) + ". " for words in sentences]
+    defining = [f"We saw {' '.join(words)} ({''.join(word[0] for word in words).upper()}). " for words in sentences]
+    chosen = data.draw(st.lists(st.booleans(), min_size=len(plain), max_size=len(plain)))
+    texts = [one if chose else other for one, other, chose in zip(defining, plain, chosen, strict=True)]
+    expected = [(pair.short, pair.long) for text in texts for pair in definitions(text)]
+    assert [(pair.short, pair.long) for pair in definitions("".join(texts))] == expected
+    assert len(expected) == sum(chosen)
+
+
 def test_long_text_without_spaces():
     """A text of brackets alone is looked at once each."""
     assert find_definitions("x" * 100_000 + "(xy)" * 20_000) == {}
+
+
+def operations(text):
+    """Count the interpreter's operations in `mentions`."""
+    n = 0
+
+    def count(frame, event, what):
+        nonlocal n
+        n += event == "opcode"
+        return count
+
+    def trace(frame, event, what):
+        if "mentions" not in frame.f_code.co_filename:
+            return None
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        return count
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        definitions(text)
+    finally:
+        sys.settrace(before)
+    return n
+
+
+LONG_TEXTS = {
+    "brackets": lambda n: "()[]" * n,
+    "nested": lambda n: "(" * n + "ab" + ")" * n,
+    "unclosed": lambda n: "aa bb (AB" * n,
+    "mismatched": lambda n: "([" * n + ")]" * n,
+    "one sentence": lambda n: "acute bronchitis (AB) of " * n,
+    "letters": lambda n: "placebo (P) P " * n,
+    "nested definitions": lambda n: "(acute bronchitis [AB]) (acute disease (AD)) " * n,
+    "long forms": lambda n: "AB (acute; bronchitis, or, and, in) " * n,
+    "no word ends": lambda n: "a" * n + " (AB)" * n,
+    "referring": lambda n: "hereafter as to " * n,
+    "white space": lambda n: "acute bronchitis" + " " * n + "(AB)" + "\n" * n + "(AB)",
+}
+
+
+@pytest.mark.parametrize("kind", LONG_TEXTS)
+def test_operations_grow_with_the_text(kind):
+    short, long = (operations(LONG_TEXTS[kind](n)) for n in (100, 400))
+    assert long < 4.2 * short
+
+
+@pytest.mark.parametrize("kind", ["brackets", "nested", "unclosed", "mismatched"])
+def test_a_hundred_thousand_brackets_define_nothing(kind):
+    """The test ends: with the square of the length it would not."""
+    text = LONG_TEXTS[kind](25_000 if kind == "brackets" else 50_000)
+    assert definitions(text) == []

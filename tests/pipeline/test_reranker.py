@@ -18,6 +18,7 @@ from thinc.config import ConfigValidationError
 
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.layers.ranked import list_lengths
+from spacy_krissel.mentions.abbreviations import Definition
 from spacy_krissel.mentions.annotations import SpanLink, write_links
 
 CONFIGS = Path(__file__).parents[2] / "configs"
@@ -148,7 +149,8 @@ def test_an_abbreviation_is_read_as_its_long_form(reranker, linked, monkeypatch)
     def read():
         return [mention.view.mention for _, _, mention in reranker._ranked(linked()[0])]
 
-    monkeypatch.setattr("spacy_krissel.mentions.mention_views.long_forms", lambda doc, *_: {"MS": "multiple sclerosis"})
+    defined = [Definition("MS", "multiple sclerosis")]
+    monkeypatch.setattr("spacy_krissel.mentions.mention_views.doc_definitions", lambda *_: defined)
     assert read() == ["multiple sclerosis"]
     reranker.cfg["use_abbreviations"] = False
     assert read() == ["MS"]
@@ -166,7 +168,8 @@ def views_in_training(reranker, nlp, doc):
 @pytest.mark.parametrize("of_linker", [True, False])
 def test_training_reads_other_views_than_use_does(make_reranker, make_docs, monkeypatch, own, of_linker):
     """Abbreviations are the re-ranker's own setting in both, and the context a window, whatever the linker's is."""
-    monkeypatch.setattr("spacy_krissel.mentions.mention_views.long_forms", lambda doc, *_: {"MS": "multiple sclerosis"})
+    defined = [Definition("MS", "multiple sclerosis")]
+    monkeypatch.setattr("spacy_krissel.mentions.mention_views.doc_definitions", lambda *_: defined)
     nlp = make_reranker("list")
     reranker, linker = nlp.get_pipe("krissel_reranker"), nlp.get_pipe("krissel_linker")
     linker.cfg.update(use_abbreviations=of_linker, context="none")
