@@ -271,7 +271,8 @@ def _brackets(text: str) -> Iterator[tuple[int, int, int]]:
 
 def _is_whole(text: str) -> bool:
     """Return whether all brackets of `text` match."""
-    return len(BRACKET.findall(text)) == 2 * sum(1 for _ in _brackets(text))
+    brackets = BRACKET.findall(text)
+    return not brackets or len(brackets) == 2 * sum(1 for _ in _brackets(text))
 
 
 def _last_word(text: str, end: int) -> str:
@@ -406,8 +407,9 @@ def _backward(
     By the start of `text[long_start:long_end]`, the most that it may stand for.
     """
     short = _last_word(text, last).strip(EDGES)
-    n_marked = sum(not char.islower() or not char.isascii() for char in short)
-    if n_marked < SHORTEST or not is_short_form(short):
+    if (short.islower() and short.isascii()) or not is_short_form(short):
+        return None
+    if sum(not char.islower() or not char.isascii() for char in short) < SHORTEST:
         return None
     # "DIDS (4,4'-diisothiocyano…)"
     locant = LOCANT.match(text, long_start, long_end)

@@ -6,8 +6,10 @@ from itertools import islice
 from typing import NamedTuple
 
 WORD = re.compile(r"[^\W_]+")
+# What stands for accents and invisible characters within a word; it is a letter to Python.
+MARK = "ʼ"
 # A word read backwards; "'s" is no word of its own.
-BACKWARD_WORD = re.compile(r"(?:s['’](?=[^\W_]))?[^\W_]+")
+BACKWARD_WORD = re.compile(rf"(?:s['’](?=[^\W_]))?[^\W_]*[^\W_{MARK}]")
 # A long form has at most `min(n + 5, 2 n)` words for n letters (Schwartz and Hearst, 2003).
 MORE_WORDS = 5
 # Words that a short form often leaves out.
@@ -34,20 +36,20 @@ PRECISIONS = {
     "initials": (1.00, 1.00, 1.00, 1.00),
     "runs": (0.97, 1.00, 1.00, 1.00),
     "inner": (0.97, 1.00, 1.00, 1.00),
-    "scattered": (0.00, 0.40, 0.96, 0.94),
+    "scattered": (0.00, 0.32, 0.94, 0.95),
     "skipped initials": (0.89, 0.99, 1.00, 1.00),
-    "skipped runs": (0.00, 0.95, 0.99, 0.99),
-    "skipped inner": (0.00, 0.93, 0.97, 0.93),
-    "skipped scattered": (0.00, 0.49, 0.91, 0.44),
+    "skipped runs": (0.00, 0.97, 1.00, 0.99),
+    "skipped inner": (0.00, 0.93, 0.96, 0.95),
+    "skipped scattered": (0.00, 0.44, 0.88, 0.44),
     "trailing initials": (0.89, 0.99, 1.00, 0.99),
-    "trailing runs": (0.85, 0.97, 1.00, 0.99),
-    "trailing inner": (0.00, 0.88, 0.94, 0.96),
-    "trailing scattered": (0.00, 0.04, 0.00, 0.69),
-    "swapped": (0.47, 0.87, 0.95, 0.98),
-    "numbered initials": (0.91, 0.99, 0.99, 0.69),
-    "numbered runs": (0.94, 0.96, 0.90, 0.95),
-    "numbered inner": (0.59, 0.97, 0.98, 0.69),
-    "shuffled": (0.88, 0.96, 0.93, 0.95),
+    "trailing runs": (0.88, 0.97, 0.99, 0.99),
+    "trailing inner": (0.08, 0.86, 0.92, 0.97),
+    "trailing scattered": (0.00, 0.06, 0.00, 0.56),
+    "swapped": (0.64, 0.85, 0.96, 0.99),
+    "numbered initials": (0.91, 1.00, 0.99, 0.69),
+    "numbered runs": (0.94, 0.93, 0.90, 0.95),
+    "numbered inner": (0.63, 0.96, 0.97, 0.44),
+    "shuffled": (0.87, 0.96, 0.91, 0.95),
 }
 GREEK_NAMES = (
     "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho sigma "
@@ -94,8 +96,10 @@ class _Letters(dict[int, str]):
     """Code point → the letter it is compared as; the answers are remembered."""
 
     def __missing__(self, code: int) -> str:
-        base = ord(unicodedata.normalize("NFKD", chr(code))[0])
-        letter = GREEK_INITIALS.get(base, chr(base))
+        base = unicodedata.normalize("NFKD", chr(code))[0]
+        letter = GREEK_INITIALS.get(ord(base), base)
+        if unicodedata.category(base) in ("Mn", "Cf"):
+            letter = MARK
         self[code] = letter if letter.isalnum() else chr(code)
         return self[code]
 
@@ -106,7 +110,7 @@ _LETTERS = _Letters()
 def fold_letters(text: str) -> str:
     """Return `text` in lower case and without accents, at the same offsets.
 
-    A Greek letter becomes the first letter of its name.
+    A Greek letter becomes the first letter of its name, an invisible character `MARK`.
     """
     lower = text.lower()
     if lower.isascii():
@@ -124,7 +128,7 @@ def letters_of(short: str) -> str:
     """
     if not short.isupper():
         short = GREEK_NAME.sub(lambda match: match[0][0], PLURAL.sub("", short))
-    return "".join(filter(str.isalnum, fold_letters(short)))
+    return "".join(filter(str.isalnum, fold_letters(short).replace(MARK, "")))
 
 
 def best_alignment(short: str, text: str, *, whole: bool = False) -> Alignment | None:
@@ -174,11 +178,19 @@ def align(letters: str, text: str, *, whole: bool = False) -> Alignment | None:
         return None
     backwards = folded[::-1]
     # Most short forms are the initials of the last words: no alignment is cheaper.
-    last = list(islice(BACKWARD_WORD.finditer(backwards), n))
-    if "".join([match[0][-1] for match in last]) == letters[::-1]:
-        start = len(folded) - last[-1].end()
-        joined = start > 0 and folded[start - 1] in JOINTS
-        if not joined and _can_start(text, start, last[-1][0][::-1]):
+    left = n
+    for match in BACKWARD_WORD.finditer(backwards):
+        word = match[0]
+        # A number is written out.
+        size = len(word) if word.isdigit() else 1
+        if letters[max(0, left - size) : left] != word[: -size - 1 : -1]:
+            break
+        left -= size
+        if left <= 0:
+            start = len(folded) - match.end()
+            joined = start > 0 and folded[start - 1] in JOINTS
+            if joined or not _can_start(text, start, word[::-1]):
+                break
             if whole and WORD.search(folded, 0, start):
                 return None
             return Alignment(start, "initials", n)
@@ -208,7 +220,8 @@ def align(letters: str, text: str, *, whole: bool = False) -> Alignment | None:
                 else:
                     words = (n_small + small, skipped + (not small), trailing)
                 following[left] = (more, runs, inner, scattered, *words)
-            if letters[left - 1] not in word and letters[left - 1] not in ELSEWHERE:
+            letter = letters[left - 1]
+            if letter not in word and (letter not in ELSEWHERE or word.isdigit()):
                 continue
             for rest in range(left - 1, -1, -1):
                 given = _given(letters[rest:left], word)
@@ -262,7 +275,9 @@ def _given(letters: str, word: str) -> tuple[float, int, int, int] | None:
         if found < 0:
             return None
         if found == offset + 1:
-            cost, runs = cost + RUN, runs + 1
+            # The digits of a number are as good as one.
+            if not letter.isdigit():
+                cost, runs = cost + RUN, runs + 1
         else:
             cost, inner = cost + INNER, inner + 1
         offset = found
