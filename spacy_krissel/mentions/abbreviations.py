@@ -136,10 +136,10 @@ def definitions(text: str, mentions: Iterable[str] | None = None) -> list[Defini
         found += _single_letters(text, single)
     if any(word in text for word in REFERRING):
         for match in WITHOUT_BRACKET.finditer(text):
-            last = match.start()
-            pair = _forward(text, max(0, last - WINDOW), last, *_trim(text, *match.span(1)))
-            if pair is not None:
-                found.append(pair)
+            last, short = match.start(), _trim(text, *match.span(1))
+            if is_short_form(text[slice(*short)]):
+                pair = _forward(text, max(0, last - WINDOW), last, *short)
+                found += [pair] if pair is not None else []
     found.sort(key=lambda pair: pair.start)
     return found
 

@@ -189,7 +189,9 @@ def align(letters: str, text: str, *, whole: bool = False) -> Alignment | None:
         if left <= 0:
             start = len(folded) - match.end()
             joined = start > 0 and folded[start - 1] in JOINTS
-            if joined or not _can_start(text, start, word[::-1]):
+            # "as soon as possible (ASAP)", but not "of mice (OM)"
+            small = n > 2 and word[::-1] not in OUTSIDE
+            if joined or not (small or _can_start(text, start, word[::-1])):
                 break
             if whole and WORD.search(folded, 0, start):
                 return None

@@ -26,6 +26,7 @@ from spacy_krissel.mentions.alignment import (
         ("Aβ", "the β-amyloid", "β-amyloid", "initials"),
         ("DM", "the myotonic dystrophy", "myotonic dystrophy", "shuffled"),
         ("FEV1", "the forced expiratory volume", "forced expiratory volume", "numbered initials"),
+        ("ASAP", "done as soon as possible", "as soon as possible", "initials"),
         ("3D", "in three-dimensional", "three-dimensional", "initials"),
         ("CO2", "of carbon oxide 2", "carbon oxide 2", "initials"),
     ],

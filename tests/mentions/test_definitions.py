@@ -198,8 +198,8 @@ def test_more_definitions(text, expected):
         "so many in Tokyo hospital (Smith, 1999)", "some material in theory (Smith et al., 1999)", "figure (Fig. 1)",
         "(a) asthma, (b) bronchitis", "(A) asthma (B) bronchitis", "1) asthma 2) bronchitis (PC)", "5-HT(1A) GABA(A)",
         "Acute kidney. Injury (AKI)", "Acute kidney\n\nInjury (AKI)", "Acute kidney\nInjury (AKI)",
-        "(Acute kidney) injury (AKI", "C57Bl mice (C57)", "QT (QTc time)", "was it known (WIK)",
-        "drug which may act (DMA)",
+        "(Acute kidney) injury (AKI", "C57Bl mice (C57)", "mouse, abbreviated as me", "QT (QTc time)",
+        "was it known (WIK)", "drug which may act (DMA)",
     ],
 )  # fmt: skip
 def test_plain_text_in_brackets_defines_nothing(text):
