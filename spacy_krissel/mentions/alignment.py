@@ -13,7 +13,10 @@ BACKWARD_WORD = re.compile(rf"(?:s['’](?=[^\W_]))?[^\W_]*[^\W_{MARK}]")
 # A long form has at most `min(n + 5, 2 n)` words for n letters (Schwartz and Hearst, 2003).
 MORE_WORDS = 5
 # Words that a short form often leaves out.
-SMALL_WORDS = frozenset("a an and at by da de del der des di du et for from in la of on or per the to von with".split())
+SMALL_WORDS = frozenset(
+    ["a", "an", "and", "at", "by", "da", "de", "del", "der", "des", "di", "du", "et", "for", "from"]
+    + ["in", "la", "of", "on", "or", "per", "the", "to", "van", "von", "with"]
+)
 # Words that no noun phrase contains, and further ones that none begins with.
 OUTSIDE = frozenset(
     "although am are be because been being but can could did do does each had has have he her his "
