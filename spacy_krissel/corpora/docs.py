@@ -1,8 +1,9 @@
 """Annotated texts as spaCy documents: entities, spans and ids, with every data-quality problem counted."""
 
 import re
+import unicodedata
 from collections.abc import Iterable
-from itertools import pairwise
+from itertools import chain
 
 from spacy.language import Language
 from spacy.tokens import Doc, Span
@@ -11,12 +12,27 @@ from spacy.util import filter_spans
 from ..mentions.discontinuous import DISJOINT_KEY, DocMention, join_fragments, write_fragments
 from ..mentions.gold_ids import NIL, is_composite, split_ids, to_kb_id
 from ..mentions.gold_mentions import ID_KEY, SPANS_KEY
+from ..mentions.token_edges import split_at
 from .annotation import AnnotatedText, Fragments, Mention
 from .report import CorpusReport
 
 DEFAULT_LABEL = "ENTITY"
 # Separators of the fragments of a mention in sources.
 _BETWEEN = re.compile(r"\s+|\.{3}|…")
+# Letters that no normalisation takes apart.
+_LATIN = {"ø": "o", "ł": "l", "đ": "d", "æ": "ae", "œ": "oe", "ı": "i"}
+_GREEK = {char: unicodedata.name(char).split()[-1].lower() for char in "αβγδεζηθικλμνξοπρςστυφχψω"}
+# How files without Greek letters write them, each in one way: by their names, the first letters of these, the keys of
+# the font Symbol, and as units are written. Files that lost their encoding have ß for β.
+_WITHOUT_GREEK = [
+    str.maketrans({**_LATIN, **letters})
+    for letters in (
+        {**_GREEK, "ß": "beta"},
+        {**{char: name[0] for char, name in _GREEK.items()}, "ß": "b"},
+        dict(zip("αβχδεφγηικλμνοπθρστυωξψζς", "abcdefghiklmnopqrstuwxyzs", strict=True)),
+        {**_GREEK, "μ": "u", "ß": "ss"},
+    )
+]
 
 
 def to_doc(annotated: AnnotatedText, nlp: Language, *, report: CorpusReport) -> Doc:
@@ -30,7 +46,8 @@ def to_doc(annotated: AnnotatedText, nlp: Language, *, report: CorpusReport) -> 
 
     A token in which a mention begins or ends is split there. White space at the edges of a mention is dropped. A
     mention is kept when the text at its offsets and the text it states have the same letters and digits, in any case
-    (a file that lost its quote marks), and left out otherwise: either of the two may be wrong. The fragments of a
+    (a file that lost its quote marks), with or without accents and Greek letters ("TNF-a" for TNF-α), and left out
+    otherwise: either of the two may be wrong. The fragments of a
     mention may be stated in the order of the source or of the text.
 
     For a weakly annotated text, `doc.cats` is `{entity: 1.0}` for all of its entities, and each concept of a composite
@@ -153,8 +170,10 @@ def _locate(mention: Mention, annotated: AnnotatedText, report: CorpusReport) ->
         return None
     if not _is_stated(mention, covered):
         detail = f"{mention.text[:60]!r} at {place} is {' ... '.join(covered)[:60]!r}"
-        stated = _letters(mention.text)
-        if not stated or stated not in (_letters("".join(covered)), _letters("".join(text[s:e] for s, e in fragments))):
+        stated, *others = map(
+            _letters, (mention.text, "".join(covered), "".join(text[start:end] for start, end in fragments))
+        )
+        if not any(stated) or all(stated.isdisjoint(other) for other in others):
             report.blemish("text_mismatches", annotated.file_of(mention), mention.line, detail)
             return None
         report.blemish("text_differences", annotated.file_of(mention), mention.line, detail)
@@ -184,25 +203,18 @@ def _is_stated(mention: Mention, covered: list[str]) -> bool:
     return _BETWEEN.sub("", mention.text) in (_BETWEEN.sub("", "".join(each)) for each in (covered, in_order))
 
 
-def _letters(text: str) -> str:
-    return "".join(char for char in text.casefold() if char.isalnum())
+def _letters(text: str) -> set[str]:
+    """The letters and digits of a text without accents, in each way in which Greek is written without Greek letters."""
+    # Not `casefold`, which makes two letters of ß.
+    lower = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", text).lower())
+    plain = "".join(char for char in lower if char.isalnum())
+    return {plain} if plain.isascii() else {plain.translate(table) for table in _WITHOUT_GREEK}
 
 
 def _cut_tokens(doc: Doc, found: list[DocMention], report: CorpusReport) -> None:
     """Split every token that an edge of a mention falls into, so that each mention is a run of whole tokens."""
-    edges = {offset for mention in found for fragment in mention.fragments for offset in fragment}
-    inside = edges.difference(*((token.idx, token.idx + len(token)) for token in doc)) if edges else edges
-    if not inside:
-        return
-    n_misfit = sum(any(not inside.isdisjoint(fragment) for fragment in mention.fragments) for mention in found)
+    split = split_at(doc, (offset for mention in found for fragment in mention.fragments for offset in fragment))
+    cuts = set(chain.from_iterable(split))
+    n_misfit = sum(any(not cuts.isdisjoint(fragment) for fragment in mention.fragments) for mention in found)
     report.count("misfit_mentions", n_misfit)
-    with doc.retokenize() as retokenizer:
-        for token in doc:
-            cuts = sorted(inside.intersection(range(token.idx, token.idx + len(token))))
-            if not cuts:
-                continue
-            report.count("split_tokens")
-            places = [0, *(cut - token.idx for cut in cuts), len(token)]
-            orths = [token.text[start:end] for start, end in pairwise(places)]
-            # Each part is its own head: the document has no parse that could be kept.
-            retokenizer.split(token, orths, heads=[(token, part) for part in range(len(orths))])
+    report.count("split_tokens", len(split))

@@ -102,7 +102,7 @@ class CorporaWarnings:
     )
     KW204 = (
         "[KW204] {count} mention(s) state a text that differs from the text at their offsets in punctuation, white "
-        "space or case only, and were kept at their offsets: {places}."
+        "space, case, accents or Greek letters only, and were kept at their offsets: {places}."
     )
     KW205 = (
         "[KW205] {count} mention(s) were left out because their offsets are outside the document or cover no text: "

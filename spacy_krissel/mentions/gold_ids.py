@@ -1,7 +1,8 @@
-"""The ids of gold mentions: composites, prefixes and the marks for "no concept"."""
+"""The ids of gold mentions: composites, variants, prefixes and the marks for "no concept"."""
 
 import re
 from collections.abc import Callable
+from itertools import chain
 from typing import Protocol
 
 NIL = "NIL"
@@ -11,6 +12,17 @@ _JOINT = re.compile("([|+])")
 # How gold files of genes and chemicals join ids, and what GNormPlus adds to some.
 _OTHER_JOINT = re.compile("[,;]")
 _TAX_ID = re.compile(r"\(tax:\d+\)", re.IGNORECASE)
+# How the id of a variant begins in tmVar's form, `p|SUB|P|799|L`: its bars join no ids.
+_VARIANT_HEAD = r"(?:tmVar:)?[a-z]?\|(?:SUB|DEL|INS|INDEL|DUP|FS|Allele|CNV|RPT)\|"
+_VARIANT = re.compile(_VARIANT_HEAD, re.IGNORECASE)
+_NEXT_VARIANT = re.compile(rf"([|+])(?=\s*{_VARIANT_HEAD})", re.IGNORECASE)
+# Between variants of one mention, and before what tmVar says of a variant: `;CorrespondingGene:673`.
+_VARIANT_JOINT = re.compile(rf";|,\s*(?=rs\d|{_VARIANT_HEAD})", re.IGNORECASE)
+_VARIANT_NOTE = re.compile(r"(\w+#?):(.*)")
+_NOTES = frozenset("hgvs variantgroup correspondinggene correspondingspecies rs# ca# originalgene".split())
+_IS_OF_VARIANT = re.compile(
+    rf"\s*(?:{_VARIANT_HEAD}|rs\d+\s*(?:;|$)|(?:HGVS|VariantGroup|CorrespondingGene|RS#|CA#):)", re.IGNORECASE
+)
 # What BioID writes before the names of what it does not link, such as `protein:GFP`.
 _UNLINKED = frozenset("cell cellorganismgene gene molecule organism protein subcellular tissue".split())
 
@@ -24,13 +36,30 @@ class Resolver(Protocol):
 def read_ids(raw: str) -> str:
     """The ids of a PubTator or BioC file, joined as everywhere here and without the species of genes.
 
-    `4363,9429` and `4363;9429` are `4363|9429`, and `4535(Tax:9606)` is `4535`.
+    `4363,9429` and `4363;9429` are `4363|9429`, and `4535(Tax:9606)` is `4535`. A variant is one id: that of
+    `p|SUB|V|600|E;CorrespondingGene:673;RS#:113488022` is `p|SUB|V|600|E`, since the gene is no concept of the mention.
+    Without an id of that form, it is the number of dbSNP, `rs113488022`, else the name in HGVS.
     """
+    if _IS_OF_VARIANT.match(raw):
+        return _read_variants(raw)
     first, *others = _OTHER_JOINT.split(_TAX_ID.sub("", raw))
     if not others:
         return first
     *between, last = others
     return "|".join([first.rstrip(), *map(str.strip, between), last.lstrip()])
+
+
+def _read_variants(raw: str) -> str:
+    ids, notes = [], {}
+    for part in map(str.strip, _VARIANT_JOINT.split(raw)):
+        note = _VARIANT_NOTE.fullmatch(part)
+        if note and note[1].lower() in _NOTES:
+            notes[note[1].lower()] = note[2].strip()
+        elif part:
+            ids.append(part.removeprefix("tmVar:"))
+    if not ids and (number := notes.get("rs#")):
+        ids = [f"rs{number.removeprefix('rs')}"]
+    return "|".join(ids) or notes.get("hgvs", "")
 
 
 def read_class(name: str) -> tuple[str, str]:
@@ -62,15 +91,24 @@ def read_classes(name: str) -> tuple[str, str]:
 def split_ids(kb_id: str) -> list[str]:
     """The concepts of a gold id, without repeats: `D1|D2` → `["D1", "D2"]`, `-1` → `[]`.
 
-    A composite is joined by `|` or `+`; parts that mean "no concept" are not concepts.
+    A composite is joined by `|` or `+`; parts that mean "no concept" are not concepts. A variant is one concept
+    (`read_ids`).
     """
-    parts = _split(_JOINT, kb_id)[::2]
-    return list(dict.fromkeys(part for part in parts if part and part not in NIL_MARKS))
+    return list(dict.fromkeys(part for part in _split(kb_id)[::2] if part and part not in NIL_MARKS))
 
 
-def _split(joint: "re.Pattern[str]", raw: str) -> list[str]:
-    # White space apart: a pattern that takes it in needs quadratic time for long runs of it.
-    return [part.strip() for part in joint.split(raw)]
+def _split(raw: str) -> list[str]:
+    """The ids and, between them, their joints."""
+    variant = _VARIANT.search(raw)
+    if variant is None:
+        # White space apart: a pattern that takes it in needs quadratic time for long runs of it.
+        return [part.strip() for part in _JOINT.split(raw)]
+    # A variant may hold "+" as well as bars, and ends where another begins.
+    before = _JOINT.split(raw[: variant.start()])
+    if before[-1].strip():
+        # Part of another id.
+        return [part.strip() for part in _JOINT.split(raw)]
+    return [part.strip() for part in chain(before[:-1], _NEXT_VARIANT.split(raw[variant.start() :]))]
 
 
 def is_nil(kb_id: str) -> bool:
@@ -80,17 +118,17 @@ def is_nil(kb_id: str) -> bool:
 
 def is_composite(kb_id: str) -> bool:
     """Whether a gold id is written as several joined ones, even if they turn out to be one concept."""
-    return not is_nil(kb_id) and _JOINT.search(kb_id) is not None
+    return not is_nil(kb_id) and len(_split(kb_id)) > 1
 
 
 def to_kb_id(raw: str) -> str:
     """The id as a `Doc` holds it: "NIL" for no concept, else as in the source without white space around its parts."""
-    return NIL if is_nil(raw) else "".join(_split(_JOINT, raw))
+    return NIL if is_nil(raw) else "".join(_split(raw))
 
 
 def map_ids(kb_id: str, function: Callable[[str], str]) -> str:
     """`kb_id` with `function` applied to each concept; joints and marks for "no concept" stay."""
-    parts = _JOINT.split(to_kb_id(kb_id))
+    parts = _split(to_kb_id(kb_id))
     return "".join(
         function(part) if part and i % 2 == 0 and part not in NIL_MARKS else part for i, part in enumerate(parts)
     )

@@ -286,3 +286,36 @@ def test_fragments_are_neither_kept_nor_counted(text, data):
         assert set("".join(written.split())) == set("".join("".join(stated).split()))
     (again,) = DocBin(docs=[doc]).get_docs(NLP.vocab)
     assert gold_mentions(again) == gold_mentions(doc)
+
+
+@pytest.mark.parametrize(
+    "covered, stated",
+    [
+        ("TGF-β1", "TGF-b1"),
+        ("TGF-β1", "TGF-beta1"),
+        ("TGFß", "TGFb"),
+        ("PPARγ", "PPARg"),
+        ("κB", "kappaB"),
+        ("θ", "q"),
+        ("5 µg", "5 ug"),
+        ("5 µg", "5 μg"),
+        ("Ménière’s", "Meniere's"),
+        ("Menie\u0300re", "Menière"),
+        ("Ｔ‐cell", "T-cell"),
+        ("CO₂", "CO2"),
+        ("ﬁbroma", "fibroma"),
+        ("Løgstør", "Logstor"),
+        ("Große", "Grosse"),
+    ],
+)
+@pytest.mark.parametrize("swapped", [False, True])
+def test_text_written_without_accents_and_greek_keeps_its_offsets(covered, stated, swapped):
+    covered, stated = (stated, covered) if swapped else (covered, stated)
+    doc, report = convert(f"Of {covered} here", (3, 3 + len(covered), stated, "Gene", "1"))
+    assert keys(doc.ents) == [(covered, "Gene", "1")] and report["text_differences"] == 1
+
+
+@pytest.mark.parametrize("covered, stated", [("TNF-α", "TNF-b"), ("IL-1β", "IL-1"), ("α", "β"), ("TNF-α", "TNF-α1")])
+def test_other_greek_letter_is_another_text(covered, stated):
+    doc, report = convert(covered, (0, len(covered), stated, "Gene", "1"))
+    assert not doc.ents and report["text_mismatches"] == 1

@@ -1,4 +1,6 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from spacy_krissel.mentions.gold_ids import (
     is_composite,
@@ -65,3 +67,48 @@ def test_long_white_space_takes_quadratic_time(function):
     raw = "D1" + " " * 200_000 + "x" + " " * 200_000 + "| D2"
     found = function(raw)
     assert "|".join(found if isinstance(found, list) else [found]).replace(" ", "") == "D1x|D2"
+
+
+@pytest.mark.parametrize(
+    "raw, kb_id",
+    [
+        ("c|SUB|G|35|A", "c|SUB|G|35|A"),
+        ("tmVar:c|DEL|68_69|AG;HGVS:c.68_69delAG;CorrespondingGene:672;RS#:80357914", "c|DEL|68_69|AG"),
+        ("|SUB|T|-786|C", "|SUB|T|-786|C"),
+        ("c|SUB|IVS14+1|G|A;CorrespondingGene:1806,1807", "c|SUB|IVS14+1|G|A"),
+        ("p|FS|R|97|X|21 ; p|SUB|H|41|D", "p|FS|R|97|X|21|p|SUB|H|41|D"),
+        ("p|SUB|Q|188|R,p|SUB|N|314|D", "p|SUB|Q|188|R|p|SUB|N|314|D"),
+        ("rs1801133;VariantGroup:2;CorrespondingGene:4524", "rs1801133"),
+        ("RS#:1801133;CorrespondingGene:4524", "rs1801133"),
+        ("HGVS:p.A222V;CorrespondingGene:4524", "p.A222V"),
+        ("CorrespondingGene:4524", ""),
+        ("rs1,rs2", "rs1|rs2"),
+    ],
+)
+def test_variant_loses_what_else_its_row_states(raw, kb_id):
+    assert read_ids(raw) == kb_id
+    assert read_ids(read_ids(raw)) == kb_id
+
+
+VARIANTS = st.builds(
+    lambda level, kind, fields: "|".join((level, kind, *fields)),
+    st.sampled_from("cgpmnr"),
+    st.sampled_from(["SUB", "DEL", "INS", "INDEL", "DUP", "FS", "Allele"]),
+    # As positions and residues are written, that of an intron among them.
+    st.lists(st.from_regex(r"[A-Z]{0,3}[0-9_*?-]{0,4}(\+[0-9])?", fullmatch=True), min_size=2, max_size=4),
+)
+
+
+@given(st.lists(st.one_of(VARIANTS, st.sampled_from(["D1", "rs4680", "799"])), min_size=1, max_size=4, unique=True))
+def test_variants_of_a_composite_are_one_concept_each(ids):
+    # A variant ends where another begins: other ids stand before.
+    ids = sorted(ids, key=lambda id_: "|" in id_)
+    kb_id = "|".join(ids)
+    assert split_ids(kb_id) == ids
+    assert to_kb_id(kb_id) == kb_id and is_composite(kb_id) == (len(ids) > 1)
+    assert map_ids(kb_id, lambda id_: f"<{id_}>") == "|".join(f"<{id_}>" for id_ in ids)
+
+
+def test_bars_of_other_ids_join_them():
+    assert split_ids("D1|SUB|D2") == ["D1", "SUB", "D2"]
+    assert read_ids("D1;D2") == "D1|D2"

@@ -1,0 +1,28 @@
+"""Tokens split where mentions begin or end."""
+
+from collections.abc import Iterable
+from itertools import pairwise
+
+from spacy.tokens import Doc
+
+
+def split_at(doc: Doc, edges: Iterable[int]) -> list[list[int]]:
+    """Split every token that one of these character offsets falls into.
+
+    RETURNS: of each token that was split, the offsets in it. Annotations of other tokens stay.
+    """
+    inside = set(edges).difference(*((token.idx, token.idx + len(token)) for token in doc))
+    split: list[list[int]] = []
+    if not inside:
+        return split
+    with doc.retokenize() as retokenizer:
+        for token in doc:
+            cuts = sorted(inside.intersection(range(token.idx, token.idx + len(token))))
+            if not cuts:
+                continue
+            split.append(cuts)
+            offsets = [0, *(cut - token.idx for cut in cuts), len(token)]
+            orths = [token.text[start:end] for start, end in pairwise(offsets)]
+            # Each part is its own head: the document has no parse that could be kept.
+            retokenizer.split(token, orths, heads=[(token, part) for part in range(len(orths))])
+    return split
