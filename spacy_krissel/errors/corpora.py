@@ -72,8 +72,8 @@ class CorporaErrors:
         "format."
     )
     K244 = (
-        "[K244] '{path}' is not a BioC JSON file: {problem}. Expected one object with a list \"documents\" of objects "
-        'with "passages"; copy it again, or name its format.'
+        "[K244] '{path}' is not a BioC JSON file: {problem}. Expected objects with \"passages\", in a list under "
+        '"documents" or "PubTator3", in a list, or one a line; copy it again, or name its format.'
     )
     K245 = (
         "[K245] '{path}' is not a corpus of BELB: line {line} is {found!r} ({problem}). Expected a JSON object a line "

@@ -225,6 +225,54 @@ def test_json_that_is_no_collection_has_no_code(write, text, code):
         read("bioc-json", write("a.json", text))
 
 
+def bioc_document(id_, text):
+    found = annotation(text, 0, type="disease", identifier="MESH:D006073")
+    return {
+        "_id": f"{id_}|None",
+        "id": id_,
+        "passages": [{"infons": {}, "offset": 0, "text": text, "annotations": [found]}],
+    }
+
+
+GOUT, CROUP = bioc_document("21", "Gout"), bioc_document("22", "Croup")
+DUMPED = [json.dumps(GOUT), json.dumps(CROUP)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps({"PubTator3": [GOUT, CROUP]}),
+        json.dumps({"source": "PubTator", "documents": [GOUT, CROUP]}, indent=2),
+        json.dumps([GOUT, CROUP]),
+        json.dumps([{"documents": [GOUT]}, CROUP], indent=1),
+        "\n".join(DUMPED),
+        "\ufeff" + "\r\n\r\n".join(DUMPED) + "\r\n",
+        "".join(json.dumps({"PubTator3": [each]}) + "\n" for each in (GOUT, CROUP)),
+        " ".join(json.dumps(each, indent=2) for each in (GOUT, CROUP)),
+    ],
+)
+def test_documents_of_bioc_json_are_found_in_each_form(write, text):
+    path = write("a.json", text)
+    assert detect_format(path) == "bioc-json"
+    documents, counts = read("bioc-json", path)
+    assert [(each.id, each.text) for each in documents] == [("21", "Gout"), ("22", "Croup")] and not counts
+    assert [states(each) for each in documents] == [[(t, "disease", "MESH:D006073")] for t in ("Gout", "Croup")]
+
+
+def test_one_object_of_bioc_json_is_a_document(write):
+    (found,), counts = read("bioc-json", write("a.json", json.dumps(GOUT, indent=4)))
+    assert (found.id, counts) == ("21", {})
+
+
+@pytest.mark.parametrize("bad", ['{"id": "9", "passages": [', '{"id": "9"', "[1"])
+def test_damaged_line_of_bioc_json_is_one_bad_record(write, bad):
+    for lines in ([DUMPED[0], bad, DUMPED[1]], [*DUMPED, bad]):
+        documents, counts = read("bioc-json", write("a.json", "\n".join(lines) + "\n"))
+        assert [each.id for each in documents] == ["21", "22"] and counts == {"bad_records": 1}
+    with pytest.raises(KrisselError, match="K244"):
+        read("bioc-json", write("a.json", "\n".join([*DUMPED, bad])))
+
+
 def row(*ids, start=0, **more):
     return {"type": "DISEASE", "text": "Gout", "start": start, "end": start + 4, "ids": list(ids), **more}
 

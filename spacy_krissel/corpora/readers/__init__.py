@@ -62,8 +62,11 @@ SUFFIXES = {
     semeval.N2C2_SUFFIX: "n2c2",
 }
 _ENTITIES = re.compile(rb'"entities"\s*:')
-_COLLECTION = re.compile(rb'"documents"\s*:\s*\[')
+_COLLECTION = re.compile(rb'"(?:documents|PubTator3)"\s*:\s*\[')
+_DOCUMENT = re.compile(rb'"passages"\s*:\s*\[')
 _ANNOTATIONS = re.compile(rb'"annotations"\s*:')
+# Before passages, of BigBio and BELB.
+_OTHER_JSON = re.compile(rb'"(?:document_id|annotations|metadata)"\s*:')
 _ANSWERED = re.compile(rb'"(?:_input_hash|accept)"\s*:')
 _PASSAGES = re.compile(rb'"document_id"\s*:.*?"passages"\s*:\s*\[', re.DOTALL)
 _KNOWTATOR = re.compile(rb"<annotations[\s/>]")
@@ -106,10 +109,10 @@ def detect_format(path: Path) -> str:
     if head.startswith(b"<"):
         return "knowtator" if _KNOWTATOR.search(head) else "bioc"
     if head.startswith(b"["):
-        return "label-studio"
+        return "bioc-json" if _is_bioc(head) and b'"data"' not in head else "label-studio"
     if not head.startswith(b"{"):
         return next((name for name, begins in mention_tables.HEADS.items() if begins.match(head)), "pubtator")
-    if _COLLECTION.search(head):
+    if _is_bioc(head):
         return "bioc-json"
     if _ANNOTATIONS.search(head):
         return "belb"
@@ -118,3 +121,11 @@ def detect_format(path: Path) -> str:
     if _PASSAGES.search(head):
         return "bigbio"
     return "text-labels" if _ENTITIES.search(head) and b'"context_document_id"' not in head else "zeshel"
+
+
+def _is_bioc(head: bytes) -> bool:
+    """Whether JSON begins with a collection or a document of BioC, which has passages outside of all else."""
+    passages = _DOCUMENT.search(head)
+    return _COLLECTION.search(head) is not None or (
+        passages is not None and _OTHER_JSON.search(head, 0, passages.start()) is None
+    )

@@ -1,6 +1,7 @@
 """BELB's corpora (Garda et al., 2023): the BioC JSON that its first version writes, and the rows of its second."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,11 @@ from ..report import CorpusReport, reporting
 from .bioc import BioCDocument
 
 EXPECTED = "BELB's rows, one JSON object per line"
+# Under which a collection has its documents.
+COLLECTIONS = ("documents", "PubTator3")
+_DECODER = json.JSONDecoder()
+_BLANK = re.compile(r"\s*")
+_NEXT_VALUE = re.compile(r"(?<=\n)[{\[]")
 Json = dict[str, Any]
 
 
@@ -20,23 +26,23 @@ Json = dict[str, Any]
 def read_bioc_json(path: str | Path, *, report: CorpusReport) -> Iterator[AnnotatedText]:
     """The documents of a BioC JSON file, `{"documents": [{"id", "passages": [{"offset", "text", "annotations"}]}]}`.
 
+    As the service of PubTator writes them, the documents may be under "PubTator3" instead, in a list, or one after
+    another, such as one a line; a collection may be one of several, too.
+
     BELB writes `train.bioc.json`, `dev.bioc.json` and `test.bioc.json` for each corpus, its ids under the infon
     `identifier`, joined by `;`; its option `--markers` puts marks into the texts, which stay there. Everything is as in
-    `read_bioc`, but the file is one object and held in memory, and the "lines" of messages count documents.
+    `read_bioc`, but the file is held in memory, and the "lines" of messages count documents.
 
+    report: counts `bad_records`: documents of another form, and lines after the first that are no JSON.
     Raises KrisselError K201 (no file), K202 (truncated gzip), K204 (no document), K244 (truncated, or no such object).
     """
     with open_binary(path, "a BioC JSON file") as file_:
         raw = file_.read_all()
-        try:
-            data = json.loads(raw.decode("utf-8-sig"))
-        except (ValueError, RecursionError) as error:
-            raise KrisselError(Errors.K244.format(path=path, problem=str(error)[:80])) from None
-    if not isinstance(data, dict) or not isinstance(data.get("documents"), list):
-        raise KrisselError(Errors.K244.format(path=path, problem="it is no object with a list of documents"))
     n_documents = 0
-    for number, document in enumerate(data["documents"], 1):
+    for number, document in enumerate(_documents(raw, path), 1):
         try:
+            if isinstance(document, ValueError):
+                raise document
             annotated = _document(document, str(path), number, report)
         except (ValueError, RecursionError) as error:
             report.blemish("bad_records", str(path), number, str(error))
@@ -45,6 +51,48 @@ def read_bioc_json(path: str | Path, *, report: CorpusReport) -> Iterator[Annota
             yield annotated
     if not n_documents:
         raise KrisselError(Errors.K204.format(path=path, what="document", line=1, expected="a BioC JSON file"))
+
+
+def _documents(raw: bytes, path: str | Path) -> Iterator[Any]:
+    """The documents of all JSON values of a file; in the place of damaged ones, what is wrong with them.
+
+    Raises KrisselError K244 where the first value is damaged, the last one is cut, or one holds no documents.
+    """
+    end = 0
+    try:
+        text = raw.decode("utf-8-sig")
+        while (start := _BLANK.match(text, end).end()) < len(text):  # type: ignore[union-attr]
+            try:
+                value, end = _DECODER.raw_decode(text, start)
+            except (ValueError, RecursionError) as error:
+                following = _NEXT_VALUE.search(text, start + 1)
+                if start == 0 or (following is None and not text.endswith("\n")):
+                    raise
+                end = following.start() if following else len(text)
+                yield ValueError(f"not JSON: {error}"[:80])
+                continue
+            yield from _held(value)
+    except (ValueError, RecursionError) as error:
+        raise KrisselError(Errors.K244.format(path=path, problem=str(error)[:80])) from None
+
+
+def _held(value: Any) -> list[Any]:
+    """The documents of a JSON value. Raises ValueError where it holds none."""
+    if isinstance(value, list):
+        found = [each for item in value for each in (_collected(item) or [item])]
+    elif (collected := _collected(value)) is not None:
+        # Whatever it holds is meant to be documents.
+        return collected
+    else:
+        found = [value]
+    if not any(isinstance(each, dict) and "passages" in each for each in found):
+        raise ValueError("it is no object with a list of documents, and no list of documents")
+    return found
+
+
+def _collected(value: Any) -> list[Any] | None:
+    lists = [value.get(key) for key in COLLECTIONS] if isinstance(value, dict) else []
+    return next((each for each in lists if isinstance(each, list)), None)
 
 
 @reporting
