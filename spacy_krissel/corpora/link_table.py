@@ -1,14 +1,13 @@
 """Read a table of links, as `krissel link` and `krissel review` write it, in which a person said what is right."""
 
-import csv
 import re
 from collections.abc import Iterator
-from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 from ..mentions.gold_ids import Resolver
 from ..mentions.gold_mentions import split_gold
+from ..util.csv_rows import csv_rows
 from ..util.escape import text_of_cell
 from ..views import View
 from .files import open_lines
@@ -48,25 +47,29 @@ def read_verdicts(path: Path, kb: Resolver, report: CorpusReport) -> Iterator[Ve
     """
     with open_lines(path, EXPECTED, report=report) as lines:
         header = next(lines, (1, ""))[1]
-        texts = (f"{line}\n" for line in chain([header], (line for _, line in lines)))
-        table = csv.reader(texts, delimiter=max("\t,;", key=header.count), strict=True)
-        columns: list[str] = []
-        while True:
+        number, columns = 1, []
+
+        def counted() -> Iterator[tuple[int, str]]:
+            nonlocal number
+            yield number, header
+            for number, line in lines:
+                yield number, line
+
+        for first, cells in csv_rows(counted(), max("\t,;", key=header.count)):
             try:
-                cells = next(table)
+                if isinstance(cells, str):
+                    raise ValueError(cells)
                 if not columns:
                     columns = [cell.strip().lower() for cell in cells]
                 elif any(cell.strip() for cell in cells):
                     yield _verdict(dict(zip(columns, cells, strict=False)), WHY in columns, kb, report)
-            except StopIteration:
-                report.count("lines", table.line_num)
-                return
-            except csv.Error as error:
-                report.blemish("bad_records", str(path), table.line_num, str(error))
+            except ValueError as error:
+                report.blemish("bad_records", str(path), first, str(error))
+        report.count("lines", number)
 
 
 def _verdict(row: dict[str, str], has_why: bool, kb: Resolver, report: CorpusReport) -> Verdict:
-    """Raises csv.Error for an unknown id, or a row that cannot be read."""
+    """Raises ValueError for an unknown id, or a row that cannot be read."""
     doc, start, end, context, link, verdict, right = (text_of_cell(row.get(name, "").strip()) for name in READ)
     linked = split_gold(link, kb)
     why = row.get(WHY, "").strip() if has_why else None
@@ -74,10 +77,10 @@ def _verdict(row: dict[str, str], has_why: bool, kb: Resolver, report: CorpusRep
         return Verdict(linked, None, why)
     report.count("rows")
     if not right and verdict.lower() not in VERDICTS:
-        raise csv.Error(f"the verdict {verdict[:20]!r}")
+        raise ValueError(f"the verdict {verdict[:20]!r}")
     ids = split_gold(right, kb) if right else linked if VERDICTS[verdict.lower()] else ()
     if unknown := [id for id in ids if kb.resolve(id) is None]:
-        raise csv.Error(f"the knowledge base has no {unknown[0][:80]!r}")
+        raise ValueError(f"the knowledge base has no {unknown[0][:80]!r}")
     if (place := _PLACE.fullmatch(f"{start} {end} {context}")) is None:
-        raise csv.Error("no mention in brackets, ⟦ ⟧, in the context, or no offsets")
+        raise ValueError("no mention in brackets, ⟦ ⟧, in the context, or no offsets")
     return Verdict(linked, ids, why, doc, int(start), int(end), View(place[3], place[4], place[5]))

@@ -1,12 +1,12 @@
 """Lists of terms to map: a column of a table, or a term a line."""
 
-import csv
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 from ..errors import Errors, KrisselError
+from ..util.csv_rows import csv_rows
 from ..util.escape import one_line
 from .files import open_lines
 from .report import CorpusReport
@@ -45,24 +45,12 @@ def read_terms(path: Path, report: CorpusReport, *, label_column: str = "", id_c
                     found = True
                     yield Term(label, "")
         elif first := next(lines, None):
-
-            def texts() -> Iterator[str]:
-                nonlocal number
-                for place, line in chain([first], lines):
-                    number = place
-                    yield f"{line}\n"
-
-            table = csv.reader(texts(), delimiter=max("\t,;", key=first[1].count), strict=True)
+            table = csv_rows(chain([first], lines), max("\t,;", key=first[1].count))
             places: tuple[int, int | None] | None = None
-            while True:
-                try:
-                    row = next(table)
-                except StopIteration:
-                    break
-                except csv.Error as error:
-                    bad(number, str(error))
-                    continue
-                if places is None:
+            for number, row in table:
+                if isinstance(row, str):
+                    bad(number, row)
+                elif places is None:
                     places = _places(row, label_column, id_column)
                 elif row:
                     label, id_ = (

@@ -1,12 +1,12 @@
 """Tables whose first line names the columns: any of concepts, MedCAT's of names, SSSLM's of names; and phrases."""
 
-import csv
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
+from ...util.csv_rows import csv_rows
 from ..entity import Entity
 from .obo import SCOPES
 from .records import BadRecord, RecordFile, Start, check_width, curie, open_records, table_rows, unique, with_all_names
@@ -204,14 +204,13 @@ def _csv_rows(records: RecordFile) -> Iterator[list[str]]:
         for line in every:
             yield [cell[1:-1].replace('""', '"') if _is_quoted(cell) else cell for cell in line.split("\t")]
         return
-    reader = csv.reader((f"{line}\n" for line in every), delimiter=delimiter, strict=True)
-    while True:
-        try:
-            yield next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            records.reject(f"is no row with {delimiter!r} between its cells ({error})")
+    for number, row in csv_rows(((records.line, line) for line in every), delimiter):
+        # Lines may have been read ahead.
+        records.start = number
+        if isinstance(row, str):
+            records.reject(f"is no row with {delimiter!r} between its cells ({row})", number)
+        else:
+            yield row
 
 
 def _is_quoted(cell: str) -> bool:

@@ -118,3 +118,21 @@ def test_synonyms_in_several_columns_are_lost(write):
     assert gout.aliases == ("Podagra|Tophi", "G")
     with pytest.raises(KrisselError, match="K103.*'longer'"):
         list(read_table(path, synonyms_column="old,longer"))
+
+
+@pytest.mark.parametrize("read, header", [(read_table, "id,name,synonyms"), (read_medcat, "cui,name,name_status")])
+def test_unclosed_quote_names_its_row_and_costs_no_other(write, read, header):
+    rows = ["A:1,rickets,P", 'A:2,"scurvy,P', 'A:3,"beriberi, dry",P', "A:4,pellagra,P"]
+    with pytest.warns(KrisselWarning, match=r"KW101.*Left out 1 of 4.*line 3 .*a quote is not closed") as caught:
+        found = list(read(write("\n".join([header, *rows, ""]))))
+    assert [(each.id, each.name) for each in found] == [
+        ("A:1", "rickets"), ("A:3", "beriberi, dry"), ("A:4", "pellagra"),
+    ]  # fmt: skip
+    assert len(caught) == 1
+
+
+def test_row_of_several_lines_is_named_by_its_first(write):
+    path = write('id,name,definition\nA:1,rickets,"soft\nbones"\nA:2,,"of\nnothing"\nA:3,croup,cough\n')
+    with pytest.warns(KrisselWarning, match=r"KW101.*Left out 1 of 3.*line 4 has no name"):
+        first, second = read_table(path)
+    assert (first.definition, second.id) == ("soft bones", "A:3")

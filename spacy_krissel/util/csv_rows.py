@@ -1,0 +1,67 @@
+"""Rows of tables whose cells may be quoted, and hold line ends; one damaged row costs no other."""
+
+import csv
+from collections import deque
+from collections.abc import Iterable, Iterator
+
+# Lines that a row may have: a quote that nothing closes is not searched for in all of a file.
+MAX_LINES = 200
+Line = tuple[int, str]
+
+
+def csv_rows(lines: Iterable[Line], delimiter: str) -> Iterator[tuple[int, list[str] | str]]:
+    """Yield each row of a table with the number of its first line, or in its place what is wrong with it.
+
+    lines: numbered, without line ends; the first names the columns. A row of several lines has as many cells as the
+    first row. After a damaged row, reading goes on with its second line, since an unclosed quote takes in rows that are
+    sound.
+    """
+    source = _Lines(lines)
+    reader = csv.reader(source, delimiter=delimiter, strict=True)
+    width = 0
+    while True:
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            problem = str(error)
+            if "unexpected end" in problem or len(source.taken) > 1:
+                problem = "a quote is not closed"
+            yield source.give_back(), problem
+            continue
+        if len(source.taken) > 1 and width and len(row) != width:
+            yield source.give_back(), "a quote is not closed"
+            continue
+        width = width or len(row)
+        yield source.finish(), row
+
+
+class _Lines:
+    """Lines for a `csv.reader`, those of one row remembered."""
+
+    def __init__(self, lines: Iterable[Line]) -> None:
+        self.taken: list[Line] = []
+        self._lines = iter(lines)
+        self._waiting: deque[Line] = deque()
+
+    def __iter__(self) -> "_Lines":
+        return self
+
+    def __next__(self) -> str:
+        if len(self.taken) == MAX_LINES:
+            raise StopIteration
+        line = self._waiting.popleft() if self._waiting else next(self._lines)
+        self.taken.append(line)
+        return f"{line[1]}\n"
+
+    def give_back(self) -> int:
+        """Let the lines of the row but the first be read again. RETURNS: the number of the first."""
+        self._waiting.extendleft(reversed(self.taken[1:]))
+        return self.finish()
+
+    def finish(self) -> int:
+        """Begin another row. RETURNS: the number of the first line of the row before."""
+        number = self.taken[0][0]
+        self.taken.clear()
+        return number
