@@ -47,7 +47,8 @@ def read_verdicts(path: Path, kb: Resolver, report: CorpusReport) -> Iterator[Ve
     """
     with open_lines(path, EXPECTED, report=report) as lines:
         header = next(lines, (1, ""))[1]
-        number, columns = 1, []
+        number = 1
+        columns: list[str] = []
 
         def counted() -> Iterator[tuple[int, str]]:
             nonlocal number

@@ -73,6 +73,11 @@ class OntologyWarnings:
         "be missing, and others are new. Use the files of that release to compare results."
     )
     KW107 = "[KW107] '{path}' has no names of {sources}: no id of it is found. Check the abbreviation, such as MSH."
+    KW108 = (
+        "[KW108] {count} obsolete ids of '{path}' state a replacement, but lead to no entity of it: {places}. Expected "
+        "`replaced_by`, or one `consider`, with an id of the file. Where you know better, give the entity the id as an "
+        "alternative one."
+    )
     KW121 = (
         "[KW121] No name for {count} species of entities in '{path}'; names are expanded with their ids. The first: "
         "{ids}. Use a taxonomy that has them."

@@ -92,6 +92,7 @@ class InputFile:
 
     def rewind(self) -> None:
         self._stream.seek(0)
+        self.line, self.last = 0, b"\n"
 
     def read_all(self) -> bytes:
         """Raises KrisselError K055 where it exceeds the limit for files."""

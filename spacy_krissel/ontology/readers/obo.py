@@ -5,23 +5,58 @@ of 2016, HPO of 2017; `benchmarks/reader_peers.py`). This reader leaves that lin
 """
 
 import re
-from collections.abc import Iterator, Sequence
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
+from typing import Any, NamedTuple
 
+from ...errors import KrisselWarning, Warnings
 from ..entity import Entity
 from .records import TAXON_XREF, BadRecord, RecordFile, Start, open_records, species_name, unique
+from .replaced import Replaced
 
 SCOPES = ("EXACT", "RELATED")
+ALL_SCOPES = (*SCOPES, "BROAD", "NARROW")
+# Quotes inside a text that nothing escapes: each may be its end. Texts with more are left out.
+MAX_QUOTES = 50
+# Words after a text that are no scope of the format: a scope or type of the file's own, and one more.
+MAX_OWN_WORDS = 2
+_STANZA = re.compile(r"\[\s*([A-Za-z][\w-]*)\s*\]")
 _TAG = re.compile(r"([A-Za-z][\w-]*):\s*(.*)")
-_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"\s*(.*)')
 _ESCAPE = re.compile(r"\\(.)")
 _ESCAPED = {"n": " ", "t": " ", "W": " "}
-# Tags whose values are quoted texts.
-_QUOTING = ("def", "synonym")
-_USED = ("id", "name", "namespace", "alt_id", "def", "synonym", "xref", "is_a", "is_obsolete")
-_OF_HEADER = ("default-namespace", "ontology")
-Tags = dict[str, list[str]]
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_QUOTE = re.compile(r'\\.|"')
+# Parts after a text: words, cross-references, modifiers. Each begins with a letter of its own, so that none is tried
+# twice.
+_BLANK = re.compile(r"\s*")
+_WORDS = re.compile(r'[^"\[\]{}!]*')
+_LIST = re.compile(r'\[(?:\\.|"(?:\\.|[^"\\])*"|[^\]"\\])*\]')
+_MODIFIERS = re.compile(r'\{(?:\\.|"(?:\\.|[^"\\])*"|[^{}"\\])*\}')
+# Where a value without quotes may end: modifiers or a comment.
+_CUT = re.compile(r"\\.|(?<!\S)[{!]")
+_ID = re.compile(r"(?:\\.|[^\s{!\\])+")
+# Tags of OBO 1.0, as those of later versions.
+_RENAMED = {
+    **{f"{scope.lower()}_synonym": "synonym" for scope in ALL_SCOPES},
+    **dict.fromkeys(("xref_analog", "xref_unk", "xref_unknown"), "xref"),
+    "use_term": "consider",
+}
+_USED = tuple("id name namespace alt_id def synonym xref is_a is_obsolete replaced_by consider".split())
+_UNUSED = frozenset(
+    "is_anonymous comment subset builtin property_value intersection_of union_of equivalent_to disjoint_from "
+    "relationship created_by creation_date modified_by modification_date instance_of domain range inverse_of "
+    "transitive_over is_cyclic is_reflexive is_symmetric is_anti_symmetric is_transitive is_metadata_tag".split()
+)
+_OF_HEADER = ("default-namespace", "ontology", "synonymtypedef")
+_OF_OBSOLETE = {
+    tag.encode(): _RENAMED.get(tag, tag)
+    for tag in ("id", "alt_id", "is_obsolete", "replaced_by", "consider", "use_term")
+}
+# The values of each tag: texts; of "synonym", pairs of the name and its scope.
+Tags = dict[str, list[Any]]
 
 
 def read_obo(
@@ -29,34 +64,71 @@ def read_obo(
 ) -> Iterator[Entity]:
     """Read the terms of an OBO file that are not obsolete.
 
+    Read as the format's grammar has them, versions 1.0 to 1.4, and as files break it: a text may hold quotes that
+    nothing escapes, and a synonym's scope may be in small letters, the file's own or missing. A scope of the file's own
+    is the one that its declaration (`synonymtypedef`) states, else RELATED, the format's default. Modifiers and
+    comments are no part of a value. A line that cannot be read is left out, and counted (KW101).
+
     scopes: which synonyms become aliases. BROAD and NARROW ones are names of other concepts by their own account.
     types: given to every term. Without it, a term's type is its namespace, or the file's default one.
     Parents are those of `is_a`; other relationships, such as part_of, are left out.
     An xref to NCBI Taxonomy, as cell lines of Cellosaurus have it, is the species instead of an xref.
+    Obsolete ids are alternative ids of the terms that replace them (`Replaced`), for which the file is read twice.
+    Warns KW104 of tags that the format does not have, KW108 of obsolete ids whose replacement is not in the file.
     """
     with open_records(path, "obo", "`tag: value` lines with the terms in [Term] stanzas") as records:
+        replaced = _replaced(records)
         header: Tags = {}
-        yield from records.parsed(_terms(records, header), lambda tags: _to_entity(tags, header, scopes, types))
+        unknown: Counter[str] = Counter()
+        terms = _terms(records, header, unknown)
+        yield from records.parsed(terms, lambda tags: _to_entity(tags, header, scopes, types, replaced))
+        replaced.finish()
+        if unknown:
+            keys, known = ", ".join(sorted(unknown)[:10]), ", ".join(_USED)
+            message = Warnings.KW104.format(count=unknown.total(), path=path, keys=keys, known=known)
+            warnings.warn(message, KrisselWarning, stacklevel=3)
 
 
 def is_obo(start: Start) -> bool:
     return start.first == "[Term]" or start.first.startswith(("format-version:", "ontology:", "data-version:"))
 
 
-def _terms(records: RecordFile, header: Tags) -> Iterator[Tags]:
+def _replaced(records: RecordFile) -> Replaced:
+    """The obsolete ids of a file, which is rewound; bad lines are left to the second reading."""
+    replaced = Replaced(records.path)
+    tags: Tags = {}
+    for raw in chain(records.file.lines(), [b"[End]"]):
+        raw = raw.lstrip()
+        head, _, value = raw.partition(b":")
+        if raw.startswith(b"["):
+            if _is_obsolete(tags):
+                replaced_by, consider, alt_ids = (tags.get(tag, ()) for tag in ("replaced_by", "consider", "alt_id"))
+                replaced.add("".join(tags.get("id", [])[:1]), replaced_by, consider, alt_ids)
+            tags = {}
+        elif (tag := _OF_OBSOLETE.get(head.lower())) is not None:
+            tags.setdefault(tag, []).append(_id(value.decode("utf8", "replace").strip()))
+    records.file.rewind()
+    return replaced
+
+
+def _terms(records: RecordFile, header: Tags, unknown: Counter[str]) -> Iterator[Tags]:
     """The values of each [Term], by their tags; `header` gets those above the first stanza."""
     tags = header
     in_term = False
+    declared: dict[str, str] = {}
     for line in chain(map(str.strip, records.lines()), ["[End]"]):
         if line.startswith("!"):
             continue
         if line.startswith("["):
-            if not line.endswith("]"):
-                records.reject("begins a stanza without ']'")
+            stanza = _STANZA.match(line)
+            if stanza is None:
+                records.reject("begins a stanza without ']'" if "]" not in line else "begins no stanza of the format")
                 continue
             if in_term:
                 yield tags
-            in_term, tags, records.start = line == "[Term]", {}, records.line
+            elif tags is header:
+                declared = _declared(header)
+            in_term, tags, records.start = stanza[1].lower() == "term", {}, records.line
             records.restart()
             continue
         match = _TAG.match(line)
@@ -66,51 +138,157 @@ def _terms(records: RecordFile, header: Tags) -> Iterator[Tags]:
                 raise records.wrong_format("is no `tag: value` line")
             records.reject("is no `tag: value` line")
             continue
-        tag, value = match.groups()
-        if in_term and tag in _QUOTING and _QUOTED.match(value) is None:
-            records.reject(f"has no quoted text after '{tag}:'")
-        elif tag in (_OF_HEADER if tags is header else _USED):
-            tags.setdefault(tag, []).append(value)
+        tag = match[1].lower()
+        name, value = _RENAMED.get(tag, tag), match[2]
+        if name not in (_OF_HEADER if tags is header else _USED):
+            if in_term and name not in _UNUSED:
+                unknown[tag] += 1
+        elif not in_term or name not in ("def", "synonym"):
+            tags.setdefault(name, []).append(value)
+        else:
+            try:
+                text, words = _quoted(value, name, declared)
+            except BadRecord as error:
+                records.reject(str(error))
+                continue
+            scope = tag.split("_")[0].upper() if tag != name else _scope(words, declared)
+            tags.setdefault(name, []).append((text, scope) if name == "synonym" else text)
 
 
-def _to_entity(tags: Tags, header: Tags, scopes: Sequence[str], types: Sequence[str] | None) -> Entity | None:
-    if tags.get("is_obsolete", [""])[0].startswith("true"):
+def _declared(header: Tags) -> dict[str, str]:
+    """The synonym types that a file declares, by their names, and their scopes, "" for none."""
+    found: dict[str, str] = {}
+    for value in header.get("synonymtypedef", ()):
+        name, *described = value.split(None, 1)
+        after = "".join(described).rpartition('"')[2]
+        found[name] = next((word.upper() for word in after.split() if word.upper() in ALL_SCOPES), "")
+    return found
+
+
+def _to_entity(
+    tags: Tags, header: Tags, scopes: Sequence[str], types: Sequence[str] | None, replaced: Replaced
+) -> Entity | None:
+    if _is_obsolete(tags):
         return None
-    id_ = _first_word(tags.get("id", [""])[0])
-    name = _unescape(tags.get("name", [""])[0])
-    if not id_ or not name:
+    id_ = _id("".join(tags.get("id", [])[:1]))
+    # A second name is another one.
+    names = unique(map(_plain, tags.get("name", ())))
+    if not id_ or not names:
         raise BadRecord(f"begins a [Term] without {'name' if id_ else 'id'}")
     if types is None:
         types = [*tags.get("namespace", []), *header.get("default-namespace", [])][:1]
-    synonyms = map(_split_quoted, tags.get("synonym", []))
+        types = [*map(_plain, types)]
+    aliases = (text for text, scope in tags.get("synonym", ()) if scope in scopes)
     xrefs = tags.get("xref", [])
     return Entity(
         id=id_,
-        name=name,
-        aliases=unique((text for text, rest in synonyms if _scope(rest) in scopes), without=name),
+        name=names[0],
+        aliases=unique([*names[1:], *aliases], without=names[0]),
         types=unique(types),
-        definition=next((text for text, _ in map(_split_quoted, tags.get("def", []))), ""),
+        definition="".join(tags.get("def", [])[:1]),
         xrefs=unique(_first_word(xref) for xref in xrefs if not xref.startswith(TAXON_XREF)),
         species=species_name(xref for xref in xrefs if xref.startswith(TAXON_XREF)),
-        source=header.get("ontology", [""])[0],
-        alt_ids=unique(map(_first_word, tags.get("alt_id", [])), without=id_),
-        parents=unique(map(_first_word, tags.get("is_a", [])), without=id_),
+        source=_plain("".join(header.get("ontology", [])[:1])),
+        alt_ids=replaced.alt_ids(id_, unique(map(_id, tags.get("alt_id", ())))),
+        parents=unique(map(_id, tags.get("is_a", ())), without=id_),
     )
 
 
-def _split_quoted(value: str) -> tuple[str, str]:
-    match = _QUOTED.match(value)
-    return (_unescape(match[1]), match[2]) if match else ("", "")
+def _is_obsolete(tags: Tags) -> bool:
+    return "".join(tags.get("is_obsolete", [])[:1]).lower().startswith(("true", "1"))
 
 
-def _scope(rest: str) -> str:
-    """The word after a synonym's text; the format's own default is RELATED."""
-    word = rest.split("[")[0].split(None, 1)
-    return word[0] if word else "RELATED"
+def _quoted(value: str, tag: str, declared: Mapping[str, str]) -> tuple[str, list[str]]:
+    """The quoted text that a value begins with, and the words after it, which are a scope and a type.
+
+    A text may hold quotes that nothing escapes: it ends at the first one that the rest of the format follows. Raises
+    `BadRecord` where there is none.
+    """
+    if not value.startswith('"'):
+        raise BadRecord(f"has no quoted text after '{tag}:'")
+    first = _QUOTED.match(value)
+    after = None if first is None else _after(value, first.end(), tag, declared)
+    if first is not None and after is not None and after.rank == 0:
+        return _unescape(first[1]), after.words
+    quotes = [(match.end() - 1, len(match[0]) > 1) for match in _QUOTE.finditer(value, 1) if match[0].endswith('"')]
+    ends = [end for end, is_escaped in quotes if not is_escaped]
+    if len(ends) > MAX_QUOTES:
+        raise BadRecord(f"has {len(ends)} quotes after '{tag}:'")
+    # A backslash at the end of a text may be meant, and not escape the quote.
+    ends = ends or [end for end, is_escaped in quotes if is_escaped][-1:]
+    found = [(after.rank, end, after.words) for end in ends if (after := _after(value, end + 1, tag, declared))]
+    if not found:
+        raise BadRecord(f"has no end of the quoted text after '{tag}:'")
+    _, end, words = min(found)
+    return _unescape(value[1:end]), words
+
+
+class _After(NamedTuple):
+    """What follows a text: the words before its cross-references.
+
+    rank: 0 where all is as in the format; the higher, the less likely it is that the text ends before it.
+    """
+
+    rank: int
+    words: list[str]
+
+
+def _after(value: str, start: int, tag: str, declared: Mapping[str, str]) -> _After | None:
+    """None where what follows is not of the format."""
+    match = _WORDS.match(value, start)
+    assert match is not None, "it may be empty"
+    at, words = match.end(), match[0].split()
+    scoped = bool(words) and (words[0].upper() in ALL_SCOPES or words[0] in declared)
+    has_list = value.startswith("[", at)
+    if words and (tag == "def" or not (scoped or (has_list and len(words) <= MAX_OWN_WORDS))):
+        return None
+    rest = at
+    for part in (_LIST, _BLANK, _MODIFIERS, _BLANK):
+        found = part.match(value, rest)
+        rest = found.end() if found else rest
+    is_end = value[rest : rest + 1] in ("", "!")
+    quoted_comment = '"' in value[rest:]
+    if is_end and has_list:
+        return _After(1 if quoted_comment else 0, words)
+    if is_end and (scoped or not quoted_comment):
+        return _After(2 if scoped else 3, words)
+    # A list that does not end as it should.
+    return _After(4, words) if has_list and (scoped or '"' not in value[at:]) else None
+
+
+def _scope(words: Sequence[str], declared: Mapping[str, str]) -> str:
+    """The scope of a synonym, by the words after its text; the format's own default is RELATED."""
+    stated = (word.upper() for word in words)
+    of_types = (declared.get(word, "") for word in words)
+    return next((scope for scope in chain(stated, of_types) if scope in ALL_SCOPES), "RELATED")
+
+
+def _plain(value: str) -> str:
+    """A value without quotes, and without the modifiers or the comment that may follow it."""
+    for match in _CUT.finditer(value):
+        mark = match[0]
+        if mark == "!" or (mark == "{" and _ends_in_modifiers(value, match.start())):
+            value = value[: match.start()]
+            break
+    return _unescape(value)
+
+
+def _ends_in_modifiers(value: str, start: int) -> bool:
+    found = _MODIFIERS.match(value, start)
+    # Braces without an equals sign may be of a chemical name.
+    if found is None or ("=" not in found[0] and found[0][1:-1].strip()):
+        return False
+    return value[found.end() :].lstrip()[:1] in ("", "!")
+
+
+def _id(value: str) -> str:
+    """An id without the comment or the modifiers that may follow it."""
+    match = _ID.match(value)
+    return _unescape(match[0]) if match else ""
 
 
 def _first_word(value: str) -> str:
-    """An id without the comment, description or modifiers that may follow it."""
+    """A cross-reference without what may follow it; it may hold any letter, as an address does."""
     words = _unescape(value).split(None, 1)
     return words[0] if words else ""
 

@@ -1,4 +1,8 @@
+import warnings
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.ontology.entity import Entity
@@ -52,6 +56,11 @@ def write(tmp_path):
     return write
 
 
+@pytest.fixture(scope="module")
+def shared_folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("obo")
+
+
 @pytest.mark.filterwarnings("error")
 def test_terms(write):
     angiosarcoma, other = read_obo(write(HEADER + TERM + OTHERS))
@@ -101,7 +110,7 @@ def test_wrong_format_and_truncation_is_accepted(write, text, message):
 
 
 @pytest.mark.data
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error", "ignore:.*KW108")
 @pytest.mark.parametrize(
     "file, stanzas, obsolete",
     [
@@ -121,3 +130,155 @@ def test_layperson_synonyms_and_xrefs_of_hpo(data_dir):
     terms = {term.id: term for term in read_obo(data_dir / "ontologies" / "hp_2017-04-13.obo.gz")}
     assert "Abnormally shaped skull" in terms["HP:0002648"].aliases
     assert "MSH:D021782" in terms["HP:0000003"].xrefs and terms["HP:0000003"].types == ("human_phenotype",)
+
+
+# One line of any text: what `str.split` takes for white space may be escaped, or stand for itself.
+LINES = st.text(st.characters(exclude_categories=["C", "Z"], include_characters=' "\\!{}[]'), max_size=12)
+NAMES = LINES.map(str.strip).filter(bool)
+WORDS = st.from_regex(r"[a-z]{1,4}", fullmatch=True)
+COMMENTS = st.one_of(st.just(""), LINES.map(lambda text: f" ! {text}"))
+MODIFIERS = st.one_of(
+    st.just(""),
+    st.dictionaries(WORDS, LINES, max_size=2).map(
+        lambda each: " {" + ", ".join(f'{key}="{escape(value)}"' for key, value in each.items()) + "}"
+    ),
+)
+XREFS = st.lists(
+    st.tuples(WORDS, st.one_of(st.just(""), LINES.map(lambda text: f' "{escape(text)}"'))), max_size=2
+).map(lambda each: "[" + ", ".join(f"{word.upper()}:1{description}" for word, description in each) + "]")
+SCOPE_WORDS = st.sampled_from(["EXACT", "RELATED", "BROAD", "exact", "Narrow", "", "OWN", "own_type", "EXACT own_type"])
+OF_WORDS = {"": "RELATED", "OWN": "EXACT", "own_type": "RELATED", "EXACT own_type": "EXACT"}
+
+
+# What ends a value without quotes.
+UNQUOTED = "\\!{"
+
+
+def escape(text, letters='\\"'):
+    return "".join(f"\\{letter}" if letter in letters else letter for letter in text)
+
+
+def read_term(folder, *lines, **options):
+    path = folder / "term.obo"
+    header = 'format-version: 1.2\nsynonymtypedef: OWN "of its own" EXACT\nsynonymtypedef: own_type "no scope"\n\n'
+    path.write_text(header + "\n".join(["[Term]", *lines, ""]), encoding="utf8")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (term,) = read_obo(path, **options)
+    return term
+
+
+@given(NAMES, NAMES, NAMES, SCOPE_WORDS, XREFS, XREFS, st.tuples(MODIFIERS, COMMENTS), st.tuples(MODIFIERS, COMMENTS))
+def test_values_are_without_modifiers_and_comments(
+    shared_folder, name, synonym, definition, words, xrefs, sources, ends, others
+):
+    lines = [
+        f"id: A:1{''.join(ends)}",
+        f"name: {escape(name, UNQUOTED)}{''.join(others)}",
+        f'synonym: "{escape(synonym)}" {words} {xrefs}{"".join(ends)}',
+        f'def: "{escape(definition)}" {sources}{"".join(others)}',
+        f"is_a: A:2{''.join(others)}",
+        f"alt_id: A:3{''.join(ends)}",
+        f"namespace: n{''.join(others)}",
+    ]
+    scope = OF_WORDS.get(words, words.upper())
+    term = read_term(shared_folder, *lines, scopes=[scope])
+    assert (term.id, term.name, term.definition) == ("A:1", name, definition)
+    assert term.aliases == (() if synonym == name else (synonym,))
+    assert (term.parents, term.alt_ids, term.types) == (("A:2",), ("A:3",), ("n",))
+    others = [each for each in ("EXACT", "RELATED", "BROAD", "NARROW") if each != scope]
+    assert read_term(shared_folder, *lines, scopes=others).aliases == ()
+
+
+# A bracket or a brace in a text with bare quotes may begin what follows it.
+@given(st.text('ab "-()', min_size=1, max_size=10).map(str.strip).filter(bool), SCOPE_WORDS, XREFS, MODIFIERS)
+def test_quotes_that_nothing_escapes_are_part_of_the_text(shared_folder, text, words, xrefs, modifiers):
+    term = read_term(
+        shared_folder,
+        "id: A:1",
+        "name: n",
+        f'synonym: "{text}" {words} {xrefs}{modifiers}',
+        f'def: "{text}" {xrefs}{modifiers}',
+        scopes=[OF_WORDS.get(words, words.upper())],
+    )
+    assert (term.aliases, term.definition) == ((text,), text)
+
+
+@pytest.mark.parametrize(
+    "line, aliases",
+    [
+        ('exact_synonym: "quinsy" [A:1]', ("quinsy",)),
+        ('related_synonym: "quinsy" []', ("quinsy",)),
+        ('broad_synonym: "quinsy" []', ()),
+        ('Synonym: "quinsy" Exact []', ("quinsy",)),
+        ('synonym: "quinsy" BRITISH []', ("quinsy",)),
+        ('synonym: "quinsy" EXACT', ("quinsy",)),
+        ('synonym: "quinsy"EXACT []', ("quinsy",)),
+        ('synonym: "quinsy" EXACT [Smith "and" Jones 2003 ! a note', ("quinsy",)),
+        ('synonym: "quinsy" EXACT [http://a.org/b[1]c]', ("quinsy",)),
+        ('synonym: "C:\\\\" EXACT []', ("C:\\",)),
+        ('synonym: "back\\" EXACT []', ("back\\",)),
+        ('synonym: "quinsy" EXACT [] ! the "throat"', ("quinsy",)),
+    ],
+)
+@pytest.mark.filterwarnings("error")
+def test_synonyms_as_files_break_them(tmp_path, line, aliases):
+    assert read_term(tmp_path, "id: A:1", "name: n", line).aliases == aliases
+
+
+@pytest.mark.parametrize(
+    "line", ['synonym: "quinsy EXACT []', "synonym: quinsy EXACT []", 'def: "A 5" nail', "[A:1 B]"]
+)
+def test_line_that_cannot_be_read_is_counted(write, line):
+    text = HEADER + f'[Term]\nid: A:1\nname: n\n{line}\nsynonym: "m" EXACT []\n'
+    with pytest.warns(KrisselWarning, match=r"KW101.*Left out 1 of 2.*line 8 "):
+        (term,) = read_obo(write(text))
+    assert (term.aliases, term.definition) == (("m",), "")
+
+
+def test_tags_that_the_format_does_not_have_are_counted(write):
+    text = HEADER + '[Term]\nid: A:1\nname: n\nsynonim: "m" EXACT []\nsubset: s\nname: second\n'
+    with pytest.warns(KrisselWarning, match=r"KW104.*Ignored 1 values.*synonim"):
+        (term,) = read_obo(write(text))
+    assert (term.name, term.aliases) == ("n", ("second",))
+
+
+@pytest.mark.filterwarnings("error")
+def test_names_keep_signs_that_are_theirs(tmp_path):
+    for name in ("N-{4-[x=1]phenyl}amine", "wow! effect", "a {b} c", "{2,3}", "Ca2+!"):
+        assert read_term(tmp_path, "id: A:1", f"name: {name}").name == name
+
+
+@pytest.mark.filterwarnings("error")
+@given(st.integers(1, 30), st.randoms(use_true_random=False), st.booleans())
+def test_obsolete_ids_lead_to_the_term_at_the_end_of_a_chain(shared_folder, length, random, by_alternative):
+    """Whatever the order of the stanzas, and whether the steps state one to replace them or one to consider."""
+    stanzas = [f"[Term]\nid: A:0\nname: n\nalt_id: A:{'0.1' if by_alternative else '0.2'}\n"]
+    for number in range(1, length + 1):
+        tag = random.choice(["replaced_by", "consider", "use_term"])
+        newer = "A:0.1" if by_alternative and number == 1 else f"A:{number - 1}"
+        stanzas.append(
+            f"[Term]\nid: A:{number}\nname: o\nis_obsolete: true\n{tag}: {newer} ! why\nalt_id: B:{number}\n"
+        )
+    random.shuffle(stanzas)
+    path = shared_folder / "chain.obo"
+    path.write_text("format-version: 1.2\n\n" + "\n".join(stanzas))
+    (term,) = read_obo(path)
+    older = {f"{prefix}:{number}" for number in range(1, length + 1) for prefix in "AB"}
+    assert set(term.alt_ids) == older | {"A:0.1" if by_alternative else "A:0.2"}
+
+
+def test_obsolete_ids_that_lead_nowhere_are_named(write):
+    text = HEADER + (
+        "[Term]\nid: A:1\nname: n\n\n[Term]\nid: A:2\nname: m\n\n"
+        "[Term]\nid: B:1\nname: o\nis_obsolete: true\nconsider: A:1\nconsider: A:2\n\n"
+        "[Term]\nid: B:2\nname: o\nis_obsolete: true\nreplaced_by: C:9\n\n"
+        "[Term]\nid: B:3\nname: o\nis_obsolete: true\nreplaced_by: B:4\n\n"
+        "[Term]\nid: B:4\nname: o\nis_obsolete: true\nreplaced_by: B:3\n\n"
+        "[Term]\nid: B:5\nname: o\nis_obsolete: true\nreplaced_by: A:2\nconsider: A:1\n\n"
+        "[Term]\nid: B:6\nname: o\nis_obsolete: true\n"
+    )
+    expected = r"KW108\] 4 obsolete.*B:1 \(consider A:1 or A:2\); B:2 \(replaced by C:9\); B:3 \(replaced by B:4\)"
+    with pytest.warns(KrisselWarning, match=expected):
+        first, second = read_obo(write(text))
+    assert (first.alt_ids, second.alt_ids) == ((), ("B:5",))
