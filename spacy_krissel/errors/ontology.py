@@ -78,6 +78,15 @@ class OntologyWarnings:
         "`replaced_by`, or one `consider`, with an id of the file. Where you know better, give the entity the id as an "
         "alternative one."
     )
+    KW109 = (
+        "[KW109] {count} entities of '{path}' have no label in the language '{language}', and are named in another: "
+        "{found}. The first: {ids}. Expected labels in it; ask for another language with `language`, or add a table of "
+        "translations."
+    )
+    KW110 = (
+        "[KW110] No entity has an id of the translations in {paths}: none was used. Expected the ids of the sources, "
+        "such as HP:0001250."
+    )
     KW121 = (
         "[KW121] No name for {count} species of entities in '{path}'; names are expanded with their ids. The first: "
         "{ids}. Use a taxonomy that has them."

@@ -8,8 +8,8 @@ from typing import Any
 
 from ..entity import Entity
 from .jsonl import text_under
+from .languages import Languages
 from .obographs import objects
-from .owl import is_language
 from .records import BadRecord, RecordFile, Start, open_records, storable, unique
 
 _RESOURCE = re.compile(r'"resourceType"\s*:\s*"CodeSystem"')
@@ -24,8 +24,9 @@ def read_fhir(path: str | Path, *, language: str = "en") -> Iterator[Entity]:
     designation; other designations are aliases. Parents are the concept around a concept, and its property `parent`.
     Ids are codes, without the address of the code system.
 
-    language: displays and designations in other languages are left out; those without a language are taken.
-    KW101 counts concepts, not lines.
+    language: displays and designations in other languages are left out, but for concepts without any in it
+        (`Languages`); those without a language are taken.
+    KW101 counts concepts, not lines. Warns KW109 of concepts without a name in the language.
     """
     expected = '{"resourceType": "CodeSystem", "concept": [{"code": …, "display": …}]}'
     with open_records(path, "fhir", expected) as records:
@@ -33,9 +34,11 @@ def read_fhir(path: str | Path, *, language: str = "en") -> Iterator[Entity]:
         if not isinstance(data, dict) or not objects(data.get("concept")):
             raise records.wrong_format("has no list of concepts", 1)
         source = next((data[key] for key in ("title", "name", "url") if isinstance(data.get(key), str)), "")
-        takes_display = is_language(str(data.get("language") or ""), language)
-        parse = partial(_to_entity, takes_display=takes_display, language=language, source=source)
+        languages = Languages(records.path, language)
+        stated = str(data.get("language") or "")
+        parse = partial(_to_entity, stated=stated, languages=languages, source=source)
         yield from records.parsed(_concepts(records, data), parse)
+        languages.finish()
 
 
 def is_fhir(start: Start) -> bool:
@@ -54,7 +57,8 @@ def _concepts(records: RecordFile, data: dict[str, Any]) -> Iterator[tuple[Any, 
             stack += [(each, str(concept.get("code") or "")) for each in reversed(objects(concept.get("concept")))]
 
 
-def _to_entity(found: tuple[Any, str], takes_display: bool, language: str, source: str) -> Entity | None:
+def _to_entity(found: tuple[Any, str], stated: str, languages: Languages, source: str) -> Entity | None:
+    """stated: the language of displays."""
     concept, above = found
     if not isinstance(concept, dict):
         raise BadRecord(f"is a {type(concept).__name__} instead of an object")
@@ -68,14 +72,17 @@ def _to_entity(found: tuple[Any, str], takes_display: bool, language: str, sourc
     ]
     if ("inactive", True) in properties or any(("status", value) in properties for value in RETIRED):
         return None
+    by_language: dict[str, list[str]] = {}
     designations = [
-        text_under(each, "value")
-        for each in objects(concept.get("designation"))
-        if is_language(text_under(each, "language"), language)
+        (text_under(each, "language"), text_under(each, "value")) for each in objects(concept.get("designation"))
     ]
-    names = unique(" ".join(text.split()) for text in ([display] if takes_display else []) + designations)
-    if not id_ or not names:
-        raise BadRecord(f"has no {f'display in the language {language!r}' if id_ else 'code'}")
+    for language, text in ((stated, display), *designations):
+        if text := " ".join(text.split()):
+            by_language.setdefault(languages.key(language), []).append(text)
+    if not id_ or not by_language:
+        raise BadRecord(f"has no {'display' if id_ else 'code'}")
+    order = languages.order(id_, by_language)
+    names = unique(text for language in order for text in by_language.get(language, ()))
     parents = [above, *(value for code, value in properties if code == "parent" and isinstance(value, str))]
     return storable(
         Entity(

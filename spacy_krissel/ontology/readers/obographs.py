@@ -4,12 +4,14 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from ..entity import Entity
 from .obo import SCOPES
 from .records import TAXON_XREF, BadRecord, RecordFile, Start, open_records, species_name, storable, unique
+from .replaced import Replaced
 
 # http://purl.obolibrary.org/obo/CL_0000540
 _IRI = re.compile(r".*[/#]([A-Za-z][A-Za-z0-9.]*)_(\w+)")
@@ -26,22 +28,29 @@ def read_obographs(
     that ends in `CL_0000540`. A class without a label is one of another ontology that edges lead to, and left out; so
     is a node without a type in a graph that states types ("has part").
 
-    Parents are those of `is_a` edges.
+    Parents are those of `is_a` edges. Deprecated ids are alternative ids of the classes that replace them (`Replaced`),
+    in any graph of the file.
 
     scopes, types: as `read_obo` takes them; so is an xref to NCBI Taxonomy.
-    KW101 counts nodes, not lines.
+    KW101 counts nodes, not lines. Warns KW108 of deprecated classes whose replacement is not in the file.
     """
     expected = '{"graphs": [{"nodes": [{"id": …, "lbl": …, "type": "CLASS"}]}]}'
     with open_records(path, "obographs", expected) as records:
-        for graph in _graphs(records):
+        graphs, replaced = _graphs(records), Replaced(records.path)
+        for node in chain.from_iterable(objects(graph["nodes"]) for graph in graphs):
+            _add_replaced(replaced, node)
+        for graph in graphs:
             source = _id(str(graph.get("id") or "")).rsplit("/", 1)[-1]
             untyped = None if any(node.get("type") for node in objects(graph["nodes"])) else "CLASS"
             parents: dict[str, list[str]] = defaultdict(list)
             for edge in objects(graph.get("edges")):
                 if edge.get("pred") == "is_a":
                     parents[str(edge.get("sub"))].append(_id(str(edge.get("obj"))))
-            parse = partial(_to_entity, parents, scopes=scopes, types=types, source=source, untyped=untyped)
+            parse = partial(
+                _to_entity, parents, replaced=replaced, scopes=scopes, types=types, source=source, untyped=untyped
+            )
             yield from records.parsed(_nodes(records, graph), parse)
+        replaced.finish()
 
 
 def is_obographs(start: Start) -> bool:
@@ -65,6 +74,7 @@ def _nodes(records: RecordFile, graph: dict[str, Any]) -> Iterator[Any]:
 def _to_entity(
     parents: dict[str, list[str]],
     node: Any,
+    replaced: Replaced,
     scopes: Sequence[str],
     types: Sequence[str] | None,
     source: str,
@@ -91,13 +101,24 @@ def _to_entity(
         xrefs=unique(_id(xref) for xref in xrefs if not xref.startswith(TAXON_XREF)),
         species=species_name(xref for xref in xrefs if xref.startswith(TAXON_XREF)),
         source=source.removesuffix(".json").removesuffix(".owl"),
-        alt_ids=unique(map(_id, _property(meta, "hasAlternativeId")), without=id_),
+        alt_ids=replaced.alt_ids(id_, _ids(meta, "hasAlternativeId")),
         parents=unique(parents.get(node["id"], ()), without=id_),
     )
     try:
         return storable(entity)
     except BadRecord as error:
         raise BadRecord(f"(counting nodes) {error}") from None
+
+
+def _add_replaced(replaced: Replaced, node: dict[str, Any]) -> None:
+    id_, meta = node.get("id"), node.get("meta")
+    if isinstance(id_, str) and isinstance(meta, dict) and meta.get("deprecated"):
+        properties = ("IAO_0100001", "consider", "hasAlternativeId")
+        replaced.add(_id(id_), *(_ids(meta, name) for name in properties))
+
+
+def _ids(meta: dict[str, Any], name: str) -> list[str]:
+    return [*map(_id, _property(meta, name))]
 
 
 def _id(text: str) -> str:
@@ -124,4 +145,5 @@ def _scope(synonym: dict[str, Any]) -> str:
 def _property(meta: dict[str, Any], name: str) -> list[str]:
     """The values of a property, by the last part of its address."""
     values = objects(meta.get("basicPropertyValues"))
-    return _texts([value for value in values if re.split(r"[#/]", str(value.get("pred")))[-1] == name])
+    wanted = (name, name.replace("_", ":"))
+    return _texts([value for value in values if re.split(r"[#/]", str(value.get("pred")))[-1] in wanted])

@@ -6,14 +6,16 @@ one class (`benchmarks/reader_peers.py`).
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 from ...util.xml_files import XmlHandler
 from ..entity import Entity
+from .languages import Languages
 from .obo import SCOPES
 from .records import TAXON_XREF, BadRecord, Start, curie, open_records, species_name, storable, unique, xml_records
+from .replaced import Replaced
 
 _RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 _RDFS = "http://www.w3.org/2000/01/rdf-schema#"
@@ -22,6 +24,7 @@ SKOS = "http://www.w3.org/2004/02/skos/core#"
 _OBO = "http://purl.obolibrary.org/obo/"
 _OBO_IN_OWL = "http://www.geneontology.org/formats/oboInOwl#"
 _EFO = "http://www.ebi.ac.uk/efo/"
+_DCTERMS = "http://purl.org/dc/terms/"
 _XML = "http://www.w3.org/XML/1998/namespace"
 # What a property states; of synonyms, their scope as OBO calls it.
 PROPERTIES = {
@@ -39,6 +42,9 @@ PROPERTIES = {
     f"{SKOS}exactMatch": "match",
     f"{_OBO_IN_OWL}hasAlternativeId": "alt_id",
     f"{_OBO}IAO_0100001": "replaced_by",
+    f"{_DCTERMS}isReplacedBy": "replaced_by",
+    f"{_OBO_IN_OWL}consider": "consider",
+    f"{_DCTERMS}replaces": "replaces",
     f"{_RDFS}subClassOf": "parent",
     f"{_OWL}deprecated": "deprecated",
     f"{_RDF}type": "kind",
@@ -48,6 +54,9 @@ _NUMBERED = {"P108": "name", "P90": "name", "P97": "definition", "P106": "type",
 for _base in ("http://ncicb.nci.nih.gov/xml/owl/EVS/Thesaurus.owl#", f"{_OBO}NCIT_"):
     PROPERTIES |= {f"{_base}{number}": role for number, role in _NUMBERED.items()}
 
+
+# Those whose texts are in a language, which is part of their key: "label@en".
+IN_LANGUAGES = ("label", "name", "definition")
 
 # A class's properties by what they state; its address is under "id", the name of its ontology under "source".
 Parts = dict[str, list[str]]
@@ -60,55 +69,76 @@ def read_owl(
 
     Names are labels, synonyms, alternative terms, and FULL_SYN of NCI Thesaurus. Parents are named superclasses. Ids
     are `CL:0000540` in the place of an address that ends in `CL_0000540`. Alternative ids are those stated, and the
-    deprecated classes that a class replaces, for which the file is read twice.
+    deprecated classes that a class replaces (`Replaced`), for which the file is read twice.
 
     scopes: which synonyms become aliases, as `read_obo` takes them.
     types: given to every class. Without it, a class's types are its OBO namespace, or semantic types of NCI Thesaurus.
-    language: names and definitions in other languages are left out; those without a language are taken.
+    language: names and definitions in other languages are left out, but for classes without a label in it
+        (`Languages`); those without a language are taken.
+    Warns KW108 of deprecated classes that lead to none, KW109 of classes without a label in the language.
     Raises KrisselError K007 (truncated or malformed XML), K008 (other XML), K009 (entity declarations).
     """
     roles = {property: "name" if role in scopes else role for property, role in PROPERTIES.items()}
     with open_records(path, "owl", "RDF/XML with `<owl:Class rdf:about=…>` directly below its root") as records:
-        replaced: Parts = defaultdict(list)
-        for parts in xml_records(records, _Classes(str(path), roles, language)):
-            for newer in parts["replaced_by"]:
-                replaced[curie(newer)].append(curie(parts["id"][0]))
+        replaced, languages = Replaced(records.path), Languages(records.path, language)
+        for parts in xml_records(records, _Classes(str(path), roles, languages.key)):
+            add_replaced(replaced, parts)
         records.file.rewind()
-        classes = xml_records(records, _Classes(str(path), roles, language))
-        yield from records.parsed(classes, partial(to_entity, replaced, types))
+        classes = xml_records(records, _Classes(str(path), roles, languages.key))
+        yield from records.parsed(classes, partial(to_entity, replaced, languages, types))
+        replaced.finish()
+        languages.finish()
 
 
 def is_owl(start: Start) -> bool:
     return start.first.startswith("<") and _OWL in start.text and ":RDF" in start.text
 
 
-def is_language(found: str, wanted: str) -> bool:
-    """Whether a text is in no language, or in the wanted one: `en-GB` is taken for `en`."""
-    return not found or found.lower().split("-")[0] == wanted.lower()
+def add_text(parts: Parts, role: str, text: str, language: str) -> None:
+    """Add what a property states to the parts of a class. language: its key (`Languages.key`)."""
+    parts[f"{role}@{language}" if role in IN_LANGUAGES else role].append(text)
 
 
-def to_entity(replaced: Parts, types: Sequence[str] | None, parts: Parts) -> Entity | None:
+def add_replaced(replaced: Replaced, parts: Parts) -> None:
+    """Add what a class or concept states of its replacement, if it is deprecated, and of what it replaces."""
+    if parts["replaces"]:
+        replaced.add_older(curie(parts["id"][0]), map(curie, parts["replaces"]))
+    if _is_deprecated(parts):
+        roles = ("replaced_by", "consider", "alt_id")
+        replaced.add(curie(parts["id"][0]), *([*map(curie, parts[role])] for role in roles))
+
+
+def _is_deprecated(parts: Parts) -> bool:
+    # Both are true in XML Schema.
+    return not {"true", "1"}.isdisjoint(parts["deprecated"])
+
+
+def to_entity(replaced: Replaced, languages: Languages, types: Sequence[str] | None, parts: Parts) -> Entity | None:
     """The entity of a class or concept, or None without a label or where it is deprecated.
 
-    replaced: ids that the key replaces. Raises `BadRecord` for an empty address.
+    Raises `BadRecord` for an empty address.
     """
-    # Both are true in XML Schema.
-    if not parts["label"] or not {"true", "1"}.isdisjoint(parts["deprecated"]):
+    labelled = [language for role, _, language in (key.partition("@") for key in parts) if role == "label"]
+    if not labelled or _is_deprecated(parts):
         return None
     if not parts["id"][0]:
         raise BadRecord("has no address")
-    id_, (name, *labels) = curie(parts["id"][0]), parts["label"]
+    id_ = curie(parts["id"][0])
+    order = languages.order(id_, labelled)
+    (name, *labels), names, definitions = (
+        [text for language in order for text in parts.get(f"{role}@{language}", ())] for role in IN_LANGUAGES
+    )
     xrefs = [*parts["xref"], *map(curie, parts["match"]), *(f"UMLS:{cui}" for cui in parts["umls"])]
     entity = Entity(
         id=id_,
         name=name,
-        aliases=unique([*labels, *parts["name"]], without=name),
+        aliases=unique([*labels, *names], without=name),
         types=unique([*parts["namespace"][:1], *parts["type"]] if types is None else types),
-        definition="".join(parts["definition"][:1]),
+        definition="".join(definitions[:1]),
         xrefs=unique(xref for xref in xrefs if not xref.startswith(TAXON_XREF)),
         species=species_name(xref for xref in xrefs if xref.startswith(TAXON_XREF)),
         source=parts["source"][0],
-        alt_ids=unique([*map(curie, parts["alt_id"]), *replaced.get(id_, ())], without=id_),
+        alt_ids=replaced.alt_ids(id_, [*map(curie, parts["alt_id"])]),
         parents=unique((curie(parent) for parent in parts["parent"] if parent != f"{_OWL}Thing"), without=id_),
     )
     return storable(entity)
@@ -123,10 +153,10 @@ class _Classes(XmlHandler):
     separator = ""
     texts = frozenset(PROPERTIES)
 
-    def __init__(self, path: str, roles: Mapping[str, str], language: str) -> None:
+    def __init__(self, path: str, roles: Mapping[str, str], key: Callable[[str], str]) -> None:
         super().__init__(path)
         self.found: list[tuple[int, Parts]] = []
-        self._roles, self._wanted, self._source = roles, language, ""
+        self._roles, self._key, self._source = roles, key, ""
 
     def start(self, name: str, attrs: dict[str, str]) -> None:
         depth = len(self._stack)
@@ -143,8 +173,7 @@ class _Classes(XmlHandler):
     def end(self, name: str, parent: str, text: str) -> None:
         depth = len(self._stack)
         if depth == 2 and name in self._roles and (text := " ".join(text.split())):
-            if is_language(self._language, self._wanted):
-                self._parts[self._roles[name]].append(text)
+            add_text(self._parts, self._roles[name], text, self._key(self._language))
         elif depth == 1:
             self.done += 1
             # A class without an address is a general axiom.

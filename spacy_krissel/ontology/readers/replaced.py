@@ -34,9 +34,13 @@ class Replaced:
         for each in newer or (candidates if len(candidates) == 1 else ()):
             self._older[each].append(id_)
 
-    def alt_ids(self, id_: str, own: Sequence[str] = (), replaces: Iterable[str] = ()) -> tuple[str, ...]:
-        """The alternative ids of an entity: its own, the ids that it says it replaces, and all that lead to these."""
-        found = dict.fromkeys((id_, *own, *replaces))
+    def add_older(self, id_: str, older: Iterable[str]) -> None:
+        """Add the ids that another, obsolete or not, states that it replaces."""
+        self._older[id_] += older
+
+    def alt_ids(self, id_: str, own: Sequence[str] = ()) -> tuple[str, ...]:
+        """The alternative ids of an entity: its own, and all ids that lead to it or to one of these."""
+        found = dict.fromkeys((id_, *own))
         waiting = [*found]
         while waiting:
             older = [each for each in self._older.get(waiting.pop(), ()) if each not in found]

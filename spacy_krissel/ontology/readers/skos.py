@@ -3,15 +3,18 @@
 import re
 from codecs import BOM_UTF8
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ...errors import Errors, KrisselError
 from ...util.xml_files import XmlParser, feed
 from ..entity import Entity
-from .owl import PROPERTIES, SKOS, Parts, is_language, to_entity
+from .languages import Languages
+from .owl import PROPERTIES, SKOS, Parts, add_replaced, add_text, to_entity
 from .records import RecordFile, Start, open_records
+from .replaced import Replaced
 
 _CONCEPT = re.compile(
     # An element; a type in Turtle; an address, as both have it.
@@ -23,24 +26,33 @@ _XML = re.compile(rb"(?:\xef\xbb\xbf)?\s*<(?:[?!]|[\w.-]+(?::[\w.-]+)?(?:\s|/?>)
 
 
 def read_skos(path: str | Path, *, hidden: bool = False, language: str = "en") -> Iterator[Entity]:
-    """Read the concepts of a SKOS file that are not deprecated and have a preferred label in the language.
+    """Read the concepts of a SKOS file that are not deprecated and have a preferred label.
 
     Names are preferred and alternative labels. Parents are broader concepts, and those that call a concept narrower;
-    cross-references are exact matches, alternative ids are notations. Ids are `mesh:D006073` in the place of addresses
+    cross-references are exact matches. Alternative ids are notations, and the deprecated concepts that a concept
+    replaces, by the statements of either (`Replaced`). Ids are `mesh:D006073` in the place of addresses
     that end in `mesh/D006073`; the source is the end of the scheme's address.
 
     All triples are held in memory, 1.4 KiB each: 14 KiB and 0.3 ms of CPU for a concept with ten.
 
     hidden: hidden labels, such as misspellings, are names too.
-    language: labels and definitions in other languages are left out; those without a language are taken.
+    language: labels and definitions in other languages are left out, but for concepts without a preferred label in it
+        (`Languages`); those without a language are taken.
+    Warns KW108 of deprecated concepts that lead to none, KW109 of concepts without a label in the language.
     KW101 counts concepts, not lines.
     Raises KrisselError K055 (too large), K102 (damaged Turtle), K114 (no rdflib); K007 (damaged XML), K008, K009.
     """
     roles = {f"{SKOS}broader": "parent", f"{SKOS}notation": "alt_id", f"{SKOS}inScheme": "source", **PROPERTIES}
     roles |= {f"{SKOS}hiddenLabel": "name"} if hidden else {}
     with open_records(path, "skos", "RDF/XML or Turtle with concepts of SKOS") as records:
-        concepts = _concepts(records, _graph(records), roles, language)
-        yield from records.parsed(concepts, lambda parts: to_entity({}, (), parts))
+        graph = _graph(records)
+        replaced, languages = Replaced(records.path), Languages(records.path, language)
+        for parts in _concepts(records, graph, roles, languages.key):
+            add_replaced(replaced, parts)
+        concepts = _concepts(records, graph, roles, languages.key)
+        yield from records.parsed(concepts, partial(to_entity, replaced, languages, ()))
+        replaced.finish()
+        languages.finish()
 
 
 def is_skos(start: Start) -> bool:
@@ -71,7 +83,7 @@ def _graph(records: RecordFile) -> Any:
         raise KrisselError(Errors.K102.format(path=records.path, line=line, problem=problem)) from error
 
 
-def _concepts(records: RecordFile, graph: Any, roles: Mapping[str, str], language: str) -> Iterator[Parts]:
+def _concepts(records: RecordFile, graph: Any, roles: Mapping[str, str], key: Callable[[str], str]) -> Iterator[Parts]:
     from rdflib import RDF, BNode, URIRef
 
     for records.line, concept in enumerate(graph.subjects(RDF.type, URIRef(f"{SKOS}Concept"), unique=True), 1):
@@ -79,8 +91,7 @@ def _concepts(records: RecordFile, graph: Any, roles: Mapping[str, str], languag
         for property, value in graph.predicate_objects(concept):
             role, text = roles.get(str(property)), " ".join(value.split())
             if role and text and not isinstance(value, BNode):
-                if is_language(getattr(value, "language", "") or "", language):
-                    parts[role].append(text)
+                add_text(parts, role, text, key(getattr(value, "language", "") or ""))
         above = graph.subjects(URIRef(f"{SKOS}narrower"), concept)
         parts["parent"] += (str(each) for each in above if not isinstance(each, BNode))
         parts["source"] = [re.split("[/#]", scheme.rstrip("/#"))[-1] for scheme in (*parts["source"], "")]

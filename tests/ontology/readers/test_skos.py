@@ -48,6 +48,7 @@ FOUND = [
     ),
     Entity("joints:c2", "Arthritis", source="joints"),
     Entity("joints:c3", "Rheumatoid arthritis", parents=("joints:c2",)),
+    Entity("joints:c5", "Nur deutsch"),
 ]
 XML = """<?xml version="1.0" encoding="UTF-8"?>
 <rdf:RDF
@@ -84,7 +85,8 @@ def test_a_concept_in_turtle_is_not_as_it_is_written(write, pack):
     pytest.importorskip("rdflib")
     path = write(TURTLE, pack)
     assert detect_format(path) == "skos"
-    assert list(read_ontology(path)) == FOUND
+    with pytest.warns(KrisselWarning, match=r"KW109\] 1 entities.*'en'.*: de \(1\)\. The first: joints:c5"):
+        assert list(read_ontology(path)) == FOUND
 
 
 def test_a_concept_in_xml_is_not_as_it_is_written(write):
@@ -114,8 +116,10 @@ def test_other_spellings_of_a_type_are_not_read(write, line):
 
 def test_an_option_is_ignored(write):
     pytest.importorskip("rdflib")
-    found = list(read_skos(write(TURTLE), language="de", hidden=True))
-    assert [each.names for each in found] == [("Gicht", "Zipperlein", "gouty arthritis"), ("Nur deutsch",)]
+    with pytest.warns(KrisselWarning, match=r"KW109\] 2 entities.*'de'.*: en \(2\)"):
+        found = list(read_skos(write(TURTLE), language="de", hidden=True))
+    named = [("Gicht", "Zipperlein", "gouty arthritis"), ("Arthritis",), ("Rheumatoid arthritis",), ("Nur deutsch",)]
+    assert [each.names for each in found] == named
     assert found[0].definition == "Urat."
     assert "Goot" in next(read_skos(write(TURTLE), hidden=True)).aliases
 
@@ -131,7 +135,7 @@ def test_ids_depend_on_the_working_directory(write, tmp_path, monkeypatch):
 def test_a_concept_without_an_address_is_not_counted(write):
     pytest.importorskip("rdflib")
     with pytest.warns(KrisselWarning, match=r"KW101.*Left out 1 of 6.*line 6 has no address"):
-        assert len(list(read_skos(write(TURTLE + '[] a skos:Concept ; skos:prefLabel "x" .\n')))) == 3
+        assert len(list(read_skos(write(TURTLE + '[] a skos:Concept ; skos:prefLabel "x" .\n')))) == 4
 
 
 @pytest.mark.parametrize(
@@ -154,7 +158,7 @@ def test_a_blank_or_escaped_character_is_a_name(write):
     pytest.importorskip("rdflib")
     more = 't:c7 a skos:Concept ; skos:prefLabel " "@en .\nt:c8 a skos:Concept ; skos:prefLabel "a\\u0007"@en .\n'
     with pytest.warns(KrisselWarning, match=r"KW101.*Left out 1 of 7.*holds the control character U\+0007"):
-        assert len(list(read_skos(write(TURTLE + more)))) == 3
+        assert len(list(read_skos(write(TURTLE + more)))) == 4
 
 
 def test_a_missing_library_has_no_code(write, monkeypatch):
