@@ -100,6 +100,11 @@ FORMATS: list[Format] = [
         "text\tcurie\tname\tpredicate\tsource\n" + lines("a {i}\tX:{i}\tName {i}\toboInOwl:hasExactSynonym\tX"),
         several=True,
     ),
+    ontology(
+        "babelon",
+        "subject_id\tpredicate_id\ttranslation_value\n" + lines("X:{i}\trdfs:label\tNom {i}"),
+        several=True,
+    ),
     ontology("cellosaurus-tsv", lines("Line {i}\tCVCL_000{i}\tHomo sapiens"), several=True),
     ontology(
         "ctd",

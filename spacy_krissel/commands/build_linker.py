@@ -122,7 +122,8 @@ class BuildWork(WorkFolder):
         return self.path / name
 
 
-@passes_on(build_ontology, "format", "below", "not_below", "trees", "species_words", "version", "licence")
+@passes_on(build_ontology, "format", "language", "translations", "below", "not_below", "trees", "species_words")
+@passes_on(build_ontology, "version", "licence")
 @passes_on(fit_confidence, "precision", "nil_share")
 @checked
 def build(
@@ -186,7 +187,8 @@ def build(
     state = {
         "ontology": [_content(each, settings) for each in located] if are_files else stable_hash(repr(sources)),
         "text": [content_hash(each) for each in text],
-        "settings": {key: value for key, value in settings.items() if value is not None},
+        "settings": {key: value for key, value in settings.items() if value is not None and key != "translations"},
+        "translations": [content_hash(Path(each)) for each in settings.get("translations", ())],
         "encoder": [encoder, content_hash(Path(encoder) if encoder else COMPACT)],
         "steps": steps,
         "seed": seed,
@@ -250,6 +252,8 @@ def build(
     "precision",
     "nil_share",
     "format",
+    "language",
+    "translations",
     "below",
     "not_below",
     "trees",

@@ -25,7 +25,18 @@ CASES = {"preferred": "preferred name", "other": "other name", "cross_species": 
 
 
 @passes_on(read_table, *COLUMNS, "separator")
-@passes_on(build_ontology, "format", "below", "not_below", "tree_types", "species_words", "prefix", "disambiguate")
+@passes_on(
+    build_ontology,
+    "format",
+    "language",
+    "translations",
+    "below",
+    "not_below",
+    "tree_types",
+    "species_words",
+    "prefix",
+    "disambiguate",
+)
 @passes_on(build_ontology, "version", "licence")
 def ontology(
     sources: list[Path],
@@ -48,7 +59,6 @@ def ontology(
     omop_domain: Sequence[str] = (),
     omop_standard: bool = False,
     omop_parents: bool = False,
-    snomed_language: str = "",
     snomed_refset: str = "",
     merge: bool = False,
     enrich: Sequence[Path] = (),
@@ -65,8 +75,8 @@ def ontology(
         .gz too
     output: Directory of the store
     format: Format of the sources: auto, medic, obo, jsonl, mesh, mesh-tree, phrases, zeshel, gene-info, taxonomy,
-        cellosaurus, cellosaurus-tsv, ctd, umls, snomed, rxnorm, omop, obographs, mesh-xml, table, medcat, ssslm, owl,
-        skos, fhir, icd10cm
+        cellosaurus, cellosaurus-tsv, ctd, umls, snomed, rxnorm, omop, obographs, mesh-xml, table, medcat, ssslm,
+        babelon, owl, skos, fhir, icd10cm
     species: NCBI Gene: keep this species (a tax id), or those of gnormplus or nlm-gene
     common_names: Taxonomy: GenBank's common name (human) is the name of a taxon that has one
     umls_source: UMLS and RxNorm: atoms of this source (SNOMEDCT_US)
@@ -80,7 +90,6 @@ def ontology(
     umls_tradenames: UMLS: trade names of a drug are its names too
     umls_parents: UMLS: keep the parents of concepts (MRREL's PAR)
     umls_preset: UMLS: release, types, sources and atoms of 2017AA (all), st21pv (MedMentions' subset) or sapbert
-    snomed_language: SNOMED CT: names in this language; default: en
     snomed_refset: SNOMED CT: the language reference set that names are preferred in; default: US English
     omop_vocabulary: OMOP: concepts of this vocabulary (SNOMED)
     omop_domain: OMOP: concepts of this domain (Condition)
@@ -128,7 +137,6 @@ def ontology(
         "preset": umls_preset,
         "domains": omop_domain,
         "standard": omop_standard,
-        "language": snomed_language,
         "refset": snomed_refset,
     }
     check_replaceable(output, KIND)

@@ -1,5 +1,6 @@
 """From ontology files to an ontology store, whole."""
 
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import ExitStack
@@ -11,7 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from ..errors import Errors, KrisselError
+from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..util.manifest import MANIFEST
 from ..util.progress import reading_bar
 from ..util.settings import checked
@@ -39,6 +40,8 @@ def build_ontology(
     output: PathLike,
     *,
     format: str = "auto",
+    language: str = "",
+    translations: list[PathLike] = [],  # noqa: B006
     enrich_from: list[PathLike] = [],  # noqa: B006
     fields: list[str] = list(DEFAULT_FIELDS),  # noqa: B006, B008
     below: list[str] = [],  # noqa: B006
@@ -63,6 +66,9 @@ def build_ontology(
         or, with `merge_sources`, completed from the others
     output: directory of the store
     format: format of the sources; "auto" detects all but phrases (`readers.READERS`)
+    language: OWL, SKOS, FHIR, SNOMED CT: language of the names, such as fr; where an entity has none in it, they are of
+        another (KW109); default: en
+    translations: tables of translations (Babelon), whose names are synonyms of the entities with their ids
     enrich_from: ontology files, stores or vocabularies to take definitions and tree numbers from, the preferred first
     fields: what to take from them (`enrich.FIELDS`)
     below: keep only entities with one of these ids, and those below them by their parents, or by tree numbers where an
@@ -90,6 +96,8 @@ def build_ontology(
     `locate`, `read_ontology`, `enrich` and `write_store` raise; an earlier store at `output` is then left as it was.
     """
     prefix = check_prefix(prefix) if prefix else ""
+    if language:
+        options["language"] = language
     paths = [sources] if isinstance(sources, (str, Path)) else list(sources)
     # Made now, so that a wrong path or format is known before anything is written.
     located = [locate(path, format, progress, **options) for path in paths]
@@ -112,9 +120,14 @@ def build_ontology(
             counts: Counter = Counter(seen=0, merged=0)
             info["merged"] = counts
             entities = merge([_kept(stream, stack) for stream in streams], counts=counts)
+        if translations:
+            tables = [_kept(read_ontology(path, "babelon"), stack) for path in translations]
+            # Filled while the entities pass, and written to the manifest after the last.
+            translated: Counter = Counter()
+            info.update(translations=[Path(path).name for path in translations], translated=translated)
+            entities = _translated(entities, tables, translated, ", ".join(map(repr, map(str, translations))))
         if enrich_from:
             stores = [_kept(_open_source(locate(path, "auto", progress)), stack) for path in enrich_from]
-            # Filled while the entities pass, and written to the manifest after the last.
             found: Counter = Counter()
             info.update(enriched_from=[Path(path).name for path in enrich_from], enriched=found)
             entities = enrich(entities, stores, fields=fields, counts=found)
@@ -154,6 +167,15 @@ def _open_source(source: Source) -> Iterable[Entity]:
         return OntologyStore(source.path)
     entities = read_ontology(source.path, source.format, **source.options)
     return (entity for entity in entities if entity.id.startswith(source.ids)) if source.ids else entities
+
+
+def _translated(
+    entities: Iterable[Entity], tables: list[OntologyStore], counts: Counter, paths: str
+) -> Iterator[Entity]:
+    """The entities with the translations of their names. Warns where none has any (KW110)."""
+    yield from enrich(entities, tables, fields=["aliases"], counts=counts)
+    if not counts["linked"]:
+        warnings.warn(Warnings.KW110.format(paths=paths), KrisselWarning, stacklevel=2)
 
 
 def _with_prefix(entity: Entity, prefix: str) -> Entity:

@@ -350,6 +350,20 @@ TABLE = (
     table(("Class ID", "Preferred Label", "Obsolete"), ("http://a.org/b#C_1", "Pain", "false"), ("D2", "Ague", "true")),
 )
 MEDCAT = ("cui,name,ontologies,name_status,type_ids,description\nC1,fits,HPO,A,T1|T2,\nC1,seizure,HPO,P,T1,An event\n",)
+BABELON = (
+    table(
+        ("subject_id", "predicate_id", "source_value", "translation_value", "translation_status"),
+        ("HP:0002648", "rdfs:label", "Odd skull", "Crâne anormal", "OFFICIAL"),
+        ("HP:0002648", "IAO:0000115", "A rare form.", "Une forme rare.", "CANDIDATE"),
+        ("HP:0000001", "oboInOwl:hasExactSynonym", "All", "Tous", "OFFICIAL"),
+        ("HP:0000002", "rdfs:label", "Stature", "", "NOT_TRANSLATED"),
+    ),
+    table(
+        ("subject_id", "translation_value", "comment"),
+        ("ID", "AL oboInOwl:hasExactSynonym@fr", ""),
+        ("HP:0000001", "Tous", "CANDIDATE"),
+    ),
+)
 SSSLM = (
     table(
         ("text", "curie", "name", "predicate", "source"),

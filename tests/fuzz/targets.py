@@ -471,6 +471,7 @@ def ontology_seeds() -> dict[str, list[Mapping[str, Any]]]:
         "table": ("terms.csv", seeds.TABLE),
         "medcat": ("cdb.csv", seeds.MEDCAT),
         "ssslm": ("synonyms.tsv", seeds.SSSLM),
+        "babelon": ("hp-fr.babelon.tsv", seeds.BABELON),
         "zeshel": ("lego.json", seeds.ZESHEL_WORLD),
         "phrases": ("phrases.tsv", seeds.PHRASES),
     }

@@ -16,6 +16,7 @@ from typing import Any
 
 from ...errors import Errors, KrisselError
 from ..entity import Entity
+from .babelon import is_babelon, read_babelon
 from .cellosaurus import is_cellosaurus, is_cellosaurus_table, read_cellosaurus, read_cellosaurus_table
 from .ctd import is_ctd, is_medic, read_ctd, read_medic
 from .fhir import is_fhir, read_fhir
@@ -80,6 +81,7 @@ READERS: dict[str, Reader] = {
     "ctd": Reader(read_ctd, is_ctd),
     "cellosaurus": Reader(read_cellosaurus, is_cellosaurus),
     "ssslm": Reader(read_ssslm, is_ssslm),
+    "babelon": Reader(read_babelon, is_babelon),
     "medcat": Reader(read_medcat, is_medcat),
     "table": Reader(read_table, is_table),
     # Any table could be one: it is never detected.
@@ -92,7 +94,8 @@ def read_ontology(path: str | Path, format: str = "auto", **options: Any) -> Ite
 
     format: a name in `READERS`, or "auto" to detect it from the content (all but "phrases").
     options: those of the format's reader (`tree_path` for "mesh", `scopes` and `types` for "obo", "obographs" and
-        "owl", `species` for "gene-info", the parts of "umls", "rxnorm" and "omop", `refset` for "snomed").
+        "owl", `language` for "owl", "skos", "fhir" and "snomed", `species` for "gene-info", the parts of "umls",
+        "rxnorm" and "omop", `refset` for "snomed").
 
     Raises KrisselError K101 to K105, K110 and what the reader raises, as far as possible before the first entity.
     """

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, dropwhile
 from pathlib import Path
 
 from ...util.csv_rows import csv_rows
@@ -34,7 +34,7 @@ HEADERS = {
 MEDCAT = ("cui", "name", "name_status")
 SSSLM = ("text", "curie", "name", "predicate")
 PREFERRED = "P"
-_SCOPE = re.compile(r"has(\w+)Synonym")
+SCOPE = re.compile(r"has(\w+)Synonym")
 
 
 def read_table(
@@ -66,7 +66,7 @@ def read_table(
         )
     )
     with open_records(path, "table", "columns with an id and a name, which the first line names") as records:
-        rows = _csv_rows(records)
+        rows = delimited_rows(records)
         header = next(rows, [])
         # A column may have a comma in its name.
         if synonyms_column.strip().lower() not in (name.strip().lower() for name in header):
@@ -110,7 +110,7 @@ def read_medcat(path: str | Path) -> Iterator[Entity]:
     """
     preferred: dict[str, str] = {}
     with open_records(path, "medcat", f"a table of names with the columns {', '.join(MEDCAT)}") as records:
-        rows = _csv_rows(records)
+        rows = delimited_rows(records)
         header = next(rows, [])
         for column in MEDCAT:
             if column not in header:
@@ -141,7 +141,7 @@ def read_ssslm(path: str | Path, *, scopes: Sequence[str] = SCOPES) -> Iterator[
 
     def to_entity(row: tuple[str, ...]) -> Entity:
         text, id_, name, predicate = row
-        scope = _SCOPE.search(predicate)
+        scope = SCOPE.search(predicate)
         taken = scope is None or scope[1].upper() in scopes
         name = name or text
         return Entity(id_, name, unique([text] if taken else [], without=name), source=id_.partition(":")[0])
@@ -193,10 +193,13 @@ def _delimiter(line: str) -> str:
     return max(DELIMITERS, key=line.count)
 
 
-def _csv_rows(records: RecordFile) -> Iterator[list[str]]:
+def delimited_rows(records: RecordFile, comment: str = "\0") -> Iterator[list[str]]:
     """The rows, the first of them the header. Quotes around a cell may hold delimiters and line ends, but between
-    tabs, where they are part of a text unless they are around all of it."""
-    lines = records.lines()
+    tabs, where they are part of a text unless they are around all of it.
+
+    comment: how lines above the header begin that are none.
+    """
+    lines = dropwhile(lambda line: line.startswith(comment), records.lines())
     first = next(lines, "")
     delimiter = _delimiter(first)
     every = chain([first], lines)

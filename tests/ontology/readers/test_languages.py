@@ -1,5 +1,6 @@
 """The language of names: the wanted one, else another, which is counted."""
 
+import inspect
 import json
 import warnings
 from xml.sax.saxutils import escape
@@ -8,7 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spacy_krissel.errors import KrisselWarning
+from spacy_krissel.commands.build_linker import build_files
+from spacy_krissel.commands.make_ontology import ontology
+from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.ontology.readers import read_ontology
 from spacy_krissel.ontology.readers.languages import is_language
 
@@ -118,6 +121,18 @@ def test_names_in_a_third_language_are_left_out(folder):
     with pytest.warns(KrisselWarning, match=r"KW109\] 1 entities.*: fr \(1\)\. The first: TST:1"):
         (found,) = read_ontology(folder / "b.owl")
     assert found.names == ("goutte", "podagre", "gout", "podagra")
+
+
+def test_language_is_a_setting_of_the_commands(folder, tmp_path):
+    name, content = as_owl([["en", "fr"]])
+    (folder / name).write_text(content, encoding="utf8")
+    (french,), _ = ontology([folder / name], tmp_path / "store", language="fr")
+    assert french.name == "label 0 fr"
+    table = tmp_path / "a.csv"
+    table.write_text("id,name\nX:1,gout\n")
+    with pytest.raises(KrisselError, match="K110.*table.*'language'"):
+        ontology([table], tmp_path / "other", language="fr")
+    assert {"language", "translations"} <= set(inspect.signature(build_files).parameters)
 
 
 @pytest.mark.parametrize("found, wanted", [("en", "en"), ("en-GB", "en"), ("EN_us", "en"), ("en", "en-GB")])

@@ -44,6 +44,7 @@ SAMPLES = {
     "table": "id,name\nX:1,one\n",
     "medcat": "cui,name,name_status\nC1,one,P\n",
     "ssslm": "text\tcurie\tname\tpredicate\none\tX:1\tone\trdfs:label\n",
+    "babelon": "subject_id\ttranslation_value\nX:1\tone\n",
     "umls": "C0000001|ENG|P|L1|PF|S1|Y|A1||||S|PT|C1|one|0|N||\n",
     "rxnorm": "1|ENG||||||A1||1||RXNORM|IN|1|one||N||\n",
     "ctd": "# CTD\n# Fields:\n# DiseaseName,DiseaseID,TreeNumbers,Synonyms\n#\none,MESH:D1,C01,\n",
@@ -106,6 +107,7 @@ def test_truncated_and_damaged_gzip(tmp_path, format):
         "table": "X:{0},name {0}",
         "medcat": "C{0},name {0},P",
         "ssslm": "s {0}\tX:{0}\tname {0}\trdfs:label",
+        "babelon": "X:{0}\tname {0}",
         "rxnorm": "{0}|ENG||||||A{0}||{0}||RXNORM|IN|{0}|name {0}||N||",
         "umls": "C0000001|ENG|P|L1|PF|S{0}|Y|A{0}||||S|PT|C1|name {0}|0|N||",
     }
@@ -113,7 +115,7 @@ def test_truncated_and_damaged_gzip(tmp_path, format):
     body = "\n".join(one.replace("{0}", str(i * 7919 % 100_003)) for i in range(12_000))
     header = (
         head
-        if format in ("mesh", "mesh-tree", "gene-info", "ctd", "table", "medcat", "ssslm")
+        if format in ("mesh", "mesh-tree", "gene-info", "ctd", "table", "medcat", "ssslm", "babelon")
         else "format-version: 1.2"
         if format == "obo"
         else ""

@@ -1,0 +1,71 @@
+"""Babelon: tables of translations of an ontology's labels and synonyms, as the Human Phenotype Ontology has them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ..entity import Entity
+from .obo import SCOPES
+from .records import BadRecord, Start, check_width, curie, open_records, unique, with_all_names
+from .table import DELIMITERS, SCOPE, delimited_rows
+
+NEEDED = ("subject_id", "translation_value")
+# In the status of a row, or its comment: the value is the original, or nothing.
+NOT_TRANSLATED = "NOT_TRANSLATED"
+# How predicates end, whose prefixes differ.
+_LABELS = ("label", "prefLabel")
+_DEFINITIONS = ("IAO:0000115", "IAO_0000115", "definition")
+# ROBOT's second row says what columns are for.
+_ROBOT = "ID"
+
+
+def read_babelon(path: str | Path, *, scopes: Sequence[str] = SCOPES) -> Iterator[Entity]:
+    """Read a table of translations: a row per text, with its `subject_id`, `translation_value` and, where there is one,
+    `predicate_id`. All are held in memory.
+
+    The name is the translated label, else the first translation; others are aliases, among them all those of a table
+    without predicates. Texts that are not translated are left out, by the column `translation_status` or `comment`.
+    Of an address as id, the prefix and the id are taken (`records.curie`). Lines above the header that begin with `#`
+    are comments.
+
+    scopes: which synonyms become aliases, as `read_obo` takes them.
+    """
+    labels: dict[str, str] = {}
+    definitions: dict[str, str] = {}
+    expected = f"a table of translations with the columns {' and '.join(NEEDED)}"
+    with open_records(path, "babelon", expected) as records:
+        rows = delimited_rows(records, comment="#")
+        header = [*map(str.strip, next(rows, []))]
+        for column in NEEDED:
+            if column not in header:
+                raise records.wrong_format(f"has no column {column!r}")
+
+        def parse(row: list[str]) -> Entity | None:
+            check_width(row, len(header))
+            cells = dict(zip(header, map(str.strip, row), strict=True))
+            id_, text = curie(cells["subject_id"]), " ".join(cells["translation_value"].split())
+            if not id_:
+                raise BadRecord("has nothing in column 'subject_id'")
+            states = (cells.get("translation_status", ""), cells.get("comment", ""))
+            if not text or id_ == _ROBOT or NOT_TRANSLATED in map(str.upper, states):
+                return None
+            predicate = cells.get("predicate_id", "")
+            scope = SCOPE.search(predicate)
+            if predicate.endswith(_DEFINITIONS):
+                definitions.setdefault(id_, text)
+                return None
+            if scope is not None and scope[1].upper() not in scopes:
+                return None
+            if predicate.endswith(_LABELS):
+                labels.setdefault(id_, text)
+            return Entity(id_, text, source=id_.partition(":")[0])
+
+        for entity in with_all_names(records.parsed(rows, parse)):
+            name = labels.get(entity.id, entity.name)
+            aliases = unique(entity.names, without=name)
+            yield replace(entity, name=name, aliases=aliases, definition=definitions.get(entity.id, ""))
+
+
+def is_babelon(start: Start) -> bool:
+    header = next((line for line in start.lines if line and not line.startswith("#")), "")
+    return any(set(NEEDED) <= {cell.strip(' "') for cell in header.split(each)} for each in DELIMITERS)
