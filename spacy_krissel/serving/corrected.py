@@ -1,19 +1,19 @@
 """A pipeline with corrections: one counts from the next document on, and is undone exactly."""
 
 import warnings
-from collections.abc import Sequence
-from dataclasses import asdict, replace
-from itertools import pairwise
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
 import numpy as np
 from spacy.language import Language
-from spacy.tokens import Doc
 
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..kb.prototype_kb import PrototypeKB
 from ..mentions.annotations import set_spans
 from ..mentions.gold_mentions import ID_KEY
+from ..mentions.token_edges import split_at
 from ..ontology.ids import entity_url
 from ..pipeline.linker.component import KrisselLinker
 from ..pipeline.pipeline_io import find_linker, mention_setters
@@ -24,6 +24,8 @@ from .corrections import Correction, CorrectionLog, last_words
 
 # Of mentions that are given without one: spaCy has none without.
 LABEL = "MENTION"
+# Characters of all copies of a text, one for each set of mentions that do not overlap; two are always made.
+MAX_COPIED = 5_000_000
 # Entities that a search finds, by default and at most.
 FOUND, MOST_FOUND = 10, 100
 
@@ -42,6 +44,15 @@ class Document(NamedTuple):
     text: str
     id: str = ""
     mentions: tuple[Mention, ...] | None = None
+
+
+@dataclass
+class _Layer:
+    """Mentions that are linked in one doc. places: of their text, without white space at its edges."""
+
+    mentions: list[Mention] = field(default_factory=list)
+    places: list[tuple[int, int]] = field(default_factory=list)
+    doc: Any = None
 
 
 class CorrectedLinker:
@@ -74,23 +85,21 @@ class CorrectedLinker:
         return {"entities": self.kb.n_entities, "sources": sources, "finds_mentions": bool(self._setters)}
 
     def link(self, documents: Sequence[Document]) -> list[dict[str, Any]]:
-        """Each document as `doc_to_dict` has it, without its text.
+        """Return each document as `doc_to_dict` has it, without its text.
 
-        Raises KrisselError K682 for a mention that is not in its text, that overlaps another, or that nothing would
-        find, and for a text longer than the pipeline takes.
+        Mentions that are given are answered in the order of the text, with their own offsets, whether or not these are
+        those of tokens. They may overlap: each is then linked as if the others were not there.
+
+        Raises KrisselError K682 for a mention that is not in its text or covers none, for too many of the same words,
+        for a text without mentions where nothing would find any, and for one longer than the pipeline takes.
         """
-        docs = [self.doc(document, number) for number, document in enumerate(documents)]
+        layers = [self._layers(document, number) for number, document in enumerate(documents)]
         given = [document.mentions is not None for document in documents]
         for kind, disabled in ((False, []), (True, self._setters)):
-            chosen = [doc for doc, is_given in zip(docs, given, strict=True) if is_given is kind]
+            chosen = [each.doc for own, is_given in zip(layers, given, strict=True) if is_given is kind for each in own]
             if chosen:
                 list(self.nlp.pipe(chosen, disable=disabled))
-        found = []
-        for doc in docs:
-            shown = doc_to_dict(doc, self.linker.cfg["spans_key"])
-            del shown["text"]
-            found.append(shown)
-        return found
+        return [self._shown(document, own) for document, own in zip(documents, layers, strict=True)]
 
     def correct(self, **values: Any) -> Correction:
         """Put a correction (`Correction`) in force, and keep it. Raises KrisselError K682 for no mention, or an unknown
@@ -143,10 +152,13 @@ class CorrectedLinker:
         ids = list(dict.fromkeys([*([exact] if exact else []), *ids]))[:k]
         return [{"id": entity.id, "name": entity.name, "types": [*entity.types]} for entity in map(kb.__getitem__, ids)]
 
-    def doc(self, document: Document, number: int) -> Doc:
-        """Tokenized, with its mentions. Raises KrisselError K682."""
+    def _layers(self, document: Document, number: int) -> list[_Layer]:
+        """The document, tokenized, with its mentions; once for each set of them that do not overlap.
+
+        Raises KrisselError K682.
+        """
         text, mentions, key = document.text, document.mentions, self.linker.cfg["spans_key"]
-        problem, spans = None, []
+        problem, layers, limit = None, [_Layer()], max(2, MAX_COPIED // (len(text) or 1))
         if len(text) > self.nlp.max_length:
             problem = f"has {len(text):,} characters, and the pipeline takes {self.nlp.max_length:,}"
         elif mentions is None:
@@ -154,20 +166,42 @@ class CorrectedLinker:
                 problem = "has no `mentions`, and no component of the pipeline finds any"
         elif any(not 0 <= mention.start < mention.end <= len(text) for mention in mentions):
             problem = "has a mention outside its text"
-        if problem is None:
-            doc = self.nlp.make_doc(text)
-            # The whole tokens of each.
-            found = (doc.char_span(*each, alignment_mode="expand") for each in mentions or ())
-            spans = sorted((span for span in found if span is not None), key=lambda span: (span.start, span.end))
-            if not key and any(before.end > after.start for before, after in pairwise(spans)):
-                problem = "has mentions of the same words"
+        elif any(not text[mention.start : mention.end].strip() for mention in mentions):
+            problem = "has a mention of white space alone"
+        else:
+            layers = _apart(text, mentions, may_overlap=bool(key))
+            if len(layers) > limit:
+                problem = f"has {len(layers):,} mentions of the same words, and may have {limit:,} at its length"
         if problem is not None:
             what = f"Document {number}" + (f" ('{document.id[:40]}')" if document.id else "")
             raise KrisselError(Errors.K682.format(what=what, problem=problem))
-        doc.user_data[ID_KEY] = document.id
-        if mentions is not None:
-            set_spans(doc, spans, key)
-        return doc
+        for layer in layers:
+            doc = layer.doc = self.nlp.make_doc(text)
+            doc.user_data[ID_KEY] = document.id
+            if mentions is not None:
+                split_at(doc, (offset for start, end in layer.places for offset in (start, end)))
+                spans = (
+                    doc.char_span(*place, mention.label)
+                    for place, mention in zip(layer.places, layer.mentions, strict=True)
+                )
+                set_spans(doc, [span for span in spans if span is not None], key)
+        return layers
+
+    def _shown(self, document: Document, layers: Sequence[_Layer]) -> dict[str, Any]:
+        """A document as it is answered."""
+        key = self.linker.cfg["spans_key"]
+        shown, *others = (doc_to_dict(layer.doc, key) for layer in layers)
+        del shown["text"]
+        if document.mentions is not None:
+            links: dict[Mention, dict[str, Any]] = {}
+            for layer, each in zip(layers, (shown, *others), strict=True):
+                links |= zip(layer.mentions, each["mentions"], strict=True)
+            # With the offsets that were asked for, which may have white space at their edges.
+            shown["mentions"] = [
+                {**links[each], "start": each.start, "end": each.end, "text": document.text[each.start : each.end]}
+                for each in sorted(document.mentions)
+            ]
+        return shown
 
     def _corrected(self, corrections: Sequence[Correction]) -> PrototypeKB:
         """The knowledge base that was loaded, with what these say in the end, whatever was in force before."""
@@ -193,3 +227,32 @@ class CorrectedLinker:
             self._vectors |= zip(new, self.linker.encode(new), strict=True)
         self._vectors = {view: self._vectors[view] for view in views}
         return np.stack([self._vectors[view] for view in views])
+
+
+def _apart(text: str, mentions: Iterable[Mention], *, may_overlap: bool) -> list[_Layer]:
+    """The mentions, each once, in the order of their text, in as few layers as there are mentions of the same words.
+
+    may_overlap: in one layer, too, unless they are of the same words.
+    """
+    placed = []
+    for mention in set(mentions):
+        covered = text[mention.start : mention.end]
+        start = mention.start + len(covered) - len(covered.lstrip())
+        placed.append(((start, start + len(covered.strip())), mention))
+    layers = [_Layer()]
+    # The layers whose last mention has not ended, by its end; and the others, by their numbers.
+    taken: list[tuple[int, int]] = []
+    free = [0]
+    before = (-1, -1)
+    for place, mention in sorted(placed):
+        while taken and (place != before if may_overlap else taken[0][0] <= place[0]):
+            heappush(free, heappop(taken)[1])
+        if not free:
+            free = [len(layers)]
+            layers.append(_Layer())
+        number = heappop(free)
+        heappush(taken, (place[1], number))
+        layers[number].places.append(place)
+        layers[number].mentions.append(mention)
+        before = place
+    return layers

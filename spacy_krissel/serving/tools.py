@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Awaitable, Callable
+from itertools import chain
 from typing import Any
 from xml.etree import ElementTree
 
@@ -82,28 +83,22 @@ class Suggestions:
         ):
             raise Wrong(f"has no text, or no feature '{self._feature[:100]}' of a layer of spans")
         self._text = text
-        places = sorted({(each.begin, each.end) for each in there})
-        self._layers = _apart(text, [(start, end) for start, end in places if 0 <= start < end <= len(text)])
+        places = {(each.begin, each.end) for each in there}
+        self._places = [
+            (start, end) for start, end in places if 0 <= start < end <= len(text) and text[start:end].strip()
+        ]
 
     def documents(self) -> list[dict[str, Any]]:
-        """As `/link` takes them: the text, once for each layer of mentions that have no word in common."""
-        if not self._layers:
-            return [{"text": self._text}]
-        return [
-            {"text": self._text, "mentions": [{"start": start, "end": end} for start, end in layer]}
-            for layer in self._layers
-        ]
+        """The text as `/link` takes it."""
+        mentions = [{"start": start, "end": end} for start, end in self._places]
+        return [{"text": self._text, "mentions": mentions or None}]
 
     def answer(self, linked: list[dict[str, Any]], *, as_addresses: bool) -> str:
         """The document with the suggestions, as XMI. as_addresses: entities by `entity_url`, where there is one, as a
         knowledge base of INCEpTION names them."""
-        for number, document in enumerate(linked):
-            mentions = document["mentions"]
-            # Where the annotations are, which may be parts of words.
-            places = self._layers[number] if self._layers else [(each["start"], each["end"]) for each in mentions]
-            for (start, end), mention in zip(places, mentions, strict=True):
-                for candidate in mention["candidates"][:MOST_SUGGESTIONS]:
-                    self._suggest(start, end, candidate, as_addresses)
+        for mention in chain.from_iterable(document["mentions"] for document in linked):
+            for candidate in mention["candidates"][:MOST_SUGGESTIONS]:
+                self._suggest(mention["start"], mention["end"], candidate, as_addresses)
         return str(self._cas.to_xmi())
 
     def _suggest(self, start: int, end: int, candidate: dict[str, Any], as_addresses: bool) -> None:
@@ -115,21 +110,6 @@ class Suggestions:
         }
         known = {name: value for name, value in values.items() if name in self._features}
         self._cas.add(self._type(begin=start, end=end, **known))
-
-
-def _apart(text: str, places: list[tuple[int, int]]) -> list[list[tuple[int, int]]]:
-    """The places, sorted, in layers: within one, white space is between any two, so that no word is in both."""
-    layers: list[list[tuple[int, int]]] = []
-    for start, end in places:
-        if not text[start:end].strip():
-            continue
-        for layer in layers:
-            if any(map(str.isspace, text[layer[-1][1] : start])):
-                layer.append((start, end))
-                break
-        else:
-            layers.append([(start, end)])
-    return layers
 
 
 async def predictions(asked: TasksIn, link: Link) -> bytes:

@@ -2,13 +2,21 @@
 
 import pytest
 import spacy
+from hypothesis import given
+from hypothesis import strategies as st
 
 from spacy_krissel.errors import KrisselError
+from spacy_krissel.serving import corrected
 from spacy_krissel.serving.corrected import CorrectedLinker, Document, Mention
 from spacy_krissel.serving.corrections import CorrectionLog
 
 TEXT = "He had a cold, and MS."
 COLD = {"text": TEXT, "start": 9, "end": 13}
+
+
+@pytest.fixture(scope="module")
+def shared_linker(saved):
+    return CorrectedLinker(spacy.load(saved))
 
 
 def answer(linker):
@@ -27,8 +35,8 @@ def test_an_answer_is_not_the_pipelines(linker, saved):
 
 
 def test_mentions_that_are_given_are_looked_for(linker):
-    (found,) = linker.link([Document(TEXT, "a", (Mention(9, 12, "Y"), Mention(3, 6)))])
-    # Whole tokens, in the order of the text.
+    (found,) = linker.link([Document(TEXT, "a", (Mention(9, 13, "Y"), Mention(3, 6)))])
+    # In the order of the text.
     assert found["id"] == "a"
     assert [(each["text"], each["label"]) for each in found["mentions"]] == [("had", "MENTION"), ("cold", "Y")]
     assert linker.link([Document(TEXT, mentions=())])[0]["mentions"] == []
@@ -40,13 +48,55 @@ def test_mentions_that_are_given_are_looked_for(linker):
         ([Mention(-1, 2)], "outside"),
         ([Mention(2, 2)], "outside"),
         ([Mention(0, 99)], "outside"),
-        ([Mention(9, 11), Mention(11, 13)], "the same words"),
+        ([Mention(2, 3)], "white space alone"),
+        ([Mention(0, 9)] * 2 + [Mention(0, end) for end in range(1, 9)], "9 mentions of the same words, .* 4 at"),
     ],
 )
-def test_a_mention_that_is_none_is_linked(linker, mentions, problem):
+def test_a_mention_that_is_none_is_linked(linker, mentions, problem, monkeypatch):
+    monkeypatch.setattr(corrected, "MAX_COPIED", 4 * len(TEXT))
     with pytest.raises(KrisselError, match=rf"K682.*Document 1 \('b'\).*{problem}"):
         linker.link([Document(TEXT), Document(TEXT, "b", tuple(mentions))])
     assert answer(linker)
+
+
+def place(mention):
+    return mention["start"], mention["end"], mention["text"]
+
+
+@pytest.mark.parametrize("key", ["", "mentions"])
+def test_mentions_keep_their_offsets_inside_of_tokens(nlp, key):
+    nlp.get_pipe("krissel_linker").cfg["spans_key"] = key
+    linker = CorrectedLinker(nlp)
+    text = "An anticold remedy, cold-like. "
+    asked = [(7, 11), (3, 7), (19, 24), (20, 24), (29, 31)]
+    (found,) = linker.link([Document(text, mentions=tuple(Mention(*each) for each in asked))])
+    assert [*map(place, found["mentions"])] == [(*each, text[slice(*each)]) for each in sorted(asked)]
+    # Each is linked by its own words.
+    by_place = {place(each)[:2]: each["kb_id"] for each in found["mentions"]}
+    assert by_place[7, 11] == by_place[20, 24] == by_place[19, 24] == "D2"
+
+
+@pytest.mark.parametrize("key", ["", "mentions"])
+def test_overlapping_mentions_are_linked_as_if_alone(nlp, key):
+    nlp.get_pipe("krissel_linker").cfg["spans_key"] = key
+    linker = CorrectedLinker(nlp)
+    text = "A common cold, no multiple sclerosis."
+    asked = [Mention(2, 13), Mention(9, 13), Mention(2, 8), Mention(9, 13, "Y"), Mention(18, 36), Mention(9, 13)]
+    (together,) = linker.link([Document(text, mentions=tuple(asked))])
+    alone = [linker.link([Document(text, mentions=(each,))])[0]["mentions"] for each in sorted(asked)]
+    assert [(*place(each), each["label"], each["kb_id"]) for each in together["mentions"]] == [
+        (*place(each), each["label"], each["kb_id"]) for (each,) in alone
+    ]
+    assert [each["kb_id"] for each in together["mentions"]][1:5] == ["D2"] * 4
+
+
+@given(st.text("ab -\n😀", max_size=12), st.data())
+def test_any_mentions_are_answered_at_their_offsets(shared_linker, text, data):
+    offsets = st.integers(0, len(text))
+    asked = data.draw(st.lists(st.tuples(offsets, offsets), max_size=6))
+    asked = [Mention(*each) for each in asked if text[slice(*each)].strip()]
+    (found,) = shared_linker.link([Document(text, mentions=tuple(asked))])
+    assert [(each["start"], each["end"]) for each in found["mentions"]] == [each[:2] for each in sorted(asked)]
 
 
 def test_a_text_without_mentions_is_silently_left_unlinked(nlp):

@@ -54,6 +54,21 @@ def test_threads_get_each_others_answers(service):
         list(pool.map(own, range(200)))
 
 
+def test_threads_get_their_own_mentions(service):
+    def own(i):
+        text = f"{'x ' * i}anticold"
+        asked = [{"start": 2 * i + 4, "end": 2 * i + 8}, {"start": 2 * i, "end": 2 * i + 8}]
+        (found,) = link(service, {"text": text, "mentions": asked})
+        assert [(each["start"], each["text"]) for each in found["mentions"]] == [
+            (2 * i, "anticold"),
+            (2 * i + 4, "cold"),
+        ]
+        assert found["mentions"][1]["kb_id"] == "D2"
+
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(own, range(100)))
+
+
 def test_the_error_of_one_request_is_that_of_others(service, held):
     first = ask(service, TEXT)
     held.begun.wait(10)

@@ -79,7 +79,7 @@ def test_annotations_that_are_there_are_not_linked(client):
     start = TEXT.index("cold")
     request = asked([(start, start + 4), (start + 2, start + 4)], scores=False)
     found = suggestions(request, client.post("/inception/predict", json=request))
-    # Where they are, though the linker looks at whole words, and one is in the other.
+    # Where they are, though one is in the other, and a part of a word.
     assert {(each.begin, each.end) for each in found} == {(start, start + 4), (start + 2, start + 4)}
     assert {each.identifier for each in found if each.begin == start} >= {"D2", "D3"}
 
