@@ -12,17 +12,16 @@ _JOINT = re.compile("([|+])")
 # How gold files of genes and chemicals join ids, and what GNormPlus adds to some.
 _OTHER_JOINT = re.compile("[,;]")
 _TAX_ID = re.compile(r"\(tax:\d+\)", re.IGNORECASE)
-# How the id of a variant begins in tmVar's form, `p|SUB|P|799|L`: its bars join no ids.
-_VARIANT_HEAD = r"(?:tmVar:)?[a-z]?\|(?:SUB|DEL|INS|INDEL|DUP|FS|Allele|CNV|RPT)\|"
-_VARIANT = re.compile(_VARIANT_HEAD, re.IGNORECASE)
+# How the id of a variant begins in tmVar's form, `p|SUB|P|799|L`: its bars join no ids. At the beginning, its kind may
+# be another.
+_VARIANT_HEAD = r"(?:tmVar:)?[a-z]?\|(?:SUB|DEL|INS|INDEL|DUP|INV|CON|FS|Allele|CNV|RPT|REP)\|"
+_VARIANT = re.compile(rf"\A\s*(?:tmVar:)?[cgmnpr]\|[a-z]{{2,10}}\||{_VARIANT_HEAD}", re.IGNORECASE)
 _NEXT_VARIANT = re.compile(rf"([|+])(?=\s*{_VARIANT_HEAD})", re.IGNORECASE)
 # Between variants of one mention, and before what tmVar says of a variant: `;CorrespondingGene:673`.
 _VARIANT_JOINT = re.compile(rf";|,\s*(?=rs\d|{_VARIANT_HEAD})", re.IGNORECASE)
 _VARIANT_NOTE = re.compile(r"(\w+#?):(.*)")
 _NOTES = frozenset("hgvs variantgroup correspondinggene correspondingspecies rs# ca# originalgene".split())
-_IS_OF_VARIANT = re.compile(
-    rf"\s*(?:{_VARIANT_HEAD}|rs\d+\s*(?:;|$)|(?:HGVS|VariantGroup|CorrespondingGene|RS#|CA#):)", re.IGNORECASE
-)
+_HAS_NOTE = re.compile(rf"(?:\A|;)\s*(?:{'|'.join(_NOTES)}):", re.IGNORECASE)
 # What BioID writes before the names of what it does not link, such as `protein:GFP`.
 _UNLINKED = frozenset("cell cellorganismgene gene molecule organism protein subcellular tissue".split())
 
@@ -40,7 +39,7 @@ def read_ids(raw: str) -> str:
     `p|SUB|V|600|E;CorrespondingGene:673;RS#:113488022` is `p|SUB|V|600|E`, since the gene is no concept of the mention.
     Without an id of that form, it is the number of dbSNP, `rs113488022`, else the name in HGVS.
     """
-    if _IS_OF_VARIANT.match(raw):
+    if _VARIANT.match(raw.lstrip()) or _HAS_NOTE.search(raw):
         return _read_variants(raw)
     first, *others = _OTHER_JOINT.split(_TAX_ID.sub("", raw))
     if not others:
@@ -56,7 +55,7 @@ def _read_variants(raw: str) -> str:
         if note and note[1].lower() in _NOTES:
             notes[note[1].lower()] = note[2].strip()
         elif part:
-            ids.append(part.removeprefix("tmVar:"))
+            ids.append(part.removeprefix("tmVar:").strip())
     if not ids and (number := notes.get("rs#")):
         ids = [f"rs{number.removeprefix('rs')}"]
     return "|".join(ids) or notes.get("hgvs", "")

@@ -81,6 +81,8 @@ def test_long_white_space_takes_quadratic_time(function):
         ("rs1801133;VariantGroup:2;CorrespondingGene:4524", "rs1801133"),
         ("RS#:1801133;CorrespondingGene:4524", "rs1801133"),
         ("HGVS:p.A222V;CorrespondingGene:4524", "p.A222V"),
+        ("p.A222V;CorrespondingGene:4524;RS#:1801133", "p.A222V"),
+        ("c|XYZ|1_2|A;CorrespondingGene:4524", "c|XYZ|1_2|A"),
         ("CorrespondingGene:4524", ""),
         ("rs1,rs2", "rs1|rs2"),
     ],

@@ -35,8 +35,8 @@ _BLANK = re.compile(r"\s*")
 _WORDS = re.compile(r'[^"\[\]{}!]*')
 _LIST = re.compile(r'\[(?:\\.|"(?:\\.|[^"\\])*"|[^\]"\\])*\]')
 _MODIFIERS = re.compile(r'\{(?:\\.|"(?:\\.|[^"\\])*"|[^{}"\\])*\}')
-# Where a value without quotes may end: modifiers or a comment.
-_CUT = re.compile(r"\\.|(?<!\S)[{!]")
+# Where a value without quotes may end: modifiers or a comment. Without white space before them, modifiers have quotes.
+_CUT = re.compile(r'\\.|(?<!\S)[{!]|\{(?=[\w:.-]+=")')
 _ID = re.compile(r"(?:\\.|[^\s{!\\])+")
 # Tags of OBO 1.0, as those of later versions.
 _RENAMED = {
@@ -253,7 +253,9 @@ def _after(value: str, start: int, tag: str, declared: Mapping[str, str]) -> _Af
     if is_end and (scoped or not quoted_comment):
         return _After(2 if scoped else 3, words)
     # A list that does not end as it should.
-    return _After(4, words) if has_list and (scoped or '"' not in value[at:]) else None
+    if has_list and (scoped or '"' not in value[at:]):
+        return _After(4, words)
+    return _After(5, words) if has_list and not words else None
 
 
 def _scope(words: Sequence[str], declared: Mapping[str, str]) -> str:

@@ -219,6 +219,9 @@ def test_quotes_that_nothing_escapes_are_part_of_the_text(shared_folder, text, w
         ('synonym: "C:\\\\" EXACT []', ("C:\\",)),
         ('synonym: "back\\" EXACT []', ("back\\",)),
         ('synonym: "quinsy" EXACT [] ! the "throat"', ("quinsy",)),
+        ('synonym: "quinsy" [A:1 "a 5" note"]', ("quinsy",)),
+        ('synonym: "so-called "quinsy"" EXACT []]', ('so-called "quinsy"',)),
+        ('name: quinsy{source="A"}', ("quinsy",)),
     ],
 )
 @pytest.mark.filterwarnings("error")
