@@ -119,7 +119,7 @@ def test_a_bad_row_is_not_counted_or_stops_the_others(pipeline, fill_in, tmp_pat
 def test_a_quote_without_its_end_is_not_told(pipeline, fill_in, tmp_path):
     links = fill_in({0: {"right_id": "T10"}})
     links.write_text(links.read_text() + '"' + "x\t\n" * 3)
-    with pytest.warns(KrisselWarning, match="KW201.*unexpected end"):
+    with pytest.warns(KrisselWarning, match="KW201.*line 3 .a quote is not closed"):
         assert correct(pipeline, links, tmp_path / "fixed")["added"] == 1
 
 

@@ -155,6 +155,7 @@ def test_a_class_is_not_as_its_properties_say(write, pack):
     assert list(read_ontology(path)) == [cell, FOUND]
 
 
+@pytest.mark.filterwarnings("ignore:.*KW108")
 def test_a_class_with_deprecated_1_is_read(write):
     (found,) = read_owl(write(whole(CELL, OLD.replace(">true<", ">1<"))))
     assert found.id == "TST:0000001"

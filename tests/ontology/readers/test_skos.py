@@ -132,6 +132,7 @@ def test_ids_depend_on_the_working_directory(write, tmp_path, monkeypatch):
     assert first.id == next(read_skos(path)).id == "file:///joints.rdf#a"
 
 
+@pytest.mark.filterwarnings("ignore:.*KW109")
 def test_a_concept_without_an_address_is_not_counted(write):
     pytest.importorskip("rdflib")
     with pytest.warns(KrisselWarning, match=r"KW101.*Left out 1 of 6.*line 6 has no address"):
@@ -154,6 +155,7 @@ def test_errors_have_no_code(write, text, code):
         list(read_skos(write(text)))
 
 
+@pytest.mark.filterwarnings("ignore:.*KW109")
 def test_a_blank_or_escaped_character_is_a_name(write):
     pytest.importorskip("rdflib")
     more = 't:c7 a skos:Concept ; skos:prefLabel " "@en .\nt:c8 a skos:Concept ; skos:prefLabel "a\\u0007"@en .\n'
