@@ -207,7 +207,8 @@ def _letters(text: str) -> set[str]:
     """The letters and digits of a text without accents, in each way in which Greek is written without Greek letters."""
     # Not `casefold`, which makes two letters of ß.
     lower = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", text).lower())
-    plain = "".join(char for char in lower if char.isalnum())
+    # An apostrophe may be a letter by its category, one that modifies others.
+    plain = "".join(char for char in lower if char.isalnum() and unicodedata.category(char) != "Lm")
     return {plain} if plain.isascii() else {plain.translate(table) for table in _WITHOUT_GREEK}
 
 

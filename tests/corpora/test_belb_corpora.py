@@ -5,6 +5,8 @@ import json
 
 import pytest
 import spacy
+from hypothesis import given
+from hypothesis import strategies as st
 
 from spacy_krissel.corpora.annotation import covered_text
 from spacy_krissel.corpora.convert import convert, read_docs
@@ -262,6 +264,32 @@ def test_documents_of_bioc_json_are_found_in_each_form(write, text):
 def test_one_object_of_bioc_json_is_a_document(write):
     (found,), counts = read("bioc-json", write("a.json", json.dumps(GOUT, indent=4)))
     assert (found.id, counts) == ("21", {})
+
+
+FORMS = {
+    "under a key": lambda documents: {"PubTator3": documents},
+    "collection": lambda documents: {"source": "x", "documents": documents},
+    "list": lambda documents: documents,
+    "collections": lambda documents: [{"documents": [each]} for each in documents],
+}
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([*FORMS]), st.integers(1, 3), st.sampled_from([None, 1])), min_size=1, max_size=4
+    ),
+    st.sampled_from(["", "\n", "\r\n", "\n\n "]),
+)
+def test_documents_of_any_forms_follow_each_other(tmp_path_factory, parts, between):
+    path = tmp_path_factory.getbasetemp() / "forms.json"
+    texts, n = [], 0
+    for form, size, indent in parts:
+        documents = [bioc_document(str(n + number), "Gout") for number in range(size)]
+        texts.append(json.dumps(FORMS[form](documents), indent=indent))
+        n += size
+    path.write_text(between.join(texts))
+    documents, counts = read("bioc-json", path)
+    assert [each.id for each in documents] == [*map(str, range(n))] and not counts
 
 
 @pytest.mark.parametrize("bad", ['{"id": "9", "passages": [', '{"id": "9"', "[1"])

@@ -319,3 +319,24 @@ def test_text_written_without_accents_and_greek_keeps_its_offsets(covered, state
 def test_other_greek_letter_is_another_text(covered, stated):
     doc, report = convert(covered, (0, len(covered), stated, "Gene", "1"))
     assert not doc.ents and report["text_mismatches"] == 1
+
+
+GREEK = {"α": ("alpha", "a"), "β": ("beta", "b"), "γ": ("gamma", "g"), "Δ": ("delta", "d"), "κ": ("kappa", "k")}
+SIGNS = {"-": "\u2010\u2011\u2012\u2013\u2014\u2212", "'": "\u2018\u2019\u02bc\u2032", '"': "\u201c\u201d\u201e\u2033"}
+
+
+@given(
+    st.lists(st.sampled_from([*GREEK, *SIGNS, "IL", "1", "TNF", "é", "receptor"]), min_size=1, max_size=8),
+    st.sampled_from([0, 1]),
+    st.data(),
+)
+def test_any_text_of_another_typography_keeps_its_offsets(parts, way, data):
+    covered = "".join(data.draw(st.sampled_from(SIGNS[each] + each)) if each in SIGNS else each for each in parts)
+    stated = "".join(GREEK[each][way] if each in GREEK else each for each in parts).replace("é", "e")
+    for text, other in ((covered, stated), (stated, covered)):
+        doc, report = convert(f"x {text} y", (2, 2 + len(text), other, "Gene", "1"))
+        if not SIGNS.keys() >= {*parts} or covered == stated:
+            assert [span.text for span in doc.spans["krissel"]] == [text]
+        else:
+            # Nothing but signs: these must be the same.
+            assert report["text_mismatches"] == 1
