@@ -292,7 +292,8 @@ def _id(value: str) -> str:
 def _first_word(value: str) -> str:
     """A cross-reference without what may follow it; it may hold any letter, as an address does."""
     words = _unescape(value).split(None, 1)
-    return words[0] if words else ""
+    # A list of several, or quotes, are not of the format.
+    return words[0].strip('",') if words else ""
 
 
 def _unescape(value: str) -> str:

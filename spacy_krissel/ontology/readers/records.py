@@ -29,6 +29,8 @@ _OBO_IRI = re.compile(
 _KNOWN_IRI = re.compile(r"https?://(snomed\.info/id|ncicb\.nci\.nih\.gov/xml/owl/EVS/Thesaurus\.owl)[/#](\w+)")
 _PREFIXES = {"snomed.info/id": "SNOMEDCT", "ncicb.nci.nih.gov/xml/owl/EVS/Thesaurus.owl": "NCIT"}
 _IRI = re.compile(r"https?://(?:\S*/)?([^/#\s]+?)(?:\.owl|\.rdf|\.ttl)?[/#]([^/#\s]+)")
+# A line that Excel writes, and reads, above the header of a table.
+SEPARATOR = re.compile(r'"?sep=.?"?', re.IGNORECASE)
 # How much of a file is read to tell its format; comments and blank lines may come first.
 PEEK_BYTES = 1 << 16
 PLACES_SHOWN = 3
@@ -46,7 +48,7 @@ class Start:
     """The beginning of a plain or gzipped file, for the detection of its format.
 
     text: its first `PEEK_BYTES`. lines: stripped. first: the first line that is neither blank nor a comment of OBO
-    (`!`); cells: its columns.
+    (`!`), nor names a separator (`SEPARATOR`); cells: its columns.
 
     Raises what `open_bytes` raises, and KrisselError K056 (UTF-16).
     """
@@ -57,7 +59,8 @@ class Start:
         check_encoding(data, path)
         self.text = data.decode("utf-8-sig", errors="replace")
         self.lines = [line.strip() for line in self.text.splitlines()]
-        self.first = next((line for line in self.lines if line and not line.startswith("!")), "")
+        firsts = (line for line in self.lines if line and not line.startswith("!") and not SEPARATOR.fullmatch(line))
+        self.first = next(firsts, "")
         self.cells = self.first.split("\t")
 
 

@@ -9,7 +9,18 @@ from pathlib import Path
 from ...util.csv_rows import csv_rows
 from ..entity import Entity
 from .obo import SCOPES
-from .records import BadRecord, RecordFile, Start, check_width, curie, open_records, table_rows, unique, with_all_names
+from .records import (
+    SEPARATOR,
+    BadRecord,
+    RecordFile,
+    Start,
+    check_width,
+    curie,
+    open_records,
+    table_rows,
+    unique,
+    with_all_names,
+)
 
 DELIMITERS = "\t,;|"
 # The usual names of the columns of a part, in small letters; among them BioPortal's.
@@ -78,6 +89,8 @@ def read_table(
                 raise records.wrong_format(f"has no column {asked}, but {', '.join(map(repr, header))}"[:300])
 
         def parse(row: list[str]) -> Entity | None:
+            if not any(map(str.strip, row)):
+                return None
             check_width(row, len(header))
             cells = {part: row[place].strip() for part, place in places.items()}
             for part in ("id", "name"):
@@ -199,7 +212,7 @@ def delimited_rows(records: RecordFile, comment: str = "\0") -> Iterator[list[st
 
     comment: how lines above the header begin that are none.
     """
-    lines = dropwhile(lambda line: line.startswith(comment), records.lines())
+    lines = dropwhile(lambda line: line.startswith(comment) or SEPARATOR.fullmatch(line), records.lines())
     first = next(lines, "")
     delimiter = _delimiter(first)
     every = chain([first], lines)

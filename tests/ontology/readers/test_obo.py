@@ -222,6 +222,7 @@ def test_quotes_that_nothing_escapes_are_part_of_the_text(shared_folder, text, w
         ('synonym: "quinsy" [A:1 "a 5" note"]', ("quinsy",)),
         ('synonym: "so-called "quinsy"" EXACT []]', ('so-called "quinsy"',)),
         ('name: quinsy{source="A"}', ("quinsy",)),
+        ('synonym: "quinsy" EXACT ["A B", ,]', ("quinsy",)),
     ],
 )
 @pytest.mark.filterwarnings("error")

@@ -136,3 +136,12 @@ def test_row_of_several_lines_is_named_by_its_first(write):
     with pytest.warns(KrisselWarning, match=r"KW101.*Left out 1 of 3.*line 4 has no name"):
         first, second = read_table(path)
     assert (first.definition, second.id) == ("soft bones", "A:3")
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("first", ["sep=;", '"sep=;"', "SEP=,"])
+def test_rows_of_excel_are_read(write, first):
+    """A line that names the separator, and rows without a filled cell."""
+    path = write(f"\ufeff{first}\r\nid;name;synonyms\r\nA:1;rickets;\r\n;;\r\nA:2;croup;cough\r\n; ;\r\n")
+    assert detect_format(path) == "table"
+    assert [entity.names for entity in read_ontology(path)] == [("rickets",), ("croup", "cough")]
