@@ -74,9 +74,9 @@ def ontology(
     sources: Ontology files or folders (formats: see --format), stores, or names of vocabularies (krissel vocabularies);
         .gz too
     output: Directory of the store
-    format: Format of the sources: auto, medic, obo, jsonl, mesh, mesh-tree, phrases, zeshel, gene-info, taxonomy,
-        cellosaurus, cellosaurus-tsv, ctd, umls, snomed, rxnorm, omop, obographs, mesh-xml, table, medcat, ssslm,
-        babelon, owl, skos, fhir, icd10cm
+    format: Format of the sources: auto, medic, obo, jsonl, mesh, mesh-tree, phrases, zeshel,
+        gene-info, taxonomy, cellosaurus, cellosaurus-tsv, ctd, umls, snomed, rxnorm, omop,
+        obographs, mesh-xml, table, medcat, ssslm, babelon, owl, skos, fhir, icd10cm
     species: NCBI Gene: keep this species (a tax id), or those of gnormplus or nlm-gene
     common_names: Taxonomy: GenBank's common name (human) is the name of a taxon that has one
     umls_source: UMLS and RxNorm: atoms of this source (SNOMEDCT_US)

@@ -22,8 +22,9 @@ _BETWEEN = re.compile(r"\s+|\.{3}|…")
 # Letters that no normalisation takes apart.
 _LATIN = {"ø": "o", "ł": "l", "đ": "d", "æ": "ae", "œ": "oe", "ı": "i"}
 _GREEK = {char: unicodedata.name(char).split()[-1].lower() for char in "αβγδεζηθικλμνξοπρςστυφχψω"}
-# How files without Greek letters write them, each in one way: by their names, the first letters of these, the keys of
-# the font Symbol, and as units are written. Files that lost their encoding have ß for β.
+# How files without Greek letters write them, each in one way: by their names, the first letters of
+# these, the keys of the font Symbol, and as units are written. Files that lost their encoding have
+# ß for β.
 _WITHOUT_GREEK = [
     str.maketrans({**_LATIN, **letters})
     for letters in (
@@ -44,11 +45,11 @@ def to_doc(annotated: AnnotatedText, nlp: Language, *, report: CorpusReport) -> 
     the id of the document. Discontinuous mentions are in neither, but in `doc.spans["krissel_disjoint"]`
     (`mentions.discontinuous`), where there are any; fragments with only white space between them are joined.
 
-    A token in which a mention begins or ends is split there. White space at the edges of a mention is dropped. A
-    mention is kept when the text at its offsets and the text it states have the same letters and digits, in any case
-    (a file that lost its quote marks), with or without accents and Greek letters ("TNF-a" for TNF-α), and left out
-    otherwise: either of the two may be wrong. The fragments of a
-    mention may be stated in the order of the source or of the text.
+    A token in which a mention begins or ends is split there. White space at the edges of a mention
+    is dropped. A mention is kept when the text at its offsets and the text it states have the same
+    letters and digits, in any case (a file that lost its quote marks), with or without accents and
+    Greek letters ("TNF-a" for TNF-α), and left out otherwise: either of the two may be wrong. The
+    fragments of a mention may be stated in the order of the source or of the text.
 
     For a weakly annotated text, `doc.cats` is `{entity: 1.0}` for all of its entities, and each concept of a composite
     is a mention of its own. Its tokens are the tokenizer's, as a pipeline will see them: fragments are widened to whole
@@ -204,7 +205,8 @@ def _is_stated(mention: Mention, covered: list[str]) -> bool:
 
 
 def _letters(text: str) -> set[str]:
-    """The letters and digits of a text without accents, in each way in which Greek is written without Greek letters."""
+    """The letters and digits of a text without accents, in each way in which Greek is written
+    without Greek letters."""
     # Not `casefold`, which makes two letters of ß.
     lower = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", text).lower())
     # An apostrophe may be a letter by its category, one that modifies others.

@@ -74,18 +74,18 @@ class OntologyWarnings:
     )
     KW107 = "[KW107] '{path}' has no names of {sources}: no id of it is found. Check the abbreviation, such as MSH."
     KW108 = (
-        "[KW108] {count} obsolete ids of '{path}' state a replacement, but lead to no entity of it: {places}. Expected "
-        "`replaced_by`, or one `consider`, with an id of the file. Where you know better, give the entity the id as an "
-        "alternative one."
+        "[KW108] {count} obsolete ids of '{path}' state a replacement, but lead to no entity of it: "
+        "{places}. Expected `replaced_by`, or one `consider`, with an id of the file. Where you know "
+        "better, give the entity the id as an alternative one."
     )
     KW109 = (
-        "[KW109] {count} entities of '{path}' have no label in the language '{language}', and are named in another: "
-        "{found}. The first: {ids}. Expected labels in it; ask for another language with `language`, or add a table of "
-        "translations."
+        "[KW109] {count} entities of '{path}' have no label in the language '{language}', and are "
+        "named in another: {found}. The first: {ids}. Expected labels in it; ask for another language "
+        "with `language`, or add a table of translations."
     )
     KW110 = (
-        "[KW110] No entity has an id of the translations in {paths}: none was used. Expected the ids of the sources, "
-        "such as HP:0001250."
+        "[KW110] No entity has an id of the translations in {paths}: none was used. Expected the ids "
+        "of the sources, such as HP:0001250."
     )
     KW121 = (
         "[KW121] No name for {count} species of entities in '{path}'; names are expanded with their ids. The first: "

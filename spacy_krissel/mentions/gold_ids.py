@@ -12,12 +12,13 @@ _JOINT = re.compile("([|+])")
 # How gold files of genes and chemicals join ids, and what GNormPlus adds to some.
 _OTHER_JOINT = re.compile("[,;]")
 _TAX_ID = re.compile(r"\(tax:\d+\)", re.IGNORECASE)
-# How the id of a variant begins in tmVar's form, `p|SUB|P|799|L`: its bars join no ids. At the beginning, its kind may
-# be another.
+# How the id of a variant begins in tmVar's form, `p|SUB|P|799|L`: its bars join no ids. At the
+# beginning, its kind may be another.
 _VARIANT_HEAD = r"(?:tmVar:)?[a-z]?\|(?:SUB|DEL|INS|INDEL|DUP|INV|CON|FS|Allele|CNV|RPT|REP)\|"
 _VARIANT = re.compile(rf"\A\s*(?:tmVar:)?[cgmnpr]\|[a-z]{{2,10}}\||{_VARIANT_HEAD}", re.IGNORECASE)
 _NEXT_VARIANT = re.compile(rf"([|+])(?=\s*{_VARIANT_HEAD})", re.IGNORECASE)
-# Between variants of one mention, and before what tmVar says of a variant: `;CorrespondingGene:673`.
+# Between variants of one mention, and before what tmVar says of a variant:
+# `;CorrespondingGene:673`.
 _VARIANT_JOINT = re.compile(rf";|,\s*(?=rs\d|{_VARIANT_HEAD})", re.IGNORECASE)
 _VARIANT_NOTE = re.compile(r"(\w+#?):(.*)")
 _NOTES = frozenset("hgvs variantgroup correspondinggene correspondingspecies rs# ca# originalgene".split())
@@ -35,9 +36,10 @@ class Resolver(Protocol):
 def read_ids(raw: str) -> str:
     """The ids of a PubTator or BioC file, joined as everywhere here and without the species of genes.
 
-    `4363,9429` and `4363;9429` are `4363|9429`, and `4535(Tax:9606)` is `4535`. A variant is one id: that of
-    `p|SUB|V|600|E;CorrespondingGene:673;RS#:113488022` is `p|SUB|V|600|E`, since the gene is no concept of the mention.
-    Without an id of that form, it is the number of dbSNP, `rs113488022`, else the name in HGVS.
+    `4363,9429` and `4363;9429` are `4363|9429`, and `4535(Tax:9606)` is `4535`. A variant is one
+    id: that of `p|SUB|V|600|E;CorrespondingGene:673;RS#:113488022` is `p|SUB|V|600|E`, since the
+    gene is no concept of the mention. Without an id of that form, it is the number of dbSNP,
+    `rs113488022`, else the name in HGVS.
     """
     if _VARIANT.match(raw.lstrip()) or _HAS_NOTE.search(raw):
         return _read_variants(raw)
@@ -90,8 +92,8 @@ def read_classes(name: str) -> tuple[str, str]:
 def split_ids(kb_id: str) -> list[str]:
     """The concepts of a gold id, without repeats: `D1|D2` → `["D1", "D2"]`, `-1` → `[]`.
 
-    A composite is joined by `|` or `+`; parts that mean "no concept" are not concepts. A variant is one concept
-    (`read_ids`).
+    A composite is joined by `|` or `+`; parts that mean "no concept" are not concepts. A variant is
+    one concept (`read_ids`).
     """
     return list(dict.fromkeys(part for part in _split(kb_id)[::2] if part and part not in NIL_MARKS))
 

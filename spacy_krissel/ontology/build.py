@@ -66,9 +66,10 @@ def build_ontology(
         or, with `merge_sources`, completed from the others
     output: directory of the store
     format: format of the sources; "auto" detects all but phrases (`readers.READERS`)
-    language: OWL, SKOS, FHIR, SNOMED CT: language of the names, such as fr; where an entity has none in it, they are of
-        another (KW109); default: en
-    translations: tables of translations (Babelon), whose names are synonyms of the entities with their ids
+    language: OWL, SKOS, FHIR, SNOMED CT: language of the names, such as fr; where an entity has
+        none in it, they are of another (KW109); default: en
+    translations: tables of translations (Babelon), whose names are synonyms of the entities with
+        their ids
     enrich_from: ontology files, stores or vocabularies to take definitions and tree numbers from, the preferred first
     fields: what to take from them (`enrich.FIELDS`)
     below: keep only entities with one of these ids, and those below them by their parents, or by tree numbers where an

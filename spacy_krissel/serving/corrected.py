@@ -24,7 +24,8 @@ from .corrections import Correction, CorrectionLog, last_words
 
 # Of mentions that are given without one: spaCy has none without.
 LABEL = "MENTION"
-# Characters of all copies of a text, one for each set of mentions that do not overlap; two are always made.
+# Characters of all copies of a text, one for each set of mentions that do not overlap; two are
+# always made.
 MAX_COPIED = 5_000_000
 # Entities that a search finds, by default and at most.
 FOUND, MOST_FOUND = 10, 100
@@ -48,7 +49,8 @@ class Document(NamedTuple):
 
 @dataclass
 class _Layer:
-    """Mentions that are linked in one doc. places: of their text, without white space at its edges."""
+    """Mentions that are linked in one doc. places: of their text, without white space at its
+    edges."""
 
     mentions: list[Mention] = field(default_factory=list)
     places: list[tuple[int, int]] = field(default_factory=list)
@@ -87,11 +89,13 @@ class CorrectedLinker:
     def link(self, documents: Sequence[Document]) -> list[dict[str, Any]]:
         """Return each document as `doc_to_dict` has it, without its text.
 
-        Mentions that are given are answered in the order of the text, with their own offsets, whether or not these are
-        those of tokens. They may overlap: each is then linked as if the others were not there.
+        Mentions that are given are answered in the order of the text, with their own offsets,
+        whether or not these are those of tokens. They may overlap: each is then linked as if the
+        others were not there.
 
-        Raises KrisselError K682 for a mention that is not in its text or covers none, for too many of the same words,
-        for a text without mentions where nothing would find any, and for one longer than the pipeline takes.
+        Raises KrisselError K682 for a mention that is not in its text or covers none, for too many
+        of the same words, for a text without mentions where nothing would find any, and for one
+        longer than the pipeline takes.
         """
         layers = [self._layers(document, number) for number, document in enumerate(documents)]
         given = [document.mentions is not None for document in documents]
@@ -153,7 +157,8 @@ class CorrectedLinker:
         return [{"id": entity.id, "name": entity.name, "types": [*entity.types]} for entity in map(kb.__getitem__, ids)]
 
     def _layers(self, document: Document, number: int) -> list[_Layer]:
-        """The document, tokenized, with its mentions; once for each set of them that do not overlap.
+        """The document, tokenized, with its mentions; once for each set of them that do not
+        overlap.
 
         Raises KrisselError K682.
         """
@@ -230,7 +235,8 @@ class CorrectedLinker:
 
 
 def _apart(text: str, mentions: Iterable[Mention], *, may_overlap: bool) -> list[_Layer]:
-    """The mentions, each once, in the order of their text, in as few layers as there are mentions of the same words.
+    """The mentions, each once, in the order of their text, in as few layers as there are mentions
+    of the same words.
 
     may_overlap: in one layer, too, unless they are of the same words.
     """

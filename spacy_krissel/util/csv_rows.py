@@ -10,11 +10,12 @@ Line = tuple[int, str]
 
 
 def csv_rows(lines: Iterable[Line], delimiter: str) -> Iterator[tuple[int, list[str] | str]]:
-    """Yield each row of a table with the number of its first line, or in its place what is wrong with it.
+    """Yield each row of a table with the number of its first line, or in its place what is wrong
+    with it.
 
-    lines: numbered, without line ends; the first names the columns. A row of several lines has as many cells as the
-    first row. After a damaged row, reading goes on with its second line, since an unclosed quote takes in rows that are
-    sound.
+    lines: numbered, without line ends; the first names the columns.
+    A row of several lines has as many cells as the first row. After a damaged row, reading goes on
+    with its second line, since an unclosed quote takes in rows that are sound.
     """
     source = _Lines(lines)
     reader = csv.reader(source, delimiter=delimiter, strict=True)
@@ -56,7 +57,8 @@ class _Lines:
         return f"{line[1]}\n"
 
     def give_back(self) -> int:
-        """Let the lines of the row but the first be read again. RETURNS: the number of the first."""
+        """Let the lines of the row but the first be read again. RETURNS: the number of the
+        first."""
         self._waiting.extendleft(reversed(self.taken[1:]))
         return self.finish()
 

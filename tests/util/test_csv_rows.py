@@ -1,4 +1,5 @@
-"""Rows of tables with quoted cells: sound ones are as the csv module has them, a damaged one costs no other."""
+"""Rows of tables with quoted cells: sound ones are as the csv module has them, a damaged one costs
+no other."""
 
 import csv
 import io

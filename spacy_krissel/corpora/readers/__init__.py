@@ -124,7 +124,8 @@ def detect_format(path: Path) -> str:
 
 
 def _is_bioc(head: bytes) -> bool:
-    """Whether JSON begins with a collection or a document of BioC, which has passages outside of all else."""
+    """Whether JSON begins with a collection or a document of BioC, which has passages outside of
+    all else."""
     passages = _DOCUMENT.search(head)
     return _COLLECTION.search(head) is not None or (
         passages is not None and _OTHER_JSON.search(head, 0, passages.start()) is None

@@ -26,14 +26,15 @@ Json = dict[str, Any]
 def read_bioc_json(path: str | Path, *, report: CorpusReport) -> Iterator[AnnotatedText]:
     """The documents of a BioC JSON file, `{"documents": [{"id", "passages": [{"offset", "text", "annotations"}]}]}`.
 
-    As the service of PubTator writes them, the documents may be under "PubTator3" instead, in a list, or one after
-    another, such as one a line; a collection may be one of several, too.
+    As the service of PubTator writes them, the documents may be under "PubTator3" instead, in a
+    list, or one after another, such as one a line; a collection may be one of several, too.
 
     BELB writes `train.bioc.json`, `dev.bioc.json` and `test.bioc.json` for each corpus, its ids under the infon
     `identifier`, joined by `;`; its option `--markers` puts marks into the texts, which stay there. Everything is as in
     `read_bioc`, but the file is held in memory, and the "lines" of messages count documents.
 
-    report: counts `bad_records`: documents of another form, and lines after the first that are no JSON.
+    report: counts `bad_records`: documents of another form, and lines after the first that are no
+        JSON.
     Raises KrisselError K201 (no file), K202 (truncated gzip), K204 (no document), K244 (truncated, or no such object).
     """
     with open_binary(path, "a BioC JSON file") as file_:
@@ -54,9 +55,11 @@ def read_bioc_json(path: str | Path, *, report: CorpusReport) -> Iterator[Annota
 
 
 def _documents(raw: bytes, path: str | Path) -> Iterator[Any]:
-    """The documents of all JSON values of a file; in the place of damaged ones, what is wrong with them.
+    """The documents of all JSON values of a file; in the place of damaged ones, what is wrong with
+    them.
 
-    Raises KrisselError K244 where the first value is damaged, the last one is cut, or one holds no documents.
+    Raises KrisselError K244 where the first value is damaged, the last one is cut, or one holds no
+    documents.
     """
     end = 0
     try:

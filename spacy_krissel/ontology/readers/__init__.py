@@ -93,9 +93,9 @@ def read_ontology(path: str | Path, format: str = "auto", **options: Any) -> Ite
     """Read the entities of an ontology file or folder, one at a time; gzipped files are decompressed on the way.
 
     format: a name in `READERS`, or "auto" to detect it from the content (all but "phrases").
-    options: those of the format's reader (`tree_path` for "mesh", `scopes` and `types` for "obo", "obographs" and
-        "owl", `language` for "owl", "skos", "fhir" and "snomed", `species` for "gene-info", the parts of "umls",
-        "rxnorm" and "omop", `refset` for "snomed").
+    options: those of the format's reader (`tree_path` for "mesh", `scopes` and `types` for "obo",
+        "obographs" and "owl", `language` for "owl", "skos", "fhir" and "snomed", `species` for
+        "gene-info", the parts of "umls", "rxnorm" and "omop", `refset` for "snomed").
 
     Raises KrisselError K101 to K105, K110 and what the reader raises, as far as possible before the first entity.
     """

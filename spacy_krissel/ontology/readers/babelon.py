@@ -1,4 +1,5 @@
-"""Babelon: tables of translations of an ontology's labels and synonyms, as the Human Phenotype Ontology has them."""
+"""Babelon: tables of translations of an ontology's labels and synonyms, as the Human Phenotype
+Ontology has them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -20,13 +21,13 @@ _ROBOT = "ID"
 
 
 def read_babelon(path: str | Path, *, scopes: Sequence[str] = SCOPES) -> Iterator[Entity]:
-    """Read a table of translations: a row per text, with its `subject_id`, `translation_value` and, where there is one,
-    `predicate_id`. All are held in memory.
+    """Read a table of translations: a row per text, with its `subject_id`, `translation_value` and,
+    where there is one, `predicate_id`. All are held in memory.
 
-    The name is the translated label, else the first translation; others are aliases, among them all those of a table
-    without predicates. Texts that are not translated are left out, by the column `translation_status` or `comment`.
-    Of an address as id, the prefix and the id are taken (`records.curie`). Lines above the header that begin with `#`
-    are comments.
+    The name is the translated label, else the first translation; others are aliases, among them all
+    those of a table without predicates. Texts that are not translated are left out, by the column
+    `translation_status` or `comment`. Of an address as id, the prefix and the id are taken
+    (`records.curie`). Lines above the header that begin with `#` are comments.
 
     scopes: which synonyms become aliases, as `read_obo` takes them.
     """

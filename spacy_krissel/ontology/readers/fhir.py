@@ -24,8 +24,8 @@ def read_fhir(path: str | Path, *, language: str = "en") -> Iterator[Entity]:
     designation; other designations are aliases. Parents are the concept around a concept, and its property `parent`.
     Ids are codes, without the address of the code system.
 
-    language: displays and designations in other languages are left out, but for concepts without any in it
-        (`Languages`); those without a language are taken.
+    language: displays and designations in other languages are left out, but for concepts without
+        any in it (`Languages`); those without a language are taken.
     KW101 counts concepts, not lines. Warns KW109 of concepts without a name in the language.
     """
     expected = '{"resourceType": "CodeSystem", "concept": [{"code": …, "display": …}]}'

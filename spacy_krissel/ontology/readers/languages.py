@@ -12,7 +12,8 @@ ENGLISH = "en"
 
 
 def is_language(found: str, wanted: str) -> bool:
-    """Whether a language is the wanted one: `en-GB` is taken for `en`, and `en` where `en-GB` is wanted."""
+    """Whether a language is the wanted one: `en-GB` is taken for `en`, and `en` where `en-GB` is
+    wanted."""
     found, wanted = (each.lower().replace("_", "-") for each in (found, wanted))
     return found == wanted or found.startswith(f"{wanted}-") or (found != "" and wanted.startswith(f"{found}-"))
 
@@ -20,8 +21,9 @@ def is_language(found: str, wanted: str) -> bool:
 class Languages:
     """The choice of a language for the names of each entity of a file.
 
-    An entity without a label in the wanted language is named by one without a language, else by one in English, else by
-    one of another language, and is counted. Where English is wanted, a text without a language is taken for English.
+    An entity without a label in the wanted language is named by one without a language, else by one
+    in English, else by one of another language, and is counted. Where English is wanted, a text
+    without a language is taken for English.
     """
 
     def __init__(self, path: Path, wanted: str) -> None:
@@ -48,7 +50,8 @@ class Languages:
         return [*dict.fromkeys((other, self._wanted, ""))]
 
     def finish(self) -> None:
-        """Warn of the entities that are named in another language, after the last entity (KW109)."""
+        """Warn of the entities that are named in another language, after the last entity
+        (KW109)."""
         if self._others:
             found = ", ".join(f"{language} ({count})" for language, count in self._others.most_common())
             message = Warnings.KW109.format(

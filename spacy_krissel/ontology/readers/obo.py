@@ -21,7 +21,8 @@ SCOPES = ("EXACT", "RELATED")
 ALL_SCOPES = (*SCOPES, "BROAD", "NARROW")
 # Quotes inside a text that nothing escapes: each may be its end. Texts with more are left out.
 MAX_QUOTES = 50
-# Words after a text that are no scope of the format: a scope or type of the file's own, and one more.
+# Words after a text that are no scope of the format: a scope or type of the file's own, and one
+# more.
 MAX_OWN_WORDS = 2
 _STANZA = re.compile(r"\[\s*([A-Za-z][\w-]*)\s*\]")
 _TAG = re.compile(r"([A-Za-z][\w-]*):\s*(.*)")
@@ -29,13 +30,14 @@ _ESCAPE = re.compile(r"\\(.)")
 _ESCAPED = {"n": " ", "t": " ", "W": " "}
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _QUOTE = re.compile(r'\\.|"')
-# Parts after a text: words, cross-references, modifiers. Each begins with a letter of its own, so that none is tried
-# twice.
+# Parts after a text: words, cross-references, modifiers. Each begins with a letter of its own, so
+# that none is tried twice.
 _BLANK = re.compile(r"\s*")
 _WORDS = re.compile(r'[^"\[\]{}!]*')
 _LIST = re.compile(r'\[(?:\\.|"(?:\\.|[^"\\])*"|[^\]"\\])*\]')
 _MODIFIERS = re.compile(r'\{(?:\\.|"(?:\\.|[^"\\])*"|[^{}"\\])*\}')
-# Where a value without quotes may end: modifiers or a comment. Without white space before them, modifiers have quotes.
+# Where a value without quotes may end: modifiers or a comment. Without white space before them,
+# modifiers have quotes.
 _CUT = re.compile(r'\\.|(?<!\S)[{!]|\{(?=[\w:.-]+=")')
 _ID = re.compile(r"(?:\\.|[^\s{!\\])+")
 # Tags of OBO 1.0, as those of later versions.
@@ -64,17 +66,21 @@ def read_obo(
 ) -> Iterator[Entity]:
     """Read the terms of an OBO file that are not obsolete.
 
-    Read as the format's grammar has them, versions 1.0 to 1.4, and as files break it: a text may hold quotes that
-    nothing escapes, and a synonym's scope may be in small letters, the file's own or missing. A scope of the file's own
-    is the one that its declaration (`synonymtypedef`) states, else RELATED, the format's default. Modifiers and
-    comments are no part of a value. A line that cannot be read is left out, and counted (KW101).
+    Read as the format's grammar has them, versions 1.0 to 1.4, and as files break it: a text may
+    hold quotes that nothing escapes, and a synonym's scope may be in small letters, the file's own
+    or missing. A scope of the file's own is the one that its declaration (`synonymtypedef`) states,
+    else RELATED, the format's default. Modifiers and comments are no part of a value. A line that
+    cannot be read is left out, and counted (KW101).
 
     scopes: which synonyms become aliases. BROAD and NARROW ones are names of other concepts by their own account.
-    types: given to every term. Without it, a term's type is its namespace, or the file's default one.
-    Parents are those of `is_a`; other relationships, such as part_of, are left out.
-    An xref to NCBI Taxonomy, as cell lines of Cellosaurus have it, is the species instead of an xref.
-    Obsolete ids are alternative ids of the terms that replace them (`Replaced`), for which the file is read twice.
-    Warns KW104 of tags that the format does not have, KW108 of obsolete ids whose replacement is not in the file.
+    types: given to every term. Without it, a term's type is its namespace, or the file's default
+        one.
+    Parents are those of `is_a`; other relationships, such as part_of, are left out. An xref to NCBI
+    Taxonomy, as cell lines of Cellosaurus have it, is the species instead of an xref. Obsolete ids
+    are alternative ids of the terms that replace them (`Replaced`), for which the file is read
+    twice.
+    Warns KW104 of tags that the format does not have, KW108 of obsolete ids whose replacement is
+    not in the file.
     """
     with open_records(path, "obo", "`tag: value` lines with the terms in [Term] stanzas") as records:
         replaced = _replaced(records)
@@ -199,10 +205,11 @@ def _is_obsolete(tags: Tags) -> bool:
 
 
 def _quoted(value: str, tag: str, declared: Mapping[str, str]) -> tuple[str, list[str]]:
-    """The quoted text that a value begins with, and the words after it, which are a scope and a type.
+    """The quoted text that a value begins with, and the words after it, which are a scope and a
+    type.
 
-    A text may hold quotes that nothing escapes: it ends at the first one that the rest of the format follows. Raises
-    `BadRecord` where there is none.
+    A text may hold quotes that nothing escapes: it ends at the first one that the rest of the
+    format follows. Raises `BadRecord` where there is none.
     """
     if not value.startswith('"'):
         raise BadRecord(f"has no quoted text after '{tag}:'")
@@ -226,7 +233,8 @@ def _quoted(value: str, tag: str, declared: Mapping[str, str]) -> tuple[str, lis
 class _After(NamedTuple):
     """What follows a text: the words before its cross-references.
 
-    rank: 0 where all is as in the format; the higher, the less likely it is that the text ends before it.
+    rank: 0 where all is as in the format; the higher, the less likely it is that the text ends
+        before it.
     """
 
     rank: int

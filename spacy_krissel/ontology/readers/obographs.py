@@ -28,11 +28,12 @@ def read_obographs(
     that ends in `CL_0000540`. A class without a label is one of another ontology that edges lead to, and left out; so
     is a node without a type in a graph that states types ("has part").
 
-    Parents are those of `is_a` edges. Deprecated ids are alternative ids of the classes that replace them (`Replaced`),
-    in any graph of the file.
+    Parents are those of `is_a` edges. Deprecated ids are alternative ids of the classes that
+    replace them (`Replaced`), in any graph of the file.
 
     scopes, types: as `read_obo` takes them; so is an xref to NCBI Taxonomy.
-    KW101 counts nodes, not lines. Warns KW108 of deprecated classes whose replacement is not in the file.
+    KW101 counts nodes, not lines. Warns KW108 of deprecated classes whose replacement is not in the
+    file.
     """
     expected = '{"graphs": [{"nodes": [{"id": …, "lbl": …, "type": "CLASS"}]}]}'
     with open_records(path, "obographs", expected) as records:

@@ -73,9 +73,10 @@ def read_owl(
 
     scopes: which synonyms become aliases, as `read_obo` takes them.
     types: given to every class. Without it, a class's types are its OBO namespace, or semantic types of NCI Thesaurus.
-    language: names and definitions in other languages are left out, but for classes without a label in it
-        (`Languages`); those without a language are taken.
-    Warns KW108 of deprecated classes that lead to none, KW109 of classes without a label in the language.
+    language: names and definitions in other languages are left out, but for classes without a label
+        in it (`Languages`); those without a language are taken.
+    Warns KW108 of deprecated classes that lead to none, KW109 of classes without a label in the
+    language.
     Raises KrisselError K007 (truncated or malformed XML), K008 (other XML), K009 (entity declarations).
     """
     roles = {property: "name" if role in scopes else role for property, role in PROPERTIES.items()}
@@ -100,7 +101,8 @@ def add_text(parts: Parts, role: str, text: str, language: str) -> None:
 
 
 def add_replaced(replaced: Replaced, parts: Parts) -> None:
-    """Add what a class or concept states of its replacement, if it is deprecated, and of what it replaces."""
+    """Add what a class or concept states of its replacement, if it is deprecated, and of what it
+    replaces."""
     if parts["replaces"]:
         replaced.add_older(curie(parts["id"][0]), map(curie, parts["replaces"]))
     if _is_deprecated(parts):

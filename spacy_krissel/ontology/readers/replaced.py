@@ -12,9 +12,10 @@ from .records import PLACES_SHOWN, unique
 class Replaced:
     """The obsolete ids of a file, which become alternative ids of the entities that replace them.
 
-    An obsolete id leads to all ids that it states as its replacements. Without any, it leads to the one that it states
-    for consideration, but not to one of several: which of these is meant, only a person can say. What it leads to may
-    be obsolete as well, in any number of steps, or the alternative id of an entity.
+    An obsolete id leads to all ids that it states as its replacements. Without any, it leads to the
+    one that it states for consideration, but not to one of several: which of these is meant, only a
+    person can say. What it leads to may be obsolete as well, in any number of steps, or the
+    alternative id of an entity.
     """
 
     def __init__(self, path: Path) -> None:
@@ -39,7 +40,8 @@ class Replaced:
         self._older[id_] += older
 
     def alt_ids(self, id_: str, own: Sequence[str] = ()) -> tuple[str, ...]:
-        """The alternative ids of an entity: its own, and all ids that lead to it or to one of these."""
+        """The alternative ids of an entity: its own, and all ids that lead to it or to one of
+        these."""
         found = dict.fromkeys((id_, *own))
         waiting = [*found]
         while waiting:

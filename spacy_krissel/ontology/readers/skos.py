@@ -28,18 +28,19 @@ _XML = re.compile(rb"(?:\xef\xbb\xbf)?\s*<(?:[?!]|[\w.-]+(?::[\w.-]+)?(?:\s|/?>)
 def read_skos(path: str | Path, *, hidden: bool = False, language: str = "en") -> Iterator[Entity]:
     """Read the concepts of a SKOS file that are not deprecated and have a preferred label.
 
-    Names are preferred and alternative labels. Parents are broader concepts, and those that call a concept narrower;
-    cross-references are exact matches. Alternative ids are notations, and the deprecated concepts that a concept
-    replaces, by the statements of either (`Replaced`). Ids are `mesh:D006073` in the place of addresses
-    that end in `mesh/D006073`; the source is the end of the scheme's address.
+    Names are preferred and alternative labels. Parents are broader concepts, and those that call a
+    concept narrower; cross-references are exact matches. Alternative ids are notations, and the
+    deprecated concepts that a concept replaces, by the statements of either (`Replaced`). Ids are
+    `mesh:D006073` in the place of addresses that end in `mesh/D006073`; the source is the end of
+    the scheme's address.
 
     All triples are held in memory, 1.4 KiB each: 14 KiB and 0.3 ms of CPU for a concept with ten.
 
     hidden: hidden labels, such as misspellings, are names too.
-    language: labels and definitions in other languages are left out, but for concepts without a preferred label in it
-        (`Languages`); those without a language are taken.
-    Warns KW108 of deprecated concepts that lead to none, KW109 of concepts without a label in the language.
-    KW101 counts concepts, not lines.
+    language: labels and definitions in other languages are left out, but for concepts without a
+        preferred label in it (`Languages`); those without a language are taken.
+    Warns KW108 of deprecated concepts that lead to none, KW109 of concepts without a label in the
+    language. KW101 counts concepts, not lines.
     Raises KrisselError K055 (too large), K102 (damaged Turtle), K114 (no rdflib); K007 (damaged XML), K008, K009.
     """
     roles = {f"{SKOS}broader": "parent", f"{SKOS}notation": "alt_id", f"{SKOS}inScheme": "source", **PROPERTIES}

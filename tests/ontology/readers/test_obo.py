@@ -256,7 +256,8 @@ def test_names_keep_signs_that_are_theirs(tmp_path):
 @pytest.mark.filterwarnings("error")
 @given(st.integers(1, 30), st.randoms(use_true_random=False), st.booleans())
 def test_obsolete_ids_lead_to_the_term_at_the_end_of_a_chain(shared_folder, length, random, by_alternative):
-    """Whatever the order of the stanzas, and whether the steps state one to replace them or one to consider."""
+    """Whatever the order of the stanzas, and whether the steps state one to replace them or one to
+    consider."""
     stanzas = [f"[Term]\nid: A:0\nname: n\nalt_id: A:{'0.1' if by_alternative else '0.2'}\n"]
     for number in range(1, length + 1):
         tag = random.choice(["replaced_by", "consider", "use_term"])

@@ -1,4 +1,5 @@
-"""Obsolete ids lead to entities over any number of steps, in each format that states what replaces them."""
+"""Obsolete ids lead to entities over any number of steps, in each format that states what replaces
+them."""
 
 import json
 import random
@@ -93,7 +94,8 @@ def read(folder, write, ids, seed=0):
 @settings(max_examples=40)
 @given(st.lists(st.integers(0, 30), max_size=12), st.integers(0, 99))
 def test_obsolete_ids_lead_to_the_entity_at_the_end(folder, write, steps, seed):
-    """Each id is replaced by one before it, so that they are trees with two roots, written in any order."""
+    """Each id is replaced by one before it, so that they are trees with two roots, written in any
+    order."""
     ends = {0: 0, 1: 1}
     ids = [("TST:0", []), ("TST:1", [])]
     for number, step in enumerate(steps, 2):
