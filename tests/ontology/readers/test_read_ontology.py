@@ -143,7 +143,7 @@ def test_wild_bytes_end_in_entities_or_a_coded_error(tmp_path, format, data, aft
     try:
         entities = list(read_ontology(path, format=format))
     except KrisselError as error:
-        codes = ("K007", "K056", "K057", "K058", "K102", "K103", "K131")
+        codes = ("K007", "K008", "K009", "K056", "K057", "K058", "K102", "K103", "K131")
         assert str(error).startswith(tuple(f"[{code}]" for code in codes))
     else:
         assert entities and all(entity.id.strip() and entity.name.strip() for entity in entities)
