@@ -28,14 +28,16 @@ _STANZA = re.compile(r"\[\s*([A-Za-z][\w-]*)\s*\]")
 _TAG = re.compile(r"([A-Za-z][\w-]*):\s*(.*)")
 _ESCAPE = re.compile(r"\\(.)")
 _ESCAPED = {"n": " ", "t": " ", "W": " "}
-_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
+# Each run of plain letters is taken at once: a pattern of one letter at a time takes long for long values.
+_TEXT = r'"([^"\\]*(?:\\.[^"\\]*)*)"'
+_QUOTED = re.compile(_TEXT)
 _QUOTE = re.compile(r'\\.|"')
 # Parts after a text: words, cross-references, modifiers. Each begins with a letter of its own, so
 # that none is tried twice.
 _BLANK = re.compile(r"\s*")
 _WORDS = re.compile(r'[^"\[\]{}!]*')
-_LIST = re.compile(r'\[(?:\\.|"(?:\\.|[^"\\])*"|[^\]"\\])*\]')
-_MODIFIERS = re.compile(r'\{(?:\\.|"(?:\\.|[^"\\])*"|[^{}"\\])*\}')
+_LIST = re.compile(rf'\[[^\]"\\]*(?:(?:\\.|{_TEXT})[^\]"\\]*)*\]')
+_MODIFIERS = re.compile(rf'\{{[^{{}}"\\]*(?:(?:\\.|{_TEXT})[^{{}}"\\]*)*\}}')
 # Where a value without quotes may end: modifiers or a comment. Without white space before them,
 # modifiers have quotes.
 _CUT = re.compile(r'\\.|(?<!\S)[{!]|\{(?=[\w:.-]+=")')
@@ -251,8 +253,9 @@ def _after(value: str, start: int, tag: str, declared: Mapping[str, str]) -> _Af
     if words and (tag == "def" or not (scoped or (has_list and len(words) <= MAX_OWN_WORDS))):
         return None
     rest = at
-    for part in (_LIST, _BLANK, _MODIFIERS, _BLANK):
-        found = part.match(value, rest)
+    for part, closing in ((_LIST, "]"), (_BLANK, ""), (_MODIFIERS, "}"), (_BLANK, "")):
+        # Without its end, a part would be searched for in all of the value, for each quote.
+        found = part.match(value, rest) if value.find(closing, rest) >= 0 else None
         rest = found.end() if found else rest
     is_end = value[rest : rest + 1] in ("", "!")
     quoted_comment = '"' in value[rest:]
