@@ -28,7 +28,7 @@ _STANZA = re.compile(r"\[\s*([A-Za-z][\w-]*)\s*\]")
 _TAG = re.compile(r"([A-Za-z][\w-]*):\s*(.*)")
 _ESCAPE = re.compile(r"\\(.)")
 _ESCAPED = {"n": " ", "t": " ", "W": " "}
-# Each run of plain letters is taken at once: a pattern of one letter at a time takes long for long values.
+# Each run of plain letters is taken at once: one letter at a time takes long for long values.
 _TEXT = r'"([^"\\]*(?:\\.[^"\\]*)*)"'
 _QUOTED = re.compile(_TEXT)
 _QUOTE = re.compile(r'\\.|"')
