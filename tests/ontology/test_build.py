@@ -80,7 +80,6 @@ def test_sources_with_nothing_in_common_are_counted_as_not_merged(tmp_path):
     assert "0 of 2 entities became part of another" in show_ontology(found, output, True, None)
 
 
-
 def test_enriched_from_a_file_or_a_store(tmp_path, medic, obo, monkeypatch):
     scratch = tmp_path / "scratch"
     scratch.mkdir()
