@@ -91,9 +91,9 @@ def search(place: Path) -> dict[str, Any]:
     rng = np.random.default_rng(0)
     start = time.process_time()
     for batch in batches:
-        vectors = index.vectors(texts[batch])
-        pairs = np.repeat(np.arange(vectors.shape[0]), COMPARED)
-        index.similarity(vectors, pairs, rng.choice(entities, len(pairs)))
+        asked = index.read(texts[batch])
+        pairs = np.repeat(np.arange(len(asked.forms)), COMPARED)
+        index.similarity(asked, pairs, rng.choice(entities, len(pairs)))
     compared = time.process_time() - start
     rows, owner = index.named([name for name, _ in queries])
     is_right = (np.concatenate(found)[owner] == rows[:, None]).any(axis=1)

@@ -19,7 +19,7 @@ from spacy.vocab import Vocab
 
 from spacy_krissel.kb import lexical_index
 from spacy_krissel.kb.lexical_index import LexicalIndex
-from spacy_krissel.kb.ngrams import folded_form
+from spacy_krissel.kb.ngrams import canonical_form
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototype_table import MENTIONS
 
@@ -32,15 +32,15 @@ def main(kb: Path, queries: int = 4096, repeat: int = 1) -> None:
     rows = table.rows_of_kinds(MENTIONS)
     mentions = [f"{form} {i}" if i else form for i in range(repeat) for form in table.mentions(rows)]
     owners = np.tile(table.entity_rows[rows], repeat)
-    forms = list(dict.fromkeys(map(folded_form, mentions)))
+    forms = list(dict.fromkeys(map(canonical_form, mentions)))
     index, built = _timed(lambda: LexicalIndex.of(mentions, owners))
     vectorizer = TfidfVectorizer(analyzer="char_wb", ngram_range=(3, 3), lowercase=False, dtype=np.float32)
-    peer, peer_built = _timed(lambda: vectorizer.fit_transform(list(dict.fromkeys(map(folded_form, mentions)))))
+    peer, peer_built = _timed(lambda: vectorizer.fit_transform(list(dict.fromkeys(map(canonical_form, mentions)))))
     chosen = np.random.default_rng(0).choice(len(forms), min(queries, len(forms)), replace=False)
     texts = [forms[i][:-1] for i in chosen]
     batches = [texts[start : start + BATCH] for start in range(0, len(texts), BATCH)]
     vectors, encoded = _timed(lambda: [index.vectors(batch) for batch in batches])
-    peer_vectors, peer_encoded = _timed(lambda: [vectorizer.transform(map(folded_form, batch)) for batch in batches])
+    peer_vectors, peer_encoded = _timed(lambda: [vectorizer.transform(map(canonical_form, batch)) for batch in batches])
     index.search(vectors[0], K)  # compiles its loop, where numba is installed
     _, found = _timed(lambda: [index.search(batch, K) for batch in vectors])
     with patch.object(lexical_index, "kernel", lambda name, n: None):

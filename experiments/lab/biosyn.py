@@ -71,8 +71,8 @@ class BioSynObjective(NameObjective):
     ) -> tuple[Floats2d, Callable]:
         dense, backprop_dense = super()._scores(views, numbers, queries, names)
         xp: Any = get_array_module(dense)
-        n, vectors = len(numbers), self._lexical.vectors([view.mention for view in views])
-        sparse = self._lexical.similarity(vectors, np.repeat(np.arange(len(views)), n), np.tile(numbers, len(views)))
+        n, texts = len(numbers), self._lexical.read([view.mention for view in views])
+        sparse = self._lexical.similarity(texts, np.repeat(np.arange(len(views)), n), np.tile(numbers, len(views)))
         similarity = xp.asarray(sparse.reshape(len(views), n))
 
         def backprop(d_scores: Floats2d) -> tuple[Floats2d, Floats2d]:

@@ -16,7 +16,7 @@ from ..kb.prototype_kb import PrototypeKB
 from ..kb.prototype_table import MINED
 from ..mentions.annotations import set_spans, spans_of
 from ..mentions.gold_ids import NIL
-from ..ontology.folding import fold_name
+from ..ontology.folding import canonical_name
 from ..pipeline.pipeline_io import find_linker, load_pipeline, mention_setters, of_length
 from ..pipeline.settings import LINKER
 from ..render.sssom import NO_LICENSE, NOT_FOUND, Curies, Mapping, write_sssom
@@ -59,9 +59,9 @@ def map_terms(
     name: Name of the linker in the pipeline
     batch_size: Number of terms per batch
 
-    Each term is linked as a mention that is the whole text: a skos:exactMatch where it is a name of the entity, folded
-    (`fold_name`), else a skos:closeMatch; NIL is sssom:NoTermFound. RETURNS: the numbers of `terms`, of those `exact`,
-    `close` and `without_entity`, and of rows `left_out`.
+    Each term is linked as a mention that is the whole text: a skos:exactMatch if it is a name of the
+    entity in canonical form (`canonical_name`), else a skos:closeMatch; NIL is sssom:NoTermFound.
+    RETURNS: the numbers of `terms`, of those `exact`, `close` and `without_entity`, and of rows `left_out`.
 
     Raises KrisselError K006 (output, columns, numbers, addresses), K026 (output), K610, K611 (pipeline), K603 (no
     knowledge base), and what `read_terms` raises. Warns KW201 (rows left out), KW620 (terms left out).
@@ -124,7 +124,7 @@ def _mappings(term: Term, span: Span, kb: PrototypeKB, curies: Curies) -> Iterat
     subject, linked = term.id and curies(term.id, "term"), span.kb_id_
 
     def mapping(predicate: str, found: dict[str, Any]) -> Mapping:
-        is_name = bool(found) and fold_name(term.label) in map(fold_name, _names(kb, found["id"]))
+        is_name = bool(found) and canonical_name(term.label) in map(canonical_name, _names(kb, found["id"]))
         confidence, score = found.get("confidence"), found.get("score", -1)
         return Mapping(
             subject,

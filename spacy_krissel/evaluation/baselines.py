@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ..mentions.abbreviations import document_writer
-from ..ontology.folding import fold_name
+from ..ontology.folding import canonical_name
 from ..ontology.store import OntologyStore
 from ..util.progress import progress_bar
 from ..views import evidence, name_view
@@ -47,7 +47,9 @@ def settle_ties(records: Sequence[LinkRecord], store: OntologyStore) -> list[Lin
 def exact_match(
     records: Sequence[LinkRecord], store: OntologyStore, *, texts: Sequence[str] | None = None
 ) -> list[LinkRecord]:
-    """Link each mention to the entities with its folded text as a name; several are a tie, none is missing.
+    """Link each mention to the entities with its text as a name (`OntologyStore.find`).
+
+    Several entities are a tie, none is missing.
 
     texts: used instead of the mentions' own texts.
     """
@@ -55,7 +57,7 @@ def exact_match(
     for record, text in zip(records, texts or [record.text for record in records], strict=True):
         ids = store.find(text) if record.found else []
         names = store.get(ids[0]).names if ids else []
-        surface = next((name for name in names if fold_name(name) == fold_name(text)), text) if ids else ""
+        surface = next((name for name in names if canonical_name(name) == canonical_name(text)), text) if ids else ""
         linked.append(_relink(record, ids, [1.0] * len(ids), surface))
     return linked
 
@@ -65,9 +67,10 @@ def tfidf(
 ) -> list[LinkRecord]:
     """Link each mention to the entity whose best name is nearest by TF-IDF over character 3-grams.
 
-    3-grams lie within the words of the folded name, padded with a space on each side; IDF is over distinct folded
-    names; cosine similarity. `k` distinct entities are kept, ties ordered by id. A mention without a 3-gram of any name
-    is missing. Time: one sparse product of mentions and names; memory: the names' 3-grams and one block.
+    3-grams lie within the words of the name in canonical form, padded with a space on each side; IDF
+    is over distinct names in that form; cosine similarity. `k` distinct entities are kept, ties
+    ordered by id. A mention without a 3-gram of any name is missing. Time: one sparse product of
+    mentions and names; memory: the names' 3-grams and one block.
 
     texts: used instead of the mentions' own texts.
     """
@@ -78,7 +81,7 @@ def tfidf(
     names = _FoldedNames.collect(store)
     vectorizer = TfidfVectorizer(analyzer="char_wb", ngram_range=(3, 3), lowercase=False, dtype=np.float32)
     name_vectors = vectorizer.fit_transform(names.folded)
-    folded = [fold_name(text) for text in texts or [record.text for record in records]]
+    folded = [canonical_name(text) for text in texts or [record.text for record in records]]
     distinct = list(dict.fromkeys(folded))
     text_vectors = vectorizer.transform(distinct)
     scores, rows = _nearest_entities(text_vectors, name_vectors, names, k)
@@ -118,7 +121,7 @@ class _FoldedNames(NamedTuple):
         original: dict[str, str] = {}
         named = []
         for row, name, _ in store.names():
-            named.append((row, folded := fold_name(name)))
+            named.append((row, folded := canonical_name(name)))
             original.setdefault(folded, name)
         names = sorted(original)
         position = {name: i for i, name in enumerate(names)}

@@ -12,7 +12,7 @@ from spacy.language import Language
 from .. import __version__
 from ..errors import Errors, KrisselError
 from ..kb.prototype_kb import OF_ANY_SPECIES, PrototypeKB
-from ..ontology.folding import fold_name
+from ..ontology.folding import canonical_name
 from ..pipeline.linker.component import KrisselLinker
 from ..pipeline.linker.confidence import Confidence, features
 from ..pipeline.linker.linking import similarities, species_of
@@ -123,8 +123,8 @@ def _linked(linker: KrisselLinker, kb: PrototypeKB, rows: np.ndarray) -> list[li
         if view.left or view.right:
             visible &= ~table.in_context(seen, view.left, view.right)
         mine = np.flatnonzero(table.entity_rows[seen] == own[query])
-        name = fold_name(view.mention)
-        visible[mine] &= np.array([fold_name(form) != name for form in table.mentions(seen[mine])], dtype=bool)
+        name = canonical_name(view.mention)
+        visible[mine] &= np.array([canonical_name(form) != name for form in table.mentions(seen[mine])], dtype=bool)
         return visible
 
     def without_entity(query: int, seen: np.ndarray) -> np.ndarray:

@@ -38,20 +38,21 @@ class LexicalQuery:
         different, self._of_query = distinct(keys)
         searched = different if hidden is None else [text for text, _ in different]
         self._index = index
-        self._vectors, self._forms = index.vectors_and_forms(searched)
+        self._texts = index.read(searched)
         self._without = None
         if hidden is not None:
             is_hidden = np.array([each for _, each in different], dtype=bool)
-            self._without = np.where(is_hidden, self._forms, -1)
-            self._forms = np.where(is_hidden, -1, self._forms)
+            forms = self._texts.forms
+            self._without = np.where(is_hidden, forms, -1)
+            self._texts = self._texts._replace(forms=np.where(is_hidden, -1, forms))
 
     def proposed(self, allowed: Mask | None = None) -> Rows:
         """The entities that have each query's text as a name, else those that lexical search finds: (q, PROPOSED), -1
         padded. To search for both changed no link of 27,813 mentions, and takes twice as long."""
-        found = self._index.having(self._forms, PROPOSED, allowed)
+        found = self._index.having(self._texts.forms, PROPOSED, allowed)
         rest = np.flatnonzero(found[:, 0] < 0)
         without = None if self._without is None else self._without[rest]
-        found[rest] = self._index.search(self._vectors[rest], PROPOSED, allowed, without)
+        found[rest] = self._index.search(self._texts.vectors[rest], PROPOSED, allowed, without)
         return found[self._of_query]
 
     def similarity(self, queries: Rows, entities: Rows) -> Scores:
@@ -60,7 +61,7 @@ class LexicalQuery:
         keys = pair_keys(self._of_query[queries], entities)
         _, one, of_pair = np.unique(keys, return_index=True, return_inverse=True)
         text = self._of_query[queries[one]]
-        return self._index.similarity(self._vectors, text, entities[one], self._without)[of_pair]
+        return self._index.similarity(self._texts, text, entities[one], self._without)[of_pair]
 
 
 def rank_candidates(

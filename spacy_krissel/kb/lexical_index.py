@@ -2,9 +2,9 @@
 
 import threading
 from collections.abc import Sequence
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_matrix
@@ -16,7 +16,7 @@ from ..util.compiled import LEAST, kernel
 from ..util.disk import damage
 from .build.lexical import Arrays, lexical_arrays
 from .groups import Groups, in_lines, pair_keys, ranges
-from .ngrams import Grams, folded_form, hashed, to_unit_length
+from .ngrams import Grams, both_forms, hashed, to_unit_length
 
 KERNEL = "spacy_krissel.kb.lexical_kernel"
 # Number of its rarest n-grams by which a text is looked up, as far as they stand in no more forms together; the rarest
@@ -49,8 +49,17 @@ LENGTHS = {
     "name_entities": "name",
     "entity_form_starts": "entity+1",
     "entity_forms": "pair",
+    # 1 where all of a form's writings are one word in capitals.
+    "acronyms": "form",
+    # Forms that entities write in several ways; each way, as a hash, with an entity.
+    "written_forms": "written_form",
+    "written_hashes": "writing",
+    "written_entities": "writing",
 }
 FLOATS = ("idf", "form_weights", "gram_weights")
+# Similarity of equal texts that are written in another way; the highest of different ones; and that of
+# a word in lower case with an acronym: "was" is hardly ever WAS.
+CANONICAL, DIFFERENT, LOWER_CASE = 0.99995, 0.9998, 0.9
 # For the compiled loops, which tell "all" and "none" by it.
 NO_MASK, NO_ROWS = np.zeros(0, dtype=bool), np.zeros(0, dtype=np.int64)
 _OF_THREAD = threading.local()
@@ -59,12 +68,32 @@ _OF_THREAD = threading.local()
 MOST_READ = 2**20
 
 
+class Texts(NamedTuple):
+    """Texts as queries to a `LexicalIndex`.
+
+    vectors: TF-IDF vectors (n, n-grams), of unit length but for n-grams that no form has.
+    forms: number of the surface form that each text is, -1 for none (n,).
+    written: hash of the text as written where entities write the form in several ways, else 0 (n,).
+    lower: is the text in lower case, and its form an acronym? (n,)
+    """
+
+    vectors: csr_matrix
+    forms: Rows
+    written: Rows
+    lower: Mask
+
+
 class LexicalIndex:
     """The distinct surface forms of a knowledge base's prototypes as TF-IDF vectors of character 3-grams.
 
-    3-grams are taken inside the words of the folded form in American spelling, with a space on each side of a word. The
-    similarity of a text with an entity is the cosine of the text and the nearest surface form of the entity, from 0 to
-    1. N-grams that no form has are left out.
+    3-grams are taken inside the words of the canonical form (`canonical_form`), with a space on each
+    side of a word. The similarity of a text with an entity is the cosine of the text and the nearest
+    surface form of the entity, from 0 to 1. N-grams that no form has count in the norm of a text, as
+    much as others do on average.
+
+    The similarity is 1 if the text is a form of the entity, `CANONICAL` if it is one that other
+    entities write as the text does and this one does not, `LOWER_CASE` if it is a word in lower case
+    and the form an acronym, and `DIFFERENT` at most if it is no form.
 
     scikit-learn's `TfidfVectorizer` gives the same cosines. It takes more than twice as long per text, and its import
     would take 0.7 s of the first link (`benchmarks/lexical_index.py`).
@@ -117,34 +146,44 @@ class LexicalIndex:
             raise _damaged(directory / "entity_form_starts.npy", problem)
         return cls(arrays)
 
-    def forms(self, texts: Sequence[str]) -> Rows:
-        """The number of the surface form that each text folds to, -1 where there is none: (len(texts),)."""
-        return self._forms([folded_form(text) for text in texts])
+    def read(self, texts: Sequence[str]) -> "Texts":
+        """The texts as queries."""
+        canonical, written = both_forms(texts)
+        grams = Grams.of(canonical)
+        places = places_of(self._grams, grams.keys)
+        known = places >= 0
+        shape = len(canonical), len(self._grams)
+        counts = csr_matrix((np.ones(known.sum(), np.float32), (grams.owners[known], places[known])), shape=shape)
+        counts.sum_duplicates()
+        unknown = np.zeros(shape[0])
+        if not known.all():
+            pairs = np.stack([grams.owners[~known], grams.keys[~known]], axis=1)
+            distinct_pairs, n = np.unique(pairs, axis=0, return_counts=True)
+            np.add.at(unknown, distinct_pairs[:, 0], (n * self._mean_idf) ** 2)
+        hashes = hashed(canonical)
+        forms = places_of(self._hashes, hashes)
+        if len(self._hashes):
+            forms = np.where(forms >= 0, self._by_hash[forms], -1)
+        several = np.isin(forms, self._arrays["written_forms"])
+        hashes[several] = hashed([written[i] for i in np.flatnonzero(several)])
+        acronyms = np.flatnonzero((forms >= 0) & (np.append(self._arrays["acronyms"], 0)[forms] > 0))
+        lower = np.zeros(len(forms), dtype=bool)
+        lower[acronyms] = [texts[i].islower() for i in acronyms.tolist()]
+        vectors = to_unit_length(counts, self._idf, unknown)
+        return Texts(vectors, forms, np.where(several, hashes, 0), lower)
 
-    def _forms(self, folded: Sequence[str]) -> Rows:
-        places = places_of(self._hashes, hashed(folded))
-        return np.where(places >= 0, self._by_hash[places], -1) if len(self._hashes) else places
+    def forms(self, texts: Sequence[str]) -> Rows:
+        """The number of the surface form that each text is in canonical form, -1 for none: (len(texts),)."""
+        return self.read(texts).forms
 
     def named(self, texts: Sequence[str]) -> tuple[Rows, Rows]:
-        """The entities with each text as a name, folded, and for each the place of that text in `texts`, ascending."""
+        """The entities with each text as a name, in canonical form, and for each the place of that text in `texts`,
+        ascending."""
         return self._of_name.take(self.forms(texts))
 
     def vectors(self, texts: Sequence[str]) -> csr_matrix:
-        """TF-IDF vectors of unit length: (len(texts), n-grams)."""
-        return self._tf_idf([folded_form(text) for text in texts])
-
-    def vectors_and_forms(self, texts: Sequence[str]) -> tuple[csr_matrix, Rows]:
-        """What `vectors` and `forms` give."""
-        folded = [folded_form(text) for text in texts]
-        return self._tf_idf(folded), self._forms(folded)
-
-    def _tf_idf(self, folded: Sequence[str]) -> csr_matrix:
-        grams = Grams.of(folded)
-        place = places_of(self._grams, grams.keys)
-        owners, place = grams.owners[place >= 0], place[place >= 0]
-        counts = csr_matrix((np.ones(len(place), np.float32), (owners, place)), shape=(len(folded), len(self._grams)))
-        counts.sum_duplicates()
-        return to_unit_length(counts, self._idf)
+        """TF-IDF vectors of unit length at most: (len(texts), n-grams)."""
+        return self.read(texts).vectors
 
     def having(self, forms: Rows, k: int, allowed: Mask | None = None) -> Rows:
         """Up to `k` of the allowed entities with each of the `forms` (q,), -1 for none: rows (q, k), -1 padded; none of
@@ -210,11 +249,41 @@ class LexicalIndex:
         first.sort()
         return in_lines(entities[first], query[first], rarest.shape[0], k)
 
-    def similarity(self, vectors: csr_matrix, queries: Rows, entities: Rows, without: Rows | None = None) -> Scores:
-        """The similarity of `vectors[queries[i]]` with `entities[i]`: (n,), for pairs in the order of `queries`.
+    def similarity(self, texts: "Texts", queries: Rows, entities: Rows, without: Rows | None = None) -> Scores:
+        """The similarity of text `queries[i]` with `entities[i]`: (n,), for pairs in the order of `queries`.
 
-        without (len(vectors),): a form that does not count for each of the `vectors`, -1 for none.
+        without (texts,): a form that does not count for each of the texts, -1 for none.
         """
+        result = self._cosines(texts.vectors, queries, entities, without)
+        near = np.flatnonzero(result > DIFFERENT)
+        forms = texts.forms[queries[near]]
+        if without is not None:
+            forms[forms == without[queries[near]]] = -1
+        having, owner = self._of_form.take(forms)
+        equal = np.zeros(len(near), dtype=bool)
+        equal[owner[having == entities[near[owner]]]] = True
+        lower = texts.lower[queries[near]]
+        result[near] = np.where(equal, np.where(lower, LOWER_CASE, 1), DIFFERENT)
+        # Of names that differ in accents alone, the one that is written as the text is.
+        written = texts.written[queries[near]]
+        several = near[equal & (written != 0) & ~lower]
+        if len(several):
+            asked = zip(texts.written[queries[several]].tolist(), entities[several].tolist(), strict=True)
+            known = self._written_pairs
+            is_written = np.array([pair in known for pair in asked])
+            result[several[~is_written]] = CANONICAL
+        return result
+
+    @cached_property
+    def _mean_idf(self) -> float:
+        """Weight of an n-gram that no form has."""
+        return float(self._idf.mean()) if len(self._idf) else 1.0
+
+    @cached_property
+    def _written_pairs(self) -> set[tuple[int, int]]:
+        return set(zip(*(self._arrays[f"written_{each}"].tolist() for each in ("hashes", "entities")), strict=True))
+
+    def _cosines(self, vectors: csr_matrix, queries: Rows, entities: Rows, without: Rows | None) -> Scores:
         result = np.zeros(len(queries), dtype=np.float32)
         loop = kernel(KERNEL, vectors.shape[0])
         if loop is not None:

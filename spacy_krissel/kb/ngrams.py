@@ -1,13 +1,13 @@
 """Surface forms as character 3-grams and as hashes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_matrix
 
 from ..index.protocol import Rows
-from ..ontology.folding import american, fold_name
+from ..ontology.folding import american, canonical_name, fold_name, is_canonical
 from ..util.hashing import stable_hash
 
 SPACE = ord(" ")
@@ -30,9 +30,20 @@ class Grams(NamedTuple):
         return cls(owners[middle], codes[middle - 1] << 42 | codes[middle] << 21 | codes[middle + 1])
 
 
-def folded_form(text: str) -> str:
-    """A surface form in American spelling, folded as the names of ontologies are."""
-    return american(fold_name(text))
+def canonical_form(text: str) -> str:
+    """Return a surface form in canonical form (`canonical_name`) and American spelling."""
+    return american(canonical_name(text))
+
+
+def both_forms(texts: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Return texts in canonical form, and as written (`fold_name`); both in American spelling."""
+    canonical, written = [], []
+    for text in texts:
+        folded = fold_name(text)
+        form = american(folded)
+        written.append(form)
+        canonical.append(form if is_canonical(folded, text) else canonical_form(text))
+    return canonical, written
 
 
 def hashed(texts: Sequence[str]) -> Rows:
@@ -40,10 +51,14 @@ def hashed(texts: Sequence[str]) -> Rows:
     return np.array([stable_hash(text) for text in texts], dtype=np.uint64).view(np.int64)
 
 
-def to_unit_length(counts: csr_matrix, idf: np.ndarray) -> csr_matrix:
-    """Counts of n-grams (n, n-grams) to TF-IDF vectors of unit length, in place."""
+def to_unit_length(counts: csr_matrix, idf: np.ndarray, unknown: np.ndarray | None = None) -> csr_matrix:
+    """Counts of n-grams (n, n-grams) to TF-IDF vectors of unit length, in place.
+
+    unknown: sums of squares (n,) of n-grams that have no column, which count in the length."""
     counts.data *= idf[counts.indices]
     squares = np.asarray(counts.multiply(counts).sum(axis=1)).ravel()
+    if unknown is not None:
+        squares = squares + unknown
     norms = np.sqrt(np.where(squares > 0, squares, 1)).astype(np.float32)
     counts.data /= np.repeat(norms, np.diff(counts.indptr))
     return counts

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..distributed.parts import in_parts
+from ..ontology.folding import plain_text
 from ..util.compiled import LEAST, kernel
 from ..views import View
 
@@ -208,8 +209,13 @@ def _join(parts: Sequence[Bags]) -> Bags:
 
 def _codes(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The folded code points of all texts in one array, and each text's start and length."""
+    joined = "".join(texts)
+    if not joined.isascii():
+        # As names are compared: "β" is "beta", and an accent is none.
+        texts = [plain_text(text) for text in texts]
+        joined = "".join(texts)
     # "surrogatepass": a lone surrogate is a feature like any other.
-    codes = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+    codes = np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
     folded = _FOLD[np.minimum(codes, _TABLE_SIZE - 1)]
     large = codes >= _TABLE_SIZE
     if large.any():

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import repeat
 
 from .entity import Entity
-from .folding import fold_name
+from .folding import canonical_name
 from .hash_index import HashIndexBuilder, find_hash, sort_by_hash
 from .ids import canonical_id
 from .store import OntologyStore
@@ -48,8 +48,8 @@ class CrossIndex:
                     found[place] = strength, other
         if len(found) < 2:
             return [(strength, place, other) for place, (strength, other) in found.items()]
-        names = {fold_name(name) for name in entity.names}
-        namesakes = {place for place in found if any(fold_name(name) in names for name in found[place][1].names)}
+        names = {canonical_name(name) for name in entity.names}
+        namesakes = {place for place in found if any(canonical_name(name) in names for name in found[place][1].names)}
         # Where a store has a namesake, its other entities with this xref are narrower or wider concepts.
         settled = {(found[place][0], place[0]) for place in namesakes if found[place][0] == BY_XREF}
         places = [place for place in found if place in namesakes or (found[place][0], place[0]) not in settled]

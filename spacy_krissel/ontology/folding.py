@@ -1,15 +1,55 @@
-"""Forms in which names are compared: folded, and with American spelling."""
+"""Forms in which names are compared: as written, canonical, and with American spelling."""
 
 import re
 import unicodedata
 
 # `\w` is what `str.isalnum` accepts, and the underscore.
 _BREAKS = re.compile(r"[\W_]+")
+# Characters that nobody sees: soft hyphens, zero-width spaces and joiners, marks of direction, byte
+# order marks, variation selectors, fillers. Unicode calls them default ignorable.
+_INVISIBLE = (
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
+    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff"
+)
+_UNSEEN = re.compile(f"[{_INVISIBLE}]+")
+# Marks of the Latin, Greek and Cyrillic scripts. Those of others are letters.
+_ACCENTS = re.compile("[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff]+")
+# Letters that no decomposition makes plain.
+_PLAIN = str.maketrans(
+    {
+        "ß": "ss", "æ": "ae", "œ": "oe", "ø": "o", "đ": "d", "ð": "d", "þ": "th", "ł": "l", "ħ": "h",
+        "ŧ": "t", "ı": "i", "ĸ": "k", "ŋ": "ng", "ȷ": "j", "ɑ": "α", "ɛ": "ε", "ɣ": "γ",
+    }
+)  # fmt: skip
+GREEK_NAMES = {
+    "α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "ε": "epsilon", "ζ": "zeta", "η": "eta",
+    "θ": "theta", "ι": "iota", "κ": "kappa", "λ": "lambda", "μ": "mu", "ν": "nu", "ξ": "xi",
+    "ο": "omicron", "π": "pi", "ρ": "rho", "σ": "sigma", "ς": "sigma", "τ": "tau", "υ": "upsilon",
+    "φ": "phi", "χ": "chi", "ψ": "psi", "ω": "omega",
+}  # fmt: skip
+# Longer runs are words of the Greek language.
+_GREEK_LETTERS = re.compile("(?<![α-ω])[α-ω]{1,2}(?![α-ω])")
+# "Graves's disease" and "Alzheimer's disease" have these names without it, too.
+_APOSTROPHES = re.compile("['’ʼ‘′`´＇]")
+_POSSESSIVE = re.compile(f"(?<=\\w){_APOSTROPHES.pattern}[sS](?!\\w)")
+_ROMAN = {
+    "i": "1", "ii": "2", "iii": "3", "iv": "4", "v": "5", "vi": "6", "vii": "7", "viii": "8", "ix": "9",
+    "x": "10", "xi": "11", "xii": "12", "xiii": "13", "xiv": "14", "xv": "15",
+}  # fmt: skip
+# Letters as well as numbers, which only these nouns show to be numbers: chromosome X is not 10.
+_LETTERS_TOO = ("i", "v", "x")
+_NUMBERED = frozenset(
+    "type types subtype class grade stage phase factor group category form degree level zone complex "
+    "nerve variant".split()
+)
+
+
+_HAS_NUMERAL = re.compile(r"(?<![^ ])([^ ]+) ([ivx]+)(?![^ ])")
 
 
 def fold_name(text: str) -> str:
-    """Compatibility-normalise (NFKC) and lower-case; every run of other characters than letters and digits becomes one
-    space.
+    """Compatibility-normalise (NFKC) and lower-case, without characters that nobody sees; every run of
+    other characters than letters and digits becomes one space.
 
     A name of symbols alone keeps them: `fold_name("±") == "±"`. Folding a folded name changes nothing.
     """
@@ -17,18 +57,59 @@ def fold_name(text: str) -> str:
         lower = text.lower()
     else:
         # Lower-casing can leave pairs that compose (J + caron has no capital of its own), hence the second round.
-        lower = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).lower())
+        lower = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", _UNSEEN.sub("", text)).lower())
     return _BREAKS.sub(" ", lower).strip() or lower.strip()
+
+
+def canonical_name(text: str) -> str:
+    """Fold a name to what its spellings have in common, word by word.
+
+    Beyond `fold_name`, it has no accents, ligatures and possessive "'s"; Greek letters are their names;
+    and Roman numerals after a word are Arabic numbers (I, V and X after nouns such as "type" alone).
+    Compare names in this form; of several that are equal in it, prefer the one that `fold_name` makes
+    equal.
+    """
+    if not text.isascii():
+        text = _UNSEEN.sub("", text)
+    if _APOSTROPHES.search(text):
+        text = _POSSESSIVE.sub("", text)
+    # Accents alone are a name of symbols.
+    folded = fold_name(plain_text(text)) or fold_name(text)
+    return _HAS_NUMERAL.sub(_numbered, folded) if _HAS_NUMERAL.search(folded) else folded
+
+
+def is_canonical(written: str, text: str) -> bool:
+    """Tell, at little cost, that `written`, the `fold_name` of `text`, is its `canonical_name` too."""
+    return text.isascii() and "'" not in text and not _HAS_NUMERAL.search(written)
+
+
+def plain_text(text: str) -> str:
+    """Return `text` in lower case with plain letters: no accents, ligatures or invisible characters, and
+    Greek letters by their names. ASCII is returned unchanged."""
+    if text.isascii():
+        return text
+    decomposed = unicodedata.normalize("NFKD", _UNSEEN.sub("", text).lower())
+    plain = _ACCENTS.sub("", decomposed).translate(_PLAIN)
+    return unicodedata.normalize("NFKC", _GREEK_LETTERS.sub(_spelt_out, plain))
+
+
+def _spelt_out(match: "re.Match[str]") -> str:
+    return " ".join(GREEK_NAMES[letter] for letter in match[0])
+
+
+def _numbered(match: "re.Match[str]") -> str:
+    before, numeral = match[1], match[2]
+    is_number = numeral not in _LETTERS_TOO or before in _NUMBERED
+    return f"{before} {_ROMAN[numeral]}" if is_number and numeral in _ROMAN else match[0]
 
 
 # Greek letters, by the Latin ones that stand for them, and their names.
 _LETTERS = str.maketrans("αβγδεζθκλσω", "abgdezqklsw")
-_GREEK = {
+_GREEK_NAMES_SHORT = {
     "alpha": "a", "beta": "b", "gamma": "g", "delta": "d", "epsilon": "e", "zeta": "z", "theta": "q", "kappa": "k",
     "lambda": "l", "sigma": "s", "omega": "w",
 }  # fmt: skip
-_GREEK_NAME = re.compile("|".join(_GREEK))
-_ROMAN = {"ii": "2", "iii": "3", "iv": "4", "v": "5", "vi": "6", "vii": "7", "viii": "8", "ix": "9", "x": "10"}
+_GREEK_NAME = re.compile("|".join(_GREEK_NAMES_SHORT))
 # What a name is of, which one text says and another does not.
 _KINDS = {"gene", "genes", "mrna", "protein", "proteins"}
 # miR-9-3 is not miR-93.
@@ -48,9 +129,11 @@ def spelling(text: str) -> str:
     said = [word for word in words if word not in _KINDS]
     # Of "protein C", C is not the whole name.
     words = said if len(said) > 1 or sum(map(len, said)) > 1 else words
-    joined = " ".join(words[:1] + [_ROMAN.get(word, word) for word in words[1:]]).translate(_LETTERS)
+    joined = " ".join(words[:1] + [word if word == "i" else _ROMAN.get(word, word) for word in words[1:]]).translate(
+        _LETTERS
+    )
     joined = _NUMBERS.sub(r"\1.", joined).replace(" ", "")
-    return _GREEK_NAME.sub(lambda match: _GREEK[match[0]], joined)
+    return _GREEK_NAME.sub(lambda match: _GREEK_NAMES_SHORT[match[0]], joined)
 
 
 # Parts of words, lower-case, and how MeSH spells them. Look-behinds leave alone what is American already, such as

@@ -15,7 +15,7 @@ import pyarrow as pa
 from ..errors import KrisselWarning, Warnings
 from ..util.hashing import stable_hash
 from .entity import Entity
-from .folding import fold_name
+from .folding import canonical_name
 from .table import EntityFile, numbered_names, write_table
 
 Columns = dict[str, np.ndarray]
@@ -80,7 +80,7 @@ def write_indexed(entities: Iterable[Entity], target: Path) -> tuple[Columns, Co
     def indexed() -> Iterator[Entity]:
         for row, entity in enumerate(entities):
             for position, name in numbered_names(entity.name, entity.aliases):
-                names.add(fold_name(name), row, position)
+                names.add(canonical_name(name), row, position)
             for position, id_ in enumerate((entity.id, *entity.alt_ids)):
                 ids.add(id_, row, position)
             yield entity

@@ -7,7 +7,7 @@ from dataclasses import replace
 from .cross_index import SAME_ID, CrossIndex, Place
 from .enrich import FIELDS, added_value
 from .entity import Entity
-from .folding import fold_name
+from .folding import canonical_name
 from .ids import canonical_id
 from .store import OntologyStore
 
@@ -43,11 +43,11 @@ def merge(stores: Sequence[OntologyStore], *, counts: Counter | None = None) -> 
 
 def _same(index: CrossIndex, entity: Entity, merged: set[Place], owners: set[int]) -> tuple[Place, Entity] | None:
     """The strongest link to an entity of the same concept outside the stores of `owners`."""
-    names = {fold_name(name) for name in entity.names}
+    names = {canonical_name(name) for name in entity.names}
     for strength, place, other in index.links(entity):
         if place[0] in owners or place in merged:
             continue
-        if strength == SAME_ID or not names.isdisjoint(fold_name(name) for name in other.names):
+        if strength == SAME_ID or not names.isdisjoint(canonical_name(name) for name in other.names):
             return place, other
     return None
 

@@ -14,7 +14,7 @@ from ..util.disk import damage
 from ..util.manifest import Count, Shape, new_directory, read_manifest
 from ..util.progress import progress_bar
 from .entity import Entity
-from .folding import fold_name
+from .folding import canonical_name, fold_name
 from .hash_index import (
     INDEX_COLUMNS,
     Columns,
@@ -31,7 +31,7 @@ from .ids import spellings
 from .table import EntityFile, numbered_names
 
 KIND = "ontology store"
-VERSION = 3
+VERSION = 4
 ENTITIES = "entities.arrow"
 NAMES = "names.arrow"
 IDS = "ids.arrow"
@@ -139,8 +139,9 @@ class OntologyStore:
         return self._table.id_at(self._checked(row))
 
     def find(self, name: str) -> list[str]:
-        """The primary ids, sorted, of the entities with a name that folds to the same."""
-        return self._primary_ids(list(self._entries(name)))
+        """Return the primary ids, sorted, of the entities with this name: as it is written (`fold_name`) or, if
+        there is none, in canonical form (`canonical_name`)."""
+        return self._primary_ids(self._entries(name))
 
     def names(self, *, shared: bool | None = None) -> Iterator[tuple[int, str, bool]]:
         """Each entity's different names: row, name as the source spells it, and whether it is the preferred one.
@@ -188,12 +189,17 @@ class OntologyStore:
         result[order] = found
         return result
 
-    def _entries(self, name: str) -> Iterator[int]:
-        """The places in the name index of the names that fold to the same."""
-        folded = fold_name(name)
-        for entry in find_hash(self._names["hash"], folded):
-            if self._table.folded_at(int(self._names["row"][entry]), int(self._names["position"][entry])) == folded:
-                yield entry
+    def _entries(self, name: str) -> list[int]:
+        """Offsets, in the name index, of the names that `find` finds."""
+        canonical, written = canonical_name(name), fold_name(name)
+        equal, as_written = [], []
+        for entry in find_hash(self._names["hash"], canonical):
+            own = self._table.name_at(int(self._names["row"][entry]), int(self._names["position"][entry]))
+            if fold_name(own) == written:
+                as_written.append(entry)
+            elif canonical_name(own) == canonical:
+                equal.append(entry)
+        return as_written or equal
 
     def _primary_ids(self, entries: list[int]) -> list[str]:
         return sorted(map(self._table.id_at, set(self._names["row"][entries].tolist())))

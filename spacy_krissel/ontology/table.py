@@ -86,9 +86,13 @@ class EntityFile:
         fields: dict[str, Any] = {name: tuple(value) if name in LISTS else value for name, value in values.items()}
         return Entity(**fields)
 
+    def name_at(self, row: int, position: int) -> str:
+        """A name by its number in `numbered_names`."""
+        return self._numbered(row, position, "name", "aliases")
+
     def folded_at(self, row: int, position: int) -> str:
         """A name by its number in `numbered_names`, folded."""
-        return fold_name(self._numbered(row, position, "name", "aliases"))
+        return fold_name(self.name_at(row, position))
 
     def id_at(self, row: int, position: int = 0) -> str:
         """An id by its number: 0 for the primary id, i for alternative id i - 1."""

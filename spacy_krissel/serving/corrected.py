@@ -147,10 +147,10 @@ class CorrectedLinker:
         """Entities with a similar name, best first: "id", "name", "types"; the one with that id before all."""
         kb, k = self.kb, min(max(k, 1), MOST_FOUND)
         index = kb.prototypes.lexical_index
-        vectors = index.vectors([text])
-        rows = index.search(vectors, k)[0]
+        texts = index.read([text])
+        rows = index.search(texts.vectors, k)[0]
         rows = rows[rows >= 0]
-        similar = index.similarity(vectors, rows * 0, rows)
+        similar = index.similarity(texts, rows * 0, rows)
         ids = [kb.entity_ids[int(row)] for _, row in sorted(zip(-similar, rows.tolist(), strict=True))]
         exact = kb.resolve(text.strip()) if text.strip() else None
         ids = list(dict.fromkeys([*([exact] if exact else []), *ids]))[:k]

@@ -71,7 +71,7 @@ def marginal_likelihood(model, toy_store, weight, numbers):
     every = vectors(model, [name for _, name, _ in names])
     total = 0.0
     for (mention, entity), own in zip(MENTIONS.items(), numbers, strict=True):
-        similarity = index.similarity(index.vectors([mention]), np.zeros(len(own), dtype=int), own)
+        similarity = index.similarity(index.read([mention]), np.zeros(len(own), dtype=int), own)
         scores = (every[own] @ vectors(model, [mention])[0] + weight * similarity) / TEMPERATURE
         right = [toy_store.id_at(names[number][0]) == entity for number in own]
         total += math.log(np.exp(scores).sum()) - math.log(np.exp(scores[right]).sum())

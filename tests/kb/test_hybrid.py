@@ -41,7 +41,7 @@ def restated(kb, owners, names, vectors, query, text, weight):
     for entity in sorted(set(owners)):
         dense = max(float(query @ vector) for owner, vector in zip(owners, vectors, strict=True) if owner == entity)
         one = np.zeros(1, dtype=np.int64)
-        lexical = lexicon.similarity(lexicon.vectors([text]), one, one + entity)[0]
+        lexical = lexicon.similarity(lexicon.read([text]), one, one + entity)[0]
         scores[entity] = dense + weight * float(lexical)
     return scores
 

@@ -12,8 +12,8 @@ from spacy_krissel.kb import lexical_index
 from spacy_krissel.kb.build import lexical
 from spacy_krissel.kb.build.lexical import lexical_arrays
 from spacy_krissel.kb.hybrid import LexicalQuery
-from spacy_krissel.kb.lexical_index import LexicalIndex
-from spacy_krissel.ontology.folding import fold_name
+from spacy_krissel.kb.lexical_index import CANONICAL, DIFFERENT, LOWER_CASE, LexicalIndex
+from spacy_krissel.kb.ngrams import canonical_form
 
 pytestmark = pytest.mark.usefixtures("loops")
 FORMS = ["Lung cancer", "lung-cancer", "Carcinoma of lung", "Common cold", "cold", "MS", "±", "Renal failure", "MS"]
@@ -30,18 +30,30 @@ def similarities(lexicon, texts, entities=None):
     """All pairs: (texts, entities)."""
     entities = np.arange(N_ENTITIES) if entities is None else entities
     queries = np.repeat(np.arange(len(texts)), len(entities))
-    found = lexicon.similarity(lexicon.vectors(texts), queries, np.tile(entities, len(texts)))
+    found = lexicon.similarity(lexicon.read(texts), queries, np.tile(entities, len(texts)))
     return found.reshape(len(texts), len(entities))
 
 
 def oracle(forms, entities, texts, n_entities):
-    """The same by scikit-learn, every form compared."""
+    """The same by scikit-learn, every form compared: n-grams that no form has weigh as the mean of others, and only
+    equal texts have 1."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    folded = [fold_name(form) for form in forms]
-    vectorizer = TfidfVectorizer(analyzer="char_wb", ngram_range=(3, 3), lowercase=False)
-    vectorizer.fit(sorted(set(folded)))
-    cosines = (vectorizer.transform(map(fold_name, texts)) @ vectorizer.transform(folded).T).toarray()
+    folded, asked = [canonical_form(form) for form in forms], [canonical_form(text) for text in texts]
+    known = TfidfVectorizer(analyzer="char_wb", ngram_range=(3, 3), lowercase=False)
+    distinct = sorted(set(folded))
+    known.fit(distinct)
+    every = TfidfVectorizer(analyzer="char_wb", ngram_range=(3, 3), lowercase=False, norm=None, use_idf=False)
+    every.fit(distinct + asked)
+    rare = known.idf_.mean()
+    idf = np.array(
+        [known.idf_[known.vocabulary_[g]] if g in known.vocabulary_ else rare for g in every.get_feature_names_out()]
+    )
+    queries, names = (every.transform(each).toarray() * idf for each in (asked, folded))
+    queries, names = (each / np.maximum(np.linalg.norm(each, axis=1, keepdims=True), 1e-9) for each in (queries, names))
+    cosines = np.minimum(queries @ names.T, DIFFERENT)
+    equal = np.array([[text == form for form in folded] for text in asked])
+    cosines = np.where(equal & (cosines > 0), 1, cosines)
     best = np.zeros((len(texts), n_entities))
     for form, entity in enumerate(entities):
         best[:, entity] = np.maximum(best[:, entity], cosines[:, form])
@@ -52,7 +64,7 @@ def test_similarity_is_that_of_tfidf(lexicon):
     texts = ["lung cancers", "Cold", "the common MS", "zzz", "", "failure, renal", "±"]
     expected = oracle(FORMS, ENTITIES, texts, N_ENTITIES)
     assert similarities(lexicon, texts) == pytest.approx(expected, abs=1e-5)
-    assert expected[0, 0] > 0.8 and expected[3].max() == 0
+    assert expected[0, 0] > 0.75 and expected[3].max() == 0
 
 
 def test_same_folded_form_is_one(lexicon):
@@ -104,10 +116,10 @@ def test_a_hidden_form_is_not_proposed(lexicon):
 
 
 def test_no_texts_and_no_pairs(lexicon):
-    vectors = lexicon.vectors([])
-    assert lexicon.search(vectors, 2).shape == (0, 2)
+    texts = lexicon.read([])
+    assert lexicon.search(texts.vectors, 2).shape == (0, 2)
     none = np.zeros(0, dtype=np.int64)
-    assert lexicon.similarity(vectors, none, none).shape == (0,)
+    assert lexicon.similarity(texts, none, none).shape == (0,)
 
 
 def test_no_forms():
@@ -132,7 +144,7 @@ def test_wild_names(pairs, texts):
     forms, entities = [form for form, _ in pairs], np.array([entity for _, entity in pairs], dtype=np.int64)
     lexicon = LexicalIndex.of(forms, entities)
     scores = similarities(lexicon, texts)
-    if any(len(fold_name(form)) for form in forms):
+    if any(len(canonical_form(form)) for form in forms):
         assert scores == pytest.approx(oracle(forms, entities, texts, N_ENTITIES).reshape(scores.shape), abs=1e-5)
     found = lexicon.search(lexicon.vectors(texts), N_ENTITIES)
     for line, near in zip(found, scores, strict=True):
@@ -156,13 +168,13 @@ def test_the_compiled_loops_find_others(loops, without_numba, pairs, texts, allo
     forms, entities = [form for form, _ in pairs], np.array([entity for _, entity in pairs], dtype=np.int64)
     mask = None if allowed is None else np.array(allowed)
     index = LexicalIndex.of(forms, entities)
-    vectors = index.vectors(texts)
+    asked = index.read(texts)
     without = index.forms(texts) if hidden else None
     queries, every = np.repeat(np.arange(len(texts)), 7), np.tile(np.arange(7), len(texts))
 
     def found():
-        near = index.search(vectors, 2, mask, without)
-        return near.tolist(), index.similarity(vectors, queries, every, without)
+        near = index.search(asked.vectors, 2, mask, without)
+        return near.tolist(), index.similarity(asked, queries, every, without)
 
     here = found()
     with without_numba():
@@ -182,10 +194,8 @@ def test_a_form_that_does_not_count(lexicon):
     texts = ["lung cancer", "lung cancer", "MS"]
     without = np.where([True, False, True], lexicon.forms(texts), -1)
     queries, entities = np.array([0, 0, 1, 2, 2]), np.array([0, 1, 0, 2, 6])
-    found = lexicon.similarity(lexicon.vectors(texts), queries, entities, without)
-    others = LexicalIndex.of(FORMS, ENTITIES).similarity(
-        lexicon.vectors(["lung cancer"]), np.zeros(1, int), np.array([0])
-    )
+    found = lexicon.similarity(lexicon.read(texts), queries, entities, without)
+    others = LexicalIndex.of(FORMS, ENTITIES).similarity(lexicon.read(["lung cancer"]), np.zeros(1, int), np.array([0]))
     assert found[2] == pytest.approx(1, abs=1e-6) == others[0]
     left = lexicon.vectors(["lung cancer"]) @ lexicon.vectors(["Carcinoma of lung"]).T
     assert found[0] == pytest.approx(left.toarray()[0, 0], abs=1e-6) and 0 < found[0] < 0.9
@@ -233,10 +243,9 @@ def test_saved_index_is_not_mapped_where_large_or_keeps_small_files_open(n, most
     assert (similarities(read, texts) == similarities(saved, texts)).all()
     for mine, its in zip(read.named(texts), saved.named(texts), strict=True):
         assert (mine == its).all()
-    mapped = [isinstance(array, np.memmap) for array in read._arrays.values()]
-    assert any(mapped) == (most_read == 128)
+    for array in read._arrays.values():
+        assert isinstance(array, np.memmap) == (most_read == 128 and array.size > 0)
     if n:
-        assert len({*mapped}) == 1
         assert np.shares_memory(read._by_gram.indices, read._arrays["gram_forms"])
 
 
@@ -289,3 +298,42 @@ def test_a_text_of_frequent_n_grams_is_looked_up_by_the_rarest_alone(monkeypatch
     assert counts[0] > 1 and counts[1] == 1
     assert index._frequencies[looked_at.indices[: counts[0]]].sum() <= 50
     assert forms.index("cancer ab") in index.search(index.vectors(["cancer ab"]), 4)[0]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.text(st.sampled_from("abcdeé"), min_size=3, max_size=6), min_size=1, max_size=4),
+    st.text("xyzЖ喘", min_size=1, max_size=9),
+)
+def test_only_a_name_has_a_similarity_of_one(words, other):
+    """A text with more than the name has less, whether other forms have its n-grams or not."""
+    name = " ".join(words)
+    for forms in ([name], [name, other], [name, f"{other} {name}x", f"{name} {other}x"]):
+        lexicon = LexicalIndex.of(forms, np.arange(len(forms)))
+        assert similarities(lexicon, [name.upper()], np.zeros(1, int))[0, 0] == 1
+        for text in (f"{other} {name}", f"{name} {other}", f"{name}{other}", f"{other}-{name}", f"{name} {name}"):
+            assert similarities(lexicon, [text], np.zeros(1, int))[0, 0] <= DIFFERENT
+
+
+def test_words_in_another_order_are_no_name():
+    lexicon = LexicalIndex.of(["lung cancer"], np.zeros(1, int))
+    assert similarities(lexicon, ["cancer lung"], np.zeros(1, int))[0, 0] == pytest.approx(DIFFERENT)
+
+
+def test_of_names_that_differ_in_accents_the_one_as_written_is_first():
+    lexicon = LexicalIndex.of(["Löfgren syndrome", "Lofgren syndrome", "Sjögren syndrome"], np.arange(3))
+    texts = ["Löfgren syndrome", "lofgren syndrome", "Lófgren syndrome", "Sjogren syndrome"]
+    found = similarities(lexicon, texts, np.arange(3))
+    assert found[0].tolist()[:2] == pytest.approx([1, CANONICAL], abs=1e-6)
+    assert found[1].tolist()[:2] == pytest.approx([CANONICAL, 1], abs=1e-6)
+    assert found[2].tolist()[:2] == pytest.approx([CANONICAL, CANONICAL], abs=1e-6)
+    # Nobody else writes it otherwise.
+    assert found[3, 2] == 1
+
+
+def test_a_word_in_lower_case_is_less_like_an_acronym():
+    lexicon = LexicalIndex.of(["WAS", "Wiskott-Aldrich syndrome", "heart attack"], np.array([0, 0, 1]))
+    assert similarities(lexicon, ["WAS", "Was", "was"], np.zeros(1, int)).ravel() == pytest.approx([1, 1, LOWER_CASE])
+    # Where phrases are in capitals, so is everything.
+    capitals = LexicalIndex.of(["ASTHMA", "HEART ATTACK"], np.arange(2))
+    assert similarities(capitals, ["asthma"], np.zeros(1, int))[0, 0] == 1

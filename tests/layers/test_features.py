@@ -41,9 +41,10 @@ def overlap(a, b):
 def test_case_and_punctuation_are_folded():
     plain, *others = of_mentions("breast neoplasms", "Breast Neoplasms", "BREAST-NEOPLASMS", "breast/neoplasms")
     assert plain and all(other == plain for other in others)
-    accented, upper = of_mentions("sjögren", "SJÖGREN")
-    assert accented == upper
-    assert of_mentions("sjögren")[0] != of_mentions("sjogren")[0]
+    accented, *others = of_mentions("sjögren", "SJÖGREN", "sjogren", "sjo\u0308gren", "sjö\u00adgren")
+    assert accented and all(other == accented for other in others)
+    greek, spelt_out = of_mentions("β-catenin", "beta catenin")
+    assert greek == spelt_out
 
 
 def test_word_order_matters_little():

@@ -1,8 +1,24 @@
+import unicodedata
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_krissel.ontology.folding import fold_name, spelling
+from spacy_krissel.ontology.folding import (
+    GREEK_NAMES,
+    canonical_name,
+    fold_name,
+    is_canonical,
+    plain_text,
+    spelling,
+)
+
+WORDS = st.text(st.sampled_from("abcdehilmnorstuyz"), min_size=2, max_size=9)
+PHRASES = st.lists(WORDS, min_size=1, max_size=4).map(" ".join)
+# Format characters that Unicode calls default ignorable, and variation selectors.
+INVISIBLE = [
+    chr(code) for code in (0xAD, 0x34F, 0x200B, 0x200D, 0x200E, 0x202E, 0x2060, 0x2066, 0xFE0F, 0xFEFF, 0xE0101)
+]
 
 
 @pytest.mark.parametrize(
@@ -81,3 +97,96 @@ def test_symbols_have_a_spelling():
 @given(st.text())
 def test_the_spelling_of_a_folded_name_is_another(text):
     assert spelling(fold_name(text)) == spelling(text)
+
+
+@given(PHRASES, st.data())
+def test_invisible_characters_are_not_there(phrase, data):
+    for _ in range(data.draw(st.integers(1, 4))):
+        offset = data.draw(st.integers(0, len(phrase)))
+        phrase = phrase[:offset] + data.draw(st.sampled_from(INVISIBLE)) + phrase[offset:]
+    plain = "".join(char for char in phrase if char not in INVISIBLE)
+    assert canonical_name(phrase) == canonical_name(plain)
+    assert fold_name(phrase) == fold_name(plain)
+
+
+@given(
+    PHRASES,
+    st.lists(st.tuples(st.integers(0, 40), st.sampled_from("\u0300\u0301\u0302\u0303\u0308\u030a\u030c\u0327"))),
+)
+def test_accents_do_not_count_composed_or_not(phrase, marks):
+    accented = phrase
+    for offset, mark in marks:
+        offset = offset % len(accented) + 1
+        if accented[offset - 1] != " ":
+            accented = accented[:offset] + mark + accented[offset:]
+    for form in ("NFC", "NFD", "NFKC", "NFKD"):
+        assert canonical_name(unicodedata.normalize(form, accented)) == canonical_name(phrase)
+
+
+@given(st.sampled_from(sorted(GREEK_NAMES)), WORDS, st.booleans())
+def test_a_greek_letter_is_its_name(letter, word, upper):
+    written = letter.upper() if upper else letter
+    assert canonical_name(f"{written}-{word}") == canonical_name(f"{GREEK_NAMES[letter]}-{word}")
+    assert canonical_name(f"{word} {written}2") == canonical_name(f"{word} {GREEK_NAMES[letter]}2")
+
+
+def test_words_of_the_greek_language_stay_greek():
+    assert canonical_name("Ελληνικά") == "ελληνικα"
+
+
+@given(PHRASES, st.sampled_from("\u2010\u2011\u2012\u2013\u2212"), st.sampled_from("'’ʼ′`´"))
+def test_dashes_and_apostrophes_are_alike(phrase, dash, quote):
+    words = phrase.split() + ["x"]
+    assert canonical_name(dash.join(words)) == canonical_name("-".join(words))
+    assert canonical_name(f"{words[0]}{quote}s disease") == canonical_name(f"{words[0]} disease")
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ("Sjögren's syndrome", "Sjogren syndrome", "SJO\u0308GREN’S SYNDROME"),
+        ("factor VIII deficiency", "Factor 8 deficiency"),
+        ("diabetes mellitus, type II", "Diabetes Mellitus Type 2", "diabetes mellitus type Ⅱ"),
+        ("type I diabetes", "type 1 diabetes"),
+        ("H₂O₂", "H2O2"),
+        ("Løffler", "loffler"),
+        ("œdema", "oedema"),
+        ("ＭＳ", "ms"),
+        ("ﬁbrosis", "fibrosis"),
+        ("αβ T cell", "alpha beta T-cell"),
+    ],
+)
+def test_spellings_have_one_canonical_form(texts):
+    assert len({canonical_name(text) for text in texts}) == 1
+
+
+@pytest.mark.parametrize(
+    "one, other",
+    [
+        ("chromosome X", "chromosome 10"),
+        ("protein S deficiency", "protein deficiency"),
+        ("vitamin V", "vitamin 5"),
+        ("X linked", "10 linked"),
+        ("Ж-asthma", "asthma"),
+        ("喘息 asthma", "asthma"),
+        ("Graves disease", "Grave disease"),
+        ("β-thalassemia", "thalassemia"),
+    ],
+)
+def test_different_names_have_different_canonical_forms(one, other):
+    assert canonical_name(one) != canonical_name(other)
+
+
+@given(st.text())
+def test_canonical_form_is_stable_and_blank_for_blank_text_alone(text):
+    canonical = canonical_name(text)
+    assert canonical_name(canonical) == canonical
+    if fold_name(text):
+        assert canonical
+    if is_canonical(fold_name(text), text):
+        assert canonical == fold_name(text)
+
+
+@given(st.text(st.characters(max_codepoint=127)))
+def test_ascii_is_plain_already(text):
+    assert plain_text(text) == text

@@ -516,7 +516,7 @@ def test_lexical_weight(linker, link):
         for candidate in span._.krissel_candidates:
             dense = (linker.kb.vectors[linker.kb.prototype_rows(candidate["id"])] @ vector).max()
             row = np.array([linker.kb.entities.row(candidate["id"])])
-            lexical = lexicon.similarity(lexicon.vectors([span.text]), np.zeros(1, dtype=np.int64), row)[0]
+            lexical = lexicon.similarity(lexicon.read([span.text]), np.zeros(1, dtype=np.int64), row)[0]
             assert candidate["score"] == pytest.approx(dense + 0.5 * lexical, abs=1e-5)
         scores = [candidate["score"] for candidate in span._.krissel_candidates]
         assert scores == sorted(scores, reverse=True)
@@ -572,8 +572,8 @@ def test_names_alone_are_asked_once(linker, link, monkeypatch):
 
 def test_american_spelling_in_the_lexicon():
     lexicon = LexicalIndex.of(["Haemorrhage", "fever"], np.array([0, 1]))
-    vectors = lexicon.vectors(["hemorrhage"])
-    np.testing.assert_allclose(lexicon.similarity(vectors, np.array([0]), np.array([0])), [1.0], rtol=1e-6)
+    texts = lexicon.read(["hemorrhage"])
+    np.testing.assert_allclose(lexicon.similarity(texts, np.array([0]), np.array([0])), [1.0], rtol=1e-6)
 
 
 # All together --------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from ...util.hashing import stable_hash
 from ...util.settings import Count, checked
 from ...views import mention_view, name_view
 from ..entity_columns import StringColumn
-from ..ngrams import folded_form
+from ..ngrams import canonical_form
 from ..prototype_table import Origin, Prototype, PrototypeTable
 
 # Chosen on four fifths of the training splits of NCBI Disease and BC5CDR (diseases) as prototypes for the last fifth.
@@ -137,7 +137,7 @@ def split_shared(
 
     ids: of the entities of the knowledge base, by row. known: its prototypes.
     """
-    forms = [folded_form(prototype.view.mention) for prototype in prototypes]
+    forms = [canonical_form(prototype.view.mention) for prototype in prototypes]
     distinct = sorted(set(forms))
     # The entities with each form, as a search sees them.
     named: dict[str, set[str]] = {form: set() for form in distinct}
@@ -147,9 +147,9 @@ def split_shared(
     # The documents in which gold already gives a form to an entity.
     documents: dict[tuple[str, str], set[Any]] = defaultdict(set)
     rows = known.rows_of_kinds(["gold"])
-    rows = rows[np.array([folded_form(mention) in named for mention in known.mentions(rows)], dtype=bool)]
+    rows = rows[np.array([canonical_form(mention) in named for mention in known.mentions(rows)], dtype=bool)]
     for row, _, view, origin in known.at(rows):
-        documents[folded_form(view.mention), ids[row]].add(_document(origin))
+        documents[canonical_form(view.mention), ids[row]].add(_document(origin))
     mentions: dict[str, set[Origin]] = defaultdict(set)
     given: dict[tuple[str, str], set[Origin]] = defaultdict(set)
     for form, prototype in zip(forms, prototypes, strict=True):

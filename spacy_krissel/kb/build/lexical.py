@@ -9,7 +9,7 @@ from scipy.sparse import csr_matrix
 
 from ...index.protocol import Mask, Rows
 from ..groups import pair_keys, ranges
-from ..ngrams import Grams, folded_form, hashed, to_unit_length
+from ..ngrams import Grams, both_forms, hashed, to_unit_length
 
 # Surface forms at a time: some two million n-grams.
 BLOCK_FORMS = 2**16
@@ -27,7 +27,7 @@ def lexical_arrays(
     named: which of these pairs are names of the entity and no guesses (n,); None: all.
     directory: of unnamed files that hold what is made, mapped; None: it stays in memory.
     """
-    hashes, sizes, places, grams = _read(forms, len(entities), directory)
+    hashes, written, acronyms, sizes, places, grams = _read(forms, len(entities), directory)
     # Forms are numbered in the order they come in; those that fold to the same are one.
     distinct, first, of_hash = np.unique(hashes, return_index=True, return_inverse=True)
     number = np.empty(len(first), dtype=np.int32)
@@ -35,8 +35,12 @@ def lexical_arrays(
     of_form = number[of_hash]
     is_first = np.zeros(len(hashes), dtype=bool)
     is_first[first] = True
-    del hashes, of_hash, first
     arrays: Arrays = {"hashes": distinct, "by_hash": number, "grams": grams}
+    arrays |= _writings(of_form, written, entities, len(number))
+    # Of an acronym, no entity has the form in lower case.
+    arrays["acronyms"] = np.ones(len(number), dtype=np.int8)
+    np.minimum.at(arrays["acronyms"], of_form, acronyms)
+    del hashes, written, acronyms, of_hash, first
     arrays |= _vectors(sizes, is_first, places, len(grams), directory)
     # Without forms that have no n-gram.
     with_grams = np.diff(arrays["form_starts"])[of_form] > 0
@@ -54,18 +58,45 @@ def lexical_arrays(
     return arrays
 
 
+def _writings(of_form: np.ndarray, written: Rows, entities: Rows, n_forms: int) -> Arrays:
+    """The pairs of a writing's hash and an entity, ascending, of the forms that several entities write in
+    several ways; and which forms these are."""
+    order = np.lexsort((written, of_form))
+    form, own = of_form[order], written[order]
+    differs = (form[1:] == form[:-1]) & (own[1:] != own[:-1])
+    several = np.zeros(n_forms, dtype=bool)
+    several[form[1:][differs]] = True
+    chosen = np.flatnonzero(several[of_form])
+    pairs = np.unique(np.stack([written[chosen], entities[chosen].astype(np.int64)], axis=1), axis=0)
+    return {
+        "written_forms": np.flatnonzero(several),
+        "written_hashes": pairs[:, 0].copy(),
+        "written_entities": pairs[:, 1].copy(),
+    }
+
+
 def _read(
     forms: Callable[[slice], Sequence[str]], n: int, directory: Path | None
-) -> tuple[Rows, Rows, "_Column", np.ndarray]:
-    """The hash of each form, and how many n-grams it has (n,); their places among all n-grams, one form's after the
-    other's; and these n-grams, ascending."""
-    hashes, sizes = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+) -> tuple[Rows, Rows, np.ndarray, Rows, "_Column", np.ndarray]:
+    """The hash of each form, canonical and as written, whether it is an acronym, and how many n-grams it has (n,);
+    their places among all n-grams, one form's after the other's; and these n-grams, ascending."""
+    hashes, written, sizes = (np.empty(n, dtype=np.int64) for _ in range(3))
+    acronyms = np.zeros(n, dtype=np.int8)
+    # Phrases, and those in capitals: where most are, capitals say nothing.
+    n_phrases = n_capitals = 0
     # By the number of an n-gram, which is given to it when it is first seen.
     numbers = _Column(np.int32, directory)
     seen, number_of = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32)
     for part in _blocks(n):
-        folded = [folded_form(form) for form in forms(part)]
+        own = forms(part)
+        folded, as_written = both_forms(own)
+        acronyms[part] = [form.isupper() and form.isalpha() for form in own]
+        phrases = [form for form in own if " " in form]
+        n_phrases, n_capitals = n_phrases + len(phrases), n_capitals + sum(map(str.isupper, phrases))
         hashes[part] = hashed(folded)
+        respelt = [i for i, form in enumerate(as_written) if form is not folded[i]]
+        written[part] = hashes[part]
+        written[part][respelt] = hashed([as_written[i] for i in respelt])
         found = Grams.of(folded)
         sizes[part] = np.bincount(found.owners, minlength=len(folded))
         new = np.setdiff1d(found.keys, seen)
@@ -79,7 +110,9 @@ def _read(
     for start in range(0, len(numbers), 2**22):
         some = slice(start, min(start + 2**22, len(numbers)))
         numbers[some] = place_of[numbers[some]]
-    return hashes, sizes, numbers, seen
+    if 2 * n_capitals > n_phrases:
+        acronyms[:] = 0
+    return hashes, written, acronyms, sizes, numbers, seen
 
 
 def _vectors(sizes: Rows, is_first: Mask, places: "_Column", n_grams: int, directory: Path | None) -> Arrays:

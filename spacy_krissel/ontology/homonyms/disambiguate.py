@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import connected_components, min_weight_full_bipartite
 from ...util.hashing import stable_hash
 from ...util.progress import progress_bar
 from ..entity import Entity
-from ..folding import fold_name
+from ..folding import canonical_name, fold_name
 from ..hash_index import groups_across_rows
 from ..store import OntologyStore
 from .expansions import Bearer, Order, Parts, SpeciesUse, expand
@@ -112,7 +112,7 @@ class Disambiguation:
         for row, entity in enumerate(entities):
             for number, bearer in self._bearers(row, entity).items():
                 parts = self._first_choice(bearer)
-                self._keys[number] = stable_hash(fold_name(expand(bearer.homonym, parts)))
+                self._keys[number] = stable_hash(canonical_name(expand(bearer.homonym, parts)))
                 self._plain[number] = not parts
 
     def _resolve(self) -> None:
@@ -173,7 +173,7 @@ class Disambiguation:
             self._settled.pop(number, None)
             if i in failed:
                 self._failed[number] = name
-            self._keys[number] = stable_hash(name)
+            self._keys[number] = stable_hash(canonical_name(name))
             self._plain[number] = not choices[name]
             if choices[name] != self._first_choice(bearer):
                 self._settled[number] = choices[name]

@@ -8,7 +8,7 @@ import numpy as np
 from ...kb.groups import pair_keys
 from ...kb.lexical_index import distinct
 from ...kb.ranking import SearchResult, tie_bound
-from ...ontology.folding import fold_name
+from ...ontology.folding import canonical_name
 
 # Candidates that are searched for of each mention, at least: within 0.1 points of 16 and 30 on the training splits of
 # diseases and chemicals, and as quick as 5, where 16 take a quarter longer.
@@ -27,7 +27,7 @@ def supports(docs: np.ndarray, texts: Sequence[str], entities: np.ndarray, confi
         return support
     # Mentions often have the same text.
     different, of_text = distinct(texts)
-    text = distinct([fold_name(each) for each in different])[1][of_text]
+    text = distinct([canonical_name(each) for each in different])[1][of_text]
     mention, place = np.nonzero(entities >= 0)
     _, pair = np.unique(pair_keys(docs[mention], entities[mention, place]), return_inverse=True)
     form, value = text[mention], confident[mention, place]

@@ -8,8 +8,12 @@ from scipy.special import expit, logit
 
 from ...errors import Errors, KrisselError
 
-# Lexical similarity of a text with a name that it folds to.
-SAME = 0.9999
+# Lexical similarity of a text with a name that it is in canonical form; and the least by which one that
+# is written as the text is leads one that is not (`LexicalIndex`).
+SAME, AS_WRITTEN = 0.9999, 1e-5
+# Probability of a candidate that the mention is no name of, at most: in a small vocabulary, nothing else
+# resembles "portal hypertension" as "hypertension" does.
+OTHERS = 0.89
 # The most that a candidate can be ahead of no other.
 ALONE = 1.0
 # A mention supports others with at least this confidence, and more than that of a shared name (`confident`). Without
@@ -26,7 +30,7 @@ PAIRED = 256
 @dataclass(frozen=True)
 class Confidence:
     """The probability that a candidate is right is `σ(bias + lexical · l + lexical_lead · (l - l') + vector_lead · (v -
-    v'))`, at most `trust`: l is its lexical similarity with the mention, v its similarity as vectors, l' and v' are the
+    v'))`, at most `OTHERS`: l is its lexical similarity with the mention, v its similarity as vectors, l' and v' are the
     highest of the other candidates. Where the mention is a name of this one candidate alone, it is `trust`.
 
     Where entities are of several species, the others are those of its species, and all of that is multiplied with the
@@ -98,7 +102,8 @@ class Confidence:
 
     def by(self, x: np.ndarray) -> np.ndarray:
         """The probabilities (…) by the `features` x (…, 3)."""
-        return np.minimum(expit(self.bias + x @ [self.lexical, self.lexical_lead, self.vector_lead]), self.trust)
+        highest = min(self.trust, OTHERS)
+        return np.minimum(expit(self.bias + x @ [self.lexical, self.lexical_lead, self.vector_lead]), highest)
 
 
 def features(vector: np.ndarray, lexical: np.ndarray, same: np.ndarray | None = None) -> np.ndarray:
@@ -112,8 +117,9 @@ def features(vector: np.ndarray, lexical: np.ndarray, same: np.ndarray | None = 
 
 
 def named(lexical: np.ndarray, same: np.ndarray | None = None) -> np.ndarray:
-    """Which candidates alone have the mention as a name (q, k) bool. same: as in `_best_other`."""
-    return (lexical >= SAME) & (_best_other(lexical, same) < SAME)
+    """Which candidates alone have the mention as a name (q, k) bool; of names that differ in accents alone, the one
+    that is written as the mention is. same: as in `_best_other`."""
+    return (lexical >= SAME) & (_best_other(lexical, same) < lexical - AS_WRITTEN)
 
 
 def _of_species(lexical: np.ndarray, same: np.ndarray, odds: np.ndarray) -> np.ndarray:
