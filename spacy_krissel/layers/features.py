@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..distributed.parts import in_parts
-from ..ontology.folding import plain_text
 from ..util.compiled import LEAST, kernel
+from ..util.plain_text import plain_text
 from ..views import View
 
 # Compiled into `feature_kernel`, whose kept machine code is made anew when that file changes, not when these do.

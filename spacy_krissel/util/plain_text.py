@@ -1,0 +1,43 @@
+"""Texts in plain letters."""
+
+import re
+import unicodedata
+
+# Characters that nobody sees: soft hyphens, zero-width spaces and joiners, marks of direction, byte
+# order marks, variation selectors, fillers. Unicode calls them default ignorable.
+_INVISIBLE = (
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
+    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff"
+)
+UNSEEN = re.compile(f"[{_INVISIBLE}]+")
+# Marks of the Latin, Greek and Cyrillic scripts. Those of others are letters.
+_ACCENTS = re.compile("[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff]+")
+# Letters that no decomposition makes plain.
+_PLAIN = str.maketrans(
+    {
+        "ß": "ss", "æ": "ae", "œ": "oe", "ø": "o", "đ": "d", "ð": "d", "þ": "th", "ł": "l", "ħ": "h",
+        "ŧ": "t", "ı": "i", "ĸ": "k", "ŋ": "ng", "ȷ": "j", "ɑ": "α", "ɛ": "ε", "ɣ": "γ",
+    }
+)  # fmt: skip
+GREEK_NAMES = {
+    "α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "ε": "epsilon", "ζ": "zeta", "η": "eta",
+    "θ": "theta", "ι": "iota", "κ": "kappa", "λ": "lambda", "μ": "mu", "ν": "nu", "ξ": "xi",
+    "ο": "omicron", "π": "pi", "ρ": "rho", "σ": "sigma", "ς": "sigma", "τ": "tau", "υ": "upsilon",
+    "φ": "phi", "χ": "chi", "ψ": "psi", "ω": "omega",
+}  # fmt: skip
+# Longer runs are words of the Greek language.
+_GREEK_LETTERS = re.compile("(?<![α-ω])[α-ω]{1,2}(?![α-ω])")
+
+
+def plain_text(text: str) -> str:
+    """Return a text with plain letters: no accents, ligatures or invisible characters, and Greek
+    letters by their names. Text that is not ASCII becomes lower case, ASCII stays unchanged."""
+    if text.isascii():
+        return text
+    decomposed = unicodedata.normalize("NFKD", UNSEEN.sub("", text).lower())
+    plain = _ACCENTS.sub("", decomposed).translate(_PLAIN)
+    return unicodedata.normalize("NFKC", _GREEK_LETTERS.sub(_spelt_out, plain))
+
+
+def _spelt_out(match: "re.Match[str]") -> str:
+    return " ".join(GREEK_NAMES[letter] for letter in match[0])
