@@ -31,7 +31,8 @@ PAIRED = 256
 class Confidence:
     """The probability that a candidate is right is `σ(bias + lexical · l + lexical_lead · (l - l') + vector_lead · (v -
     v'))`, at most `OTHERS`: l is its lexical similarity with the mention, v its similarity as vectors,
-    l' and v' are the highest of the other candidates. Where the mention is a name of this one candidate alone, it is `trust`.
+    l' and v' are the highest of the other candidates. Where the mention is a name of this one
+    candidate alone, it is `trust`.
 
     Where entities are of several species, the others are those of its species, and all of that is multiplied with the
     probability of the species, among those with a candidate whose name is at least as similar.
