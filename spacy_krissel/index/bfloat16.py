@@ -45,7 +45,7 @@ def rounded_blocks(blocks: Iterable[Block]) -> Iterator[Block]:
 
 
 def rounded_hits(queries: Vectors, block: RoundedBlock, k: int, floor: Scores) -> tuple[Rows, Rows, Scores]:
-    """What may be among the best `k` of a block (`hits.FindHits`), with its scores in float32.
+    """Return the hits that may be among the best `k` of a block (`hits.FindHits`), scored in float32.
 
     q·v and q'·v', the product of what they are rounded to, differ by q·(v - v') + (q - q')·v', which by Cauchy and
     Schwarz is at most |v - v'| + |q - q'| |v'| for a query of unit length. What may be among the best in spite of that

@@ -109,7 +109,7 @@ def install(monkeypatch, faiss, n_cards=2):
             return self._cpu.search(queries, k)
 
     class IndexShards(faiss.IndexShards):
-        """As FAISS's own, but takes the Python objects above, too."""
+        """FAISS's own, which takes the Python objects above, too."""
 
         shards, ids_follow = (), True
 

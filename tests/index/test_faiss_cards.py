@@ -22,7 +22,7 @@ DEVICES = ["cuda", "cuda:1", "cuda:all"]
 
 @pytest.fixture(scope="module")
 def vectors(clustered):
-    """Of various lengths, so that the nearest centroid is not that of the highest inner product."""
+    """Vectors of various lengths: the nearest centroid is not that of the highest inner product."""
     lengths = np.random.default_rng(2).uniform(0.4, 1.6, (N, 1)).astype(np.float32)
     return lengths * clustered(N, WIDTH)
 

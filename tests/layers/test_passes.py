@@ -33,7 +33,7 @@ LOSS = ContrastiveObjective(SoftmaxLoss(temperature=0.3)).joint_loss
 
 
 def gradients(model):
-    """Of all weights; they are taken out."""
+    """Return the gradients of all weights, and clear them."""
     found = {}
     for i, node in enumerate(model.walk()):
         for name in node.param_names:
@@ -194,7 +194,7 @@ def test_pieces_of_the_next_views_are_made_while_the_device_encodes(tiny_bert, u
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])
 @pytest.mark.parametrize("kind", ["bert", "roberta"])
 def test_masks_hide_padding_and_nothing_else(tiny_bert, kind, attention):
-    """As masks of two dimensions do, which `transformers` reads back from the device."""
+    """They equal masks of two dimensions, which `transformers` reads back from the device."""
     import torch
     from transformers import BertConfig, BertModel, RobertaConfig, RobertaModel
 

@@ -124,8 +124,7 @@ def detect_format(path: Path) -> str:
 
 
 def _is_bioc(head: bytes) -> bool:
-    """Whether JSON begins with a collection or a document of BioC, which has passages outside of
-    all else."""
+    """Tell if JSON begins with a collection or a document of BioC: passages outside of all else."""
     passages = _DOCUMENT.search(head)
     return _COLLECTION.search(head) is not None or (
         passages is not None and _OTHER_JSON.search(head, 0, passages.start()) is None

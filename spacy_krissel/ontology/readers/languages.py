@@ -12,8 +12,7 @@ ENGLISH = "en"
 
 
 def is_language(found: str, wanted: str) -> bool:
-    """Whether a language is the wanted one: `en-GB` is taken for `en`, and `en` where `en-GB` is
-    wanted."""
+    """Tell if a language is the wanted one: `en-GB` counts as `en`, and `en` as `en-GB`."""
     found, wanted = (each.lower().replace("_", "-") for each in (found, wanted))
     return found == wanted or found.startswith(f"{wanted}-") or (found != "" and wanted.startswith(f"{found}-"))
 

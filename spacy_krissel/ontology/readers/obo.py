@@ -233,7 +233,7 @@ def _quoted(value: str, tag: str, declared: Mapping[str, str]) -> tuple[str, lis
 
 
 class _After(NamedTuple):
-    """What follows a text: the words before its cross-references.
+    """The words between a text and its cross-references.
 
     rank: 0 where all is as in the format; the higher, the less likely it is that the text ends
         before it.

@@ -118,8 +118,8 @@ def features(vector: np.ndarray, lexical: np.ndarray, same: np.ndarray | None = 
 
 
 def named(lexical: np.ndarray, same: np.ndarray | None = None) -> np.ndarray:
-    """Which candidates alone have the mention as a name (q, k) bool; of names that differ in accents alone, the one
-    that is written as the mention is. same: as in `_best_other`."""
+    """Return a mask (q, k) of the candidates that alone have the mention as a name. Of names that differ
+    in accents alone, it is the one that is written as the mention is. same: as in `_best_other`."""
     return (lexical >= SAME) & (_best_other(lexical, same) < lexical - AS_WRITTEN)
 
 
