@@ -3,6 +3,7 @@
 import ast
 import importlib
 import json
+import re
 import sys
 import warnings
 from pathlib import Path
@@ -331,3 +332,15 @@ def test_strategies_of_abbreviations_are_learned(benchmark, tmp_path, capsys):
     table = ast.literal_eval(capsys.readouterr().out.partition(" = ")[2])
     assert table["initials"][0] > 0.5
     assert table["scattered"] == (0, 0, 0, 0)
+
+
+def test_names_that_are_equal_in_canonical_form_alone_are_found_by_their_writing(benchmark, tmp_path, capsys):
+    names = ("Löfgren syndrome", "Lofgren syndrome", "type II disease", "type 2 disease", "asthma", "Asthma")
+    store = write_store((Entity(f"X:{i}", name) for i, name in enumerate(names)), tmp_path / "store")
+    benchmark("canonical_names").main([store.path], tmp_path / "collisions.tsv")
+    assert re.search(r"store +6 +2 +2 +4 of 4", capsys.readouterr().out)
+    lines = (tmp_path / "collisions.tsv").read_text(encoding="utf8").splitlines()
+    assert lines[1:3] == [
+        "store\tlofgren syndrome\tlofgren syndrome\tX:1",
+        "store\tlofgren syndrome\tlöfgren syndrome\tX:0",
+    ]

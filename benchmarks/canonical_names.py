@@ -1,0 +1,75 @@
+"""Names of different entities that are equal in canonical form, but not as they are written.
+
+    python benchmarks/canonical_names.py STORE [STORE …] --list collisions.tsv
+
+For each ontology store: its names, how many are changed by `canonical_name` beyond `fold_name`, the
+collisions (canonical forms that several entities have, where no writing is shared by all of them),
+and how many of these entities `OntologyStore.find` finds by their own writing: all, or writing does
+not keep them apart.
+"""
+
+from collections import defaultdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from wasabi import msg
+
+from spacy_krissel.ontology.folding import canonical_name, fold_name
+from spacy_krissel.ontology.store import OntologyStore
+
+# Form → writing → rows of its entities.
+Writings = dict[str, dict[str, set[int]]]
+
+
+def main(
+    stores: Annotated[list[Path], typer.Argument(help="Ontology stores")],
+    list: Annotated[Path | None, typer.Option(help="Write all collisions to this table")] = None,
+) -> None:
+    """Count the collisions of each store, and write them to a table."""
+    rows, lines = [], ["store\tcanonical\twriting\tids"]
+    for path in stores:
+        store = OntologyStore(path)
+        n_names, n_changed, writings = read_names(store)
+        collisions = {form: own for form, own in writings.items() if collides(own)}
+        apart = sum(is_found(store, writing, own) for each in collisions.values() for writing, own in each.items())
+        total = sum(map(len, collisions.values()))
+        counts = (n_names, n_changed, len(collisions))
+        rows.append((path.name, *(f"{count:,}" for count in counts), f"{apart:,} of {total:,}"))
+        for form, each in sorted(collisions.items()):
+            for writing, own in sorted(each.items()):
+                ids = ", ".join(sorted(map(store.id_at, own)))
+                lines.append("\t".join((path.name, form, writing, ids)))
+    header = ("store", "names", "changed", "collisions", "found by their writing")
+    msg.table(rows, header=header, divider=True, aligns=("l", *"rrrr"))
+    if list is not None:
+        list.write_text("\n".join(lines) + "\n", encoding="utf8")
+
+
+def read_names(store: OntologyStore) -> tuple[int, int, Writings]:
+    """Return the number of names, of those that the canonical form changes, and the writings of each
+    form that has one of these."""
+    writings: Writings = defaultdict(lambda: defaultdict(set))
+    changed, n = set(), 0
+    for row, name, _ in store.names():
+        written, canonical = fold_name(name), canonical_name(name)
+        writings[canonical][written].add(row)
+        n += 1
+        if written != canonical:
+            changed.add(name)
+    forms = {canonical_name(name) for name in changed}
+    return n, len(changed), {form: writings[form] for form in forms}
+
+
+def collides(writings: dict[str, set[int]]) -> bool:
+    """Tell if entities share the form and no writing of it."""
+    return len(set.union(*writings.values())) > max(map(len, writings.values()))
+
+
+def is_found(store: OntologyStore, writing: str, rows: set[int]) -> bool:
+    """Tell if the writing finds the entities that have it, and no others."""
+    return set(store.find(writing)) == set(map(store.id_at, rows))
+
+
+if __name__ == "__main__":
+    typer.run(main)
