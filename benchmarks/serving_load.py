@@ -93,7 +93,8 @@ def pipe_rate(pipeline: Path, documents: list[dict[str, Any]]) -> float:
     best = float("inf")
     for _ in range(3):
         start = time.perf_counter()
-        for _ in linker.nlp.pipe([linker.doc(each, 0) for each in wanted], disable=mention_setters(linker.nlp)):
+        docs = [layer.doc for each in wanted for layer in linker._layers(each, 0)]
+        for _ in linker.nlp.pipe(docs, disable=mention_setters(linker.nlp)):
             pass
         best = min(best, time.perf_counter() - start)
     return len(documents) / best

@@ -64,6 +64,11 @@ OUTPUTS = [
 # Nothing but what it prints; `vocabularies` writes into its cache alone (tests/ontology/vocabularies).
 PRINT = {
     "affected-mentions",
+    "campaign-assemble",
+    "campaign-collect",
+    "campaign-pack",
+    "campaign-run",
+    "campaign-unpack",
     "check-sources",
     "fit-species",
     "gene-baselines",

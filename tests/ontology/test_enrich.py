@@ -6,7 +6,7 @@ from spacy_krissel.errors import KrisselError
 from spacy_krissel.ontology.build import build_ontology
 from spacy_krissel.ontology.enrich import FIELDS, enrich
 from spacy_krissel.ontology.entity import Entity
-from spacy_krissel.ontology.folding import fold_name
+from spacy_krissel.ontology.folding import canonical_name, fold_name
 from spacy_krissel.ontology.readers import read_mesh_tree, read_obo
 from spacy_krissel.ontology.store import write_store
 
@@ -126,8 +126,8 @@ def test_medic_from_doid_and_mesh(data_dir, tmp_path):
         trees_of = dict.fromkeys(number for id_ in ids for number in numbers.get(id_, ()))
         assert set(entity.tree_numbers) == set(trees_of), entity.id
         terms = [term for id_ in ids for term in linked.get(id_, ())]
-        folded = set(map(fold_name, entity.names))
-        namesakes = [term for term in terms if not folded.isdisjoint(map(fold_name, term.names))]
+        names = set(map(canonical_name, entity.names))
+        namesakes = [term for term in terms if not names.isdisjoint(map(canonical_name, term.names))]
         definitions = {term.definition for term in namesakes or terms} - {""}
         assert entity.definition in definitions if definitions else entity.definition == "", entity.id
     sclerosis = store.get("MESH:D009103")

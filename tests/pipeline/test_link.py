@@ -179,7 +179,7 @@ def test_batches_of_nothing_leave_an_earlier_output(tmp_path, size):
 def test_texts_beyond_the_limit_are_counted_and_left_out(with_ruler, tmp_path, monkeypatch):
     nlp = spacy.load(with_ruler)
     nlp.max_length = 30
-    monkeypatch.setattr("spacy_krissel.commands.link_texts.load_pipeline", lambda path: nlp)
+    monkeypatch.setattr("spacy_krissel.commands.link_texts.load_pipeline", lambda path, **settings: nlp)
     lines = [{"id": str(number), "text": "flu " * number} for number in (2, 9, 3, 10, 11, 12)]
     (tmp_path / "texts.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     with pytest.warns(KrisselWarning, match="KW620.*4 of 6 texts.*30 characters.*first: 9, 10, 11"):
