@@ -13,6 +13,7 @@ from ..mentions.discontinuous import DISJOINT_KEY, DocMention, join_fragments, w
 from ..mentions.gold_ids import NIL, is_composite, split_ids, to_kb_id
 from ..mentions.gold_mentions import ID_KEY, SPANS_KEY
 from ..mentions.token_edges import split_at
+from ..util.plain_text import GREEK_NAMES
 from .annotation import AnnotatedText, Fragments, Mention
 from .report import CorpusReport
 
@@ -21,17 +22,16 @@ DEFAULT_LABEL = "ENTITY"
 _BETWEEN = re.compile(r"\s+|\.{3}|…")
 # Letters that no normalisation takes apart.
 _LATIN = {"ø": "o", "ł": "l", "đ": "d", "æ": "ae", "œ": "oe", "ı": "i"}
-_GREEK = {char: unicodedata.name(char).split()[-1].lower() for char in "αβγδεζηθικλμνξοπρςστυφχψω"}
 # How files without Greek letters write them, each in one way: by their names, the first letters of
 # these, the keys of the font Symbol, and as units are written. Files that lost their encoding have
 # ß for β.
 _WITHOUT_GREEK = [
     str.maketrans({**_LATIN, **letters})
     for letters in (
-        {**_GREEK, "ß": "beta"},
-        {**{char: name[0] for char, name in _GREEK.items()}, "ß": "b"},
+        {**GREEK_NAMES, "ß": "beta"},
+        {**{char: name[0] for char, name in GREEK_NAMES.items()}, "ß": "b"},
         dict(zip("αβχδεφγηικλμνοπθρστυωξψζς", "abcdefghiklmnopqrstuwxyzs", strict=True)),
-        {**_GREEK, "μ": "u", "ß": "ss"},
+        {**GREEK_NAMES, "μ": "u", "ß": "ss"},
     )
 ]
 

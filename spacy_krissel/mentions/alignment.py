@@ -5,6 +5,8 @@ import unicodedata
 from itertools import islice
 from typing import NamedTuple
 
+from ..util.plain_text import GREEK_NAMES
+
 WORD = re.compile(r"[^\W_]+")
 # What stands for accents and invisible characters within a word; it is a letter to Python.
 MARK = "ʼ"
@@ -54,12 +56,8 @@ PRECISIONS = {
     "numbered inner": (0.63, 0.96, 0.97, 0.44),
     "shuffled": (0.87, 0.96, 0.91, 0.95),
 }
-GREEK_NAMES = (
-    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho sigma "
-    "sigma tau upsilon phi chi psi omega"
-).split()
-GREEK_INITIALS = {ord("α") + i: name[0] for i, name in enumerate(GREEK_NAMES)}
-LONGEST_FIRST = sorted(GREEK_NAMES, key=len, reverse=True)
+GREEK_INITIALS = {ord(letter): name[0] for letter, name in GREEK_NAMES.items()}
+LONGEST_FIRST = sorted({*GREEK_NAMES.values()}, key=len, reverse=True)
 GREEK_NAME = re.compile(rf"(?<![a-z])(?:{'|'.join(LONGEST_FIRST)})(?![a-z])")
 # How the words begin that a digit may stand for.
 NUMBERS = {

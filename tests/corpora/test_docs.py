@@ -295,6 +295,7 @@ def test_fragments_are_neither_kept_nor_counted(text, data):
         ("TGF-β1", "TGF-beta1"),
         ("TGFß", "TGFb"),
         ("PPARγ", "PPARg"),
+        ("IFN-λ", "IFN-lambda"),
         ("κB", "kappaB"),
         ("θ", "q"),
         ("5 µg", "5 ug"),

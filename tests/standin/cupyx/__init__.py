@@ -1,4 +1,4 @@
-"""What CuPy has beyond NumPy's names."""
+"""Functions of CuPy that NumPy does not have."""
 
 from typing import Any
 
