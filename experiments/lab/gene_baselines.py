@@ -8,7 +8,7 @@ import numpy as np
 from spacy_krissel.evaluation.baselines import BASELINES, settle_ties, write_out_abbreviations
 from spacy_krissel.evaluation.gold import GoldDoc
 from spacy_krissel.evaluation.records import LinkRecord
-from spacy_krissel.kb.spelling_index import SpellingIndex
+from spacy_krissel.kb.lexical_index import LexicalIndex
 from spacy_krissel.mentions.species import species_scores, taxon_of
 from spacy_krissel.ontology.folding import fold_name
 from spacy_krissel.ontology.store import OntologyStore
@@ -33,16 +33,13 @@ def gene_baselines(
     everything = sorted(set(store.each("species")))
 
     pairs = [(name, row) for row, entity in enumerate(store) for name in entity.names]
-    index = SpellingIndex([name for name, _ in pairs], np.array([row for _, row in pairs]))
+    index = LexicalIndex.of([name for name, _ in pairs], np.array([row for _, row in pairs]))
     ids = list(store.ids)
     spelt: list[list[str]] = [[] for _ in records]
     # The long form, or else the mention as it stands.
-    for forms in (texts, [record.text for record in records]):
-        left = [not own for own in spelt]
-        rows, owner = index.named_by_any([forms])
-        for row, place in zip(rows.tolist(), owner.tolist(), strict=True):
-            if left[place]:
-                spelt[place].append(ids[row])
+    rows, owner = index.spelt(texts, [record.text for record in records])
+    for row, place in zip(rows.tolist(), owner.tolist(), strict=True):
+        spelt[place].append(ids[row])
 
     def first(record: LinkRecord, species: list[str]) -> str | None:
         return next((each for each in FIRST if each in species), None)

@@ -55,12 +55,11 @@ TYPES_SHOWN = 8
 # Of class names, which are guesses. Chosen on Linnaeus and S800, where "yeast" is no class "yeasts"; on the training
 # splits of NCBI Disease and BC5CDR's diseases 0.9 is 0.2 points better and 0.2 worse than 1.
 CLASS_WEIGHT = 0.9
-# Where entities are of several species, and this share of the names or more are of several entities: the weights of the
-# species and of the spelling of names. Chosen on nine tenths of the training documents of GNormPlus, NLM-Gene and
-# BioRED. On diseases, spelling gains half a point at most, and the error of the confidence rose above 0.05. Genes share
-# a tenth of their names; cell lines one in two hundred, and with both BioID's links lose 1.3 points.
+# Weight of the species where entities are of several, and of their names this share or more is of several entities.
+# Chosen on nine tenths of the training documents of GNormPlus, NLM-Gene and BioRED. Genes share a tenth of their
+# names; cell lines one in two hundred.
 SHARED = 0.05
-OF_SEVERAL_SPECIES = {f"{COMPONENT}.species_weight": 0.15, f"{COMPONENT}.spelling_weight": 0.2}
+SPECIES_WEIGHT = 0.15
 TRANSFORMER: dict[str, Any] = {
     "@architectures": "spacy-krissel.TransformerEncoder.v1",
     "window": 32,
@@ -222,7 +221,8 @@ def build(
         encoding = {"class_weight": CLASS_WEIGHT, "gpu_id": gpu_id, **shared}
         if len({species for species in store.each("species") if species}) > 1:
             share = store.manifest["shared_names"] / max(1, store.manifest["names"])
-            encoding |= {"by_species": True, "overrides": OF_SEVERAL_SPECIES if share >= SHARED else {}}
+            weights = {f"{COMPONENT}.species_weight": SPECIES_WEIGHT} if share >= SHARED else {}
+            encoding |= {"by_species": True, "overrides": weights}
         work.once("linker", what, lambda path: prototypes(base, path, store.path, mentions, **encoding))
         # The pipeline that was saved refers to itself, and would keep all of its vectors beside those that are read.
         gc.collect()
@@ -362,7 +362,7 @@ def _encoder(
     if mentions is None:
         config = spacy.util.load_config(CONFIG, overrides=overrides).interpolate()
         nlp = spacy.blank("en")
-        linker = {key: config["components"][LINKER][key] for key in ("model", "lexical_weight")}
+        linker = {key: config["components"][LINKER][key] for key in ("model", "lexical_weight", "spelling_weight")}
         nlp.add_pipe(LINKER, config={**linker, "objective": None})
         nlp.initialize()
         if encoder is None:

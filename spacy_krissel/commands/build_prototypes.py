@@ -233,7 +233,7 @@ def prototypes(
             nlp.get_pipe_config(name)["kb_path"] = None
         pipe.kb.check_filled()
         # By names, gold mentions count more or less.
-        if pipe.cfg.get("lexical_weight") or pipe.kb.has_gold:
+        if pipe.cfg.get("lexical_weight") or pipe.cfg.get("spelling_weight") or pipe.kb.has_gold:
             pipe.kb.keep_lexical_index()
         save_pipeline(nlp, output, kb_path=kb_path, name=name)
         if work is not None:

@@ -85,7 +85,7 @@ def distill_linker(
         vectors = small.encode([each.view for each in prototypes])
         cosines += float((vectors * wanted(rows)).sum())
         encoded.add_prototypes(prototypes, vectors, weight=_weights(large, kb, rows, prototypes))
-    if small.cfg.lexical_weight or encoded.has_gold:
+    if small.cfg.lexical_weight or small.cfg.spelling_weight or encoded.has_gold:
         encoded.keep_lexical_index()
     small.set_kb(encoded)
     for of_the_other in ("confidence", "calibration", "training"):

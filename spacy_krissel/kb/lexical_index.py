@@ -16,7 +16,7 @@ from ..util.compiled import LEAST, kernel
 from ..util.disk import damage
 from .build.lexical import Arrays, lexical_arrays
 from .groups import Groups, in_lines, pair_keys, ranges
-from .ngrams import Grams, both_forms, hashed, to_unit_length
+from .ngrams import Grams, both_forms, hashed, spelling_hashes, to_unit_length
 
 KERNEL = "spacy_krissel.kb.lexical_kernel"
 # Number of its rarest n-grams by which a text is looked up, as far as they stand in no more forms together; the rarest
@@ -55,11 +55,14 @@ LENGTHS = {
     "written_forms": "written_form",
     "written_hashes": "writing",
     "written_entities": "writing",
+    # Spellings, as hashes, each with a form of that spelling.
+    "spelling_hashes": "spelling",
+    "spelling_forms": "spelling",
 }
 FLOATS = ("idf", "form_weights", "gram_weights")
-# Similarity of equal texts that are written in another way; the highest of different ones; and that of
-# a word in lower case with an acronym: "was" is hardly ever WAS.
-CANONICAL, DIFFERENT, LOWER_CASE = 0.99995, 0.9998, 0.9
+# Similarity of equal texts that are written in another way; that of texts with the same `spelling`; the
+# highest of different ones; and that of a word in lower case with an acronym: "was" is hardly ever WAS.
+CANONICAL, SPELT, DIFFERENT, LOWER_CASE = 0.99995, 0.99992, 0.9998, 0.9
 # For the compiled loops, which tell "all" and "none" by it.
 NO_MASK, NO_ROWS = np.zeros(0, dtype=bool), np.zeros(0, dtype=np.int64)
 _OF_THREAD = threading.local()
@@ -180,6 +183,34 @@ class LexicalIndex:
         """The entities with each text as a name, in canonical form, and for each the place of that text in `texts`,
         ascending."""
         return self._of_name.take(self.forms(texts))
+
+    def spelt(
+        self, texts: Sequence[str], otherwise: Sequence[str] | None = None, species: Rows | None = None
+    ) -> tuple[Rows, Rows]:
+        """Return the entities that have a name with the `spelling` of each text, and for each the index of
+        the text, both in ascending order of the latter.
+
+        otherwise: other texts (len(texts),), which count for the entities of a species of which none has the text.
+        species: number of each entity's species; None: all entities are of one.
+        """
+        different, of_text = distinct([*texts, *(otherwise or ())])
+        known, asked = self._arrays["spelling_hashes"], spelling_hashes(different)
+        starts, ends = (np.searchsorted(known, asked, side) for side in ("left", "right"))
+        lengths = np.where(asked == 0, 0, ends - starts)
+        entities, form = self._of_name.take(self._arrays["spelling_forms"][ranges(starts, lengths)])
+        pairs = np.stack([np.repeat(np.arange(len(different)), lengths)[form], entities], axis=1)
+        owner, entities = np.unique(pairs, axis=0).T
+        by_text = Groups.of(owner, entities)
+        entities, owner = by_text.take(of_text[: len(texts)])
+        if otherwise is None:
+            return entities, owner
+        others, other_owner = by_text.take(of_text[len(texts) :])
+        both, owners = np.append(entities, others), np.append(owner, other_owner)
+        keys = owners if species is None else pair_keys(owners, species[both])
+        kept = np.append(np.ones(len(entities), dtype=bool), ~np.isin(keys[len(entities) :], keys[: len(entities)]))
+        both, owners = both[kept], owners[kept]
+        order = np.argsort(owners, kind="stable")
+        return both[order], owners[order]
 
     def vectors(self, texts: Sequence[str]) -> csr_matrix:
         """TF-IDF vectors of unit length at most: (len(texts), n-grams)."""

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from ..index.protocol import Rows
-from ..ontology.folding import american, canonical_name, fold_name, is_canonical
+from ..ontology.folding import american, canonical_name, fold_name, is_canonical, spelling
 from ..util.hashing import stable_hash
 
 SPACE = ord(" ")
@@ -49,6 +49,12 @@ def both_forms(texts: Iterable[str]) -> tuple[list[str], list[str]]:
 def hashed(texts: Sequence[str]) -> Rows:
     """The same in every process: (len(texts),) int64."""
     return np.array([stable_hash(text) for text in texts], dtype=np.uint64).view(np.int64)
+
+
+def spelling_hashes(texts: Sequence[str]) -> Rows:
+    """Return the hash of each text's `spelling`, 0 where it has none: (len(texts),) int64."""
+    spellings = [spelling(text) for text in texts]
+    return np.where([bool(each) for each in spellings], hashed(spellings), 0)
 
 
 def to_unit_length(counts: csr_matrix, idf: np.ndarray, unknown: np.ndarray | None = None) -> csr_matrix:

@@ -436,9 +436,9 @@ class PrototypeKB(KnowledgeBase):
         gold_prior: added to the score of each entity that has a gold mention among its prototypes.
             Neither this nor `names` counts for one of the `texts` that is a surface form of several entities.
         species: added to the score of each entity by its species (q, len(self.species)).
-        spelt, spelling_weight: how the documents spell the mentions (q,), as a text may stand for a mention that was
-            written out; and what is added to the score of each entity with a name of that spelling (`spelling`), or of
-            that of its text.
+        spelt, spelling_weight: the mentions as the documents write them (q,), where `texts` has abbreviations written
+            out; and what is added to the score of each entity that has a name with the `spelling` of its text, or, if
+            none of its species has, with that of the mention as written.
 
         Raises KrisselError K520 (empty), K503 (wrong width), K504 (NaN), K505 (wrong mask), K006 (`species` of another
         shape, `by_name` beside `names`).
@@ -461,9 +461,9 @@ class PrototypeKB(KnowledgeBase):
             texts_found = search_entities(index, prototypes, now.queries(by_name[0]), n_found, allowed, FURTHER)
             found = [texts_found.at(by_name[1])]
         is_lexical = texts is not None and lexical_weight > 0
-        forms = [each for each in (texts, spelt) if each is not None] if spelling_weight > 0 else []
+        is_spelt = texts is not None and spelling_weight > 0
         reordered = by_name is not None or is_lexical or name_vectors is not None or gold_prior
-        reordered = reordered or species is not None or forms
+        reordered = reordered or species is not None or is_spelt
         if not k or not len(queries) or not reordered:
             return found[0]
         if name_vectors is not None:
@@ -481,7 +481,9 @@ class PrototypeKB(KnowledgeBase):
             name_weight=name_weight,
             gold_prior=gold_prior,
             species=None if species is None else (species, now.entities.species[0]),
-            spelt=prototypes.spelling_index.named_by_any(forms) if forms else None,
+            spelt=prototypes.lexical_index.spelt(texts, spelt, now.entities.species[0])
+            if is_spelt and texts is not None
+            else None,
             spelling_weight=spelling_weight,
         )
 

@@ -28,7 +28,6 @@ from .columns import (
 from .groups import Groups
 from .lexical_index import LexicalIndex
 from .references import References
-from .spelling_index import SpellingIndex
 
 FILE, VECTORS_FILE, REFERENCES_FILE = "prototypes.arrow", "vectors.npy", "references.npy"
 LEXICAL_DIR = "lexical"
@@ -238,13 +237,6 @@ class PrototypeTable:
         named = ~self._of_kinds(["class"])[rows]
         arrays = lexical_arrays(lambda part: self.mentions(rows[part]), self.entity_rows[rows], named, scratch)
         return LexicalIndex(arrays)
-
-    @once
-    @coded
-    def spelling_index(self) -> SpellingIndex:
-        """The names of the entities."""
-        rows = self.rows_of_kinds(["name"])
-        return SpellingIndex(self.mentions(rows), self.entity_rows[rows])
 
     @once
     def gold_entities(self) -> Rows:

@@ -26,7 +26,7 @@ from .prototype_table import FILE as PROTOTYPES
 from .prototype_table import LEXICAL_DIR, REFERENCES_FILE, VECTORS_FILE, PrototypeTable
 from .references import References
 
-FORMAT_VERSION = 6
+FORMAT_VERSION = 7
 INDEX_DIR = "index"
 METRIC = "inner product"
 

@@ -67,8 +67,7 @@ def _numbered(match: "re.Match[str]") -> str:
     return f"{before} {_ROMAN[numeral]}" if is_number and numeral in _ROMAN else match[0]
 
 
-# Greek letters, by the Latin ones that stand for them, and their names.
-_LETTERS = str.maketrans("αβγδεζθκλσω", "abgdezqklsw")
+# Names of Greek letters, and the Latin letters that stand for them.
 _GREEK_NAMES_SHORT = {
     "alpha": "a", "beta": "b", "gamma": "g", "delta": "d", "epsilon": "e", "zeta": "z", "theta": "q", "kappa": "k",
     "lambda": "l", "sigma": "s", "omega": "w",
@@ -81,21 +80,19 @@ _NUMBERS = re.compile(r"(\d) (?=\d)")
 
 
 def spelling(text: str) -> str:
-    """What the spellings of one name have in common: its letters and digits, folded, without what stands between them.
+    """Return what the spellings of one name have in common: its letters and digits without what separates them.
 
-    Greek letters are equal to their names and to the Latin letters that stand for them, Roman numerals behind a word to
-    numbers, and "gene", "mRNA" and "protein" say nothing: "IL-2" and "IL2"; "TGF-β1", "TGFbeta 1" and "TGFB1"; "caspase
-    III" and "caspase-3 protein". Two numbers stay two. "" where nothing is a letter or a digit.
+    Greek letters and their names are the Latin letters that stand for them, Roman numerals after a word are Arabic
+    numbers, and "gene", "mRNA" and "protein" do not count: "IL-2" and "IL2"; "TGF-β1", "TGFbeta 1" and "TGFB1";
+    "caspase III" and "caspase-3 protein". A space between two numbers counts. "" if no character is a letter or digit.
     """
-    words = fold_name(text).split()
+    words = american(fold_name(plain_text(text))).split()
     if not words or not words[0][0].isalnum():
         return ""
     said = [word for word in words if word not in _KINDS]
     # Of "protein C", C is not the whole name.
     words = said if len(said) > 1 or sum(map(len, said)) > 1 else words
-    joined = " ".join(words[:1] + [word if word == "i" else _ROMAN.get(word, word) for word in words[1:]]).translate(
-        _LETTERS
-    )
+    joined = " ".join(words[:1] + [word if word == "i" else _ROMAN.get(word, word) for word in words[1:]])
     joined = _NUMBERS.sub(r"\1.", joined).replace(" ", "")
     return _GREEK_NAME.sub(lambda match: _GREEK_NAMES_SHORT[match[0]], joined)
 

@@ -36,9 +36,9 @@ class LinkerSettings(Settings):
     species_weight: where entities are of several species, as genes are: weight of the logarithm of how likely the
         entity's species is, by the species that the doc names, in relation to the likeliest (`species_scores`), which
         is added to the entity's score, and so counts against `threshold`. 0 is off.
-    spelling_weight: added to the score of each entity with a name that is spelt as the mention is, in the text or
-        written out, but for what stands between letters and digits and the like (`spelling`: "IL-2" and "IL2"). In
-        units of the score; 0 is off.
+    spelling_weight: added to the score of each entity that has a name with the letters and digits of the mention,
+        whatever separates these (`spelling`: "IL-2" and "IL2"). If no entity of a species has an abbreviation's long
+        form as a name, its short form counts. In units of the score; 0 is off.
     coherence_weight: weight of the document's other mentions: a candidate that one of them is confidently linked to
         gains, in confidence and in score, the latter less where this mention's best candidate is confident by itself.
         In units of the score; 0 is off, and it has no effect where candidates have no `confidence`.

@@ -66,7 +66,7 @@ def test_folded_name_is_blank_only_for_blank_text(text):
         ("Kv1.1", "Kv 1-1", "KV1 1"),
     ],
 )
-def test_spellings_of_one_name_differ(texts):
+def test_spellings_of_one_name_are_equal(texts):
     assert len({spelling(text) for text in texts}) == 1
 
 
@@ -85,16 +85,16 @@ def test_spellings_of_one_name_differ(texts):
         ("G protein", "gamma"),
     ],
 )
-def test_two_names_are_spelt_alike(one, other):
+def test_spellings_of_two_names_differ(one, other):
     assert spelling(one) != spelling(other)
 
 
-def test_symbols_have_a_spelling():
+def test_symbols_have_no_spelling():
     assert spelling("±") == spelling("") == spelling(" - ") == ""
 
 
 @given(st.text())
-def test_the_spelling_of_a_folded_name_is_another(text):
+def test_a_folded_name_has_the_spelling_of_the_name(text):
     assert spelling(fold_name(text)) == spelling(text)
 
 

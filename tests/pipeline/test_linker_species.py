@@ -89,7 +89,7 @@ def test_species_count_where_names_are_rarely_shared(tmp_path):
     cfg = (
         build([*lines, Entity("CVCL_1", "LN-1", species="10116")], tmp_path / "nlp").nlp.get_pipe("krissel_linker").cfg
     )
-    assert cfg["species_weight"] == cfg["spelling_weight"] == 0
+    assert cfg["species_weight"] == 0
 
 
 def test_documents_of_a_batch_share_their_species(nlp):
@@ -172,4 +172,4 @@ def test_scores_of_other_species_than_the_knowledge_bases(nlp):
 def test_entities_of_one_species_have_a_weight(tmp_path):
     built = build([Entity("1", "BRCA1", species="9606"), Entity("2", "gout", species="9606")], tmp_path / "linker")
     cfg = built.nlp.get_pipe("krissel_linker").cfg
-    assert cfg["species_weight"] == cfg["spelling_weight"] == 0
+    assert cfg["species_weight"] == 0

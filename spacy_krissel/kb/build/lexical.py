@@ -9,7 +9,7 @@ from scipy.sparse import csr_matrix
 
 from ...index.protocol import Mask, Rows
 from ..groups import pair_keys, ranges
-from ..ngrams import Grams, both_forms, hashed, to_unit_length
+from ..ngrams import Grams, both_forms, hashed, spelling_hashes, to_unit_length
 
 # Surface forms at a time: some two million n-grams.
 BLOCK_FORMS = 2**16
@@ -27,7 +27,7 @@ def lexical_arrays(
     named: which of these pairs are names of the entity and no guesses (n,); None: all.
     directory: of unnamed files that hold what is made, mapped; None: it stays in memory.
     """
-    hashes, written, acronyms, sizes, places, grams = _read(forms, len(entities), directory)
+    hashes, written, spelt, acronyms, sizes, places, grams = _read(forms, len(entities), directory)
     # Forms are numbered in the order they come in; those that fold to the same are one.
     distinct, first, of_hash = np.unique(hashes, return_index=True, return_inverse=True)
     number = np.empty(len(first), dtype=np.int32)
@@ -37,10 +37,11 @@ def lexical_arrays(
     is_first[first] = True
     arrays: Arrays = {"hashes": distinct, "by_hash": number, "grams": grams}
     arrays |= _writings(of_form, written, entities, len(number))
+    arrays |= _spellings(spelt, of_form)
     # Of an acronym, no entity has the form in lower case.
     arrays["acronyms"] = np.ones(len(number), dtype=np.int8)
     np.minimum.at(arrays["acronyms"], of_form, acronyms)
-    del hashes, written, acronyms, of_hash, first
+    del hashes, written, spelt, acronyms, of_hash, first
     arrays |= _vectors(sizes, is_first, places, len(grams), directory)
     # Without forms that have no n-gram.
     with_grams = np.diff(arrays["form_starts"])[of_form] > 0
@@ -75,12 +76,21 @@ def _writings(of_form: np.ndarray, written: Rows, entities: Rows, n_forms: int) 
     }
 
 
+def _spellings(spelt: Rows, of_form: np.ndarray) -> Arrays:
+    """The hashes of spellings, ascending, each with a form that has a writing of that spelling."""
+    order = np.lexsort((of_form, spelt))
+    order = order[spelt[order] != 0]
+    spelling, form = spelt[order], of_form[order]
+    is_first = np.append(True, (spelling[1:] != spelling[:-1]) | (form[1:] != form[:-1]))[: len(order)]
+    return {"spelling_hashes": spelling[is_first], "spelling_forms": form[is_first]}
+
+
 def _read(
     forms: Callable[[slice], Sequence[str]], n: int, directory: Path | None
-) -> tuple[Rows, Rows, np.ndarray, Rows, "_Column", np.ndarray]:
-    """The hash of each form, canonical and as written, whether it is an acronym, and how many n-grams it has (n,);
-    their places among all n-grams, one form's after the other's; and these n-grams, ascending."""
-    hashes, written, sizes = (np.empty(n, dtype=np.int64) for _ in range(3))
+) -> tuple[Rows, Rows, Rows, np.ndarray, Rows, "_Column", np.ndarray]:
+    """The hashes of each form, canonical and as written, and of its spelling (0 for none); whether it is an acronym;
+    how many n-grams it has (n,); their places among all n-grams, form by form; and all n-grams, ascending."""
+    hashes, written, spelt, sizes = (np.empty(n, dtype=np.int64) for _ in range(4))
     acronyms = np.zeros(n, dtype=np.int8)
     # Phrases, and those in capitals: where most are, capitals say nothing.
     n_phrases = n_capitals = 0
@@ -97,6 +107,7 @@ def _read(
         respelt = [i for i, form in enumerate(as_written) if form is not folded[i]]
         written[part] = hashes[part]
         written[part][respelt] = hashed([as_written[i] for i in respelt])
+        spelt[part] = spelling_hashes(own)
         found = Grams.of(folded)
         sizes[part] = np.bincount(found.owners, minlength=len(folded))
         new = np.setdiff1d(found.keys, seen)
@@ -112,7 +123,7 @@ def _read(
         numbers[some] = place_of[numbers[some]]
     if 2 * n_capitals > n_phrases:
         acronyms[:] = 0
-    return hashes, written, acronyms, sizes, numbers, seen
+    return hashes, written, spelt, acronyms, sizes, numbers, seen
 
 
 def _vectors(sizes: Rows, is_first: Mask, places: "_Column", n_grams: int, directory: Path | None) -> Arrays:

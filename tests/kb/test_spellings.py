@@ -6,33 +6,42 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_hybrid import make_kb
 
-from spacy_krissel.kb.spelling_index import SpellingIndex
+from spacy_krissel.kb.lexical_index import LexicalIndex
 from spacy_krissel.ontology.folding import spelling
 
 NAMES = ["IL-2", "IL2", "il 2", "IL 12", "TGF-β", "TGFB", "±", "++", "", "gene"]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from(NAMES), st.integers(0, 4)), max_size=12),
     st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from(NAMES)), max_size=5),
+    st.lists(st.integers(0, 1), min_size=5, max_size=5),
 )
-def test_an_entity_of_that_spelling_is_missed(pairs, mentions):
-    index = SpellingIndex([name for name, _ in pairs], np.array([entity for _, entity in pairs], dtype=np.int64))
-    texts = [[first for first, _ in mentions], [second for _, second in mentions]]
-    entities, owner = index.named_by_any(texts)
-    expected = sorted(
-        {
-            (i, entity)
-            for i, forms in enumerate(mentions)
-            for name, entity in pairs
-            if spelling(name) and spelling(name) in map(spelling, forms)
-        }
-    )
-    assert list(zip(owner.tolist(), entities.tolist(), strict=True)) == expected
+def test_entities_with_a_name_of_the_spelling_are_found(pairs, mentions, species):
+    index = LexicalIndex.of([name for name, _ in pairs], np.array([entity for _, entity in pairs], dtype=np.int64))
+    texts, otherwise = [text for text, _ in mentions], [other for _, other in mentions]
+
+    def with_spelling(text):
+        return {entity for name, entity in pairs if spelling(name) and spelling(name) == spelling(text)}
+
+    for given_species in (None, np.array(species)):
+        of = [0] * 5 if given_species is None else species
+        expected = []
+        for i, (text, other) in enumerate(mentions):
+            own = with_spelling(text)
+            known = {of[entity] for entity in own}
+            own |= {entity for entity in with_spelling(other) if of[entity] not in known}
+            expected += [(i, entity) for entity in sorted(own)]
+        entities, owner = index.spelt(texts, otherwise, given_species)
+        assert sorted(zip(owner.tolist(), entities.tolist(), strict=True)) == expected
+        assert owner.tolist() == sorted(owner.tolist())
+    alone = [(i, entity) for i, text in enumerate(texts) for entity in sorted(with_spelling(text))]
+    entities, owner = index.spelt(texts)
+    assert list(zip(owner.tolist(), entities.tolist(), strict=True)) == alone
 
 
-def test_the_short_form_of_a_mention_does_not_count():
+def test_the_short_form_counts_where_nothing_has_the_long_one():
     """Entity 1 is nearer to the long form; entity 0 has the short one as a name. Entity 2, far away, has it too."""
     kb = make_kb([0, 1, 2], ["VHL", "VHL like", "V-H-L"], np.array([[0.8, 0], [0.9, 0], [0, 0.9]], dtype=np.float32))
     query = np.array([[1, 0]], dtype=np.float32)
@@ -47,7 +56,7 @@ def test_the_short_form_of_a_mention_does_not_count():
     assert kb.search(query, 1, spelling_weight=2.0, allowed=np.array([False, True, True]), **asked).entities == [[2]]
 
 
-def test_the_mention_itself_does_not_count():
+def test_the_mention_itself_counts():
     kb = make_kb([0, 1], ["IL2", "IL 12"], np.array([[0.8, 0], [0.9, 0]], dtype=np.float32))
     query = np.array([[1, 0]], dtype=np.float32)
     assert kb.search(query, 1, texts=["IL-2"], spelling_weight=0.2).entities == [[0]]
