@@ -7,8 +7,10 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from ..ontology.folding import other_writings
 from ..util.settings import checked
 from .name_table import FormedName, Found, NameTable, take
+from .plain_letters import plain_letters
 from .search_names import SearchName
 from .text_forms import Forms, forms, plain_form
 
@@ -46,8 +48,9 @@ class NameMatcher:
     """Finds names on word boundaries: leftmost longest, never overlapping.
 
     A match is never next to a letter or digit (nor a combining mark). White space, dashes and apostrophes match their
-    typographic variants. A name that several entities share is matched, so that no shorter name is found inside it, and
-    then dropped.
+    typographic variants, accents and invisible characters do not count, and Greek letters are their names
+    (`plain_letters`); possessives and numbers match other writings of them (`other_writings`). A name that several
+    entities share is matched, so that no shorter name is found inside it, and then dropped.
 
     case:
     - "preserve" matches case exactly, as the paper does.
@@ -62,7 +65,9 @@ class NameMatcher:
     def __init__(self, names: Iterable[SearchName], case: Case) -> None:
         self.case = case
         self.table = NameTable(
-            map(self._formed, names), fold=case != "preserve", short=SHORT_NAME if case == "smart" else 0
+            (form for name in names for form in self._formed(name)),
+            fold=case != "preserve",
+            short=SHORT_NAME if case == "smart" else 0,
         )
 
     def find_in(self, texts: Iterable[str]) -> Iterator[Matches]:
@@ -79,22 +84,30 @@ class NameMatcher:
         if block:
             yield self._find_in_block(block, n_texts)
 
-    def _formed(self, name: SearchName) -> FormedName:
-        plain = " ".join(plain_form(name.text).split())
-        exact = self.case == "preserve" or (self.case == "smart" and is_acronym(plain))
-        return FormedName(name.text, plain, name.row, exact)
+    def _formed(self, name: SearchName) -> Iterator[FormedName]:
+        exact = self.case == "preserve" or (self.case == "smart" and is_acronym(" ".join(name.text.split())))
+        for text in (name.text, *other_writings(name.text)):
+            plain = " ".join(plain_form(plain_letters(text).text).split())
+            yield FormedName(name.text, plain, name.row, exact)
 
     def _find_in_block(self, texts: list[str], n_before: int) -> Matches:
+        plain = [plain_letters(text) for text in texts]
         # No name has two spaces in a row, so none is found across two texts.
-        parts = zip(*(forms(text, fold=self.case != "preserve") for text in texts), strict=True)
+        parts = zip(*(forms(each.text, fold=self.case != "preserve") for each in plain), strict=True)
         found = self.table.find(Forms(*map("  ".join, parts)))
         found = take(found, _apart(found.start, found.end))
-        firsts = np.cumsum([0, *(len(text) + 2 for text in texts)])
-        text = np.repeat(np.arange(len(texts)), np.diff(np.searchsorted(found.start, firsts)))
+        firsts = np.cumsum([0, *(len(each.text) + 2 for each in plain)])
+        edges = np.searchsorted(found.start, firsts)
+        text = np.repeat(np.arange(len(texts)), np.diff(edges))
         row = found.row
         if self.case == "smart":
             row[_unsupported(found, text)] = UNSUPPORTED
-        return Matches(text + n_before, found.start - firsts[text], found.end - firsts[text], row, found.entry)
+        start, end = found.start - firsts[text], found.end - firsts[text]
+        for each, first, last in zip(plain, edges[:-1], edges[1:], strict=True):
+            if each.starts is not None and each.ends is not None and last > first:
+                here = slice(first, last)
+                start[here], end[here] = each.starts[start[here]], each.ends[end[here] - 1]
+        return Matches(text + n_before, start, end, row, found.entry)
 
 
 def is_acronym(name: str) -> bool:

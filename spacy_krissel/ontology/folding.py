@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from collections.abc import Iterator
 
 from ..util.plain_text import UNSEEN, plain_text
 
@@ -65,6 +66,28 @@ def _numbered(match: "re.Match[str]") -> str:
     before, numeral = match[1], match[2]
     is_number = numeral not in _LETTERS_TOO or before in _NUMBERED
     return f"{before} {_ROMAN[numeral]}" if is_number and numeral in _ROMAN else match[0]
+
+
+_NUMERALS = {number: numeral.upper() for numeral, number in _ROMAN.items()}
+_NUMBER = re.compile(rf"(?<=\w )(?:[IVX]+|[ivx]+)(?!\w)|\b(?:{'|'.join(sorted(_NUMBERED))}) \d\d?(?!\w)", re.IGNORECASE)
+
+
+def other_writings(name: str) -> Iterator[str]:
+    """Yield a name without its possessives, and with its Roman numerals as numbers or the reverse, as far
+    as the `canonical_name` of these is that of the name."""
+    bare = _POSSESSIVE.sub("", name) if _APOSTROPHES.search(name) else name
+    # "Bright's" alone is no "bright".
+    if bare != name and " " in bare:
+        yield bare
+    if _NUMBER.search(bare):
+        other = _NUMBER.sub(_in_other_numbers, bare)
+        if other != bare and canonical_name(other) == canonical_name(name):
+            yield other
+
+
+def _in_other_numbers(match: "re.Match[str]") -> str:
+    *before, number = match[0].rsplit(" ", 1)
+    return " ".join([*before, _ROMAN.get(number.lower()) or _NUMERALS.get(number, number)])
 
 
 # Names of Greek letters, and the Latin letters that stand for them.

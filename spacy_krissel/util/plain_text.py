@@ -11,7 +11,7 @@ _INVISIBLE = (
 )
 UNSEEN = re.compile(f"[{_INVISIBLE}]+")
 # Marks of the Latin, Greek and Cyrillic scripts. Those of others are letters.
-_ACCENTS = re.compile("[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff]+")
+ACCENTS = re.compile("[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff]+")
 # Letters that no decomposition makes plain.
 _PLAIN = str.maketrans(
     {
@@ -35,9 +35,27 @@ def plain_text(text: str) -> str:
     if text.isascii():
         return text
     decomposed = unicodedata.normalize("NFKD", UNSEEN.sub("", text).lower())
-    plain = _ACCENTS.sub("", decomposed).translate(_PLAIN)
+    plain = ACCENTS.sub("", decomposed).translate(_PLAIN)
     return unicodedata.normalize("NFKC", _GREEK_LETTERS.sub(_spelt_out, plain))
 
 
 def _spelt_out(match: "re.Match[str]") -> str:
     return " ".join(GREEK_NAMES[letter] for letter in match[0])
+
+
+def plain_letter(char: str) -> str:
+    """Return a character in plain letters, in its case: "" for accents and invisible characters, and what is
+    no letter or digit as it is."""
+    bare = ACCENTS.sub("", unicodedata.normalize("NFKD", UNSEEN.sub("", char)))
+    plain = unicodedata.normalize("NFKC", "".join(map(_cased, bare)))
+    # Fractions have slashes.
+    return plain if not plain or plain.isalnum() else char
+
+
+def _cased(char: str) -> str:
+    lower = char.lower()
+    plain = lower.translate(_PLAIN)
+    plain = GREEK_NAMES.get(plain, plain)
+    if plain == lower:
+        return char
+    return plain.capitalize() if char != lower else plain
