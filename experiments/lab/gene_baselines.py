@@ -8,6 +8,7 @@ import numpy as np
 from spacy_krissel.evaluation.baselines import BASELINES, settle_ties, write_out_abbreviations
 from spacy_krissel.evaluation.gold import GoldDoc
 from spacy_krissel.evaluation.records import LinkRecord
+from spacy_krissel.kb.hybrid import LexicalQuery
 from spacy_krissel.kb.lexical_index import LexicalIndex
 from spacy_krissel.mentions.species import species_scores, taxon_of
 from spacy_krissel.ontology.folding import fold_name
@@ -37,7 +38,7 @@ def gene_baselines(
     ids = list(store.ids)
     spelt: list[list[str]] = [[] for _ in records]
     # The long form, or else the mention as it stands.
-    rows, owner = index.spelt(texts, [record.text for record in records])
+    rows, owner = LexicalQuery(index, texts).spelt([record.text for record in records])
     for row, place in zip(rows.tolist(), owner.tolist(), strict=True):
         spelt[place].append(ids[row])
 

@@ -10,7 +10,7 @@ from ..distributed.parts import in_parts
 from ..index.protocol import Mask, Rows, Scores, Vectors
 from ..util.compiled import kernel
 from .groups import in_lines, pair_keys
-from .lexical_index import LexicalIndex, distinct, read_only
+from .lexical_index import LexicalIndex, distinct, places_of, read_only
 from .prototype_table import PrototypeTable
 from .ranking import SearchResult, first_of_each, order_ties, tie_bound
 
@@ -36,6 +36,7 @@ class LexicalQuery:
     def __init__(self, index: LexicalIndex, texts: Sequence[str], hidden: Sequence[bool] | None = None) -> None:
         keys: Sequence[Any] = texts if hidden is None else list(zip(texts, hidden, strict=True))
         different, self._of_query = distinct(keys)
+        self._asked = texts
         searched = different if hidden is None else [text for text, _ in different]
         self._index = index
         self._texts = index.read(searched)
@@ -54,6 +55,25 @@ class LexicalQuery:
         without = None if self._without is None else self._without[rest]
         found[rest] = self._index.search(self._texts.vectors[rest], PROPOSED, allowed, without)
         return found[self._of_query]
+
+    def spelt(self, otherwise: Sequence[str] | None = None, species: Rows | None = None) -> tuple[Rows, Rows]:
+        """Return the entities that have a name with the `spelling` of each query's text, and for each entity
+        the query, ascending.
+
+        otherwise: other texts (q,), which count for the entities of a species of which none has the text.
+        species: number of each entity's species; None: all entities are of one.
+        """
+        entities, owner = self._index.spelt(self._texts).take(self._of_query)
+        if otherwise is None:
+            return entities, owner
+        differ = np.flatnonzero([other != text for other, text in zip(otherwise, self._asked, strict=True)])
+        others, place = LexicalQuery(self._index, [otherwise[i] for i in differ.tolist()]).spelt()
+        both, owners = np.append(entities, others), np.append(owner, differ[place])
+        keys = owners if species is None else pair_keys(owners, species[both])
+        kept = np.append(np.ones(len(entities), dtype=bool), ~np.isin(keys[len(entities) :], keys[: len(entities)]))
+        both, owners = both[kept], owners[kept]
+        order = np.argsort(owners, kind="stable")
+        return both[order], owners[order]
 
     def similarity(self, queries: Rows, entities: Rows) -> Scores:
         """The lexical similarity of the `queries` (n,) with `entities` (n,): (n,), from 0 to 1."""
@@ -136,7 +156,7 @@ def rank_candidates(
         parts["species"] = species[0][query, species[1][entity]]
     if spelt is not None:
         keys = pair_keys(np.concatenate([spelt[1], query]), np.concatenate([spelt[0], entity]))
-        is_spelt = np.isin(keys[len(spelt[0]) :], keys[: len(spelt[0])])
+        is_spelt = places_of(np.sort(keys[: len(spelt[0])]), keys[len(spelt[0]) :]) >= 0
         parts["spelling"] = np.float32(spelling_weight) * is_spelt
     for part in ("species", "spelling"):
         total = total + parts.get(part, np.float32(0))

@@ -16,7 +16,7 @@ from ..util.compiled import LEAST, kernel
 from ..util.disk import damage
 from .build.lexical import Arrays, lexical_arrays
 from .groups import Groups, in_lines, pair_keys, ranges
-from .ngrams import Grams, both_forms, hashed, spelling_hashes, to_unit_length
+from .ngrams import Forms, Grams, hashed, spelling_hashes, to_unit_length
 
 KERNEL = "spacy_krissel.kb.lexical_kernel"
 # Number of its rarest n-grams by which a text is looked up, as far as they stand in no more forms together; the rarest
@@ -78,12 +78,14 @@ class Texts(NamedTuple):
     forms: number of the surface form that each text is, -1 for none (n,).
     written: hash of the text as written where entities write the form in several ways, else 0 (n,).
     lower: is the text in lower case, and its form an acronym? (n,)
+    spellings: hash of the text's `spelling`, 0 for none (n,).
     """
 
     vectors: csr_matrix
     forms: Rows
     written: Rows
     lower: Mask
+    spellings: Rows
 
 
 class LexicalIndex:
@@ -151,7 +153,7 @@ class LexicalIndex:
 
     def read(self, texts: Sequence[str]) -> "Texts":
         """The texts as queries."""
-        canonical, written = both_forms(texts)
+        canonical, written, spellings = Forms.of(texts)
         grams = Grams.of(canonical)
         places = places_of(self._grams, grams.keys)
         known = places >= 0
@@ -160,20 +162,23 @@ class LexicalIndex:
         counts.sum_duplicates()
         unknown = np.zeros(shape[0])
         if not known.all():
-            pairs = np.stack([grams.owners[~known], grams.keys[~known]], axis=1)
-            distinct_pairs, n = np.unique(pairs, axis=0, return_counts=True)
-            np.add.at(unknown, distinct_pairs[:, 0], (n * self._mean_idf) ** 2)
+            owners, keys = grams.owners[~known], grams.keys[~known]
+            order = np.lexsort((keys, owners))
+            owners, keys = owners[order], keys[order]
+            starts = np.flatnonzero(np.append(True, (owners[1:] != owners[:-1]) | (keys[1:] != keys[:-1])))
+            counts_of = np.diff(np.append(starts, len(owners)))
+            unknown = np.bincount(owners[starts], (counts_of * self._mean_idf) ** 2, shape[0])
         hashes = hashed(canonical)
         forms = places_of(self._hashes, hashes)
         if len(self._hashes):
             forms = np.where(forms >= 0, self._by_hash[forms], -1)
-        several = np.isin(forms, self._arrays["written_forms"])
+        several = places_of(self._arrays["written_forms"], forms) >= 0
         hashes[several] = hashed([written[i] for i in np.flatnonzero(several)])
         acronyms = np.flatnonzero((forms >= 0) & (np.append(self._arrays["acronyms"], 0)[forms] > 0))
         lower = np.zeros(len(forms), dtype=bool)
         lower[acronyms] = [texts[i].islower() for i in acronyms.tolist()]
         vectors = to_unit_length(counts, self._idf, unknown)
-        return Texts(vectors, forms, np.where(several, hashes, 0), lower)
+        return Texts(vectors, forms, np.where(several, hashes, 0), lower, spelling_hashes(spellings))
 
     def forms(self, texts: Sequence[str]) -> Rows:
         """The number of the surface form that each text is in canonical form, -1 for none: (len(texts),)."""
@@ -184,33 +189,15 @@ class LexicalIndex:
         ascending."""
         return self._of_name.take(self.forms(texts))
 
-    def spelt(
-        self, texts: Sequence[str], otherwise: Sequence[str] | None = None, species: Rows | None = None
-    ) -> tuple[Rows, Rows]:
-        """Return the entities that have a name with the `spelling` of each text, and for each the index of
-        the text, both in ascending order of the latter.
-
-        otherwise: other texts (len(texts),), which count for the entities of a species of which none has the text.
-        species: number of each entity's species; None: all entities are of one.
-        """
-        different, of_text = distinct([*texts, *(otherwise or ())])
-        known, asked = self._arrays["spelling_hashes"], spelling_hashes(different)
+    def spelt(self, texts: "Texts") -> Groups:
+        """Return the entities that have a name with the `spelling` of each text, by the index of the text."""
+        known, asked = self._arrays["spelling_hashes"], texts.spellings
         starts, ends = (np.searchsorted(known, asked, side) for side in ("left", "right"))
         lengths = np.where(asked == 0, 0, ends - starts)
         entities, form = self._of_name.take(self._arrays["spelling_forms"][ranges(starts, lengths)])
-        pairs = np.stack([np.repeat(np.arange(len(different)), lengths)[form], entities], axis=1)
-        owner, entities = np.unique(pairs, axis=0).T
-        by_text = Groups.of(owner, entities)
-        entities, owner = by_text.take(of_text[: len(texts)])
-        if otherwise is None:
-            return entities, owner
-        others, other_owner = by_text.take(of_text[len(texts) :])
-        both, owners = np.append(entities, others), np.append(owner, other_owner)
-        keys = owners if species is None else pair_keys(owners, species[both])
-        kept = np.append(np.ones(len(entities), dtype=bool), ~np.isin(keys[len(entities) :], keys[: len(entities)]))
-        both, owners = both[kept], owners[kept]
-        order = np.argsort(owners, kind="stable")
-        return both[order], owners[order]
+        owner = np.repeat(np.arange(len(asked)), lengths)[form]
+        _, first = np.unique(pair_keys(owner, entities), return_index=True)
+        return Groups.of(owner[first], entities[first])
 
     def vectors(self, texts: Sequence[str]) -> csr_matrix:
         """TF-IDF vectors of unit length at most: (len(texts), n-grams)."""

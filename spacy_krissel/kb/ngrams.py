@@ -7,8 +7,9 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from ..index.protocol import Rows
-from ..ontology.folding import american, canonical_name, fold_name, is_canonical, spelling
+from ..ontology.folding import american, canonical_name, fold_name, folded_spelling, is_canonical
 from ..util.hashing import stable_hash
+from ..util.plain_text import plain_text
 
 SPACE = ord(" ")
 
@@ -35,15 +36,28 @@ def canonical_form(text: str) -> str:
     return american(canonical_name(text))
 
 
-def both_forms(texts: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Return texts in canonical form, and as written (`fold_name`); both in American spelling."""
-    canonical, written = [], []
-    for text in texts:
-        folded = fold_name(text)
-        form = american(folded)
-        written.append(form)
-        canonical.append(form if is_canonical(folded, text) else canonical_form(text))
-    return canonical, written
+class Forms(NamedTuple):
+    """Texts in three forms, each (n,).
+
+    canonical: as `canonical_form` has them. written: as written (`fold_name`), in American spelling.
+    spellings: what their spellings have in common (`spelling`).
+    """
+
+    canonical: list[str]
+    written: list[str]
+    spellings: list[str]
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> "Forms":
+        forms = cls([], [], [])
+        for text in texts:
+            folded = fold_name(text)
+            written = american(folded)
+            forms.written.append(written)
+            forms.canonical.append(written if is_canonical(folded, text) else canonical_form(text))
+            plain = written if text.isascii() else american(fold_name(plain_text(text)))
+            forms.spellings.append(folded_spelling(plain))
+        return forms
 
 
 def hashed(texts: Sequence[str]) -> Rows:
@@ -51,9 +65,8 @@ def hashed(texts: Sequence[str]) -> Rows:
     return np.array([stable_hash(text) for text in texts], dtype=np.uint64).view(np.int64)
 
 
-def spelling_hashes(texts: Sequence[str]) -> Rows:
-    """Return the hash of each text's `spelling`, 0 where it has none: (len(texts),) int64."""
-    spellings = [spelling(text) for text in texts]
+def spelling_hashes(spellings: Sequence[str]) -> Rows:
+    """Return the hash of each spelling, 0 for none: (len(spellings),) int64."""
     return np.where([bool(each) for each in spellings], hashed(spellings), 0)
 
 

@@ -468,22 +468,21 @@ class PrototypeKB(KnowledgeBase):
             return found[0]
         if name_vectors is not None:
             found.append(search_entities(index, prototypes, name_vectors, n_found, allowed))
+        read = LexicalQuery(prototypes.lexical_index, texts) if texts is not None and (is_lexical or is_spelt) else None
         return rank_candidates(
             prototypes,
             queries,
             *with_ties(found),
             k,
             allowed=allowed,
-            lexical=LexicalQuery(prototypes.lexical_index, texts) if is_lexical and texts is not None else None,
+            lexical=read if is_lexical else None,
             lexical_weight=lexical_weight,
             texts=texts,
             names=name_vectors,
             name_weight=name_weight,
             gold_prior=gold_prior,
             species=None if species is None else (species, now.entities.species[0]),
-            spelt=prototypes.lexical_index.spelt(texts, spelt, now.entities.species[0])
-            if is_spelt and texts is not None
-            else None,
+            spelt=read.spelt(spelt, now.entities.species[0]) if is_spelt and read is not None else None,
             spelling_weight=spelling_weight,
         )
 

@@ -108,16 +108,28 @@ def spelling(text: str) -> str:
     Greek letters and their names are the Latin letters that stand for them, Roman numerals after a word are Arabic
     numbers, and "gene", "mRNA" and "protein" do not count: "IL-2" and "IL2"; "TGF-β1", "TGFbeta 1" and "TGFB1";
     "caspase III" and "caspase-3 protein". A space between two numbers counts. "" if no character is a letter or digit.
+    British and American spellings differ: give it names in one of them (`american`).
     """
-    words = american(fold_name(plain_text(text))).split()
+    return folded_spelling(fold_name(plain_text(text)))
+
+
+def folded_spelling(folded: str) -> str:
+    """Return the `spelling` of a text in plain letters that `fold_name` has folded."""
+    words = folded.split()
     if not words or not words[0][0].isalnum():
         return ""
+    if len(words) == 1:
+        return _GREEK_NAME.sub(_short, words[0])
     said = [word for word in words if word not in _KINDS]
     # Of "protein C", C is not the whole name.
     words = said if len(said) > 1 or sum(map(len, said)) > 1 else words
     joined = " ".join(words[:1] + [word if word == "i" else _ROMAN.get(word, word) for word in words[1:]])
     joined = _NUMBERS.sub(r"\1.", joined).replace(" ", "")
-    return _GREEK_NAME.sub(lambda match: _GREEK_NAMES_SHORT[match[0]], joined)
+    return _GREEK_NAME.sub(_short, joined)
+
+
+def _short(match: "re.Match[str]") -> str:
+    return _GREEK_NAMES_SHORT[match[0]]
 
 
 # Parts of words, lower-case, and how MeSH spells them. Look-behinds leave alone what is American already, such as

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_hybrid import make_kb
 
+from spacy_krissel.kb.hybrid import LexicalQuery
 from spacy_krissel.kb.lexical_index import LexicalIndex
 from spacy_krissel.ontology.folding import spelling
 
@@ -33,11 +34,11 @@ def test_entities_with_a_name_of_the_spelling_are_found(pairs, mentions, species
             known = {of[entity] for entity in own}
             own |= {entity for entity in with_spelling(other) if of[entity] not in known}
             expected += [(i, entity) for entity in sorted(own)]
-        entities, owner = index.spelt(texts, otherwise, given_species)
+        entities, owner = LexicalQuery(index, texts).spelt(otherwise, given_species)
         assert sorted(zip(owner.tolist(), entities.tolist(), strict=True)) == expected
         assert owner.tolist() == sorted(owner.tolist())
     alone = [(i, entity) for i, text in enumerate(texts) for entity in sorted(with_spelling(text))]
-    entities, owner = index.spelt(texts)
+    entities, owner = LexicalQuery(index, texts).spelt()
     assert list(zip(owner.tolist(), entities.tolist(), strict=True)) == alone
 
 

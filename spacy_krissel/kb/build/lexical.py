@@ -9,7 +9,7 @@ from scipy.sparse import csr_matrix
 
 from ...index.protocol import Mask, Rows
 from ..groups import pair_keys, ranges
-from ..ngrams import Grams, both_forms, hashed, spelling_hashes, to_unit_length
+from ..ngrams import Forms, Grams, hashed, spelling_hashes, to_unit_length
 
 # Surface forms at a time: some two million n-grams.
 BLOCK_FORMS = 2**16
@@ -99,7 +99,7 @@ def _read(
     seen, number_of = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32)
     for part in _blocks(n):
         own = forms(part)
-        folded, as_written = both_forms(own)
+        folded, as_written, spellings = Forms.of(own)
         acronyms[part] = [form.isupper() and form.isalpha() for form in own]
         phrases = [form for form in own if " " in form]
         n_phrases, n_capitals = n_phrases + len(phrases), n_capitals + sum(map(str.isupper, phrases))
@@ -107,7 +107,7 @@ def _read(
         respelt = [i for i, form in enumerate(as_written) if form is not folded[i]]
         written[part] = hashes[part]
         written[part][respelt] = hashed([as_written[i] for i in respelt])
-        spelt[part] = spelling_hashes(own)
+        spelt[part] = spelling_hashes(spellings)
         found = Grams.of(folded)
         sizes[part] = np.bincount(found.owners, minlength=len(folded))
         new = np.setdiff1d(found.keys, seen)

@@ -151,7 +151,10 @@ class KrisselLinker(KBPipe):
         for doc, own in zip(docs, spans, strict=True):
             pieces = Counter(span.id_ for span in own if span.id_) if holds_fragments(doc, self.cfg.spans_key) else {}
             start = len(found)
-            found += [texts[start + i] if pieces.get(span.id_, 0) > 1 else span.text for i, span in enumerate(own)]
+            for text, span in zip(texts[start:], own, strict=False):
+                # What has the length of the span has no abbreviation written out.
+                is_written = len(text) == span.end_char - span.start_char or pieces.get(span.id_, 0) > 1
+                found.append(text if is_written else span.text)
         return [bare.get(row, text) for row, text in enumerate(found)]
 
     def _searches_names(self, kb: PrototypeKB) -> bool:
