@@ -4,8 +4,9 @@
 
 For each ontology store: its names, how many are changed by `canonical_name` beyond `fold_name`, the
 collisions (canonical forms that several entities have, where no writing is shared by all of them),
-and how many of these entities `OntologyStore.find` finds by their own writing: all, or writing does
-not keep them apart.
+and how many of these writings `OntologyStore.find` resolves to the entities that have them: all, or
+writing does not keep them apart. A writing is looked up as the source spells it: folded, "Quincke's"
+is two words.
 """
 
 from collections import defaultdict
@@ -18,8 +19,8 @@ from wasabi import msg
 from spacy_krissel.ontology.folding import canonical_name, fold_name
 from spacy_krissel.ontology.store import OntologyStore
 
-# Form → writing → rows of its entities.
-Writings = dict[str, dict[str, set[int]]]
+# Form → writing → row of an entity → name as the source spells it.
+Writings = dict[str, dict[str, dict[int, str]]]
 
 
 def main(
@@ -32,7 +33,7 @@ def main(
         store = OntologyStore(path)
         n_names, n_changed, writings = read_names(store)
         collisions = {form: own for form, own in writings.items() if collides(own)}
-        apart = sum(is_found(store, writing, own) for each in collisions.values() for writing, own in each.items())
+        apart = sum(is_found(store, own) for each in collisions.values() for own in each.values())
         total = sum(map(len, collisions.values()))
         counts = (n_names, n_changed, len(collisions))
         rows.append((path.name, *(f"{count:,}" for count in counts), f"{apart:,} of {total:,}"))
@@ -49,11 +50,11 @@ def main(
 def read_names(store: OntologyStore) -> tuple[int, int, Writings]:
     """Return the number of names, of those that the canonical form changes, and the writings of each
     form that has one of these."""
-    writings: Writings = defaultdict(lambda: defaultdict(set))
+    writings: Writings = defaultdict(lambda: defaultdict(dict))
     changed, n = set(), 0
     for row, name, _ in store.names():
         written, canonical = fold_name(name), canonical_name(name)
-        writings[canonical][written].add(row)
+        writings[canonical][written][row] = name
         n += 1
         if written != canonical:
             changed.add(name)
@@ -61,14 +62,15 @@ def read_names(store: OntologyStore) -> tuple[int, int, Writings]:
     return n, len(changed), {form: writings[form] for form in forms}
 
 
-def collides(writings: dict[str, set[int]]) -> bool:
+def collides(writings: dict[str, dict[int, str]]) -> bool:
     """Tell if entities share the form and no writing of it."""
-    return len(set.union(*writings.values())) > max(map(len, writings.values()))
+    return len(set().union(*writings.values())) > max(map(len, writings.values()))
 
 
-def is_found(store: OntologyStore, writing: str, rows: set[int]) -> bool:
-    """Tell if the writing finds the entities that have it, and no others."""
-    return set(store.find(writing)) == set(map(store.id_at, rows))
+def is_found(store: OntologyStore, names: dict[int, str]) -> bool:
+    """Tell if each spelling of a writing finds the entities that have the writing, and no others."""
+    ids = set(map(store.id_at, names))
+    return all(set(store.find(name)) == ids for name in set(names.values()))
 
 
 if __name__ == "__main__":

@@ -335,7 +335,7 @@ def test_strategies_of_abbreviations_are_learned(benchmark, tmp_path, capsys):
 
 
 def test_names_that_are_equal_in_canonical_form_alone_are_found_by_their_writing(benchmark, tmp_path, capsys):
-    names = ("Löfgren syndrome", "Lofgren syndrome", "type II disease", "type 2 disease", "asthma", "Asthma")
+    names = ("Löfgren syndrome", "Lofgren syndrome", "Quincke's edema", "Quincke edema", "asthma", "Asthma")
     store = write_store((Entity(f"X:{i}", name) for i, name in enumerate(names)), tmp_path / "store")
     benchmark("canonical_names").main([store.path], tmp_path / "collisions.tsv")
     assert re.search(r"store +6 +2 +2 +4 of 4", capsys.readouterr().out)
@@ -344,3 +344,40 @@ def test_names_that_are_equal_in_canonical_form_alone_are_found_by_their_writing
         "store\tlofgren syndrome\tlofgren syndrome\tX:1",
         "store\tlofgren syndrome\tlöfgren syndrome\tX:0",
     ]
+
+
+def test_words_that_are_no_name_are_not_confident(benchmark, tmp_path, capsys):
+    script = benchmark("english_words")
+    # "heart" is an induced name of the first entity.
+    entities = [Entity("H", "Heart Diseases", tree_numbers=("C1",))]
+    entities += [Entity(f"H{i}", f"Heart {i}th", tree_numbers=(f"C1.{i}",)) for i in range(3)]
+    names = ["stroke", "lung", *(f"Other {i}" for i in range(95))]
+    entities += [Entity(f"O{i}", name, tree_numbers=(f"C2.{i}",)) for i, name in enumerate(names)]
+    write_store(entities, tmp_path / "store")
+    build(tmp_path / "store", tmp_path / "linker")
+    (tmp_path / "text.txt").write_text(
+        "The heart and the heart stroke, not Heart-lung or isn't. A lung, il and beta-x.\n"
+    )
+    script.main([tmp_path / "linker"], tmp_path / "text.txt", words=400)
+    row = next(line for line in capsys.readouterr().out.splitlines() if "common" in line)
+    pipeline, _, n, confident, name, spelling, neither, _ = row.split()
+    assert (pipeline, confident, name, spelling, neither) == ("linker", "2", "2", "0", "0") and int(n) > 300
+
+
+def test_a_confident_word_that_is_no_name_ends_the_benchmark(benchmark, linking, tmp_path, monkeypatch, capsys):
+    script = benchmark("english_words")
+    (tmp_path / "text.txt").write_text("Of stroke.\n")
+    monkeypatch.setattr(script, "CONFIDENT", 0.0)
+    with pytest.raises(SystemExit):
+        script.main([linking / "linker"], tmp_path / "text.txt", words=1)
+    assert "words that are no name" in capsys.readouterr().out
+
+
+def test_sets_of_words(benchmark):
+    script = benchmark("english_words")
+    texts = ["zebra Zoo zebra quagga's okapi-like ibex"]
+    sets = script.word_sets(texts, 400, seed=1)
+    assert sets["common"][-2:] == ["zebra", "ibex"] and "about" in sets["common"] and sets["random"] == []
+    few = script.word_sets(texts, 1, seed=1)
+    assert set(few["random"]) <= {"zebra", "ibex"} and [*map(len, few.values())] == [1, 1, 1]
+    assert few == script.word_sets(texts, 1, seed=1)

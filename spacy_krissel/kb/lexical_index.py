@@ -96,9 +96,9 @@ class LexicalIndex:
     surface form of the entity, from 0 to 1. N-grams that no form has count in the norm of a text, as
     much as others do on average.
 
-    The similarity is 1 if the text is a form of the entity, `CANONICAL` if it is one that other
+    The similarity is 1 if the text is a name of the entity, `CANONICAL` if it is one that other
     entities write as the text does and this one does not, `LOWER_CASE` if it is a word in lower case
-    and the form an acronym, and `DIFFERENT` at most if it is no form.
+    and the form an acronym, and `DIFFERENT` at most if it is no name, but a guess or another text.
 
     scikit-learn's `TfidfVectorizer` gives the same cosines. It takes more than twice as long per text, and its import
     would take 0.7 s of the first link (`benchmarks/lexical_index.py`).
@@ -277,7 +277,7 @@ class LexicalIndex:
         forms = texts.forms[queries[near]]
         if without is not None:
             forms[forms == without[queries[near]]] = -1
-        having, owner = self._of_form.take(forms)
+        having, owner = self._of_name.take(forms)
         equal = np.zeros(len(near), dtype=bool)
         equal[owner[having == entities[near[owner]]]] = True
         lower = texts.lower[queries[near]]
