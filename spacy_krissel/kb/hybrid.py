@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from ..distributed.parts import in_parts
 from ..index.protocol import Mask, Rows, Scores, Vectors
 from ..util.compiled import kernel
 from .groups import in_lines, pair_keys
-from .lexical_index import LexicalIndex, distinct, places_of, read_only
+from .lexical_index import SPELT, LexicalIndex, distinct, places_of, read_only
 from .prototype_table import PrototypeTable
 from .ranking import SearchResult, first_of_each, order_ties, tie_bound
 
@@ -19,12 +19,23 @@ from .ranking import SearchResult, first_of_each, order_ties, tie_bound
 PROPOSED = 4
 # Entities with a mention's spelling that are looked at, whatever else finds more of them: one name of thousands would
 # take the memory of all of a batch.
-SPELT = 64
+MAX_SPELT = 64
 # Values of vectors held at a time, which fit into a core's cache (float32: 1 MB): half the time of large blocks.
 BLOCK_VALUES = 2**18
 KERNEL = "spacy_krissel.kb.product_kernel"
 # (number of a query, prototype rows (n,)) -> which of them it can see (n,).
 CanSee = Callable[[int, Rows], Mask]
+
+
+class Spelt(NamedTuple):
+    """Entities that have a name with the spelling of a query: columns of one length.
+
+    entities: rows. queries: of each, ascending. by_text: is it the query's text, and not the other one?
+    """
+
+    entities: Rows
+    queries: Rows
+    by_text: Mask
 
 
 class LexicalQuery:
@@ -56,24 +67,22 @@ class LexicalQuery:
         found[rest] = self._index.search(self._texts.vectors[rest], PROPOSED, allowed, without)
         return found[self._of_query]
 
-    def spelt(self, otherwise: Sequence[str] | None = None, species: Rows | None = None) -> tuple[Rows, Rows]:
-        """Return the entities that have a name with the `spelling` of each query's text, and for each entity
-        the query, ascending.
+    def spelt(self, otherwise: Sequence[str] | None = None, species: Rows | None = None) -> Spelt:
+        """Return the entities that have a name with the `spelling` of each query's text.
 
         otherwise: other texts (q,), which count for the entities of a species of which none has the text.
         species: number of each entity's species; None: all entities are of one.
         """
         entities, owner = self._index.spelt(self._texts).take(self._of_query)
         if otherwise is None:
-            return entities, owner
+            return Spelt(entities, owner, np.ones(len(owner), dtype=bool))
         differ = np.flatnonzero([other != text for other, text in zip(otherwise, self._asked, strict=True)])
-        others, place = LexicalQuery(self._index, [otherwise[i] for i in differ.tolist()]).spelt()
+        others, place, _ = LexicalQuery(self._index, [otherwise[i] for i in differ.tolist()]).spelt()
         both, owners = np.append(entities, others), np.append(owner, differ[place])
         keys = owners if species is None else pair_keys(owners, species[both])
         kept = np.append(np.ones(len(entities), dtype=bool), ~np.isin(keys[len(entities) :], keys[: len(entities)]))
-        both, owners = both[kept], owners[kept]
-        order = np.argsort(owners, kind="stable")
-        return both[order], owners[order]
+        order = np.flatnonzero(kept)[np.argsort(owners[kept], kind="stable")]
+        return Spelt(both[order], owners[order], order < len(entities))
 
     def similarity(self, queries: Rows, entities: Rows) -> Scores:
         """The lexical similarity of the `queries` (n,) with `entities` (n,): (n,), from 0 to 1."""
@@ -99,7 +108,7 @@ def rank_candidates(
     name_weight: float = 0.0,
     gold_prior: float = 0.0,
     species: tuple[Scores, Rows] | None = None,
-    spelt: tuple[Rows, Rows] | None = None,
+    spelt: Spelt | None = None,
     spelling_weight: float = 0.0,
     can_see: CanSee | None = None,
 ) -> SearchResult:
@@ -108,7 +117,7 @@ def rank_candidates(
     nearest: prototypes of each (q, w, m), -1 padded: the nearest of them to the query counts. Of an entity without any,
         all are compared.
     species: what each species adds to the score of its entities (q, s), and the species of each entity by number.
-    spelt: entities with a name that is spelt as the mention is (n,), and the query of each, ascending.
+    spelt: entities with a name that is spelt as the mention is.
 
     The score of an entity is its highest inner product with the query, or the weighted mean of that and the one with
     the name, plus weighted lexical similarity, prior, and what its species and spelling add, whichever search found it.
@@ -120,11 +129,11 @@ def rank_candidates(
         entities = np.concatenate([entities, proposed], axis=1)
         nearest = _with_unknown(nearest, proposed.shape[1])
     if spelt is not None:
-        values, owners = spelt
         if allowed is not None:
-            values, owners = values[allowed[values]], owners[allowed[values]]
-        most = int(np.bincount(owners, minlength=1).max())
-        added = in_lines(values, owners, len(queries), min(most, SPELT))
+            seen = allowed[spelt.entities]
+            spelt = Spelt(spelt.entities[seen], spelt.queries[seen], spelt.by_text[seen])
+        most = int(np.bincount(spelt.queries, minlength=1).max())
+        added = in_lines(spelt.entities, spelt.queries, len(queries), min(most, MAX_SPELT))
         entities = np.concatenate([entities, added], axis=1)
         nearest = _with_unknown(nearest, added.shape[1])
     query, place = np.nonzero(first_of_each(entities) & (entities >= 0))
@@ -143,8 +152,15 @@ def rank_candidates(
         fraction = np.float32(name_weight) * alone[query]
         total = (1 - fraction) * total + fraction * by_name
     vector, similar = total, np.zeros_like(total)
+    is_spelt = is_name = np.zeros(len(query), dtype=bool)
+    if spelt is not None:
+        keys = pair_keys(np.concatenate([spelt.queries, query]), np.concatenate([spelt.entities, entity]))
+        asked, known = keys[len(spelt.queries) :], keys[: len(spelt.queries)]
+        is_spelt, is_name = (places_of(np.sort(each), asked) >= 0 for each in (known, known[spelt.by_text]))
     if lexical is not None:
         similar = lexical.similarity(query, entity)
+        # A name that is spelt as the text is that name.
+        similar = np.where(is_name, np.maximum(similar, np.float32(SPELT)), similar)
         total = total + np.float32(lexical_weight) * similar
     if gold_prior:
         total = total + np.float32(gold_prior) * (alone[query] & np.isin(entity, prototypes.gold_entities))
@@ -155,8 +171,6 @@ def rank_candidates(
     if species is not None:
         parts["species"] = species[0][query, species[1][entity]]
     if spelt is not None:
-        keys = pair_keys(np.concatenate([spelt[1], query]), np.concatenate([spelt[0], entity]))
-        is_spelt = places_of(np.sort(keys[: len(spelt[0])]), keys[len(spelt[0]) :]) >= 0
         parts["spelling"] = np.float32(spelling_weight) * is_spelt
     for part in ("species", "spelling"):
         total = total + parts.get(part, np.float32(0))

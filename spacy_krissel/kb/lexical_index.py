@@ -55,9 +55,10 @@ LENGTHS = {
     "written_forms": "written_form",
     "written_hashes": "writing",
     "written_entities": "writing",
-    # Spellings, as hashes, each with a form of that spelling.
+    # Spellings, as hashes, each with a form of that spelling; 1 where its writings are symbols in capitals.
     "spelling_hashes": "spelling",
     "spelling_forms": "spelling",
+    "spelling_symbols": "spelling",
 }
 FLOATS = ("idf", "form_weights", "gram_weights")
 # Similarity of equal texts that are written in another way; that of texts with the same `spelling`; the
@@ -77,7 +78,8 @@ class Texts(NamedTuple):
     vectors: TF-IDF vectors (n, n-grams), of unit length but for n-grams that no form has.
     forms: number of the surface form that each text is, -1 for none (n,).
     written: hash of the text as written where entities write the form in several ways, else 0 (n,).
-    lower: is the text in lower case, and its form an acronym? (n,)
+    lower: is the text in lower case but for its first letter, and its form an acronym? (n,)
+    words: is the text in lower case but for its first letter? (n,)
     spellings: hash of the text's `spelling`, 0 for none (n,).
     """
 
@@ -85,6 +87,7 @@ class Texts(NamedTuple):
     forms: Rows
     written: Rows
     lower: Mask
+    words: Mask
     spellings: Rows
 
 
@@ -98,7 +101,8 @@ class LexicalIndex:
 
     The similarity is 1 if the text is a name of the entity, `CANONICAL` if it is one that other
     entities write as the text does and this one does not, `LOWER_CASE` if it is a word in lower case
-    and the form an acronym, and `DIFFERENT` at most if it is no name, but a guess or another text.
+    (its first letter may be a capital) and the form an acronym, and `DIFFERENT` at most if it is no name,
+    but a guess or another text.
 
     scikit-learn's `TfidfVectorizer` gives the same cosines. It takes more than twice as long per text, and its import
     would take 0.7 s of the first link (`benchmarks/lexical_index.py`).
@@ -174,11 +178,10 @@ class LexicalIndex:
             forms = np.where(forms >= 0, self._by_hash[forms], -1)
         several = places_of(self._arrays["written_forms"], forms) >= 0
         hashes[several] = hashed([written[i] for i in np.flatnonzero(several)])
-        acronyms = np.flatnonzero((forms >= 0) & (np.append(self._arrays["acronyms"], 0)[forms] > 0))
-        lower = np.zeros(len(forms), dtype=bool)
-        lower[acronyms] = [texts[i].islower() for i in acronyms.tolist()]
+        acronyms = np.append(self._arrays["acronyms"], 0)[forms] > 0
+        words = np.array([text.islower() or text[1:].islower() for text in texts], dtype=bool)
         vectors = to_unit_length(counts, self._idf, unknown)
-        return Texts(vectors, forms, np.where(several, hashes, 0), lower, spelling_hashes(spellings))
+        return Texts(vectors, forms, np.where(several, hashes, 0), words & acronyms, words, spelling_hashes(spellings))
 
     def forms(self, texts: Sequence[str]) -> Rows:
         """The number of the surface form that each text is in canonical form, -1 for none: (len(texts),)."""
@@ -190,12 +193,15 @@ class LexicalIndex:
         return self._of_name.take(self.forms(texts))
 
     def spelt(self, texts: "Texts") -> Groups:
-        """Return the entities that have a name with the `spelling` of each text, by the index of the text."""
+        """Return the entities that have a name with the `spelling` of each text, by the index of the text. A
+        symbol in capitals is no word in lower case."""
         known, asked = self._arrays["spelling_hashes"], texts.spellings
         starts, ends = (np.searchsorted(known, asked, side) for side in ("left", "right"))
         lengths = np.where(asked == 0, 0, ends - starts)
-        entities, form = self._of_name.take(self._arrays["spelling_forms"][ranges(starts, lengths)])
-        owner = np.repeat(np.arange(len(asked)), lengths)[form]
+        places, owners = ranges(starts, lengths), np.repeat(np.arange(len(asked)), lengths)
+        kept = ~(texts.words[owners] & (self._arrays["spelling_symbols"][places] > 0))
+        entities, form = self._of_name.take(self._arrays["spelling_forms"][places[kept]])
+        owner = owners[kept][form]
         _, first = np.unique(pair_keys(owner, entities), return_index=True)
         return Groups.of(owner[first], entities[first])
 

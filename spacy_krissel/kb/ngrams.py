@@ -56,7 +56,7 @@ class Forms(NamedTuple):
             forms.written.append(written)
             forms.canonical.append(written if is_canonical(folded, text) else canonical_form(text))
             plain = written if text.isascii() else american(fold_name(plain_text(text)))
-            forms.spellings.append(folded_spelling(plain))
+            forms.spellings.append(folded_spelling(plain, text))
         return forms
 
 

@@ -4,13 +4,14 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
-from ..util.plain_text import UNSEEN, plain_text
+from ..util.plain_text import plain_text, seen
 
 # `\w` is what `str.isalnum` accepts, and the underscore.
 _BREAKS = re.compile(r"[\W_]+")
 # "Graves's disease" and "Alzheimer's disease" have these names without it, too.
-_APOSTROPHES = re.compile("['’ʼ‘′`´＇]")
-_POSSESSIVE = re.compile(f"(?<=\\w){_APOSTROPHES.pattern}[sS](?!\\w)")
+_APOSTROPHES = re.compile("['’ʼ‘‛′`´＇ꞌ]")
+# Tokenizers leave a space before it, and some write two.
+_POSSESSIVE = re.compile(f"(?<=\\w) ?{_APOSTROPHES.pattern}{{1,2}}[sS](?!\\w)")
 _ROMAN = {
     "i": "1", "ii": "2", "iii": "3", "iv": "4", "v": "5", "vi": "6", "vii": "7", "viii": "8", "ix": "9",
     "x": "10", "xi": "11", "xii": "12", "xiii": "13", "xiv": "14", "xv": "15",
@@ -24,6 +25,10 @@ _NUMBERED = frozenset(
 
 
 _HAS_NUMERAL = re.compile(r"(?<![^ ])([^ ]+) ([ivx]+)(?![^ ])")
+# Letters of a word after which a last "I" is a number: "neurofibromatosis I", but not "group A I".
+_LONG_WORD = 5
+# Scripts whose vowel signs and points are parts of words.
+_SIGNS = re.compile("[\u0591-\u1cff\ua800-\uabff\U00010a00-\U00011fff]")
 
 
 def fold_name(text: str) -> str:
@@ -36,7 +41,10 @@ def fold_name(text: str) -> str:
         lower = text.lower()
     else:
         # Lower-casing can leave pairs that compose (J + caron has no capital of its own), hence the second round.
-        lower = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", UNSEEN.sub("", text)).lower())
+        lower = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", seen(text)).lower())
+        if _SIGNS.search(lower):
+            kept = [char if char.isalnum() or unicodedata.category(char)[0] == "M" else " " for char in lower]
+            return " ".join("".join(kept).split()) or lower.strip()
     return _BREAKS.sub(" ", lower).strip() or lower.strip()
 
 
@@ -44,12 +52,13 @@ def canonical_name(text: str) -> str:
     """Fold a name to what its spellings have in common, word by word.
 
     Beyond `fold_name`, it has no accents, ligatures and possessive "'s"; Greek letters are their names;
-    and Roman numerals after a word are Arabic numbers (I, V and X after nouns such as "type" alone).
+    and Roman numerals after a word are Arabic numbers (I, V and X after nouns such as "type" alone, and a
+    last I after a long word).
     Compare names in this form; of several that are equal in it, prefer the one that `fold_name` makes
     equal.
     """
     if not text.isascii():
-        text = UNSEEN.sub("", text)
+        text = seen(text)
     if _APOSTROPHES.search(text):
         text = _POSSESSIVE.sub("", text)
     # Accents alone are a name of symbols.
@@ -59,12 +68,14 @@ def canonical_name(text: str) -> str:
 
 def is_canonical(written: str, text: str) -> bool:
     """Tell, at little cost, that `written`, the `fold_name` of `text`, is its `canonical_name` too."""
-    return text.isascii() and "'" not in text and not _HAS_NUMERAL.search(written)
+    return text.isascii() and "'" not in text and "`" not in text and not _HAS_NUMERAL.search(written)
 
 
 def _numbered(match: "re.Match[str]") -> str:
     before, numeral = match[1], match[2]
     is_number = numeral not in _LETTERS_TOO or before in _NUMBERED
+    if numeral == "i" and match.end() == len(match.string):
+        is_number = is_number or (before.isalpha() and len(before) >= _LONG_WORD)
     return f"{before} {_ROMAN[numeral]}" if is_number and numeral in _ROMAN else match[0]
 
 
@@ -90,14 +101,21 @@ def _in_other_numbers(match: "re.Match[str]") -> str:
     return " ".join([*before, _ROMAN.get(number.lower()) or _NUMERALS.get(number, number)])
 
 
-# Names of Greek letters, and the Latin letters that stand for them.
+# Names of Greek letters, and the Latin letters that stand for them in symbols.
 _GREEK_NAMES_SHORT = {
     "alpha": "a", "beta": "b", "gamma": "g", "delta": "d", "epsilon": "e", "zeta": "z", "theta": "q", "kappa": "k",
     "lambda": "l", "sigma": "s", "omega": "w",
 }  # fmt: skip
 _GREEK_NAME = re.compile("|".join(_GREEK_NAMES_SHORT))
+# A symbol with such names, TGFbeta1 or NFkappaB, but not "alphabet" or "hyperalphalipoproteinemia".
+_GREEK_SYMBOL = re.compile(rf"(?:[a-z]{{0,5}}\d*(?:{_GREEK_NAME.pattern}))+[a-z]?\d*[a-z]?")
+_LONGEST_SYMBOL = 24
+# Letters of a word before a Greek letter, at most, if both are a symbol.
+_SHORT_WORD = 4
 # What a name is of, which one text says and another does not.
 _KINDS = {"gene", "genes", "mrna", "protein", "proteins"}
+_SYMBOL_LETTERS = 5
+_WORD = re.compile(r"[^\W_]+")
 # miR-9-3 is not miR-93.
 _NUMBERS = re.compile(r"(\d) (?=\d)")
 
@@ -105,31 +123,55 @@ _NUMBERS = re.compile(r"(\d) (?=\d)")
 def spelling(text: str) -> str:
     """Return what the spellings of one name have in common: its letters and digits without what separates them.
 
-    Greek letters and their names are the Latin letters that stand for them, Roman numerals after a word are Arabic
-    numbers, and "gene", "mRNA" and "protein" do not count: "IL-2" and "IL2"; "TGF-β1", "TGFbeta 1" and "TGFB1";
-    "caspase III" and "caspase-3 protein". A space between two numbers counts. "" if no character is a letter or digit.
+    In symbols, Greek letters and their names are the Latin letters that stand for them, and "gene", "mRNA" and
+    "protein" do not count: "IL-2" and "IL2"; "TGF-β1", "TGFbeta 1" and "TGFB1"; "caspase-3" and "caspase III protein".
+    Numerals are those of `canonical_name`. A space between two numbers counts. "" if no character is a letter or digit.
     British and American spellings differ: give it names in one of them (`american`).
     """
-    return folded_spelling(fold_name(plain_text(text)))
+    return folded_spelling(fold_name(plain_text(text)), text)
 
 
-def folded_spelling(folded: str) -> str:
-    """Return the `spelling` of a text in plain letters that `fold_name` has folded."""
+def folded_spelling(folded: str, text: str) -> str:
+    """Return the `spelling` of a text, which `fold_name` has folded in plain letters."""
     words = folded.split()
     if not words or not words[0][0].isalnum():
         return ""
     if len(words) == 1:
-        return _GREEK_NAME.sub(_short, words[0])
-    said = [word for word in words if word not in _KINDS]
-    # Of "protein C", C is not the whole name.
-    words = said if len(said) > 1 or sum(map(len, said)) > 1 else words
-    joined = " ".join(words[:1] + [word if word == "i" else _ROMAN.get(word, word) for word in words[1:]])
-    joined = _NUMBERS.sub(r"\1.", joined).replace(" ", "")
-    return _GREEK_NAME.sub(_short, joined)
+        return _with_short_greek(folded, False)
+    if not _KINDS.isdisjoint(words) and any(map(_is_symbol, _WORD.findall(text))):
+        said = [word for word in words if word not in _KINDS]
+        # Of "protein C", C is not the whole name.
+        words = said if len(said) > 1 or sum(map(len, said)) > 1 else words
+    joined = " ".join(words)
+    words = (_HAS_NUMERAL.sub(_numbered, joined) if _HAS_NUMERAL.search(joined) else joined).split()
+    follows = [False, *(word not in _NUMBERED and _ends_symbol(word) for word in words)]
+    words = [*map(_with_short_greek, words, follows)]
+    return _NUMBERS.sub(r"\1.", " ".join(words)).replace(" ", "")
 
 
-def _short(match: "re.Match[str]") -> str:
-    return _GREEK_NAMES_SHORT[match[0]]
+def is_capital_symbol(name: str) -> bool:
+    """Tell whether a name is letters in capitals, but for words such as "gene": it is no word in lower case."""
+    said = [word for word in _WORD.findall(name) if word.lower() not in _KINDS]
+    return bool(said) and all(word.isalpha() and word.isupper() for word in said)
+
+
+def _is_symbol(word: str) -> bool:
+    if word.lower() in _KINDS:
+        return False
+    return any(map(str.isdigit, word)) or (len(word) <= _SYMBOL_LETTERS and sum(map(str.isupper, word)) > 1)
+
+
+def _ends_symbol(word: str) -> bool:
+    return len(word) <= _SHORT_WORD or any(map(str.isdigit, word))
+
+
+def _with_short_greek(word: str, follows_symbol: bool) -> str:
+    if len(word) > _LONGEST_SYMBOL or not _GREEK_SYMBOL.fullmatch(word):
+        return word
+    others = len(_GREEK_NAME.sub("", word))
+    if not follows_symbol and (others < 2 or _GREEK_NAME.match(word)):
+        return word
+    return _GREEK_NAME.sub(lambda match: _GREEK_NAMES_SHORT[match[0]], word)
 
 
 # Parts of words, lower-case, and how MeSH spells them. Look-behinds leave alone what is American already, such as

@@ -10,8 +10,17 @@ _INVISIBLE = (
     "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff"
 )
 UNSEEN = re.compile(f"[{_INVISIBLE}]+")
-# Marks of the Latin, Greek and Cyrillic scripts. Those of others are letters.
-ACCENTS = re.compile("[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff]+")
+# Marks of the Latin and Greek scripts. Those of others are letters: Cyrillic й is no и.
+_MARKS = "\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff"
+ACCENTS = re.compile(f"(?<![\u0400-\u052f])[{_MARKS}]+")
+# To normalise a run of marks takes the square of its length. No letter has so many.
+_MANY_MARKS = re.compile(
+    f"([{_MARKS}\u0591-\u05c7\u0610-\u061a\u064b-\u065f]{{16}})[{_MARKS}\u0591-\u05c7\u0610-\u061a\u064b-\u065f]+"
+)
+# Symbols in place of Greek letters that they look like.
+_LOOK_GREEK = str.maketrans("∆∑∏∂⍺⍵ꞵɸꭓꞷ", "δσπδαωβφχω")
+# So is ß at the beginning of a word or before a digit.
+_SHARP_S = re.compile(r"(?<![^\W_])ß|ß(?=\d)")
 # Letters that no decomposition makes plain.
 _PLAIN = str.maketrans(
     {
@@ -29,12 +38,18 @@ GREEK_NAMES = {
 _GREEK_LETTERS = re.compile("(?<![α-ω])[α-ω]{1,2}(?![α-ω])")
 
 
+def seen(text: str) -> str:
+    """Return a text without characters that nobody sees, and with a bounded number of marks per letter."""
+    return _MANY_MARKS.sub(r"\1", UNSEEN.sub("", text))
+
+
 def plain_text(text: str) -> str:
     """Return a text with plain letters: no accents, ligatures or invisible characters, and Greek
     letters by their names. Text that is not ASCII becomes lower case, ASCII stays unchanged."""
     if text.isascii():
         return text
-    decomposed = unicodedata.normalize("NFKD", UNSEEN.sub("", text).lower())
+    lower = _SHARP_S.sub("β", seen(text).lower().translate(_LOOK_GREEK))
+    decomposed = unicodedata.normalize("NFKD", lower)
     plain = ACCENTS.sub("", decomposed).translate(_PLAIN)
     return unicodedata.normalize("NFKC", _GREEK_LETTERS.sub(_spelt_out, plain))
 
@@ -46,7 +61,7 @@ def _spelt_out(match: "re.Match[str]") -> str:
 def plain_letter(char: str) -> str:
     """Return a character in plain letters, in its case: "" for accents and invisible characters, and what is
     no letter or digit as it is."""
-    bare = ACCENTS.sub("", unicodedata.normalize("NFKD", UNSEEN.sub("", char)))
+    bare = ACCENTS.sub("", unicodedata.normalize("NFKD", UNSEEN.sub("", char).translate(_LOOK_GREEK)))
     plain = unicodedata.normalize("NFKC", "".join(map(_cased, bare)))
     # Fractions have slashes.
     return plain if not plain or plain.isalnum() else char

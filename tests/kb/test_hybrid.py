@@ -8,7 +8,7 @@ from spacy.vocab import Vocab
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.index.faiss_index import make_faiss_index
 from spacy_krissel.kb.groups import in_lines
-from spacy_krissel.kb.hybrid import PROPOSED, SPELT, _nearest, _products
+from spacy_krissel.kb.hybrid import MAX_SPELT, PROPOSED, _nearest, _products
 from spacy_krissel.kb.lexical_index import LexicalIndex
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototype_table import Prototype, PrototypeTable
@@ -283,8 +283,8 @@ def test_a_name_of_many_widens_a_batch():
     result = kb.search(np.eye(100, dtype=np.float32)[-2:], 100, texts=["IL2", "x"], spelling_weight=0.2)
     assert result.entities[0, 0] == 98 and result.scores[0, 0] == np.float32(1.2)
     assert (result.spelling[0][result.entities[0] >= 0] == np.float32(0.2)).all() and not result.spelling[1].any()
-    rows = in_lines(np.arange(100), np.zeros(100, dtype=np.int64), 2, SPELT)
-    assert rows.shape == (2, SPELT) and rows[0].tolist() == list(range(SPELT)) and (rows[1] == -1).all()
+    rows = in_lines(np.arange(100), np.zeros(100, dtype=np.int64), 2, MAX_SPELT)
+    assert rows.shape == (2, MAX_SPELT) and rows[0].tolist() == list(range(MAX_SPELT)) and (rows[1] == -1).all()
 
 
 # Searched for by name ------------------------------------------------------------------------------------------------

@@ -34,11 +34,15 @@ def test_entities_with_a_name_of_the_spelling_are_found(pairs, mentions, species
             known = {of[entity] for entity in own}
             own |= {entity for entity in with_spelling(other) if of[entity] not in known}
             expected += [(i, entity) for entity in sorted(own)]
-        entities, owner = LexicalQuery(index, texts).spelt(otherwise, given_species)
+        entities, owner, by_text = LexicalQuery(index, texts).spelt(otherwise, given_species)
         assert sorted(zip(owner.tolist(), entities.tolist(), strict=True)) == expected
         assert owner.tolist() == sorted(owner.tolist())
+        of_text = [
+            entity in with_spelling(texts[i]) for entity, i in zip(entities.tolist(), owner.tolist(), strict=True)
+        ]
+        assert by_text.tolist() == of_text
     alone = [(i, entity) for i, text in enumerate(texts) for entity in sorted(with_spelling(text))]
-    entities, owner = LexicalQuery(index, texts).spelt()
+    entities, owner, _ = LexicalQuery(index, texts).spelt()
     assert list(zip(owner.tolist(), entities.tolist(), strict=True)) == alone
 
 

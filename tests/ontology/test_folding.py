@@ -64,6 +64,10 @@ def test_folded_name_is_blank_only_for_blank_text(text):
         ("Rad51 gene", "RAD51 mRNA", "Rad51"),
         ("diabetes mellitus, type II", "Diabetes mellitus type 2"),
         ("Kv1.1", "Kv 1-1", "KV1 1"),
+        ("IκBα", "IkappaBalpha", "I kappa B alpha", "IKBA"),
+        ("IFN-γ", "IFNgamma", "IFNG gene"),
+        ("HIF-1α", "HIF1 alpha", "HIF1A"),
+        ("non-small", "nonsmall"),
     ],
 )
 def test_spellings_of_one_name_are_equal(texts):
@@ -83,6 +87,18 @@ def test_spellings_of_one_name_are_equal(texts):
         ("Kv1.1", "Kv11"),
         ("protein C", "C"),
         ("G protein", "gamma"),
+        ("asthma gene", "asthma"),
+        ("breast cancer protein", "breast cancer"),
+        ("chromosome 10", "chromosome X"),
+        ("trisomy 10", "trisomy X"),
+        ("abet", "alphabet"),
+        ("bine", "betaine"),
+        ("hyperalipoproteinemia", "hyperalphalipoproteinemia"),
+        ("delta", "d"),
+        ("Z chain", "zeta chain"),
+        ("vitamin delta", "vitamin D"),
+        ("hepatitis β", "hepatitis B"),
+        ("type β", "type B"),
     ],
 )
 def test_spellings_of_two_names_differ(one, other):
@@ -153,6 +169,11 @@ def test_dashes_and_apostrophes_are_alike(phrase, dash, quote):
         ("ＭＳ", "ms"),
         ("ﬁbrosis", "fibrosis"),
         ("αβ T cell", "alpha beta T-cell"),
+        ("∆-catenin", "⍺-catenin".replace("⍺", "δ"), "delta-catenin"),
+        ("ß-thalassemia", "ꞵ-thalassemia", "β-thalassemia"),
+        ("TGF-ß1", "TGF-β1"),
+        ("Addison`s disease", "Addison 's disease", "Addison''s disease", "Addison‛s disease", "Addison disease"),
+        ("neurofibromatosis I", "neurofibromatosis 1"),
     ],
 )
 def test_spellings_have_one_canonical_form(texts):
@@ -170,6 +191,13 @@ def test_spellings_have_one_canonical_form(texts):
         ("喘息 asthma", "asthma"),
         ("Graves disease", "Grave disease"),
         ("β-thalassemia", "thalassemia"),
+        ("∆-catenin", "catenin"),
+        ("Weiß syndrome", "Wei syndrome"),
+        ("दमा", "दम"),
+        ("कैंसर", "कसर"),
+        ("โรคหืด", "โรคหด"),
+        ("йод", "иод"),
+        ("group A I", "group A 1"),
     ],
 )
 def test_different_names_have_different_canonical_forms(one, other):
@@ -189,3 +217,27 @@ def test_canonical_form_is_stable_and_blank_for_blank_text_alone(text):
 @given(st.text(st.characters(max_codepoint=127)))
 def test_ascii_is_plain_already(text):
     assert plain_text(text) == text
+
+
+@given(
+    st.lists(st.text("bcdfhjmnqrtuvxy", min_size=5, max_size=8), min_size=1, max_size=3),
+    st.sampled_from(["gene", "protein", "mRNA"]),
+)
+def test_kinds_count_where_nothing_is_a_symbol(words, kind):
+    """A gene for asthma is not asthma."""
+    name = " ".join(words)
+    assert spelling(f"{name} {kind}") != spelling(name)
+    assert spelling(f"{name} AB1 {kind}") == spelling(f"{name} AB1")
+
+
+@given(WORDS, st.sampled_from(sorted(GREEK_NAMES.values())), WORDS)
+def test_names_of_letters_inside_words_stay(before, letter, after):
+    """But for symbols, of at most five letters before and one after."""
+    word = f"{before}xxxxx{letter}xx{after}"
+    assert spelling(word) == word
+
+
+@pytest.mark.parametrize("marks", ["\u0301\u0327", "\u05b0\u05c1", "\u064b\u0650"])
+def test_many_marks_are_read_in_linear_time(marks):
+    for function in (fold_name, canonical_name, spelling):
+        assert len(function("a" + marks * 200_000)) < 100

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from ...index.protocol import Mask, Rows
+from ...ontology.folding import is_capital_symbol
 from ..groups import pair_keys, ranges
 from ..ngrams import Forms, Grams, hashed, spelling_hashes, to_unit_length
 
@@ -27,7 +28,7 @@ def lexical_arrays(
     named: which of these pairs are names of the entity and no guesses (n,); None: all.
     directory: of unnamed files that hold what is made, mapped; None: it stays in memory.
     """
-    hashes, written, spelt, acronyms, sizes, places, grams = _read(forms, len(entities), directory)
+    hashes, written, spelt, symbols, acronyms, sizes, places, grams = _read(forms, len(entities), directory)
     # Forms are numbered in the order they come in; those that fold to the same are one.
     distinct, first, of_hash = np.unique(hashes, return_index=True, return_inverse=True)
     number = np.empty(len(first), dtype=np.int32)
@@ -37,11 +38,11 @@ def lexical_arrays(
     is_first[first] = True
     arrays: Arrays = {"hashes": distinct, "by_hash": number, "grams": grams}
     arrays |= _writings(of_form, written, entities, len(number))
-    arrays |= _spellings(spelt, of_form)
+    arrays |= _spellings(spelt, of_form, symbols)
     # Of an acronym, no entity has the form in lower case.
     arrays["acronyms"] = np.ones(len(number), dtype=np.int8)
     np.minimum.at(arrays["acronyms"], of_form, acronyms)
-    del hashes, written, spelt, acronyms, of_hash, first
+    del hashes, written, spelt, symbols, acronyms, of_hash, first
     arrays |= _vectors(sizes, is_first, places, len(grams), directory)
     # Without forms that have no n-gram.
     with_grams = np.diff(arrays["form_starts"])[of_form] > 0
@@ -76,22 +77,28 @@ def _writings(of_form: np.ndarray, written: Rows, entities: Rows, n_forms: int) 
     }
 
 
-def _spellings(spelt: Rows, of_form: np.ndarray) -> Arrays:
-    """The hashes of spellings, ascending, each with a form that has a writing of that spelling."""
-    order = np.lexsort((of_form, spelt))
+def _spellings(spelt: Rows, of_form: np.ndarray, symbols: np.ndarray) -> Arrays:
+    """The hashes of spellings, ascending, each with a form that has a writing of that spelling, and 1 where all of
+    these are symbols in capitals."""
+    order = np.lexsort((symbols, of_form, spelt))
     order = order[spelt[order] != 0]
     spelling, form = spelt[order], of_form[order]
     is_first = np.append(True, (spelling[1:] != spelling[:-1]) | (form[1:] != form[:-1]))[: len(order)]
-    return {"spelling_hashes": spelling[is_first], "spelling_forms": form[is_first]}
+    return {
+        "spelling_hashes": spelling[is_first],
+        "spelling_forms": form[is_first],
+        "spelling_symbols": symbols[order][is_first],
+    }
 
 
 def _read(
     forms: Callable[[slice], Sequence[str]], n: int, directory: Path | None
-) -> tuple[Rows, Rows, Rows, np.ndarray, Rows, "_Column", np.ndarray]:
-    """The hashes of each form, canonical and as written, and of its spelling (0 for none); whether it is an acronym;
-    how many n-grams it has (n,); their places among all n-grams, form by form; and all n-grams, ascending."""
+) -> tuple[Rows, Rows, Rows, np.ndarray, np.ndarray, Rows, "_Column", np.ndarray]:
+    """The hashes of each form, canonical and as written, and of its spelling (0 for none); whether it is a symbol in
+    capitals, and an acronym, which is one word; how many n-grams it has (n,); their places among all n-grams, form by
+    form; and all n-grams, ascending."""
     hashes, written, spelt, sizes = (np.empty(n, dtype=np.int64) for _ in range(4))
-    acronyms = np.zeros(n, dtype=np.int8)
+    acronyms, symbols = np.zeros((2, n), dtype=np.int8)
     # Phrases, and those in capitals: where most are, capitals say nothing.
     n_phrases = n_capitals = 0
     # By the number of an n-gram, which is given to it when it is first seen.
@@ -101,6 +108,7 @@ def _read(
         own = forms(part)
         folded, as_written, spellings = Forms.of(own)
         acronyms[part] = [form.isupper() and form.isalpha() for form in own]
+        symbols[part] = [*map(is_capital_symbol, own)]
         phrases = [form for form in own if " " in form]
         n_phrases, n_capitals = n_phrases + len(phrases), n_capitals + sum(map(str.isupper, phrases))
         hashes[part] = hashed(folded)
@@ -122,8 +130,8 @@ def _read(
         some = slice(start, min(start + 2**22, len(numbers)))
         numbers[some] = place_of[numbers[some]]
     if 2 * n_capitals > n_phrases:
-        acronyms[:] = 0
-    return hashes, written, spelt, acronyms, sizes, numbers, seen
+        acronyms[:] = symbols[:] = 0
+    return hashes, written, spelt, symbols, acronyms, sizes, numbers, seen
 
 
 def _vectors(sizes: Rows, is_first: Mask, places: "_Column", n_grams: int, directory: Path | None) -> Arrays:

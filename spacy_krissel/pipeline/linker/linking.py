@@ -7,7 +7,7 @@ import numpy as np
 
 from ...errors import Errors, KrisselError
 from ...kb.candidates import candidate_dicts
-from ...kb.lexical_index import LOWER_CASE, SPELT
+from ...kb.lexical_index import SPELT
 from ...kb.prototype_kb import OF_ANY_SPECIES, PrototypeKB
 from ...kb.ranking import SearchResult
 from ...mentions.annotations import SpanLink
@@ -81,9 +81,8 @@ def find(
     if model is not None:
         vector, lexical = similarities(kb, result, texts)
         if result.spelling is not None:
-            # A name that is spelt so is that name; a word in lower case remains one that is hardly an acronym.
-            is_name = (result.spelling > 0) & (lexical != np.float32(LOWER_CASE))
-            lexical = np.where(is_name, np.maximum(lexical, np.float32(SPELT)), lexical)
+            # A name that is spelt so is that name.
+            lexical = np.where(result.spelling > 0, np.maximum(lexical, np.float32(SPELT)), lexical)
         if result.species is None:
             confidence, by_name = model(vector, lexical)
         else:
