@@ -2,27 +2,33 @@
 
 import re
 from collections.abc import Callable
-from itertools import chain
 from typing import Protocol
 
 NIL = "NIL"
 # What sources write for "this mention has no concept", beside our own mark.
 NIL_MARKS = frozenset({"-1", "-", NIL})
-_JOINT = re.compile("([|+])")
+# A joint, or a variant in HGVS or by its intron, such as `NM_000059.3:c.68+1G>A` and `IVS2+1G>A`: a
+# "+" between its numbers joins no ids.
+_HGVS_OR_JOINT = re.compile(r"(?<![^\s|+])(?:[^\s|+]*:)?(?:[cgmnpr]\.|IVS\d)(?:[^|+]+|(?<=[\d?])\+(?=[\d?]))*|([|+])")
 # How gold files of genes and chemicals join ids, and what GNormPlus adds to some.
 _OTHER_JOINT = re.compile("[,;]")
 _TAX_ID = re.compile(r"\(tax:\d+\)", re.IGNORECASE)
 # How the id of a variant begins in tmVar's form, `p|SUB|P|799|L`: its bars join no ids. At the
-# beginning, its kind may be another.
-_VARIANT_HEAD = r"(?:tmVar:)?[a-z]?\|(?:SUB|DEL|INS|INDEL|DUP|INV|CON|FS|Allele|CNV|RPT|REP)\|"
-_VARIANT = re.compile(rf"\A\s*(?:tmVar:)?[cgmnpr]\|[a-z]{{2,10}}\||{_VARIANT_HEAD}", re.IGNORECASE)
-_NEXT_VARIANT = re.compile(rf"([|+])(?=\s*{_VARIANT_HEAD})", re.IGNORECASE)
+# beginning, its kind may be another. A label may stand before it, `DNAMutation:c|SUB|A|1|G`.
+_VARIANT_LABEL = (
+    r"(?:(?:tmVar|SNP|(?:DNA|Protein|Other)Mutation|(?:DNA|Protein)?AcidChange|(?:DNA|Protein)Allele"
+    r"|CopyNumberVariant):\s*)?"
+)
+_VARIANT_HEAD = rf"{_VARIANT_LABEL}[a-z]?\|(?:SUB|DEL|INS|INDEL|DUP|INV|CON|FS|Allele|CNV|RPT|REP)\|"
+_LABEL = re.compile(rf"\A{_VARIANT_LABEL}", re.IGNORECASE)
+_VARIANT = re.compile(rf"\A\s*{_VARIANT_LABEL}[cgmnpr]\|[a-z]{{2,10}}\||{_VARIANT_HEAD}", re.IGNORECASE)
+_NEXT_VARIANT = re.compile(rf"([|+])(?=\s*(?:{_VARIANT_HEAD}|rs\d+\s*(?:[|+]|\Z)))", re.IGNORECASE)
 # Between variants of one mention, and before what tmVar says of a variant:
-# `;CorrespondingGene:673`.
+# `;CorrespondingGene:673`. All notes may also follow `##`.
 _VARIANT_JOINT = re.compile(rf";|,\s*(?=rs\d|{_VARIANT_HEAD})", re.IGNORECASE)
 _VARIANT_NOTE = re.compile(r"(\w+#?):(.*)")
 _NOTES = frozenset("hgvs variantgroup correspondinggene correspondingspecies rs# ca# originalgene".split())
-_HAS_NOTE = re.compile(rf"(?:\A|;)\s*(?:{'|'.join(_NOTES)}):", re.IGNORECASE)
+_HAS_NOTE = re.compile(rf"(?:\A|;|##)\s*(?:{'|'.join(_NOTES)}):", re.IGNORECASE)
 # What BioID writes before the names of what it does not link, such as `protein:GFP`.
 _UNLINKED = frozenset("cell cellorganismgene gene molecule organism protein subcellular tissue".split())
 
@@ -39,11 +45,11 @@ def read_ids(raw: str) -> str:
     `4363,9429` and `4363;9429` are `4363|9429`, and `4535(Tax:9606)` is `4535`. A variant is one
     id: that of `p|SUB|V|600|E;CorrespondingGene:673;RS#:113488022` is `p|SUB|V|600|E`, since the
     gene is no concept of the mention. Without an id of that form, it is the number of dbSNP,
-    `rs113488022`, else the name in HGVS.
+    `rs113488022`, else the name in HGVS. What follows `##` holds notes and no ids.
     """
     if _VARIANT.match(raw.lstrip()) or _HAS_NOTE.search(raw):
         return _read_variants(raw)
-    first, *others = _OTHER_JOINT.split(_TAX_ID.sub("", raw))
+    first, *others = _OTHER_JOINT.split(_TAX_ID.sub("", raw.partition("##")[0]))
     if not others:
         return first
     *between, last = others
@@ -52,12 +58,14 @@ def read_ids(raw: str) -> str:
 
 def _read_variants(raw: str) -> str:
     ids, notes = [], {}
-    for part in map(str.strip, _VARIANT_JOINT.split(raw)):
-        note = _VARIANT_NOTE.fullmatch(part)
-        if note and note[1].lower() in _NOTES:
-            notes[note[1].lower()] = note[2].strip()
-        elif part:
-            ids.append(part.removeprefix("tmVar:").strip())
+    before, *after = raw.split("##")
+    for text in (before, *after):
+        for part in map(str.strip, _VARIANT_JOINT.split(text)):
+            note = _VARIANT_NOTE.fullmatch(part)
+            if note and note[1].lower() in _NOTES:
+                notes[note[1].lower()] = note[2].strip()
+            elif part and text is before:
+                ids.append(_LABEL.sub("", part))
     if not ids and (number := notes.get("rs#")):
         ids = [f"rs{number.removeprefix('rs')}"]
     return "|".join(ids) or notes.get("hgvs", "")
@@ -93,7 +101,7 @@ def split_ids(kb_id: str) -> list[str]:
     """The concepts of a gold id, without repeats: `D1|D2` → `["D1", "D2"]`, `-1` → `[]`.
 
     A composite is joined by `|` or `+`; parts that mean "no concept" are not concepts. A variant is
-    one concept (`read_ids`).
+    one concept (`read_ids`), as is one in HGVS: `c.76+1G>A`.
     """
     return list(dict.fromkeys(part for part in _split(kb_id)[::2] if part and part not in NIL_MARKS))
 
@@ -102,14 +110,23 @@ def _split(raw: str) -> list[str]:
     """The ids and, between them, their joints."""
     variant = _VARIANT.search(raw)
     if variant is None:
-        # White space apart: a pattern that takes it in needs quadratic time for long runs of it.
-        return [part.strip() for part in _JOINT.split(raw)]
+        return _split_at_joints(raw)
     # A variant may hold "+" as well as bars, and ends where another begins.
-    before = _JOINT.split(raw[: variant.start()])
-    if before[-1].strip():
+    before = _split_at_joints(raw[: variant.start()])
+    if before[-1]:
         # Part of another id.
-        return [part.strip() for part in _JOINT.split(raw)]
-    return [part.strip() for part in chain(before[:-1], _NEXT_VARIANT.split(raw[variant.start() :]))]
+        return _split_at_joints(raw)
+    return [*before[:-1], *map(str.strip, _NEXT_VARIANT.split(raw[variant.start() :]))]
+
+
+def _split_at_joints(raw: str) -> list[str]:
+    parts, end = [], 0
+    for match in _HGVS_OR_JOINT.finditer(raw):
+        if joint := match[1]:
+            parts += [raw[end : match.start()], joint]
+            end = match.end()
+    # White space apart: a pattern that takes it in needs quadratic time for long runs of it.
+    return [*map(str.strip, (*parts, raw[end:]))]
 
 
 def is_nil(kb_id: str) -> bool:

@@ -261,6 +261,26 @@ def test_documents_of_bioc_json_are_found_in_each_form(write, text):
     assert [states(each) for each in documents] == [[(t, "disease", "MESH:D006073")] for t in ("Gout", "Croup")]
 
 
+@pytest.mark.parametrize(
+    "infons, kb_id",
+    [
+        ({"identifier": ["MESH:D1", "MESH:D2"]}, "MESH:D1|MESH:D2"),
+        ({"identifiers": ["MESH:D1"]}, "MESH:D1"),
+        ({"identifiers": "MESH:D1;MESH:D2"}, "MESH:D1|MESH:D2"),
+        ({"Identifiers": [672, " 673 ", None, ""]}, "672|673"),
+        ({"identifier": [], "identifiers": ["672(Tax:9606),673"]}, "672|673"),
+        ({"identifier": None, "MESH": ["D1"]}, "D1"),
+        ({"identifier": ["p|SUB|V|600|E;CorrespondingGene:673", "rs12"]}, "p|SUB|V|600|E|rs12"),
+        ({"identifier": ["-1"]}, "-1"),
+        ({"identifier": [{"id": "D1"}]}, ""),
+    ],
+)
+def test_ids_in_a_list_are_joined(write, infons, kb_id):
+    found = {**GOUT["passages"][0], "annotations": [annotation("Gout", 0, type="disease", **infons)]}
+    ((document,), counts) = read("bioc-json", write("a.json", json.dumps({**GOUT, "passages": [found]})))
+    assert states(document) == [("Gout", "disease", kb_id)] and not counts
+
+
 def test_one_object_of_bioc_json_is_a_document(write):
     (found,), counts = read("bioc-json", write("a.json", json.dumps(GOUT, indent=4)))
     assert (found.id, counts) == ("21", {})

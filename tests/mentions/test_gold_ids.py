@@ -62,6 +62,11 @@ def test_joints_of_publishers(raw, kb_id):
     assert read_ids(raw) == kb_id
 
 
+@pytest.mark.parametrize("raw", ["c.1" + "+1" * 200_000, "a:" * 200_000, "c. " * 200_000, "SNP: " * 100_000 + "|rs1"])
+def test_long_ids_take_linear_time(raw):
+    assert "".join(split_ids(raw)).replace(" ", "") == raw.replace(" ", "").replace("|", "")
+
+
 @pytest.mark.parametrize("function", [read_ids, to_kb_id, split_ids])
 def test_long_white_space_takes_quadratic_time(function):
     raw = "D1" + " " * 200_000 + "x" + " " * 200_000 + "| D2"
@@ -85,6 +90,14 @@ def test_long_white_space_takes_quadratic_time(function):
         ("c|XYZ|1_2|A;CorrespondingGene:4524", "c|XYZ|1_2|A"),
         ("CorrespondingGene:4524", ""),
         ("rs1,rs2", "rs1|rs2"),
+        ("DNAMutation:c|SUB|A|1|G;CorrespondingGene:672", "c|SUB|A|1|G"),
+        ("ProteinMutation: p|SUB|V|600|E ; rs12", "p|SUB|V|600|E|rs12"),
+        ("c|SUB|A|1|G##CorrespondingGene:673;RS#:12", "c|SUB|A|1|G"),
+        ("##CorrespondingGene:673;RS#:12", "rs12"),
+        ("rs12##CorrespondingGene:673##VariantGroup:1", "rs12"),
+        ("c.76+1G>A##HGVS:c.76+1G>A", "c.76+1G>A"),
+        ("4535,4363##by hand, twice", "4535|4363"),
+        ("##by hand", ""),
     ],
 )
 def test_variant_loses_what_else_its_row_states(raw, kb_id):
@@ -109,6 +122,46 @@ def test_variants_of_a_composite_are_one_concept_each(ids):
     assert split_ids(kb_id) == ids
     assert to_kb_id(kb_id) == kb_id and is_composite(kb_id) == (len(ids) > 1)
     assert map_ids(kb_id, lambda id_: f"<{id_}>") == "|".join(f"<{id_}>" for id_ in ids)
+
+
+REFERENCES = ["", "NM_000059.3:", "NC_000023.11(NM_004006.2):", "BRCA2:", "LRG_1t1:"]
+IN_HGVS = st.builds(
+    "{}{}.{}{}{}".format,
+    st.sampled_from(REFERENCES),
+    st.sampled_from("cgmnpr"),
+    st.from_regex(r"\(?\*?[0-9]{1,4}[+-]([0-9]{1,3}|\?)", fullmatch=True),
+    st.from_regex(r"(_[0-9]{1,4}(\+[0-9])?)?\)?", fullmatch=True),
+    st.sampled_from(["del", "G>A", "dupT", "insA"]),
+)
+
+
+@given(
+    st.lists(st.one_of(IN_HGVS, st.sampled_from(["D1", "rs4680", "IVS2+1G>A", "76"])), min_size=1, max_size=5),
+    st.sampled_from(["|", "+", " | ", " + "]),
+)
+def test_plus_between_numbers_of_a_variant_joins_no_ids(ids, joint):
+    kb_id = joint.join(ids)
+    assert split_ids(kb_id) == list(dict.fromkeys(ids))
+    assert to_kb_id(kb_id) == joint.strip().join(ids) and is_composite(kb_id) == (len(ids) > 1)
+    assert read_ids(kb_id) == kb_id
+
+
+def test_plus_between_numbers_of_other_ids_joins_them():
+    assert split_ids("76+1") == ["76", "1"]
+    assert split_ids("OMIM:76+1") == ["OMIM:76", "1"]
+    assert split_ids("c.76A>G+672") == ["c.76A>G", "672"]
+
+
+LABELS = "tmVar DNAMutation ProteinMutation SNP DNAAllele ProteinAllele AcidChange".split()
+
+
+@given(VARIANTS, st.sampled_from(LABELS), st.sampled_from(["", "D1|", "rs4680+"]), st.sampled_from(["", "|rs4680"]))
+def test_label_before_a_variant_joins_no_ids(variant, label, before, after):
+    found = split_ids(f"{before}{label}:{variant}{after}")
+    assert found == list(
+        dict.fromkeys([*filter(None, [before[:-1]]), f"{label}:{variant}", *filter(None, [after[1:]])])
+    )
+    assert read_ids(f"{label}:{variant}") == variant
 
 
 def test_bars_of_other_ids_join_them():

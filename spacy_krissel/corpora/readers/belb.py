@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import Errors, KrisselError
+from ...mentions.gold_ids import read_ids
 from ...util.inputs import JSON_CLOSING
 from ..annotation import AnnotatedText, Mention
 from ..files import has_surrogate, json_object, open_binary, read_records
@@ -31,7 +32,8 @@ def read_bioc_json(path: str | Path, *, report: CorpusReport) -> Iterator[Annota
 
     BELB writes `train.bioc.json`, `dev.bioc.json` and `test.bioc.json` for each corpus, its ids under the infon
     `identifier`, joined by `;`; its option `--markers` puts marks into the texts, which stay there. Everything is as in
-    `read_bioc`, but the file is held in memory, and the "lines" of messages count documents.
+    `read_bioc`, but an infon may be a list of ids, the file is held in memory, and the "lines" of
+    messages count documents.
 
     report: counts `bad_records`: documents of another form, and lines after the first that are no
         JSON.
@@ -162,11 +164,18 @@ def _annotate(found: BioCDocument, record: Json, number: int) -> None:
     named = infons.items() if isinstance(infons, dict) else ()
     locations = [(str(each.get("offset")), str(each.get("length"))) for each in _objects(record, "locations")]
     found.annotate(
-        {name.lower(): str(value).strip() for name, value in named if isinstance(value, str | int)},
+        {name.lower(): text for name, value in named if (text := _infon(value))},
         locations,
         str(record.get("text") or ""),
         number,
     )
+
+
+def _infon(value: Any) -> str:
+    """The text of an infon; several ids are joined. Other values are ""."""
+    if isinstance(value, list):
+        return "|".join(filter(None, (read_ids(str(each).strip()) for each in value if isinstance(each, str | int))))
+    return str(value).strip() if isinstance(value, str | int) else ""
 
 
 def _objects(record: Json, key: str) -> list[Json]:

@@ -17,6 +17,7 @@ EXPECTED = "a BioC XML file"
 # The infons that hold the concept, by descending trust; names are compared without regard to case.
 ID_INFONS = (
     "identifier",
+    "identifiers",
     "concept_id",
     "mesh",
     "omim",

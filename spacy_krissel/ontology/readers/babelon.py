@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ..entity import Entity
 from .obo import SCOPES
-from .records import BadRecord, Start, check_width, curie, open_records, unique, with_all_names
+from .records import SEPARATOR, BadRecord, Start, check_width, curie, open_records, unique, with_all_names
 from .table import DELIMITERS, SCOPE, delimited_rows
 
 NEEDED = ("subject_id", "translation_value")
@@ -16,6 +16,7 @@ NOT_TRANSLATED = "NOT_TRANSLATED"
 # How predicates end, whose prefixes differ.
 _LABELS = ("label", "prefLabel")
 _DEFINITIONS = ("IAO:0000115", "IAO_0000115", "definition")
+_COMMENT = "comment"
 # ROBOT's second row says what columns are for.
 _ROBOT = "ID"
 
@@ -26,7 +27,8 @@ def read_babelon(path: str | Path, *, scopes: Sequence[str] = SCOPES) -> Iterato
 
     The name is the translated label, else the first translation; others are aliases, among them all
     those of a table without predicates. Texts that are not translated are left out, by the column
-    `translation_status` or `comment`. Of an address as id, the prefix and the id are taken
+    `translation_status` or `comment`, and so are translated comments. Texts of all languages of the
+    table are taken. Of an address as id, the prefix and the id are taken
     (`records.curie`). Lines above the header that begin with `#` are comments.
 
     scopes: which synonyms become aliases, as `read_obo` takes them.
@@ -51,6 +53,8 @@ def read_babelon(path: str | Path, *, scopes: Sequence[str] = SCOPES) -> Iterato
             if not text or id_ == _ROBOT or NOT_TRANSLATED in map(str.upper, states):
                 return None
             predicate = cells.get("predicate_id", "")
+            if predicate.endswith(_COMMENT):
+                return None
             scope = SCOPE.search(predicate)
             if predicate.endswith(_DEFINITIONS):
                 definitions.setdefault(id_, text)
@@ -68,5 +72,6 @@ def read_babelon(path: str | Path, *, scopes: Sequence[str] = SCOPES) -> Iterato
 
 
 def is_babelon(start: Start) -> bool:
-    header = next((line for line in start.lines if line and not line.startswith("#")), "")
+    lines = (line for line in start.lines if not SEPARATOR.fullmatch(line))
+    header = next((line for line in lines if line and not line.startswith("#")), "")
     return any(set(NEEDED) <= {cell.strip(' "') for cell in header.split(each)} for each in DELIMITERS)

@@ -102,16 +102,19 @@ def is_obo(start: Start) -> bool:
 
 
 def _replaced(records: RecordFile) -> Replaced:
-    """The obsolete ids of a file, which is rewound; bad lines are left to the second reading."""
+    """The ids of a file, obsolete or not, which is rewound; bad lines are left to the second reading."""
     replaced = Replaced(records.path)
     tags: Tags = {}
     for raw in chain(records.file.lines(), [b"[End]"]):
         raw = raw.lstrip()
         head, _, value = raw.partition(b":")
         if raw.startswith(b"["):
+            id_ = "".join(tags.get("id", [])[:1])
+            replaced_by, consider, alt_ids = (tags.get(tag, ()) for tag in ("replaced_by", "consider", "alt_id"))
             if _is_obsolete(tags):
-                replaced_by, consider, alt_ids = (tags.get(tag, ()) for tag in ("replaced_by", "consider", "alt_id"))
-                replaced.add("".join(tags.get("id", [])[:1]), replaced_by, consider, alt_ids)
+                replaced.add(id_, replaced_by, consider, alt_ids)
+            else:
+                replaced.add_present((id_, *alt_ids))
             tags = {}
         elif (tag := _OF_OBSOLETE.get(head.lower())) is not None:
             tags.setdefault(tag, []).append(_id(value.decode("utf8", "replace").strip()))

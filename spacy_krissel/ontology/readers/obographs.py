@@ -4,7 +4,6 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +37,13 @@ def read_obographs(
     expected = '{"graphs": [{"nodes": [{"id": …, "lbl": …, "type": "CLASS"}]}]}'
     with open_records(path, "obographs", expected) as records:
         graphs, replaced = _graphs(records), Replaced(records.path)
-        for node in chain.from_iterable(objects(graph["nodes"]) for graph in graphs):
-            _add_replaced(replaced, node)
-        for graph in graphs:
+        # Of nodes without a type, by graph.
+        untypeds = [None if any(node.get("type") for node in objects(each["nodes"])) else "CLASS" for each in graphs]
+        for graph, untyped in zip(graphs, untypeds, strict=True):
+            for node in objects(graph["nodes"]):
+                _add_replaced(replaced, node, untyped)
+        for graph, untyped in zip(graphs, untypeds, strict=True):
             source = _id(str(graph.get("id") or "")).rsplit("/", 1)[-1]
-            untyped = None if any(node.get("type") for node in objects(graph["nodes"])) else "CLASS"
             parents: dict[str, list[str]] = defaultdict(list)
             for edge in objects(graph.get("edges")):
                 if edge.get("pred") == "is_a":
@@ -111,11 +112,15 @@ def _to_entity(
         raise BadRecord(f"(counting nodes) {error}") from None
 
 
-def _add_replaced(replaced: Replaced, node: dict[str, Any]) -> None:
-    id_, meta = node.get("id"), node.get("meta")
-    if isinstance(id_, str) and isinstance(meta, dict) and meta.get("deprecated"):
+def _add_replaced(replaced: Replaced, node: dict[str, Any], untyped: str | None) -> None:
+    id_, meta = node.get("id"), node.get("meta") or {}
+    if not isinstance(id_, str) or not isinstance(meta, dict):
+        return
+    if meta.get("deprecated"):
         properties = ("IAO_0100001", "consider", "hasAlternativeId")
         replaced.add(_id(id_), *(_ids(meta, name) for name in properties))
+    elif (node.get("type") or untyped) == "CLASS" and node.get("lbl"):
+        replaced.add_present((_id(id_), *_ids(meta, "hasAlternativeId")))
 
 
 def _ids(meta: dict[str, Any], name: str) -> list[str]:

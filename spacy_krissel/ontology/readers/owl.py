@@ -103,11 +103,19 @@ def add_text(parts: Parts, role: str, text: str, language: str) -> None:
 def add_replaced(replaced: Replaced, parts: Parts) -> None:
     """Add what a class or concept states of its replacement, if it is deprecated, and of what it
     replaces."""
+    id_ = curie(parts["id"][0])
     if parts["replaces"]:
-        replaced.add_older(curie(parts["id"][0]), map(curie, parts["replaces"]))
+        replaced.add_older(id_, map(curie, parts["replaces"]))
     if _is_deprecated(parts):
         roles = ("replaced_by", "consider", "alt_id")
-        replaced.add(curie(parts["id"][0]), *([*map(curie, parts[role])] for role in roles))
+        replaced.add(id_, *([*map(curie, parts[role])] for role in roles))
+    elif _labelled(parts):
+        replaced.add_present((id_, *map(curie, parts["alt_id"])))
+
+
+def _labelled(parts: Parts) -> list[str]:
+    """The languages of the labels."""
+    return [language for role, _, language in (key.partition("@") for key in parts) if role == "label"]
 
 
 def _is_deprecated(parts: Parts) -> bool:
@@ -120,7 +128,7 @@ def to_entity(replaced: Replaced, languages: Languages, types: Sequence[str] | N
 
     Raises `BadRecord` for an empty address.
     """
-    labelled = [language for role, _, language in (key.partition("@") for key in parts) if role == "label"]
+    labelled = _labelled(parts)
     if not labelled or _is_deprecated(parts):
         return None
     if not parts["id"][0]:

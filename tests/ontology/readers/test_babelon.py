@@ -1,6 +1,7 @@
 """Tables of translations, by themselves and as synonyms of an ontology's entities."""
 
 import csv
+import gzip
 import json
 
 import pytest
@@ -25,6 +26,7 @@ ROWS = [
     ("en", "nl", "http://purl.obolibrary.org/obo/HP_0001945", "rdfs:label", "Fever", "Koorts", "OFFICIAL"),
     ("en", "nl", "HP:0012378", "rdfs:label", "Fatigue", "Fatigue", "NOT_TRANSLATED"),
     ("en", "nl", "HP:0002017", "rdfs:label", "Nausea", "", "CANDIDATE"),
+    ("en", "nl", "HP:0002315", "rdfs:comment", "A symptom.", "Een symptoom.", "OFFICIAL"),
 ]
 HEADACHE = Entity("HP:0002315", "Hoofdpijn", ("Cefalalgie",), definition="Pijn in het hoofd.", source="HP")
 FEVER = Entity("HP:0001945", "Koorts", source="HP")
@@ -43,13 +45,39 @@ def write(tmp_path):
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("head", ["", "#curie_map:\n#  HP: a, b, c\n"])
+@pytest.mark.parametrize("head", ["", "\ufeff", "#curie_map:\n#  HP: a, b, c\n", "sep=\t\n"])
 @pytest.mark.parametrize("delimiter", ["\t", ","])
 def test_translations_are_names_by_their_predicates(write, head, delimiter):
     path = write(ROWS, head=head, delimiter=delimiter)
     assert detect_format(path) == "babelon"
     assert list(read_ontology(path)) == [HEADACHE, FEVER]
     assert next(read_babelon(path, scopes=["BROAD"])).aliases == ("Pijn",)
+
+
+@pytest.mark.filterwarnings("error")
+@given(st.permutations(COLUMNS.split()), st.sampled_from(["\n", "\r\n"]), st.booleans(), st.booleans(), st.booleans())
+def test_columns_in_any_order_are_the_same_table(tmp_path_factory, columns, end, quoted, marked, zipped):
+    table = [dict(zip(COLUMNS.split(), row, strict=True)) for row in ROWS]
+    rows = [columns, *([row[column] for column in columns] for row in table)]
+    cells = '"{}"' if quoted else "{}"
+    text = "\ufeff" * marked + "".join("\t".join(map(cells.format, row)) + end for row in rows)
+    path = tmp_path_factory.getbasetemp() / f"any.babelon.tsv{'.gz' * zipped}"
+    path.write_bytes((gzip.compress if zipped else bytes)(text.encode("utf8")))
+    assert detect_format(path) == "babelon"
+    assert list(read_ontology(path)) == [HEADACHE, FEVER]
+
+
+def test_columns_that_need_not_be_there(write):
+    needed = "subject_id predicate_id translation_value translation_status".split()
+    places = [COLUMNS.split().index(column) for column in needed]
+    path = write([[row[place] for place in places] for row in ROWS], " ".join(needed))
+    assert list(read_ontology(path)) == [HEADACHE, FEVER]
+
+
+def test_all_languages_of_a_table_are_names(write, phenotypes, tmp_path):
+    rows = [("en", code, "HP:0002315", "rdfs:label", "Headache", f"{code}-name", "CANDIDATE") for code in ("fr", "de")]
+    store, _ = ontology([phenotypes], tmp_path / "store", translations=[write(rows)])
+    assert store.get("HP:0002315").names == ("Headache", "fr-name", "de-name")
 
 
 def test_table_of_synonyms_needs_no_predicates(write):
@@ -59,7 +87,7 @@ def test_table_of_synonyms_needs_no_predicates(write):
 
 
 def test_row_without_id_is_counted(write):
-    with pytest.warns(KrisselWarning, match=r"KW101.*Left out 1 of 8.*line 9 has nothing in column 'subject_id'"):
+    with pytest.warns(KrisselWarning, match=r"KW101.*Left out 1 of 9.*line 10 has nothing in column 'subject_id'"):
         assert len(list(read_babelon(write([*ROWS, ("en", "nl", "", "rdfs:label", "Ache", "Pijn", "OFFICIAL")])))) == 2
 
 

@@ -73,7 +73,16 @@ def as_skos(ids, draw):
     return "a.ttl", "\n".join(lines) + "\n"
 
 
-FORMATS = [as_obographs, as_owl, as_skos]
+def as_obo(ids, draw):
+    terms = (
+        f"[Term]\nid: {id_}\nname: {id_}\n{'is_obsolete: true' if newer else ''}\n"
+        + "".join(f"{draw.choice(['replaced_by', 'consider'])}: {draw.choice([each, iri(each)])}\n" for each in newer)
+        for id_, newer in ids
+    )
+    return "a.obo", "format-version: 1.4\n\n" + "\n".join(terms)
+
+
+FORMATS = [as_obographs, as_owl, as_skos, as_obo]
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +116,7 @@ def test_obsolete_ids_lead_to_the_entity_at_the_end(folder, write, steps, seed):
     assert read(folder, write, ids, seed) == expected
 
 
-@pytest.mark.parametrize("write", FORMATS)
+@pytest.mark.parametrize("write", [as_obographs, as_owl, as_skos])
 def test_circles_and_unknown_ids_are_named(folder, write):
     circle = [("TST:1", []), ("TST:2", ["TST:3"]), ("TST:3", ["TST:2"]), ("TST:4", ["TST:9"])]
     # With what replaces an id alone: of the choices of this seed, whichever it is.
@@ -116,6 +125,82 @@ def test_circles_and_unknown_ids_are_named(folder, write):
     ):
         found = read(folder, write if write is not as_skos else stated_by_the_older, circle)
     assert found == {"TST:1": set()}
+
+
+def obo_terms(stated):
+    """stated: the tags of each obsolete term."""
+    tags = "".join(f"\n[Term]\nid: {id_}\nname: n\nis_obsolete: true\n{lines}\n" for id_, lines in stated.items())
+    return "".join(f"\n[Term]\nid: TST:{i}\nname: n{i}\nalt_id: ALT:{i}\n" for i in range(2)) + tags
+
+
+def obo_graph(stated):
+    predicates = dict(zip(("replaced_by", "consider"), OBO_GRAPH, strict=True))
+    nodes = [
+        {
+            "id": f"TST:{i}",
+            "lbl": f"n{i}",
+            "type": "CLASS",
+            "meta": {"basicPropertyValues": [{"pred": f"{OWL}hasAlternativeId", "val": f"ALT:{i}"}]},
+        }
+        for i in range(2)
+    ]
+    for id_, lines in stated.items():
+        pairs = [line.split(": ", 1) for line in lines.splitlines()]
+        values = [{"pred": predicates[tag], "val": value} for tag, value in pairs]
+        meta = {"deprecated": True, "basicPropertyValues": values}
+        nodes.append({"id": id_, "lbl": id_, "type": "CLASS", "meta": meta})
+    return json.dumps({"graphs": [{"nodes": nodes}]})
+
+
+def owl_classes(stated):
+    elements = {"replaced_by": "obo:IAO_0100001", "consider": "oio:consider"}
+    texts = [
+        f'<owl:Class rdf:about="TST:{i}"><rdfs:label>n{i}</rdfs:label>'
+        f"<oio:hasAlternativeId>ALT:{i}</oio:hasAlternativeId></owl:Class>"
+        for i in range(2)
+    ]
+    for id_, lines in stated.items():
+        pairs = [line.split(": ", 1) for line in lines.splitlines()]
+        said = "".join(f"<{elements[tag]}>{value}</{elements[tag]}>" for tag, value in pairs)
+        texts.append(f'<owl:Class rdf:about="{id_}"><owl:deprecated>true</owl:deprecated>{said}</owl:Class>')
+    return "\n".join([HEAD, *texts, "</rdf:RDF>\n"])
+
+
+WRITERS = [(obo_terms, "a.obo"), (obo_graph, "a.json"), (owl_classes, "a.owl")]
+DEAD = ["GONE:1", "http://purl.obolibrary.org/obo/GONE_1", "OLD:1", "OLD:2"]
+
+
+@pytest.mark.parametrize("write, name", WRITERS)
+@pytest.mark.parametrize("spelt", ["{}:{}", "{}_{}", OBO + "{}_{}", "https://example.org/id/{}_{}"])
+@pytest.mark.parametrize("dead", ["", *DEAD])
+def test_id_without_a_replacement_in_the_file_leads_to_the_one_to_consider(folder, write, name, spelt, dead):
+    # OLD:1 is replaced by itself over a step, and OLD:2 states none of the file.
+    lines = f"replaced_by: {dead}\n" * bool(dead) + "consider: "
+    stated = {
+        "OLD:1": "replaced_by: OLD:3",
+        "OLD:2": "replaced_by: GONE:2",
+        "OLD:3": "replaced_by: OLD:1",
+        "OLD:4": lines + spelt.format("TST", 0),
+        "OLD:5": lines + spelt.format("ALT", 1),
+        "OLD:6": "replaced_by: " + spelt.format("OLD", 4),
+        "OLD:7": "replaced_by: " + spelt.format("TST", 0) + "\nconsider: " + spelt.format("TST", 1),
+        "OLD:8": f"{lines}TST:0\nconsider: TST:1",
+        "OLD:9": f"{lines}GONE:3",
+    }
+    (folder / name).write_text(write(stated), encoding="utf8")
+    with pytest.warns(KrisselWarning, match=r"KW108\] 5 obsolete ids"):
+        found = {entity.id: set(entity.alt_ids) for entity in read_ontology(folder / name)}
+    assert found == {"TST:0": {"ALT:0", "OLD:4", "OLD:6", "OLD:7"}, "TST:1": {"ALT:1", "OLD:5"}}
+
+
+def test_id_as_it_is_written_comes_before_other_spellings(folder):
+    terms = "".join(f"\n[Term]\nid: {id_}\nname: n\n" for id_ in ("T:0", "T_0"))
+    stated = "\n[Term]\nid: T:9\nname: n\nis_obsolete: true\nreplaced_by: T_0\n"
+    (folder / "both.obo").write_text(terms + stated)
+    assert [(entity.id, entity.alt_ids) for entity in read_ontology(folder / "both.obo")] == [
+        ("T:0", ()),
+        ("T_0", ("T:9",)),
+    ]
 
 
 def stated_by_the_older(ids, draw):
