@@ -18,12 +18,12 @@ from .alignment import (
     OUTSIDE,
     PLURAL,
     SMALL_WORDS,
-    WORD,
     Alignment,
     best_alignment,
     fold_letters,
     letters_of,
 )
+from .short_forms import PlainView, first_letters, fold_short, key_of, keyed_runs, plain_view, starts_with
 
 # Bounds of a short form, in characters and words. Single letters have rules of their own.
 SHORTEST, LONGEST, MAX_WORDS = 2, 14, 2
@@ -88,13 +88,15 @@ SHORT_GENUS = re.compile(
     r"([a-z][a-z-]*[a-z]|[A-Z]{2,})(?![^\W_])"
 )
 BINOMIAL = re.compile(r"([A-Z](?<![^\W_][A-Z])[a-z]+)\s+([a-z][a-z-]*[a-z])(?![^\W_])")
+WORD_START = re.compile(r"(?<![^\W_])[^\W_]")
+NOT_WITHIN_WORD = re.compile(r"(?<![^\W_]).", re.DOTALL)
 EDGES = " \t\r\n\"'`‘’“”«»"
 
 
 class Definition(NamedTuple):
     """A short form and its long form: `text[start:end]` and `text[long_start:long_end]`.
 
-    The offsets are zeros where no text was read.
+    The short form is in plain characters (`plain_view`). The offsets are zeros where no text was read.
     """
 
     short: str
@@ -103,6 +105,10 @@ class Definition(NamedTuple):
     end: int = 0
     long_start: int = 0
     long_end: int = 0
+
+
+# The offsets from which the definitions of a short form count, and its long forms.
+Entries = list[tuple[int, str]]
 
 
 def definitions(text: str, mentions: Iterable[str] | None = None) -> list[Definition]:
@@ -114,22 +120,41 @@ def definitions(text: str, mentions: Iterable[str] | None = None) -> list[Defini
     units, and what holds "=", "<", ">" or "%" are no short forms. A single capital is one where the
     text uses it as a word. Time is linear in the text.
 
+    Invisible characters and full-width forms do not count: the short form is without them
+    (`plain_view`), the long form and the offsets are those of `text`.
+
     mentions: the texts to write out. Brackets that define nothing in them, as most do, are passed
         over. None: all definitions are returned.
     """
-    words = None if mentions is None else _short_words(mentions)
-    if words is not None and not words:
+    needed = None if mentions is None else first_letters(mentions)
+    if needed is not None and not needed:
         return []
+    plain = plain_view(text)
+    found = _definitions(plain.text, needed)
+    if plain.text is text:
+        return found
+    return [_in_text(pair, text, plain) for pair in found]
+
+
+def _in_text(pair: Definition, text: str, plain: PlainView) -> Definition:
+    """Return a definition of the plain text with the offsets and the long form of `text`."""
+    start, end = plain.span(pair.start, pair.end)
+    long_start, long_end = plain.span(pair.long_start, pair.long_end)
+    return Definition(pair.short, text[long_start:long_end], start, end, long_start, long_end)
+
+
+def _definitions(text: str, needed: set[tuple[str, str]] | None) -> list[Definition]:
     found: list[Definition] = []
     single = []
     for start, end, around in _brackets(text):
         if end - start > WINDOW:
             continue
+        if letter := SINGLE.match(text, start + 1):
+            if needed is None or (letter[1], "") in needed:
+                single.append(start)
         # The bracket's words, and the last one before it.
-        if words is not None and words.isdisjoint(WORD.findall(text, max(0, start - REACH), end)):
+        elif needed is not None and not starts_with(needed, text, max(0, start - REACH), end):
             continue
-        if SINGLE.match(text, start + 1):
-            single.append(start)
         else:
             found += _in_bracket(text, start, end, max(around + 1, start - WINDOW))
     if single:
@@ -176,6 +201,7 @@ def find_genera(text: str) -> dict[str, str]:
     "E. coli" where the text has "Escherichia coli"; of several genera the first. Time is linear in
     the text.
     """
+    text = plain_view(text).text
     shortened = list(SHORT_GENUS.finditer(text))
     if not shortened:
         return {}
@@ -215,8 +241,9 @@ def with_variants(pairs: Sequence[Definition]) -> list[Definition]:
             if alignment is not None:
                 long = pair.long[alignment.start :]
                 implied.append(pair._replace(short=end, long=long))
-    known = {pair.short for pair in pairs}
-    return [*pairs, *(pair for pair in implied if pair.short not in known)]
+    known = {name for pair in pairs for name in (pair.short, key_of(pair.short))}
+    implied = [pair for pair in implied if known.isdisjoint((pair.short, key_of(pair.short) or None))]
+    return [*pairs, *implied]
 
 
 def title_end(text: str) -> int:
@@ -246,15 +273,6 @@ def is_short_form(text: str) -> bool:
     if len(words) > MAX_WORDS or any(word in SMALL_WORDS or word in OUTSIDE for word in words):
         return False
     return any(map(str.isalpha, text))
-
-
-def _short_words(mentions: Iterable[str]) -> set[str]:
-    """Return the words of mentions that a short form may have, in either number.
-
-    To search all mentions for each short form would take time with the square of a text's length.
-    """
-    words = {word for mention in mentions for word in WORD.findall(mention) if not word.islower()}
-    return {form for word in words for form in (word, word + "s", word.removesuffix("s"))}
 
 
 def _brackets(text: str) -> Iterator[tuple[int, int, int]]:
@@ -545,35 +563,24 @@ def writer(forms: Iterable[Definition] | Mapping[str, str], title: int = 0) -> C
     mention before all of them is written out only in the title. Without `start`, the mention's
     offset in the text, the first definition counts.
 
+    Short forms are compared folded (`fold_short`). Where no other short form has the same letters
+    and digits, other separators and other writings of Greek letters count, too (`key_of`).
+
     After its own long form a short form in brackets is left out: "ataxia-telangiectasia (A-T)"
     becomes "ataxia-telangiectasia", not the same twice. A single letter of a definition in a text
-    is written out only where it is the whole mention, not in "vitamin E".
+    is written out only where it is the whole mention, not in "vitamin E". Time is linear in the
+    mention, whatever the number of short forms.
 
     title: where the text's title ends (`title_end`).
     """
     pairs = [Definition(*pair) for pair in forms.items()] if isinstance(forms, Mapping) else forms
-    # Short form → the offsets from which its definitions count, and the long forms.
-    longs: dict[str, list[tuple[int, str]]] = {}
-    letters = set()
-    for pair in pairs:
-        if pair.end and len(pair.short) == 1:
-            letters.add(pair.short)
-        longs.setdefault(pair.short, []).append((min(pair.start, pair.long_start), pair.long))
-    # A short form that stands as a word begins with a word of the mention: not all are looked for.
-    by_word: dict[str, list[tuple[int, str]]] = {}
-    for index, (short, entries) in enumerate(longs.items()):
-        entries.sort(key=lambda entry: entry[0])
-        word = WORD.search(short)
-        by_word.setdefault(word[0] if word else "", []).append((index, short))
+    shorts = _ShortForms(pairs)
 
     @cache
-    def shorts_in(mention: str) -> list[str]:
-        words = dict.fromkeys(["", *WORD.findall(mention)])
-        known = sorted(pair for word in words for pair in by_word.get(word, ()))
-        return [short for _, short in known if short in mention]
+    def found_in(mention: str) -> list[tuple[int, list[tuple[int, Entries]]]]:
+        return shorts.found_in(mention)
 
-    def long_of(short: str, start: int | None, end: int) -> str | None:
-        entries = longs[short]
+    def long_of(entries: Entries, start: int | None, end: int) -> str | None:
         if start is None:
             return entries[0][1]
         n_before = bisect_left(entries, end, key=lambda entry: entry[0])
@@ -581,30 +588,106 @@ def writer(forms: Iterable[Definition] | Mapping[str, str], title: int = 0) -> C
             return entries[n_before - 1][1]
         return entries[0][1] if start < title else None
 
-    def forms_in(mention: str, start: int | None, end: int) -> dict[str, str]:
-        shorts = [short for short in shorts_in(mention) if short == mention or short not in letters]
-        found = [(short, long_of(short, start, end)) for short in shorts]
-        return {short: long for short, long in found if long is not None}
+    def without_brackets(mention: str, start: int | None, end: int) -> str:
+        parts, last = [], 0
+        for opening, closing, _ in sorted(_brackets(mention)):
+            entries = shorts.named(mention[opening + 1 : closing].strip())
+            long = long_of(entries, start, end) if entries else None
+            if long is None or opening < last:
+                continue
+            # Near by, so that the time is linear.
+            long, reach = fold_short(long).lower(), WINDOW + len(long)
+            before = mention[max(last, opening - reach) : opening].rstrip()
+            if long in (before + mention[closing + 1 : closing + 1 + reach]).lower():
+                parts.append(mention[last:opening].rstrip())
+                last = closing + 1
+        return "".join([*parts, mention[last:]])
 
     def write_out(mention: str, start: int | None = None) -> str:
-        if not shorts_in(mention):
+        plain = fold_short(mention)
+        whole = shorts.longs.get(plain)
+        if whole is None and not found_in(plain):
             return mention
         end = 0 if start is None else start + len(mention)
-        known = forms_in(mention, start, end)
-        if mention in known:
-            return known[mention]
-        whole = mention
-        for short, long in known.items():
-            without = re.sub(rf"\s*[(\[]\s*{re.escape(short)}\s*[)\]]", "", mention)
-            if without != mention and long.lower() in without.lower():
-                mention = without
-        if mention != whole:
-            known = forms_in(mention, start, end)
-        if not known:
-            return mention
+        long = long_of(whole, start, end) if whole else None
+        if long is not None:
+            return long
+        bare = without_brackets(plain, start, end)
         # The longest first, so that of "PLL" and "T-PLL" the latter is seen where it stands; in one
         # pass, so that nothing is written out within a long form.
-        either = "|".join(re.escape(short) for short in sorted(known, key=len, reverse=True))
-        return re.sub(rf"(?<![^\W_])(?:{either})(?![^\W_])", lambda match: known[match[0]], mention)
+        parts, last = [], 0
+        for begin, ways in found_in(bare):
+            for stop, entries in ways if begin >= last else ():
+                long = long_of(entries, start, end)
+                if long is not None:
+                    parts += [bare[last:begin], long]
+                    last = stop
+                    break
+        if not parts:
+            return mention if bare == plain else bare
+        return "".join([*parts, bare[last:]])
 
     return write_out
+
+
+class _ShortForms:
+    """The long forms of short forms, and where these stand in a mention."""
+
+    def __init__(self, pairs: Iterable[Definition]) -> None:
+        # Folded short form → the offsets from which its definitions count, and the long forms.
+        self.longs: dict[str, Entries] = {}
+        self.letters = set()
+        for pair in pairs:
+            short = fold_short(pair.short)
+            if not short:
+                continue
+            if pair.end and len(short) == 1:
+                self.letters.add(short)
+            entry = (min(pair.start, pair.long_start), pair.long)
+            self.longs.setdefault(short, []).append(entry)
+        # First character → the lengths of the short forms, in descending order.
+        lengths: dict[str, set[int]] = {}
+        by_key: dict[str, list[str]] = {}
+        for short, entries in self.longs.items():
+            entries.sort(key=lambda entry: entry[0])
+            if short in self.letters:
+                continue
+            lengths.setdefault(short[0], set()).add(len(short))
+            if key := key_of(short):
+                by_key.setdefault(key, []).append(short)
+        self.lengths = {first: sorted(some, reverse=True) for first, some in lengths.items()}
+        self.keyed = {
+            key: sorted((entry for short in some for entry in self.longs[short]), key=lambda e: e[0])
+            for key, some in by_key.items()
+            if len(some) == 1 or len({long for short in some for _, long in self.longs[short]}) == 1
+        }
+        # Those of other components may begin with any character.
+        self.starts = WORD_START if all(map(str.isalnum, lengths)) else NOT_WITHIN_WORD
+
+    def named(self, short: str) -> "Entries | None":
+        """Return what `short`, folded, stands for; None if that is nothing or if it is a letter."""
+        if short in self.letters or not short:
+            return None
+        return self.longs.get(short) or self.keyed.get(key_of(short))
+
+    def found_in(self, mention: str) -> "list[tuple[int, list[tuple[int, Entries]]]]":
+        """Return the offsets where short forms begin, with those where they end, longest first."""
+        found = []
+        for match in self.starts.finditer(mention):
+            start = match.start()
+            ways = []
+            for length in self.lengths.get(mention[start], ()):
+                end = start + length
+                entries = self.longs.get(mention[start:end])
+                if entries and end <= len(mention) and not mention[end : end + 1].isalnum():
+                    ways.append((end, entries))
+            if self.keyed:
+                n_literal = len(ways)
+                for end, key in keyed_runs(mention, start):
+                    if key in self.keyed:
+                        ways.append((end, self.keyed[key]))
+                if n_literal < len(ways):
+                    ways.sort(key=lambda way: -way[0])
+            if ways:
+                found.append((start, ways))
+        return found

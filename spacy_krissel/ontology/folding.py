@@ -4,7 +4,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
-from ..util.plain_text import UNSEEN, plain_text
+from ..util.plain_text import LATIN_FOR_GREEK, UNSEEN, plain_text
 
 # `\w` is what `str.isalnum` accepts, and the underscore.
 _BREAKS = re.compile(r"[\W_]+")
@@ -90,12 +90,7 @@ def _in_other_numbers(match: "re.Match[str]") -> str:
     return " ".join([*before, _ROMAN.get(number.lower()) or _NUMERALS.get(number, number)])
 
 
-# Names of Greek letters, and the Latin letters that stand for them.
-_GREEK_NAMES_SHORT = {
-    "alpha": "a", "beta": "b", "gamma": "g", "delta": "d", "epsilon": "e", "zeta": "z", "theta": "q", "kappa": "k",
-    "lambda": "l", "sigma": "s", "omega": "w",
-}  # fmt: skip
-_GREEK_NAME = re.compile("|".join(_GREEK_NAMES_SHORT))
+_GREEK_NAME = re.compile("|".join(LATIN_FOR_GREEK))
 # What a name is of, which one text says and another does not.
 _KINDS = {"gene", "genes", "mrna", "protein", "proteins"}
 # miR-9-3 is not miR-93.
@@ -129,7 +124,7 @@ def folded_spelling(folded: str) -> str:
 
 
 def _short(match: "re.Match[str]") -> str:
-    return _GREEK_NAMES_SHORT[match[0]]
+    return LATIN_FOR_GREEK[match[0]]
 
 
 # Parts of words, lower-case, and how MeSH spells them. Look-behinds leave alone what is American already, such as
