@@ -13,7 +13,9 @@ from spacy.tokens import Doc, Span, Token
 from ..errors import KrisselWarning, Warnings
 from ..views import doc_text
 from .alignment import (
+    BRITISH_E,
     GROUP_END,
+    LETTERED,
     NUMBERS,
     OUTSIDE,
     PLURAL,
@@ -22,6 +24,7 @@ from .alignment import (
     best_alignment,
     fold_letters,
     letters_of,
+    word_before,
 )
 from .short_forms import PlainView, first_letters, fold_short, key_of, keyed_runs, plain_view, starts_with
 
@@ -40,24 +43,25 @@ MAX_ENDS = 8
 MAX_TITLE = 300
 # Maximum number of genera that are remembered per species name: the bound keeps the time linear.
 MAX_GENERA = 8
-BRACKET = re.compile(r"[()\[\]]")
-OPENING = {")": "(", "]": "["}
+BRACKET = re.compile(r"[()\[\]{}]")
+OPENING = {")": "(", "]": "[", "}": "{"}
 # A bracket may hold several things: "A-T; MIM 208900", "DMD/BMD", "adenomatous polyposis coli or
 # APC", "HGF [SF]".
-PARTS = re.compile(r"[;,:]\s+|/|\s(?:or|and)\s|\s(?=[(\[])")
+PARTS = re.compile(r"[;,:]\s+|/|\s(?:or|and)\s|\s(?=[(\[])|\s(?=\d+[.,]\d)")
 ENDS = re.compile(r"[;,:.]\s|\s(?:or|and|in|on)\s|\s[(\[–-]")
 # What may precede a short form: "hereafter referred to as".
-REFERRING = ("hereafter", "hereinafter", "henceforth", "abbreviated")
+REFERRING = ("hereafter", "hereinafter", "henceforth", "abbreviated", "from now on", "a.k.a.")
 REFERRED = (
-    rf"(?:(?:{'|'.join(REFERRING)}|abbreviation|abbr\.?|abbrev\.?|designated|denoted|referred to|"
-    r"termed|called|known|also|or|i\.\s?e\.|further|as|to|by|here)[,:]?\s{1,4}){1,6}"
+    rf"(?:(?:{'|'.join(map(re.escape, REFERRING))}|aka|short for|stands for|standing for|abbreviation"
+    r"|abbr\.?|abbrev\.?|designated|denoted|referred to|termed|called|known|also|or|i\.\s?e\."
+    r"|further|as|to|by|here|the(?=\s[\"'“‘„‹«]))[,:]?\s{1,4}){1,6}"
 )
 LEAD = re.compile(REFERRED, re.IGNORECASE)
-TRAIL = re.compile(r",?\s+(?:hereafter|hereinafter|henceforth|for short|in short)$", re.IGNORECASE)
+TRAIL = re.compile(r",?\s+(?:hereafter|hereinafter|henceforth|from now on|for short|in short)$", re.IGNORECASE)
 # Without a bracket: "chronic fatigue syndrome, hereafter CFS".
 WITHOUT_BRACKET = re.compile(
-    rf"(?<![\s,]),?\s{{1,4}}(?={'|'.join(REFERRING)}){REFERRED}[\"'“‘]?"
-    r"((?=[^\W_])[^\s,;:()\[\]\"”’]{1,13}[^\s.,;:()\[\]\"”’])"
+    rf"(?<![\s,]),?\s{{1,4}}(?={'|'.join(map(re.escape, REFERRING))}){REFERRED}[\"'“‘„‹«]?"
+    r"((?=[^\W_])[^\s,;:()\[\]\"”’]{1,13}[^\s.,;:()\[\]\"”’›»“])"
 )
 # "(P)" and "(P, 40 mg)"; the letter elsewhere, as a word. "A" may be the article, "I", "V" and "X"
 # are Roman numbers.
@@ -75,7 +79,22 @@ UNIT = re.compile(
     r"[fpnuµμmcdk](?:[MVWJLAN]|Da|Hz|Pa|Gy|Bq|Ci|eV)|[MGT](?:Hz|Pa|Da|Bq|eV)|mmHg"
     r"|\d[\d().-]* .*"
 )
-NO_SHORT_FORM = re.compile(r"[=<>%;,±]|\s[(\[]")
+NO_SHORT_FORM = re.compile(r"[=<>%;,±]|:\s+\d|\s(?:[(\[]|\d+[.,]\d)")
+# "(Fig. 1)", "(Secs. 3 and 4)", "(App. A)"
+LOCATOR = re.compile(
+    r"(?:[Ff]ig(?:ure)?|[Tt]ab(?:le)?|[Ss]ect?(?:ion)?|[Rr]ef(?:erence)?|[Ee]qn?|[Aa]pp(?:endix)?"
+    r"|[Ss]upp?l?|[Cc]h(?:ap(?:ter)?)?|[Vv]ol|[Nn]os?|[Bb]ox|[Pp]p?|[Ss]ch(?:eme)?|[Ll]it|[Ee]x"
+    r"|FIG|TAB|SEC|REF|EQ|APP|SUPPL|VOL)s?(?:\.\s*|\s+)[(\[]?(?:[A-Z]?\d|[IVX]+\b|[A-Z]\b)"
+)
+# "(Tim, 2004)", "(POM 2012)", "(Smith et al., 1999)"; and "(CR, Wilmington, MA)".
+CITATION = re.compile(r"[^\W\d_][^\s,;:]*(?:\s(?:et al|and|&)[^;,:]{0,20})?,?\s+(?:19|20)\d\d[a-z]?")
+ADDRESS = re.compile(r"[^,;:]+,\s+[A-Z][a-z]+(?:[\s-][A-Z][a-z]+)*,\s+(?:[A-Z]{2}|USA|UK|[A-Z][a-z]+)(?:,\s+[\w. ]+)?")
+# "yes or no (Y/N)" are values.
+VALUES = re.compile(
+    r"(?:yes|no|males?|females?|present|absent|positive|negative|true|false|wom[ae]n|m[ae]n|left|right"
+    r"|day|night|or|and|\W+)+",
+    re.IGNORECASE,
+)
 # What belongs to a long form before its first word, without a space: "4,4'-", "N-", "alpha-1-".
 LOCANT = re.compile(
     r"(?:[^\w\s]|[\d_]|(?<![^\W\d_])"
@@ -88,9 +107,14 @@ SHORT_GENUS = re.compile(
     r"([a-z][a-z-]*[a-z]|[A-Z]{2,})(?![^\W_])"
 )
 BINOMIAL = re.compile(r"([A-Z](?<![^\W_][A-Z])[a-z]+)\s+([a-z][a-z-]*[a-z])(?![^\W_])")
+# "SLE, …", "SLE: …", "SLE = …" in a bracket, and what stands before the next one.
+LISTED = re.compile(r"[\"'“‘„‹«]?([^\W_][^\s,;:=]{1,13}?)[\"'”’“›»]?(\s*=\s*|:\s+|,)\s*(?=[^\W_])")
+NEXT_LISTED = re.compile(r";\s+|,\s+(?=[^\s,;:=]{2,14}(?:\s*=|:\s))")
+OTHER_SHORT = re.compile(r"[A-Z\d][^\s,;]*[A-Z\d]")
+LIST_EDGES = " \t\r\n,;"
 WORD_START = re.compile(r"(?<![^\W_])[^\W_]")
 NOT_WITHIN_WORD = re.compile(r"(?<![^\W_]).", re.DOTALL)
-EDGES = " \t\r\n\"'`‘’“”«»"
+EDGES = " \t\r\n\"'`‘’“”«»„‚‹›‟"
 
 
 class Definition(NamedTuple):
@@ -265,7 +289,7 @@ def is_short_form(text: str) -> bool:
         return False
     if text.isalpha() and text.isupper():
         return True
-    if UNIT.fullmatch(text) or NO_SHORT_FORM.search(text) or not _is_whole(text):
+    if UNIT.fullmatch(text) or LOCATOR.match(text) or NO_SHORT_FORM.search(text) or not _is_whole(text):
         return False
     if text == text.lower():
         return text.isalnum() and text[0].isalpha() and not text.isalpha()
@@ -280,7 +304,7 @@ def _brackets(text: str) -> Iterator[tuple[int, int, int]]:
     open_: list[int] = []
     for match in BRACKET.finditer(text):
         start, char = match.start(), match[0]
-        if char in "([":
+        if char in "([{":
             open_.append(start)
         # That of a list marker, "1)", has no opening one.
         elif open_ and text[open_[-1]] == OPENING[char]:
@@ -293,9 +317,9 @@ def _is_whole(text: str) -> bool:
     return not brackets or len(brackets) == 2 * sum(1 for _ in _brackets(text))
 
 
-def _last_word(text: str, end: int) -> str:
-    """Return the last word of `text[:end]`, as far as a short form reaches."""
-    return "".join(text[max(0, end - REACH) : end].rsplit(None, 1)[-1:])
+def _last_word(text: str, first: int, end: int) -> str:
+    """Return the last word of `text[first:end]`, as far as a short form reaches."""
+    return "".join(text[max(first, end - REACH) : end].rsplit(None, 1)[-1:])
 
 
 def _single_letters(text: str, starts: Sequence[int]) -> list[Definition]:
@@ -316,6 +340,9 @@ def _in_bracket(text: str, start: int, end: int, first: int) -> list[Definition]
     """Return what the bracket at `text[start]` to `text[end]` defines by the text after `first`."""
     inside = _trim(text, start + 1, end)
     content = text[inside[0] : inside[1]]
+    # Most contents without letters are numbers.
+    if content.lower() == content.upper() or _is_reference(content):
+        return []
     found: list[Definition] = []
     # Without a capital or a digit there is no short form, nor is there in "5-HT(1A)".
     may_hold = content != content.lower() or content.isalnum()
@@ -331,7 +358,36 @@ def _in_bracket(text: str, start: int, end: int, first: int) -> list[Definition]
         pair = _backward(text, first, start, *inside)
         if pair is not None:
             found.append(pair)
+    if not found and may_hold and LISTED.match(content):
+        found = _listed(text, *inside)
     return found
+
+
+def _listed(text: str, start: int, end: int) -> list[Definition]:
+    """Return the definitions in "(SLE: systemic lupus erythematosus; RA = rheumatoid arthritis)"."""
+    found = []
+    firsts = [start, *(match.end() for match in NEXT_LISTED.finditer(text, start, end))]
+    for index, first in enumerate(firsts):
+        match = LISTED.match(text, first, end)
+        if match is not None and (not index or match[2] != ","):
+            last = firsts[index + 1] if index + 1 < len(firsts) else end
+            while last > match.end() and text[last - 1] in LIST_EDGES:
+                last -= 1
+            long_start, last = _trim(text, match.end(), last)
+            # Not of another one: "(CD206, CD200R)".
+            if last > long_start and not OTHER_SHORT.search(text, long_start, last):
+                pair = _backward(text, first, match.end(1), long_start, last)
+                found += [pair] if pair is not None else []
+    return found
+
+
+def _is_reference(content: str) -> bool:
+    """Return whether a bracket's content is a locator, a citation or an address."""
+    if content[-1].isdigit() or content[-2:-1].isdigit():
+        return CITATION.fullmatch(content) is not None or LOCATOR.match(content) is not None
+    if content[0].isupper() and "," in content and ADDRESS.fullmatch(content):
+        return True
+    return "." in content[:8] and LOCATOR.match(content) is not None
 
 
 def _in_parts(text: str, start: int, inside: tuple[int, int], first: int) -> list[Definition]:
@@ -350,7 +406,8 @@ def _in_parts(text: str, start: int, inside: tuple[int, int], first: int) -> lis
             continue
         pair = _forward(text, *earlier, *part) if earlier is not None else None
         earlier = None
-        pair = pair or _forward(text, first, start, *part, strict=index > 0)
+        measured = text[part[1] : part[1] + 1].isspace() and text[part[1] + 1 : part[1] + 2].isdigit()
+        pair = pair or _forward(text, first, start, *part, strict=index > 0, close=measured)
         if pair is not None:
             found.append(pair)
     return found
@@ -380,10 +437,12 @@ def _forward(
     end: int,
     *,
     strict: bool = False,
+    close: bool = False,
 ) -> Definition | None:
     """Return the definition of the short form `text[start:end]` by the end of `text[first:last]`.
 
-    strict: its letters are the initials of the last words.
+    strict: its letters are the initials of the last words. close: no word of the long form may
+        lack a letter.
     """
     short = text[start:end]
     while last > first and text[last - 1] in EDGES:
@@ -398,9 +457,9 @@ def _forward(
         pairs = _brackets(text[first:last]) if text[last - 1 : last] in (")", "]") else ()
         bracket = next((first + start for start, end, _ in pairs if first + end == last - 1), first)
         if bracket > first and text[bracket - 1].isspace():
-            return _forward(text, first, bracket, start, end, strict=strict)
+            return _forward(text, first, bracket, start, end, strict=strict, close=close)
     alignment = _accepted(short, alignment, strict=strict)
-    if alignment is None:
+    if alignment is None or (close and alignment.strategy.startswith(("skipped", "trailing"))):
         return None
     long_start = first + alignment.start
     if alignment.start and not text[long_start - 1].isspace():
@@ -410,6 +469,11 @@ def _forward(
     elif not alignment.start and first and text[first - 1].isalnum():
         # The window begins within a word.
         return None
+    elif text[long_start].isdigit():
+        # "type 2 diabetes mellitus (DM2)"
+        before = word_before(text[first:long_start], alignment.start)
+        if before.lower() in LETTERED and text[:long_start].endswith(before + " "):
+            long_start -= len(before) + 1
     return _definition(text, start, end, long_start, last)
 
 
@@ -424,7 +488,7 @@ def _backward(
 
     By the start of `text[long_start:long_end]`, the most that it may stand for.
     """
-    short = _last_word(text, last).strip(EDGES)
+    short = _last_word(text, first, last).strip(EDGES)
     if (short.islower() and short.isascii()) or not is_short_form(short):
         return None
     if sum(not char.islower() or not char.isascii() for char in short) < SHORTEST:
@@ -433,6 +497,8 @@ def _backward(
     locant = LOCANT.match(text, long_start, long_end)
     firsts = [long_start, locant.end()] if locant and locant.end() < long_end else [long_start]
     letters = {letters_of(group)[:1] for group in GROUP_END.split(short)}
+    if text[long_start : long_start + 6].lower().startswith(BRITISH_E):
+        letters |= {"o", "a", "œ", "æ"} if "e" in letters else set()
     firsts = [first for first in firsts if fold_letters(text[first]) in letters]
     if not firsts and letters.isdisjoint(NUMBERS):
         return None
@@ -482,7 +548,7 @@ def _definition(
     short, long = text[start:end], text[long_start:long_end]
     if len(long) <= len(short) or long.startswith(short) or short in long.split():
         return None
-    if not _is_whole(long):
+    if not _is_whole(long) or ("/" in short and VALUES.fullmatch(long)):
         return None
     return Definition(short, long, start, end, long_start, long_end)
 

@@ -4,6 +4,7 @@ from itertools import islice, product
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
+from operations import operations
 from spacy.tokens import Doc, Span
 
 from spacy_krissel.errors import KrisselWarning
@@ -18,8 +19,6 @@ from spacy_krissel.mentions.abbreviations import (
 from spacy_krissel.mentions.mention_views import mention_views
 from spacy_krissel.mentions.short_forms import fold_short, key_of, keyed_runs
 from spacy_krissel.util.plain_text import UNSEEN
-
-from operations import operations
 
 FORMS = {"A-T": "ataxia-telangiectasia", "PLL": "prolymphocytic leukemia", "T-PLL": "T-cell prolymphocytic leukemia"}
 

@@ -3,6 +3,7 @@ from functools import partial
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from operations import operations
 
 from spacy_krissel.mentions.abbreviations import (
     LONGEST,
@@ -15,8 +16,6 @@ from spacy_krissel.mentions.abbreviations import (
 )
 from spacy_krissel.mentions.alignment import NO_START, OUTSIDE, SMALL_WORDS
 from spacy_krissel.mentions.short_forms import plain_view
-
-from operations import operations
 
 
 @pytest.mark.parametrize(
