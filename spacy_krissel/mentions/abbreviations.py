@@ -58,6 +58,7 @@ REFERRED = (
 )
 LEAD = re.compile(REFERRED, re.IGNORECASE)
 TRAIL = re.compile(r",?\s+(?:hereafter|hereinafter|henceforth|from now on|for short|in short)$", re.IGNORECASE)
+LEAD_STARTS, TRAIL_ENDS = frozenset("abcdfhikorstABCDFHIKORST"), frozenset("hnrtHNRT")
 # Without a bracket: "chronic fatigue syndrome, hereafter CFS".
 WITHOUT_BRACKET = re.compile(
     rf"(?<![\s,]),?\s{{1,4}}(?={'|'.join(map(re.escape, REFERRING))}){REFERRED}[\"'“‘„‹«]?"
@@ -289,7 +290,9 @@ def is_short_form(text: str) -> bool:
         return False
     if text.isalpha() and text.isupper():
         return True
-    if UNIT.fullmatch(text) or LOCATOR.match(text) or NO_SHORT_FORM.search(text) or not _is_whole(text):
+    if UNIT.fullmatch(text) or NO_SHORT_FORM.search(text) or not _is_whole(text):
+        return False
+    if (" " in text or "." in text) and LOCATOR.match(text):
         return False
     if text == text.lower():
         return text.isalnum() and text[0].isalpha() and not text.isalpha()
@@ -419,9 +422,10 @@ def _trim(text: str, start: int, end: int) -> tuple[int, int]:
         start += 1
     while start < end and text[end - 1] in EDGES:
         end -= 1
-    if end - start > 4 and (lead := LEAD.match(text, start, end)):
+    # Most texts are passed over by a character.
+    if end - start > 4 and text[start] in LEAD_STARTS and (lead := LEAD.match(text, start, end)):
         return _trim(text, lead.end(), end)
-    if end - start > 8 and (trail := TRAIL.search(text, start, end)):
+    if end - start > 8 and text[end - 1] in TRAIL_ENDS and (trail := TRAIL.search(text, start, end)):
         return _trim(text, start, trail.start())
     # The end of a sentence; not that of "E.C.".
     if start < end and text[end - 1] == "." and text.find(".", start, end) == end - 1:

@@ -35,7 +35,7 @@ LETTERED = frozenset(
 # Words of Latin phrases after "in"; no other long form begins with that word.
 LATIN_PLACES = frozenset("vitro vivo situ silico utero ovo cellulo toto planta extremis".split())
 # Small words that begin no long form, though all of its initials fit: "and chronic hepatitis".
-NEVER_FIRST = frozenset("and both et in of or".split())
+NEVER_FIRST = OUTSIDE.union("and both et of or".split())
 # Cost of a letter by its position: next to the letter before, elsewhere in a word that gives its
 # first letter, in a word that does not. First letters cost nothing.
 RUN, INNER, SCATTERED = 0.6, 1.0, 3.0
@@ -215,7 +215,7 @@ def align(letters: str, text: str, *, whole: bool = False) -> Alignment | None:
             word = word[::-1]
             if not _can_start(text, start, word):
                 # "as soon as possible (ASAP)", but not "of mice (OM)"
-                if n == 2 or word in OUTSIDE or word in NEVER_FIRST:
+                if n == 2 or word not in NO_START or word in NEVER_FIRST:
                     break
             if whole and WORD.search(folded, 0, start):
                 return None
@@ -235,7 +235,7 @@ def align(letters: str, text: str, *, whole: bool = False) -> Alignment | None:
         if has_digit and word[0] in "ivx":
             word = _as_number(word, text, start, letters)
         joined = start > 0 and folded[start - 1] in JOINTS
-        can_start = _can_start(text, start, word)
+        can_start: bool | None = None
         if first_word is not None and start != first_word.start():
             can_start = False
         following: dict[int, tuple[float, int, int, int, int, int, int]] = {}
@@ -258,6 +258,8 @@ def align(letters: str, text: str, *, whole: bool = False) -> Alignment | None:
                     break
                 more = cost + given[0]
                 if not rest:
+                    if can_start is None:
+                        can_start = _can_start(text, start, word)
                     if given[3] or not can_start:
                         continue
                     more += JOINED if joined else 0.0
@@ -297,8 +299,10 @@ def _can_start(text: str, start: int, word: str) -> bool:
     "α" and the parts of compounds, "by-product", may. Not the letter of "vitamin E", and "in" only
     in "in vitro" and the like.
     """
+    if len(word) > 1 and word != "in" and word not in NO_START:
+        return True
     end = start + len(word)
-    if len(word) == 1 and word.isalpha() and text[end : end + 1] != "-":
+    if len(word) == 1 and text[start].isalpha() and text[end : end + 1] != "-":
         if word_before(text, start).lower() in LETTERED:
             return False
     if word == "in" and text[end : end + 1] != "-":

@@ -25,7 +25,7 @@ MAX_RUN, MAX_KEY = 6, 16
 # The first two letters or digits of a run of characters, from the beginning of a word.
 _TWO = re.compile(r"(?<![^\W_])([^\W_])(?=[\W_]{0,12}([^\W_]))")
 # But for lower-case words that no letter, digit or sign is joined to.
-_NEEDED = re.compile(rf"(?<![^\W_])(?!(?!{GREEK_NAME.pattern})[a-z]{{2,}}(?:[ ,]|$)){_TWO.pattern}")
+_NEEDED = re.compile(rf"(?<![^\W_])(?![a-z]{{2,}}(?:[ ,]|$)){_TWO.pattern}")
 
 
 class PlainView(NamedTuple):
