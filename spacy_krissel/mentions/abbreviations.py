@@ -422,9 +422,10 @@ def _trim(text: str, start: int, end: int) -> tuple[int, int]:
         start += 1
     while start < end and text[end - 1] in EDGES:
         end -= 1
-    # Most texts are passed over by a character.
-    if end - start > 4 and text[start] in LEAD_STARTS and (lead := LEAD.match(text, start, end)):
-        return _trim(text, lead.end(), end)
+    # Most texts are passed over by a character. "OR 1.2" is no "or".
+    if end - start > 4 and text[start] in LEAD_STARTS and not text[start : start + 2].isupper():
+        if lead := LEAD.match(text, start, end):
+            return _trim(text, lead.end(), end)
     if end - start > 8 and text[end - 1] in TRAIL_ENDS and (trail := TRAIL.search(text, start, end)):
         return _trim(text, start, trail.start())
     # The end of a sentence; not that of "E.C.".

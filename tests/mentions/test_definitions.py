@@ -316,7 +316,8 @@ def test_a_number_after_a_short_form_is_no_part_of_its_definition(words, number)
         ("in vitro fertilization (IVF)", {"IVF": "in vitro fertilization"}),
         ("the in situ hybridization (ISH)", {"ISH": "in situ hybridization"}),
         ("the T cell receptor (TCR)", {"TCR": "T cell receptor"}),
-        ("standard error (SE 0.2)", {"SE": "standard error"}), ("risk ratio (RR: 1.2)", {"RR": "risk ratio"}),
+        ("standard error (SE 0.2)", {"SE": "standard error"}), ("odds ratio (OR 1.2, 95% CI 1)", {"OR": "odds ratio"}),
+        ("risk ratio (RR: 1.2)", {"RR": "risk ratio"}),
         # Numbers in Roman letters.
         ("type II diabetes (T2D)", {"T2D": "type II diabetes"}),
         ("Neurofibromatosis type II (NF2)", {"NF2": "Neurofibromatosis type II"}),
