@@ -121,7 +121,8 @@ EDGES = " \t\r\n\"'`‘’“”«»„‚‹›‟"
 class Definition(NamedTuple):
     """A short form and its long form: `text[start:end]` and `text[long_start:long_end]`.
 
-    The short form is in plain characters (`plain_view`). The offsets are zeros where no text was read.
+    The short form is in plain characters (`plain_view`). The offsets are zeros where no text was
+    read.
     """
 
     short: str
@@ -173,6 +174,10 @@ def _definitions(text: str, needed: set[tuple[str, str]] | None) -> list[Definit
     single = []
     for start, end, around in _brackets(text):
         if end - start > WINDOW:
+            continue
+        # Most contents without letters are numbers.
+        content = text[start:end]
+        if content.lower() == content.upper():
             continue
         if letter := SINGLE.match(text, start + 1):
             if needed is None or (letter[1], "") in needed:
@@ -343,8 +348,7 @@ def _in_bracket(text: str, start: int, end: int, first: int) -> list[Definition]
     """Return what the bracket at `text[start]` to `text[end]` defines by the text after `first`."""
     inside = _trim(text, start + 1, end)
     content = text[inside[0] : inside[1]]
-    # Most contents without letters are numbers.
-    if content.lower() == content.upper() or _is_reference(content):
+    if not content or _is_reference(content):
         return []
     found: list[Definition] = []
     # Without a capital or a digit there is no short form, nor is there in "5-HT(1A)".

@@ -4,6 +4,7 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from ..util.plain_text import GREEK_NAMES, LATIN_FOR_GREEK, UNSEEN
@@ -74,6 +75,7 @@ def fold_short(text: str) -> str:
     return _DASHES.sub("-", unicodedata.normalize("NFKC", UNSEEN.sub("", text)))
 
 
+@lru_cache(maxsize=4096)
 def key_of(short: str) -> str:
     """Return the letters and digits of a folded short form as its other writings have them.
 
