@@ -13,17 +13,20 @@ from spacy.tokens import Doc, Span, Token
 from ..errors import KrisselWarning, Warnings
 from ..views import doc_text
 from .alignment import (
+    BRITISH_E,
     GROUP_END,
+    LETTERED,
     NUMBERS,
     OUTSIDE,
     PLURAL,
     SMALL_WORDS,
-    WORD,
     Alignment,
     best_alignment,
     fold_letters,
     letters_of,
+    word_before,
 )
+from .short_forms import PlainView, first_letters, fold_short, key_of, keyed_runs, plain_view, starts_with
 
 # Bounds of a short form, in characters and words. Single letters have rules of their own.
 SHORTEST, LONGEST, MAX_WORDS = 2, 14, 2
@@ -40,24 +43,26 @@ MAX_ENDS = 8
 MAX_TITLE = 300
 # Maximum number of genera that are remembered per species name: the bound keeps the time linear.
 MAX_GENERA = 8
-BRACKET = re.compile(r"[()\[\]]")
-OPENING = {")": "(", "]": "["}
+BRACKET = re.compile(r"[()\[\]{}]")
+OPENING = {")": "(", "]": "[", "}": "{"}
 # A bracket may hold several things: "A-T; MIM 208900", "DMD/BMD", "adenomatous polyposis coli or
 # APC", "HGF [SF]".
-PARTS = re.compile(r"[;,:]\s+|/|\s(?:or|and)\s|\s(?=[(\[])")
+PARTS = re.compile(r"[;,:]\s+|/|\s(?:or|and)\s|\s(?=[(\[])|\s(?=\d+[.,]\d)")
 ENDS = re.compile(r"[;,:.]\s|\s(?:or|and|in|on)\s|\s[(\[–-]")
 # What may precede a short form: "hereafter referred to as".
-REFERRING = ("hereafter", "hereinafter", "henceforth", "abbreviated")
+REFERRING = ("hereafter", "hereinafter", "henceforth", "abbreviated", "from now on", "a.k.a.")
 REFERRED = (
-    rf"(?:(?:{'|'.join(REFERRING)}|abbreviation|abbr\.?|abbrev\.?|designated|denoted|referred to|"
-    r"termed|called|known|also|or|i\.\s?e\.|further|as|to|by|here)[,:]?\s{1,4}){1,6}"
+    rf"(?:(?:{'|'.join(map(re.escape, REFERRING))}|aka|short for|stands for|standing for|abbreviation"
+    r"|abbr\.?|abbrev\.?|designated|denoted|referred to|termed|called|known|also|or|i\.\s?e\."
+    r"|further|as|to|by|here|the(?=\s[\"'“‘„‹«]))[,:]?\s{1,4}){1,6}"
 )
 LEAD = re.compile(REFERRED, re.IGNORECASE)
-TRAIL = re.compile(r",?\s+(?:hereafter|hereinafter|henceforth|for short|in short)$", re.IGNORECASE)
+TRAIL = re.compile(r",?\s+(?:hereafter|hereinafter|henceforth|from now on|for short|in short)$", re.IGNORECASE)
+LEAD_STARTS, TRAIL_ENDS = frozenset("abcdfhikorstABCDFHIKORST"), frozenset("hnrtHNRT")
 # Without a bracket: "chronic fatigue syndrome, hereafter CFS".
 WITHOUT_BRACKET = re.compile(
-    rf"(?<![\s,]),?\s{{1,4}}(?={'|'.join(REFERRING)}){REFERRED}[\"'“‘]?"
-    r"((?=[^\W_])[^\s,;:()\[\]\"”’]{1,13}[^\s.,;:()\[\]\"”’])"
+    rf"(?<![\s,]),?\s{{1,4}}(?={'|'.join(map(re.escape, REFERRING))}){REFERRED}[\"'“‘„‹«]?"
+    r"((?=[^\W_])[^\s,;:()\[\]\"”’]{1,13}[^\s.,;:()\[\]\"”’›»“])"
 )
 # "(P)" and "(P, 40 mg)"; the letter elsewhere, as a word. "A" may be the article, "I", "V" and "X"
 # are Roman numbers.
@@ -75,7 +80,22 @@ UNIT = re.compile(
     r"[fpnuµμmcdk](?:[MVWJLAN]|Da|Hz|Pa|Gy|Bq|Ci|eV)|[MGT](?:Hz|Pa|Da|Bq|eV)|mmHg"
     r"|\d[\d().-]* .*"
 )
-NO_SHORT_FORM = re.compile(r"[=<>%;,±]|\s[(\[]")
+NO_SHORT_FORM = re.compile(r"[=<>%;,±]|:\s+\d|\s(?:[(\[]|\d+[.,]\d)")
+# "(Fig. 1)", "(Secs. 3 and 4)", "(App. A)"
+LOCATOR = re.compile(
+    r"(?:[Ff]ig(?:ure)?|[Tt]ab(?:le)?|[Ss]ect?(?:ion)?|[Rr]ef(?:erence)?|[Ee]qn?|[Aa]pp(?:endix)?"
+    r"|[Ss]upp?l?|[Cc]h(?:ap(?:ter)?)?|[Vv]ol|[Nn]os?|[Bb]ox|[Pp]p?|[Ss]ch(?:eme)?|[Ll]it|[Ee]x"
+    r"|FIG|TAB|SEC|REF|EQ|APP|SUPPL|VOL)s?(?:\.\s*|\s+)[(\[]?(?:[A-Z]?\d|[IVX]+\b|[A-Z]\b)"
+)
+# "(Tim, 2004)", "(POM 2012)", "(Smith et al., 1999)"; and "(CR, Wilmington, MA)".
+CITATION = re.compile(r"[^\W\d_][^\s,;:]*(?:\s(?:et al|and|&)[^;,:]{0,20})?,?\s+(?:19|20)\d\d[a-z]?")
+ADDRESS = re.compile(r"[^,;:]+,\s+[A-Z][a-z]+(?:[\s-][A-Z][a-z]+)*,\s+(?:[A-Z]{2}|USA|UK|[A-Z][a-z]+)(?:,\s+[\w. ]+)?")
+# "yes or no (Y/N)" are values.
+VALUES = re.compile(
+    r"(?:yes|no|males?|females?|present|absent|positive|negative|true|false|wom[ae]n|m[ae]n|left|right"
+    r"|day|night|or|and|\W+)+",
+    re.IGNORECASE,
+)
 # What belongs to a long form before its first word, without a space: "4,4'-", "N-", "alpha-1-".
 LOCANT = re.compile(
     r"(?:[^\w\s]|[\d_]|(?<![^\W\d_])"
@@ -88,13 +108,21 @@ SHORT_GENUS = re.compile(
     r"([a-z][a-z-]*[a-z]|[A-Z]{2,})(?![^\W_])"
 )
 BINOMIAL = re.compile(r"([A-Z](?<![^\W_][A-Z])[a-z]+)\s+([a-z][a-z-]*[a-z])(?![^\W_])")
-EDGES = " \t\r\n\"'`‘’“”«»"
+# "SLE, …", "SLE: …", "SLE = …" in a bracket, and what stands before the next one.
+LISTED = re.compile(r"[\"'“‘„‹«]?([^\W_][^\s,;:=]{1,13}?)[\"'”’“›»]?(\s*=\s*|:\s+|,)\s*(?=[^\W_])")
+NEXT_LISTED = re.compile(r";\s+|,\s+(?=[^\s,;:=]{2,14}(?:\s*=|:\s))")
+OTHER_SHORT = re.compile(r"[A-Z\d][^\s,;]*[A-Z\d]")
+LIST_EDGES = " \t\r\n,;"
+WORD_START = re.compile(r"(?<![^\W_])[^\W_]")
+NOT_WITHIN_WORD = re.compile(r"(?<![^\W_]).", re.DOTALL)
+EDGES = " \t\r\n\"'`‘’“”«»„‚‹›‟"
 
 
 class Definition(NamedTuple):
     """A short form and its long form: `text[start:end]` and `text[long_start:long_end]`.
 
-    The offsets are zeros where no text was read.
+    The short form is in plain characters (`plain_view`). The offsets are zeros where no text was
+    read.
     """
 
     short: str
@@ -103,6 +131,10 @@ class Definition(NamedTuple):
     end: int = 0
     long_start: int = 0
     long_end: int = 0
+
+
+# The offsets from which the definitions of a short form count, and its long forms.
+Entries = list[tuple[int, str]]
 
 
 def definitions(text: str, mentions: Iterable[str] | None = None) -> list[Definition]:
@@ -114,22 +146,45 @@ def definitions(text: str, mentions: Iterable[str] | None = None) -> list[Defini
     units, and what holds "=", "<", ">" or "%" are no short forms. A single capital is one where the
     text uses it as a word. Time is linear in the text.
 
+    Invisible characters and full-width forms do not count: the short form is without them
+    (`plain_view`), the long form and the offsets are those of `text`.
+
     mentions: the texts to write out. Brackets that define nothing in them, as most do, are passed
         over. None: all definitions are returned.
     """
-    words = None if mentions is None else _short_words(mentions)
-    if words is not None and not words:
+    needed = None if mentions is None else first_letters(mentions)
+    if needed is not None and not needed:
         return []
+    plain = plain_view(text)
+    found = _definitions(plain.text, needed)
+    if plain.text is text:
+        return found
+    return [_in_text(pair, text, plain) for pair in found]
+
+
+def _in_text(pair: Definition, text: str, plain: PlainView) -> Definition:
+    """Return a definition of the plain text with the offsets and the long form of `text`."""
+    start, end = plain.span(pair.start, pair.end)
+    long_start, long_end = plain.span(pair.long_start, pair.long_end)
+    return Definition(pair.short, text[long_start:long_end], start, end, long_start, long_end)
+
+
+def _definitions(text: str, needed: set[tuple[str, str]] | None) -> list[Definition]:
     found: list[Definition] = []
     single = []
     for start, end, around in _brackets(text):
         if end - start > WINDOW:
             continue
-        # The bracket's words, and the last one before it.
-        if words is not None and words.isdisjoint(WORD.findall(text, max(0, start - REACH), end)):
+        # Most contents without letters are numbers.
+        content = text[start:end]
+        if content.lower() == content.upper():
             continue
-        if SINGLE.match(text, start + 1):
-            single.append(start)
+        if letter := SINGLE.match(text, start + 1):
+            if needed is None or (letter[1], "") in needed:
+                single.append(start)
+        # The bracket's words, and the last one before it.
+        elif needed is not None and not starts_with(needed, text, max(0, start - REACH), end):
+            continue
         else:
             found += _in_bracket(text, start, end, max(around + 1, start - WINDOW))
     if single:
@@ -176,6 +231,7 @@ def find_genera(text: str) -> dict[str, str]:
     "E. coli" where the text has "Escherichia coli"; of several genera the first. Time is linear in
     the text.
     """
+    text = plain_view(text).text
     shortened = list(SHORT_GENUS.finditer(text))
     if not shortened:
         return {}
@@ -215,8 +271,9 @@ def with_variants(pairs: Sequence[Definition]) -> list[Definition]:
             if alignment is not None:
                 long = pair.long[alignment.start :]
                 implied.append(pair._replace(short=end, long=long))
-    known = {pair.short for pair in pairs}
-    return [*pairs, *(pair for pair in implied if pair.short not in known)]
+    known = {name for pair in pairs for name in (pair.short, key_of(pair.short))}
+    implied = [pair for pair in implied if known.isdisjoint((pair.short, key_of(pair.short) or None))]
+    return [*pairs, *implied]
 
 
 def title_end(text: str) -> int:
@@ -240,6 +297,8 @@ def is_short_form(text: str) -> bool:
         return True
     if UNIT.fullmatch(text) or NO_SHORT_FORM.search(text) or not _is_whole(text):
         return False
+    if (" " in text or "." in text) and LOCATOR.match(text):
+        return False
     if text == text.lower():
         return text.isalnum() and text[0].isalpha() and not text.isalpha()
     words = [word if word.isupper() else word.lower() for word in text.split()]
@@ -248,21 +307,12 @@ def is_short_form(text: str) -> bool:
     return any(map(str.isalpha, text))
 
 
-def _short_words(mentions: Iterable[str]) -> set[str]:
-    """Return the words of mentions that a short form may have, in either number.
-
-    To search all mentions for each short form would take time with the square of a text's length.
-    """
-    words = {word for mention in mentions for word in WORD.findall(mention) if not word.islower()}
-    return {form for word in words for form in (word, word + "s", word.removesuffix("s"))}
-
-
 def _brackets(text: str) -> Iterator[tuple[int, int, int]]:
     """Yield the offsets of each matching pair of brackets, and of the open one around it or -1."""
     open_: list[int] = []
     for match in BRACKET.finditer(text):
         start, char = match.start(), match[0]
-        if char in "([":
+        if char in "([{":
             open_.append(start)
         # That of a list marker, "1)", has no opening one.
         elif open_ and text[open_[-1]] == OPENING[char]:
@@ -275,9 +325,9 @@ def _is_whole(text: str) -> bool:
     return not brackets or len(brackets) == 2 * sum(1 for _ in _brackets(text))
 
 
-def _last_word(text: str, end: int) -> str:
-    """Return the last word of `text[:end]`, as far as a short form reaches."""
-    return "".join(text[max(0, end - REACH) : end].rsplit(None, 1)[-1:])
+def _last_word(text: str, first: int, end: int) -> str:
+    """Return the last word of `text[first:end]`, as far as a short form reaches."""
+    return "".join(text[max(first, end - REACH) : end].rsplit(None, 1)[-1:])
 
 
 def _single_letters(text: str, starts: Sequence[int]) -> list[Definition]:
@@ -298,6 +348,8 @@ def _in_bracket(text: str, start: int, end: int, first: int) -> list[Definition]
     """Return what the bracket at `text[start]` to `text[end]` defines by the text after `first`."""
     inside = _trim(text, start + 1, end)
     content = text[inside[0] : inside[1]]
+    if not content or _is_reference(content):
+        return []
     found: list[Definition] = []
     # Without a capital or a digit there is no short form, nor is there in "5-HT(1A)".
     may_hold = content != content.lower() or content.isalnum()
@@ -313,7 +365,36 @@ def _in_bracket(text: str, start: int, end: int, first: int) -> list[Definition]
         pair = _backward(text, first, start, *inside)
         if pair is not None:
             found.append(pair)
+    if not found and may_hold and LISTED.match(content):
+        found = _listed(text, *inside)
     return found
+
+
+def _listed(text: str, start: int, end: int) -> list[Definition]:
+    """Return the definitions in "(SLE: systemic lupus erythematosus; RA = rheumatoid arthritis)"."""
+    found = []
+    firsts = [start, *(match.end() for match in NEXT_LISTED.finditer(text, start, end))]
+    for index, first in enumerate(firsts):
+        match = LISTED.match(text, first, end)
+        if match is not None and (not index or match[2] != ","):
+            last = firsts[index + 1] if index + 1 < len(firsts) else end
+            while last > match.end() and text[last - 1] in LIST_EDGES:
+                last -= 1
+            long_start, last = _trim(text, match.end(), last)
+            # Not of another one: "(CD206, CD200R)".
+            if last > long_start and not OTHER_SHORT.search(text, long_start, last):
+                pair = _backward(text, first, match.end(1), long_start, last)
+                found += [pair] if pair is not None else []
+    return found
+
+
+def _is_reference(content: str) -> bool:
+    """Return whether a bracket's content is a locator, a citation or an address."""
+    if content[-1].isdigit() or content[-2:-1].isdigit():
+        return CITATION.fullmatch(content) is not None or LOCATOR.match(content) is not None
+    if content[0].isupper() and "," in content and ADDRESS.fullmatch(content):
+        return True
+    return "." in content[:8] and LOCATOR.match(content) is not None
 
 
 def _in_parts(text: str, start: int, inside: tuple[int, int], first: int) -> list[Definition]:
@@ -332,7 +413,8 @@ def _in_parts(text: str, start: int, inside: tuple[int, int], first: int) -> lis
             continue
         pair = _forward(text, *earlier, *part) if earlier is not None else None
         earlier = None
-        pair = pair or _forward(text, first, start, *part, strict=index > 0)
+        measured = text[part[1] : part[1] + 1].isspace() and text[part[1] + 1 : part[1] + 2].isdigit()
+        pair = pair or _forward(text, first, start, *part, strict=index > 0, close=measured)
         if pair is not None:
             found.append(pair)
     return found
@@ -344,9 +426,11 @@ def _trim(text: str, start: int, end: int) -> tuple[int, int]:
         start += 1
     while start < end and text[end - 1] in EDGES:
         end -= 1
-    if end - start > 4 and (lead := LEAD.match(text, start, end)):
-        return _trim(text, lead.end(), end)
-    if end - start > 8 and (trail := TRAIL.search(text, start, end)):
+    # Most texts are passed over by a character. "OR 1.2" is no "or".
+    if end - start > 4 and text[start] in LEAD_STARTS and not text[start : start + 2].isupper():
+        if lead := LEAD.match(text, start, end):
+            return _trim(text, lead.end(), end)
+    if end - start > 8 and text[end - 1] in TRAIL_ENDS and (trail := TRAIL.search(text, start, end)):
         return _trim(text, start, trail.start())
     # The end of a sentence; not that of "E.C.".
     if start < end and text[end - 1] == "." and text.find(".", start, end) == end - 1:
@@ -362,10 +446,12 @@ def _forward(
     end: int,
     *,
     strict: bool = False,
+    close: bool = False,
 ) -> Definition | None:
     """Return the definition of the short form `text[start:end]` by the end of `text[first:last]`.
 
-    strict: its letters are the initials of the last words.
+    strict: its letters are the initials of the last words. close: no word of the long form may
+        lack a letter.
     """
     short = text[start:end]
     while last > first and text[last - 1] in EDGES:
@@ -380,9 +466,9 @@ def _forward(
         pairs = _brackets(text[first:last]) if text[last - 1 : last] in (")", "]") else ()
         bracket = next((first + start for start, end, _ in pairs if first + end == last - 1), first)
         if bracket > first and text[bracket - 1].isspace():
-            return _forward(text, first, bracket, start, end, strict=strict)
+            return _forward(text, first, bracket, start, end, strict=strict, close=close)
     alignment = _accepted(short, alignment, strict=strict)
-    if alignment is None:
+    if alignment is None or (close and alignment.strategy.startswith(("skipped", "trailing"))):
         return None
     long_start = first + alignment.start
     if alignment.start and not text[long_start - 1].isspace():
@@ -392,6 +478,11 @@ def _forward(
     elif not alignment.start and first and text[first - 1].isalnum():
         # The window begins within a word.
         return None
+    elif text[long_start].isdigit():
+        # "type 2 diabetes mellitus (DM2)"
+        before = word_before(text[first:long_start], alignment.start)
+        if before.lower() in LETTERED and text[:long_start].endswith(before + " "):
+            long_start -= len(before) + 1
     return _definition(text, start, end, long_start, last)
 
 
@@ -406,7 +497,7 @@ def _backward(
 
     By the start of `text[long_start:long_end]`, the most that it may stand for.
     """
-    short = _last_word(text, last).strip(EDGES)
+    short = _last_word(text, first, last).strip(EDGES)
     if (short.islower() and short.isascii()) or not is_short_form(short):
         return None
     if sum(not char.islower() or not char.isascii() for char in short) < SHORTEST:
@@ -415,6 +506,8 @@ def _backward(
     locant = LOCANT.match(text, long_start, long_end)
     firsts = [long_start, locant.end()] if locant and locant.end() < long_end else [long_start]
     letters = {letters_of(group)[:1] for group in GROUP_END.split(short)}
+    if text[long_start : long_start + 6].lower().startswith(BRITISH_E):
+        letters |= {"o", "a", "œ", "æ"} if "e" in letters else set()
     firsts = [first for first in firsts if fold_letters(text[first]) in letters]
     if not firsts and letters.isdisjoint(NUMBERS):
         return None
@@ -464,7 +557,7 @@ def _definition(
     short, long = text[start:end], text[long_start:long_end]
     if len(long) <= len(short) or long.startswith(short) or short in long.split():
         return None
-    if not _is_whole(long):
+    if not _is_whole(long) or ("/" in short and VALUES.fullmatch(long)):
         return None
     return Definition(short, long, start, end, long_start, long_end)
 
@@ -545,35 +638,24 @@ def writer(forms: Iterable[Definition] | Mapping[str, str], title: int = 0) -> C
     mention before all of them is written out only in the title. Without `start`, the mention's
     offset in the text, the first definition counts.
 
+    Short forms are compared folded (`fold_short`). Where no other short form has the same letters
+    and digits, other separators and other writings of Greek letters count, too (`key_of`).
+
     After its own long form a short form in brackets is left out: "ataxia-telangiectasia (A-T)"
     becomes "ataxia-telangiectasia", not the same twice. A single letter of a definition in a text
-    is written out only where it is the whole mention, not in "vitamin E".
+    is written out only where it is the whole mention, not in "vitamin E". Time is linear in the
+    mention, whatever the number of short forms.
 
     title: where the text's title ends (`title_end`).
     """
     pairs = [Definition(*pair) for pair in forms.items()] if isinstance(forms, Mapping) else forms
-    # Short form → the offsets from which its definitions count, and the long forms.
-    longs: dict[str, list[tuple[int, str]]] = {}
-    letters = set()
-    for pair in pairs:
-        if pair.end and len(pair.short) == 1:
-            letters.add(pair.short)
-        longs.setdefault(pair.short, []).append((min(pair.start, pair.long_start), pair.long))
-    # A short form that stands as a word begins with a word of the mention: not all are looked for.
-    by_word: dict[str, list[tuple[int, str]]] = {}
-    for index, (short, entries) in enumerate(longs.items()):
-        entries.sort(key=lambda entry: entry[0])
-        word = WORD.search(short)
-        by_word.setdefault(word[0] if word else "", []).append((index, short))
+    shorts = _ShortForms(pairs)
 
     @cache
-    def shorts_in(mention: str) -> list[str]:
-        words = dict.fromkeys(["", *WORD.findall(mention)])
-        known = sorted(pair for word in words for pair in by_word.get(word, ()))
-        return [short for _, short in known if short in mention]
+    def found_in(mention: str) -> list[tuple[int, list[tuple[int, Entries]]]]:
+        return shorts.found_in(mention)
 
-    def long_of(short: str, start: int | None, end: int) -> str | None:
-        entries = longs[short]
+    def long_of(entries: Entries, start: int | None, end: int) -> str | None:
         if start is None:
             return entries[0][1]
         n_before = bisect_left(entries, end, key=lambda entry: entry[0])
@@ -581,30 +663,106 @@ def writer(forms: Iterable[Definition] | Mapping[str, str], title: int = 0) -> C
             return entries[n_before - 1][1]
         return entries[0][1] if start < title else None
 
-    def forms_in(mention: str, start: int | None, end: int) -> dict[str, str]:
-        shorts = [short for short in shorts_in(mention) if short == mention or short not in letters]
-        found = [(short, long_of(short, start, end)) for short in shorts]
-        return {short: long for short, long in found if long is not None}
+    def without_brackets(mention: str, start: int | None, end: int) -> str:
+        parts, last = [], 0
+        for opening, closing, _ in sorted(_brackets(mention)):
+            entries = shorts.named(mention[opening + 1 : closing].strip())
+            long = long_of(entries, start, end) if entries else None
+            if long is None or opening < last:
+                continue
+            # Near by, so that the time is linear.
+            long, reach = fold_short(long).lower(), WINDOW + len(long)
+            before = mention[max(last, opening - reach) : opening].rstrip()
+            if long in (before + mention[closing + 1 : closing + 1 + reach]).lower():
+                parts.append(mention[last:opening].rstrip())
+                last = closing + 1
+        return "".join([*parts, mention[last:]])
 
     def write_out(mention: str, start: int | None = None) -> str:
-        if not shorts_in(mention):
+        plain = fold_short(mention)
+        whole = shorts.longs.get(plain)
+        if whole is None and not found_in(plain):
             return mention
         end = 0 if start is None else start + len(mention)
-        known = forms_in(mention, start, end)
-        if mention in known:
-            return known[mention]
-        whole = mention
-        for short, long in known.items():
-            without = re.sub(rf"\s*[(\[]\s*{re.escape(short)}\s*[)\]]", "", mention)
-            if without != mention and long.lower() in without.lower():
-                mention = without
-        if mention != whole:
-            known = forms_in(mention, start, end)
-        if not known:
-            return mention
+        long = long_of(whole, start, end) if whole else None
+        if long is not None:
+            return long
+        bare = without_brackets(plain, start, end)
         # The longest first, so that of "PLL" and "T-PLL" the latter is seen where it stands; in one
         # pass, so that nothing is written out within a long form.
-        either = "|".join(re.escape(short) for short in sorted(known, key=len, reverse=True))
-        return re.sub(rf"(?<![^\W_])(?:{either})(?![^\W_])", lambda match: known[match[0]], mention)
+        parts, last = [], 0
+        for begin, ways in found_in(bare):
+            for stop, entries in ways if begin >= last else ():
+                long = long_of(entries, start, end)
+                if long is not None:
+                    parts += [bare[last:begin], long]
+                    last = stop
+                    break
+        if not parts:
+            return mention if bare == plain else bare
+        return "".join([*parts, bare[last:]])
 
     return write_out
+
+
+class _ShortForms:
+    """The long forms of short forms, and where these stand in a mention."""
+
+    def __init__(self, pairs: Iterable[Definition]) -> None:
+        # Folded short form → the offsets from which its definitions count, and the long forms.
+        self.longs: dict[str, Entries] = {}
+        self.letters = set()
+        for pair in pairs:
+            short = fold_short(pair.short)
+            if not short:
+                continue
+            if pair.end and len(short) == 1:
+                self.letters.add(short)
+            entry = (min(pair.start, pair.long_start), pair.long)
+            self.longs.setdefault(short, []).append(entry)
+        # First character → the lengths of the short forms, in descending order.
+        lengths: dict[str, set[int]] = {}
+        by_key: dict[str, list[str]] = {}
+        for short, entries in self.longs.items():
+            entries.sort(key=lambda entry: entry[0])
+            if short in self.letters:
+                continue
+            lengths.setdefault(short[0], set()).add(len(short))
+            if key := key_of(short):
+                by_key.setdefault(key, []).append(short)
+        self.lengths = {first: sorted(some, reverse=True) for first, some in lengths.items()}
+        self.keyed = {
+            key: sorted((entry for short in some for entry in self.longs[short]), key=lambda e: e[0])
+            for key, some in by_key.items()
+            if len(some) == 1 or len({long for short in some for _, long in self.longs[short]}) == 1
+        }
+        # Those of other components may begin with any character.
+        self.starts = WORD_START if all(map(str.isalnum, lengths)) else NOT_WITHIN_WORD
+
+    def named(self, short: str) -> "Entries | None":
+        """Return what `short`, folded, stands for; None if that is nothing or if it is a letter."""
+        if short in self.letters or not short:
+            return None
+        return self.longs.get(short) or self.keyed.get(key_of(short))
+
+    def found_in(self, mention: str) -> "list[tuple[int, list[tuple[int, Entries]]]]":
+        """Return the offsets where short forms begin, with those where they end, longest first."""
+        found = []
+        for match in self.starts.finditer(mention):
+            start = match.start()
+            ways = []
+            for length in self.lengths.get(mention[start], ()):
+                end = start + length
+                entries = self.longs.get(mention[start:end])
+                if entries and end <= len(mention) and not mention[end : end + 1].isalnum():
+                    ways.append((end, entries))
+            if self.keyed:
+                n_literal = len(ways)
+                for end, key in keyed_runs(mention, start):
+                    if key in self.keyed:
+                        ways.append((end, self.keyed[key]))
+                if n_literal < len(ways):
+                    ways.sort(key=lambda way: -way[0])
+            if ways:
+                found.append((start, ways))
+        return found

@@ -27,6 +27,15 @@ OUTSIDE = frozenset(
     "while who whose will would".split()
 )
 NO_START = OUTSIDE.union("a an and as at both by et for from of on or per the to with".split())
+# Nouns before a letter that belongs to them: "vitamin E deficiency".
+LETTERED = frozenset(
+    "vitamin hepatitis type class group grade stage factor protein chromosome complex phase subtype "
+    "haemoglobin types hemoglobin immunoglobulin influenza streptococcus".split()
+)
+# Words of Latin phrases after "in"; no other long form begins with that word.
+LATIN_PLACES = frozenset("vitro vivo situ silico utero ovo cellulo toto planta extremis".split())
+# Small words that begin no long form, though all of its initials fit: "and chronic hepatitis".
+NEVER_FIRST = OUTSIDE.union("and both et of or".split())
 # Cost of a letter by its position: next to the letter before, elsewhere in a word that gives its
 # first letter, in a word that does not. First letters cost nothing.
 RUN, INNER, SCATTERED = 0.6, 1.0, 3.0
@@ -68,8 +77,16 @@ NUMBERS = {
     "5": ("five", "fifth", "penta"),
     "6": ("six", "hexa"),
 }
+ROMAN_NUMBERS = {
+    "i": "1", "ii": "2", "iii": "3", "iv": "4", "v": "5", "vi": "6", "vii": "7", "viii": "8", "ix": "9",
+    "x": "10", "xi": "11", "xii": "12", "xiii": "13",
+}  # fmt: skip
 # What a word may give without the letter: digits, and X for "-ectomy".
-ELSEWHERE = frozenset([*NUMBERS, "x"])
+ELSEWHERE = frozenset("0123456789x")
+# The beginnings of words that American English begins with "e".
+BRITISH_E = (
+    "oesoph", "oestr", "oedem", "aetiol", "aesth", "œsoph", "œstr", "œdem", "ætiol", "æsth",
+)  # fmt: skip
 # "MSCs", "MSC's"
 PLURAL = re.compile(r"(?<=[A-Z0-9])['’]?s$")
 # Between the two groups of "IFN-gamma", "Ang II" and "Aβ".
@@ -178,10 +195,13 @@ def align(letters: str, text: str, *, whole: bool = False) -> Alignment | None:
     if any(letter not in folded and letter not in ELSEWHERE for letter in letters):
         return None
     backwards = folded[::-1]
+    has_digit = not letters.isalpha()
     # Most short forms are the initials of the last words: no alignment is cheaper.
     left = n
     for match in BACKWARD_WORD.finditer(backwards):
         word = match[0]
+        if has_digit and word[-1] in "ivx":
+            word = _as_number(word[::-1], text, len(folded) - match.end(), letters)[::-1]
         # A number is written out.
         size = len(word) if word.isdigit() else 1
         if letters[max(0, left - size) : left] != word[: -size - 1 : -1]:
@@ -190,10 +210,13 @@ def align(letters: str, text: str, *, whole: bool = False) -> Alignment | None:
         if left <= 0:
             start = len(folded) - match.end()
             joined = start > 0 and folded[start - 1] in JOINTS
-            # "as soon as possible (ASAP)", but not "of mice (OM)"
-            small = n > 2 and word[::-1] not in OUTSIDE
-            if joined or not (small or _can_start(text, start, word[::-1])):
+            if joined:
                 break
+            word = word[::-1]
+            if not _can_start(text, start, word):
+                # "as soon as possible (ASAP)", but not "of mice (OM)"
+                if n == 2 or word not in NO_START or word in NEVER_FIRST:
+                    break
             if whole and WORD.search(folded, 0, start):
                 return None
             return Alignment(start, "initials", n)
@@ -209,8 +232,10 @@ def align(letters: str, text: str, *, whole: bool = False) -> Alignment | None:
             break
         # So are the locants of chemicals, "2,2'".
         small = word in SMALL_WORDS or len(word) == 1 or word.isdigit()
+        if has_digit and word[0] in "ivx":
+            word = _as_number(word, text, start, letters)
         joined = start > 0 and folded[start - 1] in JOINTS
-        can_start = _can_start(text, start, word)
+        can_start: bool | None = None
         if first_word is not None and start != first_word.start():
             can_start = False
         following: dict[int, tuple[float, int, int, int, int, int, int]] = {}
@@ -233,6 +258,8 @@ def align(letters: str, text: str, *, whole: bool = False) -> Alignment | None:
                     break
                 more = cost + given[0]
                 if not rest:
+                    if can_start is None:
+                        can_start = _can_start(text, start, word)
                     if given[3] or not can_start:
                         continue
                     more += JOINED if joined else 0.0
@@ -250,15 +277,38 @@ def align(letters: str, text: str, *, whole: bool = False) -> Alignment | None:
     return best
 
 
+def word_before(text: str, start: int) -> str:
+    """Return the word before `start`, "" if that is not plain."""
+    return "".join(WORD.findall(text, max(0, start - 16), start)[-1:])
+
+
+def _as_number(word: str, text: str, start: int, letters: str) -> str:
+    """Return the number that the folded `word` at `start` is, if `letters` have it, else the word.
+
+    I, V and X are letters but for those after "type" and other nouns.
+    """
+    number = ROMAN_NUMBERS.get(word)
+    if not number or number not in letters or not text[start].isupper():
+        return word
+    return number if len(word) > 1 or word_before(text, start).lower() in LETTERED else word
+
+
 def _can_start(text: str, start: int, word: str) -> bool:
     """Return whether the folded `word` at `start` may begin a long form.
 
-    "α" and the parts of compounds, "by-product", may.
+    "α" and the parts of compounds, "by-product", may. Not the letter of "vitamin E", and "in" only
+    in "in vitro" and the like.
     """
-    if word not in NO_START:
+    if len(word) > 1 and word != "in" and word not in NO_START:
         return True
     end = start + len(word)
-    return not text[start].isascii() or text[end : end + 1] == "-"
+    if len(word) == 1 and text[start].isalpha() and text[end : end + 1] != "-":
+        if word_before(text, start).lower() in LETTERED:
+            return False
+    if word == "in" and text[end : end + 1] != "-":
+        after = WORD.search(text, end)
+        return after is not None and after[0].lower() in LATIN_PLACES
+    return word not in NO_START or not text[start].isascii() or text[end : end + 1] == "-"
 
 
 def _given(letters: str, word: str) -> tuple[float, int, int, int] | None:
@@ -272,7 +322,9 @@ def _given(letters: str, word: str) -> tuple[float, int, int, int] | None:
         offset = _find(first, word, 1)
         if offset < 0:
             return None
-        cost, scattered = SCATTERED, 1
+        # "oestrogen"
+        if first != "e" or offset > 1 or not word.startswith(BRITISH_E):
+            cost, scattered = SCATTERED, 1
     for letter in letters[1:]:
         found = _find(letter, word, offset + 1)
         if found < 0:

@@ -4,7 +4,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
-from ..util.plain_text import plain_text, seen
+from ..util.plain_text import LATIN_FOR_GREEK, plain_text, seen
 
 # `\w` is what `str.isalnum` accepts, and the underscore.
 _BREAKS = re.compile(r"[\W_]+")
@@ -101,12 +101,7 @@ def _in_other_numbers(match: "re.Match[str]") -> str:
     return " ".join([*before, _ROMAN.get(number.lower()) or _NUMERALS.get(number, number)])
 
 
-# Names of Greek letters, and the Latin letters that stand for them in symbols.
-_GREEK_NAMES_SHORT = {
-    "alpha": "a", "beta": "b", "gamma": "g", "delta": "d", "epsilon": "e", "zeta": "z", "theta": "q", "kappa": "k",
-    "lambda": "l", "sigma": "s", "omega": "w",
-}  # fmt: skip
-_GREEK_NAME = re.compile("|".join(_GREEK_NAMES_SHORT))
+_GREEK_NAME = re.compile("|".join(LATIN_FOR_GREEK))
 # A symbol with such names, TGFbeta1 or NFkappaB, but not "alphabet" or "hyperalphalipoproteinemia".
 _GREEK_SYMBOL = re.compile(rf"(?:[a-z]{{0,5}}\d*(?:{_GREEK_NAME.pattern}))+[a-z]?\d*[a-z]?")
 _LONGEST_SYMBOL = 24
@@ -171,7 +166,7 @@ def _with_short_greek(word: str, follows_symbol: bool) -> str:
     others = len(_GREEK_NAME.sub("", word))
     if not follows_symbol and (others < 2 or _GREEK_NAME.match(word)):
         return word
-    return _GREEK_NAME.sub(lambda match: _GREEK_NAMES_SHORT[match[0]], word)
+    return _GREEK_NAME.sub(lambda match: LATIN_FOR_GREEK[match[0]], word)
 
 
 # Parts of words, lower-case, and how MeSH spells them. Look-behinds leave alone what is American already, such as

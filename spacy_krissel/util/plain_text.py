@@ -34,6 +34,11 @@ GREEK_NAMES = {
     "ο": "omicron", "π": "pi", "ρ": "rho", "σ": "sigma", "ς": "sigma", "τ": "tau", "υ": "upsilon",
     "φ": "phi", "χ": "chi", "ψ": "psi", "ω": "omega",
 }  # fmt: skip
+# Names of Greek letters, and the Latin letters that stand for them.
+LATIN_FOR_GREEK = {
+    "alpha": "a", "beta": "b", "gamma": "g", "delta": "d", "epsilon": "e", "zeta": "z", "theta": "q",
+    "kappa": "k", "lambda": "l", "sigma": "s", "omega": "w",
+}  # fmt: skip
 # Longer runs are words of the Greek language.
 _GREEK_LETTERS = re.compile("(?<![α-ω])[α-ω]{1,2}(?![α-ω])")
 

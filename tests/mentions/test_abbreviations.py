@@ -1,19 +1,24 @@
 import re
+from itertools import islice, product
 
 import pytest
-from hypothesis import example, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
+from operations import operations
 from spacy.tokens import Doc, Span
 
 from spacy_krissel.errors import KrisselWarning
 from spacy_krissel.mentions.abbreviations import (
     Definition,
+    definitions,
     document_writer,
     find_definitions,
     long_forms,
     writer,
 )
 from spacy_krissel.mentions.mention_views import mention_views
+from spacy_krissel.mentions.short_forms import fold_short, key_of, keyed_runs
+from spacy_krissel.util.plain_text import UNSEEN
 
 FORMS = {"A-T": "ataxia-telangiectasia", "PLL": "prolymphocytic leukemia", "T-PLL": "T-cell prolymphocytic leukemia"}
 
@@ -108,10 +113,13 @@ def test_nothing_is_written_out_in_a_long_form():
 
 @given(st.text(max_size=20), st.dictionaries(st.text(min_size=1, max_size=4), st.text(min_size=1, max_size=9)))
 def test_wild_forms(mention, forms):
-    written = writer(forms)(mention)
-    if not any(short in mention for short in forms):
+    written, folded = writer(forms)(mention), fold_short(mention)
+    shorts = [fold_short(short) for short in forms]
+    keys = {key for start in range(len(folded)) for _, key in keyed_runs(folded, start)}
+    if not any(short and short in folded for short in shorts) and keys.isdisjoint(map(key_of, shorts)):
         assert written == mention
-    assert forms.get(mention, written) == written
+    if shorts.count(folded) == 1 and folded:
+        assert written == forms.get(mention, written)
 
 
 @given(
@@ -119,22 +127,109 @@ def test_wild_forms(mention, forms):
     st.dictionaries(st.text("Ab-( )é_1", min_size=1, max_size=4), st.text("Ab( -", min_size=1, max_size=5)),
 )
 @example("b_A", {"_": "b"})
-@example("A1A A(b)1", {"b": "A", "A1": "Ab"})
-def test_a_short_form_is_not_found_by_its_first_word(mention, forms):
-    """Beside the same without the words: each short form is looked for."""
-    expected = mention
-    if mention in forms:
-        expected = forms[mention]
-    elif shorts := [short for short in forms if short in mention]:
-        for short in shorts:
-            without = re.sub(rf"\s*[(\[]\s*{re.escape(short)}\s*[)\]]", "", expected)
-            if without != expected and forms[short].lower() in without.lower():
-                expected = without
-        # Without the brackets, what stood around them may be one word.
-        shorts = [short for short in forms if short in expected]
-        either = "|".join(map(re.escape, sorted(shorts, key=len, reverse=True))) or "(?!)"
-        expected = re.sub(rf"(?<![^\W_])(?:{either})(?![^\W_])", lambda found: forms[found[0]], expected)
-    assert writer(forms)(mention) == expected
+@example("A1A A_b 1", {"b": "A", "A1": "Ab"})
+def test_short_forms_are_replaced_in_one_pass(mention, forms):
+    """Compare with a regular expression of all short forms, where no key or bracket plays a role."""
+    keys = {key for start in range(len(mention)) for _, key in keyed_runs(mention, start)}
+    assume("(" not in mention and keys.isdisjoint(map(key_of, forms)))
+    either = "|".join(map(re.escape, sorted(forms, key=len, reverse=True))) or "(?!)"
+    expected = re.sub(rf"(?<![^\W_])(?:{either})(?![^\W_])", lambda found: forms[found[0]], mention)
+    assert writer(forms)(mention) == forms.get(mention, expected)
+
+
+INVISIBLE = st.sampled_from("\u200b\u00ad\u2060\ufeff\ufe0f\u200e\u200d")
+FORM_TEXT = "Systemic lupus erythematosus (SLE) and NF-1 (neurofibromatosis type 1) are rare."
+
+
+@given(st.lists(st.tuples(st.integers(0, len(FORM_TEXT)), INVISIBLE), max_size=8), st.sampled_from(["SLE", "NF-1"]))
+@example([(FORM_TEXT.index("SLE"), "\u200b")], "SLE")
+@example([(FORM_TEXT.index("LE)"), "\u00ad")], "SLE")
+@example([(FORM_TEXT.index(")"), "\u200b")], "SLE")
+@example([(FORM_TEXT.index(" (SLE"), "\u200b")], "SLE")
+def test_invisible_characters_do_not_matter(inserted, short):
+    text = FORM_TEXT
+    for offset, char in sorted(inserted, reverse=True):
+        text = text[:offset] + char + text[offset:]
+    long = {"SLE": "Systemic lupus erythematosus", "NF-1": "neurofibromatosis type 1"}[short]
+    found = {pair.short: pair for pair in definitions(text, ["\ufeff".join(short)])}
+    pair = found[short]
+    assert UNSEEN.sub("", pair.long) == long
+    assert text[pair.long_start : pair.long_end] == pair.long
+    assert UNSEEN.sub("", text[pair.start : pair.end]) == short
+    assert pair.long[0] == long[0] and pair.long[-1] == long[-1]
+    write_out = document_writer(text, list(found.values()))
+    for mention in (short, "\u200b".join(short), short + "\u200e"):
+        assert write_out(mention) == pair.long
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Multiple sclerosis (ＭＳ) is", "Multiple sclerosis（MS） is", "Multiple sclerosis\u00a0(MS) is",
+        "Multiple sclerosis\u2009(MS\u2009) is", "Multiple sclerosis [\u200bMS\ufe0f] is", "ＭＳ (Multiple sclerosis)",
+    ],
+)  # fmt: skip
+def test_other_spaces_and_full_width_forms_do_not_matter(text):
+    assert find_definitions(text, ["ＭＳ"]) == find_definitions(text) == {"MS": "Multiple sclerosis"}
+    assert document_writer(text)("ＭＳ") == document_writer(text)("M\u00adS") == "Multiple sclerosis"
+
+
+@pytest.mark.parametrize(
+    "text, same, others",
+    [
+        ("nuclear factor kappa B (NF-κB)", ["NF-kB", "NFkB", "NF-kappaB", "NF kappa B", "NFκB"], ["nfkb", "NFKB"]),
+        ("nuclear factor kappa B (NF-kappaB)", ["NF-kB", "NFkB", "NF-κB", "NF‐κB"], ["NF"]),
+        ("interferon gamma (IFN-γ)", ["IFNg", "IFN gamma", "IFN-gamma", "IFNγ"], ["IFN", "IFNG"]),
+        ("diabetes mellitus 2 (DM-2)", ["DM2", "DM 2", "DM–2"], ["DM", "dm2", "DM-21", "ADM2"]),
+        ("diabetes mellitus 2 (DM2)", ["DM-2", "DM 2"], ["dm-2"]),
+        ("type 2 diabetes mellitus (T2DM)", ["T2-DM", "T2 DM"], ["t2-dm", "T-DM"]),
+        ("amyotrophic lateral sclerosis (A.L.S.)", ["ALS", "A.L.S.", "A-L-S"], ["als", "Als", "A L S"]),
+        ("amyotrophic lateral sclerosis (ALS)", ["A.L.S.", "A.L.S"], ["A. L. Smith", "a.l.s."]),
+        ("forced expiratory volume in 1 s (FEV(1))", ["FEV1", "FEV-1"], ["FEV"]),
+        # Plain words, and signs that count.
+        ("amyloid beta (Aβ)", ["A-beta", "Abeta"], ["Ab"]),
+        ("aspartate neutrophil (A-N)", ["AN"], ["An", "an"]),
+        # A number of two digits is another one.
+        ("micro repeat 9-3 (MR-9-3)", ["MR9-3"], ["MR93"]),
+    ],
+)  # fmt: skip
+def test_other_writings_of_a_short_form(text, same, others):
+    (short, long), *_ = find_definitions(text).items()
+    text += f" or {short} was seen."
+    for mention in same:
+        found = definitions(text, [mention])
+        assert document_writer(text, found)(mention) == long
+        assert document_writer(text, found)(f"rare {mention} cells") == f"rare {long} cells"
+    for mention in others:
+        assert document_writer(text)(mention) == mention
+
+
+def test_other_writings_of_several_short_forms_are_left_alone():
+    write_out = writer({"A-LS": "acute limb swelling", "AL-S": "acid labile subunit"})
+    assert [write_out(mention) for mention in ("A-LS", "AL-S", "ALS")] == [
+        "acute limb swelling",
+        "acid labile subunit",
+        "ALS",
+    ]
+    assert writer({"A-LS": "acute limb swelling", "AL-S": "acute limb swelling"})("ALS") == "acute limb swelling"
+
+
+@given(st.text("abcdefghij -", min_size=1, max_size=20))
+def test_lower_case_words_are_no_short_forms(mention):
+    shorts = [mention.upper(), mention.upper().replace("-", ""), mention.upper().replace(" ", "-")]
+    write_out = writer({short: "long form" for short in [*shorts, mention.title()] if short.upper() != short.lower()})
+    assert write_out(mention) == mention
+
+
+def lookups(n):
+    """Count the interpreter's operations of writing out a mention of `n` short forms."""
+    shorts = ["".join(letters) for letters in islice(product("ABCDEFGHIJ", repeat=3), n)]
+    write_out = writer([Definition(short, f"long {short.lower()}") for short in shorts])
+    return operations(lambda: write_out(" ".join(f"{short} or long x ({short})" for short in shorts)))
+
+
+def test_operations_grow_with_the_mention():
+    assert lookups(400) < 4.2 * lookups(100)
 
 
 @pytest.fixture
