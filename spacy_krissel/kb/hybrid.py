@@ -11,6 +11,7 @@ from ..index.protocol import Mask, Rows, Scores, Vectors
 from ..util.compiled import kernel
 from .groups import in_lines, pair_keys
 from .lexical_index import SPELT, LexicalIndex, distinct, places_of, read_only
+from .ngrams import Spellings
 from .prototype_table import PrototypeTable
 from .ranking import SearchResult, first_of_each, order_ties, tie_bound
 
@@ -73,11 +74,12 @@ class LexicalQuery:
         otherwise: other texts (q,), which count for the entities of a species of which none has the text.
         species: number of each entity's species; None: all entities are of one.
         """
-        entities, owner = self._index.spelt(self._texts).take(self._of_query)
+        entities, owner = self._index.spelt(self._texts.spellings).take(self._of_query)
         if otherwise is None:
             return Spelt(entities, owner, np.ones(len(owner), dtype=bool))
         differ = np.flatnonzero([other != text for other, text in zip(otherwise, self._asked, strict=True)])
-        others, place, _ = LexicalQuery(self._index, [otherwise[i] for i in differ.tolist()]).spelt()
+        different, of_other = distinct([otherwise[i] for i in differ.tolist()])
+        others, place = self._index.spelt(Spellings.of(different)).take(of_other)
         both, owners = np.append(entities, others), np.append(owner, differ[place])
         keys = owners if species is None else pair_keys(owners, species[both])
         kept = np.append(np.ones(len(entities), dtype=bool), ~np.isin(keys[len(entities) :], keys[: len(entities)]))

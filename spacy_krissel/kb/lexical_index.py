@@ -16,7 +16,7 @@ from ..util.compiled import LEAST, kernel
 from ..util.disk import damage
 from .build.lexical import Arrays, lexical_arrays
 from .groups import Groups, in_lines, pair_keys, ranges
-from .ngrams import Forms, Grams, hashed, spelling_hashes, to_unit_length
+from .ngrams import Forms, Grams, Spellings, hashed, to_unit_length
 
 KERNEL = "spacy_krissel.kb.lexical_kernel"
 # Number of its rarest n-grams by which a text is looked up, as far as they stand in no more forms together; the rarest
@@ -79,16 +79,14 @@ class Texts(NamedTuple):
     forms: number of the surface form that each text is, -1 for none (n,).
     written: hash of the text as written where entities write the form in several ways, else 0 (n,).
     lower: is the text in lower case but for its first letter, and its form an acronym? (n,)
-    words: is the text in lower case but for its first letter? (n,)
-    spellings: hash of the text's `spelling`, 0 for none (n,).
+    spellings: of the texts.
     """
 
     vectors: csr_matrix
     forms: Rows
     written: Rows
     lower: Mask
-    words: Mask
-    spellings: Rows
+    spellings: Spellings
 
 
 class LexicalIndex:
@@ -157,7 +155,8 @@ class LexicalIndex:
 
     def read(self, texts: Sequence[str]) -> "Texts":
         """The texts as queries."""
-        canonical, written, spellings = Forms.of(texts)
+        texts_forms = Forms.of(texts)
+        canonical, written = texts_forms.canonical, texts_forms.written
         grams = Grams.of(canonical)
         places = places_of(self._grams, grams.keys)
         known = places >= 0
@@ -173,15 +172,17 @@ class LexicalIndex:
             counts_of = np.diff(np.append(starts, len(owners)))
             unknown = np.bincount(owners[starts], (counts_of * self._mean_idf) ** 2, shape[0])
         hashes = hashed(canonical)
+        spellings = Spellings.of_forms(texts_forms, hashes, texts)
         forms = places_of(self._hashes, hashes)
         if len(self._hashes):
             forms = np.where(forms >= 0, self._by_hash[forms], -1)
         several = places_of(self._arrays["written_forms"], forms) >= 0
         hashes[several] = hashed([written[i] for i in np.flatnonzero(several)])
-        acronyms = np.append(self._arrays["acronyms"], 0)[forms] > 0
-        words = np.array([text.islower() or text[1:].islower() for text in texts], dtype=bool)
+        acronyms = np.zeros(len(forms), dtype=bool)
+        if len(self._hashes):
+            acronyms = (self._arrays["acronyms"][forms] > 0) & (forms >= 0)
         vectors = to_unit_length(counts, self._idf, unknown)
-        return Texts(vectors, forms, np.where(several, hashes, 0), words & acronyms, words, spelling_hashes(spellings))
+        return Texts(vectors, forms, np.where(several, hashes, 0), spellings.words & acronyms, spellings)
 
     def forms(self, texts: Sequence[str]) -> Rows:
         """The number of the surface form that each text is in canonical form, -1 for none: (len(texts),)."""
@@ -192,14 +193,14 @@ class LexicalIndex:
         ascending."""
         return self._of_name.take(self.forms(texts))
 
-    def spelt(self, texts: "Texts") -> Groups:
-        """Return the entities that have a name with the `spelling` of each text, by the index of the text. A
+    def spelt(self, spellings: Spellings) -> Groups:
+        """Return the entities that have a name with each of the spellings, by the index of the spelling. A
         symbol in capitals is no word in lower case."""
-        known, asked = self._arrays["spelling_hashes"], texts.spellings
+        known, asked = self._arrays["spelling_hashes"], spellings.hashes
         starts, ends = (np.searchsorted(known, asked, side) for side in ("left", "right"))
         lengths = np.where(asked == 0, 0, ends - starts)
         places, owners = ranges(starts, lengths), np.repeat(np.arange(len(asked)), lengths)
-        kept = ~(texts.words[owners] & (self._arrays["spelling_symbols"][places] > 0))
+        kept = ~(spellings.words[owners] & (self._arrays["spelling_symbols"][places] > 0))
         entities, form = self._of_name.take(self._arrays["spelling_forms"][places[kept]])
         owner = owners[kept][form]
         _, first = np.unique(pair_keys(owner, entities), return_index=True)

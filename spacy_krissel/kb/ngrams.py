@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from ..index.protocol import Rows
+from ..index.protocol import Mask, Rows
 from ..ontology.folding import american, canonical_name, fold_name, folded_spelling, is_canonical
 from ..util.hashing import stable_hash
 from ..util.plain_text import plain_text
@@ -55,19 +55,51 @@ class Forms(NamedTuple):
             written = american(folded)
             forms.written.append(written)
             forms.canonical.append(written if is_canonical(folded, text) else canonical_form(text))
-            plain = written if text.isascii() else american(fold_name(plain_text(text)))
-            forms.spellings.append(folded_spelling(plain, text))
+            forms.spellings.append(_spelling(text, written))
         return forms
+
+
+class Spellings(NamedTuple):
+    """The spellings of texts.
+
+    hashes: of the `spelling` of each, 0 for none, (n,) int64. words: is the text in lower case, but for
+    its first letter? (n,)
+    """
+
+    hashes: Rows
+    words: Mask
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> "Spellings":
+        spellings = [_spelling(text, american(fold_name(text))) for text in texts]
+        return cls(_hashed_spellings(spellings), _words(texts))
+
+    @classmethod
+    def of_forms(cls, forms: "Forms", hashes: Rows, texts: Sequence[str]) -> "Spellings":
+        """Return the spellings of `texts` with these forms, whose canonical ones have these hashes."""
+        found = hashes.copy()
+        # A word has one hash for both.
+        pairs = zip(forms.canonical, forms.spellings, strict=True)
+        differ = [i for i, (form, spelling) in enumerate(pairs) if form != spelling]
+        found[differ] = _hashed_spellings([forms.spellings[i] for i in differ])
+        return cls(found, _words(texts))
+
+
+def _hashed_spellings(spellings: Sequence[str]) -> Rows:
+    return np.where(np.array([bool(each) for each in spellings], dtype=bool), hashed(spellings), 0)
+
+
+def _words(texts: Sequence[str]) -> Mask:
+    return np.array([text.islower() or text[1:].islower() for text in texts], dtype=bool)
+
+
+def _spelling(text: str, written: str) -> str:
+    return folded_spelling(written if text.isascii() else american(fold_name(plain_text(text))), text)
 
 
 def hashed(texts: Sequence[str]) -> Rows:
     """The same in every process: (len(texts),) int64."""
     return np.array([stable_hash(text) for text in texts], dtype=np.uint64).view(np.int64)
-
-
-def spelling_hashes(spellings: Sequence[str]) -> Rows:
-    """Return the hash of each spelling, 0 for none: (len(spellings),) int64."""
-    return np.where([bool(each) for each in spellings], hashed(spellings), 0)
 
 
 def to_unit_length(counts: csr_matrix, idf: np.ndarray, unknown: np.ndarray | None = None) -> csr_matrix:

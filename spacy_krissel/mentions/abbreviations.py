@@ -736,6 +736,13 @@ class _ShortForms:
             for key, some in by_key.items()
             if len(some) == 1 or len({long for short in some for _, long in self.longs[short]}) == 1
         }
+        # The first characters of what has one of the keys: of theta and omega, others than those of the key.
+        self.key_starts = {key[0] for key in self.keyed} | {
+            other
+            for key in self.keyed
+            for letter, other in (("q", "t"), ("Q", "T"), ("w", "o"), ("W", "O"))
+            if key[0] == letter
+        }
         # Those of other components may begin with any character.
         self.starts = WORD_START if all(map(str.isalnum, lengths)) else NOT_WITHIN_WORD
 
@@ -756,7 +763,7 @@ class _ShortForms:
                 entries = self.longs.get(mention[start:end])
                 if entries and end <= len(mention) and not mention[end : end + 1].isalnum():
                     ways.append((end, entries))
-            if self.keyed:
+            if self.keyed and (mention[start] in self.key_starts or mention[start] > "\x7f"):
                 n_literal = len(ways)
                 for end, key in keyed_runs(mention, start):
                     if key in self.keyed:

@@ -63,12 +63,12 @@ def canonical_name(text: str) -> str:
         text = _POSSESSIVE.sub("", text)
     # Accents alone are a name of symbols.
     folded = fold_name(plain_text(text)) or fold_name(text)
-    return _HAS_NUMERAL.sub(_numbered, folded) if _HAS_NUMERAL.search(folded) else folded
+    return _HAS_NUMERAL.sub(_numbered, folded) if _has_numeral(folded) else folded
 
 
 def is_canonical(written: str, text: str) -> bool:
     """Tell, at little cost, that `written`, the `fold_name` of `text`, is its `canonical_name` too."""
-    return text.isascii() and "'" not in text and "`" not in text and not _HAS_NUMERAL.search(written)
+    return text.isascii() and "'" not in text and "`" not in text and not _has_numeral(written)
 
 
 def _numbered(match: "re.Match[str]") -> str:
@@ -131,17 +131,28 @@ def folded_spelling(folded: str, text: str) -> str:
     words = folded.split()
     if not words or not words[0][0].isalnum():
         return ""
+    has_greek = _GREEK_NAME.search(folded)
     if len(words) == 1:
-        return _with_short_greek(folded, False)
+        return _with_short_greek(folded, False) if has_greek else folded
     if not _KINDS.isdisjoint(words) and any(map(_is_symbol, _WORD.findall(text))):
         said = [word for word in words if word not in _KINDS]
         # Of "protein C", C is not the whole name.
         words = said if len(said) > 1 or sum(map(len, said)) > 1 else words
     joined = " ".join(words)
-    words = (_HAS_NUMERAL.sub(_numbered, joined) if _HAS_NUMERAL.search(joined) else joined).split()
-    follows = [False, *(word not in _NUMBERED and _ends_symbol(word) for word in words)]
-    words = [*map(_with_short_greek, words, follows)]
-    return _NUMBERS.sub(r"\1.", " ".join(words)).replace(" ", "")
+    if _has_numeral(joined):
+        joined = _HAS_NUMERAL.sub(_numbered, joined)
+    if has_greek:
+        words = joined.split()
+        follows = [False, *(word not in _NUMBERED and _ends_symbol(word) for word in words)]
+        joined = " ".join(map(_with_short_greek, words, follows))
+    plain = joined.replace(" ", "")
+    return plain if plain.isalpha() else _NUMBERS.sub(r"\1.", joined).replace(" ", "")
+
+
+def _has_numeral(folded: str) -> bool:
+    """Tell whether a folded text may have a Roman numeral, without an expression for most that have none."""
+    may_have = " i" in folded or " v" in folded or " x" in folded
+    return may_have and _HAS_NUMERAL.search(folded) is not None
 
 
 def is_capital_symbol(name: str) -> bool:

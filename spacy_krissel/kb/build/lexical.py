@@ -10,7 +10,7 @@ from scipy.sparse import csr_matrix
 from ...index.protocol import Mask, Rows
 from ...ontology.folding import is_capital_symbol
 from ..groups import pair_keys, ranges
-from ..ngrams import Forms, Grams, hashed, spelling_hashes, to_unit_length
+from ..ngrams import Forms, Grams, Spellings, hashed, to_unit_length
 
 # Surface forms at a time: some two million n-grams.
 BLOCK_FORMS = 2**16
@@ -106,7 +106,8 @@ def _read(
     seen, number_of = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32)
     for part in _blocks(n):
         own = forms(part)
-        folded, as_written, spellings = Forms.of(own)
+        written_forms = Forms.of(own)
+        folded, as_written = written_forms.canonical, written_forms.written
         acronyms[part] = [form.isupper() and form.isalpha() for form in own]
         symbols[part] = [*map(is_capital_symbol, own)]
         phrases = [form for form in own if " " in form]
@@ -115,7 +116,7 @@ def _read(
         respelt = [i for i, form in enumerate(as_written) if form is not folded[i]]
         written[part] = hashes[part]
         written[part][respelt] = hashed([as_written[i] for i in respelt])
-        spelt[part] = spelling_hashes(spellings)
+        spelt[part] = Spellings.of_forms(written_forms, hashes[part], own).hashes
         found = Grams.of(folded)
         sizes[part] = np.bincount(found.owners, minlength=len(folded))
         new = np.setdiff1d(found.keys, seen)
