@@ -49,14 +49,18 @@ class Forms(NamedTuple):
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> "Forms":
-        forms = cls([], [], [])
+        canonical, written, spellings = [], [], []
         for text in texts:
             folded = fold_name(text)
-            written = american(folded)
-            forms.written.append(written)
-            forms.canonical.append(written if is_canonical(folded, text) else canonical_form(text))
-            forms.spellings.append(_spelling(text, written))
-        return forms
+            form = american(folded)
+            written.append(form)
+            if text.isascii():
+                spellings.append(folded_spelling(form, text))
+                canonical.append(form if is_canonical(folded, text) else canonical_form(text))
+            else:
+                spellings.append(_spelling(text))
+                canonical.append(canonical_form(text))
+        return cls(canonical, written, spellings)
 
 
 class Spellings(NamedTuple):
@@ -71,7 +75,7 @@ class Spellings(NamedTuple):
 
     @classmethod
     def of(cls, texts: Sequence[str]) -> "Spellings":
-        spellings = [_spelling(text, american(fold_name(text))) for text in texts]
+        spellings = [*map(_spelling, texts)]
         return cls(_hashed_spellings(spellings), _words(texts))
 
     @classmethod
@@ -93,8 +97,8 @@ def _words(texts: Sequence[str]) -> Mask:
     return np.array([text.islower() or text[1:].islower() for text in texts], dtype=bool)
 
 
-def _spelling(text: str, written: str) -> str:
-    return folded_spelling(written if text.isascii() else american(fold_name(plain_text(text))), text)
+def _spelling(text: str) -> str:
+    return folded_spelling(american(fold_name(plain_text(text))), text)
 
 
 def hashed(texts: Sequence[str]) -> Rows:

@@ -681,7 +681,7 @@ def writer(forms: Iterable[Definition] | Mapping[str, str], title: int = 0) -> C
     def write_out(mention: str, start: int | None = None) -> str:
         plain = fold_short(mention)
         whole = shorts.longs.get(plain)
-        if whole is None and not found_in(plain):
+        if whole is None and (shorts.are_absent(plain) or not found_in(plain)):
             return mention
         end = 0 if start is None else start + len(mention)
         long = long_of(whole, start, end) if whole else None
@@ -745,6 +745,10 @@ class _ShortForms:
         }
         # Those of other components may begin with any character.
         self.starts = WORD_START if all(map(str.isalnum, lengths)) else NOT_WITHIN_WORD
+
+    def are_absent(self, mention: str) -> bool:
+        """Tell, at little cost, that no short form is in a mention: none of its characters begins one."""
+        return mention.isascii() and self.lengths.keys().isdisjoint(mention) and self.key_starts.isdisjoint(mention)
 
     def named(self, short: str) -> "Entries | None":
         """Return what `short`, folded, stands for; None if that is nothing or if it is a letter."""

@@ -149,12 +149,15 @@ class KrisselLinker(KBPipe):
         as they are."""
         found: list[str] = []
         for doc, own in zip(docs, spans, strict=True):
+            known = texts[len(found) : len(found) + len(own)]
             pieces = Counter(span.id_ for span in own if span.id_) if holds_fragments(doc, self.cfg.spans_key) else {}
-            start = len(found)
-            for text, span in zip(texts[start:], own, strict=False):
-                # What has the length of the span has no abbreviation written out.
-                is_written = len(text) == span.end_char - span.start_char or pieces.get(span.id_, 0) > 1
-                found.append(text if is_written else span.text)
+            # What has the length of the span has no abbreviation written out.
+            found += [
+                text if len(text) == span.end_char - span.start_char or (pieces and pieces[span.id_] > 1) else span.text
+                for text, span in zip(known, own, strict=True)
+            ]
+        if not bare:
+            return found
         return [bare.get(row, text) for row, text in enumerate(found)]
 
     def _searches_names(self, kb: PrototypeKB) -> bool:
