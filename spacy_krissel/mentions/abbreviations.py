@@ -555,7 +555,9 @@ def _definition(
 ) -> Definition | None:
     """Return the definition at these offsets unless its long form is no such thing."""
     short, long = text[start:end], text[long_start:long_end]
-    if len(long) <= len(short) or long.startswith(short) or short in long.split():
+    # "Dexamethasone (Dex)" is one; "SLE patients (SLE)" and "QT (QTc time)" are none.
+    begins = long.startswith(short) and not (short.istitle() and long[len(short) :][:1].islower())
+    if len(long) <= len(short) or begins or short in long.split():
         return None
     if not _is_whole(long) or ("/" in short and VALUES.fullmatch(long)):
         return None

@@ -429,3 +429,10 @@ def test_a_hundred_thousand_brackets_define_nothing(kind):
     """The test ends: with the square of the length it would not."""
     text = LONG_TEXTS[kind](25_000 if kind == "brackets" else 50_000)
     assert definitions(text) == []
+
+
+@pytest.mark.parametrize("word", ["dexamethasone", "atorvastatin", "doxorubicin", "cyclophosphamide"])
+def test_a_word_is_cut_short_at_the_beginning_of_a_sentence_too(word):
+    for long in (word, word.capitalize()):
+        short = word[:3].capitalize()
+        assert find_definitions(f"{long} ({short}) was given.") == {short: long}
