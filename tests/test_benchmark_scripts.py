@@ -217,7 +217,8 @@ def test_parts_of_the_small_encoder(benchmark):
 
 def test_a_reader_of_ours_is_not_measured(benchmark, obo_file):
     row = benchmark("reader_peers").measure("ours", str(obo_file))
-    assert row["found"] == "1" and row["mib"] > 0
+    # One term may fit into memory that the process holds already.
+    assert row["found"] == "1" and row["mib"] >= 0 and row["seconds"] > 0
     assert benchmark("reader_peers").measure("ours", "nothing.obo")["found"].startswith("KrisselError")
 
 
