@@ -134,8 +134,11 @@ def rank_candidates(
         if allowed is not None:
             seen = allowed[spelt.entities]
             spelt = Spelt(spelt.entities[seen], spelt.queries[seen], spelt.by_text[seen])
-        most = int(np.bincount(spelt.queries, minlength=1).max())
-        added = in_lines(spelt.entities, spelt.queries, len(queries), min(most, MAX_SPELT))
+        # Most are among those that were found.
+        missing = (entities[spelt.queries] != spelt.entities[:, None]).all(axis=1)
+        owners = spelt.queries[missing]
+        most = int(np.bincount(owners, minlength=1).max())
+        added = in_lines(spelt.entities[missing], owners, len(queries), min(most, MAX_SPELT))
         entities = np.concatenate([entities, added], axis=1)
         nearest = _with_unknown(nearest, added.shape[1])
     query, place = np.nonzero(first_of_each(entities) & (entities >= 0))
