@@ -225,7 +225,7 @@ def lookups(n):
     """Count the interpreter's operations of writing out a mention of `n` short forms."""
     shorts = ["".join(letters) for letters in islice(product("ABCDEFGHIJ", repeat=3), n)]
     write_out = writer([Definition(short, f"long {short.lower()}") for short in shorts])
-    return operations(lambda: write_out(" ".join(f"{short} or long x ({short})" for short in shorts)))
+    return operations(lambda: write_out(" ".join(f"{short} or long x ({short})" for short in shorts)), "mentions")
 
 
 def test_operations_grow_with_the_mention():

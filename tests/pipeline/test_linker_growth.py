@@ -1,9 +1,9 @@
 """What linking costs by the length of a document: operations and memory are counted, not the machine's seconds."""
 
-import sys
 import tracemalloc
 
 import pytest
+from operations import operations
 
 from spacy_krissel import Entity, build
 
@@ -38,31 +38,6 @@ def document(nlp, n):
     doc = nlp.make_doc(text)
     doc.ents = [doc.char_span(*place, label="X", alignment_mode="expand") for place in places]
     return doc
-
-
-def operations(work):
-    """The interpreter's, in the package's own code: those of a comprehension too."""
-    n = 0
-
-    def count(frame, event, what):
-        nonlocal n
-        n += event == "opcode"
-        return count
-
-    def trace(frame, event, what):
-        if "spacy_krissel" not in frame.f_code.co_filename:
-            return None
-        frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        return count
-
-    # That of coverage, where it is measured.
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        work()
-    finally:
-        sys.settrace(before)
-    return n
 
 
 def peak(work):
