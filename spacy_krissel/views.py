@@ -153,13 +153,14 @@ def mention_view(text: str, start: int, end: int, context_chars: int = CONTEXT_C
 
     A context that would begin or end inside a word loses that partial word.
     """
-    left = text[max(0, start - context_chars) : start]
-    if start > context_chars and not text[start - context_chars - 1].isspace():
-        left = _drop_first_word(left)
-    right = text[end : end + context_chars]
-    if end + context_chars < len(text) and not text[end + context_chars].isspace():
-        right = _drop_last_word(right)
-    return View(left, text[start:end], right)
+    first, last = max(0, start - context_chars), end + context_chars
+    if first and not text[first - 1].isspace():
+        while first < start and not text[first].isspace():
+            first += 1
+    if last < len(text) and not text[last].isspace():
+        while last > end and not text[last - 1].isspace():
+            last -= 1
+    return View(text[first:start], text[start:end], text[end:last])
 
 
 def near_view(view: View, window: int) -> View:
@@ -236,13 +237,15 @@ def passage_texts(view: View) -> tuple[list[str], int]:
     return [whole[start:end] for start, end in pairwise(edges)], 1 + 2 * places.index(own)
 
 
-def with_mentions(view: View, rewrite: Callable[[str], str]) -> View:
-    """The view with its mention, and those of its passage, rewritten."""
+def with_mentions(view: View, rewrite: Callable[[str, int], str], start: int) -> View:
+    """The view with its mention, and those of its passage, rewritten. rewrite: also told `start`, where the view's
+    mention begins in its text."""
     if not view.co_mentions:
-        mention = rewrite(view.mention)
-        return view if mention == view.mention else view._replace(mention=mention)
+        mention = rewrite(view.mention, start)
+        # A third of the time of `_replace`.
+        return view if mention is view.mention else View(view.left, mention, view.right, view.masked, view.reference)
     texts, own = passage_texts(view)
-    return _passage_view([rewrite(text) if i % 2 else text for i, text in enumerate(texts)], own)
+    return _passage_view([rewrite(text, start) if i % 2 else text for i, text in enumerate(texts)], own)
 
 
 def with_mention(view: View, mention: str) -> View:
@@ -269,14 +272,14 @@ def doc_texts(docs: "Sequence[Doc]") -> list[str]:
 
     if not docs or any(doc.vocab is not docs[0].vocab for doc in docs):
         return [doc.text for doc in docs]
-    tokens = [doc.to_array(["ORTH", "SPACY"]) for doc in docs]
-    orths = pa.array(np.concatenate([each[:, 0] for each in tokens])).dictionary_encode()
+    by_doc = [doc.to_array(["ORTH", "SPACY"]) for doc in docs]
+    tokens = np.concatenate(by_doc)
+    orths = pa.array(tokens[:, 0]).dictionary_encode()
     strings = docs[0].vocab.strings
-    texts = [strings[orth] for orth in orths.dictionary.to_pylist()]
-    spaces = np.concatenate([each[:, 1] for each in tokens]).astype(np.int64)
-    either = np.array([*texts, *(text + " " for text in texts)], dtype=object)
-    parts = either[orths.indices.to_numpy() + len(texts) * spaces].tolist()
-    ends = np.cumsum([len(each) for each in tokens]).tolist()
+    texts = [strings[orth] for orth in orths.dictionary.to_numpy().tolist()]
+    either = np.array([*texts, *[text + " " for text in texts]], dtype=object)
+    parts = either[orths.indices.to_numpy() + len(texts) * tokens[:, 1].view(np.int64)].tolist()
+    ends = np.cumsum([len(each) for each in by_doc]).tolist()
     return ["".join(parts[start:end]) for start, end in zip([0, *ends], ends, strict=False)]
 
 
@@ -349,15 +352,3 @@ def _spaces() -> "np.ndarray":
 
 def _one_line(text: str) -> str:
     return " ".join(text.split())
-
-
-def _drop_first_word(text: str) -> str:
-    """The text from its first white space on."""
-    words = text.split(None, 1)
-    return text if not words or text[0].isspace() else text[len(words[0]) :]
-
-
-def _drop_last_word(text: str) -> str:
-    """The text up to its last white space."""
-    words = text.rsplit(None, 1)
-    return text if not words or text[-1].isspace() else text[: len(text) - len(words[-1])]

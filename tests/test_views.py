@@ -293,13 +293,16 @@ def test_units_and_back(outside, data):
     unit = [text for pair in zip(outside, [*mentions, ""], strict=True) for text in pair][:-1]
     views = passage_views(unit)
     assert [passage_texts(view) for view in views] == [(unit, 2 * i + 1) for i in range(len(mentions))]
-    assert [with_mentions(view, str) for view in views] == views
+    assert [with_mentions(view, lambda mention, start: mention, 0) for view in views] == views
     longer = [text + "xx" if i % 2 else text for i, text in enumerate(unit)]
-    assert [with_mentions(view, lambda mention: mention + "xx") for view in views] == passage_views(longer)
+    assert [with_mentions(view, lambda mention, start: mention + "x" * start, 2) for view in views] == passage_views(
+        longer
+    )
 
 
 def test_mentions_of_a_view_without_mates():
-    assert with_mentions(View("a ", "b", " c"), str.upper) == View("a ", "B", " c")
+    view = View("a ", "b", " c", masked=True)
+    assert with_mentions(view, lambda mention, start: mention.upper() + str(start), 2) == view._replace(mention="B2")
 
 
 @given(

@@ -116,8 +116,8 @@ def rank_candidates(
 ) -> SearchResult:
     """The best `k` of the `entities` (q, w) that vectors found, and of those that lexical search finds.
 
-    nearest: prototypes of each (q, w, m), -1 padded: the nearest of them to the query counts. Of an entity without any,
-        all are compared.
+    nearest: prototypes of the first of each (q, v, m), -1 padded: the nearest of them to the query counts. Of an entity
+        without any, all are compared.
     species: what each species adds to the score of its entities (q, s), and the species of each entity by number.
     spelt: entities with a name that is spelt as the mention is.
 
@@ -127,9 +127,7 @@ def rank_candidates(
     `PrototypeKB.search` and `search_unseen`.
     """
     if lexical is not None:
-        proposed = lexical.proposed(allowed)
-        entities = np.concatenate([entities, proposed], axis=1)
-        nearest = _with_unknown(nearest, proposed.shape[1])
+        entities = np.concatenate([entities, lexical.proposed(allowed)], axis=1)
     if spelt is not None:
         if allowed is not None:
             seen = allowed[spelt.entities]
@@ -140,11 +138,10 @@ def rank_candidates(
         most = int(np.bincount(owners, minlength=1).max())
         added = in_lines(spelt.entities[missing], owners, len(queries), min(most, MAX_SPELT))
         entities = np.concatenate([entities, added], axis=1)
-        nearest = _with_unknown(nearest, added.shape[1])
     query, place = np.nonzero(first_of_each(entities) & (entities >= 0))
     entity = entities[query, place]
     # All scores from the same vectors, since an index may round its own: equal prototypes must give equal scores.
-    rows, total = _best_of(prototypes, queries, query, nearest[query, place])
+    rows, total = _best_of(prototypes, queries, query, nearest, place)
     unknown = rows < 0
     rows[unknown], total[unknown] = _nearest(prototypes, queries, query[unknown], entity[unknown], can_see)
     # Names and gold mentions count where the text is a name of one entity: context decides between homonyms.
@@ -160,8 +157,11 @@ def rank_candidates(
     is_spelt = is_name = np.zeros(len(query), dtype=bool)
     if spelt is not None:
         keys = pair_keys(np.concatenate([spelt.queries, query]), np.concatenate([spelt.entities, entity]))
-        asked, known = keys[len(spelt.queries) :], keys[: len(spelt.queries)]
-        is_spelt, is_name = (places_of(np.sort(each), asked) >= 0 for each in (known, known[spelt.by_text]))
+        known, asked = np.split(keys, [len(spelt.queries)])
+        order = np.argsort(known)
+        places = places_of(known[order], asked)
+        is_spelt = places >= 0
+        is_name[is_spelt] = spelt.by_text[order][places[is_spelt]]
     if lexical is not None:
         similar = lexical.similarity(query, entity)
         # A name that is spelt as the text is that name.
@@ -196,22 +196,23 @@ def rank_candidates(
     tables: dict[str, Any] = {"": table(entity, -1), "score": table(total, -np.inf), "prototype": table(rows, -1)}
     tables |= {part: table(values, -np.inf if part == "vector" else 0) for part, values in parts.items()}
     order = np.lexsort((tables[""], -tables["score"]), axis=1)
-    tables = {part: np.take_along_axis(values, order, axis=1) for part, values in tables.items()}
-    entities, scores, nearest = tables.pop(""), tables.pop("score"), tables.pop("prototype")
+    entities, scores, nearest = (
+        np.take_along_axis(tables.pop(each), order, axis=1) for each in ("", "score", "prototype")
+    )
     tied = (scores >= tie_bound(scores[:, :1])) & (entities >= 0)
     ties = {int(i): np.sort(entities[i, tied[i]]) for i in np.flatnonzero(tied.sum(axis=1) > 1)}
     ranked = SearchResult(entities[:, :k].copy(), scores[:, :k].copy(), nearest[:, :k].copy(), ties)
     if can_see is None:
         order_ties(ranked, prototypes, queries)
     # Of entities that tie, the order has changed.
-    place = np.argmax(entities[:, None] == ranked.entities[:, :, None], axis=2)
+    place = np.take_along_axis(order, np.argmax(entities[:, None] == ranked.entities[:, :, None], axis=2), axis=1)
     shown: dict[str, Any] = {part: np.take_along_axis(values, place, axis=1) for part, values in tables.items()}
     return replace(ranked, **shown)
 
 
 def with_ties(found: Sequence[SearchResult]) -> tuple[Rows, Rows]:
     """The entities of all results and those that tie at the top beyond k (q, w), and the prototypes of the first
-    (q, w, m)."""
+    result's (q, k, m)."""
     columns = []
     for result in found:
         most = max(map(len, result.ties.values()), default=0)
@@ -224,7 +225,7 @@ def with_ties(found: Sequence[SearchResult]) -> tuple[Rows, Rows]:
     near = first.prototypes[:, :, None]
     if first.further is not None:
         near = np.concatenate([near, first.further], axis=2)
-    return entities, _with_unknown(near, entities.shape[1] - near.shape[1])
+    return entities, near
 
 
 def _level(queries: Rows, scores: Scores) -> Mask:
@@ -236,19 +237,21 @@ def _level(queries: Rows, scores: Scores) -> Mask:
     return level & (np.bincount(queries[level], minlength=int(queries.max(initial=0)) + 1)[queries] > 1)
 
 
-def _with_unknown(nearest: Rows, n: int) -> Rows:
-    """Nearest prototypes (q, w, m), and none for n entities more: (q, w + n, m)."""
-    return np.concatenate([nearest, np.full((len(nearest), n, nearest.shape[2]), -1, dtype=nearest.dtype)], axis=1)
-
-
-def _best_of(prototypes: PrototypeTable, vectors: Vectors, queries: Rows, near: Rows) -> tuple[Rows, Scores]:
-    """The one of the prototypes `near[i]` (n, m), -1 padded, that is nearest to `vectors[queries[i]]`, the first of
-    equals, and their inner product: (n,) both; -1 and -inf where there is none."""
+def _best_of(
+    prototypes: PrototypeTable, vectors: Vectors, queries: Rows, nearest: Rows, places: Rows
+) -> tuple[Rows, Scores]:
+    """The one of the prototypes `nearest[queries[i], places[i]]` (m,), -1 padded, that is nearest to
+    `vectors[queries[i]]`, the first of equals, and their inner product: (n,) both; -1 and -inf where there is none, as
+    in all places beyond those of `nearest` (q, w, m)."""
+    rows, best = np.full(len(queries), -1, dtype=np.int64), np.full(len(queries), -np.inf, dtype=np.float32)
+    within = np.flatnonzero(places < nearest.shape[1])
+    near = nearest[queries[within], places[within]]
     pair, place = np.nonzero(near >= 0)
     scores = np.full(near.shape, -np.inf, dtype=np.float32)
-    scores[pair, place] = _products(prototypes.vectors, near[pair, place], vectors, queries[pair])
-    best = scores.argmax(axis=1)[:, None]
-    return tuple(np.take_along_axis(each, best, axis=1)[:, 0] for each in (near, scores))  # type: ignore[return-value]
+    scores[pair, place] = _products(prototypes.vectors, near[pair, place], vectors, queries[within[pair]])
+    first = scores.argmax(axis=1)[:, None]
+    rows[within], best[within] = (np.take_along_axis(each, first, axis=1)[:, 0] for each in (near, scores))
+    return rows, best
 
 
 def _nearest(

@@ -409,5 +409,6 @@ def places_of(ascending: Rows, values: Rows) -> Rows:
 
 def distinct(values: Sequence[Any]) -> tuple[list[Any], Rows]:
     """The distinct values in the order they come in, and the place of each value among them."""
-    places = {value: place for place, value in enumerate(dict.fromkeys(values))}
-    return list(places), np.array([places[value] for value in values], dtype=np.int64)
+    places: dict[Any, int] = {}
+    numbers = [places.setdefault(value, len(places)) for value in values]
+    return list(places), np.array(numbers, dtype=np.int64)

@@ -8,7 +8,7 @@ from scipy.sparse import csr_matrix
 
 from ..index.protocol import Mask, Rows
 from ..ontology.folding import american, canonical_name, fold_name, folded_spelling, is_canonical
-from ..util.hashing import stable_hash
+from ..util.hashing import stable_hashes
 from ..util.plain_text import plain_text
 
 SPACE = ord(" ")
@@ -103,7 +103,7 @@ def _spelling(text: str) -> str:
 
 def hashed(texts: Sequence[str]) -> Rows:
     """The same in every process: (len(texts),) int64."""
-    return np.array([stable_hash(text) for text in texts], dtype=np.uint64).view(np.int64)
+    return np.frombuffer(stable_hashes(texts), dtype=">i8").astype(np.int64)
 
 
 def to_unit_length(counts: csr_matrix, idf: np.ndarray, unknown: np.ndarray | None = None) -> csr_matrix:

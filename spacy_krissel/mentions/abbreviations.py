@@ -5,7 +5,6 @@ import textwrap
 import warnings
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
 from typing import Any, NamedTuple
 
 from spacy.tokens import Doc, Span, Token
@@ -172,8 +171,13 @@ def _in_text(pair: Definition, text: str, plain: PlainView) -> Definition:
 def _definitions(text: str, needed: set[tuple[str, str]] | None) -> list[Definition]:
     found: list[Definition] = []
     single = []
+    firsts = None if needed is None else {first for first, _ in needed}
     for start, end, around in _brackets(text):
         if end - start > WINDOW:
+            continue
+        # The bracket's words, and the last one before it. Most have none of the letters.
+        near = text[max(0, start - REACH) : end]
+        if firsts is not None and firsts.isdisjoint(near) and near.isascii():
             continue
         # Most contents without letters are numbers.
         content = text[start:end]
@@ -182,10 +186,7 @@ def _definitions(text: str, needed: set[tuple[str, str]] | None) -> list[Definit
         if letter := SINGLE.match(text, start + 1):
             if needed is None or (letter[1], "") in needed:
                 single.append(start)
-        # The bracket's words, and the last one before it.
-        elif needed is not None and not starts_with(needed, text, max(0, start - REACH), end):
-            continue
-        else:
+        elif needed is None or starts_with(needed, near):
             found += _in_bracket(text, start, end, max(around + 1, start - WINDOW))
     if single:
         found += _single_letters(text, single)
@@ -220,7 +221,7 @@ def _by_short(pairs: Iterable[Definition]) -> dict[str, str]:
 def _with_genera(text: str, mentions: Iterable[str] | None) -> list[Definition]:
     mentions = None if mentions is None else set(mentions)
     found = definitions(text, mentions)
-    if mentions is None or any("." in mention for mention in mentions):
+    if mentions is None or "." in " ".join(mentions):
         found += [Definition(*genus) for genus in find_genera(text).items()]
     return found
 
@@ -590,13 +591,13 @@ def doc_definitions(
     given = doc._.abbreviations if Doc.has_extension("abbreviations") else None
     # Neither a text nor a mapping of its own is a list of anything.
     entries = list(given) if isinstance(given, (list, tuple)) else [given] if given else []
+    text = doc_text(doc) if text is None else text
     pairs = [_pair(entry) for entry in entries]
-    forms = dict(pair for pair in pairs if pair is not None)
     if None in pairs:
         first = textwrap.shorten(repr(entries[pairs.index(None)]), 80)
         message = Warnings.KW613.format(count=pairs.count(None), total=len(pairs), first=first)
         warnings.warn(message, KrisselWarning, stacklevel=2)
-    text = doc_text(doc) if text is None else text
+    forms = dict(filter(None, pairs))
     if not forms:
         return _with_genera(text, mentions)
     return [Definition(*pair) for pair in {**find_genera(text), **forms}.items()]
@@ -652,10 +653,13 @@ def writer(forms: Iterable[Definition] | Mapping[str, str], title: int = 0) -> C
     """
     pairs = [Definition(*pair) for pair in forms.items()] if isinstance(forms, Mapping) else forms
     shorts = _ShortForms(pairs)
+    # Of mentions, which texts repeat.
+    known: dict[str, list[tuple[int, list[tuple[int, Entries]]]]] = {}
 
-    @cache
     def found_in(mention: str) -> list[tuple[int, list[tuple[int, Entries]]]]:
-        return shorts.found_in(mention)
+        if mention not in known:
+            known[mention] = shorts.found_in(mention)
+        return known[mention]
 
     def long_of(entries: Entries, start: int | None, end: int) -> str | None:
         if start is None:

@@ -4,7 +4,7 @@
 pipe of this package is made.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from spacy.tokens import Doc, Span, SpanGroup
@@ -27,6 +27,14 @@ class SpanLink(NamedTuple):
     kb_id: str
     candidates: list[dict[str, Any]]
     ties: list[str]
+
+
+class DocLinks(list[SpanLink]):
+    """The links of a doc's spans, and these spans: spaCy makes those of `doc.ents` anew each time it is asked."""
+
+    def __init__(self, links: Iterable[SpanLink], spans: Sequence[Span]) -> None:
+        super().__init__(links)
+        self.spans = spans
 
 
 def write_links(

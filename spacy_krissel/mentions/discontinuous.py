@@ -60,7 +60,7 @@ def write_fragments(doc: Doc, mentions: Iterable[DocMention], key: str) -> None:
 
 def holds_fragments(doc: Doc, key: str) -> bool:
     """Are the spans of `doc.spans[key]` fragments, those of one `id_` of one mention?"""
-    return key in doc.spans and bool(doc.spans[key].attrs.get(FRAGMENTS_ATTR))
+    return bool(key) and key in doc.spans and bool(doc.spans[key].attrs.get(FRAGMENTS_ATTR))
 
 
 def read_fragments(doc: Doc, key: str) -> list[DocMention]:

@@ -1,7 +1,6 @@
 """What the spans of a doc are to an encoder."""
 
 from collections.abc import Sequence
-from functools import partial
 
 from spacy.tokens import Doc, Span
 
@@ -19,6 +18,7 @@ def mention_views(
     use_abbreviations: bool,
     spans_key: str = "",
     text: str | None = None,
+    written: list[str] | None = None,
 ) -> list[View]:
     """The view of each of a doc's spans in its context (`context_views`), with abbreviations written out or as they
     stand.
@@ -26,22 +26,25 @@ def mention_views(
     spans_key: the group that they are of. Where it holds the fragments of mentions (`krissel_span_extractor`), each
         fragment has the view of its whole mention: all of its fragments, in the place of the first.
     text: the doc's, where it is known.
+    written: gets the mention of each span as the doc writes it, but that of several fragments as in its view.
     """
     if not spans:
         return []
     text = doc_text(doc) if text is None else text
     views = context_views(doc, spans, context, text)
-    defined = doc_definitions(doc, text, [view.mention for view in views]) if use_abbreviations else []
+    mentions = [view.mention for view in views]
+    defined = doc_definitions(doc, text, mentions) if use_abbreviations else []
     if defined:
         write_out = document_writer(text, defined)
-        views = [
-            with_mentions(view, partial(write_out, start=span.start_char))
-            for view, span in zip(views, spans, strict=True)
-        ]
-    return _whole_mentions(views, spans) if holds_fragments(doc, spans_key) else views
+        views = [with_mentions(view, write_out, span.start_char) for view, span in zip(views, spans, strict=True)]
+    if holds_fragments(doc, spans_key):
+        views = _whole_mentions(views, mentions, spans)
+    if written is not None:
+        written += mentions
+    return views
 
 
-def _whole_mentions(views: Sequence[View], spans: Sequence[Span]) -> list[View]:
+def _whole_mentions(views: Sequence[View], mentions: list[str], spans: Sequence[Span]) -> list[View]:
     fragments: dict[tuple[str, int], list[int]] = {}
     for row, span in enumerate(spans):
         fragments.setdefault((span.id_, 0) if span.id_ else ("", row), []).append(row)
@@ -51,5 +54,5 @@ def _whole_mentions(views: Sequence[View], spans: Sequence[Span]) -> list[View]:
             rows.sort(key=lambda row: spans[row].start)
             view = with_mention(views[rows[0]], " ".join(views[row].mention for row in rows))
             for row in rows:
-                whole[row] = view
+                whole[row], mentions[row] = view, view.mention
     return whole

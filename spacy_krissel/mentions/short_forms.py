@@ -168,13 +168,14 @@ def first_letters(mentions: Iterable[str]) -> set[tuple[str, str]]:
     """
     found: set[tuple[str, str]] = set()
     for mention in {*mentions}:
-        text = fold_short(mention)
-        if len(text) == 1:
-            found.add((text, ""))
+        text = mention if mention.isascii() else fold_short(mention)
         pairs = _NEEDED.findall(text)
-        if pairs and _GREEK.search(text):
-            pairs += _NEEDED.findall(_latin(text))
-        found.update(pairs)
+        if pairs:
+            found.update(pairs)
+            if _GREEK.search(text):
+                found.update(_NEEDED.findall(_latin(text)))
+        elif len(text) == 1:
+            found.add((text, ""))
     # The same letters where names of Greek ones stand for them.
     for first, second in [*found]:
         if second in _NAMES:
@@ -184,11 +185,9 @@ def first_letters(mentions: Iterable[str]) -> set[tuple[str, str]]:
     return found
 
 
-def starts_with(needed: set[tuple[str, str]], text: str, start: int, end: int) -> bool:
-    """Return whether a word of `text[start:end]` begins with any of `needed` (`first_letters`).
+def starts_with(needed: set[tuple[str, str]], text: str) -> bool:
+    """Return whether a word of `text` begins with any of `needed` (`first_letters`).
 
     True where that is not plain, for a text that is not ASCII.
     """
-    if not text.isascii() and not text[start:end].isascii():
-        return True
-    return not needed.isdisjoint(_TWO.findall(text, start, end))
+    return not text.isascii() or not needed.isdisjoint(_TWO.findall(text))

@@ -1,3 +1,4 @@
+import re
 import unicodedata
 
 import pytest
@@ -39,6 +40,12 @@ INVISIBLE = [
 )
 def test_folding(text, folded):
     assert fold_name(text) == folded
+
+
+@given(st.text(st.characters(max_codepoint=127)))
+def test_ascii_is_folded_as_all_text(text):
+    """By its table, to what Unicode's rules make of it."""
+    assert fold_name(text) == (re.sub(r"[\W_]+", " ", text.lower()).strip() or text.lower().strip())
 
 
 @given(st.text())

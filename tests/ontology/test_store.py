@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.ontology import hash_index as hashes
 from spacy_krissel.ontology.entity import Entity
-from spacy_krissel.ontology.folding import fold_name
+from spacy_krissel.ontology.folding import canonical_name, fold_name
 from spacy_krissel.ontology.ids import spellings
 from spacy_krissel.ontology.provenance import provenance
 from spacy_krissel.ontology.store import OntologyStore, write_store
@@ -63,12 +63,13 @@ def test_names_are_found_as_by_scanning(tmp_path, monkeypatch, entities, others,
     """With the real hash, and with one under which all or most names collide."""
     monkeypatch.setattr(hashes, "stable_hash", lambda text: stable_hash(text) % n_hashes)
     store = write_store(entities, tmp_path / "store")
-    bearers = {}
+    bearers, canonical = {}, {}
     for entity in entities:
         for name in entity.names:
             bearers.setdefault(fold_name(name), set()).add(entity.id)
+            canonical.setdefault(canonical_name(name), set()).add(entity.id)
     for name in [*others, *(name for entity in entities for name in entity.names)]:
-        expected = sorted(bearers.get(fold_name(name), ()))
+        expected = sorted(bearers.get(fold_name(name)) or canonical.get(canonical_name(name), ()))
         assert store.find(name) == expected
     homonyms = {name: sorted(ids) for name, ids in bearers.items() if len(ids) > 1}
     shared = list(store.shared_names())

@@ -4,7 +4,7 @@ import sys
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_krissel.util.hashing import stable_hash
+from spacy_krissel.util.hashing import stable_hash, stable_hashes
 
 
 def test_hash_is_the_same_in_every_process():
@@ -21,6 +21,8 @@ def test_hash_is_the_same_on_every_machine():
 @given(st.lists(st.text(st.characters(exclude_categories=()))))
 def test_any_text_has_a_hash(parts):
     assert 0 <= stable_hash(*parts) < 2**64
+    each = b"".join(stable_hash(part).to_bytes(8, "big") for part in parts)
+    assert stable_hashes(parts) == each
 
 
 def test_hashes_spread():

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from ...kb.groups import pair_keys
-from ...kb.lexical_index import distinct
+from ...kb.lexical_index import distinct, places_of
 from ...kb.ranking import SearchResult, tie_bound
 from ...ontology.folding import canonical_name
 
@@ -29,16 +29,21 @@ def supports(docs: np.ndarray, texts: Sequence[str], entities: np.ndarray, confi
     different, of_text = distinct(texts)
     text = distinct([canonical_name(each) for each in different])[1][of_text]
     mention, place = np.nonzero(entities >= 0)
-    _, pair = np.unique(pair_keys(docs[mention], entities[mention, place]), return_inverse=True)
-    form, value = text[mention], confident[mention, place]
+    keys, form, value = pair_keys(docs[mention], entities[mention, place]), text[mention], confident[mention, place]
     # Of each entity in each document, the text with the highest value, and the highest of the others.
-    order = np.lexsort((-value, pair))
-    first = order[np.flatnonzero(np.diff(pair[order], prepend=-1))]
+    sure = np.flatnonzero(value)
+    known, pair = np.unique(keys[sure], return_inverse=True)
+    order = np.lexsort((-value[sure], pair))
+    first = sure[order[np.flatnonzero(np.diff(pair[order], prepend=-1))]]
     best, best_form = value[first], form[first]
     second = np.zeros(len(first))
-    other = form != best_form[pair]
-    np.maximum.at(second, pair[other], value[other])
-    support[mention, place] = np.where(other, best[pair], second[pair])
+    other = form[sure] != best_form[pair]
+    np.maximum.at(second, pair[other], value[sure[other]])
+    at = places_of(known, keys)
+    supported = np.flatnonzero(at >= 0)
+    at = at[supported]
+    found = np.where(form[supported] != best_form[at], best[at], second[at])
+    support[mention[supported], place[supported]] = found
     return support
 
 

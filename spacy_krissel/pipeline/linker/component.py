@@ -1,7 +1,6 @@
 """`krissel_linker`: encode mentions in context, search the knowledge base, write `kb_id_`."""
 
 import warnings
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import chain, islice
 from typing import Any
@@ -13,7 +12,7 @@ from spacy.training import Example
 from ...errors import KrisselWarning, Warnings
 from ...kb.lexical_index import distinct
 from ...kb.prototype_kb import PrototypeKB
-from ...mentions.annotations import SpanLink, spans_of, write_links
+from ...mentions.annotations import DocLinks, SpanLink, spans_of, write_links
 from ...mentions.discontinuous import holds_fragments
 from ...mentions.mention_views import mention_views
 from ...mentions.species import prefix_taxon, species_scores, taxon_numbers, taxon_of
@@ -47,16 +46,17 @@ class KrisselLinker(KBPipe):
 
     # Linking -------------------------------------------------------------------------------------------------------
 
-    def predict(self, docs: Iterable[Doc]) -> list[list[SpanLink]]:
+    def predict(self, docs: Iterable[Doc]) -> list[DocLinks]:
         """The link of every span of every doc, without writing any."""
         docs = list(docs)
         spans = [spans_of(doc, self.cfg.spans_key) for doc in docs]
         if not self._warned and not any(spans):
             self._warn_of_no_mentions(docs)
         known = zip(docs, spans, doc_texts(docs), strict=True)
-        views = [view for doc, own, text in known for view in self.views(doc, own, text)]
-        links = iter(self._link(docs, spans, views) if views else ())
-        return [list(islice(links, len(own))) for own in spans]
+        written: list[str] = []
+        views = [view for doc, own, text in known for view in self.views(doc, own, text, written)]
+        links = iter(self._link(docs, spans, views, written) if views else ())
+        return [DocLinks(islice(links, len(own)), own) for own in spans]
 
     def _warn_of_no_mentions(self, docs: Sequence[Doc]) -> None:
         """Warn KW622, once, where no component can have looked for mentions: one that finds none says so in the doc."""
@@ -66,19 +66,27 @@ class KrisselLinker(KBPipe):
             where = f"doc.spans['{key}']" if key else "doc.ents"
             warnings.warn(Warnings.KW622.format(name=self.name, where=where), KrisselWarning, stacklevel=4)
 
-    def set_annotations(self, docs: Iterable[Doc], links: list[list[SpanLink]]) -> None:
+    def set_annotations(self, docs: Iterable[Doc], links: list[DocLinks]) -> None:
         """Write the links that `predict` found to the docs."""
         key, overwrite = self.cfg.spans_key, self.cfg.overwrite
         for doc, doc_links in zip(docs, links, strict=True):
             if doc_links:
-                write_links(doc, spans_of(doc, key), doc_links, spans_key=key, overwrite=overwrite)
+                write_links(doc, doc_links.spans, doc_links, spans_key=key, overwrite=overwrite)
 
-    def views(self, doc: Doc, spans: Sequence[Span], text: str | None = None) -> list[View]:
+    def views(
+        self, doc: Doc, spans: Sequence[Span], text: str | None = None, written: list[str] | None = None
+    ) -> list[View]:
         """What the encoder sees of each span: its context, and the span with its abbreviations written out, or all
-        pieces of a mention in several (`mention_views`). text: the doc's, where it is known."""
-        key, abbreviations = self.cfg.spans_key, self.cfg.use_abbreviations
-        context = None if self.cfg.context == "none" else self.cfg.context
-        return mention_views(doc, spans, context=context, use_abbreviations=abbreviations, spans_key=key, text=text)
+        pieces of a mention in several. text, written: as in `mention_views`."""
+        return mention_views(
+            doc,
+            spans,
+            context=None if self.cfg.context == "none" else self.cfg.context,
+            use_abbreviations=self.cfg.use_abbreviations,
+            spans_key=self.cfg.spans_key,
+            text=text,
+            written=written,
+        )
 
     def read_by(self, settings: RerankerSettings) -> None:
         """Keep as many candidates as a re-ranker with these settings reads, as long as they are there."""
@@ -90,8 +98,10 @@ class KrisselLinker(KBPipe):
         wanted = max([CANDIDATES, *(settings.top_k for settings in asking if settings is not None)])
         return wanted if self.cfg.n_candidates is None else self.cfg.n_candidates
 
-    def _link(self, docs: list[Doc], spans: Sequence[Sequence[Span]], views: list[View]) -> list[SpanLink]:
-        """The link of each of the docs' spans, with these views."""
+    def _link(
+        self, docs: list[Doc], spans: Sequence[Sequence[Span]], views: list[View], written: list[str]
+    ) -> list[SpanLink]:
+        """The link of each of the docs' spans, with these views. written: the mentions as in `mention_views`."""
         kb = self._kb_to_search()
         species, bare = None, {}
         if self.cfg.species_weight and taxon_numbers(kb.species) is not None:
@@ -103,7 +113,8 @@ class KrisselLinker(KBPipe):
         texts = [view.mention for view in views]
         vectors, by_name = self._encoded(kb, views, texts)
         names = self._names(kb, views)
-        spelt = self._spelt(docs, spans, texts, bare) if self.cfg.spelling_weight else None
+        # A bare name counts, and not how the doc has it with its prefix.
+        spelt = [bare.get(row, text) for row, text in enumerate(written)] if self.cfg.spelling_weight else None
         groups = self._by_types(spans)
         found = [
             find(
@@ -141,24 +152,6 @@ class KrisselLinker(KBPipe):
                 scores = scores[[first.get(span.id_, row) for row, span in enumerate(own)]]
             found.append(scores)
         return np.float32(self.cfg.species_weight) * np.concatenate(found)
-
-    def _spelt(
-        self, docs: list[Doc], spans: Sequence[Sequence[Span]], texts: list[str], bare: dict[int, str]
-    ) -> list[str]:
-        """How the docs spell the mentions with these texts: bare ones without the prefix, and those in several pieces
-        as they are."""
-        found: list[str] = []
-        for doc, own in zip(docs, spans, strict=True):
-            known = texts[len(found) : len(found) + len(own)]
-            pieces = Counter(span.id_ for span in own if span.id_) if holds_fragments(doc, self.cfg.spans_key) else {}
-            # What has the length of the span has no abbreviation written out.
-            found += [
-                text if len(text) == span.end_char - span.start_char or (pieces and pieces[span.id_] > 1) else span.text
-                for text, span in zip(known, own, strict=True)
-            ]
-        if not bare:
-            return found
-        return [bare.get(row, text) for row, text in enumerate(found)]
 
     def _searches_names(self, kb: PrototypeKB) -> bool:
         """Are entities searched for by the mentions' texts alone?
