@@ -38,6 +38,7 @@ from ..pipeline.pipeline_io import (
 from ..pipeline.settings import LINKER
 from ..util.hashing import stable_hash
 from ..util.manifest import MANIFEST, content_hash
+from ..util.outputs import writes
 from ..util.settings import Count, PositiveInt, checked, passes_on
 from ..util.work_folder import WorkFolder
 from .build_prototypes import prototypes
@@ -121,6 +122,7 @@ class BuildWork(WorkFolder):
         return self.path / name
 
 
+@writes(folders=["output"])
 @passes_on(build_ontology, "format", "language", "translations", "below", "not_below", "trees", "species_words")
 @passes_on(build_ontology, "version", "licence")
 @passes_on(fit_confidence, "precision", "nil_share")
@@ -266,6 +268,7 @@ def build(
     "index_device",
     "restart",
     "progress",
+    "force",
 )
 def build_files(ontology: list[Path], output: Path, *, types_by_label: Sequence[str] = (), **settings: Any) -> Built:
     """Build a linker from an ontology: all steps in one command.

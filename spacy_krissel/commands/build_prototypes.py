@@ -25,6 +25,7 @@ from ..pipeline.pipeline_io import check_place, choose_gpu, find_kb_pipe, load_p
 from ..pipeline.settings import LINKER
 from ..util.disk import coded_io
 from ..util.manifest import content_hash
+from ..util.outputs import writes
 from ..util.settings import Count, NotNegative, PositiveInt, checked, passes_on
 from .encoding_workers import EncoderOf, encoding_actors, encoding_processes
 
@@ -96,6 +97,7 @@ def _gold_sources(gold: Sequence[Path]) -> dict[str, Path]:
     return sources
 
 
+@writes(folders=["output", "kb_path"])
 @passes_on(
     PrototypeSource,
     "names",

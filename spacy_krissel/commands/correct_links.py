@@ -9,9 +9,11 @@ from ..kb.build.gold_prototypes import with_surface_forms
 from ..kb.prototype_table import Origin, Prototype
 from ..pipeline.pipeline_io import check_place, find_linker, load_pipeline, save_pipeline
 from ..pipeline.settings import LINKER
+from ..util.outputs import writes
 from ..util.settings import checked
 
 
+@writes(folders=["output"], keeps="pipeline")
 @checked
 def correct(
     pipeline: str | Path, links: Path, output: Path, *, source: str = "", replace: bool = False, name: str = LINKER

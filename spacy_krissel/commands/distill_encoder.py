@@ -21,6 +21,7 @@ from ..pipeline.reranker.component import KrisselReranker
 from ..pipeline.settings import LINKER
 from ..training.distillation import fit_to_vectors, narrowed, to_unit
 from ..util.disk import coded_io
+from ..util.outputs import writes
 from ..util.progress import progress_bar
 from ..util.settings import Count, PositiveInt, checked
 from .build_linker import compact_model
@@ -94,6 +95,7 @@ def distill_linker(
     return cosines / kb.n_prototypes
 
 
+@writes(folders=["output"])
 @checked
 def distill(
     pipeline: str | Path,

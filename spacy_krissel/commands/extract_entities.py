@@ -8,8 +8,10 @@ from ..errors import Errors, KrisselError
 from ..pipeline.pipeline_io import find_kb_pipe, load_pipeline, of_length
 from ..render.svg import render_page, render_svg
 from ..util.atomic import check_file, write_text
+from ..util.outputs import writes
 
 
+@writes("output")
 def extract(
     pipeline: Path, texts: list[str], *, output: Path | None = None, name: str = "krissel_span_extractor"
 ) -> list[Doc]:

@@ -20,12 +20,14 @@ from ..pipeline.settings import LINKER
 from ..render.formats import WRITERS, writer_of
 from ..render.links import link_rows
 from ..util.atomic import atomic_file, check_file
+from ..util.outputs import writes
 from ..util.progress import progress_bar, reading_bar, size_of
 from ..util.settings import PositiveInt, checked
 
 SHOWN = ("mention", "id", "name", "score", "confidence", "alternatives")
 
 
+@writes("output")
 @checked
 def link(
     pipeline: str | Path,

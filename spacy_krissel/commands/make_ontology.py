@@ -18,12 +18,14 @@ from ..ontology.vocabularies.cache import cache_folder, fetch, whole
 from ..ontology.vocabularies.known import VOCABULARIES
 from ..util.atomic import check_file, write_text
 from ..util.manifest import check_replaceable
+from ..util.outputs import writes
 from ..util.settings import passes_on
 
 COLUMNS = [f"{part}_column" for part in ("id", "name", "synonyms", "definition", "type", "parents")]
 CASES = {"preferred": "preferred name", "other": "other name", "cross_species": "cross-species"}
 
 
+@writes("homonyms")
 @passes_on(read_table, *COLUMNS, "separator")
 @passes_on(
     build_ontology,

@@ -22,6 +22,7 @@ from ..pipeline.settings import LINKER
 from ..render.sssom import NO_LICENSE, NOT_FOUND, Curies, Mapping, write_sssom
 from ..util.atomic import atomic_file, check_file
 from ..util.escape import one_line
+from ..util.outputs import writes
 from ..util.progress import reading_bar, size_of
 from ..util.settings import PositiveInt, checked
 
@@ -29,6 +30,7 @@ EXACT, LEXICAL = "skos:exactMatch", "semapv:LexicalMatching"
 SEMANTIC = "semapv:SemanticSimilarityThresholdMatching"
 
 
+@writes("output")
 @checked
 def map_terms(
     pipeline: str | Path,

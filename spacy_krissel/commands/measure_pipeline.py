@@ -16,6 +16,7 @@ from ..pipeline.card import add_evaluation, write_licences
 from ..pipeline.pipeline_io import check_place, load_pipeline, save_pipeline
 from ..pipeline.settings import LINKER
 from ..util.atomic import check_file, write_text
+from ..util.outputs import writes
 from ..util.settings import passes_on
 
 
@@ -92,6 +93,7 @@ def show_evaluate_pipeline(report: Report, output: Path, name: str, pipeline: Pa
     return "\n".join(lines)
 
 
+@writes("metrics", folders=["output"], keeps="pipeline")
 @passes_on(calibrate, "precision", "nil_share", "spans_key", "labels", "held_out", "seed", "progress")
 def calibrate_pipeline(
     pipeline: Path,
@@ -140,6 +142,7 @@ def show_calibrate_pipeline(found: Calibration, output: Path, linker: str, metri
     return "\n".join([*lines, f"Pipeline: {output}", *([f"Written: {metrics}"] if metrics else [])])
 
 
+@writes(folders=["output"], keeps="pipeline")
 @passes_on(fit_confidence, "precision", "nil_share", "n_mentions", "seed", "progress")
 def fit_pipeline_confidence(pipeline: Path, output: Path, *, linker: str = LINKER, **settings: Any) -> ConfidenceFit:
     """Fit how sure links are, without a gold corpus.

@@ -9,6 +9,7 @@ from ..errors import Errors, KrisselError
 from ..pipeline.linker.component import KrisselLinker
 from ..pipeline.pipeline_io import check_place, find_linker, load_pipeline, save_pipeline
 from ..pipeline.settings import LINKER
+from ..util.outputs import writes
 from ..util.settings import checked
 
 # Prototypes whose vectors are compared.
@@ -26,6 +27,7 @@ def quantize_linker(nlp: Language, name: str = LINKER) -> float:
     return float(((before * after).sum(axis=1) / np.maximum(lengths, np.float32(1e-9))).mean())
 
 
+@writes(folders=["output"], keeps="pipeline")
 @checked
 def quantize(pipeline: str | Path, output: Path, *, name: str = LINKER) -> float:
     """Let a linker's transformer compute in 8-bit integers.

@@ -24,6 +24,7 @@ from ..render.formats.own import table_lines
 from ..render.links import COLUMNS, link_row
 from ..util.atomic import atomic_file, check_file
 from ..util.escape import cell_text
+from ..util.outputs import writes
 from ..util.settings import Count, PositiveInt, checked
 from .link_texts import LinkedDocs
 
@@ -58,6 +59,7 @@ class Link:
     example: Mention | None = None
 
 
+@writes("output")
 @checked
 def review(
     pipeline: str | Path,

@@ -21,9 +21,11 @@ from ..pipeline.pipeline_io import KB_MAKER, check_place, find_kb_pipe, find_lin
 from ..pipeline.settings import LINKER
 from ..util.atomic import atomic_file, check_file, check_parent, restore_backup, temporary_folder, write_text
 from ..util.manifest import MANIFEST, check_replaceable
+from ..util.outputs import writes
 from ..util.settings import Count, PositiveInt, checked, passes_on
 
 
+@writes("metrics", folders=["output"], keeps="path")
 @passes_on(tune, "recall", "k", "types", "index_device")
 @checked
 def tune_index(

@@ -18,6 +18,7 @@ from ..ontology.ids import check_prefix
 from ..ontology.store import OntologyStore
 from ..ontology.umls_presets import PRESETS
 from ..util.atomic import check_file
+from ..util.outputs import writes
 from ..util.progress import reading_bar, size_of
 from ..util.settings import Count, checked, passes_on
 from .annotation import AnnotatedText
@@ -114,6 +115,7 @@ def read_docs(
 READING = [name for name in signature(read_docs).parameters if name not in ("inputs", "nlp", "report")]
 
 
+@writes("output")
 @checked
 @passes_on(read_docs, *READING)
 def convert(

@@ -65,6 +65,10 @@ class GeneralErrors:
         "out. Finished work is kept: run the command again to resume, with fewer workers per machine."
     )
     K026 = "[K026] '{path}' could not be read or written: {problem}. {advice}."
+    K027 = (
+        "[K027] There is something at '{path}' already: {held}. Expected another output, or the option --force (in "
+        "Python force=True), which keeps it as {backup} beside the new one."
+    )
     K045 = (
         "[K045] Another run is working in '{path}' and writes the same output. Expected one run per output: wait for "
         "it, stop it, or choose another output."

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from .disk import coded_io, try_lock
+from .outputs import backup_of_replaced, kept_file
 
 # Of Linux's renameat2, which Python does not have.
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
@@ -43,11 +44,12 @@ def commit_folder(temporary: Path, path: Path) -> None:
     """Rename a complete folder to `path`, replacing what is there: at any moment `path` is the old folder or the new
     one, and the old one after an OSError. Where the system cannot exchange folders (`exchange`), a process that is
     killed may leave nothing at `path`, and a backup that the next run restores."""
-    if path.exists() and exchange(temporary, path):
+    kept = backup_of_replaced(path, temporary)
+    if kept is None and path.exists() and exchange(temporary, path):
         _remove(temporary, path)
     else:
         # A folder cannot be renamed over a full one, so the old one becomes a backup; memory maps of it stay valid.
-        backup = _sibling(path, "old")
+        backup = _sibling(path, "old") if kept is None else kept
         if path.exists():
             os.replace(path, backup)
         try:
@@ -182,7 +184,8 @@ def atomic_file(path: str | Path) -> Iterator[Path]:
         # Exclusive, so that no link is followed where others may write.
         with _temporary(path, partial(Path.touch, exist_ok=False), _remove_file) as temporary:
             yield temporary
-            os.replace(temporary, path)
+            with kept_file(path, temporary):
+                os.replace(temporary, path)
 
 
 def write_text(path: str | Path, text: str) -> None:

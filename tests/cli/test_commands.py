@@ -68,7 +68,7 @@ def test_convert(made):
 
 
 def test_convert_by_types(run, refuse, toy_files, made, tmp_path):
-    output = ("-o", tmp_path / "gold.spacy", "--ontology", made.path / "store")
+    output = ("-o", tmp_path / "gold.spacy", "--ontology", made.path / "store", "--force")
     arguments = ("convert", toy_files / "gold.pubtator", *output)
     said = run(*arguments, "--type", "T184")
     assert "mentions: 5" in said and "other_types: 6" in said
@@ -160,7 +160,7 @@ def test_genes_of_some_species(run, refuse, tmp_path):
     assert "2 entities, 2 names (1 shared)" in run(*arguments, "--species", "9913", "--species", "9606")
     said = run("convert", tmp_path / "gold.txt", "-o", tmp_path / "gold.spacy", "--ontology", tmp_path / "store")
     assert "composite: 1" in said and "unknown" not in said
-    said = run("convert", tmp_path / "gold.txt", "-o", tmp_path / "gold.spacy", "--prefix", "NCBIGene")
+    said = run("convert", tmp_path / "gold.txt", "-o", tmp_path / "gold.spacy", "--prefix", "NCBIGene", "--force")
     assert "rewritten_ids: 1" in said
 
 

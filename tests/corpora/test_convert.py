@@ -48,7 +48,7 @@ def ids(docs):
 def test_files_of_several_formats_become_one(files, tmp_path):
     output = tmp_path / "new" / "gold.spacy"
     with pytest.warns(KrisselWarning, match=r"KW202\] 1 document.*two\.txt, line 4 \(document 1\)"):
-        report = convert(files, output)
+        report = convert(files, output, force=True)
     assert ids(load(output)) == {"1": ["OMIM:7|D2", "NIL"], "2": ["MESH:D3"], "3": ["D3"]}
     assert report.to_dict()["labels"] == {"Disease": 3, "Chemical": 1}
     assert (report["documents"], report["mentions"], report["duplicate_documents"]) == (3, 4, 1)
@@ -84,12 +84,12 @@ def test_documents_by_a_list_of_their_ids(tmp_path):
     (tmp_path / "gold.txt").write_text("\n".join(lines))
     (tmp_path / "ids.txt").write_text("3\n7 \n\n12\n13\n")
     with pytest.warns(KrisselWarning, match=r"KW232\] 2 of.*ids\.txt, line 4 \(12\); .*line 5 \(13\)"):
-        report = convert(tmp_path / "gold.txt", tmp_path / "gold.spacy", ids=tmp_path / "ids.txt")
+        report = convert(tmp_path / "gold.txt", tmp_path / "gold.spacy", ids=tmp_path / "ids.txt", force=True)
     assert set(ids(load(tmp_path / "gold.spacy"))) == {"3", "7"}
     assert (report["documents_written"], report["unlisted_documents"]) == (2, 7)
     (tmp_path / "ids.txt").write_text("\n")
     with pytest.raises(KrisselError, match=r"K204.*ids\.txt"):
-        convert(tmp_path / "gold.txt", tmp_path / "gold.spacy", ids=tmp_path / "ids.txt")
+        convert(tmp_path / "gold.txt", tmp_path / "gold.spacy", ids=tmp_path / "ids.txt", force=True)
 
 
 def test_spacy_trains_from_the_file(files, tmp_path):
@@ -333,16 +333,16 @@ def test_ids_of_discontinuous_mentions_are_not_rewritten(knee, tmp_path):
     (doc,) = load(output)
     assert [mention.kb_id for mention in gold_mentions(doc)] == ["7", "NIL"] and doc.cats == {"7": 1.0}
     assert (report["unknown_as_nil"], report["disjoint"], report["text_labels"]) == (1, 1, 1)
-    convert(knee, output, labels=["Finding"])
+    convert(knee, output, labels=["Finding"], force=True)
     (doc,) = load(output)
     assert [mention.kb_id for mention in gold_mentions(doc)] == ["OMIM:7", "X:1"] and doc.cats == {}
-    report = convert(knee, output, types=["T017"])
+    report = convert(knee, output, types=["T017"], force=True)
     assert (report["other_types"], report["disjoint"]) == (2, 0)
 
 
 def test_sentences_and_their_labels(knee, tmp_path):
     output = tmp_path / "gold.spacy"
-    report = convert(knee, output, sentences=True, text_labels=True)
+    report = convert(knee, output, sentences=True, text_labels=True, force=True)
     docs = load(output)
     assert [(doc.user_data["krissel_id"], doc.text, doc.cats) for doc in docs] == [
         ("7:1", "Gout.", {"OMIM:7": 1.0}),
@@ -358,7 +358,7 @@ def test_a_split_is_of_documents_and_not_of_sentences(tmp_path):
     path.write_text("\n".join(f"{i}|t|Gout. Gout.\n{i}\t0\t4\tGout\tDisease\tD1\n" for i in range(30)))
     parts = []
     for split in ("train", "dev"):
-        convert(path, tmp_path / "gold.spacy", sentences=True, split=split, dev_share=0.5)
+        convert(path, tmp_path / "gold.spacy", sentences=True, split=split, dev_share=0.5, force=True)
         parts.append({doc.user_data["krissel_id"].partition(":")[0] for doc in load(tmp_path / "gold.spacy")})
     assert all(parts) and not parts[0] & parts[1] and len(parts[0] | parts[1]) == 30
 
@@ -381,4 +381,4 @@ def test_texts_elsewhere(knee, tmp_path):
     (knee / "7.txt").rename(tmp_path / "texts" / "7.txt")
     assert convert(knee, tmp_path / "gold.spacy", documents=tmp_path / "texts")["disjoint"] == 1
     with pytest.raises(KrisselError, match="K226"):
-        convert(knee, tmp_path / "gold.spacy")
+        convert(knee, tmp_path / "gold.spacy", force=True)

@@ -132,7 +132,7 @@ def test_files(tmp_path):
     assert report["documents"] == 1 and report["disjoint"] == 1
     for settings in ({"format": "xml"}, {"lang": "zz9"}, {"sentences": True}):
         with pytest.raises(KrisselError, match="K006"):
-            convert(path, tmp_path / "labels.spacy", **settings)
+            convert(path, tmp_path / "labels.spacy", force=True, **settings)
     with pytest.raises(KrisselError, match="K006"):
         convert(path, tmp_path / "labels.bin")
 

@@ -56,7 +56,7 @@ def test_docs_have_them_in_fragments(tmp_path):
 def test_the_format_is_not_detected_by_name(tmp_path):
     read(tmp_path)
     for path in (tmp_path, tmp_path / "7.pipe"):
-        assert convert(path, tmp_path / "out.spacy")["mentions_read"] == 4
+        assert convert(path, tmp_path / "out.spacy", force=True)["mentions_read"] == 4
 
 
 def test_bad_records_are_not_counted(tmp_path):

@@ -26,7 +26,7 @@ def fill_in(pipeline, tmp_path):
 
     def fill_in(rows, *, texts=(TEXT,), columns=COLUMNS, encoding="utf8", name="links.tsv", **dialect):
         (tmp_path / "texts.txt").write_text("".join(f"{text}\n" for text in texts))
-        link(pipeline, tmp_path / "texts.txt", tmp_path / "links.tsv")
+        link(pipeline, tmp_path / "texts.txt", tmp_path / "links.tsv", force=True)
         with (tmp_path / "links.tsv").open(encoding="utf8", newline="") as file_:
             table = list(csv.DictReader(file_, delimiter="\t"))
         for number, cells in rows.items():
@@ -153,7 +153,7 @@ def test_two_rows_of_a_document_settle_a_shared_name(pipeline, fill_in, tmp_path
     rows, kept = {0: {"right_id": "T05"}, 1: {"right_id": "T05"}}, "A cold day, and a cold night."
     found = correct(pipeline, fill_in(rows, texts=[kept]), tmp_path / "fixed")
     assert (found["added"], found["prototypes"]) == (2, 2)
-    found = correct(pipeline, fill_in(rows, texts=["A cold day.", "A cold night."]), tmp_path / "fixed")
+    found = correct(pipeline, fill_in(rows, texts=["A cold day.", "A cold night."]), tmp_path / "fixed", force=True)
     assert (found["added"], found["prototypes"]) == (2, 4)
 
 

@@ -146,7 +146,7 @@ def test_the_table_is_not_that_of_link(pipeline, texts, tmp_path):
 def test_a_seed_gives_two_tables_or_two_seeds_give_one(pipeline, texts, tmp_path):
     written = []
     for seed, batch_size in ((0, 2), (0, 128), (1, 128)):
-        review(pipeline, texts, tmp_path / "review.tsv", rows=4, seed=seed, batch_size=batch_size)
+        review(pipeline, texts, tmp_path / "review.tsv", rows=4, seed=seed, batch_size=batch_size, force=True)
         written.append((tmp_path / "review.tsv").read_bytes())
     assert written[0] == written[1] != written[2]
 
@@ -159,11 +159,11 @@ def test_the_answers_of_a_second_pipeline_are_not_compared(pipeline, texts, tmp_
     correct(pipeline, filled, tmp_path / "other")
     whys = set()
     for seed in range(4):
-        review(pipeline, texts, tmp_path / "review.tsv", rows=2, also=tmp_path / "other", seed=seed)
+        review(pipeline, texts, tmp_path / "review.tsv", rows=2, also=tmp_path / "other", seed=seed, force=True)
         whys |= {(row["mention"], row["why"]) for row in read_table(tmp_path / "review.tsv")}
     ((mention, why),) = [(mention, why) for mention, why in whys if why.startswith("disagreement")]
     assert mention == "STEMI" and why.startswith(f"disagreement: {right} ") and why.endswith("; mentions: 1")
-    review(pipeline, texts, tmp_path / "review.tsv", also=pipeline)
+    review(pipeline, texts, tmp_path / "review.tsv", also=pipeline, force=True)
     assert not any("disagreement" in row["why"] for row in read_table(tmp_path / "review.tsv"))
 
 
@@ -247,12 +247,12 @@ def test_nothing_to_review_replaces_an_earlier_table(pipeline, texts, tmp_path):
     (tmp_path / "review.tsv").write_text("earlier")
     (tmp_path / "none.txt").write_text("Nothing here.\n")
     with pytest.warns(KrisselWarning, match="KW621"), pytest.raises(KrisselError, match=r"K678.*none.txt.*0 mention"):
-        review(pipeline, tmp_path / "none.txt", tmp_path / "review.tsv")
+        review(pipeline, tmp_path / "none.txt", tmp_path / "review.tsv", force=True)
     nlp = spacy.load(pipeline)
     configure(nlp, "krissel_linker", threshold=9.0)
     nlp.to_disk(tmp_path / "nil")
     with pytest.raises(KrisselError, match=r"K678.*texts.txt.*6 mention\(s\) in its 5 doc"):
-        review(tmp_path / "nil", texts, tmp_path / "review.tsv")
+        review(tmp_path / "nil", texts, tmp_path / "review.tsv", force=True)
     with pytest.raises(KrisselError, match="K006.*output.*tsv"):
         review(pipeline, texts, tmp_path / "review.jsonl")
     assert (tmp_path / "review.tsv").read_text() == "earlier"

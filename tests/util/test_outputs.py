@@ -1,0 +1,158 @@
+import errno
+import json
+import os
+from inspect import signature
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spacy_krissel.cli.app import COMMANDS
+from spacy_krissel.cli.options import _functions
+from spacy_krissel.errors import KrisselError
+from spacy_krissel.util.atomic import commit_folder, temporary_folder, write_text
+from spacy_krissel.util.outputs import held_at, writes
+
+# Folders that are made again from what they were made from, and hold no work of a person.
+MADE_AGAIN = {"mine", "train", "encoder", "evaluate"}
+
+
+@writes("output")
+def write(text, output, *, fail=False):
+    """Write a text."""
+    write_text(output, text)
+    if fail:
+        raise ZeroDivisionError
+
+
+@writes(folders=["output"], keeps="pipeline")
+def save(pipeline, output, *, text="new"):
+    with temporary_folder(Path(output)) as folder:
+        make(folder, text, 0)
+        commit_folder(folder, Path(output))
+
+
+def make(folder, text, n_gold, name="krissel_linker"):
+    """What a pipeline's folder has of a knowledge base."""
+    kb = folder / name / "kb"
+    kb.mkdir(parents=True)
+    kinds = {"name": 3, **({"gold": n_gold} if n_gold else {})}
+    (kb / "manifest.json").write_text(json.dumps({"prototype_kinds": kinds, "prototype_sources": {"fix": n_gold}}))
+    (folder / "note.txt").write_text(text)
+
+
+def test_a_failed_rename_leaves_no_backup_and_the_earlier_output(tmp_path, monkeypatch):
+    make(tmp_path / "linker", "curated", 2)
+    write("one", tmp_path / "a.txt")
+    rename = os.replace
+
+    def failing(source, target):
+        if Path(target) in (tmp_path / "a.txt", tmp_path / "linker") and ".tmp" in str(source):
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(target))
+        rename(source, target)
+
+    monkeypatch.setattr(os, "replace", failing)
+    with pytest.raises(KrisselError, match="K026"):
+        write("two", tmp_path / "a.txt", force=True)
+    with pytest.raises(KrisselError, match="K026"):
+        save("other", tmp_path / "linker", force=True)
+    assert (tmp_path / "a.txt").read_text() == "one"
+    assert (tmp_path / "linker" / "note.txt").read_text() == "curated"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.txt", "linker"]
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\x85\u2028\u2029")), max_size=5))
+def test_nothing_that_stood_at_an_output_is_lost(tmp_path_factory, texts):
+    folder = tmp_path_factory.mktemp("outputs")
+    output = folder / "links.tsv"
+    for number, text in enumerate(texts):
+        before = output.read_bytes() if output.exists() else b""
+        if before:
+            with pytest.raises(KrisselError, match=r"K027.*links\.tsv.*force"):
+                write(text, output)
+            assert output.read_bytes() == before
+        write(text, output, force=True)
+        assert output.read_text(encoding="utf8") == text
+        kept = {path.read_text(encoding="utf8") for path in folder.iterdir()}
+        assert {each for each in texts[: number + 1] if each} <= kept
+
+
+def test_what_fails_after_the_backup_leaves_both(tmp_path):
+    output = tmp_path / "a.txt"
+    write("one", output)
+    with pytest.raises(ZeroDivisionError):
+        write("two", output, fail=True, force=True)
+    assert output.read_text() == "two" and (tmp_path / "a.txt.bak").read_text() == "one"
+
+
+@pytest.mark.parametrize(
+    "rows, n",
+    [
+        ("id\tverdict\tright_id\nD1\t\t\nD2\tyes\t\nD3\t\tD4\n", 2),
+        ("id;right_id;verdict\nD1;;\nD2;D3;\n", 1),
+        ("\ufeffid,verdict\nD1,no\n", 1),
+        ("id\tverdict\nD1\t \n", 0),
+        ("id\tname\nD1\tyes\n", 0),
+    ],
+)
+def test_filled_in_rows_are_named(tmp_path, rows, n):
+    path = tmp_path / "links.tsv"
+    path.write_text(rows, encoding="utf8")
+    assert held_at(path) == (f"a table with {n} row(s) that were filled in" if n else "a file")
+
+
+def test_an_empty_file_is_written_to(tmp_path):
+    (tmp_path / "a.txt").touch()
+    write("text", tmp_path / "a.txt")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_a_pipeline_with_gold_mentions_is_kept(tmp_path):
+    """One without is made again."""
+    output = tmp_path / "linker"
+    save("other", output, text="first")
+    save("other", output, text="second")
+    assert [path.name for path in tmp_path.iterdir()] == ["linker"]
+    for number in range(2):
+        with temporary_folder(output) as folder:
+            make(folder, f"curated {number}", 3, name="any_name")
+            commit_folder(folder, output)
+        with pytest.raises(KrisselError, match=r"K027.*3 gold mention\(s\).* of fix"):
+            save("other", output)
+        assert (output / "note.txt").read_text() == f"curated {number}"
+        save("other", output, force=True)
+    assert (output / "note.txt").read_text() == "new"
+    kept = [(tmp_path / name / "note.txt").read_text() for name in ("linker.bak", "linker.bak2")]
+    assert kept == ["curated 0", "curated 1"]
+
+
+def test_a_pipeline_is_saved_where_it_is(tmp_path):
+    make(tmp_path / "linker", "curated", 2)
+    (tmp_path / "link").symlink_to(tmp_path / "linker")
+    save(str(tmp_path / "link"), tmp_path / "linker", text="with more")
+    assert (tmp_path / "linker" / "note.txt").read_text() == "with more"
+    assert not (tmp_path / "linker.bak").exists()
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{", '{"prototype_kinds": 3}', '{"prototype_kinds": {"gold": "x"}}'])
+def test_a_damaged_manifest_holds_nothing(tmp_path, content):
+    (tmp_path / "manifest.json").write_text(content)
+    assert held_at(tmp_path) == ""
+
+
+def test_all_commands_that_write_have_the_option():
+    for name, command in COMMANDS.items():
+        parameters = signature(_functions(command)[0]).parameters
+        if {"output", "metrics", "homonyms", "kb_path"} & parameters.keys() and name not in MADE_AGAIN:
+            assert parameters["force"].annotation is bool, name
+
+
+@pytest.mark.parametrize("output", [5, None, "a\0b"])
+def test_what_is_no_path_is_for_the_function_to_refuse(output):
+    @writes("output", folders=["output"], keeps="output")
+    def refuse(output):
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        refuse(output)
