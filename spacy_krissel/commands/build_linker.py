@@ -24,6 +24,7 @@ from ..mining.mine import mine
 from ..mining.shards import MentionShards
 from ..ontology.build import build_ontology
 from ..ontology.provenance import provenance
+from ..ontology.readers.table import TABLE_OPTIONS, read_table
 from ..ontology.store import OntologyStore, write_store
 from ..ontology.vocabularies.cache import locate
 from ..pipeline.pipeline_io import (
@@ -123,6 +124,7 @@ class BuildWork(WorkFolder):
 
 @passes_on(build_ontology, "format", "language", "translations", "below", "not_below", "trees", "species_words")
 @passes_on(build_ontology, "version", "licence")
+@passes_on(read_table, *TABLE_OPTIONS)
 @passes_on(fit_confidence, "precision", "nil_share")
 @checked
 def build(
@@ -260,6 +262,7 @@ def build(
     "species_words",
     "version",
     "licence",
+    *TABLE_OPTIONS,
     "seed",
     "n_process",
     "gpu_id",

@@ -230,3 +230,15 @@ def test_build_in_python_chooses_the_gpu(toy_files, tmp_path):
     with pytest.raises(KrisselError, match="K675.*GPU 99"):
         build(toy_files / "ontology.jsonl", tmp_path / "built", gpu_id=99)
     assert not any(tmp_path.iterdir())
+
+
+def test_columns_are_options_of_build_and_ontology(run, refuse, tmp_path):
+    table = tmp_path / "lab.csv"
+    table.write_text(
+        "Nummer;Wort;Auch\nL:1;glucose;sugar; dextrose\nL:2;sodium;Na\n".replace("sugar; dextrose", '"sugar; dextrose"')
+    )
+    said = refuse("build", table, "-o", tmp_path / "built")
+    assert "K118" in said and "'Nummer', 'Wort', 'Auch'" in said and "--id-column" in said
+    columns = ("--id-column", "nummer", "--name-column", "Wort", "--synonym-column", "AUCH", "--separator", ";")
+    assert "2 entities, 5 names" in run("build", table, "-o", tmp_path / "built", *columns)
+    assert "2 entities, 5 names" in run("ontology", table, "-o", tmp_path / "store", *columns)

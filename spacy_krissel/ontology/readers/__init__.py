@@ -9,7 +9,7 @@ is a folder also says which folders it `holds`, which `files` are read, and what
 """
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,18 @@ from .records import Start, open_bytes
 from .rxnorm import holds_rxnorm, is_rxnorm, read_rxnorm, rxnorm_files, rxnorm_release
 from .skos import is_skos, read_skos
 from .snomed import holds_snomed, read_snomed, snomed_files, snomed_release
-from .table import is_medcat, is_ssslm, is_table, read_medcat, read_phrases, read_ssslm, read_table
+from .table import (
+    TABLE_COLUMNS,
+    is_medcat,
+    is_ssslm,
+    is_table,
+    read_medcat,
+    read_phrases,
+    read_ssslm,
+    read_table,
+    table_header,
+    unknown_columns,
+)
 from .taxonomy import is_taxonomy, read_taxonomy
 from .umls import holds_umls, is_umls, read_umls, umls_files, umls_release
 from .zeshel import is_zeshel, read_zeshel
@@ -100,7 +111,7 @@ def read_ontology(path: str | Path, format: str = "auto", **options: Any) -> Ite
     Raises KrisselError K101 to K105, K110 and what the reader raises, as far as possible before the first entity.
     """
     if format == "auto":
-        format = detect_format(path)
+        format = detect_format(path, options)
     elif format not in READERS:
         raise KrisselError(Errors.K105.format(found=format, formats=", ".join(READERS)))
     reader = READERS[format]
@@ -113,11 +124,16 @@ def read_ontology(path: str | Path, format: str = "auto", **options: Any) -> Ite
     return reader(path, **options)
 
 
-def detect_format(path: str | Path) -> str:
+def detect_format(path: str | Path, options: Collection[str] = ()) -> str:
     """The format of an ontology file by its first lines; of a folder by the names of its files.
 
-    Raises KrisselError K101 (no file), K102 (damaged compression), K104 (no known format).
+    options: names of those that are given for its reader; with a column of tables, it is a table.
+
+    Raises KrisselError K101 (no file), K102 (damaged compression), K104 (no known format), K118 (a table of unknown
+    columns).
     """
+    if not TABLE_COLUMNS.isdisjoint(options):
+        return "table"
     for name, reader in READERS.items():
         if reader.holds(Path(path)):
             return name
@@ -125,4 +141,6 @@ def detect_format(path: str | Path) -> str:
     for name, reader in READERS.items():
         if reader.detects(start):
             return name
+    if header := table_header(start):
+        raise unknown_columns(path, header)
     raise KrisselError(Errors.K104.format(path=path, found=start.first[:60], formats=", ".join(READERS)))
