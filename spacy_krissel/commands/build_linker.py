@@ -2,12 +2,13 @@
 
 import gc
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext, redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
 from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import spacy
@@ -23,6 +24,7 @@ from ..layers.hashed_bags import round_tables
 from ..mining.mine import mine
 from ..mining.shards import MentionShards
 from ..ontology.build import build_ontology
+from ..ontology.entity import Entity
 from ..ontology.provenance import provenance
 from ..ontology.readers.table import TABLE_OPTIONS, read_table
 from ..ontology.store import OntologyStore, write_store
@@ -181,8 +183,8 @@ def build(
         expected = f"a pipeline without a '{LINKER}'"
         raise KrisselError(Errors.K006.format(setting="ner", found=ner, expected=expected))
     of_confidence = {key: settings.pop(key) for key in ("precision", "nil_share") if key in settings}
-    sources: list[Any] = [ontology] if isinstance(ontology, (str, Path)) else [*ontology]
-    are_files = all(isinstance(each, (str, Path)) for each in sources)
+    sources = _sources(ontology)
+    are_files = not isinstance(sources[0], Entity)
     located = [locate(each, "auto", progress).path for each in sources] if are_files else []
     text = [*map(Path, text)]
     state = {
@@ -202,10 +204,10 @@ def build(
         work.start(state, restart=restart)
 
         def read(path: Path) -> None:
-            if are_files:
-                build_ontology(sources, path, progress=progress, **settings)
-            else:
-                write_store(iter(sources), path)
+            with TemporaryDirectory(prefix="krissel-") as folder:
+                # As a store, which settings such as `below` are applied to.
+                stored = sources if are_files else [write_store(iter(sources), Path(folder) / "entities").path]
+                build_ontology(stored, path, progress=progress, **settings)
 
         store = OntologyStore(work.once("store", "Reading the ontology", read))
         _check_types(types_by_label, store)
@@ -313,6 +315,21 @@ def compact_model() -> dict[str, Any]:
     """The architecture of the encoder that ships, and its settings."""
     model: dict[str, Any] = spacy.util.load_config(COMPACT / "config.cfg")["components"][LINKER]["model"]
     return model
+
+
+def _sources(ontology: Any) -> list[Any]:
+    """The paths and names of vocabularies, or the entities. Raises KrisselError K006 for anything else."""
+    sources = (
+        [ontology] if isinstance(ontology, (str, Path, Mapping)) or not isinstance(ontology, Iterable) else [*ontology]
+    )
+    kinds = (str, Path) if sources and isinstance(sources[0], (str, Path)) else Entity
+    wrong = [each for each in sources if not isinstance(each, kinds)]
+    if wrong or not sources:
+        expected = "paths, names of vocabularies, or entities: Entity(id, name, [other names])"
+        raise KrisselError(
+            Errors.K006.format(setting="ontology", found=wrong[0] if wrong else sources, expected=expected)
+        )
+    return sources
 
 
 def _content(source: Path, settings: dict[str, Any]) -> Any:

@@ -93,8 +93,9 @@ def build_ontology(
     The manifest's "info" names the sources, with the hashes, versions and licences of their files (`provenance`), the
     options of the reader, and counts what was merged, enriched and disambiguated.
 
-    Raises KrisselError K006 (a wrong setting), K112 (no entity is left), K113 (an unknown id in `below`), and what
-    `locate`, `read_ontology`, `enrich` and `write_store` raise; an earlier store at `output` is then left as it was.
+    Raises KrisselError K006 (a wrong setting), K110 (an unknown option), K112 (no entity is left), K113 (an unknown id
+    in `below`), and what `locate`, `read_ontology`, `enrich` and `write_store` raise; an earlier store at `output` is
+    then left as it was.
     """
     prefix = check_prefix(prefix) if prefix else ""
     if language:
@@ -102,6 +103,9 @@ def build_ontology(
     paths = [sources] if isinstance(sources, (str, Path)) else list(sources)
     # Made now, so that a wrong path or format is known before anything is written.
     located = [locate(path, format, progress, **options) for path in paths]
+    if options and all(map(_is_store, located)):
+        # It was read from files before.
+        raise KrisselError(Errors.K110.format(format="store", found=min(options), expected="none"))
     streams: list[Iterable[Entity]] = [*map(_open_source, located)]
     info: dict[str, Any] = {"sources": [Path(path).name for path in paths]}
     stated = {"version": version, "licence": licence}
@@ -163,8 +167,12 @@ def build_ontology(
         return write_store(entities, output, info=info, progress=progress and isinstance(entities, Sized))
 
 
+def _is_store(source: Source) -> bool:
+    return (source.path / MANIFEST).is_file()
+
+
 def _open_source(source: Source) -> Iterable[Entity]:
-    if (source.path / MANIFEST).is_file():
+    if _is_store(source):
         return OntologyStore(source.path)
     entities = read_ontology(source.path, source.format, **source.options)
     return (entity for entity in entities if entity.id.startswith(source.ids)) if source.ids else entities

@@ -1,6 +1,7 @@
 """`krissel build`: from an ontology to a pipeline, with and without text and a pipeline that finds mentions."""
 
 import gc
+import inspect
 import json
 
 import numpy as np
@@ -8,7 +9,8 @@ import pytest
 import spacy
 from spacy.tokens import Span
 
-from spacy_krissel import Entity, KrisselError, KrisselWarning, build
+import spacy_krissel
+from spacy_krissel import Entity, KrisselError, KrisselWarning, build, build_ontology
 from spacy_krissel.commands import build_linker
 from spacy_krissel.index import fork
 from spacy_krissel.kb.prototype_kb import PrototypeKB
@@ -242,3 +244,59 @@ def test_columns_are_options_of_build_and_ontology(run, refuse, tmp_path):
     columns = ("--id-column", "nummer", "--name-column", "Wort", "--synonym-column", "AUCH", "--separator", ";")
     assert "2 entities, 5 names" in run("build", table, "-o", tmp_path / "built", *columns)
     assert "2 entities, 5 names" in run("ontology", table, "-o", tmp_path / "store", *columns)
+
+
+@pytest.mark.parametrize(
+    "ontology",
+    [
+        [("L:1", "x")],
+        [{"id": "L:1"}],
+        {"L:1": "x"},
+        [Entity("L:1", "x"), "hpo"],
+        ["hpo", Entity("L:1", "x")],
+        [],
+        3,
+        None,
+    ],
+)
+def test_other_than_entities_and_paths_are_refused(tmp_path, ontology):
+    with pytest.raises(KrisselError, match="K006.*'ontology'.*Entity"):
+        build(ontology, tmp_path / "built")
+    assert not [*tmp_path.iterdir()]
+
+
+def test_settings_of_entities_are_applied_or_refused(tmp_path):
+    above, below, other = Entity("L:1", "lung"), Entity("L:2", "lobe", parents=["L:1"]), Entity("L:3", "liver")
+    built = build([above, below, other], tmp_path / "built", below=["L:1"], not_below=["L:2"])
+    assert built.n_entities == 1
+    for settings, code in (
+        ({"below": ["L:9"]}, "K113"),
+        ({"no_such_setting": 3}, "K110.*'no_such_setting'"),
+        ({"separator": ";"}, "K110.*store.*'separator'"),
+        ({"language": "fr"}, "K110.*'language'"),
+    ):
+        with pytest.raises(KrisselError, match=code):
+            build([above, below], tmp_path / "refused", **settings)
+        assert not (tmp_path / "refused").exists()
+
+
+def test_unknown_settings_of_public_functions_are_refused(toy_files, tmp_path):
+    """Each with the least that is needed to get to its settings."""
+    store = build_ontology(toy_files / "ontology.jsonl", tmp_path / "store").path
+    gold, nlp = toy_files / "gold.pubtator", build([Entity("T04", "cold")], tmp_path / "built").nlp
+    calls = {
+        "build": (store, tmp_path / "out"),
+        "build_ontology": (store, tmp_path / "out"),
+        "build_prototypes": (nlp, store),
+        "convert": (gold, tmp_path / "out.spacy"),
+        "evaluate": (nlp, gold, store),
+    }
+    public = {name: getattr(spacy_krissel, name) for name in spacy_krissel.__all__}
+    takes_any = {
+        name for name, each in public.items() if inspect.isfunction(each) and inspect.unwrap(each).__code__.co_flags & 8
+    }
+    assert takes_any == calls.keys()
+    for name, given in calls.items():
+        with pytest.raises((KrisselError, TypeError), match="no_such_setting"):
+            public[name](*given, no_such_setting=3)
+    assert not [*tmp_path.glob("out*")]
