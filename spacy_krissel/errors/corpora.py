@@ -8,7 +8,7 @@ class CorporaErrors:
         " complete .gz file; download or copy it again."
     )
     K203 = (
-        "[K203] '{path}' is not UTF-8 text: line {line} holds the byte {found}. Expected UTF-8; convert the file, or "
+        "[K203] '{path}' cannot be read as text: line {line} is {problem}. Expected UTF-8; convert the file, or "
         "decompress it first if it is an archive."
     )
     K204 = "[K204] '{path}' holds no {what}: it has {line} line(s) and not one of them. Expected {expected}."
