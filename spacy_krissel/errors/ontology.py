@@ -45,6 +45,15 @@ class OntologyErrors:
         "names, such as 'id' and 'name'; name the columns with --id-column and --name-column (`id_column`, "
         "`name_column`), or rename them."
     )
+    K119 = (
+        "[K119] '{path}' is in {syntax}, which is not read. Expected OWL in RDF/XML or Turtle, or another format of "
+        "`krissel ontology`; convert it: {command}"
+    )
+    K120 = (
+        "[K120] '{path}' is a list of names, one per line, such as {first!r}. Expected an id for each entity: a table "
+        "with the columns id and name, and synonyms where there are any. To map a list of terms to an ontology, use "
+        "`krissel map`."
+    )
     K130 = (
         "[K130] '{path}' has no gene of the species {species}. Expected some; check the setting 'species' against the"
         " first column of the file."

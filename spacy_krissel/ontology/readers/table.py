@@ -265,7 +265,9 @@ def table_header(start: Start) -> list[str]:
     """The columns that the first line names, where the next one has as many; else none."""
     lines = start.lines[start.lines.index(start.first) :] if start.first else []
     header = _header(start)
-    is_header = len(header) > 1 and all(cell and not cell.isdecimal() for cell in header)
+    is_header = (
+        len(header) > 1 and start.first[0] not in "{[<" and all(cell and not cell.isdecimal() for cell in header)
+    )
     width = len(next(csv.reader(lines[1:2], delimiter=_delimiter(start.first)), header)) if is_header else 0
     return header if is_header and width == len(header) else []
 

@@ -118,6 +118,22 @@ def test_the_encoding_of_windows_is_named_once(tmp_path):
     assert said.count("iconv") == 1
 
 
+@pytest.mark.parametrize("content, code", [
+    ("Prefix(owl:=<http://www.w3.org/2002/07/owl#>)\nOntology(<http://a.org/b>\n)", "K119.*functional.*robot convert"),
+    ("Prefix: owl: <http://www.w3.org/2002/07/owl#>\nOntology: <http://a.org/b>\n", "K119.*Manchester.*robot convert"),
+    ('<?xml version="1.0"?>\n<Ontology xmlns="http://www.w3.org/2002/07/owl#">', "K119.*OWL/XML.*robot"),
+    ('{"@context": {"owl": "http://www.w3.org/2002/07/owl#"}, "@graph": []}', "K119.*JSON-LD.*rdfpipe"),
+    ('[\n{"@id": "http://a.org/b", "@type": ["http://www.w3.org/2002/07/owl#Class"]}\n]', "K119.*JSON-LD.*rdfpipe"),
+    ("fever\nheart attack\nWilson's disease, type 2\n", "K120.*'fever'.*columns id and name.*krissel map"),
+    ("name\nfever\n", "K120"),
+])  # fmt: skip
+def test_other_syntaxes_are_refused_with_what_to_do(tmp_path, content, code):
+    path = tmp_path / "what.txt"
+    path.write_text(content)
+    with pytest.raises(KrisselError, match=code):
+        read_ontology(path)
+
+
 def test_errors_come_before_the_first_entity(tmp_path):
     path = tmp_path / "medic.txt"
     path.write_text(SAMPLES["medic"])
