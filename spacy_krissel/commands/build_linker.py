@@ -19,7 +19,7 @@ from wasabi import msg
 
 from .. import __version__
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
-from ..evaluation.confidence import fit_confidence
+from ..evaluation.confidence import MIN_STATED, TOO_FEW, fit_confidence
 from ..layers.hashed_bags import round_tables
 from ..mining.mine import mine
 from ..mining.shards import MentionShards
@@ -297,12 +297,17 @@ def show_build_files(built: Built) -> str:
     mined = f", {built.n_mentions:,} mined mentions" if built.n_mentions else ""
     linked, precision = 100 * data["linked"], 100 * data["precision"]
     n, right = data["n_with_other_names"], data["right_without_the_name"]
-    lines = [
-        f"{built.n_entities:,} entities, {built.n_names:,} names{mined} in {built.output}",
-        *([f"Of {n:,} names that it is not given, it links {100 * right:.0f} % rightly."] if n else []),
-        f"Expected of mentions in text: {linked:.0f} % are linked, {precision:.0f} % of these rightly; others are NIL.",
-        f'Use: nlp = spacy.load("{built.output}")',
-    ]
+    lines = [f"{built.n_entities:,} entities, {built.n_names:,} names{mined} in {built.output}"]
+    if data["n"] < MIN_STATED:
+        lines.append(TOO_FEW.format(n=data["n"]))
+    else:
+        if n >= MIN_STATED:
+            lines.append(f"Of {n:,} names that it is not given, it links {100 * right:.0f} % rightly.")
+        lines.append(
+            f"Expected of mentions in text: {linked:.0f} % are linked, {precision:.0f} % of these rightly; "
+            "others are NIL."
+        )
+    lines.append(f'Use: nlp = spacy.load("{built.output}")')
     if not [name for name in built.nlp.pipe_names if name != LINKER]:
         lines.append(
             "Nothing in it finds mentions: add it to a pipeline that does, or build it with --ner.\n"

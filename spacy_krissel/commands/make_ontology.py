@@ -9,7 +9,7 @@ import wasabi
 
 from ..errors import Errors, KrisselError
 from ..evaluation.tables import markdown_table
-from ..ontology.build import build_ontology
+from ..ontology.build import build_ontology, open_ontology
 from ..ontology.enrich import DEFAULT_FIELDS
 from ..ontology.homonyms.shared_names import homonym_report
 from ..ontology.readers.table import TABLE_OPTIONS, read_table
@@ -134,7 +134,7 @@ def ontology(
     check_replaceable(output, KIND)
     if homonyms is not None:
         check_file(homonyms)
-    taxa = OntologyStore(taxonomy) if taxonomy else None
+    taxa = open_ontology(taxonomy, progress=progress) if taxonomy else None
     report: dict[str, Any] = {}
 
     def inspect(store: OntologyStore, key: str = "read") -> None:

@@ -1,6 +1,7 @@
 """From ontology files to an ontology store, whole."""
 
 import warnings
+import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import ExitStack
@@ -13,6 +14,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
+from ..util.lock import Lock
 from ..util.manifest import MANIFEST
 from ..util.progress import reading_bar
 from ..util.settings import checked
@@ -29,8 +31,12 @@ from .species_words import with_species_words
 from .store import OntologyStore, write_store
 from .tree_numbers import with_tree_types
 from .vocabularies.cache import Source, locate
+from .vocabularies.known import VOCABULARIES
 
 PathLike = str | Path
+# Stores of files and vocabularies, in use.
+_TEMPORARY: "weakref.WeakValueDictionary[Any, OntologyStore]" = weakref.WeakValueDictionary()
+_OPENING = Lock()
 Paths = PathLike | Annotated[list[PathLike], Field(min_length=1)]
 
 
@@ -156,7 +162,7 @@ def build_ontology(
             entities = with_tree_types(_kept(entities, stack))
         if disambiguate is not None:
             if isinstance(taxonomy, (str, Path)):
-                taxonomy = OntologyStore(taxonomy)
+                taxonomy = open_ontology(taxonomy)
             # The entities with each name must be known before the first is written.
             plain = _kept(entities, stack)
             if inspect is not None:
@@ -165,6 +171,24 @@ def build_ontology(
             info["disambiguated"] = disambiguated.figures
         # What is read from files has a bar.
         return write_store(entities, output, info=info, progress=progress and isinstance(entities, Sized))
+
+
+def open_ontology(ontology: PathLike, *, progress: bool = False) -> OntologyStore:
+    """Open a store; or read an ontology file or a known vocabulary into a temporary one, which is removed with the last
+    object that has it.
+
+    Raises KrisselError K001 (neither), and what `OntologyStore` and `build_ontology` raise.
+    """
+    path = Path(ontology)
+    if not path.is_file() and (path.exists() or str(ontology).lower() not in VOCABULARIES):
+        return OntologyStore(path)
+    key = (path.absolute(), path.stat().st_mtime_ns) if path.exists() else ontology
+    with _OPENING:
+        if (store := _TEMPORARY.get(key)) is None:
+            folder = TemporaryDirectory(prefix="krissel-")
+            store = _TEMPORARY[key] = build_ontology(str(ontology), Path(folder.name) / "store", progress=progress)
+            weakref.finalize(store, folder.cleanup)
+        return store
 
 
 def _is_store(source: Source) -> bool:

@@ -12,6 +12,8 @@ from spacy.tokens import Span
 import spacy_krissel
 from spacy_krissel import Entity, KrisselError, KrisselWarning, build, build_ontology
 from spacy_krissel.commands import build_linker
+from spacy_krissel.commands.measure_pipeline import show_fit_pipeline_confidence
+from spacy_krissel.evaluation.confidence import ConfidenceFit
 from spacy_krissel.index import fork
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.pipeline.pipeline_io import find_linker
@@ -300,3 +302,14 @@ def test_unknown_settings_of_public_functions_are_refused(toy_files, tmp_path):
         with pytest.raises((KrisselError, TypeError), match="no_such_setting"):
             public[name](*given, no_such_setting=3)
     assert not [*tmp_path.glob("out*")]
+
+
+@pytest.mark.parametrize("n, stated", [(99, False), (100, True)])
+def test_no_figures_are_stated_from_few_names(n, stated):
+    data = {"n": n, "n_with_other_names": n, "right_without_the_name": 0.5, "linked": 0.9, "precision": 0.9}
+    nlp = spacy.blank("en")
+    said = build_linker.show_build_files(build_linker.Built(nlp, "out", n, n, 0, data))
+    fit = ConfidenceFit(None, 0.5, {**data, "nil_share": 0.03})
+    for text in (said, show_fit_pipeline_confidence(fit, "out")):
+        assert ("Too few names to tell" in text) is not stated
+        assert ("%" in text) is stated
