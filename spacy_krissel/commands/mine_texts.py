@@ -28,7 +28,7 @@ def mine_texts(
     KRISSBERT, §3.1. An interrupted run continues where it stopped.
 
     ontology: Ontology store or file, or the name of a vocabulary
-    texts: JSONL, plain text, PubMed's XML (these with .gz, too), Parquet, .tar.gz of text; or folders of them
+    texts: JSONL, plain text, PubTator, PubMed's XML (these with .gz, too), Parquet, .tar.gz of text; or folders of them
     output: Directory of the shards
     case: preserve, fold, or smart (fold, but acronyms as they are written)
     cap: Maximum number of mentions per entity, drawn by seed; 0 keeps all

@@ -26,7 +26,8 @@ from .homonyms.expansions import Order
 from .ids import add_prefix, check_prefix
 from .merge import merge
 from .provenance import provenance
-from .readers import read_ontology
+from .readers import detect_format, read_ontology
+from .readers.table import TABLE_OPTIONS
 from .species_words import with_species_words
 from .store import OntologyStore, write_store
 from .tree_numbers import with_tree_types
@@ -94,7 +95,7 @@ def build_ontology(
     version: version of the sources, where they do not state it
     licence: licence of the sources, where they do not state it
     progress: show a progress bar
-    options: those of the format's reader (`readers.read_ontology`)
+    options: those of the format's reader (`readers.read_ontology`); of several sources, those of tables apply to tables
 
     The manifest's "info" names the sources, with the hashes, versions and licences of their files (`provenance`), the
     options of the reader, and counts what was merged, enriched and disambiguated.
@@ -108,7 +109,7 @@ def build_ontology(
         options["language"] = language
     paths = [sources] if isinstance(sources, (str, Path)) else list(sources)
     # Made now, so that a wrong path or format is known before anything is written.
-    located = [locate(path, format, progress, **options) for path in paths]
+    located = _with_own_options([locate(path, format, progress, **options) for path in paths])
     if options and all(map(_is_store, located)):
         # It was read from files before.
         raise KrisselError(Errors.K110.format(format="store", found=min(options), expected="none"))
@@ -189,6 +190,29 @@ def open_ontology(ontology: PathLike, *, progress: bool = False) -> OntologyStor
             store = _TEMPORARY[key] = build_ontology(str(ontology), Path(folder.name) / "store", progress=progress)
             weakref.finalize(store, folder.cleanup)
         return store
+
+
+def _with_own_options(sources: list[Source]) -> list[Source]:
+    """The sources, those of several that are no tables without the options of tables."""
+    tables = [_is_table(source) for source in sources]
+    if not any(tables):
+        return sources
+    return [
+        source
+        if is_table
+        else source._replace(options={name: source.options[name] for name in source.options.keys() - TABLE_OPTIONS})
+        for source, is_table in zip(sources, tables, strict=True)
+    ]
+
+
+def _is_table(source: Source) -> bool:
+    if source.format != "auto" or source.options.keys().isdisjoint(TABLE_OPTIONS) or _is_store(source):
+        return source.format == "table"
+    try:
+        return detect_format(source.path) == "table"
+    except KrisselError as error:
+        # Its columns may be those that the options name.
+        return str(error).startswith("[K118]")
 
 
 def _is_store(source: Source) -> bool:

@@ -154,3 +154,17 @@ def test_temporary_stores_last_as_long_as_their_use(medic, tmp_path):
     assert open_ontology(store.path).path == store.path
     with pytest.raises(KrisselError, match="K001.*nothing"):
         open_ontology(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize("header", ["Nummer;Wort;Auch", "id;name;Auch"])
+def test_options_of_tables_apply_to_the_tables_of_several_sources(medic, obo, tmp_path, header):
+    table = tmp_path / "lab.csv"
+    table.write_text(f"{header}\nL:1;glucose;sugar/dextrose\n")
+    first, second, third = header.split(";")
+    columns = {"id_column": first, "name_column": second, "synonym_column": third, "separator": "/"}
+    store = build_ontology([obo, table, medic], tmp_path / "store", **columns)
+    assert list(store.ids) == ["DOID:2377", "L:1", "D009103", "145250"]
+    assert store.get("L:1").names == ("glucose", "sugar", "dextrose")
+    for sources in ([obo, medic], [obo]):
+        with pytest.raises(KrisselError, match="K103|K110|K118"):
+            build_ontology(sources, tmp_path / "other", **columns)
