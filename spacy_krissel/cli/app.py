@@ -99,7 +99,12 @@ def coded_errors(command: Function) -> Function:
 LINKER, EXTRACTOR = {"name": "linker"}, {"name": "extractor"}
 # In the order of work.
 COMMANDS = {
-    "build": Command("commands.build_linker:build_files", "Build", "hp.obo --text abstracts.jsonl -o linker"),
+    "build": Command(
+        "commands.build_linker:build_files",
+        "Build",
+        "hp.obo --text abstracts.jsonl -o linker",
+        panels={".*_column|separator": "Tables"},
+    ),
     "vocabularies": Command("commands.make_ontology:vocabularies", "Build", "--download mondo"),
     "ontology": Command(
         "commands.make_ontology:ontology",

@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
 
 import typer
 
-from ..util.settings import UNION, bounds, described
+from ..errors import KrisselError
+from ..util.settings import UNION, bounds, check, described, expected
 
 # In addition to the option's own name.
 SHORT = {"output": "-o", "gpu_id": "-g", "code": "-c"}
@@ -106,11 +107,17 @@ def _option(parameter: inspect.Parameter, help: str, command: Command) -> inspec
     is_list = get_origin(type_) is list
     limits = bounds(parameter.annotation)
     help = help[:1].upper() + help[1:]
+    checks = None
+    if not limits.keys().isdisjoint(("Gt", "Lt")):
+        # Typer knows closed bounds alone.
+        words = expected(parameter.annotation).removesuffix(" or null")
+        checks = _bounded(name, parameter.annotation, words)
+        limits, help = {}, f"{help.rstrip('.')} ({words})"
     if is_list and not required:
         default, help = list(default or ()), f"{help.rstrip('.')}; may be repeated"
     panel = next((panel for pattern, panel in command.panels.items() if re.fullmatch(pattern, name)), None)
     settings: dict[str, Any] = {"help": help, "min": limits.get("Ge"), "max": limits.get("Le")}
-    settings["rich_help_panel"] = panel
+    settings.update(rich_help_panel=panel, callback=checks)
     positional = parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
     if required and positional and name != "output":
         declared = typer.Argument(... if required else default, **settings)
@@ -119,6 +126,18 @@ def _option(parameter: inspect.Parameter, help: str, command: Command) -> inspec
         declared = typer.Option(... if required else default, *names, **settings)
     annotation = type_ | None if default is None else type_
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=declared, annotation=annotation)
+
+
+def _bounded(name: str, type_: Any, words: str) -> Callable[[Any], Any]:
+    """A function that takes the value of an option and returns it, if it is within its bounds."""
+
+    def checked(value: Any) -> Any:
+        try:
+            return value if value is None else check(name, value, type_)
+        except KrisselError:
+            raise typer.BadParameter(f"{value} is not {words}") from None
+
+    return checked
 
 
 def _names(name: str, type_: Any, default: Any) -> list[str]:

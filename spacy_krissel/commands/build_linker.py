@@ -2,12 +2,13 @@
 
 import gc
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext, redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
 from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import spacy
@@ -18,12 +19,14 @@ from wasabi import msg
 
 from .. import __version__
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
-from ..evaluation.confidence import fit_confidence
+from ..evaluation.confidence import MIN_STATED, TOO_FEW, fit_confidence
 from ..layers.hashed_bags import round_tables
 from ..mining.mine import mine
 from ..mining.shards import MentionShards
 from ..ontology.build import build_ontology
+from ..ontology.entity import Entity
 from ..ontology.provenance import provenance
+from ..ontology.readers.table import TABLE_OPTIONS, read_table
 from ..ontology.store import OntologyStore, write_store
 from ..ontology.vocabularies.cache import locate
 from ..pipeline.pipeline_io import (
@@ -125,6 +128,7 @@ class BuildWork(WorkFolder):
 @writes(folders=["output"])
 @passes_on(build_ontology, "format", "language", "translations", "below", "not_below", "trees", "species_words")
 @passes_on(build_ontology, "version", "licence")
+@passes_on(read_table, *TABLE_OPTIONS)
 @passes_on(fit_confidence, "precision", "nil_share")
 @checked
 def build(
@@ -181,8 +185,8 @@ def build(
         expected = f"a pipeline without a '{LINKER}'"
         raise KrisselError(Errors.K006.format(setting="ner", found=ner, expected=expected))
     of_confidence = {key: settings.pop(key) for key in ("precision", "nil_share") if key in settings}
-    sources: list[Any] = [ontology] if isinstance(ontology, (str, Path)) else [*ontology]
-    are_files = all(isinstance(each, (str, Path)) for each in sources)
+    sources = _sources(ontology)
+    are_files = not isinstance(sources[0], Entity)
     located = [locate(each, "auto", progress).path for each in sources] if are_files else []
     text = [*map(Path, text)]
     state = {
@@ -202,10 +206,10 @@ def build(
         work.start(state, restart=restart)
 
         def read(path: Path) -> None:
-            if are_files:
-                build_ontology(sources, path, progress=progress, **settings)
-            else:
-                write_store(iter(sources), path)
+            with TemporaryDirectory(prefix="krissel-") as folder:
+                # As a store, which settings such as `below` are applied to.
+                stored = sources if are_files else [write_store(iter(sources), Path(folder) / "entities").path]
+                build_ontology(stored, path, progress=progress, **settings)
 
         store = OntologyStore(work.once("store", "Reading the ontology", read))
         _check_types(types_by_label, store)
@@ -262,6 +266,7 @@ def build(
     "species_words",
     "version",
     "licence",
+    *TABLE_OPTIONS,
     "seed",
     "n_process",
     "gpu_id",
@@ -295,12 +300,17 @@ def show_build_files(built: Built) -> str:
     mined = f", {built.n_mentions:,} mined mentions" if built.n_mentions else ""
     linked, precision = 100 * data["linked"], 100 * data["precision"]
     n, right = data["n_with_other_names"], data["right_without_the_name"]
-    lines = [
-        f"{built.n_entities:,} entities, {built.n_names:,} names{mined} in {built.output}",
-        *([f"Of {n:,} names that it is not given, it links {100 * right:.0f} % rightly."] if n else []),
-        f"Expected of mentions in text: {linked:.0f} % are linked, {precision:.0f} % of these rightly; others are NIL.",
-        f'Use: nlp = spacy.load("{built.output}")',
-    ]
+    lines = [f"{built.n_entities:,} entities, {built.n_names:,} names{mined} in {built.output}"]
+    if data["n"] < MIN_STATED:
+        lines.append(TOO_FEW.format(n=data["n"]))
+    else:
+        if n >= MIN_STATED:
+            lines.append(f"Of {n:,} names that it is not given, it links {100 * right:.0f} % rightly.")
+        lines.append(
+            f"Expected of mentions in text: {linked:.0f} % are linked, {precision:.0f} % of these rightly; "
+            "others are NIL."
+        )
+    lines.append(f'Use: nlp = spacy.load("{built.output}")')
     if not [name for name in built.nlp.pipe_names if name != LINKER]:
         lines.append(
             "Nothing in it finds mentions: add it to a pipeline that does, or build it with --ner.\n"
@@ -313,6 +323,21 @@ def compact_model() -> dict[str, Any]:
     """The architecture of the encoder that ships, and its settings."""
     model: dict[str, Any] = spacy.util.load_config(COMPACT / "config.cfg")["components"][LINKER]["model"]
     return model
+
+
+def _sources(ontology: Any) -> list[Any]:
+    """The paths and names of vocabularies, or the entities. Raises KrisselError K006 for anything else."""
+    sources = (
+        [ontology] if isinstance(ontology, (str, Path, Mapping)) or not isinstance(ontology, Iterable) else [*ontology]
+    )
+    kinds = (str, Path) if sources and isinstance(sources[0], (str, Path)) else Entity
+    wrong = [each for each in sources if not isinstance(each, kinds)]
+    if wrong or not sources:
+        expected = "paths, names of vocabularies, or entities: Entity(id, name, [other names])"
+        raise KrisselError(
+            Errors.K006.format(setting="ontology", found=wrong[0] if wrong else sources, expected=expected)
+        )
+    return sources
 
 
 def _content(source: Path, settings: dict[str, Any]) -> Any:

@@ -19,6 +19,7 @@ from ..kb.build.fill import fill_kb
 from ..kb.build.gold_prototypes import GoldCounts
 from ..kb.build.sources import PrototypeSource
 from ..kb.prototype_kb import PrototypeKB
+from ..ontology.build import open_ontology
 from ..pipeline.card import update_card
 from ..pipeline.kb_pipe import kb_left_out
 from ..pipeline.pipeline_io import check_place, choose_gpu, find_kb_pipe, load_pipeline, save_pipeline
@@ -146,7 +147,8 @@ def prototypes(
 
     pipeline: A trained pipeline
     output: Where to save the pipeline with its knowledge base
-    ontology: Ontology store; without it, gold mentions (`gold`) are added to the pipeline's knowledge base
+    ontology: Ontology store or file, or the name of a vocabulary; without it, gold mentions (`gold`) are added to the
+        pipeline's knowledge base
     mentions: Mention shards; without them, names only
     class_names: Add induced hypernym names: words that the names of the entities below a class share (needs
         parents or tree numbers)
@@ -210,9 +212,10 @@ def prototypes(
                 scratch.mkdir(parents=True, exist_ok=True)
             pipe = find_kb_pipe(nlp, name)
             pipe.require_weights()
+            store = open_ontology(ontology, progress=progress)
             # All that the vectors depend on.
             state = {
-                "ontology": content_hash(ontology),
+                "ontology": content_hash(store.path),
                 "mentions": mentions and content_hash(mentions),
                 **settings,
                 "overrides": overrides or {},
@@ -222,7 +225,7 @@ def prototypes(
                 "block": build.BLOCK,
             }
             work = stack.enter_context(VectorWork((kb_path or output).absolute(), state, restart=restart))
-            source = PrototypeSource(ontology, mentions, **settings)
+            source = PrototypeSource(store, mentions, **settings)
             place: Any = Path(pipeline).absolute() if Path(pipeline).exists() else pipeline
             with _encoders(EncoderOf(place, overrides or {}, name), n_process, gpu_id, ray) as encoders:
                 places: Any = {"scratch": scratch, "encoders": encoders, "work": work}

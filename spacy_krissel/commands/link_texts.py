@@ -42,7 +42,7 @@ def link(
     """Link the mentions of a text, texts or docs.
 
     pipeline: A pipeline with a linker, and with a component that finds mentions
-    texts: A text in quotes; or a file: docs with mentions (.spacy), or text: JSONL, plain, .gz
+    texts: A text in quotes; or a file: docs with mentions (.spacy), or text: JSONL, PubTator, plain, .gz
     output: The file to write: .jsonl (an object per doc), .spacy, .tsv (a row per mention, for "krissel correct"),
         .html (displaCy), .parquet, .pubtator, .bioc.xml, .brat.tar.gz, .bigbio.jsonl, .prodigy.jsonl,
         .labelstudio.json, .xmi.zip, .fhir.json, .note_nlp.csv or .phenopackets.jsonl; without it, the links of a text

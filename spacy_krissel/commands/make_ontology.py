@@ -9,10 +9,10 @@ import wasabi
 
 from ..errors import Errors, KrisselError
 from ..evaluation.tables import markdown_table
-from ..ontology.build import build_ontology
+from ..ontology.build import build_ontology, open_ontology
 from ..ontology.enrich import DEFAULT_FIELDS
 from ..ontology.homonyms.shared_names import homonym_report
-from ..ontology.readers.table import read_table
+from ..ontology.readers.table import TABLE_OPTIONS, read_table
 from ..ontology.store import KIND, OntologyStore
 from ..ontology.vocabularies.cache import cache_folder, fetch, whole
 from ..ontology.vocabularies.known import VOCABULARIES
@@ -21,12 +21,11 @@ from ..util.manifest import check_replaceable
 from ..util.outputs import writes
 from ..util.settings import passes_on
 
-COLUMNS = [f"{part}_column" for part in ("id", "name", "synonyms", "definition", "type", "parents")]
 CASES = {"preferred": "preferred name", "other": "other name", "cross_species": "cross-species"}
 
 
 @writes("homonyms")
-@passes_on(read_table, *COLUMNS, "separator")
+@passes_on(read_table, *TABLE_OPTIONS)
 @passes_on(
     build_ontology,
     "format",
@@ -97,13 +96,6 @@ def ontology(
     omop_domain: OMOP: concepts of this domain (Condition)
     omop_standard: OMOP: standard concepts only
     omop_parents: OMOP: keep the parents of concepts (CONCEPT_RELATIONSHIP.csv's "Is a")
-    id_column: Table: the column of ids; default: by its usual names
-    name_column: Table: the column of names
-    synonyms_column: Table: the column of other names, or several, with commas between
-    definition_column: Table: the column of definitions
-    type_column: Table: the column of semantic types
-    parents_column: Table: the column of ids of parents
-    separator: Table: what stands between several in a cell; default: |
     merge: Merge the entities of several sources that are one concept, which is named by the first source
     enrich: Ontology file or store to take definitions and tree numbers from
     enrich_names: Take names too, where an id is shared
@@ -144,7 +136,7 @@ def ontology(
     check_replaceable(output, KIND)
     if homonyms is not None:
         check_file(homonyms)
-    taxa = OntologyStore(taxonomy) if taxonomy else None
+    taxa = open_ontology(taxonomy, progress=progress) if taxonomy else None
     report: dict[str, Any] = {}
 
     def inspect(store: OntologyStore, key: str = "read") -> None:

@@ -52,8 +52,8 @@ def map_terms(
     pipeline: A pipeline with a linker
     terms: A table with a header (.csv, .tsv), or a text file with a term a line; .gz
     output: The file to write: .tsv, by custom .sssom.tsv
-    label_column: Column of the terms; default: label, subject_label, term or name, else the only one
-    id_column: Column of the terms' ids; default: id or subject_id, where there is one
+    label_column: Column of the terms; default: label, term, name and others by their usual names, else the only one
+    id_column: Column of the terms' ids; default: id, code and others by their usual names, where there is one
     top_k: Candidates per term: those after the first row of a term are skos:relatedMatch
     license: Address of the licence of the mappings
     mapping_set_id: Address that identifies the mappings; default: a new one
@@ -62,7 +62,8 @@ def map_terms(
     batch_size: Number of terms per batch
 
     Each term is linked as a mention that is the whole text: a skos:exactMatch if it is a name of the
-    entity in canonical form (`canonical_name`), else a skos:closeMatch; NIL is sssom:NoTermFound.
+    entity in canonical form (`canonical_name`), else a skos:closeMatch; NIL is sssom:NoTermFound. Other columns of the
+    table are kept: `department` as `input_department`.
     RETURNS: the numbers of `terms`, of those `exact`, `close` and `without_entity`, and of rows `left_out`.
 
     Raises KrisselError K006 (output, columns, numbers, addresses), K026 (output), K610, K611 (pipeline), K603 (no
@@ -139,6 +140,7 @@ def _mappings(term: Term, span: Span, kb: PrototypeKB, curies: Curies) -> Iterat
             "" if subject else "rdfs literal",
             "" if confidence is None else f"{round(confidence, 3):g}",
             f"{round(score, 3):g}" if confidence is None and 0 <= score <= 1 else "",
+            dict(term.others),
         )
 
     candidates = sorted(span._.krissel_candidates, key=lambda each: each["id"] != linked)

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import Errors, KrisselError
 from ..evaluation.calibrate import Calibration, calibrate
-from ..evaluation.confidence import ConfidenceFit, fit_confidence
+from ..evaluation.confidence import MIN_STATED, TOO_FEW, ConfidenceFit, fit_confidence
 from ..evaluation.evaluate import evaluate
 from ..evaluation.report import Report
 from ..evaluation.tables import check_report, nil_line, strict_line
@@ -44,7 +44,7 @@ def evaluate_pipeline(
 
     pipeline: A pipeline with a knowledge base
     gold: Gold corpus: .spacy, PubTator or BioC
-    ontology: Ontology store: primary ids, slices and baselines
+    ontology: Ontology store or file, or the name of a vocabulary: primary ids, slices and baselines
     output: Folder for the .json, .md and .html report
     predicted: Link the pipeline's own mentions, not the gold ones
     index_device: Where the index lives: cpu, cuda:0 or cuda:all; default: as the pipeline says
@@ -163,8 +163,13 @@ def fit_pipeline_confidence(pipeline: Path, output: Path, *, linker: str = LINKE
 
 def show_fit_pipeline_confidence(found: ConfidenceFit, output: Path) -> str:
     data = found.data
-    shares = f"{100 * data['linked']:.0f} % of mentions are linked, {100 * data['precision']:.0f} % of these rightly"
+    stated = TOO_FEW.format(n=data["n"])
+    if data["n"] >= MIN_STATED:
+        shares = (
+            f"{100 * data['linked']:.0f} % of mentions are linked, {100 * data['precision']:.0f} % of these rightly"
+        )
+        stated = f"Expected: {shares}, where {100 * data['nil_share']:.0f} % have no entity there"
     return (
         f"min_confidence: {found.min_confidence:.3f}, by {data['n']:,} names and mentions of the knowledge base\n"
-        f"Expected: {shares}, where {100 * data['nil_share']:.0f} % have no entity there\nPipeline: {output}"
+        f"{stated}\nPipeline: {output}"
     )

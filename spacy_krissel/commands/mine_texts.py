@@ -6,7 +6,7 @@ from typing import Any
 
 from ..mining.mine import MiningReport, mine
 from ..mining.shards import KIND
-from ..ontology.store import OntologyStore
+from ..ontology.build import open_ontology
 from ..util.manifest import check_replaceable
 from ..util.settings import Count, passes_on
 
@@ -27,8 +27,8 @@ def mine_texts(
 
     KRISSBERT, §3.1. An interrupted run continues where it stopped.
 
-    ontology: Ontology store
-    texts: JSONL, plain text, PubMed's XML (these with .gz, too), Parquet, .tar.gz of text; or folders of them
+    ontology: Ontology store or file, or the name of a vocabulary
+    texts: JSONL, plain text, PubTator, PubMed's XML (these with .gz, too), Parquet, .tar.gz of text; or folders of them
     output: Directory of the shards
     case: preserve, fold, or smart (fold, but acronyms as they are written)
     cap: Maximum number of mentions per entity, drawn by seed; 0 keeps all
@@ -38,7 +38,9 @@ def mine_texts(
     """
     # Before the ontology is read.
     check_replaceable(output, KIND)
-    return mine(OntologyStore(ontology), texts, output, cap=cap or None, progress=progress, **settings)
+    return mine(
+        open_ontology(ontology, progress=progress), texts, output, cap=cap or None, progress=progress, **settings
+    )
 
 
 def show_mine_texts(report: MiningReport) -> str:

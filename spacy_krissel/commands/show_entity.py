@@ -5,23 +5,36 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from ..errors import Errors, KrisselError
 from ..kb.prototype_kb import PrototypeKB
+from ..ontology.folding import canonical_name
 from ..ontology.ids import entity_url
 from ..pipeline.pipeline_io import find_kb_pipe, load_pipeline
 from ..pipeline.settings import LINKER
+
+# Entities with the same or similar names that are listed.
+MAX_FOUND = 10
 
 
 def show(pipeline: str | Path, id: str, *, linker: str = LINKER) -> str:
     """Show an entity: names, definition, prototypes, licence.
 
     pipeline: A pipeline with a knowledge base
-    id: Id of the entity, in any usual spelling: HP:0001677, HP_0001677, a URL
+    id: Id of the entity, in any usual spelling: HP:0001677, HP_0001677, a URL; or a name
     linker: Name of the linker in the pipeline
 
-    Raises KrisselError K610, K611 (pipeline), K525 (an unknown id).
+    Of a name that several entities have, these are listed.
+    Raises KrisselError K610, K611 (pipeline), K525 (an unknown id), K534 (no such name, but similar ones).
     """
     kb: PrototypeKB = find_kb_pipe(load_pipeline(pipeline), linker).kb
-    return describe_entity(kb, id)
+    found = kb.find(id, MAX_FOUND) if id.strip() and kb.resolve(id) is None else []
+    named = [entity for entity in found if canonical_name(id) in map(canonical_name, entity.names)]
+    if found and not named:
+        similar = "; ".join(f"{entity.name} ({entity.id})" for entity in found)
+        raise KrisselError(Errors.K534.format(found=id, similar=similar))
+    if len(named) > 1:
+        return "\n".join(f"{entity.id:<13} {entity.name}" for entity in named)
+    return describe_entity(kb, named[0].id if named else id)
 
 
 def describe_entity(kb: PrototypeKB, id: str) -> str:

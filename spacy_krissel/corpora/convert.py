@@ -14,6 +14,7 @@ from spacy.tokens import Doc
 from ..errors import Errors, KrisselError
 from ..mentions import gold_mentions
 from ..mentions.gold_ids import Resolver
+from ..ontology.build import open_ontology
 from ..ontology.ids import check_prefix
 from ..ontology.store import OntologyStore
 from ..ontology.umls_presets import PRESETS
@@ -83,7 +84,7 @@ def read_docs(
         expected = "semantic types, or 'st21pv' with an ontology"
         raise KrisselError(Errors.K006.format(setting="types", found=min(misnamed), expected=expected))
     if isinstance(ontology, (str, Path)):
-        ontology = OntologyStore(ontology)
+        ontology = open_ontology(ontology)
     steps: list[Callable[..., Iterator[AnnotatedText]]] = [distinct_texts]
     if labels is not None:
         steps.append(partial(keep_labels, labels=set(labels)))

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any, NamedTuple, TypeVar, cast
 
 from ..errors import Errors, KrisselError
-from ..util.inputs import DAMAGED, Closing, InputFile, check_encoding, open_input
+from ..util.inputs import DAMAGED, Closing, InputFile, check_encoding, not_utf8, open_input
 from .report import CorpusReport
 
 BOM = "\ufeff"
@@ -125,11 +125,11 @@ def decoded_lines(file_: InputFile, skip: Callable[[int, str], None] | None = No
     """The lines with their numbers, see `open_lines`."""
     for raw in file_.lines():
         try:
-            line = _decoded(raw, file_.path, file_.line)
-        except KrisselError:
+            line = raw.decode("utf8")
+        except UnicodeDecodeError as error:
             if skip is None:
-                raise
-            skip(file_.line, "not UTF-8")
+                raise _not_utf8(raw, file_.path, file_.line, error) from error
+            skip(file_.line, not_utf8(raw, error))
             continue
         if file_.line == 1:
             line = line.removeprefix(BOM)
@@ -137,21 +137,21 @@ def decoded_lines(file_: InputFile, skip: Callable[[int, str], None] | None = No
 
 
 def decode_text(raw: bytes, path: PathLike) -> str:
-    """A whole file as text, character for character, since offsets count them: a byte order mark, too.
+    """A whole file as text, character for character, since offsets count them: a byte order mark of UTF-8, too.
 
-    Raises KrisselError K203 when it is not UTF-8, K056 when it is UTF-16 or UTF-32.
+    Raises KrisselError K203 when it is not UTF-8, K056 when it is UTF-16 or UTF-32, K060 when it is no text.
     """
-    check_encoding(raw[:64], path)
-    return _decoded(raw, path, 1)
-
-
-def _decoded(raw: bytes, path: PathLike, line: int) -> str:
-    """line: where `raw` begins, for messages."""
+    check_encoding(raw, path)
     try:
         return raw.decode("utf8")
     except UnicodeDecodeError as error:
-        line, found = line + raw.count(b"\n", 0, error.start), f"0x{raw[error.start]:02x}"
-        raise KrisselError(Errors.K203.format(path=path, line=line, found=found)) from error
+        raise _not_utf8(raw, path, 1, error) from error
+
+
+def _not_utf8(raw: bytes, path: PathLike, line: int, error: UnicodeDecodeError) -> KrisselError:
+    """line: where `raw` begins."""
+    line += raw.count(b"\n", 0, error.start)
+    return KrisselError(Errors.K203.format(path=path, line=line, problem=not_utf8(raw, error)))
 
 
 CHUNK = 1 << 20

@@ -1,33 +1,37 @@
 """Lists of terms to map: a column of a table, or a term a line."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 from ..errors import Errors, KrisselError
+from ..util.column_names import IDS, NAMES, find_column
 from ..util.csv_rows import csv_rows
 from ..util.escape import one_line
 from .files import open_lines
 from .report import CorpusReport
 
 TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
-LABELS, IDS = ("label", "subject_label", "term", "name"), ("id", "subject_id")
+# The usual names of the columns: of terms to map, the one that says so first.
+USUAL = {"label_column": ("label", "subjectlabel", "term", *NAMES), "id_column": ("id", "subjectid", *IDS)}
 EXPECTED = f"a table ({', '.join(TABLES)}) with a header and a column of terms, or a text file with a term a line"
 
 
 class Term(NamedTuple):
-    """A term on one line, with its own id, "" where it has none."""
+    """A term on one line, with its own id, "" where it has none. others: the filled cells of other columns, by the
+    columns' names."""
 
     label: str
     id: str
+    others: Mapping[str, str] = {}
 
 
 def read_terms(path: Path, report: CorpusReport, *, label_column: str = "", id_column: str = "") -> Iterator[Term]:
     """The terms in the order of the file, which is not held. Blank lines of a text file are left out.
 
-    label_column, id_column: of a table, in any case; "" for the first of `LABELS` that is there, else the only column,
-        and for the first of `IDS`, if any. With either, a file of any name is a table.
+    label_column, id_column: of a table; case, spaces and underscores do not matter. "" for the first of the usual ones
+        (`USUAL`) that is there, else, for terms, the only column. With either, a file of any name is a table.
     report: counts `bad_records`: rows without a term, or that cannot be read.
 
     Raises KrisselError K006 (no such column), K204 (no term), and what `open_lines` raises.
@@ -46,36 +50,41 @@ def read_terms(path: Path, report: CorpusReport, *, label_column: str = "", id_c
                     yield Term(label, "")
         elif first := next(lines, None):
             table = csv_rows(chain([first], lines), max("\t,;", key=first[1].count))
-            places: tuple[int, int | None] | None = None
+            header: list[str] = []
             for number, row in table:
                 if isinstance(row, str):
                     bad(number, row)
-                elif places is None:
-                    places = _places(row, label_column, id_column)
+                elif not header:
+                    header, (label_at, id_at) = row, _columns(row, label_column, id_column)
+                    others = _named(header, label_at, id_at)
                 elif row:
-                    label, id_ = (
-                        one_line(row[at]).strip() if at is not None and at < len(row) else "" for at in places
-                    )
-                    if label:
+                    cells = {index: one_line(cell).strip() for index, cell in enumerate(row)}
+                    if label := cells.get(label_at, ""):
                         found = True
-                        yield Term(label, id_)
+                        id_ = "" if id_at is None else cells.get(id_at, "")
+                        yield Term(label, id_, {name: cells[at] for at, name in others.items() if cells.get(at)})
                     else:
                         bad(number, "no term")
     if not found:
         raise KrisselError(Errors.K204.format(path=path, what="term", line=number, expected=EXPECTED))
 
 
-def _places(header: list[str], label_column: str, id_column: str) -> tuple[int, int | None]:
-    """The places of the labels and of the ids in a row."""
-    columns = [cell.strip().lower() for cell in header]
-    found = []
-    for setting, asked, usual in (("label_column", label_column, LABELS), ("id_column", id_column, IDS)):
-        names = [asked.strip().lower()] if asked else usual
-        place = next((columns.index(name) for name in names if name in columns), None)
-        if place is None and setting == "label_column" and not asked and len(columns) == 1:
-            place = 0
-        if place is None and (asked or setting == "label_column"):
+def _named(header: list[str], *left_out: int | None) -> dict[int, str]:
+    """The other columns by index, each with a name of its own."""
+    found: dict[int, str] = {}
+    for index, name in enumerate(map(str.strip, header)):
+        if index not in left_out:
+            is_new = name and name not in found.values()
+            found[index] = name if is_new else f"{name or 'column'} {index + 1}"
+    return found
+
+
+def _columns(header: list[str], label_column: str, id_column: str) -> tuple[int, int | None]:
+    """The indices of the labels and of the ids in a row."""
+    found = {}
+    for setting, asked in (("label_column", label_column), ("id_column", id_column)):
+        found[setting] = index = find_column(header, [asked] if asked else USUAL[setting])
+        if index is None and (asked or (setting == "label_column" and len(header) > 1)):
             expected = f"one of the columns {', '.join(map(repr, header))}"[:300]
             raise KrisselError(Errors.K006.format(setting=setting, found=asked, expected=expected))
-        found.append(place)
-    return found[0] or 0, found[1]
+    return found["label_column"] or 0, found["id_column"]

@@ -10,6 +10,7 @@ from ..util.inputs import JSON_CLOSING, InputFile
 from ..util.limits import FILE, RECORD
 from .files import decoded_lines, has_surrogate, json_object, open_archive, open_lines, read_records
 from .pubmed import read_pubmed
+from .readers.pubtator import read_pubtator
 from .report import CorpusReport, reporting
 
 if TYPE_CHECKING:
@@ -17,11 +18,19 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 JSONL_SUFFIXES = (".jsonl", ".jsonl.gz", ".ndjson", ".ndjson.gz")
+PUBTATOR_SUFFIXES = (".pubtator", ".pubtator.gz", ".pubtator.txt", ".pubtator.txt.gz")
 PLAIN_SUFFIXES = (".txt", ".txt.gz")
 ARCHIVE_SUFFIXES = (".tar.gz", ".tgz")
 PUBMED_SUFFIXES = (".xml", ".xml.gz")
 PARQUET_SUFFIXES = (".parquet",)
-SUFFIXES = (*JSONL_SUFFIXES, *PLAIN_SUFFIXES, *ARCHIVE_SUFFIXES, *PUBMED_SUFFIXES, *PARQUET_SUFFIXES)
+SUFFIXES = (
+    *JSONL_SUFFIXES,
+    *PUBTATOR_SUFFIXES,
+    *PLAIN_SUFFIXES,
+    *ARCHIVE_SUFFIXES,
+    *PUBMED_SUFFIXES,
+    *PARQUET_SUFFIXES,
+)
 EXPECTED = f"a file ending in {', '.join(SUFFIXES)}, or a folder of them"
 # The columns that are read from a Parquet file.
 COLUMNS = ("id", "title", "text")
@@ -68,6 +77,7 @@ def read_texts(path: str | Path, *, report: CorpusReport, deleted: list[str] | N
     - `.jsonl`: one object per line with "text" and, optionally, "title" and "id". The text is `title + " " + text`, or
       the one of them that is there. Without "id" it is `file name:line`.
     - `.txt`: one paragraph per line; blank lines and white space around a line are dropped.
+    - `.pubtator`, `.pubtator.txt`: a text for each document, title and abstract; its annotations are not read.
     - `.tar.gz`: the `.txt` files in it, in the archive's order, each like a `.txt` of its own.
     - `.xml`: PubMed's, of the baseline or an update (`pubmed.read_pubmed`). Every version of an article is a text.
     - `.parquet`: a table with the columns "text" and, optionally, "title" and "id", like those of JSONL.
@@ -104,6 +114,8 @@ def _read_file(path: Path, report: CorpusReport, deleted: list[str]) -> Iterator
     for suffixes, read in (
         (ARCHIVE_SUFFIXES, _read_archive),
         (JSONL_SUFFIXES, _read_jsonl),
+        # Before text, which its name may end like.
+        (PUBTATOR_SUFFIXES, _read_pubtator),
         (PLAIN_SUFFIXES, _read_plain),
         (PARQUET_SUFFIXES, _read_parquet),
     ):
@@ -118,6 +130,10 @@ def _read_jsonl(path: Path, report: CorpusReport) -> Iterator[Text]:
 
     first_error, closing = Errors.K209, JSON_CLOSING
     return filter(None, read_records(path, parse, report, expected=EXPECTED, first_error=first_error, closing=closing))
+
+
+def _read_pubtator(path: Path, report: CorpusReport) -> Iterator[Text]:
+    return (Text(each.id, each.text, str(path), each.line) for each in read_pubtator(path, report=report))
 
 
 def _read_plain(path: Path, report: CorpusReport) -> Iterator[Text]:

@@ -8,7 +8,7 @@ class CorporaErrors:
         " complete .gz file; download or copy it again."
     )
     K203 = (
-        "[K203] '{path}' is not UTF-8 text: line {line} holds the byte {found}. Expected UTF-8; convert the file, or "
+        "[K203] '{path}' cannot be read as text: line {line} is {problem}. Expected UTF-8; convert the file, or "
         "decompress it first if it is an archive."
     )
     K204 = "[K204] '{path}' holds no {what}: it has {line} line(s) and not one of them. Expected {expected}."
@@ -81,6 +81,15 @@ class CorporaErrors:
     )
     K247 = "[K247] dkpro-cassis is not installed. Expected it for UIMA CAS: pip install spacy-krissel[serve]"
     K248 = "[K248] '{path}' is a damaged ZIP: {problem}. Expected an export of INCEpTION or WebAnno; export it again."
+    K249 = (
+        "[K249] '{path}' has no annotations that are known: its first line begins with {found!r}. Expected a gold "
+        "corpus in one of the formats of `krissel convert`, or .spacy; link texts without annotations with `krissel "
+        "link`."
+    )
+    K250 = (
+        "[K250] '{path}' cannot be measured as it is: {problem}. Expected a .spacy file, or one file with texts and "
+        "annotations; convert it first: krissel convert {path} {options} --output gold.spacy"
+    )
     K246 = (
         "[K246] '{path}' is not an export of Label Studio: {problem}. Expected its JSON, a list of tasks with \"data\" "
         'and "annotations"; export it again as JSON, or name its format.'

@@ -104,6 +104,7 @@ class GeneralErrors:
         "[K059] '{path}' was not read further: line {line} is the last of {count} consecutive blank lines. Expected "
         "records; check how the file was made."
     )
+    K060 = "[K060] '{path}' is not text: it is {found}. Expected a text file, plain or gzipped. {advice}."
     K801 = (
         "[K801] Interrupted. An earlier result is unchanged. Run the same command again: mine and prototypes resume "
         "where they stopped, other commands start over."

@@ -107,6 +107,10 @@ class KBErrors:
         "[K533] {count} of {total} gold mentions have an id that the knowledge base lacks (first: {places}), so none "
         "was added. Check the ids, or leave these mentions out with skip_unknown=True."
     )
+    K534 = (
+        "[K534] No entity of the knowledge base has the id or name {found!r}. Expected an id in any usual spelling, or "
+        "a name. Similar names: {similar}."
+    )
     K560 = (
         "[K560] The re-ranker's table of candidates was sent to this process as the folder '{path}', but that folder "
         "{problem} since. Leave the folder alone while processes use it, or pickle the pipeline again."

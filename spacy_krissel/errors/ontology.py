@@ -40,6 +40,20 @@ class OntologyErrors:
         "[K117] The vocabulary '{name}' could not be downloaded from {address}: {problem}. Run it again, which "
         "continues the download; or put the file by hand into the folder '{folder}', without a download.json there."
     )
+    K118 = (
+        "[K118] Cannot tell which column of '{path}' has the {missing}: its first line names {columns}. Expected usual "
+        "names, such as 'id' and 'name'; name the columns with --id-column and --name-column (`id_column`, "
+        "`name_column`), or rename them."
+    )
+    K119 = (
+        "[K119] '{path}' is in {syntax}, which is not read. Expected OWL in RDF/XML or Turtle, or another format of "
+        "`krissel ontology`; convert it: {command}"
+    )
+    K120 = (
+        "[K120] '{path}' is a list of names, one per line, such as {first!r}. Expected an id for each entity: a table "
+        "with the columns id and name, and synonyms where there are any. To map a list of terms to an ontology, use "
+        "`krissel map`."
+    )
     K130 = (
         "[K130] '{path}' has no gene of the species {species}. Expected some; check the setting 'species' against the"
         " first column of the file."
@@ -86,6 +100,16 @@ class OntologyWarnings:
     KW110 = (
         "[KW110] No entity has an id of the translations in {paths}: none was used. Expected the ids "
         "of the sources, such as HP:0001250."
+    )
+    KW111 = (
+        "[KW111] {count} of {total} cells in column {column!r} of '{path}' were split at {mark!r}, such as {first!r}. "
+        "Expected {mark!r} between values; otherwise state what separates them with --separator (`separator`), or "
+        "that nothing does: --separator ''."
+    )
+    KW112 = (
+        "[KW112] The cells in column {column!r} of '{path}' were read as one value each, but {count} of {total} hold "
+        "{mark!r}, such as {first!r}. If it separates values, state it: --separator {mark!r} (`separator`); otherwise "
+        "state that nothing does: --separator ''."
     )
     KW121 = (
         "[KW121] No name for {count} species of entities in '{path}'; names are expanded with their ids. The first: "

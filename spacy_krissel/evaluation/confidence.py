@@ -36,6 +36,9 @@ BLOCK = 512
 PRIOR, PRIOR_MENTIONS = np.array([-3.0, 3.0, 1.0, 8.0]), 20.0
 # In place of a sum of weights that is 0.
 TINY = float(np.finfo(float).tiny)
+# Of fewer names and mentions, no share of right links is stated.
+MIN_STATED = 100
+TOO_FEW = f"Too few names to tell how many links are correct: {{n}} names and mentions, and {MIN_STATED} are needed."
 ShareOfNil = Annotated[float, Field(ge=0, lt=1 - LISTED)]
 
 

@@ -11,6 +11,7 @@ from spacy.language import Language
 
 from .. import __version__
 from ..errors import Errors, KrisselError, Warnings
+from ..ontology.build import open_ontology
 from ..ontology.store import OntologyStore
 from ..pipeline.card import describe
 from ..util.settings import Count, checked, passes_on
@@ -53,7 +54,7 @@ def evaluate(
 
     nlp: a pipeline with a knowledge base
     docs: gold corpus: a .spacy file or a folder of them, a PubTator or BioC file, or `Doc`s, which are only read
-    ontology: ontology store, for primary ids, slices and baselines
+    ontology: ontology store or file, or the name of a vocabulary: for primary ids, slices and baselines
     output: folder for the report: `<name>.json`, `.md`, `.html` and `.links.jsonl`; None writes nothing
     name: name of the report
     mentions: "gold" links the gold mentions, "predicted" those that the pipeline finds
@@ -75,7 +76,11 @@ def evaluate(
     """
     if output is not None:
         check_report(output, name)
-    store = ontology if isinstance(ontology, OntologyStore) else OntologyStore(ontology)
+    store = (
+        ontology
+        if isinstance(ontology, OntologyStore)
+        else open_ontology(ontology, progress=settings.get("progress", False))
+    )
     others = {
         title: read_records(other) if isinstance(other, (str, Path)) else other
         for title, other in (compare or {}).items()

@@ -11,6 +11,7 @@ from spacy.tokens import Doc, Span
 
 from ..corpora.convert import read_docs
 from ..corpora.doc_bins import read_doc_bins
+from ..corpora.readers import detect_format
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..kb.prototype_kb import PrototypeKB
 from ..mentions.annotations import set_spans
@@ -80,6 +81,9 @@ def _read_files(path: Path, nlp: Language) -> Iterator[Doc]:
         raise KrisselError(Errors.K001.format(what="corpus", path=path, **wanted))
     if path.is_dir() or path.suffix == ".spacy":
         return read_doc_bins(path, nlp.vocab)
+    if path.is_file() and detect_format(path) == "zeshel":
+        problem = "ZESHEL's documents are in another folder"
+        raise KrisselError(Errors.K250.format(path=path, problem=problem, options="--documents FOLDER"))
     return read_docs(path, nlp)
 
 

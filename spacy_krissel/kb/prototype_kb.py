@@ -141,6 +141,17 @@ class PrototypeKB(KnowledgeBase):
         row = entities.resolve(id)
         return None if row is None else entities.ids[row]
 
+    def find(self, text: str, k: int) -> list[Entity]:
+        """The entities with a lexically similar name, best first, k at most; the one with the id `text` before all."""
+        index = self.prototypes.lexical_index
+        texts = index.read([text])
+        rows = index.search(texts.vectors, k)[0]
+        rows = rows[rows >= 0]
+        similar = index.similarity(texts, rows * 0, rows)
+        ids = [self.entity_ids[int(row)] for _, row in sorted(zip(-similar, rows.tolist(), strict=True))]
+        exact = self.resolve(text.strip()) if text.strip() else None
+        return [self[id_] for id_ in dict.fromkeys([*([exact] if exact else []), *ids])][:k]
+
     def entity_mask(self, types: Iterable[str]) -> Mask:
         """The entities with one of these semantic types, for `search(allowed=)`: (n_entities,).
 

@@ -1,6 +1,7 @@
 """From ontology files to an ontology store, whole."""
 
 import warnings
+import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import ExitStack
@@ -13,6 +14,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
+from ..util.lock import Lock
 from ..util.manifest import MANIFEST
 from ..util.progress import reading_bar
 from ..util.settings import checked
@@ -24,13 +26,18 @@ from .homonyms.expansions import Order
 from .ids import add_prefix, check_prefix
 from .merge import merge
 from .provenance import provenance
-from .readers import read_ontology
+from .readers import detect_format, read_ontology
+from .readers.table import TABLE_OPTIONS
 from .species_words import with_species_words
 from .store import OntologyStore, write_store
 from .tree_numbers import with_tree_types
 from .vocabularies.cache import Source, locate
+from .vocabularies.known import VOCABULARIES
 
 PathLike = str | Path
+# Stores of files and vocabularies, in use.
+_TEMPORARY: "weakref.WeakValueDictionary[Any, OntologyStore]" = weakref.WeakValueDictionary()
+_OPENING = Lock()
 Paths = PathLike | Annotated[list[PathLike], Field(min_length=1)]
 
 
@@ -88,20 +95,24 @@ def build_ontology(
     version: version of the sources, where they do not state it
     licence: licence of the sources, where they do not state it
     progress: show a progress bar
-    options: those of the format's reader (`readers.read_ontology`)
+    options: those of the format's reader (`readers.read_ontology`); of several sources, those of tables apply to tables
 
     The manifest's "info" names the sources, with the hashes, versions and licences of their files (`provenance`), the
     options of the reader, and counts what was merged, enriched and disambiguated.
 
-    Raises KrisselError K006 (a wrong setting), K112 (no entity is left), K113 (an unknown id in `below`), and what
-    `locate`, `read_ontology`, `enrich` and `write_store` raise; an earlier store at `output` is then left as it was.
+    Raises KrisselError K006 (a wrong setting), K110 (an unknown option), K112 (no entity is left), K113 (an unknown id
+    in `below`), and what `locate`, `read_ontology`, `enrich` and `write_store` raise; an earlier store at `output` is
+    then left as it was.
     """
     prefix = check_prefix(prefix) if prefix else ""
     if language:
         options["language"] = language
     paths = [sources] if isinstance(sources, (str, Path)) else list(sources)
     # Made now, so that a wrong path or format is known before anything is written.
-    located = [locate(path, format, progress, **options) for path in paths]
+    located = _with_own_options([locate(path, format, progress, **options) for path in paths])
+    if options and all(map(_is_store, located)):
+        # It was read from files before.
+        raise KrisselError(Errors.K110.format(format="store", found=min(options), expected="none"))
     streams: list[Iterable[Entity]] = [*map(_open_source, located)]
     info: dict[str, Any] = {"sources": [Path(path).name for path in paths]}
     stated = {"version": version, "licence": licence}
@@ -152,7 +163,7 @@ def build_ontology(
             entities = with_tree_types(_kept(entities, stack))
         if disambiguate is not None:
             if isinstance(taxonomy, (str, Path)):
-                taxonomy = OntologyStore(taxonomy)
+                taxonomy = open_ontology(taxonomy)
             # The entities with each name must be known before the first is written.
             plain = _kept(entities, stack)
             if inspect is not None:
@@ -163,8 +174,53 @@ def build_ontology(
         return write_store(entities, output, info=info, progress=progress and isinstance(entities, Sized))
 
 
+def open_ontology(ontology: PathLike, *, progress: bool = False) -> OntologyStore:
+    """Open a store; or read an ontology file or a known vocabulary into a temporary one, which is removed with the last
+    object that has it.
+
+    Raises KrisselError K001 (neither), and what `OntologyStore` and `build_ontology` raise.
+    """
+    path = Path(ontology)
+    if not path.is_file() and (path.exists() or str(ontology).lower() not in VOCABULARIES):
+        return OntologyStore(path)
+    key = (path.absolute(), path.stat().st_mtime_ns) if path.exists() else ontology
+    with _OPENING:
+        if (store := _TEMPORARY.get(key)) is None:
+            folder = TemporaryDirectory(prefix="krissel-")
+            store = _TEMPORARY[key] = build_ontology(str(ontology), Path(folder.name) / "store", progress=progress)
+            weakref.finalize(store, folder.cleanup)
+        return store
+
+
+def _with_own_options(sources: list[Source]) -> list[Source]:
+    """The sources, those of several that are no tables without the options of tables."""
+    tables = [_is_table(source) for source in sources]
+    if not any(tables):
+        return sources
+    return [
+        source
+        if is_table
+        else source._replace(options={name: source.options[name] for name in source.options.keys() - TABLE_OPTIONS})
+        for source, is_table in zip(sources, tables, strict=True)
+    ]
+
+
+def _is_table(source: Source) -> bool:
+    if source.format != "auto" or source.options.keys().isdisjoint(TABLE_OPTIONS) or _is_store(source):
+        return source.format == "table"
+    try:
+        return detect_format(source.path) == "table"
+    except KrisselError as error:
+        # Its columns may be those that the options name.
+        return str(error).startswith("[K118]")
+
+
+def _is_store(source: Source) -> bool:
+    return (source.path / MANIFEST).is_file()
+
+
 def _open_source(source: Source) -> Iterable[Entity]:
-    if (source.path / MANIFEST).is_file():
+    if _is_store(source):
         return OntologyStore(source.path)
     entities = read_ontology(source.path, source.format, **source.options)
     return (entity for entity in entities if entity.id.startswith(source.ids)) if source.ids else entities

@@ -1,6 +1,12 @@
 """One concept of an ontology."""
 
 from dataclasses import dataclass
+from typing import Any
+
+from ..errors import Errors, KrisselError
+
+LISTS = ("aliases", "types", "tree_numbers", "xrefs", "alt_ids", "parents")
+_TUPLES = (tuple,) * len(LISTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +24,8 @@ class Entity:
     source: the ontology it was read from.
     alt_ids: other ids of this concept.
     parents: ids of the concepts directly above it in its ontology.
+
+    Lists become tuples. Raises KrisselError K006 for a text, or anything else, where several texts are expected.
     """
 
     id: str
@@ -32,7 +40,23 @@ class Entity:
     alt_ids: tuple[str, ...] = ()
     parents: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        # One comparison, since ontologies have millions of entities.
+        of = self.aliases.__class__, self.types.__class__, self.tree_numbers.__class__
+        if of + (self.xrefs.__class__, self.alt_ids.__class__, self.parents.__class__) != _TUPLES:
+            for name in LISTS:
+                object.__setattr__(self, name, _tuple(name, getattr(self, name)))
+
     @property
     def names(self) -> tuple[str, ...]:
         """The canonical name and the aliases, each once, without blank ones."""
         return tuple(dict.fromkeys(name for name in (self.name, *self.aliases) if name.strip()))
+
+
+def _tuple(name: str, texts: Any) -> tuple[str, ...]:
+    """Raises KrisselError K006: a text is a sequence of texts too, and would become a list of letters."""
+    if not isinstance(texts, (list, tuple)):
+        example = f"({texts!r},)" if isinstance(texts, str) else "('first', 'second')"
+        expected = f"a list or tuple of texts, such as {example}"
+        raise KrisselError(Errors.K006.format(setting=name, found=texts, expected=expected))
+    return tuple(texts)

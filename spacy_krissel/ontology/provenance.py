@@ -61,7 +61,7 @@ def provenance(
     if (path / MANIFEST).is_file():
         earlier = read_manifest(path, KIND, VERSION, verify=False, shape=StoreShape)["info"].get("provenance", [])
         return [dict(each) for each in earlier]
-    format = detect_format(path) if format == "auto" else format
+    format = detect_format(path, options or {}) if format == "auto" else format
     reader = READERS[format]
     files = reader.files(path, **(options or {}))
     found: dict[str, Any] = {"source": path.name, "format": format}

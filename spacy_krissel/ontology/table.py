@@ -9,13 +9,12 @@ import pyarrow as pa
 
 from ..errors import Errors, KrisselError
 from ..util.disk import damage
-from .entity import Entity
+from .entity import LISTS, Entity
 from .folding import fold_name
 
 # All batches but the last have this many rows, so that a row's batch is a division away.
 BATCH_ROWS = 2048
 TEXTS = ("id", "name", "definition", "species", "source")
-LISTS = ("aliases", "types", "tree_numbers", "xrefs", "alt_ids", "parents")
 SCHEMA = pa.schema([*((name, pa.string()) for name in TEXTS), *((name, pa.list_(pa.string())) for name in LISTS)])
 
 

@@ -7,7 +7,7 @@ import csv
 import json
 import re
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import date
 from itertools import compress
 from pathlib import Path
@@ -39,7 +39,10 @@ _NOT_IN_IRI = re.compile(r'[\s<>"{}|\\^`]')
 
 
 class Mapping(NamedTuple):
-    """A row, in the order of the standard. Cells that no row fills are no column."""
+    """A row, in the order of the standard. Cells that no row fills are no column.
+
+    others: the subject's filled cells of other columns, each an extension of the standard.
+    """
 
     subject_id: str
     subject_label: str
@@ -50,6 +53,10 @@ class Mapping(NamedTuple):
     subject_type: str
     confidence: str
     similarity_score: str
+    others: dict[str, str] = {}
+
+
+COLUMNS = Mapping._fields[:-1]
 
 
 class Curies:
@@ -98,11 +105,15 @@ def write_sssom(
     """
     with path.open("w", encoding="utf8", newline="") as file_, TemporaryFile("w+", dir=path.parent) as body:
         # The header needs the prefixes of all.
-        filled = [False] * len(Mapping._fields)
+        filled = [False] * len(COLUMNS)
+        others: dict[str, None] = {}
         for mapping in mappings:
-            filled = [before or bool(cell) for before, cell in zip(filled, mapping, strict=True)]
+            *cells, more = mapping
+            filled = [before or bool(cell) for before, cell in zip(filled, cells, strict=True)]
+            others.update(dict.fromkeys(more))
             body.write(json.dumps(mapping) + "\n")
         body.seek(0)
+        slots = _slots([*others])
         source = object_source and curies(object_source, "kb")
         # In quotes, else YAML would take some prefixes and addresses for something else.
         declared = [
@@ -113,14 +124,28 @@ def write_sssom(
             f"mapping_set_id: {json.dumps(mapping_set_id or _SET + str(uuid.uuid4()))}",
             f"license: {json.dumps(license)}",
             *([f"object_source: {json.dumps(source)}"] if source else []),
+            *(["extension_definitions:", *(f"  - slot_name: {slot}" for slot in slots)] if slots else []),
             "mapping_tool: spacy-krissel",
             f"mapping_tool_version: {json.dumps(__version__)}",
             f"mapping_date: {date.today().isoformat()}",
         ]
         file_.writelines(f"#{line}\n" for line in header)
         table = csv.writer(file_, delimiter="\t", lineterminator="\n")
-        table.writerow(compress(Mapping._fields, filled))
-        table.writerows(compress(json.loads(line), filled) for line in body)
+        table.writerow([*compress(COLUMNS, filled), *slots])
+        for line in body:
+            *cells, more = json.loads(line)
+            table.writerow([*compress(cells, filled), *(more.get(name, "") for name in others)])
+
+
+def _slots(columns: Sequence[str]) -> list[str]:
+    """Names of the standard's form for columns of the input, none of them one of its own: `input_Term_ID`."""
+    found: dict[str, None] = {}
+    for column in columns:
+        name = slot = "_".join(["input", *re.findall(r"\w+", column, re.ASCII)])
+        while slot in found:
+            slot = f"{name}_{len(found) + 1}"
+        found[slot] = None
+    return [*found]
 
 
 def _address(prefix: str, local: str) -> str:

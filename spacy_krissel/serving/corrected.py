@@ -145,16 +145,8 @@ class CorrectedLinker:
 
     def search(self, text: str, k: int = FOUND) -> list[dict[str, Any]]:
         """Entities with a similar name, best first: "id", "name", "types"; the one with that id before all."""
-        kb, k = self.kb, min(max(k, 1), MOST_FOUND)
-        index = kb.prototypes.lexical_index
-        texts = index.read([text])
-        rows = index.search(texts.vectors, k)[0]
-        rows = rows[rows >= 0]
-        similar = index.similarity(texts, rows * 0, rows)
-        ids = [kb.entity_ids[int(row)] for _, row in sorted(zip(-similar, rows.tolist(), strict=True))]
-        exact = kb.resolve(text.strip()) if text.strip() else None
-        ids = list(dict.fromkeys([*([exact] if exact else []), *ids]))[:k]
-        return [{"id": entity.id, "name": entity.name, "types": [*entity.types]} for entity in map(kb.__getitem__, ids)]
+        found = self.kb.find(text, min(max(k, 1), MOST_FOUND))
+        return [{"id": entity.id, "name": entity.name, "types": [*entity.types]} for entity in found]
 
     def _layers(self, document: Document, number: int) -> list[_Layer]:
         """The document, tokenized, with its mentions; once for each set of them that do not

@@ -25,6 +25,23 @@ MARKS = {
     codecs.BOM_UTF16_LE: "UTF-16",
     codecs.BOM_UTF16_BE: "UTF-16",
 }
+TO_CONVERT = ": convert the file with iconv -f WINDOWS-1252 -t UTF-8"
+# How files begin that are no text.
+_WORKBOOK = "Save a workbook as CSV UTF-8 in its spreadsheet program"
+BINARY = {
+    b"PK\x03\x04": ("an Excel workbook (.xlsx) or another ZIP archive", f"{_WORKBOOK}, or unpack the archive"),
+    b"\xd0\xcf\x11\xe0": ("an Excel workbook (.xls) or another old Office file", _WORKBOOK),
+    b"%PDF-": ("a PDF", "Get the data in another form"),
+    b"BZh": ("bzip2's", "Decompress it"),
+    b"\xfd7zXZ\0": ("xz's", "Decompress it"),
+    b"\x28\xb5\x2f\xfd": ("Zstandard's", "Decompress it"),
+    b"PAR1": ("Parquet", "Save the table as CSV UTF-8"),
+    b"ARROW1": ("Arrow", "Save the table as CSV UTF-8"),
+    b"SQLite format 3\0": ("an SQLite database", "Save the table as CSV UTF-8"),
+}
+# Bytes that no text has, and the share of them in the beginning of a file from which it is no text.
+_NOT_IN_TEXT = bytes([*range(9), *range(14, 27), *range(28, 32), 127])
+MAX_NOT_IN_TEXT, MIN_START, START = 0.1, 32, 1024
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 PathLike = str | Path
 Closing = tuple[bytes, ...]
@@ -108,8 +125,8 @@ class InputFile:
     def lines(self) -> Iterator[bytes]:
         """The lines, ending in "\\n".
 
-        Raises KrisselError K055 (a line exceeds the limit for records), K056 (not UTF-8), K057 (lines end in "\\r"),
-        K059 (too many blank lines).
+        Raises KrisselError K055 (a line exceeds the limit for records), K056 (UTF-16 without a mark), K057 (lines end
+        in "\\r"), K059 (too many blank lines), K060 (no text).
         """
         limit, blank = RECORD.bytes, 0
         readline = partial(self._stream.readline, limit + 1)
@@ -133,7 +150,8 @@ class InputFile:
 
 @contextmanager
 def open_input(path: PathLike, missing: str, damaged: str) -> Iterator[InputFile]:
-    """Open a file, decompressed if its first bytes are gzip's, whatever its name.
+    """Open a file, decompressed if its first bytes are gzip's, whatever its name; text in UTF-16 or UTF-32 with a byte
+    order mark is read as UTF-8, but for XML, whose readers take it as it is.
 
     missing: message where there is no such file. damaged: message for damaged compression, with fields `path`, `line`
     and `problem`. Errors of the block get codes (`coded_reading`).
@@ -145,18 +163,86 @@ def open_input(path: PathLike, missing: str, damaged: str) -> Iterator[InputFile
             raise KrisselError(missing)
         with io.BufferedReader(CountedFile(path), CHUNK) as raw:
             compressed = raw.read(2) == GZIP_MAGIC
-            raw.seek(0)
-            # Buffered, since Python itself reads the lines of a gzip file.
-            stream = io.BufferedReader(cast(io.RawIOBase, gzip.open(raw)), CHUNK) if compressed else raw
-            file_ = InputFile(path, stream)
+
+            def unpacked() -> IO[bytes]:
+                raw.seek(0)
+                # Buffered, since Python itself reads the lines of a gzip file.
+                return io.BufferedReader(cast(io.RawIOBase, gzip.open(raw)), CHUNK) if compressed else raw
+
             try:
+                start = unpacked().read(START)
+            except DAMAGED:
+                # Raised again where the file is read.
+                start = b""
+            try:
+                file_ = InputFile(path, _as_utf8(unpacked(), start))
                 yield file_
             except DAMAGED as error:
                 raise KrisselError(damaged.format(path=path, line=file_.line + 1, problem=error)) from error
 
 
+class _Recoded(io.RawIOBase):
+    """A stream in another encoding as UTF-8, without its byte order mark. It goes back to its beginning only."""
+
+    def __init__(self, stream: IO[bytes], encoding: str) -> None:
+        self._stream, self._make = stream, codecs.getincrementaldecoder(encoding)
+        self.seek(0)
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        if whence == io.SEEK_SET and not offset:
+            self._stream.seek(0)
+            self._decoder, self._waiting, self._at = self._make(), b"", 0
+        elif whence != io.SEEK_CUR or offset:
+            raise io.UnsupportedOperation("seek")
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        """Raises EOFError for what is not in the encoding, as for damaged compression."""
+        data = b" "
+        while data and not self._waiting:
+            data = self._stream.read(CHUNK)
+            try:
+                self._waiting = self._decoder.decode(data, final=not data).encode("utf8")
+            except UnicodeDecodeError as error:
+                raise EOFError(f"not {error.encoding}: {error.reason}") from error
+        n = min(len(buffer), len(self._waiting))
+        buffer[:n], self._waiting = self._waiting[:n], self._waiting[n:]
+        self._at += n
+        return n
+
+
+def _as_utf8(stream: IO[bytes], start: bytes) -> IO[bytes]:
+    """The stream, or as UTF-8 what starts with another byte order mark and is no XML."""
+    encoding = next((name for mark, name in MARKS.items() if start.startswith(mark)), "")
+    if not encoding or start.decode(encoding, errors="ignore").lstrip().startswith("<"):
+        return stream
+    return io.BufferedReader(_Recoded(stream, encoding), CHUNK)
+
+
+def not_utf8(raw: bytes, error: UnicodeDecodeError) -> str:
+    """Say where bytes are not UTF-8, how they read in the encoding of Windows, and how to convert it."""
+    problem = f"not UTF-8 (byte {error.start + 1} is 0x{raw[error.start]:02x})"
+    try:
+        text = raw.decode("cp1252")
+    except UnicodeDecodeError:
+        return problem
+    # One character per byte.
+    found = text[max(0, error.start - 9) : error.start + 10].strip()
+    return f"{problem}; in Windows-1252 it reads {found!r}{TO_CONVERT}"
+
+
 def check_encoding(start: bytes, path: PathLike) -> None:
-    """Raises KrisselError K056 where a file starts like UTF-16 or UTF-32, with a byte order mark or without."""
+    """Raises KrisselError K056 where a file starts like UTF-16 or UTF-32, with a byte order mark or without; K060 where
+    it is no text."""
+    for magic, (found, advice) in BINARY.items():
+        if start.startswith(magic):
+            raise KrisselError(Errors.K060.format(path=path, found=found, advice=advice))
     found = next((name for mark, name in MARKS.items() if start.startswith(mark)), "")
     halves = start[:64:2], start[1:64:2]
     if not found and len(start) > 3 and any(halves[0]) != any(halves[1]):
@@ -165,6 +251,9 @@ def check_encoding(start: bytes, path: PathLike) -> None:
         found = "UTF-16" if "".join(letters.split()).isprintable() else ""
     if found:
         raise KrisselError(Errors.K056.format(path=path, found=found))
+    n = len(start[:START])
+    if n >= MIN_START and n - len(start[:START].translate(None, _NOT_IN_TEXT)) > MAX_NOT_IN_TEXT * n:
+        raise KrisselError(Errors.K060.format(path=path, found="binary data", advice="Check the path"))
 
 
 def control_character(text: str) -> str:

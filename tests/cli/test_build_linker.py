@@ -1,6 +1,7 @@
 """`krissel build`: from an ontology to a pipeline, with and without text and a pipeline that finds mentions."""
 
 import gc
+import inspect
 import json
 
 import numpy as np
@@ -8,8 +9,11 @@ import pytest
 import spacy
 from spacy.tokens import Span
 
-from spacy_krissel import Entity, KrisselError, KrisselWarning, build
+import spacy_krissel
+from spacy_krissel import Entity, KrisselError, KrisselWarning, build, build_ontology
 from spacy_krissel.commands import build_linker
+from spacy_krissel.commands.measure_pipeline import show_fit_pipeline_confidence
+from spacy_krissel.evaluation.confidence import ConfidenceFit
 from spacy_krissel.index import fork
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.pipeline.pipeline_io import find_linker
@@ -230,3 +234,82 @@ def test_build_in_python_chooses_the_gpu(toy_files, tmp_path):
     with pytest.raises(KrisselError, match="K675.*GPU 99"):
         build(toy_files / "ontology.jsonl", tmp_path / "built", gpu_id=99)
     assert not any(tmp_path.iterdir())
+
+
+def test_columns_are_options_of_build_and_ontology(run, refuse, tmp_path):
+    table = tmp_path / "lab.csv"
+    table.write_text(
+        "Nummer;Wort;Auch\nL:1;glucose;sugar; dextrose\nL:2;sodium;Na\n".replace("sugar; dextrose", '"sugar; dextrose"')
+    )
+    said = refuse("build", table, "-o", tmp_path / "built")
+    assert "K118" in said and "'Nummer', 'Wort', 'Auch'" in said and "--id-column" in said
+    columns = ("--id-column", "nummer", "--name-column", "Wort", "--synonym-column", "AUCH", "--separator", ";")
+    assert "2 entities, 5 names" in run("build", table, "-o", tmp_path / "built", *columns)
+    assert "2 entities, 5 names" in run("ontology", table, "-o", tmp_path / "store", *columns)
+
+
+@pytest.mark.parametrize(
+    "ontology",
+    [
+        [("L:1", "x")],
+        [{"id": "L:1"}],
+        {"L:1": "x"},
+        [Entity("L:1", "x"), "hpo"],
+        ["hpo", Entity("L:1", "x")],
+        [],
+        3,
+        None,
+    ],
+)
+def test_other_than_entities_and_paths_are_refused(tmp_path, ontology):
+    with pytest.raises(KrisselError, match="K006.*'ontology'.*Entity"):
+        build(ontology, tmp_path / "built")
+    assert not [*tmp_path.iterdir()]
+
+
+def test_settings_of_entities_are_applied_or_refused(tmp_path):
+    above, below, other = Entity("L:1", "lung"), Entity("L:2", "lobe", parents=["L:1"]), Entity("L:3", "liver")
+    built = build([above, below, other], tmp_path / "built", below=["L:1"], not_below=["L:2"])
+    assert built.n_entities == 1
+    for settings, code in (
+        ({"below": ["L:9"]}, "K113"),
+        ({"no_such_setting": 3}, "K110.*'no_such_setting'"),
+        ({"separator": ";"}, "K110.*store.*'separator'"),
+        ({"language": "fr"}, "K110.*'language'"),
+    ):
+        with pytest.raises(KrisselError, match=code):
+            build([above, below], tmp_path / "refused", **settings)
+        assert not (tmp_path / "refused").exists()
+
+
+def test_unknown_settings_of_public_functions_are_refused(toy_files, tmp_path):
+    """Each with the least that is needed to get to its settings."""
+    store = build_ontology(toy_files / "ontology.jsonl", tmp_path / "store").path
+    gold, nlp = toy_files / "gold.pubtator", build([Entity("T04", "cold")], tmp_path / "built").nlp
+    calls = {
+        "build": (store, tmp_path / "out"),
+        "build_ontology": (store, tmp_path / "out"),
+        "build_prototypes": (nlp, store),
+        "convert": (gold, tmp_path / "out.spacy"),
+        "evaluate": (nlp, gold, store),
+    }
+    public = {name: getattr(spacy_krissel, name) for name in spacy_krissel.__all__}
+    takes_any = {
+        name for name, each in public.items() if inspect.isfunction(each) and inspect.unwrap(each).__code__.co_flags & 8
+    }
+    assert takes_any == calls.keys()
+    for name, given in calls.items():
+        with pytest.raises((KrisselError, TypeError), match="no_such_setting"):
+            public[name](*given, no_such_setting=3)
+    assert not [*tmp_path.glob("out*")]
+
+
+@pytest.mark.parametrize("n, stated", [(99, False), (100, True)])
+def test_no_figures_are_stated_from_few_names(n, stated):
+    data = {"n": n, "n_with_other_names": n, "right_without_the_name": 0.5, "linked": 0.9, "precision": 0.9}
+    nlp = spacy.blank("en")
+    said = build_linker.show_build_files(build_linker.Built(nlp, "out", n, n, 0, data))
+    fit = ConfidenceFit(None, 0.5, {**data, "nil_share": 0.03})
+    for text in (said, show_fit_pipeline_confidence(fit, "out")):
+        assert ("Too few names to tell" in text) is not stated
+        assert ("%" in text) is stated

@@ -1,4 +1,6 @@
+import gzip
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -542,3 +544,51 @@ def test_an_entity_is_not_shown(made, run, refuse):
     assert "types         T047" in said and "ontology      ontology.jsonl" in said
     assert "mention" in next(line for line in said.splitlines() if line.startswith("prototypes"))
     assert "[K525]" in refuse("show", made.path / "linker", "T99")
+
+
+def test_show_finds_an_entity_by_name(made, run, refuse):
+    by_id = run("show", made.path / "linker", "T01")
+    for name in ("multiple sclerosis", "Multiple Sclerosis", "disseminated sclerosis"):
+        assert run("show", made.path / "linker", name) == by_id
+    said = refuse("show", made.path / "linker", "multiple scleroses")
+    assert "[K534]" in said and "multiple sclerosis (T01)" in said
+
+
+def test_evaluate_takes_files_and_vocabularies_as_ontology(made, run, toy_files, monkeypatch, tmp_path):
+    by_store = made.printed["evaluate"]
+    arguments = ("evaluate", made.path / "linker", made.path / "gold.spacy", "-o", tmp_path, "--name", "toy")
+    said = run(*arguments, "--ontology", toy_files / "ontology.jsonl")
+    # But for the speed.
+    speed = re.compile(r".*mentions per second\n|Report.*")
+    assert speed.sub("", said) == speed.sub("", by_store)
+    folder = tmp_path / "cache" / "medic"
+    folder.mkdir(parents=True)
+    # Put there by hand.
+    columns = (
+        "DiseaseName", "DiseaseID", "AltDiseaseIDs", "Definition", "ParentIDs", "TreeNumbers", "ParentTreeNumbers",
+        "Synonyms", "SlimMappings",
+    )  # fmt: skip
+    row = ("multiple sclerosis", "T01", *[""] * 5, "MS", "")
+    content = "\n".join(["# Fields:", "# " + "\t".join(columns), "#", "\t".join(row), ""])
+    (folder / "CTD_diseases.tsv.gz").write_bytes(gzip.compress(content.encode()))
+    monkeypatch.setenv("KRISSEL_CACHE", str(tmp_path / "cache"))
+    assert "strict" in run(*arguments, "--ontology", "MEDIC")
+
+
+def test_gold_of_the_wrong_kind_is_refused_in_terms_of_the_command(made, refuse, toy_files, tmp_path):
+    arguments = ("--ontology", made.path / "store", "-o", tmp_path / "metrics")
+    said = refuse("evaluate", made.path / "linker", toy_files / "texts.jsonl", *arguments)
+    assert "[K249]" in said and "texts.jsonl" in said and "krissel link" in said and "documents" not in said
+    (tmp_path / "mentions.json").write_text('{"context_document_id": "A", "start_index": 0}\n')
+    said = refuse("evaluate", made.path / "linker", tmp_path / "mentions.json", *arguments)
+    assert "[K250]" in said and "krissel convert" in said and "--documents FOLDER" in said
+
+
+def test_link_reads_pubtator_and_names_the_endings_of_its_output(made, run, refuse, toy_files, tmp_path):
+    output = ("-o", tmp_path / "links.jsonl")
+    said = refuse("link", made.path / "linker", toy_files / "gold.pubtator", *output)
+    # It is read: the toy linker has nothing that finds mentions.
+    assert "[K676]" in said
+    for ending in ("csv", "xlsx", "json"):
+        said = refuse("link", made.path / "linker", toy_files / "gold.pubtator", "-o", tmp_path / f"links.{ending}")
+        assert "[K006]" in said and ".jsonl, .spacy, .tsv" in said

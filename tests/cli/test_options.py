@@ -8,7 +8,9 @@ from collections import defaultdict
 import pytest
 
 from spacy_krissel.cli.app import COMMANDS, coded_errors
-from spacy_krissel.cli.options import FILLED_IN, _functions, click_command
+from spacy_krissel.cli.options import FILLED_IN, _functions, cli_type, click_command
+from spacy_krissel.errors import KrisselError
+from spacy_krissel.util.settings import bounds, check, expected
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -113,3 +115,30 @@ def test_the_card_of_an_index_is_required_before_anything_is_loaded(refuse, name
 def test_every_command_with_an_index_device_is_among_these():
     takes = {name for name in COMMANDS if "index_device" in inspect.signature(_functions(COMMANDS[name])[0]).parameters}
     assert takes == set(SEARCHING)
+
+
+OPEN = [
+    (name, each.name)
+    for name in COMMANDS
+    for each in inspect.signature(_functions(COMMANDS[name])[0]).parameters.values()
+    if cli_type(each.annotation) is not None and {"Gt", "Lt"} & bounds(each.annotation).keys()
+]
+
+
+@pytest.mark.parametrize("name, option", OPEN)
+def test_open_bounds_are_the_same_in_help_and_error(name, option):
+    annotation = inspect.signature(_functions(COMMANDS[name])[0]).parameters[option].annotation
+    (declared,) = (each for each in click_command(name, COMMANDS[name], coded_errors).params if each.name == option)
+    words = expected(annotation).removesuffix(" or null")
+    assert words in declared.help
+    limits = bounds(annotation)
+    with pytest.raises(KrisselError, match=re.escape(words)):
+        check(option, limits.get("Lt", limits.get("Gt")), annotation)
+
+
+def test_nil_share_has_one_bound(run):
+    words = "a number from 0 to below 0.4"
+    assert words in " ".join(run("confidence", "--help").replace("│", " ").split())
+    said = run("confidence", "linker", "-o", "out", "--nil-share", "0.4", code=2)
+    assert f"0.4 is not {words}" in " ".join(said.replace("│", " ").split())
+    assert ("confidence", "nil_share") in OPEN and ("build", "precision") in OPEN

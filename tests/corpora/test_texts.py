@@ -143,3 +143,15 @@ def test_real_archive(data_dir):
     sources = {text.source for text in read_texts(data_dir / "text" / "evidence_inference_txt_files.tar.gz")}
     # One of the 4,470 articles is empty.
     assert len(sources) == 4469
+
+
+@pytest.mark.parametrize("name", ["a.pubtator", "dev.PubTator.txt", "a.pubtator.gz"])
+def test_pubtator_is_read_as_texts(tmp_path, name):
+    content = b"7|t|A cold.\n7|a|It was cold.\n7\t2\t6\tcold\tDisease\tT04\n\n8|t|Flu.\n8|a|\n\n"
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    for path in (tmp_path / name, tmp_path):
+        found = list(read_texts(path))
+        assert [(text.id, text.text.strip(), text.line) for text in found] == [
+            ("7", "A cold. It was cold.", 1),
+            ("8", "Flu.", 5),
+        ]

@@ -112,6 +112,10 @@ OWL = (
     '  <owl:Class rdf:about="http://example.org/TST_0000003"><rdfs:label>old</rdfs:label>\n'
     '    <obo:IAO_0100001 rdf:resource="http://example.org/TST_0000002"/><owl:deprecated>true</owl:deprecated>\n'
     "  </owl:Class>\n</rdf:RDF>\n",
+    "@prefix owl: <http://www.w3.org/2002/07/owl#> .\n@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .\n"
+    "@prefix ex: <http://example.org/> .\n\n<http://example.org/tst.owl> a owl:Ontology .\n"
+    'ex:TST_1 a owl:Class ; rdfs:label "neuron é"@en ; rdfs:subClassOf ex:TST_2 .\n'
+    'ex:TST_2 a owl:Class ; rdfs:label "cell" .\n',
 )
 SKOS = (
     '<?xml version="1.0" encoding="UTF-8"?>\n<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"\n'

@@ -1,3 +1,4 @@
+import gc
 import gzip
 import json
 import tempfile
@@ -6,7 +7,7 @@ import pytest
 
 from spacy_krissel.commands.make_ontology import ontology, show_ontology
 from spacy_krissel.errors import KrisselError, KrisselWarning
-from spacy_krissel.ontology.build import build_ontology
+from spacy_krissel.ontology.build import build_ontology, open_ontology
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.ontology.store import OntologyStore, write_store
 
@@ -140,3 +141,30 @@ def test_one_branch_of_a_hierarchy(tmp_path):
     assert list(store.ids) == ["D1", "D3"] and store.manifest["info"]["trees"] == ["D"]
     assert list(build_ontology(store.path, tmp_path / "one", trees=["D04", "E"]).ids) == ["D3"]
     assert len(build_ontology(terms, tmp_path / "all", enrich_from=[trees])) == 4
+
+
+def test_temporary_stores_last_as_long_as_their_use(medic, tmp_path):
+    first, again = open_ontology(medic), open_ontology(str(medic))
+    assert first is again and first.find("MS") == ["D009103"]
+    folder = first.path
+    del first, again
+    gc.collect()
+    assert not folder.exists()
+    store = write_store([Entity("1", "cold")], tmp_path / "store")
+    assert open_ontology(store.path).path == store.path
+    with pytest.raises(KrisselError, match="K001.*nothing"):
+        open_ontology(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize("header", ["Nummer;Wort;Auch", "id;name;Auch"])
+def test_options_of_tables_apply_to_the_tables_of_several_sources(medic, obo, tmp_path, header):
+    table = tmp_path / "lab.csv"
+    table.write_text(f"{header}\nL:1;glucose;sugar/dextrose\n")
+    first, second, third = header.split(";")
+    columns = {"id_column": first, "name_column": second, "synonym_column": third, "separator": "/"}
+    store = build_ontology([obo, table, medic], tmp_path / "store", **columns)
+    assert list(store.ids) == ["DOID:2377", "L:1", "D009103", "145250"]
+    assert store.get("L:1").names == ("glucose", "sugar", "dextrose")
+    for sources in ([obo, medic], [obo]):
+        with pytest.raises(KrisselError, match="K103|K110|K118"):
+            build_ontology(sources, tmp_path / "other", **columns)

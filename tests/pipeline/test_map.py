@@ -171,3 +171,15 @@ def test_a_bad_setting_replaces_an_earlier_output(save_linker, terms, tmp_path, 
 def test_the_command_does_not_say_what_it_wrote(save_linker, terms, tmp_path):
     done = invoke("map", save_linker(), terms, "-o", tmp_path / "out.sssom.tsv")
     assert (done.exit_code, "exact: 3" in done.output) == (0, True), done.output
+
+
+def test_all_columns_of_the_input_are_kept(save_linker, tmp_path):
+    (tmp_path / "terms.csv").write_text("code;term;Ward no.;confidence;empty\nX:1;flu;3;high;\n7;MS;;low;\n;cold;4;;\n")
+    map_terms(save_linker(), tmp_path / "terms.csv", tmp_path / "out.sssom.tsv", top_k=2)
+    header, rows = read(tmp_path / "out.sssom.tsv")
+    first = [row for row in rows if row["predicate_id"] != "skos:relatedMatch"]
+    assert [row["subject_id"] for row in first] == ["X:1", "term:7", ""]
+    assert [(row["input_Ward_no"], row["input_confidence"]) for row in first] == [("3", "high"), ("", "low"), ("4", "")]
+    assert len(rows) == 6 and rows[1]["input_Ward_no"] == "3" and "input_empty" not in rows[0]
+    start = header.index("extension_definitions:")
+    assert header[start + 1 : start + 3] == ["  - slot_name: input_Ward_no", "  - slot_name: input_confidence"]

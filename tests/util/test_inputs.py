@@ -1,12 +1,15 @@
 import errno
 import gzip
 import io
+import re
 
 import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
 
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.util import inputs
-from spacy_krissel.util.inputs import InputFile, check_encoding, coded_reading, control_character, open_input
+from spacy_krissel.util.inputs import InputFile, check_encoding, coded_reading, control_character, not_utf8, open_input
 
 
 def opened(path):
@@ -124,3 +127,43 @@ def test_a_file_of_blank_lines_takes_hours(tmp_path, monkeypatch):
         with open_input(path, "", "") as file_:
             found.extend(file_.lines())
     assert found.count(b"b\n") == 1
+
+
+@settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    text=st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=300).filter(
+        lambda text: text.strip()[:1] != "<"
+    ),
+    encoding=st.sampled_from(["utf-16", "utf-32"]),
+    pack=st.sampled_from([bytes, gzip.compress]),
+)
+@example("aé𝔸" * 50_000, "utf-16", bytes)
+def test_marked_encodings_are_read_as_utf8(tmp_path, text, encoding, pack):
+    path = tmp_path / "a"
+    path.write_bytes(pack(f"{text}\n{text}".encode(encoding)))
+    with opened(path) as file_:
+        first = b"".join(file_.lines())
+        file_.rewind()
+        assert first == file_.read_all() == f"{text}\n{text}".encode()
+
+
+def test_damaged_utf16_is_coded(tmp_path):
+    path = tmp_path / "a"
+    path.write_bytes("one\ntwo".encode("utf-16")[:-1])
+    with pytest.raises(KrisselError, match="2 not utf-16"), opened(path) as file_:
+        list(file_.lines())
+
+
+@pytest.mark.parametrize(
+    "raw, said", [(b"1,M\xe9ni\xe8re", "byte 4 is 0xe9.*'1,Ménière'.*WINDOWS-1252"), (b"\x81a", r"0x81\)$")]
+)
+def test_likely_encodings_are_named(raw, said):
+    with pytest.raises(UnicodeDecodeError) as caught:
+        raw.decode()
+    assert re.search(said, not_utf8(raw, caught.value))
+
+
+@pytest.mark.parametrize("text", ["a\tb\r\n" * 9, "\x1b[31mred\x1b[0m text that goes on", "ÄÖÜ" * 20, "日本語" * 20])
+@pytest.mark.parametrize("encoding", ["utf8", "cp1252", "gb18030"])
+def test_text_is_not_taken_for_binary(text, encoding):
+    check_encoding(text.encode(encoding, errors="replace"), "a")

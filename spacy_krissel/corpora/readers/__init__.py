@@ -86,8 +86,10 @@ def check_documents(format: str, documents: str | Path | None) -> None:
 def detect_format(path: Path) -> str:
     """The format of a corpus file by its beginning; not by its first line, since BioC may be one line of gigabytes.
 
-    Folders, archives and files of `SUFFIXES` are detected by name, COMETA and phrases not at all. Raises KrisselError
-    K201 (no file), K202, K211 (damaged), K228 (a folder or an archive of none or several kinds of `SUFFIXES`).
+    Folders, archives and files of `SUFFIXES` are detected by name, COMETA and phrases not at all.
+
+    Raises KrisselError K201 (no file), K202, K211 (damaged), K228 (a folder or an archive of none or several kinds of
+    `SUFFIXES`), K249 (JSON without annotations).
     """
     if is_bundle(path):
         found = holds_suffixes(path, tuple(SUFFIXES))
@@ -120,7 +122,11 @@ def detect_format(path: Path) -> str:
         return "prodigy"
     if _PASSAGES.search(head):
         return "bigbio"
-    return "text-labels" if _ENTITIES.search(head) and b'"context_document_id"' not in head else "zeshel"
+    if b'"context_document_id"' in head:
+        return "zeshel"
+    if _ENTITIES.search(head):
+        return "text-labels"
+    raise KrisselError(Errors.K249.format(path=path, found=line[:60].decode("utf8", errors="replace")))
 
 
 def _is_bioc(head: bytes) -> bool:

@@ -12,6 +12,7 @@ from spacy.vocab import Vocab
 from ...corpora.doc_bins import DEV_SHARE, DevShare, GoldSplit, read_doc_bins
 from ...mining.mined_entities import MinedEntities
 from ...mining.shards import MentionShards, MinedMention
+from ...ontology.build import open_ontology
 from ...ontology.entity import Entity
 from ...ontology.folding import fold_name
 from ...ontology.held_out import HeldOut
@@ -86,7 +87,7 @@ class PrototypeSource:
         details: bool = True,
     ) -> None:
         self.mentions = MentionShards(mentions) if isinstance(mentions, (str, Path)) else mentions
-        self.ontology = OntologyStore(ontology) if isinstance(ontology, (str, Path)) else ontology
+        self.ontology = open_ontology(ontology) if isinstance(ontology, (str, Path)) else ontology
         self.names = names and not mentions_only
         self.mentions_per_entity = mentions_per_entity
         self.contexts_per_shared_name = contexts_per_shared_name

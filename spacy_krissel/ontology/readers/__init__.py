@@ -9,7 +9,8 @@ is a folder also says which folders it `holds`, which `files` are read, and what
 """
 
 import inspect
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from .ctd import is_ctd, is_medic, read_ctd, read_medic
 from .fhir import is_fhir, read_fhir
 from .gene_info import is_gene_info, read_gene_info
 from .icd10cm import is_icd10cm, read_icd10cm
-from .jsonl import is_jsonl, read_jsonl
+from .jsonl import JSON_LD, is_jsonl, read_jsonl
 from .mesh import is_mesh, is_mesh_tree, is_mesh_xml, read_mesh, read_mesh_tree, read_mesh_xml
 from .obo import is_obo, read_obo
 from .obographs import is_obographs, read_obographs
@@ -32,7 +33,18 @@ from .records import Start, open_bytes
 from .rxnorm import holds_rxnorm, is_rxnorm, read_rxnorm, rxnorm_files, rxnorm_release
 from .skos import is_skos, read_skos
 from .snomed import holds_snomed, read_snomed, snomed_files, snomed_release
-from .table import is_medcat, is_ssslm, is_table, read_medcat, read_phrases, read_ssslm, read_table
+from .table import (
+    TABLE_COLUMNS,
+    is_medcat,
+    is_ssslm,
+    is_table,
+    read_medcat,
+    read_phrases,
+    read_ssslm,
+    read_table,
+    table_header,
+    unknown_columns,
+)
 from .taxonomy import is_taxonomy, read_taxonomy
 from .umls import holds_umls, is_umls, read_umls, umls_files, umls_release
 from .zeshel import is_zeshel, read_zeshel
@@ -88,6 +100,18 @@ READERS: dict[str, Reader] = {
     "phrases": Reader(read_phrases),
 }
 
+# Syntaxes that are not read, and the command that converts them. A context of JSON-LD may be elsewhere on the web.
+ROBOT = "robot convert --input {path} --output {path}.owl"
+CONVERTED = (
+    (re.compile(r"^(?:Prefix|Ontology)\(", re.MULTILINE), "OWL's functional syntax", ROBOT),
+    (re.compile(r"^(?:Prefix|Ontology): ", re.MULTILINE), "OWL's Manchester syntax", ROBOT),
+    (re.compile(r"<Ontology\s"), "OWL/XML", ROBOT),
+    (JSON_LD, "JSON-LD", "rdfpipe -i json-ld -o turtle {path} > {path}.ttl"),
+)
+# A name on a line by itself.
+_NAME = re.compile(r"\w[^\t{}<>=|@\"]{0,99}")
+PEEK_LINES = 20
+
 
 def read_ontology(path: str | Path, format: str = "auto", **options: Any) -> Iterator[Entity]:
     """Read the entities of an ontology file or folder, one at a time; gzipped files are decompressed on the way.
@@ -100,7 +124,7 @@ def read_ontology(path: str | Path, format: str = "auto", **options: Any) -> Ite
     Raises KrisselError K101 to K105, K110 and what the reader raises, as far as possible before the first entity.
     """
     if format == "auto":
-        format = detect_format(path)
+        format = detect_format(path, options)
     elif format not in READERS:
         raise KrisselError(Errors.K105.format(found=format, formats=", ".join(READERS)))
     reader = READERS[format]
@@ -113,11 +137,16 @@ def read_ontology(path: str | Path, format: str = "auto", **options: Any) -> Ite
     return reader(path, **options)
 
 
-def detect_format(path: str | Path) -> str:
+def detect_format(path: str | Path, options: Collection[str] = ()) -> str:
     """The format of an ontology file by its first lines; of a folder by the names of its files.
 
-    Raises KrisselError K101 (no file), K102 (damaged compression), K104 (no known format).
+    options: names of those that are given for its reader; with a column of tables, it is a table.
+
+    Raises KrisselError K101 (no file), K102 (damaged compression), K104 (no known format), K118 (a table of unknown
+    columns), K119 (a syntax to convert), K120 (a list of names).
     """
+    if not TABLE_COLUMNS.isdisjoint(options):
+        return "table"
     for name, reader in READERS.items():
         if reader.holds(Path(path)):
             return name
@@ -125,4 +154,11 @@ def detect_format(path: str | Path) -> str:
     for name, reader in READERS.items():
         if reader.detects(start):
             return name
+    for pattern, syntax, command in CONVERTED:
+        if pattern.search(start.text):
+            raise KrisselError(Errors.K119.format(path=path, syntax=syntax, command=command.format(path=path)))
+    if header := table_header(start):
+        raise unknown_columns(path, header)
+    if len(names := [*filter(None, start.lines)][:PEEK_LINES]) > 1 and all(map(_NAME.fullmatch, names)):
+        raise KrisselError(Errors.K120.format(path=path, first=names[0]))
     raise KrisselError(Errors.K104.format(path=path, found=start.first[:60], formats=", ".join(READERS)))

@@ -11,7 +11,7 @@ from typing import Any
 from ...errors import KrisselWarning, Warnings
 from ...util.inputs import JSON_CLOSING
 from ..entity import Entity
-from .records import BadRecord, Start, open_records, storable, unique
+from .records import BadRecord, RecordFile, Start, open_records, storable, unique
 
 # Key of the file -> field of the entity.
 TEXTS = {
@@ -23,20 +23,23 @@ TEXTS = {
 }
 LISTS = ("aliases", "types", "tree_numbers", "xrefs", "alt_ids", "parents")
 KNOWN = (*TEXTS, *LISTS)
+# OBO's stanzas begin with a bracket too.
+_LIST = re.compile(r"\s*\[\s*\{")
+JSON_LD = re.compile(r'"@(?:context|id|graph)"\s*:')
 # JSON can escape half a surrogate pair, which is no text and cannot be stored, and control characters.
 _ESCAPED = re.compile(r"\\(?:b|u(?:[dD][89a-fA-F]|00[01]|007[fF]))")
 
 
 def read_jsonl(path: str | Path) -> Iterator[Entity]:
-    """Read one object a line: `concept_id` and `canonical_name`, and where known `aliases`, `types`, `definition`
-    (scispaCy's keys), `tree_numbers`, `xrefs`, `species`, `source`, `alt_ids`, `parents`.
+    """Read objects, one a line or in one list: `concept_id` and `canonical_name`, and where known `aliases`, `types`,
+    `definition` (scispaCy's keys), `tree_numbers`, `xrefs`, `species`, `source`, `alt_ids`, `parents`.
 
     Warns KW104 of values under unknown keys.
     """
-    expected = "one JSON object a line with `concept_id` and `canonical_name`"
+    expected = "JSON objects with `concept_id` and `canonical_name`, one a line, or in one list"
     with open_records(path, "jsonl", expected, closing=JSON_CLOSING) as records:
         unknown: Counter = Counter()
-        yield from records.parsed(records.lines(), lambda line: _to_entity(line, unknown))
+        yield from records.parsed(_objects(records), lambda found: _to_entity(found, unknown))
         if unknown:
             keys = ", ".join(f"{key!r} ({n})" for key, n in unknown.most_common(5))
             message = Warnings.KW104.format(count=unknown.total(), path=path, keys=keys, known=", ".join(KNOWN))
@@ -44,11 +47,27 @@ def read_jsonl(path: str | Path) -> Iterator[Entity]:
 
 
 def is_jsonl(start: Start) -> bool:
-    return start.first.startswith("{")
+    return bool(start.first.startswith("{") or _LIST.match(start.text)) and not JSON_LD.search(start.text)
 
 
-def _to_entity(line: str, unknown: Counter) -> Entity:
-    record = json_object(line)
+def _objects(records: RecordFile) -> Iterator[Any]:
+    """The lines, or the values of one list."""
+    is_list = _LIST.match(records.file.read(1 << 10).decode("utf-8-sig", errors="replace")) is not None
+    records.file.rewind()
+    if not is_list:
+        yield from records.lines()
+        return
+    found = records.json()
+    # Their numbers stand for lines.
+    for records.line, value in enumerate(found if isinstance(found, list) else [found], 1):
+        yield value
+
+
+def _to_entity(found: Any, unknown: Counter) -> Entity:
+    """found: a line, or a value of a list."""
+    record = json_object(found) if isinstance(found, str) else found
+    if not isinstance(record, dict):
+        raise BadRecord(f"holds a {type(record).__name__} instead of an object")
     fields: dict[str, Any] = {field: text_under(record, key) for key, field in TEXTS.items()}
     for key in LISTS:
         value = record.get(key)
@@ -60,7 +79,7 @@ def _to_entity(line: str, unknown: Counter) -> Entity:
         if not fields[TEXTS[key]]:
             raise BadRecord(f"has no '{key}'")
     entity = Entity(**fields)
-    if _ESCAPED.search(line):
+    if found is record or _ESCAPED.search(found):
         storable(entity)
     unknown.update(key for key in record if key not in KNOWN)
     return entity

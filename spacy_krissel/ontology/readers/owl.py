@@ -1,7 +1,8 @@
-"""OWL in RDF/XML, in the flat layout of OWLAPI (ROBOT, Protégé): classes with their properties, one after another.
+"""OWL in Turtle, which rdflib reads; and in RDF/XML, in the flat layout of OWLAPI (ROBOT, Protégé): classes with their
+properties, one after another.
 
-Not read by rdflib, which holds the graph: 16 KiB per class of HPO, and seven times the time of this stream, which holds
-one class (`benchmarks/reader_peers.py`).
+RDF/XML is not read by rdflib, which holds the graph: 16 KiB per class of HPO, and seven times the time of this stream,
+which holds one class (`benchmarks/reader_peers.py`).
 """
 
 import re
@@ -9,12 +10,25 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from ...util.xml_files import XmlHandler
 from ..entity import Entity
+from .graphs import IN_LANGUAGES, TURTLE, Parts, add_text, is_xml, nodes, read_graph
 from .languages import Languages
 from .obo import SCOPES
-from .records import TAXON_XREF, BadRecord, Start, curie, open_records, species_name, storable, unique, xml_records
+from .records import (
+    TAXON_XREF,
+    BadRecord,
+    RecordFile,
+    Start,
+    curie,
+    open_records,
+    species_name,
+    storable,
+    unique,
+    xml_records,
+)
 from .replaced import Replaced
 
 _RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
@@ -55,13 +69,6 @@ for _base in ("http://ncicb.nci.nih.gov/xml/owl/EVS/Thesaurus.owl#", f"{_OBO}NCI
     PROPERTIES |= {f"{_base}{number}": role for number, role in _NUMBERED.items()}
 
 
-# Those whose texts are in a language, which is part of their key: "label@en".
-IN_LANGUAGES = ("label", "name", "definition")
-
-# A class's properties by what they state; its address is under "id", the name of its ontology under "source".
-Parts = dict[str, list[str]]
-
-
 def read_owl(
     path: str | Path, *, scopes: Sequence[str] = SCOPES, types: Sequence[str] | None = None, language: str = "en"
 ) -> Iterator[Entity]:
@@ -69,7 +76,8 @@ def read_owl(
 
     Names are labels, synonyms, alternative terms, and FULL_SYN of NCI Thesaurus. Parents are named superclasses. Ids
     are `CL:0000540` in the place of an address that ends in `CL_0000540`. Alternative ids are those stated, and the
-    deprecated classes that a class replaces (`Replaced`), for which the file is read twice.
+    deprecated classes that a class replaces (`Replaced`), for which the file is read twice. Of Turtle, all triples are
+    held in memory.
 
     scopes: which synonyms become aliases, as `read_obo` takes them.
     types: given to every class. Without it, a class's types are its OBO namespace, or semantic types of NCI Thesaurus.
@@ -77,27 +85,44 @@ def read_owl(
         in it (`Languages`); those without a language are taken.
     Warns KW108 of deprecated classes that lead to none, KW109 of classes without a label in the
     language.
-    Raises KrisselError K007 (truncated or malformed XML), K008 (other XML), K009 (entity declarations).
+    Raises KrisselError K007 (truncated or malformed XML), K008 (other XML), K009 (entity declarations), and for Turtle
+    what `read_graph` raises.
     """
     roles = {property: "name" if role in scopes else role for property, role in PROPERTIES.items()}
-    with open_records(path, "owl", "RDF/XML with `<owl:Class rdf:about=…>` directly below its root") as records:
+    expected = "Turtle, or RDF/XML with `<owl:Class rdf:about=…>` directly below its root"
+    with open_records(path, "owl", expected) as records:
         replaced, languages = Replaced(records.path), Languages(records.path, language)
-        for parts in xml_records(records, _Classes(str(path), roles, languages.key)):
+        graph = None if is_xml(records) else read_graph(records)
+
+        def classes() -> Iterator[Parts]:
+            if graph is not None:
+                return _of_graph(records, graph, roles, languages.key)
+            records.file.rewind()
+            return xml_records(records, _Classes(str(path), roles, languages.key))
+
+        for parts in classes():
             add_replaced(replaced, parts)
-        records.file.rewind()
-        classes = xml_records(records, _Classes(str(path), roles, languages.key))
-        yield from records.parsed(classes, partial(to_entity, replaced, languages, types))
+        yield from records.parsed(classes(), partial(to_entity, replaced, languages, types))
         replaced.finish()
         languages.finish()
 
 
 def is_owl(start: Start) -> bool:
-    return start.first.startswith("<") and _OWL in start.text and ":RDF" in start.text
+    in_xml = start.first.startswith("<") and ":RDF" in start.text
+    return _OWL in start.text and (in_xml or TURTLE.match(start.first) is not None)
 
 
-def add_text(parts: Parts, role: str, text: str, language: str) -> None:
-    """Add what a property states to the parts of a class. language: its key (`Languages.key`)."""
-    parts[f"{role}@{language}" if role in IN_LANGUAGES else role].append(text)
+def _of_graph(records: RecordFile, graph: Any, roles: Mapping[str, str], key: Callable[[str], str]) -> Iterator[Parts]:
+    sources = [_source(each["id"][0]) for each in nodes(records, graph, f"{_OWL}Ontology", {}, key)]
+    for parts in nodes(records, graph, f"{_OWL}Class", roles, key):
+        # One without an address is a general axiom.
+        if parts["id"][0]:
+            parts["source"] = sources[:1] or [""]
+            yield parts
+
+
+def _source(address: str) -> str:
+    return re.split("[/#]", address.rstrip("/#"))[-1].removesuffix(".owl")
 
 
 def add_replaced(replaced: Replaced, parts: Parts) -> None:
@@ -190,4 +215,4 @@ class _Classes(XmlHandler):
             if self._parts["id"] and f"{_OWL}Class" in self._parts["kind"]:
                 self.found.append((self._line, self._parts))
             elif name == f"{_OWL}Ontology" and self._parts["id"]:
-                self._source = re.split("[/#]", self._parts["id"][0])[-1].removesuffix(".owl")
+                self._source = _source(self._parts["id"][0])

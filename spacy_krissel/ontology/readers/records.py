@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ...errors import Errors, KrisselError, KrisselWarning, Warnings
-from ...util.inputs import Closing, InputFile, check_encoding, control_character, open_input
+from ...util.inputs import TO_CONVERT, Closing, InputFile, check_encoding, control_character, not_utf8, open_input
 from ...util.limits import RECORD
 from ...util.xml_files import feed
 from ..entity import Entity
@@ -50,7 +50,7 @@ class Start:
     text: its first `PEEK_BYTES`. lines: stripped. first: the first line that is neither blank nor a comment of OBO
     (`!`), nor names a separator (`SEPARATOR`); cells: its columns.
 
-    Raises what `open_bytes` raises, and KrisselError K056 (UTF-16).
+    Raises what `open_bytes` raises, and KrisselError K056 (UTF-16 without a mark), K060 (no text).
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -118,6 +118,7 @@ class RecordFile:
         self._places: list[str] = []
         self._last_bad_line = 0
         self._last_problem = ""
+        self._undecoded = False
 
     def lines(self) -> Iterator[str]:
         """The decoded lines that are not blank, without their ends; `self.line` is the number of the latest, from 1.
@@ -134,7 +135,10 @@ class RecordFile:
             try:
                 text = raw.decode("utf-8-sig" if self.line == 1 else "utf8").rstrip("\r\n")
             except UnicodeDecodeError as error:
-                self.reject(f"is not UTF-8 (byte {error.start + 1})")
+                # How it is converted is said once.
+                problem = not_utf8(raw, error)
+                self.reject(f"is {problem.removesuffix(TO_CONVERT) if self._undecoded else problem}")
+                self._undecoded = True
                 continue
             if problem := control_character(text):
                 self.reject(problem)

@@ -1,18 +1,15 @@
 """SKOS: the concepts of a thesaurus, in RDF/XML or Turtle, read by the library rdflib (the extra `rdf`)."""
 
 import re
-from codecs import BOM_UTF8
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ...errors import Errors, KrisselError
-from ...util.xml_files import XmlParser, feed
 from ..entity import Entity
+from .graphs import Parts, nodes, read_graph
 from .languages import Languages
-from .owl import PROPERTIES, SKOS, Parts, add_replaced, add_text, to_entity
+from .owl import PROPERTIES, SKOS, add_replaced, to_entity
 from .records import RecordFile, Start, open_records
 from .replaced import Replaced
 
@@ -21,8 +18,6 @@ _CONCEPT = re.compile(
     r"(?:<(?:\w+:)?|\s(?:a|rdf:type)\s+(?:[^\s,;]+\s*,\s*)*\w*:|(?:resource=[\"']|<)" + re.escape(SKOS) + r")"
     r"Concept(?:Scheme)?\b"
 )
-# A tag, unlike the address in angle brackets that N-Triples begin with.
-_XML = re.compile(rb"(?:\xef\xbb\xbf)?\s*<(?:[?!]|[\w.-]+(?::[\w.-]+)?(?:\s|/?>))")
 
 
 def read_skos(path: str | Path, *, hidden: bool = False, language: str = "en") -> Iterator[Entity]:
@@ -46,7 +41,7 @@ def read_skos(path: str | Path, *, hidden: bool = False, language: str = "en") -
     roles = {f"{SKOS}broader": "parent", f"{SKOS}notation": "alt_id", f"{SKOS}inScheme": "source", **PROPERTIES}
     roles |= {f"{SKOS}hiddenLabel": "name"} if hidden else {}
     with open_records(path, "skos", "RDF/XML or Turtle with concepts of SKOS") as records:
-        graph = _graph(records)
+        graph = read_graph(records)
         replaced, languages = Replaced(records.path), Languages(records.path, language)
         for parts in _concepts(records, graph, roles, languages.key):
             add_replaced(replaced, parts)
@@ -60,54 +55,11 @@ def is_skos(start: Start) -> bool:
     return SKOS in start.text and _CONCEPT.search(start.text) is not None
 
 
-def _graph(records: RecordFile) -> Any:
-    try:
-        from rdflib import Graph
-    except ImportError as error:
-        raise KrisselError(Errors.K114.format(path=records.path)) from error
-    is_xml = _XML.match(records.file.read(1 << 10)) is not None
-    records.file.rewind()
-    if is_xml:
-        # rdflib would expand entities.
-        for _ in feed(records.file, _Checked(str(records.path))):
-            pass
-        records.file.rewind()
-    data = records.file.read_all().removeprefix(BOM_UTF8)
-    # Relative addresses are below the base, which is the working directory where none is given.
-    base = f"file:///{records.path.name}"
-    try:
-        return Graph().parse(data=data, format="xml" if is_xml else "turtle", publicID=base)
-    except (MemoryError, RecursionError):
-        raise
-    except Exception as error:  # rdflib's parsers raise whatever they meet in a damaged file
-        line, problem = getattr(error, "lines", 0) + 1, " ".join(str(error).partition(" at ^ in")[0].split())
-        raise KrisselError(Errors.K102.format(path=records.path, line=line, problem=problem)) from error
-
-
 def _concepts(records: RecordFile, graph: Any, roles: Mapping[str, str], key: Callable[[str], str]) -> Iterator[Parts]:
-    from rdflib import RDF, BNode, URIRef
+    from rdflib import BNode, URIRef
 
-    for records.line, concept in enumerate(graph.subjects(RDF.type, URIRef(f"{SKOS}Concept"), unique=True), 1):
-        parts = defaultdict(list, {"id": ["" if isinstance(concept, BNode) else str(concept)]})
-        for property, value in graph.predicate_objects(concept):
-            role, text = roles.get(str(property)), " ".join(value.split())
-            if role and text and not isinstance(value, BNode):
-                add_text(parts, role, text, key(getattr(value, "language", "") or ""))
-        above = graph.subjects(URIRef(f"{SKOS}narrower"), concept)
+    for parts in nodes(records, graph, f"{SKOS}Concept", roles, key):
+        above = graph.subjects(URIRef(f"{SKOS}narrower"), URIRef(parts["id"][0]))
         parts["parent"] += (str(each) for each in above if not isinstance(each, BNode))
         parts["source"] = [re.split("[/#]", scheme.rstrip("/#"))[-1] for scheme in (*parts["source"], "")]
         yield parts
-
-
-class _Checked(XmlParser):
-    """Refuses what is refused in all XML files."""
-
-    kind = "SKOS"
-    root = "http://www.w3.org/1999/02/22-rdf-syntax-ns#RDF"
-    separator = ""
-
-    def start_element(self, name: str, attributes: dict[str, str]) -> None:
-        self.done += 1
-        # No real element has more, and each is a triple.
-        if len(attributes) > 1000:
-            raise self.malformed(self.line, f"an element has {len(attributes)} attributes")

@@ -1,11 +1,17 @@
 """Tables whose first line names the columns: any of concepts, MedCAT's of names, SSSLM's of names; and phrases."""
 
+import csv
 import re
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from inspect import signature
 from itertools import chain, dropwhile
 from pathlib import Path
+from typing import Any
 
+from ...errors import Errors, KrisselError, KrisselWarning, Warnings
+from ...util.column_names import IDS, NAMES, find_column
 from ...util.csv_rows import csv_rows
 from ..entity import Entity
 from .obo import SCOPES
@@ -23,25 +29,40 @@ from .records import (
 )
 
 DELIMITERS = "\t,;|"
-# The usual names of the columns of a part, in small letters; among them BioPortal's.
+# The usual names of the columns of a part, as `column_key` has them; among them BioPortal's.
 HEADERS = {
-    "id": ("id", "concept_id", "class id", "identifier", "curie", "code", "cui", "concept_code"),
-    "name": (
-        "name",
-        "label",
-        "preferred_label",
-        "preferred label",
-        "preferred_name",
-        "canonical_name",
-        "term",
-        "title",
+    "id": IDS,
+    "name": NAMES,
+    "synonyms": (
+        "synonyms",
+        "synonym",
+        "exactsynonyms",
+        "exactsynonym",
+        "aliases",
+        "alias",
+        "alternativenames",
+        "alternativelabels",
+        "alternativeterms",
+        "altlabels",
+        "altlabel",
+        "othernames",
+        "alsoknownas",
+        "aka",
     ),
-    "synonyms": ("synonyms", "synonym", "aliases", "alias", "alternative_names", "alt_labels"),
     "definition": ("definition", "definitions", "description"),
-    "type": ("type", "types", "semantic_type", "semantic_types", "semantic types"),
-    "parents": ("parents", "parent", "parent_id", "parent_ids"),
+    "type": ("type", "types", "semantictype", "semantictypes", "category"),
+    "parents": ("parents", "parent", "parentid", "parentids"),
     "obsolete": ("obsolete", "deprecated"),
 }
+LISTS = {"synonyms": "aliases", "type": "types", "parents": "parents"}
+# What may stand between the values of a cell, the likeliest first; and between synonyms, but names have commas and
+# slashes of their own too often.
+SEPARATORS = "|;"
+UNLIKELY_SEPARATORS = ",/"
+# A separator is in this share of the filled cells or more, and is so many times rarer in names, which have one value.
+MIN_SEPARATED, MIN_RATIO = 0.05, 10
+MIN_UNLIKELY = 0.25
+_ENTITY = re.compile(r"&#?\w+;")
 MEDCAT = ("cui", "name", "name_status")
 SSSLM = ("text", "curie", "name", "predicate")
 PREFERRED = "P"
@@ -53,26 +74,35 @@ def read_table(
     *,
     id_column: str = "",
     name_column: str = "",
-    synonyms_column: str = "",
+    synonym_column: str = "",
     definition_column: str = "",
     type_column: str = "",
-    parents_column: str = "",
-    separator: str = "|",
+    parent_column: str = "",
+    separator: str | None = None,
 ) -> Iterator[Entity]:
     """Read a table of concepts with tabs, commas, semicolons or bars between the columns, as the first line has them.
 
     Rows with one id are one concept, with the names of all; all are held in memory. A row with "true" in a column
     "obsolete" is left out. Of an address as id or parent, the prefix and the id are taken (`records.curie`).
 
-    id_column, name_column, synonyms_column, definition_column, type_column, parents_column: names of the columns, in
-        any case. Without one, the usual names (`HEADERS`); only id and name are needed.
-        Synonyms may be in several columns: `alias_symbol,prev_symbol`.
-    separator: stands between the synonyms, types or parents in a cell.
+    id_column: column of ids; default: by its usual names (id, code, Term ID, …); case, spaces and underscores do not
+        matter
+    name_column: column of names; default: by its usual names (name, label, Preferred Term, …)
+    synonym_column: column of other names, or several, with commas between; default: by its usual names (synonyms,
+        aliases, …)
+    definition_column: column of definitions
+    type_column: column of semantic types
+    parent_column: column of ids of parents
+    separator: text between the synonyms, types or parents in a cell, "" where each cell has one; default: | or ;, for
+        each of these columns, where it is in some of its cells and hardly in names
+
+    Warns KW111 of cells that were split at semicolons, KW112 of cells that were not split, but may hold several values.
+    Raises KrisselError K103 (no such column), K118 (columns that the usual names do not tell).
     """
     given = dict(
         zip(
             HEADERS,
-            (id_column, name_column, synonyms_column, definition_column, type_column, parents_column),
+            (id_column, name_column, synonym_column, definition_column, type_column, parent_column),
             strict=False,
         )
     )
@@ -80,39 +110,91 @@ def read_table(
         rows = delimited_rows(records)
         header = next(rows, [])
         # A column may have a comma in its name.
-        if synonyms_column.strip().lower() not in (name.strip().lower() for name in header):
-            given.update({f"synonyms{place or ''}": name for place, name in enumerate(synonyms_column.split(","))})
-        places = _places(header, given)
+        if synonym_column and find_column(header, [synonym_column]) is None:
+            given.update({f"synonyms{index or ''}": name for index, name in enumerate(synonym_column.split(","))})
+        columns = _columns(header, given)
         for part in given:
-            if part not in places and (given[part] or part in ("id", "name")):
-                asked = repr(given[part]) if given[part] else f"of the {part}s, such as {HEADERS[part][0]!r}"
-                raise records.wrong_format(f"has no column {asked}, but {', '.join(map(repr, header))}"[:300])
+            if part not in columns and given[part]:
+                raise records.wrong_format(f"has no column {given[part]!r}, but {_shown(header)}")
+        if len(header) < 2:
+            raise records.wrong_format("names no columns")
+        if not {"id", "name"} <= columns.keys():
+            raise unknown_columns(path, header, given)
 
         def parse(row: list[str]) -> Entity | None:
             if not any(map(str.strip, row)):
                 return None
             check_width(row, len(header))
-            cells = {part: row[place].strip() for part, place in places.items()}
+            cells = {part: row[index].strip() for part, index in columns.items()}
             for part in ("id", "name"):
                 if not cells[part]:
-                    raise BadRecord(f"has no {part} in column {header[places[part]]!r}")
+                    raise BadRecord(f"has no {part} in column {header[columns[part]]!r}")
             if cells.get("obsolete", "").lower() in ("true", "1"):
                 return None
-            mark = separator or "\0"
-            lists = {
-                part: unique(mark.join(text for each, text in cells.items() if each.startswith(part)).split(mark))
-                for part in ("synonyms", "type", "parents")
+            # Split below, when all cells are known.
+            lists: dict[str, Any] = {
+                field: tuple(text for each, text in cells.items() if each.startswith(part) and text)
+                for part, field in LISTS.items()
             }
-            return Entity(
-                id=curie(cells["id"]),
-                name=cells["name"],
-                aliases=unique(lists["synonyms"], without=cells["name"]),
-                types=lists["type"],
-                definition=" ".join(cells.get("definition", "").split()),
-                parents=unique(map(curie, lists["parents"])),
-            )
+            definition = " ".join(cells.get("definition", "").split())
+            return Entity(curie(cells["id"]), cells["name"], definition=definition, **lists)
 
-        yield from with_all_names(records.parsed(rows, parse))
+        entities = list(records.parsed(rows, parse))
+        separators: dict[str, str | None] = dict.fromkeys(LISTS, separator)
+        if separator is None:
+            names = [entity.name for entity in entities]
+            for part in filter(columns.__contains__, LISTS):
+                cells = [cell for entity in entities for cell in getattr(entity, LISTS[part])]
+                marks = SEPARATORS + (UNLIKELY_SEPARATORS if part == "synonyms" else "")
+                separators[part] = _separator(path, header[columns[part]], cells, names, marks)
+        yield from with_all_names(_split(entity, separators) for entity in entities)
+
+
+TABLE_OPTIONS = tuple(signature(read_table).parameters)[1:]
+TABLE_COLUMNS = {name for name in TABLE_OPTIONS if name.endswith("_column")}
+
+
+def _split(entity: Entity, separators: Mapping[str, str | None]) -> Entity:
+    """The entity with the values of its cells."""
+    found: dict[str, Any] = {}
+    for part, field in LISTS.items():
+        cells, mark = getattr(entity, field), separators[part]
+        found[field] = unique(chain.from_iterable(cell.split(mark) for cell in cells) if mark else cells)
+    found["aliases"] = unique(found["aliases"], without=entity.name)
+    return replace(entity, **{**found, "parents": unique(map(curie, found["parents"]))})
+
+
+def _separator(path: str | Path, column: str, cells: Sequence[str], names: Sequence[str], marks: str) -> str | None:
+    """What stands between the values of cells, none of them blank; None where nothing evidently does.
+
+    names: texts of the same table that hold one value each. marks: what may separate values. Warns KW111, KW112.
+    """
+
+    def separated(mark: str) -> list[str]:
+        # A bar or semicolon at the end separates nothing; an entity of HTML ends in one.
+        return [cell for cell in cells if mark in _ENTITY.sub("", cell).strip(f"{mark} ")]
+
+    def warn(warning: str, mark: str, found: Sequence[str]) -> None:
+        stated = {"path": path, "column": column, "total": len(cells), "mark": mark}
+        warnings.warn(warning.format(count=len(found), first=found[0][:80], **stated), KrisselWarning, stacklevel=3)
+
+    doubtful = []
+    for mark in marks:
+        if not (found := separated(mark)):
+            continue
+        share, in_names = len(found) / len(cells), sum(mark in name for name in names) / len(names)
+        is_rare = share >= MIN_RATIO * in_names
+        if mark not in SEPARATORS:
+            doubtful += [(mark, found)] if is_rare and share >= MIN_UNLIKELY else []
+        elif is_rare and share >= MIN_SEPARATED and not any(map(_ENTITY.search, found)):
+            if mark != SEPARATORS[0]:
+                warn(Warnings.KW111, mark, found)
+            return mark
+        else:
+            doubtful.append((mark, found))
+    if doubtful:
+        warn(Warnings.KW112, *doubtful[0])
+    return None
 
 
 def read_medcat(path: str | Path) -> Iterator[Entity]:
@@ -176,7 +258,29 @@ def read_phrases(path: str | Path) -> Iterator[Entity]:
 
 def is_table(start: Start) -> bool:
     """Whether the first line has usual names of an id and a name."""
-    return {"id", "name"} <= set(_places(_header(start), {}))
+    return {"id", "name"} <= _columns(_header(start), {}).keys()
+
+
+def table_header(start: Start) -> list[str]:
+    """The columns that the first line names, where the next one has as many; else none."""
+    lines = start.lines[start.lines.index(start.first) :] if start.first else []
+    header = _header(start)
+    is_header = (
+        len(header) > 1 and start.first[0] not in "{[<" and all(cell and not cell.isdecimal() for cell in header)
+    )
+    width = len(next(csv.reader(lines[1:2], delimiter=_delimiter(start.first)), header)) if is_header else 0
+    return header if is_header and width == len(header) else []
+
+
+def unknown_columns(path: str | Path, header: Sequence[str], given: Mapping[str, str] = {}) -> KrisselError:
+    """The error of a table whose columns neither the usual names nor the given ones tell."""
+    columns = _columns(header, given)
+    missing = [f"{part}s" for part in ("id", "name") if part not in columns]
+    return KrisselError(Errors.K118.format(path=path, columns=_shown(header), missing=" and ".join(missing)))
+
+
+def _shown(header: Sequence[str]) -> str:
+    return ", ".join(map(repr, header))[:300]
 
 
 def is_medcat(start: Start) -> bool:
@@ -191,15 +295,13 @@ def _header(start: Start) -> list[str]:
     return [cell.strip(' "') for cell in start.first.split(_delimiter(start.first))]
 
 
-def _places(header: Sequence[str], given: dict[str, str]) -> dict[str, int]:
-    """The place of each part's column: of the one that is given, else of the first usual one that is there."""
-    names = [name.strip().lower() for name in header]
-    found = {}
-    for part, usual in {**dict.fromkeys(given, ()), **HEADERS}.items():
-        wanted = (given[part].strip().lower(),) if given.get(part) else usual
-        places = [names.index(name) for name in wanted if name in names]
-        found.update({part: places[0]} if places else {})
-    return found
+def _columns(header: Sequence[str], given: Mapping[str, str]) -> dict[str, int]:
+    """The index of each part's column: of the one that is given, else of the first usual one that is there."""
+    found = {
+        part: find_column(header, [given[part]] if given.get(part) else HEADERS.get(part, ()))
+        for part in {**dict.fromkeys(given), **HEADERS}
+    }
+    return {part: index for part, index in found.items() if index is not None}
 
 
 def _delimiter(line: str) -> str:

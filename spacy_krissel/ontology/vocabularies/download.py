@@ -5,6 +5,7 @@ import os
 import time
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from ... import __version__
 from ...util.progress import progress_bar
@@ -18,6 +19,22 @@ TIMEOUT = (30, 60)
 BUSY = (408, 425, 429)
 # As in the file: bytes that a server compresses on the way would be counted otherwise.
 HEADERS = {"Accept-Encoding": "identity", "User-Agent": f"spacy-krissel/{__version__}"}
+
+
+def _reason(error: Exception, url: str) -> str:
+    """What went wrong, without the objects of the libraries that an error of `requests` prints."""
+    import requests
+
+    host = urlsplit(url).hostname
+    if isinstance(error, requests.exceptions.SSLError):
+        return f"there is no secure connection to {host}"
+    if isinstance(error, requests.Timeout):
+        return f"{host} does not answer"
+    if not isinstance(error, requests.RequestException):
+        return f"the connection to {host} broke off"
+    if error.args and isinstance(error.args[0], Exception):
+        return f"there is no connection to {host}"
+    return str(error)
 
 
 class NotDownloaded(Exception):
@@ -54,7 +71,7 @@ class Download:
                 size = self._size()
                 failures, most = (0, size) if size > most else (failures + 1, most)
                 if failures == TRIES:
-                    raise NotDownloaded(error) from error
+                    raise NotDownloaded(_reason(error, url)) from error
                 time.sleep(PAUSE * 2**failures)
         os.replace(self.part, output_file)
         self.state.unlink()

@@ -13,6 +13,7 @@ from pydantic import Field
 from spacy.training import Example
 
 from ...errors import Errors, KrisselError
+from ...ontology.build import open_ontology
 from ...ontology.store import OntologyStore
 from ...util.settings import Count, PositiveInt, checked
 from ...views import View
@@ -58,7 +59,7 @@ class PairBatcher:
 
     def __post_init__(self) -> None:
         self._epoch = 0
-        self._ontology = OntologyStore(self.ontology) if self.ontology else None
+        self._ontology = open_ontology(self.ontology) if self.ontology else None
         self._shared: dict[str, tuple[int, ...]] | None = None
 
     def __call__(self, examples: Iterable[Example]) -> Iterator[list[Example]]:
@@ -188,7 +189,7 @@ class SynonymBatcher:
     spans_key: str = ""
 
     def __post_init__(self) -> None:
-        self._homonyms = homonym_groups(OntologyStore(self.ontology)) if self.ontology else {}
+        self._homonyms = homonym_groups(open_ontology(self.ontology)) if self.ontology else {}
 
     def __call__(self, examples: Iterable[Example]) -> Iterator[list[Example]]:
         """Raises KrisselError K634 where there are pairs and no batch: training would wait for one for ever."""

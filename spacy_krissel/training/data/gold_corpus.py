@@ -17,6 +17,7 @@ from ...errors import Errors, KrisselError, KrisselWarning, Warnings
 from ...mentions.annotations import set_spans, spans_of
 from ...mentions.gold_ids import NIL, is_nil
 from ...mentions.gold_mentions import split_gold, text_entities
+from ...ontology.build import open_ontology
 from ...ontology.store import OntologyStore
 from ...util.settings import checked
 
@@ -73,7 +74,7 @@ class GoldCorpus(GoldDocuments):
 
     def __call__(self, nlp: Language) -> Iterator[Example]:
         """Raises KrisselError K201, K212 (file), K608 (no linked mention)."""
-        store = OntologyStore(self.ontology)
+        store = open_ontology(self.ontology)
         n_linked = n_unknown = 0
         for doc in self._documents(nlp):
             linked = []
@@ -107,7 +108,7 @@ class TextEntityCorpus(GoldDocuments):
 
     def __call__(self, nlp: Language) -> Iterator[Example]:
         """Raises KrisselError K201, K212 (file), K608 (no text with an entity)."""
-        store = OntologyStore(self.ontology)
+        store = open_ontology(self.ontology)
         n_known = n_unknown = 0
         for doc in self._documents(nlp):
             resolved = [store.resolve(entity) for entity in text_entities(doc)]

@@ -15,6 +15,7 @@ from spacy.training import Example
 from ...errors import Errors, KrisselError
 from ...mining.mined_entities import MinedEntities
 from ...mining.shards import MentionShards
+from ...ontology.build import open_ontology
 from ...ontology.entity import Entity
 from ...ontology.held_out import HELD_OUT, HeldOut
 from ...ontology.store import OntologyStore
@@ -87,7 +88,7 @@ class SelfSupervisedCorpus:
 
     def epoch_views(self, epoch: int) -> Iterator[Linked]:
         """As `linked_views`, of the epoch of this number."""
-        store = OntologyStore(self.ontology)
+        store = open_ontology(self.ontology)
         if self._mined is None and self.mentions and self.mentions_per_entity:
             self._mined = MinedEntities(MentionShards(self.mentions), store)
         is_empty = True

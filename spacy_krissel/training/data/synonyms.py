@@ -13,6 +13,7 @@ from spacy.language import Language
 from spacy.training import Example
 
 from ...errors import Errors, KrisselError
+from ...ontology.build import open_ontology
 from ...ontology.entity import Entity
 from ...ontology.held_out import HeldOut
 from ...ontology.store import OntologyStore
@@ -71,7 +72,7 @@ class SynonymCorpus:
 
     def __call__(self, nlp: Language) -> Iterator[Example]:
         """Raises KrisselError K001 to K004 (ontology), K608 when there is nothing."""
-        store = OntologyStore(self.ontology)
+        store = open_ontology(self.ontology)
         if self.split == "dev":
             examples = (text_example(nlp, each, self.spans_key) for each in self._held_out_names(store))
         else:
@@ -128,7 +129,7 @@ class GoldSynonymCorpus(GoldCorpus):
 
     def __call__(self, nlp: Language) -> Iterator[Example]:
         """The pairs in random order. Raises KrisselError K201, K212 (file), K608 (no linked mention, or no pair)."""
-        store = OntologyStore(self.ontology)
+        store = open_ontology(self.ontology)
         mentions: dict[str, list[str]] = {}
         for example in super().__call__(nlp):
             for entity, view in linked_mentions(example.reference, self.spans_key):

@@ -107,7 +107,7 @@ def test_an_encoding_that_is_not_read_has_no_code(tmp_path, encoding):
 @pytest.mark.parametrize("format", ["auto", "medic", "obo", "jsonl"])
 def test_utf_16_is_not_named(tmp_path, format):
     path = tmp_path / "a.txt"
-    path.write_text("D009103||Multiple Sclerosis\n", encoding="utf-16")
+    path.write_text("D009103||Multiple Sclerosis\n", encoding="utf-16-le")
     with pytest.raises(KrisselError, match=r"K056.*a\.txt.*UTF-16"):
         list(read_ontology(path, format=format))
 

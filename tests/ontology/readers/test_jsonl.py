@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.ontology.entity import Entity
-from spacy_krissel.ontology.readers import read_jsonl
+from spacy_krissel.ontology.readers import read_jsonl, read_ontology
 
 RECORD = {"concept_id": "C0000039", "canonical_name": "DPPC", "aliases": ["a", "DPPC", "a", ""], "types": ["T109"]}
 
@@ -86,3 +86,19 @@ def test_any_bytes_are_read_or_refused(tmp_path, data):
     path.write_bytes(data)
     with pytest.raises(KrisselError):
         list(read_jsonl(path))
+
+
+@pytest.mark.parametrize("start", ["", "\ufeff", "\n "])
+@pytest.mark.parametrize("indent", [None, 2])
+def test_lists_of_objects_are_read(tmp_path, start, indent):
+    path = tmp_path / "list.json"
+    records = [RECORD, 7, {**RECORD, "concept_id": "2", "other": 1}, {**RECORD, "concept_id": "\ud800"}]
+    path.write_text(start + json.dumps(records, indent=indent), encoding="utf8")
+    with pytest.warns(KrisselWarning) as caught:
+        found = list(read_ontology(path))
+    assert [entity.id for entity in found] == ["C0000039", "2"]
+    said = " ".join(str(each.message) for each in caught)
+    assert "line 2 holds a int instead of an object; line 4 holds half a surrogate" in said and "'other' (1)" in said
+    path.write_text(json.dumps([RECORD])[:-9])
+    with pytest.raises(KrisselError, match="K102"):
+        list(read_ontology(path))

@@ -2,6 +2,7 @@
 
 import gzip
 import re
+import sys
 
 import pytest
 
@@ -223,3 +224,30 @@ def test_the_version_and_licence_of_a_file_are_lost(write):
     (found,) = provenance(write(whole(CELL)), "auto")
     assert found["version"] == "2026-01-01"
     assert found["licence"] == "https://creativecommons.org/licenses/by/4.0/"
+
+
+@pytest.mark.parametrize("format", ["turtle", "nt"])
+def test_turtle_is_read_as_rdf_xml(tmp_path, format):
+    rdflib = pytest.importorskip("rdflib")
+    path = tmp_path / "tst.owl"
+    path.write_text(whole(CELL, NEURON, OLD), encoding="utf8")
+    turtle = tmp_path / "tst.ttl"
+    rdflib.Graph().parse(str(path), format="xml").serialize(str(turtle), format=format)
+    assert detect_format(turtle) == "owl"
+    found = {entity.id: entity for entity in read_ontology(turtle)}
+    for entity in read_ontology(path):
+        other = found.pop(entity.id)
+        for name in ("name", "definition", "source", "types"):
+            assert getattr(other, name) == getattr(entity, name)
+        for name in ("aliases", "parents", "xrefs", "alt_ids"):
+            assert sorted(getattr(other, name)) == sorted(getattr(entity, name))
+    assert not found
+
+
+def test_turtle_needs_rdflib(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "rdflib", None)
+    (tmp_path / "a.ttl").write_text(
+        "@prefix owl: <http://www.w3.org/2002/07/owl#> .\n<http://a.org/X_1> a owl:Class .\n"
+    )
+    with pytest.raises(KrisselError, match=r"K114.*spacy-krissel\[rdf\]"):
+        list(read_ontology(tmp_path / "a.ttl"))

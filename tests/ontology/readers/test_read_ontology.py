@@ -1,10 +1,11 @@
 import gzip
+import re
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from spacy_krissel.errors import KrisselError
+from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.ontology.readers import READERS, Reader, detect_format, read_ontology
 
 SAMPLES = {
@@ -68,13 +69,68 @@ def test_format_is_told_by_content(tmp_path, format, pack, start):
     assert entity.name.lower() in ("one", "multiple sclerosis")
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"Once upon a time\n", b"word\tcount\n", b"<?xml?>", b"\x00\x01" * 50, b"%PDF-1.4"]
-)
+@pytest.mark.parametrize("content", [b"", b"Once upon a time\n", b"<?xml?>"])
 def test_unknown_content_is_accepted(tmp_path, content):
     path = tmp_path / "what.txt"
     path.write_bytes(content)
     with pytest.raises(KrisselError, match=r"K104.*what\.txt.*zeshel, jsonl.*concept_id"):
+        read_ontology(path)
+
+
+@pytest.mark.parametrize("format", ["auto", "table", "obo", "jsonl"])
+@pytest.mark.parametrize("content, advice", [
+    (b"\x00\x01" * 50, "binary data"),
+    (b"%PDF-1.4\n%\xe2\xe3", "PDF"),
+    (b"PK\x03\x04\x14\x00\x06[Content_Types].xml", "Excel workbook.*Save a workbook as CSV UTF-8"),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1", "Excel workbook"),
+    (b"BZh91AY&SY", "Decompress"),
+])  # fmt: skip
+def test_binary_files_are_refused_by_name(tmp_path, content, advice, format):
+    path = tmp_path / "lab.xlsx"
+    path.write_bytes(content)
+    with pytest.raises(KrisselError, match=rf"K060.*lab\.xlsx.*{advice}") as caught:
+        list(read_ontology(path, format=format))
+    assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize("format", [format for format in FILES if not SAMPLES[format].lstrip().startswith("<")])
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
+def test_marked_encodings_are_read(tmp_path, format, encoding):
+    path = tmp_path / "plain.txt"
+    path.write_text(SAMPLES[format], encoding="utf8")
+    marked = tmp_path / "marked" / "plain.txt"
+    marked.parent.mkdir()
+    marked.write_text(SAMPLES[format], encoding=encoding)
+    assert list(read_ontology(marked, format=format)) == list(read_ontology(path, format=format))
+    assert format == "phrases" or detect_format(marked) == format
+
+
+def test_the_encoding_of_windows_is_named_once(tmp_path):
+    path = tmp_path / "lab.csv"
+    rows = ["id,name", *(f"X:{n},name {n}" for n in range(9)), "X:10,Ménière", "X:11,Sjögren"]
+    path.write_text("\n".join([*rows, ""]), encoding="cp1252")
+    with pytest.warns(KrisselWarning) as caught:
+        assert len(list(read_ontology(path))) == 9
+    (said,) = (str(each.message) for each in caught)
+    assert re.search(
+        r"KW101.*2 of 11.*line 11 is not UTF-8.*'X:10,Ménière'.*iconv -f WINDOWS-1252 -t UTF-8.*Sjögren", said
+    )
+    assert said.count("iconv") == 1
+
+
+@pytest.mark.parametrize("content, code", [
+    ("Prefix(owl:=<http://www.w3.org/2002/07/owl#>)\nOntology(<http://a.org/b>\n)", "K119.*functional.*robot convert"),
+    ("Prefix: owl: <http://www.w3.org/2002/07/owl#>\nOntology: <http://a.org/b>\n", "K119.*Manchester.*robot convert"),
+    ('<?xml version="1.0"?>\n<Ontology xmlns="http://www.w3.org/2002/07/owl#">', "K119.*OWL/XML.*robot"),
+    ('{"@context": {"owl": "http://www.w3.org/2002/07/owl#"}, "@graph": []}', "K119.*JSON-LD.*rdfpipe"),
+    ('[\n{"@id": "http://a.org/b", "@type": ["http://www.w3.org/2002/07/owl#Class"]}\n]', "K119.*JSON-LD.*rdfpipe"),
+    ("fever\nheart attack\nWilson's disease, type 2\n", "K120.*'fever'.*columns id and name.*krissel map"),
+    ("name\nfever\n", "K120"),
+])  # fmt: skip
+def test_other_syntaxes_are_refused_with_what_to_do(tmp_path, content, code):
+    path = tmp_path / "what.txt"
+    path.write_text(content)
+    with pytest.raises(KrisselError, match=code):
         read_ontology(path)
 
 
@@ -143,7 +199,7 @@ def test_wild_bytes_end_in_entities_or_a_coded_error(tmp_path, format, data, aft
     try:
         entities = list(read_ontology(path, format=format))
     except KrisselError as error:
-        codes = ("K007", "K008", "K009", "K056", "K057", "K058", "K102", "K103", "K131")
+        codes = ("K007", "K008", "K009", "K056", "K057", "K058", "K060", "K102", "K103", "K118", "K131")
         assert str(error).startswith(tuple(f"[{code}]" for code in codes))
     else:
         assert entities and all(entity.id.strip() and entity.name.strip() for entity in entities)

@@ -1,6 +1,12 @@
 """Tables whose first line names the columns: of concepts, of MedCAT's names, of SSSLM's synonyms."""
 
+import csv
+import io
+import warnings
+
 import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
 
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.ontology.entity import Entity
@@ -54,12 +60,14 @@ def test_a_column_is_not_read_by_its_usual_name(write, delimiter):
 
 def test_given_columns_are_not_read(write):
     path = write("Code;Bezeichnung;Auch\nE10;Diabetes;Zuckerkrankheit/Zucker\n")
-    given = {"id_column": "code", "name_column": "Bezeichnung", "synonyms_column": "auch", "separator": "/"}
-    assert list(read_table(path, **given)) == [Entity("E10", "Diabetes", ("Zuckerkrankheit", "Zucker"))]
+    columns = {"id_column": "code", "name_column": "Bezeichnung", "synonym_column": "auch", "separator": "/"}
+    assert list(read_table(path, **columns)) == [Entity("E10", "Diabetes", ("Zuckerkrankheit", "Zucker"))]
     with pytest.raises(KrisselError, match="K103.*Titel"):
-        list(read_table(path, **{**given, "name_column": "Titel"}))
-    with pytest.raises(KrisselError, match="K103.*name"):
+        list(read_table(path, **{**columns, "name_column": "Titel"}))
+    with pytest.raises(KrisselError, match="K118.*the names: .*'Bezeichnung'.*--name-column"):
         list(read_table(path))
+    # With a column, it is a table.
+    assert [each.id for each in read_ontology(path, **columns)] == ["E10"]
 
 
 def test_rows_of_one_id_are_two_concepts(write):
@@ -109,15 +117,15 @@ def test_a_published_table_of_synonyms_has_other_entities_than_its_obo_file(data
 
 def test_synonyms_in_several_columns_are_lost(write):
     path = write('id\tname\told\tshort\told, but used\n1\tGout\tPodagra|Tophi\tG\t"Gouty ""fit"""\n', "terms.tsv")
-    (gout,) = read_table(path, synonyms_column="Old,short")
+    (gout,) = read_table(path, synonym_column="Old,short")
     assert gout.aliases == ("Podagra", "Tophi", "G")
     # A column may have a comma in its name, and a cell hold one name.
-    (gout,) = read_table(path, synonyms_column="old, but used", separator="")
+    (gout,) = read_table(path, synonym_column="old, but used", separator="")
     assert gout.aliases == ('Gouty "fit"',)
-    (gout,) = read_table(path, synonyms_column="old,short", separator="")
+    (gout,) = read_table(path, synonym_column="old,short", separator="")
     assert gout.aliases == ("Podagra|Tophi", "G")
     with pytest.raises(KrisselError, match="K103.*'longer'"):
-        list(read_table(path, synonyms_column="old,longer"))
+        list(read_table(path, synonym_column="old,longer"))
 
 
 @pytest.mark.parametrize("read, header", [(read_table, "id,name,synonyms"), (read_medcat, "cui,name,name_status")])
@@ -145,3 +153,87 @@ def test_rows_of_excel_are_read(write, first):
     path = write(f"\ufeff{first}\r\nid;name;synonyms\r\nA:1;rickets;\r\n;;\r\nA:2;croup;cough\r\n; ;\r\n")
     assert detect_format(path) == "table"
     assert [entity.names for entity in read_ontology(path)] == [("rickets",), ("croup", "cough")]
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["Term ID;Preferred Term;Synonyms", "code\tLabel\tAliases", "Concept_Code,CONCEPT NAME,Alt Labels", "CUI;Term;AKA"],
+)
+def test_usual_columns_are_found_in_any_spelling(write, header):
+    delimiter = next(mark for mark in ";\t," if mark in header)
+    path = write(f"{header}\n{delimiter.join(('X:1', 'fever', 'pyrexia|febrile'))}\n")
+    assert detect_format(path) == "table"
+    assert list(read_ontology(path)) == [Entity("X:1", "fever", ("pyrexia", "febrile"))]
+
+
+def test_unknown_columns_are_named_with_the_options(write):
+    path = write("Nummer;Bezeichnung;Auch\nE10;Diabetes;Zucker\n")
+    for read in (read_table, read_ontology):
+        with pytest.raises(KrisselError, match=r"K118.*ids and names.*'Nummer', 'Bezeichnung'.*--id-column"):
+            list(read(path))
+
+
+WORDS = st.text("abc -()'1é", min_size=1, max_size=8).map(str.strip).filter(bool)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    rows=st.lists(st.tuples(WORDS, st.lists(WORDS, max_size=4, unique=True)), min_size=1, max_size=30),
+    mark=st.sampled_from("|;"),
+    delimiter=st.sampled_from(",;\t"),
+)
+@example([("infarct", ["heart attack", "MI"])], ";", ";")
+def test_evident_separators_split_synonyms(tmp_path, rows, mark, delimiter):
+    several = sum(len(synonyms) > 1 for _, synonyms in rows)
+    evident = several >= 0.05 * sum(bool(synonyms) for _, synonyms in rows)
+    text = io.StringIO()
+    table = csv.writer(text, delimiter=delimiter)
+    table.writerow(["id", "name", "synonyms"])
+    table.writerows([f"X:{n}", name, f"{mark} ".join(synonyms)] for n, (name, synonyms) in enumerate(rows))
+    (tmp_path / "table.csv").write_text(text.getvalue(), encoding="utf8")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = list(read_table(tmp_path / "table.csv"))
+    codes = [str(each.message)[:7] for each in caught]
+    assert codes == (["[KW111]" if evident else "[KW112]"] if several and (mark == ";" or not evident) else [])
+    if evident:
+        expected = [tuple(each for each in synonyms if each != name) for name, synonyms in rows]
+        assert [entity.aliases for entity in found] == expected
+
+
+@pytest.mark.parametrize(
+    "name, synonyms, warning",
+    [
+        # Commas may be part of names.
+        ("infarct", "heart attack, MI", "KW112.*1 of 1 hold ','.*--separator ','"),
+        ("infarct", "heart attack / MI", "KW112.*1 of 1 hold '/'"),
+        # As here they are.
+        ("Infarct, acute", "Attack, heart", ""),
+        ("Burn; face", "Scald; face", "KW112.*1 of 1 hold ';'"),
+        ("carotene", "&beta;-carotene", ""),
+        ("carotene", "&beta;-carotene; provitamin A", "KW112.*';'"),
+        ("infarct", "heart attack; MI", "KW111.*1 of 1 cells in column 'synonyms'.*split at ';'.*heart attack; MI"),
+    ],
+)
+def test_doubtful_separators_are_named(write, name, synonyms, warning):
+    path = write(f"id\tname\tsynonyms\nX:1\t{name}\t{synonyms}\n")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        (found,) = read_table(path)
+    assert len(caught) == bool(warning)
+    if warning:
+        with pytest.warns(KrisselWarning, match=warning):
+            list(read_table(path))
+    assert len(found.aliases) == (2 if "KW111" in warning else 1)
+    for separator, n in (("", 1), (";", 1 + synonyms.replace("&beta;", "").count(";"))):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            (found,) = read_table(path, separator=separator)
+        assert len(found.aliases) == n or "&beta;" in synonyms
+
+
+def test_types_and_parents_have_separators_of_their_own(write):
+    path = write("id\tname\tsynonyms\ttypes\tparents\nX:1\tfever\tpyrexia|heat\tSign;Finding\tX:2|X:3\n")
+    with pytest.warns(KrisselWarning, match="KW111.*'types'"):
+        (fever,) = read_table(path)
+    assert (fever.aliases, fever.types, fever.parents) == (("pyrexia", "heat"), ("Sign", "Finding"), ("X:2", "X:3"))

@@ -184,8 +184,10 @@ def test_without_a_network_the_place_for_the_file_is_not_said(publisher, monkeyp
     nowhere = "http://127.0.0.1:9/taxdmp.zip"
     monkeypatch.setitem(VOCABULARIES, "ncbitaxon", cache.Vocabulary(**{**vars(known), "address": nowhere}))
     folder = tmp_path / "cache" / "ncbitaxon"
-    with pytest.raises(KrisselError, match=f"K117.*{nowhere}.*by hand.*{folder}"):
+    with pytest.raises(KrisselError, match=f"K117.*{nowhere}.*by hand.*{folder}") as caught:
         fetch("ncbitaxon")
+    assert "there is no connection to 127.0.0.1. Run it again" in str(caught.value)
+    assert "object at" not in str(caught.value) and "Pool" not in str(caught.value)
     folder.mkdir()
     (folder / "taxdmp.zip").write_bytes(PUBLISHED["ncbitaxon"][0])
     path, record = fetch("ncbitaxon")
