@@ -3,7 +3,6 @@
 import base64
 import json
 import sys
-import threading
 
 import pytest
 
@@ -16,8 +15,8 @@ from starlette.testclient import TestClient
 from spacy_krissel.corpora.readers import READERS
 from spacy_krissel.corpora.report import CorpusReport
 from spacy_krissel.render.formats.label_studio import CONFIG
-from spacy_krissel.serving.app import MOST_APART, Apart, Limits, make_app
-from spacy_krissel.serving.service import Busy
+from spacy_krissel.serving.app import Limits, make_app
+from spacy_krissel.serving.bounds import Bounds
 
 # Two characters of UTF-16 each.
 TEXT = "𝛽𝛽 He had a cold, and MS."
@@ -135,21 +134,11 @@ def test_a_place_outside_of_the_text_is_an_error_of_the_service(client):
     assert client.post("/inception/predict", json=request).status_code in (200, 422)
 
 
-def test_requests_that_take_long_are_not_counted():
-    apart, held = Apart(), threading.Event()
-    futures = [apart.submit(held.wait, 10) for _ in range(MOST_APART)]
-    # One that has not begun is given up with its request.
-    assert futures.pop().cancel()
-    futures.append(apart.submit(held.wait, 10))
-    with pytest.raises(Busy):
-        apart.submit(held.wait, 10)
-    held.set()
-    assert all(future.result(10) for future in futures)
-    assert apart.submit(held.wait, 10).result(10)
-
-
-def test_limits_do_not_hold_for_tools(client):
+def test_limits_do_not_hold_for_tools(client, linker):
+    linker.bounds = Bounds(chars=5_000, mentions=2)
     assert client.post("/inception/predict", json=asked(text="a cold " * 1_000)).status_code == 413
+    answered = client.post("/inception/predict", json=asked([(3, 5), (6, 9), (10, 11)]))
+    assert answered.status_code == 413 and "[K692]" in answered.json()["error"]
     task = {"data": {"text": "a cold " * 1_000}}
     assert client.post("/labelstudio/predict", json={"tasks": [task]}).status_code == 413
 
