@@ -26,7 +26,7 @@ from ..errors import KrisselError
 from ..util.disk import is_full
 from .bounds import MAX_CHARS, MAX_DOCUMENTS, Bounds
 from .corrected import FOUND
-from .service import SECONDS, Answer, Busy, Late, LinkService, Lost
+from .service import LISTED, SECONDS, Answer, Busy, Late, LinkService, Lost
 from .tools import MODEL, PredictionIn, TasksIn, Wrong, predictions
 
 LOG = logging.getLogger("spacy_krissel.serving")
@@ -203,9 +203,11 @@ def make_app(
         values = {**given.model_dump(), "author": request.state.user or given.author}
         return _response((await answer("correct", values)).content, 201)
 
-    @app.get("/corrections", summary="The corrections that are in force, oldest first")
-    async def corrections() -> Response:
-        return _json({"corrections": service.corrections()}, 200)
+    @app.get("/corrections", summary="The last `k` corrections in force before the last `skip`")
+    async def corrections(
+        k: Annotated[int, Field(ge=1, le=LISTED)] = LISTED, skip: Annotated[int, Field(ge=0)] = 0
+    ) -> Response:
+        return _json(service.corrections(k, skip), 200)
 
     @app.delete("/corrections/{id}", summary="Take a correction back")
     async def undo(request: Request, id: Id, author: Id = "") -> Response:

@@ -30,6 +30,8 @@ LABEL = "MENTION"
 # Characters of all copies of a text, one for each set of mentions that do not overlap; two are
 # always made.
 MAX_COPIED = 5_000_000
+# And copies: each is worth a document.
+MAX_LAYERS = 100
 # Entities that a search finds, by default and at most.
 FOUND, MOST_FOUND = 10, 100
 
@@ -177,7 +179,7 @@ class CorrectedLinker:
         Raises KrisselError K682.
         """
         text, mentions, key = document.text, document.mentions, self.linker.cfg["spans_key"]
-        problem, layers, limit = None, [_Layer()], max(2, MAX_COPIED // (len(text) or 1))
+        problem, layers, limit = None, [_Layer()], max(2, min(MAX_LAYERS, MAX_COPIED // (len(text) or 1)))
         if len(text) > self.nlp.max_length:
             problem = f"has {len(text):,} characters, and the pipeline takes {self.nlp.max_length:,}"
         elif mentions is None:

@@ -27,6 +27,8 @@ SECONDS, GRACE = 30, 5
 SILENT = 5.0
 # Seconds until it is noticed that a worker ended that had nothing to do.
 NOTICED = 1.0
+# Corrections that are listed at once.
+LISTED = 1_000
 # Characters of the context that a correction is listed with.
 NEAR = 60
 
@@ -142,9 +144,11 @@ class LinkService:
             release()
             raise Busy from None
 
-    def corrections(self) -> list[dict[str, Any]]:
-        """Those in force, oldest first, each without most of its text."""
-        return [_brief(each) for each in self._in_force()]
+    def corrections(self, k: int = LISTED, skip: int = 0) -> dict[str, Any]:
+        """The last `k` in force before the last `skip`, oldest first, each without most of its text; and the total."""
+        in_force = self._in_force()
+        end = max(0, len(in_force) - skip)
+        return {"corrections": [_brief(each) for each in in_force[max(0, end - k) : end]], "total": len(in_force)}
 
     def answering(self) -> int:
         """Number of workers that answer."""
@@ -201,8 +205,8 @@ class _Queue:
         self._waiting: deque[_Request] = deque()
         # Of each worker.
         self._updates: list[deque[_Request]] = []
-        # Large requests that are worked on, and workers that wait for a batch.
-        self._large = self._idle = 0
+        # Large requests that are worked on, workers that are there, and those of them that wait for a batch.
+        self._large = self._ready = self._idle = 0
         self._is_open = True
 
     def follower(self) -> "deque[_Request]":
@@ -210,6 +214,17 @@ class _Queue:
         with self._changed:
             self._updates.append(deque())
             return self._updates[-1]
+
+    def enter(self) -> None:
+        """One worker more is there."""
+        with self._changed:
+            self._ready += 1
+            self._changed.notify_all()
+
+    def exit(self) -> None:
+        """One worker less is there; another may take its place."""
+        with self._changed:
+            self._ready -= 1
 
     def put(self, request: _Request) -> "Future[Answer]":
         """Raises Busy."""
@@ -282,7 +297,8 @@ class _Queue:
         """Requests that are done together. Those that nobody waits for are dropped."""
         batch: list[_Request] = []
         left: deque[_Request] = deque()
-        now, has_room = time.monotonic(), self._large < max(1, len(self._updates) - 1)
+        now, is_only = time.monotonic(), len(self._updates) == 1
+        has_room = self._large < (1 if is_only else self._ready - 1)
         # Workers that wait have their part.
         n = -(-len(self._waiting) // (self._idle + 1))
         while self._waiting and len(batch) < n:
@@ -359,6 +375,7 @@ class _Keeper:
             try:
                 self._begin(worker)
                 self._is_open = True
+                self._queue.enter()
                 while batch := self._queue.take(self._updates, worker):
                     self._do(worker, batch)
                 self._is_closed = True
@@ -367,7 +384,9 @@ class _Keeper:
                 problem = None if self._is_open else Lost()
             except BaseException as error:
                 problem = error
-            self._is_open = False
+            if self._is_open:
+                self._is_open = False
+                self._queue.exit()
             how = self._left(worker)
             if self._is_closed or problem is not None:
                 break

@@ -51,7 +51,7 @@ def test_entities_and_corrections_have_no_address(client):
     assert client.get("/search", params={"q": "sclerosis", "k": 1}).json()["entities"][0]["id"] == "D1"
     made = client.post("/corrections", json={"text": TEXT, "start": 9, "end": 13, "right": ["D3"], "author": "Ada"})
     assert made.status_code == 201
-    assert client.get("/corrections").json() == {"corrections": [made.json()]}
+    assert client.get("/corrections").json() == {"corrections": [made.json()], "total": 1}
     assert made.json()["mention"] == "cold" and made.json()["context"] == "He had a ⟦cold⟧, and MS."
     assert client.post("/link", json={"text": TEXT}).json()["documents"][0]["mentions"][0]["kb_id"] == "D3"
     assert client.delete(f"/corrections/{made.json()['id']}").status_code == 200
@@ -63,7 +63,7 @@ def test_a_long_correction_is_kept(client):
     given = {"text": "a " * 2_600, "start": 0, "end": 1, "right": ["D3"]}
     assert client.post("/corrections", json=given).status_code == 413
     assert client.post("/corrections", json={**given, "text": "a", "right": ["D3"] * 21}).status_code == 422
-    assert client.get("/corrections").json() == {"corrections": []}
+    assert client.get("/corrections").json() == {"corrections": [], "total": 0}
 
 
 @pytest.mark.parametrize(
@@ -280,10 +280,28 @@ def test_a_full_disk_is_a_fault_of_the_service(linker, make_service, tmp_path, m
     answered = client.post("/corrections", json=given)
     assert answered.status_code == 507 and str(log.path) in answered.json()["error"]
     monkeypatch.undo()
-    assert client.get("/corrections").json() == {"corrections": []}
+    assert client.get("/corrections").json() == {"corrections": [], "total": 0}
     assert client.post("/link", json={"text": TEXT}).json()["documents"][0]["mentions"][0]["kb_id"] == "D2"
     assert client.post("/corrections", json=given).status_code == 201
     log.close()
+
+
+def test_all_corrections_are_listed_at_once(linker, make_service):
+    log = CorrectionLog()
+    for i in range(1_005):
+        log.add(log.new(text=f"cold {i}", start=0, end=4))
+    client = TestClient(make_app(make_service(linker, log=log)))
+
+    def listed(**query):
+        found = client.get("/corrections", params=query).json()
+        assert found["total"] == 1_005
+        return [each["id"] for each in found["corrections"]]
+
+    ids = [each.id for each in log.in_force]
+    assert listed() == ids[5:] and listed(skip=1_000) == ids[:5] and listed(skip=1_005) == []
+    assert listed(k=2, skip=3) == ids[-5:-3]
+    for wrong in ({"k": 1_001}, {"k": 0}, {"skip": -1}):
+        assert client.get("/corrections", params=wrong).status_code == 422
 
 
 def test_a_slash_leads_to_another_host(client):

@@ -3,6 +3,7 @@
 import base64
 import json
 import sys
+import time
 
 import pytest
 
@@ -87,6 +88,14 @@ def test_annotations_of_one_word_are_an_error(client):
     request = asked([(7, 11), (11, 13), (14, 14), (13, 14)], text="he had coldMS .")
     found = suggestions(request, client.post("/inception/predict", json=request))
     assert {(each.begin, each.end) for each in found} == {(7, 11), (11, 13)}
+
+
+def test_many_annotations_of_one_word_take_all_the_time(client):
+    places = [(i, 4_000 - i) for i in range(1_900)]
+    start = time.monotonic()
+    answered = client.post("/inception/predict", json=asked(places, text="a" * 4_000))
+    assert answered.status_code == 422 and "may have 100" in answered.json()["error"]
+    assert time.monotonic() - start < 10.0
 
 
 def test_what_was_predicted_is_taken_for_an_annotation(client):
