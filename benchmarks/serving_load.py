@@ -103,24 +103,29 @@ def pipe_rate(pipeline: Path, documents: list[dict[str, Any]]) -> float:
 @contextmanager
 def served(pipeline: Path, *options: str) -> Iterator[int]:
     """The port of a service."""
+    process, port = start_service(pipeline, *options)
+    try:
+        yield port
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def start_service(pipeline: Path, *options: str) -> "tuple[subprocess.Popen[bytes], int]":
+    """A service that answers, and its port."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "spacy", "krissel", "serve", str(pipeline), "--port", str(port), *options]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-    try:
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", port)).close()
-                break
-            except OSError:
-                if process.poll() is not None:
-                    raise RuntimeError(f"The service ended with code {process.returncode}") from None
-                time.sleep(0.1)
-        yield port
-    finally:
-        process.terminate()
-        process.wait()
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+            return process, port
+        except OSError:
+            if process.poll() is not None:
+                raise RuntimeError(f"The service ended with code {process.returncode}") from None
+            time.sleep(0.1)
 
 
 def asked(port: int, bodies: list[bytes], clients: int, seconds: float) -> dict[str, Any]:

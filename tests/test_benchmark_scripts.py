@@ -134,6 +134,23 @@ def test_the_load_of_a_service(benchmark, linking, tmp_path):
     assert set(found["load"]["statuses"]) == {"200"} and set(found["overload"]["statuses"]) <= {"200", "429"}
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_service_under_attack(benchmark, linking, tmp_path, monkeypatch):
+    pytest.importorskip("cassis")
+    script = benchmark("attack_service")
+    monkeypatch.setattr(script, "HELD", 0.5)
+    monkeypatch.setattr(script, "MAX_WAIT", 60.0)
+    monkeypatch.setattr(script, "MAX_BYTES", 10**11)
+    monkeypatch.setattr(script, "MAX_END", 60.0)
+    nlp = spacy.load(linking / "linker")
+    nlp.add_pipe("entity_ruler", first=True).add_patterns([{"label": "X", "pattern": "MS"}])
+    nlp.to_disk(tmp_path / "pipeline")
+    script.main(tmp_path / "pipeline", workers=1, scale=0.02, clients=1, output=tmp_path / "found.json")
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert found["statuses"]["brackets"] == {"200": 1} and found["statuses"]["short forms"] == {"413": 1}
+    assert found["left"] == 0 and found["max_rss"] > found["max_bytes"] > 0 and set(found["answered"]) == {"200"}
+
+
 def test_a_search_by_names_is_not_compared_with_one_by_contexts(benchmark, linking, tmp_path, capsys):
     case = ",".join(str(linking / name) for name in ("linker", "store", "gold.spacy"))
     benchmark("searched_names").main([case], output=tmp_path / "result.json")

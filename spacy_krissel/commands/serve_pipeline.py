@@ -1,10 +1,13 @@
 """Answer requests over HTTP."""
 
+import errno
 import ipaddress
 import json
 import logging
 import os
+import socket
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,10 +16,15 @@ from pydantic import Field
 from ..distributed.processes import n_gpus
 from ..errors import Errors, KrisselError
 from ..pipeline.settings import LINKER
-from ..serving.service import MOST_CHARS, MOST_DOCUMENTS, SECONDS, WAITING, LinkProcess, LinkService, Lost
+from ..serving.bounds import MAX_ANSWER, MAX_CHARS, MAX_DOCUMENTS, MAX_MENTIONS, Bounds
+from ..serving.corrections import CorrectionLog
+from ..serving.service import GRACE, SECONDS, WAITING, LinkService, Lost
+from ..serving.worker import LinkProcess
 from ..util.settings import PositiveInt, checked
 
 KEY = "KRISSEL_API_KEY"
+# Connections at a time, by default.
+MAX_CONNECTIONS = 512
 # By which a browser on this machine calls it.
 LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
@@ -32,10 +40,15 @@ def serve(
     gpu_id: Annotated[int, Field(ge=-1)] = -1,
     index_device: str | None = None,
     user_header: str = "",
-    max_chars: PositiveInt = MOST_CHARS,
-    max_documents: PositiveInt = MOST_DOCUMENTS,
+    server_names: list[str] | None = None,
+    max_chars: PositiveInt = MAX_CHARS,
+    max_documents: PositiveInt = MAX_DOCUMENTS,
+    max_mentions: PositiveInt = MAX_MENTIONS,
+    max_answer: PositiveInt = MAX_ANSWER,
     max_waiting: PositiveInt = WAITING,
+    max_connections: PositiveInt = MAX_CONNECTIONS,
     timeout: PositiveInt = SECONDS,
+    grace: PositiveInt = GRACE,
     name: str = LINKER,
 ) -> None:
     """Serve a pipeline: a page, and the same over HTTP.
@@ -50,14 +63,22 @@ def serve(
     index_device: Where the index lives, a copy per worker: cpu, cuda:0 or cuda:all; default: as the
         pipeline says
     user_header: Header in which a proxy names the user; nobody else may reach the service then
+    server_names: Further names by which the service may be called without a key, such as those that
+        a proxy passes on
     max_chars: Characters of a request
     max_documents: Documents of a request
+    max_mentions: Mentions of a request, given or found
+    max_answer: Bytes of an answer
     max_waiting: Requests that may wait for their answer; further ones are answered 429
-    timeout: Seconds after which a request is answered 503
+    max_connections: Connections at a time; a further one takes the place of the one that has been
+        waited for longest
+    timeout: Seconds after which work on a request is ended, and it is answered 503
+    grace: Seconds for requests that are being answered when the service is told to end
     name: Name of the linker in the pipeline
 
-    Raises KrisselError K684 (the extra is missing), K683 (open to others without a key), K026, K681 (corrections),
-    K610, K611 (pipeline), K520 (no knowledge base), K675 (no such GPU), K685 (a process that links ended).
+    Raises KrisselError K684 (the extra is missing), K683 (open to others without a key), K693 (address or port), K026,
+    K681 (corrections), K610, K611 (pipeline), K520 (no knowledge base), K675 (no such GPU), K685 (a process that links
+    ended, and no other took its place).
     """
     key = os.environ.get(KEY, "")
     is_local = host == "localhost" or _is_loopback(host)
@@ -67,51 +88,88 @@ def serve(
         import uvicorn
 
         from ..serving.app import Limits, make_app
+        from ..serving.protocol import bounded_protocol
     except ImportError as error:
         raise KrisselError(Errors.K684.format(what=f"'{error.name}'")) from error
     # Read by their libraries when they are loaded. Else each takes a thread per processor, and two processes on two of
     # these answer less than one does.
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // workers)))
-    linkers = [
-        LinkProcess(pipeline, None if i else corrections, name=name, gpu_id=gpu, index_device=index_device)
-        for i, gpu in enumerate(worker_gpus(gpu_id, workers))
-    ]
-    service: LinkService | None = None
+    # Both before what takes longer.
+    log = CorrectionLog(corrections)
+    sockets = _bound(host, port)
+    bounds = Bounds(max_documents, max_chars, max_mentions, max_answer)
+    process = partial(LinkProcess, pipeline, name=name, index_device=index_device, bounds=bounds)
     server: uvicorn.Server | None = None
-    was_lost = False
+    problem = ""
 
-    def ended() -> None:
-        nonlocal was_lost
-        was_lost = True
+    def ended(why: str) -> None:
+        nonlocal problem
+        problem = why
         if server is not None:
             server.should_exit = True
 
     try:
-        connections = [linker.connection for linker in linkers]
-        service = LinkService(connections, waiting=max_waiting, seconds=timeout, ended=ended)
-        # A proxy may pass on other names, and a page of another site has no key.
-        hosts = () if key or user_header else (*LOCAL_NAMES, f"[{host}]" if ":" in host else host)
+        starts = [partial(process, gpu_id=gpu) for gpu in worker_gpus(gpu_id, workers)]
+        # Where it ends, nobody waits for answers any more: uvicorn has done so for `grace` seconds.
+        service = LinkService(starts, log, waiting=max_waiting, seconds=timeout, grace=1, ended=ended)
+        # A page of another site has no key.
+        own_names = (*LOCAL_NAMES, f"[{host}]" if ":" in host else host, *(server_names or ()))
         limits = Limits(max_documents, max_chars, timeout)
-        app = make_app(service, limits=limits, key=key, user_header=user_header, hosts=hosts)
+        app = make_app(service, limits=limits, key=key, user_header=user_header, hosts=() if key else own_names)
         _log_to_stderr()
-        settings: dict[str, Any] = {"log_level": "warning", "access_log": False, "timeout_graceful_shutdown": timeout}
-        server = uvicorn.Server(uvicorn.Config(app, host=host, port=port, **settings))
+        settings: dict[str, Any] = {"log_level": "warning", "access_log": False, "timeout_graceful_shutdown": grace}
+        server = uvicorn.Server(uvicorn.Config(app, http=bounded_protocol(max_connections), **settings))
         print(f"Serving {pipeline} at http://{f'[{host}]' if ':' in host else host}:{port}", flush=True)
-        if not was_lost:
-            server.run()
-    except Lost:
-        was_lost = True
-    finally:
-        if service is not None:
+        try:
+            if not problem:
+                server.run(sockets)
+        finally:
             service.close()
-        # A linker ends when nobody can ask it any more.
-        for linker in linkers:
-            linker.connection.close()
-        for linker in linkers:
-            linker.process.join()
-    if was_lost:
-        codes = ", ".join(str(linker.process.exitcode) for linker in linkers)
-        raise KrisselError(Errors.K685.format(codes=codes))
+    except Lost as error:
+        problem = str(error)
+    finally:
+        for each in sockets:
+            each.close()
+        log.close()
+    if problem:
+        raise KrisselError(Errors.K685.format(problem=problem))
+
+
+def _bound(host: str, port: int) -> list[socket.socket]:
+    """Sockets for the addresses of `host`, on which nobody listens yet. Raises KrisselError K693."""
+    sockets: list[socket.socket] = []
+    missing: OSError | None = None
+    try:
+        for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+            try:
+                sockets.append(_bound_socket(family, kind, protocol, address))
+            except OSError as error:
+                # A machine may know an address of IPv6 for its name, and not have it.
+                if error.errno not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
+                    raise
+                missing = error
+        if not sockets and missing is not None:
+            raise missing
+    except OSError as error:
+        for each in sockets:
+            each.close()
+        raise KrisselError(Errors.K693.format(host=host, port=port, problem=error.strerror or str(error))) from error
+    return sockets
+
+
+def _bound_socket(family: int, kind: int, protocol: int, address: Any) -> socket.socket:
+    bound = socket.socket(family, kind, protocol)
+    try:
+        if os.name == "posix":
+            # Else what an earlier service left keeps the port for a minute.
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        bound.bind(address)
+    except OSError:
+        bound.close()
+        raise
+    return bound
 
 
 def worker_gpus(gpu_id: int, workers: int) -> list[int]:

@@ -131,8 +131,9 @@ class PipelineErrors:
     )
     K684 = "[K684] {what} is not installed. Expected the extra of the service: pip install spacy-krissel[serve]"
     K685 = (
-        "[K685] A process that links ended, most often because memory ran out (codes: {codes}). Expected all to live "
-        "as long as the service. Corrections that were accepted are kept with `--corrections`: start the service again."
+        "[K685] A process that links ended, most often because memory ran out, and no other took its place: {problem}. "
+        "Expected one that loads the pipeline, as at the start. Corrections that were accepted are kept with "
+        "`--corrections`: start the service again."
     )
     K675 = (
         "[K675] GPU {gpu_id} cannot be used: {problem}. Expected the number of a GPU that PyTorch and CuPy see, or -1 "
@@ -163,6 +164,14 @@ class PipelineErrors:
     K691 = (
         "[K691] There is nothing to render: the document has no `doc.spans['{key}']`; its keys are: {keys}. Name one "
         "of them, or run the component that writes it."
+    )
+    K692 = (
+        "[K692] The request has {n:,} {what}, and may have {limit:,} ({setting}). Expected fewer: divide it, or "
+        "start the service with a higher limit."
+    )
+    K693 = (
+        "[K693] The service cannot listen on {host}, port {port}: {problem}. Expected a free port, "
+        "and an address of this machine: choose others (--port, --host), or stop the program that has it."
     )
 
 
@@ -221,6 +230,10 @@ class PipelineWarnings:
     KW682 = (
         "[KW682] {n} of {total} corrections do not count: the knowledge base does not hold their entities. The first "
         "such entity: {first}. They stay in the file, and can be undone."
+    )
+    KW683 = (
+        "[KW683] '{path}' was moved or removed while the service ran. It was written again, with all corrections that "
+        "the service accepted. Stop the service before you move the file."
     )
     KW680 = (
         "[KW680] {n} mentions were mined, fewer than {fewest}: the encoder is not trained on them, and stays as it is. "

@@ -6,10 +6,9 @@ import hmac
 import json
 import logging
 import re
-import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,9 +23,11 @@ from starlette.responses import FileResponse
 
 from .. import __version__
 from ..errors import KrisselError
+from ..util.disk import is_full
+from .bounds import MAX_CHARS, MAX_DOCUMENTS, Bounds
 from .corrected import FOUND
-from .service import MOST_CHARS, MOST_DOCUMENTS, SECONDS, Answer, Busy, LinkService, Lost
-from .tools import MODEL, PredictionIn, Suggestions, TasksIn, Wrong, predictions
+from .service import LISTED, SECONDS, Answer, Busy, Late, LinkService, Lost
+from .tools import MODEL, PredictionIn, TasksIn, Wrong, predictions
 
 LOG = logging.getLogger("spacy_krissel.serving")
 Model = TypeVar("Model", bound=BaseModel)
@@ -45,8 +46,9 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
     "form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 )
-# Requests of INCEpTION that wait or are read.
-MOST_APART = 16
+# Bytes of all bodies that are read or answered at a time, but for short ones, of so many bytes at most. Connections
+# limit these.
+MAX_BODIES, SHORT_BODY = 50_000_000, 100_000
 Id = Annotated[str, Field(max_length=200)]
 
 
@@ -54,14 +56,18 @@ Id = Annotated[str, Field(max_length=200)]
 class Limits:
     """documents: of a request. chars: of all its texts. seconds: until it is given up."""
 
-    documents: int = MOST_DOCUMENTS
-    chars: int = MOST_CHARS
+    documents: int = MAX_DOCUMENTS
+    chars: int = MAX_CHARS
     seconds: float = SECONDS
 
     @property
     def body(self) -> int:
         """Bytes of a request: JSON takes up to twelve a character."""
         return 12 * self.chars + 100_000
+
+    def check(self, **found: int) -> None:
+        """Raise KrisselError K692 for too many `documents` or `chars`."""
+        Bounds(self.documents, self.chars).check(**found)
 
 
 class Strict(BaseModel):
@@ -141,36 +147,32 @@ def make_app(
         description=_description(service),
         docs_url=None,
         redoc_url=None,
+        # To an address that the request names.
+        redirect_slashes=False,
     )
-    metrics, apart = Metrics(), Apart()
-    app.add_middleware(Guard, metrics=metrics, key=key, user_header=user_header, hosts=hosts)
+    metrics, bodies = Metrics(), Bodies()
+    app.add_middleware(Guard, metrics=metrics, bodies=bodies, key=key, user_header=user_header, hosts=hosts)
 
     def body_of(model: type[Model]) -> Any:
         async def read(request: Request) -> Model:
             try:
-                content = await asyncio.wait_for(_body(request, limits.body), limits.seconds)
+                content = await asyncio.wait_for(_body(request, limits.body, bodies), limits.seconds)
             except asyncio.TimeoutError:
                 raise HTTPException(408, "The request did not end") from None
             return _parsed(model, content)
 
         return Depends(read)
 
-    async def answer(do: str, values: Any) -> Answer:
-        return cast(Answer, await in_time(service.ask(do, values)))
-
-    async def in_time(future: "Future[Any]") -> Any:
+    async def answer(do: str, values: Any, documents: int = 1) -> Answer:
+        future: Future[Answer] = service.ask(do, values, documents=documents)
         try:
-            return await asyncio.wait_for(asyncio.wrap_future(future), limits.seconds)
+            return cast(Answer, await asyncio.wait_for(asyncio.wrap_future(future), limits.seconds))
         except asyncio.TimeoutError:
-            message = "It took too long. Send less at a time; what was to be changed may still be"
-            raise HTTPException(503, message, {"Retry-After": "1"}) from None
+            raise Late from None
 
     async def linked(documents: list[DocumentIn]) -> Answer:
-        chars = sum(len(document.text) for document in documents)
-        if len(documents) > limits.documents or chars > limits.chars:
-            most = f"{limits.documents} documents and {limits.chars:,} characters"
-            raise HTTPException(413, f"{len(documents)} documents of {chars:,} characters. Expected at most {most}")
-        answered = await answer("link", DOCUMENTS.dump_json(documents))
+        limits.check(documents=len(documents), chars=sum(len(document.text) for document in documents))
+        answered = await answer("link", DOCUMENTS.dump_json(documents), len(documents))
         metrics.linked(answered)
         return answered
 
@@ -197,14 +199,15 @@ def make_app(
 
     @app.post("/corrections", status_code=201, openapi_extra=_schema(CorrectionIn), summary="Say what is right")
     async def correct(request: Request, given: Annotated[CorrectionIn, body_of(CorrectionIn)]) -> Response:
-        if len(given.text) > limits.chars:
-            raise HTTPException(413, f"{len(given.text):,} characters. Expected at most {limits.chars:,}")
+        limits.check(chars=len(given.text))
         values = {**given.model_dump(), "author": request.state.user or given.author}
         return _response((await answer("correct", values)).content, 201)
 
-    @app.get("/corrections", summary="The corrections that are in force, oldest first")
-    async def corrections() -> Response:
-        return _response((await answer("corrections", {})).content)
+    @app.get("/corrections", summary="The last `k` corrections in force before the last `skip`")
+    async def corrections(
+        k: Annotated[int, Field(ge=1, le=LISTED)] = LISTED, skip: Annotated[int, Field(ge=0)] = 0
+    ) -> Response:
+        return _json(service.corrections(k, skip), 200)
 
     @app.delete("/corrections/{id}", summary="Take a correction back")
     async def undo(request: Request, id: Id, author: Id = "") -> Response:
@@ -216,11 +219,10 @@ def make_app(
     @app.post("/inception/predict", openapi_extra=_schema(PredictionIn), summary="INCEpTION: suggest ids of entities")
     @app.post("/inception/iri/predict", openapi_extra=_schema(PredictionIn), summary="INCEpTION: suggest addresses")
     async def suggest(request: Request, given: Annotated[PredictionIn, body_of(PredictionIn)]) -> Response:
-        suggestions = await in_time(apart.submit(Suggestions, given))
-        found = await link_all(suggestions.documents())
         as_addresses = "/iri/" in request.scope["path"]
-        document = await in_time(apart.submit(suggestions.answer, found, as_addresses=as_addresses))
-        return _json({"document": document}, 200)
+        answered = await answer("suggest", {"asked": given.model_dump(by_alias=True), "as_addresses": as_addresses})
+        metrics.linked(answered)
+        return _response(answered.content)
 
     @app.post("/inception/train", status_code=204, summary="INCEpTION: nothing is learned from what it sends")
     @app.post("/inception/iri/train", status_code=204, include_in_schema=False)
@@ -250,8 +252,8 @@ def make_app(
 
     @app.get("/health", summary="Whether it links")
     async def health() -> Response:
-        is_alive = service.is_alive()
-        return _json({"status": "ok" if is_alive else "ended", **service.about}, 200 if is_alive else 503)
+        n = service.answering()
+        return _json({"status": "ok" if n else "no answer", "answering": n, **service.about}, 200 if n else 503)
 
     @app.get("/metrics", summary="Counts and times, for Prometheus")
     async def show_metrics() -> Response:
@@ -261,9 +263,14 @@ def make_app(
     async def busy(_: Request, error: Busy) -> Response:
         return _refusal(429, "Too many requests wait. Try again soon", {"Retry-After": "1"})
 
+    @app.exception_handler(Late)
+    async def late(_: Request, error: Late) -> Response:
+        message = "It took too long. Send less at a time; what was to be changed may still be"
+        return _refusal(503, message, {"Retry-After": "1"})
+
     @app.exception_handler(Lost)
     async def lost(_: Request, error: Lost) -> Response:
-        return _refusal(503, "The service ends. What was to be changed may be")
+        return _refusal(503, "What worked on it has ended. What was to be changed may be", {"Retry-After": "1"})
 
     @app.exception_handler(Wrong)
     async def wrong(_: Request, error: Wrong) -> Response:
@@ -272,7 +279,10 @@ def make_app(
     @app.exception_handler(KrisselError)
     async def coded(request: Request, error: KrisselError) -> Response:
         # These alone are for who asks: what is wrong with the request, and what this service was installed without.
-        status = {"[K682]": 422, "[K247]": 501}.get(str(error)[:6])
+        status = {"[K682]": 422, "[K692]": 413, "[K247]": 501}.get(str(error)[:6])
+        if is_full(error):
+            LOG.error(json.dumps({"error": str(error)}))
+            status = 507
         return _refusal(status, str(error)) if status else await failed(request, error)
 
     @app.exception_handler(Exception)
@@ -291,21 +301,22 @@ def make_app(
     return app
 
 
-class Apart:
-    """Two threads for what takes long outside of the linker, so that other requests are answered meanwhile."""
+class Bodies:
+    """Bytes of the bodies of all requests, counted before they are read."""
 
     def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(2)
-        self._places = threading.Semaphore(MOST_APART)
+        self._taken = 0
 
-    def submit(self, function: Callable[..., Any], *values: Any, **settings: Any) -> "Future[Any]":
-        """Raises Busy."""
-        if not self._places.acquire(blocking=False):
-            raise Busy
-        future = self._threads.submit(function, *values, **settings)
-        # One that is given up still runs.
-        future.add_done_callback(lambda _: self._places.release())
-        return future
+    def take(self, state: Any, n: int) -> None:
+        """Count a body of `n` bytes for the request with that state. Raises HTTPException 429."""
+        n = n if n > SHORT_BODY else 0
+        more = n - getattr(state, "taken", 0)
+        if self._taken + more > MAX_BODIES:
+            raise HTTPException(429, "Too many large requests at once. Try again soon", {"Retry-After": "1"})
+        self._taken, state.taken = self._taken + more, n
+
+    def release(self, n: int) -> None:
+        self._taken -= n
 
 
 class Metrics:
@@ -326,8 +337,10 @@ class Metrics:
 class Guard:
     """Lets in who may, counts each request, and logs it without its text."""
 
-    def __init__(self, app: Any, metrics: Metrics, key: str, user_header: str, hosts: tuple[str, ...]) -> None:
-        self.app, self.metrics, self.hosts = app, metrics, hosts
+    def __init__(
+        self, app: Any, metrics: Metrics, bodies: Bodies, key: str, user_header: str, hosts: tuple[str, ...]
+    ) -> None:
+        self.app, self.metrics, self.bodies, self.hosts = app, metrics, bodies, hosts
         self.key, self.user_header = key.encode(), user_header.lower().encode("latin-1")
 
     async def __call__(self, scope: Any, receive: Any, send: Send) -> None:
@@ -357,6 +370,7 @@ class Guard:
             else:
                 await self.app(scope, receive, sent)
         finally:
+            self.bodies.release(state.get("taken", 0))
             seconds = time.perf_counter() - start
             route = getattr(scope.get("route"), "path", "other")
             self.metrics.requests.labels(route, status).inc()
@@ -380,20 +394,29 @@ def _host(headers: dict[bytes, bytes]) -> str:
     return found[1] if found else ""
 
 
-async def _body(request: Request, most: int) -> bytes:
+async def _body(request: Request, most: int, bodies: Bodies) -> bytearray:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         # What a page of another site can send without asking is none.
         raise HTTPException(415, "Expected content-type: application/json")
+    length = request.headers.get("content-length", "")
+    expected = int(length) if length.isascii() and length.isdigit() else 0
+
+    def expect(n: int) -> None:
+        if n > most:
+            raise HTTPException(413, f"Expected at most {most:,} bytes")
+        bodies.take(request.state, n)
+
+    expect(expected)
     content = bytearray()
     async for chunk in request.stream():
         content += chunk
-        if len(content) > most:
-            raise HTTPException(413, f"Expected at most {most:,} bytes")
-    return bytes(content)
+        if len(content) > expected:
+            expect(len(content))
+    return content
 
 
-def _parsed(model: type[Model], content: bytes) -> Model:
+def _parsed(model: type[Model], content: bytearray) -> Model:
     try:
         return model.model_validate_json(content)
     except ValidationError as error:

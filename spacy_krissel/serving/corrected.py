@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from spacy.language import Language
+from spacy.tokens import Doc
 
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..kb.prototype_kb import PrototypeKB
@@ -20,13 +21,17 @@ from ..pipeline.pipeline_io import find_linker, mention_setters
 from ..pipeline.settings import LINKER
 from ..render.links import doc_to_dict
 from ..views import View
-from .corrections import Correction, CorrectionLog, last_words
+from .bounds import Bounds
+from .corrections import Correction, last_words
+from .tokens import tokenized
 
 # Of mentions that are given without one: spaCy has none without.
 LABEL = "MENTION"
 # Characters of all copies of a text, one for each set of mentions that do not overlap; two are
 # always made.
 MAX_COPIED = 5_000_000
+# And copies: each is worth a document.
+MAX_LAYERS = 100
 # Entities that a search finds, by default and at most.
 FOUND, MOST_FOUND = 10, 100
 
@@ -60,22 +65,21 @@ class _Layer:
 class CorrectedLinker:
     """Links documents by a pipeline that nobody else changes, and by what people said of earlier links; for one thread.
 
-    log: where corrections are kept; those in it are in force.
+    bounds: limits of the documents that are linked together.
 
-    Raises KrisselError K610 (no linker), K520 (no knowledge base). Warns KW682 of corrections that do not count, as the
-    knowledge base does not hold their entities.
+    Raises KrisselError K610 (no linker), K520 (no knowledge base).
     """
 
-    def __init__(self, nlp: Language, log: CorrectionLog | None = None, *, name: str = LINKER) -> None:
-        self.nlp = nlp
-        self.log = log or CorrectionLog()
+    def __init__(self, nlp: Language, *, name: str = LINKER, bounds: Bounds | None = None) -> None:
+        self.nlp, self._name = nlp, name
+        self.bounds = bounds or Bounds()
         self.linker: KrisselLinker = find_linker(nlp, name)
         self._setters = mention_setters(nlp)
         self._base = self.linker.kb.snapshot()
         # Of the mentions of corrections that are in force: a new one is the only one to be encoded.
         self._vectors: dict[View, np.ndarray] = {}
-        if self.log.in_force:
-            self.linker.set_kb(self._corrected(self.log.in_force))
+        self._in_force: dict[str, Correction] = {}
+        self._checked: tuple[list[str], PrototypeKB] | None = None
 
     @property
     def kb(self) -> PrototypeKB:
@@ -95,20 +99,31 @@ class CorrectedLinker:
 
         Raises KrisselError K682 for a mention that is not in its text or covers none, for too many
         of the same words, for a text without mentions where nothing would find any, and for one
-        longer than the pipeline takes.
+        longer than the pipeline takes; K692 for too many mentions.
         """
+        self.bounds.check(mentions=sum(len(document.mentions or ()) for document in documents))
         layers = [self._layers(document, number) for number, document in enumerate(documents)]
-        given = [document.mentions is not None for document in documents]
-        for kind, disabled in ((False, []), (True, self._setters)):
-            chosen = [each.doc for own, is_given in zip(layers, given, strict=True) if is_given is kind for each in own]
-            if chosen:
-                list(self.nlp.pipe(chosen, disable=disabled))
+        docs: dict[bool, list[Doc]] = {False: [], True: []}
+        for document, own in zip(documents, layers, strict=True):
+            docs[document.mentions is not None] += [each.doc for each in own]
+        names, key = self.nlp.component_names, self.linker.cfg["spans_key"]
+        first, last = names[: names.index(self._name)], names[names.index(self._name) :]
+        for is_given, disabled in ((False, last), (True, [*last, *self._setters])):
+            list(self.nlp.pipe(docs[is_given], disable=disabled))
+        # Most of the work is what each of them takes.
+        self.bounds.check(mentions=sum(len(doc.spans.get(key, ()) if key else doc.ents) for doc in docs[False]))
+        for is_given, disabled in ((False, first), (True, [*first, *self._setters])):
+            list(self.nlp.pipe(docs[is_given], disable=disabled))
         return [self._shown(document, own) for document, own in zip(documents, layers, strict=True)]
 
-    def correct(self, **values: Any) -> Correction:
-        """Put a correction (`Correction`) in force, and keep it. Raises KrisselError K682 for no mention, or an unknown
-        id."""
-        correction = self.log.new(**values)
+    @property
+    def in_force(self) -> list[Correction]:
+        """Oldest first."""
+        return [*self._in_force.values()]
+
+    def checked(self, correction: Correction) -> Correction:
+        """Return the correction with the present ids of its entities; its mention is encoded, so that `add` does not
+        fail. Raises KrisselError K682 for no mention, or an unknown id."""
         if not 0 <= correction.start < correction.end <= len(correction.text) or not correction.mention.strip():
             raise KrisselError(Errors.K682.format(what="The mention", problem="has no place in the text"))
         ids = [self.kb.resolve(id_) for id_ in correction.right]
@@ -116,27 +131,28 @@ class CorrectedLinker:
             unknown = correction.right[ids.index(None)]
             raise KrisselError(Errors.K682.format(what=f"'{unknown[:80]}'", problem="is no id of the knowledge base"))
         correction = replace(correction, right=tuple(dict.fromkeys(map(str, ids))))
-        kb = self._corrected([*self.log.in_force, correction])
-        self.log.add(correction)
-        self.linker.set_kb(kb)
+        # As `add` will have it.
+        self._checked = [*self._in_force, correction.id], self._corrected([*self.in_force, correction])
         return correction
 
-    def undo(self, id_: str, author: str = "") -> Correction:
-        """Take a correction back: links are as if it had never been. Raises KeyError for one that is not in force."""
-        left = [each for each in self.log.in_force if each.id != id_]
-        if len(left) == len(self.log.in_force):
-            raise KeyError(id_)
-        # Before it is written: what fails leaves all as it was.
-        kb = self._corrected(left)
-        undone = self.log.undo(id_, author)
-        self.linker.set_kb(kb)
-        return undone
+    def add(self, correction: Correction) -> None:
+        """Put a correction in force. A second time does nothing."""
+        if correction.id not in self._in_force:
+            self.follow([*self.in_force, correction])
+
+    def remove(self, id_: str) -> None:
+        """Links are as if the correction had never been; one that is not in force changes nothing."""
+        if id_ in self._in_force:
+            self.follow([each for each in self.in_force if each.id != id_])
 
     def follow(self, corrections: Sequence[Correction]) -> None:
-        """Have these in force, which another linker keeps."""
-        if corrections != self.log.in_force:
-            self.linker.set_kb(self._corrected(corrections))
-            self.log.follow(corrections)
+        """Have these in force, oldest first.
+
+        Warns KW682 of those that do not count, as the knowledge base does not hold their entities.
+        """
+        ids, checked = [each.id for each in corrections], self._checked
+        self.linker.set_kb(checked[1] if checked and checked[0] == ids else self._corrected(corrections))
+        self._in_force, self._checked = dict(zip(ids, corrections, strict=True)), None
 
     def entity(self, id_: str) -> dict[str, Any]:
         """What the knowledge base holds of an entity. Raises KrisselError K525."""
@@ -155,7 +171,7 @@ class CorrectedLinker:
         Raises KrisselError K682.
         """
         text, mentions, key = document.text, document.mentions, self.linker.cfg["spans_key"]
-        problem, layers, limit = None, [_Layer()], max(2, MAX_COPIED // (len(text) or 1))
+        problem, layers, limit = None, [_Layer()], max(2, min(MAX_LAYERS, MAX_COPIED // (len(text) or 1)))
         if len(text) > self.nlp.max_length:
             problem = f"has {len(text):,} characters, and the pipeline takes {self.nlp.max_length:,}"
         elif mentions is None:
@@ -173,7 +189,7 @@ class CorrectedLinker:
             what = f"Document {number}" + (f" ('{document.id[:40]}')" if document.id else "")
             raise KrisselError(Errors.K682.format(what=what, problem=problem))
         for layer in layers:
-            doc = layer.doc = self.nlp.make_doc(text)
+            doc = layer.doc = tokenized(self.nlp, text)
             doc.user_data[ID_KEY] = document.id
             if mentions is not None:
                 split_at(doc, (offset for start, end in layer.places for offset in (start, end)))

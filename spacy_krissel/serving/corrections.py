@@ -5,15 +5,19 @@ import os
 import uuid
 import warnings
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, BinaryIO
+
+from pydantic import TypeAdapter, ValidationError
 
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..kb.build.gold_prototypes import with_surface_forms
 from ..kb.prototype_table import Origin, Prototype
 from ..mentions.gold_mentions import hash_of
+from ..util.atomic import atomic_file
 from ..util.disk import coded_io
 from ..views import MINED_CHARS, mention_view
 
@@ -55,12 +59,30 @@ class Correction:
 
     @classmethod
     def from_data(cls, data: dict[str, Any]) -> "Correction":
-        """Raises KeyError, TypeError or ValueError for what is none."""
-        known = {field.name for field in fields(cls)}
-        correction = cls(**{**{key: data[key] for key in known}, "right": tuple(data["right"])})
-        if not 0 <= correction.start < correction.end <= len(correction.text):
-            raise ValueError("its mention is not in its text")
+        """Raises ValueError for what is none (pydantic's ValidationError is one)."""
+        correction = _CORRECTION.validate_python(data)
+        correction.check()
         return correction
+
+    def check(self) -> None:
+        """Raise ValueError where the mention is not in the text, or there is no id."""
+        if not 0 <= self.start < self.end <= len(self.text):
+            raise ValueError("its mention is not in its text")
+        if not self.id:
+            raise ValueError("it has no id")
+
+
+@dataclass(frozen=True)
+class _Undone:
+    """A line that takes a correction back."""
+
+    undone: str
+    author: str = ""
+    time: str = ""
+
+
+_CORRECTION = TypeAdapter(Correction)
+_UNDONE = TypeAdapter(_Undone)
 
 
 class CorrectionLog:
@@ -93,11 +115,6 @@ class CorrectionLog:
         """Oldest first."""
         return [*self._in_force.values()]
 
-    def follow(self, corrections: Iterable[Correction]) -> None:
-        """Have these in force, which another log keeps; for one without a file."""
-        assert self._file is None, "what is kept is only ever added to"
-        self._in_force = {each.id: each for each in corrections}
-
     def new(self, **values: Any) -> Correction:
         """A correction with an id and the present time."""
         now = datetime.now(timezone.utc).isoformat(timespec="seconds")
@@ -123,6 +140,7 @@ class CorrectionLog:
             return
         line = (json.dumps(record, ensure_ascii=False) + "\n").encode("utf8")
         with coded_io(self.path):
+            self._file = self._hold(self._file, self.path)
             end = self._file.seek(0, os.SEEK_END)
             try:
                 while line:
@@ -154,16 +172,49 @@ class CorrectionLog:
                 warnings.warn(Warnings.KW681.format(path=path, n=len(last)), KrisselWarning, stacklevel=4)
 
     def _read(self, line: bytes, number: int) -> None:
+        """Raises KrisselError K681 for any other line than `_write` writes."""
         try:
-            record = json.loads(line)
-            if "undone" in record:
-                del self._in_force[record["undone"]]
+            # Not by `json`, which fails otherwise at deep nesting, and takes halves of characters.
+            if line.startswith(b'{"undone"'):
+                del self._in_force[_UNDONE.validate_json(line, strict=True).undone]
                 return
-            correction = Correction.from_data(record)
-        except (ValueError, KeyError, TypeError) as error:
-            problem = f"line {number} is no correction ({type(error).__name__}: {error})"
-            raise KrisselError(Errors.K681.format(path=self.path, problem=problem)) from error
+            correction = _CORRECTION.validate_json(line, strict=True)
+            correction.check()
+        except KeyError as error:
+            raise self._no_correction(number, f"takes back {error}, which is not in force") from error
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            where = f" at '{'.'.join(map(str, first['loc']))}'" if first["loc"] else ""
+            raise self._no_correction(number, f"is no correction{where} ({first['msg']})") from error
+        except ValueError as error:
+            raise self._no_correction(number, f"is no correction ({error})") from error
         self._in_force[correction.id] = correction
+
+    def _no_correction(self, number: int, problem: str) -> KrisselError:
+        return KrisselError(Errors.K681.format(path=self.path, problem=f"line {number} {problem}"))
+
+    def _hold(self, file_: BinaryIO, path: Path) -> BinaryIO:
+        """RETURNS: the file at `path`. One that was moved or removed while it was open is written again, with all that
+        was said. Raises KrisselError K681 where another took its place."""
+        held = os.fstat(file_.fileno())
+        with suppress(FileNotFoundError):
+            if os.path.samestat(held, os.stat(path)):
+                return file_
+            problem = "another file took its place while the service ran"
+            raise KrisselError(Errors.K681.format(path=path, problem=problem))
+        file_.seek(0)
+        content = file_.read()
+        with atomic_file(path) as temporary:
+            temporary.write_bytes(content)
+        again = path.open("a+b", buffering=0)
+        try:
+            _lock(again, path)
+        except BaseException:
+            again.close()
+            raise
+        file_.close()
+        warnings.warn(Warnings.KW683.format(path=path), KrisselWarning, stacklevel=5)
+        return again
 
 
 def last_words(corrections: Iterable[Correction]) -> list[Correction]:
@@ -188,4 +239,7 @@ def _is_json(line: bytes) -> bool:
         json.loads(line)
     except ValueError:
         return False
+    except RecursionError:
+        # Deeper than any line of ours.
+        return True
     return True

@@ -1,51 +1,57 @@
-"""One pipeline for many requests, in a process of its own: what waits is linked together."""
+"""Many requests for few workers: what waits is linked together, and work that takes too long is ended."""
 
-import gc
 import json
-import multiprocessing
-import queue
-import signal
 import threading
 import time
-import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as LateFuture
 from contextlib import suppress
-from multiprocessing.connection import Connection
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from ..errors import KrisselError
-from ..pipeline.pipeline_io import choose_gpu, load_pipeline
-from ..pipeline.settings import LINKER
 from ..views import evidence, mention_view
-from .corrected import LABEL, CorrectedLinker, Document, Mention
 from .corrections import Correction, CorrectionLog
+from .tools import Wrong
+from .worker import Worker, read, send, send_bytes
 
 # Documents of different requests that are linked in one batch; requests that may wait, by default.
 TOGETHER, WAITING = 64, 256
-# Of a request, by default: documents, characters of all its texts, and seconds until it is given up.
-MOST_DOCUMENTS, MOST_CHARS, SECONDS = 100, 1_000_000, 30
-# Documents after which the vocabulary is as it was; characters of the first ones, whose words it keeps.
-RENEWED, KEPT = 1_000, 1_000_000
+# Bytes from which a request is linked alone, and leaves a worker to shorter ones where there are several.
+LARGE = 20_000
+# By default: seconds until a request is given up, and of those that are worked on when the service is to end.
+SECONDS, GRACE = 30, 5
+# Seconds after which a worker that still works on the same requests does not answer.
+SILENT = 5.0
+# Seconds until it is noticed that a worker ended that had nothing to do.
+NOTICED = 1.0
+# Corrections that are listed at once.
+LISTED = 1_000
 # Characters of the context that a correction is listed with.
 NEAR = 60
 
-
 # What changes links.
 CHANGES = ("correct", "undo")
+# And what each worker does then.
+UPDATES = ("add", "remove")
 
 
 class Busy(Exception):
     """Too many requests wait, or the service ends."""
 
 
+class Late(Exception):
+    """The request took too long; what was to be changed may be."""
+
+
 class Lost(Exception):
-    """The linker ended before it answered; what was to be changed may be."""
+    """The worker ended before it answered; what was to be changed may be."""
 
 
 class Failed(Exception):
-    """What the linker raised of itself, with where."""
+    """What the worker raised of itself, with where."""
 
 
 class Answer(NamedTuple):
@@ -56,44 +62,71 @@ class Answer(NamedTuple):
     mentions: int = 0
 
 
-class _Request(NamedTuple):
-    """until: of `time.monotonic`, which is one for all processes; later nobody waits for the answer."""
+@dataclass(eq=False)
+class _Request:
+    """until: of `time.monotonic`; later nobody waits for the answer. documents: to link."""
 
-    number: int
     do: str
+    content: bytes
     until: float
-    values: Any
+    documents: int = 1
+    future: "Future[Answer]" = field(default_factory=Future)
+    done: Callable[[], Any] = lambda: None
+
+    @property
+    def is_large(self) -> bool:
+        return len(self.content) >= LARGE
+
+    def fail(self, error: Exception) -> None:
+        self.done()
+        if self.future.running() or self.future.set_running_or_notify_cancel():
+            self.future.set_exception(error)
 
 
 class LinkService:
-    """Asks linkers, each on the other side of a connection that `answer_requests` serves, from any thread.
+    """Hands requests to workers, each on the other side of a connection that `answer_requests` serves, from any thread.
 
-    connections: the first linker keeps the corrections, and the others follow it. waiting: requests that may wait for
-    their answer. seconds: after which a request is given up. ended: called where a linker ends before `close`.
+    Requests wait here, and a worker gets one batch at a time. One that does not answer until nobody waits for it any
+    more is killed, and another is started in its place; so is one for a worker that ended by itself.
+
+    starts: each starts a worker. log: the corrections, which all workers follow. waiting: requests that may wait for
+    their answer. seconds: after which a request is given up. grace: seconds for what was asked before `close`. ended:
+    called with a reason where no worker can take the place of another.
     """
 
     def __init__(
         self,
-        connections: Sequence[Connection],
+        starts: Sequence[Callable[[], Worker]],
+        log: CorrectionLog | None = None,
         *,
         waiting: int = WAITING,
         seconds: float = SECONDS,
-        ended: Callable[[], Any] = lambda: None,
+        grace: float = GRACE,
+        ended: Callable[[str], Any] = lambda _: None,
     ) -> None:
-        """Waits until they are there. Raises Lost where one has ended, and KrisselError or Failed for what did it."""
-        self._seconds = seconds
+        """Wait until the workers are there. Raises Lost for one that ended, KrisselError or Failed for what did it."""
+        self._log = log or CorrectionLog()
+        self._seconds, self._grace = seconds, grace
         self._places = threading.Semaphore(waiting)
-        self._linkers = [_Linker(connection, ended) for connection in connections]
-        self.about: dict[str, Any] = self._linkers[0].about
-        # One after the other, so that all linkers have them in the same order.
+        self._queue = _Queue()
+        # One after the other, so that all workers have them in the same order.
         self._changes = ThreadPoolExecutor(1)
-        self._follow()
+        self._keepers = [_Keeper(start, self._queue, self._in_force, seconds, ended) for start in starts]
+        try:
+            self.about: dict[str, Any] = [keeper.about.result() for keeper in self._keepers][0]
+        except BaseException:
+            self._grace = 0
+            self.close()
+            raise
 
-    def ask(self, do: str, values: Any) -> "Future[Answer]":
-        """do: a method of `CorrectedLinker`, or "corrections". values: its keywords; for "link", JSON in bytes: a list
-        of `{"text": …, "id": …, "mentions": [{"start": …, "end": …, "label": …}]}`.
+    def ask(self, do: str, values: Any, *, documents: int = 1) -> "Future[Answer]":
+        """Ask a worker, or change the corrections.
 
-        Raises Busy. The future raises what the method does, where that is no KrisselError or KeyError, Failed; or Lost.
+        do: "correct", "undo", or what `answer_requests` does. values: its keywords; for "link", JSON in bytes: a list
+        of `{"text": …, "id": …, "mentions": [{"start": …, "end": …, "label": …}]}`. documents: how many these are.
+
+        Raises Busy. The future raises what the worker does, where that is no KrisselError, KeyError or Wrong, Failed;
+        or Late or Lost.
         """
         content = values if isinstance(values, bytes) else json.dumps(values).encode()
         until = time.monotonic() + self._seconds
@@ -102,276 +135,342 @@ class LinkService:
         release = self._places.release
         try:
             if do in CHANGES:
-                future = self._changes.submit(self._change, do, content, until)
+                change: Callable[..., Answer] = self._correct if do == "correct" else self._undo
+                future = self._changes.submit(change, until, **values)
                 future.add_done_callback(lambda _: release())
                 return future
-            linker = min(self._linkers, key=_Linker.waiting) if do == "link" else self._linkers[0]
-            return linker.ask(do, content, until, release)
+            return self._queue.put(_Request(do, content, until, documents, done=release))
         except (Busy, RuntimeError):
             release()
             raise Busy from None
 
+    def corrections(self, k: int = LISTED, skip: int = 0) -> dict[str, Any]:
+        """The last `k` in force before the last `skip`, oldest first, each without most of its text; and the total."""
+        in_force = self._in_force()
+        end = max(0, len(in_force) - skip)
+        return {"corrections": [_brief(each) for each in in_force[max(0, end - k) : end]], "total": len(in_force)}
+
+    def answering(self) -> int:
+        """Number of workers that answer."""
+        return sum(keeper.answers() for keeper in self._keepers)
+
     def is_alive(self) -> bool:
-        """Whether it links."""
-        return all(linker.is_open for linker in self._linkers)
+        """Whether a worker answers."""
+        return self.answering() > 0
 
     def close(self) -> None:
-        """What was asked is answered; new requests are refused."""
-        self._changes.shutdown()
-        for linker in self._linkers:
-            linker.close()
+        """Answer what was asked, for `grace` seconds, and refuse new requests; then end the workers, whatever they do.
 
-    def _change(self, do: str, content: bytes, until: float) -> Answer:
-        answer = self._linkers[0].ask(do, content, until).result()
-        self._follow()
-        return answer
+        A second call does nothing more.
+        """
+        end = time.monotonic() + self._grace
+        with suppress(RuntimeError, LateFuture):
+            # Those that were asked before.
+            self._changes.submit(lambda: None).result(max(0.0, self._grace))
+        self._changes.shutdown(wait=False)
+        self._queue.close()
+        for keeper in self._keepers:
+            keeper.join(max(0.0, end - time.monotonic()))
+        for keeper in self._keepers:
+            keeper.kill()
+        for keeper in self._keepers:
+            keeper.join(None)
 
-    def _follow(self) -> None:
-        """Let the others have the corrections of the first."""
-        first, *others = self._linkers
-        if others:
-            kept = first.ask("kept", b"{}").result().content
-            asked = [(other, other.ask("follow", kept)) for other in others]
-            for other, future in asked:
-                try:
-                    future.result()
-                except Exception:
-                    # It would link otherwise than the first.
-                    other.give_up()
+    def _in_force(self) -> list[Correction]:
+        return self._log.in_force
+
+    def _correct(self, until: float, **values: Any) -> Answer:
+        """Checked by a worker, kept, and then in force for what is asked from now on."""
+        correction = self._log.new(**{**values, "right": tuple(values["right"])})
+        checked = self._queue.put(_Request("check", json.dumps({"correction": correction.data()}).encode(), until))
+        right = json.loads(checked.result().content)["right"]
+        correction = replace(correction, right=tuple(right))
+        self._log.add(correction)
+        self._queue.update("add", {"correction": correction.data()})
+        return _answer(_brief(correction))
+
+    def _undo(self, until: float, id_: str, author: str = "") -> Answer:
+        if until < time.monotonic():
+            raise Late
+        correction = self._log.undo(id_, author)
+        self._queue.update("remove", {"id_": id_})
+        return _answer(_brief(correction))
 
 
-class _Linker:
-    """One connection, and what was asked by it."""
+class _Queue:
+    """Requests that wait, in their order, and what each worker has to follow before the next of them."""
 
-    def __init__(self, connection: Connection, ended: Callable[[], Any]) -> None:
-        self._connection, self._ended = connection, ended
-        try:
-            head, content = _read(connection.recv_bytes())
-        except EOFError:
-            raise Lost from None
-        if "error" in head:
-            raise _error(head)
-        self.about: dict[str, Any] = json.loads(content)
-        self._asked: dict[int, tuple[Future[Answer], Callable[[], Any]]] = {}
-        self._out: queue.Queue[bytes] = queue.Queue()
-        self._lock = threading.Lock()
-        self._numbers = 0
-        self.is_open = True
-        self._threads = [threading.Thread(target=each, daemon=True) for each in (self._write, self._read)]
-        for thread in self._threads:
-            thread.start()
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._waiting: deque[_Request] = deque()
+        # Of each worker.
+        self._updates: list[deque[_Request]] = []
+        # Large requests that are worked on, workers that are there, and those of them that wait for a batch.
+        self._large = self._ready = self._idle = 0
+        self._is_open = True
 
-    def waiting(self) -> int:
-        return len(self._asked)
+    def follower(self) -> "deque[_Request]":
+        """RETURNS: what one worker has to follow."""
+        with self._changed:
+            self._updates.append(deque())
+            return self._updates[-1]
 
-    def ask(
-        self, do: str, content: bytes, until: float = float("inf"), done: Callable[[], Any] = lambda: None
-    ) -> "Future[Answer]":
-        """done: called when there is an answer, also for one that was given up. Raises Busy."""
-        future: Future[Answer] = Future()
-        with self._lock:
-            if not self.is_open:
+    def enter(self) -> None:
+        """One worker more is there."""
+        with self._changed:
+            self._ready += 1
+            self._changed.notify_all()
+
+    def exit(self) -> None:
+        """One worker less is there; another may take its place."""
+        with self._changed:
+            self._ready -= 1
+
+    def put(self, request: _Request) -> "Future[Answer]":
+        """Raises Busy."""
+        with self._changed:
+            if not self._is_open:
                 raise Busy
-            self._numbers += 1
-            self._asked[self._numbers] = future, done
-            self._out.put(json.dumps({"number": self._numbers, "do": do, "until": until}).encode() + b"\n" + content)
-        return future
+            self._waiting.append(request)
+            self._changed.notify_all()
+        return request.future
 
-    def give_up(self) -> None:
-        """Ask no more, as if it had ended."""
-        with self._lock:
-            was_open, self.is_open = self.is_open, False
-        if was_open:
-            self._ended()
+    def update(self, do: str, values: dict[str, Any]) -> None:
+        """Have each worker do this before what is asked from now on."""
+        content = json.dumps(values).encode()
+        with self._changed:
+            for updates in self._updates:
+                updates.append(_Request(do, content, float("inf")))
+            self._changed.notify_all()
+
+    def take(self, updates: "deque[_Request]", worker: Worker) -> list[_Request]:
+        """Wait for what a worker is to do next. RETURNS: nothing when the queue is closed and empty. Raises EOFError
+        where the worker ended."""
+        with self._changed:
+            while True:
+                if updates:
+                    update = updates.popleft()
+                    update.future.set_running_or_notify_cancel()
+                    return [update]
+                if batch := self._batch():
+                    self._large += batch[0].is_large
+                    return batch
+                if not self._is_open and not self._waiting:
+                    return []
+                self._idle += 1
+                self._changed.wait(NOTICED)
+                self._idle -= 1
+                # It says nothing of itself.
+                if worker.connection.poll():
+                    raise EOFError
+
+    def done(self, batch: Sequence[_Request]) -> None:
+        """A batch of `take` is answered."""
+        with self._changed:
+            if batch[0].do not in UPDATES:
+                self._large -= batch[0].is_large
+            self._changed.notify_all()
+
+    def restart(self, updates: "deque[_Request]", in_force: Callable[[], list[Correction]]) -> list[Correction]:
+        """RETURNS: what a new worker has to follow at first."""
+        with self._changed:
+            updates.clear()
+            return in_force()
 
     def close(self) -> None:
-        """A second call does nothing."""
-        with self._lock:
-            was_open, self.is_open = self.is_open, False
-            self._out.put(_END)
-        if was_open:
-            for thread in self._threads:
-                thread.join()
-        self._connection.close()
+        with self._changed:
+            self._is_open = False
+            self._changed.notify_all()
 
-    def _write(self) -> None:
-        # The other side reads nothing while it links: who asks must not wait for that.
-        message = b""
-        with suppress(OSError):
-            while message != _END:
-                message = self._out.get()
-                self._connection.send_bytes(message)
+    def leave(self, updates: "deque[_Request]") -> None:
+        """One worker less; where it was the last, nothing is answered any more."""
+        with self._changed:
+            self._updates = [each for each in self._updates if each is not updates]
+            dropped = [] if self._updates else [*self._waiting]
+            if not self._updates:
+                self._is_open = False
+                self._waiting.clear()
+        for request in dropped:
+            request.fail(Lost())
 
-    def _read(self) -> None:
-        with suppress(EOFError, OSError):
-            while True:
-                head, content = _read(self._connection.recv_bytes())
-                with self._lock:
-                    future, done = self._asked.pop(head["number"])
-                done()
-                # Unless it was given up.
-                if not future.set_running_or_notify_cancel():
-                    continue
-                if "error" in head:
-                    future.set_exception(_error(head))
-                else:
-                    future.set_result(Answer(content, head["documents"], head["mentions"]))
-        with self._lock:
-            was_open, self.is_open = self.is_open, False
-            lost, self._asked = [*self._asked.values()], {}
-            self._out.put(_END)
-        for future, done in lost:
-            done()
-            if future.set_running_or_notify_cancel():
-                future.set_exception(Lost())
-        if was_open:
-            self._ended()
+    def _batch(self) -> list[_Request]:
+        """Requests that are done together. Those that nobody waits for are dropped."""
+        batch: list[_Request] = []
+        left: deque[_Request] = deque()
+        now, is_only = time.monotonic(), len(self._updates) == 1
+        has_room = self._large < (1 if is_only else self._ready - 1)
+        # Workers that wait have their part.
+        n = -(-len(self._waiting) // (self._idle + 1))
+        while self._waiting and len(batch) < n:
+            request = self._waiting.popleft()
+            if request.until < now:
+                request.fail(Late())
+                continue
+            if request.is_large and not has_room:
+                # One worker is for shorter ones.
+                left.append(request)
+                continue
+            is_alone = bool(batch) and (request.is_large or request.do != "link")
+            if is_alone or sum(each.documents for each in batch) >= TOGETHER:
+                left.append(request)
+                break
+            if not request.future.set_running_or_notify_cancel():
+                request.done()
+                continue
+            batch.append(request)
+            if request.is_large or request.do != "link":
+                break
+        self._waiting.extendleft(reversed(left))
+        return batch
 
 
-class LinkProcess:
-    """A process that loads a pipeline and links. Its side of the connection is `connection`."""
+class _Keeper:
+    """A thread that has a worker, hands it batches, and replaces it."""
 
     def __init__(
         self,
-        pipeline: str | Path,
-        corrections: Path | None = None,
-        *,
-        name: str = LINKER,
-        gpu_id: int = -1,
-        index_device: str | None = None,
+        start: Callable[[], Worker],
+        queue: _Queue,
+        in_force: Callable[[], list[Correction]],
+        seconds: float,
+        ended: Callable[[str], Any],
     ) -> None:
-        # Spawned: a fork would have the locks of other threads.
-        context = multiprocessing.get_context("spawn")
-        self.connection, theirs = context.Pipe()
-        settings = (theirs, pipeline, corrections, name, gpu_id, index_device)
-        self.process = context.Process(target=_run, args=settings, name="krissel-link", daemon=True)
-        self.process.start()
-        theirs.close()
+        self.about: Future[dict[str, Any]] = Future()
+        self._start, self._queue, self._in_force = start, queue, in_force
+        self._seconds, self._ended = seconds, ended
+        self._updates = queue.follower()
+        self._lock = threading.Lock()
+        self._worker: Worker | None = None
+        self._is_closed = self._is_open = False
+        # Of the batch that is worked on.
+        self._since = float("inf")
+        # Linux ends a worker with the thread that started it: this one lives as long as the service.
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def answers(self) -> bool:
+        return self._is_open and time.monotonic() - self._since < SILENT
+
+    def join(self, seconds: float | None) -> None:
+        self._thread.join(seconds)
+
+    def kill(self) -> None:
+        """End the worker, and start no other."""
+        with self._lock:
+            self._is_closed = True
+            if self._worker is not None:
+                self._worker.kill()
+
+    def _run(self) -> None:
+        problem: BaseException | None = None
+        how = "not started"
+        while True:
+            try:
+                worker = self._started()
+                if worker is None:
+                    break
+            except BaseException as error:
+                problem = error
+                break
+            try:
+                self._begin(worker)
+                self._is_open = True
+                self._queue.enter()
+                while batch := self._queue.take(self._updates, worker):
+                    self._do(worker, batch)
+                self._is_closed = True
+            except (EOFError, OSError):
+                # Before it answered anything another would end as well.
+                problem = None if self._is_open else Lost()
+            except BaseException as error:
+                problem = error
+            if self._is_open:
+                self._is_open = False
+                self._queue.exit()
+            how = self._left(worker)
+            if self._is_closed or problem is not None:
+                break
+        if isinstance(problem, Lost):
+            problem = Lost(how)
+        if not self.about.done():
+            self.about.set_exception(problem or Lost(how))
+        elif not self._is_closed and problem is not None:
+            self._ended(str(problem))
+        self._queue.leave(self._updates)
+
+    def _started(self) -> Worker | None:
+        with self._lock:
+            if not self._is_closed:
+                self._worker = self._start()
+            return None if self._is_closed else self._worker
+
+    def _left(self, worker: Worker) -> str:
+        with self._lock:
+            self._worker = None
+        return worker.leave()
+
+    def _begin(self, worker: Worker) -> None:
+        """Wait until it is loaded, and have it follow the corrections."""
+        about = _received(worker)[1]
+        if in_force := self._queue.restart(self._updates, self._in_force):
+            send(worker.connection, _head(0, "follow"), {"corrections": [each.data() for each in in_force]})
+            _received(worker)
+        if not self.about.done():
+            self.about.set_result(json.loads(about))
+
+    def _do(self, worker: Worker, batch: list[_Request]) -> None:
+        """Have a batch answered. Raises EOFError or OSError where the worker ends, or takes too long and is killed."""
+        now = self._since = time.monotonic()
+        end = max(each.until for each in batch)
+        end = min(end, now + self._seconds)
+        asked = dict(enumerate(batch))
+        error: Exception = Lost()
+        try:
+            for number, request in asked.items():
+                head = _head(number, request.do, more=number < len(batch) - 1)
+                send_bytes(worker.connection, head, request.content)
+            while asked:
+                if not worker.connection.poll(max(0.0, end - time.monotonic())):
+                    error = Late()
+                    worker.kill()
+                    raise EOFError
+                head, content = read(worker.connection.recv_bytes())
+                request = asked.pop(head["number"])
+                request.done()
+                if "error" not in head:
+                    request.future.set_result(Answer(content, head["documents"], head["mentions"]))
+                    continue
+                request.future.set_exception(_error(head))
+                if request.do in UPDATES:
+                    # It would link otherwise than the others.
+                    worker.kill()
+                    raise EOFError
+        finally:
+            self._since = float("inf")
+            self._queue.done(batch)
+            for request in asked.values():
+                request.fail(error)
 
 
-def answer_requests(connection: Connection, linker: CorrectedLinker) -> None:
-    """Do what `LinkService` asks for, until it closes or is no more. A failure is answered, and ends nothing."""
-    with suppress(EOFError, OSError):
-        _send(connection, {}, linker.about())
-        chars, is_open = 0, True
-        while is_open and chars < KEPT:
-            # The tokenizer remembers words outside of memory zones alone, and takes five times as long without.
-            documents, is_open = _do_all(connection, linker)
-            chars += sum(len(document.text) for document in documents)
-        while is_open:
-            # What the vocabulary learns of further texts goes with them.
-            with linker.nlp.memory_zone():
-                n = 0
-                while is_open and n < RENEWED:
-                    documents, is_open = _do_all(connection, linker)
-                    n += len(documents)
+def _head(number: int, do: str, *, more: bool = False) -> dict[str, Any]:
+    return {"number": number, "do": do, "more": more}
 
 
-# Asks for nothing more. Other messages have two lines.
-_END = b"end"
+def _received(worker: Worker) -> tuple[dict[str, Any], bytes]:
+    """Raises EOFError, or what the worker says that it raised."""
+    head, content = read(worker.connection.recv_bytes())
+    if "error" in head:
+        raise _error(head)
+    return head, content
 
 
-def _run(
-    connection: Connection,
-    pipeline: str | Path,
-    corrections: Path | None,
-    name: str,
-    gpu_id: int,
-    index_device: str | None,
-) -> None:
-    # These are for who asks, and they close the connection when all is answered.
-    for each in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(each, signal.SIG_IGN)
-    try:
-        # Before what takes longer.
-        log = CorrectionLog(corrections)
-        # Here, and not by who starts the process: a chosen GPU is one of this process alone.
-        choose_gpu(gpu_id, silent=True)
-        linker = CorrectedLinker(load_pipeline(pipeline, index_device=index_device), log, name=name)
-    except Exception as error:
-        _send_error(connection, {}, error)
-        return
-    # What was loaded stays, and no collection has to go through it.
-    gc.collect()
-    gc.freeze()
-    answer_requests(connection, linker)
-    log.close()
+def _error(head: dict[str, Any]) -> Exception:
+    kinds: dict[str, type[Exception]] = {"KrisselError": KrisselError, "KeyError": KeyError, "Wrong": Wrong}
+    return kinds.get(head["error"], Failed)(head["told"])
 
 
-def _do_all(connection: Connection, linker: CorrectedLinker) -> tuple[list[Document], bool]:
-    """Answers what has come. RETURNS: the documents that were linked; whether more may come."""
-    requests, is_open = _received(connection)
-    for batch in _batches(requests):
-        _answer(connection, linker, batch)
-    return [document for request in requests if request.do == "link" for document in request.values], is_open
-
-
-def _received(connection: Connection) -> tuple[list[_Request], bool]:
-    """Waits for a request. RETURNS: all that have come, but for those that were given up; whether more may come."""
-    messages = [connection.recv_bytes()]
-    while messages[-1] != _END and connection.poll():
-        messages.append(connection.recv_bytes())
-    is_open = messages[-1] != _END
-    requests = []
-    for message in messages if is_open else messages[:-1]:
-        head, content = _read(message)
-        values = json.loads(content)
-        if head["do"] == "link":
-            values = [_document(each) for each in values]
-        requests.append(_Request(head["number"], head["do"], head["until"], values))
-    return requests, is_open
-
-
-def _document(given: dict[str, Any]) -> Document:
-    mentions = given.get("mentions")
-    if mentions is not None:
-        mentions = tuple(Mention(each["start"], each["end"], each.get("label") or LABEL) for each in mentions)
-    return Document(given["text"], given.get("id", ""), mentions)
-
-
-def _batches(requests: Iterable[_Request]) -> Iterable[list[_Request]]:
-    """Those that are linked together, in the order in which they came."""
-    batch: list[_Request] = []
-    for request in requests:
-        is_full = sum(len(each.values) for each in batch) >= TOGETHER
-        if batch and (request.do != "link" or is_full):
-            yield batch
-            batch = []
-        if request.do == "link":
-            batch.append(request)
-        else:
-            yield [request]
-    if batch:
-        yield batch
-
-
-def _answer(connection: Connection, linker: CorrectedLinker, batch: Sequence[_Request]) -> None:
-    """The answers of a batch; where that fails, of each request by itself: one's error is no other's."""
-    now = time.monotonic()
-    late = [request for request in batch if request.until < now]
-    for request in late:
-        # Whoever asked has gone, and its place is free again.
-        _send_error(connection, {"number": request.number}, TimeoutError())
-    batch = [request for request in batch if request.until >= now]
-    if not batch:
-        return
-    try:
-        if batch[0].do == "link":
-            linked = iter(linker.link([document for request in batch for document in request.values]))
-            found = [{"documents": [next(linked) for _ in request.values]} for request in batch]
-        else:
-            found = [_DO[batch[0].do](linker, **batch[0].values)]
-    except BaseException as error:
-        if len(batch) == 1:
-            _send_error(connection, {"number": batch[0].number}, error)
-        else:
-            for request in batch:
-                _answer(connection, linker, [request])
-        return
-    for request, each in zip(batch, found, strict=True):
-        documents = each.get("documents", [])
-        counts = {"documents": len(documents), "mentions": sum(len(document["mentions"]) for document in documents)}
-        _send(connection, {"number": request.number, **counts}, each)
+def _answer(content: dict[str, Any]) -> Answer:
+    return Answer(json.dumps(content, ensure_ascii=False).encode("utf8", "replace"))
 
 
 def _brief(correction: Correction) -> dict[str, Any]:
@@ -379,39 +478,3 @@ def _brief(correction: Correction) -> dict[str, Any]:
     data = correction.data()
     view = mention_view(data.pop("text"), correction.start, correction.end, NEAR)
     return {**data, "mention": correction.mention, "context": evidence(view)}
-
-
-_DO: dict[str, Callable[..., dict[str, Any]]] = {
-    "correct": lambda linker, **values: _brief(linker.correct(**{**values, "right": tuple(values["right"])})),
-    "undo": lambda linker, **values: _brief(linker.undo(**values)),
-    "corrections": lambda linker: {"corrections": [_brief(each) for each in linker.log.in_force]},
-    "kept": lambda linker: {"corrections": [each.data() for each in linker.log.in_force]},
-    "follow": lambda linker, corrections: linker.follow([Correction.from_data(each) for each in corrections]) or {},
-    "entity": lambda linker, **values: linker.entity(**values),
-    "search": lambda linker, **values: {"entities": linker.search(**values)},
-}
-
-
-# Messages: a line of JSON, and what it is about, JSON too. ---------------------------------------------------------
-
-
-def _send(connection: Connection, head: dict[str, Any], content: Any) -> None:
-    # Characters that are none, of a text that was read in halves, become question marks.
-    data = json.dumps(content, ensure_ascii=False).encode("utf8", "replace")
-    connection.send_bytes(json.dumps(head).encode() + b"\n" + data)
-
-
-def _send_error(connection: Connection, head: dict[str, Any], error: BaseException) -> None:
-    is_known = isinstance(error, (KrisselError, KeyError)) and error.args
-    told = str(error.args[0]) if is_known else "".join(traceback.format_exception(error))
-    _send(connection, {**head, "error": type(error).__name__, "told": told}, None)
-
-
-def _read(message: bytes) -> tuple[dict[str, Any], bytes]:
-    head, _, content = message.partition(b"\n")
-    return json.loads(head), content
-
-
-def _error(head: dict[str, Any]) -> Exception:
-    kinds: dict[str, type[Exception]] = {"KrisselError": KrisselError, "KeyError": KeyError}
-    return kinds.get(head["error"], Failed)(head["told"])

@@ -27,12 +27,14 @@ copies_linked = _LINKING.get
 
 @contextmanager
 def temporary_folder(path: Path) -> Iterator[Path]:
-    """A new sibling folder of `path`, removed at the end of the block unless committed (`commit_folder`).
+    """A new sibling folder of `path`, or of where this link leads, removed at the end of the block unless committed
+    (`commit_folder`).
 
     Removes what killed processes left there, and restores a folder that one of them was about to replace. Raises
     KrisselError K026 for an OSError, also one of the block.
     """
     with coded_io(path):
+        path = _target(path)
         restore_backup(path)
         for removed in _siblings(path, "del"):
             _remove_folder(removed)
@@ -41,9 +43,13 @@ def temporary_folder(path: Path) -> Iterator[Path]:
 
 
 def commit_folder(temporary: Path, path: Path) -> None:
-    """Rename a complete folder to `path`, replacing what is there: at any moment `path` is the old folder or the new
-    one, and the old one after an OSError. Where the system cannot exchange folders (`exchange`), a process that is
-    killed may leave nothing at `path`, and a backup that the next run restores."""
+    """Rename a complete folder to `path`, or to where this link leads, replacing what is there.
+
+    At any moment `path` is the old folder or the new one, and the old one after an OSError. Where the system cannot
+    exchange folders (`exchange`), a process that is killed may leave nothing at `path`, and a backup that the next run
+    restores.
+    """
+    path = _target(path)
     kept = backup_of_replaced(path, temporary)
     if kept is None and path.exists() and exchange(temporary, path):
         _remove(temporary, path)
@@ -109,19 +115,26 @@ def exchange(first: Path, second: Path) -> bool:
 
 
 def remove_folder(path: str | Path) -> None:
-    """`shutil.rmtree`, atomically."""
-    _remove(Path(path), Path(path))
+    """`shutil.rmtree`, atomically; of a link its target."""
+    path = _target(Path(path))
+    _remove(path, path)
 
 
 def backups_of(path: Path) -> list[Path]:
     """What was at `path` when a process was killed while replacing it, oldest first; empty where `path` exists."""
+    path = _target(path)
     return [] if path.exists() else sorted(_siblings(path, "old"), key=os.path.getmtime)
 
 
 def restore_backup(path: Path) -> None:
     """Rename the latest backup to `path`, if nothing is there."""
     if found := backups_of(path):
-        os.replace(found[-1], path)
+        os.replace(found[-1], _target(path))
+
+
+def _target(path: Path) -> Path:
+    """Where a link leads; any other path as it is."""
+    return Path(os.path.realpath(path)) if path.is_symlink() else path
 
 
 def _remove(folder: Path, path: Path) -> None:

@@ -25,6 +25,11 @@ _ADVICE = {
 }
 
 
+def is_full(error: BaseException) -> bool:
+    """Return whether a full disk is the cause of `error`."""
+    return isinstance(error.__cause__, OSError) and error.__cause__.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
 @contextmanager
 def coded_io(path: str | Path) -> Iterator[None]:
     """Turn an OSError of the block into KrisselError K026 about the file that the error names, or else `path`.

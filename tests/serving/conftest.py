@@ -1,16 +1,20 @@
 """A service of a small pipeline, in the process and over HTTP."""
 
 import multiprocessing
+import os
 import socket
 import threading
 import time
+from contextlib import suppress
+from functools import partial
 
 import pytest
 import spacy
 
 from spacy_krissel import Entity, build
 from spacy_krissel.serving.corrected import CorrectedLinker
-from spacy_krissel.serving.service import LinkService, answer_requests
+from spacy_krissel.serving.service import LinkService
+from spacy_krissel.serving.worker import answer_requests
 
 ENTITIES = [
     Entity("D1", "multiple sclerosis", ("MS",), types=("Disease",), definition="Myelin is lost."),
@@ -43,23 +47,40 @@ def linker(nlp):
     return CorrectedLinker(nlp)
 
 
+class ThreadWorker:
+    """A worker in a thread, where `krissel serve` has processes. What it does when it is killed goes on in vain."""
+
+    def __init__(self, linker):
+        self.connection, self._other = multiprocessing.Pipe()
+        self._thread = threading.Thread(target=self._run, args=(linker,), daemon=True)
+        self._thread.start()
+        self._is_killed = False
+
+    def _run(self, linker):
+        with self._other:
+            answer_requests(self._other, linker)
+
+    def kill(self):
+        self._is_killed = True
+        with suppress(OSError), socket.socket(fileno=os.dup(self._other.fileno())) as end:
+            end.shutdown(socket.SHUT_RDWR)
+
+    def leave(self):
+        self.connection.close()
+        if not self._is_killed:
+            self._thread.join(10)
+        return "left"
+
+
 @pytest.fixture
 def make_service():
-    """Serves linkers by a thread each, where `krissel serve` has processes: a function that gives what asks them."""
+    """Serves linkers by a thread each: a function that gives what asks them."""
     services = []
 
-    def make(*linkers, **settings):
-        ours = []
-        for linker in linkers:
-            one, other = multiprocessing.Pipe()
-            ours.append(one)
-            threading.Thread(target=run, args=(other, linker), daemon=True).start()
-        services.append(LinkService(ours, **settings))
+    def make(*linkers, log=None, **settings):
+        starts = [partial(ThreadWorker, linker) for linker in linkers]
+        services.append(LinkService(starts, log, **settings))
         return services[-1]
-
-    def run(connection, linker):
-        with connection:
-            answer_requests(connection, linker)
 
     yield make
     for service in services:
@@ -78,11 +99,11 @@ def served():
 
     servers = []
 
-    def start(app):
+    def start(app, **settings):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
-        server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="error"))
+        server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="error", **settings))
         thread = threading.Thread(target=server.run, daemon=True)
         thread.start()
         while not server.started and thread.is_alive():

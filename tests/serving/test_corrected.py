@@ -19,6 +19,13 @@ def shared_linker(saved):
     return CorrectedLinker(spacy.load(saved))
 
 
+def correct(linker, **values):
+    """As the service does it."""
+    made = linker.checked(CorrectionLog().new(**values))
+    linker.add(made)
+    return made
+
+
 def answer(linker):
     """All that is said of the text, scores included."""
     return linker.link([Document(TEXT)])
@@ -110,26 +117,26 @@ def test_a_text_without_mentions_is_silently_left_unlinked(nlp):
 def test_a_correction_does_not_count_or_is_not_undone_exactly(linker):
     before = answer(linker)
     assert before[0]["mentions"][0]["kb_id"] == "D2"
-    made = linker.correct(**COLD, right=("D3",), linked="D2", author="Ada")
+    made = correct(linker, **COLD, right=("D3",), linked="D2", author="Ada")
     corrected = answer(linker)
     assert corrected[0]["mentions"][0]["kb_id"] == "D3"
     assert "⟦cold⟧" in corrected[0]["mentions"][0]["candidates"][0]["evidence"]
     # Another one in between, and both are taken back in another order.
-    other = linker.correct(text="MS was used.", start=0, end=2, right=("C1",))
-    assert linker.undo(made.id) == made
-    with pytest.raises(KeyError):
-        linker.undo(made.id)
-    linker.undo(other.id)
+    other = correct(linker, text="MS was used.", start=0, end=2, right=("C1",))
+    for _ in range(2):
+        linker.remove(made.id)
+        linker.add(other)
+    linker.remove(other.id)
     assert answer(linker) == before
-    assert linker.log.in_force == []
+    assert linker.in_force == []
 
 
 def test_what_is_in_force_depends_on_what_was_taken_back(linker, saved):
-    first = linker.correct(**COLD, right=("D3",))
-    linker.correct(text="MS was used.", start=0, end=2, right=("C1",))
-    linker.undo(first.id)
+    first = correct(linker, **COLD, right=("D3",))
+    correct(linker, text="MS was used.", start=0, end=2, right=("C1",))
+    linker.remove(first.id)
     fresh = CorrectedLinker(spacy.load(saved))
-    fresh.correct(text="MS was used.", start=0, end=2, right=("C1",))
+    correct(fresh, text="MS was used.", start=0, end=2, right=("C1",))
     assert answer(linker) == answer(fresh)
 
 
@@ -137,33 +144,34 @@ def test_each_correction_encodes_all_of_them_again(linker, monkeypatch):
     encoded = []
     encode = linker.linker.encode
     monkeypatch.setattr(linker.linker, "encode", lambda views: encoded.extend(views) or encode(views))
-    first = linker.correct(**COLD, right=("D3",))
+    first = correct(linker, **COLD, right=("D3",))
     assert [view.mention for view in encoded] == ["cold"]
-    linker.correct(text="MS was used.", start=0, end=2, right=("C1",))
+    correct(linker, text="MS was used.", start=0, end=2, right=("C1",))
     assert [view.mention for view in encoded] == ["cold", "MS"]
-    linker.undo(first.id)
+    linker.remove(first.id)
     assert len(encoded) == 2
     # What is not in force is forgotten.
-    linker.correct(**COLD, right=("D3",))
+    correct(linker, **COLD, right=("D3",))
     assert [view.mention for view in encoded] == ["cold", "MS", "cold"]
 
 
 def test_a_correction_is_lost_by_a_restart(nlp, saved, tmp_path):
     log = CorrectionLog(tmp_path / "corrections.jsonl")
-    linker = CorrectedLinker(nlp, log)
-    linker.correct(**COLD, right=("D3",))
-    linker.correct(**COLD, right=())
+    linker = CorrectedLinker(nlp)
+    log.add(correct(linker, **COLD, right=("D3",)))
+    log.add(correct(linker, **COLD, right=()))
     corrected = answer(linker)
     log.close()
-    again = CorrectedLinker(spacy.load(saved), CorrectionLog(log.path))
-    assert answer(again) == corrected and len(again.log.in_force) == 2
-    again.log.close()
+    kept, again = CorrectionLog(log.path), CorrectedLinker(spacy.load(saved))
+    again.follow(kept.in_force)
+    assert answer(again) == corrected and again.in_force == kept.in_force == linker.in_force
+    kept.close()
 
 
 def test_a_mistake_cannot_be_corrected(linker):
     before = answer(linker)
     for right, linked in ((("D3",), "D3"), (("D0",), "D0"), ((), "D2")):
-        linker.correct(**COLD, right=right)
+        correct(linker, **COLD, right=right)
         assert answer(linker)[0]["mentions"][0]["kb_id"] == linked
     assert answer(linker) == before
 
@@ -173,10 +181,11 @@ def test_an_entity_that_is_no_more_keeps_the_service_from_starting(nlp):
     log = CorrectionLog()
     log.add(log.new(**COLD, right=("D9",)))
     log.add(log.new(text="MS was used.", start=0, end=2, right=("C1",)))
-    linker = CorrectedLinker(nlp, log)
+    linker = CorrectedLinker(nlp)
+    linker.follow(log.in_force)
     assert answer(linker)[0]["mentions"][0]["kb_id"] == "D2"
-    linker.undo(log.in_force[0].id)
-    assert len(log.in_force) == 1
+    linker.remove(log.in_force[0].id)
+    assert len(linker.in_force) == 1
 
 
 @pytest.mark.parametrize(
@@ -184,8 +193,8 @@ def test_an_entity_that_is_no_more_keeps_the_service_from_starting(nlp):
 )
 def test_a_correction_that_is_none_is_kept(linker, values):
     with pytest.raises(KrisselError, match="K682"):
-        linker.correct(**{**COLD, "right": ("D3",), **values})
-    assert linker.log.in_force == []
+        correct(linker, **{**COLD, "right": ("D3",), **values})
+    assert linker.in_force == []
 
 
 def test_an_entity_is_not_found(linker):

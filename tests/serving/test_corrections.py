@@ -14,6 +14,9 @@ from spacy_krissel.serving.corrections import CorrectionLog, last_words
 VALUES = {"text": "He had a cold.", "start": 9, "end": 13, "right": ("D3",), "author": "Ada"}
 
 
+LINE = {**VALUES, "linked": "", "doc": "", "id": "1", "time": ""}
+
+
 def test_corrections_are_lost_or_changed_on_the_disk(tmp_path):
     path = tmp_path / "made" / "corrections.jsonl"
     log = CorrectionLog(path)
@@ -54,9 +57,17 @@ def test_a_line_that_was_cut_off_is_joined_to_the_next(tmp_path):
         "[]",
         "{}",
         '{"undone": "unknown"}',
-        json.dumps({**VALUES, "end": 99, "linked": "", "doc": "", "id": "1", "time": ""}),
+        json.dumps({**LINE, "end": 99}),
         "one line\nand another",
         '{"of": "something else',
+        "[" * 100_000,
+        '{"text": ' * 100_000,
+        json.dumps({**LINE, "right": [5]}),
+        json.dumps({**LINE, "id": ["1"]}),
+        json.dumps({**LINE, "id": ""}),
+        json.dumps({**LINE, "text": "\ud800" * 20}),
+        json.dumps({**LINE, "start": "9"}),
+        '{"undone": ["1"]}',
     ],
 )
 @pytest.mark.parametrize("end", ["\n", ""])
@@ -139,3 +150,67 @@ def test_a_text_is_not_read_as_it_was_written(tmp_path_factory, text, author, ri
     again = CorrectionLog(path)
     assert again.in_force == [made]
     again.close()
+
+
+@given(st.data())
+def test_a_damaged_line_is_taken_or_fails_without_a_code(tmp_path_factory, data):
+    """Any value in place of any field, or bytes in place of any bytes."""
+    path = tmp_path_factory.mktemp("log") / "corrections.jsonl"
+    values = st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists, max_leaves=3)
+    line = json.dumps({**LINE, data.draw(st.sampled_from([*LINE])): data.draw(values)}).encode()
+    at = data.draw(st.integers(0, len(line)))
+    line = line[:at] + data.draw(st.binary(max_size=3)) + line[at + data.draw(st.integers(0, 3)) :]
+    path.write_bytes(line.replace(b"\n", b"") + b"\n")
+    before = path.read_bytes()
+    try:
+        log = CorrectionLog(path)
+    except KrisselError as error:
+        assert str(error).startswith("[K681]") and "line 1" in str(error)
+    else:
+        (kept,) = log.in_force
+        assert kept.mention and kept.id and all(isinstance(each, str) for each in kept.right)
+        log.close()
+    assert path.read_bytes() == before
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="an open file cannot be moved there")
+@pytest.mark.parametrize("how", ["moved", "removed", "with its folder"])
+def test_a_file_that_vanished_takes_corrections_with_it(tmp_path, how):
+    path = tmp_path / "folder" / "corrections.jsonl"
+    log = CorrectionLog(path)
+    first, second = log.new(**VALUES), log.new(**{**VALUES, "right": ()})
+    log.add(first)
+    log.add(second)
+    log.undo(first.id)
+    if how == "moved":
+        path.rename(path.with_name("elsewhere"))
+    else:
+        path.unlink()
+        if how == "with its folder":
+            path.parent.rmdir()
+    with pytest.warns(KrisselWarning, match="KW683"):
+        log.add(third := log.new(**VALUES))
+    with pytest.raises(KrisselError, match=r"K681.*another process"):
+        CorrectionLog(path)
+    log.add(fourth := log.new(**VALUES))
+    log.close()
+    again = CorrectionLog(path)
+    assert again.in_force == [second, third, fourth] and len(path.read_bytes().splitlines()) == 5
+    again.close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="an open file cannot be replaced there")
+def test_another_file_in_its_place_is_written_to(tmp_path):
+    path = tmp_path / "corrections.jsonl"
+    log = CorrectionLog(path)
+    log.add(first := log.new(**VALUES))
+    path.rename(tmp_path / "kept")
+    path.write_text("of somebody else")
+    with pytest.raises(KrisselError, match=r"K681.*took its place"):
+        log.add(log.new(**VALUES))
+    assert log.in_force == [first] and path.read_text() == "of somebody else"
+    # Put back, all goes on.
+    (tmp_path / "kept").replace(path)
+    log.add(second := log.new(**VALUES))
+    log.close()
+    assert CorrectionLog(path).in_force == [first, second]

@@ -1,10 +1,14 @@
 """Requests: who may ask, how much, and what is said to those who ask for nonsense."""
 
+import errno
 import json
 import logging
+import os
 import random
 import re
+import socket
 import threading
+import time
 from collections import Counter
 from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -17,7 +21,9 @@ from starlette.testclient import TestClient
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.serving import app as app_module
 from spacy_krissel.serving.app import Limits, make_app
+from spacy_krissel.serving.bounds import Bounds
 from spacy_krissel.serving.corrected import Document
+from spacy_krissel.serving.corrections import CorrectionLog
 
 TEXT = "He had a cold, and MS."
 
@@ -45,7 +51,7 @@ def test_entities_and_corrections_have_no_address(client):
     assert client.get("/search", params={"q": "sclerosis", "k": 1}).json()["entities"][0]["id"] == "D1"
     made = client.post("/corrections", json={"text": TEXT, "start": 9, "end": 13, "right": ["D3"], "author": "Ada"})
     assert made.status_code == 201
-    assert client.get("/corrections").json() == {"corrections": [made.json()]}
+    assert client.get("/corrections").json() == {"corrections": [made.json()], "total": 1}
     assert made.json()["mention"] == "cold" and made.json()["context"] == "He had a ⟦cold⟧, and MS."
     assert client.post("/link", json={"text": TEXT}).json()["documents"][0]["mentions"][0]["kb_id"] == "D3"
     assert client.delete(f"/corrections/{made.json()['id']}").status_code == 200
@@ -57,7 +63,7 @@ def test_a_long_correction_is_kept(client):
     given = {"text": "a " * 2_600, "start": 0, "end": 1, "right": ["D3"]}
     assert client.post("/corrections", json=given).status_code == 413
     assert client.post("/corrections", json={**given, "text": "a", "right": ["D3"] * 21}).status_code == 422
-    assert client.get("/corrections").json() == {"corrections": []}
+    assert client.get("/corrections").json() == {"corrections": [], "total": 0}
 
 
 @pytest.mark.parametrize(
@@ -201,6 +207,109 @@ def test_overload_is_not_said(linker, make_service, monkeypatch):
     assert client.post("/link", json={"text": TEXT}).status_code == 429
 
 
+def test_a_request_has_too_many_mentions_or_too_long_an_answer(service, linker, monkeypatch):
+    client = TestClient(make_app(service))
+    monkeypatch.setattr(linker, "bounds", Bounds(mentions=3))
+    encoded = []
+    monkeypatch.setattr(linker.linker, "encode", lambda views: encoded.extend(views))
+    mentions = [{"start": i, "end": i + 1} for i in (0, 1, 3, 4)]
+    for asked in ({"text": "cold " * 4}, {"documents": [{"text": TEXT, "mentions": mentions}]}):
+        answered = client.post("/link", json=asked)
+        assert answered.status_code == 413 and "[K692]" in answered.text and "--max-mentions" in answered.text
+    # Refused before they take time.
+    assert encoded == []
+    monkeypatch.undo()
+    whole = client.post("/link", json={"text": TEXT})
+    monkeypatch.setattr(linker, "bounds", Bounds(answer=len(whole.content) - 1))
+    answered = client.post("/link", json={"text": TEXT})
+    assert answered.status_code == 413 and "--max-answer" in answered.text
+    monkeypatch.setattr(linker, "bounds", Bounds(mentions=2, answer=len(whole.content)))
+    with ThreadPoolExecutor(8) as pool:
+        # Limits are those of a request, whatever it is linked with.
+        answers = list(pool.map(lambda _: client.post("/link", json={"text": TEXT}).content, range(24)))
+    assert set(answers) == {whole.content}
+
+
+def test_bodies_are_read_without_end(service, served, monkeypatch):
+    monkeypatch.setattr(app_module, "MAX_BODIES", 30_000)
+    monkeypatch.setattr(app_module, "SHORT_BODY", 1_000)
+    limits = Limits(chars=2_000, seconds=60)
+    port = int(served(make_app(service, limits=limits)).rpartition(":")[2])
+    head = b"POST /link HTTP/1.1\r\nHost: localhost\r\ncontent-type: application/json\r\n"
+
+    def begin(content):
+        slow = socket.create_connection(("127.0.0.1", port), timeout=20)
+        slow.sendall(head + content)
+        return slow
+
+    def post(n):
+        with begin(b"content-length: %d\r\n\r\n" % n + b" " * n) as whole:
+            return int(whole.recv(12)[9:])
+
+    # One says how long it will be, and the other does not.
+    declared = begin(b"content-length: 12000\r\n\r\n")
+    chunked = begin(b"transfer-encoding: chunked\r\n\r\n2EE0\r\n" + b" " * 12_000 + b"\r\n")
+    wait_until(lambda: post(12_000) == 429)
+    assert post(900) == 422
+    declared.sendall(b" " * 12_000)
+    chunked.sendall(b"0\r\n\r\n")
+    assert [int(each.recv(12)[9:]) for each in (declared, chunked)] == [422, 422]
+    # Those that are done, or gone, do not count.
+    assert [post(25_000) for _ in range(3)] == [422] * 3
+    gone = begin(b"content-length: 25000\r\n\r\n")
+    wait_until(lambda: post(25_000) == 429)
+    gone.close()
+    wait_until(lambda: post(25_000) == 422)
+    assert post(limits.body + 1) == 413
+    declared.close()
+    chunked.close()
+
+
+def wait_until(condition):
+    end = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_a_full_disk_is_a_fault_of_the_service(linker, make_service, tmp_path, monkeypatch):
+    log = CorrectionLog(tmp_path / "corrections.jsonl")
+    client = TestClient(make_app(make_service(linker, log=log)))
+    given = {"text": TEXT, "start": 9, "end": 13, "right": ["D3"]}
+    monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(errno.ENOSPC, "No space left on device")))
+    answered = client.post("/corrections", json=given)
+    assert answered.status_code == 507 and str(log.path) in answered.json()["error"]
+    monkeypatch.undo()
+    assert client.get("/corrections").json() == {"corrections": [], "total": 0}
+    assert client.post("/link", json={"text": TEXT}).json()["documents"][0]["mentions"][0]["kb_id"] == "D2"
+    assert client.post("/corrections", json=given).status_code == 201
+    log.close()
+
+
+def test_all_corrections_are_listed_at_once(linker, make_service):
+    log = CorrectionLog()
+    for i in range(1_005):
+        log.add(log.new(text=f"cold {i}", start=0, end=4))
+    client = TestClient(make_app(make_service(linker, log=log)))
+
+    def listed(**query):
+        found = client.get("/corrections", params=query).json()
+        assert found["total"] == 1_005
+        return [each["id"] for each in found["corrections"]]
+
+    ids = [each.id for each in log.in_force]
+    assert listed() == ids[5:] and listed(skip=1_000) == ids[:5] and listed(skip=1_005) == []
+    assert listed(k=2, skip=3) == ids[-5:-3]
+    for wrong in ({"k": 1_001}, {"k": 0}, {"skip": -1}):
+        assert client.get("/corrections", params=wrong).status_code == 422
+
+
+def test_a_slash_leads_to_another_host(client):
+    for path in ("/corrections/", "/link/", "/health/"):
+        answered = client.get(path, headers={"host": "evil.example"}, follow_redirects=False)
+        assert answered.status_code in (404, 405) and "location" not in answered.headers
+
+
 def test_a_fault_of_the_linker_is_that_of_the_request(service, linker, monkeypatch, caplog):
     client = TestClient(make_app(service), raise_server_exceptions=False)
     for error in (KrisselError("[K999] /srv/secret is broken"), OSError("/srv/secret is broken")):
@@ -217,7 +326,7 @@ def test_a_fault_of_the_linker_is_that_of_the_request(service, linker, monkeypat
 
 
 def test_a_slow_request_waits_for_ever(service, monkeypatch):
-    monkeypatch.setattr(service, "ask", lambda do, values: Future())
+    monkeypatch.setattr(service, "ask", lambda *_, **__: Future())
     client = TestClient(make_app(service, limits=Limits(seconds=0.05)))
     assert client.post("/link", json={"text": TEXT}).status_code == 503
 

@@ -2,18 +2,23 @@
 
 import json
 import os
+import queue
 import re
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import spacy
 from command_line import invoke
 
 from spacy_krissel.cli.app import INTERRUPTED
@@ -21,21 +26,37 @@ from spacy_krissel.commands import serve_pipeline
 from spacy_krissel.commands.serve_pipeline import KEY, serve
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.pipeline import pipeline_io
-from spacy_krissel.serving.service import LinkProcess, LinkService
+from spacy_krissel.serving.service import LinkService
+from spacy_krissel.serving.worker import LinkProcess
 
 pytest.importorskip("fastapi")
+
+
+def free_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+RUNNING = []
+
+
+@pytest.fixture(autouse=True)
+def ended():
+    yield
+    while RUNNING:
+        RUNNING.pop().process.kill()
 
 
 class Served:
     """A running `krissel serve`, and requests to it."""
 
     def __init__(self, pipeline, *options, **environment):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = str(free.getsockname()[1])
+        port = str(free_port())
         command = [sys.executable, "-m", "spacy", "krissel", "serve", str(pipeline), "--port", port, *map(str, options)]
         self.address = f"http://127.0.0.1:{port}"
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        RUNNING.append(self)
         self.process = subprocess.Popen(command, env={**os.environ, **environment}, text=True, **pipes)
         end = time.monotonic() + 120
         while time.monotonic() < end and self.process.poll() is None:
@@ -63,10 +84,12 @@ class Served:
 
 
 def linkers_of(process):
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-    if not children.exists():
+    # Each thread has children of its own.
+    tasks = [*Path(f"/proc/{process.pid}/task").glob("*/children")]
+    if not tasks:
         pytest.skip("no /proc that tells a process's children")
-    return [int(child) for child in children.read_text().split() if b"spawn_main" in commands(child)]
+    children = " ".join(path.read_text() for path in tasks).split()
+    return [int(child) for child in children if b"spawn_main" in commands(child)]
 
 
 def commands(pid):
@@ -97,19 +120,127 @@ def test_a_killed_service_loses_a_correction_that_it_accepted(saved, tmp_path):
     assert "cold" not in said
 
 
-def test_a_service_goes_on_without_a_linker(saved, tmp_path):
+def answered(service, text=TEXT):
+    """The links of a text, when they are made again."""
+    end = time.monotonic() + 60
+    while True:
+        try:
+            return service.ask("/link", {"text": text})
+        except urllib.error.HTTPError as error:
+            assert error.code == 503 and time.monotonic() < end
+
+
+def test_a_service_ends_with_its_linker(saved, tmp_path):
+    """What was accepted counts for the one that takes its place."""
     corrections = tmp_path / "corrections.jsonl"
-    service = Served(saved, "--corrections", corrections)
-    made = service.ask("/corrections", {"text": TEXT, "start": 9, "end": 13, "right": ["D3"]})
-    os.kill(service.linker(), signal.SIGKILL)
+    options = ((), ("--corrections", corrections))
+    for given in options:
+        service = Served(saved, *given)
+        service.ask("/corrections", {"text": TEXT, "start": 9, "end": 13, "right": ["D3"]})
+        linked, first = service.ask("/link", {"text": TEXT}), service.linker()
+        assert linked["documents"][0]["mentions"][0]["kb_id"] == "D3"
+        os.kill(first, signal.SIGKILL)
+        assert answered(service) == linked and service.linker() != first
+        assert service.ask("/health")["answering"] == 1
+        service.end(signal.SIGTERM)
+
+
+def test_a_linker_that_cannot_be_replaced_leaves_a_service_without(saved, tmp_path):
+    pipeline = shutil.copytree(saved, tmp_path / "pipeline")
+    service = Served(pipeline)
+    linker = service.linker()
+    (pipeline / "config.cfg").unlink()
+    os.kill(linker, signal.SIGKILL)
     assert service.process.wait(60) == 1
-    assert "K685" in service.process.stderr.read()
-    assert [json.loads(line)["id"] for line in corrections.read_text().splitlines()] == [made["id"]]
+    said = service.process.stderr.read()
+    assert "K685" in said and "config.cfg" in said and "Traceback" not in said
+
+
+# A component that holds the interpreter until it is killed, as C code does.
+HANGING = """
+import ctypes
+from spacy.language import Language
+
+@Language.component("hang")
+def hang(doc):
+    if "hang" in doc.text:
+        print("hangs", flush=True)
+        # PyDLL keeps the lock of the interpreter.
+        ctypes.PyDLL(None).sleep(600)
+    return doc
+"""
+
+
+@pytest.fixture
+def hanging(saved, tmp_path, monkeypatch):
+    """A pipeline that never ends with some texts."""
+    (tmp_path / "hanging.py").write_text(HANGING)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
+    # Read by each process before it loads the pipeline.
+    (tmp_path / "sitecustomize.py").write_text("import sys\nif 'spawn_main' in str(sys.orig_argv): import hanging\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    import hanging  # noqa: F401
+
+    nlp = spacy.load(saved)
+    nlp.add_pipe("hang", first=True)
+    nlp.to_disk(tmp_path / "pipeline")
+    return tmp_path / "pipeline"
+
+
+def hang(service):
+    """Ask for what never ends, and wait until it has begun. RETURNS: a function that gives its status."""
+    statuses = queue.Queue()
+
+    def ask():
+        try:
+            service.ask("/link", {"text": "hang"})
+        except urllib.error.HTTPError as error:
+            statuses.put(error.code)
+        except OSError:
+            statuses.put(0)
+
+    threading.Thread(target=ask, daemon=True).start()
+    while "hangs" not in service.process.stdout.readline():
+        assert service.process.poll() is None
+    return lambda: statuses.get(timeout=60)
+
+
+def test_work_goes_on_after_its_timeout(hanging):
+    service = Served(hanging, "--timeout", "2")
+    linker = service.linker()
+    status = hang(service)
+    assert status() == 503
+    assert answered(service)["documents"][0]["mentions"] and service.linker() != linker and not commands(linker)
+    service.end(signal.SIGTERM)
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_a_linker_that_works_outlives_its_service(hanging, how):
+    service = Served(hanging, "--grace", "1")
+    linker = service.linker()
+    hang(service)
+    start = time.monotonic()
+    service.process.send_signal(how)
+    service.process.wait(10)
+    while commands(linker):
+        assert time.monotonic() - start < 10
+        time.sleep(0.05)
+
+
+def test_a_port_that_is_taken_is_served(saved):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = invoke("serve", saved, "--port", port)
+    assert done.exit_code == 1 and "[K693]" in done.output and "Serving" not in done.output
+    with pytest.raises(KrisselError, match="K693.*192.0.2.1"):
+        serve_pipeline._bound("192.0.2.1", port)
 
 
 def test_the_end_of_all_loses_what_was_asked(saved):
     """As a supervisor ends a service: with its processes, at once."""
-    service = Served(saved)
+    service = Served(saved, "--max-mentions", "20000", "--max-answer", "100000000", "--grace", "60", "--timeout", "60")
     linker, text = service.linker(), "a cold " * 20_000
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(service.ask, "/link", {"text": text})
@@ -121,7 +252,18 @@ def test_the_end_of_all_loses_what_was_asked(saved):
 
 
 def test_a_linker_that_ends_while_it_begins_ends_in_a_traceback(saved):
-    command = [sys.executable, "-m", "spacy", "krissel", "serve", str(saved), "--port", "9", "--workers", "2"]
+    command = [
+        sys.executable,
+        "-m",
+        "spacy",
+        "krissel",
+        "serve",
+        str(saved),
+        "--port",
+        str(free_port()),
+        "--workers",
+        "2",
+    ]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     end = time.monotonic() + 60
     while len(found := linkers_of(process)) < 2:
@@ -149,10 +291,36 @@ def test_others_are_let_in_without_a_key(saved, monkeypatch):
             serve(saved, host=host)
 
 
+@pytest.mark.parametrize("key", ["", "secret"])
+def test_other_names_are_answered_without_a_key(saved, monkeypatch, key):
+    seen = []
+
+    def make_app(*_, hosts, **__):
+        seen.append(hosts)
+        raise KeyboardInterrupt
+
+    monkeypatch.setenv(KEY, key)
+    # Set, so that it is put back afterwards.
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setattr("spacy_krissel.serving.app.make_app", make_app)
+    monkeypatch.setattr(serve_pipeline, "LinkService", lambda *_, **__: SimpleNamespace(close=lambda: None))
+    for user_header in ("", "X-User"):
+        with pytest.raises(KeyboardInterrupt):
+            serve(saved, port=free_port(), user_header=user_header, server_names=["links.example.org"])
+        names = {"localhost", "127.0.0.1", "[::1]", "links.example.org"}
+        assert set(seen.pop()) == (set() if key else names)
+
+
 def test_a_file_that_cannot_be_written_is_refused_after_the_work(tmp_path):
     (tmp_path / "file").write_text("earlier")
     with pytest.raises(KrisselError, match="K026"):
         serve("nowhere", corrections=tmp_path / "file" / "corrections.jsonl")
+
+
+def start_all(starts, *_, **__):
+    """In place of a service."""
+    for start in starts:
+        start()
 
 
 def test_each_process_takes_its_share_of_the_processors(saved, monkeypatch):
@@ -163,6 +331,7 @@ def test_each_process_takes_its_share_of_the_processors(saved, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(serve_pipeline, "LinkProcess", start)
+    monkeypatch.setattr(serve_pipeline, "LinkService", start_all)
     monkeypatch.setattr(os, "cpu_count", lambda: 8)
     for given, expected in (("5", "5"), ("", "2")):
         # Set, so that it is put back afterwards.
@@ -170,7 +339,7 @@ def test_each_process_takes_its_share_of_the_processors(saved, monkeypatch):
         if not given:
             monkeypatch.delenv("OMP_NUM_THREADS")
         with pytest.raises(KeyboardInterrupt):
-            serve(saved, workers=3)
+            serve(saved, port=free_port(), workers=3)
         assert seen.pop() == expected
 
 
@@ -184,8 +353,8 @@ def test_each_process_chooses_its_own_gpu(saved):
     """The one that it is told, in the process that links: no machine has this one."""
     process = LinkProcess(saved, gpu_id=99)
     with pytest.raises(KrisselError, match="K675.*GPU 99"):
-        LinkService([process.connection])
-    process.process.join(60)
+        LinkService([lambda: process])
+    assert not process.process.is_alive()
 
 
 def test_processes_have_a_gpu_each_where_there_are_enough(saved, monkeypatch):
@@ -202,10 +371,11 @@ def test_processes_have_a_gpu_each_where_there_are_enough(saved, monkeypatch):
         raise AssertionError("the process that only listens takes memory of a GPU")
 
     monkeypatch.setattr(serve_pipeline, "LinkProcess", start)
+    monkeypatch.setattr(serve_pipeline, "LinkService", start_all)
     monkeypatch.setattr(pipeline_io, "choose_gpu", choose)
     for gpus, gpu_id, expected in ((3, 1, [1, 2]), (2, 1, [1, 1]), (2, -1, [-1, -1])):
         monkeypatch.setattr("torch.cuda.device_count", lambda gpus=gpus: gpus)
-        words = ("--workers", "2", "--gpu-id", gpu_id, "--index-device", "cuda:1")
+        words = ("--port", free_port(), "--workers", "2", "--gpu-id", gpu_id, "--index-device", "cuda:1")
         assert invoke("serve", saved, *words).exit_code == INTERRUPTED
         assert started == [(each, "cuda:1") for each in expected]
         started.clear()

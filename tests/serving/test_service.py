@@ -1,17 +1,20 @@
 """One linker for many threads: each gets its own answer, in time or not at all."""
 
 import json
+import queue
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
 import spacy
 
 from spacy_krissel.serving import service as service_module
+from spacy_krissel.serving import worker as worker_module
 from spacy_krissel.serving.corrected import CorrectedLinker, Document
 from spacy_krissel.serving.corrections import CorrectionLog
-from spacy_krissel.serving.service import Busy, Failed, Lost
+from spacy_krissel.serving.service import Busy, Failed, Late, Lost
 
 TEXT = "He had a cold, and MS."
 
@@ -109,11 +112,11 @@ def test_what_nobody_waits_for_is_linked(linker, make_service, held):
     late = [ask(service, TEXT), service.ask("correct", {"text": TEXT, "start": 9, "end": 13, "right": ["D3"]})]
     time.sleep(0.3)
     held.set()
-    assert first.result(30)
-    for future in late:
-        with pytest.raises(Failed, match="TimeoutError"):
+    # Nor what was worked on, and took too long.
+    for future in (first, *late):
+        with pytest.raises(Late):
             future.result(30)
-    assert linker.log.in_force == []
+    assert service.corrections()["total"] == len(linker.in_force) == 0
 
 
 def test_what_was_asked_before_the_end_has_no_answer(linker, make_service, held):
@@ -124,37 +127,131 @@ def test_what_was_asked_before_the_end_has_no_answer(linker, make_service, held)
     assert {future.result(0).mentions for future in futures} == {2}
 
 
-def test_who_waits_is_not_told_that_the_linker_ended(linker, make_service, held, monkeypatch):
-    ended = threading.Event()
-    service = make_service(linker, ended=ended.set)
-    monkeypatch.setattr(service_module, "_answer", lambda *_: (_ for _ in ()).throw(EOFError()))
+def test_a_worker_that_ended_is_missed(linker, make_service, held, monkeypatch):
+    service = make_service(linker)
+    answer = worker_module._answer
+    monkeypatch.setattr(worker_module, "_answer", lambda *_: (_ for _ in ()).throw(EOFError()))
+    lost, waiting = ask(service, TEXT), ask(service, TEXT)
     with pytest.raises(Lost):
-        ask(service, TEXT).result(30)
-    assert ended.wait(10) and not service.is_alive()
+        lost.result(30)
+    monkeypatch.setattr(worker_module, "_answer", answer)
+    held.set()
+    with suppress(Lost):
+        waiting.result(30)
+    assert link(service, TEXT) and service.answering() == 1
+
+
+def test_a_worker_that_cannot_be_replaced_is_waited_for(linker, make_service):
+    reasons = queue.Queue()
+    service = make_service(linker, ended=reasons.put)
+    # The worker of the next start ends before it says that it is there.
+    linker.about = lambda: (_ for _ in ()).throw(EOFError())
+    linker.link = lambda documents: service._keepers[0]._worker.kill()
+    futures = [ask(service, "x" * service_module.LARGE) for _ in range(2)]
+    assert reasons.get(timeout=30) == "left" and not service.is_alive()
+    for future in futures:
+        with pytest.raises(Lost):
+            future.result(30)
+    with pytest.raises(Busy):
+        ask(service, TEXT)
+
+
+def test_work_that_takes_too_long_goes_on(saved, make_service):
+    """Its worker is replaced, the other answers meanwhile, and what has not begun is done."""
+    linkers = [CorrectedLinker(spacy.load(saved)) for _ in range(2)]
+    begun, never = threading.Semaphore(0), threading.Event()
+    for linker in linkers:
+
+        def held_link(documents, linker=linker, link=linker.link):
+            if "hang" in documents[0].text:
+                begun.release()
+                never.wait(60)
+            return link(documents)
+
+        linker.link = held_link
+    service = make_service(*linkers, seconds=1.0)
+    start = time.monotonic()
+    # Large, so that one worker is left for short ones.
+    hangs = [ask(service, "hang " * service_module.LARGE) for _ in range(2)]
+    assert begun.acquire(timeout=10)
+    for _ in range(5):
+        assert link(service, TEXT)
+    assert time.monotonic() - start < 1.0
+    for hang in hangs:
+        with pytest.raises(Late):
+            hang.result(10)
+    assert time.monotonic() - start < 5.0 and link(service, TEXT)
+    never.set()
+
+
+def test_a_hanging_service_is_said_to_be_well(linker, make_service, held, monkeypatch):
+    monkeypatch.setattr(service_module, "SILENT", 0.1)
+    service = make_service(linker, seconds=2.0)
+    hang = ask(service, TEXT)
+    held.begun.wait(10)
+    time.sleep(0.15)
+    assert service.answering() == 0 and not service.is_alive()
+    held.set()
+    hang.result(10)
+    assert service.is_alive()
+
+
+def test_the_end_waits_for_work_that_does_not_end(linker, make_service, held):
+    service = make_service(linker, grace=0.2)
+    futures = [ask(service, TEXT) for _ in range(3)]
+    held.begun.wait(10)
+    start = time.monotonic()
+    service.close()
+    assert time.monotonic() - start < 5.0
+    for future in futures:
+        with pytest.raises(Lost):
+            future.result(0)
+    held.set()
+
+
+def everywhere(service, linkers):
+    """What each linker says of the text."""
+    documents = [Document(TEXT)]
+    # Each follows before it does what is asked next.
+    assert link(service, TEXT)
+    end = time.monotonic() + 30
+    while any(each.in_force != service._in_force() for each in linkers):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    return [each.link(documents) for each in linkers]
 
 
 def test_a_correction_counts_for_one_worker_alone(saved, make_service):
     log = CorrectionLog()
     log.add(log.new(text="MS was used.", start=0, end=2, right=("C1",)))
-    first, *others = (CorrectedLinker(spacy.load(saved), each) for each in (log, None, None))
-    service = make_service(first, *others)
+    linkers = [CorrectedLinker(spacy.load(saved)) for _ in range(3)]
+    service = make_service(*linkers, log=log)
     made = service.ask("correct", {"text": TEXT, "start": 9, "end": 13, "right": ["D3"]}).result(30)
-    assert all(each.log.in_force == first.log.in_force for each in others) and len(log.in_force) == 2
-    documents = [Document(TEXT)]
-    linked = first.link(documents)
-    assert linked[0]["mentions"][0]["kb_id"] == "D3" and all(each.link(documents) == linked for each in others)
+    linked = everywhere(service, linkers)
+    assert linked[0][0]["mentions"][0]["kb_id"] == "D3" and linked[0] == linked[1] == linked[2]
     service.ask("undo", {"id_": json.loads(made.content)["id"]}).result(30)
-    undone = first.link(documents)
-    assert undone != linked and all(each.link(documents) == undone for each in others)
+    undone = everywhere(service, linkers)
+    assert undone[0] != linked[0] and undone[0] == undone[1] == undone[2]
+    with pytest.raises(KeyError):
+        service.ask("undo", {"id_": "none"}).result(30)
 
 
-def test_a_worker_goes_on_without_a_correction(saved, make_service, monkeypatch):
-    first, second = (CorrectedLinker(spacy.load(saved)) for _ in range(2))
-    ended = threading.Event()
-    service = make_service(first, second, ended=ended.set)
-    monkeypatch.setattr(second, "follow", lambda _: (_ for _ in ()).throw(MemoryError()))
+def test_a_worker_goes_on_without_a_correction(saved, make_service):
+    """One that fails is replaced, and the next one follows; as does one whose worker was lost."""
+    linkers = [CorrectedLinker(spacy.load(saved)) for _ in range(2)]
+    service = make_service(*linkers)
+    add, failed = linkers[1].add, threading.Event()
+
+    def fail(correction):
+        linkers[1].add = add
+        failed.set()
+        raise MemoryError
+
+    linkers[1].add = fail
     service.ask("correct", {"text": TEXT, "start": 9, "end": 13, "right": ["D3"]}).result(30)
-    assert len(first.log.in_force) == 1 and ended.wait(10) and not service.is_alive()
+    assert failed.wait(30)
+    first, second = everywhere(service, linkers)
+    assert first == second and first[0]["mentions"][0]["kb_id"] == "D3"
 
 
 def test_all_is_linked_by_one_worker(saved, make_service):
@@ -186,8 +283,8 @@ def test_the_linker_reads_while_it_links(service, held):
 
 
 def test_texts_stay_in_the_memory(linker, make_service, monkeypatch):
-    monkeypatch.setattr(service_module, "RENEWED", 3)
-    monkeypatch.setattr(service_module, "KEPT", 1)
+    monkeypatch.setattr(worker_module, "RENEWED", 3)
+    monkeypatch.setattr(worker_module, "KEPT", 1)
     service = make_service(linker)
     link(service, TEXT)
     before = len(linker.nlp.vocab.strings)

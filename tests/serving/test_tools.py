@@ -3,7 +3,7 @@
 import base64
 import json
 import sys
-import threading
+import time
 
 import pytest
 
@@ -16,8 +16,8 @@ from starlette.testclient import TestClient
 from spacy_krissel.corpora.readers import READERS
 from spacy_krissel.corpora.report import CorpusReport
 from spacy_krissel.render.formats.label_studio import CONFIG
-from spacy_krissel.serving.app import MOST_APART, Apart, Limits, make_app
-from spacy_krissel.serving.service import Busy
+from spacy_krissel.serving.app import Limits, make_app
+from spacy_krissel.serving.bounds import Bounds
 
 # Two characters of UTF-16 each.
 TEXT = "𝛽𝛽 He had a cold, and MS."
@@ -90,6 +90,14 @@ def test_annotations_of_one_word_are_an_error(client):
     assert {(each.begin, each.end) for each in found} == {(7, 11), (11, 13)}
 
 
+def test_many_annotations_of_one_word_take_all_the_time(client):
+    places = [(i, 4_000 - i) for i in range(1_900)]
+    start = time.monotonic()
+    answered = client.post("/inception/predict", json=asked(places, text="a" * 4_000))
+    assert answered.status_code == 422 and "may have 100" in answered.json()["error"]
+    assert time.monotonic() - start < 10.0
+
+
 def test_what_was_predicted_is_taken_for_an_annotation(client):
     request = asked()
     first = client.post("/inception/predict", json=request)
@@ -135,21 +143,11 @@ def test_a_place_outside_of_the_text_is_an_error_of_the_service(client):
     assert client.post("/inception/predict", json=request).status_code in (200, 422)
 
 
-def test_requests_that_take_long_are_not_counted():
-    apart, held = Apart(), threading.Event()
-    futures = [apart.submit(held.wait, 10) for _ in range(MOST_APART)]
-    # One that has not begun is given up with its request.
-    assert futures.pop().cancel()
-    futures.append(apart.submit(held.wait, 10))
-    with pytest.raises(Busy):
-        apart.submit(held.wait, 10)
-    held.set()
-    assert all(future.result(10) for future in futures)
-    assert apart.submit(held.wait, 10).result(10)
-
-
-def test_limits_do_not_hold_for_tools(client):
+def test_limits_do_not_hold_for_tools(client, linker):
+    linker.bounds = Bounds(chars=5_000, mentions=2)
     assert client.post("/inception/predict", json=asked(text="a cold " * 1_000)).status_code == 413
+    answered = client.post("/inception/predict", json=asked([(3, 5), (6, 9), (10, 11)]))
+    assert answered.status_code == 413 and "[K692]" in answered.json()["error"]
     task = {"data": {"text": "a cold " * 1_000}}
     assert client.post("/labelstudio/predict", json={"tasks": [task]}).status_code == 413
 

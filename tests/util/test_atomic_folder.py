@@ -69,6 +69,26 @@ def test_a_folder_is_replaced_and_nothing_is_left(tmp_path):
         assert [path.name for path in tmp_path.iterdir()] == ["x"]
 
 
+@pytest.mark.parametrize("target", ["full", "missing"])
+@pytest.mark.parametrize("can_exchange", [True, False])
+def test_a_link_is_replaced_by_a_folder(tmp_path, monkeypatch, target, can_exchange):
+    if not can_exchange:
+        monkeypatch.setattr(atomic, "exchange", lambda first, second: False)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "here").mkdir()
+    if target == "full":
+        write(tmp_path / "elsewhere" / "folder", "old")
+    link = tmp_path / "here" / "link"
+    link.symlink_to("../elsewhere/folder")
+    for content in ("a", "b"):
+        write(link, content)
+        assert link.is_symlink() and content_of(tmp_path / "elsewhere" / "folder") == [content] * 3
+    names = [[path.name for path in folder.iterdir()] for folder in (tmp_path / "elsewhere", tmp_path / "here")]
+    assert names == [["folder"], ["link"]]
+    remove_folder(link)
+    assert link.is_symlink() and not [*(tmp_path / "elsewhere").iterdir()]
+
+
 @pytest.mark.parametrize("number, there", [(1, True), (2, False), (3, True)])
 def test_killed_while_it_is_replaced(tmp_path, no_exchange, killed_at, number, there):
     """Before anything; between the old one's stepping aside and the new one's coming; before the old one's removal."""

@@ -188,8 +188,9 @@ async function correct(right) {
 }
 
 async function drawCorrections() {
-  const { corrections } = await ask("corrections");
-  $("no-corrections").hidden = corrections.length > 0;
+  const { corrections, total } = await ask("corrections");
+  $("no-corrections").hidden = total > 0 && corrections.length === total;
+  $("no-corrections").textContent = total ? `The last ${corrections.length.toLocaleString("en")} of ${total.toLocaleString("en")}.` : "None.";
   $("corrections").replaceChildren(...corrections.reverse().map((each) => {
     const said = `“${each.mention}” is ${each.right.join(", ") || "no entity"}`;
     const by = [each.author, each.time.replace("T", " ").replace("+00:00", " UTC")].filter(Boolean).join(", ");

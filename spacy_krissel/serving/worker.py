@@ -1,0 +1,235 @@
+"""A process that loads a pipeline and answers batches of requests, one at a time, until it is killed or left alone."""
+
+import ctypes
+import gc
+import json
+import multiprocessing
+import multiprocessing.connection
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from ..errors import KrisselError
+from ..pipeline.pipeline_io import choose_gpu, load_pipeline
+from ..pipeline.settings import LINKER
+from .bounds import Bounds
+from .corrected import LABEL, CorrectedLinker, Document, Mention
+from .corrections import Correction
+from .tools import PredictionIn, Suggestions, Wrong
+
+# Documents after which the vocabulary is as it was; characters of the first ones, whose words it keeps.
+RENEWED, KEPT = 1_000, 1_000_000
+# Seconds in which a process that was left alone ends by itself.
+LEAVES = 2.0
+# Of Linux: a signal for when the parent ends, which comes while C code runs, too.
+PR_SET_PDEATHSIG = 1
+
+
+class Worker(Protocol):
+    """What answers requests on the other side of `connection`."""
+
+    connection: Connection
+
+    def kill(self) -> None:
+        """End it, whatever it does."""
+
+    def leave(self) -> str:
+        """Close the connection, and wait until it has ended. RETURNS: how it ended."""
+
+
+class LinkProcess:
+    """A `Worker` with a pipeline of its own. It ends with the process that started it."""
+
+    def __init__(
+        self,
+        pipeline: str | Path,
+        *,
+        name: str = LINKER,
+        gpu_id: int = -1,
+        index_device: str | None = None,
+        bounds: Bounds | None = None,
+    ) -> None:
+        # Spawned: a fork would have the locks of other threads.
+        context = multiprocessing.get_context("spawn")
+        self.connection, theirs = context.Pipe()
+        settings = (theirs, pipeline, name, gpu_id, index_device, bounds or Bounds())
+        self.process = context.Process(target=_run, args=settings, name="krissel-link", daemon=True)
+        self.process.start()
+        theirs.close()
+
+    def kill(self) -> None:
+        self.process.kill()
+
+    def leave(self) -> str:
+        self.connection.close()
+        self.process.join(LEAVES)
+        if self.process.is_alive():
+            self.process.kill()
+            self.process.join()
+        return f"code {self.process.exitcode}"
+
+
+def answer_requests(connection: Connection, linker: CorrectedLinker) -> None:
+    """Answer batches of requests until the connection is closed. A failure is answered, and ends nothing.
+
+    Each request has one answer, in any order, with its number.
+    """
+    with suppress(EOFError, OSError):
+        send(connection, {}, linker.about())
+        chars = 0
+        while chars < KEPT:
+            # The tokenizer remembers words outside of memory zones alone, and takes five times as long without.
+            chars += sum(len(document.text) for document in _answer_batch(connection, linker))
+        while True:
+            # What the vocabulary learns of further texts goes with them.
+            with linker.nlp.memory_zone():
+                n = 0
+                while n < RENEWED:
+                    n += len(_answer_batch(connection, linker))
+
+
+def _run(
+    connection: Connection, pipeline: str | Path, name: str, gpu_id: int, index_device: str | None, bounds: Bounds
+) -> None:
+    _end_with_parent()
+    # These are for who asks, and they close the connection when all is answered.
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, signal.SIG_IGN)
+    try:
+        # Here, and not by who starts the process: a chosen GPU is one of this process alone.
+        choose_gpu(gpu_id, silent=True)
+        linker = CorrectedLinker(load_pipeline(pipeline, index_device=index_device), name=name, bounds=bounds)
+    except Exception as error:
+        send_error(connection, {}, error)
+        return
+    # What was loaded stays, and no collection has to go through it.
+    gc.collect()
+    gc.freeze()
+    answer_requests(connection, linker)
+
+
+def _end_with_parent() -> None:
+    """End this process when its parent is no more, also while it works."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    if sys.platform == "linux":
+        # No thread runs while the tokenizer does. The parent's thread that started this process counts as the parent.
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    sentinel = parent.sentinel
+
+    def wait() -> None:
+        multiprocessing.connection.wait([sentinel])
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+class _Request(NamedTuple):
+    number: int
+    do: str
+    values: Any
+
+
+def _answer_batch(connection: Connection, linker: CorrectedLinker) -> list[Document]:
+    """RETURNS: the documents that were linked."""
+    requests, more = [], True
+    while more:
+        head, content = read(connection.recv_bytes())
+        values = json.loads(content)
+        if head["do"] == "link":
+            values = [_document(each) for each in values]
+        requests.append(_Request(head["number"], head["do"], values))
+        more = head["more"]
+    _answer(connection, linker, requests)
+    return [document for request in requests if request.do == "link" for document in request.values]
+
+
+def _document(given: dict[str, Any]) -> Document:
+    mentions = given.get("mentions")
+    if mentions is not None:
+        mentions = tuple(Mention(each["start"], each["end"], each.get("label") or LABEL) for each in mentions)
+    return Document(given["text"], given.get("id", ""), mentions)
+
+
+def _answer(connection: Connection, linker: CorrectedLinker, batch: Sequence[_Request]) -> None:
+    """The answers of a batch; where that fails, of each request by itself: one's error is no other's."""
+    try:
+        if batch[0].do == "link":
+            linked = iter(linker.link([document for request in batch for document in request.values]))
+            found: list[dict[str, Any]] = [{"documents": [next(linked) for _ in r.values]} for r in batch]
+        elif batch[0].do == "suggest":
+            found = [_suggest(linker, **batch[0].values)]
+        else:
+            found = [_DO[batch[0].do](linker, **batch[0].values)]
+        stated: list[dict[str, int]] = [each.pop("counts", {}) for each in found]
+        answers = [encoded(each) for each in found]
+        if batch[0].do in BOUNDED:
+            linker.bounds.check(answer=max(map(len, answers)))
+    except BaseException as error:
+        if len(batch) == 1:
+            send_error(connection, {"number": batch[0].number}, error)
+        else:
+            for request in batch:
+                _answer(connection, linker, [request])
+        return
+    for request, each, counts, answer in zip(batch, found, stated, answers, strict=True):
+        head = {"number": request.number, **(counts or _counts(each.get("documents", [])))}
+        send_bytes(connection, head, answer)
+
+
+def _counts(linked: list[dict[str, Any]]) -> dict[str, int]:
+    return {"documents": len(linked), "mentions": sum(len(document["mentions"]) for document in linked)}
+
+
+def _suggest(linker: CorrectedLinker, asked: dict[str, Any], as_addresses: bool) -> dict[str, Any]:
+    suggestions = Suggestions(PredictionIn.model_validate(asked))
+    (document,) = map(_document, suggestions.documents())
+    linker.bounds.check(chars=len(document.text))
+    linked = linker.link([document])
+    return {"document": suggestions.answer(linked, as_addresses=as_addresses), "counts": _counts(linked)}
+
+
+# Whose answers grow with what was asked.
+BOUNDED = ("link", "suggest")
+_DO: dict[str, Callable[..., dict[str, Any]]] = {
+    "check": lambda linker, correction: linker.checked(Correction.from_data(correction)).data(),
+    "add": lambda linker, correction: linker.add(Correction.from_data(correction)) or {},
+    "remove": lambda linker, id_: linker.remove(id_) or {},
+    "follow": lambda linker, corrections: linker.follow([Correction.from_data(each) for each in corrections]) or {},
+    "entity": lambda linker, **values: linker.entity(**values),
+    "search": lambda linker, **values: {"entities": linker.search(**values)},
+}
+
+
+# Messages: a line of JSON, and what it is about, JSON too. ---------------------------------------------------------
+
+
+def encoded(content: Any) -> bytes:
+    # Characters that are none, of a text that was read in halves, become question marks.
+    return json.dumps(content, ensure_ascii=False).encode("utf8", "replace")
+
+
+def send(connection: Connection, head: dict[str, Any], content: Any) -> None:
+    send_bytes(connection, head, encoded(content))
+
+
+def send_bytes(connection: Connection, head: dict[str, Any], content: bytes) -> None:
+    connection.send_bytes(json.dumps(head).encode() + b"\n" + content)
+
+
+def send_error(connection: Connection, head: dict[str, Any], error: BaseException) -> None:
+    is_known = isinstance(error, (KrisselError, KeyError, Wrong)) and error.args
+    told = str(error.args[0]) if is_known else "".join(traceback.format_exception(error))
+    send(connection, {**head, "error": type(error).__name__, "told": told}, None)
+
+
+def read(message: bytes) -> tuple[dict[str, Any], bytes]:
+    head, _, content = message.partition(b"\n")
+    return json.loads(head), content

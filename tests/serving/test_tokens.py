@@ -1,0 +1,42 @@
+"""Tokens of long words: as spaCy's of others, in time that grows with the length, and where they are in the text."""
+
+import time
+
+import pytest
+import spacy
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spacy_krissel.serving.tokens import MAX_WORD, tokenized
+
+NLP = spacy.blank("en")
+
+
+@given(st.text("ab (\t\n'_𝛽-", max_size=2 * MAX_WORD), st.text("a(_ '", min_size=1, max_size=5), st.integers(0, 200))
+def test_a_token_is_not_where_it_is_in_the_text(text, part, n):
+    text = f"{text}{part * n}{text}"
+    doc = tokenized(NLP, text)
+    assert doc.text == text
+    assert all(text[token.idx : token.idx + len(token)] == token.text for token in doc)
+
+
+@given(st.text("ab (\t\n'_.", max_size=MAX_WORD))
+def test_words_that_are_not_long_have_other_tokens(text):
+    assert [*map(str, tokenized(NLP, text))] == [*map(str, NLP.make_doc(text))]
+
+
+@given(st.text("ab ('.", max_size=40), st.text("ab ('.", max_size=40))
+def test_a_long_word_changes_the_tokens_of_others(before, after):
+    alone = [str(token) for part in (before, after) for token in NLP.make_doc(part) if not token.is_space]
+    doc = tokenized(NLP, f"{before} {'a(' * MAX_WORD} {after}")
+    kept = [str(token) for token in doc if not token.is_space]
+    n = sum(not token.is_space for token in NLP.make_doc(before))
+    assert len(kept) == len(alone) + 2 * MAX_WORD and kept[:n] + kept[n + 2 * MAX_WORD :] == alone
+
+
+@pytest.mark.parametrize("part", ["(", ")", '"', "_", "$", "%", "=", "😀", "°", "§", ":)", "*", "'s", "a(", "http://"])
+def test_a_run_takes_time_with_its_square(part):
+    """spaCy takes 16 times as long for four times as many, and for 8,000 some ten seconds."""
+    start = time.perf_counter()
+    doc = tokenized(NLP, part * 8_000)
+    assert time.perf_counter() - start < 5.0 and doc.text == part * 8_000
