@@ -5,7 +5,7 @@
 #     tests/sdist.sh [PYTHON]
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-python="$(command -v "${1:-python3}")"
+python="$(realpath -s "$(command -v "${1:-python3}")")"
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
 # From a copy: building leaves files next to the sources.
