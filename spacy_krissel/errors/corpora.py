@@ -80,7 +80,10 @@ class CorporaErrors:
         "with id, text and annotations, each with start, end, text, type and ids. Check the file, or name its format."
     )
     K247 = "[K247] dkpro-cassis is not installed. Expected it for UIMA CAS: pip install spacy-krissel[serve]"
-    K248 = "[K248] '{path}' is a damaged ZIP: {problem}. Expected an export of INCEpTION or WebAnno; export it again."
+    K248 = (
+        "[K248] '{path}' cannot be unpacked: {problem}. Expected a complete ZIP, not encrypted, as INCEpTION and "
+        "WebAnno export it; export it again."
+    )
     K249 = (
         "[K249] '{path}' has no annotations that are known: its first line begins with {found!r}. Expected a gold "
         "corpus in one of the formats of `krissel convert`, or .spacy; link texts without annotations with `krissel "

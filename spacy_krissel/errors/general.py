@@ -84,8 +84,8 @@ class GeneralErrors:
     )
     K055 = (
         "[K055] '{path}' was not read further: {place} has {found} MiB or more. Expected at most {limit} MiB, a limit "
-        "that protects memory. If the file is correct, raise it: set the environment variable {variable} to a number "
-        "of MiB."
+        "that protects memory and disk. If the file is correct, raise it: set the environment variable {variable} to a "
+        "number of MiB."
     )
     K056 = (
         "[K056] '{path}' is not UTF-8 text: it starts like {found}. Expected UTF-8; convert it: iconv -f {found} -t "

@@ -71,7 +71,7 @@ def try_lock(folder: Path) -> int | None:
 
 
 @contextmanager
-def damage(path: Path, coded: Callable[[object], KrisselError]) -> Iterator[None]:
+def damage(path: Path, coded: Callable[[object], Exception]) -> Iterator[None]:
     """Turn whatever a library raises about the content of the file `path` into the error that `coded` makes of it.
 
     MemoryError passes; an error of the disk is KrisselError K026.
@@ -83,7 +83,9 @@ def damage(path: Path, coded: Callable[[object], KrisselError]) -> Iterator[None
     except OSError as error:
         if error.errno == errno.ENOMEM:
             raise MemoryError(f"{path}: {error}") from error
-        # Arrow calls a file that ends too early an OSError too, without a number.
-        raise (disk_error(error, path) if error.errno else coded(error)) from error
+        # A file that ends too early is an OSError for Arrow, and damaged data for bzip2, without a number; EINVAL is a
+        # search for a place that damaged bytes name.
+        is_content = error.errno in (None, errno.EINVAL)
+        raise (coded(error) if is_content else disk_error(error, path)) from error
     except Exception as error:  # Libraries and versions raise different errors for damaged bytes.
         raise coded(error) from error

@@ -164,10 +164,9 @@ def open_input(path: PathLike, missing: str, damaged: str) -> Iterator[InputFile
         with io.BufferedReader(CountedFile(path), CHUNK) as raw:
             compressed = raw.read(2) == GZIP_MAGIC
 
-            def unpacked() -> IO[bytes]:
+            def unpacked() -> Any:
                 raw.seek(0)
-                # Buffered, since Python itself reads the lines of a gzip file.
-                return io.BufferedReader(cast(io.RawIOBase, gzip.open(raw)), CHUNK) if compressed else raw
+                return gzip.open(raw) if compressed else raw
 
             try:
                 start = unpacked().read(START)
@@ -175,7 +174,9 @@ def open_input(path: PathLike, missing: str, damaged: str) -> Iterator[InputFile
                 # Raised again where the file is read.
                 start = b""
             try:
-                file_ = InputFile(path, _as_utf8(unpacked(), start))
+                # Buffered, since Python itself reads the lines of a gzip file.
+                stream = io.BufferedReader(cast(io.RawIOBase, unpacked()), CHUNK) if compressed else unpacked()
+                file_ = InputFile(path, _as_utf8(stream, start))
                 yield file_
             except DAMAGED as error:
                 raise KrisselError(damaged.format(path=path, line=file_.line + 1, problem=error)) from error

@@ -1,4 +1,4 @@
-"""Limits on how much of a file is held in memory, so that a small file cannot unpack into more than there is."""
+"""Limits on how much of a file is held in memory or unpacked, so that a small file cannot fill either."""
 
 import os
 from dataclasses import dataclass
@@ -49,3 +49,5 @@ class Limit:
 RECORD = Limit("KRISSEL_MAX_RECORD_MIB", 16)
 # For what is read whole, decompressed: a JSON object, files of an archive, a workbook, a Parquet column.
 FILE = Limit("KRISSEL_MAX_FILE_MIB", 256)
+# For what an archive unpacks to on disk: vocabularies have hundreds of MB.
+UNPACKED = Limit("KRISSEL_MAX_UNPACKED_MIB", 1536)

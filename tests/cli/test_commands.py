@@ -431,7 +431,9 @@ def test_missing_ontology(refuse, missing, tmp_path, toy_files):
 
 def test_wrong_disambiguation_is_accepted(made, run, refuse, missing, tmp_path):
     arguments = ("ontology", made.path / "store", "-o", tmp_path / "store")
-    assert "'shortest', 'longest'" in run(*arguments, "--disambiguate", "cake", code=2)
+    refused = run(*arguments, "--disambiguate", "cake", code=2)
+    # A panel may have a line end between them.
+    assert "'shortest'" in refused and "'longest'" in refused
     assert "[K001]" in refuse(*arguments, "--disambiguate", "longest", "--taxonomy", missing)
     assert "--disambiguate" in refuse(*arguments, "--taxonomy", made.path / "store")
     assert "[K212]" in refuse("affected-mentions", made.path / "store", made.path / "homonyms.json")

@@ -1,5 +1,6 @@
 """UIMA CAS as INCEpTION and WebAnno export it."""
 
+import tracemalloc
 import zipfile
 
 import pytest
@@ -53,6 +54,21 @@ def test_a_bad_file_is_the_end_of_all(tmp_path):
     (tmp_path / "d.zip").write_bytes(whole[:-30])
     with pytest.raises(KrisselError, match="K248"):
         read(tmp_path / "d.zip")
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_member_that_states_less_than_it_unpacks_to_is_refused(method, tmp_path):
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w", method) as archive:
+        archive.writestr("1.xmi", "x" * 12_345_678)
+        archive.writestr("TypeSystem.xml", FILES["TypeSystem.xml"])
+    path.write_bytes(path.read_bytes().replace((12_345_678).to_bytes(4, "little"), b"\1\0\0\0"))
+    tracemalloc.start()
+    with pytest.raises(KrisselError, match="K248"):
+        read(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2**21
 
 
 def test_a_bomb_is_held_in_memory(tmp_path, monkeypatch):

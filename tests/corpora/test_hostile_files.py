@@ -165,6 +165,15 @@ def test_a_workbook_is_unpacked_whatever_its_size(tmp_path, monkeypatch):
         list(read_psytar(rewritten(path, "xl/styles.xml", lambda content: content + b" " * MORE)))
 
 
+def test_a_workbook_that_states_less_than_it_unpacks_to_is_refused(tmp_path):
+    path = workbook(tmp_path / "a.xlsx", [[1, 2, 3]])
+    rewritten(path, "xl/styles.xml", lambda content: content + b" " * 12_345_678)
+    size = zipfile.ZipFile(path).getinfo("xl/styles.xml").file_size.to_bytes(4, "little")
+    path.write_bytes(path.read_bytes().replace(size, b"\1\0\0\0"))
+    with pytest.raises(KrisselError, match=r"K232.*a\.xlsx.*CRC"):
+        list(read_psytar(path))
+
+
 def test_a_row_far_down_is_counted_to(tmp_path):
     path = workbook(tmp_path / "a.xlsx", [[1, 2, 3]])
     far = b'<row r="99999999999"'

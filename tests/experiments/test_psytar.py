@@ -100,6 +100,9 @@ def test_all_of_the_errors(write_psytar, tmp_path, monkeypatch):
         return str(caught.value)
 
     assert refused(tmp_path / "missing.xlsx").startswith("[K201]")
+    whole = write_psytar(tmp_path / "whole.xlsx").read_bytes()
+    (tmp_path / "cut.xlsx").write_bytes(whole[:-9])
+    assert refused(tmp_path / "cut.xlsx").startswith("[K232]")
     (tmp_path / "text.xlsx").write_text("no workbook")
     assert refused(tmp_path / "text.xlsx").startswith("[K232]")
     found = refused(write_psytar(tmp_path / "other.xlsx", phrases={"ADR_Mapped": ()}))

@@ -9,6 +9,8 @@ import warnings
 import zipfile
 
 import pytest
+from damaged_bytes import damaged
+from hypothesis import given, settings
 from lab.data.abstracts import Listed, fetch_abstracts, read_list, title_hash
 from lab.data.pubmed_fetch import PubMed
 from lab.data.sources import check_sources, lay_out
@@ -77,13 +79,54 @@ def test_another_archive_is_laid_out(archive, members, tmp_path):
 def test_a_cut_or_damaged_archive_is_laid_out(archive, name, tmp_path):
     path = archive(name, {"dev.txt": bytes(range(256)) * 40})
     whole = path.read_bytes()
-    for damaged in (whole[: len(whole) // 2], whole[:60] + b"\xff\x00\xff" + whole[63:], b"<html>404</html>"):
-        path.write_bytes(damaged)
+    for data in (whole[: len(whole) // 2], whole[:60] + b"\xff\x00\xff" + whole[63:], b"<html>404</html>"):
+        path.write_bytes(data)
         with pytest.raises(KrisselError, match="K242"):
             lay_out(path, tmp_path / "dev.txt", member="dev.txt")
     assert [each.name for each in tmp_path.iterdir()] == [name]
     with pytest.raises(KrisselError, match="K242.*no such file"):
         lay_out(tmp_path / "absent.zip", tmp_path / "dev.txt")
+
+
+def packed(name):
+    out = io.BytesIO()
+    files = {"x/dev.txt": TEXT, "y/other.txt": b"another"}
+    if name.endswith(".zip"):
+        with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as zipped:
+            for member, content in files.items():
+                zipped.writestr(member, content)
+    else:
+        with tarfile.open(fileobj=out, mode=f"w:{name.rpartition('.')[2]}") as tar:
+            for member, content in files.items():
+                header = tarfile.TarInfo(member)
+                header.size = len(content)
+                tar.addfile(header, io.BytesIO(content))
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("name", ["a.zip", "a.tar.gz", "a.tar.bz2", "a.tar.xz"])
+def test_any_damage_is_refused_or_harmless(name, tmp_path):
+    source, output, whole = tmp_path / name, tmp_path / "dev.txt", packed(name)
+
+    @settings(max_examples=100, deadline=None)
+    @given(damaged(whole))
+    def check(data):
+        source.write_bytes(data)
+        output.unlink(missing_ok=True)
+        try:
+            lay_out(source, output, member="dev.txt")
+            assert output.read_bytes() == TEXT
+        except KrisselError as error:
+            assert "K242" in str(error) and not output.exists()
+
+    check()
+
+
+def test_a_file_is_laid_out_up_to_the_limit(archive, tmp_path, monkeypatch):
+    monkeypatch.setenv("KRISSEL_MAX_UNPACKED_MIB", "1")
+    with pytest.raises(KrisselError, match="K055.*KRISSEL_MAX_UNPACKED_MIB"):
+        lay_out(archive("a.zip", {"dev.txt": bytes(2**21)}), tmp_path / "dev.txt", member="dev.txt")
+    assert [each.name for each in tmp_path.iterdir()] == ["a.zip"]
 
 
 def test_another_release_goes_unnoticed(tmp_path):

@@ -43,7 +43,7 @@ INSIDE = {
 }
 # Formats that are read whole or by lines, with no compression of their own.
 PLAIN = ("onto:", "lay-names", "corp:", "text:", "records")
-PACKED = ("-tar", "xlsx", "docbin", ".gz", "parquet", "wrong-format", "auto-detect", "suffix", "species")
+PACKED = ("-tar", "-zip", "xlsx", "docbin", ".gz", "parquet", "wrong-format", "auto-detect", "suffix", "species")
 
 
 class Bomb(NamedTuple):
@@ -204,9 +204,16 @@ def _other_bombs() -> Iterator[Bomb]:
         ("blanks between rows", sheet, row_end, b" "),
         ("rows without cells", sheet, row_end, b"<row/>"),
     ):
-        yield Bomb(f"xlsx of {title}", "corp:psytar-xlsx", partial(_zip_bomb, book, member, place, filler), large=True)
+        yield Bomb(
+            f"xlsx of {title}", "corp:psytar-xlsx", partial(_zip_bomb, XLSX, book, member, place, filler), large=True
+        )
     tall = {**book, sheet: rows.replace(b'r="2"', b'r="1048576"').replace(b"A1:E4", b"A1:XFD1048576")}
     yield Bomb("xlsx of a million rows that are not there", "corp:psytar-xlsx", partial(dict, {XLSX: zipped(tall)}))
+    cas = {name: text.encode("utf8") for name, text in seeds.CAS[0].items()}
+    place = cas["1.xmi"].index(b"Gout")
+    yield Bomb(
+        "ZIP of one long text", "corp:cas-zip", partial(_zip_bomb, "a.zip", cas, "1.xmi", place, b"a"), large=True
+    )
     yield Bomb("zlib of zeros", "corp:docbin", _zlib_bomb, large=True)
     yield Bomb("one text of 400 MB", "text:parquet", _parquet_bomb, large=True)
 
@@ -215,8 +222,8 @@ def _zlib_bomb() -> Files:
     return {"a.spacy": zlib.compress(bytes(SIZE))}
 
 
-def _zip_bomb(files: Files, member: str, place: int, filler: bytes) -> Files:
-    """A workbook with one of its members filled at a place to 400 MB, so that whole fillers are repeated."""
+def _zip_bomb(path: str, files: Files, member: str, place: int, filler: bytes) -> Files:
+    """A ZIP with one of its members filled at a place to 400 MB, so that whole fillers are repeated."""
     block = filler * (BLOCK // len(filler))
     data = files[member]
     out = io.BytesIO()
@@ -229,7 +236,7 @@ def _zip_bomb(files: Files, member: str, place: int, filler: bytes) -> Files:
             for _ in range(SIZE // BLOCK):
                 file_.write(block)
             file_.write(data[place:])
-    return {XLSX: out.getvalue()}
+    return {path: out.getvalue()}
 
 
 def _parquet_bomb() -> Files:

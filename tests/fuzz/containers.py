@@ -1,12 +1,14 @@
 """Files of files, whole or damaged: gzip, tar, and the zip of a workbook."""
 
+import bz2
 import gzip
 import io
+import lzma
 import struct
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 from xml.sax.saxutils import escape
@@ -66,6 +68,11 @@ def damage_gzip(rng: Random, data: bytes) -> bytes:
     if how == 9:
         return b"\x1f\x8b\x08\x04\0\0\0\0\0\xff" + struct.pack("<H", rng.choice((0, 3, 65535))) + packed[10:]
     return rng.choice(BYTES)(rng, packed, ())
+
+
+# bzip2 and xz
+
+PACKERS: dict[str, Callable[[bytes], bytes]] = {"gz": gzipped, "bz2": bz2.compress, "xz": lzma.compress}
 
 
 # tar
@@ -182,7 +189,7 @@ def damage_tar(rng: Random, files: Files) -> bytes:
     return data
 
 
-# The zip of a workbook
+# zip, of a workbook and others
 
 _NS = 'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"'
 _REL = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
@@ -238,6 +245,9 @@ def workbook(sheets: dict[str, list[Sequence[Any]]]) -> Files:
     return {name: text.encode("utf8") for name, text in members.items()}
 
 
+METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
+
+
 def zipped(files: Files, method: int = zipfile.ZIP_DEFLATED) -> bytes:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", method) as archive:
@@ -251,7 +261,7 @@ def damage_zip(rng: Random, files: Files) -> bytes:
     files = dict(files)
     how = rng.randrange(10)
     if how < 6:
-        for name in rng.sample(list(files), rng.choice((1, 1, 2))):
+        for name in rng.sample(list(files), min(len(files), rng.choice((1, 1, 2)))):
             files[name] = mutate(rng, name, files[name], tuple(files.values()))
         return zipped(files)
     if how == 6:
@@ -260,8 +270,8 @@ def damage_zip(rng: Random, files: Files) -> bytes:
     if how == 7:
         name = rng.choice(list(files))
         renamed = {**files, rng.choice(("../x.xml", "/x.xml", name.upper(), "xl/x.xml", "a" * 300)): files.pop(name)}
-        return zipped(renamed, rng.choice((zipfile.ZIP_STORED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)))
-    packed = zipped(files)
+        return zipped(renamed, rng.choice(METHODS))
+    packed = zipped(files, rng.choice((zipfile.ZIP_DEFLATED, zipfile.ZIP_DEFLATED, *METHODS)))
     if how == 8:
         # The fields of a local or central header: flags, method, checksum, sizes, lengths of names.
         signature = rng.choice((b"PK\x03\x04", b"PK\x01\x02", b"PK\x05\x06"))

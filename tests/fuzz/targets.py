@@ -2,6 +2,8 @@
 
 import io
 import json
+import os
+import shutil
 import struct
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -9,6 +11,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,6 +19,7 @@ import spacy
 import srsly
 from lab.data.lay_names import read_lay_names
 from lab.data.psytar import read_psytar
+from lab.data.sources import lay_out
 from spacy.tokens import DocBin
 from spacy.vocab import Vocab
 
@@ -36,12 +40,13 @@ from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.ontology.readers import READERS as ONTOLOGY_READERS
 from spacy_krissel.ontology.readers import Reader, read_ontology
 from spacy_krissel.ontology.store import OntologyStore
+from spacy_krissel.ontology.vocabularies import cache
 from spacy_krissel.util.manifest import new_directory
 from spacy_krissel.util.work_folder import STATE, WorkFolder
 from spacy_krissel.views import View
 
 from . import seeds
-from .containers import damage_gzip, damage_tar, damage_zip, deflated, gzipped, tarred, workbook, zipped
+from .containers import PACKERS, damage_gzip, damage_tar, damage_zip, deflated, gzipped, tarred, workbook, zipped
 from .mutators import BYTES, change_tree, mutate, mutators_of
 from .seeds import Files
 
@@ -51,6 +56,8 @@ COMPRESSED = 0.08
 # Of ontologies, a part is also written as a store: it costs more than all the rest.
 BUILT = 0.25
 TAR_GZ = "corpus.tar.gz"
+# Of a publisher's archive.
+MEMBER = "dev.txt"
 
 
 class CheckFailed(AssertionError):
@@ -133,6 +140,23 @@ def damage_archive(rng: Random, folders: Sequence[Files]) -> Files:
         return {TAR_GZ: damage_gzip(rng, tarred(chosen))}
     data = damage_tar(rng, chosen)
     return {TAR_GZ: gzipped(data) if rng.random() < 0.7 else data}
+
+
+def damage_zip_as(name: str) -> Callable[[Random, Sequence[Files]], Files]:
+    return lambda rng, folders: {name: damage_zip(rng, rng.choice(folders))}
+
+
+def damage_tar_as(name: str) -> Callable[[Random, Sequence[Files]], Files]:
+    """A tar archive, compressed as the end of its name says: damaged before, or after."""
+    pack = PACKERS[name.rpartition(".")[2]]
+
+    def make(rng: Random, folders: Sequence[Files]) -> Files:
+        files = rng.choice(folders)
+        if rng.random() < 0.5:
+            return {name: pack(damage_tar(rng, files))}
+        return {name: rng.choice(BYTES)(rng, pack(tarred(files)), ())}
+
+    return make
 
 
 def damage_workbook(rng: Random, folders: Sequence[Files]) -> Files:
@@ -314,6 +338,50 @@ def read_as_labels(path: Path, thorough: bool) -> None:
     use_docs(to_doc(text, NLP, report=CorpusReport()) for text in read_psytar(path))
 
 
+def read_as_source(path: Path, thorough: bool) -> None:
+    output = path.with_name("output")
+    try:
+        lay_out(path, output, member=MEMBER)
+    except KrisselError:
+        if output.exists():
+            raise CheckFailed("part of a file that was refused") from None
+        raise
+    output.read_bytes()
+
+
+class Transfer:
+    """A file of this machine in the place of a download."""
+
+    answer: Mapping[str, str] = {}
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __call__(self, url: str, output_file: Any, pooch: Any) -> None:
+        shutil.copyfile(self.path, output_file)
+
+
+def read_as_download(path: Path, thorough: bool, vocabulary: str, by_hand: bool) -> None:
+    """Fetch a vocabulary into an empty cache, and read it. By hand: where its file is in the cache already."""
+    with tempfile.TemporaryDirectory() as folder:
+        kept = Path(folder) / vocabulary
+        if by_hand:
+            kept.mkdir()
+            shutil.copyfile(path, kept / path.name)
+        with (
+            patch.dict(os.environ, {"KRISSEL_CACHE": folder}),
+            patch.object(cache, "Download", lambda work, progress=False: Transfer(path)),
+        ):
+            try:
+                cache.fetch(vocabulary)
+            except KrisselError:
+                if kept.exists() != by_hand or (kept / cache.RECORD).exists():
+                    raise CheckFailed("a download that was refused stays in the cache") from None
+                raise
+            source = cache.locate(vocabulary, "auto", False)
+            read_as_ontology(source.path, False, format=source.format, **source.options)
+
+
 def read_as_records(path: Path, thorough: bool) -> None:
     records = read_records(path)
     list(record_keys(records))
@@ -415,6 +483,9 @@ def all_targets() -> list[Target]:
     _add_wrong_corpora(found, corpora)
     book = workbook(seeds.SHEETS)
     add("corp:psytar-xlsx", [{"psytar.xlsx": zipped(book)}], read_as_labels, _of_parts(damage_workbook, [book]))
+    export = [_encoded(files) for files in seeds.CAS]
+    cas = [{"export.zip": zipped(files)} for files in export]
+    add("corp:cas-zip", cas, read_as_corpus, _of_parts(damage_zip_as("export.zip"), export), format="cas")
     bins = [{"docs.spacy": _doc_bin()}]
     add("corp:docbin", bins, lambda path, _: use_docs(read_doc_bins(path, NLP.vocab)), damage_packed)
 
@@ -430,6 +501,27 @@ def all_targets() -> list[Target]:
     table = pa.table({"id": ["1", "2"], "title": ["Gout", None], "text": ["Crystals.", "Fièvre."], "n": [1, 2]})
     add("text:parquet", [{"texts.parquet": _parquet(table, Random(0))}], read_as_texts, damage_parquet)
     add("text:suffix", (), read_as_texts, _any_suffix([*texts, *pubmed, *plain, *_gz(texts)]))
+
+    taxonomy = [_encoded(seeds.TAXONOMY[0]) | {"nodes.dmp": b"9606\t|\t9605\t|\tspecies\t|\n"}]
+    for name, file_, parts in (
+        ("ncbitaxon", "taxdmp.zip", taxonomy),
+        ("ncit", "Thesaurus.OWL.zip", [{"Thesaurus.owl": text.encode("utf8")} for text in seeds.OWL]),
+        ("icd10cm", "tables.zip", [{"a/icd10cm-tabular.xml": text.encode("utf8")} for text in seeds.ICD10CM]),
+    ):
+        packed = [{file_: zipped(files)} for files in parts]
+        make = _of_parts(damage_zip_as(file_), parts)
+        # Without the publisher's checksum, which finds all of it.
+        by_hand = name == "ncbitaxon"
+        add(f"vocab:{name}", packed, read_as_download, make, vocabulary=name, by_hand=by_hand)
+    tables = [{"CTD_diseases.tsv": text} for text in seeds.CTD[:1]]
+    damage_table = _of_parts(damage_compressed, tables)
+    add("vocab:medic", _gz(tables), read_as_download, damage_table, vocabulary="medic", by_hand=False)
+    source = [{f"a/{MEMBER}": b"1|t|Gout\n" * 9, "b.txt": b"Another."}]
+    add("lab:source.zip", [{"a.zip": zipped(source[0])}], read_as_source, _of_parts(damage_zip_as("a.zip"), source))
+    for suffix, pack in PACKERS.items():
+        tar = f"a.tar.{suffix}"
+        packed = [{tar: pack(tarred(source[0]))}]
+        add(f"lab:source.tar.{suffix}", packed, read_as_source, _of_parts(damage_tar_as(tar), source))
 
     add("records", [{"a.links.jsonl": text} for text in seeds.RECORDS], read_as_records, damage_some)
     for name, saved, read in (

@@ -76,6 +76,7 @@ def formats() -> Iterator[Format]:
         "corp:semeval-tar": _corpus_reader("semeval"),
         "corp:share-tar": _corpus_reader("share"),
         "corp:n2c2-tar": _corpus_reader("n2c2"),
+        "corp:cas-zip": _corpus_reader("cas"),
         "corp:psytar-xlsx": read_psytar,
         "corp:docbin": lambda path: [doc.to_bytes() for doc in read_doc_bins(path, NLP.vocab)],
     }

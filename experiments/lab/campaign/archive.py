@@ -26,6 +26,7 @@ from spacy_krissel.mining.shards import (
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.ontology.store import OntologyStore, write_store
 from spacy_krissel.util.atomic import atomic_file, temporary_folder
+from spacy_krissel.util.disk import damage
 from spacy_krissel.util.hashing import stable_hash
 from spacy_krissel.util.inputs import coded_reading
 from spacy_krissel.util.manifest import new_directory, sha256_file
@@ -107,23 +108,22 @@ def unpack(archive: Path, output: Path) -> dict[str, Any]:
 
     Mentions are written for the ontology, in `mentions`, and for each other store, of those entities that it has too,
     in `NAME-mentions`. RETURNS: the manifest.
-    Raises KrisselError K292 for an archive that is damaged or another, and what `coded_reading` raises.
+    Raises KrisselError K292 for an archive that is damaged or another, and K026.
     """
     with temporary_folder(output) as folder:
         raw = folder / "raw"
-        with coded_reading(archive):
-            try:
-                with tarfile.open(archive, "r:xz") as file_:
-                    manifest = json.load(_member(file_, MANIFEST))
-                    for name, described in manifest["files"].items():
-                        path = raw / name
-                        path.parent.mkdir(parents=True, exist_ok=True)
-                        with path.open("wb") as target:
-                            shutil.copyfileobj(_member(file_, name), target)
-                        if _described(path) != described:
-                            raise ValueError(f"'{name}' is not as its manifest has it")
-            except (tarfile.TarError, KeyError, ValueError, EOFError) as error:
-                raise KrisselError(Errors.K292.format(path=archive, problem=error)) from error
+        with (
+            damage(archive, lambda error: KrisselError(Errors.K292.format(path=archive, problem=error))),
+            tarfile.open(archive, "r:xz") as file_,
+        ):
+            manifest = json.load(_member(file_, MANIFEST))
+            for name, described in manifest["files"].items():
+                path = raw / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with path.open("wb") as target:
+                    shutil.copyfileobj(_member(file_, name), target)
+                if _described(path) != described:
+                    raise ValueError(f"'{name}' is not as its manifest has it")
         stores = [manifest["ontology"], *manifest["stores"]]
         read = {name: _read_store(raw / f"{name}.jsonl", folder / name, manifest) for name in stores}
         columns = {path.stem: json.loads(path.read_text(encoding="utf8")) for path in (raw / MENTIONS).iterdir()}

@@ -18,6 +18,7 @@ from spacy.language import Language
 from spacy_krissel.layers.hf.shim import TransformerShim
 from spacy_krissel.pipeline.pipeline_io import check_place, find_linker, load_pipeline, save_whole
 from spacy_krissel.util.atomic import commit_folder, temporary_folder
+from spacy_krissel.util.disk import damage
 from spacy_krissel.util.inputs import coded_reading
 from spacy_krissel.util.manifest import sha256_file
 
@@ -80,15 +81,14 @@ def write_parts(
 def assemble_parts(parts: Path, output: Path) -> None:
     """Write the pipeline that `write_parts` divided, its weights as near as their bits are.
 
-    Raises KrisselError K294 for parts that are missing, damaged or of something else, K005 and K026 as `check_place`.
+    Raises KrisselError K294 for parts that are damaged or of something else, K026 for missing ones, K005 and K026 as
+    `check_place`.
     """
     check_place(output)
-    try:
+    with damage(parts, lambda error: KrisselError(Errors.K294.format(path=parts, problem=error))):
         manifest = json.loads((parts / MANIFEST).read_text(encoding="utf8"))
         content = b"".join(_verified(parts / part["file"], part["sha256"]) for part in manifest["parts"])
         archive = tarfile.open(fileobj=io.BytesIO(lzma.decompress(content)))
-    except (OSError, ValueError, KeyError, TypeError, lzma.LZMAError, tarfile.TarError) as error:
-        raise KrisselError(Errors.K294.format(path=parts, problem=error)) from error
     with archive, temporary_folder(output.with_name(f"{output.name}.{PIPELINE}")) as folder, coded_reading(parts):
         stored = {}
         for member in archive.getmembers():

@@ -2,12 +2,13 @@
 al. 2019), from its workbook."""
 
 import re
-import zipfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
+from zipfile import ZipFile
 
 from spacy_krissel.corpora.annotation import AnnotatedText, Mention
 from spacy_krissel.corpora.convert import blank_pipeline
@@ -15,10 +16,11 @@ from spacy_krissel.corpora.doc_bins import write_doc_bin
 from spacy_krissel.corpora.docs import to_doc
 from spacy_krissel.corpora.filters import distinct_texts
 from spacy_krissel.corpora.report import CorpusReport
-from spacy_krissel.util.disk import disk_error
-from spacy_krissel.util.inputs import coded_reading
+from spacy_krissel.util.disk import damage
+from spacy_krissel.util.inputs import CHUNK, coded_reading
 from spacy_krissel.util.limits import FILE
 from spacy_krissel.util.progress import progress_bar
+from spacy_krissel.util.zip_file import open_zip
 
 from ..errors import Errors, KrisselError
 from .alignment import align, missing_words
@@ -184,23 +186,31 @@ def _open(path: str | Path) -> Iterator[Any]:
         raise KrisselError(Errors.K231.format(path=path)) from error
     if not Path(path).is_file():
         raise KrisselError(Errors.K201.format(path=path, expected=EXPECTED))
-    try:
-        with zipfile.ZipFile(path) as archive:
-            FILE.check(sum(each.file_size for each in archive.infolist()), path, "what it unpacks to")
+    path = Path(path)
+    with open_zip(path, partial(_damaged, path)) as archive:
+        _check_size(archive, path)
+    with damage(path, lambda error: _damaged(path, f"{type(error).__name__}: {error}")):
         workbook = openpyxl.load_workbook(path, read_only=True, data_only=True)
-    except (KrisselError, MemoryError):
-        raise
-    except OSError as error:
-        raise disk_error(error, path) from error
-    except Exception as error:  # a file of another kind fails in zipfile, XML or openpyxl
-        problem = f"{type(error).__name__}: {error}"
-        raise KrisselError(Errors.K232.format(path=path, problem=problem, expected=EXPECTED)) from error
     try:
         # Rows are parsed as they are asked for.
         with coded_reading(path, lambda: "a row of a sheet"):
             yield workbook
     finally:
         workbook.close()
+
+
+def _check_size(archive: ZipFile, path: Path) -> None:
+    """Raises KrisselError K055 for a workbook that unpacks to more than the limit, whatever size its members state."""
+    size = 0
+    for name in archive.namelist():
+        with archive.open(name) as content:
+            while block := content.read(CHUNK):
+                size += len(block)
+                FILE.check(size, path, "what it unpacks to")
+
+
+def _damaged(path: Path, problem: str) -> KrisselError:
+    return KrisselError(Errors.K232.format(path=path, problem=problem, expected=EXPECTED))
 
 
 def _rows(workbook: Any, sheet: str, columns: Sequence[int], path: str | Path) -> Iterator[tuple[int, list[str]]]:

@@ -6,13 +6,15 @@ import os
 import tarfile
 import warnings
 import zipfile
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, cast
 
 from spacy_krissel.util.atomic import atomic_file, check_file
+from spacy_krissel.util.disk import damage
+from spacy_krissel.util.limits import UNPACKED
+from spacy_krissel.util.zip_file import open_zip
 
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 
@@ -20,7 +22,6 @@ PathLike = str | Path
 CHUNK = 1 << 20
 # What the Finder of macOS adds to a zip: for each file another one of the same name, with its attributes.
 FINDER = "__MACOSX/"
-DAMAGED = (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, gzip.BadGzipFile)
 
 
 def check_sources(folder: str | None, files: Sequence[str]) -> Path:
@@ -51,15 +52,18 @@ def lay_out(source: PathLike, output: PathLike, *, member: str = "", md5: str = 
     md5: of the content, as it was when the documented results were measured; warns KW233 of other content.
 
     RETURNS: the content's MD5.
-    Raises KrisselError K242 (a damaged archive, or not one such file in it), K026 (what cannot be read or written).
+    Raises KrisselError K242 (a damaged archive, or not one such file in it), K055 (it unpacks to more than the limit),
+    K026 (what cannot be read or written).
     """
     check_file(output)
-    digest = hashlib.md5(usedforsecurity=False)
+    digest, size = hashlib.md5(usedforsecurity=False), 0
     with atomic_file(output) as temporary, temporary.open("wb") as raw, _opened(Path(source), member) as content:
         # Without name and time: the same content is the same file.
         packed = gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if str(output).endswith(".gz") else None
         target = cast(IO[bytes], packed or raw)
         while block := content.read(CHUNK):
+            size += len(block)
+            UNPACKED.check(size, source, member or "it")
             digest.update(block)
             target.write(block)
         if packed is not None:
@@ -74,20 +78,26 @@ def lay_out(source: PathLike, output: PathLike, *, member: str = "", md5: str = 
 def _opened(source: Path, member: str) -> Iterator[IO[bytes]]:
     if not source.is_file():
         raise KrisselError(Errors.K242.format(path=source, problem="there is no such file"))
-    try:
+    with damage(source, lambda problem: _damaged(source, problem)):
         if not member:
             with source.open("rb") as file_:
                 yield file_
         elif zipfile.is_zipfile(source):
-            with zipfile.ZipFile(source) as archive, archive.open(_chosen(archive.namelist(), member, source)) as file_:
-                yield file_
+            with open_zip(source, lambda problem: _damaged(source, problem)) as archive:
+                with archive.open(_chosen(archive.namelist(), member, source)) as file_:
+                    yield file_
         else:
             with tarfile.open(source) as tar:
                 names = {each.name: each for each in tar if each.isfile()}
                 with cast(IO[bytes], tar.extractfile(names[_chosen(list(names), member, source)])) as file_:
                     yield file_
-    except DAMAGED as error:
-        raise KrisselError(Errors.K242.format(path=source, problem=f"it is damaged ({error})")) from error
+                # A checksum of the compressed data is compared at its end.
+                while cast(IO[bytes], tar.fileobj).read(CHUNK):
+                    pass
+
+
+def _damaged(source: Path, problem: object) -> KrisselError:
+    return KrisselError(Errors.K242.format(path=source, problem=f"it is damaged ({problem})"))
 
 
 def _chosen(names: Sequence[str], member: str, source: Path) -> str:

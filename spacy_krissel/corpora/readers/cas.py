@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile, ZipFile
+from zipfile import ZipFile
 
 from ...errors import Errors, KrisselError
-from ...util.limits import FILE
+from ...util.inputs import InputFile
 from ...util.xml_files import undeclared
+from ...util.zip_file import open_zip
 from ..annotation import AnnotatedText, Mention
 from ..files import open_binary
 from ..report import CorpusReport, reporting
@@ -52,8 +53,8 @@ def read_cas(path: str | Path, *, report: CorpusReport) -> Iterator[AnnotatedTex
     text is the name of its file. What a recommender suggested is left out. Needs the extra `serve` (dkpro-cassis).
 
     report: counts `bad_records`, files that are no CAS.
-    Raises KrisselError K201 (no file), K204 (no CAS), K247 (dkpro-cassis is not installed), K248 (a damaged
-    ZIP), K055.
+    Raises KrisselError K201 (no file), K204 (no CAS), K247 (dkpro-cassis is not installed), K248 (a damaged or
+    encrypted ZIP), K055.
     """
     load_cassis()
     n, last, system = 0, b"", None
@@ -95,20 +96,20 @@ def _files(path: Path) -> Iterator[tuple[str, str, bytes, bytes]]:
     with open_binary(path, EXPECTED):
         # It is there, and can be read.
         pass
-    try:
-        with ZipFile(path) as archive:
-            members = {info.filename: info for info in archive.infolist()}
-            for name in sorted(each for each in members if each.endswith(SUFFIX)):
-                folder = name.rpartition("/")[0]
-                types = f"{folder}/{TYPES}" if f"{folder}/{TYPES}" in members else TYPES
-                if types not in members:
-                    raise KrisselError(Errors.K201.format(path=f"{path}!{types}", expected=EXPECTED))
-                for each in (name, types):
-                    FILE.check(members[each].file_size, path, each)
-                yield Path(name).stem, f"{path}!{name}", archive.read(name), archive.read(types)
-    except (BadZipFile, NotImplementedError, RuntimeError, EOFError) as error:
-        # Damaged, encrypted, or compressed in another way.
-        raise KrisselError(Errors.K248.format(path=path, problem=str(error)[:80])) from error
+    with open_zip(path, lambda problem: KrisselError(Errors.K248.format(path=path, problem=problem))) as archive:
+        names = set(archive.namelist())
+        for name in sorted(each for each in names if each.endswith(SUFFIX)):
+            folder = name.rpartition("/")[0]
+            types = f"{folder}/{TYPES}" if f"{folder}/{TYPES}" in names else TYPES
+            if types not in names:
+                raise KrisselError(Errors.K201.format(path=f"{path}!{types}", expected=EXPECTED))
+            source = f"{path}!{name}"
+            yield Path(name).stem, source, _read_member(archive, name, source), _read_member(archive, types, source)
+
+
+def _read_member(archive: ZipFile, name: str, source: str) -> bytes:
+    with archive.open(name) as stream:
+        return InputFile(source, stream).read_all()
 
 
 def _read(path: Path) -> bytes:

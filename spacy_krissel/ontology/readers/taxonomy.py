@@ -1,10 +1,11 @@
 """NCBI Taxonomy's `names.dmp`: a name a line, `tax_id | name | unique name | name class |` between tabs; and
 next to it `merged.dmp`, `old tax_id | new tax_id |`, and `nodes.dmp`, `tax_id | parent tax_id | rank | …`."""
 
-from array import array
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+import numpy as np
 
 from ..entity import Entity
 from .records import BadRecord, Start, groups, open_records, unique
@@ -31,7 +32,7 @@ JOINT = "\t|\t"
 END = "\t|"
 COLUMNS = 4
 MERGED, NODES = "merged.dmp", "nodes.dmp"
-# The digits of a tax id; parents are held in memory, 4 bytes for each number up to the largest.
+# The digits of a tax id; parents are an array with a place for each such number.
 MAX_DIGITS = 8
 
 
@@ -87,23 +88,22 @@ def _read_merged(path: Path) -> dict[str, dict[str, None]]:
     return merged
 
 
-def _read_nodes(path: Path) -> array:
-    """The parent of each taxon by its number, 0 for none; empty without the file."""
-    parents = array("I")
+def _read_nodes(path: Path) -> np.ndarray:
+    """The parent of each taxon by its number, 0 for none; shape (10 ** MAX_DIGITS,)."""
+    # Pages of zeros that nothing is written to take no memory.
+    parents = np.zeros(10**MAX_DIGITS, dtype=np.uint32)
     if path.is_file():
         expected = "lines `tax_id | parent tax_id | rank | …`, with tabs around bars"
         with open_records(path, "taxonomy", expected, closing=(b"|",)) as records:
             for tax_id, parent in records.parsed(records.lines(), _node_row):
-                if tax_id >= len(parents):
-                    parents.extend([0] * (tax_id + 1 - len(parents)))
                 # The root is its own parent.
                 parents[tax_id] = parent if parent != tax_id else 0
     return parents
 
 
-def _parents(nodes: array, tax_id: str) -> tuple[str, ...]:
+def _parents(nodes: np.ndarray, tax_id: str) -> tuple[str, ...]:
     number = int(tax_id) if len(tax_id) <= MAX_DIGITS else 0
-    return (str(nodes[number]),) if number < len(nodes) and nodes[number] else ()
+    return (str(nodes[number]),) if nodes[number] else ()
 
 
 def _node_row(line: str) -> tuple[int, int]:

@@ -1,25 +1,29 @@
 """Vocabularies by name: downloaded into a cache once, and verified before they are read."""
 
+import gzip
 import json
 import os
 import shutil
 import time
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import date, datetime, timezone
 from email.utils import parsedate_to_datetime
 from fnmatch import fnmatch
-from pathlib import Path
+from functools import partial
+from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
-from zipfile import BadZipFile, ZipFile, is_zipfile
+from zipfile import is_zipfile
 
 from ...errors import Errors, KrisselError
 from ...util.atomic import commit_folder, temporary_folder
-from ...util.disk import coded_io
+from ...util.disk import coded_io, damage
+from ...util.inputs import CHUNK
+from ...util.limits import UNPACKED
 from ...util.lock import Lock
 from ...util.manifest import sha256_file
 from ...util.work_folder import FolderLock
+from ...util.zip_file import open_zip
 from .download import Download, NotDownloaded
 from .known import VOCABULARIES, Vocabulary
 
@@ -67,7 +71,8 @@ def fetch(name: str, *, refresh: bool = False, progress: bool = False) -> tuple[
     It is downloaded where it is not there or is not as its record says, or to `refresh` it. Files without a record
     were put there by hand, and are taken as they are. Another process that downloads it is awaited.
 
-    Raises KrisselError K116 (a licence or a login is needed), K117 (no download; the cache is as it was), K026.
+    Raises KrisselError K116 (a licence or a login is needed), K117 (no download, or a damaged one), K055 (it unpacks
+    to more than the limit), K026; the cache is as it was then.
     """
     known, folder = VOCABULARIES[name], cache_folder() / name
     if known.command:
@@ -162,22 +167,50 @@ def _download(known: Vocabulary, folder: Path, work: Path, progress: bool) -> di
 
 
 def _unpacked(folder: Path, known: Vocabulary) -> str:
-    """Unpack an archive in `folder` and remove it. RETURNS: the file to read. Raises `NotDownloaded`."""
-    import pooch
+    """Unpack an archive in `folder` and remove it. RETURNS: the file to read.
 
+    Raises `NotDownloaded` for what is damaged, and KrisselError K055.
+    """
     patterns = (known.members or "*").split("|")
     for archive in [file for file in _files(folder) if known.members and is_zipfile(file)]:
-        try:
-            with ZipFile(archive) as zipped:
-                names = [name for pattern in patterns for name in _matching(zipped.namelist(), pattern)]
-            pooch.Unzip(names, extract_dir=".")(str(archive), "download", None)
-        except (BadZipFile, zlib.error) as error:
-            raise NotDownloaded(f"{archive.name} is damaged: {error}") from error
+        _unzip(archive, patterns)
         archive.unlink()
     found = _matching([file.relative_to(folder).as_posix() for file in _files(folder)], patterns[0])
     if len(found) != 1:
         raise NotDownloaded(f"expected one file {patterns[0]}, found {', '.join(found) or 'none'}")
+    file = folder / found[0]
+    if not file.stat().st_size:
+        raise NotDownloaded(f"{file.name} is empty")
+    if file.suffix == ".gz":
+        _check_gzip(file)
     return found[0]
+
+
+def _unzip(archive: Path, patterns: Iterable[str]) -> None:
+    """Write the members that match next to the archive, by their names alone: their folders may be anywhere."""
+    size = 0
+    with open_zip(archive, partial(_damaged, archive)) as zipped:
+        names = [name for pattern in patterns for name in _matching(zipped.namelist(), pattern)]
+        targets = {archive.parent / PurePosixPath(name).name: name for name in names}
+        if len(targets) < len(names):
+            raise ValueError(f"two of {', '.join(names)} have the same name")
+        for path, name in targets.items():
+            with zipped.open(name) as content, path.open("wb") as target:
+                while block := content.read(CHUNK):
+                    size += len(block)
+                    UNPACKED.check(size, archive.name, "what it unpacks to")
+                    target.write(block)
+
+
+def _check_gzip(file: Path) -> None:
+    """Raise `NotDownloaded` for a damaged file: its reader would refuse it, and it would stay in the cache."""
+    with damage(file, partial(_damaged, file)), gzip.open(file) as content:
+        while content.read(CHUNK):
+            pass
+
+
+def _damaged(file: Path, problem: object) -> NotDownloaded:
+    return NotDownloaded(f"{file.name} is damaged: {problem}")
 
 
 def _matching(names: Iterable[str], pattern: str) -> list[str]:

@@ -1,3 +1,5 @@
+import resource
+
 import pytest
 
 from spacy_krissel.errors import KrisselError, KrisselWarning
@@ -91,3 +93,13 @@ def test_bad_lines_are_not_counted(write):
 def test_another_file_of_the_dump(write):
     with pytest.raises(KrisselError, match="K103.*taxonomy.*line 1 has 5 columns instead of 4"):
         list(read_taxonomy(write(line("1", "1", "no rank", "", "8"))))
+
+
+def test_the_largest_number_takes_no_memory(tmp_path):
+    names = tmp_path / "names.dmp"
+    names.write_text(line("99999999", "Homo sapiens", "", "scientific name"), encoding="utf8")
+    names.with_name("nodes.dmp").write_text(line("99999999", "9605", "species"), encoding="utf8")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    (taxon,) = read_taxonomy(names)
+    assert taxon.parents == ("9605",)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000

@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import io
 import json
+import shutil
 import threading
 import zipfile
 from datetime import date
@@ -11,6 +12,8 @@ from datetime import date
 import pooch
 import pytest
 from command_line import invoke
+from damaged_bytes import damaged
+from hypothesis import given, settings
 
 from spacy_krissel import KrisselError
 from spacy_krissel.ontology.build import build_ontology
@@ -195,24 +198,117 @@ def test_without_a_network_the_place_for_the_file_is_not_said(publisher, monkeyp
     assert path.name == "names.dmp" and fetch("ncbitaxon") == (path, record)
 
 
-def damaged_inside():
-    """An archive whose list of files is whole, and whose data is not."""
+def archived(method=zipfile.ZIP_DEFLATED, **members):
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("names.dmp", "1\t|\troot\t|\n" * 100)
-    data, start = buffer.getvalue(), 30 + len("names.dmp")
+    with zipfile.ZipFile(buffer, "w", method) as archive:
+        for name, content in (members or {"names.dmp": "1\t|\troot\t|\n" * 100}).items():
+            archive.writestr(name, content)
+    return buffer.getvalue()
+
+
+def damaged_inside(data):
+    """An archive whose list of files is whole, and whose data is not."""
+    start = 30 + len("names.dmp")
     return data[:start] + b"\xff" * 8 + data[start + 8 :]
 
 
-@pytest.mark.parametrize(
-    "content", [zipped(other_txt="x"), PUBLISHED["ncbitaxon"][0][:-200], b"no archive", damaged_inside()]
-)
-def test_a_wrong_archive_is_kept(content, publisher, publish, tmp_path):
+def encrypted(data):
+    place = data.find(b"PK\1\2") + 8
+    return data[:place] + b"\1" + data[place + 1 :]
+
+
+def publish_archive(content, publisher, publish):
     path = publish("ncbitaxon", content)
     publisher.files[f"{path}.md5"] = hashlib.md5(content).hexdigest().encode()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        zipped(other_txt="x"),
+        PUBLISHED["ncbitaxon"][0][:-200],
+        b"no archive",
+        damaged_inside(archived()),
+        damaged_inside(archived(zipfile.ZIP_LZMA)),
+        archived(zipfile.ZIP_BZIP2),
+        encrypted(archived()),
+        archived(**{"a/names.dmp": "1", "b/names.dmp": "2"}),
+    ],
+)
+def test_a_wrong_archive_is_not_kept(content, publisher, publish, tmp_path):
+    publish_archive(content, publisher, publish)
     with pytest.raises(KrisselError, match="K117"):
         fetch("ncbitaxon")
     assert not list((tmp_path / "cache").iterdir())
+
+
+@pytest.mark.parametrize("content", [PUBLISHED["medic"][0][:-9], gzip.compress(b"1")[:-5] + b"12345", b"no gzip"])
+def test_a_wrong_gzip_file_is_not_kept(content, publisher, publish, tmp_path):
+    publish("medic", content)
+    with pytest.raises(KrisselError, match="K117.*is damaged"):
+        fetch("medic")
+    assert not list((tmp_path / "cache").iterdir())
+
+
+@pytest.mark.parametrize("states", ["the truth", "a lie"])
+def test_an_archive_unpacks_up_to_the_limit(states, publisher, publish, tmp_path, monkeypatch):
+    monkeypatch.setenv("KRISSEL_MAX_UNPACKED_MIB", "1")
+    content = archived(**{"names.dmp": "1\t|\troot\t|\n", "nodes.dmp": "x" * 2**21})
+    if states == "a lie":
+        size = (2**21).to_bytes(4, "little")
+        assert content.count(size) == 2
+        content = content.replace(size, b"\1\0\0\0")
+    publish_archive(content, publisher, publish)
+    code = "K055.*KRISSEL_MAX_UNPACKED_MIB" if states == "the truth" else "K117.*CRC"
+    written = []
+    monkeypatch.setattr(cache.UNPACKED.__class__, "check", noted(cache.UNPACKED.__class__.check, written))
+    with pytest.raises(KrisselError, match=code):
+        fetch("ncbitaxon")
+    assert not list((tmp_path / "cache").iterdir())
+    assert max(written) <= 2**20 + cache.CHUNK
+
+
+def noted(check, sizes):
+    def check_and_note(limit, found, path, place):
+        sizes.append(found)
+        check(limit, found, path, place)
+
+    return check_and_note
+
+
+def test_members_stay_in_the_folder_of_the_vocabulary(publisher, publish, tmp_path):
+    names = {"../../names.dmp": "1\t|\troot\t|\n", "/nodes.dmp": "2", "a/b/merged.dmp": "3"}
+    publish_archive(archived(**names), publisher, publish)
+    path, record = fetch("ncbitaxon")
+    assert set(record["files"]) == {"names.dmp", "nodes.dmp", "merged.dmp"}
+    assert sorted(each.name for each in (tmp_path / "cache").iterdir()) == ["ncbitaxon"]
+
+
+@pytest.mark.parametrize("name", ["ncbitaxon", "medic"])
+def test_any_damage_is_refused_or_harmless(name, publisher, tmp_path):
+    """Files put there by hand: no checksum of a publisher is compared."""
+    content = PUBLISHED[name][0]
+    file_ = tmp_path / "cache" / name / {"ncbitaxon": "taxdmp.zip", "medic": "CTD_diseases.tsv.gz"}[name]
+
+    def read(data):
+        shutil.rmtree(file_.parent, ignore_errors=True)
+        file_.parent.mkdir(parents=True)
+        file_.write_bytes(data)
+        path, record = fetch(name)
+        unpacked = gzip.decompress(path.read_bytes()) if name == "medic" else path.read_bytes()
+        return unpacked, name == "medic" or record["files"]
+
+    whole = read(content)
+
+    @settings(max_examples=150, deadline=None)
+    @given(damaged(content))
+    def check(damaged_data):
+        try:
+            assert read(damaged_data) == whole
+        except KrisselError as error:
+            assert "K117" in str(error) and [each.name for each in file_.parent.iterdir()] == [file_.name]
+
+    check()
 
 
 @pytest.mark.parametrize("checksum", [b"0" * 32 + b"  taxdmp.zip", b"none", b"", None])
