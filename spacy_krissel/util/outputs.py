@@ -42,9 +42,9 @@ def writes(*files: str, folders: Sequence[str] = (), keeps: str = "") -> Callabl
 
         @wraps(function)
         def called(*args: Any, force: bool = False, **settings: Any) -> Any:
-            bound = signature.bind(*args, **settings)
-            bound.apply_defaults()
-            given = bound.arguments
+            # Not bound to the signature: what does not fit is refused by the function itself.
+            given = {name: each.default for name, each in signature.parameters.items()}
+            given |= {**dict(zip(signature.parameters, args, strict=False)), **settings}
             # What is of another kind, or no path, is refused by the function itself.
             paths = [path for name in files if (path := _path(given[name])) is not None and not path.is_dir()]
             paths += [path for name in folders if (path := _path(given[name])) is not None and path.is_dir()]

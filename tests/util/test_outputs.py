@@ -156,3 +156,7 @@ def test_what_is_no_path_is_for_the_function_to_refuse(output):
 
     with pytest.raises(LookupError):
         refuse(output)
+    with pytest.raises(TypeError, match="missing"):
+        refuse()
+    with pytest.raises(TypeError, match="unexpected"):
+        refuse(output, other=1)
