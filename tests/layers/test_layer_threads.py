@@ -4,7 +4,7 @@ import copy
 import pickle
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
+from threading import Barrier, Event
 
 import numpy as np
 import pytest
@@ -14,6 +14,7 @@ from spacy_krissel.layers import list_cross_encoder as vector_cache
 from spacy_krissel.layers.hf.cross_encoder import CrossEncoder
 from spacy_krissel.layers.hf.piece_states import PieceStates
 from spacy_krissel.layers.hf.transformer import TransformerEncoder
+from spacy_krissel.layers.hf.wrapper import hf_shim
 from spacy_krissel.layers.label_attention import LabelAttention
 from spacy_krissel.layers.list_cross_encoder import PARAMS, ListCrossEncoder, VectorCache
 from spacy_krissel.layers.ranked import RankedMention
@@ -124,6 +125,32 @@ def test_threads_get_what_one_gets(tiny_bert, often, kind, how):
     for answers in in_threads(call):
         for seed, answer in answers:
             assert_allclose(answer, expected[seed], atol=1e-5)
+
+
+def test_no_thread_reads_while_dropout_is_on(tiny_bert):
+    """A loaded encoder is in training mode until its first prediction, and its modules leave it one after another."""
+    make, inputs = MAKERS["transformer"]
+    model = make(str(tiny_bert))
+    expected = model.predict(inputs(0))
+    model = make(str(tiny_bert)).from_bytes(model.to_bytes())
+    inside, go_on = Event(), Event()
+    last = hf_shim(model).transformer.encoder
+    leave = last.train
+
+    def leave_slowly(training=True):
+        if not inside.is_set():
+            inside.set()
+            assert go_on.wait(60)
+        return leave(training)
+
+    last.train = leave_slowly
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(model.predict, inputs(0))
+        assert inside.wait(60)
+        answer = model.predict(inputs(0))
+        go_on.set()
+        assert_allclose(first.result(), expected, atol=1e-5)
+    assert_allclose(answer, expected, atol=1e-5)
 
 
 def test_settings_of_a_saved_tokenizer_touch_no_copy(tiny_bert):

@@ -716,3 +716,16 @@ def test_a_linker_without_mentions_says_nothing(linker, nlp):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         nlp(doc)
+
+
+@pytest.mark.parametrize("make", [list, lambda links: [[*each] for each in links]])
+def test_links_for_a_copy_are_written_to_the_doc(link, linker, make):
+    """Which is where they belong: `predict` keeps the spans of the doc that it was given."""
+    doc = link("[MS|Disease] and [flu|Disease] were seen.")
+    links = make(linker.predict([doc]))
+    expected = [ent.kb_id_ for ent in doc.ents]
+    for each in (doc, copy := doc.copy()):
+        each.ents = [Span(each, ent.start, ent.end, label=ent.label) for ent in each.ents]
+    linker.set_annotations([copy], links)
+    assert [ent.kb_id_ for ent in copy.ents] == expected and all(expected)
+    assert [ent.kb_id_ for ent in doc.ents] == ["", ""]

@@ -76,6 +76,8 @@ class TransformerShim(PyTorchShim):
         self._compile = compile
         self.batch_pieces = batch_pieces
         self._compiled: Callable[..., Any] | None = None
+        # Whether all modules are in training mode; None: nobody has set it.
+        self._training: bool | None = None
         # In 8-bit integers; None: it is not.
         self.quantized: Quantized | None = None
         self._reset_scaler()
@@ -151,17 +153,14 @@ class TransformerShim(PyTorchShim):
     def predict(self, inputs: ArgsKwargs) -> Any:
         if self.quantized is not None and self.device.type == "cpu":
             return self.quantized(inputs.kwargs)
-        # Each walks through all modules.
-        if self._model.training:
-            self._model.eval()
+        self._set_training(False)
         with torch.no_grad(), self.autocast():
             return self._run(inputs)
 
     def begin_update(self, inputs: ArgsKwargs) -> tuple[Any, Callable[[ArgsKwargs], None]]:
         if self.quantized is not None:
             raise KrisselError(Errors.K419)
-        if not self._model.training:
-            self._model.train()
+        self._set_training(True)
         with self.autocast():
             output = self._run(inputs)
 
@@ -170,6 +169,13 @@ class TransformerShim(PyTorchShim):
             torch.autograd.backward(*grads.args, **grads.kwargs)
 
         return output, backprop
+
+    def _set_training(self, training: bool) -> None:
+        """Set the mode of all modules, which are walked through only where it changes. It is noted after the last of
+        them: by the mode of the first, another thread would run while dropout is still on in the others."""
+        if self._training is not training:
+            self._model.train(training)
+            self._training = training
 
     def _run(self, inputs: ArgsKwargs) -> Any:
         if self._compiled is None:
@@ -278,6 +284,7 @@ class TransformerShim(PyTorchShim):
         self.tokenizer = tokenizer
         self._model = transformer
         self._compiled = None
+        self._training = None
         self.quantized = None
         self._reset_scaler()
 

@@ -66,12 +66,15 @@ class KrisselLinker(KBPipe):
             where = f"doc.spans['{key}']" if key else "doc.ents"
             warnings.warn(Warnings.KW622.format(name=self.name, where=where), KrisselWarning, stacklevel=4)
 
-    def set_annotations(self, docs: Iterable[Doc], links: list[DocLinks]) -> None:
-        """Write the links that `predict` found to the docs."""
+    def set_annotations(self, docs: Iterable[Doc], links: Sequence[Sequence[SpanLink]]) -> None:
+        """Write the links that `predict` found, of these docs or of copies, to the docs."""
         key, overwrite = self.cfg.spans_key, self.cfg.overwrite
         for doc, doc_links in zip(docs, links, strict=True):
             if doc_links:
-                write_links(doc, doc_links.spans, doc_links, spans_key=key, overwrite=overwrite)
+                spans = doc_links.spans if isinstance(doc_links, DocLinks) else ()
+                if not spans or spans[0].doc is not doc:
+                    spans = spans_of(doc, key)
+                write_links(doc, spans, doc_links, spans_key=key, overwrite=overwrite)
 
     def views(
         self, doc: Doc, spans: Sequence[Span], text: str | None = None, written: list[str] | None = None
