@@ -205,7 +205,8 @@ def test_the_vectors_that_were_saved_stay_beside_those_that_are_read(tmp_path, m
     """Both would take the memory of a large ontology twice."""
 
     def filled():
-        return sum(isinstance(each, PrototypeKB) and len(each) == 3 for each in gc.get_objects())
+        # Not `isinstance`, which asks weak references to objects that are gone.
+        return sum(type(each) is PrototypeKB and len(each) == 3 for each in gc.get_objects())
 
     gc.collect()
     before, meanwhile = filled(), []

@@ -58,7 +58,7 @@ def test_the_bar_of_linking_has_no_total_or_does_not_reach_it(docs_file, with_ru
     (tmp_path / "texts.txt").write_text("He has MS.\n\nShe has the flu.\n")
     link(with_ruler, docs_file, tmp_path / "links.jsonl", progress=True)
     assert "7/7" in terminal.readouterr().err
-    link(with_ruler, tmp_path / "texts.txt", tmp_path / "links.jsonl", progress=True)
+    link(with_ruler, tmp_path / "texts.txt", tmp_path / "links.jsonl", progress=True, force=True)
     assert "Linking: 100%" in terminal.readouterr().err
 
 
@@ -120,7 +120,7 @@ def test_damaged_input_leaves_an_earlier_output(save_linker, docs_file, tmp_path
         (tmp_path / "missing.jsonl", "K201"),
     ):
         with pytest.raises(KrisselError, match=f"{code}.*{texts.name}"):
-            link(save_linker(), texts, output)
+            link(save_linker(), texts, output, force=True)
     assert output.read_text() == "earlier"
     assert sorted(os.listdir(tmp_path)) == ["docs.spacy", "links.jsonl"]
 
@@ -172,7 +172,7 @@ def test_batches_of_nothing_leave_an_earlier_output(tmp_path, size):
     """Before anything is read: there is no such pipeline."""
     (tmp_path / "links.jsonl").write_text("earlier")
     with pytest.raises(KrisselError, match="K006.*batch_size"):
-        link(tmp_path / "missing", tmp_path / "missing", tmp_path / "links.jsonl", batch_size=size)
+        link(tmp_path / "missing", tmp_path / "missing", tmp_path / "links.jsonl", batch_size=size, force=True)
     assert (tmp_path / "links.jsonl").read_text() == "earlier"
 
 
@@ -207,7 +207,7 @@ def test_no_mention_anywhere_is_told(with_ruler, nlp, tmp_path):
         assert link(with_ruler, tmp_path / "texts.txt", tmp_path / "links.jsonl") == (2, 0)
     DocBin(docs=[nlp.make_doc("pointed to MS")]).to_disk(tmp_path / "docs.spacy")
     with pytest.warns(KrisselWarning, match="KW621.*1 docs"):
-        link(with_ruler, tmp_path / "docs.spacy", tmp_path / "links.jsonl")
+        link(with_ruler, tmp_path / "docs.spacy", tmp_path / "links.jsonl", force=True)
 
 
 def test_a_missing_linker_is_named_among_all_components(nlp, docs_file, tmp_path):

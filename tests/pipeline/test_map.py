@@ -120,8 +120,8 @@ def test_mentions_are_set_by_another_component_or_not_in_a_group(nlp, linker, te
             ruler = nlp.add_pipe("entity_ruler", first=True)
             ruler.add_patterns([{"label": "Disease", "pattern": "cancer"}])
         nlp.to_disk(tmp_path / f"with{key}")
-        map_terms(tmp_path / f"with{key}", terms, tmp_path / "out.tsv")
-        found[key] = read(tmp_path / "out.tsv")[1]
+        map_terms(tmp_path / f"with{key}", terms, tmp_path / f"out{key}.tsv")
+        found[key] = read(tmp_path / f"out{key}.tsv")[1]
     assert found[""] == found["sc"]
 
 
@@ -163,7 +163,7 @@ def test_a_bad_setting_replaces_an_earlier_output(save_linker, terms, tmp_path, 
     (tmp_path / "out.tsv").write_text("earlier")
     output = tmp_path / settings.pop("output", "out.tsv")
     with pytest.raises(KrisselError, match=f"K006.*{match}"):
-        map_terms(save_linker(), terms, output, **settings)
+        map_terms(save_linker(), terms, output, force=True, **settings)
     assert (tmp_path / "out.tsv").read_text() == "earlier"
     assert sorted(os.listdir(tmp_path)) == ["out.tsv", "terms.csv"]
 

@@ -294,12 +294,12 @@ def test_a_preset_takes_other_types_sources_or_a_release_in_silence(umls, tmp_pa
     assert (report["mentions"], report["other_types"]) == (2, 1)
     for name, store in (("st21pv", None), ("2017AA", whole)):
         with pytest.raises(KrisselError, match=rf"K006\].*types.*'{name}'.*'st21pv' with an ontology"):
-            convert(gold, tmp_path / "gold.spacy", ontology=store, types=[name])
+            convert(gold, tmp_path / "other.spacy", ontology=store, types=[name])
     (folder / "release.dat").write_text("umls.release.name=2020AA\n")
     with pytest.warns(KrisselWarning, match=r"KW106\].*META' states 2020AA.*st21pv is of 2017AA"):
         later = build_ontology(folder, tmp_path / "later", preset="st21pv")
     with pytest.warns(KrisselWarning, match=r"KW106\].*later' states 2020AA"):
-        convert(gold, tmp_path / "gold.spacy", ontology=later, types=["st21pv"])
+        convert(gold, tmp_path / "later.spacy", ontology=later, types=["st21pv"])
     with pytest.raises(KrisselError, match=r"K006\].*preset.*'st22pv'.*2017AA, st21pv, sapbert"):
         list(read_umls(folder, preset="st22pv"))
 
