@@ -118,7 +118,7 @@ def build_steps(files: Path, store: OntologyStore, shards: Path, trained: Path, 
     """The steps from an ontology to a linker, on the toy data; `work` is a folder for what they need besides."""
 
     def split(path):
-        convert(files / "gold.pubtator", work / "gold.spacy")
+        convert(files / "gold.pubtator", work / "gold.spacy", force=True)
         text_split(work / "gold.spacy", path, min_train=0)
 
     def tuned(path):
@@ -134,7 +134,7 @@ def build_steps(files: Path, store: OntologyStore, shards: Path, trained: Path, 
     return {
         "ontology": Step(lambda path: build_ontology(files / "ontology.jsonl", path), store_of),
         "mine": Step(lambda path: mine(store, files / "texts.jsonl", path, chunk_chars=300), shards_of),
-        "convert": Step(lambda path: convert(files / "gold.pubtator", path), docs_of),
+        "convert": Step(lambda path: convert(files / "gold.pubtator", path, force=True), docs_of),
         "split": Step(split, split_of),
         "prototypes": Step(linker, links_of),
         "tune": Step(tuned, links_of),
@@ -266,7 +266,7 @@ def commands(given: Inputs) -> dict[str, Command]:
 
     def calibrated(path, version):
         precision = ("--nil-precision", 0.5) if version else ()
-        cli("calibrate", linker, nil, "-o", path / "pipeline", "--metrics", path / "nil.json", *precision)
+        cli("calibrate", linker, nil, "-o", path / "pipeline", "--metrics", path / "nil.json", "--force", *precision)
 
     def threshold_of(path):
         return load_pipeline(path).get_pipe("krissel_linker").cfg["threshold"]
@@ -322,10 +322,12 @@ def commands(given: Inputs) -> dict[str, Command]:
             {"": shards_of},
         ),
         "convert": Command(
-            "out.spacy", lambda path, v: cli("convert", both["gold.pubtator"][v], "-o", path), {"": docs_of}
+            "out.spacy", lambda path, v: cli("convert", both["gold.pubtator"][v], "-o", path, "--force"), {"": docs_of}
         ),
         "text-labels": Command(
-            "out.spacy", lambda path, v: cli("convert", work / f"labels-{v}.jsonl", "-o", path), {"": docs_of}
+            "out.spacy",
+            lambda path, v: cli("convert", work / f"labels-{v}.jsonl", "-o", path, "--force"),
+            {"": docs_of},
         ),
         "text-split": Command(
             "out", lambda path, v: cli("text-split", labels[v], "-o", path, "--min-train", 0), {"": split_of}
@@ -364,15 +366,19 @@ def commands(given: Inputs) -> dict[str, Command]:
         ),  # fmt: skip
         "prototypes-gold": Command(
             "out",
-            lambda path, v: cli("prototypes", linker, "-o", path, "--gold", docs[v]),
+            lambda path, v: cli("prototypes", linker, "-o", path, "--gold", docs[v], "--force"),
             {"": links_of},
         ),
         "kb": Command("out", saved_kb, {"": kb_of}),
         "tune": Command("out", tuned, {"": index_of}),
         "calibrate": Command("out", calibrated, {"pipeline": threshold_of, "nil.json": file_of}, several=True),
         "train": Command("out", trained, dict.fromkeys(MODELS, state_of), several=True, watched=True),
-        "link-jsonl": Command("out.jsonl", lambda path, v: cli("link", linker, docs[v], "-o", path), {"": file_of}),
-        "link-spacy": Command("out.spacy", lambda path, v: cli("link", linker, docs[v], "-o", path), {"": docs_of}),
+        "link-jsonl": Command(
+            "out.jsonl", lambda path, v: cli("link", linker, docs[v], "-o", path, "--force"), {"": file_of}
+        ),
+        "link-spacy": Command(
+            "out.spacy", lambda path, v: cli("link", linker, docs[v], "-o", path, "--force"), {"": docs_of}
+        ),
         "evaluate": Command(
             "out",
             lambda path, v: cli(
@@ -422,7 +428,9 @@ def commands(given: Inputs) -> dict[str, Command]:
         ),  # fmt: skip
         "extract": Command(
             "out.html",
-            lambda path, v: cli("extract", given.extractor, ("a cold at school", "wheezy asthma")[v], "-o", path),
+            lambda path, v: cli(
+                "extract", given.extractor, ("a cold at school", "wheezy asthma")[v], "-o", path, "--force"
+            ),
             {"": file_of},
         ),
         "projection": Command(

@@ -213,7 +213,7 @@ class Trial:
 
         def rerun() -> Any:
             self.command.make(path, 1)
-            beside = [each.name for each in path.parent.iterdir() if each != path]
+            beside = [each.name for each in path.parent.iterdir() if each != path and not self._is_backup(each)]
             return state_at(self.command, path), beside
 
         both = in_child(lambda: (state_at(self.command, path), ended_by(rerun)))
@@ -221,6 +221,11 @@ class Trial:
             found, again = both.value
             return found, again
         return dict.fromkeys(self.new, f"unreadable: {_told(both)}"), in_child(rerun)
+
+    def _is_backup(self, path: Path) -> bool:
+        """Whether it is what was replaced by request: all of it."""
+        named = path.name.startswith(f"{self.command.name}.bak")
+        return self.earlier and named and state_at(self.command, path) in (self.old, self.new)
 
     def _compare(self, found: dict[str, str], ended: Ended, told: str) -> None:
         if found == self.new:
