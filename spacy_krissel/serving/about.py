@@ -61,7 +61,7 @@ def _vocabulary(stated: dict[str, Any], known: Vocabulary | None) -> dict[str, s
         licence, terms = known.licence, known.terms
     elif found := _ADDRESS.search(licence):
         terms = found[0].rstrip(".,;)")
-        licence = licence[: found.start()].strip(" ,;(") or _licence_at(terms)
+        licence = _licence_at(terms) or licence[: found.start()].strip(" ,;:(")
     source, version = (str(stated.get(key) or "") for key in ("source", "version"))
     name = known.title if known else source
     return {"name": name, "source": source, "version": version, "licence": licence, "terms": terms}

@@ -59,6 +59,16 @@ def test_no_confidence_is_stated_where_links_have_none(nlp, change):
         ),
         # A known address has a name.
         (["X:1"], {"source": "a.owl", "licence": CC_BY.rstrip("/")}, ("a.owl", "", "CC BY 4.0", CC_BY.rstrip("/"))),
+        (
+            ["X:1"],
+            {"source": "a.obo", "licence": f"This work is licensed under a Creative Commons licence: {CC_BY}."},
+            ("a.obo", "", "CC BY 4.0", CC_BY),
+        ),
+        (
+            ["X:1"],
+            {"source": "a.obo", "licence": "Ask us (https://example.org/ask)."},
+            ("a.obo", "", "Ask us", "https://example.org/ask"),
+        ),
         (["HP:1", "X:1"], {"source": "a.obo", "licence": "ours"}, ("a.obo", "", "ours", "")),
         ([], {}, ("", "", "", "")),
     ],

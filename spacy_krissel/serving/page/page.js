@@ -210,7 +210,9 @@ function choose(i) {
   view(state.viewed, true);
   $("mention").scrollTop = 0;
   $("mention").focus({ preventScroll: true });
-  $("mention").scrollIntoView({ block: "nearest" });
+  // On a phone it is below the text.
+  const { top } = $("mention").getBoundingClientRect();
+  if (top < 0 || top > innerHeight / 2) $("mention").scrollIntoView();
 }
 
 // The chosen mention ------------------------------------------------------------------------------------------------
@@ -358,7 +360,7 @@ function drawParts(mention) {
   $("parts").hidden = !candidates.length;
   $("why").textContent = why(candidates, columns);
   const [table] = $("parts").getElementsByTagName("table");
-  const cells = (each) => ["score", ...columns].map((part) => make("td", { class: "number" }, part in each ? each[part].toFixed(3) : ""));
+  const cells = (each) => ["score", ...columns].map((part) => make("td", { class: "number" }, Math.abs(each[part] ?? 0) >= 0.0005 ? each[part].toFixed(3) : ""));
   table.tHead.replaceChildren(make("tr", {}, make("th", { scope: "col" }, "Candidate"), ...["score", ...columns].map((part) => make("th", { scope: "col", class: "number" }, part))));
   table.tBodies[0].replaceChildren(...candidates.slice(0, MAX_SHOWN).map((each) => make("tr", {}, make("td", {}, each.name), ...cells(each))));
 }
@@ -557,9 +559,9 @@ $("key-form").addEventListener("submit", guarded(async () => {
   $("key-form").hidden = true;
 }));
 
-// Of an address its date, if it has one: versions of ontologies are often addresses.
+// Of an address or path its date, if it has one, as most releases of ontologies do.
 function version(text) {
-  const day = /^https?:/.test(text) && /\d{4}-\d\d-\d\d/.exec(text);
+  const day = text.includes("/") && /\d{4}-\d\d-\d\d/.exec(text);
   return day ? day[0] : text;
 }
 
