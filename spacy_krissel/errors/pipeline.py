@@ -123,7 +123,7 @@ class PipelineErrors:
         "[K681] '{path}' cannot hold corrections: {problem}. Expected a file that `krissel serve` wrote, and no other "
         "service with it, or a new one."
     )
-    K682 = "[K682] {what} {problem}. Expected texts and mentions as /openapi.json of the service has them."
+    K682 = "[K682] {what} {problem}. Expected texts, mentions and settings as /openapi.json of the service has them."
     K683 = (
         "[K683] The service would listen on {host}, where others reach it, and nothing says who may. Expected an API "
         "key in the environment variable {variable}, or an address of this machine alone (--host 127.0.0.1), with a "

@@ -152,6 +152,19 @@ class PrototypeKB(KnowledgeBase):
         exact = self.resolve(text.strip()) if text.strip() else None
         return [self[id_] for id_ in dict.fromkeys([*([exact] if exact else []), *ids])][:k]
 
+    def similar_forms(self, text: str, entities: Sequence[str]) -> list[str]:
+        """Return the name or mention of each of the entities (ids) that is most similar to `text`; ""
+        where none has an n-gram of it. Raises KrisselError K525 for an unknown id."""
+        index = self.prototypes.lexical_index
+        query = index.vectors([text]).T
+        found = []
+        for entity in entities:
+            prototypes = self.prototypes_at(self.prototype_rows(entity))
+            forms = [*dict.fromkeys(each.view.mention for each in prototypes if not each.view.reference)]
+            similar = (index.vectors(forms) @ query).toarray().ravel() if forms else np.zeros(0)
+            found.append(forms[int(np.argmax(similar))] if similar.any() else "")
+        return found
+
     def entity_mask(self, types: Iterable[str]) -> Mask:
         """The entities with one of these semantic types, for `search(allowed=)`: (n_entities,).
 

@@ -24,6 +24,7 @@ from starlette.responses import FileResponse
 from .. import __version__
 from ..errors import KrisselError
 from ..util.disk import is_full
+from .about import FORMATS
 from .bounds import MAX_CHARS, MAX_DOCUMENTS, Bounds
 from .corrected import FOUND
 from .service import LISTED, SECONDS, Answer, Busy, Late, LinkService, Lost
@@ -105,6 +106,17 @@ class LinkIn(Strict):
             raise ValueError("either `text` or `documents` is expected")
         return self
 
+    def all_documents(self) -> list[DocumentIn]:
+        return [DocumentIn(text=self.text)] if self.text is not None else self.documents or []
+
+
+class ExportIn(LinkIn):
+    """The links of one `text`, or of `documents`, in a format of `krissel link`. min_confidence:
+    links the best candidate of each mention that has it; without it, as the pipeline links."""
+
+    format: Annotated[str, Field(max_length=100, json_schema_extra={"enum": [*FORMATS]})]
+    min_confidence: Annotated[float, Field(ge=0, le=1)] | None = None
+
 
 class CorrectionIn(Strict):
     """The mention `text[start:end]` is of the entities `right`: one, several of a composite mention, or none that the
@@ -170,8 +182,11 @@ def make_app(
         except asyncio.TimeoutError:
             raise Late from None
 
-    async def linked(documents: list[DocumentIn]) -> Answer:
+    def check(documents: list[DocumentIn]) -> None:
         limits.check(documents=len(documents), chars=sum(len(document.text) for document in documents))
+
+    async def linked(documents: list[DocumentIn]) -> Answer:
+        check(documents)
         answered = await answer("link", DOCUMENTS.dump_json(documents), len(documents))
         metrics.linked(answered)
         return answered
@@ -181,10 +196,22 @@ def make_app(
 
     @app.post("/link", openapi_extra=_schema(LinkIn), summary="Link the mentions of texts")
     async def link(request: Request, given: Annotated[LinkIn, body_of(LinkIn)]) -> Response:
-        documents = [DocumentIn(text=given.text)] if given.text is not None else given.documents or []
-        answered = await linked(documents)
+        answered = await linked(given.all_documents())
         request.state.counts = {"documents": answered.documents, "mentions": answered.mentions}
         return _response(answered.content)
+
+    @app.post("/export", openapi_extra=_schema(ExportIn), summary="Link, and answer in a format of `krissel link`")
+    async def export(request: Request, given: Annotated[ExportIn, body_of(ExportIn)]) -> Response:
+        documents = given.all_documents()
+        check(documents)
+        settings = given.model_dump(exclude={"text", "documents"})
+        values = {"documents": DOCUMENTS.dump_python(documents), **settings}
+        answered = await answer("export", values, len(documents))
+        metrics.linked(answered)
+        request.state.counts = {"documents": answered.documents, "mentions": answered.mentions}
+        # Never opened in place: an export of HTML would be a page of this service.
+        headers = {"Content-Disposition": f'attachment; filename="links.{given.format}"'}
+        return Response(answered.content, 200, headers, "application/octet-stream")
 
     @app.get("/entities/{id:path}", summary="An entity: names, definition, parents")
     async def entity(id: Id) -> Response:
@@ -461,5 +488,6 @@ def _schema(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def _description(service: LinkService) -> str:
-    sources = ", ".join(service.about["sources"]) or "an ontology"
+    names = (each["name"] for each in service.about["vocabularies"])
+    sources = ", ".join(filter(None, names)) or "an ontology"
     return f"Links biomedical mentions to {service.about['entities']:,} entities of {sources}."

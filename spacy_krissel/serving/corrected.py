@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from heapq import heappop, heappush
+from io import BytesIO
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,15 +13,18 @@ from spacy.tokens import Doc
 
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..kb.prototype_kb import PrototypeKB
-from ..mentions.annotations import set_spans
+from ..mentions.annotations import SpanLink, set_spans, spans_of, write_links
+from ..mentions.gold_ids import NIL
 from ..mentions.gold_mentions import ID_KEY
 from ..mentions.token_edges import split_at
+from ..ontology.entity import Entity
 from ..ontology.ids import entity_url
 from ..pipeline.linker.component import KrisselLinker
 from ..pipeline.pipeline_io import find_linker, mention_setters
 from ..pipeline.settings import LINKER
 from ..render.links import doc_to_dict
 from ..views import View
+from .about import FORMATS, about, gives_confidence
 from .bounds import Bounds
 from .corrections import Correction, last_words
 from .tokens import tokenized
@@ -34,6 +38,8 @@ MAX_COPIED = 5_000_000
 MAX_LAYERS = 100
 # Entities that a search finds, by default and at most.
 FOUND, MOST_FOUND = 10, 100
+# Entities above an entity that are listed.
+MAX_PATH = 30
 
 
 class Mention(NamedTuple):
@@ -86,9 +92,8 @@ class CorrectedLinker:
         return self.linker.kb
 
     def about(self) -> dict[str, Any]:
-        """Number of entities, their sources, and whether a component finds mentions."""
-        sources = [str(each.get("source", "")) for each in self.kb.ontology]
-        return {"entities": self.kb.n_entities, "sources": sources, "finds_mentions": bool(self._setters)}
+        """Facts about the pipeline, as `about` has them."""
+        return about(self.nlp, self.linker)
 
     def link(self, documents: Sequence[Document]) -> list[dict[str, Any]]:
         """Return each document as `doc_to_dict` has it, without its text.
@@ -101,20 +106,40 @@ class CorrectedLinker:
         of the same words, for a text without mentions where nothing would find any, and for one
         longer than the pipeline takes; K692 for too many mentions.
         """
-        self.bounds.check(mentions=sum(len(document.mentions or ()) for document in documents))
-        layers = [self._layers(document, number) for number, document in enumerate(documents)]
-        docs: dict[bool, list[Doc]] = {False: [], True: []}
-        for document, own in zip(documents, layers, strict=True):
-            docs[document.mentions is not None] += [each.doc for each in own]
-        names, key = self.nlp.component_names, self.linker.cfg["spans_key"]
-        first, last = names[: names.index(self._name)], names[names.index(self._name) :]
-        for is_given, disabled in ((False, last), (True, [*last, *self._setters])):
-            list(self.nlp.pipe(docs[is_given], disable=disabled))
-        # Most of the work is what each of them takes.
-        self.bounds.check(mentions=sum(len(doc.spans.get(key, ()) if key else doc.ents) for doc in docs[False]))
-        for is_given, disabled in ((False, first), (True, [*first, *self._setters])):
-            list(self.nlp.pipe(docs[is_given], disable=disabled))
+        layers = self._linked(documents)
         return [self._shown(document, own) for document, own in zip(documents, layers, strict=True)]
+
+    def export(
+        self, documents: Sequence[Document], format: str, min_confidence: float | None = None
+    ) -> tuple[bytes, int]:
+        """Return the linked documents as `krissel link` writes them, and the number of mentions.
+
+        format: one of `FORMATS`. min_confidence: links the best candidate of each mention that has
+        at least this confidence; None keeps the links of the pipeline.
+
+        Raises KrisselError K682 as `link` does, for another format, for mentions that no document
+        can hold together, and for a `min_confidence` without confidences; K692; K247 for a format
+        whose library is not installed.
+        """
+        key = self.linker.cfg["spans_key"]
+        if format not in FORMATS:
+            problem = f"is none of {', '.join(FORMATS)}"
+            raise KrisselError(Errors.K682.format(what=f"The format '{format[:40]}'", problem=problem))
+        if min_confidence is not None and not gives_confidence(self.nlp, self.linker):
+            problem = "needs a linker with confidences (`krissel confidence`), and no re-ranker after it"
+            raise KrisselError(Errors.K682.format(what="`min_confidence`", problem=problem))
+        layers = self._linked(documents)
+        for document, (_, *others) in zip(documents, layers, strict=True):
+            if others:
+                problem = "has overlapping mentions, which no export can hold"
+                raise KrisselError(Errors.K682.format(what=f"Document '{document.id[:40]}'", problem=problem))
+        docs = [own[0].doc for own in layers]
+        if min_confidence is not None:
+            for doc in docs:
+                _decide(doc, key, min_confidence)
+        file_ = BytesIO()
+        FORMATS[format](docs, key, file_)
+        return file_.getvalue(), sum(len(spans_of(doc, key)) for doc in docs)
 
     @property
     def in_force(self) -> list[Correction]:
@@ -155,14 +180,57 @@ class CorrectedLinker:
         self._in_force, self._checked = dict(zip(ids, corrections, strict=True)), None
 
     def entity(self, id_: str) -> dict[str, Any]:
-        """What the knowledge base holds of an entity. Raises KrisselError K525."""
+        """An entity of the knowledge base, with the address of its page as "url". "parents" have an
+        "id" and a "name", "" for one that the knowledge base does not have; so has "path", from the
+        top to the first parent. Raises KrisselError K525."""
         entity = self.kb[id_]
-        return {**asdict(entity), "url": entity_url(entity.id)}
+        parents = [self._named(each) for each in entity.parents]
+        return {**asdict(entity), "parents": parents, "path": self._path(entity), "url": entity_url(entity.id)}
 
     def search(self, text: str, k: int = FOUND) -> list[dict[str, Any]]:
-        """Entities with a similar name, best first: "id", "name", "types"; the one with that id before all."""
+        """Entities with a similar name, best first; the one with that id before all. "id", "name",
+        "types", and "alias", the name that is similar, "" for an id."""
         found = self.kb.find(text, min(max(k, 1), MOST_FOUND))
-        return [{"id": entity.id, "name": entity.name, "types": [*entity.types]} for entity in found]
+        forms = self.kb.similar_forms(text, [entity.id for entity in found])
+        return [
+            {"id": entity.id, "name": entity.name, "types": [*entity.types], "alias": form}
+            for entity, form in zip(found, forms, strict=True)
+        ]
+
+    def _named(self, id_: str) -> dict[str, str]:
+        known = self.kb.resolve(id_)
+        return {"id": known or id_, "name": self.kb[known].name if known else ""}
+
+    def _path(self, entity: Entity) -> list[dict[str, str]]:
+        """The first parent, its first parent and so on, the top first."""
+        path: list[dict[str, str]] = []
+        # An ontology may hold a ring.
+        seen, parents = {entity.id}, entity.parents
+        while parents and len(path) < MAX_PATH:
+            above = self._named(parents[0])
+            if above["id"] in seen:
+                break
+            seen.add(above["id"])
+            path.insert(0, above)
+            parents = self.kb[above["id"]].parents if above["id"] in self.kb else ()
+        return path
+
+    def _linked(self, documents: Sequence[Document]) -> list[list[_Layer]]:
+        """The linked layers of each document. Raises as `link` does."""
+        self.bounds.check(mentions=sum(len(document.mentions or ()) for document in documents))
+        layers = [self._layers(document, number) for number, document in enumerate(documents)]
+        docs: dict[bool, list[Doc]] = {False: [], True: []}
+        for document, own in zip(documents, layers, strict=True):
+            docs[document.mentions is not None] += [each.doc for each in own]
+        names, key = self.nlp.component_names, self.linker.cfg["spans_key"]
+        first, last = names[: names.index(self._name)], names[names.index(self._name) :]
+        for is_given, disabled in ((False, last), (True, [*last, *self._setters])):
+            list(self.nlp.pipe(docs[is_given], disable=disabled))
+        # Most of the work is what each of them takes.
+        self.bounds.check(mentions=sum(len(doc.spans.get(key, ()) if key else doc.ents) for doc in docs[False]))
+        for is_given, disabled in ((False, first), (True, [*first, *self._setters])):
+            list(self.nlp.pipe(docs[is_given], disable=disabled))
+        return layers
 
     def _layers(self, document: Document, number: int) -> list[_Layer]:
         """The document, tokenized, with its mentions; once for each set of them that do not
@@ -240,6 +308,18 @@ class CorrectedLinker:
             self._vectors |= zip(new, self.linker.encode(new), strict=True)
         self._vectors = {view: self._vectors[view] for view in views}
         return np.stack([self._vectors[view] for view in views])
+
+
+def _decide(doc: Doc, spans_key: str, min_confidence: float) -> None:
+    """Link each mention of a doc to its best candidate, if that has the confidence."""
+    spans = spans_of(doc, spans_key)
+    links: list[SpanLink | None] = []
+    for span in spans:
+        best = next(iter(span._.krissel_candidates), None)
+        id_ = best["id"] if best and best["confidence"] >= min_confidence else NIL
+        link = SpanLink(id_, span._.krissel_candidates, span._.krissel_ties)
+        links.append(None if id_ == span.kb_id_ else link)
+    write_links(doc, spans, links, spans_key=spans_key)
 
 
 def _apart(text: str, mentions: Iterable[Mention], *, may_overlap: bool) -> list[_Layer]:

@@ -169,7 +169,7 @@ def _answer(connection: Connection, linker: CorrectedLinker, batch: Sequence[_Re
         else:
             found = [_DO[batch[0].do](linker, **batch[0].values)]
         stated: list[dict[str, int]] = [each.pop("counts", {}) for each in found]
-        answers = [encoded(each) for each in found]
+        answers = [each["content"] if "content" in each else encoded(each) for each in found]
         if batch[0].do in BOUNDED:
             linker.bounds.check(answer=max(map(len, answers)))
     except BaseException as error:
@@ -196,13 +196,19 @@ def _suggest(linker: CorrectedLinker, asked: dict[str, Any], as_addresses: bool)
     return {"document": suggestions.answer(linked, as_addresses=as_addresses), "counts": _counts(linked)}
 
 
+def _export(linker: CorrectedLinker, documents: list[dict[str, Any]], **settings: Any) -> dict[str, Any]:
+    content, mentions = linker.export([*map(_document, documents)], **settings)
+    return {"content": content, "counts": {"documents": len(documents), "mentions": mentions}}
+
+
 # Whose answers grow with what was asked.
-BOUNDED = ("link", "suggest")
+BOUNDED = ("link", "suggest", "export")
 _DO: dict[str, Callable[..., dict[str, Any]]] = {
     "check": lambda linker, correction: linker.checked(Correction.from_data(correction)).data(),
     "add": lambda linker, correction: linker.add(Correction.from_data(correction)) or {},
     "remove": lambda linker, id_: linker.remove(id_) or {},
     "follow": lambda linker, corrections: linker.follow([Correction.from_data(each) for each in corrections]) or {},
+    "export": _export,
     "entity": lambda linker, **values: linker.entity(**values),
     "search": lambda linker, **values: {"entities": linker.search(**values)},
 }

@@ -1,12 +1,21 @@
 """A linker with corrections: as the pipeline links, and a correction counts, no longer and no less."""
 
+import json
+import tarfile
+from io import BytesIO
+from zipfile import ZipFile
+
 import pytest
 import spacy
 from hypothesis import given
 from hypothesis import strategies as st
+from spacy.tokens import DocBin
 
 from spacy_krissel.errors import KrisselError
+from spacy_krissel.mentions.gold_mentions import ID_KEY
+from spacy_krissel.render.formats import WRITERS
 from spacy_krissel.serving import corrected
+from spacy_krissel.serving.about import FORMATS
 from spacy_krissel.serving.corrected import CorrectedLinker, Document, Mention
 from spacy_krissel.serving.corrections import CorrectionLog
 
@@ -200,8 +209,95 @@ def test_a_correction_that_is_none_is_kept(linker, values):
 def test_an_entity_is_not_found(linker):
     assert [each["id"] for each in linker.search("cold injuries")][0] == "D3"
     # By its id, and before others.
-    assert linker.search("D1")[0] == {"id": "D1", "name": "multiple sclerosis", "types": ["Disease"]}
+    assert linker.search("D1")[0] == {"id": "D1", "name": "multiple sclerosis", "types": ["Disease"], "alias": ""}
     assert linker.search("☃") == linker.search(" ") == []
-    assert linker.entity("D2")["parents"] == ("D0",)
+    assert linker.entity("D2")["parents"] == [{"id": "D0", "name": "disease"}]
     with pytest.raises(KrisselError, match="K525"):
         linker.entity("D99")
+
+
+def test_a_search_shows_the_name_that_is_similar(linker):
+    def found(text):
+        return {each["id"]: each["alias"] for each in linker.search(text)}
+
+    assert found("MS")["D1"] == found("MS")["C1"] == "MS"
+    assert found("sclerosys")["D1"] == "multiple sclerosis"
+    assert found("the cold")["D2"] == "cold"
+    # By its id, and no name.
+    assert linker.search("D2", 1) == [{"id": "D2", "name": "common cold", "types": ["Disease"], "alias": ""}]
+    # A mention of a correction is a name as well.
+    correct(linker, text="A sniffle.", start=2, end=9, right=("D2",))
+    assert found("sniffle")["D2"] == "sniffle"
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("key", ["", "mentions"])
+def test_an_export_is_what_link_writes(nlp, format, key):
+    if format == "xmi.zip":
+        pytest.importorskip("cassis")
+    if key:
+        nlp.remove_pipe("entity_ruler")
+        finder = nlp.add_pipe("span_ruler", first=True, config={"spans_key": key})
+        finder.add_patterns([{"label": "X", "pattern": each} for each in ("MS", "cold")])
+        nlp.get_pipe("krissel_linker").cfg["spans_key"] = key
+    given = [Document(TEXT, "7"), Document("No mention."), Document("😀 cold\ncold", "9")]
+    # In one batch, since sums are rounded otherwise in another.
+    docs = [*nlp.pipe(document.text for document in given)]
+    for doc, document in zip(docs, given, strict=True):
+        doc.user_data[ID_KEY] = document.id
+    expected = BytesIO()
+    WRITERS[f".{format}"](docs, key, expected)
+    content, n = CorrectedLinker(nlp).export(given, format)
+    assert n == 4
+    assert comparable(format, content) == comparable(format, expected.getvalue())
+
+
+def comparable(format, content):
+    """Without the times that archives hold, and what docs have of other components."""
+    if format == "xmi.zip":
+        with ZipFile(BytesIO(content)) as archive:
+            return {name: archive.read(name) for name in archive.namelist()}
+    if format == "brat.tar.gz":
+        with tarfile.open(fileobj=BytesIO(content)) as archive:
+            return {each.name: archive.extractfile(each).read() for each in archive if each.isfile()}
+    if format == "spacy":
+        docs = DocBin().from_bytes(content).get_docs(spacy.blank("en").vocab)
+        return [(doc.to_json(), {key: doc.user_data[key] for key in doc.user_data}) for doc in docs]
+    return content
+
+
+def test_an_export_holds_corrections_given_mentions_and_the_chosen_confidence(linker):
+    def exported(min_confidence=None):
+        documents = [Document(TEXT, "7", (Mention(9, 13, "Y"), Mention(19, 21)))]
+        content, _ = linker.export(documents, "jsonl", min_confidence)
+        return [(each["label"], each["kb_id"]) for each in json.loads(content)["mentions"]]
+
+    before = exported()
+    assert before == [("Y", "D2"), ("MENTION", "C1")]
+    assert exported(1.0) == [("Y", "NIL"), ("MENTION", "NIL")] and exported(0.0) == before
+    correct(linker, **COLD, right=("D3",))
+    assert exported() == [("Y", "D3"), ("MENTION", "C1")]
+    # Links that the pipeline left out come back.
+    linker.linker.configure(min_confidence=1.0)
+    assert exported() == [("Y", "NIL"), ("MENTION", "NIL")]
+    assert exported(0.0) == [("Y", "D3"), ("MENTION", "C1")]
+
+
+@pytest.mark.parametrize(
+    "document, settings, problem",
+    [
+        (Document(TEXT), {"format": "docx"}, "format 'docx' is none of jsonl, spacy, tsv"),
+        (Document(TEXT), {"format": ".tsv"}, "is none of"),
+        (Document(TEXT, "b", (Mention(9, 13), Mention(7, 13))), {"format": "tsv"}, "'b' has overlapping mentions"),
+        (Document(TEXT, "b", (Mention(9, 99),)), {"format": "tsv"}, "outside its text"),
+    ],
+)
+def test_an_export_that_cannot_be_written_is_refused(shared_linker, document, settings, problem):
+    with pytest.raises(KrisselError, match=f"K682.*{problem}"):
+        shared_linker.export([document], **settings)
+
+
+def test_a_confidence_is_refused_where_links_have_none(linker):
+    linker.linker.cfg["confidence"] = {}
+    with pytest.raises(KrisselError, match="K682.*`min_confidence` needs"):
+        linker.export([Document(TEXT)], "tsv", 0.5)

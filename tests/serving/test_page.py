@@ -1,9 +1,12 @@
 """The page in a real browser: linked, looked at, corrected, undone, loaded again."""
 
+import re
 import shutil
 
 import pytest
+import spacy
 
+from spacy_krissel import Entity, build
 from spacy_krissel.serving.corrected import CorrectedLinker
 from spacy_krissel.serving.corrections import CorrectionLog
 
@@ -41,22 +44,25 @@ class Page:
     def __init__(self, browser, address):
         self.browser = browser
         browser.get(address)
-        self.until(lambda: "entities" in self.text("about"))
+        self.until(lambda: "Entities" in self.text("facts"))
 
     def __getitem__(self, id_):
         return self.browser.find_element(By.ID, id_)
 
     def text(self, id_):
-        return self[id_].text
+        # Messages that others see elsewhere are for those who listen.
+        return self[id_].get_attribute("textContent") if id_ == "status" else self[id_].text
 
     def until(self, condition):
         WebDriverWait(self.browser, 20).until(lambda _: condition())
 
     def link(self, text):
+        if not self["given"].is_displayed():
+            self.button("Edit text").click()
         # The driver types no characters beyond the first plane.
         self.browser.execute_script("given.value = arguments[0]", text)
         self.button("Link").click()
-        self.until(lambda: "mentions" in self.text("status"))
+        self.until(lambda: re.search(r"\d mentions?$", self.text("status")))
 
     def mentions(self):
         return [each.text for each in self["text"].find_elements(By.TAG_NAME, "button")]
@@ -77,8 +83,8 @@ class Page:
 
 @pytest.fixture
 def page(browser, nlp, make_service, served, tmp_path):
-    linker = CorrectedLinker(nlp, CorrectionLog(tmp_path / "corrections.jsonl"))
-    return Page(browser, served(make_app(make_service(linker))))
+    service = make_service(CorrectedLinker(nlp), log=CorrectionLog(tmp_path / "corrections.jsonl"))
+    return Page(browser, served(make_app(service)))
 
 
 def test_a_correction_does_not_count_or_is_not_undone(page):
@@ -90,15 +96,19 @@ def test_a_correction_does_not_count_or_is_not_undone(page):
 
     page["author"].send_keys("Ada")
     page.mention("cold").click()
-    assert "common cold is" in page.text("why") and "D2 (linked)" in page.text("candidates")
+    page.until(lambda: "common cold" in page.text("entity"))
+    assert "linked" in page.text("entity") and "D2" in page.text("entity")
     page["query"].send_keys("cold injury", Keys.ENTER)
     page.until(lambda: "cold injury" in page.text("found"))
     page["found"].find_element(By.TAG_NAME, "button").send_keys(Keys.ENTER)
+    # It is looked at first.
+    page.until(lambda: "not linked" in page.text("entity") and "cold injury" in page.text("entity"))
+    page.button("This is right: cold injury").send_keys(Keys.ENTER)
     page.until(lambda: "in force" in page.text("status"))
     # Whoever has no mouse goes on from there.
     assert page.browser.switch_to.active_element.get_attribute("id") == "mention"
     assert page.mention("cold").text.endswith("cold injury") and page.mentions()[1:] == before[1:]
-    assert "“cold” is D3 Ada, 20" in page.text("corrections")
+    assert "“cold” is D3 Ada, 20" in page.text("corrections").replace("\n", " ")
 
     # Still there after the page was loaded anew.
     page.browser.refresh()
@@ -120,10 +130,12 @@ def test_what_the_pipeline_did_not_find_cannot_be_added(page):
     )
     page.until(lambda: page["words"].get_attribute("value") == "mild <b>")
     page["add"].click()
-    page.until(lambda: "mild <b>" in page.text("h-mention"))
+    # Nothing is added without a label.
+    assert page.browser.switch_to.active_element.get_attribute("id") == "label" and len(page.mentions()) == 2
+    page["label"].send_keys("Finding", Keys.ENTER)
+    page.until(lambda: "mild <b>" in page.text("h-mention") and "Finding" in page.text("h-mention"))
     assert len(page.mentions()) == 3 and page.mention("mild <b>")
     # By the keyboard alone.
-    page["words"].clear()
     page["words"].send_keys("had", Keys.ENTER)
     page.until(lambda: "“had”" in page.text("h-mention"))
     page["words"].clear()
@@ -175,7 +187,8 @@ def test_a_file_is_shown_as_it_is_written(page, name):
         )
     )
     page.button("Link").click()
-    page.until(lambda: "mentions" in page.text("status"))
+    page.until(lambda: "Linked text" in page.text("links"))
+    page.until(page.mentions)
     page.mention("cold").click()
     page.button("No entity").click()
     # The correction says of which document it is.
@@ -185,11 +198,64 @@ def test_a_file_is_shown_as_it_is_written(page, name):
 
 def test_the_threshold_changes_no_link(page):
     page.link(TEXT)
-    before = page.mentions()
-    page.browser.execute_script("threshold.value = 0.99; threshold.dispatchEvent(new Event('input'))")
-    assert all(each.endswith("no entity") for each in page.mentions())
-    page.button("As the pipeline has it").click()
-    assert page.mentions() == before
+    before, shown = page.mentions(), page.text("shown")
+    # The number of the pipeline, and how many mentions it leaves out.
+    assert re.fullmatch(r"0\.\d\d: leaves out 0 of 2 mentions", shown)
+    assert not page["reset"].is_enabled()
+    page.browser.execute_script("threshold.value = 1; threshold.dispatchEvent(new Event('input'))")
+    assert page.text("shown") == "1.00: leaves out 2 of 2 mentions"
+    assert [each.get_attribute("title") for each in page["text"].find_elements(By.TAG_NAME, "button")] == [
+        "no entity"
+    ] * 2
+    page["reset"].click()
+    assert page.mentions() == before and page.text("shown") == shown
+
+
+def test_entities_are_counted_and_lead_to_their_mentions(page):
+    page.link("cold, MS and cold")
+    rows = [each.text for each in page["entities"].find_elements(By.CSS_SELECTOR, "tbody tr")]
+    assert rows == ["common cold D2 X 2", "mass spectrometry C1 X 1"]
+    # The first mention is chosen already.
+    for start in ("13", "0", "13"):
+        page["entities"].find_element(By.TAG_NAME, "button").click()
+        pressed = page["text"].find_element(By.CSS_SELECTOR, "[aria-pressed=true]")
+        assert pressed.get_attribute("data-start") == start
+
+
+def test_parents_and_aliases_are_shown_once_and_looked_at(page):
+    page.link(TEXT)
+    page.mention("cold").click()
+    page.until(lambda: "common cold" in page.text("entity"))
+    # The mention is the alias that won: said by the heading alone.
+    assert not page["evidence"].is_displayed() and page.text("entity").count("cold") == 2
+    page.button("disease").click()
+    page.until(lambda: "D0" in page.text("entity"))
+    page.button("Back to the link").click()
+    page.until(lambda: "D2" in page.text("entity"))
+    page["query"].send_keys("mass spectrometri", Keys.ENTER)
+    page.until(lambda: "C1" in page.text("found"))
+    assert "“" not in page.text("found").partition("\n")[0]
+    page["query"].clear()
+    page["query"].send_keys("MS", Keys.ENTER)
+    page.until(lambda: "“MS”" in page.text("found"))
+
+
+def test_links_are_saved_as_they_are_shown(page):
+    page.link(TEXT)
+    page.browser.execute_script("threshold.value = 1; threshold.dispatchEvent(new Event('input'))")
+    page.browser.execute_script(
+        "window.saved = [];"
+        "URL.createObjectURL = (blob) => { blob.text().then((text) => saved.push(text)); return 'blob:x'; };"
+        "HTMLAnchorElement.prototype.click = function () { saved.push(this.download); };"
+    )
+    page["format"].send_keys(".tsv")
+    page.button("Save").click()
+    page.until(lambda: "exported" in page.text("status"))
+    page.until(lambda: page.browser.execute_script("return saved.length") == 2)
+    name, content = sorted(page.browser.execute_script("return saved"), key=len)
+    assert name == "links.tsv"
+    assert [line.split("\t")[5] for line in content.splitlines()] == ["id", "NIL", "NIL"]
+    assert page.problems() == []
 
 
 def test_a_phone_must_scroll_sideways(page):
@@ -206,7 +272,50 @@ def test_a_phone_must_scroll_sideways(page):
 def test_a_pipeline_that_finds_nothing_has_no_page(browser, nlp, make_service, served):
     nlp.remove_pipe("entity_ruler")
     page = Page(browser, served(make_app(make_service(CorrectedLinker(nlp)))))
+    assert "no component" in page.text("facts")
     page.link(TEXT)
     assert page.mentions() == [] and "cold" in page.text("text")
+    page["label"].send_keys("X")
     page["words"].send_keys("cold", Keys.ENTER)
-    page.until(lambda: page.mentions() == ["cold common cold"])
+    page.until(lambda: [each.replace("\n", " ") for each in page.mentions()] == ["cold common cold"])
+
+
+def test_the_key_is_asked_for(browser, nlp, make_service, served):
+    try:
+        page = Page(browser, served(make_app(make_service(CorrectedLinker(nlp)), key="sesame")))
+        page.until(lambda: page["key"].is_displayed() and "key" in page.text("status"))
+        page["key"].send_keys("sesame", Keys.ENTER)
+        page.until(lambda: not page["key"].is_displayed())
+        page.link(TEXT)
+        assert len(page.mentions()) == 2
+        assert all("401" in each for each in page.problems())
+    finally:
+        browser.execute_script("sessionStorage.clear()")
+
+
+HOSTILE = "<img src=x onerror=alert(1)>"
+
+
+def test_an_ontology_runs_nothing_and_leads_to_the_web_alone(browser, make_service, served, tmp_path):
+    """Names, ids and definitions are text, also those that would be markup or addresses of scripts."""
+    evil = Entity(
+        "javascript://%0aalert(1)", f"{HOSTILE} sarcoma", (HOSTILE,), (HOSTILE,), (HOSTILE,), HOSTILE, parents=("P",)
+    )
+    finder = spacy.blank("en")
+    finder.add_pipe("entity_ruler").add_patterns([{"label": HOSTILE, "pattern": "sarcoma"}])
+    finder.to_disk(tmp_path / "finder")
+    build(
+        [evil, Entity("P", HOSTILE), Entity("Q", "fever")],
+        tmp_path / "linker",
+        ner=str(tmp_path / "finder"),
+        precision=0.01,
+    )
+    page = Page(browser, served(make_app(make_service(CorrectedLinker(spacy.load(tmp_path / "linker"))))))
+    page.link(f"A sarcoma {HOSTILE}.")
+    page.until(lambda: HOSTILE in page.text("entity"))
+    page["query"].send_keys("sarcoma", Keys.ENTER)
+    page.until(lambda: HOSTILE in page.text("found"))
+    assert not page.browser.find_elements(By.TAG_NAME, "img")
+    addresses = [each.get_attribute("href") for each in page.browser.find_elements(By.TAG_NAME, "a")]
+    assert all(each.startswith("http") for each in addresses)
+    assert page.problems() == []

@@ -45,6 +45,40 @@ def test_a_text_is_not_linked(client, linker):
     assert document["id"] == "é" and [each["kb_id"] for each in document["mentions"]] == ["D2"]
 
 
+def test_links_are_exported(client, linker):
+    given = {"documents": [{"text": TEXT, "id": "7", "mentions": [{"start": 9, "end": 13, "label": "Y"}]}]}
+    for format in client.get("/health").json()["formats"]:
+        answered = client.post("/export", json={**given, "format": format})
+        if format == "xmi.zip" and answered.status_code == 501:
+            continue
+        # Saved, and never a page of the service.
+        assert answered.status_code == 200 and answered.headers["content-type"] == "application/octet-stream"
+        assert answered.headers["content-disposition"] == f'attachment; filename="links.{format}"'
+        assert answered.content
+    table = client.post("/export", json={"text": TEXT, "format": "tsv", "min_confidence": 1}).text
+    assert [row.split("\t")[5] for row in table.splitlines()] == ["id", "NIL", "NIL"]
+    metrics = client.get("/metrics").text
+    assert 'krissel_requests_total{route="/export",status="200"}' in metrics
+
+
+@pytest.mark.parametrize(
+    "given, status, said",
+    [
+        ({"text": TEXT, "format": "docx"}, 422, "[K682] The format 'docx' is none of jsonl"),
+        ({"text": TEXT, "format": "../../etc/passwd"}, 422, "[K682]"),
+        ({"text": TEXT}, 422, "format"),
+        ({"format": "tsv"}, 422, "`documents` is expected"),
+        ({"text": TEXT, "format": "tsv", "min_confidence": 1.5}, 422, "min_confidence"),
+        ({"text": TEXT, "format": "tsv", "threshold": 0.5}, 422, "threshold"),
+        ({"text": "a" * 5_001, "format": "tsv"}, 413, "[K692]"),
+        ({"documents": [{"text": "a"}] * 6, "format": "tsv"}, 413, "[K692]"),
+    ],
+)
+def test_an_export_of_nonsense_is_refused(client, given, status, said):
+    answered = client.post("/export", json=given)
+    assert answered.status_code == status and said in answered.json()["error"]
+
+
 def test_entities_and_corrections_have_no_address(client):
     assert client.get("/entities/D1").json()["definition"] == "Myelin is lost."
     assert client.get("/entities/D99").status_code == 404
@@ -133,7 +167,7 @@ def test_a_hostile_request_is_answered_500_or_with_the_text_of_another(client):
         "/corrections/%2e%2e",
     ]
     paths += ["/page.js/../app.py", "/openapi.json", "/?q=" + "a" * 2_000, *["/link"] * 10, *["/corrections"] * 4]
-    paths += ["/inception/predict", "/inception/iri/train", "/labelstudio/predict", "/labelstudio/setup"]
+    paths += ["/export", "/inception/predict", "/inception/iri/train", "/labelstudio/predict", "/labelstudio/setup"]
     kinds = [*["application/json"] * 5, "text/plain", "application/json; charset=utf-16"]
 
     def ask(number):
@@ -213,8 +247,13 @@ def test_a_request_has_too_many_mentions_or_too_long_an_answer(service, linker, 
     encoded = []
     monkeypatch.setattr(linker.linker, "encode", lambda views: encoded.extend(views))
     mentions = [{"start": i, "end": i + 1} for i in (0, 1, 3, 4)]
-    for asked in ({"text": "cold " * 4}, {"documents": [{"text": TEXT, "mentions": mentions}]}):
-        answered = client.post("/link", json=asked)
+    several = {"documents": [{"text": TEXT, "mentions": mentions}]}
+    for path, asked in (
+        ("/link", {"text": "cold " * 4}),
+        ("/link", several),
+        ("/export", {**several, "format": "tsv"}),
+    ):
+        answered = client.post(path, json=asked)
         assert answered.status_code == 413 and "[K692]" in answered.text and "--max-mentions" in answered.text
     # Refused before they take time.
     assert encoded == []
@@ -222,6 +261,9 @@ def test_a_request_has_too_many_mentions_or_too_long_an_answer(service, linker, 
     whole = client.post("/link", json={"text": TEXT})
     monkeypatch.setattr(linker, "bounds", Bounds(answer=len(whole.content) - 1))
     answered = client.post("/link", json={"text": TEXT})
+    assert answered.status_code == 413 and "--max-answer" in answered.text
+    monkeypatch.setattr(linker, "bounds", Bounds(answer=10))
+    answered = client.post("/export", json={"text": TEXT, "format": "spacy"})
     assert answered.status_code == 413 and "--max-answer" in answered.text
     monkeypatch.setattr(linker, "bounds", Bounds(mentions=2, answer=len(whole.content)))
     with ThreadPoolExecutor(8) as pool:

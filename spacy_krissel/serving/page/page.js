@@ -1,9 +1,22 @@
-// What the page knows: the text, its mentions as /link gave them, and which one is looked at.
+// The text, its mentions as /link gave them, the one that is chosen, and the entity that is looked at.
 "use strict";
 const $ = (id) => document.getElementById(id);
-const state = { text: "", chars: [], mentions: [], chosen: -1, threshold: null, selection: null, file: "", documents: [], finds: true, asked: 0 };
+const state = {
+  text: "", chars: [], mentions: [], chosen: -1, viewed: "", threshold: null, selection: null, file: "", documents: [],
+  about: { finders: [], labels: [], formats: [], min_confidence: null }, asked: 0, all: false,
+};
 const PARTS = ["vector", "lexical", "species", "spelling", "coherence"];
 const COLOURS = 6;
+// Candidates, names and hits of a search that are shown; seconds for which a message is.
+const MAX_SHOWN = 7;
+const MAX_NAMES = 12;
+const MAX_FOUND = 6;
+// Characters of the evidence on each side of its mention.
+const MAX_NEAR = 120;
+const SECONDS = 8;
+const EXAMPLE = `A 54-year-old woman with type 2 diabetes mellitus and rheumatoid arthritis was admitted with fever, recurrent nosebleeds and seizures. She had taken methotrexate and metformin for six years. Examination showed hepatomegaly, ataxia and hearing loss, and the platelet count was low: a pancytopenia due to methotrexate was suspected. Her brother has epilepsy with a mutation of SCN1A.
+
+The fever and the seizures resolved within a week, and the nosebleeds did not return.`;
 
 function make(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
@@ -16,41 +29,69 @@ function make(tag, attributes = {}, ...children) {
   return node;
 }
 
-function say(message) { $("status").textContent = message; }
+// Ids, names and addresses are an ontology's: only the web's own schemes become links.
+function linkTo(address, text) {
+  return /^https?:\/\//i.test(address) ? make("a", { href: address, rel: "noreferrer", target: "_blank" }, text) : text;
+}
+
+// kind: an "error" stays until something else is said; what is "unseen" can be seen elsewhere.
+let silence = 0;
+function say(message, kind = "") {
+  clearTimeout(silence);
+  $("status").className = kind;
+  $("status").textContent = message;
+  if (kind !== "error") silence = setTimeout(() => say(""), 1000 * SECONDS);
+}
 
 async function ask(path, options = {}) {
   const headers = { ...(options.body ? { "content-type": "application/json" } : {}) };
   const key = sessionStorage.getItem("key");
   if (key) headers.authorization = `Bearer ${key}`;
   const answer = await fetch(path, { ...options, headers });
-  const data = await answer.json().catch(() => ({ error: `${answer.status} ${answer.statusText}` }));
-  if (answer.status === 401) $("key-row").hidden = false;
-  if (!answer.ok) throw new Error(data.error || answer.statusText);
-  return data;
+  if (answer.status === 401) $("key-form").hidden = false;
+  if (answer.ok) return answer;
+  const data = await answer.json().catch(() => ({}));
+  throw new Error(data.error || `${answer.status} ${answer.statusText}`);
 }
+
+async function get(path) { return (await ask(path)).json(); }
+
+function post(path, data) { return ask(path, { method: "POST", body: JSON.stringify(data) }); }
 
 // Runs what a click or key asks for; what goes wrong is said.
 function guarded(work) {
   return async (event) => {
     if (event) event.preventDefault();
-    try { await work(event); } catch (error) { say(error.message); }
+    try { await work(event); } catch (error) { say(error.message, "error"); }
   };
 }
 
 // Places of mentions count characters, and JavaScript's strings are made of halves of some.
 function slice(start, end) { return state.chars.slice(start, end).join(""); }
 
+function words(mention) { return slice(mention.start, mention.end); }
+
+function isSame(one, other) { return one.trim().toLowerCase() === other.trim().toLowerCase(); }
+
+function count(n, one) { return `${n.toLocaleString("en")} ${n === 1 ? one : `${one}s`}`; }
+
 // Links -------------------------------------------------------------------------------------------------------------
 
-async function link(mentions) {
+function asked(mentions) {
   const document_ = { text: state.text, id: state.file };
-  // A later question may be answered first.
-  const asked = ++state.asked;
   if (mentions) document_.mentions = mentions.map(({ start, end, label }) => ({ start, end, label }));
-  const answer = await ask("link", { method: "POST", body: JSON.stringify({ documents: [document_] }) });
-  if (asked !== state.asked) return;
+  return document_;
+}
+
+async function link(mentions) {
+  // A later question may be answered first.
+  const number = ++state.asked;
+  const answer = await (await post("link", { documents: [asked(mentions)] })).json();
+  if (number !== state.asked) return;
   state.mentions = answer.documents[0].mentions;
   if (state.chosen >= state.mentions.length) state.chosen = -1;
+  if (state.chosen < 0) state.chosen = inOrder()[0] ?? -1;
+  state.viewed = "";
   draw();
 }
 
@@ -58,35 +99,49 @@ async function link(mentions) {
 function linked(mention) {
   const best = mention.candidates[0];
   if (state.threshold === null || !best) return mention.kb_id;
-  const value = best.confidence === undefined ? best.score : best.confidence;
-  return value < state.threshold ? "NIL" : best.id;
+  return best.confidence < state.threshold ? "NIL" : best.id;
 }
 
 function candidate(mention, id) { return mention.candidates.find((each) => each.id === id); }
 
-function colour(label) {
-  const labels = [...new Set(state.mentions.map((each) => each.label))].sort();
-  return `c${labels.indexOf(label) % COLOURS}`;
+// A link that someone set by hand may be of no candidate.
+function nameOf(mention) {
+  const id = linked(mention);
+  const best = candidate(mention, id);
+  return best ? best.name : id === "NIL" ? "no entity" : id;
 }
 
+function inOrder() {
+  return state.mentions.map((_, i) => i).sort((a, b) => state.mentions[a].start - state.mentions[b].start);
+}
+
+function labels() { return [...new Set(state.mentions.map((each) => each.label))].sort(); }
+
+function colour(label) { return `c${labels().indexOf(label) % COLOURS}`; }
+
 function draw() {
-  $("links").hidden = !state.text;
+  const isLinked = Boolean(state.text);
+  for (const id of ["links", "summary"]) $(id).hidden = !isLinked;
   const text = $("text");
   text.replaceChildren();
   let end = 0;
-  const order = state.mentions.map((_, i) => i).sort((a, b) => state.mentions[a].start - state.mentions[b].start);
-  for (const i of order) {
+  let hidden = 0;
+  for (const i of inOrder()) {
     const mention = state.mentions[i];
-    // Of overlapping mentions the first is drawn.
-    if (mention.start < end) continue;
+    // Of overlapping mentions the first is drawn; the table has all.
+    if (mention.start < end) { hidden += 1; continue; }
     text.append(piece(end, mention.start), button(mention, i));
     end = mention.end;
   }
   text.append(piece(end, state.chars.length));
+  $("overlaps").hidden = !hidden;
+  $("overlaps").textContent = `${count(hidden, "mention")} within others: choose them by their entities below.`;
   $("legend").replaceChildren(
-    ...[...new Set(state.mentions.map((each) => each.label))].sort().map((each) => make("li", { class: colour(each) }, each || "mention")),
-    make("li", { class: "nil" }, "no entity"),
+    ...labels().map((each) => make("li", { class: colour(each) }, each || "mention")),
+    ...(state.mentions.some((each) => linked(each) === "NIL") ? [make("li", { class: "nil" }, "no entity")] : []),
   );
+  drawThreshold();
+  drawEntities();
   drawMention();
 }
 
@@ -94,101 +149,255 @@ function piece(start, end) { return make("span", { "data-start": start }, slice(
 
 function button(mention, i) {
   const id = linked(mention);
-  const best = candidate(mention, id);
-  const name = best ? best.name : "no entity";
-  const words = slice(mention.start, mention.end);
+  const name = nameOf(mention);
+  const isNew = id !== "NIL" && !isSame(name, words(mention));
   return make(
     "button",
     {
-      type: "button", class: best ? colour(mention.label) : "nil", "data-start": mention.start,
-      "aria-pressed": String(i === state.chosen), "aria-label": `${words} ${name}, ${mention.label}`, on: { click: () => choose(i) },
+      type: "button", class: id === "NIL" ? "nil" : colour(mention.label), "data-start": mention.start, "data-mention": i, title: id === "NIL" ? name : id,
+      "aria-pressed": String(i === state.chosen), "aria-label": `${words(mention)}: ${name}, ${mention.label}`, on: { click: () => choose(i) },
     },
-    words, " ", make("small", {}, name),
+    words(mention), ...(isNew ? [" ", make("small", {}, name)] : []),
   );
 }
 
-function choose(i) {
-  state.chosen = i;
-  draw();
-  $("mention").focus();
-  $("mention").scrollIntoView({ block: "nearest" });
+function drawThreshold() {
+  const least = state.about.min_confidence;
+  $("threshold-row").hidden = least === null;
+  if (least === null) return;
+  const value = state.threshold ?? least;
+  if (state.threshold === null) $("threshold").value = String(least);
+  const left = state.mentions.filter((each) => linked(each) === "NIL").length;
+  $("shown").textContent = `${value.toFixed(2)}: leaves out ${left} of ${count(state.mentions.length, "mention")}`;
+  $("reset").disabled = state.threshold === null;
 }
 
-// Why ---------------------------------------------------------------------------------------------------------------
+// A row for each entity with its label, the most frequent first; at last what has none.
+function drawEntities() {
+  const rows = new Map();
+  for (const i of inOrder()) {
+    const mention = state.mentions[i];
+    const id = linked(mention);
+    const key = JSON.stringify([id, mention.label]);
+    if (!rows.has(key)) rows.set(key, { id, name: nameOf(mention), label: mention.label, mentions: [] });
+    rows.get(key).mentions.push(i);
+  }
+  const sorted = [...rows.values()].sort((a, b) => (a.id === "NIL") - (b.id === "NIL") || b.mentions.length - a.mentions.length);
+  $("entities").tBodies[0].replaceChildren(...sorted.map((row) => make(
+    "tr", {},
+    make("td", {}, make("button", { type: "button", class: "quiet", on: { click: () => choose(after(row.mentions)) } }, row.name)),
+    make("td", { class: "id" }, row.id === "NIL" ? "" : row.id),
+    make("td", {}, row.label),
+    make("td", { class: "number" }, String(row.mentions.length)),
+  )));
+  // Addresses of records come with their entities.
+  sorted.forEach(({ id }, i) => { if (id !== "NIL") addLink(id, $("entities").tBodies[0].rows[i].cells[1]); });
+}
+
+async function addLink(id, cell) {
+  const found = await entity(id).catch(() => null);
+  if (found) cell.replaceChildren(linkTo(found.url, id));
+}
+
+// The next of these mentions behind the chosen one.
+function after(mentions) { return mentions[(mentions.indexOf(state.chosen) + 1) % mentions.length]; }
+
+function choose(i) {
+  Object.assign(state, { chosen: i, viewed: "", all: false });
+  $("found").replaceChildren();
+  $("query").value = "";
+  draw();
+  view(state.viewed, true);
+  $("mention").scrollTop = 0;
+  $("mention").focus({ preventScroll: true });
+  // On a phone it is below the text.
+  const { top } = $("mention").getBoundingClientRect();
+  if (top < 0 || top > innerHeight / 2) $("mention").scrollIntoView();
+}
+
+// The chosen mention ------------------------------------------------------------------------------------------------
+
+const entities = new Map();
+
+// What the vocabulary has of an entity does not change while the service runs.
+function entity(id) {
+  if (!entities.has(id)) {
+    const found = get(`entities/${encodeURIComponent(id)}`);
+    entities.set(id, found);
+    found.catch(() => entities.delete(id));
+  }
+  return entities.get(id);
+}
 
 function drawMention() {
   const mention = state.mentions[state.chosen];
-  $("mention").hidden = !mention;
-  $("found").replaceChildren();
+  $("chosen").hidden = !mention;
+  $("nothing").hidden = Boolean(mention);
+  if (state.text && !mention) $("nothing").textContent = "There are no mentions. Select words of the text, or type them, to add one.";
   if (!mention) return;
+  $("h-mention").replaceChildren(`“${words(mention)}”`, make("span", { class: `label ${colour(mention.label)}` }, mention.label));
+  view(state.viewed || linked(mention));
+  drawParts(mention);
+}
+
+// Shows one entity: what is linked, or a candidate, a parent, or a hit of the search.
+// isAsked: by a person, who may not see it.
+function view(id, isAsked = false) {
+  const mention = state.mentions[state.chosen];
+  const best = mention.candidates[0];
+  state.viewed = id;
+  drawCandidates(mention);
+  drawEvidence(mention, candidate(mention, id));
+  for (const each of $("found").querySelectorAll("button")) each.setAttribute("aria-current", String(each.dataset.id === id));
+  if (id === "NIL") {
+    const why = best ? "None of the candidates is likely enough." : "Nothing in the vocabulary is like it.";
+    $("entity").replaceChildren(make("h3", { class: "name" }, "No entity"), make("p", { class: "soft" }, why), make("p", { class: "row" }, none("This is right")));
+    if (isAsked) say("No entity", "unseen");
+    return;
+  }
+  guarded(async () => {
+    const found = await entity(id);
+    if (state.viewed !== id) return;
+    $("entity").replaceChildren(...card(mention, found));
+    if (isAsked) say(`${found.name}, ${found.id}`, "unseen");
+  })();
+}
+
+// Looks at another entity, for whoever has no mouse too.
+function look(id) {
+  view(id, true);
+  $("mention").scrollTop = 0;
+  $("entity").focus({ preventScroll: true });
+}
+
+function looker(each) {
+  return each.name ? make("button", { type: "button", class: "quiet", title: each.id, on: { click: () => look(each.id) } }, each.name) : each.id;
+}
+
+const NONE = "No entity of the vocabulary";
+function none(text) {
+  return make("button", { type: "button", "aria-label": text === NONE ? NONE : `${text}: ${NONE}`, on: { click: guarded(() => correct([])) } }, text);
+}
+
+function card(mention, found) {
   const id = linked(mention);
-  $("h-mention").textContent = `“${slice(mention.start, mention.end)}”, ${mention.label}`;
-  $("why").textContent = why(mention, id);
-  $("candidates").replaceChildren(...mention.candidates.map((each) => shown(mention, each, id)));
+  const isLinked = found.id === id;
+  const names = found.aliases.filter((each) => !isSame(each, found.name));
+  const more = names.length > MAX_NAMES ? `; and ${names.length - MAX_NAMES} more` : "";
+  const others = found.parents.slice(1);
+  const actions = [
+    make("button", { type: "button", class: isLinked ? "" : "main", "aria-label": `This is right: ${found.name}`, on: { click: guarded(() => correct([found.id])) } }, "This is right"),
+    none(NONE),
+    ...(isLinked ? [] : [make("button", { type: "button", on: { click: () => look(id) } }, "Back to the link")]),
+  ];
+  return [
+    make("h3", { class: "name" }, found.name),
+    make("p", { class: "row" }, make("span", { class: "id" }, linkTo(found.url, found.id)), ...found.types.map((each) => make("small", {}, each)), make("small", {}, isLinked ? "linked" : "not linked")),
+    ...(found.definition ? [make("p", { class: "definition" }, found.definition)] : []),
+    ...(names.length ? [make("p", { class: "soft" }, `Also ${names.slice(0, MAX_NAMES).join("; ")}${more}`)] : []),
+    ...(found.path.length ? [make("ul", { class: "path", "aria-label": "Above it, from the top" }, ...found.path.map((each) => make("li", {}, looker(each))))] : []),
+    ...(others.length ? [make("p", { class: "path" }, make("span", { class: "soft" }, "Also below"), ...others.map(looker))] : []),
+    ...(found.tree_numbers.length ? [make("p", { class: "soft" }, `Tree numbers ${found.tree_numbers.join(", ")}`)] : []),
+    make("p", { class: "row" }, ...actions),
+  ];
 }
 
-function why(mention, id) {
-  const [first, second] = mention.candidates;
-  if (!first) return "Nothing in the vocabulary is like it.";
-  if (id === "NIL") return "No entity: the best candidate is not sure enough.";
-  if (!second) return "There is no other candidate.";
-  const gains = PARTS.filter((part) => part in first && part in second).map((part) => [part, first[part] - second[part]]);
-  gains.sort((a, b) => Math.abs(b[1]) - Math.abs(a[1]));
-  const said = gains.filter(([, gain]) => Math.abs(gain) >= 0.005).map(([part, gain]) => `${part} ${gain > 0 ? "+" : "−"}${Math.abs(gain).toFixed(2)}`);
-  const ahead = (first.score - second.score).toFixed(2);
-  return `${first.name} is ${ahead} ahead of ${second.name}${said.length ? `: ${said.join(", ")}` : ""}.`;
+function drawCandidates(mention) {
+  const first = state.all ? mention.candidates : mention.candidates.slice(0, MAX_SHOWN);
+  const top = Math.max(...mention.candidates.map((each) => each.score));
+  const left = mention.candidates.length - first.length;
+  $("h-candidates").hidden = !first.length;
+  $("candidates").replaceChildren(...first.map((each) => {
+    const value = each.confidence ?? each.score;
+    const fill = make("span");
+    // By the style sheet's own interface: the policy forbids attributes.
+    fill.style.width = `${100 * Math.max(0, Math.min(1, each.confidence ?? each.score / top))}%`;
+    const measure = make("span", { class: "measure" }, make("span", { class: "bar", "aria-hidden": "true" }, fill), value.toFixed(2));
+    return choice(each, make("small", {}, each.id), measure);
+  }));
+  if (left > 0) {
+    const all = make("button", { type: "button", on: { click: () => { state.all = true; drawCandidates(mention); } } }, `${left} more`);
+    $("candidates").append(make("li", {}, all));
+  }
 }
 
-function number(value) { return value.toFixed(3); }
+function choice(each, ...about) {
+  const attributes = { type: "button", "data-id": each.id, "aria-current": String(each.id === state.viewed), on: { click: () => look(each.id) } };
+  return make("li", {}, make("button", attributes, make("span", {}, each.name), ...about));
+}
 
-function shown(mention, each, id) {
-  const parts = [`score ${number(each.score)}`];
-  if (each.confidence !== undefined) parts.push(`confidence ${number(each.confidence)}`);
-  parts.push(...PARTS.filter((part) => part in each).map((part) => `${part} ${number(each[part])}`));
-  const details = make("span", {});
-  const more = make("button", { type: "button", "aria-expanded": "false", "aria-label": `More about ${each.name}`, on: { click: guarded(async () => { more.setAttribute("aria-expanded", "true"); await describe(each.id, details); }) } }, "More");
-  return make(
-    "li", {},
-    make("strong", {}, each.name), ` ${each.id} `, each.id === id ? "(linked) " : "",
-    make("span", { class: "parts" }, parts.join(" · ")),
-    make("span", { class: "evidence" }, each.evidence, ...(each.doc ? [` (${each.kind}, `, document_(each.doc), ")"] : each.source ? [` (${each.source})`] : [])),
-    details,
-    make("span", { class: "row" }, make("button", { type: "button", "aria-label": `This is right: ${each.name}`, on: { click: guarded(() => correct([each.id])) } }, "This is right"), more),
+// The text of the prototype that won; a bare name only where it is neither the mention nor the entity's own.
+function drawEvidence(mention, each) {
+  const quoted = each ? each.evidence.split(/[⟦⟧]/) : [];
+  const isName = quoted.length === 3 && !quoted[0] && !quoted[2];
+  const isSaid = isName && (isSame(quoted[1], words(mention)) || isSame(quoted[1], each.name));
+  const from = each ? [each.doc && document_(each.doc), each.source].filter(Boolean).flatMap((part, i) => [i ? ", " : "From ", part]) : [];
+  $("evidence").hidden = !each || (isSaid && !from.length);
+  if ($("evidence").hidden) return;
+  const content = quoted.map((part, i) => (i % 2 ? make("mark", {}, part) : near(part, i)));
+  $("evidence").replaceChildren(
+    make("h3", {}, "Evidence"),
+    ...(isName ? (isSaid ? [] : [make("p", {}, "Nearest name: ", make("strong", {}, quoted[1]))]) : [make("p", { class: "quote" }, ...content)]),
+    ...(from.length ? [make("p", { class: "soft" }, ...from)] : []),
   );
+}
+
+// The words of a long context that are next to the mention, on its left (0) or right.
+function near(text, side) {
+  if (text.length <= MAX_NEAR) return text;
+  return side ? `${text.slice(0, MAX_NEAR).replace(/\S*$/, "")}…` : `…${text.slice(-MAX_NEAR).replace(/^\S*/, "")}`;
 }
 
 function document_(id) {
   const pmid = /^(?:PMID:?)?(\d{5,8})$/i.exec(id);
-  return pmid ? make("a", { href: `https://pubmed.ncbi.nlm.nih.gov/${pmid[1]}/`, rel: "noreferrer" }, `PMID ${pmid[1]}`) : id;
+  return pmid ? linkTo(`https://pubmed.ncbi.nlm.nih.gov/${pmid[1]}/`, `PMID ${pmid[1]}`) : id;
 }
 
-async function describe(id, place) {
-  const entity = await ask(`entities/${encodeURIComponent(id)}`);
-  const lines = [];
-  if (entity.definition) lines.push(entity.definition);
-  if (entity.aliases.length) lines.push(`Also: ${entity.aliases.slice(0, 20).join("; ")}`);
-  if (entity.types.length) lines.push(`Types: ${entity.types.join("; ")}`);
-  const parents = await Promise.all(entity.parents.slice(0, 5).map((each) => ask(`entities/${encodeURIComponent(each)}`).then((found) => found.name, () => each)));
-  if (parents.length) lines.push(`Below: ${parents.join("; ")}`);
-  place.replaceChildren(...(lines.length ? lines : ["Nothing more is known."]).map((line) => make("span", { class: "definition" }, line)));
-  if (/^https:/.test(entity.url)) place.append(make("a", { href: entity.url, rel: "noreferrer" }, entity.url));
+// Parts that are of no candidate say nothing.
+function drawParts(mention) {
+  const { candidates } = mention;
+  const columns = PARTS.filter((part) => candidates.some((each) => Math.abs(each[part] ?? 0) >= 0.0005));
+  $("parts").hidden = !candidates.length;
+  $("why").textContent = why(candidates, columns);
+  const [table] = $("parts").getElementsByTagName("table");
+  const cells = (each) => ["score", ...columns].map((part) => make("td", { class: "number" }, Math.abs(each[part] ?? 0) >= 0.0005 ? each[part].toFixed(3) : ""));
+  table.tHead.replaceChildren(make("tr", {}, make("th", { scope: "col" }, "Candidate"), ...["score", ...columns].map((part) => make("th", { scope: "col", class: "number" }, part))));
+  table.tBodies[0].replaceChildren(...candidates.slice(0, MAX_SHOWN).map((each) => make("tr", {}, make("td", {}, each.name), ...cells(each))));
+}
+
+function why([first, second], columns) {
+  if (!second) return "There is no other candidate.";
+  const gains = columns.filter((part) => part in first && part in second).map((part) => [part, first[part] - second[part]]);
+  gains.sort((a, b) => Math.abs(b[1]) - Math.abs(a[1]));
+  const said = gains.filter(([, gain]) => Math.abs(gain) >= 0.005).map(([part, gain]) => `${part} ${gain > 0 ? "+" : "−"}${Math.abs(gain).toFixed(2)}`);
+  return `${first.name} is ${(first.score - second.score).toFixed(2)} ahead of ${second.name}${said.length ? `: ${said.join(", ")}` : ""}.`;
+}
+
+async function search() {
+  const { entities: found } = await get(`search?k=${MAX_FOUND}&q=${encodeURIComponent($("query").value.trim())}`);
+  $("found").replaceChildren(...found.map((each) => {
+    const alias = each.alias && !isSame(each.alias, each.name) ? [`“${each.alias}”`] : [];
+    return choice(each, make("small", {}, [each.id, ...alias].join(" · ")));
+  }));
+  say(`Entities found: ${found.length}`, found.length ? "unseen" : "");
 }
 
 // Corrections -------------------------------------------------------------------------------------------------------
 
 async function correct(right) {
   const mention = state.mentions[state.chosen];
-  const body = { text: state.text, start: mention.start, end: mention.end, right, linked: linked(mention), doc: state.file, author: $("author").value };
-  await ask("corrections", { method: "POST", body: JSON.stringify(body) });
+  const { start, end } = mention;
+  await post("corrections", { text: state.text, start, end, right, linked: linked(mention), doc: state.file, author: $("author").value });
   await link(state.mentions);
   await drawCorrections();
   // What was clicked may be gone.
-  $("mention").focus();
+  $("mention").focus({ preventScroll: true });
   say("The correction is in force.");
 }
 
 async function drawCorrections() {
-  const { corrections, total } = await ask("corrections");
+  const { corrections, total } = await get("corrections");
+  $("log").hidden = !total && !state.text;
   $("no-corrections").hidden = total > 0 && corrections.length === total;
   $("no-corrections").textContent = total ? `The last ${corrections.length.toLocaleString("en")} of ${total.toLocaleString("en")}.` : "None.";
   $("corrections").replaceChildren(...corrections.reverse().map((each) => {
@@ -205,13 +414,16 @@ async function drawCorrections() {
   }));
 }
 
-async function search() {
-  const { entities } = await ask(`search?q=${encodeURIComponent($("query").value.trim())}`);
-  $("found").replaceChildren(...entities.map((each) => make(
-    "li", {}, make("strong", {}, each.name), ` ${each.id} `, make("small", {}, each.types.join("; ")), " ",
-    make("button", { type: "button", "aria-label": `This is right: ${each.name}`, on: { click: guarded(() => correct([each.id])) } }, "This is right"),
-  )));
-  say(`${entities.length} entities found`);
+// Export ------------------------------------------------------------------------------------------------------------
+
+async function save() {
+  const format = $("format").value;
+  const data = { documents: [asked(state.mentions)], format };
+  if (state.threshold !== null) data.min_confidence = state.threshold;
+  const address = URL.createObjectURL(await (await post("export", data)).blob());
+  make("a", { href: address, download: `${state.file.replace(/[^\w.-]/g, "_") || "links"}.${format}` }).click();
+  setTimeout(() => URL.revokeObjectURL(address), 1000 * SECONDS);
+  say(`${count(state.mentions.length, "mention")} exported`);
 }
 
 // Mentions that were not found --------------------------------------------------------------------------------------
@@ -234,12 +446,12 @@ document.addEventListener("selectionchange", () => {
 });
 
 // The words that are selected, or those that are typed: the first that no mention has yet.
-function place(words) {
+function place(given) {
   const { selection } = state;
-  if (selection && slice(selection.start, selection.end) === words) return selection;
-  for (let at = state.text.indexOf(words); words && at >= 0; at = state.text.indexOf(words, at + 1)) {
+  if (selection && slice(selection.start, selection.end) === given) return selection;
+  for (let at = state.text.indexOf(given); given && at >= 0; at = state.text.indexOf(given, at + 1)) {
     const start = Array.from(state.text.slice(0, at)).length;
-    const end = start + Array.from(words).length;
+    const end = start + Array.from(given).length;
     if (!state.mentions.some((each) => each.start < end && each.end > start)) return { start, end };
   }
   throw new Error("These words are not in the text, or are a mention already.");
@@ -250,7 +462,8 @@ $("add").addEventListener("pointerdown", (event) => event.preventDefault());
 $("add-form").addEventListener("submit", guarded(async () => {
   const { start, end } = place($("words").value);
   const others = state.mentions.filter((each) => each.end <= start || each.start >= end);
-  await link([...others, { start, end, label: "MENTION" }]);
+  await link([...others, { start, end, label: $("label").value.trim() }]);
+  $("words").value = "";
   choose(state.mentions.findIndex((each) => each.start <= start && each.end >= end));
 }));
 
@@ -268,6 +481,7 @@ async function open(file) {
 
 function show(document_) {
   $("given").value = document_.text;
+  $("example").hidden = true;
   state.file = document_.id;
 }
 
@@ -287,41 +501,91 @@ function documentsOf(content, name) {
   return found.length ? found : [{ id: name, text: content }];
 }
 
+// What people do ----------------------------------------------------------------------------------------------------
+
 $("form").addEventListener("submit", guarded(async () => {
-  if ($("key").value) sessionStorage.setItem("key", $("key").value);
-  localStorage.setItem("author", $("author").value);
-  Object.assign(state, { text: $("given").value, chars: Array.from($("given").value), mentions: [], chosen: -1 });
+  Object.assign(state, { text: $("given").value, chars: Array.from($("given").value), mentions: [], chosen: -1, threshold: null });
   say("Linking …");
   // Where nothing in the pipeline finds mentions, a person does.
-  await link(state.finds ? null : []);
+  await link(state.about.finders.length ? null : []);
+  $("input").hidden = Boolean(state.text);
   await drawCorrections();
-  say(`${state.mentions.length} mentions`);
+  say(count(state.mentions.length, "mention"), "unseen");
 }));
+$("edit").addEventListener("click", () => {
+  $("input").hidden = false;
+  $("given").focus();
+});
+$("example").addEventListener("click", () => {
+  show({ text: EXAMPLE, id: "" });
+  $("form").requestSubmit();
+});
 $("given").addEventListener("drop", (event) => {
   const file = event.dataTransfer.files[0];
   // Text that is dropped is the browser's work.
   if (file) guarded(() => open(file))(event);
 });
 $("file").addEventListener("change", guarded(() => open($("file").files[0])));
-$("document").addEventListener("change", () => show(state.documents[$("document").selectedIndex]));
-$("given").addEventListener("input", () => { state.file = ""; });
+$("document").addEventListener("change", () => {
+  show(state.documents[$("document").selectedIndex]);
+  if ($("input").hidden) $("form").requestSubmit();
+});
+$("given").addEventListener("input", () => {
+  state.file = "";
+  // It would replace what was typed.
+  $("example").hidden = Boolean($("given").value);
+});
 $("threshold").addEventListener("input", () => {
-  state.threshold = Number($("threshold").value);
-  $("shown").textContent = state.threshold.toFixed(2);
+  Object.assign(state, { threshold: Number($("threshold").value), viewed: "" });
   draw();
 });
 $("reset").addEventListener("click", () => {
-  state.threshold = null;
-  $("threshold").value = "0";
-  $("shown").textContent = "as the pipeline has it";
+  Object.assign(state, { threshold: null, viewed: "" });
   draw();
+  $("threshold").focus();
+});
+$("mention").addEventListener("keydown", (event) => {
+  const chip = $("text").querySelector(`[data-mention="${state.chosen}"]`);
+  // In the search it empties the field.
+  if (event.key === "Escape" && chip && event.target !== $("query")) chip.focus();
 });
 $("search").addEventListener("submit", guarded(search));
-$("none").addEventListener("click", guarded(() => correct([])));
+$("export").addEventListener("submit", guarded(save));
+$("author").addEventListener("change", () => localStorage.setItem("author", $("author").value));
 $("author").value = localStorage.getItem("author") || "";
+$("key-form").addEventListener("submit", guarded(async () => {
+  sessionStorage.setItem("key", $("key").value);
+  await drawCorrections();
+  $("key-form").hidden = true;
+}));
+
+// Of an address or path its date, if it has one, as most releases of ontologies do.
+function version(text) {
+  const day = text.includes("/") && /\d{4}-\d\d-\d\d/.exec(text);
+  return day ? day[0] : text;
+}
+
+function fact(name, ...values) { return make("div", {}, make("dt", {}, name), make("dd", {}, ...values)); }
+
+function drawFacts(about) {
+  const vocabularies = about.vocabularies.flatMap((each) => {
+    const release = version(each.version) || (each.source === each.name ? "version not stated" : each.source);
+    const title = `${each.name || "an ontology without a name"}, ${release || "version not stated"}`;
+    const licence = each.licence || each.terms.replace(/^https?:\/\//, "");
+    return [fact("Vocabulary", title), fact("Licence", licence ? linkTo(each.terms, licence) : "not stated")];
+  });
+  $("facts").replaceChildren(
+    ...vocabularies,
+    fact("Entities", about.entities.toLocaleString("en")),
+    fact("Mentions found by", about.finders.join(", ") || "you: no component of the pipeline finds any"),
+  );
+}
+
 guarded(async () => {
-  const health = await ask("health");
-  state.finds = health.finds_mentions;
-  $("about").textContent = `${health.entities.toLocaleString("en")} entities`;
+  const { about } = state;
+  Object.assign(about, await get("health"));
+  drawFacts(about);
+  $("format").replaceChildren(...about.formats.map((each) => make("option", { value: each }, `.${each}`)));
+  $("labels").replaceChildren(...about.labels.map((each) => make("option", { value: each })));
   await drawCorrections();
 })();
