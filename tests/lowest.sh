@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Quick tests with the lowest version of every direct dependency that setup.cfg declares, in a new environment:
 #
-#     tests/lowest.sh [FOLDER]        PYTHON=3.10 by default; needs uv
+#     tests/lowest.sh [FOLDER]        PYTHON=3.10 by default, or a path; needs uv
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 folder="${1:-.venv-lowest}"
