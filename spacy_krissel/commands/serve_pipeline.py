@@ -98,7 +98,9 @@ def serve(
     log = CorrectionLog(corrections)
     sockets = _bound(host, port)
     bounds = Bounds(max_documents, max_chars, max_mentions, max_answer)
-    process = partial(LinkProcess, pipeline, name=name, index_device=index_device, bounds=bounds)
+    # Else a start encodes the mentions of all corrections.
+    vectors = corrections and corrections.with_name(f"{corrections.name}.vectors.npz")
+    process = partial(LinkProcess, pipeline, name=name, index_device=index_device, bounds=bounds, vectors=vectors)
     server: uvicorn.Server | None = None
     problem = ""
 

@@ -183,7 +183,8 @@ def make_app(
     async def link(request: Request, given: Annotated[LinkIn, body_of(LinkIn)]) -> Response:
         documents = [DocumentIn(text=given.text)] if given.text is not None else given.documents or []
         answered = await linked(documents)
-        request.state.counts = {"documents": answered.documents, "mentions": answered.mentions}
+        counts = {"documents": answered.documents, "mentions": answered.mentions}
+        request.state.counts = {**counts, "cut_words": answered.cut} if answered.cut else counts
         return _response(answered.content)
 
     @app.get("/entities/{id:path}", summary="An entity: names, definition, parents")
@@ -328,10 +329,12 @@ class Metrics:
         self.seconds = Histogram("krissel_request_seconds", "Time of requests", ["route"], registry=self.registry)
         self.documents = Counter("krissel_documents", "Documents linked", registry=self.registry)
         self.mentions = Counter("krissel_mentions", "Mentions linked", registry=self.registry)
+        self.cut = Counter("krissel_cut_words", "Long words cut before tokenization", registry=self.registry)
 
     def linked(self, answer: Answer) -> None:
         self.documents.inc(answer.documents)
         self.mentions.inc(answer.mentions)
+        self.cut.inc(answer.cut)
 
 
 class Guard:

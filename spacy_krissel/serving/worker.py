@@ -22,6 +22,7 @@ from ..pipeline.settings import LINKER
 from .bounds import Bounds
 from .corrected import LABEL, CorrectedLinker, Document, Mention
 from .corrections import Correction
+from .tokens import n_cut
 from .tools import PredictionIn, Suggestions, Wrong
 
 # Documents after which the vocabulary is as it was; characters of the first ones, whose words it keeps.
@@ -55,11 +56,12 @@ class LinkProcess:
         gpu_id: int = -1,
         index_device: str | None = None,
         bounds: Bounds | None = None,
+        vectors: Path | None = None,
     ) -> None:
         # Spawned: a fork would have the locks of other threads.
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
-        settings = (theirs, pipeline, name, gpu_id, index_device, bounds or Bounds())
+        settings = (theirs, pipeline, name, gpu_id, index_device, bounds or Bounds(), vectors)
         self.process = context.Process(target=_run, args=settings, name="krissel-link", daemon=True)
         self.process.start()
         theirs.close()
@@ -96,7 +98,13 @@ def answer_requests(connection: Connection, linker: CorrectedLinker) -> None:
 
 
 def _run(
-    connection: Connection, pipeline: str | Path, name: str, gpu_id: int, index_device: str | None, bounds: Bounds
+    connection: Connection,
+    pipeline: str | Path,
+    name: str,
+    gpu_id: int,
+    index_device: str | None,
+    bounds: Bounds,
+    vectors: Path | None,
 ) -> None:
     _end_with_parent()
     # These are for who asks, and they close the connection when all is answered.
@@ -105,7 +113,8 @@ def _run(
     try:
         # Here, and not by who starts the process: a chosen GPU is one of this process alone.
         choose_gpu(gpu_id, silent=True)
-        linker = CorrectedLinker(load_pipeline(pipeline, index_device=index_device), name=name, bounds=bounds)
+        nlp = load_pipeline(pipeline, index_device=index_device)
+        linker = CorrectedLinker(nlp, name=name, bounds=bounds, vectors=vectors)
     except Exception as error:
         send_error(connection, {}, error)
         return
@@ -164,6 +173,8 @@ def _answer(connection: Connection, linker: CorrectedLinker, batch: Sequence[_Re
         if batch[0].do == "link":
             linked = iter(linker.link([document for request in batch for document in request.values]))
             found: list[dict[str, Any]] = [{"documents": [next(linked) for _ in r.values]} for r in batch]
+            for each, request in zip(found, batch, strict=True):
+                each["counts"] = _counts(each["documents"], request.values)
         elif batch[0].do == "suggest":
             found = [_suggest(linker, **batch[0].values)]
         else:
@@ -179,13 +190,14 @@ def _answer(connection: Connection, linker: CorrectedLinker, batch: Sequence[_Re
             for request in batch:
                 _answer(connection, linker, [request])
         return
-    for request, each, counts, answer in zip(batch, found, stated, answers, strict=True):
-        head = {"number": request.number, **(counts or _counts(each.get("documents", [])))}
-        send_bytes(connection, head, answer)
+    for request, counts, answer in zip(batch, stated, answers, strict=True):
+        send_bytes(connection, {"number": request.number, "counts": counts}, answer)
 
 
-def _counts(linked: list[dict[str, Any]]) -> dict[str, int]:
-    return {"documents": len(linked), "mentions": sum(len(document["mentions"]) for document in linked)}
+def _counts(linked: Sequence[dict[str, Any]], documents: Sequence[Document]) -> dict[str, int]:
+    """Of an `Answer`."""
+    mentions = sum(len(document["mentions"]) for document in linked)
+    return {"documents": len(linked), "mentions": mentions, "cut": sum(n_cut(each.text) for each in documents)}
 
 
 def _suggest(linker: CorrectedLinker, asked: dict[str, Any], as_addresses: bool) -> dict[str, Any]:
@@ -193,7 +205,18 @@ def _suggest(linker: CorrectedLinker, asked: dict[str, Any], as_addresses: bool)
     (document,) = map(_document, suggestions.documents())
     linker.bounds.check(chars=len(document.text))
     linked = linker.link([document])
-    return {"document": suggestions.answer(linked, as_addresses=as_addresses), "counts": _counts(linked)}
+    return {"document": suggestions.answer(linked, as_addresses=as_addresses), "counts": _counts(linked, [document])}
+
+
+def _follow(linker: CorrectedLinker, corrections: list[dict[str, Any]], **which: bool) -> dict[str, Any]:
+    # All of what is made here stays, and each collection would go through it: they take as long as the rest.
+    gc.disable()
+    try:
+        linker.follow([Correction.from_data(each) for each in corrections], **which)
+        gc.freeze()
+    finally:
+        gc.enable()
+    return {}
 
 
 # Whose answers grow with what was asked.
@@ -202,7 +225,7 @@ _DO: dict[str, Callable[..., dict[str, Any]]] = {
     "check": lambda linker, correction: linker.checked(Correction.from_data(correction)).data(),
     "add": lambda linker, correction: linker.add(Correction.from_data(correction)) or {},
     "remove": lambda linker, id_: linker.remove(id_) or {},
-    "follow": lambda linker, corrections: linker.follow([Correction.from_data(each) for each in corrections]) or {},
+    "follow": lambda linker, **values: _follow(linker, **values),
     "entity": lambda linker, **values: linker.entity(**values),
     "search": lambda linker, **values: {"entities": linker.search(**values)},
 }
