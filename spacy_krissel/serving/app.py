@@ -24,10 +24,9 @@ from starlette.responses import FileResponse
 from .. import __version__
 from ..errors import KrisselError
 from ..util.disk import is_full
-from .bounds import MAX_CHARS, MAX_DOCUMENTS, Bounds
-from .corrected import FOUND
+from .bounds import FOUND, MAX_CHARS, MAX_DOCUMENTS, Bounds
 from .service import LISTED, SECONDS, Answer, Busy, Late, LinkService, Lost
-from .tools import MODEL, PredictionIn, TasksIn, Wrong, predictions
+from .tool_requests import PredictionIn, TasksIn, Wrong
 
 LOG = logging.getLogger("spacy_krissel.serving")
 Model = TypeVar("Model", bound=BaseModel)
@@ -39,6 +38,8 @@ FILES = {
     "/page.js": ("page.js", "text/javascript"),
     "/page.css": ("page.css", "text/css"),
 }
+# As Label Studio shows it: that of `render.formats.label_studio`.
+MODEL = f"spacy-krissel {__version__}"
 # What needs no key: whoever watches the service has none, and the page asks for it.
 OPEN = ("/health", *FILES)
 # Nothing comes from elsewhere, and nothing that a text holds is run.
@@ -176,9 +177,6 @@ def make_app(
         metrics.linked(answered)
         return answered
 
-    async def link_all(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        return list(json.loads((await linked([DocumentIn(**each) for each in documents])).content)["documents"])
-
     @app.post("/link", openapi_extra=_schema(LinkIn), summary="Link the mentions of texts")
     async def link(request: Request, given: Annotated[LinkIn, body_of(LinkIn)]) -> Response:
         documents = [DocumentIn(text=given.text)] if given.text is not None else given.documents or []
@@ -241,7 +239,9 @@ def make_app(
 
     @app.post("/labelstudio/predict", openapi_extra=_schema(TasksIn), summary="Label Studio: links of tasks")
     async def label_studio(given: Annotated[TasksIn, body_of(TasksIn)]) -> Response:
-        return _response(await predictions(given, link_all))
+        answered = await answer("predict", {"asked": given.model_dump()}, len(given.tasks))
+        metrics.linked(answered)
+        return _response(answered.content)
 
     @app.get("/", include_in_schema=False)
     @app.get("/page.js", include_in_schema=False)

@@ -12,18 +12,19 @@ from spacy.language import Language
 from spacy.tokens import Doc
 
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
-from ..kb.gold_overlay import GoldOverlay
+from ..kb.gold_overlay import GoldMention, GoldOverlay
 from ..kb.prototype_kb import PrototypeKB
+from ..kb.prototype_table import Origin
 from ..mentions.annotations import set_spans
-from ..mentions.gold_mentions import ID_KEY
+from ..mentions.gold_mentions import ID_KEY, hash_of
 from ..mentions.token_edges import split_at
 from ..ontology.ids import entity_url
 from ..pipeline.linker.component import KrisselLinker
 from ..pipeline.pipeline_io import find_linker, mention_setters
 from ..pipeline.settings import LINKER
 from ..render.links import doc_to_dict
-from ..views import View
-from .bounds import Bounds
+from ..views import MINED_CHARS, View, mention_view
+from .bounds import FOUND, MOST_FOUND, Bounds
 from .corrections import Correction
 from .tokens import tokenized
 from .vector_cache import VectorCache
@@ -35,8 +36,8 @@ LABEL = "MENTION"
 MAX_COPIED = 5_000_000
 # And copies: each is worth a document.
 MAX_LAYERS = 100
-# Entities that a search finds, by default and at most.
-FOUND, MOST_FOUND = 10, 100
+# By which what was corrected is told from other gold mentions of the knowledge base.
+SOURCE = "corrections"
 
 
 class Mention(NamedTuple):
@@ -148,7 +149,7 @@ class CorrectedLinker:
             unknown = correction.right[ids.index(None)]
             raise KrisselError(Errors.K682.format(what=f"'{unknown[:80]}'", problem="is no id of the knowledge base"))
         correction = replace(correction, right=tuple(dict.fromkeys(map(str, ids))))
-        views = correction.gold(()).views
+        views = _gold(correction).views
         self._checked = dict(zip(views, self.linker.encode(views), strict=True))
         return correction
 
@@ -271,7 +272,7 @@ class CorrectedLinker:
             own = [row for id_ in each.right if (row := resolved[id_]) is not None]
             is_known = len(own) == len(each.right)
             n_unknown += not is_known
-            mentions.append((each.id, each.gold(tuple(own) if is_known else ())))
+            mentions.append((each.id, _gold(each, tuple(own) if is_known else ())))
         self._overlay.add(mentions, self._encode)
         # The last word on a mention counts.
         superseded, last = [], {}
@@ -302,6 +303,13 @@ class CorrectedLinker:
         if all(view in self._checked for view in views):
             return np.stack([self._checked[view] for view in views])
         return self.linker.encode(views)
+
+
+def _gold(correction: Correction, entities: tuple[int, ...] = ()) -> GoldMention:
+    """The mention as one of the entities at these rows, as `krissel correct` adds it."""
+    text, start, end = correction.text, correction.start, correction.end
+    origin = Origin(SOURCE, correction.doc, start, end, hash_of(text))
+    return GoldMention(entities, mention_view(text, start, end, MINED_CHARS), origin)
 
 
 def _apart(text: str, mentions: Iterable[Mention], *, may_overlap: bool) -> list[_Layer]:

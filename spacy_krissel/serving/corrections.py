@@ -13,15 +13,8 @@ from typing import Any, BinaryIO
 from pydantic import TypeAdapter, ValidationError
 
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
-from ..kb.gold_overlay import GoldMention
-from ..kb.prototype_table import Origin
-from ..mentions.gold_mentions import hash_of
 from ..util.atomic import atomic_file
 from ..util.disk import coded_io
-from ..views import MINED_CHARS, mention_view
-
-# By which what was corrected is told from other gold mentions of the knowledge base.
-SOURCE = "corrections"
 
 
 @dataclass(frozen=True)
@@ -46,11 +39,6 @@ class Correction:
     @property
     def mention(self) -> str:
         return self.text[self.start : self.end]
-
-    def gold(self, entities: tuple[int, ...]) -> GoldMention:
-        """The mention as one of the entities at these rows, as `krissel correct` adds it."""
-        view = mention_view(self.text, self.start, self.end, MINED_CHARS)
-        return GoldMention(entities, view, Origin(SOURCE, self.doc, self.start, self.end, hash_of(self.text)))
 
     def data(self) -> dict[str, Any]:
         # `asdict` takes ten times as long.

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 from ..errors import KrisselError
 from ..views import evidence, mention_view
 from .corrections import Correction, CorrectionLog
-from .tools import Wrong
-from .worker import Worker, read, send, send_bytes
+from .messages import read, send, send_bytes
+from .processes import Worker
+from .tool_requests import Wrong
 
 # Documents of different requests that are linked in one batch; requests that may wait, by default.
 TOGETHER, WAITING = 64, 256
