@@ -22,7 +22,7 @@ from ..ontology.ids import entity_url
 from ..pipeline.linker.component import KrisselLinker
 from ..pipeline.pipeline_io import find_linker, mention_setters
 from ..pipeline.settings import LINKER
-from ..render.links import doc_to_dict
+from ..render.links import mention_dicts
 from ..views import MINED_CHARS, View, mention_view
 from .bounds import FOUND, MOST_FOUND, Bounds
 from .corrections import Correction
@@ -237,18 +237,18 @@ class CorrectedLinker:
     def _shown(self, document: Document, layers: Sequence[_Layer]) -> dict[str, Any]:
         """A document as it is answered."""
         key = self.linker.cfg["spans_key"]
-        shown, *others = (doc_to_dict(layer.doc, key) for layer in layers)
-        del shown["text"]
-        if document.mentions is not None:
-            links: dict[Mention, dict[str, Any]] = {}
-            for layer, each in zip(layers, (shown, *others), strict=True):
-                links |= zip(layer.mentions, each["mentions"], strict=True)
-            # With the offsets that were asked for, which may have white space at their edges.
-            shown["mentions"] = [
-                {**links[each], "start": each.start, "end": each.end, "text": document.text[each.start : each.end]}
-                for each in sorted(document.mentions)
-            ]
-        return shown
+        found = [mention_dicts(layer.doc, key) for layer in layers]
+        if document.mentions is None:
+            return {"id": document.id, "mentions": found[0]}
+        links: dict[Mention, dict[str, Any]] = {}
+        for layer, each in zip(layers, found, strict=True):
+            links |= zip(layer.mentions, each, strict=True)
+        # With the offsets that were asked for, which may have white space at their edges.
+        mentions = [
+            {**links[each], "start": each.start, "end": each.end, "text": document.text[each.start : each.end]}
+            for each in sorted(document.mentions)
+        ]
+        return {"id": document.id, "mentions": mentions}
 
     @property
     def _overlay(self) -> GoldOverlay:
