@@ -135,6 +135,18 @@ def test_the_load_of_a_service(benchmark, linking, tmp_path):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_corrections_at_scale(benchmark, linking, tmp_path, monkeypatch):
+    script = benchmark("corrections_scale")
+    for limit in ("MAX_CHANGE", "MAX_START", "MAX_FIRST"):
+        monkeypatch.setattr(script, limit, 600.0)
+    monkeypatch.setattr(script, "CHANGES", 2)
+    script.main(linking / "linker", sizes=[1_200], workers=1, output=tmp_path / "found.json")
+    none, some = json.loads((tmp_path / "found.json").read_text())["rows"]
+    assert (none["corrections"], some["corrections"]) == (0, 1_200)
+    assert all(some[key] > 0 for key in ("first_start", "start", "link", "correct", "undo", "rss", "pss"))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_a_service_under_attack(benchmark, linking, tmp_path, monkeypatch):
     pytest.importorskip("cassis")
     script = benchmark("attack_service")

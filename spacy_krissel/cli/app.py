@@ -4,26 +4,19 @@ spaCy's command line imports this module through the `spacy_cli` entry point eac
 imported here; the module of a command is imported when the command is asked for.
 """
 
-import os
-import sys
-import warnings
 from collections.abc import Callable, Mapping
-from functools import wraps
-from typing import Any, NoReturn, TextIO, TypeVar
+from typing import Any, TypeVar
 
 import typer
 from spacy.cli._util import app
 from typer.core import TyperGroup
 
-from ..errors import Errors, KrisselError, KrisselWarning
+from .coded import INTERRUPTED as INTERRUPTED
+from .coded import coded_errors
 from .options import Command, click_command
 from .options import command_line as command_line
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-# As a shell reports a process that a signal ended: SIGINT, SIGPIPE.
-INTERRUPTED, NO_READER = 130, 141
-# What libraries raise as RuntimeError, CUDA's allocator and PyTorch's for the CPU.
-_NO_MEMORY = ("out of memory", "can't allocate memory", "bad_alloc")
 
 
 class CodedApp(typer.Typer):
@@ -61,38 +54,6 @@ class LazyGroup(TyperGroup):
         if cmd_name not in self.lazy:
             return super().get_command(ctx, cmd_name)
         return click_command(cmd_name, self.lazy[cmd_name], coded_errors)
-
-
-def coded_errors(command: Function) -> Function:
-    """The command, ending with one message, no traceback and exit code 1 after a coded error, an error of the disk or
-    a lack of memory; with 130 when interrupted, and silently with 141 when nobody reads its output."""
-
-    @wraps(command)
-    def guarded(*args: Any, **settings: Any) -> Any:
-        before = warnings.formatwarning
-        warnings.formatwarning = _format_warning  # type: ignore[assignment]
-        try:
-            return command(*args, **settings)
-        except KrisselError as error:
-            _end(error)
-        except OSError as error:
-            from ..util.disk import disk_error
-
-            if isinstance(error, BrokenPipeError) and _has_no_reader():
-                raise typer.Exit(NO_READER) from None
-            _end(disk_error(error))
-        except MemoryError as error:
-            _end(KrisselError(Errors.K802.format(problem=str(error) or type(error).__name__)))
-        except RuntimeError as error:
-            if not any(words in str(error) for words in _NO_MEMORY):
-                raise
-            _end(KrisselError(Errors.K802.format(problem=str(error).splitlines()[0])))
-        except KeyboardInterrupt:
-            _end(KrisselError(Errors.K801), INTERRUPTED)
-        finally:
-            warnings.formatwarning = before
-
-    return guarded  # type: ignore[return-value]
 
 
 # What the parameter `name` is of.
@@ -144,7 +105,13 @@ COMMANDS = {
     "map": Command(
         "commands.map_terms:map_terms", "Use", "linker terms.csv -o mappings.sssom.tsv", gpu=True, names=LINKER
     ),
-    "serve": Command("commands.serve_pipeline:serve", "Use", "linker --corrections corrections.jsonl", names=LINKER),
+    "serve": Command(
+        "commands.serve_pipeline:serve",
+        "Use",
+        "linker --corrections corrections.jsonl",
+        names=LINKER,
+        alone=True,
+    ),
     "show": Command("commands.show_entity:show", "Use", "linker HP:0001677"),
     "extract": Command(
         "commands.extract_entities:extract", "Use", 'extractor "Both knees hurt." -o page.html', True, EXTRACTOR
@@ -183,38 +150,3 @@ app.add_typer(krissel)
 def main() -> None:
     """The command `krissel`."""
     typer.main.get_group(krissel)(prog_name="krissel")
-
-
-def _format_warning(message: Any, category: type, *place: Any) -> str:
-    """Ours as one line, without the place in Python."""
-    if issubclass(category, KrisselWarning):
-        return f"⚠ {message}\n"
-    return f"{category.__name__}: {message}\n"
-
-
-def _end(error: KrisselError, code: int = 1) -> NoReturn:
-    typer.secho(f"✘ {error}", fg=typer.colors.RED, err=True)
-    raise typer.Exit(code) from None
-
-
-def _has_no_reader() -> bool:
-    """Whether standard output or error is a closed pipe; further output to it is then discarded."""
-    closed = [stream for stream in (sys.stdout, sys.stderr) if _is_closed(stream)]
-    for stream in closed:
-        # Python flushes once more when it exits, which would raise an error.
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, stream.fileno())
-        os.close(nowhere)
-    return bool(closed)
-
-
-def _is_closed(stream: TextIO) -> bool:
-    import select
-
-    try:
-        poll = select.poll()
-        poll.register(stream.fileno(), 0)
-    except (AttributeError, OSError, ValueError):
-        # Windows has no poll, a stream of a test no descriptor.
-        return False
-    return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))

@@ -13,6 +13,7 @@ import typer
 
 from ..errors import KrisselError
 from ..util.settings import UNION, bounds, check, described, expected
+from .alone import can_run_alone, run_alone
 
 # In addition to the option's own name.
 SHORT = {"output": "-o", "gpu_id": "-g", "code": "-c"}
@@ -32,6 +33,7 @@ class Command(NamedTuple):
     names: of options, by parameter, where it is another.
     panels: of options in the help, by a pattern that the parameter matches.
     gpu: for a function without `gpu_id`: add the option --gpu-id, and choose the GPU before the call.
+    alone: the function returns nothing, and goes on in a process without spaCy's command line (`run_alone`).
     """
 
     function: str
@@ -40,6 +42,7 @@ class Command(NamedTuple):
     gpu: bool = False
     names: Mapping[str, str] = {}
     panels: Mapping[str, str] = {}
+    alone: bool = False
 
 
 def command_line() -> str:
@@ -76,6 +79,8 @@ def click_command(name: str, command: Command, guard: Callable[[Any], Any]) -> A
             require_device(values["index_device"])
         typed = {name: _plain(value) for name, value in values.items() if name in takes and _is_typed(ctx, name)}
         typed.update({name: make(ctx) for name, make in FILLED_IN.items() if name in takes})
+        if command.alone and can_run_alone():
+            run_alone(command.function, typed)
         found = function(**typed)
         if show is not None:
             given = {**{name: each.default for name, each in takes.items()}, **typed}

@@ -13,13 +13,12 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from ..distributed.processes import n_gpus
 from ..errors import Errors, KrisselError
 from ..pipeline.settings import LINKER
 from ..serving.bounds import MAX_ANSWER, MAX_CHARS, MAX_DOCUMENTS, MAX_MENTIONS, Bounds
 from ..serving.corrections import CorrectionLog
+from ..serving.processes import LinkProcess
 from ..serving.service import GRACE, SECONDS, WAITING, LinkService, Lost
-from ..serving.worker import LinkProcess
 from ..util.settings import PositiveInt, checked
 
 KEY = "KRISSEL_API_KEY"
@@ -98,7 +97,9 @@ def serve(
     log = CorrectionLog(corrections)
     sockets = _bound(host, port)
     bounds = Bounds(max_documents, max_chars, max_mentions, max_answer)
-    process = partial(LinkProcess, pipeline, name=name, index_device=index_device, bounds=bounds)
+    # Else a start encodes the mentions of all corrections.
+    vectors = corrections and corrections.with_name(f"{corrections.name}.vectors.npz")
+    process = partial(LinkProcess, pipeline, name=name, index_device=index_device, bounds=bounds, vectors=vectors)
     server: uvicorn.Server | None = None
     problem = ""
 
@@ -174,7 +175,12 @@ def _bound_socket(family: int, kind: int, protocol: int, address: Any) -> socket
 
 def worker_gpus(gpu_id: int, workers: int) -> list[int]:
     """GPU of each worker: one each from `gpu_id` on if there are enough, else `gpu_id` for all."""
-    one_each = gpu_id >= 0 and gpu_id + workers <= n_gpus()
+    if gpu_id < 0:
+        return [gpu_id] * workers
+    # With PyTorch, which this process has no other use for.
+    from ..distributed.processes import n_gpus
+
+    one_each = gpu_id + workers <= n_gpus()
     return [gpu_id + i if one_each else gpu_id for i in range(workers)]
 
 

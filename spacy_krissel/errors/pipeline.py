@@ -235,6 +235,10 @@ class PipelineWarnings:
         "[KW683] '{path}' was moved or removed while the service ran. It was written again, with all corrections that "
         "the service accepted. Stop the service before you move the file."
     )
+    KW684 = (
+        "[KW684] '{path}' cannot hold the vectors of corrections: {problem}. The service encodes them again. Free the "
+        "disk or remove the file, which the next start then writes."
+    )
     KW680 = (
         "[KW680] {n} mentions were mined, fewer than {fewest}: the encoder is not trained on them, and stays as it is. "
         "Give more text, or text that speaks of the ontology's entities."

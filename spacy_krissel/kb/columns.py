@@ -52,7 +52,7 @@ class GrowingVectors:
     """Vectors (n, width) that can be followed by others, in memory or in an unnamed file. Never changed: `appended`
     gives another object, which shares the rows of both."""
 
-    def __init__(self, array: Vectors, store: "_Memory | _File | None" = None) -> None:
+    def __init__(self, array: Vectors, store: "GrowingArray | _File | None" = None) -> None:
         """array: read only. store: where it can grow, as long as it ends with these rows."""
         self.array = array
         self._store = store
@@ -60,22 +60,29 @@ class GrowingVectors:
     def appended(self, vectors: Vectors, directory: Path | None = None) -> "GrowingVectors":
         """These and a copy of `vectors` (m, width); directory: of the file, None: in memory."""
         store = self._store
-        if store is None or store.rows != len(self.array) or (directory is not None and isinstance(store, _Memory)):
-            store = _Memory(self.array) if directory is None else _File(self.array, directory)
+        is_other = directory is not None and isinstance(store, GrowingArray)
+        if store is None or store.rows != len(self.array) or is_other:
+            store = GrowingArray(self.array) if directory is None else _File(self.array, directory)
         return GrowingVectors(store.append(vectors), store)
 
 
-class _Memory:
+class GrowingArray:
+    """Rows in memory, followed by others."""
+
     def __init__(self, start: Vectors) -> None:
         self.rows = len(start)
         self._room = start
+
+    @property
+    def array(self) -> Vectors:
+        return self._room[: self.rows]
 
     def append(self, vectors: Vectors) -> Vectors:
         """All rows, with `vectors` at their end; arrays returned before stay as they are."""
         rows = self.rows + len(vectors)
         if rows > len(self._room):
             # Half as many more, so that many small additions cost little more than one.
-            room = np.empty((rows + rows // 2, self._room.shape[1]), self._room.dtype)
+            room = np.empty((rows + rows // 2, *self._room.shape[1:]), self._room.dtype)
             room[: self.rows] = self._room[: self.rows]
             self._room = room
         self._room[self.rows : rows] = vectors

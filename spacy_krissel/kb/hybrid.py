@@ -12,6 +12,7 @@ from ..util.compiled import kernel
 from .groups import in_lines, pair_keys
 from .lexical_index import SPELT, LexicalIndex, distinct, places_of, read_only
 from .ngrams import Spellings
+from .overlaid_vectors import OverlaidVectors
 from .prototype_table import PrototypeTable
 from .ranking import SearchResult, first_of_each, order_ties, tie_bound
 
@@ -280,10 +281,23 @@ def _nearest(
     return nearest, best
 
 
-def _products(vectors: Vectors, rows: Rows, queries: Vectors, of_query: Rows) -> Scores:
+def _products(vectors: Any, rows: Rows, queries: Vectors, of_query: Rows) -> Scores:
     """`vectors[rows[i]] · queries[of_query[i]]`: (n,)."""
     products = np.empty(len(rows), dtype=np.float32)
-    loop = kernel(KERNEL, len(queries)) if vectors.dtype == queries.dtype == np.float32 else None
+    if isinstance(vectors, OverlaidVectors):
+        is_base = rows < len(vectors.base)
+        products[is_base] = _products(vectors.base, rows[is_base], queries, of_query[is_base])
+        _multiply(vectors, rows[~is_base], queries, of_query[~is_base], own := products[~is_base])
+        products[~is_base] = own
+        return products
+    _multiply(vectors, rows, queries, of_query, products)
+    return products
+
+
+def _multiply(vectors: Any, rows: Rows, queries: Vectors, of_query: Rows, products: Scores) -> None:
+    """Write the `_products`."""
+    is_compiled = isinstance(vectors, np.ndarray) and vectors.dtype == queries.dtype == np.float32
+    loop = kernel(KERNEL, len(queries)) if is_compiled else None
     step = max(1, BLOCK_VALUES // max(1, vectors.shape[1]))
 
     def multiply(first: int, end: int) -> None:
@@ -297,4 +311,3 @@ def _products(vectors: Vectors, rows: Rows, queries: Vectors, of_query: Rows) ->
             products[part] = np.einsum("nd,nd->n", left, right)
 
     in_parts(multiply, len(rows), step)
-    return products

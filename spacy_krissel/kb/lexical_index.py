@@ -80,6 +80,7 @@ class Texts(NamedTuple):
     written: hash of the text as written where entities write the form in several ways, else 0 (n,).
     lower: is the text in lower case but for its first letter, and its form an acronym? (n,)
     spellings: of the texts.
+    canonical: the texts in canonical form (n,), and hashes: of these (n,).
     """
 
     vectors: csr_matrix
@@ -87,6 +88,8 @@ class Texts(NamedTuple):
     written: Rows
     lower: Mask
     spellings: Spellings
+    canonical: list[str]
+    hashes: Rows
 
 
 class LexicalIndex:
@@ -177,12 +180,13 @@ class LexicalIndex:
         if len(self._hashes):
             forms = np.where(forms >= 0, self._by_hash[forms], -1)
         several = places_of(self._arrays["written_forms"], forms) >= 0
-        hashes[several] = hashed([written[i] for i in np.flatnonzero(several)])
+        as_written = np.zeros_like(hashes)
+        as_written[several] = hashed([written[i] for i in np.flatnonzero(several)])
         acronyms = np.zeros(len(forms), dtype=bool)
         if len(self._hashes):
             acronyms = (self._arrays["acronyms"][forms] > 0) & (forms >= 0)
         vectors = to_unit_length(counts, self._idf, unknown)
-        return Texts(vectors, forms, np.where(several, hashes, 0), spellings.words & acronyms, spellings)
+        return Texts(vectors, forms, as_written, spellings.words & acronyms, spellings, canonical, hashes)
 
     def forms(self, texts: Sequence[str]) -> Rows:
         """The number of the surface form that each text is in canonical form, -1 for none: (len(texts),)."""
@@ -309,45 +313,26 @@ class LexicalIndex:
         return set(zip(*(self._arrays[f"written_{each}"].tolist() for each in ("hashes", "entities")), strict=True))
 
     def _cosines(self, vectors: csr_matrix, queries: Rows, entities: Rows, without: Rows | None) -> Scores:
-        result = np.zeros(len(queries), dtype=np.float32)
-        loop = kernel(KERNEL, vectors.shape[0])
-        if loop is not None:
-            forms = self._these("form_starts", "form_grams", "form_weights")
-            of_entity = self._these("entity_form_starts", "entity_forms")
-            hidden = NO_ROWS if without is None else without
+        forms = self._these("form_starts", "form_grams", "form_weights")
+        return cosines(vectors, forms, self._these("entity_form_starts", "entity_forms"), queries, entities, without)
 
-            def compare(start: int, end: int) -> None:
-                pairs = queries[start:end], entities[start:end]
-                texts = _sparse(vectors)
-                loop.similarities(vectors.shape[1], texts, forms, of_entity, *pairs, hidden, result[start:end])
-
-            in_parts(compare, len(queries), LEAST)
-            return result
-        hidden = np.full(vectors.shape[0], -1) if without is None else without
-        step = max(1, BLOCK_CELLS // max(1, vectors.shape[1]))
-        for start in range(0, vectors.shape[0], step):
-            low, high = np.searchsorted(queries, [start, start + step])
-            block = vectors[start : start + step].toarray()
-            result[low:high] = self._best(
-                block, queries[low:high] - start, entities[low:high], hidden[queries[low:high]]
-            )
-        return result
-
-    def _best(self, block: np.ndarray, queries: Rows, entities: Rows, hidden: Rows) -> Scores:
-        forms, pair = self._of_entity.take(entities)
-        best = np.zeros(len(queries), dtype=np.float32)
-        if not len(forms):
-            return best
-        starts = self._vectors.indptr[forms]
-        lengths = self._vectors.indptr[forms + 1] - starts
-        cells = ranges(starts, lengths)
-        inside = np.repeat(queries[pair] * block.shape[1], lengths) + self._vectors.indices[cells]
-        products = block.ravel()[inside] * self._vectors.data[cells]
-        cosines = np.add.reduceat(products, np.cumsum(lengths) - lengths)
-        cosines[forms == hidden[pair]] = 0
-        found, first = np.unique(pair, return_index=True)
-        best[found] = np.maximum.reduceat(cosines, first)
-        return best
+    def weighted_grams(self, canonical: Sequence[str]) -> tuple[Rows, Rows, np.ndarray]:
+        """The different n-grams of texts in canonical form, and their TF-IDF weights, as `read` has them, but those
+        that no form has as well: the text of each, its number (`Grams`) and its weight, in the order of both."""
+        grams = Grams.of(canonical)
+        order = np.lexsort((grams.keys, grams.owners))
+        owners, keys = grams.owners[order], grams.keys[order]
+        is_new = np.ones(len(keys), dtype=bool)
+        is_new[1:] = (owners[1:] != owners[:-1]) | (keys[1:] != keys[:-1])
+        starts = np.flatnonzero(is_new)
+        counts = np.diff(np.append(starts, len(keys)))
+        owners, keys = owners[starts], keys[starts]
+        idf = np.full(len(keys), self._mean_idf)
+        places = places_of(self._grams, keys)
+        idf[places >= 0] = self._idf[places[places >= 0]]
+        weights = counts * idf
+        norms = np.sqrt(np.bincount(owners, weights**2, len(canonical)))
+        return owners, keys, (weights / norms[owners]).astype(np.float32)
 
     def _rarest(self, vectors: csr_matrix) -> csr_matrix:
         lengths = np.diff(vectors.indptr)
@@ -358,6 +343,62 @@ class LexicalIndex:
         so_far = found[1:] - np.repeat(found[vectors.indptr[:-1]], lengths)
         kept = order[(rank == 0) | ((rank < RAREST) & (so_far <= POSTINGS))]
         return csr_matrix((vectors.data[kept], (owner[kept], vectors.indices[kept])), shape=vectors.shape)
+
+
+def cosines(
+    vectors: csr_matrix,
+    forms: tuple[np.ndarray, ...],
+    of_entity: tuple[np.ndarray, ...],
+    queries: Rows,
+    entities: Rows,
+    without: Rows | None = None,
+) -> Scores:
+    """The cosine of `vectors[queries[i]]` with the nearest form of `entities[i]`: (n,), for pairs in the order of
+    `queries`; 0 without any.
+
+    vectors: of texts (q, n-grams). forms: the same of forms, as starts, columns and weights. of_entity: the forms of
+    each entity, as starts and numbers. without (q,): a form that does not count for each text, -1 for none.
+    """
+    result = np.zeros(len(queries), dtype=np.float32)
+    loop = kernel(KERNEL, vectors.shape[0])
+    if loop is not None:
+        hidden = NO_ROWS if without is None else without
+
+        def compare(start: int, end: int) -> None:
+            pairs = queries[start:end], entities[start:end]
+            texts = _sparse(vectors)
+            loop.similarities(vectors.shape[1], texts, forms, of_entity, *pairs, hidden, result[start:end])
+
+        in_parts(compare, len(queries), LEAST)
+        return result
+    hidden = np.full(vectors.shape[0], -1) if without is None else without
+    step = max(1, BLOCK_CELLS // max(1, vectors.shape[1]))
+    for start in range(0, vectors.shape[0], step):
+        low, high = np.searchsorted(queries, [start, start + step])
+        block = vectors[start : start + step].toarray()
+        pairs = queries[low:high] - start, entities[low:high], hidden[queries[low:high]]
+        result[low:high] = _best(block, forms, Groups(of_entity[1], of_entity[0]), *pairs)
+    return result
+
+
+def _best(
+    block: np.ndarray, forms: tuple[np.ndarray, ...], of_entity: Groups, queries: Rows, entities: Rows, hidden: Rows
+) -> Scores:
+    form_starts, form_grams, form_weights = forms
+    numbers, pair = of_entity.take(entities)
+    best = np.zeros(len(queries), dtype=np.float32)
+    if not len(numbers):
+        return best
+    starts = form_starts[numbers]
+    lengths = form_starts[numbers + 1] - starts
+    cells = ranges(starts, lengths)
+    inside = np.repeat(queries[pair] * block.shape[1], lengths) + form_grams[cells]
+    products = np.append(block.ravel()[inside] * form_weights[cells], np.float32(0))
+    cosine = np.add.reduceat(products, np.cumsum(lengths) - lengths)
+    cosine[(lengths == 0) | (numbers == hidden[pair])] = 0
+    found, first = np.unique(pair, return_index=True)
+    best[found] = np.maximum.reduceat(cosine, first)
+    return best
 
 
 def _sparse(matrix: csr_matrix) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

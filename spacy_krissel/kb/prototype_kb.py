@@ -30,6 +30,7 @@ from .candidates import spacy_candidates
 from .columns import zero_vectors
 from .directory import Source, pack, unpack
 from .entity_columns import EntityTable, StringColumn
+from .gold_overlay import GoldOverlay
 from .hybrid import CanSee, LexicalQuery, rank_candidates, with_ties
 from .prototype_table import Kind, Prototype, PrototypeTable
 from .ranking import FURTHER, SearchResult, best_entities, search_entities
@@ -145,8 +146,8 @@ class PrototypeKB(KnowledgeBase):
         """The entities with a lexically similar name, best first, k at most; the one with the id `text` before all."""
         index = self.prototypes.lexical_index
         texts = index.read([text])
-        rows = index.search(texts.vectors, k)[0]
-        rows = rows[rows >= 0]
+        rows = np.append(index.having(texts.forms, k), index.search(texts.vectors, k))
+        rows = np.unique(rows[rows >= 0])
         similar = index.similarity(texts, rows * 0, rows)
         ids = [self.entity_ids[int(row)] for _, row in sorted(zip(-similar, rows.tolist(), strict=True))]
         exact = self.resolve(text.strip()) if text.strip() else None
@@ -430,6 +431,18 @@ class PrototypeKB(KnowledgeBase):
         KnowledgeBase.__init__(other, self.vocab, now.width)
         other.__dict__.update(vars(self), _now=now)
         return other
+
+    def overlaid(self) -> tuple["PrototypeKB", GoldOverlay]:
+        """The present version with gold mentions over it: a knowledge base to search, not to change or save, and the
+        overlay, whose changes it shows at once.
+
+        Raises KrisselError K520 when there is nothing to link to.
+        """
+        other = self.snapshot()
+        overlay = GoldOverlay(other._now)
+        parts: dict[str, Any] = {"prototypes": overlay.table, "index": overlay.index}
+        other._set(replace(other._now, source=None, saved=None, **parts))
+        return other, overlay
 
     def search(
         self,

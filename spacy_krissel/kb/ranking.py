@@ -88,7 +88,8 @@ def search_entities(
     Asks the index for more prototypes until k distinct entities are among them and no tie at the top is cut off.
     """
     result = SearchResult.padded(len(queries), k, further)
-    mask = None if allowed is None else allowed[prototypes.entity_rows]
+    # Rows of no entity do not count.
+    mask = None if allowed is None else allowed[prototypes.entity_rows] & (prototypes.entity_rows >= 0)
     total = len(prototypes) if mask is None else int(mask.sum())
     if not k or not total:
         return result
@@ -159,7 +160,7 @@ def _search_all(
     step = max(1, EXACT_SCORES // max(1, len(order)))
     for start in range(0, len(todo), step):
         part = todo[start : start + step]
-        scores = np.empty((len(part), len(order)), dtype=np.float32)
+        scores = np.empty((len(part), len(prototypes.vectors)), dtype=np.float32)
         for block, vectors in vector_blocks(prototypes.vectors):
             scores[:, block[0] : block[-1] + 1] = queries[part] @ vectors.T
         if mask is not None:

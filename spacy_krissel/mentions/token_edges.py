@@ -11,7 +11,9 @@ def split_at(doc: Doc, edges: Iterable[int]) -> list[list[int]]:
 
     RETURNS: of each token that was split, the offsets in it. Annotations of other tokens stay.
     """
-    inside = set(edges).difference(*((token.idx, token.idx + len(token)) for token in doc))
+    # As an array: a `Token` takes microseconds.
+    starts, lengths = doc.to_array(["IDX", "LENGTH"]).astype(int).T
+    inside = set(edges).difference(starts.tolist(), (starts + lengths).tolist())
     split: list[list[int]] = []
     if not inside:
         return split

@@ -57,7 +57,12 @@ def links_page(docs: Iterable[Doc], spans_key: str = "") -> str:
 
 def doc_to_dict(doc: Doc, spans_key: str = "") -> dict[str, Any]:
     """A linked doc as JSON: its id and text, and each mention with its link and candidates."""
-    mentions = [
+    return {"id": doc.user_data.get(ID_KEY, ""), "text": doc.text, "mentions": mention_dicts(doc, spans_key)}
+
+
+def mention_dicts(doc: Doc, spans_key: str = "") -> list[dict[str, Any]]:
+    """The mentions of `doc_to_dict`, without the text, which takes spaCy as long as a link does."""
+    return [
         {
             "start": span.start_char,
             "end": span.end_char,
@@ -68,7 +73,6 @@ def doc_to_dict(doc: Doc, spans_key: str = "") -> dict[str, Any]:
         }
         for span in spans_of(doc, spans_key)
     ]
-    return {"id": doc.user_data.get(ID_KEY, ""), "text": doc.text, "mentions": mentions}
 
 
 def _shown(candidate: dict[str, Any]) -> str:

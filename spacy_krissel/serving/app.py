@@ -24,11 +24,9 @@ from starlette.responses import FileResponse
 from .. import __version__
 from ..errors import KrisselError
 from ..util.disk import is_full
-from .about import FORMATS
-from .bounds import MAX_CHARS, MAX_DOCUMENTS, Bounds
-from .corrected import FOUND
+from .bounds import FOUND, MAX_CHARS, MAX_DOCUMENTS, Bounds
 from .service import LISTED, SECONDS, Answer, Busy, Late, LinkService, Lost
-from .tools import MODEL, PredictionIn, TasksIn, Wrong, predictions
+from .tool_requests import PredictionIn, TasksIn, Wrong
 
 LOG = logging.getLogger("spacy_krissel.serving")
 Model = TypeVar("Model", bound=BaseModel)
@@ -40,6 +38,8 @@ FILES = {
     "/page.js": ("page.js", "text/javascript"),
     "/page.css": ("page.css", "text/css"),
 }
+# As Label Studio shows it: that of `render.formats.label_studio`.
+MODEL = f"spacy-krissel {__version__}"
 # What needs no key: whoever watches the service has none, and the page asks for it.
 OPEN = ("/health", *FILES)
 # Nothing comes from elsewhere, and nothing that a text holds is run.
@@ -114,7 +114,7 @@ class ExportIn(LinkIn):
     """The links of one `text`, or of `documents`, in a format of `krissel link`. min_confidence:
     links the best candidate of each mention that has it; without it, as the pipeline links."""
 
-    format: Annotated[str, Field(max_length=100, json_schema_extra={"enum": [*FORMATS]})]
+    format: Annotated[str, Field(max_length=100)]
     min_confidence: Annotated[float, Field(ge=0, le=1)] | None = None
 
 
@@ -185,30 +185,29 @@ def make_app(
     def check(documents: list[DocumentIn]) -> None:
         limits.check(documents=len(documents), chars=sum(len(document.text) for document in documents))
 
-    async def linked(documents: list[DocumentIn]) -> Answer:
-        check(documents)
-        answered = await answer("link", DOCUMENTS.dump_json(documents), len(documents))
+    def note(request: Request, answered: Answer) -> None:
         metrics.linked(answered)
-        return answered
-
-    async def link_all(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        return list(json.loads((await linked([DocumentIn(**each) for each in documents])).content)["documents"])
+        counts = {"documents": answered.documents, "mentions": answered.mentions}
+        request.state.counts = {**counts, "cut_words": answered.cut} if answered.cut else counts
 
     @app.post("/link", openapi_extra=_schema(LinkIn), summary="Link the mentions of texts")
     async def link(request: Request, given: Annotated[LinkIn, body_of(LinkIn)]) -> Response:
-        answered = await linked(given.all_documents())
-        request.state.counts = {"documents": answered.documents, "mentions": answered.mentions}
+        documents = given.all_documents()
+        check(documents)
+        answered = await answer("link", DOCUMENTS.dump_json(documents), len(documents))
+        note(request, answered)
         return _response(answered.content)
 
-    @app.post("/export", openapi_extra=_schema(ExportIn), summary="Link, and answer in a format of `krissel link`")
+    formats = service.about["formats"]
+
+    @app.post("/export", openapi_extra=_schema(ExportIn, format=formats), summary="Link, and answer in a format")
     async def export(request: Request, given: Annotated[ExportIn, body_of(ExportIn)]) -> Response:
         documents = given.all_documents()
         check(documents)
         settings = given.model_dump(exclude={"text", "documents"})
         values = {"documents": DOCUMENTS.dump_python(documents), **settings}
         answered = await answer("export", values, len(documents))
-        metrics.linked(answered)
-        request.state.counts = {"documents": answered.documents, "mentions": answered.mentions}
+        note(request, answered)
         # Never opened in place: an export of HTML would be a page of this service.
         headers = {"Content-Disposition": f'attachment; filename="links.{given.format}"'}
         return Response(answered.content, 200, headers, "application/octet-stream")
@@ -267,7 +266,9 @@ def make_app(
 
     @app.post("/labelstudio/predict", openapi_extra=_schema(TasksIn), summary="Label Studio: links of tasks")
     async def label_studio(given: Annotated[TasksIn, body_of(TasksIn)]) -> Response:
-        return _response(await predictions(given, link_all))
+        answered = await answer("predict", {"asked": given.model_dump()}, len(given.tasks))
+        metrics.linked(answered)
+        return _response(answered.content)
 
     @app.get("/", include_in_schema=False)
     @app.get("/page.js", include_in_schema=False)
@@ -355,10 +356,12 @@ class Metrics:
         self.seconds = Histogram("krissel_request_seconds", "Time of requests", ["route"], registry=self.registry)
         self.documents = Counter("krissel_documents", "Documents linked", registry=self.registry)
         self.mentions = Counter("krissel_mentions", "Mentions linked", registry=self.registry)
+        self.cut = Counter("krissel_cut_words", "Long words cut before tokenization", registry=self.registry)
 
     def linked(self, answer: Answer) -> None:
         self.documents.inc(answer.documents)
         self.mentions.inc(answer.mentions)
+        self.cut.inc(answer.cut)
 
 
 class Guard:
@@ -476,8 +479,11 @@ def _response(content: bytes, status: int = 200, headers: Any = None) -> Respons
     return Response(content, status, headers, "application/json")
 
 
-def _schema(model: type[BaseModel]) -> dict[str, Any]:
+def _schema(model: type[BaseModel], **choices: list[str]) -> dict[str, Any]:
+    """The body of a request. choices: what a field may be, by its name."""
     schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
+    for name, values in choices.items():
+        schema["properties"][name]["enum"] = values
     parts = schema.pop("$defs", {})
     # As one schema: FastAPI does not see a body that is read by hand.
     text = json.dumps(schema)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from heapq import heappop, heappush
 from io import BytesIO
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,22 +13,25 @@ from spacy.language import Language
 from spacy.tokens import Doc
 
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
+from ..kb.gold_overlay import GoldMention, GoldOverlay
 from ..kb.prototype_kb import PrototypeKB
+from ..kb.prototype_table import Origin
 from ..mentions.annotations import SpanLink, set_spans, spans_of, write_links
 from ..mentions.gold_ids import NIL
-from ..mentions.gold_mentions import ID_KEY
+from ..mentions.gold_mentions import ID_KEY, hash_of
 from ..mentions.token_edges import split_at
 from ..ontology.entity import Entity
 from ..ontology.ids import entity_url
 from ..pipeline.linker.component import KrisselLinker
 from ..pipeline.pipeline_io import find_linker, mention_setters
 from ..pipeline.settings import LINKER
-from ..render.links import doc_to_dict
-from ..views import View
+from ..render.links import mention_dicts
+from ..views import MINED_CHARS, View, mention_view
 from .about import FORMATS, about, gives_confidence
-from .bounds import Bounds
-from .corrections import Correction, last_words
+from .bounds import FOUND, MOST_FOUND, Bounds
+from .corrections import Correction
 from .tokens import tokenized
+from .vector_cache import VectorCache
 
 # Of mentions that are given without one: spaCy has none without.
 LABEL = "MENTION"
@@ -36,10 +40,10 @@ LABEL = "MENTION"
 MAX_COPIED = 5_000_000
 # And copies: each is worth a document.
 MAX_LAYERS = 100
-# Entities that a search finds, by default and at most.
-FOUND, MOST_FOUND = 10, 100
 # Entities above an entity that are listed.
 MAX_PATH = 30
+# By which what was corrected is told from other gold mentions of the knowledge base.
+SOURCE = "corrections"
 
 
 class Mention(NamedTuple):
@@ -48,6 +52,14 @@ class Mention(NamedTuple):
     start: int
     end: int
     label: str = LABEL
+
+
+class _Place(NamedTuple):
+    """Characters `start` to `end` of the text with this hash."""
+
+    text_hash: str
+    start: int
+    end: int
 
 
 class Document(NamedTuple):
@@ -71,21 +83,27 @@ class _Layer:
 class CorrectedLinker:
     """Links documents by a pipeline that nobody else changes, and by what people said of earlier links; for one thread.
 
-    bounds: limits of the documents that are linked together.
+    bounds: limits of the documents that are linked together. vectors: file in which those of corrections are kept for
+    the next start (`VectorCache`); None: nowhere.
 
     Raises KrisselError K610 (no linker), K520 (no knowledge base).
     """
 
-    def __init__(self, nlp: Language, *, name: str = LINKER, bounds: Bounds | None = None) -> None:
+    def __init__(
+        self, nlp: Language, *, name: str = LINKER, bounds: Bounds | None = None, vectors: Path | None = None
+    ) -> None:
         self.nlp, self._name = nlp, name
         self.bounds = bounds or Bounds()
         self.linker: KrisselLinker = find_linker(nlp, name)
         self._setters = mention_setters(nlp)
         self._base = self.linker.kb.snapshot()
-        # Of the mentions of corrections that are in force: a new one is the only one to be encoded.
-        self._vectors: dict[View, np.ndarray] = {}
-        self._in_force: dict[str, Correction] = {}
-        self._checked: tuple[list[str], PrototypeKB] | None = None
+        self._overlaid: tuple[PrototypeKB, GoldOverlay] | None = None
+        # Mentions of the corrections in force, by id, and the ids of each mention, oldest first.
+        self._in_force: dict[str, _Place] = {}
+        self._said: dict[_Place, dict[str, None]] = {}
+        # Of what was checked last: it is not encoded twice.
+        self._checked: dict[View, np.ndarray] = {}
+        self._vectors_path, self._cache = vectors, VectorCache()
 
     @property
     def kb(self) -> PrototypeKB:
@@ -142,9 +160,9 @@ class CorrectedLinker:
         return file_.getvalue(), sum(len(spans_of(doc, key)) for doc in docs)
 
     @property
-    def in_force(self) -> list[Correction]:
-        """Oldest first."""
-        return [*self._in_force.values()]
+    def in_force(self) -> list[str]:
+        """The ids of the corrections, oldest first."""
+        return [*self._in_force]
 
     def checked(self, correction: Correction) -> Correction:
         """Return the correction with the present ids of its entities; its mention is encoded, so that `add` does not
@@ -156,28 +174,44 @@ class CorrectedLinker:
             unknown = correction.right[ids.index(None)]
             raise KrisselError(Errors.K682.format(what=f"'{unknown[:80]}'", problem="is no id of the knowledge base"))
         correction = replace(correction, right=tuple(dict.fromkeys(map(str, ids))))
-        # As `add` will have it.
-        self._checked = [*self._in_force, correction.id], self._corrected([*self.in_force, correction])
+        views = _gold(correction).views
+        self._checked = dict(zip(views, self.linker.encode(views), strict=True))
         return correction
 
     def add(self, correction: Correction) -> None:
         """Put a correction in force. A second time does nothing."""
-        if correction.id not in self._in_force:
-            self.follow([*self.in_force, correction])
+        self._add([correction])
 
     def remove(self, id_: str) -> None:
         """Links are as if the correction had never been; one that is not in force changes nothing."""
-        if id_ in self._in_force:
-            self.follow([each for each in self.in_force if each.id != id_])
+        if id_ not in self._in_force:
+            return
+        place = self._in_force.pop(id_)
+        ids = self._said[place]
+        was_last = next(reversed(ids)) == id_
+        del ids[id_]
+        self._overlay.remove([id_])
+        if not ids:
+            del self._said[place]
+        elif was_last:
+            self._overlay.show([next(reversed(ids))])
+        self._use()
 
-    def follow(self, corrections: Sequence[Correction]) -> None:
-        """Have these in force, oldest first.
+    def follow(self, corrections: Sequence[Correction], *, is_first: bool = True, is_last: bool = True) -> None:
+        """Have these in force and no others, oldest first. They may come in parts.
 
-        Warns KW682 of those that do not count, as the knowledge base does not hold their entities.
+        Warns KW682 of those that do not count, as the knowledge base does not hold their entities; KW684 where the
+        file of vectors cannot be read or written.
         """
-        ids, checked = [each.id for each in corrections], self._checked
-        self.linker.set_kb(checked[1] if checked and checked[0] == ids else self._corrected(corrections))
-        self._in_force, self._checked = dict(zip(ids, corrections, strict=True)), None
+        if is_first:
+            self._overlaid, self._in_force, self._said = None, {}, {}
+            width = self._base.entity_vector_length
+            self._cache = VectorCache.read(self._vectors_path, self.linker.fingerprint(), width)
+            self._use()
+        self._add(corrections)
+        if is_last:
+            self._cache.write()
+            self._cache = VectorCache()
 
     def entity(self, id_: str) -> dict[str, Any]:
         """An entity of the knowledge base, with the address of its page as "url". "parents" have an
@@ -271,43 +305,79 @@ class CorrectedLinker:
     def _shown(self, document: Document, layers: Sequence[_Layer]) -> dict[str, Any]:
         """A document as it is answered."""
         key = self.linker.cfg["spans_key"]
-        shown, *others = (doc_to_dict(layer.doc, key) for layer in layers)
-        del shown["text"]
-        if document.mentions is not None:
-            links: dict[Mention, dict[str, Any]] = {}
-            for layer, each in zip(layers, (shown, *others), strict=True):
-                links |= zip(layer.mentions, each["mentions"], strict=True)
-            # With the offsets that were asked for, which may have white space at their edges.
-            shown["mentions"] = [
-                {**links[each], "start": each.start, "end": each.end, "text": document.text[each.start : each.end]}
-                for each in sorted(document.mentions)
-            ]
-        return shown
+        found = [mention_dicts(layer.doc, key) for layer in layers]
+        if document.mentions is None:
+            return {"id": document.id, "mentions": found[0]}
+        links: dict[Mention, dict[str, Any]] = {}
+        for layer, each in zip(layers, found, strict=True):
+            links |= zip(layer.mentions, each, strict=True)
+        # With the offsets that were asked for, which may have white space at their edges.
+        mentions = [
+            {**links[each], "start": each.start, "end": each.end, "text": document.text[each.start : each.end]}
+            for each in sorted(document.mentions)
+        ]
+        return {"id": document.id, "mentions": mentions}
 
-    def _corrected(self, corrections: Sequence[Correction]) -> PrototypeKB:
-        """The knowledge base that was loaded, with what these say in the end, whatever was in force before."""
-        kb = self._base.snapshot()
-        kb.attach_encoder(self.linker.encode)
-        prototypes, unknown = [], []
-        for correction in last_words(corrections):
-            ids = [kb.resolve(id_) for id_ in correction.right]
-            if None in ids:
-                unknown.append(correction.right[ids.index(None)])
-            else:
-                prototypes += replace(correction, right=tuple(map(str, ids))).prototypes()
+    @property
+    def _overlay(self) -> GoldOverlay:
+        if self._overlaid is None:
+            self._overlaid = self._base.overlaid()
+        return self._overlaid[1]
+
+    def _add(self, corrections: Sequence[Correction]) -> None:
+        new = {each.id: each for each in corrections if each.id not in self._in_force}
+        if not new:
+            return
+        wanted = [*dict.fromkeys(id_ for each in new.values() for id_ in each.right)]
+        entities = self._base.entities
+        rows = dict(zip(wanted, entities.rows(wanted).tolist(), strict=True))
+        # An alternative id, or another spelling.
+        resolved = {id_: entities.resolve(id_) if row < 0 else row for id_, row in rows.items()}
+        unknown = [id_ for each in new.values() for id_ in each.right if resolved[id_] is None][:1]
+        mentions = []
+        n_unknown = 0
+        for each in new.values():
+            own = [row for id_ in each.right if (row := resolved[id_]) is not None]
+            is_known = len(own) == len(each.right)
+            n_unknown += not is_known
+            mentions.append((each.id, _gold(each, tuple(own) if is_known else ())))
+        self._overlay.add(mentions, self._encode)
+        # The last word on a mention counts.
+        superseded, last = [], {}
+        for id_, (_, _, origin) in mentions:
+            place = self._in_force[id_] = _Place(origin.text_hash, origin.start, origin.end)
+            ids = self._said.setdefault(place, {})
+            superseded += [*ids][-1:]
+            ids[id_] = None
+            last[place] = id_
+        self._overlay.hide(superseded)
+        self._overlay.show(last.values())
+        self._use()
         if unknown:
-            message = Warnings.KW682.format(n=len(unknown), total=len(corrections), first=unknown[0][:80])
+            message = Warnings.KW682.format(n=n_unknown, total=len(new), first=unknown[0][:80])
             warnings.warn(message, KrisselWarning, stacklevel=3)
-        if prototypes:
-            kb.add_gold_prototypes(prototypes, encode=self._encode)
-        return kb
+
+    def _use(self) -> None:
+        """Link by what is in force."""
+        # The pipeline's own where nothing counts.
+        kb, overlay = self._overlaid or (self._base, ())
+        self.linker.set_kb(kb if overlay and overlay.n_shown else self._base)
 
     def _encode(self, views: list[View]) -> np.ndarray:
-        """The vectors of all mentions of corrections (n, d), and these alone are kept."""
-        if new := [view for view in dict.fromkeys(views) if view not in self._vectors]:
-            self._vectors |= zip(new, self.linker.encode(new), strict=True)
-        self._vectors = {view: self._vectors[view] for view in views}
-        return np.stack([self._vectors[view] for view in views])
+        """The vectors of mentions of corrections (n, d)."""
+        return self._cache.vectors(views, self._encode_new)
+
+    def _encode_new(self, views: list[View]) -> np.ndarray:
+        if all(view in self._checked for view in views):
+            return np.stack([self._checked[view] for view in views])
+        return self.linker.encode(views)
+
+
+def _gold(correction: Correction, entities: tuple[int, ...] = ()) -> GoldMention:
+    """The mention as one of the entities at these rows, as `krissel correct` adds it."""
+    text, start, end = correction.text, correction.start, correction.end
+    origin = Origin(SOURCE, correction.doc, start, end, hash_of(text))
+    return GoldMention(entities, mention_view(text, start, end, MINED_CHARS), origin)
 
 
 def _decide(doc: Doc, spans_key: str, min_confidence: float) -> None:

@@ -4,9 +4,8 @@ import json
 import os
 import uuid
 import warnings
-from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -14,15 +13,8 @@ from typing import Any, BinaryIO
 from pydantic import TypeAdapter, ValidationError
 
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
-from ..kb.build.gold_prototypes import with_surface_forms
-from ..kb.prototype_table import Origin, Prototype
-from ..mentions.gold_mentions import hash_of
 from ..util.atomic import atomic_file
 from ..util.disk import coded_io
-from ..views import MINED_CHARS, mention_view
-
-# By which what was corrected is told from other gold mentions of the knowledge base.
-SOURCE = "corrections"
 
 
 @dataclass(frozen=True)
@@ -48,14 +40,9 @@ class Correction:
     def mention(self) -> str:
         return self.text[self.start : self.end]
 
-    def prototypes(self) -> list[Prototype]:
-        """The mention in its context for each of its entities, and by itself, as `krissel correct` adds them."""
-        view = mention_view(self.text, self.start, self.end, MINED_CHARS)
-        origin = Origin(SOURCE, self.doc, self.start, self.end, hash_of(self.text))
-        return with_surface_forms(Prototype(entity, "gold", view, origin) for entity in self.right)
-
     def data(self) -> dict[str, Any]:
-        return {**asdict(self), "right": [*self.right]}
+        # `asdict` takes ten times as long.
+        return {**vars(self), "right": [*self.right]}
 
     @classmethod
     def from_data(cls, data: dict[str, Any]) -> "Correction":
@@ -96,6 +83,7 @@ class CorrectionLog:
         """Raises KrisselError K026 (disk), K681 (another process has the file, or a line is none of a correction)."""
         self.path = path
         self._in_force: dict[str, Correction] = {}
+        self._last_text = ""
         self._file: BinaryIO | None = None
         if path is None:
             return
@@ -122,7 +110,7 @@ class CorrectionLog:
 
     def add(self, correction: Correction) -> None:
         self._write(correction.data())
-        self._in_force[correction.id] = correction
+        self._keep(correction)
 
     def undo(self, id_: str, author: str = "") -> Correction:
         """RETURNS: what is no longer in force. Raises KeyError where it was not."""
@@ -188,6 +176,13 @@ class CorrectionLog:
             raise self._no_correction(number, f"is no correction{where} ({first['msg']})") from error
         except ValueError as error:
             raise self._no_correction(number, f"is no correction ({error})") from error
+        self._keep(correction)
+
+    def _keep(self, correction: Correction) -> None:
+        # One string for the corrections of a text, which mostly come one after the other.
+        if correction.text == self._last_text:
+            correction = replace(correction, text=self._last_text)
+        self._last_text = correction.text
         self._in_force[correction.id] = correction
 
     def _no_correction(self, number: int, problem: str) -> KrisselError:
@@ -215,11 +210,6 @@ class CorrectionLog:
         file_.close()
         warnings.warn(Warnings.KW683.format(path=path), KrisselWarning, stacklevel=5)
         return again
-
-
-def last_words(corrections: Iterable[Correction]) -> list[Correction]:
-    """Of the corrections of one mention the last: what counts. corrections: oldest first."""
-    return [*{(each.text, each.start, each.end): each for each in corrections}.values()]
 
 
 def _lock(file_: BinaryIO, path: Path) -> None:

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 from ..errors import KrisselError
 from ..views import evidence, mention_view
 from .corrections import Correction, CorrectionLog
-from .tools import Wrong
-from .worker import Worker, read, send, send_bytes
+from .messages import read, send, send_bytes
+from .processes import Worker
+from .tool_requests import Wrong
 
 # Documents of different requests that are linked in one batch; requests that may wait, by default.
 TOGETHER, WAITING = 64, 256
@@ -27,8 +28,8 @@ SECONDS, GRACE = 30, 5
 SILENT = 5.0
 # Seconds until it is noticed that a worker ended that had nothing to do.
 NOTICED = 1.0
-# Corrections that are listed at once.
-LISTED = 1_000
+# Corrections that are listed at once, and that a new worker is told at a time.
+LISTED, FOLLOWED = 1_000, 2_000
 # Characters of the context that a correction is listed with.
 NEAR = 60
 
@@ -55,11 +56,12 @@ class Failed(Exception):
 
 
 class Answer(NamedTuple):
-    """content: JSON. documents, mentions: how many were linked."""
+    """content: JSON. documents, mentions: how many were linked. cut: words that were cut before they were tokenized."""
 
     content: bytes
     documents: int = 0
     mentions: int = 0
+    cut: int = 0
 
 
 @dataclass(eq=False)
@@ -412,8 +414,11 @@ class _Keeper:
     def _begin(self, worker: Worker) -> None:
         """Wait until it is loaded, and have it follow the corrections."""
         about = _received(worker)[1]
-        if in_force := self._queue.restart(self._updates, self._in_force):
-            send(worker.connection, _head(0, "follow"), {"corrections": [each.data() for each in in_force]})
+        in_force = self._queue.restart(self._updates, self._in_force)
+        for start in range(0, len(in_force), FOLLOWED):
+            part = [each.data() for each in in_force[start : start + FOLLOWED]]
+            which = {"is_first": not start, "is_last": start + FOLLOWED >= len(in_force)}
+            send(worker.connection, _head(0, "follow"), {"corrections": part, **which})
             _received(worker)
         if not self.about.done():
             self.about.set_result(json.loads(about))
@@ -438,7 +443,7 @@ class _Keeper:
                 request = asked.pop(head["number"])
                 request.done()
                 if "error" not in head:
-                    request.future.set_result(Answer(content, head["documents"], head["mentions"]))
+                    request.future.set_result(Answer(content, **head["counts"]))
                     continue
                 request.future.set_exception(_error(head))
                 if request.do in UPDATES:

@@ -12,6 +12,11 @@ _PIECES = re.compile(r"[^\W_]+|(?:[^\w\s]|_){1,16}")
 _LONG = re.compile(rf"\S{{{MAX_WORD + 1},}}")
 
 
+def n_cut(text: str) -> int:
+    """Number of words of the text that `tokenized` cuts."""
+    return sum(len(_PIECES.findall(word)) > 1 for word in _LONG.findall(text))
+
+
 def tokenized(nlp: Language, text: str) -> Doc:
     """`nlp.make_doc`, in time that grows with the length of `text` alone.
 

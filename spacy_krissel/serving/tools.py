@@ -1,12 +1,8 @@
 """What annotation tools ask of the service: INCEpTION's external recommender, and Label Studio's ML backend."""
 
-import json
-from collections.abc import Awaitable, Callable
 from itertools import chain
 from typing import Any
 from xml.etree import ElementTree
-
-from pydantic import BaseModel, Field
 
 from ..corpora.readers.cas import PREDICTED, load_cas, load_types
 from ..errors import KrisselError
@@ -14,41 +10,10 @@ from ..ontology.ids import entity_url
 from ..render.formats.label_studio import MODEL, prediction
 from ..render.formats.mentions import Linked
 from ..util.xml_files import undeclared
+from .tool_requests import PredictionIn, TasksIn, Wrong
 
 # As INCEpTION shows at most.
 MOST_SUGGESTIONS = 10
-# Links documents, as JSON.
-Link = Callable[[list[dict[str, Any]]], Awaitable[list[dict[str, Any]]]]
-
-
-class Wrong(ValueError):
-    """A request that cannot be answered, and why."""
-
-
-class LayerIn(BaseModel):
-    """layer: the type of annotation. feature: of it, for the ids."""
-
-    layer: str
-    feature: str
-
-
-class CasIn(BaseModel):
-    xmi: str
-
-
-class PredictionIn(BaseModel):
-    """What INCEpTION sends; more than this is not read."""
-
-    metadata: LayerIn
-    document: CasIn
-    type_system: str = Field(alias="typeSystem")
-
-
-class TasksIn(BaseModel):
-    """What Label Studio sends; more than this is not read."""
-
-    tasks: list[dict[str, Any]]
-    label_config: str | None = Field(None, max_length=100_000)
 
 
 class Suggestions:
@@ -112,20 +77,23 @@ class Suggestions:
         self._cas.add(self._type(begin=start, end=end, **known))
 
 
-async def predictions(asked: TasksIn, link: Link) -> bytes:
-    """Label Studio's answer: for each task the result of `label_studio.prediction`. Raises Wrong."""
-    key, names = _tags(asked.label_config or "")
-    texts = []
-    for task in asked.tasks:
-        data = task.get("data")
-        text = data.get(key) if isinstance(data, dict) else None
-        if not isinstance(text, str):
-            raise Wrong(f"has a task without the text 'data.{key[:100]}'")
-        texts.append(text)
-    linked = await link([{"text": text} for text in texts])
-    results = [prediction(map(Linked.of, each["mentions"]), **names) for each in linked]
-    content = {"results": results, "model_version": MODEL}
-    return json.dumps(content, ensure_ascii=False).encode("utf8", "replace")
+class Tasks:
+    """Tasks of Label Studio. Raises Wrong for one without a text, and a labelling configuration that is none."""
+
+    def __init__(self, asked: TasksIn) -> None:
+        key, self._names = _tags(asked.label_config or "")
+        self.texts: list[str] = []
+        for task in asked.tasks:
+            data = task.get("data")
+            text = data.get(key) if isinstance(data, dict) else None
+            if not isinstance(text, str):
+                raise Wrong(f"has a task without the text 'data.{key[:100]}'")
+            self.texts.append(text)
+
+    def answer(self, linked: list[dict[str, Any]]) -> dict[str, Any]:
+        """For each task the result of `label_studio.prediction`."""
+        results = [prediction(map(Linked.of, each["mentions"]), **self._names) for each in linked]
+        return {"results": results, "model_version": MODEL}
 
 
 def _tags(config: str) -> tuple[str, dict[str, str]]:

@@ -1,4 +1,4 @@
-"""A process that loads a pipeline and answers batches of requests, one at a time, until it is killed or left alone."""
+"""What a process does that loads a pipeline: it answers batches of requests until it is killed or left alone."""
 
 import ctypes
 import gc
@@ -9,71 +9,25 @@ import os
 import signal
 import sys
 import threading
-import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
-from ..errors import KrisselError
 from ..pipeline.pipeline_io import choose_gpu, load_pipeline
-from ..pipeline.settings import LINKER
 from .bounds import Bounds
 from .corrected import LABEL, CorrectedLinker, Document, Mention
 from .corrections import Correction
-from .tools import PredictionIn, Suggestions, Wrong
+from .messages import encoded, read, send, send_bytes, send_error
+from .tokens import n_cut
+from .tool_requests import PredictionIn, TasksIn
+from .tools import Suggestions, Tasks
 
 # Documents after which the vocabulary is as it was; characters of the first ones, whose words it keeps.
 RENEWED, KEPT = 1_000, 1_000_000
-# Seconds in which a process that was left alone ends by itself.
-LEAVES = 2.0
 # Of Linux: a signal for when the parent ends, which comes while C code runs, too.
 PR_SET_PDEATHSIG = 1
-
-
-class Worker(Protocol):
-    """What answers requests on the other side of `connection`."""
-
-    connection: Connection
-
-    def kill(self) -> None:
-        """End it, whatever it does."""
-
-    def leave(self) -> str:
-        """Close the connection, and wait until it has ended. RETURNS: how it ended."""
-
-
-class LinkProcess:
-    """A `Worker` with a pipeline of its own. It ends with the process that started it."""
-
-    def __init__(
-        self,
-        pipeline: str | Path,
-        *,
-        name: str = LINKER,
-        gpu_id: int = -1,
-        index_device: str | None = None,
-        bounds: Bounds | None = None,
-    ) -> None:
-        # Spawned: a fork would have the locks of other threads.
-        context = multiprocessing.get_context("spawn")
-        self.connection, theirs = context.Pipe()
-        settings = (theirs, pipeline, name, gpu_id, index_device, bounds or Bounds())
-        self.process = context.Process(target=_run, args=settings, name="krissel-link", daemon=True)
-        self.process.start()
-        theirs.close()
-
-    def kill(self) -> None:
-        self.process.kill()
-
-    def leave(self) -> str:
-        self.connection.close()
-        self.process.join(LEAVES)
-        if self.process.is_alive():
-            self.process.kill()
-            self.process.join()
-        return f"code {self.process.exitcode}"
 
 
 def answer_requests(connection: Connection, linker: CorrectedLinker) -> None:
@@ -95,8 +49,14 @@ def answer_requests(connection: Connection, linker: CorrectedLinker) -> None:
                     n += len(_answer_batch(connection, linker))
 
 
-def _run(
-    connection: Connection, pipeline: str | Path, name: str, gpu_id: int, index_device: str | None, bounds: Bounds
+def run(
+    connection: Connection,
+    pipeline: str | Path,
+    name: str,
+    gpu_id: int,
+    index_device: str | None,
+    bounds: Bounds,
+    vectors: Path | None,
 ) -> None:
     _end_with_parent()
     # These are for who asks, and they close the connection when all is answered.
@@ -105,7 +65,8 @@ def _run(
     try:
         # Here, and not by who starts the process: a chosen GPU is one of this process alone.
         choose_gpu(gpu_id, silent=True)
-        linker = CorrectedLinker(load_pipeline(pipeline, index_device=index_device), name=name, bounds=bounds)
+        nlp = load_pipeline(pipeline, index_device=index_device)
+        linker = CorrectedLinker(nlp, name=name, bounds=bounds, vectors=vectors)
     except Exception as error:
         send_error(connection, {}, error)
         return
@@ -164,8 +125,8 @@ def _answer(connection: Connection, linker: CorrectedLinker, batch: Sequence[_Re
         if batch[0].do == "link":
             linked = iter(linker.link([document for request in batch for document in request.values]))
             found: list[dict[str, Any]] = [{"documents": [next(linked) for _ in r.values]} for r in batch]
-        elif batch[0].do == "suggest":
-            found = [_suggest(linker, **batch[0].values)]
+            for each, request in zip(found, batch, strict=True):
+                each["counts"] = _counts(each["documents"], request.values)
         else:
             found = [_DO[batch[0].do](linker, **batch[0].values)]
         stated: list[dict[str, int]] = [each.pop("counts", {}) for each in found]
@@ -179,13 +140,14 @@ def _answer(connection: Connection, linker: CorrectedLinker, batch: Sequence[_Re
             for request in batch:
                 _answer(connection, linker, [request])
         return
-    for request, each, counts, answer in zip(batch, found, stated, answers, strict=True):
-        head = {"number": request.number, **(counts or _counts(each.get("documents", [])))}
-        send_bytes(connection, head, answer)
+    for request, counts, answer in zip(batch, stated, answers, strict=True):
+        send_bytes(connection, {"number": request.number, "counts": counts}, answer)
 
 
-def _counts(linked: list[dict[str, Any]]) -> dict[str, int]:
-    return {"documents": len(linked), "mentions": sum(len(document["mentions"]) for document in linked)}
+def _counts(linked: Sequence[dict[str, Any]], documents: Sequence[Document]) -> dict[str, int]:
+    """Of an `Answer`."""
+    mentions = sum(len(document["mentions"]) for document in linked)
+    return {"documents": len(linked), "mentions": mentions, "cut": sum(n_cut(each.text) for each in documents)}
 
 
 def _suggest(linker: CorrectedLinker, asked: dict[str, Any], as_addresses: bool) -> dict[str, Any]:
@@ -193,49 +155,45 @@ def _suggest(linker: CorrectedLinker, asked: dict[str, Any], as_addresses: bool)
     (document,) = map(_document, suggestions.documents())
     linker.bounds.check(chars=len(document.text))
     linked = linker.link([document])
-    return {"document": suggestions.answer(linked, as_addresses=as_addresses), "counts": _counts(linked)}
+    return {"document": suggestions.answer(linked, as_addresses=as_addresses), "counts": _counts(linked, [document])}
+
+
+def _follow(linker: CorrectedLinker, corrections: list[dict[str, Any]], **which: bool) -> dict[str, Any]:
+    # All of what is made here stays, and each collection would go through it: they take as long as the rest.
+    gc.disable()
+    try:
+        linker.follow([Correction.from_data(each) for each in corrections], **which)
+        gc.freeze()
+    finally:
+        gc.enable()
+    return {}
+
+
+def _predict(linker: CorrectedLinker, asked: dict[str, Any]) -> dict[str, Any]:
+    tasks = Tasks(TasksIn.model_validate(asked))
+    linker.bounds.check(documents=len(tasks.texts), chars=sum(map(len, tasks.texts)))
+    documents = [Document(text) for text in tasks.texts]
+    linked = linker.link(documents)
+    return {**tasks.answer(linked), "counts": _counts(linked, documents)}
 
 
 def _export(linker: CorrectedLinker, documents: list[dict[str, Any]], **settings: Any) -> dict[str, Any]:
-    content, mentions = linker.export([*map(_document, documents)], **settings)
-    return {"content": content, "counts": {"documents": len(documents), "mentions": mentions}}
+    given = [*map(_document, documents)]
+    content, mentions = linker.export(given, **settings)
+    cut = sum(n_cut(each.text) for each in given)
+    return {"content": content, "counts": {"documents": len(given), "mentions": mentions, "cut": cut}}
 
 
 # Whose answers grow with what was asked.
-BOUNDED = ("link", "suggest", "export")
+BOUNDED = ("link", "suggest", "predict", "export")
 _DO: dict[str, Callable[..., dict[str, Any]]] = {
+    "suggest": _suggest,
+    "predict": _predict,
     "check": lambda linker, correction: linker.checked(Correction.from_data(correction)).data(),
     "add": lambda linker, correction: linker.add(Correction.from_data(correction)) or {},
     "remove": lambda linker, id_: linker.remove(id_) or {},
-    "follow": lambda linker, corrections: linker.follow([Correction.from_data(each) for each in corrections]) or {},
+    "follow": lambda linker, **values: _follow(linker, **values),
     "export": _export,
     "entity": lambda linker, **values: linker.entity(**values),
     "search": lambda linker, **values: {"entities": linker.search(**values)},
 }
-
-
-# Messages: a line of JSON, and what it is about, JSON too. ---------------------------------------------------------
-
-
-def encoded(content: Any) -> bytes:
-    # Characters that are none, of a text that was read in halves, become question marks.
-    return json.dumps(content, ensure_ascii=False).encode("utf8", "replace")
-
-
-def send(connection: Connection, head: dict[str, Any], content: Any) -> None:
-    send_bytes(connection, head, encoded(content))
-
-
-def send_bytes(connection: Connection, head: dict[str, Any], content: bytes) -> None:
-    connection.send_bytes(json.dumps(head).encode() + b"\n" + content)
-
-
-def send_error(connection: Connection, head: dict[str, Any], error: BaseException) -> None:
-    is_known = isinstance(error, (KrisselError, KeyError, Wrong)) and error.args
-    told = str(error.args[0]) if is_known else "".join(traceback.format_exception(error))
-    send(connection, {**head, "error": type(error).__name__, "told": told}, None)
-
-
-def read(message: bytes) -> tuple[dict[str, Any], bytes]:
-    head, _, content = message.partition(b"\n")
-    return json.loads(head), content

@@ -1,20 +1,21 @@
 """A linker with corrections: as the pipeline links, and a correction counts, no longer and no less."""
 
 import json
+import sys
 import tarfile
 from io import BytesIO
 from zipfile import ZipFile
 
 import pytest
 import spacy
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from spacy.tokens import DocBin
 
-from spacy_krissel.errors import KrisselError
+from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.mentions.gold_mentions import ID_KEY
 from spacy_krissel.render.formats import WRITERS
-from spacy_krissel.serving import corrected
+from spacy_krissel.serving import corrected, vector_cache
 from spacy_krissel.serving.about import FORMATS
 from spacy_krissel.serving.corrected import CorrectedLinker, Document, Mention
 from spacy_krissel.serving.corrections import CorrectionLog
@@ -154,14 +155,15 @@ def test_each_correction_encodes_all_of_them_again(linker, monkeypatch):
     encode = linker.linker.encode
     monkeypatch.setattr(linker.linker, "encode", lambda views: encoded.extend(views) or encode(views))
     first = correct(linker, **COLD, right=("D3",))
-    assert [view.mention for view in encoded] == ["cold"]
+    # In its context, and alone.
+    assert [view.mention for view in encoded] == ["cold"] * 2
     correct(linker, text="MS was used.", start=0, end=2, right=("C1",))
-    assert [view.mention for view in encoded] == ["cold", "MS"]
+    assert [view.mention for view in encoded] == ["cold"] * 2 + ["MS"] * 2
     linker.remove(first.id)
-    assert len(encoded) == 2
+    assert len(encoded) == 4
     # What is not in force is forgotten.
     correct(linker, **COLD, right=("D3",))
-    assert [view.mention for view in encoded] == ["cold", "MS", "cold"]
+    assert [view.mention for view in encoded] == ["cold"] * 2 + ["MS"] * 2 + ["cold"] * 2
 
 
 def test_a_correction_is_lost_by_a_restart(nlp, saved, tmp_path):
@@ -173,8 +175,130 @@ def test_a_correction_is_lost_by_a_restart(nlp, saved, tmp_path):
     log.close()
     kept, again = CorrectionLog(log.path), CorrectedLinker(spacy.load(saved))
     again.follow(kept.in_force)
-    assert answer(again) == corrected and again.in_force == kept.in_force == linker.in_force
+    ids = [each.id for each in kept.in_force]
+    assert answer(again) == corrected and again.in_force == ids == linker.in_force
     kept.close()
+
+
+SAID = [
+    (TEXT, 9, 13, ("D3",)),
+    (TEXT, 9, 13, ("D0",)),
+    (TEXT, 9, 13, ()),
+    (TEXT, 9, 13, ("D9",)),
+    ("A cold night.", 2, 6, ("D3",)),
+    ("A cold hand.", 2, 6, ("D3",)),
+    ("A cold hand.", 2, 6, ("D2", "D3")),
+    ("MS was used.", 0, 2, ("C1",)),
+    ("MS was used.", 3, 6, ("D1",)),
+    ("A chilblain, once.", 2, 11, ("D3",)),
+    ("chilblain", 0, 9, ("D3", "D3")),
+    ("Kälte? cold", 0, 5, ("D2",)),
+]
+LINKED = [
+    Document(TEXT),
+    Document(
+        "A cold hand, chilblains, kalte, MS, was.",
+        "",
+        (Mention(2, 6), Mention(13, 23), Mention(25, 30), Mention(36, 39)),
+    ),
+]
+DONE = st.lists(st.tuples(st.sampled_from(["add", "add", "remove", "follow"]), st.integers(0, 50)), max_size=12)
+
+
+@pytest.fixture(scope="module")
+def other_linker(saved):
+    return CorrectedLinker(spacy.load(saved))
+
+
+@pytest.mark.filterwarnings("ignore:.*KW682")
+@settings(deadline=None, max_examples=25)
+@given(done=DONE)
+def test_what_is_in_force_depends_on_how_it_came_about(shared_linker, other_linker, done):
+    log = CorrectionLog()
+    linker = shared_linker
+    linker.follow([])
+    in_force = []
+    for do, number in done:
+        if do == "add":
+            text, start, end, right = SAID[number % len(SAID)]
+            in_force.append(log.new(text=text, start=start, end=end, right=right))
+            linker.add(in_force[-1])
+        elif do == "follow":
+            in_force = in_force[number % 4 :]
+            linker.follow(in_force[:2], is_last=False)
+            linker.follow(in_force[2:], is_first=False)
+        elif in_force:
+            linker.remove(in_force.pop(number % len(in_force)).id)
+    other_linker.follow(in_force)
+    assert linker.in_force == [each.id for each in in_force]
+    linked = linker.link(LINKED)
+    assert nearly(linked) == nearly(other_linker.link(LINKED))
+    # By the same vectors, all is exactly as it was.
+    more = [log.new(text=text, start=start, end=end, right=right) for text, start, end, right in SAID]
+    for each in more:
+        linker.add(each)
+    for each in more[::-1]:
+        linker.remove(each.id)
+    assert linker.link(LINKED) == linked and linker.in_force == [each.id for each in in_force]
+
+
+def nearly(values):
+    """Without what an encoder rounds otherwise among other views."""
+    if isinstance(values, float):
+        return round(values, 4)
+    if isinstance(values, dict):
+        return {key: nearly(value) for key, value in values.items()}
+    return [nearly(value) for value in values] if isinstance(values, list) else values
+
+
+def test_a_start_encodes_what_another_encoded_before(saved, tmp_path, monkeypatch):
+    monkeypatch.setattr(vector_cache, "MIN_NEW", 3)
+    path, log = tmp_path / "vectors.npz", CorrectionLog()
+    log.add(log.new(**COLD, right=("D3",)))
+
+    def started(encoder=None):
+        """What is answered, and the number of views that were encoded."""
+        linker, encoded = CorrectedLinker(spacy.load(saved), vectors=path), []
+        encode = linker.linker.encode
+        monkeypatch.setattr(linker.linker, "encode", lambda views: encoded.extend(views) or encode(views))
+        if encoder is not None:
+            monkeypatch.setattr(linker.linker, "fingerprint", lambda: encoder)
+            monkeypatch.setattr(linker.linker, "set_kb", lambda kb: None)
+        linker.follow(log.in_force)
+        n = len(encoded)
+        return answer(linker), n
+
+    # Too few for a file.
+    assert started()[1] == 2 and not path.exists()
+    log.add(log.new(text="MS was used.", start=0, end=2, right=("C1",)))
+    first, n = started()
+    assert n == 4 and started() == (first, 0)
+    # Those of another encoder do not count.
+    assert [started(encoder)[1] for encoder in ("another", "another", None, None)] == [4, 0, 4, 0]
+    whole = path.read_bytes()
+    for content in (
+        b"",
+        b"PK\x03\x04",
+        whole[:-50],
+        whole.replace(b"vectors", b"vektors"),
+        whole.replace(b"<f4", b"<i4"),
+    ):
+        path.write_bytes(content)
+        with pytest.warns(KrisselWarning, match="KW684"):
+            assert started() == (first, 4)
+        # It is written again.
+        assert started() == (first, 0)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="folders can be written to there")
+def test_a_disk_that_takes_no_vectors_ends_the_service(saved, tmp_path, monkeypatch):
+    monkeypatch.setattr(vector_cache, "MIN_NEW", 1)
+    (tmp_path / "vectors.npz").mkdir()
+    linker, log = CorrectedLinker(spacy.load(saved), vectors=tmp_path / "vectors.npz"), CorrectionLog()
+    log.add(log.new(**COLD, right=("D3",)))
+    with pytest.warns(KrisselWarning, match="KW684"):
+        linker.follow(log.in_force)
+    assert answer(linker)[0]["mentions"][0]["kb_id"] == "D3"
 
 
 def test_a_mistake_cannot_be_corrected(linker):
@@ -185,13 +309,13 @@ def test_a_mistake_cannot_be_corrected(linker):
     assert answer(linker) == before
 
 
-@pytest.mark.filterwarnings("ignore:.*KW682")
 def test_an_entity_that_is_no_more_keeps_the_service_from_starting(nlp):
     log = CorrectionLog()
     log.add(log.new(**COLD, right=("D9",)))
     log.add(log.new(text="MS was used.", start=0, end=2, right=("C1",)))
     linker = CorrectedLinker(nlp)
-    linker.follow(log.in_force)
+    with pytest.warns(KrisselWarning, match="KW682.* 1 of 2"):
+        linker.follow(log.in_force)
     assert answer(linker)[0]["mentions"][0]["kb_id"] == "D2"
     linker.remove(log.in_force[0].id)
     assert len(linker.in_force) == 1

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_krissel.errors import KrisselError, KrisselWarning
-from spacy_krissel.serving.corrections import CorrectionLog, last_words
+from spacy_krissel.serving.corrections import CorrectionLog
 
 VALUES = {"text": "He had a cold.", "start": 9, "end": 13, "right": ("D3",), "author": "Ada"}
 
@@ -129,16 +129,6 @@ def test_a_correction_counts_though_the_disk_did_not_take_it(tmp_path):
     log.add(kept := log.new(**VALUES))
     log.close()
     assert CorrectionLog(path).in_force == [kept]
-
-
-def test_the_first_correction_of_a_mention_counts_and_not_the_last():
-    log = CorrectionLog()
-    for right in (("D3",), ("D0",), ()):
-        log.add(log.new(**{**VALUES, "right": right}))
-    log.add(other := log.new(**{**VALUES, "start": 0, "end": 2}))
-    assert last_words(log.in_force) == [log.in_force[2], other]
-    log.undo(log.in_force[2].id)
-    assert [each.right for each in last_words(log.in_force)] == [("D0",), ("D3",)]
 
 
 @given(st.text("a⟦\u2028\r\x00é", min_size=1), st.text(), st.lists(st.text()))

@@ -373,6 +373,14 @@ def test_a_slow_request_waits_for_ever(service, monkeypatch):
     assert client.post("/link", json={"text": TEXT}).status_code == 503
 
 
+def test_words_are_cut_without_a_word_in_the_log(client, caplog):
+    with caplog.at_level(logging.INFO, app_module.LOG.name):
+        for text in (TEXT, f"{TEXT} {'(' * 200} {'a_' * 200}"):
+            assert client.post("/link", json={"text": text}).status_code == 200
+    assert [json.loads(each).get("cut_words", 0) for each in caplog.messages] == [0, 2]
+    assert "krissel_cut_words_total 2.0" in client.get("/metrics").text
+
+
 def test_a_log_or_a_metric_holds_a_text(client, caplog):
     with caplog.at_level(logging.INFO, app_module.LOG.name):
         client.post("/link", json={"text": TEXT})

@@ -26,8 +26,8 @@ from spacy_krissel.commands import serve_pipeline
 from spacy_krissel.commands.serve_pipeline import KEY, serve
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.pipeline import pipeline_io
+from spacy_krissel.serving.processes import LinkProcess
 from spacy_krissel.serving.service import LinkService
-from spacy_krissel.serving.worker import LinkProcess
 
 pytest.importorskip("fastapi")
 
@@ -128,6 +128,17 @@ def answered(service, text=TEXT):
             return service.ask("/link", {"text": text})
         except urllib.error.HTTPError as error:
             assert error.code == 503 and time.monotonic() < end
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_the_process_that_listens_loads_what_links(saved, tmp_path):
+    service = Served(saved, "--corrections", tmp_path / "corrections.jsonl")
+    service.ask("/link", {"text": TEXT})
+    service.ask("/corrections", {"text": TEXT, "start": 9, "end": 13, "right": ["D3"]})
+    libraries = ("libtorch_cpu", "_multiarray_umath", "libarrow", "spacy/")
+    listens, links = (Path(f"/proc/{pid}/maps").read_text() for pid in (service.process.pid, service.linker()))
+    assert not any(each in listens for each in libraries) and all(each in links for each in libraries)
+    assert b"spacy_krissel.cli.alone" in commands(service.process.pid)
 
 
 def test_a_service_ends_with_its_linker(saved, tmp_path):

@@ -184,6 +184,41 @@ def test_work_that_takes_too_long_goes_on(saved, make_service):
     never.set()
 
 
+@pytest.mark.parametrize("n", [2, 3])
+def test_a_short_request_waits_for_long_ones(saved, make_service, n):
+    """However many long ones wait, one worker takes none of them."""
+    linkers = [CorrectedLinker(spacy.load(saved)) for _ in range(n)]
+    begun, done = threading.Semaphore(0), threading.Event()
+    at_work, most, counting = 0, 0, threading.Lock()
+    for linker in linkers:
+
+        def slow_link(documents, link=linker.link):
+            nonlocal at_work, most
+            if len(documents[0].text) < service_module.LARGE:
+                return link(documents)
+            with counting:
+                at_work += 1
+                most = max(most, at_work)
+            begun.release()
+            done.wait(60)
+            with counting:
+                at_work -= 1
+            return link(documents)
+
+        linker.link = slow_link
+    service = make_service(*linkers)
+    long = [ask(service, "long " * service_module.LARGE) for _ in range(2 * n)]
+    for _ in range(n - 1):
+        assert begun.acquire(timeout=30)
+    for _ in range(5):
+        start = time.monotonic()
+        assert link(service, TEXT)
+        assert time.monotonic() - start < 5.0
+    assert at_work == n - 1 and not any(future.done() for future in long)
+    done.set()
+    assert [future.result(60).documents for future in long] == [1] * 2 * n and most == n - 1
+
+
 def test_a_hanging_service_is_said_to_be_well(linker, make_service, held, monkeypatch):
     monkeypatch.setattr(service_module, "SILENT", 0.1)
     service = make_service(linker, seconds=2.0)
@@ -215,7 +250,8 @@ def everywhere(service, linkers):
     # Each follows before it does what is asked next.
     assert link(service, TEXT)
     end = time.monotonic() + 30
-    while any(each.in_force != service._in_force() for each in linkers):
+    ids = [each.id for each in service._in_force()]
+    while any(each.in_force != ids for each in linkers):
         assert time.monotonic() < end
         time.sleep(0.01)
     return [each.link(documents) for each in linkers]

@@ -7,7 +7,7 @@ import spacy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_krissel.serving.tokens import MAX_WORD, tokenized
+from spacy_krissel.serving.tokens import MAX_WORD, n_cut, tokenized
 
 NLP = spacy.blank("en")
 
@@ -40,3 +40,11 @@ def test_a_run_takes_time_with_its_square(part):
     start = time.perf_counter()
     doc = tokenized(NLP, part * 8_000)
     assert time.perf_counter() - start < 5.0 and doc.text == part * 8_000
+
+
+@given(st.text("ab (\t\n'_.", max_size=MAX_WORD), st.integers(0, 3))
+def test_words_that_are_cut_are_not_counted(text, n):
+    assert n_cut(" ".join([text] * (n + 1))) == 0
+    assert n_cut(f"{text} " + "a( " * n + " ".join(["(" * 200] * n)) == n
+    # A long word of letters stays whole.
+    assert n_cut("a" * 1_000) == 0

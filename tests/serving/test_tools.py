@@ -15,7 +15,8 @@ from starlette.testclient import TestClient
 
 from spacy_krissel.corpora.readers import READERS
 from spacy_krissel.corpora.report import CorpusReport
-from spacy_krissel.render.formats.label_studio import CONFIG
+from spacy_krissel.render.formats.label_studio import CONFIG, MODEL
+from spacy_krissel.serving import app as app_module
 from spacy_krissel.serving.app import Limits, make_app
 from spacy_krissel.serving.bounds import Bounds
 
@@ -188,3 +189,7 @@ def test_a_tool_with_a_password_is_kept_out(service):
         basic = base64.b64encode(f"any:{password}".encode()).decode()
         assert client.get("/labelstudio/health", headers={"authorization": f"Basic {basic}"}).status_code == status
     assert client.get("/labelstudio/health", headers={"authorization": "Basic ☃".encode()}).status_code == 401
+
+
+def test_the_version_of_the_model_is_another_in_each_answer():
+    assert app_module.MODEL == MODEL

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from spacy.tokens import Doc
 
 from ...mentions.gold_mentions import document_id
-from ..links import doc_to_dict
+from ..links import mention_dicts
 
 # Ends a line or a cell for some reader.
 _BREAKS = re.compile(r"[\t\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
@@ -30,7 +30,7 @@ class Linked(NamedTuple):
 
     @classmethod
     def of(cls, mention: dict[str, Any]) -> "Linked":
-        """mention: as in `doc_to_dict`."""
+        """mention: as in `mention_dicts`."""
         candidates, id_ = [*mention["candidates"]], mention["kb_id"]
         best: dict[str, Any] = next((each for each in candidates if each["id"] == id_), {})
         place = (mention["start"], mention["end"], mention["text"], mention["label"])
@@ -38,7 +38,7 @@ class Linked(NamedTuple):
 
 
 def linked_mentions(doc: Doc, spans_key: str) -> Iterator[Linked]:
-    yield from map(Linked.of, doc_to_dict(doc, spans_key)["mentions"])
+    yield from map(Linked.of, mention_dicts(doc, spans_key))
 
 
 def flat_text(text: str) -> str:

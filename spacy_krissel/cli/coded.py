@@ -1,0 +1,85 @@
+"""How a command ends: with one message, and the exit code that shells expect."""
+
+import os
+import sys
+import warnings
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, NoReturn, TextIO, TypeVar
+
+import typer
+
+from ..errors import Errors, KrisselError, KrisselWarning
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+# As a shell reports a process that a signal ended: SIGINT, SIGPIPE.
+INTERRUPTED, NO_READER = 130, 141
+# What libraries raise as RuntimeError, CUDA's allocator and PyTorch's for the CPU.
+_NO_MEMORY = ("out of memory", "can't allocate memory", "bad_alloc")
+
+
+def coded_errors(command: Function) -> Function:
+    """The command, ending with one message, no traceback and exit code 1 after a coded error, an error of the disk or
+    a lack of memory; with 130 when interrupted, and silently with 141 when nobody reads its output."""
+
+    @wraps(command)
+    def guarded(*args: Any, **settings: Any) -> Any:
+        before = warnings.formatwarning
+        warnings.formatwarning = _format_warning  # type: ignore[assignment]
+        try:
+            return command(*args, **settings)
+        except KrisselError as error:
+            _end(error)
+        except OSError as error:
+            from ..util.disk import disk_error
+
+            if isinstance(error, BrokenPipeError) and _has_no_reader():
+                raise typer.Exit(NO_READER) from None
+            _end(disk_error(error))
+        except MemoryError as error:
+            _end(KrisselError(Errors.K802.format(problem=str(error) or type(error).__name__)))
+        except RuntimeError as error:
+            if not any(words in str(error) for words in _NO_MEMORY):
+                raise
+            _end(KrisselError(Errors.K802.format(problem=str(error).splitlines()[0])))
+        except KeyboardInterrupt:
+            _end(KrisselError(Errors.K801), INTERRUPTED)
+        finally:
+            warnings.formatwarning = before
+
+    return guarded  # type: ignore[return-value]
+
+
+def _format_warning(message: Any, category: type, *place: Any) -> str:
+    """Ours as one line, without the place in Python."""
+    if issubclass(category, KrisselWarning):
+        return f"⚠ {message}\n"
+    return f"{category.__name__}: {message}\n"
+
+
+def _end(error: KrisselError, code: int = 1) -> NoReturn:
+    typer.secho(f"✘ {error}", fg=typer.colors.RED, err=True)
+    raise typer.Exit(code) from None
+
+
+def _has_no_reader() -> bool:
+    """Whether standard output or error is a closed pipe; further output to it is then discarded."""
+    closed = [stream for stream in (sys.stdout, sys.stderr) if _is_closed(stream)]
+    for stream in closed:
+        # Python flushes once more when it exits, which would raise an error.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+    return bool(closed)
+
+
+def _is_closed(stream: TextIO) -> bool:
+    import select
+
+    try:
+        poll = select.poll()
+        poll.register(stream.fileno(), 0)
+    except (AttributeError, OSError, ValueError):
+        # Windows has no poll, a stream of a test no descriptor.
+        return False
+    return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))

@@ -1,0 +1,267 @@
+"""A lexical index, and names over it that come and go one by one."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_matrix
+
+from ..index.protocol import Mask, Rows, Scores
+from ..ontology.folding import is_capital_symbol
+from .groups import Groups, pair_keys
+from .lexical_index import CANONICAL, DIFFERENT, LOWER_CASE, LexicalIndex, Texts, cosines, places_of, read_only
+from .ngrams import Forms, Spellings, hashed
+
+
+class _Name(NamedTuple):
+    """A surface form as it is written. hash, form: of its canonical form, hash and number. keys, weights: n-grams.
+    written, spelling: hashes, 0 for none."""
+
+    hash: int
+    form: int
+    keys: Rows
+    weights: np.ndarray
+    written: int
+    spelling: int
+    is_symbol: bool
+    is_acronym: bool
+
+
+@dataclass(eq=False, slots=True)
+class _Form:
+    """entities: the hashes of the writings of each entity, counted. n_words: names that are no acronyms."""
+
+    keys: Rows
+    weights: np.ndarray
+    entities: dict[int, dict[int, int]] = field(default_factory=dict)
+    n_words: int = 0
+
+
+class OverlaidLexicalIndex(LexicalIndex):
+    """The names of a `LexicalIndex`, and further ones.
+
+    To add or remove one takes no longer with many than with few, since the weights of n-grams stay those of the base.
+    `search` goes through the names of the base alone. What is added is found by `having` and `spelt`, and counts in
+    `similarity`.
+
+    base: is not changed. n_entities: of the knowledge base. For one thread.
+    """
+
+    def __init__(self, base: LexicalIndex, n_entities: int) -> None:
+        super().__init__(base._arrays)
+        # With acronyms, capitals say something.
+        self._has_acronyms = bool(self._arrays["acronyms"].any())
+        self._n_base = self._next = len(self._hashes)
+        self._names: dict[str, _Name] = {}
+        self._entities_of: Counter[str] = Counter()
+        self._counts: Counter[tuple[str, int]] = Counter()
+        self._forms: dict[int, _Form] = {}
+        # Of forms that the base does not have, by their hash.
+        self._numbers: dict[int, int] = {}
+        # By entity: its forms, with the number of their writings.
+        self._forms_of: dict[int, dict[int, int]] = {}
+        self._has = np.zeros(n_entities, dtype=bool)
+        # By spelling and entity: the number of all names, and of those that are no symbols.
+        self._spelt: dict[int, dict[int, list[int]]] = {}
+
+    def add(self, names: Sequence[tuple[str, int]]) -> None:
+        """Add pairs of a surface form and the row of its entity; one may be added several times."""
+        self._read_names({text for text, _ in names if text not in self._names})
+        for pair in names:
+            self._counts[pair] += 1
+            if self._counts[pair] == 1:
+                self._count(*pair)
+
+    def remove(self, names: Iterable[tuple[str, int]]) -> None:
+        """Remove each pair once."""
+        for pair in names:
+            self._counts[pair] -= 1
+            if not self._counts[pair]:
+                del self._counts[pair]
+                self._discount(*pair)
+
+    def read(self, texts: Sequence[str]) -> Texts:
+        read = super().read(texts)
+        forms, lower = read.forms.copy(), read.lower.copy()
+        for i, (form, hash_) in enumerate(zip(forms.tolist(), read.hashes.tolist(), strict=True)):
+            number = form if form >= 0 else self._numbers.get(hash_, -1)
+            if added := self._forms.get(number):
+                forms[i] = number
+                is_acronym = not added.n_words and (lower[i] if form >= 0 else self._has_acronyms)
+                lower[i] = is_acronym and read.spellings.words[i]
+        return read._replace(forms=forms, lower=lower)
+
+    def named(self, texts: Sequence[str]) -> tuple[Rows, Rows]:
+        entities, places = super().named(texts)
+        return self._with_added(entities, places, self.forms(texts))
+
+    def having(self, forms: Rows, k: int, allowed: Mask | None = None) -> Rows:
+        """As in the base. What was added comes first."""
+        found = super().having(forms, k, allowed)
+        for i, form in enumerate(forms.tolist()):
+            if added := self._forms.get(form):
+                ours = [entity for entity in sorted(added.entities) if allowed is None or allowed[entity]]
+                both = [*ours, *(entity for entity in found[i].tolist() if entity >= 0 and entity not in ours)]
+                found[i] = [*both[:k], *[-1] * (k - len(both))]
+        return found
+
+    def spelt(self, spellings: Spellings) -> Groups:
+        base = super().spelt(spellings)
+        entities, owners = base.take(np.arange(len(spellings.hashes)))
+        added = [
+            (owner, entity)
+            for owner, (spelling, is_word) in enumerate(
+                zip(spellings.hashes.tolist(), spellings.words.tolist(), strict=True)
+            )
+            for entity, (_, n_words) in self._spelt.get(spelling, {}).items()
+            if n_words or not is_word
+        ]
+        return Groups.of(*_distinct(entities, owners, added)[::-1]) if added else base
+
+    def similarity(self, texts: Texts, queries: Rows, entities: Rows, without: Rows | None = None) -> Scores:
+        """As in the base. without: of the base."""
+        result = super().similarity(texts, queries, entities, without)
+        pairs = np.flatnonzero(self._has[entities])
+        if not len(pairs):
+            return result
+        own = np.minimum(self._added_cosines(texts, queries[pairs], entities[pairs]), np.float32(DIFFERENT))
+        for i, (query, entity) in enumerate(zip(queries[pairs].tolist(), entities[pairs].tolist(), strict=True)):
+            added = self._forms.get(int(texts.forms[query]))
+            if added is not None and (writings := added.entities.get(entity)):
+                own[i] = 1 if texts.written[query] in (0, *writings) else CANONICAL
+                own[i] = LOWER_CASE if texts.lower[query] else own[i]
+        result[pairs] = np.maximum(result[pairs], own)
+        return result
+
+    def _added_cosines(self, texts: Texts, queries: Rows, entities: Rows) -> Scores:
+        """The cosine of each text with the nearest form that was added to the entity."""
+        used, query = np.unique(queries, return_inverse=True)
+        owners, keys, weights = self.weighted_grams([texts.canonical[i] for i in used])
+        grams, columns = np.unique(keys, return_inverse=True)
+        starts = np.append(0, np.cumsum(np.bincount(owners, minlength=len(used))))
+        vectors = csr_matrix((weights, columns, starts), shape=(len(used), len(grams)))
+        different, entity = np.unique(entities, return_inverse=True)
+        of_entity = [[*self._forms_of[each]] for each in different.tolist()]
+        numbers = {number: i for i, number in enumerate(dict.fromkeys(n for each in of_entity for n in each))}
+        forms = [self._forms[number] for number in numbers]
+        owner = np.repeat(np.arange(len(forms)), [len(form.keys) for form in forms])
+        places = places_of(grams, np.concatenate([form.keys for form in forms]))
+        known = places >= 0
+        arrays = (
+            np.append(0, np.cumsum(np.bincount(owner[known], minlength=len(forms)))).astype(np.int32),
+            places[known].astype(np.int32),
+            np.concatenate([form.weights for form in forms])[known],
+        )
+        lists = (
+            np.append(0, np.cumsum([len(each) for each in of_entity])),
+            np.array([numbers[n] for each in of_entity for n in each], dtype=np.int32),
+        )
+        return cosines(vectors, tuple(map(read_only, arrays)), tuple(map(read_only, lists)), query, entity)
+
+    def _with_added(self, entities: Rows, owners: Rows, forms: Rows) -> tuple[Rows, Rows]:
+        added = [
+            (owner, entity)
+            for owner, form in enumerate(forms.tolist())
+            if form in self._forms
+            for entity in self._forms[form].entities
+        ]
+        return _distinct(entities, owners, added) if added else (entities, owners)
+
+    def _read_names(self, texts: Iterable[str]) -> None:
+        texts = [*texts]
+        if not texts:
+            return
+        forms = Forms.of(texts)
+        hashes, written = hashed(forms.canonical), hashed(forms.written)
+        spellings = Spellings.of_forms(forms, hashes, texts).hashes
+        numbers = places_of(self._hashes, hashes)
+        if self._n_base:
+            numbers = np.where(numbers >= 0, self._by_hash[numbers], -1)
+        owners, keys, weights = self.weighted_grams(forms.canonical)
+        edges = np.searchsorted(owners, np.arange(len(texts) + 1))
+        for i, text in enumerate(texts):
+            number = int(numbers[i])
+            if number < 0:
+                number = self._numbers.get(int(hashes[i]), -1)
+            if number < 0:
+                number = self._numbers[int(hashes[i])] = self._next
+                self._next += 1
+            part = slice(edges[i], edges[i + 1])
+            known = self._forms.get(number)
+            self._names[text] = _Name(
+                int(hashes[i]),
+                number,
+                keys[part].copy() if known is None else known.keys,
+                weights[part].copy() if known is None else known.weights,
+                int(written[i]),
+                int(spellings[i]),
+                is_capital_symbol(text),
+                text.isupper() and text.isalpha(),
+            )
+
+    def _count(self, text: str, entity: int) -> None:
+        name = self._names[text]
+        self._entities_of[text] += 1
+        # A form without n-grams is none, as in the base.
+        if not len(name.keys):
+            return
+        form = self._forms.get(name.form)
+        if form is None:
+            form = self._forms[name.form] = _Form(name.keys, name.weights)
+        _put(form.entities, entity, name.written)
+        form.n_words += not name.is_acronym
+        _put(self._forms_of, entity, name.form)
+        self._has[entity] = True
+        if name.spelling:
+            counts = self._spelt.setdefault(name.spelling, {}).setdefault(entity, [0, 0])
+            counts[0] += 1
+            counts[1] += not name.is_symbol
+
+    def _discount(self, text: str, entity: int) -> None:
+        name = self._names[text]
+        if len(name.keys):
+            form = self._forms[name.form]
+            _take(form.entities, entity, name.written)
+            form.n_words -= not name.is_acronym
+            if not form.entities:
+                del self._forms[name.form]
+            _take(self._forms_of, entity, name.form)
+            self._has[entity] = entity in self._forms_of
+            if name.spelling:
+                counts = self._spelt[name.spelling][entity]
+                counts[0] -= 1
+                counts[1] -= not name.is_symbol
+                if not counts[0]:
+                    del self._spelt[name.spelling][entity]
+                    if not self._spelt[name.spelling]:
+                        del self._spelt[name.spelling]
+        self._entities_of[text] -= 1
+        if not self._entities_of[text]:
+            del self._entities_of[text], self._names[text]
+            if name.form not in self._forms:
+                self._numbers.pop(name.hash, None)
+
+
+def _put(counters: dict[int, dict[int, int]], key: int, value: int) -> None:
+    """Count one more."""
+    counts = counters.setdefault(key, {})
+    counts[value] = counts.get(value, 0) + 1
+
+
+def _take(counters: dict[int, dict[int, int]], key: int, value: int) -> None:
+    """Count one less, and keep nothing that is zero."""
+    counters[key][value] -= 1
+    if not counters[key][value]:
+        del counters[key][value]
+        if not counters[key]:
+            del counters[key]
+
+
+def _distinct(entities: Rows, owners: Rows, added: Sequence[tuple[int, int]]) -> tuple[Rows, Rows]:
+    """The entities and their owners, with those that were `added` (owner, entity), each once, in order."""
+    more = np.array(added, dtype=np.int64)
+    owners, entities = np.append(owners, more[:, 0]), np.append(entities, more[:, 1])
+    _, first = np.unique(pair_keys(owners, entities), return_index=True)
+    return entities[first], owners[first]

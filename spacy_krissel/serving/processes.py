@@ -1,0 +1,64 @@
+"""Processes that link, as the one that starts them has them: without what they load."""
+
+import multiprocessing
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Protocol
+
+from ..pipeline.settings import LINKER
+from .bounds import Bounds
+
+# Seconds in which a process that was left alone ends by itself.
+LEAVES = 2.0
+
+
+class Worker(Protocol):
+    """What answers requests on the other side of `connection`."""
+
+    connection: Connection
+
+    def kill(self) -> None:
+        """End it, whatever it does."""
+
+    def leave(self) -> str:
+        """Close the connection, and wait until it has ended. RETURNS: how it ended."""
+
+
+class LinkProcess:
+    """A `Worker` with a pipeline of its own. It ends with the process that started it."""
+
+    def __init__(
+        self,
+        pipeline: str | Path,
+        *,
+        name: str = LINKER,
+        gpu_id: int = -1,
+        index_device: str | None = None,
+        bounds: Bounds | None = None,
+        vectors: Path | None = None,
+    ) -> None:
+        # Spawned: a fork would have the locks of other threads.
+        context = multiprocessing.get_context("spawn")
+        self.connection, theirs = context.Pipe()
+        settings = (theirs, pipeline, name, gpu_id, index_device, bounds or Bounds(), vectors)
+        self.process = context.Process(target=_run, args=settings, name="krissel-link", daemon=True)
+        self.process.start()
+        theirs.close()
+
+    def kill(self) -> None:
+        self.process.kill()
+
+    def leave(self) -> str:
+        self.connection.close()
+        self.process.join(LEAVES)
+        if self.process.is_alive():
+            self.process.kill()
+            self.process.join()
+        return f"code {self.process.exitcode}"
+
+
+def _run(*settings: Any) -> None:
+    # Of the new process alone.
+    from .worker import run
+
+    run(*settings)
