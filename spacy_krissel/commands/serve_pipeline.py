@@ -1,6 +1,7 @@
 """Answer requests over HTTP."""
 
 import errno
+import gc
 import ipaddress
 import json
 import logging
@@ -94,7 +95,13 @@ def serve(
     # these answer less than one does.
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // workers)))
     # Both before what takes longer.
-    log = CorrectionLog(corrections)
+    # What is read stays: each collection would go through all of it.
+    gc.disable()
+    try:
+        log = CorrectionLog(corrections)
+        gc.freeze()
+    finally:
+        gc.enable()
     sockets = _bound(host, port)
     bounds = Bounds(max_documents, max_chars, max_mentions, max_answer)
     # Else a start encodes the mentions of all corrections.

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from ..errors import KrisselError
 from ..views import evidence, mention_view
 from .corrections import Correction, CorrectionLog
-from .messages import read, send, send_bytes
+from .messages import encoded, read, send_bytes
 from .processes import Worker
 from .tool_requests import Wrong
 
@@ -418,7 +418,12 @@ class _Keeper:
         for start in range(0, len(in_force), FOLLOWED):
             part = [each.data() for each in in_force[start : start + FOLLOWED]]
             which = {"is_first": not start, "is_last": start + FOLLOWED >= len(in_force)}
-            send(worker.connection, _head(0, "follow"), {"corrections": part, **which})
+            content = encoded({"corrections": part, **which})
+            # Encoded while the worker follows the part before.
+            if start:
+                _received(worker)
+            send_bytes(worker.connection, _head(0, "follow"), content)
+        if in_force:
             _received(worker)
         if not self.about.done():
             self.about.set_result(json.loads(about))
