@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from ..errors import Errors, KrisselError
 
-MAX_DOCUMENTS, MAX_CHARS, MAX_MENTIONS, MAX_ANSWER = 100, 1_000_000, 5_000, 20_000_000
+MAX_DOCUMENTS, MAX_CHARS, MAX_MENTIONS, MAX_ANSWER = 100, 500_000, 5_000, 20_000_000
 # Entities that a search finds, by default and at most.
 FOUND, MOST_FOUND = 10, 100
 # How an error names a limit, and the setting of `krissel serve`.
