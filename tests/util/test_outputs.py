@@ -140,7 +140,7 @@ def test_a_pipeline_is_saved_where_it_is(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["review.tsv", "corrections.jsonl", ".git", "notes", "my.cfg"])
-def test_files_of_a_person_in_a_pipelines_folder_are_lost(tmp_path, name):
+def test_files_of_a_person_in_a_pipelines_folder_are_kept(tmp_path, name):
     """`correct`, too, would leave them out of the pipeline that it saves where it is."""
     folder = tmp_path / "linker"
     make(folder, "first", 0)
@@ -157,7 +157,7 @@ def test_files_of_a_person_in_a_pipelines_folder_are_lost(tmp_path, name):
     assert (tmp_path / "linker.bak" / name).exists()
 
 
-def test_what_may_not_be_read_is_replaced(tmp_path, monkeypatch):
+def test_what_may_not_be_read_is_kept(tmp_path, monkeypatch):
     write("mine", tmp_path / "links.tsv")
     make(tmp_path / "linker", "curated", 2)
 
@@ -176,14 +176,14 @@ def test_what_may_not_be_read_is_replaced(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("force", ["no", "false", 1, None])
-def test_a_force_that_is_neither_true_nor_false_is_taken(tmp_path, force):
+def test_force_is_true_or_false(tmp_path, force):
     write("mine", tmp_path / "a.txt")
     with pytest.raises(KrisselError, match="K006.*'force'.*true or false"):
         write("other", tmp_path / "a.txt", force=force)
     assert [each.read_text() for each in tmp_path.iterdir()] == ["mine"]
 
 
-def test_other_kinds_of_paths_are_passed_over(tmp_path):
+def test_all_kinds_of_paths_are_looked_at(tmp_path):
     class Place:
         def __fspath__(self):
             return str(tmp_path / "a.txt")
