@@ -12,12 +12,11 @@ from typing import Any
 
 from ...errors import Errors, KrisselError, KrisselWarning, Warnings
 from ...util.column_names import IDS, NAMES, column_key, find_column
-from ...util.csv_rows import csv_rows
+from ...util.csv_rows import DELIMITERS, SEPARATOR, csv_rows
 from ...util.settings import checked
 from ..entity import Entity
 from .obo import SCOPES
 from .records import (
-    SEPARATOR,
     BadRecord,
     RecordFile,
     Start,
@@ -30,7 +29,6 @@ from .records import (
     with_all_names,
 )
 
-DELIMITERS = "\t,;|"
 # The usual names of the columns of a part, as `column_key` has them; among them BioPortal's.
 HEADERS = {
     "id": IDS,
