@@ -112,4 +112,5 @@ def test_places_that_cannot_be_written(tmp_path):
     check_folder(tmp_path / "folder")
     check_folder(tmp_path / "new" / "deep")
     check_parent(tmp_path / "file")
-    assert sorted(os.listdir(tmp_path)) == ["file", "folder", "loop", "nowhere"] and os.listdir(tmp_path / "folder") == []
+    assert sorted(os.listdir(tmp_path)) == ["file", "folder", "loop", "nowhere"]
+    assert os.listdir(tmp_path / "folder") == []
