@@ -78,7 +78,7 @@ def _verdict(row: dict[str, str], has_why: bool, kb: Resolver, report: CorpusRep
         return Verdict(linked, None, why)
     report.count("rows")
     if not right and verdict.lower() not in VERDICTS:
-        raise ValueError(f"the verdict {verdict[:20]!r}")
+        raise ValueError(f"the verdict {verdict[:20]!r} is neither yes nor no")
     ids = split_gold(right, kb) if right else linked if VERDICTS[verdict.lower()] else ()
     if unknown := [id for id in ids if kb.resolve(id) is None]:
         raise ValueError(f"the knowledge base has no {unknown[0][:80]!r}")

@@ -1,13 +1,13 @@
 """Lists of terms to map: a column of a table, or a term a line."""
 
 from collections.abc import Iterator, Mapping
-from itertools import chain
+from itertools import chain, dropwhile
 from pathlib import Path
 from typing import NamedTuple
 
 from ..errors import Errors, KrisselError
 from ..util.column_names import IDS, NAMES, find_column
-from ..util.csv_rows import csv_rows
+from ..util.csv_rows import DELIMITERS, SEPARATOR, csv_rows
 from ..util.escape import one_line
 from .files import open_lines
 from .report import CorpusReport
@@ -48,14 +48,14 @@ def read_terms(path: Path, report: CorpusReport, *, label_column: str = "", id_c
                 if label := one_line(line).strip():
                     found = True
                     yield Term(label, "")
-        elif first := next(lines, None):
-            table = csv_rows(chain([first], lines), max("\t,;", key=first[1].count))
+        elif first := next(dropwhile(lambda line: SEPARATOR.fullmatch(line[1].strip("\ufeff\r\n ")), lines), None):
+            table = csv_rows(chain([first], lines), max(DELIMITERS, key=first[1].count))
             header: list[str] = []
             for number, row in table:
                 if isinstance(row, str):
                     bad(number, row)
                 elif not header:
-                    header, (label_at, id_at) = row, _columns(row, label_column, id_column)
+                    header, (label_at, id_at) = row, _columns(path, row, label_column, id_column)
                     others = _named(header, label_at, id_at)
                 elif row:
                     cells = {index: one_line(cell).strip() for index, cell in enumerate(row)}
@@ -79,12 +79,12 @@ def _named(header: list[str], *left_out: int | None) -> dict[int, str]:
     return found
 
 
-def _columns(header: list[str], label_column: str, id_column: str) -> tuple[int, int | None]:
+def _columns(path: Path, header: list[str], label_column: str, id_column: str) -> tuple[int, int | None]:
     """The indices of the labels and of the ids in a row."""
     found = {}
     for setting, asked in (("label_column", label_column), ("id_column", id_column)):
         found[setting] = index = find_column(header, [asked] if asked else USUAL[setting])
         if index is None and (asked or (setting == "label_column" and len(header) > 1)):
-            expected = f"one of the columns {', '.join(map(repr, header))}"[:300]
+            expected = f"one of the columns of '{path}': {', '.join(map(repr, header))}"[:300]
             raise KrisselError(Errors.K006.format(setting=setting, found=asked, expected=expected))
     return found["label_column"] or 0, found["id_column"]

@@ -43,7 +43,8 @@ class OntologyErrors:
     K118 = (
         "[K118] Cannot tell which column of '{path}' has the {missing}: its first line names {columns}. Expected usual "
         "names, such as 'id' and 'name'; name the columns with --id-column and --name-column (`id_column`, "
-        "`name_column`), or rename them."
+        "`name_column`), or rename them. If another source has other columns, make a store of this one first "
+        "(`krissel ontology`)."
     )
     K119 = (
         "[K119] '{path}' is in {syntax}, which is not read. Expected OWL in RDF/XML or Turtle, or another format of "

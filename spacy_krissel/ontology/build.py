@@ -27,7 +27,7 @@ from .ids import add_prefix, check_prefix
 from .merge import merge
 from .provenance import provenance
 from .readers import detect_format, read_ontology
-from .readers.table import TABLE_OPTIONS
+from .readers.table import TABLE_COLUMNS, TABLE_OPTIONS, options_of
 from .species_words import with_species_words
 from .store import OntologyStore, write_store
 from .tree_numbers import with_tree_types
@@ -95,7 +95,8 @@ def build_ontology(
     version: version of the sources, where they do not state it
     licence: licence of the sources, where they do not state it
     progress: show a progress bar
-    options: those of the format's reader (`readers.read_ontology`); of several sources, those of tables apply to tables
+    options: those of the format's reader (`readers.read_ontology`); of several sources, those of tables apply to the
+        tables that have the columns, and not to vocabularies whose columns are known
 
     The manifest's "info" names the sources, with the hashes, versions and licences of their files (`provenance`), the
     options of the reader, and counts what was merged, enriched and disambiguated.
@@ -109,10 +110,14 @@ def build_ontology(
         options["language"] = language
     paths = [sources] if isinstance(sources, (str, Path)) else list(sources)
     # Made now, so that a wrong path or format is known before anything is written.
-    located = _with_own_options([locate(path, format, progress, **options) for path in paths])
-    if options and all(map(_is_store, located)):
-        # It was read from files before.
-        raise KrisselError(Errors.K110.format(format="store", found=min(options), expected="none"))
+    located = _located(paths, format, progress, options)
+    if all(map(_is_store, located)):
+        # They were read from files before.
+        if options:
+            raise KrisselError(Errors.K110.format(format="store", found=min(options), expected="no option"))
+        if format != "auto":
+            expected = "auto for stores and entities, which have been read"
+            raise KrisselError(Errors.K006.format(setting="format", found=format, expected=expected))
     streams: list[Iterable[Entity]] = [*map(_open_source, located)]
     info: dict[str, Any] = {"sources": [Path(path).name for path in paths]}
     stated = {"version": version, "licence": licence}
@@ -192,21 +197,36 @@ def open_ontology(ontology: PathLike, *, progress: bool = False) -> OntologyStor
         return store
 
 
-def _with_own_options(sources: list[Source]) -> list[Source]:
-    """The sources, those of several that are no tables without the options of tables."""
-    tables = [_is_table(source) for source in sources]
-    if not any(tables):
-        return sources
-    return [
-        source
-        if is_table
-        else source._replace(options={name: source.options[name] for name in source.options.keys() - TABLE_OPTIONS})
-        for source, is_table in zip(sources, tables, strict=True)
-    ]
+def _located(paths: list[PathLike], format: str, progress: bool, options: dict[str, Any]) -> list[Source]:
+    """The sources, each with its options: of several, those of tables go to the tables that they fit."""
+    others = {name: each for name, each in options.items() if name not in TABLE_OPTIONS}
+    # No column is none that is named.
+    unnamed = {name for name, each in options.items() if each is None or (name in TABLE_COLUMNS and each == "")}
+    of_tables = {name: options[name] for name in options.keys() - others.keys() - unnamed}
+    sources = [locate(path, format, progress, **others) for path in paths]
+    tables: set[int] = set()
+    if of_tables and len(sources) > 1:
+        # The columns of a vocabulary are known.
+        tables = {
+            number
+            for number, source in enumerate(sources)
+            if source.options.keys().isdisjoint(TABLE_OPTIONS) and _is_table(source)
+        }
+    if not tables:
+        return [source._replace(options={**source.options, **of_tables}) for source in sources]
+    columns, fits = TABLE_COLUMNS & of_tables.keys(), {n: options_of(sources[n].path, of_tables) for n in tables}
+    # The error of a column that no table has comes from the reader.
+    nowhere = columns.difference(*fits.values())
+    for n in tables:
+        named = fits[n] | nowhere
+        # A separator is that of the tables whose columns are named.
+        own = named | of_tables.keys() - columns if named or not columns else set()
+        sources[n] = sources[n]._replace(options={**sources[n].options, **{name: of_tables[name] for name in own}})
+    return sources
 
 
 def _is_table(source: Source) -> bool:
-    if source.format != "auto" or source.options.keys().isdisjoint(TABLE_OPTIONS) or _is_store(source):
+    if source.format != "auto" or _is_store(source):
         return source.format == "table"
     try:
         return detect_format(source.path) == "table"

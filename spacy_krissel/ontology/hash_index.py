@@ -16,7 +16,7 @@ from ..errors import KrisselWarning, Warnings
 from ..util.hashing import stable_hash
 from .entity import Entity
 from .folding import canonical_name
-from .table import EntityFile, numbered_names, write_table
+from .table import EntityFile, not_storable, numbered_names, write_table
 
 Columns = dict[str, np.ndarray]
 INDEX_COLUMNS = {"hash": np.uint64, "row": np.uint32, "position": np.uint32}
@@ -74,15 +74,24 @@ def groups_across_rows(hashes: np.ndarray, rows: np.ndarray) -> list[range]:
 
 
 def write_indexed(entities: Iterable[Entity], target: Path) -> tuple[Columns, Columns]:
-    """Write the table; RETURNS: the columns of the name index and of the id index, in the order of the rows."""
+    """Write the table; RETURNS: the columns of the name index and of the id index, in the order of the rows.
+
+    Raises KrisselError K108 as `write_table` does, and for an id or name that is no text.
+    """
     names, ids = HashIndexBuilder(), HashIndexBuilder()
 
     def indexed() -> Iterator[Entity]:
         for row, entity in enumerate(entities):
-            for position, name in numbered_names(entity.name, entity.aliases):
-                names.add(canonical_name(name), row, position)
-            for position, id_ in enumerate((entity.id, *entity.alt_ids)):
-                ids.add(id_, row, position)
+            try:
+                for position, name in numbered_names(entity.name, entity.aliases):
+                    names.add(canonical_name(name), row, position)
+                for position, id_ in enumerate((entity.id, *entity.alt_ids)):
+                    ids.add(id_, row, position)
+            except (AttributeError, TypeError) as error:
+                # A number or NaN of a data frame; looked for here, since ontologies have millions of entities.
+                texts = (entity.id, entity.name, *entity.aliases, *entity.alt_ids)
+                wrong = next((text for text in texts if not isinstance(text, str)), error)
+                raise not_storable(entity, row + 1, f"{wrong!r} is no text", "texts for ids and names") from error
             yield entity
 
     write_table(indexed(), target)

@@ -27,8 +27,10 @@ def write_table(entities: Iterable[Entity], path: Path) -> None:
     with pa.ipc.new_file(str(path), SCHEMA) as writer:
         while batch := list(islice(stream, BATCH_ROWS)):
             for number, entity in enumerate(batch, n_rows + 1):
+                if not isinstance(entity.id, str):
+                    raise not_storable(entity, number, f"{entity.id!r} is no text", "texts for ids and names")
                 if not entity.id.strip() or not entity.name.strip():
-                    raise _not_storable(entity, number, "it has a blank id or name", "both")
+                    raise not_storable(entity, number, "it has a blank id or name", "both")
             try:
                 writer.write_batch(_to_batch(batch))
             except (pa.ArrowException, UnicodeError, TypeError):
@@ -37,7 +39,7 @@ def write_table(entities: Iterable[Entity], path: Path) -> None:
                     try:
                         _to_batch([entity])
                     except (pa.ArrowException, UnicodeError, TypeError) as error:
-                        raise _not_storable(entity, number, str(error), "texts that UTF-8 can hold") from error
+                        raise not_storable(entity, number, str(error), "texts that UTF-8 can hold") from error
                 raise
             n_rows += len(batch)
 
@@ -138,7 +140,7 @@ def _to_batch(entities: list[Entity]) -> pa.RecordBatch:
     return pa.record_batch(columns, schema=SCHEMA)
 
 
-def _not_storable(entity: Entity, number: int, problem: str, expected: str) -> KrisselError:
+def not_storable(entity: Entity, number: int, problem: str, expected: str) -> KrisselError:
     return KrisselError(
-        Errors.K108.format(number=number, id=entity.id, name=entity.name[:60], problem=problem, expected=expected)
+        Errors.K108.format(number=number, id=entity.id, name=str(entity.name)[:60], problem=problem, expected=expected)
     )

@@ -225,6 +225,10 @@ def check_folder(path: str | Path) -> None:
 def check_parent(path: str | Path) -> None:
     """Raises KrisselError K026 where nothing can be created at `path`, its folder included."""
     with coded_io(path):
+        if Path(path).is_symlink():
+            with suppress(FileNotFoundError):
+                # Raises OSError for a link that leads to itself.
+                os.stat(path)
         folder = Path(path).absolute().parent
         while not (folder.exists() or folder.is_symlink()):
             folder = folder.parent

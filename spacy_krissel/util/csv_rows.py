@@ -1,9 +1,14 @@
 """Rows of tables whose cells may be quoted, and hold line ends; one damaged row costs no other."""
 
 import csv
+import re
 from collections import deque
 from collections.abc import Iterable, Iterator
 
+# What may stand between the cells of a row.
+DELIMITERS = "\t,;|"
+# A line that Excel writes, and reads, above the header of a table.
+SEPARATOR = re.compile(r'"?sep=.?"?', re.IGNORECASE)
 # Lines that a row may have: a quote that nothing closes is not searched for in all of a file.
 MAX_LINES = 200
 Line = tuple[int, str]

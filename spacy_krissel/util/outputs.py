@@ -18,6 +18,10 @@ from ..errors import Errors, KrisselError
 HELP = "force: Replace what is at the output; what was there is kept beside it, as .bak"
 # Columns of a table of links that a person fills in, and bytes of a table that are searched for them.
 FILLED_IN, MOST_READ = ("verdict", "right_id"), 2**26
+# What spaCy and this package save of a pipeline besides its components; and what systems leave in any folder.
+PIPELINE = {"config.cfg", "meta.json", "tokenizer", "vocab", "LICENSES_SOURCES"}
+OF_SYSTEMS = {".DS_Store", "Thumbs.db", "desktop.ini"}
+NAMES_SHOWN = 3
 # Outputs that are replaced by request.
 _REPLACED: ContextVar[frozenset[Path]] = ContextVar("krissel_replaced", default=frozenset())
 Writer = TypeVar("Writer", bound=Callable[..., Any])
@@ -27,11 +31,12 @@ def writes(*files: str, folders: Sequence[str] = (), keeps: str = "") -> Callabl
     """Decorate a function that writes files and folders to the paths in these parameters: it gets a parameter `force`.
 
     Without it, an output that exists is refused: any file, and a pipeline or knowledge base with gold mentions or
-    corrections; other folders are replaced, since what is in them can be made again. With it, what is replaced is kept
-    beside the output, under the first free of `.bak`, `.bak2`, ….
+    corrections, or with files of others in its folder; other folders are replaced, since what is in them can be made
+    again. With it, what is replaced is kept beside the output, under the first free of `.bak`, `.bak2`, ….
 
-    keeps: the parameter with the pipeline that is saved again with all that it holds: it may be saved where it is.
-    Raises KrisselError K027, before the function is called.
+    keeps: the parameter with the pipeline that is saved again with all that it holds: it may be saved where it is,
+    unless there are files of others.
+    Raises KrisselError K006 (`force`) and K027, before the function is called.
     """
 
     def decorate(function: Writer) -> Writer:
@@ -42,18 +47,24 @@ def writes(*files: str, folders: Sequence[str] = (), keeps: str = "") -> Callabl
 
         @wraps(function)
         def called(*args: Any, force: bool = False, **settings: Any) -> Any:
+            if not isinstance(force, bool):
+                raise KrisselError(Errors.K006.format(setting="force", found=force, expected="true or false"))
             # Not bound to the signature: what does not fit is refused by the function itself.
             given = {name: each.default for name, each in signature.parameters.items()}
             given |= {**dict(zip(signature.parameters, args, strict=False)), **settings}
             # What is of another kind, or no path, is refused by the function itself.
             paths = [path for name in files if (path := _path(given[name])) is not None and not path.is_dir()]
             paths += [path for name in folders if (path := _path(given[name])) is not None and path.is_dir()]
+            saved_again = _path(given[keeps]) if keeps else None
+            kept = None if saved_again is None else _resolved(saved_again)
             # Of a function within another one that was asked: what that one replaces.
-            known = {*_REPLACED.get(), *([_resolved(path)] if keeps and (path := _path(given[keeps])) else [])}
-            held = {path: what for path in paths if _resolved(path) not in known and (what := held_at(path))}
+            unasked = [path for path in paths if _resolved(path) not in _REPLACED.get()]
+            held = {path: what for path in unasked if (what := held_at(path, is_kept=_resolved(path) == kept))}
             if held and not force:
                 path, what = next(iter(held.items()))
-                raise KrisselError(Errors.K027.format(path=path, held=what, backup=free_backup(path).name))
+                # Of a link it is where it leads that is replaced.
+                backup = free_backup(_resolved(path))
+                raise KrisselError(Errors.K027.format(path=path, held=what, backup=backup.name))
             with _replacing(held):
                 return function(*args, **settings)
 
@@ -64,20 +75,30 @@ def writes(*files: str, folders: Sequence[str] = (), keeps: str = "") -> Callabl
     return decorate
 
 
-def held_at(path: Path) -> str:
-    """What is lost if `path` is replaced, in words; "" for nothing."""
-    with suppress(OSError):
-        if path.is_file() and path.stat().st_size:
+def held_at(path: Path, *, is_kept: bool = False) -> str:
+    """What is lost if `path` is replaced, in words; "" for nothing.
+
+    is_kept: the pipeline that is there is saved again, with its gold mentions.
+    """
+    try:
+        if path.is_file() and path.stat().st_size and not is_kept:
             n_filled = _filled_rows(path)
             return f"a table with {n_filled} row(s) that were filled in" if n_filled else "a file"
         if path.is_dir():
             sources: dict[str, int] = {}
-            for manifest in (path / "manifest.json", *sorted(path.glob("*/kb/manifest.json"))):
+            for manifest in () if is_kept else (path / "manifest.json", *sorted(path.glob("*/kb/manifest.json"))):
                 sources.update(_gold(manifest))
             n_gold = sources.pop("", 0)
             if n_gold:
                 of = f" of {', '.join(sources)}" if sources else ""
                 return f"{n_gold} gold mention(s) or correction(s){of}"
+            if others := _others(path):
+                return f"{len(others)} file(s) or folder(s) of others in it, such as {', '.join(others[:NAMES_SHOWN])}"
+    except PermissionError:
+        return "something that you may not read"
+    except OSError:
+        # Refused where it is written to.
+        pass
     return ""
 
 
@@ -124,7 +145,8 @@ def _replacing(paths: Iterable[Path]) -> Iterator[None]:
 
 
 def _path(value: Any) -> Path | None:
-    return Path(value) if isinstance(value, (str, Path)) and "\0" not in str(value) else None
+    text = os.fspath(value) if isinstance(value, (str, os.PathLike)) else None
+    return Path(text) if isinstance(text, str) and "\0" not in text else None
 
 
 def _resolved(path: str | Path) -> Path:
@@ -137,20 +159,35 @@ def _gold(manifest: Path) -> dict[str, int]:
         found = json.loads(manifest.read_text(encoding="utf8"))
         n_gold = int(found["prototype_kinds"].get("gold", 0))
         return {"": n_gold, **dict.fromkeys(found["prototype_sources"], n_gold)} if n_gold else {}
+    except PermissionError:
+        raise
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         # No knowledge base, or a damaged one.
         return {}
 
 
+def _others(folder: Path) -> list[str]:
+    """What lies in the folder of a pipeline and is no part of it, such as a person's tables or a service's corrections;
+    none in other folders."""
+    try:
+        meta = json.loads((folder / "meta.json").read_text(encoding="utf8"))
+        known = {*PIPELINE, *OF_SYSTEMS, *meta["components"]}
+    except PermissionError:
+        raise
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return []
+    # A component may be saved as a file, with an ending.
+    return sorted(each.name for each in folder.iterdir() if each.name not in known and each.stem not in known)
+
+
 def _filled_rows(path: Path) -> int:
-    """The rows of a table of links with anything in the columns that a person fills in."""
-    if path.suffix not in (".tsv", ".csv") or path.stat().st_size > MOST_READ:
+    """The rows of a table of links with anything in the columns that a person fills in; 0 where it cannot be read."""
+    if path.suffix.lower() not in (".tsv", ".csv") or path.stat().st_size > MOST_READ:
         return 0
-    with path.open(encoding="utf-8-sig", errors="replace", newline="") as file_:
+    with suppress(OSError, csv.Error), path.open(encoding="utf-8-sig", errors="replace", newline="") as file_:
         header = file_.readline()
         file_.seek(0)
-        delimiter = max("\t,;", key=header.count)
-        with suppress(csv.Error):
-            rows = csv.DictReader(file_, delimiter=delimiter)
-            return sum(any((row.get(name) or "").strip() for name in FILLED_IN) for row in rows)
+        rows = csv.reader(file_, delimiter=max("\t,;", key=header.count))
+        columns = [index for index, name in enumerate(next(rows, [])) if name.strip().lower() in FILLED_IN]
+        return sum(any(row[index].strip() for index in columns if index < len(row)) for row in rows)
     return 0

@@ -35,6 +35,10 @@ def read(tmp_path):
         ("a,b\nflu,7\n", "terms.dat", {"label_column": "a"}, [("flu", "")]),
         ("label\n\n a, b \n", "terms.txt", {}, [("label", ""), ("a, b", "")]),
         ("flu\n", "terms", {}, [("flu", "")]),
+        ("\ufeffsep=;\r\nCode;Term\r\n7;flu\r\n", "terms.csv", {}, [("flu", "7")]),
+        ('"sep=,"\nCode,Term\n7,flu\n', "terms.csv", {}, [("flu", "7")]),
+        ("code|term\n7|flu\n", "terms.csv", {}, [("flu", "7")]),
+        ("term\nflu|cold\n", "terms.csv", {}, [("flu|cold", "")]),
     ],
 )
 def test_a_list_is_not_read(read, content, name, columns, expected):
@@ -52,7 +56,7 @@ def test_a_row_that_cannot_be_read_stops_the_others_or_has_another_line(read):
 @pytest.mark.parametrize(
     "content, name, columns, code",
     [
-        ("a,b\nflu,7\n", "terms.csv", {}, "K006.*label_column.*'a', 'b'"),
+        ("a,b\nflu,7\n", "terms.csv", {}, "K006.*label_column.*terms.csv.*'a', 'b'"),
         ("label,b\nflu,7\n", "terms.csv", {"id_column": "c"}, "K006.*id_column.*'c'.*'label', 'b'"),
         ("label,b\nflu,7\n", "terms.csv", {"label_column": "c"}, "K006.*label_column.*'c'"),
         ("label,id\n", "terms.csv", {}, "K204.*term"),

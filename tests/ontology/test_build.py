@@ -7,9 +7,11 @@ import pytest
 
 from spacy_krissel.commands.make_ontology import ontology, show_ontology
 from spacy_krissel.errors import KrisselError, KrisselWarning
+from spacy_krissel.ontology import build as build_module
 from spacy_krissel.ontology.build import build_ontology, open_ontology
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.ontology.store import OntologyStore, write_store
+from spacy_krissel.ontology.vocabularies.cache import Source
 
 
 @pytest.fixture
@@ -168,3 +170,52 @@ def test_options_of_tables_apply_to_the_tables_of_several_sources(medic, obo, tm
     for sources in ([obo, medic], [obo]):
         with pytest.raises(KrisselError, match="K103|K110|K118"):
             build_ontology(sources, tmp_path / "other", **columns)
+
+
+def test_a_column_applies_to_the_tables_that_have_it(tmp_path):
+    first, second, third = tmp_path / "first.csv", tmp_path / "second.tsv", tmp_path / "third.csv"
+    first.write_text("Nummer;Wort;Auch\nL:1;glucose;sugar/dextrose\n")
+    second.write_text("id\tname\tsynonyms\nL:2\twater/ice\tH2O|aqua/vapour\n")
+    third.write_text("Code,Wort\nL:3,salt\n")
+    columns = {"id_column": "Nummer", "name_column": "wort", "synonym_column": "Auch", "separator": "/"}
+    for sources in ([first, second, third], [third, second, first]):
+        store = build_ontology(sources, tmp_path / "store", **columns)
+        found = {entity.id: entity.names for entity in store}
+        assert found == {
+            "L:1": ("glucose", "sugar", "dextrose"),
+            "L:2": ("water/ice", "H2O", "aqua/vapour"),
+            "L:3": ("salt",),
+        }
+    # A table whose columns are neither named nor usual; a column that no table has.
+    third.write_text("Kennung,Wort\nL:3,salt\n")
+    with pytest.raises(KrisselError, match=r"K118.*third\.csv.*the ids.*'Kennung'.*krissel ontology"):
+        build_ontology([first, second, third], tmp_path / "other", **columns)
+    with pytest.raises(KrisselError, match="K103.*no column 'Anders'"):
+        build_ontology([first, second], tmp_path / "other", **{**columns, "type_column": "Anders"})
+
+
+def test_a_vocabulary_keeps_its_own_columns(tmp_path, monkeypatch):
+    """HGNC's are known by name: those of a table beside it are not asked of it."""
+    hgnc, table = tmp_path / "hgnc.txt", tmp_path / "lab.csv"
+    hgnc.write_text("hgnc_id\tsymbol\tname\nHGNC:5\tA1BG\talpha-1-B glycoprotein\n")
+    table.write_text("Nummer,name,synonyms\nL:1,glucose,sugar~dextrose\n")
+    own = {"id_column": "hgnc_id", "name_column": "symbol", "synonym_column": "name"}
+    known = Source(hgnc, "table", own)
+    monkeypatch.setattr(
+        build_module, "locate", lambda path, *_, **options: known if path == "hgnc" else Source(path, "auto", options)
+    )
+    store = build_ontology(["hgnc", table], tmp_path / "store", id_column="Nummer", separator="~")
+    assert [entity.names for entity in store] == [("A1BG", "alpha-1-B glycoprotein"), ("glucose", "sugar", "dextrose")]
+
+
+def test_a_store_has_no_format(obo, tmp_path):
+    store = build_ontology(obo, tmp_path / "store")
+    with pytest.raises(KrisselError, match="K006.*'format' is 'obo'.*auto"):
+        build_ontology(store.path, tmp_path / "other", format="obo")
+    with pytest.raises(KrisselError, match="K110.*no option 'scopes'"):
+        build_ontology([store.path], tmp_path / "other", scopes=["EXACT"])
+
+
+def test_empty_columns_are_none(obo, tmp_path):
+    store = build_ontology(obo, tmp_path / "store", id_column="", separator=None)
+    assert "DOID:2377" in store

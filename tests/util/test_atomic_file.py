@@ -92,6 +92,7 @@ def test_places_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("")
     (tmp_path / "folder").mkdir()
     (tmp_path / "nowhere").symlink_to(tmp_path / "missing" / "deeper")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
     for check, name in (
         (check_file, "folder"),
         (check_file, "file/out"),
@@ -101,6 +102,8 @@ def test_places_that_cannot_be_written(tmp_path):
         (check_folder, "file"),
         (check_folder, "file/out"),
         (check_parent, "file/out"),
+        (check_parent, "loop"),
+        (check_file, "loop"),
     ):
         with pytest.raises(KrisselError, match="K026"):
             check(tmp_path / name)
@@ -109,4 +112,5 @@ def test_places_that_cannot_be_written(tmp_path):
     check_folder(tmp_path / "folder")
     check_folder(tmp_path / "new" / "deep")
     check_parent(tmp_path / "file")
-    assert sorted(os.listdir(tmp_path)) == ["file", "folder", "nowhere"] and os.listdir(tmp_path / "folder") == []
+    assert sorted(os.listdir(tmp_path)) == ["file", "folder", "loop", "nowhere"]
+    assert os.listdir(tmp_path / "folder") == []

@@ -93,6 +93,8 @@ def test_what_fails_after_the_backup_leaves_both(tmp_path):
         ("id;right_id;verdict\nD1;;\nD2;D3;\n", 1),
         ("\ufeffid,verdict\nD1,no\n", 1),
         ("id\tverdict\nD1\t \n", 0),
+        ('"ID","Verdict","Right_ID"\r\n"D1","","D4"\r\n', 1),
+        ("id\tRIGHT_ID \nD1\n\nD2\tD3\textra\n", 1),
         ("id\tname\nD1\tyes\n", 0),
     ],
 )
@@ -130,9 +132,66 @@ def test_a_pipeline_with_gold_mentions_is_kept(tmp_path):
 def test_a_pipeline_is_saved_where_it_is(tmp_path):
     make(tmp_path / "linker", "curated", 2)
     (tmp_path / "link").symlink_to(tmp_path / "linker")
+    with pytest.raises(KrisselError, match=r"K027.*'.*/link'.*as linker\.bak beside"):
+        save("other", tmp_path / "link")
     save(str(tmp_path / "link"), tmp_path / "linker", text="with more")
     assert (tmp_path / "linker" / "note.txt").read_text() == "with more"
     assert not (tmp_path / "linker.bak").exists()
+
+
+@pytest.mark.parametrize("name", ["review.tsv", "corrections.jsonl", ".git", "notes", "my.cfg"])
+def test_files_of_a_person_in_a_pipelines_folder_are_kept(tmp_path, name):
+    """`correct`, too, would leave them out of the pipeline that it saves where it is."""
+    folder = tmp_path / "linker"
+    make(folder, "first", 0)
+    (folder / "note.txt").unlink()
+    for part in ("config.cfg", "tokenizer", "LICENSES_SOURCES", ".DS_Store", "sentencizer.json"):
+        (folder / part).write_text(part)
+    (folder / "meta.json").write_text(json.dumps({"components": ["krissel_linker", "sentencizer"]}))
+    assert held_at(folder) == ""
+    (folder / name).mkdir() if name in (".git", "notes") else (folder / name).write_text("mine")
+    for pipeline in ("other", str(folder)):
+        with pytest.raises(KrisselError, match=rf"K027.*1 file\(s\) .*{name}"):
+            save(pipeline, folder)
+    save(str(folder), folder, force=True)
+    assert (tmp_path / "linker.bak" / name).exists()
+
+
+def test_what_may_not_be_read_is_kept(tmp_path, monkeypatch):
+    write("mine", tmp_path / "links.tsv")
+    make(tmp_path / "linker", "curated", 2)
+
+    def refuse(self, *args, **settings):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(self))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "open", refuse)
+        patched.setattr(Path, "read_text", refuse)
+        with pytest.raises(KrisselError, match="K027.*a file"):
+            write("other", tmp_path / "links.tsv")
+        with pytest.raises(KrisselError, match="K027.*may not read"):
+            save("other", tmp_path / "linker")
+    assert (tmp_path / "links.tsv").read_text() == "mine"
+    assert (tmp_path / "linker" / "note.txt").read_text() == "curated"
+
+
+@pytest.mark.parametrize("force", ["no", "false", 1, None])
+def test_force_is_true_or_false(tmp_path, force):
+    write("mine", tmp_path / "a.txt")
+    with pytest.raises(KrisselError, match="K006.*'force'.*true or false"):
+        write("other", tmp_path / "a.txt", force=force)
+    assert [each.read_text() for each in tmp_path.iterdir()] == ["mine"]
+
+
+def test_all_kinds_of_paths_are_looked_at(tmp_path):
+    class Place:
+        def __fspath__(self):
+            return str(tmp_path / "a.txt")
+
+    write("mine", tmp_path / "a.txt")
+    with pytest.raises(KrisselError, match="K027"):
+        write("other", Place())
+    assert (tmp_path / "a.txt").read_text() == "mine"
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{", '{"prototype_kinds": 3}', '{"prototype_kinds": {"gold": "x"}}'])

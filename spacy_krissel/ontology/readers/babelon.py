@@ -5,10 +5,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from ...util.csv_rows import DELIMITERS, SEPARATOR
 from ..entity import Entity
 from .obo import SCOPES
-from .records import SEPARATOR, BadRecord, Start, check_width, curie, open_records, unique, with_all_names
-from .table import DELIMITERS, SCOPE, delimited_rows
+from .records import BadRecord, Start, check_width, curie, open_records, unique, with_all_names
+from .table import SCOPE, delimited_rows
 
 NEEDED = ("subject_id", "translation_value")
 # In the status of a row, or its comment: the value is the original, or nothing.

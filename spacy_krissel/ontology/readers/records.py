@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ...errors import Errors, KrisselError, KrisselWarning, Warnings
+from ...util.csv_rows import SEPARATOR
 from ...util.inputs import TO_CONVERT, Closing, InputFile, check_encoding, control_character, not_utf8, open_input
 from ...util.limits import RECORD
 from ...util.xml_files import feed
@@ -29,8 +30,6 @@ _OBO_IRI = re.compile(
 _KNOWN_IRI = re.compile(r"https?://(snomed\.info/id|ncicb\.nci\.nih\.gov/xml/owl/EVS/Thesaurus\.owl)[/#](\w+)")
 _PREFIXES = {"snomed.info/id": "SNOMEDCT", "ncicb.nci.nih.gov/xml/owl/EVS/Thesaurus.owl": "NCIT"}
 _IRI = re.compile(r"https?://(?:\S*/)?([^/#\s]+?)(?:\.owl|\.rdf|\.ttl)?[/#]([^/#\s]+)")
-# A line that Excel writes, and reads, above the header of a table.
-SEPARATOR = re.compile(r'"?sep=.?"?', re.IGNORECASE)
 # How much of a file is read to tell its format; comments and blank lines may come first.
 PEEK_BYTES = 1 << 16
 PLACES_SHOWN = 3

@@ -11,24 +11,24 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import Errors, KrisselError, KrisselWarning, Warnings
-from ...util.column_names import IDS, NAMES, find_column
-from ...util.csv_rows import csv_rows
+from ...util.column_names import IDS, NAMES, column_key, find_column
+from ...util.csv_rows import DELIMITERS, SEPARATOR, csv_rows
+from ...util.settings import checked
 from ..entity import Entity
 from .obo import SCOPES
 from .records import (
-    SEPARATOR,
     BadRecord,
     RecordFile,
     Start,
     check_width,
     curie,
+    open_bytes,
     open_records,
     table_rows,
     unique,
     with_all_names,
 )
 
-DELIMITERS = "\t,;|"
 # The usual names of the columns of a part, as `column_key` has them; among them BioPortal's.
 HEADERS = {
     "id": IDS,
@@ -69,6 +69,7 @@ PREFERRED = "P"
 SCOPE = re.compile(r"has(\w+)Synonym")
 
 
+@checked
 def read_table(
     path: str | Path,
     *,
@@ -89,15 +90,16 @@ def read_table(
         matter
     name_column: column of names; default: by its usual names (name, label, Preferred Term, …)
     synonym_column: column of other names, or several, with commas between; default: by its usual names (synonyms,
-        aliases, …)
+        aliases, …), all of one name where they are numbered
     definition_column: column of definitions
     type_column: column of semantic types
     parent_column: column of ids of parents
     separator: text between the synonyms, types or parents in a cell, "" where each cell has one; default: | or ;, for
-        each of these columns, where it is in some of its cells and hardly in names
+        each of these columns, where it is in some of its cells and hardly in names; so do lines in a cell
 
     Warns KW111 of cells that were split at semicolons, KW112 of cells that were not split, but may hold several values.
-    Raises KrisselError K103 (no such column), K118 (columns that the usual names do not tell).
+    Raises KrisselError K006 (an option of another type), K103 (no such column), K118 (columns that the usual names do
+    not tell).
     """
     given = dict(
         zip(
@@ -109,9 +111,7 @@ def read_table(
     with open_records(path, "table", "columns with an id and a name, which the first line names") as records:
         rows = delimited_rows(records)
         header = next(rows, [])
-        # A column may have a comma in its name.
-        if synonym_column and find_column(header, [synonym_column]) is None:
-            given.update({f"synonyms{index or ''}": name for index, name in enumerate(synonym_column.split(","))})
+        given.update({f"synonyms{n or ''}": name for n, name in enumerate(_names_given(header, synonym_column))})
         columns = _columns(header, given)
         for part in given:
             if part not in columns and given[part]:
@@ -133,11 +133,18 @@ def read_table(
                 return None
             # Split below, when all cells are known.
             lists: dict[str, Any] = {
-                field: tuple(text for each, text in cells.items() if each.startswith(part) and text)
+                field: tuple(
+                    text
+                    for each, cell in cells.items()
+                    if each.startswith(part)
+                    for text in ([cell] if separator == "" else map(str.strip, cell.splitlines()))
+                    if text
+                )
                 for part, field in LISTS.items()
             }
             definition = " ".join(cells.get("definition", "").split())
-            return Entity(curie(cells["id"]), cells["name"], definition=definition, **lists)
+            name = " ".join(cells["name"].splitlines())
+            return Entity(curie(cells["id"]), name, definition=definition, **lists)
 
         entities = list(records.parsed(rows, parse))
         separators: dict[str, str | None] = dict.fromkeys(LISTS, separator)
@@ -152,6 +159,23 @@ def read_table(
 
 TABLE_OPTIONS = tuple(signature(read_table).parameters)[1:]
 TABLE_COLUMNS = {name for name in TABLE_OPTIONS if name.endswith("_column")}
+
+
+def options_of(path: str | Path, options: Mapping[str, Any]) -> set[str]:
+    """Those of the options of a table that name columns which it has. Raises what `open_bytes` raises."""
+    with open_bytes(path) as file_:
+        header = next(delimited_rows(RecordFile(file_, "table", "")), [])
+    named = {option: _names_given(header, str(options[option])) for option in TABLE_COLUMNS & options.keys()}
+    return {
+        option
+        for option, names in named.items()
+        if names and all(find_column(header, [name]) is not None for name in names)
+    }
+
+
+def _names_given(header: Sequence[str], columns: str) -> list[str]:
+    """The names of columns with commas between; a column may have a comma in its name."""
+    return [columns] if not columns or find_column(header, [columns]) is not None else columns.split(",")
 
 
 def _split(entity: Entity, separators: Mapping[str, str | None]) -> Entity:
@@ -301,7 +325,13 @@ def _columns(header: Sequence[str], given: Mapping[str, str]) -> dict[str, int]:
         part: find_column(header, [given[part]] if given.get(part) else HEADERS.get(part, ()))
         for part in {**dict.fromkeys(given), **HEADERS}
     }
-    return {part: index for part, index in found.items() if index is not None}
+    columns = {part: index for part, index in found.items() if index is not None}
+    if not given.get("synonyms"):
+        keys = [column_key(name).rstrip("0123456789") for name in header]
+        usual = next(filter(keys.__contains__, HEADERS["synonyms"]), "")
+        several = [index for index, key in enumerate(keys) if usual and key == usual]
+        columns.update({f"synonyms{n or ''}": index for n, index in enumerate(several)})
+    return columns
 
 
 def _delimiter(line: str) -> str:

@@ -166,6 +166,28 @@ def test_usual_columns_are_found_in_any_spelling(write, header):
     assert list(read_ontology(path)) == [Entity("X:1", "fever", ("pyrexia", "febrile"))]
 
 
+@pytest.mark.parametrize("header", ["synonym1,synonym2", "Synonym 1,SYNONYM_2", "synonyms,synonyms.1", "alias,alias"])
+def test_numbered_columns_are_all_read(write, header):
+    path = write(f"id,name,{header},other1\nX:1,fever,pyrexia,heat,X\nX:2,ague,,shivers|chills,Y\n")
+    assert [entity.aliases for entity in read_ontology(path)] == [("pyrexia", "heat"), ("shivers", "chills")]
+
+
+def test_lines_in_a_cell_are_synonyms(write):
+    """Spreadsheets have them: Alt and Enter."""
+    path = write('id,name,synonyms\nX:1,"yellow\nfever","black vomit\r\nyellow jack | bronze john\n"\n')
+    (found,) = read_ontology(path)
+    assert found.names == ("yellow fever", "black vomit", "yellow jack", "bronze john")
+    (found,) = read_table(path, separator="")
+    assert len(found.aliases) == 1
+
+
+@pytest.mark.parametrize("option", [{"id_column": 1}, {"synonym_column": ["a", "b"]}, {"separator": 5}])
+def test_options_of_another_type_are_refused(write, option):
+    path = write("id,name\nX:1,fever\n")
+    with pytest.raises(KrisselError, match=f"K006.*{next(iter(option))}"):
+        list(read_ontology(path, **option))
+
+
 def test_unknown_columns_are_named_with_the_options(write):
     path = write("Nummer;Bezeichnung;Auch\nE10;Diabetes;Zucker\n")
     for read in (read_table, read_ontology):
