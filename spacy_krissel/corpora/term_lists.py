@@ -1,11 +1,12 @@
 """Lists of terms to map: a column of a table, or a term a line."""
 
+import warnings
 from collections.abc import Iterator, Mapping
 from itertools import chain, dropwhile
 from pathlib import Path
 from typing import NamedTuple
 
-from ..errors import Errors, KrisselError
+from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..util.column_names import IDS, NAMES, find_column
 from ..util.csv_rows import DELIMITERS, SEPARATOR, csv_rows
 from ..util.escape import one_line
@@ -34,7 +35,8 @@ def read_terms(path: Path, report: CorpusReport, *, label_column: str = "", id_c
         (`USUAL`) that is there, else, for terms, the only column. With either, a file of any name is a table.
     report: counts `bad_records`: rows without a term, or that cannot be read.
 
-    Raises KrisselError K006 (no such column), K204 (no term), and what `open_lines` raises.
+    Raises KrisselError K006 (no such column), K204 (no term), and what `open_lines` raises. Warns KW212 of a header
+    that may be a term.
     """
     found, number = False, 0
 
@@ -87,4 +89,7 @@ def _columns(path: Path, header: list[str], label_column: str, id_column: str) -
         if index is None and (asked or (setting == "label_column" and len(header) > 1)):
             expected = f"one of the columns of '{path}': {', '.join(map(repr, header))}"[:300]
             raise KrisselError(Errors.K006.format(setting=setting, found=asked, expected=expected))
+    if found["label_column"] is None:
+        message = Warnings.KW212.format(path=path, header=one_line(header[0])[:80])
+        warnings.warn(message, KrisselWarning, stacklevel=4)
     return found["label_column"] or 0, found["id_column"]

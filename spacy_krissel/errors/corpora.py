@@ -137,6 +137,10 @@ class CorporaWarnings:
         "[KW211] {count} file(s) end in a document without an abstract, although others have one: {places}. The file "
         "may be truncated there; compare it with its source."
     )
+    KW212 = (
+        "[KW212] The first line of '{path}', '{header}', was read as the name of the only column, not as a term. If it "
+        "is a term, save the list as a text file (.txt), or put 'term' above it."
+    )
     KW223 = (
         "[KW223] All {count} mentions were left out, because none has one of the types ({types}) by its label or its "
         "entity. Expected a corpus that states types, or an ontology store with them; check the setting 'types'."

@@ -69,6 +69,10 @@ class GeneralErrors:
         "[K027] There is something at '{path}' already: {held}. Expected another output, or the option --force (in "
         "Python force=True), which keeps it as {backup} beside the new one."
     )
+    K028 = (
+        "[K028] '{path}' holds a {kind}, and {n} file(s) or folder(s) that are no part of it, such as '{first}'. The "
+        "folder is replaced as a whole: move them elsewhere, or choose another path."
+    )
     K045 = (
         "[K045] Another run is working in '{path}' and writes the same output. Expected one run per output: wait for "
         "it, stop it, or choose another output."

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ..errors import Errors, KrisselError
 from .atomic import check_parent, commit_folder, temporary_folder
 from .disk import coded_io
+from .outputs import of_others
 
 MANIFEST = "manifest.json"
 # The manifest's key for the hash of all its other keys.
@@ -100,7 +101,7 @@ def new_directory(path: str | Path, kind: str, version: int) -> Iterator["Direct
     ends without an exception, the manifest is written and the directory renamed to `path`, replacing an earlier one of
     the same kind; otherwise nothing is left.
 
-    Raises KrisselError K005 when `path` holds something else, K026 for an error of the disk.
+    Raises KrisselError K005 or K028 when `path` holds something else, K026 for an error of the disk.
     """
     path = Path(path)
     check_replaceable(path, kind)
@@ -112,12 +113,17 @@ def new_directory(path: str | Path, kind: str, version: int) -> Iterator["Direct
 
 
 def check_replaceable(path: Path, kind: str) -> None:
-    """Raises KrisselError K005 when `path` holds anything but a directory of `kind`, K026 where it cannot be
-    written."""
+    """Raises KrisselError K005 when `path` holds anything but a directory of `kind`, K028 when somebody put something
+    into that, K026 where it cannot be written."""
     check_parent(path)
     with coded_io(path):
-        if path.exists() and (not path.is_dir() or (any(path.iterdir()) and not _is_kind(path, kind))):
+        if not path.exists() or (path.is_dir() and not any(path.iterdir())):
+            return
+        files = _files_of_kind(path, kind)
+        if files is None:
             raise KrisselError(Errors.K005.format(path=path, kind=kind))
+        if others := of_others(path, {MANIFEST, *(PurePosixPath(name).parts[0] for name in files)}):
+            raise KrisselError(Errors.K028.format(path=path, n=len(others), first=others[0], kind=kind))
 
 
 class DirectoryWriter:
@@ -285,8 +291,10 @@ def _problem(file_: Path, described: Described, verify: bool) -> str:
     return ""
 
 
-def _is_kind(path: Path, kind: str) -> bool:
+def _files_of_kind(path: Path, kind: str) -> list[str] | None:
+    """The files that the manifest of a directory lists; None where it is not of the kind."""
     try:
-        return json.loads((path / MANIFEST).read_text(encoding="utf8")).get("kind") == kind
-    except (OSError, ValueError, AttributeError, RecursionError):
-        return False
+        manifest = json.loads((path / MANIFEST).read_text(encoding="utf8"))
+        return [*filter(None, manifest["files"])] if manifest["kind"] == kind else None
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return None

@@ -93,3 +93,13 @@ def test_usual_columns_are_found_and_others_kept(tmp_path, header, expected):
     first, second, third = read_terms(tmp_path / "terms.csv", report)
     assert tuple(first) == expected and third.label == "fever"
     assert set(second.others) == set(expected[2]) - {list(expected[2])[-1]} or "title" in header
+
+
+@pytest.mark.parametrize(
+    "header, told", [("flu", True), ("Diagnosis", True), ("term", False), ("Preferred Name", False)]
+)
+def test_a_first_term_is_taken_for_a_header_in_silence(tmp_path, header, told, recwarn):
+    path = tmp_path / "terms.csv"
+    path.write_text(f"{header}\nMS\ncold\n")
+    assert [term.label for term in read_terms(path, CorpusReport())] == ["MS", "cold"]
+    assert [f"'{header}', was read as the name" in str(each.message) for each in recwarn] == [True] * told

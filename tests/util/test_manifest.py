@@ -370,6 +370,18 @@ def test_k005_something_else_is_in_the_way(directory, tmp_path):
     assert (tmp_path / "folder" / "thesis.txt").read_text() == "mine"
 
 
+@pytest.mark.parametrize("name", ["thesis.txt", "notes/thesis.txt", "b.txt"])
+def test_k028_files_of_others_are_replaced(directory, name):
+    (directory / ".DS_Store").touch()
+    write(directory)
+    mine = directory / name
+    mine.parent.mkdir(exist_ok=True)
+    mine.write_text("mine")
+    with pytest.raises(KrisselError, match=f"K028.*1 file.*'{name.partition('/')[0]}'"):
+        write(directory)
+    assert mine.read_text() == "mine"
+
+
 def test_content_of_whatever_is_at_a_path(directory, tmp_path):
     assert content_hash(directory) == sha256_file(directory / MANIFEST)
     assert content_hash(directory / "a.txt") == sha256_file(directory / "a.txt")
