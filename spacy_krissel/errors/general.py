@@ -70,7 +70,7 @@ class GeneralErrors:
         "Python force=True), which keeps it as {backup} beside the new one."
     )
     K028 = (
-        "[K028] '{path}' holds a {kind}, and {n} file(s) or folder(s) that are no part of it, such as '{first}'. The "
+        "[K028] '{path}' holds a {kind}, and {n} file(s) that are no part of it, such as '{first}'. The "
         "folder is replaced as a whole: move them elsewhere, or choose another path."
     )
     K045 = (

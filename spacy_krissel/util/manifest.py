@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ..errors import Errors, KrisselError
 from .atomic import check_parent, commit_folder, temporary_folder
 from .disk import coded_io
-from .outputs import of_others
+from .outputs import OF_SYSTEMS
 
 MANIFEST = "manifest.json"
 # The manifest's key for the hash of all its other keys.
@@ -122,7 +122,12 @@ def check_replaceable(path: Path, kind: str) -> None:
         files = _files_of_kind(path, kind)
         if files is None:
             raise KrisselError(Errors.K005.format(path=path, kind=kind))
-        if others := of_others(path, {MANIFEST, *(PurePosixPath(name).parts[0] for name in files)}):
+        # Folders without a file are no one's.
+        known = {MANIFEST, *OF_SYSTEMS}
+        found = [
+            each.relative_to(path).as_posix() for each in path.rglob("*") if each.is_file() and each.name not in known
+        ]
+        if others := sorted(set(found).difference(files)):
             raise KrisselError(Errors.K028.format(path=path, n=len(others), first=others[0], kind=kind))
 
 
@@ -295,6 +300,6 @@ def _files_of_kind(path: Path, kind: str) -> list[str] | None:
     """The files that the manifest of a directory lists; None where it is not of the kind."""
     try:
         manifest = json.loads((path / MANIFEST).read_text(encoding="utf8"))
-        return [*filter(None, manifest["files"])] if manifest["kind"] == kind else None
+        return [*manifest["files"]] if manifest["kind"] == kind else None
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None

@@ -6,7 +6,7 @@ import inspect
 import json
 import os
 import shutil
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import wraps
@@ -171,18 +171,13 @@ def _others(folder: Path) -> list[str]:
     none in other folders."""
     try:
         meta = json.loads((folder / "meta.json").read_text(encoding="utf8"))
-        known = {*PIPELINE, *meta["components"]}
+        known = {*PIPELINE, *OF_SYSTEMS, *meta["components"]}
     except PermissionError:
         raise
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return []
     # A component may be saved as a file, with an ending.
-    return [name for name in of_others(folder, known) if Path(name).stem not in known]
-
-
-def of_others(folder: Path, known: Collection[str]) -> list[str]:
-    """The names in a folder that are neither known nor a system's."""
-    return sorted(each.name for each in folder.iterdir() if each.name not in known and each.name not in OF_SYSTEMS)
+    return sorted(each.name for each in folder.iterdir() if each.name not in known and each.stem not in known)
 
 
 def _filled_rows(path: Path) -> int:
