@@ -14,8 +14,8 @@ from .records import RecordFile
 IN_LANGUAGES = ("label", "name", "definition")
 # What a class states, by role; its address is under "id", the name of its ontology under "source".
 Parts = dict[str, list[str]]
-# How Turtle begins, and N-Triples.
-TURTLE = re.compile(r"(?:@prefix|@base|prefix|base)\s|<\w+:[^<>\s]*>\s", re.IGNORECASE)
+# How Turtle begins, and N-Triples: with an address, or a node without one.
+TURTLE = re.compile(r"(?:@prefix|@base|prefix|base)\s|<\w+:[^<>\s]*>\s|_:[\w.-]+\s+<\w+:", re.IGNORECASE)
 # A tag, unlike the address in angle brackets that N-Triples begin with.
 _XML = re.compile(rb"(?:\xef\xbb\xbf)?\s*<(?:[?!]|[\w.-]+(?::[\w.-]+)?(?:\s|/?>))")
 

@@ -233,6 +233,9 @@ def test_turtle_is_read_as_rdf_xml(tmp_path, format):
     path.write_text(whole(CELL, NEURON, OLD), encoding="utf8")
     turtle = tmp_path / "tst.ttl"
     rdflib.Graph().parse(str(path), format="xml").serialize(str(turtle), format=format)
+    if format == "nt":
+        # In any order; one that begins with a node that has no address is the hardest to tell.
+        turtle.write_text("".join(sorted(turtle.read_text().splitlines(True), reverse=True)))
     assert detect_format(turtle) == "owl"
     found = {entity.id: entity for entity in read_ontology(turtle)}
     for entity in read_ontology(path):
