@@ -35,7 +35,7 @@ class GoldMention(NamedTuple):
 
     @property
     def views(self) -> tuple[View, ...]:
-        """Those of its prototypes: in context, and the bare text, unless that is all there is."""
+        """The views of its prototypes: in context, and the bare text, unless that is all there is."""
         bare = name_view(self.view.mention)
         return (self.view,) if self.view == bare else (self.view, bare)
 
@@ -225,7 +225,7 @@ class GoldOverlay:
             self._compact()
 
     def vectors_at(self, rows: Rows) -> Vectors:
-        """What is searched at these rows of the overlay (n,): (n, width) float32."""
+        """Return the vectors that are searched at rows of the overlay (n,): (n, width) float32."""
         found = self.own[rows].astype(np.float32) * self.weights[rows, None]
         references = self._base.prototypes.references
         return found if references is None else found + references.at(self.entity_rows[self.n_base + rows])

@@ -98,7 +98,7 @@ class OverlaidLexicalIndex(LexicalIndex):
         return self._with_added(entities, places, self.forms(texts))
 
     def having(self, forms: Rows, k: int, allowed: Mask | None = None) -> Rows:
-        """As in the base. What was added comes first."""
+        """Return what the base does, with entities of added names first: (len(forms), k)."""
         found = super().having(forms, k, allowed)
         for i, form in enumerate(forms.tolist()):
             if added := self._forms.get(form):
@@ -121,7 +121,7 @@ class OverlaidLexicalIndex(LexicalIndex):
         return Groups.of(*_distinct(entities, owners, added)[::-1]) if added else base
 
     def similarity(self, texts: Texts, queries: Rows, entities: Rows, without: Rows | None = None) -> Scores:
-        """As in the base. without: of the base."""
+        """Compare with added names, too. without: forms of the base that do not count."""
         result = super().similarity(texts, queries, entities, without)
         pairs = np.flatnonzero(self._has[entities])
         if not len(pairs):
