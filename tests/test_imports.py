@@ -34,7 +34,7 @@ RANKS = {room: rank for rank, rooms in enumerate(LAYERS) for room in rooms}
 # scikit-learn threadpoolctl, pooch requests and its urllib3. Extras: faiss, numba, onnx, ray, cupy, bioregistry,
 # rdflib, oaklib.
 LIBRARIES = {
-    *("spacy", "thinc", "srsly", "pydantic", "typer", "tqdm", "jinja2", "markupsafe", "wasabi"),
+    *("spacy", "thinc", "srsly", "pydantic", "pydantic_core", "typer", "tqdm", "jinja2", "markupsafe", "wasabi"),
     *("pooch", "requests", "urllib3"),
     *("numpy", "scipy", "sklearn", "threadpoolctl", "pyarrow", "torch", "transformers", "safetensors"),
     *("cassis", "cupy", "cupyx", "numba", "onnx", "onnxruntime"),

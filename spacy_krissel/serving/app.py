@@ -25,6 +25,7 @@ from .. import __version__
 from ..errors import KrisselError
 from ..util.disk import is_full
 from .bounds import FOUND, MAX_CHARS, MAX_DOCUMENTS, Bounds
+from .messages import encoded
 from .service import LISTED, SECONDS, Answer, Busy, Late, LinkService, Lost
 from .tool_requests import PredictionIn, TasksIn, Wrong
 
@@ -472,7 +473,7 @@ def _refusal(status: int, message: str, headers: Any = None) -> Response:
 
 
 def _json(content: Any, status: int, headers: Any = None) -> Response:
-    return _response(json.dumps(content, ensure_ascii=False).encode("utf8", "replace"), status, headers)
+    return _response(encoded(content), status, headers)
 
 
 def _response(content: bytes, status: int = 200, headers: Any = None) -> Response:

@@ -207,8 +207,8 @@ class _Queue:
         self._waiting: deque[_Request] = deque()
         # Of each worker.
         self._updates: list[deque[_Request]] = []
-        # Large requests that are worked on, workers that are there, and those of them that wait for a batch.
-        self._large = self._ready = self._idle = 0
+        # Requests that are worked on, and large ones of them; workers that are there.
+        self._working = self._large = self._ready = 0
         self._is_open = True
 
     def follower(self) -> "deque[_Request]":
@@ -255,13 +255,12 @@ class _Queue:
                     update.future.set_running_or_notify_cancel()
                     return [update]
                 if batch := self._batch():
+                    self._working += len(batch)
                     self._large += batch[0].is_large
                     return batch
                 if not self._is_open and not self._waiting:
                     return []
-                self._idle += 1
                 self._changed.wait(NOTICED)
-                self._idle -= 1
                 # It says nothing of itself.
                 if worker.connection.poll():
                     raise EOFError
@@ -270,6 +269,7 @@ class _Queue:
         """A batch of `take` is answered."""
         with self._changed:
             if batch[0].do not in UPDATES:
+                self._working -= len(batch)
                 self._large -= batch[0].is_large
             self._changed.notify_all()
 
@@ -301,8 +301,8 @@ class _Queue:
         left: deque[_Request] = deque()
         now, is_only = time.monotonic(), len(self._updates) == 1
         has_room = self._large < (1 if is_only else self._ready - 1)
-        # Workers that wait have their part.
-        n = -(-len(self._waiting) // (self._idle + 1))
+        # Each worker has its part of all that is waited for.
+        n = -(-(len(self._waiting) + self._working) // max(1, self._ready))
         while self._waiting and len(batch) < n:
             request = self._waiting.popleft()
             if request.until < now:
@@ -480,7 +480,7 @@ def _error(head: dict[str, Any]) -> Exception:
 
 
 def _answer(content: dict[str, Any]) -> Answer:
-    return Answer(json.dumps(content, ensure_ascii=False).encode("utf8", "replace"))
+    return Answer(encoded(content))
 
 
 def _brief(correction: Correction) -> dict[str, Any]:
