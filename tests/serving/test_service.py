@@ -307,6 +307,36 @@ def test_all_is_linked_by_one_worker(saved, make_service):
     assert len(ids) == 2
 
 
+def test_a_worker_leaves_the_part_of_another_that_still_works(saved, make_service):
+    """Else the other has nothing left, and the same work is done in batches of all and of one in turn."""
+    linkers = [CorrectedLinker(spacy.load(saved)) for _ in range(2)]
+    service = make_service(*linkers)
+    taken: queue.Queue[tuple[int, threading.Event]] = queue.Queue()
+    for linker in linkers:
+
+        def link(documents):
+            go_on = threading.Event()
+            taken.put((len(documents), go_on))
+            go_on.wait(30)
+            return [{"mentions": []} for _ in documents]
+
+        linker.link = link
+    futures = [ask(service, TEXT) for _ in range(2)]
+    ends = [taken.get(timeout=30) for _ in range(2)]
+    futures += [ask(service, TEXT) for _ in range(7)]
+    for _, go_on in ends[1:]:
+        go_on.set()
+    n, go_on = taken.get(timeout=30)
+    # Of eight that are not answered.
+    assert n == 4
+    for each in (go_on, ends[0][1]):
+        each.set()
+    while not all(future.done() for future in futures):
+        with suppress(queue.Empty):
+            taken.get(timeout=0.1)[1].set()
+    assert all(future.result().documents == 1 for future in futures)
+
+
 def test_the_linker_reads_while_it_links(service, held):
     """More than a connection holds: who asks would wait for it."""
     first = ask(service, TEXT)
