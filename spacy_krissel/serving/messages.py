@@ -1,14 +1,32 @@
-"""Messages between the service and the processes that link: a line of JSON, and what it is about, JSON too."""
+"""Messages between the service and the processes that link, several at a time."""
 
 import json
 import traceback
+from itertools import accumulate, pairwise
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic_core import PydanticSerializationError, to_json
 
 from ..errors import KrisselError
 from .tool_requests import Wrong
+
+
+class Message(NamedTuple):
+    """What `content`, JSON, is about, and the content."""
+
+    head: dict[str, Any]
+    content: bytes
+
+    @classmethod
+    def of(cls, content: Any, **head: Any) -> "Message":
+        return cls(head, encoded(content))
+
+    @classmethod
+    def of_error(cls, error: BaseException, **head: Any) -> "Message":
+        is_known = isinstance(error, (KrisselError, KeyError, Wrong)) and error.args
+        told = str(error.args[0]) if is_known else "".join(traceback.format_exception(error))
+        return cls.of(None, **head, error=type(error).__name__, told=told)
 
 
 def encoded(content: Any) -> bytes:
@@ -20,20 +38,15 @@ def encoded(content: Any) -> bytes:
         return json.dumps(content, ensure_ascii=False).encode("utf8", "replace")
 
 
-def send(connection: Connection, head: dict[str, Any], content: Any) -> None:
-    send_bytes(connection, head, encoded(content))
+def send(connection: Connection, *messages: Message) -> None:
+    """A line with their heads and lengths, and their contents after it."""
+    heads = json.dumps([(head, len(content)) for head, content in messages]).encode()
+    connection.send_bytes(b"".join([heads, b"\n", *(message.content for message in messages)]))
 
 
-def send_bytes(connection: Connection, head: dict[str, Any], content: bytes) -> None:
-    connection.send_bytes(json.dumps(head).encode() + b"\n" + content)
-
-
-def send_error(connection: Connection, head: dict[str, Any], error: BaseException) -> None:
-    is_known = isinstance(error, (KrisselError, KeyError, Wrong)) and error.args
-    told = str(error.args[0]) if is_known else "".join(traceback.format_exception(error))
-    send(connection, {**head, "error": type(error).__name__, "told": told}, None)
-
-
-def read(message: bytes) -> tuple[dict[str, Any], bytes]:
-    head, _, content = message.partition(b"\n")
-    return json.loads(head), content
+def receive(connection: Connection) -> list[Message]:
+    """RETURNS: what was sent together. Raises EOFError where the other side is closed."""
+    line, _, contents = connection.recv_bytes().partition(b"\n")
+    heads, lengths = zip(*json.loads(line), strict=True)
+    ends = accumulate(lengths, initial=0)
+    return [Message(head, contents[start:end]) for head, (start, end) in zip(heads, pairwise(ends), strict=True)]

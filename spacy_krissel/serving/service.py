@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from ..errors import KrisselError
 from ..views import evidence, mention_view
 from .corrections import Correction, CorrectionLog
-from .messages import encoded, read, send_bytes
+from .messages import Message, encoded, receive, send
 from .processes import Worker
 from .tool_requests import Wrong
 
@@ -413,16 +413,16 @@ class _Keeper:
 
     def _begin(self, worker: Worker) -> None:
         """Wait until it is loaded, and have it follow the corrections."""
-        about = _received(worker)[1]
+        about = _received(worker).content
         in_force = self._queue.restart(self._updates, self._in_force)
         for start in range(0, len(in_force), FOLLOWED):
             part = [each.data() for each in in_force[start : start + FOLLOWED]]
             which = {"is_first": not start, "is_last": start + FOLLOWED >= len(in_force)}
-            content = encoded({"corrections": part, **which})
+            message = Message.of({"corrections": part, **which}, number=0, do="follow")
             # Encoded while the worker follows the part before.
             if start:
                 _received(worker)
-            send_bytes(worker.connection, _head(0, "follow"), content)
+            send(worker.connection, message)
         if in_force:
             _received(worker)
         if not self.about.done():
@@ -436,25 +436,24 @@ class _Keeper:
         asked = dict(enumerate(batch))
         error: Exception = Lost()
         try:
-            for number, request in asked.items():
-                head = _head(number, request.do, more=number < len(batch) - 1)
-                send_bytes(worker.connection, head, request.content)
+            messages = (Message({"number": n, "do": each.do}, each.content) for n, each in asked.items())
+            send(worker.connection, *messages)
             while asked:
                 if not worker.connection.poll(max(0.0, end - time.monotonic())):
                     error = Late()
                     worker.kill()
                     raise EOFError
-                head, content = read(worker.connection.recv_bytes())
-                request = asked.pop(head["number"])
-                request.done()
-                if "error" not in head:
-                    request.future.set_result(Answer(content, **head["counts"]))
-                    continue
-                request.future.set_exception(_error(head))
-                if request.do in UPDATES:
-                    # It would link otherwise than the others.
-                    worker.kill()
-                    raise EOFError
+                for head, content in receive(worker.connection):
+                    request = asked.pop(head["number"])
+                    request.done()
+                    if "error" not in head:
+                        request.future.set_result(Answer(content, **head["counts"]))
+                        continue
+                    request.future.set_exception(_error(head))
+                    if request.do in UPDATES:
+                        # It would link otherwise than the others.
+                        worker.kill()
+                        raise EOFError
         finally:
             self._since = float("inf")
             self._queue.done(batch)
@@ -462,16 +461,12 @@ class _Keeper:
                 request.fail(error)
 
 
-def _head(number: int, do: str, *, more: bool = False) -> dict[str, Any]:
-    return {"number": number, "do": do, "more": more}
-
-
-def _received(worker: Worker) -> tuple[dict[str, Any], bytes]:
+def _received(worker: Worker) -> Message:
     """Raises EOFError, or what the worker says that it raised."""
-    head, content = read(worker.connection.recv_bytes())
-    if "error" in head:
-        raise _error(head)
-    return head, content
+    (message,) = receive(worker.connection)
+    if "error" in message.head:
+        raise _error(message.head)
+    return message
 
 
 def _error(head: dict[str, Any]) -> Exception:

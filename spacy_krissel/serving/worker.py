@@ -19,7 +19,7 @@ from ..pipeline.pipeline_io import choose_gpu, load_pipeline
 from .bounds import Bounds
 from .corrected import LABEL, CorrectedLinker, Document, Mention
 from .corrections import Correction
-from .messages import encoded, read, send, send_bytes, send_error
+from .messages import Message, receive, send
 from .tokens import n_cut
 from .tool_requests import PredictionIn, TasksIn
 from .tools import Suggestions, Tasks
@@ -36,7 +36,7 @@ def answer_requests(connection: Connection, linker: CorrectedLinker) -> None:
     Each request has one answer, in any order, with its number.
     """
     with suppress(EOFError, OSError):
-        send(connection, {}, linker.about())
+        send(connection, Message.of(linker.about()))
         chars = 0
         while chars < KEPT:
             # The tokenizer remembers words outside of memory zones alone, and takes five times as long without.
@@ -68,7 +68,7 @@ def run(
         nlp = load_pipeline(pipeline, index_device=index_device)
         linker = CorrectedLinker(nlp, name=name, bounds=bounds, vectors=vectors)
     except Exception as error:
-        send_error(connection, {}, error)
+        send(connection, Message.of_error(error))
         return
     # What was loaded stays, and no collection has to go through it.
     gc.collect()
@@ -100,14 +100,12 @@ class _Request(NamedTuple):
 
 def _answer_batch(connection: Connection, linker: CorrectedLinker) -> list[Document]:
     """RETURNS: the documents that were linked."""
-    requests, more = [], True
-    while more:
-        head, content = read(connection.recv_bytes())
+    requests = []
+    for head, content in receive(connection):
         values = json.loads(content)
         if head["do"] == "link":
             values = [_document(each) for each in values]
         requests.append(_Request(head["number"], head["do"], values))
-        more = head["more"]
     _answer(connection, linker, requests)
     return [document for request in requests if request.do == "link" for document in request.values]
 
@@ -129,19 +127,20 @@ def _answer(connection: Connection, linker: CorrectedLinker, batch: Sequence[_Re
                 each["counts"] = _counts(each["documents"], request.values)
         else:
             found = [_DO[batch[0].do](linker, **batch[0].values)]
-        stated: list[dict[str, int]] = [each.pop("counts", {}) for each in found]
-        answers = [each["content"] if "content" in each else encoded(each) for each in found]
+        answers = []
+        for each, request in zip(found, batch, strict=True):
+            head = {"number": request.number, "counts": each.pop("counts", {})}
+            answers.append(Message(head, each["content"]) if "content" in each else Message.of(each, **head))
         if batch[0].do in BOUNDED:
-            linker.bounds.check(answer=max(map(len, answers)))
+            linker.bounds.check(answer=max(len(answer.content) for answer in answers))
     except BaseException as error:
         if len(batch) == 1:
-            send_error(connection, {"number": batch[0].number}, error)
+            send(connection, Message.of_error(error, number=batch[0].number))
         else:
             for request in batch:
                 _answer(connection, linker, [request])
         return
-    for request, counts, answer in zip(batch, stated, answers, strict=True):
-        send_bytes(connection, {"number": request.number, "counts": counts}, answer)
+    send(connection, *answers)
 
 
 def _counts(linked: Sequence[dict[str, Any]], documents: Sequence[Document]) -> dict[str, int]:
