@@ -194,12 +194,18 @@ def take_rows(table: pa.Table, rows: Any) -> pa.Table:
     `Table.take` first joins all chunks of each column: it would copy the whole of a mapped file.
     """
     rows = np.ravel(np.asarray(rows, dtype=np.int64))
-    order = np.argsort(rows, kind="stable")
-    back = np.empty(len(order), dtype=np.int64)
-    back[order] = np.arange(len(order))
+    if not len(rows):
+        return table.schema.empty_table()
+    if rows.min() < 0 or rows.max() >= len(table):
+        raise IndexError(f"rows from {rows.min()} to {rows.max()} of a table of {len(table)}")
     try:
-        taken = [piece.take(pa.array(places)) for piece, places in _pieces(table, rows[order])]
-        return pa.concat_tables(taken).combine_chunks().take(pa.array(back)) if taken else table.schema.empty_table()
+        if (rows[1:] >= rows[:-1]).all():
+            return pa.concat_tables([piece.take(pa.array(places)) for piece, places in _pieces(table, rows)])
+        order = np.argsort(rows, kind="stable")
+        taken = take_rows(table, rows[order])
+        back = np.empty(len(order), dtype=np.int64)
+        back[order] = np.arange(len(order))
+        return taken.combine_chunks().take(pa.array(back))
     except pa.ArrowMemoryError as error:
         too_much = _allocation(error) > LEAST_MEMORY + len(rows) * table.get_total_buffer_size()
         raise (pa.ArrowInvalid if too_much else MemoryError)(str(error)) from error
@@ -241,8 +247,6 @@ def _pieces(table: pa.Table, rows: Any) -> Iterator[tuple[pa.Table, Any]]:
     lengths = [len(chunk) for chunk in table.column(0).chunks]
     ends = np.cumsum(lengths, dtype=np.int64)
     places = np.searchsorted(rows, np.concatenate([[0], ends]))
-    if len(rows) and (rows[0] < 0 or rows[-1] >= len(table)):
-        raise IndexError(f"rows from {rows[0]} to {rows[-1]} of a table of {len(table)}")
     for number in np.flatnonzero(np.diff(places)).tolist():
         start = int(ends[number]) - lengths[number]
         yield table.slice(start, lengths[number]), rows[places[number] : places[number + 1]] - start

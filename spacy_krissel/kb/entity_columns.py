@@ -127,6 +127,11 @@ class EntityTable:
         fields: dict[str, Any] = {name: tuple(each) if isinstance(each, list) else each for name, each in found.items()}
         return Entity(**fields)
 
+    def shown(self, rows: Rows) -> tuple[list[str], list[str]]:
+        """The ids and the names of the entities at `rows` (n,)."""
+        taken = take_rows(self.table.select(["id", "name"]), rows)
+        return taken.column(0).to_pylist(), taken.column(1).to_pylist()
+
     def row(self, entity: str) -> int | None:
         found = bisect.bisect_left(self.ids, entity)
         return found if found < len(self) and self.ids[found] == entity else None

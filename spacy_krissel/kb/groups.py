@@ -16,7 +16,7 @@ class Groups(NamedTuple):
     @classmethod
     def of(cls, keys: Rows, values: Rows) -> "Groups":
         """`keys` in ascending order."""
-        return cls(values, np.append(0, np.cumsum(np.bincount(keys, minlength=1))))
+        return cls(values, edges(np.bincount(keys, minlength=1)))
 
     @property
     def present(self) -> Rows:
@@ -36,6 +36,13 @@ class Groups(NamedTuple):
         starts = self.edges[keys]
         lengths = self.edges[keys + 1] - starts
         return self.values[ranges(starts, lengths)].astype(np.int64, copy=False), np.repeat(known, lengths)
+
+
+def edges(lengths: Rows) -> Rows:
+    """Where each of some groups with these lengths (n,) begins, one after another, and the last one ends: (n + 1,)."""
+    found = np.zeros(len(lengths) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=found[1:])
+    return found
 
 
 def ranges(starts: Rows, lengths: Rows) -> Rows:

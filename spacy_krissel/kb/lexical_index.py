@@ -15,8 +15,8 @@ from ..index.protocol import Mask, Rows, Scores
 from ..util.compiled import LEAST, kernel
 from ..util.disk import damage
 from .build.lexical import Arrays, lexical_arrays
-from .groups import Groups, in_lines, pair_keys, ranges
-from .ngrams import Forms, Grams, Spellings, hashed, to_unit_length
+from .groups import Groups, edges, in_lines, pair_keys, ranges
+from .ngrams import Forms, Grams, Sparse, Spellings, hashed, to_unit_length
 
 KERNEL = "spacy_krissel.kb.lexical_kernel"
 # Number of its rarest n-grams by which a text is looked up, as far as they stand in no more forms together; the rarest
@@ -83,7 +83,7 @@ class Texts(NamedTuple):
     canonical: the texts in canonical form (n,), and hashes: of these (n,).
     """
 
-    vectors: csr_matrix
+    vectors: Sparse
     forms: Rows
     written: Rows
     lower: Mask
@@ -160,20 +160,14 @@ class LexicalIndex:
         """The texts as queries."""
         texts_forms = Forms.of(texts)
         canonical, written = texts_forms.canonical, texts_forms.written
-        grams = Grams.of(canonical)
-        places = places_of(self._grams, grams.keys)
+        owners, keys, counts = Grams.of(canonical).counted()
+        places = places_of(self._grams, keys)
         known = places >= 0
-        shape = len(canonical), len(self._grams)
-        counts = csr_matrix((np.ones(known.sum(), np.float32), (grams.owners[known], places[known])), shape=shape)
-        counts.sum_duplicates()
-        unknown = np.zeros(shape[0])
-        if not known.all():
-            owners, keys = grams.owners[~known], grams.keys[~known]
-            order = np.lexsort((keys, owners))
-            owners, keys = owners[order], keys[order]
-            starts = np.flatnonzero(np.append(True, (owners[1:] != owners[:-1]) | (keys[1:] != keys[:-1])))
-            counts_of = np.diff(np.append(starts, len(owners)))
-            unknown = np.bincount(owners[starts], (counts_of * self._mean_idf) ** 2, shape[0])
+        own = edges(np.bincount(owners[known], minlength=len(texts)))
+        shape = len(texts), len(self._grams)
+        vectors = Sparse(counts[known].astype(np.float32), places[known], own, shape)
+        unknown = (counts[~known] * self._mean_idf) ** 2
+        to_unit_length(vectors, self._idf, np.bincount(owners[~known], unknown, len(texts)))
         hashes = hashed(canonical)
         spellings = Spellings.of_forms(texts_forms, hashes, texts)
         forms = places_of(self._hashes, hashes)
@@ -185,7 +179,6 @@ class LexicalIndex:
         acronyms = np.zeros(len(forms), dtype=bool)
         if len(self._hashes):
             acronyms = (self._arrays["acronyms"][forms] > 0) & (forms >= 0)
-        vectors = to_unit_length(counts, self._idf, unknown)
         return Texts(vectors, forms, as_written, spellings.words & acronyms, spellings, canonical, hashes)
 
     def forms(self, texts: Sequence[str]) -> Rows:
@@ -212,7 +205,7 @@ class LexicalIndex:
 
     def vectors(self, texts: Sequence[str]) -> csr_matrix:
         """TF-IDF vectors of unit length at most: (len(texts), n-grams)."""
-        return self.read(texts).vectors
+        return _csr(self.read(texts).vectors)
 
     def having(self, forms: Rows, k: int, allowed: Mask | None = None) -> Rows:
         """Up to `k` of the allowed entities with each of the `forms` (q,), -1 for none: rows (q, k), -1 padded; none of
@@ -224,7 +217,9 @@ class LexicalIndex:
             entities, owner = entities[allowed[entities]], owner[allowed[entities]]
         return in_lines(entities, owner, len(forms), k)
 
-    def search(self, vectors: csr_matrix, k: int, allowed: Mask | None = None, without: Rows | None = None) -> Rows:
+    def search(
+        self, vectors: Sparse | csr_matrix, k: int, allowed: Mask | None = None, without: Rows | None = None
+    ) -> Rows:
         """`k` entities that are lexically similar to each of the `vectors` (q, n-grams): rows (q, k), -1 padded.
 
         Approximate, and in no order: by the rarest n-grams of a text alone. allowed: a mask of entities. without (q,):
@@ -246,8 +241,7 @@ class LexicalIndex:
 
             in_parts(search, len(found), LEAST)
             return found
-        looked_at = csr_matrix((self._frequencies[rarest.indices], rarest.indices, rarest.indptr), shape=rarest.shape)
-        block = np.cumsum(np.asarray(looked_at.sum(axis=1)).ravel()) // BLOCK_FOUND
+        block = edges(self._frequencies[rarest.indices])[rarest.indptr[1:]] // BLOCK_FOUND
         for rows in np.split(np.arange(len(found)), np.flatnonzero(np.diff(block)) + 1):
             hidden = None if without is None else without[rows]
             found[rows] = self._search(rarest[rows], k, allowed, hidden)
@@ -256,8 +250,8 @@ class LexicalIndex:
     def _these(self, *names: str) -> tuple[np.ndarray, ...]:
         return tuple(self._read_only[name] for name in names)
 
-    def _search(self, rarest: csr_matrix, k: int, allowed: Mask | None, without: Rows | None) -> Rows:
-        similarity = rarest @ self._by_gram
+    def _search(self, rarest: Sparse, k: int, allowed: Mask | None, without: Rows | None) -> Rows:
+        similarity = _csr(rarest) @ self._by_gram
         if without is not None:
             similarity.data[similarity.indices == np.repeat(without, np.diff(similarity.indptr))] = 0
         if allowed is not None:
@@ -312,21 +306,14 @@ class LexicalIndex:
     def _written_pairs(self) -> set[tuple[int, int]]:
         return set(zip(*(self._arrays[f"written_{each}"].tolist() for each in ("hashes", "entities")), strict=True))
 
-    def _cosines(self, vectors: csr_matrix, queries: Rows, entities: Rows, without: Rows | None) -> Scores:
+    def _cosines(self, vectors: Sparse, queries: Rows, entities: Rows, without: Rows | None) -> Scores:
         forms = self._these("form_starts", "form_grams", "form_weights")
         return cosines(vectors, forms, self._these("entity_form_starts", "entity_forms"), queries, entities, without)
 
     def weighted_grams(self, canonical: Sequence[str]) -> tuple[Rows, Rows, np.ndarray]:
         """The different n-grams of texts in canonical form, and their TF-IDF weights, as `read` has them, but those
         that no form has as well: the text of each, its number (`Grams`) and its weight, in the order of both."""
-        grams = Grams.of(canonical)
-        order = np.lexsort((grams.keys, grams.owners))
-        owners, keys = grams.owners[order], grams.keys[order]
-        is_new = np.ones(len(keys), dtype=bool)
-        is_new[1:] = (owners[1:] != owners[:-1]) | (keys[1:] != keys[:-1])
-        starts = np.flatnonzero(is_new)
-        counts = np.diff(np.append(starts, len(keys)))
-        owners, keys = owners[starts], keys[starts]
+        owners, keys, counts = Grams.of(canonical).counted()
         idf = np.full(len(keys), self._mean_idf)
         places = places_of(self._grams, keys)
         idf[places >= 0] = self._idf[places[places >= 0]]
@@ -334,19 +321,21 @@ class LexicalIndex:
         norms = np.sqrt(np.bincount(owners, weights**2, len(canonical)))
         return owners, keys, (weights / norms[owners]).astype(np.float32)
 
-    def _rarest(self, vectors: csr_matrix) -> csr_matrix:
-        lengths = np.diff(vectors.indptr)
+    def _rarest(self, vectors: Sparse | csr_matrix) -> Sparse:
+        starts, lengths = vectors.indptr[:-1], np.diff(vectors.indptr)
         owner = np.repeat(np.arange(len(lengths)), lengths)
-        order = np.lexsort((vectors.indices, self._frequencies[vectors.indices], owner))
-        rank = np.arange(len(order)) - np.repeat(vectors.indptr[:-1], lengths)
-        found = np.append(0, np.cumsum(self._frequencies[vectors.indices[order]]))
-        so_far = found[1:] - np.repeat(found[vectors.indptr[:-1]], lengths)
-        kept = order[(rank == 0) | ((rank < RAREST) & (so_far <= POSTINGS))]
-        return csr_matrix((vectors.data[kept], (owner[kept], vectors.indices[kept])), shape=vectors.shape)
+        frequencies = self._frequencies[vectors.indices]
+        order = np.lexsort((vectors.indices, frequencies, owner))
+        rank = np.arange(len(order)) - np.repeat(starts, lengths)
+        found = edges(frequencies[order])
+        so_far = found[1:] - np.repeat(found[starts], lengths)
+        kept = np.sort(order[(rank == 0) | ((rank < RAREST) & (so_far <= POSTINGS))])
+        own = edges(np.bincount(owner[kept], minlength=len(lengths)))
+        return Sparse(vectors.data[kept], vectors.indices[kept], own, vectors.shape)
 
 
 def cosines(
-    vectors: csr_matrix,
+    vectors: Sparse,
     forms: tuple[np.ndarray, ...],
     of_entity: tuple[np.ndarray, ...],
     queries: Rows,
@@ -372,10 +361,10 @@ def cosines(
         in_parts(compare, len(queries), LEAST)
         return result
     hidden = np.full(vectors.shape[0], -1) if without is None else without
-    step = max(1, BLOCK_CELLS // max(1, vectors.shape[1]))
+    step, matrix = max(1, BLOCK_CELLS // max(1, vectors.shape[1])), _csr(vectors)
     for start in range(0, vectors.shape[0], step):
         low, high = np.searchsorted(queries, [start, start + step])
-        block = vectors[start : start + step].toarray()
+        block = matrix[start : start + step].toarray()
         pairs = queries[low:high] - start, entities[low:high], hidden[queries[low:high]]
         result[low:high] = _best(block, forms, Groups(of_entity[1], of_entity[0]), *pairs)
     return result
@@ -401,8 +390,12 @@ def _best(
     return best
 
 
-def _sparse(matrix: csr_matrix) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _sparse(matrix: Sparse) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return matrix.indptr, matrix.indices, matrix.data
+
+
+def _csr(matrix: Sparse) -> csr_matrix:
+    return csr_matrix((matrix.data, matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
 def _zeros(n: int) -> np.ndarray:

@@ -1,15 +1,16 @@
 """Surface forms as character 3-grams and as hashes."""
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_matrix
 
 from ..index.protocol import Mask, Rows
 from ..ontology.folding import american, canonical_name, fold_name, folded_spelling, is_canonical
 from ..util.hashing import stable_hashes
 from ..util.plain_text import plain_text
+from .groups import edges, ranges
 
 SPACE = ord(" ")
 
@@ -29,6 +30,30 @@ class Grams(NamedTuple):
         # Three characters of one word, or of one and its edge, have no space in the middle.
         middle = np.flatnonzero(codes[1:-1] != SPACE) + 1
         return cls(owners[middle], codes[middle - 1] << 42 | codes[middle] << 21 | codes[middle + 1])
+
+    def counted(self) -> tuple[Rows, Rows, Rows]:
+        """The different n-grams of each text, in the order of both: owners, keys, and how often each is there."""
+        order = np.lexsort((self.keys, self.owners))
+        owners, keys = self.owners[order], self.keys[order]
+        is_new = np.ones(len(keys), dtype=bool)
+        is_new[1:] = (owners[1:] != owners[:-1]) | (keys[1:] != keys[:-1])
+        starts = np.flatnonzero(is_new)
+        return owners[starts], keys[starts], np.diff(starts, append=len(keys))
+
+
+@dataclass(frozen=True, slots=True)
+class Sparse:
+    """A sparse matrix with the attributes of SciPy's `csr_matrix`, which takes as long to make as a text to read."""
+
+    data: np.ndarray
+    indices: Rows
+    indptr: Rows
+    shape: tuple[int, int]
+
+    def __getitem__(self, rows: Rows) -> "Sparse":
+        starts, lengths = self.indptr[rows], np.diff(self.indptr)[rows]
+        cells = ranges(starts, lengths)
+        return Sparse(self.data[cells], self.indices[cells], edges(lengths), (len(rows), self.shape[1]))
 
 
 def canonical_form(text: str) -> str:
@@ -106,14 +131,15 @@ def hashed(texts: Sequence[str]) -> Rows:
     return np.frombuffer(stable_hashes(texts), dtype=">i8").astype(np.int64)
 
 
-def to_unit_length(counts: csr_matrix, idf: np.ndarray, unknown: np.ndarray | None = None) -> csr_matrix:
-    """Counts of n-grams (n, n-grams) to TF-IDF vectors of unit length, in place.
+def to_unit_length(counts: Any, idf: np.ndarray, unknown: np.ndarray | float = 0.0) -> None:
+    """Turn the counts of n-grams (n, n-grams) of a sparse matrix into TF-IDF vectors of unit length, in place.
 
     unknown: sums of squares (n,) of n-grams that have no column, which count in the length."""
-    counts.data *= idf[counts.indices]
-    squares = np.asarray(counts.multiply(counts).sum(axis=1)).ravel()
-    if unknown is not None:
-        squares = squares + unknown
+    data = counts.data
+    data *= idf[counts.indices]
+    lengths = np.diff(counts.indptr)
+    filled = np.flatnonzero(lengths)
+    squares = np.zeros(len(lengths)) + unknown
+    squares[filled] += np.add.reduceat(data**2, counts.indptr[filled])
     norms = np.sqrt(np.where(squares > 0, squares, 1)).astype(np.float32)
-    counts.data /= np.repeat(norms, np.diff(counts.indptr))
-    return counts
+    data /= np.repeat(norms, lengths)

@@ -6,13 +6,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_matrix
 
 from ..index.protocol import Mask, Rows, Scores
 from ..ontology.folding import is_capital_symbol
-from .groups import Groups, pair_keys
+from .groups import Groups, edges, pair_keys
 from .lexical_index import CANONICAL, DIFFERENT, LOWER_CASE, LexicalIndex, Texts, cosines, places_of, read_only
-from .ngrams import Forms, Spellings, hashed
+from .ngrams import Forms, Sparse, Spellings, hashed
 
 
 class _Name(NamedTuple):
@@ -140,8 +139,8 @@ class OverlaidLexicalIndex(LexicalIndex):
         used, query = np.unique(queries, return_inverse=True)
         owners, keys, weights = self.weighted_grams([texts.canonical[i] for i in used])
         grams, columns = np.unique(keys, return_inverse=True)
-        starts = np.append(0, np.cumsum(np.bincount(owners, minlength=len(used))))
-        vectors = csr_matrix((weights, columns, starts), shape=(len(used), len(grams)))
+        starts = edges(np.bincount(owners, minlength=len(used)))
+        vectors = Sparse(weights, columns, starts, (len(used), len(grams)))
         different, entity = np.unique(entities, return_inverse=True)
         of_entity = [[*self._forms_of[each]] for each in different.tolist()]
         numbers = {number: i for i, number in enumerate(dict.fromkeys(n for each in of_entity for n in each))}
@@ -149,13 +148,13 @@ class OverlaidLexicalIndex(LexicalIndex):
         owner = np.repeat(np.arange(len(forms)), [len(form.keys) for form in forms])
         places = places_of(grams, np.concatenate([form.keys for form in forms]))
         known = places >= 0
-        arrays = (
-            np.append(0, np.cumsum(np.bincount(owner[known], minlength=len(forms)))).astype(np.int32),
+        arrays: tuple[np.ndarray, ...] = (
+            edges(np.bincount(owner[known], minlength=len(forms))).astype(np.int32),
             places[known].astype(np.int32),
             np.concatenate([form.weights for form in forms])[known],
         )
-        lists = (
-            np.append(0, np.cumsum([len(each) for each in of_entity])),
+        lists: tuple[np.ndarray, ...] = (
+            edges(np.array([len(each) for each in of_entity], dtype=np.int64)),
             np.array([numbers[n] for each in of_entity for n in each], dtype=np.int32),
         )
         return cosines(vectors, tuple(map(read_only, arrays)), tuple(map(read_only, lists)), query, entity)

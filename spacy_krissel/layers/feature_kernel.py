@@ -3,16 +3,17 @@
 import numpy as np
 
 from ..util.compiled import compiled
-from .features import BASE, MAX_WORD, MIX1, MIX2, POWERS, SPACE, WORD
+from .features import BASE, MAX_WORD, MIX1, MIX2, POWERS, SPACE, WHOLE, WORD
 
 _HALF = np.uint64(32)
 
 
 @compiled
-def text_rows(codes, starts, lengths, shortest, longest, rows, found, counts):  # type: ignore[no-untyped-def]
+def text_rows(codes, starts, lengths, shortest, longest, rows, whole, found, counts):  # type: ignore[no-untyped-def]
     """Write the rows of all texts to `found`, one text's after the other's, and how many each has to `counts` (n,).
 
-    codes: folded, of all texts, each between two spaces. starts, lengths (n,): of each text. rows: uint64.
+    codes: folded, of all texts, each between two spaces. starts, lengths (n,): of each text. rows: uint64. whole: each
+    has its characters in order as one more.
     RETURNS: how many there are.
     """
     longest_text = lengths.max()
@@ -49,6 +50,12 @@ def text_rows(codes, starts, lengths, shortest, longest, rows, found, counts):  
                 found[at] = _row(value, WORD, rows)
                 at += 1
             place += reach[place]
+        if whole and length > 2:
+            value = np.uint64(0)
+            for i in range(length - 2):
+                value += np.uint64(codes[start + 1 + i]) * POWERS[min(i, MAX_WORD - 1)]
+            found[at] = _row(value, WHOLE, rows)
+            at += 1
         counts[text] = at - first
     return at
 

@@ -75,10 +75,9 @@ def mention_features(views: Sequence[View], *, rows: int, ngrams: tuple[int, int
     """The features of each surface form: `text_features`, and the whole string as one more. A masked view has a single
     feature, the last row."""
     texts = ["" if view.masked else view.mention for view in views]
-    found = [text_features(texts, rows=rows - 1, ngrams=ngrams), _whole_features(texts, rows=rows - 1)]
-    masked = np.flatnonzero([view.masked for view in views])
-    found.append(Bags(np.full(len(masked), rows - 1, dtype=np.int64), masked))
-    return _join(found)
+    found = text_features(texts, rows=rows - 1, ngrams=ngrams, whole=True)
+    masked = [bag for bag, view in enumerate(views) if view.masked]
+    return _join([found, Bags(np.full(len(masked), rows - 1), np.array(masked))]) if masked else found
 
 
 def context_features(views: Sequence[View], *, rows: int, ngrams: tuple[int, int], chars: int) -> Bags:
@@ -93,8 +92,9 @@ def context_words(views: Sequence[View], *, rows: int, ngrams: tuple[int, int], 
     return word_features(_nearest(views, chars), rows=rows, ngrams=ngrams)
 
 
-def text_features(texts: Sequence[str], *, rows: int, ngrams: tuple[int, int]) -> Bags:
-    """The words and the character n-grams (`ngrams` = shortest, longest length) of each text.
+def text_features(texts: Sequence[str], *, rows: int, ngrams: tuple[int, int], whole: bool = False) -> Bags:
+    """The words and the character n-grams (`ngrams` = shortest, longest length) of each text. whole: with one feature
+    more per non-empty text, all of its folded characters in order.
 
     Case and punctuation are folded. An n-gram lies within a word with the space on either side, so that "Neoplasms,
     Breast" and "breast neoplasms" share all features, "relapsing" and "relapse" most.
@@ -104,7 +104,11 @@ def text_features(texts: Sequence[str], *, rows: int, ngrams: tuple[int, int]) -
         return Bags(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
     loop = kernel(KERNEL, len(texts))
     if loop is not None:
-        of_texts, counts = _compiled_rows(loop, codes, starts, lengths, rows, ngrams)
+
+        def read(start: int, end: int) -> tuple[np.ndarray, np.ndarray]:
+            return _compiled_rows(loop, codes, starts[start:end], lengths[start:end], rows, ngrams, whole)
+
+        of_texts, counts = _joined(in_parts(read, len(texts), LEAST))
         return Bags(of_texts, np.repeat(np.arange(len(texts)), counts))
     bag_of = np.repeat(np.arange(len(texts)), lengths)
     spaces = np.flatnonzero(codes == SPACE)
@@ -124,10 +128,13 @@ def text_features(texts: Sequence[str], *, rows: int, ngrams: tuple[int, int]) -
             # Positions, not a mask: several times as fast.
             place = np.flatnonzero(reach >= n - 1)
             found.append(Bags(_to_rows(rolling[place], np.uint64(n), rows), bag_of[place]))
-        lengths = np.diff(spaces) - 1
-        words = spaces[:-1][lengths > 0] + 1
-        hashes = _run_hashes(wide, words, lengths[lengths > 0], MAX_WORD)
+        between = np.diff(spaces) - 1
+        words = spaces[:-1][between > 0] + 1
+        hashes = _run_hashes(wide, words, between[between > 0], MAX_WORD)
         found.append(Bags(_to_rows(hashes, WORD, rows), bag_of[words]))
+        filled = np.flatnonzero(lengths > 2) if whole else starts[:0]
+        hashes = _run_hashes(wide, starts[filled] + 1, lengths[filled] - 2, MAX_WORD - 1)
+        found.append(Bags(_to_rows(hashes, WHOLE, rows), filled))
     return _join(found)
 
 
@@ -140,44 +147,43 @@ def word_features(texts: Sequence[str], *, rows: int, ngrams: tuple[int, int]) -
     codes, starts, lengths = _codes([f" {text} " for text in texts])
     n_words = np.empty(len(texts), dtype=np.int64)
 
-    def read(start: int, end: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def read(start: int, end: int) -> tuple[np.ndarray, ...]:
         own = slice(start, end)
         n_spaces = np.count_nonzero(codes[starts[start] : starts[end - 1] + lengths[end - 1]] == SPACE)
         words, firsts, sizes = np.empty((3, n_spaces), dtype=np.int64)
         n, n_different = loop.different_words(codes, starts[own], lengths[own], words, n_words[own], firsts, sizes)
-        return words[:n], firsts[:n_different], sizes[:n_different]
+        return *_compiled_rows(loop, codes, firsts[:n_different], sizes[:n_different], rows, ngrams), words[:n]
 
     parts = in_parts(read, len(texts), LEAST)
     # Parts do not know each other's words: one that several have gets a number in each.
-    before = np.cumsum([0, *(len(firsts) for _, firsts, _ in parts)])
-    words = np.concatenate([own + n for (own, _, _), n in zip(parts, before, strict=False)])
-    firsts, sizes = (np.concatenate([part[i] for part in parts]) for i in (1, 2))
-    return WordBags(*_compiled_rows(loop, codes, firsts, sizes, rows, ngrams), words, n_words)
+    before = 0
+    for _, counts, words in parts:
+        words += before
+        before += len(counts)
+    of_words, counts, words = _joined(parts)
+    return WordBags(of_words, counts, words, n_words)
 
 
 def _compiled_rows(
-    loop: ModuleType, codes: np.ndarray, starts: np.ndarray, lengths: np.ndarray, rows: int, ngrams: tuple[int, int]
+    loop: ModuleType,
+    codes: np.ndarray,
+    starts: np.ndarray,
+    lengths: np.ndarray,
+    rows: int,
+    ngrams: tuple[int, int],
+    whole: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The rows of pieces of `codes`, each between two spaces, one piece's after the other's, and how many each has."""
     counts = np.empty(len(starts), dtype=np.int64)
-
-    def read(start: int, end: int) -> np.ndarray:
-        own = slice(start, end)
-        # Of each length one n-gram a place, and words.
-        found = np.empty(lengths[own].sum() * (1 + max(0, ngrams[1] - ngrams[0] + 1)), dtype=np.int64)
-        n = loop.text_rows(codes, starts[own], lengths[own], *ngrams, np.uint64(rows), found, counts[own])
-        return found[:n]
-
-    return np.concatenate(in_parts(read, len(starts), LEAST)), counts
+    # Of each length one n-gram a place, and words.
+    found = np.empty(lengths.sum() * (1 + max(0, ngrams[1] - ngrams[0] + 1)), dtype=np.int64)
+    n = loop.text_rows(codes, starts, lengths, *ngrams, np.uint64(rows), whole, found, counts)
+    return found[:n], counts
 
 
-def _whole_features(texts: Sequence[str], *, rows: int) -> Bags:
-    """One feature per non-empty text: all of its folded characters in order."""
-    codes, starts, lengths = _codes(texts)
-    filled = np.flatnonzero(lengths)
-    with np.errstate(over="ignore"):
-        hashes = _run_hashes(codes.astype(np.uint64), starts[filled], lengths[filled], MAX_WORD - 1)
-        return Bags(_to_rows(hashes, WHOLE, rows), filled)
+def _joined(parts: Sequence[tuple[np.ndarray, ...]]) -> list[np.ndarray]:
+    """The arrays of all parts, one part's after the other's."""
+    return [np.concatenate(each) for each in zip(*parts, strict=True)] if len(parts) > 1 else [*parts[0]]
 
 
 def _nearest(views: Sequence[View], chars: int) -> list[str]:
@@ -204,7 +210,7 @@ def _nearest_right(text: str, chars: int) -> str:
 
 
 def _join(parts: Sequence[Bags]) -> Bags:
-    return Bags(np.concatenate([part.rows for part in parts]), np.concatenate([part.bags for part in parts]))
+    return Bags(*_joined(parts))
 
 
 def _codes(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -214,12 +220,12 @@ def _codes(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         # As names are compared: "β" is "beta", and an accent is none.
         texts = [plain_text(text) for text in texts]
         joined = "".join(texts)
-    # "surrogatepass": a lone surrogate is a feature like any other.
-    codes = np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
-    folded = _FOLD[np.minimum(codes, _TABLE_SIZE - 1)]
-    large = codes >= _TABLE_SIZE
-    if large.any():
-        folded[large] = codes[large]
+    if joined.isascii():
+        folded = _FOLD[np.frombuffer(joined.encode(), dtype=np.uint8)]
+    else:
+        # "surrogatepass": a lone surrogate is a feature like any other.
+        codes = np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+        folded = np.where(codes < _TABLE_SIZE, _FOLD[np.minimum(codes, _TABLE_SIZE - 1)], codes)
     lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
     return folded, np.cumsum(lengths) - lengths, lengths
 

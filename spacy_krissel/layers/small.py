@@ -7,6 +7,7 @@ from typing import Annotated, Any, cast
 from pydantic import Field
 from thinc.api import Model, chain, glorot_uniform_init, torch2xp, xp2torch
 from thinc.types import Floats2d
+from thinc.util import get_torch_default_device
 
 from ..util.settings import Count, PositiveInt, checked
 from ..views import View
@@ -147,17 +148,19 @@ def _predicted(model: Model, X: list[View]) -> Floats2d:
 
     mention, context = model.layers
     width = model.get_dim("nO")
-    w, W1, b1, W2, b2 = (xp2torch(model.get_param(name)) for name in ("context_weight", "W1", "b1", "W2", "b2"))
+    # Asked once: for each array it takes as long as to convert it.
+    as_tensor = partial(xp2torch, device=get_torch_default_device())
+    w, W1, b1, W2, b2 = (as_tensor(model.get_param(name)) for name in ("context_weight", "W1", "b1", "W2", "b2"))
     # None: one that the encoder must not see.
     forms = [None if view.masked else view.mention for view in X]
     rows = {form: row for row, form in enumerate(dict.fromkeys(forms))}
-    m = xp2torch(mention([View("", form or "", "", form is None) for form in rows], False)[0])
+    m = as_tensor(mention([View("", form or "", "", form is None) for form in rows], False)[0])
     of_view = torch.tensor([rows[form] for form in forms], dtype=torch.int64, device=m.device)
     inner = torch.addmm(b1, m, W1[:width])[of_view]
     Y = (m + b2)[of_view]
     first = next((row for row, view in enumerate(X) if view.left or view.right), len(X))
     if first < len(X):
-        c = xp2torch(context(X[first:], False)[0])
+        c = as_tensor(context(X[first:], False)[0])
         inner[first:].addmm_(c, W1[width:])
         Y[first:].addcmul_(w, c)
     Y.addmm_(torch.nn.functional.gelu(inner), W2)

@@ -30,7 +30,7 @@ from ..views import MINED_CHARS, View, mention_view
 from .about import FORMATS, about, gives_confidence
 from .bounds import FOUND, MOST_FOUND, Bounds
 from .corrections import Correction
-from .tokens import tokenized
+from .tokens import remember_words, tokenized
 from .vector_cache import VectorCache
 
 # Of mentions that are given without one: spaCy has none without.
@@ -96,6 +96,7 @@ class CorrectedLinker:
         self.bounds = bounds or Bounds()
         self.linker: KrisselLinker = find_linker(nlp, name)
         self._setters = mention_setters(nlp)
+        remember_words(nlp)
         self._base = self.linker.kb.snapshot()
         self._overlaid: tuple[PrototypeKB, GoldOverlay] | None = None
         # Mentions of the corrections in force, by id, and the ids of each mention, oldest first.

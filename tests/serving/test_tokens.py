@@ -6,8 +6,9 @@ import pytest
 import spacy
 from hypothesis import given
 from hypothesis import strategies as st
+from spacy.tokens import Doc
 
-from spacy_krissel.serving.tokens import MAX_WORD, n_cut, tokenized
+from spacy_krissel.serving.tokens import MAX_WORD, REMEMBERED, n_cut, remember_words, tokenized
 
 NLP = spacy.blank("en")
 
@@ -48,3 +49,16 @@ def test_words_that_are_cut_are_not_counted(text, n):
     assert n_cut(f"{text} " + "a( " * n + " ".join(["(" * 200] * n)) == n
     # A long word of letters stays whole.
     assert n_cut("a" * 1_000) == 0
+
+
+def test_more_words_are_remembered_and_a_higher_limit_stays():
+    nlp = spacy.blank("en")
+    expected = [token.text for token in nlp("a (tumour-like) lesion")]
+    remember_words(nlp)
+    assert nlp.tokenizer.max_cache_size == REMEMBERED
+    assert [token.text for token in nlp("a (tumour-like) lesion")] == expected
+    nlp.tokenizer.max_cache_size = 2 * REMEMBERED
+    remember_words(nlp)
+    assert nlp.tokenizer.max_cache_size == 2 * REMEMBERED
+    nlp.tokenizer = lambda text: Doc(nlp.vocab, text.split())
+    remember_words(nlp)

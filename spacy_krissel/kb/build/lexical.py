@@ -167,7 +167,8 @@ def _vectors(sizes: Rows, is_first: Mask, places: "_Column", n_grams: int, direc
         edges = form_starts[part.start : part.stop + 1]
         cells = slice(int(edges[0]), int(edges[-1]))
         shape = part.stop - part.start, n_grams
-        block = to_unit_length(csr_matrix((weights[cells], indices[cells], edges - edges[0]), shape=shape), idf)
+        block = csr_matrix((weights[cells], indices[cells], edges - edges[0]), shape=shape)
+        to_unit_length(block, idf)
         weights[cells] = block.data
         columns = block.tocsc()
         lengths = np.diff(columns.indptr)
