@@ -15,6 +15,12 @@ from ..errors import KrisselWarning, Warnings
 LEAST = 256
 
 
+def compile_from_the_start() -> None:
+    """Import the loops for few texts too, from now on: in a process that links few at a time, for long."""
+    global LEAST
+    LEAST = 0
+
+
 def kernel(name: str, n: int) -> ModuleType | None:
     """The module `name` of this package, whose functions are `compiled`; None where numba is not installed, and for
     fewer than `LEAST` texts where nothing has imported the module yet.
