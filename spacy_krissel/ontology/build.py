@@ -232,7 +232,7 @@ def _is_table(source: Source) -> bool:
         return detect_format(source.path) == "table"
     except KrisselError as error:
         # Its columns may be those that the options name.
-        return str(error).startswith("[K118]")
+        return error.code == "K118"
 
 
 def _is_store(source: Source) -> bool:

@@ -307,7 +307,7 @@ def make_app(
     @app.exception_handler(KrisselError)
     async def coded(request: Request, error: KrisselError) -> Response:
         # These alone are for who asks: what is wrong with the request, and what this service was installed without.
-        status = {"[K682]": 422, "[K692]": 413, "[K247]": 501}.get(str(error)[:6])
+        status = {"K682": 422, "K692": 413, "K247": 501}.get(error.code)
         if is_full(error):
             LOG.error(json.dumps({"error": str(error)}))
             status = 507

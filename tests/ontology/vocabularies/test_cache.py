@@ -308,7 +308,7 @@ def test_any_damage_is_refused_or_harmless(name, publisher, tmp_path):
         try:
             assert read(damaged_data) == whole
         except KrisselError as error:
-            assert "K117" in str(error) and [each.name for each in file_.parent.iterdir()] == [file_.name]
+            assert error.code == "K117" and [each.name for each in file_.parent.iterdir()] == [file_.name]
 
     check()
 
