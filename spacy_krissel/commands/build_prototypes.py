@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import Field
 from spacy.language import Language
 
-from .. import __version__
+from ..about import __version__
 from ..corpora.doc_bins import read_doc_bins
 from ..distributed.processes import n_gpus
 from ..errors import Errors, KrisselError

@@ -15,7 +15,7 @@ from tempfile import TemporaryFile
 from typing import NamedTuple
 from urllib.parse import quote
 
-from .. import __version__
+from ..about import __version__
 from ..ontology.ids import canonical_id, entity_url
 
 NOT_FOUND = "sssom:NoTermFound"

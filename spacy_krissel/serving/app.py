@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse
 
-from .. import __version__
+from ..about import __version__
 from ..errors import KrisselError
 from ..util.disk import is_full
 from .bounds import FOUND, MAX_CHARS, MAX_DOCUMENTS, Bounds

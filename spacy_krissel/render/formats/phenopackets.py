@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from spacy.tokens import Doc
 
-from ... import __version__
+from ...about import __version__
 from ...mentions.gold_mentions import document_id
 from ...ontology.ids import canonical_id
 from .mentions import Linked, linked_mentions, short_facts
