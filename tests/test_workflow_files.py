@@ -166,6 +166,11 @@ def test_the_version_is_the_same_everywhere():
     assert latest and latest[1] == spacy_krissel.__version__
 
 
+def test_the_changelog_is_short():
+    sections = (ROOT / "CHANGELOG.md").read_text(encoding="utf8").split("\n## ")[1:]
+    assert sections and all(section.count("\n") <= 40 for section in sections)
+
+
 def test_pre_commit_runs_what_the_workflow_runs():
     config = load(ROOT / ".pre-commit-config.yaml")
     pinned = dict(
