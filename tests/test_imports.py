@@ -98,7 +98,7 @@ SOURCES = {module_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
 
 
 def room_of(module: str) -> str:
-    return (module.split(".") + [""])[1]
+    return [*module.split("."), ""][1]
 
 
 def imports_of(module: str, source: str, is_package: bool) -> Iterator[Import]:

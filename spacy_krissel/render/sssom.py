@@ -53,7 +53,7 @@ class Mapping(NamedTuple):
     subject_type: str
     confidence: str
     similarity_score: str
-    others: dict[str, str] = {}
+    others: dict[str, str] = {}  # noqa: RUF012 (never written to)
 
 
 COLUMNS = Mapping._fields[:-1]

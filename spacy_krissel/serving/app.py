@@ -131,7 +131,7 @@ class CorrectionIn(Strict):
     author: Id = ""
 
 
-def make_app(
+def make_app(  # noqa: C901
     service: LinkService,
     *,
     limits: Limits | None = None,

@@ -38,7 +38,7 @@ class Result(NamedTuple):
 
     outcome: str
     detail: str = ""
-    warned: list[str] = []
+    warned: list[str] = []  # noqa: RUF012 (never written to)
     left_open: int = 0
 
 
