@@ -138,7 +138,7 @@ def score(find: Callable[[str], Iterable[Pair]], documents: Iterable[Document]) 
 
 
 def read_texts(path: Path) -> Iterator[str]:
-    opened = gzip.open(path, "rt", encoding="utf8") if path.suffix == ".gz" else path.open()
+    opened = gzip.open(path, "rt", encoding="utf8") if path.suffix == ".gz" else path.open()  # noqa: SIM115
     with opened as file:
         for line in file:
             entry = json.loads(line)

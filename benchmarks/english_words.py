@@ -17,6 +17,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from string import ascii_lowercase
 from typing import Annotated, Any
@@ -101,7 +102,7 @@ def linked(nlp: Language, words: Sequence[str]) -> Iterator[tuple[str, float, di
     for i, word in enumerate(words):
         of_word = candidates[i * len(CONTEXTS) : (i + 1) * len(CONTEXTS)]
         kinds: dict[str, set[str]] = {}
-        for candidate in sum(of_word, start=[]):
+        for candidate in chain.from_iterable(of_word):
             if candidate["confidence"] >= CONFIDENT:
                 kinds.setdefault(kind_of(linker.kb, candidate["id"], word), set()).add(described(candidate))
         yield word, max((each[0]["confidence"] for each in of_word if each), default=0.0), kinds

@@ -166,7 +166,7 @@ def make_resolver(ontology: Path | None) -> Resolve:
 
 def gold_mentions(doc: Doc, resolve: Resolve) -> list[Mention]:
     """All gold mentions, overlapping ones too, which the converter keeps in a span group."""
-    spans = doc.spans[SPANS_KEY] if SPANS_KEY in doc.spans else doc.ents
+    spans = doc.spans.get(SPANS_KEY, doc.ents)
     return [
         Mention(span.start_char, span.end_char, tuple(resolve(id_) for id_ in split_ids(span.kb_id_))) for span in spans
     ]

@@ -177,7 +177,7 @@ def errors_page() -> str:
         "# Errors and warnings",
         "",
         "`K…` are errors (`KrisselError`), `KW…` warnings (`KrisselWarning`). Each message says what was expected,",
-        "what was found and what to do; words in braces are filled in. Codes are stable.",
+        "what was found and what to do; words in braces are filled in. Codes are stable; `error.code` has the code.",
         "",
     ]
     seen = ""

@@ -7,6 +7,8 @@ every `spacy.blank`.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from .about import __version__ as __version__
+
 if TYPE_CHECKING:
     from .commands.build_linker import build
     from .commands.build_prototypes import build_prototypes
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
     from .pipeline.card import update_card
     from .views import View
 
-__version__ = "0.1.0"
 __all__ = [
     "Entity",
     "KrisselError",

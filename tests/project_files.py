@@ -2,6 +2,7 @@
 
 import os
 import shlex
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -37,9 +38,7 @@ def settings_of(folder: str, command: str, line: int = 0) -> dict[str, Any]:
     """What a line of a command changes of a config (`--training.max_steps 3`), by key; without paths."""
     commands = {each["name"]: each["script"] for each in read_project(ROOT / folder)["commands"]}
     words = words_of(commands[command][line])
-    pairs = [
-        (key, value) for key, value in zip(words[:-1], words[1:], strict=True) if key.startswith("--") and "." in key
-    ]
+    pairs = [(key, value) for key, value in pairwise(words) if key.startswith("--") and "." in key]
     found = parse_config_overrides([word for pair in pairs for word in pair])
     return {key: value for key, value in found.items() if not key.startswith(("paths.", "system."))}
 

@@ -218,7 +218,7 @@ def test_memory_or_growth_of_a_line_is_wrong(benchmark, tmp_path):
     write = "open('made', 'wb').write(b'1' * 2**20)"
     row = script.measured("a line", [sys.executable, "-c", f"{below}; {write}"], tmp_path)
     assert 280 < row.anonymous_mib < row.mib < 450 and row.left_mib == 1
-    runs = dict.fromkeys(("0.001", "0.01"), {"lines": [row._asdict()]})
+    runs = {key: {"lines": [row._asdict()]} for key in ("0.001", "0.01")}
     assert script.table(runs).endswith("| 1 · 1 · **1** |")
     assert script.extrapolated(0.001, 11, 0.01, 20) == "1,010"
     assert script.extrapolated(0.001, 1, 0.01, 100) == "> 10,990"

@@ -1,6 +1,7 @@
 """The catalogue of messages: its codes, and every place that uses one."""
 
 import ast
+import pickle
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 import spacy_krissel
 from spacy_krissel import errors
-from spacy_krissel.errors import Errors, Warnings
+from spacy_krissel.errors import Errors, KrisselError, KrisselWarning, Warnings
 
 PACKAGE = Path(spacy_krissel.__file__).parent
 # File of `errors/` → the block of its codes: K1xx, KW1xx. The general ones include those of the command line, K8xx.
@@ -95,6 +96,25 @@ def test_code(code):
     message = getattr(Errors if code in ERRORS else Warnings, code)
     assert message.startswith(f"[{code}] ")
     assert "  " not in message and message == message.strip()
+    raised = (KrisselError if code in ERRORS else KrisselWarning)(message)
+    assert raised.code == code and pickle.loads(pickle.dumps(raised)).code == code
+
+
+@pytest.mark.parametrize("message", ["", "no code", "[K06] short", "[X001] other", "after [K001] it", "[K001]"])
+@pytest.mark.parametrize("kind", [KrisselError, KrisselWarning])
+def test_a_message_without_a_code_has_an_empty_one(kind, message):
+    assert kind(message).code == kind().code == ""
+
+
+def test_no_module_reads_a_code_from_a_message():
+    """They ask for `code`."""
+    found = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        if PACKAGE / "errors" not in path.parents:
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf8"))):
+                if isinstance(node, ast.Constant) and re.match(r"\[KW?\d", str(node.value)):
+                    found.append(f"{path}, line {node.lineno}")
+    assert found == []
 
 
 def test_messages_differ():

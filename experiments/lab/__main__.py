@@ -5,7 +5,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-import lab.cli  # noqa: E402, F401
-from lab.app import lab as application  # noqa: E402
+import lab.cli  # noqa: F401
+from lab.app import lab as application
 
 application()

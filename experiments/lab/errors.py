@@ -3,7 +3,7 @@
 from spacy_krissel import errors as product
 from spacy_krissel.errors import KrisselError, KrisselWarning
 
-__all__ = ["Errors", "Warnings", "KrisselError", "KrisselWarning"]
+__all__ = ["Errors", "KrisselError", "KrisselWarning", "Warnings"]
 
 
 class Errors(product.Errors):

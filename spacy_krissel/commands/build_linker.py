@@ -17,7 +17,7 @@ from pydantic import Field
 from spacy.language import Language
 from wasabi import msg
 
-from .. import __version__
+from ..about import __version__
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..evaluation.confidence import MIN_STATED, TOO_FEW, fit_confidence
 from ..layers.hashed_bags import round_tables

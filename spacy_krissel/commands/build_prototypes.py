@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import Field
 from spacy.language import Language
 
-from .. import __version__
+from ..about import __version__
 from ..corpora.doc_bins import read_doc_bins
 from ..distributed.processes import n_gpus
 from ..errors import Errors, KrisselError
@@ -36,7 +36,7 @@ def build_prototypes(
     source: PrototypeSource,
     *,
     name: str = LINKER,
-    index: Callable | None = None,
+    index: Callable[..., Any] | None = None,
     scratch: Path | None = None,
     **settings: Any,
 ) -> PrototypeKB:
@@ -126,7 +126,7 @@ def prototypes(
     gold_per_entity: Count | None = None,
     gold_weight: NotNegative | None = None,
     gold_names: bool = True,
-    index: str | Callable | None = None,
+    index: str | Callable[..., Any] | None = None,
     index_device: str | None = None,
     kb_path: Path | None = None,
     overrides: dict[str, Any] | None = None,

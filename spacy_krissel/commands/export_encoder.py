@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from thinc.api import Model
 
@@ -56,7 +57,9 @@ def show_export_encoder(found: None, output: Path) -> str:
     return f"Encoder written to {output}"
 
 
-def make_encoder_from_pipeline(path: Path, name: str = LINKER, contexts: bool = False) -> Callable[[Model], None]:
+def make_encoder_from_pipeline(
+    path: Path, name: str = LINKER, contexts: bool = False
+) -> Callable[[Model[Any, Any]], None]:
     """Registered in misc as `spacy-krissel.EncoderFromPipeline.v1`: the start for `[initialize.components…]`.
 
     path: a trained pipeline, a directory or the name of a package
@@ -69,7 +72,7 @@ def make_encoder_from_pipeline(path: Path, name: str = LINKER, contexts: bool = 
     return partial(start_encoder, path=path, name=name, contexts=contexts)
 
 
-def start_encoder(model: Model, *, path: Path, name: str, contexts: bool = False) -> None:
+def start_encoder(model: Model[Any, Any], *, path: Path, name: str, contexts: bool = False) -> None:
     """Raises KrisselError K408, K411 (a small encoder of other sizes), K610, K611, K633 (of another kind)."""
     from ..layers.hf.weights import start_from
 

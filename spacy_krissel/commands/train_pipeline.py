@@ -146,6 +146,15 @@ def fit_schedule(nlp: Language, overrides: Container[str]) -> None:
         msg.info(f"Learning rate over {total} steps, as many as this training has ({planned} in the config)")
 
 
+def _say_how(nlp: Language, T: dict[str, Any]) -> None:
+    msg.info(f"Pipeline: {nlp.pipe_names}")
+    if T["frozen_components"]:
+        msg.info(f"Frozen components: {T['frozen_components']}")
+    if T["annotating_components"]:
+        msg.info(f"Set annotations on update for: {T['annotating_components']}")
+    msg.info(f"Initial learn rate: {T['optimizer'].learn_rate}")
+
+
 def _train(nlp: Language, output: Path | None, gpu_id: int, progress: bool) -> None:
     """`spacy.training.loop.train`, but an earlier `model-last` or `model-best` is there until the next one replaces it
     by a rename, and processes that train together have the scores of the first."""
@@ -185,12 +194,7 @@ def _train(nlp: Language, output: Path | None, gpu_id: int, progress: bool) -> N
         annotating_components=annotating,
         **{name: T[name] for name in STEP_SETTINGS},
     )
-    msg.info(f"Pipeline: {nlp.pipe_names}")
-    if frozen:
-        msg.info(f"Frozen components: {frozen}")
-    if annotating:
-        msg.info(f"Set annotations on update for: {annotating}")
-    msg.info(f"Initial learn rate: {optimizer.learn_rate}")
+    _say_how(nlp, T)
     with nlp.select_pipes(disable=frozen):
         log_step, finish_log = T["logger"](nlp, sys.stdout, sys.stderr)
     shown = progress and not config["training"]["logger"].get("progress_bar")

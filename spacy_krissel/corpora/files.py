@@ -194,7 +194,7 @@ def open_archive(path: PathLike, expected: str) -> Iterator[Iterator[Member]]:
             raise KrisselError(Errors.K211.format(path=path, problem=error, member=latest[0])) from error
 
 
-def _members(file_: InputFile, latest: list) -> Iterator[Member]:
+def _members(file_: InputFile, latest: list[str]) -> Iterator[Member]:
     stream = cast(IO[bytes], _Whole(file_))
     try:
         with tarfile.open(fileobj=stream, mode="r|", tarinfo=_Header, errors="replace") as archive:

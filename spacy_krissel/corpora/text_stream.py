@@ -104,7 +104,7 @@ def read_texts(path: str | Path, *, report: CorpusReport, deleted: list[str] | N
             raise KrisselError(Errors.K204.format(path=file_, what="text", line="0 or more blank", expected=EXPECTED))
 
 
-def _has_suffix(path: Path, suffixes: tuple) -> bool:
+def _has_suffix(path: Path, suffixes: tuple[str, ...]) -> bool:
     return path.name.lower().endswith(suffixes)
 
 

@@ -203,12 +203,12 @@ def _together() -> Iterator[None]:
         raise KrisselError(found) from error
 
 
-def gradient_norm(model: Model) -> float:
+def gradient_norm(model: Model[Any, Any]) -> float:
     """The l2 norm of all gradients accumulated in a model, before clipping (PEL, appendix E) and before the update."""
     return math.sqrt(float(_squared_gradient(model)))
 
 
-def clip_gradients(model: Model, bound: float) -> Any:
+def clip_gradients(model: Model[Any, Any], bound: float) -> Any:
     """Scale all gradients accumulated in a model so that their l2 norm is at most `bound`; 0 for any.
 
     RETURNS: the norm before, an array of one number on the device, which is not waited for.
@@ -220,7 +220,7 @@ def clip_gradients(model: Model, bound: float) -> Any:
     return norm
 
 
-def scale_gradients(model: Model, factor: Any) -> None:
+def scale_gradients(model: Model[Any, Any], factor: Any) -> None:
     """Multiply all gradients accumulated in a model. factor: a number, or an array of one on the device."""
     for node in model.walk():
         for name in node.param_names:
@@ -230,7 +230,7 @@ def scale_gradients(model: Model, factor: Any) -> None:
             shim.scale_gradients(factor)
 
 
-def _squared_gradient(model: Model) -> Any:
+def _squared_gradient(model: Model[Any, Any]) -> Any:
     """0-dimensional, on the device."""
     xp: Any = model.ops.xp
     total = xp.zeros((), dtype=xp.float32)
@@ -241,12 +241,12 @@ def _squared_gradient(model: Model) -> Any:
     return total
 
 
-def _trained_shims(node: Model) -> list[Any]:
+def _trained_shims(node: Model[Any, Any]) -> list[Any]:
     """Those with weights; a shim may be a cache."""
     return [shim for shim in node.shims if hasattr(shim, "squared_gradient")]
 
 
-def sum_gradients(model: Model) -> None:
+def sum_gradients(model: Model[Any, Any]) -> None:
     """Replace each gradient in `model` by its sum over all processes, so that all make the same step.
 
     A weight with a gradient in any process (references may be encoded in one only) has one in all afterwards.

@@ -13,7 +13,7 @@ from .mining import MiningErrors, MiningWarnings
 from .ontology import OntologyErrors, OntologyWarnings
 from .pipeline import PipelineErrors, PipelineWarnings
 
-__all__ = ["Errors", "Warnings", "KrisselError", "KrisselWarning"]
+__all__ = ["Errors", "KrisselError", "KrisselWarning", "Warnings"]
 
 
 class Errors(

@@ -1,12 +1,24 @@
 """Exception classes, and the messages that all packages (K0xx) and the commands (K8xx) share."""
 
+import re
 
-class KrisselError(ValueError):
-    """Anything this package refuses to do; the message starts with its code."""
+_CODE = re.compile(r"\[(KW?\d{3})\] ")
 
 
-class KrisselWarning(UserWarning):
-    """Something was left out or replaced; the message starts with its code and counts it."""
+class _Coded(Exception):
+    @property
+    def code(self) -> str:
+        """Code at the head of the message, such as "K006"; empty for a message without one."""
+        found = _CODE.match(str(self))
+        return found[1] if found else ""
+
+
+class KrisselError(_Coded, ValueError):
+    """Anything this package refuses to do; the message starts with its `code`."""
+
+
+class KrisselWarning(_Coded, UserWarning):
+    """Something was left out or replaced; the message starts with its `code` and counts it."""
 
 
 class GeneralErrors:

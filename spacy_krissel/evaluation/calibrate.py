@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 from spacy.language import Language
 
-from .. import __version__
+from ..about import __version__
 from ..corpora.doc_bins import GoldSplit
 from ..errors import KrisselWarning, Warnings
 from ..mentions.gold_ids import NIL

@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 from spacy.language import Language
 
-from .. import __version__
+from ..about import __version__
 from ..errors import Errors, KrisselError
 from ..kb.prototype_kb import OF_ANY_SPECIES, PrototypeKB
 from ..ontology.folding import canonical_name

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import spacy
 from spacy.language import Language
 
-from .. import __version__
+from ..about import __version__
 from ..errors import Errors, KrisselError, Warnings
 from ..ontology.build import open_ontology
 from ..ontology.store import OntologyStore

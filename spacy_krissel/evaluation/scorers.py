@@ -32,13 +32,13 @@ def score_entities(
 
     A score without gold is None. Other settings that spaCy passes are ignored.
     """
-    pairs: Counter = Counter()
-    tokens: Counter = Counter()
+    pairs: Counter[str] = Counter()
+    tokens: Counter[str] = Counter()
     for example in examples:
         gold = {entity for entity, value in example.reference.cats.items() if value > 0.5}
         found = {each["id"] for each in example.predicted._.krissel_entities}
         pairs.update(right=len(gold & found), predicted=len(found), gold=len(gold))
-        wanted: dict[str, set] = defaultdict(set)
+        wanted: dict[str, set[Any]] = defaultdict(set)
         for mention in gold_mentions(example.reference):
             wanted[mention.kb_id].update(mention.tokens)
         for mention in read_fragments(example.predicted, spans_key):
@@ -48,7 +48,7 @@ def score_entities(
     return {**_prf("krissel_entity", pairs), **_prf("krissel_token", tokens)}
 
 
-def _prf(name: str, counts: Counter) -> dict[str, float | None]:
+def _prf(name: str, counts: Counter[str]) -> dict[str, float | None]:
     scores = precision_recall(counts["right"], counts["predicted"], counts["gold"]) if counts["gold"] else {}
     return {f"{name}_{key[0]}": scores.get(key) for key in ("precision", "recall", "f1")}
 
@@ -79,8 +79,8 @@ def score_links(examples: Iterable[Example], *, spans_key: str = "", **settings:
     groups, plain names are those of the last one with gold.
     """
     examples = list(examples)
-    links: Counter = Counter()
-    nil: Counter = Counter()
+    links: Counter[str] = Counter()
+    nil: Counter[str] = Counter()
     for example in examples:
         _count(example, spans_key, links, nil)
     n_gold = links["gold"] + nil["gold"]
@@ -102,7 +102,7 @@ def score_links(examples: Iterable[Example], *, spans_key: str = "", **settings:
     return {**found, **{f"krissel_{spans_key}_{name}": score for name, score in scores.items()}}
 
 
-def _count(example: Example, spans_key: str, links: Counter, nil: Counter) -> None:
+def _count(example: Example, spans_key: str, links: Counter[str], nil: Counter[str]) -> None:
     predicted: dict[tuple[int, int], list[Span]] = defaultdict(list)
     place = _places(example.predicted)
     for span in spans_of(example.predicted, spans_key):

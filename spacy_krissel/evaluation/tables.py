@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -140,7 +141,7 @@ def scale(rows: Sequence[Row]) -> list[list[float]]:
     at = rows[0].index("strict")
     cells = (f"{row[at]} to {row[at + 1]}".split(" to ") for row in rows[1:])
     values = [[float(cell) for cell in row if cell != "–"] for row in cells]
-    known = sum(values, []) or [0.0, 100.0]
+    known = [*chain.from_iterable(values)] or [0.0, 100.0]
     low = min(90, 10 * math.floor(min(known) / 10))
     high = max(low + 10, 10 * math.ceil(max(known) / 10))
     return [[low, high], *([100 * (value - low) / (high - low) for value in row] for row in values)]

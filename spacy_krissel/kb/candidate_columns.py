@@ -21,7 +21,7 @@ class CandidateTable:
     The folder may be moved, removed or replaced once the table is there: all is read from the maps.
     """
 
-    def __init__(self, path: Path, folder: tempfile.TemporaryDirectory | None = None) -> None:
+    def __init__(self, path: Path, folder: tempfile.TemporaryDirectory[str] | None = None) -> None:
         """path: the folder. folder: a temporary one that holds it, removed with this object.
 
         Raises KrisselError K001 to K004, K109 (missing, not a store, of another version, damaged).

@@ -94,7 +94,7 @@ class _File:
     def __init__(self, start: Vectors, directory: Path) -> None:
         self.rows = 0
         self._empty = start[:0]
-        self._file = tempfile.TemporaryFile(dir=directory)
+        self._file = tempfile.TemporaryFile(dir=directory)  # noqa: SIM115
         self.append(start)
 
     def append(self, vectors: Vectors) -> Vectors:

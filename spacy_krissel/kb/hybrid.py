@@ -96,7 +96,7 @@ class LexicalQuery:
         return self._index.similarity(self._texts, text, entities[one], self._without)[of_pair]
 
 
-def rank_candidates(
+def rank_candidates(  # noqa: C901
     prototypes: PrototypeTable,
     queries: Vectors,
     entities: Rows,

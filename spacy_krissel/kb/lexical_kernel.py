@@ -6,7 +6,7 @@ from ..util.compiled import compiled
 
 
 @compiled
-def search(queries, postings, of_form, allowed, without, n_forms, similarity, found):  # type: ignore[no-untyped-def]
+def search(queries, postings, of_form, allowed, without, n_forms, similarity, found):  # type: ignore[no-untyped-def]  # noqa: C901
     """Write the entities that are most similar to each query to `found` (q, k), as `LexicalIndex.search`.
 
     queries: their rarest n-grams, as a sparse matrix: starts, columns, weights. postings: the forms of each n-gram, as

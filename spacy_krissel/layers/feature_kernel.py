@@ -104,7 +104,7 @@ def _same(codes, first, size, other, other_size):  # type: ignore[no-untyped-def
     """Whether two words are the same."""
     if size != other_size:
         return False
-    for i in range(1, size - 1):
+    for i in range(1, size - 1):  # noqa: SIM110 (numba has no generators)
         if codes[first + i] != codes[other + i]:
             return False
     return True

@@ -187,7 +187,7 @@ class HashedTable(Shim):
         return self
 
 
-def round_tables(model: Model) -> None:
+def round_tables(model: Model[Any, Any]) -> None:
     """Round every hashed table of a model, see `HashedTable.round`; other models stay as they are."""
     for node in model.walk():
         for shim in node.shims:
@@ -222,7 +222,7 @@ def HashedBags(
     )
 
 
-def _init(model: Model, X: Any = None, Y: Any = None) -> Model:
+def _init(model: Model[Any, Any], X: Any = None, Y: Any = None) -> Model[Any, Any]:
     shim = cast(HashedTable, model.shims[0])
     scale = None
     if X:
@@ -235,7 +235,7 @@ def _init(model: Model, X: Any = None, Y: Any = None) -> Model:
     return model
 
 
-def _forward(model: Model, X: Any, is_train: bool) -> tuple[Floats2d, Callable]:
+def _forward(model: Model[Any, Any], X: Any, is_train: bool) -> tuple[Floats2d, Callable[..., Any]]:
     shim = cast(HashedTable, model.shims[0])
     by_words = None if is_train else model.attrs.get("by_words")
     found = by_words(X) if by_words is not None else None
@@ -255,7 +255,7 @@ def _forward(model: Model, X: Any, is_train: bool) -> tuple[Floats2d, Callable]:
     counts = np.bincount(bags.bags, minlength=len(X))
     Y = _means(model.ops, shim.table, bags.rows, counts)
 
-    def backprop(dY: Floats2d) -> list:
+    def backprop(dY: Floats2d) -> list[Any]:
         shim.accumulate(*_row_gradients(model.ops, bags, counts, dY))
         return []
 

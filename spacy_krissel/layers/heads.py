@@ -39,14 +39,14 @@ def HeadedEncoder(
     )
 
 
-def _init_headed(model: Model, X: list[View] | None = None, Y: Any = None) -> None:
+def _init_headed(model: Model[Any, Any], X: list[View] | None = None, Y: Any = None) -> None:
     encoder, head = model.layers
     encoder.initialize(X=X)
     model.set_dim("nO", encoder.get_dim("nO"))
     head.initialize(X=model.ops.alloc2f(1, encoder.get_dim("nO")))
 
 
-def _forward_headed(model: Model, X: list[View], is_train: bool) -> tuple[Floats2d, Callable]:
+def _forward_headed(model: Model[Any, Any], X: list[View], is_train: bool) -> tuple[Floats2d, Callable[..., Any]]:
     return forward_all(model, X, is_train) if is_train else model.layers[0](X, is_train)
 
 
@@ -78,7 +78,7 @@ def ProjectedEncoder(
     )
 
 
-def _init_projected(model: Model, X: list[View] | None = None, Y: Floats2d | None = None) -> None:
+def _init_projected(model: Model[Any, Any], X: list[View] | None = None, Y: Floats2d | None = None) -> None:
     encoder = model.layers[0]
     encoder.initialize(X=X)
     width, p = encoder.get_dim("nO"), model.get_dim("nO")
@@ -95,7 +95,7 @@ def _init_projected(model: Model, X: list[View] | None = None, Y: Floats2d | Non
 
 
 def _forward_projected(
-    model: Model, X: list[View], is_train: bool
+    model: Model[Any, Any], X: list[View], is_train: bool
 ) -> tuple[Floats2d, Callable[[Floats2d], list[View]]]:
     W: Any = model.get_param("W")
     n_before = 1 + model.attrs["settings"].layer_norm
@@ -110,7 +110,7 @@ def _forward_projected(
     return Y, backprop
 
 
-def _through(layers: Sequence[Model], X: Any, is_train: bool) -> tuple[Any, Callable]:
+def _through(layers: Sequence[Model[Any, Any]], X: Any, is_train: bool) -> tuple[Any, Callable[..., Any]]:
     backprops = []
     for layer in layers:
         X, backprop_layer = layer(X, is_train)

@@ -8,7 +8,7 @@ import srsly
 from thinc.api import Model, deserialize_attr, serialize_attr
 
 
-def fingerprint(model: Model) -> str:
+def fingerprint(model: Model[Any, Any]) -> str:
     """SHA-256 of the model as bytes, 64 hexadecimal digits: equal for a model and its saved copy, different after any
     change of a weight or of a setting (`Settings`)."""
     return hashlib.sha256(model.to_bytes()).hexdigest()
@@ -23,10 +23,10 @@ class Settings(SimpleNamespace):
 
 
 @serialize_attr.register(Settings)
-def _serialize(_: Any, settings: Settings, name: str, model: Model) -> bytes:
+def _serialize(_: Any, settings: Settings, name: str, model: Model[Any, Any]) -> bytes:
     return srsly.msgpack_dumps(vars(settings))
 
 
 @deserialize_attr.register(Settings)
-def _deserialize(settings: Settings, _: bytes, name: str, model: Model) -> Settings:
+def _deserialize(settings: Settings, _: bytes, name: str, model: Model[Any, Any]) -> Settings:
     return settings

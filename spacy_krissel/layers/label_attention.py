@@ -104,26 +104,26 @@ PresenceModel = Model[Seen, Floats1d]
 
 
 def attention(
-    model: Model, queries: Floats2d, states: Floats2d
+    model: Model[Any, Any], queries: Floats2d, states: Floats2d
 ) -> tuple[Attention, Callable[[Floats2d], tuple[Floats2d, Floats2d]]]:
     """`attend` with the scale of a `LabelAttention` model."""
     return attend(queries, states, model.attrs["settings"].scale)
 
 
-def presence_layer(model: Model) -> PresenceModel:
+def presence_layer(model: Model[Any, Any]) -> PresenceModel:
     """The classifier: the contexts and queries of m names to m logits; its backprop gives no gradient, as the encoder
     below it is frozen (§3.3)."""
     return model.layers[1]
 
 
-def predict(model: Model, queries: Floats2d, states: Floats2d) -> tuple[Attention, Any]:
+def predict(model: Model[Any, Any], queries: Floats2d, states: Floats2d) -> tuple[Attention, Any]:
     """What names (m, d) attend to in a text (n, d), n ≥ 1, and the probability (m,) that the text is about each one's
     entity (eq. 5), float32 on the CPU."""
     found, _ = attention(model, queries, states)
     return found, predict_presence(model, Seen(found.contexts, queries))
 
 
-def predict_presence(model: Model, seen: Seen) -> Any:
+def predict_presence(model: Model[Any, Any], seen: Seen) -> Any:
     """The probability (m,) that a text is about the entity of each name, float32 on the CPU."""
     logits: Any = model.ops.to_numpy(presence_layer(model).predict(seen))
     return (1 / (1 + np.exp(-logits.astype("float64")))).astype("float32")
@@ -147,7 +147,7 @@ def _init(model: StatesModel, X: list[str] | None = None, Y: Any = None) -> None
         presence.set_param("b", ops.alloc1f(1))
 
 
-def _forward(model: StatesModel, X: list[str], is_train: bool) -> tuple[TokenStates, Callable]:
+def _forward(model: StatesModel, X: list[str], is_train: bool) -> tuple[TokenStates, Callable[..., Any]]:
     return model.layers[0](X, is_train)
 
 

@@ -78,7 +78,7 @@ def ListCrossEncoder(
     return chain(model, bounded(bound))
 
 
-def init(model: Model, X: list[RankedMention] | None = None, Y: Floats1d | None = None) -> None:
+def init(model: Model[Any, Any], X: list[RankedMention] | None = None, Y: Floats1d | None = None) -> None:
     encoder = model.layers[0]
     encoder.initialize(X=[mention.view for mention in X or ()] or [name_view("mention")])
     cast(VectorCache, model.shims[0]).forget()
@@ -139,7 +139,7 @@ def forward(
     return g @ o, backprop
 
 
-def read_lists(model: Model, mentions: list[RankedMention]) -> Lists:
+def read_lists(model: Model[Any, Any], mentions: list[RankedMention]) -> Lists:
     """The features and vectors of a batch, on the model's device."""
     n_names, width = model.attrs["settings"].n_names, model.get_dim("nI")
     encoder, cache = model.layers[0], cast(VectorCache, model.shims[0])

@@ -49,7 +49,9 @@ def bounded(bound: float) -> Model[Floats1d, Floats1d]:
     return Model("bounded", _forward_bounded, attrs={"bound": bound})
 
 
-def _forward_bounded(model: Model[Floats1d, Floats1d], X: Floats1d, is_train: bool) -> tuple[Floats1d, Callable]:
+def _forward_bounded(
+    model: Model[Floats1d, Floats1d], X: Floats1d, is_train: bool
+) -> tuple[Floats1d, Callable[..., Any]]:
     bound = model.attrs["bound"]
     xp: Any = model.ops.xp
     tanh = xp.tanh(X / bound)

@@ -51,13 +51,13 @@ def ReferencedEncoder(
     )
 
 
-def reference_parts(model: Model) -> ReferenceParts | None:
+def reference_parts(model: Model[Any, Any]) -> ReferenceParts | None:
     """What references contain for this encoder; None for an encoder of mentions alone."""
     found = next((node for node in model.walk() if node.name == NAME), None)
     return None if found is None else ReferenceParts(**vars(found.attrs["parts"]))
 
 
-def _init(model: Model, X: list[View] | None = None, Y: Floats2d | None = None) -> None:
+def _init(model: Model[Any, Any], X: list[View] | None = None, Y: Floats2d | None = None) -> None:
     for i, layer in enumerate(model.layers):
         # Each with its own kind of views, for document frequencies; with all views if there are none.
         own = [view for view in X or () if view.reference == bool(i)]
@@ -69,7 +69,7 @@ def _init(model: Model, X: list[View] | None = None, Y: Floats2d | None = None) 
         model.set_dim("nO", widths.pop())
 
 
-def _forward(model: Model, X: list[View], is_train: bool) -> tuple[Floats2d, Callable]:
+def _forward(model: Model[Any, Any], X: list[View], is_train: bool) -> tuple[Floats2d, Callable[..., Any]]:
     kinds = [view.reference for view in X] if len(model.layers) > 1 else []
     if True not in kinds:
         return model.layers[0](X, is_train)

@@ -96,7 +96,7 @@ def SmallEncoder(
     return chain(model, normalize_rows()) if normalize else model
 
 
-def _init(model: Model, X: list[View] | None = None, Y: Any = None) -> Model:
+def _init(model: Model[Any, Any], X: list[View] | None = None, Y: Any = None) -> Model[Any, Any]:
     for bags in model.layers:
         bags.initialize(X)
     width, hidden = model.get_dim("nO"), model.get_dim("nH")
@@ -109,7 +109,7 @@ def _init(model: Model, X: list[View] | None = None, Y: Any = None) -> Model:
     return model
 
 
-def _forward(model: Model, X: list[View], is_train: bool) -> tuple[Floats2d, Callable]:
+def _forward(model: Model[Any, Any], X: list[View], is_train: bool) -> tuple[Floats2d, Callable[..., Any]]:
     if not is_train:
         # Nothing asks for this gradient; with dropout it is that of another pass.
         return _predicted(model, X), lambda dY: _forward(model, X, True)[1](dY)
@@ -141,7 +141,7 @@ def _forward(model: Model, X: list[View], is_train: bool) -> tuple[Floats2d, Cal
     return Y, backprop
 
 
-def _predicted(model: Model, X: list[View]) -> Floats2d:
+def _predicted(model: Model[Any, Any], X: list[View]) -> Floats2d:
     """The vectors of the views (n, width). What depends on the surface form alone is computed once for each, and
     nothing for the contexts of views that come before the first one with any."""
     import torch

@@ -634,7 +634,7 @@ def _loses_number(pair: Definition) -> bool:
     return alignment is not None and alignment.strategy.startswith("numbered")
 
 
-def writer(forms: Iterable[Definition] | Mapping[str, str], title: int = 0) -> Callable[..., str]:
+def writer(forms: Iterable[Definition] | Mapping[str, str], title: int = 0) -> Callable[..., str]:  # noqa: C901
     """Return a function that replaces each short form in a mention, as a word, by its long form.
 
     `write_out(mention, start)` takes the last definition that begins before the mention ends. A

@@ -16,8 +16,7 @@ BACKWARD_WORD = re.compile(rf"(?:s['’](?=[^\W_]))?[^\W_]*[^\W_{MARK}]")
 MORE_WORDS = 5
 # Words that a short form often leaves out.
 SMALL_WORDS = frozenset(
-    ["a", "an", "and", "at", "by", "da", "de", "del", "der", "des", "di", "du", "et", "for", "from"]
-    + ["in", "la", "of", "on", "or", "per", "the", "to", "van", "von", "with"]
+    "a an and at by da de del der des di du et for from in la of on or per the to van von with".split()
 )
 # Words that no noun phrase contains, and further ones that none begins with.
 OUTSIDE = frozenset(
@@ -182,7 +181,7 @@ def best_alignment(short: str, text: str, *, whole: bool = False) -> Alignment |
     return None
 
 
-def align(letters: str, text: str, *, whole: bool = False) -> Alignment | None:
+def align(letters: str, text: str, *, whole: bool = False) -> Alignment | None:  # noqa: C901
     """Return the cheapest alignment of `letters`, in order, with the last words of `text`.
 
     Of equal ones the shortest. The first letter begins the first word. Time is linear in the text's

@@ -67,7 +67,7 @@ def read_fragments(doc: Doc, key: str) -> list[DocMention]:
     """The mentions of `doc.spans[key]`, as `write_fragments` writes them; a span without `id_` is a mention by
     itself."""
     found: dict[tuple[str, ...], list[Span]] = {}
-    for number, span in enumerate(doc.spans[key] if key in doc.spans else ()):
+    for number, span in enumerate(doc.spans.get(key, ())):
         own = ("shared", span.id_, span.kb_id_, span.label_) if span.id_ else ("alone", str(number))
         found.setdefault(own, []).append(span)
     return [

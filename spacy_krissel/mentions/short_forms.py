@@ -151,7 +151,7 @@ def _latin(text: str) -> str:
 
 def _is_plain(key: str, shortest: int = 3) -> bool:
     """Return whether a key is too short, or a number or a word in a text."""
-    if len(key) < shortest or key.islower() or key.istitle() and key.isalpha() or key.isdecimal():
+    if len(key) < shortest or key.islower() or (key.istitle() and key.isalpha()) or key.isdecimal():
         return key.isalpha() or key.isdecimal() or len(key) < shortest
     return key.lower() in _WORDS_OF_TEXT and not key.isupper()
 

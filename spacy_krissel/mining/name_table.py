@@ -57,7 +57,7 @@ class Found(NamedTuple):
         return self.about & EXACT != 0
 
 
-Columns = TypeVar("Columns", bound=tuple)
+Columns = TypeVar("Columns", bound=tuple[Any, ...])
 
 
 def take(columns: Columns, which: np.ndarray) -> Columns:

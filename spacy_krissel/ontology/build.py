@@ -42,7 +42,7 @@ Paths = PathLike | Annotated[list[PathLike], Field(min_length=1)]
 
 
 @checked
-def build_ontology(
+def build_ontology(  # noqa: C901
     sources: Paths,
     output: PathLike,
     *,
@@ -50,7 +50,7 @@ def build_ontology(
     language: str = "",
     translations: list[PathLike] = [],  # noqa: B006
     enrich_from: list[PathLike] = [],  # noqa: B006
-    fields: list[str] = list(DEFAULT_FIELDS),  # noqa: B006, B008
+    fields: list[str] = list(DEFAULT_FIELDS),  # noqa: B006
     below: list[str] = [],  # noqa: B006
     not_below: list[str] = [],  # noqa: B006
     trees: list[str] = [],  # noqa: B006
@@ -134,18 +134,18 @@ def build_ontology(
     with ExitStack() as stack:
         if merge_sources:
             # Both stand there where nothing is merged, too.
-            counts: Counter = Counter(seen=0, merged=0)
+            counts: Counter[str] = Counter(seen=0, merged=0)
             info["merged"] = counts
             entities = merge([_kept(stream, stack) for stream in streams], counts=counts)
         if translations:
             tables = [_kept(read_ontology(path, "babelon"), stack) for path in translations]
             # Filled while the entities pass, and written to the manifest after the last.
-            translated: Counter = Counter()
+            translated: Counter[str] = Counter()
             info.update(translations=[Path(path).name for path in translations], translated=translated)
             entities = _translated(entities, tables, translated, ", ".join(map(repr, map(str, translations))))
         if enrich_from:
             stores = [_kept(_open_source(locate(path, "auto", progress)), stack) for path in enrich_from]
-            found: Counter = Counter()
+            found: Counter[str] = Counter()
             info.update(enriched_from=[Path(path).name for path in enrich_from], enriched=found)
             entities = enrich(entities, stores, fields=fields, counts=found)
         if below or not_below:
@@ -232,7 +232,7 @@ def _is_table(source: Source) -> bool:
         return detect_format(source.path) == "table"
     except KrisselError as error:
         # Its columns may be those that the options name.
-        return str(error).startswith("[K118]")
+        return error.code == "K118"
 
 
 def _is_store(source: Source) -> bool:
@@ -247,7 +247,7 @@ def _open_source(source: Source) -> Iterable[Entity]:
 
 
 def _translated(
-    entities: Iterable[Entity], tables: list[OntologyStore], counts: Counter, paths: str
+    entities: Iterable[Entity], tables: list[OntologyStore], counts: Counter[str], paths: str
 ) -> Iterator[Entity]:
     """The entities with the translations of their names. Warns where none has any (KW110)."""
     yield from enrich(entities, tables, fields=["aliases"], counts=counts)

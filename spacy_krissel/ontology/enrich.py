@@ -20,7 +20,7 @@ def enrich(
     others: Sequence[OntologyStore],
     *,
     fields: Sequence[str] = DEFAULT_FIELDS,
-    counts: Counter | None = None,
+    counts: Counter[str] | None = None,
 ) -> Iterator[Entity]:
     """Add missing fields of entities from the same concepts in `others`.
 

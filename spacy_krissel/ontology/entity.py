@@ -43,7 +43,7 @@ class Entity:
     def __post_init__(self) -> None:
         # One comparison, since ontologies have millions of entities.
         of = self.aliases.__class__, self.types.__class__, self.tree_numbers.__class__
-        if of + (self.xrefs.__class__, self.alt_ids.__class__, self.parents.__class__) != _TUPLES:
+        if (*of, self.xrefs.__class__, self.alt_ids.__class__, self.parents.__class__) != _TUPLES:
             for name in LISTS:
                 object.__setattr__(self, name, _tuple(name, getattr(self, name)))
 

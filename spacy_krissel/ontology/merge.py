@@ -12,7 +12,7 @@ from .ids import canonical_id
 from .store import OntologyStore
 
 
-def merge(stores: Sequence[OntologyStore], *, counts: Counter | None = None) -> Iterator[Entity]:
+def merge(stores: Sequence[OntologyStore], *, counts: Counter[str] | None = None) -> Iterator[Entity]:
     """The entities of `stores` in their order, each merged into that of an earlier store for the same concept.
 
     Two entities are the same concept when they share an id, or when one has an id of the other among its xrefs and

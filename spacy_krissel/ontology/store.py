@@ -38,7 +38,7 @@ IDS = "ids.arrow"
 
 
 class InfoShape(Shape):
-    provenance: list[dict[str, Any]] = []
+    provenance: list[dict[str, Any]] = []  # noqa: RUF012 (pydantic copies it)
 
 
 class StoreShape(Shape):

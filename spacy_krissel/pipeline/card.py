@@ -14,7 +14,7 @@ from typing import Any
 from spacy.language import Language
 from spacy.util import walk_dict
 
-from .. import __version__
+from ..about import __version__
 from ..layers.identity import fingerprint
 from ..util.atomic import write_text
 from ..util.escape import markdown_text

@@ -54,14 +54,14 @@ class KBPipe(KrisselPipe):
     def __init__(
         self,
         vocab: Vocab,
-        model: Model,
+        model: Model[Any, Any],
         name: str,
         *,
         objective: Objective | None,
         generate_empty_kb: Callable[[Vocab, int], PrototypeKB],
         settings: Settings,
         kb_path: str | None = None,
-        scorer: Callable | None = None,
+        scorer: Callable[..., Any] | None = None,
     ) -> None:
         """
         generate_empty_kb: makes the knowledge base that `from_disk` fills.
@@ -95,7 +95,7 @@ class KBPipe(KrisselPipe):
         kb.attach_encoder(self.encode)
         return kb
 
-    def new_kb(self, index: Callable | None = None) -> PrototypeKB:
+    def new_kb(self, index: Callable[..., Any] | None = None) -> PrototypeKB:
         """An empty knowledge base that fits the encoder, with the config's index or with `index`."""
         kb = self.generate_empty_kb(self.vocab, self._width())
         if index is not None:
@@ -194,7 +194,7 @@ class KBPipe(KrisselPipe):
         nlp: Language | None = None,
         ontology: Callable[[], OntologyStore] | None = None,
         dev_kb: Callable[[], PrototypeSource] | None = None,
-        encoder: Callable[[Model], None] | None = None,
+        encoder: Callable[[Model[Any, Any]], None] | None = None,
     ) -> None:
         """Give the encoder its weights, and training its ontology and its development knowledge base.
 

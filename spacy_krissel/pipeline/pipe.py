@@ -46,12 +46,12 @@ class KrisselPipe(TrainablePipe):
     def __init__(
         self,
         vocab: Vocab,
-        model: Model,
+        model: Model[Any, Any],
         name: str,
         *,
         objective: Any | None,
         settings: Settings,
-        scorer: Callable | None = None,
+        scorer: Callable[..., Any] | None = None,
     ) -> None:
         """objective: what `update` does with a batch; needed for training alone."""
         self.vocab = vocab

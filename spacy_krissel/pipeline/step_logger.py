@@ -12,7 +12,7 @@ from spacy.training.loggers import console_logger_v3
 LogStep = Callable[[dict[str, Any] | None], None]
 
 
-def make_step_logger(path: Path | None = None, progress_bar: str | None = None) -> Callable:
+def make_step_logger(path: Path | None = None, progress_bar: str | None = None) -> Callable[..., Any]:
     """Registered in loggers as `spacy-krissel.StepLogger.v1`: spaCy's table on the terminal, and a JSON line per step.
 
     A line has the step, from 0, and for each trained linker the loss and the l2 norm of the gradient before clipping
@@ -26,7 +26,9 @@ def make_step_logger(path: Path | None = None, progress_bar: str | None = None) 
         return make_table
     file_path = Path(path)
 
-    def setup(nlp: Language, stdout: IO = sys.stdout, stderr: IO = sys.stderr) -> tuple[LogStep, Callable[[], None]]:
+    def setup(
+        nlp: Language, stdout: IO[str] = sys.stdout, stderr: IO[str] = sys.stderr
+    ) -> tuple[LogStep, Callable[[], None]]:
         # Not above: spaCy imports every logger when it looks for one of its own, in each `spacy.blank()`.
         from .kb_pipe import KBPipe
 

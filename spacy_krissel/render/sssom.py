@@ -15,7 +15,7 @@ from tempfile import TemporaryFile
 from typing import NamedTuple
 from urllib.parse import quote
 
-from .. import __version__
+from ..about import __version__
 from ..ontology.ids import canonical_id, entity_url
 
 NOT_FOUND = "sssom:NoTermFound"
@@ -53,7 +53,7 @@ class Mapping(NamedTuple):
     subject_type: str
     confidence: str
     similarity_score: str
-    others: dict[str, str] = {}
+    others: dict[str, str] = {}  # noqa: RUF012 (never written to)
 
 
 COLUMNS = Mapping._fields[:-1]

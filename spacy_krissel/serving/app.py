@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse
 
-from .. import __version__
+from ..about import __version__
 from ..errors import KrisselError
 from ..util.disk import is_full
 from .bounds import FOUND, MAX_CHARS, MAX_DOCUMENTS, Bounds
@@ -132,7 +132,7 @@ class CorrectionIn(Strict):
     author: Id = ""
 
 
-def make_app(
+def make_app(  # noqa: C901
     service: LinkService,
     *,
     limits: Limits | None = None,
@@ -308,7 +308,7 @@ def make_app(
     @app.exception_handler(KrisselError)
     async def coded(request: Request, error: KrisselError) -> Response:
         # These alone are for who asks: what is wrong with the request, and what this service was installed without.
-        status = {"[K682]": 422, "[K692]": 413, "[K247]": 501}.get(str(error)[:6])
+        status = {"K682": 422, "K692": 413, "K247": 501}.get(error.code)
         if is_full(error):
             LOG.error(json.dumps({"error": str(error)}))
             status = 507

@@ -115,7 +115,7 @@ class LinkService:
         self._changes = ThreadPoolExecutor(1)
         self._keepers = [_Keeper(start, self._queue, self._in_force, seconds, ended) for start in starts]
         try:
-            self.about: dict[str, Any] = [keeper.about.result() for keeper in self._keepers][0]
+            self.about: dict[str, Any] = [keeper.about.result() for keeper in self._keepers][0]  # noqa: RUF015 (waits for all)
         except BaseException:
             self._grace = 0
             self.close()

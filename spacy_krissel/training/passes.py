@@ -21,13 +21,13 @@ from .objectives.protocol import EncoderModel
 
 X = TypeVar("X")
 Y = TypeVar("Y")
-Begin = Callable[[list[X]], tuple[Y, Callable]]
+Begin = Callable[[list[X]], tuple[Y, Callable[..., Any]]]
 
 
 # Data-parallel training -----------------------------------------------------------------------------------------------
 
 
-def begin_views(begin: Begin[View, Floats2d], views: list[View]) -> tuple[Floats2d, Callable]:
+def begin_views(begin: Begin[View, Floats2d], views: list[View]) -> tuple[Floats2d, Callable[..., Any]]:
     """`begin(views)`, such as an encoder's `begin_update`: the vectors of all views, and a backprop that takes the
     gradient of all vectors and runs that of this process's views. In one process, `begin(views)` itself."""
     if n_processes() == 1:
@@ -42,14 +42,14 @@ def predict_views(model: EncoderModel, views: list[View]) -> Floats2d:
     return begin_views(lambda own: (model.predict(own), no_backprop), views)[0]
 
 
-def begin_texts(begin: Begin[str, TokenStates], texts: list[str]) -> tuple[TokenStates, Callable]:
+def begin_texts(begin: Begin[str, TokenStates], texts: list[str]) -> tuple[TokenStates, Callable[..., Any]]:
     """`begin(texts)`: the states of all texts, and a backprop that takes the gradient of all vectors."""
     if n_processes() == 1:
         return begin(texts)
     sizes = [len(text) for text in texts]
     found: Any = None
 
-    def read(own: list[int]) -> tuple[Any, Callable]:
+    def read(own: list[int]) -> tuple[Any, Callable[..., Any]]:
         nonlocal found
         found = begin([texts[i] for i in own])
         return found[0].lengths, no_backprop
@@ -114,7 +114,7 @@ def update_in_chunks(
 def in_chunks(model: EncoderModel, chunk_size: int | None) -> Begin[View, Floats2d]:
     """`model.begin_update` with `chunk_size` views at a time, see `update_in_chunks`."""
 
-    def begin(own: list[View]) -> tuple[Floats2d, Callable]:
+    def begin(own: list[View]) -> tuple[Floats2d, Callable[..., Any]]:
         order = sorted(range(len(own)), key=lambda i: -view_length(own[i]))
         if chunk_size is None:
             chunks = _filled(order, _parts_of_pass(model, own))
@@ -126,7 +126,7 @@ def in_chunks(model: EncoderModel, chunk_size: int | None) -> Begin[View, Floats
     return begin
 
 
-def _parts_of_pass(model: Model, views: list[View]) -> list[float]:
+def _parts_of_pass(model: Model[Any, Any], views: list[View]) -> list[float]:
     """The fraction of a transformer's pass that each view takes if it fills the window of its
     encoder; 0 without a transformer."""
     parts: list[float] = [
@@ -183,7 +183,7 @@ def _begin_in_chunks(
 Step = Callable[[Loss, float], float]
 
 
-def with_adversary(model: Model, step: Step, loss: Loss, weight: float, epsilon: float) -> float:
+def with_adversary(model: Model[Any, Any], step: Step, loss: Loss, weight: float, epsilon: float) -> float:
     """FGSM, `L + λ L_adv` (PEL §4.2, eq. 8), its gradient accumulated.
 
     step: a forward and a backward pass of a loss through a transformer, the gradient scaled by a number → the loss, not
@@ -217,7 +217,7 @@ def adverse(scores: Floats2d, positives: Any, negatives: Any) -> tuple[Floats2d,
 
 
 @contextmanager
-def frozen(model: Model) -> Iterator[None]:
+def frozen(model: Model[Any, Any]) -> Iterator[None]:
     """Within, backward passes leave the gradients of weights as they are."""
     weights = [weight for node in model.walk() for shim in node.shims for weight in trained_weights(shim)]
     params = [(node, name) for node in model.walk() for name in node.param_names]

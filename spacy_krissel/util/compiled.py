@@ -42,7 +42,7 @@ def _imported(name: str) -> ModuleType | None:
         return None
 
 
-def compiled(function: Callable | None = None, **options: Any) -> Any:
+def compiled(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Compile the function when it is first called, for each combination of types of its arguments.
 
     It runs without Python's lock, and its machine code is kept for other processes: next to its file, or in the user's

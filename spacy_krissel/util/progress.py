@@ -9,7 +9,7 @@ from .inputs import CountedFile
 Item = TypeVar("Item")
 
 
-def progress_bar(items: Iterable | None = None, *, show: bool, **settings: Any) -> Any:
+def progress_bar(items: Iterable[Any] | None = None, *, show: bool, **settings: Any) -> Any:
     """`tqdm(items, **settings)`, drawn only if `show` and standard error is a terminal: in a log, each refresh would be
     a line."""
     from tqdm import tqdm

@@ -92,7 +92,7 @@ def maker(declared: Callable[..., Any], *left_out: str) -> Callable[..., Callabl
     return checked(make)
 
 
-class Settings(MutableMapping):
+class Settings(MutableMapping[str, Any]):
     """A base for dataclasses of settings, each declared as a field; with `eq=False`, since they compare as mappings.
 
     A setting is read and changed by attribute or by name, as in a dictionary. Lists and dictionaries may be changed in
@@ -133,7 +133,7 @@ class Settings(MutableMapping):
 
 
 @cache
-def _fields(declared: Any) -> dict[str, tuple[Any, TypeAdapter]]:
+def _fields(declared: Any) -> dict[str, tuple[Any, TypeAdapter[Any]]]:
     types = type_hints(declared, include_extras=True)
     return {each.name: (types[each.name], TypeAdapter(types[each.name], config=STRICT)) for each in fields(declared)}
 
@@ -217,7 +217,7 @@ def _bounded(args: tuple[Any, ...]) -> str:
 
 
 @cache
-def _settings(declared: Any) -> dict[str, tuple[Any, TypeAdapter]]:
+def _settings(declared: Any) -> dict[str, tuple[Any, TypeAdapter[Any]]]:
     types = type_hints(declared, include_extras=True)
     return {
         name: (types[name], TypeAdapter(_paths_from_text(types[name]), config=STRICT))

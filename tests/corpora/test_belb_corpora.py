@@ -121,7 +121,7 @@ def test_mentions_of_a_caption_that_is_not_there_are_moved_to_another(write):
 
 
 def test_an_id_of_bioids_captions_is_taken_for_a_label(write):
-    (first, second), counts = read("bioc", write("7.xml", CAPTIONS))
+    (first, second), _counts = read("bioc", write("7.xml", CAPTIONS))
     assert (first.id, states(first), states(second)) == ("7 Figure_1-A", BIOID[:2], [])
 
 

@@ -70,7 +70,7 @@ def report(make_report, make_record):
 
 
 class Page(HTMLParser):
-    VOID = {"meta", "input"}
+    VOID = frozenset({"meta", "input"})
 
     def __init__(self):
         super().__init__()

@@ -140,7 +140,7 @@ def test_reranker_of_one_row(done, run, folder, tmp_path, toy_ablation):
     content = {key: value for key, value in toy_ablation.items() if key != "curves"}
     content["reranker"]["rows"] = ["re-ranking"]
     content["rows"] = {"full": {"title": "full"}, "re-ranking": {"title": "+ re-ranking", "of": "full"}}
-    found, said = run(output=tmp_path, content=content)
+    _found, said = run(output=tmp_path, content=content)
     assert [line.split(": ")[1] for line in said if "training" in line] == [
         "training the linker",
         "training the re-ranker",

@@ -4,6 +4,7 @@ import gzip
 import sys
 import zipfile
 from functools import partial
+from itertools import chain
 
 import pytest
 import spacy
@@ -123,7 +124,7 @@ def test_a_data_set_of_table_2_has_other_mentions_or_ids(place, run):
         assert linked(corpus / "umls" / f"share-{split}.spacy", store) == notes
     assert linked(corpus / "umls" / "n2c2-test.spacy", store) == notes
     parts = [linked(corpus / "umls" / f"n2c2-{split}.spacy", store) for split in ("train", "dev")]
-    assert sorted(sum(parts, [])) == sorted(notes * 20) and all(parts)
+    assert sorted(chain.from_iterable(parts)) == sorted(notes * 20) and all(parts)
     run("cometa")
     snomed = OntologyStore(corpus / "umls" / "snomed")
     for split in ("stratified", "zeroshot"):

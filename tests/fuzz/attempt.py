@@ -38,7 +38,7 @@ class Result(NamedTuple):
 
     outcome: str
     detail: str = ""
-    warned: list[str] = []
+    warned: list[str] = []  # noqa: RUF012 (never written to)
     left_open: int = 0
 
 
@@ -125,7 +125,7 @@ def _judge(problem: BaseException | None, growth: int) -> Result:
     if problem is None:
         return Result(OK)
     if isinstance(problem, KrisselError):
-        return Result(CODED, str(problem)[1:5])
+        return Result(CODED, problem.code)
     if isinstance(problem, MemoryError):
         return Result(TOO_LARGE, _where(problem))
     return Result(UNCODED, _where(problem))

@@ -309,7 +309,7 @@ def try_bombs(pattern: str | None = None, *, small: bool = False) -> int:
     )
     harm: list[tuple[str, str]] = []
     for bomb in bombs(targets):
-        if pattern and not fnmatchcase(bomb.target, pattern) or small and bomb.large:
+        if (pattern and not fnmatchcase(bomb.target, pattern)) or (small and bomb.large):
             continue
         files = bomb.make()
         result, seconds, growth = measure(targets[bomb.target], files)

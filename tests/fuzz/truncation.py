@@ -64,7 +64,7 @@ def formats() -> Iterator[Format]:
         encoded = {each: text.encode("utf8") for each, text in files.items()}
         for i, each in enumerate(encoded):
             is_text = name.startswith("corp:") and each.endswith(UNCUT)
-            if not i or not is_text and each != "release.dat":
+            if not i or (not is_text and each != "release.dat"):
                 yield Format(f"{name} ({each})" if len(encoded) > 1 else name, encoded, read, each, True)
     packed: dict[str, Callable[[Path], Any]] = {
         "text:jsonl.gz": read_texts,
@@ -135,7 +135,7 @@ def judge(whole: Reading, found: Reading, *, is_boundary: bool, prefix: bool = T
     if found.records is None or found.warned - whole.warned:
         return NOTICED
     assert whole.records is not None
-    if is_boundary or prefix and found.records == whole.records[: len(found.records)]:
+    if is_boundary or (prefix and found.records == whole.records[: len(found.records)]):
         return HARMLESS
     return SILENT
 

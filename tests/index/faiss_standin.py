@@ -29,7 +29,7 @@ class Moved:
     searches: int = 0
 
 
-def install(monkeypatch, faiss, n_cards=2):
+def install(monkeypatch, faiss, n_cards=2):  # noqa: C901
     """Let the CPU `faiss` pass for one built for GPUs. Returns what will be moved."""
     import torch
 

@@ -179,7 +179,7 @@ def test_names_that_were_added_count_in_the_similarity():
     assert similarity("frostbite", "D5") == 1 and 0.8 < similarity("frostbites", "D5") < 0.9998
     # N-grams that the base does not have, too.
     assert similarity("日本", "D2") == 1 and similarity("日本語", "D2") > 0.3
-    assert [each.id for each in corrected.find("Frostbite", 3)][0] == "D5"
+    assert next(each.id for each in corrected.find("Frostbite", 3)) == "D5"
     # What is written in small letters is no acronym.
     overlay.show([4])
     assert similarity("was", "D4") == 1

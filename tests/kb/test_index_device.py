@@ -31,7 +31,7 @@ def device(kb):
 
 
 @pytest.mark.parametrize(
-    ("index", "chosen", "expected"),
+    "index, chosen, expected",
     [
         (None, None, "cpu"),
         (None, CARD, CARD),

@@ -67,7 +67,7 @@ def check(refused, load):
     try:
         load()
     except KrisselError as error:
-        assert "[K415]" in str(error)
+        assert error.code == "K415"
     else:
         assert refused is None, "it was read without its code"
 

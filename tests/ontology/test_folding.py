@@ -158,7 +158,7 @@ def test_words_of_the_greek_language_stay_greek():
 
 @given(PHRASES, st.sampled_from("\u2010\u2011\u2012\u2013\u2212"), st.sampled_from("'’ʼ′`´"))
 def test_dashes_and_apostrophes_are_alike(phrase, dash, quote):
-    words = phrase.split() + ["x"]
+    words = [*phrase.split(), "x"]
     assert canonical_name(dash.join(words)) == canonical_name("-".join(words))
     assert canonical_name(f"{words[0]}{quote}s disease") == canonical_name(f"{words[0]} disease")
 

@@ -219,7 +219,7 @@ def test_vectors_lost_with_their_machine_end_the_run():
 
     class Fake:
         exceptions = ray.exceptions
-        fetched = []
+        fetched = []  # noqa: RUF012 (of one test)
 
         def wait(self, answers, timeout):
             return [], answers

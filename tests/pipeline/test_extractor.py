@@ -144,7 +144,7 @@ def test_the_scorer_counts_pairs_and_tokens(nlp, extractor):
     found = {each["id"]: each["pieces"] for each in nlp(doc.copy())._.krissel_entities}
     (id_, pieces), *_ = found.items()
     reference.cats = {id_: 1.0, "T99": 1.0}
-    (start, end), *others = pieces
+    (start, end), *_others = pieces
     reference.spans["krissel"] = [spacy.tokens.Span(reference, start, end, "ENTITY", kb_id=id_)]
     scores = nlp.evaluate([Example(doc, reference)])
     assert scores["krissel_entity_r"] == 0.5 and scores["krissel_entity_p"] == pytest.approx(1 / len(found))

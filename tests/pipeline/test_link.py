@@ -299,7 +299,7 @@ def test_a_text_is_taken_for_a_file_or_a_missing_file_for_a_text(with_ruler, tmp
 
 
 @pytest.mark.parametrize(
-    ("url", "href"), [('https://x.org/?q="&id=1', 'https://x.org/?q="&id=1'), ("javascript:alert(1)", "#"), ("", "#")]
+    "url, href", [('https://x.org/?q="&id=1', 'https://x.org/?q="&id=1'), ("javascript:alert(1)", "#"), ("", "#")]
 )
 def test_the_page_runs_an_id_as_a_script(url, href, with_ruler, tmp_path, monkeypatch):
     monkeypatch.setattr("spacy_krissel.render.links.entity_url", lambda id: url)

@@ -80,7 +80,7 @@ def test_settings_of_the_config_can_be_overridden(trained_dir, toy_store, tmp_pa
     assert find_linker(spacy.load(tmp_path / "out")).cfg["threshold"] == 0.75
 
 
-@pytest.mark.parametrize(("weight", "with_gold"), [(0.3, False), (0.0, True), (0.0, False)])
+@pytest.mark.parametrize("weight, with_gold", [(0.3, False), (0.0, True), (0.0, False)])
 def test_lexical_index_is_saved_where_it_counts(trained_dir, toy_store, gold_file, tmp_path, weight, with_gold):
     overrides = {"components.krissel_linker.lexical_weight": weight}
     gold = [gold_file] if with_gold else []
@@ -266,7 +266,7 @@ def test_added_gold_changes_links_and_leaves_without_a_trace(nlp, make_docs, gol
 
 
 @pytest.mark.parametrize(
-    ("settings", "n_gpus", "expected"), [({}, 1, [0]), ({"ray": "local"}, 0, []), ({"ray": "local"}, 1, [0])]
+    "settings, n_gpus, expected", [({}, 1, [0]), ({"ray": "local"}, 0, []), ({"ray": "local"}, 1, [0])]
 )
 def test_the_gpu_is_chosen_where_this_process_encodes(tmp_path, monkeypatch, settings, n_gpus, expected):
     """A machine that has Ray's cluster encode may have none."""

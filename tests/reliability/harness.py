@@ -58,7 +58,7 @@ def in_child(work: Callable[[], Any], seconds: int = 120) -> Ended:
             for stream in (1, 2):
                 os.dup2(silent, stream)
             # pytest's are files, which have limits of their own.
-            sys.stdout = sys.stderr = open(os.devnull, "w")
+            sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115
             faulthandler.disable()
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
             signal.alarm(seconds)

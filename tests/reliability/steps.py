@@ -216,7 +216,7 @@ def lines_of(path: Path, fraction: float) -> Path:
     return part
 
 
-def commands(given: Inputs) -> dict[str, Command]:
+def commands(given: Inputs) -> dict[str, Command]:  # noqa: C901
     """Every command that writes, by its name."""
     work = given.files
     both = {
@@ -363,7 +363,7 @@ def commands(given: Inputs) -> dict[str, Command]:
                 *((), ("--max-entities", 6))[v],
             ),
             {"": links_of},
-        ),  # fmt: skip
+        ),
         "prototypes-gold": Command(
             "out",
             lambda path, v: cli("prototypes", linker, "-o", path, "--gold", docs[v], "--force"),
@@ -403,7 +403,7 @@ def commands(given: Inputs) -> dict[str, Command]:
             ),
             reports,
             several=True,
-        ),  # fmt: skip
+        ),
         "few-shot": Command(
             "out",
             lambda path, v: cli(
@@ -425,7 +425,7 @@ def commands(given: Inputs) -> dict[str, Command]:
             ),
             reports,
             several=True,
-        ),  # fmt: skip
+        ),
         "extract": Command(
             "out.html",
             lambda path, v: cli(

@@ -96,7 +96,7 @@ def test_the_image_installs_other_extras_or_versions():
     assert '".[cpu,serve]"' in install and "-c constraints.txt" in install
 
 
-@pytest.mark.parametrize("status", (200, 503))
+@pytest.mark.parametrize("status", [200, 503])
 def test_the_health_check_does_not_see_whether_the_service_links(status):
     python, option, code = json.loads(last("HEALTHCHECK").split("CMD", 1)[1])
     assert (python, option) == ("python", "-c")

@@ -331,7 +331,7 @@ def test_a_correction_that_is_none_is_kept(linker, values):
 
 
 def test_an_entity_is_not_found(linker):
-    assert [each["id"] for each in linker.search("cold injuries")][0] == "D3"
+    assert next(each["id"] for each in linker.search("cold injuries")) == "D3"
     # By its id, and before others.
     assert linker.search("D1")[0] == {"id": "D1", "name": "multiple sclerosis", "types": ["Disease"], "alias": ""}
     assert linker.search("☃") == linker.search(" ") == []

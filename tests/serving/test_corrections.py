@@ -155,7 +155,7 @@ def test_a_damaged_line_is_taken_or_fails_without_a_code(tmp_path_factory, data)
     try:
         log = CorrectionLog(path)
     except KrisselError as error:
-        assert str(error).startswith("[K681]") and "line 1" in str(error)
+        assert error.code == "K681" and "line 1" in str(error)
     else:
         (kept,) = log.in_force
         assert kept.mention and kept.id and all(isinstance(each, str) for each in kept.right)

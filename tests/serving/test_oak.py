@@ -4,13 +4,13 @@ import pytest
 
 pytest.importorskip("oaklib")
 
-from oaklib import get_adapter  # noqa: E402
-from oaklib.datamodels.text_annotator import TextAnnotationConfiguration  # noqa: E402
-from oaklib.interfaces import TextAnnotatorInterface  # noqa: E402
-from oaklib.resource import OntologyResource  # noqa: E402
+from oaklib import get_adapter
+from oaklib.datamodels.text_annotator import TextAnnotationConfiguration
+from oaklib.interfaces import TextAnnotatorInterface
+from oaklib.resource import OntologyResource
 
-from spacy_krissel.errors import KrisselError  # noqa: E402
-from spacy_krissel.serving.oak import KrisselImplementation  # noqa: E402
+from spacy_krissel.errors import KrisselError
+from spacy_krissel.serving.oak import KrisselImplementation
 
 
 def test_an_annotation_is_not_the_link(saved, nlp):

@@ -69,7 +69,7 @@ def test_a_wrong_setting_is_taken(given, message):
 
 
 def test_a_right_setting_is_refused_or_changed():
-    n, fraction, rate, kind, flag, names, by_label, path = call(
+    n, fraction, _rate, _kind, _flag, names, _by_label, path = call(
         object(), n=np.int64(2), fraction=np.float32(0.5), rate=1, names=("x", "y"), path=Path("a")
     )
     assert (type(n), type(fraction), names, path) == (int, float, ["x", "y"], Path("a"))

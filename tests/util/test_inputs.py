@@ -93,7 +93,7 @@ def test_a_limit_that_is_no_number_is_taken(monkeypatch, value):
 def test_lines_end_elsewhere():
     raw = b"one\r\ntwo\x0b\xc2\x85three\rfour\nlast"
     file_ = InputFile("a", io.BytesIO(raw))
-    assert list(file_.lines()) == raw.splitlines(True)[:0] + [b"one\r\n", b"two\x0b\xc2\x85three\rfour\n", b"last"]
+    assert list(file_.lines()) == [*raw.splitlines(True)[:0], b"one\r\n", b"two\x0b\xc2\x85three\rfour\n", b"last"]
     assert (file_.line, file_.ended) == (3, False)
 
 

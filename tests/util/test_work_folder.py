@@ -61,7 +61,7 @@ def test_two_threads_share_a_folder(tmp_path):
                 outcomes.append("at work")
                 done.wait(30)
         except KrisselError as error:
-            outcomes.append(str(error)[:6])
+            outcomes.append(error.code)
 
     threads = [threading.Thread(target=run) for _ in range(8)]
     for thread in threads:
@@ -71,7 +71,7 @@ def test_two_threads_share_a_folder(tmp_path):
     done.set()
     for thread in threads:
         thread.join()
-    assert sorted(outcomes) == ["[K045]"] * 7 + ["at work"]
+    assert sorted(outcomes) == ["K045"] * 7 + ["at work"]
 
 
 SCRIPT = """

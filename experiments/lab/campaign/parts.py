@@ -88,7 +88,7 @@ def assemble_parts(parts: Path, output: Path) -> None:
     with damage(parts, lambda error: KrisselError(Errors.K294.format(path=parts, problem=error))):
         manifest = json.loads((parts / MANIFEST).read_text(encoding="utf8"))
         content = b"".join(_verified(parts / part["file"], part["sha256"]) for part in manifest["parts"])
-        archive = tarfile.open(fileobj=io.BytesIO(lzma.decompress(content)))
+        archive = tarfile.open(fileobj=io.BytesIO(lzma.decompress(content)))  # noqa: SIM115
     with archive, temporary_folder(output.with_name(f"{output.name}.{PIPELINE}")) as folder, coded_reading(parts):
         stored = {}
         for member in archive.getmembers():

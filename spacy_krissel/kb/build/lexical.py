@@ -193,7 +193,7 @@ class _Column:
 
     def __init__(self, dtype: type, directory: Path | None, n: int = 0) -> None:
         self._dtype, self._n = np.dtype(dtype), n
-        self._file = None if directory is None else tempfile.TemporaryFile(dir=directory)
+        self._file = None if directory is None else tempfile.TemporaryFile(dir=directory)  # noqa: SIM115
         if self._file is not None:
             self._file.truncate(n * self._dtype.itemsize)
         self._values: np.ndarray = np.zeros(n if directory is None else 0, dtype)

@@ -31,8 +31,8 @@ def CrossEncoder(
     bound: Positive | None = 1.0,
     mixed_precision: bool = False,
     batch_pieces: PositiveInt | None = None,
-    tokenizer_config: dict[str, Any] = SimpleFrozenDict(),  # noqa: B006, B008 (frozen)
-    transformer_config: dict[str, Any] = SimpleFrozenDict(),  # noqa: B006, B008 (frozen)
+    tokenizer_config: dict[str, Any] = SimpleFrozenDict(),  # noqa: B008 (frozen)
+    transformer_config: dict[str, Any] = SimpleFrozenDict(),  # noqa: B008 (frozen)
     pooling: Pooling = "cls",
     markers: Markers = True,
 ) -> Reranker:
@@ -54,7 +54,7 @@ def CrossEncoder(
     """
     words = chosen_markers(markers, pooling)
     settings = Settings(window=window, candidate_window=candidate_window, bound=bound, pooling=pooling, markers=words)
-    pairs: Model = Model(
+    pairs: Model[Any, Any] = Model(
         "cross_encoder",
         forward,
         # Bound here and not kept as an attribute: the fingerprint must not depend on it.
@@ -77,7 +77,7 @@ def CrossEncoder(
     return pairs if bound is None else chain(pairs, bounded(bound))
 
 
-def init(model: Model, X: list[RankedMention] | None = None, Y: Floats1d | None = None, *, name: str) -> None:
+def init(model: Model[Any, Any], X: list[RankedMention] | None = None, Y: Floats1d | None = None, *, name: str) -> None:
     """Read the transformer, unless the model has one already; the head starts at zero."""
     shim = hf_shim(model)
     shim.read(name, *_window(model), tokens=model.attrs["settings"].markers)
@@ -135,6 +135,6 @@ def pair_pieces(
     ]
 
 
-def _window(model: Model) -> tuple[int, str]:
+def _window(model: Model[Any, Any]) -> tuple[int, str]:
     settings = model.attrs["settings"]
     return settings.window + settings.candidate_window, " (with candidate_window)"

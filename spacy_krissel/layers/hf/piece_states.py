@@ -27,8 +27,8 @@ def PieceStates(
     window: Window = 128,
     mixed_precision: bool = False,
     batch_pieces: PositiveInt | None = None,
-    tokenizer_config: dict[str, Any] = SimpleFrozenDict(),  # noqa: B006, B008 (frozen)
-    transformer_config: dict[str, Any] = SimpleFrozenDict(),  # noqa: B006, B008 (frozen)
+    tokenizer_config: dict[str, Any] = SimpleFrozenDict(),  # noqa: B008 (frozen)
+    transformer_config: dict[str, Any] = SimpleFrozenDict(),  # noqa: B008 (frozen)
 ) -> StatesModel:
     """The states of a text's pieces in the last layer of a Hugging Face encoder, without `[CLS]` and `[SEP]`: both
     represent the whole text and would draw all attention (§3.2).

@@ -144,7 +144,7 @@ class TransformerShim(PyTorchShim):
         # transformers 5, and some versions before.
         return hasattr(sys.modules[type(self.transformer).__module__], "create_bidirectional_mask")
 
-    def autocast(self) -> AbstractContextManager:
+    def autocast(self) -> AbstractContextManager[Any]:
         """The precision of this shim; nested calls share the outermost one's cast weights."""
         device = self.device.type
         enabled = self._mixed_precision and device in ("cpu", "cuda")

@@ -37,8 +37,8 @@ def TransformerEncoder(
     name_weight: float = 0.0,
     mixed_precision: bool = False,
     batch_pieces: PositiveInt | None = None,
-    tokenizer_config: dict[str, Any] = SimpleFrozenDict(),  # noqa: B006, B008 (frozen)
-    transformer_config: dict[str, Any] = SimpleFrozenDict(),  # noqa: B006, B008 (frozen)
+    tokenizer_config: dict[str, Any] = SimpleFrozenDict(),  # noqa: B008 (frozen)
+    transformer_config: dict[str, Any] = SimpleFrozenDict(),  # noqa: B008 (frozen)
     markers: Markers = True,
     units: bool = False,
     bare_names: bool = False,
@@ -147,7 +147,9 @@ def forward(
     return _encode(model, kept_pass(model.id, views, lambda: _prepare(model, views, is_train), is_train), is_train)
 
 
-def _encode(model: Model, prepared: Prepared, is_train: bool) -> tuple[Floats2d, Callable[[Floats2d], list[Any]]]:
+def _encode(
+    model: Model[Any, Any], prepared: Prepared, is_train: bool
+) -> tuple[Floats2d, Callable[[Floats2d], list[Any]]]:
     weight = model.attrs["settings"].name_weight
     Y, backprop_rows = encode_passes(model.layers[0], prepared.passes, is_train, width=model.get_dim("nO"))
     if not prepared.named:
@@ -164,7 +166,7 @@ def _encode(model: Model, prepared: Prepared, is_train: bool) -> tuple[Floats2d,
     return vectors, backprop
 
 
-def _prepare(model: Model, views: list[View], is_train: bool) -> Prepared:
+def _prepare(model: Model[Any, Any], views: list[View], is_train: bool) -> Prepared:
     shim, settings = hf_shim(model), model.attrs["settings"]
     named: list[int] = []
     if settings.name_weight:

@@ -23,12 +23,12 @@ SMALL = "small_encoder"
 KINDS = (TRANSFORMER, SMALL, PIECE_STATES, WORD_STATES)
 
 
-def find_encoder(model: Model, kind: str) -> Model | None:
+def find_encoder(model: Model[Any, Any], kind: str) -> Model[Any, Any] | None:
     """The first encoder of this kind in a model: that of mentions, where references have their own."""
     return next((node for node in model.walk() if node.name == kind), None)
 
 
-def write_transformer(model: Model, path: Path) -> bool:
+def write_transformer(model: Model[Any, Any], path: Path) -> bool:
     """Write the transformer of a model atomically in the format of `save_pretrained`, replacing an earlier one.
     RETURNS: whether the model has one.
 
@@ -57,7 +57,7 @@ def _is_transformer(path: Path) -> bool:
     return not files or (weights and (path / "config.json").is_file() and all(file_.is_file() for file_ in files))
 
 
-def quantize_transformers(model: Model) -> bool:
+def quantize_transformers(model: Model[Any, Any]) -> bool:
     """Let the transformers of a model predict by 8-bit integers. RETURNS: whether it has any.
 
     Raises KrisselError K405 (no weights), K417, K418 (`quantize`): all stay as they are then.
@@ -71,7 +71,7 @@ def quantize_transformers(model: Model) -> bool:
 
 
 @checked
-def average_with(model: Model, name: str, share: Fraction) -> None:
+def average_with(model: Model[Any, Any], name: str, share: Fraction) -> None:
     """Interpolate the weights of a model's transformer with those of the transformer `name`, from which it was trained
     (Wortsman et al. 2022): `share` of the trained weights plus `1 - share` of the original ones, which forgets less.
 
@@ -104,7 +104,7 @@ def average_with(model: Model, name: str, share: Fraction) -> None:
     shim.quantized = None
 
 
-def start_from(source: Model, target: Model, *, contexts: bool = False) -> bool:
+def start_from(source: Model[Any, Any], target: Model[Any, Any], *, contexts: bool = False) -> bool:
     """Initialize every encoder of `target` with the weights of the encoder of its kind in `source`. RETURNS: whether
     there was any.
 
@@ -131,11 +131,11 @@ def start_from(source: Model, target: Model, *, contexts: bool = False) -> bool:
     return started
 
 
-def _transformers(model: Model) -> list[TransformerShim]:
+def _transformers(model: Model[Any, Any]) -> list[TransformerShim]:
     return [shim for node in model.walk() for shim in node.shims if isinstance(shim, TransformerShim)]
 
 
-def _start_small(source: Model, target: Model, contexts: bool) -> None:
+def _start_small(source: Model[Any, Any], target: Model[Any, Any], contexts: bool) -> None:
     sizes = [{name: node.get_dim(name) for name in ("nO", "nH")} for node in (source, target)]
     if sizes[0] != sizes[1]:
         found, expected = ((each["nO"], each["nH"]) for each in sizes)

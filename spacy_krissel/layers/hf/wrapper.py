@@ -46,7 +46,7 @@ def hf_wrapper(
     )
 
 
-def hf_shim(model: Model) -> TransformerShim:
+def hf_shim(model: Model[Any, Any]) -> TransformerShim:
     """The shim of the one transformer in `model`."""
     (found,) = [shim for node in model.walk() for shim in node.shims if isinstance(shim, TransformerShim)]
     return found
@@ -59,7 +59,7 @@ def encode_passes(
     if not passes.sizes:
         return model.ops.alloc2f(0, width), lambda d_vectors: []
     xp: Any = model.ops.xp
-    backprops: list[Callable] = []
+    backprops: list[Callable[..., Any]] = []
     found = []
     with hf_shim(model).autocast():
         for pieces in passes.pieces:
@@ -80,7 +80,7 @@ def encode_passes(
     return xp.concatenate(found)[passes.inverse], backprop
 
 
-def convert_inputs(model: Model, X: Pieces, is_train: bool) -> tuple[ArgsKwargs, Callable[[Any], None]]:
+def convert_inputs(model: Model[Any, Any], X: Pieces, is_train: bool) -> tuple[ArgsKwargs, Callable[[Any], None]]:
     shim: Any = model.shims[0]
     inputs = {"input_ids": X.ids}
     tap = current_tap() if is_train else None
@@ -94,7 +94,7 @@ def _no_gradient(_: Any) -> None:
 
 
 def convert_outputs(
-    model: Model, X_Y: tuple[Pieces, Any], is_train: bool, *, pooling: Pooling
+    model: Model[Any, Any], X_Y: tuple[Pieces, Any], is_train: bool, *, pooling: Pooling
 ) -> tuple[Floats2d, Callable[[Floats2d], ArgsKwargs]]:
     pieces, output = X_Y
     # bfloat16 under autocast, and numpy has no bfloat16.

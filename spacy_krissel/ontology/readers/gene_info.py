@@ -59,7 +59,7 @@ def read_gene_info(
         with open_records(path, "gene-info", f"a tab-separated table with the columns {', '.join(columns)}") as records:
             found: set[str] = set()
             for tax_id, gene_id, symbol, xrefs, *names in table_rows(records, columns):
-                if wanted and tax_id not in wanted or symbol in (NEW_ENTRY, NOTHING):
+                if (wanted and tax_id not in wanted) or symbol in (NEW_ENTRY, NOTHING):
                     continue
                 found.add(tax_id)
                 aliases = (name for cell in names if cell != NOTHING for name in cell.split("|"))

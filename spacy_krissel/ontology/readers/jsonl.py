@@ -38,7 +38,7 @@ def read_jsonl(path: str | Path) -> Iterator[Entity]:
     """
     expected = "JSON objects with `concept_id` and `canonical_name`, one a line, or in one list"
     with open_records(path, "jsonl", expected, closing=JSON_CLOSING) as records:
-        unknown: Counter = Counter()
+        unknown: Counter[str] = Counter()
         yield from records.parsed(_objects(records), lambda found: _to_entity(found, unknown))
         if unknown:
             keys = ", ".join(f"{key!r} ({n})" for key, n in unknown.most_common(5))
@@ -63,7 +63,7 @@ def _objects(records: RecordFile) -> Iterator[Any]:
         yield value
 
 
-def _to_entity(found: Any, unknown: Counter) -> Entity:
+def _to_entity(found: Any, unknown: Counter[str]) -> Entity:
     """found: a line, or a value of a list."""
     record = json_object(found) if isinstance(found, str) else found
     if not isinstance(record, dict):

@@ -129,7 +129,7 @@ def _files(folder: Path, pattern: str, *places: str, needed: bool = True) -> lis
     Raises KrisselError K101 for none or several.
     """
     every = [file_ for place in places or ("",) for end in ("", ".gz") for file_ in folder.glob(place + pattern + end)]
-    if len(every) > 1 or needed and not every:
+    if len(every) > 1 or (needed and not every):
         expected = f"one file of SNOMED CT's snapshot (Full and Delta are not read), not {len(every)}"
         raise KrisselError(Errors.K101.format(path=folder / pattern, expected=expected))
     return every

@@ -110,7 +110,7 @@ def _alone(work: Path) -> Iterator[None]:
                 lock = FolderLock(work)
                 break
             except KrisselError as error:
-                if not str(error).startswith("[K045]"):
+                if error.code != "K045":
                     raise
             time.sleep(WAIT)
         try:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from ... import __version__
+from ...about import __version__
 from ...util.progress import progress_bar
 
 # After so many attempts in a row that brought nothing, it is given up; seconds before a new one, longer each time.

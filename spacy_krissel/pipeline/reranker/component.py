@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from spacy import util
@@ -65,7 +66,7 @@ class KrisselReranker(KrisselPipe):
         linker: str = LINKER,
         max_names: int,
         tree_numbers: bool,
-        scorer: Callable | None = None,
+        scorer: Callable[..., Any] | None = None,
     ) -> None:
         """
         model: mentions with their candidates → corrections.

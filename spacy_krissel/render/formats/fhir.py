@@ -77,7 +77,7 @@ def _entries(doc: Doc, key: str, number: int, curies: Curies) -> Iterator[dict[s
             "score": {"valueDecimal": each.score},
             "confidence": {"valueDecimal": each.confidence},
         }
-        parts = [{"url": name, **of} for name, of in values.items() if [*of.values()][0] not in ("", None)]
+        parts = [{"url": name, **of} for name, of in values.items() if next(iter(of.values())) not in ("", None)]
         resource = {
             "resourceType": "Basic",
             "extension": [{"url": MENTION, "extension": parts}],

@@ -9,7 +9,7 @@ from typing import IO, Any
 
 from spacy.tokens import Doc
 
-from ... import __version__
+from ...about import __version__
 from ...mentions.gold_mentions import document_id
 from .mentions import Linked, linked_mentions
 

@@ -10,7 +10,7 @@ from typing import IO
 
 from spacy.tokens import Doc
 
-from ... import __version__
+from ...about import __version__
 from ...mentions.gold_mentions import document_id
 from .mentions import Linked, flat_text, linked_mentions, short_facts
 

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from spacy.tokens import Doc
 
-from ... import __version__
+from ...about import __version__
 from ...mentions.gold_mentions import document_id
 from ...ontology.ids import canonical_id
 from .mentions import Linked, linked_mentions, short_facts
@@ -58,7 +58,7 @@ def write_phenopackets(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
                 feature = features.setdefault(term["id"], {"type": term, "evidence": []})
                 feature["evidence"].append({"evidenceCode": EVIDENCE, "reference": _reference(id_, term["id"], each)})
                 prefixes |= {prefix, "ECO"}
-            elif prefix in DISEASES or prefix in RESOURCES and _says_disease(each.label):
+            elif prefix in DISEASES or (prefix in RESOURCES and _says_disease(each.label)):
                 diseases.setdefault(term["id"], {"term": term})
                 references.append(_reference(id_, term["id"], each))
                 prefixes.add(prefix)

@@ -121,7 +121,7 @@ class NameObjective:
 
     def _scores(
         self, views: Sequence[View], numbers: np.ndarray, queries: Floats2d, names: Floats2d
-    ) -> tuple[Floats2d, Callable]:
+    ) -> tuple[Floats2d, Callable[..., Any]]:
         """The scores (q, n) of mentions with the names `numbers`, and a backprop to the gradients of both."""
         return inner(queries, names)
 

@@ -176,7 +176,7 @@ class LabelAttentionObjective:
         seen = Seen(xp.vstack(contexts), asked)
         layer = presence_layer(model)
 
-        def begin(items: list[int]) -> tuple[Any, Callable]:
+        def begin(items: list[int]) -> tuple[Any, Callable[..., Any]]:
             some = slice(None) if len(items) == len(asked) else xp.asarray(items)
             return layer.begin_update(Seen(seen.contexts[some], seen.queries[some]))
 
@@ -215,7 +215,7 @@ class LabelAttentionObjective:
         store = given(self._store)
         return store.entity_at(entity_row(store, entity)).names
 
-    def _encode(self, model: StatesModel, texts: list[str], frozen: bool) -> tuple[TokenStates, Callable]:
+    def _encode(self, model: StatesModel, texts: list[str], frozen: bool) -> tuple[TokenStates, Callable[..., Any]]:
         if not frozen:
             return begin_texts(model.begin_update, texts)
         new = [text for text in dict.fromkeys(texts) if text not in self._states]

@@ -126,7 +126,7 @@ def test_subsets(umls):
     everything = list(read_umls(folder, languages=["ENG", "SPA"], suppressed=True))
     assert ids(everything) == ["C0000001", "C0000003", "C0000007", "C0000009"]
     assert "Gonalgia (disorder)" in everything[0].aliases and "Dolor de rodilla" in everything[0].aliases
-    assert list(read_umls(folder, type_ids=True))[0].types == ("T184", "T033")
+    assert next(iter(read_umls(folder, type_ids=True))).types == ("T184", "T033")
 
 
 @pytest.mark.parametrize(

@@ -281,7 +281,7 @@ def noted(check, sizes):
 def test_members_stay_in_the_folder_of_the_vocabulary(publisher, publish, tmp_path):
     names = {"../../names.dmp": "1\t|\troot\t|\n", "/nodes.dmp": "2", "a/b/merged.dmp": "3"}
     publish_archive(archived(**names), publisher, publish)
-    path, record = fetch("ncbitaxon")
+    _path, record = fetch("ncbitaxon")
     assert set(record["files"]) == {"names.dmp", "nodes.dmp", "merged.dmp"}
     assert sorted(each.name for each in (tmp_path / "cache").iterdir()) == ["ncbitaxon"]
 
@@ -308,7 +308,7 @@ def test_any_damage_is_refused_or_harmless(name, publisher, tmp_path):
         try:
             assert read(damaged_data) == whole
         except KrisselError as error:
-            assert "K117" in str(error) and [each.name for each in file_.parent.iterdir()] == [file_.name]
+            assert error.code == "K117" and [each.name for each in file_.parent.iterdir()] == [file_.name]
 
     check()
 

@@ -1,3 +1,5 @@
+from itertools import chain
+
 import pytest
 
 from spacy_krissel.errors import KrisselError
@@ -17,7 +19,7 @@ def mentions(batch):
 def test_every_linked_mention_once(examples):
     batches = list(MentionBatcher(size=4)(examples))
     assert [len(batch) for batch in batches] == [4, 4, 2]
-    assert sorted(sum(map(mentions, batches), [])) == sorted(f"m{i}" for i in range(10))
+    assert sorted(chain.from_iterable(map(mentions, batches))) == sorted(f"m{i}" for i in range(10))
 
 
 def test_a_document_is_cut_into_its_mentions():

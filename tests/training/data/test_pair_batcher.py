@@ -82,7 +82,7 @@ def batches_of(batcher, examples):
     try:
         return list(batcher(examples))
     except KrisselError as error:
-        assert "K634" in str(error)
+        assert error.code == "K634"
         return []
 
 

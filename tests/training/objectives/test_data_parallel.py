@@ -304,7 +304,7 @@ def test_the_work_is_divided(two_processes, toy_store, tiny_bert):
         for counts in two_processes(read, "candidate names, text units", *setting)
     )
     # Mentions of one sentence are read in one pass, by one process.
-    assert first and first.isdisjoint(second) or second and second.isdisjoint(first)
+    assert (first and first.isdisjoint(second)) or (second and second.isdisjoint(first))
 
 
 def weights_after(case, store, path, dropout):
