@@ -5,6 +5,7 @@ imported here; the module of a command is imported when the command is asked for
 """
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
 import typer
@@ -80,7 +81,12 @@ COMMANDS = {
             "disambiguate|homonyms|taxonomy": "Homonyms",
         },
     ),
-    "mine": Command("commands.mine_texts:mine_texts", "Build", "store abstracts.jsonl --n-process 4 -o mentions"),
+    "mine": Command(
+        "mining.mine:mine",
+        "Build",
+        "store abstracts.jsonl --n-process 4 -o mentions",
+        hidden=("chunk_chars",),
+    ),
     "train": Command(
         "commands.train_pipeline:train",
         "Build",
@@ -118,21 +124,24 @@ COMMANDS = {
     ),
     "convert": Command("corpora.convert:convert", "Measure", "dev.PubTator.txt --ontology store -o dev.spacy"),
     "evaluate": Command(
-        "commands.measure_pipeline:evaluate_pipeline",
+        "evaluation.evaluate:evaluate",
         "Measure",
         "linker dev.spacy --ontology store --name dev",
         gpu=True,
+        names={"ontology": "ontology"},
+        defaults={"output": Path("metrics")},
+        hidden=("seen", "resamples", "n_candidates", "batch_size", "disable", "timed_mentions"),
     ),
     "precision": Command("commands.measure_precision:precision", "Measure", "linker review.tsv", names=LINKER),
     "confidence": Command(
-        "commands.measure_pipeline:fit_pipeline_confidence", "Measure", "linker --precision 0.9 -o sure", gpu=True
+        "evaluation.confidence:fit_confidence", "Measure", "linker --precision 0.9 -o sure", gpu=True, names=LINKER
     ),
     "calibrate": Command(
-        "commands.measure_pipeline:calibrate_pipeline",
+        "evaluation.calibrate:calibrate",
         "Measure",
         "linker train.spacy -o calibrated",
         gpu=True,
-        names={"precision": "nil-precision"},
+        names={"precision": "nil-precision", **LINKER},
     ),
     "encoder": Command(
         "commands.export_encoder:export_encoder", "Research", "trained/model-last -o encoder", names=LINKER

@@ -12,8 +12,7 @@ from spacy.tokens import Span
 import spacy_krissel
 from spacy_krissel import Entity, KrisselError, KrisselWarning, build, build_ontology
 from spacy_krissel.commands import build_linker
-from spacy_krissel.commands.measure_pipeline import show_fit_pipeline_confidence
-from spacy_krissel.evaluation.confidence import ConfidenceFit
+from spacy_krissel.evaluation.confidence import ConfidenceFit, show_fit_confidence
 from spacy_krissel.index import fork
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.pipeline.pipeline_io import find_linker
@@ -311,6 +310,6 @@ def test_no_figures_are_stated_from_few_names(n, stated):
     nlp = spacy.blank("en")
     said = build_linker.show_build_files(build_linker.Built(nlp, "out", n, n, 0, data))
     fit = ConfidenceFit(None, 0.5, {**data, "nil_share": 0.03})
-    for text in (said, show_fit_pipeline_confidence(fit, "out")):
+    for text in (said, show_fit_confidence(fit, "out")):
         assert ("Too few names to tell" in text) is not stated
         assert ("%" in text) is stated
