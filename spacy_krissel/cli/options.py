@@ -31,7 +31,7 @@ class Command(NamedTuple):
     panel: of the help.
     example: of its arguments and options, at the end of the help.
     names: of options, by parameter, where it is another.
-    defaults: of options, by parameter, where it is another: a function that returns something may write nothing.
+    defaults: of options, by parameter, where it is another, or is required (`Parameter.empty`).
     hidden: parameters that are no options, for Python alone.
     panels: of options in the help, by a pattern that the parameter matches.
     gpu: for a function without `gpu_id`: add the option --gpu-id, and choose the GPU before the call.

@@ -41,6 +41,9 @@ TINY = float(np.finfo(float).tiny)
 # Of fewer names and mentions, no share of right links is stated.
 MIN_STATED = 100
 TOO_FEW = f"Too few names to tell how many links are correct: {{n}} names and mentions, and {MIN_STATED} are needed."
+# Wanted of links, and expected of mentions without an entity, by default.
+PRECISION, NIL_SHARE = 0.87, 0.03
+Precision = Annotated[float, Field(gt=0, le=TRUST)]
 ShareOfNil = Annotated[float, Field(ge=0, lt=1 - LISTED)]
 
 
@@ -60,8 +63,8 @@ def fit_confidence(
     pipeline: Language | str | Path,
     output: Path | None = None,
     *,
-    precision: Annotated[float, Field(gt=0, le=TRUST)] = 0.87,
-    nil_share: ShareOfNil = 0.03,
+    precision: Precision = PRECISION,
+    nil_share: ShareOfNil = NIL_SHARE,
     name: str = LINKER,
     n_mentions: PositiveInt = 4000,
     seed: Count = 0,

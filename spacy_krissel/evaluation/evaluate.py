@@ -49,11 +49,8 @@ def evaluate(
     seen: Collection[str] | None = None,
     train: str | Path | Sequence[Source] = (),
     gold_nil: bool = False,
-    resamples: Count = RESAMPLES,
     seed: Count = 0,
     n_candidates: PositiveInt = N_CANDIDATES,
-    batch_size: PositiveInt | None = None,
-    disable: Sequence[str] = (),
     timed_mentions: Count = TIMED_MENTIONS,
     index_device: str | None = None,
     overrides: dict[str, Any] | None = None,
@@ -81,9 +78,8 @@ def evaluate(
     seen: ids of entities seen in training, for the slices seen and unseen
     train: gold corpus that was trained on, in any form of `gold`; entities linked there count as seen
     gold_nil: count gold mentions without a concept; "NIL" is their right answer
-    resamples: bootstrap resamples
     seed: random seed of the bootstrap and of the shuffled contexts
-    n_candidates, batch_size, disable, timed_mentions, progress: see `run_pipeline`
+    n_candidates, timed_mentions, progress: see `run_pipeline`
     index_device: where the index of a loaded pipeline lives: cpu, cuda:0 or cuda:all; default: as the pipeline says
     overrides: of the config of a pipeline that is loaded, by dotted key
     write_meta: add the results to the model card in the meta.json of the pipeline's folder
@@ -121,8 +117,6 @@ def evaluate(
             labels=labels,
             gold_nil=gold_nil,
             n_candidates=n_candidates,
-            batch_size=batch_size,
-            disable=disable,
             timed_mentions=timed_mentions,
             progress=progress,
         )
@@ -134,7 +128,7 @@ def evaluate(
     if baselines:
         documents = {item.id: item.doc.text for item in docs}
         linked = {**link_by_baselines(records, store, documents, progress=progress)}
-    resampled: dict[str, Any] = {"resamples": resamples, "seed": seed}
+    resampled: dict[str, Any] = {"resamples": RESAMPLES, "seed": seed}
     data = {
         "name": name,
         "version": __version__,
