@@ -51,7 +51,7 @@ from ..pipeline.settings import LINKER
 from ..util.hashing import stable_hash
 from ..util.manifest import MANIFEST, content_hash
 from ..util.outputs import writes
-from ..util.settings import Count, PositiveInt, changed, checked, takes
+from ..util.settings import Count, PositiveInt, checked, given, takes
 from ..util.work_folder import WorkFolder
 from .build_prototypes import prototypes
 from .export_encoder import start_encoder
@@ -269,9 +269,9 @@ def _plan(asked: BuildSettings) -> BuildPlan:
     """What can be refused is refused here, before minutes of work."""
     types = _by_label(asked.types_by_label)
     if not asked.text and (asked.encoder or asked.steps):
-        given, found = ("encoder", asked.encoder) if asked.encoder else ("steps", asked.steps)
+        setting, found = ("encoder", asked.encoder) if asked.encoder else ("steps", asked.steps)
         expected = "none without `text` to train on"
-        raise KrisselError(Errors.K006.format(setting=given, found=found, expected=expected))
+        raise KrisselError(Errors.K006.format(setting=setting, found=found, expected=expected))
     check_place(asked.output)
     # Here, since a step that an interrupted build completed does not choose it.
     choose_gpu(asked.gpu_id, silent=True)
@@ -289,7 +289,7 @@ def _plan(asked: BuildSettings) -> BuildPlan:
 def _state(plan: BuildPlan) -> dict[str, Any]:
     """All that what the steps make depends on."""
     asked = plan.asked
-    settings = changed(asked, OntologySettings)
+    settings = given(asked, OntologySettings)
     translations = settings.pop("translations", ())
     contents = [_content(each, asked.format) for each in plan.located]
     return {
@@ -304,12 +304,12 @@ def _state(plan: BuildPlan) -> dict[str, Any]:
     }
 
 
-def _by_label(given: Mapping[str, Sequence[str]] | Sequence[str]) -> dict[str, list[str]]:
+def _by_label(pairs: Mapping[str, Sequence[str]] | Sequence[str]) -> dict[str, list[str]]:
     """Types by label. Raises KrisselError K006 for a text other than label=type."""
-    if isinstance(given, Mapping):
-        return {label: [*types] for label, types in given.items()}
+    if isinstance(pairs, Mapping):
+        return {label: [*types] for label, types in pairs.items()}
     by_label: dict[str, list[str]] = {}
-    for pair in given:
+    for pair in pairs:
         label, _, type_ = pair.partition("=")
         if not (label and type_):
             raise KrisselError(Errors.K006.format(setting="types_by_label", found=pair, expected="label=type"))
@@ -365,7 +365,7 @@ def _read_ontology(plan: BuildPlan, path: Path) -> None:
     with TemporaryDirectory(prefix="krissel-") as folder:
         # Entities as a store, which settings such as `below` are applied to.
         stored = plan.sources if plan.located else [write_store(iter(plan.sources), Path(folder) / "entities").path]
-        build_ontology(stored, path, progress=plan.asked.progress, **changed(plan.asked, OntologySettings))
+        build_ontology(stored, path, progress=plan.asked.progress, **given(plan.asked, OntologySettings))
 
 
 def _mine(plan: BuildPlan, path: Path) -> None:

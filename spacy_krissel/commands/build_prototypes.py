@@ -28,7 +28,7 @@ from ..pipeline.settings import LINKER
 from ..util.disk import coded_io
 from ..util.manifest import content_hash
 from ..util.outputs import writes
-from ..util.settings import Count, NotNegative, Positive, PositiveInt, changed, checked, takes
+from ..util.settings import Count, NotNegative, Positive, PositiveInt, checked, given, takes
 from .encoding_workers import EncoderOf, encoding_actors, encoding_processes
 
 
@@ -136,9 +136,23 @@ class SourceSettings:
     details: bool = True
 
 
+@dataclass(frozen=True, kw_only=True)
+class GoldSettings:
+    """Settings of `PrototypeKB.add_gold` that the command has.
+
+    gold_per_entity: Number of gold mentions per entity of each file, drawn by seed (0: all)
+    gold_weight: Multiply the scores of gold prototypes
+    gold_names: Add the bare text of each gold mention too, as a name that gold says the entity has
+    """
+
+    gold_per_entity: Count = 0
+    gold_weight: NotNegative = GOLD_WEIGHT
+    gold_names: bool = True
+
+
 @checked
 @dataclass(frozen=True)
-class PrototypeSettings(SourceSettings):
+class PrototypeSettings(GoldSettings, SourceSettings):
     """Settings of `prototypes`.
 
     pipeline: A trained pipeline
@@ -147,9 +161,6 @@ class PrototypeSettings(SourceSettings):
         pipeline's knowledge base
     mentions: Mention shards; without them, names only
     gold: Gold mentions (.spacy) as prototypes too
-    gold_per_entity: Number of gold mentions per entity of each file, drawn by seed (0: all)
-    gold_weight: Multiply the scores of gold prototypes; default: 1.05
-    gold_names: Add the bare text of each gold mention too, as a name that gold says the entity has
     index: exact, flat, hnsw, ivf, ivf_sq8, ivf_pq; default: as the config says
     index_device: Where the index lives: cpu, cuda:0 or cuda:all; the pipeline keeps it; default: as
         the config says
@@ -171,9 +182,6 @@ class PrototypeSettings(SourceSettings):
     mentions: Path | None = None
     _: KW_ONLY
     gold: Sequence[Path] = ()
-    gold_per_entity: Count | None = None
-    gold_weight: NotNegative | None = None
-    gold_names: bool = True
     index: str | Callable | None = None
     index_device: str | None = None
     kb_path: Path | None = None
@@ -185,18 +193,6 @@ class PrototypeSettings(SourceSettings):
     ray: str | None = None
     restart: bool = False
     progress: bool = False
-
-    @property
-    def of_gold(self) -> dict[str, Any]:
-        """Settings of `PrototypeKB.add_gold`."""
-        names = None if self.gold_names else False
-        asked = {"per_entity": self.gold_per_entity, "weight": self.gold_weight, "surface_forms": names}
-        return {setting: value for setting, value in asked.items() if value is not None}
-
-    @property
-    def place(self) -> Path:
-        """Of the knowledge base, or the pipeline that has it."""
-        return (self.kb_path or self.output).absolute()
 
 
 @writes(folders=["output", "kb_path"])
@@ -228,7 +224,8 @@ def prototypes(asked: PrototypeSettings) -> dict[str, Any]:
         nlp = load_pipeline(asked.pipeline, asked.overrides, index_device=asked.index_device)
     with ExitStack() as stack:
         work = None if asked.ontology is None else stack.enter_context(_encoded(nlp, asked, made_by))
-        add_gold_files(nlp, asked.gold, name=name, seed=asked.seed, **asked.of_gold)
+        of_gold: Any = {"weight": asked.gold_weight, "per_entity": asked.gold_per_entity, "seed": asked.seed}
+        add_gold_files(nlp, asked.gold, name=name, surface_forms=asked.gold_names, **of_gold)
         pipe = find_kb_pipe(nlp, name)
         if pipe.kb_path and asked.kb_path is None:
             # What was made here is not in the folder that the pipeline pointed to.
@@ -251,17 +248,14 @@ def show_prototypes(description: dict[str, Any]) -> str:
 def _check_read(asked: PrototypeSettings) -> None:
     """Raises KrisselError K614 for settings that nothing would read, K006 for processes besides Ray's."""
     if asked.ontology is None:
-        workers = {"n_process": asked.n_process if asked.n_process != 1 else None, "ray": asked.ray}
-        given = {"mentions": asked.mentions, "index": asked.index, **workers, "restart": asked.restart or None}
-        unread = [key for key, value in given.items() if value is not None] + [*changed(asked, SourceSettings)]
-        if unread:
+        plain = {"mentions": None, "index": None, "n_process": 1, "ray": None, "restart": False}
+        unread = [name for name, default in plain.items() if getattr(asked, name) != default]
+        if unread := [*unread, *given(asked, SourceSettings)]:
             raise KrisselError(Errors.K614.format(problem=f"Without an ontology, nothing reads {', '.join(unread)}"))
         if not asked.gold:
             raise KrisselError(Errors.K614.format(problem="There is nothing to make prototypes of"))
-    if asked.of_gold and not asked.gold:
-        unread_names = ({"surface_forms": "gold_names"}.get(each, f"gold_{each}") for each in asked.of_gold)
-        problem = f"Without gold mentions, nothing reads {', '.join(unread_names)}"
-        raise KrisselError(Errors.K614.format(problem=problem))
+    if not asked.gold and (unread := [*given(asked, GoldSettings)]):
+        raise KrisselError(Errors.K614.format(problem=f"Without gold mentions, nothing reads {', '.join(unread)}"))
     if asked.ray is not None and asked.n_process != 1:
         expected = "1, since Ray has its own"
         raise KrisselError(Errors.K006.format(setting="n_process", found=asked.n_process, expected=expected))
@@ -272,13 +266,14 @@ def _encoded(nlp: Language, asked: PrototypeSettings, index: Callable | None) ->
     """Fill the knowledge base from the ontology, by the vectors that an interrupted run left."""
     assert asked.ontology is not None
     # On the disk that is to hold the result.
-    scratch = asked.place.parent
+    place = (asked.kb_path or asked.output).absolute()
+    scratch = place.parent
     with coded_io(scratch):
         scratch.mkdir(parents=True, exist_ok=True)
     pipe = find_kb_pipe(nlp, asked.name)
     pipe.require_weights()
     store = open_ontology(asked.ontology, progress=asked.progress)
-    drawn = {**changed(asked, SourceSettings), "seed": asked.seed}
+    drawn = {**given(asked, SourceSettings), "seed": asked.seed}
     # All that the vectors depend on.
     state = {
         "ontology": content_hash(store.path),
@@ -290,10 +285,10 @@ def _encoded(nlp: Language, asked: PrototypeSettings, index: Callable | None) ->
         "references": str(pipe.reference_parts()),
         "block": build.BLOCK,
     }
-    with VectorWork(asked.place, state, restart=asked.restart) as work:
+    with VectorWork(place, state, restart=asked.restart) as work:
         source = PrototypeSource(store, asked.mentions, **drawn)
-        place: Any = Path(asked.pipeline).absolute() if Path(asked.pipeline).exists() else asked.pipeline
-        encoder = EncoderOf(place, asked.overrides or {}, asked.name)
+        path: Any = Path(asked.pipeline).absolute() if Path(asked.pipeline).exists() else asked.pipeline
+        encoder = EncoderOf(path, asked.overrides or {}, asked.name)
         with _encoders(encoder, asked.n_process, asked.gpu_id, asked.ray) as encoders:
             places = {"scratch": scratch, "encoders": encoders, "work": work}
             build_prototypes(nlp, source, name=asked.name, index=index, progress=asked.progress, **places)

@@ -21,7 +21,7 @@ from ..ontology.vocabularies.known import VOCABULARIES
 from ..util.atomic import check_file, write_text
 from ..util.manifest import check_replaceable
 from ..util.outputs import writes
-from ..util.settings import changed, checked, takes
+from ..util.settings import checked, given, takes
 
 CASES = {"preferred": "preferred name", "other": "other name", "cross_species": "cross-species"}
 
@@ -184,7 +184,7 @@ def ontology(asked: StoreSettings) -> tuple[OntologyStore, dict[str, Any]]:
         merge_sources=asked.merge,
         progress=asked.progress,
         **asked.of_readers(),
-        **changed(asked, OntologySettings),
+        **given(asked, OntologySettings),
     )
     disambiguated = store.manifest["info"].get("disambiguated") if asked.disambiguate else None
     inspect(store, "result" if disambiguated else "read")

@@ -47,6 +47,8 @@ Given = ParamSpec("Given")
 Made = TypeVar("Made")
 Returned = TypeVar("Returned")
 _DESCRIBED = re.compile(r"(\w+(?:, \w+)*): (.*)")
+# In a settings object: the names of those that a function was called with.
+_GIVEN = "_given"
 _ELSEWHERE = re.compile(r"see `(\w+)`")
 
 
@@ -155,15 +157,18 @@ def takes(settings: Callable[Given, Made]) -> Callable[[Callable[[Made], Returne
 
     An unknown setting is refused by Python.
     """
-    parameters = inspect.signature(settings).parameters.values()
+    signature = inspect.signature(settings)
     # Those that it shares with others come last.
-    own = settings.__annotations__
-    ordered = sorted(parameters, key=lambda each: (each.kind, each.name not in own))
+    ordered = sorted(
+        signature.parameters.values(), key=lambda each: (each.kind, each.name not in settings.__annotations__)
+    )
 
     def decorate(function: Callable[[Made], Returned]) -> Callable[Given, Returned]:
         @wraps(function)
         def called(*args: Given.args, **kwargs: Given.kwargs) -> Returned:
-            return function(settings(*args, **kwargs))
+            made = settings(*args, **kwargs)
+            vars(made)[_GIVEN] = {**signature.bind(*args, **kwargs).arguments}.keys()
+            return function(made)
 
         called.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]
         lines = [f"{name}: {text}" for name, text in described(settings).items()]
@@ -173,10 +178,11 @@ def takes(settings: Callable[Given, Made]) -> Callable[[Callable[[Made], Returne
     return decorate
 
 
-def changed(settings: Any, group: Any) -> dict[str, Any]:
-    """Those settings of the dataclass `group`, which that of `settings` extends, that are not as by default."""
-    values = ((each, getattr(settings, each.name)) for each in fields(group))
-    return {each.name: value for each, value in values if value != each.default}
+def given(settings: Any, group: Any) -> dict[str, Any]:
+    """Those settings of the dataclass `group`, which that of `settings` extends, that a function was called with, but
+    for None."""
+    values = ((each.name, getattr(settings, each.name)) for each in fields(group))
+    return {name: value for name, value in values if name in vars(settings)[_GIVEN] and value is not None}
 
 
 def described(declared: Any) -> dict[str, str]:

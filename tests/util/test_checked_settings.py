@@ -14,9 +14,9 @@ from spacy_krissel.util.settings import (
     Fraction,
     Positive,
     PositiveInt,
-    changed,
     checked,
     described,
+    given,
     maker,
     takes,
 )
@@ -168,6 +168,7 @@ def test_a_function_of_settings_is_called_with_the_fields_of_the_class():
         ask("a", size=0)
 
 
-def test_changed_settings_are_those_of_the_group_with_other_values():
-    assert changed(ask("a", flag=True), Shared) == {}
-    assert changed(ask("a", size=4, flag=True), Shared) == {"size": 4}
+def test_given_settings_are_those_of_the_group_that_were_passed():
+    assert given(ask("a", flag=True), Shared) == {}
+    assert given(ask("a", size=3, flag=True), Shared) == {"size": 3}
+    assert given(ask("a", flag=True), Asked) == {"path": Path("a"), "flag": True}
