@@ -378,42 +378,36 @@ def _encoder_title(plan: BuildPlan) -> str:
 
 def _make_encoder(plan: BuildPlan, path: Path) -> None:
     """A pipeline without knowledge base: its encoder as it is, at `path`, or trained on mentions, in model-last."""
-    encoder = plan.asked.encoder
+    encoder, steps, progress = plan.asked.encoder, plan.asked.steps, plan.asked.progress
     overrides: dict[str, Any] = {"paths.ontology": str(plan.store.path), "system.seed": plan.asked.seed}
     if encoder is not None:
         overrides |= {f"{COMPONENT}.model": {**TRANSFORMER, "name": encoder}, **FOR_TRANSFORMER}
     else:
         start = {"@misc": "spacy-krissel.EncoderFromPipeline.v1", "path": str(COMPACT), "contexts": True}
         overrides |= {f"{COMPONENT}.model": compact_model(), f"initialize.{COMPONENT}.encoder": start}
-    nlp = _untrained(overrides, encoder) if plan.trained_on is None else _trained(plan, path, overrides)
+    if plan.trained_on is None:
+        config = spacy.util.load_config(CONFIG, overrides=overrides).interpolate()
+        nlp = spacy.blank("en")
+        linker = {key: config["components"][LINKER][key] for key in ("model", "lexical_weight", "spelling_weight")}
+        nlp.add_pipe(LINKER, config={**linker, "objective": None})
+        nlp.initialize()
+        if encoder is None:
+            start_encoder(find_linker(nlp).model, path=COMPACT, name=LINKER, contexts=True)
+    else:
+        overrides["paths.mentions"] = str(plan.trained_on)
+        if steps is not None:
+            overrides |= {"training.max_steps": steps, "training.eval_frequency": max(1, steps // 3)}
+        # Its log is a table, which who asked for no progress has no use for.
+        with nullcontext() if progress else redirect_stdout(StringIO()):
+            train(CONFIG, path, gpu_id=plan.asked.gpu_id, overrides=overrides, progress=progress)
+        path = path / DIR_MODEL_LAST
+        nlp = load_pipeline(path)
     if encoder is None:
         round_tables(find_linker(nlp).model)
         meta = srsly.read_json(COMPACT / "meta.json")
         start = {"name": f"{meta['name']} {meta['version']}", "sources": meta["sources"]}
         nlp.meta.setdefault("krissel", {})["start"] = {LINKER: start}
-    save_whole(nlp.to_disk, path if plan.trained_on is None else path / DIR_MODEL_LAST)
-
-
-def _untrained(overrides: dict[str, Any], encoder: str | None) -> Language:
-    config = spacy.util.load_config(CONFIG, overrides=overrides).interpolate()
-    nlp = spacy.blank("en")
-    linker = {key: config["components"][LINKER][key] for key in ("model", "lexical_weight", "spelling_weight")}
-    nlp.add_pipe(LINKER, config={**linker, "objective": None})
-    nlp.initialize()
-    if encoder is None:
-        start_encoder(find_linker(nlp).model, path=COMPACT, name=LINKER, contexts=True)
-    return nlp
-
-
-def _trained(plan: BuildPlan, path: Path, overrides: dict[str, Any]) -> Language:
-    steps, progress = plan.asked.steps, plan.asked.progress
-    overrides["paths.mentions"] = str(plan.trained_on)
-    if steps is not None:
-        overrides |= {"training.max_steps": steps, "training.eval_frequency": max(1, steps // 3)}
-    # Its log is a table, which who asked for no progress has no use for.
-    with nullcontext() if progress else redirect_stdout(StringIO()):
-        train(CONFIG, path, gpu_id=plan.asked.gpu_id, overrides=overrides, progress=progress)
-    return load_pipeline(path / DIR_MODEL_LAST)
+    save_whole(nlp.to_disk, path)
 
 
 def _encode(plan: BuildPlan, path: Path) -> None:

@@ -142,15 +142,12 @@ def build_ontology(
             ({"merged": merge_sources}, _merged),
             ({"translations": _names(translations)}, partial(_translated, paths=translations)),
             ({"enriched_from": _names(enrich_from)}, partial(_enriched, paths=enrich_from, fields=fields)),
-            (
-                {"below": below, "not_below": not_below},
-                lambda entities, plan: subtree(plan.kept(entities), below, not_below),
-            ),
+            ({"below": below, "not_below": not_below}, lambda each, plan: subtree(plan.kept(each), below, not_below)),
             ({"trees": trees}, partial(_in_trees, trees=tuple(trees))),
-            ({"species_words": species_words}, lambda entities, _: with_species_words(entities)),
-            ({"prefix": prefix}, lambda entities, _: (_with_prefix(entity, prefix) for entity in entities)),
+            ({"species_words": species_words}, lambda each, _: with_species_words(each)),
+            ({"prefix": prefix}, lambda each, _: (_with_prefix(entity, prefix) for entity in each)),
             ({}, _some),
-            ({"tree_types": tree_types}, lambda entities, plan: with_tree_types(plan.kept(entities))),
+            ({"tree_types": tree_types}, lambda each, plan: with_tree_types(plan.kept(each))),
             ({"disambiguated": disambiguate}, partial(_disambiguated, disambiguate, taxonomy, inspect)),
         ]
         for stated, stage in stages:

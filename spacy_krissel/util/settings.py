@@ -171,6 +171,7 @@ def takes(settings: Callable[Given, Made]) -> Callable[[Callable[[Made], Returne
             return function(made)
 
         called.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]
+        called.settings = settings  # type: ignore[attr-defined]
         lines = [f"{name}: {text}" for name, text in described(settings).items()]
         called.__doc__ = "\n".join([inspect.cleandoc(function.__doc__ or ""), "", *lines])
         return called
