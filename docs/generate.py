@@ -202,6 +202,8 @@ def api_page() -> str:
     ]
     for name in spacy_krissel.__all__:
         lines += [f"## {name} {{#{name}}}", "", f"::: spacy_krissel.{spacy_krissel._MODULES[name]}.{name}", ""]
+        if settings := getattr(getattr(spacy_krissel, name), "settings", None):
+            lines += [f"::: {settings.__module__}.{settings.__name__}", ""]
     return "\n".join(lines) + "\n"
 
 

@@ -5,6 +5,8 @@ imported here; the module of a command is imported when the command is asked for
 """
 
 from collections.abc import Callable, Mapping
+from inspect import Parameter
+from pathlib import Path
 from typing import Any, TypeVar
 
 import typer
@@ -58,10 +60,12 @@ class LazyGroup(TyperGroup):
 
 # What the parameter `name` is of.
 LINKER, EXTRACTOR = {"name": "linker"}, {"name": "extractor"}
+# From Python, a pipeline may be changed without being saved.
+SAVED = {"output": Parameter.empty}
 # In the order of work.
 COMMANDS = {
     "build": Command(
-        "commands.build_linker:build_files",
+        "commands.build_linker:build",
         "Build",
         "hp.obo --text abstracts.jsonl -o linker",
         panels={".*_column|separator": "Tables"},
@@ -72,7 +76,7 @@ COMMANDS = {
         "Build",
         "hp.obo --below HP:0000118 -o store",
         panels={
-            "below|not_below|tree": "Parts of the ontology",
+            "below|not_below|trees": "Parts of the ontology",
             ".*_column|separator": "Tables",
             "umls_.*": "UMLS",
             "species|common_names|species_words": "Species",
@@ -80,7 +84,12 @@ COMMANDS = {
             "disambiguate|homonyms|taxonomy": "Homonyms",
         },
     ),
-    "mine": Command("commands.mine_texts:mine_texts", "Build", "store abstracts.jsonl --n-process 4 -o mentions"),
+    "mine": Command(
+        "mining.mine:mine",
+        "Build",
+        "store abstracts.jsonl --n-process 4 -o mentions",
+        hidden=("chunk_chars",),
+    ),
     "train": Command(
         "commands.train_pipeline:train",
         "Build",
@@ -95,8 +104,8 @@ COMMANDS = {
     "tune": Command(
         "commands.tune_pipeline:tune_index", "Build", "linker -o tuned", names={"types": "index", **LINKER}
     ),
-    "distill": Command("commands.distill_encoder:distill", "Build", "linker -o small", names=LINKER),
-    "quantize": Command("commands.quantize_encoder:quantize", "Build", "linker -o quick", names=LINKER),
+    "distill": Command("commands.distill_encoder:distill", "Build", "linker -o small", names=LINKER, defaults=SAVED),
+    "quantize": Command("commands.quantize_encoder:quantize", "Build", "linker -o quick", names=LINKER, defaults=SAVED),
     "link": Command("commands.link_texts:link", "Use", "linker abstracts.jsonl -o links.tsv", gpu=True, names=LINKER),
     "review": Command(
         "commands.review_links:review", "Use", "linker abstracts.jsonl -o review.tsv", gpu=True, names=LINKER
@@ -118,21 +127,30 @@ COMMANDS = {
     ),
     "convert": Command("corpora.convert:convert", "Measure", "dev.PubTator.txt --ontology store -o dev.spacy"),
     "evaluate": Command(
-        "commands.measure_pipeline:evaluate_pipeline",
+        "evaluation.evaluate:evaluate",
         "Measure",
         "linker dev.spacy --ontology store --name dev",
         gpu=True,
+        names={"ontology": "ontology"},
+        defaults={"output": Path("metrics")},
+        hidden=("seen", "n_candidates", "timed_mentions"),
     ),
     "precision": Command("commands.measure_precision:precision", "Measure", "linker review.tsv", names=LINKER),
     "confidence": Command(
-        "commands.measure_pipeline:fit_pipeline_confidence", "Measure", "linker --precision 0.9 -o sure", gpu=True
+        "evaluation.confidence:fit_confidence",
+        "Measure",
+        "linker --precision 0.9 -o sure",
+        gpu=True,
+        names=LINKER,
+        defaults=SAVED,
     ),
     "calibrate": Command(
-        "commands.measure_pipeline:calibrate_pipeline",
+        "evaluation.calibrate:calibrate",
         "Measure",
         "linker train.spacy -o calibrated",
         gpu=True,
-        names={"precision": "nil-precision"},
+        names={"precision": "nil-precision", **LINKER},
+        defaults=SAVED,
     ),
     "encoder": Command(
         "commands.export_encoder:export_encoder", "Research", "trained/model-last -o encoder", names=LINKER

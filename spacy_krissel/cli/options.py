@@ -23,14 +23,16 @@ GPU = typer.Option(-1, "--gpu-id", "-g", min=-1, help="GPU, or -1 for the CPU")
 class Command(NamedTuple):
     """A command of a `CodedApp`.
 
-    function: "module:function" of this package. Its required positional parameters are arguments, but for `output`. A
-        parameter `progress` is true, `command` is the command line, `overrides` are further options, such as
-        --training.max_steps 100. The card of an `index_device` must be there before the function is called. What it
-        returns is printed, in the form that `show_<function>` of the same module gives it; that may take parameters of
-        the function as well.
+    function: "module:function" of this package. Its required positional parameters are arguments, but for `output` and
+        those in `names`. A parameter `progress` is true, `command` is the command line, `overrides` are further
+        options, such as --training.max_steps 100. The card of an `index_device` must be there before the function is
+        called. What it returns is printed, in the form that `show_<function>` of the same module gives it; that may
+        take parameters of the function as well.
     panel: of the help.
     example: of its arguments and options, at the end of the help.
     names: of options, by parameter, where it is another.
+    defaults: of options, by parameter, where it is another, or is required (`Parameter.empty`).
+    hidden: parameters that are no options, for Python alone.
     panels: of options in the help, by a pattern that the parameter matches.
     gpu: for a function without `gpu_id`: add the option --gpu-id, and choose the GPU before the call.
     alone: the function returns nothing, and goes on in a process without spaCy's command line (`run_alone`).
@@ -41,6 +43,8 @@ class Command(NamedTuple):
     example: str
     gpu: bool = False
     names: Mapping[str, str] = {}
+    defaults: Mapping[str, Any] = {}
+    hidden: Collection[str] = ()
     panels: Mapping[str, str] = {}
     alone: bool = False
 
@@ -63,7 +67,7 @@ def click_command(name: str, command: Command, guard: Callable[[Any], Any]) -> A
     parameters += [
         _option(each, help.get(each.name, ""), command)
         for each in takes.values()
-        if each.name not in FILLED_IN and cli_type(each.annotation) is not None
+        if each.name not in (*FILLED_IN, *command.hidden) and cli_type(each.annotation) is not None
     ]
     if command.gpu:
         parameters.append(inspect.Parameter("gpu_id", inspect.Parameter.KEYWORD_ONLY, default=GPU, annotation=int))
@@ -78,6 +82,7 @@ def click_command(name: str, command: Command, guard: Callable[[Any], Any]) -> A
 
             require_device(values["index_device"])
         typed = {name: _plain(value) for name, value in values.items() if name in takes and _is_typed(ctx, name)}
+        typed = {**command.defaults, **typed}
         typed.update({name: make(ctx) for name, make in FILLED_IN.items() if name in takes})
         if command.alone and can_run_alone():
             run_alone(command.function, typed)
@@ -106,7 +111,8 @@ def _functions(command: Command) -> tuple[Callable[..., Any], Callable[..., str]
 
 def _option(parameter: inspect.Parameter, help: str, command: Command) -> inspect.Parameter:
     """The parameter, as typer declares an option or argument."""
-    name, default = parameter.name, parameter.default
+    name = parameter.name
+    default = command.defaults.get(name, parameter.default)
     required = default is inspect.Parameter.empty
     type_: Any = cli_type(parameter.annotation)
     is_list = get_origin(type_) is list
@@ -124,7 +130,7 @@ def _option(parameter: inspect.Parameter, help: str, command: Command) -> inspec
     settings: dict[str, Any] = {"help": help, "min": limits.get("Ge"), "max": limits.get("Le")}
     settings.update(rich_help_panel=panel, callback=checks)
     positional = parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
-    if required and positional and name != "output":
+    if required and positional and name not in ("output", *command.names):
         declared = typer.Argument(... if required else default, **settings)
     else:
         names = _names(command.names.get(name, name), type_, default)

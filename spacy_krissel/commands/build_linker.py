@@ -4,29 +4,38 @@ import gc
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext, redirect_stdout
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import cached_property
 from io import StringIO
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import spacy
 import srsly
 from pydantic import Field
 from spacy.language import Language
+from spacy.training.loop import DIR_MODEL_LAST
 from wasabi import msg
 
 from ..about import __version__
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
-from ..evaluation.confidence import MIN_STATED, TOO_FEW, fit_confidence
+from ..evaluation.confidence import (
+    MIN_STATED,
+    NIL_SHARE,
+    PRECISION,
+    TOO_FEW,
+    Precision,
+    ShareOfNil,
+    fit_confidence,
+)
 from ..layers.hashed_bags import round_tables
 from ..mining.mine import mine
 from ..mining.shards import MentionShards
 from ..ontology.build import build_ontology
 from ..ontology.entity import Entity
 from ..ontology.provenance import provenance
-from ..ontology.readers.table import TABLE_OPTIONS, read_table
 from ..ontology.store import OntologyStore, write_store
 from ..ontology.vocabularies.cache import locate
 from ..pipeline.pipeline_io import (
@@ -42,10 +51,11 @@ from ..pipeline.settings import LINKER
 from ..util.hashing import stable_hash
 from ..util.manifest import MANIFEST, content_hash
 from ..util.outputs import writes
-from ..util.settings import Count, PositiveInt, checked, passes_on
+from ..util.settings import Count, PositiveInt, checked, given, takes
 from ..util.work_folder import WorkFolder
 from .build_prototypes import prototypes
 from .export_encoder import start_encoder
+from .make_ontology import OntologySettings
 from .train_pipeline import train
 
 CONFIG = Path(__file__).parent / "build.cfg"
@@ -95,18 +105,91 @@ class Built:
     confidence: dict[str, Any]
 
 
-class BuildWork(WorkFolder):
-    """The store, the mentions and the trained pipeline of an unfinished build.
+@checked
+@dataclass(frozen=True)
+class BuildSettings(OntologySettings):
+    """Settings of `build`.
 
-    n_steps: of the whole build, which are shown if `progress`.
+    ontology: Ontology files, stores, or names of vocabularies (krissel vocabularies); from Python also one of them, or
+        entities (`Entity`)
+    output: Where to save the pipeline
+    text: Unlabelled text to mine and train on: JSONL, plain text, PubMed's XML, Parquet, .tar.gz; or folders
+    ner: A pipeline that finds mentions, by name or path: the linker is added to it
+    types_by_label: label=type: link mentions with this label to entities of this semantic type only (Gene=Gene); from
+        Python also the types by label, as the linker has them
+    encoder: A transformer to train, by name or path, in place of the compact one; needs text
+    steps: Training steps; 0 trains nothing; default: 600 with text
+    precision, nil_share: see `fit_confidence`
+    seed: Of mining, training and what is drawn
+    n_process: Processes that mine
+    gpu_id: GPU, or -1 for the CPU
+    index_device: Where the index lives: cpu, cuda:0 or cuda:all; the pipeline keeps it; default: cpu
+    restart: Drop what an interrupted build left
     """
 
-    n_steps, progress, _step = 0, False, 0
+    ontology: str | Path | Iterable[str | Path] | Iterable[Entity]
+    output: Path
+    _: KW_ONLY
+    text: Sequence[str | Path] = ()
+    ner: str | None = None
+    types_by_label: Mapping[str, Sequence[str]] | Sequence[str] = ()
+    encoder: str | None = None
+    steps: Count | None = None
+    precision: Precision = PRECISION
+    nil_share: ShareOfNil = NIL_SHARE
+    seed: Count = 0
+    n_process: PositiveInt = 1
+    gpu_id: Annotated[int, Field(ge=-1)] = -1
+    index_device: str | None = None
+    restart: bool = False
+    progress: bool = False
 
-    def begin(self, what: str) -> None:
-        self._step += 1
-        if self.progress:
-            msg.divider(f"{self._step}/{self.n_steps} {what}")
+
+@dataclass(frozen=True)
+class BuildPlan:
+    """What the steps of a build share.
+
+    sources: paths and names of vocabularies, or entities; located: the files of the former, () for the latter.
+    types: by label. finder: the pipeline that the linker is added to. folder: of the unfinished build.
+    """
+
+    asked: BuildSettings
+    sources: list[Any]
+    located: Sequence[Path]
+    types: dict[str, list[str]]
+    finder: Language | None
+    folder: Path
+
+    @cached_property
+    def store(self) -> OntologyStore:
+        """Raises KrisselError K006 where `types` has one that no entity has."""
+        store = OntologyStore(self.folder / "store")
+        _check_types(self.types, store)
+        return store
+
+    @property
+    def mentions(self) -> Path | None:
+        return self.folder / "mentions" if self.asked.text else None
+
+    @cached_property
+    def trained_on(self) -> Path | None:
+        """The mentions, unless nothing is to be trained or they are too few (KW680)."""
+        return self.mentions if self.mentions and self.asked.steps != 0 and _are_enough(self.mentions) else None
+
+    def shared(self) -> dict[str, Any]:
+        return {"seed": self.asked.seed, "progress": self.asked.progress}
+
+
+class Step(NamedTuple):
+    """A step of a build: `make` fills the path `name` in its folder, and is always called where there is no name."""
+
+    name: str
+    title: str | Callable[[BuildPlan], str]
+    make: Callable[[BuildPlan, Path], Any]
+
+
+class BuildWork(WorkFolder):
+    """The store, the mentions and the trained pipeline of an unfinished build."""
 
     def has_work(self) -> bool:
         return (self.path / "store").exists()
@@ -114,188 +197,45 @@ class BuildWork(WorkFolder):
     def refusal(self, difference: str) -> KrisselError:
         return KrisselError(Errors.K680.format(path=self.path, difference=difference))
 
-    def once(self, name: str, what: str, make: Callable[[Path], Any]) -> Path:
-        """The path `name` in the folder, which `make` fills unless it did before. what: the step."""
-        done = f"{name}.done"
-        is_done = (self.path / done).exists()
-        self.begin(f"{what} (done before)" if is_done else what)
-        if not is_done:
-            make(self.path / name)
-            self.write(done, b"")
-        return self.path / name
+    def run(self, plan: BuildPlan, steps: Sequence[Step]) -> Any:
+        """Make what no earlier run made. RETURNS: what the last step returns."""
+        made: Any = None
+        for number, step in enumerate(steps, 1):
+            done = f"{step.name}.done"
+            is_done = (self.path / done).exists()
+            title = step.title if isinstance(step.title, str) else step.title(plan)
+            if plan.asked.progress:
+                msg.divider(f"{number}/{len(steps)} {title}{' (done before)' if is_done else ''}")
+            if not is_done:
+                made = step.make(plan, self.path / step.name)
+                if step.name:
+                    self.write(done, b"")
+        return made
 
 
 @writes(folders=["output"])
-@passes_on(build_ontology, "format", "language", "translations", "below", "not_below", "trees", "species_words")
-@passes_on(build_ontology, "version", "licence")
-@passes_on(read_table, *TABLE_OPTIONS)
-@passes_on(fit_confidence, "precision", "nil_share")
-@checked
-def build(
-    ontology: Any,
-    output: Path,
-    *,
-    text: Sequence[Path] = (),
-    ner: str | None = None,
-    types_by_label: Mapping[str, Sequence[str]] = {},
-    encoder: str | None = None,
-    steps: Count | None = None,
-    seed: Count = 0,
-    n_process: PositiveInt = 1,
-    gpu_id: Annotated[int, Field(ge=-1)] = -1,
-    index_device: str | None = None,
-    restart: bool = False,
-    progress: bool = False,
-    **settings: Any,
-) -> Built:
-    """Build a pipeline that links to an ontology: store, knowledge base, confidence.
-
-    Without text the compact encoder that ships compares names as it is; with text, mentions of unambiguous names are
-    mined, it is trained on them where there are 500 or more, and they too are prototypes. An interrupted build goes on
-    where it stopped.
-
-    ontology: an ontology file or folder, a store, the name of a vocabulary (mondo), several of them, or entities
-        (`Entity`)
-    output: Where to save the pipeline
-    text: Unlabelled text to mine and train on: JSONL, plain text, PubMed's XML, Parquet, .tar.gz; or folders
-    ner: A pipeline that finds mentions, by name or path: the linker is added to it
-    types_by_label: the semantic types that mentions with a label are linked to, as the linker has it
-    encoder: A transformer to train, by name or path, in place of the compact one; needs text
-    steps: Training steps; 0 trains nothing; default: 600 with text
-    seed: Of mining, training and what is drawn
-    n_process: Processes that mine
-    gpu_id: GPU, or -1 for the CPU
-    index_device: Where the index lives: cpu, cuda:0 or cuda:all; the pipeline keeps it; default: cpu
-    restart: Drop what an interrupted build left
-
-    RETURNS: the pipeline, saved at `output`, and its figures.
-    Raises KrisselError K005 (the output is something else), K006 (a setting), K680 (other work left), and what
-    `build_ontology`, `mine`, `train`, `prototypes` and `fit_confidence` raise.
-    """
-    if not text and (encoder or steps):
-        given = "encoder" if encoder else "steps"
-        expected = "none without `text` to train on"
-        raise KrisselError(Errors.K006.format(setting=given, found=encoder or steps, expected=expected))
-    check_place(output)
-    # Here, since a step that an interrupted build completed does not choose it.
-    choose_gpu(gpu_id, silent=True)
-    # Before minutes of work.
-    finder = None if ner is None else load_pipeline(ner)
-    if finder is not None and LINKER in finder.pipe_names:
-        expected = f"a pipeline without a '{LINKER}'"
-        raise KrisselError(Errors.K006.format(setting="ner", found=ner, expected=expected))
-    of_confidence = {key: settings.pop(key) for key in ("precision", "nil_share") if key in settings}
-    sources = _sources(ontology)
-    are_files = not isinstance(sources[0], Entity)
-    located = [locate(each, "auto", progress).path for each in sources] if are_files else []
-    text = [*map(Path, text)]
-    state = {
-        "ontology": [_content(each, settings) for each in located] if are_files else stable_hash(repr(sources)),
-        "text": [content_hash(each) for each in text],
-        "settings": {key: value for key, value in settings.items() if value is not None and key != "translations"},
-        "translations": [content_hash(Path(each)) for each in settings.get("translations", ())],
-        "encoder": [encoder, content_hash(Path(encoder) if encoder else COMPACT)],
-        "steps": steps,
-        "seed": seed,
-        "spacy-krissel": __version__,
-    }
-    work = BuildWork(output.absolute().with_name(f".{output.name}.build"))
-    work.n_steps, work.progress = 5 if text else 4, progress
-    shared: dict[str, Any] = {"seed": seed, "progress": progress}
-    with work:
-        work.start(state, restart=restart)
-
-        def read(path: Path) -> None:
-            with TemporaryDirectory(prefix="krissel-") as folder:
-                # As a store, which settings such as `below` are applied to.
-                stored = sources if are_files else [write_store(iter(sources), Path(folder) / "entities").path]
-                build_ontology(stored, path, progress=progress, **settings)
-
-        store = OntologyStore(work.once("store", "Reading the ontology", read))
-        _check_types(types_by_label, store)
-        mentions = None
-        if text:
-            mentions = work.once(
-                "mentions", "Mining mentions", lambda path: mine(store, [*text], path, n_process=n_process, **shared)
-            )
-        trained = mentions if mentions is not None and steps != 0 and _are_enough(mentions) else None
-        what = "Making the encoder" if trained is None else "Training the encoder"
-        base = work.once("encoder", what, lambda path: _encoder(store, trained, path, encoder, steps, gpu_id, **shared))
-        if trained is not None:
-            base = base / "model-last"
-        what = "Encoding names and mentions"
-        encoding = {"class_weight": CLASS_WEIGHT, "gpu_id": gpu_id, **shared}
-        if len({species for species in store.each("species") if species}) > 1:
-            share = store.manifest["shared_names"] / max(1, store.manifest["names"])
-            weights = {f"{COMPONENT}.species_weight": SPECIES_WEIGHT} if share >= SHARED else {}
-            encoding |= {"by_species": True, "overrides": weights}
-        work.once("linker", what, lambda path: prototypes(base, path, store.path, mentions, **encoding))
-        # The pipeline that was saved refers to itself, and would keep all of its vectors beside those that are read.
-        gc.collect()
-        nlp = load_pipeline(work.path / "linker", index_device=index_device)
-        configure(nlp, LINKER, types_by_label={label: [*types] for label, types in types_by_label.items()})
-        work.begin("Fitting the confidence of links")
-        fit = fit_confidence(nlp, **shared, **of_confidence)
-        if finder is not None:
-            finder.add_pipe(LINKER, source=nlp)
-            finder.meta.setdefault("krissel", {}).update(nlp.meta.get("krissel", {}))
-            nlp = finder
-        save_pipeline(nlp, output, name=LINKER)
-        manifest = store.manifest
-        linker: Any = nlp.get_pipe(LINKER)
-        n_mentions = linker.kb.description()["prototype_kinds"].get("mention", 0)
-        work.remove()
-    # Loaded again: the one above has its knowledge base in the folder that was removed.
-    return Built(load_pipeline(output), output, manifest["entities"], manifest["names"], n_mentions, fit.data)
-
-
-@passes_on(
-    build,
-    "text",
-    "ner",
-    "encoder",
-    "steps",
-    "precision",
-    "nil_share",
-    "format",
-    "language",
-    "translations",
-    "below",
-    "not_below",
-    "trees",
-    "species_words",
-    "version",
-    "licence",
-    *TABLE_OPTIONS,
-    "seed",
-    "n_process",
-    "gpu_id",
-    "index_device",
-    "restart",
-    "progress",
-    "force",
-)
-def build_files(ontology: list[Path], output: Path, *, types_by_label: Sequence[str] = (), **settings: Any) -> Built:
+@takes(BuildSettings)
+def build(asked: BuildSettings) -> Built:
     """Build a linker from an ontology: all steps in one command.
 
     Without text the compact encoder that ships compares names as it is; with text, mentions of unambiguous names are
     mined, it is trained on them where there are 500 or more, and they too are prototypes. An interrupted build goes on
     where it stopped.
 
-    ontology: Ontology files, stores, or names of vocabularies (krissel vocabularies)
-    output: Where to save the pipeline
-    types_by_label: label=type: link mentions with this label to entities of this semantic type only (Gene=Gene)
+    RETURNS: the pipeline, saved at `output`, and its figures.
+    Raises KrisselError K005 (the output is something else), K006 (a setting), K680 (other work left), and what
+    `build_ontology`, `mine`, `train`, `prototypes` and `fit_confidence` raise.
     """
-    by_label: dict[str, list[str]] = {}
-    for pair in types_by_label:
-        label, _, type_ = pair.partition("=")
-        if not (label and type_):
-            raise KrisselError(Errors.K006.format(setting="types_by_label", found=pair, expected="label=type"))
-        by_label.setdefault(label, []).append(type_)
-    return build(ontology, output, types_by_label=by_label, **settings)
+    plan = _plan(asked)
+    with BuildWork(plan.folder) as work:
+        work.start(_state(plan), restart=asked.restart)
+        built = work.run(plan, [step for step in STEPS if asked.text or step.name != "mentions"])
+        work.remove()
+    # Loaded again: the one above has its knowledge base in the folder that was removed.
+    return replace(built, nlp=load_pipeline(asked.output))
 
 
-def show_build_files(built: Built) -> str:
+def show_build(built: Built) -> str:
     data = built.confidence
     mined = f", {built.n_mentions:,} mined mentions" if built.n_mentions else ""
     linked, precision = 100 * data["linked"], 100 * data["precision"]
@@ -325,6 +265,58 @@ def compact_model() -> dict[str, Any]:
     return model
 
 
+def _plan(asked: BuildSettings) -> BuildPlan:
+    """What can be refused is refused here, before minutes of work."""
+    types = _by_label(asked.types_by_label)
+    if not asked.text and (asked.encoder or asked.steps):
+        setting, found = ("encoder", asked.encoder) if asked.encoder else ("steps", asked.steps)
+        expected = "none without `text` to train on"
+        raise KrisselError(Errors.K006.format(setting=setting, found=found, expected=expected))
+    check_place(asked.output)
+    # Here, since a step that an interrupted build completed does not choose it.
+    choose_gpu(asked.gpu_id, silent=True)
+    finder = None if asked.ner is None else load_pipeline(asked.ner)
+    if finder is not None and LINKER in finder.pipe_names:
+        expected = f"a pipeline without a '{LINKER}'"
+        raise KrisselError(Errors.K006.format(setting="ner", found=asked.ner, expected=expected))
+    sources = _sources(asked.ontology)
+    are_files = not isinstance(sources[0], Entity)
+    located = [locate(each, "auto", asked.progress).path for each in sources] if are_files else []
+    folder = asked.output.absolute().with_name(f".{asked.output.name}.build")
+    return BuildPlan(asked, sources, located, types, finder, folder)
+
+
+def _state(plan: BuildPlan) -> dict[str, Any]:
+    """All that what the steps make depends on."""
+    asked = plan.asked
+    settings = given(asked, OntologySettings)
+    translations = settings.pop("translations", ())
+    contents = [_content(each, asked.format) for each in plan.located]
+    return {
+        "ontology": contents or stable_hash(repr(plan.sources)),
+        "text": [content_hash(Path(each)) for each in asked.text],
+        "settings": settings,
+        "translations": [content_hash(Path(each)) for each in translations],
+        "encoder": [asked.encoder, content_hash(Path(asked.encoder) if asked.encoder else COMPACT)],
+        "steps": asked.steps,
+        "seed": asked.seed,
+        "spacy-krissel": __version__,
+    }
+
+
+def _by_label(pairs: Mapping[str, Sequence[str]] | Sequence[str]) -> dict[str, list[str]]:
+    """Types by label. Raises KrisselError K006 for a text other than label=type."""
+    if isinstance(pairs, Mapping):
+        return {label: [*types] for label, types in pairs.items()}
+    by_label: dict[str, list[str]] = {}
+    for pair in pairs:
+        label, _, type_ = pair.partition("=")
+        if not (label and type_):
+            raise KrisselError(Errors.K006.format(setting="types_by_label", found=pair, expected="label=type"))
+        by_label.setdefault(label, []).append(type_)
+    return by_label
+
+
 def _sources(ontology: Any) -> list[Any]:
     """The paths and names of vocabularies, or the entities. Raises KrisselError K006 for anything else."""
     sources = (
@@ -340,10 +332,10 @@ def _sources(ontology: Any) -> list[Any]:
     return sources
 
 
-def _content(source: Path, settings: dict[str, Any]) -> Any:
+def _content(source: Path, format: str) -> Any:
     """What changes with an ontology, or with the files of a folder that are read; a release has others of gigabytes."""
     if source.is_dir() and not (source / MANIFEST).is_file():
-        return [each["files"] for each in provenance(source, settings.get("format") or "auto")]
+        return [each["files"] for each in provenance(source, format)]
     return content_hash(source)
 
 
@@ -369,25 +361,31 @@ def _are_enough(mentions: Path) -> bool:
     return n >= FEWEST_MENTIONS
 
 
-def _encoder(
-    store: OntologyStore,
-    mentions: Path | None,
-    path: Path,
-    encoder: str | None,
-    steps: int | None,
-    gpu_id: int,
-    seed: int,
-    progress: bool,
-) -> None:
-    """A pipeline without knowledge base: its encoder as it is, at `path`, or trained on `mentions`, in model-last."""
-    overrides: dict[str, Any] = {"paths.ontology": str(store.path), "system.seed": seed}
+def _read_ontology(plan: BuildPlan, path: Path) -> None:
+    with TemporaryDirectory(prefix="krissel-") as folder:
+        # Entities as a store, which settings such as `below` are applied to.
+        stored = plan.sources if plan.located else [write_store(iter(plan.sources), Path(folder) / "entities").path]
+        build_ontology(stored, path, progress=plan.asked.progress, **given(plan.asked, OntologySettings))
+
+
+def _mine(plan: BuildPlan, path: Path) -> None:
+    mine(plan.store, [*map(Path, plan.asked.text)], path, n_process=plan.asked.n_process, **plan.shared())
+
+
+def _encoder_title(plan: BuildPlan) -> str:
+    return "Making the encoder" if plan.trained_on is None else "Training the encoder"
+
+
+def _make_encoder(plan: BuildPlan, path: Path) -> None:
+    """A pipeline without knowledge base: its encoder as it is, at `path`, or trained on mentions, in model-last."""
+    encoder, steps, progress = plan.asked.encoder, plan.asked.steps, plan.asked.progress
+    overrides: dict[str, Any] = {"paths.ontology": str(plan.store.path), "system.seed": plan.asked.seed}
     if encoder is not None:
         overrides |= {f"{COMPONENT}.model": {**TRANSFORMER, "name": encoder}, **FOR_TRANSFORMER}
     else:
         start = {"@misc": "spacy-krissel.EncoderFromPipeline.v1", "path": str(COMPACT), "contexts": True}
-        model = compact_model()
-        overrides |= {f"{COMPONENT}.model": model, f"initialize.{COMPONENT}.encoder": start}
-    if mentions is None:
+        overrides |= {f"{COMPONENT}.model": compact_model(), f"initialize.{COMPONENT}.encoder": start}
+    if plan.trained_on is None:
         config = spacy.util.load_config(CONFIG, overrides=overrides).interpolate()
         nlp = spacy.blank("en")
         linker = {key: config["components"][LINKER][key] for key in ("model", "lexical_weight", "spelling_weight")}
@@ -396,13 +394,13 @@ def _encoder(
         if encoder is None:
             start_encoder(find_linker(nlp).model, path=COMPACT, name=LINKER, contexts=True)
     else:
-        overrides["paths.mentions"] = str(mentions)
+        overrides["paths.mentions"] = str(plan.trained_on)
         if steps is not None:
             overrides |= {"training.max_steps": steps, "training.eval_frequency": max(1, steps // 3)}
         # Its log is a table, which who asked for no progress has no use for.
         with nullcontext() if progress else redirect_stdout(StringIO()):
-            train(CONFIG, path, gpu_id=gpu_id, overrides=overrides, progress=progress)
-        path = path / "model-last"
+            train(CONFIG, path, gpu_id=plan.asked.gpu_id, overrides=overrides, progress=progress)
+        path = path / DIR_MODEL_LAST
         nlp = load_pipeline(path)
     if encoder is None:
         round_tables(find_linker(nlp).model)
@@ -410,3 +408,41 @@ def _encoder(
         start = {"name": f"{meta['name']} {meta['version']}", "sources": meta["sources"]}
         nlp.meta.setdefault("krissel", {})["start"] = {LINKER: start}
     save_whole(nlp.to_disk, path)
+
+
+def _encode(plan: BuildPlan, path: Path) -> None:
+    """Make the prototypes."""
+    store, base = plan.store, plan.folder / "encoder"
+    encoding: dict[str, Any] = {"class_weight": CLASS_WEIGHT, "gpu_id": plan.asked.gpu_id, **plan.shared()}
+    if len({species for species in store.each("species") if species}) > 1:
+        share = store.manifest["shared_names"] / max(1, store.manifest["names"])
+        weights = {f"{COMPONENT}.species_weight": SPECIES_WEIGHT} if share >= SHARED else {}
+        encoding |= {"by_species": True, "overrides": weights}
+    base = base if plan.trained_on is None else base / DIR_MODEL_LAST
+    prototypes(base, path, store.path, plan.mentions, **encoding)
+    # The pipeline that was saved refers to itself, and would keep all of its vectors beside those that are read.
+    gc.collect()
+
+
+def _finish(plan: BuildPlan, folder: Path) -> Built:
+    """Fit the confidence, and save the pipeline where it is wanted."""
+    asked, manifest = plan.asked, plan.store.manifest
+    nlp = load_pipeline(folder / "linker", index_device=asked.index_device)
+    configure(nlp, LINKER, types_by_label=plan.types)
+    fit = fit_confidence(nlp, precision=asked.precision, nil_share=asked.nil_share, **plan.shared())
+    if plan.finder is not None:
+        plan.finder.add_pipe(LINKER, source=nlp)
+        plan.finder.meta.setdefault("krissel", {}).update(nlp.meta.get("krissel", {}))
+        nlp = plan.finder
+    save_pipeline(nlp, asked.output, name=LINKER)
+    n_mentions = find_linker(nlp).kb.description()["prototype_kinds"].get("mention", 0)
+    return Built(nlp, asked.output, manifest["entities"], manifest["names"], n_mentions, fit.data)
+
+
+STEPS = (
+    Step("store", "Reading the ontology", _read_ontology),
+    Step("mentions", "Mining mentions", _mine),
+    Step("encoder", _encoder_title, _make_encoder),
+    Step("linker", "Encoding names and mentions", _encode),
+    Step("", "Fitting the confidence of links", _finish),
+)

@@ -1,7 +1,8 @@
 """Build the full knowledge base of a trained pipeline."""
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,8 +18,8 @@ from ..kb.build import fill as build
 from ..kb.build.encoding import Encoders, VectorWork
 from ..kb.build.fill import fill_kb
 from ..kb.build.gold_prototypes import GoldCounts
-from ..kb.build.sources import PrototypeSource
-from ..kb.prototype_kb import PrototypeKB
+from ..kb.build.sources import CONTEXTS_PER_SHARED_NAME, MENTIONS_PER_ENTITY, PrototypeSource
+from ..kb.prototype_kb import GOLD_WEIGHT, PrototypeKB
 from ..ontology.build import open_ontology
 from ..pipeline.card import update_card
 from ..pipeline.kb_pipe import kb_left_out
@@ -27,7 +28,7 @@ from ..pipeline.settings import LINKER
 from ..util.disk import coded_io
 from ..util.manifest import content_hash
 from ..util.outputs import writes
-from ..util.settings import Count, NotNegative, PositiveInt, checked, passes_on
+from ..util.settings import Count, NotNegative, Positive, PositiveInt, checked, given, takes
 from .encoding_workers import EncoderOf, encoding_actors, encoding_processes
 
 
@@ -38,19 +39,22 @@ def build_prototypes(
     name: str = LINKER,
     index: Callable[..., Any] | None = None,
     scratch: Path | None = None,
-    **settings: Any,
+    encoders: Encoders | None = None,
+    work: VectorWork | None = None,
+    progress: bool = False,
 ) -> PrototypeKB:
     """Encode `source` with the linker's encoder, references too where it has them, as the linker's knowledge base.
 
     index: another index than the config's, such as one made by `spacy-krissel.FaissIndex.v1`.
     scratch: a folder with room for what does not fit into memory (`PrototypeKB.scratch`).
-    settings: `progress`, `encoders` and `work` of `fill_kb`.
+    encoders, work, progress: see `fill_kb`
     """
     pipe = find_kb_pipe(nlp, name)
     pipe.require_weights()
     kb = pipe.new_kb(index=index)
     kb.scratch = scratch
-    fill_kb(kb, source, pipe.encode, encoder=pipe.fingerprint(), references=pipe.reference_parts(), **settings)
+    given: Any = {"encoder": pipe.fingerprint(), "references": pipe.reference_parts(), "progress": progress}
+    fill_kb(kb, source, pipe.encode, encoders=encoders, work=work, **given)
     pipe.set_kb(kb)
     # Lines "name of the file, SHA-256".
     texts = [] if source.mentions is None else source.mentions.manifest.get("texts", [])
@@ -63,11 +67,18 @@ def build_prototypes(
 
 
 def add_gold_files(
-    nlp: Language, gold: Sequence[Path], *, name: str = LINKER, **settings: Any
+    nlp: Language,
+    gold: Sequence[Path],
+    *,
+    name: str = LINKER,
+    weight: float = GOLD_WEIGHT,
+    per_entity: Count = 0,
+    surface_forms: bool = True,
+    seed: int = 0,
 ) -> dict[str, GoldCounts]:
     """Add the gold mentions of .spacy files to the linker's knowledge base, each under its file's name as source.
 
-    settings: of `PrototypeKB.add_gold`. RETURNS: the counts by source.
+    weight, per_entity, surface_forms, seed: of `PrototypeKB.add_gold`. RETURNS: the counts by source.
     Raises KrisselError K520 when the knowledge base is empty of entities, K619 when two files have one name or the
     knowledge base has that source already, K201 and K212 (files). Nothing was added then, but for K201 and K212.
     """
@@ -81,8 +92,9 @@ def add_gold_files(
             problem = f"the knowledge base has {present[source]:,} prototypes of it already"
             todo = f"Take those out with kb.remove_prototypes(source='{source}'), or rename the file"
             raise KrisselError(Errors.K619.format(path=path, source=source, problem=problem, todo=todo))
+    drawn: Any = {"weight": weight, "per_entity": per_entity, "surface_forms": surface_forms, "seed": seed}
     return {
-        source: kb.add_gold(read_doc_bins(path, nlp.vocab), source=source, skip_unknown=True, **settings)
+        source: kb.add_gold(read_doc_bins(path, nlp.vocab), source=source, skip_unknown=True, **drawn)
         for source, path in sources.items()
     }
 
@@ -98,69 +110,62 @@ def _gold_sources(gold: Sequence[Path]) -> dict[str, Path]:
     return sources
 
 
-@writes(folders=["output", "kb_path"])
-@passes_on(
-    PrototypeSource,
-    "names",
-    "mentions_per_entity",
-    "contexts_per_shared_name",
-    "max_entities",
-    "aliases",
-    "class_names",
-    "class_weight",
-    "use_references",
-    "reference_prototypes",
-    "mentions_only",
-    "shared_names",
-    "by_species",
-    "details",
-)
+@dataclass(frozen=True, kw_only=True)
+class SourceSettings:
+    """Settings of a `PrototypeSource` that the command has.
+
+    names, mentions_per_entity, contexts_per_shared_name, max_entities, aliases, use_references: see `PrototypeSource`
+    reference_prototypes, mentions_only, shared_names, by_species, details: see `PrototypeSource`
+    class_names: Add induced hypernym names: words that the names of the entities below a class share (needs
+        parents or tree numbers)
+    class_weight: Multiply the scores of class names by this
+    """
+
+    names: bool = True
+    mentions_per_entity: Count = MENTIONS_PER_ENTITY
+    contexts_per_shared_name: Count = CONTEXTS_PER_SHARED_NAME
+    max_entities: Count = 0
+    aliases: bool = True
+    class_names: bool = True
+    class_weight: Positive = 1.0
+    use_references: bool = True
+    reference_prototypes: bool = False
+    mentions_only: bool = False
+    shared_names: bool = False
+    by_species: bool = False
+    details: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class GoldSettings:
+    """Settings of `PrototypeKB.add_gold` that the command has.
+
+    gold_per_entity: Number of gold mentions per entity of each file, drawn by seed (0: all)
+    gold_weight: Multiply the scores of gold prototypes
+    gold_names: Add the bare text of each gold mention too, as a name that gold says the entity has
+    """
+
+    gold_per_entity: Count = 0
+    gold_weight: NotNegative = GOLD_WEIGHT
+    gold_names: bool = True
+
+
 @checked
-def prototypes(
-    pipeline: str | Path,
-    output: Path,
-    ontology: Path | None = None,
-    mentions: Path | None = None,
-    *,
-    gold: Sequence[Path] = (),
-    gold_per_entity: Count | None = None,
-    gold_weight: NotNegative | None = None,
-    gold_names: bool = True,
-    index: str | Callable[..., Any] | None = None,
-    index_device: str | None = None,
-    kb_path: Path | None = None,
-    overrides: dict[str, Any] | None = None,
-    name: str = LINKER,
-    seed: Count = 0,
-    n_process: PositiveInt = 1,
-    gpu_id: Annotated[int, Field(ge=-1)] = -1,
-    ray: str | None = None,
-    restart: bool = False,
-    progress: bool = False,
-    **settings: Any,
-) -> dict[str, Any]:
-    """Make the knowledge base: encode names and mentions.
-
-    Names, mined mentions (KRISSBERT §3.4) and gold mentions (§3.7) become prototypes.
-
-    Further options override the pipeline's config: --components.krissel_linker.threshold 0.6
+@dataclass(frozen=True)
+class PrototypeSettings(GoldSettings, SourceSettings):
+    """Settings of `prototypes`.
 
     pipeline: A trained pipeline
     output: Where to save the pipeline with its knowledge base
     ontology: Ontology store or file, or the name of a vocabulary; without it, gold mentions (`gold`) are added to the
         pipeline's knowledge base
     mentions: Mention shards; without them, names only
-    class_names: Add induced hypernym names: words that the names of the entities below a class share (needs
-        parents or tree numbers)
-    class_weight: Multiply the scores of class names by this
     gold: Gold mentions (.spacy) as prototypes too
-    gold_per_entity: Number of gold mentions per entity of each file, drawn by seed (0: all)
-    gold_weight: Multiply the scores of gold prototypes; default: 1.05
-    gold_names: Add the bare text of each gold mention too, as a name that gold says the entity has
     index: exact, flat, hnsw, ivf, ivf_sq8, ivf_pq; default: as the config says
     index_device: Where the index lives: cpu, cuda:0 or cuda:all; the pipeline keeps it; default: as
         the config says
     kb_path: Save the knowledge base here and let the pipeline point to it
+    overrides: of the pipeline's config, by dotted key
     name: Name of the linker, or span extractor, in the pipeline
     seed: Seed of what is drawn
     n_process: Processes that encode, on the GPUs from gpu_id on, or on the CPU
@@ -169,6 +174,35 @@ def prototypes(
         on all of its machines, and gpu_id 0 uses its GPUs
     restart: Drop what an interrupted run left; otherwise a run with the same input continues from there, and one with
         other input is refused. Gold mentions are always encoded again, and here.
+    """
+
+    pipeline: str | Path
+    output: Path
+    ontology: Path | None = None
+    mentions: Path | None = None
+    _: KW_ONLY
+    gold: Sequence[Path] = ()
+    index: str | Callable[..., Any] | None = None
+    index_device: str | None = None
+    kb_path: Path | None = None
+    overrides: dict[str, Any] | None = None
+    name: str = LINKER
+    seed: Count = 0
+    n_process: PositiveInt = 1
+    gpu_id: Annotated[int, Field(ge=-1)] = -1
+    ray: str | None = None
+    restart: bool = False
+    progress: bool = False
+
+
+@writes(folders=["output", "kb_path"])
+@takes(PrototypeSettings)
+def prototypes(asked: PrototypeSettings) -> dict[str, Any]:
+    """Make the knowledge base: encode names and mentions.
+
+    Names, mined mentions (KRISSBERT §3.4) and gold mentions (§3.7) become prototypes.
+
+    Further options override the pipeline's config: --components.krissel_linker.threshold 0.6
 
     RETURNS: the knowledge base's description.
     Raises KrisselError K005 (the output is something else), K006 (a setting), K023 to K025 (Ray), K026 (the disk
@@ -176,63 +210,24 @@ def prototypes(
     GPU), K614 when there is neither an ontology nor gold, or a setting that would need the one that is missing, and
     what `add_gold_files` raises.
     """
-    if ontology is None:
-        workers = {"n_process": n_process if n_process != 1 else None, "ray": ray, "restart": restart or None}
-        given = {"mentions": mentions, "index": index, **workers, **settings}
-        unread = [key for key, value in given.items() if value is not None]
-        if unread:
-            raise KrisselError(Errors.K614.format(problem=f"Without an ontology, nothing reads {', '.join(unread)}"))
-        if not gold:
-            raise KrisselError(Errors.K614.format(problem="There is nothing to make prototypes of"))
-    asked = {"per_entity": gold_per_entity, "weight": gold_weight, "surface_forms": None if gold_names else False}
-    of_gold = {setting: value for setting, value in asked.items() if value is not None}
-    if of_gold and not gold:
-        unread = ", ".join({"surface_forms": "gold_names"}.get(each, f"gold_{each}") for each in of_gold)
-        raise KrisselError(Errors.K614.format(problem=f"Without gold mentions, nothing reads {unread}"))
-    if ray is not None and n_process != 1:
-        expected = "1, since Ray has its own"
-        raise KrisselError(Errors.K006.format(setting="n_process", found=n_process, expected=expected))
-    made_by = named_index(index, index_device or "cpu") if isinstance(index, str) else index
+    _check_read(asked)
+    index, name = asked.index, asked.name
+    made_by = named_index(index, asked.index_device or "cpu") if isinstance(index, str) else index
     # Before hours of encoding.
-    check_place(output, kb_path)
-    _gold_sources(gold)
+    check_place(asked.output, asked.kb_path)
+    _gold_sources(asked.gold)
     # Where Ray encodes, this machine may have no GPU.
-    if ray is None or gpu_id < n_gpus():
-        choose_gpu(gpu_id, silent=not progress)
+    if asked.ray is None or asked.gpu_id < n_gpus():
+        choose_gpu(asked.gpu_id, silent=not asked.progress)
     # The knowledge base that is replaced is not read: it may be of other weights.
-    with kb_left_out(name) if ontology is not None else nullcontext():
-        nlp = load_pipeline(pipeline, overrides, index_device=index_device)
+    with kb_left_out(name) if asked.ontology is not None else nullcontext():
+        nlp = load_pipeline(asked.pipeline, asked.overrides, index_device=asked.index_device)
     with ExitStack() as stack:
-        work: VectorWork | None = None
-        if ontology is not None:
-            settings["seed"] = seed
-            # On the disk that is to hold the result.
-            scratch = (kb_path or output).absolute().parent
-            with coded_io(scratch):
-                scratch.mkdir(parents=True, exist_ok=True)
-            pipe = find_kb_pipe(nlp, name)
-            pipe.require_weights()
-            store = open_ontology(ontology, progress=progress)
-            # All that the vectors depend on.
-            state = {
-                "ontology": content_hash(store.path),
-                "mentions": mentions and content_hash(mentions),
-                **settings,
-                "overrides": overrides or {},
-                "version": __version__,
-                "encoder": pipe.fingerprint(),
-                "references": str(pipe.reference_parts()),
-                "block": build.BLOCK,
-            }
-            work = stack.enter_context(VectorWork((kb_path or output).absolute(), state, restart=restart))
-            source = PrototypeSource(store, mentions, **settings)
-            place: Any = Path(pipeline).absolute() if Path(pipeline).exists() else pipeline
-            with _encoders(EncoderOf(place, overrides or {}, name), n_process, gpu_id, ray) as encoders:
-                places: Any = {"scratch": scratch, "encoders": encoders, "work": work}
-                build_prototypes(nlp, source, name=name, index=made_by, progress=progress, **places)
-        add_gold_files(nlp, gold, name=name, seed=seed, **of_gold)
+        work = None if asked.ontology is None else stack.enter_context(_encoded(nlp, asked, made_by))
+        of_gold: Any = {"weight": asked.gold_weight, "per_entity": asked.gold_per_entity, "seed": asked.seed}
+        add_gold_files(nlp, asked.gold, name=name, surface_forms=asked.gold_names, **of_gold)
         pipe = find_kb_pipe(nlp, name)
-        if pipe.kb_path and kb_path is None:
+        if pipe.kb_path and asked.kb_path is None:
             # What was made here is not in the folder that the pipeline pointed to.
             pipe.kb_path = None
             nlp.get_pipe_config(name)["kb_path"] = None
@@ -240,7 +235,7 @@ def prototypes(
         # By names, gold mentions count more or less.
         if pipe.cfg.get("lexical_weight") or pipe.cfg.get("spelling_weight") or pipe.kb.has_gold:
             pipe.kb.keep_lexical_index()
-        save_pipeline(nlp, output, kb_path=kb_path, name=name)
+        save_pipeline(nlp, asked.output, kb_path=asked.kb_path, name=name)
         if work is not None:
             work.remove()
     return pipe.kb.description()
@@ -248,6 +243,56 @@ def prototypes(
 
 def show_prototypes(description: dict[str, Any]) -> str:
     return "\n".join(f"{key}: {value}" for key, value in description.items())
+
+
+def _check_read(asked: PrototypeSettings) -> None:
+    """Raises KrisselError K614 for settings that nothing would read, K006 for processes besides Ray's."""
+    if asked.ontology is None:
+        plain = {"mentions": None, "index": None, "n_process": 1, "ray": None, "restart": False}
+        unread = [name for name, default in plain.items() if getattr(asked, name) != default]
+        if unread := [*unread, *given(asked, SourceSettings)]:
+            raise KrisselError(Errors.K614.format(problem=f"Without an ontology, nothing reads {', '.join(unread)}"))
+        if not asked.gold:
+            raise KrisselError(Errors.K614.format(problem="There is nothing to make prototypes of"))
+    if not asked.gold and (unread := [*given(asked, GoldSettings)]):
+        raise KrisselError(Errors.K614.format(problem=f"Without gold mentions, nothing reads {', '.join(unread)}"))
+    if asked.ray is not None and asked.n_process != 1:
+        expected = "1, since Ray has its own"
+        raise KrisselError(Errors.K006.format(setting="n_process", found=asked.n_process, expected=expected))
+
+
+@contextmanager
+def _encoded(nlp: Language, asked: PrototypeSettings, index: Callable[..., Any] | None) -> Iterator[VectorWork]:
+    """Fill the knowledge base from the ontology, by the vectors that an interrupted run left."""
+    assert asked.ontology is not None
+    # On the disk that is to hold the result.
+    place = (asked.kb_path or asked.output).absolute()
+    scratch = place.parent
+    with coded_io(scratch):
+        scratch.mkdir(parents=True, exist_ok=True)
+    pipe = find_kb_pipe(nlp, asked.name)
+    pipe.require_weights()
+    store = open_ontology(asked.ontology, progress=asked.progress)
+    drawn = {**given(asked, SourceSettings), "seed": asked.seed}
+    # All that the vectors depend on.
+    state = {
+        "ontology": content_hash(store.path),
+        "mentions": asked.mentions and content_hash(asked.mentions),
+        **drawn,
+        "overrides": asked.overrides or {},
+        "version": __version__,
+        "encoder": pipe.fingerprint(),
+        "references": str(pipe.reference_parts()),
+        "block": build.BLOCK,
+    }
+    with VectorWork(place, state, restart=asked.restart) as work:
+        source = PrototypeSource(store, asked.mentions, **drawn)
+        path: Any = Path(asked.pipeline).absolute() if Path(asked.pipeline).exists() else asked.pipeline
+        encoder = EncoderOf(path, asked.overrides or {}, asked.name)
+        with _encoders(encoder, asked.n_process, asked.gpu_id, asked.ray) as encoders:
+            places = {"scratch": scratch, "encoders": encoders, "work": work}
+            build_prototypes(nlp, source, name=asked.name, index=index, progress=asked.progress, **places)
+        yield work
 
 
 def _encoders(

@@ -16,7 +16,7 @@ from ..kb.prototype_table import Prototype
 from ..layers.hashed_bags import round_tables
 from ..pipeline.card import encoder_facts
 from ..pipeline.linker.component import INIT_VIEWS, KrisselLinker
-from ..pipeline.pipeline_io import check_place, find_linker, load_pipeline, save_pipeline
+from ..pipeline.pipeline_io import find_linker, open_to_change, save_pipeline
 from ..pipeline.reranker.component import KrisselReranker
 from ..pipeline.settings import LINKER
 from ..training.distillation import fit_to_vectors, narrowed, to_unit
@@ -33,21 +33,38 @@ PASSES = 8
 WEIGHTED = ("class", "gold")
 
 
-def distill_linker(
-    nlp: Language,
+@writes(folders=["output"])
+@checked
+def distill(
+    pipeline: Language | str | Path,
+    output: Path | None = None,
     *,
-    passes: int = PASSES,
+    passes: PositiveInt = PASSES,
     name: str = LINKER,
-    seed: int = 0,
+    seed: Count = 0,
     progress: bool = False,
-    scratch: Path | None = None,
 ) -> float:
-    """Put a linker with a small encoder in the place of the linker `name`, as `distill` does.
+    """Replace a linker's transformer by a small encoder.
 
-    scratch: a folder with room for what does not fit into memory (`PrototypeKB.scratch`).
+    The small encoder learns the directions of the vectors in the knowledge base, and encodes its prototypes anew:
+    minutes on a CPU. The transformer encodes gold mentions and class names alone. Where references are in use, they are
+    in these vectors, and so in what is learned. What was fitted to the scores of the transformer is reset: threshold
+    and confidence (`krissel confidence`), and the kind of index (`krissel tune`). Weights such as that of lexical
+    similarity stay: the new scores are of vectors of length 1.
 
-    RETURNS: the mean cosine. Raises KrisselError K520, K604, K610, K686, K687, as there.
+    pipeline: A pipeline with a linker and its knowledge base: a path, or the pipeline, which is changed
+    output: Where to save the pipeline with the small encoder
+    passes: How often each prototype is trained on
+    name: Name of the linker in the pipeline
+    seed: Seed of the small encoder and of the order of training
+
+    The small encoder has the sizes of the one that ships. If no prototype has a context, it reads none either.
+
+    RETURNS: the mean cosine of its vectors with those that it was trained on.
+    Raises KrisselError K005, K006 and K026 (the output), K520 (no knowledge base), K604 (no weights), K610 and K611 (no
+    such pipeline or linker), K686 (prototypes that are references), K687 (a re-ranker).
     """
+    nlp = open_to_change(pipeline, output)
     large = find_linker(nlp, name)
     for reranker, pipe in nlp.components:
         if isinstance(pipe, KrisselReranker) and pipe.linker_name == name:
@@ -77,7 +94,11 @@ def distill_linker(
     )
     round_tables(small.model)
     encoded = small.new_kb()
-    encoded.scratch = scratch
+    if output is not None:
+        # On the disk that is to hold the result.
+        encoded.scratch = output.absolute().parent
+        with coded_io(encoded.scratch):
+            encoded.scratch.mkdir(parents=True, exist_ok=True)
     encoded.encoder = small.fingerprint()
     encoded.ontology = kb.ontology
     encoded.set_entities(kb[id_] for id_ in kb.entity_ids)
@@ -92,49 +113,9 @@ def distill_linker(
     for of_the_other in ("confidence", "calibration", "training"):
         facts.get(of_the_other, {}).pop(name, None)
     facts.setdefault("start", {})[name] = {**start, "distilled": True}
+    if output is not None:
+        save_pipeline(nlp, output, name=name)
     return cosines / kb.n_prototypes
-
-
-@writes(folders=["output"])
-@checked
-def distill(
-    pipeline: str | Path,
-    output: Path,
-    *,
-    passes: PositiveInt = PASSES,
-    name: str = LINKER,
-    seed: Count = 0,
-    progress: bool = False,
-) -> float:
-    """Replace a linker's transformer by a small encoder.
-
-    The small encoder learns the directions of the vectors in the knowledge base, and encodes its prototypes anew:
-    minutes on a CPU. The transformer encodes gold mentions and class names alone. Where references are in use, they are
-    in these vectors, and so in what is learned. What was fitted to the scores of the transformer is reset: threshold
-    and confidence (`krissel confidence`), and the kind of index (`krissel tune`). Weights such as that of lexical
-    similarity stay: the new scores are of vectors of length 1.
-
-    pipeline: A pipeline with a linker and its knowledge base
-    output: Where to save the pipeline with the small encoder
-    passes: How often each prototype is trained on
-    name: Name of the linker in the pipeline
-    seed: Seed of the small encoder and of the order of training
-
-    The small encoder has the sizes of the one that ships. If no prototype has a context, it reads none either.
-
-    RETURNS: the mean cosine of its vectors with those that it was trained on.
-    Raises KrisselError K005 and K026 (the output), K520 (no knowledge base), K604 (no weights), K610 and K611 (no such
-    pipeline or linker), K686 (prototypes that are references), K687 (a re-ranker).
-    """
-    check_place(output)
-    nlp = load_pipeline(pipeline)
-    # On the disk that is to hold the result.
-    scratch = output.absolute().parent
-    with coded_io(scratch):
-        scratch.mkdir(parents=True, exist_ok=True)
-    cosine = distill_linker(nlp, passes=passes, name=name, seed=seed, progress=progress, scratch=scratch)
-    save_pipeline(nlp, output, name=name)
-    return cosine
 
 
 def show_distill(cosine: float, output: Path) -> str:

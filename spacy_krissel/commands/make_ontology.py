@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,73 +12,62 @@ from ..errors import Errors, KrisselError
 from ..evaluation.tables import markdown_table
 from ..ontology.build import build_ontology, open_ontology
 from ..ontology.enrich import DEFAULT_FIELDS
+from ..ontology.homonyms.expansions import Order
 from ..ontology.homonyms.shared_names import homonym_report
-from ..ontology.readers.table import TABLE_OPTIONS, read_table
+from ..ontology.readers.table import read_table as read_table
 from ..ontology.store import KIND, OntologyStore
 from ..ontology.vocabularies.cache import cache_folder, fetch, whole
 from ..ontology.vocabularies.known import VOCABULARIES
 from ..util.atomic import check_file, write_text
 from ..util.manifest import check_replaceable
 from ..util.outputs import writes
-from ..util.settings import passes_on
+from ..util.settings import checked, given, takes
 
 CASES = {"preferred": "preferred name", "other": "other name", "cross_species": "cross-species"}
 
 
-@writes("homonyms")
-@passes_on(read_table, *TABLE_OPTIONS)
-@passes_on(
-    build_ontology,
-    "format",
-    "language",
-    "translations",
-    "below",
-    "not_below",
-    "tree_types",
-    "species_words",
-    "prefix",
-    "disambiguate",
-)
-@passes_on(build_ontology, "version", "licence")
-def ontology(
-    sources: list[Path],
-    output: Path,
-    *,
-    species: Sequence[str] = (),
-    common_names: bool = False,
-    umls_source: Sequence[str] = (),
-    umls_term_type: Sequence[str] = (),
-    umls_type: Sequence[str] = (),
-    umls_language: Sequence[str] = (),
-    umls_suppressed: bool = False,
-    umls_type_ids: bool = False,
-    umls_relation: Sequence[str] = (),
-    umls_code: Sequence[str] = (),
-    umls_tradenames: bool = False,
-    umls_parents: bool = False,
-    umls_preset: str = "",
-    omop_vocabulary: Sequence[str] = (),
-    omop_domain: Sequence[str] = (),
-    omop_standard: bool = False,
-    omop_parents: bool = False,
-    snomed_refset: str = "",
-    merge: bool = False,
-    enrich: Sequence[Path] = (),
-    enrich_names: bool = False,
-    tree: Sequence[str] = (),
-    taxonomy: Path | None = None,
-    homonyms: Path | None = None,
-    progress: bool = False,
-    **settings: Any,
-) -> tuple[OntologyStore, dict[str, Any]]:
-    """Read ontology files into a store for the other commands.
+@dataclass(frozen=True, kw_only=True)
+class OntologySettings:
+    """Settings of `build_ontology` that `build` and `ontology` have.
+
+    format: Format of the sources: auto, medic, obo, jsonl, mesh, mesh-tree, phrases, zeshel,
+        gene-info, taxonomy, cellosaurus, cellosaurus-tsv, ctd, umls, snomed, rxnorm, omop,
+        obographs, mesh-xml, table, medcat, ssslm, babelon, owl, skos, fhir, icd10cm
+    language, translations, version, licence: see `build_ontology`
+    below: Keep this entity (HP:0000118) and those below it, by parents or tree numbers
+    not_below: Leave out this entity and those below it
+    trees: Keep entities with a tree number that begins with this (D)
+    species_words: Words that texts use for a species are names of it too (patients, mice)
+    id_column, name_column, synonym_column, definition_column, type_column: see `read_table`
+    parent_column, separator: see `read_table`
+    """
+
+    format: str = "auto"
+    language: str = ""
+    translations: Sequence[str | Path] = ()
+    below: Sequence[str] = ()
+    not_below: Sequence[str] = ()
+    trees: Sequence[str] = ()
+    species_words: bool = False
+    version: str | None = None
+    licence: str | None = None
+    id_column: str = ""
+    name_column: str = ""
+    synonym_column: str = ""
+    definition_column: str = ""
+    type_column: str = ""
+    parent_column: str = ""
+    separator: str | None = None
+
+
+@checked
+@dataclass(frozen=True)
+class StoreSettings(OntologySettings):
+    """Settings of `ontology`.
 
     sources: Ontology files or folders (formats: see --format), stores, or names of vocabularies (krissel vocabularies);
         .gz too
     output: Directory of the store
-    format: Format of the sources: auto, medic, obo, jsonl, mesh, mesh-tree, phrases, zeshel,
-        gene-info, taxonomy, cellosaurus, cellosaurus-tsv, ctd, umls, snomed, rxnorm, omop,
-        obographs, mesh-xml, table, medcat, ssslm, babelon, owl, skos, fhir, icd10cm
     species: NCBI Gene: keep this species (a tax id), or those of gnormplus or nlm-gene
     common_names: Taxonomy: GenBank's common name (human) is the name of a taxon that has one
     umls_source: UMLS and RxNorm: atoms of this source (SNOMEDCT_US)
@@ -91,77 +81,117 @@ def ontology(
     umls_tradenames: UMLS: trade names of a drug are its names too
     umls_parents: UMLS: keep the parents of concepts (MRREL's PAR)
     umls_preset: UMLS: release, types, sources and atoms of 2017AA (all), st21pv (MedMentions' subset) or sapbert
-    snomed_refset: SNOMED CT: the language reference set that names are preferred in; default: US English
     omop_vocabulary: OMOP: concepts of this vocabulary (SNOMED)
     omop_domain: OMOP: concepts of this domain (Condition)
     omop_standard: OMOP: standard concepts only
     omop_parents: OMOP: keep the parents of concepts (CONCEPT_RELATIONSHIP.csv's "Is a")
+    snomed_refset: SNOMED CT: the language reference set that names are preferred in; default: US English
     merge: Merge the entities of several sources that are one concept, which is named by the first source
     enrich: Ontology file or store to take definitions and tree numbers from
     enrich_names: Take names too, where an id is shared
-    below: Keep this entity (HP:0000118) and those below it, by parents or tree numbers
-    not_below: Leave out this entity and those below it
-    tree: Keep entities with a tree number that begins with this (D)
     tree_types: The types of an entity are the names of the roots of its trees
-    species_words: Words that texts use for a species are names of it too (patients, mice)
     prefix: Put this before ids of all sources that have none (NCBIGene), which those of another store may be equal to
     disambiguate: Expand names that several entities share by the preferred name, or by the "shortest" or "longest"
         other name
     taxonomy: Store of a taxonomy with the names of the entities' species
     homonyms: Report the names that several entities share to this .json file
+    """
+
+    sources: Sequence[str | Path]
+    output: Path
+    _: KW_ONLY
+    species: Sequence[str] = ()
+    common_names: bool = False
+    umls_source: Sequence[str] = ()
+    umls_term_type: Sequence[str] = ()
+    umls_type: Sequence[str] = ()
+    umls_language: Sequence[str] = ()
+    umls_suppressed: bool = False
+    umls_type_ids: bool = False
+    umls_relation: Sequence[str] = ()
+    umls_code: Sequence[str] = ()
+    umls_tradenames: bool = False
+    umls_parents: bool = False
+    umls_preset: str = ""
+    omop_vocabulary: Sequence[str] = ()
+    omop_domain: Sequence[str] = ()
+    omop_standard: bool = False
+    omop_parents: bool = False
+    snomed_refset: str = ""
+    merge: bool = False
+    enrich: Sequence[Path] = ()
+    enrich_names: bool = False
+    tree_types: bool = False
+    prefix: str = ""
+    disambiguate: Order | None = None
+    taxonomy: Path | None = None
+    homonyms: Path | None = None
+    progress: bool = False
+
+    def of_readers(self) -> dict[str, Any]:
+        """Options of the readers of some formats, by the names that these have."""
+        asked: dict[str, Any] = {
+            "species": self.species,
+            "common_names": self.common_names,
+            "vocabularies": [*self.umls_source, *self.omop_vocabulary],
+            "term_types": self.umls_term_type,
+            "semantic_types": self.umls_type,
+            "languages": self.umls_language,
+            "suppressed": self.umls_suppressed,
+            "type_ids": self.umls_type_ids,
+            "relations": self.umls_relation,
+            "codes": self.umls_code,
+            "tradenames": self.umls_tradenames,
+            "parents": self.umls_parents or self.omop_parents,
+            "preset": self.umls_preset,
+            "domains": self.omop_domain,
+            "standard": self.omop_standard,
+            "refset": self.snomed_refset,
+        }
+        return {name: value for name, value in asked.items() if value}
+
+
+@writes("homonyms")
+@takes(StoreSettings)
+def ontology(asked: StoreSettings) -> tuple[OntologyStore, dict[str, Any]]:
+    """Read ontology files into a store for the other commands.
 
     RETURNS: the store, and the report of homonyms. Raises as `build_ontology` does.
     """
-    if taxonomy and homonyms is None and settings.get("disambiguate") is None:
+    if asked.taxonomy and asked.homonyms is None and asked.disambiguate is None:
         expected = "--disambiguate or --homonyms as well"
-        raise KrisselError(Errors.K006.format(setting="taxonomy", found=str(taxonomy), expected=expected))
-    asked: dict[str, Any] = {
-        "species": species,
-        "common_names": common_names,
-        "vocabularies": [*umls_source, *omop_vocabulary],
-        "term_types": umls_term_type,
-        "semantic_types": umls_type,
-        "languages": umls_language,
-        "suppressed": umls_suppressed,
-        "type_ids": umls_type_ids,
-        "relations": umls_relation,
-        "codes": umls_code,
-        "tradenames": umls_tradenames,
-        "parents": umls_parents or omop_parents,
-        "preset": umls_preset,
-        "domains": omop_domain,
-        "standard": omop_standard,
-        "refset": snomed_refset,
-    }
-    check_replaceable(output, KIND)
-    if homonyms is not None:
-        check_file(homonyms)
-    taxa = open_ontology(taxonomy, progress=progress) if taxonomy else None
+        raise KrisselError(Errors.K006.format(setting="taxonomy", found=str(asked.taxonomy), expected=expected))
+    check_replaceable(asked.output, KIND)
+    if asked.homonyms is not None:
+        check_file(asked.homonyms)
+    taxa = open_ontology(asked.taxonomy, progress=asked.progress) if asked.taxonomy else None
     report: dict[str, Any] = {}
 
     def inspect(store: OntologyStore, key: str = "read") -> None:
-        if homonyms is not None:
+        if asked.homonyms is not None:
             report[key] = homonym_report(store, taxa)
 
     store = build_ontology(
-        [*sources],
-        output,
-        enrich_from=[*enrich],
-        fields=[*DEFAULT_FIELDS, "aliases"] if enrich_names else [*DEFAULT_FIELDS],
-        trees=[*tree],
+        [*asked.sources],
+        asked.output,
+        enrich_from=[*asked.enrich],
+        fields=[*DEFAULT_FIELDS, *(["aliases"] if asked.enrich_names else [])],
+        tree_types=asked.tree_types,
+        prefix=asked.prefix,
+        disambiguate=asked.disambiguate,
         taxonomy=taxa,
         inspect=inspect,
-        merge_sources=merge,
-        progress=progress,
-        **{name: value for name, value in asked.items() if value},
-        **settings,
+        merge_sources=asked.merge,
+        progress=asked.progress,
+        **asked.of_readers(),
+        **given(asked, OntologySettings),
     )
-    disambiguated = store.manifest["info"].get("disambiguated") if settings.get("disambiguate") else None
+    disambiguated = store.manifest["info"].get("disambiguated") if asked.disambiguate else None
     inspect(store, "result" if disambiguated else "read")
     if disambiguated:
         report["disambiguated"] = disambiguated
-    if homonyms is not None:
-        write_text(homonyms, json.dumps(report, indent=2, ensure_ascii=False) + "\n")
+    if asked.homonyms is not None:
+        write_text(asked.homonyms, json.dumps(report, indent=2, ensure_ascii=False) + "\n")
     return store, report
 
 

@@ -7,7 +7,7 @@ from spacy.language import Language
 
 from ..errors import Errors, KrisselError
 from ..pipeline.linker.component import KrisselLinker
-from ..pipeline.pipeline_io import check_place, find_linker, load_pipeline, save_pipeline
+from ..pipeline.pipeline_io import find_linker, open_to_change, save_pipeline
 from ..pipeline.settings import LINKER
 from ..util.outputs import writes
 from ..util.settings import checked
@@ -16,40 +16,34 @@ from ..util.settings import checked
 COMPARED = 512
 
 
-def quantize_linker(nlp: Language, name: str = LINKER) -> float:
-    """Quantize the encoder of the linker `name`, as `quantize` does. RETURNS and raises as there."""
-    linker = find_linker(nlp, name)
-    before = _some_vectors(linker)
-    if not linker.quantize():
-        raise KrisselError(Errors.K688.format(name=name))
-    after = _some_vectors(linker)
-    lengths = np.linalg.norm(before, axis=1) * np.linalg.norm(after, axis=1)
-    return float(((before * after).sum(axis=1) / np.maximum(lengths, np.float32(1e-9))).mean())
-
-
 @writes(folders=["output"], keeps="pipeline")
 @checked
-def quantize(pipeline: str | Path, output: Path, *, name: str = LINKER) -> float:
+def quantize(pipeline: Language | str | Path, output: Path | None = None, *, name: str = LINKER) -> float:
     """Let a linker's transformer compute in 8-bit integers.
 
     ONNX Runtime then runs it on CPUs (the extra `onnx`); a GPU runs it as before. The knowledge base keeps the
     vectors that it has, and mentions get nearly the same ones, which depend a little on those that are read with them.
     The pipeline has both forms of the transformer, and is not trained any more.
 
-    pipeline: A pipeline with a linker and its knowledge base
+    pipeline: A pipeline with a linker and its knowledge base: a path, or the pipeline, which is changed
     output: Where to save the pipeline
     name: Name of the linker in the pipeline
 
     RETURNS: the mean cosine of some vectors of the knowledge base with those that the prototypes get now.
-    Raises KrisselError K005 and K026 (the output), K417 (no ONNX Runtime), K418 (a transformer that ONNX does not
+    Raises KrisselError K005, K006 and K026 (the output), K417 (no ONNX Runtime), K418 (a transformer that ONNX does not
     serve), K520 (no knowledge base), K604 (no weights), K610 and K611 (no such pipeline or linker), K660 (`kb_path`),
     K688 (no transformer).
     """
-    check_place(output)
-    nlp = load_pipeline(pipeline)
-    cosine = quantize_linker(nlp, name)
-    save_pipeline(nlp, output, name=name)
-    return cosine
+    nlp = open_to_change(pipeline, output)
+    linker = find_linker(nlp, name)
+    before = _some_vectors(linker)
+    if not linker.quantize():
+        raise KrisselError(Errors.K688.format(name=name))
+    after = _some_vectors(linker)
+    lengths = np.linalg.norm(before, axis=1) * np.linalg.norm(after, axis=1)
+    if output is not None:
+        save_pipeline(nlp, output, name=name)
+    return float(((before * after).sum(axis=1) / np.maximum(lengths, np.float32(1e-9))).mean())
 
 
 def show_quantize(cosine: float, output: Path) -> str:

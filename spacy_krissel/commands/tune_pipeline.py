@@ -1,10 +1,10 @@
 """Choose the index of a saved knowledge base, of its own or a pipeline's, and write the choice into it."""
 
 import json
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from spacy.language import Language
@@ -13,7 +13,7 @@ from spacy.vocab import Vocab
 
 from ..corpora.doc_bins import read_doc_bins
 from ..errors import Errors, KrisselError
-from ..kb.build.tune import Tuning, near_vectors, tune, tuning_lines
+from ..kb.build.tune import N_SEARCHED, RECALL, Recall, Tuning, near_vectors, tune, tuning_lines
 from ..kb.directory import KIND as KB
 from ..kb.prototype_kb import PrototypeKB
 from ..mentions.annotations import spans_of
@@ -22,11 +22,10 @@ from ..pipeline.settings import LINKER
 from ..util.atomic import atomic_file, check_file, check_parent, restore_backup, temporary_folder, write_text
 from ..util.manifest import MANIFEST, check_replaceable
 from ..util.outputs import writes
-from ..util.settings import Count, PositiveInt, checked, passes_on
+from ..util.settings import Count, PositiveInt, checked
 
 
 @writes("metrics", folders=["output"], keeps="path")
-@passes_on(tune, "recall", "k", "types", "index_device")
 @checked
 def tune_index(
     path: Path,
@@ -34,13 +33,16 @@ def tune_index(
     *,
     queries: Path | None = None,
     n_queries: PositiveInt = 1000,
+    recall: Recall = RECALL,
+    k: PositiveInt = N_SEARCHED,
+    types: Sequence[str] | None = None,
+    index_device: str | None = None,
     dry_run: bool = False,
     metrics: Path | None = None,
     name: str = LINKER,
     seed: Count = 0,
     command: str = "",
     progress: bool = False,
-    **settings: Any,
 ) -> Tuning:
     """Give a large knowledge base a faster index.
 
@@ -54,6 +56,7 @@ def tune_index(
     recall: Fraction of queries whose first result is to be that of the exact index
     k: Number of entities that are searched for
     types: Try this type only: ivf, ivf_sq8, ivf_pq or hnsw
+    index_device: see `tune`
     dry_run: Measure and save nothing
     metrics: Write all results to this .json file
     name: Name of the linker, or span extractor, in the pipeline
@@ -94,13 +97,15 @@ def tune_index(
         vectors = _mention_vectors(nlp, queries, n_queries, seed, name)
     # Built indexes are as large as the one that stays: on the disk that is to hold it.
     with temporary_folder(target.absolute()) as folder:
-        tuning, index = tune(kb, vectors, folder, progress=progress, **settings)
+        tuning, index = tune(
+            kb, vectors, folder, recall=recall, k=k, types=types, index_device=index_device, progress=progress
+        )
         if not dry_run:
             kb.set_index(index, tuning.summary(kb.n_prototypes))
             if nlp is None:
                 kb.to_disk(target)
             else:
-                _save(nlp, path, output, target, name, settings.get("index_device"))
+                _save(nlp, path, output, target, name, index_device)
     if metrics is not None:
         content = {"command": command, "chosen": asdict(tuning.chosen), **asdict(tuning)}
         write_text(metrics, json.dumps(content, indent=2) + "\n")

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from inspect import signature
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -21,7 +20,7 @@ from ..ontology.umls_presets import PRESETS
 from ..util.atomic import check_file
 from ..util.outputs import writes
 from ..util.progress import reading_bar, size_of
-from ..util.settings import Count, checked, passes_on
+from ..util.settings import Count, checked
 from .annotation import AnnotatedText
 from .doc_bins import DEV_SHARE, DevShare, GoldSplit, write_doc_bin
 from .docs import to_doc
@@ -32,6 +31,7 @@ from .report import CorpusReport, reporting
 from .sentence_docs import sentence_docs
 
 PathLike = str | Path
+AUTO: Format = "auto"
 Paths = PathLike | Annotated[list[PathLike], Field(min_length=1)]
 
 
@@ -40,7 +40,7 @@ def read_docs(
     inputs: Paths,
     nlp: Language,
     *,
-    format: Format = "auto",
+    format: Format = AUTO,
     documents: PathLike | None = None,
     labels: list[str] | None = None,
     types: list[str] | None = None,
@@ -113,16 +113,19 @@ def read_docs(
     return docs(report=report)
 
 
-READING = [name for name in signature(read_docs).parameters if name not in ("inputs", "nlp", "report")]
-
-
 @writes("output")
 @checked
-@passes_on(read_docs, *READING)
 def convert(
     inputs: Paths,
     output: PathLike,
     *,
+    format: Format = AUTO,
+    documents: PathLike | None = None,
+    labels: list[str] | None = None,
+    types: list[str] | None = None,
+    ontology: PathLike | Resolver | None = None,
+    prefixes: list[str] = [],  # noqa: B006
+    unknown_as_nil: bool = False,
     lang: str = "en",
     sentences: bool = False,
     text_labels: bool = False,
@@ -131,13 +134,13 @@ def convert(
     seed: Count = 0,
     ids: PathLike | None = None,
     progress: bool = False,
-    **reading: Any,
 ) -> CorpusReport:
     """Convert gold corpora to a .spacy file.
 
     inputs: files, in order; for knowtator, BRAT, SemEval, ShARe and n2c2 also folders and `.tar.gz` archives of
         annotations and texts
     output: the `.spacy` file to write, all or nothing
+    format, documents, labels, types, ontology, prefixes, unknown_as_nil: see `read_docs`
     lang: language of the tokenizer; ZESHEL brings tokens of its own
     sentences: write each sentence as a document; the split is of whole documents
     text_labels: set `doc.cats` to the entities that the document or sentence mentions, for training without spans
@@ -158,7 +161,18 @@ def convert(
     part = GoldSplit(split, dev_share, seed, purpose="convert")
     report = CorpusReport()
     listed = None if ids is None else _listed(Path(ids), report)
-    docs = read_docs(inputs, blank_pipeline(lang), report=report, **reading)
+    docs = read_docs(
+        inputs,
+        blank_pipeline(lang),
+        format=format,
+        documents=documents,
+        labels=labels,
+        types=types,
+        ontology=ontology,
+        prefixes=prefixes,
+        unknown_as_nil=unknown_as_nil,
+        report=report,
+    )
     size = size_of([inputs] if isinstance(inputs, (str, Path)) else inputs)
     shown = reading_bar(docs, size, show=progress, unit=" docs", desc="Converting")
     chosen = _chosen(shown, part, listed, report)

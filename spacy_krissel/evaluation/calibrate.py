@@ -1,5 +1,6 @@
-"""Fit a linker's threshold for NIL to a development set: the plain function behind `krissel calibrate`."""
+"""Fit a linker's threshold for NIL to a development set: the function behind `krissel calibrate`."""
 
+import json
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,15 +14,18 @@ from ..about import __version__
 from ..corpora.doc_bins import GoldSplit
 from ..errors import KrisselWarning, Warnings
 from ..mentions.gold_ids import NIL
-from ..pipeline.pipeline_io import configure, find_linker, link_writers
+from ..pipeline.pipeline_io import configure, find_linker, link_writers, open_to_change, save_pipeline
 from ..pipeline.reranker.component import KrisselReranker
 from ..pipeline.settings import LINKER
+from ..util.atomic import check_file, write_text
+from ..util.outputs import writes
 from ..util.settings import Count, checked
 from .gold import GoldDoc, Source, read_gold, without_own_gold
 from .metrics import nil_scores
 from .nil import NilCurve, NilShare, call_nil, fit_threshold, nil_curve, top_scores
 from .records import LinkRecord
 from .run import changed, check_counted, run_pipeline, warn_of_unknown_ids
+from .tables import nil_line, strict_line
 
 
 class Calibration(NamedTuple):
@@ -39,10 +43,12 @@ class Calibration(NamedTuple):
     curve: NilCurve
 
 
+@writes("metrics", folders=["output"], keeps="pipeline")
 @checked
 def calibrate(
-    nlp: Language,
-    docs: Source,
+    pipeline: Language | str | Path,
+    gold: Source,
+    output: Path | None = None,
     *,
     precision: Annotated[float, Field(gt=0, le=1)] | None = None,
     nil_share: NilShare | None = None,
@@ -51,13 +57,19 @@ def calibrate(
     labels: list[str] | None = None,
     held_out: Annotated[float, Field(ge=0, lt=1)] = 0.0,
     seed: Count = 0,
+    metrics: Path | None = None,
+    command: str = "",
     progress: bool = False,
 ) -> Calibration:
-    """Fit the linker's NIL threshold to a gold corpus (PEL, §5.3), set it, and note it in `nlp.meta`.
+    """Fit the threshold for NIL to a gold corpus.
 
-    nlp: a pipeline with a knowledge base
-    docs: gold corpus as `read_gold` takes it, other than the one evaluated on later; mentions whose gold id is "NIL",
-        `-1` or `-` are NIL, those without any id are left out
+    To its mentions without an entity (PEL, §5.3), for the linker's own scores; a re-ranker leaves NIL as it is.
+    Calibrate last: another encoder, knowledge base or weight gives other scores.
+
+    pipeline: a pipeline with a knowledge base: a path, or the pipeline, which is changed
+    gold: gold corpus with NIL mentions, kept for this: .spacy, PubTator or BioC, or docs as `read_gold` takes them;
+        mentions whose gold id is "NIL", `-1` or `-` are NIL, those without any id are left out
+    output: where to save the pipeline with its threshold
     precision: fit the best recall of NIL at this precision; None fits the best F1
     nil_share: share of NIL among the mentions that the pipeline will meet, where it is not that of the gold corpus: the
         best threshold depends on it
@@ -67,32 +79,36 @@ def calibrate(
     held_out: use only the documents that training with this `dev_share` held out of the corpus (`GoldSplit`); 0 uses
         all
     seed: random seed of that split
+    metrics: write the results and the curve to this .json file
+    command: command line, for this file
     progress: show a progress bar
 
-    The threshold applies to the linker's own scores, also where a re-ranker follows, which leaves NIL as it is (with a
-    `nil_score` it adds to it): it is fitted to these scores, while `before` and `after` include the re-ranker. Other
-    components that write links are switched off. Gold prototypes of these documents are not used meanwhile
-    (`without_own_gold`).
+    With a `nil_score` a re-ranker adds to NIL: the threshold is fitted to the linker's scores, while `before` and
+    `after` include the re-ranker. Other components that write links are switched off. Gold prototypes of these
+    documents are not used meanwhile (`without_own_gold`).
 
     `nlp.meta["krissel"]["calibration"][name]` is the calibration's `data`. spaCy saves it with the pipeline, and keeps
     ten decimals of it and of the threshold.
 
-    Raises KrisselError K006 (a wrong setting), K610 (no such linker), K701 (no mention), what `fit_threshold`,
-    `read_gold` and `run_pipeline` raise; the pipeline is then unchanged. Warns KW711 of gold ids missing from the
-    knowledge base, KW712 where the best threshold makes all mentions NIL.
+    Raises KrisselError K006 (a wrong setting), K610 (no such linker), K701 (no mention), what `open_to_change`,
+    `fit_threshold`, `read_gold` and `run_pipeline` raise; the pipeline is then unchanged. Warns KW711 of gold ids
+    missing from the knowledge base, KW712 where the best threshold makes all mentions NIL.
     """
+    if metrics is not None:
+        check_file(metrics)
+    nlp = open_to_change(pipeline, output)
     linker = find_linker(nlp, name)
     part = GoldSplit("dev" if held_out else "all", held_out, seed)
-    gold = [each for each in read_gold(docs, nlp, spans_key=spans_key, labels=labels) if part(each.doc)]
+    docs = [each for each in read_gold(gold, nlp, spans_key=spans_key, labels=labels) if part(each.doc)]
     # Those of the same spans put this linker's candidates in order.
     key = linker.cfg["spans_key"]
     rerankers = [
         each for each, pipe in nlp.pipeline if isinstance(pipe, KrisselReranker) and pipe.cfg["spans_key"] == key
     ]
-    with without_own_gold(nlp, gold):
-        linked = _linked(nlp, gold, progress, name)
-        final = _linked(nlp, gold, progress, name, *rerankers) if rerankers and linked else linked
-    check_counted(linked, docs, len(gold), labels)
+    with without_own_gold(nlp, docs):
+        linked = _linked(nlp, docs, progress, name)
+        final = _linked(nlp, docs, progress, name, *rerankers) if rerankers and linked else linked
+    check_counted(linked, gold, len(docs), labels)
     warn_of_unknown_ids(linked, linker.kb, Warnings.KW711)
     # The linker keeps a candidate of each mention here, so that each has a score.
     scores = np.array(top_scores(linked))
@@ -110,7 +126,7 @@ def calibrate(
 
     data = {
         "version": __version__,
-        "gold": Path(docs).name if isinstance(docs, (str, Path)) else None,
+        "gold": Path(gold).name if isinstance(gold, (str, Path)) else None,
         "held_out": held_out,
         "n": len(linked),
         "n_nil": int(is_nil.sum()),
@@ -125,7 +141,25 @@ def calibrate(
     }
     configure(nlp, name, threshold=threshold)
     nlp.meta.setdefault("krissel", {}).setdefault("calibration", {})[name] = data
+    if output is not None:
+        save_pipeline(nlp, output, name=name)
+    if metrics is not None:
+        shown = {key: values.tolist() for key, values in curve._asdict().items()}
+        write_text(metrics, json.dumps({"command": command, **data, "curve": shown}, indent=2) + "\n")
     return Calibration(threshold, before, data, curve)
+
+
+def show_calibrate(found: Calibration, output: Path, name: str, metrics: Path | None) -> str:
+    data = found.data
+    rerankers = "".join(f", before {reranker}" for reranker in data["rerankers"])
+    lines = [
+        f"Threshold: {found.threshold:.6g} on the scores of {name}{rerankers}",
+        f"Fitted to {data['n']:,} mentions, {data['n_nil']:,} of them NIL; results on others tend to be lower",
+    ]
+    for when, threshold in (("before", found.threshold_before), ("after", found.threshold)):
+        title = f"{when} ({'no threshold' if threshold is None else format(threshold, '.6g')})"
+        lines.append(f"{title}\n  NIL     {nil_line(data[when])}\n  strict  {strict_line(data[when])}")
+    return "\n".join([*lines, f"Pipeline: {output}", *([f"Written: {metrics}"] if metrics else [])])
 
 
 def _linked(nlp: Language, gold: Sequence[GoldDoc], progress: bool, name: str, *rerankers: str) -> list[LinkRecord]:

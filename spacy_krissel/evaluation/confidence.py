@@ -1,6 +1,7 @@
-"""Fit how sure a linker is, without gold mentions: the plain function behind `krissel confidence`."""
+"""Fit how sure a linker is, without gold mentions: the function behind `krissel confidence`."""
 
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -16,8 +17,9 @@ from ..ontology.folding import canonical_name
 from ..pipeline.linker.component import KrisselLinker
 from ..pipeline.linker.confidence import Confidence, features
 from ..pipeline.linker.linking import similarities, species_of
-from ..pipeline.pipeline_io import configure, find_linker
+from ..pipeline.pipeline_io import configure, find_linker, open_to_change, save_pipeline
 from ..pipeline.settings import LINKER
+from ..util.outputs import writes
 from ..util.progress import progress_bar
 from ..util.settings import Count, PositiveInt, checked
 
@@ -39,6 +41,9 @@ TINY = float(np.finfo(float).tiny)
 # Of fewer names and mentions, no share of right links is stated.
 MIN_STATED = 100
 TOO_FEW = f"Too few names to tell how many links are correct: {{n}} names and mentions, and {MIN_STATED} are needed."
+# Wanted of links, and expected of mentions without an entity, by default.
+PRECISION, NIL_SHARE = 0.87, 0.03
+Precision = Annotated[float, Field(gt=0, le=TRUST)]
 ShareOfNil = Annotated[float, Field(ge=0, lt=1 - LISTED)]
 
 
@@ -52,24 +57,26 @@ class ConfidenceFit:
     data: dict[str, Any]
 
 
+@writes(folders=["output"], keeps="pipeline")
 @checked
 def fit_confidence(
-    nlp: Language,
+    pipeline: Language | str | Path,
+    output: Path | None = None,
     *,
-    precision: Annotated[float, Field(gt=0, le=TRUST)] = 0.87,
-    nil_share: ShareOfNil = 0.03,
+    precision: Precision = PRECISION,
+    nil_share: ShareOfNil = NIL_SHARE,
     name: str = LINKER,
     n_mentions: PositiveInt = 4000,
     seed: Count = 0,
     progress: bool = False,
 ) -> ConfidenceFit:
-    """Fit the confidence of a linker's candidates by its own prototypes, and the least confidence of a link; set both.
+    """Fit how sure links are, without a gold corpus.
 
-    Names and mined mentions of the knowledge base are linked twice: as if it did not have this name of their entity,
-    and as if it did not have the entity, where each link is wrong. What tells right from wrong (`Confidence`) is fitted
-    to these.
+    Each candidate has a "confidence" from then on, and a mention whose best candidate has less than `min_confidence` is
+    NIL. Fit last: another encoder, knowledge base or weight gives other ones.
 
-    nlp: a pipeline with a knowledge base
+    pipeline: a pipeline with a knowledge base: a path, or the pipeline, which is changed
+    output: where to save the pipeline with its confidence
     precision: the least share of right ones among links that is expected; mentions below are NIL. The more, the fewer
         are linked
     nil_share: expected share of mentions whose entity the knowledge base does not hold
@@ -77,9 +84,13 @@ def fit_confidence(
     n_mentions: names and mentions that are linked
     seed: draws them
 
-    `nlp.meta["krissel"]["confidence"][name]` is the fit's `data`. Raises KrisselError K006 (a wrong setting), K610 (no
-    such linker), K520 (an empty knowledge base), K715 (no name or mention among the prototypes).
+    Names and mined mentions of the knowledge base are linked twice: as if it did not have this name of their entity,
+    and as if it did not have the entity, where each link is wrong. What tells right from wrong (`Confidence`) is fitted
+    to these. `nlp.meta["krissel"]["confidence"][name]` is the fit's `data`.
+    Raises KrisselError K006 (a wrong setting), K610 (no such linker), K520 (an empty knowledge base), K715 (no name or
+    mention among the prototypes), and what `open_to_change` raises.
     """
+    nlp = open_to_change(pipeline, output)
     linker = find_linker(nlp, name)
     linker.kb.check_filled()
     kb = linker.kb.snapshot()
@@ -110,7 +121,23 @@ def fit_confidence(
     }
     configure(nlp, name, confidence=asdict(confidence), min_confidence=least)
     nlp.meta.setdefault("krissel", {}).setdefault("confidence", {})[name] = data
+    if output is not None:
+        save_pipeline(nlp, output, name=name)
     return ConfidenceFit(confidence, least, data)
+
+
+def show_fit_confidence(found: ConfidenceFit, output: Path) -> str:
+    data = found.data
+    stated = TOO_FEW.format(n=data["n"])
+    if data["n"] >= MIN_STATED:
+        shares = (
+            f"{100 * data['linked']:.0f} % of mentions are linked, {100 * data['precision']:.0f} % of these rightly"
+        )
+        stated = f"Expected: {shares}, where {100 * data['nil_share']:.0f} % have no entity there"
+    return (
+        f"min_confidence: {found.min_confidence:.3f}, by {data['n']:,} names and mentions of the knowledge base\n"
+        f"{stated}\nPipeline: {output}"
+    )
 
 
 def _linked(linker: KrisselLinker, kb: PrototypeKB, rows: np.ndarray) -> list[list[np.ndarray]]:

@@ -1,5 +1,6 @@
-"""Evaluate a pipeline on a gold corpus: the plain function behind `python -m spacy krissel evaluate`."""
+"""Evaluate a pipeline on a gold corpus: the function behind `krissel evaluate`."""
 
+import json
 import platform
 from collections.abc import Collection, Mapping, Sequence
 from datetime import date
@@ -13,8 +14,10 @@ from ..about import __version__
 from ..errors import Errors, KrisselError, Warnings
 from ..ontology.build import open_ontology
 from ..ontology.store import OntologyStore
-from ..pipeline.card import describe
-from ..util.settings import Count, checked, passes_on
+from ..pipeline.card import add_evaluation, describe, write_licences
+from ..pipeline.pipeline_io import load_pipeline
+from ..util.atomic import check_file, write_text
+from ..util.settings import Count, PositiveInt, checked
 from .baselines import link_by_baselines
 from .bootstrap import RESAMPLES
 from .distance import link_distance
@@ -23,86 +26,109 @@ from .metrics import compare as compare_systems
 from .metrics import measure, shuffled_scores, span_scores
 from .records import LinkRecord, counted, read_records
 from .report import Report
-from .run import check_counted, mined_entities, run_pipeline, warn_of_unknown_ids
+from .run import N_CANDIDATES, TIMED_MENTIONS, check_counted, mined_entities, run_pipeline, warn_of_unknown_ids
 from .slices import primary_ids
 from .tables import check_report
 
+Compared = Mapping[str, Sequence[LinkRecord] | str | Path]
 
-@passes_on(run_pipeline, "n_candidates", "batch_size", "disable", "timed_mentions", "progress")
+
 @checked
 def evaluate(
-    nlp: Language,
-    docs: Source,
+    pipeline: Language | str | Path,
+    gold: Source,
     ontology: OntologyStore | str | Path,
     output: str | Path | None = None,
     *,
     name: str = "evaluation",
-    mentions: Literal["gold", "predicted"] = "gold",
+    predicted: bool = False,
     spans_key: str = "",
     labels: list[str] | None = None,
     baselines: bool = True,
-    compare: Mapping[str, Sequence[LinkRecord] | str | Path] | None = None,
+    compare: Compared | Sequence[str] = (),
     seen: Collection[str] | None = None,
     train: str | Path | Sequence[Source] = (),
     gold_nil: bool = False,
-    resamples: Count = RESAMPLES,
     seed: Count = 0,
+    n_candidates: PositiveInt = N_CANDIDATES,
+    timed_mentions: Count = TIMED_MENTIONS,
+    index_device: str | None = None,
+    overrides: dict[str, Any] | None = None,
+    write_meta: bool = False,
     command: str = "",
-    **settings: Any,
+    progress: bool = False,
 ) -> Report:
-    """Evaluate linking: strict and lenient accuracy, recall at k, slices, intervals, baselines, errors.
+    """Measure how many links of a gold corpus are right.
 
-    nlp: a pipeline with a knowledge base
-    docs: gold corpus: a .spacy file or a folder of them, a PubTator or BioC file, or `Doc`s, which are only read
+    Strict and lenient accuracy, recall at k, slices, intervals, baselines, errors.
+
+    Further options override the pipeline's config: --components.krissel_linker.context none
+
+    pipeline: a pipeline with a knowledge base, or its path
+    gold: gold corpus: a .spacy file or a folder of them, a PubTator or BioC file, or `Doc`s, which are only read
     ontology: ontology store or file, or the name of a vocabulary: for primary ids, slices and baselines
     output: folder for the report: `<name>.json`, `.md`, `.html` and `.links.jsonl`; None writes nothing
     name: name of the report
-    mentions: "gold" links the gold mentions, "predicted" those that the pipeline finds
+    predicted: link the pipeline's own mentions, not the gold ones
     spans_key: gold mentions are in `doc.spans[spans_key]`; "" takes all mentions of the corpus (`read_gold`)
     labels: count gold mentions with these labels only
     baselines: add exact match and TF-IDF over the ontology's names, each also with abbreviations expanded
-    compare: other systems by name: records of the same mentions, or the path of a `.links.jsonl`
+    compare: name=path of another system's .links.jsonl; the page shows its links side by side. From Python also records
+        of the same mentions by the system's name
     seen: ids of entities seen in training, for the slices seen and unseen
-    train: gold corpora used in training, in any form of `docs`; entities linked there count as seen
+    train: gold corpus that was trained on, in any form of `gold`; entities linked there count as seen
     gold_nil: count gold mentions without a concept; "NIL" is their right answer
-    resamples: bootstrap resamples
     seed: random seed of the bootstrap and of the shuffled contexts
+    n_candidates, timed_mentions, progress: see `run_pipeline`
+    index_device: where the index of a loaded pipeline lives: cpu, cuda:0 or cuda:all; default: as the pipeline says
+    overrides: of the config of a pipeline that is loaded, by dotted key
+    write_meta: add the results to the model card in the meta.json of the pipeline's folder
     command: command line shown in the report
 
     Gold prototypes of the evaluated documents are not used meanwhile (`without_own_gold`).
 
     Raises KrisselError K006 (a wrong setting), K026 (`check_report`), K701 (no counted mention), K706 (no gold id is
-    known), K721 (no linked mention in `train`), and what `read_gold`, `run_pipeline` and `compare` raise.
+    known), K721 (no linked mention in `train`), and what `load_pipeline`, `read_gold`, `run_pipeline` and
+    `metrics.compare` raise.
     """
+    compared = _compared(compare)
     if output is not None:
         check_report(output, name)
-    store = (
-        ontology
-        if isinstance(ontology, OntologyStore)
-        else open_ontology(ontology, progress=settings.get("progress", False))
-    )
+    card = _card_of(pipeline, overrides) if write_meta else None
+    nlp = pipeline if isinstance(pipeline, Language) else load_pipeline(pipeline, overrides, index_device=index_device)
+    store = ontology if isinstance(ontology, OntologyStore) else open_ontology(ontology, progress=progress)
     others = {
-        title: read_records(other) if isinstance(other, (str, Path)) else other
-        for title, other in (compare or {}).items()
+        title: read_records(other) if isinstance(other, (str, Path)) else other for title, other in compared.items()
     }
     trained = [train] if isinstance(train, (str, Path)) else list(train)
     if trained:
         seen = linked_entities(trained, nlp, store, spans_key=spans_key).union(seen or ())
-    gold = read_gold(docs, nlp, spans_key=spans_key, labels=labels)
-    ids = [id_ for _, id_ in linked_mentions(gold, store)]
+    docs = read_gold(gold, nlp, spans_key=spans_key, labels=labels)
+    ids = [id_ for _, id_ in linked_mentions(docs, store)]
     if ids and not any(id_ in store for id_ in ids):
         raise KrisselError(Errors.K706.format(n=len(ids), path=store.path, first=ids[0]))
-    with without_own_gold(nlp, gold) as n_own_gold:
-        run = run_pipeline(nlp, gold, store, mentions=mentions, labels=labels, gold_nil=gold_nil, **settings)
+    mentions: Literal["gold", "predicted"] = "predicted" if predicted else "gold"
+    with without_own_gold(nlp, docs) as n_own_gold:
+        run = run_pipeline(
+            nlp,
+            docs,
+            store,
+            mentions=mentions,
+            labels=labels,
+            gold_nil=gold_nil,
+            n_candidates=n_candidates,
+            timed_mentions=timed_mentions,
+            progress=progress,
+        )
         mined = mined_entities(nlp)
     records = run.records
-    check_counted(counted(records), docs, len(gold), labels)
+    check_counted(counted(records), gold, len(docs), labels)
     n_unknown = warn_of_unknown_ids(counted(records), store, Warnings.KW702)
     linked: dict[str, Sequence[LinkRecord]] = {}
     if baselines:
-        documents = {item.id: item.doc.text for item in gold}
-        linked = {**link_by_baselines(records, store, documents, progress=settings.get("progress", False))}
-    resampled: dict[str, Any] = {"resamples": resamples, "seed": seed}
+        documents = {item.id: item.doc.text for item in docs}
+        linked = {**link_by_baselines(records, store, documents, progress=progress)}
+    resampled: dict[str, Any] = {"resamples": RESAMPLES, "seed": seed}
     data = {
         "name": name,
         "version": __version__,
@@ -121,7 +147,7 @@ def evaluate(
         "n_unknown": n_unknown,
         **measure(records, store, seen=seen, mined=mined, **resampled),
         "distance": link_distance(records, store),
-        "span": span_scores(records, **resampled) if mentions == "predicted" else None,
+        "span": span_scores(records, **resampled) if predicted else None,
         "shuffled": shuffled_scores(records, store, seed=seed),
         "mentions_per_second": run.mentions_per_second,
         "baselines": {
@@ -136,4 +162,41 @@ def evaluate(
     report.titles = {id_: store.get(id_).name for id_ in sorted(report.shown_ids()) if id_ in store}
     if output is not None:
         report.save(output)
+    if card is not None:
+        # Figures of some labels, of predicted mentions and with NIL are not those of the corpus.
+        corpus = Path(gold).stem if isinstance(gold, (str, Path)) else name
+        some = [*sorted(labels or ()), spans_key, "predicted" * predicted, "nil" * gold_nil]
+        add_evaluation(nlp, "-".join([corpus, *filter(None, some)]), data)
+        write_text(card, json.dumps(nlp.meta, indent=2) + "\n")
+        write_licences(nlp, card.parent)
     return report
+
+
+def show_evaluate(report: Report, output: Path, name: str, pipeline: Path, write_meta: bool) -> str:
+    lines = [report.to_table(), f"Report: {output / name}.json, .md, .html"]
+    lines += [f"Model card: {pipeline / 'meta.json'}"] if write_meta else []
+    if n := report.data["n_unknown"]:
+        lines.append(f"⚠ {n:,} gold mentions have an id that is not in the ontology: they count as wrong [KW702]")
+    return "\n".join(lines)
+
+
+def _compared(compare: Compared | Sequence[str]) -> Compared:
+    """Raises KrisselError K006 for a text other than name=path."""
+    if isinstance(compare, Mapping):
+        return compare
+    others: dict[str, str] = {}
+    for pair in compare:
+        title, _, others[title] = pair.partition("=")
+        if not others[title]:
+            raise KrisselError(Errors.K006.format(setting="compare", found=pair, expected="name=path"))
+    return others
+
+
+def _card_of(pipeline: Language | str | Path, overrides: dict[str, Any] | None) -> Path:
+    """Raises KrisselError K006 for a pipeline other than the one in a folder, K026 where its card cannot be written."""
+    if isinstance(pipeline, Language) or overrides or not Path(pipeline).is_dir():
+        expected = "false, except for a pipeline's folder (no installed package) with its own settings"
+        raise KrisselError(Errors.K006.format(setting="write_meta", found=True, expected=expected))
+    card = Path(pipeline) / "meta.json"
+    check_file(card)
+    return card

@@ -28,6 +28,8 @@ from .records import LinkRecord, counted
 
 # Characters of context that an error in the report is shown with.
 SHOWN_CONTEXT = 90
+# Candidates that are kept for recall, and mentions by which speed is measured.
+N_CANDIDATES, TIMED_MENTIONS = 64, 2000
 MAX_PLACES = 3
 
 
@@ -48,10 +50,10 @@ def run_pipeline(
     mentions: Literal["gold", "predicted"],
     labels: list[str] | None = None,
     gold_nil: bool = False,
-    n_candidates: PositiveInt = 64,
+    n_candidates: PositiveInt = N_CANDIDATES,
     batch_size: PositiveInt | None = None,
     disable: Sequence[str] = (),
-    timed_mentions: Count = 2000,
+    timed_mentions: Count = TIMED_MENTIONS,
     progress: bool = False,
 ) -> Run:
     """Link the mentions of `gold` with `nlp`.

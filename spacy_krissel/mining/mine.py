@@ -13,11 +13,12 @@ from typing import Any, NamedTuple
 
 from ..corpora.report import CorpusReport
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
+from ..ontology.build import open_ontology
 from ..ontology.store import OntologyStore
 from ..util.disk import coded_io
 from ..util.manifest import check_replaceable, new_directory, sha256_file
 from ..util.progress import progress_bar
-from ..util.settings import PositiveInt, checked
+from ..util.settings import Count, PositiveInt, checked
 from ..views import MINED_CHARS
 from .matcher import Case, NameMatcher
 from .miner import COUNTS, TEXT_COUNTS, Miner
@@ -55,12 +56,12 @@ class MiningReport(NamedTuple):
 
 @checked
 def mine(
-    ontology: OntologyStore,
+    ontology: OntologyStore | PathLike,
     texts: PathLike | Sequence[PathLike],
     output: PathLike,
     *,
     case: Case = "smart",
-    cap: PositiveInt | None = 32,
+    cap: Count | None = 32,
     seed: int = 0,
     n_process: PositiveInt = 1,
     restart: bool = False,
@@ -69,25 +70,30 @@ def mine(
     aliases: bool = True,
     ray: str | None = None,
 ) -> MiningReport:
-    """Search every unambiguous name of `ontology` in `texts` and write the mentions found as shards at `output`.
+    """Find the unambiguous names of an ontology in text.
 
-    texts: files or folders as in `corpora.texts.read_texts`. A text with the id of an earlier one is left out; PubMed's
-        files are read from the last to the first, so that the last version of an article is mined and deleted articles
-        are not (`reading.ordered_files`).
-    case: preserve, fold, or smart (fold, but acronyms as written); see `NameMatcher`.
-    cap: maximum number of mentions per entity, a uniform sample of all its mentions (`reservoir`); null keeps all.
-    seed: of the sample.
+    KRISSBERT, §3.1. An interrupted run continues where it stopped.
+
+    ontology: ontology store or file, or the name of a vocabulary
+    texts: JSONL, plain text, PubTator, PubMed's XML (these with .gz, too), Parquet, .tar.gz of text; or folders of them
+    output: directory of the shards
+    case: preserve, fold, or smart (fold, but acronyms as written)
+    cap: maximum number of mentions per entity, a uniform sample of all its mentions; 0 keeps all
+    seed: seed of the sample
     n_process: processes that read and match. The shards are the same for any number, and for any order of the texts.
     restart: discard the work of an interrupted run. Otherwise a run with the same settings, ontology and texts resumes
         it, and one with others is refused.
     progress: show a progress bar.
     chunk_chars: characters of text between two checkpoints; no influence on the shards.
     aliases: search all names, not only the preferred ones.
-    ray: address of a Ray cluster that reads and matches instead, "local" for one on this machine; same shards.
+    ray: read and match by Ray: "local" on this machine, or the address of a cluster, as host:port, or auto; the files
+        must be on all of its machines
 
+    A text with the id of an earlier one is left out. PubMed's files are read from the last to the first: the last
+    version of an article is mined, deleted articles are not (`reading.ordered_files`).
     Raises KrisselError K005 (output is something else), K006 (setting), K301 (no names), K302 (other work left), K303
     (a process died), K023 to K025 (Ray), K026 (the disk refuses), K045 (another run writes there), and those of
-    `read_texts`. Warns KW301 (nothing found), KW302 (repeated ids).
+    `read_texts` and `open_ontology`. Warns KW301 (nothing found), KW302 (repeated ids).
     """
     import pyarrow as pa
 
@@ -99,6 +105,9 @@ def mine(
         raise KrisselError(Errors.K006.format(setting="n_process", found=n_process, expected=expected))
     # Checked before the work, which `new_directory` would refuse only after it.
     check_replaceable(output, KIND)
+    if not isinstance(ontology, OntologyStore):
+        ontology = open_ontology(ontology, progress=progress)
+    cap = cap or None
     files = ordered_files(paths)
     with coded_io(output), WorkDirectory(output) as work:
         names: dict[str, int] = {}
@@ -172,6 +181,14 @@ def mine(
         warnings.warn(message, KrisselWarning, stacklevel=3)
     matched_bytes = counts["bytes"] - done
     return MiningReport(output, manifest, time.perf_counter() - began, matched_bytes, match_seconds)
+
+
+def show_mine(report: MiningReport) -> str:
+    counts = report.manifest["counts"]
+    return (
+        f"{counts['mentions']} mentions of {counts['entities']} entities (of {counts['mentions_found']} found) in "
+        f"{counts['texts']} texts; {report.mb_per_second:.1f} MB/s"
+    )
 
 
 def _summed(records: Iterable[dict[str, Any]]) -> dict[str, int]:

@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
 
@@ -35,6 +36,23 @@ from .vocabularies.cache import Source, locate
 from .vocabularies.known import VOCABULARIES
 
 PathLike = str | Path
+
+
+class Plan(NamedTuple):
+    """What the stages of a store share.
+
+    streams: the entities of each source. info: for the manifest; its counts are filled while the entities pass.
+    kept: a store of the entities, where all must be known before the first is written.
+    """
+
+    streams: list[Iterable[Entity]]
+    info: dict[str, Any]
+    kept: Callable[[Iterable[Entity]], OntologyStore]
+    progress: bool
+
+
+# Entities to those that are left, changed or joined.
+Stage = Callable[[Iterable[Entity], Plan], Iterable[Entity]]
 # Stores of files and vocabularies, in use.
 _TEMPORARY: "weakref.WeakValueDictionary[Any, OntologyStore]" = weakref.WeakValueDictionary()
 _OPENING = Lock()
@@ -42,7 +60,7 @@ Paths = PathLike | Annotated[list[PathLike], Field(min_length=1)]
 
 
 @checked
-def build_ontology(  # noqa: C901
+def build_ontology(
     sources: Paths,
     output: PathLike,
     *,
@@ -105,76 +123,37 @@ def build_ontology(  # noqa: C901
     in `below`), and what `locate`, `read_ontology`, `enrich` and `write_store` raise; an earlier store at `output` is
     then left as it was.
     """
-    prefix = check_prefix(prefix) if prefix else ""
     if language:
         options["language"] = language
     paths = [sources] if isinstance(sources, (str, Path)) else list(sources)
-    # Made now, so that a wrong path or format is known before anything is written.
+    # Made now, so that a wrong prefix, path or format is known before anything is written.
+    prefix = check_prefix(prefix) if prefix else ""
     located = _located(paths, format, progress, options)
-    if all(map(_is_store, located)):
-        # They were read from files before.
-        if options:
-            raise KrisselError(Errors.K110.format(format="store", found=min(options), expected="no option"))
-        if format != "auto":
-            expected = "auto for stores and entities, which have been read"
-            raise KrisselError(Errors.K006.format(setting="format", found=format, expected=expected))
-    streams: list[Iterable[Entity]] = [*map(_open_source, located)]
-    info: dict[str, Any] = {"sources": [Path(path).name for path in paths]}
-    stated = {"version": version, "licence": licence}
+    _check_options(located, format, options)
+    info: dict[str, Any] = {"sources": _names(paths)}
     if options:
         info["options"] = {name: str(each) if isinstance(each, Path) else each for name, each in options.items()}
-    info["provenance"] = []
-    for number, source in enumerate(located):
-        files = provenance(source.path, source.format, options=source.options, **stated)
-        info["provenance"] += [{**source.stated, **each} for each in files]
-        if not isinstance(streams[number], OntologyStore):
-            size = sum(file_["bytes"] for each in files for file_ in each["files"].values())
-            streams[number] = reading_bar(streams[number], size, show=progress, unit=" entities", desc="Reading")
-    entities = streams[0] if len(streams) == 1 else chain.from_iterable(streams)
+    streams = _streams(located, info, progress, {"version": version, "licence": licence})
+    entities: Iterable[Entity] = streams[0] if len(streams) == 1 else chain.from_iterable(streams)
     with ExitStack() as stack:
-        if merge_sources:
-            # Both stand there where nothing is merged, too.
-            counts: Counter[str] = Counter(seen=0, merged=0)
-            info["merged"] = counts
-            entities = merge([_kept(stream, stack) for stream in streams], counts=counts)
-        if translations:
-            tables = [_kept(read_ontology(path, "babelon"), stack) for path in translations]
-            # Filled while the entities pass, and written to the manifest after the last.
-            translated: Counter[str] = Counter()
-            info.update(translations=[Path(path).name for path in translations], translated=translated)
-            entities = _translated(entities, tables, translated, ", ".join(map(repr, map(str, translations))))
-        if enrich_from:
-            stores = [_kept(_open_source(locate(path, "auto", progress)), stack) for path in enrich_from]
-            found: Counter[str] = Counter()
-            info.update(enriched_from=[Path(path).name for path in enrich_from], enriched=found)
-            entities = enrich(entities, stores, fields=fields, counts=found)
-        if below or not_below:
-            info.update({name: ids for name, ids in (("below", below), ("not_below", not_below)) if ids})
-            entities = subtree(_kept(entities, stack), below, not_below)
-        if trees:
-            info["trees"] = list(trees)
-            entities = _in_trees(entities, tuple(trees))
-        if species_words:
-            info["species_words"] = True
-            entities = with_species_words(entities)
-        if prefix:
-            info["prefix"] = prefix
-            entities = (_with_prefix(entity, prefix) for entity in entities)
-        if not isinstance(entities, OntologyStore):
-            entities = _some(entities)
-        if tree_types:
-            info["tree_types"] = True
-            # The tops must be known before the first entity is written.
-            entities = with_tree_types(_kept(entities, stack))
-        if disambiguate is not None:
-            if isinstance(taxonomy, (str, Path)):
-                taxonomy = open_ontology(taxonomy)
-            # The entities with each name must be known before the first is written.
-            plain = _kept(entities, stack)
-            if inspect is not None:
-                inspect(plain)
-            entities = disambiguated = Disambiguation(plain, order=disambiguate, taxonomy=taxonomy, progress=progress)
-            info["disambiguated"] = disambiguated.figures
+        plan = Plan(streams, info, partial(_kept, stack=stack), progress)
+        # What the manifest says of a stage, which is left out where that is nothing.
+        stages: list[tuple[dict[str, Any], Stage]] = [
+            ({"merged": merge_sources}, _merged),
+            ({"translations": _names(translations)}, partial(_translated, paths=translations)),
+            ({"enriched_from": _names(enrich_from)}, partial(_enriched, paths=enrich_from, fields=fields)),
+            ({"below": below, "not_below": not_below}, lambda each, plan: subtree(plan.kept(each), below, not_below)),
+            ({"trees": trees}, partial(_in_trees, trees=tuple(trees))),
+            ({"species_words": species_words}, lambda each, _: with_species_words(each)),
+            ({"prefix": prefix}, lambda each, _: (_with_prefix(entity, prefix) for entity in each)),
+            ({}, _some),
+            ({"tree_types": tree_types}, lambda each, plan: with_tree_types(plan.kept(each))),
+            ({"disambiguated": disambiguate}, partial(_disambiguated, disambiguate, taxonomy, inspect)),
+        ]
+        for stated, stage in stages:
+            if not stated or any(stated.values()):
+                info.update({name: value for name, value in stated.items() if value})
+                entities = stage(entities, plan)
         # What is read from files has a bar.
         return write_store(entities, output, info=info, progress=progress and isinstance(entities, Sized))
 
@@ -246,13 +225,60 @@ def _open_source(source: Source) -> Iterable[Entity]:
     return (entity for entity in entities if entity.id.startswith(source.ids)) if source.ids else entities
 
 
-def _translated(
-    entities: Iterable[Entity], tables: list[OntologyStore], counts: Counter[str], paths: str
-) -> Iterator[Entity]:
+def _check_options(located: list[Source], format: str, options: dict[str, Any]) -> None:
+    """Raises KrisselError K110 and K006 for stores that are to be read as files: they were read before."""
+    if not all(map(_is_store, located)):
+        return
+    if options:
+        raise KrisselError(Errors.K110.format(format="store", found=min(options), expected="no option"))
+    if format != "auto":
+        expected = "auto for stores and entities, which have been read"
+        raise KrisselError(Errors.K006.format(setting="format", found=format, expected=expected))
+
+
+def _streams(
+    located: list[Source], info: dict[str, Any], progress: bool, stated: dict[str, Any]
+) -> list[Iterable[Entity]]:
+    """The entities of each source, and `provenance` in `info`."""
+    streams: list[Iterable[Entity]] = [*map(_open_source, located)]
+    info["provenance"] = []
+    for number, source in enumerate(located):
+        files = provenance(source.path, source.format, options=source.options, **stated)
+        info["provenance"] += [{**source.stated, **each} for each in files]
+        if not isinstance(streams[number], OntologyStore):
+            size = sum(file_["bytes"] for each in files for file_ in each["files"].values())
+            streams[number] = reading_bar(streams[number], size, show=progress, unit=" entities", desc="Reading")
+    return streams
+
+
+def _names(paths: Iterable[PathLike]) -> list[str]:
+    return [Path(path).name for path in paths]
+
+
+def _merged(entities: Iterable[Entity], plan: Plan) -> Iterable[Entity]:
+    # Both counts stand there where nothing is merged, too.
+    counts = plan.info["merged"] = Counter(seen=0, merged=0)
+    return merge([*map(plan.kept, plan.streams)], counts=counts)
+
+
+def _translated(entities: Iterable[Entity], plan: Plan, paths: list[PathLike]) -> Iterable[Entity]:
     """The entities with the translations of their names. Warns where none has any (KW110)."""
-    yield from enrich(entities, tables, fields=["aliases"], counts=counts)
-    if not counts["linked"]:
-        warnings.warn(Warnings.KW110.format(paths=paths), KrisselWarning, stacklevel=2)
+    tables = [plan.kept(read_ontology(path, "babelon")) for path in paths]
+    counts = plan.info["translated"] = Counter()
+
+    def translated() -> Iterator[Entity]:
+        yield from enrich(entities, tables, fields=["aliases"], counts=counts)
+        if not counts["linked"]:
+            named = ", ".join(map(repr, map(str, paths)))
+            warnings.warn(Warnings.KW110.format(paths=named), KrisselWarning, stacklevel=2)
+
+    return translated()
+
+
+def _enriched(entities: Iterable[Entity], plan: Plan, paths: list[PathLike], fields: list[str]) -> Iterable[Entity]:
+    stores = [plan.kept(_open_source(locate(path, "auto", plan.progress))) for path in paths]
+    counts = plan.info["enriched"] = Counter()
+    return enrich(entities, stores, fields=fields, counts=counts)
 
 
 def _with_prefix(entity: Entity, prefix: str) -> Entity:
@@ -260,7 +286,7 @@ def _with_prefix(entity: Entity, prefix: str) -> Entity:
     return replace(entity, id=add_prefix(entity.id, prefix), alt_ids=alt_ids, parents=parents)
 
 
-def _in_trees(entities: Iterable[Entity], trees: tuple[str, ...]) -> Iterator[Entity]:
+def _in_trees(entities: Iterable[Entity], plan: Plan, trees: tuple[str, ...]) -> Iterator[Entity]:
     n_entities = n_numbered = n_kept = 0
     for entity in entities:
         n_entities, n_numbered = n_entities + 1, n_numbered + bool(entity.tree_numbers)
@@ -273,12 +299,31 @@ def _in_trees(entities: Iterable[Entity], trees: tuple[str, ...]) -> Iterator[En
         raise KrisselError(Errors.K112.format(why=why))
 
 
-def _some(entities: Iterable[Entity]) -> Iterator[Entity]:
+def _some(entities: Iterable[Entity], plan: Plan) -> Iterable[Entity]:
+    if isinstance(entities, OntologyStore):
+        return entities
     stream = iter(entities)
     first = next(stream, None)
     if first is None:
         raise KrisselError(Errors.K112.format(why="the sources have none, or none with the options of their format"))
     return chain([first], stream)
+
+
+def _disambiguated(
+    order: Order,
+    taxonomy: OntologyStore | PathLike | None,
+    inspect: Callable[[OntologyStore], Any] | None,
+    entities: Iterable[Entity],
+    plan: Plan,
+) -> Disambiguation:
+    if isinstance(taxonomy, (str, Path)):
+        taxonomy = open_ontology(taxonomy)
+    plain = plan.kept(entities)
+    if inspect is not None:
+        inspect(plain)
+    found = Disambiguation(plain, order=order, taxonomy=taxonomy, progress=plan.progress)
+    plan.info["disambiguated"] = found.figures
+    return found
 
 
 def _kept(entities: Iterable[Entity], stack: ExitStack) -> OntologyStore:

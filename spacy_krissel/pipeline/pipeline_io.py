@@ -54,6 +54,21 @@ def load_pipeline(
         raise KrisselError(Errors.K611.format(path=pipeline, problem=f"{type(error).__name__}: {error}")) from error
 
 
+def open_to_change(pipeline: Language | str | Path, output: Path | None) -> Language:
+    """Return the pipeline, loaded where it is a path or package; `output` is where its changed form is to be saved.
+
+    Raises KrisselError K006 (a path without an output), and what `check_place` and `load_pipeline` raise.
+    """
+    if output is not None:
+        check_place(output)
+    if isinstance(pipeline, Language):
+        return pipeline
+    if output is None:
+        expected = "a folder to save the pipeline in, which is loaded from a path"
+        raise KrisselError(Errors.K006.format(setting="output", found=output, expected=expected))
+    return load_pipeline(pipeline)
+
+
 def _kb_sections(pipeline: str | Path) -> list[str]:
     """The sections of a pipeline's config that make knowledge bases."""
     path = Path(pipeline) / "config.cfg"

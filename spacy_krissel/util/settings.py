@@ -8,7 +8,7 @@ from functools import cache, partial, reduce, wraps
 from operator import or_
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin
 from typing import get_type_hints as type_hints
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
@@ -43,7 +43,13 @@ BOUNDS = {
     ("Ge",): "{what}, {Ge} or more",
 }
 Declared = TypeVar("Declared", bound=Callable[..., Any])
+Given = ParamSpec("Given")
+Made = TypeVar("Made")
+Returned = TypeVar("Returned")
 _DESCRIBED = re.compile(r"(\w+(?:, \w+)*): (.*)")
+# In a settings object: the names of those that a function was called with.
+_GIVEN = "_given"
+_ELSEWHERE = re.compile(r"see `(\w+)`")
 
 
 def checked(declared: Declared) -> Declared:
@@ -146,27 +152,54 @@ def check(name: str, value: Any, type_: Any, adapter: Any = None) -> Any:
         raise KrisselError(Errors.K006.format(setting=name, found=value, expected=expected(type_))) from None
 
 
-def passes_on(target: Callable[..., Any], *names: str) -> Callable[[Declared], Declared]:
-    """Decorate a function that passes its `**settings` on to `target`: its signature then has these parameters of the
-    target, and its docstring their help, where it has none of its own."""
-    parameters = inspect.signature(target).parameters
-    help = described(target)
+def takes(settings: Callable[Given, Made]) -> Callable[[Callable[[Made], Returned]], Callable[Given, Returned]]:
+    """Decorate a function of one object: it is called with the fields of that dataclass, and has their help.
 
-    def decorate(function: Declared) -> Declared:
-        signature = inspect.signature(function)
-        own = [each for each in signature.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
-        passed = [parameters[name].replace(kind=inspect.Parameter.KEYWORD_ONLY) for name in names]
-        function.__signature__ = signature.replace(parameters=[*own, *passed])  # type: ignore[attr-defined]
-        lines = [f"{name}: {help[name]}" for name in names if name in help and name not in described(function)]
-        function.__doc__ = "\n".join([inspect.cleandoc(function.__doc__ or ""), "", *lines])
-        return function
+    An unknown setting is refused by Python.
+    """
+    signature = inspect.signature(settings)
+    # Those that it shares with others come last.
+    ordered = sorted(
+        signature.parameters.values(), key=lambda each: (each.kind, each.name not in settings.__annotations__)
+    )
+
+    def decorate(function: Callable[[Made], Returned]) -> Callable[Given, Returned]:
+        @wraps(function)
+        def called(*args: Given.args, **kwargs: Given.kwargs) -> Returned:
+            made = settings(*args, **kwargs)
+            vars(made)[_GIVEN] = {**signature.bind(*args, **kwargs).arguments}.keys()
+            return function(made)
+
+        called.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]
+        called.settings = settings  # type: ignore[attr-defined]
+        lines = [f"{name}: {text}" for name, text in described(settings).items()]
+        called.__doc__ = "\n".join([inspect.cleandoc(function.__doc__ or ""), "", *lines])
+        return called
 
     return decorate
 
 
+def given(settings: Any, group: Any) -> dict[str, Any]:
+    """Those settings of the dataclass `group`, which that of `settings` extends, that a function was called with, but
+    for None."""
+    values = ((each.name, getattr(settings, each.name)) for each in fields(group))
+    return {name: value for name, value in values if name in vars(settings)[_GIVEN] and value is not None}
+
+
 def described(declared: Any) -> dict[str, str]:
     """The help of each parameter in the docstring of a function or class: lines `name: text`, and those indented
-    below them."""
+    below them. A dataclass has that of the dataclasses it extends; "see `other`" is that of `other`, in its module."""
+    bases = [each for each in inspect.getmro(declared)[1:] if is_dataclass(each)] if inspect.isclass(declared) else []
+    found: dict[str, str] = {}
+    for each in reversed([declared, *bases]):
+        for name, text in _help(each).items():
+            reference = _ELSEWHERE.fullmatch(text)
+            other = reference and getattr(inspect.getmodule(each), reference[1], None)
+            found[name] = _help(other).get(name, text) if other else text
+    return found
+
+
+def _help(declared: Any) -> dict[str, str]:
     found: dict[str, str] = {}
     names: list[str] = []
     for line in inspect.cleandoc(declared.__doc__ or "").splitlines():

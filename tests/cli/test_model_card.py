@@ -13,7 +13,7 @@ from spacy.schemas import ModelMetaSchema, validate
 from spacy_krissel import build, update_card
 from spacy_krissel.commands.build_linker import COMPACT
 from spacy_krissel.commands.build_prototypes import prototypes
-from spacy_krissel.commands.measure_pipeline import evaluate_pipeline
+from spacy_krissel.evaluation.evaluate import evaluate
 from spacy_krissel.pipeline.card import describe
 from spacy_krissel.pipeline.pipeline_io import load_pipeline, save_pipeline
 
@@ -159,7 +159,7 @@ def evaluated(linker, toy_files, toy_store, tmp_path):
         gold = tmp_path / f"{name}.pubtator"
         gold.write_bytes((toy_files / "gold.pubtator").read_bytes())
         asked = {"ontology": toy_store.path, "output": tmp_path / "metrics", "baselines": False}
-        report = evaluate_pipeline(path, gold, **asked, write_meta=True)
+        report = evaluate(path, gold, **asked, write_meta=True)
     return path, report.data
 
 

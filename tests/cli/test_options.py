@@ -21,7 +21,7 @@ def test_option_differs_from_the_function(name):
         if option.name == "help" or (option.name == "gpu_id" and "gpu_id" not in parameters):
             continue
         assert option.help, f"{option.name} has no help"
-        default = parameters[option.name].default
+        default = COMMANDS[name].defaults.get(option.name, parameters[option.name].default)
         if default is inspect.Parameter.empty:
             assert option.required
         else:
@@ -90,9 +90,9 @@ def test_no_gpu_is_chosen_for_a_function_that_chooses_itself():
 @pytest.mark.parametrize("name", COMMANDS)
 def test_setting_is_no_option(name):
     """But for what Python alone can give."""
-    parameters = inspect.signature(_functions(COMMANDS[name])[0]).parameters
-    options = {option.name for option in click_command(name, COMMANDS[name], coded_errors).params}
-    assert set(parameters) - options <= set(FILLED_IN)
+    command, parameters = COMMANDS[name], inspect.signature(_functions(COMMANDS[name])[0]).parameters
+    options = {option.name for option in click_command(name, command, coded_errors).params}
+    assert set(parameters) - options - set(FILLED_IN) == set(command.hidden)
 
 
 SEARCHING = {

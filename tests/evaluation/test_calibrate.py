@@ -245,3 +245,8 @@ def test_another_linker_does_not_change_the_threshold(nlp, docs):
     find_linker(nlp).cfg["threshold"] = None
     nlp.add_pipe("test_table_linker", config={"answers": {"megrim": "T01", "zyxt": "T02"}})
     assert calibrate(nlp, docs).threshold == expected
+
+
+def test_a_path_without_an_output_is_refused_before_it_is_read(tmp_path):
+    with pytest.raises(KrisselError, match="K006.*'output'.*None"):
+        calibrate(tmp_path / "nowhere", [])

@@ -3,10 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from spacy_krissel.commands.measure_pipeline import show_evaluate_pipeline
 from spacy_krissel.corpora.doc_bins import write_doc_bin
 from spacy_krissel.errors import KrisselError, KrisselWarning
-from spacy_krissel.evaluation.evaluate import evaluate
+from spacy_krissel.evaluation.evaluate import evaluate, show_evaluate
 from spacy_krissel.evaluation.records import read_records
 
 
@@ -88,7 +87,7 @@ def test_gold_ids_missing_from_the_ontology_are_not_warned_of(make_nlp, make_doc
         report = evaluate(make_nlp({"MS": "D1"}), docs, store)
     assert report.data["n"] == 2
     # What is printed ends with it: the warning has scrolled away.
-    shown = show_evaluate_pipeline(report, Path("metrics"), "dev", Path("pipeline"), write_meta=False)
+    shown = show_evaluate(report, Path("metrics"), "dev", Path("pipeline"), write_meta=False)
     assert "1 gold mentions have an id" in shown.splitlines()[-1]
 
 
@@ -135,7 +134,7 @@ def test_predicted_mentions_are_reported_as_such(make_nlp, docs, store):
     nlp = make_nlp({"MS": "D1", "cold": "D4", "breast": "D5"})
     ruler = nlp.add_pipe("entity_ruler", first=True)
     ruler.add_patterns([{"label": "Disease", "pattern": word} for word in ("MS", "breast")])
-    report = evaluate(nlp, docs, store, mentions="predicted")
+    report = evaluate(nlp, docs, store, predicted=True)
     assert report.data["mentions"] == "predicted"
     assert (report.data["n"], report.data["strict"], report.data["n_missing"]) == (4, 0.25, 2)
     # Three links, of which the first MS is right; four gold mentions.

@@ -402,7 +402,9 @@ def test_missing_texts_are_accepted(ontology, tmp_path):
         mine(ontology, tmp_path / "nowhere.jsonl", tmp_path / "shards")
 
 
-@pytest.mark.parametrize("setting", [{"cap": 0}, {"n_process": 0}, {"chunk_chars": -1}, {"case": "Fold"}, {"cap": 2.5}])
+@pytest.mark.parametrize(
+    "setting", [{"cap": -1}, {"n_process": 0}, {"chunk_chars": -1}, {"case": "Fold"}, {"cap": 2.5}]
+)
 def test_wrong_settings_are_accepted(ontology, write_texts, tmp_path, setting):
     with pytest.raises(KrisselError, match=f"K006.*'{next(iter(setting))}'"):
         mine(ontology, write_texts(TEXTS), tmp_path / "shards", **setting)

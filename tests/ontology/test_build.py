@@ -2,14 +2,17 @@ import gc
 import gzip
 import json
 import tempfile
+from dataclasses import fields
+from inspect import signature
 
 import pytest
 
-from spacy_krissel.commands.make_ontology import ontology, show_ontology
+from spacy_krissel.commands.make_ontology import OntologySettings, ontology, show_ontology
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.ontology import build as build_module
 from spacy_krissel.ontology.build import build_ontology, open_ontology
 from spacy_krissel.ontology.entity import Entity
+from spacy_krissel.ontology.readers.table import read_table
 from spacy_krissel.ontology.store import OntologyStore, write_store
 from spacy_krissel.ontology.vocabularies.cache import Source
 
@@ -219,3 +222,10 @@ def test_a_store_has_no_format(obo, tmp_path):
 def test_empty_columns_are_none(obo, tmp_path):
     store = build_ontology(obo, tmp_path / "store", id_column="", separator=None)
     assert "DOID:2377" in store
+
+
+def test_settings_of_the_commands_are_those_of_the_function_and_of_tables():
+    """With the same defaults."""
+    known = {**signature(read_table).parameters, **signature(build_ontology).parameters}
+    for each in fields(OntologySettings):
+        assert (each.default or None) == (known[each.name].default or None)

@@ -4,7 +4,7 @@ import spacy
 from numpy.testing import assert_allclose
 
 from spacy_krissel.commands.build_prototypes import build_prototypes
-from spacy_krissel.commands.distill_encoder import distill, distill_linker
+from spacy_krissel.commands.distill_encoder import distill
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.kb.build.sources import PrototypeSource
 from spacy_krissel.pipeline.pipeline_io import find_linker, save_pipeline
@@ -44,7 +44,7 @@ def test_settings_stay_but_for_what_was_fitted(make_linker, source):
     facts = nlp.meta["krissel"]
     for kind in ("confidence", "calibration", "training"):
         facts[kind] = {"krissel_linker": {"max_steps": 7}, "other": {"max_steps": 7}}
-    distill_linker(nlp, passes=1)
+    distill(nlp, passes=1)
     linker = find_linker(nlp)
     assert (linker.cfg.lexical_weight, linker.cfg.n_candidates, linker.cfg.context) == (0.2, 3, "window")
     assert linker.cfg.types_by_label == {"Disease": ["Disease"]}
@@ -66,7 +66,7 @@ def test_the_card_names_what_was_distilled(save_linker, tiny_bert, tmp_path):
 def test_encoder_of_names_alone_reads_no_context(make_linker, toy_store):
     nlp = make_linker("transformer")
     build_prototypes(nlp, PrototypeSource(toy_store, None))
-    distill_linker(nlp, passes=1)
+    distill(nlp, passes=1)
     assert find_linker(nlp).cfg.context == "none"
 
 
@@ -79,7 +79,7 @@ def test_gold_mentions_and_class_names_keep_their_weight(make_linker, source, en
     for kind, weight in (("class", 0.9), ("gold", 1.05)):
         linker.kb.add_prototypes([each._replace(kind=kind) for each in prototypes], weight=weight)
     n, kinds = linker.kb.n_prototypes, linker.kb.prototypes.kind_counts()
-    distill_linker(nlp, passes=2)
+    distill(nlp, passes=2)
     kb = find_linker(nlp).kb
     assert kb.prototypes.kind_counts() == kinds
     lengths = np.linalg.norm(kb.vectors, axis=1)
@@ -91,7 +91,7 @@ def test_references_are_in_what_is_learned(make_linker, source):
     nlp = make_linker("referenced")
     build_prototypes(nlp, source)
     wanted = np.array(find_linker(nlp).kb.vectors)
-    assert distill_linker(nlp, passes=60) > 0.9
+    assert distill(nlp, passes=60) > 0.9
     kb = find_linker(nlp).kb
     assert kb.prototypes.references is None and kb.vectors.shape[1] == 256
     near = [each @ each.T for each in (wanted / np.linalg.norm(wanted, axis=1, keepdims=True), kb.vectors)]
@@ -111,7 +111,7 @@ def test_what_cannot_be_distilled(make_linker, source, save_linker, toy_store, t
         distill(tmp_path / "references", tmp_path / "small")
     nlp.add_pipe("krissel_reranker", name="second", config={"objective": None})
     with pytest.raises(KrisselError, match="K687.*'second'"):
-        distill_linker(nlp)
+        distill(nlp)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "notes").touch()
     with pytest.raises(KrisselError, match="K005"):

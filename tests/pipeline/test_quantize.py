@@ -11,7 +11,7 @@ import spacy
 import torch
 
 from spacy_krissel.commands.distill_encoder import distill
-from spacy_krissel.commands.quantize_encoder import quantize, quantize_linker
+from spacy_krissel.commands.quantize_encoder import quantize
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.layers.hf import quantized
 from spacy_krissel.layers.hf.weights import TRANSFORMER, average_with, find_encoder, start_from
@@ -146,7 +146,7 @@ def test_the_card_calls_a_small_encoder_quantized(saved, tmp_path):
 @pytest.mark.parametrize("missing", ["onnx", "onnxruntime", "onnxruntime.quantization"])
 def test_without_onnx_runtime(saved, missing):
     with patch.dict("sys.modules", {missing: None}), pytest.raises(KrisselError, match=r"K417.*spacy-krissel\[onnx\]"):
-        quantize_linker(spacy.load(saved[0]))
+        quantize(spacy.load(saved[0]))
     if missing == "onnxruntime":
         linker = find_linker(spacy.load(saved[1]))
         with patch.dict("sys.modules", {missing: None}), pytest.raises(KrisselError, match="K417"):

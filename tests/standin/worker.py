@@ -28,8 +28,8 @@ from toy_links import TEXTS, link  # noqa: E402
 
 from spacy_krissel.commands.build_prototypes import build_prototypes, prototypes  # noqa: E402
 from spacy_krissel.commands.distill_encoder import distill  # noqa: E402
-from spacy_krissel.commands.measure_pipeline import evaluate_pipeline  # noqa: E402
 from spacy_krissel.commands.train_pipeline import train  # noqa: E402
+from spacy_krissel.evaluation.evaluate import evaluate  # noqa: E402
 from spacy_krissel.kb.build.sources import PrototypeSource  # noqa: E402
 from spacy_krissel.layers.features import Bags  # noqa: E402
 from spacy_krissel.layers.hashed_bags import HashedBags  # noqa: E402
@@ -195,7 +195,7 @@ def run_config(name: str, paths: dict[str, str], out: Path) -> dict[str, Any]:
 
 def evaluated(name: str) -> Callable:
     def use(paths: dict[str, str], out: Path) -> float:
-        report = evaluate_pipeline(
+        report = evaluate(
             out / name / "pipeline",
             Path(paths["gold"]),
             ontology=Path(paths["ontology"]),

@@ -1,5 +1,6 @@
 import inspect
 import pickle
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -8,7 +9,17 @@ import pytest
 from pydantic import Field
 
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.util.settings import Count, Fraction, Positive, PositiveInt, checked, described, maker
+from spacy_krissel.util.settings import (
+    Count,
+    Fraction,
+    Positive,
+    PositiveInt,
+    checked,
+    described,
+    given,
+    maker,
+    takes,
+)
 
 
 @checked
@@ -120,3 +131,44 @@ def test_the_text_of_a_path_in_a_config_is_refused():
     assert read(Path("a"), None, Path("c")) == (Path("a"), None, Path("c"))
     with pytest.raises(KrisselError, match="K006.*'path' is 3"):
         read(3)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shared:
+    """size: see `Part`"""
+
+    size: PositiveInt = 3
+    words: tuple[str, ...] = ()
+
+
+@checked
+@dataclass(frozen=True)
+class Asked(Shared):
+    """path: where to. name: see `nothing here`"""
+
+    path: Path
+    _: KW_ONLY
+    flag: bool = False
+
+
+@takes(Asked)
+def ask(asked: Asked) -> Asked:
+    """Return what is asked."""
+    return asked
+
+
+def test_a_function_of_settings_is_called_with_the_fields_of_the_class():
+    assert ask("a", size=5) == Asked(Path("a"), size=5) and ask(path=Path("a")).flag is False
+    # Its own before those that it shares.
+    assert list(inspect.signature(ask).parameters) == ["path", "flag", "size", "words"]
+    assert described(ask)["size"] == "how large it is." and described(ask)["path"].startswith("where to")
+    with pytest.raises(TypeError, match="no_such_setting"):
+        ask("a", no_such_setting=3)
+    with pytest.raises(KrisselError, match="K006.*'size'"):
+        ask("a", size=0)
+
+
+def test_given_settings_are_those_of_the_group_that_were_passed():
+    assert given(ask("a", flag=True), Shared) == {}
+    assert given(ask("a", size=3, flag=True), Shared) == {"size": 3}
+    assert given(ask("a", flag=True), Asked) == {"path": Path("a"), "flag": True}

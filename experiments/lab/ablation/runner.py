@@ -11,7 +11,7 @@ import spacy
 from spacy.language import Language
 
 from spacy_krissel.commands.build_prototypes import add_gold_files, build_prototypes
-from spacy_krissel.commands.distill_encoder import distill_linker
+from spacy_krissel.commands.distill_encoder import distill
 from spacy_krissel.evaluation.baselines import link_by_baselines
 from spacy_krissel.evaluation.calibrate import calibrate
 from spacy_krissel.evaluation.evaluate import evaluate
@@ -125,7 +125,7 @@ class AblationRun:
                 if self._is_needed_again(name, gold):
                     find_linker(nlp, LINKER).kb.to_disk(made / KB)
                 if row.distilled:
-                    distill_linker(nlp, name=LINKER, seed=seed)
+                    distill(nlp, name=LINKER, seed=seed)
                 if row.examples and data.examples is not None:
                     add_gold_files(nlp, [data.examples], name=LINKER)
                 asked: dict[str, Any] = {"baselines": False, "timed_mentions": 0}

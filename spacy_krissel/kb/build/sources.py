@@ -24,6 +24,9 @@ from ...views import ReferenceParts, View, name_view, reference_view
 from ..prototype_table import Origin, Prototype
 from .gold_prototypes import gold_prototypes
 
+# Of an entity, and of a name that it shares with others, by default.
+MENTIONS_PER_ENTITY, CONTEXTS_PER_SHARED_NAME = 16, 8
+
 
 @checked
 class PrototypeSource:
@@ -71,8 +74,8 @@ class PrototypeSource:
         ontology: Path | OntologyStore,
         mentions: Path | MentionShards | None = None,
         names: bool = True,
-        mentions_per_entity: Count = 16,
-        contexts_per_shared_name: Count = 8,
+        mentions_per_entity: Count = MENTIONS_PER_ENTITY,
+        contexts_per_shared_name: Count = CONTEXTS_PER_SHARED_NAME,
         max_entities: Count = 0,
         held_out: Fraction = 0.0,
         seed: int = 0,

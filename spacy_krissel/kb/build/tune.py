@@ -49,6 +49,9 @@ PLANS = {
 }
 # A search is timed this often, unless that takes longer than this; the least counts.
 PASSES, PASS_SECONDS = 3, 5.0
+# Wanted of an index, and entities that are searched for, by default.
+RECALL, N_SEARCHED = 0.99, 16
+Recall = Annotated[float, Field(gt=0, le=1)]
 
 
 @dataclass(frozen=True)
@@ -106,8 +109,8 @@ def tune(
     queries: Vectors,
     folder: Path,
     *,
-    recall: Annotated[float, Field(gt=0, le=1)] = 0.99,
-    k: PositiveInt = 16,
+    recall: Recall = RECALL,
+    k: PositiveInt = N_SEARCHED,
     types: Sequence[str] | None = None,
     index_device: str | None = None,
     progress: bool = False,

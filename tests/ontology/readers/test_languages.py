@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spacy_krissel.commands.build_linker import build_files
+from spacy_krissel.commands.build_linker import build
 from spacy_krissel.commands.make_ontology import ontology
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.ontology.readers import read_ontology
@@ -132,7 +132,7 @@ def test_language_is_a_setting_of_the_commands(folder, tmp_path):
     table.write_text("id,name\nX:1,gout\n")
     with pytest.raises(KrisselError, match="K110.*table.*'language'"):
         ontology([table], tmp_path / "other", language="fr")
-    assert {"language", "translations"} <= set(inspect.signature(build_files).parameters)
+    assert {"language", "translations"} <= set(inspect.signature(build).parameters)
 
 
 @pytest.mark.parametrize("found, wanted", [("en", "en"), ("en-GB", "en"), ("EN_us", "en"), ("en", "en-GB")])
