@@ -7,7 +7,7 @@ import numpy as np
 
 from .protocol import Rows, Scores, Vectors
 
-# Row numbers (b,) and their vectors (b, d): NumPy's, or what a search makes of them.
+# Row numbers (b,) and their vectors (b, d): NumPy's, or a tensor on a card.
 Block = tuple[Rows, Any]
 # (queries, block, k, floor) -> query number, position in the block and score of all that may be
 # among the best.
