@@ -106,8 +106,6 @@ def _gold_sources(gold: Sequence[Path]) -> dict[str, Path]:
     "contexts_per_shared_name",
     "max_entities",
     "aliases",
-    "class_names",
-    "class_weight",
     "use_references",
     "reference_prototypes",
     "mentions_only",
@@ -150,9 +148,6 @@ def prototypes(
     ontology: Ontology store or file, or the name of a vocabulary; without it, gold mentions (`gold`) are added to the
         pipeline's knowledge base
     mentions: Mention shards; without them, names only
-    class_names: Add induced hypernym names: words that the names of the entities below a class share (needs
-        parents or tree numbers)
-    class_weight: Multiply the scores of class names by this
     gold: Gold mentions (.spacy) as prototypes too
     gold_per_entity: Number of gold mentions per entity of each file, drawn by seed (0: all)
     gold_weight: Multiply the scores of gold prototypes; default: 1.05

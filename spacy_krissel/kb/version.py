@@ -26,7 +26,7 @@ from .prototype_table import FILE as PROTOTYPES
 from .prototype_table import LEXICAL_DIR, REFERENCES_FILE, VECTORS_FILE, PrototypeTable
 from .references import References
 
-FORMAT_VERSION = 7
+FORMAT_VERSION = 8
 INDEX_DIR = "index"
 METRIC = "inner product"
 
