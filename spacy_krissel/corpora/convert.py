@@ -17,7 +17,7 @@ from ..mentions.gold_ids import Resolver
 from ..ontology.build import open_ontology
 from ..ontology.ids import check_prefix
 from ..ontology.store import OntologyStore
-from ..ontology.umls_presets import PRESETS
+from ..ontology.tree_numbers import PRESETS
 from ..util.atomic import check_file
 from ..util.outputs import writes
 from ..util.progress import reading_bar, size_of

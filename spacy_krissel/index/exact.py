@@ -11,10 +11,9 @@ from ..errors import Errors, KrisselError
 from ..util.lock import Lock
 from ..util.settings import checked, maker
 from . import fork
-from .checks import check_mask, check_queries, check_vectors
 from .devices import ALL_CARDS, check_device, missing_device, warn_cpu
 from .hits import Block, merged, no_hits, rank_hits, search_blocks
-from .protocol import Mask, Rows, Scores, Vectors
+from .protocol import Mask, Rows, Scores, Vectors, check_mask, check_queries, check_vectors
 from .shard import Shard, upload
 
 # Vectors compared at a time on the CPU: 256 x 32,768 scores are 32 MB.

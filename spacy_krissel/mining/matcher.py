@@ -1,5 +1,6 @@
 """The name matcher: every name of an ontology in one pass over a text (KRISSBERT §3.1)."""
 
+import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
@@ -8,11 +9,56 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from ..ontology.folding import other_writings
+from ..util.plain_text import ACCENTS, plain_letter
 from ..util.settings import checked
 from .name_table import FormedName, Found, NameTable, take
-from .plain_letters import plain_letters
 from .search_names import SearchName
 from .text_forms import Forms, forms, plain_form
+
+_NOT_ASCII = re.compile("[^\x00-\x7f]+")
+
+
+class PlainLetters(NamedTuple):
+    """A text in plain letters, and the offsets in the original of each of its characters.
+
+    starts, ends: (len(text),); None for an original that is plain.
+    """
+
+    text: str
+    starts: np.ndarray | None
+    ends: np.ndarray | None
+
+
+def plain_letters(text: str) -> PlainLetters:
+    """Return a text with plain letters in their case, and where they stand in the original.
+
+    Letters are those of `plain_text`, character by character; what is no letter or digit stays, but for
+    invisible characters and accents. An accent belongs to the letter before it.
+    """
+    if text.isascii():
+        return PlainLetters(text, None, None)
+    others = [(offset, char) for run in _NOT_ASCII.finditer(text) for offset, char in enumerate(run[0], run.start())]
+    letters = [_LETTERS[ord(char)] for _, char in others]
+    lengths = np.ones(len(text), dtype=np.int64)
+    lengths[[offset for offset, _ in others]] = [len(letter) for letter in letters]
+    ends = np.arange(1, len(text) + 1)
+    for offset, char in reversed(others):
+        if offset and ACCENTS.match(char):
+            ends[offset - 1] = ends[offset]
+    starts = np.repeat(np.arange(len(text)), lengths)
+    return PlainLetters(_NOT_ASCII.sub(lambda run: run[0].translate(_LETTERS), text), starts, ends[starts])
+
+
+class _Letters(dict[int, str]):
+    """Plain letters by code point."""
+
+    def __missing__(self, code: int) -> str:
+        self[code] = plain_letter(chr(code))
+        return self[code]
+
+
+_LETTERS = _Letters()
+
 
 Case = Literal["preserve", "fold", "smart"]
 # Up to this many characters a name in another case is likely another word: aids and AIDS, Gas and GAS.

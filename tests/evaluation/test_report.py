@@ -8,9 +8,8 @@ import pytest
 
 from spacy_krissel.evaluation import report as report_module
 from spacy_krissel.evaluation.metrics import compare, measure, shuffled_scores, span_scores
-from spacy_krissel.evaluation.report import Report, error_reason
+from spacy_krissel.evaluation.report import MEANINGS, Report, error_reason, meaning
 from spacy_krissel.evaluation.tables import compared_rows, fact_rows, markdown_table, slice_rows, system_rows
-from spacy_krissel.evaluation.terms import MEANINGS, meaning
 
 DOCS = Path(__file__).parents[2] / "docs"
 

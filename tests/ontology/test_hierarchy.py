@@ -7,10 +7,9 @@ from hypothesis import strategies as st
 
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.ontology.build import build_ontology
-from spacy_krissel.ontology.enrich import enrich
+from spacy_krissel.ontology.enrich import enrich, merge
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.ontology.hierarchy import Hierarchy
-from spacy_krissel.ontology.merge import merge
 from spacy_krissel.ontology.store import OntologyStore, write_store
 
 
