@@ -24,12 +24,11 @@ from ..util.progress import reading_bar, size_of
 from ..util.settings import Count, checked, passes_on
 from .annotation import AnnotatedText
 from .doc_bins import DEV_SHARE, DevShare, GoldSplit, write_doc_bin
-from .docs import to_doc
+from .docs import sentence_docs, to_doc
 from .files import read_records
 from .filters import distinct_texts, keep_labels, keep_types, rewrite_ids
 from .readers import READERS, Format, check_documents, detect_format
 from .report import CorpusReport, reporting
-from .sentence_docs import sentence_docs
 
 PathLike = str | Path
 Paths = PathLike | Annotated[list[PathLike], Field(min_length=1)]

@@ -11,8 +11,7 @@ import numpy as np
 from ..ontology.folding import other_writings
 from ..util.plain_text import ACCENTS, plain_letter
 from ..util.settings import checked
-from .name_table import FormedName, Found, NameTable, take
-from .search_names import SearchName
+from .name_table import FormedName, Found, NameTable, SearchName, take
 from .text_forms import Forms, forms, plain_form
 
 _NOT_ASCII = re.compile("[^\x00-\x7f]+")

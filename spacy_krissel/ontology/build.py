@@ -22,7 +22,7 @@ from .enrich import DEFAULT_FIELDS, enrich, merge
 from .entity import Entity
 from .hierarchy import subtree
 from .homonyms.disambiguate import Disambiguation
-from .homonyms.expansions import Order
+from .homonyms.shared_names import Order
 from .ids import add_prefix, check_prefix
 from .provenance import provenance
 from .readers import detect_format, read_ontology

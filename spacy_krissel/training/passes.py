@@ -12,8 +12,7 @@ from thinc.types import Floats2d
 from ..distributed.processes import begin_shared, n_processes, no_backprop
 from ..distributed.random_state import capture_rng, replay_rng
 from ..errors import Errors, KrisselError
-from ..layers.hf.input_embeddings import RecordedInputs, tapped
-from ..layers.hf.kept_passes import keeping_passes
+from ..layers.hf.training_passes import RecordedInputs, keeping_passes, tapped
 from ..layers.token_states import TokenStates
 from ..losses.masked import Loss
 from ..views import View

@@ -10,8 +10,7 @@ from typing import Literal
 from spacy.vocab import Vocab
 
 from ...corpora.doc_bins import DEV_SHARE, DevShare, GoldSplit, read_doc_bins
-from ...mining.mined_entities import MinedEntities
-from ...mining.shards import MentionShards, MinedMention
+from ...mining.shards import MentionShards, MinedEntities, MinedMention
 from ...ontology.build import open_ontology
 from ...ontology.entity import Entity
 from ...ontology.folding import fold_name

@@ -14,9 +14,9 @@ from ...util.settings import PositiveInt, checked
 from ...views import View, name_view
 from ..identity import Settings
 from ..normalize import normalize_rows
-from .kept_passes import kept_pass
 from .passes import Passes, make_passes
 from .pooling import BY_MARKERS, Markers, Pooling, chosen_markers
+from .training_passes import kept_pass
 from .wordpieces import MARKERS, unit_pieces, view_pieces
 from .wrapper import encode_passes, hf_shim, hf_wrapper
 

@@ -8,10 +8,10 @@ from thinc.api import ArgsKwargs, Model, torch2xp, xp2torch
 from thinc.layers.pytorchwrapper import forward
 from thinc.types import Floats2d
 
-from .input_embeddings import current_tap
 from .passes import Passes
 from .pooling import Pooling, pool
 from .shim import TransformerShim
+from .training_passes import current_tap
 from .wordpieces import Pieces
 
 
