@@ -20,7 +20,7 @@ from .bootstrap import RESAMPLES
 from .distance import link_distance
 from .gold import Source, linked_entities, linked_mentions, read_gold, without_own_gold
 from .metrics import compare as compare_systems
-from .metrics import measure, shuffled_scores, span_scores
+from .metrics import measure, span_scores
 from .records import LinkRecord, counted, read_records
 from .report import Report
 from .run import check_counted, mined_entities, run_pipeline, warn_of_unknown_ids
@@ -66,7 +66,7 @@ def evaluate(
     train: gold corpora used in training, in any form of `docs`; entities linked there count as seen
     gold_nil: count gold mentions without a concept; "NIL" is their right answer
     resamples: bootstrap resamples
-    seed: random seed of the bootstrap and of the shuffled contexts
+    seed: random seed of the bootstrap
     command: command line shown in the report
 
     Gold prototypes of the evaluated documents are not used meanwhile (`without_own_gold`).
@@ -122,7 +122,6 @@ def evaluate(
         **measure(records, store, seen=seen, mined=mined, **resampled),
         "distance": link_distance(records, store),
         "span": span_scores(records, **resampled) if mentions == "predicted" else None,
-        "shuffled": shuffled_scores(records, store, seed=seed),
         "mentions_per_second": run.mentions_per_second,
         "baselines": {
             title: {

@@ -56,7 +56,6 @@ MEANINGS = {
     "composite": "mentions with more than one gold id; any of them is right",
     "links won by": "the kind of the prototype with the best score: percent of links",
     "unmined entities": "entities without mined mentions as prototypes",
-    "contexts shuffled": "accuracy when mentions of one form exchange contexts; the same if context is ignored",
     "confidence": 'the probability that the best candidate is right; after "is", the fraction that was right',
     # Systems.
     "exact": "the entities with the mention's text as a name",

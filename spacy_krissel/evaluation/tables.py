@@ -115,12 +115,6 @@ def fact_rows(data: dict[str, Any]) -> list[tuple[str, str]]:
     if data["span"]:
         interval = bounds(data["span"]["interval"])
         facts.append(("span and id", f"{precision_recall_line(data['span'])} (95 %: {interval})"))
-    shuffled = data["shuffled"]
-    if shuffled["slices"]["homonym"]["n"]:
-        homonym = percent(shuffled["slices"]["homonym"]["strict"])
-        perfect, guess = percent(shuffled["perfect"]["homonym"]), percent(shuffled["chance"]["homonym"])
-        others = f"a perfect linker gets {perfect}, a guess {guess}"
-        facts.append(("contexts shuffled", f"homonyms {homonym}, where {others}"))
     return facts
 
 

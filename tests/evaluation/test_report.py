@@ -7,7 +7,7 @@ from shutil import which
 import pytest
 
 from spacy_krissel.evaluation import report as report_module
-from spacy_krissel.evaluation.metrics import compare, measure, shuffled_scores, span_scores
+from spacy_krissel.evaluation.metrics import compare, measure, span_scores
 from spacy_krissel.evaluation.report import MEANINGS, Report, error_reason, meaning
 from spacy_krissel.evaluation.tables import compared_rows, fact_rows, markdown_table, slice_rows, system_rows
 
@@ -34,7 +34,6 @@ def make_report(store):
             **figures,
             "distance": None,
             "span": span_scores(records, resamples=50),
-            "shuffled": shuffled_scores(records, store),
             "mentions_per_second": 1234.5,
             "baselines": {
                 title: {**figures, "difference": compare(records, other, resamples=50)}
