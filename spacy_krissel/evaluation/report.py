@@ -109,7 +109,7 @@ MAX_CANDIDATES = 5
 MAX_OF_RIGHT = 2
 
 
-class Compared(NamedTuple):
+class _Compared(NamedTuple):
     """Another system's answer to a mention.
 
     right: which of the two is right: "both", "this", "other" or "neither". differs: the answers are not the same.
@@ -131,7 +131,7 @@ class Shown(NamedTuple):
     reason: str
     rank: int | None
     candidates: list[tuple[int, str, float | None]]
-    others: list[Compared]
+    others: list[_Compared]
 
 
 @dataclass
@@ -255,13 +255,13 @@ def error_reason(record: LinkRecord) -> str:
     return "right one in the top 5" if rank < 5 else "right one further down"
 
 
-def _compared(record: LinkRecord, other: LinkRecord) -> Compared:
+def _compared(record: LinkRecord, other: LinkRecord) -> _Compared:
     right = who_is_right(record, other)
     answers = [(each.found, each.prediction, set(each.ties)) for each in (record, other)]
-    return Compared(other, right, right in ("this", "other") or answers[0] != answers[1])
+    return _Compared(other, right, right in ("this", "other") or answers[0] != answers[1])
 
 
-def _shown(record: LinkRecord, others: list[Compared]) -> Shown:
+def _shown(record: LinkRecord, others: list[_Compared]) -> Shown:
     rank, is_right = gold_rank(record), is_strict(record)
     # An id that is there twice has its first score.
     scores = dict([*zip(record.ranked, record.scores, strict=False)][::-1])

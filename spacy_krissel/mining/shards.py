@@ -56,7 +56,7 @@ class Shard(Shape):
     mentions: Count
 
 
-class ShardsShape(Shape):
+class _ShardsShape(Shape):
     shards: list[Shard]
 
     def needs(self) -> list[str]:
@@ -76,7 +76,7 @@ class MentionShards(Sequence[MinedMention]):
     def __init__(self, path: str | Path, *, verify: bool = True) -> None:
         self.path = Path(path)
         # There may be hundreds of gigabytes, of which little is read.
-        self.manifest: dict[str, Any] = read_manifest(self.path, KIND, FORMAT_VERSION, verify=False, shape=ShardsShape)
+        self.manifest: dict[str, Any] = read_manifest(self.path, KIND, FORMAT_VERSION, verify=False, shape=_ShardsShape)
         self._verify = verify
         self._files: list[str] = [shard["file"] for shard in self.manifest["shards"]]
         self._starts: list[int] = [0]

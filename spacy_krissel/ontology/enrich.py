@@ -19,7 +19,7 @@ SAME_ID, BY_XREF = 0, 1
 Place = tuple[int, int]
 
 
-class CrossIndex:
+class _CrossIndex:
     """From a canonical id to the entities of several stores that have it as id or xref."""
 
     def __init__(self, stores: Sequence[OntologyStore]) -> None:
@@ -97,14 +97,14 @@ def enrich(
     for field in fields:
         if field not in FIELDS:
             raise KrisselError(Errors.K111.format(found=field, expected=", ".join(FIELDS)))
-    index, counts = CrossIndex(others), Counter() if counts is None else counts
+    index, counts = _CrossIndex(others), Counter() if counts is None else counts
 
     def enriched() -> Iterator[Entity]:
         for entity in entities:
             linked = [(strength, other) for strength, _, other in index.links(entity)]
             counts["seen"] += 1
             counts["linked"] += bool(linked)
-            added = {field: added_value(entity, field, linked) for field in fields}
+            added = {field: _added_value(entity, field, linked) for field in fields}
             changes = {field: new for field, new in added.items() if new != getattr(entity, field)}
             counts.update(changes.keys())
             yield replace(entity, **changes) if changes else entity
@@ -112,7 +112,7 @@ def enrich(
     return enriched()
 
 
-def added_value(entity: Entity, field: str, linked: list[tuple[int, Entity]]) -> Any:
+def _added_value(entity: Entity, field: str, linked: list[tuple[int, Entity]]) -> Any:
     """The field of an entity with the values of its `linked` entities, the strongest link first, as in `enrich`."""
     old = getattr(entity, field)
     if field == "aliases":
@@ -145,7 +145,7 @@ def merge(stores: Sequence[OntologyStore], *, counts: Counter | None = None) -> 
     counts: receives how many entities were "seen" and how many of them were "merged" into another.
     """
     counts = Counter() if counts is None else counts
-    index = CrossIndex(stores)
+    index = _CrossIndex(stores)
     merged: set[Place] = set()
     for number, store in enumerate(stores):
         for row, entity in enumerate(store):
@@ -163,7 +163,7 @@ def merge(stores: Sequence[OntologyStore], *, counts: Counter | None = None) -> 
             yield entity
 
 
-def _same(index: CrossIndex, entity: Entity, merged: set[Place], owners: set[int]) -> tuple[Place, Entity] | None:
+def _same(index: _CrossIndex, entity: Entity, merged: set[Place], owners: set[int]) -> tuple[Place, Entity] | None:
     """The strongest link to an entity of the same concept outside the stores of `owners`."""
     names = {canonical_name(name) for name in entity.names}
     for strength, place, other in index.links(entity):
@@ -179,5 +179,5 @@ def _joined(entity: Entity, other: Entity) -> Entity:
     ids = tuple(id_ for id_ in dict.fromkeys((other.id, *other.alt_ids)) if canonical_id(id_) not in known)
     known.update(map(canonical_id, ids))
     xrefs = dict.fromkeys(id_ for id_ in (*entity.xrefs, *other.xrefs) if canonical_id(id_) not in known)
-    added = {field: added_value(entity, field, [(SAME_ID, other)]) for field in FIELDS}
+    added = {field: _added_value(entity, field, [(SAME_ID, other)]) for field in FIELDS}
     return replace(entity, **{**added, "xrefs": tuple(xrefs), "alt_ids": (*entity.alt_ids, *ids)})

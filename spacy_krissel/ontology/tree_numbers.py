@@ -79,7 +79,7 @@ def with_tree_types(store: OntologyStore) -> Iterator[Entity]:
         yield entity
 
 
-class Preset(NamedTuple):
+class _Preset(NamedTuple):
     """release: of UMLS. trees: places in the semantic network, with those below them; vocabularies: all where empty.
     suppressed, tradenames: suppressible and obsolete atoms, and trade names, are names too.
     """
@@ -100,15 +100,15 @@ _ST21 = """
 _ST_SOURCES = "CPT FMA GO HGNC HPO ICD10 ICD10CM ICD9CM MDR MSH MTH NCBI NCI NDDF NDFRT OMIM RXNORM SNOMEDCT_US"
 PRESETS = {
     # MedMentions, KRISSBERT.
-    "2017AA": Preset("2017AA"),
+    "2017AA": _Preset("2017AA"),
     # MedMentions' 21 semantic types and 18 vocabularies.
-    "st21pv": Preset("2017AA", tuple(_ST21.split()), tuple(_ST_SOURCES.split())),
+    "st21pv": _Preset("2017AA", tuple(_ST21.split()), tuple(_ST_SOURCES.split())),
     # SapBERT's names (§3.1).
-    "sapbert": Preset("2020AA", suppressed=True, tradenames=True),
+    "sapbert": _Preset("2020AA", suppressed=True, tradenames=True),
 }
 
 
-def find_preset(name: str, release: str, where: object) -> Preset:
+def find_preset(name: str, release: str, where: object) -> _Preset:
     """The preset `name` for files or a store, `where`, of `release` ("" where they state none).
 
     Another release is read too (KW106): it follows merged concepts, but lacks deleted ones and has new ones.

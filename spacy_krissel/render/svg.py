@@ -23,7 +23,7 @@ SOFT = {"light": "#5c6675", "dark": "#9aa5b4"}
 
 
 @dataclass(frozen=True)
-class DrawnEntity:
+class _DrawnEntity:
     """One row: an entity and its cells.
 
     name: may be "". details: id and score, "" without either.
@@ -42,7 +42,7 @@ class DrawnEntity:
         return "bar" if cell in self.bars else "line" if cell in self.lines else ""
 
 
-def drawn_entities(doc: Doc, key: str) -> list[DrawnEntity]:
+def drawn_entities(doc: Doc, key: str) -> list[_DrawnEntity]:
     """The rows of `doc.spans[key]`, by the first token of each entity.
 
     Mentions are read by `read_fragments`; those with one `kb_id_` (without it, one label) share a row. Names and scores
@@ -73,11 +73,11 @@ def drawn_entities(doc: Doc, key: str) -> list[DrawnEntity]:
         if entity.get("score") is not None:
             details.append(f"{float(entity['score']):.2f}")
         lines = frozenset(joined[id_] - bars[id_])
-        rows.append(DrawnEntity(name, " · ".join(details), number % len(LIGHT), frozenset(bars[id_]), lines))
+        rows.append(_DrawnEntity(name, " · ".join(details), number % len(LIGHT), frozenset(bars[id_]), lines))
     return rows
 
 
-def cell_texts(doc: Doc) -> list[str]:
+def _cell_texts(doc: Doc) -> list[str]:
     """The text of each cell, "" for a missing space. White space is one space."""
     cells = []
     for token in doc:
@@ -132,7 +132,7 @@ def render_svg(doc: Doc, key: str, *, columns: int = 88) -> str:
     rows = drawn_entities(doc, key)
     parts: list[str] = []
     top, right = float(MARGIN), 0.0
-    for line in _lines(cell_texts(doc), columns):
+    for line in _lines(_cell_texts(doc), columns):
         for cell in line:
             if cell.text.strip():
                 width = f'textLength="{cell.width * COLUMN:g}" lengthAdjust="spacingAndGlyphs"'
@@ -156,7 +156,7 @@ def render_svg(doc: Doc, key: str, *, columns: int = 88) -> str:
     )
 
 
-def _draw_row(row: DrawnEntity, line: Sequence[_Cell], top: float, parts: list[str]) -> float:
+def _draw_row(row: _DrawnEntity, line: Sequence[_Cell], top: float, parts: list[str]) -> float:
     """Draw one row of a line of text: bars, lines, and the label after the last bar. RETURNS: its right edge."""
     middle = top + BAR / 2
     for kind, cells in groupby(line, key=lambda cell: row.kind(cell.number)):

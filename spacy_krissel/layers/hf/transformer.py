@@ -122,7 +122,7 @@ def init(
     model.set_dim("nO", shim.transformer.config.hidden_size)
 
 
-class Prepared(NamedTuple):
+class _Prepared(NamedTuple):
     """The pieces of n views and of some of their names.
 
     passes: of the views, and the names below them. named: the views whose names are read too.
@@ -147,7 +147,7 @@ def forward(
     return _encode(model, kept_pass(model.id, views, lambda: _prepare(model, views, is_train), is_train), is_train)
 
 
-def _encode(model: Model, prepared: Prepared, is_train: bool) -> tuple[Floats2d, Callable[[Floats2d], list[Any]]]:
+def _encode(model: Model, prepared: _Prepared, is_train: bool) -> tuple[Floats2d, Callable[[Floats2d], list[Any]]]:
     weight = model.attrs["settings"].name_weight
     Y, backprop_rows = encode_passes(model.layers[0], prepared.passes, is_train, width=model.get_dim("nO"))
     if not prepared.named:
@@ -164,7 +164,7 @@ def _encode(model: Model, prepared: Prepared, is_train: bool) -> tuple[Floats2d,
     return vectors, backprop
 
 
-def _prepare(model: Model, views: list[View], is_train: bool) -> Prepared:
+def _prepare(model: Model, views: list[View], is_train: bool) -> _Prepared:
     shim, settings = hf_shim(model), model.attrs["settings"]
     named: list[int] = []
     if settings.name_weight:
@@ -173,4 +173,4 @@ def _prepare(model: Model, views: list[View], is_train: bool) -> Prepared:
     read = unit_pieces if settings.units else view_pieces
     whole = [*views, *(name_view(views[i].mention) for i in named)]
     rows = read(shim.tokenizer, whole, settings.window, settings.markers, settings.bare_names)
-    return Prepared(make_passes(shim, rows, is_train, settings.window), named)
+    return _Prepared(make_passes(shim, rows, is_train, settings.window), named)

@@ -99,7 +99,7 @@ IDS_SHOWN = 5
 _TAXON = re.compile(r"(?:(?:ncbi[_ ]?)?(?:tax|taxon|taxid|taxonomy):\s*)?(\d+)", re.IGNORECASE)
 
 
-def taxon_number(species: str) -> str | None:
+def _taxon_number(species: str) -> str | None:
     """The number in an id of NCBI Taxonomy, however it is written; None for anything else, such as a name."""
     taxon = _TAXON.fullmatch(species.strip())
     return taxon[1] if taxon else None
@@ -133,7 +133,7 @@ class SpeciesNames(dict[str, str]):
             return ""
         if self._taxonomy is None:
             return species
-        taxon = taxon_number(species)
+        taxon = _taxon_number(species)
         ids = [f"NCBITaxon:{taxon}", f"NCBITaxID:{taxon}", taxon] if taxon else []
         for id_ in (species, *ids):
             if id_ in self._taxonomy:

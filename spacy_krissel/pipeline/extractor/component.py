@@ -63,7 +63,7 @@ def pieces_of(attention: np.ndarray, content: np.ndarray, threshold: float) -> t
     return join_fragments((int(i), int(i) + 1) for i in np.flatnonzero((attention >= threshold) & content))
 
 
-def write_entities(doc: Doc, found: Sequence[FoundEntity], *, spans_key: str, label: str) -> None:
+def _write_entities(doc: Doc, found: Sequence[FoundEntity], *, spans_key: str, label: str) -> None:
     """Write entities to `doc.spans[spans_key]`, the pieces of each with its id, and all of them to
     `doc._.krissel_entities`, as `FoundEntity.to_dict` has them. What an earlier run left there is gone; a doc in which
     nothing was or is found stays as it was."""
@@ -90,7 +90,7 @@ MOST_WEIGHTS = 2**24
 MOST_CHARS = 2**18
 
 
-class TextStates(NamedTuple):
+class _TextStates(NamedTuple):
     """A text as the names of a knowledge base see it: `vectors` (m, d) of its tokens by the encoder, and which of the
     doc's tokens each is in, `rows` (m,), ascending."""
 
@@ -139,7 +139,7 @@ class KrisselSpanExtractor(KBPipe):
     def set_annotations(self, docs: Iterable[Doc], found: list[list[FoundEntity]]) -> None:
         """Write what `predict` found: `doc.spans[spans_key]` and `doc._.krissel_entities`."""
         for doc, entities in zip(docs, found, strict=True):
-            write_entities(doc, entities, spans_key=self.cfg.spans_key, label=self.cfg.label)
+            _write_entities(doc, entities, spans_key=self.cfg.spans_key, label=self.cfg.label)
 
     def extract(self, doc: Doc, entities: Sequence[str]) -> dict[str, FoundEntity]:
         """What the text shows of each of `entities`, whatever their probability: by id, without those that the
@@ -173,7 +173,7 @@ class KrisselSpanExtractor(KBPipe):
                 found[entity] = float(predict_presence(self.model, Seen(contexts, self._queries(kb, rows))).max())
         return found
 
-    def _states(self, docs: Sequence[Doc]) -> Iterator[TextStates]:
+    def _states(self, docs: Sequence[Doc]) -> Iterator[_TextStates]:
         texts = [doc_text(doc) for doc in docs]
         first = 0
         while first < len(docs):
@@ -183,11 +183,11 @@ class KrisselSpanExtractor(KBPipe):
                 last += 1
             states = self.model.predict(texts[first:last])
             for doc, place in zip(docs[first:last], states.texts(), strict=True):
-                yield TextStates(states.vectors[place], token_rows(doc, states.places[place]))
+                yield _TextStates(states.vectors[place], token_rows(doc, states.places[place]))
             first = last
 
     def _found(
-        self, kb: PrototypeKB, doc: Doc, states: TextStates, rows: np.ndarray, threshold: float | None, limit: int = 0
+        self, kb: PrototypeKB, doc: Doc, states: _TextStates, rows: np.ndarray, threshold: float | None, limit: int = 0
     ) -> list[FoundEntity]:
         """The entities of the prototypes at `rows` that are probable enough, most probable first, then by id; the first
         `limit` of them, 0 for all."""
@@ -215,7 +215,7 @@ class KrisselSpanExtractor(KBPipe):
         return self.model.ops.asarray(vectors)
 
     def _attended(
-        self, kb: PrototypeKB, states: TextStates, rows: np.ndarray, owners: np.ndarray, entities: np.ndarray
+        self, kb: PrototypeKB, states: _TextStates, rows: np.ndarray, owners: np.ndarray, entities: np.ndarray
     ) -> Iterator[np.ndarray]:
         """The attention (m,) of each entity, the mean over its names, which are at some of `rows`."""
         step = max(1, MOST_WEIGHTS // (len(states.vectors) * int(np.bincount(owners).max())))
@@ -226,12 +226,12 @@ class KrisselSpanExtractor(KBPipe):
             attended, own = self._attention(kb, states, rows[chosen]), owners[chosen]
             yield from (attended[own == entity].mean(axis=0) for entity in some)
 
-    def _attention(self, kb: PrototypeKB, states: TextStates, rows: np.ndarray) -> np.ndarray:
+    def _attention(self, kb: PrototypeKB, states: _TextStates, rows: np.ndarray) -> np.ndarray:
         """(rows, m) of the text's tokens by the encoder."""
         found, _ = attention(self.model, self._queries(kb, rows), states.vectors)
         return self.model.ops.to_numpy(found.weights)
 
-    def _probabilities(self, kb: PrototypeKB, states: TextStates, rows: np.ndarray) -> np.ndarray:
+    def _probabilities(self, kb: PrototypeKB, states: _TextStates, rows: np.ndarray) -> np.ndarray:
         """(rows,) by the classifier."""
         if not len(states.vectors):
             return np.zeros(len(rows), dtype=np.float32)
@@ -243,7 +243,7 @@ class KrisselSpanExtractor(KBPipe):
 
     # Candidates ----------------------------------------------------------------------------------------------------
 
-    def _candidates(self, kb: PrototypeKB, doc: Doc, states: TextStates) -> np.ndarray:
+    def _candidates(self, kb: PrototypeKB, doc: Doc, states: _TextStates) -> np.ndarray:
         """The prototypes, by row, of the entities that are looked for in a doc."""
         how, given = self.cfg.candidates, doc._.get(CANDIDATE_IDS)
         if how == "auto":
@@ -254,7 +254,7 @@ class KrisselSpanExtractor(KBPipe):
             return np.arange(kb.n_prototypes)
         return _rows_of(kb, self._retrieved(kb, doc, states))
 
-    def _retrieved(self, kb: PrototypeKB, doc: Doc, states: TextStates) -> list[str]:
+    def _retrieved(self, kb: PrototypeKB, doc: Doc, states: _TextStates) -> list[str]:
         """The entities whose names are nearest to runs of the text's words, each run the mean of its tokens, as a name
         is."""
         windows = runs(content_tokens(doc), self.cfg.longest_run)
