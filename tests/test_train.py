@@ -596,8 +596,9 @@ def test_retrieval(config, cpu, configs, pel_overrides, toy_store, tmp_path, cap
     assert view.left == "" and view.mention.split(";")[0] == "multiple sclerosis"
 
 
-def test_ranker_of_retrieved(configs, pel_overrides, toy_store, tmp_path):
-    """Over a trained bi-encoder, which stays as it is."""
+@pytest.mark.parametrize("cpu", [{}, settings_of("experiments/pel", "nil-candidate", 3)])
+def test_ranker_of_retrieved(cpu, configs, pel_overrides, toy_store, tmp_path):
+    """Over a trained bi-encoder, which stays as it is, with NIL as a candidate."""
     train(configs / "pel.cfg", tmp_path / "out", overrides={**pel_overrides, "training.max_steps": 2})
     prototypes(
         tmp_path / "out" / "model-last", tmp_path / "linker", toy_store.path, names=False, mentions_per_entity=0,
@@ -610,11 +611,14 @@ def test_ranker_of_retrieved(configs, pel_overrides, toy_store, tmp_path):
             "paths.linker": str(tmp_path / "linker"),
             "components.krissel_reranker.model.window": 32,
             "components.krissel_reranker.model.candidate_window": 32,
+            "components.krissel_reranker.objective.p_nil": 0.4,
         }
     )
-    train(configs / "pel-ranker.cfg", tmp_path / "ranked", overrides=overrides)
+    components = {key: value for key, value in cpu.items() if key.startswith("components.")}
+    train(configs / "pel-ranker.cfg", tmp_path / "ranked", overrides={**components, **overrides})
     linker, nlp = spacy.load(tmp_path / "linker"), spacy.load(tmp_path / "ranked" / "model-last")
     assert nlp.get_pipe("krissel_linker").to_bytes() == linker.get_pipe("krissel_linker").to_bytes()
+    assert nlp.get_pipe("krissel_reranker").cfg["nil_score"] is not None
 
     def scores(nlp):
         doc = nlp.make_doc("relapses point to MS in this woman")

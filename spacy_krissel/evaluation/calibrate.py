@@ -69,9 +69,10 @@ def calibrate(
     seed: random seed of that split
     progress: show a progress bar
 
-    The threshold applies to the linker's own scores, also where a re-ranker follows, which leaves NIL as it is: it is
-    fitted to these scores, while `before` and `after` include the re-ranker. Other components that write links are
-    switched off. Gold prototypes of these documents are not used meanwhile (`without_own_gold`).
+    The threshold applies to the linker's own scores, also where a re-ranker follows, which leaves NIL as it is (with a
+    `nil_score` it adds to it): it is fitted to these scores, while `before` and `after` include the re-ranker. Other
+    components that write links are switched off. Gold prototypes of these documents are not used meanwhile
+    (`without_own_gold`).
 
     `nlp.meta["krissel"]["calibration"][name]` is the calibration's `data`. spaCy saves it with the pipeline, and keeps
     ten decimals of it and of the threshold.

@@ -9,6 +9,9 @@ from thinc.types import Floats1d
 
 from ..views import CandidateView, View
 
+# NIL has no name that could be like the mention's.
+NIL_VIEW = CandidateView((), ("none of the candidates",))
+
 
 class RankedMention(NamedTuple):
     """One mention with its k candidates, best first.
@@ -30,6 +33,12 @@ Reranker = Model[list[RankedMention], Floats1d]
 def list_lengths(mentions: Sequence[RankedMention]) -> list[int]:
     """How many candidates each mention has."""
     return [len(mention.candidates) for mention in mentions]
+
+
+def with_nil(mention: RankedMention, logit: float) -> RankedMention:
+    """The mention with NIL as its last candidate. logit: log-odds, in the unit of the others'."""
+    logits = numpy.append(mention.logits, numpy.float32(logit)).astype(numpy.float32)
+    return mention._replace(candidates=(*mention.candidates, NIL_VIEW), logits=logits)
 
 
 def bounded(bound: float) -> Model[Floats1d, Floats1d]:

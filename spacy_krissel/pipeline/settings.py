@@ -80,6 +80,8 @@ class RerankerSettings(Settings):
     top_k: number of candidates that are re-ranked; the rest follow them.
     use_abbreviations: write out the abbreviations in a mention; null: `initialize` takes the linker's setting.
     spans_key: re-rank the spans of `doc.spans[spans_key]`; "" re-ranks `doc.ents`.
+    nil_score: score of NIL as a candidate: a mention whose best candidate scores less, corrections included, is NIL.
+        null: NIL is no candidate, unless `initialize` fits its score because the objective's `p_nil` asks for it.
     """
 
     weight: NotNegative = 1.0
@@ -87,6 +89,7 @@ class RerankerSettings(Settings):
     top_k: Annotated[int, Field(ge=2)] = 32
     use_abbreviations: bool | None = None
     spans_key: str = ""
+    nil_score: float | None = None
 
 
 @dataclass(eq=False)

@@ -14,7 +14,8 @@ from spacy_krissel.evaluation.calibrate import calibrate
 from spacy_krissel.evaluation.evaluate import evaluate
 from spacy_krissel.kb.build.sources import PrototypeSource
 from spacy_krissel.pipeline.pipeline_io import find_linker, save_pipeline
-from spacy_krissel.pipeline.reranker.component import KrisselReranker, reorder
+from spacy_krissel.pipeline.reranker.candidates import reorder
+from spacy_krissel.pipeline.reranker.component import KrisselReranker
 
 # Names of the toy ontology, and words that none of its names is like.
 LINKED = {"T03": "lung cancer", "T07": "bronchial asthma", "T08": "megrim", "T10": "grippe", "T06": "mammary neoplasm"}

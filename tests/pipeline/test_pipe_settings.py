@@ -25,6 +25,7 @@ WRONG = [
     (RerankerSettings, "weight", ["1", None, -1, float("inf")]),
     (RerankerSettings, "temperature", [0, "1", float("inf")]),
     (RerankerSettings, "top_k", [1, 2.5, None, "8"]),
+    (RerankerSettings, "nil_score", [float("nan"), "0"]),
     (ExtractorSettings, "spans_key", ["", None]),
     (ExtractorSettings, "candidates", ["some", None]),
     (ExtractorSettings, "threshold", [1.1, -0.1, "0.5", float("nan")]),

@@ -264,6 +264,22 @@ def test_without_a_bound_the_linkers_scores_count(save_reranker, make_docs, weig
             assert found == pytest.approx(expected, abs=1e-5) and copied.kb_id_ == max(found, key=found.get)
 
 
+def test_without_a_bound_nil_is_not_the_models_to_score(save_reranker, make_docs):
+    nlp = spacy.load(save_reranker("plain"))
+    reranker = nlp.get_pipe("krissel_reranker")
+    reranker.cfg["nil_score"] = 0.25
+    for doc in make_docs(nlp):
+        with nlp.select_pipes(disable=["krissel_reranker"]):
+            doc = nlp(doc)
+        mentions = [mention for _, _, mention in reranker._ranked(doc)]
+        for ent, mention in zip(reranker(doc).ents, mentions, strict=True):
+            scores = reranker.model.predict([mention]) + mention.logits
+            best, nil = scores[:-1].max(), scores[-1]
+            assert (ent.kb_id_ == "NIL") is bool(best < nil)
+            above = reranker.cfg["temperature"] * (best - nil)
+            assert ent._.krissel_candidates[0]["score"] == pytest.approx(0.25 + above, abs=1e-5)
+
+
 def test_a_candidate_that_the_table_lacks_has_its_name(reranker, linked):
     doc = linked()[0]
     candidates = [{**c, "id": f"X{i}"} for i, c in enumerate(doc.ents[0]._.krissel_candidates)]
@@ -595,3 +611,75 @@ def test_analyze_pipes_reports_problems(nlp):
     assert nlp.analyze_pipes()["problems"]["krissel_reranker"] == []
     nlp.remove_pipe("krissel_linker")
     assert nlp.analyze_pipes()["problems"]["krissel_reranker"] == ["token.ent_kb_id"]
+
+
+# NIL as a candidate --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_untrained_nil_is_a_threshold(make_reranker, make_docs, kind):
+    """No correction yet: a mention is NIL where the linker's best score is below NIL's."""
+    nlp = make_reranker(kind)
+    reranker = nlp.get_pipe("krissel_reranker")
+    docs = [nlp(doc) for doc in make_docs(nlp)]
+    tops = [ent._.krissel_candidates[0]["score"] for doc in docs for ent in doc.ents if ent._.krissel_candidates]
+    links = [ent.kb_id_ for doc in docs for ent in doc.ents if ent._.krissel_candidates]
+    reranker.cfg["nil_score"] = float(np.median(tops)) + 1e-4
+    again = [ent for doc in make_docs(nlp) for ent in nlp(doc).ents if ent._.krissel_candidates]
+    expected = ["NIL" if top < reranker.cfg["nil_score"] else link for top, link in zip(tops, links, strict=True)]
+    assert [ent.kb_id_ for ent in again] == expected and "NIL" in expected and set(expected) != {"NIL"}
+    # The candidates stay, with the scores that they had.
+    assert [ent._.krissel_candidates[0]["score"] for ent in again] == pytest.approx(tops, abs=1e-5)
+
+
+def test_training_with_entities_taken_away(make_reranker, make_examples):
+    nlp = make_reranker("list")
+    reranker = nlp.get_pipe("krissel_reranker")
+    examples = make_examples(nlp)
+    whole, _ = training_mentions(reranker, examples)
+    reranker.cfg["nil_score"] = 0.3
+    reranker.objective.p_nil = 0.5
+    mentions, gold = training_mentions(reranker, examples)
+    assert len(mentions) == len(examples)
+    lengths = list_lengths(mentions)
+    taken = [right == length - 1 for right, length in zip(gold, lengths, strict=True)]
+    assert any(taken) and not all(taken)
+    for mention, full, length, is_nil in zip(mentions, whole, lengths, taken, strict=True):
+        assert mention.logits[-1] == pytest.approx(0.3) and mention.candidates[-1].names == ()
+        assert length == len(full.candidates) + (0 if is_nil else 1)
+
+
+def test_it_learns_what_is_not_there(make_reranker, make_examples):
+    """After some steps NIL is likelier for mentions whose entity is taken away than for the others."""
+    nlp = make_reranker("list")
+    reranker = nlp.get_pipe("krissel_reranker")
+    reranker.objective.p_nil = 0.5
+    reranker.cfg["nil_score"] = 0.3
+    losses = []
+    optimizer = Adam(0.03, use_averages=False)
+    with nlp.select_pipes(disable=["krissel_linker"]):
+        for _ in range(30):
+            losses.append(nlp.update(make_examples(nlp), sgd=optimizer)["krissel_reranker"])
+    assert np.mean(losses[-5:]) < 0.8 * np.mean(losses[:5])
+
+
+def test_nil_score_is_fitted_and_saved(rerankers, save_linker, make_examples, toy_store, tmp_path):
+    nlp = spacy.load(save_linker("small"))
+    objective = {
+        "@misc": "spacy-krissel.RerankObjective.v1",
+        "loss": {"@losses": "spacy-krissel.SoftmaxLoss.v1"},
+        "n_candidates": 4,
+        "insert_gold": True,
+        "p_nil": 0.3,
+    }
+    nlp.add_pipe("krissel_reranker", config={"model": rerankers["list"], "objective": objective})
+    ontology = {"@misc": "spacy-krissel.OntologyFromDisk.v1", "path": str(toy_store.path)}
+    nlp.config["initialize"]["components"]["krissel_reranker"] = {"ontology": ontology}
+    with nlp.select_pipes(disable=["krissel_linker"]):
+        nlp.initialize(lambda: make_examples(nlp))
+    fitted = nlp.get_pipe("krissel_reranker").cfg["nil_score"]
+    assert fitted is not None and np.isfinite(fitted)
+    nlp.to_disk(tmp_path / "pipeline")
+    assert spacy.load(tmp_path / "pipeline").get_pipe("krissel_reranker").cfg["nil_score"] == pytest.approx(fitted)
+    with pytest.raises(KrisselError, match="K006.*'nil_score'"):
+        nlp.get_pipe("krissel_reranker").cfg["nil_score"] = float("nan")

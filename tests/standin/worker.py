@@ -101,6 +101,7 @@ OVERRIDES: dict[str, dict[str, Any]] = {
     "pel-ranker": {
         **GOLD,
         **model(RERANKER, window=32, candidate_window=32),
+        **under(f"components.{RERANKER}.objective", p_nil=0.4),
     },
     "oslat-alignment": PAIRS,
     "oslat": PIECES,

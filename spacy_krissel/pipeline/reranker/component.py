@@ -4,7 +4,6 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from spacy import util
@@ -15,8 +14,7 @@ from spacy.vocab import Vocab
 
 from ...errors import Errors, KrisselError, KrisselWarning, Warnings
 from ...kb.candidate_columns import CandidateTable
-from ...kb.ranking import TIE
-from ...layers.ranked import RankedMention, Reranker, list_lengths
+from ...layers.ranked import RankedMention, Reranker, list_lengths, with_nil
 from ...mentions.annotations import SpanLink, spans_of, write_links
 from ...mentions.mention_views import mention_views
 from ...ontology.store import OntologyStore
@@ -28,6 +26,7 @@ from ..linker.component import KrisselLinker
 from ..pipe import KrisselPipe, check_examples
 from ..pipeline_io import find_linker
 from ..settings import LINKER, RerankerSettings
+from .candidates import decided, relative_to_nil, reorder
 
 # Examples whose mentions the temperature is fitted to, and those of them that the model's layers see for their sizes.
 FIT_EXAMPLES, INIT_EXAMPLES = 512, 8
@@ -42,7 +41,8 @@ class KrisselReranker(KrisselPipe):
     twice the bound keeps its lead. Without one (`CrossEncoder`, `bound = null`, as in the paper) the corrections take
     the linker's log-odds away: the final score is `temperature` times the model's at weight 1, and below 1 a weighted
     mean of that and the linker's. What the linker wrote as "NIL" stays as it is, candidates included: that is the
-    question of the linker's threshold, and a correction has no say in it.
+    question of the linker's threshold, and a correction has no say in it. With a `nil_score`, NIL is a candidate too,
+    which the model scores as the others, and a mention whose best final score is below it becomes "NIL".
 
     Only links to the first candidate, which the linker writes, are changed: one put right by hand stays. Candidates are
     scored once, and say so (`span._.krissel_reranked_by`) until the linker writes new ones.
@@ -112,8 +112,12 @@ class KrisselReranker(KrisselPipe):
         scale = self.cfg.weight * self._temperature()
         corrections = self.model.ops.to_numpy(self.model.predict(mentions)) * np.float32(scale)
         ends = np.cumsum(list_lengths(mentions))[:-1]
+        nil_score = self.cfg.nil_score
         for (i, j), span, changes in zip(places, spans, np.split(corrections, ends), strict=True):
-            links[i][j] = reorder(span._.krissel_candidates, span._.krissel_ties, changes)
+            if nil_score is not None:
+                changes = relative_to_nil(changes)
+            link = reorder(span._.krissel_candidates, span._.krissel_ties, changes)
+            links[i][j] = link if nil_score is None else decided(link, nil_score)
         return links
 
     def set_annotations(self, docs: Iterable[Doc], links: list[list[SpanLink | None]]) -> None:
@@ -125,17 +129,20 @@ class KrisselReranker(KrisselPipe):
 
     def _ranked(self, doc: Doc) -> Iterator[tuple[int, Span, RankedMention]]:
         """The spans of a doc that have an order to change, by number, each as the model sees it."""
+        nil_score = self.cfg.nil_score
+        fewest = 2 if nil_score is None else 1
         spans = [
             (j, span)
             for j, span in enumerate(spans_of(doc, self.cfg.spans_key))
-            if len(span._.krissel_candidates[: self.cfg.top_k]) > 1 and self._is_linkers(span)
+            if len(span._.krissel_candidates[: self.cfg.top_k]) >= fewest and self._is_linkers(span)
         ]
         views = self._views(doc, [span for _, span in spans])
         for (j, span), view in zip(spans, views, strict=True):
             candidates = span._.krissel_candidates[: self.cfg.top_k]
             scores = np.array([candidate["score"] for candidate in candidates], dtype=np.float32)
             named = [(candidate["id"], candidate["name"]) for candidate in candidates]
-            yield j, span, self._mention(view, named, scores, hidden=False)
+            mention = self._mention(view, named, scores, hidden=False)
+            yield j, span, mention if nil_score is None else with_nil(mention, nil_score / self._temperature())
 
     def _views(self, doc: Doc, spans: Sequence[Span]) -> list[View]:
         """What the model sees of mentions, in training and in use."""
@@ -226,6 +233,8 @@ class KrisselReranker(KrisselPipe):
             key = self.cfg.spans_key
             if fits:
                 self.cfg.temperature = self.objective.temperature(examples, key, self._training_candidates())
+            if self.cfg.nil_score is None:
+                self.cfg.nil_score = self.objective.nil_score(examples, key, self._training_candidates())
             mentions, _ = self.objective.mentions(examples[:INIT_EXAMPLES], key, self._training_candidates())
         self.model.initialize(X=mentions)
 
@@ -270,6 +279,7 @@ class KrisselReranker(KrisselPipe):
             linker.cfg["lexical_weight"],
             self._mention,
             self._temperature(),
+            self.cfg.nil_score,
         )
 
     # Serialisation -------------------------------------------------------------------------------------------------
@@ -296,27 +306,3 @@ class KrisselReranker(KrisselPipe):
             with self._coded(path):
                 self._table = CandidateTable(path / ENTITIES)
         return self
-
-
-def reorder(candidates: Sequence[dict[str, Any]], ties: Sequence[str], corrections: np.ndarray) -> SpanLink:
-    """Add corrections to the scores of the first candidates, and sort by the sums.
-
-    candidates: best first, at least one; their dicts are not changed.
-    ties: ids that the linker could not tell apart at the top; those that still share the best score stay tied.
-    corrections: (k,) in the unit of the scores. Candidates beyond k stay behind the others in their order, with the
-        lowest of the others' scores where theirs is higher.
-
-    Candidates with equal sums keep their order, so that corrections of zero change nothing. None keeps its confidence,
-    which was that of the linker's scores.
-    """
-    k = len(corrections)
-    scores = [candidate["score"] + float(change) for candidate, change in zip(candidates[:k], corrections, strict=True)]
-    order = sorted(range(k), key=lambda i: -scores[i])
-    kept = [{key: value for key, value in each.items() if key != "confidence"} for each in candidates]
-    new: list[dict[str, Any]] = [{**kept[i], "score": scores[i]} for i in order]
-    lowest = new[-1]["score"]
-    new += [{**candidate, "score": min(candidate["score"], lowest)} for candidate in kept[k:]]
-    best = new[0]["score"]
-    at_top = {candidate["id"] for candidate in new if best - candidate["score"] <= TIE * max(1.0, abs(best))}
-    left = [id_ for id_ in ties if id_ in at_top] if new[0]["id"] in ties else []
-    return SpanLink(new[0]["id"], new, left if len(left) > 1 else [])

@@ -11,8 +11,9 @@ from spacy.training import Example
 
 from ...distributed.processes import begin_shared
 from ...kb.prototype_kb import PrototypeKB
-from ...layers.ranked import RankedMention, Reranker, list_lengths
+from ...layers.ranked import RankedMention, Reranker, list_lengths, with_nil
 from ...losses.masked import Loss
+from ...mentions.gold_ids import NIL
 from ...ontology.store import OntologyStore
 from ...util.settings import Fraction, NotNegative, checked
 from ...views import View
@@ -23,6 +24,8 @@ from ..scores import Padding
 from .protocol import LINKS, BatchCount
 
 SMOOTHING = 0.02
+# How far NIL's log-odds may lie beyond the linker's.
+NIL_MARGIN = 5.0
 
 
 class LinkerCandidates(NamedTuple):
@@ -32,6 +35,7 @@ class LinkerCandidates(NamedTuple):
     ranked: a view, the (id, name) of its candidates, their scores (k,), and whether its name is hidden, to the model's
         input.
     temperature: scores divided by it are log-odds.
+    nil_score: the score of NIL; None where NIL is no candidate.
     """
 
     kb: PrototypeKB
@@ -41,6 +45,7 @@ class LinkerCandidates(NamedTuple):
     lexical_weight: float
     ranked: Callable[..., RankedMention]
     temperature: float
+    nil_score: float | None
 
 
 @checked
@@ -56,7 +61,9 @@ class RerankObjective:
         candidate's reference shows it. The mention's own prototype never counts (`unseen_candidates`). The others keep
         their names, since half of all mentions in text are names of the ontology.
     insert_gold: make the right entity the last candidate when the linker did not find it; else the mention is left out.
-    seed: of hiding.
+    p_nil: probability that a training mention's entity is taken out of its candidates, as if the knowledge base did not
+        hold it, so that NIL is right. Above 0, NIL is a candidate of every mention (PEL §2, the fourth strategy).
+    seed: of hiding and taking out.
     fgsm_weight: λ of adversarial examples, for models that read a transformer (`with_adversary`; PEL's Table 6 has them
         for its ranker too).
     fgsm_epsilon: ε of these.
@@ -66,6 +73,7 @@ class RerankObjective:
     n_candidates: Annotated[int, Field(ge=2)] = 32
     p_hide: Fraction = 0.8
     insert_gold: bool = False
+    p_nil: Annotated[float, Field(ge=0, lt=1)] = 0.0
     seed: int = 0
     fgsm_weight: NotNegative = 0.0
     fgsm_epsilon: NotNegative = 0.01
@@ -90,10 +98,19 @@ class RerankObjective:
         mentions, gold = self.mentions(examples, spans_key, linker)
         return fit_temperature([mention.logits for mention in mentions], gold)
 
+    def nil_score(self, examples: Sequence[Example], spans_key: str, linker: LinkerCandidates) -> float | None:
+        """The score of NIL (`fit_nil_logit`); None without a `p_nil`."""
+        if not self.p_nil:
+            return None
+        mentions, gold = self.mentions(examples, spans_key, linker)
+        logit = fit_nil_logit([mention.logits for mention in mentions], gold, self.p_nil)
+        return logit * linker.temperature
+
     def mentions(
         self, examples: Sequence[Example], spans_key: str, linker: LinkerCandidates
     ) -> tuple[list[RankedMention], list[int]]:
         """The linked mentions of `examples` with the candidates that they may see, and the offset of the right one.
+        With a `nil_score` the last candidate is NIL, and right for the mentions whose entity is taken out.
 
         Scores are the linker's, its `lexical_weight` included. Its `spelling_weight`, `species_weight`,
         `coherence_weight` and `types` are not: all types compete, and each mention is decided alone.
@@ -108,20 +125,26 @@ class RerankObjective:
             gold.extend(span.kb_id_ for span in spans)
         if not views:
             return [], []
-        kb, k = linker.kb, self.n_candidates
+        kb, k, nil_score = linker.kb, self.n_candidates, linker.nil_score
         hidden = [self._rng.random() < self.p_hide for _ in views]
         found = unseen_candidates(kb, views, linker.encode(views), hidden, k, linker.lexical_weight)
         mentions, places = [], []
         for view, right, (ids, scores), hide in zip(shown, gold, found, hidden, strict=True):
-            if right not in ids:
+            if nil_score is not None and self.p_nil and self._rng.random() < self.p_nil:
+                kept = [i for i, id_ in enumerate(ids) if id_ != right]
+                ids, scores, right = [ids[i] for i in kept], scores[kept], NIL
+            elif right not in ids:
                 if not self.insert_gold or right not in kb:
                     continue
                 lowest = scores[-1:] if len(scores) else np.zeros(1, dtype=np.float32)
                 ids, scores = [*ids[: k - 1], right], np.append(scores[: k - 1], lowest)
-            if len(ids) > 1:
+            if len(ids) > (nil_score is None):
                 named = list(zip(ids, kb.entities.names.take(kb.entities.rows(ids)), strict=True))
-                mentions.append(linker.ranked(view, named, scores, hidden=hide))
-                places.append(ids.index(right))
+                mention = linker.ranked(view, named, scores, hidden=hide)
+                if nil_score is not None:
+                    mention = with_nil(mention, nil_score / linker.temperature)
+                mentions.append(mention)
+                places.append(len(ids) if right == NIL else ids.index(right))
         return mentions, places
 
     def step(self, model: Reranker, mentions: list[RankedMention], gold: Sequence[int]) -> float:
@@ -163,3 +186,24 @@ def fit_temperature(scores: Sequence[np.ndarray], gold: Sequence[int]) -> float:
     grid = spread * np.geomspace(1e-2, 1e2, 81)
     losses = [sum(float(np.logaddexp.reduce(each / t)) for each in lists) for t in grid]
     return float(grid[int(np.argmin(losses))])
+
+
+def fit_nil_logit(logits: Sequence[np.ndarray], gold: Sequence[int], p_nil: float) -> float:
+    """The log-odds of NIL as one more candidate that make a linker's answers the likeliest, where a fraction `p_nil` of
+    the mentions has lost its entity.
+
+    logits: (k,) of each mention's candidates. gold: the right candidate of each.
+    RETURNS: the best of a fine grid over the range of the logits; 0.0 where there is nothing to choose by.
+    """
+    lists = [(each.astype("float64"), right) for each, right in zip(logits, gold, strict=True)]
+    if not lists:
+        return 0.0
+    values = np.concatenate([each for each, _ in lists])
+    grid = np.linspace(values.min() - NIL_MARGIN, values.max() + NIL_MARGIN, 401)
+    likelihood = np.zeros_like(grid)
+    for each, right in lists:
+        # `logaddexp.reduce` of nothing is -inf: a mention that had one candidate is NIL without it.
+        others = np.logaddexp.reduce(np.delete(each, right))
+        likelihood += (1 - p_nil) * (each[right] - np.logaddexp(np.logaddexp.reduce(each), grid))
+        likelihood += p_nil * (grid - np.logaddexp(others, grid))
+    return float(grid[likelihood.argmax()])

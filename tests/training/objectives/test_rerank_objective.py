@@ -17,6 +17,7 @@ from spacy_krissel.training.objectives import reranking
 from spacy_krissel.training.objectives.reranking import (
     LinkerCandidates,
     RerankObjective,
+    fit_nil_logit,
     fit_temperature,
 )
 from spacy_krissel.views import CandidateView, name_view
@@ -102,21 +103,24 @@ def draws(monkeypatch):
 
     monkeypatch.setattr(reranking, "unseen_candidates", candidates)
 
-    def draw(**settings):
+    def draw(nil_score=None, **settings):
         def described(view, named, scores, *, hidden):
             return ranked(*scores)
 
-        linker = LinkerCandidates(kb, lambda doc, spans: spans, lambda doc, spans: spans, np.array, 0.0, described, 1.0)
-        RerankObjective(SoftmaxLoss(), **settings).mentions([Example(doc, doc)], "", linker)
-        return seen["hidden"]
+        linker = LinkerCandidates(
+            kb, lambda doc, spans: spans, lambda doc, spans: spans, np.array, 0.0, described, 1.0, nil_score
+        )
+        mentions, _ = RerankObjective(SoftmaxLoss(), **settings).mentions([Example(doc, doc)], "", linker)
+        most = 3 + (nil_score is not None)
+        return seen["hidden"], [len(mention.logits) < most for mention in mentions]
 
     return draw
 
 
 def test_hiding_is_no_matter_of_seed_and_probability(draws):
-    assert draws(seed=1) == draws(seed=1) != draws(seed=2)
-    assert sum(draws(p_hide=0.3)) == pytest.approx(300, abs=60)
-    assert not any(draws(p_hide=0.0)) and all(draws(p_hide=1.0))
+    assert draws(seed=1)[0] == draws(seed=1)[0] != draws(seed=2)[0]
+    assert sum(draws(p_hide=0.3)[0]) == pytest.approx(300, abs=60)
+    assert not any(draws(p_hide=0.0)[0]) and all(draws(p_hide=1.0)[0])
 
 
 @given(st.floats(0.01, 100), st.integers(0, 9))
@@ -148,10 +152,32 @@ def test_temperature_of_nothing(scores, gold):
     assert fit_temperature(scores, gold) == 1.0
 
 
-@pytest.mark.parametrize("setting, value", [("n_candidates", 1), ("p_hide", 1.5), ("fgsm_weight", -1)])
+@pytest.mark.parametrize("setting, value", [("n_candidates", 1), ("p_hide", 1.5), ("p_nil", 1.0), ("fgsm_weight", -1)])
 def test_wrong_settings_are_accepted(setting, value):
     with pytest.raises(KrisselError, match=f"K006.*'{setting}'"):
         RerankObjective(SoftmaxLoss(), **{setting: value})
+
+
+def test_withholding_is_no_matter_of_seed_and_probability(draws):
+    settings = {"nil_score": 0.0, "p_nil": 0.3}
+    assert draws(seed=1, **settings)[1] == draws(seed=1, **settings)[1] != draws(seed=2, **settings)[1]
+    assert sum(draws(**settings)[1]) == pytest.approx(300, abs=60)
+    assert not any(draws()[1]) and not any(draws(nil_score=0.0)[1])
+
+
+def test_nil_logit_worked_by_hand():
+    """Candidates 2 and 0, the first right: the likelihood of x is .5 (2 - log(e^2 + 1 + e^x)) + .5 (x - log(1 + e^x)),
+    and its derivative .5 / (1 + e^x) - .5 e^x / (e^2 + 1 + e^x) is 0 at e^2x = e^2 + 1, x = 1.063464."""
+    assert fit_nil_logit([np.array([2.0, 0.0])], [0], 0.5) == pytest.approx(1.063464, abs=0.03)
+    # Where more is NIL, it is put higher.
+    logits = [fit_nil_logit([np.array([2.0, 0.0]), np.array([0.5, 1.0])], [0, 1], p) for p in (0.1, 0.5, 0.9)]
+    assert logits == sorted(logits) and len(set(logits)) == 3
+
+
+def test_nil_logit_of_nothing():
+    assert fit_nil_logit([], [], 0.5) == 0.0
+    # A mention that had one candidate: without it, NIL is sure at any log-odds; with it, the lower the better.
+    assert fit_nil_logit([np.array([1.0])], [0], 0.5) == pytest.approx(-4.0)
 
 
 @pytest.mark.parametrize("logits", [(0, 0, 0), (9, -3, 1)])
