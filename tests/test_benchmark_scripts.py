@@ -171,11 +171,6 @@ def test_a_search_by_names_is_not_compared_with_one_by_contexts(benchmark, linki
     assert "| gold | 6 | 100.0 | 100.0 | 0 |" in capsys.readouterr().out
 
 
-def test_exact_search_in_bfloat16(benchmark, linking, capsys):
-    benchmark("exact_bfloat16").main(linking / "linker", [linking / "gold.spacy"], k=[2], passes=1)
-    assert "| 100.00 |" in capsys.readouterr().out
-
-
 def test_mining_rate(benchmark, tmp_path, capsys):
     script = benchmark("mining_rate")
     benchmark("umls_files").write_umls(tmp_path / "META", 300)
@@ -378,7 +373,7 @@ def test_names_that_are_equal_in_canonical_form_alone_are_found_by_their_writing
 
 def test_words_that_are_no_name_are_not_confident(benchmark, tmp_path, capsys):
     script = benchmark("english_words")
-    # "heart" is an induced name of the first entity.
+    # "heart" is a word of names, and no name.
     entities = [Entity("H", "Heart Diseases", tree_numbers=("C1",))]
     entities += [Entity(f"H{i}", f"Heart {i}th", tree_numbers=(f"C1.{i}",)) for i in range(3)]
     names = ["stroke", "lung", *(f"Other {i}" for i in range(95))]

@@ -16,19 +16,18 @@ from ..mentions.gold_ids import Resolver
 from ..ontology.build import open_ontology
 from ..ontology.ids import check_prefix
 from ..ontology.store import OntologyStore
-from ..ontology.umls_presets import PRESETS
+from ..ontology.tree_numbers import PRESETS
 from ..util.atomic import check_file
 from ..util.outputs import writes
 from ..util.progress import reading_bar, size_of
 from ..util.settings import Count, checked
 from .annotation import AnnotatedText
 from .doc_bins import DEV_SHARE, DevShare, GoldSplit, write_doc_bin
-from .docs import to_doc
+from .docs import sentence_docs, to_doc
 from .files import read_records
 from .filters import distinct_texts, keep_labels, keep_types, rewrite_ids
 from .readers import READERS, Format, check_documents, detect_format
 from .report import CorpusReport, reporting
-from .sentence_docs import sentence_docs
 
 PathLike = str | Path
 AUTO: Format = "auto"

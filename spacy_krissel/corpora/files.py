@@ -166,7 +166,7 @@ HEADERS = (
 MAX_HEADER = 1 << 20
 
 
-class Member(NamedTuple):
+class _Member(NamedTuple):
     """A file of an archive: its name and its stated size. source: `archive!member`, for messages."""
 
     name: PurePosixPath
@@ -176,7 +176,7 @@ class Member(NamedTuple):
 
 
 @contextmanager
-def open_archive(path: PathLike, expected: str) -> Iterator[Iterator[Member]]:
+def open_archive(path: PathLike, expected: str) -> Iterator[Iterator[_Member]]:
     """The files of an archive in its order, hidden ones left out, for this block; each is read before the next.
 
     Raises KrisselError K211 (a damaged archive, or one that says it holds more than it does), and what `open_binary`
@@ -194,7 +194,7 @@ def open_archive(path: PathLike, expected: str) -> Iterator[Iterator[Member]]:
             raise KrisselError(Errors.K211.format(path=path, problem=error, member=latest[0])) from error
 
 
-def _members(file_: InputFile, latest: list[str]) -> Iterator[Member]:
+def _members(file_: InputFile, latest: list[str]) -> Iterator[_Member]:
     stream = cast(IO[bytes], _Whole(file_))
     try:
         with tarfile.open(fileobj=stream, mode="r|", tarinfo=_Header, errors="replace") as archive:
@@ -203,7 +203,7 @@ def _members(file_: InputFile, latest: list[str]) -> Iterator[Member]:
                 name = PurePosixPath(member.name)
                 content = archive.extractfile(member) if member.isfile() else None
                 if content is not None and not name.name.startswith("."):
-                    yield Member(name, member.size, content, f"{file_.path}!{member.name}")
+                    yield _Member(name, member.size, content, f"{file_.path}!{member.name}")
     except (ValueError, IndexError, OverflowError) as error:
         # Raised for numbers in headers that are none.
         raise tarfile.ReadError(f"{type(error).__name__}: {error}") from error

@@ -11,8 +11,7 @@ from ..mentions.gold_mentions import split_gold
 from ..ontology.folding import fold_name
 from ..ontology.ids import add_prefix, canonical_id
 from ..ontology.store import OntologyStore
-from ..ontology.tree_numbers import is_in_tree
-from ..ontology.umls_presets import PRESETS, find_preset
+from ..ontology.tree_numbers import PRESETS, find_preset, is_in_tree
 from .annotation import AnnotatedText, Mention
 from .report import CorpusReport
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from ..mentions.gold_ids import Resolver
 from ..mentions.gold_mentions import split_gold
-from ..util.csv_rows import csv_rows
 from ..util.escape import text_of_cell
+from ..util.tables import csv_rows
 from ..views import View
 from .files import open_lines
 from .report import CorpusReport

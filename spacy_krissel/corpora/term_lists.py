@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
-from ..util.column_names import IDS, NAMES, find_column
-from ..util.csv_rows import DELIMITERS, SEPARATOR, csv_rows
 from ..util.escape import one_line
+from ..util.tables import DELIMITERS, IDS, NAMES, SEPARATOR, csv_rows, find_column
 from .files import open_lines
 from .report import CorpusReport
 

@@ -26,7 +26,7 @@ Backprop = Callable[[Any], Any]
 Begin = Callable[[list[int]], tuple[Any, Backprop]]
 
 
-def n_launched() -> int:
+def _n_launched() -> int:
     """The number of processes of the launcher; 1 without one."""
     return int(os.environ.get("WORLD_SIZE") or 1)
 
@@ -36,12 +36,12 @@ def own_gpu(first: int) -> int:
 
     Raises KrisselError K022 where the machine has too few.
     """
-    if first < 0 or n_launched() == 1:
+    if first < 0 or _n_launched() == 1:
         return first
     found, own = n_gpus(), first + int(os.environ.get("LOCAL_RANK") or 0)
     if own >= found:
         problem = f"process {os.environ.get('RANK')} is to use GPU {own}, and torch finds {found} here"
-        raise KrisselError(Errors.K022.format(count=n_launched(), problem=problem))
+        raise KrisselError(Errors.K022.format(count=_n_launched(), problem=problem))
     return own
 
 
@@ -66,7 +66,7 @@ def joined(use_gpu: int, timeout: float) -> Iterator[None]:
     timeout: minutes that a process waits for the others.
     Raises KrisselError K022 when they cannot connect.
     """
-    if n_launched() == 1:
+    if _n_launched() == 1:
         yield
         return
     from torch import distributed
@@ -75,7 +75,7 @@ def joined(use_gpu: int, timeout: float) -> Iterator[None]:
         backend = "cpu:gloo,cuda:nccl" if use_gpu >= 0 else "gloo"
         distributed.init_process_group(backend, timeout=timedelta(minutes=timeout))
     except (RuntimeError, ValueError) as error:
-        raise KrisselError(Errors.K022.format(count=n_launched(), problem=error)) from error
+        raise KrisselError(Errors.K022.format(count=_n_launched(), problem=error)) from error
     yield
     # Not after an error: the process must end then, and this call might wait for the others.
     distributed.destroy_process_group()

@@ -4,10 +4,15 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from multiprocessing import connection
 from typing import Any
+
+from spacy.util import minibatch
+from torch import Generator
+from torch.utils.data import DataLoader, Dataset
 
 from ..errors import Errors, KrisselError
 
@@ -61,3 +66,65 @@ def ray_cluster(address: str, retries: int) -> Iterator[Any]:
     finally:
         if not connected:
             ray.shutdown()
+
+
+# Items that are sent at a time: each transfer costs something, and a first batch should not wait for many.
+BLOCK = 1024
+Read = Callable[[int], Iterator[Any]]
+Block = list[Any] | KrisselError
+
+
+class ReadAhead:
+    """The items of an epoch, the same in the same order, read by another process, which lasts as long as this.
+
+    read: makes the items of the epoch of this number. It is sent to the other process, and keeps its state there.
+    size: items that may wait to be used, in whole blocks.
+    """
+
+    def __init__(self, read: Read, size: int) -> None:
+        places = self._places = _Blocks(read, BLOCK)
+        ahead = max(2, size // BLOCK)
+        settings: dict[str, Any] = {"num_workers": 1, "persistent_workers": True, "prefetch_factor": ahead}
+        # Spawned, since a fork would have this process's GPU and locks. A generator, so that the numbers which training
+        # draws stay the same.
+        settings |= {"multiprocessing_context": "spawn", "generator": Generator()}
+        self._blocks: DataLoader[Block] = DataLoader(places, None, sampler=places, collate_fn=_as_it_is, **settings)
+
+    def epoch(self, number: int) -> Iterator[Any]:
+        """Raises KrisselError as `read` does, and K645 when the other process ended."""
+        self._places.epoch = number
+        try:
+            for block in self._blocks:
+                if isinstance(block, KrisselError):
+                    raise block
+                if not block:
+                    return
+                yield from block
+        except RuntimeError as error:
+            raise KrisselError(Errors.K645) from error
+
+
+class _Blocks(Dataset[Block]):
+    """Here, which blocks are wanted next: by epoch and number. In the other process, these blocks."""
+
+    def __init__(self, read: Read, size: int) -> None:
+        self._read, self._size, self.epoch = read, size, 0
+        self._blocks: Iterator[list[Any]] = iter(())
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return ((self.epoch, number) for number in count())
+
+    def __getitem__(self, place: tuple[int, int]) -> Block:
+        """The next block; empty after the last."""
+        epoch, number = place
+        if not number:
+            self._blocks = minibatch(self._read(epoch), self._size)
+        try:
+            return next(self._blocks, [])
+        except KrisselError as error:
+            # Raised, it would arrive as text, with the traceback of the other process.
+            return error
+
+
+def _as_it_is(block: Block) -> Block:
+    return block

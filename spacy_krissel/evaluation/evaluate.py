@@ -23,7 +23,7 @@ from .bootstrap import RESAMPLES
 from .distance import link_distance
 from .gold import Source, linked_entities, linked_mentions, read_gold, without_own_gold
 from .metrics import compare as compare_systems
-from .metrics import measure, shuffled_scores, span_scores
+from .metrics import measure, span_scores
 from .records import LinkRecord, counted, read_records
 from .report import Report
 from .run import N_CANDIDATES, TIMED_MENTIONS, check_counted, mined_entities, run_pipeline, warn_of_unknown_ids
@@ -78,7 +78,7 @@ def evaluate(
     seen: ids of entities seen in training, for the slices seen and unseen
     train: gold corpus that was trained on, in any form of `gold`; entities linked there count as seen
     gold_nil: count gold mentions without a concept; "NIL" is their right answer
-    seed: random seed of the bootstrap and of the shuffled contexts
+    seed: random seed of the bootstrap
     n_candidates, timed_mentions, progress: see `run_pipeline`
     index_device: where the index of a loaded pipeline lives: cpu, cuda:0 or cuda:all; default: as the pipeline says
     overrides: of the config of a pipeline that is loaded, by dotted key
@@ -148,7 +148,6 @@ def evaluate(
         **measure(records, store, seen=seen, mined=mined, **resampled),
         "distance": link_distance(records, store),
         "span": span_scores(records, **resampled) if predicted else None,
-        "shuffled": shuffled_scores(records, store, seed=seed),
         "mentions_per_second": run.mentions_per_second,
         "baselines": {
             title: {

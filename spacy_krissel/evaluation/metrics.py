@@ -1,9 +1,7 @@
 """The measures of a report, from link records only."""
 
-import random
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -11,7 +9,6 @@ import numpy as np
 
 from ..errors import Errors, KrisselError
 from ..mentions.gold_ids import NIL
-from ..ontology.folding import fold_name
 from ..ontology.store import OntologyStore
 from .bootstrap import RESAMPLES, Bootstrap
 from .nil import nil_curve, share_weights, top_scores
@@ -19,8 +16,6 @@ from .records import LinkRecord, counted, record_keys
 from .slices import Find, primary_ids, slice_mentions
 
 RECALL_AT = (1, 5, 20, 64)
-# Enough for a stable mean, at a negligible cost.
-N_SHUFFLES = 20
 # Equal parts of the confidences from 0 to 1.
 N_BINS = 10
 # Which of two systems links a mention rightly: this, the other.
@@ -200,53 +195,6 @@ def compare(
         "interval": bootstrap.interval(gains, np.ones(len(ours))),
         "right": {who: right[who] for who in WHO_IS_RIGHT.values()},
     }
-
-
-def shuffled_scores(
-    records: Sequence[LinkRecord], store: OntologyStore, *, seed: int = 0, n_shuffles: int = N_SHUFFLES
-) -> dict[str, Any]:
-    """Strict accuracy after exchanging contexts among mentions of one surface form (mean of `n_shuffles` shuffles).
-
-    On the slice `homonym`, a system that uses context falls to chance: a perfect system to `perfect` (some mentions get
-    the context of another mention of the same entity), a random choice among the entities with the mention's text as a
-    name to `chance`. A system that ignores context loses nothing.
-    """
-    gold = counted(records)
-    find = cache(store.find)
-    named = [find(record.text) for record in gold]
-    homonyms = [i for i, ids in enumerate(named) if len(ids) > 1]
-    inside = {"ambiguous": [i for i, ids in enumerate(named) if len(ids) != 1], "homonym": homonyms}
-    right = [0.0] * len(gold)
-    same = [0.0] * len(gold)
-    for n in range(n_shuffles):
-        for i, record in enumerate(shuffle_contexts(gold, seed=seed + n)):
-            right[i] += is_strict(record) / n_shuffles
-            same[i] += bool(set(record.gold).intersection(gold[i].gold)) / n_shuffles
-    guesses = [len(set(named[i]).intersection(gold[i].gold)) / len(named[i]) for i in homonyms]
-    return {
-        "strict": _mean(right),
-        "slices": {
-            name: {"n": len(members), "strict": _mean([right[i] for i in members])} for name, members in inside.items()
-        },
-        "chance": {"homonym": _mean(guesses)},
-        "perfect": {"homonym": _mean([same[i] for i in homonyms])},
-    }
-
-
-def shuffle_contexts(records: Sequence[LinkRecord], seed: int = 0) -> list[LinkRecord]:
-    """Give every gold mention the context of a random mention with the same surface form (perhaps its own).
-
-    With the same surface form, this equals exchanging the gold: the records keep the system's answers.
-    """
-    groups: dict[str, list[int]] = defaultdict(list)
-    for i, record in enumerate(records):
-        groups[fold_name(record.text)].append(i)
-    rng = random.Random(seed)
-    gold = [record.gold for record in records]
-    for group in groups.values():
-        for i, other in zip(group, rng.sample(group, len(group)), strict=True):
-            gold[i] = records[other].gold
-    return [replace(record, gold=each) for record, each in zip(records, gold, strict=True)]
 
 
 def winners(records: Sequence[LinkRecord], *, mined: Collection[str] | None = None) -> dict[str, Any]:

@@ -17,11 +17,11 @@ from .metrics import precision_recall
 
 
 def make_entity_scorer() -> Callable[..., dict[str, Any]]:
-    """The registered maker of `score_entities`, scorer `spacy-krissel.EntityScorer.v1`."""
-    return score_entities
+    """The registered maker of `_score_entities`, scorer `spacy-krissel.EntityScorer.v1`."""
+    return _score_entities
 
 
-def score_entities(
+def _score_entities(
     examples: Iterable[Example], *, spans_key: str = "krissel_entities", **settings: Any
 ) -> dict[str, Any]:
     """Score the entities that were found in texts, and their tokens.

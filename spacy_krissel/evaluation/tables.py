@@ -115,13 +115,7 @@ def fact_rows(data: dict[str, Any]) -> list[tuple[str, str]]:
         facts.append(("confidence", f"expected calibration error {data['reliability']['ece']:.3f}; {shares}"))
     if data["span"]:
         interval = bounds(data["span"]["interval"])
-        facts.append(("span and id", f"{precision_recall_line(data['span'])} (95 %: {interval})"))
-    shuffled = data["shuffled"]
-    if shuffled["slices"]["homonym"]["n"]:
-        homonym = percent(shuffled["slices"]["homonym"]["strict"])
-        perfect, guess = percent(shuffled["perfect"]["homonym"]), percent(shuffled["chance"]["homonym"])
-        others = f"a perfect linker gets {perfect}, a guess {guess}"
-        facts.append(("contexts shuffled", f"homonyms {homonym}, where {others}"))
+        facts.append(("span and id", f"{_precision_recall_line(data['span'])} (95 %: {interval})"))
     return facts
 
 
@@ -163,7 +157,7 @@ def improvement(difference: Mapping[str, Any] | None, figure: str = "strict") ->
     return f"{100 * difference[figure]:+.1f} ({100 * low:+.1f} to {100 * high:+.1f})"
 
 
-def precision_recall_line(scores: dict[str, Any]) -> str:
+def _precision_recall_line(scores: dict[str, Any]) -> str:
     precision, recall, f1 = (percent(scores[key]) for key in ("precision", "recall", "f1"))
     return f"precision {precision}, recall {recall}, F1 {f1}"
 
@@ -172,7 +166,7 @@ def nil_line(nil: dict[str, Any]) -> str:
     """The results of `nil_scores`; without gold NIL the counts only."""
     if not nil["n_gold"]:
         return f"{nil['n_predicted']:,} predicted, 0 gold"
-    figures = f"{precision_recall_line(nil)}, auPR {percent(nil['aupr'])} where {percent(nil['share'])} % are NIL"
+    figures = f"{_precision_recall_line(nil)}, auPR {percent(nil['aupr'])} where {percent(nil['share'])} % are NIL"
     return f"{figures}; {nil['n_predicted']:,} predicted, {nil['n_gold']:,} gold"
 
 

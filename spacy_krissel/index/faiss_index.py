@@ -19,7 +19,6 @@ from ..util.disk import disk_error
 from ..util.lock import Lock
 from ..util.settings import Count, PositiveInt, checked, maker
 from . import fork
-from .checks import check_mask, check_queries, check_vectors
 from .devices import check_device, warn_cpu
 from .exact import BLOCK_ROWS, refined, search_blocks, vectors_at
 from .faiss_cards import (
@@ -31,7 +30,7 @@ from .faiss_cards import (
     cards_problem,
     parts_of,
 )
-from .protocol import Mask, Rows, Scores, Vectors
+from .protocol import Mask, Rows, Scores, Vectors, check_mask, check_queries, check_vectors
 
 FILE = "index.faiss"
 # How many vectors are compared in the time that a filtered search takes: of a graph for each one of its width, of lists

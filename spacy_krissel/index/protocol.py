@@ -1,4 +1,4 @@
-"""What the knowledge base asks of a vector index."""
+"""Vector search behind one small protocol, and what every index checks of the arrays it is given."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,6 +6,8 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ..errors import Errors, KrisselError
 
 # A matrix of row vectors, (n, d): float32, or float16 where only storage is meant.
 Vectors = NDArray[Any]
@@ -59,3 +61,34 @@ class VectorIndex(Searches, Protocol):
 
 
 MakeIndex = Callable[[], VectorIndex]
+
+
+def check_vectors(array: Any, width: int | None, what: str) -> Vectors:
+    """`array` as finite floats of shape (any, `width`); `what` names it in the message.
+
+    Raises KrisselError K503 (no float matrix of that width) and K504 (NaN or infinity).
+    """
+    matrix = np.asarray(array)
+    if matrix.ndim != 2 or matrix.dtype.kind != "f" or (width is not None and matrix.shape[1] != width):
+        found = f"shape {matrix.shape} of {matrix.dtype}"
+        raise KrisselError(Errors.K503.format(what=what, rows="any", width=width or "any", found=found))
+    # Summing finds a row with NaN or infinity without a boolean copy of the whole matrix.
+    with np.errstate(invalid="ignore", over="ignore"):
+        sums = np.add.reduce(matrix, axis=1, dtype=np.float64)
+    bad = np.flatnonzero(~np.isfinite(sums))
+    if len(bad):
+        raise KrisselError(Errors.K504.format(count=len(bad), total=len(matrix), what=what, first=bad[0]))
+    return matrix
+
+
+def check_queries(array: Any, width: int) -> Vectors:
+    """Queries as finite, C-contiguous float32 of shape (any, `width`)."""
+    return np.ascontiguousarray(check_vectors(array, width, "query vectors"), dtype=np.float32)
+
+
+def check_mask(allowed: Any, n: int, what: str) -> Mask:
+    """`allowed` as a boolean array of length `n`. Raises KrisselError K505."""
+    mask = np.asarray(allowed)
+    if mask.dtype != np.bool_ or mask.shape != (n,):
+        raise KrisselError(Errors.K505.format(n=n, what=what, found=f"shape {mask.shape} of {mask.dtype}"))
+    return mask

@@ -6,10 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..index.checks import check_vectors
 from ..index.exact import BLOCK_ROWS
 from ..index.hits import QUERY_ROWS, lower_bound, merged, no_hits, rank_hits
-from ..index.protocol import Mask, Rows, Scores, Vectors
+from ..index.protocol import Mask, Rows, Scores, Vectors, check_vectors
 from ..views import View, evidence, name_view
 from .build.gold_prototypes import GOLD_WEIGHT, SHARED_DOCS
 from .columns import GrowingArray

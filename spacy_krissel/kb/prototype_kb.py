@@ -17,10 +17,9 @@ from spacy.util import SimpleFrozenList
 from spacy.vocab import Vocab
 
 from ..errors import Errors, KrisselError
-from ..index.checks import check_mask, check_vectors
 from ..index.fork import guard_forks
 from ..index.kinds import make_index
-from ..index.protocol import MakeIndex, Mask, Rows, Scores, VectorIndex, Vectors
+from ..index.protocol import MakeIndex, Mask, Rows, Scores, VectorIndex, Vectors, check_mask, check_vectors
 from ..ontology.entity import Entity
 from ..util.lock import Lock
 from ..util.settings import NotNegative, Positive, PositiveInt, checked, maker

@@ -10,11 +10,10 @@ import numpy as np
 from pydantic import Field
 
 from ..errors import Errors, KrisselError
-from ..index.checks import check_queries
 from ..index.devices import check_device
 from ..index.exact import ExactIndex
 from ..index.kinds import make_index
-from ..index.protocol import MakeIndex, VectorIndex, Vectors
+from ..index.protocol import MakeIndex, VectorIndex, Vectors, check_queries
 from ..util.atomic import copies_linked, copy_folder
 from ..util.disk import damage
 from ..util.manifest import Count, Shape, new_directory, read_manifest
@@ -26,7 +25,7 @@ from .prototype_table import FILE as PROTOTYPES
 from .prototype_table import LEXICAL_DIR, REFERENCES_FILE, VECTORS_FILE, PrototypeTable
 from .references import References
 
-FORMAT_VERSION = 7
+FORMAT_VERSION = 8
 INDEX_DIR = "index"
 METRIC = "inner product"
 

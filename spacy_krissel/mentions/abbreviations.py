@@ -208,12 +208,8 @@ def find_definitions(text: str, mentions: Iterable[str] | None = None) -> dict[s
 
     mentions: as in `definitions`. Genera are passed over where no mention has a full stop.
     """
-    return _by_short(_with_genera(text, mentions))
-
-
-def _by_short(pairs: Iterable[Definition]) -> dict[str, str]:
     forms: dict[str, str] = {}
-    for pair in pairs:
+    for pair in _with_genera(text, mentions):
         forms.setdefault(pair.short, pair.long)
     return forms
 
@@ -563,15 +559,6 @@ def _definition(
     if not _is_whole(long) or ("/" in short and VALUES.fullmatch(long)):
         return None
     return Definition(short, long, start, end, long_start, long_end)
-
-
-def long_forms(
-    doc: Doc,
-    text: str | None = None,
-    mentions: Iterable[str] | None = None,
-) -> dict[str, str]:
-    """Return short form → long form in a doc (`doc_definitions`), the first of each short form."""
-    return _by_short(doc_definitions(doc, text, mentions))
 
 
 def doc_definitions(

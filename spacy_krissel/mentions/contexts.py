@@ -9,7 +9,6 @@ from spacy.tokens import Doc, Span
 
 from ..views import View, doc_text, mention_view, name_view, passage_views
 
-CONTEXTS = ("window", "sentence")
 # A sentence, or a text without punctuation, of more characters is not read whole for each of its mentions, which would
 # take time with their square: what is read is so much on either side, more than any window of word pieces holds.
 LONGEST_UNIT = 4096

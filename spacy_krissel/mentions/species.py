@@ -65,7 +65,7 @@ TAXONOMIES = ("ncbitaxon", "taxonomy", "txid")
 TAXA_LABELS = ("species", "organism", "taxon")
 
 
-class Cue(NamedTuple):
+class _Cue(NamedTuple):
     """A word for a species: its characters in the doc's text, and the species, as an id of NCBI's Taxonomy."""
 
     start: int
@@ -136,7 +136,7 @@ def prefix_taxon(mention: str) -> str | None:
     return PREFIXES[match[1]] if match else None
 
 
-def species_cues(doc: Doc) -> list[Cue]:
+def species_cues(doc: Doc) -> list[_Cue]:
     """The words for a species in the doc's text, by the lexicon of this module, and its spans that are linked to a
     taxon ("NCBITaxon:10090", or "10090" of a span with the label "Species"), whichever component did that. In order.
 
@@ -144,7 +144,7 @@ def species_cues(doc: Doc) -> list[Cue]:
     """
     text = doc_text(doc)
     cues = [
-        Cue(match.start(), match.end(), TAXA[" ".join(match[0].lower().split())])
+        _Cue(match.start(), match.end(), TAXA[" ".join(match[0].lower().split())])
         for match in CUE.finditer(text)
         if not TOOL.match(text, match.start())
         and not TOOL_BEFORE.search(text[max(0, match.start() - TOOL_CHARS) : match.start()])
@@ -153,7 +153,7 @@ def species_cues(doc: Doc) -> list[Cue]:
         prefix, _, number = span.kb_id_.rpartition(":")
         is_taxon = prefix.lower() in TAXONOMIES or (not prefix and span.label_.lower() in TAXA_LABELS)
         if is_taxon and number.isdigit():
-            cues.append(Cue(span.start_char, span.end_char, SPECIES_OF.get(number, number)))
+            cues.append(_Cue(span.start_char, span.end_char, SPECIES_OF.get(number, number)))
     # A linked span is a word of the lexicon too.
     return sorted(set(cues))
 

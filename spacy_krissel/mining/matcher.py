@@ -1,5 +1,6 @@
 """The name matcher: every name of an ontology in one pass over a text (KRISSBERT §3.1)."""
 
+import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
@@ -8,11 +9,55 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from ..ontology.folding import other_writings
+from ..util.plain_text import ACCENTS, plain_letter
 from ..util.settings import checked
-from .name_table import FormedName, Found, NameTable, take
-from .plain_letters import plain_letters
-from .search_names import SearchName
+from .name_table import FormedName, Found, NameTable, SearchName, take
 from .text_forms import Forms, forms, plain_form
+
+_NOT_ASCII = re.compile("[^\x00-\x7f]+")
+
+
+class _PlainLetters(NamedTuple):
+    """A text in plain letters, and the offsets in the original of each of its characters.
+
+    starts, ends: (len(text),); None for an original that is plain.
+    """
+
+    text: str
+    starts: np.ndarray | None
+    ends: np.ndarray | None
+
+
+def _plain_letters(text: str) -> _PlainLetters:
+    """Return a text with plain letters in their case, and where they stand in the original.
+
+    Letters are those of `plain_text`, character by character; what is no letter or digit stays, but for
+    invisible characters and accents. An accent belongs to the letter before it.
+    """
+    if text.isascii():
+        return _PlainLetters(text, None, None)
+    others = [(offset, char) for run in _NOT_ASCII.finditer(text) for offset, char in enumerate(run[0], run.start())]
+    letters = [_LETTERS[ord(char)] for _, char in others]
+    lengths = np.ones(len(text), dtype=np.int64)
+    lengths[[offset for offset, _ in others]] = [len(letter) for letter in letters]
+    ends = np.arange(1, len(text) + 1)
+    for offset, char in reversed(others):
+        if offset and ACCENTS.match(char):
+            ends[offset - 1] = ends[offset]
+    starts = np.repeat(np.arange(len(text)), lengths)
+    return _PlainLetters(_NOT_ASCII.sub(lambda run: run[0].translate(_LETTERS), text), starts, ends[starts])
+
+
+class _Letters(dict[int, str]):
+    """Plain letters by code point."""
+
+    def __missing__(self, code: int) -> str:
+        self[code] = plain_letter(chr(code))
+        return self[code]
+
+
+_LETTERS = _Letters()
+
 
 Case = Literal["preserve", "fold", "smart"]
 # Up to this many characters a name in another case is likely another word: aids and AIDS, Gas and GAS.
@@ -49,7 +94,7 @@ class NameMatcher:
 
     A match is never next to a letter or digit (nor a combining mark). White space, dashes and apostrophes match their
     typographic variants, accents and invisible characters do not count, and Greek letters are their names
-    (`plain_letters`); possessives and numbers match other writings of them (`other_writings`). A name that several
+    (`_plain_letters`); possessives and numbers match other writings of them (`other_writings`). A name that several
     entities share is matched, so that no shorter name is found inside it, and then dropped.
 
     case:
@@ -87,11 +132,11 @@ class NameMatcher:
     def _formed(self, name: SearchName) -> Iterator[FormedName]:
         exact = self.case == "preserve" or (self.case == "smart" and is_acronym(" ".join(name.text.split())))
         for text in (name.text, *other_writings(name.text)):
-            plain = " ".join(plain_form(plain_letters(text).text).split())
+            plain = " ".join(plain_form(_plain_letters(text).text).split())
             yield FormedName(name.text, plain, name.row, exact)
 
     def _find_in_block(self, texts: list[str], n_before: int) -> Matches:
-        plain = [plain_letters(text) for text in texts]
+        plain = [_plain_letters(text) for text in texts]
         # No name has two spaces in a row, so none is found across two texts.
         parts = zip(*(forms(each.text, fold=self.case != "preserve") for each in plain), strict=True)
         found = self.table.find(Forms(*map("  ".join, parts)))

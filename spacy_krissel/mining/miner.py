@@ -10,9 +10,8 @@ import numpy as np
 from ..corpora.text_stream import Text
 from ..views import view_edges
 from .matcher import UNSUPPORTED, Matches, NameMatcher
-from .name_table import take
+from .name_table import AMBIGUOUS, take
 from .reservoir import doc_prefix, lowest, priorities
-from .search_names import AMBIGUOUS
 from .text_forms import codes
 from .work import work_schema
 

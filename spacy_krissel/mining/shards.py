@@ -1,15 +1,18 @@
 """Mined mentions on disk: Arrow shards, grouped by entity, and a manifest."""
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..errors import Errors, KrisselError
+from ..ontology.held_out import HeldOut
+from ..ontology.store import OntologyStore
 from ..util.disk import damage
+from ..util.hashing import stable_hash
 from ..util.manifest import MAKERS, Count, Shape, read_manifest, verify_file
 from ..views import View
 
@@ -53,7 +56,7 @@ class Shard(Shape):
     mentions: Count
 
 
-class ShardsShape(Shape):
+class _ShardsShape(Shape):
     shards: list[Shard]
 
     def needs(self) -> list[str]:
@@ -73,7 +76,7 @@ class MentionShards(Sequence[MinedMention]):
     def __init__(self, path: str | Path, *, verify: bool = True) -> None:
         self.path = Path(path)
         # There may be hundreds of gigabytes, of which little is read.
-        self.manifest: dict[str, Any] = read_manifest(self.path, KIND, FORMAT_VERSION, verify=False, shape=ShardsShape)
+        self.manifest: dict[str, Any] = read_manifest(self.path, KIND, FORMAT_VERSION, verify=False, shape=_ShardsShape)
         self._verify = verify
         self._files: list[str] = [shard["file"] for shard in self.manifest["shards"]]
         self._starts: list[int] = [0]
@@ -216,3 +219,60 @@ def read_shard(path: Path, columns: list[str] | None = None) -> "pa.Table":
     with pa.memory_map(str(path)) as file_:
         table = pa.ipc.open_file(file_).read_all()
         return table if columns is None else table.select(columns)
+
+
+# Entities whose mentions are looked through at a time, and mentions of each: the first ones, which are a sample.
+CHUNK, LOOKED_THROUGH = 4096, 256
+
+
+class MinedEntities:
+    """The entities of mined shards, numbered in the order of the shards.
+
+    rows: of the entities in the ontology, (n,).
+    starts: position of the first mention of each, and the end of the last, (n + 1,).
+    Raises KrisselError K106 for an entity that the ontology does not have.
+    """
+
+    def __init__(self, shards: MentionShards, ontology: OntologyStore) -> None:
+        self.shards, self.ontology = shards, ontology
+        ids, self.starts = shards.groups()
+        self.rows = ontology.rows(ids)
+
+    def choose(
+        self, numbers: np.ndarray, draw: Callable[[range], Sequence[int]], held_out: HeldOut, *, hidden: bool
+    ) -> dict[int, list[int]]:
+        """Of each of these entities, by number, those mentions that `draw` takes, given their positions, and whose
+        name is held out (`hidden`) or is not."""
+        edges = zip(self.starts[numbers].tolist(), self.starts[numbers + 1].tolist(), strict=True)
+        drawn = [draw(range(start, end)) for start, end in edges]
+        names = iter(self.shards.fields([place for places in drawn for place in places], "name")[0])
+        found = {}
+        for number, places in zip(numbers.tolist(), drawn, strict=True):
+            named = list(zip(places, islice(names, len(places)), strict=True))
+            row = int(self.rows[number])
+            id_ = self.ontology.id_at(row)
+            if out := {name for name in {name for _, name in named} if held_out.draws(id_, name)}:
+                entity = self.ontology.entity_at(row)
+                out = {name for name in out if held_out(entity, name)}
+            found[number] = [place for place, name in named if (name in out) == hidden]
+        return found
+
+    def held_out(self, held_out: HeldOut) -> Iterator[tuple[str, list[int]]]:
+        """Id, and positions of the mentions of held-out names, of each entity that has any; entities in the order of a
+        seeded hash, so that the first ones are a sample, for which no more is read than is needed."""
+        if not held_out.fraction:
+            return
+        ids = map(self.ontology.id_at, self.rows.tolist())
+        order = np.argsort(
+            np.fromiter((stable_hash(held_out.seed, id_) for id_ in ids), dtype=np.uint64), kind="stable"
+        )
+        for first in range(0, len(order), CHUNK):
+            numbers = order[first : first + CHUNK]
+            chosen = self.choose(numbers, lambda places: places[:LOOKED_THROUGH], held_out, hidden=True)
+            for number, places in chosen.items():
+                if places:
+                    yield self.ontology.id_at(int(self.rows[number])), places
+
+    def views(self, places: Sequence[int]) -> list[View]:
+        """The mentions at these positions in their contexts."""
+        return list(map(View, *self.shards.fields(places, "left", "mention", "right")))

@@ -19,13 +19,12 @@ from ..util.lock import Lock
 from ..util.manifest import MANIFEST
 from ..util.progress import reading_bar
 from ..util.settings import checked
-from .enrich import DEFAULT_FIELDS, enrich
+from .enrich import DEFAULT_FIELDS, enrich, merge
 from .entity import Entity
 from .hierarchy import subtree
 from .homonyms.disambiguate import Disambiguation
-from .homonyms.expansions import Order
+from .homonyms.shared_names import Order
 from .ids import add_prefix, check_prefix
-from .merge import merge
 from .provenance import provenance
 from .readers import detect_format, read_ontology
 from .readers.table import TABLE_COLUMNS, TABLE_OPTIONS, options_of

@@ -1,15 +1,71 @@
-"""Completing the entities of one ontology from others that have the same concepts."""
+"""Entities of several ontologies that are the same concept: completed from each other, and merged."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import repeat
 from typing import Any
 
 from ..errors import Errors, KrisselError
-from .cross_index import BY_XREF, SAME_ID, CrossIndex
 from .entity import Entity
+from .folding import canonical_name
+from .hash_index import HashIndexBuilder, find_hash, sort_by_hash
 from .ids import canonical_id
 from .store import OntologyStore
+
+# How two entities are linked, the strongest link first.
+SAME_ID, BY_XREF = 0, 1
+# A store's number and a row of it.
+Place = tuple[int, int]
+
+
+class _CrossIndex:
+    """From a canonical id to the entities of several stores that have it as id or xref."""
+
+    def __init__(self, stores: Sequence[OntologyStore]) -> None:
+        self._stores = stores
+        builder = HashIndexBuilder()
+        for owner, store in enumerate(stores):
+            for row, entity in enumerate(store):
+                for key, _ in _keys(entity):
+                    builder.add(key, row, owner)
+        self._columns = builder.columns()
+        sort_by_hash(self._columns)
+
+    def links(self, entity: Entity) -> list[tuple[int, Place, Entity]]:
+        """The linked entities with the strength of their link, their store and row, the strongest link first.
+
+        If some of those that one store links by xref share a name with `entity`, the others are left out.
+        """
+        found: dict[Place, tuple[int, Entity]] = {}
+        own_keys = dict(reversed(_keys(entity)))
+        for key, own_strength in own_keys.items():
+            for entry in find_hash(self._columns["hash"], key):
+                place = int(self._columns["position"][entry]), int(self._columns["row"][entry])
+                other = self._stores[place[0]].entity_at(place[1])
+                # By its real ids, since different ids may have one hash.
+                other_strength = dict(reversed(_keys(other))).get(key)
+                if other_strength is None or own_strength == other_strength == BY_XREF:
+                    continue
+                strength = max(own_strength, other_strength)
+                if place not in found or strength < found[place][0]:
+                    found[place] = strength, other
+        if len(found) < 2:
+            return [(strength, place, other) for place, (strength, other) in found.items()]
+        names = {canonical_name(name) for name in entity.names}
+        namesakes = {place for place in found if any(canonical_name(name) in names for name in found[place][1].names)}
+        # Where a store has a namesake, its other entities with this xref are narrower or wider concepts.
+        settled = {(found[place][0], place[0]) for place in namesakes if found[place][0] == BY_XREF}
+        places = [place for place in found if place in namesakes or (found[place][0], place[0]) not in settled]
+        places.sort(key=lambda place: (found[place][0], place[0], place not in namesakes, place[1]))
+        return [(found[place][0], place, found[place][1]) for place in places]
+
+
+def _keys(entity: Entity) -> list[tuple[str, int]]:
+    """Canonical ids and how strong a link each makes; read in reverse, the stronger reading of a key wins."""
+    ids = map(canonical_id, (entity.id, *entity.alt_ids))
+    return [*zip(ids, repeat(SAME_ID)), *zip(map(canonical_id, entity.xrefs), repeat(BY_XREF))]
+
 
 FIELDS = ("definition", "tree_numbers", "parents", "types", "species", "xrefs", "aliases")
 DEFAULT_FIELDS = ("definition", "tree_numbers", "parents", "types")
@@ -41,14 +97,14 @@ def enrich(
     for field in fields:
         if field not in FIELDS:
             raise KrisselError(Errors.K111.format(found=field, expected=", ".join(FIELDS)))
-    index, counts = CrossIndex(others), Counter() if counts is None else counts
+    index, counts = _CrossIndex(others), Counter() if counts is None else counts
 
     def enriched() -> Iterator[Entity]:
         for entity in entities:
             linked = [(strength, other) for strength, _, other in index.links(entity)]
             counts["seen"] += 1
             counts["linked"] += bool(linked)
-            added = {field: added_value(entity, field, linked) for field in fields}
+            added = {field: _added_value(entity, field, linked) for field in fields}
             changes = {field: new for field, new in added.items() if new != getattr(entity, field)}
             counts.update(changes.keys())
             yield replace(entity, **changes) if changes else entity
@@ -56,7 +112,7 @@ def enrich(
     return enriched()
 
 
-def added_value(entity: Entity, field: str, linked: list[tuple[int, Entity]]) -> Any:
+def _added_value(entity: Entity, field: str, linked: list[tuple[int, Entity]]) -> Any:
     """The field of an entity with the values of its `linked` entities, the strongest link first, as in `enrich`."""
     old = getattr(entity, field)
     if field == "aliases":
@@ -76,3 +132,52 @@ def added_value(entity: Entity, field: str, linked: list[tuple[int, Entity]]) ->
     if isinstance(first, str) or strength == BY_XREF:
         return first
     return tuple(dict.fromkeys(item for strength, value in values if strength == SAME_ID for item in value))
+
+
+def merge(stores: Sequence[OntologyStore], *, counts: Counter[str] | None = None) -> Iterator[Entity]:
+    """The entities of `stores` in their order, each merged into that of an earlier store for the same concept.
+
+    Two entities are the same concept when they share an id, or when one has an id of the other among its xrefs and
+    they share a name, folded: with the xref alone it is often a narrower or wider concept. Entities of one store are
+    never merged with each other. The first entity determines id, name, and, where it has them, definition, types, tree
+    numbers, parents and species; it gets the names, ids and xrefs of the others.
+
+    counts: receives how many entities were "seen" and how many of them were "merged" into another.
+    """
+    counts = Counter() if counts is None else counts
+    index = _CrossIndex(stores)
+    merged: set[Place] = set()
+    for number, store in enumerate(stores):
+        for row, entity in enumerate(store):
+            counts["seen"] += 1
+            if (number, row) in merged:
+                continue
+            owners = set(range(number + 1))
+            # The ids and xrefs of each may lead to others.
+            while (found := _same(index, entity, merged, owners)) is not None:
+                place, other = found
+                merged.add(place)
+                owners.add(place[0])
+                counts["merged"] += 1
+                entity = _joined(entity, other)
+            yield entity
+
+
+def _same(index: _CrossIndex, entity: Entity, merged: set[Place], owners: set[int]) -> tuple[Place, Entity] | None:
+    """The strongest link to an entity of the same concept outside the stores of `owners`."""
+    names = {canonical_name(name) for name in entity.names}
+    for strength, place, other in index.links(entity):
+        if place[0] in owners or place in merged:
+            continue
+        if strength == SAME_ID or not names.isdisjoint(canonical_name(name) for name in other.names):
+            return place, other
+    return None
+
+
+def _joined(entity: Entity, other: Entity) -> Entity:
+    known = {canonical_id(id_) for id_ in (entity.id, *entity.alt_ids)}
+    ids = tuple(id_ for id_ in dict.fromkeys((other.id, *other.alt_ids)) if canonical_id(id_) not in known)
+    known.update(map(canonical_id, ids))
+    xrefs = dict.fromkeys(id_ for id_ in (*entity.xrefs, *other.xrefs) if canonical_id(id_) not in known)
+    added = {field: _added_value(entity, field, [(SAME_ID, other)]) for field in FIELDS}
+    return replace(entity, **{**added, "xrefs": tuple(xrefs), "alt_ids": (*entity.alt_ids, *ids)})

@@ -37,13 +37,13 @@ NAMES = "names.arrow"
 IDS = "ids.arrow"
 
 
-class InfoShape(Shape):
+class _InfoShape(Shape):
     provenance: list[dict[str, Any]] = []  # noqa: RUF012 (pydantic copies it)
 
 
 class StoreShape(Shape):
     entities: Count
-    info: InfoShape
+    info: _InfoShape
 
     def needs(self) -> list[str]:
         return [ENTITIES, NAMES, IDS]

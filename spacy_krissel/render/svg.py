@@ -1,14 +1,90 @@
 """Extracted entities as SVG: below each line of the text a row per entity, with bars under its fragments."""
 
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby, pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from spacy.tokens import Doc
 
+from ..errors import Errors, KrisselError
+from ..mentions.discontinuous import read_fragments
 from ..util.escape import html_text
-from .rows import DARK, INK, LIGHT, PAPER, SOFT, DrawnEntity, cell_texts, drawn_entities
+
+# Any two differ by 25 or more (CIE 1976), also for colour-blind readers (protan-, deuter- and tritanopia), and each has
+# a contrast of at least 3 to 1 with its background. Beyond five they repeat: each row also has its name.
+LIGHT = ("#063fd9", "#ea6411", "#488b74", "#e557de", "#734f8c")
+DARK = ("#659bfa", "#fecb7e", "#66fee2", "#a86184", "#8533f4")
+PAPER = {"light": "#ffffff", "dark": "#14181e"}
+INK = {"light": "#1d2430", "dark": "#e4e8ee"}
+SOFT = {"light": "#5c6675", "dark": "#9aa5b4"}
+
+
+@dataclass(frozen=True)
+class _DrawnEntity:
+    """One row: an entity and its cells.
+
+    name: may be "". details: id and score, "" without either.
+    colour: a position in `LIGHT` and `DARK`.
+    bars: the cells of its fragments. lines: the cells between the fragments of one mention.
+    """
+
+    name: str
+    details: str
+    colour: int
+    bars: frozenset[int]
+    lines: frozenset[int]
+
+    def kind(self, cell: int) -> str:
+        """The mark under a cell: "bar", "line" or ""."""
+        return "bar" if cell in self.bars else "line" if cell in self.lines else ""
+
+
+def drawn_entities(doc: Doc, key: str) -> list[_DrawnEntity]:
+    """The rows of `doc.spans[key]`, by the first token of each entity.
+
+    Mentions are read by `read_fragments`; those with one `kb_id_` (without it, one label) share a row. Names and scores
+    are those of `doc.spans[key].attrs["entities"]`, a list of `{"id", "name", "score"}`, if present; an entity of that
+    list without fragments has no row.
+
+    Raises KrisselError K691 when the doc has no such key.
+    """
+    if key not in doc.spans:
+        raise KrisselError(Errors.K691.format(key=key, keys=sorted(doc.spans) or "none"))
+    known: dict[str, Mapping[str, Any]] = {
+        str(entity["id"]): entity for entity in doc.spans[key].attrs.get("entities", ()) if "id" in entity
+    }
+    bars: dict[str, set[int]] = defaultdict(set)
+    joined: dict[str, set[int]] = defaultdict(set)
+    labels: dict[str, str] = {}
+    for mention in read_fragments(doc, key):
+        id_ = mention.kb_id or mention.label
+        labels.setdefault(id_, mention.label)
+        for start, end in mention.fragments:
+            bars[id_].update(range(2 * start, 2 * end - 1))
+        joined[id_].update(range(2 * mention.fragments[0][0], 2 * mention.fragments[-1][1] - 1))
+    rows = []
+    for number, id_ in enumerate(sorted(bars, key=lambda id_: (min(bars[id_]), max(bars[id_]), id_))):
+        entity = known.get(id_, {})
+        name = str(entity.get("name") or labels[id_] or id_)
+        details = [id_] if id_ and id_ != name else []
+        if entity.get("score") is not None:
+            details.append(f"{float(entity['score']):.2f}")
+        lines = frozenset(joined[id_] - bars[id_])
+        rows.append(_DrawnEntity(name, " · ".join(details), number % len(LIGHT), frozenset(bars[id_]), lines))
+    return rows
+
+
+def _cell_texts(doc: Doc) -> list[str]:
+    """The text of each cell, "" for a missing space. White space is one space."""
+    cells = []
+    for token in doc:
+        cells.append(" " if token.is_space else token.text)
+        cells.append(" " if token.whitespace_ else "")
+    return cells
+
 
 # Pixels. A column is one letter of a typewriter face of 16 pixels, a label letter one of 12.
 MARGIN, COLUMN, LABEL_COLUMN = 16, 9.6, 7.2
@@ -56,7 +132,7 @@ def render_svg(doc: Doc, key: str, *, columns: int = 88) -> str:
     rows = drawn_entities(doc, key)
     parts: list[str] = []
     top, right = float(MARGIN), 0.0
-    for line in _lines(cell_texts(doc), columns):
+    for line in _lines(_cell_texts(doc), columns):
         for cell in line:
             if cell.text.strip():
                 width = f'textLength="{cell.width * COLUMN:g}" lengthAdjust="spacingAndGlyphs"'
@@ -80,7 +156,7 @@ def render_svg(doc: Doc, key: str, *, columns: int = 88) -> str:
     )
 
 
-def _draw_row(row: DrawnEntity, line: Sequence[_Cell], top: float, parts: list[str]) -> float:
+def _draw_row(row: _DrawnEntity, line: Sequence[_Cell], top: float, parts: list[str]) -> float:
     """Draw one row of a line of text: bars, lines, and the label after the last bar. RETURNS: its right edge."""
     middle = top + BAR / 2
     for kind, cells in groupby(line, key=lambda cell: row.kind(cell.number)):

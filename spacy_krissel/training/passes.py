@@ -12,8 +12,7 @@ from thinc.types import Floats2d
 from ..distributed.processes import begin_shared, n_processes, no_backprop
 from ..distributed.random_state import capture_rng, replay_rng
 from ..errors import Errors, KrisselError
-from ..layers.hf.input_embeddings import RecordedInputs, tapped
-from ..layers.hf.kept_passes import keeping_passes
+from ..layers.hf.training_passes import RecordedInputs, keeping_passes, tapped
 from ..layers.token_states import TokenStates
 from ..losses.masked import Loss
 from ..views import View
@@ -219,7 +218,7 @@ def adverse(scores: Floats2d, positives: Any, negatives: Any) -> tuple[Floats2d,
 @contextmanager
 def frozen(model: Model[Any, Any]) -> Iterator[None]:
     """Within, backward passes leave the gradients of weights as they are."""
-    weights = [weight for node in model.walk() for shim in node.shims for weight in trained_weights(shim)]
+    weights = [weight for node in model.walk() for shim in node.shims for weight in _trained_weights(shim)]
     params = [(node, name) for node in model.walk() for name in node.param_names]
     kept = [node.get_grad(name).copy() if node.has_grad(name) else None for node, name in params]
     for weight in weights:
@@ -234,7 +233,7 @@ def frozen(model: Model[Any, Any]) -> Iterator[None]:
                 node.set_grad(name, 0 * node.get_grad(name) if gradient is None else gradient)
 
 
-def trained_weights(shim: Any) -> list[Any]:
+def _trained_weights(shim: Any) -> list[Any]:
     """Those of a transformer; other shims have none."""
     transformer = getattr(shim, "transformer", None)
     return [weight for weight in transformer.parameters() if weight.requires_grad] if transformer is not None else []

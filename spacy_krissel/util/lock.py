@@ -1,10 +1,11 @@
-"""A lock for objects that are pickled, copied and forked."""
+"""Locks and weak references of objects that are pickled, copied and forked."""
 
 import os
 import threading
 import weakref
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
+from weakref import ref
 
 Value = TypeVar("Value")
 _locks: "weakref.WeakSet[Lock]" = weakref.WeakSet()
@@ -48,3 +49,20 @@ def _free_in_child() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_free_in_child)
+
+
+Target = TypeVar("Target")
+
+
+class Weak(Generic[Target]):
+    """A weak reference. A copy of it refers to nothing; if `followed`, to the target's copy while others hold that."""
+
+    def __init__(self, target: Target | None = None, followed: bool = False) -> None:
+        self._ref = None if target is None else ref(target)
+        self._followed = followed
+
+    def __call__(self) -> Target | None:
+        return None if self._ref is None else self._ref()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Weak, (self() if self._followed else None, self._followed)

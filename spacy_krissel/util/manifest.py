@@ -58,7 +58,7 @@ class _Manifest(Shape):
     files: dict[str, Described]
 
 
-class Verified(NamedTuple):
+class _Verified(NamedTuple):
     """A file in the state in which it was hashed."""
 
     device: int
@@ -70,7 +70,7 @@ class Verified(NamedTuple):
 
 
 # Files with the recorded hash. One changed later has another time and is hashed again.
-_verified: set[Verified] = set()
+_verified: set[_Verified] = set()
 
 
 def sha256_file(path: Path) -> str:
@@ -285,7 +285,7 @@ def _problem(file_: Path, described: Described, verify: bool) -> str:
     found = file_.stat()
     if found.st_size != described.bytes:
         return f"it has {found.st_size} bytes instead of {described.bytes}"
-    state = Verified(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, described.sha256)
+    state = _Verified(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, described.sha256)
     if not verify or state in _verified:
         return ""
     began = time.time()

@@ -11,7 +11,7 @@ from lab.data.psytar import read_psytar
 
 from spacy_krissel.corpora.doc_bins import read_doc_bins
 from spacy_krissel.corpora.readers import READERS
-from spacy_krissel.corpora.readers.phrases import read_phrases
+from spacy_krissel.corpora.readers.mention_tables import read_phrases
 from spacy_krissel.corpora.report import CorpusReport
 from spacy_krissel.corpora.text_stream import read_texts
 from spacy_krissel.errors import KrisselError, KrisselWarning

@@ -3,7 +3,7 @@ import gzip
 import pytest
 
 from spacy_krissel.corpora.convert import convert, read_docs
-from spacy_krissel.corpora.readers.phrases import read_phrases
+from spacy_krissel.corpora.readers.mention_tables import read_phrases
 from spacy_krissel.corpora.report import CorpusReport
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.ontology.build import build_ontology

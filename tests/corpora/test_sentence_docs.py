@@ -5,9 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_krissel.corpora.annotation import AnnotatedText, Mention
-from spacy_krissel.corpora.docs import to_doc
+from spacy_krissel.corpora.docs import sentence_docs, to_doc
 from spacy_krissel.corpora.report import CorpusReport
-from spacy_krissel.corpora.sentence_docs import sentence_docs
 from spacy_krissel.mentions.discontinuous import DocMention
 from spacy_krissel.mentions.gold_mentions import gold_mentions
 

@@ -6,7 +6,7 @@ import pytest
 import spacy
 import torch
 
-from spacy_krissel.distributed import read_ahead
+from spacy_krissel.distributed import workers
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.training.data.self_supervised import SelfSupervisedCorpus
 
@@ -21,7 +21,7 @@ def corpus(toy_store, toy_shards):
 
 def test_another_stream_is_read_ahead(corpus, monkeypatch):
     """Over the ends of blocks and epochs, and after an epoch that was left early, as `initialize` leaves it."""
-    monkeypatch.setattr(read_ahead, "BLOCK", 7)
+    monkeypatch.setattr(workers, "BLOCK", 7)
     here, ahead = corpus(), corpus(read_ahead=20)
     state = torch.random.get_rng_state()
     expected = [list(here.linked_views()) for _ in range(3)]
@@ -46,7 +46,7 @@ def test_an_error_of_the_other_process_loses_its_code(corpus):
 
 
 def test_training_waits_for_a_process_that_is_gone(corpus, monkeypatch):
-    monkeypatch.setattr(read_ahead, "BLOCK", 1)
+    monkeypatch.setattr(workers, "BLOCK", 1)
     before = set(multiprocessing.active_children())
     views = corpus(read_ahead=1).linked_views()
     next(views)

@@ -12,7 +12,6 @@ from spacy_krissel.evaluation.metrics import (
     measure,
     nil_scores,
     random_accuracy,
-    shuffled_scores,
     span_scores,
 )
 from spacy_krissel.evaluation.records import LinkRecord
@@ -209,25 +208,6 @@ def test_compare_pairs_by_place_and_not_by_order(make_record):
 def test_compare_refuses_other_mentions(make_record):
     with pytest.raises(KrisselError, match="K705.*'names'.* 1 of 2 .* 2 0-13"):
         compare([make_record(), make_record(doc="2")], [make_record()], name="names")
-
-
-def test_shuffled_contexts_bring_homonyms_to_chance(make_record, store):
-    records = []
-    for i in range(200):
-        sense = "D1" if i % 2 else "D2"
-        records.append(make_record("MS", (sense,), sense, doc=str(i)))
-    records += [make_record("breast cancer", ("D5",), "D5", doc=str(i)) for i in range(50)]
-    scores = shuffled_scores(records, store)
-    assert scores["chance"]["homonym"] == 0.5
-    assert scores["slices"]["homonym"]["n"] == 200
-    assert scores["slices"]["homonym"]["strict"] == pytest.approx(0.5, abs=0.05)
-    # These answers are all right, so what the shuffle leaves of them is what it leaves of a perfect linker's.
-    assert scores["perfect"]["homonym"] == scores["slices"]["homonym"]["strict"]
-    # A system that never looked at the context loses nothing.
-    blind = [make_record("MS", ("D1" if i % 4 else "D2",), "D1", doc=str(i)) for i in range(200)]
-    scores = shuffled_scores(blind, store)
-    assert scores["slices"]["homonym"]["strict"] == pytest.approx(0.75)
-    assert scores["perfect"]["homonym"] == pytest.approx(0.75**2 + 0.25**2, abs=0.05)
 
 
 IDS = st.sampled_from(["D1", "D2", "D5", "X9", "NIL", ""])

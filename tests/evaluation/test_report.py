@@ -7,10 +7,9 @@ from shutil import which
 import pytest
 
 from spacy_krissel.evaluation import report as report_module
-from spacy_krissel.evaluation.metrics import compare, measure, shuffled_scores, span_scores
-from spacy_krissel.evaluation.report import Report, error_reason
+from spacy_krissel.evaluation.metrics import compare, measure, span_scores
+from spacy_krissel.evaluation.report import MEANINGS, Report, error_reason, meaning
 from spacy_krissel.evaluation.tables import compared_rows, fact_rows, markdown_table, slice_rows, system_rows
-from spacy_krissel.evaluation.terms import MEANINGS, meaning
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -35,7 +34,6 @@ def make_report(store):
             **figures,
             "distance": None,
             "span": span_scores(records, resamples=50),
-            "shuffled": shuffled_scores(records, store),
             "mentions_per_second": 1234.5,
             "baselines": {
                 title: {**figures, "difference": compare(records, other, resamples=50)}
@@ -276,7 +274,7 @@ def test_a_baseline_that_changes_nothing_has_a_row_of_its_own(report):
 def test_a_term_has_no_meaning(report):
     terms = [*system_rows(report.data)[0][1:], "exact, exact + abbreviations", "tfidf + abbreviations"]
     terms += [*report.data["slices"], "seen", "unmined", "nil"]
-    terms += ["name", "mention", "gold", "reference", "replaced", "class", "score", "rank"]
+    terms += ["name", "mention", "gold", "reference", "replaced", "score", "rank"]
     terms += compared_rows(report.data, ["exact"])[0][1:]
     named = {"date", "versions", "pipeline", "knowledge base", "speed"}
     terms += [title for title, _ in fact_rows(report.data) if title not in named]

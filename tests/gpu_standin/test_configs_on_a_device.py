@@ -66,7 +66,7 @@ REASONS = {
         "pipeline/extractor/component.py": "attention of the found entities, once per doc",
         "pipeline/kb_pipe.py": "vectors that an index on the host searches for",
         "pipeline/reranker/component.py": "corrections",
-        "training/data/nearest_entities.py": "vectors that an index on the host searches for or holds",
+        "training/data/negatives.py": "vectors that an index on the host searches for or holds",
         "training/objectives/belhd.py": "scores, of which the host shares candidates",
     },
     "waits": {

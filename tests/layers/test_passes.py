@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from thinc.api import Adam
 
 from spacy_krissel.layers.heads import HeadedEncoder, ProjectedEncoder
-from spacy_krissel.layers.hf import kept_passes, passes, shim, transformer, wordpieces
+from spacy_krissel.layers.hf import passes, shim, training_passes, transformer, wordpieces
 from spacy_krissel.layers.hf.load import load_pretrained
 from spacy_krissel.layers.hf.transformer import TransformerEncoder
 from spacy_krissel.layers.hf.wordpieces import encode_texts, pad_pieces, settle_tokenizer
@@ -135,16 +135,16 @@ def test_pieces_of_another_step_or_model_are_not_taken(tiny_bert):
     for model in (one, other):
         model.initialize()
     expected = [model.begin_update(VIEWS)[0] for model in (one, other)]
-    with kept_passes.keeping_passes() as kept:
+    with training_passes.keeping_passes() as kept:
         assert_array_equal([model.begin_update(VIEWS)[0] for model in (one, other)], expected)
         assert len(kept) == 2
         one.predict(VIEWS)
         assert len(kept) == 2, "predictions keep nothing"
         one.begin_update(VIEWS[::-1])
         assert len(kept) == 3
-    with kept_passes.keeping_passes() as fresh:
+    with training_passes.keeping_passes() as fresh:
         assert not fresh
-    assert kept_passes.kept_pass(1, VIEWS, lambda: "made", True) == "made"
+    assert training_passes.kept_pass(1, VIEWS, lambda: "made", True) == "made"
 
 
 @pytest.fixture

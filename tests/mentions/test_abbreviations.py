@@ -11,9 +11,9 @@ from spacy_krissel.errors import KrisselWarning
 from spacy_krissel.mentions.abbreviations import (
     Definition,
     definitions,
+    doc_definitions,
     document_writer,
     find_definitions,
-    long_forms,
     writer,
 )
 from spacy_krissel.mentions.mention_views import mention_views
@@ -237,6 +237,11 @@ def extension():
     Doc.set_extension("abbreviations", default=[], force=True)
     yield
     Doc.remove_extension("abbreviations")
+
+
+def long_forms(doc):
+    """The first long form of each short form."""
+    return {each.short: each.long for each in reversed([*doc_definitions(doc)])}
 
 
 def test_long_forms_of_the_text(blank):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.mining.matcher import UNSUPPORTED, NameMatcher, is_acronym
-from spacy_krissel.mining.search_names import AMBIGUOUS, SearchName
+from spacy_krissel.mining.name_table import AMBIGUOUS, SearchName
 
 TWINS = {"\u2013": "-", "\u2019": "'", "\n": " ", "\u00a0": " "}
 # Few characters, so that names are found often; all kinds that boundaries, folding and typography are about.

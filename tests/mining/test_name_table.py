@@ -4,8 +4,7 @@ import numpy as np
 
 from spacy_krissel.mining import name_table as name_table_module
 from spacy_krissel.mining.matcher import NameMatcher
-from spacy_krissel.mining.name_table import FormedName, NameTable
-from spacy_krissel.mining.search_names import AMBIGUOUS, SearchName
+from spacy_krissel.mining.name_table import AMBIGUOUS, FormedName, NameTable, SearchName
 from spacy_krissel.mining.text_forms import forms
 
 

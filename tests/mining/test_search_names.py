@@ -1,4 +1,4 @@
-from spacy_krissel.mining.search_names import AMBIGUOUS, search_names
+from spacy_krissel.mining.name_table import AMBIGUOUS, search_names
 
 
 def names_and_counts(ontology, aliases=True):

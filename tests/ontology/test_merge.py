@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
+from spacy_krissel.ontology.enrich import merge
 from spacy_krissel.ontology.entity import Entity
-from spacy_krissel.ontology.merge import merge
 from spacy_krissel.ontology.store import write_store
 
 

@@ -2,8 +2,7 @@ import pytest
 
 from spacy_krissel.errors import KrisselWarning
 from spacy_krissel.ontology.entity import Entity
-from spacy_krissel.ontology.homonyms.shared_names import homonym_figures
-from spacy_krissel.ontology.homonyms.species_names import SpeciesNames
+from spacy_krissel.ontology.homonyms.shared_names import SpeciesNames, homonym_figures
 from spacy_krissel.ontology.store import write_store
 
 

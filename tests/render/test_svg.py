@@ -11,8 +11,7 @@ from spacy.tokens import Doc, DocBin
 
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.mentions.discontinuous import DocMention, join_fragments, write_fragments
-from spacy_krissel.render.rows import DARK, LIGHT, PAPER, drawn_entities
-from spacy_krissel.render.svg import COLUMN, render_page, render_svg
+from spacy_krissel.render.svg import COLUMN, DARK, LIGHT, PAPER, drawn_entities, render_page, render_svg
 
 NLP = spacy.blank("en")
 KEY = "found"

@@ -7,7 +7,7 @@ import io
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_krissel.util.csv_rows import MAX_LINES, csv_rows
+from spacy_krissel.util.tables import MAX_LINES, csv_rows
 
 # As names and definitions begin: a quote before a delimiter alone may be one that closes.
 CELLS = st.from_regex(r"[a-c][a-c,;'\" \n]{0,6}", fullmatch=True)

@@ -17,9 +17,8 @@ import numpy as np
 
 from spacy_krissel.errors import Errors as KrisselErrors
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.index.checks import check_mask, check_queries, check_vectors
 from spacy_krissel.index.exact import no_hits, rank_hits, search_blocks
-from spacy_krissel.index.protocol import Mask, Rows, Scores, Vectors
+from spacy_krissel.index.protocol import Mask, Rows, Scores, Vectors, check_mask, check_queries, check_vectors
 from spacy_krissel.util.progress import progress_bar
 from spacy_krissel.util.settings import checked, maker
 

@@ -19,7 +19,7 @@ from .belb import read_belb, read_bioc_json
 from .bioc import read_bioc
 from .cas import read_cas
 from .cometa import read_cometa
-from .phrases import read_phrases
+from .mention_tables import read_phrases
 from .pubtator import read_pubtator
 from .text_labels import read_text_labels
 from .tool_json import read_bigbio, read_label_studio, read_prodigy

@@ -14,9 +14,9 @@ from ...util.settings import Positive, PositiveInt, checked
 from ...views import reference_window
 from ..identity import Settings
 from ..ranked import RankedMention, Reranker, bounded
-from .kept_passes import kept_pass
 from .passes import Passes, make_passes
 from .pooling import Markers, Pooling, chosen_markers
+from .training_passes import kept_pass
 from .transformer import Window
 from .wordpieces import MARKERS, PieceRow, encode_texts, view_pieces
 from .wrapper import encode_passes, hf_shim, hf_wrapper

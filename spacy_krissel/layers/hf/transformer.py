@@ -14,9 +14,9 @@ from ...util.settings import PositiveInt, checked
 from ...views import View, name_view
 from ..identity import Settings
 from ..normalize import normalize_rows
-from .kept_passes import kept_pass
 from .passes import Passes, make_passes
 from .pooling import BY_MARKERS, Markers, Pooling, chosen_markers
+from .training_passes import kept_pass
 from .wordpieces import MARKERS, unit_pieces, view_pieces
 from .wrapper import encode_passes, hf_shim, hf_wrapper
 
@@ -122,7 +122,7 @@ def init(
     model.set_dim("nO", shim.transformer.config.hidden_size)
 
 
-class Prepared(NamedTuple):
+class _Prepared(NamedTuple):
     """The pieces of n views and of some of their names.
 
     passes: of the views, and the names below them. named: the views whose names are read too.
@@ -148,7 +148,7 @@ def forward(
 
 
 def _encode(
-    model: Model[Any, Any], prepared: Prepared, is_train: bool
+    model: Model[Any, Any], prepared: _Prepared, is_train: bool
 ) -> tuple[Floats2d, Callable[[Floats2d], list[Any]]]:
     weight = model.attrs["settings"].name_weight
     Y, backprop_rows = encode_passes(model.layers[0], prepared.passes, is_train, width=model.get_dim("nO"))
@@ -166,7 +166,7 @@ def _encode(
     return vectors, backprop
 
 
-def _prepare(model: Model[Any, Any], views: list[View], is_train: bool) -> Prepared:
+def _prepare(model: Model[Any, Any], views: list[View], is_train: bool) -> _Prepared:
     shim, settings = hf_shim(model), model.attrs["settings"]
     named: list[int] = []
     if settings.name_weight:
@@ -175,4 +175,4 @@ def _prepare(model: Model[Any, Any], views: list[View], is_train: bool) -> Prepa
     read = unit_pieces if settings.units else view_pieces
     whole = [*views, *(name_view(views[i].mention) for i in named)]
     rows = read(shim.tokenizer, whole, settings.window, settings.markers, settings.bare_names)
-    return Prepared(make_passes(shim, rows, is_train, settings.window), named)
+    return _Prepared(make_passes(shim, rows, is_train, settings.window), named)

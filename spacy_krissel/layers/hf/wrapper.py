@@ -8,10 +8,10 @@ from thinc.api import ArgsKwargs, Model, torch2xp, xp2torch
 from thinc.layers.pytorchwrapper import forward
 from thinc.types import Floats2d
 
-from .input_embeddings import current_tap
 from .passes import Passes
 from .pooling import Pooling, pool
 from .shim import TransformerShim
+from .training_passes import current_tap
 from .wordpieces import Pieces
 
 
@@ -32,7 +32,7 @@ def hf_wrapper(
     return Model(
         "hf-pytorch",
         forward,
-        attrs={"convert_inputs": convert_inputs, "convert_outputs": partial(convert_outputs, pooling=pooling)},
+        attrs={"convert_inputs": _convert_inputs, "convert_outputs": partial(_convert_outputs, pooling=pooling)},
         shims=[
             TransformerShim(
                 dict(tokenizer_config),
@@ -80,7 +80,7 @@ def encode_passes(
     return xp.concatenate(found)[passes.inverse], backprop
 
 
-def convert_inputs(model: Model[Any, Any], X: Pieces, is_train: bool) -> tuple[ArgsKwargs, Callable[[Any], None]]:
+def _convert_inputs(model: Model[Any, Any], X: Pieces, is_train: bool) -> tuple[ArgsKwargs, Callable[[Any], None]]:
     shim: Any = model.shims[0]
     inputs = {"input_ids": X.ids}
     tap = current_tap() if is_train else None
@@ -93,7 +93,7 @@ def _no_gradient(_: Any) -> None:
     return None
 
 
-def convert_outputs(
+def _convert_outputs(
     model: Model[Any, Any], X_Y: tuple[Pieces, Any], is_train: bool, *, pooling: Pooling
 ) -> tuple[Floats2d, Callable[[Floats2d], ArgsKwargs]]:
     pieces, output = X_Y

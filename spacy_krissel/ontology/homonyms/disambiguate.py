@@ -15,9 +15,7 @@ from ..entity import Entity
 from ..folding import canonical_name, fold_name
 from ..hash_index import groups_across_rows
 from ..store import OntologyStore
-from .expansions import Bearer, Order, Parts, SpeciesUse, expand
-from .shared_names import Homonyms
-from .species_names import SpeciesNames
+from .shared_names import Bearer, Homonyms, Order, Parts, SpeciesNames, SpeciesUse, expand
 
 
 class Disambiguation:

@@ -1,16 +1,147 @@
-"""Homonyms of an ontology store: folded names that several entities share (BELHD §3, Table 2, Appendix C)."""
+"""Homonyms of an ontology store, folded names that several entities share, and their expansions (BELHD §3 and §4.1)."""
 
 import heapq
+import re
+import warnings
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from enum import IntEnum
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
+from ...errors import KrisselWarning, Warnings
 from ..folding import fold_name
 from ..store import OntologyStore
-from .expansions import SpeciesUse
-from .species_names import SpeciesNames
+
+# Which other name a preferred name is expanded with: the shortest in the paper's text (§4.1), the longest in its
+# Algorithm 1.
+Order = Literal["shortest", "longest"]
+# The contents of the brackets; empty for the original name.
+Parts = tuple[str, ...]
+
+
+class SpeciesUse(IntEnum):
+    """How the species of an entity distinguishes it from the others with the homonym."""
+
+    NEVER = 0  # it has none, or that of all others
+    SPARE = 1  # it has the only one, and others have none: for want of names
+    ALONE = 2  # there are several, and no other entity has its own (cross-species)
+    SHARED = 3  # there are several, and others have its own (cross-species and within the species)
+
+    @property
+    def is_cross(self) -> bool:
+        return self >= SpeciesUse.ALONE
+
+
+@dataclass(frozen=True, slots=True)
+class Bearer:
+    """An entity as one of those that share a homonym.
+
+    spellings: those of the homonym, as the entity has them.
+    preferred: the entity's preferred name.
+    others: its names without the homonym.
+    species: the name of its species, or "".
+    """
+
+    id: str
+    spellings: tuple[str, ...]
+    preferred: str
+    others: tuple[str, ...]
+    species: str = ""
+    use: SpeciesUse = SpeciesUse.NEVER
+
+    @property
+    def homonym(self) -> str:
+        return self.spellings[0]
+
+    def expansions(self, order: Order) -> Iterator[Parts]:
+        """Possible contents of the brackets, the paper's choice first.
+
+        The preferred name where that is not the homonym (case a of Figure 2), then the other names from the shortest or
+        the longest on (case b). For a cross-species homonym (§4.1.1) the species alone where no other entity has it,
+        else after each name. A species that only some of the entities have comes after all names.
+        """
+        if self.use == SpeciesUse.ALONE:
+            yield (self.species,)
+        for name in self._names(order):
+            yield (name, self.species) if self.use.is_cross else (name,)
+        if self.use == SpeciesUse.SPARE:
+            yield (self.species,)
+            for name in self._names(order):
+                yield (name, self.species)
+
+    def defaults(self) -> tuple[Parts, ...]:
+        """The choices of one of the entities where expansions do not suffice (case c): the original name; for a
+        cross-species homonym first the name with the species, which may be the name of yet another entity."""
+        return ((self.species,), ()) if self.use.is_cross else ((),)
+
+    def _names(self, order: Order) -> Iterator[str]:
+        sign = 1 if order == "shortest" else -1
+        # By text where lengths are equal: the order of the aliases must not matter.
+        names = sorted(self.others, key=lambda name: (name != self.preferred, sign * len(name), name))
+        return filter(_is_informative, names)
+
+
+def expand(name: str, parts: Parts) -> str:
+    """`expand("A2M", ("IGHA2", "human"))` is "A2M (IGHA2, human)"; without parts the name stays."""
+    return f"{name.rstrip()} ({', '.join(part.strip() for part in parts)})" if parts else name
+
+
+def _is_informative(name: str) -> bool:
+    # Symbols alone are folded away in a longer name.
+    return any(map(str.isalnum, fold_name(name)))
+
+
+IDS_SHOWN = 5
+# How sources write the ids of NCBI Taxonomy: 9606, NCBITaxon:9606, NCBITaxID:9606, taxon:9606, …
+_TAXON = re.compile(r"(?:(?:ncbi[_ ]?)?(?:tax|taxon|taxid|taxonomy):\s*)?(\d+)", re.IGNORECASE)
+
+
+def _taxon_number(species: str) -> str | None:
+    """The number in an id of NCBI Taxonomy, however it is written; None for anything else, such as a name."""
+    taxon = _TAXON.fullmatch(species.strip())
+    return taxon[1] if taxon else None
+
+
+class SpeciesNames(dict[str, str]):
+    """From the species of an entity, a name or an id, to the name of that species; "" for no species.
+
+    An id is looked up in `taxonomy`, where one is given, and becomes the preferred name there, which in NCBI Taxonomy's
+    own files is the scientific one. Everything else is a name already, as is an id that `taxonomy` does not have.
+    """
+
+    def __init__(self, taxonomy: OntologyStore | None = None) -> None:
+        super().__init__()
+        self._taxonomy = taxonomy
+        self._unknown: list[str] = []
+
+    def __missing__(self, species: str) -> str:
+        return self.setdefault(species, self._find(species.strip()))
+
+    def warn_of_unknown(self) -> None:
+        """Warn KW121 of the ids that were not found, if there are any."""
+        if self._taxonomy is not None and self._unknown:
+            shown = ", ".join(sorted(self._unknown)[:IDS_SHOWN])
+            message = Warnings.KW121.format(count=len(self._unknown), path=self._taxonomy.path, ids=shown)
+            warnings.warn(message, KrisselWarning, stacklevel=2)
+
+    def _find(self, species: str) -> str:
+        # Symbols alone would be folded away.
+        if not any(map(str.isalnum, fold_name(species))):
+            return ""
+        if self._taxonomy is None:
+            return species
+        taxon = _taxon_number(species)
+        ids = [f"NCBITaxon:{taxon}", f"NCBITaxID:{taxon}", taxon] if taxon else []
+        for id_ in (species, *ids):
+            if id_ in self._taxonomy:
+                return self._taxonomy.get(id_).name
+        if taxon:
+            self._unknown.append(species)
+        return species
+
 
 LISTED = 1000
 IDS_LISTED = 20

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ...util.csv_rows import DELIMITERS, SEPARATOR
+from ...util.tables import DELIMITERS, SEPARATOR
 from ..entity import Entity
 from .obo import SCOPES
 from .records import BadRecord, Start, check_width, curie, open_records, unique, with_all_names

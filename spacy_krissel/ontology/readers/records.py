@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ...errors import Errors, KrisselError, KrisselWarning, Warnings
-from ...util.csv_rows import SEPARATOR
 from ...util.inputs import TO_CONVERT, Closing, InputFile, check_encoding, control_character, not_utf8, open_input
 from ...util.limits import RECORD
+from ...util.tables import SEPARATOR
 from ...util.xml_files import feed
 from ..entity import Entity
 

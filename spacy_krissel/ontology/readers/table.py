@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import Errors, KrisselError, KrisselWarning, Warnings
-from ...util.column_names import IDS, NAMES, column_key, find_column
-from ...util.csv_rows import DELIMITERS, SEPARATOR, csv_rows
 from ...util.settings import checked
+from ...util.tables import DELIMITERS, IDS, NAMES, SEPARATOR, column_key, csv_rows, find_column
 from ..entity import Entity
 from .obo import SCOPES
 from .records import (

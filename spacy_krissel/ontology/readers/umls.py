@@ -14,8 +14,7 @@ from ...errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..entity import Entity
 from ..folding import fold_name
 from ..ids import canonical_id
-from ..tree_numbers import is_in_tree
-from ..umls_presets import PRESETS, find_preset
+from ..tree_numbers import PRESETS, find_preset, is_in_tree
 from .records import BadRecord, RecordFile, Start, check_width, find_file, groups, needed_file, open_records, unique
 
 CONCEPTS, TYPES, DEFINITIONS, RETIRED, NETWORK = "MRCONSO.RRF", "MRSTY.RRF", "MRDEF.RRF", "MRCUI.RRF", "SRDEF"
@@ -91,7 +90,7 @@ def read_umls(
     parents: keep the parents (MRREL's PAR) that the vocabularies give a concept.
     preset: "st21pv", MedMentions' semantic types and vocabularies, "2017AA", which takes everything, or "sapbert",
         which takes suppressed atoms and trade names as well; each warns of another release than its own
-        (`umls_presets`). `vocabularies` and `semantic_types` replace its own.
+        (`tree_numbers.PRESETS`). `vocabularies` and `semantic_types` replace its own.
 
     The ids of a concept in its sources are its xrefs (`MESH:D009103`). The name is the atom that UMLS prefers (TS P,
     STT PF, ISPREF Y) among those that are taken, else the first; a concept's tree numbers are those of its types in the

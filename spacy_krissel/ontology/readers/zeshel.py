@@ -20,7 +20,7 @@ def read_zeshel(path: str | Path) -> Iterator[Entity]:
     """
     expected = f"one JSON object a line with {', '.join(f'`{key}`' for key in KEYS)}"
     with open_records(path, "zeshel", expected, closing=JSON_CLOSING) as records:
-        yield from records.parsed(records.lines(), partial(_to_entity, world=world_of(path)))
+        yield from records.parsed(records.lines(), partial(_to_entity, world=_world_of(path)))
 
 
 def is_zeshel(start: Start) -> bool:
@@ -28,7 +28,7 @@ def is_zeshel(start: Start) -> bool:
     return first.startswith("{") and '"document_id"' in first and '"concept_id"' not in first
 
 
-def world_of(path: str | Path) -> str:
+def _world_of(path: str | Path) -> str:
     """`american_football` for `american_football.json`, whether compressed or not."""
     return re.sub(r"(\.jsonl?)?(\.gz)?$", "", Path(path).name)
 

@@ -10,12 +10,75 @@ from spacy.training import Example
 
 from ...kb.prototype_kb import PrototypeKB
 from ...layers.label_attention import Seen, attention, mean_states, predict, predict_presence
-from ...mentions.annotations import CANDIDATE_IDS
+from ...mentions.annotations import CANDIDATE_IDS, ENTITIES
+from ...mentions.discontinuous import DocMention, join_fragments, write_fragments
 from ...ontology.store import OntologyStore
 from ...views import View, doc_text
 from ..kb_pipe import KBPipe
 from ..settings import ExtractorSettings
-from .extraction import FoundEntity, by_token, content_tokens, pieces_of, runs, token_rows, write_entities
+
+# What a text speaks of, for what displays a group, in the group's attributes.
+GROUP_ATTR = "entities"
+
+
+class FoundEntity(NamedTuple):
+    """An entity that a text speaks of.
+
+    score: the probability that it does.
+    pieces: (start, end) in tokens, none where no token has enough of the attention.
+    attention: (n,) the share of each token of the doc, the mean over the entity's names (§6.1).
+    """
+
+    id: str
+    name: str
+    score: float
+    pieces: tuple[tuple[int, int], ...]
+    attention: np.ndarray
+
+    def to_dict(self) -> dict[str, Any]:
+        """Python's own types alone: anything else would not survive `Doc.to_bytes`."""
+        pieces = [list(piece) for piece in self.pieces]
+        attention = [round(share, 4) for share in self.attention.tolist()]
+        return {"id": self.id, "name": self.name, "score": self.score, "pieces": pieces, "attention": attention}
+
+
+def token_rows(doc: Doc, places: np.ndarray) -> np.ndarray:
+    """(m,) in which of the doc's tokens each of m places begins, in characters (m, 2) and in order."""
+    starts = np.asarray([token.idx for token in doc], dtype=np.int64)
+    return np.searchsorted(starts, places[:, 0], side="right") - 1
+
+
+def by_token(weights: np.ndarray, rows: np.ndarray, n_tokens: int) -> np.ndarray:
+    """(n_tokens,) of the attention (m,) of places in these tokens (m,): a token has what its places have."""
+    return np.bincount(rows, weights, n_tokens).astype(np.float32)
+
+
+def content_tokens(doc: Doc) -> np.ndarray:
+    """(n,) which tokens can be part of an entity: no stop words, no punctuation, no white space (§6.1)."""
+    return np.asarray([not (token.is_stop or token.is_punct or token.is_space) for token in doc], dtype=bool)
+
+
+def pieces_of(attention: np.ndarray, content: np.ndarray, threshold: float) -> tuple[tuple[int, int], ...]:
+    """The runs of tokens with at least `threshold` of the attention (n,), among those that are `content` (n,)."""
+    return join_fragments((int(i), int(i) + 1) for i in np.flatnonzero((attention >= threshold) & content))
+
+
+def _write_entities(doc: Doc, found: Sequence[FoundEntity], *, spans_key: str, label: str) -> None:
+    """Write entities to `doc.spans[spans_key]`, the pieces of each with its id, and all of them to
+    `doc._.krissel_entities`, as `FoundEntity.to_dict` has them. What an earlier run left there is gone; a doc in which
+    nothing was or is found stays as it was."""
+    if not found and spans_key not in doc.spans and not doc._.get(ENTITIES):
+        return
+    write_fragments(doc, [DocMention(each.id, label, each.pieces) for each in found], spans_key)
+    doc.spans[spans_key].attrs[GROUP_ATTR] = [{"id": each.id, "name": each.name, "score": each.score} for each in found]
+    doc._.set(ENTITIES, [each.to_dict() for each in found])
+
+
+def runs(content: np.ndarray, longest: int) -> list[tuple[int, int]]:
+    """The runs of one to `longest` tokens that begin and end with one that is `content` (n,), as (start, end)."""
+    places = np.flatnonzero(content).tolist()
+    return [(i, j + 1) for n, i in enumerate(places) for j in places[n : n + longest] if j < i + longest]
+
 
 # Names and texts given to the encoder's initialisation, as for the linker.
 INIT_TEXTS = 20_000
@@ -27,7 +90,7 @@ MOST_WEIGHTS = 2**24
 MOST_CHARS = 2**18
 
 
-class TextStates(NamedTuple):
+class _TextStates(NamedTuple):
     """A text as the names of a knowledge base see it: `vectors` (m, d) of its tokens by the encoder, and which of the
     doc's tokens each is in, `rows` (m,), ascending."""
 
@@ -76,7 +139,7 @@ class KrisselSpanExtractor(KBPipe):
     def set_annotations(self, docs: Iterable[Doc], found: list[list[FoundEntity]]) -> None:
         """Write what `predict` found: `doc.spans[spans_key]` and `doc._.krissel_entities`."""
         for doc, entities in zip(docs, found, strict=True):
-            write_entities(doc, entities, spans_key=self.cfg.spans_key, label=self.cfg.label)
+            _write_entities(doc, entities, spans_key=self.cfg.spans_key, label=self.cfg.label)
 
     def extract(self, doc: Doc, entities: Sequence[str]) -> dict[str, FoundEntity]:
         """What the text shows of each of `entities`, whatever their probability: by id, without those that the
@@ -110,7 +173,7 @@ class KrisselSpanExtractor(KBPipe):
                 found[entity] = float(predict_presence(self.model, Seen(contexts, self._queries(kb, rows))).max())
         return found
 
-    def _states(self, docs: Sequence[Doc]) -> Iterator[TextStates]:
+    def _states(self, docs: Sequence[Doc]) -> Iterator[_TextStates]:
         texts = [doc_text(doc) for doc in docs]
         first = 0
         while first < len(docs):
@@ -120,11 +183,11 @@ class KrisselSpanExtractor(KBPipe):
                 last += 1
             states = self.model.predict(texts[first:last])
             for doc, place in zip(docs[first:last], states.texts(), strict=True):
-                yield TextStates(states.vectors[place], token_rows(doc, states.places[place]))
+                yield _TextStates(states.vectors[place], token_rows(doc, states.places[place]))
             first = last
 
     def _found(
-        self, kb: PrototypeKB, doc: Doc, states: TextStates, rows: np.ndarray, threshold: float | None, limit: int = 0
+        self, kb: PrototypeKB, doc: Doc, states: _TextStates, rows: np.ndarray, threshold: float | None, limit: int = 0
     ) -> list[FoundEntity]:
         """The entities of the prototypes at `rows` that are probable enough, most probable first, then by id; the first
         `limit` of them, 0 for all."""
@@ -152,7 +215,7 @@ class KrisselSpanExtractor(KBPipe):
         return self.model.ops.asarray(vectors)
 
     def _attended(
-        self, kb: PrototypeKB, states: TextStates, rows: np.ndarray, owners: np.ndarray, entities: np.ndarray
+        self, kb: PrototypeKB, states: _TextStates, rows: np.ndarray, owners: np.ndarray, entities: np.ndarray
     ) -> Iterator[np.ndarray]:
         """The attention (m,) of each entity, the mean over its names, which are at some of `rows`."""
         step = max(1, MOST_WEIGHTS // (len(states.vectors) * int(np.bincount(owners).max())))
@@ -163,12 +226,12 @@ class KrisselSpanExtractor(KBPipe):
             attended, own = self._attention(kb, states, rows[chosen]), owners[chosen]
             yield from (attended[own == entity].mean(axis=0) for entity in some)
 
-    def _attention(self, kb: PrototypeKB, states: TextStates, rows: np.ndarray) -> np.ndarray:
+    def _attention(self, kb: PrototypeKB, states: _TextStates, rows: np.ndarray) -> np.ndarray:
         """(rows, m) of the text's tokens by the encoder."""
         found, _ = attention(self.model, self._queries(kb, rows), states.vectors)
         return self.model.ops.to_numpy(found.weights)
 
-    def _probabilities(self, kb: PrototypeKB, states: TextStates, rows: np.ndarray) -> np.ndarray:
+    def _probabilities(self, kb: PrototypeKB, states: _TextStates, rows: np.ndarray) -> np.ndarray:
         """(rows,) by the classifier."""
         if not len(states.vectors):
             return np.zeros(len(rows), dtype=np.float32)
@@ -180,7 +243,7 @@ class KrisselSpanExtractor(KBPipe):
 
     # Candidates ----------------------------------------------------------------------------------------------------
 
-    def _candidates(self, kb: PrototypeKB, doc: Doc, states: TextStates) -> np.ndarray:
+    def _candidates(self, kb: PrototypeKB, doc: Doc, states: _TextStates) -> np.ndarray:
         """The prototypes, by row, of the entities that are looked for in a doc."""
         how, given = self.cfg.candidates, doc._.get(CANDIDATE_IDS)
         if how == "auto":
@@ -191,7 +254,7 @@ class KrisselSpanExtractor(KBPipe):
             return np.arange(kb.n_prototypes)
         return _rows_of(kb, self._retrieved(kb, doc, states))
 
-    def _retrieved(self, kb: PrototypeKB, doc: Doc, states: TextStates) -> list[str]:
+    def _retrieved(self, kb: PrototypeKB, doc: Doc, states: _TextStates) -> list[str]:
         """The entities whose names are nearest to runs of the text's words, each run the mean of its tokens, as a name
         is."""
         windows = runs(content_tokens(doc), self.cfg.longest_run)

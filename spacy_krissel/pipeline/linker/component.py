@@ -18,7 +18,7 @@ from ...mentions.mention_views import mention_views
 from ...mentions.species import prefix_taxon, species_scores, taxon_numbers, taxon_of
 from ...ontology.store import OntologyStore
 from ...training.data.examples import linked_mentions
-from ...util.weak import Weak
+from ...util.lock import Weak
 from ...views import View, doc_texts, name_view, reference_view, with_mention
 from ..kb_pipe import KBPipe
 from ..settings import LinkerSettings, RerankerSettings

@@ -21,7 +21,7 @@ from ...mentions.mention_views import mention_views
 from ...ontology.store import OntologyStore
 from ...training.data.unseen import folded
 from ...training.objectives.reranking import LinkerCandidates, RerankObjective
-from ...util.weak import Weak
+from ...util.lock import Weak
 from ...views import CandidateView, View, candidate_view
 from ..linker.component import KrisselLinker
 from ..pipe import KrisselPipe, check_examples

@@ -14,7 +14,7 @@ from ...ontology.ids import canonical_id
 from .mentions import Linked, linked_mentions, short_facts
 
 
-class Resource(NamedTuple):
+class _Resource(NamedTuple):
     """A vocabulary, as a packet declares those of its terms."""
 
     name: str
@@ -27,13 +27,15 @@ PHENOTYPES = "HP"
 # These have diseases only; of the others, mentions with a label such as "Disease" are.
 DISEASES = ("MONDO", "DOID", "ORPHA")
 RESOURCES = {
-    "HP": Resource("Human Phenotype Ontology", f"{_OBO}hp.owl", f"{_OBO}HP_"),
-    "MONDO": Resource("Mondo Disease Ontology", f"{_OBO}mondo.owl", f"{_OBO}MONDO_"),
-    "DOID": Resource("Human Disease Ontology", f"{_OBO}doid.owl", f"{_OBO}DOID_"),
-    "ORPHA": Resource("Orphanet Rare Disease Ontology", "https://www.orpha.net", "http://www.orpha.net/ORDO/Orphanet_"),
-    "OMIM": Resource("Online Mendelian Inheritance in Man", "https://www.omim.org", "https://omim.org/MIM:"),
-    "MESH": Resource("Medical Subject Headings", "https://www.nlm.nih.gov/mesh", "http://id.nlm.nih.gov/mesh/"),
-    "ECO": Resource("Evidence and Conclusion Ontology", f"{_OBO}eco.owl", f"{_OBO}ECO_"),
+    "HP": _Resource("Human Phenotype Ontology", f"{_OBO}hp.owl", f"{_OBO}HP_"),
+    "MONDO": _Resource("Mondo Disease Ontology", f"{_OBO}mondo.owl", f"{_OBO}MONDO_"),
+    "DOID": _Resource("Human Disease Ontology", f"{_OBO}doid.owl", f"{_OBO}DOID_"),
+    "ORPHA": _Resource(
+        "Orphanet Rare Disease Ontology", "https://www.orpha.net", "http://www.orpha.net/ORDO/Orphanet_"
+    ),
+    "OMIM": _Resource("Online Mendelian Inheritance in Man", "https://www.omim.org", "https://omim.org/MIM:"),
+    "MESH": _Resource("Medical Subject Headings", "https://www.nlm.nih.gov/mesh", "http://id.nlm.nih.gov/mesh/"),
+    "ECO": _Resource("Evidence and Conclusion Ontology", f"{_OBO}eco.owl", f"{_OBO}ECO_"),
 }
 EVIDENCE = {"id": "ECO:0000501", "label": "evidence used in automatic assertion"}
 # Docs do not say which version they are linked to.
@@ -87,6 +89,6 @@ def _reference(doc_id: str, term: str, each: Linked) -> dict[str, str]:
     return {"id": doc_id, "reference": place, "description": facts}
 
 
-def _declared(prefix: str, resource: Resource) -> dict[str, str]:
+def _declared(prefix: str, resource: _Resource) -> dict[str, str]:
     names = {"id": prefix.lower(), "name": resource.name, "url": resource.url, "version": VERSION}
     return {**names, "namespacePrefix": prefix, "iriPrefix": resource.iri}

@@ -25,7 +25,7 @@ Split = Literal["train", "dev", "all"]
 
 
 @dataclass(eq=False)
-class GoldDocuments:
+class _GoldDocuments:
     """The documents of a split."""
 
     path: Path
@@ -53,7 +53,7 @@ class GoldDocuments:
 
 @checked
 @dataclass(eq=False)
-class GoldCorpus(GoldDocuments):
+class GoldCorpus(_GoldDocuments):
     """The documents of a .spacy file, or of a folder of them, with their linked mentions.
 
     The predicted side has the mentions without their ids. Ids are the ontology's primary ones; one that the ontology
@@ -97,7 +97,7 @@ class GoldCorpus(GoldDocuments):
 
 @checked
 @dataclass(eq=False)
-class TextEntityCorpus(GoldDocuments):
+class TextEntityCorpus(_GoldDocuments):
     """The documents of a .spacy file, or of a folder of them, whose categories (`doc.cats`) are their entities.
 
     The predicted side has the words alone. Ids are the ontology's primary ones; one that the ontology does not hold is

@@ -13,8 +13,7 @@ from spacy.language import Language
 from spacy.training import Example
 
 from ...errors import Errors, KrisselError
-from ...mining.mined_entities import MinedEntities
-from ...mining.shards import MentionShards
+from ...mining.shards import MentionShards, MinedEntities
 from ...ontology.build import open_ontology
 from ...ontology.entity import Entity
 from ...ontology.held_out import HELD_OUT, HeldOut
@@ -78,7 +77,7 @@ class SelfSupervisedCorpus:
         """(entity id, view) of each example of an epoch. Raises KrisselError K608 when there is none."""
         if self.read_ahead and self.split == "train":
             if self._ahead is None:
-                from ...distributed.read_ahead import ReadAhead
+                from ...distributed.workers import ReadAhead
 
                 self._ahead = ReadAhead(replace(self, read_ahead=0).epoch_views, self.read_ahead)
             yield from self._ahead.epoch(self._epoch)

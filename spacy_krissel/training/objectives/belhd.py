@@ -15,7 +15,7 @@ from ...ontology.store import OntologyStore
 from ...util.settings import Count, PositiveInt, checked
 from ...views import View, name_view
 from ..data.examples import mentions_in_context
-from ..data.nearest_entities import NearestEntities, RefreshEvery
+from ..data.negatives import NearestEntities, RefreshEvery
 from ..passes import begin_views, predict_views
 from ..scores import inner
 from .protocol import LINKS, BatchCount, EncoderModel, entity_row, given

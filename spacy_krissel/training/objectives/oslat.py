@@ -27,7 +27,7 @@ from ..scores import Padding, inner
 from .protocol import BatchCount, entity_row, given
 
 
-class NamedText(NamedTuple):
+class _NamedText(NamedTuple):
     """A text, the names of each of its entities, and the batch's negatives for it."""
 
     text: str
@@ -190,7 +190,7 @@ class LabelAttentionObjective:
         backprop(padding.unpad(d_scores))
         return value
 
-    def _named(self, examples: Sequence[Example]) -> list[NamedText]:
+    def _named(self, examples: Sequence[Example]) -> list[_NamedText]:
         """The texts with entities, with names drawn for this step."""
         given(self._store)
         n = min(self.n_negatives, len(self._entities))
@@ -204,7 +204,7 @@ class LabelAttentionObjective:
             own = {fold_name(name) for entity in present for name in self._names(entity)}
             negatives = [name for entity, name in others if entity not in present and fold_name(name) not in own]
             names = [self._draw(entity, 1 + self.max_synonyms) for entity in present]
-            found.append(NamedText(example.reference.text, names, negatives))
+            found.append(_NamedText(example.reference.text, names, negatives))
         return found
 
     def _draw(self, entity: str, n: int) -> list[str]:

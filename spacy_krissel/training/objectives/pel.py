@@ -13,8 +13,7 @@ from ...util.settings import Count, Fraction, NotNegative, PositiveInt, checked
 from ...views import ReferenceParts, View, reference_view
 from ..data.batchers import homonym_groups
 from ..data.examples import linked_mentions
-from ..data.nearest_entities import NearestEntities, RefreshEvery
-from ..data.negatives import Candidates, Negatives
+from ..data.negatives import Candidates, NearestEntities, Negatives, RefreshEvery
 from ..passes import adverse, begin_views, in_chunks, predict_views, with_adversary
 from ..scores import inner
 from .protocol import LINKS, BatchCount, EncoderModel, entity_row, given, required_parts

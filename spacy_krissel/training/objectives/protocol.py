@@ -13,7 +13,7 @@ from ...errors import Errors, KrisselError, KrisselWarning, Warnings
 from ...layers.referenced import reference_parts
 from ...ontology.store import OntologyStore
 from ...views import ReferenceParts, View
-from ..data.nearest_entities import RefreshEvery
+from ..data.negatives import RefreshEvery
 
 # What to look for where batches hold no linked mention.
 LINKS = "Check that the examples carry kb_id_ on their entities, or on the spans of the component's spans_key"

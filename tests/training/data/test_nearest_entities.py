@@ -3,8 +3,8 @@ import pytest
 
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.index.exact import ExactIndex
-from spacy_krissel.training.data import nearest_entities as nearest_module
-from spacy_krissel.training.data.nearest_entities import NearestEntities
+from spacy_krissel.training.data import negatives as nearest_module
+from spacy_krissel.training.data.negatives import NearestEntities
 
 QUERY = np.eye(4)[:1]
 

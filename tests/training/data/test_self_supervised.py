@@ -7,7 +7,7 @@ import spacy
 
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.kb.build.sources import PrototypeSource
-from spacy_krissel.mining import mined_entities
+from spacy_krissel.mining import shards
 from spacy_krissel.mining.shards import MentionShards, MinedMention
 from spacy_krissel.ontology.folding import fold_name
 from spacy_krissel.ontology.held_out import HeldOut
@@ -99,7 +99,7 @@ def test_a_chunk_is_all_there_is(read, monkeypatch):
     whole = read(**settings)
     monkeypatch.setattr(self_supervised, "BLOCK", 2)
     monkeypatch.setattr(self_supervised, "CHUNK", 4)
-    monkeypatch.setattr(mined_entities, "CHUNK", 1)
+    monkeypatch.setattr(shards, "CHUNK", 1)
     found = read(**settings)
     assert found != whole and sorted(found) == sorted(whole)
     assert read(split="dev", mentions_per_entity=99)

@@ -12,7 +12,7 @@ from spacy_krissel.index.exact import ExactIndex
 from spacy_krissel.layers.small import SmallEncoder
 from spacy_krissel.losses.softmax import SoftmaxLoss
 from spacy_krissel.training.data.examples import mentions_in_context
-from spacy_krissel.training.data.nearest_entities import NearestEntities
+from spacy_krissel.training.data.negatives import NearestEntities
 from spacy_krissel.training.objectives.belhd import NameObjective
 from spacy_krissel.views import View, name_view
 

@@ -25,7 +25,7 @@ from spacy_krissel.losses.focal import FocalLoss
 from spacy_krissel.losses.proxy import ProxyLoss
 from spacy_krissel.losses.softmax import SoftmaxLoss
 from spacy_krissel.ontology.store import OntologyStore
-from spacy_krissel.training.data import nearest_entities as nearest
+from spacy_krissel.training.data import negatives as nearest
 from spacy_krissel.training.objectives.belhd import NameObjective
 from spacy_krissel.training.objectives.krissbert import ContrastiveObjective
 from spacy_krissel.training.objectives.oslat import LabelAttentionObjective

@@ -1,9 +1,9 @@
-"""Rows of tables whose cells may be quoted, and hold line ends; one damaged row costs no other."""
+"""Tables: rows with quoted cells, of which a damaged one costs no other, and columns by their usual names."""
 
 import csv
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 # What may stand between the cells of a row.
 DELIMITERS = "\t,;|"
@@ -72,3 +72,56 @@ class _Lines:
         number = self.taken[0][0]
         self.taken.clear()
         return number
+
+
+# As `column_key` has them.
+IDS = (
+    "id",
+    "conceptid",
+    "classid",
+    "termid",
+    "entityid",
+    "subjectid",
+    "identifier",
+    "curie",
+    "code",
+    "cui",
+    "conceptcode",
+    "termcode",
+    "uri",
+    "iri",
+    "accession",
+)
+NAMES = (
+    "name",
+    "label",
+    "preferredlabel",
+    "preflabel",
+    "preferredname",
+    "prefname",
+    "preferredterm",
+    "canonicalname",
+    "conceptname",
+    "entityname",
+    "termname",
+    "subjectlabel",
+    "term",
+    "title",
+    "display",
+    "displayname",
+)
+
+
+def column_key(name: str) -> str:
+    """Return the name of a column without case, spaces, underscores and other punctuation."""
+    return "".join(filter(str.isalnum, name.lower()))
+
+
+def find_column(header: Sequence[str], wanted: Iterable[str]) -> int | None:
+    """Return the index of the first wanted column that the header has: as written, else by its key."""
+    names, keys = [name.strip() for name in header], [column_key(name) for name in header]
+    for each in wanted:
+        for found, name in ((names, each.strip()), (keys, column_key(each))):
+            if name and name in found:
+                return found.index(name)
+    return None
