@@ -9,7 +9,7 @@ from spacy.tokens import Span
 
 from ..index.protocol import Scores
 from .prototype_table import SEEN
-from .ranking import SearchResult
+from .search_result import SearchResult
 
 if TYPE_CHECKING:
     from .prototype_kb import PrototypeKB
@@ -43,11 +43,7 @@ def candidate_dicts(
     candidates = [shown[place].copy() for place in places.tolist()]
     for key, values in (
         ("score", result.scores),
-        ("vector", result.vector),
-        ("lexical", result.lexical),
-        ("species", result.species),
-        ("spelling", result.spelling),
-        ("coherence", result.coherence),
+        *result.parts.items(),
         ("confidence", confidence),
     ):
         if values is not None:

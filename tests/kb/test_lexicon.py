@@ -11,9 +11,9 @@ from spacy_krissel.errors import KrisselError
 from spacy_krissel.kb import lexical_index
 from spacy_krissel.kb.build import lexical
 from spacy_krissel.kb.build.lexical import lexical_arrays
-from spacy_krissel.kb.hybrid import LexicalQuery
 from spacy_krissel.kb.lexical_index import CANONICAL, DIFFERENT, LOWER_CASE, LexicalIndex
 from spacy_krissel.kb.ngrams import canonical_form
+from spacy_krissel.pipeline.linker.lexical_query import LexicalQuery
 
 pytestmark = pytest.mark.usefixtures("loops")
 FORMS = ["Lung cancer", "lung-cancer", "Carcinoma of lung", "Common cold", "cold", "MS", "±", "Renal failure", "MS"]
@@ -106,8 +106,8 @@ def test_a_guess_is_no_name_and_does_not_end_the_search():
     texts = ["papillary renal carcinoma", "renal carcinoma, papillary"]
     index = LexicalIndex.of(texts, np.array([0, 1]), np.array([False, True]))
     assert index.having(index.forms(texts), 2).tolist() == [[-1, -1], [1, -1]]
-    assert sorted(LexicalQuery(index, texts[:1]).proposed()[0].tolist()) == [-1, -1, 0, 1]
-    assert sorted(LexicalQuery(index, texts[1:]).proposed()[0].tolist()) == [-1, -1, -1, 1]
+    assert sorted(LexicalQuery(index, texts[:1]).candidates()[0].tolist()) == [-1, -1, 0, 1]
+    assert sorted(LexicalQuery(index, texts[1:]).candidates()[0].tolist()) == [-1, -1, -1, 1]
 
 
 def test_only_a_name_has_a_similarity_of_1():
@@ -119,7 +119,7 @@ def test_only_a_name_has_a_similarity_of_1():
 
 
 def test_a_hidden_form_is_not_proposed(lexicon):
-    proposed = LexicalQuery(lexicon, ["MS", "MS"], [True, False]).proposed()
+    proposed = LexicalQuery(lexicon, ["MS", "MS"], [True, False]).candidates()
     assert not {2, 6} & set(proposed[0]) and {2, 6} <= set(proposed[1])
 
 
