@@ -16,11 +16,8 @@ from ..ontology.folding import canonical_name
 from ..pipeline.linker.component import KrisselLinker
 from ..pipeline.linker.confidence import Confidence, features, similarities, species_of
 from ..pipeline.linker.query import Query, Visible
-from ..pipeline.linker.search import search_candidates
-from ..pipeline.linker.terms.lexical import LexicalTerm
 from ..pipeline.linker.terms.species import OF_ANY_SPECIES
-from ..pipeline.linker.terms.term import Term
-from ..pipeline.linker.terms.vectors import VectorTerm
+from ..pipeline.linker.unseen import search_visible
 from ..pipeline.pipeline_io import configure, find_linker
 from ..pipeline.settings import LINKER
 from ..util.progress import progress_bar
@@ -142,12 +139,10 @@ def _linked(linker: KrisselLinker, kb: PrototypeKB, rows: np.ndarray) -> list[li
     kinds = species_of(kb, own) if linker.cfg.species_weight else None
     n = N_CANDIDATES if kinds is None else OF_ANY_SPECIES
     left = np.array([without_name(query, table.by_entity.at(int(entity))).any() for query, entity in enumerate(own)])
-    weight = linker.cfg.lexical_weight
-    terms: list[Term] = [VectorTerm(), *([LexicalTerm(weight)] if weight else [])]
     found = []
     for can_see in (without_name, without_entity):
         query = Query(kb, views, vectors=kb.queries(vectors), visible=Visible(can_see, hidden, N_PROTOTYPES))
-        result = search_candidates(query, terms, n)
+        result = search_visible(query, n, linker.cfg.lexical_weight)
         same, best = None, np.zeros(len(rows), dtype=np.intp)
         # An entity without another name cannot be found without this one.
         possible = left if can_see is without_name else np.ones_like(left)

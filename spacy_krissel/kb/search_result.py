@@ -19,6 +19,8 @@ class SearchResult:
     ties: the entity rows that tie at the top, in the order of their ids, for each query with two or more; an
         approximate index may have missed some.
     parts: the terms of the scores by their names, each (q, k); empty where the scores are those of vectors alone.
+    confidence, by_name: the confidence of each (q, k), and that by its name alone, as `Confidence` has them; None where
+        they are not computed.
     further: rows of the entity's next nearest prototypes (q, k, m), as far as they were found, else -1; None where they
         were not asked for. Where they were, entities that tie at the top have none, and no prototype either: what sets
         them apart from what they are compared with next may be any.
@@ -29,6 +31,8 @@ class SearchResult:
     prototypes: Rows
     ties: dict[int, Rows]
     parts: dict[str, Scores] = field(default_factory=dict)
+    confidence: np.ndarray | None = None
+    by_name: np.ndarray | None = None
     further: Rows | None = None
 
     @classmethod
@@ -44,7 +48,7 @@ class SearchResult:
         parts = {name: values[queries] for name, values in self.parts.items()}
         further = None if self.further is None else self.further[queries]
         entities, scores, prototypes = self.entities[queries], self.scores[queries], self.prototypes[queries]
-        return SearchResult(entities, scores, prototypes, ties, parts, further)
+        return SearchResult(entities, scores, prototypes, ties, parts, further=further)
 
     def tied(self, query: int) -> Rows:
         """The entity rows at the top: one, unless several tie; none where nothing was found."""

@@ -7,6 +7,8 @@
 - What the document adds breaks a tie, or makes one (`with_gain`).
 """
 
+from typing import Any
+
 import numpy as np
 
 from ..index.protocol import Mask, Rows, Scores, Vectors
@@ -87,9 +89,8 @@ def order_ties(result: SearchResult, prototypes: PrototypeTable, queries: Vector
             del result.ties[query]
 
 
-def with_gain(result: SearchResult, name: str, gain: Scores) -> tuple[SearchResult, Rows]:
-    """Return the result with a further term, 0 for no entity, in the order of the new scores, and where each candidate
-    was before: (q, k).
+def with_gain(result: SearchResult, name: str, gain: np.ndarray) -> SearchResult:
+    """Return the result with a further term (q, k), 0 for no entity, in the order of the new scores.
 
     What is equal now is a tie, but for what was equal before and had an order for a reason (`order_ties`).
     """
@@ -97,10 +98,19 @@ def with_gain(result: SearchResult, name: str, gain: Scores) -> tuple[SearchResu
     scores = result.scores + gain
     order = np.argsort(-scores, axis=1, kind="stable")
     parts = {"vector": result.scores, **result.parts, name: gain}
-    entities, prototypes = (np.take_along_axis(each, order, axis=1) for each in (result.entities, result.prototypes))
-    moved = {name: np.take_along_axis(values, order, axis=1) for name, values in parts.items()}
-    ties = _ties_with_gain(result, gain, scores, order[:, 0])
-    return SearchResult(entities, np.take_along_axis(scores, order, axis=1), prototypes, ties, moved), order
+
+    def moved(values: Any) -> Any:
+        return None if values is None else np.take_along_axis(values, order, axis=1)
+
+    return SearchResult(
+        moved(result.entities),
+        moved(scores),
+        moved(result.prototypes),
+        _ties_with_gain(result, gain, scores, order[:, 0]),
+        {name: moved(values) for name, values in parts.items()},
+        moved(result.confidence),
+        moved(result.by_name),
+    )
 
 
 def _ties_with_gain(result: SearchResult, gain: Scores, scores: Scores, first: Rows) -> dict[int, Rows]:

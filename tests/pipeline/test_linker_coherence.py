@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from spacy_krissel.kb.search_result import SearchResult
 from spacy_krissel.kb.ties import with_gain
 from spacy_krissel.ontology.folding import fold_name
-from spacy_krissel.pipeline.linker.candidates import Candidates
 from spacy_krissel.pipeline.linker.confidence import Confidence
 from spacy_krissel.pipeline.linker.query import Query
 from spacy_krissel.pipeline.linker.terms.document import DocumentTerm, supports
@@ -51,8 +50,7 @@ def result_of(entities, scores, ties=None):
 
 
 def test_a_part_of_a_candidate_stays_behind_when_it_moves():
-    result, order = with_gain(result_of([3, 5, -1], [0.9, 0.8, -np.inf]), "coherence", np.array([[0.0, 0.2, 0.0]]))
-    assert order.tolist() == [[1, 0, 2]]
+    result = with_gain(result_of([3, 5, -1], [0.9, 0.8, -np.inf]), "coherence", np.array([[0.0, 0.2, 0.0]]))
     assert result.entities.tolist() == [[5, 3, -1]] and result.prototypes.tolist() == [[50, 30, -10]]
     assert result.scores[0] == pytest.approx([1.0, 0.9, -np.inf]) and result.parts["coherence"][0] == pytest.approx(
         [0.2, 0, 0]
@@ -78,14 +76,14 @@ def test_a_part_of_a_candidate_stays_behind_when_it_moves():
     ],
 )
 def test_a_tie_stays_that_the_document_breaks(gain, first, ties):
-    result, _ = with_gain(result_of([3, 4, 7, 8], [0.75, 0.75, 0.5, 0.5], [3, 4, 9]), "coherence", np.array([gain]))
+    result = with_gain(result_of([3, 4, 7, 8], [0.75, 0.75, 0.5, 0.5], [3, 4, 9]), "coherence", np.array([gain]))
     assert result.entities[0, 0] == first
     assert {query: rows.tolist() for query, rows in result.ties.items()} == ({} if ties is None else {0: ties})
 
 
 def test_an_order_of_equal_candidates_is_lost():
     """Three had one score, and their number of names put them in order."""
-    result, _ = with_gain(result_of([1, 2, 3], [0.75, 0.75, 0.75]), "coherence", np.array([[0.0, 0.125, 0.125]]))
+    result = with_gain(result_of([1, 2, 3], [0.75, 0.75, 0.75]), "coherence", np.array([[0.0, 0.125, 0.125]]))
     assert result.entities.tolist() == [[2, 3, 1]] and not result.ties
 
 
@@ -109,18 +107,18 @@ def test_the_equation_of_a_document():
     entities, scores = np.array([[5, 6], [6, 7], [5, 6], [6, 7]]), [[0.8, 0.75], [0.9, 0.5], [0.8, 0.75], [0.9, 0.5]]
     confidence = np.array([[0.4, 0.3], [0.3, 0.2], [0.4, 0.3], [0.9, 0.1]])
     by_name = np.array([[0.4, 0.3], [0.3, 0.2], [0.95, 0.3], [0.9, 0.1]])
-    before = Candidates(SearchResult(entities, np.array(scores, np.float32), entities, {}), confidence, by_name)
+    before = SearchResult(entities, np.array(scores, np.float32), entities, {}, {}, confidence, by_name)
     settings = LinkerSettings(confidence=vars(MODEL), coherence_weight=0.2)
     texts = ["flu", "cold", "flu", "cold"]
     query = Query(None, [name_view(text) for text in texts], doc_of=np.array([0, 1, 1, 0]))
     found = DocumentTerm.of(settings, None).revise(query, before)
     # 0.2 × 0.9 × (1 - 0.4).
-    assert found.result.entities.tolist() == [[6, 5], [6, 7], [5, 6], [6, 7]]
-    assert found.result.scores[0] == pytest.approx([0.858, 0.8])
-    assert found.result.parts["coherence"][1:].tolist() == [[0, 0]] * 3
+    assert found.entities.tolist() == [[6, 5], [6, 7], [5, 6], [6, 7]]
+    assert found.scores[0] == pytest.approx([0.858, 0.8])
+    assert found.parts["coherence"][1:].tolist() == [[0, 0]] * 3
     raised = 1 / (1 + math.exp(-(math.log(0.3 / 0.7) + 1.5 * 0.9)))
     assert found.confidence == pytest.approx(np.array([[raised, 0.4], *confidence[1:].tolist()]))
-    assert found.result.scores[1:] == pytest.approx(before.result.scores[1:])
+    assert found.scores[1:] == pytest.approx(before.scores[1:])
     assert DocumentTerm.of(LinkerSettings(confidence=vars(MODEL), coherence_weight=0.0), None) is None
 
 

@@ -64,10 +64,8 @@ class Codes(Term):
 class First(Term):
     """No candidate but the first."""
 
-    def revise(self, query, candidates):
-        result = candidates.result
-        entities = np.where(np.arange(result.entities.shape[1]) == 0, result.entities, -1)
-        return replace(candidates, result=replace(result, entities=entities))
+    def revise(self, query, result):
+        return replace(result, entities=np.where(np.arange(result.entities.shape[1]) == 0, result.entities, -1))
 
 
 @pytest.fixture(scope="module")

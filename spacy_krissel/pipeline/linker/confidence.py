@@ -1,7 +1,7 @@
 """How sure a link is: the probability of each candidate, from what sets it apart from the others."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from scipy.special import expit, logit
@@ -12,7 +12,6 @@ from ...kb.prototype_kb import PrototypeKB
 from ...kb.search_result import SearchResult
 from ...mentions.species import taxon_numbers
 from ..settings import LinkerSettings
-from .candidates import Candidates
 from .query import Query
 
 # Lexical similarity of a text with a name that it is in canonical form; and the least by which one that
@@ -159,7 +158,7 @@ def _best_other(values: np.ndarray, same: np.ndarray | None = None) -> np.ndarra
     return result
 
 
-def with_confidence(query: Query, result: SearchResult, settings: LinkerSettings) -> Candidates:
+def with_confidence(query: Query, result: SearchResult, settings: LinkerSettings) -> SearchResult:
     """Return the candidates with their confidence, where the settings have its coefficients.
 
     Raises KrisselError K006 for a least confidence where nothing computes one.
@@ -171,15 +170,19 @@ def with_confidence(query: Query, result: SearchResult, settings: LinkerSettings
             Errors.K006.format(setting="min_confidence", found=settings.min_confidence, expected=expected)
         )
     if model is None:
-        return Candidates(result)
+        return result
     vector, lexical = similarities(query, result)
     if "spelling" in result.parts:
         # A name that is spelt so is that name.
         lexical = np.where(result.parts["spelling"] > 0, np.maximum(lexical, np.float32(SPELT)), lexical)
-    if "species" not in result.parts:
-        return Candidates(result, *model(vector, lexical))
-    odds = result.parts["species"] / np.float32(settings.species_weight)
-    return Candidates(result, *model(vector, lexical, species_of(query.kb, result.entities), odds))
+    kind = odds = None
+    if "species" in result.parts:
+        kind, odds = (
+            species_of(query.kb, result.entities),
+            result.parts["species"] / np.float32(settings.species_weight),
+        )
+    confidence, by_name = model(vector, lexical, kind, odds)
+    return replace(result, confidence=confidence, by_name=by_name)
 
 
 def similarities(query: Query, result: SearchResult) -> tuple[np.ndarray, np.ndarray]:

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from ...kb.candidates import candidate_dicts
+from ...kb.prototype_kb import PrototypeKB
 from ...kb.search_result import SearchResult
 from ...mentions.annotations import SpanLink
 from ...mentions.gold_ids import NIL
 from ..settings import LinkerSettings
-from .candidates import Candidates
 from .confidence import with_confidence
 from .query import Query
 from .search import search_candidates
@@ -32,18 +32,18 @@ def link_mentions(query: Query, terms: Sequence[Term], settings: LinkerSettings,
         (rows, search_candidates(own, terms, wanted))
         for rows, own in query.by_types(settings.types, settings.types_by_label)
     ]
-    candidates = with_confidence(query, _joined(parts, len(query)), settings)
+    result = with_confidence(query, _joined(parts, len(query)), settings)
     for term in terms:
-        candidates = term.revise(query, candidates)
-    return _decided(query, candidates, settings, n_candidates)
+        result = term.revise(query, result)
+    return _decided(query.kb, result, settings, n_candidates)
 
 
 def _joined(parts: Sequence[tuple[Iterable[int], SearchResult]], n: int) -> SearchResult:
     """Return one result for all mentions, of results for the mentions at these rows."""
     if len(parts) == 1:
         return parts[0][1]
-    place = np.empty(n, dtype=np.int64)
-    place[np.concatenate([np.array(rows) for rows, _ in parts])] = np.arange(n)
+    order = np.empty(n, dtype=np.int64)
+    order[np.concatenate([np.array(rows) for rows, _ in parts])] = np.arange(n)
     results = [result for _, result in parts]
     starts = np.cumsum([0, *(len(result.entities) for result in results)]).tolist()
     ties = {start + i: tied for start, each in zip(starts, results, strict=False) for i, tied in each.ties.items()}
@@ -52,21 +52,20 @@ def _joined(parts: Sequence[tuple[Iterable[int], SearchResult]], n: int) -> Sear
     )
     scores = np.concatenate([each.scores for each in results])
     terms = {name: np.concatenate([each.parts[name] for each in results]) for name in results[0].parts}
-    return SearchResult(entities, scores, prototypes, ties, terms).at(place)
+    return SearchResult(entities, scores, prototypes, ties, terms).at(order)
 
 
-def _decided(query: Query, candidates: Candidates, settings: LinkerSettings, n_candidates: int) -> list[SpanLink]:
-    result, confidence, kb = candidates.result, candidates.confidence, query.kb
+def _decided(kb: PrototypeKB, result: SearchResult, settings: LinkerSettings, n_candidates: int) -> list[SpanLink]:
     best = result.entities[:, 0]
     nil = best < 0
     if settings.threshold is not None:
         # As precise as the threshold: one between two scores may be rounded to the lower.
         nil |= result.scores[:, 0].astype(np.float64) < settings.threshold
-    if confidence is not None:
-        nil |= confidence[:, 0].astype(np.float64) < settings.min_confidence
+    if result.confidence is not None:
+        nil |= result.confidence[:, 0].astype(np.float64) < settings.min_confidence
     ids = np.full(len(best), NIL, dtype=object)
     ids[~nil] = kb.entity_ids.take(best[~nil])
     ties: list[list[str]] = [[] for _ in best]
     for i, tied in result.ties.items():
         ties[i] = [kb.entity_ids[row] for row in tied]
-    return [*map(SpanLink, ids.tolist(), candidate_dicts(kb, result, n_candidates, confidence), ties)]
+    return [*map(SpanLink, ids.tolist(), candidate_dicts(kb, result, n_candidates), ties)]

@@ -15,7 +15,7 @@ from .lexical_query import LexicalQuery, Spelt
 
 
 class Visible(NamedTuple):
-    """What mentions can see that are among the knowledge base's own prototypes: the rest is left out as if it were not
+    """Prototypes that mentions can see which are prototypes themselves; the others are left out as if they were not
     there.
 
     can_see: (number of the mention, prototype rows (n,)) → mask (n,). hidden (q,): for these, the surface form of their
@@ -93,8 +93,8 @@ class Query:
         else:
             groups[tuple(types)] = [*range(len(self))]
         for own, rows in groups.items():
-            allowed = self.kb.entity_mask(own) if own else None
-            yield rows, replace(self._at(np.array(rows)), allowed=allowed)
+            query = self._at(np.array(rows))
+            yield rows, replace(query, allowed=self.kb.entity_mask(own)) if own else query
 
     def _at(self, rows: np.ndarray) -> "Query":
         if len(rows) == len(self):

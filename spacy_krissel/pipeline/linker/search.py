@@ -27,8 +27,8 @@ def search_candidates(query: Query, terms: Sequence[Term], k: int) -> SearchResu
     if not k or not len(query) or (len(terms) == 1 and query.names is None and query.name_vectors is None):
         return vectors.search(query, k)[0]
     entities = _proposed(query, terms, k)
-    mentions, places = np.nonzero(first_of_each(entities) & (entities >= 0))
-    pairs = Pairs(mentions, entities[mentions, places], places)
+    mentions, columns = np.nonzero(first_of_each(entities) & (entities >= 0))
+    pairs = Pairs(mentions, entities[mentions, columns], columns)
     parts: Parts = []
     total = np.zeros(len(mentions), dtype=np.float32)
     for term in terms:
@@ -86,14 +86,14 @@ def _ranked(
 
     def table(values: np.ndarray, missing: float) -> np.ndarray:
         filled = np.full(shape, missing, dtype=values.dtype)
-        filled[pairs.mentions[found], pairs.places[found]] = values[found]
+        filled[pairs.mentions[found], pairs.columns[found]] = values[found]
         return filled
 
     entities = table(pairs.entities, -1)
     result = ranked(entities, table(total, -np.inf), table(pairs.prototypes, -1), k)
     if query.visible is None:
         order_ties(result, query.kb.prototypes, query.vectors)
-    place = np.argmax(entities[:, None] == result.entities[:, :, None], axis=2)
+    column = np.argmax(entities[:, None] == result.entities[:, :, None], axis=2)
     for term, values in parts:
-        result.parts[term.name] = np.take_along_axis(table(values, term.missing), place, axis=1)
+        result.parts[term.name] = np.take_along_axis(table(values, term.missing), column, axis=1)
     return result

@@ -7,12 +7,12 @@ from typing import NamedTuple
 import numpy as np
 
 from ...kb.prototype_kb import PrototypeKB
+from ...kb.search_result import SearchResult
 from ...ontology.folding import fold_name
 from ...views import View
 from .query import Query, Visible
 from .search import search_candidates
 from .terms.lexical import LexicalTerm
-from .terms.term import Term
 from .terms.vectors import VectorTerm
 
 # Prototypes looked through for each candidate wanted, and at least: an entity has many.
@@ -26,6 +26,11 @@ class Unseen(NamedTuple):
 
     ids: list[str]
     scores: np.ndarray
+
+
+def search_visible(query: Query, k: int, lexical_weight: float) -> SearchResult:
+    """Return the best `k` candidates by vectors and lexical similarity: other terms need documents."""
+    return search_candidates(query, [VectorTerm(), *([LexicalTerm(lexical_weight)] if lexical_weight else [])], k)
 
 
 def unseen_candidates(
@@ -59,7 +64,6 @@ def unseen_candidates(
     kb = kb.snapshot()
     visible = Visible(can_see, hidden, max(MIN_PROTOTYPES, PER_CANDIDATE * k))
     query = Query(kb, [*views], vectors=kb.queries(vectors), visible=visible)
-    terms: list[Term] = [VectorTerm(), *([LexicalTerm(lexical_weight)] if lexical_weight else [])]
-    result = search_candidates(query, terms, k)
+    result = search_visible(query, k, lexical_weight)
     found = [(entities[entities >= 0], scores) for entities, scores in zip(result.entities, result.scores, strict=True)]
     return [Unseen(list(kb.entity_ids.take(entities)), scores[: len(entities)]) for entities, scores in found]

@@ -1,16 +1,17 @@
 """Support for a candidate by the other mentions of its document."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from ....kb.groups import pair_keys
 from ....kb.lexical_index import distinct, places_of
 from ....kb.prototype_kb import PrototypeKB
+from ....kb.search_result import SearchResult
 from ....kb.ties import with_gain
 from ....ontology.folding import canonical_name
 from ...settings import LinkerSettings
-from ..candidates import Candidates
 from ..confidence import Confidence
 from ..query import Query
 from .term import Term
@@ -21,7 +22,7 @@ RELATED = 8
 
 
 class DocumentTerm(Term):
-    """What the other mentions of the document add: `factor` × the support of the candidate (`supports`) × (1 -
+    """Gain by the other mentions of the document: `factor` × the support of the candidate (`supports`) × (1 -
     confidence of the mention's best candidate, by its name alone). The candidate's confidence rises too."""
 
     name = "coherence"
@@ -36,16 +37,12 @@ class DocumentTerm(Term):
         model = Confidence.of(settings.confidence)
         return cls(settings.coherence_weight, model) if settings.coherence_weight and model is not None else None
 
-    def revise(self, query: Query, candidates: Candidates) -> Candidates:
-        confidence, by_name = candidates.confidence, candidates.by_name
-        assert confidence is not None and by_name is not None, "there is a model of it"
-        sure = self._model.confident(by_name)
-        support = supports(query.doc_of, query.texts, candidates.result.entities, sure)
-        result, order = with_gain(candidates.result, self.name, self.factor * support * (1 - by_name[:, :1]))
-        confidence, by_name = (
-            np.take_along_axis(each, order, axis=1) for each in (self._model.supported(confidence, support), by_name)
-        )
-        return Candidates(result, confidence, by_name)
+    def revise(self, query: Query, result: SearchResult) -> SearchResult:
+        by_name = result.by_name
+        assert result.confidence is not None and by_name is not None, "there is a model of it"
+        support = supports(query.doc_of, query.texts, result.entities, self._model.confident(by_name))
+        result = replace(result, confidence=self._model.supported(result.confidence, support))
+        return with_gain(result, self.name, self.factor * support * (1 - by_name[:, :1]))
 
 
 def supports(docs: np.ndarray, texts: Sequence[str], entities: np.ndarray, confident: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ from .term import Pairs, Term
 
 
 class GoldTerm(Term):
-    """What an entity with a gold mention gains, where the text is a name of one entity at most.
+    """Gain of an entity with a gold mention, where the text is a name of one entity at most.
 
     added: in units of the score.
     """

@@ -17,7 +17,7 @@ OF_ANY_SPECIES = 64
 
 
 class SpeciesTerm(Term):
-    """What the entity's species adds: `factor` × the logarithm of how likely it is in relation to the likeliest one
+    """Gain by the entity's species: `factor` × the logarithm of how likely it is in relation to the likeliest one
     (`species_scores`).
 
     spans_key: group of spans that the mentions are of.

@@ -14,8 +14,8 @@ MAX_SPELT = 64
 
 
 class SpellingTerm(Term):
-    """What an entity gains that has a name with the `spelling` of the mention's text, or, if none of its species has,
-    with that of the mention as the document writes it.
+    """Gain of an entity that has a name with the `spelling` of the mention's text, or, if none of its species has, with
+    that of the mention as the document writes it.
 
     added: in units of the score.
     """

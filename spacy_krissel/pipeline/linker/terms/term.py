@@ -1,10 +1,10 @@
-"""What a kind of evidence is to the linker."""
+"""The interface of a term: one kind of evidence for an entity."""
 
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..candidates import Candidates
+from ....kb.search_result import SearchResult
 from ..query import Query
 
 
@@ -13,14 +13,14 @@ class Pairs:
     """Pairs of a mention and an entity (n,), which ascend by mention.
 
     mentions, entities: rows of the query and of the knowledge base.
-    places: where the entity stands among the mention's proposals.
+    columns: column of the entity among the mention's proposals.
     prototypes: row of the entity's prototype that is nearest to the mention, -1 for none; known after the term of
         vectors, which comes first.
     """
 
     mentions: np.ndarray
     entities: np.ndarray
-    places: np.ndarray
+    columns: np.ndarray
     prototypes: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
 
@@ -61,6 +61,6 @@ class Term:
         term that does not score pairs."""
         return None
 
-    def revise(self, query: Query, candidates: Candidates) -> Candidates:
+    def revise(self, query: Query, result: SearchResult) -> SearchResult:
         """Return the candidates once those of all mentions are known, as where the document decides."""
-        return candidates
+        return result

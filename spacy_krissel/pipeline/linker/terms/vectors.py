@@ -59,7 +59,7 @@ class VectorTerm(Term):
     def score(self, query: Query, pairs: Pairs) -> np.ndarray:
         # From the same vectors whatever search found them, since an index may round its own.
         prototypes = query.kb.prototypes
-        rows, best = nearest_given(prototypes, query.vectors, pairs.mentions, query.near, pairs.places)
+        rows, best = nearest_given(prototypes, query.vectors, pairs.mentions, query.near, pairs.columns)
         unknown = rows < 0
         rows[unknown], best[unknown] = self._nearest(query, pairs, unknown)
         pairs.prototypes = rows
