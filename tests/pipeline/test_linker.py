@@ -550,7 +550,9 @@ def test_gold_settings(linker, link):
         for candidate in span._.krissel_candidates:
             own = linker.kb.vectors[linker.kb.prototype_rows(candidate["id"])]
             expected = 0.75 * (own @ vector).max() + 0.25 * (own @ name).max()
-            assert candidate["score"] == pytest.approx(expected + 0.125 * (candidate["id"] in ("T01", "T04")), abs=1e-5)
+            assert candidate["vector"] == pytest.approx(expected, abs=1e-5)
+            assert candidate["gold"] == 0.125 * (candidate["id"] in ("T01", "T04"))
+            assert candidate["score"] == pytest.approx(candidate["vector"] + candidate["gold"], abs=1e-5)
     linker.kb.remove_prototypes(kind="gold")
     assert [span._.krissel_candidates for span in link(text).ents] == off
 
