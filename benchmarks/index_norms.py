@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 from spacy_krissel.index.exact import ExactIndex, refined
 from spacy_krissel.index.faiss_index import FaissIndex
 from spacy_krissel.kb.build.tune import PLANS
-from spacy_krissel.kb.ranking import tie_bound
+from spacy_krissel.kb.ties import tie_bound
 
 RESULT = Path(__file__).parent / "results" / "index_norms.json"
 FIELDS, GROUP_ENTITIES, ENTITY_PROTOTYPES = 200, 100, 8

@@ -35,19 +35,19 @@ from spacy_krissel.ontology.folding import fold_name
 from spacy_krissel.ontology.store import OntologyStore
 
 RESULT = Path(__file__).parent / "results" / "linking_stages.json"
-COMPONENT, KB = "spacy_krissel.pipeline.linker.component", "spacy_krissel.kb.prototype_kb"
+COMPONENT, LINKER = "spacy_krissel.pipeline.linker.component", "spacy_krissel.pipeline.linker"
 # Where a function is looked up, and the stage that it is of, less what it calls of others.
 STAGES = {
     (COMPONENT, "doc_texts"): "texts of docs",
-    (COMPONENT, "mention_views"): "contexts and abbreviations",
+    (COMPONENT, "read_mentions"): "contexts and abbreviations",
     ("spacy_krissel.pipeline.kb_pipe", "KBPipe.encode"): "encoding",
-    (KB, "search_entities"): "search of vectors",
-    (KB, "LexicalQuery.__init__"): "lexical similarity",
-    (KB, "LexicalQuery.proposed"): "lexical similarity",
-    (KB, "LexicalQuery.similarity"): "lexical similarity",
-    (COMPONENT, "find"): "ranking",
-    (COMPONENT, "by_document"): "coherence",
-    (COMPONENT, "decide"): "candidates",
+    (f"{LINKER}.terms.vectors", "search_entities"): "search of vectors",
+    (f"{LINKER}.lexical_query", "LexicalQuery.__init__"): "lexical similarity",
+    (f"{LINKER}.lexical_query", "LexicalQuery.candidates"): "lexical similarity",
+    (f"{LINKER}.lexical_query", "LexicalQuery.similarity"): "lexical similarity",
+    (f"{LINKER}.linking", "search_candidates"): "ranking",
+    (f"{LINKER}.terms.document", "DocumentTerm.revise"): "coherence",
+    (f"{LINKER}.linking", "_decided"): "candidates",
     (COMPONENT, "KrisselLinker.set_annotations"): "writing",
 }
 REST = "the rest"

@@ -33,6 +33,7 @@ COMPONENT_PARTS = {
     "model": "the encoder, a registered model",
     "objective": "how it is trained; null for a component that is not",
     "generate_empty_kb": "makes the knowledge base that is filled or loaded, with its index",
+    "terms": "further terms of the score, each under its name ([Add a term](how-it-works.md#add-a-term))",
     "kb_path": "folder of a knowledge base that several pipelines share; null: it is saved with the pipeline",
     "linker": "name of the linker whose candidates are re-ranked",
     "max_names": "number of names of a candidate that the model reads",

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .ontology.entity import Entity
     from .ontology.store import OntologyStore
     from .pipeline.card import update_card
+    from .pipeline.linker.terms.term import Term
     from .views import View
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "OntologyStore",
     "PrototypeKB",
     "PrototypeSource",
+    "Term",
     "View",
     "build",
     "build_ontology",
@@ -53,6 +55,7 @@ _MODULES = {
     "OntologyStore": "ontology.store",
     "PrototypeKB": "kb.prototype_kb",
     "PrototypeSource": "kb.build.sources",
+    "Term": "pipeline.linker.terms.term",
     "View": "views",
     "build": "commands.build_linker",
     "build_ontology": "ontology.build",

@@ -115,6 +115,11 @@ class PipelineErrors:
         "[K661] A setting of '{name}' cannot be removed ({setting}). Expected a value for each: set cfg['{setting}'] "
         "to another one."
     )
+    K662 = (
+        "[K662] '{name}' cannot have the term '{term}': {problem}. Expected, in [components.{name}.terms.{term}], an "
+        "object of a subclass of spacy_krissel.Term, under a name that candidates do not have yet."
+    )
+    K663 = "[K663] The term '{term}' {what} {found}. Expected {expected}. Correct the term's class."
     K680 = (
         "[K680] '{path}' holds the work of another build: {difference}. Build with what that one was given to continue "
         "it, or drop it (--restart)."

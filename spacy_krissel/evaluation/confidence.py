@@ -12,11 +12,13 @@ from spacy.language import Language
 
 from ..about import __version__
 from ..errors import Errors, KrisselError
-from ..kb.prototype_kb import OF_ANY_SPECIES, PrototypeKB
+from ..kb.prototype_kb import PrototypeKB
 from ..ontology.folding import canonical_name
 from ..pipeline.linker.component import KrisselLinker
-from ..pipeline.linker.confidence import Confidence, features
-from ..pipeline.linker.linking import similarities, species_of
+from ..pipeline.linker.confidence import Confidence, features, similarities, species_of
+from ..pipeline.linker.query import Query, Visible
+from ..pipeline.linker.terms.species import OF_ANY_SPECIES
+from ..pipeline.linker.unseen import search_visible
 from ..pipeline.pipeline_io import configure, find_linker, open_to_change, save_pipeline
 from ..pipeline.settings import LINKER
 from ..util.outputs import writes
@@ -145,7 +147,7 @@ def _linked(linker: KrisselLinker, kb: PrototypeKB, rows: np.ndarray) -> list[li
     has something left to be found by (n,): without the name, and without the entity."""
     table, prototypes = kb.prototypes, kb.prototypes_at(rows)
     own, views = table.entity_rows[rows], [prototype.view for prototype in prototypes]
-    texts, vectors = [view.mention for view in views], linker.encode(views)
+    vectors = linker.encode(views)
 
     def without_name(query: int, seen: np.ndarray) -> np.ndarray:
         """Without prototypes of its place in a text, and those of its entity with its name."""
@@ -166,9 +168,8 @@ def _linked(linker: KrisselLinker, kb: PrototypeKB, rows: np.ndarray) -> list[li
     left = np.array([without_name(query, table.by_entity.at(int(entity))).any() for query, entity in enumerate(own)])
     found = []
     for can_see in (without_name, without_entity):
-        weight = linker.cfg.lexical_weight
-        asked: dict[str, Any] = {"texts": texts, "hidden": hidden, "lexical_weight": weight}
-        result = kb.search_unseen(vectors, n, can_see, N_PROTOTYPES, **asked)
+        query = Query(kb, views, vectors=kb.queries(vectors), visible=Visible(can_see, hidden, N_PROTOTYPES))
+        result = search_visible(query, n, linker.cfg.lexical_weight)
         same, best = None, np.zeros(len(rows), dtype=np.intp)
         # An entity without another name cannot be found without this one.
         possible = left if can_see is without_name else np.ones_like(left)
@@ -177,7 +178,7 @@ def _linked(linker: KrisselLinker, kb: PrototypeKB, rows: np.ndarray) -> list[li
             of = np.asarray(species_of(kb, result.entities))
             same, is_own = of[:, :, None] == of[:, None, :], np.equal(of, kinds[:, None])
             best, possible = is_own.argmax(axis=1), possible & is_own.any(axis=1)
-        x = features(*similarities(kb, result, texts, hidden), same)
+        x = features(*similarities(query, result), same)
         each = np.arange(len(rows))
         found.append([x[each, best], result.entities[each, best] == own, possible])
     return found

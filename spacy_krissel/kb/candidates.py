@@ -7,22 +7,18 @@ import numpy as np
 from spacy.kb import Candidate
 from spacy.tokens import Span
 
-from ..index.protocol import Scores
 from .prototype_table import SEEN
-from .ranking import SearchResult
+from .search_result import SearchResult
 
 if TYPE_CHECKING:
     from .prototype_kb import PrototypeKB
 
 
-def candidate_dicts(
-    kb: "PrototypeKB", result: SearchResult, k: int | None = None, confidence: Scores | None = None
-) -> list[list[dict[str, Any]]]:
+def candidate_dicts(kb: "PrototypeKB", result: SearchResult, k: int | None = None) -> list[list[dict[str, Any]]]:
     """For each query up to `k` of its entities, best first: "id", "name", "score", and of the winning prototype "kind"
     (`Prototype`) and "evidence", its text as one line; of one that was seen in a text also "doc", the id of that text,
-    and "source", as `add_gold` was told, "" where it has none. Where the score is more than that of vectors, its parts:
-    "vector" and "lexical", the similarities, and "species", "spelling" and "coherence", what the entity's species, the
-    spelling of its names and the other mentions of the document add. With `confidence` (q, k), that as "confidence".
+    and "source", as `add_gold` was told, "" where it has none. Where the score is more than that of vectors, its
+    parts by the names of the terms, and "confidence" where it was computed.
     """
     entities = result.entities[:, :k]
     found = entities >= 0
@@ -41,12 +37,8 @@ def candidate_dicts(
     candidates = [shown[place].copy() for place in places.tolist()]
     for key, values in (
         ("score", result.scores),
-        ("vector", result.vector),
-        ("lexical", result.lexical),
-        ("species", result.species),
-        ("spelling", result.spelling),
-        ("coherence", result.coherence),
-        ("confidence", confidence),
+        *result.parts.items(),
+        ("confidence", result.confidence),
     ):
         if values is not None:
             for candidate, value in zip(candidates, values[:, :k][found].tolist(), strict=True):

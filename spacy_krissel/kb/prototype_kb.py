@@ -19,7 +19,7 @@ from spacy.vocab import Vocab
 from ..errors import Errors, KrisselError
 from ..index.fork import guard_forks
 from ..index.kinds import make_index
-from ..index.protocol import MakeIndex, Mask, Rows, Scores, VectorIndex, Vectors, check_mask, check_vectors
+from ..index.protocol import MakeIndex, Mask, Rows, VectorIndex, Vectors, check_mask, check_vectors
 from ..ontology.entity import Entity
 from ..util.lock import Lock
 from ..util.settings import NotNegative, Positive, PositiveInt, checked, maker
@@ -30,17 +30,15 @@ from .columns import zero_vectors
 from .directory import Source, pack, unpack
 from .entity_columns import EntityTable, StringColumn
 from .gold_overlay import GoldOverlay
-from .hybrid import CanSee, LexicalQuery, rank_candidates, with_ties
 from .prototype_table import Kind, Prototype, PrototypeTable
-from .ranking import FURTHER, SearchResult, best_entities, search_entities
+from .ranking import search_entities
 from .references import References
+from .search_result import SearchResult
 from .version import Version, device_of
 
 # With more entities, an id enters the vocabulary when it is first linked, not on load: a million ids take two seconds
 # and 230 MB, and every saved vocabulary would hold them again.
 MAX_STRINGS = 100_000
-# Entities that are found by name, at least, before their species counts.
-OF_ANY_SPECIES = 64
 Encode = Callable[[list[View]], Vectors]
 
 
@@ -443,132 +441,15 @@ class PrototypeKB(KnowledgeBase):
         other._set(replace(other._now, source=None, saved=None, **parts))
         return other, overlay
 
-    def search(
-        self,
-        vectors: Any,
-        k: int,
-        *,
-        allowed: Mask | None = None,
-        texts: Sequence[str] | None = None,
-        lexical_weight: float = 0.0,
-        by_name: tuple[Any, Rows] | None = None,
-        names: Any = None,
-        name_weight: float = 0.0,
-        gold_prior: float = 0.0,
-        species: Scores | None = None,
-        spelt: Sequence[str] | None = None,
-        spelling_weight: float = 0.0,
-    ) -> SearchResult:
+    def search(self, vectors: Any, k: int, *, allowed: Mask | None = None) -> SearchResult:
         """The `k` nearest distinct entities of each vector (q, d), among the `allowed` entities (n_entities,).
 
-        texts, lexical_weight: the mentions' texts (q,), and the weight of their lexical similarity (`LexicalIndex`) in
-            the score, over the entities that either search finds.
-        by_name: the vectors of different texts (u, d), and the number of each mention's own (q,). Entities are searched
-            for by these, each text once, and compared with the mentions: the one of an entity's `FURTHER` + 1 nearest
-            prototypes to the text that is nearest to the mention counts; of entities that tie, all are compared. None:
-            they are searched for by `vectors`. Not together with `names`.
-        names, name_weight: vectors (q, d) of the mentions' texts alone, and their fraction, 0 to 1, in the similarity
-            of vectors.
-        gold_prior: added to the score of each entity that has a gold mention among its prototypes.
-            Neither this nor `names` counts for one of the `texts` that is a surface form of several entities.
-        species: added to the score of each entity by its species (q, len(self.species)).
-        spelt, spelling_weight: the mentions as the documents write them (q,), where `texts` has abbreviations written
-            out; and what is added to the score of each entity that has a name with the `spelling` of its text, or, if
-            none of its species has, with that of the mention as written.
-
-        Raises KrisselError K520 (empty), K503 (wrong width), K504 (NaN), K505 (wrong mask), K006 (`species` of another
-        shape, `by_name` beside `names`).
+        Raises KrisselError K520 (empty), K503 (wrong width), K504 (NaN), K505 (wrong mask).
         """
         now = self._indexed()
-        index, prototypes, queries = now.index, now.prototypes, now.queries(vectors)
         if allowed is not None:
             allowed = check_mask(allowed, len(now.entities), "entity")
-        if species is not None and species.shape != (len(queries), len(now.entities.species[1])):
-            expected = f"an array of shape {(len(queries), len(now.entities.species[1]))}"
-            raise KrisselError(Errors.K006.format(setting="species", found=species.shape, expected=expected))
-        name_vectors = None if names is None or not name_weight > 0 else now.queries(names)
-        if by_name is not None and name_vectors is not None:
-            raise KrisselError(Errors.K006.format(setting="by_name", found="with `names`", expected="one of the two"))
-        # The entity of the right species may be far behind those that are spelt as the mention is.
-        n_found = k if species is None else max(k, OF_ANY_SPECIES)
-        if by_name is None:
-            found = [search_entities(index, prototypes, queries, n_found, allowed)]
-        else:
-            texts_found = search_entities(index, prototypes, now.queries(by_name[0]), n_found, allowed, FURTHER)
-            found = [texts_found.at(by_name[1])]
-        is_lexical = texts is not None and lexical_weight > 0
-        is_spelt = texts is not None and spelling_weight > 0
-        reordered = by_name is not None or is_lexical or name_vectors is not None or gold_prior
-        reordered = reordered or species is not None or is_spelt
-        if not k or not len(queries) or not reordered:
-            return found[0]
-        if name_vectors is not None:
-            found.append(search_entities(index, prototypes, name_vectors, n_found, allowed))
-        read = LexicalQuery(prototypes.lexical_index, texts) if texts is not None and (is_lexical or is_spelt) else None
-        return rank_candidates(
-            prototypes,
-            queries,
-            *with_ties(found),
-            k,
-            allowed=allowed,
-            lexical=read if is_lexical else None,
-            lexical_weight=lexical_weight,
-            texts=texts,
-            names=name_vectors,
-            name_weight=name_weight,
-            gold_prior=gold_prior,
-            species=None if species is None else (species, now.entities.species[0]),
-            spelt=read.spelt(spelt, now.entities.species[0]) if is_spelt and read is not None else None,
-            spelling_weight=spelling_weight,
-        )
-
-    def lexical_similarity(self, texts: Sequence[str], entities: Rows, hidden: Sequence[bool] | None = None) -> Scores:
-        """The lexical similarity (`LexicalIndex`) of each text with each of its entities (q, k), -1 for none: (q, k), 0
-        to 1. hidden (q,): as in `search_unseen`."""
-        query, place = np.nonzero(entities >= 0)
-        similarity = np.zeros(entities.shape, dtype=np.float32)
-        lexical = LexicalQuery(self._indexed().prototypes.lexical_index, texts, hidden)
-        similarity[query, place] = lexical.similarity(query, entities[query, place])
-        return similarity
-
-    def search_unseen(
-        self,
-        vectors: Any,
-        k: int,
-        can_see: CanSee,
-        n_prototypes: int,
-        *,
-        texts: Sequence[str],
-        hidden: Sequence[bool],
-        lexical_weight: float = 0.0,
-    ) -> SearchResult:
-        """`search` by the prototypes that each query can see, the others left out as if they were not there.
-
-        can_see: (number of the query, prototype rows (n,)) → mask (n,). n_prototypes: the nearest ones looked through.
-        hidden (q,): for these `texts`, the surface form that they fold to does not count in the lexical similarity.
-        """
-        now = self._indexed()
-        prototypes, queries = now.prototypes, now.queries(vectors)
-        scores, rows = now.index.search(queries, min(n_prototypes, len(prototypes)))
-        entities = np.where(rows >= 0, prototypes.entity_rows[rows], -1)
-        for query in range(len(queries)):
-            inside = np.flatnonzero(rows[query] >= 0)
-            unseen = inside[~can_see(query, rows[query, inside])]
-            scores[query, unseen], rows[query, unseen], entities[query, unseen] = -np.inf, -1, -1
-        found = best_entities(entities, scores, rows, k)
-        if not lexical_weight:
-            return found
-        lexical = LexicalQuery(prototypes.lexical_index, texts, hidden)
-        return rank_candidates(
-            prototypes,
-            queries,
-            found.entities,
-            found.prototypes[:, :, None],
-            k,
-            lexical=lexical,
-            lexical_weight=lexical_weight,
-            can_see=can_see,
-        )
+        return search_entities(now.index, now.prototypes, now.queries(vectors), k, allowed)
 
     def queries(self, vectors: Any) -> Vectors:
         """`vectors` (q, d) as they are searched with: float32, of unit length where the knowledge base is normalised.

@@ -1,82 +1,23 @@
 """From the nearest prototypes to the nearest distinct entities."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from ..index.exact import vector_blocks
-from ..index.hits import lower_bound, no_hits, rank_hits
+from ..index.hits import lower_bound, rank_hits
 from ..index.protocol import Mask, Rows, Scores, Searches, Vectors
 from ..util.compiled import kernel
 from .prototype_table import PrototypeTable
+from .search_result import SearchResult
+from .ties import equal_by_id, order_ties, tie_bound
 
-# Scores as near to the top as this tie with it: less is lost to rounding when vectors are multiplied in other blocks.
-# Relative to the top score where that is larger than 1.
-TIE = 1e-6
 # Prototypes first asked for per entity wanted, their least number, and its growth factor.
 PER_ENTITY, FEWEST, GROWTH = 4, 64, 2
 # Above this number of prototypes per query, all of them are compared.
 WIDEST = 2048
 QUERY_ROWS = 4096
-# Prototypes of an entity beyond the nearest, where entities are searched for by something else than what they are then
-# compared with. On the training splits of NCBI Disease and BC5CDR's diseases, 0, 1, 2, 3 and all have 83.0, 83.0, 83.1,
-# 83.1, 83.1 and 80.4, 80.4, 80.5, 80.6, 80.7.
-FURTHER = 3
 # Scores held at a time when all prototypes are compared: 64 MB.
 EXACT_SCORES = 16_000_000
 KERNEL = "spacy_krissel.kb.ranking_kernel"
-
-
-@dataclass(frozen=True)
-class SearchResult:
-    """The nearest distinct entities of each query, best first.
-
-    entities: entity rows (q, k), padded with -1.
-    scores: the highest inner product with one of the entity's prototypes (q, k), padded with -inf. Entities that tie at
-        the top all have the top score, and stand in the order of `order_ties`, then of their ids.
-    prototypes: the row of that prototype (q, k), padded with -1.
-    ties: the entity rows that tie at the top after `order_ties`, in the order of their ids, for each query with two or
-        more; an approximate index may have missed some.
-    vector, lexical: of the score, the similarity of vectors, and the lexical similarity without its weight (q, k); None
-        where the score is the former and nothing else.
-    species, spelling: what the entity's species, and a name that is spelt as the mention is, add to the score (q, k);
-        None where neither was asked for.
-    coherence: what the other mentions of the document add to it (q, k); None where they were not asked.
-    further: rows of the entity's next nearest prototypes (q, k, m), as far as they were found, else -1; None where they
-        were not asked for. Where they were, entities that tie at the top have none, and no prototype either: what sets
-        them apart from what they are compared with next may be any.
-    """
-
-    entities: Rows
-    scores: Scores
-    prototypes: Rows
-    ties: dict[int, Rows]
-    vector: Scores | None = None
-    lexical: Scores | None = None
-    species: Scores | None = None
-    spelling: Scores | None = None
-    coherence: Scores | None = None
-    further: Rows | None = None
-
-    @classmethod
-    def padded(cls, n: int, k: int, further: int = 0) -> "SearchResult":
-        """The result of `n` queries that found nothing, to be written to."""
-        scores, entities = no_hits(n, k)
-        more = np.full((n, k, further), -1, dtype=np.int64) if further else None
-        return cls(entities, scores, entities.copy(), {}, further=more)
-
-    def at(self, queries: Rows) -> "SearchResult":
-        """What a search of vectors alone found for these of its queries (n,), which may be there several times."""
-        ties = {row: self.ties[query] for row, query in enumerate(queries.tolist()) if query in self.ties}
-        further = None if self.further is None else self.further[queries]
-        return SearchResult(
-            self.entities[queries], self.scores[queries], self.prototypes[queries], ties, further=further
-        )
-
-    def tied(self, query: int) -> Rows:
-        """The entity rows at the top: one, unless several tie; none where nothing was found."""
-        best = self.entities[query, :1]
-        return self.ties.get(query, best[best >= 0])
 
 
 def search_entities(
@@ -119,37 +60,6 @@ def search_entities(
     return result
 
 
-def order_ties(result: SearchResult, prototypes: PrototypeTable, queries: Vectors) -> None:
-    """Order entities that tie at the top, as those that share a name do, by their best prototype below the top.
-
-    Where only names are known of all of them, context says nothing: the entity with the most names comes first, as the
-    best known one (*Rattus norvegicus* before the genus, for "rat").
-    """
-    k = result.entities.shape[1]
-    for query, tied in list(result.ties.items()):
-        groups = [prototypes.by_entity.at(int(entity)) for entity in tied]
-        scores = [prototypes.vectors[rows].astype(np.float32) @ queries[query] for rows in groups]
-        # Not the index's own top score, which may be rounded to float16.
-        bound = tie_bound(max(each.max() for each in scores))
-        best = [rows[int(np.argmax(each))] for rows, each in zip(groups, scores, strict=True)]
-        score = np.array([np.max(each, initial=-np.inf, where=each < bound) for each in scores], dtype=np.float32)
-        n_names = np.array([len(rows) for rows in groups], dtype=np.float32)
-        if prototypes.in_text[np.concatenate(groups)].any():
-            n_names[:] = 0
-        # Stable: entities that still tie stay in the order of their ids.
-        order = np.lexsort((-score, -n_names))
-        n = min(k, len(order))
-        result.entities[query, :n] = tied[order[:n]]
-        result.prototypes[query, :n] = np.array(best)[order[:n]]
-        result.scores[query, :n] = result.scores[query, 0]
-        best_score = score[order[0]]
-        left = tied[(n_names == n_names[order[0]]) & ((score >= tie_bound(best_score)) | (score == best_score))]
-        if len(left) > 1:
-            result.ties[query] = left
-        else:
-            del result.ties[query]
-
-
 def _search_all(
     result: SearchResult, prototypes: PrototypeTable, queries: Vectors, todo: Rows, mask: Mask | None
 ) -> None:
@@ -180,13 +90,7 @@ def _rank(result: SearchResult, prototypes: PrototypeTable, queries: Rows, rows:
     RETURNS: how many distinct entities each query has among its prototypes, or k or more of them (len(queries),).
     """
     entities = np.where(rows >= 0, prototypes.entity_rows[rows], -1)
-    # Equal scores come in the order of entities, then of rows; few queries have any.
-    unsettled = np.flatnonzero(((scores[:, 1:] == scores[:, :-1]) & (rows[:, 1:] >= 0)).any(axis=1))
-    if len(unsettled):
-        order = np.lexsort((rows[unsettled], entities[unsettled], -scores[unsettled]), axis=1)
-        entities[unsettled] = np.take_along_axis(entities[unsettled], order, axis=1)
-        rows = rows.copy()
-        rows[unsettled] = np.take_along_axis(rows[unsettled], order, axis=1)
+    entities, rows = equal_by_id(entities, rows, scores)
     first = _write_first(result, queries, entities, scores, rows)
     tied = first & (scores >= tie_bound(scores[:, :1]))
     for i in np.flatnonzero(tied.sum(axis=1) > 1):
@@ -217,8 +121,8 @@ def _write_first(result: SearchResult, lines: Rows, entities: Rows, scores: Scor
         found = result.entities, result.scores, result.prototypes
         loop.write_first(entities, scores, rows, level, lines, *found, further, first)
         return first
-    places, new = _in_groups(entities)
-    first = _first(places, new) & (entities >= 0)
+    groups = _in_groups(entities)
+    first = _first(*groups) & (entities >= 0)
     rank: Rows = np.cumsum(first, axis=1, dtype=np.int64)
     query, place = np.nonzero(first & (rank <= result.entities.shape[1]))
     target = lines[query], rank[query, place] - 1
@@ -226,16 +130,19 @@ def _write_first(result: SearchResult, lines: Rows, entities: Rows, scores: Scor
     result.scores[target] = scores[query, place]
     result.prototypes[target] = rows[query, place]
     if result.further is not None:
-        _write_further(result.further, lines, entities, rows, rank, places, new)
+        _write_further(result.further, lines, entities, rows, rank, groups)
     return first
 
 
-def _write_further(further: Rows, lines: Rows, entities: Rows, rows: Rows, rank: Rows, places: Rows, new: Mask) -> None:
+def _write_further(
+    further: Rows, lines: Rows, entities: Rows, rows: Rows, rank: Rows, groups: tuple[Rows, Mask]
+) -> None:
     """Write the rows of prototypes that come after the first of their entity into the `lines` of `further` (q, k, m).
 
-    rank: how many different entities stand in the line up to each place, that one included. places, new: of the
-    entities, as `_in_groups` has them.
+    rank: how many different entities stand in the line up to each place, that one included. groups: of the
+    entities (`_in_groups`).
     """
+    places, new = groups
     before = np.arange(places.shape[1])
     start = np.maximum.accumulate(np.where(new, before, 0), axis=1)
     place_of_first = np.take_along_axis(places, start, axis=1)
@@ -267,7 +174,3 @@ def _in_groups(values: Rows) -> tuple[Rows, Mask]:
     new = np.ones(values.shape, dtype=bool)
     new[:, 1:] = keys[:, 1:] // width != keys[:, :-1] // width
     return keys % width, new
-
-
-def tie_bound(top: Scores) -> Scores:
-    return top - np.float32(TIE) * np.maximum(1, np.abs(top))

@@ -194,7 +194,7 @@ def _definitions(text: str, needed: set[tuple[str, str]] | None) -> list[Definit
         for match in WITHOUT_BRACKET.finditer(text):
             last, short = match.start(), _trim(text, *match.span(1))
             if is_short_form(text[slice(*short)]):
-                pair = _forward(text, max(0, last - WINDOW), last, *short)
+                pair = _forward(text, max(0, last - WINDOW), last, short)
                 found += [pair] if pair is not None else []
     found.sort(key=lambda pair: pair.start)
     return found
@@ -353,7 +353,7 @@ def _in_bracket(text: str, start: int, end: int, first: int) -> list[Definition]
     apart = not text[start - 1 : start].isalnum()
     if may_hold and (apart or (content.isalpha() and content.isupper())):
         short = is_short_form(content)
-        pair = _forward(text, first, start, *inside) if short else None
+        pair = _forward(text, first, start, inside) if short else None
         if pair is not None:
             return [pair]
         if not short or "/" in content:
@@ -408,10 +408,10 @@ def _in_parts(text: str, start: int, inside: tuple[int, int], first: int) -> lis
         if not is_short_form(text[part[0] : part[1]]):
             earlier = earlier or part
             continue
-        pair = _forward(text, *earlier, *part) if earlier is not None else None
+        pair = _forward(text, *earlier, part) if earlier is not None else None
         earlier = None
         measured = text[part[1] : part[1] + 1].isspace() and text[part[1] + 1 : part[1] + 2].isdigit()
-        pair = pair or _forward(text, first, start, *part, strict=index > 0, close=measured)
+        pair = pair or _forward(text, first, start, part, strict=index > 0, close=measured)
         if pair is not None:
             found.append(pair)
     return found
@@ -439,17 +439,17 @@ def _forward(
     text: str,
     first: int,
     last: int,
-    start: int,
-    end: int,
+    short_form: tuple[int, int],
     *,
     strict: bool = False,
     close: bool = False,
 ) -> Definition | None:
-    """Return the definition of the short form `text[start:end]` by the end of `text[first:last]`.
+    """Return the definition of the short form, given by its start and end, by the end of `text[first:last]`.
 
     strict: its letters are the initials of the last words. close: no word of the long form may
         lack a letter.
     """
+    start, end = short_form
     short = text[start:end]
     while last > first and text[last - 1] in EDGES:
         last -= 1
@@ -463,7 +463,7 @@ def _forward(
         pairs = _brackets(text[first:last]) if text[last - 1 : last] in (")", "]") else ()
         bracket = next((first + start for start, end, _ in pairs if first + end == last - 1), first)
         if bracket > first and text[bracket - 1].isspace():
-            return _forward(text, first, bracket, start, end, strict=strict, close=close)
+            return _forward(text, first, bracket, short_form, strict=strict, close=close)
     alignment = _accepted(short, alignment, strict=strict)
     if alignment is None or (close and alignment.strategy.startswith(("skipped", "trailing"))):
         return None

@@ -11,6 +11,13 @@ from .discontinuous import holds_fragments
 
 
 def mention_views(
+    doc: Doc, spans: Sequence[Span], *, context: str | None, use_abbreviations: bool, spans_key: str = ""
+) -> list[View]:
+    """The views of a doc's spans, as `read_mentions` has them."""
+    return read_mentions(doc, spans, context=context, use_abbreviations=use_abbreviations, spans_key=spans_key)[0]
+
+
+def read_mentions(
     doc: Doc,
     spans: Sequence[Span],
     *,
@@ -18,18 +25,16 @@ def mention_views(
     use_abbreviations: bool,
     spans_key: str = "",
     text: str | None = None,
-    written: list[str] | None = None,
-) -> list[View]:
+) -> tuple[list[View], list[str]]:
     """The view of each of a doc's spans in its context (`context_views`), with abbreviations written out or as they
-    stand.
+    stand, and the mention as the doc writes it, but that of several fragments as in its view.
 
     spans_key: the group that they are of. Where it holds the fragments of mentions (`krissel_span_extractor`), each
         fragment has the view of its whole mention: all of its fragments, in the place of the first.
     text: the doc's, where it is known.
-    written: gets the mention of each span as the doc writes it, but that of several fragments as in its view.
     """
     if not spans:
-        return []
+        return [], []
     text = doc_text(doc) if text is None else text
     views = context_views(doc, spans, context, text)
     mentions = [view.mention for view in views]
@@ -39,9 +44,7 @@ def mention_views(
         views = [with_mentions(view, write_out, span.start_char) for view, span in zip(views, spans, strict=True)]
     if holds_fragments(doc, spans_key):
         views = _whole_mentions(views, mentions, spans)
-    if written is not None:
-        written += mentions
-    return views
+    return views, mentions
 
 
 def _whole_mentions(views: Sequence[View], mentions: list[str], spans: Sequence[Span]) -> list[View]:

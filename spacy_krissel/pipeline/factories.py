@@ -20,6 +20,7 @@ from .settings import ExtractorSettings, LinkerSettings, RerankerSettings
 # What the config has of a component in addition to its settings: of any, and of one with a knowledge base.
 PARTS: dict[str, Any] = {"model": Model, "objective": Any | None, "scorer": Callable | None}
 KB_PARTS: dict[str, Any] = {**PARTS, "generate_empty_kb": Callable, "kb_path": str | None}
+LINKER_PARTS: dict[str, Any] = {**KB_PARTS, "terms": dict[str, Any]}
 
 
 def with_config(parts: dict[str, Any], declared: type[Settings]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -56,6 +57,8 @@ LINKER_CONFIG: dict[str, Any] = {
         "index": None,
     },
     "kb_path": None,
+    # Further terms of the score, each under its name (`pipeline/linker/terms`).
+    "terms": {},
     "scorer": {"@scorers": "spacy-krissel.LinkScorer.v1"},
     **LinkerSettings(),
 }
@@ -77,7 +80,7 @@ LINKER_CONFIG: dict[str, Any] = {
         "krissel_nil_f": None,
     },
 )
-@with_config(KB_PARTS, LinkerSettings)
+@with_config(LINKER_PARTS, LinkerSettings)
 def make_krissel_linker(nlp: Language, **parts: Any) -> Any:
     """Make a `KrisselLinker`."""
     from .linker.component import KrisselLinker

@@ -5,9 +5,10 @@ import pytest
 import torch
 
 from spacy_krissel.distributed.parts import in_parts
-from spacy_krissel.kb.hybrid import LexicalQuery, _products
 from spacy_krissel.kb.lexical_index import LexicalIndex
+from spacy_krissel.kb.nearest import _products
 from spacy_krissel.layers.features import text_features, word_features
+from spacy_krissel.pipeline.linker.lexical_query import LexicalQuery
 from spacy_krissel.util.compiled import LEAST
 
 
@@ -54,7 +55,7 @@ def test_the_number_of_threads_changes_neither_features_nor_similarities_nor_pro
             of_word = np.split(by_words.rows, np.cumsum(by_words.n_rows))
             read = np.concatenate([of_word[word] for word in by_words.words])
             bags = *bags, read, by_words.n_words
-        return *bags, query.proposed(), query.similarity(*pairs), _products(vectors, pairs[0] // 4, vectors, pairs[1])
+        return *bags, query.candidates(), query.similarity(*pairs), _products(vectors, pairs[0] // 4, vectors, pairs[1])
 
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
     by_one = found()

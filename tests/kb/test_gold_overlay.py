@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+import term_search
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from spacy.vocab import Vocab
+from term_search import search
 
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.index.faiss_index import make_faiss_index
@@ -84,10 +86,14 @@ def found(kb, **weights):
     """All that a search says, of names and of contexts."""
     views = [name_view(text) for text in QUERIES] + [View("she had ", "MS", " here")]
     texts = [view.mention for view in views]
-    result = kb.search(encode(views), 5, texts=texts, names=encode([*map(name_view, texts)]), **weights)
+    result = search(kb, encode(views), 5, texts=texts, names=encode([*map(name_view, texts)]), **weights)
     about = [kb.prototypes.shown(row[row >= 0]) for row in result.prototypes]
-    parts = [each for each in (result.scores, result.vector, result.lexical, result.spelling) if each is not None]
-    return [result.entities.tolist(), [part.tolist() for part in parts], about, result.ties]
+    return [
+        result.entities.tolist(),
+        [part.tolist() for part in (result.scores, *result.parts.values())],
+        about,
+        result.ties,
+    ]
 
 
 ALL = {"lexical_weight": 0.3, "spelling_weight": 0.1, "name_weight": 0.5, "gold_prior": 0.05}
@@ -168,10 +174,9 @@ def test_a_mention_counts_otherwise_than_as_gold(name, numbers):
 
 def test_names_that_were_added_count_in_the_similarity():
     corrected, overlay = KBS["exact"].overlaid()
-    row = {id_: np.array([[i]]) for i, id_ in enumerate(IDS)}
 
     def similarity(text, id_):
-        return float(corrected.lexical_similarity([text], row[id_])[0, 0])
+        return term_search.similarity(corrected, text, IDS.index(id_))
 
     assert similarity("frostbite", "D5") < 0.2 and similarity("was", "D4") == pytest.approx(0.9)
     overlay.add([(n, each) for n, each in enumerate(MENTIONS)], encode)
@@ -203,7 +208,7 @@ def test_entities_that_are_not_allowed_are_found():
     overlay.hide([6])
     allowed = np.array([False, True, False, True, False])
     for weights in ({}, ALL):
-        result = corrected.search(
-            encode([name_view(each) for each in QUERIES]), 5, texts=QUERIES, allowed=allowed, **weights
+        result = search(
+            corrected, encode([name_view(each) for each in QUERIES]), 5, texts=QUERIES, allowed=allowed, **weights
         )
         assert set(result.entities.ravel().tolist()) <= {-1, 1, 3} and (result.entities[:, 0] >= 0).all()

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from spacy.vocab import Vocab
+from term_search import search
 
 from spacy_krissel.index.exact import make_exact_index
 from spacy_krissel.index.faiss_index import make_faiss_index
@@ -55,7 +56,7 @@ def queries(n=8):
 
 def answer(kb):
     kb = kb.snapshot()
-    result = kb.search(queries(), 5, texts=["name 7"] * 8, lexical_weight=0.1)
+    result = search(kb, queries(), 5, texts=["name 7"] * 8, lexical_weight=0.1)
     return candidate_dicts(kb, result), kb.has_gold, kb.n_prototypes, kb.get_vector("E00003").tolist()
 
 

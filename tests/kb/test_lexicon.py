@@ -11,9 +11,9 @@ from spacy_krissel.errors import KrisselError
 from spacy_krissel.kb import lexical_index
 from spacy_krissel.kb.build import lexical
 from spacy_krissel.kb.build.lexical import lexical_arrays
-from spacy_krissel.kb.hybrid import LexicalQuery
 from spacy_krissel.kb.lexical_index import CANONICAL, DIFFERENT, LOWER_CASE, LexicalIndex
 from spacy_krissel.kb.ngrams import canonical_form
+from spacy_krissel.pipeline.linker.lexical_query import LexicalQuery
 
 pytestmark = pytest.mark.usefixtures("loops")
 FORMS = ["Lung cancer", "lung-cancer", "Carcinoma of lung", "Common cold", "cold", "MS", "±", "Renal failure", "MS"]
@@ -103,7 +103,7 @@ def test_entities_that_have_a_form(lexicon):
 
 
 def test_a_hidden_form_is_not_proposed(lexicon):
-    proposed = LexicalQuery(lexicon, ["MS", "MS"], [True, False]).proposed()
+    proposed = LexicalQuery(lexicon, ["MS", "MS"], [True, False]).candidates()
     assert not {2, 6} & set(proposed[0]) and {2, 6} <= set(proposed[1])
 
 

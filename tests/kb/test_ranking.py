@@ -9,6 +9,7 @@ from hypothesis.extra.numpy import arrays
 from spacy_krissel.index.faiss_index import make_faiss_index
 from spacy_krissel.kb import ranking
 from spacy_krissel.kb.prototype_table import Prototype
+from spacy_krissel.kb.ties import order_ties
 from spacy_krissel.views import View
 
 pytestmark = pytest.mark.usefixtures("loops")
@@ -233,7 +234,7 @@ def test_each_tie_goes_through_all_entities(random_kb):
     result = kb.search(query, 4)
     result.ties[0] = np.array([0, 1])
     tracemalloc.start()
-    ranking.order_ties(result, kb.prototypes, query)
+    order_ties(result, kb.prototypes, query)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < n

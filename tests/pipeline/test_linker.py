@@ -9,12 +9,12 @@ from spacy.training import Example
 
 from spacy_krissel.commands.build_prototypes import build_prototypes
 from spacy_krissel.errors import KrisselError, KrisselWarning
-from spacy_krissel.kb import prototype_kb
 from spacy_krissel.kb.lexical_index import LexicalIndex
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototype_table import Prototype
 from spacy_krissel.mentions.discontinuous import DocMention, holds_fragments, read_fragments, write_fragments
 from spacy_krissel.ontology.entity import Entity
+from spacy_krissel.pipeline.linker.terms import vectors
 from spacy_krissel.pipeline.pipeline_io import save_pipeline
 from spacy_krissel.pipeline.settings import LinkerSettings
 from spacy_krissel.views import View, name_view
@@ -70,8 +70,8 @@ def test_candidates_are_plain_and_ordered(link, linker):
 
 
 def test_a_name_is_searched_for_at_each_of_its_mentions(link, linker, monkeypatch):
-    asked, search = [], prototype_kb.search_entities
-    monkeypatch.setattr(prototype_kb, "search_entities", lambda *args: asked.append(len(args[2])) or search(*args))
+    asked, search = [], vectors.search_entities
+    monkeypatch.setattr(vectors, "search_entities", lambda *args: asked.append(len(args[2])) or search(*args))
     marked = "She had [lung cancer|Disease], he a [cold|Disease] and [lung cancer|Disease], they [lung cancer|Disease]."
     link(marked)
     for kind in ("mention", "replaced"):
@@ -550,7 +550,9 @@ def test_gold_settings(linker, link):
         for candidate in span._.krissel_candidates:
             own = linker.kb.vectors[linker.kb.prototype_rows(candidate["id"])]
             expected = 0.75 * (own @ vector).max() + 0.25 * (own @ name).max()
-            assert candidate["score"] == pytest.approx(expected + 0.125 * (candidate["id"] in ("T01", "T04")), abs=1e-5)
+            assert candidate["vector"] == pytest.approx(expected, abs=1e-5)
+            assert candidate["gold"] == 0.125 * (candidate["id"] in ("T01", "T04"))
+            assert candidate["score"] == pytest.approx(candidate["vector"] + candidate["gold"], abs=1e-5)
     linker.kb.remove_prototypes(kind="gold")
     assert [span._.krissel_candidates for span in link(text).ents] == off
 

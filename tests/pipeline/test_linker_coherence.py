@@ -8,12 +8,14 @@ import spacy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_krissel.kb.ranking import SearchResult
+from spacy_krissel.kb.search_result import SearchResult
+from spacy_krissel.kb.ties import with_gain
 from spacy_krissel.ontology.folding import fold_name
-from spacy_krissel.pipeline.linker.coherence import supports, with_gains
 from spacy_krissel.pipeline.linker.confidence import Confidence
-from spacy_krissel.pipeline.linker.linking import Found, by_document
+from spacy_krissel.pipeline.linker.query import Query
+from spacy_krissel.pipeline.linker.terms.document import DocumentTerm, supports
 from spacy_krissel.pipeline.settings import LinkerSettings
+from spacy_krissel.views import name_view
 
 MODEL = Confidence(trust=0.95, bias=-2.0, lexical=3.0, lexical_lead=1.0, vector_lead=2.0)
 MENTION = st.tuples(
@@ -43,18 +45,19 @@ def test_a_mention_supports_itself_or_another_document(mentions):
 def result_of(entities, scores, ties=None):
     entities, scores = np.array([entities]), np.array([scores], dtype=np.float32)
     return SearchResult(
-        entities, scores, entities * 10, {} if ties is None else {0: np.array(ties)}, lexical=scores / 2
+        entities, scores, entities * 10, {} if ties is None else {0: np.array(ties)}, {"lexical": scores / 2}
     )
 
 
 def test_a_part_of_a_candidate_stays_behind_when_it_moves():
-    result, order = with_gains(result_of([3, 5, -1], [0.9, 0.8, -np.inf]), np.array([[0.0, 0.2, 0.0]]))
-    assert order.tolist() == [[1, 0, 2]]
+    result = with_gain(result_of([3, 5, -1], [0.9, 0.8, -np.inf]), "coherence", np.array([[0.0, 0.2, 0.0]]))
     assert result.entities.tolist() == [[5, 3, -1]] and result.prototypes.tolist() == [[50, 30, -10]]
-    assert result.scores[0] == pytest.approx([1.0, 0.9, -np.inf]) and result.coherence[0] == pytest.approx([0.2, 0, 0])
+    assert result.scores[0] == pytest.approx([1.0, 0.9, -np.inf]) and result.parts["coherence"][0] == pytest.approx(
+        [0.2, 0, 0]
+    )
     # The score was that of the vectors, and is more now.
-    assert result.vector[0] == pytest.approx([0.8, 0.9, -np.inf]) and result.species is None
-    assert result.lexical[0] == pytest.approx([0.4, 0.45, -np.inf])
+    assert result.parts["vector"][0] == pytest.approx([0.8, 0.9, -np.inf]) and "species" not in result.parts
+    assert result.parts["lexical"][0] == pytest.approx([0.4, 0.45, -np.inf])
 
 
 @pytest.mark.parametrize(
@@ -73,14 +76,14 @@ def test_a_part_of_a_candidate_stays_behind_when_it_moves():
     ],
 )
 def test_a_tie_stays_that_the_document_breaks(gain, first, ties):
-    result, _ = with_gains(result_of([3, 4, 7, 8], [0.75, 0.75, 0.5, 0.5], [3, 4, 9]), np.array([gain]))
+    result = with_gain(result_of([3, 4, 7, 8], [0.75, 0.75, 0.5, 0.5], [3, 4, 9]), "coherence", np.array([gain]))
     assert result.entities[0, 0] == first
     assert {query: rows.tolist() for query, rows in result.ties.items()} == ({} if ties is None else {0: ties})
 
 
 def test_an_order_of_equal_candidates_is_lost():
     """Three had one score, and their number of names put them in order."""
-    result, _ = with_gains(result_of([1, 2, 3], [0.75, 0.75, 0.75]), np.array([[0.0, 0.125, 0.125]]))
+    result = with_gain(result_of([1, 2, 3], [0.75, 0.75, 0.75]), "coherence", np.array([[0.0, 0.125, 0.125]]))
     assert result.entities.tolist() == [[2, 3, 1]] and not result.ties
 
 
@@ -100,26 +103,23 @@ def test_confidence_with_support_exceeds_trust_or_comes_from_nothing():
 
 
 def test_the_equation_of_a_document():
-    """Mentions 0 and 2 of one type, 1 and 3 of another; 0 and 3 are of one document, and 3 is sure of entity 6."""
-    sure, unsure = [[0.9, 0.1], [0.3, 0.2]], [[0.4, 0.3], [0.4, 0.3]]
-    found = [
-        Found(SearchResult(np.array(rows), np.array(scores, np.float32), np.array(rows), {}), *map(np.array, both))
-        for rows, scores, both in (
-            ([[5, 6], [5, 6]], [[0.8, 0.75], [0.8, 0.75]], (unsure, [[0.4, 0.3], [0.95, 0.3]])),
-            ([[6, 7], [6, 7]], [[0.9, 0.5], [0.9, 0.5]], (sure[::-1], sure[::-1])),
-        )
-    ]
+    """Mentions 0 and 3 are of one document, and 3 is sure of entity 6; so is 1, of another."""
+    entities, scores = np.array([[5, 6], [6, 7], [5, 6], [6, 7]]), [[0.8, 0.75], [0.9, 0.5], [0.8, 0.75], [0.9, 0.5]]
+    confidence = np.array([[0.4, 0.3], [0.3, 0.2], [0.4, 0.3], [0.9, 0.1]])
+    by_name = np.array([[0.4, 0.3], [0.3, 0.2], [0.95, 0.3], [0.9, 0.1]])
+    before = SearchResult(entities, np.array(scores, np.float32), entities, {}, {}, confidence, by_name)
     settings = LinkerSettings(confidence=vars(MODEL), coherence_weight=0.2)
-    docs, texts = np.array([0, 1, 1, 0]), ["flu", "cold", "flu", "cold"]
-    own, other = by_document(found, [[0, 2], [1, 3]], docs, texts, settings)
+    texts = ["flu", "cold", "flu", "cold"]
+    query = Query(None, [name_view(text) for text in texts], doc_of=np.array([0, 1, 1, 0]))
+    found = DocumentTerm.of(settings, None).revise(query, before)
     # 0.2 × 0.9 × (1 - 0.4).
-    assert own.result.entities.tolist() == [[6, 5], [5, 6]]
-    assert own.result.scores[0] == pytest.approx([0.858, 0.8]) and own.result.coherence[1].tolist() == [0, 0]
+    assert found.entities.tolist() == [[6, 5], [6, 7], [5, 6], [6, 7]]
+    assert found.scores[0] == pytest.approx([0.858, 0.8])
+    assert found.parts["coherence"][1:].tolist() == [[0, 0]] * 3
     raised = 1 / (1 + math.exp(-(math.log(0.3 / 0.7) + 1.5 * 0.9)))
-    assert own.confidence == pytest.approx(np.array([[raised, 0.4], [0.4, 0.3]]))
-    assert other.result.scores == pytest.approx(found[1].result.scores) and other.confidence.tolist() == sure[::-1]
-    settings = LinkerSettings(confidence=vars(MODEL), coherence_weight=0.0)
-    assert by_document(found, [[0, 2], [1, 3]], docs, texts, settings) == found
+    assert found.confidence == pytest.approx(np.array([[raised, 0.4], *confidence[1:].tolist()]))
+    assert found.scores[1:] == pytest.approx(before.scores[1:])
+    assert DocumentTerm.of(LinkerSettings(confidence=vars(MODEL), coherence_weight=0.0), None) is None
 
 
 @pytest.fixture

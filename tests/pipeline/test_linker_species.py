@@ -6,10 +6,9 @@ import spacy
 from spacy.tokens import Span
 
 from spacy_krissel import Entity, build
-from spacy_krissel.errors import KrisselError
 from spacy_krissel.mentions.discontinuous import FRAGMENTS_ATTR
 from spacy_krissel.mentions.species import species_scores
-from spacy_krissel.pipeline.linker.linking import species_of
+from spacy_krissel.pipeline.linker.confidence import species_of
 
 GENES = [
     Entity("1", "BRCA1", ("breast cancer 1",), species="9606"),
@@ -159,14 +158,6 @@ def test_an_abbreviation_that_is_a_name_is_lost_when_it_is_written_out(nlp):
     linker.cfg["spelling_weight"] = 0.0
     first = linker(doc).ents[0]._.krissel_candidates[0]
     assert first["id"] != "4" and "spelling" not in first
-
-
-def test_scores_of_other_species_than_the_knowledge_bases(nlp):
-    kb = nlp.get_pipe("krissel_linker").kb
-    assert sorted(kb.species) == ["", "10090", "9606"]
-    for shape in ((2, 3), (1, 2), (3,)):
-        with pytest.raises(KrisselError, match="K006.*species"):
-            kb.search(np.ones((1, kb.entity_vector_length)), 1, species=np.zeros(shape))
 
 
 def test_entities_of_one_species_have_a_weight(tmp_path):

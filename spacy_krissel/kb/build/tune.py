@@ -18,7 +18,8 @@ from ...util.progress import progress_bar
 from ...util.settings import PositiveInt, checked
 from ..prototype_kb import PrototypeKB
 from ..prototype_table import MENTIONS, PrototypeTable
-from ..ranking import FEWEST, PER_ENTITY, search_entities, tie_bound
+from ..ranking import FEWEST, PER_ENTITY, search_entities
+from ..ties import tie_bound
 
 
 class Plan(NamedTuple):

@@ -1,12 +1,18 @@
 """How sure a link is: the probability of each candidate, from what sets it apart from the others."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from scipy.special import expit, logit
 
 from ...errors import Errors, KrisselError
+from ...kb.lexical_index import SPELT
+from ...kb.prototype_kb import PrototypeKB
+from ...kb.search_result import SearchResult
+from ...mentions.species import taxon_numbers
+from ..settings import LinkerSettings
+from .query import Query
 
 # Lexical similarity of a text with a name that it is in canonical form; and the least by which one that
 # is written as the text is leads one that is not (`LexicalIndex`).
@@ -150,3 +156,42 @@ def _best_other(values: np.ndarray, same: np.ndarray | None = None) -> np.ndarra
     result = np.repeat(best[:, None], values.shape[1], axis=1)
     result[rows, first] = others.max(axis=1)
     return result
+
+
+def with_confidence(query: Query, result: SearchResult, settings: LinkerSettings) -> SearchResult:
+    """Return the candidates with their confidence, where the settings have its coefficients.
+
+    Raises KrisselError K006 for a least confidence where nothing computes one.
+    """
+    model = Confidence.of(settings.confidence)
+    if model is None and settings.min_confidence:
+        expected = "0, or a linker that `krissel confidence` gave its `confidence`"
+        raise KrisselError(
+            Errors.K006.format(setting="min_confidence", found=settings.min_confidence, expected=expected)
+        )
+    if model is None:
+        return result
+    vector, lexical = similarities(query, result)
+    if "spelling" in result.parts:
+        # A name that is spelt so is that name.
+        lexical = np.where(result.parts["spelling"] > 0, np.maximum(lexical, np.float32(SPELT)), lexical)
+    kind = odds = None
+    if "species" in result.parts:
+        kind, odds = (
+            species_of(query.kb, result.entities),
+            result.parts["species"] / np.float32(settings.species_weight),
+        )
+    confidence, by_name = model(vector, lexical, kind, odds)
+    return replace(result, confidence=confidence, by_name=by_name)
+
+
+def similarities(query: Query, result: SearchResult) -> tuple[np.ndarray, np.ndarray]:
+    """Return the similarity of vectors, and the lexical one, of each candidate (q, k)."""
+    vector, lexical = result.parts.get("vector", result.scores), result.parts.get("lexical")
+    return vector, query.lexical.of_candidates(result.entities) if lexical is None else lexical
+
+
+def species_of(kb: PrototypeKB, entities: np.ndarray) -> np.ndarray | None:
+    """Return the number of the species of each of these entity rows, -1 for no entity; None where all are of one."""
+    numbers = taxon_numbers(kb.species)
+    return None if numbers is None else np.where(entities >= 0, numbers[kb.entities.species[0][entities]], -1)

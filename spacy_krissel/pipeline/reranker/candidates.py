@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ...kb.ranking import TIE
+from ...kb.ties import TIE
 from ...mentions.annotations import SpanLink
 from ...mentions.gold_ids import NIL
 

@@ -19,11 +19,11 @@ from ...layers.ranked import RankedMention, Reranker, list_lengths, with_nil
 from ...mentions.annotations import SpanLink, spans_of, write_links
 from ...mentions.mention_views import mention_views
 from ...ontology.store import OntologyStore
-from ...training.data.unseen import folded
 from ...training.objectives.reranking import LinkerCandidates, RerankObjective
 from ...util.lock import Weak
 from ...views import CandidateView, View, candidate_view
 from ..linker.component import KrisselLinker
+from ..linker.unseen import folded, unseen_candidates
 from ..pipe import KrisselPipe, check_examples
 from ..pipeline_io import find_linker
 from ..settings import LINKER, RerankerSettings
@@ -272,12 +272,12 @@ class KrisselReranker(KrisselPipe):
 
     def _training_candidates(self) -> LinkerCandidates:
         linker = self._training_linker()
+        weight = linker.cfg.lexical_weight
         return LinkerCandidates(
             linker.kb,
             linker.views,
             self._views,
-            linker.encode,
-            linker.cfg["lexical_weight"],
+            lambda views, hidden, k: unseen_candidates(linker.kb, views, linker.encode(views), hidden, k, weight),
             self._mention,
             self._temperature(),
             self.cfg.nil_score,

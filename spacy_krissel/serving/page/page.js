@@ -5,7 +5,8 @@ const state = {
   text: "", chars: [], mentions: [], chosen: -1, viewed: "", threshold: null, selection: null, file: "", documents: [],
   about: { finders: [], labels: [], formats: [], min_confidence: null }, asked: 0, all: false,
 };
-const PARTS = ["vector", "lexical", "species", "spelling", "coherence"];
+// Numbers of a candidate that are no part of its score.
+const NO_PARTS = ["score", "confidence"];
 const COLOURS = 6;
 // Candidates, names and hits of a search that are shown; seconds for which a message is.
 const MAX_SHOWN = 7;
@@ -356,13 +357,18 @@ function document_(id) {
 // Parts that are of no candidate say nothing.
 function drawParts(mention) {
   const { candidates } = mention;
-  const columns = PARTS.filter((part) => candidates.some((each) => Math.abs(each[part] ?? 0) >= 0.0005));
+  const columns = parts(candidates).filter((part) => candidates.some((each) => Math.abs(each[part] ?? 0) >= 0.0005));
   $("parts").hidden = !candidates.length;
   $("why").textContent = why(candidates, columns);
   const [table] = $("parts").getElementsByTagName("table");
   const cells = (each) => ["score", ...columns].map((part) => make("td", { class: "number" }, Math.abs(each[part] ?? 0) >= 0.0005 ? each[part].toFixed(3) : ""));
   table.tHead.replaceChildren(make("tr", {}, make("th", { scope: "col" }, "Candidate"), ...["score", ...columns].map((part) => make("th", { scope: "col", class: "number" }, part))));
   table.tBodies[0].replaceChildren(...candidates.slice(0, MAX_SHOWN).map((each) => make("tr", {}, make("td", {}, each.name), ...cells(each))));
+}
+
+function parts(candidates) {
+  const names = new Set(candidates.flatMap((each) => Object.keys(each).filter((key) => typeof each[key] === "number")));
+  return [...names].filter((name) => !NO_PARTS.includes(name));
 }
 
 function why([first, second], columns) {

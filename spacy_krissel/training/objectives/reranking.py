@@ -18,7 +18,6 @@ from ...ontology.store import OntologyStore
 from ...util.settings import Fraction, NotNegative, checked
 from ...views import View
 from ..data.examples import linked_spans
-from ..data.unseen import unseen_candidates
 from ..passes import consecutive, view_length, with_adversary
 from ..scores import Padding
 from .protocol import LINKS, BatchCount
@@ -31,7 +30,9 @@ NIL_MARGIN = 5.0
 class LinkerCandidates(NamedTuple):
     """The candidates that a re-ranker learns to correct: those of a linker.
 
-    kb, views, encode, lexical_weight: of the linker. shown: of its `views`, what the re-ranker's model sees.
+    kb, views: of the linker. shown: of its `views`, what the re-ranker's model sees.
+    unseen: views, which of their names are hidden, and k, to the ids and scores of the linker's candidates of each, as
+        if it had not seen the mention (`unseen_candidates`).
     ranked: a view, the (id, name) of its candidates, their scores (k,), and whether its name is hidden, to the model's
         input.
     temperature: scores divided by it are log-odds.
@@ -41,8 +42,7 @@ class LinkerCandidates(NamedTuple):
     kb: PrototypeKB
     views: Callable[[Any, Sequence[Any]], Sequence[View]]
     shown: Callable[[Any, Sequence[Any]], Sequence[View]]
-    encode: Callable[[Sequence[View]], np.ndarray]
-    lexical_weight: float
+    unseen: Callable[[Sequence[View], Sequence[bool], int], Sequence[tuple[list[str], np.ndarray]]]
     ranked: Callable[..., RankedMention]
     temperature: float
     nil_score: float | None
@@ -127,7 +127,7 @@ class RerankObjective:
             return [], []
         kb, k, nil_score = linker.kb, self.n_candidates, linker.nil_score
         hidden = [self._rng.random() < self.p_hide for _ in views]
-        found = unseen_candidates(kb, views, linker.encode(views), hidden, k, linker.lexical_weight)
+        found = linker.unseen(views, hidden, k)
         mentions, places = [], []
         for view, right, (ids, scores), hide in zip(shown, gold, found, hidden, strict=True):
             if nil_score is not None and self.p_nil and self._rng.random() < self.p_nil:

@@ -13,7 +13,6 @@ from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.layers.hf.cross_encoder import CrossEncoder
 from spacy_krissel.layers.ranked import RankedMention
 from spacy_krissel.losses.softmax import SoftmaxLoss
-from spacy_krissel.training.objectives import reranking
 from spacy_krissel.training.objectives.reranking import (
     LinkerCandidates,
     RerankObjective,
@@ -90,25 +89,23 @@ def test_nothing_to_learn_from():
 
 
 @pytest.fixture
-def draws(monkeypatch):
+def draws():
     """Whether the name of each of 1000 mentions is hidden, and whether its entity is taken out of the candidates."""
     doc = Doc(Vocab(), words=["ms"] * 1000)
     doc.ents = [Span(doc, i, i + 1, label="X", kb_id="T1") for i in range(1000)]
     kb = SimpleNamespace(entities=SimpleNamespace(rows=np.array, names=SimpleNamespace(take=list)))
     seen = {}
 
-    def candidates(kb, views, vectors, hidden, k, lexical_weight):
+    def unseen(views, hidden, k):
         seen["hidden"] = hidden
         return [(["T1", "T2", "T3"], np.zeros(3, dtype="float32"))] * len(views)
-
-    monkeypatch.setattr(reranking, "unseen_candidates", candidates)
 
     def draw(nil_score=None, **settings):
         def described(view, named, scores, *, hidden):
             return ranked(*scores)
 
         linker = LinkerCandidates(
-            kb, lambda doc, spans: spans, lambda doc, spans: spans, np.array, 0.0, described, 1.0, nil_score
+            kb, lambda doc, spans: spans, lambda doc, spans: spans, unseen, described, 1.0, nil_score
         )
         mentions, _ = RerankObjective(SoftmaxLoss(), **settings).mentions([Example(doc, doc)], "", linker)
         most = 3 + (nil_score is not None)

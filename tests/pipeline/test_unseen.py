@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 import spacy
+from term_search import search
 
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototype_table import Prototype
 from spacy_krissel.ontology.entity import Entity
-from spacy_krissel.training.data.unseen import unseen_candidates
+from spacy_krissel.pipeline.linker.unseen import unseen_candidates
 from spacy_krissel.views import View, name_view
 
 CONTEXT = View("relapses of ", "MS", " in a man")
@@ -142,7 +143,7 @@ TEXTS = ["heart failures", "heart attack", "livers", "zzz"]
 def test_with_spelling_they_are_those_of_the_search(spelt, k):
     """For mentions that may see everything."""
     views = [name_view(text) for text in TEXTS]
-    result = spelt.search(QUERIES, k, texts=TEXTS, lexical_weight=WEIGHT)
+    result = search(spelt, QUERIES, k, texts=TEXTS, lexical_weight=WEIGHT)
     all_seen = unseen_candidates(spelt, views, QUERIES, [False] * 4, k, WEIGHT)
     for one, entities, scores in zip(all_seen, result.entities, result.scores, strict=True):
         assert one.ids == [spelt.entity_ids[row] for row in entities]

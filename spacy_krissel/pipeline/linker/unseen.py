@@ -7,20 +7,30 @@ from typing import NamedTuple
 import numpy as np
 
 from ...kb.prototype_kb import PrototypeKB
+from ...kb.search_result import SearchResult
 from ...ontology.folding import fold_name
 from ...views import View
+from .query import Query, Visible
+from .search import search_candidates
+from .terms.lexical import LexicalTerm
+from .terms.vectors import VectorTerm
 
 # Prototypes looked through for each candidate wanted, and at least: an entity has many.
-PER_CANDIDATE, FEWEST = 16, 256
+PER_CANDIDATE, MIN_PROTOTYPES = 16, 256
 
 folded = lru_cache(maxsize=200_000)(fold_name)
 
 
-class Found(NamedTuple):
+class Unseen(NamedTuple):
     """Candidates, best first: entity ids and the score of each (k,)."""
 
     ids: list[str]
     scores: np.ndarray
+
+
+def search_visible(query: Query, k: int, lexical_weight: float) -> SearchResult:
+    """Return the best `k` candidates by vectors and lexical similarity: other terms need documents."""
+    return search_candidates(query, [VectorTerm(), *([LexicalTerm(lexical_weight)] if lexical_weight else [])], k)
 
 
 def unseen_candidates(
@@ -30,7 +40,7 @@ def unseen_candidates(
     hidden: Sequence[bool],
     k: int,
     lexical_weight: float = 0.0,
-) -> list[Found]:
+) -> list[Unseen]:
     """Up to `k` entities for each mention, by the prototypes that it may see.
 
     A mention in context does not see the prototypes of its own place in a text: its own one, and those with other names
@@ -38,7 +48,7 @@ def unseen_candidates(
     change scores. A `hidden` mention does not see prototypes with its name (folded) either, of whatever entity. A bare
     name that is not hidden sees all.
 
-    lexical_weight: as in `PrototypeKB.search`; the form of a `hidden` mention does not count.
+    lexical_weight: of `LexicalTerm`; the form of a `hidden` mention does not count.
     """
 
     def can_see(query: int, rows: np.ndarray) -> np.ndarray:
@@ -51,14 +61,9 @@ def unseen_candidates(
             visible &= np.array([folded(name) != own for name in kb.prototypes.mentions(rows)], dtype=bool)
         return visible
 
-    result = kb.search_unseen(
-        vectors,
-        k,
-        can_see,
-        max(FEWEST, PER_CANDIDATE * k),
-        texts=[view.mention for view in views],
-        hidden=hidden,
-        lexical_weight=lexical_weight,
-    )
+    kb = kb.snapshot()
+    visible = Visible(can_see, hidden, max(MIN_PROTOTYPES, PER_CANDIDATE * k))
+    query = Query(kb, [*views], vectors=kb.queries(vectors), visible=visible)
+    result = search_visible(query, k, lexical_weight)
     found = [(entities[entities >= 0], scores) for entities, scores in zip(result.entities, result.scores, strict=True)]
-    return [Found(list(kb.entity_ids.take(entities)), scores[: len(entities)]) for entities, scores in found]
+    return [Unseen(list(kb.entity_ids.take(entities)), scores[: len(entities)]) for entities, scores in found]

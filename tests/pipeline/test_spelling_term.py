@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_hybrid import make_kb
+from term_search import search
+from test_search_terms import make_kb
 
-from spacy_krissel.kb.hybrid import LexicalQuery
 from spacy_krissel.kb.lexical_index import LexicalIndex
 from spacy_krissel.ontology.folding import spelling
+from spacy_krissel.pipeline.linker.lexical_query import LexicalQuery
 
 NAMES = ["IL-2", "IL2", "il 2", "IL 12", "TGF-β", "TGFB", "±", "++", "", "gene"]
 
@@ -51,18 +52,20 @@ def test_the_short_form_counts_where_nothing_has_the_long_one():
     kb = make_kb([0, 1, 2], ["VHL", "VHL like", "V-H-L"], np.array([[0.8, 0], [0.9, 0], [0, 0.9]], dtype=np.float32))
     query = np.array([[1, 0]], dtype=np.float32)
     asked = {"texts": ["von Hippel-Lindau"], "spelt": ["VHL"]}
-    assert kb.search(query, 3, **asked).entities.tolist() == [[1, 0, 2]]
-    result = kb.search(query, 3, spelling_weight=0.2, **asked)
+    assert search(kb, query, 3, **asked).entities.tolist() == [[1, 0, 2]]
+    result = search(kb, query, 3, spelling_weight=0.2, **asked)
     assert result.entities.tolist() == [[0, 1, 2]]
     assert result.scores[0] == pytest.approx([1.0, 0.9, 0.2])
-    assert result.spelling[0] == pytest.approx([0.2, 0, 0.2]) and result.vector[0] == pytest.approx([0.8, 0.9, 0])
-    assert result.lexical is None and result.species is None
+    assert result.parts["spelling"][0] == pytest.approx([0.2, 0, 0.2]) and result.parts["vector"][0] == pytest.approx(
+        [0.8, 0.9, 0]
+    )
+    assert [*result.parts] == ["vector", "spelling"]
     # Found by its spelling alone, and only where it is allowed.
-    assert kb.search(query, 1, spelling_weight=2.0, allowed=np.array([False, True, True]), **asked).entities == [[2]]
+    assert search(kb, query, 1, spelling_weight=2.0, allowed=np.array([False, True, True]), **asked).entities == [[2]]
 
 
 def test_the_mention_itself_counts():
     kb = make_kb([0, 1], ["IL2", "IL 12"], np.array([[0.8, 0], [0.9, 0]], dtype=np.float32))
     query = np.array([[1, 0]], dtype=np.float32)
-    assert kb.search(query, 1, texts=["IL-2"], spelling_weight=0.2).entities == [[0]]
-    assert kb.search(query[:0], 1, texts=[], spelling_weight=0.2).entities.shape == (0, 1)
+    assert search(kb, query, 1, texts=["IL-2"], spelling_weight=0.2).entities == [[0]]
+    assert search(kb, query[:0], 1, texts=[], spelling_weight=0.2).entities.shape == (0, 1)

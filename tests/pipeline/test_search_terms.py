@@ -4,14 +4,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from spacy.vocab import Vocab
+from term_search import search
 
-from spacy_krissel.errors import KrisselError
 from spacy_krissel.index.faiss_index import make_faiss_index
 from spacy_krissel.kb.groups import in_lines
-from spacy_krissel.kb.hybrid import MAX_SPELT, PROPOSED, _nearest, _products
 from spacy_krissel.kb.lexical_index import LexicalIndex
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototype_table import Prototype, PrototypeTable
+from spacy_krissel.pipeline.linker.lexical_query import LEXICAL_CANDIDATES
+from spacy_krissel.pipeline.linker.terms.spelling import MAX_SPELT
 from spacy_krissel.views import name_view
 
 NAMES = ["lung cancer", "cold", "common cold", "MS", "renal failure", "failure", "cancer of the lung", "colds"]
@@ -59,12 +60,12 @@ def searches(draw):
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(searches(), st.booleans())
-def test_both_scores_of_all_candidates(search, masked):
-    owners, names, vectors, queries, texts, weight, k = search
+def test_both_scores_of_all_candidates(case, masked):
+    owners, names, vectors, queries, texts, weight, k = case
     kb = make_kb(owners, names, vectors)
     allowed = np.arange(kb.n_entities) % 2 == 0 if masked else None
-    result = kb.search(queries, k, allowed=allowed, texts=texts, lexical_weight=weight)
-    dense = kb.search(queries, k, allowed=allowed)
+    result = search(kb, queries, k, allowed=allowed, texts=texts, lexical_weight=weight)
+    dense = search(kb, queries, k, allowed=allowed)
     for i, (query, text) in enumerate(zip(queries, texts, strict=True)):
         expected = restated(kb, owners, names, vectors, query, text, weight)
         if masked:
@@ -89,9 +90,9 @@ def test_both_scores_of_all_candidates(search, masked):
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(searches(), st.data())
-def test_names_and_prior(search, data):
+def test_names_and_prior(case, data):
     """Every part of the score restated, over all entities, with and without lexical similarity."""
-    owners, names, vectors, queries, texts, weight, _ = search
+    owners, names, vectors, queries, texts, weight, _ = case
     gold = data.draw(st.lists(st.booleans(), min_size=len(owners), max_size=len(owners)))
     alone = data.draw(arrays(np.float32, queries.shape, elements=WHOLE))
     share, prior = data.draw(st.sampled_from([0.0, 0.25, 1.0])), data.draw(st.sampled_from([0.0, 0.5]))
@@ -99,7 +100,7 @@ def test_names_and_prior(search, data):
     kb = make_kb(owners, names, vectors, kinds=["gold" if each else "name" for each in gold])
     settings_ = {"lexical_weight": weight, "name_weight": share, "gold_prior": prior}
     k = kb.n_entities
-    result = kb.search(queries, k, texts=texts, names=alone, **settings_)
+    result = search(kb, queries, k, texts=texts, names=alone, **settings_)
     annotated = {owner for owner, each in zip(owners, gold, strict=True) if each}
     assert kb.has_gold == bool(annotated)
     for i, text in enumerate(texts):
@@ -130,10 +131,10 @@ def test_entity_that_only_its_name_finds_is_no_candidate():
     vectors = np.array([[1, 0], [0.9, 0], [0.8, 0], [0, 1]], dtype=np.float32)
     kb = make_kb([0, 1, 2, 3], ["fits", "thirst", "hiccups", "lung cancer"], vectors)
     query, name = np.array([[1, 0.1]], dtype=np.float32), np.array([[0, 1]], dtype=np.float32)
-    result = kb.search(query, 2, names=name, name_weight=0.6)
+    result = search(kb, query, 2, names=name, name_weight=0.6)
     assert result.entities.tolist() == [[3, 0]] and result.prototypes.tolist() == [[3, 0]]
     assert result.scores[0] == pytest.approx([0.4 * 0.1 + 0.6, 0.4])
-    assert kb.search(query, 2, names=name).entities.tolist() == kb.search(query, 2).entities.tolist() == [[0, 1]]
+    assert search(kb, query, 2, names=name).entities.tolist() == search(kb, query, 2).entities.tolist() == [[0, 1]]
 
 
 def test_name_decides_between_entities_that_share_it():
@@ -142,7 +143,7 @@ def test_name_decides_between_entities_that_share_it():
     kb = make_kb([0, 1, 0], names, vectors, kinds=kinds)
     given = {"names": np.array([[0, 0]], dtype=np.float32), "name_weight": 0.5, "gold_prior": 0.5}
     query = np.array([[1, 0]], dtype=np.float32)
-    shared, alone = (kb.search(query, 2, texts=[text], **given) for text in ("ms", "multiple sclerosis"))
+    shared, alone = (search(kb, query, 2, texts=[text], **given) for text in ("ms", "multiple sclerosis"))
     assert shared.entities.tolist() == [[0, 1]] and shared.scores[0] == pytest.approx([1, 0.9])
     assert alone.entities.tolist() == [[1, 0]] and alone.scores[0] == pytest.approx([0.95, 0.5])
 
@@ -150,13 +151,13 @@ def test_name_decides_between_entities_that_share_it():
 def test_prior_stays_after_gold_mentions_are_removed():
     kb = make_kb([0, 1], ["fever", "cold"], np.array([[0.5, 0], [0.48, 0]], dtype=np.float32))
     query = np.array([[1, 0]], dtype=np.float32)
-    assert kb.search(query, 2, gold_prior=0.05).scores[0] == pytest.approx([0.5, 0.48])
+    assert search(kb, query, 2, gold_prior=0.05).scores[0] == pytest.approx([0.5, 0.48])
     kb.add_prototypes([Prototype("E01", "gold", name_view("catarrh"))], np.zeros((1, 2), dtype=np.float32))
-    result = kb.search(query, 2, gold_prior=0.05)
+    result = search(kb, query, 2, gold_prior=0.05)
     assert result.entities.tolist() == [[1, 0]] and result.scores[0] == pytest.approx([0.53, 0.5])
     with kb.without_prototypes(kind="gold"):
-        assert kb.search(query, 2, gold_prior=0.05).entities.tolist() == [[0, 1]]
-    assert kb.search(query, 2, gold_prior=0.05).entities.tolist() == [[1, 0]]
+        assert search(kb, query, 2, gold_prior=0.05).entities.tolist() == [[0, 1]]
+    assert search(kb, query, 2, gold_prior=0.05).entities.tolist() == [[1, 0]]
 
 
 def test_lexical_search_adds_no_candidates():
@@ -164,12 +165,12 @@ def test_lexical_search_adds_no_candidates():
     vectors = np.array([[1, 0], [0.9, 0], [0.8, 0], [0.5, 0]], dtype=np.float32)
     kb = make_kb([0, 1, 2, 3], ["fits", "thirst", "hiccups", "lung cancer"], vectors)
     query = np.array([[1, 0]], dtype=np.float32)
-    assert kb.search(query, 2).entities.tolist() == [[0, 1]]
-    result = kb.search(query, 2, texts=["Lung-Cancer"], lexical_weight=1.0)
+    assert search(kb, query, 2).entities.tolist() == [[0, 1]]
+    result = search(kb, query, 2, texts=["Lung-Cancer"], lexical_weight=1.0)
     assert result.entities.tolist() == [[3, 0]]
     assert result.scores[0] == pytest.approx([0.5 + 1.0, 1.0])
     assert result.prototypes.tolist() == [[3, 0]] and not result.ties
-    result = kb.search(query, 2, texts=["Lung-Cancer"], lexical_weight=0.25)
+    result = search(kb, query, 2, texts=["Lung-Cancer"], lexical_weight=0.25)
     assert result.entities.tolist() == [[0, 1]]
 
 
@@ -177,9 +178,12 @@ def test_weight_of_zero_costs_nothing(monkeypatch):
     kb = make_kb([0, 1], ["fever", "cold"], np.eye(2, dtype=np.float32))
     monkeypatch.setattr(PrototypeTable, "lexical_index", property(lambda self: pytest.fail("it was made")))
     query = np.eye(2, dtype=np.float32)
-    plain, off = kb.search(query, 2), kb.search(query, 2, texts=["cold", "fever"], lexical_weight=0.0)
+    plain, off = (
+        search(kb, query, 2),
+        search(kb, query, 2, texts=["cold", "fever"], lexical_weight=0.0),
+    )
     assert (plain.entities == off.entities).all() and (plain.scores == off.scores).all()
-    assert kb.search(query[:0], 2, texts=[], lexical_weight=1.0).entities.shape == (0, 2)
+    assert search(kb, query[:0], 2, texts=[], lexical_weight=1.0).entities.shape == (0, 2)
 
 
 def test_equal_entities_do_not_tie():
@@ -188,7 +192,7 @@ def test_equal_entities_do_not_tie():
     vectors = np.tile(np.array([[0.6, 0.8]], dtype=np.float32), (n, 1))
     for index in (None, make_faiss_index("hnsw", float16=True)):
         kb = make_kb(list(range(n)), ["MS"] * n, vectors, index=index)
-        result = kb.search(vectors[:1], 2, texts=["MS"], lexical_weight=0.5)
+        result = search(kb, vectors[:1], 2, texts=["MS"], lexical_weight=0.5)
         assert result.ties[0].tolist() == list(range(n))
         assert result.entities.tolist() == [[0, 1]] and result.scores[0] == pytest.approx([1.5, 1.5])
 
@@ -196,15 +200,15 @@ def test_equal_entities_do_not_tie():
 def test_lexical_similarity_leaves_a_tie_of_vectors():
     vectors = np.array([[1, 0], [1, 0]], dtype=np.float32)
     kb = make_kb([0, 1], ["fever", "cold"], vectors)
-    assert kb.search(vectors[:1], 2).ties[0].tolist() == [0, 1]
-    result = kb.search(vectors[:1], 2, texts=["cold"], lexical_weight=0.5)
+    assert search(kb, vectors[:1], 2).ties[0].tolist() == [0, 1]
+    result = search(kb, vectors[:1], 2, texts=["cold"], lexical_weight=0.5)
     assert result.entities.tolist() == [[1, 0]] and not result.ties
 
 
 def test_tie_is_left_though_next_best_prototypes_differ():
     vectors = np.array([[1, 0], [1, 0], [0.1, 0], [0.3, 0]], dtype=np.float32)
     kb = make_kb([0, 1, 0, 1], ["MS", "MS", "sclerosis", "stenosis"], vectors)
-    result = kb.search(vectors[:1], 2, texts=["MS"], lexical_weight=0.5)
+    result = search(kb, vectors[:1], 2, texts=["MS"], lexical_weight=0.5)
     assert result.entities.tolist() == [[1, 0]] and not result.ties
     assert result.prototypes.tolist() == [[1, 0]] and result.scores[0] == pytest.approx([1.5, 1.5])
 
@@ -213,75 +217,47 @@ def test_lexical_index_misses_added_prototypes(tmp_path):
     kb = make_kb([0, 1], ["fever", "cold"], np.eye(2, dtype=np.float32))
     query = np.full((1, 2), 0.5, dtype=np.float32)
     both = {"texts": ["lumbago"], "lexical_weight": 1.0}
-    assert kb.search(query, 2, **both).scores[0] == pytest.approx([0.5, 0.5])
+    assert search(kb, query, 2, **both).scores[0] == pytest.approx([0.5, 0.5])
     kb.add_prototypes([Prototype("E01", "gold", name_view("lumbago"))], np.zeros((1, 2), dtype=np.float32))
-    expected = kb.search(query, 2, **both)
+    expected = search(kb, query, 2, **both)
     assert expected.entities.tolist() == [[1, 0]] and expected.scores[0] == pytest.approx([1.5, 0.5])
     kb.to_disk(tmp_path / "kb")
     for again in (
         PrototypeKB(Vocab(), 2).from_disk(tmp_path / "kb"),
         PrototypeKB(Vocab(), 2).from_bytes(kb.to_bytes()),
     ):
-        found = again.search(query, 2, **both)
+        found = search(again, query, 2, **both)
         assert (found.entities == expected.entities).all() and (found.scores == expected.scores).all()
     with kb.without_prototypes(kind="gold"):
-        assert kb.search(query, 2, **both).scores[0] == pytest.approx([0.5, 0.5])
-    assert (kb.search(query, 2, **both).scores == expected.scores).all()
+        assert search(kb, query, 2, **both).scores[0] == pytest.approx([0.5, 0.5])
+    assert (search(kb, query, 2, **both).scores == expected.scores).all()
     kb.remove_prototypes(kind="gold")
-    assert kb.search(query, 2, **both).scores[0] == pytest.approx([0.5, 0.5])
+    assert search(kb, query, 2, **both).scores[0] == pytest.approx([0.5, 0.5])
 
 
 def test_references_are_surface_forms():
     kb = make_kb([0, 1], ["fever", "cold"], np.eye(2, dtype=np.float32))
     kb.add_prototypes([Prototype("E00", "reference", name_view("lumbago"))], np.zeros((1, 2), dtype=np.float32))
-    assert (kb.prototypes.lexical_index.search(kb.prototypes.lexical_index.vectors(["lumbago"]), PROPOSED) == -1).all()
-
-
-@pytest.mark.usefixtures("loops")
-@pytest.mark.parametrize("width", [1, 17, 256])
-def test_a_product_of_rows_is_another_or_depends_on_its_place(width):
-    rng = np.random.default_rng(1)
-    vectors, queries = (rng.normal(size=(n, width)).astype(np.float32) for n in (20, 6))
-    vectors[7] = vectors[3]
-    rows, of_query = rng.integers(0, 20, 500), rng.integers(0, 6, 500)
-    products = _products(vectors, rows, queries, of_query)
-    np.testing.assert_allclose(products, (vectors.astype(float)[rows] * queries[of_query]).sum(axis=1), atol=1e-4)
-    _, first, same = np.unique(np.where(rows == 7, 3, rows) * 6 + of_query, return_index=True, return_inverse=True)
-    assert (products == products[first][same]).all()
-
-
-@pytest.mark.usefixtures("loops")
-@pytest.mark.parametrize("dtype", ["float16", "float32"])
-def test_nearest_prototypes_in_small_blocks(random_kb, monkeypatch, dtype):
-    rng = np.random.default_rng(0)
-    owners = rng.integers(0, 12, size=60).tolist()
-    kb = random_kb(owners, rng.normal(size=(60, 5)).astype(np.float32), dtype=dtype)
-    vectors = rng.normal(size=(7, 5)).astype(np.float32)
-    queries, entities = np.repeat(np.arange(7), 13), np.tile(np.arange(13), 7)
-    monkeypatch.setattr("spacy_krissel.kb.hybrid.BLOCK_VALUES", 12)
-    rows, best = _nearest(kb.prototypes, vectors, queries, entities)
-    for query, entity, row, score in zip(queries, entities, rows, best, strict=True):
-        mine = np.flatnonzero(np.array(owners) == entity)
-        scores = kb.vectors[mine].astype(np.float32) @ vectors[query]
-        assert row == (mine[scores.argmax()] if len(mine) else -1)
-        assert score == pytest.approx(scores.max(initial=-np.inf), abs=1e-6)
+    index = kb.prototypes.lexical_index
+    assert (index.search(index.vectors(["lumbago"]), LEXICAL_CANDIDATES) == -1).all()
 
 
 def test_places_without_a_candidate_have_a_similarity():
     kb = make_kb([0, 1], ["cold", "flu"], np.array([[1, 0], [0, 1]], dtype=np.float32))
     asked = {"texts": ["cold"], "lexical_weight": 0.5, "spelling_weight": 0.2, "species": np.zeros((1, 1), np.float32)}
-    result = kb.search(np.array([[1, 0]], dtype=np.float32), 3, allowed=np.array([True, False]), **asked)
+    result = search(kb, np.array([[1, 0]], dtype=np.float32), 3, allowed=np.array([True, False]), **asked)
     assert result.entities.tolist() == [[0, -1, -1]]
-    assert result.vector.tolist() == [[1, -np.inf, -np.inf]] and result.scores[0, 1] == -np.inf
-    assert result.lexical[0, 1:].tolist() == result.spelling[0, 1:].tolist() == result.species[0, 1:].tolist() == [0, 0]
+    assert result.parts["vector"].tolist() == [[1, -np.inf, -np.inf]] and result.scores[0, 1] == -np.inf
+    assert all(result.parts[name][0, 1:].tolist() == [0, 0] for name in ("lexical", "spelling", "species"))
 
 
 def test_a_name_of_many_widens_a_batch():
     """Of a hundred entities with one spelling those that the search finds gain, and a few others are looked at."""
     kb = make_kb(range(100), ["IL-2"] * 100, np.eye(100, dtype=np.float32))
-    result = kb.search(np.eye(100, dtype=np.float32)[-2:], 100, texts=["IL2", "x"], spelling_weight=0.2)
+    result = search(kb, np.eye(100, dtype=np.float32)[-2:], 100, texts=["IL2", "x"], spelling_weight=0.2)
     assert result.entities[0, 0] == 98 and result.scores[0, 0] == np.float32(1.2)
-    assert (result.spelling[0][result.entities[0] >= 0] == np.float32(0.2)).all() and not result.spelling[1].any()
+    spelt, other = result.parts["spelling"]
+    assert (spelt[result.entities[0] >= 0] == np.float32(0.2)).all() and not other.any()
     rows = in_lines(np.arange(100), np.zeros(100, dtype=np.int64), 2, MAX_SPELT)
     assert rows.shape == (2, MAX_SPELT) and rows[0].tolist() == list(range(MAX_SPELT)) and (rows[1] == -1).all()
 
@@ -291,14 +267,14 @@ def test_a_name_of_many_widens_a_batch():
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(searches())
-def test_names_that_are_the_queries_change_what_is_found(search):
-    owners, names, vectors, queries, texts, weight, k = search
+def test_names_that_are_the_queries_change_what_is_found(case):
+    owners, names, vectors, queries, texts, weight, k = case
     kb = make_kb(owners, names, vectors)
     different, of_query = np.unique(queries, axis=0, return_inverse=True)
     settings = {"texts": texts, "lexical_weight": weight}
     expected, found = (
-        kb.search(queries, k, **settings),
-        kb.search(queries, k, by_name=(different, of_query.ravel()), **settings),
+        search(kb, queries, k, **settings),
+        search(kb, queries, k, by_name=(different, of_query.ravel()), **settings),
     )
     np.testing.assert_array_equal(found.entities, expected.entities)
     np.testing.assert_allclose(found.scores, expected.scores, atol=1e-5)
@@ -312,7 +288,7 @@ def test_an_entitys_prototype_is_the_nearest_to_the_name_and_not_to_the_mention(
     vectors = np.float32([[1, 0], [0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.9], [0.5, 0.5]])
     kb = make_kb([0, 0, 0, 0, 0, 1], names, vectors)
     name, mention = np.float32([[1, 0]]), np.float32([[0, 1]])
-    found = kb.search(mention, 2, by_name=(name, np.zeros(1, dtype=np.int64)))
+    found = search(kb, mention, 2, by_name=(name, np.zeros(1, dtype=np.int64)))
     # Of the four that are nearest to the name, the fourth; the fifth, nearer to the mention, is not looked at.
     assert found.entities.tolist() == [[1, 0]] and found.prototypes.tolist() == [[5, 3]]
     np.testing.assert_allclose(found.scores, [[0.5, 0.3]])
@@ -326,7 +302,10 @@ def test_homonyms_are_compared_by_the_name_that_they_share_alone(k, swapped):
     vectors = np.float32([[1, 0], [0.6, 0.8], [1, 0], [0.6, -0.8], [0.95, 0.1], [0.6, 0.75]])
     kb = make_kb(owners, ["x", "y", "x", "z", "v", "w"], vectors)
     name, mention = np.float32([[1, 0]]), np.float32([[0.5, 0.85]])
-    found, expected = kb.search(mention, k, by_name=(name, np.zeros(1, dtype=np.int64))), kb.search(mention, k)
+    found, expected = (
+        search(kb, mention, k, by_name=(name, np.zeros(1, dtype=np.int64))),
+        search(kb, mention, k),
+    )
     assert found.entities[0, 0] == expected.entities[0, 0] == a
     assert found.prototypes[0, 0] == 1 and not found.ties
     np.testing.assert_allclose(found.scores[0, 0], 0.98, atol=1e-6)
@@ -339,15 +318,8 @@ def test_entities_that_tie_are_ordered_by_names_that_were_not_compared():
     vectors = np.float32([*near, [0.9, 0.1], [0.3, 0.8], *other, [0.9, 0.1], [0.2, 0.1]])
     kb = make_kb([0] * 5 + [1] * 5, list("abcdefghij"), vectors)
     name, mention = np.float32([[1, 0]]), np.float32([[0, 1]])
-    found = kb.search(mention, 2, by_name=(name, np.zeros(1, dtype=np.int64)))
-    expected = kb.search(mention, 2)
+    found = search(kb, mention, 2, by_name=(name, np.zeros(1, dtype=np.int64)))
+    expected = search(kb, mention, 2)
     assert found.entities.tolist() == expected.entities.tolist() and found.prototypes.tolist() == [[4, 8]]
     np.testing.assert_allclose(found.scores, expected.scores, atol=1e-6)
     assert not found.ties
-
-
-def test_a_search_by_names_weighs_names_too():
-    kb = make_kb([0, 1], ["a", "b"], np.eye(2, dtype=np.float32))
-    vectors = np.eye(2, dtype=np.float32)
-    with pytest.raises(KrisselError, match=r"K006\].*by_name.*with `names`"):
-        kb.search(vectors, 1, by_name=(vectors, np.arange(2)), names=vectors, name_weight=0.5)

@@ -1,0 +1,133 @@
+"""The order of entities with equal scores, and what ties: every rule of it is in this file.
+
+- Scores within `TIE` of the highest are equal to it (`tie_bound`).
+- Entities that tie at the top are ordered by their best prototype below it, or where only names are known of all of
+  them, by the number of names (`order_ties`). What is still equal stays a tie, and stands in the order of ids.
+- Below the top, equal scores come in the order of ids.
+- What the document adds breaks a tie, or makes one (`with_gain`).
+"""
+
+from typing import Any
+
+import numpy as np
+
+from ..index.protocol import Mask, Rows, Scores, Vectors
+from .prototype_table import PrototypeTable
+from .search_result import SearchResult
+
+# Scores as near to the top as this tie with it: less is lost to rounding when vectors are multiplied in other blocks.
+# Relative to the top score where that is larger than 1.
+TIE = 1e-6
+
+
+def tie_bound(top: Scores) -> Scores:
+    """Return the lowest score that ties with each of the highest ones."""
+    return top - np.float32(TIE) * np.maximum(1, np.abs(top))
+
+
+def ranked(entities: Rows, scores: Scores, prototypes: Rows, k: int) -> SearchResult:
+    """Return the best `k` entities of each query by their scores (q, w), equal ones by their ids, and those that tie at
+    the top. prototypes (q, w): of the entities."""
+    order = np.lexsort((entities, -scores), axis=1)
+    entities, prototypes = (np.take_along_axis(each, order, axis=1) for each in (entities, prototypes))
+    scores = np.take_along_axis(scores, order, axis=1)
+    tied = (scores >= tie_bound(scores[:, :1])) & (entities >= 0)
+    ties = {int(i): np.sort(entities[i, tied[i]]) for i in np.flatnonzero(tied.sum(axis=1) > 1)}
+    return SearchResult(entities[:, :k].copy(), scores[:, :k].copy(), prototypes[:, :k].copy(), ties)
+
+
+def equal_by_id(entities: Rows, rows: Rows, scores: Scores) -> tuple[Rows, Rows]:
+    """Return entities and prototypes (q, w) that stand in the order of their scores, equal scores now in the order of
+    entities, then of rows."""
+    # Few queries have any.
+    unsettled = np.flatnonzero(((scores[:, 1:] == scores[:, :-1]) & (rows[:, 1:] >= 0)).any(axis=1))
+    if len(unsettled):
+        order = np.lexsort((rows[unsettled], entities[unsettled], -scores[unsettled]), axis=1)
+        entities, rows = entities.copy(), rows.copy()
+        entities[unsettled] = np.take_along_axis(entities[unsettled], order, axis=1)
+        rows[unsettled] = np.take_along_axis(rows[unsettled], order, axis=1)
+    return entities, rows
+
+
+def is_level(queries: Rows, scores: Scores) -> Mask:
+    """Return which of the scores (n,) tie with another as the highest of their query (n,); `queries` ascend."""
+    starts = np.flatnonzero(np.diff(queries, prepend=-1))
+    highest = np.maximum.reduceat(scores, starts) if len(starts) else scores
+    highest = np.repeat(highest, np.diff(np.append(starts, len(queries))))
+    level = np.isfinite(scores) & (scores >= tie_bound(highest))
+    return level & (np.bincount(queries[level], minlength=int(queries.max(initial=0)) + 1)[queries] > 1)
+
+
+def order_ties(result: SearchResult, prototypes: PrototypeTable, queries: Vectors) -> None:
+    """Order entities that tie at the top, as those that share a name do, by their best prototype below the top.
+
+    Where only names are known of all of them, context says nothing: the entity with the most names comes first, as the
+    best known one (*Rattus norvegicus* before the genus, for "rat").
+    """
+    k = result.entities.shape[1]
+    for query, tied in list(result.ties.items()):
+        groups = [prototypes.by_entity.at(int(entity)) for entity in tied]
+        scores = [prototypes.vectors[rows].astype(np.float32) @ queries[query] for rows in groups]
+        # Not the index's own top score, which may be rounded to float16.
+        bound = tie_bound(max(each.max() for each in scores))
+        best = [rows[int(np.argmax(each))] for rows, each in zip(groups, scores, strict=True)]
+        score = np.array([np.max(each, initial=-np.inf, where=each < bound) for each in scores], dtype=np.float32)
+        n_names = np.array([len(rows) for rows in groups], dtype=np.float32)
+        if prototypes.in_text[np.concatenate(groups)].any():
+            n_names[:] = 0
+        # Stable: entities that still tie stay in the order of their ids.
+        order = np.lexsort((-score, -n_names))
+        n = min(k, len(order))
+        result.entities[query, :n] = tied[order[:n]]
+        result.prototypes[query, :n] = np.array(best)[order[:n]]
+        result.scores[query, :n] = result.scores[query, 0]
+        best_score = score[order[0]]
+        left = tied[(n_names == n_names[order[0]]) & ((score >= tie_bound(best_score)) | (score == best_score))]
+        if len(left) > 1:
+            result.ties[query] = left
+        else:
+            del result.ties[query]
+
+
+def with_gain(result: SearchResult, name: str, gain: np.ndarray) -> SearchResult:
+    """Return the result with a further term (q, k), 0 for no entity, in the order of the new scores.
+
+    What is equal now is a tie, but for what was equal before and had an order for a reason (`order_ties`).
+    """
+    gain = gain.astype(np.float32)
+    scores = result.scores + gain
+    order = np.argsort(-scores, axis=1, kind="stable")
+    parts = {"vector": result.scores, **result.parts, name: gain}
+
+    def moved(values: Any) -> Any:
+        return None if values is None else np.take_along_axis(values, order, axis=1)
+
+    return SearchResult(
+        moved(result.entities),
+        moved(scores),
+        moved(result.prototypes),
+        _ties_with_gain(result, gain, scores, order[:, 0]),
+        {name: moved(values) for name, values in parts.items()},
+        moved(result.confidence),
+        moved(result.by_name),
+    )
+
+
+def _ties_with_gain(result: SearchResult, gain: Scores, scores: Scores, first: Rows) -> dict[int, Rows]:
+    """Return the entities that tie with the new first ones, which were at `first` (q,)."""
+    lines = np.arange(len(scores))
+    level = (scores >= tie_bound(scores[lines, first])[:, None]) & (result.entities >= 0)
+    before = result.scores >= tie_bound(result.scores[:, :1])
+    ties = {}
+    for query in {*result.ties, *np.flatnonzero(level.sum(axis=1) > 1).tolist()}:
+        found, tied = result.entities[query], result.ties.get(query, result.entities[query, :0])
+        if gain[query, first[query]] == 0 and found[first[query]] in tied:
+            # Nothing is said of them; some may be no candidates.
+            ties[query] = tied
+            continue
+        others = level[query] & ~(before[query] & before[query, first[query]])
+        kept = np.isin(found, tied) & level[query] if found[first[query]] in tied else found == found[first[query]]
+        now = found[others | kept]
+        if len(now) > 1:
+            ties[query] = np.sort(now)
+    return ties

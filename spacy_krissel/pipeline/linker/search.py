@@ -1,0 +1,99 @@
+"""From the mentions of a batch to their candidates: proposals, the weighted sum of all terms, and its order."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ...errors import Errors, KrisselError
+from ...kb.ranking import first_of_each
+from ...kb.search_result import SearchResult
+from ...kb.ties import is_level, order_ties, ranked
+from .query import Query
+from .terms.term import Pairs, Term
+from .terms.vectors import VectorTerm
+
+Parts = list[tuple[Term, np.ndarray]]
+
+
+def search_candidates(query: Query, terms: Sequence[Term], k: int) -> SearchResult:
+    """Return the best `k` of the entities that any term proposes for each mention, by the weighted sum of the terms.
+
+    terms: that of vectors first. The score of an entity depends on no search that found it. Its prototype is the one
+    of those compared that is nearest to the mention.
+    Raises KrisselError K663 for a term whose proposals or scores are wrong.
+    """
+    vectors = terms[0]
+    assert isinstance(vectors, VectorTerm), "it finds the prototypes"
+    if not k or not len(query) or (len(terms) == 1 and query.names is None and query.name_vectors is None):
+        return vectors.search(query, k)[0]
+    entities = _proposed(query, terms, k)
+    mentions, columns = np.nonzero(first_of_each(entities) & (entities >= 0))
+    pairs = Pairs(mentions, entities[mentions, columns], columns)
+    parts: Parts = []
+    total = np.zeros(len(mentions), dtype=np.float32)
+    for term in terms:
+        if (values := term.score(query, pairs)) is not None:
+            parts.append((term, _checked(term, values, len(mentions))))
+            total = total + np.float32(term.weight) * parts[-1][1]
+    if query.near.shape[2] > 1:
+        # `order_ties` goes by all prototypes of entities that tie, so that the best of all has to be known of these.
+        level = is_level(mentions, total)
+        best, near = vectors.compare_all(query, pairs, level), parts[0][1]
+        total[level] += best - near[level]
+        near[level] = best
+    return _ranked(query, pairs, entities.shape, total, k, parts)
+
+
+def _proposed(query: Query, terms: Sequence[Term], k: int) -> np.ndarray:
+    """Return the entities that any of the terms proposes (q, w), -1 padded, some of them several times."""
+    known = np.zeros((len(query), 0), dtype=np.int64)
+    for term in terms:
+        found = term.propose(query, known, k)
+        if found is None:
+            continue
+        shape, kind = np.shape(found), getattr(found, "dtype", np.dtype(object)).kind
+        if len(shape) != 2 or shape[0] != len(query) or kind != "i" or not _within(found, query.kb.n_entities):
+            expected = f"rows of entities below {query.kb.n_entities}, -1 for none, of shape ({len(query)}, any)"
+            raise KrisselError(Errors.K663.format(term=term.name, what="proposed", found=shape, expected=expected))
+        if query.allowed is not None:
+            found = np.where(query.allowed[found], found, -1)
+        known = np.concatenate([known, found], axis=1)
+    return known
+
+
+def _within(rows: np.ndarray, n: int) -> bool:
+    return not rows.size or (int(rows.min()) >= -1 and int(rows.max()) < n)
+
+
+def _checked(term: Term, values: np.ndarray, n: int) -> np.ndarray:
+    """Return the scores as float32. Raises KrisselError K663 for others than one number per pair."""
+    values = np.asarray(values, dtype=np.float32)
+    if values.shape != (n,) or not (values < np.inf).all():
+        found = values.shape if values.shape != (n,) else "NaN or infinity"
+        expected = f"a number for each pair of a mention and an entity, of shape ({n},)"
+        raise KrisselError(Errors.K663.format(term=term.name, what="scored", found=found, expected=expected))
+    return values
+
+
+def _ranked(
+    query: Query, pairs: Pairs, shape: tuple[int, ...], total: np.ndarray, k: int, parts: Parts
+) -> SearchResult:
+    """Return the pairs as a table with the best `k` entities of each mention, without those that score -inf.
+
+    shape: of the proposals. total, parts: of the pairs, the scores and the terms'.
+    """
+    found = total > -np.inf
+
+    def table(values: np.ndarray, missing: float) -> np.ndarray:
+        filled = np.full(shape, missing, dtype=values.dtype)
+        filled[pairs.mentions[found], pairs.columns[found]] = values[found]
+        return filled
+
+    entities = table(pairs.entities, -1)
+    result = ranked(entities, table(total, -np.inf), table(pairs.prototypes, -1), k)
+    if query.visible is None:
+        order_ties(result, query.kb.prototypes, query.vectors)
+    column = np.argmax(entities[:, None] == result.entities[:, :, None], axis=2)
+    for term, values in parts:
+        result.parts[term.name] = np.take_along_axis(table(values, term.missing), column, axis=1)
+    return result

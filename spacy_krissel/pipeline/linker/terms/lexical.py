@@ -1,0 +1,36 @@
+"""Lexical similarity: character n-grams of the mention and an entity's nearest name."""
+
+import numpy as np
+
+from ....kb.lexical_index import SPELT
+from ....kb.prototype_kb import PrototypeKB
+from ...settings import LinkerSettings
+from ..query import Query
+from .term import Pairs, Term
+
+
+class LexicalTerm(Term):
+    """The similarity, 0 to 1, of the mention's text with the entity's nearest name (`LexicalIndex`).
+
+    by_spelling: a name that is spelt as the text is counts as that name.
+    """
+
+    name = "lexical"
+
+    def __init__(self, weight: float, *, by_spelling: bool = False) -> None:
+        self.weight, self.by_spelling = weight, by_spelling
+
+    @classmethod
+    def of(cls, settings: LinkerSettings, kb: PrototypeKB) -> "LexicalTerm":
+        """Return the term."""
+        return cls(settings.lexical_weight, by_spelling=settings.spelling_weight > 0)
+
+    def propose(self, query: Query, known: np.ndarray, k: int) -> np.ndarray:
+        return query.lexical.candidates(query.allowed)
+
+    def score(self, query: Query, pairs: Pairs) -> np.ndarray:
+        similar = query.lexical.similarity(pairs.mentions, pairs.entities)
+        if not self.by_spelling:
+            return similar
+        _, is_name = query.spelt.find(pairs.mentions, pairs.entities)
+        return np.where(is_name, np.maximum(similar, np.float32(SPELT)), similar)

@@ -1,0 +1,73 @@
+"""The species of an entity, by the species that the document names."""
+
+from itertools import islice
+
+import numpy as np
+
+from ....kb.prototype_kb import PrototypeKB
+from ....mentions.discontinuous import holds_fragments
+from ....mentions.species import prefix_taxon, species_scores, taxon_numbers, taxon_of
+from ...settings import LinkerSettings
+from ..query import Query
+from .term import Pairs, Term
+
+# Entities that are found by name, at least, before their species counts: that of the right species may be far behind
+# those that are spelt as the mention is. How sure a species is depends on those of all candidates, too.
+OF_ANY_SPECIES = 64
+
+
+class SpeciesTerm(Term):
+    """Gain by the entity's species: `factor` × the logarithm of how likely it is in relation to the likeliest one
+    (`species_scores`).
+
+    spans_key: group of spans that the mentions are of.
+    """
+
+    name = "species"
+    n_candidates = OF_ANY_SPECIES
+
+    def __init__(self, factor: float, spans_key: str = "") -> None:
+        self.factor, self._spans_key = factor, spans_key
+
+    @classmethod
+    def of(cls, settings: LinkerSettings, kb: PrototypeKB) -> "SpeciesTerm | None":
+        """Return the term; None where it is off, or the entities are of one species."""
+        if not settings.species_weight or taxon_numbers(kb.species) is None:
+            return None
+        return cls(settings.species_weight, settings.spans_key)
+
+    def prepare(self, query: Query) -> None:
+        """Read mentions that begin with their species (hMLH1) without it, and the species of each."""
+        prefixes: list[str | None] = [None] * len(query)
+        for row, name in _names_without_species_prefix(query).items():
+            prefixes[row] = prefix_taxon(query.texts[row])
+            query.rename(row, name)
+        taxa = [taxon_of(each) for each in query.kb.species]
+        left, spans = iter(prefixes), iter(query.spans)
+        counts = np.bincount(query.doc_of, minlength=len(query.docs)).tolist()
+        found = []
+        for doc, n in zip(query.docs, counts, strict=True):
+            own = [*islice(spans, n)]
+            scores = species_scores(doc, own, taxa, [*islice(left, n)])
+            if holds_fragments(doc, self._spans_key):
+                # The fragments of a mention are of the species of the first.
+                first = {span.id_: row for row, span in reversed([*enumerate(own)]) if span.id_}
+                scores = scores[[first.get(span.id_, row) for row, span in enumerate(own)]]
+            found.append(scores)
+        query.species = np.concatenate(found)
+
+    def score(self, query: Query, pairs: Pairs) -> np.ndarray:
+        assert query.species is not None, "it is prepared"
+        species = query.kb.entities.species[0][pairs.entities]
+        return np.float32(self.factor) * query.species[pairs.mentions, species]
+
+
+def _names_without_species_prefix(query: Query) -> dict[int, str]:
+    """Return the names of mentions that begin with their species and are a name only without it, by their rows."""
+    rows = [row for row, text in enumerate(query.texts) if prefix_taxon(text)]
+    if not rows:
+        return {}
+    whole, bare = ([query.texts[row][start:] for row in rows] for start in (0, 1))
+    named = query.kb.prototypes.lexical_index.named
+    is_name = [set(named(texts)[1].tolist()) for texts in (whole, bare)]
+    return {row: bare[i] for i, row in enumerate(rows) if i in is_name[1] - is_name[0]}
