@@ -27,7 +27,7 @@ from spacy.language import Language
 from spacy.tokens import Doc, DocBin, Span
 from wasabi import msg
 
-from spacy_krissel.commands.build_linker import build
+from spacy_krissel.commands.build_linker import CLASS_WEIGHT, build
 from spacy_krissel.commands.build_prototypes import prototypes
 from spacy_krissel.index.faiss_index import make_faiss_index
 from spacy_krissel.mentions.gold_ids import NIL, split_ids
@@ -112,7 +112,7 @@ def fill(base: Path, place: Path, store: Path, padding: Sequence[Path], n: int) 
     overrides = {f"components.{LINKER}.generate_empty_kb.dtype": "float16"} if is_large else {}
     start = time.process_time()
     with watched() as figures:
-        prototypes(base, place / "linker", ontology.path, index=index, overrides=overrides)
+        prototypes(base, place / "linker", ontology.path, index=index, class_weight=CLASS_WEIGHT, overrides=overrides)
     return {
         "entities": len(ontology),
         "index": kind,

@@ -81,7 +81,7 @@ def make_linker(ontology: Path, linker: Path) -> dict[str, Any]:
         nlp.initialize()
         linker.parent.mkdir(parents=True, exist_ok=True)
         pipe = find_linker(nlp)
-        source = PrototypeSource(ontology, aliases=False)
+        source = PrototypeSource(ontology, aliases=False, class_names=False)
         index = make_faiss_index("ivf", nprobe=8)
         build_prototypes(nlp, source, index=index, scratch=linker.absolute().parent, progress=True)
         save_whole(nlp.to_disk, linker)

@@ -373,7 +373,7 @@ def test_names_that_are_equal_in_canonical_form_alone_are_found_by_their_writing
 
 def test_words_that_are_no_name_are_not_confident(benchmark, tmp_path, capsys):
     script = benchmark("english_words")
-    # "heart" is a word of names, and no name.
+    # "heart" is an induced name of the first entity.
     entities = [Entity("H", "Heart Diseases", tree_numbers=("C1",))]
     entities += [Entity(f"H{i}", f"Heart {i}th", tree_numbers=(f"C1.{i}",)) for i in range(3)]
     names = ["stroke", "lung", *(f"Other {i}" for i in range(95))]

@@ -650,7 +650,7 @@ def test_names_of_sentences(cpu, configs, pel_overrides, toy_store, tmp_path, ca
     rows = rows_of(capsys.readouterr().out)
     assert [step for _, step, *_ in rows] == [0, 3, 6] and all(loss > 0 for _, _, loss, _ in rows)
     described = prototypes(
-        tmp_path / "out" / "model-last", tmp_path / "linker", toy_store.path, mentions_per_entity=0,
+        tmp_path / "out" / "model-last", tmp_path / "linker", toy_store.path, mentions_per_entity=0, class_names=False,
         progress=False,
     )  # fmt: skip
     assert described["prototype_kinds"].keys() == {"name"}

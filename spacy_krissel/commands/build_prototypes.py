@@ -28,7 +28,7 @@ from ..pipeline.settings import LINKER
 from ..util.disk import coded_io
 from ..util.manifest import content_hash
 from ..util.outputs import writes
-from ..util.settings import Count, NotNegative, PositiveInt, checked, given, takes
+from ..util.settings import Count, NotNegative, Positive, PositiveInt, checked, given, takes
 from .encoding_workers import EncoderOf, encoding_actors, encoding_processes
 
 
@@ -116,6 +116,9 @@ class SourceSettings:
 
     names, mentions_per_entity, contexts_per_shared_name, max_entities, aliases, use_references: see `PrototypeSource`
     reference_prototypes, mentions_only, shared_names, by_species, details: see `PrototypeSource`
+    class_names: Add induced hypernym names: words that the names of the entities below a class share (needs
+        parents or tree numbers)
+    class_weight: Multiply the scores of class names by this
     """
 
     names: bool = True
@@ -123,6 +126,8 @@ class SourceSettings:
     contexts_per_shared_name: Count = CONTEXTS_PER_SHARED_NAME
     max_entities: Count = 0
     aliases: bool = True
+    class_names: bool = True
+    class_weight: Positive = 1.0
     use_references: bool = True
     reference_prototypes: bool = False
     mentions_only: bool = False

@@ -29,6 +29,8 @@ from .build_linker import compact_model
 # What was fitted to the scores of the other encoder.
 REFITTED: dict[str, Any] = {"threshold": None, "confidence": {}, "min_confidence": 0.0}
 PASSES = 8
+# Prototypes whose vectors commands multiply by a weight.
+WEIGHTED = ("class", "gold")
 
 
 @writes(folders=["output"])
@@ -148,11 +150,12 @@ def _blocks(kb: PrototypeKB, progress: bool) -> Iterator[tuple[Rows, list[Protot
 
 
 def _weights(large: KrisselLinker, kb: PrototypeKB, rows: Rows, prototypes: list[Prototype]) -> list[float]:
-    """Return the factor by which each vector at `rows` differs from the encoder's, if it is of gold; 1 for others."""
+    """By what the vectors of class names and gold mentions at `rows` were multiplied, which is seen beside the
+    encoder's own; 1 for others."""
     weights = np.ones(len(rows))
-    weighted = np.array([each.kind == "gold" for each in prototypes])
+    weighted = np.array([each.kind in WEIGHTED for each in prototypes])
     if weighted.any():
-        own = kb.queries(large.encode([each.view for each in prototypes if each.kind == "gold"]))
+        own = kb.queries(large.encode([each.view for each in prototypes if each.kind in WEIGHTED]))
         stored, own = (np.linalg.norm(each, axis=1) for each in (kb.prototypes.own(rows[weighted]), own))
         # No length says nothing.
         weights[weighted] = np.divide(

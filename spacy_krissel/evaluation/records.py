@@ -24,7 +24,7 @@ class LinkRecord:
     ties: the ids that share the top score, empty when there is only one.
     prediction: an id, `"NIL"`, or `""` without an answer.
     prototype, prototype_surface, prototype_kind: the winning prototype as a line of text, its surface form, and its
-        kind ("name", "mention", "gold", "reference", "replaced").
+        kind ("name", "mention", "gold", "reference", "replaced", "class").
     left, right: context, for display.
     confidence: of the best candidate, whether it was linked or not; None where the linker computes none.
     found: the system was given this mention or found it; False counts as missing.

@@ -79,6 +79,7 @@ MEANINGS = {
     "mention": "a mined passage in which an unambiguous name of the entity stands",
     "replaced": "a mined passage of the entity, with a name that other entities have too put in the place of the one "
     "in the text",
+    "class": "an induced hypernym name: a word that the names of the entities below this one share",
     "reference": "the ontology's description of the entity",
     # Errors.
     "mention not found": "the pipeline set no mention at this place",

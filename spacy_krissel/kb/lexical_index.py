@@ -42,9 +42,11 @@ LENGTHS = {
     "gram_starts": "gram+1",
     "gram_forms": "cell",
     "gram_weights": "cell",
-    # The entities of each form; the forms of each entity.
+    # The entities of each form; those that it is a name of; the forms of each entity.
     "form_entity_starts": "form+1",
     "form_entities": "pair",
+    "name_entity_starts": "form+1",
+    "name_entities": "name",
     "entity_form_starts": "entity+1",
     "entity_forms": "pair",
     # 1 where all of a form's writings are one word in capitals.
@@ -100,7 +102,8 @@ class LexicalIndex:
 
     The similarity is 1 if the text is a name of the entity, `CANONICAL` if it is one that other
     entities write as the text does and this one does not, `LOWER_CASE` if it is a word in lower case
-    (its first letter may be a capital) and the form an acronym, and `DIFFERENT` at most if it is no name.
+    (its first letter may be a capital) and the form an acronym, and `DIFFERENT` at most if it is no name,
+    but a guess or another text.
 
     scikit-learn's `TfidfVectorizer` gives the same cosines. It takes more than twice as long per text, and its import
     would take 0.7 s of the first link (`benchmarks/lexical_index.py`).
@@ -118,12 +121,14 @@ class LexicalIndex:
         gram = arrays["gram_weights"], arrays["gram_forms"], arrays["gram_starts"]
         self._vectors, self._by_gram = csr_matrix(form, shape=shape), csr_matrix(gram, shape=shape[::-1])
         self._of_form = Groups(arrays["form_entities"], arrays["form_entity_starts"])
+        self._of_name = Groups(arrays["name_entities"], arrays["name_entity_starts"])
         self._of_entity = Groups(arrays["entity_forms"], arrays["entity_form_starts"])
 
     @classmethod
-    def of(cls, forms: Sequence[str], entities: Rows) -> "LexicalIndex":
-        """forms: surface forms. entities: the entity row of each, (len(forms),). Pairs may be repeated."""
-        return cls(lexical_arrays(forms.__getitem__, entities))
+    def of(cls, forms: Sequence[str], entities: Rows, named: Mask | None = None) -> "LexicalIndex":
+        """forms: surface forms. entities: the entity row of each, (len(forms),). Pairs may be repeated.
+        named: which of these pairs are names of the entity and no guesses, (len(forms),); None: all."""
+        return cls(lexical_arrays(forms.__getitem__, entities, named))
 
     def to_disk(self, directory: Path) -> None:
         directory.mkdir()
@@ -183,7 +188,7 @@ class LexicalIndex:
     def named(self, texts: Sequence[str]) -> tuple[Rows, Rows]:
         """The entities with each text as a name, in canonical form, and for each the place of that text in `texts`,
         ascending."""
-        return self._of_form.take(self.forms(texts))
+        return self._of_name.take(self.forms(texts))
 
     def spelt(self, spellings: Spellings) -> Groups:
         """Return the entities that have a name with each of the spellings, by the index of the spelling. A
@@ -193,7 +198,7 @@ class LexicalIndex:
         lengths = np.where(asked == 0, 0, ends - starts)
         places, owners = ranges(starts, lengths), np.repeat(np.arange(len(asked)), lengths)
         kept = ~(spellings.words[owners] & (self._arrays["spelling_symbols"][places] > 0))
-        entities, form = self._of_form.take(self._arrays["spelling_forms"][places[kept]])
+        entities, form = self._of_name.take(self._arrays["spelling_forms"][places[kept]])
         owner = owners[kept][form]
         _, first = np.unique(pair_keys(owner, entities), return_index=True)
         return Groups.of(owner[first], entities[first])
@@ -203,8 +208,11 @@ class LexicalIndex:
         return _csr(self.read(texts).vectors)
 
     def having(self, forms: Rows, k: int, allowed: Mask | None = None) -> Rows:
-        """Up to `k` of the allowed entities with each of the `forms` (q,), -1 for none: rows (q, k), -1 padded."""
-        entities, owner = self._of_form.take(forms)
+        """Up to `k` of the allowed entities with each of the `forms` (q,), -1 for none: rows (q, k), -1 padded; none of
+        a form that is no entity's name, but a guess."""
+        names = np.unique(self._of_name.take(forms)[1])
+        entities, owner = self._of_form.take(forms[names])
+        owner = names[owner]
         if allowed is not None:
             entities, owner = entities[allowed[entities]], owner[allowed[entities]]
         return in_lines(entities, owner, len(forms), k)
@@ -274,7 +282,7 @@ class LexicalIndex:
         forms = texts.forms[queries[near]]
         if without is not None:
             forms[forms == without[queries[near]]] = -1
-        having, owner = self._of_form.take(forms)
+        having, owner = self._of_name.take(forms)
         equal = np.zeros(len(near), dtype=bool)
         equal[owner[having == entities[near[owner]]]] = True
         lower = texts.lower[queries[near]]

@@ -32,13 +32,13 @@ from .references import References
 FILE, VECTORS_FILE, REFERENCES_FILE = "prototypes.arrow", "vectors.npy", "references.npy"
 LEXICAL_DIR = "lexical"
 # Stored by number: new kinds go to the end.
-Kind = Literal["name", "mention", "gold", "reference", "replaced"]
+Kind = Literal["name", "mention", "gold", "reference", "replaced", "class"]
 KINDS: tuple[str, ...] = get_args(Kind)
 # Those that a mined mention has been made into: what an entity that was never mined does not have.
 MINED = ("mention", "replaced")
 # Those with a document that they are from.
 SEEN = ("gold", *MINED)
-MENTIONS = ("name", *SEEN)
+MENTIONS = ("name", "class", *SEEN)
 SCHEMA = pa.schema(
     [
         ("entity", pa.int32()),
@@ -79,7 +79,8 @@ class Prototype(NamedTuple):
 
     entity: the entity's id.
     kind: "name" (of the ontology), "mention" (self-supervised), "gold" (annotated), "reference" (the entity-centric one
-        of §3.5), "replaced" (a mention's context with another of the entity's names in its place).
+        of §3.5), "replaced" (a mention's context with another of the entity's names in its place), "class" (a word that
+        the names of the entities below this one share).
     view: the text that was encoded; a reference's own kind of view where `kind` is "reference".
     origin: where it was seen; of names, nowhere. A "replaced" one has the offsets of the mention that was replaced.
     """
@@ -232,7 +233,9 @@ class PrototypeTable:
     @coded
     def _lexical_index(self, scratch: Path | None) -> LexicalIndex:
         rows = self.rows_of_kinds(MENTIONS)
-        arrays = lexical_arrays(lambda part: self.mentions(rows[part]), self.entity_rows[rows], scratch)
+        # What the entities below one share is a guess at a name of it.
+        named = ~self._of_kinds(["class"])[rows]
+        arrays = lexical_arrays(lambda part: self.mentions(rows[part]), self.entity_rows[rows], named, scratch)
         return LexicalIndex(arrays)
 
     @once
@@ -243,7 +246,7 @@ class PrototypeTable:
     @once
     def in_text(self) -> Mask:
         """Which prototypes are more than a name: (n,)."""
-        return ~self._of_kinds(["name"])
+        return ~self._of_kinds(["name", "class"])
 
     def _of_kinds(self, kinds: Sequence[str]) -> Mask:
         return np.isin(self.table.column("kind").to_numpy(), [KINDS.index(kind) for kind in kinds])

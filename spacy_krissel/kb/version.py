@@ -25,7 +25,7 @@ from .prototype_table import FILE as PROTOTYPES
 from .prototype_table import LEXICAL_DIR, REFERENCES_FILE, VECTORS_FILE, PrototypeTable
 from .references import References
 
-FORMAT_VERSION = 8
+FORMAT_VERSION = 7
 INDEX_DIR = "index"
 METRIC = "inner product"
 

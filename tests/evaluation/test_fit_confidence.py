@@ -93,11 +93,11 @@ def test_a_wrong_setting_is_accepted(nlp, settings):
 
 def test_a_kb_without_names_is_fitted(nlp):
     linker = nlp.get_pipe("krissel_linker")
-    linker.kb.add_prototypes([Prototype("T01", "gold", name_view("sclerosis"))])
+    linker.kb.add_prototypes([Prototype("T01", "class", name_view("sclerosis"))])
     for kind in ("name", "mention"):
         linker.kb.remove_prototypes(kind=kind)
     assert linker.kb.n_prototypes
-    with pytest.raises(KrisselError, match="K715.*gold"):
+    with pytest.raises(KrisselError, match="K715.*class"):
         fit_confidence(nlp)
 
 

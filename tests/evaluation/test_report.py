@@ -274,7 +274,7 @@ def test_a_baseline_that_changes_nothing_has_a_row_of_its_own(report):
 def test_a_term_has_no_meaning(report):
     terms = [*system_rows(report.data)[0][1:], "exact, exact + abbreviations", "tfidf + abbreviations"]
     terms += [*report.data["slices"], "seen", "unmined", "nil"]
-    terms += ["name", "mention", "gold", "reference", "replaced", "score", "rank"]
+    terms += ["name", "mention", "gold", "reference", "replaced", "class", "score", "rank"]
     terms += compared_rows(report.data, ["exact"])[0][1:]
     named = {"date", "versions", "pipeline", "knowledge base", "speed"}
     terms += [title for title, _ in fact_rows(report.data) if title not in named]

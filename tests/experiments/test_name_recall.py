@@ -17,7 +17,7 @@ def nlp(trained, toy_store):
     nlp = spacy.load(trained)
     linker = nlp.get_pipe("krissel_linker")
     linker.cfg["context"] = "none"
-    source = PrototypeSource(toy_store, use_references=False, shared_names=True)
+    source = PrototypeSource(toy_store, class_names=False, use_references=False, shared_names=True)
     linker.set_kb(fill_kb(linker.new_kb(), source, linker.encode))
     return nlp
 

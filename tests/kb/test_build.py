@@ -9,6 +9,8 @@ from spacy_krissel.kb.build.sources import PrototypeSource
 from spacy_krissel.kb.prototype_kb import empty_kb
 from spacy_krissel.kb.prototype_table import Prototype
 from spacy_krissel.mining.shards import MentionShards
+from spacy_krissel.ontology.entity import Entity
+from spacy_krissel.ontology.store import write_store
 from spacy_krissel.util.hashing import stable_hash
 from spacy_krissel.views import PEL_PARTS, ReferenceParts, name_view, reference_view
 
@@ -44,6 +46,20 @@ def test_every_prototype_has_its_vector(source, monkeypatch, block):
     found = kb.search(encode([prototype.view for prototype in prototypes]), 1)
     np.testing.assert_allclose(found.scores[:, 0], 1, atol=1e-5)
     assert [kb.entity_ids[row] for row in found.entities[:, 0]] == [prototype.entity for prototype in prototypes]
+
+
+def test_class_names_count_as_much_as_names(tmp_path):
+    members = [Entity(f"K{i}", f"Nephropathy, {i}th", parents=("K",)) for i in range(4)]
+    entities = [
+        Entity("K", "Kidney Diseases"),
+        *members,
+        *(Entity(f"O{i}", f"Other {i}", parents=("X",)) for i in range(95)),
+    ]
+    store = write_store([*entities, Entity("X", "Others")], tmp_path / "store")
+    kb = fill_kb(empty_kb()(Vocab(), WIDTH), PrototypeSource(store, class_weight=0.75), encode)
+    of_class = np.array([each.kind == "class" for each in kb.prototypes_at(range(kb.n_prototypes))])
+    assert of_class.sum() == 1
+    np.testing.assert_allclose(np.linalg.norm(kb.vectors, axis=1), np.where(of_class, 0.75, 1), atol=1e-6)
 
 
 @pytest.mark.parametrize("weight", [[1.0], [1.0, 2.0, 3.0], [], 0.0, [1.0, -1.0]])

@@ -223,9 +223,9 @@ def test_phrases_that_are_all_of_their_document_are_never_lost(kb):
     assert np.linalg.norm(kb.vectors[row]) == pytest.approx(np.linalg.norm(encode([name_view("MS")])))
 
 
-@pytest.mark.parametrize("form, shared", [("Tumour", 1), ("tumours", 0)])
-def test_shared_name_is_missed_in_another_form(kb, form, shared):
-    kb.add_prototypes([Prototype("D2", "name", name_view(form))], np.ones((1, 4)))
+@pytest.mark.parametrize("kind, form, shared", [("name", "Tumour", 1), ("name", "tumours", 0), ("class", "tumor", 0)])
+def test_shared_name_is_missed_in_another_form_or_shared_with_a_guess(kb, kind, form, shared):
+    kb.add_prototypes([Prototype("D2", kind, name_view(form))], np.ones((1, 4)))
     assert kb.add_gold([make_doc([(0, 1, "D1")], text="tumor of something")]).shared == shared
 
 

@@ -102,6 +102,22 @@ def test_entities_that_have_a_form(lexicon):
     assert [set(line[line >= 0]) for line in lexicon.having(forms, 3, allowed)] == [{6}, set(), set()]
 
 
+def test_a_guess_is_no_name_and_does_not_end_the_search():
+    texts = ["papillary renal carcinoma", "renal carcinoma, papillary"]
+    index = LexicalIndex.of(texts, np.array([0, 1]), np.array([False, True]))
+    assert index.having(index.forms(texts), 2).tolist() == [[-1, -1], [1, -1]]
+    assert sorted(LexicalQuery(index, texts[:1]).candidates()[0].tolist()) == [-1, -1, 0, 1]
+    assert sorted(LexicalQuery(index, texts[1:]).candidates()[0].tolist()) == [-1, -1, -1, 1]
+
+
+def test_only_a_name_has_a_similarity_of_1():
+    """The first entity has "Heart" as a guess, the second as a name."""
+    index = LexicalIndex.of(["Heart", "heart", "liver"], np.arange(3), np.array([False, True, False]))
+    assert similarities(index, ["HEART", "liver"], np.arange(3)) == pytest.approx(
+        np.array([[DIFFERENT, 1, 0], [0, 0, DIFFERENT]]), abs=1e-6
+    )
+
+
 def test_a_hidden_form_is_not_proposed(lexicon):
     proposed = LexicalQuery(lexicon, ["MS", "MS"], [True, False]).candidates()
     assert not {2, 6} & set(proposed[0]) and {2, 6} <= set(proposed[1])
@@ -197,14 +213,17 @@ def test_a_form_that_does_not_count(lexicon):
     assert [sorted(row[row >= 0]) for row in nearest] == [[0], [0], []]
 
 
-@given(st.lists(st.tuples(st.text("ab c", max_size=6), st.integers(0, 4)), max_size=20), st.integers(1, 7))
+@given(
+    st.lists(st.tuples(st.text("ab c", max_size=6), st.integers(0, 4), st.booleans()), max_size=20), st.integers(1, 7)
+)
 @settings(deadline=None)
 def test_blocks_and_files_make_the_same_arrays(tmp_path_factory, rows, size):
-    forms, entities = [form for form, _ in rows], np.array([entity for _, entity in rows], dtype=np.int64)
-    whole = lexical_arrays(forms.__getitem__, entities)
+    forms, entities = [form for form, _, _ in rows], np.array([entity for _, entity, _ in rows], dtype=np.int64)
+    named = np.array([is_name for _, _, is_name in rows], dtype=bool)
+    whole = lexical_arrays(forms.__getitem__, entities, named)
     with patch.object(lexical, "BLOCK_FORMS", size):
         for directory in (None, tmp_path_factory.mktemp("scratch")):
-            again = lexical_arrays(forms.__getitem__, entities, directory)
+            again = lexical_arrays(forms.__getitem__, entities, named, directory)
             assert again.keys() == whole.keys() == lexical_index.LENGTHS.keys()
             for name, array in whole.items():
                 np.testing.assert_array_equal(again[name], array, name)

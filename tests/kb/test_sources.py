@@ -78,6 +78,19 @@ def test_a_shared_name_is_not_a_prototype_of_each_of_its_entities(make, toy_shar
     assert len(bare) == 2 and not any(each.kind == "replaced" for each in found)
 
 
+def test_words_for_a_class_are_prototypes_of_it(tmp_path):
+    from spacy_krissel.ontology.entity import Entity
+    from spacy_krissel.ontology.store import write_store
+
+    members = [Entity(f"K{i}", f"Nephropathy, {i}th", tree_numbers=(f"C1.1.{i}",)) for i in range(4)]
+    others = [Entity(f"O{i}", f"Other {i}", tree_numbers=(f"C2.{i}",)) for i in range(95)]
+    store = write_store([Entity("K", "Kidney Diseases", tree_numbers=("C1.1",)), *members, *others], tmp_path / "store")
+    (found,) = of_kind(PrototypeSource(store), "class")
+    assert (found.entity, found.view) == ("K", name_view("nephropathy"))
+    for settings in ({"class_names": False}, {"names": False}):
+        assert not of_kind(PrototypeSource(store, **settings), "class")
+
+
 def test_mentions_are_capped(make, toy_shards):
     mined = Counter(mention.entity for mention in MentionShards(toy_shards))
     for cap in (0, 1, 3, 999):

@@ -539,7 +539,7 @@ def test_kinds_that_are_not_known_are_read(make_kb, tmp_path):
     make_kb().to_disk(tmp_path / "kb")
     unknown = pa.array([99] * 5, pa.int8())
     rewrite(tmp_path / "kb" / "prototypes.arrow", lambda table: table.set_column(1, "kind", unknown))
-    with pytest.raises(KrisselError, match="K524.*kinds outside 0 to 4"):
+    with pytest.raises(KrisselError, match="K524.*kinds outside 0 to 5"):
         PrototypeKB(Vocab(), 4).from_disk(tmp_path / "kb")
 
 

@@ -10,6 +10,7 @@ from spacy_krissel.ontology.build import build_ontology
 from spacy_krissel.ontology.enrich import enrich, merge
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.ontology.hierarchy import Hierarchy
+from spacy_krissel.ontology.hypernyms import class_names
 from spacy_krissel.ontology.store import OntologyStore, write_store
 
 
@@ -71,6 +72,7 @@ def test_a_cycle_is_followed_for_ever(tmp_path, part):
     assert part(cycle, below=["B"]) == ["A", "B", "C", "D"]
     hierarchy = Hierarchy(OntologyStore(tmp_path / "all"))
     assert sorted(hierarchy.above(3)) == [0, 1, 2, 3] and hierarchy.above(4) == [] and hierarchy.tops() == []
+    assert class_names(OntologyStore(tmp_path / "all")) == {}
 
 
 @pytest.mark.parametrize(
@@ -130,6 +132,18 @@ def test_types_are_not_the_tops_above_by_parents(tmp_path):
     )
     typed = build_ontology(several.path, tmp_path / "typed", tree_types=True)
     assert typed.get("HP:6").types == ("Abnormal heart", "Abnormal vessel")
+
+
+def test_a_class_by_parents_gets_another_name_than_by_tree_numbers(tmp_path):
+    members = ["IgA nephropathy", "Gouty nephropathy", "Diabetic nephropathy"]
+    places = {"C12.1": "Kidney Diseases", **{f"C12.1.{i}": name for i, name in enumerate(members)}}
+    places |= {"C20": "Others", **{f"C20.{i}": f"Other {i}" for i in range(60)}}
+    numbered = [Entity(number, name, tree_numbers=(number,)) for number, name in places.items()]
+    children = [entity(number, number.rpartition(".")[0], name=name) for number, name in places.items()]
+    found = [
+        class_names(write_store(each, tmp_path / str(i)), largest=0.1) for i, each in enumerate((numbered, children))
+    ]
+    assert found[0] == found[1] == {"nephropathy": 0}
 
 
 IDS = st.sampled_from("ABCDEFG")

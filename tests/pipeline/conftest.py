@@ -296,7 +296,7 @@ def save_extractor(make_extractor, make_text_examples, names_source, tmp_path_fa
 @pytest.fixture(scope="session")
 def names_source(toy_store):
     """The names of the toy ontology alone."""
-    return PrototypeSource(toy_store, None, mentions_per_entity=0)
+    return PrototypeSource(toy_store, None, mentions_per_entity=0, class_names=False)
 
 
 @pytest.fixture(scope="session")

@@ -71,13 +71,13 @@ def test_encoder_of_names_alone_reads_no_context(make_linker, toy_store):
 
 
 @pytest.mark.parametrize("encoder", ["transformer", "referenced"])
-def test_gold_mentions_keep_their_weight(make_linker, source, encoder):
+def test_gold_mentions_and_class_names_keep_their_weight(make_linker, source, encoder):
     nlp = make_linker(encoder)
     build_prototypes(nlp, source)
     linker = find_linker(nlp)
     prototypes = linker.kb.prototypes_at(np.arange(2))
-    for weight in (0.9, 1.05):
-        linker.kb.add_prototypes([each._replace(kind="gold") for each in prototypes], weight=weight)
+    for kind, weight in (("class", 0.9), ("gold", 1.05)):
+        linker.kb.add_prototypes([each._replace(kind=kind) for each in prototypes], weight=weight)
     n, kinds = linker.kb.n_prototypes, linker.kb.prototypes.kind_counts()
     distill(nlp, passes=2)
     kb = find_linker(nlp).kb

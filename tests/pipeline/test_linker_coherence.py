@@ -134,7 +134,7 @@ def nlp(toy_store):
     settings = {"lexical_weight": 0.3, "confidence": vars(MODEL), "use_abbreviations": False, "context": "none"}
     names.add_pipe("krissel_linker", config=settings)
     names.initialize()
-    build_prototypes(names, PrototypeSource(toy_store))
+    build_prototypes(names, PrototypeSource(toy_store, class_names=False))
     nlp.add_pipe("krissel_linker", source=names)
     return nlp
 

@@ -73,7 +73,7 @@ def nlp(toy_store):
     names = spacy.blank("en")
     names.add_pipe("krissel_linker", config={"lexical_weight": 0.3})
     names.initialize()
-    build_prototypes(names, PrototypeSource(toy_store))
+    build_prototypes(names, PrototypeSource(toy_store, class_names=False))
     nlp.add_pipe("krissel_linker", source=names)
     return nlp
 

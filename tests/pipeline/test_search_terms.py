@@ -138,9 +138,10 @@ def test_entity_that_only_its_name_finds_is_no_candidate():
 
 
 def test_name_decides_between_entities_that_share_it():
-    vectors = np.array([[1, 0], [0.9, 0], [0.1, 0]], dtype=np.float32)
-    names, kinds = ["MS", "MS", "multiple sclerosis"], ["name", "gold", "name"]
-    kb = make_kb([0, 1, 0], names, vectors, kinds=kinds)
+    """And what the entities below one share does not count as a name of it."""
+    vectors = np.array([[1, 0], [0.9, 0], [0.1, 0], [0.1, 0]], dtype=np.float32)
+    names, kinds = ["MS", "MS", "multiple sclerosis", "multiple sclerosis"], ["name", "gold", "name", "class"]
+    kb = make_kb([0, 1, 0, 1], names, vectors, kinds=kinds)
     given = {"names": np.array([[0, 0]], dtype=np.float32), "name_weight": 0.5, "gold_prior": 0.5}
     query = np.array([[1, 0]], dtype=np.float32)
     shared, alone = (search(kb, query, 2, texts=[text], **given) for text in ("ms", "multiple sclerosis"))

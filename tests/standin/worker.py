@@ -122,7 +122,7 @@ STARTS = {
 # Prototypes that the papers have; of the others names and mined mentions.
 PROTOTYPES: dict[str, dict[str, Any]] = {
     "pel": {"names": False, "use_references": False, "reference_prototypes": True, "mentions_per_entity": 0},
-    "belhd": {"mentions_per_entity": 0},
+    "belhd": {"mentions_per_entity": 0, "class_names": False},
 }
 
 
@@ -174,7 +174,7 @@ def run_config(name: str, paths: dict[str, str], out: Path) -> dict[str, Any]:
     else:
         nlp = spacy.load(trained)
         if component == EXTRACTOR:
-            source = PrototypeSource(OntologyStore(paths["ontology"]), None, mentions_per_entity=0)
+            source = PrototypeSource(OntologyStore(paths["ontology"]), None, mentions_per_entity=0, class_names=False)
             build_prototypes(nlp, source, name=EXTRACTOR)
         nlp.to_disk(pipeline)
     nlp = spacy.load(pipeline)

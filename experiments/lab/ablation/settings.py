@@ -84,6 +84,8 @@ class Prototypes(Section):
 
     names: bool = True
     aliases: bool = True
+    class_names: bool = True
+    class_weight: float = 1.0
     mentions_per_entity: int = 16
     contexts_per_shared_name: int = 8
     max_entities: int = 0

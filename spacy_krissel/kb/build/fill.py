@@ -69,7 +69,8 @@ def fill_kb(
     # All are made twice, since a bar without an end says little of hours; what they are made of is never held at once.
     total = sum(1 for _ in source.prototypes()) if progress else None
     for prototypes, vectors in vectors_of(source.prototypes(), lambda each: each.view, "prototypes", total):
-        kb.add_prototypes(prototypes, vectors)
+        weights = [source.class_weight if each.kind == "class" else 1.0 for each in prototypes]
+        kb.add_prototypes(prototypes, vectors, weight=weights)
     if references is not None and (source.reference_prototypes or source.mentions_only):
         known = kb.prototypes.references
         if known is not None:

@@ -19,10 +19,13 @@ LARGEST = 2**31 - 1
 Arrays = dict[str, np.ndarray]
 
 
-def lexical_arrays(forms: Callable[[slice], Sequence[str]], entities: Rows, directory: Path | None = None) -> Arrays:
+def lexical_arrays(
+    forms: Callable[[slice], Sequence[str]], entities: Rows, named: Mask | None = None, directory: Path | None = None
+) -> Arrays:
     """What `LexicalIndex` searches, by the names of its files.
 
     forms: gives a slice of the surface forms. entities: the entity row of each (n,).
+    named: which of these pairs are names of the entity and no guesses (n,); None: all.
     directory: of unnamed files that hold what is made, mapped; None: it stays in memory.
     """
     hashes, written, spelt, symbols, acronyms, sizes, places, grams = _read(forms, len(entities), directory)
@@ -43,12 +46,17 @@ def lexical_arrays(forms: Callable[[slice], Sequence[str]], entities: Rows, dire
     arrays |= _vectors(sizes, is_first, places, len(grams), directory)
     # Without forms that have no n-gram.
     with_grams = np.diff(arrays["form_starts"])[of_form] > 0
-    pairs = np.unique(pair_keys(of_form[with_grams].astype(np.int64), entities[with_grams]))
-    form, entity = np.divmod(pairs, int(entities[with_grams].max(initial=0)) + 1)
-    arrays["form_entity_starts"], arrays["form_entities"] = _starts(form, len(number)), entity.astype(np.int32)
-    order = np.argsort(entity, kind="stable")
-    arrays["entity_form_starts"] = _starts(entity, int(entities.max(initial=-1)) + 1)
-    arrays["entity_forms"] = form[order].astype(np.int32)
+    for kind, chosen in (("form", with_grams), ("name", with_grams if named is None else with_grams & named)):
+        pairs = np.unique(pair_keys(of_form[chosen].astype(np.int64), entities[chosen]))
+        form, entity = np.divmod(pairs, int(entities[chosen].max(initial=0)) + 1)
+        arrays[f"{kind}_entity_starts"], arrays[f"{kind}_entities"] = (
+            _starts(form, len(number)),
+            entity.astype(np.int32),
+        )
+        if kind == "form":
+            order = np.argsort(entity, kind="stable")
+            arrays["entity_form_starts"] = _starts(entity, int(entities.max(initial=-1)) + 1)
+            arrays["entity_forms"] = form[order].astype(np.int32)
     return arrays
 
 

@@ -15,9 +15,10 @@ from ...ontology.build import open_ontology
 from ...ontology.entity import Entity
 from ...ontology.folding import fold_name
 from ...ontology.held_out import HeldOut
+from ...ontology.hypernyms import class_names
 from ...ontology.store import OntologyStore
 from ...util.hashing import stable_hash
-from ...util.settings import Count, Fraction, checked, maker
+from ...util.settings import Count, Fraction, Positive, checked, maker
 from ...views import ReferenceParts, View, name_view, reference_view
 from ..prototype_table import Origin, Prototype
 from .gold_prototypes import gold_prototypes
@@ -37,6 +38,8 @@ class PrototypeSource:
       (kind "replaced", the augmentation of §3.3 used for linking), so that context decides between homonyms. An entity
       that was never mined keeps the bare name. Where the name is the preferred one of a single entity, as "Aniridia" is
       of Aniridia and an alias of Aniridia, type 2, that entity alone has it bare.
+    - A word for a class of entities, though no entity has it as a name, is a prototype of that class (kind "class",
+      `class_names`): beyond the paper, and only where the ontology has parents or tree numbers.
     - Every entity has a reference (§3.5), for encoders that were trained with them.
 
     `mentions_only` is the paper's knowledge base: mined mentions, and the reference of each entity without any.
@@ -50,6 +53,9 @@ class PrototypeSource:
     held_out: fraction of aliases left out, with their mentions; for a development knowledge base (`HeldOut`).
     seed: draws mentions, entities and held-out names.
     aliases: use all names, not the preferred ones alone.
+    class_names: use words for classes, where names are used.
+    class_weight: the scores of these are multiplied by it: below 1, a similar name counts more than an equal word that
+        no entity has as a name.
     use_references: add references to the prototypes of their entities, where the encoder knows them.
     reference_prototypes: make each reference a prototype too (kind "reference"); with neither names nor mentions and
         without `use_references` it is the only one, as in PEL.
@@ -73,6 +79,8 @@ class PrototypeSource:
         held_out: Fraction = 0.0,
         seed: int = 0,
         aliases: bool = True,
+        class_names: bool = True,
+        class_weight: Positive = 1.0,
         use_references: bool = True,
         reference_prototypes: bool = False,
         mentions_only: bool = False,
@@ -89,6 +97,8 @@ class PrototypeSource:
         self.held_out = HeldOut(held_out, seed)
         self.seed = seed
         self.aliases = aliases
+        self.class_names = class_names
+        self.class_weight = class_weight
         self.use_references = use_references
         self.reference_prototypes = reference_prototypes
         self.mentions_only = mentions_only
@@ -108,6 +118,7 @@ class PrototypeSource:
         """The prototypes of these entities, entity by entity."""
         mined = {} if self.mentions is None else self.mentions.by_entity()
         shared = {} if self.shared_names else self._shared_names()
+        classes = self._class_names()
         for entity in self.entities():
             found = self._mined(entity, mined[entity.id]) if entity.id in mined else []
             for mention in found[: self.mentions_per_entity]:
@@ -128,6 +139,8 @@ class PrototypeSource:
                 owner = shared.get(key)
                 if owner == entity.id or (owner is None and not contexts):
                     yield Prototype(entity.id, "name", name_view(name))
+            for word in classes.get(entity.id, ()):
+                yield Prototype(entity.id, "class", name_view(word))
 
     def references(self, parts: ReferenceParts) -> Iterator[tuple[str, View]]:
         """Id and reference of each of these entities; held-out names are not shown."""
@@ -149,6 +162,14 @@ class PrototypeSource:
                 preferring = group if len(group) == 1 else [each for each in group if fold_name(each.name) == folded]
                 owners[folded, species] = preferring[0].id if len(preferring) == 1 else None
         return owners
+
+    def _class_names(self) -> dict[str, list[str]]:
+        """The words for each class."""
+        found: dict[str, list[str]] = {}
+        if self.names and self.class_names:
+            for word, row in class_names(self.ontology).items():
+                found.setdefault(self.ontology.id_at(row), []).append(word)
+        return found
 
     def _mined(self, entity: Entity, places: range) -> list[MinedMention]:
         """Up to as many of the entity's mentions as are needed, chosen and ordered by seeded hash.
