@@ -171,6 +171,11 @@ def test_a_search_by_names_is_not_compared_with_one_by_contexts(benchmark, linki
     assert "| gold | 6 | 100.0 | 100.0 | 0 |" in capsys.readouterr().out
 
 
+def test_exact_search_in_bfloat16(benchmark, linking, capsys):
+    benchmark("exact_bfloat16").main(linking / "linker", [linking / "gold.spacy"], k=[2], passes=1)
+    assert "| 100.00 |" in capsys.readouterr().out
+
+
 def test_mining_rate(benchmark, tmp_path, capsys):
     script = benchmark("mining_rate")
     benchmark("umls_files").write_umls(tmp_path / "META", 300)

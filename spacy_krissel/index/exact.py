@@ -11,6 +11,7 @@ from ..errors import Errors, KrisselError
 from ..util.lock import Lock
 from ..util.settings import checked, maker
 from . import fork
+from .bfloat16 import FEWEST_QUERIES, has_bfloat16, rounded_blocks, rounded_hits
 from .devices import ALL_CARDS, check_device, missing_device, warn_cpu
 from .hits import Block, merged, no_hits, rank_hits, search_blocks
 from .protocol import Mask, Rows, Scores, Vectors, check_mask, check_queries, check_vectors
@@ -69,6 +70,9 @@ class ExactIndex:
         if self._is_on_cards():
             return self._search_cards(queries, k, allowed)
         blocks = vector_blocks(self._vectors, None if allowed is None else np.flatnonzero(allowed))
+        if len(queries) >= FEWEST_QUERIES and has_bfloat16():
+            fork.guard_forks()
+            return search_blocks(rounded_blocks(blocks), queries, k, find_hits=rounded_hits)
         return search_blocks(blocks, queries, k)
 
     def to_disk(self, directory: Path) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 
 from .protocol import Rows, Scores, Vectors
 
-# Row numbers (b,) and their vectors (b, d): NumPy's, or a tensor on a card.
+# Row numbers (b,) and their vectors (b, d): NumPy's, or what a search makes of them.
 Block = tuple[Rows, Any]
 # (queries, block, k, floor) -> query number, position in the block and score of all that may be
 # among the best.
@@ -16,7 +16,7 @@ FindHits = Callable[[Vectors, Any, int, Scores], tuple[Rows, Rows, Scores]]
 QUERY_ROWS = 256
 
 
-def _numpy_hits(queries: Vectors, vectors: Vectors, k: int, floor: Scores) -> tuple[Rows, Rows, Scores]:
+def numpy_hits(queries: Vectors, vectors: Vectors, k: int, floor: Scores) -> tuple[Rows, Rows, Scores]:
     """Return the hits that may be among the best `k` of a block (`FindHits`), compared in float32."""
     scores = queries @ vectors.T  # (q, b)
     hits = np.flatnonzero(scores >= np.maximum(lower_bound(scores, k), floor)[:, None])
@@ -62,7 +62,7 @@ def no_hits(n_queries: int, k: int) -> tuple[Scores, Rows]:
 
 
 def search_blocks(
-    blocks: Iterable[Block], queries: Vectors, k: int, find_hits: FindHits = _numpy_hits, query_rows: int = QUERY_ROWS
+    blocks: Iterable[Block], queries: Vectors, k: int, find_hits: FindHits = numpy_hits, query_rows: int = QUERY_ROWS
 ) -> tuple[Scores, Rows]:
     """The `k` highest inner products of queries (q, d) over all blocks, which come in ascending order of rows.
 

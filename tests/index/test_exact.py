@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.index import exact
+from spacy_krissel.index import bfloat16, exact
+from spacy_krissel.index.bfloat16 import rounded_blocks, rounded_hits
 from spacy_krissel.index.exact import ExactIndex, make_exact_index
-from spacy_krissel.index.hits import lower_bound
+from spacy_krissel.index.hits import lower_bound, numpy_hits, search_blocks
 
 # Small whole numbers: their products are exact in float32, and ties are frequent.
 WHOLE = st.integers(-2, 2).map(float)
@@ -82,7 +83,89 @@ def test_refuses_a_misspelt_device(device):
         make_exact_index(device)()
 
 
-def test_reversed_vectors_are_searched():
+@pytest.fixture
+def rounded(monkeypatch):
+    """As if the processor had it, and for few queries too: torch multiplies in bfloat16 on any."""
+    monkeypatch.setattr(exact, "has_bfloat16", lambda: True)
+    monkeypatch.setattr(exact, "FEWEST_QUERIES", 1)
+
+
+def search_counted(index, *arguments):
+    with patch.object(exact, "rounded_hits", wraps=rounded_hits) as hits:
+        found = index.search(*arguments)
+    return found, hits.call_count
+
+
+@given(searches(), st.integers(1, 60), st.integers(-10, 10))
+@settings(deadline=None)
+def test_bfloat16_finds_the_same_in_blocks(search, block_rows, power):
+    vectors, queries, k, _ = search
+    queries = queries * np.float32(2.0**power)
+    starts = range(0, len(vectors), block_rows)
+    numbers = [np.arange(start, min(start + block_rows, len(vectors))) for start in starts]
+    with patch.object(bfloat16, "CACHED", 7):
+        blocks = rounded_blocks((rows, vectors[rows]) for rows in numbers)
+        scores, rows = search_blocks(blocks, queries, k, find_hits=rounded_hits)
+    expected_scores, expected_rows = brute_force(vectors, queries, k, None)
+    np.testing.assert_array_equal(rows, expected_rows)
+    np.testing.assert_array_equal(scores, expected_scores)
+
+
+@pytest.mark.parametrize("offset", [1.0, -1.0, 0.0])
+@pytest.mark.parametrize("length", [1.0, 1e-15, 1e5])
+def test_scores_that_bfloat16_cannot_tell_apart_keep_their_order(rounded, offset, length):
+    rng = np.random.default_rng(0)
+    vectors = offset + 0.01 * rng.standard_normal((3000, 48))
+    vectors = (length * vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+    queries = (length * (rng.standard_normal((20, 48)) + 1)).astype(np.float32)
+    queries[3] = 0
+    index = ExactIndex()
+    index.build(vectors)
+    with patch.object(exact, "BLOCK_ROWS", 1024):
+        (scores, rows), n_calls = search_counted(index, queries, 7)
+    assert n_calls == 3, "the first pass was not in bfloat16"
+    expected = queries.astype(np.float64) @ vectors.T.astype(np.float64)
+    np.testing.assert_allclose(scores, -np.sort(-expected)[:, :7], rtol=3e-6, atol=3e-7 * length**2)
+    assert rows[3].tolist() == list(range(7)), "equal scores do not come in the order of their rows"
+
+
+def test_rounding_never_loses_more_than_the_bound_says(rounded, monkeypatch):
+    """The worst case: what is best is rounded down by half a unit in each value, and the next is rounded up."""
+    half_way, step = 1 + 2.0**-8, 2.0**-20
+    best = np.array([half_way - step] * 63 + [1.5])
+    other = np.array([half_way + step] * 63 + [1.5 - 63 * 2 * step - 2.0**-10])
+    vectors = np.array([other] + [0.1 * best] * 500 + [best], dtype=np.float32)
+    index = ExactIndex()
+    index.build(vectors)
+    queries = np.ones((3, 64), dtype=np.float32)
+    (_, rows), n_calls = search_counted(index, queries, 1)
+    assert n_calls == 1 and rows.tolist() == [[501]] * 3
+    # A bound of a quarter loses it.
+    monkeypatch.setattr(bfloat16, "RESULT_ERROR", bfloat16.RESULT_ERROR / 4)
+    block = next(rounded_blocks([(np.arange(len(vectors)), vectors)]))[1]
+    short = block._replace(rounding=block.rounding / 4)
+    assert 501 not in rounded_hits(queries, short, 1, np.full(3, -np.inf, dtype=np.float32))[1]
+
+
+@pytest.mark.parametrize("kind", ["alike", "one is long"])
+def test_vectors_that_bfloat16_tells_little_of_are_searched_in_float32(rounded, kind):
+    """All of their scores would be computed again, at many times the cost."""
+    rng = np.random.default_rng(0)
+    vectors = rng.standard_normal((4000, 32)).astype(np.float32)
+    if kind == "alike":
+        vectors = vectors * np.float32(0.01) + 1
+    else:
+        vectors[7] *= 1000
+    queries = rng.standard_normal((20, 32)).astype(np.float32)
+    index = ExactIndex()
+    index.build(vectors)
+    with patch.object(bfloat16, "numpy_hits", wraps=numpy_hits) as in_float32:
+        scores, _ = index.search(queries, 3)
+    assert in_float32.called
+    np.testing.assert_allclose(scores, -np.sort(-(queries @ vectors.T))[:, :3], rtol=1e-5)
+
+
+def test_reversed_vectors_are_searched(rounded):
     vectors = np.random.default_rng(0).standard_normal((50, 8)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     index = ExactIndex()
@@ -91,16 +174,25 @@ def test_reversed_vectors_are_searched():
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
-def test_mapped_vectors_are_searched_without_a_warning(dtype, tmp_path):
+def test_mapped_vectors_are_searched_without_a_warning(rounded, dtype, tmp_path):
     vectors = np.random.default_rng(0).standard_normal((500, 8)).astype(dtype)
     np.save(tmp_path / "vectors.npy", vectors)
     index = ExactIndex()
     index.from_disk(tmp_path, np.load(tmp_path / "vectors.npy", mmap_mode="r"))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        _, rows = index.search(vectors[:300].astype(np.float32), 5)
+        (_, rows), n_calls = search_counted(index, vectors[:300].astype(np.float32), 5)
+    assert n_calls == 2
     scores = vectors[:300].astype(np.float32) @ vectors.T.astype(np.float32)
     assert (np.sort(rows, axis=1) == np.sort(np.argsort(-scores, axis=1)[:, :5], axis=1)).mean() > 0.999
+
+
+def test_few_queries_are_not_worth_rounding_all_vectors(rounded, monkeypatch):
+    monkeypatch.setattr(exact, "FEWEST_QUERIES", bfloat16.FEWEST_QUERIES)
+    index = ExactIndex()
+    index.build(np.eye(8, dtype=np.float32))
+    assert search_counted(index, np.ones((bfloat16.FEWEST_QUERIES - 1, 8), dtype=np.float32), 1)[1] == 0
+    assert search_counted(index, np.ones((bfloat16.FEWEST_QUERIES, 8), dtype=np.float32), 1)[1] == 1
 
 
 def test_unfiltered_search_makes_no_array_of_all_rows(monkeypatch):
