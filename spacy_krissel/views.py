@@ -23,9 +23,6 @@ MINED_CHARS = 256
 MAX_TREE_NUMBERS = 3
 # Between the parts of a reference; no part contains it.
 PART = "\n"
-# Words that `doc_text` remembers, by their hash, which is the same in each vocabulary: some 3 MB.
-MAX_WORDS = 20_000
-_WORDS: dict[int, str] = {}
 # The last white-space character of Unicode.
 LAST_SPACE = 0x3000
 
@@ -261,26 +258,29 @@ def with_mention(view: View, mention: str) -> View:
 
 
 def doc_text(doc: "Doc") -> str:
-    """`doc.text` without making a `Token` per token, or asking for a word again."""
-    tokens = doc.to_array(["ORTH", "SPACY"]).tolist()
-    try:
-        return _joined(tokens, _WORDS)
-    except KeyError:
-        strings = doc.vocab.strings
-        words = {orth: strings[orth] for orth, _ in tokens}
-        if len(_WORDS) > MAX_WORDS:
-            _WORDS.clear()
-        _WORDS.update(words)
-        return _joined(tokens, words)
+    """`doc.text` without making a `Token` per token."""
+    strings = doc.vocab.strings
+    tokens = doc.to_array(["ORTH", "SPACY"])
+    spaces = ("", " ")
+    return "".join([strings[orth] + spaces[space] for orth, space in tokens.tolist()])
 
 
 def doc_texts(docs: "Sequence[Doc]") -> list[str]:
-    """`doc.text` of each of some docs."""
-    return [doc_text(doc) for doc in docs]
+    """`doc.text` of each of some docs; each different token of theirs is looked up once."""
+    import numpy as np
+    import pyarrow as pa
 
-
-def _joined(tokens: Sequence[tuple[int, int]], words: dict[int, str]) -> str:
-    return "".join([words[orth] + " " if space else words[orth] for orth, space in tokens])
+    if not docs or any(doc.vocab is not docs[0].vocab for doc in docs):
+        return [doc.text for doc in docs]
+    by_doc = [doc.to_array(["ORTH", "SPACY"]) for doc in docs]
+    tokens = np.concatenate(by_doc)
+    orths = pa.array(tokens[:, 0]).dictionary_encode()
+    strings = docs[0].vocab.strings
+    texts = [strings[orth] for orth in orths.dictionary.to_numpy().tolist()]
+    either = np.array([*texts, *[text + " " for text in texts]], dtype=object)
+    parts = either[orths.indices.to_numpy() + len(texts) * tokens[:, 1].view(np.int64)].tolist()
+    ends = np.cumsum([len(each) for each in by_doc]).tolist()
+    return ["".join(parts[start:end]) for start, end in zip([0, *ends], ends, strict=False)]
 
 
 def evidence(view: View) -> str:
