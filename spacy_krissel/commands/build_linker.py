@@ -147,7 +147,7 @@ class BuildSettings(OntologySettings):
 
 @dataclass(frozen=True)
 class BuildPlan:
-    """What the steps of a build share.
+    """The inputs and results that the steps of a build share.
 
     sources: paths and names of vocabularies, or entities; located: the files of the former, () for the latter.
     types: by label. finder: the pipeline that the linker is added to. folder: of the unfinished build.
@@ -266,7 +266,7 @@ def compact_model() -> dict[str, Any]:
 
 
 def _plan(asked: BuildSettings) -> BuildPlan:
-    """What can be refused is refused here, before minutes of work."""
+    """Refuse, before minutes of work, whatever can be refused by then."""
     types = _by_label(asked.types_by_label)
     if not asked.text and (asked.encoder or asked.steps):
         setting, found = ("encoder", asked.encoder) if asked.encoder else ("steps", asked.steps)

@@ -241,8 +241,8 @@ class MinedEntities:
     def choose(
         self, numbers: np.ndarray, draw: Callable[[range], Sequence[int]], held_out: HeldOut, *, hidden: bool
     ) -> dict[int, list[int]]:
-        """Of each of these entities, by number, those mentions that `draw` takes, given their positions, and whose
-        name is held out (`hidden`) or is not."""
+        """Return some mentions of each of these entities, by number: those that `draw` takes, given their positions,
+        and whose name is held out (`hidden`) or is not."""
         edges = zip(self.starts[numbers].tolist(), self.starts[numbers + 1].tolist(), strict=True)
         drawn = [draw(range(start, end)) for start, end in edges]
         names = iter(self.shards.fields([place for places in drawn for place in places], "name")[0])

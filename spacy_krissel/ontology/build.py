@@ -38,7 +38,7 @@ PathLike = str | Path
 
 
 class Plan(NamedTuple):
-    """What the stages of a store share.
+    """The sources and figures that the stages of a store share.
 
     streams: the entities of each source. info: for the manifest; its counts are filled while the entities pass.
     kept: a store of the entities, where all must be known before the first is written.

@@ -1,4 +1,4 @@
-"""What surrounds training passes: word pieces made once per step, and taps on input embeddings."""
+"""Helpers of training passes: word pieces made once per step, and taps on input embeddings."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

@@ -23,7 +23,7 @@ Parts = tuple[str, ...]
 
 
 class SpeciesUse(IntEnum):
-    """How the species of an entity distinguishes it from the others with the homonym."""
+    """The species of an entity, as far as it distinguishes the entity from others with the homonym."""
 
     NEVER = 0  # it has none, or that of all others
     SPARE = 1  # it has the only one, and others have none: for want of names
