@@ -21,8 +21,8 @@ import typer
 from kb_at_size import anonymous, in_process, memory_of_this, processor, size, watched
 from wasabi import msg
 
-from spacy_krissel.kb.build.lexical import lexical_arrays
-from spacy_krissel.kb.lexical_index import LexicalIndex
+from spacy_krissel.lexical.arrays import lexical_arrays
+from spacy_krissel.lexical.index import LexicalIndex
 from spacy_krissel.ontology.store import OntologyStore
 
 RESULT = Path(__file__).parent / "results" / "lexical_at_size.json"

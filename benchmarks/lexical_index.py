@@ -17,11 +17,11 @@ import typer
 from sklearn.feature_extraction.text import TfidfVectorizer
 from spacy.vocab import Vocab
 
-from spacy_krissel.kb import lexical_index
-from spacy_krissel.kb.lexical_index import LexicalIndex
-from spacy_krissel.kb.ngrams import canonical_form
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototype_table import MENTIONS
+from spacy_krissel.lexical import index as lexical_index
+from spacy_krissel.lexical.index import LexicalIndex
+from spacy_krissel.lexical.ngrams import canonical_form
 
 BATCH, K = 1024, 4
 

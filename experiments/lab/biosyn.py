@@ -13,7 +13,7 @@ from spacy import registry
 from thinc.api import Adam, get_array_module
 from thinc.types import Floats2d
 
-from spacy_krissel.kb.lexical_index import LexicalIndex
+from spacy_krissel.lexical.index import LexicalIndex
 from spacy_krissel.ontology.store import OntologyStore
 from spacy_krissel.training.objectives.belhd import NameObjective
 from spacy_krissel.training.objectives.protocol import EncoderModel

@@ -8,7 +8,7 @@ import numpy as np
 from spacy_krissel.evaluation.baselines import BASELINES, settle_ties, write_out_abbreviations
 from spacy_krissel.evaluation.gold import GoldDoc
 from spacy_krissel.evaluation.records import LinkRecord
-from spacy_krissel.kb.lexical_index import LexicalIndex
+from spacy_krissel.lexical.index import LexicalIndex
 from spacy_krissel.mentions.species import species_scores, taxon_of
 from spacy_krissel.ontology.folding import fold_name
 from spacy_krissel.ontology.store import OntologyStore

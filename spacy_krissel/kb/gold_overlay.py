@@ -9,12 +9,12 @@ import numpy as np
 from ..index.exact import BLOCK_ROWS
 from ..index.hits import QUERY_ROWS, lower_bound, merged, no_hits, rank_hits
 from ..index.protocol import Mask, Rows, Scores, Vectors, check_vectors
+from ..lexical.groups import Groups
+from ..lexical.ngrams import canonical_form
+from ..lexical.overlaid_index import OverlaidLexicalIndex
 from ..views import View, evidence, name_view
 from .build.gold_prototypes import GOLD_WEIGHT, SHARED_DOCS
 from .columns import GrowingArray
-from .groups import Groups
-from .ngrams import canonical_form
-from .overlaid_names import OverlaidLexicalIndex
 from .overlaid_vectors import OverlaidVectors
 from .prototype_table import Origin, PrototypeTable
 from .version import Version

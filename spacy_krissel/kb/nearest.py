@@ -7,8 +7,8 @@ import numpy as np
 
 from ..distributed.parts import in_parts
 from ..index.protocol import Mask, Rows, Scores, Vectors
+from ..lexical.groups import read_only
 from ..util.compiled import kernel
-from .lexical_index import read_only
 from .overlaid_vectors import OverlaidVectors
 from .prototype_table import PrototypeTable
 

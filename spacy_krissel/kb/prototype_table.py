@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -11,9 +12,12 @@ import pyarrow.compute as pc
 
 from ..errors import Errors, KrisselError
 from ..index.protocol import Mask, Rows, Vectors
+from ..lexical.arrays import lexical_arrays
+from ..lexical.groups import Groups
+from ..lexical.index import LexicalIndex
+from ..util.disk import damage
 from ..util.lock import Lock, once
 from ..views import View, evidence, name_evidence
-from .build.lexical import lexical_arrays
 from .columns import (
     BLOCK_ROWS,
     GrowingVectors,
@@ -25,8 +29,6 @@ from .columns import (
     write_array,
     write_table,
 )
-from .groups import Groups
-from .lexical_index import LexicalIndex
 from .references import References
 
 FILE, VECTORS_FILE, REFERENCES_FILE = "prototypes.arrow", "vectors.npy", "references.npy"
@@ -347,8 +349,13 @@ class PrototypeTable:
         stored = GrowingVectors(read_array(directory / VECTORS_FILE, rows, width, dtype, verify=verify))
         read = cls(table, stored, references, directory / FILE, lexical)
         if lexical:
-            vars(read)["lexical_index"] = LexicalIndex.from_disk(directory / LEXICAL_DIR, n_entities)
+            with damage(directory / LEXICAL_DIR, partial(_damaged_index, directory)):
+                vars(read)["lexical_index"] = LexicalIndex.from_disk(directory / LEXICAL_DIR, n_entities)
         return read
+
+
+def _damaged_index(directory: Path, problem: object) -> KrisselError:
+    return KrisselError(Errors.K524.format(path=directory, problem=f"{LEXICAL_DIR}/{problem}"))
 
 
 def _added_rows(entity_rows: Rows, kinds: Rows) -> Rows:

@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from spacy_krissel.distributed.parts import in_parts
-from spacy_krissel.kb.lexical_index import LexicalIndex
 from spacy_krissel.kb.nearest import _products
 from spacy_krissel.layers.features import text_features, word_features
+from spacy_krissel.lexical.index import LexicalIndex
 from spacy_krissel.pipeline.linker.lexical_query import LexicalQuery
 from spacy_krissel.util.compiled import LEAST
 

@@ -11,8 +11,8 @@ from spacy.tokens import Span
 from spacy.training import Example
 
 from spacy_krissel.index.exact import ExactIndex
-from spacy_krissel.kb.lexical_index import LexicalIndex
 from spacy_krissel.layers.small import SmallEncoder
+from spacy_krissel.lexical.index import LexicalIndex
 from spacy_krissel.losses.softmax import SoftmaxLoss
 from spacy_krissel.views import name_view
 

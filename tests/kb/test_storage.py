@@ -97,6 +97,18 @@ def test_kept_lexical_index_is_read_and_not_made_again(make_kb, tmp_path, monkey
     assert not (tmp_path / "three" / "lexical").exists(), "it has the prototypes of before"
 
 
+def test_damaged_lexical_index_is_refused(make_kb, tmp_path):
+    kb = make_kb()
+    kb.keep_lexical_index()
+    kb.to_disk(tmp_path / "kb")
+    path = tmp_path / "kb" / "lexical" / "grams.npy"
+    for content in (b"no array", path.read_bytes()[:-8]):
+        path.write_bytes(content)
+        with pytest.raises(KrisselError, match=r"K524.*lexical/grams\.npy: ") as raised:
+            PrototypeTable.from_disk(tmp_path / "kb", len(kb.prototypes), 4, "float32", len(kb), lexical=True)
+        assert str(tmp_path / "kb") in str(raised.value)
+
+
 def test_tables_of_many_batches_are_saved_the_same(random_kb, tmp_path, monkeypatch):
     monkeypatch.setattr(columns, "BATCH_ROWS", 7)
     monkeypatch.setattr(columns, "BLOCK_ROWS", 11)

@@ -9,9 +9,9 @@ from spacy.training import Example
 
 from spacy_krissel.commands.build_prototypes import build_prototypes
 from spacy_krissel.errors import KrisselError, KrisselWarning
-from spacy_krissel.kb.lexical_index import LexicalIndex
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototype_table import Prototype
+from spacy_krissel.lexical.index import LexicalIndex
 from spacy_krissel.mentions.discontinuous import DocMention, holds_fragments, read_fragments, write_fragments
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.pipeline.linker.terms import vectors

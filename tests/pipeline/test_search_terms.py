@@ -7,10 +7,10 @@ from spacy.vocab import Vocab
 from term_search import search
 
 from spacy_krissel.index.faiss_index import make_faiss_index
-from spacy_krissel.kb.groups import in_lines
-from spacy_krissel.kb.lexical_index import LexicalIndex
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototype_table import Prototype, PrototypeTable
+from spacy_krissel.lexical.groups import in_lines
+from spacy_krissel.lexical.index import LexicalIndex
 from spacy_krissel.pipeline.linker.lexical_query import LEXICAL_CANDIDATES
 from spacy_krissel.pipeline.linker.terms.spelling import MAX_SPELT
 from spacy_krissel.views import name_view

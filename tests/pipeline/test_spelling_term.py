@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from term_search import search
 from test_search_terms import make_kb
 
-from spacy_krissel.kb.lexical_index import LexicalIndex
+from spacy_krissel.lexical.index import LexicalIndex
 from spacy_krissel.ontology.folding import spelling
 from spacy_krissel.pipeline.linker.lexical_query import LexicalQuery
 

@@ -55,7 +55,7 @@ def test_a_few_texts_import_numba_and_many_do_not():
     pytest.importorskip("numba")
     code = (
         "import sys; from spacy_krissel.layers.features import text_features;"
-        "from spacy_krissel.kb.lexical_index import LexicalIndex;"
+        "from spacy_krissel.lexical.index import LexicalIndex;"
         "import numpy as np; index = LexicalIndex.of(['cold'], np.zeros(1, int));"
         "from spacy_krissel.kb.nearest import _products; few = np.ones((9, 4), 'f'); pairs = np.zeros(999, int);"
         "text_features(['cold'] * 9, rows=9, ngrams=(3, 5)); index.search(index.vectors(['colds'] * 9), 1);"

@@ -10,13 +10,13 @@ import numpy as np
 from spacy.tokens import Doc
 
 from ...errors import Errors, KrisselError, KrisselWarning, Warnings
+from ...lexical.ngrams import canonical_form
 from ...mentions.gold_ids import Resolver
 from ...mentions.gold_mentions import Corrections, document_id, gold_spans, split_gold, text_hash
 from ...util.hashing import stable_hash
 from ...util.settings import Count, checked
 from ...views import mention_view, name_view
 from ..entity_columns import StringColumn
-from ..ngrams import canonical_form
 from ..prototype_table import Origin, Prototype, PrototypeTable
 
 # Chosen on four fifths of the training splits of NCBI Disease and BC5CDR (diseases) as prototypes for the last fifth.

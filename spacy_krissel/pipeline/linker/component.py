@@ -12,8 +12,8 @@ from spacy.vocab import Vocab
 from thinc.api import Model
 
 from ...errors import KrisselWarning, Warnings
-from ...kb.lexical_index import distinct
 from ...kb.prototype_kb import PrototypeKB
+from ...lexical.groups import distinct
 from ...mentions.annotations import DocLinks, SpanLink, spans_of, write_links
 from ...mentions.mention_views import read_mentions
 from ...ontology.store import OntologyStore

@@ -7,9 +7,9 @@ import numpy as np
 from scipy.special import expit, logit
 
 from ...errors import Errors, KrisselError
-from ...kb.lexical_index import SPELT
 from ...kb.prototype_kb import PrototypeKB
 from ...kb.search_result import SearchResult
+from ...lexical.index import SPELT
 from ...mentions.species import taxon_numbers
 from ..settings import LinkerSettings
 from .query import Query

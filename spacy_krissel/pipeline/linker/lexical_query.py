@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...kb.groups import pair_keys
-from ...kb.lexical_index import LexicalIndex, distinct, places_of
-from ...kb.ngrams import Spellings
+from ...lexical.groups import distinct, pair_keys, places_of
+from ...lexical.index import LexicalIndex
+from ...lexical.ngrams import Spellings
 
 # Entities that lexical search adds per query. On 9,284 mentions of two training splits, 2 change 22 links and 16 change
 # 43, less than 0.1 points of accuracy; 16 take three times as long.

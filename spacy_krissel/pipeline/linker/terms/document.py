@@ -5,11 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from ....kb.groups import pair_keys
-from ....kb.lexical_index import distinct, places_of
 from ....kb.prototype_kb import PrototypeKB
 from ....kb.search_result import SearchResult
 from ....kb.ties import with_gain
+from ....lexical.groups import distinct, pair_keys, places_of
 from ....ontology.folding import canonical_name
 from ...settings import LinkerSettings
 from ..confidence import Confidence

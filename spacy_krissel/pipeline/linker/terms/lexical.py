@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from ....kb.lexical_index import SPELT
 from ....kb.prototype_kb import PrototypeKB
+from ....lexical.index import SPELT
 from ...settings import LinkerSettings
 from ..query import Query
 from .term import Pairs, Term

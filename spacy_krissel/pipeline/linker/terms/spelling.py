@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from ....kb.groups import in_lines
 from ....kb.prototype_kb import PrototypeKB
+from ....lexical.groups import in_lines
 from ...settings import LinkerSettings
 from ..query import Query
 from .term import Pairs, Term

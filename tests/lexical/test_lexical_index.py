@@ -7,12 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spacy_krissel.errors import KrisselError
-from spacy_krissel.kb import lexical_index
-from spacy_krissel.kb.build import lexical
-from spacy_krissel.kb.build.lexical import lexical_arrays
-from spacy_krissel.kb.lexical_index import CANONICAL, DIFFERENT, LOWER_CASE, LexicalIndex
-from spacy_krissel.kb.ngrams import canonical_form
+from spacy_krissel.lexical import arrays as lexical
+from spacy_krissel.lexical import index as lexical_index
+from spacy_krissel.lexical.arrays import lexical_arrays
+from spacy_krissel.lexical.index import CANONICAL, DIFFERENT, LOWER_CASE, LexicalIndex
+from spacy_krissel.lexical.ngrams import canonical_form
 from spacy_krissel.pipeline.linker.lexical_query import LexicalQuery
 
 pytestmark = pytest.mark.usefixtures("loops")
@@ -139,7 +138,7 @@ def test_no_forms():
 def test_small_blocks_give_the_same(lexicon, monkeypatch):
     texts = ["lung cancers", "cold", "MS", "", "renal"]
     whole = similarities(lexicon, texts)
-    monkeypatch.setattr("spacy_krissel.kb.lexical_index.BLOCK_CELLS", 1)
+    monkeypatch.setattr("spacy_krissel.lexical.index.BLOCK_CELLS", 1)
     assert (similarities(lexicon, texts) == whole).all()
 
 
@@ -262,7 +261,7 @@ def test_names_are_found_by_another_process(tmp_path):
     LexicalIndex.of(FORMS, ENTITIES).to_disk(tmp_path / "lexical")
     program = f"""
 from pathlib import Path
-from spacy_krissel.kb.lexical_index import LexicalIndex
+from spacy_krissel.lexical.index import LexicalIndex
 index = LexicalIndex.from_disk(Path({str(tmp_path / "lexical")!r}), {N_ENTITIES})
 assert index.named(["COLD", "lung cancer"])[0].tolist() == [1, 0]
 """
@@ -273,18 +272,18 @@ assert index.named(["COLD", "lung cancer"])[0].tolist() == [1, 0]
 def test_refuses_files_that_do_not_fit_together(name, tmp_path):
     index = LexicalIndex.of(FORMS, ENTITIES)
     index.to_disk(tmp_path / "lexical")
-    with pytest.raises(KrisselError, match=f"K524.*entity_form_starts.*{N_ENTITIES} entities, of {N_ENTITIES - 1}"):
+    with pytest.raises(ValueError, match=f"entity_form_starts.*{N_ENTITIES} entities, of {N_ENTITIES - 1}"):
         LexicalIndex.from_disk(tmp_path / "lexical", N_ENTITIES - 1)
     path = tmp_path / "lexical" / f"{name}.npy"
     np.save(path, np.load(path)[1:])
-    with pytest.raises(KrisselError, match="K524.*lexical/.*npy.*fit"):
+    with pytest.raises(ValueError, match=r"^\w+\.npy.*fit"):
         LexicalIndex.from_disk(tmp_path / "lexical", N_ENTITIES)
     for other in (np.zeros(()), np.load(path).astype("f8" if name != "idf" else "i8")):
         np.save(path, other)
-        with pytest.raises(KrisselError, match=f"K524.*lexical/{name}.npy.*fit"):
+        with pytest.raises(ValueError, match=f"^{name}.npy.*fit"):
             LexicalIndex.from_disk(tmp_path / "lexical", N_ENTITIES)
     path.write_bytes(b"no array")
-    with pytest.raises(KrisselError, match=f"K524.*lexical/{name}.npy"):
+    with pytest.raises(ValueError, match=f"^{name}.npy"):
         LexicalIndex.from_disk(tmp_path / "lexical", N_ENTITIES)
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from spacy_krissel.kb.lexical_index import CANONICAL, LexicalIndex
+from spacy_krissel.lexical.index import CANONICAL, LexicalIndex
 from spacy_krissel.ontology.build import build_ontology
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.ontology.folding import canonical_name, fold_name

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_krissel.kb.groups import Groups, pair_keys, ranges
+from spacy_krissel.lexical.groups import Groups, pair_keys, ranges
 
 
 def test_groups_by_hand():

@@ -1,24 +1,23 @@
-"""The surface forms of the entities of a knowledge base, searched by lexical similarity."""
+"""Surface forms of entities, searched by lexical similarity."""
 
 import threading
 from collections.abc import Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_matrix
 
 from ..distributed.parts import in_parts
-from ..errors import Errors, KrisselError
 from ..index.protocol import Mask, Rows, Scores
 from ..util.compiled import LEAST, kernel
 from ..util.disk import damage
-from .build.lexical import Arrays, lexical_arrays
-from .groups import Groups, edges, in_lines, pair_keys, ranges
+from .arrays import Arrays, lexical_arrays
+from .groups import Groups, edges, in_lines, pair_keys, places_of, ranges, read_only
 from .ngrams import Forms, Grams, Sparse, Spellings, hashed, to_unit_length
 
-KERNEL = "spacy_krissel.kb.lexical_kernel"
+KERNEL = "spacy_krissel.lexical.kernel"
 # Number of its rarest n-grams by which a text is looked up, as far as they stand in no more forms together; the rarest
 # one in any case.
 RAREST, POSTINGS = 8, 20_000
@@ -93,7 +92,7 @@ class Texts(NamedTuple):
 
 
 class LexicalIndex:
-    """The distinct surface forms of a knowledge base's prototypes as TF-IDF vectors of character 3-grams.
+    """The distinct surface forms of entities as TF-IDF vectors of character 3-grams.
 
     3-grams are taken inside the words of the canonical form (`canonical_form`), with a space on each
     side of a word. The similarity of a text with an entity is the cosine of the text and the nearest
@@ -137,7 +136,8 @@ class LexicalIndex:
 
     @classmethod
     def from_disk(cls, directory: Path, n_entities: int) -> "LexicalIndex":
-        """The large arrays mapped. Raises KrisselError K524 where they do not fit together, or to so many entities."""
+        """Read the files of `to_disk`, the large ones mapped. Raises ValueError where they do not fit together, or
+        have forms of more than `n_entities`."""
         arrays: Arrays = {}
         lengths: dict[str, int] = {}
         for name, one_of in LENGTHS.items():
@@ -406,13 +406,6 @@ def _zeros(n: int) -> np.ndarray:
     return zeros
 
 
-def read_only(array: np.ndarray) -> np.ndarray:
-    """A view that cannot be written to, as those of mapped files: loops are compiled for one type."""
-    view = array.view(np.ndarray)
-    view.flags.writeable = False
-    return view
-
-
 def _highest(matrix: csr_matrix, n: int) -> tuple[Rows, Rows]:
     """Where the `n` highest values of each row stand, of equal ones those of the first columns, in no order: their
     rows, and their places in `matrix.data`."""
@@ -430,19 +423,5 @@ def _highest(matrix: csr_matrix, n: int) -> tuple[Rows, Rows]:
     return np.repeat(np.arange(len(counts)), counts), places
 
 
-def _damaged(path: Path, problem: object) -> KrisselError:
-    return KrisselError(Errors.K524.format(path=path.parents[1], problem=f"{path.parent.name}/{path.name}: {problem}"))
-
-
-def places_of(ascending: Rows, values: Rows) -> Rows:
-    """The place of each of the `values` in the ascending array, -1 where it is not there."""
-    places = np.searchsorted(ascending, values)
-    places[places == len(ascending)] = -1
-    return np.where(ascending[places] == values, places, -1) if len(ascending) else places
-
-
-def distinct(values: Sequence[Any]) -> tuple[list[Any], Rows]:
-    """The distinct values in the order they come in, and the place of each value among them."""
-    places: dict[Any, int] = {}
-    numbers = [places.setdefault(value, len(places)) for value in values]
-    return list(places), np.array(numbers, dtype=np.int64)
+def _damaged(path: Path, problem: object) -> ValueError:
+    return ValueError(f"{path.name}: {problem}")

@@ -1,6 +1,7 @@
-"""Values by key as flat arrays, for many keys at a time."""
+"""Values by key as flat arrays, for many keys at a time, and where values stand among others."""
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -63,3 +64,24 @@ def in_lines(values: Rows, owners: Rows, n: int, width: int) -> Rows:
 def pair_keys(first: Rows, second: Rows) -> Rows:
     """One number per pair of numbers from 0 on, in the order of the pairs."""
     return first * (second.max(initial=0) + 1) + second
+
+
+def places_of(ascending: Rows, values: Rows) -> Rows:
+    """The place of each of the `values` in the ascending array, -1 where it is not there."""
+    places = np.searchsorted(ascending, values)
+    places[places == len(ascending)] = -1
+    return np.where(ascending[places] == values, places, -1) if len(ascending) else places
+
+
+def distinct(values: Sequence[Any]) -> tuple[list[Any], Rows]:
+    """The distinct values in the order they come in, and the place of each value among them."""
+    places: dict[Any, int] = {}
+    numbers = [places.setdefault(value, len(places)) for value in values]
+    return list(places), np.array(numbers, dtype=np.int64)
+
+
+def read_only(array: np.ndarray) -> np.ndarray:
+    """A view that cannot be written to, as those of mapped files: loops are compiled for one type."""
+    view = array.view(np.ndarray)
+    view.flags.writeable = False
+    return view

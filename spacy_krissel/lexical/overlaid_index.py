@@ -9,8 +9,8 @@ import numpy as np
 
 from ..index.protocol import Mask, Rows, Scores
 from ..ontology.folding import is_capital_symbol
-from .groups import Groups, edges, pair_keys
-from .lexical_index import CANONICAL, DIFFERENT, LOWER_CASE, LexicalIndex, Texts, cosines, places_of, read_only
+from .groups import Groups, edges, pair_keys, places_of, read_only
+from .index import CANONICAL, DIFFERENT, LOWER_CASE, LexicalIndex, Texts, cosines
 from .ngrams import Forms, Sparse, Spellings, hashed
 
 
@@ -45,7 +45,7 @@ class OverlaidLexicalIndex(LexicalIndex):
     `search` goes through the names of the base alone. What is added is found by `having` and `spelt`, and counts in
     `similarity`.
 
-    base: is not changed. n_entities: of the knowledge base. For one thread.
+    base: is not changed. n_entities: of all rows of entities. For one thread.
     """
 
     def __init__(self, base: LexicalIndex, n_entities: int) -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from ...index.protocol import Mask, Rows
-from ...ontology.folding import is_capital_symbol
-from ..groups import pair_keys, ranges
-from ..ngrams import Forms, Grams, Spellings, hashed, to_unit_length
+from ..index.protocol import Mask, Rows
+from ..ontology.folding import is_capital_symbol
+from .groups import pair_keys, ranges
+from .ngrams import Forms, Grams, Spellings, hashed, to_unit_length
 
 # Surface forms at a time: some two million n-grams.
 BLOCK_FORMS = 2**16
