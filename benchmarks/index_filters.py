@@ -16,9 +16,9 @@ import typer
 from index_norms import K, add_run, made, recalls, searched, unit
 from threadpoolctl import threadpool_limits
 
+from spacy_krissel.building.tune import PLANS
 from spacy_krissel.index.exact import ExactIndex
 from spacy_krissel.index.faiss_index import FaissIndex
-from spacy_krissel.kb.build.tune import PLANS
 
 RESULT = Path(__file__).parent / "results" / "index_filters.json"
 

@@ -18,9 +18,9 @@ import numpy as np
 import typer
 from threadpoolctl import threadpool_limits
 
+from spacy_krissel.building.tune import PLANS
 from spacy_krissel.index.exact import ExactIndex, refined
 from spacy_krissel.index.faiss_index import FaissIndex
-from spacy_krissel.kb.build.tune import PLANS
 from spacy_krissel.kb.ties import tie_bound
 
 RESULT = Path(__file__).parent / "results" / "index_norms.json"

@@ -23,9 +23,9 @@ from index_norms import add_run, made, recalls, searched
 from spacy.tokens import DocBin
 from threadpoolctl import threadpool_limits
 
+from spacy_krissel.building.tune import PLANS
 from spacy_krissel.index.exact import ExactIndex
 from spacy_krissel.index.faiss_index import DEFAULTS, FaissIndex
-from spacy_krissel.kb.build.tune import PLANS
 
 RESULT = Path(__file__).parent / "results" / "index_peers.json"
 # Results asked for.

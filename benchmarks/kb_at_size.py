@@ -28,9 +28,9 @@ import typer
 from spacy.vocab import Vocab
 from wasabi import msg
 
+from spacy_krissel.building.fill import fill_kb
+from spacy_krissel.building.tune import tuning_lines
 from spacy_krissel.commands.tune_pipeline import tune_index
-from spacy_krissel.kb.build.fill import fill_kb
-from spacy_krissel.kb.build.tune import tuning_lines
 from spacy_krissel.kb.candidates import candidate_dicts
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototype_table import Prototype

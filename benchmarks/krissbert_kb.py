@@ -18,8 +18,8 @@ import typer
 from kb_at_size import MadeSource, Vectors, in_process, size, watched
 from spacy.vocab import Vocab
 
+from spacy_krissel.building.fill import fill_kb
 from spacy_krissel.index.faiss_index import FaissIndex
-from spacy_krissel.kb.build.fill import fill_kb
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototype_table import Prototype
 from spacy_krissel.views import ReferenceParts, View

@@ -26,7 +26,7 @@ import typer
 from kb_at_size import MadeSource, Vectors
 from spacy.tokens import Doc, Span
 
-from spacy_krissel.kb.build.fill import fill_kb
+from spacy_krissel.building.fill import fill_kb
 from spacy_krissel.mentions.mention_views import mention_views
 
 RESULT = Path(__file__).parent / "results" / "linking_rate.json"

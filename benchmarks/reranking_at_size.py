@@ -26,9 +26,9 @@ from kb_at_size import in_process, processor, show, size, watched
 from spacy.util import load_config
 from wasabi import msg
 
+from spacy_krissel.building.sources import PrototypeSource
 from spacy_krissel.commands.build_prototypes import build_prototypes
 from spacy_krissel.index.faiss_index import make_faiss_index
-from spacy_krissel.kb.build.sources import PrototypeSource
 from spacy_krissel.mining.shards import MentionShards
 from spacy_krissel.pipeline.pipeline_io import find_linker, save_whole
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from .about import __version__ as __version__
 
 if TYPE_CHECKING:
+    from .building.gold_prototypes import add_gold
+    from .building.sources import PrototypeSource
     from .commands.build_linker import build
     from .commands.build_prototypes import build_prototypes
     from .commands.link_texts import link
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
     from .evaluation.calibrate import calibrate
     from .evaluation.confidence import fit_confidence
     from .evaluation.evaluate import evaluate
-    from .kb.build.sources import PrototypeSource
     from .kb.prototype_kb import PrototypeKB
     from .mining.mine import mine
     from .ontology.build import build_ontology
@@ -37,6 +38,7 @@ __all__ = [
     "PrototypeSource",
     "Term",
     "View",
+    "add_gold",
     "build",
     "build_ontology",
     "build_prototypes",
@@ -54,9 +56,10 @@ _MODULES = {
     "KrisselWarning": "errors",
     "OntologyStore": "ontology.store",
     "PrototypeKB": "kb.prototype_kb",
-    "PrototypeSource": "kb.build.sources",
+    "PrototypeSource": "building.sources",
     "Term": "pipeline.linker.terms.term",
     "View": "views",
+    "add_gold": "building.gold_prototypes",
     "build": "commands.build_linker",
     "build_ontology": "ontology.build",
     "build_prototypes": "commands.build_prototypes",

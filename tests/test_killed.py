@@ -8,10 +8,10 @@ import pytest
 from reliability.harness import CHANGING, spread
 from reliability.steps import MODELS, build_steps, docs_of, state_of
 
+from spacy_krissel.building import fill as build
+from spacy_krissel.building.tune import Tuning
 from spacy_krissel.commands.train_pipeline import train
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.kb.build import fill as build
-from spacy_krissel.kb.build.tune import Tuning
 from spacy_krissel.pipeline import pipeline_io as save
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that can be forked")

@@ -8,8 +8,8 @@ from spacy.cli.train import train
 from spacy.tokens import DocBin
 from spacy.util import load_config
 
+from spacy_krissel.building.sources import PrototypeSource
 from spacy_krissel.commands.build_prototypes import build_prototypes
-from spacy_krissel.kb.build.sources import PrototypeSource
 from spacy_krissel.layers.label_attention import attend
 from spacy_krissel.losses.softmax import SoftmaxLoss
 from spacy_krissel.training.data.examples import linked_mentions

@@ -12,8 +12,8 @@ import spacy
 from spacy.cli.package import package
 from spacy.tokens import Span
 
+from spacy_krissel.building.sources import PrototypeSource
 from spacy_krissel.commands.build_prototypes import build_prototypes
-from spacy_krissel.kb.build.sources import PrototypeSource
 from spacy_krissel.mining.shards import MentionShards
 
 # Any attempt to reach another machine ends the program.

@@ -9,12 +9,12 @@ from statistics import mean
 import numpy as np
 from spacy.language import Language
 
+from spacy_krissel.building.gold_prototypes import GOLD_WEIGHT, add_gold_prototypes, gold_prototypes
 from spacy_krissel.evaluation.gold import Source, read_gold, without_own_gold
 from spacy_krissel.evaluation.metrics import is_strict
 from spacy_krissel.evaluation.records import counted
 from spacy_krissel.evaluation.run import run_pipeline
 from spacy_krissel.evaluation.tables import check_report, markdown_table, percent
-from spacy_krissel.kb.build.gold_prototypes import GOLD_WEIGHT, gold_prototypes
 from spacy_krissel.kb.prototype_table import Prototype
 from spacy_krissel.ontology.store import OntologyStore
 from spacy_krissel.pipeline.pipeline_io import find_linker
@@ -88,7 +88,7 @@ def few_shot(
                     per_entity = 0 if n == "all" else int(n)
                     drawn, _ = gold_prototypes(train, kb, source=SOURCE, per_entity=per_entity, seed=seed)
                 if drawn:
-                    added, _ = kb.add_gold_prototypes(drawn, encode=known, weight=weight)
+                    added, _ = add_gold_prototypes(kb, drawn, encode=known, weight=weight)
                 with without_own_gold(nlp, gold):
                     run = run_pipeline(nlp, gold, store, mentions="gold", n_candidates=1, timed_mentions=0)
                 kb.remove_prototypes(source=SOURCE)

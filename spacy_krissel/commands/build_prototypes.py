@@ -10,16 +10,16 @@ from pydantic import Field
 from spacy.language import Language
 
 from ..about import __version__
+from ..building import fill as build
+from ..building.encoding import Encoders, VectorWork
+from ..building.fill import fill_kb
+from ..building.gold_prototypes import GOLD_WEIGHT, GoldCounts, add_gold
+from ..building.sources import CONTEXTS_PER_SHARED_NAME, MENTIONS_PER_ENTITY, PrototypeSource
 from ..corpora.doc_bins import read_doc_bins
 from ..distributed.processes import n_gpus
 from ..errors import Errors, KrisselError
 from ..index.kinds import named_index
-from ..kb.build import fill as build
-from ..kb.build.encoding import Encoders, VectorWork
-from ..kb.build.fill import fill_kb
-from ..kb.build.gold_prototypes import GoldCounts
-from ..kb.build.sources import CONTEXTS_PER_SHARED_NAME, MENTIONS_PER_ENTITY, PrototypeSource
-from ..kb.prototype_kb import GOLD_WEIGHT, PrototypeKB
+from ..kb.prototype_kb import PrototypeKB
 from ..ontology.build import open_ontology
 from ..pipeline.card import update_card
 from ..pipeline.kb_pipe import kb_left_out
@@ -78,7 +78,7 @@ def add_gold_files(
 ) -> dict[str, GoldCounts]:
     """Add the gold mentions of .spacy files to the linker's knowledge base, each under its file's name as source.
 
-    weight, per_entity, surface_forms, seed: of `PrototypeKB.add_gold`. RETURNS: the counts by source.
+    weight, per_entity, surface_forms, seed: of `add_gold`. RETURNS: the counts by source.
     Raises KrisselError K520 when the knowledge base is empty of entities, K619 when two files have one name or the
     knowledge base has that source already, K201 and K212 (files). Nothing was added then, but for K201 and K212.
     """
@@ -94,7 +94,7 @@ def add_gold_files(
             raise KrisselError(Errors.K619.format(path=path, source=source, problem=problem, todo=todo))
     drawn: Any = {"weight": weight, "per_entity": per_entity, "surface_forms": surface_forms, "seed": seed}
     return {
-        source: kb.add_gold(read_doc_bins(path, nlp.vocab), source=source, skip_unknown=True, **drawn)
+        source: add_gold(kb, read_doc_bins(path, nlp.vocab), source=source, skip_unknown=True, **drawn)
         for source, path in sources.items()
     }
 
@@ -138,7 +138,7 @@ class SourceSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class GoldSettings:
-    """Settings of `PrototypeKB.add_gold` that the command has.
+    """Settings of `add_gold` that the command has.
 
     gold_per_entity: Number of gold mentions per entity of each file, drawn by seed (0: all)
     gold_weight: Multiply the scores of gold prototypes

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
+from ..building.gold_prototypes import add_gold_prototypes, with_surface_forms
 from ..corpora.link_table import EXPECTED, read_verdicts
 from ..corpora.report import CorpusReport
 from ..errors import Errors, KrisselError
-from ..kb.build.gold_prototypes import with_surface_forms
 from ..kb.prototype_table import Origin, Prototype
 from ..pipeline.pipeline_io import check_place, find_linker, load_pipeline, save_pipeline
 from ..pipeline.settings import LINKER
@@ -49,7 +49,7 @@ def correct(
         raise KrisselError(Errors.K204.format(path=links, what="row to add", line=report["lines"], expected=EXPECTED))
     if replace:
         linker.kb.remove_prototypes(source=source)
-    prototypes, _ = linker.kb.add_gold_prototypes(with_surface_forms(found))
+    prototypes, _ = add_gold_prototypes(linker.kb, with_surface_forms(found))
     # It is no longer the one in the folder that the pipeline pointed to.
     linker.kb_path = nlp.get_pipe_config(name)["kb_path"] = None
     save_pipeline(nlp, output, name=name)

@@ -8,9 +8,9 @@ import numpy as np
 from spacy.language import Language
 from spacy.util import fix_random_seed
 
+from ..building.fill import BLOCK, BLOCKS_ADDED
 from ..errors import Errors, KrisselError
 from ..index.protocol import Rows, Vectors
-from ..kb.build.fill import BLOCK, BLOCKS_ADDED
 from ..kb.prototype_kb import PrototypeKB
 from ..kb.prototype_table import Prototype
 from ..layers.hashed_bags import round_tables

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..building.encoding import Encode, Encoders
 from ..distributed.processes import n_gpus
 from ..distributed.workers import follow_parent, ray_cluster
 from ..errors import Errors, KrisselError
-from ..kb.build.encoding import Encode, Encoders
 from ..pipeline.kb_pipe import kb_left_out
 from ..pipeline.pipeline_io import choose_gpu, find_kb_pipe, load_pipeline
 from ..views import View

@@ -11,9 +11,9 @@ from spacy.language import Language
 from spacy.util import load_config
 from spacy.vocab import Vocab
 
+from ..building.tune import N_SEARCHED, RECALL, Recall, Tuning, near_vectors, tune, tuning_lines
 from ..corpora.doc_bins import read_doc_bins
 from ..errors import Errors, KrisselError
-from ..kb.build.tune import N_SEARCHED, RECALL, Recall, Tuning, near_vectors, tune, tuning_lines
 from ..kb.directory import KIND as KB
 from ..kb.prototype_kb import PrototypeKB
 from ..mentions.annotations import spans_of

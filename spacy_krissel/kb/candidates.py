@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 def candidate_dicts(kb: "PrototypeKB", result: SearchResult, k: int | None = None) -> list[list[dict[str, Any]]]:
     """For each query up to `k` of its entities, best first: "id", "name", "score", and of the winning prototype "kind"
     (`Prototype`) and "evidence", its text as one line; of one that was seen in a text also "doc", the id of that text,
-    and "source", as `add_gold` was told, "" where it has none. Where the score is more than that of vectors, its
-    parts by the names of the terms, and "confidence" where it was computed.
+    and "source", the label that it was added under, "" where it has none. Where the score is more than that of
+    vectors, its parts by the names of the terms, and "confidence" where it was computed.
     """
     entities = result.entities[:, :k]
     found = entities >= 0

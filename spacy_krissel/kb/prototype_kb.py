@@ -1,10 +1,10 @@
 """A spaCy knowledge base whose entities are known by the vectors of their prototypes."""
 
 import copy
+import dataclasses
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -24,12 +24,10 @@ from ..ontology.entity import Entity
 from ..util.lock import Lock
 from ..util.settings import NotNegative, Positive, PositiveInt, checked, maker
 from ..views import View, span_view
-from .build.gold_prototypes import GOLD_WEIGHT, GoldCounts, gold_prototypes, new_gold, split_shared
 from .candidates import spacy_candidates
 from .columns import zero_vectors
 from .directory import Source, pack, unpack
 from .entity_columns import EntityTable, StringColumn
-from .gold_overlay import GoldOverlay
 from .prototype_table import Kind, Prototype, PrototypeTable
 from .ranking import search_entities
 from .references import References
@@ -89,17 +87,22 @@ class PrototypeKB(KnowledgeBase):
         self.scratch: Path | None = None
         self._encode: Encode | None = None
         # Held during a change. Snapshots share it, and the versions in use, as they may share an index that would grow.
-        self._lock = Lock()
+        self.lock = Lock()
         self._versions: WeakSet[Version] = WeakSet()
         prototypes = PrototypeTable.empty(entity_vector_length, dtype)
         self._set(Version(EntityTable(), prototypes, normalize, make_index=index, index_device=index_device))
-        self._now.check_device()
+        self.current.check_device()
+
+    @property
+    def current(self) -> Version:
+        """All that the knowledge base holds now."""
+        return self._current
 
     # Entities ------------------------------------------------------------------------------------------------------
 
     @property
     def entities(self) -> EntityTable:
-        return self._now.entities
+        return self.current.entities
 
     def __len__(self) -> int:
         """The number of entities."""
@@ -183,8 +186,8 @@ class PrototypeKB(KnowledgeBase):
         Raises KrisselError K513 (an id twice), K514 (no id), K515 (an entity with prototypes is missing).
         """
         table = EntityTable.from_entities(entities, details=details, scratch=self.scratch)
-        with self._lock:
-            now = self._now
+        with self.lock:
+            now = self.current
             prototypes = now.prototypes
             if len(prototypes) or prototypes.references is not None:
                 moved = table.rows(list(now.entities.ids))
@@ -193,14 +196,14 @@ class PrototypeKB(KnowledgeBase):
                 if len(lost):
                     raise KrisselError(Errors.K515.format(count=len(lost), entity=now.entities.ids[lost[0]]))
                 prototypes = prototypes.moved(moved, len(table))
-            self._change(entities=table, prototypes=prototypes)
+            self.replace(entities=table, prototypes=prototypes)
         self._add_strings()
 
     # Prototypes ----------------------------------------------------------------------------------------------------
 
     @property
     def prototypes(self) -> PrototypeTable:
-        return self._now.prototypes
+        return self.current.prototypes
 
     @property
     def n_prototypes(self) -> int:
@@ -219,14 +222,14 @@ class PrototypeKB(KnowledgeBase):
 
     def prototypes_at(self, rows: Any) -> list[Prototype]:
         """The prototypes at `rows`, an array of any shape, flattened, as in `SearchResult.prototypes`."""
-        now = self._now
+        now = self.current
         found = now.prototypes.at(rows)
         ids = now.entities.ids.take(np.array([entity for entity, *_ in found], dtype=np.int64))
         return [Prototype(id_, kind, view, origin) for id_, (_, kind, view, origin) in zip(ids, found, strict=True)]
 
     def prototype_rows(self, entity: str) -> Rows:
         """The rows of an entity's prototypes; none for an unknown entity."""
-        now = self._now
+        now = self.current
         row = now.entities.row(entity)
         return np.zeros(0, dtype=np.int64) if row is None else now.prototypes.by_entity.at(row)
 
@@ -246,10 +249,10 @@ class PrototypeKB(KnowledgeBase):
         """
         prototypes = list(prototypes)
         if any(isinstance(each, Doc) for each in prototypes):
-            expected = "prototypes (kb.add_gold(docs) takes annotated docs)"
+            expected = "prototypes (add_gold(kb, docs) takes annotated docs)"
             raise KrisselError(Errors.K006.format(setting="prototypes", found="docs", expected=expected))
         if vectors is None:
-            vectors = self._attached()([prototype.view for prototype in prototypes])
+            vectors = self.attached_encoder()([prototype.view for prototype in prototypes])
         weights = np.full(len(prototypes), weight) if isinstance(weight, (int, float)) else np.array(weight)
         if len(weights) != len(prototypes):
             expected = f"one number, or one for each of the {len(prototypes)} prototypes"
@@ -263,13 +266,13 @@ class PrototypeKB(KnowledgeBase):
         if not prototypes:
             return
         ids = [prototype.entity for prototype in prototypes]
-        with self._lock:
+        with self.lock:
             rows = self._known_rows(ids, Errors.K510)
             self._take_width(matrix.shape[1])
-            scaled = self._now.scaled(matrix)
+            scaled = self.current.scaled(matrix)
             if (weights != 1).any():
                 scaled = scaled * weights[:, None].astype(scaled.dtype)
-            self._change(prototypes=self.prototypes.appended(rows, prototypes, scaled, self.scratch), is_indexed=False)
+            self.replace(prototypes=self.prototypes.appended(rows, prototypes, scaled, self.scratch), is_indexed=False)
 
     @checked
     def remove_prototypes(
@@ -284,7 +287,7 @@ class PrototypeKB(KnowledgeBase):
         """
         if kind is None and source is None and docs is None:
             raise KrisselError(Errors.K006.format(setting="kind", found=kind, expected="a kind, a source or documents"))
-        with self._lock:
+        with self.lock:
             removed = self.prototypes.where(kind, source, docs)
             count = int(removed.sum())
             if count:
@@ -295,57 +298,12 @@ class PrototypeKB(KnowledgeBase):
     def without_prototypes(self, **which: Any) -> Iterator[int]:
         """A context without the prototypes that `remove_prototypes(**which)` removes; gives their number. Afterwards
         all is as before: changes made meanwhile are lost."""
-        before = self._now
+        before = self.current
         try:
             yield self.remove_prototypes(**which)
         finally:
-            with self._lock:
+            with self.lock:
                 self._set(before)
-
-    def add_gold(
-        self, docs: Doc | Iterable[Doc], *, weight: float = GOLD_WEIGHT, skip_unknown: bool = False, **settings: Any
-    ) -> GoldCounts:
-        """Lazy learning (KRISSBERT §3.7): add the linked mentions of annotated docs as prototypes, without training.
-
-        They are of kind "gold" and can be removed by source or document. Names that several entities share are weighted
-        less: see `split_shared`. Weights are not changed later, and each call reads all names: add documents together.
-
-        weight: see `add_prototypes`. settings: `source`, `spans_key`, `labels`, `per_entity`, `surface_forms` and
-            `seed`, see `gold_prototypes`.
-        skip_unknown: leave out mentions whose ids are not in the knowledge base (KW501).
-        RETURNS: what was added and what was left out. Warns KW502 where no mention has an id, KW030 of mentions of a
-        corpus that were corrected in `doc.ents`. A mention that is there already, of the same place and source, is not
-        added again.
-        Raises KrisselError K521 without an attached encoder, K533 for unknown ids, and what `gold_prototypes` and
-        `add_prototypes` raise; nothing was added then.
-        """
-        self._attached()
-        prototypes, counts = gold_prototypes(docs, self, **settings)
-        if counts.unknown and not skip_unknown:
-            raise KrisselError(counts.said(Errors.K533))
-        counts.prototypes, counts.shared = self.add_gold_prototypes(prototypes, weight=weight)
-        counts.warn()
-        return counts
-
-    @checked
-    def add_gold_prototypes(
-        self, prototypes: Iterable[Prototype], *, encode: Encode | None = None, weight: Positive = GOLD_WEIGHT
-    ) -> tuple[int, int]:
-        """Add what `gold_prototypes` made, those of shared names without extra weight (`split_shared`). encode: None:
-        the attached encoder.
-
-        RETURNS: the number of added prototypes, and of those of shared names. Raises what `add_prototypes` raises.
-        """
-        encode = encode or self._attached()
-        with self._lock:
-            new = new_gold(prototypes, self.entities.ids, self.prototypes)
-            weighted, others = split_shared(new, self.entities.ids, self.prototypes)
-            added = [*weighted, *others]
-            if not added:
-                return 0, 0
-            vectors = encode([prototype.view for prototype in added])
-            self._add(added, vectors, np.repeat([weight, 1.0], [len(weighted), len(others)]))
-        return len(added), len(others)
 
     # References and encoder ----------------------------------------------------------------------------------------
 
@@ -355,7 +313,7 @@ class PrototypeKB(KnowledgeBase):
         Other entities have none. Raises KrisselError K503 (wrong width), K504 (NaN), K531 (another number of vectors),
         K532 (unknown entity); the present references then stay.
         """
-        with self._lock:
+        with self.lock:
             vectors: Vectors | None = None
             for ids, block in blocks:
                 matrix = check_vectors(block, self.entity_vector_length or None, "vectors of references")
@@ -365,7 +323,7 @@ class PrototypeKB(KnowledgeBase):
                 self._take_width(matrix.shape[1])
                 if vectors is None:
                     vectors = zero_vectors(self.n_entities, matrix.shape[1], self.prototypes.dtype, self.scratch)
-                vectors[rows] = self._now.scaled(matrix)
+                vectors[rows] = self.current.scaled(matrix)
             if vectors is not None:
                 present = self.prototypes.references
                 weight = self._reference_weight if present is None else present.weight
@@ -375,23 +333,23 @@ class PrototypeKB(KnowledgeBase):
     @property
     def ontology(self) -> list[dict[str, Any]]:
         """Where the entities come from, by source: its file, format, `version` and `licence` where they are known."""
-        return self._now.ontology
+        return self.current.ontology
 
     @ontology.setter
     def ontology(self, provenance: list[dict[str, Any]]) -> None:
-        with self._lock:
-            self._change(ontology=provenance)
+        with self.lock:
+            self.replace(ontology=provenance)
 
     @property
     def encoder(self) -> str:
         """Fingerprint of the encoder that made the vectors; empty where none was stated."""
-        return self._now.encoder
+        return self.current.encoder
 
     @encoder.setter
     def encoder(self, fingerprint: str) -> None:
-        with self._lock:
+        with self.lock:
             if fingerprint != self.encoder:
-                self._change(encoder=fingerprint)
+                self.replace(encoder=fingerprint)
 
     def check_encoder(self, fingerprint: str, width: int | None = None) -> None:
         """Raises KrisselError K522 when another encoder made the vectors, K528 when its vectors have another width.
@@ -404,18 +362,24 @@ class PrototypeKB(KnowledgeBase):
             raise KrisselError(Errors.K522.format(expected=self.encoder, found=fingerprint))
 
     def attach_encoder(self, encode: Encode) -> None:
-        """Let `get_candidates` and `add_gold` encode views: a list of them in, their vectors (n, d) out. Never saved or
-        pickled."""
+        """Let `get_candidates` and `add_prototypes` encode views: a list of them in, their vectors (n, d) out. Never
+        saved or pickled."""
         self._encode = encode
+
+    def attached_encoder(self) -> Encode:
+        """Return the attached encoder. Raises KrisselError K521 without one."""
+        if self._encode is None:
+            raise KrisselError(Errors.K521)
+        return self._encode
 
     # Search --------------------------------------------------------------------------------------------------------
 
     def is_empty(self) -> bool:
-        return self._now.is_empty
+        return self.current.is_empty
 
     def check_filled(self) -> None:
         """Raises KrisselError K520 when there is nothing to link to."""
-        self._now.check_filled()
+        self.current.check_filled()
 
     def snapshot(self) -> "PrototypeKB":
         """The present version, with its index, as a knowledge base that shares all memory with this one. Changes of
@@ -426,20 +390,8 @@ class PrototypeKB(KnowledgeBase):
         now = self._indexed()
         other = type(self).__new__(type(self))
         KnowledgeBase.__init__(other, self.vocab, now.width)
-        other.__dict__.update(vars(self), _now=now)
+        other.__dict__.update(vars(self), _current=now)
         return other
-
-    def overlaid(self) -> tuple["PrototypeKB", GoldOverlay]:
-        """The present version with gold mentions over it: a knowledge base to search, not to change or save, and the
-        overlay, whose changes it shows at once.
-
-        Raises KrisselError K520 when there is nothing to link to.
-        """
-        other = self.snapshot()
-        overlay = GoldOverlay(other._now)
-        parts: dict[str, Any] = {"prototypes": overlay.table, "index": overlay.index}
-        other._set(replace(other._now, source=None, saved=None, **parts))
-        return other, overlay
 
     def search(self, vectors: Any, k: int, *, allowed: Mask | None = None) -> SearchResult:
         """The `k` nearest distinct entities of each vector (q, d), among the `allowed` entities (n_entities,).
@@ -456,16 +408,16 @@ class PrototypeKB(KnowledgeBase):
 
         Raises KrisselError K503 (wrong width), K504 (NaN).
         """
-        return self._now.queries(vectors)
+        return self.current.queries(vectors)
 
     def use_index(self, index: MakeIndex | None) -> None:
         """Search with another kind of index from now on; it is built when first needed. None is the exact one.
 
         Raises KrisselError K006 where it cannot live on the `index_device`.
         """
-        with self._lock:
-            replace(self._now, make_index=index, make_read=None).check_device()
-            self._change(make_index=index, make_read=None, index=None, is_indexed=False, tuning=None)
+        with self.lock:
+            dataclasses.replace(self.current, make_index=index, make_read=None).check_device()
+            self.replace(make_index=index, make_read=None, index=None, is_indexed=False, tuning=None)
 
     def set_index(self, index: VectorIndex, tuning: dict[str, Any] | None = None) -> None:
         """Search with this index of its `vectors` from now on.
@@ -475,14 +427,14 @@ class PrototypeKB(KnowledgeBase):
         """
         device = device_of(index)
         make = partial(make_index, index.kind, index.settings, device)
-        with self._lock:
+        with self.lock:
             now: dict[str, Any] = {"index": index, "is_indexed": len(index) == self.n_prototypes, "tuning": tuning}
-            self._change(make_index=make, make_read=None, index_device=self.index_device and device, **now)
+            self.replace(make_index=make, make_read=None, index_device=self.index_device and device, **now)
 
     @property
     def index_device(self) -> str | None:
         """Device of the index by the setting of this name; None: as the index itself says."""
-        return self._now.index_device
+        return self.current.index_device
 
     def build_index(self) -> VectorIndex:
         """Bring the index up to date with the prototypes now, rather than at the next search or save."""
@@ -491,16 +443,16 @@ class PrototypeKB(KnowledgeBase):
     def keep_lexical_index(self) -> None:
         """Make the index for lexical similarity now, rather than at the first search, and save it too, until the
         prototypes change."""
-        with self._lock:
-            self._change(prototypes=self.prototypes.keeping_lexical(self.scratch))
+        with self.lock:
+            self.replace(prototypes=self.prototypes.keeping_lexical(self.scratch))
 
     def _indexed(self) -> Any:
         """The present version, with an index of all prototypes."""
-        now = self._now
+        now = self.current
         if now.is_indexed:
             return now
-        with self._lock:
-            now = self._now
+        with self.lock:
+            now = self.current
             now.check_filled()
             if not now.is_indexed:
                 index, vectors = now.index, now.prototypes.vectors
@@ -542,7 +494,7 @@ class PrototypeKB(KnowledgeBase):
 
     def get_prior_prob(self, entity: str, alias: str) -> float:
         """The fraction, 0 to 1, of the prototypes with this text that are of the entity; 0 where either is unknown."""
-        now = self._now
+        now = self.current
         found = now.prototypes.entities_of_mention(alias)
         row = now.entities.row(entity)
         return 0.0 if row is None or not found.size else float((found == row).mean())
@@ -553,7 +505,7 @@ class PrototypeKB(KnowledgeBase):
 
     def get_candidates_batch(self, mentions: Iterable[Span]) -> list[list[Candidate]]:
         mentions = list(mentions)
-        encode = self._attached()
+        encode = self.attached_encoder()
         if not mentions:
             return []
         vectors = encode([span_view(mention) for mention in mentions])
@@ -566,7 +518,7 @@ class PrototypeKB(KnowledgeBase):
 
     def get_vectors(self, entities: Iterable[str]) -> Vectors:
         """The means of several entities' prototypes: (len(entities), d)."""
-        now = self._now
+        now = self.current
         vectors, rows = now.prototypes.vectors, now.entities.rows(list(entities))
         means = np.zeros((len(rows), now.width), dtype=np.float32)
         for mean, row in zip(means, rows, strict=True):
@@ -579,7 +531,7 @@ class PrototypeKB(KnowledgeBase):
 
     def description(self) -> dict[str, Any]:
         """Counts, dimensions and policies, as they stand in the manifest."""
-        return self._now.description()
+        return self.current.description()
 
     def to_disk(self, path: str | Path, exclude: Iterable[str] = SimpleFrozenList()) -> None:
         """Write the folder `path` atomically; it may be the folder that was loaded.
@@ -600,9 +552,9 @@ class PrototypeKB(KnowledgeBase):
         another width), K501 and K507 (an index that cannot be used here).
         """
         verify = self.verify if verify is None else verify
-        wanted = self._now.make_index, self._now.index_device
+        wanted = self.current.make_index, self.current.index_device
         read = Version.from_disk(Path(path), self.entity_vector_length, *wanted, exclude, verify=verify)
-        with self._lock:
+        with self.lock:
             # Read-only in the base class, except through its constructor.
             KnowledgeBase.__init__(self, self.vocab, read.width or self.entity_vector_length)
             self._set(read)
@@ -614,7 +566,7 @@ class PrototypeKB(KnowledgeBase):
         with tempfile.TemporaryDirectory() as directory:
             path = Path(directory) / "kb"
             # A copy, of which it is noted where it is saved.
-            replace(self._to_save(exclude)).to_disk(path, exclude)
+            dataclasses.replace(self._to_save(exclude)).to_disk(path, exclude)
             return pack(path)
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = SimpleFrozenList()) -> "PrototypeKB":
@@ -624,19 +576,19 @@ class PrototypeKB(KnowledgeBase):
             path = Path(directory) / "kb"
             unpack(bytes_data, path)
             self.from_disk(path, exclude=exclude)
-        with self._lock:
+        with self.lock:
             # The folder is gone.
-            self._change()
+            self.replace()
         return self
 
     def is_saved(self, path: str | Path) -> bool:
         """Was it saved to or loaded from the folder `path`, and not changed since? The folder is not read."""
-        saved, path = self._now.saved, Path(path)
+        saved, path = self.current.saved, Path(path)
         return saved is not None and saved.path.resolve() == path.resolve() and path.exists()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """By path where a folder holds the same, by bytes after a change. The attached encoder is left out."""
-        now = self._now
+        now = self.current
         settings = {
             "index": now.make_index,
             "index_device": now.index_device,
@@ -651,26 +603,21 @@ class PrototypeKB(KnowledgeBase):
 
     def _to_save(self, excluded: Iterable[str]) -> Version:
         # An index without prototypes cannot be built.
-        return self._now if self.is_empty() or {"index", "prototypes"} & set(excluded) else self._indexed()
+        return self.current if self.is_empty() or {"index", "prototypes"} & set(excluded) else self._indexed()
 
     # Helpers -------------------------------------------------------------------------------------------------------
 
     def _set(self, version: Version) -> None:
         self._versions.add(version)
-        self._now = version
+        self._current = version
 
-    def _change(self, **changes: Any) -> None:
-        """Replace parts of the present version; the lock is held."""
-        self._set(replace(self._now, source=None, saved=None, **changes))
+    def replace(self, **changes: Any) -> None:
+        """Replace parts of what is current; the caller holds the lock."""
+        self._set(dataclasses.replace(self.current, source=None, saved=None, **changes))
 
     def _change_vectors(self, prototypes: PrototypeTable) -> None:
         """Replace the prototypes by others that the index does not fit."""
-        self._change(prototypes=prototypes, index=None, is_indexed=False)
-
-    def _attached(self) -> Encode:
-        if self._encode is None:
-            raise KrisselError(Errors.K521)
-        return self._encode
+        self.replace(prototypes=prototypes, index=None, is_indexed=False)
 
     def _known_rows(self, ids: Sequence[str], error: str) -> Rows:
         rows = self.entities.rows(ids)
@@ -684,7 +631,7 @@ class PrototypeKB(KnowledgeBase):
         """The first vectors decide on the width, where nothing else did."""
         if not self.entity_vector_length:
             KnowledgeBase.__init__(self, self.vocab, width)
-            self._change(prototypes=PrototypeTable.empty(width, self.prototypes.dtype))
+            self.replace(prototypes=PrototypeTable.empty(width, self.prototypes.dtype))
 
     def _add_strings(self) -> None:
         if self.n_entities > MAX_STRINGS:

@@ -14,9 +14,9 @@ from spacy.training import Example
 from spacy.vocab import Vocab
 from thinc.api import Model
 
+from ..building.fill import fill_kb
+from ..building.sources import PrototypeSource
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
-from ..kb.build.fill import fill_kb
-from ..kb.build.sources import PrototypeSource
 from ..kb.prototype_kb import PrototypeKB
 from ..layers.identity import fingerprint
 from ..layers.referenced import reference_parts

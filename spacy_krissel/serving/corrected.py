@@ -12,8 +12,8 @@ import numpy as np
 from spacy.language import Language
 from spacy.tokens import Doc
 
+from ..building.gold_overlay import GoldMention, GoldOverlay, overlaid
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
-from ..kb.gold_overlay import GoldMention, GoldOverlay
 from ..kb.prototype_kb import PrototypeKB
 from ..kb.prototype_table import Origin
 from ..mentions.annotations import SpanLink, set_spans, spans_of, write_links
@@ -322,7 +322,7 @@ class CorrectedLinker:
     @property
     def _overlay(self) -> GoldOverlay:
         if self._overlaid is None:
-            self._overlaid = self._base.overlaid()
+            self._overlaid = overlaid(self._base)
         return self._overlaid[1]
 
     def _add(self, corrections: Sequence[Correction]) -> None:

@@ -11,6 +11,7 @@ from spacy.cli.package import generate_readme, package
 from spacy.schemas import ModelMetaSchema, validate
 
 from spacy_krissel import build, update_card
+from spacy_krissel.building.gold_prototypes import add_gold
 from spacy_krissel.commands.build_linker import COMPACT
 from spacy_krissel.commands.build_prototypes import prototypes
 from spacy_krissel.evaluation.evaluate import evaluate
@@ -141,7 +142,7 @@ def test_added_gold_is_not_on_the_card(linker, tmp_path):
     nlp = spacy.load(linker)
     doc = nlp.make_doc("She had the English disease.")
     doc.ents = [doc.char_span(8, 27, label="Disease", kb_id="T12")]
-    nlp.get_pipe(LINKER).kb.add_gold([doc], source="my *corrections*")
+    add_gold(nlp.get_pipe(LINKER).kb, [doc], source="my *corrections*")
     update_card(nlp)
     nlp.to_disk(tmp_path / "linker")
     assert "2 of my *corrections*" in meta_of(tmp_path / "linker")["notes"]

@@ -7,12 +7,13 @@ from spacy.cli.package import package
 from spacy.lang.en import English
 from spacy.util import load_model_from_path
 
+from spacy_krissel.building.gold_prototypes import add_gold
+from spacy_krissel.building.sources import PrototypeSource
 from spacy_krissel.commands.build_prototypes import build_prototypes
 from spacy_krissel.corpora.doc_bins import GoldSplit
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.evaluation.calibrate import calibrate
 from spacy_krissel.evaluation.evaluate import evaluate
-from spacy_krissel.kb.build.sources import PrototypeSource
 from spacy_krissel.pipeline.pipeline_io import find_linker, save_pipeline
 from spacy_krissel.pipeline.reranker.candidates import reorder
 from spacy_krissel.pipeline.reranker.component import KrisselReranker
@@ -207,7 +208,7 @@ def test_alternative_ids_are_known(nlp, store, make_doc, recwarn):
 
 def test_own_gold_is_left_out(nlp, linker, docs):
     expected = calibrate(nlp, docs)
-    linker.kb.add_gold(docs)
+    add_gold(linker.kb, docs)
     with pytest.warns(KrisselWarning, match="KW703"):
         found = calibrate(nlp, docs)
     assert found.threshold == pytest.approx(expected.threshold)

@@ -3,6 +3,7 @@ import warnings
 import pytest
 import spacy
 
+from spacy_krissel.building.gold_prototypes import add_gold
 from spacy_krissel.corpora.convert import read_docs
 from spacy_krissel.errors import KrisselWarning
 from spacy_krissel.evaluation.evaluate import evaluate
@@ -23,7 +24,7 @@ def test_a_mention_is_not_linked_by_its_own_annotation(nlp, docs, toy_store):
     kb = nlp.get_pipe("krissel_linker").kb
     before = evaluate(nlp, docs, toy_store, baselines=False)
     assert before.data["n_own_gold"] == 0 and "gold" not in before.data["winners"]["kinds"]
-    n_own = kb.add_gold(docs).prototypes
+    n_own = add_gold(kb, docs).prototypes
     with pytest.warns(KrisselWarning, match=rf"KW703\] {n_own} gold"):
         report = evaluate(nlp, docs, toy_store, baselines=False)
     assert report.data["n_own_gold"] == n_own and "left out" in report.to_markdown()
@@ -33,7 +34,7 @@ def test_a_mention_is_not_linked_by_its_own_annotation(nlp, docs, toy_store):
 
 def test_prototypes_of_other_documents_stay(nlp, docs, toy_store):
     kb = nlp.get_pipe("krissel_linker").kb
-    kb.add_gold(docs)
+    add_gold(kb, docs)
     with pytest.warns(KrisselWarning, match="KW703"), without_own_gold(nlp, read_gold(docs[:3], nlp)):
         left = {p.origin.doc for p in kb.prototypes_at(range(kb.n_prototypes)) if p.kind == "gold"}
     assert left == {doc.user_data["krissel_id"] for doc in docs[3:]}
@@ -43,7 +44,7 @@ def test_documents_without_ids_are_known_by_their_text(nlp, docs):
     for doc in docs:
         del doc.user_data["krissel_id"]
     kb = nlp.get_pipe("krissel_linker").kb
-    n_own = kb.add_gold(docs).prototypes
+    n_own = add_gold(kb, docs).prototypes
     with pytest.warns(KrisselWarning, match="KW703"), without_own_gold(nlp, read_gold(docs, nlp)) as count:
         assert count == n_own
 
@@ -58,7 +59,7 @@ def test_a_document_with_another_id_is_known_by_its_text(nlp, docs, tmp_path, ad
             doc.user_data["krissel_id"] = form and f"{form}{i}"
 
     name(added)
-    n_own = linker.kb.add_gold(docs).prototypes
+    n_own = add_gold(linker.kb, docs).prototypes
     linker.kb.to_disk(tmp_path / "kb")
     linker.kb.from_disk(tmp_path / "kb")
     name(evaluated)
@@ -70,7 +71,7 @@ def test_a_document_with_another_id_is_known_by_its_text(nlp, docs, tmp_path, ad
 def test_what_was_annotated_was_not_mined(nlp, docs, toy_store):
     """Names and gold mentions are all that there is: no entity was mined, the documents' own ones least of all."""
     kb = nlp.get_pipe("krissel_linker").kb
-    kb.add_gold(docs)
+    add_gold(kb, docs)
     with pytest.warns(KrisselWarning, match="KW703"):
         data = evaluate(nlp, docs, toy_store, baselines=False).data
     assert "mined" not in data["slices"] or data["slices"]["mined"]["n"] == 0
@@ -87,7 +88,7 @@ def test_pipelines_without_such_prototypes(nlp, docs, make_nlp):
 
 def test_links_are_counted_by_the_kind_of_prototype(nlp, docs, toy_store):
     kb = nlp.get_pipe("krissel_linker").kb
-    kb.add_gold(docs[:6], weight=3.0)
+    add_gold(kb, docs[:6], weight=3.0)
     data = evaluate(nlp, docs[6:], toy_store, baselines=False).data
     kinds = data["winners"]["kinds"]
     assert sum(kind["n"] for kind in kinds.values()) == data["n"] and kinds["gold"]["n"] > 0

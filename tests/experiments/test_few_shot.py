@@ -4,6 +4,7 @@ import pytest
 import spacy
 from lab.few_shot import few_shot, few_shot_table, save_few_shot
 
+from spacy_krissel.building.gold_prototypes import add_gold
 from spacy_krissel.corpora.convert import read_docs
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.evaluation.evaluate import evaluate
@@ -41,7 +42,7 @@ def test_each_draw_is_added_and_taken_out_again(nlp, docs, toy_store, tmp_path):
 def test_gold_that_the_kb_has_already_does_not_count(nlp, docs, toy_store):
     kb = nlp.get_pipe("krissel_linker").kb
     plain = few_shot(nlp, docs[:5], docs[5:], toy_store, shots=(0, 1), seeds=(0,))
-    kb.add_gold(docs[:5], weight=3.0)
+    add_gold(kb, docs[:5], weight=3.0)
     assert few_shot(nlp, docs[:5], docs[5:], toy_store, shots=(0, 1), seeds=(0,)) == plain
     assert kb.description()["prototype_kinds"]["gold"]
 

@@ -5,8 +5,8 @@ import spacy
 from lab.name_recall import name_recall
 from spacy.tokens import Span
 
-from spacy_krissel.kb.build.fill import fill_kb
-from spacy_krissel.kb.build.sources import PrototypeSource
+from spacy_krissel.building.fill import fill_kb
+from spacy_krissel.building.sources import PrototypeSource
 from spacy_krissel.views import name_view
 
 GOLD = {"MS": "T02", "migraine": "T08", "asthma": "T08"}

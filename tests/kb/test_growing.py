@@ -4,11 +4,11 @@ import pytest
 import spacy
 from spacy.vocab import Vocab
 
+from spacy_krissel.building import fill as build
+from spacy_krissel.building.fill import fill_kb
+from spacy_krissel.building.sources import PrototypeSource
 from spacy_krissel.kb import columns, prototype_kb
 from spacy_krissel.kb import prototype_table as prototypes
-from spacy_krissel.kb.build import fill as build
-from spacy_krissel.kb.build.fill import fill_kb
-from spacy_krissel.kb.build.sources import PrototypeSource
 from spacy_krissel.kb.columns import GrowingVectors, on_disk, read_table, take_rows, write_table, zero_vectors
 from spacy_krissel.kb.prototype_kb import PrototypeKB, empty_kb
 from spacy_krissel.kb.prototype_table import Prototype

@@ -65,7 +65,7 @@ def test_index_device_decides_where_a_read_index_lives(make_kb, tmp_path, saved_
     found, expected = (each.search(QUERIES, 4).entities for each in (opened, kb))
     assert (found == expected).all()
     opened.remove_prototypes(kind="gold")
-    assert opened._now.new_index().device == CARD
+    assert opened.current.new_index().device == CARD
 
 
 def test_a_saved_knowledge_base_names_no_card(make_kb, tmp_path):

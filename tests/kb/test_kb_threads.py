@@ -12,6 +12,7 @@ import pytest
 from spacy.vocab import Vocab
 from term_search import search
 
+from spacy_krissel.building.gold_prototypes import add_gold_prototypes
 from spacy_krissel.index.exact import make_exact_index
 from spacy_krissel.index.faiss_index import make_faiss_index
 from spacy_krissel.kb.candidates import candidate_dicts
@@ -69,7 +70,7 @@ def test_first_searches_see_half_an_index(kb, quick_switches):
 
 def test_first_searches_build_several_indexes(kb, monkeypatch, quick_switches):
     built = []
-    cls = type(kb._now.new_index())
+    cls = type(kb.current.new_index())
     build = cls.build
     monkeypatch.setattr(cls, "build", lambda *args: built.append(1) or build(*args))
     with ThreadPoolExecutor(8) as threads:
@@ -154,7 +155,7 @@ def test_index_is_copied_though_nobody_searches(kb):
 
 
 def test_copies_share_a_lock(kb):
-    with kb._lock:
+    with kb.lock:
         for other in (copy.deepcopy(kb), pickle.loads(pickle.dumps(kb))):
             with ThreadPoolExecutor(1) as threads:
                 assert threads.submit(lambda kb=other: len(kb.search(queries(), 3).entities)).result(30) == 8
@@ -194,7 +195,7 @@ def test_gold_is_added_in_two_steps(quick_switches, random_kb):
     thread = threading.Thread(target=read)
     thread.start()
     for _ in range(50):
-        kb.add_gold_prototypes(gold)
+        add_gold_prototypes(kb, gold)
         kb.remove_prototypes(kind="gold")
     stop.set()
     thread.join()

@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 from spacy.vocab import Vocab
 
+from spacy_krissel.building import tune as tune_module
+from spacy_krissel.building.tune import Plan, Trial, Tuning, near_vectors, tune, tuning_lines
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.index.exact import ExactIndex
 from spacy_krissel.index.faiss_index import FaissIndex
-from spacy_krissel.kb.build import tune as tune_module
-from spacy_krissel.kb.build.tune import Plan, Trial, Tuning, near_vectors, tune, tuning_lines
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototype_table import Prototype
 from spacy_krissel.kb.ranking import search_entities

@@ -7,8 +7,8 @@ import spacy
 from spacy.util import fix_random_seed
 from thinc.api import Adam
 
+from spacy_krissel.building.sources import PrototypeSource
 from spacy_krissel.commands.build_prototypes import build_prototypes
-from spacy_krissel.kb.build.sources import PrototypeSource
 from spacy_krissel.mining.shards import MentionShards
 from spacy_krissel.training.data.examples import text_example
 from spacy_krissel.training.data.self_supervised import SelfSupervisedCorpus

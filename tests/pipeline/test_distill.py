@@ -3,10 +3,10 @@ import pytest
 import spacy
 from numpy.testing import assert_allclose
 
+from spacy_krissel.building.sources import PrototypeSource
 from spacy_krissel.commands.build_prototypes import build_prototypes
 from spacy_krissel.commands.distill_encoder import distill
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.kb.build.sources import PrototypeSource
 from spacy_krissel.pipeline.pipeline_io import find_linker, save_pipeline
 
 

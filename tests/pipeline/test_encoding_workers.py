@@ -10,12 +10,12 @@ import pytest
 import spacy
 from ray_machines import two_machines
 
+from spacy_krissel.building import fill as build
+from spacy_krissel.building.encoding import VectorWork
 from spacy_krissel.commands import encoding_workers
 from spacy_krissel.commands.build_prototypes import prototypes
 from spacy_krissel.commands.encoding_workers import EncoderOf, encoding_processes
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.kb.build import fill as build
-from spacy_krissel.kb.build.encoding import VectorWork
 from spacy_krissel.pipeline.linker.component import KrisselLinker
 from spacy_krissel.views import name_view
 

@@ -10,9 +10,10 @@ import spacy
 from spacy.vocab import Vocab
 from thinc.api import Adam
 
+from spacy_krissel.building.gold_prototypes import add_gold
+from spacy_krissel.building.sources import PrototypeSource
 from spacy_krissel.commands.build_prototypes import build_prototypes, prototypes
 from spacy_krissel.errors import KrisselError, KrisselWarning
-from spacy_krissel.kb.build.sources import PrototypeSource
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.pipeline.kb_pipe import kb_left_out
 from spacy_krissel.pipeline.pipeline_io import find_linker, save_pipeline
@@ -162,7 +163,7 @@ def outside(nlp, path, tmp_path):
 @pytest.mark.parametrize("save", [lambda nlp, path: nlp.to_disk(path), lambda nlp, path: nlp.to_bytes()])
 def test_edits_of_a_kb_elsewhere_are_lost(outside, path, tmp_path, make_doc, save):
     kb = find_linker(outside).kb
-    kb.add_gold([gold_doc(make_doc, outside)])
+    add_gold(kb, [gold_doc(make_doc, outside)])
     before = kb.n_prototypes
     with pytest.raises(KrisselError, match=r"K660.*kb\.to_disk\('.*kb'\)"):
         save(outside, path)
@@ -177,7 +178,7 @@ def test_kb_elsewhere_cannot_be_saved_unchanged(outside, path, tmp_path, make_do
     outside(make_doc(outside, MS))
     outside.to_disk(path)
     outside.to_bytes()
-    find_linker(outside).kb.add_gold([gold_doc(make_doc, outside)])
+    add_gold(find_linker(outside).kb, [gold_doc(make_doc, outside)])
     find_linker(outside).to_disk(tmp_path / "pipe", exclude=["kb"])
 
 
@@ -339,7 +340,7 @@ def test_link_sees_part_of_a_change(nlp, linker, make_docs, links_of, make_doc, 
         return [links_of(doc) for doc in nlp.pipe(make_docs(nlp), batch_size=100)]
 
     known = [links()]
-    linker.kb.add_gold(gold, source="gold")
+    add_gold(linker.kb, gold, source="gold")
     known.append(links())
     linker.kb.remove_prototypes(source="gold")
     stop, found, errors = threading.Event(), [], []
@@ -347,7 +348,7 @@ def test_link_sees_part_of_a_change(nlp, linker, make_docs, links_of, make_doc, 
     def change():
         try:
             for _ in range(8):
-                linker.kb.add_gold(gold, source="gold")
+                add_gold(linker.kb, gold, source="gold")
                 linker.kb.remove_prototypes(source="gold")
         except Exception as error:
             errors.append(error)

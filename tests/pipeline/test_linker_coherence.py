@@ -124,8 +124,8 @@ def test_the_equation_of_a_document():
 
 @pytest.fixture
 def nlp(toy_store):
+    from spacy_krissel.building.sources import PrototypeSource
     from spacy_krissel.commands.build_prototypes import build_prototypes
-    from spacy_krissel.kb.build.sources import PrototypeSource
 
     nlp = spacy.blank("en")
     labels = ["multiple sclerosis", "mitral stenosis", "MS", "rickets"]

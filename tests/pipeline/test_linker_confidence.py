@@ -8,9 +8,9 @@ import spacy
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spacy_krissel.building.sources import PrototypeSource
 from spacy_krissel.commands.build_prototypes import build_prototypes
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.kb.build.sources import PrototypeSource
 from spacy_krissel.pipeline.linker.confidence import Confidence
 
 MODEL = Confidence(trust=0.95, bias=-2.0, lexical=3.0, lexical_lead=1.0, vector_lead=2.0)

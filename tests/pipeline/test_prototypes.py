@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import spacy
 
+from spacy_krissel.building.gold_prototypes import add_gold
 from spacy_krissel.commands import build_prototypes as build_module
 from spacy_krissel.commands.build_prototypes import add_gold_files, build_prototypes, prototypes
 from spacy_krissel.corpora.convert import convert
@@ -258,7 +259,7 @@ def test_added_gold_changes_links_and_leaves_without_a_trace(nlp, make_docs, gol
     linker = find_linker(nlp)
     before = [links_of(doc) for doc in nlp.pipe(make_docs(nlp))]
     docs = list(read_doc_bins(gold_file, nlp.vocab))
-    linker.kb.add_gold(docs)
+    add_gold(linker.kb, docs)
     kinds = {c["kind"] for doc in nlp.pipe(make_docs(nlp)) for ent in doc.ents for c in ent._.krissel_candidates}
     assert "gold" in kinds
     linker.kb.remove_prototypes(kind="gold")

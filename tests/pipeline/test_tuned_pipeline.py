@@ -5,11 +5,11 @@ import spacy
 from spacy.tokens import DocBin
 from spacy.vocab import Vocab
 
+from spacy_krissel.building.tune import PLANS, Trial, Tuning
 from spacy_krissel.commands import tune_pipeline as tune_module
 from spacy_krissel.commands.build_prototypes import prototypes
 from spacy_krissel.commands.tune_pipeline import tune_index
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.kb.build.tune import PLANS, Trial, Tuning
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.pipeline.pipeline_io import find_linker
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from spacy_krissel.kb.build.tune import Tuning
+from spacy_krissel.building.tune import Tuning
 from spacy_krissel.pipeline import pipeline_io as save
 
 from .harness import Ended, Fault, Injector, Operation, digest, drawn, ended_by, in_child, spread

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 from spacy.tokens import Span
 
+from spacy_krissel.building.gold_prototypes import GOLD_WEIGHT, add_gold
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.index.exact import make_exact_index
 from spacy_krissel.index.faiss_index import make_faiss_index
-from spacy_krissel.kb.build.gold_prototypes import GOLD_WEIGHT
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototype_table import Origin, Prototype
 from spacy_krissel.mentions.gold_mentions import text_hash
@@ -136,7 +136,7 @@ class KBMachine(RuleBasedStateMachine):
         gold.user_data["id"] = doc
         gold.ents = [Span(gold, 2, 3, label="X", kb_id=entity)]
         before = self.kb.n_prototypes
-        counts = self.kb.add_gold([gold], source=source)
+        counts = add_gold(self.kb, [gold], source=source)
         assert (counts.mentions, counts.prototypes) == (1, 2)
         view = span_view(gold.ents[0])
         for given in (view, name_view(view.mention)):

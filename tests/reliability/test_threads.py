@@ -11,6 +11,7 @@ import pytest
 import spacy
 from spacy.tokens import Span
 
+from spacy_krissel.building.gold_prototypes import add_gold
 from spacy_krissel.index.faiss_index import make_faiss_index
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
@@ -205,7 +206,7 @@ def _gold(nlp: Any) -> Any:
 
 
 def _add_gold(nlp: Any, pipe: str) -> None:
-    nlp.get_pipe(pipe).kb.add_gold([_gold(nlp)], source="threads")
+    add_gold(nlp.get_pipe(pipe).kb, [_gold(nlp)], source="threads")
 
 
 def _change(nlp: Any, pipe: str) -> None:

@@ -26,11 +26,11 @@ from standin_rules import outcomes  # noqa: E402
 from thinc.api import require_gpu, use_ops  # noqa: E402
 from toy_links import TEXTS, link  # noqa: E402
 
+from spacy_krissel.building.sources import PrototypeSource  # noqa: E402
 from spacy_krissel.commands.build_prototypes import build_prototypes, prototypes  # noqa: E402
 from spacy_krissel.commands.distill_encoder import distill  # noqa: E402
 from spacy_krissel.commands.train_pipeline import train  # noqa: E402
 from spacy_krissel.evaluation.evaluate import evaluate  # noqa: E402
-from spacy_krissel.kb.build.sources import PrototypeSource  # noqa: E402
 from spacy_krissel.layers.features import Bags  # noqa: E402
 from spacy_krissel.layers.hashed_bags import HashedBags  # noqa: E402
 from spacy_krissel.losses.focal import FocalLoss  # noqa: E402

@@ -10,6 +10,7 @@ from typing import Any
 import spacy
 from spacy.language import Language
 
+from spacy_krissel.building.sources import PrototypeSource
 from spacy_krissel.commands.build_prototypes import add_gold_files, build_prototypes
 from spacy_krissel.commands.distill_encoder import distill
 from spacy_krissel.evaluation.baselines import link_by_baselines
@@ -17,7 +18,6 @@ from spacy_krissel.evaluation.calibrate import calibrate
 from spacy_krissel.evaluation.evaluate import evaluate
 from spacy_krissel.evaluation.gold import linked_mentions, read_gold
 from spacy_krissel.evaluation.records import read_records
-from spacy_krissel.kb.build.sources import PrototypeSource
 from spacy_krissel.ontology.store import OntologyStore
 from spacy_krissel.pipeline.pipeline_io import find_linker, load_pipeline
 from spacy_krissel.util.atomic import check_folder, write_text

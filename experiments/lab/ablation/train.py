@@ -7,9 +7,9 @@ from typing import Any
 
 from spacy.util import load_config
 
+from spacy_krissel.building.sources import PrototypeSource
 from spacy_krissel.commands.build_prototypes import build_prototypes
 from spacy_krissel.commands.train_pipeline import train
-from spacy_krissel.kb.build.sources import PrototypeSource
 from spacy_krissel.pipeline.pipeline_io import load_pipeline, save_pipeline, save_whole
 from spacy_krissel.util.atomic import commit_folder, temporary_folder
 

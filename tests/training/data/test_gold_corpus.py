@@ -5,8 +5,8 @@ import pytest
 import spacy
 from spacy.tokens import DocBin, Span
 
+from spacy_krissel.building.sources import make_gold_source
 from spacy_krissel.errors import KrisselError, KrisselWarning
-from spacy_krissel.kb.build.sources import make_gold_source
 from spacy_krissel.training.data.batchers import PairBatcher
 from spacy_krissel.training.data.examples import linked_mentions, single_mentions
 from spacy_krissel.training.data.gold_corpus import GoldCorpus

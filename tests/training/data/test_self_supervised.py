@@ -5,8 +5,8 @@ from itertools import groupby
 import pytest
 import spacy
 
+from spacy_krissel.building.sources import PrototypeSource
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.kb.build.sources import PrototypeSource
 from spacy_krissel.mining import shards
 from spacy_krissel.mining.shards import MentionShards, MinedMention
 from spacy_krissel.ontology.folding import fold_name

@@ -89,7 +89,7 @@ def test_held_out_names_are_in_dev_alone(toy_store, read):
 
 
 def test_dev_asks_for_entities_that_a_bounded_knowledge_base_has(toy_store):
-    from spacy_krissel.kb.build.sources import make_prototype_source
+    from spacy_krissel.building.sources import make_prototype_source
 
     source = make_prototype_source(toy_store.path, max_entities=5, held_out=0.4, seed=3)()
     known = {entity.id for entity in source.entities()}

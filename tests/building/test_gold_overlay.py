@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 from spacy.vocab import Vocab
 from term_search import search
 
+from spacy_krissel.building import gold_overlay
+from spacy_krissel.building.gold_overlay import GoldMention, GoldOverlay, overlaid
+from spacy_krissel.building.gold_prototypes import add_gold_prototypes
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.index.faiss_index import make_faiss_index
-from spacy_krissel.kb import gold_overlay
-from spacy_krissel.kb.gold_overlay import GoldMention, GoldOverlay
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototype_table import Origin, Prototype
 from spacy_krissel.ontology.entity import Entity
@@ -48,8 +49,8 @@ def make_kb(index=None, references=False, gold=False, **given):
     if references:
         kb.set_references([(IDS[:3], encode([name_view(f"about {id_}") for id_ in IDS[:3]]))])
     if gold:
-        kb.add_gold_prototypes(
-            [prototype for each in (MENTIONS[0], MENTIONS[9]) for prototype in prototypes(each)], encode=encode
+        add_gold_prototypes(
+            kb, [prototype for each in (MENTIONS[0], MENTIONS[9]) for prototype in prototypes(each)], encode=encode
         )
     return kb
 
@@ -102,7 +103,7 @@ STEPS = st.lists(st.tuples(st.sampled_from(["add", "hide", "show", "remove"]), s
 
 def as_told(kb, steps):
     """The overlay after these steps, and what is shown and hidden in the end, in order."""
-    corrected, overlay = kb.overlaid()
+    corrected, overlay = overlaid(kb)
     shown = {}
     for do, number in steps:
         if do == "add" and number not in shown:
@@ -133,13 +134,13 @@ KBS = {
 @given(steps=STEPS)
 def test_what_was_removed_leaves_a_trace(name, weights, steps):
     corrected, overlay, shown = as_told(KBS[name], steps)
-    fresh, other = KBS[name].overlaid()
+    fresh, other = overlaid(KBS[name])
     other.add([(number, MENTIONS[number]) for number in shown], encode)
     other.show(number for number, is_shown in shown.items() if is_shown)
     assert found(corrected, **weights) == found(fresh, **weights)
     assert overlay.n_shown == other.n_shown
     overlay.remove([*shown])
-    assert found(corrected, **weights) == found(KBS[name].overlaid()[0], **weights)
+    assert found(corrected, **weights) == found(overlaid(KBS[name])[0], **weights)
 
 
 @settings(deadline=None, max_examples=12)
@@ -160,8 +161,8 @@ def test_a_mention_counts_otherwise_than_as_gold(name, numbers):
     """By vectors alone as in a knowledge base of which the mentions are part."""
     settings_ = {"normalized": {"normalize": True, "dtype": "float16"}}.get(name, {})
     part = make_kb(references=name == "references", gold=name == "gold", **settings_)
-    part.add_gold_prototypes([each for n in numbers for each in prototypes(MENTIONS[n])], encode=encode)
-    corrected, overlay = KBS[name].overlaid()
+    add_gold_prototypes(part, [each for n in numbers for each in prototypes(MENTIONS[n])], encode=encode)
+    corrected, overlay = overlaid(KBS[name])
     overlay.add([(n, MENTIONS[n]) for n in numbers], encode)
     overlay.show(numbers)
     for weights in ({}, {"name_weight": 0.5, "gold_prior": 0.05}, {"spelling_weight": 0.1}):
@@ -173,7 +174,7 @@ def test_a_mention_counts_otherwise_than_as_gold(name, numbers):
 
 
 def test_names_that_were_added_count_in_the_similarity():
-    corrected, overlay = KBS["exact"].overlaid()
+    corrected, overlay = overlaid(KBS["exact"])
 
     def similarity(text, id_):
         return term_search.similarity(corrected, text, IDS.index(id_))
@@ -193,7 +194,7 @@ def test_names_that_were_added_count_in_the_similarity():
 
 
 def test_vectors_that_are_none_are_added():
-    _, overlay = KBS["exact"].overlaid()
+    _, overlay = overlaid(KBS["exact"])
     with pytest.raises(KrisselError, match="K503"):
         overlay.add([(0, MENTIONS[0])], lambda views: np.ones((len(views), WIDTH + 1), np.float32))
     with pytest.raises(KrisselError, match="K504"):
@@ -202,7 +203,7 @@ def test_vectors_that_are_none_are_added():
 
 
 def test_entities_that_are_not_allowed_are_found():
-    corrected, overlay = KBS["exact"].overlaid()
+    corrected, overlay = overlaid(KBS["exact"])
     overlay.add([(n, each) for n, each in enumerate(MENTIONS)], encode)
     overlay.show(range(len(MENTIONS)))
     overlay.hide([6])

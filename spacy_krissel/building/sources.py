@@ -9,18 +9,18 @@ from typing import Literal
 
 from spacy.vocab import Vocab
 
-from ...corpora.doc_bins import DEV_SHARE, DevShare, GoldSplit, read_doc_bins
-from ...mining.shards import MentionShards, MinedEntities, MinedMention
-from ...ontology.build import open_ontology
-from ...ontology.entity import Entity
-from ...ontology.folding import fold_name
-from ...ontology.held_out import HeldOut
-from ...ontology.hypernyms import class_names
-from ...ontology.store import OntologyStore
-from ...util.hashing import stable_hash
-from ...util.settings import Count, Fraction, Positive, checked, maker
-from ...views import ReferenceParts, View, name_view, reference_view
-from ..prototype_table import Origin, Prototype
+from ..corpora.doc_bins import DEV_SHARE, DevShare, GoldSplit, read_doc_bins
+from ..kb.prototype_table import Origin, Prototype
+from ..mining.shards import MentionShards, MinedEntities, MinedMention
+from ..ontology.build import open_ontology
+from ..ontology.entity import Entity
+from ..ontology.folding import fold_name
+from ..ontology.held_out import HeldOut
+from ..ontology.hypernyms import class_names
+from ..ontology.store import OntologyStore
+from ..util.hashing import stable_hash
+from ..util.settings import Count, Fraction, Positive, checked, maker
+from ..views import ReferenceParts, View, name_view, reference_view
 from .gold_prototypes import gold_prototypes
 
 # Of an entity, and of a name that it shares with others, by default.

@@ -10,16 +10,16 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from ...errors import Errors, KrisselError
-from ...index.exact import BLOCK_ROWS, Block, ExactIndex, refined, search_blocks
-from ...index.faiss_index import FaissIndex
-from ...index.protocol import Rows, Scores, VectorIndex, Vectors
-from ...util.progress import progress_bar
-from ...util.settings import PositiveInt, checked
-from ..prototype_kb import PrototypeKB
-from ..prototype_table import MENTIONS, PrototypeTable
-from ..ranking import FEWEST, PER_ENTITY, search_entities
-from ..ties import tie_bound
+from ..errors import Errors, KrisselError
+from ..index.exact import BLOCK_ROWS, Block, ExactIndex, refined, search_blocks
+from ..index.faiss_index import FaissIndex
+from ..index.protocol import Rows, Scores, VectorIndex, Vectors
+from ..kb.prototype_kb import PrototypeKB
+from ..kb.prototype_table import MENTIONS, PrototypeTable
+from ..kb.ranking import FEWEST, PER_ENTITY, search_entities
+from ..kb.ties import tie_bound
+from ..util.progress import progress_bar
+from ..util.settings import PositiveInt, checked
 
 
 class Plan(NamedTuple):

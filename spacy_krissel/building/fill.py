@@ -6,10 +6,10 @@ from typing import TypeVar
 
 import numpy as np
 
-from ...util.progress import progress_bar
-from ...views import ReferenceParts, View
-from ..prototype_kb import PrototypeKB
-from ..prototype_table import Prototype
+from ..kb.prototype_kb import PrototypeKB
+from ..kb.prototype_table import Prototype
+from ..util.progress import progress_bar
+from ..views import ReferenceParts, View
 from .encoding import Encode, Encoders, VectorWork, encoded
 from .sources import PrototypeSource
 

@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 from spacy.vocab import Vocab
 
+from spacy_krissel.building import fill as build
+from spacy_krissel.building.fill import fill_kb
+from spacy_krissel.building.sources import PrototypeSource
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.kb.build import fill as build
-from spacy_krissel.kb.build.fill import fill_kb
-from spacy_krissel.kb.build.sources import PrototypeSource
 from spacy_krissel.kb.prototype_kb import empty_kb
 from spacy_krissel.kb.prototype_table import Prototype
 from spacy_krissel.mining.shards import MentionShards

@@ -1,4 +1,4 @@
-"""Gold mentions over a knowledge base that stays as it is: each comes and goes without work on the others."""
+"""Gold mentions over a knowledge base that is not changed: each comes and goes without work on the others."""
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -9,15 +9,16 @@ import numpy as np
 from ..index.exact import BLOCK_ROWS
 from ..index.hits import QUERY_ROWS, lower_bound, merged, no_hits, rank_hits
 from ..index.protocol import Mask, Rows, Scores, Vectors, check_vectors
+from ..kb.columns import GrowingArray
+from ..kb.overlaid_vectors import OverlaidVectors
+from ..kb.prototype_kb import PrototypeKB
+from ..kb.prototype_table import Origin, PrototypeTable
+from ..kb.version import Version
 from ..lexical.groups import Groups
 from ..lexical.ngrams import canonical_form
 from ..lexical.overlaid_index import OverlaidLexicalIndex
 from ..views import View, evidence, name_view
-from .build.gold_prototypes import GOLD_WEIGHT, SHARED_DOCS
-from .columns import GrowingArray
-from .overlaid_vectors import OverlaidVectors
-from .prototype_table import Origin, PrototypeTable
-from .version import Version
+from .gold_prototypes import GOLD_WEIGHT, SHARED_DOCS
 
 # Rows of mentions that are gone from which on they are removed, where they are most of all.
 MIN_GONE = 1_000
@@ -74,7 +75,7 @@ class _Form:
 
 
 class GoldOverlay:
-    """Gold mentions over a version of a knowledge base, which are prototypes as `PrototypeKB.add_gold` makes them: in
+    """Gold mentions over a version of a knowledge base, which are prototypes as `add_gold` makes them: in
     context and as bare text, and those of shared names without extra weight (`split_shared`).
 
     What counts depends on the mentions that are shown and the order in which they were added, and on nothing that was
@@ -320,6 +321,18 @@ class GoldOverlay:
             key = canonical_form(view.mention), entity
             self._base_documents.setdefault(key, set()).add(_document(origin))
             self._base_origins.add((entity, origin))
+
+
+def overlaid(kb: PrototypeKB) -> tuple[PrototypeKB, GoldOverlay]:
+    """The present version of `kb` with gold mentions over it: a knowledge base to search, not to change or save, and
+    the overlay, whose changes it shows at once.
+
+    Raises KrisselError K520 when there is nothing to link to.
+    """
+    other = kb.snapshot()
+    overlay = GoldOverlay(other.current)
+    other.replace(prototypes=overlay.table, index=overlay.index)
+    return other, overlay
 
 
 class OverlaidTable(PrototypeTable):

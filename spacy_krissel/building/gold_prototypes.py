@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 from spacy.tokens import Doc
 
-from ...errors import Errors, KrisselError, KrisselWarning, Warnings
-from ...lexical.ngrams import canonical_form
-from ...mentions.gold_ids import Resolver
-from ...mentions.gold_mentions import Corrections, document_id, gold_spans, split_gold, text_hash
-from ...util.hashing import stable_hash
-from ...util.settings import Count, checked
-from ...views import mention_view, name_view
-from ..entity_columns import StringColumn
-from ..prototype_table import Origin, Prototype, PrototypeTable
+from ..errors import Errors, KrisselError, KrisselWarning, Warnings
+from ..kb.entity_columns import StringColumn
+from ..kb.prototype_kb import Encode, PrototypeKB
+from ..kb.prototype_table import Origin, Prototype, PrototypeTable
+from ..lexical.ngrams import canonical_form
+from ..mentions.gold_ids import Resolver
+from ..mentions.gold_mentions import Corrections, document_id, gold_spans, split_gold, text_hash
+from ..util.hashing import stable_hash
+from ..util.settings import Count, Positive, checked
+from ..views import mention_view, name_view
 
 # Chosen on four fifths of the training splits of NCBI Disease and BC5CDR (diseases) as prototypes for the last fifth.
 GOLD_WEIGHT = 1.05
@@ -56,6 +57,60 @@ class GoldCounts:
     def said(self, message: str) -> str:
         """A message about unknown ids."""
         return message.format(count=self.unknown, total=self.mentions, places="; ".join(self.places))
+
+
+def add_gold(
+    kb: PrototypeKB,
+    docs: Doc | Iterable[Doc],
+    *,
+    weight: float = GOLD_WEIGHT,
+    skip_unknown: bool = False,
+    **settings: Any,
+) -> GoldCounts:
+    """Lazy learning (KRISSBERT §3.7): add the linked mentions of annotated docs as prototypes, without training.
+
+    They are of kind "gold" and can be removed by source or document. Names that several entities share are weighted
+    less: see `split_shared`. Weights are not changed later, and each call reads all names: add documents together.
+
+    kb: has an attached encoder, as that of a linker has.
+    weight: see `PrototypeKB.add_prototypes`. settings: `source`, `spans_key`, `labels`, `per_entity`, `surface_forms`
+        and `seed`, see `gold_prototypes`.
+    skip_unknown: leave out mentions whose ids are not in the knowledge base (KW501).
+    RETURNS: what was added and what was left out. Warns KW502 where no mention has an id, KW030 of mentions of a
+    corpus that were corrected in `doc.ents`. A mention that is there already, of the same place and source, is not
+    added again.
+    Raises KrisselError K521 without an attached encoder, K533 for unknown ids, and what `gold_prototypes` and
+    `PrototypeKB.add_prototypes` raise; nothing was added then.
+    """
+    kb.attached_encoder()
+    prototypes, counts = gold_prototypes(docs, kb, **settings)
+    if counts.unknown and not skip_unknown:
+        raise KrisselError(counts.said(Errors.K533))
+    counts.prototypes, counts.shared = add_gold_prototypes(kb, prototypes, weight=weight)
+    counts.warn()
+    return counts
+
+
+@checked
+def add_gold_prototypes(
+    kb: PrototypeKB, prototypes: Iterable[Prototype], *, encode: Encode | None = None, weight: Positive = GOLD_WEIGHT
+) -> tuple[int, int]:
+    """Add what `gold_prototypes` made, those of shared names without extra weight (`split_shared`). encode: None: the
+    encoder attached to `kb`.
+
+    RETURNS: the number of added prototypes, and of those of shared names. Raises what `PrototypeKB.add_prototypes`
+    raises.
+    """
+    encode = encode or kb.attached_encoder()
+    with kb.lock:
+        new = new_gold(prototypes, kb.entity_ids, kb.prototypes)
+        weighted, others = split_shared(new, kb.entity_ids, kb.prototypes)
+        added = [*weighted, *others]
+        if not added:
+            return 0, 0
+        vectors = encode([prototype.view for prototype in added])
+        kb.add_prototypes(added, vectors, weight=[weight] * len(weighted) + [1.0] * len(others))
+    return len(added), len(others)
 
 
 @checked

@@ -7,12 +7,12 @@ import spacy
 from spacy.tokens import Span
 from spacy.vocab import Vocab
 
+from spacy_krissel.building.gold_prototypes import GOLD_WEIGHT, add_gold, gold_prototypes
 from spacy_krissel.corpora.convert import convert
 from spacy_krissel.corpora.doc_bins import read_doc_bins
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.evaluation.gold import read_gold
 from spacy_krissel.index.faiss_index import make_faiss_index
-from spacy_krissel.kb.build.gold_prototypes import GOLD_WEIGHT, gold_prototypes
 from spacy_krissel.kb.candidates import candidate_dicts
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototype_table import NO_ORIGIN, Origin, Prototype
@@ -76,14 +76,14 @@ def test_ids_are_read_as_the_evaluation_reads_them(kb):
 def test_unknown_ids_are_not_counted(kb):
     docs = [make_doc([(0, 1, "D98"), (2, 3, "D1")], "a"), make_doc([(0, 1, "D97|D98")], "b")]
     with pytest.warns(KrisselWarning, match=r"KW501\] 2 of 3 .*a 0-2 D98; b 0-2 D97") as caught:
-        assert kb.add_gold(docs, skip_unknown=True).unknown == 2
+        assert add_gold(kb, docs, skip_unknown=True).unknown == 2
     assert len(caught) == 1
 
 
 def test_an_unknown_id_is_left_out_silently(kb):
     before = kb.n_prototypes
     with pytest.raises(KrisselError, match=r"K533\] 1 of 2 .*a 0-2 D98"):
-        kb.add_gold(make_doc([(0, 1, "D98"), (2, 3, "D1")], "a"))
+        add_gold(kb, make_doc([(0, 1, "D98"), (2, 3, "D1")], "a"))
     assert kb.n_prototypes == before
 
 
@@ -91,7 +91,7 @@ def test_an_unknown_id_is_left_out_silently(kb):
 def test_docs_without_a_linked_mention_add_nothing_silently(kb, ids, spans):
     doc = make_doc([(2 * i, 2 * i + 1, id_) for i, id_ in enumerate(ids)])
     with pytest.warns(KrisselWarning, match=f"KW502.* {spans} gold mentions"):
-        assert kb.add_gold([doc]).prototypes == 0
+        assert add_gold(kb, [doc]).prototypes == 0
 
 
 def test_a_text_is_a_bare_name_once_a_document(kb):
@@ -120,7 +120,7 @@ def test_corrected_entities_are_not_learnt(kb, tmp_path):
     assert [ent.kb_id_ for ent in doc.ents] == [span.kb_id_ for span in doc.spans["krissel"]] == ["D1", "D2"]
     doc.ents = [Span(doc, 0, 1, label="Disease", kb_id="D3"), doc.ents[1]]
     with pytest.warns(KrisselWarning, match="KW030.*1 mentions"):
-        counts = kb.add_gold([doc], surface_forms=False)
+        counts = add_gold(kb, [doc], surface_forms=False)
     assert counts.corrections.corrected == 1
     assert {each.entity for each in kb.prototypes_at(np.arange(1, 3))} == {"D3", "D2"}
     with pytest.warns(KrisselWarning, match="KW030.*1 mentions"):
@@ -130,7 +130,7 @@ def test_corrected_entities_are_not_learnt(kb, tmp_path):
 
 @pytest.mark.parametrize("docs", ["12", "abc", [12], [None]])
 def test_documents_named_by_one_text_are_its_letters(kb, docs):
-    kb.add_gold([make_doc([(0, 1, "D1")], id_) for id_ in ("1", "2", "12")])
+    add_gold(kb, [make_doc([(0, 1, "D1")], id_) for id_ in ("1", "2", "12")])
     before = kb.n_prototypes
     with pytest.raises(KrisselError, match="K006.*'docs'.*list"):
         kb.remove_prototypes(docs=docs)
@@ -158,16 +158,16 @@ def test_few_shots_are_drawn_by_seed(kb, n):
 
 
 def test_gold_weighs_more(kb):
-    kb.add_gold([make_doc([(4, 5, "D2")])], surface_forms=False)
+    add_gold(kb, [make_doc([(4, 5, "D2")])], surface_forms=False)
     assert kb.vectors[1].tolist() == pytest.approx([0, GOLD_WEIGHT, GOLD_WEIGHT, 0])
     normalized = PrototypeKB(Vocab(), 4, normalize=True)
     normalized.set_entities(ENTITIES)
     normalized.attach_encoder(encode)
-    normalized.add_gold([make_doc([(4, 5, "D2")])], surface_forms=False, weight=2.0)
+    add_gold(normalized, [make_doc([(4, 5, "D2")])], surface_forms=False, weight=2.0)
     assert np.linalg.norm(normalized.vectors[0]) == pytest.approx(2.0)
     for weight in (0, -1.0, float("nan")):
         with pytest.raises(KrisselError, match="K006.*weight"):
-            kb.add_gold([make_doc([(0, 1, "D1")])], weight=weight)
+            add_gold(kb, [make_doc([(0, 1, "D1")])], weight=weight)
 
 
 @pytest.mark.parametrize("kind, view", [("name", name_view("ms")), ("replaced", View("some ", "MS", " context"))])
@@ -177,7 +177,7 @@ def test_one_document_does_not_settle_a_shared_name(kb, kind, view, other, n_doc
     kb.add_prototypes([Prototype(other, kind, view)], np.ones((1, 4)))
     # Without ids: it is the texts that tell documents apart.
     docs = [make_doc([(0, 1, "D1"), (2, 3, "D1")], text=f"{TEXT} {i}") for i in range(n_docs)]
-    counts = kb.add_gold(docs, weight=2.0)
+    counts = add_gold(kb, docs, weight=2.0)
     rows = [row for row in kb.prototype_rows("D1") if kb.prototypes_at([row])[0].kind == "gold"]
     found = kb.prototypes_at(rows)
     bare = [prototype for prototype in found if prototype.view == name_view("MS")]
@@ -194,7 +194,7 @@ def gold_of(kb, entity):
 
 def test_gold_that_comes_one_document_at_a_time_settles_a_shared_name_too(kb):
     kb.add_prototypes([Prototype("D2", "name", name_view("MS"))], np.ones((1, 4)))
-    shared = [kb.add_gold([make_doc([(0, 1, "D1")], text=f"{TEXT} {i}")]).shared for i in (0, 0, 1, 2)]
+    shared = [add_gold(kb, [make_doc([(0, 1, "D1")], text=f"{TEXT} {i}")]).shared for i in (0, 0, 1, 2)]
     # The second is the first again, which is there already.
     assert shared == [1, 0, 0, 0]
     assert [prototype.view == name_view("MS") for prototype in gold_of(kb, "D1")] == [False] + [False, True] * 2
@@ -203,21 +203,21 @@ def test_gold_that_comes_one_document_at_a_time_settles_a_shared_name_too(kb):
 def test_gold_shares_names_as_well(kb):
     """Nothing but gold says that MS is D1, in two documents, and D2, in one."""
     docs = [make_doc([(0, 1, "D1")], text=f"{TEXT} {i}") for i in range(2)] + [make_doc([(0, 1, "D2")])]
-    assert kb.add_gold(docs).shared == 1
+    assert add_gold(kb, docs).shared == 1
     assert len(gold_of(kb, "D1")) == 4 and len(gold_of(kb, "D2")) == 1
     # D3 comes when they are there.
-    assert kb.add_gold([make_doc([(2, 3, "D3")], text=f"{TEXT} 3")]).shared == 1
+    assert add_gold(kb, [make_doc([(2, 3, "D3")], text=f"{TEXT} 3")]).shared == 1
 
 
 def test_the_entities_of_a_composite_mention_do_not_share_it(kb):
-    counts = kb.add_gold([make_doc([(0, 1, "D1|D2")])])
+    counts = add_gold(kb, [make_doc([(0, 1, "D1|D2")])])
     assert (counts.prototypes, counts.shared) == (4, 0)
 
 
 def test_phrases_that_are_all_of_their_document_are_never_lost(kb):
     """Ten of D1, which two documents settle, and one of D2, which stays a prototype like others."""
     docs = [make_doc([(0, 1, "D1")], f"p{i}", text="MS") for i in range(10)]
-    counts = kb.add_gold([*docs, make_doc([(0, 1, "D2")], "q", text="MS")], weight=2.0)
+    counts = add_gold(kb, [*docs, make_doc([(0, 1, "D2")], "q", text="MS")], weight=2.0)
     assert (counts.prototypes, counts.shared) == (11, 1)
     (row,) = kb.prototype_rows("D2")
     assert np.linalg.norm(kb.vectors[row]) == pytest.approx(np.linalg.norm(encode([name_view("MS")])))
@@ -226,7 +226,7 @@ def test_phrases_that_are_all_of_their_document_are_never_lost(kb):
 @pytest.mark.parametrize("kind, form, shared", [("name", "Tumour", 1), ("name", "tumours", 0), ("class", "tumor", 0)])
 def test_shared_name_is_missed_in_another_form_or_shared_with_a_guess(kb, kind, form, shared):
     kb.add_prototypes([Prototype("D2", kind, name_view(form))], np.ones((1, 4)))
-    assert kb.add_gold([make_doc([(0, 1, "D1")], text="tumor of something")]).shared == shared
+    assert add_gold(kb, [make_doc([(0, 1, "D1")], text="tumor of something")]).shared == shared
 
 
 def test_vectors_are_not_made_by_the_attached_encoder(kb):
@@ -234,23 +234,23 @@ def test_vectors_are_not_made_by_the_attached_encoder(kb):
     assert kb.vectors[-1].tolist() == [1, 0, 0, 0]
     bare = PrototypeKB(Vocab(), 4)
     bare.set_entities(ENTITIES)
-    for add in (lambda: bare.add_gold([make_doc([(0, 1, "D1")])]), lambda: bare.add_prototypes(kb.prototypes_at([0]))):
+    for add in (lambda: add_gold(bare, [make_doc([(0, 1, "D1")])]), lambda: bare.add_prototypes(kb.prototypes_at([0]))):
         with pytest.raises(KrisselError, match="K521"):
             add()
 
 
 def test_a_document_counts_twice(kb):
     doc = make_doc([(0, 1, "D1")], "d")
-    kb.add_gold([doc], source="mine")
+    add_gold(kb, [doc], source="mine")
     before = kb.prototypes_at(range(kb.n_prototypes))
     # One more mention, and the first again; one document as it is.
     more = make_doc([(0, 1, "D1"), (4, 5, "D2")], "d")
-    assert kb.add_gold(doc, source="mine").prototypes == 0
-    assert kb.add_gold([more], source="mine").prototypes == 2
+    assert add_gold(kb, doc, source="mine").prototypes == 0
+    assert add_gold(kb, [more], source="mine").prototypes == 2
     after = kb.prototypes_at(range(kb.n_prototypes))
     assert after[: len(before)] == before and {prototype.entity for prototype in after[len(before) :]} == {"D2"}
     # From elsewhere it is another one.
-    assert kb.add_gold([doc], source="theirs").prototypes == 2
+    assert add_gold(kb, [doc], source="theirs").prototypes == 2
 
 
 def test_docs_are_taken_for_prototypes(kb):
@@ -270,8 +270,8 @@ def test_what_is_removed_is_gone_and_the_rest_as_before(index, tmp_path):
     query = encode([View("a", "MS", "b")])
     before = kb.search(query, 3)
     kb.to_disk(tmp_path / "before")
-    kb.add_gold([make_doc([(0, 1, "D1")], "a"), make_doc([(4, 5, "D2")], "b")], source="one")
-    kb.add_gold([make_doc([(2, 3, "D1")], "c")], source="two")
+    add_gold(kb, [make_doc([(0, 1, "D1")], "a"), make_doc([(4, 5, "D2")], "b")], source="one")
+    add_gold(kb, [make_doc([(2, 3, "D1")], "c")], source="two")
     assert kb.description()["prototype_sources"] == {"one": 4, "two": 2}
     best = kb.search(query, 3)
     assert kb.entity_ids[best.entities[0, 0]] == "D1" and candidate_dicts(kb, best)[0][0]["kind"] == "gold"
@@ -292,19 +292,19 @@ def test_what_is_removed_is_gone_and_the_rest_as_before(index, tmp_path):
 
 
 def test_without_prototypes_puts_everything_back(kb):
-    kb.add_gold([make_doc([(0, 1, "D1")], "a")])
+    add_gold(kb, [make_doc([(0, 1, "D1")], "a")])
     index, vectors = kb.build_index(), kb.vectors
     with pytest.raises(ZeroDivisionError), kb.without_prototypes(kind="gold") as count:
         assert count == 2 and kb.n_prototypes == 1
         assert kb.search(np.ones((1, 4)), 1).entities.tolist() == [[2]]
-        kb.add_gold([make_doc([(0, 1, "D2")], "b")])
+        add_gold(kb, [make_doc([(0, 1, "D2")], "b")])
         raise ZeroDivisionError
     assert kb.vectors is vectors and kb.build_index() is index
     assert kb.description()["prototype_kinds"] == {"name": 1, "gold": 2}
 
 
 def test_what_is_changed_meanwhile_is_put_back(kb):
-    kb.add_gold([make_doc([(0, 1, "D1")], "a")])
+    add_gold(kb, [make_doc([(0, 1, "D1")], "a")])
     kb.set_references([(["D1"], np.ones((1, 4)))])
     before, description = kb.search(np.eye(4), 3), kb.description()
     for change in (
@@ -347,7 +347,7 @@ def test_what_is_added_meanwhile_is_lost(index):
 
 
 def test_origins_survive_saving(kb, tmp_path):
-    kb.add_gold([make_doc([(0, 1, "OMIM:1")], "a")], source="corpus")
+    add_gold(kb, [make_doc([(0, 1, "OMIM:1")], "a")], source="corpus")
     kb.to_disk(tmp_path / "kb")
     for loaded in (
         PrototypeKB(Vocab(), 4).from_disk(tmp_path / "kb"),

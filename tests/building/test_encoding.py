@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 from spacy.vocab import Vocab
 
+from spacy_krissel.building import fill as build
+from spacy_krissel.building.encoding import Encoders, VectorWork, encoded
+from spacy_krissel.building.fill import fill_kb
+from spacy_krissel.building.sources import PrototypeSource
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.kb.build import fill as build
-from spacy_krissel.kb.build.encoding import Encoders, VectorWork, encoded
-from spacy_krissel.kb.build.fill import fill_kb
-from spacy_krissel.kb.build.sources import PrototypeSource
 from spacy_krissel.kb.prototype_kb import empty_kb
 from spacy_krissel.mining.shards import MentionShards
 from spacy_krissel.util.hashing import stable_hash
@@ -167,7 +167,7 @@ def test_a_full_disk_is_not_coded(tmp_path, monkeypatch):
     def full(*args):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("spacy_krissel.kb.build.encoding.write_array", full)
+    monkeypatch.setattr("spacy_krissel.building.encoding.write_array", full)
     with VectorWork(tmp_path / "kb", {}) as work, pytest.raises(KrisselError, match="K026.*Free space"):
         work.put("x", np.zeros((2, 3)))
     assert not list(tmp_path.iterdir())

@@ -9,13 +9,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ...errors import Errors, KrisselError
-from ...util.disk import coded_io
-from ...util.manifest import sha256_file
-from ...util.work_folder import WorkFolder
-from ...views import View
-from ..columns import read_array, write_array
-from ..prototype_kb import Encode
+from ..errors import Errors, KrisselError
+from ..kb.columns import read_array, write_array
+from ..kb.prototype_kb import Encode
+from ..util.disk import coded_io
+from ..util.manifest import sha256_file
+from ..util.work_folder import WorkFolder
+from ..views import View
 
 Item = TypeVar("Item")
 VERSION = 1

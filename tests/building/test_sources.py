@@ -4,13 +4,13 @@ from functools import partial
 
 import pytest
 
-from spacy_krissel.errors import KrisselError
-from spacy_krissel.kb.build.sources import (
+from spacy_krissel.building.sources import (
     PrototypeSource,
     make_gold_source,
     make_ontology_loader,
     make_prototype_source,
 )
+from spacy_krissel.errors import KrisselError
 from spacy_krissel.mining.shards import MentionShards, MinedMention
 from spacy_krissel.ontology.folding import fold_name
 from spacy_krissel.ontology.held_out import HeldOut
@@ -220,7 +220,7 @@ def test_gold_limit_below_zero_is_a_place_from_the_end(toy_store, tmp_path):
 def test_a_choice_that_was_interrupted_is_kept(toy_store, monkeypatch):
     source = PrototypeSource(toy_store, max_entities=3)
     with monkeypatch.context() as patch:
-        patch.setattr("spacy_krissel.kb.build.sources.heapq.nsmallest", None)
+        patch.setattr("spacy_krissel.building.sources.heapq.nsmallest", None)
         with pytest.raises(TypeError):
             list(source.entities())
     assert len(list(source.entities())) == 3
