@@ -13,7 +13,7 @@ from ..kb.columns import GrowingArray
 from ..kb.overlaid_vectors import OverlaidVectors
 from ..kb.prototype_kb import PrototypeKB
 from ..kb.prototype_table import Origin, PrototypeTable
-from ..kb.version import Version
+from ..kb.snapshot import KBSnapshot
 from ..lexical.groups import Groups
 from ..lexical.ngrams import canonical_form
 from ..lexical.overlaid_index import OverlaidLexicalIndex
@@ -75,7 +75,7 @@ class _Form:
 
 
 class GoldOverlay:
-    """Gold mentions over a version of a knowledge base, which are prototypes as `add_gold` makes them: in
+    """Gold mentions over a snapshot of a knowledge base, which are prototypes as `add_gold` makes them: in
     context and as bare text, and those of shared names without extra weight (`split_shared`).
 
     What counts depends on the mentions that are shown and the order in which they were added, and on nothing that was
@@ -86,7 +86,7 @@ class GoldOverlay:
     table, index: what is searched, in place of the base's. For one thread.
     """
 
-    def __init__(self, base: Version) -> None:
+    def __init__(self, base: KBSnapshot) -> None:
         """base: with its index."""
         assert base.index is not None, "it is built"
         self._base = base
@@ -111,7 +111,7 @@ class GoldOverlay:
         self.table, self.index = OverlaidTable(self), OverlaidIndex(self)
 
     @property
-    def base(self) -> Version:
+    def base(self) -> KBSnapshot:
         return self._base
 
     @property
@@ -329,7 +329,7 @@ def overlaid(kb: PrototypeKB) -> tuple[PrototypeKB, GoldOverlay]:
 
     Raises KrisselError K520 when there is nothing to link to.
     """
-    other = kb.snapshot()
+    other = kb.branch()
     overlay = GoldOverlay(other.current)
     other.replace(prototypes=overlay.table, index=overlay.index)
     return other, overlay

@@ -12,7 +12,7 @@ from spacy.language import Language
 
 from ..about import __version__
 from ..errors import Errors, KrisselError
-from ..kb.prototype_kb import PrototypeKB
+from ..kb.snapshot import KBSnapshot
 from ..ontology.folding import canonical_name
 from ..pipeline.linker.component import KrisselLinker
 from ..pipeline.linker.confidence import Confidence, features, similarities, species_of
@@ -142,7 +142,7 @@ def show_fit_confidence(found: ConfidenceFit, output: Path) -> str:
     )
 
 
-def _linked(linker: KrisselLinker, kb: PrototypeKB, rows: np.ndarray) -> list[list[np.ndarray]]:
+def _linked(linker: KrisselLinker, kb: KBSnapshot, rows: np.ndarray) -> list[list[np.ndarray]]:
     """The features of the best candidate of these prototypes (n, 3), whether it is right (n,), and whether the entity
     has something left to be found by (n,): without the name, and without the entity."""
     table, prototypes = kb.prototypes, kb.prototypes_at(rows)

@@ -1,20 +1,18 @@
 """Search results as plain dicts for `span._`, and as spaCy's own `Candidate`."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from spacy.kb import Candidate
+from spacy.kb import Candidate, KnowledgeBase
 from spacy.tokens import Span
 
 from .prototype_table import SEEN
 from .search_result import SearchResult
-
-if TYPE_CHECKING:
-    from .prototype_kb import PrototypeKB
+from .snapshot import KBSnapshot
 
 
-def candidate_dicts(kb: "PrototypeKB", result: SearchResult, k: int | None = None) -> list[list[dict[str, Any]]]:
+def candidate_dicts(kb: KBSnapshot, result: SearchResult, k: int | None = None) -> list[list[dict[str, Any]]]:
     """For each query up to `k` of its entities, best first: "id", "name", "score", and of the winning prototype "kind"
     (`Prototype`) and "evidence", its text as one line; of one that was seen in a text also "doc", the id of that text,
     and "source", the label that it was added under, "" where it has none. Where the score is more than that of
@@ -47,8 +45,10 @@ def candidate_dicts(kb: "PrototypeKB", result: SearchResult, k: int | None = Non
     return [candidates[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 
-def spacy_candidates(kb: "PrototypeKB", mentions: Sequence[Span], result: SearchResult) -> list[list[Candidate]]:
-    """spaCy's candidates of each mention, best first.
+def spacy_candidates(
+    kb: KnowledgeBase, snapshot: KBSnapshot, mentions: Sequence[Span], result: SearchResult
+) -> list[list[Candidate]]:
+    """spaCy's candidates of each mention, best first, as those of `kb`.
 
     The prior probability is the softmax of the scores (spaCy's class has no score), the frequency the number of the
     entity's prototypes, the alias the mention's text.
@@ -58,11 +58,11 @@ def spacy_candidates(kb: "PrototypeKB", mentions: Sequence[Span], result: Search
     for mention, entities, scores in zip(mentions, result.entities, result.scores, strict=True):
         found = entities[entities >= 0]
         exponentials = np.exp(scores[: len(found)] - scores[:1])
-        ids = kb.entity_ids.take(found)
+        ids = snapshot.entity_ids.take(found)
         alias = strings.add(mention.text)
         each = []
-        for id_, vector, prior in zip(ids, kb.get_vectors(ids), exponentials / exponentials.sum(), strict=True):
+        for id_, vector, prior in zip(ids, snapshot.get_vectors(ids), exponentials / exponentials.sum(), strict=True):
             entity = strings.add(id_, allow_transient=False)
-            each.append(Candidate(kb, entity, len(kb.prototype_rows(id_)), vector, alias, float(prior)))
+            each.append(Candidate(kb, entity, len(snapshot.prototype_rows(id_)), vector, alias, float(prior)))
         candidates.append(each)
     return candidates

@@ -19,20 +19,18 @@ from spacy.vocab import Vocab
 from ..errors import Errors, KrisselError
 from ..index.fork import guard_forks
 from ..index.kinds import make_index
-from ..index.protocol import MakeIndex, Mask, Rows, VectorIndex, Vectors, check_mask, check_vectors
-from ..ontology.entity import Entity
+from ..index.protocol import MakeIndex, Rows, VectorIndex, Vectors, check_vectors
 from ..util.lock import Lock
 from ..util.settings import NotNegative, Positive, PositiveInt, checked, maker
 from ..views import View, span_view
 from .candidates import spacy_candidates
 from .columns import zero_vectors
 from .directory import Source, pack, unpack
-from .entity_columns import EntityTable, StringColumn
+from .entity_columns import EntityTable
 from .prototype_table import Kind, Prototype, PrototypeTable
-from .ranking import search_entities
 from .references import References
-from .search_result import SearchResult
-from .version import Version, device_of
+from .snapshot import KBSnapshot, Lookups, device_of
+from .storage import read_snapshot, write_snapshot
 
 # With more entities, an id enters the vocabulary when it is first linked, not on load: a million ids take two seconds
 # and 230 MB, and every saved vocabulary would hold them again.
@@ -41,14 +39,14 @@ Encode = Callable[[list[View]], Vectors]
 
 
 @checked
-class PrototypeKB(KnowledgeBase):
+class PrototypeKB(Lookups, KnowledgeBase):
     """Entities, the prototypes of each, and an index over the prototypes' vectors.
 
     The score of an entity for a mention is the highest inner product of the mention's vector with one of the entity's
     prototypes (KRISSBERT §3.4), to each of which the vector of the entity's reference is added where references are in
     use (§3.5, eq. 6). Entities are sorted by id; `search` names them by row.
 
-    Threads may read it while another one changes it: each call reads one immutable version.
+    Threads may read it while another one changes it: each call reads one `KBSnapshot`.
 
     vocab: the shared vocabulary. It gets every entity id, or with more than 100,000 entities those that were linked.
     entity_vector_length: width of the vectors; 0 takes the width of the first vectors added or loaded.
@@ -86,15 +84,15 @@ class PrototypeKB(KnowledgeBase):
         # memory; None: in memory.
         self.scratch: Path | None = None
         self._encode: Encode | None = None
-        # Held during a change. Snapshots share it, and the versions in use, as they may share an index that would grow.
+        # Held during a change. Branches share it, and the snapshots in use, as they may share an index that would grow.
         self.lock = Lock()
-        self._versions: WeakSet[Version] = WeakSet()
+        self._snapshots: WeakSet[KBSnapshot] = WeakSet()
         prototypes = PrototypeTable.empty(entity_vector_length, dtype)
-        self._set(Version(EntityTable(), prototypes, normalize, make_index=index, index_device=index_device))
+        self._set(KBSnapshot(EntityTable(), prototypes, normalize, make_index=index, index_device=index_device))
         self.current.check_device()
 
     @property
-    def current(self) -> Version:
+    def current(self) -> KBSnapshot:
         """All that the knowledge base holds now."""
         return self._current
 
@@ -103,80 +101,6 @@ class PrototypeKB(KnowledgeBase):
     @property
     def entities(self) -> EntityTable:
         return self.current.entities
-
-    def __len__(self) -> int:
-        """The number of entities."""
-        return len(self.entities)
-
-    def __bool__(self) -> bool:
-        return True  # even without entities
-
-    def __contains__(self, entity: object) -> bool:
-        """Is this the primary id of an entity?"""
-        return isinstance(entity, str) and self.entities.row(entity) is not None
-
-    def __getitem__(self, entity: str) -> Entity:
-        """The entity with this primary or alternative id, in any usual spelling (`HP_0001677`, `D003920`, a URL).
-
-        Without details (`prototypes --no-details`) it has no aliases, definition, xrefs, parents or tree numbers.
-        Raises KrisselError K525 for an unknown id.
-        """
-        entities = self.entities
-        row = entities.resolve(entity)
-        if row is None:
-            raise entities.unknown("ids", [entity])
-        return entities.at(row)
-
-    @property
-    def n_entities(self) -> int:
-        return len(self)
-
-    @property
-    def entity_ids(self) -> StringColumn:
-        """Ids by entity row, ascending."""
-        return self.entities.ids
-
-    def resolve(self, id: str) -> str | None:
-        """The primary id for an id or alternative id, None if there is none, as `OntologyStore.resolve`."""
-        entities = self.entities
-        row = entities.resolve(id)
-        return None if row is None else entities.ids[row]
-
-    def find(self, text: str, k: int) -> list[Entity]:
-        """The entities with a lexically similar name, best first, k at most; the one with the id `text` before all."""
-        index = self.prototypes.lexical_index
-        texts = index.read([text])
-        rows = np.append(index.having(texts.forms, k), index.search(texts.vectors, k))
-        rows = np.unique(rows[rows >= 0])
-        similar = index.similarity(texts, rows * 0, rows)
-        ids = [self.entity_ids[int(row)] for _, row in sorted(zip(-similar, rows.tolist(), strict=True))]
-        exact = self.resolve(text.strip()) if text.strip() else None
-        return [self[id_] for id_ in dict.fromkeys([*([exact] if exact else []), *ids])][:k]
-
-    def similar_forms(self, text: str, entities: Sequence[str]) -> list[str]:
-        """Return the name or mention of each of the entities (ids) that is most similar to `text`; ""
-        where none has an n-gram of it. Raises KrisselError K525 for an unknown id."""
-        index = self.prototypes.lexical_index
-        query = index.vectors([text]).T
-        found = []
-        for entity in entities:
-            prototypes = self.prototypes_at(self.prototype_rows(entity))
-            forms = [*dict.fromkeys(each.view.mention for each in prototypes if not each.view.reference)]
-            similar = (index.vectors(forms) @ query).toarray().ravel() if forms else np.zeros(0)
-            found.append(forms[int(np.argmax(similar))] if similar.any() else "")
-        return found
-
-    def entity_mask(self, types: Iterable[str]) -> Mask:
-        """The entities with one of these semantic types, for `search(allowed=)`: (n_entities,).
-
-        Raises KrisselError K525 for a type that the knowledge base does not have.
-        """
-        return self.entities.mask(types)
-
-    @property
-    def species(self) -> list[str]:
-        """The different species of the entities, as `Entity.species` has them; "" for those without one."""
-        return self.entities.species[1]
 
     def set_entities(self, entities: Iterable[Any], *, details: bool = True) -> None:
         """Replace the entities (`id`, `name` and `types` of each, and what else it has of an `Entity`); prototypes and
@@ -204,34 +128,6 @@ class PrototypeKB(KnowledgeBase):
     @property
     def prototypes(self) -> PrototypeTable:
         return self.current.prototypes
-
-    @property
-    def n_prototypes(self) -> int:
-        return len(self.prototypes)
-
-    @property
-    def vectors(self) -> Vectors:
-        """The vectors of all prototypes (n, d) as they are searched: c_p + w·r_e where references are in use, else c_p.
-        Memory-mapped while unchanged. Read only."""
-        return self.prototypes.vectors
-
-    @property
-    def has_gold(self) -> bool:
-        """Are gold mentions among the prototypes?"""
-        return len(self.prototypes.gold_entities) > 0
-
-    def prototypes_at(self, rows: Any) -> list[Prototype]:
-        """The prototypes at `rows`, an array of any shape, flattened, as in `SearchResult.prototypes`."""
-        now = self.current
-        found = now.prototypes.at(rows)
-        ids = now.entities.ids.take(np.array([entity for entity, *_ in found], dtype=np.int64))
-        return [Prototype(id_, kind, view, origin) for id_, (_, kind, view, origin) in zip(ids, found, strict=True)]
-
-    def prototype_rows(self, entity: str) -> Rows:
-        """The rows of an entity's prototypes; none for an unknown entity."""
-        now = self.current
-        row = now.entities.row(entity)
-        return np.zeros(0, dtype=np.int64) if row is None else now.prototypes.by_entity.at(row)
 
     @checked
     def add_prototypes(
@@ -374,41 +270,33 @@ class PrototypeKB(KnowledgeBase):
 
     # Search --------------------------------------------------------------------------------------------------------
 
-    def is_empty(self) -> bool:
-        return self.current.is_empty
+    def snapshot(self) -> KBSnapshot:
+        now = self.current
+        if now.is_indexed:
+            return now
+        with self.lock:
+            now = self.current
+            now.check_filled()
+            if not now.is_indexed:
+                index = now.index
+                if any(other.index is index for other in self._snapshots if other is not now):
+                    # Others search with it.
+                    index = copy.copy(index)
+                now = now.indexed(index)
+                self._set(now)
+            return now
 
-    def check_filled(self) -> None:
-        """Raises KrisselError K520 when there is nothing to link to."""
-        self.current.check_filled()
-
-    def snapshot(self) -> "PrototypeKB":
-        """The present version, with its index, as a knowledge base that shares all memory with this one. Changes of
-        either do not show in the other.
+    def branch(self) -> "PrototypeKB":
+        """Return a knowledge base that holds the same, and shares all memory with this one. Changes of either do not
+        show in the other.
 
         Raises KrisselError K520 when there is nothing to link to.
         """
-        now = self._indexed()
+        now = self.snapshot()
         other = type(self).__new__(type(self))
         KnowledgeBase.__init__(other, self.vocab, now.width)
         other.__dict__.update(vars(self), _current=now)
         return other
-
-    def search(self, vectors: Any, k: int, *, allowed: Mask | None = None) -> SearchResult:
-        """The `k` nearest distinct entities of each vector (q, d), among the `allowed` entities (n_entities,).
-
-        Raises KrisselError K520 (empty), K503 (wrong width), K504 (NaN), K505 (wrong mask).
-        """
-        now = self._indexed()
-        if allowed is not None:
-            allowed = check_mask(allowed, len(now.entities), "entity")
-        return search_entities(now.index, now.prototypes, now.queries(vectors), k, allowed)
-
-    def queries(self, vectors: Any) -> Vectors:
-        """`vectors` (q, d) as they are searched with: float32, of unit length where the knowledge base is normalised.
-
-        Raises KrisselError K503 (wrong width), K504 (NaN).
-        """
-        return self.current.queries(vectors)
 
     def use_index(self, index: MakeIndex | None) -> None:
         """Search with another kind of index from now on; it is built when first needed. None is the exact one.
@@ -436,68 +324,13 @@ class PrototypeKB(KnowledgeBase):
         """Device of the index by the setting of this name; None: as the index itself says."""
         return self.current.index_device
 
-    def build_index(self) -> VectorIndex:
-        """Bring the index up to date with the prototypes now, rather than at the next search or save."""
-        return self._indexed().index
-
     def keep_lexical_index(self) -> None:
         """Make the index for lexical similarity now, rather than at the first search, and save it too, until the
         prototypes change."""
         with self.lock:
             self.replace(prototypes=self.prototypes.keeping_lexical(self.scratch))
 
-    def _indexed(self) -> Any:
-        """The present version, with an index of all prototypes."""
-        now = self.current
-        if now.is_indexed:
-            return now
-        with self.lock:
-            now = self.current
-            now.check_filled()
-            if not now.is_indexed:
-                index, vectors = now.index, now.prototypes.vectors
-                known = 0 if index is None else len(index)
-                if index is None:
-                    index = now.new_index()
-                elif any(other.index is index for other in self._versions if other is not now):
-                    # Others search with it.
-                    index = copy.copy(index)
-                # Above twice its size, an index that was trained on the old part alone is better rebuilt.
-                if index.owns_vectors and 0 < known < len(vectors) <= 2 * known:
-                    index.add(vectors[known:])
-                else:
-                    index.build(vectors)
-                now.index, now.is_indexed = index, True
-            return now
-
     # spaCy's look-ups. Its `add_entity` and `add_alias` have no counterpart: names are prototypes with vectors. ------
-
-    def contains_entity(self, entity: str) -> bool:
-        return entity in self
-
-    def get_size_entities(self) -> int:
-        return self.n_entities
-
-    def get_entity_strings(self) -> list[str]:
-        return list(self.entity_ids)
-
-    def contains_alias(self, alias: str) -> bool:
-        """Is exactly this text a name or mention among the prototypes?"""
-        return bool(self.prototypes.entities_of_mention(alias).size)
-
-    def get_size_aliases(self) -> int:
-        return len(self.get_alias_strings())
-
-    def get_alias_strings(self) -> list[str]:
-        """The distinct names and mentions among the prototypes."""
-        return self.prototypes.distinct_mentions()
-
-    def get_prior_prob(self, entity: str, alias: str) -> float:
-        """The fraction, 0 to 1, of the prototypes with this text that are of the entity; 0 where either is unknown."""
-        now = self.current
-        found = now.prototypes.entities_of_mention(alias)
-        row = now.entities.row(entity)
-        return 0.0 if row is None or not found.size else float((found == row).mean())
 
     def get_candidates(self, mention: Span) -> list[Candidate]:
         """spaCy's candidates of a mention, best first. Raises KrisselError K521 without an attached encoder."""
@@ -510,35 +343,21 @@ class PrototypeKB(KnowledgeBase):
             return []
         vectors = encode([span_view(mention) for mention in mentions])
         now = self.snapshot()
-        return spacy_candidates(now, mentions, now.search(vectors, self.n_candidates))
-
-    def get_vector(self, entity: str) -> Vectors:
-        """The mean of the entity's prototypes (d,) in float32; zeros for an entity that is unknown or has none."""
-        return self.get_vectors([entity])[0]
-
-    def get_vectors(self, entities: Iterable[str]) -> Vectors:
-        """The means of several entities' prototypes: (len(entities), d)."""
-        now = self.current
-        vectors, rows = now.prototypes.vectors, now.entities.rows(list(entities))
-        means = np.zeros((len(rows), now.width), dtype=np.float32)
-        for mean, row in zip(means, rows, strict=True):
-            prototypes = now.prototypes.by_entity.at(row)
-            if len(prototypes):
-                mean[:] = vectors[prototypes].mean(axis=0, dtype=np.float32)
-        return means
+        return spacy_candidates(self, now, mentions, now.search(vectors, self.n_candidates))
 
     # Saving and loading --------------------------------------------------------------------------------------------
-
-    def description(self) -> dict[str, Any]:
-        """Counts, dimensions and policies, as they stand in the manifest."""
-        return self.current.description()
 
     def to_disk(self, path: str | Path, exclude: Iterable[str] = SimpleFrozenList()) -> None:
         """Write the folder `path` atomically; it may be the folder that was loaded.
 
         exclude: "index" leaves the index to be built after loading, "prototypes" keeps the entities alone.
         """
-        self._to_save(exclude).to_disk(Path(path), exclude)
+        now = self._to_save(exclude)
+        written = write_snapshot(now, Path(path), exclude)
+        with self.lock:
+            # Unless it was changed meanwhile.
+            if self.current is now:
+                self._set(written)
 
     def from_disk(
         self, path: str | Path, exclude: Iterable[str] = SimpleFrozenList(), *, verify: bool | None = None
@@ -553,7 +372,7 @@ class PrototypeKB(KnowledgeBase):
         """
         verify = self.verify if verify is None else verify
         wanted = self.current.make_index, self.current.index_device
-        read = Version.from_disk(Path(path), self.entity_vector_length, *wanted, exclude, verify=verify)
+        read = read_snapshot(Path(path), self.entity_vector_length, *wanted, exclude, verify=verify)
         with self.lock:
             # Read-only in the base class, except through its constructor.
             KnowledgeBase.__init__(self, self.vocab, read.width or self.entity_vector_length)
@@ -565,8 +384,7 @@ class PrototypeKB(KnowledgeBase):
         """All files of `to_disk` in one byte string."""
         with tempfile.TemporaryDirectory() as directory:
             path = Path(directory) / "kb"
-            # A copy, of which it is noted where it is saved.
-            dataclasses.replace(self._to_save(exclude)).to_disk(path, exclude)
+            write_snapshot(self._to_save(exclude), path, exclude)
             return pack(path)
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = SimpleFrozenList()) -> "PrototypeKB":
@@ -580,11 +398,6 @@ class PrototypeKB(KnowledgeBase):
             # The folder is gone.
             self.replace()
         return self
-
-    def is_saved(self, path: str | Path) -> bool:
-        """Was it saved to or loaded from the folder `path`, and not changed since? The folder is not read."""
-        saved, path = self.current.saved, Path(path)
-        return saved is not None and saved.path.resolve() == path.resolve() and path.exists()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """By path where a folder holds the same, by bytes after a change. The attached encoder is left out."""
@@ -601,15 +414,15 @@ class PrototypeKB(KnowledgeBase):
         source = now.source if now.source is not None and not now.source.problem() else self.to_bytes()
         return _restore, (type(self), self.vocab, self.entity_vector_length, settings, source)
 
-    def _to_save(self, excluded: Iterable[str]) -> Version:
+    def _to_save(self, excluded: Iterable[str]) -> KBSnapshot:
         # An index without prototypes cannot be built.
-        return self.current if self.is_empty() or {"index", "prototypes"} & set(excluded) else self._indexed()
+        return self.current if self.is_empty() or {"index", "prototypes"} & set(excluded) else self.snapshot()
 
     # Helpers -------------------------------------------------------------------------------------------------------
 
-    def _set(self, version: Version) -> None:
-        self._versions.add(version)
-        self._current = version
+    def _set(self, snapshot: KBSnapshot) -> None:
+        self._snapshots.add(snapshot)
+        self._current = snapshot
 
     def replace(self, **changes: Any) -> None:
         """Replace parts of what is current; the caller holds the lock."""

@@ -18,6 +18,7 @@ from ..building.fill import fill_kb
 from ..building.sources import PrototypeSource
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..kb.prototype_kb import PrototypeKB
+from ..kb.snapshot import KBSnapshot
 from ..layers.identity import fingerprint
 from ..layers.referenced import reference_parts
 from ..ontology.store import OntologyStore
@@ -167,7 +168,7 @@ class KBPipe(KrisselPipe):
     def _vectors(self, views: list[View]) -> Any:
         return self.model.predict(views)
 
-    def _kb_to_search(self) -> PrototypeKB:
+    def _kb_to_search(self) -> KBSnapshot:
         """The present version of the knowledge base, else of that of development, whatever other threads do to it.
 
         Raises KrisselError K603 when there is none, K520 when there is one without prototypes.

@@ -97,7 +97,7 @@ class CorrectedLinker:
         self.linker: KrisselLinker = find_linker(nlp, name)
         self._setters = mention_setters(nlp)
         remember_words(nlp)
-        self._base = self.linker.kb.snapshot()
+        self._base = self.linker.kb.branch()
         self._overlaid: tuple[PrototypeKB, GoldOverlay] | None = None
         # Mentions of the corrections in force, by id, and the ids of each mention, oldest first.
         self._in_force: dict[str, _Place] = {}

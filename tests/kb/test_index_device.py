@@ -14,7 +14,8 @@ from spacy_krissel.index.exact import make_exact_index
 from spacy_krissel.index.faiss_index import FaissIndex, make_faiss_index
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototype_table import Prototype
-from spacy_krissel.kb.version import INDEX_DIR, device_of
+from spacy_krissel.kb.snapshot import device_of
+from spacy_krissel.kb.storage import INDEX_DIR
 from spacy_krissel.views import name_view
 
 QUERIES = np.eye(4, dtype=np.float32)

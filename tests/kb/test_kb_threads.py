@@ -125,7 +125,7 @@ def test_search_sees_part_of_a_change(kb, quick_switches, request):
     assert kb.n_prototypes == N and not kb.has_gold
 
 
-def test_snapshot_changes_with_the_knowledge_base(kb):
+def test_snapshot_does_not_change_with_the_knowledge_base(kb):
     kb.search(queries(), 3)
     before = kb.snapshot()
     expected = answer(before)
@@ -136,11 +136,11 @@ def test_snapshot_changes_with_the_knowledge_base(kb):
     assert answer(before) == expected and kb.n_entities == 1
 
 
-def test_change_of_a_snapshot_changes_the_knowledge_base(kb):
+def test_change_of_a_branch_does_not_change_the_knowledge_base(kb):
     expected = answer(kb)
-    snapshot = kb.snapshot()
-    snapshot.add_prototypes([Prototype("E00001", "gold", View("", "x", ""))], 10 * queries(1))
-    assert snapshot.n_prototypes == N + 1 and snapshot.search(queries(1), 1).entities[0, 0] == 1
+    branch = kb.branch()
+    branch.add_prototypes([Prototype("E00001", "gold", View("", "x", ""))], 10 * queries(1))
+    assert branch.n_prototypes == N + 1 and branch.search(queries(1), 1).entities[0, 0] == 1
     assert answer(kb) == expected
 
 
@@ -207,4 +207,4 @@ def test_vocab_is_shared():
     kb = PrototypeKB(vocab, 3)
     kb.set_entities([Entity("E", "e")])
     kb.add_prototypes([Prototype("E", "name", View("", "e", ""))], queries(1)[:, :3])
-    assert kb.snapshot().vocab is vocab
+    assert kb.branch().vocab is vocab

@@ -16,13 +16,13 @@ from term_search import search
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.index.exact import ExactIndex, make_exact_index
 from spacy_krissel.index.faiss_index import FaissIndex, make_faiss_index
-from spacy_krissel.kb import columns, prototype_table, version
+from spacy_krissel.kb import columns, prototype_table, storage
 from spacy_krissel.kb import directory as folder
 from spacy_krissel.kb.candidates import candidate_dicts
 from spacy_krissel.kb.directory import KIND
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototype_table import Prototype, PrototypeTable
-from spacy_krissel.kb.version import FORMAT_VERSION
+from spacy_krissel.kb.storage import FORMAT_VERSION
 from spacy_krissel.util.manifest import OWN_HASH, manifest_hash, write_manifest
 from spacy_krissel.views import name_view
 
@@ -328,7 +328,7 @@ def test_names_files_that_contradict_the_manifest(make_kb, tmp_path, monkeypatch
     manifest = json.loads((tmp_path / "kb/manifest.json").read_text())
 
     def fails(message, **changes):
-        monkeypatch.setattr(version, "read_manifest", lambda *args, **settings: {**manifest, **changes})
+        monkeypatch.setattr(storage, "read_manifest", lambda *args, **settings: {**manifest, **changes})
         with pytest.raises(KrisselError, match=message):
             PrototypeKB(Vocab(), 0).from_disk(tmp_path / "kb")
 

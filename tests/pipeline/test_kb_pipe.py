@@ -277,11 +277,11 @@ def test_excluded_file_has_the_checksum_of_another(linker, path):
 
 
 def test_verification_is_passed_on(path, monkeypatch):
-    from spacy_krissel.kb import version
+    from spacy_krissel.kb import storage
 
-    asked, read = [], version.read_manifest
+    asked, read = [], storage.read_manifest
     monkeypatch.setattr(
-        version,
+        storage,
         "read_manifest",
         lambda *args, verify, **shape: asked.append(verify) or read(*args, verify=verify, **shape),
     )

@@ -8,7 +8,7 @@ import numpy as np
 from spacy.tokens import Doc
 from spacy.training import Example
 
-from ...kb.prototype_kb import PrototypeKB
+from ...kb.snapshot import KBSnapshot
 from ...layers.label_attention import Seen, attention, mean_states, predict, predict_presence
 from ...mentions.annotations import CANDIDATE_IDS, ENTITIES
 from ...mentions.discontinuous import DocMention, join_fragments, write_fragments
@@ -118,7 +118,7 @@ class KrisselSpanExtractor(KBPipe):
         """The queries of names: the mean of each name's tokens."""
         return mean_states(self.model.predict([view.mention for view in views]))[0]
 
-    def _kb_to_search(self) -> PrototypeKB:
+    def _kb_to_search(self) -> KBSnapshot:
         self.require_weights()
         return super()._kb_to_search()
 
@@ -187,7 +187,7 @@ class KrisselSpanExtractor(KBPipe):
             first = last
 
     def _found(
-        self, kb: PrototypeKB, doc: Doc, states: _TextStates, rows: np.ndarray, threshold: float | None, limit: int = 0
+        self, kb: KBSnapshot, doc: Doc, states: _TextStates, rows: np.ndarray, threshold: float | None, limit: int = 0
     ) -> list[FoundEntity]:
         """The entities of the prototypes at `rows` that are probable enough, most probable first, then by id; the first
         `limit` of them, 0 for all."""
@@ -210,12 +210,12 @@ class KrisselSpanExtractor(KBPipe):
             found.append(FoundEntity(kb.entity_ids[entity], name, score, pieces, weights))
         return found
 
-    def _queries(self, kb: PrototypeKB, rows: np.ndarray) -> Any:
+    def _queries(self, kb: KBSnapshot, rows: np.ndarray) -> Any:
         vectors: Any = kb.prototypes.own(rows)
         return self.model.ops.asarray(vectors)
 
     def _attended(
-        self, kb: PrototypeKB, states: _TextStates, rows: np.ndarray, owners: np.ndarray, entities: np.ndarray
+        self, kb: KBSnapshot, states: _TextStates, rows: np.ndarray, owners: np.ndarray, entities: np.ndarray
     ) -> Iterator[np.ndarray]:
         """The attention (m,) of each entity, the mean over its names, which are at some of `rows`."""
         step = max(1, MOST_WEIGHTS // (len(states.vectors) * int(np.bincount(owners).max())))
@@ -226,12 +226,12 @@ class KrisselSpanExtractor(KBPipe):
             attended, own = self._attention(kb, states, rows[chosen]), owners[chosen]
             yield from (attended[own == entity].mean(axis=0) for entity in some)
 
-    def _attention(self, kb: PrototypeKB, states: _TextStates, rows: np.ndarray) -> np.ndarray:
+    def _attention(self, kb: KBSnapshot, states: _TextStates, rows: np.ndarray) -> np.ndarray:
         """(rows, m) of the text's tokens by the encoder."""
         found, _ = attention(self.model, self._queries(kb, rows), states.vectors)
         return self.model.ops.to_numpy(found.weights)
 
-    def _probabilities(self, kb: PrototypeKB, states: _TextStates, rows: np.ndarray) -> np.ndarray:
+    def _probabilities(self, kb: KBSnapshot, states: _TextStates, rows: np.ndarray) -> np.ndarray:
         """(rows,) by the classifier."""
         if not len(states.vectors):
             return np.zeros(len(rows), dtype=np.float32)
@@ -243,7 +243,7 @@ class KrisselSpanExtractor(KBPipe):
 
     # Candidates ----------------------------------------------------------------------------------------------------
 
-    def _candidates(self, kb: PrototypeKB, doc: Doc, states: _TextStates) -> np.ndarray:
+    def _candidates(self, kb: KBSnapshot, doc: Doc, states: _TextStates) -> np.ndarray:
         """The prototypes, by row, of the entities that are looked for in a doc."""
         how, given = self.cfg.candidates, doc._.get(CANDIDATE_IDS)
         if how == "auto":
@@ -254,7 +254,7 @@ class KrisselSpanExtractor(KBPipe):
             return np.arange(kb.n_prototypes)
         return _rows_of(kb, self._retrieved(kb, doc, states))
 
-    def _retrieved(self, kb: PrototypeKB, doc: Doc, states: _TextStates) -> list[str]:
+    def _retrieved(self, kb: KBSnapshot, doc: Doc, states: _TextStates) -> list[str]:
         """The entities whose names are nearest to runs of the text's words, each run the mean of its tokens, as a name
         is."""
         windows = runs(content_tokens(doc), self.cfg.longest_run)
@@ -277,7 +277,7 @@ class KrisselSpanExtractor(KBPipe):
         return sample
 
 
-def _rows_of(kb: PrototypeKB, entities: Sequence[str]) -> np.ndarray:
+def _rows_of(kb: KBSnapshot, entities: Sequence[str]) -> np.ndarray:
     """The prototypes of entities, by row."""
     found = [kb.prototype_rows(kb.resolve(entity) or entity) for entity in dict.fromkeys(entities)]
     return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)

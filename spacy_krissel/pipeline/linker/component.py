@@ -12,7 +12,7 @@ from spacy.vocab import Vocab
 from thinc.api import Model
 
 from ...errors import KrisselWarning, Warnings
-from ...kb.prototype_kb import PrototypeKB
+from ...kb.snapshot import KBSnapshot
 from ...lexical.groups import distinct
 from ...mentions.annotations import DocLinks, SpanLink, spans_of, write_links
 from ...mentions.mention_views import read_mentions
@@ -120,7 +120,7 @@ class KrisselLinker(KBPipe):
         wanted = max([CANDIDATES, *(settings.top_k for settings in asking if settings is not None)])
         return wanted if self.cfg.n_candidates is None else self.cfg.n_candidates
 
-    def _terms(self, kb: PrototypeKB) -> list[Term]:
+    def _terms(self, kb: KBSnapshot) -> list[Term]:
         return [*built_in_terms(self.cfg, kb), *(term for term in self.terms.values() if term.weight)]
 
     def _encode(self, query: Query) -> None:
@@ -144,7 +144,7 @@ class KrisselLinker(KBPipe):
             query.vectors = kb.queries(vectors[len(names) :])
             query.names = Names(kb.queries(by_name), of_name[of_mention])
 
-    def _searches_names(self, kb: PrototypeKB) -> bool:
+    def _searches_names(self, kb: KBSnapshot) -> bool:
         """Are entities searched for by the mentions' texts alone?
 
         So where the knowledge base has names alone: context then tells nothing of where to search, and mentions often

@@ -7,8 +7,8 @@ import numpy as np
 from scipy.special import expit, logit
 
 from ...errors import Errors, KrisselError
-from ...kb.prototype_kb import PrototypeKB
 from ...kb.search_result import SearchResult
+from ...kb.snapshot import KBSnapshot
 from ...lexical.index import SPELT
 from ...mentions.species import taxon_numbers
 from ..settings import LinkerSettings
@@ -191,7 +191,7 @@ def similarities(query: Query, result: SearchResult) -> tuple[np.ndarray, np.nda
     return vector, query.lexical.of_candidates(result.entities) if lexical is None else lexical
 
 
-def species_of(kb: PrototypeKB, entities: np.ndarray) -> np.ndarray | None:
+def species_of(kb: KBSnapshot, entities: np.ndarray) -> np.ndarray | None:
     """Return the number of the species of each of these entity rows, -1 for no entity; None where all are of one."""
     numbers = taxon_numbers(kb.species)
     return None if numbers is None else np.where(entities >= 0, numbers[kb.entities.species[0][entities]], -1)

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from ...kb.candidates import candidate_dicts
-from ...kb.prototype_kb import PrototypeKB
 from ...kb.search_result import SearchResult
+from ...kb.snapshot import KBSnapshot
 from ...mentions.annotations import SpanLink
 from ...mentions.gold_ids import NIL
 from ..settings import LinkerSettings
@@ -55,7 +55,7 @@ def _joined(parts: Sequence[tuple[Iterable[int], SearchResult]], n: int) -> Sear
     return SearchResult(entities, scores, prototypes, ties, terms).at(order)
 
 
-def _decided(kb: PrototypeKB, result: SearchResult, settings: LinkerSettings, n_candidates: int) -> list[SpanLink]:
+def _decided(kb: KBSnapshot, result: SearchResult, settings: LinkerSettings, n_candidates: int) -> list[SpanLink]:
     best = result.entities[:, 0]
     nil = best < 0
     if settings.threshold is not None:

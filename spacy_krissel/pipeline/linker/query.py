@@ -9,7 +9,7 @@ import numpy as np
 from spacy.tokens import Doc, Span
 
 from ...kb.nearest import VisibilityFilter
-from ...kb.prototype_kb import PrototypeKB
+from ...kb.snapshot import KBSnapshot
 from ...views import View, with_mention
 from .lexical_query import LexicalQuery, Spelt
 
@@ -56,7 +56,7 @@ class Query:
     near (q, w, m): prototypes of the first proposals that were found with them, as the term of vectors notes.
     """
 
-    kb: PrototypeKB
+    kb: KBSnapshot
     views: list[View]
     docs: Sequence[Doc] = ()
     spans: Sequence[Span] = ()

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...kb.prototype_kb import PrototypeKB
 from ...kb.search_result import SearchResult
+from ...kb.snapshot import KBSnapshot
 from ...ontology.folding import fold_name
 from ...views import View
 from .query import Query, Visible
@@ -34,7 +34,7 @@ def search_visible(query: Query, k: int, lexical_weight: float) -> SearchResult:
 
 
 def unseen_candidates(
-    kb: PrototypeKB,
+    kb: KBSnapshot,
     views: Sequence[View],
     vectors: np.ndarray,
     hidden: Sequence[bool],

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from copy import copy
 
 from ....errors import Errors, KrisselError
-from ....kb.prototype_kb import PrototypeKB
+from ....kb.snapshot import KBSnapshot
 from ...settings import LinkerSettings
 from .document import DocumentTerm
 from .gold import GoldTerm
@@ -20,7 +20,7 @@ BUILT_IN = (VectorTerm, LexicalTerm, GoldTerm, SpeciesTerm, SpellingTerm, Docume
 RESERVED = ("id", "name", "score", "kind", "evidence", "doc", "source", "confidence")
 
 
-def built_in_terms(settings: LinkerSettings, kb: PrototypeKB) -> list[Term]:
+def built_in_terms(settings: LinkerSettings, kb: KBSnapshot) -> list[Term]:
     """Return the terms that these settings turn on for a knowledge base.
 
     They are made of the linker's own settings for each batch, not from the config: training, `krissel confidence` and

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from ....kb.prototype_kb import PrototypeKB
 from ....kb.search_result import SearchResult
+from ....kb.snapshot import KBSnapshot
 from ....kb.ties import with_gain
 from ....lexical.groups import distinct, pair_keys, places_of
 from ....ontology.folding import canonical_name
@@ -31,7 +31,7 @@ class DocumentTerm(Term):
         self.factor, self._model = factor, model
 
     @classmethod
-    def of(cls, settings: LinkerSettings, kb: PrototypeKB) -> "DocumentTerm | None":
+    def of(cls, settings: LinkerSettings, kb: KBSnapshot) -> "DocumentTerm | None":
         """Return the term; None where it is off, or candidates have no confidence."""
         model = Confidence.of(settings.confidence)
         return cls(settings.coherence_weight, model) if settings.coherence_weight and model is not None else None

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ....kb.prototype_kb import PrototypeKB
+from ....kb.snapshot import KBSnapshot
 from ...settings import LinkerSettings
 from ..query import Query
 from .term import Pairs, Term
@@ -20,7 +20,7 @@ class GoldTerm(Term):
         self.added = added
 
     @classmethod
-    def of(cls, settings: LinkerSettings, kb: PrototypeKB) -> "GoldTerm | None":
+    def of(cls, settings: LinkerSettings, kb: KBSnapshot) -> "GoldTerm | None":
         """Return the term; None where it is off, or no gold mention is a prototype."""
         return cls(settings.gold_prior) if settings.gold_prior and kb.has_gold else None
 

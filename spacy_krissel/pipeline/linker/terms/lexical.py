@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ....kb.prototype_kb import PrototypeKB
+from ....kb.snapshot import KBSnapshot
 from ....lexical.index import SPELT
 from ...settings import LinkerSettings
 from ..query import Query
@@ -21,7 +21,7 @@ class LexicalTerm(Term):
         self.weight, self.by_spelling = weight, by_spelling
 
     @classmethod
-    def of(cls, settings: LinkerSettings, kb: PrototypeKB) -> "LexicalTerm":
+    def of(cls, settings: LinkerSettings, kb: KBSnapshot) -> "LexicalTerm":
         """Return the term."""
         return cls(settings.lexical_weight, by_spelling=settings.spelling_weight > 0)
 

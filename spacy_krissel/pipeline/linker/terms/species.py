@@ -4,7 +4,7 @@ from itertools import islice
 
 import numpy as np
 
-from ....kb.prototype_kb import PrototypeKB
+from ....kb.snapshot import KBSnapshot
 from ....mentions.discontinuous import holds_fragments
 from ....mentions.species import prefix_taxon, species_scores, taxon_numbers, taxon_of
 from ...settings import LinkerSettings
@@ -30,7 +30,7 @@ class SpeciesTerm(Term):
         self.factor, self._spans_key = factor, spans_key
 
     @classmethod
-    def of(cls, settings: LinkerSettings, kb: PrototypeKB) -> "SpeciesTerm | None":
+    def of(cls, settings: LinkerSettings, kb: KBSnapshot) -> "SpeciesTerm | None":
         """Return the term; None where it is off, or the entities are of one species."""
         if not settings.species_weight or taxon_numbers(kb.species) is None:
             return None

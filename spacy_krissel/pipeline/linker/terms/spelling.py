@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ....kb.prototype_kb import PrototypeKB
+from ....kb.snapshot import KBSnapshot
 from ....lexical.groups import in_lines
 from ...settings import LinkerSettings
 from ..query import Query
@@ -26,7 +26,7 @@ class SpellingTerm(Term):
         self.added = added
 
     @classmethod
-    def of(cls, settings: LinkerSettings, kb: PrototypeKB) -> "SpellingTerm | None":
+    def of(cls, settings: LinkerSettings, kb: KBSnapshot) -> "SpellingTerm | None":
         """Return the term; None where it is off."""
         return cls(settings.spelling_weight) if settings.spelling_weight else None
 

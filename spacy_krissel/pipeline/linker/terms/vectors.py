@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 
 from ....kb.nearest import nearest_given, nearest_of_entities
-from ....kb.prototype_kb import PrototypeKB
 from ....kb.ranking import best_entities, search_entities
 from ....kb.search_result import SearchResult
+from ....kb.snapshot import KBSnapshot
 from ...settings import LinkerSettings
 from ..query import Query
 from .term import Pairs, Term
@@ -33,7 +33,7 @@ class VectorTerm(Term):
         self.name_weight = name_weight
 
     @classmethod
-    def of(cls, settings: LinkerSettings, kb: PrototypeKB) -> "VectorTerm":
+    def of(cls, settings: LinkerSettings, kb: KBSnapshot) -> "VectorTerm":
         """Return the term."""
         return cls(name_weight(settings, kb))
 
@@ -81,7 +81,7 @@ class VectorTerm(Term):
         return nearest_of_entities(query.kb.prototypes, query.vectors, mentions, entities, can_see)
 
 
-def name_weight(settings: LinkerSettings, kb: PrototypeKB) -> float:
+def name_weight(settings: LinkerSettings, kb: KBSnapshot) -> float:
     """Return the weight of mentions' texts alone, which count where gold mentions are prototypes."""
     return settings.gold_name_weight if settings.context != "none" and kb.has_gold else 0.0
 

@@ -1,0 +1,160 @@
+"""A snapshot of a knowledge base as a folder."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from ..errors import Errors, KrisselError
+from ..index.kinds import make_index
+from ..index.protocol import MakeIndex, VectorIndex
+from ..util.atomic import copies_linked, copy_folder
+from ..util.disk import damage
+from ..util.manifest import Count, Shape, new_directory, read_manifest
+from .columns import read_array
+from .directory import KIND, Source
+from .entity_columns import DETAILS_FILE, EntityTable
+from .entity_columns import FILE as ENTITIES
+from .prototype_table import FILE as PROTOTYPES
+from .prototype_table import LEXICAL_DIR, REFERENCES_FILE, VECTORS_FILE, PrototypeTable
+from .references import References
+from .snapshot import KBSnapshot
+
+FORMAT_VERSION = 7
+INDEX_DIR = "index"
+
+
+class IndexShape(Shape):
+    kind: str
+    settings: dict[str, Any]
+
+
+class ReferencesShape(Shape):
+    entities: Count
+    weight: Annotated[float, Field(ge=0)]
+
+
+class KBShape(Shape):
+    """See `Lookups.description`."""
+
+    entities: Count
+    details: bool
+    ontology: list[dict[str, Any]]
+    prototypes: Count
+    dimensions: Annotated[int, Field(ge=0, le=2**24)]
+    dtype: Literal["float32", "float16"]
+    normalized: bool
+    encoder: str | None
+    index: IndexShape
+    index_saved: bool
+    tuning: dict[str, Any] | None
+    references: ReferencesShape | None
+    lexical: bool
+
+    def needs(self) -> Iterator[str]:
+        yield from (ENTITIES, PROTOTYPES, VECTORS_FILE)
+        if self.details:
+            yield DETAILS_FILE
+        if self.references is not None:
+            yield REFERENCES_FILE
+        if self.lexical:
+            yield f"{LEXICAL_DIR}/"
+        if self.index_saved:
+            # What an index reads is its own affair.
+            yield f"{INDEX_DIR}/"
+
+
+def write_snapshot(snapshot: KBSnapshot, path: Path, excluded: Iterable[str]) -> KBSnapshot:
+    """Write the folder `path` atomically, without what is excluded: "index", "prototypes". RETURNS: the snapshot, which
+    names the folder if that holds the same."""
+    is_whole = not {"index", "prototypes"} & set(excluded)
+    if is_whole and copies_linked() and snapshot.source is not None and not snapshot.source.problem():
+        copy_folder(snapshot.source.path, path)
+        # The source stays: this copy may be gone before the next one is made.
+        return replace(snapshot, saved=Source.of(path))
+    written = snapshot
+    if "prototypes" in excluded:
+        empty = PrototypeTable.empty(snapshot.width, snapshot.prototypes.dtype)
+        written = replace(snapshot, prototypes=empty)
+    index = snapshot.index if is_whole and snapshot.is_indexed else None
+    with new_directory(path, KIND, FORMAT_VERSION) as directory:
+        written.entities.to_disk(directory.path)
+        written.prototypes.to_disk(directory.path)
+        directory.info.update(written.description())
+        directory.info.update(index_saved=index is not None, tuning=None if index is None else written.tuning)
+        if index is not None:
+            (directory.path / INDEX_DIR).mkdir()
+            index.to_disk(directory.path / INDEX_DIR)
+    if not is_whole:
+        return snapshot
+    source = Source.of(path)
+    return replace(snapshot, source=source, saved=source)
+
+
+def read_snapshot(
+    path: Path, width: int, make: MakeIndex | None, device: str | None, excluded: Iterable[str], *, verify: bool
+) -> KBSnapshot:
+    """Read the folder `path`, memory-mapped.
+
+    width: of the vectors that are wanted, 0 for any. make: the index that is wanted, None for the saved one.
+    device: `index_device`. excluded: "index", "prototypes". verify: check the hash of each file, and what is in it.
+
+    Raises what `PrototypeKB.from_disk` raises.
+    """
+    manifest = read_manifest(path, KIND, FORMAT_VERSION, verify=verify, shape=KBShape)
+    source = Source.of(path)
+    dimensions, dtype = manifest["dimensions"], manifest["dtype"]
+    if width and dimensions and dimensions != width:
+        raise KrisselError(Errors.K523.format(path=path, found=dimensions, expected=width))
+    entities = EntityTable.from_disk(path, manifest["entities"], details=manifest["details"], verify=verify)
+    policy = manifest["normalized"], manifest["encoder"], manifest["ontology"]
+    read = KBSnapshot(entities, PrototypeTable.empty(dimensions, dtype), *policy, make, index_device=device)
+    if "prototypes" in excluded:
+        return read
+    described, references = manifest["references"], None
+    if described:
+        vectors = read_array(path / REFERENCES_FILE, len(entities), dimensions, dtype, verify=verify)
+        references = References(vectors, float(described["weight"]))
+    prototypes = PrototypeTable.from_disk(
+        path,
+        manifest["prototypes"],
+        dimensions,
+        dtype,
+        len(entities),
+        references,
+        lexical=manifest["lexical"],
+        verify=verify,
+    )
+    read = replace(read, prototypes=prototypes, saved=source)
+    index = None
+    if manifest["index_saved"] and "index" not in excluded:
+        index = _read_index(path / INDEX_DIR, manifest["index"], read)
+    if index is None:
+        # It does not hold all that the folder does, or is to hold something else.
+        return read
+    make_read = partial(make_index, index.kind, index.settings)
+    tuning = manifest["tuning"]
+    return replace(read, make_read=make_read, index=index, is_indexed=True, tuning=tuning, source=source)
+
+
+def _read_index(path: Path, saved: dict[str, Any], wanted: KBSnapshot) -> VectorIndex | None:
+    """The index of the prototypes that is saved at `path`, if it is the one that is wanted."""
+    if wanted.make_index is None:
+        index = make_index(saved["kind"], saved["settings"], wanted.index_device or "cpu")
+    else:
+        index = wanted.new_index()
+        if not index.owns_vectors:
+            saved = {"kind": index.kind, "settings": index.settings}
+        if index.kind != saved["kind"] or not index.reads(saved["settings"]):
+            return None
+
+    def damaged(problem: object) -> KrisselError:
+        return KrisselError(Errors.K524.format(path=path.parent, problem=f"its index: {problem}"))
+
+    # As where the settings of one kind of index stand before the files of another.
+    with damage(path, damaged):
+        index.from_disk(path, wanted.prototypes.vectors)
+    return index
