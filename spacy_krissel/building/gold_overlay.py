@@ -9,6 +9,7 @@ import numpy as np
 from ..index.exact import BLOCK_ROWS
 from ..index.hits import QUERY_ROWS, lower_bound, merged, no_hits, rank_hits
 from ..index.protocol import Mask, Rows, Scores, Vectors, check_vectors
+from ..kb.changes import changed
 from ..kb.columns import GrowingArray
 from ..kb.overlaid_vectors import OverlaidVectors
 from ..kb.prototype_kb import PrototypeKB
@@ -331,7 +332,7 @@ def overlaid(kb: PrototypeKB) -> tuple[PrototypeKB, GoldOverlay]:
     """
     other = kb.branch()
     overlay = GoldOverlay(other.current)
-    other.replace(prototypes=overlay.table, index=overlay.index)
+    other.replace(changed(other.current, prototypes=overlay.table, index=overlay.index))
     return other, overlay
 
 

@@ -1,10 +1,10 @@
 """A spaCy knowledge base whose entities are known by the vectors of their prototypes."""
 
 import copy
-import dataclasses
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -19,16 +19,15 @@ from spacy.vocab import Vocab
 from ..errors import Errors, KrisselError
 from ..index.fork import guard_forks
 from ..index.kinds import make_index
-from ..index.protocol import MakeIndex, Rows, VectorIndex, Vectors, check_vectors
+from ..index.protocol import MakeIndex, VectorIndex, Vectors
 from ..util.lock import Lock
 from ..util.settings import NotNegative, Positive, PositiveInt, checked, maker
 from ..views import View, span_view
 from .candidates import spacy_candidates
-from .columns import zero_vectors
+from .changes import changed, with_added, with_entities, with_references, without
 from .directory import Source, pack, unpack
 from .entity_columns import EntityTable
 from .prototype_table import Kind, Prototype, PrototypeTable
-from .references import References
 from .snapshot import KBSnapshot, Lookups, device_of
 from .storage import read_snapshot, write_snapshot
 
@@ -88,13 +87,20 @@ class PrototypeKB(Lookups, KnowledgeBase):
         self.lock = Lock()
         self._snapshots: WeakSet[KBSnapshot] = WeakSet()
         prototypes = PrototypeTable.empty(entity_vector_length, dtype)
-        self._set(KBSnapshot(EntityTable(), prototypes, normalize, make_index=index, index_device=index_device))
+        self.replace(KBSnapshot(EntityTable(), prototypes, normalize, make_index=index, index_device=index_device))
         self.current.check_device()
 
     @property
     def current(self) -> KBSnapshot:
-        """All that the knowledge base holds now."""
         return self._current
+
+    def replace(self, snapshot: KBSnapshot) -> None:
+        """Hold another snapshot from now on; the caller holds the `lock` since it read what was current."""
+        self._snapshots.add(snapshot)
+        self._current = snapshot
+        if snapshot.width != self.entity_vector_length:
+            # Read-only in the base class, except through its constructor.
+            KnowledgeBase.__init__(self, self.vocab, snapshot.width)
 
     # Entities ------------------------------------------------------------------------------------------------------
 
@@ -111,16 +117,7 @@ class PrototypeKB(Lookups, KnowledgeBase):
         """
         table = EntityTable.from_entities(entities, details=details, scratch=self.scratch)
         with self.lock:
-            now = self.current
-            prototypes = now.prototypes
-            if len(prototypes) or prototypes.references is not None:
-                moved = table.rows(list(now.entities.ids))
-                present = prototypes.by_entity.present
-                lost = present[moved[present] < 0]
-                if len(lost):
-                    raise KrisselError(Errors.K515.format(count=len(lost), entity=now.entities.ids[lost[0]]))
-                prototypes = prototypes.moved(moved, len(table))
-            self.replace(entities=table, prototypes=prototypes)
+            self.replace(with_entities(self.current, table))
         self._add_strings()
 
     # Prototypes ----------------------------------------------------------------------------------------------------
@@ -153,22 +150,8 @@ class PrototypeKB(Lookups, KnowledgeBase):
         if len(weights) != len(prototypes):
             expected = f"one number, or one for each of the {len(prototypes)} prototypes"
             raise KrisselError(Errors.K006.format(setting="weight", found=f"{len(weights)} numbers", expected=expected))
-        self._add(prototypes, vectors, weights)
-
-    def _add(self, prototypes: list[Prototype], vectors: Any, weights: np.ndarray) -> None:
-        matrix = check_vectors(vectors, self.entity_vector_length or None, "vectors of prototypes")
-        if len(matrix) != len(prototypes):
-            raise KrisselError(Errors.K511.format(prototypes=len(prototypes), vectors=len(matrix)))
-        if not prototypes:
-            return
-        ids = [prototype.entity for prototype in prototypes]
         with self.lock:
-            rows = self._known_rows(ids, Errors.K510)
-            self._take_width(matrix.shape[1])
-            scaled = self.current.scaled(matrix)
-            if (weights != 1).any():
-                scaled = scaled * weights[:, None].astype(scaled.dtype)
-            self.replace(prototypes=self.prototypes.appended(rows, prototypes, scaled, self.scratch), is_indexed=False)
+            self.replace(with_added(self.current, prototypes, vectors, weights, self.scratch))
 
     @checked
     def remove_prototypes(
@@ -185,10 +168,8 @@ class PrototypeKB(Lookups, KnowledgeBase):
             raise KrisselError(Errors.K006.format(setting="kind", found=kind, expected="a kind, a source or documents"))
         with self.lock:
             removed = self.prototypes.where(kind, source, docs)
-            count = int(removed.sum())
-            if count:
-                self._change_vectors(self.prototypes.take(~removed))
-        return count
+            self.replace(without(self.current, removed))
+        return int(removed.sum())
 
     @contextmanager
     def without_prototypes(self, **which: Any) -> Iterator[int]:
@@ -199,7 +180,7 @@ class PrototypeKB(Lookups, KnowledgeBase):
             yield self.remove_prototypes(**which)
         finally:
             with self.lock:
-                self._set(before)
+                self.replace(before)
 
     # References and encoder ----------------------------------------------------------------------------------------
 
@@ -210,21 +191,7 @@ class PrototypeKB(Lookups, KnowledgeBase):
         K532 (unknown entity); the present references then stay.
         """
         with self.lock:
-            vectors: Vectors | None = None
-            for ids, block in blocks:
-                matrix = check_vectors(block, self.entity_vector_length or None, "vectors of references")
-                if len(matrix) != len(ids):
-                    raise KrisselError(Errors.K531.format(entities=len(ids), vectors=len(matrix)))
-                rows = self._known_rows(ids, Errors.K532)
-                self._take_width(matrix.shape[1])
-                if vectors is None:
-                    vectors = zero_vectors(self.n_entities, matrix.shape[1], self.prototypes.dtype, self.scratch)
-                vectors[rows] = self.current.scaled(matrix)
-            if vectors is not None:
-                present = self.prototypes.references
-                weight = self._reference_weight if present is None else present.weight
-                prototypes = self.prototypes.with_references(References(vectors, weight), self.scratch)
-                self._change_vectors(prototypes)
+            self.replace(with_references(self.current, blocks, self._reference_weight, self.scratch))
 
     @property
     def ontology(self) -> list[dict[str, Any]]:
@@ -234,7 +201,7 @@ class PrototypeKB(Lookups, KnowledgeBase):
     @ontology.setter
     def ontology(self, provenance: list[dict[str, Any]]) -> None:
         with self.lock:
-            self.replace(ontology=provenance)
+            self.replace(changed(self.current, ontology=provenance))
 
     @property
     def encoder(self) -> str:
@@ -245,7 +212,7 @@ class PrototypeKB(Lookups, KnowledgeBase):
     def encoder(self, fingerprint: str) -> None:
         with self.lock:
             if fingerprint != self.encoder:
-                self.replace(encoder=fingerprint)
+                self.replace(changed(self.current, encoder=fingerprint))
 
     def check_encoder(self, fingerprint: str, width: int | None = None) -> None:
         """Raises KrisselError K522 when another encoder made the vectors, K528 when its vectors have another width.
@@ -283,7 +250,7 @@ class PrototypeKB(Lookups, KnowledgeBase):
                     # Others search with it.
                     index = copy.copy(index)
                 now = now.indexed(index)
-                self._set(now)
+                self.replace(now)
             return now
 
     def branch(self) -> "PrototypeKB":
@@ -304,8 +271,9 @@ class PrototypeKB(Lookups, KnowledgeBase):
         Raises KrisselError K006 where it cannot live on the `index_device`.
         """
         with self.lock:
-            dataclasses.replace(self.current, make_index=index, make_read=None).check_device()
-            self.replace(make_index=index, make_read=None, index=None, is_indexed=False, tuning=None)
+            now = changed(self.current, make_index=index, make_read=None, index=None, is_indexed=False, tuning=None)
+            now.check_device()
+            self.replace(now)
 
     def set_index(self, index: VectorIndex, tuning: dict[str, Any] | None = None) -> None:
         """Search with this index of its `vectors` from now on.
@@ -316,8 +284,9 @@ class PrototypeKB(Lookups, KnowledgeBase):
         device = device_of(index)
         make = partial(make_index, index.kind, index.settings, device)
         with self.lock:
-            now: dict[str, Any] = {"index": index, "is_indexed": len(index) == self.n_prototypes, "tuning": tuning}
-            self.replace(make_index=make, make_read=None, index_device=self.index_device and device, **now)
+            now = changed(self.current, make_index=make, make_read=None, index=index, tuning=tuning)
+            device_kept = self.index_device and device
+            self.replace(replace(now, is_indexed=len(index) == now.n_prototypes, index_device=device_kept))
 
     @property
     def index_device(self) -> str | None:
@@ -328,7 +297,7 @@ class PrototypeKB(Lookups, KnowledgeBase):
         """Make the index for lexical similarity now, rather than at the first search, and save it too, until the
         prototypes change."""
         with self.lock:
-            self.replace(prototypes=self.prototypes.keeping_lexical(self.scratch))
+            self.replace(changed(self.current, prototypes=self.prototypes.keeping_lexical(self.scratch)))
 
     # spaCy's look-ups. Its `add_entity` and `add_alias` have no counterpart: names are prototypes with vectors. ------
 
@@ -357,7 +326,7 @@ class PrototypeKB(Lookups, KnowledgeBase):
         with self.lock:
             # Unless it was changed meanwhile.
             if self.current is now:
-                self._set(written)
+                self.replace(written)
 
     def from_disk(
         self, path: str | Path, exclude: Iterable[str] = SimpleFrozenList(), *, verify: bool | None = None
@@ -374,9 +343,7 @@ class PrototypeKB(Lookups, KnowledgeBase):
         wanted = self.current.make_index, self.current.index_device
         read = read_snapshot(Path(path), self.entity_vector_length, *wanted, exclude, verify=verify)
         with self.lock:
-            # Read-only in the base class, except through its constructor.
-            KnowledgeBase.__init__(self, self.vocab, read.width or self.entity_vector_length)
-            self._set(read)
+            self.replace(read)
         self._add_strings()
         return self
 
@@ -396,7 +363,7 @@ class PrototypeKB(Lookups, KnowledgeBase):
             self.from_disk(path, exclude=exclude)
         with self.lock:
             # The folder is gone.
-            self.replace()
+            self.replace(changed(self.current))
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -419,32 +386,6 @@ class PrototypeKB(Lookups, KnowledgeBase):
         return self.current if self.is_empty() or {"index", "prototypes"} & set(excluded) else self.snapshot()
 
     # Helpers -------------------------------------------------------------------------------------------------------
-
-    def _set(self, snapshot: KBSnapshot) -> None:
-        self._snapshots.add(snapshot)
-        self._current = snapshot
-
-    def replace(self, **changes: Any) -> None:
-        """Replace parts of what is current; the caller holds the lock."""
-        self._set(dataclasses.replace(self.current, source=None, saved=None, **changes))
-
-    def _change_vectors(self, prototypes: PrototypeTable) -> None:
-        """Replace the prototypes by others that the index does not fit."""
-        self.replace(prototypes=prototypes, index=None, is_indexed=False)
-
-    def _known_rows(self, ids: Sequence[str], error: str) -> Rows:
-        rows = self.entities.rows(ids)
-        unknown = np.flatnonzero(rows < 0)
-        if len(unknown):
-            first = int(unknown[0])
-            raise KrisselError(error.format(count=len(unknown), total=len(ids), entity=ids[first], first=first))
-        return rows
-
-    def _take_width(self, width: int) -> None:
-        """The first vectors decide on the width, where nothing else did."""
-        if not self.entity_vector_length:
-            KnowledgeBase.__init__(self, self.vocab, width)
-            self.replace(prototypes=PrototypeTable.empty(width, self.prototypes.dtype))
 
     def _add_strings(self) -> None:
         if self.n_entities > MAX_STRINGS:

@@ -111,7 +111,9 @@ def read_snapshot(
         raise KrisselError(Errors.K523.format(path=path, found=dimensions, expected=width))
     entities = EntityTable.from_disk(path, manifest["entities"], details=manifest["details"], verify=verify)
     policy = manifest["normalized"], manifest["encoder"], manifest["ontology"]
-    read = KBSnapshot(entities, PrototypeTable.empty(dimensions, dtype), *policy, make, index_device=device)
+    # One that was saved before its first vectors has no width.
+    empty = PrototypeTable.empty(dimensions or width, dtype)
+    read = KBSnapshot(entities, empty, *policy, make, index_device=device)
     if "prototypes" in excluded:
         return read
     described, references = manifest["references"], None
@@ -128,7 +130,7 @@ def read_snapshot(
         lexical=manifest["lexical"],
         verify=verify,
     )
-    read = replace(read, prototypes=prototypes, saved=source)
+    read = replace(read, prototypes=prototypes if dimensions else empty, saved=source)
     index = None
     if manifest["index_saved"] and "index" not in excluded:
         index = _read_index(path / INDEX_DIR, manifest["index"], read)

@@ -24,7 +24,7 @@ from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototype_table import Prototype, PrototypeTable
 from spacy_krissel.kb.storage import FORMAT_VERSION
 from spacy_krissel.util.manifest import OWN_HASH, manifest_hash, write_manifest
-from spacy_krissel.views import name_view
+from spacy_krissel.views import View, name_view
 
 QUERIES = np.eye(4, dtype=np.float32)
 INDEXES = [
@@ -95,6 +95,23 @@ def test_kept_lexical_index_is_read_and_not_made_again(make_kb, tmp_path, monkey
     add_one(loaded)
     loaded.to_disk(tmp_path / "three")
     assert not (tmp_path / "three" / "lexical").exists(), "it has the prototypes of before"
+
+
+@pytest.mark.parametrize("width", [0, 3])
+@pytest.mark.parametrize("exclude", [(), ("prototypes",)])
+def test_first_vectors_are_added_to_a_knowledge_base_that_was_saved_without(entities, tmp_path, width, exclude):
+    empty = PrototypeKB(Vocab(), 0)
+    empty.set_entities(entities)
+    empty.to_disk(tmp_path / "kb")
+    kb = PrototypeKB(Vocab(), width).from_disk(tmp_path / "kb", exclude=exclude)
+    assert kb.entity_vector_length == kb.current.width == width and (exclude or kb.is_saved(tmp_path / "kb"))
+    if width:
+        with pytest.raises(KrisselError, match="K503"):
+            kb.add_prototypes([Prototype("D001", "name", View("", "x", ""))], np.ones((1, width + 1)))
+    kb.add_prototypes([Prototype("D001", "name", View("", "x", ""))], np.ones((1, 3)))
+    assert kb.entity_vector_length == 3 and kb.search(np.ones((1, 3)), 1).scores[0, 0] == 3
+    kb.to_disk(tmp_path / "kb")
+    assert PrototypeKB(Vocab(), 3).from_disk(tmp_path / "kb").description() == kb.description()
 
 
 def test_damaged_lexical_index_is_refused(make_kb, tmp_path):
