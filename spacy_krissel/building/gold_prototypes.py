@@ -65,7 +65,12 @@ def add_gold(
     *,
     weight: float = GOLD_WEIGHT,
     skip_unknown: bool = False,
-    **settings: Any,
+    source: str = "",
+    spans_key: str = "",
+    labels: Iterable[str] | None = None,
+    per_entity: Count = 0,
+    surface_forms: bool = True,
+    seed: int = 0,
 ) -> GoldCounts:
     """Lazy learning (KRISSBERT §3.7): add the linked mentions of annotated docs as prototypes, without training.
 
@@ -73,8 +78,8 @@ def add_gold(
     less: see `split_shared`. Weights are not changed later, and each call reads all names: add documents together.
 
     kb: has an attached encoder, as that of a linker has.
-    weight: see `PrototypeKB.add_prototypes`. settings: `source`, `spans_key`, `labels`, `per_entity`, `surface_forms`
-        and `seed`, see `gold_prototypes`.
+    weight: see `PrototypeKB.add_prototypes`.
+    source, spans_key, labels, per_entity, surface_forms, seed: see `gold_prototypes`.
     skip_unknown: leave out mentions whose ids are not in the knowledge base (KW501).
     RETURNS: what was added and what was left out. Warns KW502 where no mention has an id, KW030 of mentions of a
     corpus that were corrected in `doc.ents`. A mention that is there already, of the same place and source, is not
@@ -83,7 +88,16 @@ def add_gold(
     `PrototypeKB.add_prototypes` raise; nothing was added then.
     """
     kb.attached_encoder()
-    prototypes, counts = gold_prototypes(docs, kb, **settings)
+    prototypes, counts = gold_prototypes(
+        docs,
+        kb,
+        source=source,
+        spans_key=spans_key,
+        labels=labels,
+        per_entity=per_entity,
+        surface_forms=surface_forms,
+        seed=seed,
+    )
     if counts.unknown and not skip_unknown:
         raise KrisselError(counts.said(Errors.K533))
     counts.prototypes, counts.shared = add_gold_prototypes(kb, prototypes, weight=weight)
