@@ -10,16 +10,15 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import typer
+from scipy.sparse import csr_matrix
 from sklearn.feature_extraction.text import TfidfVectorizer
 from spacy.vocab import Vocab
 
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototype_table import MENTIONS
-from spacy_krissel.lexical import index as lexical_index
 from spacy_krissel.lexical.index import LexicalIndex
 from spacy_krissel.lexical.ngrams import canonical_form
 
@@ -41,25 +40,28 @@ def main(kb: Path, queries: int = 4096, repeat: int = 1) -> None:
     batches = [texts[start : start + BATCH] for start in range(0, len(texts), BATCH)]
     vectors, encoded = _timed(lambda: [index.vectors(batch) for batch in batches])
     peer_vectors, peer_encoded = _timed(lambda: [vectorizer.transform(map(canonical_form, batch)) for batch in batches])
-    index.search(vectors[0], K)  # compiles its loop, where numba is installed
+    index.search(vectors[0], K)  # compiles its loop
     _, found = _timed(lambda: [index.search(batch, K) for batch in vectors])
-    with patch.object(lexical_index, "kernel", lambda name, n: None):
-        _, plain = _timed(lambda: [index.search(batch, K) for batch in vectors])
     transposed = peer.T.tocsr()
     _, peer_found = _timed(lambda: [_nearest(batch @ transposed) for batch in peer_vectors])
     # The columns of both stand in orders of their own: compare what is in them.
-    ours = [np.sort((batch @ index._by_gram).data) for batch in vectors]
+    by_gram = _by_gram(index._arrays)
+    ours = [np.sort((batch @ by_gram).data) for batch in vectors]
     theirs = [np.sort((batch @ transposed).data) for batch in peer_vectors]
     difference = max(float(np.abs(a - b).max()) for a, b in zip(ours, theirs, strict=True))
     print(f"{len(forms):,} forms, {len(texts):,} texts; the largest difference of a cosine is {difference:.1e}\n")
     print("| | index built, s | texts to vectors, ms each | nearest forms, ms each |\n| --- | ---: | ---: | ---: |")
     for name, seconds in (
         ("`LexicalIndex`", (built, encoded, found)),
-        ("`LexicalIndex` without numba", (built, encoded, plain)),
         ("`TfidfVectorizer`", (peer_built, peer_encoded, peer_found)),
     ):
         per_text = [1000 * each / len(texts) for each in seconds[1:]]
         print(f"| {name} | {seconds[0]:.2f} | {per_text[0]:.3f} | {per_text[1]:.3f} |")
+
+
+def _by_gram(arrays: dict[str, np.ndarray]) -> csr_matrix:
+    parts = arrays["gram_weights"], arrays["gram_forms"], arrays["gram_starts"]
+    return csr_matrix(parts, shape=(len(arrays["grams"]), len(arrays["hashes"])))
 
 
 def _nearest(similarity: Any) -> list:

@@ -4,9 +4,7 @@ import json
 import os
 import string
 import sys
-from functools import partial
 from pathlib import Path
-from unittest.mock import patch
 
 import pytest
 from hypothesis import settings
@@ -354,22 +352,3 @@ def two_processes():
     processes = TwoProcesses()
     yield processes
     processes.close()
-
-
-@pytest.fixture(scope="module")
-def without_numba():
-    """Makes a context in which NumPy does what loops are compiled for elsewhere."""
-    from spacy_krissel.util import compiled
-
-    return partial(patch.object, compiled, "_imported", lambda name: None)
-
-
-@pytest.fixture(scope="module", params=["compiled", "numpy"])
-def loops(request, without_numba):
-    """All holds with the compiled loops, for few texts too, and without them."""
-    from spacy_krissel.util import compiled
-
-    if request.param == "compiled":
-        pytest.importorskip("numba")
-    with without_numba() if request.param == "numpy" else patch.object(compiled, "LEAST", 0):
-        yield request.param

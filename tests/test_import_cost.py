@@ -15,6 +15,7 @@ HEAVY = {
     "pyarrow",
     "sklearn",
     "scipy",
+    "numba",
 }
 SCRIPT = """
 import importlib, json, sys

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..index.exact import BLOCK_ROWS
+from ..index.growing import GrowingArray
 from ..index.hits import QUERY_ROWS, lower_bound, merged, no_hits, rank_hits
 from ..index.protocol import Mask, Rows, Scores, Vectors, check_vectors
 from ..kb.changes import changed
-from ..kb.columns import GrowingArray
 from ..kb.overlaid_vectors import OverlaidVectors
 from ..kb.prototype_kb import PrototypeKB
 from ..kb.prototype_table import Origin, PrototypeTable
@@ -94,12 +94,8 @@ class GoldOverlay:
         self.names = OverlaidLexicalIndex(base.prototypes.lexical_index, len(base.entities))
         width, dtype = base.width, base.prototypes.dtype
         # c_p without weights, which change; the entity of each row, -1 while it is not shown.
-        self._own = GrowingArray(np.zeros((0, width), dtype=dtype))
-        self._weights = GrowingArray(np.zeros(0, dtype=np.float32))
-        self._entity_rows = GrowingArray(base.prototypes.entity_rows)
-        self._in_text = GrowingArray(base.prototypes.in_text)
-        self.own, self.weights = self._own.array, self._weights.array
-        self.entity_rows, self.in_text = self._entity_rows.array, self._in_text.array
+        own, weights = np.zeros((0, width), dtype=dtype), np.zeros(0, dtype=np.float32)
+        self._set_columns(own, weights, base.prototypes.entity_rows, base.prototypes.in_text)
         self._about: list[tuple[_Mention, bool]] = []
         self._mentions: dict[Hashable, _Mention] = {}
         self._forms: dict[str, _Form] = {}
@@ -154,10 +150,10 @@ class GoldOverlay:
         if numbers:
             vectors = self._base.scaled(check_vectors(encode([*numbers]), self._base.width, "vectors of mentions"))
             n = len(of_rows)
-            self.own = self._own.append(vectors[of_rows])
-            self.weights = self._weights.append(np.zeros(n, dtype=np.float32))
-            self.entity_rows = self._entity_rows.append(np.full(n, -1))
-            self.in_text = self._in_text.append(np.ones(n, dtype=bool))
+            rows = vectors[of_rows], np.zeros(n, dtype=np.float32), np.full(n, -1), np.ones(n, dtype=bool)
+            for column, values in zip(self._columns, rows, strict=True):
+                column.append(values)
+            self._read_columns()
         self._about += about
         self._mentions |= made
 
@@ -304,13 +300,17 @@ class GoldOverlay:
                 for entity, (context, bare) in mention.rows.items()
             }
         self._rows_of = {entity: {moved[row]: None for row in rows} for entity, rows in self._rows_of.items()}
-        self._own, self._weights = GrowingArray(self.own[kept]), GrowingArray(self.weights[kept])
-        kept = np.append(np.ones(self.n_base, dtype=bool), kept)
-        self._entity_rows, self._in_text = GrowingArray(self.entity_rows[kept]), GrowingArray(self.in_text[kept])
-        self.own, self.weights = self._own.array, self._weights.array
-        self.entity_rows, self.in_text = self._entity_rows.array, self._in_text.array
+        with_base = np.append(np.ones(self.n_base, dtype=bool), kept)
+        self._set_columns(self.own[kept], self.weights[kept], self.entity_rows[with_base], self.in_text[with_base])
         self._n_gone = 0
         self._changed()
+
+    def _set_columns(self, *columns: np.ndarray) -> None:
+        self._columns = [*map(GrowingArray, columns)]
+        self._read_columns()
+
+    def _read_columns(self) -> None:
+        self.own, self.weights, self.entity_rows, self.in_text = (column.array for column in self._columns)
 
     def _read_base(self) -> None:
         """Read the gold mentions of the base once, before the first one is added."""

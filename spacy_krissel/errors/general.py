@@ -134,6 +134,10 @@ class GeneralErrors:
         "[K802] Out of memory ({problem}). Nothing is damaged, and an earlier result is unchanged. Use smaller "
         "batches, fewer processes or fewer candidates, free memory, or use a machine with more."
     )
+    K803 = (
+        "[K803] numba cannot be imported ({problem}). Expected a version that goes with NumPy's: "
+        "pip install --upgrade numba."
+    )
 
 
 class GeneralWarnings:
@@ -142,10 +146,6 @@ class GeneralWarnings:
         "{corrected} mentions were read with the links of doc.ents, and {elsewhere} linked entities of doc.ents that "
         "are not in the group were skipped. Expected the same in both: correct or remove doc.spans['krissel'], or "
         "name the group with spans_key."
-    )
-    KW031 = (
-        "[KW031] numba is installed and cannot be imported ({problem}), so linking takes longer. Expected "
-        "a version that goes with NumPy's: pip install --upgrade numba."
     )
     KW034 = (
         "[KW034] There is no predicted {what} in any of {docs} document(s) with {mentions} gold mention(s), so "

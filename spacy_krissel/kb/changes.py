@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import Errors, KrisselError
+from ..index.growing import zeros
 from ..index.protocol import Mask, Rows, Vectors, check_vectors
-from .columns import zero_vectors
 from .entity_columns import EntityTable
 from .prototype_table import Prototype, PrototypeTable
 from .references import References
@@ -72,7 +72,7 @@ def with_references(
         rows = _known_rows(snapshot, ids, Errors.K532)
         width = matrix.shape[1]
         if vectors is None:
-            vectors = zero_vectors(len(snapshot), width, snapshot.prototypes.dtype, scratch)
+            vectors = zeros((len(snapshot), width), snapshot.prototypes.dtype, scratch)
         vectors[rows] = snapshot.scaled(matrix)
     if vectors is None:
         return snapshot

@@ -8,13 +8,11 @@ import numpy as np
 from ..distributed.parts import in_parts
 from ..index.protocol import Mask, Rows, Scores, Vectors
 from ..lexical.groups import read_only
-from ..util.compiled import kernel
 from .overlaid_vectors import OverlaidVectors
 from .prototype_table import PrototypeTable
 
 # Values of vectors held at a time, which fit into a core's cache (float32: 1 MB): half the time of large blocks.
 BLOCK_VALUES = 2**18
-KERNEL = "spacy_krissel.kb.product_kernel"
 # (number of a query, prototype rows (n,)) -> which of them it can see (n,).
 VisibilityFilter = Callable[[int, Rows], Mask]
 
@@ -77,14 +75,15 @@ def _products(vectors: Any, rows: Rows, queries: Vectors, of_query: Rows) -> Sco
 
 def _multiply(vectors: Any, rows: Rows, queries: Vectors, of_query: Rows, products: Scores) -> None:
     """Write the `_products`."""
+    from . import product_kernel
+
     is_compiled = isinstance(vectors, np.ndarray) and vectors.dtype == queries.dtype == np.float32
-    loop = kernel(KERNEL, len(queries)) if is_compiled else None
     step = max(1, BLOCK_VALUES // max(1, vectors.shape[1]))
 
     def multiply(first: int, end: int) -> None:
-        if loop is not None:
+        if is_compiled:
             part = slice(first, end)
-            loop.products(read_only(vectors), rows[part], read_only(queries), of_query[part], products[part])
+            product_kernel.products(read_only(vectors), rows[part], read_only(queries), of_query[part], products[part])
             return
         for start in range(first, end, step):
             part = slice(start, min(start + step, end))

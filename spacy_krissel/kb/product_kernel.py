@@ -1,4 +1,4 @@
-"""Inner products of pairs of rows as a compiled loop: import it by `util.compiled.kernel`."""
+"""Inner products of pairs of rows as a compiled loop."""
 
 import numpy as np
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import Errors, KrisselError
+from ..index.growing import GrowingVectors
 from ..index.protocol import Mask, Rows, Vectors
 from ..lexical.arrays import lexical_arrays
 from ..lexical.groups import Groups
@@ -20,7 +21,6 @@ from ..util.lock import Lock, once
 from ..views import View, evidence, name_evidence
 from .columns import (
     BLOCK_ROWS,
-    GrowingVectors,
     appended,
     coded,
     read_array,

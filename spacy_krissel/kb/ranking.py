@@ -5,7 +5,6 @@ import numpy as np
 from ..index.exact import vector_blocks
 from ..index.hits import lower_bound, rank_hits
 from ..index.protocol import Mask, Rows, Scores, Searches, Vectors
-from ..util.compiled import kernel
 from .prototype_table import PrototypeTable
 from .search_result import SearchResult
 from .ties import equal_by_id, order_ties, tie_bound
@@ -17,7 +16,6 @@ WIDEST = 2048
 QUERY_ROWS = 4096
 # Scores held at a time when all prototypes are compared: 64 MB.
 EXACT_SCORES = 16_000_000
-KERNEL = "spacy_krissel.kb.ranking_kernel"
 
 
 def search_entities(
@@ -112,65 +110,24 @@ def best_entities(entities: Rows, scores: Scores, rows: Rows, k: int) -> SearchR
 def _write_first(result: SearchResult, lines: Rows, entities: Rows, scores: Scores, rows: Rows) -> Mask:
     """Write the first k distinct entities into the `lines` of the result. RETURNS: where each of them comes first, and
     at least where each other that is level with the best one does."""
+    from . import ranking_kernel
+
+    further = np.empty((0, 0, 0), dtype=np.int64) if result.further is None else result.further
     if result.further is not None:
-        result.further[lines] = -1
-    loop = kernel(KERNEL, len(lines))
-    if loop is not None:
-        level, first = scores >= tie_bound(scores[:, :1]), np.zeros(entities.shape, dtype=bool)
-        further = np.empty((0, 0, 0), dtype=np.int64) if result.further is None else result.further
-        found = result.entities, result.scores, result.prototypes
-        loop.write_first(entities, scores, rows, level, lines, *found, further, first)
-        return first
-    groups = _in_groups(entities)
-    first = _first(*groups) & (entities >= 0)
-    rank: Rows = np.cumsum(first, axis=1, dtype=np.int64)
-    query, place = np.nonzero(first & (rank <= result.entities.shape[1]))
-    target = lines[query], rank[query, place] - 1
-    result.entities[target] = entities[query, place]
-    result.scores[target] = scores[query, place]
-    result.prototypes[target] = rows[query, place]
-    if result.further is not None:
-        _write_further(result.further, lines, entities, rows, rank, groups)
+        further[lines] = -1
+    level, first = scores >= tie_bound(scores[:, :1]), np.zeros(entities.shape, dtype=bool)
+    found = result.entities, result.scores, result.prototypes
+    ranking_kernel.write_first(entities, scores, rows, level, lines, *found, further, first)
     return first
-
-
-def _write_further(
-    further: Rows, lines: Rows, entities: Rows, rows: Rows, rank: Rows, groups: tuple[Rows, Mask]
-) -> None:
-    """Write the rows of prototypes that come after the first of their entity into the `lines` of `further` (q, k, m).
-
-    rank: how many different entities stand in the line up to each place, that one included. groups: of the
-    entities (`_in_groups`).
-    """
-    places, new = groups
-    before = np.arange(places.shape[1])
-    start = np.maximum.accumulate(np.where(new, before, 0), axis=1)
-    place_of_first = np.take_along_axis(places, start, axis=1)
-    entity_rank = np.take_along_axis(rank, place_of_first, axis=1) - 1
-    of_entity = before - start
-    known = np.take_along_axis(entities, places, axis=1) >= 0
-    _, k, most = further.shape
-    query, at = np.nonzero((of_entity > 0) & (of_entity <= most) & known & (entity_rank < k))
-    further[lines[query], entity_rank[query, at], of_entity[query, at] - 1] = rows[query, places[query, at]]
 
 
 def first_of_each(values: Rows) -> Mask:
     """Where each value stands for the first time in its line: (q, w) to (q, w)."""
-    return _first(*_in_groups(values))
-
-
-def _first(places: Rows, new: Mask) -> Mask:
-    first = np.zeros(places.shape, dtype=bool)
-    query, place = np.nonzero(new)
-    first[query, places[query, place]] = True
-    return first
-
-
-def _in_groups(values: Rows) -> tuple[Rows, Mask]:
-    """The places of each line (q, w) by their value, those of one value in ascending order, and where one begins."""
     width = values.shape[1]
     # One sort of plain integers: several times as quick as a stable sort of two keys.
     keys = np.sort(values * width + np.arange(width), axis=1)
-    new = np.ones(values.shape, dtype=bool)
+    first, new = np.zeros(values.shape, dtype=bool), np.ones(values.shape, dtype=bool)
     new[:, 1:] = keys[:, 1:] // width != keys[:, :-1] // width
-    return keys % width, new
+    query, place = np.nonzero(new)
+    first[query, keys[query, place] % width] = True
+    return first

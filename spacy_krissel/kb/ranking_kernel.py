@@ -1,4 +1,4 @@
-"""The distinct entities among prototypes as a compiled loop: import it by `util.compiled.kernel`."""
+"""The distinct entities among prototypes as a compiled loop."""
 
 from ..util.compiled import compiled
 

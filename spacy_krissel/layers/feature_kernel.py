@@ -1,10 +1,20 @@
-"""The n-grams and words of `features` as compiled loops: import it by `util.compiled.kernel`."""
+"""The n-grams and words of `features` as compiled loops."""
 
 import numpy as np
 
 from ..util.compiled import compiled
-from .features import BASE, MAX_WORD, MIX1, MIX2, POWERS, SPACE, WHOLE, WORD
 
+SPACE = ord(" ")
+# Odd multipliers of the polynomial hash and of its finaliser (64 bits).
+BASE = np.uint64(0x9E3779B97F4A7C15)
+MIX1 = np.uint64(0xBF58476D1CE4E5B9)
+MIX2 = np.uint64(0x94D049BB133111EB)
+# What tells kinds of features apart, besides the lengths of n-grams.
+WORD, WHOLE = np.uint64(101), np.uint64(102)
+# By the position of a character in its word; characters beyond the longest word do not count.
+MAX_WORD = 64
+POWERS = np.zeros(MAX_WORD + 1, dtype=np.uint64)
+POWERS[:MAX_WORD] = np.cumprod([1] + [BASE] * (MAX_WORD - 1), dtype=np.uint64)
 _HALF = np.uint64(32)
 
 

@@ -199,14 +199,14 @@ def HashedBags(
     rows: int,
     width: int,
     features: Callable[..., Bags],
-    by_words: Callable[..., WordBags | None] | None = None,
+    by_words: Callable[..., WordBags] | None = None,
     *,
     seed: int = 0,
 ) -> Model[Any, Floats2d]:
     """The mean of the table rows of each bag of features: n views to (n, width), zeros for an empty bag.
 
     features: views → `Bags` over rows of the table (a function that can be pickled).
-    by_words: views → the same as `WordBags`, or None, for predictions.
+    by_words: views → the same as `WordBags`, for predictions.
     """
     attrs: dict[str, Any] = {"features": features, "seed": seed, "dropout_rate": 0.0}
     if by_words is not None:
@@ -238,10 +238,9 @@ def _init(model: Model[Any, Any], X: Any = None, Y: Any = None) -> Model[Any, An
 def _forward(model: Model[Any, Any], X: Any, is_train: bool) -> tuple[Floats2d, Callable[..., Any]]:
     shim = cast(HashedTable, model.shims[0])
     by_words = None if is_train else model.attrs.get("by_words")
-    found = by_words(X) if by_words is not None else None
-    if found is not None:
+    if by_words is not None and len(X):
         # Nothing asks for this gradient; with dropout it is that of another pass.
-        return _word_means(model.ops, shim.table, found), lambda dY: _forward(model, X, True)[1](dY)
+        return _word_means(model.ops, shim.table, by_words(X)), lambda dY: _forward(model, X, True)[1](dY)
     bags = model.attrs["features"](X)
     rate = model.attrs["dropout_rate"]
     if is_train and rate:

@@ -1,12 +1,12 @@
 """The arrays of a lexical index, made in blocks: 8 million names take little more memory than their index."""
 
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from ..index.growing import GrowingArray, zeros
 from ..index.protocol import Mask, Rows
 from ..ontology.folding import is_capital_symbol
 from .groups import pair_keys, ranges
@@ -93,7 +93,7 @@ def _spellings(spelt: Rows, of_form: np.ndarray, symbols: np.ndarray) -> Arrays:
 
 def _read(
     forms: Callable[[slice], Sequence[str]], n: int, directory: Path | None
-) -> tuple[Rows, Rows, Rows, np.ndarray, np.ndarray, Rows, "_Column", np.ndarray]:
+) -> tuple[Rows, Rows, Rows, np.ndarray, np.ndarray, Rows, GrowingArray, np.ndarray]:
     """The hashes of each form, canonical and as written, and of its spelling (0 for none); whether it is a symbol in
     capitals, and an acronym, which is one word; how many n-grams it has (n,); their places among all n-grams, form by
     form; and all n-grams, ascending."""
@@ -102,7 +102,7 @@ def _read(
     # Phrases, and those in capitals: where most are, capitals say nothing.
     n_phrases = n_capitals = 0
     # By the number of an n-gram, which is given to it when it is first seen.
-    numbers = _Column(np.int32, directory)
+    numbers = _growing(np.int32, directory)
     seen, number_of = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32)
     for part in _blocks(n):
         own = forms(part)
@@ -135,13 +135,13 @@ def _read(
     return hashes, written, spelt, symbols, acronyms, sizes, numbers, seen
 
 
-def _vectors(sizes: Rows, is_first: Mask, places: "_Column", n_grams: int, directory: Path | None) -> Arrays:
+def _vectors(sizes: Rows, is_first: Mask, places: GrowingArray, n_grams: int, directory: Path | None) -> Arrays:
     """The TF-IDF vectors of the forms that are the first of their kind, and their columns.
 
     sizes, places: as `_read` gives them.
     """
     index_type = np.int32 if len(places) <= LARGEST else np.int64
-    indices, weights = _Column(index_type, directory), _Column(np.float32, directory)
+    indices, weights = _growing(index_type, directory), _growing(np.float32, directory)
     starts = [np.zeros(1, dtype=index_type)]
     frequencies = np.zeros(n_grams, dtype=np.int64)
     read = 0
@@ -161,7 +161,7 @@ def _vectors(sizes: Rows, is_first: Mask, places: "_Column", n_grams: int, direc
     n_forms = len(form_starts) - 1
     idf = (np.log((1 + n_forms) / (1 + frequencies)) + 1).astype(np.float32)
     gram_starts = np.append(0, np.cumsum(frequencies)).astype(index_type)
-    gram_forms, gram_weights = (_Column(each, directory, len(indices)).array() for each in (index_type, np.float32))
+    gram_forms, gram_weights = (zeros((len(indices),), each, directory) for each in (index_type, np.float32))
     free = gram_starts[:-1].astype(np.int64)
     for part in _blocks(n_forms):
         edges = form_starts[part.start : part.stop + 1]
@@ -179,54 +179,16 @@ def _vectors(sizes: Rows, is_first: Mask, places: "_Column", n_grams: int, direc
         "frequencies": frequencies,
         "idf": idf,
         "form_starts": form_starts,
-        "form_grams": indices.array(),
-        "form_weights": weights.array(),
+        "form_grams": indices.array,
+        "form_weights": weights.array,
         "gram_starts": gram_starts,
         "gram_forms": gram_forms,
         "gram_weights": gram_weights,
     }
 
 
-class _Column:
-    """Values of one type that are read and written in slices: in an unnamed file, which is not mapped before it is
-    asked for as an array, or in memory."""
-
-    def __init__(self, dtype: type, directory: Path | None, n: int = 0) -> None:
-        self._dtype, self._n = np.dtype(dtype), n
-        self._file = None if directory is None else tempfile.TemporaryFile(dir=directory)  # noqa: SIM115
-        if self._file is not None:
-            self._file.truncate(n * self._dtype.itemsize)
-        self._values: np.ndarray = np.zeros(n if directory is None else 0, dtype)
-
-    def __len__(self) -> int:
-        return self._n
-
-    def append(self, values: np.ndarray) -> None:
-        start, self._n = self._n, self._n + len(values)
-        if self._file is None and self._n > len(self._values):
-            room = np.empty(self._n + self._n // 2, self._dtype)
-            room[:start] = self._values[:start]
-            self._values = room
-        self[start : self._n] = values
-
-    def __getitem__(self, part: slice) -> np.ndarray:
-        if self._file is None:
-            return self._values[part]
-        self._file.seek(part.start * self._dtype.itemsize)
-        return np.frombuffer(bytearray(self._file.read((part.stop - part.start) * self._dtype.itemsize)), self._dtype)
-
-    def __setitem__(self, part: slice, values: np.ndarray) -> None:
-        if self._file is None:
-            self._values[part] = values
-        else:
-            self._file.seek(part.start * self._dtype.itemsize)
-            self._file.write(np.ascontiguousarray(values, dtype=self._dtype).data)
-
-    def array(self) -> np.ndarray:
-        if self._file is None or not self._n:
-            return self._values[: self._n]
-        self._file.flush()
-        return np.memmap(self._file, dtype=self._dtype, mode="r+", shape=(self._n,))
+def _growing(dtype: type, directory: Path | None) -> GrowingArray:
+    return GrowingArray(np.zeros(0, dtype), directory)
 
 
 def _starts(keys: Rows, n: int) -> np.ndarray:

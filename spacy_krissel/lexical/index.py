@@ -11,22 +11,18 @@ from scipy.sparse import csr_matrix
 
 from ..distributed.parts import in_parts
 from ..index.protocol import Mask, Rows, Scores
-from ..util.compiled import LEAST, kernel
 from ..util.disk import damage
 from .arrays import Arrays, lexical_arrays
 from .groups import Groups, edges, in_lines, pair_keys, places_of, ranges, read_only
 from .ngrams import Forms, Grams, Sparse, Spellings, hashed, to_unit_length
 
-KERNEL = "spacy_krissel.lexical.kernel"
 # Number of its rarest n-grams by which a text is looked up, as far as they stand in no more forms together; the rarest
 # one in any case.
 RAREST, POSTINGS = 8, 20_000
 # Surface forms looked at per entity asked for, since several may be of one entity.
 FORMS_PER_ENTITY = 4
-# Cells of the dense block of texts (float32: 4 MiB); larger ones are slower.
-BLOCK_CELLS = 2**20
-# Forms found at a time for several texts, 12 bytes each.
-BLOCK_FOUND = 2**22
+# Texts, or pairs of a text and an entity, that are worth a thread.
+MIN_PER_THREAD = 256
 # The arrays, and what each has a value for; "+1" and one more.
 LENGTHS = {
     "hashes": "form",
@@ -115,10 +111,6 @@ class LexicalIndex:
         self._read_only = {name: read_only(array) for name, array in arrays.items()}
         self._hashes, self._by_hash, self._grams = arrays["hashes"], arrays["by_hash"], arrays["grams"]
         self._frequencies, self._idf = arrays["frequencies"], arrays["idf"]
-        shape = len(self._hashes), len(self._grams)
-        form = arrays["form_weights"], arrays["form_grams"], arrays["form_starts"]
-        gram = arrays["gram_weights"], arrays["gram_forms"], arrays["gram_starts"]
-        self._vectors, self._by_gram = csr_matrix(form, shape=shape), csr_matrix(gram, shape=shape[::-1])
         self._of_form = Groups(arrays["form_entities"], arrays["form_entity_starts"])
         self._of_name = Groups(arrays["name_entities"], arrays["name_entity_starts"])
         self._of_entity = Groups(arrays["entity_forms"], arrays["entity_form_starts"])
@@ -225,52 +217,25 @@ class LexicalIndex:
         Approximate, and in no order: by the rarest n-grams of a text alone. allowed: a mask of entities. without (q,):
         a form that does not count for each of the `vectors`, -1 for none.
         """
-        rarest = self._rarest(vectors)
+        from . import kernel
+
+        starts, grams, weights = _sparse(self._rarest(vectors))
         found = np.full((vectors.shape[0], k), -1, dtype=np.int64)
-        loop = kernel(KERNEL, vectors.shape[0])
-        if loop is not None and k:
-            postings = self._these("gram_starts", "gram_forms", "gram_weights")
-            of_form = self._these("form_entity_starts", "form_entities")
-            mask, hidden = NO_MASK if allowed is None else allowed, NO_ROWS if without is None else without
-            starts, grams, weights = _sparse(rarest)
+        postings = self._these("gram_starts", "gram_forms", "gram_weights")
+        of_form = self._these("form_entity_starts", "form_entities")
+        mask, hidden = NO_MASK if allowed is None else allowed, NO_ROWS if without is None else without
 
-            def search(start: int, end: int) -> None:
-                queries, own = (starts[start : end + 1], grams, weights), slice(start, end)
-                zeros = _zeros(len(self._by_hash))
-                loop.search(queries, postings, of_form, mask, hidden[own], k * FORMS_PER_ENTITY, zeros, found[own])
+        def search(start: int, end: int) -> None:
+            queries, own = (starts[start : end + 1], grams, weights), slice(start, end)
+            zeros = _zeros(len(self._by_hash))
+            kernel.search(queries, postings, of_form, mask, hidden[own], k * FORMS_PER_ENTITY, zeros, found[own])
 
-            in_parts(search, len(found), LEAST)
-            return found
-        block = edges(self._frequencies[rarest.indices])[rarest.indptr[1:]] // BLOCK_FOUND
-        for rows in np.split(np.arange(len(found)), np.flatnonzero(np.diff(block)) + 1):
-            hidden = None if without is None else without[rows]
-            found[rows] = self._search(rarest[rows], k, allowed, hidden)
+        if k:
+            in_parts(search, len(found), MIN_PER_THREAD)
         return found
 
     def _these(self, *names: str) -> tuple[np.ndarray, ...]:
         return tuple(self._read_only[name] for name in names)
-
-    def _search(self, rarest: Sparse, k: int, allowed: Mask | None, without: Rows | None) -> Rows:
-        similarity = _csr(rarest) @ self._by_gram
-        if without is not None:
-            similarity.data[similarity.indices == np.repeat(without, np.diff(similarity.indptr))] = 0
-        if allowed is not None:
-            entities, owner = self._of_form.take(similarity.indices)
-            keep = np.zeros(len(similarity.indices), dtype=bool)
-            keep[owner[allowed[entities]]] = True
-            similarity.data[~keep] = 0
-        query, place = _highest(similarity, k * FORMS_PER_ENTITY)
-        forms, scores = similarity.indices[place], similarity.data[place]
-        order = np.lexsort((forms, -scores, query))
-        order = order[scores[order] > 0]
-        entities, owner = self._of_form.take(forms[order])
-        query = query[order][owner]
-        if allowed is not None:
-            entities, query = entities[allowed[entities]], query[allowed[entities]]
-        # The first `k` different entities per query.
-        _, first = np.unique(pair_keys(query, entities), return_index=True)
-        first.sort()
-        return in_lines(entities[first], query[first], rarest.shape[0], k)
 
     def similarity(self, texts: "Texts", queries: Rows, entities: Rows, without: Rows | None = None) -> Scores:
         """The similarity of text `queries[i]` with `entities[i]`: (n,), for pairs in the order of `queries`.
@@ -348,46 +313,17 @@ def cosines(
     vectors: of texts (q, n-grams). forms: the same of forms, as starts, columns and weights. of_entity: the forms of
     each entity, as starts and numbers. without (q,): a form that does not count for each text, -1 for none.
     """
+    from . import kernel
+
     result = np.zeros(len(queries), dtype=np.float32)
-    loop = kernel(KERNEL, vectors.shape[0])
-    if loop is not None:
-        hidden = NO_ROWS if without is None else without
+    texts, hidden = _sparse(vectors), NO_ROWS if without is None else without
 
-        def compare(start: int, end: int) -> None:
-            pairs = queries[start:end], entities[start:end]
-            texts = _sparse(vectors)
-            loop.similarities(vectors.shape[1], texts, forms, of_entity, *pairs, hidden, result[start:end])
+    def compare(start: int, end: int) -> None:
+        pairs = queries[start:end], entities[start:end]
+        kernel.similarities(vectors.shape[1], texts, forms, of_entity, *pairs, hidden, result[start:end])
 
-        in_parts(compare, len(queries), LEAST)
-        return result
-    hidden = np.full(vectors.shape[0], -1) if without is None else without
-    step, matrix = max(1, BLOCK_CELLS // max(1, vectors.shape[1])), _csr(vectors)
-    for start in range(0, vectors.shape[0], step):
-        low, high = np.searchsorted(queries, [start, start + step])
-        block = matrix[start : start + step].toarray()
-        pairs = queries[low:high] - start, entities[low:high], hidden[queries[low:high]]
-        result[low:high] = _best(block, forms, Groups(of_entity[1], of_entity[0]), *pairs)
+    in_parts(compare, len(queries), MIN_PER_THREAD)
     return result
-
-
-def _best(
-    block: np.ndarray, forms: tuple[np.ndarray, ...], of_entity: Groups, queries: Rows, entities: Rows, hidden: Rows
-) -> Scores:
-    form_starts, form_grams, form_weights = forms
-    numbers, pair = of_entity.take(entities)
-    best = np.zeros(len(queries), dtype=np.float32)
-    if not len(numbers):
-        return best
-    starts = form_starts[numbers]
-    lengths = form_starts[numbers + 1] - starts
-    cells = ranges(starts, lengths)
-    inside = np.repeat(queries[pair] * block.shape[1], lengths) + form_grams[cells]
-    products = np.append(block.ravel()[inside] * form_weights[cells], np.float32(0))
-    cosine = np.add.reduceat(products, np.cumsum(lengths) - lengths)
-    cosine[(lengths == 0) | (numbers == hidden[pair])] = 0
-    found, first = np.unique(pair, return_index=True)
-    best[found] = np.maximum.reduceat(cosine, first)
-    return best
 
 
 def _sparse(matrix: Sparse) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -404,23 +340,6 @@ def _zeros(n: int) -> np.ndarray:
     if len(zeros) < n:
         zeros = _OF_THREAD.zeros = np.zeros(n, dtype=np.float32)
     return zeros
-
-
-def _highest(matrix: csr_matrix, n: int) -> tuple[Rows, Rows]:
-    """Where the `n` highest values of each row stand, of equal ones those of the first columns, in no order: their
-    rows, and their places in `matrix.data`."""
-    counts = np.minimum(np.diff(matrix.indptr), n)
-    places = ranges(matrix.indptr[:-1], counts)
-    negative = -matrix.data
-    ends = np.cumsum(counts)
-    for row in np.flatnonzero(counts < np.diff(matrix.indptr)).tolist():
-        start, end = matrix.indptr[row], matrix.indptr[row + 1]
-        values, columns = negative[start:end], matrix.indices[start:end]
-        last = np.partition(values, n - 1)[n - 1]
-        above, equal = np.flatnonzero(values < last), np.flatnonzero(values == last)
-        first = equal[np.argsort(columns[equal])[: n - len(above)]]
-        places[ends[row] - n : ends[row]] = start + np.concatenate([above, first])
-    return np.repeat(np.arange(len(counts)), counts), places
 
 
 def _damaged(path: Path, problem: object) -> ValueError:

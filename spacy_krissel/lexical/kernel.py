@@ -1,4 +1,4 @@
-"""The search and the similarities of `LexicalIndex` as compiled loops: import it by `util.compiled.kernel`."""
+"""The search and the similarities of `LexicalIndex` as compiled loops."""
 
 import numpy as np
 

@@ -6,10 +6,9 @@ import torch
 
 from spacy_krissel.distributed.parts import in_parts
 from spacy_krissel.kb.nearest import _products
-from spacy_krissel.layers.features import text_features, word_features
+from spacy_krissel.layers.features import MIN_PER_THREAD, text_features, word_features
 from spacy_krissel.lexical.index import LexicalIndex
 from spacy_krissel.pipeline.linker.lexical_query import LexicalQuery
-from spacy_krissel.util.compiled import LEAST
 
 
 @pytest.fixture
@@ -41,20 +40,19 @@ def test_what_another_thread_raises_is_raised_here(three_threads):
 def test_the_number_of_threads_changes_neither_features_nor_similarities_nor_products(monkeypatch):
     random = np.random.default_rng(0)
     words = ["".join(random.choice([*"abcde"], 4)) for _ in range(60)]
-    texts = [" ".join(random.choice(words, 3)) for _ in range(4 * LEAST)]
+    texts = [" ".join(random.choice(words, 3)) for _ in range(4 * MIN_PER_THREAD)]
     index = LexicalIndex.of(words, np.arange(len(words)))
-    vectors = random.standard_normal((LEAST, 2**16), dtype=np.float32)
+    vectors = random.standard_normal((MIN_PER_THREAD, 2**16), dtype=np.float32)
     pairs = np.repeat(np.arange(len(texts)), 5), random.integers(0, len(words), 5 * len(texts))
 
     def found():
         query = LexicalQuery(index, texts)
         bags = text_features(texts, rows=999, ngrams=(3, 5))
         by_words = word_features(texts, rows=999, ngrams=(3, 5))
-        if by_words is not None:
-            # A word of two parts has two numbers.
-            of_word = np.split(by_words.rows, np.cumsum(by_words.n_rows))
-            read = np.concatenate([of_word[word] for word in by_words.words])
-            bags = *bags, read, by_words.n_words
+        # A word of two parts has two numbers.
+        of_word = np.split(by_words.rows, np.cumsum(by_words.n_rows))
+        read = np.concatenate([of_word[word] for word in by_words.words])
+        bags = *bags, read, by_words.n_words
         return *bags, query.candidates(), query.similarity(*pairs), _products(vectors, pairs[0] // 4, vectors, pairs[1])
 
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)

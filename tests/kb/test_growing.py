@@ -7,9 +7,11 @@ from spacy.vocab import Vocab
 from spacy_krissel.building import fill as build
 from spacy_krissel.building.fill import fill_kb
 from spacy_krissel.building.sources import PrototypeSource
+from spacy_krissel.index import growing
+from spacy_krissel.index.growing import GrowingVectors, zeros
 from spacy_krissel.kb import columns, prototype_kb
 from spacy_krissel.kb import prototype_table as prototypes
-from spacy_krissel.kb.columns import GrowingVectors, on_disk, read_table, take_rows, write_table, zero_vectors
+from spacy_krissel.kb.columns import on_disk, read_table, take_rows, write_table
 from spacy_krissel.kb.prototype_kb import PrototypeKB, empty_kb
 from spacy_krissel.kb.prototype_table import Prototype
 from spacy_krissel.mining.shards import MentionShards
@@ -24,6 +26,7 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr(build, "BLOCK", 3)
     monkeypatch.setattr(build, "BLOCKS_ADDED", 2)
     monkeypatch.setattr(columns, "BLOCK_ROWS", 2)
+    monkeypatch.setattr(growing, "BLOCK_ROWS", 2)
     monkeypatch.setattr(prototypes, "BLOCK_ROWS", 2)
     monkeypatch.setattr(columns, "BATCH_ROWS", 5)
 
@@ -41,7 +44,7 @@ def files(path):
 @pytest.mark.parametrize("pieces", [True, False])
 def test_rows_of_a_file_that_grows(tmp_path, dtype, pieces, monkeypatch):
     if pieces:
-        monkeypatch.setattr(columns, "BLOCK_ROWS", 2)
+        monkeypatch.setattr(growing, "BLOCK_ROWS", 2)
     rows = np.arange(28, dtype=np.float32).reshape(7, WIDTH)
     first = GrowingVectors(np.zeros((0, WIDTH), dtype)).appended(rows[:3], tmp_path)
     grown = first.appended(rows[3:], tmp_path)
@@ -78,11 +81,11 @@ def test_table_of_small_additions_has_many_chunks(tmp_path, monkeypatch, on_file
 
 def test_zeros_can_be_written_to(tmp_path):
     for directory in (None, tmp_path):
-        zeros = zero_vectors(3, WIDTH, "float16", directory)
-        assert isinstance(zeros, np.memmap) == (directory is not None)
-        zeros[1] = 2
-        assert zeros.sum() == 2 * WIDTH
-        assert zero_vectors(0, WIDTH, "float16", directory).shape == (0, WIDTH)
+        found = zeros((3, WIDTH), "float16", directory)
+        assert isinstance(found, np.memmap) == (directory is not None)
+        found[1] = 2
+        assert found.sum() == 2 * WIDTH
+        assert zeros((0, WIDTH), "float16", directory).shape == (0, WIDTH)
 
 
 def test_rows_are_taken_from_the_pieces_of_a_table(tmp_path, small_blocks):

@@ -6,7 +6,6 @@ import pytest
 from spacy_krissel.kb.nearest import _products, nearest_of_entities
 
 
-@pytest.mark.usefixtures("loops")
 @pytest.mark.parametrize("width", [1, 17, 256])
 def test_a_product_of_rows_is_another_or_depends_on_its_place(width):
     rng = np.random.default_rng(1)
@@ -19,7 +18,6 @@ def test_a_product_of_rows_is_another_or_depends_on_its_place(width):
     assert (products == products[first][same]).all()
 
 
-@pytest.mark.usefixtures("loops")
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 def test_nearest_prototypes_in_small_blocks(random_kb, monkeypatch, dtype):
     rng = np.random.default_rng(0)

@@ -12,7 +12,6 @@ from spacy_krissel.kb.prototype_table import Prototype
 from spacy_krissel.kb.ties import order_ties
 from spacy_krissel.views import View
 
-pytestmark = pytest.mark.usefixtures("loops")
 WHOLE = st.integers(-2, 2).map(float)
 INDEXES = [None, make_faiss_index("flat"), make_faiss_index("hnsw"), make_faiss_index("ivf", nlist=4, nprobe=1)]
 

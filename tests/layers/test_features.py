@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spacy_krissel.layers.features import context_features, mention_features, text_features, word_features
+from spacy_krissel.layers.feature_kernel import BASE, MAX_WORD, MIX1, MIX2, POWERS, SPACE, WHOLE, WORD
+from spacy_krissel.layers.features import _codes, context_features, mention_features, text_features, word_features
 from spacy_krissel.views import View, name_view
 
-pytestmark = pytest.mark.usefixtures("loops")
 ROWS = 2**20
 # Any text, halves of surrogate pairs included.
 WILD = st.text(st.characters(exclude_categories=()), max_size=30)
@@ -32,6 +32,33 @@ def of_mentions(*mentions, rows=ROWS, ngrams=(3, 5), **settings):
 
 def of_contexts(*views, rows=ROWS, chars=100):
     return bags_of(context_features(views, rows=rows, ngrams=(4, 5), chars=chars), views)
+
+
+def restated(text, rows, ngrams):
+    """`text_features` of one text, in Python's integers."""
+    codes = _codes([f" {text} "])[0].tolist()
+    base, powers = int(BASE), POWERS.tolist()
+
+    def row(value, salt):
+        mixed = (value + int(salt) * base) % 2**64
+        mixed = (mixed ^ mixed >> 30) * int(MIX1) % 2**64
+        mixed = (mixed ^ mixed >> 27) * int(MIX2) % 2**64
+        return (mixed >> 32) * rows >> 32
+
+    def run(codes, last):
+        return sum(code * powers[min(i, last)] for i, code in enumerate(codes))
+
+    found = Counter()
+    for n in range(max(2, ngrams[0]), ngrams[1] + 1):
+        grams = (codes[start : start + n] for start in range(len(codes) - n + 1))
+        for gram in (gram for gram in grams if SPACE not in gram[1:-1]):
+            found[row(sum(code * base ** (n - 1 - i) for i, code in enumerate(gram)), n)] += 1
+    for word in "".join(map(chr, codes)).split(chr(SPACE)):
+        if word:
+            found[row(run(map(ord, word), MAX_WORD), WORD)] += 1
+    if len(codes) > 2:
+        found[row(run(codes[1:-1], MAX_WORD - 1), WHOLE)] += 1
+    return found
 
 
 def overlap(a, b):
@@ -174,34 +201,25 @@ def test_features_of_a_view_do_not_depend_on_its_batch(views):
 
 @settings(max_examples=200)
 @given(st.lists(WILD, max_size=6), st.integers(2, 50), st.sampled_from([(3, 5), (1, 1), (2, 2), (4, 3)]))
-def test_the_compiled_loop_gives_other_features(loops, without_numba, texts, rows, ngrams):
-    if loops == "numpy":
-        pytest.skip("nothing to compare")
-    found = text_features(texts, rows=rows, ngrams=ngrams)
-    with without_numba():
-        plain = text_features(texts, rows=rows, ngrams=ngrams)
-    order = np.argsort(plain.bags, kind="stable")
-    assert found.rows[np.argsort(found.bags, kind="stable")].tolist() == plain.rows[order].tolist()
-    assert sorted(found.bags.tolist()) == plain.bags[order].tolist()
+def test_features_are_the_hashes_of_ngrams_and_words(texts, rows, ngrams):
+    found = bags_of(text_features(texts, rows=rows, ngrams=ngrams, whole=True), texts)
+    assert found == [restated(text, rows, ngrams) for text in texts]
 
 
 @settings(max_examples=200)
-@given(st.lists(WILD, max_size=6), st.integers(2, 50), st.sampled_from([(3, 5), (1, 1), (2, 2), (4, 3)]))
-def test_texts_read_by_words_have_other_features(loops, texts, rows, ngrams):
+@given(st.lists(WILD, min_size=1, max_size=6), st.integers(2, 50), st.sampled_from([(3, 5), (1, 1), (2, 2), (4, 3)]))
+def test_texts_read_by_words_have_the_same_features(texts, rows, ngrams):
     found = word_features(texts, rows=rows, ngrams=ngrams)
-    if loops == "numpy" or not texts:
-        assert found is None
-        return
     of_word = np.split(found.rows, np.cumsum(found.n_rows))[:-1]
     of_text = np.split(found.words, np.cumsum(found.n_words))[:-1]
     bags = [Counter(row for word in words for row in of_word[word].tolist()) for words in of_text]
     assert bags == bags_of(text_features(texts, rows=rows, ngrams=ngrams), texts)
 
 
-def test_a_word_of_many_texts_is_read_again_for_each(loops):
+def test_a_word_of_many_texts_is_read_once():
     found = word_features(["Seen in MS", "seen -- in ms", "unseen"] * 9, rows=99, ngrams=(3, 5))
     # "seen", "in", "ms", "unseen", and what stands between two spaces.
-    assert loops == "numpy" or len(found.n_rows) == 5
+    assert len(found.n_rows) == 5
 
 
 def test_features_are_the_same_in_every_process():

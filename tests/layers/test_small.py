@@ -53,7 +53,6 @@ def test_one_mention_in_two_contexts_has_two_vectors(make):
     assert not np.allclose(a, b, atol=1e-2)
 
 
-@pytest.mark.usefixtures("loops")
 @pytest.mark.parametrize("normalize", [True, False])
 @pytest.mark.parametrize("views", [VIEWS, [*VIEWS, View("seen ", "MS", " again"), VIEWS[0]], VIEWS[1:2] * 3, []])
 def test_predicted_vectors_are_not_those_of_training(make, views, normalize):

@@ -6,15 +6,23 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_matrix
 
 from spacy_krissel.lexical import arrays as lexical
 from spacy_krissel.lexical import index as lexical_index
 from spacy_krissel.lexical.arrays import lexical_arrays
-from spacy_krissel.lexical.index import CANONICAL, DIFFERENT, LOWER_CASE, LexicalIndex
+from spacy_krissel.lexical.index import (
+    CANONICAL,
+    DIFFERENT,
+    FORMS_PER_ENTITY,
+    LENGTHS,
+    LOWER_CASE,
+    LexicalIndex,
+)
+from spacy_krissel.lexical.index import _csr as as_csr
 from spacy_krissel.lexical.ngrams import canonical_form
 from spacy_krissel.pipeline.linker.lexical_query import LexicalQuery
 
-pytestmark = pytest.mark.usefixtures("loops")
 FORMS = ["Lung cancer", "lung-cancer", "Carcinoma of lung", "Common cold", "cold", "MS", "±", "Renal failure", "MS"]
 ENTITIES = np.array([0, 0, 0, 1, 1, 2, 3, 5, 6])
 N_ENTITIES = 7
@@ -135,13 +143,6 @@ def test_no_forms():
     assert similarities(empty, ["cold"]).tolist() == [[0.0] * N_ENTITIES]
 
 
-def test_small_blocks_give_the_same(lexicon, monkeypatch):
-    texts = ["lung cancers", "cold", "MS", "", "renal"]
-    whole = similarities(lexicon, texts)
-    monkeypatch.setattr("spacy_krissel.lexical.index.BLOCK_CELLS", 1)
-    assert (similarities(lexicon, texts) == whole).all()
-
-
 # Without capitals that fold to one of the others: "a" is less like the acronym "𝔸" than the oracle says.
 WORDS = st.text(st.sampled_from("abc é-İ𝕒\ud800"), max_size=8)
 
@@ -170,25 +171,32 @@ def test_wild_names(pairs, texts):
     st.none() | st.lists(st.booleans(), min_size=7, max_size=7),
     st.booleans(),
 )
-def test_the_compiled_loops_find_others(loops, without_numba, pairs, texts, allowed, hidden):
-    if loops == "numpy":
-        pytest.skip("nothing to compare")
+def test_search_and_similarity_compare_every_form(pairs, texts, allowed, hidden):
     forms, entities = [form for form, _ in pairs], np.array([entity for _, entity in pairs], dtype=np.int64)
     mask = None if allowed is None else np.array(allowed)
     index = LexicalIndex.of(forms, entities)
     asked = index.read(texts)
-    without = index.forms(texts) if hidden else None
+    without = index.forms(texts) if hidden else np.full(len(texts), -1)
+    arrays = {name: index._arrays[name] for name in LENGTHS}
+    shape = len(arrays["hashes"]), len(arrays["grams"])
+    known = csr_matrix((arrays["form_weights"], arrays["form_grams"], arrays["form_starts"]), shape=shape)
+    bearers = np.split(arrays["form_entities"], arrays["form_entity_starts"][1:-1])
+
+    near = index.search(asked.vectors, 2, mask, without)
+    by_rarest = (as_csr(index._rarest(asked.vectors)) @ known.T.tocsr()).toarray()
+    for line, similarity, own in zip(near, by_rarest, without, strict=True):
+        usable = [form for form, found in enumerate(bearers) if mask is None or mask[found].any()]
+        best = sorted((-similarity[form], form) for form in usable if similarity[form] > 0 and form != own)
+        found = [entity for _, form in best[: 2 * FORMS_PER_ENTITY] for entity in bearers[form].tolist()]
+        assert line[line >= 0].tolist() == [e for e in dict.fromkeys(found) if mask is None or mask[e]][:2]
+
     queries, every = np.repeat(np.arange(len(texts)), 7), np.tile(np.arange(7), len(texts))
-
-    def found():
-        near = index.search(asked.vectors, 2, mask, without)
-        return near.tolist(), index.similarity(asked, queries, every, without)
-
-    here = found()
-    with without_numba():
-        plain = found()
-    assert here[0] == plain[0]
-    np.testing.assert_allclose(here[1], plain[1], atol=1e-6)
+    cosines = (as_csr(asked.vectors) @ known.T).toarray()
+    expected = [
+        max((cosines[q, f] for f, found in enumerate(bearers) if e in found and f != without[q]), default=0)
+        for q, e in zip(queries, every, strict=True)
+    ]
+    np.testing.assert_allclose(index._cosines(asked.vectors, queries, every, without), expected, atol=1e-6)
 
 
 def test_the_form_of_a_text(lexicon):
@@ -254,7 +262,7 @@ def test_saved_index_is_not_mapped_where_large_or_keeps_small_files_open(n, most
     for array in read._arrays.values():
         assert isinstance(array, np.memmap) == (most_read == 128 and array.size > 0)
     if n:
-        assert np.shares_memory(read._by_gram.indices, read._arrays["gram_forms"])
+        assert np.shares_memory(read._read_only["gram_forms"], read._arrays["gram_forms"])
 
 
 def test_names_are_found_by_another_process(tmp_path):
@@ -285,15 +293,6 @@ def test_refuses_files_that_do_not_fit_together(name, tmp_path):
     path.write_bytes(b"no array")
     with pytest.raises(ValueError, match=f"^{name}.npy"):
         LexicalIndex.from_disk(tmp_path / "lexical", N_ENTITIES)
-
-
-def test_few_texts_at_a_time_find_the_same(lexicon, monkeypatch):
-    vectors = lexicon.vectors([*FORMS, "lung colds"])
-    hidden = np.append(lexicon.forms(FORMS), -1)
-    expected = lexicon.search(vectors, 3), lexicon.search(vectors, 3, without=hidden)
-    monkeypatch.setattr(lexical_index, "BLOCK_FOUND", 1)
-    assert (lexicon.search(vectors, 3) == expected[0]).all()
-    assert (lexicon.search(vectors, 3, without=hidden) == expected[1]).all()
 
 
 def test_a_text_of_frequent_n_grams_is_looked_up_by_the_rarest_alone(monkeypatch):

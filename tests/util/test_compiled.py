@@ -1,42 +1,27 @@
 import subprocess
 import sys
 
+import numba
 import pytest
 
-from spacy_krissel.errors import KrisselWarning
-from spacy_krissel.util import compiled
-from spacy_krissel.util.compiled import LEAST, kernel
-
-NAME = "spacy_krissel.layers.feature_kernel"
+from spacy_krissel.errors import KrisselError
+from spacy_krissel.util.compiled import compiled
 
 
-@pytest.fixture(autouse=True)
-def forgotten():
-    compiled._imported.cache_clear()
-    yield
-    compiled._imported.cache_clear()
+@pytest.mark.parametrize("reason", ["Numba needs NumPy 2.3 or less", "libllvmlite.so: cannot open shared object file"])
+def test_numba_that_cannot_be_imported_has_a_code(monkeypatch, reason):
+    class Failing:
+        def find_spec(self, name, path=None, target=None):
+            if name == "numba":
+                raise (ImportError if "NumPy" in reason else OSError)(reason)
 
-
-def test_without_numba_there_is_no_loop_and_no_warning(monkeypatch, recwarn):
-    monkeypatch.setattr(compiled, "find_spec", lambda name: None)
-    assert kernel(NAME, LEAST) is None
-    assert not recwarn.list
-
-
-def test_a_numba_that_cannot_be_imported_is_told_once(monkeypatch):
-    pytest.importorskip("numba")
-
-    def failing(name):
-        raise ImportError("Numba needs NumPy 2.3 or less")
-
-    monkeypatch.setattr(compiled, "import_module", failing)
-    with pytest.warns(KrisselWarning, match="KW031.*NumPy 2.3 or less") as told:
-        assert kernel(NAME, LEAST) is None and kernel(NAME, LEAST) is None
-    assert len(told) == 1
+    monkeypatch.delitem(sys.modules, "numba")
+    monkeypatch.setattr(sys, "meta_path", [Failing(), *sys.meta_path])
+    with pytest.raises(KrisselError, match=f"K803.*{reason}.*pip install --upgrade numba"):
+        compiled(lambda x: x)
 
 
 def test_where_no_folder_can_be_written_to_loops_are_compiled_all_the_same(monkeypatch):
-    numba = pytest.importorskip("numba")
     plain = numba.njit
 
     def refusing(function, *, cache=False, **settings):
@@ -45,22 +30,17 @@ def test_where_no_folder_can_be_written_to_loops_are_compiled_all_the_same(monke
         return plain(function, **settings)
 
     monkeypatch.setattr(numba, "njit", refusing)
-    assert compiled.compiled(lambda x: x + 1)(2) == 3
-    exact, quick = compiled.compiled(lambda x: x), compiled.compiled(fastmath={"reassoc"})(lambda x: x)
+    assert compiled(lambda x: x + 1)(2) == 3
+    exact, quick = compiled(lambda x: x), compiled(fastmath={"reassoc"})(lambda x: x)
     assert not exact.targetoptions.get("fastmath") and quick.targetoptions["fastmath"] == {"reassoc"}
 
 
-def test_a_few_texts_import_numba_and_many_do_not():
-    """Its import takes half a second of the first link."""
-    pytest.importorskip("numba")
+def test_numba_is_imported_by_the_first_link_and_no_module():
+    """Its import takes half a second."""
     code = (
         "import sys; from spacy_krissel.layers.features import text_features;"
-        "from spacy_krissel.lexical.index import LexicalIndex;"
-        "import numpy as np; index = LexicalIndex.of(['cold'], np.zeros(1, int));"
-        "from spacy_krissel.kb.nearest import _products; few = np.ones((9, 4), 'f'); pairs = np.zeros(999, int);"
-        "text_features(['cold'] * 9, rows=9, ngrams=(3, 5)); index.search(index.vectors(['colds'] * 9), 1);"
-        "_products(few, pairs, few, pairs);"
+        "import spacy_krissel.pipeline.factories, spacy_krissel.lexical.index, spacy_krissel.kb.nearest;"
         "assert 'numba' not in sys.modules;"
-        f"text_features(['cold'] * {LEAST}, rows=9, ngrams=(3, 5)); assert 'numba' in sys.modules"
+        "text_features(['cold'], rows=9, ngrams=(3, 5)); assert 'numba' in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
