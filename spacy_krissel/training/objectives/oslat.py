@@ -17,7 +17,7 @@ from ...layers.label_attention import Seen, attention, mean_states, presence_lay
 from ...layers.normalize import unit_rows
 from ...layers.token_states import StatesModel, TokenStates
 from ...losses.masked import Loss
-from ...mentions.gold_mentions import text_entities
+from ...mentions.gold_mentions import document_entities
 from ...ontology.folding import fold_name
 from ...ontology.store import OntologyStore
 from ...util.settings import PositiveInt, checked
@@ -198,7 +198,7 @@ class LabelAttentionObjective:
         others = [(entity, self._draw(entity, 1)[0]) for entity in drawn]
         found = []
         for example in examples:
-            present = text_entities(example.reference)
+            present = document_entities(example.reference)
             if not present:
                 continue
             own = {fold_name(name) for entity in present for name in self._names(entity)}
