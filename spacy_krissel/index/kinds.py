@@ -1,4 +1,4 @@
-"""The kinds of index that can be loaded, by the name that a saved index has; other packages can add theirs."""
+"""Kinds of index by their names in saved files; other packages can add kinds."""
 
 import inspect
 from functools import partial
@@ -11,15 +11,15 @@ from .faiss_index import DEFAULTS, FaissIndex
 from .protocol import MakeIndex, VectorIndex
 
 KINDS = {ExactIndex.kind: ExactIndex, FaissIndex.kind: FaissIndex}
-# A package adds a kind by an entry point of this group, from the kind to its class.
+# Entry point group of packages that add a kind; it maps the kind to its class.
 PLUGINS = "krissel_indexes"
 
 
 def make_index(kind: str, settings: dict[str, Any], device: str = "cpu") -> VectorIndex:
-    """Return an empty index of the `kind` and `settings` found in a manifest, for the `device`.
+    """Return an empty index of the `kind` and `settings` in a manifest, for the `device`.
 
     Raises KrisselError K507 for a kind that no installed package has. Raises K006 for a setting
-    that is not its own, and for a device that the kind cannot be searched on.
+    that the kind does not have, and for a device that it cannot search on.
     """
     declared: Any = KINDS.get(kind)
     if declared is None:
@@ -44,10 +44,10 @@ def named_index(name: str, device: str = "cpu") -> MakeIndex:
 
     name: "exact", or one of FAISS's types.
 
-    "hnsw" holds its vectors in float16: it reads them at random, so half the bytes are a third more speed, and it
-    loses far more to the walk along its graph than to rounding.
+    "hnsw" stores its vectors in float16. It reads them at random, so half the bytes make it a third
+    faster, and its walk along the graph loses far more than the rounding.
 
-    Raises KrisselError K006 for another name, and for a device that the type cannot be searched on.
+    Raises KrisselError K006 for another name, and for a device that the type cannot search on.
     """
     if name == "exact":
         make: MakeIndex = ExactIndex if device == "cpu" else partial(ExactIndex, device)
@@ -56,6 +56,6 @@ def named_index(name: str, device: str = "cpu") -> MakeIndex:
     else:
         expected = f"one of {', '.join(['exact', *DEFAULTS])}"
         raise KrisselError(Errors.K006.format(setting="index", found=name, expected=expected))
-    # Refused here rather than after hours of encoding.
+    # Fail here rather than after hours of encoding.
     make()
     return make

@@ -22,7 +22,7 @@ WIDTH = 4
 def small_blocks(monkeypatch):
     """So small that a few prototypes fill several."""
     monkeypatch.setattr(build, "BLOCK", 3)
-    monkeypatch.setattr(build, "BLOCKS_ADDED", 2)
+    monkeypatch.setattr(build, "BLOCKS_PER_ADD", 2)
     monkeypatch.setattr(columns, "BLOCK_ROWS", 2)
     monkeypatch.setattr(prototypes, "BLOCK_ROWS", 2)
     monkeypatch.setattr(columns, "BATCH_ROWS", 5)

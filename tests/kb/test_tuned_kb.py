@@ -80,7 +80,7 @@ def test_searches_become_wider_until_they_find_enough(kb, queries, tmp_path):
     tuning, _ = tune(kb, queries, tmp_path, recall=1.0, types=["ivf"])
     widths = [trial.settings["nprobe"] for trial in tuning.trials[1:]]
     assert widths == [2**i for i in range(len(widths))]
-    assert [trial.found() == 1 for trial in tuning.trials[1:]] == [False] * (len(widths) - 1) + [True]
+    assert [trial.min_recall() == 1 for trial in tuning.trials[1:]] == [False] * (len(widths) - 1) + [True]
 
 
 def test_where_nothing_else_is_fast_and_good_the_exact_index_is_chosen(kb, queries, tmp_path, monkeypatch):

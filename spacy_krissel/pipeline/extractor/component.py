@@ -211,7 +211,7 @@ class KrisselSpanExtractor(KBPipe):
         return found
 
     def _queries(self, kb: KBSnapshot, rows: np.ndarray) -> Any:
-        vectors: Any = kb.prototypes.own(rows)
+        vectors: Any = kb.prototypes.base_vectors(rows)
         return self.model.ops.asarray(vectors)
 
     def _attended(
