@@ -110,7 +110,7 @@ class PrototypeKB(Lookups, KnowledgeBase):
             # Read-only in the base class, except through its constructor.
             KnowledgeBase.__init__(self, self.vocab, snapshot.width)
 
-    # Entities ------------------------------------------------------------------------------------------------------
+    # Entities -------------------------------------------------------------------------------------
 
     @property
     def entities(self) -> EntityTable:
@@ -131,7 +131,7 @@ class PrototypeKB(Lookups, KnowledgeBase):
             self.replace(with_entities(self.current, table))
         self._add_strings()
 
-    # Prototypes ----------------------------------------------------------------------------------------------------
+    # Prototypes -----------------------------------------------------------------------------------
 
     @property
     def prototypes(self) -> PrototypeTable:
@@ -198,7 +198,7 @@ class PrototypeKB(Lookups, KnowledgeBase):
             with self.lock:
                 self.replace(before)
 
-    # References and encoder ----------------------------------------------------------------------------------------
+    # References and encoder -----------------------------------------------------------------------
 
     def set_references(self, blocks: Iterable[tuple[Sequence[str], Any]]) -> None:
         """Replace all references by those of `blocks`, pairs of entity ids and vectors (len(ids),
@@ -262,7 +262,7 @@ class PrototypeKB(Lookups, KnowledgeBase):
             raise KrisselError(Errors.K521)
         return self._encode
 
-    # Search --------------------------------------------------------------------------------------------------------
+    # Search ---------------------------------------------------------------------------------------
 
     def snapshot(self) -> KBSnapshot:
         now = self.current
@@ -330,8 +330,9 @@ class PrototypeKB(Lookups, KnowledgeBase):
         with self.lock:
             self.replace(changed(self.current, prototypes=self.prototypes.with_lexical_index(self.scratch)))
 
-    # spaCy's look-ups. Its `add_entity` and `add_alias` have no counterpart: names are prototypes
-    # with vectors. ------
+    # spaCy's look-ups -----------------------------------------------------------------------------
+
+    # Its `add_entity` and `add_alias` have no counterpart: names are prototypes with vectors.
 
     def get_candidates(self, mention: Span) -> list[Candidate]:
         """Return spaCy's candidates of a mention, best first.
@@ -349,7 +350,7 @@ class PrototypeKB(Lookups, KnowledgeBase):
         now = self.snapshot()
         return spacy_candidates(self, now, mentions, now.search(vectors, self.n_candidates))
 
-    # Saving and loading --------------------------------------------------------------------------------------------
+    # Saving and loading ---------------------------------------------------------------------------
 
     def to_disk(self, path: str | Path, exclude: Iterable[str] = SimpleFrozenList()) -> None:
         """Write the folder `path` atomically; it may be the loaded folder.
@@ -424,7 +425,7 @@ class PrototypeKB(Lookups, KnowledgeBase):
         # An index without prototypes cannot be built.
         return self.current if self.is_empty() or {"index", "prototypes"} & set(excluded) else self.snapshot()
 
-    # Helpers -------------------------------------------------------------------------------------------------------
+    # Helpers --------------------------------------------------------------------------------------
 
     def _add_strings(self) -> None:
         if self.n_entities > MAX_STRINGS:

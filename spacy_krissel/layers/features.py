@@ -1,8 +1,9 @@
 """Hashed character n-grams and words of views, computed for a whole batch at once.
 
-All work is on one array of code points per batch, in one compiled loop (`feature_kernel`) or a few NumPy passes: with
-these, scikit-learn's `HashingVectorizer` takes about 8 times as long (benchmarks/small_encoder_parts.py). A feature is
-the row of an embedding table; the features of a view form a bag.
+All work is on one array of code points per batch, in one compiled loop (`feature_kernel`) or a few
+NumPy passes. scikit-learn's `HashingVectorizer` takes about 8 times as long as the latter
+(benchmarks/small_encoder_parts.py). A feature is the row of an embedding table; the features of a
+view form a bag.
 """
 
 from collections.abc import Sequence
@@ -16,8 +17,8 @@ from ..util.compiled import LEAST, kernel
 from ..util.plain_text import plain_text
 from ..views import View
 
-# Compiled into `feature_kernel`, whose kept machine code is made anew when that file changes, not when these do.
-# Odd multipliers of the polynomial hash and of its finaliser (64 bits).
+# Compiled into `feature_kernel`; its cached machine code is rebuilt when that file changes, not
+# when these do. Odd multipliers of the polynomial hash and of its finaliser (64 bits).
 BASE = np.uint64(0x9E3779B97F4A7C15)
 MIX1 = np.uint64(0xBF58476D1CE4E5B9)
 MIX2 = np.uint64(0x94D049BB133111EB)
@@ -25,12 +26,16 @@ SPACE = 32
 _TABLE_SIZE = 0x3000
 MAX_WORD = 64
 KERNEL = "spacy_krissel.layers.feature_kernel"
-# What tells kinds of features apart, besides the lengths of n-grams.
+# Salts of the kinds of features, besides the lengths of n-grams.
 WORD, WHOLE = np.uint64(101), np.uint64(102)
 
 
 def _fold_table() -> np.ndarray:
-    """Code point → folded code point: lower case where that is one character, white space and punctuation → space."""
+    """Return folded code points by code point.
+
+    A character becomes lower case if that is one character; white space and punctuation become a
+    space.
+    """
     table = np.arange(_TABLE_SIZE, dtype=np.uint32)
     for code in range(_TABLE_SIZE):
         char = chr(code)
@@ -43,7 +48,7 @@ def _fold_table() -> np.ndarray:
 
 
 _FOLD = _fold_table()
-# By the position of a character in its word; characters beyond the longest word do not count.
+# By the position of a character in its word; characters beyond the longest word are ignored.
 POWERS = np.zeros(MAX_WORD + 1, dtype=np.uint64)
 POWERS[0] = 1
 with np.errstate(over="ignore"):
@@ -52,17 +57,20 @@ with np.errstate(over="ignore"):
 
 
 class Bags(NamedTuple):
-    """Features of a batch of bags: feature `rows[i]` belongs to bag `bags[i]` (both int64, same length, any order)."""
+    """Features of a batch of bags.
+
+    Feature `rows[i]` belongs to bag `bags[i]` (both int64, of equal length, in any order).
+    """
 
     rows: np.ndarray
     bags: np.ndarray
 
 
 class WordBags(NamedTuple):
-    """The same features by words, which texts share: those of each different word once, or once for each thread.
+    """Features by words, which texts share: once per distinct word, or per word and thread.
 
-    rows: of these words, one word's after the other's. n_rows (w,): how many each has.
-    words: the numbers of each text's words, one text's after the other's. n_words (n,): how many each has.
+    rows: of these words, word by word. n_rows (w,): number of rows per word.
+    words: indices of each text's words, text by text. n_words (n,): number of words per text.
     """
 
     rows: np.ndarray
@@ -72,8 +80,10 @@ class WordBags(NamedTuple):
 
 
 def mention_features(views: Sequence[View], *, rows: int, ngrams: tuple[int, int]) -> Bags:
-    """The features of each surface form: `text_features`, and the whole string as one more. A masked view has a single
-    feature, the last row."""
+    """Return the features of each surface form: `text_features`, plus one for the whole string.
+
+    A masked view has a single feature, the last row.
+    """
     texts = ["" if view.masked else view.mention for view in views]
     found = text_features(texts, rows=rows - 1, ngrams=ngrams, whole=True)
     masked = [bag for bag, view in enumerate(views) if view.masked]
@@ -81,23 +91,28 @@ def mention_features(views: Sequence[View], *, rows: int, ngrams: tuple[int, int
 
 
 def context_features(views: Sequence[View], *, rows: int, ngrams: tuple[int, int], chars: int) -> Bags:
-    """The features of each context, the nearest `chars` characters on both sides in one bag."""
+    """Return the features of each context, the nearest `chars` characters on both sides in one
+    bag.
+    """
     return text_features(_nearest(views, chars), rows=rows, ngrams=ngrams)
 
 
 def context_words(views: Sequence[View], *, rows: int, ngrams: tuple[int, int], chars: int) -> WordBags | None:
-    """`context_features` by words; None where loops are not compiled."""
+    """Return `context_features` by words, or None without compiled loops."""
     if kernel(KERNEL, len(views)) is None:
         return None
     return word_features(_nearest(views, chars), rows=rows, ngrams=ngrams)
 
 
 def text_features(texts: Sequence[str], *, rows: int, ngrams: tuple[int, int], whole: bool = False) -> Bags:
-    """The words and the character n-grams (`ngrams` = shortest, longest length) of each text. whole: with one feature
-    more per non-empty text, all of its folded characters in order.
+    """Return the words and the character n-grams of each text.
 
-    Case and punctuation are folded. An n-gram lies within a word with the space on either side, so that "Neoplasms,
-    Breast" and "breast neoplasms" share all features, "relapsing" and "relapse" most.
+    ngrams: shortest and longest length. whole: add one feature per non-empty text, all of its
+        folded characters in order.
+
+    Case and punctuation are folded. An n-gram lies within a word with the space on either side, so
+    that "Neoplasms, Breast" and "breast neoplasms" share all features, "relapsing" and "relapse"
+    most.
     """
     codes, starts, lengths = _codes([f" {text} " for text in texts])
     if not len(texts):
@@ -108,12 +123,12 @@ def text_features(texts: Sequence[str], *, rows: int, ngrams: tuple[int, int], w
         def read(start: int, end: int) -> tuple[np.ndarray, np.ndarray]:
             return _compiled_rows(loop, codes, starts[start:end], lengths[start:end], rows, ngrams, whole)
 
-        of_texts, counts = _joined(in_parts(read, len(texts), LEAST))
+        of_texts, counts = _concatenated(in_parts(read, len(texts), LEAST))
         return Bags(of_texts, np.repeat(np.arange(len(texts)), counts))
     bag_of = np.repeat(np.arange(len(texts)), lengths)
     spaces = np.flatnonzero(codes == SPACE)
-    # Distance to the next space: an n-gram within it lies within a word. Each text starts and ends with a space, and
-    # nothing starts at its last.
+    # Distance to the next space: an n-gram within it lies within a word. Each text starts and ends
+    # with a space, and nothing starts at its last.
     reach = np.append(np.repeat(spaces[1:], np.diff(spaces)) - np.arange(len(codes) - 1), 0)
     reach[starts + lengths - 1] = 0
     wide = codes.astype(np.uint64)
@@ -126,8 +141,8 @@ def text_features(texts: Sequence[str], *, rows: int, ngrams: tuple[int, int], w
             if n < ngrams[0]:
                 continue
             # Positions, not a mask: several times as fast.
-            place = np.flatnonzero(reach >= n - 1)
-            found.append(Bags(_to_rows(rolling[place], np.uint64(n), rows), bag_of[place]))
+            index = np.flatnonzero(reach >= n - 1)
+            found.append(Bags(_to_rows(rolling[index], np.uint64(n), rows), bag_of[index]))
         between = np.diff(spaces) - 1
         words = spaces[:-1][between > 0] + 1
         hashes = _run_hashes(wide, words, between[between > 0], MAX_WORD)
@@ -139,8 +154,11 @@ def text_features(texts: Sequence[str], *, rows: int, ngrams: tuple[int, int], w
 
 
 def word_features(texts: Sequence[str], *, rows: int, ngrams: tuple[int, int]) -> WordBags | None:
-    """`text_features` by words; None where loops are not compiled. The contexts of 5,031 mentions have 170,000 words,
-    of which 10,600 different ones have 146,000 features, in place of 1,221,000."""
+    """Return `text_features` by words, or None without compiled loops.
+
+    The contexts of 5,031 mentions have 170,000 words. The 10,600 distinct ones have 146,000
+    features, instead of 1,221,000 for all.
+    """
     loop = kernel(KERNEL, len(texts))
     if loop is None or not len(texts):
         return None
@@ -151,16 +169,16 @@ def word_features(texts: Sequence[str], *, rows: int, ngrams: tuple[int, int]) -
         own = slice(start, end)
         n_spaces = np.count_nonzero(codes[starts[start] : starts[end - 1] + lengths[end - 1]] == SPACE)
         words, firsts, sizes = np.empty((3, n_spaces), dtype=np.int64)
-        n, n_different = loop.different_words(codes, starts[own], lengths[own], words, n_words[own], firsts, sizes)
+        n, n_different = loop.distinct_words(codes, starts[own], lengths[own], words, n_words[own], firsts, sizes)
         return *_compiled_rows(loop, codes, firsts[:n_different], sizes[:n_different], rows, ngrams), words[:n]
 
     parts = in_parts(read, len(texts), LEAST)
-    # Parts do not know each other's words: one that several have gets a number in each.
+    # Parts do not share their words: a word in several parts gets an index in each.
     before = 0
     for _, counts, words in parts:
         words += before
         before += len(counts)
-    of_words, counts, words = _joined(parts)
+    of_words, counts, words = _concatenated(parts)
     return WordBags(of_words, counts, words, n_words)
 
 
@@ -173,26 +191,29 @@ def _compiled_rows(
     ngrams: tuple[int, int],
     whole: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The rows of pieces of `codes`, each between two spaces, one piece's after the other's, and how many each has."""
+    """Return the rows of segments of `codes`, and their number per segment.
+
+    Each segment lies between two spaces; rows are in the order of the segments.
+    """
     counts = np.empty(len(starts), dtype=np.int64)
-    # Of each length one n-gram a place, and words.
+    # One n-gram per length and position, plus words.
     found = np.empty(lengths.sum() * (1 + max(0, ngrams[1] - ngrams[0] + 1)), dtype=np.int64)
     n = loop.text_rows(codes, starts, lengths, *ngrams, np.uint64(rows), whole, found, counts)
     return found[:n], counts
 
 
-def _joined(parts: Sequence[tuple[np.ndarray, ...]]) -> list[np.ndarray]:
-    """The arrays of all parts, one part's after the other's."""
+def _concatenated(parts: Sequence[tuple[np.ndarray, ...]]) -> list[np.ndarray]:
+    """Return the concatenated arrays of all parts."""
     return [np.concatenate(each) for each in zip(*parts, strict=True)] if len(parts) > 1 else [*parts[0]]
 
 
 def _nearest(views: Sequence[View], chars: int) -> list[str]:
-    """The nearest `chars` characters on both sides of each mention."""
+    """Return the nearest `chars` characters on both sides of each mention."""
     return [f"{_nearest_left(view.left, chars)} {_nearest_right(view.right, chars)}" for view in views]
 
 
 def _nearest_left(text: str, chars: int) -> str:
-    """The last `chars` characters, without a word that they would cut."""
+    """Return the last `chars` characters, without a word that they would cut."""
     near = text[len(text) - chars :] if len(text) > chars else text
     if near is text or text[-chars - 1].isspace() or near[:1].isspace():
         return near
@@ -201,7 +222,7 @@ def _nearest_left(text: str, chars: int) -> str:
 
 
 def _nearest_right(text: str, chars: int) -> str:
-    """The first `chars` characters, without a word that they would cut."""
+    """Return the first `chars` characters, without a word that they would cut."""
     near = text[:chars]
     if len(text) <= chars or text[chars].isspace() or near[-1:].isspace():
         return near
@@ -210,14 +231,14 @@ def _nearest_right(text: str, chars: int) -> str:
 
 
 def _join(parts: Sequence[Bags]) -> Bags:
-    return Bags(*_joined(parts))
+    return Bags(*_concatenated(parts))
 
 
 def _codes(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The folded code points of all texts in one array, and each text's start and length."""
+    """Return the folded code points of all texts in one array, and each text's start and length."""
     joined = "".join(texts)
     if not joined.isascii():
-        # As names are compared: "β" is "beta", and an accent is none.
+        # Folded like compared names: "β" is "beta", and accents are dropped.
         texts = [plain_text(text) for text in texts]
         joined = "".join(texts)
     if joined.isascii():
@@ -231,10 +252,13 @@ def _codes(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _run_hashes(codes: np.ndarray, starts: np.ndarray, lengths: np.ndarray, last: int) -> np.ndarray:
-    """The hash of each run of `lengths` ≥ 1 characters; those from the `last` place on have the power of that place."""
+    """Return the hash of each run of `lengths` ≥ 1 characters.
+
+    Characters from index `last` on share its power.
+    """
     offsets = np.cumsum(lengths) - lengths
-    place = np.arange(lengths.sum()) - np.repeat(offsets, lengths)
-    terms = codes[place + np.repeat(starts, lengths)] * POWERS[np.minimum(place, last)]
+    index = np.arange(lengths.sum()) - np.repeat(offsets, lengths)
+    terms = codes[index + np.repeat(starts, lengths)] * POWERS[np.minimum(index, last)]
     return np.add.reduceat(terms, offsets) if len(offsets) else terms
 
 
@@ -245,7 +269,8 @@ def _to_rows(hashes: np.ndarray, salt: np.uint64, rows: int) -> np.ndarray:
     mixed *= MIX1
     mixed ^= mixed >> np.uint64(27)
     mixed *= MIX2
-    # The upper half as a fraction of 2^32, three times as fast as a remainder. Rows are fewer than that.
+    # The upper half as a fraction of 2^32, three times as fast as a remainder. There are fewer rows
+    # than that.
     mixed >>= np.uint64(32)
     mixed *= np.uint64(rows)
     mixed >>= np.uint64(32)

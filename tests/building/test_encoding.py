@@ -61,7 +61,7 @@ class Ahead(Encoders):
 @pytest.fixture
 def filled(toy_store, toy_shards, monkeypatch):
     """Fills a knowledge base with prototypes and references, in blocks of 5."""
-    monkeypatch.setattr(build, "BLOCK", 5)
+    monkeypatch.setattr(build, "BLOCK_VIEWS", 5)
 
     def fill(encode, kb_settings=None, **settings):
         source = PrototypeSource(toy_store, MentionShards(toy_shards))

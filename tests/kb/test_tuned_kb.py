@@ -46,7 +46,7 @@ def any_time_will_do(monkeypatch):
         wide = settings.get("nprobe", settings.get("ef_search", 0)) * (1 + settings.get("refine", 0))
         return (*found, wide / 1000 if wide else 1.0)
 
-    monkeypatch.setattr(tune_module._Measure, "_searched", searched)
+    monkeypatch.setattr(tune_module._Measure, "_time_search", searched)
 
 
 def test_the_fastest_that_finds_enough_is_chosen(kb, queries, tmp_path):

@@ -56,7 +56,7 @@ def test_blocks_change_nothing(monkeypatch):
     names += [NormalizedName("...", "...", 9, False)]
     text = " and ".join(name.plain for name in names)
     whole = NameTable(names, fold=True)
-    monkeypatch.setattr(name_table_module, "BLOCK", 8)
+    monkeypatch.setattr(name_table_module, "BLOCK_NAMES", 8)
     parts = NameTable(names, fold=True)
     assert len(whole) == len(parts) == 50
     assert found(parts, text) == found(whole, text) and len(found(whole, text)) == 50
