@@ -252,7 +252,7 @@ class FaissIndex:
             if index.ntotal != rows or index.d != width:
                 problem = f"it holds {index.ntotal} vectors of width {index.d}"
             elif self.type == "hnsw" and not _is_sound_graph(faiss, index.hnsw, rows):
-                problem = "its graph is entered where no vector is, or on a level that it has not"
+                problem = "the entry point of its graph is not a vector, or on a missing level"
         if problem:
             raise KrisselError(Errors.K506.format(path=directory, problem=problem, rows=rows, width=width))
         self._set_index(index, mapped=bool(mapping))
@@ -441,7 +441,7 @@ def _type_settings(type: str, device: str, float16: bool, settings: dict[str, in
     wrong: tuple[str, Any, str] | None = None
     if unknown := sorted(set(given) - set(DEFAULTS[type])):
         known = ", ".join(DEFAULTS[type]) or "none"
-        wrong = unknown[0], given[unknown[0]], f"nothing: it is no setting of a {type!r} index (those are: {known})"
+        wrong = unknown[0], given[unknown[0]], f"nothing: it is not a setting of a {type!r} index (these are: {known})"
     elif type == "hnsw" and device != "cpu":
         wrong = "device", device, "'cpu' with type 'hnsw'; for a CUDA device choose 'flat' or one of the 'ivf' types"
     elif device != "cpu" and given.get("nprobe", 0) > MAX_SELECTED:

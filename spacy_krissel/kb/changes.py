@@ -34,7 +34,7 @@ def with_entities(snapshot: KBSnapshot, entities: EntityTable) -> KBSnapshot:
     return changed(snapshot, entities=entities, prototypes=prototypes)
 
 
-def with_added(
+def with_prototypes(
     snapshot: KBSnapshot, prototypes: Sequence[Prototype], vectors: Any, weights: np.ndarray, scratch: Path | None
 ) -> KBSnapshot:
     """Return the snapshot with more prototypes.
@@ -85,7 +85,7 @@ def with_references(
     return _without_index(snapshot, _fix_width(snapshot, width).with_references(references, scratch))
 
 
-def without(snapshot: KBSnapshot, removed: Mask) -> KBSnapshot:
+def without_prototypes(snapshot: KBSnapshot, removed: Mask) -> KBSnapshot:
     """Return the snapshot without the prototypes marked in `removed` (n,)."""
     return _without_index(snapshot, snapshot.prototypes.take(~removed)) if removed.any() else snapshot
 

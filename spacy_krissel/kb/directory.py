@@ -75,12 +75,12 @@ def unpack(bytes_data: bytes, directory: Path) -> None:
     except Exception as error:  # msgpack's errors have no common base class
         raise KrisselError(Errors.K527.format(problem=f"cannot be read ({error})")) from None
     if not isinstance(message, dict) or message.get("kind") != KIND or not isinstance(message.get("files"), dict):
-        raise KrisselError(Errors.K527.format(problem="hold something else"))
+        raise KrisselError(Errors.K527.format(problem="have other contents"))
     for name, pieces in message["files"].items():
         if not isinstance(name, str) or not plain_name(name):
             raise KrisselError(Errors.K527.format(problem=f"name a file outside their folder ({str(name)[:200]!r})"))
         if not isinstance(pieces, list) or not all(isinstance(piece, bytes) for piece in pieces):
-            raise KrisselError(Errors.K527.format(problem=f"have something else than bytes for the file '{name}'"))
+            raise KrisselError(Errors.K527.format(problem=f"have no bytes for the file '{name}'"))
         file_ = directory / name
         with coded_io(file_):
             file_.parent.mkdir(parents=True, exist_ok=True)

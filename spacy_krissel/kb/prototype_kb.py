@@ -24,7 +24,7 @@ from ..util.lock import Lock
 from ..util.settings import NotNegative, Positive, PositiveInt, checked, maker
 from ..views import View, span_view
 from .candidates import spacy_candidates
-from .changes import changed, with_added, with_entities, with_references, without
+from .changes import changed, with_entities, with_prototypes, with_references, without_prototypes
 from .directory import Source, pack, unpack
 from .entity_columns import EntityTable
 from .prototype_table import Kind, Prototype, PrototypeTable
@@ -162,7 +162,7 @@ class PrototypeKB(Lookups, KnowledgeBase):
             expected = f"one number, or one for each of the {len(prototypes)} prototypes"
             raise KrisselError(Errors.K006.format(setting="weight", found=f"{len(weights)} numbers", expected=expected))
         with self.lock:
-            self.replace(with_added(self.current, prototypes, vectors, weights, self.scratch))
+            self.replace(with_prototypes(self.current, prototypes, vectors, weights, self.scratch))
 
     @checked
     def remove_prototypes(
@@ -181,7 +181,7 @@ class PrototypeKB(Lookups, KnowledgeBase):
             raise KrisselError(Errors.K006.format(setting="kind", found=kind, expected="a kind, a source or documents"))
         with self.lock:
             removed = self.prototypes.where(kind, source, docs)
-            self.replace(without(self.current, removed))
+            self.replace(without_prototypes(self.current, removed))
         return int(removed.sum())
 
     @contextmanager

@@ -67,7 +67,7 @@ class SearchResult:
             beyond[query, : len(group)] = group
         return np.concatenate([self.entities, beyond], axis=1)
 
-    def near(self) -> Rows:
+    def all_prototypes(self) -> Rows:
         """Return the rows of all prototypes found per entity: (q, k, m), -1 padded."""
         nearest = self.prototypes[:, :, None]
         return nearest if self.extra_prototypes is None else np.concatenate([nearest, self.extra_prototypes], axis=2)

@@ -25,7 +25,7 @@ from .alignment import (
     letters_of,
     word_before,
 )
-from .short_forms import PlainView, first_letters, fold_short, key_of, keyed_runs, plain_view, starts_with
+from .short_forms import PlainView, any_word_starts_with, first_letters, fold_short, key_of, keyed_runs, plain_view
 
 # Bounds of a short form, in characters and words. Single letters have rules of their own.
 MIN_CHARS, MAX_CHARS, MAX_WORDS = 2, 14, 2
@@ -185,7 +185,7 @@ def _definitions(text: str, needed: set[tuple[str, str]] | None) -> list[Definit
         if letter := SINGLE.match(text, start + 1):
             if needed is None or (letter[1], "") in needed:
                 single.append(start)
-        elif needed is None or starts_with(needed, near):
+        elif needed is None or any_word_starts_with(needed, near):
             found += _in_bracket(text, start, end, max(around + 1, start - WINDOW))
     if single:
         found += _single_letters(text, single)

@@ -185,7 +185,7 @@ def first_letters(mentions: Iterable[str]) -> set[tuple[str, str]]:
     return found
 
 
-def starts_with(needed: set[tuple[str, str]], text: str) -> bool:
+def any_word_starts_with(needed: set[tuple[str, str]], text: str) -> bool:
     """Return whether a word of `text` begins with any of `needed` (`first_letters`).
 
     Always True for text that is not ASCII.

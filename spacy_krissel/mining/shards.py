@@ -194,7 +194,7 @@ class MentionShards(Sequence[MinedMention]):
             raise damaged(f"it holds {found} mentions instead of {expected}")
         has_nulls = any(column.null_count for batch in batches for column in batch.columns)
         if has_nulls or any(batch.num_rows != BATCH_MENTIONS for batch in batches[:-1]):
-            raise damaged("its batches are not those that were written")
+            raise damaged("its batches differ from those that were written")
         self._checked.add(i)
         return batches
 

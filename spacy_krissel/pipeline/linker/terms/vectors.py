@@ -53,7 +53,7 @@ class VectorTerm(Term):
 
     def propose(self, query: Query, known: np.ndarray, k: int) -> np.ndarray:
         found = self.search(query, k)
-        query.near = found[0].near()
+        query.near = found[0].all_prototypes()
         return np.concatenate([each.with_tied() for each in found], axis=1)
 
     def score(self, query: Query, pairs: Pairs) -> np.ndarray:
