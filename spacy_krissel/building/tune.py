@@ -270,7 +270,8 @@ def tuning_lines(tuning: Tuning) -> Iterator[str]:
     """Yield a Markdown table with a row per trial, the chosen one in bold."""
     k = tuning.k
     yield (
-        f"| index | search | prototypes R@1 | R@{k} | entities R@1 | R@{k} | ms per query | × exact | MiB | built in, s |"
+        f"| index | search | prototypes R@1 | R@{k} | entities R@1 | R@{k} "
+        "| ms per query | × exact | MiB | built in, s |"
     )
     yield "| --- | --- |" + " ---: |" * 8
     for trial in tuning.trials:

@@ -17,7 +17,7 @@ QUERY_ROWS = 256
 
 
 def numpy_hits(queries: Vectors, vectors: Vectors, k: int, floor: Scores) -> tuple[Rows, Rows, Scores]:
-    """Return the hits that may be among the best `k` of a block (`FindHits`), compared in float32."""
+    """Return the hits that may be among the best `k` of a block (`FindHits`), in float32."""
     scores = queries @ vectors.T  # (q, b)
     hits = np.flatnonzero(scores >= np.maximum(lower_bound(scores, k), floor)[:, None])
     query, position = np.divmod(hits, scores.shape[1])

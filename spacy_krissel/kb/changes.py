@@ -22,7 +22,10 @@ def changed(snapshot: KBSnapshot, **parts: Any) -> KBSnapshot:
 
 
 def with_entities(snapshot: KBSnapshot, entities: EntityTable) -> KBSnapshot:
-    """Return the snapshot with these entities. Raises KrisselError K515 (one with prototypes is missing)."""
+    """Return the snapshot with these entities.
+
+    Raises KrisselError K515 if an entity with prototypes is missing.
+    """
     prototypes = snapshot.prototypes
     if len(prototypes) or prototypes.references is not None:
         moved = entities.rows(list(snapshot.entity_ids))

@@ -44,7 +44,10 @@ class HashedTable(Shim):
         self._steps = 0
 
     def initialize(self, seed: int, scale: np.ndarray | None = None) -> None:
-        """Fill the table with normal noise, rows of length about 1, times `scale` (rows,) if given."""
+        """Fill the table with normal noise, rows of length about 1.
+
+        scale: (rows,) factors, if given.
+        """
         random = np.random.default_rng(seed)
         table = random.standard_normal((self.rows, self.width), dtype=np.float32) / np.float32(np.sqrt(self.width))
         if scale is not None:

@@ -8,7 +8,10 @@ from thinc.types import Floats2d
 
 
 def normalize_rows() -> Model[Floats2d, Floats2d]:
-    """Divide each row by its Euclidean norm: (n, d) to (n, d). A row of zeros stays zero and gets no gradient."""
+    """Divide each row by its Euclidean norm: (n, d) to (n, d).
+
+    A row of zeros stays zero and gets no gradient.
+    """
     return Model("normalize_rows", forward)
 
 

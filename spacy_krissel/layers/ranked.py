@@ -18,7 +18,8 @@ class RankedMention(NamedTuple):
 
     view: the mention in its context.
     candidates: the views of the k candidates.
-    logits: (k,) float32, the linker's scores divided by their temperature; their softmax is the linker's confidence.
+    logits: (k,) float32, the linker's scores divided by their temperature; their softmax is the
+        linker's confidence.
     """
 
     view: View

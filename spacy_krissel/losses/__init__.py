@@ -10,7 +10,7 @@ objective. Each loss is one file, and its class is registered in `setup.cfg` und
 | `SoftmaxLoss`, "pairs" | inner products; cosines, τ 0.05 | one positive | KRISSBERT, PEL, re-ranking |
 | `SoftmaxLoss`, "mean" | cosines, τ 0.07 | several positives each | OSLAT |
 | `SoftmaxLoss`, "sum" | inner products | candidates, any of several is correct | BELHD |
-| `MultiSimilarity` | cosines | labelled names, several per entity | SapBERT, with `HardPairMiner` |
+| `MultiSimilarity` | cosines | labelled names, several per entity | SapBERT (`HardPairMiner`) |
 | `ProxyLoss` | cosines | mentions with entities, sampled negatives | PEL |
 | `FocalLoss` | logits | yes or no per pair, mostly no | OSLAT's classifier |
 """

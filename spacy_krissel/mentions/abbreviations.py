@@ -367,7 +367,7 @@ def _in_bracket(text: str, start: int, end: int, first: int) -> list[Definition]
 
 
 def _listed(text: str, start: int, end: int) -> list[Definition]:
-    """Return the definitions in "(SLE: systemic lupus erythematosus; RA = rheumatoid arthritis)"."""
+    """Return the definitions in "(SLE: systemic lupus erythematosus; RA = arthritis)"."""
     found = []
     firsts = [start, *(match.end() for match in NEXT_LISTED.finditer(text, start, end))]
     for index, first in enumerate(firsts):

@@ -285,7 +285,10 @@ def length_batches(lengths: Sequence[int], max_pieces: int, min_fill: float) -> 
 
 
 def pad_pieces(rows: Sequence[PieceRow], pad_id: int, allowed: Sequence[int] = ()) -> Pieces:
-    """Stack views into one batch, padded to the longest, or to the next of the `allowed` lengths (ascending)."""
+    """Stack views into one batch, padded to the longest.
+
+    allowed: ascending lengths; the batch is padded to the next of them, if there is one.
+    """
     distinct = {id(row.ids): row.ids for row in rows}
     row_of = {key: row for row, key in enumerate(distinct)}
     lengths = numpy.asarray([len(each) for each in distinct.values()], dtype="int64")
