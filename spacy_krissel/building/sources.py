@@ -36,12 +36,13 @@ class PrototypeSource:
     KRISSBERT §3.4).
     - A name shared by several entities is no evidence by itself: a prototype of it would tie them
     all. If the entity was mined, up to `contexts_per_shared_name` of its contexts are used with the
-    shared name as the mention (kind "replaced", the augmentation of §3.3 used for linking), so that
-    context decides between homonyms. An entity that was never mined keeps the bare name. If the
-    name is the preferred one of a single entity, as "Aniridia" is of Aniridia and an alias of
+    shared name as the mention, so that context decides between homonyms (kind "replaced", the
+    augmentation of §3.3 used for linking). An entity that was never mined keeps the bare name. If
+    the name is the preferred one of a single entity, as "Aniridia" is of Aniridia and an alias of
     Aniridia, type 2, only that entity has the bare name.
     - A word for a class of entities that is no entity's name is a prototype of that class (kind
-    "class", `class_names`): beyond the paper, and only if the ontology has parents or tree numbers.
+    "class", `class_names`). This goes beyond the paper, and needs an ontology with parents or tree
+    numbers.
     - Every entity has a reference (§3.5), for encoders that were trained with them.
 
     `mentions_only` is the paper's knowledge base: mined mentions, and the reference of each entity
@@ -67,7 +68,7 @@ class PrototypeSource:
     mentions_only: make no prototype of a name, as in KRISSBERT's paper (eq. 6); an entity without
         mentions is found by its reference, if references are used.
     shared_names: make a bare prototype of a shared name for each of its entities, as in linkers by
-        names such as SapBERT (KRISSBERT §4.5): all of them get its score, and their next names
+        names such as SapBERT (KRISSBERT §4.5). All of them get its score, and their next names
         decide (`order_ties`).
     by_species: make a prototype of a name for each species whose entities share it, as genes do;
         for a linker that disambiguates by species (`species_weight`).

@@ -65,7 +65,7 @@ def SmallEncoder(
 
     `v = m + w∘c + W2 gelu(W1 [m; c] + b1) + b2`, then unit length. m is the mean embedding of the
     n-grams and words of the surface form, c that of the context. Both tables start as random
-    vectors scaled by inverse document frequency and the mixer (W1, W2) at zero, so that the
+    vectors scaled by inverse document frequency, and the mixer (W1, W2) starts at zero: the
     untrained encoder compares n-grams and words about as TF-IDF does. No download and no GPU.
 
     width: length of the vectors

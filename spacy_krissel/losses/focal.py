@@ -16,8 +16,8 @@ from .masked import check_masks
 class FocalLoss:
     """Focal loss `FL = −α_t (1 − p_t)^γ log p_t`, averaged over all pairs.
 
-    p is the logistic function of the score, p_t is p for a positive and 1 − p for a negative, and
-    α_t is α for a positive and 1 − α for a negative. α and γ are those of both papers.
+    p is the logistic function of the score. p_t is p for a positive and 1 − p for a negative; α_t
+    is α for a positive and 1 − α for a negative. α and γ are those of both papers.
 
     alpha: α.
     gamma: γ; 0 is the weighted cross-entropy.

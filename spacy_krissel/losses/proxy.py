@@ -15,8 +15,8 @@ class ProxyLoss:
         1/q Σ_i [ log(1 + Σ_P exp(-α(s_ip - δ))) + log(1 + Σ_N exp(α(s_in + δ))) ]
 
     An entity is the proxy of its mentions. The two terms are independent: a positive pair that is
-    already close does not stop the negatives from being pushed below zero, so their scores become
-    low in themselves, not only lower than the positive's.
+    already close does not stop the negatives from being pushed below zero. Their scores become low
+    in themselves, not only lower than the positive's.
 
     alpha: α, the scale of both terms.
     delta: δ, the margin.

@@ -65,9 +65,9 @@ class SeenIds:
 def ordered_files(paths: Sequence[Path]) -> list[Path]:
     """Return the files of the paths in reading order.
 
-    This is the given order, except that PubMed's files are reversed: the first of several texts
+    This is the given order, except that PubMed's files are reversed. The first of several texts
     with one id is kept, and PubMed's later files (NLM numbers them) have the later versions of
-    articles and the ids of deleted ones.
+    articles. They also have the ids of deleted articles.
 
     Raises KrisselError K201 if a path has no file.
     """

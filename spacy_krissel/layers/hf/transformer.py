@@ -54,9 +54,9 @@ def TransformerEncoder(
     window: pieces per view, markers and special tokens included, centred on the mention; contexts,
         of at most 1,024 characters per side, fill 128
     pooling: "cls" (KRISSBERT), "mean" over all real pieces, "marker" (BELHD), the mean of the two
-        markers' vectors, or "mention", the mean over the pieces between the markers: untrained,
-        that is the meaning of the mention, while the markers, which are new to the encoder, have
-        that of the sentence
+        markers' vectors, or "mention", the mean over the pieces between the markers. Untrained,
+        "mention" gives the meaning of the mention, and "marker" that of the sentence, since the
+        markers are new to the encoder
     normalize: scale vectors to unit length
     name_weight: `v(view) + name_weight · v(name alone)`: context moves the vector of a mention away
         from that of its name, by which most mentions are linked; the sum keeps both. 0, as in the
