@@ -30,7 +30,7 @@ def search_entities(
 ) -> SearchResult:
     """Return the `k` best distinct entities for each of the queries (q, d).
 
-    allowed: mask of the entities to consider. extra_prototypes: number of further prototypes to
+    allowed: mask of the entities to consider. extra_prototypes: number of additional prototypes to
         return per entity.
 
     Retrieves more prototypes until k distinct entities are among them and no tie at the top is cut
