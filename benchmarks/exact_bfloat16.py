@@ -39,7 +39,7 @@ def main(
     for n in k:
         seconds, rows = [], []
         for fewest in (len(queries) + 1, 1):
-            with patch.object(exact, "FEWEST_QUERIES", fewest):
+            with patch.object(exact, "MIN_QUERIES", fewest):
                 times = []
                 for _ in range(passes):
                     start = time.process_time()

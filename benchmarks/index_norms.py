@@ -19,7 +19,7 @@ import typer
 from threadpoolctl import threadpool_limits
 
 from spacy_krissel.building.tune import PLANS
-from spacy_krissel.index.exact import ExactIndex, refined
+from spacy_krissel.index.exact import ExactIndex, rescored
 from spacy_krissel.index.faiss_index import FaissIndex
 from spacy_krissel.kb.ties import tie_bound
 
@@ -117,7 +117,7 @@ def recalls(vectors: np.ndarray, queries: np.ndarray, found: Any, best: Any) -> 
     """The fraction of the nearest, and of the k nearest, among the rows found (q, k). best: the exact scores (q, k)."""
     # By the vectors themselves, since some indexes round scores.
     k = best.shape[1]
-    scores, _ = refined([vectors], queries, found, k)
+    scores, _ = rescored([vectors], queries, found, k)
     first = float(np.mean(scores[:, 0] >= tie_bound(best[:, 0])))
     return {"recall_1": first, f"recall_{k}": float(np.mean(scores >= tie_bound(best[:, k - 1 : k])))}
 

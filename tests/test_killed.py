@@ -21,7 +21,7 @@ POINTS = 10
 @pytest.fixture
 def step(request, toy_files, toy_store, toy_shards, trained, tmp_path, monkeypatch):
     # Several blocks of views, of which an earlier run may have encoded some.
-    monkeypatch.setattr(build, "BLOCK", 16)
+    monkeypatch.setattr(build, "BLOCK_VIEWS", 16)
     # Of so few vectors no index is faster than the exact one.
     monkeypatch.setattr(Tuning, "chosen", property(lambda tuning: tuning.trials[-1]))
     return build_steps(toy_files, toy_store, toy_shards, trained, tmp_path)[request.param]

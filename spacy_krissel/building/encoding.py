@@ -1,4 +1,4 @@
-"""Views encoded block by block: here or elsewhere, and kept until all of them are in a knowledge base."""
+"""Block-by-block encoding of views, and a store of vectors for resuming."""
 
 import os
 from collections import deque
@@ -22,9 +22,9 @@ VERSION = 1
 
 
 class Encoders:
-    """Encodes in this process; subclasses elsewhere, ahead of what is asked for.
+    """Encodes in this process; subclasses encode elsewhere, ahead of the caller.
 
-    n_ahead: blocks that are being encoded while others are waited for.
+    n_ahead: number of blocks that are being encoded at a time.
     """
 
     n_ahead = 0
@@ -33,24 +33,29 @@ class Encoders:
         self._encode = encode
 
     def begin(self, views: list[View]) -> Callable[[], np.ndarray]:
-        """RETURNS: a function that waits for the vectors (n, width) float32."""
+        """Start to encode these views.
+
+        RETURNS: a function that waits for the vectors (n, width) float32.
+        """
         return partial(self._encode, views)
 
 
 class VectorWork(WorkFolder):
-    """The vectors of an unfinished knowledge base, next to the output in the directory `.{output}.vectors.partial`.
+    """Vectors of an unfinished knowledge base, next to the output in `.{output}.vectors.partial`.
 
-    There is a file per block of views, committed by rename: a run that was stopped leaves the blocks that it encoded,
-    and one with the same state goes on.
+    There is a file per block of views, committed by rename: a run that was stopped leaves its
+    encoded blocks, and a run with the same state resumes it.
 
-    state: everything that views and vectors depend on, JSON. restart: throw away what an earlier run left.
+    state: everything that views and vectors depend on, JSON. restart: discard the work of an
+        earlier run.
 
-    Raises KrisselError K529 when an earlier run of another state left work, K045 when another run is at work there.
+    Raises KrisselError K529 if an earlier run of another state left work, K045 if another run works
+    there.
     """
 
     def __init__(self, output: Path, state: dict[str, Any], *, restart: bool = False) -> None:
         super().__init__(output.parent / f".{output.name}.vectors.partial")
-        # "<f2" where the knowledge base rounds them to that anyway.
+        # "<f2" if the knowledge base rounds the vectors anyway.
         self.dtype = "<f4"
         self.start({"version": VERSION, **state}, restart=restart)
 
@@ -61,12 +66,12 @@ class VectorWork(WorkFolder):
         return KrisselError(Errors.K529.format(path=self.path, difference=difference))
 
     def get(self, name: str, rows: int, width: int) -> np.ndarray | None:
-        """The vectors (rows, width) of a block; None when they are not there, or damaged."""
+        """Return the vectors (rows, width) of a block, or None if they are missing or damaged."""
         try:
             if self._file(name, ".sha256").read_text("ascii") != sha256_file(self._file(name)):
                 return None
             return read_array(self._file(name), rows, width, self.dtype)
-        except (FileNotFoundError, ValueError):  # KrisselError among them
+        except (FileNotFoundError, ValueError):  # includes KrisselError
             return None
 
     def put(self, name: str, vectors: np.ndarray) -> None:
@@ -81,7 +86,7 @@ class VectorWork(WorkFolder):
         return self.path / f"{name}{suffix}"
 
 
-def encoded(
+def encode_blocks(
     blocks: Iterable[list[Item]],
     view: Callable[[Item], View],
     encoders: Encoders,
@@ -89,9 +94,11 @@ def encoded(
     work: VectorWork | None = None,
     name: str = "block",
 ) -> Iterator[tuple[list[Item], np.ndarray]]:
-    """The blocks, in order, with the vectors of their views (n, width); few of them in memory at a time.
+    """Yield the blocks, in order, with the vectors of their views (n, width).
 
-    work: where vectors are looked for, and kept. name: of these blocks there.
+    Few blocks are in memory at a time.
+
+    work: a store to read vectors from and write them to. name: of these blocks in the store.
     """
     waiting: deque[tuple[str, list[Item], np.ndarray | None, Any]] = deque()
 

@@ -1,4 +1,4 @@
-"""Gold mentions over a knowledge base that is not changed: each comes and goes without work on the others."""
+"""Gold mentions on top of an unchanged knowledge base, each added or removed on its own."""
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ import numpy as np
 
 from ..index.exact import BLOCK_ROWS
 from ..index.growing import GrowingArray
-from ..index.hits import QUERY_ROWS, lower_bound, merged, no_hits, rank_hits
+from ..index.hits import QUERY_ROWS, lower_bound, merge_hits, no_hits, rank_hits
 from ..index.protocol import Mask, Rows, Scores, Vectors, check_vectors
 from ..kb.changes import changed
 from ..kb.overlaid_vectors import OverlaidVectors
@@ -19,16 +19,19 @@ from ..lexical.groups import Groups
 from ..lexical.ngrams import canonical_form
 from ..lexical.overlaid_index import OverlaidLexicalIndex
 from ..views import View, evidence, name_view
-from .gold_prototypes import GOLD_WEIGHT, SHARED_DOCS
+from .gold_prototypes import GOLD_WEIGHT, MIN_SHARED_DOCS
 
-# Rows of mentions that are gone from which on they are removed, where they are most of all.
-MIN_GONE = 1_000
-# Relative difference of two scores below which they may be equal: products are rounded.
-SLACK = 1e-5
+# Minimum number of removed rows for a compaction, which also needs them to be the majority.
+MIN_REMOVED_ROWS = 1_000
+# Relative difference below which two scores may be equal, since products are rounded.
+ROUNDING = 1e-5
 
 
 class GoldMention(NamedTuple):
-    """A mention in its context. entities: rows. origin: different from those of all other mentions."""
+    """A mention in its context.
+
+    entities: rows. origin: unique among all mentions.
+    """
 
     entities: tuple[int, ...]
     view: View
@@ -36,13 +39,13 @@ class GoldMention(NamedTuple):
 
     @property
     def views(self) -> tuple[View, ...]:
-        """The views of its prototypes: in context, and the bare text, unless that is all there is."""
+        """Views of its prototypes: in context and, unless equal, the bare text."""
         bare = name_view(self.view.mention)
         return (self.view,) if self.view == bare else (self.view, bare)
 
 
 class _Rows(NamedTuple):
-    """The rows of a mention for one entity: in its context, and its bare text, -1 for none."""
+    """Rows of a mention for one entity: in its context, and its bare text, -1 for none."""
 
     context: int
     bare: int
@@ -58,37 +61,46 @@ class _Mention:
 
 
 @dataclass(eq=False, slots=True)
-class _Given:
-    """The mentions of one form that are of one entity, and their documents. is_settled: see `split_shared`."""
+class _EntityMentions:
+    """Mentions of one form and one entity, and their documents.
+
+    has_weight: see `split_shared_names`.
+    """
 
     mentions: dict[Hashable, _Mention] = field(default_factory=dict)
     documents: dict[tuple[str, str], int] = field(default_factory=dict)
-    is_settled: bool | None = None
+    has_weight: bool | None = None
 
 
 @dataclass(eq=False, slots=True)
 class _Form:
-    """named: the entities of the base with the form as a name. n: mentions of the form."""
+    """Mentions of a form.
+
+    named: the entities of the base with the form as a name. n: number of mentions.
+    """
 
     named: frozenset[int]
     n: int = 0
-    given: dict[int, _Given] = field(default_factory=dict)
+    given: dict[int, _EntityMentions] = field(default_factory=dict)
 
 
 class GoldOverlay:
-    """Gold mentions over a snapshot of a knowledge base, which are prototypes as `add_gold` makes them: in
-    context and as bare text, and those of shared names without extra weight (`split_shared`).
+    """Gold mentions over a snapshot of a knowledge base, as prototypes like those of `add_gold`.
 
-    What counts depends on the mentions that are shown and the order in which they were added, and on nothing that was
-    removed or hidden before. To add, hide, show or remove one takes no longer with many than with few, but for those of
-    the same words where what they are worth changes. Vectors are compared with all of them exactly, whatever the index
-    of the base is. The weights of n-grams in the lexical similarity stay those of the base.
+    They are prototypes in context and as bare text; those of shared names have no extra weight
+    (`split_shared_names`).
 
-    table, index: what is searched, in place of the base's. For one thread.
+    The result depends only on the mentions shown and the order of their addition, not on mentions
+    removed or hidden before. Adding, hiding, showing or removing a mention takes constant time,
+    except for mentions of the same form if their weight changes. Vectors are compared with all rows
+    exactly, whatever the index of the base. The n-gram weights of the lexical similarity are those
+    of the base.
+
+    table, index: replace those of the base in a search. Not safe for several threads.
     """
 
     def __init__(self, base: KBSnapshot) -> None:
-        """base: with its index."""
+        """Create an empty overlay of `base`, which must have its index."""
         assert base.index is not None, "it is built"
         self._base = base
         self.names = OverlaidLexicalIndex(base.prototypes.lexical_index, len(base.entities))
@@ -99,10 +111,10 @@ class GoldOverlay:
         self._about: list[tuple[_Mention, bool]] = []
         self._mentions: dict[Hashable, _Mention] = {}
         self._forms: dict[str, _Form] = {}
-        # By entity, and whether it has any.
+        # Rows by entity, and whether an entity has any.
         self._rows_of: dict[int, dict[int, None]] = {}
-        self.has = np.zeros(len(base.entities), dtype=bool)
-        self.n_shown = self._n_gone = 0
+        self.has_rows = np.zeros(len(base.entities), dtype=bool)
+        self.n_shown = self._n_removed = 0
         self._base_documents: dict[tuple[str, int], set[tuple[str, str]]] | None = None
         self._base_origins: set[tuple[int, Origin]] = set()
         self.table, self.index = OverlaidTable(self), OverlaidIndex(self)
@@ -122,7 +134,8 @@ class GoldOverlay:
     def add(self, mentions: Iterable[tuple[Hashable, GoldMention]], encode: Callable[[list[View]], Vectors]) -> None:
         """Add mentions by their keys, hidden, and encode their views.
 
-        Raises KrisselError K503 (vectors of another width), K504 (NaN); nothing was added then.
+        On an error nothing is added. Raises KrisselError K503 (vectors of another width), K504
+        (NaN).
         """
         mentions = [*mentions]
         self._read_base()
@@ -131,7 +144,7 @@ class GoldOverlay:
         of_rows: list[int] = []
         about: list[tuple[_Mention, bool]] = []
         made: dict[Hashable, _Mention] = {}
-        row = len(self.own)
+        row = len(self.unweighted)
         for key, each in mentions:
             entities, view, origin = each
             form = forms.get(view.mention)
@@ -140,7 +153,7 @@ class GoldOverlay:
             mention = made[key] = _Mention(view, origin, form, {})
             views = each.views
             for entity in dict.fromkeys(entities):
-                # One that the base has already is not added again.
+                # Skip a mention that the base has already.
                 if (entity, origin) in self._base_origins:
                     continue
                 mention.rows[entity] = _Rows(row, row + 1 if len(views) > 1 else -1)
@@ -158,7 +171,7 @@ class GoldOverlay:
         self._mentions |= made
 
     def show(self, keys: Iterable[Hashable]) -> None:
-        """Let mentions count that were added."""
+        """Show mentions that were added: they become prototypes."""
         keys = [key for key in keys if self._mentions[key].rows and not self._mentions[key].is_shown]
         forms = {self._mentions[key].form for key in keys}
         self._read_forms(form for form in forms if form not in self._forms)
@@ -169,20 +182,20 @@ class GoldOverlay:
             mention.is_shown = True
             form = self._forms[mention.form]
             form.n += 1
-            document = _document(mention.origin)
+            document = _document_key(mention.origin)
             for entity in mention.rows:
-                given = form.given.setdefault(entity, _Given())
+                given = form.given.setdefault(entity, _EntityMentions())
                 given.mentions[key] = mention
                 given.documents[document] = given.documents.get(document, 0) + 1
                 new.setdefault(mention.form, {}).setdefault(entity, []).append(mention)
                 names.append((mention.view.mention, entity))
         self.names.add(names)
         for name, of_entity in new.items():
-            self._settle(name, of_entity)
+            self._reweight(name, of_entity)
         self._changed()
 
     def hide(self, keys: Iterable[Hashable]) -> None:
-        """Let mentions count no longer, which stay in their order."""
+        """Hide mentions; they keep their order for when they are shown again."""
         changed = []
         for key in keys:
             mention = self._mentions[key]
@@ -191,7 +204,7 @@ class GoldOverlay:
             mention.is_shown = False
             form = self._forms[mention.form]
             form.n -= 1
-            document = _document(mention.origin)
+            document = _document_key(mention.origin)
             for entity, rows in mention.rows.items():
                 given = form.given[entity]
                 del given.mentions[key]
@@ -201,39 +214,39 @@ class GoldOverlay:
                 if not given.mentions:
                     del form.given[entity]
                 for row in rows:
-                    self._place(row, entity, is_shown=False)
+                    self._set_shown(row, entity, is_shown=False)
             self.names.remove((mention.view.mention, entity) for entity in mention.rows)
             changed.append(mention.form)
         for name in changed:
             if name in self._forms and not self._forms[name].n:
                 del self._forms[name]
             elif name in self._forms:
-                self._settle(name, {})
+                self._reweight(name, {})
         self._changed()
 
     def remove(self, keys: Sequence[Hashable]) -> None:
-        """Remove mentions; the others are as if these had never been."""
+        """Remove mentions, as if they had never been added."""
         self.hide(keys)
         for key in keys:
             mention = self._mentions.pop(key)
-            self._n_gone += sum(row >= 0 for rows in mention.rows.values() for row in rows)
+            self._n_removed += sum(row >= 0 for rows in mention.rows.values() for row in rows)
             mention.rows = {}
-        if self._n_gone >= MIN_GONE and 2 * self._n_gone > len(self.own):
+        if self._n_removed >= MIN_REMOVED_ROWS and 2 * self._n_removed > len(self.unweighted):
             self._compact()
 
     def vectors_at(self, rows: Rows) -> Vectors:
-        """Return the vectors that are searched at rows of the overlay (n,): (n, width) float32."""
-        found = self.own[rows].astype(np.float32) * self.weights[rows, None]
+        """Return the searched vectors at rows of the overlay (n,): (n, width) float32."""
+        found = self.unweighted[rows].astype(np.float32) * self.weights[rows, None]
         references = self._base.prototypes.references
         return found if references is None else found + references.at(self.entity_rows[self.n_base + rows])
 
     def rows_of(self, entity: int) -> Rows:
-        """The rows of an entity that are shown, numbered from the base's on, ascending."""
+        """Return the shown rows of an entity, ascending, numbered after the base's rows."""
         rows = self._rows_of.get(entity, {})
         return np.sort(np.fromiter(rows, dtype=np.int64, count=len(rows))) + self.n_base
 
-    def about(self, row: int) -> tuple[View, Origin]:
-        """View and origin of a row of the overlay."""
+    def view_and_origin(self, row: int) -> tuple[View, Origin]:
+        """Return view and origin of a row of the overlay."""
         mention, is_bare = self._about[row]
         return name_view(mention.view.mention) if is_bare else mention.view, mention.origin
 
@@ -242,37 +255,39 @@ class GoldOverlay:
         if not different:
             return
         named: list[list[int]] = [[] for _ in different]
-        entities, places = self._base.prototypes.lexical_index.named(different)
-        for entity, place in zip(entities.tolist(), places.tolist(), strict=True):
-            named[place].append(entity)
+        entities, indices = self._base.prototypes.lexical_index.named(different)
+        for entity, index in zip(entities.tolist(), indices.tolist(), strict=True):
+            named[index].append(entity)
         self._forms |= {name: _Form(frozenset(each)) for name, each in zip(different, named, strict=True)}
 
-    def _settle(self, name: str, new: dict[int, list[_Mention]]) -> None:
-        """Decide again what the mentions of a form are worth, and place the `new` ones of its entities."""
+    def _reweight(self, name: str, new: dict[int, list[_Mention]]) -> None:
+        """Recompute the weight of the mentions of a form, and show the `new` mentions of its
+        entities.
+        """
         form, known = self._forms[name], self._base_documents or {}
         for entity, given in form.given.items():
             is_shared = len(given.mentions) < form.n or not form.named <= {entity}
             documents: Any = given.documents
-            if is_shared and len(documents) < SHARED_DOCS:
+            if is_shared and len(documents) < MIN_SHARED_DOCS:
                 documents = documents.keys() | known.get((name, entity), set())
-            is_settled = not is_shared or len(documents) >= SHARED_DOCS
-            placed: Iterable[_Mention] = new.get(entity, ())
-            if is_settled != given.is_settled:
-                given.is_settled, placed = is_settled, given.mentions.values()
-            for mention in placed:
+            has_weight = not is_shared or len(documents) >= MIN_SHARED_DOCS
+            reweighted: Iterable[_Mention] = new.get(entity, ())
+            if has_weight != given.has_weight:
+                given.has_weight, reweighted = has_weight, given.mentions.values()
+            for mention in reweighted:
                 context, bare = mention.rows[entity]
-                self.weights[context] = self._weight(is_settled)
-                self._place(context, entity)
+                self.weights[context] = self._weight(has_weight)
+                self._set_shown(context, entity)
                 if bare >= 0:
-                    self.weights[bare] = self._weight(is_settled)
-                    self._place(bare, entity, is_shown=is_settled)
+                    self.weights[bare] = self._weight(has_weight)
+                    self._set_shown(bare, entity, is_shown=has_weight)
 
     @staticmethod
-    def _weight(is_settled: bool) -> float:
-        return GOLD_WEIGHT if is_settled else 1.0
+    def _weight(has_weight: bool) -> float:
+        return GOLD_WEIGHT if has_weight else 1.0
 
-    def _place(self, row: int, entity: int, *, is_shown: bool = True) -> None:
-        """Let a row count as one of the entity, or not."""
+    def _set_shown(self, row: int, entity: int, *, is_shown: bool = True) -> None:
+        """Show or hide a row as a prototype of the entity."""
         if row < 0 or is_shown == (self.entity_rows[self.n_base + row] >= 0):
             return
         self.entity_rows[self.n_base + row] = entity if is_shown else -1
@@ -282,15 +297,15 @@ class GoldOverlay:
             rows[row] = None
         else:
             del rows[row]
-        self.has[entity] = bool(rows)
+        self.has_rows[entity] = bool(rows)
         if not rows:
             del self._rows_of[entity]
 
     def _changed(self) -> None:
-        self.table.forget()
+        self.table.clear_cache()
 
     def _compact(self) -> None:
-        """Remove the rows of mentions that are gone."""
+        """Drop the rows of removed mentions."""
         kept = np.array([bool(mention.rows) for mention, _ in self._about], dtype=bool)
         moved = (np.cumsum(kept) - 1).tolist()
         self._about = [each for each, is_kept in zip(self._about, kept.tolist(), strict=True) if is_kept]
@@ -301,8 +316,10 @@ class GoldOverlay:
             }
         self._rows_of = {entity: {moved[row]: None for row in rows} for entity, rows in self._rows_of.items()}
         with_base = np.append(np.ones(self.n_base, dtype=bool), kept)
-        self._set_columns(self.own[kept], self.weights[kept], self.entity_rows[with_base], self.in_text[with_base])
-        self._n_gone = 0
+        self._set_columns(
+            self.unweighted[kept], self.weights[kept], self.entity_rows[with_base], self.in_text[with_base]
+        )
+        self._n_removed = 0
         self._changed()
 
     def _set_columns(self, *columns: np.ndarray) -> None:
@@ -310,7 +327,7 @@ class GoldOverlay:
         self._read_columns()
 
     def _read_columns(self) -> None:
-        self.own, self.weights, self.entity_rows, self.in_text = (column.array for column in self._columns)
+        self.unweighted, self.weights, self.entity_rows, self.in_text = (column.array for column in self._columns)
 
     def _read_base(self) -> None:
         """Read the gold mentions of the base once, before the first one is added."""
@@ -320,15 +337,16 @@ class GoldOverlay:
         known = self._base.prototypes
         for entity, _, view, origin in known.at(known.rows_of_kinds(["gold"])):
             key = canonical_form(view.mention), entity
-            self._base_documents.setdefault(key, set()).add(_document(origin))
+            self._base_documents.setdefault(key, set()).add(_document_key(origin))
             self._base_origins.add((entity, origin))
 
 
-def overlaid(kb: PrototypeKB) -> tuple[PrototypeKB, GoldOverlay]:
-    """The present version of `kb` with gold mentions over it: a knowledge base to search, not to change or save, and
-    the overlay, whose changes it shows at once.
+def with_overlay(kb: PrototypeKB) -> tuple[PrototypeKB, GoldOverlay]:
+    """Return a search-only branch of `kb` with an overlay, and the overlay.
 
-    Raises KrisselError K520 when there is nothing to link to.
+    Changes of the overlay take effect at once. The branch must not be changed or saved.
+
+    Raises KrisselError K520 if there is nothing to link to.
     """
     other = kb.branch()
     overlay = GoldOverlay(other.current)
@@ -337,8 +355,10 @@ def overlaid(kb: PrototypeKB) -> tuple[PrototypeKB, GoldOverlay]:
 
 
 class OverlaidTable(PrototypeTable):
-    """The prototypes of the base, then the rows of an overlay; those that are not shown have the entity -1. It is
-    searched, and neither changed nor saved."""
+    """Prototypes of the base, then the rows of an overlay; hidden rows have the entity -1.
+
+    The table is only searched, never changed or saved.
+    """
 
     def __init__(self, overlay: GoldOverlay) -> None:
         base = overlay.base.prototypes
@@ -347,16 +367,16 @@ class OverlaidTable(PrototypeTable):
         self._groups: Groups | None = None
         self._gold: Rows | None = None
 
-    def forget(self) -> None:
+    def clear_cache(self) -> None:
         self._groups = self._gold = None
 
     def __len__(self) -> int:
-        """The number of prototypes that count."""
+        """Number of prototypes, without hidden rows."""
         return len(self._base) + self._overlay.n_shown
 
     @property
     def vectors(self) -> Any:
-        return OverlaidVectors(self._base.vectors, self._overlay.vectors_at, len(self._overlay.own))
+        return OverlaidVectors(self._base.vectors, self._overlay.vectors_at, len(self._overlay.unweighted))
 
     @property
     def entity_rows(self) -> Rows:  # type: ignore[override]
@@ -377,7 +397,7 @@ class OverlaidTable(PrototypeTable):
     @property
     def gold_entities(self) -> Rows:  # type: ignore[override]
         if self._gold is None:
-            self._gold = np.union1d(self._base.gold_entities, np.flatnonzero(self._overlay.has))
+            self._gold = np.union1d(self._base.gold_entities, np.flatnonzero(self._overlay.has_rows))
         return self._gold
 
     def all_by_entity(self) -> Groups:
@@ -393,17 +413,17 @@ class OverlaidTable(PrototypeTable):
             if row < len(self._base):
                 found += self._base.at([row])
             else:
-                view, origin = self._overlay.about(row - len(self._base))
+                view, origin = self._overlay.view_and_origin(row - len(self._base))
                 found.append((int(self.entity_rows[row]), "gold", view, origin))
         return found
 
-    def shown(self, rows: Any) -> dict[str, list[Any]]:
+    def display_fields(self, rows: Any) -> dict[str, list[Any]]:
         rows = np.ravel(rows)
         is_base = rows < len(self._base)
-        columns = self._base.shown(rows[is_base])
+        columns = self._base.display_fields(rows[is_base])
         added: dict[str, list[Any]] = {name: [] for name in columns}
         for row in rows[~is_base].tolist():
-            view, origin = self._overlay.about(row - len(self._base))
+            view, origin = self._overlay.view_and_origin(row - len(self._base))
             values = {
                 "entity": int(self.entity_rows[row]),
                 "kind": "gold",
@@ -421,7 +441,7 @@ class OverlaidTable(PrototypeTable):
 
 
 class _OverlaidGroups:
-    """Rows by entity, as `Groups` has them."""
+    """Rows by entity, with the interface of `Groups`."""
 
     def __init__(self, base: Groups, overlay: GoldOverlay) -> None:
         self._base, self._overlay = base, overlay
@@ -443,7 +463,7 @@ class _OverlaidGroups:
 
     def take(self, keys: Rows) -> tuple[Rows, Rows]:
         values, owners = self._base.take(keys)
-        known = np.flatnonzero((keys >= 0) & self._overlay.has[keys])
+        known = np.flatnonzero((keys >= 0) & self._overlay.has_rows[keys])
         if not len(known):
             return values, owners
         added = [self._overlay.rows_of(key) for key in keys[known].tolist()]
@@ -453,14 +473,14 @@ class _OverlaidGroups:
 
 
 class OverlaidIndex:
-    """The index of the base, and an exhaustive search of the overlay."""
+    """Index of the base, combined with an exhaustive search of the overlay."""
 
     def __init__(self, overlay: GoldOverlay) -> None:
         assert overlay.base.index is not None, "it is built"
         self._base, self._overlay = overlay.base.index, overlay
 
     def __getattr__(self, name: str) -> Any:
-        # What it is, and where.
+        # Kind, settings and device are those of the base.
         return getattr(self._base, name)
 
     def __len__(self) -> int:
@@ -480,28 +500,28 @@ class OverlaidIndex:
             for first in range(0, len(queries), QUERY_ROWS):
                 part = slice(first, first + QUERY_ROWS)
                 found = self._block(queries[part], start, end, counts[start:end], k, scores[part, -1])
-                scores[part], rows[part] = merged([(scores[part], rows[part]), found], k)
+                scores[part], rows[part] = merge_hits([(scores[part], rows[part]), found], k)
         rows[rows >= 0] += n_base
-        return merged([base, (scores, rows)], k)
+        return merge_hits([base, (scores, rows)], k)
 
     def _block(
         self, queries: Vectors, start: int, end: int, counts: Mask, k: int, floor: Scores
     ) -> tuple[Scores, Rows]:
         overlay = self._overlay
         if overlay.base.prototypes.references is None:
-            scores = queries @ overlay.own[start:end].astype(np.float32, copy=False).T
+            scores = queries @ overlay.unweighted[start:end].astype(np.float32, copy=False).T
             scores *= overlay.weights[start:end]
         else:
             scores = queries @ overlay.vectors_at(np.arange(start, end)).T
         scores[:, ~counts] = -np.inf
         bound = np.maximum(lower_bound(scores, k), floor)
         finite = np.isfinite(bound)
-        bound[finite] -= SLACK * np.maximum(1, np.abs(bound[finite]))
+        bound[finite] -= ROUNDING * np.maximum(1, np.abs(bound[finite]))
         query, row = np.nonzero((scores >= bound[:, None]) & (scores > -np.inf))
-        # Once more, one by one: products of matrices are rounded by where a row stands among others.
+        # Recompute one by one: the rounding of a matrix product depends on a row's position.
         exact = np.einsum("nd,nd->n", overlay.vectors_at(start + row), queries[query])
         return rank_hits(query, start + row, exact, len(queries), k)
 
 
-def _document(origin: Origin) -> tuple[str, str]:
+def _document_key(origin: Origin) -> tuple[str, str]:
     return origin.doc, origin.text_hash

@@ -20,22 +20,25 @@ from ..util.hashing import stable_hash
 from ..util.settings import Count, Positive, checked
 from ..views import mention_view, name_view
 
-# Chosen on four fifths of the training splits of NCBI Disease and BC5CDR (diseases) as prototypes for the last fifth.
+# Tuned with four fifths of the training splits of NCBI Disease and BC5CDR (diseases) as prototypes
+# for the last fifth.
 GOLD_WEIGHT = 1.05
-# Documents in which gold must give a shared name to an entity before the name alone stands for it. With 2, homonyms
-# whose one gold mention is of another entity are decided by context (the demo's: 95 % are right and not 10 %), for 0.2
-# and 0.3 points on the training splits, where entities that share a name mostly mean the same.
-SHARED_DOCS = 2
-MAX_PLACES = 3
+# Minimum number of documents in which gold gives a shared name to an entity before the name alone
+# stands for it. With 2, context decides on homonyms whose one gold mention is of another entity (in
+# the demo 95 % are linked correctly instead of 10 %). This costs 0.2 and 0.3 points on the training
+# splits, where entities that share a name mostly mean the same.
+MIN_SHARED_DOCS = 2
+MAX_EXAMPLES = 3
 
 
 @dataclass
 class GoldCounts:
     """Counts of gold mentions.
 
-    spans: all. mentions: those with a concept. entities, prototypes: made of them. shared: prototypes of shared names,
-    without extra weight (`split_shared`). unknown: mentions left out because none of their ids is known. places: the
-    first of these. corrections: mentions of the corpus that `doc.ents` link otherwise.
+    spans: all mentions. mentions: those with a concept. entities, prototypes: added. shared:
+        prototypes of shared names, without extra weight (`split_shared_names`). unknown: mentions
+        left out because none of their ids is known. examples: the first unknown ones. corrections:
+        mentions of the corpus that `doc.ents` link otherwise.
     """
 
     spans: int = 0
@@ -44,19 +47,19 @@ class GoldCounts:
     prototypes: int = 0
     shared: int = 0
     unknown: int = 0
-    places: list[str] = field(default_factory=list)
+    examples: list[str] = field(default_factory=list)
     corrections: Corrections = field(default_factory=Corrections)
 
     def warn(self) -> None:
         self.corrections.warn()
         if self.unknown:
-            warnings.warn(self.said(Warnings.KW501), KrisselWarning, stacklevel=3)
+            warnings.warn(self.unknown_message(Warnings.KW501), KrisselWarning, stacklevel=3)
         if not self.mentions:
             warnings.warn(Warnings.KW502.format(spans=self.spans), KrisselWarning, stacklevel=3)
 
-    def said(self, message: str) -> str:
-        """A message about unknown ids."""
-        return message.format(count=self.unknown, total=self.mentions, places="; ".join(self.places))
+    def unknown_message(self, message: str) -> str:
+        """Return a message about unknown ids."""
+        return message.format(count=self.unknown, total=self.mentions, places="; ".join(self.examples))
 
 
 def add_gold(
@@ -72,20 +75,22 @@ def add_gold(
     surface_forms: bool = True,
     seed: int = 0,
 ) -> GoldCounts:
-    """Lazy learning (KRISSBERT §3.7): add the linked mentions of annotated docs as prototypes, without training.
+    """Add the linked mentions of annotated docs as prototypes, without training.
 
-    They are of kind "gold" and can be removed by source or document. Names that several entities share are weighted
-    less: see `split_shared`. Weights are not changed later, and each call reads all names: add documents together.
+    This is lazy learning (KRISSBERT §3.7). The prototypes are of kind "gold" and can be removed by
+    source or document. Names that several entities share get less weight (`split_shared_names`).
+    Weights are not changed later, and each call reads all names: add documents together.
 
     kb: has an attached encoder, as that of a linker has.
     weight: see `PrototypeKB.add_prototypes`.
     source, spans_key, labels, per_entity, surface_forms, seed: see `gold_prototypes`.
     skip_unknown: leave out mentions whose ids are not in the knowledge base (KW501).
-    RETURNS: what was added and what was left out. Warns KW502 where no mention has an id, KW030 of mentions of a
-    corpus that were corrected in `doc.ents`. A mention that is there already, of the same place and source, is not
-    added again.
-    Raises KrisselError K521 without an attached encoder, K533 for unknown ids, and what `gold_prototypes` and
-    `PrototypeKB.add_prototypes` raise; nothing was added then.
+    RETURNS: the counts of what was added and left out. A mention with the offsets and source of an
+        existing one is not added again. On an error nothing is added.
+    Warns KW502 if no mention has an id, KW030 of mentions of a corpus that were corrected in
+    `doc.ents`.
+    Raises KrisselError K521 without an attached encoder, K533 for unknown ids, and the errors of
+    `gold_prototypes` and `PrototypeKB.add_prototypes`.
     """
     kb.attached_encoder()
     prototypes, counts = gold_prototypes(
@@ -99,7 +104,7 @@ def add_gold(
         seed=seed,
     )
     if counts.unknown and not skip_unknown:
-        raise KrisselError(counts.said(Errors.K533))
+        raise KrisselError(counts.unknown_message(Errors.K533))
     counts.prototypes, counts.shared = add_gold_prototypes(kb, prototypes, weight=weight)
     counts.warn()
     return counts
@@ -109,16 +114,17 @@ def add_gold(
 def add_gold_prototypes(
     kb: PrototypeKB, prototypes: Iterable[Prototype], *, encode: Encode | None = None, weight: Positive = GOLD_WEIGHT
 ) -> tuple[int, int]:
-    """Add what `gold_prototypes` made, those of shared names without extra weight (`split_shared`). encode: None: the
-    encoder attached to `kb`.
+    """Add the output of `gold_prototypes`; shared names get no extra weight (`split_shared_names`).
 
-    RETURNS: the number of added prototypes, and of those of shared names. Raises what `PrototypeKB.add_prototypes`
-    raises.
+    encode: None: the encoder attached to `kb`.
+
+    RETURNS: the number of added prototypes, and of those of shared names. Raises the errors of
+        `PrototypeKB.add_prototypes`.
     """
     encode = encode or kb.attached_encoder()
     with kb.lock:
-        new = new_gold(prototypes, kb.entity_ids, kb.prototypes)
-        weighted, others = split_shared(new, kb.entity_ids, kb.prototypes)
+        new = drop_known(prototypes, kb.entity_ids, kb.prototypes)
+        weighted, others = split_shared_names(new, kb.entity_ids, kb.prototypes)
         added = [*weighted, *others]
         if not added:
             return 0, 0
@@ -139,18 +145,20 @@ def gold_prototypes(
     surface_forms: bool = True,
     seed: int = 0,
 ) -> tuple[list[Prototype], GoldCounts]:
-    """The linked mentions of gold docs as prototypes of kind "gold", in document order, and counts.
+    """Return the linked mentions of gold docs as prototypes of kind "gold", and counts.
 
-    A composite mention is a prototype of each of its entities, alternative ids become primary ones, and ids that
-    `resolver` does not know are left out, all as the evaluation counts them.
+    The prototypes are in document order. A composite mention gives a prototype of each of its
+    entities, alternative ids become primary ones, and ids unknown to `resolver` are left out, as in
+    the evaluation.
 
     resolver: the knowledge base, or an ontology store.
     source: a label for these docs, by which their prototypes can be removed.
-    spans_key: which mentions, see `gold_spans`. labels: only mentions with one of these labels.
-    per_entity: mentions per entity at most, drawn by seed (few-shot); 0: all.
-    surface_forms: add each mention's bare text too, as a name that gold says the entity has.
+    spans_key: the group of mentions, see `gold_spans`. labels: only mentions with one of these
+        labels.
+    per_entity: maximum number of mentions per entity, drawn by seed (few-shot); 0: all.
+    surface_forms: add each mention's bare text too, as a name confirmed by gold.
 
-    Raises KrisselError K006 for a negative `per_entity`, or labels that are no list.
+    Raises KrisselError K006 for a negative `per_entity`, or labels that are not a list.
     """
     if isinstance(labels, str):
         raise KrisselError(Errors.K006.format(setting="labels", found=labels, expected=f"a list, such as [{labels!r}]"))
@@ -170,8 +178,8 @@ def gold_prototypes(
             known = [entity for entity in ids if resolver.resolve(entity) is not None]
             if not known:
                 counts.unknown += 1
-                if len(counts.places) < MAX_PLACES:
-                    counts.places.append(f"{id_} {span.start_char}-{span.end_char} {ids[0]}")
+                if len(counts.examples) < MAX_EXAMPLES:
+                    counts.examples.append(f"{id_} {span.start_char}-{span.end_char} {ids[0]}")
             view = mention_view(text, span.start_char, span.end_char)
             origin = Origin(source, id_, span.start_char, span.end_char, hash_)
             found.extend(Prototype(entity, "gold", view, origin) for entity in known)
@@ -184,9 +192,11 @@ def gold_prototypes(
     return found, counts
 
 
-def new_gold(prototypes: Iterable[Prototype], ids: StringColumn, known: PrototypeTable) -> list[Prototype]:
-    """Those whose mention is not among the `known` prototypes as one of the entity, each once. ids: as in
-    `split_shared`."""
+def drop_known(prototypes: Iterable[Prototype], ids: StringColumn, known: PrototypeTable) -> list[Prototype]:
+    """Return the distinct prototypes whose mention and entity are not `known` yet.
+
+    ids: as in `split_shared_names`.
+    """
     distinct = list(dict.fromkeys(prototypes))
     docs = sorted({prototype.origin.doc for prototype in distinct} - {""})
     rows = np.flatnonzero(known.where("gold", None, docs))
@@ -194,61 +204,65 @@ def new_gold(prototypes: Iterable[Prototype], ids: StringColumn, known: Prototyp
     return [each for each in distinct if (each.entity, each.origin) not in there]
 
 
-def split_shared(
+def split_shared_names(
     prototypes: Sequence[Prototype], ids: StringColumn, known: PrototypeTable
 ) -> tuple[list[Prototype], list[Prototype]]:
-    """Gold prototypes with extra weight, and those without.
+    """Return gold prototypes with extra weight, and those without.
 
-    A name of several entities says little by itself, and one gold mention of one of them does not change that: where
-    gold gives it to that one in fewer than `SHARED_DOCS` documents, its mentions there are contexts among others, and
-    their bare text is left out. The entities of a composite mention do not share it. What is in the knowledge base
-    already stays as it is.
+    A name of several entities is weak evidence, and one gold mention of one entity does not change
+    that. If gold gives the name to an entity in fewer than `MIN_SHARED_DOCS` documents, its
+    mentions there are contexts without extra weight, and their bare text is left out. The entities
+    of a composite mention do not share it. Existing prototypes of the knowledge base are unchanged.
 
     ids: of the entities of the knowledge base, by row. known: its prototypes.
     """
     forms = [canonical_form(prototype.view.mention) for prototype in prototypes]
     distinct = sorted(set(forms))
-    # The entities with each form, as a search sees them.
+    # Entities with each form, as seen by a search.
     named: dict[str, set[str]] = {form: set() for form in distinct}
-    rows, places = known.lexical_index.named(distinct)
-    for entity, place in zip(ids.take(rows), places.tolist(), strict=True):
-        named[distinct[place]].add(entity)
-    # The documents in which gold already gives a form to an entity.
+    rows, indices = known.lexical_index.named(distinct)
+    for entity, index in zip(ids.take(rows), indices.tolist(), strict=True):
+        named[distinct[index]].add(entity)
+    # Documents in which gold already gives a form to an entity.
     documents: dict[tuple[str, str], set[Any]] = defaultdict(set)
     rows = known.rows_of_kinds(["gold"])
     rows = rows[np.array([canonical_form(mention) in named for mention in known.mentions(rows)], dtype=bool)]
     for row, _, view, origin in known.at(rows):
-        documents[canonical_form(view.mention), ids[row]].add(_document(origin))
+        documents[canonical_form(view.mention), ids[row]].add(_document_key(origin))
     mentions: dict[str, set[Origin]] = defaultdict(set)
     given: dict[tuple[str, str], set[Origin]] = defaultdict(set)
     for form, prototype in zip(forms, prototypes, strict=True):
         mentions[form].add(prototype.origin)
         given[form, prototype.entity].add(prototype.origin)
-        documents[form, prototype.entity].add(_document(prototype.origin))
+        documents[form, prototype.entity].add(_document_key(prototype.origin))
 
-    def is_settled(form: str, entity: str) -> bool:
+    def has_weight(form: str, entity: str) -> bool:
         shared = len(given[form, entity]) < len(mentions[form]) or not named[form] <= {entity}
-        return not shared or len(documents[form, entity]) >= SHARED_DOCS
+        return not shared or len(documents[form, entity]) >= MIN_SHARED_DOCS
 
     weighted, others = [], []
     kept: set[tuple[str, Origin]] = set()
     for form, prototype in zip(forms, prototypes, strict=True):
-        if is_settled(form, prototype.entity):
+        if has_weight(form, prototype.entity):
             weighted.append(prototype)
         elif (prototype.entity, prototype.origin) not in kept:
-            # The first of a mention is the mention in its context, however little that is; its bare text comes after.
+            # The first prototype of a mention is the one in context, even if there is little; the
+            # bare text follows.
             kept.add((prototype.entity, prototype.origin))
             others.append(prototype)
     return weighted, others
 
 
-def _document(origin: Origin) -> tuple[str, str]:
-    """Identifies a document, which may have no id, or the text of another."""
+def _document_key(origin: Origin) -> tuple[str, str]:
+    """Return a key of a document, which may have no id, or the text of another one."""
     return origin.doc, origin.text_hash
 
 
 def _draw(prototypes: Sequence[Prototype], per_entity: int, seed: int) -> list[Prototype]:
-    """Up to `per_entity` of each entity; a smaller number draws a part of what a larger one draws."""
+    """Return up to `per_entity` prototypes per entity.
+
+    A smaller number draws a subset of a larger one.
+    """
     by_entity: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for i, prototype in enumerate(prototypes):
         _, doc, start, end, _ = prototype.origin
@@ -258,8 +272,11 @@ def _draw(prototypes: Sequence[Prototype], per_entity: int, seed: int) -> list[P
 
 
 def with_surface_forms(prototypes: Iterable[Prototype]) -> list[Prototype]:
-    """Each prototype, followed by its bare text, unless that is all there is, or its document gave it to the same
-    entity before."""
+    """Return each prototype, followed by its bare text as a prototype.
+
+    The bare text is skipped if it is the whole view, or if the document gave it to the entity
+    before.
+    """
     both: list[Prototype] = []
     seen: set[tuple[str, str, str]] = set()
     for prototype in prototypes:

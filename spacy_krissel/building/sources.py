@@ -1,4 +1,4 @@
-"""Where a knowledge base's entities and prototypes come from: the ontology's names and mined mentions."""
+"""Sources of a knowledge base's entities and prototypes: ontology names and mined mentions."""
 
 import heapq
 from collections.abc import Callable, Iterator
@@ -23,49 +23,57 @@ from ..util.settings import Count, Fraction, Positive, checked, maker
 from ..views import ReferenceParts, View, name_view, reference_view
 from .gold_prototypes import gold_prototypes
 
-# Of an entity, and of a name that it shares with others, by default.
+# Default maximum per entity, and per name that it shares with others.
 MENTIONS_PER_ENTITY, CONTEXTS_PER_SHARED_NAME = 16, 8
 
 
 @checked
 class PrototypeSource:
-    """The entities of an ontology, and a limited number of prototypes of each.
+    """Entities of an ontology, and a limited number of prototypes of each.
 
     - A name of one entity alone is a prototype without context (kind "name").
-    - Up to `mentions_per_entity` mined mentions are prototypes in context (kind "mention", KRISSBERT §3.4).
-    - A name that several entities share says nothing by itself: a prototype of it would tie them all. Where the entity
-      was mined, up to `contexts_per_shared_name` of its contexts are used with the shared name in the mention's place
-      (kind "replaced", the augmentation of §3.3 used for linking), so that context decides between homonyms. An entity
-      that was never mined keeps the bare name. Where the name is the preferred one of a single entity, as "Aniridia" is
-      of Aniridia and an alias of Aniridia, type 2, that entity alone has it bare.
-    - A word for a class of entities, though no entity has it as a name, is a prototype of that class (kind "class",
-      `class_names`): beyond the paper, and only where the ontology has parents or tree numbers.
+    - Up to `mentions_per_entity` mined mentions are prototypes in context (kind "mention",
+    KRISSBERT §3.4).
+    - A name shared by several entities is no evidence by itself: a prototype of it would tie them
+    all. If the entity was mined, up to `contexts_per_shared_name` of its contexts are used with the
+    shared name as the mention, so that context decides between homonyms (kind "replaced", the
+    augmentation of §3.3 used for linking). An entity that was never mined keeps the bare name. If
+    the name is the preferred one of a single entity, as "Aniridia" is of Aniridia and an alias of
+    Aniridia, type 2, only that entity has the bare name.
+    - A word for a class of entities that is no entity's name is a prototype of that class (kind
+    "class", `class_names`). This goes beyond the paper, and needs an ontology with parents or tree
+    numbers.
     - Every entity has a reference (§3.5), for encoders that were trained with them.
 
-    `mentions_only` is the paper's knowledge base: mined mentions, and the reference of each entity without any.
+    `mentions_only` is the paper's knowledge base: mined mentions, and the reference of each entity
+    without any.
 
     ontology: path of an ontology store, or the open store.
     mentions: path of mined mentions, or the open shards; null: none.
     names: use names.
-    mentions_per_entity: mined mentions per entity, at most.
-    contexts_per_shared_name: contexts per shared name, at most.
-    max_entities: number of entities: first those of held-out mentions, in the order of a seeded hash; 0: all.
-    held_out: fraction of aliases left out, with their mentions; for a development knowledge base (`HeldOut`).
+    mentions_per_entity: maximum number of mined mentions per entity.
+    contexts_per_shared_name: maximum number of contexts per shared name.
+    max_entities: number of entities: first those of held-out mentions, in the order of a seeded
+        hash; 0: all.
+    held_out: fraction of aliases left out, with their mentions; for a development knowledge base
+        (`HeldOut`).
     seed: draws mentions, entities and held-out names.
     aliases: use all names, not the preferred ones alone.
-    class_names: use words for classes, where names are used.
-    class_weight: the scores of these are multiplied by it: below 1, a similar name counts more than an equal word that
-        no entity has as a name.
-    use_references: add references to the prototypes of their entities, where the encoder knows them.
-    reference_prototypes: make each reference a prototype too (kind "reference"); with neither names nor mentions and
-        without `use_references` it is the only one, as in PEL.
-    mentions_only: make no prototype of a name, as in KRISSBERT's paper (eq. 6); an entity without mentions is found by
-        its reference, where references are used.
-    shared_names: make a bare prototype of a shared name for each of its entities, as a linker by names such as SapBERT
-        has it (KRISSBERT §4.5): its score is that of all of them, and their next names decide (`order_ties`).
-    by_species: a name that entities of several species share, as genes do, is one of each of them, for a linker that
-        tells the species apart (`species_weight`).
-    details: keep what no search reads of an entity: aliases, definition, cross-references, parents, tree numbers.
+    class_names: use words for classes, if names are used.
+    class_weight: factor of the scores of these; below 1, a similar name beats an equal word that no
+        entity has as a name.
+    use_references: add references to the prototypes of their entities, if the encoder knows them.
+    reference_prototypes: make each reference a prototype too (kind "reference"); with neither names
+        nor mentions and without `use_references` it is the only one, as in PEL.
+    mentions_only: make no prototype of a name, as in KRISSBERT's paper (eq. 6); an entity without
+        mentions is found by its reference, if references are used.
+    shared_names: make a bare prototype of a shared name for each of its entities, as in linkers by
+        names such as SapBERT (KRISSBERT §4.5). All of them get its score, and their next names
+        decide (`order_ties`).
+    by_species: make a prototype of a name for each species whose entities share it, as genes do;
+        for a linker that disambiguates by species (`species_weight`).
+    details: keep the fields of an entity that search does not read: aliases, definition,
+        cross-references, parents, tree numbers.
     """
 
     def __init__(
@@ -108,19 +116,19 @@ class PrototypeSource:
         self._chosen: set[str] | None = None
 
     def entities(self) -> Iterator[Entity]:
-        """The entities of the knowledge base, in the ontology's order."""
+        """Yield the entities of the knowledge base, in the ontology's order."""
         chosen = self._choose()
         for entity in self.ontology:
             if chosen is None or entity.id in chosen:
                 yield entity
 
     def prototypes(self) -> Iterator[Prototype]:
-        """The prototypes of these entities, entity by entity."""
+        """Yield the prototypes of these entities, entity by entity."""
         mined = {} if self.mentions is None else self.mentions.by_entity()
         shared = {} if self.shared_names else self._shared_names()
         classes = self._class_names()
         for entity in self.entities():
-            found = self._mined(entity, mined[entity.id]) if entity.id in mined else []
+            found = self._mined_mentions(entity, mined[entity.id]) if entity.id in mined else []
             for mention in found[: self.mentions_per_entity]:
                 yield Prototype(entity.id, "mention", mention.view, _origin(mention))
             if not self.names:
@@ -143,7 +151,7 @@ class PrototypeSource:
                 yield Prototype(entity.id, "class", name_view(word))
 
     def references(self, parts: ReferenceParts) -> Iterator[tuple[str, View]]:
-        """Id and reference of each of these entities; held-out names are not shown."""
+        """Yield id and reference of each of these entities, without held-out names."""
         for entity in self.entities():
             names = [name for name in entity.names if not self.held_out(entity, name)]
             yield entity.id, reference_view(entity, parts, names)
@@ -152,7 +160,11 @@ class PrototypeSource:
         return entity.species if self.by_species else ""
 
     def _shared_names(self) -> dict[tuple[str, str], str | None]:
-        """Folded shared name and species → the one entity with it there, or else the one whose preferred name it is."""
+        """Return folded shared name and species → the entity that has the bare name, if any.
+
+        It is the only entity of the species with it, or else the only one with it as preferred
+        name.
+        """
         owners: dict[tuple[str, str], str | None] = {}
         for folded, ids in self.ontology.shared_names():
             groups: dict[str, list[Entity]] = {}
@@ -164,24 +176,25 @@ class PrototypeSource:
         return owners
 
     def _class_names(self) -> dict[str, list[str]]:
-        """The words for each class."""
+        """Return the class words by entity."""
         found: dict[str, list[str]] = {}
         if self.names and self.class_names:
             for word, row in class_names(self.ontology).items():
                 found.setdefault(self.ontology.id_at(row), []).append(word)
         return found
 
-    def _mined(self, entity: Entity, places: range) -> list[MinedMention]:
-        """Up to as many of the entity's mentions as are needed, chosen and ordered by seeded hash.
+    def _mined_mentions(self, entity: Entity, positions: range) -> list[MinedMention]:
+        """Return the needed number of the entity's mentions, chosen and ordered by seeded hash.
 
-        places: of its mentions among all."""
+        positions: of the entity's mentions among all.
+        """
         wanted = max(self.mentions_per_entity, self.contexts_per_shared_name if self.names else 0)
         if self.mentions is None or not wanted:
             return []
-        mentions = self.mentions[places.start : places.stop]
+        mentions = self.mentions[positions.start : positions.stop]
         if self.held_out.fraction:
             mentions = [mention for mention in mentions if not self.held_out(entity, mention.name)]
-        # Stable: those of one hash stay in the order they come in.
+        # Stable: mentions with equal hashes keep their order.
         mentions.sort(key=lambda mention: stable_hash(self.seed, mention.doc, mention.start, mention.entity))
         return mentions[:wanted]
 
@@ -205,11 +218,12 @@ def _origin(mention: MinedMention) -> Origin:
 
 @checked
 class GoldSource(PrototypeSource):
-    """All entities of an ontology, and the linked mentions of a .spacy file as their only prototypes.
+    """All entities of an ontology, with the linked mentions of a .spacy file as prototypes.
 
     path: the .spacy file.
     ontology: path of an ontology store.
-    split, dev_share, seed: as in `spacy-krissel.GoldCorpus.v1`, so that what is scored is not among the prototypes.
+    split, dev_share, seed: as in `spacy-krissel.GoldCorpus.v1`, so that the evaluated mentions are
+        not among the prototypes.
     spans_key, per_entity, surface_forms: as in `gold_prototypes`.
     """
 
@@ -245,7 +259,9 @@ class GoldSource(PrototypeSource):
 
 
 def make_ontology_loader(path: Path) -> Callable[[], OntologyStore]:
-    """Registered in misc as `spacy-krissel.OntologyFromDisk.v1`: opens the ontology store at `path`.
+    """Return a function that opens the ontology store at `path`.
+
+    Registered in misc as `spacy-krissel.OntologyFromDisk.v1`.
 
     path: of the ontology store.
     """

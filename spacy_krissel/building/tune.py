@@ -1,4 +1,4 @@
-"""Choose the index of a knowledge base by what is measured of it."""
+"""Choice of a knowledge base's index by measurements."""
 
 import shutil
 import time
@@ -11,21 +11,22 @@ import numpy as np
 from pydantic import Field
 
 from ..errors import Errors, KrisselError
-from ..index.exact import BLOCK_ROWS, Block, ExactIndex, refined, search_blocks
+from ..index.exact import BLOCK_ROWS, Block, ExactIndex, rescored, search_blocks
 from ..index.faiss_index import FaissIndex
 from ..index.protocol import Rows, Scores, VectorIndex, Vectors
 from ..kb.prototype_kb import PrototypeKB
-from ..kb.prototype_table import MENTIONS, PrototypeTable
-from ..kb.ranking import FEWEST, PER_ENTITY, search_entities
+from ..kb.prototype_table import MENTION_KINDS, PrototypeTable
+from ..kb.ranking import MIN_RETRIEVED, PER_ENTITY, search_entities
 from ..kb.ties import tie_bound
 from ..util.progress import progress_bar
 from ..util.settings import PositiveInt, checked
 
 
 class Plan(NamedTuple):
-    """How indexes of a type are tried.
+    """Settings to try for a type of index.
 
-    built: settings to build with. width, widths: the setting that widens a search, and its values, narrowest first.
+    built: settings to build with. width, widths: the setting that widens a search, and its values,
+        narrowest first.
     refine: further values, each tried with all widths.
     """
 
@@ -35,22 +36,22 @@ class Plan(NamedTuple):
     refine: Sequence[int] = ()
 
     def searches(self) -> Iterator[list[dict[str, int]]]:
-        """Settings of searches: lists of which each goes from narrow to wide."""
+        """Return lists of search settings, each list from narrow to wide."""
         for extra in [{"refine": refine} for refine in self.refine] or [{}]:
             yield [{self.width: width, **extra} for width in self.widths]
 
 
 NPROBE = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
-# The quickest to build first.
+# Fastest to build first.
 PLANS = {
     "ivf": Plan({"float16": True}, "nprobe", NPROBE),
     "ivf_sq8": Plan({}, "nprobe", NPROBE, (1, 2)),
     "ivf_pq": Plan({}, "nprobe", NPROBE, (1, 2, 4, 8)),
     "hnsw": Plan({"float16": True}, "ef_search", (16, 32, 64, 128, 256, 512)),
 }
-# A search is timed this often, unless that takes longer than this; the least counts.
+# A search is timed this often, or up to this time in total; the minimum counts.
 PASSES, PASS_SECONDS = 3, 5.0
-# Wanted of an index, and entities that are searched for, by default.
+# Default target recall, and number of entities per search.
 RECALL, N_SEARCHED = 0.99, 16
 Recall = Annotated[float, Field(gt=0, le=1)]
 
@@ -59,11 +60,11 @@ Recall = Annotated[float, Field(gt=0, le=1)]
 class Trial:
     """Measurements of one index with one search.
 
-    recall, recall_k: of the nearest prototypes, the first and the first k; one counts where it is as near as the exact
-        index's, since equal ones are found in any order.
+    recall, recall_k: of the nearest prototypes, the first and the first k; one counts if it is as
+        near as the exact index's, since equal ones are found in any order.
     entities, entities_k: of the nearest entities, by their ids.
-    seconds: of a core for one query among many, entities and all; on a card, by the clock.
-    ratio: how many times as fast as the exact index.
+    seconds: of a core for one query among many, entities included; on a card, by the clock.
+    ratio: speed relative to the exact index.
     build_seconds: on all cores.
     """
 
@@ -78,14 +79,14 @@ class Trial:
     mib: float
     build_seconds: float
 
-    def found(self) -> float:
-        """The lower recall of the first place."""
+    def min_recall(self) -> float:
+        """Return the lower of the two recalls at 1."""
         return min(self.recall, self.entities)
 
 
 @dataclass
 class Tuning:
-    """All trials, the exact index first, and the chosen one: the fastest with the wanted recall."""
+    """All trials, the exact index first, and the chosen one: the fastest with the target recall."""
 
     k: int
     queries: int
@@ -94,11 +95,14 @@ class Tuning:
 
     @property
     def chosen(self) -> Trial:
-        good = [trial for trial in self.trials if trial.found() >= self.wanted]
+        good = [trial for trial in self.trials if trial.min_recall() >= self.wanted]
         return min(good or self.trials[:1], key=lambda trial: trial.seconds)
 
     def summary(self, prototypes: int) -> dict[str, Any]:
-        """For a manifest: the measurements of the chosen index, with this number of prototypes."""
+        """Return the measurements of the chosen index for a manifest.
+
+        prototypes: number of prototypes.
+        """
         measured = asdict(self.chosen)
         del measured["kind"], measured["settings"]
         return {**measured, "k": self.k, "queries": self.queries, "wanted": self.wanted, "prototypes": prototypes}
@@ -116,18 +120,19 @@ def tune(
     index_device: str | None = None,
     progress: bool = False,
 ) -> tuple[Tuning, VectorIndex]:
-    """Measure indexes of the knowledge base's vectors; it stays as it is.
+    """Measure indexes of the knowledge base's vectors, without changing it.
 
     queries: vectors (q, d) to search with. folder: an empty one for the built indexes.
-    recall: of the nearest prototype and the nearest entity that the choice must have, 0 to 1.
+    recall: minimum recall of the nearest prototype and the nearest entity, 0 to 1.
     k: number of entities searched for. types: of FAISS index; None: all that the device takes.
     index_device: Where indexes are built and measured: cpu, cuda:0 or cuda:all; default: as the
         knowledge base says, else cpu
 
-    Each index is built once, and its searches go from narrow to wide until one finds enough, or they become slower than
-    one that did. RETURNS: the measurements, and the chosen index, its files in the folder mapped.
-    Raises KrisselError K006 (a recall that is none, a type that is unknown or refused by the device), K501 (no FAISS)
-    and what `kb.search` raises.
+    Each index is built once. Its searches go from narrow to wide until one reaches the recall, or
+    they become slower than one that did. RETURNS: the measurements, and the chosen index, its files
+    in the folder mapped.
+    Raises KrisselError K006 (an invalid recall, a type that is unknown or refused by the device),
+    K501 (no FAISS) and the errors of `kb.search`.
     """
     kb.check_filled()
     device = index_device or kb.index_device or "cpu"
@@ -144,9 +149,9 @@ def tune(
     for type_ in (each for each in PLANS if each in types):
         path = folder / type_
         path.mkdir()
-        index, build_seconds = _built(type_, device, kb.vectors, centroids, path, progress)
+        index, build_seconds = _build_index(type_, device, kb.vectors, centroids, path, progress)
         mib = sum(file_.stat().st_size for file_ in path.iterdir()) / 2**20
-        # The same for all: k-means is most of the work.
+        # Shared by all: k-means is most of the work.
         centroids = index.centroids() if centroids is None else centroids
         with progress_bar(show=progress, desc=f"{type_}, searches", unit=" searches") as bar:
             for settings in _widening(type_, tuning):
@@ -154,34 +159,34 @@ def tune(
                 tuning.trials.append(measure(index, build_seconds, mib))
                 bar.update(1)
         if tuning.chosen.settings.get("type") != type_:
-            # Nobody will use it, and each is gigabytes.
+            # Unused from here on, and gigabytes in size.
             shutil.rmtree(path)
     chosen = tuning.chosen
     if chosen.kind == ExactIndex.kind:
         return tuning, measure.index
-    return tuning, _opened(chosen.settings, device, folder / chosen.settings["type"], kb.vectors)
+    return tuning, _open_index(chosen.settings, device, folder / chosen.settings["type"], kb.vectors)
 
 
 class _Measure:
-    """Makes trials, all against the exact index with the same queries."""
+    """Measures trials against the exact index with the same queries."""
 
     def __init__(self, kb: PrototypeKB, queries: Vectors, k: int, device: str) -> None:
         self._prototypes = kb.prototypes
         self._queries = queries
         self._k = k
         self._on_card = device != "cpu"
-        # Processor time where a core searches: the clock's depends on other processes.
+        # Processor time on a core, since the clock's depends on other processes.
         self._clock = time.perf_counter if self._on_card else time.process_time
         self.index = ExactIndex(device)
         self.index.build(kb.vectors)
-        self._entities, self._scores, _, self._seconds = self._searched(self.index)
+        self._entities, self._scores, _, self._seconds = self._time_search(self.index)
         self.exact = Trial(self.index.kind, self.index.settings, 1.0, 1.0, 1.0, 1.0, self._seconds, 1.0, 0.0, 0.0)
 
     def __call__(self, index: VectorIndex, build_seconds: float, mib: float) -> Trial:
-        entities, _, rows, seconds = self._searched(index)
+        entities, _, rows, seconds = self._time_search(index)
         k = min(self._k, len(self._prototypes))
         # Some indexes round their scores.
-        scores, _ = refined([self._prototypes.vectors], self._queries, rows[:, :k], k)
+        scores, _ = rescored([self._prototypes.vectors], self._queries, rows[:, :k], k)
         common = [np.isin(b[b >= 0], a).sum() for a, b in zip(entities, self._entities, strict=True)]
         return Trial(
             index.kind,
@@ -196,34 +201,40 @@ class _Measure:
             build_seconds=build_seconds,
         )
 
-    def _searched(self, index: VectorIndex) -> tuple[Rows, Scores, Rows, float]:
-        """Entities (q, k), scores and rows of the nearest prototypes, and the least seconds of a query."""
+    def _time_search(self, index: VectorIndex) -> tuple[Rows, Scores, Rows, float]:
+        """Return entities (q, k), scores and rows of the nearest prototypes, and seconds per query.
+
+        The seconds are the minimum over the passes.
+        """
         from threadpoolctl import threadpool_limits
 
         times: list[float] = []
         if self._on_card:
-            # The first search brings the index there.
+            # The first search moves the index to the card.
             index.search(self._queries[:1], 1)
         with threadpool_limits(1):
             while len(times) < PASSES and sum(times) < PASS_SECONDS:
                 start = self._clock()
                 result = search_entities(index, self._prototypes, self._queries, self._k, None)
                 times.append(self._clock() - start)
-            # As many as the search for entities asks for first.
-            wanted = min(len(self._prototypes), max(FEWEST, PER_ENTITY * self._k))
+            # The number of prototypes that a search for entities retrieves first.
+            wanted = min(len(self._prototypes), max(MIN_RETRIEVED, PER_ENTITY * self._k))
             scores, rows = index.search(self._queries, wanted)
         return result.entities, scores, rows, min(times) / len(self._queries)
 
 
 def _empty(type_: Any, device: str) -> FaissIndex:
-    """Raises KrisselError K006 for a type that the device refuses."""
+    """Return an empty index. Raises KrisselError K006 for a type that the device refuses."""
     return FaissIndex(type_, device=device, **PLANS[type_].built)
 
 
-def _built(
+def _build_index(
     type_: str, device: str, vectors: Vectors, centroids: Vectors | None, path: Path, progress: bool
 ) -> tuple[FaissIndex, float]:
-    """An index of the `vectors`, its files at `path` mapped, and the seconds that it took."""
+    """Build an index of the `vectors`, with its files at `path` mapped.
+
+    RETURNS: the index and the seconds that it took.
+    """
     index = _empty(type_, device)
     with progress_bar(show=progress, total=len(vectors), desc=f"{type_}, vectors", unit=" vectors") as bar:
         index.on_added = bar.update
@@ -231,34 +242,36 @@ def _built(
         index.build(vectors, centroids)
         seconds = time.perf_counter() - start
     index.to_disk(path)
-    return _opened(index.settings, device, path, vectors), seconds
+    return _open_index(index.settings, device, path, vectors), seconds
 
 
 def _widening(type_: str, tuning: Tuning) -> Iterator[dict[str, int]]:
-    """Settings to search with; the caller adds the trial of each before the next."""
+    """Yield search settings; the caller adds the trial of each before the next."""
     for settings_of_run in PLANS[type_].searches():
         before = float("inf")
         for settings in settings_of_run:
             yield settings
             last = tuning.trials[-1]
-            # A search that is too narrow may be slow, too: where it runs dry, all prototypes are compared.
+            # A too narrow search may be slow as well: if it ends early, all prototypes are
+            # compared.
             slower = last.seconds >= max(before, tuning.chosen.seconds)
-            if last.found() >= tuning.wanted or slower:
+            if last.min_recall() >= tuning.wanted or slower:
                 break
             before = last.seconds
 
 
-def _opened(settings: dict[str, Any], device: str, path: Path, vectors: Vectors) -> FaissIndex:
+def _open_index(settings: dict[str, Any], device: str, path: Path, vectors: Vectors) -> FaissIndex:
     index = FaissIndex(**settings, device=device)
     index.from_disk(path, vectors)
     return index
 
 
 def tuning_lines(tuning: Tuning) -> Iterator[str]:
-    """A Markdown table with a row for each trial, the chosen one in bold."""
+    """Yield a Markdown table with a row per trial, the chosen one in bold."""
     k = tuning.k
     yield (
-        f"| index | search | prototypes R@1 | R@{k} | entities R@1 | R@{k} | ms a query | × exact | MiB | built in, s |"
+        f"| index | search | prototypes R@1 | R@{k} | entities R@1 | R@{k} "
+        "| ms per query | × exact | MiB | built in, s |"
     )
     yield "| --- | --- |" + " ---: |" * 8
     for trial in tuning.trials:
@@ -284,32 +297,32 @@ def _named(trial: Trial) -> tuple[str, str]:
     return name, ", ".join(f"{key} {settings[key]}" for key in ("nprobe", "ef_search", "refine") if key in settings)
 
 
-# Neighbours of a vector among which the nearest other one is sought.
+# Number of neighbours of a vector that are searched for the nearest distinct one.
 NEIGHBOURS = 8
-# Vectors as near as this, relative to their length, are of one name that several entities share.
-SAME = 1e-2
+# Vectors within this distance, relative to their length, belong to one shared name.
+SAME_DISTANCE = 1e-2
 
 
 def near_vectors(kb: PrototypeKB, n: int, seed: int = 0) -> Vectors:
-    """`n` vectors (n, d) float32 near those of prototypes drawn by seed, each as far from its own as the nearest other
-    one is.
+    """Return `n` vectors (n, d) float32 near the prototypes drawn by seed.
 
-    A guess at where new mentions lie: near prototypes that are mentions, without the references that are added to these
-    (`PrototypeTable.own`). Raises KrisselError K520 (empty).
+    Each is as far from its prototype as the nearest distinct prototype. They simulate new mentions,
+    which lie near prototypes that are mentions, without the added references
+    (`PrototypeTable.base_vectors`). Raises KrisselError K520 (empty).
     """
     kb.check_filled()
     rng = np.random.default_rng(seed)
     prototypes = kb.prototypes
-    rows = prototypes.rows_of_kinds(MENTIONS)
+    rows = prototypes.rows_of_kinds(MENTION_KINDS)
     rows = rows if len(rows) else np.arange(kb.n_prototypes)
     drawn = np.sort(rng.choice(rows, min(n, len(rows)), replace=False))
-    vectors = prototypes.own(drawn)
-    # The highest q·c - |c|²/2 is the nearest c, however long it is.
+    vectors = prototypes.base_vectors(drawn)
+    # The highest q·c - |c|²/2 is the nearest c, whatever its length.
     queries = np.hstack([vectors, np.ones((len(vectors), 1), np.float32)])
-    _, nearest = search_blocks(_halved(prototypes, rows), queries, min(NEIGHBOURS, len(rows)))
-    others = prototypes.own(nearest.ravel()).reshape(*nearest.shape, -1)  # (n, neighbours, d)
+    _, nearest = search_blocks(_with_half_norms(prototypes, rows), queries, min(NEIGHBOURS, len(rows)))
+    others = prototypes.base_vectors(nearest.ravel()).reshape(*nearest.shape, -1)  # (n, neighbours, d)
     distances = np.linalg.norm(others - vectors[:, None], axis=2)
-    distances[distances <= SAME * np.linalg.norm(vectors, axis=1, keepdims=True)] = np.inf
+    distances[distances <= SAME_DISTANCE * np.linalg.norm(vectors, axis=1, keepdims=True)] = np.inf
     distance = distances.min(axis=1)
     known = distance[np.isfinite(distance)]
     distance[~np.isfinite(distance)] = np.median(known) if len(known) else 0.0
@@ -318,9 +331,12 @@ def near_vectors(kb: PrototypeKB, n: int, seed: int = 0) -> Vectors:
     return vectors + noise
 
 
-def _halved(prototypes: PrototypeTable, rows: Rows) -> Iterator[Block]:
-    """The vectors c of the prototypes at `rows`, and after them -|c|²/2, in blocks (b, d + 1) float32."""
+def _with_half_norms(prototypes: PrototypeTable, rows: Rows) -> Iterator[Block]:
+    """Yield the vectors c of the prototypes at `rows`, with -|c|²/2 appended.
+
+    Blocks are (b, d + 1) float32.
+    """
     for start in range(0, len(rows), BLOCK_ROWS):
         block = rows[start : start + BLOCK_ROWS]
-        own = prototypes.own(block)
+        own = prototypes.base_vectors(block)
         yield block, np.hstack([own, -0.5 * np.sum(own * own, axis=1, keepdims=True)])

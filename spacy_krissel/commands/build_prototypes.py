@@ -283,7 +283,7 @@ def _encoded(nlp: Language, asked: PrototypeSettings, index: Callable[..., Any] 
         "version": __version__,
         "encoder": pipe.fingerprint(),
         "references": str(pipe.reference_parts()),
-        "block": build.BLOCK,
+        "block": build.BLOCK_VIEWS,
     }
     with VectorWork(place, state, restart=asked.restart) as work:
         source = PrototypeSource(store, asked.mentions, **drawn)

@@ -8,7 +8,7 @@ import numpy as np
 from spacy.language import Language
 from spacy.util import fix_random_seed
 
-from ..building.fill import BLOCK, BLOCKS_ADDED
+from ..building.fill import BLOCK_VIEWS, BLOCKS_PER_ADD
 from ..errors import Errors, KrisselError
 from ..index.protocol import Rows, Vectors
 from ..kb.prototype_kb import PrototypeKB
@@ -141,7 +141,7 @@ def _with_small_encoder(nlp: Language, name: str, kb: PrototypeKB, seed: int) ->
 
 
 def _blocks(kb: PrototypeKB, progress: bool) -> Iterator[tuple[Rows, list[Prototype]]]:
-    step = BLOCK * BLOCKS_ADDED
+    step = BLOCK_VIEWS * BLOCKS_PER_ADD
     with progress_bar(show=progress, total=kb.n_prototypes, desc="Prototypes", unit=" views") as bar:
         for start in range(0, kb.n_prototypes, step):
             rows = np.arange(start, min(start + step, kb.n_prototypes))
@@ -156,7 +156,7 @@ def _weights(large: KrisselLinker, kb: PrototypeKB, rows: Rows, prototypes: list
     weighted = np.array([each.kind in WEIGHTED for each in prototypes])
     if weighted.any():
         own = kb.queries(large.encode([each.view for each in prototypes if each.kind in WEIGHTED]))
-        stored, own = (np.linalg.norm(each, axis=1) for each in (kb.prototypes.own(rows[weighted]), own))
+        stored, own = (np.linalg.norm(each, axis=1) for each in (kb.prototypes.base_vectors(rows[weighted]), own))
         # No length says nothing.
         weights[weighted] = np.divide(
             stored, own, out=np.ones(len(own), dtype=np.float32), where=(own > 0) & (stored > 0)

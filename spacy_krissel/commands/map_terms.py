@@ -13,7 +13,7 @@ from ..corpora.report import CorpusReport
 from ..corpora.term_lists import Term, read_terms
 from ..errors import Errors, KrisselError
 from ..kb.prototype_kb import PrototypeKB
-from ..kb.prototype_table import MINED
+from ..kb.prototype_table import MINED_KINDS
 from ..mentions.annotations import set_spans, spans_of
 from ..mentions.gold_ids import NIL
 from ..ontology.folding import canonical_name
@@ -155,5 +155,5 @@ def _names(kb: PrototypeKB, id: str) -> list[str]:
     if kb.entities.details is None:
         # An entity has its first name alone. What was mined are names too.
         prototypes = kb.prototypes_at(kb.prototype_rows(id))
-        names += [each.view.mention for each in prototypes if each.kind in ("name", *MINED)]
+        names += [each.view.mention for each in prototypes if each.kind in ("name", *MINED_KINDS)]
     return names

@@ -27,7 +27,14 @@ from spacy.util import load_config, registry, resolve_dot_names
 from thinc.api import ConfigValidationError, fix_random_seed, set_gpu_allocator
 from wasabi import msg
 
-from ..distributed.processes import alike, from_first, joined, n_processes, own_gpu, process_number
+from ..distributed.processes import (
+    all_equal,
+    broadcast_from_rank_zero,
+    local_gpu,
+    n_processes,
+    process_group,
+    process_rank,
+)
 from ..distributed.random_state import capture_rng, replay_rng
 from ..errors import Errors, KrisselError
 from ..layers.identity import fingerprint
@@ -84,9 +91,9 @@ def train(
     """
     config, folder = Path(config), None if output is None else Path(output)
     import_code(code)
-    gpu_id = own_gpu(gpu_id)
-    with joined(gpu_id, timeout), _first_alone_heard():
-        is_first, alone = process_number() == 0, n_processes() == 1
+    gpu_id = local_gpu(gpu_id)
+    with process_group(gpu_id, timeout), _first_alone_heard():
+        is_first, alone = process_rank() == 0, n_processes() == 1
         own = folder if is_first else None
         if own is not None:
             for name in (DIR_MODEL_BEST, DIR_MODEL_LAST):
@@ -252,7 +259,7 @@ def _check(nlp: Language) -> None:
             continue
         if not isinstance(pipe, KrisselPipe):
             raise KrisselError(Errors.K651.format(count=n_processes(), name=name))
-        if not alike(int(fingerprint(pipe.model)[:15], 16)):
+        if not all_equal(int(fingerprint(pipe.model)[:15], 16)):
             raise KrisselError(Errors.K653.format(count=n_processes(), name=name))
 
 
@@ -263,7 +270,7 @@ def _evaluated_by_first(evaluate: Callable[[], Any]) -> Any:
         return evaluate()
     # Whatever it draws, the next batch is to be the same in all processes.
     with replay_rng(capture_rng()):
-        return from_first(evaluate)
+        return broadcast_from_rank_zero(evaluate)
 
 
 @contextmanager
@@ -273,7 +280,7 @@ def _first_alone_heard() -> Iterator[None]:
     """
     if n_processes() == 1:
         yield
-    elif process_number() == 0:
+    elif process_rank() == 0:
         before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
         try:
             yield

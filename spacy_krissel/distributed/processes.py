@@ -1,8 +1,9 @@
 """Data-parallel training: each process encodes a part of every batch, all make the same step.
 
-A launcher starts them (`torchrun`, `accelerate launch`), `joined` connects them. Everything drawn, chosen or computed
-outside an encoder is the same in all; the encoders' work on a batch is divided (`begin_shared`), and gradients are
-summed before the step (`sum_gradients`). In a single process all of this does nothing.
+A launcher starts the processes (`torchrun`, `accelerate launch`), and `process_group` connects
+them. Draws, choices and computations outside an encoder are the same in all processes. The
+encoders' work on a batch is divided (`begin_shared`), and gradients are summed before the step
+(`sum_gradients`). In a single process, none of this has an effect.
 """
 
 import math
@@ -26,47 +27,49 @@ Backprop = Callable[[Any], Any]
 Begin = Callable[[list[int]], tuple[Any, Backprop]]
 
 
-def _n_launched() -> int:
-    """The number of processes of the launcher; 1 without one."""
+def _n_launched_processes() -> int:
+    """Return the number of processes of the launcher; 1 without one."""
     return int(os.environ.get("WORLD_SIZE") or 1)
 
 
-def own_gpu(first: int) -> int:
-    """The GPU of this process, where the first process of a machine has GPU `first`; -1 (CPU) for -1.
+def local_gpu(first: int) -> int:
+    """Return the GPU of this process if the first process of a machine has GPU `first`.
 
-    Raises KrisselError K022 where the machine has too few.
+    -1 (CPU) for -1. Raises KrisselError K022 if the machine has too few.
     """
-    if first < 0 or _n_launched() == 1:
+    if first < 0 or _n_launched_processes() == 1:
         return first
     found, own = n_gpus(), first + int(os.environ.get("LOCAL_RANK") or 0)
     if own >= found:
         problem = f"process {os.environ.get('RANK')} is to use GPU {own}, and torch finds {found} here"
-        raise KrisselError(Errors.K022.format(count=_n_launched(), problem=problem))
+        raise KrisselError(Errors.K022.format(count=_n_launched_processes(), problem=problem))
     return own
 
 
 def n_gpus() -> int:
-    """The GPUs of this machine, according to torch."""
+    """Return the number of GPUs of this machine, according to torch."""
     import torch
 
     return torch.cuda.device_count()
 
 
 def use_tf32() -> None:
-    """From here on round matrix products of float32 to TF32, in this whole process, on cards that have it."""
+    """Round float32 matrix products to TF32 from now on, in this process, on cards that support
+    it.
+    """
     import torch
 
     torch.set_float32_matmul_precision("high")
 
 
 @contextmanager
-def joined(use_gpu: int, timeout: float) -> Iterator[None]:
+def process_group(use_gpu: int, timeout: float) -> Iterator[None]:
     """Connect the launcher's processes within the block: by NCCL for GPUs, else by Gloo.
 
     timeout: minutes that a process waits for the others.
-    Raises KrisselError K022 when they cannot connect.
+    Raises KrisselError K022 if they cannot connect.
     """
-    if _n_launched() == 1:
+    if _n_launched_processes() == 1:
         yield
         return
     from torch import distributed
@@ -75,68 +78,71 @@ def joined(use_gpu: int, timeout: float) -> Iterator[None]:
         backend = "cpu:gloo,cuda:nccl" if use_gpu >= 0 else "gloo"
         distributed.init_process_group(backend, timeout=timedelta(minutes=timeout))
     except (RuntimeError, ValueError) as error:
-        raise KrisselError(Errors.K022.format(count=_n_launched(), problem=error)) from error
+        raise KrisselError(Errors.K022.format(count=_n_launched_processes(), problem=error)) from error
     yield
     # Not after an error: the process must end then, and this call might wait for the others.
     distributed.destroy_process_group()
 
 
 def n_processes() -> int:
-    """The number of connected processes; 1 for a single one."""
+    """Return the number of connected processes; 1 for a single one."""
     distributed = _distributed()
     return 1 if distributed is None else distributed.get_world_size()
 
 
-def process_number() -> int:
-    """The rank of this process among the connected ones."""
+def process_rank() -> int:
+    """Return the rank of this process among the connected ones."""
     distributed = _distributed()
     return 0 if distributed is None else distributed.get_rank()
 
 
 def begin_shared(begin: Begin, sizes: Sequence[int], rows: Sequence[Sequence[int]] | None = None) -> tuple[Any, Any]:
-    """`begin(range(n))` of n items, divided among the processes.
+    """Run `begin(range(n))` of n items, divided among the processes.
 
-    begin: takes item numbers; returns their rows of an array, item by item, and the backprop of these rows, which
-        accumulates gradients in a model (its return value is ignored). It may draw random numbers, which differ
-        between processes (`own_draws`).
+    begin: takes item numbers; returns their rows of an array, item by item, and the backprop of
+        these rows, which accumulates gradients in a model (its return value is ignored). It may
+        draw random numbers, which differ between processes (`per_process_draws`).
     sizes: (n,) the amount of work per item.
-    rows: (n,) the rows of the whole array that each item makes; None: one each, in order.
+    rows: (n,) the rows of the whole array that each item produces; None: one each, in order.
 
-    RETURNS: the whole array, the same in every process, and a backprop that takes the gradient of the whole array and
-    runs this process's part.
-    Raises KrisselError K021 when the processes have different items, K020 when one of them is gone.
+    RETURNS: the whole array, the same in every process, and a backprop that takes the gradient of
+        the whole array and runs this process's part.
+    Raises KrisselError K021 if the processes have different items, K020 if one of them is gone.
     """
     n = len(sizes)
     if n_processes() == 1 or not n:
         return begin(list(range(n)))
-    if not alike(zlib.crc32(np.asarray(sizes, dtype=np.int64).tobytes())):
+    if not all_equal(zlib.crc32(np.asarray(sizes, dtype=np.int64).tobytes())):
         raise KrisselError(Errors.K021)
-    # Dealt out by size, so that all parts are about the same work.
+    # Distribute by size, so that all parts need about the same work.
     order = sorted(range(n), key=lambda i: -sizes[i])
-    own = order[process_number() :: n_processes()]
+    own = order[process_rank() :: n_processes()]
     idle = not own
     if idle:
-        # It encodes an item to know the width of the array; the result is not used.
+        # Encode one item to know the width of the array; the result is not used.
         own = order[:1]
     rows = rows or [[i] for i in range(n)]
-    places = [row for i in own for row in rows[i]]
-    with own_draws():
+    own_rows = [row for i in own for row in rows[i]]
+    with per_process_draws():
         Y, backprop = begin(own)
     whole: Any = get_array_module(Y).zeros((sum(map(len, rows)), *Y.shape[1:]), dtype=Y.dtype)
     if not idle:
-        whole[places] = Y
-    add_up([whole])
+        whole[own_rows] = Y
+    sum_over_processes([whole])
 
     def backprop_own(d_whole: Any) -> Any:
-        d_own = d_whole[places]
-        with own_draws():
+        d_own = d_whole[own_rows]
+        with per_process_draws():
             return backprop(0 * d_own if idle else d_own)
 
     return whole, backprop_own
 
 
 def make_shared(make: Callable[[list[int]], Any], rows: Sequence[Sequence[int]]) -> Any:
-    """`begin_shared` without backprop, for items whose work is proportional to their rows: the whole array."""
+    """Return the whole array as in `begin_shared`, without backprop.
+
+    rows: (n,) of each item, whose work is proportional to them.
+    """
     return begin_shared(lambda own: (make(own), no_backprop), [len(each) for each in rows], rows)[0]
 
 
@@ -145,47 +151,50 @@ def no_backprop(gradient: Any) -> None:
 
 
 @contextmanager
-def own_draws() -> Iterator[None]:
-    """Within, random numbers differ between processes; afterwards all processes draw the same again."""
+def per_process_draws() -> Iterator[None]:
+    """Context in which random numbers differ between processes.
+
+    On exit all processes draw the same again.
+    """
     seed = int(np.random.randint(2**31))
     with replay_rng(capture_rng()):
-        fix_random_seed(seed + process_number())
+        fix_random_seed(seed + process_rank())
         yield
 
 
-def add_up(arrays: Sequence[Any]) -> None:
-    """Replace each array or tensor by its sum over all processes, the same bits in each."""
+def sum_over_processes(arrays: Sequence[Any]) -> None:
+    """Replace each array or tensor by its sum over all processes, bitwise equal in each."""
     import torch
 
-    with _together():
+    with _collective():
         tensors = [each if torch.is_tensor(each) else torch.from_dlpack(each) for each in arrays]
         works = [torch.distributed.all_reduce(tensor, async_op=True) for tensor in tensors]
         for work in works:
             work.wait()
 
 
-def alike(number: int) -> bool:
-    """Whether all processes have the same 64-bit number."""
+def all_equal(number: int) -> bool:
+    """Return whether all processes have the same 64-bit number."""
     numbers = np.zeros(n_processes(), dtype=np.int64)
-    numbers[process_number()] = number
+    numbers[process_rank()] = number
     if len(numbers) > 1:
-        add_up([numbers])
+        sum_over_processes([numbers])
     return bool((numbers == number).all())
 
 
-def from_first(make: Callable[[], T]) -> T:
-    """`make()` of the first process, in all of them."""
+def broadcast_from_rank_zero(make: Callable[[], T]) -> T:
+    """Return the first process's `make()`, in all processes."""
     distributed = _distributed()
     if distributed is None:
         return make()
-    found = [make() if process_number() == 0 else None]
-    with _together():
+    found = [make() if process_rank() == 0 else None]
+    with _collective():
         distributed.broadcast_object_list(found, src=0)
     return found[0]  # type: ignore[return-value]
 
 
 def _distributed() -> Any:
-    # Imported by `joined`; until then there is one process.
+    # Imported by `process_group`; until then there is one process.
     distributed = sys.modules.get("torch.distributed")
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
         return None
@@ -193,25 +202,28 @@ def _distributed() -> Any:
 
 
 @contextmanager
-def _together() -> Iterator[None]:
-    """Around collective operations: their errors as K020."""
+def _collective() -> Iterator[None]:
+    """Context of collective operations that turns their errors into K020."""
     try:
         yield
     except RuntimeError as error:
         problem = str(error).partition("\n")[0]
-        found = Errors.K020.format(number=process_number(), count=n_processes(), problem=problem)
+        found = Errors.K020.format(number=process_rank(), count=n_processes(), problem=problem)
         raise KrisselError(found) from error
 
 
 def gradient_norm(model: Model[Any, Any]) -> float:
-    """The l2 norm of all gradients accumulated in a model, before clipping (PEL, appendix E) and before the update."""
+    """Return the L2 norm of all accumulated gradients of a model.
+
+    Call it before clipping (PEL, appendix E) and before the update.
+    """
     return math.sqrt(float(_squared_gradient(model)))
 
 
 def clip_gradients(model: Model[Any, Any], bound: float) -> Any:
-    """Scale all gradients accumulated in a model so that their l2 norm is at most `bound`; 0 for any.
+    """Scale all accumulated gradients of a model to an L2 norm of at most `bound`; 0 for any.
 
-    RETURNS: the norm before, an array of one number on the device, which is not waited for.
+    RETURNS: the norm before, an array of one number on the device, without waiting for the device.
     """
     xp: Any = model.ops.xp
     norm = xp.sqrt(_squared_gradient(model)).reshape(1)
@@ -221,7 +233,10 @@ def clip_gradients(model: Model[Any, Any], bound: float) -> Any:
 
 
 def scale_gradients(model: Model[Any, Any], factor: Any) -> None:
-    """Multiply all gradients accumulated in a model. factor: a number, or an array of one on the device."""
+    """Multiply all accumulated gradients of a model.
+
+    factor: a number, or an array of one on the device.
+    """
     for node in model.walk():
         for name in node.param_names:
             if node.has_grad(name):
@@ -231,7 +246,7 @@ def scale_gradients(model: Model[Any, Any], factor: Any) -> None:
 
 
 def _squared_gradient(model: Model[Any, Any]) -> Any:
-    """0-dimensional, on the device."""
+    """Return the sum of squares of all gradients, 0-dimensional, on the device."""
     xp: Any = model.ops.xp
     total = xp.zeros((), dtype=xp.float32)
     for node in model.walk():
@@ -242,14 +257,15 @@ def _squared_gradient(model: Model[Any, Any]) -> Any:
 
 
 def _trained_shims(node: Model[Any, Any]) -> list[Any]:
-    """Those with weights; a shim may be a cache."""
+    """Return the shims with weights; a shim may be a cache."""
     return [shim for shim in node.shims if hasattr(shim, "squared_gradient")]
 
 
 def sum_gradients(model: Model[Any, Any]) -> None:
-    """Replace each gradient in `model` by its sum over all processes, so that all make the same step.
+    """Replace each gradient in `model` by its sum over all processes.
 
-    A weight with a gradient in any process (references may be encoded in one only) has one in all afterwards.
+    Then all make the same step. A weight with a gradient in any process (references may be encoded
+    in one only) has one in all afterwards.
     """
     if n_processes() == 1:
         return
@@ -260,7 +276,7 @@ def sum_gradients(model: Model[Any, Any]) -> None:
     held = np.array(
         [*(node.has_grad(name) is True for node, name in params), *(p.grad is not None for p in weights)], dtype="int32"
     )
-    add_up([held])
+    sum_over_processes([held])
     gradients: list[Any] = []
     for (node, name), anywhere in zip(params, held, strict=False):
         if anywhere:
@@ -272,7 +288,7 @@ def sum_gradients(model: Model[Any, Any]) -> None:
         if anywhere:
             p.grad = p.new_zeros(p.shape) if p.grad is None else p.grad.contiguous()
             gradients.append(p.grad)
-    add_up(gradients)
+    sum_over_processes(gradients)
     for shim in shims:
         # Shims other than torch's, such as hashed tables.
         if hasattr(shim, "sum_gradients"):

@@ -1,4 +1,4 @@
-"""Capture and replay of random states, so that a forward pass can be repeated with the same dropout."""
+"""Capture and replay of random states, to repeat a forward pass with the same dropout."""
 
 import random
 import sys
@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy
 
-# Functions that set all generators that a layer may use back to one state.
+# Functions that restore the state of each generator that a layer may use.
 RandomState = list[Callable[[], Any]]
 
 
 def capture_rng() -> RandomState:
-    """The current state, of the libraries that are loaded.
+    """Return the current random state of the loaded libraries.
 
-    CuPy's cannot be read, so CuPy is seeded with a number that numpy draws here.
+    CuPy's state cannot be read, so CuPy is seeded with a number that numpy draws here.
     """
     state: RandomState = []
     if _cupy_in_use():
@@ -35,7 +35,10 @@ def capture_rng() -> RandomState:
 
 @contextmanager
 def replay_rng(state: RandomState) -> Iterator[None]:
-    """Within, the random numbers drawn after `state` are drawn again; afterwards generators continue as before."""
+    """Context that repeats the random numbers drawn after `state`.
+
+    On exit the generators continue as before.
+    """
     before = capture_rng()
     try:
         for restore in state:

@@ -1,4 +1,4 @@
-"""Worker processes: their end with the parent, and Ray clusters."""
+"""Worker processes that end with their parent, and Ray clusters."""
 
 import multiprocessing
 import os
@@ -18,7 +18,7 @@ from ..errors import Errors, KrisselError
 
 
 def follow_parent() -> None:
-    """In a worker: end with the parent, and leave Ctrl-C to it."""
+    """End this worker with its parent, and leave Ctrl-C to the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
 
@@ -33,14 +33,14 @@ def follow_parent() -> None:
 
 @contextmanager
 def ray_cluster(address: str, retries: int) -> Iterator[Any]:
-    """The module `ray`, connected.
+    """Yield the module `ray`, connected.
 
-    address: of a cluster (`host:port`, "auto"), or "local" for a temporary one on this machine. A cluster that the
-        program is connected to already is used instead.
-    retries: how often lost work is repeated, for the message.
+    address: of a cluster (`host:port`, "auto"), or "local" for a temporary one on this machine. If
+        the program is already connected to a cluster, that one is used.
+    retries: maximum retries of lost work, for the message.
 
-    Raises KrisselError K023 (Ray is not installed), K024 (no cluster), K025 (work lost repeatedly), and what the work
-    itself raised.
+    Raises KrisselError K023 (Ray is not installed), K024 (no cluster), K025 (work lost repeatedly),
+    and the errors of the work itself.
     """
     try:
         import ray
@@ -68,31 +68,36 @@ def ray_cluster(address: str, retries: int) -> Iterator[Any]:
             ray.shutdown()
 
 
-# Items that are sent at a time: each transfer costs something, and a first batch should not wait for many.
+# Items per transfer: each transfer has a cost, and a first batch should not wait for many.
 BLOCK = 1024
 Read = Callable[[int], Iterator[Any]]
 Block = list[Any] | KrisselError
 
 
 class ReadAhead:
-    """The items of an epoch, the same in the same order, read by another process, which lasts as long as this.
+    """Items of an epoch, in the same order, read by another process that lives as long as this
+    object.
 
-    read: makes the items of the epoch of this number. It is sent to the other process, and keeps its state there.
-    size: items that may wait to be used, in whole blocks.
+    read: returns the items of the epoch with this number. It is sent to the other process, and
+        keeps its state there.
+    size: number of items that may be read ahead, in whole blocks.
     """
 
     def __init__(self, read: Read, size: int) -> None:
-        places = self._places = _Blocks(read, BLOCK)
+        sampler = self._sampler = _Blocks(read, BLOCK)
         ahead = max(2, size // BLOCK)
         settings: dict[str, Any] = {"num_workers": 1, "persistent_workers": True, "prefetch_factor": ahead}
-        # Spawned, since a fork would have this process's GPU and locks. A generator, so that the numbers which training
-        # draws stay the same.
+        # Spawned, since a fork would inherit this process's GPU and locks. With a generator of its
+        # own, so that the numbers drawn in training stay the same.
         settings |= {"multiprocessing_context": "spawn", "generator": Generator()}
-        self._blocks: DataLoader[Block] = DataLoader(places, None, sampler=places, collate_fn=_as_it_is, **settings)
+        self._blocks: DataLoader[Block] = DataLoader(sampler, None, sampler=sampler, collate_fn=_identity, **settings)
 
     def epoch(self, number: int) -> Iterator[Any]:
-        """Raises KrisselError as `read` does, and K645 when the other process ended."""
-        self._places.epoch = number
+        """Yield the items of an epoch.
+
+        Raises KrisselError like `read`, and K645 if the other process ended.
+        """
+        self._sampler.epoch = number
         try:
             for block in self._blocks:
                 if isinstance(block, KrisselError):
@@ -105,7 +110,11 @@ class ReadAhead:
 
 
 class _Blocks(Dataset[Block]):
-    """Here, which blocks are wanted next: by epoch and number. In the other process, these blocks."""
+    """Sampler and data set of the blocks.
+
+    In this process it yields the keys of the next blocks, epoch and number. In the other process it
+    returns these blocks.
+    """
 
     def __init__(self, read: Read, size: int) -> None:
         self._read, self._size, self.epoch = read, size, 0
@@ -114,17 +123,17 @@ class _Blocks(Dataset[Block]):
     def __iter__(self) -> Iterator[tuple[int, int]]:
         return ((self.epoch, number) for number in count())
 
-    def __getitem__(self, place: tuple[int, int]) -> Block:
-        """The next block; empty after the last."""
-        epoch, number = place
+    def __getitem__(self, key: tuple[int, int]) -> Block:
+        """Return the next block; empty after the last."""
+        epoch, number = key
         if not number:
             self._blocks = minibatch(self._read(epoch), self._size)
         try:
             return next(self._blocks, [])
         except KrisselError as error:
-            # Raised, it would arrive as text, with the traceback of the other process.
+            # If raised, it would arrive as text, with the traceback of the other process.
             return error
 
 
-def _as_it_is(block: Block) -> Block:
+def _identity(block: Block) -> Block:
     return block

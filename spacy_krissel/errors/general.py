@@ -142,7 +142,7 @@ class GeneralErrors:
 
 class GeneralWarnings:
     KW030 = (
-        "[KW030] In {docs} documents doc.ents and doc.spans['krissel'] hold different links (first: {place}): "
+        "[KW030] In {docs} documents doc.ents and doc.spans['krissel'] hold different links (first: {first}): "
         "{corrected} mentions were read with the links of doc.ents, and {elsewhere} linked entities of doc.ents that "
         "are not in the group were skipped. Expected the same in both: correct or remove doc.spans['krissel'], or "
         "name the group with spans_key."

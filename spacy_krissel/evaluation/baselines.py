@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..mentions.abbreviations import document_writer
+from ..mentions.abbreviations import document_expander
 from ..ontology.folding import canonical_name
 from ..ontology.store import OntologyStore
 from ..util.progress import progress_bar
@@ -28,8 +28,8 @@ def write_out_abbreviations(records: Sequence[LinkRecord], documents: Mapping[st
 
     documents: texts by the documents' ids.
     """
-    write_out = {doc: document_writer(documents[doc]) for doc in {record.doc for record in records}}
-    return [write_out[record.doc](record.text, record.start) for record in records]
+    expand = {doc: document_expander(documents[doc]) for doc in {record.doc for record in records}}
+    return [expand[record.doc](record.text, record.start) for record in records]
 
 
 def settle_ties(records: Sequence[LinkRecord], store: OntologyStore) -> list[LinkRecord]:

@@ -15,7 +15,7 @@ from spacy.tokens import Doc, Span
 
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..kb.prototype_kb import PrototypeKB
-from ..kb.prototype_table import MINED
+from ..kb.prototype_table import MINED_KINDS
 from ..mentions.annotations import spans_of
 from ..mentions.gold_ids import NIL, Resolver
 from ..mentions.gold_mentions import primary_id, split_gold
@@ -186,7 +186,7 @@ def mined_entities(nlp: Language) -> list[str] | None:
     for name in nlp.pipe_names:
         kb = getattr(nlp.get_pipe(name), "kb", None)
         if isinstance(kb, PrototypeKB):
-            return list(kb.entity_ids.take(kb.prototypes.entities_of(MINED)))
+            return list(kb.entity_ids.take(kb.prototypes.entities_of(MINED_KINDS)))
     return None
 
 

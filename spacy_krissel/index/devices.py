@@ -19,7 +19,9 @@ def check_device(device: str) -> str:
 
 
 def require_device(device: str) -> None:
-    """Refuse a device that torch does not find on this machine. CUDA is not initialized.
+    """Raise an error for a device that torch does not find on this machine.
+
+    CUDA is not initialized.
 
     Raises KrisselError K502 (no such device) and K006 (no name of a device).
     """

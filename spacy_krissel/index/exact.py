@@ -1,4 +1,4 @@
-"""Exhaustive search, the measure of every other index: NumPy, or torch on one or all CUDA devices."""
+"""Exhaustive search, the reference for every other index: NumPy, or torch on CUDA devices."""
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -11,9 +11,9 @@ from ..errors import Errors, KrisselError
 from ..util.lock import Lock
 from ..util.settings import checked, maker
 from . import fork
-from .bfloat16 import FEWEST_QUERIES, has_bfloat16, rounded_blocks, rounded_hits
+from .bfloat16 import MIN_QUERIES, has_bfloat16, rounded_blocks, rounded_hits
 from .devices import ALL_CARDS, check_device, missing_device, warn_cpu
-from .hits import Block, merged, no_hits, rank_hits, search_blocks
+from .hits import Block, merge_hits, no_hits, rank_hits, search_blocks
 from .protocol import Mask, Rows, Scores, Vectors, check_mask, check_queries, check_vectors
 from .shard import Shard, upload
 
@@ -23,11 +23,11 @@ BLOCK_ROWS = 32_768
 
 @checked
 class ExactIndex:
-    """Compares every query with every vector. Equal scores come in the order of their rows.
+    """Compares every query with every vector. Equal scores are in the order of their rows.
 
-    device: "cpu", "cuda", "cuda:N", or "cuda:all" (the vectors are divided among all cards). On cards vectors take the
-        space that they do in the knowledge base, two bytes per value with float16. Without that
-        device it warns (KW503) and searches on the CPU.
+    device: "cpu", "cuda", "cuda:N", or "cuda:all" (the vectors are divided among all cards). On
+        cards, vectors take the same space as in the knowledge base, two bytes per value with
+        float16. Without that device it warns (KW503) and searches on the CPU.
     """
 
     kind = "exact"
@@ -43,7 +43,7 @@ class ExactIndex:
     def settings(self) -> dict[str, Any]:
         return {}
 
-    def reads(self, settings: dict[str, Any]) -> bool:
+    def can_read(self, settings: dict[str, Any]) -> bool:
         return True
 
     def __len__(self) -> int:
@@ -70,16 +70,16 @@ class ExactIndex:
         if self._is_on_cards():
             return self._search_cards(queries, k, allowed)
         blocks = vector_blocks(self._vectors, None if allowed is None else np.flatnonzero(allowed))
-        if len(queries) >= FEWEST_QUERIES and has_bfloat16():
+        if len(queries) >= MIN_QUERIES and has_bfloat16():
             fork.guard_forks()
             return search_blocks(rounded_blocks(blocks), queries, k, find_hits=rounded_hits)
         return search_blocks(blocks, queries, k)
 
     def to_disk(self, directory: Path) -> None:
-        """Writes nothing: the vectors are all there is."""
+        """Write nothing: the vectors are all there is."""
 
     def from_disk(self, directory: Path, vectors: Vectors) -> None:
-        # Not checked row by row: memory-mapped vectors are to be read when they are searched, not before.
+        # Not checked row by row: memory-mapped vectors should be read only when they are searched.
         self._vectors = vectors
         self._shards = []
 
@@ -100,7 +100,7 @@ class ExactIndex:
         if len(shards) == 1:
             return search(shards[0])
         with ThreadPoolExecutor(len(shards)) as threads:
-            return merged(list(threads.map(search, shards)), k)
+            return merge_hits(list(threads.map(search, shards)), k)
 
     def _on_devices(self) -> list[Shard]:
         if not self._shards:
@@ -125,18 +125,18 @@ def vector_blocks(vectors: Vectors, rows: Rows | None = None) -> Iterator[Block]
     """Yield the chosen rows of `vectors` (n, d), or all of them, in float32 blocks."""
     for start in range(0, len(vectors if rows is None else rows), BLOCK_ROWS):
         stop = start + BLOCK_ROWS
-        # No gather where all are chosen: it would copy them.
+        # No gather if all are chosen: it would copy them.
         chosen = vectors[start:stop] if rows is None else vectors[rows[start:stop]]
         numbers = np.arange(start, start + len(chosen)) if rows is None else rows[start:stop]
         yield numbers, np.asarray(chosen, dtype=np.float32)
 
 
-# Values of vectors that are held at a time (float32: 16 MB, which caches are not far from).
+# Vector values in memory at a time (float32: 16 MB, close to the size of caches).
 BLOCK_VALUES = 4_000_000
 
 
 def vectors_at(parts: Sequence[Vectors], rows: Rows) -> Vectors:
-    """Those at `rows` (n,), all of them valid, of arrays that follow each other: (n, d) float32."""
+    """Return the vectors at `rows` (n,), all valid, of consecutive arrays: (n, d) float32."""
     if len(parts) == 1:
         return parts[0][rows].astype(np.float32)
     found = np.empty((len(rows), parts[0].shape[1]), dtype=np.float32)
@@ -148,10 +148,10 @@ def vectors_at(parts: Sequence[Vectors], rows: Rows) -> Vectors:
     return found
 
 
-def refined(parts: Sequence[Vectors], queries: Vectors, rows: Rows, k: int) -> tuple[Scores, Rows]:
-    """The best `k` of the found `rows` (q, w), padded with -1, by their inner products with the queries (q, d).
+def rescored(parts: Sequence[Vectors], queries: Vectors, rows: Rows, k: int) -> tuple[Scores, Rows]:
+    """Return the best `k` of the found `rows` (q, w) by their exact inner products.
 
-    parts: the vectors, in arrays that follow each other.
+    parts: the vectors, in consecutive arrays. queries: (q, d). rows: padded with -1.
     RETURNS: scores and rows (q, k), best first, equal scores by row; padded with -inf and -1.
     """
     scores, best = no_hits(len(queries), k)
@@ -160,8 +160,8 @@ def refined(parts: Sequence[Vectors], queries: Vectors, rows: Rows, k: int) -> t
         part = rows[start : start + step]
         vectors = vectors_at(parts, np.maximum(part, 0).ravel()).reshape(*part.shape, -1)  # (s, w, d)
         products = (vectors @ queries[start : start + step, :, None])[..., 0]
-        query, place = np.nonzero(part >= 0)
-        hits = query, part[query, place], products[query, place]
+        query, column = np.nonzero(part >= 0)
+        hits = query, part[query, column], products[query, column]
         scores[start : start + step], best[start : start + step] = rank_hits(*hits, len(part), k)
     return scores, best
 

@@ -1,4 +1,4 @@
-"""FAISS's indexes on CUDA devices, and the limits of these."""
+"""FAISS indexes on CUDA devices, and the limits of those devices."""
 
 from typing import Any
 
@@ -9,8 +9,8 @@ from .devices import ALL_CARDS, card_number, missing_device
 
 # The highest k and nprobe that FAISS's kernels select.
 MAX_SELECTED = 2048
-# Bytes per code of product quantization that FAISS's kernels take. Tables of all scores per byte
-# have to fit into 48 KB of shared memory: those of longer codes do in float16 alone.
+# Bytes per code of product quantization that FAISS's kernels accept. Tables of all scores per byte
+# must fit into 48 KB of shared memory: those of longer codes fit only in float16.
 PQ_BYTES = (1, 2, 3, 4, 8, 12, 16, 20, 24, 28, 32, 40, 48)
 PQ_BYTES_FLOAT16 = (56, 64, 96)
 CARD_PQ_BYTES = (*PQ_BYTES, *PQ_BYTES_FLOAT16)
@@ -35,9 +35,9 @@ class FaissCards:
         """Copy a CPU index, flat or IVF, to the cards."""
         options = self._faiss.GpuMultipleClonerOptions()
         options.shard = True
-        # Lookup tables alone. With `refine`, the vectors decide on what they find.
+        # Lookup tables only. With `refine`, the vectors decide among the results.
         options.useFloat16 = _code_bytes(index) in PQ_BYTES_FLOAT16
-        # Not the kernels of cuVS, which some builds prefer: they train and assign in their own way.
+        # Not the kernels of cuVS, which some builds prefer: they train and assign differently.
         options.use_cuvs = False
         cards = self._resources, index, options, self._numbers
         return self._faiss.index_cpu_to_gpu_multiple_py(*cards)
@@ -60,7 +60,7 @@ class FaissCards:
             filled.append(part)
         if len(filled) == 1:
             return filled[0]
-        # Threads search the cards at the same time. Rows follow each other from card to card.
+        # Threads search the cards at the same time. Rows continue from card to card.
         shards = faiss.IndexShards(index.d, True, True)
         for part in filled:
             shards.add_shard(part)
@@ -69,7 +69,7 @@ class FaissCards:
 
 def cards_problem(faiss: Any, device: str, index: Any) -> str:
     """Return why FAISS cannot search the CPU index on the device, "" if it can."""
-    # Torch is asked first: without a driver, FAISS ends the process.
+    # Ask torch first: without a driver, FAISS ends the process.
     if problem := missing_device(device):
         return problem
     if not hasattr(faiss, "StandardGpuResources"):
@@ -84,12 +84,12 @@ def cards_problem(faiss: Any, device: str, index: Any) -> str:
 
 
 def parts_of(faiss: Any, index: Any) -> list[Any]:
-    """Return the indexes that an index on several cards consists of, or the index itself."""
+    """Return the indexes of each card for an index on several cards, or the index itself."""
     if not isinstance(index, faiss.IndexShards):
         return [index]
     return [faiss.downcast_index(index.at(number)) for number in range(index.count())]
 
 
 def _code_bytes(index: Any) -> int:
-    """Return the bytes per code of an index with product quantization, 0 for another."""
+    """Return the bytes per code of an index with product quantization, else 0."""
     return index.pq.M if hasattr(index, "pq") else 0

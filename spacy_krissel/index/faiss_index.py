@@ -1,7 +1,8 @@
-"""FAISS: flat, HNSW and IVF indexes on the CPU, flat and IVF on CUDA devices; always saved in their CPU form.
+"""FAISS: flat, HNSW and IVF indexes on the CPU, flat and IVF on CUDA devices; saved in CPU form.
 
-IVF with coded vectors (SQ8, PQ) finds more than it is asked for, and the vectors themselves decide between them.
-An IVF list holds the vectors nearest to its centroid by distance, and is read by inner product: vectors of any length.
+IVF with coded vectors (SQ8, PQ) retrieves more than it returns, and re-scores the results by their
+vectors. An IVF list contains the vectors nearest to its centroid by distance, but is searched by
+inner product, so vectors may have any length.
 """
 
 import errno
@@ -20,7 +21,7 @@ from ..util.lock import Lock
 from ..util.settings import Count, PositiveInt, checked, maker
 from . import fork
 from .devices import check_device, warn_cpu
-from .exact import BLOCK_ROWS, refined, search_blocks, vectors_at
+from .exact import BLOCK_ROWS, rescored, search_blocks, vectors_at
 from .faiss_cards import (
     ADD_ROWS,
     CARD_PQ_BYTES,
@@ -33,11 +34,12 @@ from .faiss_cards import (
 from .protocol import Mask, Rows, Scores, Vectors, check_mask, check_queries, check_vectors
 
 FILE = "index.faiss"
-# How many vectors are compared in the time that a filtered search takes: of a graph for each one of its width, of lists
-# for each vector in them (`benchmarks/index_filters.py`). To copy one before takes the time of so many comparisons.
+# Number of vectors compared in the time of a filtered search: of a graph per unit of its width, of
+# lists per vector in them (`benchmarks/index_filters.py`). Copying one vector first takes the time
+# of PER_COPY comparisons.
 PER_WIDTH, PER_LISTED, PER_COPY = 190, 3, 20
-# Each type's settings with their defaults. `nlist` 0 stands for four times the root of the number of vectors,
-# `pq_bytes` 0 for half the width (on cards at most 48), `refine` 0 for no second look.
+# Default settings of each type. `nlist` 0 means four times the root of the number of vectors,
+# `pq_bytes` 0 half the width (on cards at most 48), `refine` 0 no re-scoring.
 DEFAULTS: dict[str, dict[str, int]] = {
     "flat": {},
     "hnsw": {"m": 16, "ef_construction": 200, "ef_search": 64},
@@ -45,27 +47,29 @@ DEFAULTS: dict[str, dict[str, int]] = {
     "ivf_sq8": {"nlist": 0, "nprobe": 16, "refine": 2},
     "ivf_pq": {"nlist": 0, "nprobe": 16, "pq_bytes": 0, "refine": 4},
 }
-# What may change after an index was built.
+# Settings that may change after an index was built.
 SEARCH_SETTINGS = ("ef_search", "nprobe", "refine")
-# k-means asks for at least 39 vectors a list (or code) and uses at most 256.
+# k-means needs at least 39 vectors per list (or code) and uses at most 256.
 MIN_TRAIN, MAX_TRAIN = 39, 256
-# Of many lists it makes do with fewer vectors each: the time of k-means grows with their product.
+# With many lists it uses fewer vectors per list: the time of k-means grows with their product.
 MANY_TRAIN, MAX_TRAIN_OF_MANY = 2**18, 64
-# The number of codes of a byte.
+# Number of codes of a byte.
 CODES = 256
 
 
 @checked
 class FaissIndex:
-    """An index of the FAISS library, memory-mapped when loaded where the library can. Needs the extra
-    `spacy-krissel[cpu]` or `spacy-krissel[gpu]`.
+    """Index of the FAISS library, memory-mapped when loaded if the library supports it.
 
-    type: "flat" (exact), "hnsw" (a graph; the fastest among 100,000 vectors or fewer), "ivf" (lists around centroids),
-        and with vectors as codes of a byte per value "ivf_sq8", or of fewer "ivf_pq" (product quantisation).
-    device: "cpu", "cuda", "cuda:N", or "cuda:all" (sharded over all cards); HNSW runs on the CPU only.
-        IVF indexes are filled there, too. Without that device, or if it cannot take the codes of a
-        saved index, the index warns (KW503) and searches on the CPU. Searches with a filter and
-        those for more than 2,048 results run on the CPU.
+    Needs the extra `spacy-krissel[cpu]` or `spacy-krissel[gpu]`.
+
+    type: "flat" (exact), "hnsw" (a graph; the fastest for 100,000 vectors or fewer), "ivf" (lists
+        around centroids), and with vectors coded in one byte per value "ivf_sq8", or in fewer
+        "ivf_pq" (product quantisation).
+    device: "cpu", "cuda", "cuda:N", or "cuda:all" (sharded over all cards); HNSW runs on the CPU
+        only. IVF indexes are also filled there. Without that device, or if it cannot take the codes
+        of a saved index, the index warns (KW503) and searches on the CPU. Searches with a filter
+        and those for more than 2,048 results run on the CPU.
     float16: store the vectors in half the space.
     m: HNSW's links per vector.
     ef_construction, ef_search: width of HNSW's search when building and when searching.
@@ -73,7 +77,8 @@ class FaissIndex:
     nprobe: number of lists that an IVF search reads; at most 2,048 on cards.
     pq_bytes: bytes per code of "ivf_pq", a divisor of the width; 0: half the width, on cards at
         most 48. Cards take 1, 2, 3, 4, 8, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64 or 96.
-    refine: this many times the results asked for are found by codes and re-scored by their vectors; 0: codes alone.
+    refine: this many times the requested results are found by codes and re-scored by their vectors;
+        0: codes alone.
     """
 
     kind = "faiss"
@@ -95,13 +100,14 @@ class FaissIndex:
         settings = {"m": m, "ef_construction": ef_construction, "ef_search": ef_search, "nlist": nlist}
         settings.update(nprobe=nprobe, pq_bytes=pq_bytes, refine=refine)
         self.device = check_device(device)
-        self._own = _own_settings(type, device, float16, settings)
+        self._own = _type_settings(type, device, float16, settings)
         self.type = type
         self.float16 = float16
         self._ivf = type.startswith("ivf")
-        # Where codes are searched, the vectors that decide between those found, in arrays that follow each other.
+        # For coded indexes, the vectors that re-score the results, in consecutive arrays.
         self._stored: list[Vectors] | None = None
-        # Told how many vectors were added, block by block; what it raises ends a build.
+        # Called with the number of vectors added, block by block; an exception from it ends a
+        # build.
         self.on_added: Callable[[int], None] | None = None
         self._index: Any = None
         self._mapped = False
@@ -114,7 +120,7 @@ class FaissIndex:
     def settings(self) -> dict[str, Any]:
         return {"type": self.type, "float16": self.float16, **self._own}
 
-    def reads(self, settings: dict[str, Any]) -> bool:
+    def can_read(self, settings: dict[str, Any]) -> bool:
         own = self.settings
         return all(settings.get(name) == own.get(name) for name in {*settings, *own} - {*SEARCH_SETTINGS})
 
@@ -135,18 +141,22 @@ class FaissIndex:
             self._index = _faiss().deserialize_index(self._index)
 
     def __copy__(self) -> "FaissIndex":
-        """One that grows on its own; the vectors that it decides by are shared."""
+        """Return a copy that grows on its own; the vectors used for re-scoring are shared."""
         copied = FaissIndex(self.type, self.device, self.float16, **self._own)
         copied.on_added = self.on_added
         if self._index is not None:
             faiss = _faiss()
-            copied._take(faiss.deserialize_index(faiss.serialize_index(self._index)), mapped=False)
+            copied._set_index(faiss.deserialize_index(faiss.serialize_index(self._index)), mapped=False)
         if self._stored is not None:
             copied._stored = list(self._stored)
         return copied
 
     def build(self, vectors: Vectors, centroids: Vectors | None = None) -> None:
-        """centroids: those of another IVF index of the same vectors and as many lists, which spares finding them."""
+        """Build the index.
+
+        centroids: those of another IVF index of the same vectors with as many lists, which saves
+            the time to find them.
+        """
         faiss = _faiss()
         vectors = check_vectors(vectors, None, "vectors")
         if not len(vectors):
@@ -161,7 +171,7 @@ class FaissIndex:
             index.quantizer.add(centroids)
         self._gpu_index = None
         if self._ivf and self._is_on_cards(index):
-            # Held by name as well, since FAISS holds a bare pointer.
+            # Kept in a variable, since FAISS keeps only a bare pointer.
             clustering_index = self._on_cards().clone(faiss.IndexFlatL2(width))
             index.clustering_index = clustering_index
         if self._ivf:
@@ -170,7 +180,7 @@ class FaissIndex:
             index.train(_training_sample(vectors, training_rows(getattr(index, "nlist", 1))))
         if self._ivf:
             index.clustering_index = None
-        self._take(index, mapped=False)
+        self._set_index(index, mapped=False)
         self._stored = [] if "refine" in self._own else None
         self._extend(vectors)
 
@@ -191,23 +201,23 @@ class FaissIndex:
             return self._search_allowed(faiss, queries, k, check_mask(allowed, len(self), "vector"))
         wanted = self._wanted(k)
         if wanted <= MAX_SELECTED and self._is_on_cards(self._index):
-            # FAISS's own resources on a card serve one search at a time.
+            # FAISS's resources on a card serve one search at a time.
             with self._gpu_lock:
                 found = self._gpu_form().search(queries, wanted)
         else:
             index = self._index
-            # The index stays referred to: FAISS's own vectors go with it.
+            # Keep a reference to the index: FAISS frees its vectors with it.
             found = (index.storage if self._is_small() else index).search(queries, wanted)
-        return self._decided(queries, k, *found)
+        return self._rescored(queries, k, *found)
 
     def centroids(self) -> Vectors | None:
-        """Those of an IVF index (nlist, d), None for another."""
+        """Return the centroids of an IVF index (nlist, d), None for other types."""
         return self._index.quantizer.reconstruct_n(0, self._index.nlist) if self._ivf and self._index else None
 
     def set_search(self, **settings: int) -> None:
-        """Search with these from now on, of "ef_search", "nprobe" and "refine" those that the type has.
+        """Set search settings: "ef_search", "nprobe" and "refine", as far as the type has them.
 
-        Raises KrisselError K006 for others, which decide on how an index is built.
+        Raises KrisselError K006 for others, which affect how an index is built.
         """
         for name, value in settings.items():
             if name not in SEARCH_SETTINGS:
@@ -215,7 +225,7 @@ class FaissIndex:
                 raise KrisselError(Errors.K006.format(setting=name, found=value, expected=expected))
         self._own = FaissIndex(self.type, self.device, self.float16, **{**self._own, **settings})._own
         if self._index is not None:
-            self._take(self._index, mapped=self._mapped, gpu_index=self._gpu_index)
+            self._set_index(self._index, mapped=self._mapped, gpu_index=self._gpu_index)
 
     def to_disk(self, directory: Path) -> None:
         if self._index is None:
@@ -224,12 +234,13 @@ class FaissIndex:
         try:
             _faiss().write_index(self._index, str(path))
         except RuntimeError as error:
-            # FAISS has no other word for what the disk refuses, such as more than there is room for.
+            # FAISS does not say why the disk refused; it may be full.
             raise disk_error(OSError(errno.ENOSPC, str(error)), path) from error
 
     def from_disk(self, directory: Path, vectors: Vectors) -> None:
         faiss = _faiss()
-        # Older versions map IVF lists alone, and then save them as a reference to the file: those are read whole.
+        # Older versions map only IVF lists, and then save them as a reference to the file: those
+        # are read whole.
         mapping = getattr(faiss, "IO_FLAG_MMAP_IFC", 0)
         rows, width = vectors.shape
         problem: Any = ""
@@ -241,14 +252,14 @@ class FaissIndex:
             if index.ntotal != rows or index.d != width:
                 problem = f"it holds {index.ntotal} vectors of width {index.d}"
             elif self.type == "hnsw" and not _is_sound_graph(faiss, index.hnsw, rows):
-                problem = "its graph is entered where no vector is, or on a level that it has not"
+                problem = "the entry point of its graph is not a vector, or on a missing level"
         if problem:
             raise KrisselError(Errors.K506.format(path=directory, problem=problem, rows=rows, width=width))
-        self._take(index, mapped=bool(mapping))
+        self._set_index(index, mapped=bool(mapping))
         self._read_from = directory
         self._stored = [vectors] if "refine" in self._own else None
 
-    def _take(self, index: Any, mapped: bool, gpu_index: Any = None) -> None:
+    def _set_index(self, index: Any, mapped: bool, gpu_index: Any = None) -> None:
         fork.guard_forks()
         if self.type == "hnsw":
             index.hnsw.efSearch = self._own["ef_search"]
@@ -256,7 +267,7 @@ class FaissIndex:
             for each in (index, *self._parts(gpu_index)):
                 each.nprobe = self._own["nprobe"]
         if hasattr(index, "use_precomputed_table"):
-            # Of distances: nothing reads it.
+            # A table of distances, which nothing reads.
             index.use_precomputed_table = -1
         self._index = index
         self._mapped = mapped
@@ -264,18 +275,18 @@ class FaissIndex:
 
     def _extend(self, vectors: Vectors) -> None:
         faiss = _faiss()
-        # Many vectors are added on the cards, and the CPU form is copied from there: to assign a
+        # Many vectors are added on the cards and the CPU form is copied from there: assigning a
         # vector to one of many lists takes a core milliseconds. Few are added to both forms.
         is_many = self._ivf and (not len(self) or len(vectors) >= ADD_ROWS)
         fills_cards = is_many and self._is_on_cards(self._index)
         if fills_cards:
-            # Not this index's own until it is full: it may be ended before.
+            # Not yet this index's form: the build may be interrupted before it is full.
             forms, self._gpu_index = [self._gpu_form()], None
         else:
             if self._mapped:
                 # A mapped index cannot grow (FAISS ends the process): it is copied into memory.
                 copied = faiss.deserialize_index(faiss.serialize_index(self._index))
-                self._take(copied, mapped=False, gpu_index=self._gpu_index)
+                self._set_index(copied, mapped=False, gpu_index=self._gpu_index)
             # Flat indexes on several cards cannot grow.
             grows_there = self._ivf and not fork.cuda_lost()
             self._gpu_index = self._gpu_index if grows_there else None
@@ -288,15 +299,16 @@ class FaissIndex:
             if self.on_added is not None:
                 self.on_added(len(block))
         if fills_cards:
-            self._take(faiss.index_gpu_to_cpu(forms[0]), mapped=False, gpu_index=forms[0])
+            self._set_index(faiss.index_gpu_to_cpu(forms[0]), mapped=False, gpu_index=forms[0])
         if self._stored is not None:
             self._stored.append(vectors)
 
     @contextmanager
     def _by_distance(self, index: Any) -> Iterator[None]:
-        """Assign vectors to the nearest centroid, not to lists of longer ones, as by inner product.
+        """Assign vectors to the nearest centroid, not to lists of longer vectors, as by inner
+        product.
 
-        An index on a card has a quantizer of its own, which searches by its own `metric_type`.
+        An index on a card has its own quantizer, which searches by its own `metric_type`.
         """
         faiss = _faiss()
         quantizers = [each.quantizer for each in self._parts(index)] if self._ivf else []
@@ -312,13 +324,14 @@ class FaissIndex:
         return [] if index is None else parts_of(_faiss(), index)
 
     def _search_allowed(self, faiss: Any, queries: Vectors, k: int, allowed: Mask) -> tuple[Scores, Rows]:
-        """Search among some rows. GPU indexes cannot, so this is the CPU form's work."""
+        """Search among the allowed rows, in the CPU form: GPU indexes have no filter."""
         rows = np.flatnonzero(allowed)
-        # Of what the search visits, only this part counts, so it must visit as much more.
+        # Only this fraction of the visited vectors counts, so the search must be wider by its
+        # inverse.
         wider = len(allowed) / max(1, len(rows))
         ef_search = math.ceil(max(self._own.get("ef_search", 0), k) * wider)
         nprobe = math.ceil(self._own.get("nprobe", 0) * wider)
-        # Comparing all of few is quicker, and surer.
+        # Comparing all of a few vectors is faster and exact.
         if self.type == "hnsw":
             few = PER_WIDTH * ef_search
         elif self._stored is not None:
@@ -336,32 +349,35 @@ class FaissIndex:
             parameters = faiss.SearchParametersIVF(sel=selector, nprobe=min(self._index.nlist, nprobe))
         else:
             parameters = faiss.SearchParameters(sel=selector)
-        return self._decided(queries, k, *self._index.search(queries, self._wanted(k), params=parameters))
+        return self._rescored(queries, k, *self._index.search(queries, self._wanted(k), params=parameters))
 
     def _wanted(self, k: int) -> int:
-        """How many rows the index is asked for."""
+        """Return the number of rows to request from the index."""
         return min(len(self), k * self._own["refine"]) if self._own.get("refine") and k < len(self) else k
 
     def _is_small(self) -> bool:
-        """Has a graph no more vectors than a search of it may compare?
+        """Return whether a graph has no more vectors than one search of it may compare.
 
-        Then comparing all costs little more and misses none. A graph of few vectors may: those of gold mentions are
-        longer than others, draw links to themselves, and cut off what has no other link.
+        Then comparing all costs little more and misses none. A graph of few vectors may miss some:
+        vectors of gold mentions are longer than others, attract the links, and cut off vectors
+        without other links.
         """
         return self.type == "hnsw" and len(self) <= 2 * self._own["m"] * self._own["ef_search"]
 
-    def _decided(self, queries: Vectors, k: int, scores: Scores, rows: Rows) -> tuple[Scores, Rows]:
-        """The best `k` of what the index found: scores and rows (q, w), FAISS's own padding.
+    def _rescored(self, queries: Vectors, k: int, scores: Scores, rows: Rows) -> tuple[Scores, Rows]:
+        """Return the best `k` of the results of the index.
 
-        Raises KrisselError K506 where these are no rows, as in a damaged file that was not verified.
+        scores, rows: (q, w), with FAISS's padding.
+
+        Raises KrisselError K506 for invalid rows, as in a damaged file that was not verified.
         """
         if rows.size and not -1 <= rows.min() <= rows.max() < len(self):
             problem = f"a search found the rows {rows.min()} to {rows.max()} in it"
             of = {"rows": len(self), "width": queries.shape[1]}
             raise KrisselError(Errors.K506.format(path=self._read_from, problem=problem, **of))
         if self._stored is not None and self._own["refine"]:
-            return refined(self._stored, queries, rows, k)
-        # FAISS fills up with the lowest float.
+            return rescored(self._stored, queries, rows, k)
+        # FAISS pads with the lowest float.
         scores[rows < 0] = -np.inf
         return scores, rows
 
@@ -390,7 +406,7 @@ class FaissIndex:
 def _faiss() -> Any:
     try:
         import faiss
-    # A shared library that does not load raises any of these.
+    # A shared library that fails to load raises any of these.
     except (ImportError, OSError, RuntimeError) as error:
         if isinstance(error, ModuleNotFoundError) and error.name == "faiss":
             raise KrisselError(Errors.K501.format(kind=FaissIndex.kind)) from None
@@ -399,27 +415,33 @@ def _faiss() -> Any:
 
 
 def _is_sound_graph(faiss: Any, graph: Any, rows: int) -> bool:
-    """Does a search enter the graph at its highest level, as FAISS takes for granted? From elsewhere it may not end."""
+    """Return whether the entry point of the graph is at its highest level, as FAISS assumes.
+
+    From another entry point a search may not terminate.
+    """
     levels = faiss.vector_to_array(graph.levels)
     if len(levels) != rows or not rows:
         return len(levels) == rows
     return 0 <= graph.entry_point < rows and graph.max_level + 1 == levels[graph.entry_point] == levels.max()
 
 
-def _training_sample(vectors: Vectors, most: int) -> Vectors:
-    if len(vectors) > most:
-        chosen = np.random.default_rng(0).choice(len(vectors), most, replace=False)
+def _training_sample(vectors: Vectors, max_rows: int) -> Vectors:
+    if len(vectors) > max_rows:
+        chosen = np.random.default_rng(0).choice(len(vectors), max_rows, replace=False)
         vectors = vectors[np.sort(chosen)]
     return np.ascontiguousarray(vectors, dtype=np.float32)
 
 
-def _own_settings(type: str, device: str, float16: bool, settings: dict[str, int | None]) -> dict[str, int]:
-    """The settings of this type of index: those given and the defaults. Raises KrisselError K006."""
+def _type_settings(type: str, device: str, float16: bool, settings: dict[str, int | None]) -> dict[str, int]:
+    """Return the settings of this type of index: those given, and the defaults.
+
+    Raises KrisselError K006.
+    """
     given = {name: value for name, value in settings.items() if value is not None}
     wrong: tuple[str, Any, str] | None = None
     if unknown := sorted(set(given) - set(DEFAULTS[type])):
         known = ", ".join(DEFAULTS[type]) or "none"
-        wrong = unknown[0], given[unknown[0]], f"nothing: it is no setting of a {type!r} index (those are: {known})"
+        wrong = unknown[0], given[unknown[0]], f"nothing: it is not a setting of a {type!r} index (these are: {known})"
     elif type == "hnsw" and device != "cpu":
         wrong = "device", device, "'cpu' with type 'hnsw'; for a CUDA device choose 'flat' or one of the 'ivf' types"
     elif device != "cpu" and given.get("nprobe", 0) > MAX_SELECTED:
@@ -444,7 +466,7 @@ def factory_string(
     width: int,
     on_card: bool = False,
 ) -> str:
-    """Return FAISS's name of an index for `n` vectors of this width.
+    """Return the FAISS factory string of an index for `n` vectors of this width.
 
     Raises KrisselError K006 (pq_bytes).
     """
@@ -454,17 +476,17 @@ def factory_string(
     if not type.startswith("ivf"):
         return storage
     nlist = settings["nlist"] or 4 * math.isqrt(n)
-    # A byte has more codes than few vectors can teach.
+    # Few vectors cannot train the many codes of a byte.
     if type == "ivf_sq8" or (type == "ivf_pq" and n < CODES * MIN_TRAIN):
         storage = "SQ8"
     elif type == "ivf_pq":
-        # Not polysemous: the order of codes would be trained for minutes, and nothing reads it.
+        # Not polysemous: training the order of the codes would take minutes, and nothing reads it.
         storage = f"PQ{_pq_bytes(settings['pq_bytes'], width, on_card)}np"
     return f"IVF{max(1, min(nlist, n // MIN_TRAIN))},{storage}"
 
 
 def training_rows(nlist: int) -> int:
-    """How many vectors an index of so many lists is trained on, at most."""
+    """Return the maximum number of training vectors of an index with `nlist` lists."""
     return min(MAX_TRAIN * nlist, max(MANY_TRAIN, MAX_TRAIN_OF_MANY * nlist))
 
 

@@ -1,4 +1,4 @@
-"""Keeps searches alive in forked workers."""
+"""Support for searches in forked workers."""
 
 import os
 import sys
@@ -9,11 +9,12 @@ _cuda_lost = False
 
 
 def guard_forks() -> None:
-    """Let forked children of this process use FAISS and torch; call it before the first search or encoding.
+    """Let forked children of this process use FAISS and torch.
 
-    The threads of an OpenMP pool do not survive a fork, and a child that waits for them waits for ever (faiss#5206):
-    children run on one thread, which is also right where several workers share the cores. NumPy's own BLAS restarts
-    its threads by itself.
+    Call it before the first search or encoding. The threads of an OpenMP pool do not survive a
+    fork, and a child that waits for them never ends (faiss#5206). Children therefore run on one
+    thread, which is also best if several workers share the cores. NumPy's own BLAS restarts its
+    threads by itself.
     """
     global _guarded
     if not _guarded and hasattr(os, "register_at_fork"):
@@ -22,13 +23,16 @@ def guard_forks() -> None:
 
 
 def note_cuda() -> None:
-    """This process uses a CUDA device from now on, so that its forked children cannot."""
+    """Record that this process uses a CUDA device, so that its forked children cannot."""
     global _cuda_used
     _cuda_used = True
 
 
 def cuda_lost() -> bool:
-    """Whether this process was forked from one that had used CUDA: it must search on the CPU."""
+    """Return whether this process was forked from one that had used CUDA.
+
+    Then it must search on the CPU.
+    """
     return _cuda_lost
 
 
@@ -40,7 +44,7 @@ def _prepare() -> None:
 def _settle_in_child() -> None:
     global _cuda_lost
     _cuda_lost = _cuda_used
-    # Whatever was not imported before the fork has no threads to lose.
+    # Libraries that were not imported before the fork have no threads to lose.
     if "faiss" in sys.modules:
         sys.modules["faiss"].omp_set_num_threads(1)
     if "torch" in sys.modules:

@@ -29,7 +29,7 @@ IndexName = Annotated[str, OneOf(_names)]
 
 
 def make_index(kind: str, settings: dict[str, Any], device: str = "cpu") -> VectorIndex:
-    """Return an empty index of the `kind` and `settings` found in a manifest, for the `device`.
+    """Return an empty index of the `kind` and `settings` in a manifest, for the `device`.
 
     Raises KrisselError K507 for a kind that no installed package has, and K061 for one that cannot
     be used. Raises K006 for a setting that is not its own, and for a device that the kind cannot
@@ -55,8 +55,8 @@ def named_index(name: str, device: str = "cpu") -> MakeIndex:
 
     name: "exact", one of FAISS's types, or the kind of a plugin.
 
-    "hnsw" holds its vectors in float16: it reads them at random, so half the bytes are a third more speed, and it
-    loses far more to the walk along its graph than to rounding.
+    "hnsw" stores its vectors in float16. It reads them at random, so half the bytes make it a third
+    faster, and its walk along the graph loses far more than the rounding.
 
     Raises KrisselError K006 for another name, and for a device that the type cannot be searched on;
     K061 for a plugin that cannot be used.

@@ -1,4 +1,4 @@
-"""Vector search behind one small protocol, and what every index checks of the arrays it is given."""
+"""Protocol of vector search, and checks of the arrays given to an index."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,30 +9,35 @@ from numpy.typing import NDArray
 
 from ..errors import Errors, KrisselError
 
-# A matrix of row vectors, (n, d): float32, or float16 where only storage is meant.
+# Matrix of row vectors, (n, d): float32, or float16 for storage only.
 Vectors = NDArray[Any]
 # Inner products, best first: (q, k) float32, padded with -inf.
 Scores = NDArray[np.float32]
-# Row numbers of the vectors that scored so, in order of addition: (q, k) int64, padded with -1.
+# Row numbers of the vectors with these scores, in order of addition: (q, k) int64, padded with -1.
 Rows = NDArray[np.int64]
-# Which rows may be found: (n,) bool.
+# Mask of the rows that may be found: (n,) bool.
 Mask = NDArray[np.bool_]
 
 
 class Searches(Protocol):
-    """What can be asked for the nearest rows."""
+    """Protocol of objects that find the nearest rows."""
 
     def search(self, queries: Vectors, k: int, allowed: Mask | None = None) -> tuple[Scores, Rows]:
-        """The `k` rows with the highest inner product for each of the queries (q, d), among the allowed ones."""
+        """Return the `k` rows with the highest inner product for each of the queries (q, d).
+
+        allowed: mask of the rows to consider; None: all.
+        """
 
 
 class VectorIndex(Searches, Protocol):
-    """Rows of vectors, searched by inner product. Knows no entities.
+    """Protocol of an index of vectors, searched by inner product. It knows no entities.
 
-    Many threads may search one that nobody changes; a `copy.copy` of it may be changed meanwhile.
+    Many threads may search an index that is not being changed; a `copy.copy` of it may be changed
+    meanwhile.
 
     kind: the name by which a saved index finds its class (`index.kinds`).
-    owns_vectors: whether it holds its own copy of the vectors, so that `add` spares it work that `build` repeats.
+    owns_vectors: whether it holds its own copy of the vectors, so that `add` saves work that
+        `build` repeats.
     """
 
     kind: str
@@ -40,31 +45,41 @@ class VectorIndex(Searches, Protocol):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What is saved and made again on load; where it runs is no part of it. JSON values only."""
+        """Settings that are saved and restored, without the device. JSON values only."""
 
-    def reads(self, settings: dict[str, Any]) -> bool:
-        """Whether `from_disk` takes what an index of this kind with `settings` wrote."""
+    def can_read(self, settings: dict[str, Any]) -> bool:
+        """Return whether `from_disk` can read the files of an index of this kind with
+        `settings`.
+        """
 
     def __len__(self) -> int: ...
 
     def build(self, vectors: Vectors) -> None:
-        """Index the rows of `vectors` (n, d) in place of whatever it held."""
+        """Index the rows of `vectors` (n, d), replacing all earlier rows."""
 
     def add(self, vectors: Vectors) -> None:
-        """Index further rows (m, d); their numbers follow the present ones."""
+        """Index more rows (m, d); their numbers continue those of the present rows."""
 
     def to_disk(self, directory: Path) -> None:
-        """Write its files into the existing `directory`. An index that lives off the vectors alone writes none."""
+        """Write the files of the index into the existing `directory`.
+
+        An index that needs only the vectors writes none.
+        """
 
     def from_disk(self, directory: Path, vectors: Vectors) -> None:
-        """Read what `to_disk` wrote; `vectors` (n, d), perhaps memory-mapped, are those it was built from."""
+        """Read the files of `to_disk`.
+
+        vectors: (n, d), possibly memory-mapped, the same as in the build.
+        """
 
 
 MakeIndex = Callable[[], VectorIndex]
 
 
 def check_vectors(array: Any, width: int | None, what: str) -> Vectors:
-    """`array` as finite floats of shape (any, `width`); `what` names it in the message.
+    """Return `array` as finite floats of shape (any, `width`).
+
+    what: names the array in messages.
 
     Raises KrisselError K503 (no float matrix of that width) and K504 (NaN or infinity).
     """
@@ -72,7 +87,7 @@ def check_vectors(array: Any, width: int | None, what: str) -> Vectors:
     if matrix.ndim != 2 or matrix.dtype.kind != "f" or (width is not None and matrix.shape[1] != width):
         found = f"shape {matrix.shape} of {matrix.dtype}"
         raise KrisselError(Errors.K503.format(what=what, rows="any", width=width or "any", found=found))
-    # Summing finds a row with NaN or infinity without a boolean copy of the whole matrix.
+    # A sum detects rows with NaN or infinity without a boolean copy of the whole matrix.
     with np.errstate(invalid="ignore", over="ignore"):
         sums = np.add.reduce(matrix, axis=1, dtype=np.float64)
     bad = np.flatnonzero(~np.isfinite(sums))
@@ -82,12 +97,12 @@ def check_vectors(array: Any, width: int | None, what: str) -> Vectors:
 
 
 def check_queries(array: Any, width: int) -> Vectors:
-    """Queries as finite, C-contiguous float32 of shape (any, `width`)."""
+    """Return queries as finite, C-contiguous float32 of shape (any, `width`)."""
     return np.ascontiguousarray(check_vectors(array, width, "query vectors"), dtype=np.float32)
 
 
 def check_mask(allowed: Any, n: int, what: str) -> Mask:
-    """`allowed` as a boolean array of length `n`. Raises KrisselError K505."""
+    """Return `allowed` as a boolean array of length `n`. Raises KrisselError K505."""
     mask = np.asarray(allowed)
     if mask.dtype != np.bool_ or mask.shape != (n,):
         raise KrisselError(Errors.K505.format(n=n, what=what, found=f"shape {mask.shape} of {mask.dtype}"))

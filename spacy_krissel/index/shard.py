@@ -10,18 +10,19 @@ import numpy as np
 from .hits import group_size, no_hits, search_blocks
 from .protocol import Mask, Rows, Scores, Vectors
 
-# Scores held at a time: 1,024 x 262,144 float16 are 512 MB.
+# Scores in memory at a time: 1,024 x 262,144 float16 are 512 MB.
 CUDA_QUERY_ROWS, CUDA_BLOCK_ROWS = 1024, 262_144
-# Hits whose score is computed again at a time: 65,536 of width 768 are 200 MB.
+# Hits rescored at a time: 65,536 of width 768 are 200 MB.
 CUDA_HITS = 65_536
-# Columns considered at a time, for which indices of 8 bytes are held.
+# Columns considered at a time; their indices take 8 bytes each.
 MAX_COLUMNS = 2**24
 # Bytes of host memory per staging buffer of an upload; there are two.
 STAGING_BYTES = 2**26
-# The largest error of a score by float16 or TF32, relative to both norms: factors, partial sums and
-# the result are rounded to 11 bits.
+# Maximum error of a score in float16 or TF32, relative to both norms: factors, partial sums and the
+# result are rounded to 11 bits.
 HALF_ERROR = 4 * 2.0**-11
-# Norms of the longest vector for which float16 has that error, neither overflowing nor subnormal.
+# Range of norms of the longest vector for which float16 has that error, without overflow or
+# subnormals.
 HALF_MIN, HALF_MAX = 1e-3, 6e4
 
 
@@ -74,9 +75,9 @@ class Shard(NamedTuple):
     def _best(self, queries: Vectors, k: int, width: int, chosen: Any) -> tuple[Any, Any, Any]:
         """Return tensors of scores and rows (q, k), and which queries may have better ones (q,).
 
-        A pool keeps the `width` highest scores in half precision. Those are computed again in
-        float32 at the end. No other vector can be among the best if the lowest score of the pool,
-        plus the error of half precision, is below the k-th best.
+        A pool keeps the `width` highest scores in half precision, which are rescored in float32 at
+        the end. No other vector can be among the best if the lowest score of the pool, plus the
+        error of half precision, is below the k-th best.
         """
         import torch
 
@@ -95,7 +96,7 @@ class Shard(NamedTuple):
         rows = rows if chosen is None else chosen[rows]
         step = max(1, CUDA_HITS // width)
         parts = zip(q.split(step), rows.split(step), strict=True)
-        exact = torch.cat([_products(some, self.tensor[places]) for some, places in parts])
+        exact = torch.cat([_products(some, self.tensor[found]) for some, found in parts])
         exact = exact.masked_fill_(positions < 0, -math.inf)
         exact, order = exact.sort(dim=1, descending=True, stable=True)
         exact = exact[:, :k]
@@ -105,7 +106,7 @@ class Shard(NamedTuple):
         return exact, rows, is_unsure & (lowest > -math.inf)
 
     def _search_all(self, queries: Vectors, k: int, chosen: Any) -> tuple[Scores, Rows]:
-        """Search as `search`, but score any number again. The host waits for each block."""
+        """Search like `search`, but rescore any number of hits. The host waits for each block."""
         numbers = None if chosen is None else chosen.cpu().numpy()
         blocks = ((np.arange(at, at + len(each)), each) for at, each in self._blocks(chosen))
         find_hits = partial(torch_hits, norm=self.norm)
@@ -115,7 +116,7 @@ class Shard(NamedTuple):
         return scores, rows
 
     def _blocks(self, chosen: Any) -> Iterator[tuple[int, Any]]:
-        """Yield the chosen vectors in blocks, each with the position of its first."""
+        """Yield the chosen vectors in blocks, each with the position of its first vector."""
         for start in range(0, len(self.tensor if chosen is None else chosen), CUDA_BLOCK_ROWS):
             part = slice(start, start + CUDA_BLOCK_ROWS)
             yield start, self.tensor[part if chosen is None else chosen[part]]
@@ -125,9 +126,9 @@ class Shard(NamedTuple):
 
 
 def pool_width(k: int) -> int:
-    """Return how many scores in half precision are kept for `k` results.
+    """Return the number of half-precision scores to keep for `k` results.
 
-    Many more than `k`, since a pool that is too narrow costs a second search.
+    It is much larger than `k`, since a pool that is too narrow costs a second search.
     """
     return 4 * k + 64
 
@@ -135,7 +136,7 @@ def pool_width(k: int) -> int:
 def upload(vectors: Vectors, device: str) -> Any:
     """Return a tensor of the vectors (n, d) on the device.
 
-    The host holds two blocks of them at a time, in pinned memory where the device is a card.
+    The host holds two blocks of them at a time, in pinned memory if the device is a card.
     """
     import torch
 
@@ -170,10 +171,10 @@ def torch_hits(
     floor: Scores,
     norm: float | None = None,
 ) -> tuple[Rows, Rows, Scores]:
-    """Find what may be among the best `k` of vectors (b, d), any number of them (`hits.FindHits`).
+    """Return all hits that may be among the best `k` of vectors (b, d) (`hits.FindHits`).
 
-    A product in the vectors' own type, or in TF32, selects all that may be among the best in spite
-    of its error. Their scores are computed again in float32.
+    A product in the vectors' own type, or in TF32, selects all that may be among the best within
+    its error. They are rescored in float32.
 
     norm: length of the longest vector.
     """
@@ -201,7 +202,7 @@ def torch_hits(
 def _products(queries: Any, vectors: Any) -> Any:
     """Return inner products (q, w) of queries (q, d) with their own vectors (q, w, d).
 
-    In float32, and not as a matrix product, which TF32 would round.
+    Computed in float32, and not as a matrix product, which TF32 would round.
     """
     return (queries[:, None] * vectors.float()).sum(dim=2)
 
@@ -220,7 +221,7 @@ def longest(vectors: Any) -> float:
 def _unit(queries: Any) -> tuple[Any, Any]:
     """Return the queries (q, d) at unit length, and their lengths (q, 1).
 
-    No score of a unit query is out of float16's range.
+    Scores of unit queries are within float16's range.
     """
     import torch
 
@@ -232,8 +233,8 @@ def _unit(queries: Any) -> tuple[Any, Any]:
 def _highest(scores: Any, width: int) -> tuple[Any, Any]:
     """Return the `width` highest of the scores (q, n), or all, in any order, and their columns.
 
-    They lie in the `width` groups of columns with the highest maxima. Groups have such a size that
-    these have as many columns as there are groups: quicker to select from than all columns.
+    They lie in the `width` groups of columns with the highest maxima. The groups are sized so that
+    these contain as many columns as there are groups, which is faster than selecting from all.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""The entities that a re-ranker describes its candidates by: an ontology store of the pipe's own."""
+"""Entities that a re-ranker describes its candidates by: an ontology store owned by the pipe."""
 
 import mmap
 import os
@@ -18,11 +18,13 @@ from .directory import Source, pack_files, unpack
 class CandidateTable:
     """Entities by id in a memory-mapped folder, so that a saved pipe needs no ontology.
 
-    The folder may be moved, removed or replaced once the table is there: all is read from the maps.
+    The folder may be moved, removed or replaced once the table exists: all is read from the maps.
     """
 
     def __init__(self, path: Path, folder: tempfile.TemporaryDirectory[str] | None = None) -> None:
-        """path: the folder. folder: a temporary one that holds it, removed with this object.
+        """Open the folder `path`.
+
+        folder: a temporary folder that contains `path`, removed with this object.
 
         Raises KrisselError K001 to K004, K109 (missing, not a store, of another version, damaged).
         """
@@ -33,20 +35,23 @@ class CandidateTable:
 
     @classmethod
     def from_entities(cls, entities: Iterable[Entity]) -> "CandidateTable":
-        """Alternative ids go too: candidates bear primary ones."""
+        """Build a table of these entities, without alternative ids: candidates have primary ids."""
         small = (replace(entity, xrefs=(), alt_ids=(), species="", source="") for entity in entities)
         return cls._in_new_folder(lambda path: write_store(small, path))
 
     @classmethod
     def of(cls, ontology: OntologyStore, kb: Any) -> "CandidateTable":
-        """Of the entities that `kb` holds; of all where that is half of them: they need not be written again."""
+        """Return a table of the entities in `kb`.
+
+        If they are at least half of the ontology, the whole ontology is mapped instead of a copy.
+        """
         if 2 * len(kb) >= len(ontology):
             return cls(ontology.path)
         return cls.from_entities(entity for entity in ontology if entity.id in kb)
 
     @classmethod
     def from_bytes(cls, bytes_data: bytes) -> "CandidateTable":
-        """Raises KrisselError K527."""
+        """Read a table from bytes. Raises KrisselError K527."""
         return cls._in_new_folder(lambda path: unpack(bytes_data, path))
 
     @classmethod
@@ -61,7 +66,7 @@ class CandidateTable:
         return len(self._store)
 
     def get(self, ids: Sequence[str]) -> dict[str, Entity]:
-        """The entities with these ids; those that are not in the table are left out."""
+        """Return the entities with these ids; ids that are not in the table are left out."""
         return {id_: self._store.get(id_) for id_ in ids if id_ in self._store}
 
     def to_bytes(self) -> bytes:
@@ -73,20 +78,22 @@ class CandidateTable:
         if copies_linked() and not self._source.problem():
             copy_folder(self._source.path, path)
             return
-        # Renamed and not written over: another pipe may have mapped what is there.
+        # Renamed instead of overwritten: another pipe may have mapped the folder at `path`.
         with temporary_folder(path) as temporary:
             for name, content in self._files.items():
                 (temporary / name).write_bytes(content)
             commit_folder(temporary, path)
 
     def __reduce__(self) -> Any:
-        """By path where a saved folder still holds the same, for another process to map; else by bytes."""
+        """Pickle by path if a saved folder still holds the same, for another process to map; else
+        by bytes.
+        """
         if self._folder is None and not self._source.problem():
             return _open, (self._source,)
         return CandidateTable.from_bytes, (self.to_bytes(),)
 
     def __deepcopy__(self, memo: Any) -> "CandidateTable":
-        return self  # nothing changes it
+        return self  # immutable
 
 
 def _mapped(path: Path) -> memoryview:

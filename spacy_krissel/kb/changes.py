@@ -1,4 +1,4 @@
-"""Changes of a knowledge base: each makes another snapshot of one."""
+"""Changes of a knowledge base: each function makes a new snapshot from another one."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -17,12 +17,15 @@ from .snapshot import KBSnapshot
 
 
 def changed(snapshot: KBSnapshot, **parts: Any) -> KBSnapshot:
-    """Return the snapshot with other parts, which no folder holds yet."""
+    """Return the snapshot with some fields replaced, marked as unsaved."""
     return replace(snapshot, source=None, saved=None, **parts)
 
 
 def with_entities(snapshot: KBSnapshot, entities: EntityTable) -> KBSnapshot:
-    """Return the snapshot with these entities. Raises KrisselError K515 (one with prototypes is missing)."""
+    """Return the snapshot with these entities.
+
+    Raises KrisselError K515 if an entity with prototypes is missing.
+    """
     prototypes = snapshot.prototypes
     if len(prototypes) or prototypes.references is not None:
         moved = entities.rows(list(snapshot.entity_ids))
@@ -30,17 +33,19 @@ def with_entities(snapshot: KBSnapshot, entities: EntityTable) -> KBSnapshot:
         lost = present[moved[present] < 0]
         if len(lost):
             raise KrisselError(Errors.K515.format(count=len(lost), entity=snapshot.entity_ids[lost[0]]))
-        prototypes = prototypes.moved(moved, len(entities))
+        prototypes = prototypes.with_entity_rows(moved, len(entities))
     return changed(snapshot, entities=entities, prototypes=prototypes)
 
 
-def with_added(
+def with_prototypes(
     snapshot: KBSnapshot, prototypes: Sequence[Prototype], vectors: Any, weights: np.ndarray, scratch: Path | None
 ) -> KBSnapshot:
-    """Return the snapshot with further prototypes, whose vectors (n, d) are multiplied by the weights (n,).
+    """Return the snapshot with more prototypes.
 
-    Raises KrisselError K503 (wrong width), K504 (NaN), K510 (unknown entity), K511 (another number of vectors), K512
-    (unknown kind).
+    Their vectors (n, d) are multiplied by the weights (n,).
+
+    Raises KrisselError K503 (wrong width), K504 (NaN), K510 (unknown entity), K511 (another number
+    of vectors), K512 (unknown kind).
     """
     matrix = check_vectors(vectors, snapshot.width or None, "vectors of prototypes")
     if len(matrix) != len(prototypes):
@@ -51,17 +56,19 @@ def with_added(
     scaled = snapshot.scaled(matrix)
     if (weights != 1).any():
         scaled = scaled * weights[:, None].astype(scaled.dtype)
-    together = _of_width(snapshot, matrix.shape[1]).appended(rows, prototypes, scaled, scratch)
+    together = _fix_width(snapshot, matrix.shape[1]).appended(rows, prototypes, scaled, scratch)
     return changed(snapshot, prototypes=together, is_indexed=False)
 
 
 def with_references(
     snapshot: KBSnapshot, blocks: Iterable[tuple[Sequence[str], Any]], weight: float, scratch: Path | None
 ) -> KBSnapshot:
-    """Return the snapshot with the references of `blocks`, pairs of entity ids and vectors (len(ids), d), alone.
+    """Return the snapshot with only the references of `blocks`.
 
-    weight: of references, where none are in use.
-    Raises KrisselError K503 (wrong width), K504 (NaN), K531 (another number of vectors), K532 (unknown entity).
+    blocks: pairs of entity ids and vectors (len(ids), d).
+    weight: of the references, if none are in use.
+    Raises KrisselError K503 (wrong width), K504 (NaN), K531 (another number of vectors), K532
+    (unknown entity).
     """
     vectors: Vectors | None = None
     width = snapshot.width
@@ -78,21 +85,21 @@ def with_references(
         return snapshot
     known = snapshot.prototypes.references
     references = References(vectors, weight if known is None else known.weight)
-    return _of_other_vectors(snapshot, _of_width(snapshot, width).with_references(references, scratch))
+    return _without_index(snapshot, _fix_width(snapshot, width).with_references(references, scratch))
 
 
-def without(snapshot: KBSnapshot, removed: Mask) -> KBSnapshot:
-    """Return the snapshot without the prototypes that were `removed` (n,)."""
-    return _of_other_vectors(snapshot, snapshot.prototypes.take(~removed)) if removed.any() else snapshot
+def without_prototypes(snapshot: KBSnapshot, removed: Mask) -> KBSnapshot:
+    """Return the snapshot without the prototypes marked in `removed` (n,)."""
+    return _without_index(snapshot, snapshot.prototypes.take(~removed)) if removed.any() else snapshot
 
 
-def _of_other_vectors(snapshot: KBSnapshot, prototypes: PrototypeTable) -> KBSnapshot:
-    """Return the snapshot with prototypes that its index does not fit."""
+def _without_index(snapshot: KBSnapshot, prototypes: PrototypeTable) -> KBSnapshot:
+    """Return the snapshot with these prototypes and no index."""
     return changed(snapshot, prototypes=prototypes, index=None, is_indexed=False)
 
 
-def _of_width(snapshot: KBSnapshot, width: int) -> PrototypeTable:
-    """Return the prototypes; the first vectors decide on the width, where nothing else did."""
+def _fix_width(snapshot: KBSnapshot, width: int) -> PrototypeTable:
+    """Return the prototypes, with the width set by the first vectors if nothing else set it."""
     return snapshot.prototypes if snapshot.width else PrototypeTable.empty(width, snapshot.prototypes.dtype)
 
 

@@ -1,4 +1,4 @@
-"""Columns of vectors and of values in memory-mapped files."""
+"""Columns of vectors and values in memory-mapped files."""
 
 import mmap
 import re
@@ -15,7 +15,7 @@ from ..errors import Errors, KrisselError
 from ..index.protocol import Vectors
 from ..util.disk import damage
 
-# Rows written at a time.
+# Rows per write.
 BLOCK_ROWS = 65_536
 
 
@@ -28,7 +28,9 @@ def write_array(vectors: Vectors, path: Path) -> None:
 
 
 def read_array(path: Path, rows: int, width: int, dtype: str, *, verify: bool = False) -> Vectors:
-    """The vectors (rows, width) at `path`, mapped. verify: check that all values are finite, which reads them.
+    """Return the vectors (rows, width) at `path`, mapped.
+
+    verify: check that all values are finite, which reads them.
 
     Raises KrisselError K524 (of another shape or dtype, damaged), K026 when the disk refuses.
     """
@@ -40,7 +42,8 @@ def read_array(path: Path, rows: int, width: int, dtype: str, *, verify: bool = 
         raise KrisselError(Errors.K524.format(path=path.parent, problem=problem))
     for start in range(0, rows if verify else 0, BLOCK_ROWS):
         block = vectors[start : start + BLOCK_ROWS]
-        # A sum is ten times as fast, and finite only if all values are; of large values it may be infinite.
+        # A sum is ten times as fast, and finite only if all values are; a sum of large values may
+        # overflow.
         with np.errstate(all="ignore"):
             is_finite = np.isfinite(block.sum(dtype=np.float32)) or np.isfinite(block).all()
         if not is_finite:
@@ -49,10 +52,12 @@ def read_array(path: Path, rows: int, width: int, dtype: str, *, verify: bool = 
 
 
 Method = TypeVar("Method", bound=Callable[..., Any])
-# Rows to a record batch: a lookup touches one batch, and saving what was loaded gives the same batches again.
+# Rows per record batch: a lookup touches one batch, and saving a loaded table gives the same
+# batches again.
 BATCH_ROWS = 65_536
-# An allocation of no more is never taken for damage, in bytes.
-LEAST_MEMORY = 2**20
+# A failed allocation of at most this many bytes, beyond the size of the data, means a lack of
+# memory. A larger one means damage.
+PLAUSIBLE_BYTES = 2**20
 
 
 def write_table(table: pa.Table, path: Path) -> None:
@@ -64,14 +69,15 @@ def _write_batches(table: pa.Table, sink: Any) -> None:
     with pa.ipc.new_file(sink, table.schema) as writer:
         for start in range(0, len(table), BATCH_ROWS):
             batch = table.slice(start, BATCH_ROWS).combine_chunks()
-            # The bytes of a slice depend on what it was cut from, those of a copy do not.
+            # The bytes of a slice depend on the array that it was cut from; those of a copy do not.
             writer.write_table(batch.take(np.arange(len(batch))))
 
 
 def read_table(path: Path, schema: pa.Schema, rows: int, *, verify: bool = True) -> pa.Table:
-    """The table at `path`, mapped, with the `schema` and number of `rows` it was written with.
+    """Return the table at `path`, mapped, with the `schema` and number of `rows` it was written
+    with.
 
-    verify: check its contents (0.1 s per GB), not its outline alone. Raises KrisselError K524.
+    verify: check its contents (0.1 s per GB), not only its layout. Raises KrisselError K524.
     """
     with damage(path, partial(_damaged, path)):
         table = pa.ipc.open_file(pa.memory_map(str(path), "r")).read_all()
@@ -85,13 +91,18 @@ def read_table(path: Path, schema: pa.Schema, rows: int, *, verify: bool = True)
 
 
 def check_table(table: pa.Table, path: Path, row: int) -> None:
-    """Check the batch with this row of a table that was read from `path` without `verify`. Raises KrisselError K524."""
+    """Check the batch with this row of a table that was read from `path` without `verify`.
+
+    Raises KrisselError K524.
+    """
     with damage(path, partial(_damaged, path)):
         table.slice(row // BATCH_ROWS * BATCH_ROWS, BATCH_ROWS).validate(full=True)
 
 
 def appended(table: pa.Table, added: pa.Table, directory: Path | None = None) -> pa.Table:
-    """Both tables as one; full batches of `added` go to the `directory`, None: all of it stays in memory.
+    """Return both tables as one.
+
+    directory: of the file for full batches of `added`; None: all of it stays in memory.
 
     Short chunks at the end are joined, so that many small additions cost little more than one.
     """
@@ -107,7 +118,10 @@ def appended(table: pa.Table, added: pa.Table, directory: Path | None = None) ->
 
 
 def on_disk(table: pa.Table, directory: Path) -> pa.Table:
-    """The same table, mapped from an unnamed file in `directory`, which goes with the last use of it."""
+    """Return the same table, mapped from an unnamed file in `directory`.
+
+    The file is deleted with the last reference to the table.
+    """
     with tempfile.TemporaryFile(dir=directory) as file_:
         # Arrow's own file is not closed, since that would close this one.
         _write_batches(table, pa.PythonFile(file_, "w"))
@@ -117,9 +131,9 @@ def on_disk(table: pa.Table, directory: Path) -> pa.Table:
 
 
 def take_rows(table: pa.Table, rows: Any) -> pa.Table:
-    """The `rows` of a table, an array of any shape, flattened.
+    """Return the `rows` of a table, an array of any shape, flattened.
 
-    `Table.take` first joins all chunks of each column: it would copy the whole of a mapped file.
+    `Table.take` first joins all chunks of each column: it would copy a whole mapped file.
     """
     rows = np.ravel(np.asarray(rows, dtype=np.int64))
     if not len(rows):
@@ -128,21 +142,22 @@ def take_rows(table: pa.Table, rows: Any) -> pa.Table:
         raise IndexError(f"rows from {rows.min()} to {rows.max()} of a table of {len(table)}")
     try:
         if (rows[1:] >= rows[:-1]).all():
-            return pa.concat_tables([piece.take(pa.array(places)) for piece, places in _pieces(table, rows)])
+            return pa.concat_tables([chunk.take(pa.array(within)) for chunk, within in _chunks(table, rows)])
         order = np.argsort(rows, kind="stable")
         taken = take_rows(table, rows[order])
         back = np.empty(len(order), dtype=np.int64)
         back[order] = np.arange(len(order))
         return taken.combine_chunks().take(pa.array(back))
     except pa.ArrowMemoryError as error:
-        too_much = _allocation(error) > LEAST_MEMORY + len(rows) * table.get_total_buffer_size()
+        too_much = _allocation(error) > PLAUSIBLE_BYTES + len(rows) * table.get_total_buffer_size()
         raise (pa.ArrowInvalid if too_much else MemoryError)(str(error)) from error
 
 
-def coded(method: Method) -> Method:
-    """Decorate a method that reads `self.table`, from `self.path` where that is not None: damage is KrisselError K524.
+def report_damage(method: Method) -> Method:
+    """Decorate a method that reads `self.table`, mapped from `self.path` or None.
 
-    An unverified table may have offsets outside its text, or bytes that are no UTF-8.
+    Damage in a mapped table raises KrisselError K524. An unverified table may have offsets outside
+    its text, or bytes that are not valid UTF-8.
     """
 
     @wraps(method)
@@ -151,7 +166,7 @@ def coded(method: Method) -> Method:
             return method(self, *args, **settings)
         except (UnicodeDecodeError, pa.ArrowException) as error:
             out_of_memory = isinstance(error, MemoryError) and (
-                _allocation(error) <= LEAST_MEMORY + 2 * self.table.get_total_buffer_size()
+                _allocation(error) <= PLAUSIBLE_BYTES + 2 * self.table.get_total_buffer_size()
             )
             if self.path is None or out_of_memory:
                 raise
@@ -165,16 +180,18 @@ def _damaged(path: Path, problem: object) -> KrisselError:
 
 
 def _allocation(error: BaseException) -> int:
-    """The bytes that Arrow asked for in vain, 0 where its message does not name them."""
+    """Return the number of bytes that Arrow failed to allocate, or 0 if its message names none."""
     size = re.search(r"size (\d+)", str(error))
     return int(size.group(1)) if size else 0
 
 
-def _pieces(table: pa.Table, rows: Any) -> Iterator[tuple[pa.Table, Any]]:
-    """The pieces of `table` that hold some of the ascending `rows`, and those rows within each."""
+def _chunks(table: pa.Table, rows: Any) -> Iterator[tuple[pa.Table, Any]]:
+    """Yield the chunks of `table` that contain some of the ascending `rows`, and the rows
+    within.
+    """
     lengths = [len(chunk) for chunk in table.column(0).chunks]
     ends = np.cumsum(lengths, dtype=np.int64)
-    places = np.searchsorted(rows, np.concatenate([[0], ends]))
-    for number in np.flatnonzero(np.diff(places)).tolist():
+    edges = np.searchsorted(rows, np.concatenate([[0], ends]))
+    for number in np.flatnonzero(np.diff(edges)).tolist():
         start = int(ends[number]) - lengths[number]
-        yield table.slice(start, lengths[number]), rows[places[number] : places[number + 1]] - start
+        yield table.slice(start, lengths[number]), rows[edges[number] : edges[number + 1]] - start

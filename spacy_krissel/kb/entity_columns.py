@@ -1,4 +1,4 @@
-"""The entities of a knowledge base, columnar and memory-mapped."""
+"""Entities of a knowledge base, columnar and memory-mapped."""
 
 import bisect
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,14 +23,14 @@ LIST = pa.list_(pa.string())
 SCHEMA = pa.schema(
     [("id", pa.string()), ("name", pa.string()), ("types", LIST), ("alt_ids", LIST), ("species", pa.string())]
 )
-# The other fields of `Entity`, which no search reads, in a file of their own.
+# The other fields of `Entity`, which search does not read, in a file of their own.
 DETAILS = pa.schema([field for field in WHOLE if field.name not in SCHEMA.names])
-# Number of ids from which on one hash table over all entities beats a search for each.
+# Minimum number of ids for which one hash table over all entities is faster than a search for each.
 MANY_IDS = 1000
 
 
 class StringColumn(Sequence[str]):
-    """A column of strings that is read where it is asked."""
+    """Column of strings, each read on access."""
 
     def __init__(self, column: pa.ChunkedArray) -> None:
         self._column = column
@@ -48,7 +48,7 @@ class StringColumn(Sequence[str]):
             yield from chunk.to_pylist()
 
     def take(self, rows: Any) -> Sequence[str]:
-        """The strings at `rows`, an array of any shape, flattened."""
+        """Return the strings at `rows`, an array of any shape, flattened."""
         return take_rows(pa.table([self._column], [""]), rows).column(0).to_pylist()
 
 
@@ -58,8 +58,11 @@ class EntityTable:
     def __init__(
         self, table: pa.Table | None = None, details: pa.Table | None = None, unchecked: Path | None = None
     ) -> None:
-        """table: of `SCHEMA`. details: of `DETAILS`, in the same order; None: there are none. unchecked: the file of
-        details whose contents were not checked."""
+        """Wrap the tables of the entities.
+
+        table: of `SCHEMA`. details: of `DETAILS`, in the same order; None: there are none.
+            unchecked: the file of details whose contents were not checked.
+        """
         self.table = SCHEMA.empty_table() if table is None else table
         self.details = details
         self.ids = StringColumn(self.table.column("id"))
@@ -71,14 +74,18 @@ class EntityTable:
     def from_entities(
         cls, entities: Iterable[Any], *, details: bool = True, scratch: Path | None = None
     ) -> "EntityTable":
-        """entities: see `PrototypeKB.set_entities`. scratch: a folder for unnamed files that hold the details; None: in
-        memory. Raises KrisselError K513 (an id twice), K514 (an empty id)."""
+        """Build a table from entities.
+
+        entities: see `PrototypeKB.set_entities`. scratch: a folder for unnamed files with the
+            details; None: in memory.
+        Raises KrisselError K513 (an id twice), K514 (an empty id).
+        """
         tables, others, stream = [SCHEMA.empty_table()], [DETAILS.empty_table()], iter(entities)
 
         def kept(part: pa.Table) -> pa.Table:
             return part if scratch is None else on_disk(part, scratch)
 
-        # As Python objects, millions of entities would be gigabytes.
+        # As Python objects, millions of entities would take gigabytes.
         while batch := list(islice(stream, BATCH_ROWS)):
             for number, entity in enumerate(batch, sum(map(len, tables))):
                 if not entity.id:
@@ -87,7 +94,7 @@ class EntityTable:
             if details:
                 others.append(kept(_columns(batch, DETAILS)))
         table = pa.concat_tables(tables).combine_chunks()
-        # In the order of code points, as Python sorts too: that of UTF-8 bytes is the same.
+        # In code point order, like Python's: the order of UTF-8 bytes is the same.
         order = pc.sort_indices(table.column("id"))
         table = table.take(order)
         ids = table.column("id")
@@ -102,8 +109,12 @@ class EntityTable:
 
     @classmethod
     def from_disk(cls, directory: Path, rows: int, *, details: bool, verify: bool = True) -> "EntityTable":
-        """Raises KrisselError K524. The file of what is searched is always checked whole: Arrow follows damaged offsets
-        of lists. details: there are some; without `verify` they are checked in part when first read."""
+        """Read the table from the folder `directory`.
+
+        The searched fields are always checked whole, since Arrow follows damaged offsets of lists.
+        details: True if there are any; without `verify` they are checked in part when first read.
+        Raises KrisselError K524.
+        """
         table, path = read_table(directory / FILE, SCHEMA, rows), directory / DETAILS_FILE
         if not details:
             return cls(table)
@@ -118,7 +129,7 @@ class EntityTable:
         return len(self.ids)
 
     def at(self, row: int) -> Entity:
-        """The entity; without details, what is searched of it."""
+        """Return the entity at `row`; without details, only its searched fields."""
         found = take_rows(self.table, [row]).to_pylist()[0]
         if self.details is not None:
             if self._unchecked is not None:
@@ -127,8 +138,8 @@ class EntityTable:
         fields: dict[str, Any] = {name: tuple(each) if isinstance(each, list) else each for name, each in found.items()}
         return Entity(**fields)
 
-    def shown(self, rows: Rows) -> tuple[list[str], list[str]]:
-        """The ids and the names of the entities at `rows` (n,)."""
+    def display_fields(self, rows: Rows) -> tuple[list[str], list[str]]:
+        """Return the ids and the names of the entities at `rows` (n,)."""
         taken = take_rows(self.table.select(["id", "name"]), rows)
         return taken.column(0).to_pylist(), taken.column(1).to_pylist()
 
@@ -137,8 +148,10 @@ class EntityTable:
         return found if found < len(self) and self.ids[found] == entity else None
 
     def resolve(self, entity: str) -> int | None:
-        """The row of a primary or alternative id, in any usual spelling (`ids.spellings`); a primary id wins, then the
-        lowest row."""
+        """Return the row of a primary or alternative id, in any usual spelling (`ids.spellings`).
+
+        Primary ids win, then the lowest row.
+        """
         for spelling in spellings(entity):
             found = self.row(spelling)
             if found is None:
@@ -149,7 +162,9 @@ class EntityTable:
 
     @once
     def species(self) -> tuple[Rows, list[str]]:
-        """The species of each entity by number (len(self),), and all species, as `Entity.species` has them."""
+        """Return the species of each entity by number (len(self),), and all species
+        (`Entity.species`).
+        """
         coded = self.table.column("species").combine_chunks().dictionary_encode()
         return coded.indices.to_numpy(zero_copy_only=False).astype(np.int64), coded.dictionary.to_pylist()
 
@@ -157,15 +172,16 @@ class EntityTable:
     def _alternatives(self) -> dict[str, int]:
         column = self.table.column("alt_ids").combine_chunks()
         owners, ids = pc.list_parent_indices(column).to_pylist(), pc.list_flatten(column).to_pylist()
-        # Backwards, so that the lowest row is written last.
+        # Reversed, so that the lowest row is written last.
         return dict(zip(reversed(ids), reversed(owners), strict=True))
 
     def rows(self, entities: Sequence[str]) -> Rows:
-        """The row of each id, -1 for those unknown: (len(entities),)."""
+        """Return the row of each id, -1 for unknown ids: (len(entities),)."""
         if len(entities) < max(1, MANY_IDS):
             found = [self.row(entity) for entity in entities]
             return np.array([-1 if row is None else row for row in found], dtype=np.int64)
-        # Among the part that they span alone: millions of prototypes are added entity by entity.
+        # Search only the range that the ids span: millions of prototypes are added entity by
+        # entity.
         first = bisect.bisect_left(self.ids, min(entities))
         spanned = self.table.column("id")[first : bisect.bisect_right(self.ids, max(entities))].combine_chunks()
         indices = pc.index_in(pa.array(entities, pa.string()), value_set=spanned)
@@ -173,7 +189,10 @@ class EntityTable:
         return found + first
 
     def mask(self, types: Iterable[str]) -> Mask:
-        """The entities with one of these types: (len(self),). Raises KrisselError K525 for one that no entity has."""
+        """Return the mask of the entities with one of these types: (len(self),).
+
+        Raises KrisselError K525 for a type that no entity has.
+        """
         wanted = sorted(set(types))
         column = self.table.column("types").combine_chunks()
         owner = np.asarray(pc.list_parent_indices(column))
@@ -194,7 +213,7 @@ class EntityTable:
 
 
 def _columns(entities: Sequence[Any], schema: pa.Schema) -> pa.Table:
-    """What the entities have of these fields; the rest is empty."""
+    """Return these fields of the entities; missing values are empty."""
     lists = {field.name: pa.types.is_list(field.type) for field in schema}
     columns = {
         name: [list(getattr(each, name, ())) if is_list else getattr(each, name, "") for each in entities]

@@ -1,4 +1,4 @@
-"""The prototypes of given entities that are nearest to mentions."""
+"""Nearest prototypes of given entities to mentions."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,24 +11,28 @@ from ..lexical.groups import read_only
 from .overlaid_vectors import OverlaidVectors
 from .prototype_table import PrototypeTable
 
-# Values of vectors held at a time, which fit into a core's cache (float32: 1 MB): half the time of large blocks.
+# Vector values per block, which fit into a core's cache (float32: 1 MB): half the time of large
+# blocks.
 BLOCK_VALUES = 2**18
 # (number of a query, prototype rows (n,)) -> which of them it can see (n,).
 VisibilityFilter = Callable[[int, Rows], Mask]
 
 
-def nearest_given(
-    prototypes: PrototypeTable, vectors: Vectors, queries: Rows, nearest: Rows, places: Rows
+def nearest_among(
+    prototypes: PrototypeTable, vectors: Vectors, queries: Rows, nearest: Rows, columns: Rows
 ) -> tuple[Rows, Scores]:
-    """The one of the prototypes `nearest[queries[i], places[i]]` (m,), -1 padded, that is nearest to
-    `vectors[queries[i]]`, the first of equals, and their inner product: (n,) both; -1 and -inf where there is none, as
-    in all places beyond those of `nearest` (q, w, m)."""
+    """Return the row of the nearest prototype to each query's vector, and their inner product.
+
+    The prototypes of pair i are `nearest[queries[i], columns[i]]` (m,), -1 padded; nearest is (q,
+    w, m). Of equal ones the first wins. RETURNS: (n,) both; -1 and -inf if there is none, and for
+    columns beyond those of `nearest`.
+    """
     rows, best = np.full(len(queries), -1, dtype=np.int64), np.full(len(queries), -np.inf, dtype=np.float32)
-    within = np.flatnonzero(places < nearest.shape[1])
-    near = nearest[queries[within], places[within]]
-    pair, place = np.nonzero(near >= 0)
+    within = np.flatnonzero(columns < nearest.shape[1])
+    near = nearest[queries[within], columns[within]]
+    pair, column = np.nonzero(near >= 0)
     scores = np.full(near.shape, -np.inf, dtype=np.float32)
-    scores[pair, place] = _products(prototypes.vectors, near[pair, place], vectors, queries[within[pair]])
+    scores[pair, column] = _products(prototypes.vectors, near[pair, column], vectors, queries[within[pair]])
     first = scores.argmax(axis=1)[:, None]
     rows[within], best[within] = (np.take_along_axis(each, first, axis=1)[:, 0] for each in (near, scores))
     return rows, best
@@ -37,9 +41,10 @@ def nearest_given(
 def nearest_of_entities(
     prototypes: PrototypeTable, vectors: Vectors, queries: Rows, entities: Rows, can_see: VisibilityFilter | None = None
 ) -> tuple[Rows, Scores]:
-    """The row of the prototype of `entities[i]` that is nearest to `vectors[queries[i]]`, and their inner product.
+    """Return the row of the nearest prototype of `entities[i]` to `vectors[queries[i]]`.
 
-    `queries` ascend. RETURNS: (n,) both; -1 and -inf for an entity without prototypes, or with none that it can see.
+    Also their inner product. `queries` ascend.
+    RETURNS: (n,) both; -1 and -inf for an entity without (visible) prototypes.
     """
     nearest = np.full(len(queries), -1, dtype=np.int64)
     best = np.full(len(queries), -np.inf, dtype=np.float32)
@@ -61,7 +66,7 @@ def nearest_of_entities(
 
 
 def _products(vectors: Any, rows: Rows, queries: Vectors, of_query: Rows) -> Scores:
-    """`vectors[rows[i]] · queries[of_query[i]]`: (n,)."""
+    """Return `vectors[rows[i]] · queries[of_query[i]]`: (n,)."""
     products = np.empty(len(rows), dtype=np.float32)
     if isinstance(vectors, OverlaidVectors):
         is_base = rows < len(vectors.base)

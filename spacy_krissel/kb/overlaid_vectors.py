@@ -1,4 +1,4 @@
-"""Vectors of a knowledge base, followed by others that are made where they are asked for."""
+"""Vectors of a knowledge base, followed by others that are computed on access."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,9 +9,10 @@ from ..index.protocol import Rows, Vectors
 
 
 class OverlaidVectors:
-    """Read like an array (n, d) by slices and rows.
+    """Array-like vectors (n, d), read by slices and rows.
 
-    base: the first rows. added: gives the vectors of later ones, numbered from 0 on. n_added: their number.
+    base: the first rows. added: returns the vectors of later rows, numbered from 0. n_added: their
+        number.
     """
 
     def __init__(self, base: Vectors, added: Callable[[Rows], Vectors], n_added: int) -> None:

@@ -4,15 +4,15 @@ import numpy as np
 
 from ..util.compiled import compiled
 
-# The sum of a product may be taken in another order: several values at a time.
-IN_ANY_ORDER = {"reassoc", "nsz", "contract"}
+# Lets the compiler reorder the sum of a product, several values at a time.
+REORDERED_SUMS = {"reassoc", "nsz", "contract"}
 
 
-@compiled(fastmath=IN_ANY_ORDER)
+@compiled(fastmath=REORDERED_SUMS)
 def products(vectors, rows, queries, of_query, found):  # type: ignore[no-untyped-def]
-    """Write `vectors[rows[i]] · queries[of_query[i]]` to `found` (n,), without a copy of either row.
+    """Write `vectors[rows[i]] · queries[of_query[i]]` to `found` (n,), without copying rows.
 
-    vectors (p, d), queries (q, d), found: float32. rows, of_query (n,): int64, of rows that are there.
+    vectors (p, d), queries (q, d), found: float32. rows, of_query (n,): int64, valid rows.
     """
     for i in range(len(rows)):
         vector, query = vectors[rows[i]], queries[of_query[i]]

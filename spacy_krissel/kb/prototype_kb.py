@@ -1,4 +1,4 @@
-"""A spaCy knowledge base whose entities are known by the vectors of their prototypes."""
+"""A spaCy knowledge base whose entities are represented by the vectors of their prototypes."""
 
 import copy
 import tempfile
@@ -24,15 +24,15 @@ from ..util.lock import Lock
 from ..util.settings import NotNegative, Positive, PositiveInt, checked, maker
 from ..views import View, span_view
 from .candidates import spacy_candidates
-from .changes import changed, with_added, with_entities, with_references, without
+from .changes import changed, with_entities, with_prototypes, with_references, without_prototypes
 from .directory import Source, pack, unpack
 from .entity_columns import EntityTable
 from .prototype_table import Kind, Prototype, PrototypeTable
 from .snapshot import KBSnapshot, Lookups, device_of
 from .storage import read_snapshot, write_snapshot
 
-# With more entities, an id enters the vocabulary when it is first linked, not on load: a million ids take two seconds
-# and 230 MB, and every saved vocabulary would hold them again.
+# With more entities, an id enters the vocabulary when it is first linked, not on load. A million
+# ids take two seconds and 230 MB, and every saved vocabulary would contain them again.
 MAX_STRINGS = 100_000
 Encode = Callable[[list[View]], Vectors]
 
@@ -41,20 +41,25 @@ Encode = Callable[[list[View]], Vectors]
 class PrototypeKB(Lookups, KnowledgeBase):
     """Entities, the prototypes of each, and an index over the prototypes' vectors.
 
-    The score of an entity for a mention is the highest inner product of the mention's vector with one of the entity's
-    prototypes (KRISSBERT §3.4), to each of which the vector of the entity's reference is added where references are in
-    use (§3.5, eq. 6). Entities are sorted by id; `search` names them by row.
+    The score of an entity for a mention is the highest inner product of the mention's vector with
+    one of the entity's prototypes (KRISSBERT §3.4). If references are in use, the vector of the
+    entity's reference is added to each prototype (§3.5, eq. 6). Entities are sorted by id; `search`
+    returns their rows.
 
     Threads may read it while another one changes it: each call reads one `KBSnapshot`.
 
-    vocab: the shared vocabulary. It gets every entity id, or with more than 100,000 entities those that were linked.
-    entity_vector_length: width of the vectors; 0 takes the width of the first vectors added or loaded.
-    index: makes the index that searches the vectors (`spacy-krissel.ExactIndex.v1`, `spacy-krissel.FaissIndex.v1`).
-        null: the index saved with the knowledge base, else the exact one.
-    index_device: where any of these lives: "cpu", "cuda", "cuda:N" or "cuda:all". null: as the index
-        itself says; a saved one on the CPU. The config keeps it; a saved knowledge base does not.
-    normalize: scale all vectors and queries to unit length, so that scores are cosines. A loaded knowledge base keeps
-        its own policy, dtype and reference_weight.
+    vocab: the shared vocabulary. It gets every entity id, or with more than 100,000 entities those
+        that were linked.
+    entity_vector_length: width of the vectors; 0 takes the width of the first vectors added or
+        loaded.
+    index: makes the index that searches the vectors (`spacy-krissel.ExactIndex.v1`,
+        `spacy-krissel.FaissIndex.v1`). null: the index saved with the knowledge base, else the
+        exact one.
+    index_device: device of the index: "cpu", "cuda", "cuda:N" or "cuda:all". null: the index's own
+        setting; a saved index on the CPU. The config keeps this setting; a saved knowledge base
+        does not.
+    normalize: scale all vectors and queries to unit length, so that scores are cosines. A loaded
+        knowledge base keeps its own policy, dtype and reference_weight.
     dtype: "float32", or "float16" to store the vectors in half the space.
     n_candidates: number of candidates that `get_candidates` returns.
     reference_weight: w of `c_p + w·r_e`; 1 in the paper.
@@ -79,11 +84,12 @@ class PrototypeKB(Lookups, KnowledgeBase):
         self.n_candidates = n_candidates
         self.verify = verify
         self._reference_weight = reference_weight
-        # A folder for unnamed files that hold what is added until it is saved, so that a knowledge base can exceed
-        # memory; None: in memory.
+        # Folder for unnamed files of unsaved additions, so that a knowledge base can exceed memory;
+        # None: in memory.
         self.scratch: Path | None = None
         self._encode: Encode | None = None
-        # Held during a change. Branches share it, and the snapshots in use, as they may share an index that would grow.
+        # Held during a change. Branches share the lock, and so do the snapshots in use, since they
+        # may share an index that grows.
         self.lock = Lock()
         self._snapshots: WeakSet[KBSnapshot] = WeakSet()
         prototypes = PrototypeTable.empty(entity_vector_length, dtype)
@@ -95,32 +101,37 @@ class PrototypeKB(Lookups, KnowledgeBase):
         return self._current
 
     def replace(self, snapshot: KBSnapshot) -> None:
-        """Hold another snapshot from now on; the caller holds the `lock` since it read what was current."""
+        """Set the current snapshot; the caller must hold the `lock` since it read the current
+        one.
+        """
         self._snapshots.add(snapshot)
         self._current = snapshot
         if snapshot.width != self.entity_vector_length:
             # Read-only in the base class, except through its constructor.
             KnowledgeBase.__init__(self, self.vocab, snapshot.width)
 
-    # Entities ------------------------------------------------------------------------------------------------------
+    # Entities -------------------------------------------------------------------------------------
 
     @property
     def entities(self) -> EntityTable:
         return self.current.entities
 
     def set_entities(self, entities: Iterable[Any], *, details: bool = True) -> None:
-        """Replace the entities (`id`, `name` and `types` of each, and what else it has of an `Entity`); prototypes and
-        references stay.
+        """Replace the entities; prototypes and references are kept.
 
-        details: keep what no search reads: aliases, definitions, xrefs, parents, tree numbers.
-        Raises KrisselError K513 (an id twice), K514 (no id), K515 (an entity with prototypes is missing).
+        entities: objects with `id`, `name`, `types` and, optionally, the other fields of an
+            `Entity`.
+        details: keep the fields that search does not read: aliases, definitions, xrefs, parents,
+            tree numbers.
+        Raises KrisselError K513 (an id twice), K514 (no id), K515 (an entity with prototypes is
+        missing).
         """
         table = EntityTable.from_entities(entities, details=details, scratch=self.scratch)
         with self.lock:
             self.replace(with_entities(self.current, table))
         self._add_strings()
 
-    # Prototypes ----------------------------------------------------------------------------------------------------
+    # Prototypes -----------------------------------------------------------------------------------
 
     @property
     def prototypes(self) -> PrototypeTable:
@@ -130,15 +141,15 @@ class PrototypeKB(Lookups, KnowledgeBase):
     def add_prototypes(
         self, prototypes: Iterable[Prototype], vectors: Any = None, *, weight: Positive | list[Positive] = 1.0
     ) -> None:
-        """Add `prototypes` with their `vectors` (len(prototypes), d); the index takes them in at the next search.
+        """Add `prototypes` with their `vectors` (len(prototypes), d); the next search indexes them.
 
-        vectors: None lets the attached encoder make them.
-        weight: the scores of these prototypes are multiplied by it, or each one's by its own (their vectors are stored
-            scaled); where references are in use, it scales c_p alone.
+        vectors: None computes them with the attached encoder.
+        weight: factor of the scores of these prototypes, or one factor per prototype (their vectors
+            are stored scaled). If references are in use, it scales c_p alone.
 
-        Raises KrisselError K503 (wrong width), K504 (NaN), K510 (unknown entity), K511 (another number of vectors),
-        K512 (unknown kind), K521 (neither vectors nor an encoder), K006 (a weight that is not positive, another number
-        of weights, gold docs).
+        Raises KrisselError K503 (wrong width), K504 (NaN), K510 (unknown entity), K511 (another
+        number of vectors), K512 (unknown kind), K521 (neither vectors nor an encoder), K006 (a
+        weight that is not positive, another number of weights, gold docs).
         """
         prototypes = list(prototypes)
         if any(isinstance(each, Doc) for each in prototypes):
@@ -151,30 +162,35 @@ class PrototypeKB(Lookups, KnowledgeBase):
             expected = f"one number, or one for each of the {len(prototypes)} prototypes"
             raise KrisselError(Errors.K006.format(setting="weight", found=f"{len(weights)} numbers", expected=expected))
         with self.lock:
-            self.replace(with_added(self.current, prototypes, vectors, weights, self.scratch))
+            self.replace(with_prototypes(self.current, prototypes, vectors, weights, self.scratch))
 
     @checked
     def remove_prototypes(
         self, *, kind: Kind | None = None, source: str | None = None, docs: list[str] | None = None
     ) -> int:
-        """Remove the prototypes of a `kind`, from a `source` and from the documents `docs`, where given.
+        """Remove the prototypes of a `kind`, from a `source` and from the documents `docs`, if
+        given.
 
         docs: ids of documents (`document_id`), or hashes of their texts (`text_hash`).
 
         The index is rebuilt at the next search. RETURNS: the number of removed prototypes.
-        Raises KrisselError K006 for an unknown kind, for documents that are no list, or when nothing was given.
+        Raises KrisselError K006 for an unknown kind, for documents that are not a list, or if
+        nothing was given.
         """
         if kind is None and source is None and docs is None:
             raise KrisselError(Errors.K006.format(setting="kind", found=kind, expected="a kind, a source or documents"))
         with self.lock:
             removed = self.prototypes.where(kind, source, docs)
-            self.replace(without(self.current, removed))
+            self.replace(without_prototypes(self.current, removed))
         return int(removed.sum())
 
     @contextmanager
     def without_prototypes(self, **which: Any) -> Iterator[int]:
-        """A context without the prototypes that `remove_prototypes(**which)` removes; gives their number. Afterwards
-        all is as before: changes made meanwhile are lost."""
+        """Context without the prototypes that `remove_prototypes(**which)` removes.
+
+        It yields their number. On exit the earlier state is restored: changes made meanwhile are
+        lost.
+        """
         before = self.current
         try:
             yield self.remove_prototypes(**which)
@@ -182,20 +198,25 @@ class PrototypeKB(Lookups, KnowledgeBase):
             with self.lock:
                 self.replace(before)
 
-    # References and encoder ----------------------------------------------------------------------------------------
+    # References and encoder -----------------------------------------------------------------------
 
     def set_references(self, blocks: Iterable[tuple[Sequence[str], Any]]) -> None:
-        """Replace all references by those of `blocks`, pairs of entity ids and vectors (len(ids), d).
+        """Replace all references by those of `blocks`, pairs of entity ids and vectors (len(ids),
+        d).
 
-        Other entities have none. Raises KrisselError K503 (wrong width), K504 (NaN), K531 (another number of vectors),
-        K532 (unknown entity); the present references then stay.
+        Other entities have none. On an error the present references are kept. Raises KrisselError
+        K503 (wrong width), K504 (NaN), K531 (another number of vectors), K532 (unknown entity).
         """
         with self.lock:
             self.replace(with_references(self.current, blocks, self._reference_weight, self.scratch))
 
     @property
     def ontology(self) -> list[dict[str, Any]]:
-        """Where the entities come from, by source: its file, format, `version` and `licence` where they are known."""
+        """Provenance of the entities, one entry per source: its file, format, `version` and
+        `licence`.
+
+        Unknown values are missing.
+        """
         return self.current.ontology
 
     @ontology.setter
@@ -205,7 +226,7 @@ class PrototypeKB(Lookups, KnowledgeBase):
 
     @property
     def encoder(self) -> str:
-        """Fingerprint of the encoder that made the vectors; empty where none was stated."""
+        """Fingerprint of the encoder that made the vectors; empty if unknown."""
         return self.current.encoder
 
     @encoder.setter
@@ -215,9 +236,12 @@ class PrototypeKB(Lookups, KnowledgeBase):
                 self.replace(changed(self.current, encoder=fingerprint))
 
     def check_encoder(self, fingerprint: str, width: int | None = None) -> None:
-        """Raises KrisselError K522 when another encoder made the vectors, K528 when its vectors have another width.
+        """Check that the vectors were made by this encoder.
 
-        A knowledge base whose `encoder` is not stated takes any of the right width.
+        A knowledge base without a stated `encoder` accepts any encoder of its width.
+
+        Raises KrisselError K522 if another encoder made the vectors, K528 if its vectors have
+        another width.
         """
         if width and self.entity_vector_length and width != self.entity_vector_length:
             raise KrisselError(Errors.K528.format(expected=self.entity_vector_length, found=width))
@@ -225,17 +249,20 @@ class PrototypeKB(Lookups, KnowledgeBase):
             raise KrisselError(Errors.K522.format(expected=self.encoder, found=fingerprint))
 
     def attach_encoder(self, encode: Encode) -> None:
-        """Let `get_candidates` and `add_prototypes` encode views: a list of them in, their vectors (n, d) out. Never
-        saved or pickled."""
+        """Set the encoder of `get_candidates` and `add_prototypes`.
+
+        encode: takes a list of views and returns their vectors (n, d). It is never saved or
+            pickled.
+        """
         self._encode = encode
 
     def attached_encoder(self) -> Encode:
-        """Return the attached encoder. Raises KrisselError K521 without one."""
+        """Return the attached encoder. Raises KrisselError K521 if there is none."""
         if self._encode is None:
             raise KrisselError(Errors.K521)
         return self._encode
 
-    # Search --------------------------------------------------------------------------------------------------------
+    # Search ---------------------------------------------------------------------------------------
 
     def snapshot(self) -> KBSnapshot:
         now = self.current
@@ -247,17 +274,18 @@ class PrototypeKB(Lookups, KnowledgeBase):
             if not now.is_indexed:
                 index = now.index
                 if any(other.index is index for other in self._snapshots if other is not now):
-                    # Others search with it.
+                    # The index is shared with other snapshots.
                     index = copy.copy(index)
                 now = now.indexed(index)
                 self.replace(now)
             return now
 
     def branch(self) -> "PrototypeKB":
-        """Return a knowledge base that holds the same, and shares all memory with this one. Changes of either do not
-        show in the other.
+        """Return a knowledge base with the same contents, sharing all memory with this one.
 
-        Raises KrisselError K520 when there is nothing to link to.
+        Later changes of either do not affect the other.
+
+        Raises KrisselError K520 if there is nothing to link to.
         """
         now = self.snapshot()
         other = type(self).__new__(type(self))
@@ -266,43 +294,51 @@ class PrototypeKB(Lookups, KnowledgeBase):
         return other
 
     def use_index(self, index: MakeIndex | None) -> None:
-        """Search with another kind of index from now on; it is built when first needed. None is the exact one.
+        """Search with another kind of index from now on; it is built when first needed.
 
-        Raises KrisselError K006 where it cannot live on the `index_device`.
+        index: None is the exact one. Raises KrisselError K006 if it cannot live on the
+            `index_device`.
         """
         with self.lock:
-            now = changed(self.current, make_index=index, make_read=None, index=None, is_indexed=False, tuning=None)
+            now = changed(self.current, make_index=index, make_saved=None, index=None, is_indexed=False, tuning=None)
             now.check_device()
             self.replace(now)
 
     def set_index(self, index: VectorIndex, tuning: dict[str, Any] | None = None) -> None:
-        """Search with this index of its `vectors` from now on.
+        """Set the index of its `vectors`.
 
-        It stays on its device, which replaces the `index_device` if there is one.
-        tuning: what was measured of it, for the manifest. JSON values only.
+        The index stays on its device, which replaces the `index_device` if there is one.
+        tuning: measurements of the index, for the manifest. JSON values only.
         """
         device = device_of(index)
         make = partial(make_index, index.kind, index.settings, device)
         with self.lock:
-            now = changed(self.current, make_index=make, make_read=None, index=index, tuning=tuning)
+            now = changed(self.current, make_index=make, make_saved=None, index=index, tuning=tuning)
             device_kept = self.index_device and device
             self.replace(replace(now, is_indexed=len(index) == now.n_prototypes, index_device=device_kept))
 
     @property
     def index_device(self) -> str | None:
-        """Device of the index by the setting of this name; None: as the index itself says."""
+        """Device of the index by the setting of this name; None: the index's own setting."""
         return self.current.index_device
 
     def keep_lexical_index(self) -> None:
-        """Make the index for lexical similarity now, rather than at the first search, and save it too, until the
-        prototypes change."""
-        with self.lock:
-            self.replace(changed(self.current, prototypes=self.prototypes.keeping_lexical(self.scratch)))
+        """Build the lexical index now, rather than at the first search, and save it with the rest.
 
-    # spaCy's look-ups. Its `add_entity` and `add_alias` have no counterpart: names are prototypes with vectors. ------
+        It is saved until the prototypes change.
+        """
+        with self.lock:
+            self.replace(changed(self.current, prototypes=self.prototypes.with_lexical_index(self.scratch)))
+
+    # spaCy's look-ups -----------------------------------------------------------------------------
+
+    # Its `add_entity` and `add_alias` have no counterpart: names are prototypes with vectors.
 
     def get_candidates(self, mention: Span) -> list[Candidate]:
-        """spaCy's candidates of a mention, best first. Raises KrisselError K521 without an attached encoder."""
+        """Return spaCy's candidates of a mention, best first.
+
+        Raises KrisselError K521 without an attached encoder.
+        """
         return self.get_candidates_batch([mention])[0]
 
     def get_candidates_batch(self, mentions: Iterable[Span]) -> list[list[Candidate]]:
@@ -314,30 +350,31 @@ class PrototypeKB(Lookups, KnowledgeBase):
         now = self.snapshot()
         return spacy_candidates(self, now, mentions, now.search(vectors, self.n_candidates))
 
-    # Saving and loading --------------------------------------------------------------------------------------------
+    # Saving and loading ---------------------------------------------------------------------------
 
     def to_disk(self, path: str | Path, exclude: Iterable[str] = SimpleFrozenList()) -> None:
-        """Write the folder `path` atomically; it may be the folder that was loaded.
+        """Write the folder `path` atomically; it may be the loaded folder.
 
-        exclude: "index" leaves the index to be built after loading, "prototypes" keeps the entities alone.
+        exclude: "index" leaves out the index, to be built after loading; "prototypes" keeps only
+            the entities.
         """
         now = self._to_save(exclude)
         written = write_snapshot(now, Path(path), exclude)
         with self.lock:
-            # Unless it was changed meanwhile.
+            # Unless another thread changed it meanwhile.
             if self.current is now:
                 self.replace(written)
 
     def from_disk(
         self, path: str | Path, exclude: Iterable[str] = SimpleFrozenList(), *, verify: bool | None = None
     ) -> "PrototypeKB":
-        """Read the folder `path`, memory-mapped. An attached encoder stays.
+        """Read the folder `path`, memory-mapped. An attached encoder is kept.
 
-        verify: compare every file with its checksum, which reads all of them once; False trusts large files, for a
-            folder that was verified before. None: the setting `verify`.
+        verify: compare every file with its checksum, which reads all of them once; False trusts
+            large files, for a folder that was verified before. None: the setting `verify`.
 
-        Raises KrisselError K001 to K004 and K524 (missing, of another kind or version, damaged), K523 (vectors of
-        another width), K501 and K507 (an index that cannot be used here).
+        Raises KrisselError K001 to K004 and K524 (missing, of another kind or version, damaged),
+        K523 (vectors of another width), K501 and K507 (an index that cannot be used here).
         """
         verify = self.verify if verify is None else verify
         wanted = self.current.make_index, self.current.index_device
@@ -348,26 +385,29 @@ class PrototypeKB(Lookups, KnowledgeBase):
         return self
 
     def to_bytes(self, *, exclude: Iterable[str] = SimpleFrozenList()) -> bytes:
-        """All files of `to_disk` in one byte string."""
+        """Return all files of `to_disk` as one byte string."""
         with tempfile.TemporaryDirectory() as directory:
             path = Path(directory) / "kb"
             write_snapshot(self._to_save(exclude), path, exclude)
             return pack(path)
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = SimpleFrozenList()) -> "PrototypeKB":
-        """Raises KrisselError K527, and all that `from_disk` raises."""
-        # Mapped files outlive their names; where they do not (Windows), they stay in the folder for temporary files.
+        """Read the bytes of `to_bytes`. Raises KrisselError K527, and the errors of `from_disk`."""
+        # Mapped files outlive their names. Where they do not (Windows), they stay in the folder for
+        # temporary files.
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
             path = Path(directory) / "kb"
             unpack(bytes_data, path)
             self.from_disk(path, exclude=exclude)
         with self.lock:
-            # The folder is gone.
+            # The folder is deleted.
             self.replace(changed(self.current))
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """By path where a folder holds the same, by bytes after a change. The attached encoder is left out."""
+        """Pickle by path if a folder holds the same, else by bytes, without the attached
+        encoder.
+        """
         now = self.current
         settings = {
             "index": now.make_index,
@@ -385,13 +425,14 @@ class PrototypeKB(Lookups, KnowledgeBase):
         # An index without prototypes cannot be built.
         return self.current if self.is_empty() or {"index", "prototypes"} & set(excluded) else self.snapshot()
 
-    # Helpers -------------------------------------------------------------------------------------------------------
+    # Helpers --------------------------------------------------------------------------------------
 
     def _add_strings(self) -> None:
         if self.n_entities > MAX_STRINGS:
             return
         for id_ in self.entity_ids:
-            # Never transient: candidates outlive the memory zone in which the knowledge base may be loaded.
+            # Never transient: candidates outlive the memory zone in which the knowledge base may be
+            # loaded.
             self.vocab.strings.add(id_, allow_transient=False)
 
 
@@ -403,5 +444,6 @@ def _restore(cls: Any, vocab: Vocab, width: int, settings: dict[str, Any], sourc
     return kb.from_disk(source.path)
 
 
-# Registered as `spacy-krissel.EmptyKB.v1`: makes a `PrototypeKB` of a vocabulary and a width of vectors.
+# Registered as `spacy-krissel.EmptyKB.v1`: makes a `PrototypeKB` from a vocabulary and a vector
+# width.
 empty_kb = maker(PrototypeKB, "vocab", "entity_vector_length")

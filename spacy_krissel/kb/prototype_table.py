@@ -1,4 +1,4 @@
-"""The prototypes of a knowledge base: what was seen of each entity, and the vectors that are searched."""
+"""Prototypes of a knowledge base: views of each entity, and the searched vectors."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -22,9 +22,9 @@ from ..views import View, evidence, name_evidence
 from .columns import (
     BLOCK_ROWS,
     appended,
-    coded,
     read_array,
     read_table,
+    report_damage,
     take_rows,
     write_array,
     write_table,
@@ -36,11 +36,11 @@ LEXICAL_DIR = "lexical"
 # Stored by number: new kinds go to the end.
 Kind = Literal["name", "mention", "gold", "reference", "replaced", "class"]
 KINDS: tuple[str, ...] = get_args(Kind)
-# Those that a mined mention has been made into: what an entity that was never mined does not have.
-MINED = ("mention", "replaced")
-# Those with a document that they are from.
-SEEN = ("gold", *MINED)
-MENTIONS = ("name", "class", *SEEN)
+# Kinds made from mined mentions; entities that were never mined have none of them.
+MINED_KINDS = ("mention", "replaced")
+# Kinds with a source document.
+KINDS_WITH_DOC = ("gold", *MINED_KINDS)
+MENTION_KINDS = ("name", "class", *KINDS_WITH_DOC)
 SCHEMA = pa.schema(
     [
         ("entity", pa.int32()),
@@ -59,11 +59,11 @@ SCHEMA = pa.schema(
 
 
 class Origin(NamedTuple):
-    """Where a prototype was seen, so that it can be removed.
+    """Source of a prototype, so that it can be removed.
 
     source: a label, such as the name of a corpus.
-    doc, start, end: id of the document and character offsets in it; "" and -1 where there is none.
-    text_hash: of the document's text, which identifies it under another id, or without one.
+    doc, start, end: id of the document and character offsets in it; "" and -1 if there is none.
+    text_hash: of the document's text, which identifies it under another id or without one.
     """
 
     source: str = ""
@@ -80,11 +80,11 @@ class Prototype(NamedTuple):
     """One view of an entity.
 
     entity: the entity's id.
-    kind: "name" (of the ontology), "mention" (self-supervised), "gold" (annotated), "reference" (the entity-centric one
-        of §3.5), "replaced" (a mention's context with another of the entity's names in its place), "class" (a word that
-        the names of the entities below this one share).
-    view: the text that was encoded; a reference's own kind of view where `kind` is "reference".
-    origin: where it was seen; of names, nowhere. A "replaced" one has the offsets of the mention that was replaced.
+    kind: "name" (of the ontology), "mention" (self-supervised), "gold" (annotated), "reference"
+        (entity-centric, §3.5), "replaced" (a mention's context with another of the entity's names),
+        "class" (a word that the names of the entities below this one share).
+    view: the text that was encoded; for a reference, in its own kind of view.
+    origin: its source; names have none. A "replaced" one has the offsets of the replaced mention.
     """
 
     entity: str
@@ -95,19 +95,22 @@ class Prototype(NamedTuple):
 
 @dataclass(eq=False)
 class PrototypeTable:
-    """Prototypes by row: entity row, kind, text and vector. Never changed: each change gives another table, which
-    shares what it can.
+    """Prototypes by row: entity row, kind, text and vector. Immutable.
 
-    table: of `SCHEMA`. stored: what is searched, memory-mapped as long as nothing was added: c_p, or c_p + w·r_e where
-    references are in use; a prototype that is a reference is searched as it is. references: those in use.
-    path: the file that the table, or part of it, is mapped from. keeps_lexical: whether the lexical index is saved.
+    Each change gives another table, which shares data with this one.
+
+    table: of `SCHEMA`. stored: the searched vectors, memory-mapped until a change: c_p, or c_p +
+        w·r_e if references are in use. Prototypes that are references have no reference added.
+        references: those in use.
+    path: the file that the table, or part of it, is mapped from. saves_lexical_index: whether the
+        lexical index is saved.
     """
 
     table: pa.Table
     stored: GrowingVectors
     references: References | None = None
     path: Path | None = None
-    keeps_lexical: bool = False
+    saves_lexical_index: bool = False
     _lock: Lock = field(default_factory=Lock, init=False)
 
     @classmethod
@@ -119,7 +122,9 @@ class PrototypeTable:
 
     @property
     def vectors(self) -> Vectors:
-        """What is searched (n, width): c_p, or c_p + w·r_e where references are in use (KRISSBERT eq. 6). Read only."""
+        """Searched vectors (n, width): c_p, or c_p + w·r_e with references (KRISSBERT eq. 6).
+        Read-only.
+        """
         return self.stored.array
 
     @property
@@ -129,10 +134,10 @@ class PrototypeTable:
     def appended(
         self, entity_rows: Rows, prototypes: Sequence[Prototype], vectors: Vectors, scratch: Path | None = None
     ) -> "PrototypeTable":
-        """With `prototypes` whose entities stand at `entity_rows` (m,), and their vectors (m, width).
+        """Return the table with `prototypes` of the entities at `entity_rows` (m,) appended.
 
-        scratch: a folder for unnamed files that hold what is added, mapped, so that the table may be larger than
-            memory; None: in memory.
+        vectors: (m, width). scratch: a folder for unnamed, mapped files of the additions, so that
+            the table may exceed memory; None: in memory.
 
         Raises KrisselError K512 for an unknown kind.
         """
@@ -151,45 +156,50 @@ class PrototypeTable:
         table = appended(self.table, pa.table(columns, schema=SCHEMA), scratch)
         if self.references is not None:
             rows = _added_rows(entity_rows, np.array(columns["kind"]))
-            # Rounded before, so that references may as well come after.
+            # Rounded before the sum, so that references added later give the same.
             vectors = vectors.astype(self.dtype) + self.references.at(rows)
-        return replace(self, table=table, stored=self.stored.appended(vectors, scratch), keeps_lexical=False)
+        return replace(self, table=table, stored=self.stored.appended(vectors, scratch), saves_lexical_index=False)
 
     def with_references(self, references: References, scratch: Path | None = None) -> "PrototypeTable":
-        """With these references in use; scratch: see `appended`."""
+        """Return the table with these references in use. scratch: see `appended`."""
         stored = GrowingVectors(self.vectors[:0])
         for start in range(0, len(self), BLOCK_ROWS):
             rows = np.arange(start, min(start + BLOCK_ROWS, len(self)))
-            stored = stored.appended(self.own(rows) + references.at(self._added(rows)), scratch)
-        return replace(self, stored=stored, references=references, keeps_lexical=False)
+            stored = stored.appended(self.base_vectors(rows) + references.at(self._added(rows)), scratch)
+        return replace(self, stored=stored, references=references, saves_lexical_index=False)
 
-    def own(self, rows: Rows) -> Vectors:
-        """c_p of the prototypes at `rows` (m,), without the reference: (m, width) float32. Where references are in use,
-        it is the difference of what is stored: within that rounding."""
+    def base_vectors(self, rows: Rows) -> Vectors:
+        """Return c_p of the prototypes at `rows` (m,), without the reference: (m, width) float32.
+
+        If references are in use, it is recomputed from the stored sum, within its rounding.
+        """
         vectors = self.vectors[rows].astype(np.float32)
         return vectors if self.references is None else vectors - self.references.at(self._added(rows))
 
     def _added(self, rows: Rows) -> Rows:
         return _added_rows(self.entity_rows[rows], self.table.column("kind").to_numpy()[rows])
 
-    def moved(self, new_rows: Rows, n_entities: int) -> "PrototypeTable":
-        """After entity row i became `new_rows[i]` of `n_entities`; -1: it is gone, and had no prototypes."""
+    def with_entity_rows(self, new_rows: Rows, n_entities: int) -> "PrototypeTable":
+        """Return the table after entity row i became `new_rows[i]` of `n_entities`.
+
+        -1: the entity was removed, and had no prototypes.
+        """
         entities = pa.array(new_rows[self.entity_rows].astype(np.int32))
         table = self.table.set_column(0, SCHEMA.field("entity"), entities)
-        references = None if self.references is None else self.references.moved(new_rows, n_entities)
-        return replace(self, table=table, references=references, keeps_lexical=False)
+        references = None if self.references is None else self.references.with_entity_rows(new_rows, n_entities)
+        return replace(self, table=table, references=references, saves_lexical_index=False)
 
-    @coded
+    @report_damage
     def take(self, mask: Mask) -> "PrototypeTable":
-        """The prototypes at `mask` (len(self),), in memory."""
+        """Return the prototypes at `mask` (len(self),), in memory."""
         table = self.table.filter(pa.array(mask)).combine_chunks()
-        return replace(self, table=table, stored=GrowingVectors(self.vectors[mask]), keeps_lexical=False)
+        return replace(self, table=table, stored=GrowingVectors(self.vectors[mask]), saves_lexical_index=False)
 
-    @coded
+    @report_damage
     def where(self, kind: str | None, source: str | None, docs: Sequence[str] | None) -> Mask:
-        """The prototypes of this kind, from this source and from one of these documents, where given: (len(self),).
+        """Return the mask of the prototypes of a kind, source and document, if given: (len(self),).
 
-        docs: ids of documents, or hashes of their texts.
+        docs: ids of documents, or hashes of their texts; any of them matches.
         """
         mask = np.ones(len(self), dtype=bool)
         if kind is not None:
@@ -202,9 +212,9 @@ class PrototypeTable:
             mask &= pc.or_(doc, text).to_numpy().astype(bool)
         return mask
 
-    @coded
+    @report_damage
     def source_counts(self) -> dict[str, int]:
-        """How many prototypes each named source gave."""
+        """Return the number of prototypes per named source."""
         counts = self.table.column("source").value_counts().to_pylist()
         return {
             each["values"]: each["counts"] for each in sorted(counts, key=lambda each: each["values"]) if each["values"]
@@ -212,42 +222,44 @@ class PrototypeTable:
 
     @once
     def entity_rows(self) -> Rows:
-        """The entity row of each prototype: (n,)."""
+        """Return the entity row of each prototype: (n,)."""
         return self.table.column("entity").to_numpy().astype(np.int64)
 
     @once
     def by_entity(self) -> Groups:
-        """Prototype rows by entity row, those of an entity in ascending order."""
+        """Return the prototype rows by entity row, ascending within an entity."""
         order = np.argsort(self.entity_rows, kind="stable")
         return Groups.of(self.entity_rows[order], order)
 
     @once
     def lexical_index(self) -> LexicalIndex:
-        """The surface forms of all prototypes but references, which are no mentions."""
+        """Return the index of the surface forms of all prototypes except references."""
         return self._lexical_index(None)
 
-    def keeping_lexical(self, scratch: Path | None = None) -> "PrototypeTable":
-        """The same prototypes, whose lexical index is made and is saved with them; scratch: see `appended`."""
-        kept = replace(self, keeps_lexical=True)
-        vars(kept)["lexical_index"] = vars(self).get("lexical_index") or self._lexical_index(scratch)
-        return kept
+    def with_lexical_index(self, scratch: Path | None = None) -> "PrototypeTable":
+        """Return the same table with its lexical index built and saved along. scratch: see
+        `appended`.
+        """
+        table = replace(self, saves_lexical_index=True)
+        vars(table)["lexical_index"] = vars(self).get("lexical_index") or self._lexical_index(scratch)
+        return table
 
-    @coded
+    @report_damage
     def _lexical_index(self, scratch: Path | None) -> LexicalIndex:
-        rows = self.rows_of_kinds(MENTIONS)
-        # What the entities below one share is a guess at a name of it.
+        rows = self.rows_of_kinds(MENTION_KINDS)
+        # A word shared by the entities below is only a guess at a name.
         named = ~self._of_kinds(["class"])[rows]
         arrays = lexical_arrays(lambda part: self.mentions(rows[part]), self.entity_rows[rows], named, scratch)
         return LexicalIndex(arrays)
 
     @once
     def gold_entities(self) -> Rows:
-        """The rows of the entities with gold mentions among their prototypes, in ascending order."""
+        """Return the rows of the entities with gold mentions among their prototypes, ascending."""
         return self.entities_of(["gold"])
 
     @once
     def in_text(self) -> Mask:
-        """Which prototypes are more than a name: (n,)."""
+        """Return the mask of the prototypes that are more than a name: (n,)."""
         return ~self._of_kinds(["name", "class"])
 
     def _of_kinds(self, kinds: Sequence[str]) -> Mask:
@@ -261,12 +273,15 @@ class PrototypeTable:
         return {kind: int(count) for kind, count in zip(KINDS, counts, strict=True) if count}
 
     def entities_of(self, kinds: Sequence[str]) -> Rows:
-        """The rows of the entities that have a prototype of one of these kinds, each once."""
+        """Return the distinct rows of the entities with a prototype of one of these kinds."""
         return np.unique(self.entity_rows[self._of_kinds(kinds)])
 
-    @coded
+    @report_damage
     def at(self, rows: Any) -> list[tuple[int, str, View, Origin]]:
-        """Entity row, kind, view and origin of the prototypes at `rows`, an array of any shape, flattened."""
+        """Return entity row, kind, view and origin of the prototypes at `rows`, flattened.
+
+        rows: an array of any shape.
+        """
         taken = take_rows(self.table, rows).to_pydict()
         kinds = [KINDS[kind] for kind in taken["kind"]]
         are_references = [kind == "reference" for kind in kinds]
@@ -274,17 +289,19 @@ class PrototypeTable:
         origins = map(Origin, *(taken[name] for name in Origin._fields))
         return list(zip(taken["entity"], kinds, views, origins, strict=True))
 
-    @coded
-    def shown(self, rows: Any) -> dict[str, list[Any]]:
-        """What candidates tell of the prototypes at `rows`, as `at`: "entity", the row, "kind", "evidence", the view as
-        one line, "doc" and "source"."""
+    @report_damage
+    def display_fields(self, rows: Any) -> dict[str, list[Any]]:
+        """Return the fields that candidates display of the prototypes at `rows`, as in `at`.
+
+        These are "entity", the row, "kind", "evidence", the view as one line, "doc" and "source".
+        """
         # Half the time of making objects of them first (`at`).
         columns = ["entity", "kind", "left", "mention", "right", "source", "doc"]
         taken = take_rows(self.table.select(columns), rows).to_pydict()
         kinds = taken["kind"] = [KINDS[kind] for kind in taken["kind"]]
         texts = (taken.pop(name) for name in ("left", "mention", "right"))
         taken["evidence"] = [
-            # No `View` is made of a bare name, which most are.
+            # Most are bare names; skip the `View`.
             name_evidence(mention)
             if kind == "name" and not (left or right)
             else evidence(View(left, mention, right, False, kind == "reference"))
@@ -292,25 +309,32 @@ class PrototypeTable:
         ]
         return taken
 
-    @coded
+    @report_damage
     def mentions(self, rows: Any) -> list[str]:
-        """The surface forms of the prototypes at `rows`, an array of any shape, flattened."""
+        """Return the surface forms of the prototypes at `rows`, an array of any shape,
+        flattened.
+        """
         return take_rows(self.table.select(["mention"]), rows).column(0).to_pylist()
 
-    @coded
+    @report_damage
     def distinct_mentions(self) -> list[str]:
-        """The surface forms of all prototypes but references, each once, in the order they come in."""
-        return take_rows(self.table.select(["mention"]), self.rows_of_kinds(MENTIONS)).column(0).unique().to_pylist()
+        """Return the distinct surface forms of all prototypes except references, in row order."""
+        return (
+            take_rows(self.table.select(["mention"]), self.rows_of_kinds(MENTION_KINDS)).column(0).unique().to_pylist()
+        )
 
-    @coded
+    @report_damage
     def entities_of_mention(self, text: str) -> Rows:
-        """The entity row of each prototype, but references, with just this surface form: (m,)."""
-        rows = np.flatnonzero(pc.equal(self.table.column("mention"), text).to_numpy().astype(bool))
-        return self.entity_rows[np.intersect1d(rows, self.rows_of_kinds(MENTIONS))]
+        """Return the entity row of each prototype with exactly this surface form: (m,).
 
-    @coded
+        References are excluded.
+        """
+        rows = np.flatnonzero(pc.equal(self.table.column("mention"), text).to_numpy().astype(bool))
+        return self.entity_rows[np.intersect1d(rows, self.rows_of_kinds(MENTION_KINDS))]
+
+    @report_damage
     def in_context(self, rows: Rows, left: str, right: str) -> Mask:
-        """Which of the prototypes at `rows` (n,) stand between the texts `left` and `right`: (n,)."""
+        """Return which prototypes at `rows` (n,) have the contexts `left` and `right`: (n,)."""
         taken = take_rows(self.table.select(["left", "right"]), rows)
         return pc.and_(pc.equal(taken["left"], left), pc.equal(taken["right"], right)).to_numpy().astype(bool)
 
@@ -319,7 +343,7 @@ class PrototypeTable:
         write_array(self.vectors, directory / VECTORS_FILE)
         if self.references is not None:
             write_array(self.references.vectors, directory / REFERENCES_FILE)
-        if self.keeps_lexical:
+        if self.saves_lexical_index:
             self.lexical_index.to_disk(directory / LEXICAL_DIR)
 
     @classmethod
@@ -335,10 +359,12 @@ class PrototypeTable:
         lexical: bool = False,
         verify: bool = True,
     ) -> "PrototypeTable":
-        """references: those in the vectors that were saved. lexical: whether a lexical index was saved. verify: check
-        all that is in the files.
+        """Read the table from the folder `directory`.
 
-        Raises KrisselError K524 when the files do not hold what the manifest says.
+        references: those in the saved vectors. lexical: whether a lexical index was saved. verify:
+            check all contents of the files.
+
+        Raises KrisselError K524 if the files differ from the manifest.
         """
         table = read_table(directory / FILE, SCHEMA, rows, verify=verify)
         for column, n, what in (("entity", n_entities, "entity rows"), ("kind", len(KINDS), "kinds")):
@@ -359,5 +385,8 @@ def _damaged_index(directory: Path, problem: object) -> KrisselError:
 
 
 def _added_rows(entity_rows: Rows, kinds: Rows) -> Rows:
-    """The rows of the references that are added to prototypes of these entities and kinds (m,), -1 for none: (m,)."""
+    """Return the rows of the references to add to prototypes of these entities and kinds.
+
+    Both are (m,); -1 for none.
+    """
     return np.where(kinds == KINDS.index("reference"), -1, entity_rows)

@@ -1,4 +1,4 @@
-"""From the nearest prototypes to the nearest distinct entities."""
+"""Search of the nearest distinct entities by their nearest prototypes."""
 
 import numpy as np
 
@@ -7,54 +7,63 @@ from ..index.hits import lower_bound, rank_hits
 from ..index.protocol import Mask, Rows, Scores, Searches, Vectors
 from .prototype_table import PrototypeTable
 from .search_result import SearchResult
-from .ties import equal_by_id, order_ties, tie_bound
+from .ties import order_equal_by_id, order_ties, tie_bound
 
-# Prototypes first asked for per entity wanted, their least number, and its growth factor.
-PER_ENTITY, FEWEST, GROWTH = 4, 64, 2
-# Above this number of prototypes per query, all of them are compared.
-WIDEST = 2048
+# Prototypes retrieved per wanted entity, their minimum number, and its growth factor.
+PER_ENTITY, MIN_RETRIEVED, GROWTH = 4, 64, 2
+# Beyond this number of prototypes per query, all of them are compared.
+MAX_RETRIEVED = 2048
 QUERY_ROWS = 4096
 # Scores held at a time when all prototypes are compared: 64 MB.
-EXACT_SCORES = 16_000_000
+MAX_SCORES = 16_000_000
 
 
 def search_entities(
-    index: Searches, prototypes: PrototypeTable, queries: Vectors, k: int, allowed: Mask | None, further: int = 0
+    index: Searches,
+    prototypes: PrototypeTable,
+    queries: Vectors,
+    k: int,
+    allowed: Mask | None,
+    extra_prototypes: int = 0,
 ) -> SearchResult:
-    """`k` distinct entities for each of the queries (q, d), among the `allowed` entities, and so many `further`
-    prototypes of each.
+    """Return the `k` best distinct entities for each of the queries (q, d).
 
-    Asks the index for more prototypes until k distinct entities are among them and no tie at the top is cut off.
+    allowed: mask of the entities to consider. extra_prototypes: number of additional prototypes to
+        return per entity.
+
+    Retrieves more prototypes until k distinct entities are among them and no tie at the top is cut
+    off.
     """
-    result = SearchResult.padded(len(queries), k, further)
-    # Rows of no entity do not count.
+    result = SearchResult.padded(len(queries), k, extra_prototypes)
+    # Exclude rows without an entity.
     mask = None if allowed is None else allowed[prototypes.entity_rows] & (prototypes.entity_rows >= 0)
     total = len(prototypes) if mask is None else int(mask.sum())
     if not k or not total:
         return result
     for start in range(0, len(queries), QUERY_ROWS):
         todo = np.arange(start, min(start + QUERY_ROWS, len(queries)))
-        wanted = fewest = min(total, max(FEWEST, PER_ENTITY * k))
+        wanted = first_wanted = min(total, max(MIN_RETRIEVED, PER_ENTITY * k))
         left = []
-        while len(todo) and (wanted <= WIDEST or wanted == total):
+        while len(todo) and (wanted <= MAX_RETRIEVED or wanted == total):
             found, found_rows = index.search(queries[todo], wanted, mask)
             n_entities = _rank(result, prototypes, todo, found_rows, found)
-            # Where a wider search ends, there is no more to be found near by; where the first one does, much may be.
-            full = (found_rows[:, -1] >= 0) | ((n_entities >= k) & (wanted > fewest))
+            # If a wider search ends early, nothing is left near by; if the first one does, much may
+            # be.
+            full = (found_rows[:, -1] >= 0) | ((n_entities >= k) & (wanted > first_wanted))
             more_ties = found[:, -1] >= tie_bound(found[:, 0])
             done = full & ((wanted == total) | ((n_entities >= k) & ~more_ties))
-            # An index that ran dry before its time (HNSW, IVF) will not find more.
+            # An index that ended early (HNSW, IVF) will not find more.
             left.append(todo[~full])
             todo = todo[full & ~done]
             wanted = min(total, wanted * GROWTH)
         # All at once: each pass reads every vector.
         _search_all(result, prototypes, queries, np.concatenate([*left, todo]), mask)
-    level_with_first = dict(result.ties)
+    tied_at_top = dict(result.ties)
     order_ties(result, prototypes, queries)
-    if result.further is not None:
-        for query, tied in level_with_first.items():
-            level = np.isin(result.entities[query], tied)
-            result.prototypes[query, level], result.further[query, level] = -1, -1
+    if result.extra_prototypes is not None:
+        for query, tied in tied_at_top.items():
+            is_top = np.isin(result.entities[query], tied)
+            result.prototypes[query, is_top], result.extra_prototypes[query, is_top] = -1, -1
     return result
 
 
@@ -65,7 +74,7 @@ def _search_all(
     order = prototypes.by_entity.values
     starts = prototypes.by_entity.edges[prototypes.by_entity.present]
     k = result.entities.shape[1]
-    step = max(1, EXACT_SCORES // max(1, len(order)))
+    step = max(1, MAX_SCORES // max(1, len(order)))
     for start in range(0, len(todo), step):
         part = todo[start : start + step]
         scores = np.empty((len(part), len(prototypes.vectors)), dtype=np.float32)
@@ -73,7 +82,8 @@ def _search_all(
             scores[:, block[0] : block[-1] + 1] = queries[part] @ vectors.T
         if mask is not None:
             scores[:, ~mask] = -np.inf
-        best = np.maximum.reduceat(scores[:, order], starts, axis=1)  # (q, g): the maximum of each entity
+        # (q, g): the maximum of each entity
+        best = np.maximum.reduceat(scores[:, order], starts, axis=1)
         bound = np.minimum(lower_bound(best, k), tie_bound(best.max(axis=1)))
         query, row = np.nonzero((scores >= bound[:, None]) & (scores > -np.inf))
         width = int(np.bincount(query, minlength=1).max())
@@ -82,13 +92,15 @@ def _search_all(
 
 
 def _rank(result: SearchResult, prototypes: PrototypeTable, queries: Rows, rows: Rows, scores: Scores) -> Rows:
-    """Write the entities of the nearest prototypes into the result's lines `queries`, and note those that tie.
+    """Write the entities of the nearest prototypes into the rows `queries` of the result.
 
-    rows, scores (len(queries), w): prototype rows and inner products, best first, padded with -1 and -inf.
-    RETURNS: how many distinct entities each query has among its prototypes, or k or more of them (len(queries),).
+    Ties at the top are recorded, too.
+    rows, scores (len(queries), w): prototype rows and inner products, best first, padded with -1
+    and -inf.
+    RETURNS: the number of distinct entities per query (len(queries),), exact if it is below k.
     """
     entities = np.where(rows >= 0, prototypes.entity_rows[rows], -1)
-    entities, rows = equal_by_id(entities, rows, scores)
+    entities, rows = order_equal_by_id(entities, rows, scores)
     first = _write_first(result, queries, entities, scores, rows)
     tied = first & (scores >= tie_bound(scores[:, :1]))
     for i in np.flatnonzero(tied.sum(axis=1) > 1):
@@ -97,8 +109,10 @@ def _rank(result: SearchResult, prototypes: PrototypeTable, queries: Rows, rows:
 
 
 def best_entities(entities: Rows, scores: Scores, rows: Rows, k: int) -> SearchResult:
-    """Up to `k` distinct entities per query from prototypes (q, n) in any order, padded with -1 and -inf; equal scores
-    stay in their order."""
+    """Return up to `k` distinct entities per query from prototypes (q, n) in any order.
+
+    The input is padded with -1 and -inf. Equal scores keep their order.
+    """
     order = np.argsort(-scores, axis=1, kind="stable")
     entities, rows = (np.take_along_axis(each, order, axis=1) for each in (entities, rows))
     scores = np.take_along_axis(scores, order, axis=1)
@@ -112,8 +126,8 @@ def _write_first(result: SearchResult, lines: Rows, entities: Rows, scores: Scor
     at least where each other that is level with the best one does."""
     from . import ranking_kernel
 
-    further = np.empty((0, 0, 0), dtype=np.int64) if result.further is None else result.further
-    if result.further is not None:
+    further = np.empty((0, 0, 0), dtype=np.int64) if result.extra_prototypes is None else result.extra_prototypes
+    if result.extra_prototypes is not None:
         further[lines] = -1
     level, first = scores >= tie_bound(scores[:, :1]), np.zeros(entities.shape, dtype=bool)
     found = result.entities, result.scores, result.prototypes
@@ -121,10 +135,10 @@ def _write_first(result: SearchResult, lines: Rows, entities: Rows, scores: Scor
     return first
 
 
-def first_of_each(values: Rows) -> Mask:
+def first_occurrences(values: Rows) -> Mask:
     """Where each value stands for the first time in its line: (q, w) to (q, w)."""
     width = values.shape[1]
-    # One sort of plain integers: several times as quick as a stable sort of two keys.
+    # One sort of plain integers is several times as fast as a stable sort of two keys.
     keys = np.sort(values * width + np.arange(width), axis=1)
     first, new = np.zeros(values.shape, dtype=bool), np.ones(values.shape, dtype=bool)
     new[:, 1:] = keys[:, 1:] // width != keys[:, :-1] // width

@@ -4,18 +4,20 @@ from ..util.compiled import compiled
 
 
 @compiled
-def write_first(entities, scores, rows, level, lines, found, best, prototypes, further, first):  # type: ignore[no-untyped-def]
-    """Write the first distinct entities of each query, their scores and rows to the lines `lines` (q,) of `found`,
-    `best` and `prototypes` (n, k), the next rows of each to `further` (n, k, m), which has -1 there, and where each of
-    them comes first, and others are `level` (q, w), to `first` (q, w).
+def write_first(entities, scores, rows, is_top, lines, found, best, prototypes, extra, first):  # type: ignore[no-untyped-def]
+    """Write the first distinct entities of each query to the lines `lines` (q,) of the outputs.
 
-    entities, rows: int64 (q, w), -1 for none. scores: float32 (q, w). further: m is 0 where nobody asks for it.
+    found, best, prototypes (n, k): entities, their scores and prototype rows. extra (n, k, m): the
+    next rows of each entity, initially -1; m is 0 if not wanted. first (q, w): set to True at the
+    first occurrence of each entity, and of the other entities in `is_top` (q, w).
+
+    entities, rows: int64 (q, w), -1 for none. scores: float32 (q, w).
     """
-    k, most = found.shape[1], further.shape[2]
+    k, n_extra = found.shape[1], extra.shape[2]
     for query in range(len(lines)):
         line, n = lines[query], 0
-        for place in range(entities.shape[1]):
-            entity = entities[query, place]
+        for column in range(entities.shape[1]):
+            entity = entities[query, column]
             if entity < 0:
                 continue
             at = 0
@@ -23,13 +25,13 @@ def write_first(entities, scores, rows, level, lines, found, best, prototypes, f
                 at += 1
             if at < n:
                 after = 0
-                while after < most and further[line, at, after] >= 0:
+                while after < n_extra and extra[line, at, after] >= 0:
                     after += 1
-                if after < most:
-                    further[line, at, after] = rows[query, place]
+                if after < n_extra:
+                    extra[line, at, after] = rows[query, column]
             elif n < k:
-                found[line, n], best[line, n], prototypes[line, n] = entity, scores[query, place], rows[query, place]
-                first[query, place] = True
+                found[line, n], best[line, n], prototypes[line, n] = entity, scores[query, column], rows[query, column]
+                first[query, column] = True
                 n += 1
-            elif level[query, place]:
-                first[query, place] = True
+            elif is_top[query, column]:
+                first[query, column] = True

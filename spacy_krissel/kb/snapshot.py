@@ -1,4 +1,4 @@
-"""A knowledge base at one time: what it holds, searched and looked up."""
+"""Immutable state of a knowledge base, with search and look-ups."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,32 +23,36 @@ METRIC = "inner product"
 
 
 class Lookups:
-    """Search and look-ups, each in what is `current` when it is called."""
+    """Search and look-ups, each in the snapshot that is `current` at the call."""
 
     @property
     def current(self) -> "KBSnapshot":
-        """What is looked up; its index may lack the prototypes that were added last."""
+        """The snapshot to look up; its index may lack recently added prototypes."""
         raise NotImplementedError
 
     def snapshot(self) -> "KBSnapshot":
-        """Return what is current, with an index of all prototypes. Raises KrisselError K520 when it is empty."""
+        """Return the current snapshot with an index of all prototypes.
+
+        Raises KrisselError K520 if it is empty.
+        """
         raise NotImplementedError
 
     def __len__(self) -> int:
-        """The number of entities."""
+        """Number of entities."""
         return len(self.current.entities)
 
     def __bool__(self) -> bool:
         return True  # even without entities
 
     def __contains__(self, entity: object) -> bool:
-        """Is this the primary id of an entity?"""
+        """Return whether this is the primary id of an entity."""
         return isinstance(entity, str) and self.current.entities.row(entity) is not None
 
     def __getitem__(self, entity: str) -> Entity:
-        """The entity with this primary or alternative id, in any usual spelling (`HP_0001677`, `D003920`, a URL).
+        """Return the entity with this primary or alternative id.
 
-        Without details (`prototypes --no-details`) it has no aliases, definition, xrefs, parents or tree numbers.
+        Any usual spelling is accepted (`HP_0001677`, `D003920`, a URL). Without details
+        (`prototypes --no-details`) it has no aliases, definition, xrefs, parents or tree numbers.
         Raises KrisselError K525 for an unknown id.
         """
         entities = self.current.entities
@@ -67,13 +71,18 @@ class Lookups:
         return self.current.entities.ids
 
     def resolve(self, id: str) -> str | None:
-        """The primary id for an id or alternative id, None if there is none, as `OntologyStore.resolve`."""
+        """Return the primary id for an id or alternative id, or None, as
+        `OntologyStore.resolve`.
+        """
         entities = self.current.entities
         row = entities.resolve(id)
         return None if row is None else entities.ids[row]
 
     def find(self, text: str, k: int) -> list[Entity]:
-        """The entities with a lexically similar name, best first, k at most; the one with the id `text` before all."""
+        """Return at most k entities with a lexically similar name, best first.
+
+        The entity with the id `text` comes before all others.
+        """
         index = self.current.prototypes.lexical_index
         texts = index.read([text])
         rows = np.append(index.having(texts.forms, k), index.search(texts.vectors, k))
@@ -84,8 +93,10 @@ class Lookups:
         return [self[id_] for id_ in dict.fromkeys([*([exact] if exact else []), *ids])][:k]
 
     def similar_forms(self, text: str, entities: Sequence[str]) -> list[str]:
-        """Return the name or mention of each of the entities (ids) that is most similar to `text`; ""
-        where none has an n-gram of it. Raises KrisselError K525 for an unknown id."""
+        """Return the name or mention of each of the entities (ids) that is most similar to `text`.
+
+        "" if none shares an n-gram with it. Raises KrisselError K525 for an unknown id.
+        """
         index = self.current.prototypes.lexical_index
         query = index.vectors([text]).T
         found = []
@@ -97,15 +108,16 @@ class Lookups:
         return found
 
     def entity_mask(self, types: Iterable[str]) -> Mask:
-        """The entities with one of these semantic types, for `search(allowed=)`: (n_entities,).
+        """Return the mask of entities with one of these semantic types, for `search(allowed=)`.
 
-        Raises KrisselError K525 for a type that the knowledge base does not have.
+        Its shape is (n_entities,). Raises KrisselError K525 for a type that the knowledge base does
+        not have.
         """
         return self.current.entities.mask(types)
 
     @property
     def species(self) -> list[str]:
-        """The different species of the entities, as `Entity.species` has them; "" for those without one."""
+        """Distinct species of the entities (`Entity.species`); "" for entities without one."""
         return self.current.entities.species[1]
 
     @property
@@ -114,24 +126,29 @@ class Lookups:
 
     @property
     def vectors(self) -> Vectors:
-        """The vectors of all prototypes (n, d) as they are searched: c_p + w·r_e where references are in use, else c_p.
-        Memory-mapped while unchanged. Read only."""
+        """Vectors of all prototypes (n, d) as searched: c_p + w·r_e with references, else c_p.
+
+        Memory-mapped while unchanged. Read-only.
+        """
         return self.current.prototypes.vectors
 
     @property
     def has_gold(self) -> bool:
-        """Are gold mentions among the prototypes?"""
+        """True if gold mentions are among the prototypes."""
         return len(self.current.prototypes.gold_entities) > 0
 
     def prototypes_at(self, rows: Any) -> list[Prototype]:
-        """The prototypes at `rows`, an array of any shape, flattened, as in `SearchResult.prototypes`."""
+        """Return the prototypes at `rows`, an array of any shape, flattened.
+
+        Rows are those of `SearchResult.prototypes`.
+        """
         now = self.current
         found = now.prototypes.at(rows)
         ids = now.entities.ids.take(np.array([entity for entity, *_ in found], dtype=np.int64))
         return [Prototype(id_, kind, view, origin) for id_, (_, kind, view, origin) in zip(ids, found, strict=True)]
 
     def prototype_rows(self, entity: str) -> Rows:
-        """The rows of an entity's prototypes; none for an unknown entity."""
+        """Return the rows of an entity's prototypes; none for an unknown entity."""
         now = self.current
         row = now.entities.row(entity)
         return np.zeros(0, dtype=np.int64) if row is None else now.prototypes.by_entity.at(row)
@@ -141,13 +158,15 @@ class Lookups:
         return not (len(now.entities) and len(now.prototypes))
 
     def check_filled(self) -> None:
-        """Raises KrisselError K520 when there is nothing to link to."""
+        """Raise KrisselError K520 if there is nothing to link to."""
         now = self.current
         if now.is_empty():
             raise KrisselError(Errors.K520.format(entities=len(now.entities), prototypes=len(now.prototypes)))
 
     def search(self, vectors: Any, k: int, *, allowed: Mask | None = None) -> SearchResult:
-        """The `k` nearest distinct entities of each vector (q, d), among the `allowed` entities (n_entities,).
+        """Return the `k` nearest distinct entities of each vector (q, d).
+
+        allowed: mask of the entities to consider (n_entities,).
 
         Raises KrisselError K520 (empty), K503 (wrong width), K504 (NaN), K505 (wrong mask).
         """
@@ -157,15 +176,16 @@ class Lookups:
         return search_entities(now.build_index(), now.prototypes, now.queries(vectors), k, allowed)
 
     def queries(self, vectors: Any) -> Vectors:
-        """`vectors` (q, d) as they are searched with: float32, of unit length where the knowledge base is normalised.
+        """Return `vectors` (q, d) as search queries.
 
-        Raises KrisselError K503 (wrong width), K504 (NaN).
+        They are float32, of unit length if the knowledge base is normalised. Raises KrisselError
+        K503 (wrong width), K504 (NaN).
         """
         now = self.current
         return now.scaled(check_queries(vectors, now.width))
 
     def build_index(self) -> VectorIndex:
-        """Bring the index up to date with the prototypes now, rather than at the next search or save."""
+        """Update the index with all prototypes now, rather than at the next search or save."""
         now = self.snapshot()
         assert now.index is not None, "a snapshot has it"
         return now.index
@@ -180,29 +200,32 @@ class Lookups:
         return list(self.entity_ids)
 
     def contains_alias(self, alias: str) -> bool:
-        """Is exactly this text a name or mention among the prototypes?"""
+        """Return whether exactly this text is a name or mention among the prototypes."""
         return bool(self.current.prototypes.entities_of_mention(alias).size)
 
     def get_size_aliases(self) -> int:
         return len(self.get_alias_strings())
 
     def get_alias_strings(self) -> list[str]:
-        """The distinct names and mentions among the prototypes."""
+        """Return the distinct names and mentions among the prototypes."""
         return self.current.prototypes.distinct_mentions()
 
     def get_prior_prob(self, entity: str, alias: str) -> float:
-        """The fraction, 0 to 1, of the prototypes with this text that are of the entity; 0 where either is unknown."""
+        """Return the fraction, 0 to 1, of the prototypes with this text that are the entity's.
+
+        0 if either is unknown.
+        """
         now = self.current
         found = now.prototypes.entities_of_mention(alias)
         row = now.entities.row(entity)
         return 0.0 if row is None or not found.size else float((found == row).mean())
 
     def get_vector(self, entity: str) -> Vectors:
-        """The mean of the entity's prototypes (d,) in float32; zeros for an entity that is unknown or has none."""
+        """Return the mean of the entity's prototypes (d,) in float32; zeros if it has none."""
         return self.get_vectors([entity])[0]
 
     def get_vectors(self, entities: Iterable[str]) -> Vectors:
-        """The means of several entities' prototypes: (len(entities), d)."""
+        """Return the means of several entities' prototypes: (len(entities), d)."""
         now = self.current
         vectors, rows = now.prototypes.vectors, now.entities.rows(list(entities))
         means = np.zeros((len(rows), now.width), dtype=np.float32)
@@ -213,7 +236,7 @@ class Lookups:
         return means
 
     def description(self) -> dict[str, Any]:
-        """Counts, dimensions and policies, as they stand in the manifest."""
+        """Return counts, dimensions and policies, as in the manifest."""
         now = self.current
         prototypes, references = now.prototypes, None
         index = now.new_index() if now.index is None else now.index
@@ -234,27 +257,31 @@ class Lookups:
             "index": {"kind": index.kind, "settings": index.settings},
             "tuning": now.tuning,
             "references": references,
-            "lexical": prototypes.keeps_lexical,
+            "lexical": prototypes.saves_lexical_index,
         }
 
     def is_saved(self, path: str | Path) -> bool:
-        """Was it saved to or loaded from the folder `path`, and not changed since? The folder is not read."""
+        """Return whether it was saved to or loaded from `path`, and not changed since.
+
+        The folder is not read.
+        """
         saved, path = self.current.saved, Path(path)
         return saved is not None and saved.path.resolve() == path.resolve() and path.exists()
 
 
 @dataclass(frozen=True, eq=False)
 class KBSnapshot(Lookups):
-    """All that a knowledge base holds at one time. A change makes another one, which shares what it can.
+    """Contents of a knowledge base at one time. A change makes another one, which shares data.
 
-    encoder: fingerprint of the encoder that made the vectors; empty where none was stated.
-    ontology: where the entities come from: `info.provenance` of the ontology store's manifest.
-    make_index: makes the kind of index that was asked for. make_read: that of the index that was read, used where none
-        was asked for.
-    index_device: where any of them lives; None: as they say.
-    index: of all prototypes where `is_indexed`, else of the first ones; None: to be built.
-    tuning: what was measured of the index.
-    source: the folder that holds the same. saved: the one that does so except for the index.
+    encoder: fingerprint of the encoder that made the vectors; empty if unknown.
+    ontology: provenance of the entities: `info.provenance` of the ontology store's manifest.
+    make_index: makes the requested kind of index. make_saved: makes the kind that was loaded, used
+        if none was requested.
+    index_device: device of either; None: their own setting.
+    index: of all prototypes if `is_indexed`, else of the first ones; None: to be built.
+    tuning: measurements of the index.
+    source: the folder with the same contents. saved: the folder with the same contents except for
+        the index.
     """
 
     entities: EntityTable
@@ -263,7 +290,7 @@ class KBSnapshot(Lookups):
     encoder: str = ""
     ontology: list[dict[str, Any]] = field(default_factory=list)
     make_index: MakeIndex | None = None
-    make_read: MakeIndex | None = None
+    make_saved: MakeIndex | None = None
     index_device: str | None = None
     index: VectorIndex | None = None
     is_indexed: bool = False
@@ -285,11 +312,13 @@ class KBSnapshot(Lookups):
         return self.prototypes.vectors.shape[1]
 
     def new_index(self) -> VectorIndex:
-        return _moved((self.make_index or self.make_read or ExactIndex)(), self.index_device)
+        return _on_device((self.make_index or self.make_saved or ExactIndex)(), self.index_device)
 
     def indexed(self, earlier: VectorIndex | None) -> "KBSnapshot":
-        """Return the same with an index of all prototypes. earlier: of the first ones, which may grow; None to make
-        another."""
+        """Return the snapshot with an index of all prototypes.
+
+        earlier: an index of the first ones, which may grow; None to make another.
+        """
         index, vectors = self.new_index() if earlier is None else earlier, self.prototypes.vectors
         known = 0 if earlier is None else len(earlier)
         if known == len(vectors):
@@ -303,7 +332,7 @@ class KBSnapshot(Lookups):
         return replace(self, index=index, is_indexed=True)
 
     def check_device(self) -> None:
-        """Raises KrisselError K006 where `index_device` is none, or one that the index refuses."""
+        """Raise KrisselError K006 if `index_device` is invalid, or refused by the index."""
         if self.index_device is not None:
             check_device(self.index_device)
             self.new_index()
@@ -316,12 +345,15 @@ class KBSnapshot(Lookups):
 
 
 def device_of(index: VectorIndex) -> str:
-    """The device that an index lives on; "cpu" for a kind that knows no others."""
+    """Return the device of an index; "cpu" for a kind without devices."""
     return getattr(index, "device", "cpu")
 
 
-def _moved(index: VectorIndex, device: str | None) -> VectorIndex:
-    """The empty index, or one like it on the `device`. Raises KrisselError K006 if it refuses that."""
+def _on_device(index: VectorIndex, device: str | None) -> VectorIndex:
+    """Return the empty index, or one like it on the `device`.
+
+    Raises KrisselError K006 if the index refuses the device.
+    """
     if device is None or device == device_of(index):
         return index
     return make_index(index.kind, index.settings, device)

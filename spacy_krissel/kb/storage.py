@@ -1,4 +1,4 @@
-"""A snapshot of a knowledge base as a folder."""
+"""Folder of a snapshot of a knowledge base."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -38,7 +38,7 @@ class ReferencesShape(Shape):
 
 
 class KBShape(Shape):
-    """See `Lookups.description`."""
+    """Shape of `Lookups.description`."""
 
     entities: Count
     details: bool
@@ -63,17 +63,19 @@ class KBShape(Shape):
         if self.lexical:
             yield f"{LEXICAL_DIR}/"
         if self.index_saved:
-            # What an index reads is its own affair.
+            # The index knows its own files.
             yield f"{INDEX_DIR}/"
 
 
 def write_snapshot(snapshot: KBSnapshot, path: Path, excluded: Iterable[str]) -> KBSnapshot:
-    """Write the folder `path` atomically, without what is excluded: "index", "prototypes". RETURNS: the snapshot, which
-    names the folder if that holds the same."""
+    """Write the folder `path` atomically, without the excluded parts: "index", "prototypes".
+
+    RETURNS: the snapshot, with the folder as its source if both hold the same.
+    """
     is_whole = not {"index", "prototypes"} & set(excluded)
     if is_whole and copies_linked() and snapshot.source is not None and not snapshot.source.problem():
         copy_folder(snapshot.source.path, path)
-        # The source stays: this copy may be gone before the next one is made.
+        # The source is kept: this copy may be deleted before the next one is made.
         return replace(snapshot, saved=Source.of(path))
     written = snapshot
     if "prototypes" in excluded:
@@ -99,10 +101,11 @@ def read_snapshot(
 ) -> KBSnapshot:
     """Read the folder `path`, memory-mapped.
 
-    width: of the vectors that are wanted, 0 for any. make: the index that is wanted, None for the saved one.
-    device: `index_device`. excluded: "index", "prototypes". verify: check the hash of each file, and what is in it.
+    width: of the wanted vectors, 0 for any. make: makes the wanted index, None for the saved one.
+    device: `index_device`. excluded: "index", "prototypes". verify: check the hash and the contents
+        of each file.
 
-    Raises what `PrototypeKB.from_disk` raises.
+    Raises the errors of `PrototypeKB.from_disk`.
     """
     manifest = read_manifest(path, KIND, FORMAT_VERSION, verify=verify, shape=KBShape)
     source = Source.of(path)
@@ -111,7 +114,7 @@ def read_snapshot(
         raise KrisselError(Errors.K523.format(path=path, found=dimensions, expected=width))
     entities = EntityTable.from_disk(path, manifest["entities"], details=manifest["details"], verify=verify)
     policy = manifest["normalized"], manifest["encoder"], manifest["ontology"]
-    # One that was saved before its first vectors has no width.
+    # A knowledge base saved before its first vectors has no width.
     empty = PrototypeTable.empty(dimensions or width, dtype)
     read = KBSnapshot(entities, empty, *policy, make, index_device=device)
     if "prototypes" in excluded:
@@ -135,28 +138,28 @@ def read_snapshot(
     if manifest["index_saved"] and "index" not in excluded:
         index = _read_index(path / INDEX_DIR, manifest["index"], read)
     if index is None:
-        # It does not hold all that the folder does, or is to hold something else.
+        # Parts were excluded or replaced, so the folder is not its source.
         return read
-    make_read = partial(make_index, index.kind, index.settings)
+    make_saved = partial(make_index, index.kind, index.settings)
     tuning = manifest["tuning"]
-    return replace(read, make_read=make_read, index=index, is_indexed=True, tuning=tuning, source=source)
+    return replace(read, make_saved=make_saved, index=index, is_indexed=True, tuning=tuning, source=source)
 
 
 def _read_index(path: Path, saved: dict[str, Any], wanted: KBSnapshot) -> VectorIndex | None:
-    """The index of the prototypes that is saved at `path`, if it is the one that is wanted."""
+    """Return the index of the prototypes saved at `path`, if it is the wanted one."""
     if wanted.make_index is None:
         index = make_index(saved["kind"], saved["settings"], wanted.index_device or "cpu")
     else:
         index = wanted.new_index()
         if not index.owns_vectors:
             saved = {"kind": index.kind, "settings": index.settings}
-        if index.kind != saved["kind"] or not index.reads(saved["settings"]):
+        if index.kind != saved["kind"] or not index.can_read(saved["settings"]):
             return None
 
     def damaged(problem: object) -> KrisselError:
         return KrisselError(Errors.K524.format(path=path.parent, problem=f"its index: {problem}"))
 
-    # As where the settings of one kind of index stand before the files of another.
+    # For example, settings of one kind of index next to the files of another.
     with damage(path, damaged):
         index.from_disk(path, wanted.prototypes.vectors)
     return index

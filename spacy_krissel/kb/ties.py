@@ -1,10 +1,13 @@
-"""The order of entities with equal scores, and what ties: every rule of it is in this file.
+"""Ties: which scores are equal, and the order of entities with equal scores.
+
+All rules are in this file:
 
 - Scores within `TIE` of the highest are equal to it (`tie_bound`).
-- Entities that tie at the top are ordered by their best prototype below it, or where only names are known of all of
-  them, by the number of names (`order_ties`). What is still equal stays a tie, and stands in the order of ids.
+- Entities that tie at the top are ordered by their best prototype below it. If all of them have
+only names, they are ordered by the number of names (`order_ties`). If they are still equal they
+stay a tie, in the order of ids.
 - Below the top, equal scores come in the order of ids.
-- What the document adds breaks a tie, or makes one (`with_gain`).
+- Terms of the document may break or make a tie (`with_term`).
 """
 
 from typing import Any
@@ -15,8 +18,8 @@ from ..index.protocol import Mask, Rows, Scores, Vectors
 from .prototype_table import PrototypeTable
 from .search_result import SearchResult
 
-# Scores as near to the top as this tie with it: less is lost to rounding when vectors are multiplied in other blocks.
-# Relative to the top score where that is larger than 1.
+# Scores within this distance of the top tie with it: multiplying vectors in other blocks rounds
+# less. Relative to the top score if that is larger than 1.
 TIE = 1e-6
 
 
@@ -25,9 +28,12 @@ def tie_bound(top: Scores) -> Scores:
     return top - np.float32(TIE) * np.maximum(1, np.abs(top))
 
 
-def ranked(entities: Rows, scores: Scores, prototypes: Rows, k: int) -> SearchResult:
-    """Return the best `k` entities of each query by their scores (q, w), equal ones by their ids, and those that tie at
-    the top. prototypes (q, w): of the entities."""
+def rank_entities(entities: Rows, scores: Scores, prototypes: Rows, k: int) -> SearchResult:
+    """Return the best `k` entities of each query by their scores (q, w).
+
+    Equal scores are in the order of ids; ties at the top are recorded. prototypes (q, w): of the
+    entities.
+    """
     order = np.lexsort((entities, -scores), axis=1)
     entities, prototypes = (np.take_along_axis(each, order, axis=1) for each in (entities, prototypes))
     scores = np.take_along_axis(scores, order, axis=1)
@@ -36,9 +42,11 @@ def ranked(entities: Rows, scores: Scores, prototypes: Rows, k: int) -> SearchRe
     return SearchResult(entities[:, :k].copy(), scores[:, :k].copy(), prototypes[:, :k].copy(), ties)
 
 
-def equal_by_id(entities: Rows, rows: Rows, scores: Scores) -> tuple[Rows, Rows]:
-    """Return entities and prototypes (q, w) that stand in the order of their scores, equal scores now in the order of
-    entities, then of rows."""
+def order_equal_by_id(entities: Rows, rows: Rows, scores: Scores) -> tuple[Rows, Rows]:
+    """Return entities and prototypes (q, w) with equal scores reordered by entity, then row.
+
+    The input is in the order of the scores.
+    """
     # Few queries have any.
     unsettled = np.flatnonzero(((scores[:, 1:] == scores[:, :-1]) & (rows[:, 1:] >= 0)).any(axis=1))
     if len(unsettled):
@@ -49,8 +57,11 @@ def equal_by_id(entities: Rows, rows: Rows, scores: Scores) -> tuple[Rows, Rows]
     return entities, rows
 
 
-def is_level(queries: Rows, scores: Scores) -> Mask:
-    """Return which of the scores (n,) tie with another as the highest of their query (n,); `queries` ascend."""
+def ties_at_top(queries: Rows, scores: Scores) -> Mask:
+    """Return which scores (n,) tie with another as the highest of their query (n,).
+
+    `queries` ascend.
+    """
     starts = np.flatnonzero(np.diff(queries, prepend=-1))
     highest = np.maximum.reduceat(scores, starts) if len(starts) else scores
     highest = np.repeat(highest, np.diff(np.append(starts, len(queries))))
@@ -59,16 +70,17 @@ def is_level(queries: Rows, scores: Scores) -> Mask:
 
 
 def order_ties(result: SearchResult, prototypes: PrototypeTable, queries: Vectors) -> None:
-    """Order entities that tie at the top, as those that share a name do, by their best prototype below the top.
+    """Order entities that tie at the top by their best prototype below the top.
 
-    Where only names are known of all of them, context says nothing: the entity with the most names comes first, as the
-    best known one (*Rattus norvegicus* before the genus, for "rat").
+    Entities that share a name tie, for instance. If all of them have only names, context cannot
+    help: the entity with the most names comes first, as the best known one (*Rattus norvegicus*
+    before the genus, for "rat").
     """
     k = result.entities.shape[1]
     for query, tied in list(result.ties.items()):
         groups = [prototypes.by_entity.at(int(entity)) for entity in tied]
         scores = [prototypes.vectors[rows].astype(np.float32) @ queries[query] for rows in groups]
-        # Not the index's own top score, which may be rounded to float16.
+        # Recomputed, since the index may round its top scores to float16.
         bound = tie_bound(max(each.max() for each in scores))
         best = [rows[int(np.argmax(each))] for rows, each in zip(groups, scores, strict=True)]
         score = np.array([np.max(each, initial=-np.inf, where=each < bound) for each in scores], dtype=np.float32)
@@ -89,10 +101,11 @@ def order_ties(result: SearchResult, prototypes: PrototypeTable, queries: Vector
             del result.ties[query]
 
 
-def with_gain(result: SearchResult, name: str, gain: np.ndarray) -> SearchResult:
-    """Return the result with a further term (q, k), 0 for no entity, in the order of the new scores.
+def with_term(result: SearchResult, name: str, gain: np.ndarray) -> SearchResult:
+    """Return the result with another term (q, k), 0 for no entity, in the order of the new scores.
 
-    What is equal now is a tie, but for what was equal before and had an order for a reason (`order_ties`).
+    Scores that are equal now are a tie, unless they were equal before and had been ordered
+    (`order_ties`).
     """
     gain = gain.astype(np.float32)
     scores = result.scores + gain
@@ -106,14 +119,14 @@ def with_gain(result: SearchResult, name: str, gain: np.ndarray) -> SearchResult
         moved(result.entities),
         moved(scores),
         moved(result.prototypes),
-        _ties_with_gain(result, gain, scores, order[:, 0]),
+        _ties_with_term(result, gain, scores, order[:, 0]),
         {name: moved(values) for name, values in parts.items()},
         moved(result.confidence),
         moved(result.by_name),
     )
 
 
-def _ties_with_gain(result: SearchResult, gain: Scores, scores: Scores, first: Rows) -> dict[int, Rows]:
+def _ties_with_term(result: SearchResult, gain: Scores, scores: Scores, first: Rows) -> dict[int, Rows]:
     """Return the entities that tie with the new first ones, which were at `first` (q,)."""
     lines = np.arange(len(scores))
     level = (scores >= tie_bound(scores[lines, first])[:, None]) & (result.entities >= 0)
@@ -122,7 +135,7 @@ def _ties_with_gain(result: SearchResult, gain: Scores, scores: Scores, first: R
     for query in {*result.ties, *np.flatnonzero(level.sum(axis=1) > 1).tolist()}:
         found, tied = result.entities[query], result.ties.get(query, result.entities[query, :0])
         if gain[query, first[query]] == 0 and found[first[query]] in tied:
-            # Nothing is said of them; some may be no candidates.
+            # The term does not cover them; some may be no candidates.
             ties[query] = tied
             continue
         others = level[query] & ~(before[query] & before[query, first[query]])

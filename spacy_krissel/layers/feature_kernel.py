@@ -20,11 +20,12 @@ _HALF = np.uint64(32)
 
 @compiled
 def text_rows(codes, starts, lengths, shortest, longest, rows, whole, found, counts):  # type: ignore[no-untyped-def]
-    """Write the rows of all texts to `found`, one text's after the other's, and how many each has to `counts` (n,).
+    """Write the rows of all texts to `found`, text by text, and their number per text to `counts`
+    (n,).
 
-    codes: folded, of all texts, each between two spaces. starts, lengths (n,): of each text. rows: uint64. whole: each
-    has its characters in order as one more.
-    RETURNS: how many there are.
+    codes: folded, of all texts, each between two spaces. starts, lengths (n,): of each text. rows:
+        uint64. whole: add one feature per text, all of its characters in order.
+    RETURNS: the total number of rows.
     """
     longest_text = lengths.max()
     reach = np.empty(longest_text, np.int64)
@@ -36,30 +37,30 @@ def text_rows(codes, starts, lengths, shortest, longest, rows, whole, found, cou
         # Distance to the next space: an n-gram within it lies within a word.
         space = length - 1
         reach[space] = 0
-        for place in range(length - 2, -1, -1):
-            reach[place] = space - place
-            if codes[start + place] == SPACE:
-                space = place
-        for place in range(length):
-            rolling[place] = np.uint64(codes[start + place])
+        for offset in range(length - 2, -1, -1):
+            reach[offset] = space - offset
+            if codes[start + offset] == SPACE:
+                space = offset
+        for offset in range(length):
+            rolling[offset] = np.uint64(codes[start + offset])
         for n in range(2, longest + 1):
-            for place in range(length - n + 1):
-                rolling[place] = rolling[place] * BASE + np.uint64(codes[start + place + n - 1])
+            for offset in range(length - n + 1):
+                rolling[offset] = rolling[offset] * BASE + np.uint64(codes[start + offset + n - 1])
             if n < shortest:
                 continue
-            for place in range(length - n + 1):
-                if reach[place] >= n - 1:
-                    found[at] = _row(rolling[place], np.uint64(n), rows)
+            for offset in range(length - n + 1):
+                if reach[offset] >= n - 1:
+                    found[at] = _row(rolling[offset], np.uint64(n), rows)
                     at += 1
-        place = 0
-        while place < length - 1:
+        offset = 0
+        while offset < length - 1:
             value = np.uint64(0)
-            for i in range(reach[place] - 1):
-                value += np.uint64(codes[start + place + 1 + i]) * POWERS[min(i, MAX_WORD)]
-            if reach[place] > 1:
+            for i in range(reach[offset] - 1):
+                value += np.uint64(codes[start + offset + 1 + i]) * POWERS[min(i, MAX_WORD)]
+            if reach[offset] > 1:
                 found[at] = _row(value, WORD, rows)
                 at += 1
-            place += reach[place]
+            offset += reach[offset]
         if whole and length > 2:
             value = np.uint64(0)
             for i in range(length - 2):
@@ -71,18 +72,20 @@ def text_rows(codes, starts, lengths, shortest, longest, rows, whole, found, cou
 
 
 @compiled
-def different_words(codes, starts, lengths, words, counts, firsts, sizes):  # type: ignore[no-untyped-def]
-    """Write the number of each word of all texts to `words`, one text's after the other's, how many each text has to
-    `counts` (n,), and where in `codes` each different word begins, and its length, to `firsts` and `sizes`.
+def distinct_words(codes, starts, lengths, words, counts, firsts, sizes):  # type: ignore[no-untyped-def]
+    """Write the index of each word of all texts to `words`, text by text.
 
-    A word goes from one space to the next, both included, and may have nothing between them. codes, starts, lengths: as
-    for `text_rows`. words, firsts, sizes: of as many values as these texts have spaces.
-    RETURNS: how many words there are, and how many different ones.
+    The number of words per text goes to `counts` (n,). The offset in `codes` of each distinct word
+    goes to `firsts`, its length to `sizes`.
+
+    A word extends from one space to the next, both included, and may be empty. codes, starts,
+    lengths: as for `text_rows`. words, firsts, sizes: as long as the number of spaces in the texts.
+    RETURNS: the number of words, and of distinct words.
     """
     n_slots = 64
     while n_slots < 2 * len(words):
         n_slots *= 2
-    # Open addressing: each slot has the number of a word, or -1; half of them at least stay free.
+    # Open addressing: each slot holds the index of a word, or -1; at least half of them stay free.
     slots = np.full(n_slots, -1, np.int32)
     at, n_different = 0, 0
     for text in range(len(starts)):
@@ -111,7 +114,7 @@ def different_words(codes, starts, lengths, words, counts, firsts, sizes):  # ty
 
 @compiled
 def _same(codes, first, size, other, other_size):  # type: ignore[no-untyped-def]
-    """Whether two words are the same."""
+    """Return whether two words are equal."""
     if size != other_size:
         return False
     for i in range(1, size - 1):  # noqa: SIM110 (numba has no generators)
@@ -122,7 +125,7 @@ def _same(codes, first, size, other, other_size):  # type: ignore[no-untyped-def
 
 @compiled
 def _row(value, salt, rows):  # type: ignore[no-untyped-def]
-    """As `features._to_rows`."""
+    """Return the table row of a hash, as `features._to_rows`."""
     value = value + salt * BASE
     value = (value ^ (value >> np.uint64(30))) * MIX1
     value = (value ^ (value >> np.uint64(27))) * MIX2

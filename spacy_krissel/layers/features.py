@@ -21,7 +21,11 @@ MIN_PER_THREAD = 256
 
 
 def _fold_table() -> np.ndarray:
-    """Code point → folded code point: lower case where that is one character, white space and punctuation → space."""
+    """Return folded code points by code point.
+
+    A character becomes lower case if that is one character; white space and punctuation become a
+    space.
+    """
     table = np.arange(_TABLE_SIZE, dtype=np.uint32)
     for code in range(_TABLE_SIZE):
         char = chr(code)
@@ -37,17 +41,20 @@ _FOLD = _fold_table()
 
 
 class Bags(NamedTuple):
-    """Features of a batch of bags: feature `rows[i]` belongs to bag `bags[i]` (both int64, same length, any order)."""
+    """Features of a batch of bags.
+
+    Feature `rows[i]` belongs to bag `bags[i]` (both int64, of equal length, in any order).
+    """
 
     rows: np.ndarray
     bags: np.ndarray
 
 
 class WordBags(NamedTuple):
-    """The same features by words, which texts share: those of each different word once, or once for each thread.
+    """Features by words, which texts share: once per distinct word, or per word and thread.
 
-    rows: of these words, one word's after the other's. n_rows (w,): how many each has.
-    words: the numbers of each text's words, one text's after the other's. n_words (n,): how many each has.
+    rows: of these words, word by word. n_rows (w,): number of rows per word.
+    words: indices of each text's words, text by text. n_words (n,): number of words per text.
     """
 
     rows: np.ndarray
@@ -57,8 +64,10 @@ class WordBags(NamedTuple):
 
 
 def mention_features(views: Sequence[View], *, rows: int, ngrams: tuple[int, int]) -> Bags:
-    """The features of each surface form: `text_features`, and the whole string as one more. A masked view has a single
-    feature, the last row."""
+    """Return the features of each surface form: `text_features`, plus one for the whole string.
+
+    A masked view has a single feature, the last row.
+    """
     texts = ["" if view.masked else view.mention for view in views]
     found = text_features(texts, rows=rows - 1, ngrams=ngrams, whole=True)
     masked = [bag for bag, view in enumerate(views) if view.masked]
@@ -66,7 +75,9 @@ def mention_features(views: Sequence[View], *, rows: int, ngrams: tuple[int, int
 
 
 def context_features(views: Sequence[View], *, rows: int, ngrams: tuple[int, int], chars: int) -> Bags:
-    """The features of each context, the nearest `chars` characters on both sides in one bag."""
+    """Return the features of each context, the nearest `chars` characters on both sides in one
+    bag.
+    """
     return text_features(_nearest(views, chars), rows=rows, ngrams=ngrams)
 
 
@@ -76,11 +87,14 @@ def context_words(views: Sequence[View], *, rows: int, ngrams: tuple[int, int], 
 
 
 def text_features(texts: Sequence[str], *, rows: int, ngrams: tuple[int, int], whole: bool = False) -> Bags:
-    """The words and the character n-grams (`ngrams` = shortest, longest length) of each text. whole: with one feature
-    more per non-empty text, all of its folded characters in order.
+    """Return the words and the character n-grams of each text.
 
-    Case and punctuation are folded. An n-gram lies within a word with the space on either side, so that "Neoplasms,
-    Breast" and "breast neoplasms" share all features, "relapsing" and "relapse" most.
+    ngrams: shortest and longest length. whole: add one feature per non-empty text, all of its
+        folded characters in order.
+
+    Case and punctuation are folded. An n-gram lies within a word with the space on either side, so
+    that "Neoplasms, Breast" and "breast neoplasms" share all features, "relapsing" and "relapse"
+    most.
     """
     if not len(texts):
         return Bags(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
@@ -89,7 +103,7 @@ def text_features(texts: Sequence[str], *, rows: int, ngrams: tuple[int, int], w
     def read(start: int, end: int) -> tuple[np.ndarray, np.ndarray]:
         return _rows(codes, starts[start:end], lengths[start:end], rows, ngrams, whole)
 
-    of_texts, counts = _joined(in_parts(read, len(texts), MIN_PER_THREAD))
+    of_texts, counts = _concatenated(in_parts(read, len(texts), MIN_PER_THREAD))
     return Bags(of_texts, np.repeat(np.arange(len(texts)), counts))
 
 
@@ -105,7 +119,7 @@ def word_features(texts: Sequence[str], *, rows: int, ngrams: tuple[int, int]) -
         own = slice(start, end)
         n_spaces = np.count_nonzero(codes[starts[start] : starts[end - 1] + lengths[end - 1]] == SPACE)
         words, firsts, sizes = np.empty((3, n_spaces), dtype=np.int64)
-        n, n_different = feature_kernel.different_words(
+        n, n_different = feature_kernel.distinct_words(
             codes, starts[own], lengths[own], words, n_words[own], firsts, sizes
         )
         return *_rows(codes, firsts[:n_different], sizes[:n_different], rows, ngrams), words[:n]
@@ -116,7 +130,7 @@ def word_features(texts: Sequence[str], *, rows: int, ngrams: tuple[int, int]) -
     for _, counts, words in parts:
         words += before
         before += len(counts)
-    of_words, counts, words = _joined(parts)
+    of_words, counts, words = _concatenated(parts)
     return WordBags(of_words, counts, words, n_words)
 
 
@@ -127,24 +141,24 @@ def _rows(
     from . import feature_kernel
 
     counts = np.empty(len(starts), dtype=np.int64)
-    # Of each length one n-gram a place, and words.
+    # One n-gram per length and position, plus words.
     found = np.empty(lengths.sum() * (1 + max(0, ngrams[1] - ngrams[0] + 1)), dtype=np.int64)
     n = feature_kernel.text_rows(codes, starts, lengths, *ngrams, np.uint64(rows), whole, found, counts)
     return found[:n], counts
 
 
-def _joined(parts: Sequence[tuple[np.ndarray, ...]]) -> list[np.ndarray]:
-    """The arrays of all parts, one part's after the other's."""
+def _concatenated(parts: Sequence[tuple[np.ndarray, ...]]) -> list[np.ndarray]:
+    """Return the concatenated arrays of all parts."""
     return [np.concatenate(each) for each in zip(*parts, strict=True)] if len(parts) > 1 else [*parts[0]]
 
 
 def _nearest(views: Sequence[View], chars: int) -> list[str]:
-    """The nearest `chars` characters on both sides of each mention."""
+    """Return the nearest `chars` characters on both sides of each mention."""
     return [f"{_nearest_left(view.left, chars)} {_nearest_right(view.right, chars)}" for view in views]
 
 
 def _nearest_left(text: str, chars: int) -> str:
-    """The last `chars` characters, without a word that they would cut."""
+    """Return the last `chars` characters, without a word that they would cut."""
     near = text[len(text) - chars :] if len(text) > chars else text
     if near is text or text[-chars - 1].isspace() or near[:1].isspace():
         return near
@@ -153,7 +167,7 @@ def _nearest_left(text: str, chars: int) -> str:
 
 
 def _nearest_right(text: str, chars: int) -> str:
-    """The first `chars` characters, without a word that they would cut."""
+    """Return the first `chars` characters, without a word that they would cut."""
     near = text[:chars]
     if len(text) <= chars or text[chars].isspace() or near[-1:].isspace():
         return near
@@ -162,14 +176,14 @@ def _nearest_right(text: str, chars: int) -> str:
 
 
 def _join(parts: Sequence[Bags]) -> Bags:
-    return Bags(*_joined(parts))
+    return Bags(*_concatenated(parts))
 
 
 def _codes(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The folded code points of all texts in one array, and each text's start and length."""
+    """Return the folded code points of all texts in one array, and each text's start and length."""
     joined = "".join(texts)
     if not joined.isascii():
-        # As names are compared: "β" is "beta", and an accent is none.
+        # Folded like compared names: "β" is "beta", and accents are dropped.
         texts = [plain_text(text) for text in texts]
         joined = "".join(texts)
     if joined.isascii():

@@ -1,4 +1,4 @@
-"""Hashed embedding bags, whose table is updated only in the rows a batch used."""
+"""Hashed embedding bags, whose table is updated only in the rows used by a batch."""
 
 import warnings
 from collections.abc import Callable
@@ -10,21 +10,22 @@ from thinc.api import Model, Ops, get_array_module, get_current_ops, torch2xp, x
 from thinc.model import Shim
 from thinc.types import Floats2d
 
-from ..distributed.processes import add_up
+from ..distributed.processes import sum_over_processes
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from .features import Bags, WordBags
 
 NAME = "hashed_bags"
-# Of a signed byte.
+# Maximum of a signed byte.
 MAX_STEP = 127
 
 
 class HashedTable(Shim):
-    """The table, with Adam applied to the rows that have a gradient only.
+    """The table, with Adam applied only to the rows with a gradient.
 
-    A dense optimizer would visit all 2^17 rows for the few thousand of a batch. A shim, since thinc updates its own
-    parameters whole. torch's `EmbeddingBag(sparse=True)` with `SparseAdam` takes 1.3 times as long
-    (benchmarks/small_encoder_parts.py), and has neither L2 nor gradient clipping.
+    A dense optimizer would visit all 2^17 rows for the few thousand of a batch. It is a shim, since
+    thinc updates its own parameters whole. torch's `EmbeddingBag(sparse=True)` with `SparseAdam`
+    takes 1.3 times as long (benchmarks/small_encoder_parts.py), and has neither L2 nor gradient
+    clipping.
     """
 
     def __init__(self, rows: int, width: int) -> None:
@@ -37,13 +38,16 @@ class HashedTable(Shim):
 
     def _set(self, table: np.ndarray | None, steps: np.ndarray | None = None) -> None:
         self.table = table
-        # Of a rounded table, the distance between the values of each row (rows, 1).
+        # Distance between the values of each row of a rounded table (rows, 1).
         self._rounded_to = steps
         self._moments: tuple[np.ndarray, np.ndarray] | None = None
         self._steps = 0
 
     def initialize(self, seed: int, scale: np.ndarray | None = None) -> None:
-        """Fill the table with normal noise, rows of length about 1, times `scale` (rows,) if given."""
+        """Fill the table with normal noise, rows of length about 1.
+
+        scale: (rows,) factors, if given.
+        """
         random = np.random.default_rng(seed)
         table = random.standard_normal((self.rows, self.width), dtype=np.float32) / np.float32(np.sqrt(self.width))
         if scale is not None:
@@ -51,7 +55,10 @@ class HashedTable(Shim):
         self._set(cast(Any, get_current_ops()).asarray(table))
 
     def round(self) -> None:
-        """Round each row to 255 values, so that the table is saved in a quarter of the bytes, until it is trained."""
+        """Round each row to 255 values, so that the table is saved in a quarter of the bytes.
+
+        Training ends this.
+        """
         table = self._on_cpu()
         assert table is not None
         steps = np.abs(table).max(axis=1, keepdims=True) / np.float32(MAX_STEP)
@@ -63,21 +70,21 @@ class HashedTable(Shim):
         self._gradients.append((rows, gradient))
 
     def squared_gradient(self) -> Any:
-        """The sum of squares of the accumulated gradient, on the device."""
+        """Return the sum of squares of the accumulated gradient, on the device."""
         return (self._summed()[1] ** 2).sum() if self._gradients else 0.0
 
     def scale_gradients(self, factor: Any) -> None:
         self._gradients = [(rows, factor * gradient) for rows, gradient in self._gradients]
 
     def _summed(self) -> tuple[np.ndarray, np.ndarray]:
-        """The distinct rows with a gradient, and their gradients."""
+        """Return the distinct rows with a gradient, and their gradients."""
         if len(self._gradients) == 1:
             return self._gradients[0]
         xp = get_array_module(self.table)
-        rows, places = xp.unique(xp.concatenate([rows for rows, _ in self._gradients]), return_inverse=True)
+        rows, inverse = xp.unique(xp.concatenate([rows for rows, _ in self._gradients]), return_inverse=True)
         gradient = xp.zeros((len(rows), self.width), dtype="f")
         ops = get_current_ops()
-        ops.scatter_add(gradient, places.reshape(-1), xp.concatenate([g for _, g in self._gradients]))
+        ops.scatter_add(gradient, inverse.reshape(-1), xp.concatenate([g for _, g in self._gradients]))
         return rows, gradient
 
     def sum_gradients(self) -> None:
@@ -89,18 +96,18 @@ class HashedTable(Shim):
         touched = xp.zeros(self.rows + 1, dtype="int32")
         touched[rows] = 1
         touched[-1] = len(self._gradients)
-        add_up([touched])
+        sum_over_processes([touched])
         (everywhere,) = xp.nonzero(touched[:-1])
         whole = xp.zeros((len(everywhere), self.width), dtype="f")
         whole[xp.searchsorted(everywhere, rows)] = gradient
-        add_up([whole])
+        sum_over_processes([whole])
         self._gradients = [(everywhere, whole)] if touched[-1] else []
 
     def finish_update(self, optimizer: Any) -> None:
-        """Apply the accumulated gradient with the settings of a thinc Adam, L2 on the rows of this update only.
+        """Apply the accumulated gradient with the settings of a thinc Adam.
 
-        Raises KrisselError K409 for another kind of optimizer; warns KW401 when it averages weights, since the table
-        has no averages.
+        L2 applies only to the rows of this update. Raises KrisselError K409 for another kind of
+        optimizer; warns KW401 if it averages weights, since the table has no averages.
         """
         if not self._gradients:
             return
@@ -113,7 +120,7 @@ class HashedTable(Shim):
         if optimizer.L2 and not optimizer.L2_is_weight_decay:
             gradient = gradient + float(optimizer.L2) * self.table[rows]
         if optimizer.grad_clip:
-            # Not read by the host, which would wait for a GPU.
+            # Kept on the device: the host would wait for a GPU.
             norm = xp.linalg.norm(gradient)
             gradient = gradient * (optimizer.grad_clip / xp.maximum(norm, optimizer.grad_clip))
         if self._moments is None:
@@ -170,7 +177,9 @@ class HashedTable(Shim):
         return srsly.msgpack_dumps(message)
 
     def from_bytes(self, bytes_data: bytes) -> "HashedTable":
-        """Raises KrisselError K408 for a table of another size, in which features would get wrong rows."""
+        """Load the table. Raises KrisselError K408 if its size differs, since features would get
+        wrong rows.
+        """
         message = srsly.msgpack_loads(bytes_data)
         found = (message["rows"], message["width"])
         if found != (self.rows, self.width):
@@ -188,7 +197,7 @@ class HashedTable(Shim):
 
 
 def round_tables(model: Model[Any, Any]) -> None:
-    """Round every hashed table of a model, see `HashedTable.round`; other models stay as they are."""
+    """Round every hashed table of a model (`HashedTable.round`), leaving other layers unchanged."""
     for node in model.walk():
         for shim in node.shims:
             if isinstance(shim, HashedTable):
@@ -203,14 +212,16 @@ def HashedBags(
     *,
     seed: int = 0,
 ) -> Model[Any, Floats2d]:
-    """The mean of the table rows of each bag of features: n views to (n, width), zeros for an empty bag.
+    """Return a layer for the mean of the table rows of each bag: n views to (n, width).
+
+    An empty bag gives zeros.
 
     features: views → `Bags` over rows of the table (a function that can be pickled).
     by_words: views → the same as `WordBags`, for predictions.
     """
     attrs: dict[str, Any] = {"features": features, "seed": seed, "dropout_rate": 0.0}
     if by_words is not None:
-        # None would be saved, and count in the fingerprint.
+        # Set only if given: None would be saved, and change the fingerprint.
         attrs["by_words"] = by_words
     return Model(
         NAME,
@@ -244,7 +255,7 @@ def _forward(model: Model[Any, Any], X: Any, is_train: bool) -> tuple[Floats2d, 
     bags = model.attrs["features"](X)
     rate = model.attrs["dropout_rate"]
     if is_train and rate:
-        # Of features; the mean over the rest needs no rescaling.
+        # Dropout of features; the mean over the rest needs no rescaling.
         kept = np.random.random(len(bags.rows)) >= rate
         bags = Bags(bags.rows[kept], bags.bags[kept])
     if (bags.bags[1:] < bags.bags[:-1]).any():
@@ -262,17 +273,17 @@ def _forward(model: Model[Any, Any], X: Any, is_train: bool) -> tuple[Floats2d, 
 
 
 def _means(ops: Ops, table: Any, rows: np.ndarray, counts: np.ndarray) -> Floats2d:
-    """The means of `counts[i]` consecutive `rows`, zeros for none: (len(counts), width)."""
+    """Return the means of `counts[i]` consecutive `rows`, zeros for none: (len(counts), width)."""
     return cast(Floats2d, torch2xp(_of_bags(xp2torch(table), rows, counts, "mean"), ops=ops))
 
 
 def _word_means(ops: Ops, table: Any, bags: WordBags) -> Floats2d:
-    """The means of the rows of the words of each text, zeros for none: (n, width)."""
+    """Return the means of the rows of the words of each text, zeros for none: (n, width)."""
     import torch
 
     words = _of_bags(xp2torch(table), bags.rows, bags.n_rows, "sum")
     texts = _of_bags(words, bags.words, bags.n_words, "sum")
-    # How many rows the texts have.
+    # Number of rows of the texts.
     before = np.concatenate(([0], np.cumsum(bags.n_rows[bags.words])))
     ends = np.cumsum(bags.n_words)
     counts = before[ends] - before[ends - bags.n_words]
@@ -281,7 +292,7 @@ def _word_means(ops: Ops, table: Any, bags: WordBags) -> Floats2d:
 
 
 def _of_bags(table: Any, rows: np.ndarray, counts: np.ndarray, mode: str) -> Any:
-    """The sums or means of `counts[i]` consecutive `rows` of a tensor.
+    """Return the sums or means of `counts[i]` consecutive `rows` of a tensor.
 
     torch's kernel is ten times as fast here as a sparse matrix product, and uses all cores.
     """
@@ -294,9 +305,9 @@ def _of_bags(table: Any, rows: np.ndarray, counts: np.ndarray, mode: str) -> Any
 
 
 def _row_gradients(ops: Ops, bags: Bags, counts: np.ndarray, dY: Any) -> tuple[Any, Any]:
-    """The distinct rows of the bags, and their gradients.
+    """Return the distinct rows of the bags, and their gradients.
 
-    counts: (n,) the number of rows in each bag; those of a bag follow each other.
+    counts: (n,) the number of rows in each bag; the rows of a bag are consecutive.
     dY: (n, width) the gradient of the bags' means.
     """
     rows, inverse = np.unique(bags.rows, return_inverse=True)

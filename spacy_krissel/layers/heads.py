@@ -1,4 +1,6 @@
-"""Layers above an encoder: a projection head for training only (OSLAT §3.1), and a projection to fewer dimensions."""
+"""Layers above an encoder: a training-only projection head (OSLAT §3.1), and a projection to fewer
+dimensions.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -23,8 +25,10 @@ NAME = "headed_encoder"
 def HeadedEncoder(
     encoder: Model[list[View], Floats2d], *, hidden: PositiveInt = 384, width: PositiveInt = 128
 ) -> Model[list[View], Floats2d]:
-    """`W2 relu(W1 v + b1) + b2` of each vector v of `encoder` in training, v itself otherwise: n views to (n, width) in
-    training, else to the encoder's own width (SimCLR; OSLAT §3.1).
+    """Add a head `W2 relu(W1 v + b1) + b2` to each vector v of `encoder`, used only in training.
+
+    Outside training the layer returns v itself: n views to (n, width) in training, else to the
+    encoder's own width (SimCLR; OSLAT §3.1).
 
     encoder: views to vectors
     hidden: width of the hidden layer
@@ -54,15 +58,17 @@ def _forward_headed(model: Model[Any, Any], X: list[View], is_train: bool) -> tu
 def ProjectedEncoder(
     encoder: Model[list[View], Floats2d], *, width: PositiveInt = 128, normalize: bool = False, layer_norm: bool = False
 ) -> Model[list[View], Floats2d]:
-    """`vᵀW` of each vector v of `encoder`: n views to (n, width), so that an index of them is smaller (BELHD §4.2).
+    """Project each vector v of `encoder` to `vᵀW`: n views to (n, width).
 
-    W (h, p) starts with orthogonal columns, so that inner products hardly change before training.
+    An index of the projected vectors is smaller (BELHD §4.2). W (h, p) starts with orthogonal
+    columns, so that inner products hardly change before training.
 
     encoder: views to vectors
     width: p, at most the encoder's own; 128 in the paper, where h is 768
     normalize: scale the projected vectors to unit length
-    layer_norm: a layer norm before W and one after it, `LN(LN(v)ᵀW)`, as BELHD's released code has it; the bias of its
-        projection is that of the first norm, times W. Until the norms learn, inner products are within ±width
+    layer_norm: a layer norm before W and one after it, `LN(LN(v)ᵀW)`, as in BELHD's released code;
+        the bias of its projection is that of the first norm, times W. Until the norms learn, inner
+        products are within ±width
 
     Raises KrisselError K006 on initialize for a width above the encoder's.
     """
@@ -70,7 +76,7 @@ def ProjectedEncoder(
         "projected_encoder",
         _forward_projected,
         init=_init_projected,
-        # The encoder, what follows it, and what follows W.
+        # The encoder, the layers after it, and the layers after W.
         layers=[encoder, *[layer_norm_of() for _ in range(2 * layer_norm)], *[normalize_rows()] * normalize],
         dims={"nO": width, "nI": None},
         params={"W": None},

@@ -1,4 +1,4 @@
-"""What identifies an encoder: its weights and the settings its vectors depend on."""
+"""Identity of an encoder: its weights and the settings that affect its vectors."""
 
 import hashlib
 from types import SimpleNamespace
@@ -9,16 +9,18 @@ from thinc.api import Model, deserialize_attr, serialize_attr
 
 
 def fingerprint(model: Model[Any, Any]) -> str:
-    """SHA-256 of the model as bytes, 64 hexadecimal digits: equal for a model and its saved copy, different after any
-    change of a weight or of a setting (`Settings`)."""
+    """Return the SHA-256 of the model as bytes, 64 hexadecimal digits.
+
+    It is equal for a model and its saved copy, and changes with any weight or setting (`Settings`).
+    """
     return hashlib.sha256(model.to_bytes()).hexdigest()
 
 
 class Settings(SimpleNamespace):
-    """What the vectors of an encoder depend on besides its weights, an attribute of its model that thinc saves.
+    """Settings that affect an encoder's vectors, an attribute of its model that thinc saves.
 
-    On loading, the config's values stay: an encoder loaded with a changed setting has another fingerprint, and a
-    knowledge base refuses it.
+    On loading, the config's values are kept: an encoder loaded with a changed setting has another
+    fingerprint, and a knowledge base refuses it.
     """
 
 

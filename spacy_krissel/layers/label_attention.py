@@ -13,8 +13,11 @@ from .token_states import StatesModel, TokenStates
 
 
 class Attention(NamedTuple):
-    """weights: (m, n), of each of m queries over the n tokens of a text, a row sums to 1 (eq. 2).
-    contexts: (m, d), the tokens so weighted (eq. 3)."""
+    """Attention of queries to the tokens of a text.
+
+    weights: (m, n), of each of m queries over n tokens; rows sum to 1 (eq. 2).
+    contexts: (m, d), the weighted sums of the tokens (eq. 3).
+    """
 
     weights: Floats2d
     contexts: Floats2d
@@ -23,9 +26,10 @@ class Attention(NamedTuple):
 def attend(
     queries: Floats2d, states: Floats2d, scale: float = 1.0
 ) -> tuple[Attention, Callable[[Floats2d], tuple[Floats2d, Floats2d]]]:
-    """`α = softmax(scale · q · hᵀ)`, `c = α · h`, for queries (m, d) and the states of one text (n, d), n ≥ 1.
+    """Return the attention `α = softmax(scale · q · hᵀ)`, `c = α · h`, and its backprop.
 
-    RETURNS: the attention, and its backprop, from the gradient of the contexts to those of queries and states.
+    queries: (m, d). states: of one text (n, d), n ≥ 1. The backprop maps the gradient of the
+        contexts to those of queries and states.
     """
     xp: Any = get_array_module(states)
     scores = scale * (queries @ states.T)  # (m, n)
@@ -42,19 +46,21 @@ def attend(
 
 
 def mean_states(states: TokenStates) -> tuple[Floats2d, Callable[[Floats2d], Floats2d]]:
-    """The mean of each text's tokens (n, d), which is a name's query; zeros for a text without any. The backprop gives
-    the gradient of the tokens' vectors."""
+    """Return the mean of each text's tokens (n, d), which is a name's query, and the backprop.
+
+    A text without tokens gives zeros. The backprop returns the gradient of the tokens' vectors.
+    """
     xp: Any = get_array_module(states.vectors)
     means = xp.zeros((len(states.lengths), states.vectors.shape[1]), dtype="float32")
     where = states.texts()
-    for row, place in enumerate(where):
-        if place.stop > place.start:
-            means[row] = states.vectors[place].mean(axis=0)
+    for row, tokens in enumerate(where):
+        if tokens.stop > tokens.start:
+            means[row] = states.vectors[tokens].mean(axis=0)
 
     def backprop(d_means: Floats2d) -> Floats2d:
         d_vectors = xp.zeros_like(states.vectors)
-        for row, place in enumerate(where):
-            d_vectors[place] = d_means[row] / max(1, place.stop - place.start)
+        for row, tokens in enumerate(where):
+            d_vectors[tokens] = d_means[row] / max(1, tokens.stop - tokens.start)
         return d_vectors
 
     return means, backprop
@@ -64,14 +70,16 @@ def mean_states(states: TokenStates) -> tuple[Floats2d, Callable[[Floats2d], Flo
 def LabelAttention(
     tokens: StatesModel, *, scale: Positive = 1.0, classifier: Literal["context", "pair"] = "context", hidden: Count = 0
 ) -> StatesModel:
-    """An encoder of texts and names by their tokens, and a classifier of how likely a text is about an entity, by what
-    the entity's name attends to in it: `s(x, e) = Classifier(c^(x, e))` (OSLAT §3.3, eq. 5).
+    """Encode texts and names by their tokens, with a classifier of texts that are about an entity.
 
-    Input: n texts. Output: their `TokenStates`. The classifier is the second layer, `presence_layer`.
+    The classifier sees what the entity's name attends to in the text: `s(x, e) = Classifier(c^(x,
+    e))` (OSLAT §3.3, eq. 5). Input: n texts. Output: their `TokenStates`. The classifier is the
+    second layer, `presence_layer`.
 
     tokens: `spacy-krissel.PieceStates.v1` or `spacy-krissel.WordStates.v1`.
     scale: of the inner products in the softmax; 1 in the paper. Unit vectors need more, about 20.
-    classifier: "context", the paper's, takes c alone; "pair" the query q as well: `[c; q; c∘q; cos(c, q)]`.
+    classifier: "context", the paper's, takes c alone; "pair" the query q as well: `[c; q; c∘q;
+        cos(c, q)]`.
     hidden: width of a layer with ReLU in the classifier; 0: a linear one.
 
     Raises KrisselError K006 for a wrong setting.
@@ -93,38 +101,43 @@ def LabelAttention(
     )
 
 
-class Seen(NamedTuple):
-    """The classifier's input for m names in a text: their contexts (m, d) and queries (m, d)."""
+class PresenceInput(NamedTuple):
+    """Input of the classifier for m names in a text: their contexts (m, d) and queries (m, d)."""
 
     contexts: Floats2d
     queries: Floats2d
 
 
-PresenceModel = Model[Seen, Floats1d]
+PresenceModel = Model[PresenceInput, Floats1d]
 
 
 def attention(
     model: Model[Any, Any], queries: Floats2d, states: Floats2d
 ) -> tuple[Attention, Callable[[Floats2d], tuple[Floats2d, Floats2d]]]:
-    """`attend` with the scale of a `LabelAttention` model."""
+    """Return `attend` with the scale of a `LabelAttention` model."""
     return attend(queries, states, model.attrs["settings"].scale)
 
 
 def presence_layer(model: Model[Any, Any]) -> PresenceModel:
-    """The classifier: the contexts and queries of m names to m logits; its backprop gives no gradient, as the encoder
-    below it is frozen (§3.3)."""
+    """Return the classifier: the contexts and queries of m names to m logits.
+
+    Its backprop gives no gradient, since the encoder below it is frozen (§3.3).
+    """
     return model.layers[1]
 
 
 def predict(model: Model[Any, Any], queries: Floats2d, states: Floats2d) -> tuple[Attention, Any]:
-    """What names (m, d) attend to in a text (n, d), n ≥ 1, and the probability (m,) that the text is about each one's
-    entity (eq. 5), float32 on the CPU."""
+    """Return the attention of names (m, d) to a text (n, d), n ≥ 1, and probabilities (m,).
+
+    They are the probabilities that the text is about each name's entity (eq. 5), float32 on the
+    CPU.
+    """
     found, _ = attention(model, queries, states)
-    return found, predict_presence(model, Seen(found.contexts, queries))
+    return found, predict_presence(model, PresenceInput(found.contexts, queries))
 
 
-def predict_presence(model: Model[Any, Any], seen: Seen) -> Any:
-    """The probability (m,) that a text is about the entity of each name, float32 on the CPU."""
+def predict_presence(model: Model[Any, Any], seen: PresenceInput) -> Any:
+    """Return the probability (m,) that a text is about each name's entity, float32 on the CPU."""
     logits: Any = model.ops.to_numpy(presence_layer(model).predict(seen))
     return (1 / (1 + np.exp(-logits.astype("float64")))).astype("float32")
 
@@ -151,7 +164,9 @@ def _forward(model: StatesModel, X: list[str], is_train: bool) -> tuple[TokenSta
     return model.layers[0](X, is_train)
 
 
-def _forward_presence(model: PresenceModel, X: Seen, is_train: bool) -> tuple[Floats1d, Callable[[Floats1d], None]]:
+def _forward_presence(
+    model: PresenceModel, X: PresenceInput, is_train: bool
+) -> tuple[Floats1d, Callable[[Floats1d], None]]:
     xp: Any = get_array_module(X.contexts)
     parts = [X.contexts] if model.attrs["sees"] == "context" else _pairs(X)
     params: dict[str, Any] = {name: model.get_param(name) for name in model.param_names}
@@ -173,8 +188,11 @@ def _forward_presence(model: PresenceModel, X: Seen, is_train: bool) -> tuple[Fl
     return Y, backprop
 
 
-def _pairs(X: Seen) -> list[Floats2d]:
-    """The parts of `[c; q; c∘q; cos(c, q)]`: to copy them into one matrix takes longer than all products with them."""
+def _pairs(X: PresenceInput) -> list[Floats2d]:
+    """Return the parts of `[c; q; c∘q; cos(c, q)]`.
+
+    Copying them into one matrix takes longer than all products with them.
+    """
     xp: Any = get_array_module(X.contexts)
     products = X.contexts * X.queries
     squares = [xp.einsum("ij,ij->i", each, each) for each in X]
@@ -183,7 +201,7 @@ def _pairs(X: Seen) -> list[Floats2d]:
 
 
 def _product(parts: list[Floats2d], weights: Any) -> Any:
-    """The columns of `parts`, concatenated, times the weights, (nI, nH) or (nI,)."""
+    """Return the product of the concatenated columns of `parts` and weights (nI, nH) or (nI,)."""
     found, start = 0.0, 0
     for part in parts:
         found = found + part @ weights[start : start + part.shape[1]]

@@ -1,4 +1,4 @@
-"""The re-ranker that scores all candidates of a mention in one pass, candidates as vectors of their names."""
+"""Re-ranker that scores all candidates of a mention in one pass, by the vectors of their names."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -15,25 +15,26 @@ from ..views import View, name_view
 from .identity import Settings
 from .ranked import RankedMention, Reranker, bounded, list_lengths
 
-# The linker's score gap to the first candidate; 1 / rank; cosines of the mention's name with the nearest and the
-# preferred name, and of the mention in context with the preferred name; lexical similarity for the first two.
+# The linker's score gap to the first candidate; 1 / rank; cosines of the mention's name with the
+# nearest and the preferred name, and of the mention in context with the preferred name; lexical
+# similarity for the first two.
 FEATURES = ("gap", "rank", "nearest", "preferred", "context", "lexical nearest", "lexical preferred")
 # In log-odds; wider gaps are clipped.
-WIDEST_GAP = 10.0
-# Cached vectors: about 150 MB at a width of 384.
-MOST_NAMES = 100_000
+MAX_GAP = 10.0
+# Number of cached vectors: about 150 MB at a width of 384.
+MAX_CACHED_NAMES = 100_000
 _BREAKS = re.compile(r"[\W_]+")
 PARAMS = ("W", "U", "V", "b", "A", "B", "b2", "o")
 
 
 class Lists(NamedTuple):
-    """The inputs of a batch: m candidates of n mentions.
+    """Inputs of a batch: m candidates of n mentions.
 
     features: (m, len(FEATURES)).
     mentions, names: (m, width), the vector of the candidate's mention (its name alone) and of the
-        candidate's name that is nearest to it.
+        candidate's name nearest to the mention.
     weights: (m, 1), 1 / the number of its mention's candidates.
-    owner: (m,) which mention a candidate belongs to, ascending.
+    owner: (m,) index of the candidate's mention, ascending.
     """
 
     features: Any
@@ -48,17 +49,20 @@ class Lists(NamedTuple):
 def ListCrossEncoder(
     encoder: Model[list[View], Floats2d], *, n_names: PositiveInt = 4, hidden: PositiveInt = 32, bound: Positive = 1.0
 ) -> Reranker:
-    """Score all candidates of a mention in one pass: n mentions of k candidates to (n·k,) corrections of log-odds.
+    """Score all candidates of a mention in one pass.
 
-        h_i = gelu(W f_i + U m ∘ V c_i + b)           candidate i: features f, mention m times name c
-        g_i = gelu(A h_i + B mean_j h_j + b')         each compared with all others
-        z_i = o · g_i                                 o = 0 at first: untrained, the linker's order stays
+    The input is n mentions of k candidates, the output (n·k,) corrections of log-odds.
 
-    The mention is encoded twice, in its context and as a name; vectors of candidate names are cached. The encoder is
-    frozen, only the layers above it are trained, which takes seconds.
+        h_i = gelu(W f_i + U m ∘ V c_i + b)      candidate i: features f, mention m times name c
+        g_i = gelu(A h_i + B mean_j h_j + b')    each compared with all others
+        z_i = o · g_i                            o = 0 at first: the linker's order stays
 
-    encoder: views to vectors of unit length: `spacy-krissel.TransformerEncoder.v1` with `normalize`, or
-        `spacy-krissel.SmallEncoder.v1`, which needs no transformer (untrained, it compares n-grams)
+    The mention is encoded twice, in its context and as a name; vectors of candidate names are
+    cached. The encoder is frozen. Only the layers above it are trained, which takes seconds.
+
+    encoder: views to vectors of unit length: `spacy-krissel.TransformerEncoder.v1` with
+        `normalize`, or `spacy-krissel.SmallEncoder.v1`, which needs no transformer (untrained, it
+        compares n-grams)
     n_names: names per candidate that are compared with the mention, the preferred one first
     hidden: width of h and g
     bound: the largest correction, in log-odds (`bounded`)
@@ -81,7 +85,7 @@ def ListCrossEncoder(
 def init(model: Model[Any, Any], X: list[RankedMention] | None = None, Y: Floats1d | None = None) -> None:
     encoder = model.layers[0]
     encoder.initialize(X=[mention.view for mention in X or ()] or [name_view("mention")])
-    cast(VectorCache, model.shims[0]).forget()
+    cast(VectorCache, model.shims[0]).clear()
     width, hidden = encoder.get_dim("nO"), model.get_dim("nH")
     model.set_dim("nI", width)
     ops = model.ops
@@ -100,7 +104,7 @@ def init(model: Model[Any, Any], X: list[RankedMention] | None = None, Y: Floats
 def forward(
     model: Model[list[RankedMention], Floats1d], X: list[RankedMention], is_train: bool
 ) -> tuple[Floats1d, Callable[[Floats1d], list[RankedMention]]]:
-    # Products of the array library: on a CPU, thinc's use one core only.
+    # Products of the array library: on a CPU, thinc's products use only one core.
     ops = model.ops
     xp: Any = ops.xp
     lists = read_lists(model, X)
@@ -122,7 +126,8 @@ def forward(
 
     def backprop(dY: Any) -> list[RankedMention]:
         d_outer = ops.backprop_gelu(dY[:, None] * o[None], outer)
-        # The gradient of a mean is the sum over the mention's candidates, divided equally among them.
+        # The gradient of a mean is the sum over the mention's candidates, divided equally among
+        # them.
         d_sums = sums(d_outer)  # (n, hidden)
         d_h = d_outer @ A.T + (d_sums @ B.T)[owner] * weights
         d_inner = ops.backprop_gelu(d_h, inner)
@@ -140,12 +145,12 @@ def forward(
 
 
 def read_lists(model: Model[Any, Any], mentions: list[RankedMention]) -> Lists:
-    """The features and vectors of a batch, on the model's device."""
+    """Return the features and vectors of a batch, on the model's device."""
     n_names, width = model.attrs["settings"].n_names, model.get_dim("nI")
     encoder, cache = model.layers[0], cast(VectorCache, model.shims[0])
     lengths = list_lengths(mentions)
     owner = numpy.repeat(numpy.arange(len(mentions)), lengths)
-    # A candidate without a name is known by an empty one.
+    # A candidate without a name gets an empty one.
     names = [candidate.names[:n_names] or ("",) for mention in mentions for candidate in mention.candidates]
     features = numpy.zeros((0, len(FEATURES)))
     own = nearest = numpy.zeros((0, width), dtype="float32")
@@ -162,7 +167,7 @@ def read_lists(model: Model[Any, Any], mentions: list[RankedMention]) -> Lists:
         gaps = numpy.concatenate([mention.logits - mention.logits[:1] for mention in mentions])
         letters = [dice(mentions[i].view.mention, each) for i, each in zip(owner, names, strict=True)]
         columns = (
-            numpy.clip(gaps, -WIDEST_GAP, WIDEST_GAP) / WIDEST_GAP,
+            numpy.clip(gaps, -MAX_GAP, MAX_GAP) / MAX_GAP,
             1 / numpy.concatenate([numpy.arange(1, length + 1) for length in lengths]),
             likeness[best],
             likeness[starts],
@@ -181,8 +186,10 @@ def read_lists(model: Model[Any, Any], mentions: list[RankedMention]) -> Lists:
 
 
 def dice(mention: str, names: Sequence[str]) -> list[float]:
-    """The Dice coefficient of the character trigrams of `mention` and of each name, 0 to 1; case, punctuation and the
-    order of words do not count."""
+    """Return the Dice coefficient of the character trigrams of `mention` and of each name, 0 to 1.
+
+    Case, punctuation and the order of words are ignored.
+    """
     own = _ngrams(mention)
     others = [_ngrams(name) for name in names]
     return [2 * len(own & other) / max(1, len(own) + len(other)) for other in others]
@@ -190,18 +197,19 @@ def dice(mention: str, names: Sequence[str]) -> list[float]:
 
 @lru_cache(maxsize=100_000)
 def _ngrams(text: str) -> frozenset[str]:
-    # Each word with a space on either side, so that word order does not count: "Neoplasms, Breast".
+    # Put a space on either side of each word, so that word order is ignored: "Neoplasms, Breast".
     words = [f" {word} " for word in _BREAKS.sub(" ", text.lower()).split()]
     return frozenset(word[i : i + 3] for word in words for i in range(len(word) - 3 + 1))
 
 
 class VectorCache(Shim):
-    """Name vectors by one frozen encoder, each encoded once.
+    """Cache of name vectors by one frozen encoder.
 
-    A shim, because thinc tells shims when weights are loaded, which empties the cache. Nothing of it is saved.
+    It is a shim, because thinc notifies shims when weights are loaded, which empties the cache. It
+    is never saved.
 
-    Threads share it without a lock, which a fork might leave locked: a dict only grows, and emptying the cache starts a
-    new one, so that a thread works on the dict it started with.
+    Threads share it without a lock, which a fork might leave locked. A dict only grows, and
+    emptying the cache starts a new one, so that a thread keeps the dict that it started with.
     """
 
     def __init__(self) -> None:
@@ -209,20 +217,20 @@ class VectorCache(Shim):
         self._vectors: dict[str, numpy.ndarray] = {}
 
     def encode(self, encoder: Model[list[View], Floats2d], names: Sequence[str]) -> numpy.ndarray:
-        """(len(names), width) float32 on the CPU."""
+        """Return the vectors of the names, (len(names), width) float32 on the CPU."""
         kept = target = self._vectors
         new = [name for name in dict.fromkeys(names) if name not in kept]
-        if len(kept) + len(new) > MOST_NAMES:
-            self.forget()
+        if len(kept) + len(new) > MAX_CACHED_NAMES:
+            self.clear()
             target = self._vectors
         vectors = encoder.ops.to_numpy(encoder.predict([name_view(name) for name in new])) if new else ()
         # Copies, since a view of one row would keep the whole batch in memory.
         found = {name: vector.copy() for name, vector in zip(new, vectors, strict=True)}
-        target.update(islice(found.items(), MOST_NAMES))
+        target.update(islice(found.items(), MAX_CACHED_NAMES))
         rows = [found[name] if name in found else kept[name] for name in names]
         return numpy.stack(rows) if rows else numpy.zeros((0, 0), dtype="float32")
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         self._vectors = {}
 
     def finish_update(self, optimizer: Optimizer) -> None:
@@ -235,7 +243,7 @@ class VectorCache(Shim):
         return b""
 
     def from_bytes(self, bytes_data: bytes) -> "VectorCache":
-        self.forget()
+        self.clear()
         return self
 
     def __getstate__(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Rows scaled to unit length."""
+"""Scaling of rows to unit length."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +8,10 @@ from thinc.types import Floats2d
 
 
 def normalize_rows() -> Model[Floats2d, Floats2d]:
-    """Divide each row by its Euclidean norm: (n, d) to (n, d). A row of zeros stays zero and gets no gradient."""
+    """Divide each row by its Euclidean norm: (n, d) to (n, d).
+
+    A row of zeros stays zero and gets no gradient.
+    """
     return Model("normalize_rows", forward)
 
 
@@ -17,7 +20,10 @@ def forward(model: Model[Floats2d, Floats2d], X: Floats2d, is_train: bool) -> tu
 
 
 def unit_rows(X: Floats2d) -> tuple[Floats2d, Callable[[Floats2d], Floats2d]]:
-    """The rows of X (n, d) at unit length, and the backprop; a row of zeros stays zero and gets no gradient."""
+    """Return the rows of X (n, d) at unit length, and the backprop.
+
+    A row of zeros stays zero and gets no gradient.
+    """
     xp: Any = get_array_module(X)
     norms = xp.linalg.norm(X, axis=1, keepdims=True)  # (n, 1)
     scale = xp.where(norms > 0, 1 / xp.maximum(norms, 1e-30), 0).astype(X.dtype)

@@ -1,4 +1,4 @@
-"""A mention and its candidates, as a re-ranker sees them."""
+"""A mention and its candidates, as input of a re-ranker."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -9,7 +9,7 @@ from thinc.types import Floats1d
 
 from ..views import CandidateView, View
 
-# NIL has no name that could be like the mention's.
+# NIL has no name that could be similar to the mention.
 NIL_VIEW = CandidateView((), ("none of the candidates",))
 
 
@@ -18,7 +18,8 @@ class RankedMention(NamedTuple):
 
     view: the mention in its context.
     candidates: the views of the k candidates.
-    logits: (k,) float32, the linker's scores divided by their temperature; their softmax is the linker's confidence.
+    logits: (k,) float32, the linker's scores divided by their temperature; their softmax is the
+        linker's confidence.
     """
 
     view: View
@@ -31,20 +32,24 @@ Reranker = Model[list[RankedMention], Floats1d]
 
 
 def list_lengths(mentions: Sequence[RankedMention]) -> list[int]:
-    """How many candidates each mention has."""
+    """Return the number of candidates of each mention."""
     return [len(mention.candidates) for mention in mentions]
 
 
 def with_nil(mention: RankedMention, logit: float) -> RankedMention:
-    """The mention with NIL as its last candidate. logit: log-odds, in the unit of the others'."""
+    """Return the mention with NIL as its last candidate.
+
+    logit: log-odds, in the unit of the others.
+    """
     logits = numpy.append(mention.logits, numpy.float32(logit)).astype(numpy.float32)
     return mention._replace(candidates=(*mention.candidates, NIL_VIEW), logits=logits)
 
 
 def bounded(bound: float) -> Model[Floats1d, Floats1d]:
-    """`bound · tanh(x / bound)`, a soft clip: close to x for small x, never beyond ± bound.
+    """Return a layer `bound · tanh(x / bound)`, a soft clip.
 
-    Two candidates whose logits differ by more than 2 · bound keep their order (rank regularisation).
+    It is close to x for small x, and never beyond ± bound. Two candidates whose logits differ by
+    more than 2 · bound keep their order (rank regularisation).
     """
     return Model("bounded", _forward_bounded, attrs={"bound": bound})
 

@@ -1,4 +1,4 @@
-"""A mention encoder with an encoder of entity-centric references (KRISSBERT §3.5)."""
+"""Mention encoder with an encoder of entity-centric references (KRISSBERT §3.5)."""
 
 from collections.abc import Callable
 from typing import Any, cast
@@ -26,20 +26,23 @@ def ReferencedEncoder(
     definition: bool = True,
     title_first: bool = False,
 ) -> Model[list[View], Floats2d]:
-    """Encode references with `reference` and all other views with `mention`: n views to (n, width), in their order.
+    """Encode references with `reference` and all other views with `mention`.
 
-    It is one encoder: trained, saved and fingerprinted as a whole.
+    n views to (n, width), in their order. It is one encoder: trained, saved and fingerprinted as a
+    whole.
 
     mention: encoder of mentions
     reference: encoder of references, of the same width; null: `mention` encodes both
-    aliases: write aliases into references (`ReferenceParts`); these settings are kept with the encoder, so that
-        references are the same in training and in linking, and a knowledge base made with others is refused
+    aliases: write aliases into references (`ReferenceParts`); these settings are saved with the
+        encoder, so that references are the same in training and in linking, and a knowledge base
+        made with others is refused
     tree_numbers: write tree numbers into references
     types: write semantic types into references
     definition: write the definition into references
-    title_first: references start with the names, as in PEL; otherwise with tree numbers and types, as in KRISSBERT
+    title_first: references start with the names, as in PEL; otherwise with tree numbers and types,
+        as in KRISSBERT
 
-    Raises KrisselError K410, on initialize, when the encoders have different widths.
+    Raises KrisselError K410, on initialize, if the encoders have different widths.
     """
     return Model(
         NAME,
@@ -52,14 +55,15 @@ def ReferencedEncoder(
 
 
 def reference_parts(model: Model[Any, Any]) -> ReferenceParts | None:
-    """What references contain for this encoder; None for an encoder of mentions alone."""
+    """Return the parts of this encoder's references; None for an encoder of mentions alone."""
     found = next((node for node in model.walk() if node.name == NAME), None)
     return None if found is None else ReferenceParts(**vars(found.attrs["parts"]))
 
 
 def _init(model: Model[Any, Any], X: list[View] | None = None, Y: Floats2d | None = None) -> None:
     for i, layer in enumerate(model.layers):
-        # Each with its own kind of views, for document frequencies; with all views if there are none.
+        # Each with its own kind of views, for document frequencies; with all views if there are
+        # none.
         own = [view for view in X or () if view.reference == bool(i)]
         layer.initialize(X=own if own and len(model.layers) > 1 else X)
     widths = {layer.get_dim("nO") for layer in model.layers if layer.has_dim("nO")}

@@ -1,4 +1,7 @@
-"""The small encoder: hashed n-grams of the mention, hashed words of its context, trained from nothing on a CPU."""
+"""Small encoder: hashed n-grams of the mention and hashed words of its context, trained on a CPU.
+
+It starts without pre-trained weights.
+"""
 
 from collections.abc import Callable
 from functools import partial
@@ -18,23 +21,23 @@ from .normalize import normalize_rows
 
 
 def product(A: Any, B: Any) -> Floats2d:
-    """A (n, m) times B (m, k), by torch: (n, k).
+    """Return A (n, m) times B (m, k), by torch: (n, k).
 
-    thinc's own product uses one core. NumPy's BLAS keeps its threads spinning after each product, which halved the
-    speed of a FAISS search right after it; torch's threads sleep.
+    thinc's own product uses one core. NumPy's BLAS keeps its threads spinning after each product,
+    which halved the speed of a FAISS search right after it; torch's threads sleep.
     """
     return cast(Floats2d, torch2xp(xp2torch(A) @ xp2torch(B)))
 
 
 def affine(A: Any, W: Any, b: Any) -> Floats2d:
-    """A (n, m) times W (m, k), plus b (k,): (n, k). By torch, as `product`."""
+    """Return A (n, m) times W (m, k), plus b (k,): (n, k). By torch, like `product`."""
     import torch
 
     return cast(Floats2d, torch2xp(torch.addmm(xp2torch(b), xp2torch(A), xp2torch(W))))
 
 
 def gelu(X: Floats2d) -> Floats2d:
-    """The GELU of each value of X (n, m): (n, m), by torch, for the same reasons as `product`."""
+    """Return the GELU of each value of X (n, m): (n, m), by torch, like `product`."""
     import torch
 
     return cast(Floats2d, torch2xp(torch.nn.functional.gelu(xp2torch(X))))
@@ -58,12 +61,12 @@ def SmallEncoder(
     normalize: bool = True,
     seed: Count = 0,
 ) -> Model[list[View], Floats2d]:
-    """Encode views without a transformer: `v = m + w∘c + W2 gelu(W1 [m; c] + b1) + b2`, then unit length: n views to
-    (n, width).
+    """Encode views without a transformer: n views to (n, width).
 
-    m is the mean embedding of the n-grams and words of the surface form, c that of the context's. Both tables start as
-    random vectors scaled by inverse document frequency and the mixer (W1, W2) at zero, so that the untrained encoder
-    compares n-grams and words about as TF-IDF does. No download and no GPU.
+    `v = m + w∘c + W2 gelu(W1 [m; c] + b1) + b2`, then unit length. m is the mean embedding of the
+    n-grams and words of the surface form, c that of the context. Both tables start as random
+    vectors scaled by inverse document frequency, and the mixer (W1, W2) starts at zero: the
+    untrained encoder compares n-grams and words about as TF-IDF does. No download and no GPU.
 
     width: length of the vectors
     rows: rows of the hashed table of surface forms, which takes rows × width × 4 bytes
@@ -72,7 +75,8 @@ def SmallEncoder(
     longest_ngram: characters in the longest ones
     context_chars: characters read on each side of the mention
     hidden: width of the mixer
-    context_weight: initial w, the same in all dimensions: the weight of the context relative to the surface form
+    context_weight: initial w, the same in all dimensions: the weight of the context relative to the
+        surface form
     normalize: scale vectors to unit length, so that inner product is the cosine
     seed: random seed of the tables' initial values
     """
@@ -111,7 +115,7 @@ def _init(model: Model[Any, Any], X: list[View] | None = None, Y: Any = None) ->
 
 def _forward(model: Model[Any, Any], X: list[View], is_train: bool) -> tuple[Floats2d, Callable[..., Any]]:
     if not is_train:
-        # Nothing asks for this gradient; with dropout it is that of another pass.
+        # This gradient is not used; with dropout it is that of another pass.
         return _predicted(model, X), lambda dY: _forward(model, X, True)[1](dY)
     mention, context = model.layers
     width = model.get_dim("nO")
@@ -142,16 +146,19 @@ def _forward(model: Model[Any, Any], X: list[View], is_train: bool) -> tuple[Flo
 
 
 def _predicted(model: Model[Any, Any], X: list[View]) -> Floats2d:
-    """The vectors of the views (n, width). What depends on the surface form alone is computed once for each, and
-    nothing for the contexts of views that come before the first one with any."""
+    """Return the vectors of the views (n, width).
+
+    The parts that depend only on the surface form are computed once per form. Views before the
+    first one with a context need no context vectors.
+    """
     import torch
 
     mention, context = model.layers
     width = model.get_dim("nO")
-    # Asked once: for each array it takes as long as to convert it.
+    # Looked up once: for each array it takes as long as the conversion.
     as_tensor = partial(xp2torch, device=get_torch_default_device())
     w, W1, b1, W2, b2 = (as_tensor(model.get_param(name)) for name in ("context_weight", "W1", "b1", "W2", "b2"))
-    # None: one that the encoder must not see.
+    # None marks a form that the encoder must not see.
     forms = [None if view.masked else view.mention for view in X]
     rows = {form: row for row, form in enumerate(dict.fromkeys(forms))}
     m = as_tensor(mention([View("", form or "", "", form is None) for form in rows], False)[0])

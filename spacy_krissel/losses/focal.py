@@ -1,4 +1,6 @@
-"""Focal loss: the many easy negatives of a text weigh little (Lin et al. 2017; OSLAT §3.3)."""
+"""Focal loss: gives the many easy negatives of a text little weight (Lin et al. 2017; OSLAT
+§3.3).
+"""
 
 from typing import Annotated, Any, cast
 
@@ -12,8 +14,10 @@ from .masked import check_masks
 
 @checked
 class FocalLoss:
-    """`FL = −α_t (1 − p_t)^γ log p_t`, the mean over all pairs: p_t is p of a positive and 1 − p of a negative, p the
-    logistic function of the score; α_t is α of a positive and 1 − α of a negative. α and γ as in both papers.
+    """Focal loss `FL = −α_t (1 − p_t)^γ log p_t`, averaged over all pairs.
+
+    p is the logistic function of the score. p_t is p for a positive and 1 − p for a negative; α_t
+    is α for a positive and 1 − α for a negative. α and γ are those of both papers.
 
     alpha: α.
     gamma: γ; 0 is the weighted cross-entropy.
@@ -24,7 +28,7 @@ class FocalLoss:
         self.gamma = gamma
 
     def __call__(self, scores: Floats2d, positives: Any, negatives: Any) -> tuple[Floats2d, float]:
-        """As `Loss`, of logits; 0 where no pair counts."""
+        """Compute a `Loss` over logits; 0 without any positive or negative."""
         check_masks(scores, positives, negatives)
         xp: Any = get_array_module(scores)
         counted = positives | negatives

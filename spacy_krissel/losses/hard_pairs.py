@@ -10,12 +10,13 @@ from ..util.settings import checked
 
 @checked
 class HardPairMiner:
-    """Keep the pairs of the triplets (a, p, n) that violate `|a - p| < |a - n| + λ`, L2 between unit vectors.
+    """Keep the pairs of triplets (a, p, n) that violate `|a - p| < |a - n| + λ`.
 
-    Such a triplet gives the positive pair (a, p) and the negative pair (a, n). With the paper's λ of -0.2 a triplet is
-    hard when its negative is less than 0.2 farther than its positive.
+    Distances are L2 between unit vectors. A triplet that violates the inequality gives the positive
+    pair (a, p) and the negative pair (a, n). With the paper's λ of -0.2 a triplet is hard if its
+    negative is less than 0.2 farther than its positive.
 
-    No triplet is made: (a, p) belongs to a violating one if and only if a's nearest negative makes one with it, and
+    No triplets are built: (a, p) is in one if and only if a's nearest negative completes it, and
     (a, n) if and only if a's farthest positive does.
 
     margin: λ; lower mines more.
@@ -25,7 +26,10 @@ class HardPairMiner:
         self.margin = margin
 
     def __call__(self, scores: Floats2d, positives: Any, negatives: Any) -> tuple[Any, Any]:
-        """scores: cosines (q, k). RETURNS: the positives and the negatives (q, k) that are hard."""
+        """Return the hard positives and the hard negatives (q, k).
+
+        scores: cosines (q, k).
+        """
         xp: Any = get_array_module(scores)
         apart: Any = distances(scores)
         farthest = xp.where(positives, apart, -xp.inf).max(axis=1, keepdims=True)  # (q, 1)
@@ -34,6 +38,6 @@ class HardPairMiner:
 
 
 def distances(cosines: Floats2d) -> Floats2d:
-    """`|u - v|` of unit vectors from their cosines (q, k)."""
+    """Return `|u - v|` of unit vectors from their cosines (q, k)."""
     xp: Any = get_array_module(cosines)
     return xp.sqrt(xp.maximum(2 - 2 * cosines, 0))

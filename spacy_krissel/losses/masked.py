@@ -1,4 +1,4 @@
-"""What losses over scores and masks share: their type, a check of the shapes, sums over what a mask leaves."""
+"""Common parts of losses over scores and masks: types, a shape check, and masked sums."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,18 +9,18 @@ from thinc.types import Floats2d
 
 from ..errors import Errors, KrisselError
 
-# Scores (q, k), positives and negatives (q, k) bool, to the gradient of the scores (q, k) and the loss. Raises
-# KrisselError K601 when the shapes do not fit.
+# Scores (q, k), positives and negatives (q, k) bool, to the gradient of the scores (q, k) and the
+# loss. Raises KrisselError K601 if the shapes do not match.
 Loss = Callable[[Floats2d, Any, Any], tuple[Floats2d, float]]
-# Scores, positives and negatives to those positives and negatives that count.
+# Scores, positives and negatives to the positives and negatives to keep.
 Miner = Callable[[Floats2d, Any, Any], tuple[Any, Any]]
 
 
 def check_masks(scores: Floats2d, positives: Any, negatives: Any) -> None:
-    """Raises KrisselError K601 unless all three are (q, k) with q ≥ 1.
+    """Raise KrisselError K601 unless all three are (q, k) with q ≥ 1.
 
-    Raises it too for a pair that is both positive and negative, on a CPU only: of a GPU, the host
-    would wait for the answer at each step.
+    On a CPU also raise it for a pair that is both positive and negative. On a GPU the host would
+    wait for the answer at each step.
     """
     shapes = [tuple(each.shape) for each in (scores, positives, negatives)]
     if len(shapes[0]) != 2 or not shapes[0][0] or len(set(shapes)) > 1:
@@ -31,9 +31,10 @@ def check_masks(scores: Floats2d, positives: Any, negatives: Any) -> None:
 
 
 def log_sum_exp(values: Floats2d, mask: Any) -> tuple[Any, Any]:
-    """`log Σ exp(values)` of each row over the mask: (q,), -inf where the mask leaves nothing of a row.
+    """Return `log Σ exp(values)` of each row over the mask: (q,), -inf for an empty mask.
 
-    RETURNS: the logarithms, and their derivatives (q, k), the fraction of each value in its row's sum.
+    RETURNS: the logarithms, and their derivatives (q, k), the fraction of each value in its row's
+        sum.
     """
     xp: Any = get_array_module(values)
     left = xp.where(mask, values, -xp.inf)
@@ -47,14 +48,14 @@ def log_sum_exp(values: Floats2d, mask: Any) -> tuple[Any, Any]:
 
 
 def softplus(values: Any) -> tuple[Any, Any]:
-    """`log(1 + exp(values))`, and its derivative, the sigmoid; both are 0 for -inf."""
+    """Return `log(1 + exp(values))`, and its derivative, the sigmoid; both are 0 for -inf."""
     xp: Any = get_array_module(values)
     soft = xp.logaddexp(xp.zeros_like(values), values)
     return soft, xp.exp(values - soft)
 
 
 def soft_sum(values: Floats2d, mask: Any) -> tuple[Any, Any]:
-    """`log(1 + Σ exp(values))` of each row over the mask (q,), and its derivative (q, k)."""
+    """Return `log(1 + Σ exp(values))` of each row over the mask (q,), and its derivative (q, k)."""
     logs, fractions = log_sum_exp(values, mask)
     soft, d_soft = softplus(logs)
     return soft, d_soft[:, None] * fractions

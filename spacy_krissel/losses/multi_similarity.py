@@ -10,14 +10,16 @@ from .masked import check_masks, soft_sum
 
 @checked
 class MultiSimilarity:
-    """`1/q Σ_i [ 1/α log(1 + Σ_P exp(-α(S_ip - ε))) + 1/β log(1 + Σ_N exp(β(S_in - ε))) ]` over cosines S.
+    """Multi-Similarity loss over cosines S:
 
-    The scales go with positives and negatives as in Wang et al., from whom the values are; SapBERT's eq. 2 is printed
-    with the two exchanged.
+        1/q Σ_i [ 1/α log(1 + Σ_P exp(-α(S_ip - ε))) + 1/β log(1 + Σ_N exp(β(S_in - ε))) ]
+
+    The scales of positives and negatives are those of Wang et al., who also give the values;
+    SapBERT's eq. 2 prints the two exchanged.
 
     alpha: α, the scale of positives.
     beta: β, the scale of negatives.
-    epsilon: ε, the cosine about which pairs are pulled together and pushed apart.
+    epsilon: ε, the cosine that positives are pulled above and negatives are pushed below.
     """
 
     def __init__(self, alpha: Positive = 2.0, beta: Positive = 50.0, epsilon: float = 0.5) -> None:
@@ -26,7 +28,7 @@ class MultiSimilarity:
         self.epsilon = epsilon
 
     def __call__(self, scores: Floats2d, positives: Any, negatives: Any) -> tuple[Floats2d, float]:
-        """As `Loss`, of cosines."""
+        """Compute a `Loss` over cosines."""
         check_masks(scores, positives, negatives)
         q = len(scores)
         pull, d_pull = soft_sum(-self.alpha * (scores - self.epsilon), positives)

@@ -1,4 +1,4 @@
-"""The proxy-based loss of candidate retrieval (PEL §4.1, eq. 3; Kim et al. 2020)."""
+"""Proxy-based loss of candidate retrieval (PEL §4.1, eq. 3; Kim et al. 2020)."""
 
 from typing import Any, cast
 
@@ -10,13 +10,15 @@ from .masked import check_masks, soft_sum
 
 @checked
 class ProxyLoss:
-    """`1/q Σ_i [ log(1 + Σ_P exp(-α(s_ip - δ))) + log(1 + Σ_N exp(α(s_in + δ))) ]` over cosines s.
+    """Proxy-based loss over cosines s:
 
-    An entity is the proxy of its mentions. The two terms are independent: a positive pair that is close already does
-    not stop the negatives from being pushed below zero, so their scores become low in themselves, not only lower than
-    the positive's.
+        1/q Σ_i [ log(1 + Σ_P exp(-α(s_ip - δ))) + log(1 + Σ_N exp(α(s_in + δ))) ]
 
-    alpha: α, how strongly pairs are pulled and pushed.
+    An entity is the proxy of its mentions. The two terms are independent: a positive pair that is
+    already close does not stop the negatives from being pushed below zero. Their scores become low
+    in themselves, not only lower than the positive's.
+
+    alpha: α, the scale of both terms.
     delta: δ, the margin.
     """
 
@@ -25,7 +27,7 @@ class ProxyLoss:
         self.delta = delta
 
     def __call__(self, scores: Floats2d, positives: Any, negatives: Any) -> tuple[Floats2d, float]:
-        """As `Loss`, of cosines; the gradient is eq. 4."""
+        """Compute a `Loss` over cosines; the gradient is eq. 4."""
         check_masks(scores, positives, negatives)
         pull, d_pull = soft_sum(-self.alpha * (scores - self.delta), positives)
         push, d_push = soft_sum(self.alpha * (scores + self.delta), negatives)

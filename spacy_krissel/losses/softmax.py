@@ -1,4 +1,6 @@
-"""Softmax over the scores of a query: InfoNCE, cross-entropy, NT-Xent and marginal likelihood are this one loss."""
+"""Softmax over the scores of a query: InfoNCE, cross-entropy, NT-Xent and marginal likelihood in
+one.
+"""
 
 from typing import Any, Literal, cast
 
@@ -11,17 +13,18 @@ from .masked import check_masks, log_sum_exp, softplus
 
 @checked
 class SoftmaxLoss:
-    """`-log softmax(s / τ)` of the positives P of each query, its negatives N in the denominator.
+    """Softmax loss `-log softmax(s / τ)` of the positives P of each query, with its negatives N.
 
-    With one positive p per query, `L = 1/q Σ_i -log( exp(s_ip/τ) / (exp(s_ip/τ) + Σ_n∈N_i exp(s_in/τ)) )`: InfoNCE
-    (KRISSBERT eq. 2 and 5), and cross-entropy over candidates (PEL eq. 1, KRISSBERT §3.6). With several, `positives`
-    says how they are joined. A query without a positive is no term; the loss is 0 where none has one.
+    With one positive p per query, `L = 1/q Σ_i -log( exp(s_ip/τ) / (exp(s_ip/τ) + Σ_n∈N_i
+    exp(s_in/τ)) )`: InfoNCE (KRISSBERT eq. 2 and 5), and cross-entropy over candidates (PEL eq. 1,
+    KRISSBERT §3.6). With several, `positives` sets their combination. A query without a positive is
+    skipped; the loss is 0 if no query has one.
 
     temperature: τ; 1 suits inner products, 0.05 to 0.07 cosines.
-    positives: "pairs", `1/|P| Σ_(i,p)` of the above, where other positives are not in the denominator (van den Oord et
-        al. 2018, SapBERT Table 6); "mean", the mean over the queries of `1/|P_i| Σ_p -log( exp(s_ip/τ) / Σ_P∪N )`
-        (Khosla et al. 2020, OSLAT §3.1 and eq. 4); "sum", the mean over the queries of `-log( Σ_P / Σ_P∪N )`, marginal
-        likelihood (BioSyn; BELHD eq. 1 and 2).
+    positives: "pairs", `1/|P| Σ_(i,p)` of the above, without other positives in the denominator
+        (van den Oord et al. 2018, SapBERT Table 6); "mean", the mean over the queries of `1/|P_i|
+        Σ_p -log( exp(s_ip/τ) / Σ_P∪N )` (Khosla et al. 2020, OSLAT §3.1 and eq. 4); "sum", the mean
+        over the queries of `-log( Σ_P / Σ_P∪N )`, marginal likelihood (BioSyn; BELHD eq. 1 and 2).
     """
 
     def __init__(self, temperature: Positive = 1.0, positives: Literal["pairs", "mean", "sum"] = "pairs") -> None:
@@ -29,7 +32,7 @@ class SoftmaxLoss:
         self.positives = positives
 
     def __call__(self, scores: Floats2d, positives: Any, negatives: Any) -> tuple[Floats2d, float]:
-        """As `Loss`."""
+        """Compute a `Loss`."""
         check_masks(scores, positives, negatives)
         given = scores / self.temperature, positives, negatives
         gradient, loss = _pairs(*given) if self.positives == "pairs" else _per_query(*given, self.positives)
@@ -39,8 +42,8 @@ class SoftmaxLoss:
 def _pairs(logits: Any, positives: Any, negatives: Any) -> tuple[Any, Any]:
     xp: Any = get_array_module(logits)
     logs, fractions = log_sum_exp(logits, negatives)
-    # Of each positive pair. By index from here on: a GPU counts a mask at each use, and the host
-    # waits for it.
+    # One row per positive pair. By index from here on: a GPU counts a mask at each use, and the
+    # host waits for the count.
     pairs = queries, _ = xp.nonzero(positives)
     count = max(1, len(queries))
     soft, d_soft = softplus(logs[queries] - logits[pairs])

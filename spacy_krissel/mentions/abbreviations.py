@@ -1,4 +1,4 @@
-"""Abbreviations: definitions of short forms in a text, and mentions with them written out."""
+"""Abbreviations: definitions of short forms in a text, and their expansion in mentions."""
 
 import re
 import textwrap
@@ -25,27 +25,27 @@ from .alignment import (
     letters_of,
     word_before,
 )
-from .short_forms import PlainView, first_letters, fold_short, key_of, keyed_runs, plain_view, starts_with
+from .short_forms import PlainView, any_word_starts_with, first_letters, fold_short, key_of, keyed_runs, plain_view
 
 # Bounds of a short form, in characters and words. Single letters have rules of their own.
-SHORTEST, LONGEST, MAX_WORDS = 2, 14, 2
+MIN_CHARS, MAX_CHARS, MAX_WORDS = 2, 14, 2
 # Alignments with a lower pseudo-precision define nothing.
 MIN_PRECISION = 0.8
 # Maximum length of a bracket's content, and of the text before a bracket that is searched for a
 # long form: the bound keeps the time linear whatever the text.
 WINDOW = 256
 # Length of the text before a bracket in which a short form stands, with white space and quotes.
-REACH = 2 * LONGEST
+REACH = 2 * MAX_CHARS
 # Maximum number of offsets at which the long form in "SF (long form, …)" may end.
 MAX_ENDS = 8
 # Maximum length of a title, in characters.
 MAX_TITLE = 300
-# Maximum number of genera that are remembered per species name: the bound keeps the time linear.
+# Maximum number of genera per species name. The bound keeps the time linear.
 MAX_GENERA = 8
 BRACKET = re.compile(r"[()\[\]{}]")
 OPENING = {")": "(", "]": "[", "}": "{"}
-# A bracket may hold several things: "A-T; MIM 208900", "DMD/BMD", "adenomatous polyposis coli or
-# APC", "HGF [SF]".
+# Separators within a bracket: "A-T; MIM 208900", "DMD/BMD", "adenomatous polyposis coli or APC",
+# "HGF [SF]".
 PARTS = re.compile(r"[;,:]\s+|/|\s(?:or|and)\s|\s(?=[(\[])|\s(?=\d+[.,]\d)")
 ENDS = re.compile(r"[;,:.]\s|\s(?:or|and|in|on)\s|\s[(\[–-]")
 # What may precede a short form: "hereafter referred to as".
@@ -63,17 +63,17 @@ WITHOUT_BRACKET = re.compile(
     rf"(?<![\s,]),?\s{{1,4}}(?={'|'.join(map(re.escape, REFERRING))}){REFERRED}[\"'“‘„‹«]?"
     r"((?=[^\W_])[^\s,;:()\[\]\"”’]{1,13}[^\s.,;:()\[\]\"”’›»“])"
 )
-# "(P)" and "(P, 40 mg)"; the letter elsewhere, as a word. "A" may be the article, "I", "V" and "X"
-# are Roman numbers.
+# "(P)" and "(P, 40 mg)"; LETTER finds the letter elsewhere, as a word. "A" may be the article; "I",
+# "V" and "X" are Roman numerals.
 SINGLE = re.compile(r"\s*([B-HJ-UWYZ])\s*[,;)\]]")
 LETTER = re.compile(r"(?<![\w(\[.-])[B-HJ-UWYZ](?![\w)\].-])")
 LAST_WORD = re.compile(r"(?<![^\W_])([^\W\d_]{3,})\s$")
-# Where a sentence ends, roughly. A line that goes on with a small letter is a wrapped one.
+# A sentence end, roughly. A line that continues in lower case is a wrapped line.
 SENTENCE_END = re.compile(
     r"[.!?;\n](?:(?<=\n)\s*(?:\n|(?=[^\sa-z]))"
     r"|(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\b(?:vs|cf|Dr|St)\.)[\"”’')\]]?\s+(?=[A-Z\d(\[]))"
 )
-# "(II)", a stage or the number of an item; "mM", "kDa", "10 mg".
+# "(II)", a stage or an item number; "mM", "kDa", "10 mg".
 ROMAN = re.compile(r"[IVX]+")
 UNIT = re.compile(
     r"[fpnuµμmcdk](?:[MVWJLAN]|Da|Hz|Pa|Gy|Bq|Ci|eV)|[MGT](?:Hz|Pa|Da|Bq|eV)|mmHg"
@@ -89,25 +89,25 @@ LOCATOR = re.compile(
 # "(Tim, 2004)", "(POM 2012)", "(Smith et al., 1999)"; and "(CR, Wilmington, MA)".
 CITATION = re.compile(r"[^\W\d_][^\s,;:]*(?:\s(?:et al|and|&)[^;,:]{0,20})?,?\s+(?:19|20)\d\d[a-z]?")
 ADDRESS = re.compile(r"[^,;:]+,\s+[A-Z][a-z]+(?:[\s-][A-Z][a-z]+)*,\s+(?:[A-Z]{2}|USA|UK|[A-Z][a-z]+)(?:,\s+[\w. ]+)?")
-# "yes or no (Y/N)" are values.
+# "yes or no (Y/N)" lists values.
 VALUES = re.compile(
     r"(?:yes|no|males?|females?|present|absent|positive|negative|true|false|wom[ae]n|m[ae]n|left|right"
     r"|day|night|or|and|\W+)+",
     re.IGNORECASE,
 )
-# What belongs to a long form before its first word, without a space: "4,4'-", "N-", "alpha-1-".
+# Prefixes of a long form's first word, joined without a space: "4,4'-", "N-", "alpha-1-".
 LOCANT = re.compile(
     r"(?:[^\w\s]|[\d_]|(?<![^\W\d_])"
     r"(?:[^\W\d_]|[Aa]lpha|[Bb]eta|[Gg]amma|[Dd]elta|[Oo]mega|cis|trans|tert|sec)"
     r"(?![^\W\d_]))+[-‐‑–][(\[]?"
 )
-# "E. coli", "Ch. velia", "D.melanogaster", "S. FAECIUM"; and the genus with its species.
+# "E. coli", "Ch. velia", "D.melanogaster", "S. FAECIUM"; and the genus in full with its species.
 SHORT_GENUS = re.compile(
     r"([A-Z](?<![^\W_][A-Z])[a-z]{0,2})\.\s?"
     r"([a-z][a-z-]*[a-z]|[A-Z]{2,})(?![^\W_])"
 )
 BINOMIAL = re.compile(r"([A-Z](?<![^\W_][A-Z])[a-z]+)\s+([a-z][a-z-]*[a-z])(?![^\W_])")
-# "SLE, …", "SLE: …", "SLE = …" in a bracket, and what stands before the next one.
+# "SLE, …", "SLE: …", "SLE = …" in a bracket, and the separator before the next item.
 LISTED = re.compile(r"[\"'“‘„‹«]?([^\W_][^\s,;:=]{1,13}?)[\"'”’“›»]?(\s*=\s*|:\s+|,)\s*(?=[^\W_])")
 NEXT_LISTED = re.compile(r";\s+|,\s+(?=[^\s,;:=]{2,14}(?:\s*=|:\s))")
 OTHER_SHORT = re.compile(r"[A-Z\d][^\s,;]*[A-Z\d]")
@@ -120,8 +120,7 @@ EDGES = " \t\r\n\"'`‘’“”«»„‚‹›‟"
 class Definition(NamedTuple):
     """A short form and its long form: `text[start:end]` and `text[long_start:long_end]`.
 
-    The short form is in plain characters (`plain_view`). The offsets are zeros where no text was
-    read.
+    The short form is in plain characters (`plain_view`). If no text was read, all offsets are 0.
     """
 
     short: str
@@ -132,24 +131,24 @@ class Definition(NamedTuple):
     long_end: int = 0
 
 
-# The offsets from which the definitions of a short form count, and its long forms.
+# One (offset, long form) per definition of a short form; it applies from the offset on.
 Entries = list[tuple[int, str]]
 
 
 def definitions(text: str, mentions: Iterable[str] | None = None) -> list[Definition]:
-    """Return what `text` defines, in order of the short forms.
+    """Return the definitions in `text`, in order of the short forms.
 
     Reads "long form (SF)", "SF (long form)" and "long form, abbreviated as SF". The words of the
-    long form give all letters and digits of the short form, by a strategy that rarely succeeds by
-    chance (`best_alignment`, `MIN_PRECISION`). Both stand in one sentence. Words in lower case,
-    units, and what holds "=", "<", ">" or "%" are no short forms. A single capital is one where the
-    text uses it as a word. Time is linear in the text.
+    long form must give all letters and digits of the short form, by a strategy that rarely succeeds
+    by chance (`best_alignment`, `MIN_PRECISION`). Both must be in one sentence. Lower-case words,
+    units, and strings with "=", "<", ">" or "%" are no short forms. A single capital is a short
+    form only if the text uses it as a word. Time is linear in the text.
 
-    Invisible characters and full-width forms do not count: the short form is without them
-    (`plain_view`), the long form and the offsets are those of `text`.
+    Invisible characters and full-width forms are normalized in the short form (`plain_view`). The
+    long form and the offsets refer to `text` itself.
 
-    mentions: the texts to write out. Brackets that define nothing in them, as most do, are passed
-        over. None: all definitions are returned.
+    mentions: the texts to expand. Brackets that define no short form in them are skipped. None: all
+        definitions are returned.
     """
     needed = None if mentions is None else first_letters(mentions)
     if needed is not None and not needed:
@@ -162,7 +161,7 @@ def definitions(text: str, mentions: Iterable[str] | None = None) -> list[Defini
 
 
 def _in_text(pair: Definition, text: str, plain: PlainView) -> Definition:
-    """Return a definition of the plain text with the offsets and the long form of `text`."""
+    """Return a definition found in the plain text with the offsets and the long form of `text`."""
     start, end = plain.span(pair.start, pair.end)
     long_start, long_end = plain.span(pair.long_start, pair.long_end)
     return Definition(pair.short, text[long_start:long_end], start, end, long_start, long_end)
@@ -175,7 +174,7 @@ def _definitions(text: str, needed: set[tuple[str, str]] | None) -> list[Definit
     for start, end, around in _brackets(text):
         if end - start > WINDOW:
             continue
-        # The bracket's words, and the last one before it. Most have none of the letters.
+        # The bracket's words, and the word before it. Most contain none of the needed letters.
         near = text[max(0, start - REACH) : end]
         if firsts is not None and firsts.isdisjoint(near) and near.isascii():
             continue
@@ -186,7 +185,7 @@ def _definitions(text: str, needed: set[tuple[str, str]] | None) -> list[Definit
         if letter := SINGLE.match(text, start + 1):
             if needed is None or (letter[1], "") in needed:
                 single.append(start)
-        elif needed is None or starts_with(needed, near):
+        elif needed is None or any_word_starts_with(needed, near):
             found += _in_bracket(text, start, end, max(around + 1, start - WINDOW))
     if single:
         found += _single_letters(text, single)
@@ -201,12 +200,12 @@ def _definitions(text: str, needed: set[tuple[str, str]] | None) -> list[Definit
 
 
 def find_definitions(text: str, mentions: Iterable[str] | None = None) -> dict[str, str]:
-    """Return short form → long form as `text` defines them, with shortened genera.
+    """Return short form → long form as defined in `text`, shortened genera included.
 
-    The first definition of a short form counts (`definitions`, `find_genera`). Time is linear in
-    the text.
+    The first definition of a short form wins (`definitions`, `find_genera`). Time is linear in the
+    text.
 
-    mentions: as in `definitions`. Genera are passed over where no mention has a full stop.
+    mentions: as in `definitions`. Genera are skipped if no mention contains a full stop.
     """
     forms: dict[str, str] = {}
     for pair in _with_genera(text, mentions):
@@ -223,10 +222,10 @@ def _with_genera(text: str, mentions: Iterable[str] | None) -> list[Definition]:
 
 
 def find_genera(text: str) -> dict[str, str]:
-    """Return the species with a shortened genus in `text` → with the genus in full.
+    """Return each species with a shortened genus in `text` → the species with its full genus.
 
-    "E. coli" where the text has "Escherichia coli"; of several genera the first. Time is linear in
-    the text.
+    Example: "E. coli" → "Escherichia coli". If several genera match, the first wins. Time is linear
+    in the text.
     """
     text = plain_view(text).text
     shortened = list(SHORT_GENUS.finditer(text))
@@ -248,11 +247,11 @@ def find_genera(text: str) -> dict[str, str]:
 
 
 def with_variants(pairs: Sequence[Definition]) -> list[Definition]:
-    """Return the definitions, and those of short forms that they imply and nothing else defines.
+    """Return the definitions, plus the short forms that they imply and that nothing else defines.
 
-    "MSC" implies its plural "MSCs" and "CSCs" its singular, with the same long form. The end of a
-    short form after its last hyphen is implied with its part of the long form: ALF by
-    "drug-induced acute liver failure (DI-ALF)".
+    "MSC" implies its plural "MSCs", and "CSCs" its singular, with the same long form. The part of a
+    short form after its last hyphen is implied with its part of the long form: "drug-induced acute
+    liver failure (DI-ALF)" implies ALF.
     """
     implied = []
     for pair in pairs:
@@ -262,8 +261,8 @@ def with_variants(pairs: Sequence[Definition]) -> list[Definition]:
         elif PLURAL.search(pair.short + "s"):
             implied.append(pair._replace(short=pair.short + "s"))
         end = pair.short.rpartition("-")[2]
-        # Capitals, so that no word is taken: "IFN-gamma".
-        if end != pair.short and sum(map(str.isupper, end)) >= SHORTEST:
+        # Require capitals, so that no ordinary word matches: "IFN-gamma".
+        if end != pair.short and sum(map(str.isupper, end)) >= MIN_CHARS:
             alignment = _accepted(end, best_alignment(end, pair.long))
             if alignment is not None:
                 long = pair.long[alignment.start :]
@@ -276,7 +275,7 @@ def with_variants(pairs: Sequence[Definition]) -> list[Definition]:
 def title_end(text: str) -> int:
     """Return the end of the title of `text`: its first line, or its only line's first sentence.
 
-    0 if that has more than `MAX_TITLE` characters.
+    Return 0 if the title would exceed `MAX_TITLE` characters.
     """
     start = len(text) - len(text.lstrip())
     line = text.find("\n", start, start + MAX_TITLE)
@@ -288,7 +287,7 @@ def title_end(text: str) -> int:
 
 def is_short_form(text: str) -> bool:
     """Return whether `text` looks like a short form: one or two words, a capital or a digit."""
-    if not (SHORTEST <= len(text) <= LONGEST and text[0].isalnum()):
+    if not (MIN_CHARS <= len(text) <= MAX_CHARS and text[0].isalnum()):
         return False
     if text.isalpha() and text.isupper():
         return True
@@ -311,7 +310,7 @@ def _brackets(text: str) -> Iterator[tuple[int, int, int]]:
         start, char = match.start(), match[0]
         if char in "([{":
             open_.append(start)
-        # That of a list marker, "1)", has no opening one.
+        # The closing bracket of a list marker, "1)", has no opening one.
         elif open_ and text[open_[-1]] == OPENING[char]:
             yield open_.pop(), start, open_[-1] if open_ else -1
 
@@ -323,7 +322,7 @@ def _is_whole(text: str) -> bool:
 
 
 def _last_word(text: str, first: int, end: int) -> str:
-    """Return the last word of `text[first:end]`, as far as a short form reaches."""
+    """Return the last word of `text[first:end]`, up to the maximum length of a short form."""
     return "".join(text[max(first, end - REACH) : end].rsplit(None, 1)[-1:])
 
 
@@ -342,13 +341,13 @@ def _single_letters(text: str, starts: Sequence[int]) -> list[Definition]:
 
 
 def _in_bracket(text: str, start: int, end: int, first: int) -> list[Definition]:
-    """Return what the bracket at `text[start]` to `text[end]` defines by the text after `first`."""
+    """Return the definitions in the bracket `text[start:end]`, given the text from `first` on."""
     inside = _trim(text, start + 1, end)
     content = text[inside[0] : inside[1]]
     if not content or _is_reference(content):
         return []
     found: list[Definition] = []
-    # Without a capital or a digit there is no short form, nor is there in "5-HT(1A)".
+    # A short form needs a capital or a digit. "5-HT(1A)" defines none either.
     may_hold = content != content.lower() or content.isalnum()
     apart = not text[start - 1 : start].isalnum()
     if may_hold and (apart or (content.isalpha() and content.isupper())):
@@ -368,7 +367,7 @@ def _in_bracket(text: str, start: int, end: int, first: int) -> list[Definition]
 
 
 def _listed(text: str, start: int, end: int) -> list[Definition]:
-    """Return the definitions in "(SLE: systemic lupus erythematosus; RA = rheumatoid arthritis)"."""
+    """Return the definitions in "(SLE: systemic lupus erythematosus; RA = arthritis)"."""
     found = []
     firsts = [start, *(match.end() for match in NEXT_LISTED.finditer(text, start, end))]
     for index, first in enumerate(firsts):
@@ -378,7 +377,7 @@ def _listed(text: str, start: int, end: int) -> list[Definition]:
             while last > match.end() and text[last - 1] in LIST_EDGES:
                 last -= 1
             long_start, last = _trim(text, match.end(), last)
-            # Not of another one: "(CD206, CD200R)".
+            # Skip lists of other short forms: "(CD206, CD200R)".
             if last > long_start and not OTHER_SHORT.search(text, long_start, last):
                 pair = _backward(text, first, match.end(1), long_start, last)
                 found += [pair] if pair is not None else []
@@ -395,9 +394,10 @@ def _is_reference(content: str) -> bool:
 
 
 def _in_parts(text: str, start: int, inside: tuple[int, int], first: int) -> list[Definition]:
-    """Return what the parts of a bracket's content define.
+    """Return the definitions among the parts of a bracket's content.
 
-    Each by the part before it or else by the text from `first` to `start`, the bracket.
+    Each part is aligned with the part before it, else with the text from `first` to the bracket at
+    `start`.
     """
     found = []
     edges = [edge for match in PARTS.finditer(text, *inside) for edge in match.span()]
@@ -418,18 +418,20 @@ def _in_parts(text: str, start: int, inside: tuple[int, int], first: int) -> lis
 
 
 def _trim(text: str, start: int, end: int) -> tuple[int, int]:
-    """Return the offsets of `text[start:end]` without quotes, "hereafter" and the like around."""
+    """Return the offsets of `text[start:end]` without surrounding quotes, "hereafter" and the
+    like.
+    """
     while start < end and text[start] in EDGES:
         start += 1
     while start < end and text[end - 1] in EDGES:
         end -= 1
-    # Most texts are passed over by a character. "OR 1.2" is no "or".
+    # One character decides for most texts. "OR 1.2" is not the word "or".
     if end - start > 4 and text[start] in LEAD_STARTS and not text[start : start + 2].isupper():
         if lead := LEAD.match(text, start, end):
             return _trim(text, lead.end(), end)
     if end - start > 8 and text[end - 1] in TRAIL_ENDS and (trail := TRAIL.search(text, start, end)):
         return _trim(text, start, trail.start())
-    # The end of a sentence; not that of "E.C.".
+    # Drop a sentence's full stop, but not that of "E.C.".
     if start < end and text[end - 1] == "." and text.find(".", start, end) == end - 1:
         end -= 1
     return start, end
@@ -444,10 +446,10 @@ def _forward(
     strict: bool = False,
     close: bool = False,
 ) -> Definition | None:
-    """Return the definition of the short form, given by its start and end, by the end of `text[first:last]`.
+    """Return the definition of a short form whose long form ends `text[first:last]`.
 
-    strict: its letters are the initials of the last words. close: no word of the long form may
-        lack a letter.
+    short_form: its start and end. strict: its letters must be the initials of the last words.
+        close: every word of the long form must give a letter.
     """
     start, end = short_form
     short = text[start:end]
@@ -459,7 +461,7 @@ def _forward(
             first = match.end()
         alignment = best_alignment(short, text[first:last])
     if alignment is None or alignment.strategy.startswith("trailing"):
-        # The end may be a bracket: "hepatocyte growth factor (scatter factor) (HGF)".
+        # The long form may end in a bracket: "hepatocyte growth factor (scatter factor) (HGF)".
         pairs = _brackets(text[first:last]) if text[last - 1 : last] in (")", "]") else ()
         bracket = next((first + start for start, end, _ in pairs if first + end == last - 1), first)
         if bracket > first and text[bracket - 1].isspace():
@@ -492,12 +494,12 @@ def _backward(
 ) -> Definition | None:
     """Return the definition of the last word of `text[first:last]`.
 
-    By the start of `text[long_start:long_end]`, the most that it may stand for.
+    Its long form begins `text[long_start:long_end]`, which is also its maximum extent.
     """
     short = _last_word(text, first, last).strip(EDGES)
     if (short.islower() and short.isascii()) or not is_short_form(short):
         return None
-    if sum(not char.islower() or not char.isascii() for char in short) < SHORTEST:
+    if sum(not char.islower() or not char.isascii() for char in short) < MIN_CHARS:
         return None
     # "DIDS (4,4'-diisothiocyano…)"
     locant = LOCANT.match(text, long_start, long_end)
@@ -521,7 +523,8 @@ def _backward(
             alignment = _accepted(short, best_alignment(short, text[first:stop], whole=True))
             if alignment is None:
                 continue
-            # The words after the last letter may go on with something else, but for the first ones.
+            # The words after the last letter may belong to the next phrase; only the first end
+            # allows them.
             if end == ends[-1] or not alignment.strategy.startswith("trailing"):
                 pair = _definition(text, start, start + len(short), long_start, stop)
                 if pair is not None:
@@ -530,10 +533,10 @@ def _backward(
 
 
 def _accepted(short: str, alignment: Alignment | None, *, strict: bool = False) -> Alignment | None:
-    """Return the alignment if it defines `short`.
+    """Return the alignment if it defines `short`, else None.
 
-    What looks like a Roman number or a word, "(II)", "(Fever)", "(Smith, 1999)", has to be the
-    initials of all words, as it has where `strict`.
+    A short form that looks like a Roman numeral, a word or a name, "(II)", "(Fever)", "(Smith,
+    1999)", must be the initials of all words. `strict` demands the same of any short form.
     """
     if alignment is None or alignment.precision < MIN_PRECISION:
         return None
@@ -550,9 +553,9 @@ def _definition(
     long_start: int,
     long_end: int,
 ) -> Definition | None:
-    """Return the definition at these offsets unless its long form is no such thing."""
+    """Return the definition at these offsets, or None if its long form is not a valid one."""
     short, long = text[start:end], text[long_start:long_end]
-    # "Dexamethasone (Dex)" is one; "SLE patients (SLE)" and "QT (QTc time)" are none.
+    # "Dexamethasone (Dex)" is valid; "SLE patients (SLE)" and "QT (QTc time)" are not.
     begins = long.startswith(short) and not (short.istitle() and long[len(short) :][:1].islower())
     if len(long) <= len(short) or begins or short in long.split():
         return None
@@ -566,17 +569,18 @@ def doc_definitions(
     text: str | None = None,
     mentions: Iterable[str] | None = None,
 ) -> list[Definition]:
-    """Return the definitions in `doc._.abbreviations` if a component set it, else the text's own.
+    """Return the definitions in `doc._.abbreviations` if a component set it, else those of the
+    text.
 
     Reads both outputs of scispaCy's `abbreviation_detector`: spans with `span._.long_form`, and
-    dictionaries (`make_serializable`). The name is common: what another component left there in
-    another form is left out, with a warning, KW613; where nothing else is there, the text's
-    definitions count. Shortened genera are read from the text in any case (`find_genera`).
+    dictionaries (`make_serializable`). Other components may use the same name: entries in another
+    form are skipped with warning KW613. If no entry is left, the text's definitions are used.
+    Shortened genera are always read from the text (`find_genera`).
 
-    text: the doc's, where it is known. mentions: as in `find_definitions`.
+    text: the doc's text, if known. mentions: as in `find_definitions`.
     """
     given = doc._.abbreviations if Doc.has_extension("abbreviations") else None
-    # Neither a text nor a mapping of its own is a list of anything.
+    # A string or a mapping set by another component is not a list of entries.
     entries = list(given) if isinstance(given, (list, tuple)) else [given] if given else []
     text = doc_text(doc) if text is None else text
     pairs = [_pair(entry) for entry in entries]
@@ -591,7 +595,7 @@ def doc_definitions(
 
 
 def _pair(entry: Any) -> tuple[str, str] | None:
-    """Short form and long form, of what scispaCy writes; None for anything else."""
+    """Return the short form and the long form of a scispaCy entry, or None for anything else."""
     if isinstance(entry, dict):
         short, long = entry.get("short_text"), entry.get("long_text")
     elif isinstance(entry, (Span, Token)) and entry.has_extension("long_form"):
@@ -601,17 +605,18 @@ def _pair(entry: Any) -> tuple[str, str] | None:
     return (short, long) if isinstance(short, str) and isinstance(long, str) and short and long else None
 
 
-def document_writer(text: str, pairs: Sequence[Definition] | None = None) -> Callable[..., str]:
-    """Return the `writer` of a text's mentions, with what its definitions imply (`with_variants`).
+def document_expander(text: str, pairs: Sequence[Definition] | None = None) -> Callable[..., str]:
+    """Return the `abbreviation_expander` of a text, including implied definitions
+    (`with_variants`).
 
-    A short form whose number the long form lacks is not written out: "COX-2" would become
+    A short form whose number is missing in its long form is not expanded: "COX-2" would become
     "cyclooxygenase".
 
     pairs: the definitions; None for those in the text.
     """
     pairs = _with_genera(text, None) if pairs is None else pairs
     kept = [pair for pair in pairs if not _loses_number(pair)]
-    return writer(with_variants(kept), title_end(text))
+    return abbreviation_expander(with_variants(kept), title_end(text))
 
 
 def _loses_number(pair: Definition) -> bool:
@@ -621,26 +626,25 @@ def _loses_number(pair: Definition) -> bool:
     return alignment is not None and alignment.strategy.startswith("numbered")
 
 
-def writer(forms: Iterable[Definition] | Mapping[str, str], title: int = 0) -> Callable[..., str]:  # noqa: C901
+def abbreviation_expander(forms: Iterable[Definition] | Mapping[str, str], title: int = 0) -> Callable[..., str]:  # noqa: C901
     """Return a function that replaces each short form in a mention, as a word, by its long form.
 
-    `write_out(mention, start)` takes the last definition that begins before the mention ends. A
-    mention before all of them is written out only in the title. Without `start`, the mention's
-    offset in the text, the first definition counts.
+    `expand(mention, start)` uses the last definition that begins before the mention ends. A mention
+    before all definitions is expanded only in the title. Without `start`, the mention's offset in
+    the text, the first definition is used.
 
-    Short forms are compared folded (`fold_short`). Where no other short form has the same letters
-    and digits, other separators and other writings of Greek letters count, too (`key_of`).
+    Short forms are compared folded (`fold_short`). If no other short form has the same letters and
+    digits, other separators and other spellings of Greek letters match, too (`key_of`).
 
-    After its own long form a short form in brackets is left out: "ataxia-telangiectasia (A-T)"
-    becomes "ataxia-telangiectasia", not the same twice. A single letter of a definition in a text
-    is written out only where it is the whole mention, not in "vitamin E". Time is linear in the
-    mention, whatever the number of short forms.
+    A short form in brackets after its own long form is dropped: "ataxia-telangiectasia (A-T)"
+    becomes "ataxia-telangiectasia". A single letter is expanded only as a whole mention, not in
+    "vitamin E". Time is linear in the mention, whatever the number of short forms.
 
-    title: where the text's title ends (`title_end`).
+    title: the end of the text's title (`title_end`).
     """
     pairs = [Definition(*pair) for pair in forms.items()] if isinstance(forms, Mapping) else forms
     shorts = _ShortForms(pairs)
-    # Of mentions, which texts repeat.
+    # Cache per mention, since texts repeat mentions.
     known: dict[str, list[tuple[int, list[tuple[int, Entries]]]]] = {}
 
     def found_in(mention: str) -> list[tuple[int, list[tuple[int, Entries]]]]:
@@ -663,7 +667,7 @@ def writer(forms: Iterable[Definition] | Mapping[str, str], title: int = 0) -> C
             long = long_of(entries, start, end) if entries else None
             if long is None or opening < last:
                 continue
-            # Near by, so that the time is linear.
+            # Search a bounded window, so that the time is linear.
             long, reach = fold_short(long).lower(), WINDOW + len(long)
             before = mention[max(last, opening - reach) : opening].rstrip()
             if long in (before + mention[closing + 1 : closing + 1 + reach]).lower():
@@ -671,7 +675,7 @@ def writer(forms: Iterable[Definition] | Mapping[str, str], title: int = 0) -> C
                 last = closing + 1
         return "".join([*parts, mention[last:]])
 
-    def write_out(mention: str, start: int | None = None) -> str:
+    def expand(mention: str, start: int | None = None) -> str:
         plain = fold_short(mention)
         whole = shorts.longs.get(plain)
         if whole is None and (shorts.are_absent(plain) or not found_in(plain)):
@@ -681,8 +685,8 @@ def writer(forms: Iterable[Definition] | Mapping[str, str], title: int = 0) -> C
         if long is not None:
             return long
         bare = without_brackets(plain, start, end)
-        # The longest first, so that of "PLL" and "T-PLL" the latter is seen where it stands; in one
-        # pass, so that nothing is written out within a long form.
+        # Longest first, so that "T-PLL" wins over "PLL". A single pass never expands within a long
+        # form.
         parts, last = [], 0
         for begin, ways in found_in(bare):
             for stop, entries in ways if begin >= last else ():
@@ -695,14 +699,14 @@ def writer(forms: Iterable[Definition] | Mapping[str, str], title: int = 0) -> C
             return mention if bare == plain else bare
         return "".join([*parts, bare[last:]])
 
-    return write_out
+    return expand
 
 
 class _ShortForms:
-    """The long forms of short forms, and where these stand in a mention."""
+    """Long forms by short form, and a search for short forms in mentions."""
 
     def __init__(self, pairs: Iterable[Definition]) -> None:
-        # Folded short form → the offsets from which its definitions count, and the long forms.
+        # Folded short form → (offset from which a definition applies, long form), in order.
         self.longs: dict[str, Entries] = {}
         self.letters = set()
         for pair in pairs:
@@ -729,28 +733,33 @@ class _ShortForms:
             for key, some in by_key.items()
             if len(some) == 1 or len({long for short in some for _, long in self.longs[short]}) == 1
         }
-        # The first characters of what has one of the keys: of theta and omega, others than those of the key.
+        # The first characters of spellings with one of the keys. Theta and omega begin with other
+        # characters than their keys.
         self.key_starts = {key[0] for key in self.keyed} | {
             other
             for key in self.keyed
             for letter, other in (("q", "t"), ("Q", "T"), ("w", "o"), ("W", "O"))
             if key[0] == letter
         }
-        # Those of other components may begin with any character.
+        # Short forms set by other components may begin with any character.
         self.starts = WORD_START if all(map(str.isalnum, lengths)) else NOT_WITHIN_WORD
 
     def are_absent(self, mention: str) -> bool:
-        """Tell, at little cost, that no short form is in a mention: none of its characters begins one."""
+        """Return True if no short form can be in a mention, by its characters alone."""
         return mention.isascii() and self.lengths.keys().isdisjoint(mention) and self.key_starts.isdisjoint(mention)
 
     def named(self, short: str) -> "Entries | None":
-        """Return what `short`, folded, stands for; None if that is nothing or if it is a letter."""
+        """Return the long forms of a folded short form, or None if it is unknown or a single
+        letter.
+        """
         if short in self.letters or not short:
             return None
         return self.longs.get(short) or self.keyed.get(key_of(short))
 
     def found_in(self, mention: str) -> "list[tuple[int, list[tuple[int, Entries]]]]":
-        """Return the offsets where short forms begin, with those where they end, longest first."""
+        """Return the offsets at which short forms begin, each with its possible ends, longest
+        first.
+        """
         found = []
         for match in self.starts.finditer(mention):
             start = match.start()

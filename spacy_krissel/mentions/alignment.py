@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ..util.plain_text import GREEK_NAMES
 
 WORD = re.compile(r"[^\W_]+")
-# What stands for accents and invisible characters within a word; it is a letter to Python.
+# Stands for accents and invisible characters within a word; Python counts it as a letter.
 MARK = "ʼ"
 # A word read backwards; "'s" is no word of its own.
 BACKWARD_WORD = re.compile(rf"(?:s['’](?=[^\W_]))?[^\W_]*[^\W_{MARK}]")
@@ -18,7 +18,7 @@ MORE_WORDS = 5
 SMALL_WORDS = frozenset(
     "a an and at by da de del der des di du et for from in la of on or per the to van von with".split()
 )
-# Words that no noun phrase contains, and further ones that none begins with.
+# Words that no noun phrase contains, and further words that none begins with.
 OUTSIDE = frozenset(
     "although am are be because been being but can could did do does each had has have he her his "
     "however if is it its may might must not our she should so such than that their them then "
@@ -26,25 +26,26 @@ OUTSIDE = frozenset(
     "while who whose will would".split()
 )
 NO_START = OUTSIDE.union("a an and as at both by et for from of on or per the to with".split())
-# Nouns before a letter that belongs to them: "vitamin E deficiency".
+# Nouns that may be followed by a letter of their own: "vitamin E deficiency".
 LETTERED = frozenset(
     "vitamin hepatitis type class group grade stage factor protein chromosome complex phase subtype "
     "haemoglobin types hemoglobin immunoglobulin influenza streptococcus".split()
 )
-# Words of Latin phrases after "in"; no other long form begins with that word.
-LATIN_PLACES = frozenset("vitro vivo situ silico utero ovo cellulo toto planta extremis".split())
-# Small words that begin no long form, though all of its initials fit: "and chronic hepatitis".
+# Words of Latin phrases after "in". Other long forms do not begin with "in".
+WORDS_AFTER_IN = frozenset("vitro vivo situ silico utero ovo cellulo toto planta extremis".split())
+# Small words that begin no long form, even if all initials fit: "and chronic hepatitis".
 NEVER_FIRST = OUTSIDE.union("and both et of or".split())
-# Cost of a letter by its position: next to the letter before, elsewhere in a word that gives its
-# first letter, in a word that does not. First letters cost nothing.
+# Cost of a letter by its position: after the previous letter, elsewhere in a word that gives its
+# first letter, in a word that does not. First letters are free.
 RUN, INNER, SCATTERED = 0.6, 1.0, 3.0
 # Cost of a word that gives no letter, and of a long form that starts after a hyphen.
 SMALL, SKIPPED, JOINED = 0.25, 2.0, 0.3
 MAX_COST = 6.5
-# Between the parts of a compound word.
+# Separators within a compound word.
 JOINTS = "-‐‑–/"
 # The fraction of a strategy's alignments that are not due to chance, for short forms of 2, 3, 4 and
-# more letters, as `python benchmarks/abbreviations.py CORPUS --learn abstracts.jsonl.gz` prints it.
+# more letters, as printed by `python benchmarks/abbreviations.py CORPUS --learn
+# abstracts.jsonl.gz`.
 PRECISIONS = {
     "initials": (1.00, 1.00, 1.00, 1.00),
     "runs": (0.97, 1.00, 1.00, 1.00),
@@ -65,9 +66,9 @@ PRECISIONS = {
     "shuffled": (0.87, 0.96, 0.91, 0.95),
 }
 GREEK_INITIALS = {ord(letter): name[0] for letter, name in GREEK_NAMES.items()}
-LONGEST_FIRST = sorted({*GREEK_NAMES.values()}, key=len, reverse=True)
-GREEK_NAME = re.compile(rf"(?<![a-z])(?:{'|'.join(LONGEST_FIRST)})(?![a-z])")
-# How the words begin that a digit may stand for.
+LONG_NAMES_FIRST = sorted({*GREEK_NAMES.values()}, key=len, reverse=True)
+GREEK_NAME = re.compile(rf"(?<![a-z])(?:{'|'.join(LONG_NAMES_FIRST)})(?![a-z])")
+# Beginnings of the words that a digit may abbreviate.
 NUMBERS = {
     "1": ("one", "first", "mono", "single", "uni"),
     "2": ("two", "second", "di", "bi", "double"),
@@ -80,22 +81,23 @@ ROMAN_NUMBERS = {
     "i": "1", "ii": "2", "iii": "3", "iv": "4", "v": "5", "vi": "6", "vii": "7", "viii": "8", "ix": "9",
     "x": "10", "xi": "11", "xii": "12", "xiii": "13",
 }  # fmt: skip
-# What a word may give without the letter: digits, and X for "-ectomy".
+# Characters that a word may give without containing them: digits, and X for "-ectomy".
 ELSEWHERE = frozenset("0123456789x")
-# The beginnings of words that American English begins with "e".
+# British beginnings of words that begin with "e" in American English.
 BRITISH_E = (
     "oesoph", "oestr", "oedem", "aetiol", "aesth", "œsoph", "œstr", "œdem", "ætiol", "æsth",
 )  # fmt: skip
 # "MSCs", "MSC's"
 PLURAL = re.compile(r"(?<=[A-Z0-9])['’]?s$")
-# Between the two groups of "IFN-gamma", "Ang II" and "Aβ".
+# Separates the two groups of "IFN-gamma", "Ang II" and "Aβ".
 GROUP_END = re.compile(r"[\s-]|(?<=[A-Z])(?=[α-ω])")
 
 
 class Alignment(NamedTuple):
-    """The start of a long form in a text, and how its words give the letters of a short form.
+    """The start of a long form in a text, and the strategy that maps its words to the short form.
 
-    n_letters: of the short form, at least 2. small: whether small words were left out.
+    n_letters: number of letters of the short form, at least 2. small: whether small words were left
+        out.
     """
 
     start: int
@@ -110,7 +112,7 @@ class Alignment(NamedTuple):
 
 
 class _Letters(dict[int, str]):
-    """Code point → the letter it is compared as; the answers are remembered."""
+    """Cache of code point → the letter that it is compared as."""
 
     def __missing__(self, code: int) -> str:
         base = unicodedata.normalize("NFKD", chr(code))[0]
@@ -127,7 +129,7 @@ _LETTERS = _Letters()
 def fold_letters(text: str) -> str:
     """Return `text` in lower case and without accents, at the same offsets.
 
-    A Greek letter becomes the first letter of its name, an invisible character `MARK`.
+    A Greek letter becomes the first letter of its name; an invisible character becomes `MARK`.
     """
     lower = text.lower()
     if lower.isascii():
@@ -139,9 +141,9 @@ def fold_letters(text: str) -> str:
 
 
 def letters_of(short: str) -> str:
-    """Return the letters and digits of a short form, folded, without a plural's ending.
+    """Return the letters and digits of a short form, folded, without a plural ending.
 
-    The name of a Greek letter is one letter: "ifng" of "IFN-gamma".
+    The name of a Greek letter counts as one letter: "IFN-gamma" gives "ifng".
     """
     if not short.isupper():
         short = GREEK_NAME.sub(lambda match: match[0][0], PLURAL.sub("", short))
@@ -149,14 +151,13 @@ def letters_of(short: str) -> str:
 
 
 def best_alignment(short: str, text: str, *, whole: bool = False) -> Alignment | None:
-    """Return the alignment of a short form with the last words of `text`, None if there is none.
+    """Return the alignment of a short form with the last words of `text`, or None.
 
-    Letters in order (`align`) come first, then two groups that are swapped ("IFN-gamma" of
+    Letters in order (`align`) come first. Then follow two swapped groups ("IFN-gamma" of
     "gamma-interferon"), initials in any order ("DM" of "myotonic dystrophy"), and letters without
-    the number behind them ("FEV1" of "forced expiratory volume"). Time is linear in the text's
-    length.
+    their final number ("FEV1" of "forced expiratory volume"). Time is linear in the text's length.
 
-    whole: the long form starts at the text's first word.
+    whole: the long form must start at the text's first word.
     """
     letters = letters_of(short)
     if len(letters) < 2:
@@ -184,10 +185,10 @@ def best_alignment(short: str, text: str, *, whole: bool = False) -> Alignment |
 def align(letters: str, text: str, *, whole: bool = False) -> Alignment | None:  # noqa: C901
     """Return the cheapest alignment of `letters`, in order, with the last words of `text`.
 
-    Of equal ones the shortest. The first letter begins the first word. Time is linear in the text's
-    length.
+    If several are equal, the shortest wins. The first letter must begin the first word. Time is
+    linear in the text's length.
 
-    whole: the long form starts at the text's first word.
+    whole: the long form must start at the text's first word.
     """
     n = len(letters)
     folded = fold_letters(text)
@@ -201,7 +202,7 @@ def align(letters: str, text: str, *, whole: bool = False) -> Alignment | None: 
         word = match[0]
         if has_digit and word[-1] in "ivx":
             word = _as_number(word[::-1], text, len(folded) - match.end(), letters)[::-1]
-        # A number is written out.
+        # A number is matched digit by digit.
         size = len(word) if word.isdigit() else 1
         if letters[max(0, left - size) : left] != word[: -size - 1 : -1]:
             break
@@ -222,14 +223,14 @@ def align(letters: str, text: str, *, whole: bool = False) -> Alignment | None: 
     first_word = WORD.search(folded) if whole else None
     words_left = min(n + MORE_WORDS, 2 * n)
     best_cost, best = MAX_COST, None
-    # Letters left → cost; runs, inner, scattered letters; small, skipped, trailing words.
+    # Number of letters left → cost; runs, inner, scattered letters; small, skipped, trailing words.
     states: dict[int, tuple[float, int, int, int, int, int, int]] = {n: (0.0, 0, 0, 0, 0, 0, 0)}
     for match in BACKWARD_WORD.finditer(backwards):
         start, end = len(folded) - match.end(), len(folded) - match.start()
         word = folded[start:end]
         if word in OUTSIDE and not text[start:end].isupper():
             break
-        # So are the locants of chemicals, "2,2'".
+        # Locants of chemicals, "2,2'", are small words too.
         small = word in SMALL_WORDS or len(word) == 1 or word.isdigit()
         if has_digit and word[0] in "ivx":
             word = _as_number(word, text, start, letters)
@@ -253,7 +254,7 @@ def align(letters: str, text: str, *, whole: bool = False) -> Alignment | None: 
             for rest in range(left - 1, -1, -1):
                 given = _given(letters[rest:left], word)
                 if given is None:
-                    # Nor does the word give more letters.
+                    # The word cannot give more letters either.
                     break
                 more = cost + given[0]
                 if not rest:
@@ -277,14 +278,14 @@ def align(letters: str, text: str, *, whole: bool = False) -> Alignment | None: 
 
 
 def word_before(text: str, start: int) -> str:
-    """Return the word before `start`, "" if that is not plain."""
+    """Return the word before `start`, or "" if a separator is in between."""
     return "".join(WORD.findall(text, max(0, start - 16), start)[-1:])
 
 
 def _as_number(word: str, text: str, start: int, letters: str) -> str:
-    """Return the number that the folded `word` at `start` is, if `letters` have it, else the word.
+    """Return the folded `word` at `start` as a number if `letters` contain that number.
 
-    I, V and X are letters but for those after "type" and other nouns.
+    Otherwise return the word. I, V and X are letters, except after "type" and similar nouns.
     """
     number = ROMAN_NUMBERS.get(word)
     if not number or number not in letters or not text[start].isupper():
@@ -295,8 +296,8 @@ def _as_number(word: str, text: str, start: int, letters: str) -> str:
 def _can_start(text: str, start: int, word: str) -> bool:
     """Return whether the folded `word` at `start` may begin a long form.
 
-    "α" and the parts of compounds, "by-product", may. Not the letter of "vitamin E", and "in" only
-    in "in vitro" and the like.
+    "α" and parts of compounds ("by-product") may. The letter of "vitamin E" may not. "in" may only
+    begin phrases like "in vitro".
     """
     if len(word) > 1 and word != "in" and word not in NO_START:
         return True
@@ -306,14 +307,14 @@ def _can_start(text: str, start: int, word: str) -> bool:
             return False
     if word == "in" and text[end : end + 1] != "-":
         after = WORD.search(text, end)
-        return after is not None and after[0].lower() in LATIN_PLACES
+        return after is not None and after[0].lower() in WORDS_AFTER_IN
     return word not in NO_START or not text[start].isascii() or text[end : end + 1] == "-"
 
 
 def _given(letters: str, word: str) -> tuple[float, int, int, int] | None:
-    """Return the cost of `letters` in `word`, in order, None if it lacks any.
+    """Return the cost of `letters` in `word`, in order, or None if one is missing.
 
-    With the numbers of letters in runs, inner and scattered.
+    The other values are the numbers of letters in runs, inner and scattered.
     """
     offset, cost, runs, inner, scattered = 0, 0.0, 0, 0, 0
     first = letters[0]
@@ -329,7 +330,7 @@ def _given(letters: str, word: str) -> tuple[float, int, int, int] | None:
         if found < 0:
             return None
         if found == offset + 1:
-            # The digits of a number are as good as one.
+            # Further digits of a number are free.
             if not letter.isdigit():
                 cost, runs = cost + RUN, runs + 1
         else:

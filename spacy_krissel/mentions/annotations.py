@@ -1,7 +1,7 @@
-"""What a linked span carries (`doc._`, `span._`), and how it is written to a doc.
+"""Attributes of linked docs and spans (`doc._`, `span._`), and functions that write links.
 
-`factories` imports this, and with it every `spacy.blank()`: docs that were linked elsewhere can be read before any
-pipe of this package is made.
+`factories` imports this module, hence every `spacy.blank()` does: docs that were linked elsewhere
+can be read before any pipe of this package is created.
 """
 
 from collections.abc import Iterable, Sequence
@@ -9,19 +9,21 @@ from typing import Any, NamedTuple
 
 from spacy.tokens import Doc, Span, SpanGroup
 
-# Of a span: the candidates, the ids that share the best score, and the re-rankers that scored the candidates again.
+# Span extensions: the candidates, the ids that share the best score, and the names of the
+# re-rankers.
 CANDIDATES, TIES, RERANKED_BY = SPAN_EXTENSIONS = ("krissel_candidates", "krissel_ties", "krissel_reranked_by")
-# Of a doc: what a text speaks of, and which entities are looked for.
+# Doc extensions: document-level entity labels, and the entities to look for.
 ENTITIES, CANDIDATE_IDS = DOC_EXTENSIONS = ("krissel_entities", "krissel_entity_candidates")
 
 
 class SpanLink(NamedTuple):
-    """The answer for one span.
+    """The link of one span.
 
     kb_id: entity id, or "NIL".
-    candidates: best first, JSON-able: id, name, score, and of the winning prototype its kind, its text as evidence, and
-        where it was seen in a text, the doc and source that it is from (`candidate_dicts`).
-    ties: ids that share the best score, when there are two or more.
+    candidates: best first, JSON-able. Each has id, name, score, and the kind and evidence text of
+        the winning prototype; for a prototype seen in a text also its doc and source
+        (`candidate_dicts`).
+    ties: ids that share the best score, if there are two or more.
     """
 
     kb_id: str
@@ -30,7 +32,7 @@ class SpanLink(NamedTuple):
 
 
 class DocLinks(list[SpanLink]):
-    """The links of a doc's spans, and these spans: spaCy makes those of `doc.ents` anew each time it is asked."""
+    """The links of a doc's spans, with the spans: each access to `doc.ents` creates new spans."""
 
     def __init__(self, links: Iterable[SpanLink], spans: Sequence[Span]) -> None:
         super().__init__(links)
@@ -46,33 +48,35 @@ def write_links(
     overwrite: bool = True,
     reranker: str = "",
 ) -> None:
-    """Write one link to each span of a doc: `kb_id_`, and candidates and ties as extensions; None leaves it as it is.
+    """Write one link to each span of a doc; None leaves the span unchanged.
 
-    Links of `doc.ents` go to the tokens, where spaCy keeps them. Links of `doc.spans[spans_key]` go to the spans of the
-    group, since nested spans share tokens. Without `overwrite`, a span that has a `kb_id_` stays as it is.
+    `kb_id_` is set, and candidates and ties as extensions. Links of `doc.ents` go to the tokens,
+    where spaCy keeps them. Links of `doc.spans[spans_key]` go to the spans of the group, since
+    nested spans share tokens. Without `overwrite`, a span with a `kb_id_` is unchanged.
 
-    reranker: the name of the pipe that scored the candidates again, which is kept on the span; "" for new candidates.
+    reranker: the name of the pipe that re-scored the candidates, recorded on the span; "" for new
+        candidates.
     """
     if not overwrite:
         links = [None if span.kb_id_ else link for span, link in zip(spans, links, strict=True)]
     data: dict[Any, Any] = doc.user_data
     add = doc.vocab.strings.add
-    # Asked once: to look it up for each span takes a fifth of the time.
+    # Checked once: a check per span takes a fifth of the time.
     any_reranked = any(isinstance(key, tuple) and RERANKED_BY in key for key in data)
     for span, link in zip(spans, links, strict=True):
         if link is None:
             continue
-        # Python lists, strings and numbers only: anything else would not survive `Doc.to_bytes`. Empty ones too, in the
-        # place of what an earlier run left. By spaCy's own keys: through `span._` it takes six times as long.
+        # Only Python lists, strings and numbers survive `Doc.to_bytes`. Empty values replace those
+        # of an earlier run. Writing spaCy's own keys is six times as fast as `span._`.
         start, end = span.start_char, span.end_char
         data["._.", CANDIDATES, start, end], data["._.", TIES, start, end] = link.candidates, link.ties
         if reranker:
-            # Once, though two spans at one place share it.
+            # Record the name once, even if two spans share the same offsets.
             span._.krissel_reranked_by = list(dict.fromkeys([*span._.krissel_reranked_by, reranker]))
         elif any_reranked and span._.krissel_reranked_by:
             span._.krissel_reranked_by = []
         if not spans_key:
-            # Setting `span.kb_id_` on an entity changes that view of the doc alone.
+            # Setting `span.kb_id_` on an entity changes only this view of the doc.
             kb_id = add(link.kb_id)
             for token in span:
                 token.ent_kb_id = kb_id
@@ -94,14 +98,16 @@ def _write_group(doc: Doc, spans: Sequence[Span], links: Sequence[SpanLink | Non
 
 
 def spans_of(doc: Doc, spans_key: str) -> tuple[Span, ...]:
-    """The spans to link: `doc.ents`, or those of a group (none when the doc has no such group)."""
+    """Return the spans to link: `doc.ents`, or those of a group (none if the doc lacks the
+    group).
+    """
     if not spans_key:
         return tuple(doc.ents)
     return tuple(doc.spans[spans_key]) if spans_key in doc.spans else ()
 
 
 def set_spans(doc: Doc, spans: Sequence[Span], spans_key: str) -> None:
-    """Make these the spans of `doc.spans[spans_key]`, or of `doc.ents` where the key is ""."""
+    """Set `doc.spans[spans_key]`, or `doc.ents` if the key is "", to these spans."""
     if spans_key:
         doc.spans[spans_key] = list(spans)
     else:
@@ -109,18 +115,20 @@ def set_spans(doc: Doc, spans: Sequence[Span], spans_key: str) -> None:
 
 
 def kb_ents(span: Span) -> list[tuple[str, float]]:
-    """`span._.kb_ents` as scispaCy has it: the id and score of each candidate, best first."""
+    """Return the id and score of each candidate, best first, in the form of scispaCy's
+    `kb_ents`.
+    """
     return [(candidate["id"], candidate["score"]) for candidate in span._.krissel_candidates]
 
 
 def register_extensions() -> None:
-    """A second call changes nothing; scispaCy's `kb_ents` stays where it is there already."""
+    """Register the extensions. Repeated calls have no effect; an existing `kb_ents` is kept."""
     if not Span.has_extension("kb_ents"):
         Span.set_extension("kb_ents", getter=kb_ents)
     for kind, names in ((Span, SPAN_EXTENSIONS), (Doc, DOC_EXTENSIONS)):
         for name in names:
             if not kind.has_extension(name):
-                # Not a list: one would be stored with each doc that is asked for it.
+                # Not a list: spaCy would store a copy with each doc that is accessed.
                 kind.set_extension(name, default=())
 
 

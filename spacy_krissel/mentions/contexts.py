@@ -1,4 +1,4 @@
-"""The contexts that mentions are read in: a window, or a sentence with all of its mentions (BELHD §4.2)."""
+"""Contexts of mentions: a window, or a sentence with all of its mentions (BELHD §4.2)."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
@@ -9,18 +9,19 @@ from spacy.tokens import Doc, Span
 
 from ..views import View, doc_text, mention_view, name_view, passage_views
 
-# A sentence, or a text without punctuation, of more characters is not read whole for each of its mentions, which would
-# take time with their square: what is read is so much on either side, more than any window of word pieces holds.
-LONGEST_UNIT = 4096
+# Longer sentences, or texts without punctuation, are not read whole for each mention, which would
+# take quadratic time. Each mention gets this many characters on either side instead, more than any
+# window of word pieces holds.
+MAX_UNIT_CHARS = 4096
 UNIT_REACH = 2048
 
 
 def context_views(doc: Doc, spans: Sequence[Span], context: str | None, text: str | None = None) -> list[View]:
-    """The view of each span.
+    """Return the view of each span.
 
-    context: "window", the text around each span; "sentence", its sentence, with the other spans there as co-mentions;
-        None, the span alone.
-    text: the doc's, where it is known.
+    context: "window", the text around each span; "sentence", its sentence, with the other spans
+        there as co-mentions; None, the span alone.
+    text: the doc's text, if known.
     """
     if not spans:
         return []
@@ -33,21 +34,22 @@ def context_views(doc: Doc, spans: Sequence[Span], context: str | None, text: st
 
 
 def sentence_views(doc: Doc, spans: Sequence[Span], text: str | None = None) -> list[View]:
-    """The view of each span in its sentence, with the sentence's other spans as its co-mentions.
+    """Return the view of each span in its sentence, with the sentence's other spans as co-mentions.
 
-    Sentences are the doc's own where it has any, else spaCy's `Sentencizer` tells them by their punctuation; those that
-    a span reaches across are one. Spans that overlap are never in one unit: the second begins another of the same text.
-    In a sentence of more than `LONGEST_UNIT` characters each span has a unit of its own, of what is near it.
+    Uses the doc's sentences if it has any, else those of spaCy's `Sentencizer`. Sentences that a
+    span crosses are merged. Overlapping spans are never in one unit: the second begins another unit
+    of the same text. In a sentence of more than `MAX_UNIT_CHARS` characters, each span gets a unit
+    of the text around it.
 
-    text: the doc's, where it is known.
+    text: the doc's text, if known.
     """
     text = doc_text(doc) if text is None else text
     starts = sentence_starts(doc)
     views: list[View | None] = [None] * len(spans)
     for start, end, unit in _units(starts, len(text), [(span.start_char, span.end_char) for span in spans]):
-        if end - start > LONGEST_UNIT:
-            places = [(spans[i].start_char - start, spans[i].end_char - start) for i in unit]
-            found = _near_views(text[start:end], places)
+        if end - start > MAX_UNIT_CHARS:
+            offsets = [(spans[i].start_char - start, spans[i].end_char - start) for i in unit]
+            found = _near_views(text[start:end], offsets)
         else:
             edges = [start, *(edge for i in unit for edge in (spans[i].start_char, spans[i].end_char)), end]
             found = passage_views([text[first:last] for first, last in pairwise(edges)])
@@ -56,11 +58,14 @@ def sentence_views(doc: Doc, spans: Sequence[Span], text: str | None = None) -> 
     return [view for view in views if view is not None]
 
 
-def _near_views(text: str, places: Sequence[tuple[int, int]]) -> list[View]:
-    """The view of each of the places, in order, with `UNIT_REACH` characters on either side and the others there."""
+def _near_views(text: str, offsets: Sequence[tuple[int, int]]) -> list[View]:
+    """Return the view of each mention within `UNIT_REACH` characters, with the others there.
+
+    offsets: (start, end) of each mention, in order.
+    """
     views = []
-    starts, ends = [start for start, _ in places], [end for _, end in places]
-    for own, (start, end) in enumerate(places):
+    starts, ends = [start for start, _ in offsets], [end for _, end in offsets]
+    for own, (start, end) in enumerate(offsets):
         view = mention_view(text, start, end, UNIT_REACH)
         first, last = start - len(view.left), end + len(view.right)
         near = range(bisect_left(starts, first), bisect_right(ends, last))
@@ -70,7 +75,7 @@ def _near_views(text: str, places: Sequence[tuple[int, int]]) -> list[View]:
 
 
 def sentence_starts(doc: Doc) -> list[int]:
-    """The offsets at which sentences begin, the first 0."""
+    """Return the offsets at which sentences begin; the first is 0."""
     if doc.has_annotation("SENT_START"):
         found = [sentence.start_char for sentence in doc.sents]
     else:
@@ -79,31 +84,31 @@ def sentence_starts(doc: Doc) -> list[int]:
     return sorted({0, *found})
 
 
-def _units(starts: list[int], end: int, places: list[tuple[int, int]]) -> list[tuple[int, int, list[int]]]:
-    """Where each unit begins and ends, and its places by number, in order.
+def _units(starts: list[int], end: int, offsets: list[tuple[int, int]]) -> list[tuple[int, int, list[int]]]:
+    """Return the start and end of each unit, and the indices of its mentions in order.
 
-    starts: of the sentences. end: of the text. places: where each mention begins and ends.
+    starts: of the sentences. end: of the text. offsets: (start, end) of each mention.
     """
-    order = sorted(range(len(places)), key=places.__getitem__)
+    order = sorted(range(len(offsets)), key=offsets.__getitem__)
     units: list[tuple[int, int, list[int]]] = []
     edges = [*starts[1:], end]
     sentence = 0
     i = 0
     while i < len(order):
-        while edges[sentence] <= places[order[i]][0]:
+        while edges[sentence] <= offsets[order[i]][0]:
             sentence += 1
         first = starts[sentence]
-        # As many sentences as its mentions reach into.
+        # Extend the unit over all sentences that its mentions reach into.
         members: list[int] = []
-        while i < len(order) and places[order[i]][0] < edges[sentence]:
+        while i < len(order) and offsets[order[i]][0] < edges[sentence]:
             members.append(order[i])
-            while edges[sentence] < places[order[i]][1]:
+            while edges[sentence] < offsets[order[i]][1]:
                 sentence += 1
             i += 1
         layers: list[list[int]] = []
         for member in members:
             for layer in layers:
-                if places[layer[-1]][1] <= places[member][0]:
+                if offsets[layer[-1]][1] <= offsets[member][0]:
                     layer.append(member)
                     break
             else:

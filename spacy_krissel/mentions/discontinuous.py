@@ -1,20 +1,23 @@
-"""Mentions in several fragments: how docs hold them. Of "pain and swelling in knee", *knee swelling* is one stretch of
-text and *knee pain* is not."""
+"""Discontinuous mentions: their representation in docs.
+
+In "pain and swelling in knee", *knee swelling* is one span of text and *knee pain* is not.
+"""
 
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from spacy.tokens import Doc, Span, SpanGroup
 
-# The fragments of the gold mentions that are in several; those in one are in `doc.spans["krissel"]`.
+# Span group with the fragments of discontinuous gold mentions; others are in
+# `doc.spans["krissel"]`.
 DISJOINT_KEY = "krissel_disjoint"
-# Of a group of spans: those of one `id_` are fragments of one mention. (Elsewhere `id_` may be anything, a rule's,
-# say.)
+# Attribute of a span group whose spans with one `id_` are fragments of one mention. In other
+# groups, `id_` may be anything, such as the id of a rule.
 FRAGMENTS_ATTR = "krissel_fragments"
 
 
 class DocMention(NamedTuple):
-    """A mention and its concept, in one fragment or more.
+    """A mention and its concept, in one or more fragments.
 
     fragments: (start, end) in tokens, end exclusive, in order; no two touch.
     """
@@ -33,7 +36,7 @@ class DocMention(NamedTuple):
 
 
 def join_fragments(fragments: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Fragments in order, each once; those that touch or overlap are one."""
+    """Return the distinct fragments in order; touching or overlapping ones are merged."""
     joined: list[tuple[int, int]] = []
     for start, end in sorted(fragments):
         if joined and start <= joined[-1][1]:
@@ -44,11 +47,11 @@ def join_fragments(fragments: Iterable[tuple[int, int]]) -> tuple[tuple[int, int
 
 
 def write_fragments(doc: Doc, mentions: Iterable[DocMention], key: str) -> None:
-    """Make `doc.spans[key]` the fragments of `mentions`, in their order.
+    """Set `doc.spans[key]` to the fragments of `mentions`, in their order.
 
-    A fragment is a span with its mention's label and `kb_id_`; `span.id_`, a number from 1, is the same for the
-    fragments of one mention and no others', which the group says of itself (`holds_fragments`). `Doc.to_bytes` and
-    `.spacy` files keep all of it.
+    A fragment is a span with its mention's label and `kb_id_`. All fragments of a mention share
+    `span.id_`, a number from 1, and an attribute of the group marks this (`holds_fragments`).
+    `Doc.to_bytes` and `.spacy` files preserve both.
     """
     spans = [
         Span(doc, start, end, label=mention.label, kb_id=mention.kb_id, span_id=str(number))
@@ -59,13 +62,15 @@ def write_fragments(doc: Doc, mentions: Iterable[DocMention], key: str) -> None:
 
 
 def holds_fragments(doc: Doc, key: str) -> bool:
-    """Are the spans of `doc.spans[key]` fragments, those of one `id_` of one mention?"""
+    """Return whether the spans of `doc.spans[key]` are fragments grouped by `id_`."""
     return bool(key) and key in doc.spans and bool(doc.spans[key].attrs.get(FRAGMENTS_ATTR))
 
 
 def read_fragments(doc: Doc, key: str) -> list[DocMention]:
-    """The mentions of `doc.spans[key]`, as `write_fragments` writes them; a span without `id_` is a mention by
-    itself."""
+    """Return the mentions of `doc.spans[key]`, as written by `write_fragments`.
+
+    A span without `id_` is a mention of its own.
+    """
     found: dict[tuple[str, ...], list[Span]] = {}
     for number, span in enumerate(doc.spans.get(key, ())):
         own = ("shared", span.id_, span.kb_id_, span.label_) if span.id_ else ("alone", str(number))

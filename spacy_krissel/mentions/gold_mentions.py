@@ -1,4 +1,4 @@
-"""Gold mentions of docs: where they stand, and the ontology's ids for what the corpus wrote."""
+"""Gold mentions of docs, and the ontology ids of their annotations."""
 
 import hashlib
 import warnings
@@ -17,16 +17,18 @@ ID_KEY = "krissel_id"
 
 @dataclass
 class Corrections:
-    """How `doc.ents` differ from `doc.spans["krissel"]` in documents that hold both.
+    """Differences between `doc.ents` and `doc.spans["krissel"]` in documents that hold both.
 
-    corrected: mentions of the group that an entity of the same offsets links otherwise. elsewhere: linked entities with
-    other offsets than any of the group. docs: documents with either. place: the first of these.
+    corrected: mentions of the group that an entity of the same offsets links otherwise.
+    elsewhere: linked entities whose offsets no mention of the group has.
+    docs: number of documents with differences.
+    first: document and offsets of the first difference.
     """
 
     corrected: int = 0
     elsewhere: int = 0
     docs: int = 0
-    place: str = ""
+    first: str = ""
 
     def warn(self) -> None:
         if self.docs:
@@ -34,12 +36,14 @@ class Corrections:
 
 
 def gold_spans(doc: Doc, spans_key: str = "", corrections: Corrections | None = None) -> Sequence[Span]:
-    """The gold mentions of a doc: `doc.spans[spans_key]` if a key is given, else all mentions of the corpus where the
-    doc holds them (`doc.spans["krissel"]`, as `convert` writes it, overlapping ones included), else `doc.ents`.
+    """Return the gold mentions of a doc.
 
-    A mention of the corpus that `doc.ents` links otherwise was corrected there, and is read as it stands there.
+    These are `doc.spans[spans_key]` if a key is given. Otherwise they are all mentions of the
+    corpus, overlapping ones included, if the doc holds them in `doc.spans["krissel"]` (as `convert`
+    writes them), else `doc.ents`. A mention of the corpus that `doc.ents` links otherwise was
+    corrected; the entity replaces it.
 
-    corrections: counts these.
+    corrections: updated with the differences.
     """
     if spans_key:
         return tuple(doc.spans[spans_key]) if spans_key in doc.spans else ()
@@ -51,14 +55,14 @@ def gold_spans(doc: Doc, spans_key: str = "", corrections: Corrections | None = 
     groups: dict[tuple[int, int], list[Span]] = {}
     for span in doc.spans[SPANS_KEY]:
         groups.setdefault((span.start, span.end), []).append(span)
-    changed = {place: ent for place, ent in ents.items() if place in groups and not _agree(ent, groups[place])}
-    elsewhere = [ent for place, ent in ents.items() if place not in groups]
+    changed = {key: ent for key, ent in ents.items() if key in groups and not _agree(ent, groups[key])}
+    elsewhere = [ent for key, ent in ents.items() if key not in groups]
     if corrections is not None and (changed or elsewhere):
         corrections.corrected += len(changed)
         corrections.elsewhere += len(elsewhere)
         corrections.docs += 1
-        first = [*changed.values(), *elsewhere][0]
-        corrections.place = corrections.place or f"{document_id(doc)} {first.start_char}-{first.end_char}"
+        span = [*changed.values(), *elsewhere][0]
+        corrections.first = corrections.first or f"{document_id(doc)} {span.start_char}-{span.end_char}"
     found: list[Span] = []
     for span in doc.spans[SPANS_KEY]:
         ent = changed.get((span.start, span.end))
@@ -74,31 +78,31 @@ def gold_spans(doc: Doc, spans_key: str = "", corrections: Corrections | None = 
 
 
 def _agree(ent: Span, spans: Sequence[Span]) -> bool:
-    """Is the entity one of the spans? Several may have its offsets, of which `doc.ents` hold one."""
+    """Return whether the entity equals one of the spans with its offsets."""
     return any((span.label_, span.kb_id_) == (ent.label_, ent.kb_id_) for span in spans)
 
 
 def document_id(doc: Doc) -> str:
-    """What names a document: its id in the corpus, or for one without an id a hash of its text."""
+    """Return the document's id in the corpus, or a hash of its text if it has none."""
     given = doc.user_data.get(ID_KEY)
     return str(given) if given else text_hash(doc)
 
 
 def text_hash(doc: Doc) -> str:
-    """What the documents of one text share, whatever their ids."""
+    """Return a hash of the document's text, independent of its id."""
     return hash_of(doc.text)
 
 
 def hash_of(text: str) -> str:
-    """The `text_hash` of a document with this text."""
+    """Return the `text_hash` of a document with this text."""
     return f"sha256:{hashlib.sha256(text.encode('utf8')).hexdigest()[:16]}"
 
 
 def split_gold(kb_id: str, store: Resolver, *, gold_nil: bool = False) -> tuple[str, ...]:
-    """The primary ids that a gold annotation stands for; empty when it names no concept.
+    """Return the primary ids of a gold annotation; empty if it names no concept.
 
-    Composite ids are joined with `|` or `+`. `-1`, `-` and `NIL` mean that there is no concept: such a mention is left
-    out, or is `("NIL",)` with `gold_nil`. An id that the ontology does not hold stays as it is.
+    Composite ids are joined with `|` or `+`. `-1`, `-` and `NIL` mean that there is no concept:
+    such a mention gives `()`, or `("NIL",)` with `gold_nil`. An id unknown to the ontology is kept.
     """
     kb_id = kb_id.strip()
     if is_nil(kb_id):
@@ -109,7 +113,10 @@ def split_gold(kb_id: str, store: Resolver, *, gold_nil: bool = False) -> tuple[
 
 
 def primary_id(kb_id: str, store: Resolver) -> str:
-    """`kb_id` as the ontology writes it: alternative ids become primary, and a prefix it does not use is dropped."""
+    """Return `kb_id` as the ontology writes it.
+
+    Alternative ids become primary, and an unused prefix is dropped.
+    """
     if (primary := store.resolve(kb_id)) is not None:
         return primary
     _, colon, local = kb_id.partition(":")
@@ -119,22 +126,24 @@ def primary_id(kb_id: str, store: Resolver) -> str:
 
 
 def gold_mentions(doc: Doc) -> list[DocMention]:
-    """All gold mentions of a doc as `convert` writes it: those in one fragment, then those in several."""
+    """Return all gold mentions of a doc written by `convert`: first contiguous, then
+    discontinuous.
+    """
     whole = [DocMention(span.kb_id_, span.label_, ((span.start, span.end),)) for span in gold_spans(doc)]
     return whole + read_fragments(doc, DISJOINT_KEY)
 
 
 def text_labels(doc: Doc) -> dict[str, float]:
-    """1.0 for each entity that `doc` mentions, in one fragment or several, in the form of `doc.cats`.
+    """Return 1.0 for each entity mentioned in `doc`, in the form of `doc.cats`.
 
-    Each concept of a composite is one. Mentions without an id, or with one that says "no concept", add nothing. Those
-    of mentions in one fragment come first, in order.
+    Each concept of a composite counts. Mentions without an id, or with one that means "no concept",
+    add nothing. Concepts of contiguous mentions come first, in order.
     """
     return {concept: 1.0 for mention in gold_mentions(doc) for concept in split_ids(mention.kb_id)}
 
 
-def text_entities(doc: Doc) -> tuple[str, ...]:
-    """The entities that a doc speaks of, sorted: its `cats`, or else the concepts of its gold mentions."""
+def document_entities(doc: Doc) -> tuple[str, ...]:
+    """Return the document-level entity labels, sorted: `doc.cats`, or else the gold concepts."""
     if doc.cats:
         return tuple(sorted(id_ for id_, value in doc.cats.items() if value >= 0.5))
     return tuple(sorted(text_labels(doc)))

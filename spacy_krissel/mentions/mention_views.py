@@ -1,11 +1,11 @@
-"""What the spans of a doc are to an encoder."""
+"""Encoder input (views) of a doc's spans."""
 
 from collections.abc import Sequence
 
 from spacy.tokens import Doc, Span
 
 from ..views import View, doc_text, with_mention, with_mentions
-from .abbreviations import doc_definitions, document_writer
+from .abbreviations import doc_definitions, document_expander
 from .contexts import context_views
 from .discontinuous import holds_fragments
 
@@ -13,7 +13,7 @@ from .discontinuous import holds_fragments
 def mention_views(
     doc: Doc, spans: Sequence[Span], *, context: str | None, use_abbreviations: bool, spans_key: str = ""
 ) -> list[View]:
-    """The views of a doc's spans, as `read_mentions` has them."""
+    """Return the views of a doc's spans, as in `read_mentions`."""
     return read_mentions(doc, spans, context=context, use_abbreviations=use_abbreviations, spans_key=spans_key)[0]
 
 
@@ -26,12 +26,14 @@ def read_mentions(
     spans_key: str = "",
     text: str | None = None,
 ) -> tuple[list[View], list[str]]:
-    """The view of each of a doc's spans in its context (`context_views`), with abbreviations written out or as they
-    stand, and the mention as the doc writes it, but that of several fragments as in its view.
+    """Return the view of each span of a doc in its context (`context_views`), and its mention.
 
-    spans_key: the group that they are of. Where it holds the fragments of mentions (`krissel_span_extractor`), each
-        fragment has the view of its whole mention: all of its fragments, in the place of the first.
-    text: the doc's, where it is known.
+    Abbreviations are expanded in the views only. The mention is the doc's text, except for a
+    discontinuous mention, whose fragments are joined as in its view.
+
+    spans_key: the spans' group. If it holds fragments of mentions (`krissel_span_extractor`), each
+        fragment gets the view of its whole mention: all fragments, at the position of the first.
+    text: the doc's text, if known.
     """
     if not spans:
         return [], []
@@ -40,14 +42,14 @@ def read_mentions(
     mentions = [view.mention for view in views]
     defined = doc_definitions(doc, text, mentions) if use_abbreviations else []
     if defined:
-        write_out = document_writer(text, defined)
-        views = [with_mentions(view, write_out, span.start_char) for view, span in zip(views, spans, strict=True)]
+        expand = document_expander(text, defined)
+        views = [with_mentions(view, expand, span.start_char) for view, span in zip(views, spans, strict=True)]
     if holds_fragments(doc, spans_key):
-        views = _whole_mentions(views, mentions, spans)
+        views = _merge_fragments(views, mentions, spans)
     return views, mentions
 
 
-def _whole_mentions(views: Sequence[View], mentions: list[str], spans: Sequence[Span]) -> list[View]:
+def _merge_fragments(views: Sequence[View], mentions: list[str], spans: Sequence[Span]) -> list[View]:
     fragments: dict[tuple[str, int], list[int]] = {}
     for row, span in enumerate(spans):
         fragments.setdefault((span.id_, 0) if span.id_ else ("", row), []).append(row)

@@ -1,4 +1,4 @@
-"""Short forms as they are compared: plain characters, and keys of their letters and digits."""
+"""Comparison forms of short forms: plain characters, and keys of their letters and digits."""
 
 import re
 import unicodedata
@@ -14,26 +14,26 @@ from .alignment import GREEK_NAME, OUTSIDE, SMALL_WORDS, WORD
 _WIDE = re.compile("[\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000\uff01-\uff5e]")
 _OTHER = re.compile(f"{UNSEEN.pattern}|{_WIDE.pattern}")
 _DASHES = re.compile("[‐‑‒–—−]")
-# Greek letters, their names → the Latin letters that stand for them, if any, else the names.
+# Greek letters and their names → the Latin letters that stand for them, else the names.
 _LATIN = {letter: LATIN_FOR_GREEK.get(name, name) for letter, name in GREEK_NAMES.items()}
 _LATIN |= {letter.upper(): latin.upper() for letter, latin in _LATIN.items() if len(latin) == 1}
 _LATIN |= LATIN_FOR_GREEK
 _NAMES = {**GREEK_NAMES, **{latin: name for name, latin in LATIN_FOR_GREEK.items()}}
 _GREEK = re.compile(f"{GREEK_NAME.pattern}|[{''.join(key for key in _LATIN if len(key) == 1)}]")
 _WORDS_OF_TEXT = OUTSIDE | SMALL_WORDS
-# Maximum number of words of a short form in another writing, "A.L.S.", and of its letters.
+# Maximum number of words of a variant spelling, "A.L.S.", and of its letters.
 MAX_RUN, MAX_KEY = 6, 16
-# The first two letters or digits of a run of characters, from the beginning of a word.
+# The first two letters or digits of a run of characters, at the beginning of a word.
 _TWO = re.compile(r"(?<![^\W_])([^\W_])(?=[\W_]{0,12}([^\W_]))")
-# But for lower-case words that no letter, digit or sign is joined to.
+# The same, except for lower-case words without an attached letter, digit or sign.
 _NEEDED = re.compile(rf"(?<![^\W_])(?![a-z]{{2,}}(?:[ ,]|$)){_TWO.pattern}")
 
 
 class PlainView(NamedTuple):
-    """A text without invisible characters, full-width forms and other spaces than plain ones.
+    """A text without invisible characters, full-width forms and non-standard spaces.
 
-    cuts: the offsets in `text` before which something is left out, ascending. shifts: the number
-    of characters left out before each of them.
+    cuts: the offsets in `text` before which characters were removed, ascending. shifts: the number
+        of characters removed before each of them.
     """
 
     text: str
@@ -41,7 +41,7 @@ class PlainView(NamedTuple):
     shifts: list[int]
 
     def span(self, start: int, end: int) -> tuple[int, int]:
-        """Return the offsets of `text[start:end]`, not empty, in the text as it was."""
+        """Return the offsets of `text[start:end]`, not empty, in the original text."""
         return self._offset(start), self._offset(end - 1) + 1
 
     def _offset(self, index: int) -> int:
@@ -50,7 +50,7 @@ class PlainView(NamedTuple):
 
 
 def plain_view(text: str) -> PlainView:
-    """Return the plain view of a text. Most texts are their own."""
+    """Return the plain view of a text. Most texts are unchanged."""
     if text.isascii() or not _OTHER.search(text):
         return PlainView(text, [], [])
     parts: list[str] = []
@@ -69,7 +69,7 @@ def plain_view(text: str) -> PlainView:
 
 
 def fold_short(text: str) -> str:
-    """Return `text` as short forms are looked up: NFKC, plain dashes, no invisible characters."""
+    """Return `text` in its lookup form: NFKC, plain dashes, no invisible characters."""
     if text.isascii():
         return text
     return _DASHES.sub("-", unicodedata.normalize("NFKC", UNSEEN.sub("", text)))
@@ -77,11 +77,11 @@ def fold_short(text: str) -> str:
 
 @lru_cache(maxsize=4096)
 def key_of(short: str) -> str:
-    """Return the letters and digits of a folded short form as its other writings have them.
+    """Return the letters and digits of a folded short form, shared by its variant spellings.
 
-    A Greek letter or its name becomes the Latin letter that stands for it: "NFkB" of "NF-κB" and
-    "NF-kappaB". Case counts. A separator between two digits counts. "" where signs count, in
-    "CD4+", and where the key could be a plain word.
+    A Greek letter or its name becomes the Latin letter that stands for it: "NF-κB" and "NF-kappaB"
+    give "NFkB". Case matters. A separator between two digits matters. "" is returned if signs
+    matter, as in "CD4+", and if the key could be a plain word.
     """
     return next((key for end, key in keyed_runs(short, 0) if end == len(short)), "")
 
@@ -108,7 +108,7 @@ def keyed_runs(text: str, start: int) -> Iterator[tuple[int, str]]:
         if words[0].islower() and words[0].isalpha() and text[last : last + 1] in ("", " ", ","):
             if len(words) == 1 and words[0] not in LATIN_FOR_GREEK:
                 return
-        # The brackets of "FEV(1)", the last full stop of "A.L.S.".
+        # Include the brackets of "FEV(1)" and the last full stop of "A.L.S.".
         n_open = text.count("(", start, end)
         if n_open and text[end : end + 1] == ")" and n_open == 1:
             end += 1
@@ -124,7 +124,7 @@ def keyed_runs(text: str, start: int) -> Iterator[tuple[int, str]]:
 
 
 def _joins(gap: str, left: str, right: str) -> bool:
-    """Return whether what stands between two words may do so within a short form."""
+    """Return whether the text between two words may be part of a short form."""
     if gap in ("-", ".", "_", "(", ")-", ")"):
         return True
     return gap == " " and (left[-1].isdigit() or right[0].isdigit() or _is_greek(left, right))
@@ -137,7 +137,7 @@ def _is_greek(*words: str) -> bool:
 def _key(words: list[str]) -> str:
     joined = "".join(map(_latin, words))
     if _is_plain(joined):
-        # "Aβ" and "A-beta" are no "Ab".
+        # "Aβ" and "A-beta" differ from "Ab".
         named = "".join(_GREEK.sub(_named, word) for word in words)
         if len(named) <= 2 or named == joined:
             return "" if _is_plain(joined, shortest=2) else joined
@@ -150,7 +150,7 @@ def _latin(text: str) -> str:
 
 
 def _is_plain(key: str, shortest: int = 3) -> bool:
-    """Return whether a key is too short, or a number or a word in a text."""
+    """Return whether a key is too short, a number, or an ordinary word."""
     if len(key) < shortest or key.islower() or (key.istitle() and key.isalpha()) or key.isdecimal():
         return key.isalpha() or key.isdecimal() or len(key) < shortest
     return key.lower() in _WORDS_OF_TEXT and not key.isupper()
@@ -161,10 +161,10 @@ def _named(match: "re.Match[str]") -> str:
 
 
 def first_letters(mentions: Iterable[str]) -> set[tuple[str, str]]:
-    """Return the first two letters or digits of what a short form in the mentions may begin with.
+    """Return the first two letters or digits of each possible short form in the mentions.
 
-    The second is "" where a mention is a single letter. To search all mentions for each short form
-    would take time with the square of a text's length.
+    The second is "" for a mention of a single letter. Searching all mentions for each short form
+    would take quadratic time in a text's length.
     """
     found: set[tuple[str, str]] = set()
     for mention in {*mentions}:
@@ -176,7 +176,7 @@ def first_letters(mentions: Iterable[str]) -> set[tuple[str, str]]:
                 found.update(_NEEDED.findall(_latin(text)))
         elif len(text) == 1:
             found.add((text, ""))
-    # The same letters where names of Greek ones stand for them.
+    # The same letters, where they stand for names of Greek letters.
     for first, second in [*found]:
         if second in _NAMES:
             found.add((first, _NAMES[second][0]))
@@ -185,9 +185,9 @@ def first_letters(mentions: Iterable[str]) -> set[tuple[str, str]]:
     return found
 
 
-def starts_with(needed: set[tuple[str, str]], text: str) -> bool:
+def any_word_starts_with(needed: set[tuple[str, str]], text: str) -> bool:
     """Return whether a word of `text` begins with any of `needed` (`first_letters`).
 
-    True where that is not plain, for a text that is not ASCII.
+    Always True for text that is not ASCII.
     """
     return not text.isascii() or not needed.isdisjoint(_TWO.findall(text))

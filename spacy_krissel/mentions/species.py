@@ -1,6 +1,7 @@
-"""Which species each mention of a doc is of, by the species that the doc names.
+"""Species of the mentions of a doc, inferred from the species words in the text.
 
-Genes of many species share a name. Which one is meant, the text says elsewhere: "patients", "mice", "HeLa".
+Genes of many species share a name. Words elsewhere in the text disambiguate them: "patients",
+"mice", "HeLa".
 """
 
 import re
@@ -16,8 +17,8 @@ from ..ontology.species_words import SPECIES_WORDS
 from ..views import doc_text
 from .contexts import sentence_starts
 
-# By the id of a species in NCBI's Taxonomy, its strains and cells, and words for people or for a group of species, of
-# which this one is meant where a gene is. None is a name of it.
+# By taxon id (NCBI Taxonomy): strains, cell lines, and words for people or for a group of species
+# that mean this one near a gene. None is a name of the species.
 OTHER_WORDS: dict[str, str] = {
     "9606": "donors|subjects|kindred|kindreds|smokers|HeLa|HEK|HEK293|HEK-293|HEK293T|293T|HepG2|Hep3B|Huh7|Huh-7"
     "|MCF-7|MCF7|MCF10A|MCF-10A|T47D|T-47D|MDA-MB-231|MDA-MB-468|SK-BR-3|SKBR3|Jurkat|K562|U937|U-937|THP-1"
@@ -41,7 +42,8 @@ OTHER_WORDS: dict[str, str] = {
     "10029": "CHO",
 }
 WORDS = {taxon: "|".join([words, OTHER_WORDS.get(taxon, "")]).strip("|") for taxon, words in SPECIES_WORDS.items()}
-# What is made of a species, or in it, is not what is studied: told by what follows a word and what precedes it.
+# Reagents made from a species, or assays in it, do not name the species studied. The words after or
+# before a match tell.
 TOOL = re.compile(
     r"(?:human|mouse|murine|rat|rabbit)[\s-]+(?:anti[\s-](?!m[uü]ller)|monoclonal|polyclonal|antibod|antiser)"
     r"|rabbit\s+(?:reticulocyte|serum|sera)|(?:bovine|calf)\s+(?:serum(?!\s+amyloid)|thymus)"
@@ -50,23 +52,24 @@ TOOL = re.compile(
 )
 TOOL_BEFORE = re.compile(r"(?:anti[\s-]|fo?etal\s|scid\s)$", re.IGNORECASE)
 TOOL_CHARS = 8
-# What may stand between a species and a gene just behind it: "bovine DGI", "mice lacking Rad51", of so many characters.
-FEW_WORDS = re.compile(r"[^\S\n]*(?:(?!(?:and|or|but|than)\s)[\w/-]+[^\S\n]+){0,3}", re.IGNORECASE)
-FEW_CHARS = 40
-# A strain or subspecies that publishers give in place of its species.
+# The words allowed between a species and a gene that follows it, and their maximum length: "bovine
+# DGI", "mice lacking Rad51".
+SHORT_GAP = re.compile(r"[^\S\n]*(?:(?!(?:and|or|but|than)\s)[\w/-]+[^\S\n]+){0,3}", re.IGNORECASE)
+MAX_GAP_CHARS = 40
+# Strains and subspecies that publishers annotate instead of the species.
 SPECIES_OF = {"559292": "4932", "284812": "4896", "511145": "562", "83333": "562", "10091": "10090", "10092": "10090"}
-# What a mention may begin with: hMLH1, mCB2.
+# Species prefixes of gene mentions: hMLH1, mCB2.
 PREFIXES = {"h": "9606", "m": "10090", "r": "10116", "d": "7227", "y": "4932", "x": "8355", "z": "7955"}
 PREFIX = re.compile(rf"([{''.join(PREFIXES)}])(?=[A-Z][A-Za-z\d])")
-# Of the least likely species: no text rules one out.
+# Log-odds of the least likely species: no text rules one out.
 FLOOR = -4.0
-# Prefixes of a taxon's id, and labels of spans whose bare number is one.
+# Prefixes of taxon ids, and labels of spans whose bare number is a taxon id.
 TAXONOMIES = ("ncbitaxon", "taxonomy", "txid")
 TAXA_LABELS = ("species", "organism", "taxon")
 
 
 class _Cue(NamedTuple):
-    """A word for a species: its characters in the doc's text, and the species, as an id of NCBI's Taxonomy."""
+    """A species word: its character offsets in the doc's text, and its taxon id (NCBI Taxonomy)."""
 
     start: int
     end: int
@@ -74,16 +77,19 @@ class _Cue(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """The log-odds of a species (`species_scores`): for its share of the doc's cues, a cue in the mention's sentence,
-    in the first sentence, the last one before the mention, the nearest one, one in it or just before it ("bovine
-    DGI"), and a prefix of the mention; and before anything is read, by species, where the doc names any, and where it
-    names none.
+    """Log-odds of a species (`species_scores`), per feature.
 
-    Fitted to mentions of names that genes of one species alone have, in text without labels (`lab fit-species`); the
-    last four are set by hand, after a look at errors.
+    fraction: per fraction of the doc's cues. sentence: a cue in the mention's sentence. title: a
+        cue in the first sentence. before: the last cue before the mention. nearest: the nearest
+        cue. just_before: a cue in the mention or directly before it ("bovine DGI"). prefix: a
+        species prefix of the mention. prior: by species, if the doc names any. prior_unnamed: by
+        species, if it names none.
+
+    The first five are fitted to mentions of names that only genes of one species have, in
+    unlabelled text (`lab fit-species`). The last four are set by hand after an error analysis.
     """
 
-    share: float = 1.6
+    fraction: float = 1.6
     sentence: float = 0.02
     title: float = 0.37
     before: float = 0.21
@@ -91,11 +97,11 @@ class Weights(NamedTuple):
     just_before: float = 2.0
     prefix: float = 8.0
     prior: tuple[tuple[str, float], ...] = (("9606", 1.0), ("10090", 0.5), ("10116", 0.5))
-    silent: tuple[tuple[str, float], ...] = (("9606", 4.0), ("10090", 2.5), ("10116", 1.0))
+    prior_unnamed: tuple[tuple[str, float], ...] = (("9606", 4.0), ("10090", 2.5), ("10116", 1.0))
 
 
 WEIGHTS = Weights()
-# Of `species_features`, the first of the weights.
+# Number of species features: the first fields of `Weights`.
 N_FEATURES = 6
 
 
@@ -105,7 +111,7 @@ def _lexicon() -> tuple[dict[str, str], re.Pattern[str]]:
         genus, _, species = words.partition("|")[0].partition(" ")
         taxa[f"{genus[0]}. {species}".lower()] = taxon
     longest_first = sorted((re.escape(word).replace(r"\ ", r"\s+") for word in taxa), key=len, reverse=True)
-    # Neither PIG-A nor MEF-2.
+    # Exclude PIG-A and MEF-2.
     end = r"(?![^\W_]|-\d|-[a-z](?![^\W_]))"
     return taxa, re.compile(rf"(?<![^\W_])(?:{'|'.join(longest_first)}){end}", re.IGNORECASE)
 
@@ -115,7 +121,10 @@ TAXA, CUE = _lexicon()
 
 @lru_cache(maxsize=100_000)
 def taxon_of(species: str) -> str:
-    """The id in NCBI's Taxonomy of what `Entity.species` holds, an id or a name; of another name, the name itself."""
+    """Return the taxon id (NCBI Taxonomy) of `Entity.species`, an id or a name.
+
+    An unknown name is returned as a plain name.
+    """
     number = species.rpartition(":")[2].strip()
     if number.isdigit():
         return SPECIES_OF.get(number, number)
@@ -124,23 +133,26 @@ def taxon_of(species: str) -> str:
 
 
 def taxon_numbers(species: Sequence[str]) -> np.ndarray | None:
-    """A number for the taxon of each of a knowledge base's species (s,), the same for all names of one; None where they
-    are of fewer than two taxa, so that the species tells nothing."""
+    """Return a number per species of a knowledge base (s,), equal for all names of one taxon.
+
+    Return None for fewer than two taxa, since the species then disambiguates nothing.
+    """
     taxa = [taxon_of(each) for each in species]
     return np.unique(taxa, return_inverse=True)[1] if len({*taxa} - {""}) > 1 else None
 
 
 def prefix_taxon(mention: str) -> str | None:
-    """The species that a gene is prefixed with, as human in hTERT."""
+    """Return the taxon of a gene's species prefix, such as human in hTERT."""
     match = PREFIX.match(mention)
     return PREFIXES[match[1]] if match else None
 
 
 def species_cues(doc: Doc) -> list[_Cue]:
-    """The words for a species in the doc's text, by the lexicon of this module, and its spans that are linked to a
-    taxon ("NCBITaxon:10090", or "10090" of a span with the label "Species"), whichever component did that. In order.
+    """Return the species cues of a doc, in order.
 
-    Of a tool no word is taken: "yeast two-hybrid", "rabbit anti-FLAG", "fetal bovine serum".
+    Cues are words of this module's lexicon, and spans linked to a taxon by any component
+    ("NCBITaxon:10090", or "10090" for a span labelled "Species"). Words of reagents and assays are
+    skipped: "yeast two-hybrid", "rabbit anti-FLAG", "fetal bovine serum".
     """
     text = doc_text(doc)
     cues = [
@@ -154,7 +166,7 @@ def species_cues(doc: Doc) -> list[_Cue]:
         is_taxon = prefix.lower() in TAXONOMIES or (not prefix and span.label_.lower() in TAXA_LABELS)
         if is_taxon and number.isdigit():
             cues.append(_Cue(span.start_char, span.end_char, SPECIES_OF.get(number, number)))
-    # A linked span is a word of the lexicon too.
+    # A linked span may also be a word of the lexicon.
     return sorted(set(cues))
 
 
@@ -165,21 +177,24 @@ def species_scores(
     prefixes: Sequence[str | None] = (),
     weights: Weights = WEIGHTS,
 ) -> np.ndarray:
-    """The log-odds that each span is of each of the taxa, less those of the likeliest: (len(spans), len(taxa)), from
-    `FLOOR` to 0. They are the same whatever other taxa there are that the doc does not name.
+    """Return the log-odds of each taxon for each span, relative to the most likely taxon.
 
-    taxa: those that are possible (`taxon_of`). "" stands for what has no species, which is 0.
-    prefixes: the taxon that each span begins with (`prefix_taxon`), where that is no part of its name; () for none.
+    The shape is (len(spans), len(taxa)), the values are between `FLOOR` and 0. Further taxa that
+    the doc does not name leave them unchanged.
 
-    The log-odds add up what the doc says (`Weights`). Where it names no species, human comes before mouse and rat, and
-    these before others.
+    taxa: the possible taxa (`taxon_of`). "" stands for entities without a species, which score 0.
+    prefixes: the taxon prefix of each span (`prefix_taxon`), unless it is part of the name; () for
+        none.
+
+    The log-odds sum the evidence in the doc (`Weights`). If it names no species, human precedes
+    mouse and rat, which precede others.
     """
     named = np.array(taxa) != ""
     found = np.zeros((len(spans), len(taxa)), dtype=np.float32)
     if not (len(spans) and named.any()):
         return found
     features = species_features(doc, spans, taxa)
-    prior = dict(weights.prior if features[:, :, 0].any() else weights.silent)
+    prior = dict(weights.prior if features[:, :, 0].any() else weights.prior_unnamed)
     odds = features @ np.array(weights[: features.shape[2]])
     odds += [prior.get(taxon, 0.0) for taxon in taxa]
     for row, prefix in enumerate(prefixes):
@@ -190,7 +205,10 @@ def species_scores(
 
 
 def species_features(doc: Doc, spans: Sequence[Span], taxa: Sequence[str]) -> np.ndarray:
-    """What the doc says for each taxon being that of each span: (len(spans), len(taxa), 6), as `Weights` are."""
+    """Return the features of each taxon for each span: (len(spans), len(taxa), 6).
+
+    The columns are in the order of `Weights`.
+    """
     columns = np.array(taxa)
     known = set(taxa)
     cues = [cue for cue in species_cues(doc) if cue.taxon in known]
@@ -207,7 +225,7 @@ def species_features(doc: Doc, spans: Sequence[Span], taxa: Sequence[str]) -> np
         own = np.searchsorted(sentences, span.start_char, side="right")
         first, last = np.searchsorted(in_sentence, [own, own + 1])
         of_span[:, 1] = is_of[first:last].any(axis=0)
-        # The last cue that begins before the span, and the next.
+        # The last cue that begins before the span, and the next one.
         after = int(np.searchsorted(start, span.start_char))
         around = [i for i in (after - 1, after) if 0 <= i < len(cues)]
         if after:
@@ -215,9 +233,11 @@ def species_features(doc: Doc, spans: Sequence[Span], taxa: Sequence[str]) -> np
         if after < len(cues) and start[after] < span.end_char:
             of_span[:, 5] = is_of[after]
         elif (
-            after and in_sentence[after - 1] == own and end[after - 1] <= span.start_char <= end[after - 1] + FEW_CHARS
+            after
+            and in_sentence[after - 1] == own
+            and end[after - 1] <= span.start_char <= end[after - 1] + MAX_GAP_CHARS
         ):
-            if FEW_WORDS.fullmatch(text, end[after - 1], span.start_char):
+            if SHORT_GAP.fullmatch(text, end[after - 1], span.start_char):
                 of_span[:, 5] = is_of[after - 1]
         of_span[:, 4] = is_of[min(around, key=lambda i: max(start[i] - span.end_char, span.start_char - end[i], 0))]
     return found

@@ -7,9 +7,9 @@ from spacy.tokens import Doc
 
 
 def split_at(doc: Doc, edges: Iterable[int]) -> list[list[int]]:
-    """Split every token that one of these character offsets falls into.
+    """Split every token that contains one of these character offsets.
 
-    RETURNS: of each token that was split, the offsets in it. Annotations of other tokens stay.
+    RETURNS: the offsets within each split token. Annotations of other tokens are kept.
     """
     # As an array: a `Token` takes microseconds.
     starts, lengths = doc.to_array(["IDX", "LENGTH"]).astype(int).T
@@ -25,6 +25,6 @@ def split_at(doc: Doc, edges: Iterable[int]) -> list[list[int]]:
             split.append(cuts)
             offsets = [0, *(cut - token.idx for cut in cuts), len(token)]
             orths = [token.text[start:end] for start, end in pairwise(offsets)]
-            # Each part is its own head: the document has no parse that could be kept.
+            # Each part is its own head: the document has no parse to preserve.
             retokenizer.split(token, orths, heads=[(token, part) for part in range(len(orths))])
     return split

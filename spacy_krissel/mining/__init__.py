@@ -1,1 +1,1 @@
-"""Self-supervised mentions: the name matcher, mining over text files, and the shards that mining writes."""
+"""Self-supervised mentions: name matcher, mining of text files, and shards of mined mentions."""

@@ -1,4 +1,4 @@
-"""The name matcher: every name of an ontology in one pass over a text (KRISSBERT §3.1)."""
+"""Name matcher: finds all names of an ontology in one pass over a text (KRISSBERT §3.1)."""
 
 import re
 from bisect import bisect_left
@@ -11,16 +11,16 @@ import numpy as np
 from ..ontology.folding import other_writings
 from ..util.plain_text import ACCENTS, plain_letter
 from ..util.settings import checked
-from .name_table import FormedName, Found, NameTable, SearchName, take
+from .name_table import NameHits, NameTable, NormalizedName, SearchName, take
 from .text_forms import Forms, forms, plain_form
 
 _NOT_ASCII = re.compile("[^\x00-\x7f]+")
 
 
 class _PlainLetters(NamedTuple):
-    """A text in plain letters, and the offsets in the original of each of its characters.
+    """A text in plain letters, and the original offsets of each of its characters.
 
-    starts, ends: (len(text),); None for an original that is plain.
+    starts, ends: (len(text),); None for an original that is already plain.
     """
 
     text: str
@@ -29,10 +29,10 @@ class _PlainLetters(NamedTuple):
 
 
 def _plain_letters(text: str) -> _PlainLetters:
-    """Return a text with plain letters in their case, and where they stand in the original.
+    """Return a text with plain letters in their case, and their offsets in the original.
 
-    Letters are those of `plain_text`, character by character; what is no letter or digit stays, but for
-    invisible characters and accents. An accent belongs to the letter before it.
+    Letters are those of `plain_text`, character by character. Other characters are kept, except for
+    accents and invisible characters. An accent belongs to the letter before it.
     """
     if text.isascii():
         return _PlainLetters(text, None, None)
@@ -60,25 +60,27 @@ _LETTERS = _Letters()
 
 
 Case = Literal["preserve", "fold", "smart"]
-# Up to this many characters a name in another case is likely another word: aids and AIDS, Gas and GAS.
+# A name of at most this many characters is likely another word in another case: aids and AIDS, Gas
+# and GAS.
 SHORT_NAME = 5
-# Up to this many characters an acronym is too ambiguous to be matched alone (NS: Netherton syndrome, saline, not
-# significant); longer names in capitals are no acronyms (PIEBALDISM).
+# An acronym of at most SHORT_ACRONYM characters is too ambiguous to be matched alone (NS: Netherton
+# syndrome, saline, not significant). Names in capitals longer than LONG_ACRONYM are not acronyms
+# (PIEBALDISM).
 SHORT_ACRONYM = 3
 LONG_ACRONYM = 8
-# Characters searched at once: their arrays should fit in the processor's cache.
+# Characters per block: its arrays should fit in the processor's cache.
 BLOCK_CHARS = 1 << 17
-# Up to this many chains of overlapping names are followed one by one.
-FEW = 16
-# The row of a short acronym in a text without another name of its entity.
+# Maximum number of chains of overlapping names that are followed one by one.
+MAX_CHAINS = 16
+# Row of a short acronym in a text without another name of its entity.
 UNSUPPORTED = -2
 
 
 class Matches(NamedTuple):
     """Matches in several texts, in order: columns of one length.
 
-    text: index of the text. start, end: in characters. row: of the entity in the ontology, or `AMBIGUOUS` or
-    `UNSUPPORTED`. entry: index of the name in the matcher's table.
+    text: index of the text. start, end: in characters. row: of the entity in the ontology, or
+        `AMBIGUOUS` or `UNSUPPORTED`. entry: index of the name in the matcher's table.
     """
 
     text: np.ndarray
@@ -90,19 +92,20 @@ class Matches(NamedTuple):
 
 @checked
 class NameMatcher:
-    """Finds names on word boundaries: leftmost longest, never overlapping.
+    """Matcher of names on word boundaries: leftmost longest, never overlapping.
 
-    A match is never next to a letter or digit (nor a combining mark). White space, dashes and apostrophes match their
-    typographic variants, accents and invisible characters do not count, and Greek letters are their names
-    (`_plain_letters`); possessives and numbers match other writings of them (`other_writings`). A name that several
-    entities share is matched, so that no shorter name is found inside it, and then dropped.
+    A match is never next to a letter, a digit or a combining mark. White space, dashes and
+    apostrophes match their typographic variants. Accents and invisible characters are ignored, and
+    Greek letters match their names (`_plain_letters`). Possessives and numbers match their variant
+    spellings (`other_writings`). A name shared by several entities is matched, so that no shorter
+    name is found inside it, and then dropped.
 
     case:
-    - "preserve" matches case exactly, as the paper does.
+    - "preserve" matches case exactly, as in the paper.
     - "fold" ignores case.
-    - "smart" ignores the case of ordinary words but not of acronyms (`is_acronym`). An ordinary name of up to
-      `SHORT_NAME` characters is not matched in capitals, and an acronym of up to `SHORT_ACRONYM` only in a text with a
-      longer name of its entity.
+    - "smart" ignores the case of ordinary words but not of acronyms (`is_acronym`). An ordinary
+    name of up to `SHORT_NAME` characters is not matched in capitals. An acronym of up to
+    `SHORT_ACRONYM` is matched only in a text with a longer name of its entity.
 
     Raises KrisselError K006 for another `case`.
     """
@@ -110,13 +113,16 @@ class NameMatcher:
     def __init__(self, names: Iterable[SearchName], case: Case) -> None:
         self.case = case
         self.table = NameTable(
-            (form for name in names for form in self._formed(name)),
+            (form for name in names for form in self._normalized(name)),
             fold=case != "preserve",
             short=SHORT_NAME if case == "smart" else 0,
         )
 
     def find_in(self, texts: Iterable[str]) -> Iterator[Matches]:
-        """The names in `texts`, in a block of texts at a time; ambiguous and unsupported ones have a negative row."""
+        """Yield the names in `texts`, one block of texts at a time.
+
+        Ambiguous and unsupported names have a negative row.
+        """
         block: list[str] = []
         n_chars = n_texts = 0
         for text in texts:
@@ -129,18 +135,18 @@ class NameMatcher:
         if block:
             yield self._find_in_block(block, n_texts)
 
-    def _formed(self, name: SearchName) -> Iterator[FormedName]:
+    def _normalized(self, name: SearchName) -> Iterator[NormalizedName]:
         exact = self.case == "preserve" or (self.case == "smart" and is_acronym(" ".join(name.text.split())))
         for text in (name.text, *other_writings(name.text)):
             plain = " ".join(plain_form(_plain_letters(text).text).split())
-            yield FormedName(name.text, plain, name.row, exact)
+            yield NormalizedName(name.text, plain, name.row, exact)
 
     def _find_in_block(self, texts: list[str], n_before: int) -> Matches:
         plain = [_plain_letters(text) for text in texts]
-        # No name has two spaces in a row, so none is found across two texts.
+        # No name contains two spaces in a row, so no match crosses two texts.
         parts = zip(*(forms(each.text, fold=self.case != "preserve") for each in plain), strict=True)
         found = self.table.find(Forms(*map("  ".join, parts)))
-        found = take(found, _apart(found.start, found.end))
+        found = take(found, _non_overlapping(found.start, found.end))
         firsts = np.cumsum([0, *(len(each.text) + 2 for each in plain)])
         edges = np.searchsorted(found.start, firsts)
         text = np.repeat(np.arange(len(texts)), np.diff(edges))
@@ -156,42 +162,48 @@ class NameMatcher:
 
 
 def is_acronym(name: str) -> bool:
-    """Whether case is part of the name: a word with a capital inside (AIDS, mRNA, T-ALL) or a few capitals (GSD II)."""
+    """Return whether case is part of the name.
+
+    True for words with an inner capital (AIDS, mRNA, T-ALL) and for a few capitals (GSD II).
+    """
     if len(name) > LONG_ACRONYM:
         return False
     if " " in name:
         return name == name.upper()
-    # A capital after a letter or digit: Tay-Sachs is none.
+    # A capital after a letter or digit: excludes Tay-Sachs.
     return any(left.isalnum() and right.isupper() for left, right in pairwise(name))
 
 
-def _apart(start: np.ndarray, end: np.ndarray) -> np.ndarray:
-    """Indices of the leftmost matches that do not overlap.
+def _non_overlapping(start: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """Return the indices of the leftmost matches that do not overlap.
 
     start, end: of the matches, at most one per start, sorted, (n,).
     """
-    # A match that starts after the end of all earlier ones is taken.
+    # A match that starts after the end of all earlier ones is chosen.
     chosen = np.append(True, start[1:] >= np.maximum.accumulate(end)[:-1])[: len(start)]
     last = np.flatnonzero(chosen[:-1] & ~chosen[1:])
-    while len(last) > FEW:
+    while len(last) > MAX_CHAINS:
         last = np.searchsorted(start, end[last])
         last = last[last < len(start)]
         last = last[~chosen[last]]
         chosen[last] = True
     if len(last):
         starts = start.tolist()
-        for place in last.tolist():
-            while (place := bisect_left(starts, int(end[place]), place)) < len(starts) and not chosen[place]:
-                chosen[place] = True
+        for index in last.tolist():
+            while (index := bisect_left(starts, int(end[index]), index)) < len(starts) and not chosen[index]:
+                chosen[index] = True
     return np.flatnonzero(chosen)
 
 
-def _unsupported(found: Found, text: np.ndarray) -> np.ndarray:
-    """Indices of short acronyms whose entity has no longer name in the text. text: index of each match's text (n,)."""
+def _unsupported(found: NameHits, text: np.ndarray) -> np.ndarray:
+    """Return the indices of short acronyms whose entity has no longer name in the text.
+
+    text: index of each match's text (n,).
+    """
     short = found.end - found.start <= SHORT_ACRONYM
     acronyms = np.flatnonzero(short & (found.row >= 0) & found.exact)
     longer = np.flatnonzero(~short)
-    # Most entities have no acronym in the texts: a small table of marks rules them out.
+    # Most entities have no acronym in the texts: a small table of marks excludes them.
     marked = np.zeros(1 << 16, dtype=bool)
     marked[found.row[acronyms] & 0xFFFF] = True
     longer = longer[marked[found.row[longer] & 0xFFFF]]

@@ -1,4 +1,4 @@
-"""Mine self-supervised mentions: an ontology's unambiguous names, searched in unlabelled text (KRISSBERT §3.1)."""
+"""Mining of self-supervised mentions: unambiguous names in unlabelled text (KRISSBERT §3.1)."""
 
 import hashlib
 import json
@@ -30,17 +30,18 @@ from .work import WORK_VERSION, WorkDirectory
 from .workers import local_workers, mine_units
 
 PathLike = str | Path
-# A fraction of a second of matching: this much per process is done again after an interruption.
+# A fraction of a second of matching: the work per process that an interruption repeats.
 CHUNK_CHARS = 4_000_000
-# Counted in reading.
+# Counts that reading reports.
 READ_COUNTS = ("bad_records", "blank_texts")
 
 
 class MiningReport(NamedTuple):
-    """The result of a run. Times are not in the manifest, so that the same run writes the same bytes.
+    """Result of a run. Times are not in the manifest: the same run writes the same bytes.
 
-    manifest: of the shards. seconds: wall time of the run. matched_bytes, match_seconds: UTF-8 text searched in this
-    run (not in one that it resumed), and the time of reading, matching and sampling it.
+    manifest: of the shards. seconds: wall time of the run. matched_bytes, match_seconds: UTF-8 text
+        searched in this run, without the run that it resumed, and the time to read, match and
+        sample it.
     """
 
     path: Path
@@ -75,25 +76,29 @@ def mine(
     KRISSBERT, §3.1. An interrupted run continues where it stopped.
 
     ontology: ontology store or file, or the name of a vocabulary
-    texts: JSONL, plain text, PubTator, PubMed's XML (these with .gz, too), Parquet, .tar.gz of text; or folders of them
+    texts: JSONL, plain text, PubTator, PubMed's XML (these with .gz, too), Parquet, .tar.gz of
+        text; or folders of them
     output: directory of the shards
     case: preserve, fold, or smart (fold, but acronyms as written)
     cap: maximum number of mentions per entity, a uniform sample of all its mentions; 0 keeps all
     seed: seed of the sample
-    n_process: processes that read and match. The shards are the same for any number, and for any order of the texts.
-    restart: discard the work of an interrupted run. Otherwise a run with the same settings, ontology and texts resumes
-        it, and one with others is refused.
+    n_process: processes that read and match. The shards are the same for any number, and for any
+        order of the texts.
+    restart: discard the work of an interrupted run. Otherwise a run with the same settings,
+        ontology and texts resumes it, and one with others is refused.
     progress: show a progress bar.
     chunk_chars: characters of text between two checkpoints; no influence on the shards.
     aliases: search all names, not only the preferred ones.
-    ray: read and match by Ray: "local" on this machine, or the address of a cluster, as host:port, or auto; the files
-        must be on all of its machines
+    ray: read and match by Ray: "local" on this machine, or the address of a cluster, as host:port,
+        or auto; the files must be on all of its machines
 
-    A text with the id of an earlier one is left out. PubMed's files are read from the last to the first: the last
-    version of an article is mined, deleted articles are not (`reading.ordered_files`).
-    Raises KrisselError K005 (output is something else), K006 (setting), K301 (no names), K302 (other work left), K303
-    (a process died), K023 to K025 (Ray), K026 (the disk refuses), K045 (another run writes there), and those of
-    `read_texts` and `open_ontology`. Warns KW301 (nothing found), KW302 (repeated ids).
+    A text with the id of an earlier one is skipped. PubMed's files are read from the last to the
+    first: the last version of an article is mined, deleted articles are not
+    (`reading.ordered_files`).
+    Raises KrisselError K005 (output is something else), K006 (setting), K301 (no names), K302
+    (other work left), K303 (a process died), K023 to K025 (Ray), K026 (the disk refuses), K045
+    (another run writes there), and those of `read_texts` and `open_ontology`. Warns KW301 (nothing
+    found), KW302 (repeated ids).
     """
     import pyarrow as pa
 
@@ -103,7 +108,7 @@ def mine(
     if ray is not None and n_process != 1:
         expected = "1, since Ray has its own"
         raise KrisselError(Errors.K006.format(setting="n_process", found=n_process, expected=expected))
-    # Checked before the work, which `new_directory` would refuse only after it.
+    # Checked before the work, since `new_directory` would refuse only afterwards.
     check_replaceable(output, KIND)
     if not isinstance(ontology, OntologyStore):
         ontology = open_ontology(ontology, progress=progress)
@@ -119,7 +124,7 @@ def mine(
             )
         settings = {"case": case, "aliases": aliases, "cap": cap, "seed": seed, "context_chars": MINED_CHARS}
         hashes = {"ontology": _ontology_hash(ontology), "texts": _text_hashes(files)}
-        # Chunks are counted in the order of the files, which is therefore part of the state.
+        # Chunks are counted in the order of the files, so the order is part of the state.
         order = [file_.name for file_ in files]
         state = {"format_version": WORK_VERSION, "chunk_chars": chunk_chars, "order": order, **settings, **hashes}
         work.begin(state, cap, len(ontology), restart=restart)
@@ -150,10 +155,10 @@ def mine(
                 n_found += mined.counts["mentions_found"]
                 bar.update(mined.counts["bytes"])
                 bar.set_postfix_str(f"{n_found:,} mentions", refresh=False)
-            # Files hold more than their texts.
+            # Files are larger than their texts.
             bar.update(size - bar.n)
         match_seconds = time.perf_counter() - matching
-        summed = _summed(work.records)
+        summed = _sum_counts(work.records)
 
         with new_directory(output, KIND, FORMAT_VERSION) as directory:
             shards: list[dict[str, Any]] = []
@@ -191,8 +196,11 @@ def show_mine(report: MiningReport) -> str:
     )
 
 
-def _summed(records: Iterable[dict[str, Any]]) -> dict[str, int]:
-    """The sums of the counts of all chunks. Warns KW302 (repeated ids), and of bad records."""
+def _sum_counts(records: Iterable[dict[str, Any]]) -> dict[str, int]:
+    """Return the sums of the counts of all chunks.
+
+    Warns of repeated ids (KW302) and of bad records.
+    """
     report, counts, first_repeated = CorpusReport(), Counter[str](), ""
     for record in records:
         counts.update(record["counts"])
@@ -231,7 +239,10 @@ def _rates(counts: dict[str, Any]) -> dict[str, float]:
 
 
 def _text_size(path: Path) -> int:
-    """About how many bytes of text a file holds, for the progress bar; a gzip file ends with its size."""
+    """Return the approximate bytes of text in a file, for the progress bar.
+
+    A gzip file ends with its uncompressed size.
+    """
     with path.open("rb") as file_:
         size = path.stat().st_size
         if file_.read(2) != b"\x1f\x8b" or size < 4:

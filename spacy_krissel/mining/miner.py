@@ -1,4 +1,4 @@
-"""From texts to a table of sampled mentions: plain functions, called by every type of worker."""
+"""Sampling of mentions from texts into a table, by plain functions that every worker type calls."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -23,9 +23,10 @@ TEXT_COUNTS = ("texts", "characters", "bytes", "repeated_ids")
 
 
 class MinedChunk(NamedTuple):
-    """mentions: columns of `work_schema`, or a file of them in the work directory. counts: `COUNTS` and `TEXT_COUNTS`.
+    """Mentions and counts of a chunk of texts.
 
-    first_repeated: the first text that was left out, for messages.
+    mentions: columns of `work_schema`, or a file of them in the work directory. counts: `COUNTS`
+        and `TEXT_COUNTS`. first_repeated: the first text skipped as repeated, for messages.
     """
 
     mentions: "pa.Table | Path"
@@ -34,10 +35,10 @@ class MinedChunk(NamedTuple):
 
 
 class Miner(NamedTuple):
-    """Matches names in texts and samples the matches.
+    """Matcher of names in texts that samples the matches.
 
-    ids: entity ids by row. cap, seed: see `reservoir`. limits: `Reservoir.limits`, by row; mentions with a priority
-    above are skipped, as they would be discarded.
+    ids: entity ids by row. cap, seed: see `reservoir`. limits: `Reservoir.limits`, by row; mentions
+        with a higher priority are skipped, since they would be discarded.
     """
 
     matcher: NameMatcher
@@ -47,9 +48,11 @@ class Miner(NamedTuple):
     limits: np.ndarray
 
     def __call__(self, texts: Sequence[Text]) -> tuple["pa.Table", dict[str, int]]:
-        """Mentions (columns of `work_schema`) and counts: `mentions_found` (before the cap), and matches that were
-        dropped: `ambiguous_matches` (names of several entities), `unsupported_matches` (short acronyms alone, see
-        `NameMatcher`).
+        """Return mentions (columns of `work_schema`) and counts.
+
+        The counts are `mentions_found` (before the cap), and the dropped matches:
+        `ambiguous_matches` (names of several entities) and `unsupported_matches` (short acronyms
+        alone, see `NameMatcher`).
         """
         found = [Matches(*[np.zeros(0, dtype=np.int64)] * len(Matches._fields))]
         found += self.matcher.find_in(text.text for text in texts)
@@ -63,7 +66,7 @@ class Miner(NamedTuple):
         matches = take(matches, linked)
         order = self._priorities(texts, matches)
         kept = np.flatnonzero(order <= self.limits[matches.row])
-        # In the order of the texts, which is fastest to read.
+        # In the order of the texts, which is the fastest to read.
         sampled = kept[np.sort(lowest(matches.row[kept], order[kept], self.cap))]
         return self._table(texts, take(matches, sampled), order[sampled]), counts
 
@@ -76,17 +79,20 @@ class Miner(NamedTuple):
         return priorities(prefix_of, matches.start.tolist(), id_of)
 
     def _table(self, texts: Sequence[Text], matches: Matches, orders: np.ndarray) -> "pa.Table":
-        """matches: in the order of the texts."""
+        """Return the table of the matches.
+
+        matches: in the order of the texts.
+        """
         import pyarrow as pa
 
-        # The texts with mentions, concatenated.
+        # Concatenate the texts with mentions.
         numbers, which = np.unique(matches.text, return_inverse=True)
         contents = [texts[number].text for number in numbers.tolist()]
         firsts = np.cumsum([0, *map(len, contents)])
         whole = "".join(contents)
         starts, ends = matches.start + firsts[which], matches.end + firsts[which]
         edges = view_edges(whole, firsts, starts, ends)
-        views = _between(whole, edges[0], starts, ends, edges[1])
+        views = _slices(whole, edges[0], starts, ends, edges[1])
         docs = pa.array([texts[number].id for number in numbers.tolist()], type=pa.string())
         columns = {
             "entity": self.ids.take(matches.row),
@@ -102,18 +108,18 @@ class Miner(NamedTuple):
         return pa.table([pa.array(columns[field.name]).cast(field.type) for field in schema], schema=schema)
 
 
-def _between(whole: str, *edges: np.ndarray) -> list["pa.Array"]:
-    """One column per pair of successive edges (n,): the text between them in `whole`."""
+def _slices(whole: str, *edges: np.ndarray) -> list["pa.Array"]:
+    """Return one column per pair of successive edges (n,): the text between them in `whole`."""
     import pyarrow as pa
 
     encoded = whole.encode("utf8", "surrogatepass")
     if len(encoded) != len(whole):
         n_bytes = np.ones(len(whole), dtype=np.int64)
         characters = codes(whole)
-        for least in (0x80, 0x800, 0x10000):
-            n_bytes += characters >= least
-        place_of = np.append(0, np.cumsum(n_bytes))
-        edges = tuple(place_of[edge] for edge in edges)
+        for bound in (0x80, 0x800, 0x10000):
+            n_bytes += characters >= bound
+        byte_offset = np.append(0, np.cumsum(n_bytes))
+        edges = tuple(byte_offset[edge] for edge in edges)
     columns = []
     for first, last in pairwise(edges):
         # Twice as fast as an array of Python strings.

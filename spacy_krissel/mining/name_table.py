@@ -1,4 +1,4 @@
-"""The names of an ontology that are searched for, and the table that they are found in."""
+"""Names of an ontology to search for, and a hash table that finds them in text."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -11,8 +11,8 @@ from .text_forms import Forms, SpanHashes, Words, fold_case, word_form
 if TYPE_CHECKING:
     from ..ontology.store import OntologyStore
 
-# The row of a name that several entities share: it is matched, so that no shorter name is found inside it, and then
-# dropped.
+# Row of a name shared by several entities. It is matched, so that no shorter name is found inside
+# it, and then dropped.
 AMBIGUOUS = -1
 # Common words that some ontologies list as names or abbreviations (ALL, WAS, AS).
 STOP_WORDS = frozenset(
@@ -22,24 +22,28 @@ STOP_WORDS = frozenset(
     "there these they this those to too two under up us use very via was we were what when where which "
     "who will with would yet you".split()
 )
-LONGEST_STOP_WORD = max(map(len, STOP_WORDS))
+MAX_STOP_WORD_CHARS = max(map(len, STOP_WORDS))
 
 
 class SearchName(NamedTuple):
-    """A name to search for. row: the entity's row in the ontology store, or `AMBIGUOUS`. text: in the ontology."""
+    """A name to search for.
+
+    row: the entity's row in the ontology store, or `AMBIGUOUS`. text: as in the ontology.
+    """
 
     row: int
     text: str
 
 
 def search_names(ontology: "OntologyStore", counts: dict[str, int], aliases: bool = True) -> Iterator[SearchName]:
-    """The names to search for: first unambiguous, then ambiguous ones.
+    """Yield the names to search for: unambiguous names first, then ambiguous ones.
 
-    counts: set to the number of names that are `searched`, `ambiguous` (shared by several entities), `too_short` (one
-        letter or digit), a `number` (no letter), or a `stop_word`.
-    aliases: all names; otherwise the preferred ones, of which those that are an alias of another entity are ambiguous.
+    counts: set to the number of names that are `searched`, `ambiguous` (shared by several
+        entities), `too_short` (one letter or digit), a `number` (no letter), or a `stop_word`.
+    aliases: all names; otherwise only the preferred ones, which are ambiguous if another entity has
+        them as an alias.
 
-    Names are the same if they fold to the same (`ontology.folding.fold_name`).
+    Names are equal if they fold to the same string (`ontology.folding.fold_name`).
     """
     counts.update(searched=0, ambiguous=0, too_short=0, number=0, stop_word=0)
     for shared in (False, True):
@@ -59,7 +63,7 @@ def _skip_reason(name: str) -> str:
     if not any(map(str.isalpha, name)):
         return "number"
     stripped = name.strip()
-    if len(stripped) <= LONGEST_STOP_WORD and fold_case(stripped) in STOP_WORDS:
+    if len(stripped) <= MAX_STOP_WORD_CHARS and fold_case(stripped) in STOP_WORDS:
         return "stop_word"
     return ""
 
@@ -67,22 +71,23 @@ def _skip_reason(name: str) -> str:
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Bits of the filter for a hash: a name has it; the beginning of a name, up to the end of a word, has it.
+# Filter bits of a hash: the hash of a name, and of a beginning of a name up to a word end.
 NAME = 1
 BEGINNING = 2
-# Bits of an entry above its row: the next one has the same hash; it is exact; from this bit on, its index among the
-# entries with a check, counted from 1.
-MORE, EXACT, SPECIAL = np.uint64(1 << 32), np.uint64(1 << 33), 34
-# Names hashed together.
-BLOCK = 1 << 15
-# Minimum bytes of the filter per hash in it: about one in this number of other hashes passes.
+# Bits of an entry above its row: the next entry has the same hash; the entry is exact; from
+# CHECK_SHIFT on, its index among the entries with a check, counted from 1.
+MORE, EXACT, CHECK_SHIFT = np.uint64(1 << 32), np.uint64(1 << 33), 34
+# Names per hashing block.
+BLOCK_NAMES = 1 << 15
+# Minimum bytes of the filter per hash: the false positive rate is about one in this number.
 SPARSITY = 6
 
 
-class FormedName(NamedTuple):
-    """text: the name in the ontology. plain: its plain form (`text_forms`). row: its entity.
+class NormalizedName(NamedTuple):
+    """A name in its plain form.
 
-    exact: matched in its own case only.
+    text: the name in the ontology. plain: its plain form (`text_forms`). row: its entity. exact:
+        matched only in its own case.
     """
 
     text: str
@@ -91,8 +96,8 @@ class FormedName(NamedTuple):
     exact: bool
 
 
-class Found(NamedTuple):
-    """Names in a text: columns of one length.
+class NameHits(NamedTuple):
+    """Names found in a text: columns of one length.
 
     entry: index of the name in the table. about: the bits of its entry.
     """
@@ -104,7 +109,7 @@ class Found(NamedTuple):
 
     @property
     def row(self) -> np.ndarray:
-        """The entities' rows, or `AMBIGUOUS`, (n,) int32."""
+        """Rows of the entities, or `AMBIGUOUS`, (n,) int32."""
         return self.about.astype(np.uint32).view(np.int32)
 
     @property
@@ -116,35 +121,40 @@ Columns = TypeVar("Columns", bound=tuple[Any, ...])
 
 
 def take(columns: Columns, which: np.ndarray) -> Columns:
-    """The entries `which` of a named tuple of columns."""
+    """Return a named tuple of columns with only the rows `which`."""
     return type(columns)(*(column[which] for column in columns))
 
 
 class NameTable:
-    """Finds names in a text: from each word on, word by word, while some name begins like this.
+    """Hash table that finds names in a text, from each word on, word by word.
 
-    A filter with one byte per slot says from the hash of a span whether it may be a name or the beginning of one; most
-    spans cost one lookup of one byte. A possible name is looked up by its hash in a table of all names. With 10^7 names
-    and the 10^11 spans of all of PubMed, the expected number of wrong matches by equal 64-bit hashes is 0.05.
+    The search from a word ends when no name begins with the words read. A filter with one byte per
+    slot tells from the hash of a span whether it may be a name or the beginning of one; most spans
+    cost one lookup of one byte. A possible name is looked up by its hash in a table of all names.
+    With 10^7 names and the 10^11 spans of all of PubMed, the expected number of wrong matches by
+    equal 64-bit hashes is 0.05.
 
-    The hash is of a name from its first to its last letter or digit, case folded. For a name with more than that, or
-    one that is matched in its own case, the hash of the whole name is compared too. A name without letters and digits
-    is not found.
+    The hash covers a name from its first to its last letter or digit, case folded. If a name has
+    characters outside these, or is matched in its own case, the hash of the whole name is compared
+    too. A name without letters and digits is never found.
 
-    names: the first of those whose compared form is equal is kept, with the row `AMBIGUOUS` when they belong to
-        several entities.
-    fold: case is ignored, except for `exact` names.
-    short: a name of up to this many characters, unless exact, is not matched with a capital after its first letter.
+    names: of names with an equal compared form, the first is kept; its row is `AMBIGUOUS` if they
+        belong to several entities.
+    fold: ignore case, except for `exact` names.
+    short: a name of up to this many characters, unless exact, is not matched with a capital after
+        its first letter.
     """
 
-    def __init__(self, names: Iterable[FormedName], fold: bool, short: int = 0) -> None:
+    def __init__(self, names: Iterable[NormalizedName], fold: bool, short: int = 0) -> None:
         import pyarrow as pa
 
         self._fold = fold
         self._short = short
         rest = iter(names)
-        batches = iter(lambda: list(islice(rest, BLOCK)), [])
-        blocks = [self._hash_block(batch, i * BLOCK) for i, batch in enumerate(batches)] or [self._hash_block([], 0)]
+        batches = iter(lambda: list(islice(rest, BLOCK_NAMES)), [])
+        blocks = [self._hash_block(batch, i * BLOCK_NAMES) for i, batch in enumerate(batches)] or [
+            self._hash_block([], 0)
+        ]
         self._names = pa.concat_arrays([block.pop("text") for block in blocks])
         columns = {name: np.concatenate([block.pop(name) for block in blocks]) for name in list(blocks[0])}
         beginnings = columns.pop("beginning")
@@ -159,8 +169,8 @@ class NameTable:
         starts = np.flatnonzero(_first_of_same(columns["hash"], columns["check"], columns["exact"]))
         row = columns.pop("row")
         if len(row):
-            alike = np.minimum.reduceat(row, starts) == np.maximum.reduceat(row, starts)
-            row = np.where(alike, row[starts], AMBIGUOUS).astype(np.int32)
+            one_entity = np.minimum.reduceat(row, starts) == np.maximum.reduceat(row, starts)
+            row = np.where(one_entity, row[starts], AMBIGUOUS).astype(np.int32)
         columns = {name: columns.pop(name)[starts] for name in list(columns)}
         hashes = columns["hash"]
         self._n_names = len(hashes)
@@ -169,98 +179,109 @@ class NameTable:
         about = row.view(np.uint32).astype(np.uint64)
         about |= np.append(hashes[1:] == hashes[:-1], False)[: len(hashes)].astype(np.uint64) * MORE
         about |= columns["exact"].astype(np.uint64) * EXACT
-        about[special] |= np.arange(1, len(special) + 1, dtype=np.uint64) << SPECIAL
-        # Open addressing in the order of the hashes: each entry is in the slot of its hash's high bits, or the next
-        # free one. Empty slots have the highest value.
+        about[special] |= np.arange(1, len(special) + 1, dtype=np.uint64) << CHECK_SHIFT
+        # Open addressing in the order of the hashes: each entry is in the slot of its hash's high
+        # bits, or in the next free slot. Empty slots have the highest value.
         bits = len(self).bit_length() + 1
-        self._place_shift = np.uint64(64 - bits)
+        self._slot_shift = np.uint64(64 - bits)
         numbers = np.arange(len(self))
-        places = np.maximum.accumulate((hashes >> self._place_shift).astype(np.int64) - numbers) + numbers
-        n_places = max(1 << bits, places.max(initial=0) + 1) + 1
-        self._entries = np.full((n_places, 2), np.iinfo(np.uint64).max)
-        self._entries[places, 0], self._entries[places, 1] = hashes, about
-        self._number = np.zeros(n_places, dtype=np.uint32)
-        self._number[places] = columns["number"]
+        slots = np.maximum.accumulate((hashes >> self._slot_shift).astype(np.int64) - numbers) + numbers
+        n_slots = max(1 << bits, slots.max(initial=0) + 1) + 1
+        self._entries = np.full((n_slots, 2), np.iinfo(np.uint64).max)
+        self._entries[slots, 0], self._entries[slots, 1] = hashes, about
+        self._number = np.zeros(n_slots, dtype=np.uint32)
+        self._number[slots] = columns["number"]
 
     def __len__(self) -> int:
         return self._n_names
 
     def names(self, entries: np.ndarray) -> "pa.LargeStringArray":
-        """The names in the ontology."""
+        """Return the names in the ontology for these entries."""
         return self._names.take(self._number[entries])
 
-    def find(self, forms: Forms) -> Found:
-        """The longest name from each start in a text, on word boundaries, sorted by start; they may overlap."""
+    def find(self, forms: Forms) -> NameHits:
+        """Return the longest name from each start in a text, on word boundaries.
+
+        The names are sorted by start and may overlap.
+        """
         words = Words(forms.words)
         spans = SpanHashes(forms.plain if self._fold else forms.key, forms.key)
-        parts: list[Found] = []
-        # The words from which some name may continue, and by how many words it has.
+        parts: list[NameHits] = []
+        # Words from which some name may continue, and the number of words after them in the span.
         alive = np.arange(len(words.starts))
-        n_further = 0
+        n_more_words = 0
         while len(alive) or not parts:
-            start, end = words.starts[alive], words.ends[alive + n_further]
+            start, end = words.starts[alive], words.ends[alive + n_more_words]
             hashes = spans.hashes(start, end)
             marks = self._filter[hashes >> self._filter_shift]
             named = np.flatnonzero(marks & NAME)
-            place, entry, about = self._look_up(hashes[named])
-            place = named[place]
-            found = Found(start[place], end[place], entry, about)
-            special = about >= 1 << SPECIAL
+            which, entry, about = self._look_up(hashes[named])
+            which = named[which]
+            found = NameHits(start[which], end[which], entry, about)
+            special = about >= 1 << CHECK_SHIFT
             if special.any():
-                parts += self._whole(take(found, np.flatnonzero(special)), words, spans)
+                parts += self._match_whole(take(found, np.flatnonzero(special)), words, spans)
                 found = take(found, np.flatnonzero(~special))
-            parts.append(self._in_case(found, spans))
-            n_further += 1
+            parts.append(self._drop_capitals(found, spans))
+            n_more_words += 1
             alive = alive[np.flatnonzero(marks & BEGINNING)]
-            alive = alive[: np.searchsorted(alive, len(words.starts) - n_further)]
-        found = Found(*map(np.concatenate, zip(*parts, strict=True)))
-        # The longest name from each start, an exact one first; one key sorts faster than three.
+            alive = alive[: np.searchsorted(alive, len(words.starts) - n_more_words)]
+        found = NameHits(*map(np.concatenate, zip(*parts, strict=True)))
+        # Longest name per start, exact names first; one key sorts faster than three.
         order = np.argsort((found.start << 32) - 2 * (found.end - found.start) - found.exact)
         return take(found, order[_first_of_same(found.start[order])])
 
     def _look_up(self, hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The entries with these hashes: index of the hash, entry, and its bits `about`, (m,) each."""
-        entry = (hashes >> self._place_shift).astype(np.int64)
+        """Return the entries with these hashes.
+
+        The columns are the index of the hash, the entry, and its bits `about`, (m,) each.
+        """
+        entry = (hashes >> self._slot_shift).astype(np.int64)
         found = np.take(self._entries, entry, axis=0)
         early = np.flatnonzero(found[:, 0] < hashes)
         while len(early):
             entry[early] += 1
             found[early] = self._entries[entry[early]]
             early = early[found[early, 0] < hashes[early]]
-        place = np.flatnonzero(found[:, 0] == hashes)
-        entry, about = entry[place], found[place, 1]
-        parts = [(place, entry, about)]
+        which = np.flatnonzero(found[:, 0] == hashes)
+        entry, about = entry[which], found[which, 1]
+        parts = [(which, entry, about)]
         while len(more := np.flatnonzero(about & MORE)):
-            place, entry = place[more], entry[more] + 1
+            which, entry = which[more], entry[more] + 1
             about = self._entries[entry, 1]
-            parts.append((place, entry, about))
+            parts.append((which, entry, about))
         return tuple(map(np.concatenate, zip(*parts, strict=True)))  # type: ignore[return-value]
 
-    def _whole(self, found: Found, words: Words, spans: SpanHashes) -> list[Found]:
-        """The names with a check that match as a whole, with the start and end of the whole name."""
-        which = (found.about >> np.uint64(SPECIAL)).astype(np.int64) - 1
+    def _match_whole(self, found: NameHits, words: Words, spans: SpanHashes) -> list[NameHits]:
+        """Return the names with a check that match as a whole, with the offsets of the whole
+        name.
+        """
+        which = (found.about >> np.uint64(CHECK_SHIFT)).astype(np.int64) - 1
         start, end = found.start - self._before[which], found.end + self._after[which]
         inside = np.flatnonzero((start >= 0) & (end <= len(spans)))
-        # With punctuation at its edge, a name may begin or end next to a letter.
+        # A name with punctuation at its edge must not begin or end next to a letter.
         inside = inside[~(words.inside(start[inside] - 1) | words.inside(end[inside]))]
         found = take(found._replace(start=start, end=end), inside)
         exact = found.exact
         hashes = spans.hashes(found.start, found.end)
         hashes[exact] = spans.plain_hashes(found.start[exact], found.end[exact])
         equal = hashes == self._checks[which[inside]]
-        return [take(found, equal & exact), self._in_case(take(found, equal & ~exact), spans)]
+        return [take(found, equal & exact), self._drop_capitals(take(found, equal & ~exact), spans)]
 
-    def _in_case(self, found: Found, spans: SpanHashes) -> Found:
-        """`found` without short names in capitals; the first letter may be one."""
+    def _drop_capitals(self, found: NameHits, spans: SpanHashes) -> NameHits:
+        """Return `found` without short names in capitals; the first letter may be a capital."""
         short = np.flatnonzero(found.end - found.start <= self._short)
         raised = short[spans.has_capital(found.start[short] + 1, found.end[short])]
         return take(found, np.delete(np.arange(len(found.start)), raised)) if len(raised) else found
 
-    def _hash_block(self, names: list[FormedName], number: int) -> dict[str, Any]:
-        """The columns of names, and the hashes of their beginnings. number: of names before them."""
+    def _hash_block(self, names: list[NormalizedName], number: int) -> dict[str, Any]:
+        """Return the columns of names, and the hashes of their beginnings.
+
+        number: the number of names before these.
+        """
         import pyarrow as pa
 
-        # No name has two spaces in a row: none continues in the next.
+        # No name contains two spaces in a row, so no span crosses two names.
         plain = "".join(f" {name.plain} " for name in names)
         key = fold_case(plain) if self._fold else plain
         words = Words(word_form(key))
@@ -293,7 +314,7 @@ class NameTable:
 
 
 def _first_of_same(*columns: np.ndarray) -> np.ndarray:
-    """Whether each row of sorted columns differs from the one before: (n,)."""
+    """Return whether each row of sorted columns differs from the row before, (n,) bool."""
     first = np.ones(len(columns[0]), dtype=bool)
     first[1:] = False
     for column in columns:

@@ -1,8 +1,8 @@
-"""The workers of a Ray cluster, which read and mine with the functions that one process calls.
+"""Workers on a Ray cluster; they read and mine with the functions that one process calls.
 
-They are tasks rather than Ray Data: one process decides, in the order of the texts and between reading and mining,
-which text is the first of its id, and chunks must be the same in every run, so that one can resume another. A task
-whose worker is lost is retried and gives the same result.
+They use tasks rather than Ray Data. One process decides, in the order of the texts and between
+reading and mining, which text is the first with its id. Chunks must be the same in every run, so
+that one run can resume another. A task whose worker is lost is retried and gives the same result.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,11 +18,11 @@ from .miner import MinedChunk, Miner, mine_chunk
 from .reading import Chunk, Unit, read_unit, unit_bytes
 from .workers import READ_AHEAD, Workers
 
-# Retries of a task whose worker was lost.
+# Maximum retries of a task whose worker was lost.
 MAX_RETRIES = 5
 # Bytes of files that are read ahead, per processor.
-READ_AHEAD_EACH = 16_000_000
-# Chunks mined with the same copy of the limits: sending one costs 8 bytes per entity.
+READ_AHEAD_PER_CPU = 16_000_000
+# Number of chunks mined with one copy of the limits: sending a copy costs 8 bytes per entity.
 CHUNKS_WITH_LIMITS = 64
 
 
@@ -36,7 +36,7 @@ class RayWorkers(Workers):
         self._ray = ray
         n_processors = max(1, int(ray.cluster_resources().get("CPU", 1)))
         self.n_ahead = 2 * n_processors
-        self.ahead_bytes = max(READ_AHEAD, n_processors * READ_AHEAD_EACH)
+        self.ahead_bytes = max(READ_AHEAD, n_processors * READ_AHEAD_PER_CPU)
         self._limits = miner.limits
         self._n_mined = 0
         self._miner = ray.put(miner._replace(limits=miner.limits[:0]))
@@ -46,7 +46,7 @@ class RayWorkers(Workers):
     def read(self, unit: Unit, number: int, chunk_chars: int) -> Iterator[tuple[Chunk, Any]]:
         if unit_bytes(unit) > READ_AHEAD:
             return read_unit(unit, number, chunk_chars)
-        # Begins now, not when the first chunk is requested.
+        # Starts now, not when the first chunk is requested.
         return self._chunks(self._read_task.remote(unit, number, chunk_chars))
 
     def mine(self, texts: Any, new: np.ndarray) -> Callable[[], MinedChunk]:
@@ -62,7 +62,9 @@ class RayWorkers(Workers):
 
 @contextmanager
 def ray_workers(miner: Miner, address: str) -> Iterator[RayWorkers]:
-    """address: see `distributed.workers.ray_cluster`. All machines need the files at the same paths, and this package.
+    """Yield workers on the cluster at `address` (see `distributed.workers.ray_cluster`).
+
+    All machines need this package, and the files at the same paths.
 
     Raises KrisselError K023 to K025 (Ray).
     """
@@ -71,7 +73,9 @@ def ray_workers(miner: Miner, address: str) -> Iterator[RayWorkers]:
 
 
 def _read(unit: Unit, number: int, chunk_chars: int) -> Iterator[Any]:
-    """Chunks and their texts alternately, so that the texts stay where they were read."""
+    """Yield chunks and their texts alternately, so that texts stay on the machine that read
+    them.
+    """
     for chunk, texts in read_unit(unit, number, chunk_chars):
         yield chunk
         yield texts

@@ -1,4 +1,4 @@
-"""The parts of a run: units of files, and chunks of their texts."""
+"""Parts of a run: units of files, and chunks of their texts."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -10,7 +10,8 @@ from ..corpora.report import CorpusReport
 from ..corpora.text_stream import Text, is_pubmed, read_texts, text_files
 from ..util.hashing import stable_hash
 
-# Consecutive files are read as one up to this size together, so that many small files make few chunks.
+# Maximum total size of consecutive files that are read as one unit, so that many small files give
+# few chunks.
 UNIT_BYTES = 4_000_000
 
 # Files that are read one after another.
@@ -20,8 +21,9 @@ Unit = tuple[Path, ...]
 class Chunk(NamedTuple):
     """A chunk of texts, without the texts.
 
-    unit: index of its unit. is_last: whether it is the last of its unit.
-    ids: hashes of the ids of its texts, (n_texts,) uint64; deleted: of ids that no later text may have, (n,).
+    unit: index of its unit. is_last: True for the last chunk of a unit.
+    ids: hashes of the ids of its texts, (n_texts,) uint64; deleted: of ids that no later text may
+        have, (n,).
     report: of reading the unit (`CorpusReport.to_dict`), in its last chunk.
     """
 
@@ -33,22 +35,26 @@ class Chunk(NamedTuple):
 
 
 class SeenIds:
-    """A set of ids by their 64-bit hashes, in 8 bytes each.
+    """Set of ids, stored as 64-bit hashes of 8 bytes each.
 
-    Any two of 4 * 10^7 ids collide with a probability of 1 in 20,000.
+    The probability that any two of 4 * 10^7 ids collide is 1 in 20,000.
     """
 
     def __init__(self) -> None:
-        # Sorted arrays, each at least twice as long as the next: few to search, and ids are seldom moved.
+        # Sorted arrays, each at least twice as long as the next: few to search, and ids move
+        # rarely.
         self._runs: list[np.ndarray] = []
 
     def add(self, hashes: np.ndarray) -> np.ndarray:
-        """Add ids. RETURNS: whether each is new, and the first of its value here, (n,) bool."""
+        """Add ids.
+
+        RETURNS: whether each is new and the first with its value here, (n,) bool.
+        """
         new = np.zeros(len(hashes), dtype=bool)
         new[np.unique(hashes, return_index=True)[1]] = True
         for run in self._runs:
-            place = np.minimum(np.searchsorted(run, hashes), len(run) - 1)
-            new &= run[place] != hashes
+            index = np.minimum(np.searchsorted(run, hashes), len(run) - 1)
+            new &= run[index] != hashes
         if new.any():
             self._runs.append(np.sort(hashes[new]))
         while len(self._runs) > 1 and 2 * len(self._runs[-1]) > len(self._runs[-2]):
@@ -57,12 +63,13 @@ class SeenIds:
 
 
 def ordered_files(paths: Sequence[Path]) -> list[Path]:
-    """The files of the paths in the order of reading: the given order, except that PubMed's files are reversed.
+    """Return the files of the paths in reading order.
 
-    The first of several texts with one id is kept, and PubMed's later files (NLM numbers them) have the later versions
-    of articles and the ids of deleted ones.
+    This is the given order, except that PubMed's files are reversed. The first of several texts
+    with one id is kept, and PubMed's later files (NLM numbers them) have the later versions of
+    articles. They also have the ids of deleted articles.
 
-    Raises KrisselError K201 when there is none at a path.
+    Raises KrisselError K201 if a path has no file.
     """
     files = [file_ for path in paths for file_ in text_files(path)]
     pubmed = [file_ for file_ in files if is_pubmed(file_)]
@@ -70,7 +77,7 @@ def ordered_files(paths: Sequence[Path]) -> list[Path]:
 
 
 def units_of(files: Sequence[Path]) -> list[Unit]:
-    """The files, small ones together with their neighbours."""
+    """Return the files in units, small files together with their neighbours."""
     units: list[Unit] = []
     size = 0
     for file_ in files:
@@ -88,9 +95,9 @@ def unit_bytes(unit: Unit) -> int:
 
 
 def read_unit(unit: Unit, number: int, chunk_chars: int) -> Iterator[tuple[Chunk, list[Text]]]:
-    """The texts of a unit in chunks of at least `chunk_chars` characters; the last may have fewer, or none.
+    """Yield the texts of a unit in chunks of at least `chunk_chars` characters.
 
-    Raises what `read_texts` raises.
+    The last chunk may have fewer, or none. Raises the errors of `read_texts`.
     """
     report = CorpusReport()
     chunk: Chunk | None = None

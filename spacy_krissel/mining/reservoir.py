@@ -1,9 +1,10 @@
 """A capped uniform sample of each entity's mentions, independent of their order.
 
-Every mention has a priority, a 64-bit hash of the seed, its document, offset and entity; per entity the mentions of
-lowest priority are kept (bottom-k sampling). As in a classical reservoir each mention of an entity is equally likely,
-but the sample depends on the mentions alone: not on the order of the texts, the number of processes, or where a run was
-interrupted. And samples merge: the sample of a whole is in the union of its parts' samples.
+Every mention has a priority, a 64-bit hash of the seed, its document, offset and entity. Per entity
+the mentions with the lowest priorities are kept (bottom-k sampling). As in a classical reservoir,
+each mention of an entity is equally likely, but the sample depends on the mentions alone: not on
+the order of the texts, the number of processes, or the point of an interruption. Samples can be
+merged: the sample of a whole is in the union of the samples of its parts.
 """
 
 import mmap
@@ -12,17 +13,17 @@ from hashlib import blake2b
 
 import numpy as np
 
-# Mentions that are kept before the first pass that discards those over the cap.
+# Number of mentions kept before the first pass that discards those over the cap.
 MIN_NEW = 1 << 16
 
 
 def doc_prefix(seed: int, doc: str) -> bytes:
-    """The common prefix of the mentions of one document, for `priorities`."""
+    """Return the common prefix of the mentions of one document, for `priorities`."""
     return f"{seed}\0{doc}\0".encode()
 
 
 def priorities(prefixes: Iterable[bytes], starts: Iterable[int], entities: Iterable[bytes]) -> np.ndarray:
-    """The priorities of mentions, uniform in [0, 2^64), (n,) uint64; the lowest are kept."""
+    """Return the priorities of mentions, uniform in [0, 2^64), (n,) uint64; the lowest are kept."""
     digests = [
         blake2b(b"%b%d\0%b" % (prefix, start, entity), digest_size=8).digest()
         for prefix, start, entity in zip(prefixes, starts, entities, strict=True)
@@ -31,7 +32,7 @@ def priorities(prefixes: Iterable[bytes], starts: Iterable[int], entities: Itera
 
 
 def lowest(rows: np.ndarray, priorities: np.ndarray, cap: int | None) -> np.ndarray:
-    """Positions of the first `cap` mentions of each row by priority (n ≤ len(rows)), by row and priority.
+    """Return the positions of the first `cap` mentions of each row, by row and priority.
 
     Equal priorities keep their order.
     """
@@ -45,14 +46,14 @@ def lowest(rows: np.ndarray, priorities: np.ndarray, cap: int | None) -> np.ndar
 
 
 def _within(rows: np.ndarray, cap: int) -> np.ndarray:
-    """Whether each entry is among the first `cap` of its row, for sorted rows, (n,) bool."""
+    """Return whether each entry is among the first `cap` of its row, for sorted rows, (n,) bool."""
     kept = np.ones(len(rows), dtype=bool)
     kept[cap:] = rows[cap:] != rows[: max(0, len(rows) - cap)]
     return kept
 
 
 class _Keys:
-    """Row and priority in one number: the high bits are the row, the others the high bits of the priority.
+    """Row and priority in one number: row in the high bits, then the priority's high bits.
 
     n_rows: number of rows.
     """
@@ -69,18 +70,18 @@ class _Keys:
         return (keys >> self._priority_bits).view(np.int64)
 
     def highest_priorities(self, keys: np.ndarray) -> np.ndarray:
-        """The highest priority with each of these keys."""
+        """Return the highest priority with each of these keys."""
         return ~(~keys << self._row_bits)
 
 
 class Reservoir:
-    """The sample of each entity so far; a mention that is not in it will never be.
+    """Current sample of each entity; a mention outside it never enters a later sample.
 
     Takes 8 bytes per mention that may be in the sample, and 8 per entity.
 
     cap: mentions per entity; None keeps all. n_rows: entities.
-    limits: (n_rows,) uint64, the highest priority that can still enter the sample of each entity. They only fall, also
-        as seen by processes that are forked later.
+    limits: (n_rows,) uint64, the highest priority that can still enter the sample of each entity.
+        They only decrease, also as seen by processes that are forked later.
     """
 
     def __init__(self, cap: int | None, n_rows: int) -> None:
@@ -92,18 +93,21 @@ class Reservoir:
         self._n_new = 0
 
     def offer(self, rows: np.ndarray, priorities: np.ndarray) -> np.ndarray:
-        """Add mentions. RETURNS: which may be in the sample, (n,) bool."""
+        """Add mentions.
+
+        RETURNS: which may be in the sample, (n,) bool.
+        """
         if self.cap is None:
             return np.ones(len(rows), dtype=bool)
         kept = priorities <= self.limits[rows]
         self._sample.append(self._keys.of(rows[kept], priorities[kept]))
         self._n_new += len(self._sample[-1])
-        # Sorting takes time in proportion to the sample, and happens more rarely as it grows.
+        # Sorting takes time in proportion to the sample, and becomes rarer as the sample grows.
         if self._n_new > max(MIN_NEW, len(self._sample[0]) // 4):
-            self._settle(self.cap)
+            self._compact(self.cap)
         return kept
 
-    def _settle(self, cap: int) -> None:
+    def _compact(self, cap: int) -> None:
         keys = np.sort(np.concatenate(self._sample))
         rows = self._keys.rows(keys)
         kept = _within(rows, cap)

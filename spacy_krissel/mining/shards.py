@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 KIND = "mention shards"
 FORMAT_VERSION = 1
 SHARD_MENTIONS = 100_000
-# Random access reads one batch's offsets, iteration turns one batch into Python objects at a time.
+# Random access reads one batch's offsets; iteration turns one batch at a time into Python objects.
 BATCH_MENTIONS = 4096
-# Shards that are mapped at a time: pages that were read count as memory of the process.
+# Maximum number of mapped shards: pages that were read count as memory of the process.
 OPEN_SHARDS = 8
 
 
 class MinedMention(NamedTuple):
     """A mention found in unlabelled text.
 
-    entity: the entity's id. name: the ontology's name that was matched. doc: the text's id.
+    entity: the entity's id. name: the matched name of the ontology. doc: the text's id.
     start, end: character offsets in the text. left, mention, right: the mention in its context.
     """
 
@@ -50,7 +50,7 @@ class MinedMention(NamedTuple):
 
 
 class Shard(Shape):
-    """file: its name. mentions: how many it holds."""
+    """File name and number of mentions of a shard."""
 
     file: str
     mentions: Count
@@ -64,18 +64,19 @@ class _ShardsShape(Shape):
 
 
 class MentionShards(Sequence[MinedMention]):
-    """The mentions mined to `path`, memory-mapped and grouped by entity, in ontology order.
+    """Mentions mined to `path`, memory-mapped and grouped by entity, in ontology order.
 
-    The mentions of an entity are in the order of the seeded sample, so that the first m are a uniform sample of m.
+    The mentions of an entity are in the order of the seeded sample, so that the first m are a
+    uniform sample of m.
 
     verify: check the SHA-256 and the content of each shard when it is first read.
-    Raises KrisselError K001-K004 for a directory that is missing, another thing, another version, or damaged; K004 also
-    later, when a damaged shard is first read.
+    Raises KrisselError K001-K004 for a directory that is missing, another thing, another version,
+    or damaged; K004 also later, when a damaged shard is first read.
     """
 
     def __init__(self, path: str | Path, *, verify: bool = True) -> None:
         self.path = Path(path)
-        # There may be hundreds of gigabytes, of which little is read.
+        # Shards may be hundreds of gigabytes, of which little is read.
         self.manifest: dict[str, Any] = read_manifest(self.path, KIND, FORMAT_VERSION, verify=False, shape=_ShardsShape)
         self._verify = verify
         self._files: list[str] = [shard["file"] for shard in self.manifest["shards"]]
@@ -95,7 +96,7 @@ class MentionShards(Sequence[MinedMention]):
                 yield from map(MinedMention, *(column.to_pylist() for column in batch.columns))
 
     def __getitem__(self, i):  # type: ignore[no-untyped-def, override]
-        """The mention at position `i` (or a list of them for a slice)."""
+        """Return the mention at position `i`, or a list of mentions for a slice."""
         if isinstance(i, slice):
             start, stop, step = i.indices(len(self))
             return self._span(start, stop) if step == 1 else [self[j] for j in range(start, stop, step)]
@@ -107,7 +108,10 @@ class MentionShards(Sequence[MinedMention]):
         return {**self.__dict__, "_open": {}}
 
     def groups(self) -> tuple["pa.StringArray", np.ndarray]:
-        """Each entity's id, in order, and where its mentions begin, then the end of the last: (n,), (n + 1,)."""
+        """Return each entity's id, in order, and the starts of their mentions.
+
+        The shapes are (n,) and (n + 1,); the last start is the total number.
+        """
         if self._groups is None:
             import pyarrow as pa
             import pyarrow.compute as pc
@@ -119,22 +123,25 @@ class MentionShards(Sequence[MinedMention]):
                     ids.append(runs.values)
                     ends.append(start + runs.run_ends.to_numpy().astype(np.int64))
                     start += batch.num_rows
-            # An entity may go on in the next batch.
+            # An entity may continue in the next batch.
             runs = pc.run_end_encode(pa.concat_arrays(ids))
             self._groups = runs.values, np.append(0, np.concatenate(ends)[runs.run_ends.to_numpy() - 1])
         return self._groups
 
     def by_entity(self) -> dict[str, range]:
-        """Each entity's positions, in order; `shards[by_entity()[id][0]]` is an entity's first mention."""
+        """Return each entity's positions, in order.
+
+        `shards[by_entity()[id][0]]` is an entity's first mention.
+        """
         ids, starts = self.groups()
         return {id_: range(*edges) for id_, edges in zip(ids.to_pylist(), pairwise(starts.tolist()), strict=True)}
 
     def fields(self, positions: Sequence[int], *names: str) -> list[list[Any]]:
-        """Fields of the mentions at these positions, which are read from the first shard to the last."""
+        """Return fields of the mentions at these positions, reading each shard once, in order."""
         order = np.argsort(np.asarray(positions, dtype=np.int64), kind="stable")
-        places = np.asarray(positions, dtype=np.int64)[order]
-        shards = np.searchsorted(self._starts, places, "right") - 1
-        batches, rows = np.divmod(places - np.asarray(self._starts)[shards], BATCH_MENTIONS)
+        sorted_positions = np.asarray(positions, dtype=np.int64)[order]
+        shards = np.searchsorted(self._starts, sorted_positions, "right") - 1
+        batches, rows = np.divmod(sorted_positions - np.asarray(self._starts)[shards], BATCH_MENTIONS)
         found: list[list[Any]] = [[] for _ in names]
         edges = np.flatnonzero(np.diff(shards, prepend=-1, append=-1) | np.diff(batches, prepend=-1, append=-1))
         for first, last in pairwise(edges.tolist()):
@@ -145,7 +152,7 @@ class MentionShards(Sequence[MinedMention]):
         return [[values[i] for i in back] for values in found]
 
     def _span(self, start: int, stop: int) -> list[MinedMention]:
-        """The mentions from `start` to `stop`, whole columns at a time."""
+        """Return the mentions from `start` to `stop`, read as whole columns."""
         found: list[MinedMention] = []
         while start < stop:
             shard = bisect_right(self._starts, start) - 1
@@ -187,7 +194,7 @@ class MentionShards(Sequence[MinedMention]):
             raise damaged(f"it holds {found} mentions instead of {expected}")
         has_nulls = any(column.null_count for batch in batches for column in batch.columns)
         if has_nulls or any(batch.num_rows != BATCH_MENTIONS for batch in batches[:-1]):
-            raise damaged("its batches are not those that were written")
+            raise damaged("its batches differ from those that were written")
         self._checked.add(i)
         return batches
 
@@ -205,14 +212,15 @@ def write_shard(path: Path, table: "pa.Table") -> None:
     """Write a table as one Arrow file in batches of `BATCH_MENTIONS`."""
     import pyarrow as pa
 
-    # In one chunk first: a batch never crosses the chunks of a table, and random access counts in full batches.
+    # Combine chunks first: a batch never crosses the chunks of a table, and random access counts in
+    # full batches.
     table = table.combine_chunks()
     with pa.OSFile(str(path), "wb") as file_, pa.ipc.new_file(file_, table.schema) as writer:
         writer.write_table(table, max_chunksize=BATCH_MENTIONS)
 
 
 def read_shard(path: Path, columns: list[str] | None = None) -> "pa.Table":
-    """A table that `write_shard` wrote, memory-mapped."""
+    """Return a table that `write_shard` wrote, memory-mapped."""
     import pyarrow as pa
 
     # Closed at once: a long run has more chunks than a process may have open files.
@@ -221,12 +229,13 @@ def read_shard(path: Path, columns: list[str] | None = None) -> "pa.Table":
         return table if columns is None else table.select(columns)
 
 
-# Entities whose mentions are looked through at a time, and mentions of each: the first ones, which are a sample.
-CHUNK, LOOKED_THROUGH = 4096, 256
+# Entities per block, and maximum number of mentions read per entity: the first ones, which are a
+# sample.
+CHUNK, MAX_MENTIONS_READ = 4096, 256
 
 
 class MinedEntities:
-    """The entities of mined shards, numbered in the order of the shards.
+    """Entities of mined shards, numbered in the order of the shards.
 
     rows: of the entities in the ontology, (n,).
     starts: position of the first mention of each, and the end of the last, (n + 1,).
@@ -241,25 +250,31 @@ class MinedEntities:
     def choose(
         self, numbers: np.ndarray, draw: Callable[[range], Sequence[int]], held_out: HeldOut, *, hidden: bool
     ) -> dict[int, list[int]]:
-        """Return some mentions of each of these entities, by number: those that `draw` takes, given their positions,
-        and whose name is held out (`hidden`) or is not."""
+        """Return mentions of these entities, as positions by number.
+
+        draw: selects from an entity's positions. hidden: keep only mentions whose name is held out;
+            otherwise only the others.
+        """
         edges = zip(self.starts[numbers].tolist(), self.starts[numbers + 1].tolist(), strict=True)
         drawn = [draw(range(start, end)) for start, end in edges]
-        names = iter(self.shards.fields([place for places in drawn for place in places], "name")[0])
+        names = iter(self.shards.fields([position for positions in drawn for position in positions], "name")[0])
         found = {}
-        for number, places in zip(numbers.tolist(), drawn, strict=True):
-            named = list(zip(places, islice(names, len(places)), strict=True))
+        for number, positions in zip(numbers.tolist(), drawn, strict=True):
+            named = list(zip(positions, islice(names, len(positions)), strict=True))
             row = int(self.rows[number])
             id_ = self.ontology.id_at(row)
             if out := {name for name in {name for _, name in named} if held_out.draws(id_, name)}:
                 entity = self.ontology.entity_at(row)
                 out = {name for name in out if held_out(entity, name)}
-            found[number] = [place for place, name in named if (name in out) == hidden]
+            found[number] = [position for position, name in named if (name in out) == hidden]
         return found
 
     def held_out(self, held_out: HeldOut) -> Iterator[tuple[str, list[int]]]:
-        """Id, and positions of the mentions of held-out names, of each entity that has any; entities in the order of a
-        seeded hash, so that the first ones are a sample, for which no more is read than is needed."""
+        """Yield the id of each entity with held-out names, and the positions of their mentions.
+
+        Entities are in the order of a seeded hash, so that the first ones are a sample. Reading is
+        lazy.
+        """
         if not held_out.fraction:
             return
         ids = map(self.ontology.id_at, self.rows.tolist())
@@ -268,11 +283,11 @@ class MinedEntities:
         )
         for first in range(0, len(order), CHUNK):
             numbers = order[first : first + CHUNK]
-            chosen = self.choose(numbers, lambda places: places[:LOOKED_THROUGH], held_out, hidden=True)
-            for number, places in chosen.items():
-                if places:
-                    yield self.ontology.id_at(int(self.rows[number])), places
+            chosen = self.choose(numbers, lambda positions: positions[:MAX_MENTIONS_READ], held_out, hidden=True)
+            for number, positions in chosen.items():
+                if positions:
+                    yield self.ontology.id_at(int(self.rows[number])), positions
 
-    def views(self, places: Sequence[int]) -> list[View]:
-        """The mentions at these positions in their contexts."""
-        return list(map(View, *self.shards.fields(places, "left", "mention", "right")))
+    def views(self, positions: Sequence[int]) -> list[View]:
+        """Return the mentions at these positions in their contexts."""
+        return list(map(View, *self.shards.fields(positions, "left", "mention", "right")))

@@ -1,4 +1,4 @@
-"""A text in the forms that matching compares, its words, and the hashes of its spans."""
+"""Forms of a text that matching compares, its words, and the hashes of its spans."""
 
 import re
 from functools import lru_cache
@@ -6,19 +6,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-# Typographic variants that publishers swap freely; each is one character.
-_TWINS = {
+# Typographic variants that publishers use interchangeably; each is one character.
+_VARIANTS = {
     **dict.fromkeys("\u2010\u2011\u2012\u2013\u2212", "-"),
     **dict.fromkeys("\u2018\u2019\u02bc", "'"),
     "\u00b5": "\u03bc",
 }
-_NOT_PLAIN = re.compile("[^\\S ]|[" + "".join(_TWINS) + "]")
-# A combining mark belongs to the letter before it: a word does not end between the two.
+_NOT_PLAIN = re.compile("[^\\S ]|[" + "".join(_VARIANTS) + "]")
+# A combining mark belongs to the letter before it: no word ends between the two.
 _NOT_WORD = re.compile("[^\\w \u0300-\u036f]|_")
 _ASCII_SPACES = {code: " " for code in range(128) if chr(code).isspace()}
 _ASCII_NOT_WORD = {code: " " for code in range(128) if not chr(code).isalnum()}
-# An odd number has an inverse modulo 2^64. The sum of a span's characters, each times a power of the inverse, no longer
-# depends on its offset when it is multiplied by a power of the number: a rolling hash from cumulative sums.
+# An odd number has an inverse modulo 2^64. The sum of a span's characters, each times a power of
+# the inverse, becomes independent of its offset when multiplied by a power of the number: a rolling
+# hash from cumulative sums.
 BASE = 0x9E3779B97F4A7C15
 _MIX = np.uint64(0xD6E8FEB86659FD93)
 _SPACE = ord(" ")
@@ -27,7 +28,8 @@ _SPACE = ord(" ")
 class Forms(NamedTuple):
     """A text's forms for matching; each has as many characters as the text.
 
-    plain: white space as a space; dashes, apostrophes and the micro sign in one form each; case unchanged.
+    plain: white space as a space; dashes, apostrophes and the micro sign in one form each; case
+        unchanged.
     key: `plain`, case folded on request.
     words: `key` with everything but letters, digits and combining marks as a space.
     """
@@ -46,19 +48,19 @@ def forms(text: str, fold: bool) -> Forms:
 def plain_form(text: str) -> str:
     if text.isascii():
         return text.translate(_ASCII_SPACES)
-    return _NOT_PLAIN.sub(lambda match: _TWINS.get(match[0], " "), text)
+    return _NOT_PLAIN.sub(lambda match: _VARIANTS.get(match[0], " "), text)
 
 
 def word_form(key: str) -> str:
-    # `translate` is some twenty times faster than the expression, but only for ASCII.
+    # `translate` is about twenty times faster than the expression, but only for ASCII.
     return key.translate(_ASCII_NOT_WORD) if key.isascii() else _NOT_WORD.sub(" ", key)
 
 
 def fold_case(text: str) -> str:
-    """Lower-case `text` character by character; its length never changes.
+    """Return `text` in lower case, character by character; its length never changes.
 
-    The few characters whose lower case is longer (`İ`) stay as they are; both sigmas become one, since which of them
-    `str.lower` takes depends on the letters around it.
+    The few characters whose lower case is longer (`İ`) are kept. Both sigmas become one, since
+    `str.lower` chooses between them by the letters around.
     """
     lower = text.lower()
     if text.isascii():
@@ -69,7 +71,9 @@ def fold_case(text: str) -> str:
 
 
 class SpanHashes:
-    """64-bit hashes of the spans of a text, before and after case folding, each in one step whatever its length.
+    """64-bit hashes of the spans of a text, before and after case folding.
+
+    Each hash takes one step, whatever its length.
 
     plain: the text. key: the same, case folded; of the same length.
     """
@@ -80,7 +84,7 @@ class SpanHashes:
         self._sums = np.zeros(len(key) + 1, dtype=np.uint64)
         folded = codes(key)
         np.cumsum(np.multiply(folded, inverse_powers[: len(key)], dtype=np.uint64), out=self._sums[1:])
-        # There are few capitals: only the difference that each makes to the sums is kept for `plain`.
+        # Capitals are rare: only the difference that each makes to the sums is kept for `plain`.
         raised = codes(plain)
         self.capitals = np.flatnonzero(raised != folded) if plain is not key else np.zeros(0, dtype=np.int64)
         more = raised[self.capitals].astype(np.uint64) - folded[self.capitals].astype(np.uint64)
@@ -90,21 +94,21 @@ class SpanHashes:
         return len(self._sums) - 1
 
     def hashes(self, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-        """The hashes of the characters of `key` from `starts` to `ends`: (n,), (n,) → (n,) uint64."""
+        """Return the hashes of the characters of `key` from `starts` to `ends`: (n,) uint64."""
         return self._mixed(self._sums[ends] - self._sums[starts], starts)
 
     def plain_hashes(self, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-        """The hashes of the characters of `plain`: equal to those of `key` where there is no capital."""
+        """Return the hashes of the characters of `plain`: those of `key` if there is no capital."""
         more = self._more[np.searchsorted(self.capitals, ends)] - self._more[np.searchsorted(self.capitals, starts)]
         return self._mixed(self._sums[ends] - self._sums[starts] + more, starts)
 
     def has_capital(self, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-        """Whether there is a capital from `starts` to `ends`: (n,), (n,) → (n,) bool."""
+        """Return whether there is a capital from `starts` to `ends`: (n,), (n,) → (n,) bool."""
         return np.searchsorted(self.capitals, starts) < np.searchsorted(self.capitals, ends)
 
     def _mixed(self, sums: np.ndarray, starts: np.ndarray) -> np.ndarray:
         sums *= self._powers[starts]
-        # The low bits of the product know few of the characters' bits.
+        # The low bits of the product depend on few of the characters' bits.
         for _ in range(2):
             sums ^= sums >> np.uint64(32)
             sums *= _MIX
@@ -112,7 +116,7 @@ class SpanHashes:
 
 
 class Words:
-    """The offsets at which the words of a text begin and end: `starts`, `ends` (n_words,).
+    """Offsets of the words of a text: `starts`, `ends` (n_words,).
 
     words: the text in its `word_form`.
     """
@@ -124,13 +128,16 @@ class Words:
         edges = np.flatnonzero(self._inside[1:] != self._inside[:-1])
         self.starts, self.ends = edges[::2], edges[1::2]
 
-    def inside(self, places: np.ndarray) -> np.ndarray:
-        """Whether each character is in a word: offsets (n,), from -1 (before the text) to its length, → (n,)."""
-        return self._inside[places + 1]
+    def inside(self, offsets: np.ndarray) -> np.ndarray:
+        """Return whether each character is in a word, (n,) bool.
+
+        offsets: (n,), from -1 (before the text) to its length.
+        """
+        return self._inside[offsets + 1]
 
 
 def codes(text: str) -> np.ndarray:
-    """The code points, (n_chars,): uint8 where all are ASCII, otherwise uint32."""
+    """Return the code points, (n_chars,): uint8 for ASCII, otherwise uint32."""
     if text.isascii():
         return np.frombuffer(text.encode("ascii"), dtype=np.uint8)
     return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)

@@ -1,4 +1,4 @@
-"""The work of an unfinished mining run: one file per chunk of text, and the state of the run at its start."""
+"""Work of an unfinished mining run: one file per chunk of text, and the run's initial state."""
 
 import json
 import os
@@ -18,24 +18,24 @@ if TYPE_CHECKING:
 
 WORK_VERSION = 4
 # A worker's file of mentions is rewritten if less than this fraction of it is kept.
-WORTH_KEEPING = 0.5
+MIN_KEPT_FRACTION = 0.5
 # The columns that the sample depends on.
-OFFERED = ["row", "priority"]
-# Each pass reads all chunks and holds some hundred bytes per mention.
+SAMPLE_COLUMNS = ["row", "priority"]
+# Each pass reads all chunks and holds about a hundred bytes per mention.
 SHARDS_AT_ONCE = 3
 
 
 class WorkDirectory(WorkFolder):
-    """Chunks of mined mentions in `.{output}.partial`, a sibling of the output that is locked from here on.
+    """Chunks of mined mentions in `.{output}.partial`, a locked sibling of the output.
 
-    Chunks are added in the order of the text: a file of mentions, and then a record of JSON, the hashes of the ids of
-    its texts, and checksums. A run that is stopped at any moment leaves its first chunks, which a later one need not
-    read again. A mention that can no longer be in its entity's sample is not written where its writer knows it, so that
-    the work of a long run grows with the logarithm of the text.
+    Chunks are added in the order of the text: a file of mentions, then a JSON record, the hashes of
+    the ids of its texts, and checksums. A run that is stopped at any moment leaves its first
+    chunks, which a later run need not read again. A worker does not write mentions that it knows to
+    be outside the sample, so the work of a long run grows with the logarithm of the text.
 
     limits: see `Reservoir`. records: of the chunks.
 
-    Raises KrisselError K045 when another run works there.
+    Raises KrisselError K045 if another run works there.
     """
 
     def __init__(self, output: Path) -> None:
@@ -45,15 +45,16 @@ class WorkDirectory(WorkFolder):
     def begin(self, state: dict[str, Any], cap: int | None, n_rows: int, *, restart: bool = False) -> None:
         """Resume the work of an earlier run, or begin.
 
-        state: everything the mentions depend on (settings, hashes of ontology and texts); work of another state is
-        refused. n_rows: entities. restart: discard the work of an earlier run.
+        state: everything that the mentions depend on (settings, hashes of ontology and texts); work
+            of another state is refused. n_rows: entities. restart: discard the work of an earlier
+            run.
 
-        Raises KrisselError K302 when an earlier run of another state left work.
+        Raises KrisselError K302 if an earlier run of another state left work.
         """
         self.start(state, restart=restart)
-        self._kept = Reservoir(cap, n_rows)
-        self.limits = self._kept.limits
-        self._read_chunks()
+        self._reservoir = Reservoir(cap, n_rows)
+        self.limits = self._reservoir.limits
+        self._restore_chunks()
 
     def has_work(self) -> bool:
         return self._chunk_path(0).exists()
@@ -75,13 +76,13 @@ class WorkDirectory(WorkFolder):
         table = read_shard(mentions) if isinstance(mentions, Path) else mentions
         kept = self._offer(table)
         self.check()
-        if isinstance(mentions, Path) and kept.sum() >= WORTH_KEEPING * len(kept):
+        if isinstance(mentions, Path) and kept.sum() >= MIN_KEPT_FRACTION * len(kept):
             path = mentions
         else:
             path = self.temporary("chunk")
             write_shard(path, table.filter(pa.array(kept)))
             if isinstance(mentions, Path):
-                # Its writer had old limits.
+                # The worker had old limits.
                 mentions.unlink()
         content = {"record": record, "ids": ids.tobytes().hex(), "mentions": _checksum(path)}
         os.replace(path, self._chunk_path(len(self)))
@@ -89,14 +90,17 @@ class WorkDirectory(WorkFolder):
         self.records.append(record)
 
     def ids(self) -> Iterator["np.ndarray"]:
-        """The hashes of the new ids of each chunk."""
+        """Yield the hashes of the new ids of each chunk."""
         import numpy as np
 
         for i in range(len(self)):
             yield np.frombuffer(bytes.fromhex(self._read_record(i)["ids"]), dtype=np.uint64)
 
     def next_unit(self) -> tuple[int, int]:
-        """The unit to resume, and the number of its chunks that are done. Each record has `unit` and `is_last`."""
+        """Return the unit to resume, and the number of its finished chunks.
+
+        Each record has `unit` and `is_last`.
+        """
         if not self.records:
             return 0, 0
         last = self.records[-1]
@@ -105,27 +109,28 @@ class WorkDirectory(WorkFolder):
         return last["unit"], sum(record["unit"] == last["unit"] for record in self.records)
 
     def shards(self) -> Iterator["pa.Table"]:
-        """The sampled mentions, by entity row and priority, in tables of `SHARD_MENTIONS`."""
+        """Yield the sampled mentions, by entity row and priority, in tables of `SHARD_MENTIONS`."""
         import numpy as np
         import pyarrow as pa
 
-        parts = [read_shard(self._chunk_path(i), OFFERED) for i in range(len(self))]
+        parts = [read_shard(self._chunk_path(i), SAMPLE_COLUMNS) for i in range(len(self))]
         if not parts:
             return
         chunk_of = np.repeat(np.arange(len(parts)), [part.num_rows for part in parts])
-        place_of = np.concatenate([np.arange(part.num_rows) for part in parts])
+        row_of = np.concatenate([np.arange(part.num_rows) for part in parts])
         keys = pa.concat_tables(parts)
-        order = lowest(keys["row"].to_numpy(), keys["priority"].to_numpy(), self._kept.cap)
+        order = lowest(keys["row"].to_numpy(), keys["priority"].to_numpy(), self._reservoir.cap)
         names = shard_schema().names
         for start in range(0, len(order), SHARDS_AT_ONCE * SHARD_MENTIONS):
             selected = order[start : start + SHARDS_AT_ONCE * SHARD_MENTIONS]
-            # A stable sort by chunk gives the mentions to read from each, and their positions in the result.
+            # A stable sort by chunk gives the mentions to read from each, and their positions in
+            # the result.
             by_chunk = np.argsort(chunk_of[selected], kind="stable")
             chunks, firsts = np.unique(chunk_of[selected][by_chunk], return_index=True)
-            places = np.split(place_of[selected][by_chunk], firsts[1:])
+            positions = np.split(row_of[selected][by_chunk], firsts[1:])
             parts = [
                 read_shard(self._chunk_path(chunk), names).take(which)
-                for chunk, which in zip(chunks.tolist(), places, strict=True)
+                for chunk, which in zip(chunks.tolist(), positions, strict=True)
             ]
             back = np.empty(len(selected), dtype="int64")
             back[by_chunk] = np.arange(len(selected))
@@ -133,7 +138,7 @@ class WorkDirectory(WorkFolder):
             for first in range(0, len(selected), SHARD_MENTIONS):
                 yield table.slice(first, SHARD_MENTIONS)
 
-    def _read_chunks(self) -> None:
+    def _restore_chunks(self) -> None:
         for path in self.path.glob("*.tmp"):
             path.unlink()
         while self._record_path(len(self)).exists():
@@ -143,16 +148,16 @@ class WorkDirectory(WorkFolder):
                 if content["mentions"] != _checksum(path):
                     break
             except (FileNotFoundError, ValueError, RecursionError):
-                # Truncated by a crash, or damaged: mined again, with all later chunks.
+                # Truncated by a crash, or damaged: mine it again, with all later chunks.
                 break
-            self._offer(read_shard(path, OFFERED))
+            self._offer(read_shard(path, SAMPLE_COLUMNS))
             self.records.append(content["record"])
 
     def _offer(self, mentions: "pa.Table") -> "np.ndarray":
-        return self._kept.offer(mentions["row"].to_numpy(), mentions["priority"].to_numpy())
+        return self._reservoir.offer(mentions["row"].to_numpy(), mentions["priority"].to_numpy())
 
     def _read_record(self, i: int) -> dict[str, Any]:
-        """Raises ValueError or RecursionError where it is damaged."""
+        """Return the record of chunk `i`. Raises ValueError or RecursionError if it is damaged."""
         found: Any = json.loads(self._record_path(i).read_text(encoding="utf8"))
         if not isinstance(found, list) or len(found) != 2 or found[1] != _checksum_of(found[0]):
             raise ValueError(f"{self._record_path(i)} is damaged")
@@ -167,7 +172,7 @@ class WorkDirectory(WorkFolder):
 
 
 def work_schema() -> "pa.Schema":
-    """The columns of a shard, with the entity's row in the ontology store and the mention's sampling priority."""
+    """Return the columns of a shard, the entity's row in the ontology store, and the priority."""
     import pyarrow as pa
 
     fields = [pa.field("row", pa.int32(), nullable=False), pa.field("priority", pa.uint64(), nullable=False)]
@@ -175,7 +180,7 @@ def work_schema() -> "pa.Schema":
 
 
 def _checksum(path: Path) -> int:
-    # Enough to detect damage; SHA-256 would slow the one process that handles all chunks.
+    # Sufficient to detect damage; SHA-256 would slow the one process that handles all chunks.
     return zlib.crc32(path.read_bytes())
 
 

@@ -19,17 +19,20 @@ from .miner import MinedChunk, Miner, mine_chunk
 from .reading import Chunk, SeenIds, Unit, read_unit, unit_bytes
 from .shards import read_shard, write_shard
 
-# Bytes of files whose texts may be in memory, read but not yet mined.
+# Maximum bytes of files whose texts may be in memory, read but not yet mined.
 READ_AHEAD = 128_000_000
-# The miner of a worker process, and the folder it writes to.
+# The miner of a worker process, and its output folder.
 _miner: Miner | None = None
 _directory = Path()
 
 
 class Workers:
-    """Reads and mines in this process, at once; subclasses elsewhere, later and in any order.
+    """Worker that reads and mines in this process, at once.
 
-    n_ahead: chunks that are mined while others are read. ahead_bytes: maximum size of the files read before their turn.
+    Subclasses do so in other processes, later and in any order.
+
+    n_ahead: chunks that are mined while others are read. ahead_bytes: maximum size of the files
+        read ahead.
     """
 
     n_ahead = 0
@@ -39,11 +42,14 @@ class Workers:
         self.miner = miner
 
     def read(self, unit: Unit, number: int, chunk_chars: int) -> Iterator[tuple[Chunk, Any]]:
-        """`read_unit`, with a handle in place of the texts, which `mine` takes."""
+        """Read a unit like `read_unit`, with a handle for `mine` instead of the texts."""
         return read_unit(unit, number, chunk_chars)
 
     def mine(self, texts: Any, new: np.ndarray) -> Callable[[], MinedChunk]:
-        """`mine_chunk`. RETURNS: a function that waits for the result."""
+        """Mine texts like `mine_chunk`.
+
+        RETURNS: a function that waits for the result.
+        """
         mined = mine_chunk(self.miner, texts, new)
         return lambda: mined
 
@@ -51,12 +57,12 @@ class Workers:
 def mine_units(
     workers: Workers, units: Iterable[tuple[int, Unit]], chunk_chars: int, seen: SeenIds, n_skipped: int
 ) -> Iterator[tuple[Chunk, MinedChunk, np.ndarray]]:
-    """The mined chunks of the units in order, each with the hashes of its new ids. The first text of each id is mined.
+    """Yield the mined chunks of the units in order, each with the hashes of its new ids.
 
-    Few chunks are in memory at a time.
+    The first text of each id is mined. Few chunks are in memory at a time.
 
-    units: with their indices. n_skipped: chunks of the first unit that were mined before. seen: the ids of those and of
-    all earlier units.
+    units: with their indices. n_skipped: chunks of the first unit that were mined before. seen: the
+        ids of those and of all earlier units.
     """
     waiting: deque[tuple[Chunk, np.ndarray, Callable[[], MinedChunk]]] = deque()
 
@@ -89,22 +95,23 @@ def _read(workers: Workers, units: Iterable[tuple[int, Unit]], chunk_chars: int)
 
 
 class Processes(Workers):
-    """Processes of this machine. Where they are forked, they share the miner's memory.
+    """Processes of this machine. Forked processes share the miner's memory.
 
-    Each reads whole units too. Texts and mentions are passed as files in the work directory, which this process does
-    not open: pipes are 5 % slower. A unit that is too large to be read ahead is read here, chunk by chunk, and so is
-    everything if there are fewer units than processes (`read_apart` is False).
+    Workers also read whole units. Texts and mentions are passed as files in the work directory,
+    which this process does not open: pipes are 5 % slower. A unit that is too large to be read
+    ahead is read here, chunk by chunk. If there are fewer units than processes, all are read here
+    (`in_workers` is False).
     """
 
-    def __init__(self, pool: ProcessPoolExecutor, n_process: int, read_apart: bool) -> None:
+    def __init__(self, pool: ProcessPoolExecutor, n_process: int, in_workers: bool) -> None:
         self._pool = pool
         self.n_ahead = n_process + 1
-        self.ahead_bytes = READ_AHEAD if read_apart else 0
+        self.ahead_bytes = READ_AHEAD if in_workers else 0
 
     def read(self, unit: Unit, number: int, chunk_chars: int) -> Iterator[tuple[Chunk, Any]]:
         if unit_bytes(unit) > self.ahead_bytes:
             return read_unit(unit, number, chunk_chars)
-        # Begins now, and is waited for when the first chunk is requested.
+        # Starts now; the result is awaited when the first chunk is requested.
         read = self._pool.submit(_read_whole, unit, number, chunk_chars)
         return (chunk for future in (read,) for chunk in future.result())
 
@@ -114,13 +121,13 @@ class Processes(Workers):
 
 @contextmanager
 def local_workers(miner: Miner, n_process: int, n_units: int, directory: Path) -> Iterator[Workers]:
-    """directory: of the work. Raises KrisselError K303 when a process dies."""
+    """Yield workers that write to `directory`. Raises KrisselError K303 if a process dies."""
     if n_process == 1:
         yield Workers(miner)
         return
     pool = ProcessPoolExecutor(n_process, initializer=_start_worker, initargs=(miner, directory))
     try:
-        yield Processes(pool, n_process, read_apart=n_units > n_process)
+        yield Processes(pool, n_process, in_workers=n_units > n_process)
     except BrokenProcessPool as error:
         raise KrisselError(Errors.K303.format(problem=error, n_process=n_process)) from error
     finally:
@@ -128,10 +135,10 @@ def local_workers(miner: Miner, n_process: int, n_units: int, directory: Path) -
 
 
 def _read_whole(unit: Unit, number: int, chunk_chars: int) -> list[tuple[Chunk, Path]]:
-    return [(chunk, _put(texts)) for chunk, texts in read_unit(unit, number, chunk_chars)]
+    return [(chunk, _save_texts(texts)) for chunk, texts in read_unit(unit, number, chunk_chars)]
 
 
-def _put(texts: list[Text]) -> Path:
+def _save_texts(texts: list[Text]) -> Path:
     import pyarrow as pa
 
     schema = pa.schema([(name, pa.int64() if name == "line" else pa.large_string()) for name in Text._fields])
@@ -141,7 +148,7 @@ def _put(texts: list[Text]) -> Path:
     return path
 
 
-def _take(path: Path) -> list[Text]:
+def _load_texts(path: Path) -> list[Text]:
     texts = list(map(Text, *(column.to_pylist() for column in read_shard(path).columns)))
     path.unlink()
     return texts
@@ -155,7 +162,7 @@ def _start_worker(miner: Miner, directory: Path) -> None:
 
 def _mine_in_worker(texts: list[Text] | Path, new: np.ndarray) -> MinedChunk:
     assert _miner is not None
-    mined = mine_chunk(_miner, _take(texts) if isinstance(texts, Path) else texts, new)
+    mined = mine_chunk(_miner, _load_texts(texts) if isinstance(texts, Path) else texts, new)
     path = _directory / f"{uuid4().hex}.tmp"
     write_shard(path, mined.mentions)
     return mined._replace(mentions=path)

@@ -12,7 +12,7 @@ import numpy as np
 from spacy.language import Language
 from spacy.tokens import Doc
 
-from ..building.gold_overlay import GoldMention, GoldOverlay, overlaid
+from ..building.gold_overlay import GoldMention, GoldOverlay, with_overlay
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..kb.prototype_kb import PrototypeKB
 from ..kb.prototype_table import Origin
@@ -323,7 +323,7 @@ class CorrectedLinker:
     @property
     def _overlay(self) -> GoldOverlay:
         if self._overlaid is None:
-            self._overlaid = overlaid(self._base)
+            self._overlaid = with_overlay(self._base)
         return self._overlaid[1]
 
     def _add(self, corrections: Sequence[Correction]) -> None:

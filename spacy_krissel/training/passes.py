@@ -12,7 +12,7 @@ from thinc.types import Floats2d
 from ..distributed.processes import begin_shared, n_processes, no_backprop
 from ..distributed.random_state import capture_rng, replay_rng
 from ..errors import Errors, KrisselError
-from ..layers.hf.training_passes import RecordedInputs, keeping_passes, tapped
+from ..layers.hf.training_passes import RecordedInputs, reuse_passes, tap_embeddings
 from ..layers.token_states import TokenStates
 from ..losses.masked import Loss
 from ..views import View
@@ -56,7 +56,7 @@ def begin_texts(begin: Begin[str, TokenStates], texts: list[str]) -> tuple[Token
     lengths, _ = begin_shared(read, sizes)
     # The other processes' numbers of tokens are known from here on.
     rows = consecutive(lengths)
-    places, _ = begin_shared(lambda own: (found[0].places, no_backprop), sizes, rows)
+    places, _ = begin_shared(lambda own: (found[0].offsets, no_backprop), sizes, rows)
     vectors, backprop = begin_shared(lambda own: (found[0].vectors, found[1]), sizes, rows)
     return TokenStates(vectors, lengths, places), backprop
 
@@ -156,7 +156,7 @@ def _begin_in_chunks(
     model: EncoderModel, views: list[View], chunks: list[list[int]]
 ) -> tuple[Floats2d, Callable[[Floats2d], None]]:
     states, parts = [], []
-    with keeping_passes() as kept:
+    with reuse_passes() as kept:
         for chunk in chunks:
             states.append(capture_rng())
             # The callback, and with it the chunk's activations, is dropped at once.
@@ -167,7 +167,7 @@ def _begin_in_chunks(
     def backprop(gradient: Floats2d) -> None:
         ends = np.cumsum([len(chunk) for chunk in chunks])[:-1].tolist()
         gradients = xp.split(gradient[xp.asarray(order)], ends)
-        with keeping_passes(kept):
+        with reuse_passes(kept):
             for chunk, state, d_chunk in zip(chunks, states, gradients, strict=True):
                 with replay_rng(state):
                     _, backprop_chunk = model.begin_update([views[i] for i in chunk])
@@ -198,14 +198,14 @@ def with_adversary(model: Model[Any, Any], step: Step, loss: Loss, weight: float
     if not weight:
         return step(loss, 1.0)
     state, inputs = capture_rng(), RecordedInputs()
-    with keeping_passes():
-        with tapped(inputs), frozen(model):
+    with reuse_passes():
+        with tap_embeddings(inputs), frozen(model):
             step(adverse, 1.0)
         if not inputs:
             raise KrisselError(Errors.K637)
         with replay_rng(state):
             value = step(loss, 1.0)
-        with replay_rng(state), tapped(inputs.signed(epsilon)):
+        with replay_rng(state), tap_embeddings(inputs.fgsm_tap(epsilon)):
             return value + weight * step(loss, weight)
 
 

@@ -31,7 +31,7 @@ def source(toy_store, toy_shards):
 
 @pytest.mark.parametrize("block", [5, 10_000])
 def test_every_prototype_has_its_vector(source, monkeypatch, block):
-    monkeypatch.setattr(build, "BLOCK", block)
+    monkeypatch.setattr(build, "BLOCK_VIEWS", block)
     sizes = []
 
     def counted(views):

@@ -6,7 +6,7 @@ import pytest
 from spacy.vocab import Vocab
 
 from spacy_krissel.building import fill as build
-from spacy_krissel.building.encoding import Encoders, VectorWork, encoded
+from spacy_krissel.building.encoding import Encoders, VectorWork, encode_blocks
 from spacy_krissel.building.fill import fill_kb
 from spacy_krissel.building.sources import PrototypeSource
 from spacy_krissel.errors import KrisselError
@@ -61,7 +61,7 @@ class Ahead(Encoders):
 @pytest.fixture
 def filled(toy_store, toy_shards, monkeypatch):
     """Fills a knowledge base with prototypes and references, in blocks of 5."""
-    monkeypatch.setattr(build, "BLOCK", 5)
+    monkeypatch.setattr(build, "BLOCK_VIEWS", 5)
 
     def fill(encode, kb_settings=None, **settings):
         source = PrototypeSource(toy_store, MentionShards(toy_shards))
@@ -192,7 +192,7 @@ def ahead_blocks(expected):
 
 
 def test_no_blocks():
-    assert list(encoded([], name_view, Encoders(Counting()), WIDTH)) == []
+    assert list(encode_blocks([], name_view, Encoders(Counting()), WIDTH)) == []
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that can be forked")

@@ -9,7 +9,7 @@ from spacy.vocab import Vocab
 from term_search import search
 
 from spacy_krissel.building import gold_overlay
-from spacy_krissel.building.gold_overlay import GoldMention, GoldOverlay, overlaid
+from spacy_krissel.building.gold_overlay import GoldMention, GoldOverlay, with_overlay
 from spacy_krissel.building.gold_prototypes import add_gold_prototypes
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.index.faiss_index import make_faiss_index
@@ -88,7 +88,7 @@ def found(kb, **weights):
     views = [name_view(text) for text in QUERIES] + [View("she had ", "MS", " here")]
     texts = [view.mention for view in views]
     result = search(kb, encode(views), 5, texts=texts, names=encode([*map(name_view, texts)]), **weights)
-    about = [kb.prototypes.shown(row[row >= 0]) for row in result.prototypes]
+    about = [kb.prototypes.display_fields(row[row >= 0]) for row in result.prototypes]
     return [
         result.entities.tolist(),
         [part.tolist() for part in (result.scores, *result.parts.values())],
@@ -103,7 +103,7 @@ STEPS = st.lists(st.tuples(st.sampled_from(["add", "hide", "show", "remove"]), s
 
 def as_told(kb, steps):
     """The overlay after these steps, and what is shown and hidden in the end, in order."""
-    corrected, overlay = overlaid(kb)
+    corrected, overlay = with_overlay(kb)
     shown = {}
     for do, number in steps:
         if do == "add" and number not in shown:
@@ -134,24 +134,24 @@ KBS = {
 @given(steps=STEPS)
 def test_what_was_removed_leaves_a_trace(name, weights, steps):
     corrected, overlay, shown = as_told(KBS[name], steps)
-    fresh, other = overlaid(KBS[name])
+    fresh, other = with_overlay(KBS[name])
     other.add([(number, MENTIONS[number]) for number in shown], encode)
     other.show(number for number, is_shown in shown.items() if is_shown)
     assert found(corrected, **weights) == found(fresh, **weights)
     assert overlay.n_shown == other.n_shown
     overlay.remove([*shown])
-    assert found(corrected, **weights) == found(overlaid(KBS[name])[0], **weights)
+    assert found(corrected, **weights) == found(with_overlay(KBS[name])[0], **weights)
 
 
 @settings(deadline=None, max_examples=12)
 @given(steps=STEPS)
 def test_rows_of_what_is_gone_are_kept(steps):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gold_overlay, "MIN_GONE", 1)
+        patch.setattr(gold_overlay, "MIN_REMOVED_ROWS", 1)
         corrected, overlay, _ = as_told(KBS["exact"], steps)
     as_before, other, _ = as_told(KBS["exact"], steps)
     assert found(corrected, **ALL) == found(as_before, **ALL)
-    assert len(overlay.own) <= len(other.own)
+    assert len(overlay.unweighted) <= len(other.unweighted)
 
 
 @pytest.mark.parametrize("name", ["exact", "normalized", "references", "gold"])
@@ -162,7 +162,7 @@ def test_a_mention_counts_otherwise_than_as_gold(name, numbers):
     settings_ = {"normalized": {"normalize": True, "dtype": "float16"}}.get(name, {})
     part = make_kb(references=name == "references", gold=name == "gold", **settings_)
     add_gold_prototypes(part, [each for n in numbers for each in prototypes(MENTIONS[n])], encode=encode)
-    corrected, overlay = overlaid(KBS[name])
+    corrected, overlay = with_overlay(KBS[name])
     overlay.add([(n, MENTIONS[n]) for n in numbers], encode)
     overlay.show(numbers)
     for weights in ({}, {"name_weight": 0.5, "gold_prior": 0.05}, {"spelling_weight": 0.1}):
@@ -174,7 +174,7 @@ def test_a_mention_counts_otherwise_than_as_gold(name, numbers):
 
 
 def test_names_that_were_added_count_in_the_similarity():
-    corrected, overlay = overlaid(KBS["exact"])
+    corrected, overlay = with_overlay(KBS["exact"])
 
     def similarity(text, id_):
         return term_search.similarity(corrected, text, IDS.index(id_))
@@ -194,7 +194,7 @@ def test_names_that_were_added_count_in_the_similarity():
 
 
 def test_vectors_that_are_none_are_added():
-    _, overlay = overlaid(KBS["exact"])
+    _, overlay = with_overlay(KBS["exact"])
     with pytest.raises(KrisselError, match="K503"):
         overlay.add([(0, MENTIONS[0])], lambda views: np.ones((len(views), WIDTH + 1), np.float32))
     with pytest.raises(KrisselError, match="K504"):
@@ -203,7 +203,7 @@ def test_vectors_that_are_none_are_added():
 
 
 def test_entities_that_are_not_allowed_are_found():
-    corrected, overlay = overlaid(KBS["exact"])
+    corrected, overlay = with_overlay(KBS["exact"])
     overlay.add([(n, each) for n, each in enumerate(MENTIONS)], encode)
     overlay.show(range(len(MENTIONS)))
     overlay.hide([6])

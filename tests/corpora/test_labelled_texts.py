@@ -13,7 +13,7 @@ from spacy_krissel.corpora.docs import to_doc
 from spacy_krissel.corpora.readers.text_labels import read_text_labels
 from spacy_krissel.corpora.report import CorpusReport
 from spacy_krissel.errors import KrisselError, KrisselWarning
-from spacy_krissel.mentions.gold_mentions import gold_mentions, text_entities
+from spacy_krissel.mentions.gold_mentions import document_entities, gold_mentions
 
 NLP = spacy.blank("en")
 TEXT = "pain and swelling in knee"
@@ -80,7 +80,7 @@ def test_docs_hold_labels_and_places():
         report=report,
     )
     assert doc.cats == dict.fromkeys(["C1", "C2", "C3", "C4", "C5"], 1.0)
-    assert text_entities(doc) == ("C1", "C2", "C3", "C4", "C5")
+    assert document_entities(doc) == ("C1", "C2", "C3", "C4", "C5")
     whole = [(span.text, span.kb_id_, span.label_) for span in doc.spans["krissel"]]
     assert whole == [("pain", "C4", "ENTITY"), ("pain", "C5", "ENTITY"), ("swelling in knee", "C3", "ENTITY")]
     disjoint = [(span.text, span.kb_id_, span.label_) for span in doc.spans["krissel_disjoint"]]
@@ -115,10 +115,10 @@ def test_a_place_outside_the_text(fragments):
 def test_labels_of_docs_without_cats():
     doc = doc_of(entity("C2", "", ((0, 4), (18, 25))), entity("C1", "", ((0, 4),)))
     doc.cats = {}
-    assert text_entities(doc) == ("C1", "C2")
+    assert document_entities(doc) == ("C1", "C2")
     doc.cats = {"C3": 1.0, "C4": 0.0}
-    assert text_entities(doc) == ("C3",)
-    assert text_entities(NLP("text")) == ()
+    assert document_entities(doc) == ("C3",)
+    assert document_entities(NLP("text")) == ()
 
 
 def test_files(tmp_path):

@@ -10,17 +10,17 @@ from thinc.api import Linear, Model, chain
 
 from spacy_krissel.distributed import processes
 from spacy_krissel.distributed.processes import (
-    add_up,
-    alike,
+    all_equal,
     begin_shared,
-    from_first,
-    joined,
+    broadcast_from_rank_zero,
+    local_gpu,
     make_shared,
     n_processes,
-    own_draws,
-    own_gpu,
-    process_number,
+    per_process_draws,
+    process_group,
+    process_rank,
     sum_gradients,
+    sum_over_processes,
 )
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.layers.hashed_bags import HashedTable
@@ -81,17 +81,17 @@ def test_no_items(two_processes):
 
 
 def test_one_process_does_all():
-    assert n_processes() == 1 and process_number() == 0
+    assert n_processes() == 1 and process_rank() == 0
     asked, whole, learnt = share(SIZES, None)
     assert asked == list(range(7))
     assert_array_equal(learnt, whole / 10)
-    assert alike(1) and from_first(lambda: "made") == "made"
-    with joined(-1, timeout=1):
+    assert all_equal(1) and broadcast_from_rank_zero(lambda: "made") == "made"
+    with process_group(-1, timeout=1):
         assert n_processes() == 1
 
 
 def made():
-    return make_shared(lambda own: np.array([[10 * i, process_number()] for i in own]), [[1], [0], [2]])
+    return make_shared(lambda own: np.array([[10 * i, process_rank()] for i in own]), [[1], [0], [2]])
 
 
 def test_what_is_only_made(two_processes):
@@ -100,7 +100,7 @@ def test_what_is_only_made(two_processes):
 
 
 def other_batch():
-    return share([1, 2, 3 + process_number()], None)
+    return share([1, 2, 3 + process_rank()], None)
 
 
 def test_other_batches(two_processes):
@@ -118,11 +118,11 @@ def draws():
         return random.random(), np.random.random(), float(torch.rand(()))
 
     before = draw()
-    with own_draws():
+    with per_process_draws():
         own = draw()
-        if process_number():
+        if process_rank():
             draw()
-    with own_draws():
+    with per_process_draws():
         again = draw()
     return before, own, again, draw()
 
@@ -139,7 +139,7 @@ def test_own_random_numbers(two_processes):
 
 
 def only_the_first():
-    return from_first(lambda: {"score": 0.5, "by": process_number()})
+    return broadcast_from_rank_zero(lambda: {"score": 0.5, "by": process_rank()})
 
 
 def test_scores_of_the_first(two_processes):
@@ -147,9 +147,9 @@ def test_scores_of_the_first(two_processes):
 
 
 def one_ends():
-    if process_number():
+    if process_rank():
         raise KrisselError("a mistake")
-    return alike(1)
+    return all_equal(1)
 
 
 def test_a_process_that_ends(two_processes):
@@ -160,10 +160,10 @@ def test_a_process_that_ends(two_processes):
 def one_stands_still():
     import time
 
-    if process_number():
+    if process_rank():
         time.sleep(2)
         return "late"
-    return alike(1)
+    return all_equal(1)
 
 
 def test_a_process_that_stands_still(two_processes):
@@ -183,7 +183,7 @@ def model_gradients(held):
     table.initialize(0)
     bags = Model("table", lambda model, X, is_train: (X, lambda dX: dX), shims=[table])
     model = chain(linear, PyTorchWrapper(torch_layer), bags)
-    own = held[process_number()]
+    own = held[process_rank()]
     if own["b"] is not None:
         linear.set_grad("b", np.full(2, own["b"], dtype="f"))
     if own["weight"] is not None:
@@ -229,19 +229,19 @@ def test_gradients_of_one_process_alone(two_processes):
 def test_gpus(monkeypatch):
     torch = pytest.importorskip("torch")
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
-    assert own_gpu(0) == 0 and own_gpu(7) == 7 and own_gpu(-1) == -1
+    assert local_gpu(0) == 0 and local_gpu(7) == 7 and local_gpu(-1) == -1
     for name, value in {"WORLD_SIZE": "4", "RANK": "3", "LOCAL_RANK": "1"}.items():
         monkeypatch.setenv(name, value)
-    assert own_gpu(0) == 1 and own_gpu(1) == 2 and own_gpu(-1) == -1
+    assert local_gpu(0) == 1 and local_gpu(1) == 2 and local_gpu(-1) == -1
     with pytest.raises(KrisselError, match=r"K022.*process 3 is to use GPU 3, and torch finds 3"):
-        own_gpu(2)
+        local_gpu(2)
 
 
 def test_a_launcher_that_says_too_little(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     for name in ("RANK", "MASTER_ADDR", "MASTER_PORT"):
         monkeypatch.delenv(name, raising=False)
-    with pytest.raises(KrisselError, match="K022.*RANK"), joined(-1, timeout=1):
+    with pytest.raises(KrisselError, match="K022.*RANK"), process_group(-1, timeout=1):
         pass
 
 
@@ -251,8 +251,8 @@ def test_torch_is_not_imported_to_find_that_there_is_one_process(monkeypatch):
 
 
 def summed():
-    array, number = np.arange(3.0) + process_number(), np.array([1])
-    add_up([array, number])
+    array, number = np.arange(3.0) + process_rank(), np.array([1])
+    sum_over_processes([array, number])
     return array, number
 
 

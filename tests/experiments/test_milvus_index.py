@@ -147,10 +147,10 @@ def test_a_missing_package_is_not_named(vectors, monkeypatch):
 
 def test_other_settings_of_searching_need_another_collection():
     index = MilvusIndex(ADDRESS, search_params={"ef": 9}, token_env="MINE")
-    assert index.reads(MilvusIndex(ADDRESS).settings)
+    assert index.can_read(MilvusIndex(ADDRESS).settings)
     for other in ({"type": "HNSW"}, {"index_params": {"M": 8}}, {"collection": "other"}):
-        assert not index.reads(MilvusIndex(ADDRESS, **other).settings)
-    assert not index.reads(MilvusIndex("http://host:2").settings)
+        assert not index.can_read(MilvusIndex(ADDRESS, **other).settings)
+    assert not index.can_read(MilvusIndex("http://host:2").settings)
 
 
 # With Milvus Lite.

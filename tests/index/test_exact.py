@@ -87,7 +87,7 @@ def test_refuses_a_misspelt_device(device):
 def rounded(monkeypatch):
     """As if the processor had it, and for few queries too: torch multiplies in bfloat16 on any."""
     monkeypatch.setattr(exact, "has_bfloat16", lambda: True)
-    monkeypatch.setattr(exact, "FEWEST_QUERIES", 1)
+    monkeypatch.setattr(exact, "MIN_QUERIES", 1)
 
 
 def search_counted(index, *arguments):
@@ -103,7 +103,7 @@ def test_bfloat16_finds_the_same_in_blocks(search, block_rows, power):
     queries = queries * np.float32(2.0**power)
     starts = range(0, len(vectors), block_rows)
     numbers = [np.arange(start, min(start + block_rows, len(vectors))) for start in starts]
-    with patch.object(bfloat16, "CACHED", 7):
+    with patch.object(bfloat16, "CACHED_VALUES", 7):
         blocks = rounded_blocks((rows, vectors[rows]) for rows in numbers)
         scores, rows = search_blocks(blocks, queries, k, find_hits=rounded_hits)
     expected_scores, expected_rows = brute_force(vectors, queries, k, None)
@@ -188,11 +188,11 @@ def test_mapped_vectors_are_searched_without_a_warning(rounded, dtype, tmp_path)
 
 
 def test_few_queries_are_not_worth_rounding_all_vectors(rounded, monkeypatch):
-    monkeypatch.setattr(exact, "FEWEST_QUERIES", bfloat16.FEWEST_QUERIES)
+    monkeypatch.setattr(exact, "MIN_QUERIES", bfloat16.MIN_QUERIES)
     index = ExactIndex()
     index.build(np.eye(8, dtype=np.float32))
-    assert search_counted(index, np.ones((bfloat16.FEWEST_QUERIES - 1, 8), dtype=np.float32), 1)[1] == 0
-    assert search_counted(index, np.ones((bfloat16.FEWEST_QUERIES, 8), dtype=np.float32), 1)[1] == 1
+    assert search_counted(index, np.ones((bfloat16.MIN_QUERIES - 1, 8), dtype=np.float32), 1)[1] == 0
+    assert search_counted(index, np.ones((bfloat16.MIN_QUERIES, 8), dtype=np.float32), 1)[1] == 1
 
 
 def test_unfiltered_search_makes_no_array_of_all_rows(monkeypatch):

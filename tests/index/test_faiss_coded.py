@@ -8,7 +8,7 @@ import pytest
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.index import exact as exact_module
 from spacy_krissel.index import faiss_index
-from spacy_krissel.index.exact import ExactIndex, refined, vectors_at
+from spacy_krissel.index.exact import ExactIndex, rescored, vectors_at
 from spacy_krissel.index.faiss_index import FaissIndex, factory_string, make_faiss_index, training_rows
 from spacy_krissel.index.kinds import make_index
 
@@ -111,8 +111,8 @@ def test_settings_of_searches_alone_change(vectors):
         "type": "ivf_pq", "float16": False, "nlist": 20, "nprobe": 3, "pq_bytes": 4, "refine": 7
     }  # fmt: skip
     assert index._index.nprobe == 3
-    assert index.reads({**index.settings, "nprobe": 5, "refine": 0})
-    assert not index.reads({**index.settings, "pq_bytes": 8})
+    assert index.can_read({**index.settings, "nprobe": 5, "refine": 0})
+    assert not index.can_read({**index.settings, "pq_bytes": 8})
     for wrong in ({"nlist": 5}, {"ef_search": 5}, {"nprobe": 0}, {"refine": -1}):
         with pytest.raises(KrisselError, match="K006"):
             index.set_search(**wrong)
@@ -207,6 +207,6 @@ def test_stored_vectors_lie_in_several_arrays(vectors, queries, exact, monkeypat
     expected = exact.search(queries, 30)
     shuffled = np.random.default_rng(0).permuted(expected[1], axis=1)
     shuffled = np.concatenate([np.full((len(queries), 2), -1), shuffled], axis=1)
-    scores, best = refined(stored, queries.astype(np.float32), shuffled, 30)
+    scores, best = rescored(stored, queries.astype(np.float32), shuffled, 30)
     np.testing.assert_array_equal(best, expected[1])
     np.testing.assert_allclose(scores, expected[0], atol=1e-6)

@@ -106,10 +106,10 @@ def test_ivf_chooses_its_number_of_lists(vectors):
 
 def test_search_settings_do_not_need_another_index():
     index = FaissIndex("hnsw", ef_search=200)
-    assert index.reads(FaissIndex("hnsw").settings)
-    assert not index.reads(FaissIndex("hnsw", m=8).settings)
-    assert not index.reads(FaissIndex("hnsw", float16=True).settings)
-    assert not index.reads(FaissIndex("flat").settings)
+    assert index.can_read(FaissIndex("hnsw").settings)
+    assert not index.can_read(FaissIndex("hnsw", m=8).settings)
+    assert not index.can_read(FaissIndex("hnsw", float16=True).settings)
+    assert not index.can_read(FaissIndex("flat").settings)
 
 
 @pytest.mark.parametrize(

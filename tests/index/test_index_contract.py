@@ -230,5 +230,5 @@ def test_refuses_to_load_what_is_not_there_or_not_its_own(kind, make, vectors, t
 
 def test_settings_say_whether_an_index_can_be_read(make):
     index = make()
-    assert index.reads(make().settings)
+    assert index.can_read(make().settings)
     assert json.loads(json.dumps(index.settings)) == index.settings

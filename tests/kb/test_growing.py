@@ -23,8 +23,8 @@ WIDTH = 4
 @pytest.fixture
 def small_blocks(monkeypatch):
     """So small that a few prototypes fill several."""
-    monkeypatch.setattr(build, "BLOCK", 3)
-    monkeypatch.setattr(build, "BLOCKS_ADDED", 2)
+    monkeypatch.setattr(build, "BLOCK_VIEWS", 3)
+    monkeypatch.setattr(build, "BLOCKS_PER_ADD", 2)
     monkeypatch.setattr(columns, "BLOCK_ROWS", 2)
     monkeypatch.setattr(growing, "BLOCK_ROWS", 2)
     monkeypatch.setattr(prototypes, "BLOCK_ROWS", 2)

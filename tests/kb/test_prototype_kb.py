@@ -139,7 +139,7 @@ def test_what_candidates_tell_of_a_prototype_is_what_it_is(make_kb):
     reference = View("disease", "Mitral stenosis", "narrow valve", reference=True)
     kb.add_prototypes([Prototype("D003", "reference", reference)], np.eye(4, dtype=np.float32)[:1])
     rows = np.array([[5, 0], [3, 5]])
-    shown, prototypes = kb.prototypes.shown(rows), kb.prototypes_at(rows)
+    shown, prototypes = kb.prototypes.display_fields(rows), kb.prototypes_at(rows)
     assert [list(kb.entity_ids)[row] for row in shown["entity"]] == [each.entity for each in prototypes]
     assert shown["kind"] == [each.kind for each in prototypes]
     assert shown["evidence"] == [evidence(each.view) for each in prototypes]

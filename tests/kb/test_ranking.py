@@ -66,25 +66,27 @@ def check(result, owners, vectors, queries, k, allowed):
         assert (i in result.ties) == (len(tied) > 1)
 
 
-@pytest.mark.parametrize("widest", [ranking.WIDEST, 20])
+@pytest.mark.parametrize("widest", [ranking.MAX_RETRIEVED, 20])
 @given(search=searches())
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_entities_are_ranked_by_their_best_prototype(random_kb, monkeypatch, widest, search):
-    # A low WIDEST sends the wider searches through the comparison of all prototypes.
-    monkeypatch.setattr(ranking, "WIDEST", widest)
+    # A low MAX_RETRIEVED sends the wider searches through the comparison of all prototypes.
+    monkeypatch.setattr(ranking, "MAX_RETRIEVED", widest)
     owners, vectors, queries, k, allowed = search
     kb = random_kb(owners, vectors)
     check(kb.search(queries, k, allowed=allowed), owners, vectors, queries, k, allowed)
 
 
-@pytest.mark.parametrize("widest", [ranking.WIDEST, 20])
-@given(search=searches(), further=st.integers(1, 3))
+@pytest.mark.parametrize("widest", [ranking.MAX_RETRIEVED, 20])
+@given(search=searches(), extra_prototypes=st.integers(1, 3))
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_further_prototypes_are_not_the_next_nearest_of_their_entity(random_kb, monkeypatch, widest, search, further):
-    monkeypatch.setattr(ranking, "WIDEST", widest)
+def test_further_prototypes_are_not_the_next_nearest_of_their_entity(
+    random_kb, monkeypatch, widest, search, extra_prototypes
+):
+    monkeypatch.setattr(ranking, "MAX_RETRIEVED", widest)
     owners, vectors, queries, k, allowed = search
     kb = random_kb(owners, vectors)
-    result = ranking.search_entities(kb.build_index(), kb.prototypes, queries, k, allowed, further)
+    result = ranking.search_entities(kb.build_index(), kb.prototypes, queries, k, allowed, extra_prototypes)
     plain = ranking.search_entities(kb.build_index(), kb.prototypes, queries, k, allowed)
     np.testing.assert_array_equal(result.entities, plain.entities)
     np.testing.assert_array_equal(result.scores, plain.scores)
@@ -92,15 +94,15 @@ def test_further_prototypes_are_not_the_next_nearest_of_their_entity(random_kb, 
     for (query, rank), entity in np.ndenumerate(result.entities):
         own = np.flatnonzero(np.array(owners) == entity)
         scores = np.sort(vectors[own] @ queries[query])[::-1]
-        rows = result.further[query, rank]
+        rows = result.extra_prototypes[query, rank]
         rows = rows[rows >= 0]
         level = [each for score, each in brute[query] if score == brute[query][0][0]]
         if len(level) > 1 and entity in level:
             assert not len(rows) and result.prototypes[query, rank] == -1, "entities that tie"
             continue
         # The first search is of so many, and that of all ends with those that decide.
-        if len(owners) <= ranking.FEWEST and widest > 20 and len(own):
-            assert len(rows) == min(further, len(own) - 1)
+        if len(owners) <= ranking.MIN_RETRIEVED and widest > 20 and len(own):
+            assert len(rows) == min(extra_prototypes, len(own) - 1)
         assert set(rows) <= set(own.tolist()) - {result.prototypes[query, rank]}
         np.testing.assert_allclose(vectors[rows] @ queries[query], scores[1 : 1 + len(rows)], atol=1e-5)
 
@@ -111,7 +113,7 @@ def test_further_prototypes_of_a_wider_search_are_those_of_another_entity(random
     vectors = np.float32([[2, 0]] * 60 + [[1, 0]] * 5 + [[0, 0]])
     kb = random_kb(owners, vectors)
     result = ranking.search_entities(kb.build_index(), kb.prototypes, np.float32([[1, 0]]), 4, None, 3)
-    for entity, rows in zip(result.entities[0], result.further[0], strict=True):
+    for entity, rows in zip(result.entities[0], result.extra_prototypes[0], strict=True):
         assert {owners[row] for row in rows if row >= 0} <= {int(entity)}
 
 
@@ -121,7 +123,7 @@ def test_a_result_is_not_that_of_the_queries_asked_for(random_kb):
     result = ranking.search_entities(kb.build_index(), kb.prototypes, queries, 3, None, 1)
     lines = np.array([1, 0, 0])
     again = result.at(lines)
-    for name in ("entities", "scores", "prototypes", "further"):
+    for name in ("entities", "scores", "prototypes", "extra_prototypes"):
         np.testing.assert_array_equal(getattr(again, name), getattr(result, name)[lines])
     assert [again.tied(row).tolist() for row in range(3)] == [result.tied(row).tolist() for row in (1, 0, 0)]
 

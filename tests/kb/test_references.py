@@ -157,9 +157,11 @@ def test_vectors_without_references_cannot_be_recovered(make, dtype, tmp_path):
     rows = np.r_[kb.n_prototypes - 2, 0:5]
     expected = np.concatenate([OWN, LATER])[rows]
     for each in (kb, loaded):
-        assert each.prototypes.own(rows).dtype == np.float32
-        np.testing.assert_allclose(each.prototypes.own(rows), expected, atol=1e-6 if dtype == "float32" else 1e-3)
-    np.testing.assert_array_equal(make(None).prototypes.own(np.arange(len(OWN))), OWN)
+        assert each.prototypes.base_vectors(rows).dtype == np.float32
+        np.testing.assert_allclose(
+            each.prototypes.base_vectors(rows), expected, atol=1e-6 if dtype == "float32" else 1e-3
+        )
+    np.testing.assert_array_equal(make(None).prototypes.base_vectors(np.arange(len(OWN))), OWN)
 
 
 @pytest.mark.parametrize("references_first", [False, True])
@@ -175,7 +177,7 @@ def test_a_reference_is_added_to_itself(references_first):
     if not references_first:
         kb.set_references(blocks)
     np.testing.assert_allclose(kb.vectors, [OWN[0] + 0.5 * REFERENCES[0], REFERENCES[1]], atol=1e-6)
-    np.testing.assert_allclose(kb.prototypes.own(np.arange(2)), [OWN[0], REFERENCES[1]], atol=1e-6)
+    np.testing.assert_allclose(kb.prototypes.base_vectors(np.arange(2)), [OWN[0], REFERENCES[1]], atol=1e-6)
     assert kb.remove_prototypes(kind="mention") == 1
     np.testing.assert_array_equal(kb.vectors, REFERENCES[1:2])
 

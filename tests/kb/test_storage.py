@@ -232,7 +232,7 @@ def test_bytes_hold_all_of_it(make_kb, index):
 
 
 def test_large_files_travel_in_pieces(make_kb, monkeypatch):
-    monkeypatch.setattr(folder, "PIECE", 10)
+    monkeypatch.setattr(folder, "CHUNK_BYTES", 10)
     kb = make_kb()
     assert same_answers(PrototypeKB(Vocab(), 4).from_bytes(kb.to_bytes()), kb)
 
@@ -532,7 +532,7 @@ def test_a_text_longer_than_its_file_is_called_out_of_memory(make_kb, tmp_path, 
     if end < 2**40:
         # It may be had where memory is overcommitted.
         failed = pa.ArrowMemoryError(f"malloc of size {end} failed")
-        monkeypatch.setattr(columns, "_pieces", lambda *args: (_ for _ in ()).throw(failed))
+        monkeypatch.setattr(columns, "_chunks", lambda *args: (_ for _ in ()).throw(failed))
     with pytest.raises(KrisselError, match=f"K524.*{tmp_path / 'kb'}.*prototypes.arrow.*{end}"):
         kb.prototypes_at([0])
 
@@ -542,7 +542,7 @@ def test_out_of_memory_is_called_damage_of_a_table(make_kb, tmp_path, monkeypatc
     kb.to_disk(tmp_path / "kb")
     loaded = PrototypeKB(Vocab(), 4).from_disk(tmp_path / "kb", verify=False)
     failed = pa.ArrowMemoryError("malloc of size 64 failed")
-    monkeypatch.setattr(columns, "_pieces", lambda *args: (_ for _ in ()).throw(failed))
+    monkeypatch.setattr(columns, "_chunks", lambda *args: (_ for _ in ()).throw(failed))
     with pytest.raises(MemoryError):
         loaded.prototypes_at([0])
     with pytest.raises(MemoryError):

@@ -38,7 +38,7 @@ def queries(kb):
 @pytest.fixture(autouse=True)
 def any_time_will_do(monkeypatch):
     """What is asked of the code depends on no clock: the exact index takes a second, others less for each row read."""
-    measure = tune_module._Measure._searched
+    measure = tune_module._Measure._time_search
 
     def searched(self, index):
         *found, _ = measure(self, index)
@@ -46,7 +46,7 @@ def any_time_will_do(monkeypatch):
         wide = settings.get("nprobe", settings.get("ef_search", 0)) * (1 + settings.get("refine", 0))
         return (*found, wide / 1000 if wide else 1.0)
 
-    monkeypatch.setattr(tune_module._Measure, "_searched", searched)
+    monkeypatch.setattr(tune_module._Measure, "_time_search", searched)
 
 
 def test_the_fastest_that_finds_enough_is_chosen(kb, queries, tmp_path):
@@ -80,7 +80,7 @@ def test_searches_become_wider_until_they_find_enough(kb, queries, tmp_path):
     tuning, _ = tune(kb, queries, tmp_path, recall=1.0, types=["ivf"])
     widths = [trial.settings["nprobe"] for trial in tuning.trials[1:]]
     assert widths == [2**i for i in range(len(widths))]
-    assert [trial.found() == 1 for trial in tuning.trials[1:]] == [False] * (len(widths) - 1) + [True]
+    assert [trial.min_recall() == 1 for trial in tuning.trials[1:]] == [False] * (len(widths) - 1) + [True]
 
 
 def test_where_nothing_else_is_fast_and_good_the_exact_index_is_chosen(kb, queries, tmp_path, monkeypatch):

@@ -6,7 +6,7 @@ import torch
 
 from spacy_krissel.layers.hf.load import load_pretrained
 from spacy_krissel.layers.hf.transformer import TransformerEncoder
-from spacy_krissel.layers.hf.wordpieces import settle_tokenizer, unit_pieces, view_pieces
+from spacy_krissel.layers.hf.wordpieces import configure_tokenizer, unit_pieces, view_pieces
 from spacy_krissel.layers.identity import fingerprint
 from spacy_krissel.views import View, name_view, passage_views
 
@@ -50,7 +50,7 @@ def restated(model):
 @pytest.mark.parametrize("read", [view_pieces, unit_pieces])
 def test_a_name_has_markers(tiny_bert, read):
     tokenizer = load_pretrained(str(tiny_bert), {}, {})[0]
-    settle_tokenizer(tokenizer)
+    configure_tokenizer(tokenizer)
     rows = read(tokenizer, [VIEWS[0], VIEWS[3]], 64, bare_names=True)
     texts = [" ".join(tokenizer.convert_ids_to_tokens(row.ids.tolist())) for row in rows]
     assert texts[0] == "[CLS] multiple sclerosis [SEP]" and texts[1].startswith("[CLS] a [Ms] cold [Me]")

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.layers.heads import HeadedEncoder
-from spacy_krissel.layers.hf.weights import start_from
+from spacy_krissel.layers.hf.weights import warm_start
 from spacy_krissel.layers.small import SmallEncoder
 from spacy_krissel.views import name_view
 
@@ -55,7 +55,7 @@ def test_gradient_goes_through_the_head_to_the_encoder(model):
 def test_an_encoder_starts_without_the_head(model):
     target = small()
     target.initialize(X=VIEWS)
-    assert start_from(model, target)
+    assert warm_start(model, target)
     assert_allclose(target.get_param("W1"), model.layers[0].get_param("W1"))
 
 

@@ -10,7 +10,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 from thinc.api import Adam
 
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.layers.label_attention import LabelAttention, Seen, attend, mean_states, predict, presence_layer
+from spacy_krissel.layers.label_attention import (
+    LabelAttention,
+    PresenceInput,
+    attend,
+    mean_states,
+    predict,
+    presence_layer,
+)
 from spacy_krissel.layers.small import SmallEncoder
 from spacy_krissel.layers.token_states import TokenStates, WordStates
 
@@ -85,7 +92,7 @@ def test_texts_of_a_batch_do_not_see_each_other():
     for text, place in zip(texts, together.texts(), strict=True):
         alone = model.predict([text])
         assert_allclose(together.vectors[place], alone.vectors, atol=1e-6)
-        assert_array_equal(together.places[place], alone.places)
+        assert_array_equal(together.offsets[place], alone.offsets)
 
 
 @pytest.mark.parametrize("classifier", ["context", "pair"])
@@ -95,7 +102,7 @@ def test_gradients_of_the_classifier_equal_central_differences(classifier, hidde
     rng = np.random.default_rng(1)
     for name in layer.param_names:
         layer.set_param(name, rng.normal(size=layer.get_param(name).shape).astype("float64"))
-    seen = Seen(rng.normal(size=(5, 8)), rng.normal(size=(5, 8)))
+    seen = PresenceInput(rng.normal(size=(5, 8)), rng.normal(size=(5, 8)))
     weights = rng.normal(size=5)
     _, backprop = layer.begin_update(seen)
     backprop(weights)
@@ -119,7 +126,7 @@ def test_the_classifier_is_its_formula(hidden):
     for name in layer.param_names:
         layer.set_param(name, rng.normal(size=layer.get_param(name).shape))
     contexts, queries = rng.normal(size=(2, 5, 8))
-    for c, q, logit in zip(contexts, queries, layer.predict(Seen(contexts, queries)), strict=True):
+    for c, q, logit in zip(contexts, queries, layer.predict(PresenceInput(contexts, queries)), strict=True):
         x = np.array([*c, *q, *(c * q), c @ q / np.linalg.norm(c) / np.linalg.norm(q)])
         if hidden:
             x = np.maximum(0, x @ layer.get_param("V") + layer.get_param("c"))
@@ -135,12 +142,12 @@ def test_predict_attends_with_the_scale_of_the_model_and_gives_probabilities():
     found, probabilities = predict(model, queries, states)
     expected, _ = attend(queries, states, 3.0)
     np.testing.assert_array_equal(found.weights, expected.weights)
-    logits = layer.predict(Seen(expected.contexts, queries))
+    logits = layer.predict(PresenceInput(expected.contexts, queries))
     np.testing.assert_allclose(probabilities, 1 / (1 + np.exp(-logits)), rtol=1e-6)
 
 
 def test_the_paper_classifier_does_not_see_the_name():
-    seen = Seen(np.ones((2, 8), "f"), np.array([[1.0] * 8, [-1.0] * 8], "f"))
+    seen = PresenceInput(np.ones((2, 8), "f"), np.array([[1.0] * 8, [-1.0] * 8], "f"))
     rng = np.random.default_rng(2)
     for classifier in ("context", "pair"):
         layer = presence_layer(make_model(classifier=classifier))

@@ -178,7 +178,7 @@ class Counter:
 
 
 def test_cached_vectors_are_those_of_their_names(often):
-    """From the first calls on, with a bound that makes it forget, and while another thread makes it forget."""
+    """From the first calls on, with a bound that clears it, and while another thread clears it."""
     cache, encoder = VectorCache(), Counter()
 
     def call(number):
@@ -188,7 +188,7 @@ def test_cached_vectors_are_those_of_their_names(often):
             vectors = cache.encode(encoder, [str(n) for n in numbers])
             assert vectors[:, 0].tolist() == numbers.tolist()
             if number == 0 and i % 10 == 0:
-                cache.forget()
+                cache.clear()
 
     in_threads(call)
     assert cache.encode(encoder, []).shape[0] == 0
@@ -196,14 +196,14 @@ def test_cached_vectors_are_those_of_their_names(often):
 
 def test_what_was_encoded_before_it_forgot_is_not_kept():
     cache, encoder = VectorCache(), Counter()
-    encoder.then = cache.forget
+    encoder.then = cache.clear
     cache.encode(encoder, ["1"])
     cache.encode(encoder, ["1"])
     assert encoder.n_encoded == 2
 
 
 def test_cache_is_bounded(monkeypatch):
-    monkeypatch.setattr(vector_cache, "MOST_NAMES", 50)
+    monkeypatch.setattr(vector_cache, "MAX_CACHED_NAMES", 50)
     cache, encoder = VectorCache(), Counter()
     for start in range(0, 300, 30):
         names = [str(n) for n in range(start, start + 30)]

@@ -132,7 +132,7 @@ def test_names_are_encoded_once_and_again_with_new_weights(make):
     random = np.random.default_rng(5)
     table = other.layers[0].layers[0].layers[0].layers[0].shims[0].table
     table[:] = random.normal(size=table.shape)
-    other.layers[0].shims[0].forget()
+    other.layers[0].shims[0].clear()
     expected = other.predict(MENTIONS)
     model.from_bytes(other.to_bytes())
     assert_allclose(model.predict(MENTIONS), expected, atol=1e-6)

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from spacy_krissel.layers.hf.cross_encoder import pair_pieces
 from spacy_krissel.layers.hf.load import load_pretrained
-from spacy_krissel.layers.hf.wordpieces import settle_tokenizer, view_pieces
+from spacy_krissel.layers.hf.wordpieces import configure_tokenizer, view_pieces
 from spacy_krissel.layers.ranked import RankedMention
 from spacy_krissel.views import CandidateView, View
 
@@ -12,7 +12,7 @@ from spacy_krissel.views import CandidateView, View
 @pytest.fixture(scope="module")
 def tokenizer(tiny_bert):
     tokenizer = load_pretrained(str(tiny_bert), {}, {})[0]
-    settle_tokenizer(tokenizer)
+    configure_tokenizer(tokenizer)
     return tokenizer
 
 

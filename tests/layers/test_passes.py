@@ -11,7 +11,7 @@ from spacy_krissel.layers.heads import HeadedEncoder, ProjectedEncoder
 from spacy_krissel.layers.hf import passes, shim, training_passes, transformer, wordpieces
 from spacy_krissel.layers.hf.load import load_pretrained
 from spacy_krissel.layers.hf.transformer import TransformerEncoder
-from spacy_krissel.layers.hf.wordpieces import encode_texts, pad_pieces, settle_tokenizer
+from spacy_krissel.layers.hf.wordpieces import configure_tokenizer, encode_texts, pad_pieces
 from spacy_krissel.layers.hf.wrapper import hf_shim
 from spacy_krissel.layers.referenced import ReferencedEncoder
 from spacy_krissel.losses.softmax import SoftmaxLoss
@@ -100,7 +100,7 @@ def test_step_with_kept_pieces_equals_one_that_makes_them_twice(model, monkeypat
     loss = update_in_chunks(model, views, LOSS, chunk_size)
     kept, once = gradients(model), sum(counted)
     with monkeypatch.context() as patched:
-        patched.setattr(transformer, "kept_pass", lambda model_id, items, make, is_train: make())
+        patched.setattr(transformer, "reused_pass", lambda model_id, items, make, is_train: make())
         counted.clear()
         assert update_in_chunks(model, views, LOSS, chunk_size) == pytest.approx(loss, abs=1e-6)
     assert sum(counted) == 2 * once > 0
@@ -135,16 +135,16 @@ def test_pieces_of_another_step_or_model_are_not_taken(tiny_bert):
     for model in (one, other):
         model.initialize()
     expected = [model.begin_update(VIEWS)[0] for model in (one, other)]
-    with training_passes.keeping_passes() as kept:
+    with training_passes.reuse_passes() as kept:
         assert_array_equal([model.begin_update(VIEWS)[0] for model in (one, other)], expected)
         assert len(kept) == 2
         one.predict(VIEWS)
         assert len(kept) == 2, "predictions keep nothing"
         one.begin_update(VIEWS[::-1])
         assert len(kept) == 3
-    with training_passes.keeping_passes() as fresh:
+    with training_passes.reuse_passes() as fresh:
         assert not fresh
-    assert training_passes.kept_pass(1, VIEWS, lambda: "made", True) == "made"
+    assert training_passes.reused_pass(1, VIEWS, lambda: "made", True) == "made"
 
 
 @pytest.fixture
@@ -291,7 +291,7 @@ texts = st.lists(
 @pytest.fixture(scope="module")
 def tokenizer(tiny_bert):
     found = load_pretrained(str(tiny_bert), {}, {})[0]
-    settle_tokenizer(found)
+    configure_tokenizer(found)
     return found
 
 
@@ -311,7 +311,7 @@ def test_table_of_words_is_bounded(tokenizer, monkeypatch):
 def test_tokenizers_that_read_across_words_have_no_table(tiny_bert):
     found = load_pretrained(str(tiny_bert), {}, {})[0]
     found.add_tokens(["acute fever"])
-    settle_tokenizer(found)
+    configure_tokenizer(found)
     assert found not in wordpieces._WORDS
     assert encode_texts(found, ["an acute fever"])[0][-1] == found.convert_tokens_to_ids("acute fever")
 

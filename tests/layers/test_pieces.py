@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.layers.hf.load import load_pretrained
 from spacy_krissel.layers.hf.wordpieces import (
+    configure_tokenizer,
     encode_texts,
     length_batches,
     pad_pieces,
     read_together,
-    settle_tokenizer,
     unit_pieces,
     view_pieces,
 )
@@ -24,7 +24,7 @@ def tokenizer(tiny_bert):
 
 def load_settled(path):
     tokenizer = load_pretrained(str(path), {}, {})[0]
-    settle_tokenizer(tokenizer)
+    configure_tokenizer(tokenizer)
     return tokenizer
 
 

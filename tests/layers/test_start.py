@@ -11,7 +11,7 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer
 
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.layers.hf.transformer import TransformerEncoder
-from spacy_krissel.layers.hf.weights import average_with, start_from, write_transformer
+from spacy_krissel.layers.hf.weights import average_with, warm_start, write_transformer
 from spacy_krissel.layers.referenced import ReferencedEncoder
 from spacy_krissel.layers.small import SmallEncoder
 from spacy_krissel.views import View, name_view
@@ -126,7 +126,7 @@ def test_transformers_start_from_a_model(trained, tiny_bert):
     target = ReferencedEncoder(*(TransformerEncoder(str(tiny_bert), window=window) for window in (64, 32)))
     target.initialize()
     before = target.predict(VIEWS)
-    assert start_from(trained, target)
+    assert warm_start(trained, target)
     after = target.predict(VIEWS)
     for view, old, new in zip(VIEWS, before, after, strict=True):
         expected = TransformerEncoder(str(tiny_bert), window=32 if view.reference else 64)
@@ -147,7 +147,7 @@ def test_small_encoders_start_from_a_model():
     view = View("fever and ", "cold", " were seen")
     context, before = target.layers[1].shims[0].table.copy(), target.predict([view])
     weight = target.get_param("context_weight").copy()
-    assert start_from(source, target)
+    assert warm_start(source, target)
     assert_array_equal(target.layers[1].shims[0].table, context)
     assert_array_equal(target.get_param("context_weight"), weight)
     named = target.predict([NAME])
@@ -162,25 +162,25 @@ def test_a_small_encoder_starts_without_its_contexts():
     source, target = make_small(seed=1), make_small(seed=2)
     inner = source.layers[0]
     inner.set_param("context_weight", inner.get_param("context_weight") + 1)
-    assert start_from(source, target, contexts=True)
+    assert warm_start(source, target, contexts=True)
     views = [View("fever and ", "cold", " were seen"), NAME]
     assert_allclose(target.predict(views), source.predict(views), atol=1e-6)
     with pytest.raises(KrisselError, match="K408"):
-        start_from(source, make_small(context_rows=256), contexts=True)
+        warm_start(source, make_small(context_rows=256), contexts=True)
 
 
 def test_small_encoders_of_other_sizes():
     with pytest.raises(KrisselError, match=r"K411.*\(6, 7\).*\(6, 5\)"):
-        start_from(make_small(hidden=7), make_small())
+        warm_start(make_small(hidden=7), make_small())
     other = SmallEncoder(width=6, rows=256, context_rows=64, hidden=5)
     other.initialize(X=VIEWS)
     with pytest.raises(KrisselError, match="K408"):
-        start_from(make_small(), other)
+        warm_start(make_small(), other)
 
 
 def test_nothing_to_start_from(trained):
-    assert not start_from(make_small(), trained)
-    assert not start_from(trained, make_small())
+    assert not warm_start(make_small(), trained)
+    assert not warm_start(trained, make_small())
 
 
 @pytest.mark.parametrize("share", [0, 0.25, 1])

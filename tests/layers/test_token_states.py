@@ -34,14 +34,14 @@ def make_pieces(tiny_bert):
 
 def test_words_are_views_in_their_text(words):
     states = words.predict(["pain, in knee"])
-    assert_array_equal(states.places, [[0, 4], [6, 8], [9, 13]])
+    assert_array_equal(states.offsets, [[0, 4], [6, 8], [9, 13]])
     views = [View("", "pain", ", in knee"), View("pain, ", "in", " knee"), View("pain, in ", "knee", "")]
     assert_allclose(states.vectors, words.layers[0].predict(views))
 
 
 def test_texts_without_words_have_no_tokens(words):
     states, backprop = words.begin_update(["", " .", "\n"])
-    assert states.vectors.shape == (0, 8) and states.places.shape == (0, 2)
+    assert states.vectors.shape == (0, 8) and states.offsets.shape == (0, 2)
     assert_array_equal(states.lengths, [0, 0, 0])
     backprop(states.vectors)
 
@@ -51,7 +51,7 @@ def test_pieces_are_those_of_the_text_alone(make_pieces):
     model = make_pieces()
     states = model.predict(TEXTS)
     for text, place in zip(TEXTS, states.texts(), strict=True):
-        assert "".join(text[start:end] for start, end in states.places[place]) == text.replace(" ", "")
+        assert "".join(text[start:end] for start, end in states.offsets[place]) == text.replace(" ", "")
         alone = model.predict([text])
         assert_allclose(states.vectors[place], alone.vectors, atol=1e-5)
     assert np.abs(states.vectors).sum(axis=1).min() > 0

@@ -10,11 +10,11 @@ from spacy.tokens import Doc, Span
 from spacy_krissel.errors import KrisselWarning
 from spacy_krissel.mentions.abbreviations import (
     Definition,
+    abbreviation_expander,
     definitions,
     doc_definitions,
-    document_writer,
+    document_expander,
     find_definitions,
-    writer,
 )
 from spacy_krissel.mentions.mention_views import mention_views
 from spacy_krissel.mentions.short_forms import fold_short, key_of, keyed_runs
@@ -44,7 +44,7 @@ FORMS = {"A-T": "ataxia-telangiectasia", "PLL": "prolymphocytic leukemia", "T-PL
     ],
 )
 def test_write_out(mention, expected):
-    assert writer(FORMS)(mention) == expected
+    assert abbreviation_expander(FORMS)(mention) == expected
 
 
 TEXT = (
@@ -55,8 +55,8 @@ TEXT = (
 
 def written(text, mention):
     """All that stands for `mention` in its places in `text`."""
-    write_out = document_writer(text)
-    return [write_out(mention, found.start()) for found in re.finditer(rf"\b{mention}\b", text)]
+    expand = document_expander(text)
+    return [expand(mention, found.start()) for found in re.finditer(rf"\b{mention}\b", text)]
 
 
 def test_a_definition_counts_from_where_it_stands():
@@ -65,9 +65,9 @@ def test_a_definition_counts_from_where_it_stands():
     assert written(text, "AA") == ["AA", "AA", first, first, second, second]
     assert written(text, "MSCs") == ["MSCs", "mesenchymal stem cell"]
     # The definition itself, in both orders.
-    write_out = document_writer(text)
+    expand = document_expander(text)
     for mention in ("Acquired ataxia (AA)", "Aplastic anemia (AA)"):
-        assert write_out(mention, text.index(mention)) == mention.removesuffix(" (AA)")
+        assert expand(mention, text.index(mention)) == mention.removesuffix(" (AA)")
     assert written("A title\nThe AA (acquired ataxia) grew", "AA") == ["acquired ataxia"]
 
 
@@ -85,13 +85,13 @@ def test_a_short_form_in_the_other_number_is_written_out():
 def test_a_single_letter_is_written_out_as_a_whole_mention():
     text = "A title\nTo epinephrine (E) or none. E was better than vitamin E."
     assert written(text, "E") == ["epinephrine", "epinephrine", "epinephrine"]
-    assert document_writer(text)("vitamin E", text.index("vitamin")) == "vitamin E"
+    assert document_expander(text)("vitamin E", text.index("vitamin")) == "vitamin E"
 
 
 def test_a_number_that_the_long_form_lacks_is_kept():
     text = "A title\nThe cyclooxygenase inhibitor (COX-2) and forced volume (FV1): COX-2, FV1."
     assert "FV1" in find_definitions(text)
-    assert document_writer(text)("FV1", text.rindex("FV1")) == "FV1"
+    assert document_expander(text)("FV1", text.rindex("FV1")) == "FV1"
 
 
 def test_mentions_of_a_doc_are_written_out_from_where_they_are_defined(blank):
@@ -103,17 +103,17 @@ def test_mentions_of_a_doc_are_written_out_from_where_they_are_defined(blank):
 
 
 def test_definitions_without_offsets_count_everywhere():
-    write_out = writer([Definition("AA", "aplastic anemia")])
-    assert write_out("AA", 0) == write_out("AA", 99) == write_out("AA") == "aplastic anemia"
+    expand = abbreviation_expander([Definition("AA", "aplastic anemia")])
+    assert expand("AA", 0) == expand("AA", 99) == expand("AA") == "aplastic anemia"
 
 
 def test_nothing_is_written_out_in_a_long_form():
-    assert writer({"AB": "a CD", "CD": "an AB"})("AB of CD") == "a CD of an AB"
+    assert abbreviation_expander({"AB": "a CD", "CD": "an AB"})("AB of CD") == "a CD of an AB"
 
 
 @given(st.text(max_size=20), st.dictionaries(st.text(min_size=1, max_size=4), st.text(min_size=1, max_size=9)))
 def test_wild_forms(mention, forms):
-    written, folded = writer(forms)(mention), fold_short(mention)
+    written, folded = abbreviation_expander(forms)(mention), fold_short(mention)
     shorts = [fold_short(short) for short in forms]
     keys = {key for start in range(len(folded)) for _, key in keyed_runs(folded, start)}
     if not any(short and short in folded for short in shorts) and keys.isdisjoint(map(key_of, shorts)):
@@ -134,7 +134,7 @@ def test_short_forms_are_replaced_in_one_pass(mention, forms):
     assume("(" not in mention and keys.isdisjoint(map(key_of, forms)))
     either = "|".join(map(re.escape, sorted(forms, key=len, reverse=True))) or "(?!)"
     expected = re.sub(rf"(?<![^\W_])(?:{either})(?![^\W_])", lambda found: forms[found[0]], mention)
-    assert writer(forms)(mention) == forms.get(mention, expected)
+    assert abbreviation_expander(forms)(mention) == forms.get(mention, expected)
 
 
 INVISIBLE = st.sampled_from("\u200b\u00ad\u2060\ufeff\ufe0f\u200e\u200d")
@@ -157,9 +157,9 @@ def test_invisible_characters_do_not_matter(inserted, short):
     assert text[pair.long_start : pair.long_end] == pair.long
     assert UNSEEN.sub("", text[pair.start : pair.end]) == short
     assert pair.long[0] == long[0] and pair.long[-1] == long[-1]
-    write_out = document_writer(text, list(found.values()))
+    expand = document_expander(text, list(found.values()))
     for mention in (short, "\u200b".join(short), short + "\u200e"):
-        assert write_out(mention) == pair.long
+        assert expand(mention) == pair.long
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_invisible_characters_do_not_matter(inserted, short):
 )  # fmt: skip
 def test_other_spaces_and_full_width_forms_do_not_matter(text):
     assert find_definitions(text, ["ＭＳ"]) == find_definitions(text) == {"MS": "Multiple sclerosis"}
-    assert document_writer(text)("ＭＳ") == document_writer(text)("M\u00adS") == "Multiple sclerosis"
+    assert document_expander(text)("ＭＳ") == document_expander(text)("M\u00adS") == "Multiple sclerosis"
 
 
 @pytest.mark.parametrize(
@@ -198,34 +198,39 @@ def test_other_writings_of_a_short_form(text, same, others):
     text += f" or {short} was seen."
     for mention in same:
         found = definitions(text, [mention])
-        assert document_writer(text, found)(mention) == long
-        assert document_writer(text, found)(f"rare {mention} cells") == f"rare {long} cells"
+        assert document_expander(text, found)(mention) == long
+        assert document_expander(text, found)(f"rare {mention} cells") == f"rare {long} cells"
     for mention in others:
-        assert document_writer(text)(mention) == mention
+        assert document_expander(text)(mention) == mention
 
 
 def test_other_writings_of_several_short_forms_are_left_alone():
-    write_out = writer({"A-LS": "acute limb swelling", "AL-S": "acid labile subunit"})
-    assert [write_out(mention) for mention in ("A-LS", "AL-S", "ALS")] == [
+    expand = abbreviation_expander({"A-LS": "acute limb swelling", "AL-S": "acid labile subunit"})
+    assert [expand(mention) for mention in ("A-LS", "AL-S", "ALS")] == [
         "acute limb swelling",
         "acid labile subunit",
         "ALS",
     ]
-    assert writer({"A-LS": "acute limb swelling", "AL-S": "acute limb swelling"})("ALS") == "acute limb swelling"
+    assert (
+        abbreviation_expander({"A-LS": "acute limb swelling", "AL-S": "acute limb swelling"})("ALS")
+        == "acute limb swelling"
+    )
 
 
 @given(st.text("abcdefghij -", min_size=1, max_size=20))
 def test_lower_case_words_are_no_short_forms(mention):
     shorts = [mention.upper(), mention.upper().replace("-", ""), mention.upper().replace(" ", "-")]
-    write_out = writer({short: "long form" for short in [*shorts, mention.title()] if short.upper() != short.lower()})
-    assert write_out(mention) == mention
+    expand = abbreviation_expander(
+        {short: "long form" for short in [*shorts, mention.title()] if short.upper() != short.lower()}
+    )
+    assert expand(mention) == mention
 
 
 def lookups(n):
     """Count the interpreter's operations of writing out a mention of `n` short forms."""
     shorts = ["".join(letters) for letters in islice(product("ABCDEFGHIJ", repeat=3), n)]
-    write_out = writer([Definition(short, f"long {short.lower()}") for short in shorts])
-    return operations(lambda: write_out(" ".join(f"{short} or long x ({short})" for short in shorts)), "mentions")
+    expand = abbreviation_expander([Definition(short, f"long {short.lower()}") for short in shorts])
+    return operations(lambda: expand(" ".join(f"{short} or long x ({short})" for short in shorts)), "mentions")
 
 
 def test_operations_grow_with_the_mention():
@@ -328,4 +333,4 @@ def test_definitions_that_no_mention_needs_are_passed_over(text, mentions):
     for mention in mentions:
         # Words that stand together only where a bracket between them was left out may be none of the mentions'.
         if "(" not in mention:
-            assert writer(needed)(mention) == writer(whole)(mention)
+            assert abbreviation_expander(needed)(mention) == abbreviation_expander(whole)(mention)

@@ -88,7 +88,7 @@ def test_of_a_long_sentence_what_is_near_is_read(note):
 
 def test_ordinary_sentences_are_read_whole(note, monkeypatch):
     doc, spans = note
-    monkeypatch.setattr(sentences, "LONGEST_UNIT", len(doc.text))
+    monkeypatch.setattr(sentences, "MAX_UNIT_CHARS", len(doc.text))
     for view in sentence_views(doc, spans):
         assert view.left + view.mention + view.right == doc.text and len(view.co_mentions) == len(spans) - 1
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from operations import operations
 
 from spacy_krissel.mentions.abbreviations import (
-    LONGEST,
+    MAX_CHARS,
     WINDOW,
     definitions,
     find_definitions,
@@ -260,7 +260,7 @@ def test_wild_text(text):
     """Whatever the text: what is found stands in it, fits, and is no longer than the window."""
     for short, long in find_definitions(text).items():
         assert short in plain_view(text).text and long in text
-        assert 2 <= len(short) <= LONGEST and len(short) < len(long) <= WINDOW
+        assert 2 <= len(short) <= MAX_CHARS and len(short) < len(long) <= WINDOW
         letters, words = [char for char in short.lower() if char.isalnum()], long.lower()
         assert in_order(letters, words) or all(char in words for char in letters)
 

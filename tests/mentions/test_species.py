@@ -168,7 +168,7 @@ def test_a_doc_that_names_no_species_is_of_any(blank):
 def test_features_by_hand(blank):
     doc = blank("Brca1 in mice. Loss of hRad51 in patients and in mice. Yeast cells had Rad51 too.")
     first, second, last = species_features(doc, spans_of(doc, "Brca1", "hRad51", "Rad51"), TAXA)
-    #                  share sentence title before nearest just before
+    #                  fraction sentence title before nearest just before
     assert first == pytest.approx(
         np.array([[1 / 4, 0, 0, 0, 0, 0], [1 / 2, 1, 1, 0, 1, 0], *np.zeros((2, 6)), [1 / 4, *[0] * 5]])
     )

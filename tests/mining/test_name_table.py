@@ -4,7 +4,7 @@ import numpy as np
 
 from spacy_krissel.mining import name_table as name_table_module
 from spacy_krissel.mining.matcher import NameMatcher
-from spacy_krissel.mining.name_table import AMBIGUOUS, FormedName, NameTable, SearchName
+from spacy_krissel.mining.name_table import AMBIGUOUS, NameTable, NormalizedName, SearchName
 from spacy_krissel.mining.text_forms import forms
 
 
@@ -17,7 +17,7 @@ def found(table, text):
 
 
 def places(names, text):
-    table = NameTable([FormedName(name, name, row, False) for row, name in enumerate(names)], fold=True)
+    table = NameTable([NormalizedName(name, name, row, False) for row, name in enumerate(names)], fold=True)
     return [place for place, _ in found(table, text)]
 
 
@@ -33,7 +33,7 @@ def test_punctuation_at_the_edges_of_names():
 
 
 def test_a_folded_name_is_found_before_an_exact_one():
-    names = [FormedName("aids", "aids", 0, False), FormedName("AIDS", "AIDS", 1, True)]
+    names = [NormalizedName("aids", "aids", 0, False), NormalizedName("AIDS", "AIDS", 1, True)]
     table = NameTable(names, fold=True)
     assert found(table, "AIDS aids Aids") == [("AIDS", "AIDS"), ("aids", "aids"), ("Aids", "aids")]
     assert len(table) == 2
@@ -41,7 +41,7 @@ def test_a_folded_name_is_found_before_an_exact_one():
 
 def test_the_same_names_are_one():
     names = [("A b", 3), ("a b", 3), ("A B", 3), ("c", 1), ("C", 2), ("c", 1), ("d", AMBIGUOUS), ("D", AMBIGUOUS)]
-    table = NameTable([FormedName(name, name, row, False) for name, row in names], fold=True)
+    table = NameTable([NormalizedName(name, name, row, False) for name, row in names], fold=True)
     assert len(table) == 3
     matches = table.find(forms("a b c d", fold=True))
     assert dict(zip(table.names(matches.entry).to_pylist(), matches.row.tolist(), strict=True)) == {
@@ -52,18 +52,18 @@ def test_the_same_names_are_one():
 
 
 def test_blocks_change_nothing(monkeypatch):
-    names = [FormedName(f"{i % 7} w{i} ({i})", f"{i % 7} w{i} ({i})", i, False) for i in range(50)]
-    names += [FormedName("...", "...", 9, False)]
+    names = [NormalizedName(f"{i % 7} w{i} ({i})", f"{i % 7} w{i} ({i})", i, False) for i in range(50)]
+    names += [NormalizedName("...", "...", 9, False)]
     text = " and ".join(name.plain for name in names)
     whole = NameTable(names, fold=True)
-    monkeypatch.setattr(name_table_module, "BLOCK", 8)
+    monkeypatch.setattr(name_table_module, "BLOCK_NAMES", 8)
     parts = NameTable(names, fold=True)
     assert len(whole) == len(parts) == 50
     assert found(parts, text) == found(whole, text) and len(found(whole, text)) == 50
 
 
 def test_a_filter_that_lets_everything_pass_changes_nothing():
-    names = [FormedName(f"w{i} w{i + 1}", f"w{i} w{i + 1}", i, False) for i in range(50)]
+    names = [NormalizedName(f"w{i} w{i + 1}", f"w{i} w{i + 1}", i, False) for i in range(50)]
     table = NameTable(names, fold=True)
     text = " ".join(f"w{i}" for i in range(70))
     expected = found(table, text)
@@ -79,7 +79,7 @@ def test_names_with_equal_hashes_are_confused(monkeypatch):
         return hashes(self, starts, ends) >> np.uint64(61) << np.uint64(61)
 
     monkeypatch.setattr(name_table_module.SpanHashes, "hashes", poor)
-    names = [FormedName(f"W{i} W{i + 1}", f"W{i} W{i + 1}", i, True) for i in range(0, 60, 2)]
+    names = [NormalizedName(f"W{i} W{i + 1}", f"W{i} W{i + 1}", i, True) for i in range(0, 60, 2)]
     table = NameTable(names, fold=True)
     text = "no " + ", ".join(name.text for name in names) + " W1 W2"
     assert len(table) == 30

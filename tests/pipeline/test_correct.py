@@ -149,7 +149,7 @@ def test_a_changed_verdict_stays_beside_the_first(pipeline, fill_in, tmp_path):
 
 
 def test_two_rows_of_a_document_settle_a_shared_name(pipeline, fill_in, tmp_path):
-    """Two documents do (`split_shared`): their mentions' bare text is a name, too."""
+    """Two documents do (`split_shared_names`): their mentions' bare text is a name, too."""
     rows, kept = {0: {"right_id": "T05"}, 1: {"right_id": "T05"}}, "A cold day, and a cold night."
     found = correct(pipeline, fill_in(rows, texts=[kept]), tmp_path / "fixed")
     assert (found["added"], found["prototypes"]) == (2, 2)

@@ -50,7 +50,7 @@ def test_settings_stay_but_for_what_was_fitted(make_linker, source):
     assert linker.cfg.types_by_label == {"Disease": ["Disease"]}
     assert (linker.cfg.threshold, linker.cfg.confidence, linker.cfg.min_confidence) == (None, {}, 0)
     assert all([*facts[kind]] == ["other"] for kind in ("confidence", "calibration", "training"))
-    assert linker.kb.prototypes.keeps_lexical
+    assert linker.kb.prototypes.saves_lexical_index
 
 
 def test_the_card_names_what_was_distilled(save_linker, tiny_bert, tmp_path):

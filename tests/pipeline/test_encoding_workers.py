@@ -23,7 +23,7 @@ from spacy_krissel.views import name_view
 @pytest.fixture
 def built(trained, toy_store, toy_shards, tmp_path, monkeypatch):
     """Builds a pipeline with its knowledge base in blocks of 7, and returns what is in that."""
-    monkeypatch.setattr(build, "BLOCK", 7)
+    monkeypatch.setattr(build, "BLOCK_VIEWS", 7)
 
     def make(name="out", **settings):
         prototypes(trained, tmp_path / name, toy_store.path, toy_shards, progress=False, **settings)

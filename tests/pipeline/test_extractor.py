@@ -13,7 +13,7 @@ from thinc.config import ConfigValidationError
 from spacy_krissel.commands.build_prototypes import build_prototypes
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.layers import token_states
-from spacy_krissel.layers.label_attention import Seen, attend, mean_states, presence_layer
+from spacy_krissel.layers.label_attention import PresenceInput, attend, mean_states, presence_layer
 from spacy_krissel.mentions.discontinuous import read_fragments
 from spacy_krissel.pipeline.extractor import component as extractor_module
 from spacy_krissel.pipeline.extractor.component import by_token, content_tokens, pieces_of, runs, token_rows
@@ -43,7 +43,7 @@ def restated(extractor, names, text):
         query = mean_states(model.predict([name]))[0]
         seen, _ = attend(query, states.vectors, model.attrs["settings"].scale)
         weights.append(seen.weights[0])
-        (logit,) = presence_layer(model).predict(Seen(seen.contexts, query))
+        (logit,) = presence_layer(model).predict(PresenceInput(seen.contexts, query))
         scores.append(1 / (1 + np.exp(-logit)))
     return np.array(weights), np.array(scores)
 
@@ -266,7 +266,7 @@ def test_large_batches_are_cut(nlp, extractor, monkeypatch):
 
     monkeypatch.setattr(extractor_module, "MOST_CHARS", 70)
     monkeypatch.setattr(extractor_module, "MOST_WEIGHTS", 20)
-    monkeypatch.setattr(token_states, "MOST_WORDS", 3)
+    monkeypatch.setattr(token_states, "MAX_WORDS_AT_ONCE", 3)
     monkeypatch.setattr(Model, "predict", seen)
     found = extractor.predict(docs)
     assert passes == [2, 1, 1, 1]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_krissel.kb.search_result import SearchResult
-from spacy_krissel.kb.ties import with_gain
+from spacy_krissel.kb.ties import with_term
 from spacy_krissel.ontology.folding import fold_name
 from spacy_krissel.pipeline.linker.confidence import Confidence
 from spacy_krissel.pipeline.linker.query import Query
@@ -50,7 +50,7 @@ def result_of(entities, scores, ties=None):
 
 
 def test_a_part_of_a_candidate_stays_behind_when_it_moves():
-    result = with_gain(result_of([3, 5, -1], [0.9, 0.8, -np.inf]), "coherence", np.array([[0.0, 0.2, 0.0]]))
+    result = with_term(result_of([3, 5, -1], [0.9, 0.8, -np.inf]), "coherence", np.array([[0.0, 0.2, 0.0]]))
     assert result.entities.tolist() == [[5, 3, -1]] and result.prototypes.tolist() == [[50, 30, -10]]
     assert result.scores[0] == pytest.approx([1.0, 0.9, -np.inf]) and result.parts["coherence"][0] == pytest.approx(
         [0.2, 0, 0]
@@ -76,14 +76,14 @@ def test_a_part_of_a_candidate_stays_behind_when_it_moves():
     ],
 )
 def test_a_tie_stays_that_the_document_breaks(gain, first, ties):
-    result = with_gain(result_of([3, 4, 7, 8], [0.75, 0.75, 0.5, 0.5], [3, 4, 9]), "coherence", np.array([gain]))
+    result = with_term(result_of([3, 4, 7, 8], [0.75, 0.75, 0.5, 0.5], [3, 4, 9]), "coherence", np.array([gain]))
     assert result.entities[0, 0] == first
     assert {query: rows.tolist() for query, rows in result.ties.items()} == ({} if ties is None else {0: ties})
 
 
 def test_an_order_of_equal_candidates_is_lost():
     """Three had one score, and their number of names put them in order."""
-    result = with_gain(result_of([1, 2, 3], [0.75, 0.75, 0.75]), "coherence", np.array([[0.0, 0.125, 0.125]]))
+    result = with_term(result_of([1, 2, 3], [0.75, 0.75, 0.75]), "coherence", np.array([[0.0, 0.125, 0.125]]))
     assert result.entities.tolist() == [[2, 3, 1]] and not result.ties
 
 

@@ -162,7 +162,7 @@ def test_references_follow_the_encoder(save_linker, toy_store, toy_shards, tmp_p
     assert described["references"]["weight"] == 0.5
     half = find_linker(spacy.load(tmp_path / "half")).kb
     expected = (
-        half.prototypes.own(np.arange(half.n_prototypes))
+        half.prototypes.base_vectors(np.arange(half.n_prototypes))
         + 0.5 * half.prototypes.references.vectors[half.prototypes.entity_rows]
     )
     np.testing.assert_allclose(half.vectors, expected, atol=1e-6)

@@ -14,7 +14,7 @@ from spacy_krissel.commands.distill_encoder import distill
 from spacy_krissel.commands.quantize_encoder import quantize
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.layers.hf import quantized
-from spacy_krissel.layers.hf.weights import TRANSFORMER, average_with, find_encoder, start_from
+from spacy_krissel.layers.hf.weights import TRANSFORMER, average_with, find_encoder, warm_start
 from spacy_krissel.layers.hf.wrapper import hf_shim
 from spacy_krissel.pipeline.pipeline_io import find_linker
 from spacy_krissel.views import View
@@ -133,7 +133,7 @@ def test_an_export_that_computes_something_else_is_kept(saved, name, other, prob
 def test_other_weights_leave_the_old_integers(saved, make_linker, tiny_bert):
     source = find_linker(spacy.load(saved[1]))
     target = find_linker(make_linker("transformer"))
-    assert start_from(source.model, target.model) and not target.is_quantized
+    assert warm_start(source.model, target.model) and not target.is_quantized
     average_with(source.model, str(tiny_bert), 0.5)
     assert not source.is_quantized
 

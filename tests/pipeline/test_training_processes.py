@@ -12,7 +12,7 @@ import spacy
 from spacy.util import load_config
 
 from spacy_krissel.commands.train_pipeline import _check, _evaluated_by_first, train
-from spacy_krissel.distributed.processes import process_number
+from spacy_krissel.distributed.processes import process_rank
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.pipeline.pipeline_io import find_linker
 from spacy_krissel.views import View
@@ -121,7 +121,7 @@ def check(seed_of_each):
 
     fix_random_seed(0)
     nlp = spacy.blank("en")
-    seed = seed_of_each[process_number()]
+    seed = seed_of_each[process_rank()]
     linker = nlp.add_pipe("krissel_linker", config={"model": {**TINY, "seed": seed}})
     linker.model.initialize(X=[name_view("a")])
     _check(nlp)
@@ -150,7 +150,7 @@ def evaluated():
     np.random.seed(0)
 
     def evaluate():
-        return {"accuracy": random.random(), "by": process_number()}
+        return {"accuracy": random.random(), "by": process_rank()}
 
     return _evaluated_by_first(evaluate), random.random()
 

@@ -9,7 +9,7 @@ from spacy.vocab import Vocab
 
 from spacy_krissel.corpora.doc_bins import read_doc_bins
 from spacy_krissel.corpora.report import CorpusReport
-from spacy_krissel.mentions.gold_mentions import document_id, text_entities
+from spacy_krissel.mentions.gold_mentions import document_entities, document_id
 from spacy_krissel.ontology.folding import fold_name
 from spacy_krissel.ontology.ids import canonical_id
 from spacy_krissel.ontology.readers import read_ontology
@@ -105,7 +105,7 @@ def psytar_names(
 
 def _pairs(train: PathLike) -> set[tuple[str, str]]:
     docs = read_doc_bins(train, Vocab())
-    return {(document_id(doc), entity) for doc in docs for entity in text_entities(doc)}
+    return {(document_id(doc), entity) for doc in docs for entity in document_entities(doc)}
 
 
 def _hpo_names(hpo: PathLike, lay: PathLike | None, cuis: set[str]) -> tuple[Names, Names, Names]:

@@ -8,7 +8,7 @@ from spacy.vocab import Vocab
 
 from spacy_krissel.corpora.doc_bins import read_doc_bins
 from spacy_krissel.evaluation.tables import Row, percent
-from spacy_krissel.mentions.gold_mentions import text_entities
+from spacy_krissel.mentions.gold_mentions import document_entities
 from spacy_krissel.ontology.folding import fold_name
 from spacy_krissel.ontology.store import OntologyStore
 
@@ -45,7 +45,7 @@ def read_texts(given: str) -> Texts:
     parts, counts = [], Counter[str]()
     for part in ("train", "test"):
         docs = read_doc_bins(Path(split) / f"{part}.spacy", Vocab())
-        found = [store.resolve(entity) for doc in docs for entity in text_entities(doc)]
+        found = [store.resolve(entity) for doc in docs for entity in document_entities(doc)]
         parts.append(frozenset(entity for entity in found if entity is not None))
         counts.update(entity for entity in found if entity is not None)
     entities = {entity: store.get(entity) for entity in parts[0] | parts[1]}

@@ -14,7 +14,7 @@ from spacy_krissel.corpora.doc_bins import read_doc_bins, write_doc_bin
 from spacy_krissel.corpora.docs import ID_KEY, write_gold_mentions
 from spacy_krissel.mentions.discontinuous import DocMention
 from spacy_krissel.mentions.gold_ids import split_ids
-from spacy_krissel.mentions.gold_mentions import document_id, gold_mentions, text_entities
+from spacy_krissel.mentions.gold_mentions import document_entities, document_id, gold_mentions
 from spacy_krissel.ontology.folding import fold_name
 from spacy_krissel.util.atomic import write_text
 from spacy_krissel.util.hashing import stable_hash
@@ -125,7 +125,7 @@ def text_split(
     counts: Counter = Counter()
     for path in paths:
         for doc in (part for each in read_doc_bins(path, vocab) for part in text_units(each, unit)):
-            entities = text_entities(doc)
+            entities = document_entities(doc)
             new = tuple(id_ for id_ in entities if (_text_key(doc), id_) not in known)
             known.update((_text_key(doc), id_) for id_ in new)
             counts["unlabelled"] += not entities

@@ -17,7 +17,7 @@ from spacy_krissel.corpora.doc_bins import read_doc_bins
 from spacy_krissel.evaluation.records import write_records
 from spacy_krissel.evaluation.run import MAX_PLACES
 from spacy_krissel.evaluation.tables import check_report
-from spacy_krissel.mentions.gold_mentions import text_entities
+from spacy_krissel.mentions.gold_mentions import document_entities
 from spacy_krissel.ontology.store import OntologyStore
 from spacy_krissel.util.atomic import write_text
 
@@ -156,14 +156,14 @@ def _warn_of_unknown(pairs: Sequence[SpanRecord], known: Collection[str]) -> Non
 
 
 def linked_texts(paths: Sequence[str | Path], vocab: Vocab) -> set[str]:
-    """The ids of the entities in the docs of .spacy files, as written there (`text_entities`).
+    """The ids of the entities in the docs of .spacy files, as written there (`document_entities`).
 
     Raises KrisselError K721 for a file without any, and what `read_doc_bins` raises.
     """
     entities: set[str] = set()
     for path in paths:
         docs = list(read_doc_bins(path, vocab))
-        found = {entity for doc in docs for entity in text_entities(doc)}
+        found = {entity for doc in docs for entity in document_entities(doc)}
         if not found:
             raise KrisselError(Errors.K721.format(source=f"'{path}'", n_docs=len(docs)))
         entities |= found

@@ -93,7 +93,7 @@ class MilvusIndex:
         names = ("uri", "collection", "token_env", "type", "index_params", "search_params")
         return {name: getattr(self, name) for name in names}
 
-    def reads(self, settings: dict[str, Any]) -> bool:
+    def can_read(self, settings: dict[str, Any]) -> bool:
         return {**self.settings, **{name: settings.get(name) for name in SEARCH_SETTINGS}} == settings
 
     def __len__(self) -> int:

@@ -12,7 +12,7 @@ Weight = tuple[Any, torch.Tensor, torch.Tensor]
 
 
 def is_adam(optimizer: Optimizer) -> bool:
-    """True for thinc's Adam and `AdamW` without averages, which `adam_step` computes."""
+    """Return True for thinc's Adam and `AdamW` without averages, which `adam_step` computes."""
     return (
         (type(optimizer) is Optimizer or _is_adamw(optimizer))
         and optimizer.averages is None
@@ -23,10 +23,10 @@ def is_adam(optimizer: Optimizer) -> bool:
 
 
 def adam_step(optimizer: Any, weights: Sequence[Weight]) -> None:
-    """Make the step that `optimizer` makes for each of these weights, in a few kernels and without
-    waiting for the device. Gradients are changed.
+    """Make the step of `optimizer` for each of these weights, without waiting for the device.
 
-    The moments are kept in the optimizer by key, as thinc's are, so that another one starts afresh.
+    It takes a few kernels. Gradients are changed. The moments are stored in the optimizer by key,
+    like thinc's, so that another optimizer starts from zero.
 
     weights: (key, weight, gradient).
     """
@@ -63,7 +63,7 @@ def _step(optimizer: Any, count: int, weights: list[Weight]) -> None:
         lr=optimizer.learn_rate,
         beta1=optimizer.b1,
         beta2=optimizer.b2,
-        # thinc's comes after the step, torch's before it.
+        # thinc's decay comes after the step, torch's before it.
         weight_decay=0.0,
         # thinc adds it to the root of the second moment before the correction for the first steps.
         eps=optimizer.eps / (1.0 - optimizer.b2**count) ** 0.5,
@@ -76,5 +76,5 @@ def _step(optimizer: Any, count: int, weights: list[Weight]) -> None:
 
 
 def _is_adamw(optimizer: Optimizer) -> bool:
-    """True for `training.optimizers.AdamW`, which this package's layers do not import."""
+    """Return True for `training.optimizers.AdamW`, which this package's layers do not import."""
     return hasattr(optimizer, "clip_norm")

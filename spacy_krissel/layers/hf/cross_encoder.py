@@ -1,4 +1,6 @@
-"""The plain cross encoder: a transformer over mention and candidate together, one row per pair (KRISSBERT §3.6)."""
+"""Plain cross encoder: a transformer over mention and candidate, one row per pair (KRISSBERT
+§3.6).
+"""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -16,7 +18,7 @@ from ..identity import Settings
 from ..ranked import RankedMention, Reranker, bounded
 from .passes import Passes, make_passes
 from .pooling import Markers, Pooling, chosen_markers
-from .training_passes import kept_pass
+from .training_passes import reused_pass
 from .transformer import Window
 from .wordpieces import MARKERS, PieceRow, encode_texts, view_pieces
 from .wrapper import encode_passes, hf_shim, hf_wrapper
@@ -36,18 +38,22 @@ def CrossEncoder(
     pooling: Pooling = "cls",
     markers: Markers = True,
 ) -> Reranker:
-    """Score `[CLS] left [Ms] mention [Me] right [SEP] candidate reference [SEP]` by a linear head on the pooled pieces.
+    """Score `[CLS] left [Ms] mention [Me] right [SEP] candidate reference [SEP]` by a linear head.
 
-    n mentions of k candidates to (n·k,) corrections of the linker's log-odds. The head starts at zero: untrained, the
-    linker's order stays, with a bound. Costs n·k rows of up to window + candidate_window pieces.
+    The head is on the pooled pieces: n mentions of k candidates to (n·k,) corrections of the
+    linker's log-odds. The head starts at zero: untrained, the linker's order stays, with a bound.
+    Costs n·k rows of up to window + candidate_window pieces.
 
-    name: a model's name on the Hugging Face hub, or a local directory with its config, tokenizer and weights
+    name: a model's name on the Hugging Face hub, or a local directory with its config, tokenizer
+        and weights
     window: pieces of a mention in its context
     candidate_window: pieces of a candidate's reference
-    bound: the largest correction, in log-odds (`bounded`); null: scores of the head alone, as in the paper. Corrections
-        are then score − log-odds: softmax(log-odds + corrections) = softmax(scores).
+    bound: the largest correction, in log-odds (`bounded`); null: scores of the head alone, as in
+        the paper. Corrections are then score − log-odds: softmax(log-odds + corrections) =
+        softmax(scores).
     mixed_precision, batch_pieces, tokenizer_config, transformer_config: as in `TransformerEncoder`
-    pooling: "cls" (KRISSBERT), "mean" over the pieces of both (PEL, appendix B), "marker" or "mention"
+    pooling: "cls" (KRISSBERT), "mean" over the pieces of both (PEL, appendix B), "marker" or
+        "mention"
     markers: as in `TransformerEncoder`
 
     Raises KrisselError K006 for a wrong setting; on initialize K401 to K404.
@@ -57,7 +63,7 @@ def CrossEncoder(
     pairs: Model[Any, Any] = Model(
         "cross_encoder",
         forward,
-        # Bound here and not kept as an attribute: the fingerprint must not depend on it.
+        # Bound here instead of an attribute: the fingerprint must not depend on the name.
         init=partial(init, name=name),
         layers=[
             chain(
@@ -78,7 +84,7 @@ def CrossEncoder(
 
 
 def init(model: Model[Any, Any], X: list[RankedMention] | None = None, Y: Floats1d | None = None, *, name: str) -> None:
-    """Read the transformer, unless the model has one already; the head starts at zero."""
+    """Read the transformer, unless the model already has one; the head starts at zero."""
     shim = hf_shim(model)
     shim.read(name, *_window(model), tokens=model.attrs["settings"].markers)
     width = shim.transformer.config.hidden_size
@@ -100,7 +106,7 @@ def forward(
         rows = pair_pieces(shim.tokenizer, mentions, settings.window, settings.candidate_window, settings.markers)
         return make_passes(shim, rows, is_train)
 
-    passes = kept_pass(model.id, mentions, prepare, is_train)
+    passes = reused_pass(model.id, mentions, prepare, is_train)
     scores, backprop = encode_passes(model.layers[0], passes, is_train, width=1)
     if settings.bound is None:
         scores = scores - model.ops.asarray2f([[logit] for mention in mentions for logit in mention.logits.tolist()])
@@ -114,10 +120,12 @@ def pair_pieces(
     candidate_window: int,
     markers: Sequence[str] = MARKERS,
 ) -> list[PieceRow]:
-    """`[CLS] left [Ms] mention [Me] right [SEP] part [SEP] part … [SEP]`, one row per candidate (KRISSBERT §3.6).
+    """Return `[CLS] left [Ms] mention [Me] right [SEP] part [SEP] part … [SEP]`, a row per
+    candidate.
 
-    A mention takes at most `window` pieces, cut by `view_pieces`; a candidate at most `candidate_window`, its last
-    `[SEP]` included, cut at the end. There is no second `[CLS]`.
+    See KRISSBERT §3.6. A mention takes at most `window` pieces, cut by `view_pieces`; a candidate
+    at most `candidate_window`, its last `[SEP]` included, cut at the end. There is no second
+    `[CLS]`.
     """
     rows = view_pieces(tokenizer, [mention.view for mention in mentions], window, markers)
     # Mentions of a batch share candidates, and candidates share types.

@@ -1,4 +1,4 @@
-"""Loads Hugging Face encoders and adds the mention markers."""
+"""Loading of Hugging Face encoders, with added mention markers."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,27 +11,30 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer
 from ...errors import Errors, KrisselError
 from .wordpieces import MARKERS
 
-# Python files of a model never run, and nobody is asked, which is the library's default.
+# Never run Python files of a model, and never ask the user about them, as the library would by
+# default.
 NO_REMOTE_CODE = {"trust_remote_code": False}
 
 
 def load_pretrained(
     name: str, tokenizer_config: dict[str, Any], transformer_config: dict[str, Any], tokens: Sequence[str] = MARKERS
 ) -> tuple[Any, Any]:
-    """Read tokenizer and transformer from a directory or the hub, and add the special tokens to both.
+    """Read tokenizer and transformer from a directory or the hub, and add the special tokens to
+    both.
 
     tokens: the markers, and further special tokens.
-    tokenizer_config, transformer_config: passed to `from_pretrained` of the tokenizer and of the model's config, except
-        `trust_remote_code`: a model's own code never runs.
+    tokenizer_config, transformer_config: passed to `from_pretrained` of the tokenizer and of the
+        model's config, except `trust_remote_code`: a model's own code never runs.
     RETURNS: the tokenizer, and the transformer on the default device.
-    RAISES: KrisselError K401 (nothing there), K402 (not a whole transformer), K403 (not an encoder's tokenizer),
-        K415 (it needs code of its own).
+    RAISES: KrisselError K401 (nothing there), K402 (not a whole transformer), K403 (not an
+        encoder's tokenizer), K415 (it needs code of its own).
     """
     _check_path(name)
     try:
         tokenizer = AutoTokenizer.from_pretrained(name, **{**tokenizer_config, **NO_REMOTE_CODE})
         config = AutoConfig.from_pretrained(name, **{**transformer_config, **NO_REMOTE_CODE})
-        # Without the fork, weights that the checkpoint lacks (the pooler) would move the global random state.
+        # Without the fork, weights missing in the checkpoint (the pooler) would change the global
+        # random state.
         with torch.random.fork_rng(devices=[]):
             transformer, info = AutoModel.from_pretrained(
                 name, config=config, output_loading_info=True, **attention(transformer_config), **NO_REMOTE_CODE
@@ -54,29 +57,35 @@ def load_pretrained(
 
 
 def needs_code(error: Exception) -> bool:
-    """Whether the model needs to run Python files of its own."""
+    """Return whether the model needs to run Python files of its own."""
     return isinstance(error, ValueError) and "trust_remote_code" in str(error)
 
 
 def attention(transformer_config: dict[str, Any]) -> dict[str, Any]:
-    """The keyword for the attention implementation: the user's, else the fastest on the default device: the library's
-    choice on CUDA; on the CPU plain matrix products, since the fused kernel has no dropout and a slower backward pass
-    at these lengths."""
+    """Return the keyword for the attention implementation: the user's, else the fastest.
+
+    On CUDA the fastest is the library's choice. On the CPU it is plain matrix products, since the
+    fused kernel has no dropout and a slower backward pass at these lengths.
+    """
     if "attn_implementation" in transformer_config:
         return {"attn_implementation": transformer_config["attn_implementation"]}
     return {"attn_implementation": "eager"} if get_torch_default_device().type == "cpu" else {}
 
 
 def drop_pooler(transformer: Any) -> None:
-    """Remove the pooler, which no view passes through: many checkpoints lack it, so that it would be random weights."""
+    """Remove the pooler, which no view passes through.
+
+    Many checkpoints lack it, so it would have random weights.
+    """
     if getattr(transformer, "pooler", None) is not None:
         transformer.pooler = None
 
 
 def add_tokens(tokenizer: Any, transformer: Any, tokens: Sequence[str]) -> None:
-    """Add special tokens, such as `[Ms]` and `[Me]`, to tokenizer and embeddings, unless the tokenizer has them.
+    """Add special tokens, such as `[Ms]` and `[Me]`, to tokenizer and embeddings, unless present.
 
-    Their embeddings start as the mean of all others, so that a checkpoint always gives the same encoder.
+    Their embeddings start as the mean of all others, so that a checkpoint always gives the same
+    encoder.
     """
     vocab = tokenizer.get_vocab()
     added = [token for token in tokens if token not in vocab]
@@ -95,7 +104,7 @@ def add_tokens(tokenizer: Any, transformer: Any, tokens: Sequence[str]) -> None:
 
 
 def _check_path(name: str) -> None:
-    """Refuse a wrong path without asking the hub."""
+    """Refuse a wrong path without contacting the hub."""
     path = Path(name)
     if path.is_dir() and not (path / "config.json").is_file():
         raise KrisselError(Errors.K402.format(name=name, problem="the directory has no config.json"))
@@ -109,7 +118,7 @@ def _check_tokenizer(tokenizer: Any, name: str) -> None:
     missing = [token for token in ("cls_token", "sep_token", "pad_token") if getattr(tokenizer, token) is None]
     if not tokenizer.is_fast:
         missing.append("fast version")
-    # transformers 5 makes such a tokenizer where there are no files of one.
+    # transformers 5 returns such a tokenizer if the tokenizer files are missing.
     if len(tokenizer) <= len(tokenizer.all_special_tokens):
         missing.append("vocabulary")
     if missing:

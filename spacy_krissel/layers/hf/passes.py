@@ -1,4 +1,4 @@
-"""Rows of word pieces in passes of similar length, on the device before the first begins."""
+"""Passes over rows of word pieces of similar length, uploaded before the first one begins."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -36,8 +36,9 @@ def on_device(array: numpy.ndarray, device: torch.device) -> torch.Tensor:
 
 
 def make_passes(shim: TransformerShim, rows: Sequence[PieceRow], is_train: bool, window: int = 0) -> Passes:
-    """Group rows by length and pad them, with one upload for all passes. Rows that share their
-    array of ids are read once.
+    """Group rows by length and pad them, with one upload for all passes.
+
+    Rows that share their array of ids are read once.
 
     window: in training, passes are padded to its `training_lengths`; 0: to their own length.
     """
@@ -54,13 +55,13 @@ def make_passes(shim: TransformerShim, rows: Sequence[PieceRow], is_train: bool,
     rows_of = numpy.asarray(order, dtype="int64")
     arrays = [array for each in padded for array in each.arrays()]
     parts: Iterator[Any] = iter(_uploaded([*arrays, rows_of, numpy.argsort(rows_of)], shim.device))
-    # The fields come first, so that each batch takes its own parts and no more.
+    # The fields come first, so that each batch takes exactly its own parts.
     pieces = [each._replace(**dict(zip(FIELDS, parts, strict=False))) for each in padded]
     return Passes(pieces, sizes, *map(torch2xp, parts))
 
 
 def _uploaded(arrays: Sequence[numpy.ndarray], device: torch.device) -> list[torch.Tensor]:
-    """int64 arrays on the device, as parts of one copy."""
+    """Return int64 arrays on the device, as parts of one copy."""
     whole = on_device(numpy.concatenate([array.ravel() for array in arrays]), device)
     parts = whole.split([array.size for array in arrays])
     return [part.view(array.shape) for part, array in zip(parts, arrays, strict=True)]

@@ -1,4 +1,4 @@
-"""The last hidden state of a transformer, word piece by word piece (OSLAT §3.2)."""
+"""Last hidden state of a transformer, word piece by word piece (OSLAT §3.2)."""
 
 from collections.abc import Callable
 from functools import partial
@@ -14,7 +14,7 @@ from ..identity import Settings
 from ..token_states import StatesModel, TokenStates
 from .passes import make_passes
 from .transformer import Window
-from .wordpieces import PieceRow, encode_with_places
+from .wordpieces import PieceRow, encode_with_offsets
 from .wrapper import encode_passes, hf_shim, hf_wrapper
 
 NAME = "piece_states"
@@ -30,14 +30,16 @@ def PieceStates(
     tokenizer_config: dict[str, Any] = SimpleFrozenDict(),  # noqa: B008 (frozen)
     transformer_config: dict[str, Any] = SimpleFrozenDict(),  # noqa: B008 (frozen)
 ) -> StatesModel:
-    """The states of a text's pieces in the last layer of a Hugging Face encoder, without `[CLS]` and `[SEP]`: both
-    represent the whole text and would draw all attention (§3.2).
+    """Encode a text's pieces by the last layer of a Hugging Face encoder.
 
-    n texts to their `TokenStates`. A text longer than the window is read in consecutive windows, each by itself;
-    nothing is cut off. Nothing is read from `name` before `model.initialize`.
+    The states of `[CLS]` and `[SEP]` are dropped: both represent the whole text and would draw all
+    attention (§3.2). n texts to their `TokenStates`. A text longer than the window is read in
+    consecutive windows, each by itself; nothing is cut off. Nothing is read from `name` before
+    `model.initialize`.
 
     window: pieces per pass, special tokens included
-    name, mixed_precision, batch_pieces, tokenizer_config, transformer_config: as in `TransformerEncoder`
+    name, mixed_precision, batch_pieces, tokenizer_config, transformer_config: as in
+        `TransformerEncoder`
 
     Raises KrisselError K006 for a wrong setting; on initialize K401 to K404.
     """
@@ -70,30 +72,30 @@ def _forward(model: StatesModel, X: list[str], is_train: bool) -> tuple[TokenSta
     shim.begin(window)
     rows: list[PieceRow] = []
     lengths: list[int] = []
-    places: list[tuple[int, int]] = []
-    for ids, found in encode_with_places(shim.tokenizer, X):
+    offsets: list[tuple[int, int]] = []
+    for ids, found in encode_with_offsets(shim.tokenizer, X):
         for start, end in windows(found, window - 2):
             row = [shim.tokenizer.cls_token_id, *ids[start:end], shim.tokenizer.sep_token_id]
             own = np.asarray(row, dtype="int32")
             # Each piece stands for both markers of a view, whose mean is its own vector.
             rows.extend(PieceRow(own, i, i) for i in range(1, len(row) - 1))
         lengths.append(len(ids))
-        places.extend(found)
+        offsets.extend(found)
     passes = make_passes(shim, rows, is_train, window)
     vectors, backprop = encode_passes(model.layers[0], passes, is_train, width=model.get_dim("nO"))
-    places_of = np.asarray(places, dtype=np.int64).reshape(-1, 2)
-    return TokenStates(vectors, np.asarray(lengths, dtype=np.int64), places_of), backprop
+    offset_array = np.asarray(offsets, dtype=np.int64).reshape(-1, 2)
+    return TokenStates(vectors, np.asarray(lengths, dtype=np.int64), offset_array), backprop
 
 
-def windows(places: list[tuple[int, int]], room: int) -> list[tuple[int, int]]:
-    """All pieces at `places` in runs of at most `room`, cut between words where possible."""
+def windows(offsets: list[tuple[int, int]], size: int) -> list[tuple[int, int]]:
+    """Return runs of at most `size` of the pieces at `offsets`, cut between words if possible."""
     cut: list[tuple[int, int]] = []
     start = 0
-    while start < len(places):
-        end = min(len(places), start + room)
-        while start < end < len(places) and places[end][0] == places[end - 1][1]:
+    while start < len(offsets):
+        end = min(len(offsets), start + size)
+        while start < end < len(offsets) and offsets[end][0] == offsets[end - 1][1]:
             end -= 1
-        end = end if end > start else min(len(places), start + room)
+        end = end if end > start else min(len(offsets), start + size)
         cut.append((start, end))
         start = end
     return cut

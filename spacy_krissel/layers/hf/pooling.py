@@ -8,14 +8,18 @@ from ...errors import Errors, KrisselError
 from .wordpieces import MARKERS, Pieces
 
 Pooling = Literal["cls", "mean", "marker", "mention"]
-# Those that distinguish the mentions of one row.
+# Poolings that distinguish the mentions of one row.
 BY_MARKERS = ("marker", "mention")
 # True for `[Ms]` and `[Me]`, a pair of tokens, or false for none.
 Markers = bool | list[str]
 
 
 def chosen_markers(markers: Markers, pooling: Pooling) -> tuple[str, ...]:
-    """The two markers, or none. Raises KrisselError K006 where the pooling needs them, and for anything but a pair."""
+    """Return the two markers, or none.
+
+    Raises KrisselError K006 if the pooling needs markers and there are none, and unless they are a
+    pair.
+    """
     chosen = MARKERS if markers is True else tuple(markers or ())
     expected = ""
     if not chosen and pooling in BY_MARKERS:
@@ -31,9 +35,9 @@ def pool(how: Pooling, hidden: torch.Tensor, pieces: Pieces) -> torch.Tensor:
     """Pool the last hidden state of n rows (n, longest, d) to m views (m, d).
 
     pieces: as tensors on its device.
-    how: "cls", the first piece (KRISSBERT §3.2); "mean", the mean over all pieces but padding; "marker", the mean of
-        the two mention markers (BELHD §4.2); "mention", the mean over the pieces between them, or of the markers if
-        there are none.
+    how: "cls", the first piece (KRISSBERT §3.2); "mean", the mean over all pieces but padding;
+        "marker", the mean of the two mention markers (BELHD §4.2); "mention", the mean over the
+        pieces between them, or of the markers if there are none.
     """
     _, lengths, owners, starts, ends = pieces.arrays()
     if how == "cls":
@@ -45,8 +49,8 @@ def pool(how: Pooling, hidden: torch.Tensor, pieces: Pieces) -> torch.Tensor:
     else:
         between = (ends > starts + 1).long()
         first, last = starts + between, ends - between
-    places = torch.arange(hidden.shape[1], device=hidden.device)[None]
-    inside = (first[:, None] <= places) & (places <= last[:, None])  # (m, longest)
+    positions = torch.arange(hidden.shape[1], device=hidden.device)[None]
+    inside = (first[:, None] <= positions) & (positions <= last[:, None])  # (m, longest)
     weights = inside / inside.sum(dim=1, keepdim=True)
     # No matrix product, which autocast would round to 16 bits.
     return (weights[:, :, None] * hidden[owners]).sum(dim=1)

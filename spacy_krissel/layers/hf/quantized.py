@@ -17,27 +17,31 @@ import torch
 from ...errors import Errors, KrisselError
 
 INPUTS, OUTPUT = ("input_ids", "attention_mask"), "last_hidden_state"
-# Of the ONNX standard. torch writes it since 1.13.
+# Version of the ONNX standard that torch supports since 1.13.
 OPSET = 17
-# The most that a value of the exported transformer may be off in float32.
+# Maximum error of a value of the exported transformer in float32.
 TOLERANCE = 1e-3
 
 
 class Quantized:
-    """A transformer in this form, and what runs it, made when it is first needed.
+    """A quantized transformer, and its ONNX session, created on first use.
 
-    Its threads do not exist in a forked process, where to end it would wait for them: a fork ends it before.
+    The session's threads do not exist in a forked process, where ending it would wait for them; it
+    is therefore ended before a fork.
     """
 
     def __init__(self, content: bytes) -> None:
-        """content: as `quantize` writes it."""
+        """Wrap the output of `quantize`."""
         self.content = content
         self._session: Any = None
         _OPEN.add(self)
 
     def __call__(self, inputs: dict[str, torch.Tensor]) -> tuple[torch.Tensor]:
-        """The states of all pieces, as the transformer's own output begins. Raises KrisselError K417."""
-        # Another thread may fork between two looks at it.
+        """Return the states of all pieces, in the form of the transformer's output.
+
+        Raises KrisselError K417.
+        """
+        # Read once: another thread may fork in between.
         session = self._session
         if session is None:
             session = self._session = _session(self.content)
@@ -73,21 +77,24 @@ class _Traced(torch.nn.Module):
 
 
 def quantize(transformer: Any) -> Quantized:
-    """The weights of a transformer's products as integers of seven bits with a scale for each column, what they are
-    multiplied with rounded to eight bits as it comes, by one scale for all views that are read together.
+    """Quantize the weights of a transformer's products to integers of seven bits.
 
-    Raises KrisselError K417 (neither onnx nor ONNX Runtime), K418 (it cannot be written as ONNX, or computes something
-    else there).
+    There is a scale per column. Their inputs are rounded to eight bits on the fly, with one scale
+    for all views in a pass.
+
+    Raises KrisselError K417 (neither onnx nor ONNX Runtime), K418 (it cannot be exported to ONNX,
+    or its results differ there).
     """
     try:
-        import onnx  # noqa: F401 (torch writes by it)
+        import onnx  # noqa: F401 (used by torch)
         from onnxruntime.quantization import QuantType, quantize_dynamic
     except ImportError:
         raise KrisselError(Errors.K417) from None
-    # All of it: after the export, the exporter puts every part back into the mode of the whole.
+    # Set eval mode on the whole wrapper: the exporter afterwards restores the mode of every part
+    # from it.
     traced = _Traced(transformer).eval()
     axes = {name: {0: "views", 1: "pieces"} for name in (*INPUTS, OUTPUT)}
-    # Of the exporters that newer versions of torch have, the one that all have.
+    # Newer versions of torch have several exporters; use the one that all versions have.
     exporter: dict[str, Any] = {"dynamo": False} if "dynamo" in signature(torch.onnx.export).parameters else {}
     with TemporaryDirectory() as folder, _quiet(), torch.no_grad():
         whole, small = Path(folder) / "whole.onnx", Path(folder) / "small.onnx"
@@ -108,7 +115,8 @@ def quantize(transformer: Any) -> Quantized:
                 small,
                 op_types_to_quantize=["MatMul", "Gemm"],
                 per_channel=True,
-                # Seven bits: sums of two products overflow on processors without instructions for them.
+                # Seven bits: sums of two products overflow on processors without instructions for
+                # them.
                 reduce_range=True,
                 weight_type=QuantType.QInt8,
                 extra_options={"MatMulConstBOnly": True},
@@ -133,7 +141,7 @@ def _session(content: Any) -> Any:
     options = onnxruntime.SessionOptions()
     # As many cores as torch.
     options.intra_op_num_threads = torch.get_num_threads()
-    # Threads that wait for the next pass by spinning take the cores from whatever comes between.
+    # Spinning threads that wait for the next pass would take cores from other work in between.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
 
@@ -144,20 +152,22 @@ def _run(session: Any, inputs: dict[str, torch.Tensor]) -> tuple[torch.Tensor]:
 
 
 def _difference(transformer: Any, path: Path) -> float:
-    """The most that a value of the exported transformer is off, in passes of other sizes than the traced one."""
+    """Return the largest error of the exported transformer, in passes of other sizes than
+    traced.
+    """
     exported = _session(str(path))
     most = 0.0
     for views, length in ((1, 8), (5, 11)):
         ids, mask = _pieces(transformer, views, length)
         expected = transformer(input_ids=ids, attention_mask=mask)[0].numpy()
         found = _run(exported, dict(zip(INPUTS, (ids, mask), strict=True)))[0].numpy()
-        # Not `max`, which may pass over NaN.
+        # Not `max`, which may skip NaN.
         most = float(np.maximum(most, np.abs(found - expected)[mask.numpy().astype(bool)].max()))
     return most
 
 
 def _pieces(transformer: Any, views: int, length: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Ids and masks of made-up views, of which all but the first are shorter."""
+    """Return ids and masks of made-up views, all shorter than the first."""
     random = np.random.default_rng(0)
     ids = torch.from_numpy(random.integers(0, transformer.config.vocab_size, (views, length)))
     lengths = torch.tensor([length, *(length - 1 - i % 4 for i in range(views - 1))])
@@ -167,7 +177,7 @@ def _pieces(transformer: Any, views: int, length: int) -> tuple[torch.Tensor, to
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without what the exporter says of its own age, and of shapes that `_difference` looks at."""
+    """Silence the exporter's warnings about its age and about shapes that `_difference` checks."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

@@ -1,4 +1,4 @@
-"""The shim around a Hugging Face encoder: runs it, and saves it with tokenizer, config and weights."""
+"""Shim around a Hugging Face encoder: runs it, and saves it with tokenizer, config and weights."""
 
 import json
 import os
@@ -28,34 +28,39 @@ from ...errors import Errors, KrisselError
 from .adam_step import adam_step, is_adam
 from .load import NO_REMOTE_CODE, attention, drop_pooler, load_pretrained, needs_code
 from .quantized import Quantized
-from .wordpieces import MARKERS, PieceRow, Pieces, length_batches, settle_tokenizer
+from .wordpieces import MARKERS, PieceRow, Pieces, configure_tokenizer, length_batches
 
-# On the CPU, time is proportional to pieces, padding included; on a GPU one larger batch beats several tight ones.
+# Minimum fill of a batch. On the CPU, time is proportional to pieces, padding included; on a GPU
+# one larger batch is faster than several tight ones.
 MIN_FILL = {"cpu": 0.75, "cuda": 0.0}
-# Devices on which all weights make their step at once. On the CPU, thinc's loop is as fast.
+# Devices on which all weights are updated at once. On the CPU, thinc's loop is as fast.
 FUSED_STEPS = {"cuda"}
-# Encoders that use masks for nothing but attention, in all layers alike.
+# Encoders that use masks only for attention, equally in all layers.
 MASKED = frozenset({"bert", "camembert", "electra", "roberta", "xlm-roberta"})
 # Pieces per pass, padding included. A GPU idles between the kernels of smaller passes.
 PASS_PIECES = {"cpu": 4096, "cuda": 32768}
-# Differs between machines, not between encoders: the files' location, and the library's version.
+# Keys that differ between machines, not between encoders: the files' location, and the library's
+# version.
 UNSAVED_CONFIG = ("_name_or_path", "transformers_version")
 
 
 class TransformerShim(PyTorchShim):
-    """A tokenizer and its transformer, saved as safetensors with the files of config and tokenizer; nothing is pickled.
+    """Tokenizer and transformer, saved as safetensors with the files of config and tokenizer.
 
-    The files are made once, when the encoder is set: the bytes stay the same after any number of saves and loads, under
-    any version of the libraries.
+    Nothing is pickled. The files are made once, when the encoder is set: the bytes stay the same
+    after any number of saves and loads, under any version of the libraries.
 
-    mixed_precision: run the encoder under autocast, on CUDA in bfloat16 (float16 with scaled gradients where the card
-        has no bfloat16), on the CPU in bfloat16. Weights, outputs and gradients are float32.
-    compile: run the encoder by `torch.compile`, whose first pass takes minutes; nothing of it is saved.
+    mixed_precision: run the encoder under autocast, on CUDA in bfloat16 (float16 with scaled
+        gradients if the card has no bfloat16), on the CPU in bfloat16. Weights, outputs and
+        gradients are float32.
+    compile: run the encoder by `torch.compile`, whose first pass takes minutes; the compiled code
+        is not saved.
 
-    Once it is quantized (`quantized`), predictions on a CPU are by 8-bit integers, and it is not trained any more.
+    Once it is quantized (`quantized`), predictions on a CPU use 8-bit integers, and it is no longer
+    trained.
 
     batch_pieces: pieces per pass; None: the device's `PASS_PIECES`. Not saved.
-    tokenizer_config, transformer_config: as `load_pretrained` takes them.
+    tokenizer_config, transformer_config: as in `load_pretrained`.
     """
 
     def __init__(
@@ -76,9 +81,9 @@ class TransformerShim(PyTorchShim):
         self._compile = compile
         self.batch_pieces = batch_pieces
         self._compiled: Callable[..., Any] | None = None
-        # Whether all modules are in training mode; None: nobody has set it.
+        # Mode of all modules, True for training; None: not set yet.
         self._training: bool | None = None
-        # In 8-bit integers; None: it is not.
+        # The encoder in 8-bit integers; None: not quantized.
         self.quantized: Quantized | None = None
         self._reset_scaler()
 
@@ -88,13 +93,15 @@ class TransformerShim(PyTorchShim):
 
     @property
     def max_window(self) -> int:
-        """The most pieces the encoder reads."""
+        """Maximum number of pieces that the encoder reads."""
         positions = getattr(self.transformer.config, "max_position_embeddings", None) or self.tokenizer.model_max_length
         return min(int(positions), int(self.tokenizer.model_max_length))
 
     def read(self, name: str, window: int, what: str = "", *, tokens: Sequence[str] = MARKERS) -> None:
-        """Read the encoder from `name` with these special tokens (`load_pretrained`), unless there is one already. It
-        must read `window` pieces (`begin`)."""
+        """Read the encoder from `name` with these special tokens (`load_pretrained`).
+
+        An existing encoder is kept. It must support `window` pieces (`begin`).
+        """
         if self.transformer is None:
             tokenizer, transformer = load_pretrained(name, self.tokenizer_config, self.transformer_config, tokens)
             self._files = _encoder_files(tokenizer, transformer)
@@ -102,33 +109,34 @@ class TransformerShim(PyTorchShim):
         self.begin(window, what)
 
     def begin(self, window: int, what: str = "") -> None:
-        """Call before each pass. what: for the message about the window.
+        """Check the encoder before a pass. what: for the message about the window.
 
-        Raises KrisselError K404 (a window beyond what the encoder reads), K405 (no weights)."""
+        Raises KrisselError K404 (a window beyond the encoder's maximum), K405 (no weights).
+        """
         if self.transformer is None:
             raise KrisselError(Errors.K405)
         if window > self.max_window:
             raise KrisselError(Errors.K404.format(window=f"{window}{what}", limit=self.max_window))
         if os.getpid() != self._pid:
-            # A forked worker gets one thread: its parent's thread pool does not exist there, and waiting for it would
-            # never end.
+            # A forked worker gets one thread: its parent's thread pool does not exist there, and
+            # waiting for it would never end.
             torch.set_num_threads(1)
             self._pid = os.getpid()
 
     @property
     def pass_pieces(self) -> int:
-        """The most pieces of a pass, padding included."""
+        """Maximum number of pieces of a pass, padding included."""
         return self.batch_pieces or PASS_PIECES.get(self.device.type, PASS_PIECES["cpu"])
 
     def batches(self, rows: Sequence[PieceRow]) -> Iterator[list[int]]:
-        """Row numbers in batches of similar length (`length_batches`)."""
+        """Yield row numbers in batches of similar length (`length_batches`)."""
         return length_batches([len(row.ids) for row in rows], self.pass_pieces, MIN_FILL.get(self.device.type, 0.0))
 
     def mask(self, pieces: Pieces) -> torch.Tensor | None:
-        """The attention mask of a pass, in the form that makes the host wait for nothing.
+        """Return the attention mask of a pass, in a form for which the host never waits.
 
-        transformers 5 asks the device whether a mask of two dimensions hides anything. One of four
-        dimensions is used unchanged, and without any, faster kernels are chosen.
+        transformers 5 asks the device whether a mask of two dimensions hides anything. A mask of
+        four dimensions is used unchanged, and without a mask, faster kernels are chosen.
         """
         whole = self._takes_whole_masks()
         if whole and pieces.full:
@@ -141,11 +149,13 @@ class TransformerShim(PyTorchShim):
         config = self.transformer.config
         if self.quantized is not None or config._attn_implementation != "sdpa" or config.model_type not in MASKED:
             return False
-        # transformers 5, and some versions before.
+        # transformers 5, and some earlier versions.
         return hasattr(sys.modules[type(self.transformer).__module__], "create_bidirectional_mask")
 
     def autocast(self) -> AbstractContextManager[Any]:
-        """The precision of this shim; nested calls share the outermost one's cast weights."""
+        """Return a context with this shim's precision; nested calls share the outermost cast
+        weights.
+        """
         device = self.device.type
         enabled = self._mixed_precision and device in ("cpu", "cuda")
         return torch.autocast(device if enabled else "cpu", dtype=_half_type(device), enabled=enabled)
@@ -171,8 +181,11 @@ class TransformerShim(PyTorchShim):
         return output, backprop
 
     def _set_training(self, training: bool) -> None:
-        """Set the mode of all modules, which are walked through only where it changes. It is noted after the last of
-        them: by the mode of the first, another thread would run while dropout is still on in the others."""
+        """Set the mode of all modules, walking them only if it changes.
+
+        The mode is recorded after the last module: if that of the first were read, another thread
+        could run while dropout is still on in the others.
+        """
         if self._training is not training:
             self._model.train(training)
             self._training = training
@@ -183,8 +196,10 @@ class TransformerShim(PyTorchShim):
         return self._compiled(*inputs.args, **inputs.kwargs)
 
     def squared_gradient(self) -> Any:
-        """The sum of squares of all gradients, unscaled: 0-dimensional, on the device, and not
-        waited for."""
+        """Return the sum of squares of all gradients, unscaled: 0-dimensional, on the device.
+
+        The host does not wait for it to be computed.
+        """
         gradients = [gradient for *_, gradient in self._with_gradient()]
         if not gradients:
             return 0.0
@@ -193,22 +208,22 @@ class TransformerShim(PyTorchShim):
         return torch2xp(norms.square().sum())
 
     def scale_gradients(self, factor: Any) -> None:
-        """factor: a number, or an array of one on the device."""
+        """Multiply all gradients. factor: a number, or an array of one on the device."""
         gradients = [gradient for *_, gradient in self._with_gradient()]
         if gradients:
             number = factor if isinstance(factor, float) else xp2torch(factor, device=self.device).squeeze()
             torch._foreach_mul_(gradients, number)
 
     def finish_update(self, optimizer: Optimizer) -> None:
-        # Not in backprop as in the parent class, which would unscale the gradients of earlier parts of a batch again
-        # with each later part.
+        # Not in backprop as in the parent class, which would unscale the gradients of earlier parts
+        # of a batch again with each later part.
         found = self._with_gradient()
         gradients = [gradient for *_, gradient in found]
         self._grad_scaler.unscale(gradients)
         if self.device.type not in FUSED_STEPS or not is_adam(optimizer):
             super().finish_update(optimizer)
             return
-        # A step whose gradients overflowed is left out.
+        # A step with overflowing gradients is skipped.
         if found and not self._grad_scaler.found_inf:
             adam_step(optimizer, [((self.id, name), weight, gradient) for name, weight, gradient in found])
         if found:
@@ -216,7 +231,7 @@ class TransformerShim(PyTorchShim):
         self._grad_scaler.update()
 
     def _with_gradient(self) -> list[tuple[str, torch.Tensor, torch.Tensor]]:
-        """(name, weight, gradient) of each weight with a gradient."""
+        """Return (name, weight, gradient) of each weight with a gradient."""
         return [(name, p.data, p.grad) for name, p in self._model.named_parameters() if p.grad is not None]
 
     def to_device(self, device_type: str, device_id: int) -> None:
@@ -227,13 +242,17 @@ class TransformerShim(PyTorchShim):
     def to_bytes(self) -> bytes:
         weights = save_safetensors(_state(self.transformer)) if self.transformer is not None else b""
         saved: dict[str, Any] = {"files": self._files, "weights": weights}
-        # Without it, the bytes and so the fingerprint are what they were before there was any.
+        # Added only if set: without it, bytes and fingerprint are those of an encoder that was
+        # never quantized.
         if self.quantized is not None:
             saved["quantized"] = self.quantized.content
         return srsly.msgpack_dumps(saved)
 
     def write(self, path: Path) -> None:
-        """Write the encoder to a directory that transformers' `from_pretrained` reads. Raises KrisselError K405."""
+        """Write the encoder to a directory that transformers' `from_pretrained` reads.
+
+        Raises KrisselError K405.
+        """
         if self.transformer is None:
             raise KrisselError(Errors.K405)
         path.mkdir(parents=True, exist_ok=True)
@@ -244,9 +263,10 @@ class TransformerShim(PyTorchShim):
         (path / "model.safetensors").write_bytes(weights)
 
     def from_bytes(self, bytes_data: bytes) -> "TransformerShim":
-        """Load what `to_bytes` wrote, onto the default device and without the network.
+        """Load the bytes of `to_bytes`, onto the default device and without the network.
 
-        RAISES: KrisselError K406 if it is damaged or of another kind, K415 if it needs code of its own.
+        RAISES: KrisselError K406 if it is damaged or of another kind, K415 if it needs code of its
+            own.
         """
         try:
             msg = srsly.msgpack_loads(bytes_data)
@@ -280,7 +300,7 @@ class TransformerShim(PyTorchShim):
         return tokenizer, transformer
 
     def _hold(self, tokenizer: Any, transformer: Any) -> None:
-        settle_tokenizer(tokenizer)
+        configure_tokenizer(tokenizer)
         self.tokenizer = tokenizer
         self._model = transformer
         self._compiled = None
@@ -302,7 +322,7 @@ class TransformerShim(PyTorchShim):
         self.__dict__.update(state)
         self._pid = os.getpid()
         if self.tokenizer is not None:
-            settle_tokenizer(self.tokenizer)  # a copied Rust tokenizer loses some settings
+            configure_tokenizer(self.tokenizer)  # a copied Rust tokenizer loses some settings
 
 
 def _half_type(device: str) -> torch.dtype:
@@ -313,7 +333,10 @@ def _half_type(device: str) -> torch.dtype:
 
 
 def _state(transformer: Any) -> dict[str, torch.Tensor]:
-    """The weights by name, on the CPU; shared ones are copied, since safetensors cannot share them."""
+    """Return the weights by name, on the CPU.
+
+    Shared weights are copied, since safetensors cannot share them.
+    """
     state: dict[str, torch.Tensor] = {}
     seen = set()
     for name, tensor in transformer.state_dict().items():

@@ -1,4 +1,4 @@
-"""Helpers of training passes: word pieces made once per step, and taps on input embeddings."""
+"""Helpers of training passes: reuse of word pieces within a step, and taps on input embeddings."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -7,32 +7,36 @@ from itertools import cycle
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-# By model and items, what was made from them, and the items, whose ids must stay their own.
-Kept = dict[tuple[int, ...], tuple[Any, Sequence[Any]]]
+# By model and items: the result made from them, and the items themselves, which keeps their ids
+# valid.
+PassCache = dict[tuple[int, ...], tuple[Any, Sequence[Any]]]
 
-_KEPT: ContextVar[Kept | None] = ContextVar("kept_passes", default=None)
+_PASS_CACHE: ContextVar[PassCache | None] = ContextVar("kept_passes", default=None)
 
 
 @contextmanager
-def keeping_passes(kept: Kept | None = None) -> Iterator[Kept]:
-    """Within, training passes keep their pieces, and take those of an earlier pass over the same
-    objects.
+def reuse_passes(kept: PassCache | None = None) -> Iterator[PassCache]:
+    """Context in which training passes store their pieces, and reuse those of an earlier pass.
 
-    kept: yielded by an earlier block. None: that of the block around this one, or an empty one.
+    The earlier pass must be over the same objects.
+
+    kept: yielded by an earlier block. None: that of the enclosing block, or an empty one.
     """
-    around = _KEPT.get()
+    around = _PASS_CACHE.get()
     kept = kept if kept is not None else around if around is not None else {}
-    token = _KEPT.set(kept)
+    token = _PASS_CACHE.set(kept)
     try:
         yield kept
     finally:
-        _KEPT.reset(token)
+        _PASS_CACHE.reset(token)
 
 
-def kept_pass(model_id: int, items: Sequence[Any], make: Callable[[], T], is_train: bool) -> T:
-    """`make()`, or in training its earlier result within `keeping_passes`, for this model and these
-    items."""
-    kept = _KEPT.get() if is_train else None
+def reused_pass(model_id: int, items: Sequence[Any], make: Callable[[], T], is_train: bool) -> T:
+    """Return `make()`, or in training its earlier result for this model and these items.
+
+    Results are shared within `reuse_passes`.
+    """
+    kept = _PASS_CACHE.get() if is_train else None
     if kept is None:
         return make()
     key = (model_id, *map(id, items))
@@ -53,8 +57,10 @@ def current_tap() -> Tap | None:
 
 
 @contextmanager
-def tapped(tap: Tap) -> Iterator[None]:
-    """Within, the input embeddings of every training pass of a transformer go through `tap`."""
+def tap_embeddings(tap: Tap) -> Iterator[None]:
+    """Apply `tap` to the input embeddings of every training pass of a transformer in this
+    context.
+    """
     token = _TAP.set(tap)
     try:
         yield
@@ -63,18 +69,23 @@ def tapped(tap: Tap) -> Iterator[None]:
 
 
 class RecordedInputs(list[Any]):
-    """A tap that keeps the word embeddings of each pass, which have gradients after the backward pass; the weights that
-    they come from have none. Position and segment embeddings are added to them, so the gradient is that of the sum
-    too."""
+    """A tap that stores the word embeddings of each pass, which get gradients in the backward pass.
+
+    The weights behind them get none. Position and segment embeddings are added to them, so the
+    gradient is also that of the sum.
+    """
 
     def __call__(self, embeddings: Any) -> Any:
         embeddings = embeddings.detach().requires_grad_()
         self.append(embeddings)
         return embeddings
 
-    def signed(self, epsilon: float) -> Tap:
-        """A tap that adds a step of `epsilon` along the sign of each gradient (FGSM: PEL §4.2, eq. 5), to repeat the
-        same passes in their order. Of passes that were run twice, to save memory, only the second has gradients; they
-        are repeated twice."""
+    def fgsm_tap(self, epsilon: float) -> Tap:
+        """Return a tap that adds a step of `epsilon` along the sign of each gradient.
+
+        This is FGSM (PEL §4.2, eq. 5), for repeating the same passes in their order. If passes were
+        run twice, to save memory, only the second run has gradients; they are repeated twice as
+        well.
+        """
         steps = cycle([epsilon * embeddings.grad.sign() for embeddings in self if embeddings.grad is not None])
         return lambda embeddings: embeddings + next(steps)

@@ -1,4 +1,4 @@
-"""The transformer encoder of views (KRISSBERT §3.2)."""
+"""Transformer encoder of views (KRISSBERT §3.2)."""
 
 from collections.abc import Callable
 from functools import partial
@@ -16,14 +16,14 @@ from ..identity import Settings
 from ..normalize import normalize_rows
 from .passes import Passes, make_passes
 from .pooling import BY_MARKERS, Markers, Pooling, chosen_markers
-from .training_passes import kept_pass
+from .training_passes import reused_pass
 from .wordpieces import MARKERS, unit_pieces, view_pieces
 from .wrapper import encode_passes, hf_shim, hf_wrapper
 
 # At least `[CLS] [Ms] [Me] [SEP]` and a few pieces to read.
 Window = Annotated[int, Field(ge=8)]
-# Views whose pieces are made at a time in predictions: a GPU encodes them while the host makes those
-# of the next, since nothing waits for it in between. The CPU sorts all views by length instead.
+# Views per tokenization in predictions: a GPU encodes one group while the host prepares the next,
+# since nothing waits for the GPU in between. The CPU sorts all views by length instead.
 GROUPS = {"cuda": 2048}
 
 
@@ -44,36 +44,46 @@ def TransformerEncoder(
     bare_names: bool = False,
     compile: bool = False,
 ) -> Model[list[View], Floats2d]:
-    """Encode views as `[CLS] left [Ms] mention [Me] right [SEP]` with a Hugging Face encoder: n views to (n, width).
+    """Encode views as `[CLS] left [Ms] mention [Me] right [SEP]` with a Hugging Face encoder.
 
-    Nothing is read here: `model.initialize` reads the encoder from `name`; `from_bytes` and `from_disk` need no name.
+    n views to (n, width). Nothing is read here: `model.initialize` reads the encoder from `name`;
+    `from_bytes` and `from_disk` need no name.
 
-    name: a model's name on the Hugging Face hub, or a local directory with its config, tokenizer and weights
-    window: pieces per view, markers and special tokens included, centred on the mention; contexts, of 1,024 characters
-        a side at most, fill 128
-    pooling: "cls" (KRISSBERT), "mean" over all real pieces, "marker" (BELHD), the mean of the two markers' vectors, or
-        "mention", the mean over the pieces between the markers: untrained, that is the meaning of the mention, where
-        the markers, which are new to the encoder, have that of the sentence
+    name: a model's name on the Hugging Face hub, or a local directory with its config, tokenizer
+        and weights
+    window: pieces per view, markers and special tokens included, centred on the mention; contexts,
+        of at most 1,024 characters per side, fill 128
+    pooling: "cls" (KRISSBERT), "mean" over all real pieces, "marker" (BELHD), the mean of the two
+        markers' vectors, or "mention", the mean over the pieces between the markers. Untrained,
+        "mention" gives the meaning of the mention, and "marker" that of the sentence, since the
+        markers are new to the encoder
     normalize: scale vectors to unit length
-    name_weight: `v(view) + name_weight · v(name alone)`: context moves the vector of a mention away from that of its
-        name, by which most mentions are linked; the sum keeps both. 0, as in the paper, reads the mention in its
-        context only, and so are names, references and masked mentions always
-    mixed_precision: compute in bfloat16 (float16 on a CUDA device without it), which pays on processors with bfloat16
-        instructions; vectors and gradients are float32
-    batch_pieces: pieces per forward pass, padding included; views are divided into passes of similar length, in
-        training too (where all of them stay in memory until the backward pass). null: 4,096 on the
-        CPU, 32,768 on a GPU, which idles in smaller passes. In training, 32,768 pieces of a base
-        model take about 12 GB: lower it on a card with less than 24 GB, e.g. to 8192
-    tokenizer_config: passed to the tokenizer, e.g. `add_prefix_space = true` for byte-level BPE such as RoBERTa's
-    transformer_config: overrides of the encoder's config, e.g. `hidden_dropout_prob`, and `attn_implementation`
-    markers: the tokens around the mention, such as `["<ENT>", "</ENT>"]` of the released KRISSBERT; true for `[Ms]` and
-        `[Me]`; false reads names as `[CLS] name [SEP]`, as the encoder was pretrained and as SapBERT does. Tokens that
-        the tokenizer has keep their embeddings, others are added
-    units: mark all mentions of a sentence and read it once for all of them (BELHD §4.2; `context = "sentence"` of the
-        linker); needs pooling "marker" or "mention", which distinguish its mentions
-    bare_names: read names, and mentions without any context, as `[CLS] name [SEP]`, whose vector by markers is that of
-        `[CLS]`, as BELHD's released code does
-    compile: run the encoder by `torch.compile`, for long trainings on a GPU; the first passes take minutes
+    name_weight: `v(view) + name_weight · v(name alone)`: context moves the vector of a mention away
+        from that of its name, by which most mentions are linked; the sum keeps both. 0, as in the
+        paper, reads the mention in its context only; so are names, references and masked mentions
+        always
+    mixed_precision: compute in bfloat16 (float16 on a CUDA device without it), which is faster on
+        processors with bfloat16 instructions; vectors and gradients are float32
+    batch_pieces: pieces per forward pass, padding included; views are divided into passes of
+        similar length, in training too (where all of them stay in memory until the backward pass).
+        null: 4,096 on the CPU, 32,768 on a GPU, which idles in smaller passes. In training, 32,768
+        pieces of a base model take about 12 GB: lower it on a card with less than 24 GB, e.g. to
+        8192
+    tokenizer_config: passed to the tokenizer, e.g. `add_prefix_space = true` for byte-level BPE
+        such as RoBERTa's
+    transformer_config: overrides of the encoder's config, e.g. `hidden_dropout_prob`, and
+        `attn_implementation`
+    markers: the tokens around the mention, such as `["<ENT>", "</ENT>"]` of the released KRISSBERT;
+        true for `[Ms]` and `[Me]`; false reads names as `[CLS] name [SEP]`, as in the encoder's
+        pretraining and in SapBERT. Tokens that the tokenizer has keep their embeddings, others are
+        added
+    units: mark all mentions of a sentence and read it once for all of them (BELHD §4.2; `context =
+        "sentence"` of the linker); needs pooling "marker" or "mention", which distinguish its
+        mentions
+    bare_names: read names, and mentions without any context, as `[CLS] name [SEP]`, whose vector by
+        markers is that of `[CLS]`, as in BELHD's released code
+    compile: run the encoder by `torch.compile`, for long trainings on a GPU; the first passes take
+        minutes
 
     Raises KrisselError K006 for a wrong setting; on initialize K401 to K404.
     """
@@ -101,7 +111,7 @@ def TransformerEncoder(
     encoder: Model[list[View], Floats2d] = Model(
         "transformer_encoder",
         forward,
-        # Bound here and not kept as an attribute: the fingerprint must not depend on it.
+        # Bound here instead of an attribute: the fingerprint must not depend on the name.
         init=partial(init, name=name),
         # A layer in either case, so that saved weights fit both settings.
         layers=[chain(wrapped, normalize_rows() if normalize else noop())],
@@ -114,7 +124,7 @@ def TransformerEncoder(
 def init(
     model: Model[list[View], Floats2d], X: list[View] | None = None, Y: Floats2d | None = None, *, name: str
 ) -> None:
-    """Read the encoder, unless the model has one already."""
+    """Read the encoder, unless the model already has one."""
     shim = hf_shim(model)
     settings = model.attrs["settings"]
     # Without markers too: the weights then fit an encoder with them.
@@ -123,9 +133,9 @@ def init(
 
 
 class _Prepared(NamedTuple):
-    """The pieces of n views and of some of their names.
+    """Pieces of n views and of some of their names.
 
-    passes: of the views, and the names below them. named: the views whose names are read too.
+    passes: of the views, followed by the names. named: the views whose names are read too.
     """
 
     passes: Passes
@@ -144,7 +154,7 @@ def forward(
         return xp.concatenate(
             [_encode(model, _prepare(model, part, False), False)[0] for part in parts]
         ), lambda d_vectors: []
-    return _encode(model, kept_pass(model.id, views, lambda: _prepare(model, views, is_train), is_train), is_train)
+    return _encode(model, reused_pass(model.id, views, lambda: _prepare(model, views, is_train), is_train), is_train)
 
 
 def _encode(

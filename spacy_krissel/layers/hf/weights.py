@@ -1,4 +1,4 @@
-"""Weights between encoders: warm start, export as a transformer, averaging."""
+"""Transfer of weights between encoders: warm start, export as a transformer, averaging."""
 
 from pathlib import Path
 from typing import Any, cast
@@ -24,16 +24,20 @@ KINDS = (TRANSFORMER, SMALL, PIECE_STATES, WORD_STATES)
 
 
 def find_encoder(model: Model[Any, Any], kind: str) -> Model[Any, Any] | None:
-    """The first encoder of this kind in a model: that of mentions, where references have their own."""
+    """Return the first encoder of this kind in a model, or None.
+
+    If references have their own encoder, it is the encoder of mentions.
+    """
     return next((node for node in model.walk() if node.name == kind), None)
 
 
 def write_transformer(model: Model[Any, Any], path: Path) -> bool:
-    """Write the transformer of a model atomically in the format of `save_pretrained`, replacing an earlier one.
-    RETURNS: whether the model has one.
+    """Write the transformer of a model atomically in the format of `save_pretrained`.
 
-    Raises KrisselError K005 when the path holds something else, K026 for an error of the disk, K405 when the encoder
-    has no weights.
+    An earlier one is replaced. RETURNS: whether the model has one.
+
+    Raises KrisselError K005 if the path holds something else, K026 for an error of the disk, K405
+    if the encoder has no weights.
     """
     found = find_encoder(model, TRANSFORMER)
     if found is None:
@@ -49,7 +53,10 @@ def write_transformer(model: Model[Any, Any], path: Path) -> bool:
 
 
 def _is_transformer(path: Path) -> bool:
-    """Whether the path may be replaced: a transformer or an empty folder, without other folders in it."""
+    """Return whether the path may be replaced.
+
+    It must be a transformer or an empty folder, without other folders in it.
+    """
     if not path.is_dir():
         return False
     files = list(path.iterdir())
@@ -58,9 +65,11 @@ def _is_transformer(path: Path) -> bool:
 
 
 def quantize_transformers(model: Model[Any, Any]) -> bool:
-    """Let the transformers of a model predict by 8-bit integers. RETURNS: whether it has any.
+    """Quantize the transformers of a model to 8-bit integers, for predictions.
 
-    Raises KrisselError K405 (no weights), K417, K418 (`quantize`): all stay as they are then.
+    RETURNS: whether it has any. On an error all of them stay unchanged.
+
+    Raises KrisselError K405 (no weights), K417, K418 (`quantize`).
     """
     shims = _transformers(model)
     if any(shim.transformer is None for shim in shims):
@@ -72,11 +81,13 @@ def quantize_transformers(model: Model[Any, Any]) -> bool:
 
 @checked
 def average_with(model: Model[Any, Any], name: str, share: Fraction) -> None:
-    """Interpolate the weights of a model's transformer with those of the transformer `name`, from which it was trained
-    (Wortsman et al. 2022): `share` of the trained weights plus `1 - share` of the original ones, which forgets less.
+    """Interpolate a model's transformer with the transformer `name` from which it was trained.
 
-    Raises KrisselError K006 (share outside 0 to 1), K401 to K403 (nothing to read), K405 (no weights), K413 (another
-    architecture or vocabulary).
+    The weights become `share` of the trained ones plus `1 - share` of the original ones, which
+    forgets less (Wortsman et al. 2022).
+
+    Raises KrisselError K006 (share outside 0 to 1), K401 to K403 (nothing to read), K405 (no
+    weights), K413 (another architecture or vocabulary).
     """
     found = find_encoder(model, TRANSFORMER)
     if found is None:
@@ -100,18 +111,21 @@ def average_with(model: Model[Any, Any], name: str, share: Fraction) -> None:
     with torch.no_grad():
         for key, weight in weights.items():
             weight.lerp_(others[key].to(weight), 1 - share)
-    # Of the weights before.
+    # It was made from the earlier weights.
     shim.quantized = None
 
 
-def start_from(source: Model[Any, Any], target: Model[Any, Any], *, contexts: bool = False) -> bool:
-    """Initialize every encoder of `target` with the weights of the encoder of its kind in `source`. RETURNS: whether
-    there was any.
+def warm_start(source: Model[Any, Any], target: Model[Any, Any], *, contexts: bool = False) -> bool:
+    """Initialize the encoders of `target` with the weights of the same kind of encoder in `source`.
 
-    Token encoders (`PieceStates`, `WordStates`) get all weights, a classifier above them none; `PieceStates` may start
-    from a linker's transformer. A small encoder keeps its context table and weight, which an encoder of names has not
-    trained and which may have another size, but with `contexts`.
-    Raises KrisselError K408 and K411 for small encoders of other sizes, K406 for what is not a transformer.
+    RETURNS: whether there was any.
+
+    Token encoders (`PieceStates`, `WordStates`) get all weights, a classifier above them none;
+    `PieceStates` may start from a linker's transformer. A small encoder keeps its context table and
+    weight unless `contexts` is set: an encoder of names has not trained them, and their size may
+    differ.
+    Raises KrisselError K408 and K411 for small encoders of other sizes, K406 for a source that is
+    not a transformer.
     """
     started = False
     for node in target.walk():
@@ -125,7 +139,7 @@ def start_from(source: Model[Any, Any], target: Model[Any, Any], *, contexts: bo
         else:
             continue
         for shim in _transformers(node):
-            # It is to be trained.
+            # It will be trained.
             shim.quantized = None
         started = True
     return started

@@ -1,4 +1,4 @@
-"""The thinc layer around a Hugging Face encoder, and its passes over many rows of pieces."""
+"""thinc layer around a Hugging Face encoder, and its passes over many rows of pieces."""
 
 from collections.abc import Callable
 from functools import partial
@@ -24,10 +24,10 @@ def hf_wrapper(
     compile: bool = False,
     batch_pieces: int | None = None,
 ) -> Model[Pieces, Floats2d]:
-    """`Pieces` to one vector per view (m, d), float32, pooled from the last hidden state. Weights come with
-    `TransformerShim.read`.
+    """Return a layer from `Pieces` to one vector per view (m, d), float32.
 
-    The backprop takes the gradient of the vectors; piece ids have none, so it returns None.
+    Vectors are pooled from the last hidden state. Weights come with `TransformerShim.read`. The
+    backprop takes the gradient of the vectors; piece ids have none, so it returns None.
     """
     return Model(
         "hf-pytorch",
@@ -47,7 +47,7 @@ def hf_wrapper(
 
 
 def hf_shim(model: Model[Any, Any]) -> TransformerShim:
-    """The shim of the one transformer in `model`."""
+    """Return the shim of the one transformer in `model`."""
     (found,) = [shim for node in model.walk() for shim in node.shims if isinstance(shim, TransformerShim)]
     return found
 
@@ -55,7 +55,9 @@ def hf_shim(model: Model[Any, Any]) -> TransformerShim:
 def encode_passes(
     model: Model[Pieces, Floats2d], passes: Passes, is_train: bool, *, width: int
 ) -> tuple[Floats2d, Callable[[Floats2d], list[Any]]]:
-    """The vectors (n, width) of n rows by a model above an `hf_wrapper`, and the backprop."""
+    """Return the vectors (n, width) of n rows by a model above an `hf_wrapper`, and the
+    backprop.
+    """
     if not passes.sizes:
         return model.ops.alloc2f(0, width), lambda d_vectors: []
     xp: Any = model.ops.xp

@@ -9,7 +9,7 @@ from spacy.tokens import Doc
 from spacy.training import Example
 
 from ...kb.snapshot import KBSnapshot
-from ...layers.label_attention import Seen, attention, mean_states, predict, predict_presence
+from ...layers.label_attention import PresenceInput, attention, mean_states, predict, predict_presence
 from ...mentions.annotations import CANDIDATE_IDS, ENTITIES
 from ...mentions.discontinuous import DocMention, join_fragments, write_fragments
 from ...ontology.store import OntologyStore
@@ -170,7 +170,9 @@ class KrisselSpanExtractor(KBPipe):
             rows, inside = _rows_of(kb, [entity]), np.isin(states.rows, list(tokens))
             if len(rows) and inside.any():
                 contexts = states.vectors[inside].mean(axis=0, keepdims=True).repeat(len(rows), axis=0)
-                found[entity] = float(predict_presence(self.model, Seen(contexts, self._queries(kb, rows))).max())
+                found[entity] = float(
+                    predict_presence(self.model, PresenceInput(contexts, self._queries(kb, rows))).max()
+                )
         return found
 
     def _states(self, docs: Sequence[Doc]) -> Iterator[_TextStates]:
@@ -183,7 +185,7 @@ class KrisselSpanExtractor(KBPipe):
                 last += 1
             states = self.model.predict(texts[first:last])
             for doc, place in zip(docs[first:last], states.texts(), strict=True):
-                yield _TextStates(states.vectors[place], token_rows(doc, states.places[place]))
+                yield _TextStates(states.vectors[place], token_rows(doc, states.offsets[place]))
             first = last
 
     def _found(
@@ -211,7 +213,7 @@ class KrisselSpanExtractor(KBPipe):
         return found
 
     def _queries(self, kb: KBSnapshot, rows: np.ndarray) -> Any:
-        vectors: Any = kb.prototypes.own(rows)
+        vectors: Any = kb.prototypes.base_vectors(rows)
         return self.model.ops.asarray(vectors)
 
     def _attended(

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...errors import Errors, KrisselError
-from ...kb.ranking import first_of_each
+from ...kb.ranking import first_occurrences
 from ...kb.search_result import SearchResult
-from ...kb.ties import is_level, order_ties, ranked
+from ...kb.ties import order_ties, rank_entities, ties_at_top
 from .query import Query
 from .terms.term import Pairs, Term
 from .terms.vectors import VectorTerm
@@ -27,7 +27,7 @@ def search_candidates(query: Query, terms: Sequence[Term], k: int) -> SearchResu
     if not k or not len(query) or (len(terms) == 1 and query.names is None and query.name_vectors is None):
         return vectors.search(query, k)[0]
     entities = _proposed(query, terms, k)
-    mentions, columns = np.nonzero(first_of_each(entities) & (entities >= 0))
+    mentions, columns = np.nonzero(first_occurrences(entities) & (entities >= 0))
     pairs = Pairs(mentions, entities[mentions, columns], columns)
     parts: Parts = []
     total = np.zeros(len(mentions), dtype=np.float32)
@@ -37,7 +37,7 @@ def search_candidates(query: Query, terms: Sequence[Term], k: int) -> SearchResu
             total = total + np.float32(term.weight) * parts[-1][1]
     if query.near.shape[2] > 1:
         # `order_ties` goes by all prototypes of entities that tie, so that the best of all has to be known of these.
-        level = is_level(mentions, total)
+        level = ties_at_top(mentions, total)
         best, near = vectors.compare_all(query, pairs, level), parts[0][1]
         total[level] += best - near[level]
         near[level] = best
@@ -90,7 +90,7 @@ def _ranked(
         return filled
 
     entities = table(pairs.entities, -1)
-    result = ranked(entities, table(total, -np.inf), table(pairs.prototypes, -1), k)
+    result = rank_entities(entities, table(total, -np.inf), table(pairs.prototypes, -1), k)
     if query.visible is None:
         order_ties(result, query.kb.prototypes, query.vectors)
     column = np.argmax(entities[:, None] == result.entities[:, :, None], axis=2)

@@ -16,7 +16,7 @@ from ...corpora.doc_bins import DEV_SHARE, DevShare, GoldSplit, read_doc_bins
 from ...errors import Errors, KrisselError, KrisselWarning, Warnings
 from ...mentions.annotations import set_spans, spans_of
 from ...mentions.gold_ids import NIL, is_nil
-from ...mentions.gold_mentions import split_gold, text_entities
+from ...mentions.gold_mentions import document_entities, split_gold
 from ...ontology.build import open_ontology
 from ...ontology.store import OntologyStore
 from ...util.settings import checked
@@ -111,7 +111,7 @@ class TextEntityCorpus(_GoldDocuments):
         store = open_ontology(self.ontology)
         n_known = n_unknown = 0
         for doc in self._documents(nlp):
-            resolved = [store.resolve(entity) for entity in text_entities(doc)]
+            resolved = [store.resolve(entity) for entity in document_entities(doc)]
             found = {entity: 1.0 for entity in resolved if entity is not None}
             n_known += len(found)
             n_unknown += resolved.count(None)
@@ -124,7 +124,7 @@ class TextEntityCorpus(_GoldDocuments):
 def seen_entities(path: str | Path, ontology: OntologyStore) -> list[str]:
     """The ids of the entities of the texts of a .spacy file, or of a folder of them, sorted. Raises KrisselError K639
     where the ontology holds none of them; K201, K212 (file)."""
-    found = {entity for doc in read_doc_bins(path, Vocab()) for entity in text_entities(doc)}
+    found = {entity for doc in read_doc_bins(path, Vocab()) for entity in document_entities(doc)}
     known = sorted({id_ for id_ in map(ontology.resolve, found) if id_ is not None})
     if not known:
         problem = f"the ontology holds no entity of the texts of '{path}'"

@@ -13,11 +13,11 @@ from thinc.types import Floats2d
 
 from ...distributed.processes import begin_shared
 from ...errors import Errors, KrisselError
-from ...layers.label_attention import Seen, attention, mean_states, presence_layer
+from ...layers.label_attention import PresenceInput, attention, mean_states, presence_layer
 from ...layers.normalize import unit_rows
 from ...layers.token_states import StatesModel, TokenStates
 from ...losses.masked import Loss
-from ...mentions.gold_mentions import text_entities
+from ...mentions.gold_mentions import document_entities
 from ...ontology.folding import fold_name
 from ...ontology.store import OntologyStore
 from ...util.settings import PositiveInt, checked
@@ -173,12 +173,12 @@ class LabelAttentionObjective:
             attention(model, asked[each], vectors[term.place])[0].contexts
             for term, each in zip(terms, own, strict=True)
         ]
-        seen = Seen(xp.vstack(contexts), asked)
+        seen = PresenceInput(xp.vstack(contexts), asked)
         layer = presence_layer(model)
 
         def begin(items: list[int]) -> tuple[Any, Callable[..., Any]]:
             some = slice(None) if len(items) == len(asked) else xp.asarray(items)
-            return layer.begin_update(Seen(seen.contexts[some], seen.queries[some]))
+            return layer.begin_update(PresenceInput(seen.contexts[some], seen.queries[some]))
 
         logits, backprop = begin_shared(begin, [1] * len(asked))
         padding = Padding(
@@ -198,7 +198,7 @@ class LabelAttentionObjective:
         others = [(entity, self._draw(entity, 1)[0]) for entity in drawn]
         found = []
         for example in examples:
-            present = text_entities(example.reference)
+            present = document_entities(example.reference)
             if not present:
                 continue
             own = {fold_name(name) for entity in present for name in self._names(entity)}
@@ -222,7 +222,7 @@ class LabelAttentionObjective:
         if new:
             states, _ = begin_texts(lambda own: (model.predict(own), lambda d_vectors: own), new)
             for text, place in zip(new, states.texts(), strict=True):
-                self._states[text] = states.vectors[place], states.places[place]
+                self._states[text] = states.vectors[place], states.offsets[place]
         kept = [self._states[text] for text in texts]
         xp: Any = model.ops.xp
         lengths = np.asarray([len(places) for _, places in kept], dtype=np.int64)

@@ -8,7 +8,7 @@ from spacy.tokens import Span
 from spacy.training import Example
 from thinc.api import Adam, chain, fix_random_seed, set_dropout_rate
 
-from spacy_krissel.distributed.processes import process_number, sum_gradients
+from spacy_krissel.distributed.processes import process_rank, sum_gradients
 from spacy_krissel.index.exact import ExactIndex
 from spacy_krissel.layers.heads import ProjectedEncoder
 from spacy_krissel.layers.hf.cross_encoder import CrossEncoder
@@ -318,7 +318,7 @@ def weights_after(case, store, path, dropout):
         sum_gradients(model)
         model.finish_update(optimizer)
         optimizer.step_schedules()
-    return losses, model.to_bytes(), process_number()
+    return losses, model.to_bytes(), process_rank()
 
 
 @pytest.mark.parametrize("case", ["references", "references of a transformer", "words", "re-ranking of lists"])

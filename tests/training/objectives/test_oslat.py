@@ -8,7 +8,7 @@ from spacy.training import Example
 from thinc.api import Adam, fix_random_seed
 
 from spacy_krissel.errors import KrisselError, KrisselWarning
-from spacy_krissel.layers.label_attention import LabelAttention, Seen, attend, mean_states, presence_layer
+from spacy_krissel.layers.label_attention import LabelAttention, PresenceInput, attend, mean_states, presence_layer
 from spacy_krissel.layers.small import SmallEncoder
 from spacy_krissel.layers.token_states import WordStates
 from spacy_krissel.losses.focal import FocalLoss
@@ -103,7 +103,7 @@ def test_the_classifier_learns_which_names_are_those_of_the_text(make_objective,
         names = [name for group in each.names for name in group]
         asked = queries(model, [*names, *each.others])
         found, _ = attend(asked, model.predict([each.text]).vectors, 0.7)
-        logits.append(presence_layer(model).predict(Seen(found.contexts, asked)))
+        logits.append(presence_layer(model).predict(PresenceInput(found.contexts, asked)))
         truths += [1] * len(names) + [0] * len(each.others)
     expected = FocalLoss()(np.concatenate(logits)[None], np.array(truths)[None] > 0, np.array(truths)[None] == 0)[1]
     assert objective.update(model, examples) == pytest.approx(expected, rel=1e-5)

@@ -7,7 +7,7 @@ import numpy as np
 
 from ....kb.search_result import SearchResult
 from ....kb.snapshot import KBSnapshot
-from ....kb.ties import with_gain
+from ....kb.ties import with_term
 from ....lexical.groups import distinct, pair_keys, places_of
 from ....ontology.folding import canonical_name
 from ...settings import LinkerSettings
@@ -41,7 +41,7 @@ class DocumentTerm(Term):
         assert result.confidence is not None and by_name is not None, "there is a model of it"
         support = supports(query.doc_of, query.texts, result.entities, self._model.confident(by_name))
         result = replace(result, confidence=self._model.supported(result.confidence, support))
-        return with_gain(result, self.name, self.factor * support * (1 - by_name[:, :1]))
+        return with_term(result, self.name, self.factor * support * (1 - by_name[:, :1]))
 
 
 def supports(docs: np.ndarray, texts: Sequence[str], entities: np.ndarray, confident: np.ndarray) -> np.ndarray:

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ....kb.nearest import nearest_given, nearest_of_entities
+from ....kb.nearest import nearest_among, nearest_of_entities
 from ....kb.ranking import best_entities, search_entities
 from ....kb.search_result import SearchResult
 from ....kb.snapshot import KBSnapshot
@@ -53,13 +53,13 @@ class VectorTerm(Term):
 
     def propose(self, query: Query, known: np.ndarray, k: int) -> np.ndarray:
         found = self.search(query, k)
-        query.near = found[0].near()
+        query.near = found[0].all_prototypes()
         return np.concatenate([each.with_tied() for each in found], axis=1)
 
     def score(self, query: Query, pairs: Pairs) -> np.ndarray:
         # From the same vectors whatever search found them, since an index may round its own.
         prototypes = query.kb.prototypes
-        rows, best = nearest_given(prototypes, query.vectors, pairs.mentions, query.near, pairs.columns)
+        rows, best = nearest_among(prototypes, query.vectors, pairs.mentions, query.near, pairs.columns)
         unknown = rows < 0
         rows[unknown], best[unknown] = self._nearest(query, pairs, unknown)
         pairs.prototypes = rows
