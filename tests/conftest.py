@@ -371,5 +371,5 @@ def loops(request, without_numba):
 
     if request.param == "compiled":
         pytest.importorskip("numba")
-    with without_numba() if request.param == "numpy" else patch.object(compiled, "LEAST", 0):
+    with without_numba() if request.param == "numpy" else patch.object(compiled, "MIN_COMPILED_TEXTS", 0):
         yield request.param

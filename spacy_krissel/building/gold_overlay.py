@@ -246,7 +246,7 @@ class GoldOverlay:
         if not different:
             return
         named: list[list[int]] = [[] for _ in different]
-        entities, places = self._base.prototypes.lexical_index.named(different)
+        entities, places = self._base.prototypes.lexical_index.entities_named(different)
         for entity, place in zip(entities.tolist(), places.tolist(), strict=True):
             named[place].append(entity)
         self._forms |= {name: _Form(frozenset(each)) for name, each in zip(different, named, strict=True)}

@@ -56,7 +56,7 @@ class GoldCounts:
 
     def said(self, message: str) -> str:
         """A message about unknown ids."""
-        return message.format(count=self.unknown, total=self.mentions, places="; ".join(self.places))
+        return message.format(count=self.unknown, total=self.mentions, examples="; ".join(self.places))
 
 
 def add_gold(
@@ -196,7 +196,7 @@ def split_shared(
     distinct = sorted(set(forms))
     # The entities with each form, as a search sees them.
     named: dict[str, set[str]] = {form: set() for form in distinct}
-    rows, places = known.lexical_index.named(distinct)
+    rows, places = known.lexical_index.entities_named(distinct)
     for entity, place in zip(ids.take(rows), places.tolist(), strict=True):
         named[distinct[place]].add(entity)
     # The documents in which gold already gives a form to an entity.

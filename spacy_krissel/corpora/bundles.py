@@ -46,13 +46,13 @@ class Bundle(NamedTuple):
         folders: list[PurePath] = [annotations.parent]
         if documents is not None:
             folders.insert(0, Path(documents) if self.members is None else PurePosixPath(documents))
-        places = [f"'{folder}'" for folder in folders] + [f"'{layout}' of a folder above" for layout in layouts]
+        folders_tried = [f"'{folder}'" for folder in folders] + [f"'{layout}' of a folder above" for layout in layouts]
         folders.extend(above / layout for above in start.parents for layout in layouts)
         for folder in folders:
             # Unlike `Path.is_file`, `isfile` takes names that no file can have.
             if isfile(folder / name) if self.members is None else folder / name in self.members:
                 return folder / name
-        raise KrisselError(Errors.K226.format(path=self.name(annotations), name=name, places=", ".join(places)))
+        raise KrisselError(Errors.K226.format(path=self.name(annotations), name=name, folders=", ".join(folders_tried)))
 
     def read_text(self, file_: PurePath) -> str:
         return decode_text(self.read(file_), self.name(file_))

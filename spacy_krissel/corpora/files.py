@@ -53,7 +53,7 @@ def open_lines(
     in_memory = nullcontext(InputFile(path, io.BytesIO(content or b"")))
     with open_binary(path, expected) if content is None else in_memory as file_:
         yield decoded_lines(file_, skip)
-        if not file_.may_be_cut(closing):
+        if not file_.may_be_truncated(closing):
             return
         if report.last_bad[:2] == (str(path), file_.line):
             raise KrisselError(Errors.K206.format(path=path, line=file_.line, problem=report.last_bad[2]))

@@ -81,7 +81,7 @@ class CorpusReport:
                 places = "; ".join(self.places[name])
                 if count > len(self.places[name]):
                     places += f"; and {count - len(self.places[name])} more"
-                warnings.warn(message.format(count=count, places=places), KrisselWarning, stacklevel=3)
+                warnings.warn(message.format(count=count, examples=places), KrisselWarning, stacklevel=3)
 
     def to_dict(self) -> dict[str, Any]:
         return {

@@ -11,7 +11,7 @@ from pydantic import Field
 from ..errors import Errors, KrisselError
 from ..index.kinds import make_index
 from ..index.protocol import MakeIndex, VectorIndex
-from ..util.atomic import copies_linked, copy_folder
+from ..util.atomic import copy_folder, is_hard_linking
 from ..util.disk import damage
 from ..util.manifest import Count, Shape, new_directory, read_manifest
 from .columns import read_array
@@ -71,7 +71,7 @@ def write_snapshot(snapshot: KBSnapshot, path: Path, excluded: Iterable[str]) ->
     """Write the folder `path` atomically, without what is excluded: "index", "prototypes". RETURNS: the snapshot, which
     names the folder if that holds the same."""
     is_whole = not {"index", "prototypes"} & set(excluded)
-    if is_whole and copies_linked() and snapshot.source is not None and not snapshot.source.problem():
+    if is_whole and is_hard_linking() and snapshot.source is not None and not snapshot.source.problem():
         copy_folder(snapshot.source.path, path)
         # The source stays: this copy may be gone before the next one is made.
         return replace(snapshot, saved=Source.of(path))

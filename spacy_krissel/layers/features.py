@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..distributed.parts import in_parts
-from ..util.compiled import LEAST, kernel
+from ..util.compiled import MIN_COMPILED_TEXTS, kernel
 from ..util.plain_text import plain_text
 from ..views import View
 
@@ -108,7 +108,7 @@ def text_features(texts: Sequence[str], *, rows: int, ngrams: tuple[int, int], w
         def read(start: int, end: int) -> tuple[np.ndarray, np.ndarray]:
             return _compiled_rows(loop, codes, starts[start:end], lengths[start:end], rows, ngrams, whole)
 
-        of_texts, counts = _joined(in_parts(read, len(texts), LEAST))
+        of_texts, counts = _joined(in_parts(read, len(texts), MIN_COMPILED_TEXTS))
         return Bags(of_texts, np.repeat(np.arange(len(texts)), counts))
     bag_of = np.repeat(np.arange(len(texts)), lengths)
     spaces = np.flatnonzero(codes == SPACE)
@@ -154,7 +154,7 @@ def word_features(texts: Sequence[str], *, rows: int, ngrams: tuple[int, int]) -
         n, n_different = loop.different_words(codes, starts[own], lengths[own], words, n_words[own], firsts, sizes)
         return *_compiled_rows(loop, codes, firsts[:n_different], sizes[:n_different], rows, ngrams), words[:n]
 
-    parts = in_parts(read, len(texts), LEAST)
+    parts = in_parts(read, len(texts), MIN_COMPILED_TEXTS)
     # Parts do not know each other's words: one that several have gets a number in each.
     before = 0
     for _, counts, words in parts:

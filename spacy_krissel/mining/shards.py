@@ -13,7 +13,7 @@ from ..ontology.held_out import HeldOut
 from ..ontology.store import OntologyStore
 from ..util.disk import damage
 from ..util.hashing import stable_hash
-from ..util.manifest import MAKERS, Count, Shape, read_manifest, verify_file
+from ..util.manifest import BUILD_COMMANDS, Count, Shape, read_manifest, verify_file
 from ..views import View
 
 if TYPE_CHECKING:
@@ -169,10 +169,12 @@ class MentionShards(Sequence[MinedMention]):
         name = self._files[i]
         verify = self._verify and i not in self._checked
         if verify:
-            verify_file(self.path, name, self.manifest["files"][name], MAKERS[KIND])
+            verify_file(self.path, name, self.manifest["files"][name], BUILD_COMMANDS[KIND])
 
         def damaged(problem: object) -> KrisselError:
-            return KrisselError(Errors.K004.format(file=name, path=self.path, problem=problem, make=MAKERS[KIND]))
+            return KrisselError(
+                Errors.K004.format(file=name, path=self.path, problem=problem, make=BUILD_COMMANDS[KIND])
+            )
 
         with damage(self.path / name, damaged):
             reader = pa.ipc.open_file(pa.memory_map(str(self.path / name)))

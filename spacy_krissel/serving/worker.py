@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..pipeline.pipeline_io import choose_gpu, load_pipeline
-from ..util.compiled import compile_from_the_start
+from ..util.compiled import compile_eagerly
 from .bounds import Bounds
 from .corrected import LABEL, CorrectedLinker, Document, Mention
 from .corrections import Correction
@@ -68,7 +68,7 @@ def run(
         choose_gpu(gpu_id, silent=True)
         nlp = load_pipeline(pipeline, index_device=index_device)
         linker = CorrectedLinker(nlp, name=name, bounds=bounds, vectors=vectors)
-        compile_from_the_start()
+        compile_eagerly()
         # Else who asks first waits for what is compiled: seconds, where no earlier process kept it.
         with nlp.memory_zone():
             linker.link([Document("cold", mentions=(Mention(0, 4),))])

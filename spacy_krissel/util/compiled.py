@@ -1,4 +1,6 @@
-"""Loops that numba compiles, where it is installed (the extra `cpu`); else NumPy does the same work in more passes."""
+"""Loops compiled by numba if it is installed (the extra `cpu`); otherwise NumPy does the same work
+in more passes.
+"""
 
 import sys
 import warnings
@@ -11,23 +13,27 @@ from typing import Any
 
 from ..errors import KrisselWarning, Warnings
 
-# To import numba takes half a second, for which the first link of a few mentions is not to wait.
-LEAST = 256
+# Importing numba takes half a second, which linking a few mentions should not wait for.
+MIN_COMPILED_TEXTS = 256
 
 
-def compile_from_the_start() -> None:
-    """Import the loops for few texts too, from now on: in a process that links few at a time, for long."""
-    global LEAST
-    LEAST = 0
+def compile_eagerly() -> None:
+    """Use the compiled loops for few texts, too: for long-running processes that link a few texts
+    at a time.
+    """
+    global MIN_COMPILED_TEXTS
+    MIN_COMPILED_TEXTS = 0
 
 
 def kernel(name: str, n: int) -> ModuleType | None:
-    """The module `name` of this package, whose functions are `compiled`; None where numba is not installed, and for
-    fewer than `LEAST` texts where nothing has imported the module yet.
+    """Return the module `name` of this package, whose functions are `compiled`.
 
-    Warns KW031, once, where numba is installed, and cannot be imported.
+    RETURNS: None without numba, and for fewer than `MIN_COMPILED_TEXTS` texts unless the module is
+        already imported.
+
+    Warns KW031, once, if numba is installed and cannot be imported.
     """
-    return _imported(name) if n >= LEAST or name in sys.modules else None
+    return _imported(name) if n >= MIN_COMPILED_TEXTS or name in sys.modules else None
 
 
 @cache
@@ -37,16 +43,18 @@ def _imported(name: str) -> ModuleType | None:
     try:
         return import_module(name)
     except (ImportError, OSError) as error:
-        # Such as with a version of NumPy that is newer than it, or without LLVM's library.
+        # For example, NumPy is too new for numba, or LLVM's library is missing.
         warnings.warn(Warnings.KW031.format(problem=error), KrisselWarning, stacklevel=4)
         return None
 
 
 def compiled(function: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """Compile the function when it is first called, for each combination of types of its arguments.
+    """Compile the function on first call, for each combination of argument types.
 
-    It runs without Python's lock, and its machine code is kept for other processes: next to its file, or in the user's
-    cache. options: others of `numba.njit`, such as `fastmath`.
+    It releases the GIL. Its machine code is cached for other processes, next to its file or in the
+    user's cache.
+
+    options: further options of `numba.njit`, such as `fastmath`.
     """
     import numba
 
@@ -56,5 +64,5 @@ def compiled(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     try:
         return jit(function, nogil=True, cache=True, **options)
     except RuntimeError:
-        # No folder that it may write to.
+        # No folder is writable.
         return jit(function, nogil=True, **options)

@@ -9,7 +9,7 @@ from spacy_krissel.kb.nearest import _products
 from spacy_krissel.layers.features import text_features, word_features
 from spacy_krissel.lexical.index import LexicalIndex
 from spacy_krissel.pipeline.linker.lexical_query import LexicalQuery
-from spacy_krissel.util.compiled import LEAST
+from spacy_krissel.util.compiled import MIN_COMPILED_TEXTS
 
 
 @pytest.fixture
@@ -41,9 +41,9 @@ def test_what_another_thread_raises_is_raised_here(three_threads):
 def test_the_number_of_threads_changes_neither_features_nor_similarities_nor_products(monkeypatch):
     random = np.random.default_rng(0)
     words = ["".join(random.choice([*"abcde"], 4)) for _ in range(60)]
-    texts = [" ".join(random.choice(words, 3)) for _ in range(4 * LEAST)]
+    texts = [" ".join(random.choice(words, 3)) for _ in range(4 * MIN_COMPILED_TEXTS)]
     index = LexicalIndex.of(words, np.arange(len(words)))
-    vectors = random.standard_normal((LEAST, 2**16), dtype=np.float32)
+    vectors = random.standard_normal((MIN_COMPILED_TEXTS, 2**16), dtype=np.float32)
     pairs = np.repeat(np.arange(len(texts)), 5), random.integers(0, len(words), 5 * len(texts))
 
     def found():

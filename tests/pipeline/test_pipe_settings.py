@@ -73,7 +73,7 @@ def test_expected_value_is_not_in_words():
         (LinkerSettings, "n_candidates", -1, "a whole number, 0 or more or null."),
         (LinkerSettings, "threshold", "x", "a number or null."),
         (LinkerSettings, "context", "x", "one of window, sentence, none."),
-        (LinkerSettings, "types_by_label", [], "a dictionary with a list with text in each place for each key."),
+        (LinkerSettings, "types_by_label", [], "a dictionary with a list with text at each index for each key."),
         (ExtractorSettings, "threshold", 2, "a number from 0 to 1 or null."),
         (ExtractorSettings, "spans_key", "", "text that is not empty."),
         (RerankerSettings, "temperature", 0, "a number above 0 or null."),

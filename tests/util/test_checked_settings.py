@@ -16,8 +16,8 @@ from spacy_krissel.util.settings import (
     PositiveInt,
     checked,
     described,
+    factory_for,
     given,
-    maker,
     takes,
 )
 
@@ -67,7 +67,7 @@ class Thing:
         ({"rate": 0}, "a number above 0"),
         ({"kind": "c"}, "one of a, b"),
         ({"flag": "no"}, "true or false"),
-        ({"names": "abc"}, "a list with text in each place or null"),
+        ({"names": "abc"}, "a list with text at each index or null"),
         ({"names": [1]}, "'names'"),
         ({"by_label": {"a": "b"}}, "'by_label'"),
         ({"path": 3}, "text or a path or null"),
@@ -109,7 +109,7 @@ class Part:
 
 
 def test_a_maker_has_other_settings_than_what_it_makes():
-    make = maker(Part, "owner")
+    make = factory_for(Part, "owner")
     assert list(inspect.signature(make).parameters) == ["size", "name"] and described(make) == {
         "size": "how large it is."
     }

@@ -5,7 +5,7 @@ import pytest
 
 from spacy_krissel.errors import KrisselWarning
 from spacy_krissel.util import compiled
-from spacy_krissel.util.compiled import LEAST, kernel
+from spacy_krissel.util.compiled import MIN_COMPILED_TEXTS, kernel
 
 NAME = "spacy_krissel.layers.feature_kernel"
 
@@ -19,7 +19,7 @@ def forgotten():
 
 def test_without_numba_there_is_no_loop_and_no_warning(monkeypatch, recwarn):
     monkeypatch.setattr(compiled, "find_spec", lambda name: None)
-    assert kernel(NAME, LEAST) is None
+    assert kernel(NAME, MIN_COMPILED_TEXTS) is None
     assert not recwarn.list
 
 
@@ -31,7 +31,7 @@ def test_a_numba_that_cannot_be_imported_is_told_once(monkeypatch):
 
     monkeypatch.setattr(compiled, "import_module", failing)
     with pytest.warns(KrisselWarning, match="KW031.*NumPy 2.3 or less") as told:
-        assert kernel(NAME, LEAST) is None and kernel(NAME, LEAST) is None
+        assert kernel(NAME, MIN_COMPILED_TEXTS) is None and kernel(NAME, MIN_COMPILED_TEXTS) is None
     assert len(told) == 1
 
 
@@ -61,6 +61,6 @@ def test_a_few_texts_import_numba_and_many_do_not():
         "text_features(['cold'] * 9, rows=9, ngrams=(3, 5)); index.search(index.vectors(['colds'] * 9), 1);"
         "_products(few, pairs, few, pairs);"
         "assert 'numba' not in sys.modules;"
-        f"text_features(['cold'] * {LEAST}, rows=9, ngrams=(3, 5)); assert 'numba' in sys.modules"
+        f"text_features(['cold'] * {MIN_COMPILED_TEXTS}, rows=9, ngrams=(3, 5)); assert 'numba' in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

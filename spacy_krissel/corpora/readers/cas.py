@@ -7,7 +7,7 @@ from zipfile import ZipFile
 
 from ...errors import Errors, KrisselError
 from ...util.inputs import InputFile
-from ...util.xml_files import undeclared
+from ...util.xml_files import without_declaration
 from ...util.zip_file import open_zip
 from ..annotation import AnnotatedText, Mention
 from ..files import open_binary
@@ -36,12 +36,12 @@ def load_types(content: str) -> Any:
     cassis = load_cassis()
     if content.count("supertypeName>") > 2 * MOST_TYPES:
         raise ValueError(f"more than {MOST_TYPES:,} types")
-    return cassis.load_typesystem(undeclared(content))
+    return cassis.load_typesystem(without_declaration(content))
 
 
 def load_cas(xmi: str, types: Any) -> Any:
     """A CAS of these types. Raises as `load_types`."""
-    return load_cassis().load_cas_from_xmi(undeclared(xmi), typesystem=types)
+    return load_cassis().load_cas_from_xmi(without_declaration(xmi), typesystem=types)
 
 
 @reporting

@@ -137,7 +137,7 @@ def _find(path: PathLike, documents: PathLike | None, folder: str, name: str) ->
     place = Path(path).parent / folder if documents is None else Path(documents)
     # A table names files of the folder alone, and unlike `Path.is_file`, `isfile` takes names that no file can have.
     if not os.path.isfile(place / Path(name).name):
-        raise KrisselError(Errors.K226.format(path=path, name=name, places=f"'{place}'"))
+        raise KrisselError(Errors.K226.format(path=path, name=name, folders=f"'{place}'"))
     return place / Path(name).name
 
 

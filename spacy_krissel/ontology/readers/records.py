@@ -207,12 +207,12 @@ class RecordFile:
             raise KrisselError(Errors.K102.format(path=self.path, line=self.line, problem=problem))
         if not self.good:
             raise self.wrong_format(self._last_problem or "ends it without a record", self._last_bad_line)
-        if self.file.may_be_cut(closing):
+        if self.file.may_be_truncated(closing):
             warnings.warn(Warnings.KW105.format(path=self.path, line=self.line), KrisselWarning, stacklevel=5)
         if self.bad:
             places = "; ".join(self._places)
             total = self.good + self.bad
-            message = Warnings.KW101.format(count=self.bad, total=total, path=self.path, places=places)
+            message = Warnings.KW101.format(count=self.bad, total=total, path=self.path, examples=places)
             warnings.warn(message, KrisselWarning, stacklevel=5)
 
 

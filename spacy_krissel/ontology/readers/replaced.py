@@ -93,7 +93,7 @@ class Replaced:
         lost = [id_ for id_ in self._stated if id_ not in self._found]
         if lost:
             places = "; ".join(f"{id_} ({_in_words(*self._stated[id_])})" for id_ in lost[:PLACES_SHOWN])
-            message = Warnings.KW108.format(count=len(lost), path=self._path, places=places)
+            message = Warnings.KW108.format(count=len(lost), path=self._path, examples=places)
             warnings.warn(message, KrisselWarning, stacklevel=5)
 
 
