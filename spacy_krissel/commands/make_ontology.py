@@ -20,7 +20,7 @@ from ..ontology.vocabularies.known import VOCABULARIES
 from ..util.atomic import check_file, write_text
 from ..util.manifest import check_replaceable
 from ..util.outputs import writes
-from ..util.settings import checked, given, takes
+from ..util.settings import checked, explicit_settings, takes
 
 CASES = {"preferred": "preferred name", "other": "other name", "cross_species": "cross-species"}
 
@@ -183,7 +183,7 @@ def ontology(asked: StoreSettings) -> tuple[OntologyStore, dict[str, Any]]:
         merge_sources=asked.merge,
         progress=asked.progress,
         **asked.of_readers(),
-        **given(asked, OntologySettings),
+        **explicit_settings(asked, OntologySettings),
     )
     disambiguated = store.manifest["info"].get("disambiguated") if asked.disambiguate else None
     inspect(store, "result" if disambiguated else "read")

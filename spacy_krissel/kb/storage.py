@@ -13,7 +13,7 @@ from ..index.kinds import make_index
 from ..index.protocol import MakeIndex, VectorIndex
 from ..util.atomic import copy_folder, is_hard_linking
 from ..util.disk import damage
-from ..util.manifest import Count, Shape, new_directory, read_manifest
+from ..util.manifest import Count, ManifestSchema, new_directory, read_manifest
 from .columns import read_array
 from .directory import KIND, Source
 from .entity_columns import DETAILS_FILE, EntityTable
@@ -27,17 +27,17 @@ FORMAT_VERSION = 7
 INDEX_DIR = "index"
 
 
-class IndexShape(Shape):
+class IndexSchema(ManifestSchema):
     kind: str
     settings: dict[str, Any]
 
 
-class ReferencesShape(Shape):
+class ReferencesSchema(ManifestSchema):
     entities: Count
     weight: Annotated[float, Field(ge=0)]
 
 
-class KBShape(Shape):
+class KBSchema(ManifestSchema):
     """See `Lookups.description`."""
 
     entities: Count
@@ -48,13 +48,13 @@ class KBShape(Shape):
     dtype: Literal["float32", "float16"]
     normalized: bool
     encoder: str | None
-    index: IndexShape
+    index: IndexSchema
     index_saved: bool
     tuning: dict[str, Any] | None
-    references: ReferencesShape | None
+    references: ReferencesSchema | None
     lexical: bool
 
-    def needs(self) -> Iterator[str]:
+    def required_files(self) -> Iterator[str]:
         yield from (ENTITIES, PROTOTYPES, VECTORS_FILE)
         if self.details:
             yield DETAILS_FILE
@@ -104,7 +104,7 @@ def read_snapshot(
 
     Raises what `PrototypeKB.from_disk` raises.
     """
-    manifest = read_manifest(path, KIND, FORMAT_VERSION, verify=verify, shape=KBShape)
+    manifest = read_manifest(path, KIND, FORMAT_VERSION, verify=verify, schema=KBSchema)
     source = Source.of(path)
     dimensions, dtype = manifest["dimensions"], manifest["dtype"]
     if width and dimensions and dimensions != width:

@@ -13,7 +13,7 @@ from ..ontology.held_out import HeldOut
 from ..ontology.store import OntologyStore
 from ..util.disk import damage
 from ..util.hashing import stable_hash
-from ..util.manifest import BUILD_COMMANDS, Count, Shape, read_manifest, verify_file
+from ..util.manifest import BUILD_COMMANDS, Count, ManifestSchema, read_manifest, verify_file
 from ..views import View
 
 if TYPE_CHECKING:
@@ -49,17 +49,17 @@ class MinedMention(NamedTuple):
         return View(self.left, self.mention, self.right)
 
 
-class Shard(Shape):
+class Shard(ManifestSchema):
     """file: its name. mentions: how many it holds."""
 
     file: str
     mentions: Count
 
 
-class _ShardsShape(Shape):
+class _ShardsSchema(ManifestSchema):
     shards: list[Shard]
 
-    def needs(self) -> list[str]:
+    def required_files(self) -> list[str]:
         return [shard.file for shard in self.shards]
 
 
@@ -76,7 +76,9 @@ class MentionShards(Sequence[MinedMention]):
     def __init__(self, path: str | Path, *, verify: bool = True) -> None:
         self.path = Path(path)
         # There may be hundreds of gigabytes, of which little is read.
-        self.manifest: dict[str, Any] = read_manifest(self.path, KIND, FORMAT_VERSION, verify=False, shape=_ShardsShape)
+        self.manifest: dict[str, Any] = read_manifest(
+            self.path, KIND, FORMAT_VERSION, verify=False, schema=_ShardsSchema
+        )
         self._verify = verify
         self._files: list[str] = [shard["file"] for shard in self.manifest["shards"]]
         self._starts: list[int] = [0]

@@ -37,19 +37,19 @@ BUILD_COMMANDS = {
 Count = Annotated[int, Field(ge=0, le=2**53)]
 
 
-class Shape(BaseModel):
+class ManifestSchema(BaseModel):
     """Required keys of a kind of manifest; other keys are allowed."""
 
     model_config = ConfigDict(strict=True, extra="allow", allow_inf_nan=False)
 
-    def needs(self) -> Iterable[str]:
+    def required_files(self) -> Iterable[str]:
         """Return the files that are read, which the manifest must list; "name/" stands for all
         files in a folder.
         """
         return ()
 
 
-class Described(BaseModel):
+class FileEntry(BaseModel):
     """An entry for a file in a manifest."""
 
     model_config = ConfigDict(strict=True)
@@ -57,8 +57,8 @@ class Described(BaseModel):
     sha256: str
 
 
-class _Manifest(Shape):
-    files: dict[str, Described]
+class _Manifest(ManifestSchema):
+    files: dict[str, FileEntry]
 
 
 class _Verified(NamedTuple):
@@ -172,14 +172,14 @@ def read_manifest(
     *,
     make: str | None = None,
     verify: bool = True,
-    shape: type[Shape] = Shape,
+    schema: type[ManifestSchema] = ManifestSchema,
 ) -> dict[str, Any]:
     """Read and check the manifest of the directory `path`.
 
     Every file must exist with its recorded size and SHA-256. Hashing takes about 0.7 seconds per gigabyte and core,
     once per process for an unchanged file.
 
-    verify: False skips the hashes of files. shape: required keys.
+    verify: False skips the hashes of files. schema: required keys.
 
     Raises KrisselError K001 (missing), K002 (not such a directory), K003 (other version), K004 (damaged), K026 (the
     disk).
@@ -188,19 +188,21 @@ def read_manifest(
     make = make or BUILD_COMMANDS.get(kind, "the command that made it")
     before = _inode(path)
     try:
-        return _read_manifest(path, kind, version, make, verify, shape)
+        return _read_manifest(path, kind, version, make, verify, schema)
     except KrisselError:
         if _inode(path) == before:
             raise
         # The directory was replaced meanwhile: the manifest and a file are from different versions.
-        return _read_manifest(path, kind, version, make, verify, shape)
+        return _read_manifest(path, kind, version, make, verify, schema)
 
 
 def _inode(path: Path) -> int:
     return path.stat().st_ino if path.exists() else 0
 
 
-def _read_manifest(path: Path, kind: str, version: int, make: str, verify: bool, shape: type[Shape]) -> dict[str, Any]:
+def _read_manifest(
+    path: Path, kind: str, version: int, make: str, verify: bool, schema: type[ManifestSchema]
+) -> dict[str, Any]:
     def refused(problem: str) -> KrisselError:
         return KrisselError(Errors.K002.format(path=path, kind=kind, problem=problem, make=make))
 
@@ -227,7 +229,7 @@ def _read_manifest(path: Path, kind: str, version: int, make: str, verify: bool,
     try:
         own_hash = manifest_hash(manifest)
         described = _Manifest.model_validate(manifest)
-        needs = list(shape.model_validate(manifest).needs())
+        needs = list(schema.model_validate(manifest).required_files())
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         key = ".".join(map(str, first["loc"]))[:200]
@@ -245,7 +247,7 @@ def verify_file(path: Path, name: str, described: dict[str, Any], make: str) -> 
     """Raise KrisselError K004 if the file `name` of the directory `path` lacks the recorded size or
     SHA-256, K026 for a disk error.
     """
-    _check_files(path, {name: Described.model_validate(described)}, True, make)
+    _check_files(path, {name: FileEntry.model_validate(described)}, True, make)
 
 
 def plain_name(name: str) -> bool:
@@ -254,7 +256,7 @@ def plain_name(name: str) -> bool:
     return "/".join(parts) == name and ".." not in parts and not set("\\\0:") & set(name) and name != ""
 
 
-def _check_names(path: Path, files: dict[str, Described], needs: Iterable[str], refused: Any) -> None:
+def _check_names(path: Path, files: dict[str, FileEntry], needs: Iterable[str], refused: Any) -> None:
     wrong = [name for name in files if not plain_name(name) or name == MANIFEST]
     if wrong:
         raise refused(f"names a file that cannot be in it ({wrong[0][:200]!r})")
@@ -268,8 +270,8 @@ def _check_names(path: Path, files: dict[str, Described], needs: Iterable[str], 
             raise refused(f"does not list the file {need[:200]!r}, which it needs")
 
 
-def _check_files(path: Path, files: dict[str, Described], verify: bool, make: str) -> None:
-    def problem_of(item: tuple[str, Described]) -> str:
+def _check_files(path: Path, files: dict[str, FileEntry], verify: bool, make: str) -> None:
+    def problem_of(item: tuple[str, FileEntry]) -> str:
         with coded_io(path / item[0]):
             return _problem(path / item[0], item[1], verify)
 
@@ -286,7 +288,7 @@ def _check_files(path: Path, files: dict[str, Described], verify: bool, make: st
             raise KrisselError(Errors.K004.format(file=name, path=path, problem=problem, make=make))
 
 
-def _problem(file_: Path, described: Described, verify: bool) -> str:
+def _problem(file_: Path, described: FileEntry, verify: bool) -> str:
     """Describe the problem with a file; "" for none."""
     if not file_.is_file():
         return "it is missing"

@@ -44,7 +44,7 @@ LATIN_FOR_GREEK = {
 _GREEK_LETTERS = re.compile("(?<![α-ω])[α-ω]{1,2}(?![α-ω])")
 
 
-def seen(text: str) -> str:
+def visible_text(text: str) -> str:
     """Remove invisible characters, and limit the number of marks per letter."""
     return _MANY_MARKS.sub(r"\1", INVISIBLE_CHARS.sub("", text))
 
@@ -57,7 +57,7 @@ def plain_text(text: str) -> str:
     """
     if text.isascii():
         return text
-    lower = _SHARP_S.sub("β", seen(text).lower().translate(_LOOK_GREEK))
+    lower = _SHARP_S.sub("β", visible_text(text).lower().translate(_LOOK_GREEK))
     decomposed = unicodedata.normalize("NFKD", lower)
     plain = ACCENTS.sub("", decomposed).translate(_PLAIN)
     return unicodedata.normalize("NFKC", _GREEK_LETTERS.sub(_spelt_out, plain))

@@ -154,7 +154,7 @@ def check(name: str, value: Any, type_: Any, adapter: Any = None) -> Any:
     try:
         return (adapter or TypeAdapter(type_, config=STRICT)).validate_python(_plain(value))
     except (ValidationError, RecursionError):
-        raise KrisselError(Errors.K006.format(setting=name, found=value, expected=expected(type_))) from None
+        raise KrisselError(Errors.K006.format(setting=name, found=value, expected=describe_type(type_))) from None
 
 
 def takes(settings: Callable[Given, Made]) -> Callable[[Callable[[Made], Returned]], Callable[Given, Returned]]:
@@ -178,14 +178,14 @@ def takes(settings: Callable[Given, Made]) -> Callable[[Callable[[Made], Returne
 
         called.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]
         called.settings = settings  # type: ignore[attr-defined]
-        lines = [f"{name}: {text}" for name, text in described(settings).items()]
+        lines = [f"{name}: {text}" for name, text in parameter_help(settings).items()]
         called.__doc__ = "\n".join([inspect.cleandoc(function.__doc__ or ""), "", *lines])
         return called
 
     return decorate
 
 
-def given(settings: Any, group: Any) -> dict[str, Any]:
+def explicit_settings(settings: Any, group: Any) -> dict[str, Any]:
     """Return the settings of the dataclass `group`, a base of that of `settings`, that were passed
     explicitly and are not None.
     """
@@ -193,7 +193,7 @@ def given(settings: Any, group: Any) -> dict[str, Any]:
     return {name: value for name, value in values if name in vars(settings)[_GIVEN] and value is not None}
 
 
-def described(declared: Any) -> dict[str, str]:
+def parameter_help(declared: Any) -> dict[str, str]:
     """Parse the help of each parameter from the docstring of a function or class: lines
     `name: text`, and lines indented below.
 
@@ -224,20 +224,20 @@ def _help(declared: Any) -> dict[str, str]:
     return found
 
 
-def expected(type_: Any) -> str:
+def describe_type(type_: Any) -> str:
     """Describe the values of a declared type in words."""
     if type_ in NAMES:
         return NAMES[type_]
     origin, args = get_origin(type_), get_args(type_)
     if origin in UNION:
-        return " or ".join(dict.fromkeys(map(expected, args)))
+        return " or ".join(dict.fromkeys(map(describe_type, args)))
     if origin is Literal:
         return f"one of {', '.join(map(str, args))}"
     if origin is Annotated:
         return _bounded(args)
     if origin is dict:
-        return f"a dictionary with {expected(args[1])} for each key"
-    return f"a list with {expected(args[0])} at each index"
+        return f"a dictionary with {describe_type(args[1])} for each key"
+    return f"a list with {describe_type(args[0])} at each index"
 
 
 def bounds(type_: Any) -> dict[str, Any]:
@@ -253,7 +253,7 @@ def bounds(type_: Any) -> dict[str, Any]:
 
 def _bounded(args: tuple[Any, ...]) -> str:
     limits = bounds(Annotated[args])
-    what = expected(args[0])
+    what = describe_type(args[0])
     for kinds, words in BOUNDS.items():
         if set(kinds) <= set(limits):
             return words.format(what=what, **limits)

@@ -9,7 +9,7 @@ import srsly
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.pipeline import factories
 from spacy_krissel.pipeline.settings import ExtractorSettings, LinkerSettings, RerankerSettings
-from spacy_krissel.util.settings import described
+from spacy_krissel.util.settings import parameter_help
 
 CLASSES = [LinkerSettings, RerankerSettings, ExtractorSettings]
 WRONG = [
@@ -141,5 +141,5 @@ def test_setting_differs_between_config_and_declaration(settings, config, factor
 
 @pytest.mark.parametrize("settings", CLASSES)
 def test_setting_has_no_help(settings):
-    help = described(settings)
+    help = parameter_help(settings)
     assert set(help) == set(settings()) and all(help.values())

@@ -1,7 +1,8 @@
 """Formats of gold corpora, one reader each.
 
-To add a format: one module here with a reader, a function from a path to annotated texts; one line in `READERS`; one
-seed in tests/fuzz/seeds.py. The choices of `--format` and messages follow from `READERS`.
+To add a format: one module here with a reader, a function from a path to annotated texts; one line
+in `READERS`; one seed in tests/fuzz/seeds.py. The choices of `--format` and messages follow from
+`READERS`.
 """
 
 import re
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
     Format = str
 else:
     Format = Literal[FORMATS]
-# Annotations apart from their texts: how the names of their files end.
+# File suffixes of annotations stored separately from texts.
 SUFFIXES = {
     knowtator.SUFFIX: "knowtator",
     brat.SUFFIX: "brat",
@@ -65,7 +66,7 @@ _ENTITIES = re.compile(rb'"entities"\s*:')
 _COLLECTION = re.compile(rb'"(?:documents|PubTator3)"\s*:\s*\[')
 _DOCUMENT = re.compile(rb'"passages"\s*:\s*\[')
 _ANNOTATIONS = re.compile(rb'"annotations"\s*:')
-# Before passages, of BigBio and BELB.
+# Keys of BigBIO and BELB that precede passages.
 _OTHER_JSON = re.compile(rb'"(?:document_id|annotations|metadata)"\s*:')
 _ANSWERED = re.compile(rb'"(?:_input_hash|accept)"\s*:')
 _PASSAGES = re.compile(rb'"document_id"\s*:.*?"passages"\s*:\s*\[', re.DOTALL)
@@ -73,7 +74,8 @@ _KNOWTATOR = re.compile(rb"<annotations[\s/>]")
 
 
 def check_documents(format: str, documents: str | Path | None) -> None:
-    """Is a folder of documents given just where mentions and texts are apart? ZESHEL needs one, others may have one.
+    """Check that a folder of documents is given only for formats that store texts separately.
+    ZESHEL requires one.
 
     Raises KrisselError K006.
     """
@@ -84,12 +86,14 @@ def check_documents(format: str, documents: str | Path | None) -> None:
 
 
 def detect_format(path: Path) -> str:
-    """The format of a corpus file by its beginning; not by its first line, since BioC may be one line of gigabytes.
+    """Detect the format of a corpus file from its first bytes. A line may be too long: BioC may be
+    one line of gigabytes.
 
-    Folders, archives and files of `SUFFIXES` are detected by name, COMETA and phrases not at all.
+    Folders, archives and files of `SUFFIXES` are detected by name. COMETA and phrases are not
+    detected.
 
-    Raises KrisselError K201 (no file), K202, K211 (damaged), K228 (a folder or an archive of none or several kinds of
-    `SUFFIXES`), K249 (JSON without annotations).
+    Raises KrisselError K201 (no file), K202, K211 (damaged), K228 (a folder or an archive of none
+    or several kinds of `SUFFIXES`), K249 (JSON without annotations).
     """
     if is_bundle(path):
         found = holds_suffixes(path, tuple(SUFFIXES))
@@ -102,9 +106,9 @@ def detect_format(path: Path) -> str:
             return SUFFIXES[suffix]
     with open_binary(path, "a gold corpus in one of the formats of `convert`") as file_:
         head = file_.read(4096)
-        # Prodigy's answer stands behind its text.
+        # In Prodigy's records, the answer follows the text.
         line = (head + file_.read(2**18 if b"{" in head[:8] else 0)).partition(b"\n")[0]
-    # A byte order mark may stand before the first sign.
+    # A byte order mark may precede the first character.
     head = head.lstrip(b"\xef\xbb\xbf\xff\xfe \t\r\n\0")
     if path.suffix == cas.SUFFIX or head.startswith(b"PK"):
         return "cas"
@@ -130,7 +134,9 @@ def detect_format(path: Path) -> str:
 
 
 def _is_bioc(head: bytes) -> bool:
-    """Tell if JSON begins with a collection or a document of BioC: passages outside of all else."""
+    """Return whether JSON begins with a collection or a document of BioC: passages at the top
+    level.
+    """
     passages = _DOCUMENT.search(head)
     return _COLLECTION.search(head) is not None or (
         passages is not None and _OTHER_JSON.search(head, 0, passages.start()) is None
