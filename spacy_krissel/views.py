@@ -22,7 +22,7 @@ CONTEXT_CHARS = 128 * PIECE_CHARS
 MINED_CHARS = 256
 # More tree numbers add little information, and would push the names out of a window of word pieces.
 MAX_TREE_NUMBERS = 3
-# Separator of the parts of a reference; no part contains it.
+# Separator of the parts of a reference, which no part contains.
 PART_SEPARATOR = "\n"
 # The last white-space character of Unicode.
 LAST_SPACE = 0x3000
@@ -90,7 +90,7 @@ PEL_PARTS = ReferenceParts(aliases=False, tree_numbers=False, title_first=True)
 
 
 class CandidateView(NamedTuple):
-    """A candidate entity as a re-ranker reads it.
+    """A candidate entity as input of a re-ranker.
 
     names: the preferred name and other names.
     parts: the candidate's reference; a word-piece encoder puts its separator between the parts.
@@ -208,7 +208,7 @@ def view_edges(
     # A context that begins inside a word starts at the next white space instead, if there is any.
     inside = (left > first) & ~is_space[np.maximum(left, 1) - 1]
     left = np.where(inside, np.minimum(spaces[np.searchsorted(spaces, left)], starts), left)
-    # A context that ends inside a word ends after the last white space in it.
+    # A context that ends inside a word ends after its last white space.
     inside = (right < last) & ~is_space[np.minimum(right, len(whole) - 1)]
     last_space = np.searchsorted(spaces, right) - 1
     before = np.where(last_space >= 0, spaces[np.maximum(last_space, 0)] + 1, 0)

@@ -15,7 +15,7 @@ from ..ontology.enrich import DEFAULT_FIELDS
 from ..ontology.homonyms.shared_names import Order, homonym_report
 from ..ontology.readers.table import read_table as read_table
 from ..ontology.store import KIND, OntologyStore
-from ..ontology.vocabularies.cache import cache_folder, fetch, whole
+from ..ontology.vocabularies.cache import cache_folder, fetch, verified_record
 from ..ontology.vocabularies.known import VOCABULARIES
 from ..util.atomic import check_file, write_text
 from ..util.manifest import check_replaceable
@@ -246,7 +246,7 @@ def vocabularies(*, download: Sequence[str] = (), progress: bool = False) -> dic
             raise KrisselError(Errors.K006.format(setting="download", found=name, expected=", ".join(VOCABULARIES)))
     for name in names:
         fetch(name, refresh=True, progress=progress)
-    return {name: whole(cache_folder() / name) for name in names or VOCABULARIES}
+    return {name: verified_record(cache_folder() / name) for name in names or VOCABULARIES}
 
 
 def show_vocabularies(found: dict[str, Any]) -> str:

@@ -46,9 +46,9 @@ class Bundle(NamedTuple):
     ) -> PurePath:
         """Find the text of `annotations`: next to them, or in one of `layouts` in a folder above.
 
-        documents: a folder that is searched first; for an archive, one in it.
+        documents: a folder that is searched first; for an archive, one inside.
 
-        Raises KrisselError K226 if the text is in none of them.
+        Raises KrisselError K226 if the text is not found.
         """
         start = Path(annotations).absolute() if self.members is None else annotations
         folders: list[PurePath] = [annotations.parent]

@@ -162,7 +162,7 @@ def convert(
     check_file(output)
     part = GoldSplit(split, dev_share, seed, purpose="convert")
     report = CorpusReport()
-    listed = None if ids is None else _listed(Path(ids), report)
+    listed = None if ids is None else _requested_ids(Path(ids), report)
     docs = read_docs(
         inputs,
         blank_pipeline(lang),
@@ -177,7 +177,7 @@ def convert(
     )
     size = size_of([inputs] if isinstance(inputs, (str, Path)) else inputs)
     shown = reading_bar(docs, size, show=progress, unit=" docs", desc="Converting")
-    chosen = _chosen(shown, part, listed, report)
+    chosen = _selected_docs(shown, part, listed, report)
     write_doc_bin(_as_texts(chosen, sentences, text_labels, report), output)
     for id_, line in (listed or {}).items():
         report.record_issue("missing_documents", str(ids), line, id_)
@@ -199,13 +199,15 @@ def blank_pipeline(lang: str) -> Language:
         raise KrisselError(Errors.K006.format(setting="lang", found=lang, expected=expected)) from error
 
 
-def _listed(path: Path, report: CorpusReport) -> dict[str, int]:
+def _requested_ids(path: Path, report: CorpusReport) -> dict[str, int]:
     """Read the ids in a file, with their lines. Raises KrisselError K204 if there is none."""
     expected = "one document id per line"
     return dict(read_records(path, lambda line, number: (line.strip(), number), report, expected=expected, what="id"))
 
 
-def _chosen(docs: Iterable[Doc], part: GoldSplit, listed: dict[str, int] | None, report: CorpusReport) -> Iterator[Doc]:
+def _selected_docs(
+    docs: Iterable[Doc], part: GoldSplit, listed: dict[str, int] | None, report: CorpusReport
+) -> Iterator[Doc]:
     """Yield the listed documents of a split. Ids that remain in `listed` at the end were not found."""
     for doc in docs:
         if listed is not None and listed.pop(gold_mentions.document_id(doc), None) is None:

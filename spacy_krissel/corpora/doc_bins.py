@@ -13,7 +13,7 @@ from pydantic import Field
 from ..errors import Errors, KrisselError
 from ..mentions.gold_mentions import document_id
 from ..util.atomic import atomic_file, check_file
-from ..util.disk import damage
+from ..util.disk import coded_damage
 from ..util.hashing import stable_hash
 from ..util.limits import FILE, MIB
 from ..util.settings import checked
@@ -44,7 +44,7 @@ def read_doc_bins(path: str | Path, vocab: "Vocab") -> Iterator["Doc"]:
     if not files:
         raise KrisselError(Errors.K212.format(path=path, problem="the folder holds no .spacy file"))
     for file_ in files:
-        with damage(file_, partial(_damaged, file_)):
+        with coded_damage(file_, partial(_damaged, file_)):
             _check_size(file_)
             docs = list(DocBin().from_disk(file_).get_docs(vocab))
             for doc in docs:
@@ -79,7 +79,7 @@ def _look_up(doc: "Doc") -> None:
         for span in group:
             _ = span.label_, span.kb_id_, span.id_
     if not all(isinstance(label, str) for label in doc.cats):
-        raise ValueError("a category is no text")
+        raise ValueError("a category is not text")
 
 
 def write_doc_bin(docs: Iterable["Doc"], path: str | Path) -> None:

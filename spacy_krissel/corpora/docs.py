@@ -50,7 +50,7 @@ def to_doc(annotated: AnnotatedText, nlp: Language, *, report: CorpusReport) -> 
     mentions are only in `doc.spans["krissel_disjoint"]` (`mentions.discontinuous`), which exists if
     there are any; fragments with only white space between them are joined.
 
-    A token is split where a mention begins or ends in it. White space at the edges of a mention is
+    A token is split at the edges of mentions inside the token. White space at the edges of a mention is
     dropped. A mention is kept if the text at its offsets and its stated text have the same letters
     and digits, in any case (some files lost their quote marks), with or without accents and Greek
     letters ("TNF-a" for TNF-α). It is left out otherwise, since either of the two may be wrong. The
@@ -64,8 +64,7 @@ def to_doc(annotated: AnnotatedText, nlp: Language, *, report: CorpusReport) -> 
     report: counts, see `CorpusReport`.
     """
     if annotated.words is None:
-        # `nlp.make_doc` is not used: its limit on length protects parsers, and articles may exceed
-        # it.
+        # `nlp.make_doc` is not used, since articles may exceed its limit, which protects parsers.
         doc = nlp.tokenizer(annotated.text)
     else:
         n_words = len(annotated.words)

@@ -211,7 +211,7 @@ def open_archive(path: PathLike, expected: str) -> Iterator[Iterator[_Member]]:
 
 
 def _members(file_: InputFile, latest: list[str]) -> Iterator[_Member]:
-    stream = cast(IO[bytes], _Whole(file_))
+    stream = cast(IO[bytes], _BoundedStream(file_))
     try:
         with tarfile.open(fileobj=stream, mode="r|", tarinfo=_Header, errors="replace") as archive:
             for member in archive:
@@ -236,7 +236,7 @@ class _Header(tarfile.TarInfo):
         return found
 
 
-class _Whole:
+class _BoundedStream:
     """A stream that is not read past its end: for a member that states too large a size, tarfile
     would search its end block by block.
     """
@@ -251,5 +251,5 @@ class _Whole:
         # One empty read is the end of an archive without its last blocks, a second is the missing
         # header.
         if self._n_empty > 2:
-            raise EOFError("it ends before its last file does")
+            raise EOFError("it ends inside its last file")
         return found

@@ -39,7 +39,7 @@ def keep_labels(texts: Texts, labels: Collection[str], report: CorpusReport) -> 
     found: set[str] = set()
     for annotated in texts:
         found.update(mention.label for mention in annotated.mentions)
-        yield _with(annotated, lambda mention: mention.label in labels, "other_labels", report)
+        yield _keep_mentions(annotated, lambda mention: mention.label in labels, "other_labels", report)
     if missing := set(labels) - found:
         others = ", ".join(map(repr, sorted(found))) or "none"
         message = Warnings.KW209.format(missing=", ".join(map(repr, sorted(missing))), found=others)
@@ -68,7 +68,9 @@ def keep_types(
             trees += find_preset(name, release, store.path).trees
     kept = False
     for annotated in texts:
-        left = _with(annotated, lambda mention: _has_type(mention, wanted, trees, store), "other_types", report)
+        left = _keep_mentions(
+            annotated, lambda mention: _has_type(mention, wanted, trees, store), "other_types", report
+        )
         kept = kept or bool(left.mentions)
         yield left
     if not kept and report["other_types"]:
@@ -76,7 +78,9 @@ def keep_types(
         warnings.warn(Warnings.KW223.format(count=report["other_types"], types=found), KrisselWarning, stacklevel=2)
 
 
-def _with(annotated: AnnotatedText, keep: Callable[[Mention], bool], name: str, report: CorpusReport) -> AnnotatedText:
+def _keep_mentions(
+    annotated: AnnotatedText, keep: Callable[[Mention], bool], name: str, report: CorpusReport
+) -> AnnotatedText:
     kept = list(filter(keep, annotated.mentions))
     n_others = len(annotated.mentions) - len(kept)
     report.count("mentions_read", n_others)

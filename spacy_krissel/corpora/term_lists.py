@@ -14,7 +14,7 @@ from .report import CorpusReport
 
 TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 # Usual column names, most specific first.
-USUAL = {"label_column": ("label", "subjectlabel", "term", *NAMES), "id_column": ("id", "subjectid", *IDS)}
+USUAL_COLUMNS = {"label_column": ("label", "subjectlabel", "term", *NAMES), "id_column": ("id", "subjectid", *IDS)}
 EXPECTED = f"a table ({', '.join(TABLES)}) with a header and a column of terms, or a text file with one term per line"
 
 
@@ -33,7 +33,7 @@ def read_terms(path: Path, report: CorpusReport, *, label_column: str = "", id_c
     file are left out.
 
     label_column, id_column: columns of a table; case, spaces and underscores do not matter. "" for
-        the first usual name (`USUAL`) in the header; terms default to the only column. If either is
+        the first usual name (`USUAL_COLUMNS`) in the header; terms default to the only column. If either is
         set, a file with any name is a table.
     report: counts `bad_records`: unreadable rows and rows without a term.
 
@@ -87,7 +87,7 @@ def _columns(path: Path, header: list[str], label_column: str, id_column: str) -
     """Return the indices of the label and id columns."""
     found = {}
     for setting, asked in (("label_column", label_column), ("id_column", id_column)):
-        found[setting] = index = find_column(header, [asked] if asked else USUAL[setting])
+        found[setting] = index = find_column(header, [asked] if asked else USUAL_COLUMNS[setting])
         if index is None and (asked or (setting == "label_column" and len(header) > 1)):
             expected = f"one of the columns of '{path}': {', '.join(map(repr, header))}"[:300]
             raise KrisselError(Errors.K006.format(setting=setting, found=asked, expected=expected))

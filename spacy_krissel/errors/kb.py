@@ -57,9 +57,9 @@ class KBErrors:
     )
     # Knowledge base: its use.
     K520 = (
-        "[K520] The knowledge base is empty ({entities} entities, {prototypes} prototypes): nothing can be linked to "
-        "it. Build one with: python -m spacy krissel prototypes, then load it with kb.from_disk(path) or name its "
-        "path in the linker's config."
+        "[K520] The knowledge base is empty ({entities} entities, {prototypes} prototypes), so "
+        "nothing can be linked. Build one with: python -m spacy krissel prototypes, then load it "
+        "with kb.from_disk(path) or name its path in the linker's config."
     )
     K521 = (
         "[K521] The knowledge base has no encoder to search with. Attach one with kb.attach_encoder(encode), where "

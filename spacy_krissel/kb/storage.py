@@ -12,7 +12,7 @@ from ..errors import Errors, KrisselError
 from ..index.kinds import make_index
 from ..index.protocol import MakeIndex, VectorIndex
 from ..util.atomic import copy_folder, is_hard_linking
-from ..util.disk import damage
+from ..util.disk import coded_damage
 from ..util.manifest import Count, ManifestSchema, new_directory, read_manifest
 from .columns import read_array
 from .directory import KIND, Source
@@ -157,6 +157,6 @@ def _read_index(path: Path, saved: dict[str, Any], wanted: KBSnapshot) -> Vector
         return KrisselError(Errors.K524.format(path=path.parent, problem=f"its index: {problem}"))
 
     # As where the settings of one kind of index stand before the files of another.
-    with damage(path, damaged):
+    with coded_damage(path, damaged):
         index.from_disk(path, wanted.prototypes.vectors)
     return index

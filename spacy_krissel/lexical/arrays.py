@@ -39,7 +39,7 @@ def lexical_arrays(
     is_first = np.zeros(len(hashes), dtype=bool)
     is_first[first] = True
     arrays: Arrays = {"hashes": distinct, "by_hash": number, "grams": grams}
-    arrays |= _writings(of_form, written, entities, len(number))
+    arrays |= _written_forms(of_form, written, entities, len(number))
     arrays |= _spellings(spelt, of_form, symbols)
     # No entity has the lower-case form of an acronym.
     arrays["acronyms"] = np.ones(len(number), dtype=np.int8)
@@ -62,10 +62,11 @@ def lexical_arrays(
     return arrays
 
 
-def _writings(of_form: np.ndarray, written: Rows, entities: Rows, n_forms: int) -> Arrays:
+def _written_forms(of_form: np.ndarray, written: Rows, entities: Rows, n_forms: int) -> Arrays:
     """Collect the forms that several entities write in several ways.
 
-    RETURNS: pairs of a writing's hash and an entity, ascending, and the form of each pair.
+    RETURNS: pairs of the hash of a written form and an entity, ascending, and the form of each
+        pair.
     """
     order = np.lexsort((written, of_form))
     form, own = of_form[order], written[order]
@@ -82,9 +83,8 @@ def _writings(of_form: np.ndarray, written: Rows, entities: Rows, n_forms: int) 
 
 
 def _spellings(spelt: Rows, of_form: np.ndarray, symbols: np.ndarray) -> Arrays:
-    """Sort the hashes of spellings, each with a form that has a writing of that spelling. The
-    symbols are 1 where all
-    such writings are symbols in capitals.
+    """Sort the hashes of spellings, each with a form that has a name of that spelling. The symbols
+    are 1 where all such names are symbols in capitals.
     """
     order = np.lexsort((symbols, of_form, spelt))
     order = order[spelt[order] != 0]

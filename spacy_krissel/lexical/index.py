@@ -12,15 +12,15 @@ from scipy.sparse import csr_matrix
 from ..distributed.parts import in_parts
 from ..index.protocol import Mask, Rows, Scores
 from ..util.compiled import MIN_COMPILED_TEXTS, kernel
-from ..util.disk import damage
+from ..util.disk import coded_damage
 from .arrays import Arrays, lexical_arrays
 from .groups import Groups, edges, indices_of, pad_groups, pair_keys, ranges, read_only
 from .ngrams import Forms, Grams, Sparse, Spellings, hashed, to_unit_length
 
 KERNEL = "spacy_krissel.lexical.kernel"
 # Number of a text's rarest n-grams that are looked up, as long as they occur in no more than
-# POSTINGS forms together. The rarest one is always looked up.
-RAREST, POSTINGS = 8, 20_000
+# MAX_POSTINGS forms together. The rarest one is always looked up.
+MAX_RAREST, MAX_POSTINGS = 8, 20_000
 # Surface forms examined per requested entity, since several may belong to one entity.
 FORMS_PER_ENTITY = 4
 # Cells of the dense block of texts (float32: 4 MiB); larger blocks are slower.
@@ -49,13 +49,13 @@ LENGTHS = {
     "name_entities": "name",
     "entity_form_starts": "entity+1",
     "entity_forms": "pair",
-    # 1 where all of a form's writings are one word in capitals.
+    # 1 where all names with a form are one word in capitals.
     "acronyms": "form",
     # Forms that entities write in several ways: each way as a hash, with an entity.
     "written_forms": "written_form",
     "written_hashes": "writing",
     "written_entities": "writing",
-    # Hashes of spellings, each with a form of that spelling; 1 where all its writings are symbols
+    # Hashes of spellings, each with a form of that spelling; 1 where all its names are symbols
     # in capitals.
     "spelling_hashes": "spelling",
     "spelling_forms": "spelling",
@@ -152,7 +152,7 @@ class LexicalIndex:
         lengths: dict[str, int] = {}
         for name, one_of in LENGTHS.items():
             path = directory / f"{name}.npy"
-            with damage(path, partial(_damaged, path)):
+            with coded_damage(path, partial(_damaged, path)):
                 is_large = path.stat().st_size > MAX_READ_BYTES
                 arrays[name] = np.load(path, mmap_mode="r" if is_large else None, allow_pickle=False)
             one_of, _, more = one_of.partition("+")
@@ -356,7 +356,7 @@ class LexicalIndex:
         rank = np.arange(len(order)) - np.repeat(starts, lengths)
         found = edges(frequencies[order])
         so_far = found[1:] - np.repeat(found[starts], lengths)
-        kept = np.sort(order[(rank == 0) | ((rank < RAREST) & (so_far <= POSTINGS))])
+        kept = np.sort(order[(rank == 0) | ((rank < MAX_RAREST) & (so_far <= MAX_POSTINGS))])
         own = edges(np.bincount(owner[kept], minlength=len(lengths)))
         return Sparse(vectors.data[kept], vectors.indices[kept], own, vectors.shape)
 

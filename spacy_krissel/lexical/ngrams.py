@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..index.protocol import Mask, Rows
-from ..ontology.folding import american, canonical_name, fold_name, folded_spelling, is_canonical
+from ..ontology.folding import canonical_name, fold_name, folded_spelling, is_canonical, to_american
 from ..util.hashing import stable_hashes
 from ..util.plain_text import plain_text
 from .groups import edges, ranges
@@ -62,7 +62,7 @@ class Sparse:
 
 def canonical_form(text: str) -> str:
     """Return a surface form in canonical form (`canonical_name`) and American spelling."""
-    return american(canonical_name(text))
+    return to_american(canonical_name(text))
 
 
 class Forms(NamedTuple):
@@ -82,7 +82,7 @@ class Forms(NamedTuple):
         canonical, written, spellings = [], [], []
         for text in texts:
             folded = fold_name(text)
-            form = american(folded)
+            form = to_american(folded)
             written.append(form)
             if text.isascii():
                 spellings.append(folded_spelling(form, text))
@@ -128,7 +128,7 @@ def _words(texts: Sequence[str]) -> Mask:
 
 
 def _spelling(text: str) -> str:
-    return folded_spelling(american(fold_name(plain_text(text))), text)
+    return folded_spelling(to_american(fold_name(plain_text(text))), text)
 
 
 def hashed(texts: Sequence[str]) -> Rows:

@@ -35,7 +35,7 @@ class _Name(NamedTuple):
 class _Form:
     """A canonical form with added names.
 
-    entities: counts of the hashes of writings, by entity. n_words: number of names that are not
+    entities: counts of the hashes of written forms, by entity. n_words: number of names that are not
         acronyms.
     """
 
@@ -66,7 +66,7 @@ class OverlaidLexicalIndex(LexicalIndex):
         self._forms: dict[int, _Form] = {}
         # Numbers of forms that the base lacks, by hash.
         self._numbers: dict[int, int] = {}
-        # Forms of each entity, with the number of their writings.
+        # Forms of each entity, with the number of their names.
         self._forms_of: dict[int, dict[int, int]] = {}
         self._has = np.zeros(n_entities, dtype=bool)
         # By spelling and entity: the number of all names, and of names that are not symbols.
@@ -135,8 +135,8 @@ class OverlaidLexicalIndex(LexicalIndex):
         own = np.minimum(self._added_cosines(texts, queries[pairs], entities[pairs]), np.float32(DIFFERENT))
         for i, (query, entity) in enumerate(zip(queries[pairs].tolist(), entities[pairs].tolist(), strict=True)):
             added = self._forms.get(int(texts.forms[query]))
-            if added is not None and (writings := added.entities.get(entity)):
-                own[i] = 1 if texts.written[query] in (0, *writings) else CANONICAL
+            if added is not None and (written := added.entities.get(entity)):
+                own[i] = 1 if texts.written[query] in (0, *written) else CANONICAL
                 own[i] = LOWER_CASE if texts.lower[query] else own[i]
         result[pairs] = np.maximum(result[pairs], own)
         return result

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from ..ontology.folding import other_writings
+from ..ontology.folding import spelling_variants
 from ..util.plain_text import ACCENTS, plain_letter
 from ..util.settings import checked
 from .name_table import FormedName, Found, NameTable, SearchName, take
@@ -94,7 +94,7 @@ class NameMatcher:
 
     A match is never next to a letter or digit (nor a combining mark). White space, dashes and apostrophes match their
     typographic variants, accents and invisible characters do not count, and Greek letters are their names
-    (`_plain_letters`); possessives and numbers match other writings of them (`other_writings`). A name that several
+    (`_plain_letters`); possessives and numbers match other writings of them (`spelling_variants`). A name that several
     entities share is matched, so that no shorter name is found inside it, and then dropped.
 
     case:
@@ -131,7 +131,7 @@ class NameMatcher:
 
     def _formed(self, name: SearchName) -> Iterator[FormedName]:
         exact = self.case == "preserve" or (self.case == "smart" and is_acronym(" ".join(name.text.split())))
-        for text in (name.text, *other_writings(name.text)):
+        for text in (name.text, *spelling_variants(name.text)):
             plain = " ".join(plain_form(_plain_letters(text).text).split())
             yield FormedName(name.text, plain, name.row, exact)
 

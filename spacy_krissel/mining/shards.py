@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import Errors, KrisselError
 from ..ontology.held_out import HeldOut
 from ..ontology.store import OntologyStore
-from ..util.disk import damage
+from ..util.disk import coded_damage
 from ..util.hashing import stable_hash
 from ..util.manifest import BUILD_COMMANDS, Count, ManifestSchema, read_manifest, verify_file
 from ..views import View
@@ -178,7 +178,7 @@ class MentionShards(Sequence[MinedMention]):
                 Errors.K004.format(file=name, path=self.path, problem=problem, make=BUILD_COMMANDS[KIND])
             )
 
-        with damage(self.path / name, damaged):
+        with coded_damage(self.path / name, damaged):
             reader = pa.ipc.open_file(pa.memory_map(str(self.path / name)))
             if reader.schema != shard_schema():
                 raise damaged(f"its columns are {reader.schema.names}")
@@ -255,7 +255,7 @@ class MinedEntities:
             named = list(zip(places, islice(names, len(places)), strict=True))
             row = int(self.rows[number])
             id_ = self.ontology.id_at(row)
-            if out := {name for name in {name for _, name in named} if held_out.draws(id_, name)}:
+            if out := {name for name in {name for _, name in named} if held_out.selects(id_, name)}:
                 entity = self.ontology.entity_at(row)
                 out = {name for name in out if held_out(entity, name)}
             found[number] = [place for place, name in named if (name in out) == hidden]

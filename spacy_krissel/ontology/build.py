@@ -27,7 +27,7 @@ from .homonyms.shared_names import Order
 from .ids import add_prefix, check_prefix
 from .provenance import provenance
 from .readers import detect_format, read_ontology
-from .readers.table import TABLE_COLUMNS, TABLE_OPTIONS, options_of
+from .readers.table import TABLE_COLUMNS, TABLE_OPTIONS, table_options
 from .species_words import with_species_words
 from .store import OntologyStore, write_store
 from .tree_numbers import with_tree_types
@@ -171,7 +171,7 @@ def build_ontology(
 
 def open_ontology(ontology: PathLike, *, progress: bool = False) -> OntologyStore:
     """Open a store, or read an ontology file or a known vocabulary into a temporary one, which is
-    removed with the last reference to it.
+    removed with its last reference.
 
     Raises KrisselError K001 (neither), and what `OntologyStore` and `build_ontology` raise.
     """
@@ -206,7 +206,7 @@ def _located(paths: list[PathLike], format: str, progress: bool, options: dict[s
         }
     if not tables:
         return [source._replace(options={**source.options, **of_tables}) for source in sources]
-    columns, fits = TABLE_COLUMNS & of_tables.keys(), {n: options_of(sources[n].path, of_tables) for n in tables}
+    columns, fits = TABLE_COLUMNS & of_tables.keys(), {n: table_options(sources[n].path, of_tables) for n in tables}
     # The reader raises the error for a column that no table has.
     nowhere = columns.difference(*fits.values())
     for n in tables:

@@ -15,7 +15,7 @@ from .store import OntologyStore
 
 # Strength of a link between two entities, strongest first.
 SAME_ID, BY_XREF = 0, 1
-# The number of a store, and a row in it.
+# The number of a store, and one of its rows.
 Location = tuple[int, int]
 
 

@@ -91,7 +91,7 @@ _NUMERALS = {number: numeral.upper() for numeral, number in _ROMAN.items()}
 _NUMBER = re.compile(rf"(?<=\w )(?:[IVX]+|[ivx]+)(?!\w)|\b(?:{'|'.join(sorted(_NUMBERED))}) \d\d?(?!\w)", re.IGNORECASE)
 
 
-def other_writings(name: str) -> Iterator[str]:
+def spelling_variants(name: str) -> Iterator[str]:
     """Yield variants of a name: without its possessives, and with Roman numerals as numbers or the
     reverse. Each variant has the `canonical_name` of the name.
     """
@@ -131,7 +131,7 @@ def spelling(text: str) -> str:
     are dropped: "IL-2" and "IL2"; "TGF-β1", "TGFbeta 1" and "TGFB1"; "caspase-3" and "caspase III
     protein". Numerals are those of `canonical_name`. A space between two numbers counts. "" if no
     character is a letter or digit. British and American spellings differ: normalise names first
-    (`american`).
+    (`to_american`).
     """
     return folded_spelling(fold_name(plain_text(text)), text)
 
@@ -240,7 +240,7 @@ _AMERICAN = list(_PARTS.values())
 _HINTS = re.compile("ae|oe|our|tre|fibre|grey|sulph|leuco|alumini|isation|ageing")
 
 
-def american(text: str) -> str:
+def to_american(text: str) -> str:
     """Convert British spellings to American ones: "Haemolytic anaemia" → "Hemolytic anemia".
 
     A part of a word keeps the case of its first letter, or of all letters if it is in capitals.

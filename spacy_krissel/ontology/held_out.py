@@ -28,9 +28,9 @@ class HeldOut(NamedTuple):
         """Return whether `name`, or a name that folds to the same text, is a held-out name of
         `entity`.
         """
-        return self.draws(entity.id, name) and fold_name(name) != fold_name(entity.name)
+        return self.selects(entity.id, name) and fold_name(name) != fold_name(entity.name)
 
-    def draws(self, id: str, name: str) -> bool:
+    def selects(self, id: str, name: str) -> bool:
         """Return whether the hash selects `name` as alias of the entity `id`.
 
         If it does not, the name is not held out, and the entity need not be read.

@@ -49,7 +49,7 @@ class Hierarchy:
     def parents(self, row: int) -> list[int]:
         return self._above[self._starts[row] : self._starts[row + 1]].tolist()
 
-    def above(self, row: int) -> list[int]:
+    def ancestors(self, row: int) -> list[int]:
         """Return the row and all its ancestors, nearest first; none if it has neither parents nor
         children.
         """
@@ -61,7 +61,7 @@ class Hierarchy:
             queue += new
         return queue
 
-    def below(self, rows: Sequence[int]) -> np.ndarray:
+    def descendants(self, rows: Sequence[int]) -> np.ndarray:
         """Return the rows and all their descendants as a mask (n_entities,)."""
         mask = np.zeros_like(self.in_hierarchy)
         new = np.array(rows, dtype=np.int64)
@@ -70,7 +70,7 @@ class Hierarchy:
             new = self._below[mask[self._above] & ~mask[self._below]]
         return mask
 
-    def tops(self) -> list[int]:
+    def roots(self) -> list[int]:
         """Return the rows with children and no parents; if there is only one, such as HPO's "All",
         its children.
         """
@@ -94,7 +94,7 @@ def subtree(store: OntologyStore, below: Sequence[str], not_below: Sequence[str]
                 problem = "no entity has this id" if row is None else "no entity has a parent that is here"
                 raise KrisselError(Errors.K113.format(id=id_, problem=problem))
             rows.append(row)
-        return hierarchy.below(rows)
+        return hierarchy.descendants(rows)
 
     keep = (mask(below) if below else np.ones(len(store), dtype=bool)) & ~mask(not_below)
     if not keep.any():

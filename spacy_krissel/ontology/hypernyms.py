@@ -77,7 +77,7 @@ def _classes(store: OntologyStore) -> list[Collection[int]]:
             if each in row_by_number
         }
         if numbers
-        else array("I", hierarchy.above(row))
+        else array("I", hierarchy.ancestors(row))
         for row, numbers in enumerate(store.each("tree_numbers"))
     ]
 

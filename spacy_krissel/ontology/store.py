@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import Errors, KrisselError
-from ..util.disk import damage
+from ..util.disk import coded_damage
 from ..util.manifest import Count, ManifestSchema, new_directory, read_manifest
 from ..util.progress import progress_bar
 from .entity import Entity
@@ -222,7 +222,7 @@ class OntologyStore:
         return row
 
     def _columns(self, file: str, expected: dict[str, Any]) -> Columns:
-        with damage(self.path / file, partial(self._damaged, file)):
+        with coded_damage(self.path / file, partial(self._damaged, file)):
             columns = read_columns(self.path / file)
             if {name: column.dtype for name, column in columns.items()} != expected:
                 raise self._damaged(file, f"its columns are {', '.join(columns)}")

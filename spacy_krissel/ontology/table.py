@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from ..errors import Errors, KrisselError
-from ..util.disk import damage
+from ..util.disk import coded_damage
 from .entity import LISTS, Entity
 from .folding import fold_name
 
@@ -47,7 +47,7 @@ def write_table(entities: Iterable[Entity], path: Path) -> None:
 
 
 class EntityFile:
-    """Reads entities from an Arrow file without loading it.
+    """Entities of an Arrow file, read through a memory map.
 
     verify: check the whole content of a batch when it is first read.
 
@@ -58,7 +58,7 @@ class EntityFile:
     def __init__(self, path: Path, verify: bool = False) -> None:
         self.path = path
         self._verify = verify
-        with damage(path, self._damaged):
+        with coded_damage(path, self._damaged):
             self._reader = pa.ipc.open_file(pa.memory_map(str(path)))
             if self._reader.schema != SCHEMA:
                 raise self._damaged(f"its columns are {', '.join(self._reader.schema.names)}")
@@ -115,7 +115,7 @@ class EntityFile:
         """Return the columns of a batch."""
         columns = self._batches[i]
         if columns is None:
-            with damage(self.path, self._damaged):
+            with coded_damage(self.path, self._damaged):
                 batch = self._reader.get_batch(i)
                 batch.validate(full=self._verify)
             if any(column.null_count for column in batch.columns) or (

@@ -66,7 +66,7 @@ def with_tree_types(store: OntologyStore) -> Iterator[Entity]:
     "Nervous System Diseases" for tree numbers below MeSH's C10.
 
     A top is named by the entity with its number, else by MeSH, else by its number. An entity
-    without a tree number has the names of its topmost ancestors by parents (`Hierarchy.tops`), or
+    without a tree number has the names of its topmost ancestors by parents (`Hierarchy.roots`), or
     else keeps its types.
     """
     tops: dict[str, str] = {}
@@ -75,13 +75,13 @@ def with_tree_types(store: OntologyStore) -> Iterator[Entity]:
             if "." not in number:
                 tops.setdefault(number, entity.name)
     hierarchy = Hierarchy(store, by_numbers=False)
-    roots = {row: store.entity_at(row).name for row in hierarchy.tops()}
+    roots = {row: store.entity_at(row).name for row in hierarchy.roots()}
     for row, entity in enumerate(store):
         numbers = dict.fromkeys(number.partition(".")[0] for number in entity.tree_numbers)
         if numbers:
             types = dict.fromkeys(tops.get(number) or MESH_TREES.get(number, number) for number in numbers)
             entity = replace(entity, types=tuple(types))
-        elif above := dict.fromkeys(roots[each] for each in hierarchy.above(row) if each in roots):
+        elif above := dict.fromkeys(roots[each] for each in hierarchy.ancestors(row) if each in roots):
             entity = replace(entity, types=tuple(above))
         yield entity
 

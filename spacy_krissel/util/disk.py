@@ -73,7 +73,7 @@ def try_lock(folder: Path) -> int | None:
 
 
 @contextmanager
-def damage(path: Path, coded: Callable[[object], Exception]) -> Iterator[None]:
+def coded_damage(path: Path, coded: Callable[[object], Exception]) -> Iterator[None]:
     """Raise library errors about the content of the file `path` as the error that `coded` returns.
 
     MemoryError passes through; disk errors become KrisselError K026.

@@ -44,7 +44,7 @@ class once(cached_property[Value]):
 
 
 def _free_in_child() -> None:
-    # The thread that held a lock does not exist in the child and would never release it.
+    # The thread that held a lock does not exist in the child and would never release the lock.
     for lock in list(_locks):
         lock._lock = threading.RLock()
 
@@ -56,7 +56,7 @@ if hasattr(os, "register_at_fork"):
 Target = TypeVar("Target")
 
 
-class Weak(Generic[Target]):
+class WeakReference(Generic[Target]):
     """A weak reference. Its copy refers to nothing or, if `followed`, to the copy of the target
     while others hold that copy.
     """
@@ -69,4 +69,4 @@ class Weak(Generic[Target]):
         return None if self._ref is None else self._ref()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Weak, (self() if self._followed else None, self._followed)
+        return WeakReference, (self() if self._followed else None, self._followed)

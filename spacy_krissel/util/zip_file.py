@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import IO
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
-from .disk import damage
+from .disk import coded_damage
 
 # Methods that publishers and annotation tools use. Python unpacks bzip2 and LZMA without a memory
 # limit.
@@ -29,7 +29,7 @@ def open_zip(path: Path, coded: Callable[[str], Exception]) -> Iterator[ZipFile]
     Raises the error of `coded`, and KrisselError K026 (the disk).
     """
     # zipfile gives no message for a truncated member.
-    with damage(path, lambda error: coded(str(error) or "a member is cut short")), ZipFile(path) as archive:
+    with coded_damage(path, lambda error: coded(str(error) or "a member is truncated")), ZipFile(path) as archive:
         with path.open("rb") as raw:
             _check_members(archive, raw)
         yield archive

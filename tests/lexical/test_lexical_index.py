@@ -300,7 +300,7 @@ def test_a_text_of_frequent_n_grams_is_looked_up_by_the_rarest_alone(monkeypatch
     """Without a bound, each such text would look at a large part of millions of forms."""
     forms = [f"cancer {chr(97 + i)}{chr(97 + j)}" for i in range(20) for j in range(20)]
     index = LexicalIndex.of(forms, np.arange(len(forms)))
-    monkeypatch.setattr(lexical_index, "POSTINGS", 50)
+    monkeypatch.setattr(lexical_index, "MAX_POSTINGS", 50)
     looked_at = index._rarest(index.vectors(["cancer ab", "cancer"]))
     counts = np.diff(looked_at.indptr)
     assert counts[0] > 1 and counts[1] == 1

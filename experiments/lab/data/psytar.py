@@ -16,7 +16,7 @@ from spacy_krissel.corpora.doc_bins import write_doc_bin
 from spacy_krissel.corpora.docs import to_doc
 from spacy_krissel.corpora.filters import distinct_texts
 from spacy_krissel.corpora.report import CorpusReport
-from spacy_krissel.util.disk import damage
+from spacy_krissel.util.disk import coded_damage
 from spacy_krissel.util.inputs import CHUNK, coded_reading
 from spacy_krissel.util.limits import FILE
 from spacy_krissel.util.progress import progress_bar
@@ -191,7 +191,7 @@ def _open(path: str | Path) -> Iterator[Any]:
     path = Path(path)
     with open_zip(path, partial(_damaged, path)) as archive:
         _check_size(archive, path)
-    with damage(path, lambda error: _damaged(path, f"{type(error).__name__}: {error}")):
+    with coded_damage(path, lambda error: _damaged(path, f"{type(error).__name__}: {error}")):
         workbook = openpyxl.load_workbook(path, read_only=True, data_only=True)
     try:
         # Rows are parsed as they are asked for.

@@ -96,7 +96,7 @@ def _held(value: Any) -> list[Any]:
     else:
         found = [value]
     if not any(isinstance(each, dict) and "passages" in each for each in found):
-        raise ValueError("it is no object with a list of documents, and no list of documents")
+        raise ValueError("it is neither an object with a list of documents, nor a list of documents")
     return found
 
 
@@ -138,7 +138,7 @@ def read_belb(path: str | Path, *, report: CorpusReport) -> Iterator[AnnotatedTe
 def _mention(record: Any, line: int) -> Mention | None:
     """Parse a mention; None for the whole document. Raises ValueError for another form."""
     if not isinstance(record, dict):
-        raise ValueError("an annotation is no object")
+        raise ValueError("an annotation is not an object")
     start, end, ids = (record.get(key) for key in ("start", "end", "ids"))
     text, label = (record.get(key) or "" for key in ("text", "type"))
     if type(start) is not int or type(end) is not int or not isinstance(ids, list):

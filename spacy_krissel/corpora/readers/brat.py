@@ -69,7 +69,7 @@ def _mentions(report: CorpusReport, content: bytes, source: str, text: str) -> I
         if target in mentions:
             mentions[target][1].append(id_)
         else:
-            report.record_issue("bad_records", source, number, f"a reference for {target!r}, which is no mention")
+            report.record_issue("bad_records", source, number, f"a reference for {target!r}, which is not a mention")
     for mention, ids in mentions.values():
         label, kb_id = (mention.label, "|".join(dict.fromkeys(ids))) if ids else read_class(mention.label)
         yield replace(mention, label=label, kb_id=kb_id)

@@ -36,7 +36,7 @@ def read_semeval(
 
     A line is `note|0-4,10-14|C0231749|…`: the offsets of a disorder's fragments in characters, and
     its concept or `CUI-less`. Further columns, such as negation, are not read. Lines of 2014
-    (`read_barred`) are read, too. OSLAT (§5.3) takes each line of a note as a text:
+    (`read_share_or_n2c2`) are read, too. OSLAT (§5.3) takes each line of a note as a text:
     `krissel text-split --unit line`.
 
     report: counts `bad_records`.
@@ -48,7 +48,7 @@ def read_semeval(
 
 
 @reporting
-def read_barred(
+def read_share_or_n2c2(
     path: str | Path, *, labelled: bool, documents: str | Path | None = None, report: CorpusReport
 ) -> Iterator[AnnotatedText]:
     """Yield the notes of ShARe (labelled: `.pipe.txt` files) or n2c2 (`.norm` files), whose texts
@@ -60,7 +60,7 @@ def read_barred(
     in `read_semeval`.
     """
     suffix = SHARE_SUFFIX if labelled else N2C2_SUFFIX
-    return _notes(path, (suffix, ".txt"), documents, partial(_barred, labelled), report)
+    return _notes(path, (suffix, ".txt"), documents, partial(_pipe_mention, labelled), report)
 
 
 def _notes(
@@ -79,10 +79,10 @@ def _semeval_mention(text: str, line: str, number: int) -> Mention:
     _, *rest = line.split("|")
     if len(rest) > 1 and _OFFSETS.fullmatch(rest[0]):
         return _mention(text, line, number, LABEL, rest[1], (each.split("-") for each in rest[0].split(",")))
-    return _barred(True, text, line, number)
+    return _pipe_mention(True, text, line, number)
 
 
-def _barred(labelled: bool, text: str, line: str, number: int) -> Mention:
+def _pipe_mention(labelled: bool, text: str, line: str, number: int) -> Mention:
     _, *columns = line.split("||")
     label = columns.pop(0) if labelled and columns else ""
     kb_id, *offsets = columns or [""]

@@ -39,7 +39,7 @@ def _annotated_text(path: Path, line: str, number: int) -> AnnotatedText:
         raise ValueError('no object with a "text"')
     entities = record.get("entities") or []
     if not isinstance(entities, list) or not all(map(_is_entity, entities)):
-        raise ValueError('"entities" is no list of {"id": …, "spans": [[start, end], …]}')
+        raise ValueError('"entities" is not a list of {"id": …, "spans": [[start, end], …]}')
     id_ = record.get("id")
     mentions = [Mention(_fragments(each), "", each.get("label") or "", each["id"].strip(), number) for each in entities]
     id_ = f"{path.name}:{number}" if id_ in (None, "") else str(id_)

@@ -37,7 +37,7 @@ def read_label_studio(path: str | Path, *, report: CorpusReport) -> Iterator[Ann
     try:
         tasks = json.loads(raw.decode("utf-8-sig"))
         if not isinstance(tasks, list):
-            raise ValueError("it is no list of tasks")
+            raise ValueError("it is not a list of tasks")
     except (ValueError, RecursionError) as error:
         raise KrisselError(Errors.K246.format(path=path, problem=str(error)[:80])) from None
     if not tasks:
@@ -63,7 +63,7 @@ def _answered(task: Any) -> tuple[Json, list[Any] | None]:
         raise ValueError('no task with "data"')
     annotations = task.get("annotations") or []
     if not isinstance(annotations, list):
-        raise ValueError('"annotations" is no list')
+        raise ValueError('"annotations" is not a list')
     kept = [each for each in annotations if isinstance(each, dict) and not each.get("was_cancelled")]
     if not kept:
         return task["data"], None
@@ -132,7 +132,7 @@ def _spans(task: Json, text: str, number: int) -> list[Mention]:
     """Parse the spans of a task. Raises ValueError for another form."""
     spans, chosen = task.get("spans") or [], task.get("accept")
     if not isinstance(spans, list) or not all(map(_is_span, spans)):
-        raise ValueError('"spans" is no list of objects with whole numbers "start" and "end"')
+        raise ValueError('"spans" is not a list of objects with whole numbers "start" and "end"')
     ids = ""
     if task.get("options"):
         if len(spans) != 1:
@@ -197,7 +197,7 @@ def _offsets(offsets: Any) -> tuple[tuple[int, int], ...]:
     if not isinstance(offsets, list) or not all(
         isinstance(each, list) and len(each) == 2 and all(type(i) is int and i >= 0 for i in each) for each in offsets
     ):
-        raise ValueError('"offsets" is no list of pairs of whole numbers')
+        raise ValueError('"offsets" is not a list of pairs of whole numbers')
     return tuple((start, end) for start, end in offsets)
 
 

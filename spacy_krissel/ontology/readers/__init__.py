@@ -71,7 +71,7 @@ class Reader:
         return self.read(path, **options)
 
 
-# The first reader that detects a file reads it.
+# The first reader that detects a file is used.
 READERS: dict[str, Reader] = {
     "mesh-xml": Reader(read_mesh_xml, is_mesh_xml),
     "icd10cm": Reader(read_icd10cm, is_icd10cm),

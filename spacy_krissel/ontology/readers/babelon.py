@@ -9,7 +9,7 @@ from pathlib import Path
 from ...util.tables import DELIMITERS, SEPARATOR
 from ..entity import Entity
 from .obo import SCOPES
-from .records import BadRecord, FileHead, check_width, curie, open_records, unique, with_all_names
+from .records import BadRecord, FileHead, check_width, curie, merge_names, open_records, unique
 from .table import SCOPE, delimited_rows
 
 NEEDED = ("subject_id", "translation_value")
@@ -67,7 +67,7 @@ def read_babelon(path: str | Path, *, scopes: Sequence[str] = SCOPES) -> Iterato
                 labels.setdefault(id_, text)
             return Entity(id_, text, source=id_.partition(":")[0])
 
-        for entity in with_all_names(records.parsed(rows, parse)):
+        for entity in merge_names(records.parsed(rows, parse)):
             name = labels.get(entity.id, entity.name)
             aliases = unique(entity.names, without=name)
             yield replace(entity, name=name, aliases=aliases, definition=definitions.get(entity.id, ""))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ...errors import Errors, KrisselError
 from ..entity import Entity
-from .records import BadRecord, FileHead, RecordFile, open_records, species_name, unique, with_all_names
+from .records import BadRecord, FileHead, RecordFile, merge_names, open_records, species_name, unique
 
 SOURCE = "Cellosaurus"
 ACCESSION = re.compile(r"CVCL_[A-Z0-9]{4}")
@@ -46,11 +46,11 @@ def read_cellosaurus_table(path: str | Path, *, types: Sequence[str] = ("CellLin
     def parse(line: str) -> Entity:
         cells = [cell.strip() for cell in line.split("\t")]
         if not _is_row(cells):
-            raise BadRecord("is no row of name, CVCL id and species")
+            raise BadRecord("is not a row of name, CVCL id and species")
         return Entity(cells[1], cells[0], types=tuple(types), species=cells[2], source=SOURCE)
 
     with open_records(path, "cellosaurus-tsv", "a tab-separated table of name, CVCL id and species") as records:
-        yield from with_all_names(records.parsed(records.lines(), parse))
+        yield from merge_names(records.parsed(records.lines(), parse))
 
 
 def is_cellosaurus(start: FileHead) -> bool:
@@ -83,7 +83,7 @@ def _entries(records: RecordFile) -> Iterator[dict[str, list[str]]]:
             yield entry
             entry = {}
         elif not is_coded or not value:
-            records.reject("is no line `XX   value`")
+            records.reject("is not a line `XX   value`")
         elif code in _USED:
             entry.setdefault(code, []).append(value)
     if entry:

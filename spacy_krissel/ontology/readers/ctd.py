@@ -75,7 +75,7 @@ def _to_entity(line: str, header: Header, types: Sequence[str] | None) -> Entity
         # In tab-separated rows, quotes are part of a text.
         cells = line.split("\t") if delimiter == "\t" else next(csv.reader([line], strict=True))
     except csv.Error as error:
-        raise BadRecord(f"is no comma-separated row ({error})") from None
+        raise BadRecord(f"is not a comma-separated row ({error})") from None
     check_width(cells, len(columns))
     row = {column: cell.strip() for column, cell in zip(columns, cells, strict=True)}
     for column in (f"{kind}ID", f"{kind}Name"):

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from ..entity import Entity
-from .jsonl import text_under
+from .jsonl import text_value
 from .languages import Languages
 from .obographs import objects
-from .records import BadRecord, FileHead, RecordFile, open_records, storable, unique
+from .records import BadRecord, FileHead, RecordFile, open_records, require_storable, unique
 
 _RESOURCE = re.compile(r'"resourceType"\s*:\s*"CodeSystem"')
 # Values of the property "status" of a concept that must not be used; a deprecated one may be.
@@ -63,7 +63,7 @@ def _to_entity(found: tuple[Any, str], stated: str, languages: Languages, source
     concept, above = found
     if not isinstance(concept, dict):
         raise BadRecord(f"is a {type(concept).__name__} instead of an object")
-    id_, display = text_under(concept, "code"), text_under(concept, "display")
+    id_, display = text_value(concept, "code"), text_value(concept, "display")
     # The key of a property's value includes its type: `valueBoolean`, `valueCode`.
     properties = [
         (each.get("code"), value)
@@ -75,7 +75,7 @@ def _to_entity(found: tuple[Any, str], stated: str, languages: Languages, source
         return None
     by_language: dict[str, list[str]] = {}
     designations = [
-        (text_under(each, "language"), text_under(each, "value")) for each in objects(concept.get("designation"))
+        (text_value(each, "language"), text_value(each, "value")) for each in objects(concept.get("designation"))
     ]
     for language, text in ((stated, display), *designations):
         if text := " ".join(text.split()):
@@ -85,12 +85,12 @@ def _to_entity(found: tuple[Any, str], stated: str, languages: Languages, source
     order = languages.order(id_, by_language)
     names = unique(text for language in order for text in by_language.get(language, ()))
     parents = [above, *(value for code, value in properties if code == "parent" and isinstance(value, str))]
-    return storable(
+    return require_storable(
         Entity(
             id=id_,
             name=names[0],
             aliases=names[1:],
-            definition=" ".join(text_under(concept, "definition").split()),
+            definition=" ".join(text_value(concept, "definition").split()),
             source=source,
             parents=unique(parents, without=id_),
         )

@@ -17,7 +17,7 @@ Texts = dict[str, list[str]]
 
 
 def read_icd10cm(path: str | Path) -> Iterator[Entity]:
-    """Read the codes of a tabular list, each code after those below it.
+    """Read the codes of a tabular list, children before parents.
 
     Aliases are inclusion terms and the notes under "Includes". The type is the chapter. The parent
     is the enclosing code, so that sections (A00-A09) are left out. Codes with a seventh character,

@@ -11,7 +11,7 @@ from typing import Any
 from ...errors import KrisselWarning, Warnings
 from ...util.inputs import JSON_CLOSING
 from ..entity import Entity
-from .records import BadRecord, FileHead, RecordFile, open_records, storable, unique
+from .records import BadRecord, FileHead, RecordFile, open_records, require_storable, unique
 
 # Key of the file -> field of the entity.
 TEXTS = {
@@ -69,7 +69,7 @@ def _to_entity(found: Any, unknown: Counter[str]) -> Entity:
     record = json_object(found) if isinstance(found, str) else found
     if not isinstance(record, dict):
         raise BadRecord(f"holds a {type(record).__name__} instead of an object")
-    fields: dict[str, Any] = {field: text_under(record, key) for key, field in TEXTS.items()}
+    fields: dict[str, Any] = {field: text_value(record, key) for key, field in TEXTS.items()}
     for key in LISTS:
         value = record.get(key)
         # A single text is a sequence of texts, too, and would become a list of letters.
@@ -81,7 +81,7 @@ def _to_entity(found: Any, unknown: Counter[str]) -> Entity:
             raise BadRecord(f"has no '{key}'")
     entity = Entity(**fields)
     if found is record or _ESCAPED.search(found):
-        storable(entity)
+        require_storable(entity)
     unknown.update(key for key in record if key not in KNOWN)
     return entity
 
@@ -101,7 +101,7 @@ def json_object(line: str) -> dict[str, Any]:
     return record
 
 
-def text_under(record: dict[str, Any], key: str) -> str:
+def text_value(record: dict[str, Any], key: str) -> str:
     """Return the stripped text; "" for none. Raises `BadRecord` for another value."""
     value = record.get(key)
     if value is not None and not isinstance(value, str):

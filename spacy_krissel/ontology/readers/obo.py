@@ -137,7 +137,7 @@ def _terms(records: RecordFile, header: Tags, unknown: Counter[str]) -> Iterator
         if line.startswith("["):
             stanza = _STANZA.match(line)
             if stanza is None:
-                records.reject("begins a stanza without ']'" if "]" not in line else "begins no stanza of the format")
+                records.reject("begins a stanza without ']'" if "]" not in line else "begins an unknown stanza")
                 continue
             if in_term:
                 yield tags
@@ -151,8 +151,8 @@ def _terms(records: RecordFile, header: Tags, unknown: Counter[str]) -> Iterator
             # An unreadable line in the header means another format; in a later stanza it is one bad
             # line.
             if tags is header:
-                raise records.wrong_format("is no `tag: value` line")
-            records.reject("is no `tag: value` line")
+                raise records.wrong_format("is not a `tag: value` line")
+            records.reject("is not a `tag: value` line")
             continue
         tag = match[1].lower()
         name, value = _RENAMED.get(tag, tag), match[2]

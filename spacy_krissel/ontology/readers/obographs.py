@@ -11,7 +11,7 @@ from typing import Any
 
 from ..entity import Entity
 from .obo import SCOPES
-from .records import TAXON_XREF, BadRecord, FileHead, RecordFile, open_records, species_name, storable, unique
+from .records import TAXON_XREF, BadRecord, FileHead, RecordFile, open_records, require_storable, species_name, unique
 from .replaced import Replaced
 
 # http://purl.obolibrary.org/obo/CL_0000540
@@ -86,7 +86,7 @@ def _to_entity(
     untyped: str | None,
 ) -> Entity | None:
     if not isinstance(node, dict) or not isinstance(node.get("id"), str) or not node["id"].strip():
-        raise BadRecord("(counting nodes) is no node with an id")
+        raise BadRecord("(counting nodes) is not a node with an id")
     meta, label = node.get("meta") or {}, node.get("lbl")
     if not isinstance(meta, dict) or not isinstance(label, (str, type(None))):
         raise BadRecord(f"(counting nodes) has a label or meta data of another kind, {node['id']}")
@@ -110,7 +110,7 @@ def _to_entity(
         parents=unique(parents.get(node["id"], ()), without=id_),
     )
     try:
-        return storable(entity)
+        return require_storable(entity)
     except BadRecord as error:
         raise BadRecord(f"(counting nodes) {error}") from None
 

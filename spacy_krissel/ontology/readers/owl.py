@@ -24,8 +24,8 @@ from .records import (
     RecordFile,
     curie,
     open_records,
+    require_storable,
     species_name,
-    storable,
     unique,
     xml_records,
 )
@@ -176,7 +176,7 @@ def to_entity(replaced: Replaced, languages: Languages, types: Sequence[str] | N
         alt_ids=replaced.alt_ids(id_, [*map(curie, parts["alt_id"])]),
         parents=unique((curie(parent) for parent in parts["parent"] if parent != f"{_OWL}Thing"), without=id_),
     )
-    return storable(entity)
+    return require_storable(entity)
 
 
 class _Classes(XmlHandler):

@@ -36,7 +36,7 @@ MAX_EXAMPLES = 3
 # Pattern for the content of a JSON string.
 JSON_TEXT = r'(?:[^"\\]|\\.)+'
 # With more bad records than this, a file with more bad than good records counts as another format.
-BAD_RECORDS_ALLOWED = 20
+MAX_BAD_RECORDS = 20
 
 
 class BadRecord(Exception):
@@ -194,7 +194,7 @@ class RecordFile:
             self._last_bad_line, self._last_problem = line, problem
         if len(self._examples) < MAX_EXAMPLES:
             self._examples.append(f"line {line} {problem}")
-        if self.bad > BAD_RECORDS_ALLOWED and self.bad > self.good:
+        if self.bad > MAX_BAD_RECORDS and self.bad > self.good:
             raise self.wrong_format(f"{problem}, as {self.bad} of the first {self.bad + self.good} records", line)
 
     def wrong_format(self, problem: str, line: int = 0) -> KrisselError:
@@ -249,7 +249,7 @@ def groups(records: RecordFile, rows: Iterable[tuple[str, ...]]) -> Iterator[tup
         yield key, found
 
 
-def storable(entity: Entity) -> Entity:
+def require_storable(entity: Entity) -> Entity:
     """Return the entity. Raises `BadRecord` for an escaped character that no text file can hold.
 
     Control characters other than white space are refused in ids and names only.
@@ -266,7 +266,7 @@ def storable(entity: Entity) -> Entity:
     return entity
 
 
-def with_all_names(entities: Iterable[Entity]) -> Iterator[Entity]:
+def merge_names(entities: Iterable[Entity]) -> Iterator[Entity]:
     """Merge entities with the same id: the first is kept, with the names of later ones as aliases.
     All are held in memory.
     """

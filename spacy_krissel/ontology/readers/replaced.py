@@ -68,7 +68,7 @@ class Replaced:
             self._older[single[id_]].append(id_)
 
     def _leading_to(self, ids: Iterable[str]) -> dict[str, None]:
-        """Return the ids followed by all ids that lead to one of them."""
+        """Return the ids, followed by all ids that they replace, directly or indirectly."""
         found = dict.fromkeys(ids)
         waiting = [*found]
         while waiting:
@@ -78,8 +78,8 @@ class Replaced:
         return found
 
     def alt_ids(self, id_: str, own: Sequence[str] = ()) -> tuple[str, ...]:
-        """Return the alternative ids of an entity: its own, and all ids that lead to it or to one
-        of them.
+        """Return the alternative ids of an entity: its own, and all ids that lead to one of its
+        ids.
         """
         if not self._linked:
             self._link()

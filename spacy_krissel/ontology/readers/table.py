@@ -21,11 +21,11 @@ from .records import (
     RecordFile,
     check_width,
     curie,
+    merge_names,
     open_bytes,
     open_records,
     table_rows,
     unique,
-    with_all_names,
 )
 
 # Usual column names of each part, as returned by `column_key`; they include BioPortal's.
@@ -157,14 +157,14 @@ def read_table(
                 cells = [cell for entity in entities for cell in getattr(entity, LISTS[part])]
                 marks = SEPARATORS + (UNLIKELY_SEPARATORS if part == "synonyms" else "")
                 separators[part] = _separator(path, header[columns[part]], cells, names, marks)
-        yield from with_all_names(_split(entity, separators) for entity in entities)
+        yield from merge_names(_split(entity, separators) for entity in entities)
 
 
 TABLE_OPTIONS = tuple(signature(read_table).parameters)[1:]
 TABLE_COLUMNS = {name for name in TABLE_OPTIONS if name.endswith("_column")}
 
 
-def options_of(path: str | Path, options: Mapping[str, Any]) -> set[str]:
+def table_options(path: str | Path, options: Mapping[str, Any]) -> set[str]:
     """Return the table options that name existing columns. Raises what `open_bytes` raises."""
     with open_bytes(path) as file_:
         header = next(delimited_rows(RecordFile(file_, "table", "")), [])
@@ -250,7 +250,7 @@ def read_medcat(path: str | Path) -> Iterator[Entity]:
             source = unique(cells.get("ontologies", "").split("|"))[:1]
             return Entity(cells["cui"], cells["name"], (), types, (), definition, source="".join(source))
 
-        for entity in with_all_names(records.parsed(rows, parse)):
+        for entity in merge_names(records.parsed(rows, parse)):
             name = preferred.get(entity.id, entity.name)
             yield replace(entity, name=name, aliases=unique(entity.names, without=name))
 
@@ -271,7 +271,7 @@ def read_ssslm(path: str | Path, *, scopes: Sequence[str] = SCOPES) -> Iterator[
         return Entity(id_, name, unique([text] if taken else [], without=name), source=id_.partition(":")[0])
 
     with open_records(path, "ssslm", f"a tab-separated table with the columns {', '.join(SSSLM)}") as records:
-        yield from with_all_names(map(to_entity, table_rows(records, SSSLM, filled=("text", "curie"))))
+        yield from merge_names(map(to_entity, table_rows(records, SSSLM, filled=("text", "curie"))))
 
 
 def read_phrases(path: str | Path) -> Iterator[Entity]:
@@ -283,7 +283,7 @@ def read_phrases(path: str | Path) -> Iterator[Entity]:
     out, since they are the mentions to link. All concepts are held in memory.
     """
     with open_records(path, "phrases", "a tab-separated table of id, name and phrase") as records:
-        yield from with_all_names(records.parsed(records.lines(), _concept))
+        yield from merge_names(records.parsed(records.lines(), _concept))
 
 
 def is_table(start: FileHead) -> bool:
@@ -346,7 +346,7 @@ def _delimiter(line: str) -> str:
 
 def delimited_rows(records: RecordFile, comment: str = "\0") -> Iterator[list[str]]:
     """Yield the rows, the header first. Quoted cells may contain delimiters and line ends. In
-    tab-separated rows, quotes are part of a text unless they surround all of it.
+    tab-separated rows, quotes are part of a text unless they surround the whole cell.
 
     comment: prefix of comment lines above the header.
     """
@@ -362,7 +362,7 @@ def delimited_rows(records: RecordFile, comment: str = "\0") -> Iterator[list[st
         # Lines may have been read ahead.
         records.start = number
         if isinstance(row, str):
-            records.reject(f"is no row with {delimiter!r} between its cells ({row})", number)
+            records.reject(f"is not a row with {delimiter!r} between its cells ({row})", number)
         else:
             yield row
 

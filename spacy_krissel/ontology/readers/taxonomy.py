@@ -50,16 +50,16 @@ def read_taxonomy(
 ) -> Iterator[Entity]:
     """Read the taxa of a names.dmp file, in which the names of a taxon are adjacent.
 
-    Ids are bare numbers, as in the file and in corpora linked to it. The name is the scientific
-    one. With `merged.dmp` next to the file, as in NCBI's archive, ids that were merged into a taxon
-    are its alternative ids, since corpora are older than taxonomies. With `nodes.dmp`, a taxon has
-    its parent.
+    Ids are bare numbers, as in the file and in corpora. The name is the scientific one. With
+    `merged.dmp` next to the file, as in NCBI's archive, ids that were merged into a taxon are its
+    alternative ids, since corpora are older than taxonomies. With `nodes.dmp`, a taxon has its
+    parent.
 
     classes: the classes of names that become aliases.
     types: given to every taxon.
     common_names: use GenBank's common name ("human"), if there is one, as the name, and the
-        scientific one as an alias. Texts use it, and BELHD (§4.1, Table 11) disambiguates homonyms
-        of several species by it.
+        scientific one as an alias. Texts prefer it, and BELHD (§4.1, Table 11) uses it to
+        disambiguate homonyms of several species.
     """
     wanted = (COMMON, PREFERRED) if common_names else (PREFERRED,)
     merged, nodes = _read_merged(Path(path).with_name(MERGED)), _read_nodes(Path(path).with_name(NODES))

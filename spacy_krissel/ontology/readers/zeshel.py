@@ -9,8 +9,8 @@ from pathlib import Path
 
 from ...util.inputs import JSON_CLOSING
 from ..entity import Entity
-from .jsonl import json_object, text_under
-from .records import BadRecord, FileHead, open_records, storable
+from .jsonl import json_object, text_value
+from .records import BadRecord, FileHead, open_records, require_storable
 
 KEYS = ("document_id", "title", "text")
 
@@ -41,8 +41,8 @@ def _world_of(path: str | Path) -> str:
 
 def _to_entity(line: str, world: str) -> Entity:
     record = json_object(line)
-    id_, title, text = (text_under(record, key) for key in KEYS)
+    id_, title, text = (text_value(record, key) for key in KEYS)
     for key, value in zip(KEYS, (id_, title, record.get("text") is not None), strict=True):
         if not value:
             raise BadRecord(f"has no '{key}'")
-    return storable(Entity(id=id_, name=title, types=(world,), definition=text, source="ZESHEL"))
+    return require_storable(Entity(id=id_, name=title, types=(world,), definition=text, source="ZESHEL"))

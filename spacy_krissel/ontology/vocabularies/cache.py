@@ -17,7 +17,7 @@ from zipfile import is_zipfile
 
 from ...errors import Errors, KrisselError
 from ...util.atomic import commit_folder, temporary_folder
-from ...util.disk import coded_io, damage
+from ...util.disk import coded_damage, coded_io
 from ...util.inputs import CHUNK
 from ...util.limits import UNPACKED
 from ...util.lock import Lock
@@ -70,8 +70,8 @@ def fetch(name: str, *, refresh: bool = False, progress: bool = False) -> tuple[
     """Return the file of a vocabulary in the cache, and its record (`RECORD`).
 
     The vocabulary is downloaded if it is missing or does not match its record, or to `refresh` it.
-    Files without a record were added by hand and are used without a check. Waits for another
-    process that downloads it.
+    Files without a record were added by hand and are used without a check. If another process is
+    downloading, this one waits.
 
     Raises KrisselError K116 (a licence or a login is needed), K117 (no download, or a damaged one),
     K055 (it unpacks to more than the limit), K026; the cache is then unchanged.
@@ -79,11 +79,11 @@ def fetch(name: str, *, refresh: bool = False, progress: bool = False) -> tuple[
     known, folder = VOCABULARIES[name], cache_folder() / name
     if known.command:
         raise KrisselError(Errors.K116.format(**vars(known)))
-    record = None if refresh else whole(folder)
+    record = None if refresh else verified_record(folder)
     if record is None:
-        with coded_io(folder), _alone(work := folder.with_name(f".{name}.download")):
+        with coded_io(folder), _locked(work := folder.with_name(f".{name}.download")):
             # The other process may have finished the download.
-            record = (None if refresh else whole(folder)) or _fill(folder, work, known, refresh, progress)
+            record = (None if refresh else verified_record(folder)) or _fill(folder, work, known, refresh, progress)
     return folder / record["read"], record
 
 
@@ -94,9 +94,9 @@ def cache_folder() -> Path:
     return Path(os.environ.get("KRISSEL_CACHE") or pooch.os_cache("spacy-krissel")).absolute()
 
 
-def whole(folder: Path) -> dict[str, Any] | None:
-    """Return the record of a vocabulary in the cache; None without one, or if its files do not
-    match it.
+def verified_record(folder: Path) -> dict[str, Any] | None:
+    """Return the record of a vocabulary in the cache; None if it is missing or does not match the
+    files.
     """
     try:
         record = json.loads((folder / RECORD).read_text(encoding="utf8"))
@@ -107,7 +107,7 @@ def whole(folder: Path) -> dict[str, Any] | None:
 
 
 @contextmanager
-def _alone(work: Path) -> Iterator[None]:
+def _locked(work: Path) -> Iterator[None]:
     with _LOCK:
         while True:
             try:
@@ -212,7 +212,7 @@ def _check_gzip(file: Path) -> None:
     """Raise `NotDownloaded` for a damaged file: its reader would refuse it, and it would stay in
     the cache.
     """
-    with damage(file, partial(_damaged, file)), gzip.open(file) as content:
+    with coded_damage(file, partial(_damaged, file)), gzip.open(file) as content:
         while content.read(CHUNK):
             pass
 
