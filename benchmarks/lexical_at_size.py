@@ -95,7 +95,7 @@ def search(place: Path) -> dict[str, Any]:
         pairs = np.repeat(np.arange(len(asked.forms)), COMPARED)
         index.similarity(asked, pairs, rng.choice(entities, len(pairs)))
     compared = time.process_time() - start
-    rows, owner = index.named([name for name, _ in queries])
+    rows, owner = index.entities_named([name for name, _ in queries])
     is_right = (np.concatenate(found)[owner] == rows[:, None]).any(axis=1)
     is_found = np.bincount(owner[is_right], minlength=len(texts)) > 0
     return {

@@ -63,7 +63,7 @@ def components() -> Iterator[tuple[str, list[Setting]]]:
     from spacy.language import Language
 
     from spacy_krissel.pipeline import settings as declared
-    from spacy_krissel.util.settings import described
+    from spacy_krissel.util.settings import parameter_help
 
     classes = {
         "krissel_linker": declared.LinkerSettings,
@@ -74,7 +74,7 @@ def components() -> Iterator[tuple[str, list[Setting]]]:
 
     for name in [entry.name for entry in entry_points("spacy_factories")]:
         meta = Language.get_factory_meta(name)
-        help = {**COMPONENT_PARTS, **described(classes[name])}
+        help = {**COMPONENT_PARTS, **parameter_help(classes[name])}
         parameters = inspect.signature(entry_point("spacy_factories", name)).parameters.values()
         types = {each.name: each.annotation for each in parameters}
         types.update(type_hints(classes[name], include_extras=True))
@@ -94,11 +94,11 @@ def parts() -> Iterator[tuple[str, str, str, list[Setting]]]:
 
 
 def part_settings(part: Any) -> list[Setting]:
-    from spacy_krissel.util.settings import described
+    from spacy_krissel.util.settings import parameter_help
 
-    help = described(part)
+    help = parameter_help(part)
     if inspect.isclass(part):
-        help = {**described(part.__init__), **help}
+        help = {**parameter_help(part.__init__), **help}
     hints = type_hints(part.__init__ if inspect.isclass(part) else part, include_extras=True)
     return [
         Setting(name, type_name(hints.get(name)), default_name(parameter.default), help.get(name, ""))
@@ -256,9 +256,9 @@ def text(value: str) -> str:
 
 def summary(part: Any) -> str:
     """The first paragraph of a docstring that is no setting."""
-    from spacy_krissel.util.settings import described
+    from spacy_krissel.util.settings import parameter_help
 
-    known = described(part)
+    known = parameter_help(part)
     for paragraph in (inspect.getdoc(part) or "").split("\n\n"):
         if paragraph.strip() and not any(paragraph.startswith((f"{name}:", f"{name},")) for name in known):
             return text(" ".join(paragraph.split()))
@@ -266,12 +266,12 @@ def summary(part: Any) -> str:
 
 
 def type_name(type_: Any) -> str:
-    from spacy_krissel.util.settings import expected
+    from spacy_krissel.util.settings import describe_type
 
     if type_ is Any or type_ is None:
         return "a registered part"
     try:
-        return expected(type_)
+        return describe_type(type_)
     except (IndexError, AttributeError, TypeError):
         # A model, a function, an index.
         return "a registered part"

@@ -1,7 +1,8 @@
-"""Link biomedical mentions to a knowledge base by context and lexical similarity, as a spaCy component.
+"""Link biomedical mentions to a knowledge base by context and lexical similarity, as a spaCy
+component.
 
-The names in `__all__` are the public API; each is imported when it is first used, since spaCy imports this package in
-every `spacy.blank`.
+The names in `__all__` are the public API. Each is imported on first use, since spaCy imports this
+package in every `spacy.blank`.
 """
 
 from importlib import import_module

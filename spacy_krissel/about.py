@@ -1,3 +1,5 @@
-"""Version of the package, in a module that imports nothing: setup.cfg reads it without the dependencies."""
+"""Version of the package. This module imports nothing, so that setup.cfg can read it without the
+dependencies.
+"""
 
 __version__ = "0.1.0"

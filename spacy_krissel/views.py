@@ -1,7 +1,8 @@
-"""Views: the short texts that represent an entity or a mention, and their way into an encoder.
+"""Views: the short texts that represent an entity or a mention, and their conversion to encoder
+input.
 
-Views are cut from text here only. Encoders turn `View`s into features of their own, those that read word pieces with
-`piece_window`.
+Only this module cuts views from text. Encoders convert `View`s to their own features; word-piece
+encoders use `piece_window`.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,16 +14,16 @@ if TYPE_CHECKING:
     import numpy as np
     from spacy.tokens import Doc, Span
 
-# Characters of a word piece, more than in nearly any text, so that a window is full where the text is long enough.
+# Characters per word piece, more than in nearly any text, so that long texts fill a window.
 PIECE_CHARS = 8
-# On each side of a mention: a window of 128 word pieces that is all on one side.
+# Context on each side of a mention: a window of 128 word pieces, all on one side.
 CONTEXT_CHARS = 128 * PIECE_CHARS
-# What is kept of a text that was searched for names, which may be millions: about 50 word pieces on each side.
+# Context kept of mined mentions, which may be millions: about 50 word pieces on each side.
 MINED_CHARS = 256
-# More tree numbers say little, and would push the names out of a window of word pieces.
+# More tree numbers add little information, and would push the names out of a window of word pieces.
 MAX_TREE_NUMBERS = 3
-# Between the parts of a reference; no part contains it.
-PART = "\n"
+# Separator of the parts of a reference, which no part contains.
+PART_SEPARATOR = "\n"
 # The last white-space character of Unicode.
 LAST_SPACE = 0x3000
 
@@ -30,13 +31,15 @@ LAST_SPACE = 0x3000
 class View(NamedTuple):
     """A mention in its context, a bare name (both sides empty), or the reference of an entity.
 
-    left: text before the mention, with its white space; in a reference the parts before the names, joined by `PART`.
+    left: text before the mention, with its white space; in a reference the parts before the names,
+        joined by `PART_SEPARATOR`.
     mention: the surface form; in a reference all names.
-    right: text after the mention; in a reference the parts after the names, joined by `PART`.
+    right: text after the mention; in a reference the parts after the names, joined by `PART_SEPARATOR`.
     masked: the encoder must not see the surface form (KRISSBERT §3.3, mention masking).
     reference: an entity-centric reference (§3.5), made by `reference_view`.
-    co_mentions: offsets of the other mentions of the passage in `left + mention + right`, in order, for encoders that
-        mark all mentions of a passage and read it once (BELHD §4.2); made by `passage_views`.
+    co_mentions: sorted offsets of the other mentions of the passage in `left + mention + right`,
+        for encoders that mark all mentions of a passage and read it once (BELHD §4.2); made by
+        `passage_views`.
     """
 
     left: str
@@ -47,12 +50,14 @@ class View(NamedTuple):
     co_mentions: tuple[tuple[int, int], ...] = ()
 
 
-class Described(Protocol):
-    """What a reference is written from, such as `ontology.entity.Entity`, which this module does not import."""
+class EntityLike(Protocol):
+    """Protocol of the source of a reference, such as `ontology.entity.Entity`, which this module
+    does not import.
+    """
 
     @property
     def names(self) -> Sequence[str]:
-        """The preferred name first."""
+        """Return the names, the preferred one first."""
         ...
 
     @property
@@ -66,10 +71,10 @@ class Described(Protocol):
 
 
 class ReferenceParts(NamedTuple):
-    """Which parts of an entity its reference holds, in addition to its preferred name.
+    """Parts of an entity that its reference includes, in addition to its preferred name.
 
-    title_first: the names come first, as in PEL (appendix A); otherwise tree numbers and types precede them, as in
-        KRISSBERT.
+    title_first: the names come first, as in PEL (appendix A); otherwise tree numbers and types
+        precede them, as in KRISSBERT.
     """
 
     aliases: bool = True
@@ -85,10 +90,10 @@ PEL_PARTS = ReferenceParts(aliases=False, tree_numbers=False, title_first=True)
 
 
 class CandidateView(NamedTuple):
-    """A candidate entity, as a re-ranker reads it.
+    """A candidate entity as input of a re-ranker.
 
     names: the preferred name and other names.
-    parts: the candidate's reference; an encoder of word pieces puts its separator between any two of them.
+    parts: the candidate's reference; a word-piece encoder puts its separator between the parts.
     """
 
     names: tuple[str, ...]
@@ -96,15 +101,17 @@ class CandidateView(NamedTuple):
 
 
 def candidate_view(
-    entity: Described, *, max_names: int, tree_numbers: bool = True, without: Sequence[str] = ()
+    entity: EntityLike, *, max_names: int, tree_numbers: bool = True, without: Sequence[str] = ()
 ) -> CandidateView:
-    """The view of an entity as a candidate: `name [SEP] aliases [SEP] types [SEP] tree numbers [SEP] definition`.
+    """Make the view of an entity as a candidate: `name [SEP] aliases [SEP] types [SEP] tree numbers
+    [SEP] definition`.
 
-    Missing parts are left out; the first three tree numbers are kept. The order differs from `reference_view` because
-    the short window of a candidate is cut at its end, and the names must stay.
+    Missing parts are left out; the first three tree numbers are kept. The order differs from
+    `reference_view` because the short window of a candidate is cut at its end, and the names must
+    stay.
 
     max_names: maximum number of names, the preferred one and the first aliases.
-    tree_numbers: whether they are written; PEL has none (appendix B).
+    tree_numbers: include tree numbers; PEL has none (appendix B).
     without: names to hide, as preferred name or alias.
     """
     names = tuple(name for name in entity.names if name not in without)[:max_names]
@@ -114,18 +121,18 @@ def candidate_view(
 
 
 def name_view(name: str) -> View:
-    """The view of a name without context."""
+    """Make the view of a name without context."""
     return View("", name, "")
 
 
-def reference_view(entity: Described, parts: ReferenceParts = ALL_PARTS, names: Sequence[str] | None = None) -> View:
-    """The entity-centric reference `stn [SEP] type [SEP] aliases [SEP] definition` (KRISSBERT §3.5); with
-    `title_first`, `title [SEP] stn [SEP] type [SEP] definition`.
+def reference_view(entity: EntityLike, parts: ReferenceParts = ALL_PARTS, names: Sequence[str] | None = None) -> View:
+    """Make the entity-centric reference `stn [SEP] type [SEP] aliases [SEP]
+    definition` (KRISSBERT §3.5); with `title_first`, `title [SEP] stn [SEP] type [SEP] definition`.
 
-    A part that is switched off, or missing in the ontology, is left out with its separator; the preferred name stays,
-    first among the aliases. Only the encoder's window cuts the names.
+    Excluded and missing parts are left out with their separators. The preferred name stays, as the
+    first of the names. Only the encoder's window truncates the names.
 
-    names: the names to show, the preferred one first; None for all names of the entity.
+    names: the names to include, the preferred one first; None for all names of the entity.
     """
     names = entity.names if names is None else names
     kinds = []
@@ -136,20 +143,23 @@ def reference_view(entity: Described, parts: ReferenceParts = ALL_PARTS, names: 
     definition = [entity.definition] if parts.definition and entity.definition.strip() else []
     before, after = ([], kinds + definition) if parts.title_first else (kinds, definition)
     return View(
-        left=PART.join(map(_one_line, before)),
+        left=PART_SEPARATOR.join(map(_one_line, before)),
         mention=_one_line("; ".join(names if parts.aliases else names[:1])),
-        right=PART.join(map(_one_line, after)),
+        right=PART_SEPARATOR.join(map(_one_line, after)),
         reference=True,
     )
 
 
 def reference_texts(view: View) -> list[str]:
-    """The parts of a reference, which `[SEP]` separates."""
-    return [text for text in (*view.left.split(PART), view.mention, *view.right.split(PART)) if text]
+    """Return the parts of a reference, which `[SEP]` separates."""
+    return [
+        text for text in (*view.left.split(PART_SEPARATOR), view.mention, *view.right.split(PART_SEPARATOR)) if text
+    ]
 
 
 def mention_view(text: str, start: int, end: int, context_chars: int = CONTEXT_CHARS) -> View:
-    """The view of `text[start:end]` with up to `context_chars` characters on each side, cut at white space.
+    """Make the view of `text[start:end]` with up to `context_chars` characters on each side, cut at
+    white space.
 
     A context that would begin or end inside a word loses that partial word.
     """
@@ -163,8 +173,8 @@ def mention_view(text: str, start: int, end: int, context_chars: int = CONTEXT_C
     return View(text[first:start], text[start:end], text[end:last])
 
 
-def near_view(view: View, window: int) -> View:
-    """The view with no more of its context than a window of this many word pieces may hold."""
+def crop_view(view: View, window: int) -> View:
+    """Crop the context of a view to the characters that a window of this many word pieces may hold."""
     chars = window * PIECE_CHARS
     if max(len(view.left), len(view.right)) <= chars:
         return view
@@ -175,12 +185,14 @@ def near_view(view: View, window: int) -> View:
 def view_edges(
     whole: str, firsts: "np.ndarray", starts: "np.ndarray", ends: "np.ndarray", context_chars: int = MINED_CHARS
 ) -> tuple["np.ndarray", "np.ndarray"]:
-    """Where the contexts of many mentions begin and end, as in `mention_view`.
+    """Find the start and end of the contexts of many mentions, as in `mention_view`.
 
-    whole: the concatenated texts. firsts: the start of each text, and the end of the last, (n_texts + 1,).
+    whole: the concatenated texts. firsts: the start of each text, and the end of the last,
+        (n_texts + 1,).
     starts, ends: of the mentions in `whole`, (n,).
 
-    RETURNS: (n,), (n,): the view of a mention is `whole[edge:start]`, `whole[start:end]`, `whole[end:edge]`.
+    RETURNS: (n,), (n,): the view of a mention is `whole[edge:start]`, `whole[start:end]`,
+        `whole[end:edge]`.
     """
     import numpy as np
 
@@ -193,24 +205,24 @@ def view_edges(
     text = np.searchsorted(firsts, starts, side="right") - 1
     first, last = firsts[text], firsts[text + 1]
     left, right = np.maximum(first, starts - context_chars), np.minimum(last, ends + context_chars)
-    # A context that begins inside a word begins at the first white space in it instead, if there is any.
+    # A context that begins inside a word starts at the next white space instead, if there is any.
     inside = (left > first) & ~is_space[np.maximum(left, 1) - 1]
     left = np.where(inside, np.minimum(spaces[np.searchsorted(spaces, left)], starts), left)
-    # One that ends inside a word ends after the last white space in it.
+    # A context that ends inside a word ends after its last white space.
     inside = (right < last) & ~is_space[np.minimum(right, len(whole) - 1)]
-    place = np.searchsorted(spaces, right) - 1
-    before = np.where(place >= 0, spaces[np.maximum(place, 0)] + 1, 0)
+    last_space = np.searchsorted(spaces, right) - 1
+    before = np.where(last_space >= 0, spaces[np.maximum(last_space, 0)] + 1, 0)
     right = np.where(inside, np.maximum(before, ends), right)
     return left, right
 
 
 def span_view(span: "Span", context_chars: int = CONTEXT_CHARS) -> View:
-    """The view of a span in its document, across sentence boundaries."""
+    """Make the view of a span in its document, across sentence boundaries."""
     return mention_view(span.doc.text, span.start_char, span.end_char, context_chars)
 
 
 def passage_views(texts: Sequence[str]) -> list[View]:
-    """The views of all mentions of a passage, each with the others as its `co_mentions`.
+    """Make the views of all mentions of a passage, each with the others as its `co_mentions`.
 
     texts: the passage, split at its mentions: `[before, mention, between, mention, …, after]`.
     """
@@ -218,7 +230,7 @@ def passage_views(texts: Sequence[str]) -> list[View]:
 
 
 def _passage_view(texts: Sequence[str], own: int) -> View:
-    """The view of the mention `texts[own]`."""
+    """Make the view of the mention `texts[own]`."""
     co_mentions = []
     end = 0
     for i, text in enumerate(texts):
@@ -229,27 +241,29 @@ def _passage_view(texts: Sequence[str], own: int) -> View:
 
 
 def passage_texts(view: View) -> tuple[list[str], int]:
-    """The inverse of `passage_views`: the texts, and the index of the view's own mention."""
+    """Invert `passage_views`: return the texts, and the index of the view's own mention."""
     whole = view.left + view.mention + view.right
     own = (len(view.left), len(view.left) + len(view.mention))
-    places = sorted((own, *view.co_mentions))
-    edges = [0, *(edge for place in places for edge in place), len(whole)]
-    return [whole[start:end] for start, end in pairwise(edges)], 1 + 2 * places.index(own)
+    offsets = sorted((own, *view.co_mentions))
+    edges = [0, *(edge for span in offsets for edge in span), len(whole)]
+    return [whole[start:end] for start, end in pairwise(edges)], 1 + 2 * offsets.index(own)
 
 
 def with_mentions(view: View, rewrite: Callable[[str, int], str], start: int) -> View:
-    """The view with its mention, and those of its passage, rewritten. rewrite: also told `start`, where the view's
-    mention begins in its text."""
+    """Rewrite the mention of a view, and the other mentions of its passage.
+
+    rewrite: takes a mention and `start`, the offset of the view's mention in its text.
+    """
     if not view.co_mentions:
         mention = rewrite(view.mention, start)
-        # A third of the time of `_replace`.
+        # This takes a third of the time of `_replace`.
         return view if mention is view.mention else View(view.left, mention, view.right, view.masked, view.reference)
     texts, own = passage_texts(view)
     return _passage_view([rewrite(text, start) if i % 2 else text for i, text in enumerate(texts)], own)
 
 
 def with_mention(view: View, mention: str) -> View:
-    """The view with its mention replaced."""
+    """Replace the mention of a view."""
     if not view.co_mentions:
         return view._replace(mention=mention)
     texts, own = passage_texts(view)
@@ -258,7 +272,7 @@ def with_mention(view: View, mention: str) -> View:
 
 
 def doc_text(doc: "Doc") -> str:
-    """`doc.text` without making a `Token` per token."""
+    """Return `doc.text` without creating `Token` objects."""
     strings = doc.vocab.strings
     tokens = doc.to_array(["ORTH", "SPACY"])
     spaces = ("", " ")
@@ -266,7 +280,7 @@ def doc_text(doc: "Doc") -> str:
 
 
 def doc_texts(docs: "Sequence[Doc]") -> list[str]:
-    """`doc.text` of each of some docs; each different token of theirs is looked up once."""
+    """Return `doc.text` of each doc; each distinct token is looked up once."""
     import numpy as np
     import pyarrow as pa
 
@@ -284,7 +298,9 @@ def doc_texts(docs: "Sequence[Doc]") -> list[str]:
 
 
 def evidence(view: View) -> str:
-    """The view as one line for people: `…left ⟦mention⟧ right…`, a reference with `[SEP]` between its parts."""
+    """Format a view as one line for display: `…left ⟦mention⟧ right…`; a reference has `[SEP]`
+    between its parts.
+    """
     if view.reference:
         return " [SEP] ".join(reference_texts(view))
     if not view.left and not view.right:
@@ -293,7 +309,7 @@ def evidence(view: View) -> str:
 
 
 def name_evidence(name: str) -> str:
-    """`evidence` of a name without context."""
+    """Format a name without context, as in `evidence`."""
     return f"⟦{_one_line(name)}⟧"
 
 
@@ -308,13 +324,16 @@ def piece_window(
     start_id: int | None,
     end_id: int | None,
 ) -> tuple[list[int], int, int]:
-    """`[CLS] left [Ms] mention [Me] right [SEP]` in at most `window` pieces, centred on the mention (KRISSBERT §3.2).
+    """Build `[CLS] left [Ms] mention [Me] right [SEP]` with at most `window` pieces, centred on the
+    mention (KRISSBERT §3.2).
 
-    Context that one side does not need goes to the other. A mention longer than the window keeps its first and last
-    pieces and loses its middle; the markers always stay.
+    Context that one side does not need goes to the other. A mention longer than the window keeps
+    its first and last pieces and loses its middle; the markers always stay.
 
     start_id, end_id: the markers; None for no markers.
-    RETURNS: the piece ids (at most `window`), and the positions of `[Ms]` and `[Me]` among them (0 without markers).
+
+    RETURNS: the piece ids (at most `window`), and the positions of `[Ms]` and `[Me]` among them
+        (0 without markers).
     """
     start = [] if start_id is None else [start_id]
     end = [] if end_id is None else [end_id]
@@ -335,7 +354,7 @@ def piece_window(
 
 
 def reference_window(parts: Sequence[Sequence[int]], *, window: int, cls_id: int, sep_id: int) -> list[int]:
-    """`[CLS] part [SEP] part [SEP] …` in at most `window` pieces, cut at the end."""
+    """Build `[CLS] part [SEP] part [SEP] …` with at most `window` pieces, truncated at the end."""
     ids = [cls_id]
     for part in parts or ((),):
         ids += (*part, sep_id)
@@ -344,7 +363,7 @@ def reference_window(parts: Sequence[Sequence[int]], *, window: int, cls_id: int
 
 @cache
 def _spaces() -> "np.ndarray":
-    """Whether a character is white space to Python, by code point up to the first after all white space."""
+    """Return a mask of white space by code point, up to the first one after all white space."""
     import numpy as np
 
     return np.array([chr(code).isspace() for code in range(LAST_SPACE + 2)])

@@ -1,4 +1,4 @@
-"""Whole files with damage that any copy or download can do."""
+"""Whole files with coded_damage that any copy or download can do."""
 
 from hypothesis import strategies as st
 

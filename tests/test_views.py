@@ -13,12 +13,12 @@ from spacy_krissel.views import (
     ReferenceParts,
     View,
     candidate_view,
+    crop_view,
     doc_text,
     doc_texts,
     evidence,
     mention_view,
     name_view,
-    near_view,
     passage_texts,
     passage_views,
     piece_window,
@@ -124,7 +124,7 @@ def test_context_within_one_endless_word_is_empty():
 def test_what_is_near_is_cut_otherwise(window):
     text = " ".join(f"word{i}" for i in range(400))
     whole = mention_view(text, 1000, 1007)._replace(masked=True)
-    assert near_view(whole, window) == mention_view(text, 1000, 1007, min(8 * window, 1024))._replace(masked=True)
+    assert crop_view(whole, window) == mention_view(text, 1000, 1007, min(8 * window, 1024))._replace(masked=True)
 
 
 @given(st.text(st.sampled_from("ab \n\t."), max_size=60), st.data(), st.integers(0, 20))

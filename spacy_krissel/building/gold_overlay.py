@@ -255,7 +255,7 @@ class GoldOverlay:
         if not different:
             return
         named: list[list[int]] = [[] for _ in different]
-        entities, indices = self._base.prototypes.lexical_index.named(different)
+        entities, indices = self._base.prototypes.lexical_index.entities_named(different)
         for entity, index in zip(entities.tolist(), indices.tolist(), strict=True):
             named[index].append(entity)
         self._forms |= {name: _Form(frozenset(each)) for name, each in zip(different, named, strict=True)}

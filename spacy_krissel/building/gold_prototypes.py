@@ -220,7 +220,7 @@ def split_shared_names(
     distinct = sorted(set(forms))
     # Entities with each form, as seen by a search.
     named: dict[str, set[str]] = {form: set() for form in distinct}
-    rows, indices = known.lexical_index.named(distinct)
+    rows, indices = known.lexical_index.entities_named(distinct)
     for entity, index in zip(ids.take(rows), indices.tolist(), strict=True):
         named[distinct[index]].add(entity)
     # Documents in which gold already gives a form to an entity.

@@ -19,7 +19,7 @@ from ..ontology.held_out import HeldOut
 from ..ontology.hypernyms import class_names
 from ..ontology.store import OntologyStore
 from ..util.hashing import stable_hash
-from ..util.settings import Count, Fraction, Positive, checked, maker
+from ..util.settings import Count, Fraction, Positive, checked, factory_for
 from ..views import ReferenceParts, View, name_view, reference_view
 from .gold_prototypes import gold_prototypes
 
@@ -268,5 +268,5 @@ def make_ontology_loader(path: Path) -> Callable[[], OntologyStore]:
     return partial(OntologyStore, path)
 
 
-make_prototype_source = maker(PrototypeSource)
-make_gold_source = maker(GoldSource)
+make_prototype_source = factory_for(PrototypeSource)
+make_gold_source = factory_for(GoldSource)

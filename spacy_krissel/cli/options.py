@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
 import typer
 
 from ..errors import KrisselError
-from ..util.settings import UNION, bounds, check, described, expected, listed
+from ..util.settings import UNION, bounds, check, describe_type, listed, parameter_help
 from .alone import can_run_alone, run_alone
 
 # In addition to the option's own name.
@@ -63,7 +63,7 @@ def click_command(name: str, command: Command, guard: Callable[[Any], Any]) -> A
     """
     function, show = _functions(command)
     takes = inspect.signature(function, eval_str=True).parameters
-    help = described(function)
+    help = parameter_help(function)
     parameters = [inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)]
     parameters += [
         _option(each, help.get(each.name, ""), command)
@@ -124,7 +124,7 @@ def _option(parameter: inspect.Parameter, help: str, command: Command) -> inspec
     checks = None
     if not limits.keys().isdisjoint(("Gt", "Lt")):
         # Typer knows closed bounds alone.
-        words = expected(parameter.annotation).removesuffix(" or null")
+        words = describe_type(parameter.annotation).removesuffix(" or null")
         checks = _bounded(name, parameter.annotation, words)
         limits, help = {}, f"{help.rstrip('.')} ({words})"
     elif (names := listed(parameter.annotation)) and names.is_ending:
@@ -189,7 +189,7 @@ def cli_type(type_: Any) -> Any:
 def _summary(function: Any) -> str:
     """A docstring up to its first parameter."""
     text = inspect.cleandoc(function.__doc__ or "")
-    starts = [text.find(f"\n{name}") for line in described(function) for name in (f"{line}:", f"{line},")]
+    starts = [text.find(f"\n{name}") for line in parameter_help(function) for name in (f"{line}:", f"{line},")]
     text = text[: min((start for start in starts if start >= 0), default=len(text))].strip()
     # A paragraph is wrapped to the terminal.
     return re.sub(r"(?<!\n)\n(?!\n)", " ", text)

@@ -51,7 +51,7 @@ from ..pipeline.settings import LINKER
 from ..util.hashing import stable_hash
 from ..util.manifest import MANIFEST, content_hash
 from ..util.outputs import writes
-from ..util.settings import Count, PositiveInt, checked, given, takes
+from ..util.settings import Count, PositiveInt, checked, explicit_settings, takes
 from ..util.work_folder import WorkFolder
 from .build_prototypes import prototypes
 from .export_encoder import start_encoder
@@ -289,7 +289,7 @@ def _plan(asked: BuildSettings) -> BuildPlan:
 def _state(plan: BuildPlan) -> dict[str, Any]:
     """All that what the steps make depends on."""
     asked = plan.asked
-    settings = given(asked, OntologySettings)
+    settings = explicit_settings(asked, OntologySettings)
     translations = settings.pop("translations", ())
     contents = [_content(each, asked.format) for each in plan.located]
     return {
@@ -365,7 +365,7 @@ def _read_ontology(plan: BuildPlan, path: Path) -> None:
     with TemporaryDirectory(prefix="krissel-") as folder:
         # Entities as a store, which settings such as `below` are applied to.
         stored = plan.sources if plan.located else [write_store(iter(plan.sources), Path(folder) / "entities").path]
-        build_ontology(stored, path, progress=plan.asked.progress, **given(plan.asked, OntologySettings))
+        build_ontology(stored, path, progress=plan.asked.progress, **explicit_settings(plan.asked, OntologySettings))
 
 
 def _mine(plan: BuildPlan, path: Path) -> None:

@@ -28,7 +28,7 @@ from ..pipeline.settings import LINKER
 from ..util.disk import coded_io
 from ..util.manifest import content_hash
 from ..util.outputs import writes
-from ..util.settings import Count, NotNegative, Positive, PositiveInt, checked, given, takes
+from ..util.settings import Count, NotNegative, Positive, PositiveInt, checked, explicit_settings, takes
 from .encoding_workers import EncoderOf, encoding_actors, encoding_processes
 
 
@@ -250,11 +250,11 @@ def _check_read(asked: PrototypeSettings) -> None:
     if asked.ontology is None:
         plain = {"mentions": None, "index": None, "n_process": 1, "ray": None, "restart": False}
         unread = [name for name, default in plain.items() if getattr(asked, name) != default]
-        if unread := [*unread, *given(asked, SourceSettings)]:
+        if unread := [*unread, *explicit_settings(asked, SourceSettings)]:
             raise KrisselError(Errors.K614.format(problem=f"Without an ontology, nothing reads {', '.join(unread)}"))
         if not asked.gold:
             raise KrisselError(Errors.K614.format(problem="There is nothing to make prototypes of"))
-    if not asked.gold and (unread := [*given(asked, GoldSettings)]):
+    if not asked.gold and (unread := [*explicit_settings(asked, GoldSettings)]):
         raise KrisselError(Errors.K614.format(problem=f"Without gold mentions, nothing reads {', '.join(unread)}"))
     if asked.ray is not None and asked.n_process != 1:
         expected = "1, since Ray has its own"
@@ -273,7 +273,7 @@ def _encoded(nlp: Language, asked: PrototypeSettings, index: Callable[..., Any] 
     pipe = find_kb_pipe(nlp, asked.name)
     pipe.require_weights()
     store = open_ontology(asked.ontology, progress=asked.progress)
-    drawn = {**given(asked, SourceSettings), "seed": asked.seed}
+    drawn = {**explicit_settings(asked, SourceSettings), "seed": asked.seed}
     # All that the vectors depend on.
     state = {
         "ontology": content_hash(store.path),

@@ -23,7 +23,7 @@ from ..render.links import link_rows
 from ..util.atomic import atomic_file, check_file
 from ..util.outputs import writes
 from ..util.progress import progress_bar, reading_bar, size_of
-from ..util.settings import OneOf, PositiveInt, checked, expected
+from ..util.settings import OneOf, PositiveInt, checked, describe_type
 
 SHOWN = ("mention", "id", "name", "score", "confidence", "alternatives")
 Output = Annotated[str | Path, OneOf(lambda: WRITERS, is_ending=True)]
@@ -66,7 +66,7 @@ def link(
         wanted = "a file that is there, or a text of several words"
         raise KrisselError(Errors.K006.format(setting="texts", found=str(texts), expected=wanted))
     if output is None and is_file:
-        raise KrisselError(Errors.K006.format(setting="output", found=None, expected=expected(Output)))
+        raise KrisselError(Errors.K006.format(setting="output", found=None, expected=describe_type(Output)))
     write = None if output is None else writer_of(output)
     if output is not None:
         check_file(Path(output))

@@ -16,12 +16,12 @@ from ..ontology.homonyms.shared_names import Order, homonym_report
 from ..ontology.readers import Format
 from ..ontology.readers.table import read_table as read_table
 from ..ontology.store import KIND, OntologyStore
-from ..ontology.vocabularies.cache import cache_folder, fetch, whole
+from ..ontology.vocabularies.cache import cache_folder, fetch, verified_record
 from ..ontology.vocabularies.known import VOCABULARIES
 from ..util.atomic import check_file, write_text
 from ..util.manifest import check_replaceable
 from ..util.outputs import writes
-from ..util.settings import checked, given, takes
+from ..util.settings import checked, explicit_settings, takes
 
 CASES = {"preferred": "preferred name", "other": "other name", "cross_species": "cross-species"}
 
@@ -182,7 +182,7 @@ def ontology(asked: StoreSettings) -> tuple[OntologyStore, dict[str, Any]]:
         merge_sources=asked.merge,
         progress=asked.progress,
         **asked.of_readers(),
-        **given(asked, OntologySettings),
+        **explicit_settings(asked, OntologySettings),
     )
     disambiguated = store.manifest["info"].get("disambiguated") if asked.disambiguate else None
     inspect(store, "result" if disambiguated else "read")
@@ -245,7 +245,7 @@ def vocabularies(*, download: Sequence[str] = (), progress: bool = False) -> dic
             raise KrisselError(Errors.K006.format(setting="download", found=name, expected=", ".join(VOCABULARIES)))
     for name in names:
         fetch(name, refresh=True, progress=progress)
-    return {name: whole(cache_folder() / name) for name in names or VOCABULARIES}
+    return {name: verified_record(cache_folder() / name) for name in names or VOCABULARIES}
 
 
 def show_vocabularies(found: dict[str, Any]) -> str:

@@ -40,7 +40,7 @@ from ..errors import Errors, KrisselError
 from ..layers.identity import fingerprint
 from ..pipeline.pipe import KrisselPipe
 from ..pipeline.pipeline_io import check_place, choose_gpu, save_whole
-from ..util.atomic import copy_folder, linking
+from ..util.atomic import copy_folder, hard_linking
 from ..util.disk import coded_io
 from ..util.progress import progress_bar
 from ..util.settings import NotNegative, checked
@@ -187,7 +187,7 @@ def _train(nlp: Language, output: Path | None, gpu_id: int, progress: bool) -> N
         if output is None:
             return
         # A knowledge base that is not trained may be of hundreds of gigabytes.
-        with linking(), nlp.use_params(optimizer.averages):
+        with hard_linking(), nlp.use_params(optimizer.averages):
             save_whole(before_to_disk(nlp).to_disk, output / DIR_MODEL_LAST)
             if is_best:
                 copy_folder(output / DIR_MODEL_LAST, (output / DIR_MODEL_BEST).resolve())

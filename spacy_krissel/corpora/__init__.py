@@ -1,1 +1,1 @@
-"""Gold corpora as spaCy documents, and streams of unlabelled text. Knows no models."""
+"""Gold corpora as spaCy documents, and streams of unlabelled text. Independent of models."""

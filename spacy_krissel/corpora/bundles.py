@@ -1,4 +1,6 @@
-"""Corpora of many files, annotations next to texts: a folder, an archive, or one file of annotations."""
+"""Corpora of many files, with annotations next to texts: a folder, an archive, or one file of
+annotations.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from os.path import isfile
@@ -17,18 +19,23 @@ PathLike = str | Path
 
 
 class Bundle(NamedTuple):
-    """path: as it was given. files: those of annotations, in order. members: of an archive; None on disk."""
+    """The annotation files of a corpus.
+
+    path: as given. files: annotation files, in order. members: files of an archive; None on disk.
+    """
 
     path: Path
     files: list[PurePath]
     members: dict[PurePath, bytes] | None
 
     def name(self, file_: PurePath) -> str:
-        """For messages: `archive!member`, or the path."""
+        """Return the name of a file for messages: `archive!member`, or the path."""
         return str(file_) if self.members is None else f"{self.path}!{file_}"
 
     def read(self, file_: PurePath) -> bytes:
-        """Raises KrisselError K202 for a damaged gzip file, K055 for one larger than the limit."""
+        """Read a file. Raises KrisselError K202 for a damaged gzip file, K055 for one larger than
+        the limit.
+        """
         if self.members is not None:
             return self.members[file_]
         with open_binary(Path(file_), "a file") as stream:
@@ -37,37 +44,40 @@ class Bundle(NamedTuple):
     def find_text(
         self, annotations: PurePath, name: str, layouts: Sequence[str], documents: PathLike | None
     ) -> PurePath:
-        """The text of `annotations`: next to them, or in one of `layouts` in a folder above them.
+        """Find the text of `annotations`: next to them, or in one of `layouts` in a folder above.
 
-        documents: a folder that is searched first; for an archive, one in it.
-        Raises KrisselError K226 when it is in none of them.
+        documents: a folder that is searched first; for an archive, one inside.
+
+        Raises KrisselError K226 if the text is not found.
         """
         start = Path(annotations).absolute() if self.members is None else annotations
         folders: list[PurePath] = [annotations.parent]
         if documents is not None:
             folders.insert(0, Path(documents) if self.members is None else PurePosixPath(documents))
-        places = [f"'{folder}'" for folder in folders] + [f"'{layout}' of a folder above" for layout in layouts]
+        folders_tried = [f"'{folder}'" for folder in folders] + [f"'{layout}' of a folder above" for layout in layouts]
         folders.extend(above / layout for above in start.parents for layout in layouts)
         for folder in folders:
-            # Unlike `Path.is_file`, `isfile` takes names that no file can have.
+            # Unlike `Path.is_file`, `isfile` accepts impossible file names.
             if isfile(folder / name) if self.members is None else folder / name in self.members:
                 return folder / name
-        raise KrisselError(Errors.K226.format(path=self.name(annotations), name=name, places=", ".join(places)))
+        raise KrisselError(Errors.K226.format(path=self.name(annotations), name=name, folders=", ".join(folders_tried)))
 
     def read_text(self, file_: PurePath) -> str:
         return decode_text(self.read(file_), self.name(file_))
 
 
 def is_bundle(path: Path) -> bool:
-    """Is it a folder or, by its name, an archive?"""
+    """Return whether the path is a folder or, by its name, an archive."""
     return path.is_dir() or path.name.lower().endswith(ARCHIVE_SUFFIXES)
 
 
 def open_bundle(path: PathLike, suffix: str, expected: str) -> Bundle:
-    """A folder or an archive with all files of annotations below it, which end in `suffix`, or one such file.
+    """Open a folder or an archive with all annotation files below it, which end in `suffix`, or one
+    such file.
 
-    An archive is held in memory as far as its files end in `suffix` or are texts. Raises KrisselError K201 (no file, or
-    none of annotations), K211 (damaged archive).
+    The annotation and text files of an archive are held in memory.
+
+    Raises KrisselError K201 (no file, or no annotations), K211 (damaged archive).
     """
     path = Path(path)
     if not is_bundle(path):
@@ -89,10 +99,12 @@ def read_standoff(
     documents: PathLike | None,
     read_mentions: Callable[[bytes, str, str], Iterable[Mention]],
 ) -> Iterator[AnnotatedText]:
-    """The texts of a bundle, each with the mentions of its file of annotations.
+    """Yield the texts of a bundle, each with the mentions of its annotation file.
 
-    suffixes: of annotations and of texts. read_mentions: takes a file of annotations, its name for messages, and its
-    text. Raises what `open_bundle`, `Bundle.find_text` and `read_mentions` raise.
+    suffixes: of annotations and of texts. read_mentions: reads mentions from the content of an
+        annotation file, its name for messages, and its text.
+
+    Raises what `open_bundle`, `Bundle.find_text` and `read_mentions` raise.
     """
     bundle = open_bundle(path, suffixes[0], expected)
     for file_ in bundle.files:
@@ -105,7 +117,7 @@ def read_standoff(
 
 
 def holds_suffixes(path: Path, suffixes: Sequence[str]) -> list[str]:
-    """The `suffixes` that names of files in a folder or an archive end in.
+    """Return those of the `suffixes` that occur in a folder or an archive.
 
     Raises KrisselError K201 (no such archive), K211 (damaged).
     """
@@ -119,7 +131,7 @@ def _below(path: Path) -> Iterator[Path]:
 
 
 def _members(path: Path, suffixes: tuple[str, ...]) -> Iterator[tuple[PurePosixPath, bytes]]:
-    """The files of an archive, with the content of those whose names end in `suffixes`."""
+    """Yield the files of an archive, with the content of those whose names end in `suffixes`."""
     size = 0
     with open_archive(path, "an archive") as members:
         for member in members:

@@ -1,4 +1,4 @@
-"""Gold corpora to `.spacy` files."""
+"""Conversion of gold corpora to `.spacy` files."""
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -48,22 +48,23 @@ def read_docs(
     unknown_as_nil: bool = False,
     report: CorpusReport | None = None,
 ) -> Iterator[Doc]:
-    """The documents of gold corpora, tokenised by `nlp`, one at a time (`to_doc`).
+    """Yield the documents of gold corpora one at a time, tokenised by `nlp` (`to_doc`).
 
     inputs: see `convert`
     format: format of the inputs; "auto" detects all but phrases, COMETA and those of plugins
     documents: ZESHEL: folder with one file of documents per world; knowtator, BRAT, SemEval, ShARe, n2c2, Linnaeus,
         S800, BioID: folder of the texts, if they are not next to the annotations
     labels: keep only mentions with this label
-    types: keep only mentions of this semantic type, by id or name (`filters.keep_types`), or "st21pv", MedMentions' 21
-        types, by the tree numbers in `ontology`
-    ontology: ontology store; an id that it has only without the prefix (`OMIM:145250`) loses the prefix, ids that it
-        does not have are kept and counted. Ids are not mapped to primary ids, so that the file serves other versions
-        of the ontology too
-    prefixes: put this before ids that have no prefix, as the ontology does (NCBITaxon); before those of mentions with
-        one label alone (Species=NCBITaxon)
-    unknown_as_nil: make a mention NIL when the ontology has none of its ids
-    report: counts, see `CorpusReport`. Without one, warns of data-quality problems at the end.
+    types: keep only mentions of this semantic type, by id or name (`filters.keep_types`), or
+        "st21pv", MedMentions' 21 types, by the tree numbers in `ontology`
+    ontology: ontology store; an id that it has only without the prefix (`OMIM:145250`) loses the
+        prefix, and missing ids are kept and counted. Ids are not mapped to primary ids, so that the
+        file fits other versions of the ontology
+    prefixes: prefix for ids without one, as in the ontology (NCBITaxon); or a prefix for mentions
+        with one label only (Species=NCBITaxon)
+    unknown_as_nil: make a mention NIL if the ontology has none of its ids
+    report: counts, see `CorpusReport`. Without it, data-quality problems are warned about at the
+        end.
 
     A document with the id of an earlier one is left out.
     Raises KrisselError K006 (a wrong setting), and what the readers raise.
@@ -77,7 +78,7 @@ def read_docs(
     for each in prefixes:
         label, _, prefix = each.rpartition("=")
         by_label[label] = check_prefix(prefix)
-    # One without types of its own, or whose places in the semantic network nothing tells.
+    # A preset needs types, and an ontology for its tree numbers.
     misnamed = {name for name in PRESETS.keys() & set(types or ()) if ontology is None or not PRESETS[name].trees}
     if misnamed:
         expected = "semantic types, or 'st21pv' with an ontology"
@@ -88,7 +89,7 @@ def read_docs(
     if labels is not None:
         steps.append(partial(keep_labels, labels=set(labels)))
     if types is not None:
-        # Another resolver than a store knows ids alone.
+        # Resolvers other than a store only know ids.
         store = ontology if isinstance(ontology, OntologyStore) else None
         steps.append(partial(keep_types, types=types, store=store))
     if ontology is not None or by_label:
@@ -136,18 +137,20 @@ def convert(
 ) -> CorpusReport:
     """Convert gold corpora to a .spacy file.
 
-    inputs: files, in order; for knowtator, BRAT, SemEval, ShARe and n2c2 also folders and `.tar.gz` archives of
-        annotations and texts
-    output: the `.spacy` file to write, all or nothing
+    inputs: files, in order; for knowtator, BRAT, SemEval, ShARe and n2c2 also folders and `.tar.gz`
+        archives of annotations and texts
+    output: the `.spacy` file to write, atomically
     format, documents, labels, types, ontology, prefixes, unknown_as_nil: see `read_docs`
-    lang: language of the tokenizer; ZESHEL brings tokens of its own
-    sentences: write each sentence as a document; the split is of whole documents
-    text_labels: set `doc.cats` to the entities that the document or sentence mentions, for training without spans
-    split: documents to write: all, dev (chosen by hash) or train (the rest), independently of what training and
-        calibration hold out. Counts are of all documents, except `documents_written`
+    lang: language of the tokenizer; ZESHEL has its own tokens
+    sentences: write each sentence as a document; whole documents are split
+    text_labels: set `doc.cats` to the entities that the document or sentence mentions, for training
+        without spans
+    split: documents to write: all, dev (chosen by hash) or train (the rest), independent of the
+        held-out sets of training and calibration. Counts cover all documents, except
+        `documents_written`
     dev_share: fraction of the documents in dev
     seed: random seed of the split
-    ids: file of document ids, one per line: write only these documents (KW232 for those that are missing)
+    ids: file of document ids, one per line: write only these documents (KW232 for missing ones)
     progress: show a progress bar
 
     RETURNS: a report of what was read. Warns once per kind of data-quality problem.
@@ -159,7 +162,7 @@ def convert(
     check_file(output)
     part = GoldSplit(split, dev_share, seed, purpose="convert")
     report = CorpusReport()
-    listed = None if ids is None else _listed(Path(ids), report)
+    listed = None if ids is None else _requested_ids(Path(ids), report)
     docs = read_docs(
         inputs,
         blank_pipeline(lang),
@@ -174,36 +177,38 @@ def convert(
     )
     size = size_of([inputs] if isinstance(inputs, (str, Path)) else inputs)
     shown = reading_bar(docs, size, show=progress, unit=" docs", desc="Converting")
-    chosen = _chosen(shown, part, listed, report)
+    chosen = _selected_docs(shown, part, listed, report)
     write_doc_bin(_as_texts(chosen, sentences, text_labels, report), output)
     for id_, line in (listed or {}).items():
-        report.blemish("missing_documents", str(ids), line, id_)
+        report.record_issue("missing_documents", str(ids), line, id_)
     report.warn()
     return report
 
 
 def blank_pipeline(lang: str) -> Language:
-    """`spacy.blank(lang)`. Raises KrisselError K006 for a language that spaCy does not have."""
+    """Return `spacy.blank(lang)`. Raises KrisselError K006 for a language that spaCy lacks."""
     import spacy
 
     try:
         return spacy.blank(lang)
     except ImportError as error:
         if "E048" not in str(error):
-            # Not the language, but something that it imports.
+            # A dependency of the language is missing, not the language.
             raise
         expected = "the code of a language that spaCy has, such as 'en'"
         raise KrisselError(Errors.K006.format(setting="lang", found=lang, expected=expected)) from error
 
 
-def _listed(path: Path, report: CorpusReport) -> dict[str, int]:
-    """The ids in a file, with their lines. Raises KrisselError K204 when there is none."""
+def _requested_ids(path: Path, report: CorpusReport) -> dict[str, int]:
+    """Read the ids in a file, with their lines. Raises KrisselError K204 if there is none."""
     expected = "one document id per line"
     return dict(read_records(path, lambda line, number: (line.strip(), number), report, expected=expected, what="id"))
 
 
-def _chosen(docs: Iterable[Doc], part: GoldSplit, listed: dict[str, int] | None, report: CorpusReport) -> Iterator[Doc]:
-    """The documents of a split that are listed; the ids that remain in `listed` at the end were not found."""
+def _selected_docs(
+    docs: Iterable[Doc], part: GoldSplit, listed: dict[str, int] | None, report: CorpusReport
+) -> Iterator[Doc]:
+    """Yield the listed documents of a split. Ids that remain in `listed` at the end were not found."""
     for doc in docs:
         if listed is not None and listed.pop(gold_mentions.document_id(doc), None) is None:
             report.count("unlisted_documents")

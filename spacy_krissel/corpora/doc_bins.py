@@ -1,4 +1,4 @@
-"""`.spacy` files: reading, splitting and writing them."""
+"""Reading, splitting and writing of `.spacy` files."""
 
 import zlib
 from collections.abc import Iterable, Iterator
@@ -13,7 +13,7 @@ from pydantic import Field
 from ..errors import Errors, KrisselError
 from ..mentions.gold_mentions import document_id
 from ..util.atomic import atomic_file, check_file
-from ..util.disk import damage
+from ..util.disk import coded_damage
 from ..util.hashing import stable_hash
 from ..util.limits import FILE, MIB
 from ..util.settings import checked
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
     from spacy.vocab import Vocab
 
-# A token's attributes that are texts.
+# Text attributes of a token.
 STRINGS: list[int | str] = ["ORTH", "NORM", "LEMMA", "TAG", "DEP", "MORPH", "ENT_TYPE", "ENT_ID", "ENT_KB_ID"]
-# Of a corpus without a development split.
+# Default for a corpus without a development split.
 DEV_SHARE = 0.1
 DevShare = Annotated[float, Field(ge=0, lt=1)]
 
 
 def read_doc_bins(path: str | Path, vocab: "Vocab") -> Iterator["Doc"]:
-    """The docs of a `.spacy` file, or of all such files below a folder.
+    """Yield the docs of a `.spacy` file, or of all such files below a folder.
 
-    Raises KrisselError K201 (no such file), K212 (a damaged file, or a folder without any), K055 (it unpacks to
-    more than the limit), K026 (the disk).
+    Raises KrisselError K201 (no such file), K212 (a damaged file, or a folder without any), K055
+    (it unpacks to more than the limit), K026 (the disk).
     """
     from spacy.tokens import DocBin
 
@@ -44,7 +44,7 @@ def read_doc_bins(path: str | Path, vocab: "Vocab") -> Iterator["Doc"]:
     if not files:
         raise KrisselError(Errors.K212.format(path=path, problem="the folder holds no .spacy file"))
     for file_ in files:
-        with damage(file_, partial(_damaged, file_)):
+        with coded_damage(file_, partial(_damaged, file_)):
             _check_size(file_)
             docs = list(DocBin().from_disk(file_).get_docs(vocab))
             for doc in docs:
@@ -57,7 +57,9 @@ def _damaged(path: Path, problem: object) -> KrisselError:
 
 
 def _check_size(path: Path) -> None:
-    """Raises KrisselError K055 for a small file that unpacks to more than memory may hold: spaCy unpacks it at once."""
+    """Raise KrisselError K055 for a small file that unpacks to more than memory may hold, since
+    spaCy unpacks it at once.
+    """
     unpacked, packed, decompress = 0, path.stat().st_size, zlib.decompressobj()
     with path.open("rb") as file_:
         while block := file_.read(MIB):
@@ -68,20 +70,22 @@ def _check_size(path: Path) -> None:
 
 
 def _look_up(doc: "Doc") -> None:
-    """Raises anything for a damaged doc: its strings and spans are looked up when they are asked for, and fail then."""
+    """Look up strings and spans, which raises for a damaged doc; otherwise, a later access would
+    fail.
+    """
     for value in np.unique(doc.to_array(STRINGS)):
         doc.vocab.strings[value]
     for group in (doc.ents, *doc.spans.values()):
         for span in group:
             _ = span.label_, span.kb_id_, span.id_
     if not all(isinstance(label, str) for label in doc.cats):
-        raise ValueError("a category is no text")
+        raise ValueError("a category is not text")
 
 
 def write_doc_bin(docs: Iterable["Doc"], path: str | Path) -> None:
-    """Write docs with their user data as one `.spacy` file, all or nothing; its folder is made.
+    """Write docs with their user data as one `.spacy` file, atomically; its folder is created.
 
-    Raises KrisselError K026, where nothing can be written there before the first doc is asked for.
+    Raises KrisselError K026 before the first doc is read if the file cannot be written.
     """
     from spacy.tokens import DocBin
 
@@ -96,12 +100,14 @@ def write_doc_bin(docs: Iterable["Doc"], path: str | Path) -> None:
 @checked
 @dataclass(frozen=True)
 class GoldSplit:
-    """A fixed pseudo-random part of a corpus, chosen by document and hash: the same wherever it is computed.
+    """A fixed pseudo-random part of a corpus, chosen by hash of the document and equal on every
+    machine.
 
     split: "train", "dev" (a `dev_share` of the documents), or "all"
     dev_share: fraction of the documents in dev
     seed: random seed
-    purpose: splits for different purposes are independent, so that one may be split again with the same seed
+    purpose: splits for different purposes are independent, so that one can be split again with the
+        same seed
     """
 
     split: Literal["train", "dev", "all"]
@@ -110,7 +116,7 @@ class GoldSplit:
     purpose: str = ""
 
     def __call__(self, doc: "Doc") -> bool:
-        """Is `doc` in this split?"""
+        """Return whether `doc` is in this split."""
         if self.split == "all":
             return True
         in_dev = stable_hash(self.seed, self.purpose + document_id(doc)) < self.dev_share * 2**64

@@ -1,4 +1,6 @@
-"""Annotated texts as spaCy documents: entities, spans and ids, with every data-quality problem counted."""
+"""Annotated texts as spaCy documents with entities, spans and ids; every data-quality problem is
+counted.
+"""
 
 import re
 import unicodedata
@@ -20,13 +22,12 @@ from .annotation import AnnotatedText, Fragments, Mention
 from .report import CorpusReport
 
 DEFAULT_LABEL = "ENTITY"
-# Separators of the fragments of a mention in sources.
+# Separators between the fragments of a mention in sources.
 _BETWEEN = re.compile(r"\s+|\.{3}|…")
-# Letters that no normalisation takes apart.
+# Letters that no normalisation decomposes.
 _LATIN = {"ø": "o", "ł": "l", "đ": "d", "æ": "ae", "œ": "oe", "ı": "i"}
-# How files without Greek letters write them, each in one way: by their names, the first letters of
-# these, the keys of the font Symbol, and as units are written. Files that lost their encoding have
-# ß for β.
+# Replacements for Greek letters in plain-text files, each used consistently: names, their first
+# letters, keys of the font Symbol, and unit prefixes. Files with a lost encoding have ß for β.
 _WITHOUT_GREEK = [
     str.maketrans({**_LATIN, **letters})
     for letters in (
@@ -39,28 +40,31 @@ _WITHOUT_GREEK = [
 
 
 def to_doc(annotated: AnnotatedText, nlp: Language, *, report: CorpusReport) -> Doc:
-    """A document with the mentions of `annotated`, tokenised by `nlp` unless the corpus sets its words.
+    """Return a document with the mentions of `annotated`, tokenised by `nlp` unless the corpus sets
+    its words.
 
-    `doc.spans["krissel"]` holds every mention in order of its offsets, nested and overlapping ones included;
-    `doc.ents` holds the longest that do not overlap (the first of two of one length). Both carry label and id:
-    composites as in the source, "NIL" for `-1` and `-`, "" where the source has no id. `doc.user_data["krissel_id"]` is
-    the id of the document. Discontinuous mentions are in neither, but in `doc.spans["krissel_disjoint"]`
-    (`mentions.discontinuous`), where there are any; fragments with only white space between them are joined.
+    `doc.spans["krissel"]` holds every mention in order of its offsets, including nested and
+    overlapping ones. `doc.ents` holds the longest that do not overlap (the first of two of one
+    length). Both carry label and id: composites as in the source, "NIL" for `-1` and `-`, "" if the
+    source has no id. `doc.user_data["krissel_id"]` is the id of the document. Discontinuous
+    mentions are only in `doc.spans["krissel_disjoint"]` (`mentions.discontinuous`), which exists if
+    there are any; fragments with only white space between them are joined.
 
-    A token in which a mention begins or ends is split there. White space at the edges of a mention
-    is dropped. A mention is kept when the text at its offsets and the text it states have the same
-    letters and digits, in any case (a file that lost its quote marks), with or without accents and
-    Greek letters ("TNF-a" for TNF-α), and left out otherwise: either of the two may be wrong. The
+    A token is split at the edges of mentions inside the token. White space at the edges of a mention is
+    dropped. A mention is kept if the text at its offsets and its stated text have the same letters
+    and digits, in any case (some files lost their quote marks), with or without accents and Greek
+    letters ("TNF-a" for TNF-α). It is left out otherwise, since either of the two may be wrong. The
     fragments of a mention may be stated in the order of the source or of the text.
 
-    For a weakly annotated text, `doc.cats` is `{entity: 1.0}` for all of its entities, and each concept of a composite
-    is a mention of its own. Its tokens are the tokenizer's, as a pipeline will see them: fragments are widened to whole
-    tokens, and joined where they then touch. Entities without a concept (`-1`, `NIL`) are left out.
+    For a weakly annotated text, `doc.cats` is `{entity: 1.0}` for all of its entities, and each
+    concept of a composite is a mention of its own. Tokens are those of the tokenizer, as a pipeline
+    will see them: fragments are widened to whole tokens, and joined if they then touch. Entities
+    without a concept (`-1`, `NIL`) are left out.
 
     report: counts, see `CorpusReport`.
     """
     if annotated.words is None:
-        # Not `nlp.make_doc`: its limit on length protects parsers, and articles may pass it.
+        # `nlp.make_doc` is not used, since articles may exceed its limit, which protects parsers.
         doc = nlp.tokenizer(annotated.text)
     else:
         n_words = len(annotated.words)
@@ -82,7 +86,9 @@ def to_doc(annotated: AnnotatedText, nlp: Language, *, report: CorpusReport) -> 
 
 
 def write_gold_mentions(doc: Doc, mentions: Iterable[DocMention]) -> None:
-    """Make `mentions` the gold of `doc`: `doc.spans["krissel"]`, `doc.ents` and `doc.spans["krissel_disjoint"]`."""
+    """Set `mentions` as the gold of `doc`: `doc.spans["krissel"]`, `doc.ents` and
+    `doc.spans["krissel_disjoint"]`.
+    """
     ordered = sorted(mentions, key=lambda mention: (mention.fragments[0][0], -mention.fragments[-1][1]))
     continuous = [
         Span(doc, *mention.fragments[0], label=mention.label, kb_id=mention.kb_id)
@@ -96,7 +102,8 @@ def write_gold_mentions(doc: Doc, mentions: Iterable[DocMention]) -> None:
 
 
 def _exact_mentions(doc: Doc, annotated: AnnotatedText, report: CorpusReport) -> list[DocMention]:
-    # In characters; in order, and looked up: a long article has thousands.
+    # Mentions in characters; a dictionary keeps order and is fast for the thousands in a long
+    # article.
     located: dict[DocMention, None] = {}
     for mention in annotated.mentions:
         fragments = _locate(mention, annotated, report)
@@ -104,7 +111,7 @@ def _exact_mentions(doc: Doc, annotated: AnnotatedText, report: CorpusReport) ->
             continue
         found = DocMention(to_kb_id(mention.kb_id), mention.label or DEFAULT_LABEL, fragments)
         if found in located:
-            report.blemish("duplicate_mentions", annotated.file_of(mention), mention.line, repr(mention.text[:60]))
+            report.record_issue("duplicate_mentions", annotated.file_of(mention), mention.line, repr(mention.text[:60]))
         located[found] = None
     _cut_tokens(doc, list(located), report)
     return [mention._replace(fragments=tuple(_tokens(doc, *each) for each in mention.fragments)) for mention in located]
@@ -127,22 +134,24 @@ def _weak_mentions(doc: Doc, annotated: AnnotatedText, report: CorpusReport) -> 
         for concept in concepts if fragments else ():
             found = DocMention(concept, mention.label or DEFAULT_LABEL, fragments)
             if found in mentions:
-                report.blemish("duplicate_mentions", annotated.source, mention.line, f"{concept} in {annotated.id}")
+                report.record_issue(
+                    "duplicate_mentions", annotated.source, mention.line, f"{concept} in {annotated.id}"
+                )
             mentions[found] = None
     return list(mentions)
 
 
 def _whole_tokens(doc: Doc, mention: Mention, annotated: AnnotatedText, report: CorpusReport) -> Fragments:
-    """The fragments of a mention in tokens; none where it has no place in the text."""
+    """Return the token offsets of the fragments of a mention; empty if they are not in the text."""
     if not mention.fragments:
-        report.count("without_place")
+        report.count("without_offsets")
         return ()
     found, widened = [], False
     for start, end in mention.fragments:
         trimmed = _trimmed(annotated.text, start, end) if 0 <= start < end <= len(annotated.text) else None
         if trimmed is None:
             detail = f"{mention.kb_id} at {start}-{end} in {annotated.id}"
-            report.blemish("outside_text", annotated.source, mention.line, detail)
+            report.record_issue("outside_text", annotated.source, mention.line, detail)
             return ()
         span = doc.char_span(*trimmed, alignment_mode="expand")
         assert span is not None, "every character but white space is part of a token"
@@ -153,7 +162,7 @@ def _whole_tokens(doc: Doc, mention: Mention, annotated: AnnotatedText, report: 
 
 
 def _trimmed(text: str, start: int, end: int) -> tuple[int, int] | None:
-    """A fragment without white space at its edges; None where there is nothing else."""
+    """Strip white space from a fragment; None if nothing remains."""
     covered = text[start:end]
     if not covered.strip():
         return None
@@ -161,25 +170,27 @@ def _trimmed(text: str, start: int, end: int) -> tuple[int, int] | None:
 
 
 def _locate(mention: Mention, annotated: AnnotatedText, report: CorpusReport) -> Fragments | None:
-    """The fragments of a mention without white space at their edges, or None when it cannot be kept."""
+    """Return the fragments of a mention without white space at their edges; None if it cannot be
+    kept.
+    """
     text = annotated.text
     covered = [text[max(0, start) : max(0, end)] for start, end in mention.fragments]
-    place = ", ".join(f"{start}-{end}" for start, end in mention.fragments)
+    at = ", ".join(f"{start}-{end}" for start, end in mention.fragments)
     is_inside = all(0 <= start < end <= len(text) for start, end in mention.fragments)
     fragments = _join(text, mention.fragments) if is_inside else ()
     if not fragments:
-        detail = f"{mention.text[:60]!r} at {place}"
-        report.blemish("outside_text", annotated.file_of(mention), mention.line, detail)
+        detail = f"{mention.text[:60]!r} at {at}"
+        report.record_issue("outside_text", annotated.file_of(mention), mention.line, detail)
         return None
     if not _is_stated(mention, covered):
-        detail = f"{mention.text[:60]!r} at {place} is {' ... '.join(covered)[:60]!r}"
+        detail = f"{mention.text[:60]!r} at {at} is {' ... '.join(covered)[:60]!r}"
         stated, *others = map(
             _letters, (mention.text, "".join(covered), "".join(text[start:end] for start, end in fragments))
         )
         if not any(stated) or all(stated.isdisjoint(other) for other in others):
-            report.blemish("text_mismatches", annotated.file_of(mention), mention.line, detail)
+            report.record_issue("text_mismatches", annotated.file_of(mention), mention.line, detail)
             return None
-        report.blemish("text_differences", annotated.file_of(mention), mention.line, detail)
+        report.record_issue("text_differences", annotated.file_of(mention), mention.line, detail)
     if any(fragment != fragment.strip() for fragment in covered):
         report.count("trimmed_mentions")
     if len(fragments) < 2 <= len(mention.fragments):
@@ -188,7 +199,7 @@ def _locate(mention: Mention, annotated: AnnotatedText, report: CorpusReport) ->
 
 
 def _join(text: str, fragments: Fragments) -> Fragments:
-    """`fragments` in order, without those of white space; those with only white space between them are joined."""
+    """Sort `fragments`, drop blank ones, and join those with only white space between them."""
     joined: list[tuple[int, int]] = []
     for start, end in filter(None, (_trimmed(text, *fragment) for fragment in sorted(fragments))):
         if joined and not text[joined[-1][1] : start].strip():
@@ -199,7 +210,7 @@ def _join(text: str, fragments: Fragments) -> Fragments:
 
 
 def _is_stated(mention: Mention, covered: list[str]) -> bool:
-    """Does a mention state the text that it covers, letter for letter?"""
+    """Return whether the stated text of a mention equals the text that it covers."""
     if len(covered) == 1:
         return covered[0] == mention.text
     in_order = [fragment for _, fragment in sorted(zip(mention.fragments, covered, strict=True))]
@@ -207,17 +218,20 @@ def _is_stated(mention: Mention, covered: list[str]) -> bool:
 
 
 def _letters(text: str) -> set[str]:
-    """The letters and digits of a text without accents, in each way in which Greek is written
-    without Greek letters."""
-    # Not `casefold`, which makes two letters of ß.
+    """Return the letters and digits of a text without accents, once per way to write Greek letters
+    in plain text.
+    """
+    # `casefold` would turn ß into two letters.
     lower = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", text).lower())
-    # An apostrophe may be a letter by its category, one that modifies others.
+    # Some apostrophes are letters by category (modifier letters).
     plain = "".join(char for char in lower if char.isalnum() and unicodedata.category(char) != "Lm")
     return {plain} if plain.isascii() else {plain.translate(table) for table in _WITHOUT_GREEK}
 
 
 def _cut_tokens(doc: Doc, found: list[DocMention], report: CorpusReport) -> None:
-    """Split every token that an edge of a mention falls into, so that each mention is a run of whole tokens."""
+    """Split every token at the edges of mentions inside it, so that each mention consists of whole
+    tokens.
+    """
     split = split_at(doc, (offset for mention in found for fragment in mention.fragments for offset in fragment))
     cuts = set(chain.from_iterable(split))
     n_misfit = sum(any(not cuts.isdisjoint(fragment) for fragment in mention.fragments) for mention in found)
@@ -226,15 +240,18 @@ def _cut_tokens(doc: Doc, found: list[DocMention], report: CorpusReport) -> None
 
 
 def sentence_docs(doc: Doc, *, report: CorpusReport) -> Iterator[Doc]:
-    """A doc for each sentence of `doc`, with its tokens, gold mentions and the id `DOCUMENT:number`, from 1.
+    """Yield a doc per sentence of `doc`, with its tokens, gold mentions and the id
+    `DOCUMENT:number`, from 1.
 
-    Sentences start at `sentence_starts`, and after a blank line, since headings have no full stop. Sentences that a
-    mention or its fragments cross are joined: such a border is far more often wrong than the mention ("E. coli"), and
-    no mention is lost. White space at the edges of a sentence is dropped, and so are sentences of white space.
+    Sentences start at `sentence_starts`, and after a blank line, since headings have no full stop.
+    Sentences that a mention or its fragments cross are joined: the boundary is far more often wrong
+    than the mention ("E. coli"), and no mention is lost. White space at the edges of a sentence is
+    dropped, and so are blank sentences.
 
-    Gold mentions are those of `gold_mentions`, written as by `to_doc`; `doc.ents` stay the same.
+    Gold mentions are those of `gold_mentions`, written as in `to_doc`; `doc.ents` stay the same.
 
-    report: counts `sentences`, `joined_sentences` (borders removed) and `across_sentences` (mentions that cross one).
+    report: counts `sentences`, `joined_sentences` (boundaries removed) and `across_sentences`
+        (mentions that cross one).
     """
     mentions = gold_mentions(doc)
     sentences = list(_sentences(doc, mentions, report))
@@ -249,7 +266,7 @@ def sentence_docs(doc: Doc, *, report: CorpusReport) -> Iterator[Doc]:
 
 
 def _sentences(doc: Doc, mentions: list[DocMention], report: CorpusReport) -> Iterator[tuple[int, int]]:
-    """Where each begins and ends, in tokens."""
+    """Yield the token offsets of the sentences."""
     offsets = set(sentence_starts(doc))
     borders = {token.i for token in doc if token.idx in offsets}
     borders.update(token.i + 1 for token in doc if token.is_space and token.text.count("\n") > 1)

@@ -1,4 +1,6 @@
-"""Lines and bytes of files that may be compressed, cut short or not text, and the members of archives."""
+"""Lines and bytes of files that may be compressed, truncated or binary, and the members of
+archives.
+"""
 
 import io
 import json
@@ -22,7 +24,8 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 def open_binary(path: PathLike, expected: str) -> AbstractContextManager[InputFile]:
     """Open a file to read it in this block, see `open_input`.
 
-    Raises KrisselError K201 (no such file), K202 (damaged compression), and what `open_input` raises.
+    Raises KrisselError K201 (no such file), K202 (damaged compression), and what `open_input`
+    raises.
     """
     return open_input(path, Errors.K201.format(path=path, expected=expected), Errors.K202)
 
@@ -37,27 +40,30 @@ def open_lines(
     closing: Closing = (),
     content: bytes | None = None,
 ) -> Iterator[Iterator[tuple[int, str]]]:
-    """The lines of a UTF-8 file with their numbers, from 1, without line ends, for this block; `.gz` is decompressed.
+    r"""Open the numbered lines of a UTF-8 file, from 1, without line ends, for this block; `.gz` is
+    decompressed.
 
-    Lines end at "\\n" or "\\r\\n" only: other characters that Python counts as line ends may stand inside a text.
+    Lines end at "\n" or "\r\n" only: other characters that Python counts as line ends may occur
+    inside a text.
 
     report: counts a last line without a line end, `unended_files`.
-    skip: called with the number of a line that is not UTF-8 and the problem; the line is left out. None: it
-        is an error.
-    closing: what ends a line that is whole where there is no line end, such as `JSON_CLOSING`.
-    content: of the file, where it is in memory.
+    skip: called with the number of a line that is not UTF-8 and the problem; the line is left out.
+        None: raise an error.
+    closing: possible ends of a complete line without a line end, such as `JSON_CLOSING`.
+    content: content of a file that is already in memory.
 
-    Raises KrisselError K201 (no file), K202 (truncated or damaged gzip), K203 (not UTF-8), K206 (the last line is a bad
-    record and has no line end), and what `open_input` and `InputFile.lines` raise.
+    Raises KrisselError K201 (no file), K202 (truncated or damaged gzip), K203 (not UTF-8), K206
+    (the last line is a bad record and has no line end), and what `open_input` and `InputFile.lines`
+    raise.
     """
     in_memory = nullcontext(InputFile(path, io.BytesIO(content or b"")))
     with open_binary(path, expected) if content is None else in_memory as file_:
         yield decoded_lines(file_, skip)
-        if not file_.may_be_cut(closing):
+        if not file_.may_be_truncated(closing):
             return
         if report.last_bad[:2] == (str(path), file_.line):
             raise KrisselError(Errors.K206.format(path=path, line=file_.line, problem=report.last_bad[2]))
-        report.blemish("unended_files", str(path), file_.line)
+        report.record_issue("unended_files", str(path), file_.line)
 
 
 def read_records(
@@ -72,18 +78,22 @@ def read_records(
     skip_undecoded: bool = False,
     content: bytes | None = None,
 ) -> Iterator[Record]:
-    """`parse(line, number)` of each line that is not blank; where it raises ValueError, the line is a bad record.
+    """Yield `parse(line, number)` of each line that is not blank; a line for which it raises
+    ValueError is a bad record.
 
-    what: the name of a record; the file must then hold one (K204). first_error: the error, with fields `path`, `line`,
-    `problem` and `found`, if the first line is a bad record. skip_undecoded: a line that is not UTF-8 is a bad record,
-    not an error. content: of the file, where it is in memory. Raises what `open_lines` raises.
+    what: the name of a record; a file without one is refused (K204).
+    first_error: error for a bad first line, with fields `path`, `line`, `problem` and `found`.
+    skip_undecoded: count a line that is not UTF-8 as a bad record instead of an error.
+    content: content of a file that is already in memory.
+
+    Raises what `open_lines` raises.
     """
     number, found, first_bad = 0, False, ""
 
     def bad(number: int, problem: str) -> None:
         nonlocal first_bad
         first_bad = first_bad or f" that can be used (line {number}: {problem})"
-        report.blemish("bad_records", str(path), number, problem)
+        report.record_issue("bad_records", str(path), number, problem)
 
     skip = bad if skip_undecoded else None
     with open_lines(path, expected, report=report, skip=skip, closing=closing, content=content) as lines:
@@ -106,7 +116,7 @@ def read_records(
 
 
 def json_object(line: str) -> dict[str, Any]:
-    """Raises ValueError where it is none."""
+    """Parse a JSON object. Raises ValueError for anything else."""
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):
@@ -117,12 +127,14 @@ def json_object(line: str) -> dict[str, Any]:
 
 
 def has_surrogate(text: str) -> bool:
-    """Whether a text has half of a character, which JSON can hold, and no file and no string store."""
+    """Return whether a text has a lone surrogate, which JSON can represent but files and string
+    stores cannot.
+    """
     return not text.isascii() and _SURROGATE.search(text) is not None
 
 
 def decoded_lines(file_: InputFile, skip: Callable[[int, str], None] | None = None) -> Iterator[tuple[int, str]]:
-    """The lines with their numbers, see `open_lines`."""
+    """Yield the lines with their numbers, see `open_lines`."""
     for raw in file_.lines():
         try:
             line = raw.decode("utf8")
@@ -137,9 +149,11 @@ def decoded_lines(file_: InputFile, skip: Callable[[int, str], None] | None = No
 
 
 def decode_text(raw: bytes, path: PathLike) -> str:
-    """A whole file as text, character for character, since offsets count them: a byte order mark of UTF-8, too.
+    """Decode a whole file character for character, including a byte order mark of UTF-8, since
+    offsets count them.
 
-    Raises KrisselError K203 when it is not UTF-8, K056 when it is UTF-16 or UTF-32, K060 when it is no text.
+    Raises KrisselError K203 if it is not UTF-8, K056 if it is UTF-16 or UTF-32, K060 if it is
+    binary.
     """
     check_encoding(raw, path)
     try:
@@ -149,13 +163,13 @@ def decode_text(raw: bytes, path: PathLike) -> str:
 
 
 def _not_utf8(raw: bytes, path: PathLike, line: int, error: UnicodeDecodeError) -> KrisselError:
-    """line: where `raw` begins."""
+    """Return the error for bytes that are not UTF-8. line: the first line of `raw`."""
     line += raw.count(b"\n", 0, error.start)
     return KrisselError(Errors.K203.format(path=path, line=line, problem=not_utf8(raw, error)))
 
 
 CHUNK = 1 << 20
-# Headers before a member for a long name or more of its properties.
+# Headers that precede a member, for a long name or further properties.
 HEADERS = (
     tarfile.GNUTYPE_LONGNAME,
     tarfile.GNUTYPE_LONGLINK,
@@ -177,17 +191,19 @@ class _Member(NamedTuple):
 
 @contextmanager
 def open_archive(path: PathLike, expected: str) -> Iterator[Iterator[_Member]]:
-    """The files of an archive in its order, hidden ones left out, for this block; each is read before the next.
+    """Open the files of an archive, in its order and without hidden ones, for this block; read each
+    before the next.
 
-    Raises KrisselError K211 (a damaged archive, or one that says it holds more than it does), and what `open_binary`
-    raises.
+    Raises KrisselError K211 (a damaged archive, or one that states more content than it has), and
+    what `open_binary` raises.
     """
     latest = [""]
-    # gzip is opened apart from tar, because tarfile takes a truncated gzip stream for the end of the archive.
+    # gzip is opened separately, because tarfile takes a truncated gzip stream for the end of the
+    # archive.
     with open_binary(path, expected) as file_:
         try:
             yield _members(file_, latest)
-            # A file that is truncated after its last member shows it only at its end.
+            # Truncation after the last member only shows at the end of the file.
             while file_.read(CHUNK):
                 pass
         except (*DAMAGED, tarfile.TarError) as error:
@@ -195,7 +211,7 @@ def open_archive(path: PathLike, expected: str) -> Iterator[Iterator[_Member]]:
 
 
 def _members(file_: InputFile, latest: list[str]) -> Iterator[_Member]:
-    stream = cast(IO[bytes], _Whole(file_))
+    stream = cast(IO[bytes], _BoundedStream(file_))
     try:
         with tarfile.open(fileobj=stream, mode="r|", tarinfo=_Header, errors="replace") as archive:
             for member in archive:
@@ -205,12 +221,12 @@ def _members(file_: InputFile, latest: list[str]) -> Iterator[_Member]:
                 if content is not None and not name.name.startswith("."):
                     yield _Member(name, member.size, content, f"{file_.path}!{member.name}")
     except (ValueError, IndexError, OverflowError) as error:
-        # Raised for numbers in headers that are none.
+        # tarfile raises this for invalid numbers in headers.
         raise tarfile.ReadError(f"{type(error).__name__}: {error}") from error
 
 
 class _Header(tarfile.TarInfo):
-    """Refuses headers that hold more than names: they would be read whole."""
+    """A header that refuses to hold more than names, since it would be read whole."""
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> "_Header":
@@ -220,9 +236,10 @@ class _Header(tarfile.TarInfo):
         return found
 
 
-class _Whole:
-    """A stream that is not read past its end: where a member says that it is larger than all there is, tarfile would
-    search for its end block by block."""
+class _BoundedStream:
+    """A stream that is not read past its end: for a member that states too large a size, tarfile
+    would search its end block by block.
+    """
 
     def __init__(self, file_: InputFile) -> None:
         self._file = file_
@@ -231,7 +248,8 @@ class _Whole:
     def read(self, size: int) -> bytes:
         found = self._file.read(size)
         self._n_empty = 0 if found else self._n_empty + 1
-        # One at the end of an archive without its last blocks, one more for the header that is not there.
+        # One empty read is the end of an archive without its last blocks, a second is the missing
+        # header.
         if self._n_empty > 2:
-            raise EOFError("it ends before its last file does")
+            raise EOFError("it ends inside its last file")
         return found

@@ -1,4 +1,4 @@
-"""Filters of annotated texts by id, label and semantic type, and the form of gold ids."""
+"""Filters of annotated texts by id, label and semantic type, and normalization of gold ids."""
 
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -20,25 +20,26 @@ Texts = Iterable[AnnotatedText]
 
 
 def distinct_texts(texts: Texts, report: CorpusReport) -> Iterator[AnnotatedText]:
-    """`texts` without those whose id was read before, counted as `duplicate_documents`."""
+    """Drop texts whose id was read before, counted as `duplicate_documents`."""
     seen: set[str] = set()
     for annotated in texts:
         if annotated.id in seen:
-            report.blemish("duplicate_documents", annotated.source, annotated.line, f"document {annotated.id}")
+            report.record_issue("duplicate_documents", annotated.source, annotated.line, f"document {annotated.id}")
         else:
             seen.add(annotated.id)
             yield annotated
 
 
 def keep_labels(texts: Texts, labels: Collection[str], report: CorpusReport) -> Iterator[AnnotatedText]:
-    """`texts` without mentions of other labels, counted as `other_labels`. A text that loses all of them stays.
+    """Drop mentions with other labels, counted as `other_labels`. A text that loses all of them
+    stays.
 
-    Warns KW209 of labels that no mention has.
+    Warns KW209 about labels that no mention has.
     """
     found: set[str] = set()
     for annotated in texts:
         found.update(mention.label for mention in annotated.mentions)
-        yield _with(annotated, lambda mention: mention.label in labels, "other_labels", report)
+        yield _keep_mentions(annotated, lambda mention: mention.label in labels, "other_labels", report)
     if missing := set(labels) - found:
         others = ", ".join(map(repr, sorted(found))) or "none"
         message = Warnings.KW209.format(missing=", ".join(map(repr, sorted(missing))), found=others)
@@ -48,13 +49,15 @@ def keep_labels(texts: Texts, labels: Collection[str], report: CorpusReport) -> 
 def keep_types(
     texts: Texts, types: Collection[str], store: OntologyStore | None, report: CorpusReport
 ) -> Iterator[AnnotatedText]:
-    """`texts` without mentions of other semantic types, counted as `other_types`. A text that loses all of them stays.
+    """Drop mentions of other semantic types, counted as `other_types`. A text that loses all of
+    them stays.
 
-    A mention has the types that its label lists, joined by commas, as MedMentions' type column does (`T038,T047`), and
-    those of its gold entities (any of a composite) in `store`. A preset ("st21pv") is its types and those below them,
-    by the tree numbers of the entities.
-    Types are compared by their folded names. Warns KW223 when no mention is kept, and of another release of UMLS
-    (KW106).
+    A mention has the types that its label lists, joined by commas, as in MedMentions' type column
+    (`T038,T047`), and those of its gold entities (any of a composite) in `store`. A preset
+    ("st21pv") stands for its types and their descendants, by the tree numbers of the entities.
+
+    Types are compared by their folded names. Warns KW223 if no mention is kept, and KW106 about
+    another release of UMLS.
     """
     wanted = set(map(fold_name, types))
     trees: list[str] = []
@@ -65,7 +68,9 @@ def keep_types(
             trees += find_preset(name, release, store.path).trees
     kept = False
     for annotated in texts:
-        left = _with(annotated, lambda mention: _has_type(mention, wanted, trees, store), "other_types", report)
+        left = _keep_mentions(
+            annotated, lambda mention: _has_type(mention, wanted, trees, store), "other_types", report
+        )
         kept = kept or bool(left.mentions)
         yield left
     if not kept and report["other_types"]:
@@ -73,7 +78,9 @@ def keep_types(
         warnings.warn(Warnings.KW223.format(count=report["other_types"], types=found), KrisselWarning, stacklevel=2)
 
 
-def _with(annotated: AnnotatedText, keep: Callable[[Mention], bool], name: str, report: CorpusReport) -> AnnotatedText:
+def _keep_mentions(
+    annotated: AnnotatedText, keep: Callable[[Mention], bool], name: str, report: CorpusReport
+) -> AnnotatedText:
     kept = list(filter(keep, annotated.mentions))
     n_others = len(annotated.mentions) - len(kept)
     report.count("mentions_read", n_others)
@@ -82,7 +89,7 @@ def _with(annotated: AnnotatedText, keep: Callable[[Mention], bool], name: str, 
 
 
 def _has_type(mention: Mention, wanted: set[str], trees: list[str], store: OntologyStore | None) -> bool:
-    # The whole label, too: a name may hold a comma ("Element, Ion, or Isotope").
+    # Include the whole label, since a name may contain a comma ("Element, Ion, or Isotope").
     types = [mention.label, *mention.label.split(",")]
     if store is not None:
         rows = map(store.row, split_gold(mention.kb_id, store))
@@ -100,7 +107,7 @@ def rewrite_ids(
     prefixes: Mapping[str, str] = {},
     unknown_as_nil: bool = False,
 ) -> Iterator[AnnotatedText]:
-    """Give ids the form that `ontology` uses, and count those that it does not have; see `convert`.
+    """Convert ids to the form that `ontology` uses, and count missing ones; see `convert`.
 
     prefixes: by label, "" for other labels.
     """
@@ -116,7 +123,7 @@ def rewrite_ids(
         return isinstance(ontology, OntologyStore) and len(set(ontology.rows_of(concept))) > 1
 
     def rewritten(concept: str, prefix: str) -> str:
-        # What it was given tells it apart from an equal id.
+        # The added prefix distinguishes the id from an equal one.
         if (prefixed := add_prefix(concept, prefix)) != concept:
             return prefixed
         bare = concept.partition(":")[2]
@@ -134,7 +141,7 @@ def rewrite_ids(
             report.count("unknown_as_nil")
             kb_id = NIL
         elif unknown:
-            report.blemish("unknown_ids", annotated.file_of(mention), mention.line, ", ".join(unknown))
+            report.record_issue("unknown_ids", annotated.file_of(mention), mention.line, ", ".join(unknown))
         return replace(mention, kb_id=kb_id)
 
     for annotated in texts:

@@ -1,4 +1,6 @@
-"""Read a table of links, as `krissel link` and `krissel review` write it, in which a person said what is right."""
+"""Reader of a table of links from `krissel link` or `krissel review` in which a person filled in
+verdicts.
+"""
 
 import re
 from collections.abc import Iterator
@@ -15,19 +17,20 @@ from .report import CorpusReport
 
 EXPECTED = "a table as `krissel link -o links.tsv` writes it, with yes or no in `verdict`, or an id in `right_id`"
 READ = ("doc", "start", "end", "context", "id", "verdict", "right_id")
-# The column that says why `krissel review` chose a row, and its value for rows that were drawn at random.
+# Column with the reason why `krissel review` chose a row, and its value for random rows.
 WHY, RANDOM = "why", "random"
 VERDICTS = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
 # Start, end and context.
-_PLACE = re.compile("([0-9]{1,9}) ([0-9]{1,9}) ([^⟦⟧\n]*)⟦([^⟦⟧\n]+)⟧([^⟦⟧\n]*)")
+_LOCATION = re.compile("([0-9]{1,9}) ([0-9]{1,9}) ([^⟦⟧\n]*)⟦([^⟦⟧\n]+)⟧([^⟦⟧\n]*)")
 
 
 class Verdict(NamedTuple):
     """A row of the table.
 
     linked: the ids of the link; empty for NIL, or without one.
-    right: the ids that are right, empty for none; None where nothing is filled in, and then there is no place.
-    why: of that column; None where the table has none.
+    right: the correct ids, empty for none; None if nothing is filled in, and then the offsets are
+        unset.
+    why: the column `why`; None if the table has none.
     """
 
     linked: tuple[str, ...]
@@ -40,10 +43,15 @@ class Verdict(NamedTuple):
 
 
 def read_verdicts(path: Path, kb: Resolver, report: CorpusReport) -> Iterator[Verdict]:
-    """The rows of a table. Columns are found by name; tabs, commas or semicolons separate them.
+    """Yield the rows of a table. Columns are found by name; tabs, commas or semicolons separate
+    them.
 
-    A `right_id` counts before a verdict. Rows with unknown ids, or that cannot be read, are `bad_records`. report:
-    counts `rows` that are filled in and `lines`. Raises what `open_lines` raises.
+    A `right_id` overrides a verdict. Rows with unknown ids and unreadable rows count as
+    `bad_records`.
+
+    report: counts `rows` that are filled in and `lines`.
+
+    Raises what `open_lines` raises.
     """
     with open_lines(path, EXPECTED, report=report) as lines:
         header = next(lines, (1, ""))[1]
@@ -65,12 +73,12 @@ def read_verdicts(path: Path, kb: Resolver, report: CorpusReport) -> Iterator[Ve
                 elif any(cell.strip() for cell in cells):
                     yield _verdict(dict(zip(columns, cells, strict=False)), WHY in columns, kb, report)
             except ValueError as error:
-                report.blemish("bad_records", str(path), first, str(error))
+                report.record_issue("bad_records", str(path), first, str(error))
         report.count("lines", number)
 
 
 def _verdict(row: dict[str, str], has_why: bool, kb: Resolver, report: CorpusReport) -> Verdict:
-    """Raises ValueError for an unknown id, or a row that cannot be read."""
+    """Parse a row. Raises ValueError for an unknown id or an unreadable row."""
     doc, start, end, context, link, verdict, right = (text_of_cell(row.get(name, "").strip()) for name in READ)
     linked = split_gold(link, kb)
     why = row.get(WHY, "").strip() if has_why else None
@@ -82,6 +90,6 @@ def _verdict(row: dict[str, str], has_why: bool, kb: Resolver, report: CorpusRep
     ids = split_gold(right, kb) if right else linked if VERDICTS[verdict.lower()] else ()
     if unknown := [id for id in ids if kb.resolve(id) is None]:
         raise ValueError(f"the knowledge base has no {unknown[0][:80]!r}")
-    if (place := _PLACE.fullmatch(f"{start} {end} {context}")) is None:
+    if (location := _LOCATION.fullmatch(f"{start} {end} {context}")) is None:
         raise ValueError("no mention in brackets, ⟦ ⟧, in the context, or no offsets")
-    return Verdict(linked, ids, why, doc, int(start), int(end), View(place[3], place[4], place[5]))
+    return Verdict(linked, ids, why, doc, int(start), int(end), View(location[3], location[4], location[5]))

@@ -1,4 +1,4 @@
-"""PubMed as NLM publishes it: XML files of the baseline, and of the updates to it."""
+"""PubMed's XML files, as NLM publishes them in the baseline and its updates."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,10 +8,10 @@ from .files import open_binary
 from .report import CorpusReport
 
 EXPECTED = "an XML file of PubMed with <PubmedArticleSet>"
-# The elements of an article, and those whose text is read. The text of others is not collected.
+# The elements of an article, and elements whose text is read. Other text is not collected.
 RECORDS = frozenset(("MedlineCitation", "BookDocument"))
 READ = frozenset(("PMID", "ArticleTitle", "AbstractText"))
-# Abstracts in other languages and for other readers, in the same elements as the article's own.
+# Abstracts in other languages and for other readers have the same elements as the article's own.
 OTHER_ABSTRACT = "OtherAbstract"
 DELETED = "DeleteCitation"
 
@@ -19,16 +19,19 @@ DELETED = "DeleteCitation"
 def read_pubmed(
     path: Path, report: CorpusReport, deleted: list[str], *, labels: bool = True
 ) -> Iterator[tuple[str, str, int]]:
-    """The articles of a file, in its order: the PMID, title and abstract as one text, and the line.
+    """Yield the articles of a file, in its order: the PMID, title and abstract as one text, and the
+    line.
 
-    The parts of a structured abstract begin with their labels (`METHODS: …`), as PubMed shows them. The text of nested
-    markup (`<i>`, `<sup>`) is kept, white space is one space. The file is read as a stream, never whole.
+    The parts of a structured abstract begin with their labels (`METHODS: …`), as in PubMed. The
+    text of nested markup (`<i>`, `<sup>`) is kept; white space becomes one space. The file is read
+    as a stream, never whole.
 
-    report: counts `blank_texts`, articles without title and abstract. deleted: the PMIDs that the file says to delete
-        are appended to it; they stand at its end. labels: False leaves the labels of parts out.
+    report: counts `blank_texts`, articles without title and abstract.
+    deleted: the PMIDs to delete, which are at the end of the file, are appended to this list.
+    labels: False leaves out the labels of parts.
 
-    Raises KrisselError K202 (truncated gzip), K007 (truncated or malformed XML), K008 (other XML), K009 (entity
-    declarations).
+    Raises KrisselError K202 (truncated gzip), K007 (truncated or malformed XML), K008 (other XML),
+    K009 (entity declarations).
     """
     articles = _Articles(path, report, labels)
     with open_binary(path, EXPECTED) as file_:
@@ -41,7 +44,8 @@ def read_pubmed(
 class _Articles(XmlParser):
     """Collects articles in `found`, which the reader empties, and PMIDs to delete.
 
-    Called by the parser for every element, most of which are skipped: these calls are the cost of reading PubMed.
+    The parser calls it for every element, most of which are skipped. These calls dominate the cost
+    of reading PubMed.
     """
 
     kind = "PubMed's XML"
@@ -89,7 +93,7 @@ class _Articles(XmlParser):
         if name == "PMID":
             if self._in_deleted:
                 self.deleted.append(text)
-            # The first is the article's own; others are of comments and corrections.
+            # The first PMID is the article's own; others are those of comments and corrections.
             self._pmid = self._pmid or text
         elif name == "ArticleTitle":
             self._title = text

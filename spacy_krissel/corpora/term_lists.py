@@ -1,4 +1,4 @@
-"""Lists of terms to map: a column of a table, or a term a line."""
+"""Lists of terms to map: a column of a table, or one term per line."""
 
 import warnings
 from collections.abc import Iterator, Mapping
@@ -13,14 +13,15 @@ from .files import open_lines
 from .report import CorpusReport
 
 TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
-# The usual names of the columns: of terms to map, the one that says so first.
-USUAL = {"label_column": ("label", "subjectlabel", "term", *NAMES), "id_column": ("id", "subjectid", *IDS)}
-EXPECTED = f"a table ({', '.join(TABLES)}) with a header and a column of terms, or a text file with a term a line"
+# Usual column names, most specific first.
+USUAL_COLUMNS = {"label_column": ("label", "subjectlabel", "term", *NAMES), "id_column": ("id", "subjectid", *IDS)}
+EXPECTED = f"a table ({', '.join(TABLES)}) with a header and a column of terms, or a text file with one term per line"
 
 
 class Term(NamedTuple):
-    """A term on one line, with its own id, "" where it has none. others: the filled cells of other columns, by the
-    columns' names."""
+    """A term with its own id, "" for none. others: the non-empty cells of other columns, by column
+    name.
+    """
 
     label: str
     id: str
@@ -28,24 +29,26 @@ class Term(NamedTuple):
 
 
 def read_terms(path: Path, report: CorpusReport, *, label_column: str = "", id_column: str = "") -> Iterator[Term]:
-    """The terms in the order of the file, which is not held. Blank lines of a text file are left out.
+    """Yield the terms in the order of the file, which is read as a stream. Blank lines of a text
+    file are left out.
 
-    label_column, id_column: of a table; case, spaces and underscores do not matter. "" for the first of the usual ones
-        (`USUAL`) that is there, else, for terms, the only column. With either, a file of any name is a table.
-    report: counts `bad_records`: rows without a term, or that cannot be read.
+    label_column, id_column: columns of a table; case, spaces and underscores do not matter. "" for
+        the first usual name (`USUAL_COLUMNS`) in the header; terms default to the only column. If either is
+        set, a file with any name is a table.
+    report: counts `bad_records`: unreadable rows and rows without a term.
 
-    Raises KrisselError K006 (no such column), K204 (no term), and what `open_lines` raises. Warns KW212 of a header
-    that may be a term.
+    Raises KrisselError K006 (no such column), K204 (no term), and what `open_lines` raises. Warns
+    KW212 about a header that may be a term.
     """
     found, number = False, 0
 
     def bad(number: int, problem: str) -> None:
-        report.blemish("bad_records", str(path), number, problem)
+        report.record_issue("bad_records", str(path), number, problem)
 
     with open_lines(path, EXPECTED, report=report, skip=bad) as lines:
         if not (label_column or id_column or path.name.lower().endswith(TABLES)):
-            for place, line in lines:
-                number = place
+            for line_number, line in lines:
+                number = line_number
                 if label := one_line(line).strip():
                     found = True
                     yield Term(label, "")
@@ -71,7 +74,7 @@ def read_terms(path: Path, report: CorpusReport, *, label_column: str = "", id_c
 
 
 def _named(header: list[str], *left_out: int | None) -> dict[int, str]:
-    """The other columns by index, each with a name of its own."""
+    """Return the other columns by index, each with a unique name."""
     found: dict[int, str] = {}
     for index, name in enumerate(map(str.strip, header)):
         if index not in left_out:
@@ -81,10 +84,10 @@ def _named(header: list[str], *left_out: int | None) -> dict[int, str]:
 
 
 def _columns(path: Path, header: list[str], label_column: str, id_column: str) -> tuple[int, int | None]:
-    """The indices of the labels and of the ids in a row."""
+    """Return the indices of the label and id columns."""
     found = {}
     for setting, asked in (("label_column", label_column), ("id_column", id_column)):
-        found[setting] = index = find_column(header, [asked] if asked else USUAL[setting])
+        found[setting] = index = find_column(header, [asked] if asked else USUAL_COLUMNS[setting])
         if index is None and (asked or (setting == "label_column" and len(header) > 1)):
             expected = f"one of the columns of '{path}': {', '.join(map(repr, header))}"[:300]
             raise KrisselError(Errors.K006.format(setting=setting, found=asked, expected=expected))

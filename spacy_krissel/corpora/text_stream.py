@@ -1,4 +1,4 @@
-"""Unlabelled text as one stream, whatever files it comes from."""
+"""Unlabelled text as one stream, independent of the file formats."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -40,9 +40,9 @@ BATCH_ROWS = 1024
 class Text(NamedTuple):
     """A text: an abstract or a paragraph.
 
-    id: the source's own, or `file name:line`; for an archive `member name:line`.
-    source: the file; for an archive `file!member`. With `line`, counted from 1, this is where the text stands (in a
-        Parquet file, the row).
+    id: from the source, or `file name:line`; for an archive `member name:line`.
+    source: the file; for an archive `file!member`.
+    line: line of the text in `source`, from 1 (in a Parquet file, the row).
     """
 
     id: str
@@ -52,9 +52,9 @@ class Text(NamedTuple):
 
 
 def text_files(path: Path) -> list[Path]:
-    """The file, or all files below the folder that `read_texts` reads, in the order of their paths.
+    """Return the file, or all files below the folder that `read_texts` reads, sorted by path.
 
-    Raises KrisselError K201 when there is none.
+    Raises KrisselError K201 if there is none.
     """
     files = [path]
     if path.is_dir():
@@ -66,31 +66,36 @@ def text_files(path: Path) -> list[Path]:
 
 
 def is_pubmed(path: Path) -> bool:
-    """Whether a file of texts is one of PubMed's XML, by its name."""
+    """Return whether a file of texts is PubMed XML, by its name."""
     return _has_suffix(path, PUBMED_SUFFIXES)
 
 
 @reporting
 def read_texts(path: str | Path, *, report: CorpusReport, deleted: list[str] | None = None) -> Iterator[Text]:
-    """The texts of a file, or of all such files below a folder in the order of their paths, one at a time.
+    """Yield the texts of a file, or of all such files below a folder, sorted by path.
 
-    - `.jsonl`: one object per line with "text" and, optionally, "title" and "id". The text is `title + " " + text`, or
-      the one of them that is there. Without "id" it is `file name:line`.
+    - `.jsonl`: one object per line with "text" and, optionally, "title" and "id". The text is
+    `title + " " + text`, or the one that is given. Without "id" it is `file name:line`.
     - `.txt`: one paragraph per line; blank lines and white space around a line are dropped.
-    - `.pubtator`, `.pubtator.txt`: a text for each document, title and abstract; its annotations are not read.
-    - `.tar.gz`: the `.txt` files in it, in the archive's order, each like a `.txt` of its own.
-    - `.xml`: PubMed's, of the baseline or an update (`pubmed.read_pubmed`). Every version of an article is a text.
-    - `.parquet`: a table with the columns "text" and, optionally, "title" and "id", like those of JSONL.
+    - `.pubtator`, `.pubtator.txt`: one text per document, title and abstract; annotations are not
+    read.
+    - `.tar.gz`: the `.txt` files in it, in the archive's order, each read like a `.txt` file.
+    - `.xml`: PubMed's baseline or updates (`pubmed.read_pubmed`). Every version of an article is a
+    text.
+    - `.parquet`: a table with the columns "text" and, optionally, "title" and "id", like those of
+    JSONL.
 
-    All but the archive and Parquet may be compressed with gzip. The order is the same at every reading.
+    All but archives and Parquet may be compressed with gzip. The order is always the same.
 
-    report: counts `texts`, `bad_records` (JSONL lines and Parquet rows that are no object, or hold no text) and
-        `blank_texts` (PubMed's articles without title and abstract).
-    deleted: the ids of articles that PubMed's updates delete are appended to it, each file's when it was read.
+    report: counts `texts`, `bad_records` (JSONL lines and Parquet rows that are not an object, or
+        hold no text) and `blank_texts` (PubMed articles without title and abstract).
+    deleted: the ids of articles that PubMed's updates delete are appended to this list, after each
+        file.
 
-    Raises KrisselError K201 (no file), K202 (truncated gzip), K203 (not UTF-8), K204 (no text), K209 (the first line of
-    a JSONL file is no object), K210 (another kind of file), K211 (damaged archive), K213 (damaged Parquet file, or one
-    without texts), K007 (truncated or malformed XML), K008 (other XML), K009 (entity declarations).
+    Raises KrisselError K201 (no file), K202 (truncated gzip), K203 (not UTF-8), K204 (no text),
+    K209 (the first line of a JSONL file is not an object), K210 (unknown format), K211
+    (damaged archive), K213 (damaged Parquet file, or one without texts), K007 (truncated or
+    malformed XML), K008 (other XML), K009 (entity declarations).
     """
     deleted = [] if deleted is None else deleted
     for file_ in text_files(Path(path)):
@@ -99,7 +104,7 @@ def read_texts(path: str | Path, *, report: CorpusReport, deleted: list[str] | N
         for text in _read_file(file_, report, deleted):
             report.count("texts")
             yield text
-        # An update may have nothing but deletions.
+        # An update may consist of deletions only.
         if report["texts"] == n_before and len(deleted) == n_deleted:
             raise KrisselError(Errors.K204.format(path=file_, what="text", line="0 or more blank", expected=EXPECTED))
 
@@ -114,7 +119,7 @@ def _read_file(path: Path, report: CorpusReport, deleted: list[str]) -> Iterator
     for suffixes, read in (
         (ARCHIVE_SUFFIXES, _read_archive),
         (JSONL_SUFFIXES, _read_jsonl),
-        # Before text, which its name may end like.
+        # PubTator comes before plain text, since its names may end in `.txt`.
         (PUBTATOR_SUFFIXES, _read_pubtator),
         (PLAIN_SUFFIXES, _read_plain),
         (PARQUET_SUFFIXES, _read_parquet),
@@ -154,7 +159,9 @@ def _paragraphs(lines: Iterator[tuple[int, str]], name: str, source: str) -> Ite
 
 
 def _text_of_record(record: Mapping[str, Any], path: Path, line: int, report: CorpusReport) -> Text | None:
-    """The text of a record with "text" and, optionally, "title" and "id", or None for a bad one, which is counted."""
+    """Return the text of a record with "text" and, optionally, "title" and "id"; count a bad record
+    and return None.
+    """
     parts = [record.get("title") or "", record.get("text") or ""]
     id_ = f"{path.name}:{line}" if record.get("id") in (None, "") else str(record["id"])
     if not all(isinstance(part, str) for part in parts) or not any(part.strip() for part in parts):
@@ -163,16 +170,18 @@ def _text_of_record(record: Mapping[str, Any], path: Path, line: int, report: Co
         problem = "a lone surrogate"
     else:
         return Text(id_, " ".join(part for part in parts if part.strip()), str(path), line)
-    report.blemish("bad_records", str(path), line, problem)
+    report.record_issue("bad_records", str(path), line, problem)
     return None
 
 
 def _read_parquet(path: Path, report: CorpusReport) -> Iterator[Text]:
-    """The texts of a file with the columns of a JSONL record's keys; other columns are not read.
+    """Yield the texts of a Parquet file with the columns of JSONL records; other columns are not
+    read.
 
-    One row group, as it is packed, is in memory at a time, and of its texts as many as the limit of records allows.
+    One packed row group is in memory at a time, and as many of its texts as the limit for records
+    allows.
 
-    Raises KrisselError K213 (damaged, or without such columns), K055 (a text larger than the limit).
+    Raises KrisselError K213 (damaged, or without such columns), K055 (a text exceeds the limit).
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -185,7 +194,7 @@ def _read_parquet(path: Path, report: CorpusReport) -> Iterator[Text]:
         names = schema.names
         columns = [name for name in COLUMNS if name in names]
         texts = [name for name in columns if pa.types.is_string(schema.field(name).type)]
-        # A text that many rows have is unpacked once.
+        # A dictionary unpacks repeated texts once.
         with pq.ParquetFile(path, read_dictionary=texts) as file_:
             if not {"title", "text"} & set(columns):
                 raise KrisselError(Errors.K213.format(path=path, problem=f"its columns are {names}"))
@@ -203,10 +212,10 @@ def _read_parquet(path: Path, report: CorpusReport) -> Iterator[Text]:
 
 
 def _check_size(file_: "pq.ParquetFile", path: Path) -> None:
-    """Raises KrisselError K055 for a row group that unpacks to far more than the file can hold."""
+    """Raise KrisselError K055 for a row group that unpacks to far more than the file can hold."""
     packed = path.stat().st_size
     for number in range(file_.metadata.num_row_groups):
-        # The metadata of its columns is not read: where that is damaged, Arrow ends the process.
+        # Column metadata is not read: if it is damaged, Arrow crashes the process.
         unpacked = file_.metadata.row_group(number).total_byte_size
         FILE.check_unpacked(unpacked, packed, path, f"row group {number + 1}")
 
@@ -219,7 +228,9 @@ def _records(batch: "pa.RecordBatch", path: Path, row: int) -> Iterator[dict[str
 
 
 def _largest(column: "pa.Array") -> int:
-    """The bytes of the largest value of a column of texts; of all of another."""
+    """Return the size in bytes of the largest value of a text column, or of all values of another
+    column.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 

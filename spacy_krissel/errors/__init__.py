@@ -1,7 +1,7 @@
-"""The catalogue of everything this package can complain about, one file per package.
+"""The catalogue of all error and warning messages, one file per package.
 
-Every message has a code, says what was expected, what was found and what to do. Codes are stable: tests and users
-may search for them. `K…` are errors, `KW…` are warnings.
+Every message has a code, and says what was expected, what was found and what to do. Codes are
+stable: tests and users may search for them. `K…` are errors, `KW…` are warnings.
 """
 
 from .corpora import CorporaErrors, CorporaWarnings

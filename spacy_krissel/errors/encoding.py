@@ -58,20 +58,21 @@ class EncodingErrors:
         "such as BERT; choose another encoder."
     )
     K416 = (
-        "[K416] The transformer's tokenizer has no token '{marker}'. Expected both of setting 'markers': set "
-        "those that the encoder was initialized with."
+        "[K416] The transformer's tokenizer has no token '{marker}'. Expected both tokens of "
+        "setting 'markers': set the markers that the encoder was initialized with."
     )
     K417 = (
         "[K417] A transformer in 8-bit integers needs ONNX Runtime, which is not installed. Install it: pip install "
         "'spacy-krissel[onnx]'."
     )
     K418 = (
-        "[K418] The transformer cannot be quantized: {problem}. Expected one that torch writes as ONNX, such as BERT, "
-        "on the CPU; its architecture, or this version of torch, is not served. Link without `krissel quantize`."
+        "[K418] The transformer cannot be quantized: {problem}. Expected one that torch exports "
+        "to ONNX, such as BERT, on the CPU; its architecture, or this version of torch, is not "
+        "supported. Link without `krissel quantize`."
     )
     K419 = (
-        "[K419] The transformer was quantized, and cannot be trained. Train the pipeline that it was made from, and "
-        "quantize what comes of it."
+        "[K419] The transformer is quantized and cannot be trained. Train the pipeline that it "
+        "was made from, then quantize the result."
     )
 
 

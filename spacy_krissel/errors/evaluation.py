@@ -12,16 +12,19 @@ class EvaluationErrors:
         "`token.ent_kb_id`, such as 'krissel_linker'. Add it, or load a pipeline that has it."
     )
     K704 = (
-        "[K704] '{path}', line {line}, is not a link record: {problem}. Expected one JSON object a line, as written "
-        "with the report; create the file again with: python -m spacy krissel evaluate"
+        "[K704] '{path}', line {line}, is not a link record: {problem}. Expected one JSON object "
+        "per line, as written with the report; create the file again with: python -m spacy "
+        "krissel evaluate"
     )
     K705 = (
-        "[K705] '{name}' cannot be compared with the evaluated system: {n_missing} of {n} mentions are not in it, the "
-        "first is {first}. Expected the same documents and the same kind of mentions (gold or predicted) for both."
+        "[K705] '{name}' cannot be compared with the evaluated system: {n_missing} of {n} "
+        "mentions are missing from it, the first is {first}. Expected the same documents and the "
+        "same kind of mentions (gold or predicted) for both."
     )
     K706 = (
-        "[K706] None of the ids of {n} gold mentions is in the ontology '{path}' (first: {first}), so no link could be "
-        "right. Expected the ontology that the corpus was annotated with; check both."
+        "[K706] None of the ids of {n} gold mentions is in the ontology '{path}' (first: "
+        "{first}), so no link could be correct. Expected the ontology that the corpus was "
+        "annotated with; check both."
     )
     K711 = (
         "[K711] No threshold for NIL can be fitted: none of the {n} mentions is NIL. Expected some whose gold id is "
@@ -53,28 +56,32 @@ class EvaluationErrors:
 
 class EvaluationWarnings:
     KW701 = (
-        "[KW701] {n} of {total} gold mentions were no longer in the documents after the pipeline ran, so they count "
-        "as missing (first: {places}). A component changes the entities; name it in `disable`."
+        "[KW701] {n} of {total} gold mentions were no longer in the documents after the pipeline "
+        "ran, so they count as missing (first: {examples}). A component changes the entities; "
+        "name it in `disable`."
     )
     KW702 = (
-        "[KW702] {n} of {total} gold mentions have an id that is not in the ontology, so no prediction can be right "
-        "(first: {places}). Check that the corpus and the ontology use the same ids."
+        "[KW702] {n} of {total} gold mentions have an id that is not in the ontology, so no "
+        "prediction can be correct (first: {examples}). Check that the corpus and the ontology "
+        "use the same ids."
     )
     KW703 = (
-        "[KW703] {count} gold prototypes were not used while these {n_docs} documents were evaluated, because they "
-        "are from the same documents: a mention must not be linked by its own annotation. The knowledge base keeps "
-        "them."
+        "[KW703] {count} gold prototypes were not used to evaluate these {n_docs} documents, "
+        "because they are from the same documents: a mention must not be linked by its own "
+        "annotation. The knowledge base keeps them."
     )
     KW711 = (
-        "[KW711] {n} of {total} gold mentions have an id that is not in the knowledge base (first: {places}). They "
-        "count as mentions with an entity, for which no link is right, and not as NIL. Replace such ids by 'NIL' "
-        "(`python -m spacy krissel convert --unknown-as-nil`) if they are NIL."
+        "[KW711] {n} of {total} gold mentions have an id that is not in the knowledge base "
+        "(first: {examples}). They count as mentions with an entity, for which no link is "
+        "correct, not as NIL. Replace such ids by 'NIL' (`python -m spacy krissel convert "
+        "--unknown-as-nil`) if they are NIL."
     )
     KW712 = (
         "[KW712] The best threshold makes all {n} mentions NIL: scores of mentions with and without an entity do not "
         "differ enough. Give a precision, or train the encoder further."
     )
     KW720 = (
-        "[KW720] None of {n} mentions was linked by {pipes}, so all results are of missing answers. Check that these "
-        "components have a knowledge base, and that their `spans_key`, `types` and `labels` fit the mentions."
+        "[KW720] None of {n} mentions was linked by {pipes}, so all of them count as missing "
+        "predictions. Check that these components have a knowledge base, and that their "
+        "`spans_key`, `types` and `labels` fit the mentions."
     )

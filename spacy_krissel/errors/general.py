@@ -1,4 +1,4 @@
-"""Exception classes, and the messages that all packages (K0xx) and the commands (K8xx) share."""
+"""Exception classes, and messages shared by all packages (K0xx) and by commands (K8xx)."""
 
 import re
 
@@ -8,17 +8,19 @@ _CODE = re.compile(r"\[(KW?\d{3})\] ")
 class _Coded(Exception):
     @property
     def code(self) -> str:
-        """Code at the head of the message, such as "K006"; empty for a message without one."""
+        """Return the code at the start of the message, such as "K006"; empty for a message without
+        one.
+        """
         found = _CODE.match(str(self))
         return found[1] if found else ""
 
 
 class KrisselError(_Coded, ValueError):
-    """Anything this package refuses to do; the message starts with its `code`."""
+    """Any error raised by this package; the message starts with its `code`."""
 
 
 class KrisselWarning(_Coded, UserWarning):
-    """Something was left out or replaced; the message starts with its `code` and counts it."""
+    """A warning that something was left out or replaced; the message starts with its `code`."""
 
 
 class GeneralErrors:
@@ -78,30 +80,31 @@ class GeneralErrors:
     )
     K026 = "[K026] '{path}' could not be read or written: {problem}. {advice}."
     K027 = (
-        "[K027] There is something at '{path}' already: {held}. Expected another output, or the option --force (in "
-        "Python force=True), which keeps it as {backup} beside the new one."
+        "[K027] '{path}' already exists: {held}. Expected another output, or the option --force "
+        "(in Python force=True), which keeps the old one next to it as {backup}."
     )
     K028 = (
-        "[K028] '{path}' holds a {kind}, and {n} file(s) that are no part of it, such as '{first}'. The "
-        "folder is replaced as a whole: move them elsewhere, or choose another path."
+        "[K028] '{path}' holds a {kind}, and {n} file(s) that are not part of it, such as "
+        "'{first}'. The folder is replaced as a whole: move these files elsewhere, or choose "
+        "another path."
     )
     K045 = (
         "[K045] Another run is working in '{path}' and writes the same output. Expected one run per output: wait for "
         "it, stop it, or choose another output."
     )
     K053 = (
-        "[K053] '{path}' could not be read: {place} failed with {problem}. Expected a complete file of its format. "
-        "Check that place, or copy the file again; if it is correct, this is a bug of spacy-krissel: report it with "
-        "the traceback."
+        "[K053] '{path}' could not be read: {position} failed with {problem}. Expected a complete "
+        "file of its format. Check that part, or copy the file again; if it is correct, this is a "
+        "bug of spacy-krissel: report it with the traceback."
     )
     K054 = (
-        "[K054] '{path}' could not be read: {place} is nested too deeply. Expected JSON or XML with at most a few "
-        "hundred levels; check how the file was made."
+        "[K054] '{path}' could not be read: {position} is nested too deeply. Expected JSON or XML "
+        "with at most a few hundred levels; check how the file was made."
     )
     K055 = (
-        "[K055] '{path}' was not read further: {place} has {found} MiB or more. Expected at most {limit} MiB, a limit "
-        "that protects memory and disk. If the file is correct, raise it: set the environment variable {variable} to a "
-        "number of MiB."
+        "[K055] '{path}' was not read further: {position} has {found} MiB or more. Expected at "
+        "most {limit} MiB, a limit that protects memory and disk. If the file is correct, raise "
+        "the limit: set the environment variable {variable} to a number of MiB."
     )
     K056 = (
         "[K056] '{path}' is not UTF-8 text: it starts like {found}. Expected UTF-8; convert it: iconv -f {found} -t "

@@ -21,8 +21,8 @@ class KBErrors:
         "vectors; check the encoder's weights, which are NaN or infinite after a diverged training."
     )
     K505 = (
-        "[K505] Expected the 'allowed' mask as a boolean array of shape ({n},), one value per {what}, found {found}. "
-        "Make it with kb.entity_mask(...)."
+        "[K505] Expected the 'allowed' mask as a boolean array of shape ({n},), one value per "
+        "{what}, found {found}. Create it with kb.entity_mask(...)."
     )
     K506 = (
         "[K506] The index in '{path}' cannot be used: {problem}. Expected an index of {rows} vectors of width "
@@ -39,7 +39,7 @@ class KBErrors:
         "names (faiss-gpu needs those of its CUDA version), or replace it: pip uninstall "
         "faiss-gpu, then pip install 'spacy-krissel[cpu]'. Without FAISS, use spacy-krissel.ExactIndex.v1."
     )
-    # Knowledge base: what is put in.
+    # Knowledge base: its content.
     K510 = (
         "[K510] {count} of {total} prototypes name an entity that the knowledge base does not have (first: "
         "'{entity}', number {first}). Add all entities with set_entities(...) first, or drop these prototypes."
@@ -55,11 +55,11 @@ class KBErrors:
         "[K515] {count} entities that have prototypes are missing from the new entities (first: '{entity}'). Keep "
         "them, or start from an empty knowledge base."
     )
-    # Knowledge base: what is asked of it.
+    # Knowledge base: its use.
     K520 = (
-        "[K520] The knowledge base is empty ({entities} entities, {prototypes} prototypes): nothing can be linked to "
-        "it. Build one with: python -m spacy krissel prototypes, then load it with kb.from_disk(path) or name its "
-        "path in the linker's config."
+        "[K520] The knowledge base is empty ({entities} entities, {prototypes} prototypes), so "
+        "nothing can be linked. Build one with: python -m spacy krissel prototypes, then load it "
+        "with kb.from_disk(path) or name its path in the linker's config."
     )
     K521 = (
         "[K521] The knowledge base has no encoder to search with. Attach one with kb.attach_encoder(encode), where "
@@ -93,9 +93,9 @@ class KBErrors:
         "encoder that made it, or make the knowledge base again with: python -m spacy krissel prototypes"
     )
     K529 = (
-        "[K529] An interrupted run left vectors in '{path}' from other input: {difference}. Expected the same "
-        "pipeline, ontology, mentions and settings. Run it as it was started to resume, or start over with "
-        "restart=True (--restart)."
+        "[K529] An interrupted run left vectors in '{path}' from other input: {difference}. "
+        "Expected the same pipeline, ontology, mentions and settings. Use the same arguments to "
+        "resume it, or start over with restart=True (--restart)."
     )
     # Knowledge base: references.
     K531 = "[K531] Expected one vector per reference, found {entities} entities and {vectors} vectors."
@@ -104,8 +104,9 @@ class KBErrors:
         "Add all entities with set_entities(...) first, or drop these references."
     )
     K533 = (
-        "[K533] {count} of {total} gold mentions have an id that the knowledge base lacks (first: {places}), so none "
-        "was added. Check the ids, or leave these mentions out with skip_unknown=True."
+        "[K533] {count} of {total} gold mentions have an id that the knowledge base lacks (first: "
+        "{examples}), so none was added. Check the ids, or leave these mentions out with "
+        "skip_unknown=True."
     )
     K534 = (
         "[K534] No entity of the knowledge base has the id or name {found!r}. Expected an id in any usual spelling, or "
@@ -119,8 +120,9 @@ class KBErrors:
 
 class KBWarnings:
     KW501 = (
-        "[KW501] {count} of {total} gold mentions did not become prototypes, because the knowledge base lacks their "
-        "id (first: {places}). Check that the corpus and the ontology use the same ids."
+        "[KW501] {count} of {total} gold mentions did not become prototypes, because the "
+        "knowledge base lacks their id (first: {examples}). Check that the corpus and the "
+        "ontology use the same ids."
     )
     KW502 = (
         "[KW502] None of the {spans} gold mentions has an id, so no prototype was added. Expected `span.kb_id_` on the "

@@ -7,9 +7,9 @@ class MiningErrors:
         "{skipped}. Expected at least one name of exactly one entity. Check the file the ontology was made from."
     )
     K302 = (
-        "[K302] An interrupted mining run in '{path}' was started with other input: {difference}. Expected the same "
-        "settings, ontology and texts. Run it as it was started to resume, or start over with restart=True "
-        "(--restart)."
+        "[K302] An interrupted mining run in '{path}' was started with other input: {difference}. "
+        "Expected the same settings, ontology and texts. Use the same arguments to resume it, or "
+        "start over with restart=True (--restart)."
     )
     K303 = (
         "[K303] A mining process died ({problem}), most often because memory ran out. Finished work is kept: run the "

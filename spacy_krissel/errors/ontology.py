@@ -27,8 +27,8 @@ class OntologyErrors:
     K111 = "[K111] Cannot enrich the field {found!r}. Expected one of {expected}."
     K112 = "[K112] The ontology store would hold no entity: {why}. Nothing was written. Expected at least one entity."
     K113 = (
-        "[K113] Cannot tell what is below {id!r}: {problem}. Expected ids of the sources, and entities with parents or "
-        "tree numbers."
+        "[K113] Cannot find the entities below {id!r}: {problem}. Expected ids of the sources, "
+        "and entities with parents or tree numbers."
     )
     K114 = "[K114] SKOS, '{path}', is read by rdflib, which is not installed: pip install 'spacy-krissel[rdf]'"
     K116 = (
@@ -36,8 +36,9 @@ class OntologyErrors:
         "{address}, unpack it, and read its folder with: {command}"
     )
     K117 = (
-        "[K117] The vocabulary '{name}' could not be downloaded from {address}: {problem}. Run it again, which "
-        "continues the download; or put the file by hand into the folder '{folder}', without a download.json there."
+        "[K117] The vocabulary '{name}' could not be downloaded from {address}: {problem}. Run "
+        "the command again to continue the download, or put the file by hand into the folder "
+        "'{folder}', without a download.json there."
     )
     K118 = (
         "[K118] Cannot tell which column of '{path}' has the {missing}: its first line names {columns}. Expected usual "
@@ -46,8 +47,8 @@ class OntologyErrors:
         "(`krissel ontology`)."
     )
     K119 = (
-        "[K119] '{path}' is in {syntax}, which is not read. Expected OWL in RDF/XML or Turtle, or another format of "
-        "`krissel ontology`; convert it: {command}"
+        "[K119] '{path}' is in {syntax}, which is not supported. Expected OWL in RDF/XML or "
+        "Turtle, or another format of `krissel ontology`; convert it: {command}"
     )
     K120 = (
         "[K120] '{path}' is a list of names, one per line, such as {first!r}. Expected an id for each entity: a table "
@@ -65,14 +66,15 @@ class OntologyErrors:
 
 
 class OntologyWarnings:
-    KW101 = "[KW101] Left out {count} of {total} records of '{path}'. The first: {places}. Correct or remove them."
+    KW101 = "[KW101] Left out {count} of {total} records of '{path}'. The first: {examples}. Correct or remove them."
     KW102 = (
-        "[KW102] Left out {count} entities whose id an earlier entity has; the first is kept. The first such ids: "
-        "{ids}. Give each entity its own id."
+        "[KW102] {count} entities were left out, because an earlier entity has the same id. The "
+        "first ids: {ids}. Give each entity its own id."
     )
     KW103 = (
-        "[KW103] {count} alternative ids belong to more than one entity; each stands for the entity whose primary id "
-        "it is, or else for the first. The first such ids: {ids}. Remove them where that is wrong."
+        "[KW103] {count} alternative ids belong to more than one entity. Each resolves to the "
+        "entity with that primary id, or else to the first entity. The first such ids: {ids}. "
+        "Remove them where that is wrong."
     )
     KW104 = (
         "[KW104] Ignored {count} values of '{path}' under unknown keys: {keys}. Known keys: {known}. Rename them if "
@@ -83,37 +85,40 @@ class OntologyWarnings:
         "the last line; compare the file with its source, or add one."
     )
     KW106 = (
-        "[KW106] '{where}' states {found} of UMLS, and the preset {name} is of {expected}: some of its concepts will "
-        "be missing, and others are new. Use the files of that release to compare results."
+        "[KW106] '{where}' states {found} of UMLS, but the preset {name} is of {expected}: some "
+        "concepts will be missing, and others new. Use the files of that release to compare "
+        "results."
     )
-    KW107 = "[KW107] '{path}' has no names of {sources}: no id of it is found. Check the abbreviation, such as MSH."
+    KW107 = (
+        "[KW107] '{path}' has no names of {sources}, so none of its ids is found. Check the abbreviation, such as MSH."
+    )
     KW108 = (
-        "[KW108] {count} obsolete ids of '{path}' state a replacement, but lead to no entity of it: "
-        "{places}. Expected `replaced_by`, or one `consider`, with an id of the file. Where you know "
-        "better, give the entity the id as an alternative one."
+        "[KW108] {count} obsolete ids of '{path}' state a replacement that leads to no entity of "
+        "the file: {examples}. Expected `replaced_by`, or one `consider`, with an id of the file. "
+        "If you know the entity, add the obsolete id to its alternative ids."
     )
     KW109 = (
         "[KW109] {count} entities of '{path}' have no label in the language '{language}', and are "
-        "named in another: {found}. The first: {ids}. Expected labels in it; ask for another language "
-        "with `language`, or add a table of translations."
+        "named in another: {found}. The first: {ids}. Expected labels in that language; choose "
+        "another with `language`, or add a table of translations."
     )
     KW110 = (
-        "[KW110] No entity has an id of the translations in {paths}: none was used. Expected the ids "
-        "of the sources, such as HP:0001250."
+        "[KW110] No translation in {paths} was used, because no entity has one of their ids. "
+        "Expected the ids of the sources, such as HP:0001250."
     )
     KW111 = (
-        "[KW111] {count} of {total} cells in column {column!r} of '{path}' were split at {mark!r}, such as {first!r}. "
-        "Expected {mark!r} between values; otherwise state what separates them with --separator (`separator`), or "
-        "that nothing does: --separator ''."
+        "[KW111] {count} of {total} cells in column {column!r} of '{path}' were split at "
+        "{mark!r}, such as {first!r}. Expected {mark!r} between values; otherwise set the "
+        "separator with --separator (`separator`), or --separator '' for none."
     )
     KW112 = (
-        "[KW112] The cells in column {column!r} of '{path}' were read as one value each, but {count} of {total} hold "
-        "{mark!r}, such as {first!r}. If it separates values, state it: --separator {mark!r} (`separator`); otherwise "
-        "state that nothing does: --separator ''."
+        "[KW112] The cells in column {column!r} of '{path}' were read as one value each, but "
+        "{count} of {total} contain {mark!r}, such as {first!r}. If it separates values, set "
+        "--separator {mark!r} (`separator`); otherwise set --separator '' for none."
     )
     KW121 = (
-        "[KW121] No name for {count} species of entities in '{path}'; names are expanded with their ids. The first: "
-        "{ids}. Use a taxonomy that has them."
+        "[KW121] No name was found for {count} species of entities in '{path}'; names are "
+        "expanded with their ids. The first: {ids}. Use a taxonomy that has them."
     )
     KW130 = (
         "[KW130] '{path}' has no gene of the species {species}; others were found. Correct the setting 'species' if "

@@ -90,9 +90,9 @@ class PipelineErrors:
         "or rename the backup folder '{aside}' there to 'kb'."
     )
     K645 = (
-        "[K645] The process that reads the corpus ahead ended, most often because memory ran out. Expected room for "
-        "one more process, and in a script of your own `if __name__ == '__main__':` around what trains: see what it "
-        "said above, or set `read_ahead` of the corpus to 0."
+        "[K645] The process that reads the corpus ahead ended, most often because memory ran out. "
+        "Expected memory for one more process and, in your own script, training code under `if "
+        "__name__ == '__main__':`. See its message above, or set `read_ahead` of the corpus to 0."
     )
     K651 = (
         "[K651] {count} processes cannot train '{name}': it is not a component of spacy-krissel, so each process "
@@ -112,8 +112,8 @@ class PipelineErrors:
         "Save it first: nlp.get_pipe('{name}').kb.to_disk('{path}')"
     )
     K661 = (
-        "[K661] A setting of '{name}' cannot be removed ({setting}). Expected a value for each: set cfg['{setting}'] "
-        "to another one."
+        "[K661] Setting '{setting}' of '{name}' cannot be removed. Expected a value: set "
+        "cfg['{setting}'] to another one."
     )
     K662 = (
         "[K662] '{name}' cannot have the term '{term}': {problem}. Expected, in [components.{name}.terms.{term}], an "
@@ -121,24 +121,26 @@ class PipelineErrors:
     )
     K663 = "[K663] The term '{term}' {what} {found}. Expected {expected}. Correct the term's class."
     K680 = (
-        "[K680] '{path}' holds the work of another build: {difference}. Build with what that one was given to continue "
-        "it, or drop it (--restart)."
+        "[K680] '{path}' holds the work of another build: {difference}. Expected the same "
+        "arguments: use them to continue that build, or discard its work (--restart)."
     )
     K681 = (
-        "[K681] '{path}' cannot hold corrections: {problem}. Expected a file that `krissel serve` wrote, and no other "
-        "service with it, or a new one."
+        "[K681] '{path}' cannot hold corrections: {problem}. Expected a new file, or one written "
+        "by `krissel serve` that no other service uses."
     )
-    K682 = "[K682] {what} {problem}. Expected texts, mentions and settings as /openapi.json of the service has them."
+    K682 = (
+        "[K682] {what} {problem}. Expected texts, mentions and settings as described in /openapi.json of the service."
+    )
     K683 = (
-        "[K683] The service would listen on {host}, where others reach it, and nothing says who may. Expected an API "
-        "key in the environment variable {variable}, or an address of this machine alone (--host 127.0.0.1), with a "
-        "proxy before it where others are to reach it."
+        "[K683] The service would accept requests from other machines on {host} without "
+        "authentication. Expected an API key in the environment variable {variable}, or a "
+        "loopback address (--host 127.0.0.1), with a proxy in front of it for other machines."
     )
     K684 = "[K684] {what} is not installed. Expected the extra of the service: pip install spacy-krissel[serve]"
     K685 = (
-        "[K685] A process that links ended, most often because memory ran out, and no other took its place: {problem}. "
-        "Expected one that loads the pipeline, as at the start. Corrections that were accepted are kept with "
-        "`--corrections`: start the service again."
+        "[K685] A linking process ended, most often because memory ran out, and could not be "
+        "replaced: {problem}. Expected a process that loads the pipeline, as at the start. With "
+        "`--corrections`, accepted corrections are kept: start the service again."
     )
     K675 = (
         "[K675] GPU {gpu_id} cannot be used: {problem}. Expected the number of a GPU that PyTorch and CuPy see, or -1 "
@@ -162,21 +164,26 @@ class PipelineErrors:
         "mentions alone: make the knowledge base without `--reference-prototypes` and `--mentions-only`."
     )
     K687 = (
-        "[K687] '{reranker}' was trained over the scores of '{name}', which another encoder changes. Expected a linker "
-        "without a re-ranker: distill that, and train a re-ranker over it."
+        "[K687] '{reranker}' was trained on the scores of '{name}', which another encoder would "
+        "change. Expected a linker without a re-ranker: distill it, then train a re-ranker on its "
+        "scores."
     )
-    K688 = "[K688] The linker '{name}' has no transformer to quantize. Expected one: a small encoder is quick as it is."
+    K688 = (
+        "[K688] The linker '{name}' has no transformer to quantize. Expected one: a small encoder "
+        "is fast without quantization."
+    )
     K691 = (
         "[K691] There is nothing to render: the document has no `doc.spans['{key}']`; its keys are: {keys}. Name one "
         "of them, or run the component that writes it."
     )
     K692 = (
-        "[K692] The request has {n:,} {what}, and may have {limit:,} ({setting}). Expected fewer: divide it, or "
-        "start the service with a higher limit."
+        "[K692] The request has {n:,} {what}, but the limit is {limit:,} ({setting}). Expected "
+        "fewer: split the request, or start the service with a higher limit."
     )
     K693 = (
-        "[K693] The service cannot listen on {host}, port {port}: {problem}. Expected a free port, "
-        "and an address of this machine: choose others (--port, --host), or stop the program that has it."
+        "[K693] The service cannot listen on {host}, port {port}: {problem}. Expected a free "
+        "port, and an address of this machine: choose others (--port, --host), or stop the "
+        "program that uses the port."
     )
 
 
@@ -186,13 +193,15 @@ class PipelineWarnings:
         "and was dropped. Create it again with `python -m spacy krissel prototypes` after training."
     )
     KW602 = (
-        "[KW602] {alone} of the {found} examples of a training batch have no entity that occurs twice in the batch, "
-        "and are not trained on. Expected two mentions of each: leave training.accumulate_gradient at 1, since a "
-        "divided batch loses pairs, and use 'spacy-krissel.PairBatcher.v1' in [training.batcher]. Shown once."
+        "[KW602] {alone} of the {found} examples of a training batch have an entity that occurs "
+        "only once in the batch, and are skipped. Expected two mentions of each entity: leave "
+        "training.accumulate_gradient at 1, since a divided batch loses pairs, and use "
+        "'spacy-krissel.PairBatcher.v1' in [training.batcher]. Shown once."
     )
     KW603 = (
-        "[KW603] {count} of {total} linked mentions of '{path}' have an id that is not in the ontology, and are read "
-        "as not linked. Check that the corpus and the ontology use the same ids."
+        "[KW603] {count} of {total} linked mentions of '{path}' have an id that is not in the "
+        "ontology, and are treated as unlinked. Check that the corpus and the ontology use the "
+        "same ids."
     )
     KW613 = (
         "[KW613] {count} of {total} entries of `doc._.abbreviations` cannot be read and are skipped (first: {first}). "
@@ -233,18 +242,18 @@ class PipelineWarnings:
         "before it accepted the correction."
     )
     KW682 = (
-        "[KW682] {n} of {total} corrections do not count: the knowledge base does not hold their entities. The first "
-        "such entity: {first}. They stay in the file, and can be undone."
+        "[KW682] {n} of {total} corrections are ignored, because the knowledge base lacks their "
+        "entities. The first such entity: {first}. They stay in the file, and can be undone."
     )
     KW683 = (
         "[KW683] '{path}' was moved or removed while the service ran. It was written again, with all corrections that "
         "the service accepted. Stop the service before you move the file."
     )
     KW684 = (
-        "[KW684] '{path}' cannot hold the vectors of corrections: {problem}. The service encodes them again. Free the "
-        "disk or remove the file, which the next start then writes."
+        "[KW684] '{path}' cannot hold the vectors of corrections: {problem}. The service encodes "
+        "them again. Free disk space, or remove the file; the next start writes it again."
     )
     KW680 = (
-        "[KW680] {n} mentions were mined, fewer than {fewest}: the encoder is not trained on them, and stays as it is. "
-        "Give more text, or text that speaks of the ontology's entities."
+        "[KW680] {n} mentions were mined, fewer than {fewest}, so the encoder is not trained on "
+        "them. Give more text, or text that mentions entities of the ontology."
     )

@@ -5,7 +5,7 @@ from functools import cache
 from typing import Any
 
 from ..mentions.gold_ids import NIL
-from ..ontology.hierarchy import place_keys
+from ..ontology.hierarchy import position_keys
 from ..ontology.store import OntologyStore
 from .records import LinkRecord, counted
 
@@ -19,7 +19,7 @@ def link_distance(records: Sequence[LinkRecord], store: OntologyStore) -> dict[s
     RETURNS: their number `n`, and the fractions of those to a `parent`, `child` or `sibling` of a gold entity, and to
         any `other`; None without a wrong link, or where no entity of one has a parent.
     """
-    keys = cache(lambda id_: place_keys(store.get(id_), store) if id_ in store else ({id_}, set()))
+    keys = cache(lambda id_: position_keys(store.get(id_), store) if id_ in store else ({id_}, set()))
     found, placed = dict.fromkeys(("parent", "child", "sibling", "other"), 0), False
     for record in counted(records):
         wrong = {record.prediction, *record.ties}.isdisjoint(record.gold)

@@ -101,7 +101,7 @@ def run_pipeline(
     linked = counted(records)
     if mentions == "gold" and (lost := [record for record in records if not record.found]):
         places = ", ".join(f"{record.doc} {record.start}-{record.end}" for record in lost[:MAX_PLACES])
-        message = Warnings.KW701.format(n=len(lost), total=len(records), places=places)
+        message = Warnings.KW701.format(n=len(lost), total=len(records), examples=places)
         warnings.warn(message, KrisselWarning, stacklevel=3)
     # Lost gold mentions have their own warning.
     if any(record.found or mentions == "predicted" for record in linked) and not any(r.prediction for r in records):
@@ -239,6 +239,6 @@ def warn_of_unknown_ids(records: Sequence[LinkRecord], known: Container[str], me
     lost = [record for record in records if record.gold != (NIL,) and not any(id_ in known for id_ in record.gold)]
     if lost:
         places = ", ".join(f"{each.doc} {each.start}-{each.end} {each.gold[0]}" for each in lost[:MAX_PLACES])
-        text = message.format(n=len(lost), total=len(records), places=places)
+        text = message.format(n=len(lost), total=len(records), examples=places)
         warnings.warn(text, KrisselWarning, stacklevel=4)
     return len(lost)

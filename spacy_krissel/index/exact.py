@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import Errors, KrisselError
 from ..util.lock import Lock
-from ..util.settings import checked, maker
+from ..util.settings import checked, factory_for
 from . import fork
 from .bfloat16 import MIN_QUERIES, has_bfloat16, rounded_blocks, rounded_hits
 from .devices import ALL_CARDS, check_device, missing_device, warn_cpu
@@ -166,4 +166,4 @@ def rescored(parts: Sequence[Vectors], queries: Vectors, rows: Rows, k: int) -> 
     return scores, best
 
 
-make_exact_index = maker(ExactIndex)
+make_exact_index = factory_for(ExactIndex)

@@ -18,7 +18,7 @@ import numpy as np
 from ..errors import Errors, KrisselError
 from ..util.disk import disk_error
 from ..util.lock import Lock
-from ..util.settings import Count, PositiveInt, checked, maker
+from ..util.settings import Count, PositiveInt, checked, factory_for
 from . import fork
 from .devices import check_device, warn_cpu
 from .exact import BLOCK_ROWS, rescored, search_blocks, vectors_at
@@ -499,4 +499,4 @@ def _pq_bytes(given: int, width: int, on_card: bool) -> int:
     return given or max(number for number in sizes if number <= max(1, width // 2))
 
 
-make_faiss_index = maker(FaissIndex)
+make_faiss_index = factory_for(FaissIndex)

@@ -11,7 +11,7 @@ from typing import Any
 from ..errors import Errors
 from ..ontology.entity import Entity
 from ..ontology.store import OntologyStore, write_store
-from ..util.atomic import commit_folder, copies_linked, copy_folder, temporary_folder
+from ..util.atomic import commit_folder, copy_folder, is_hard_linking, temporary_folder
 from .directory import Source, pack_files, unpack
 
 
@@ -75,7 +75,7 @@ class CandidateTable:
     def to_disk(self, path: Path) -> None:
         if not self._source._replace(path=path).problem():
             return
-        if copies_linked() and not self._source.problem():
+        if is_hard_linking() and not self._source.problem():
             copy_folder(self._source.path, path)
             return
         # Renamed instead of overwritten: another pipe may have mapped the folder at `path`.

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ..errors import Errors, KrisselError
 from ..index.protocol import Vectors
-from ..util.disk import damage
+from ..util.disk import coded_damage
 
 # Rows per write.
 BLOCK_ROWS = 65_536
@@ -34,7 +34,7 @@ def read_array(path: Path, rows: int, width: int, dtype: str, *, verify: bool = 
 
     Raises KrisselError K524 (of another shape or dtype, damaged), K026 when the disk refuses.
     """
-    with damage(path, partial(_damaged, path)):
+    with coded_damage(path, partial(_damaged, path)):
         # An empty file cannot be mapped.
         vectors = np.load(path, mmap_mode="r" if rows and width else None, allow_pickle=False)
     if vectors.shape != (rows, width) or vectors.dtype != np.dtype(dtype):
@@ -79,7 +79,7 @@ def read_table(path: Path, schema: pa.Schema, rows: int, *, verify: bool = True)
 
     verify: check its contents (0.1 s per GB), not only its layout. Raises KrisselError K524.
     """
-    with damage(path, partial(_damaged, path)):
+    with coded_damage(path, partial(_damaged, path)):
         table = pa.ipc.open_file(pa.memory_map(str(path), "r")).read_all()
         table.validate(full=verify)
         if table.schema != schema or len(table) != rows:
@@ -95,7 +95,7 @@ def check_table(table: pa.Table, path: Path, row: int) -> None:
 
     Raises KrisselError K524.
     """
-    with damage(path, partial(_damaged, path)):
+    with coded_damage(path, partial(_damaged, path)):
         table.slice(row // BATCH_ROWS * BATCH_ROWS, BATCH_ROWS).validate(full=True)
 
 

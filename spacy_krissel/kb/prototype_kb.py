@@ -21,7 +21,7 @@ from ..index.fork import guard_forks
 from ..index.kinds import make_index
 from ..index.protocol import MakeIndex, VectorIndex, Vectors
 from ..util.lock import Lock
-from ..util.settings import NotNegative, Positive, PositiveInt, checked, maker
+from ..util.settings import NotNegative, Positive, PositiveInt, checked, factory_for
 from ..views import View, span_view
 from .candidates import spacy_candidates
 from .changes import changed, with_entities, with_prototypes, with_references, without_prototypes
@@ -446,4 +446,4 @@ def _restore(cls: Any, vocab: Vocab, width: int, settings: dict[str, Any], sourc
 
 # Registered as `spacy-krissel.EmptyKB.v1`: makes a `PrototypeKB` from a vocabulary and a vector
 # width.
-empty_kb = maker(PrototypeKB, "vocab", "entity_vector_length")
+empty_kb = factory_for(PrototypeKB, "vocab", "entity_vector_length")

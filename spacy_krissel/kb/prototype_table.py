@@ -16,7 +16,7 @@ from ..index.protocol import Mask, Rows, Vectors
 from ..lexical.arrays import lexical_arrays
 from ..lexical.groups import Groups
 from ..lexical.index import LexicalIndex
-from ..util.disk import damage
+from ..util.disk import coded_damage
 from ..util.lock import Lock, once
 from ..views import View, evidence, name_evidence
 from .columns import (
@@ -375,7 +375,7 @@ class PrototypeTable:
         stored = GrowingVectors(read_array(directory / VECTORS_FILE, rows, width, dtype, verify=verify))
         read = cls(table, stored, references, directory / FILE, lexical)
         if lexical:
-            with damage(directory / LEXICAL_DIR, partial(_damaged_index, directory)):
+            with coded_damage(directory / LEXICAL_DIR, partial(_damaged_index, directory)):
                 vars(read)["lexical_index"] = LexicalIndex.from_disk(directory / LEXICAL_DIR, n_entities)
         return read
 

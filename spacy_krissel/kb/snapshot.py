@@ -85,7 +85,7 @@ class Lookups:
         """
         index = self.current.prototypes.lexical_index
         texts = index.read([text])
-        rows = np.append(index.having(texts.forms, k), index.search(texts.vectors, k))
+        rows = np.append(index.entities_with_forms(texts.forms, k), index.search(texts.vectors, k))
         rows = np.unique(rows[rows >= 0])
         similar = index.similarity(texts, rows * 0, rows)
         ids = [self.entity_ids[int(row)] for _, row in sorted(zip(-similar, rows.tolist(), strict=True))]

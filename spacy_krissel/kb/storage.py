@@ -11,9 +11,9 @@ from pydantic import Field
 from ..errors import Errors, KrisselError
 from ..index.kinds import make_index
 from ..index.protocol import MakeIndex, VectorIndex
-from ..util.atomic import copies_linked, copy_folder
-from ..util.disk import damage
-from ..util.manifest import Count, Shape, new_directory, read_manifest
+from ..util.atomic import copy_folder, is_hard_linking
+from ..util.disk import coded_damage
+from ..util.manifest import Count, ManifestSchema, new_directory, read_manifest
 from .columns import read_array
 from .directory import KIND, Source
 from .entity_columns import DETAILS_FILE, EntityTable
@@ -27,18 +27,18 @@ FORMAT_VERSION = 7
 INDEX_DIR = "index"
 
 
-class IndexShape(Shape):
+class IndexSchema(ManifestSchema):
     kind: str
     settings: dict[str, Any]
 
 
-class ReferencesShape(Shape):
+class ReferencesSchema(ManifestSchema):
     entities: Count
     weight: Annotated[float, Field(ge=0)]
 
 
-class KBShape(Shape):
-    """Shape of `Lookups.description`."""
+class KBSchema(ManifestSchema):
+    """ManifestSchema of `Lookups.description`."""
 
     entities: Count
     details: bool
@@ -48,13 +48,13 @@ class KBShape(Shape):
     dtype: Literal["float32", "float16"]
     normalized: bool
     encoder: str | None
-    index: IndexShape
+    index: IndexSchema
     index_saved: bool
     tuning: dict[str, Any] | None
-    references: ReferencesShape | None
+    references: ReferencesSchema | None
     lexical: bool
 
-    def needs(self) -> Iterator[str]:
+    def required_files(self) -> Iterator[str]:
         yield from (ENTITIES, PROTOTYPES, VECTORS_FILE)
         if self.details:
             yield DETAILS_FILE
@@ -73,7 +73,7 @@ def write_snapshot(snapshot: KBSnapshot, path: Path, excluded: Iterable[str]) ->
     RETURNS: the snapshot, with the folder as its source if both hold the same.
     """
     is_whole = not {"index", "prototypes"} & set(excluded)
-    if is_whole and copies_linked() and snapshot.source is not None and not snapshot.source.problem():
+    if is_whole and is_hard_linking() and snapshot.source is not None and not snapshot.source.problem():
         copy_folder(snapshot.source.path, path)
         # The source is kept: this copy may be deleted before the next one is made.
         return replace(snapshot, saved=Source.of(path))
@@ -107,7 +107,7 @@ def read_snapshot(
 
     Raises the errors of `PrototypeKB.from_disk`.
     """
-    manifest = read_manifest(path, KIND, FORMAT_VERSION, verify=verify, shape=KBShape)
+    manifest = read_manifest(path, KIND, FORMAT_VERSION, verify=verify, schema=KBSchema)
     source = Source.of(path)
     dimensions, dtype = manifest["dimensions"], manifest["dtype"]
     if width and dimensions and dimensions != width:
@@ -160,6 +160,6 @@ def _read_index(path: Path, saved: dict[str, Any], wanted: KBSnapshot) -> Vector
         return KrisselError(Errors.K524.format(path=path.parent, problem=f"its index: {problem}"))
 
     # For example, settings of one kind of index next to the files of another.
-    with damage(path, damaged):
+    with coded_damage(path, damaged):
         index.from_disk(path, wanted.prototypes.vectors)
     return index

@@ -1,4 +1,6 @@
-"""The arrays of a lexical index, made in blocks: 8 million names take little more memory than their index."""
+"""Arrays of a lexical index, built in blocks: 8 million names need little more memory than their
+index.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -12,24 +14,24 @@ from ..ontology.folding import is_capital_symbol
 from .groups import pair_keys, ranges
 from .ngrams import Forms, Grams, Spellings, hashed, to_unit_length
 
-# Surface forms at a time: some two million n-grams.
+# Surface forms per block: about two million n-grams.
 BLOCK_FORMS = 2**16
-# N-grams of all forms that are counted in 32 bits.
-LARGEST = 2**31 - 1
+# Maximum number of n-grams of all forms that 32-bit integers can count.
+MAX_INT32 = 2**31 - 1
 Arrays = dict[str, np.ndarray]
 
 
 def lexical_arrays(
-    forms: Callable[[slice], Sequence[str]], entities: Rows, named: Mask | None = None, directory: Path | None = None
+    forms: Callable[[slice], Sequence[str]], entities: Rows, is_name: Mask | None = None, directory: Path | None = None
 ) -> Arrays:
-    """What `LexicalIndex` searches, by the names of its files.
+    """Build the arrays that `LexicalIndex` searches, by the names of their files.
 
-    forms: gives a slice of the surface forms. entities: the entity row of each (n,).
-    named: which of these pairs are names of the entity and no guesses (n,); None: all.
-    directory: of unnamed files that hold what is made, mapped; None: it stays in memory.
+    forms: returns a slice of the surface forms. entities: the entity row of each form (n,).
+    is_name: mask of the pairs that are names of the entity, not guesses (n,); None: all.
+    directory: folder for unnamed, mapped files that hold the arrays; None: keep them in memory.
     """
-    hashes, written, spelt, symbols, acronyms, sizes, places, grams = _read(forms, len(entities), directory)
-    # Forms are numbered in the order they come in; those that fold to the same are one.
+    hashes, written, spelt, symbols, acronyms, sizes, gram_indices, grams = _read(forms, len(entities), directory)
+    # Forms are numbered in order of first occurrence; forms that fold to the same text are one.
     distinct, first, of_hash = np.unique(hashes, return_index=True, return_inverse=True)
     number = np.empty(len(first), dtype=np.int32)
     number[np.argsort(first)] = np.arange(len(first))
@@ -37,16 +39,16 @@ def lexical_arrays(
     is_first = np.zeros(len(hashes), dtype=bool)
     is_first[first] = True
     arrays: Arrays = {"hashes": distinct, "by_hash": number, "grams": grams}
-    arrays |= _writings(of_form, written, entities, len(number))
+    arrays |= _written_forms(of_form, written, entities, len(number))
     arrays |= _spellings(spelt, of_form, symbols)
-    # Of an acronym, no entity has the form in lower case.
+    # No entity has the lower-case form of an acronym.
     arrays["acronyms"] = np.ones(len(number), dtype=np.int8)
     np.minimum.at(arrays["acronyms"], of_form, acronyms)
     del hashes, written, spelt, symbols, acronyms, of_hash, first
-    arrays |= _vectors(sizes, is_first, places, len(grams), directory)
-    # Without forms that have no n-gram.
+    arrays |= _vectors(sizes, is_first, gram_indices, len(grams), directory)
+    # Skip forms without n-grams.
     with_grams = np.diff(arrays["form_starts"])[of_form] > 0
-    for kind, chosen in (("form", with_grams), ("name", with_grams if named is None else with_grams & named)):
+    for kind, chosen in (("form", with_grams), ("name", with_grams if is_name is None else with_grams & is_name)):
         pairs = np.unique(pair_keys(of_form[chosen].astype(np.int64), entities[chosen]))
         form, entity = np.divmod(pairs, int(entities[chosen].max(initial=0)) + 1)
         arrays[f"{kind}_entity_starts"], arrays[f"{kind}_entities"] = (
@@ -60,9 +62,12 @@ def lexical_arrays(
     return arrays
 
 
-def _writings(of_form: np.ndarray, written: Rows, entities: Rows, n_forms: int) -> Arrays:
-    """The pairs of a writing's hash and an entity, ascending, of the forms that several entities write in
-    several ways; and which forms these are."""
+def _written_forms(of_form: np.ndarray, written: Rows, entities: Rows, n_forms: int) -> Arrays:
+    """Collect the forms that several entities write in several ways.
+
+    RETURNS: pairs of the hash of a written form and an entity, ascending, and the form of each
+        pair.
+    """
     order = np.lexsort((written, of_form))
     form, own = of_form[order], written[order]
     differs = (form[1:] == form[:-1]) & (own[1:] != own[:-1])
@@ -78,8 +83,9 @@ def _writings(of_form: np.ndarray, written: Rows, entities: Rows, n_forms: int) 
 
 
 def _spellings(spelt: Rows, of_form: np.ndarray, symbols: np.ndarray) -> Arrays:
-    """The hashes of spellings, ascending, each with a form that has a writing of that spelling, and 1 where all of
-    these are symbols in capitals."""
+    """Sort the hashes of spellings, each with a form that has a name of that spelling. The symbols
+    are 1 where all such names are symbols in capitals.
+    """
     order = np.lexsort((symbols, of_form, spelt))
     order = order[spelt[order] != 0]
     spelling, form = spelt[order], of_form[order]
@@ -99,7 +105,8 @@ def _read(
     form; and all n-grams, ascending."""
     hashes, written, spelt, sizes = (np.empty(n, dtype=np.int64) for _ in range(4))
     acronyms, symbols = np.zeros((2, n), dtype=np.int8)
-    # Phrases, and those in capitals: where most are, capitals say nothing.
+    # Count phrases, and phrases in capitals: if most are in capitals, capitals carry no
+    # information.
     n_phrases = n_capitals = 0
     # By the number of an n-gram, which is given to it when it is first seen.
     numbers = _growing(np.int32, directory)
@@ -125,22 +132,22 @@ def _read(
         order = np.argsort(seen)
         seen, number_of = seen[order], number_of[order]
         numbers.append(number_of[np.searchsorted(seen, found.keys)])
-    place_of = np.empty_like(number_of)
-    place_of[number_of] = np.arange(len(seen))
+    rank_of = np.empty_like(number_of)
+    rank_of[number_of] = np.arange(len(seen))
     for start in range(0, len(numbers), 2**22):
         some = slice(start, min(start + 2**22, len(numbers)))
-        numbers[some] = place_of[numbers[some]]
+        numbers[some] = rank_of[numbers[some]]
     if 2 * n_capitals > n_phrases:
         acronyms[:] = symbols[:] = 0
     return hashes, written, spelt, symbols, acronyms, sizes, numbers, seen
 
 
-def _vectors(sizes: Rows, is_first: Mask, places: GrowingArray, n_grams: int, directory: Path | None) -> Arrays:
+def _vectors(sizes: Rows, is_first: Mask, gram_indices: GrowingArray, n_grams: int, directory: Path | None) -> Arrays:
     """The TF-IDF vectors of the forms that are the first of their kind, and their columns.
 
-    sizes, places: as `_read` gives them.
+    sizes, gram_indices: as returned by `_read`.
     """
-    index_type = np.int32 if len(places) <= LARGEST else np.int64
+    index_type = np.int32 if len(gram_indices) <= MAX_INT32 else np.int64
     indices, weights = _growing(index_type, directory), _growing(np.float32, directory)
     starts = [np.zeros(1, dtype=index_type)]
     frequencies = np.zeros(n_grams, dtype=np.int64)
@@ -148,7 +155,7 @@ def _vectors(sizes: Rows, is_first: Mask, places: GrowingArray, n_grams: int, di
     for part in _blocks(len(sizes)):
         kept, own = is_first[part], sizes[part]
         n = int(own.sum())
-        here = places[read : read + n][np.repeat(kept, own)]
+        here = gram_indices[read : read + n][np.repeat(kept, own)]
         owners = np.repeat(np.arange(kept.sum()), own[kept])
         counts = csr_matrix((np.ones(len(here), np.float32), (owners, here)), shape=(int(kept.sum()), n_grams))
         counts.sum_duplicates()
@@ -192,7 +199,11 @@ def _growing(dtype: type, directory: Path | None) -> GrowingArray:
 
 
 def _starts(keys: Rows, n: int) -> np.ndarray:
-    """Where the values of each of the keys 0 to n - 1 start, which ascend, and where the last ones end: (n + 1,)."""
+    """Return the start offset of the values of each key from 0 to n - 1, and the end of the last:
+    (n + 1,).
+
+    keys: ascending.
+    """
     return np.append(0, np.cumsum(np.bincount(keys, minlength=n)))
 
 

@@ -1,4 +1,4 @@
-"""Values by key as flat arrays, for many keys at a time, and where values stand among others."""
+"""Values grouped by key as flat arrays, read for many keys at once."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -9,29 +9,29 @@ from ..index.protocol import Rows
 
 
 class Groups(NamedTuple):
-    """Values by key: those of key `i` are `values[edges[i] : edges[i + 1]]`, none for an unknown key."""
+    """Values by key: those of key `i` are `values[edges[i] : edges[i + 1]]`."""
 
     values: Rows
     edges: Rows
 
     @classmethod
     def of(cls, keys: Rows, values: Rows) -> "Groups":
-        """`keys` in ascending order."""
+        """Group the values by key. keys: ascending."""
         return cls(values, edges(np.bincount(keys, minlength=1)))
 
     @property
     def present(self) -> Rows:
-        """The keys that have values, in ascending order."""
+        """Return the keys that have values, ascending."""
         return np.flatnonzero(np.diff(self.edges))
 
     def at(self, key: int) -> Rows:
-        """The values of one key."""
+        """Return the values of one key."""
         if not 0 <= key < len(self.edges) - 1:
             return self.values[:0]
         return self.values[int(self.edges[key]) : int(self.edges[key + 1])]
 
     def take(self, keys: Rows) -> tuple[Rows, Rows]:
-        """All values of the `keys`, and for each the place in `keys` that it belongs to, ascending."""
+        """Return all values of the `keys`, and the index in `keys` of each value's key, ascending."""
         known = np.flatnonzero((keys >= 0) & (keys < len(self.edges) - 1))
         keys = keys[known]
         starts = self.edges[keys]
@@ -40,20 +40,27 @@ class Groups(NamedTuple):
 
 
 def edges(lengths: Rows) -> Rows:
-    """Where each of some groups with these lengths (n,) begins, one after another, and the last one ends: (n + 1,)."""
+    """Return the start offset of each consecutive group, and the end of the last: (n + 1,).
+
+    lengths: of the groups (n,).
+    """
     found = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=found[1:])
     return found
 
 
 def ranges(starts: Rows, lengths: Rows) -> Rows:
-    """`start, start + 1, …`, of the given length for each start, one after another."""
+    """Concatenate the ranges `start, start + 1, …`, one per start, of the given lengths."""
     total = int(lengths.sum())
     return np.repeat(starts - (np.cumsum(lengths) - lengths), lengths) + np.arange(total)
 
 
-def in_lines(values: Rows, owners: Rows, n: int, width: int) -> Rows:
-    """The first `width` values of each of n owners, which ascend, in a line of its own: (n, width), -1 padded."""
+def pad_groups(values: Rows, owners: Rows, n: int, width: int) -> Rows:
+    """Put the first `width` values of each of n owners in a row of their own: (n, width), padded
+    with -1.
+
+    owners: the owner of each value, ascending.
+    """
     rank = np.arange(len(owners)) - np.searchsorted(owners, owners)
     first = rank < width
     lines = np.full((n, width), -1, dtype=np.int64)
@@ -62,26 +69,30 @@ def in_lines(values: Rows, owners: Rows, n: int, width: int) -> Rows:
 
 
 def pair_keys(first: Rows, second: Rows) -> Rows:
-    """One number per pair of numbers from 0 on, in the order of the pairs."""
+    """Encode each pair of non-negative numbers as one number that sorts like the pair."""
     return first * (second.max(initial=0) + 1) + second
 
 
-def places_of(ascending: Rows, values: Rows) -> Rows:
-    """The place of each of the `values` in the ascending array, -1 where it is not there."""
-    places = np.searchsorted(ascending, values)
-    places[places == len(ascending)] = -1
-    return np.where(ascending[places] == values, places, -1) if len(ascending) else places
+def indices_of(ascending: Rows, values: Rows) -> Rows:
+    """Return the index of each of the `values` in the ascending array, -1 for missing values."""
+    positions = np.searchsorted(ascending, values)
+    positions[positions == len(ascending)] = -1
+    return np.where(ascending[positions] == values, positions, -1) if len(ascending) else positions
 
 
 def distinct(values: Sequence[Any]) -> tuple[list[Any], Rows]:
-    """The distinct values in the order they come in, and the place of each value among them."""
-    places: dict[Any, int] = {}
-    numbers = [places.setdefault(value, len(places)) for value in values]
-    return list(places), np.array(numbers, dtype=np.int64)
+    """Return the distinct values in order of first occurrence, and the index of each value among
+    them.
+    """
+    positions: dict[Any, int] = {}
+    numbers = [positions.setdefault(value, len(positions)) for value in values]
+    return list(positions), np.array(numbers, dtype=np.int64)
 
 
 def read_only(array: np.ndarray) -> np.ndarray:
-    """A view that cannot be written to, as those of mapped files: loops are compiled for one type."""
+    """Return a read-only view. Mapped files are read-only, and loops are compiled for one array
+    type.
+    """
     view = array.view(np.ndarray)
     view.flags.writeable = False
     return view

@@ -11,14 +11,14 @@ from scipy.sparse import csr_matrix
 
 from ..distributed.parts import in_parts
 from ..index.protocol import Mask, Rows, Scores
-from ..util.disk import damage
+from ..util.disk import coded_damage
 from .arrays import Arrays, lexical_arrays
-from .groups import Groups, edges, in_lines, pair_keys, places_of, ranges, read_only
+from .groups import Groups, edges, indices_of, pad_groups, pair_keys, ranges, read_only
 from .ngrams import Forms, Grams, Sparse, Spellings, hashed, to_unit_length
 
 # Number of its rarest n-grams by which a text is looked up, as far as they stand in no more forms together; the rarest
 # one in any case.
-RAREST, POSTINGS = 8, 20_000
+MAX_RAREST, MAX_POSTINGS = 8, 20_000
 # Surface forms looked at per entity asked for, since several may be of one entity.
 FORMS_PER_ENTITY = 4
 # Texts, or pairs of a text and an entity, that are worth a thread.
@@ -30,52 +30,55 @@ LENGTHS = {
     "grams": "gram",
     "frequencies": "gram",
     "idf": "gram",
-    # The n-grams of each form, and the forms of each n-gram, with their weights.
+    # The n-grams of each form, and the forms of each n-gram, with weights.
     "form_starts": "form+1",
     "form_grams": "cell",
     "form_weights": "cell",
     "gram_starts": "gram+1",
     "gram_forms": "cell",
     "gram_weights": "cell",
-    # The entities of each form; those that it is a name of; the forms of each entity.
+    # The entities of each form; the entities that have the form as a name; the forms of each
+    # entity.
     "form_entity_starts": "form+1",
     "form_entities": "pair",
     "name_entity_starts": "form+1",
     "name_entities": "name",
     "entity_form_starts": "entity+1",
     "entity_forms": "pair",
-    # 1 where all of a form's writings are one word in capitals.
+    # 1 where all names with a form are one word in capitals.
     "acronyms": "form",
-    # Forms that entities write in several ways; each way, as a hash, with an entity.
+    # Forms that entities write in several ways: each way as a hash, with an entity.
     "written_forms": "written_form",
     "written_hashes": "writing",
     "written_entities": "writing",
-    # Spellings, as hashes, each with a form of that spelling; 1 where its writings are symbols in capitals.
+    # Hashes of spellings, each with a form of that spelling; 1 where all its names are symbols
+    # in capitals.
     "spelling_hashes": "spelling",
     "spelling_forms": "spelling",
     "spelling_symbols": "spelling",
 }
 FLOATS = ("idf", "form_weights", "gram_weights")
-# Similarity of equal texts that are written in another way; that of texts with the same `spelling`; the
-# highest of different ones; and that of a word in lower case with an acronym: "was" is hardly ever WAS.
-CANONICAL, SPELT, DIFFERENT, LOWER_CASE = 0.99995, 0.99992, 0.9998, 0.9
-# For the compiled loops, which tell "all" and "none" by it.
+# Similarities of equal texts that are written differently; of texts with the same spelling; of
+# different texts (maximum); and of a lower-case word with an acronym ("was" rarely means WAS).
+CANONICAL, SAME_SPELLING, DIFFERENT, LOWER_CASE = 0.99995, 0.99992, 0.9998, 0.9
+# Empty arrays, which mean "all" and "none" in the compiled loops.
 NO_MASK, NO_ROWS = np.zeros(0, dtype=bool), np.zeros(0, dtype=np.int64)
 _OF_THREAD = threading.local()
-# Bytes up to which an array is read and not mapped: each that is mapped keeps a file open, and processes may have few.
-# Nor can what holds no value be mapped.
-MOST_READ = 2**20
+# Maximum size in bytes of an array that is read instead of mapped: each mapped array keeps a file
+# open, and open files are limited. Empty files cannot be mapped.
+MAX_READ_BYTES = 2**20
 
 
 class Texts(NamedTuple):
     """Texts as queries to a `LexicalIndex`.
 
-    vectors: TF-IDF vectors (n, n-grams), of unit length but for n-grams that no form has.
-    forms: number of the surface form that each text is, -1 for none (n,).
-    written: hash of the text as written where entities write the form in several ways, else 0 (n,).
-    lower: is the text in lower case but for its first letter, and its form an acronym? (n,)
+    vectors: TF-IDF vectors (n, n-grams), of unit length except for n-grams that occur in no form.
+    forms: index of the surface form equal to each text, -1 for none (n,).
+    written: hash of the text as written if entities write the form in several ways, else 0 (n,).
+    lower: mask of texts in lower case (the first letter may be a capital) whose form is an acronym
+        (n,).
     spellings: of the texts.
-    canonical: the texts in canonical form (n,), and hashes: of these (n,).
+    canonical: the texts in canonical form (n,). hashes: of the canonical forms (n,).
     """
 
     vectors: Sparse
@@ -88,22 +91,22 @@ class Texts(NamedTuple):
 
 
 class LexicalIndex:
-    """The distinct surface forms of entities as TF-IDF vectors of character 3-grams.
+    """Index of the distinct surface forms of entities as TF-IDF vectors of character 3-grams.
 
-    3-grams are taken inside the words of the canonical form (`canonical_form`), with a space on each
-    side of a word. The similarity of a text with an entity is the cosine of the text and the nearest
-    surface form of the entity, from 0 to 1. N-grams that no form has count in the norm of a text, as
-    much as others do on average.
+    3-grams are taken inside the words of the canonical form (`canonical_form`), with a space on
+    each side of a word. The similarity of a text with an entity is the cosine of the text and the
+    nearest surface form of the entity, from 0 to 1. An n-gram that occurs in no form adds to the
+    norm of a text as much as an average one.
 
-    The similarity is 1 if the text is a name of the entity, `CANONICAL` if it is one that other
-    entities write as the text does and this one does not, `LOWER_CASE` if it is a word in lower case
-    (its first letter may be a capital) and the form an acronym, and `DIFFERENT` at most if it is no name,
-    but a guess or another text.
+    The similarity is 1 if the text is a name of the entity. It is `CANONICAL` if only other
+    entities write the name as the text does, and `LOWER_CASE` if the text is a lower-case word (the
+    first letter may be a capital) and the form is an acronym. It is at most `DIFFERENT` if the text
+    is no name of the entity.
 
-    scikit-learn's `TfidfVectorizer` gives the same cosines. It takes more than twice as long per text, and its import
-    would take 0.7 s of the first link (`benchmarks/lexical_index.py`).
+    scikit-learn's `TfidfVectorizer` gives the same cosines, but takes more than twice as long per
+    text, and its import adds 0.7 s to the first link (`benchmarks/lexical_index.py`).
 
-    arrays: as `lexical_arrays` makes them, in memory or mapped.
+    arrays: as returned by `lexical_arrays`, in memory or mapped.
     """
 
     def __init__(self, arrays: Arrays) -> None:
@@ -116,10 +119,15 @@ class LexicalIndex:
         self._of_entity = Groups(arrays["entity_forms"], arrays["entity_form_starts"])
 
     @classmethod
-    def of(cls, forms: Sequence[str], entities: Rows, named: Mask | None = None) -> "LexicalIndex":
-        """forms: surface forms. entities: the entity row of each, (len(forms),). Pairs may be repeated.
-        named: which of these pairs are names of the entity and no guesses, (len(forms),); None: all."""
-        return cls(lexical_arrays(forms.__getitem__, entities, named))
+    def of(cls, forms: Sequence[str], entities: Rows, is_name: Mask | None = None) -> "LexicalIndex":
+        """Build an index of surface forms.
+
+        forms: the surface forms. entities: the entity row of each, (len(forms),). Pairs may be
+            repeated.
+        is_name: mask of the pairs that are names of the entity, not guesses, (len(forms),); None:
+            all.
+        """
+        return cls(lexical_arrays(forms.__getitem__, entities, is_name))
 
     def to_disk(self, directory: Path) -> None:
         directory.mkdir()
@@ -128,14 +136,16 @@ class LexicalIndex:
 
     @classmethod
     def from_disk(cls, directory: Path, n_entities: int) -> "LexicalIndex":
-        """Read the files of `to_disk`, the large ones mapped. Raises ValueError where they do not fit together, or
-        have forms of more than `n_entities`."""
+        """Read the files of `to_disk`; large ones are mapped.
+
+        Raises ValueError if the files do not fit together, or hold forms of more than `n_entities`.
+        """
         arrays: Arrays = {}
         lengths: dict[str, int] = {}
         for name, one_of in LENGTHS.items():
             path = directory / f"{name}.npy"
-            with damage(path, partial(_damaged, path)):
-                is_large = path.stat().st_size > MOST_READ
+            with coded_damage(path, partial(_damaged, path)):
+                is_large = path.stat().st_size > MAX_READ_BYTES
                 arrays[name] = np.load(path, mmap_mode="r" if is_large else None, allow_pickle=False)
             one_of, _, more = one_of.partition("+")
             n = arrays[name].size - len(more)
@@ -149,23 +159,23 @@ class LexicalIndex:
         return cls(arrays)
 
     def read(self, texts: Sequence[str]) -> "Texts":
-        """The texts as queries."""
+        """Read texts as queries."""
         texts_forms = Forms.of(texts)
         canonical, written = texts_forms.canonical, texts_forms.written
         owners, keys, counts = Grams.of(canonical).counted()
-        places = places_of(self._grams, keys)
-        known = places >= 0
+        positions = indices_of(self._grams, keys)
+        known = positions >= 0
         own = edges(np.bincount(owners[known], minlength=len(texts)))
         shape = len(texts), len(self._grams)
-        vectors = Sparse(counts[known].astype(np.float32), places[known], own, shape)
+        vectors = Sparse(counts[known].astype(np.float32), positions[known], own, shape)
         unknown = (counts[~known] * self._mean_idf) ** 2
         to_unit_length(vectors, self._idf, np.bincount(owners[~known], unknown, len(texts)))
         hashes = hashed(canonical)
         spellings = Spellings.of_forms(texts_forms, hashes, texts)
-        forms = places_of(self._hashes, hashes)
+        forms = indices_of(self._hashes, hashes)
         if len(self._hashes):
             forms = np.where(forms >= 0, self._by_hash[forms], -1)
-        several = places_of(self._arrays["written_forms"], forms) >= 0
+        several = indices_of(self._arrays["written_forms"], forms) >= 0
         as_written = np.zeros_like(hashes)
         as_written[several] = hashed([written[i] for i in np.flatnonzero(several)])
         acronyms = np.zeros(len(forms), dtype=bool)
@@ -174,55 +184,65 @@ class LexicalIndex:
         return Texts(vectors, forms, as_written, spellings.words & acronyms, spellings, canonical, hashes)
 
     def forms(self, texts: Sequence[str]) -> Rows:
-        """The number of the surface form that each text is in canonical form, -1 for none: (len(texts),)."""
+        """Return the index of the surface form equal to each text in canonical form, -1 for none:
+        (len(texts),).
+        """
         return self.read(texts).forms
 
-    def named(self, texts: Sequence[str]) -> tuple[Rows, Rows]:
-        """The entities with each text as a name, in canonical form, and for each the place of that text in `texts`,
-        ascending."""
+    def entities_named(self, texts: Sequence[str]) -> tuple[Rows, Rows]:
+        """Return the entities that have each text as a name, in canonical form. For each entity,
+        also return the index of that text in `texts`, ascending.
+        """
         return self._of_name.take(self.forms(texts))
 
-    def spelt(self, spellings: Spellings) -> Groups:
-        """Return the entities that have a name with each of the spellings, by the index of the spelling. A
-        symbol in capitals is no word in lower case."""
+    def entities_with_spellings(self, spellings: Spellings) -> Groups:
+        """Return the entities with a name of each spelling, grouped by the index of the spelling.
+
+        A symbol in capitals does not match a word in lower case.
+        """
         known, asked = self._arrays["spelling_hashes"], spellings.hashes
         starts, ends = (np.searchsorted(known, asked, side) for side in ("left", "right"))
         lengths = np.where(asked == 0, 0, ends - starts)
-        places, owners = ranges(starts, lengths), np.repeat(np.arange(len(asked)), lengths)
-        kept = ~(spellings.words[owners] & (self._arrays["spelling_symbols"][places] > 0))
-        entities, form = self._of_name.take(self._arrays["spelling_forms"][places[kept]])
+        positions, owners = ranges(starts, lengths), np.repeat(np.arange(len(asked)), lengths)
+        kept = ~(spellings.words[owners] & (self._arrays["spelling_symbols"][positions] > 0))
+        entities, form = self._of_name.take(self._arrays["spelling_forms"][positions[kept]])
         owner = owners[kept][form]
         _, first = np.unique(pair_keys(owner, entities), return_index=True)
         return Groups.of(owner[first], entities[first])
 
     def vectors(self, texts: Sequence[str]) -> csr_matrix:
-        """TF-IDF vectors of unit length at most: (len(texts), n-grams)."""
+        """Return TF-IDF vectors of at most unit length: (len(texts), n-grams)."""
         return _csr(self.read(texts).vectors)
 
-    def having(self, forms: Rows, k: int, allowed: Mask | None = None) -> Rows:
-        """Up to `k` of the allowed entities with each of the `forms` (q,), -1 for none: rows (q, k), -1 padded; none of
-        a form that is no entity's name, but a guess."""
+    def entities_with_forms(self, forms: Rows, k: int, allowed: Mask | None = None) -> Rows:
+        """Return up to `k` allowed entities that have each of the `forms` (q,), -1 for none.
+
+        RETURNS: entity rows (q, k), padded with -1; none for a form that is only a guess, no
+            entity's name.
+        """
         names = np.unique(self._of_name.take(forms)[1])
         entities, owner = self._of_form.take(forms[names])
         owner = names[owner]
         if allowed is not None:
             entities, owner = entities[allowed[entities]], owner[allowed[entities]]
-        return in_lines(entities, owner, len(forms), k)
+        return pad_groups(entities, owner, len(forms), k)
 
     def search(
         self, vectors: Sparse | csr_matrix, k: int, allowed: Mask | None = None, without: Rows | None = None
     ) -> Rows:
-        """`k` entities that are lexically similar to each of the `vectors` (q, n-grams): rows (q, k), -1 padded.
+        """Search `k` entities that are lexically similar to each of the `vectors` (q, n-grams).
 
-        Approximate, and in no order: by the rarest n-grams of a text alone. allowed: a mask of entities. without (q,):
-        a form that does not count for each of the `vectors`, -1 for none.
+        The search is approximate and unordered, since it uses only the rarest n-grams of each text.
+
+        allowed: a mask of entities. without (q,): a form to ignore per vector, -1 for none.
+        RETURNS: entity rows (q, k), padded with -1.
         """
         from . import kernel
 
         starts, grams, weights = _sparse(self._rarest(vectors))
         found = np.full((vectors.shape[0], k), -1, dtype=np.int64)
-        postings = self._these("gram_starts", "gram_forms", "gram_weights")
-        of_form = self._these("form_entity_starts", "form_entities")
+        postings = self._read_only_arrays("gram_starts", "gram_forms", "gram_weights")
+        of_form = self._read_only_arrays("form_entity_starts", "form_entities")
         mask, hidden = NO_MASK if allowed is None else allowed, NO_ROWS if without is None else without
 
         def search(start: int, end: int) -> None:
@@ -234,25 +254,26 @@ class LexicalIndex:
             in_parts(search, len(found), MIN_PER_THREAD)
         return found
 
-    def _these(self, *names: str) -> tuple[np.ndarray, ...]:
+    def _read_only_arrays(self, *names: str) -> tuple[np.ndarray, ...]:
         return tuple(self._read_only[name] for name in names)
 
     def similarity(self, texts: "Texts", queries: Rows, entities: Rows, without: Rows | None = None) -> Scores:
-        """The similarity of text `queries[i]` with `entities[i]`: (n,), for pairs in the order of `queries`.
+        """Compute the similarity of text `queries[i]` with `entities[i]`: (n,), for pairs in the
+        order of `queries`.
 
-        without (texts,): a form that does not count for each of the texts, -1 for none.
+        without (texts,): a form to ignore per text, -1 for none.
         """
         result = self._cosines(texts.vectors, queries, entities, without)
         near = np.flatnonzero(result > DIFFERENT)
         forms = texts.forms[queries[near]]
         if without is not None:
             forms[forms == without[queries[near]]] = -1
-        having, owner = self._of_name.take(forms)
+        with_form, owner = self._of_name.take(forms)
         equal = np.zeros(len(near), dtype=bool)
-        equal[owner[having == entities[near[owner]]]] = True
+        equal[owner[with_form == entities[near[owner]]]] = True
         lower = texts.lower[queries[near]]
         result[near] = np.where(equal, np.where(lower, LOWER_CASE, 1), DIFFERENT)
-        # Of names that differ in accents alone, the one that is written as the text is.
+        # If names differ in accents only, prefer the one written like the text.
         written = texts.written[queries[near]]
         several = near[equal & (written != 0) & ~lower]
         if len(several):
@@ -264,7 +285,7 @@ class LexicalIndex:
 
     @cached_property
     def _mean_idf(self) -> float:
-        """Weight of an n-gram that no form has."""
+        """Return the weight of an n-gram that occurs in no form."""
         return float(self._idf.mean()) if len(self._idf) else 1.0
 
     @cached_property
@@ -272,16 +293,22 @@ class LexicalIndex:
         return set(zip(*(self._arrays[f"written_{each}"].tolist() for each in ("hashes", "entities")), strict=True))
 
     def _cosines(self, vectors: Sparse, queries: Rows, entities: Rows, without: Rows | None) -> Scores:
-        forms = self._these("form_starts", "form_grams", "form_weights")
-        return cosines(vectors, forms, self._these("entity_form_starts", "entity_forms"), queries, entities, without)
+        forms = self._read_only_arrays("form_starts", "form_grams", "form_weights")
+        return cosines(
+            vectors, forms, self._read_only_arrays("entity_form_starts", "entity_forms"), queries, entities, without
+        )
 
     def weighted_grams(self, canonical: Sequence[str]) -> tuple[Rows, Rows, np.ndarray]:
-        """The different n-grams of texts in canonical form, and their TF-IDF weights, as `read` has them, but those
-        that no form has as well: the text of each, its number (`Grams`) and its weight, in the order of both."""
+        """Return the distinct n-grams of texts in canonical form, with the TF-IDF weights of
+        `read`. N-grams that occur in no form are included.
+
+        RETURNS: the index of the text, the key (`Grams`) and the weight of each n-gram, sorted by
+            text and key.
+        """
         owners, keys, counts = Grams.of(canonical).counted()
         idf = np.full(len(keys), self._mean_idf)
-        places = places_of(self._grams, keys)
-        idf[places >= 0] = self._idf[places[places >= 0]]
+        positions = indices_of(self._grams, keys)
+        idf[positions >= 0] = self._idf[positions[positions >= 0]]
         weights = counts * idf
         norms = np.sqrt(np.bincount(owners, weights**2, len(canonical)))
         return owners, keys, (weights / norms[owners]).astype(np.float32)
@@ -294,7 +321,7 @@ class LexicalIndex:
         rank = np.arange(len(order)) - np.repeat(starts, lengths)
         found = edges(frequencies[order])
         so_far = found[1:] - np.repeat(found[starts], lengths)
-        kept = np.sort(order[(rank == 0) | ((rank < RAREST) & (so_far <= POSTINGS))])
+        kept = np.sort(order[(rank == 0) | ((rank < MAX_RAREST) & (so_far <= MAX_POSTINGS))])
         own = edges(np.bincount(owner[kept], minlength=len(lengths)))
         return Sparse(vectors.data[kept], vectors.indices[kept], own, vectors.shape)
 
@@ -307,11 +334,12 @@ def cosines(
     entities: Rows,
     without: Rows | None = None,
 ) -> Scores:
-    """The cosine of `vectors[queries[i]]` with the nearest form of `entities[i]`: (n,), for pairs in the order of
-    `queries`; 0 without any.
+    """Compute the cosine of `vectors[queries[i]]` with the nearest form of `entities[i]`: (n,), 0
+    for an entity without forms. Pairs are in the order of `queries`.
 
-    vectors: of texts (q, n-grams). forms: the same of forms, as starts, columns and weights. of_entity: the forms of
-    each entity, as starts and numbers. without (q,): a form that does not count for each text, -1 for none.
+    vectors: of texts (q, n-grams). forms: vectors of the forms: starts, columns, weights.
+    of_entity: the forms of each entity: starts, form indices.
+    without (q,): a form to ignore per text, -1 for none.
     """
     from . import kernel
 
@@ -335,7 +363,9 @@ def _csr(matrix: Sparse) -> csr_matrix:
 
 
 def _zeros(n: int) -> np.ndarray:
-    """This thread's zeros, n at least: to make those of millions of forms takes longer than to look up a few texts."""
+    """Return at least n zeros of this thread: allocating zeros for millions of forms takes longer
+    than looking up a few texts.
+    """
     zeros: np.ndarray = getattr(_OF_THREAD, "zeros", np.zeros(0, dtype=np.float32))
     if len(zeros) < n:
         zeros = _OF_THREAD.zeros = np.zeros(n, dtype=np.float32)

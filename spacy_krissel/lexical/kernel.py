@@ -7,12 +7,15 @@ from ..util.compiled import compiled
 
 @compiled
 def search(queries, postings, of_form, allowed, without, n_forms, similarity, found):  # type: ignore[no-untyped-def]  # noqa: C901
-    """Write the entities that are most similar to each query to `found` (q, k), as `LexicalIndex.search`.
+    """Write the entities most similar to each query to `found` (q, k), as in `LexicalIndex.search`.
 
-    queries: their rarest n-grams, as a sparse matrix: starts, columns, weights. postings: the forms of each n-gram, as
-    another. of_form: the entities of each form: starts, values. allowed (n_entities,): empty for all. without (q,):
-    empty for none. n_forms: looked at for each query. similarity: zeros, one for each form at least; zeros again in
-    the end.
+    queries: rarest n-grams as a sparse matrix: starts, columns, weights.
+    postings: the forms of each n-gram, as a sparse matrix. of_form: the entities of each form:
+        starts, values.
+    allowed (n_entities,): mask; empty for all. without (q,): form to ignore per query; empty for
+    none.
+    n_forms: number of forms examined per query.
+    similarity: zeros, at least one per form; reset to zeros at the end.
     """
     starts, grams, weights = queries
     gram_starts, gram_forms, gram_weights = postings
@@ -23,8 +26,8 @@ def search(queries, postings, of_form, allowed, without, n_forms, similarity, fo
             gram, weight = grams[cell], weights[cell]
             for posting in range(gram_starts[gram], gram_starts[gram + 1]):
                 similarity[gram_forms[posting]] += weight * gram_weights[posting]
-        # The highest ones, best first, in order; equal ones in the order of forms. A form comes once: its similarity is
-        # zero again behind that.
+        # Keep the highest values, best first; equal ones in the order of forms. Each form is
+        # examined once, since its similarity is then reset to zero.
         n_best, least = 0, np.float32(0)
         for cell in range(starts[query], starts[query + 1]):
             gram = grams[cell]
@@ -40,22 +43,24 @@ def search(queries, postings, of_form, allowed, without, n_forms, similarity, fo
                     continue
                 if len(allowed):
                     is_allowed = False
-                    for place in range(entity_starts[form], entity_starts[form + 1]):
-                        is_allowed |= allowed[entities[place]]
+                    for position in range(entity_starts[form], entity_starts[form + 1]):
+                        is_allowed |= allowed[entities[position]]
                     if not is_allowed:
                         continue
-                place = min(n_best, n_forms - 1)
-                while place and (values[place - 1] < value or (values[place - 1] == value and best[place - 1] > form)):
-                    best[place], values[place] = best[place - 1], values[place - 1]
-                    place -= 1
-                best[place], values[place] = form, value
+                position = min(n_best, n_forms - 1)
+                while position and (
+                    values[position - 1] < value or (values[position - 1] == value and best[position - 1] > form)
+                ):
+                    best[position], values[position] = best[position - 1], values[position - 1]
+                    position -= 1
+                best[position], values[position] = form, value
                 n_best = min(n_best + 1, n_forms)
                 if n_best == n_forms:
                     least = values[n_best - 1]
         k = 0
         for i in range(n_best):
-            for place in range(entity_starts[best[i]], entity_starts[best[i] + 1]):
-                entity = entities[place]
+            for position in range(entity_starts[best[i]], entity_starts[best[i] + 1]):
+                entity = entities[position]
                 if k < found.shape[1] and (not len(allowed) or allowed[entity]) and entity not in found[query, :k]:
                     found[query, k] = entity
                     k += 1
@@ -63,11 +68,12 @@ def search(queries, postings, of_form, allowed, without, n_forms, similarity, fo
 
 @compiled
 def similarities(n_grams, texts, forms, of_entity, queries, entities, without, found):  # type: ignore[no-untyped-def]
-    """Write the similarity of text `queries[i]` with the nearest form of `entities[i]` to `found` (n,), as
-    `LexicalIndex.similarity`.
+    """Write the similarity of text `queries[i]` with the nearest form of `entities[i]` to `found`
+    (n,), as in `LexicalIndex.similarity`.
 
-    texts, forms: sparse matrices of `n_grams` columns: starts, columns, weights. of_entity: the forms of each entity:
-    starts, values. without (texts,): empty for none.
+    texts, forms: sparse matrices with `n_grams` columns: starts, columns, weights.
+    of_entity: the forms of each entity: starts, values. without (texts,): form to ignore per text;
+        empty for none.
     """
     starts, grams, weights = texts
     form_starts, form_grams, form_weights = forms
@@ -84,10 +90,10 @@ def similarities(n_grams, texts, forms, of_entity, queries, entities, without, f
                 vector[grams[cell]] = weights[cell]
             own = query
         best = np.float32(0)
-        # An entity without any form may be beyond the last one that has some.
+        # An entity without forms may lie beyond the last entity that has forms.
         if 0 <= entity < len(entity_starts) - 1:
-            for place in range(entity_starts[entity], entity_starts[entity + 1]):
-                form = entity_forms[place]
+            for position in range(entity_starts[entity], entity_starts[entity + 1]):
+                form = entity_forms[position]
                 if len(without) and form == without[query]:
                     continue
                 cosine = np.float32(0)

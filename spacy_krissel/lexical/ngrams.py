@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..index.protocol import Mask, Rows
-from ..ontology.folding import american, canonical_name, fold_name, folded_spelling, is_canonical
+from ..ontology.folding import canonical_name, fold_name, folded_spelling, is_canonical, to_american
 from ..util.hashing import stable_hashes
 from ..util.plain_text import plain_text
 from .groups import edges, ranges
@@ -16,7 +16,7 @@ SPACE = ord(" ")
 
 
 class Grams(NamedTuple):
-    """The 3-grams of some texts as numbers, and the text of each: (n,) both."""
+    """3-grams of texts as integer keys, and the index of the text of each: both (n,)."""
 
     owners: Rows
     keys: Rows
@@ -27,12 +27,14 @@ class Grams(NamedTuple):
         data = "".join(padded).encode("utf-32-le", "surrogatepass")
         codes = np.frombuffer(data, dtype="<u4").astype(np.int64)
         owners = np.repeat(np.arange(len(padded)), [len(text) for text in padded])
-        # Three characters of one word, or of one and its edge, have no space in the middle.
+        # Three characters of one word, or of a word and its boundary, have no space in the middle.
         middle = np.flatnonzero(codes[1:-1] != SPACE) + 1
         return cls(owners[middle], codes[middle - 1] << 42 | codes[middle] << 21 | codes[middle + 1])
 
     def counted(self) -> tuple[Rows, Rows, Rows]:
-        """The different n-grams of each text, in the order of both: owners, keys, and how often each is there."""
+        """Count the distinct n-grams of each text. RETURNS: owners, keys and counts, sorted by
+        owner and key.
+        """
         order = np.lexsort((self.keys, self.owners))
         owners, keys = self.owners[order], self.keys[order]
         is_new = np.ones(len(keys), dtype=bool)
@@ -43,7 +45,9 @@ class Grams(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Sparse:
-    """A sparse matrix with the attributes of SciPy's `csr_matrix`, which takes as long to make as a text to read."""
+    """A sparse matrix with the attributes of SciPy's `csr_matrix`, whose constructor takes as long
+    as reading a text.
+    """
 
     data: np.ndarray
     indices: Rows
@@ -58,14 +62,15 @@ class Sparse:
 
 def canonical_form(text: str) -> str:
     """Return a surface form in canonical form (`canonical_name`) and American spelling."""
-    return american(canonical_name(text))
+    return to_american(canonical_name(text))
 
 
 class Forms(NamedTuple):
     """Texts in three forms, each (n,).
 
-    canonical: as `canonical_form` has them. written: as written (`fold_name`), in American spelling.
-    spellings: what their spellings have in common (`spelling`).
+    canonical: as returned by `canonical_form`. written: as written (`fold_name`), in American
+        spelling.
+    spellings: the key that equal spellings share (`spelling`).
     """
 
     canonical: list[str]
@@ -77,7 +82,7 @@ class Forms(NamedTuple):
         canonical, written, spellings = [], [], []
         for text in texts:
             folded = fold_name(text)
-            form = american(folded)
+            form = to_american(folded)
             written.append(form)
             if text.isascii():
                 spellings.append(folded_spelling(form, text))
@@ -89,10 +94,10 @@ class Forms(NamedTuple):
 
 
 class Spellings(NamedTuple):
-    """The spellings of texts.
+    """Spellings of texts.
 
-    hashes: of the `spelling` of each, 0 for none, (n,) int64. words: is the text in lower case, but for
-    its first letter? (n,)
+    hashes: of the `spelling` of each text, 0 for none, (n,) int64.
+    words: mask of texts in lower case, apart from the first letter (n,).
     """
 
     hashes: Rows
@@ -105,9 +110,9 @@ class Spellings(NamedTuple):
 
     @classmethod
     def of_forms(cls, forms: "Forms", hashes: Rows, texts: Sequence[str]) -> "Spellings":
-        """Return the spellings of `texts` with these forms, whose canonical ones have these hashes."""
+        """Return the spellings of `texts` with these forms. hashes: of their canonical forms."""
         found = hashes.copy()
-        # A word has one hash for both.
+        # The canonical form and the spelling of a word have the same hash.
         pairs = zip(forms.canonical, forms.spellings, strict=True)
         differ = [i for i, (form, spelling) in enumerate(pairs) if form != spelling]
         found[differ] = _hashed_spellings([forms.spellings[i] for i in differ])
@@ -123,18 +128,20 @@ def _words(texts: Sequence[str]) -> Mask:
 
 
 def _spelling(text: str) -> str:
-    return folded_spelling(american(fold_name(plain_text(text))), text)
+    return folded_spelling(to_american(fold_name(plain_text(text))), text)
 
 
 def hashed(texts: Sequence[str]) -> Rows:
-    """The same in every process: (len(texts),) int64."""
+    """Hash the texts, with the same result in every process: (len(texts),) int64."""
     return np.frombuffer(stable_hashes(texts), dtype=">i8").astype(np.int64)
 
 
 def to_unit_length(counts: Any, idf: np.ndarray, unknown: np.ndarray | float = 0.0) -> None:
-    """Turn the counts of n-grams (n, n-grams) of a sparse matrix into TF-IDF vectors of unit length, in place.
+    """Convert the n-gram counts (n, n-grams) of a sparse matrix in place to TF-IDF vectors of unit
+    length.
 
-    unknown: sums of squares (n,) of n-grams that have no column, which count in the length."""
+    unknown: sums of squares (n,) of n-grams without a column, which count towards the length.
+    """
     data = counts.data
     data *= idf[counts.indices]
     lengths = np.diff(counts.indptr)

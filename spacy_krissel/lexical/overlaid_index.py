@@ -1,4 +1,4 @@
-"""A lexical index, and names over it that come and go one by one."""
+"""A lexical index with an overlay of names that can be added and removed one by one."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -9,14 +9,17 @@ import numpy as np
 
 from ..index.protocol import Mask, Rows, Scores
 from ..ontology.folding import is_capital_symbol
-from .groups import Groups, edges, pair_keys, places_of, read_only
+from .groups import Groups, edges, indices_of, pair_keys, read_only
 from .index import CANONICAL, DIFFERENT, LOWER_CASE, LexicalIndex, Texts, cosines
 from .ngrams import Forms, Sparse, Spellings, hashed
 
 
 class _Name(NamedTuple):
-    """A surface form as it is written. hash, form: of its canonical form, hash and number. keys, weights: n-grams.
-    written, spelling: hashes, 0 for none."""
+    """A surface form as written.
+
+    hash, form: hash and number of its canonical form. keys, weights: its n-grams.
+    written, spelling: hashes, 0 for none.
+    """
 
     hash: int
     form: int
@@ -30,7 +33,11 @@ class _Name(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class _Form:
-    """entities: the hashes of the writings of each entity, counted. n_words: names that are no acronyms."""
+    """A canonical form with added names.
+
+    entities: counts of the hashes of written forms, by entity. n_words: number of names that are not
+        acronyms.
+    """
 
     keys: Rows
     weights: np.ndarray
@@ -39,34 +46,34 @@ class _Form:
 
 
 class OverlaidLexicalIndex(LexicalIndex):
-    """The names of a `LexicalIndex`, and further ones.
+    """The names of a `LexicalIndex`, plus names that can be added and removed.
 
-    To add or remove one takes no longer with many than with few, since the weights of n-grams stay those of the base.
-    `search` goes through the names of the base alone. What is added is found by `having` and `spelt`, and counts in
-    `similarity`.
+    Adding or removing a name takes constant time, because n-gram weights are those of the base.
+    `search` covers the names of the base only. Added names are found by `entities_with_forms` and
+    `entities_with_spellings`, and count in `similarity`.
 
-    base: is not changed. n_entities: of all rows of entities. For one thread.
+    base: is not changed. n_entities: number of entity rows. Not thread-safe.
     """
 
     def __init__(self, base: LexicalIndex, n_entities: int) -> None:
         super().__init__(base._arrays)
-        # With acronyms, capitals say something.
+        # Capitals are informative only if some forms are acronyms.
         self._has_acronyms = bool(self._arrays["acronyms"].any())
         self._n_base = self._next = len(self._hashes)
         self._names: dict[str, _Name] = {}
         self._entities_of: Counter[str] = Counter()
         self._counts: Counter[tuple[str, int]] = Counter()
         self._forms: dict[int, _Form] = {}
-        # Of forms that the base does not have, by their hash.
+        # Numbers of forms that the base lacks, by hash.
         self._numbers: dict[int, int] = {}
-        # By entity: its forms, with the number of their writings.
+        # Forms of each entity, with the number of their names.
         self._forms_of: dict[int, dict[int, int]] = {}
         self._has = np.zeros(n_entities, dtype=bool)
-        # By spelling and entity: the number of all names, and of those that are no symbols.
-        self._spelt: dict[int, dict[int, list[int]]] = {}
+        # By spelling and entity: the number of all names, and of names that are not symbols.
+        self._by_spelling: dict[int, dict[int, list[int]]] = {}
 
     def add(self, names: Sequence[tuple[str, int]]) -> None:
-        """Add pairs of a surface form and the row of its entity; one may be added several times."""
+        """Add pairs of a surface form and an entity row; a pair may be added several times."""
         self._read_names({text for text, _ in names if text not in self._names})
         for pair in names:
             self._counts[pair] += 1
@@ -92,13 +99,13 @@ class OverlaidLexicalIndex(LexicalIndex):
                 lower[i] = is_acronym and read.spellings.words[i]
         return read._replace(forms=forms, lower=lower)
 
-    def named(self, texts: Sequence[str]) -> tuple[Rows, Rows]:
-        entities, places = super().named(texts)
-        return self._with_added(entities, places, self.forms(texts))
+    def entities_named(self, texts: Sequence[str]) -> tuple[Rows, Rows]:
+        entities, owners = super().entities_named(texts)
+        return self._with_added(entities, owners, self.forms(texts))
 
-    def having(self, forms: Rows, k: int, allowed: Mask | None = None) -> Rows:
-        """Return what the base does, with entities of added names first: (len(forms), k)."""
-        found = super().having(forms, k, allowed)
+    def entities_with_forms(self, forms: Rows, k: int, allowed: Mask | None = None) -> Rows:
+        """Return the result of the base, with entities of added names first: (len(forms), k)."""
+        found = super().entities_with_forms(forms, k, allowed)
         for i, form in enumerate(forms.tolist()):
             if added := self._forms.get(form):
                 ours = [entity for entity in sorted(added.entities) if allowed is None or allowed[entity]]
@@ -106,21 +113,21 @@ class OverlaidLexicalIndex(LexicalIndex):
                 found[i] = [*both[:k], *[-1] * (k - len(both))]
         return found
 
-    def spelt(self, spellings: Spellings) -> Groups:
-        base = super().spelt(spellings)
+    def entities_with_spellings(self, spellings: Spellings) -> Groups:
+        base = super().entities_with_spellings(spellings)
         entities, owners = base.take(np.arange(len(spellings.hashes)))
         added = [
             (owner, entity)
             for owner, (spelling, is_word) in enumerate(
                 zip(spellings.hashes.tolist(), spellings.words.tolist(), strict=True)
             )
-            for entity, (_, n_words) in self._spelt.get(spelling, {}).items()
+            for entity, (_, n_words) in self._by_spelling.get(spelling, {}).items()
             if n_words or not is_word
         ]
         return Groups.of(*_distinct(entities, owners, added)[::-1]) if added else base
 
     def similarity(self, texts: Texts, queries: Rows, entities: Rows, without: Rows | None = None) -> Scores:
-        """Compare with added names, too. without: forms of the base that do not count."""
+        """Compute similarities that include added names. without: forms of the base to ignore."""
         result = super().similarity(texts, queries, entities, without)
         pairs = np.flatnonzero(self._has[entities])
         if not len(pairs):
@@ -128,14 +135,14 @@ class OverlaidLexicalIndex(LexicalIndex):
         own = np.minimum(self._added_cosines(texts, queries[pairs], entities[pairs]), np.float32(DIFFERENT))
         for i, (query, entity) in enumerate(zip(queries[pairs].tolist(), entities[pairs].tolist(), strict=True)):
             added = self._forms.get(int(texts.forms[query]))
-            if added is not None and (writings := added.entities.get(entity)):
-                own[i] = 1 if texts.written[query] in (0, *writings) else CANONICAL
+            if added is not None and (written := added.entities.get(entity)):
+                own[i] = 1 if texts.written[query] in (0, *written) else CANONICAL
                 own[i] = LOWER_CASE if texts.lower[query] else own[i]
         result[pairs] = np.maximum(result[pairs], own)
         return result
 
     def _added_cosines(self, texts: Texts, queries: Rows, entities: Rows) -> Scores:
-        """The cosine of each text with the nearest form that was added to the entity."""
+        """Compute the cosine of each text with the nearest added form of the entity."""
         used, query = np.unique(queries, return_inverse=True)
         owners, keys, weights = self.weighted_grams([texts.canonical[i] for i in used])
         grams, columns = np.unique(keys, return_inverse=True)
@@ -146,11 +153,11 @@ class OverlaidLexicalIndex(LexicalIndex):
         numbers = {number: i for i, number in enumerate(dict.fromkeys(n for each in of_entity for n in each))}
         forms = [self._forms[number] for number in numbers]
         owner = np.repeat(np.arange(len(forms)), [len(form.keys) for form in forms])
-        places = places_of(grams, np.concatenate([form.keys for form in forms]))
-        known = places >= 0
+        positions = indices_of(grams, np.concatenate([form.keys for form in forms]))
+        known = positions >= 0
         arrays: tuple[np.ndarray, ...] = (
             edges(np.bincount(owner[known], minlength=len(forms))).astype(np.int32),
-            places[known].astype(np.int32),
+            positions[known].astype(np.int32),
             np.concatenate([form.weights for form in forms])[known],
         )
         lists: tuple[np.ndarray, ...] = (
@@ -175,7 +182,7 @@ class OverlaidLexicalIndex(LexicalIndex):
         forms = Forms.of(texts)
         hashes, written = hashed(forms.canonical), hashed(forms.written)
         spellings = Spellings.of_forms(forms, hashes, texts).hashes
-        numbers = places_of(self._hashes, hashes)
+        numbers = indices_of(self._hashes, hashes)
         if self._n_base:
             numbers = np.where(numbers >= 0, self._by_hash[numbers], -1)
         owners, keys, weights = self.weighted_grams(forms.canonical)
@@ -203,18 +210,18 @@ class OverlaidLexicalIndex(LexicalIndex):
     def _count(self, text: str, entity: int) -> None:
         name = self._names[text]
         self._entities_of[text] += 1
-        # A form without n-grams is none, as in the base.
+        # Forms without n-grams are skipped, as in the base.
         if not len(name.keys):
             return
         form = self._forms.get(name.form)
         if form is None:
             form = self._forms[name.form] = _Form(name.keys, name.weights)
-        _put(form.entities, entity, name.written)
+        _increment(form.entities, entity, name.written)
         form.n_words += not name.is_acronym
-        _put(self._forms_of, entity, name.form)
+        _increment(self._forms_of, entity, name.form)
         self._has[entity] = True
         if name.spelling:
-            counts = self._spelt.setdefault(name.spelling, {}).setdefault(entity, [0, 0])
+            counts = self._by_spelling.setdefault(name.spelling, {}).setdefault(entity, [0, 0])
             counts[0] += 1
             counts[1] += not name.is_symbol
 
@@ -222,20 +229,20 @@ class OverlaidLexicalIndex(LexicalIndex):
         name = self._names[text]
         if len(name.keys):
             form = self._forms[name.form]
-            _take(form.entities, entity, name.written)
+            _decrement(form.entities, entity, name.written)
             form.n_words -= not name.is_acronym
             if not form.entities:
                 del self._forms[name.form]
-            _take(self._forms_of, entity, name.form)
+            _decrement(self._forms_of, entity, name.form)
             self._has[entity] = entity in self._forms_of
             if name.spelling:
-                counts = self._spelt[name.spelling][entity]
+                counts = self._by_spelling[name.spelling][entity]
                 counts[0] -= 1
                 counts[1] -= not name.is_symbol
                 if not counts[0]:
-                    del self._spelt[name.spelling][entity]
-                    if not self._spelt[name.spelling]:
-                        del self._spelt[name.spelling]
+                    del self._by_spelling[name.spelling][entity]
+                    if not self._by_spelling[name.spelling]:
+                        del self._by_spelling[name.spelling]
         self._entities_of[text] -= 1
         if not self._entities_of[text]:
             del self._entities_of[text], self._names[text]
@@ -243,14 +250,14 @@ class OverlaidLexicalIndex(LexicalIndex):
                 self._numbers.pop(name.hash, None)
 
 
-def _put(counters: dict[int, dict[int, int]], key: int, value: int) -> None:
-    """Count one more."""
+def _increment(counters: dict[int, dict[int, int]], key: int, value: int) -> None:
+    """Increment a counter."""
     counts = counters.setdefault(key, {})
     counts[value] = counts.get(value, 0) + 1
 
 
-def _take(counters: dict[int, dict[int, int]], key: int, value: int) -> None:
-    """Count one less, and keep nothing that is zero."""
+def _decrement(counters: dict[int, dict[int, int]], key: int, value: int) -> None:
+    """Decrement a counter, and delete counters that reach zero."""
     counters[key][value] -= 1
     if not counters[key][value]:
         del counters[key][value]
@@ -259,7 +266,9 @@ def _take(counters: dict[int, dict[int, int]], key: int, value: int) -> None:
 
 
 def _distinct(entities: Rows, owners: Rows, added: Sequence[tuple[int, int]]) -> tuple[Rows, Rows]:
-    """The entities and their owners, with those that were `added` (owner, entity), each once, in order."""
+    """Merge the `added` pairs (owner, entity) into the entities and their owners; each pair once,
+    in order.
+    """
     more = np.array(added, dtype=np.int64)
     owners, entities = np.append(owners, more[:, 0]), np.append(entities, more[:, 1])
     _, first = np.unique(pair_keys(owners, entities), return_index=True)

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from ..util.plain_text import GREEK_NAMES, LATIN_FOR_GREEK, UNSEEN
+from ..util.plain_text import GREEK_NAMES, INVISIBLE_CHARS, LATIN_FOR_GREEK
 from .alignment import GREEK_NAME, OUTSIDE, SMALL_WORDS, WORD
 
 # Spaces and full-width forms, each with one plain character.
 _WIDE = re.compile("[\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000\uff01-\uff5e]")
-_OTHER = re.compile(f"{UNSEEN.pattern}|{_WIDE.pattern}")
+_OTHER = re.compile(f"{INVISIBLE_CHARS.pattern}|{_WIDE.pattern}")
 _DASHES = re.compile("[‐‑‒–—−]")
 # Greek letters and their names → the Latin letters that stand for them, else the names.
 _LATIN = {letter: LATIN_FOR_GREEK.get(name, name) for letter, name in GREEK_NAMES.items()}
@@ -56,7 +56,7 @@ def plain_view(text: str) -> PlainView:
     parts: list[str] = []
     cuts, shifts = [], []
     last = shift = 0
-    for match in UNSEEN.finditer(text):
+    for match in INVISIBLE_CHARS.finditer(text):
         parts.append(text[last : match.start()])
         cuts.append(match.start() - shift)
         last = match.end()
@@ -72,7 +72,7 @@ def fold_short(text: str) -> str:
     """Return `text` in its lookup form: NFKC, plain dashes, no invisible characters."""
     if text.isascii():
         return text
-    return _DASHES.sub("-", unicodedata.normalize("NFKC", UNSEEN.sub("", text)))
+    return _DASHES.sub("-", unicodedata.normalize("NFKC", INVISIBLE_CHARS.sub("", text)))
 
 
 @lru_cache(maxsize=4096)

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from ..ontology.folding import other_writings
+from ..ontology.folding import spelling_variants
 from ..util.plain_text import ACCENTS, plain_letter
 from ..util.settings import checked
 from .name_table import NameHits, NameTable, NormalizedName, SearchName, take
@@ -97,7 +97,7 @@ class NameMatcher:
     A match is never next to a letter, a digit or a combining mark. White space, dashes and
     apostrophes match their typographic variants. Accents and invisible characters are ignored, and
     Greek letters match their names (`_plain_letters`). Possessives and numbers match their variant
-    spellings (`other_writings`). A name shared by several entities is matched, so that no shorter
+    spellings (`spelling_variants`). A name shared by several entities is matched, so that no shorter
     name is found inside it, and then dropped.
 
     case:
@@ -137,7 +137,7 @@ class NameMatcher:
 
     def _normalized(self, name: SearchName) -> Iterator[NormalizedName]:
         exact = self.case == "preserve" or (self.case == "smart" and is_acronym(" ".join(name.text.split())))
-        for text in (name.text, *other_writings(name.text)):
+        for text in (name.text, *spelling_variants(name.text)):
             plain = " ".join(plain_form(_plain_letters(text).text).split())
             yield NormalizedName(name.text, plain, name.row, exact)
 

@@ -11,9 +11,9 @@ import numpy as np
 from ..errors import Errors, KrisselError
 from ..ontology.held_out import HeldOut
 from ..ontology.store import OntologyStore
-from ..util.disk import damage
+from ..util.disk import coded_damage
 from ..util.hashing import stable_hash
-from ..util.manifest import MAKERS, Count, Shape, read_manifest, verify_file
+from ..util.manifest import BUILD_COMMANDS, Count, ManifestSchema, read_manifest, verify_file
 from ..views import View
 
 if TYPE_CHECKING:
@@ -49,17 +49,17 @@ class MinedMention(NamedTuple):
         return View(self.left, self.mention, self.right)
 
 
-class Shard(Shape):
+class Shard(ManifestSchema):
     """File name and number of mentions of a shard."""
 
     file: str
     mentions: Count
 
 
-class _ShardsShape(Shape):
+class _ShardsSchema(ManifestSchema):
     shards: list[Shard]
 
-    def needs(self) -> list[str]:
+    def required_files(self) -> list[str]:
         return [shard.file for shard in self.shards]
 
 
@@ -77,7 +77,9 @@ class MentionShards(Sequence[MinedMention]):
     def __init__(self, path: str | Path, *, verify: bool = True) -> None:
         self.path = Path(path)
         # Shards may be hundreds of gigabytes, of which little is read.
-        self.manifest: dict[str, Any] = read_manifest(self.path, KIND, FORMAT_VERSION, verify=False, shape=_ShardsShape)
+        self.manifest: dict[str, Any] = read_manifest(
+            self.path, KIND, FORMAT_VERSION, verify=False, schema=_ShardsSchema
+        )
         self._verify = verify
         self._files: list[str] = [shard["file"] for shard in self.manifest["shards"]]
         self._starts: list[int] = [0]
@@ -176,12 +178,14 @@ class MentionShards(Sequence[MinedMention]):
         name = self._files[i]
         verify = self._verify and i not in self._checked
         if verify:
-            verify_file(self.path, name, self.manifest["files"][name], MAKERS[KIND])
+            verify_file(self.path, name, self.manifest["files"][name], BUILD_COMMANDS[KIND])
 
         def damaged(problem: object) -> KrisselError:
-            return KrisselError(Errors.K004.format(file=name, path=self.path, problem=problem, make=MAKERS[KIND]))
+            return KrisselError(
+                Errors.K004.format(file=name, path=self.path, problem=problem, make=BUILD_COMMANDS[KIND])
+            )
 
-        with damage(self.path / name, damaged):
+        with coded_damage(self.path / name, damaged):
             reader = pa.ipc.open_file(pa.memory_map(str(self.path / name)))
             if reader.schema != shard_schema():
                 raise damaged(f"its columns are {reader.schema.names}")
@@ -263,7 +267,7 @@ class MinedEntities:
             named = list(zip(positions, islice(names, len(positions)), strict=True))
             row = int(self.rows[number])
             id_ = self.ontology.id_at(row)
-            if out := {name for name in {name for _, name in named} if held_out.draws(id_, name)}:
+            if out := {name for name in {name for _, name in named} if held_out.selects(id_, name)}:
                 entity = self.ontology.entity_at(row)
                 out = {name for name in out if held_out(entity, name)}
             found[number] = [position for position, name in named if (name in out) == hidden]

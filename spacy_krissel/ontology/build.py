@@ -1,4 +1,4 @@
-"""From ontology files to an ontology store, whole."""
+"""Build an ontology store from ontology files."""
 
 import warnings
 import weakref
@@ -27,7 +27,7 @@ from .homonyms.shared_names import Order
 from .ids import add_prefix, check_prefix
 from .provenance import provenance
 from .readers import Format, detect_format, read_ontology
-from .readers.table import TABLE_COLUMNS, TABLE_OPTIONS, options_of
+from .readers.table import TABLE_COLUMNS, TABLE_OPTIONS, table_options
 from .species_words import with_species_words
 from .store import OntologyStore, write_store
 from .tree_numbers import with_tree_types
@@ -38,21 +38,23 @@ PathLike = str | Path
 
 
 class Plan(NamedTuple):
-    """The sources and figures that the stages of a store share.
+    """Sources and counts shared by the stages of a build.
 
-    streams: the entities of each source. info: for the manifest; its counts are filled while the entities pass.
-    kept: a store of the entities, where all must be known before the first is written.
+    streams: the entities of each source. info: for the manifest; its counts are filled as entities
+        are read.
+    materialize: writes entities to a store, for stages that need all entities before the first is
+        written.
     """
 
     streams: list[Iterable[Entity]]
     info: dict[str, Any]
-    kept: Callable[[Iterable[Entity]], OntologyStore]
+    materialize: Callable[[Iterable[Entity]], OntologyStore]
     progress: bool
 
 
-# Entities to those that are left, changed or joined.
+# A stage filters, changes or merges entities.
 Stage = Callable[[Iterable[Entity], Plan], Iterable[Entity]]
-# Stores of files and vocabularies, in use.
+# Temporary stores of files and vocabularies that are in use.
 _TEMPORARY: "weakref.WeakValueDictionary[Any, OntologyStore]" = weakref.WeakValueDictionary()
 _OPENING = Lock()
 Paths = PathLike | Annotated[list[PathLike], Field(min_length=1)]
@@ -83,49 +85,56 @@ def build_ontology(
     progress: bool = False,
     **options: Any,
 ) -> OntologyStore:
-    """Read ontology files (or stores) one after the other, enrich them from others, and write one store.
+    """Read ontology files or stores in order, enrich them from others, and write one store.
 
-    sources: ontology files, folders of a format, stores, or names of vocabularies (`vocabularies.known`), which are
-        downloaded once; the most important first: where several have one id, the first one's entity is kept (KW102),
-        or, with `merge_sources`, completed from the others
+    sources: ontology files, folders of a format, stores, or names of vocabularies
+        (`vocabularies.known`), which are downloaded once; the most important first: if several have
+        the same id, the first one's entity is kept (KW102) or, with `merge_sources`, completed from
+        the others
     output: directory of the store
     format: format of the sources; "auto" detects all but phrases
     language: OWL, SKOS, FHIR, SNOMED CT: language of the names, such as fr; where an entity has
         none in it, they are of another (KW109); default: en
     translations: tables of translations (Babelon), whose names are synonyms of the entities with
         their ids
-    enrich_from: ontology files, stores or vocabularies to take definitions and tree numbers from, the preferred first
+    enrich_from: ontology files, stores or vocabularies to take definitions and tree numbers from,
+        the preferred first
     fields: what to take from them (`enrich.FIELDS`)
-    below: keep only entities with one of these ids, and those below them by their parents, or by tree numbers where an
-        entity has no parents (HP:0000118)
-    not_below: leave out entities with one of these ids, and those below them
-    trees: keep only entities with a tree number that begins with one of these, such as "D" for MeSH's chemicals and
-        drugs; the numbers may come from `enrich_from`
-    tree_types: make the names of the tops of an entity's trees its types (`tree_numbers.with_tree_types`)
-    species_words: words that texts use for a species are names of it too (`species_words`: patients, mice)
-    prefix: put this before ids of all sources that have none (NCBIGene), which those of another store may be equal to
-    disambiguate: expand names that several entities share with the preferred name, or, where they are that name, with
-        the shortest or longest other one (`homonyms.disambiguate`)
-    taxonomy: store of a taxonomy that names the entities' species, where these are ids
+    below: keep only entities with one of these ids, and their descendants by parents, or by tree
+        numbers if an entity has no parents (HP:0000118)
+    not_below: leave out entities with one of these ids, and their descendants
+    trees: keep only entities with a tree number that begins with one of these, such as "D" for
+        MeSH's chemicals and drugs; the numbers may come from `enrich_from`
+    tree_types: make the names of the tops of an entity's trees its types
+        (`tree_numbers.with_tree_types`)
+    species_words: add words that texts use for a species to its names (`species_words`: patients,
+        mice)
+    prefix: add this prefix (NCBIGene) to ids without one, which could equal those of another store
+    disambiguate: expand names that several entities share with the preferred name or, if that is
+        the shared name, with the shortest or longest other one (`homonyms.disambiguate`)
+    taxonomy: store of a taxonomy that names the entities' species, if these are ids
     inspect: called with the store before its homonyms are expanded, which may be a temporary one
-    merge_sources: make entities of several sources that are one concept one entity, named by the first source
-    version: version of the sources, where they do not state it
-    licence: licence of the sources, where they do not state it
+    merge_sources: merge entities of several sources that are the same concept, named by the first
+        source
+    version: version of the sources, if they do not state it
+    licence: licence of the sources, if they do not state it
     progress: show a progress bar
-    options: those of the format's reader (`readers.read_ontology`); of several sources, those of tables apply to the
-        tables that have the columns, and not to vocabularies whose columns are known
+    options: those of the format's reader (`readers.read_ontology`); with several sources, table
+        options apply to the tables that have the columns, but not to vocabularies whose columns are
+        known
 
-    The manifest's "info" names the sources, with the hashes, versions and licences of their files (`provenance`), the
-    options of the reader, and counts what was merged, enriched and disambiguated.
+    The manifest's "info" names the sources with the hashes, versions and licences of their files
+    (`provenance`) and the options of the reader. It also counts merged, enriched and disambiguated
+    entities.
 
-    Raises KrisselError K006 (a wrong setting), K110 (an unknown option), K112 (no entity is left), K113 (an unknown id
-    in `below`), and what `locate`, `read_ontology`, `enrich` and `write_store` raise; an earlier store at `output` is
-    then left as it was.
+    Raises KrisselError K006 (a wrong setting), K110 (an unknown option), K112 (no entity is left),
+    K113 (an unknown id in `below`), and what `locate`, `read_ontology`, `enrich` and `write_store`
+    raise; an earlier store at `output` is then left unchanged.
     """
     if language:
         options["language"] = language
     paths = [sources] if isinstance(sources, (str, Path)) else list(sources)
-    # Made now, so that a wrong prefix, path or format is known before anything is written.
+    # Check the prefix, paths and format before anything is written.
     prefix = check_prefix(prefix) if prefix else ""
     located = _located(paths, format, progress, options)
     _check_options(located, format, options)
@@ -135,31 +144,34 @@ def build_ontology(
     streams = _streams(located, info, progress, {"version": version, "licence": licence})
     entities: Iterable[Entity] = streams[0] if len(streams) == 1 else chain.from_iterable(streams)
     with ExitStack() as stack:
-        plan = Plan(streams, info, partial(_kept, stack=stack), progress)
-        # What the manifest says of a stage, which is left out where that is nothing.
+        plan = Plan(streams, info, partial(_materialize, stack=stack), progress)
+        # Manifest entries of each stage; a stage whose entries are all empty is skipped.
         stages: list[tuple[dict[str, Any], Stage]] = [
             ({"merged": merge_sources}, _merged),
             ({"translations": _names(translations)}, partial(_translated, paths=translations)),
             ({"enriched_from": _names(enrich_from)}, partial(_enriched, paths=enrich_from, fields=fields)),
-            ({"below": below, "not_below": not_below}, lambda each, plan: subtree(plan.kept(each), below, not_below)),
+            (
+                {"below": below, "not_below": not_below},
+                lambda each, plan: subtree(plan.materialize(each), below, not_below),
+            ),
             ({"trees": trees}, partial(_in_trees, trees=tuple(trees))),
             ({"species_words": species_words}, lambda each, _: with_species_words(each)),
             ({"prefix": prefix}, lambda each, _: (_with_prefix(entity, prefix) for entity in each)),
-            ({}, _some),
-            ({"tree_types": tree_types}, lambda each, plan: with_tree_types(plan.kept(each))),
+            ({}, _require_nonempty),
+            ({"tree_types": tree_types}, lambda each, plan: with_tree_types(plan.materialize(each))),
             ({"disambiguated": disambiguate}, partial(_disambiguated, disambiguate, taxonomy, inspect)),
         ]
         for stated, stage in stages:
             if not stated or any(stated.values()):
                 info.update({name: value for name, value in stated.items() if value})
                 entities = stage(entities, plan)
-        # What is read from files has a bar.
+        # Only files that are read need a progress bar.
         return write_store(entities, output, info=info, progress=progress and isinstance(entities, Sized))
 
 
 def open_ontology(ontology: PathLike, *, progress: bool = False) -> OntologyStore:
-    """Open a store; or read an ontology file or a known vocabulary into a temporary one, which is removed with the last
-    object that has it.
+    """Open a store, or read an ontology file or a known vocabulary into a temporary one, which is
+    removed with its last reference.
 
     Raises KrisselError K001 (neither), and what `OntologyStore` and `build_ontology` raise.
     """
@@ -176,15 +188,17 @@ def open_ontology(ontology: PathLike, *, progress: bool = False) -> OntologyStor
 
 
 def _located(paths: list[PathLike], format: str, progress: bool, options: dict[str, Any]) -> list[Source]:
-    """The sources, each with its options: of several, those of tables go to the tables that they fit."""
+    """Locate the sources, each with its options. With several sources, table options go to the
+    tables that they fit.
+    """
     others = {name: each for name, each in options.items() if name not in TABLE_OPTIONS}
-    # No column is none that is named.
+    # An empty option names no column.
     unnamed = {name for name, each in options.items() if each is None or (name in TABLE_COLUMNS and each == "")}
     of_tables = {name: options[name] for name in options.keys() - others.keys() - unnamed}
     sources = [locate(path, format, progress, **others) for path in paths]
     tables: set[int] = set()
     if of_tables and len(sources) > 1:
-        # The columns of a vocabulary are known.
+        # Columns of a vocabulary are known.
         tables = {
             number
             for number, source in enumerate(sources)
@@ -192,12 +206,12 @@ def _located(paths: list[PathLike], format: str, progress: bool, options: dict[s
         }
     if not tables:
         return [source._replace(options={**source.options, **of_tables}) for source in sources]
-    columns, fits = TABLE_COLUMNS & of_tables.keys(), {n: options_of(sources[n].path, of_tables) for n in tables}
-    # The error of a column that no table has comes from the reader.
+    columns, fits = TABLE_COLUMNS & of_tables.keys(), {n: table_options(sources[n].path, of_tables) for n in tables}
+    # The reader raises the error for a column that no table has.
     nowhere = columns.difference(*fits.values())
     for n in tables:
         named = fits[n] | nowhere
-        # A separator is that of the tables whose columns are named.
+        # A separator applies to the tables whose columns are named.
         own = named | of_tables.keys() - columns if named or not columns else set()
         sources[n] = sources[n]._replace(options={**sources[n].options, **{name: of_tables[name] for name in own}})
     return sources
@@ -209,7 +223,7 @@ def _is_table(source: Source) -> bool:
     try:
         return detect_format(source.path) == "table"
     except KrisselError as error:
-        # Its columns may be those that the options name.
+        # Its columns may be those named by the options.
         return error.code == "K118"
 
 
@@ -225,7 +239,9 @@ def _open_source(source: Source) -> Iterable[Entity]:
 
 
 def _check_options(located: list[Source], format: str, options: dict[str, Any]) -> None:
-    """Raises KrisselError K110 and K006 for stores that are to be read as files: they were read before."""
+    """Raise KrisselError K110 and K006 for format options of stores, which are not read by a
+    reader.
+    """
     if not all(map(_is_store, located)):
         return
     if options:
@@ -238,7 +254,7 @@ def _check_options(located: list[Source], format: str, options: dict[str, Any]) 
 def _streams(
     located: list[Source], info: dict[str, Any], progress: bool, stated: dict[str, Any]
 ) -> list[Iterable[Entity]]:
-    """The entities of each source, and `provenance` in `info`."""
+    """Open the entities of each source, and add `provenance` to `info`."""
     streams: list[Iterable[Entity]] = [*map(_open_source, located)]
     info["provenance"] = []
     for number, source in enumerate(located):
@@ -255,14 +271,14 @@ def _names(paths: Iterable[PathLike]) -> list[str]:
 
 
 def _merged(entities: Iterable[Entity], plan: Plan) -> Iterable[Entity]:
-    # Both counts stand there where nothing is merged, too.
+    # Write both counts even if nothing is merged.
     counts = plan.info["merged"] = Counter(seen=0, merged=0)
-    return merge([*map(plan.kept, plan.streams)], counts=counts)
+    return merge([*map(plan.materialize, plan.streams)], counts=counts)
 
 
 def _translated(entities: Iterable[Entity], plan: Plan, paths: list[PathLike]) -> Iterable[Entity]:
-    """The entities with the translations of their names. Warns where none has any (KW110)."""
-    tables = [plan.kept(read_ontology(path, "babelon")) for path in paths]
+    """Add translations of the names. Warns KW110 if no entity has any."""
+    tables = [plan.materialize(read_ontology(path, "babelon")) for path in paths]
     counts = plan.info["translated"] = Counter()
 
     def translated() -> Iterator[Entity]:
@@ -275,7 +291,7 @@ def _translated(entities: Iterable[Entity], plan: Plan, paths: list[PathLike]) -
 
 
 def _enriched(entities: Iterable[Entity], plan: Plan, paths: list[PathLike], fields: list[str]) -> Iterable[Entity]:
-    stores = [plan.kept(_open_source(locate(path, "auto", plan.progress))) for path in paths]
+    stores = [plan.materialize(_open_source(locate(path, "auto", plan.progress))) for path in paths]
     counts = plan.info["enriched"] = Counter()
     return enrich(entities, stores, fields=fields, counts=counts)
 
@@ -298,7 +314,7 @@ def _in_trees(entities: Iterable[Entity], plan: Plan, trees: tuple[str, ...]) ->
         raise KrisselError(Errors.K112.format(why=why))
 
 
-def _some(entities: Iterable[Entity], plan: Plan) -> Iterable[Entity]:
+def _require_nonempty(entities: Iterable[Entity], plan: Plan) -> Iterable[Entity]:
     if isinstance(entities, OntologyStore):
         return entities
     stream = iter(entities)
@@ -317,7 +333,7 @@ def _disambiguated(
 ) -> Disambiguation:
     if isinstance(taxonomy, (str, Path)):
         taxonomy = open_ontology(taxonomy)
-    plain = plan.kept(entities)
+    plain = plan.materialize(entities)
     if inspect is not None:
         inspect(plain)
     found = Disambiguation(plain, order=order, taxonomy=taxonomy, progress=plan.progress)
@@ -325,8 +341,8 @@ def _disambiguated(
     return found
 
 
-def _kept(entities: Iterable[Entity], stack: ExitStack) -> OntologyStore:
-    """A store of the entities, which lasts as long as `stack`; a store is kept as it is."""
+def _materialize(entities: Iterable[Entity], stack: ExitStack) -> OntologyStore:
+    """Write the entities to a store that lasts as long as `stack`; return a store unchanged."""
     if isinstance(entities, OntologyStore):
         return entities
     folder = stack.enter_context(TemporaryDirectory(prefix="krissel-"))

@@ -1,4 +1,4 @@
-"""One concept of an ontology."""
+"""The concept type of an ontology."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,21 +11,22 @@ _TUPLES = (tuple,) * len(LISTS)
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """A concept as its ontology describes it.
+    """A concept as described by its ontology.
 
-    id: primary id, as its source spells it.
+    id: primary id, in the spelling of its source.
     name: canonical (preferred) name.
     aliases: other names, in the order of the source.
     types: semantic types, e.g. `("Disease",)`.
     tree_numbers: positions in a hierarchy, e.g. MeSH's `C04.588.322`.
     definition: one text, or "".
     xrefs: ids of the same or a close concept elsewhere, e.g. `UMLS:C0018923`.
-    species: its organism, or "": a name where the source has one, else an id of NCBI Taxonomy.
+    species: its organism, or "": a name if the source has one, else an id of NCBI Taxonomy.
     source: the ontology it was read from.
     alt_ids: other ids of this concept.
     parents: ids of the concepts directly above it in its ontology.
 
-    Lists become tuples. Raises KrisselError K006 for a text, or anything else, where several texts are expected.
+    Lists become tuples. Raises KrisselError K006 if a field of several texts is a single text or
+    anything else.
     """
 
     id: str
@@ -41,7 +42,7 @@ class Entity:
     parents: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        # One comparison, since ontologies have millions of entities.
+        # One comparison of all fields is fast; ontologies have millions of entities.
         of = self.aliases.__class__, self.types.__class__, self.tree_numbers.__class__
         if (*of, self.xrefs.__class__, self.alt_ids.__class__, self.parents.__class__) != _TUPLES:
             for name in LISTS:
@@ -49,12 +50,14 @@ class Entity:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The canonical name and the aliases, each once, without blank ones."""
+        """Return the canonical name and the aliases, without duplicates and blank names."""
         return tuple(dict.fromkeys(name for name in (self.name, *self.aliases) if name.strip()))
 
 
 def _tuple(name: str, texts: Any) -> tuple[str, ...]:
-    """Raises KrisselError K006: a text is a sequence of texts too, and would become a list of letters."""
+    """Convert texts to a tuple. Raises KrisselError K006 for a single text, which would become a
+    list of letters.
+    """
     if not isinstance(texts, (list, tuple)):
         example = f"({texts!r},)" if isinstance(texts, str) else "('first', 'second')"
         expected = f"a list or tuple of texts, such as {example}"

@@ -1,18 +1,18 @@
-"""Forms in which names are compared: as written, canonical, and with American spelling."""
+"""Normalised forms for comparing names: folded, canonical, and with American spelling."""
 
 import re
 import unicodedata
 from collections.abc import Iterator
 
-from ..util.plain_text import LATIN_FOR_GREEK, plain_text, seen
+from ..util.plain_text import LATIN_FOR_GREEK, plain_text, visible_text
 
-# `\w` is what `str.isalnum` accepts, and the underscore.
+# `\w` covers what `str.isalnum` accepts, plus the underscore.
 _BREAKS = re.compile(r"[\W_]+")
-# The same for ASCII as a table of bytes, which takes less than half the time: to lower case, and breaks to spaces.
+# A byte table does the same for ASCII in less than half the time: lower case, and breaks to spaces.
 _LOWER_ASCII = bytes(ord(char.lower()) if char.isalnum() else ord(" ") for char in map(chr, range(128))) + bytes(128)
-# "Graves's disease" and "Alzheimer's disease" have these names without it, too.
+# Possessives are optional: "Graves's disease", "Alzheimer's disease".
 _APOSTROPHES = re.compile("['’ʼ‘‛′`´＇ꞌ]")
-# Tokenizers leave a space before it, and some write two.
+# Tokenizers leave a space before it, and some texts double it.
 _POSSESSIVE = re.compile(f"(?<=\\w) ?{_APOSTROPHES.pattern}{{1,2}}[sS](?!\\w)")
 _ROMAN = {
     "i": "1", "ii": "2", "iii": "3", "iv": "4", "v": "5", "vi": "6", "vii": "7", "viii": "8", "ix": "9",
@@ -27,22 +27,24 @@ _NUMBERED = frozenset(
 
 
 _HAS_NUMERAL = re.compile(r"(?<![^ ])([^ ]+) ([ivx]+)(?![^ ])")
-# Letters of a word after which a last "I" is a number: "neurofibromatosis I", but not "group A I".
+# Minimum length of a word before a final "I" that is a number: "neurofibromatosis I", but not
+# "group A I".
 _LONG_WORD = 5
 # Scripts whose vowel signs and points are parts of words.
 _SIGNS = re.compile("[\u0591-\u1cff\ua800-\uabff\U00010a00-\U00011fff]")
 
 
 def fold_name(text: str) -> str:
-    """Compatibility-normalise (NFKC) and lower-case, without characters that nobody sees; every run of
-    other characters than letters and digits becomes one space.
+    """Normalise (NFKC) and lower-case a text, and remove invisible characters. Every run of
+    characters other than letters and digits becomes one space.
 
-    A name of symbols alone keeps them: `fold_name("±") == "±"`. Folding a folded name changes nothing.
+    A name of symbols only keeps them: `fold_name("±") == "±"`. Folding is idempotent.
     """
     if text.isascii():
         return b" ".join(text.encode().translate(_LOWER_ASCII).split()).decode() or text.lower().strip()
-    # Lower-casing can leave pairs that compose (J + caron has no capital of its own), hence the second round.
-    lower = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", seen(text)).lower())
+    # Lower-casing can leave pairs that compose (J + caron has no capital form), hence the second
+    # round.
+    lower = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", visible_text(text)).lower())
     if _SIGNS.search(lower):
         kept = [char if char.isalnum() or unicodedata.category(char)[0] == "M" else " " for char in lower]
         return " ".join("".join(kept).split()) or lower.strip()
@@ -50,29 +52,30 @@ def fold_name(text: str) -> str:
 
 
 def canonical_name(text: str) -> str:
-    """Fold a name to what its spellings have in common, word by word.
+    """Fold a name to the form that its spellings share, word by word.
 
-    Beyond `fold_name`, it has no accents, ligatures and possessive "'s"; Greek letters are their names;
-    and Roman numerals after a word are Arabic numbers (I, V and X after nouns such as "type" alone, and a
-    last I after a long word).
-    Compare names in this form; of several that are equal in it, prefer the one that `fold_name` makes
-    equal.
+    Beyond `fold_name`, it has no accents, ligatures and possessive "'s"; Greek letters become their
+    names; and Roman numerals after a word become Arabic numbers (I, V and X only after nouns such
+    as "type", and a final I after a long word).
+
+    Compare names in this form; of several equal ones, prefer the one that is equal under
+    `fold_name`.
     """
     if text.isascii():
         if "'" in text or "`" in text:
             text = _POSSESSIVE.sub("", text)
         folded = fold_name(text)
     else:
-        text = seen(text)
+        text = visible_text(text)
         if _APOSTROPHES.search(text):
             text = _POSSESSIVE.sub("", text)
-        # Accents alone are a name of symbols.
+        # The name consists of accents.
         folded = fold_name(plain_text(text)) or fold_name(text)
     return _HAS_NUMERAL.sub(_numbered, folded) if _has_numeral(folded) else folded
 
 
 def is_canonical(written: str, text: str) -> bool:
-    """Tell, at little cost, that `written`, the `fold_name` of `text`, is its `canonical_name` too."""
+    """Check cheaply whether `written`, the `fold_name` of `text`, is also its `canonical_name`."""
     return text.isascii() and "'" not in text and "`" not in text and not _has_numeral(written)
 
 
@@ -88,11 +91,12 @@ _NUMERALS = {number: numeral.upper() for numeral, number in _ROMAN.items()}
 _NUMBER = re.compile(rf"(?<=\w )(?:[IVX]+|[ivx]+)(?!\w)|\b(?:{'|'.join(sorted(_NUMBERED))}) \d\d?(?!\w)", re.IGNORECASE)
 
 
-def other_writings(name: str) -> Iterator[str]:
-    """Yield a name without its possessives, and with its Roman numerals as numbers or the reverse, as far
-    as the `canonical_name` of these is that of the name."""
+def spelling_variants(name: str) -> Iterator[str]:
+    """Yield variants of a name: without its possessives, and with Roman numerals as numbers or the
+    reverse. Each variant has the `canonical_name` of the name.
+    """
     bare = _POSSESSIVE.sub("", name) if _APOSTROPHES.search(name) else name
-    # "Bright's" alone is no "bright".
+    # "Bright's" alone must not become "bright".
     if bare != name and " " in bare:
         yield bare
     if _NUMBER.search(bare):
@@ -109,30 +113,31 @@ def _in_other_numbers(match: "re.Match[str]") -> str:
 _GREEK_NAME = re.compile("|".join(LATIN_FOR_GREEK))
 # A symbol with such names, TGFbeta1 or NFkappaB, but not "alphabet" or "hyperalphalipoproteinemia".
 _GREEK_SYMBOL = re.compile(rf"(?:[a-z]{{0,5}}\d*(?:{_GREEK_NAME.pattern}))+[a-z]?\d*[a-z]?")
-_LONGEST_SYMBOL = 24
-# Letters of a word before a Greek letter, at most, if both are a symbol.
+_MAX_SYMBOL_LENGTH = 24
+# Maximum length of a word that forms a symbol with a following Greek letter.
 _SHORT_WORD = 4
-# What a name is of, which one text says and another does not.
+# Words for the kind of a gene product, which some texts include in the name and others omit.
 _KINDS = {"gene", "genes", "mrna", "protein", "proteins"}
 _SYMBOL_LETTERS = 5
 _WORD = re.compile(r"[^\W_]+")
-# miR-9-3 is not miR-93.
+# Keep the boundary between numbers: miR-9-3 is not miR-93.
 _NUMBERS = re.compile(r"(\d) (?=\d)")
 
 
 def spelling(text: str) -> str:
-    """Return what the spellings of one name have in common: its letters and digits without what separates them.
+    """Return the key that all spellings of a name share: its letters and digits without separators.
 
-    In symbols, Greek letters and their names are the Latin letters that stand for them, and "gene", "mRNA" and
-    "protein" do not count: "IL-2" and "IL2"; "TGF-β1", "TGFbeta 1" and "TGFB1"; "caspase-3" and "caspase III protein".
-    Numerals are those of `canonical_name`. A space between two numbers counts. "" if no character is a letter or digit.
-    British and American spellings differ: give it names in one of them (`american`).
+    In symbols, Greek letters and their names become Latin letters, and "gene", "mRNA" and "protein"
+    are dropped: "IL-2" and "IL2"; "TGF-β1", "TGFbeta 1" and "TGFB1"; "caspase-3" and "caspase III
+    protein". Numerals are those of `canonical_name`. A space between two numbers counts. "" if no
+    character is a letter or digit. British and American spellings differ: normalise names first
+    (`to_american`).
     """
     return folded_spelling(fold_name(plain_text(text)), text)
 
 
 def folded_spelling(folded: str, text: str) -> str:
-    """Return the `spelling` of a text, which `fold_name` has folded in plain letters."""
+    """Return the `spelling` of a text that `fold_name` has folded in plain letters."""
     if not folded[:1].isalnum():
         return ""
     has_greek = _GREEK_NAME.search(folded)
@@ -142,7 +147,7 @@ def folded_spelling(folded: str, text: str) -> str:
     words = folded.split()
     if not _KINDS.isdisjoint(words) and any(map(_is_symbol, _WORD.findall(text))):
         said = [word for word in words if word not in _KINDS]
-        # Of "protein C", C is not the whole name.
+        # In "protein C", C is not the whole name.
         if len(said) > 1 or sum(map(len, said)) > 1:
             joined = " ".join(said)
     if _has_numeral(joined):
@@ -156,13 +161,17 @@ def folded_spelling(folded: str, text: str) -> str:
 
 
 def _has_numeral(folded: str) -> bool:
-    """Tell whether a folded text may have a Roman numeral, without an expression for most that have none."""
+    """Check cheaply whether a folded text may contain a Roman numeral, without a regular expression
+    for most texts.
+    """
     may_have = " i" in folded or " v" in folded or " x" in folded
     return may_have and _HAS_NUMERAL.search(folded) is not None
 
 
 def is_capital_symbol(name: str) -> bool:
-    """Tell whether a name is letters in capitals, but for words such as "gene": it is no word in lower case."""
+    """Return whether a name consists of capital letters, apart from words such as "gene", so that
+    its lower-case form is no name.
+    """
     said = [word for word in _WORD.findall(name) if word.lower() not in _KINDS]
     return bool(said) and all(word.isalpha() and word.isupper() for word in said)
 
@@ -178,7 +187,7 @@ def _ends_symbol(word: str) -> bool:
 
 
 def _with_short_greek(word: str, follows_symbol: bool) -> str:
-    if len(word) > _LONGEST_SYMBOL or not _GREEK_SYMBOL.fullmatch(word):
+    if len(word) > _MAX_SYMBOL_LENGTH or not _GREEK_SYMBOL.fullmatch(word):
         return word
     others = len(_GREEK_NAME.sub("", word))
     if not follows_symbol and (others < 2 or _GREEK_NAME.match(word)):
@@ -186,7 +195,7 @@ def _with_short_greek(word: str, follows_symbol: bool) -> str:
     return _GREEK_NAME.sub(lambda match: LATIN_FOR_GREEK[match[0]], word)
 
 
-# Parts of words, lower-case, and how MeSH spells them. Look-behinds leave alone what is American already, such as
+# Parts of words in lower case, and their spelling in MeSH. Look-behinds skip American words such as
 # "angioedema" and "gastroesophageal".
 _PARTS = {
     r"tumour": "tumor",
@@ -227,14 +236,14 @@ _PARTS = {
 }
 _BRITISH = re.compile("|".join(f"({part})" for part in _PARTS), re.IGNORECASE)
 _AMERICAN = list(_PARTS.values())
-# One of these stands in every part: most texts have none, which is seen twenty times as fast.
+# Every part contains one of these. Most texts contain none, and this check is twenty times as fast.
 _HINTS = re.compile("ae|oe|our|tre|fibre|grey|sulph|leuco|alumini|isation|ageing")
 
 
-def american(text: str) -> str:
-    """`text` with British spellings as American ones: "Haemolytic anaemia" → "Hemolytic anemia".
+def to_american(text: str) -> str:
+    """Convert British spellings to American ones: "Haemolytic anaemia" → "Hemolytic anemia".
 
-    A part of a word keeps the case of its first letter, and of all where it is in capitals.
+    A part of a word keeps the case of its first letter, or of all letters if it is in capitals.
     """
     return _BRITISH.sub(_replaced, text) if _HINTS.search(text.lower()) else text
 

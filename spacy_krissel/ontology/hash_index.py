@@ -1,6 +1,7 @@
-"""The indexes of a store over names and ids: sorted 64-bit hashes, memory-mapped from an Arrow file.
+"""Indexes of a store over names and ids: sorted 64-bit hashes, memory-mapped from an Arrow file.
 
-Two texts may have the same hash: a lookup gives candidates, and the caller compares the texts themselves.
+Two texts may have the same hash: a lookup gives candidates, and the caller compares the texts
+themselves.
 """
 
 import warnings
@@ -35,36 +36,40 @@ class HashIndexBuilder:
         self._positions.append(position)
 
     def columns(self) -> Columns:
-        """`hash`, `row` and `position` in the order in which they were added."""
+        """Return `hash`, `row` and `position` in insertion order."""
         columns = zip(INDEX_COLUMNS.items(), (self._hashes, self._rows, self._positions), strict=True)
         return {name: np.array(column, dtype) for (name, dtype), column in columns}
 
 
 def write_columns(columns: Columns, path: str | Path) -> None:
-    """Write arrays of one length as one Arrow record batch."""
+    """Write arrays of equal length as one Arrow record batch."""
     batch = pa.record_batch([pa.array(column) for column in columns.values()], names=list(columns))
     with pa.ipc.new_file(str(path), batch.schema) as writer:
         writer.write_batch(batch)
 
 
 def read_columns(path: str | Path) -> Columns:
-    """The arrays of `write_columns`, memory-mapped. Raises whatever pyarrow and numpy do when the file is damaged."""
+    """Memory-map the arrays of `write_columns`. Raises errors of pyarrow and numpy for a damaged
+    file.
+    """
     with pa.memory_map(str(path)) as source:
         batch = pa.ipc.open_file(source).get_batch(0)
-    # For numbers without nulls, this checks everything.
+    # For numbers without nulls, this is a complete check.
     batch.validate()
     return {name: batch.column(name).to_numpy() for name in batch.schema.names}
 
 
 def find_hash(hashes: np.ndarray, text: str) -> range:
-    """The places in the sorted `hashes` (n,) that hold the hash of `text`."""
-    # A plain int above 2**63 would make numpy compare floats.
+    """Return the offsets of the hash of `text` in the sorted `hashes` (n,)."""
+    # With a plain int above 2**63, numpy would compare floats.
     value = np.uint64(stable_hash(text))
     return range(int(hashes.searchsorted(value)), int(hashes.searchsorted(value, "right")))
 
 
 def groups_across_rows(hashes: np.ndarray, rows: np.ndarray) -> list[range]:
-    """Runs of equal values in the sorted `hashes` (n,) that hold more than one of `rows` (n,)."""
+    """Return runs of equal values in the sorted `hashes` (n,) that belong to more than one of `rows`
+    (n,).
+    """
     if not len(hashes):
         return []
     starts = np.flatnonzero(np.concatenate(([True], hashes[1:] != hashes[:-1])))
@@ -74,9 +79,9 @@ def groups_across_rows(hashes: np.ndarray, rows: np.ndarray) -> list[range]:
 
 
 def write_indexed(entities: Iterable[Entity], target: Path) -> tuple[Columns, Columns]:
-    """Write the table; RETURNS: the columns of the name index and of the id index, in the order of the rows.
+    """Write the table. RETURNS: the columns of the name index and of the id index, in row order.
 
-    Raises KrisselError K108 as `write_table` does, and for an id or name that is no text.
+    Raises KrisselError K108 as `write_table` does, and for an id or name that is not text.
     """
     names, ids = HashIndexBuilder(), HashIndexBuilder()
 
@@ -88,7 +93,8 @@ def write_indexed(entities: Iterable[Entity], target: Path) -> tuple[Columns, Co
                 for position, id_ in enumerate((entity.id, *entity.alt_ids)):
                     ids.add(id_, row, position)
             except (AttributeError, TypeError) as error:
-                # A number or NaN of a data frame; looked for here, since ontologies have millions of entities.
+                # Check for numbers or NaN of a data frame here, since ontologies have millions of
+                # entities.
                 texts = (entity.id, entity.name, *entity.aliases, *entity.alt_ids)
                 wrong = next((text for text in texts if not isinstance(text, str)), error)
                 raise not_storable(entity, row + 1, f"{wrong!r} is no text", "texts for ids and names") from error
@@ -99,16 +105,16 @@ def write_indexed(entities: Iterable[Entity], target: Path) -> tuple[Columns, Co
 
 
 def sort_by_hash(columns: Columns) -> np.ndarray:
-    """Sort by hash, then position, then row, in place; RETURNS: the previous offset of each entry."""
+    """Sort in place by hash, position and row. RETURNS: the previous offset of each entry."""
     order = np.lexsort((columns["row"], columns["position"], columns["hash"]))
-    _take(columns, order)
+    _select_rows(columns, order)
     return order
 
 
 def drop_duplicates(target: Path, names: Columns, ids: Columns) -> int:
-    """Remove all but the first of the entities with one id from the table and both indexes.
+    """Keep only the first entity with each id in the table and both indexes.
 
-    ids: sorted by hash. RETURNS: how many were removed; warns KW102 of them.
+    ids: sorted by hash. RETURNS: the number of removed entities; warns KW102 about them.
     """
     table = EntityFile(target)
     primary = {name: column[ids["position"] == 0] for name, column in ids.items()}
@@ -124,13 +130,13 @@ def drop_duplicates(target: Path, names: Columns, ids: Columns) -> int:
     rest.replace(target)
     new_rows = (np.cumsum(keep) - 1).astype(np.uint32)
     for columns in (names, ids):
-        _take(columns, keep[columns["row"]])
+        _select_rows(columns, keep[columns["row"]])
         columns["row"] = new_rows[columns["row"]]
     return len(dropped)
 
 
 def count_ambiguous_ids(table: EntityFile, ids: Columns) -> int:
-    """How many ids, alternative for at least one, belong to several entities; KW103 names them."""
+    """Count ids that belong to several entities and are alternative for at least one; warns KW103."""
     ambiguous = sorted(id_ for id_, _ in shared_groups(ids, table.id_at))
     if ambiguous:
         message = Warnings.KW103.format(count=len(ambiguous), ids=", ".join(ambiguous[:IDS_SHOWN]))
@@ -139,9 +145,9 @@ def count_ambiguous_ids(table: EntityFile, ids: Columns) -> int:
 
 
 def shared_groups(columns: Columns, text_at: Callable[[int, int], str]) -> Iterator[tuple[str, list[int]]]:
-    """Texts of several rows in an index sorted by hash, with their entries (offsets in it).
+    """Yield texts of several rows in an index sorted by hash, with their entries (offsets in it).
 
-    text_at: the text of a row and position, by which entries with one hash are distinguished.
+    text_at: returns the text of a row and position, which distinguishes entries with the same hash.
     """
     rows, positions = columns["row"], columns["position"]
     for group in groups_across_rows(columns["hash"], rows):
@@ -153,6 +159,6 @@ def shared_groups(columns: Columns, text_at: Callable[[int, int], str]) -> Itera
                 yield text, entries
 
 
-def _take(columns: Columns, which: np.ndarray) -> None:
+def _select_rows(columns: Columns, which: np.ndarray) -> None:
     for name, column in columns.items():
         columns[name] = column[which]

@@ -1,4 +1,6 @@
-"""Names kept out of training, so that a development set can ask for names the encoder has never seen."""
+"""Names held out of training, so that a development set can use names that the encoder has never
+seen.
+"""
 
 from typing import NamedTuple
 
@@ -6,26 +8,31 @@ from ..util.hashing import stable_hash
 from .entity import Entity
 from .folding import fold_name
 
-# Of the aliases, where a training corpus keeps a development set.
+# Fraction of the aliases that a training corpus holds out for development.
 HELD_OUT = 0.05
 
 
 class HeldOut(NamedTuple):
-    """A fixed pseudo-random `fraction` of all aliases, chosen by hash: no list to store, the same in every process.
+    """A fixed pseudo-random `fraction` of all aliases, chosen by hash: equal in every process,
+    without a stored list.
 
-    Linking a held-out name to its entity by the entity's other names and contexts is the self-supervised development
-    task: mined mentions are names of the ontology, so that looking up the name itself would be no test.
-    A preferred name is never held out.
+    The self-supervised development task links a held-out name to its entity by the entity's other
+    names and contexts. Mined mentions are names of the ontology, so looking up the name itself
+    would be no test. A preferred name is never held out.
     """
 
     fraction: float = 0.0
     seed: int = 0
 
     def __call__(self, entity: Entity, name: str) -> bool:
-        """Whether `name`, or a name that folds to the same, is a held-out name of `entity`."""
-        return self.draws(entity.id, name) and fold_name(name) != fold_name(entity.name)
+        """Return whether `name`, or a name that folds to the same text, is a held-out name of
+        `entity`.
+        """
+        return self.selects(entity.id, name) and fold_name(name) != fold_name(entity.name)
 
-    def draws(self, id: str, name: str) -> bool:
-        """Whether the hash chooses `name`, as alias of the entity `id`: where it does not, nobody need read the entity
-        to know that the name is not held out."""
+    def selects(self, id: str, name: str) -> bool:
+        """Return whether the hash selects `name` as alias of the entity `id`.
+
+        If it does not, the name is not held out, and the entity need not be read.
+        """
         return bool(self.fraction) and stable_hash(self.seed, id, fold_name(name)) < self.fraction * 2**64

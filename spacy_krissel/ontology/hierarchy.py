@@ -1,4 +1,4 @@
-"""The hierarchy of a store: which entities are above and below others."""
+"""The hierarchy of a store: ancestors and descendants of entities."""
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,46 +11,49 @@ from ..errors import Errors, KrisselError
 from .entity import Entity
 from .store import OntologyStore
 
-# Whose tree numbers are those of semantic types, not of concepts.
+# Sources whose tree numbers are those of semantic types, not of concepts.
 NUMBERED_BY_TYPE = frozenset({"UMLS", "RxNorm"})
 
 
 class Hierarchy:
-    """Who is a parent of whom in a store, by parents, or by tree numbers where an entity has no parents.
+    """The parent relation of a store, by parents, or by tree numbers if an entity has no parents.
 
-    A parent that is not in the store is left out. In memory are 16 bytes for each parent of an entity.
+    Parents that are not in the store are left out. Takes 16 bytes of memory per parent of an
+    entity.
 
-    by_numbers: False takes parents only.
+    by_numbers: False uses parents only.
     """
 
     def __init__(self, store: OntologyStore, *, by_numbers: bool = True) -> None:
         find = cache(store.row)
-        places: dict[str, int] = {}
+        row_by_number: dict[str, int] = {}
         if by_numbers:
             for row, (numbers, source) in enumerate(zip(store.each("tree_numbers"), store.each("source"), strict=True)):
                 if source not in NUMBERED_BY_TYPE:
                     for number in numbers:
-                        places.setdefault(number, row)
+                        row_by_number.setdefault(number, row)
         below, above = array("q"), array("q")
         columns = zip(*map(store.each, ("parents", "tree_numbers", "source")), strict=True)
         for row, (parents, numbers, source) in enumerate(columns):
             found = _known(map(find, parents), row)
-            if places and not found and source not in NUMBERED_BY_TYPE:
-                found = _known((_nearest(places, number) for number in numbers), row)
+            if row_by_number and not found and source not in NUMBERED_BY_TYPE:
+                found = _known((_nearest(row_by_number, number) for number in numbers), row)
             for parent in sorted(found):
                 below.append(row)
                 above.append(parent)
         self._below, self._above = np.array(below, dtype=np.int64), np.array(above, dtype=np.int64)
         self._starts = np.searchsorted(self._below, np.arange(len(store) + 1))
-        self.placed = np.zeros(len(store), dtype=bool)
-        self.placed[self._below] = self.placed[self._above] = True
+        self.in_hierarchy = np.zeros(len(store), dtype=bool)
+        self.in_hierarchy[self._below] = self.in_hierarchy[self._above] = True
 
     def parents(self, row: int) -> list[int]:
         return self._above[self._starts[row] : self._starts[row + 1]].tolist()
 
-    def above(self, row: int) -> list[int]:
-        """The row itself and all above it, the nearest first; none where it has neither parents nor children."""
-        found = dict.fromkeys([row] if self.placed[row] else [])
+    def ancestors(self, row: int) -> list[int]:
+        """Return the row and all its ancestors, nearest first; none if it has neither parents nor
+        children.
+        """
+        found = dict.fromkeys([row] if self.in_hierarchy[row] else [])
         queue = list(found)
         for each in queue:
             new = [parent for parent in self.parents(each) if parent not in found]
@@ -58,23 +61,26 @@ class Hierarchy:
             queue += new
         return queue
 
-    def below(self, rows: Sequence[int]) -> np.ndarray:
-        """The rows themselves and all below them by any path, as a mask (n_entities,)."""
-        mask = np.zeros_like(self.placed)
+    def descendants(self, rows: Sequence[int]) -> np.ndarray:
+        """Return the rows and all their descendants as a mask (n_entities,)."""
+        mask = np.zeros_like(self.in_hierarchy)
         new = np.array(rows, dtype=np.int64)
         while len(new):
             mask[new] = True
             new = self._below[mask[self._above] & ~mask[self._below]]
         return mask
 
-    def tops(self) -> list[int]:
-        """The rows with children and no parents; where there is only one, such as HPO's "All", its children."""
+    def roots(self) -> list[int]:
+        """Return the rows with children and no parents; if there is only one, such as HPO's "All",
+        its children.
+        """
         roots = np.setdiff1d(self._above, self._below)
         return (self._below[self._above == roots[0]] if len(roots) == 1 else roots).tolist()
 
 
 def subtree(store: OntologyStore, below: Sequence[str], not_below: Sequence[str]) -> Iterator[Entity]:
-    """The entities at or below one of `below`, or all where it is empty, that are not at or below one of `not_below`.
+    """Yield the entities at or below one of `below` (all if empty) that are not at or below one of
+    `not_below`.
 
     Raises KrisselError K112 (none is left), K113 (an unknown id, or a store without a hierarchy).
     """
@@ -84,11 +90,11 @@ def subtree(store: OntologyStore, below: Sequence[str], not_below: Sequence[str]
         rows = []
         for id_ in ids:
             row = store.row(id_)
-            if row is None or not hierarchy.placed.any():
+            if row is None or not hierarchy.in_hierarchy.any():
                 problem = "no entity has this id" if row is None else "no entity has a parent that is here"
                 raise KrisselError(Errors.K113.format(id=id_, problem=problem))
             rows.append(row)
-        return hierarchy.below(rows)
+        return hierarchy.descendants(rows)
 
     keep = (mask(below) if below else np.ones(len(store), dtype=bool)) & ~mask(not_below)
     if not keep.any():
@@ -97,8 +103,10 @@ def subtree(store: OntologyStore, below: Sequence[str], not_below: Sequence[str]
     return compress(store, keep)
 
 
-def place_keys(entity: Entity, store: OntologyStore) -> tuple[set[str], set[str]]:
-    """What stands for an entity in its hierarchy, its id and tree numbers, and what stands for its parents."""
+def position_keys(entity: Entity, store: OntologyStore) -> tuple[set[str], set[str]]:
+    """Return the keys of an entity in its hierarchy (its id and tree numbers), and the keys of its
+    parents.
+    """
     numbers = () if entity.source in NUMBERED_BY_TYPE else entity.tree_numbers
     parents = {store.resolve(id_) or id_ for id_ in entity.parents}
     above = parents or {number.rpartition(".")[0] for number in numbers}
@@ -109,9 +117,9 @@ def _known(rows: Iterable[int | None], own: int) -> set[int]:
     return {row for row in rows if row is not None and row != own}
 
 
-def _nearest(places: dict[str, int], number: str) -> int | None:
-    """The row at the longest tree number above this one that an entity has."""
+def _nearest(row_by_number: dict[str, int], number: str) -> int | None:
+    """Return the row with the longest tree number above this one."""
     while number := number.rpartition(".")[0]:
-        if number in places:
-            return places[number]
+        if number in row_by_number:
+            return row_by_number[number]
     return None

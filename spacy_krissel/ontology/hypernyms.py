@@ -23,22 +23,25 @@ def class_names(
     own_coverage: float = 0.5,
     largest: float = 0.07,
 ) -> dict[str, int]:
-    """Words that name a class of entities although no entity has this name, with the row of that class.
+    """Find words that name a class of entities although no entity has this name, with the row of
+    that class.
 
-    Text says "nephropathy" for Kidney Diseases, which do not have this name; but IgA nephropathy, diabetic nephropathy
-    and seven more are below them in the hierarchy, and few are elsewhere. A word, folded, of five characters or more,
-    that is not a whole name, names the smallest class (an entity, with all that are below it by tree numbers, or by
-    parents where an entity has no tree number) with most of the entities with this word in a name: of n such entities
-    with a position in the hierarchy, m are in the class, and the lower bound of Wilson's interval for m / n, of one
-    standard error, is above `coverage`.
+    Text says "nephropathy" for Kidney Diseases, which lack this name; but IgA nephropathy, diabetic
+    nephropathy and seven more are below them in the hierarchy, and few elsewhere. Candidates are
+    folded words of five characters or more that are not a whole name. A word names the smallest
+    class (an entity with its descendants by tree numbers, or by parents if an entity has no tree
+    number) with most of the entities that have the word in a name. If m of n such entities with a
+    position in the hierarchy are in the class, the lower bound of Wilson's interval for m / n, at
+    one standard error, must be above `coverage`.
 
     min_entities: the minimum m.
-    own_coverage: in place of `coverage` where the class has the word in a name of its own, as Angina Pectoris does
-        for "angina"; then two entities are enough.
-    largest: the largest class, as a fraction of the entities with a position in the hierarchy.
+    own_coverage: replaces `coverage` if the class itself has the word in a name, as Angina Pectoris
+        does for "angina"; then two entities are enough.
+    largest: the maximum size of a class, as a fraction of the entities with a position in the
+        hierarchy.
 
-    The defaults are chosen by the training splits of NCBI Disease and BC5CDR's diseases. In memory are 8 bytes for each
-    word of each name, and 4 for each entity above another.
+    The defaults are tuned on the training splits of NCBI Disease and BC5CDR's diseases. Takes 8
+    bytes of memory per word of each name, and 4 per pair of an entity and an ancestor.
     """
     classes = _classes(store)
     sizes = Counter(above for each in classes for above in each)
@@ -50,7 +53,7 @@ def class_names(
         for above, m in Counter(above for row in rows for above in classes[row]).items():
             enough, least = (2, own_coverage) if above in rows else (min_entities, coverage)
             if m >= enough and sizes[above] <= limit and _lower_bound(m, len(rows)) >= least:
-                # Among classes of one size, the one with more of the entities, and then the first.
+                # Prefer the smallest class, then the one with more of the entities, then the first.
                 candidates.append((sizes[above], -m, above))
         if candidates and not store.find(word):
             found[word] = min(candidates)[2]
@@ -58,22 +61,31 @@ def class_names(
 
 
 def _classes(store: OntologyStore) -> list[Collection[int]]:
-    """For every row, the rows of all entities at or above it in the hierarchy; none without a place in it."""
-    places: dict[str, int] = {}
+    """Return, per row, the rows of all entities at or above it in the hierarchy; none if it has no
+    position.
+    """
+    row_by_number: dict[str, int] = {}
     for row, numbers in enumerate(store.each("tree_numbers")):
         for number in numbers:
-            places.setdefault(number, row)
+            row_by_number.setdefault(number, row)
     hierarchy = Hierarchy(store, by_numbers=False)
     return [
-        {places[each] for n in numbers for each in accumulate(n.split("."), "{}.{}".format) if each in places}
+        {
+            row_by_number[each]
+            for n in numbers
+            for each in accumulate(n.split("."), "{}.{}".format)
+            if each in row_by_number
+        }
         if numbers
-        else array("I", hierarchy.above(row))
+        else array("I", hierarchy.ancestors(row))
         for row, numbers in enumerate(store.each("tree_numbers"))
     ]
 
 
 def _rows_by_word(store: OntologyStore) -> Iterator[tuple[str, list[int]]]:
-    """Every word of the names, folded, with the rows of the entities that have it in a name, each once."""
+    """Yield every folded word of the names, with the distinct rows of the entities that have it in
+    a name.
+    """
     numbers: dict[str, int] = {}
     words, rows = array("I"), array("I")
     for row, name, _ in store.names():
@@ -89,7 +101,7 @@ def _rows_by_word(store: OntologyStore) -> Iterator[tuple[str, list[int]]]:
 
 
 def _lower_bound(m: int, n: int) -> float:
-    """The lower bound of Wilson's interval for a fraction m / n, at one standard error."""
+    """Compute the lower bound of Wilson's interval for a fraction m / n, at one standard error."""
     fraction = m / n
     spread = ((fraction * (1 - fraction) + 1 / (4 * n)) / n) ** 0.5
     return (fraction + 1 / (2 * n) - spread) / (1 + 1 / n)

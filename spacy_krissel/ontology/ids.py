@@ -1,10 +1,10 @@
-"""Spellings of ids: prefixes differ between publishers."""
+"""Spellings of ids, whose prefixes differ between publishers."""
 
 import re
 
 from ..errors import Errors, KrisselError
 
-# The prefix used for comparison -> all of its spellings, in lower case.
+# Canonical prefix -> all of its spellings, in lower case.
 _SPELLINGS = {
     "MESH": ("mesh", "msh"),
     "OMIM": ("omim", "mim"),
@@ -15,7 +15,8 @@ _SPELLINGS = {
     "NCBIGene": ("ncbigene", "geneid", "entrez", "ncbi gene"),
 }
 PREFIXES = {spelling: prefix for prefix, spellings in _SPELLINGS.items() for spelling in spellings}
-# Ids whose form shows their publisher: MeSH has six or nine digits after C or D, a UMLS concept has seven after C.
+# Ids whose form shows their publisher: MeSH has six or nine digits after C or D, a UMLS concept has
+# seven after C.
 _BARE_MESH = re.compile(r"[CD](?:\d{6}|\d{9})")
 _BARE_UMLS = re.compile(r"C\d{7}")
 _PREFIX = re.compile(r"\w[\w.-]*:?")
@@ -25,10 +26,11 @@ _CELLOSAURUS = re.compile(r"(?:cellosaurus:)?cvcl[_:]([a-z0-9]{4})", re.IGNORECA
 
 
 def canonical_id(text: str) -> str:
-    """One spelling for an id with or without its prefix.
+    """Return one spelling for an id with or without its prefix.
 
-    `MSH:D009103`, `MeSH:D009103` and `D009103` are `MESH:D009103`; `UMLS_CUI:C0018923` is `UMLS:C0018923`; dated
-    SNOMED CT prefixes lose their date, and `CVCL:0030` is `CVCL_0030`. Other ids are unchanged.
+    `MSH:D009103`, `MeSH:D009103` and `D009103` are `MESH:D009103`; `UMLS_CUI:C0018923` is
+    `UMLS:C0018923`; dated SNOMED CT prefixes lose their date, and `CVCL:0030` is `CVCL_0030`. Other
+    ids are unchanged.
     """
     text = text.strip()
     cell_line = _CELLOSAURUS.fullmatch(text)
@@ -46,14 +48,16 @@ def canonical_id(text: str) -> str:
 
 
 def spellings(text: str) -> list[str]:
-    """The id itself and other spellings that a store may have, the most likely first.
+    """Return the id and other spellings that a store may use, most likely first.
 
-    `HP_0001677`, `hp:0001677` and `http://purl.obolibrary.org/obo/HP_0001677` are looked for as `HP:0001677` too.
+    `HP_0001677`, `hp:0001677` and
+    `http://purl.obolibrary.org/obo/HP_0001677` are also looked up as `HP:0001677`.
     """
     local = _URL_END.split(text)[-1] if "://" in text else text
     canonical = canonical_id(local)
     number = canonical.partition(":")[2]
-    # A bare number does not show its publisher: only spellings that lead back to the same id are tried.
+    # A bare number does not show its publisher: only spellings with the same canonical id are
+    # tried.
     bare = [number] if number and canonical_id(number) == canonical else []
     curie = local if ":" in local else local.replace("_", ":", 1)
     prefix, colon, number = curie.partition(":")
@@ -62,9 +66,10 @@ def spellings(text: str) -> list[str]:
 
 
 def entity_url(id: str) -> str:
-    """The address of an entity's page; "" where none is known for the id's prefix, or the extra `urls` is missing.
+    """Return the URL of an entity's page; "" if none is known for the id's prefix, or the extra
+    `urls` is missing.
 
-    Reads the tables of the package `bioregistry`, without network.
+    Reads the tables of the package `bioregistry`, without network access.
     """
     prefix, colon, local = canonical_id(id).partition(":")
     if local.startswith("//"):
@@ -77,12 +82,12 @@ def entity_url(id: str) -> str:
 
 
 def check_prefix(prefix: str) -> str:
-    """The prefix without its colon. Raises KrisselError K006 if it is no word."""
+    """Return the prefix without its colon. Raises KrisselError K006 if it is not a word."""
     if not _PREFIX.fullmatch(prefix):
         raise KrisselError(Errors.K006.format(setting="prefix", found=prefix, expected="a word, such as 'NCBITaxon'"))
     return prefix.rstrip(":")
 
 
 def add_prefix(id: str, prefix: str) -> str:
-    """`9606` → `NCBITaxon:9606` for the prefix `NCBITaxon`; an id with a prefix of its own keeps it."""
+    """Add a prefix to an id without one: `9606` → `NCBITaxon:9606`."""
     return f"{prefix}:{id}" if prefix and ":" not in id else id

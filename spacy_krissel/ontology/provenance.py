@@ -9,10 +9,10 @@ from typing import Any
 
 from ..util.manifest import MANIFEST, read_manifest, sha256_file
 from .readers import READERS, detect_format
-from .readers.records import JSON_TEXT, Start, json_text
-from .store import KIND, VERSION, StoreShape
+from .readers.records import JSON_TEXT, FileHead, json_text
+from .store import KIND, VERSION, StoreSchema
 
-# Where the first lines of a file state its version and licence.
+# Patterns for version and licence in the first lines of a file.
 STATED: dict[str, tuple[Pattern[str], Pattern[str]]] = {
     "obo": (
         re.compile(r"^data-version:\s*(\S.*)$", re.MULTILINE),
@@ -27,16 +27,17 @@ STATED: dict[str, tuple[Pattern[str], Pattern[str]]] = {
         re.compile(r"<\w+:licen[cs]e(?:\s+rdf:resource=\"|[^>]*>)\s*([^\"<]+)"),
     ),
     "fhir": (re.compile(r'"version"\s*:\s*"([^"]+)"'), re.compile(rf'"copyright"\s*:\s*"({JSON_TEXT})"')),
-    # It states no licence.
+    # This format states no licence.
     "icd10cm": (re.compile(r"<version>\s*([^<]+)"), re.compile("(?!)")),
     "obographs": (
         re.compile(r'"version"\s*:\s*"([^"]+)"'),
         re.compile(rf'"pred"\s*:\s*"[^"]*licen[cs]e"\s*,\s*"val"\s*:\s*"({JSON_TEXT})"'),
     ),
 }
-# How what they state becomes plain text.
+# Converters of the stated texts to plain text.
 UNESCAPED: dict[str, Callable[[str], str]] = {"owl": unescape, "fhir": json_text, "obographs": json_text}
-# A graph's own statements are before or after its nodes, and nodes have statements too, as concepts of FHIR have.
+# The graph's own statements precede or follow its nodes. Nodes have statements as well, and so do
+# concepts of FHIR.
 NODES = re.compile(r'"(?:nodes|concept)"\s*:')
 
 
@@ -48,18 +49,18 @@ def provenance(
     licence: str | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> list[dict[str, Any]]:
-    """The provenance of an ontology file or folder, or of a store: one object per source.
+    """Describe the provenance of an ontology file or folder, or of a store: one object per source.
 
-    "source": the name of the file or folder. "format". "files": bytes and SHA-256 of each that is read with these
-    `options` of the reader. "version", "licence": as the files state them, else as given here; absent where neither
-    does. Formats of several vocabularies have "vocabularies" as well (`readers.umls.umls_release`). A store has the
-    provenance of its sources.
+    "source": the name of the file or folder. "format". "files": bytes and SHA-256 of each file that
+    is read with these `options` of the reader. "version", "licence": as stated by the files, else
+    as given here; absent if unknown. Formats with several vocabularies have "vocabularies" as well
+    (`readers.umls.umls_release`). A store has the provenance of its sources.
 
     Raises KrisselError K101, K102 and K104 as `read_ontology` does.
     """
     path = Path(path)
     if (path / MANIFEST).is_file():
-        earlier = read_manifest(path, KIND, VERSION, verify=False, shape=StoreShape)["info"].get("provenance", [])
+        earlier = read_manifest(path, KIND, VERSION, verify=False, schema=StoreSchema)["info"].get("provenance", [])
         return [dict(each) for each in earlier]
     format = detect_format(path, options or {}) if format == "auto" else format
     reader = READERS[format]
@@ -74,7 +75,7 @@ def provenance(
 def _stated(path: Path, format: str) -> dict[str, Any]:
     if format not in STATED:
         return {}
-    text = Start(path).text
+    text = FileHead(path).text
     if format in ("obographs", "fhir"):
         text = NODES.split(text, maxsplit=1)[0]
     found = zip(("version", "licence"), (pattern.search(text) for pattern in STATED[format]), strict=True)

@@ -1,4 +1,4 @@
-"""What texts call a species or those of it, which is not always a name of it: "patients", "murine"."""
+"""Words that texts use for a species and its members, beyond its names: "patients", "murine"."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -34,7 +34,9 @@ _BY_NAME = {words.partition("|")[0]: tuple(words.split("|")) for words in SPECIE
 
 
 def with_species_words(entities: Iterable[Entity]) -> Iterator[Entity]:
-    """The entities, those with the scientific name of a species of `SPECIES_WORDS` with its words as further names."""
+    """Add the words of `SPECIES_WORDS` as names to the entities with the scientific name of the
+    species.
+    """
     for entity in entities:
         words = next((_BY_NAME[name] for name in entity.names if name in _BY_NAME), ())
         yield replace(entity, aliases=tuple(dict.fromkeys((*entity.aliases, *words)))) if words else entity

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import Errors, KrisselError
-from ..util.disk import damage
-from ..util.manifest import Count, Shape, new_directory, read_manifest
+from ..util.disk import coded_damage
+from ..util.manifest import Count, ManifestSchema, new_directory, read_manifest
 from ..util.progress import progress_bar
 from .entity import Entity
 from .folding import canonical_name, fold_name
@@ -37,35 +37,36 @@ NAMES = "names.arrow"
 IDS = "ids.arrow"
 
 
-class _InfoShape(Shape):
+class _InfoSchema(ManifestSchema):
     provenance: list[dict[str, Any]] = []  # noqa: RUF012 (pydantic copies it)
 
 
-class StoreShape(Shape):
+class StoreSchema(ManifestSchema):
     entities: Count
-    info: _InfoShape
+    info: _InfoSchema
 
-    def needs(self) -> list[str]:
+    def required_files(self) -> list[str]:
         return [ENTITIES, NAMES, IDS]
 
 
 class OntologyStore:
-    """A memory-mapped directory of entities. Writing one: `write_store`.
+    """A memory-mapped directory of entities, written by `write_store`.
 
     Rows are numbered from 0 in the order of the source. A store is pickled as its path.
 
-    verify: check the SHA-256 of every file, and what is in each part when it is first read.
-    Raises KrisselError K001 to K004 (missing, not a store, of another version, damaged), K109.
+    verify: check the SHA-256 of every file, and the content of each part when it is first read.
+
+    Raises KrisselError K001 to K004 (missing, not a store, another version, damaged), K109.
     """
 
     def __init__(self, path: str | Path, verify: bool = True) -> None:
         self.path = Path(path)
-        self.manifest: dict[str, Any] = read_manifest(self.path, KIND, VERSION, verify=verify, shape=StoreShape)
+        self.manifest: dict[str, Any] = read_manifest(self.path, KIND, VERSION, verify=verify, schema=StoreSchema)
         self._verify = verify
         self._table = EntityFile(self.path / ENTITIES, verify)
         if len(self._table) != self.manifest["entities"]:
             raise self._damaged(ENTITIES, f"it has {len(self._table)} rows instead of {self.manifest['entities']}")
-        # Sorted by hash, but for "shared_in_order", which is in the order of `names`.
+        # Columns are sorted by hash, except "shared_in_order", which follows the order of `names`.
         self._names = self._columns(NAMES, {**INDEX_COLUMNS, "shared": np.uint8, "shared_in_order": np.uint8})
         self._ids = self._columns(IDS, INDEX_COLUMNS)
 
@@ -86,31 +87,34 @@ class OntologyStore:
 
     @property
     def ids(self) -> Iterator[str]:
-        """The primary ids in the order of the rows."""
+        """Return the primary ids in row order."""
         return self.each("id")
 
     def each(self, field: str) -> Iterator[Any]:
-        """A field of every entity (`Entity`) in the order of the rows, as a text or a list of texts."""
+        """Yield a field of every entity (`Entity`) in row order, as a text or a list of texts."""
         return self._table.each(field)
 
     def row(self, id: str) -> int | None:
-        """The row of the entity with this primary or alternative id, in any spelling of its prefix (`ids.spellings`).
+        """Return the row of the entity with this primary or alternative id, in any spelling of its
+        prefix (`ids.spellings`).
 
-        Primary ids precede alternative ones, and the first of several entities the others.
+        Primary ids precede alternative ones; of several entities, the first one counts.
         """
         return next(self.rows_of(id), None)
 
     def rows_of(self, id: str) -> Iterator[int]:
-        """The rows of all entities with this id, in the order of `row`."""
+        """Yield the rows of all entities with this id, in the order of `row`."""
         for spelling in spellings(id):
             entries = find_hash(self._ids["hash"], spelling)
-            places = [(int(self._ids["position"][entry]), int(self._ids["row"][entry])) for entry in entries]
-            for position, row in sorted(places, key=lambda place: (place[0] > 0, place[1])):
+            found = [(int(self._ids["position"][entry]), int(self._ids["row"][entry])) for entry in entries]
+            for position, row in sorted(found, key=lambda entry: (entry[0] > 0, entry[1])):
                 if self._table.id_at(row, position) == spelling:
                     yield row
 
     def rows(self, ids: pa.StringArray) -> np.ndarray:
-        """The rows of many entities by primary or alternative id, (n,). Raises KrisselError K106 for an unknown id."""
+        """Return the rows of many entities by primary or alternative id, (n,). Raises KrisselError
+        K106 for an unknown id.
+        """
         rows = (
             pc.index_in(ids, value_set=self._table.ids()).fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
         )
@@ -119,52 +123,59 @@ class OntologyStore:
         return rows
 
     def resolve(self, id: str) -> str | None:
-        """The primary id for a primary or alternative id, or None when no entity has it."""
+        """Return the primary id for a primary or alternative id; None if no entity has it."""
         row = self.row(id)
         return None if row is None else self._table.id_at(row)
 
     def get(self, id: str) -> Entity:
-        """The entity with this primary or alternative id. Raises KrisselError K106 when there is none."""
+        """Return the entity with this primary or alternative id. Raises KrisselError K106 if there
+        is none.
+        """
         row = self.row(id)
         if row is None:
             raise KrisselError(Errors.K106.format(path=self.path, id=id))
         return self._table.entity(row)
 
     def entity_at(self, row: int) -> Entity:
-        """Raises KrisselError K107 when there is no such row."""
+        """Return the entity in a row. Raises KrisselError K107 if there is no such row."""
         return self._table.entity(self._checked(row))
 
     def id_at(self, row: int) -> str:
-        """The primary id in a row. Raises KrisselError K107 when there is no such row."""
+        """Return the primary id in a row. Raises KrisselError K107 if there is no such row."""
         return self._table.id_at(self._checked(row))
 
     def find(self, name: str) -> list[str]:
-        """Return the primary ids, sorted, of the entities with this name: as it is written (`fold_name`) or, if
-        there is none, in canonical form (`canonical_name`)."""
+        """Return the sorted primary ids of the entities with this name, folded (`fold_name`) or, if
+        there is none, in canonical form (`canonical_name`).
+        """
         return self._primary_ids(self._entries(name))
 
     def names(self, *, shared: bool | None = None) -> Iterator[tuple[int, str, bool]]:
-        """Each entity's different names: row, name as the source spells it, and whether it is the preferred one.
+        """Yield the distinct names of each entity: row, name in the spelling of the source, and
+        whether it is the preferred one.
 
         shared: only names that several entities share (True), or that one entity has (False).
         """
         flags = iter(self._names["shared_in_order"])
         for row, (name, aliases) in enumerate(zip(self.each("name"), self.each("aliases"), strict=True)):
-            # Numbered names first: of two iterators, the one that ends first must not take from the other.
+            # Numbered names come first: zip must not consume a flag when the names end.
             for (position, text), flag in zip(numbered_names(name, aliases), flags, strict=False):
                 if shared is None or flag == shared:
                     yield row, text, position == 0
 
     def shared_names(self) -> Iterator[tuple[str, list[str]]]:
-        """Homonyms: each folded name of two or more entities with their primary ids, sorted; in no particular order."""
+        """Yield homonyms: each folded name of two or more entities with their sorted primary ids,
+        in no particular order.
+        """
         for folded, entries in shared_groups(self._names, self._table.folded_at):
             yield folded, self._primary_ids(entries)
 
     def homonym_entries(self) -> dict[str, np.ndarray]:
-        """The names that several entities share, in the order of `names`, as columns of one length.
+        """Return the names that several entities share, in the order of `names`, as columns of
+        equal length.
 
-        `row`; `position`: 0 for the preferred name, i for alias i - 1; `homonym`: a number for each folded name, from 0
-        and in no particular order.
+        `row`; `position`: 0 for the preferred name, i for alias i - 1; `homonym`: a number for each
+        folded name, from 0 and in no particular order.
         """
         rows, positions = self._names["row"], self._names["position"]
         homonyms = np.full(len(rows), -1, dtype=np.int32)
@@ -175,14 +186,15 @@ class OntologyStore:
         return {"row": rows[shared], "position": positions[shared], "homonym": homonyms[shared]}
 
     def may_be_shared(self, hashes: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Whether an entity in another row may have a name with the hash, for pairs of a hash and a row: (n,), (n,).
+        """Check whether an entity in another row may have a name with the hash, for pairs of a hash
+        and a row: (n,), (n,).
 
-        RETURNS: a mask (n,). False: there is none. True: `find` decides.
+        RETURNS: a mask (n,). False: there is none. True: check with `find`.
         """
-        order = np.argsort(hashes)  # in their order, the search goes through the index once
+        order = np.argsort(hashes)  # Sorted hashes need a single pass through the index.
         starts, ends = (self._names["hash"].searchsorted(hashes[order], side) for side in ("left", "right"))
         found = ends > starts
-        # An only entry is another's where its row is.
+        # A single entry belongs to another entity if its row differs.
         only = np.flatnonzero(ends - starts == 1)
         found[only] = self._names["row"][starts[only]] != rows[order[only]]
         result = np.empty_like(found)
@@ -190,7 +202,7 @@ class OntologyStore:
         return result
 
     def _entries(self, name: str) -> list[int]:
-        """Offsets, in the name index, of the names that `find` finds."""
+        """Return the offsets in the name index of the names that `find` finds."""
         canonical, written = canonical_name(name), fold_name(name)
         equal, as_written = [], []
         for entry in find_hash(self._names["hash"], canonical):
@@ -210,7 +222,7 @@ class OntologyStore:
         return row
 
     def _columns(self, file: str, expected: dict[str, Any]) -> Columns:
-        with damage(self.path / file, partial(self._damaged, file)):
+        with coded_damage(self.path / file, partial(self._damaged, file)):
             columns = read_columns(self.path / file)
             if {name: column.dtype for name, column in columns.items()} != expected:
                 raise self._damaged(file, f"its columns are {', '.join(columns)}")
@@ -225,12 +237,14 @@ class OntologyStore:
 def write_store(
     entities: Iterable[Entity], path: str | Path, *, info: dict[str, Any] | None = None, progress: bool = False
 ) -> OntologyStore:
-    """Write entities to a store at `path`, all or nothing, replacing an earlier store there.
+    """Write entities to a store at `path` atomically, replacing an earlier store.
 
-    In memory are one batch of entities and 16 bytes for each name and id. Of several entities with one id the first is
-    kept (KW102); an alternative id of several entities stands for one of them (KW103, `OntologyStore.row`).
+    One batch of entities, and 16 bytes per name and id, are held in memory. If several entities
+    have the same id, the first is kept (KW102); an alternative id of several entities resolves to
+    one of them (KW103, `OntologyStore.row`).
 
-    info: kept in the manifest under "info"; must be JSON by the time the entities end.
+    info: kept in the manifest under "info"; must be JSON when the entities end.
+
     Raises KrisselError K005 (the path holds something else), K108 (an entity without id or name).
     """
     with new_directory(path, KIND, VERSION) as writer:
@@ -260,5 +274,5 @@ def write_store(
             duplicate_ids_dropped=n_dropped,
             info=dict(info or {}),
         )
-    # It was hashed when it was written.
+    # The files were hashed when they were written.
     return OntologyStore(path, verify=False)

@@ -1,4 +1,6 @@
-"""The entities of a store as record batches in one Arrow file, written as they come and read through a memory map."""
+"""The entities of a store as record batches in one Arrow file, written as a stream and read through
+a memory map.
+"""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -8,18 +10,18 @@ from typing import Any
 import pyarrow as pa
 
 from ..errors import Errors, KrisselError
-from ..util.disk import damage
+from ..util.disk import coded_damage
 from .entity import LISTS, Entity
 from .folding import fold_name
 
-# All batches but the last have this many rows, so that a row's batch is a division away.
+# All batches except the last have this many rows, so that a division finds the batch of a row.
 BATCH_ROWS = 2048
 TEXTS = ("id", "name", "definition", "species", "source")
 SCHEMA = pa.schema([*((name, pa.string()) for name in TEXTS), *((name, pa.list_(pa.string())) for name in LISTS)])
 
 
 def write_table(entities: Iterable[Entity], path: Path) -> None:
-    """Write entities to an Arrow file, holding one batch of them.
+    """Write entities to an Arrow file, holding one batch of them in memory.
 
     Raises KrisselError K108 for an entity that has no id or no name, or cannot be stored.
     """
@@ -34,7 +36,7 @@ def write_table(entities: Iterable[Entity], path: Path) -> None:
             try:
                 writer.write_batch(_to_batch(batch))
             except (pa.ArrowException, UnicodeError, TypeError):
-                # Only one of them is bad: find it, to name it.
+                # Only one of them is bad: find and name it.
                 for number, entity in enumerate(batch, n_rows + 1):
                     try:
                         _to_batch([entity])
@@ -45,17 +47,18 @@ def write_table(entities: Iterable[Entity], path: Path) -> None:
 
 
 class EntityFile:
-    """Reads entities from an Arrow file without loading it.
+    """Entities of an Arrow file, read through a memory map.
 
-    verify: check all that is in a batch when it is first read.
+    verify: check the whole content of a batch when it is first read.
 
-    Raises KrisselError K109 when the file is damaged, also later, when a damaged part is first reached.
+    Raises KrisselError K109 if the file is damaged, possibly later, when a damaged part is first
+    read.
     """
 
     def __init__(self, path: Path, verify: bool = False) -> None:
         self.path = path
         self._verify = verify
-        with damage(path, self._damaged):
+        with coded_damage(path, self._damaged):
             self._reader = pa.ipc.open_file(pa.memory_map(str(path)))
             if self._reader.schema != SCHEMA:
                 raise self._damaged(f"its columns are {', '.join(self._reader.schema.names)}")
@@ -72,12 +75,12 @@ class EntityFile:
         yield from map(Entity, *(map(tuple, self.each(name)) if name in LISTS else self.each(name) for name in columns))
 
     def each(self, column: str) -> Iterator[Any]:
-        """The values of a column by row, texts or lists of texts."""
+        """Yield the values of a column by row, texts or lists of texts."""
         for i in range(len(self._batches)):
             yield from self._batch(i)[column].to_pylist()
 
     def ids(self) -> pa.StringArray:
-        """The primary id of each row."""
+        """Return the primary id of each row."""
         parts = [self._batch(i)["id"] for i in range(len(self._batches))]
         return pa.concat_arrays([pa.array([], pa.string()), *parts])
 
@@ -88,15 +91,15 @@ class EntityFile:
         return Entity(**fields)
 
     def name_at(self, row: int, position: int) -> str:
-        """A name by its number in `numbered_names`."""
+        """Return a name by its number in `numbered_names`."""
         return self._numbered(row, position, "name", "aliases")
 
     def folded_at(self, row: int, position: int) -> str:
-        """A name by its number in `numbered_names`, folded."""
+        """Return a folded name by its number in `numbered_names`."""
         return fold_name(self.name_at(row, position))
 
     def id_at(self, row: int, position: int = 0) -> str:
-        """An id by its number: 0 for the primary id, i for alternative id i - 1."""
+        """Return an id by its number: 0 for the primary id, i for alternative id i - 1."""
         return self._numbered(row, position, "id", "alt_ids")
 
     def _numbered(self, row: int, position: int, first: str, others: str) -> str:
@@ -109,10 +112,10 @@ class EntityFile:
             raise self._damaged(f"row {row} has no number {position - 1} of its {others}") from None
 
     def _batch(self, i: int) -> dict[str, pa.Array]:
-        """The columns of a batch."""
+        """Return the columns of a batch."""
         columns = self._batches[i]
         if columns is None:
-            with damage(self.path, self._damaged):
+            with coded_damage(self.path, self._damaged):
                 batch = self._reader.get_batch(i)
                 batch.validate(full=self._verify)
             if any(column.null_count for column in batch.columns) or (
@@ -127,7 +130,7 @@ class EntityFile:
 
 
 def numbered_names(name: str, aliases: Iterable[str]) -> list[tuple[int, str]]:
-    """`Entity.names` with the place of each: 0 for the canonical name, i for alias i - 1."""
+    """Return `Entity.names` with the position of each: 0 for the canonical name, i for alias i - 1."""
     seen: dict[str, int] = {}
     for position, text in enumerate((name, *aliases)):
         if text.strip():

@@ -1,4 +1,6 @@
-"""Tree numbers, the places of concepts in a hierarchy, such as MeSH's `C04.588.322` or UMLS's `A1.2`."""
+"""Tree numbers: positions of concepts in a hierarchy, such as MeSH's `C04.588.322` or UMLS's
+`A1.2`.
+"""
 
 import warnings
 from collections.abc import Iterator
@@ -13,19 +15,23 @@ from .store import OntologyStore
 
 
 def tree_parts(number: str) -> tuple[str, ...]:
-    """The steps from the root: `C04.588` is ("C", "04", "588"); the letters of the category are a step of their own."""
+    """Return the steps from the root: `C04.588` is ("C", "04", "588"); the letters of the category
+    are a separate step.
+    """
     number = number.strip().strip(".")
     category = "".join(takewhile(str.isalpha, number))
     return tuple(filter(None, (category, *number[len(category) :].split("."))))
 
 
 def is_in_tree(number: str, tree: str) -> bool:
-    """Whether `number` is `tree` or below it, by whole parts: `C04.588` is below `C04` and `C`, not below `C04.5`."""
+    """Return whether `number` is `tree` or below it, by whole parts: `C04.588` is below `C04` and
+    `C`, not below `C04.5`.
+    """
     root = tree_parts(tree)
     return bool(root) and tree_parts(number)[: len(root)] == root
 
 
-# MeSH's files do not name the tops of its trees, which are not descriptors. As of 2022.
+# MeSH's files do not name the tops of its trees, which are not descriptors. Names as of 2022.
 _MESH_TREES = """
     A01 Body Regions; A02 Musculoskeletal System; A03 Digestive System; A04 Respiratory System; A05 Urogenital System;
     A06 Endocrine System; A07 Cardiovascular System; A08 Nervous System; A09 Sense Organs; A10 Tissues; A11 Cells; A12
@@ -56,11 +62,12 @@ MESH_TREES = dict(" ".join(each.split()).split(" ", 1) for each in _MESH_TREES.s
 
 
 def with_tree_types(store: OntologyStore) -> Iterator[Entity]:
-    """The entities of a store with the names of the tops of their trees as types, such as "Nervous System Diseases" of
-    what has a tree number below MeSH's C10.
+    """Yield the entities of a store with the names of the tops of their trees as types, such as
+    "Nervous System Diseases" for tree numbers below MeSH's C10.
 
-    A top is named as the entity that stands there, else as MeSH has it, else by its number. An entity without a tree
-    number has the names of the tops above it by its parents (`Hierarchy.tops`), or else keeps the types that it has.
+    A top is named by the entity with its number, else by MeSH, else by its number. An entity
+    without a tree number has the names of its topmost ancestors by parents (`Hierarchy.roots`), or
+    else keeps its types.
     """
     tops: dict[str, str] = {}
     for entity in store:
@@ -68,20 +75,23 @@ def with_tree_types(store: OntologyStore) -> Iterator[Entity]:
             if "." not in number:
                 tops.setdefault(number, entity.name)
     hierarchy = Hierarchy(store, by_numbers=False)
-    roots = {row: store.entity_at(row).name for row in hierarchy.tops()}
+    roots = {row: store.entity_at(row).name for row in hierarchy.roots()}
     for row, entity in enumerate(store):
         numbers = dict.fromkeys(number.partition(".")[0] for number in entity.tree_numbers)
         if numbers:
             types = dict.fromkeys(tops.get(number) or MESH_TREES.get(number, number) for number in numbers)
             entity = replace(entity, types=tuple(types))
-        elif above := dict.fromkeys(roots[each] for each in hierarchy.above(row) if each in roots):
+        elif above := dict.fromkeys(roots[each] for each in hierarchy.ancestors(row) if each in roots):
             entity = replace(entity, types=tuple(above))
         yield entity
 
 
 class _Preset(NamedTuple):
-    """release: of UMLS. trees: places in the semantic network, with those below them; vocabularies: all where empty.
-    suppressed, tradenames: suppressible and obsolete atoms, and trade names, are names too.
+    """A selection of UMLS.
+
+    release: of UMLS. trees: positions in the semantic network, including descendants. vocabularies:
+        all if empty.
+    suppressed, tradenames: include suppressible and obsolete atoms, and trade names.
     """
 
     release: str
@@ -91,8 +101,8 @@ class _Preset(NamedTuple):
     tradenames: bool = False
 
 
-# T005, T007, T017, T022, T031, T033, T037, T038, T058, T062, T074, T082, T091, T092, T097, T098, T103, T168, T170, T201
-# and T204, by their places.
+# Positions of T005, T007, T017, T022, T031, T033, T037, T038, T058, T062, T074, T082, T091, T092,
+# T097, T098, T103, T168, T170, T201 and T204.
 _ST21 = """
     A1.1.4 A1.1.2 A1.2 A2.1.4.1 A1.4.2 A2.2 B2.3 B2.2.1 B1.3.1 B1.3.2 A1.3.1 A2.1.5 A2.6.1 A2.7 A2.9.1 A2.9.2 A1.4.1
     A1.4.3 A2.4 A2.3.1 A1.1.3
@@ -109,9 +119,11 @@ PRESETS = {
 
 
 def find_preset(name: str, release: str, where: object) -> _Preset:
-    """The preset `name` for files or a store, `where`, of `release` ("" where they state none).
+    """Return the preset `name` for files or a store, `where`, of `release` ("" if they state none).
 
-    Another release is read too (KW106): it follows merged concepts, but lacks deleted ones and has new ones.
+    Another release is accepted with warning KW106: merged concepts are mapped, but deleted ones are
+    missing and new ones added.
+
     Raises KrisselError K006 for another name.
     """
     if name not in PRESETS:

@@ -9,7 +9,7 @@ from ..errors import KrisselError
 from ..ontology.ids import entity_url
 from ..render.formats.label_studio import MODEL, prediction
 from ..render.formats.mentions import Linked
-from ..util.xml_files import undeclared
+from ..util.xml_files import without_declaration
 from .tool_requests import PredictionIn, TasksIn, Wrong
 
 # As INCEpTION shows at most.
@@ -101,7 +101,7 @@ def _tags(config: str) -> tuple[str, dict[str, str]]:
     if not config.strip():
         return "text", {}
     try:
-        root = ElementTree.fromstring(undeclared(config))
+        root = ElementTree.fromstring(without_declaration(config))
     except (ElementTree.ParseError, ValueError) as error:
         raise Wrong(f"has a labelling configuration that cannot be read ({error})") from error
     text = next(root.iter("Text"), None)

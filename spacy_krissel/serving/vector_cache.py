@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import KrisselError, KrisselWarning, Warnings
 from ..util.atomic import atomic_file
-from ..util.disk import damage
+from ..util.disk import coded_damage
 from ..views import View
 
 # Views that are not in the file from which on it is written again.
@@ -68,7 +68,7 @@ class VectorCache:
 
     def _read(self, path: Path) -> None:
         # Of a ZIP file each part has a checksum.
-        with damage(path, _Damaged), np.load(path, allow_pickle=False) as file_:
+        with coded_damage(path, _Damaged), np.load(path, allow_pickle=False) as file_:
             if str(file_["encoder"]) != self._encoder:
                 return
             keys, vectors = file_["keys"], file_["vectors"]

@@ -17,21 +17,24 @@ from pathlib import Path
 from .disk import coded_io, try_lock
 from .outputs import backup_of_replaced, kept_file
 
-# Of Linux's renameat2, which Python does not have.
+# Constants of Linux's renameat2, which Python lacks.
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
-# Large files, which nobody edits, and whether it is within `linking`.
-LINKED = (".arrow", ".npy", ".faiss")
+# Suffixes of large files that are never edited in place, and whether a `hard_linking` block is
+# active.
+HARD_LINKED = (".arrow", ".npy", ".faiss")
 _LINKING: ContextVar[bool] = ContextVar("krissel_linking", default=False)
-copies_linked = _LINKING.get
+is_hard_linking = _LINKING.get
 
 
 @contextmanager
 def temporary_folder(path: Path) -> Iterator[Path]:
-    """A new sibling folder of `path`, or of where this link leads, removed at the end of the block unless committed
-    (`commit_folder`).
+    """Create a sibling folder of `path`, or of the target of a link, and remove it at the end of
+    the block unless it is committed (`commit_folder`).
 
-    Removes what killed processes left there, and restores a folder that one of them was about to replace. Raises
-    KrisselError K026 for an OSError, also one of the block.
+    Also removes leftovers of killed processes, and restores a folder that one of them was about to
+    replace.
+
+    Raises KrisselError K026 for an OSError, including those of the block.
     """
     with coded_io(path):
         path = _target(path)
@@ -43,18 +46,20 @@ def temporary_folder(path: Path) -> Iterator[Path]:
 
 
 def commit_folder(temporary: Path, path: Path) -> None:
-    """Rename a complete folder to `path`, or to where this link leads, replacing what is there.
+    """Rename a complete folder to `path`, or to the target of a link, and replace an existing
+    folder.
 
-    At any moment `path` is the old folder or the new one, and the old one after an OSError. Where the system cannot
-    exchange folders (`exchange`), a process that is killed may leave nothing at `path`, and a backup that the next run
-    restores.
+    At any moment `path` is the old folder or the new one, and the old one after an OSError. If the
+    system cannot exchange folders (`exchange`), a killed process may leave nothing at `path`; the
+    next run restores the backup.
     """
     path = _target(path)
     kept = backup_of_replaced(path, temporary)
     if kept is None and path.exists() and exchange(temporary, path):
         _remove(temporary, path)
     else:
-        # A folder cannot be renamed over a full one, so the old one becomes a backup; memory maps of it stay valid.
+        # A folder cannot be renamed over a non-empty one, so the old one becomes a backup. Memory
+        # maps of the old one stay valid.
         backup = _sibling(path, "old") if kept is None else kept
         if path.exists():
             os.replace(path, backup)
@@ -64,15 +69,18 @@ def commit_folder(temporary: Path, path: Path) -> None:
             if backup.exists():
                 os.replace(backup, path)
             raise
-    # Also the backups of processes that were killed before this line.
+    # Include backups of processes that were killed before this line.
     for old in _siblings(path, "old"):
         _remove(old, path)
 
 
 @contextmanager
-def linking() -> Iterator[None]:
-    """Within, large files (`LINKED`) of a copied folder are hard links to its own, where both are on one disk: training
-    saves what it does not change again and again. This package replaces such files and never writes into them."""
+def hard_linking() -> Iterator[None]:
+    """Within the block, copy large files (`HARD_LINKED`) of a folder as hard links where possible.
+
+    Training repeatedly saves files that it does not change. This package replaces such files and
+    never writes into them.
+    """
     token = _LINKING.set(True)
     try:
         yield
@@ -81,30 +89,30 @@ def linking() -> Iterator[None]:
 
 
 def copy_folder(source: str | Path, output: Path) -> None:
-    """`shutil.copytree`, put in place when all of it is there; see `linking`."""
+    """Copy a folder atomically; see `hard_linking`."""
     with temporary_folder(output) as folder:
         shutil.copytree(source, folder, copy_function=_copy, dirs_exist_ok=True)
         commit_folder(folder, output)
 
 
 def _copy(source: str, target: str) -> None:
-    if copies_linked() and source.endswith(LINKED):
+    if is_hard_linking() and source.endswith(HARD_LINKED):
         with suppress(OSError):
-            # Of a symbolic link its file: the link may be relative.
+            # Link to the target of a symbolic link, since the link may be relative.
             os.link(os.path.realpath(source), target)
             return
     shutil.copy2(source, target)
 
 
 def exchange(first: Path, second: Path) -> bool:
-    """Exchange the names of two files or folders in one step; False where the system or the disk cannot.
+    """Exchange the names of two files or folders in one step; False if the system cannot.
 
-    Raises OSError where it can, and the disk fails.
+    Raises OSError for other failures of the disk.
     """
     renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if sys.platform == "linux" else None
     if renameat2 is None:
         return False
-    # As `os.rename` does, for those who watch this process.
+    # Report the event of `os.rename` to audit hooks.
     sys.audit("os.rename", str(first), str(second), -1, -1)
     if renameat2(AT_FDCWD, os.fsencode(first), AT_FDCWD, os.fsencode(second), RENAME_EXCHANGE) == 0:
         return True
@@ -115,13 +123,15 @@ def exchange(first: Path, second: Path) -> bool:
 
 
 def remove_folder(path: str | Path) -> None:
-    """`shutil.rmtree`, atomically; of a link its target."""
+    """Remove a folder, or the target of a link, atomically."""
     path = _target(Path(path))
     _remove(path, path)
 
 
 def backups_of(path: Path) -> list[Path]:
-    """What was at `path` when a process was killed while replacing it, oldest first; empty where `path` exists."""
+    """Return the backups of a `path` whose replacement was killed, oldest first; empty if `path`
+    exists.
+    """
     path = _target(path)
     return [] if path.exists() else sorted(_siblings(path, "old"), key=os.path.getmtime)
 
@@ -133,12 +143,12 @@ def restore_backup(path: Path) -> None:
 
 
 def _target(path: Path) -> Path:
-    """Where a link leads; any other path as it is."""
+    """Resolve a link; return any other path unchanged."""
     return Path(os.path.realpath(path)) if path.is_symlink() else path
 
 
 def _remove(folder: Path, path: Path) -> None:
-    # A half removed folder must never be taken for a backup.
+    # A partly removed folder must never be taken for a backup.
     removed = _sibling(path, "del")
     os.replace(folder, removed)
     _remove_folder(removed)
@@ -146,7 +156,9 @@ def _remove(folder: Path, path: Path) -> None:
 
 @contextmanager
 def _temporary(path: Path, create: Callable[[Path], None], remove: Callable[[Path], None]) -> Iterator[Path]:
-    """A new, locked sibling of `path`, removed at the end of the block, as are those that killed processes left."""
+    """Create a locked sibling of `path`, and remove it at the end of the block. Leftovers of killed
+    processes are removed as well.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     for abandoned in _siblings(path, "tmp"):
         if (lock := try_lock(abandoned)) is not None:
@@ -169,7 +181,7 @@ def _remove_folder(folder: Path) -> None:
 
 
 def _remove_file(file: Path) -> None:
-    # A folder of that name is not a file's temporary sibling; an error here must not hide the block's.
+    # A folder with that name is not a temporary file; an error here must not hide the block's.
     with suppress(OSError):
         if file.is_file():
             file.unlink()
@@ -185,16 +197,19 @@ def _siblings(path: Path, suffix: str) -> list[Path]:
 
 @contextmanager
 def atomic_file(path: str | Path) -> Iterator[Path]:
-    """Yields a new, empty sibling of `path`, renamed to it when the block ends without an exception, else removed: at
-    any moment `path` is the earlier file or the new one. Makes the folder; replaces the target of a link.
+    """Yield a new, empty sibling of `path`, which is renamed to `path` at the end of the block, or
+    removed after an exception.
 
-    The sibling's name is unique, so that two writers of one path do not meet; what killed ones left is removed.
-    Raises KrisselError K026 for an OSError, also one of the block.
+    At any moment `path` is the earlier file or the new one. The parent folder is created; the
+    target of a link is replaced. The sibling's name is unique, so concurrent writers of one path do
+    not collide. Leftovers of killed writers are removed.
+
+    Raises KrisselError K026 for an OSError, including those of the block.
     """
     with coded_io(path):
         path = Path(os.path.realpath(path))
         check_file(path)
-        # Exclusive, so that no link is followed where others may write.
+        # Create exclusively: in a shared folder, no link of another user must be followed.
         with _temporary(path, partial(Path.touch, exist_ok=False), _remove_file) as temporary:
             yield temporary
             with kept_file(path, temporary):
@@ -202,14 +217,15 @@ def atomic_file(path: str | Path) -> Iterator[Path]:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """`Path.write_text` in UTF-8, atomically. What UTF-8 cannot hold, such as bytes of a command line that were not
-    UTF-8, is written as escapes."""
+    """Write a UTF-8 text file atomically. Characters that UTF-8 cannot encode are written as
+    escapes.
+    """
     with atomic_file(path) as temporary:
         temporary.write_text(text, encoding="utf8", errors="backslashreplace")
 
 
 def check_file(path: str | Path) -> None:
-    """Raises KrisselError K026 where no file can be written to `path`."""
+    """Raise KrisselError K026 if no file can be written to `path`."""
     path = Path(path)
     with coded_io(path):
         if path.is_dir():
@@ -218,12 +234,14 @@ def check_file(path: str | Path) -> None:
 
 
 def check_folder(path: str | Path) -> None:
-    """Raises KrisselError K026 where no file can be written to the folder `path`, which may not exist yet."""
+    """Raise KrisselError K026 if no file can be written to the folder `path`, which may not exist
+    yet.
+    """
     check_parent(Path(path) / "file")
 
 
 def check_parent(path: str | Path) -> None:
-    """Raises KrisselError K026 where nothing can be created at `path`, its folder included."""
+    """Raise KrisselError K026 if nothing can be created at `path`, including its folder."""
     with coded_io(path):
         if Path(path).is_symlink():
             with suppress(FileNotFoundError):
@@ -235,7 +253,7 @@ def check_parent(path: str | Path) -> None:
         if not folder.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
         try:
-            # Permissions do not tell of a read-only disk, and mean nothing to root.
+            # Permissions do not reveal a read-only disk, and do not apply to root.
             tempfile.TemporaryFile(dir=folder).close()
         except OSError as error:
             error.filename = str(folder)

@@ -9,7 +9,7 @@ from ..errors import Errors, KrisselError
 
 
 def compiled(function: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """Compile the function when it is first called, for each combination of types of its arguments.
+    """Compile the function on first call, for each combination of argument types.
 
     It runs without Python's lock, and its machine code is kept for other processes: next to its file, or in the user's
     cache. options: others of `numba.njit`, such as `fastmath`.
@@ -27,5 +27,5 @@ def compiled(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     try:
         return jit(function, nogil=True, cache=True, **options)
     except RuntimeError:
-        # No folder that it may write to.
+        # No folder is writable.
         return jit(function, nogil=True, **options)

@@ -1,4 +1,4 @@
-"""Errors of disks and of damaged files, as coded errors; locks on folders."""
+"""Coded errors for disks and damaged files, and locks on folders."""
 
 import errno
 import os
@@ -32,9 +32,10 @@ def is_full(error: BaseException) -> bool:
 
 @contextmanager
 def coded_io(path: str | Path) -> Iterator[None]:
-    """Turn an OSError of the block into KrisselError K026 about the file that the error names, or else `path`.
+    """Raise OSErrors of the block as KrisselError K026, about the file that the error names, or
+    else `path`.
 
-    MemoryError (Arrow's too) and a broken pipe pass.
+    MemoryError (including Arrow's) and BrokenPipeError pass through.
     """
     try:
         yield
@@ -45,7 +46,7 @@ def coded_io(path: str | Path) -> Iterator[None]:
 
 
 def disk_error(error: OSError, path: str | Path = "") -> KrisselError:
-    """K026 for `error`, about the file it names, or else `path`."""
+    """Return K026 for `error`, about the file that it names, or else `path`."""
     named = error.filename if isinstance(error.filename, (str, Path)) else path
     problem = error.strerror or str(error) or type(error).__name__
     advice = _ADVICE.get(error.errno or 0, "Check the disk, and run it again")
@@ -55,7 +56,8 @@ def disk_error(error: OSError, path: str | Path = "") -> KrisselError:
 def try_lock(folder: Path) -> int | None:
     """Lock a file or folder until the handle is closed or this process ends.
 
-    RETURNS: the handle; None where another process holds the lock, or without locks (Windows, some network disks).
+    RETURNS: the handle; None if another process holds the lock, or locks are not supported
+        (Windows, some network disks).
     """
     try:
         import fcntl
@@ -71,10 +73,10 @@ def try_lock(folder: Path) -> int | None:
 
 
 @contextmanager
-def damage(path: Path, coded: Callable[[object], Exception]) -> Iterator[None]:
-    """Turn whatever a library raises about the content of the file `path` into the error that `coded` makes of it.
+def coded_damage(path: Path, coded: Callable[[object], Exception]) -> Iterator[None]:
+    """Raise library errors about the content of the file `path` as the error that `coded` returns.
 
-    MemoryError passes; an error of the disk is KrisselError K026.
+    MemoryError passes through; disk errors become KrisselError K026.
     """
     try:
         yield
@@ -83,8 +85,8 @@ def damage(path: Path, coded: Callable[[object], Exception]) -> Iterator[None]:
     except OSError as error:
         if error.errno == errno.ENOMEM:
             raise MemoryError(f"{path}: {error}") from error
-        # A file that ends too early is an OSError for Arrow, and damaged data for bzip2, without a number; EINVAL is a
-        # search for a place that damaged bytes name.
+        # For Arrow, a file that ends too early is an OSError; for bzip2, so is damaged data. Both
+        # lack a number. EINVAL is a seek to an offset that damaged bytes state.
         is_content = error.errno in (None, errno.EINVAL)
         raise (coded(error) if is_content else disk_error(error, path)) from error
     except Exception as error:  # Libraries and versions raise different errors for damaged bytes.

@@ -26,7 +26,7 @@ MARKS = {
     codecs.BOM_UTF16_BE: "UTF-16",
 }
 TO_CONVERT = ": convert the file with iconv -f WINDOWS-1252 -t UTF-8"
-# How files begin that are no text.
+# First bytes of binary formats.
 _WORKBOOK = "Save a workbook as CSV UTF-8 in its spreadsheet program"
 BINARY = {
     b"PK\x03\x04": ("an Excel workbook (.xlsx) or another ZIP archive", f"{_WORKBOOK}, or unpack the archive"),
@@ -39,19 +39,21 @@ BINARY = {
     b"ARROW1": ("Arrow", "Save the table as CSV UTF-8"),
     b"SQLite format 3\0": ("an SQLite database", "Save the table as CSV UTF-8"),
 }
-# Bytes that no text has, and the share of them in the beginning of a file from which it is no text.
+# Bytes that never occur in text, and the fraction of them at the beginning of a file above which it
+# is binary.
 _NOT_IN_TEXT = bytes([*range(9), *range(14, 27), *range(28, 32), 127])
 MAX_NOT_IN_TEXT, MIN_START, START = 0.1, 32, 1024
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 PathLike = str | Path
 Closing = tuple[bytes, ...]
 JSON_CLOSING: Closing = (b"}", b"]")
-# No real file has more in a row, but a few hundred kB can unpack to hundreds of millions.
+# Real files have fewer consecutive blank lines, but a few hundred kB can unpack to hundreds of
+# millions.
 MAX_BLANK_LINES = 1_000_000
 
 
 class CountedFile(io.FileIO):
-    """Counts the bytes that are read of all such files in this process."""
+    """A file that counts the bytes read from all such files in this process."""
 
     n_read = 0
 
@@ -62,11 +64,11 @@ class CountedFile(io.FileIO):
 
 
 @contextmanager
-def coded_reading(path: PathLike, place: Callable[[], str] = str) -> Iterator[None]:
-    """Turn whatever the block raises into a coded error that names the file; its cause is kept.
+def coded_reading(path: PathLike, position: Callable[[], str] = str) -> Iterator[None]:
+    """Raise errors of the block as coded errors that name the file; the cause is kept.
 
-    place: returns the place in the file, such as "line 7". Warnings raised as errors, ImportError and MemoryError are
-    not about the file, and pass.
+    position: returns the position in the file, such as "line 7". Warnings raised as errors,
+        ImportError and MemoryError are not about the file and pass through.
 
     Raises KrisselError K026 (the disk), K053 (anything else), K054 (nested too deeply).
     """
@@ -77,16 +79,18 @@ def coded_reading(path: PathLike, place: Callable[[], str] = str) -> Iterator[No
     except OSError as error:
         raise disk_error(error, path) from error
     except RecursionError as error:
-        raise KrisselError(Errors.K054.format(path=path, place=place() or "it")) from error
+        raise KrisselError(Errors.K054.format(path=path, position=position() or "it")) from error
     except Exception as error:
         problem = f"{type(error).__name__}: {error}"
-        raise KrisselError(Errors.K053.format(path=path, place=place() or "reading it", problem=problem)) from error
+        raise KrisselError(
+            Errors.K053.format(path=path, position=position() or "reading it", problem=problem)
+        ) from error
 
 
 class InputFile:
-    """A file's bytes, decompressed.
+    """Decompressed bytes of a file.
 
-    line: the number of the latest line, from 1. last: that line.
+    line: the number of the latest line, from 1. last: the latest line.
     """
 
     def __init__(self, path: PathLike, stream: IO[bytes]) -> None:
@@ -97,11 +101,13 @@ class InputFile:
 
     @property
     def ended(self) -> bool:
-        """Whether the latest line has its line end, or is blank."""
+        """Return whether the latest line has its line end, or is blank."""
         return self.last.endswith(b"\n") or not self.last.strip()
 
-    def may_be_cut(self, closing: Closing = ()) -> bool:
-        """Whether the latest line ends neither in a line end nor in `closing` bytes, which show that it is complete."""
+    def may_be_truncated(self, closing: Closing = ()) -> bool:
+        """Return whether the latest line lacks both a line end and the `closing` bytes of a
+        complete line.
+        """
         return not self.ended and not (closing and self.last.rstrip().endswith(closing))
 
     def read(self, size: int = CHUNK) -> bytes:
@@ -112,7 +118,7 @@ class InputFile:
         self.line, self.last = 0, b"\n"
 
     def read_all(self) -> bytes:
-        """Raises KrisselError K055 where it exceeds the limit for files."""
+        """Read the whole file. Raises KrisselError K055 if it exceeds the limit for files."""
         limit, size = FILE.bytes, 0
         chunks: list[bytes] = []
         while chunk := self._stream.read(CHUNK):
@@ -123,10 +129,10 @@ class InputFile:
         return b"".join(chunks)
 
     def lines(self) -> Iterator[bytes]:
-        """The lines, ending in "\\n".
+        r"""Yield the lines, ending in "\n".
 
-        Raises KrisselError K055 (a line exceeds the limit for records), K056 (UTF-16 without a mark), K057 (lines end
-        in "\\r"), K059 (too many blank lines), K060 (no text).
+        Raises KrisselError K055 (a line exceeds the limit for records), K056 (UTF-16 without a byte
+        order mark), K057 (lines end in "\r"), K059 (too many blank lines), K060 (not text).
         """
         limit, blank = RECORD.bytes, 0
         readline = partial(self._stream.readline, limit + 1)
@@ -150,11 +156,12 @@ class InputFile:
 
 @contextmanager
 def open_input(path: PathLike, missing: str, damaged: str) -> Iterator[InputFile]:
-    """Open a file, decompressed if its first bytes are gzip's, whatever its name; text in UTF-16 or UTF-32 with a byte
-    order mark is read as UTF-8, but for XML, whose readers take it as it is.
+    """Open a file, decompressed if its first bytes are those of gzip.
 
-    missing: message where there is no such file. damaged: message for damaged compression, with fields `path`, `line`
-    and `problem`. Errors of the block get codes (`coded_reading`).
+    Text in UTF-16 or UTF-32 with a byte order mark is read as UTF-8. XML is passed on unchanged.
+
+    missing: message for a missing file. damaged: message for damaged compression, with fields
+        `path`, `line` and `problem`. Errors of the block get codes (`coded_reading`).
     """
     path = Path(path)
     file_ = InputFile(path, io.BytesIO())
@@ -171,10 +178,10 @@ def open_input(path: PathLike, missing: str, damaged: str) -> Iterator[InputFile
             try:
                 start = unpacked().read(START)
             except DAMAGED:
-                # Raised again where the file is read.
+                # The error is raised again when the file is read.
                 start = b""
             try:
-                # Buffered, since Python itself reads the lines of a gzip file.
+                # Buffered, because Python reads the lines of a gzip file slowly.
                 stream = io.BufferedReader(cast(io.RawIOBase, unpacked()), CHUNK) if compressed else unpacked()
                 file_ = InputFile(path, _as_utf8(stream, start))
                 yield file_
@@ -183,7 +190,9 @@ def open_input(path: PathLike, missing: str, damaged: str) -> Iterator[InputFile
 
 
 class _Recoded(io.RawIOBase):
-    """A stream in another encoding as UTF-8, without its byte order mark. It goes back to its beginning only."""
+    """A stream in another encoding as UTF-8, without its byte order mark. It can only seek to its
+    beginning.
+    """
 
     def __init__(self, stream: IO[bytes], encoding: str) -> None:
         self._stream, self._make = stream, codecs.getincrementaldecoder(encoding)
@@ -204,7 +213,7 @@ class _Recoded(io.RawIOBase):
         return self._at
 
     def readinto(self, buffer: Any) -> int:
-        """Raises EOFError for what is not in the encoding, as for damaged compression."""
+        """Read bytes. Raises EOFError for invalid bytes, as for damaged compression."""
         data = b" "
         while data and not self._waiting:
             data = self._stream.read(CHUNK)
@@ -219,7 +228,7 @@ class _Recoded(io.RawIOBase):
 
 
 def _as_utf8(stream: IO[bytes], start: bytes) -> IO[bytes]:
-    """The stream, or as UTF-8 what starts with another byte order mark and is no XML."""
+    """Return the stream, recoded as UTF-8 if it starts with another byte order mark and is not XML."""
     encoding = next((name for mark, name in MARKS.items() if start.startswith(mark)), "")
     if not encoding or start.decode(encoding, errors="ignore").lstrip().startswith("<"):
         return stream
@@ -227,27 +236,26 @@ def _as_utf8(stream: IO[bytes], start: bytes) -> IO[bytes]:
 
 
 def not_utf8(raw: bytes, error: UnicodeDecodeError) -> str:
-    """Say where bytes are not UTF-8, how they read in the encoding of Windows, and how to convert it."""
+    """Describe where bytes are not UTF-8, how Windows-1252 decodes them, and how to convert them."""
     problem = f"not UTF-8 (byte {error.start + 1} is 0x{raw[error.start]:02x})"
     try:
         text = raw.decode("cp1252")
     except UnicodeDecodeError:
         return problem
-    # One character per byte.
+    # Each character is one byte.
     found = text[max(0, error.start - 9) : error.start + 10].strip()
     return f"{problem}; in Windows-1252 it reads {found!r}{TO_CONVERT}"
 
 
 def check_encoding(start: bytes, path: PathLike) -> None:
-    """Raises KrisselError K056 where a file starts like UTF-16 or UTF-32, with a byte order mark or without; K060 where
-    it is no text."""
+    """Raise KrisselError K056 for the start of a UTF-16 or UTF-32 file, and K060 for a binary file."""
     for magic, (found, advice) in BINARY.items():
         if start.startswith(magic):
             raise KrisselError(Errors.K060.format(path=path, found=found, advice=advice))
     found = next((name for mark, name in MARKS.items() if start.startswith(mark)), "")
     halves = start[:64:2], start[1:64:2]
     if not found and len(start) > 3 and any(halves[0]) != any(halves[1]):
-        # Without a mark, every other byte of Latin letters is zero.
+        # Without a byte order mark, every other byte of Latin letters is zero.
         letters = (halves[0].strip(b"\0") or halves[1]).decode("latin-1")
         found = "UTF-16" if "".join(letters.split()).isprintable() else ""
     if found:
@@ -258,6 +266,6 @@ def check_encoding(start: bytes, path: PathLike) -> None:
 
 
 def control_character(text: str) -> str:
-    """The problem with a text that holds a control character other than a tab; "" for none."""
+    """Describe the first control character of a text other than tab; "" for none."""
     match = _CONTROL.search(text)
     return f"holds the control character U+{ord(match[0]):04X}" if match else ""

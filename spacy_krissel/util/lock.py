@@ -1,4 +1,4 @@
-"""Locks and weak references of objects that are pickled, copied and forked."""
+"""Locks and weak references for objects that are pickled, copied and forked."""
 
 import os
 import threading
@@ -12,7 +12,7 @@ _locks: "weakref.WeakSet[Lock]" = weakref.WeakSet()
 
 
 class Lock:
-    """A re-entrant lock. Copies, pickles and forked children get a free lock of their own."""
+    """A re-entrant lock. Copies, pickles and forked children get an unlocked one."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -30,7 +30,9 @@ class Lock:
 
 
 class once(cached_property[Value]):
-    """A `cached_property` that one thread computes, under the `_lock` of its object, and others wait for."""
+    """A `cached_property` that one thread computes, under the `_lock` of its object, while others
+    wait.
+    """
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         if instance is None:
@@ -42,7 +44,7 @@ class once(cached_property[Value]):
 
 
 def _free_in_child() -> None:
-    # The thread that held a lock does not exist in the child and would never release it.
+    # The thread that held a lock does not exist in the child and would never release the lock.
     for lock in list(_locks):
         lock._lock = threading.RLock()
 
@@ -54,8 +56,10 @@ if hasattr(os, "register_at_fork"):
 Target = TypeVar("Target")
 
 
-class Weak(Generic[Target]):
-    """A weak reference. A copy of it refers to nothing; if `followed`, to the target's copy while others hold that."""
+class WeakReference(Generic[Target]):
+    """A weak reference. Its copy refers to nothing or, if `followed`, to the copy of the target
+    while others hold that copy.
+    """
 
     def __init__(self, target: Target | None = None, followed: bool = False) -> None:
         self._ref = None if target is None else ref(target)
@@ -65,4 +69,4 @@ class Weak(Generic[Target]):
         return None if self._ref is None else self._ref()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Weak, (self() if self._followed else None, self._followed)
+        return WeakReference, (self() if self._followed else None, self._followed)

@@ -1,4 +1,4 @@
-"""Directories of files plus one `manifest.json`, written atomically and checked when read."""
+"""Directories of files with a `manifest.json`, written atomically and checked when read."""
 
 import hashlib
 import json
@@ -15,51 +15,54 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ..errors import Errors, KrisselError
 from .atomic import check_parent, commit_folder, temporary_folder
 from .disk import coded_io
-from .outputs import OF_SYSTEMS
+from .outputs import SYSTEM_FILES
 
 MANIFEST = "manifest.json"
-# The manifest's key for the hash of all its other keys.
+# Key of the manifest for the hash of all its other keys.
 OWN_HASH = "manifest_sha256"
-# Far above the largest manifest; a larger file could fill the memory.
+# Far above the size of any manifest; reading a larger file could exhaust memory.
 MAX_BYTES = 256 * 2**20
-# File systems record change times in steps of up to two seconds; a second change within a step would go unnoticed.
+# File systems record modification times in steps of up to two seconds; a second change within a
+# step would go unnoticed.
 CLOCK_STEP = 2.0
 # Below this many bytes, starting threads takes longer than hashing.
-THREADS_WORTH = 2**20
-# The command that makes each kind of directory, for messages about damaged ones.
-MAKERS = {
+MIN_THREADED_BYTES = 2**20
+# The command that creates each kind of directory, for messages about damaged ones.
+BUILD_COMMANDS = {
     "ontology store": "python -m spacy krissel ontology",
     "mention shards": "python -m spacy krissel mine",
     "knowledge base": "python -m spacy krissel prototypes",
 }
-# NumPy's and Arrow's integers end above it.
+# Integers of NumPy and Arrow go up to more than this.
 Count = Annotated[int, Field(ge=0, le=2**53)]
 
 
-class Shape(BaseModel):
+class ManifestSchema(BaseModel):
     """Required keys of a kind of manifest; other keys are allowed."""
 
     model_config = ConfigDict(strict=True, extra="allow", allow_inf_nan=False)
 
-    def needs(self) -> Iterable[str]:
-        """The files that are read, which the manifest must list; "name/" stands for all files in a folder."""
+    def required_files(self) -> Iterable[str]:
+        """Return the files that are read, which the manifest must list; "name/" stands for all
+        files in a folder.
+        """
         return ()
 
 
-class Described(BaseModel):
-    """A file in a manifest."""
+class FileEntry(BaseModel):
+    """An entry for a file in a manifest."""
 
     model_config = ConfigDict(strict=True)
     bytes: Count
     sha256: str
 
 
-class _Manifest(Shape):
-    files: dict[str, Described]
+class _Manifest(ManifestSchema):
+    files: dict[str, FileEntry]
 
 
 class _Verified(NamedTuple):
-    """A file in the state in which it was hashed."""
+    """Identity and state of a file when it was hashed."""
 
     device: int
     inode: int
@@ -69,7 +72,7 @@ class _Verified(NamedTuple):
     sha256: str
 
 
-# Files with the recorded hash. One changed later has another time and is hashed again.
+# Files with the recorded hash. A file changed later has another time and is hashed again.
 _verified: set[_Verified] = set()
 
 
@@ -82,8 +85,11 @@ def sha256_file(path: Path) -> str:
 
 
 def content_hash(path: Path) -> str:
-    """A hash that changes with the content of the file or folder `path`: the SHA-256 of a file, of the manifest of a
-    folder that has one, else of the names and contents of its files; "" where there is nothing."""
+    """Hash the content of the file or folder `path`.
+
+    RETURNS: the SHA-256 of a file, of the manifest of a folder that has one, or of the names and
+        contents of a folder's files; "" if there is nothing.
+    """
     if (path / MANIFEST).is_file():
         path = path / MANIFEST
     if path.is_dir():
@@ -97,11 +103,11 @@ def content_hash(path: Path) -> str:
 def new_directory(path: str | Path, kind: str, version: int) -> Iterator["DirectoryWriter"]:
     """Write a directory of `kind` at `path` atomically.
 
-    Yields a writer whose `.path` is a temporary sibling and whose `.info` becomes part of the manifest. When the block
-    ends without an exception, the manifest is written and the directory renamed to `path`, replacing an earlier one of
-    the same kind; otherwise nothing is left.
+    Yields a writer whose `.path` is a temporary sibling and whose `.info` becomes part of the
+    manifest. When the block ends without an exception, the manifest is written and the directory is
+    renamed to `path`, replacing an earlier one of the same kind. Otherwise nothing is left.
 
-    Raises KrisselError K005 or K028 when `path` holds something else, K026 for an error of the disk.
+    Raises KrisselError K005 or K028 if `path` holds something else, K026 for a disk error.
     """
     path = Path(path)
     check_replaceable(path, kind)
@@ -113,8 +119,9 @@ def new_directory(path: str | Path, kind: str, version: int) -> Iterator["Direct
 
 
 def check_replaceable(path: Path, kind: str) -> None:
-    """Raises KrisselError K005 when `path` holds anything but a directory of `kind`, K028 when somebody put something
-    into that, K026 where it cannot be written."""
+    """Raise KrisselError K005 if `path` holds anything but a directory of `kind`, K028 if that
+    directory holds foreign files, K026 if it cannot be written.
+    """
     check_parent(path)
     with coded_io(path):
         if not path.exists() or (path.is_dir() and not any(path.iterdir())):
@@ -122,8 +129,8 @@ def check_replaceable(path: Path, kind: str) -> None:
         files = _files_of_kind(path, kind)
         if files is None:
             raise KrisselError(Errors.K005.format(path=path, kind=kind))
-        # Folders without a file are no one's.
-        known = {MANIFEST, *OF_SYSTEMS}
+        # Folders without files belong to nobody.
+        known = {MANIFEST, *SYSTEM_FILES}
         found = [
             each.relative_to(path).as_posix() for each in path.rglob("*") if each.is_file() and each.name not in known
         ]
@@ -138,13 +145,13 @@ class DirectoryWriter:
 
 
 def write_manifest(path: Path, kind: str, version: int, info: dict[str, Any]) -> None:
-    """Write the manifest, with size and SHA-256 of all files below `path`."""
+    """Write the manifest, with the size and SHA-256 of all files below `path`."""
     files = {
         file_.relative_to(path).as_posix(): {"bytes": file_.stat().st_size, "sha256": sha256_file(file_)}
         for file_ in sorted(path.rglob("*"))
         if file_.is_file() and file_.name != MANIFEST
     }
-    # As it will be read: numeric keys become strings.
+    # Use the form that is read back: numeric keys become strings.
     manifest = json.loads(json.dumps({"kind": kind, "format_version": version, **info, "files": files}))
     manifest[OWN_HASH] = manifest_hash(manifest)
     temporary = path / f".{MANIFEST}.tmp"
@@ -153,7 +160,7 @@ def write_manifest(path: Path, kind: str, version: int, info: dict[str, Any]) ->
 
 
 def manifest_hash(manifest: dict[str, Any]) -> str:
-    """The SHA-256 of all keys of a manifest but this hash."""
+    """Return the SHA-256 of all keys of a manifest except this hash."""
     content = {key: value for key, value in manifest.items() if key != OWN_HASH}
     return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
@@ -165,35 +172,37 @@ def read_manifest(
     *,
     make: str | None = None,
     verify: bool = True,
-    shape: type[Shape] = Shape,
+    schema: type[ManifestSchema] = ManifestSchema,
 ) -> dict[str, Any]:
     """Read and check the manifest of the directory `path`.
 
     Every file must exist with its recorded size and SHA-256. Hashing takes about 0.7 seconds per gigabyte and core,
     once per process for an unchanged file.
 
-    verify: False skips the hashes of files. shape: required keys.
+    verify: False skips the hashes of files. schema: required keys.
 
     Raises KrisselError K001 (missing), K002 (not such a directory), K003 (other version), K004 (damaged), K026 (the
     disk).
     """
     path = Path(path)
-    make = make or MAKERS.get(kind, "the command that made it")
+    make = make or BUILD_COMMANDS.get(kind, "the command that made it")
     before = _inode(path)
     try:
-        return _read_manifest(path, kind, version, make, verify, shape)
+        return _read_manifest(path, kind, version, make, verify, schema)
     except KrisselError:
         if _inode(path) == before:
             raise
-        # Replaced meanwhile: the manifest was of one directory and a file of the other.
-        return _read_manifest(path, kind, version, make, verify, shape)
+        # The directory was replaced meanwhile: the manifest and a file are from different versions.
+        return _read_manifest(path, kind, version, make, verify, schema)
 
 
 def _inode(path: Path) -> int:
     return path.stat().st_ino if path.exists() else 0
 
 
-def _read_manifest(path: Path, kind: str, version: int, make: str, verify: bool, shape: type[Shape]) -> dict[str, Any]:
+def _read_manifest(
+    path: Path, kind: str, version: int, make: str, verify: bool, schema: type[ManifestSchema]
+) -> dict[str, Any]:
     def refused(problem: str) -> KrisselError:
         return KrisselError(Errors.K002.format(path=path, kind=kind, problem=problem, make=make))
 
@@ -220,11 +229,11 @@ def _read_manifest(path: Path, kind: str, version: int, make: str, verify: bool,
     try:
         own_hash = manifest_hash(manifest)
         described = _Manifest.model_validate(manifest)
-        needs = list(shape.model_validate(manifest).needs())
+        needs = list(schema.model_validate(manifest).required_files())
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"]))[:200]
-        raise refused(f"has a wrong value or none under '{place}' ({first['msg']})") from None
+        key = ".".join(map(str, first["loc"]))[:200]
+        raise refused(f"has a wrong value or none under '{key}' ({first['msg']})") from None
     except (ValueError, RecursionError) as error:
         raise refused(f"cannot be read ({error})") from error
     if manifest.get(OWN_HASH) != own_hash:
@@ -235,18 +244,19 @@ def _read_manifest(path: Path, kind: str, version: int, make: str, verify: bool,
 
 
 def verify_file(path: Path, name: str, described: dict[str, Any], make: str) -> None:
-    """Raises KrisselError K004 when the file `name` of the directory `path` lacks the recorded size or SHA-256, K026
-    for an error of the disk."""
-    _check_files(path, {name: Described.model_validate(described)}, True, make)
+    """Raise KrisselError K004 if the file `name` of the directory `path` lacks the recorded size or
+    SHA-256, K026 for a disk error.
+    """
+    _check_files(path, {name: FileEntry.model_validate(described)}, True, make)
 
 
 def plain_name(name: str) -> bool:
-    """Whether `name` is a portable relative path to a file within a folder, without `..`."""
+    """Return whether `name` is a portable relative path to a file within a folder, without `..`."""
     parts = PurePosixPath(name).parts
     return "/".join(parts) == name and ".." not in parts and not set("\\\0:") & set(name) and name != ""
 
 
-def _check_names(path: Path, files: dict[str, Described], needs: Iterable[str], refused: Any) -> None:
+def _check_names(path: Path, files: dict[str, FileEntry], needs: Iterable[str], refused: Any) -> None:
     wrong = [name for name in files if not plain_name(name) or name == MANIFEST]
     if wrong:
         raise refused(f"names a file that cannot be in it ({wrong[0][:200]!r})")
@@ -260,17 +270,17 @@ def _check_names(path: Path, files: dict[str, Described], needs: Iterable[str], 
             raise refused(f"does not list the file {need[:200]!r}, which it needs")
 
 
-def _check_files(path: Path, files: dict[str, Described], verify: bool, make: str) -> None:
-    def problem_of(item: tuple[str, Described]) -> str:
+def _check_files(path: Path, files: dict[str, FileEntry], verify: bool, make: str) -> None:
+    def problem_of(item: tuple[str, FileEntry]) -> str:
         with coded_io(path / item[0]):
             return _problem(path / item[0], item[1], verify)
 
-    # The largest first, so that none is left for the end.
+    # Start with the largest, so that none is left for the end.
     items = sorted(files.items(), key=lambda item: -item[1].bytes)
-    if not verify or sum(item.bytes for _, item in items) < THREADS_WORTH:
+    if not verify or sum(item.bytes for _, item in items) < MIN_THREADED_BYTES:
         problems = list(map(problem_of, items))
     else:
-        # Hashing releases the lock of the interpreter.
+        # Hashing releases the GIL.
         with ThreadPoolExecutor(min(len(items), os.cpu_count() or 1)) as threads:
             problems = list(threads.map(problem_of, items))
     for name, problem in sorted(zip((name for name, _ in items), problems, strict=True)):
@@ -278,8 +288,8 @@ def _check_files(path: Path, files: dict[str, Described], verify: bool, make: st
             raise KrisselError(Errors.K004.format(file=name, path=path, problem=problem, make=make))
 
 
-def _problem(file_: Path, described: Described, verify: bool) -> str:
-    """The problem with a file, "" for none."""
+def _problem(file_: Path, described: FileEntry, verify: bool) -> str:
+    """Describe the problem with a file; "" for none."""
     if not file_.is_file():
         return "it is missing"
     found = file_.stat()
@@ -297,7 +307,7 @@ def _problem(file_: Path, described: Described, verify: bool) -> str:
 
 
 def _files_of_kind(path: Path, kind: str) -> list[str] | None:
-    """The files that the manifest of a directory lists; None where it is not of the kind."""
+    """Return the files that the manifest of a directory lists; None if it is not of the kind."""
     try:
         manifest = json.loads((path / MANIFEST).read_text(encoding="utf8"))
         return [*manifest["files"]] if manifest["kind"] == kind else None

@@ -1,4 +1,6 @@
-"""Outputs that exist: nothing is replaced unless that was asked for, and then the earlier one is kept beside it."""
+"""Existing outputs: nothing is replaced without a request, and what is replaced is kept as a
+backup.
+"""
 
 import csv
 import filecmp
@@ -15,27 +17,31 @@ from typing import Any, TypeVar
 
 from ..errors import Errors, KrisselError
 
-HELP = "force: Replace what is at the output; what was there is kept beside it, as .bak"
-# Columns of a table of links that a person fills in, and bytes of a table that are searched for them.
-FILLED_IN, MOST_READ = ("verdict", "right_id"), 2**26
-# What spaCy and this package save of a pipeline besides its components; and what systems leave in any folder.
+HELP = "force: Replace an existing output, and keep the old one next to it as .bak"
+# Columns that a person fills in, and the maximum size in bytes of a table searched for such rows.
+VERDICT_COLUMNS, MAX_READ_BYTES = ("verdict", "right_id"), 2**26
+# Files of a saved pipeline other than components, and files that operating systems leave in
+# folders.
 PIPELINE = {"config.cfg", "meta.json", "tokenizer", "vocab", "LICENSES_SOURCES"}
-OF_SYSTEMS = {".DS_Store", "Thumbs.db", "desktop.ini"}
+SYSTEM_FILES = {".DS_Store", "Thumbs.db", "desktop.ini"}
 NAMES_SHOWN = 3
-# Outputs that are replaced by request.
+# Outputs replaced on request.
 _REPLACED: ContextVar[frozenset[Path]] = ContextVar("krissel_replaced", default=frozenset())
 Writer = TypeVar("Writer", bound=Callable[..., Any])
 
 
 def writes(*files: str, folders: Sequence[str] = (), keeps: str = "") -> Callable[[Writer], Writer]:
-    """Decorate a function that writes files and folders to the paths in these parameters: it gets a parameter `force`.
+    """Decorate a function that writes files and folders to these path parameters: it gets a
+    parameter `force`.
 
-    Without it, an output that exists is refused: any file, and a pipeline or knowledge base with gold mentions or
-    corrections, or with files of others in its folder; other folders are replaced, since what is in them can be made
-    again. With it, what is replaced is kept beside the output, under the first free of `.bak`, `.bak2`, ….
+    Without `force`, some existing outputs are refused: any file, and any pipeline or knowledge base
+    with gold mentions, corrections or foreign files. Other folders are replaced, since their
+    content can be rebuilt. With `force`, the replaced output is kept next to the new one, under the
+    first free name of `.bak`, `.bak2`, ….
 
-    keeps: the parameter with the pipeline that is saved again with all that it holds: it may be saved where it is,
-    unless there are files of others.
+    keeps: parameter with the pipeline that is saved again with all its content. It may be saved to
+        its own path, unless that holds foreign files.
+
     Raises KrisselError K006 (`force`) and K027, before the function is called.
     """
 
@@ -43,42 +49,43 @@ def writes(*files: str, folders: Sequence[str] = (), keeps: str = "") -> Callabl
         signature = inspect.signature(function)
         parameter = inspect.Parameter("force", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=bool)
         own = [*signature.parameters.values()]
-        place = next((i for i, each in enumerate(own) if each.kind is each.VAR_KEYWORD), len(own))
+        index = next((i for i, each in enumerate(own) if each.kind is each.VAR_KEYWORD), len(own))
 
         @wraps(function)
         def called(*args: Any, force: bool = False, **settings: Any) -> Any:
             if not isinstance(force, bool):
                 raise KrisselError(Errors.K006.format(setting="force", found=force, expected="true or false"))
-            # Not bound to the signature: what does not fit is refused by the function itself.
+            # Arguments that do not fit are left to the function itself, so the signature is not
+            # bound.
             given = {name: each.default for name, each in signature.parameters.items()}
             given |= {**dict(zip(signature.parameters, args, strict=False)), **settings}
-            # What is of another kind, or no path, is refused by the function itself.
+            # Paths of another kind, and values that are no path, are left to the function itself.
             paths = [path for name in files if (path := _path(given[name])) is not None and not path.is_dir()]
             paths += [path for name in folders if (path := _path(given[name])) is not None and path.is_dir()]
             saved_again = _path(given[keeps]) if keeps else None
             kept = None if saved_again is None else _resolved(saved_again)
-            # Of a function within another one that was asked: what that one replaces.
+            # Outputs of an outer call with `force` may be replaced by an inner one.
             unasked = [path for path in paths if _resolved(path) not in _REPLACED.get()]
-            held = {path: what for path in unasked if (what := held_at(path, is_kept=_resolved(path) == kept))}
+            held = {path: what for path in unasked if (what := describe_loss(path, is_kept=_resolved(path) == kept))}
             if held and not force:
                 path, what = next(iter(held.items()))
-                # Of a link it is where it leads that is replaced.
+                # The target of a link is replaced.
                 backup = free_backup(_resolved(path))
                 raise KrisselError(Errors.K027.format(path=path, held=what, backup=backup.name))
             with _replacing(held):
                 return function(*args, **settings)
 
-        called.__signature__ = signature.replace(parameters=[*own[:place], parameter, *own[place:]])  # type: ignore[attr-defined]
+        called.__signature__ = signature.replace(parameters=[*own[:index], parameter, *own[index:]])  # type: ignore[attr-defined]
         called.__doc__ = f"{inspect.cleandoc(function.__doc__ or '')}\n\n{HELP}\n"
         return called  # type: ignore[return-value]
 
     return decorate
 
 
-def held_at(path: Path, *, is_kept: bool = False) -> str:
-    """What is lost if `path` is replaced, in words; "" for nothing.
+def describe_loss(path: Path, *, is_kept: bool = False) -> str:
+    """Describe what would be lost by replacing `path`; "" for nothing.
 
-    is_kept: the pipeline that is there is saved again, with its gold mentions.
+    is_kept: the existing pipeline is saved again, with its gold mentions.
     """
     try:
         if path.is_file() and path.stat().st_size and not is_kept:
@@ -92,18 +99,18 @@ def held_at(path: Path, *, is_kept: bool = False) -> str:
             if n_gold:
                 of = f" of {', '.join(sources)}" if sources else ""
                 return f"{n_gold} gold mention(s) or correction(s){of}"
-            if others := _others(path):
+            if others := _foreign_files(path):
                 return f"{len(others)} file(s) or folder(s) of others in it, such as {', '.join(others[:NAMES_SHOWN])}"
     except PermissionError:
         return "something that you may not read"
     except OSError:
-        # Refused where it is written to.
+        # The write itself reports the error.
         pass
     return ""
 
 
 def free_backup(path: Path) -> Path:
-    """The path of the next backup: `.bak`, `.bak2`, …"""
+    """Return the path of the next backup: `.bak`, `.bak2`, …"""
     backup, number = path.with_name(f"{path.name}.bak"), 2
     while backup.exists() or backup.is_symlink():
         backup, number = path.with_name(f"{path.name}.bak{number}"), number + 1
@@ -111,7 +118,7 @@ def free_backup(path: Path) -> Path:
 
 
 def backup_of_replaced(path: Path, new: Path) -> Path | None:
-    """Where what is at `path` is to be kept, before `new` replaces it; None where it need not be."""
+    """Return the backup path for `path` before `new` replaces it; None if no backup is needed."""
     if _resolved(path) not in _REPLACED.get() or not path.exists():
         return None
     return None if path.is_file() and filecmp.cmp(path, new, shallow=False) else free_backup(path)
@@ -119,14 +126,16 @@ def backup_of_replaced(path: Path, new: Path) -> Path | None:
 
 @contextmanager
 def kept_file(path: Path, new: Path) -> Iterator[None]:
-    """Keep the file at `path`, which the block replaces by `new`, as a backup, unless the block fails."""
+    """Keep a backup of the file at `path`, which the block replaces by `new`, unless the block
+    fails.
+    """
     backup = backup_of_replaced(path, new)
     try:
         if backup is not None:
             try:
                 os.link(path, backup)
             except OSError:
-                # Disks without hard links.
+                # The disk has no hard links.
                 shutil.copy2(path, backup)
         yield
     except BaseException:
@@ -154,7 +163,9 @@ def _resolved(path: str | Path) -> Path:
 
 
 def _gold(manifest: Path) -> dict[str, int]:
-    """The number of gold prototypes by "", and the sources of prototypes, of a knowledge base with this manifest."""
+    """Count the gold prototypes of a knowledge base with this manifest under "", and the prototypes
+    of each source.
+    """
     try:
         found = json.loads(manifest.read_text(encoding="utf8"))
         n_gold = int(found["prototype_kinds"].get("gold", 0))
@@ -162,32 +173,35 @@ def _gold(manifest: Path) -> dict[str, int]:
     except PermissionError:
         raise
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        # No knowledge base, or a damaged one.
+        # There is no knowledge base, or it is damaged.
         return {}
 
 
-def _others(folder: Path) -> list[str]:
-    """What lies in the folder of a pipeline and is no part of it, such as a person's tables or a service's corrections;
-    none in other folders."""
+def _foreign_files(folder: Path) -> list[str]:
+    """List the files in a pipeline folder that are not part of the pipeline, such as tables or
+    corrections; none for other folders.
+    """
     try:
         meta = json.loads((folder / "meta.json").read_text(encoding="utf8"))
-        known = {*PIPELINE, *OF_SYSTEMS, *meta["components"]}
+        known = {*PIPELINE, *SYSTEM_FILES, *meta["components"]}
     except PermissionError:
         raise
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return []
-    # A component may be saved as a file, with an ending.
+    # A component may be saved as a file with a suffix.
     return sorted(each.name for each in folder.iterdir() if each.name not in known and each.stem not in known)
 
 
 def _filled_rows(path: Path) -> int:
-    """The rows of a table of links with anything in the columns that a person fills in; 0 where it cannot be read."""
-    if path.suffix.lower() not in (".tsv", ".csv") or path.stat().st_size > MOST_READ:
+    """Count the rows of a table of links in which a person filled in a column; 0 if it cannot be
+    read.
+    """
+    if path.suffix.lower() not in (".tsv", ".csv") or path.stat().st_size > MAX_READ_BYTES:
         return 0
     with suppress(OSError, csv.Error), path.open(encoding="utf-8-sig", errors="replace", newline="") as file_:
         header = file_.readline()
         file_.seek(0)
         rows = csv.reader(file_, delimiter=max("\t,;", key=header.count))
-        columns = [index for index, name in enumerate(next(rows, [])) if name.strip().lower() in FILLED_IN]
+        columns = [index for index, name in enumerate(next(rows, [])) if name.strip().lower() in VERDICT_COLUMNS]
         return sum(any(row[index].strip() for index in columns if index < len(row)) for row in rows)
     return 0

@@ -1,4 +1,4 @@
-"""Settings, each declared once: its type, bounds and default in a signature, its help in the docstring."""
+"""Settings, each declared once: type, bounds and default in a signature, help in the docstring."""
 
 import inspect
 import re
@@ -16,7 +16,7 @@ from pydantic_core import core_schema
 
 from ..errors import Errors, KrisselError
 
-# No text for a number, no number for true or false, and nothing that JSON cannot hold.
+# Refuse text for a number, numbers for booleans, and values that JSON cannot represent.
 STRICT = ConfigDict(strict=True, allow_inf_nan=False)
 # `Optional[int]` and `int | None` differ at run time.
 UNION = (Union, UnionType)
@@ -33,7 +33,7 @@ NAMES: dict[Any, str] = {
     Path: "a path",
     type(None): "null",
 }
-# Kinds of bounds in words; the first that a type has are said.
+# Bounds in words, by kind; the first matching one is used.
 BOUNDS = {
     ("MinLen",): "{what} that is not empty",
     ("Gt", "Lt"): "{what} between {Gt} and {Lt}",
@@ -48,7 +48,7 @@ Given = ParamSpec("Given")
 Made = TypeVar("Made")
 Returned = TypeVar("Returned")
 _DESCRIBED = re.compile(r"(\w+(?:, \w+)*): (.*)")
-# In a settings object: the names of those that a function was called with.
+# Attribute of a settings object: the names of the settings passed explicitly.
 _GIVEN = "_given"
 _ELSEWHERE = re.compile(r"see `(\w+)`")
 
@@ -73,13 +73,15 @@ class OneOf:
 
 
 def checked(declared: Declared) -> Declared:
-    """Decorate a function, or a class for its `__init__`: settings of a wrong type or out of bounds are refused.
+    """Decorate a function, or the `__init__` of a class, to refuse settings of a wrong type or out
+    of bounds.
 
-    A setting is a parameter annotated with numbers, texts, paths, booleans, literals, or lists and dictionaries of
-    these; bounds are pydantic's, as in `Annotated[int, Field(ge=1)]` or the types above. Other parameters pass as they
-    are. NumPy's numbers become plain ones, tuples and sets lists, and text a `Path` where one is declared.
+    A setting is a parameter annotated as a number, text, path, boolean or literal, or a list or
+    dictionary of these. Bounds are pydantic's, as in `Annotated[int, Field(ge=1)]` or the types
+    above. Other parameters are not checked. NumPy numbers become plain numbers, tuples and sets
+    become lists, and text becomes a `Path` where one is declared.
 
-    Raises KrisselError K006 where called with a wrong value.
+    Raises KrisselError K006 when called with a wrong value.
     """
     if isinstance(declared, type):
         declared.__init__ = checked(declared.__init__)  # type: ignore[misc]
@@ -97,11 +99,12 @@ def checked(declared: Declared) -> Declared:
     return called  # type: ignore[return-value]
 
 
-def maker(declared: Callable[..., Any], *left_out: str) -> Callable[..., Callable[..., Any]]:
-    """A function with the settings of a `@checked` class, or function, that gives a maker of it: to be registered where
-    each use needs an object of its own.
+def factory_for(declared: Callable[..., Any], *left_out: str) -> Callable[..., Callable[..., Any]]:
+    """Return a function with the settings of a `@checked` class or function, which returns a
+    factory for it. Register it where each use needs its own object.
 
-    left_out: parameters that the maker takes. The maker is a `functools.partial`, which can be pickled.
+    left_out: parameters that the factory itself takes. The factory is a `functools.partial`, which
+        can be pickled.
     """
     signature = inspect.signature(declared, eval_str=True)
     kept = [each for name, each in signature.parameters.items() if name not in left_out]
@@ -119,11 +122,13 @@ def maker(declared: Callable[..., Any], *left_out: str) -> Callable[..., Callabl
 
 
 class Settings(MutableMapping[str, Any]):
-    """A base for dataclasses of settings, each declared as a field; with `eq=False`, since they compare as mappings.
+    """Base of dataclasses of settings, each declared as a field; with `eq=False`, since they
+    compare as mappings.
 
-    A setting is read and changed by attribute or by name, as in a dictionary. Lists and dictionaries may be changed in
-    place; `checked` refuses what has become wrong that way.
-    Raises KrisselError K006 (a wrong value), K607 (an unknown setting), K661 (one that is deleted).
+    A setting is read and changed as an attribute or by key. Lists and dictionaries may be changed
+    in place; `checked` refuses invalid changes later.
+
+    Raises KrisselError K006 (a wrong value), K607 (an unknown setting), K661 (a deleted setting).
     """
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -133,7 +138,7 @@ class Settings(MutableMapping[str, Any]):
         super().__setattr__(name, check(name, value, *types[name]))
 
     def checked(self) -> dict[str, Any]:
-        """All settings as plain values. Raises KrisselError K006."""
+        """Return all settings as plain values. Raises KrisselError K006."""
         return {name: check(name, self[name], *field) for name, field in _fields(type(self)).items()}
 
     def __getitem__(self, name: str) -> Any:
@@ -165,20 +170,21 @@ def _fields(declared: Any) -> dict[str, tuple[Any, TypeAdapter[Any]]]:
 
 
 def check(name: str, value: Any, type_: Any, adapter: Any = None) -> Any:
-    """The value as its type has it. Raises KrisselError K006."""
+    """Validate a value and convert it to its type. Raises KrisselError K006."""
     try:
         return (adapter or TypeAdapter(type_, config=STRICT)).validate_python(_plain(value))
     except (ValidationError, RecursionError):
-        raise KrisselError(Errors.K006.format(setting=name, found=value, expected=expected(type_))) from None
+        raise KrisselError(Errors.K006.format(setting=name, found=value, expected=describe_type(type_))) from None
 
 
 def takes(settings: Callable[Given, Made]) -> Callable[[Callable[[Made], Returned]], Callable[Given, Returned]]:
-    """Decorate a function of one object: it is called with the fields of that dataclass, and has their help.
+    """Decorate a function of one settings object, so that it is called with the fields of the
+    dataclass and has their help.
 
-    An unknown setting is refused by Python.
+    Python refuses unknown settings.
     """
     signature = inspect.signature(settings)
-    # Those that it shares with others come last.
+    # Fields inherited from other dataclasses come last.
     ordered = sorted(
         signature.parameters.values(), key=lambda each: (each.kind, each.name not in settings.__annotations__)
     )
@@ -192,23 +198,28 @@ def takes(settings: Callable[Given, Made]) -> Callable[[Callable[[Made], Returne
 
         called.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]
         called.settings = settings  # type: ignore[attr-defined]
-        lines = [f"{name}: {text}" for name, text in described(settings).items()]
+        lines = [f"{name}: {text}" for name, text in parameter_help(settings).items()]
         called.__doc__ = "\n".join([inspect.cleandoc(function.__doc__ or ""), "", *lines])
         return called
 
     return decorate
 
 
-def given(settings: Any, group: Any) -> dict[str, Any]:
-    """Those settings of the dataclass `group`, which that of `settings` extends, that a function was called with, but
-    for None."""
+def explicit_settings(settings: Any, group: Any) -> dict[str, Any]:
+    """Return the settings of the dataclass `group`, a base of that of `settings`, that were passed
+    explicitly and are not None.
+    """
     values = ((each.name, getattr(settings, each.name)) for each in fields(group))
     return {name: value for name, value in values if name in vars(settings)[_GIVEN] and value is not None}
 
 
-def described(declared: Any) -> dict[str, str]:
-    """The help of each parameter in the docstring of a function or class: lines `name: text`, and those indented
-    below them. A dataclass has that of the dataclasses it extends; "see `other`" is that of `other`, in its module."""
+def parameter_help(declared: Any) -> dict[str, str]:
+    """Parse the help of each parameter from the docstring of a function or class: lines
+    `name: text`, and lines indented below.
+
+    A dataclass inherits the help of its bases; "see `other`" refers to the help in `other`, in the
+    same module.
+    """
     bases = [each for each in inspect.getmro(declared)[1:] if is_dataclass(each)] if inspect.isclass(declared) else []
     found: dict[str, str] = {}
     for each in reversed([declared, *bases]):
@@ -233,20 +244,20 @@ def _help(declared: Any) -> dict[str, str]:
     return found
 
 
-def expected(type_: Any) -> str:
-    """What a declared type takes, in words."""
+def describe_type(type_: Any) -> str:
+    """Describe the values of a declared type in words."""
     if type_ in NAMES:
         return NAMES[type_]
     origin, args = get_origin(type_), get_args(type_)
     if origin in UNION:
-        return " or ".join(dict.fromkeys(map(expected, args)))
+        return " or ".join(dict.fromkeys(map(describe_type, args)))
     if origin is Literal:
         return f"one of {', '.join(map(str, args))}"
     if origin is Annotated:
         return _bounded(args)
     if origin is dict:
-        return f"a dictionary with {expected(args[1])} for each key"
-    return f"a list with {expected(args[0])} in each place"
+        return f"a dictionary with {describe_type(args[1])} for each key"
+    return f"a list with {describe_type(args[0])} at each index"
 
 
 def listed(type_: Any) -> OneOf | None:
@@ -258,7 +269,7 @@ def listed(type_: Any) -> OneOf | None:
 
 
 def bounds(type_: Any) -> dict[str, Any]:
-    """The bounds of a declared type by their kind: Ge, Gt, Le, Lt, MinLen."""
+    """Return the bounds of a declared type by kind: Ge, Gt, Le, Lt, MinLen."""
     origin, args = get_origin(type_), get_args(type_)
     if origin in UNION:
         return {kind: bound for each in args for kind, bound in bounds(each).items()}
@@ -272,7 +283,7 @@ def _bounded(args: tuple[Any, ...]) -> str:
     if names := listed(Annotated[args]):
         return str(names)
     limits = bounds(Annotated[args])
-    what = expected(args[0])
+    what = describe_type(args[0])
     for kinds, words in BOUNDS.items():
         if set(kinds) <= set(limits):
             return words.format(what=what, **limits)
@@ -290,7 +301,7 @@ def _settings(declared: Any) -> dict[str, tuple[Any, TypeAdapter[Any]]]:
 
 
 def _paths_from_text(type_: Any) -> Any:
-    # A config gives paths as text.
+    # Configs give paths as text.
     if type_ is Path:
         return Annotated[Path, Field(strict=False)]
     if get_origin(type_) in UNION:

@@ -1,26 +1,28 @@
-"""Tables: rows with quoted cells, of which a damaged one costs no other, and columns by their usual names."""
+"""Tables with quoted cells, where a damaged row costs no other row, and columns found by their
+usual names.
+"""
 
 import csv
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 
-# What may stand between the cells of a row.
+# Possible cell delimiters.
 DELIMITERS = "\t,;|"
-# A line that Excel writes, and reads, above the header of a table.
+# Line that Excel reads and writes above the header of a table.
 SEPARATOR = re.compile(r'"?sep=.?"?', re.IGNORECASE)
-# Lines that a row may have: a quote that nothing closes is not searched for in all of a file.
+# Maximum lines per row, so that an unclosed quote does not swallow the whole file.
 MAX_LINES = 200
 Line = tuple[int, str]
 
 
 def csv_rows(lines: Iterable[Line], delimiter: str) -> Iterator[tuple[int, list[str] | str]]:
-    """Yield each row of a table with the number of its first line, or in its place what is wrong
-    with it.
+    """Yield each row of a table with the number of its first line, or a message for a damaged row.
 
-    lines: numbered, without line ends; the first names the columns.
-    A row of several lines has as many cells as the first row. After a damaged row, reading goes on
-    with its second line, since an unclosed quote takes in rows that are sound.
+    lines: numbered, without line ends; the first holds the column names.
+
+    A row that spans several lines has as many cells as the first row. After a damaged row, reading
+    resumes at its second line, since an unclosed quote may include sound rows.
     """
     source = _Lines(lines)
     reader = csv.reader(source, delimiter=delimiter, strict=True)
@@ -44,7 +46,7 @@ def csv_rows(lines: Iterable[Line], delimiter: str) -> Iterator[tuple[int, list[
 
 
 class _Lines:
-    """Lines for a `csv.reader`, those of one row remembered."""
+    """Lines for a `csv.reader`, which remembers the lines of the current row."""
 
     def __init__(self, lines: Iterable[Line]) -> None:
         self.taken: list[Line] = []
@@ -62,19 +64,18 @@ class _Lines:
         return f"{line[1]}\n"
 
     def give_back(self) -> int:
-        """Let the lines of the row but the first be read again. RETURNS: the number of the
-        first."""
+        """Push back all lines of the row except the first. RETURNS: the number of the first line."""
         self._waiting.extendleft(reversed(self.taken[1:]))
         return self.finish()
 
     def finish(self) -> int:
-        """Begin another row. RETURNS: the number of the first line of the row before."""
+        """Begin a new row. RETURNS: the number of the first line of the previous row."""
         number = self.taken[0][0]
         self.taken.clear()
         return number
 
 
-# As `column_key` has them.
+# Keys as returned by `column_key`.
 IDS = (
     "id",
     "conceptid",
@@ -118,7 +119,9 @@ def column_key(name: str) -> str:
 
 
 def find_column(header: Sequence[str], wanted: Iterable[str]) -> int | None:
-    """Return the index of the first wanted column that the header has: as written, else by its key."""
+    """Return the index of the first wanted column in the header: an exact match, else a match by
+    key.
+    """
     names, keys = [name.strip() for name in header], [column_key(name) for name in header]
     for each in wanted:
         for found, name in ((names, each.strip()), (keys, column_key(each))):

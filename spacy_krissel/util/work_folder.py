@@ -1,4 +1,4 @@
-"""The folder of an unfinished run: its work, the state it was started with, and a lock against other runs."""
+"""Folder of an unfinished run: its work, its initial state, and a lock against other runs."""
 
 import json
 import os
@@ -18,11 +18,13 @@ STATE = "state.json"
 
 
 class FolderLock:
-    """A lock on the folder `path`, which is made if missing, against other processes and other locks in this one.
+    """A lock on the folder `path` against other processes and other locks in this one. A missing
+    folder is created.
 
-    It ends with the process. held: False without locks (Windows, some network disks).
+    The lock ends with the process. held: False if locks are not supported (Windows, some network
+    disks).
 
-    Raises KrisselError K045 when it is locked, K026 for an error of the disk.
+    Raises KrisselError K045 if the folder is locked, K026 for a disk error.
     """
 
     def __init__(self, path: Path) -> None:
@@ -37,7 +39,7 @@ class FolderLock:
                     return
                 if _is_same(self._handle, path):
                     break
-                # Its holder finished and removed the folder.
+                # The holder of the lock finished and removed the folder.
                 self.release()
         _held.add(self)
 
@@ -57,7 +59,7 @@ _held: "WeakSet[FolderLock]" = weakref.WeakSet()
 
 
 def _forget_held() -> None:
-    # Otherwise workers of a killed run would keep its folder locked.
+    # Otherwise, workers of a killed run would keep its folder locked.
     for lock in _held:
         lock.release()
 
@@ -69,10 +71,10 @@ if hasattr(os, "register_at_fork"):
 class WorkFolder:
     """The folder `path` of an unfinished run, locked until the end of a `with` block.
 
-    A run stopped at any moment leaves its work, and a run with the same state resumes it. The end of the block releases
-    the lock and removes a folder without work.
+    A run stopped at any moment leaves its work, and a run with the same state resumes it. The end
+    of the block releases the lock and removes a folder without work.
 
-    Raises KrisselError K045 when another run holds the folder, K026 for an error of the disk.
+    Raises KrisselError K045 if another run holds the folder, K026 for a disk error.
     """
 
     def __init__(self, path: Path) -> None:
@@ -95,11 +97,11 @@ class WorkFolder:
 
         restart: discard earlier work.
 
-        Raises the error of `refusal` where there is work of another state.
+        Raises the error of `refusal` for work with another state.
         """
         self._state = json.loads(json.dumps(state))
         with coded_io(self.path):
-            # A folder without state was being removed.
+            # A folder without state was about to be removed.
             if restart or not self.has_work() or not (self.path / STATE).exists():
                 self._clear()
             elif difference := self._difference():
@@ -108,20 +110,24 @@ class WorkFolder:
             self.write(STATE, json.dumps(self._state, indent=2, sort_keys=True).encode())
 
     def has_work(self) -> bool:
-        """Whether the folder holds work."""
+        """Return whether the folder holds work."""
         raise NotImplementedError
 
     def refusal(self, difference: str) -> KrisselError:
-        """The error for work of another state. difference: between the states."""
+        """Return the error for work with another state. difference: between the states."""
         raise NotImplementedError
 
     def check(self) -> None:
-        """Raises KrisselError K045 when another run has taken the folder, where there are no locks."""
+        """Raise KrisselError K045 if another run has taken the folder, where locks are not
+        supported.
+        """
         if not self._lock.held and self._difference():
             raise KrisselError(Errors.K045.format(path=self.path))
 
     def temporary(self, name: str) -> Path:
-        """A new path in the folder, for a file to be renamed to `name` or made part of it."""
+        """Return a new path in the folder, for a file that is renamed to `name` or becomes part of
+        it.
+        """
         return self.path / f"{name}.{uuid.uuid4().hex}.tmp"
 
     def write(self, name: str, content: bytes) -> None:
@@ -136,7 +142,7 @@ class WorkFolder:
         self._lock.release()
 
     def _clear(self) -> None:
-        # The folder itself stays, since the lock is on it.
+        # Keep the folder itself, since it is locked.
         for each in self.path.iterdir():
             if each.is_dir() and not each.is_symlink():
                 shutil.rmtree(each)
@@ -144,7 +150,7 @@ class WorkFolder:
                 each.unlink()
 
     def _difference(self) -> str:
-        """How the state differs from the saved one, for messages; "" where it does not."""
+        """Describe the difference from the saved state, for messages; "" for none."""
         try:
             earlier = json.loads((self.path / STATE).read_text(encoding="utf8"))
         except (FileNotFoundError, ValueError, RecursionError):
@@ -157,14 +163,14 @@ class WorkFolder:
 
 
 def _change(key: str, earlier: Any, now: Any) -> str:
-    # Hashes and long values are not worth showing.
+    # Hashes and long values are not shown.
     if len(f"{earlier!r}{now!r}") < 120 and not isinstance(now, list):
         return f"{key} was {earlier!r} and is {now!r}"
     return f"{key} changed"
 
 
 def _has_locks(folder: Path) -> bool:
-    """Whether folders in `folder` can be locked here."""
+    """Return whether folders inside `folder` can be locked."""
     with tempfile.TemporaryDirectory(prefix=".krissel-", dir=folder) as probe:
         handle = try_lock(Path(probe))
         if handle is not None:

@@ -14,11 +14,12 @@ _DECLARATION = re.compile(rb"""(?:\xef\xbb\xbf)?(<\?xml\s[^>]*?encoding\s*=\s*["
 
 
 class XmlParser:
-    """An expat parser that refuses entity declarations and other root elements, and reads no other files.
+    """An expat parser that refuses entity declarations and other root elements, and reads no
+    external files.
 
-    kind: the name of such files. root: their root element. separator: what stands between the namespace and the name of
-        elements and attributes; None leaves prefixes as they are.
-    done: records that have ended, counted by a subclass: each is limited in size.
+    kind: the name of such files. root: their root element. separator: text between the namespace
+        and the name of elements and attributes; None leaves prefixes unchanged.
+    done: number of finished records, counted by a subclass. The size of each record is limited.
     """
 
     kind: ClassVar[str]
@@ -41,7 +42,7 @@ class XmlParser:
         return self.parser.CurrentLineNumber
 
     def start_element(self, name: str, attributes: dict[str, str]) -> None:
-        """Called for each element."""
+        """Handle the start of an element."""
         raise NotImplementedError
 
     def malformed(self, line: int, problem: str) -> KrisselError:
@@ -61,12 +62,12 @@ class XmlParser:
         )
 
     def _refuse_unknown(self, name: str, is_parameter: bool) -> None:
-        # It may be declared in the DTD; without it the text would silently lose a character.
+        # The DTD may declare it; without it, the text would silently lose a character.
         raise self.malformed(self.line, f"the entity &{name}; is not known")
 
 
 class XmlHandler(XmlParser):
-    """Calls `start` and `end` with the texts of elements.
+    """A parser that calls `start` and `end` with the texts of elements.
 
     texts: elements whose text is read.
     """
@@ -95,17 +96,17 @@ class XmlHandler(XmlParser):
         self.end(name, self._stack[-1] if self._stack else "", text)
 
     def start(self, name: str, attrs: dict[str, str]) -> None:
-        """An element begins."""
+        """Handle the start of an element."""
 
     def end(self, name: str, parent: str, text: str) -> None:
-        """An element ends. text: its text after its last child."""
+        """Handle the end of an element. text: its text after its last child."""
 
 
 def feed(file_: InputFile, handler: XmlParser) -> Iterator[None]:
     """Feed a file to `handler`, yielding after each chunk so that records can be taken.
 
-    Raises KrisselError K007 (truncated or malformed XML), K008 (other XML), K009 (entity declarations), K055 (a record
-    larger than the limit), K058 (an unsupported encoding).
+    Raises KrisselError K007 (truncated or malformed XML), K008 (other XML), K009 (entity
+    declarations), K055 (a record exceeds the limit), K058 (an unsupported encoding).
     """
     limit, size, before = RECORD.bytes, 0, 0
     chunk = file_.read(CHUNK)
@@ -115,7 +116,7 @@ def feed(file_: InputFile, handler: XmlParser) -> Iterator[None]:
             handler.parser.Parse(chunk, False)
             yield
             file_.line = handler.line
-            # A parser holds a tag, a comment or a text until its end, and readers hold records.
+            # The parser holds a tag, a comment or a text until its end, and readers hold records.
             size = size + len(chunk) if handler.done == before else 0
             before = handler.done
             if size > limit:
@@ -128,7 +129,9 @@ def feed(file_: InputFile, handler: XmlParser) -> Iterator[None]:
 
 
 def _check_declaration(start: bytes, file_: InputFile) -> None:
-    """Raises KrisselError K058 for an encoding unknown to Python, or of several bytes per character."""
+    """Raise KrisselError K058 for an encoding unknown to Python, or with several bytes per
+    character.
+    """
     match = _DECLARATION.match(start)
     if match is None:
         return
@@ -146,11 +149,13 @@ _HEAD = re.compile(r"\ufeff?\s*<\?xml\b[^>]*>")
 _DECLARES = re.compile(r"<!(?:DOCTYPE|ENTITY)", re.IGNORECASE)
 
 
-def undeclared(text: str) -> str:
-    """`text`, XML for a parser that is not ours, without its first line `<?xml …?>`.
+def without_declaration(text: str) -> str:
+    """Remove the declaration `<?xml …?>` from `text`, XML for a third-party parser.
 
-    Raises ValueError for one with a document type or entities. That line may name an encoding by which the parser would
-    read what no search finds; so would NUL, of UTF-16.
+    The declaration may name an encoding in which the parser would read text that no search finds,
+    and so may NUL characters of UTF-16.
+
+    Raises ValueError for text with a document type or entities.
     """
     if head := _HEAD.match(text):
         text = text[head.end() :]

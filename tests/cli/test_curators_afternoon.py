@@ -48,7 +48,7 @@ def test_what_was_typed_is_lost(run, refuse, toy_files, finder, tmp_path):
     run("correct", linker, table, "-o", linker)
     n_gold = gold(linker)
     assert n_gold
-    assert f"K027] There is something at '{linker}' already: {n_gold} gold mention(s)" in refuse(*build)
+    assert f"K027] '{linker}' already exists: {n_gold} gold mention(s)" in refuse(*build)
     other = tmp_path / "other"
     run(*build[:3], other, *build[4:])
     assert "gold mention(s)" in refuse("correct", other, table, "-o", linker)

@@ -10,7 +10,7 @@ import pytest
 from spacy_krissel.cli.app import COMMANDS, coded_errors
 from spacy_krissel.cli.options import FILLED_IN, _functions, cli_type, click_command
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.util.settings import bounds, check, expected
+from spacy_krissel.util.settings import bounds, check, describe_type
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -129,7 +129,7 @@ OPEN = [
 def test_open_bounds_are_the_same_in_help_and_error(name, option):
     annotation = inspect.signature(_functions(COMMANDS[name])[0]).parameters[option].annotation
     (declared,) = (each for each in click_command(name, COMMANDS[name], coded_errors).params if each.name == option)
-    words = expected(annotation).removesuffix(" or null")
+    words = describe_type(annotation).removesuffix(" or null")
     assert words in declared.help
     limits = bounds(annotation)
     with pytest.raises(KrisselError, match=re.escape(words)):

@@ -72,7 +72,7 @@ def test_other_records(tmp_path):
     (text,), report = read(tmp_path, ANN + OTHERS + bad)
     assert len(text.mentions) == 4
     assert report.to_dict()["counts"] == {"relations": 3, "bad_records": 6}
-    assert report.places["bad_records"][0].endswith("7.ann, line 14 ('T5\\tFinding 0\\tPain')")
+    assert report.examples["bad_records"][0].endswith("7.ann, line 14 ('T5\\tFinding 0\\tPain')")
 
 
 def test_a_text_without_annotations(tmp_path):

@@ -221,7 +221,7 @@ def test_real_corpora(data_dir, tmp_path, name, n_mentions, blemishes):
     texts = list(read_pubtator(path))
     assert sum(len(text.mentions) for text in texts) == n_mentions
     report = convert(path, tmp_path / "gold.spacy")
-    assert {kind: len(places) for kind, places in report.places.items()} == blemishes
+    assert {kind: len(places) for kind, places in report.examples.items()} == blemishes
     # The mentions of the repeated document, and those whose text is another, are all that is missing.
     seen = Counter()
     repeated = sum(len(text.mentions) for text in texts if seen.update([text.id]) or seen[text.id] > 1)

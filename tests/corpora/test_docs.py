@@ -149,7 +149,7 @@ def test_duplicates_of_a_document():
     report = CorpusReport()
     texts = [annotated("one"), annotated("two"), AnnotatedText("2", "three")]
     assert [text.text for text in distinct_texts(texts, report)] == ["one", "three"]
-    assert report["duplicate_documents"] == 1 and "a.txt, line 1" in report.places["duplicate_documents"][0]
+    assert report["duplicate_documents"] == 1 and "a.txt, line 1" in report.examples["duplicate_documents"][0]
 
 
 def test_label_filter_keeps_texts_that_lose_all_mentions():
@@ -260,13 +260,13 @@ def test_fragments_that_cannot_be_kept_are_not_counted():
     doc, report = convert_fragments(KNEE, outside, other, *twice)
     assert gold_mentions(doc) == [DocMention("D1", "Finding", ((0, 1), (4, 5)))]
     assert (report["outside_text"], report["text_mismatches"], report["duplicate_mentions"]) == (1, 1, 1)
-    assert report.places["outside_text"] == ["a.txt, line 7 ('Pain knee' at 0-4, 90-94)"]
-    assert "'Pain ... knee'" in report.places["text_mismatches"][0]
+    assert report.examples["outside_text"] == ["a.txt, line 7 ('Pain knee' at 0-4, 90-94)"]
+    assert "'Pain ... knee'" in report.examples["text_mismatches"][0]
 
 
 def test_places_name_the_file_of_the_mention():
     _, report = convert_fragments(KNEE, Mention(((90, 94),), "hip", "", "D1", 7, source="CL.xml"))
-    assert report.places["outside_text"] == ["CL.xml, line 7 ('hip' at 90-94)"]
+    assert report.examples["outside_text"] == ["CL.xml, line 7 ('hip' at 90-94)"]
 
 
 @given(st.text(st.sampled_from("ab. \n-"), max_size=20), st.data())

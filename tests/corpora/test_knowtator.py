@@ -134,7 +134,7 @@ def test_bad_records_are_not_counted(tmp_path):
         ("Pain knee", "Finding", ""),
     ]
     assert report.to_dict()["counts"] == {"bad_records": 4}
-    assert "7.txt.knowtator.xml, line" in report.places["bad_records"][0]
+    assert "7.txt.knowtator.xml, line" in report.examples["bad_records"][0]
 
 
 def test_a_missing_text(tmp_path):

@@ -87,8 +87,8 @@ def test_docs_hold_labels_and_places():
     assert disjoint == [("pain", "C1", "Sign"), ("in knee", "C1", "Sign")]
     assert [ent.text for ent in doc.ents] == ["pain", "swelling in knee"]
     assert doc.user_data["krissel_id"] == "t"
-    assert {key: report[key] for key in ("mentions_read", "mentions", "disjoint", "without_place", "nil")} == {
-        "mentions_read": 5, "mentions": 4, "disjoint": 1, "without_place": 1, "nil": 1,
+    assert {key: report[key] for key in ("mentions_read", "mentions", "disjoint", "without_offsets", "nil")} == {
+        "mentions_read": 5, "mentions": 4, "disjoint": 1, "without_offsets": 1, "nil": 1,
     }  # fmt: skip
 
 
@@ -148,7 +148,7 @@ def test_any_text(text, all_fragments):
     doc = doc_of(*entities, text=text, report=report)
     assert set(doc.cats) == {each.kb_id for each in entities}
     found = {mention.kb_id: mention for mention in gold_mentions(doc)}
-    assert len(found) + report["without_place"] + report["outside_text"] == len(entities)
+    assert len(found) + report["without_offsets"] + report["outside_text"] == len(entities)
     for each in entities:
         if each.kb_id in found:
             spans = [doc[start:end] for start, end in found[each.kb_id].fragments]

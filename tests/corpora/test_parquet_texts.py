@@ -36,7 +36,7 @@ def test_texts_by_column_names(write, batch_rows, group_rows, monkeypatch):
         Text("c", "Third", str(path), 3),
         Text("e", "Five.", str(path), 5),
     ]
-    assert report["bad_records"] == 1 and report.places["bad_records"] == [f'{path}, line 4 (no "text")']
+    assert report["bad_records"] == 1 and report.examples["bad_records"] == [f'{path}, line 4 (no "text")']
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def test_bad_lines_are_not_counted(tmp_path):
     report = CorpusReport()
     assert [text.text for text in read_phrases(path, report=report)] == ["b"]
     assert report.to_dict()["counts"]["bad_records"] == 4
-    assert "line 2 (not UTF-8 (byte" in report.to_dict()["places"]["bad_records"][0]
+    assert "line 2 (not UTF-8 (byte" in report.to_dict()["examples"]["bad_records"][0]
     with pytest.warns(KrisselWarning, match="line 2"):
         list(read_phrases(path))
 

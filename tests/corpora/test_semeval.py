@@ -63,7 +63,7 @@ def test_bad_records_are_not_counted(tmp_path):
     bad = "7.text|0-4\n7.text|0-4;5-6|C1\n7.text|4-4|C1\n7.text|0-999|C1\n7.text|0-4|\npain\n"
     (note,), report = read(tmp_path, PIPE + bad)
     assert len(note.mentions) == 4 and report["bad_records"] == 6
-    assert report.places["bad_records"][0].endswith("7.pipe, line 6 ('7.text|0-4')")
+    assert report.examples["bad_records"][0].endswith("7.pipe, line 6 ('7.text|0-4')")
 
 
 def test_errors_have_no_code(tmp_path):

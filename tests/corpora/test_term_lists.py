@@ -17,7 +17,7 @@ def read(tmp_path):
         path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
         report = CorpusReport()
         found = [term[:2] for term in read_terms(path, report, **columns)]
-        places = report.places.get("bad_records", [])
+        places = report.examples.get("bad_records", [])
         return found, [place.removeprefix(f"{path}, ") for place in places]
 
     return read

@@ -175,7 +175,7 @@ def test_token_offsets_of_any_text(tmp_path_factory, words, spaces, data):
     (doc,) = read_docs(folder / "m.json", NLP, documents=folder, report=report)
     assert [token.text for token in doc] == words
     assert [(span.start, span.end) for span in doc.spans[SPANS_KEY]] == [(start, end + 1)]
-    assert not report.places and not report["split_tokens"]
+    assert not report.examples and not report["split_tokens"]
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])

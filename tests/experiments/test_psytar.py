@@ -62,7 +62,7 @@ def test_phrases_are_aligned_to_their_sentences(workbook):
         # A sentence without text, a phrase without a post, and one of a post that is not there.
         "bad_records": 3,
     }
-    assert "'brain zaps' of d.2:2" in report.places["unaligned_phrases"][0]
+    assert "'brain zaps' of d.2:2" in report.examples["unaligned_phrases"][0]
 
 
 def test_concepts(workbook):
@@ -90,7 +90,7 @@ def test_docs(workbook, tmp_path):
     assert [span.text for span in docs[0].spans["krissel"]] == ["swelling in knee"]
     assert [span.text for span in docs[0].spans["krissel_disjoint"]] == ["Pain", "in knee"]
     assert report["documents"] == 5 and report["mentions"] == 8 and report["disjoint"] == 2
-    assert report["without_place"] == 1
+    assert report["without_offsets"] == 1
 
 
 def test_all_of_the_errors(write_psytar, tmp_path, monkeypatch):

@@ -14,7 +14,7 @@ from spacy_krissel.layers.hf.wordpieces import (
     unit_pieces,
     view_pieces,
 )
-from spacy_krissel.views import View, mention_view, name_view, near_view, passage_views, piece_window
+from spacy_krissel.views import View, crop_view, mention_view, name_view, passage_views, piece_window
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +131,7 @@ def test_context_that_was_cut_before_it_is_tokenised_has_other_pieces(tokenizer,
     view = View(" ".join(left) + " ", "lung injury", " " + " ".join(right))
     (row,) = view_pieces(tokenizer, [view], window)
     markers = tokenizer.convert_tokens_to_ids(["[Ms]", "[Me]"])
-    whole = near_view(view, window)
+    whole = crop_view(view, window)
     expected, _, _ = piece_window(
         *encode_texts(tokenizer, [whole.left, whole.mention, whole.right]),
         window=window,

@@ -102,17 +102,17 @@ def test_search_among_the_allowed(lexicon):
 
 def test_entities_that_have_a_form(lexicon):
     forms = lexicon.forms(["MS", "zzz", "lung cancer"])
-    assert [set(line[line >= 0]) for line in lexicon.having(forms, 3)] == [{2, 6}, set(), {0}]
-    assert (lexicon.having(forms, 1)[:, 0] >= 0).tolist() == [True, False, True]
+    assert [set(line[line >= 0]) for line in lexicon.entities_with_forms(forms, 3)] == [{2, 6}, set(), {0}]
+    assert (lexicon.entities_with_forms(forms, 1)[:, 0] >= 0).tolist() == [True, False, True]
     allowed = np.ones(N_ENTITIES, dtype=bool)
     allowed[[0, 2]] = False
-    assert [set(line[line >= 0]) for line in lexicon.having(forms, 3, allowed)] == [{6}, set(), set()]
+    assert [set(line[line >= 0]) for line in lexicon.entities_with_forms(forms, 3, allowed)] == [{6}, set(), set()]
 
 
 def test_a_guess_is_no_name_and_does_not_end_the_search():
     texts = ["papillary renal carcinoma", "renal carcinoma, papillary"]
     index = LexicalIndex.of(texts, np.array([0, 1]), np.array([False, True]))
-    assert index.having(index.forms(texts), 2).tolist() == [[-1, -1], [1, -1]]
+    assert index.entities_with_forms(index.forms(texts), 2).tolist() == [[-1, -1], [1, -1]]
     assert sorted(LexicalQuery(index, texts[:1]).candidates()[0].tolist()) == [-1, -1, 0, 1]
     assert sorted(LexicalQuery(index, texts[1:]).candidates()[0].tolist()) == [-1, -1, -1, 1]
 
@@ -238,7 +238,7 @@ def test_blocks_and_files_make_the_same_arrays(tmp_path_factory, rows, size):
 
 
 def test_more_n_grams_than_32_bits_count_are_counted_in_64(monkeypatch, lexicon):
-    monkeypatch.setattr(lexical, "LARGEST", 10)
+    monkeypatch.setattr(lexical, "MAX_INT32", 10)
     arrays = lexical_arrays(FORMS.__getitem__, ENTITIES)
     assert {arrays[name].dtype for name in ("form_starts", "form_grams", "gram_starts", "gram_forms")} == {
         np.dtype("i8")
@@ -248,16 +248,16 @@ def test_more_n_grams_than_32_bits_count_are_counted_in_64(monkeypatch, lexicon)
 
 
 @pytest.mark.parametrize("n", [0, len(FORMS)])
-@pytest.mark.parametrize("most_read", [128, lexical_index.MOST_READ])
+@pytest.mark.parametrize("most_read", [128, lexical_index.MAX_READ_BYTES])
 def test_saved_index_is_not_mapped_where_large_or_keeps_small_files_open(n, most_read, tmp_path, monkeypatch):
-    monkeypatch.setattr(lexical_index, "MOST_READ", most_read)
+    monkeypatch.setattr(lexical_index, "MAX_READ_BYTES", most_read)
     saved = LexicalIndex.of(FORMS[:n], ENTITIES[:n])
     saved.to_disk(tmp_path / "lexical")
     read = LexicalIndex.from_disk(tmp_path / "lexical", N_ENTITIES)
     texts = ["lung cancer", "MS", "±", "colds"]
     assert (read.search(read.vectors(texts), 3) == saved.search(saved.vectors(texts), 3)).all()
     assert (similarities(read, texts) == similarities(saved, texts)).all()
-    for mine, its in zip(read.named(texts), saved.named(texts), strict=True):
+    for mine, its in zip(read.entities_named(texts), saved.entities_named(texts), strict=True):
         assert (mine == its).all()
     for array in read._arrays.values():
         assert isinstance(array, np.memmap) == (most_read == 128 and array.size > 0)
@@ -271,7 +271,7 @@ def test_names_are_found_by_another_process(tmp_path):
 from pathlib import Path
 from spacy_krissel.lexical.index import LexicalIndex
 index = LexicalIndex.from_disk(Path({str(tmp_path / "lexical")!r}), {N_ENTITIES})
-assert index.named(["COLD", "lung cancer"])[0].tolist() == [1, 0]
+assert index.entities_named(["COLD", "lung cancer"])[0].tolist() == [1, 0]
 """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
 
@@ -299,7 +299,7 @@ def test_a_text_of_frequent_n_grams_is_looked_up_by_the_rarest_alone(monkeypatch
     """Without a bound, each such text would look at a large part of millions of forms."""
     forms = [f"cancer {chr(97 + i)}{chr(97 + j)}" for i in range(20) for j in range(20)]
     index = LexicalIndex.of(forms, np.arange(len(forms)))
-    monkeypatch.setattr(lexical_index, "POSTINGS", 50)
+    monkeypatch.setattr(lexical_index, "MAX_POSTINGS", 50)
     looked_at = index._rarest(index.vectors(["cancer ab", "cancer"]))
     counts = np.diff(looked_at.indptr)
     assert counts[0] > 1 and counts[1] == 1

@@ -18,7 +18,7 @@ from spacy_krissel.mentions.abbreviations import (
 )
 from spacy_krissel.mentions.mention_views import mention_views
 from spacy_krissel.mentions.short_forms import fold_short, key_of, keyed_runs
-from spacy_krissel.util.plain_text import UNSEEN
+from spacy_krissel.util.plain_text import INVISIBLE_CHARS
 
 FORMS = {"A-T": "ataxia-telangiectasia", "PLL": "prolymphocytic leukemia", "T-PLL": "T-cell prolymphocytic leukemia"}
 
@@ -153,9 +153,9 @@ def test_invisible_characters_do_not_matter(inserted, short):
     long = {"SLE": "Systemic lupus erythematosus", "NF-1": "neurofibromatosis type 1"}[short]
     found = {pair.short: pair for pair in definitions(text, ["\ufeff".join(short)])}
     pair = found[short]
-    assert UNSEEN.sub("", pair.long) == long
+    assert INVISIBLE_CHARS.sub("", pair.long) == long
     assert text[pair.long_start : pair.long_end] == pair.long
-    assert UNSEEN.sub("", text[pair.start : pair.end]) == short
+    assert INVISIBLE_CHARS.sub("", text[pair.start : pair.end]) == short
     assert pair.long[0] == long[0] and pair.long[-1] == long[-1]
     expand = document_expander(text, list(found.values()))
     for mention in (short, "\u200b".join(short), short + "\u200e"):

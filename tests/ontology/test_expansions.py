@@ -1,9 +1,9 @@
-from spacy_krissel.ontology.homonyms.shared_names import Bearer, SpeciesUse, expand
+from spacy_krissel.ontology.homonyms.shared_names import HomonymMember, SpeciesUse, expand
 
 
 def bearer(*names, homonym, **settings):
     others = tuple(name for name in names if name != homonym)
-    return Bearer("E1", (homonym,), names[0], others, **settings)
+    return HomonymMember("E1", (homonym,), names[0], others, **settings)
 
 
 def test_preferred_name_and_then_the_others_in_order():

@@ -71,7 +71,7 @@ def test_a_cycle_is_followed_for_ever(tmp_path, part):
     cycle = [entity("A", "C"), entity("B", "A"), entity("C", "B"), entity("D", "D", "B"), entity("E")]
     assert part(cycle, below=["B"]) == ["A", "B", "C", "D"]
     hierarchy = Hierarchy(OntologyStore(tmp_path / "all"))
-    assert sorted(hierarchy.above(3)) == [0, 1, 2, 3] and hierarchy.above(4) == [] and hierarchy.tops() == []
+    assert sorted(hierarchy.ancestors(3)) == [0, 1, 2, 3] and hierarchy.ancestors(4) == [] and hierarchy.roots() == []
     assert class_names(OntologyStore(tmp_path / "all")) == {}
 
 
@@ -109,7 +109,7 @@ def test_parents_of_a_merged_entity_lead_nowhere(tmp_path):
     stores = [write_store(each, tmp_path / str(i)) for i, each in enumerate((ours, theirs))]
     merged = write_store(merge(stores), tmp_path / "merged")
     assert list(merged.ids) == ["D1", "D2"] and merged.get("D2").parents == ("X:1",)
-    assert Hierarchy(merged).above(1) == [1, 0]
+    assert Hierarchy(merged).ancestors(1) == [1, 0]
 
 
 def test_parents_come_from_a_cross_reference(tmp_path):
@@ -157,8 +157,8 @@ def test_below_differs_from_a_plain_restatement(tmp_path_factory, parents, roots
     for _ in parents:
         expected |= {id_ for id_, above in parents.items() if expected & set(above)}
     hierarchy = Hierarchy(store)
-    mask = hierarchy.below([store.row(root) for root in roots if root in parents])
+    mask = hierarchy.descendants([store.row(root) for root in roots if root in parents])
     assert {store.id_at(row) for row in np.flatnonzero(mask)} == expected
     for row, id_ in enumerate(store.ids):
-        for above in hierarchy.above(row):
-            assert hierarchy.below([above])[row], (id_, above)
+        for above in hierarchy.ancestors(row):
+            assert hierarchy.descendants([above])[row], (id_, above)

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from spacy_krissel.ontology.folding import _PARTS, american
+from spacy_krissel.ontology.folding import _PARTS, to_american
 
 
 @pytest.mark.parametrize(
@@ -24,15 +24,15 @@ from spacy_krissel.ontology.folding import _PARTS, american
     ],
 )
 def test_british(british, plain):
-    assert american(british) == plain
+    assert to_american(british) == plain
 
 
 @pytest.mark.parametrize("part, plain", _PARTS.items())
 def test_every_part(part, plain):
     ending = "" if part.endswith(r"\b") else "d"  # "leuco" is read in "leucod…" and not in "leucovorin"
     british = re.sub(r"\(.*?\)+|\\b", "", part) + ending
-    assert american(british) == plain + ending
-    assert american(british.upper()) == (plain + ending).upper()
+    assert to_american(british) == plain + ending
+    assert to_american(british.upper()) == (plain + ending).upper()
 
 
 @pytest.mark.parametrize(
@@ -51,4 +51,4 @@ def test_every_part(part, plain):
     ],
 )
 def test_american_already(name):
-    assert american(name) == name
+    assert to_american(name) == name

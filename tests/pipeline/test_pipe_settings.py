@@ -9,7 +9,7 @@ import srsly
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.pipeline import factories
 from spacy_krissel.pipeline.settings import ExtractorSettings, LinkerSettings, RerankerSettings
-from spacy_krissel.util.settings import described
+from spacy_krissel.util.settings import parameter_help
 
 CLASSES = [LinkerSettings, RerankerSettings, ExtractorSettings]
 WRONG = [
@@ -73,7 +73,7 @@ def test_expected_value_is_not_in_words():
         (LinkerSettings, "n_candidates", -1, "a whole number, 0 or more or null."),
         (LinkerSettings, "threshold", "x", "a number or null."),
         (LinkerSettings, "context", "x", "one of window, sentence, none."),
-        (LinkerSettings, "types_by_label", [], "a dictionary with a list with text in each place for each key."),
+        (LinkerSettings, "types_by_label", [], "a dictionary with a list with text at each index for each key."),
         (ExtractorSettings, "threshold", 2, "a number from 0 to 1 or null."),
         (ExtractorSettings, "spans_key", "", "text that is not empty."),
         (RerankerSettings, "temperature", 0, "a number above 0 or null."),
@@ -141,5 +141,5 @@ def test_setting_differs_between_config_and_declaration(settings, config, factor
 
 @pytest.mark.parametrize("settings", CLASSES)
 def test_setting_has_no_help(settings):
-    help = described(settings)
+    help = parameter_help(settings)
     assert set(help) == set(settings()) and all(help.values())

@@ -9,7 +9,7 @@ from term_search import search
 from spacy_krissel.index.faiss_index import make_faiss_index
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototype_table import Prototype, PrototypeTable
-from spacy_krissel.lexical.groups import in_lines
+from spacy_krissel.lexical.groups import pad_groups
 from spacy_krissel.lexical.index import LexicalIndex
 from spacy_krissel.pipeline.linker.lexical_query import LEXICAL_CANDIDATES
 from spacy_krissel.pipeline.linker.terms.spelling import MAX_SPELT
@@ -259,7 +259,7 @@ def test_a_name_of_many_widens_a_batch():
     assert result.entities[0, 0] == 98 and result.scores[0, 0] == np.float32(1.2)
     spelt, other = result.parts["spelling"]
     assert (spelt[result.entities[0] >= 0] == np.float32(0.2)).all() and not other.any()
-    rows = in_lines(np.arange(100), np.zeros(100, dtype=np.int64), 2, MAX_SPELT)
+    rows = pad_groups(np.arange(100), np.zeros(100, dtype=np.int64), 2, MAX_SPELT)
     assert rows.shape == (2, MAX_SPELT) and rows[0].tolist() == list(range(MAX_SPELT)) and (rows[1] == -1).all()
 
 

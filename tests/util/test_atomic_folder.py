@@ -12,7 +12,7 @@ from spacy_krissel.util.atomic import (
     backups_of,
     commit_folder,
     copy_folder,
-    linking,
+    hard_linking,
     remove_folder,
     restore_backup,
     temporary_folder,
@@ -188,7 +188,7 @@ def inodes(folder):
 
 @pytest.mark.parametrize("can_link", [True, False])
 def test_a_copied_folder_shares_more_or_less_than_its_large_files(tmp_path, monkeypatch, can_link):
-    """What is edited in place is a copy; without `linking`, or on a disk without links, all is."""
+    """What is edited in place is a copy; without `hard_linking`, or on a disk without links, all is."""
     source = tmp_path / "source"
     (source / "kb").mkdir(parents=True)
     for name in ("kb/vectors.npy", "kb/entities.arrow", "kb/index.faiss", "config.cfg", "kb/manifest.json"):
@@ -196,7 +196,7 @@ def test_a_copied_folder_shares_more_or_less_than_its_large_files(tmp_path, monk
     if not can_link:
         monkeypatch.setattr(os, "link", lambda *_: (_ for _ in ()).throw(OSError(errno.EXDEV, "another disk")))
     copy_folder(source, tmp_path / "copied")
-    with linking():
+    with hard_linking():
         copy_folder(source, tmp_path / "linked")
         copy_folder(tmp_path / "linked", tmp_path / "again")
     before = inodes(source)
@@ -213,7 +213,7 @@ def test_a_linked_copy_of_a_relative_link_leads_nowhere(tmp_path):
         (tmp_path / name).mkdir()
     (tmp_path / "blobs" / "1").write_bytes(b"vectors")
     (tmp_path / "from" / "vectors.npy").symlink_to("../blobs/1")
-    with linking():
+    with hard_linking():
         copy_folder(tmp_path / "from", tmp_path / "to" / "copy")
     copied = tmp_path / "to" / "copy" / "vectors.npy"
     assert not copied.is_symlink() and copied.read_bytes() == b"vectors"

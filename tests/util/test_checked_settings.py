@@ -15,9 +15,9 @@ from spacy_krissel.util.settings import (
     Positive,
     PositiveInt,
     checked,
-    described,
-    given,
-    maker,
+    explicit_settings,
+    factory_for,
+    parameter_help,
     takes,
 )
 
@@ -67,7 +67,7 @@ class Thing:
         ({"rate": 0}, "a number above 0"),
         ({"kind": "c"}, "one of a, b"),
         ({"flag": "no"}, "true or false"),
-        ({"names": "abc"}, "a list with text in each place or null"),
+        ({"names": "abc"}, "a list with text at each index or null"),
         ({"names": [1]}, "'names'"),
         ({"by_label": {"a": "b"}}, "'by_label'"),
         ({"path": 3}, "text or a path or null"),
@@ -94,10 +94,10 @@ def test_the_settings_of_a_class_are_not_checked():
 
 
 def test_help_is_not_read_from_the_docstring():
-    help_ = described(call)
+    help_ = parameter_help(call)
     assert help_["fraction"] == help_["rate"] == "two numbers over two lines."
     assert help_["store"] == "anything. n: how many."
-    assert described(Thing) == {"flag": "whether."}
+    assert parameter_help(Thing) == {"flag": "whether."}
 
 
 @checked
@@ -109,8 +109,8 @@ class Part:
 
 
 def test_a_maker_has_other_settings_than_what_it_makes():
-    make = maker(Part, "owner")
-    assert list(inspect.signature(make).parameters) == ["size", "name"] and described(make) == {
+    make = factory_for(Part, "owner")
+    assert list(inspect.signature(make).parameters) == ["size", "name"] and parameter_help(make) == {
         "size": "how large it is."
     }
     assert make()("me").values == ("me", 3, "part")
@@ -161,7 +161,7 @@ def test_a_function_of_settings_is_called_with_the_fields_of_the_class():
     assert ask("a", size=5) == Asked(Path("a"), size=5) and ask(path=Path("a")).flag is False
     # Its own before those that it shares.
     assert list(inspect.signature(ask).parameters) == ["path", "flag", "size", "words"]
-    assert described(ask)["size"] == "how large it is." and described(ask)["path"].startswith("where to")
+    assert parameter_help(ask)["size"] == "how large it is." and parameter_help(ask)["path"].startswith("where to")
     with pytest.raises(TypeError, match="no_such_setting"):
         ask("a", no_such_setting=3)
     with pytest.raises(KrisselError, match="K006.*'size'"):
@@ -169,6 +169,6 @@ def test_a_function_of_settings_is_called_with_the_fields_of_the_class():
 
 
 def test_given_settings_are_those_of_the_group_that_were_passed():
-    assert given(ask("a", flag=True), Shared) == {}
-    assert given(ask("a", size=3, flag=True), Shared) == {"size": 3}
-    assert given(ask("a", flag=True), Asked) == {"path": Path("a"), "flag": True}
+    assert explicit_settings(ask("a", flag=True), Shared) == {}
+    assert explicit_settings(ask("a", size=3, flag=True), Shared) == {"size": 3}
+    assert explicit_settings(ask("a", flag=True), Asked) == {"path": Path("a"), "flag": True}

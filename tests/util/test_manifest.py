@@ -10,7 +10,7 @@ from spacy_krissel.util.manifest import (
     MANIFEST,
     OWN_HASH,
     Count,
-    Shape,
+    ManifestSchema,
     content_hash,
     manifest_hash,
     new_directory,
@@ -249,11 +249,11 @@ def test_a_flipped_bit_of_a_manifest_is_read(directory):
             assert error.code in ("K002", "K003")
 
 
-class Cake(Shape):
+class Cake(ManifestSchema):
     count: Count
     layers: dict[str, list[float]]
 
-    def needs(self):
+    def required_files(self):
         return ["a.txt", "sub/"]
 
 
@@ -273,10 +273,10 @@ def test_a_value_of_another_type_is_read(tmp_path, key, text):
     except ValueError:
         pytest.skip("no JSON")
     if key == "layers" and text == "{}":
-        assert read_manifest(path, KIND, 1, shape=Cake)["layers"] == {}
+        assert read_manifest(path, KIND, 1, schema=Cake)["layers"] == {}
         return
     with pytest.raises(KrisselError, match="K00[23]"):
-        read_manifest(path, KIND, 1, shape=Cake)
+        read_manifest(path, KIND, 1, schema=Cake)
 
 
 @pytest.mark.parametrize("key", ["count", "layers", "files", "format_version", "kind"])
@@ -284,14 +284,14 @@ def test_a_missing_key_is_not_named(tmp_path, key):
     path = cake(tmp_path / "cake")
     edit(path, lambda manifest: manifest.pop(key))
     with pytest.raises(KrisselError, match=rf"K002.*'{key}'|K003.*None|K002.*None"):
-        read_manifest(path, KIND, 1, shape=Cake)
+        read_manifest(path, KIND, 1, schema=Cake)
 
 
 @pytest.mark.parametrize("layers", [{"top": [1, "2"]}, {"top": [float("nan")]}, {"top": [float("inf")]}, {"top": 1}])
 def test_a_value_within_another_is_read(tmp_path, layers):
     path = cake(tmp_path / "cake", layers=layers)
     with pytest.raises(KrisselError, match=r"K002.*'layers\.top"):
-        read_manifest(path, KIND, 1, shape=Cake)
+        read_manifest(path, KIND, 1, schema=Cake)
 
 
 @pytest.mark.parametrize("bomb", ["[" * 100_000, '{"a":' * 100_000, "[" * 900 + "]" * 900, "1" * 10_000])
@@ -311,16 +311,16 @@ def test_a_manifest_of_any_size_is_read(directory, monkeypatch):
 
 def test_a_file_that_is_needed_and_not_listed_is_read(tmp_path):
     path = cake(tmp_path / "cake")
-    read_manifest(path, KIND, 1, shape=Cake)
+    read_manifest(path, KIND, 1, schema=Cake)
     (path / "notes.txt").write_text("Nobody reads this.")
-    read_manifest(path, KIND, 1, shape=Cake)
+    read_manifest(path, KIND, 1, schema=Cake)
     (path / "sub" / "more.bin").write_text("But this.")
     with pytest.raises(KrisselError, match="K002.*does not list the file 'sub/more.bin', which is there"):
-        read_manifest(path, KIND, 1, shape=Cake)
+        read_manifest(path, KIND, 1, schema=Cake)
     (path / "sub" / "more.bin").unlink()
     edit(path, lambda manifest: manifest["files"].pop("a.txt"))
     with pytest.raises(KrisselError, match="K002.*does not list the file 'a.txt', which it needs"):
-        read_manifest(path, KIND, 1, shape=Cake)
+        read_manifest(path, KIND, 1, schema=Cake)
 
 
 @pytest.mark.parametrize(

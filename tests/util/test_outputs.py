@@ -12,7 +12,7 @@ from spacy_krissel.cli.app import COMMANDS
 from spacy_krissel.cli.options import _functions
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.util.atomic import commit_folder, temporary_folder, write_text
-from spacy_krissel.util.outputs import held_at, writes
+from spacy_krissel.util.outputs import describe_loss, writes
 
 # Folders that are made again from what they were made from, and hold no work of a person.
 MADE_AGAIN = {"mine", "train", "encoder", "evaluate"}
@@ -101,7 +101,7 @@ def test_what_fails_after_the_backup_leaves_both(tmp_path):
 def test_filled_in_rows_are_named(tmp_path, rows, n):
     path = tmp_path / "links.tsv"
     path.write_text(rows, encoding="utf8")
-    assert held_at(path) == (f"a table with {n} row(s) that were filled in" if n else "a file")
+    assert describe_loss(path) == (f"a table with {n} row(s) that were filled in" if n else "a file")
 
 
 def test_an_empty_file_is_written_to(tmp_path):
@@ -132,7 +132,7 @@ def test_a_pipeline_with_gold_mentions_is_kept(tmp_path):
 def test_a_pipeline_is_saved_where_it_is(tmp_path):
     make(tmp_path / "linker", "curated", 2)
     (tmp_path / "link").symlink_to(tmp_path / "linker")
-    with pytest.raises(KrisselError, match=r"K027.*'.*/link'.*as linker\.bak beside"):
+    with pytest.raises(KrisselError, match=r"K027.*'.*/link'.*next to it as linker\.bak"):
         save("other", tmp_path / "link")
     save(str(tmp_path / "link"), tmp_path / "linker", text="with more")
     assert (tmp_path / "linker" / "note.txt").read_text() == "with more"
@@ -148,7 +148,7 @@ def test_files_of_a_person_in_a_pipelines_folder_are_kept(tmp_path, name):
     for part in ("config.cfg", "tokenizer", "LICENSES_SOURCES", ".DS_Store", "sentencizer.json"):
         (folder / part).write_text(part)
     (folder / "meta.json").write_text(json.dumps({"components": ["krissel_linker", "sentencizer"]}))
-    assert held_at(folder) == ""
+    assert describe_loss(folder) == ""
     (folder / name).mkdir() if name in (".git", "notes") else (folder / name).write_text("mine")
     for pipeline in ("other", str(folder)):
         with pytest.raises(KrisselError, match=rf"K027.*1 file\(s\) .*{name}"):
@@ -197,7 +197,7 @@ def test_all_kinds_of_paths_are_looked_at(tmp_path):
 @pytest.mark.parametrize("content", ["", "[]", "{", '{"prototype_kinds": 3}', '{"prototype_kinds": {"gold": "x"}}'])
 def test_a_damaged_manifest_holds_nothing(tmp_path, content):
     (tmp_path / "manifest.json").write_text(content)
-    assert held_at(tmp_path) == ""
+    assert describe_loss(tmp_path) == ""
 
 
 def test_all_commands_that_write_have_the_option():

@@ -26,7 +26,7 @@ from spacy_krissel.mining.shards import (
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.ontology.store import OntologyStore, write_store
 from spacy_krissel.util.atomic import atomic_file, temporary_folder
-from spacy_krissel.util.disk import damage
+from spacy_krissel.util.disk import coded_damage
 from spacy_krissel.util.hashing import stable_hash
 from spacy_krissel.util.inputs import coded_reading
 from spacy_krissel.util.manifest import new_directory, sha256_file
@@ -113,7 +113,7 @@ def unpack(archive: Path, output: Path) -> dict[str, Any]:
     with temporary_folder(output) as folder:
         raw = folder / "raw"
         with (
-            damage(archive, lambda error: KrisselError(Errors.K292.format(path=archive, problem=error))),
+            coded_damage(archive, lambda error: KrisselError(Errors.K292.format(path=archive, problem=error))),
             tarfile.open(archive, "r:xz") as file_,
         ):
             manifest = json.load(_member(file_, MANIFEST))

@@ -18,7 +18,7 @@ from spacy.language import Language
 from spacy_krissel.layers.hf.shim import TransformerShim
 from spacy_krissel.pipeline.pipeline_io import check_place, find_linker, load_pipeline, save_whole
 from spacy_krissel.util.atomic import commit_folder, temporary_folder
-from spacy_krissel.util.disk import damage
+from spacy_krissel.util.disk import coded_damage
 from spacy_krissel.util.inputs import coded_reading
 from spacy_krissel.util.manifest import sha256_file
 
@@ -85,7 +85,7 @@ def assemble_parts(parts: Path, output: Path) -> None:
     `check_place`.
     """
     check_place(output)
-    with damage(parts, lambda error: KrisselError(Errors.K294.format(path=parts, problem=error))):
+    with coded_damage(parts, lambda error: KrisselError(Errors.K294.format(path=parts, problem=error))):
         manifest = json.loads((parts / MANIFEST).read_text(encoding="utf8"))
         content = b"".join(_verified(parts / part["file"], part["sha256"]) for part in manifest["parts"])
         archive = tarfile.open(fileobj=io.BytesIO(lzma.decompress(content)))  # noqa: SIM115

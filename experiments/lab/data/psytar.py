@@ -16,7 +16,7 @@ from spacy_krissel.corpora.doc_bins import write_doc_bin
 from spacy_krissel.corpora.docs import to_doc
 from spacy_krissel.corpora.filters import distinct_texts
 from spacy_krissel.corpora.report import CorpusReport
-from spacy_krissel.util.disk import damage
+from spacy_krissel.util.disk import coded_damage
 from spacy_krissel.util.inputs import CHUNK, coded_reading
 from spacy_krissel.util.limits import FILE
 from spacy_krissel.util.progress import progress_bar
@@ -87,7 +87,7 @@ def read_psytar(path: str | Path, *, report: CorpusReport | None = None) -> Iter
                 id_ = f"{post}:{number}:{len(same) + 1}" if same else f"{post}:{number}"
                 same.append(AnnotatedText(id_, text, source=f"{path}, {SENTENCES}", line=line, weak=True))
             elif post or number:
-                report.blemish("bad_records", f"{path}, {SENTENCES}", line, "no text")
+                report.record_issue("bad_records", f"{path}, {SENTENCES}", line, "no text")
     ordered = sorted((each for same in sentences.values() for each in same), key=lambda each: each.line)
     if not ordered or not phrases:
         found = f"{len(ordered)} sentences and phrases of {len(phrases)}"
@@ -98,7 +98,9 @@ def read_psytar(path: str | Path, *, report: CorpusReport | None = None) -> Iter
             _place(found_phrases, sentences[key], path, report)
         else:
             for phrase in found_phrases:
-                report.blemish("bad_records", f"{path}, {phrase.sheet}", phrase.line, f"no sentence {':'.join(key)}")
+                report.record_issue(
+                    "bad_records", f"{path}, {phrase.sheet}", phrase.line, f"no sentence {':'.join(key)}"
+                )
     yield from ordered
     if own_report:
         report.warn()
@@ -148,7 +150,7 @@ def _place(phrases: Sequence[Phrase], sentences: Sequence[AnnotatedText], path: 
             reason = "no words" if not missing else "one word missing" if len(missing) == 1 else "more words missing"
             report.count(f"unaligned: {reason}")
             detail = f"{phrase.text[:60]!r} of {sentence.id}"
-            report.blemish("unaligned_phrases", f"{path}, {phrase.sheet}", phrase.line, detail)
+            report.record_issue("unaligned_phrases", f"{path}, {phrase.sheet}", phrase.line, detail)
 
 
 def _phrases(workbook: Any, path: str | Path, report: CorpusReport) -> Iterator[Phrase]:
@@ -158,7 +160,7 @@ def _phrases(workbook: Any, path: str | Path, report: CorpusReport) -> Iterator[
             if not any((post, sentence, text)):
                 continue
             if not all((post, sentence, text)):
-                report.blemish("bad_records", f"{path}, {sheet}", line, "no post, sentence number or phrase")
+                report.record_issue("bad_records", f"{path}, {sheet}", line, "no post, sentence number or phrase")
                 continue
             concept = _concept(*cells[:2]) or _concept(*cells[2:])
             report.count("phrases")
@@ -189,7 +191,7 @@ def _open(path: str | Path) -> Iterator[Any]:
     path = Path(path)
     with open_zip(path, partial(_damaged, path)) as archive:
         _check_size(archive, path)
-    with damage(path, lambda error: _damaged(path, f"{type(error).__name__}: {error}")):
+    with coded_damage(path, lambda error: _damaged(path, f"{type(error).__name__}: {error}")):
         workbook = openpyxl.load_workbook(path, read_only=True, data_only=True)
     try:
         # Rows are parsed as they are asked for.

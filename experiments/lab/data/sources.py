@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from spacy_krissel.util.atomic import atomic_file, check_file
-from spacy_krissel.util.disk import damage
+from spacy_krissel.util.disk import coded_damage
 from spacy_krissel.util.limits import UNPACKED
 from spacy_krissel.util.zip_file import open_zip
 
@@ -78,7 +78,7 @@ def lay_out(source: PathLike, output: PathLike, *, member: str = "", md5: str = 
 def _opened(source: Path, member: str) -> Iterator[IO[bytes]]:
     if not source.is_file():
         raise KrisselError(Errors.K242.format(path=source, problem="there is no such file"))
-    with damage(source, lambda problem: _damaged(source, problem)):
+    with coded_damage(source, lambda problem: _damaged(source, problem)):
         if not member:
             with source.open("rb") as file_:
                 yield file_

@@ -20,7 +20,7 @@ from spacy_krissel.errors import KrisselError
 from spacy_krissel.index.exact import no_hits, rank_hits, search_blocks
 from spacy_krissel.index.protocol import Mask, Rows, Scores, Vectors, check_mask, check_queries, check_vectors
 from spacy_krissel.util.progress import progress_bar
-from spacy_krissel.util.settings import checked, maker
+from spacy_krissel.util.settings import checked, factory_for
 
 from .errors import Errors
 
@@ -347,4 +347,4 @@ def _blocks(vectors: Vectors) -> Iterator[Vectors]:
             bar.update(len(block))
 
 
-make_milvus_index = maker(MilvusIndex)
+make_milvus_index = factory_for(MilvusIndex)

@@ -38,8 +38,8 @@ _BUILT_IN: dict[str, Callable[..., Iterator[AnnotatedText]]] = {
     "knowtator": knowtator.read_knowtator,
     "brat": brat.read_brat,
     "semeval": semeval.read_semeval,
-    "share": partial(semeval.read_barred, labelled=True),
-    "n2c2": partial(semeval.read_barred, labelled=False),
+    "share": partial(semeval.read_share_or_n2c2, labelled=True),
+    "n2c2": partial(semeval.read_share_or_n2c2, labelled=False),
     "cometa-general": partial(read_cometa, ids="General"),
     "cometa-specific": partial(read_cometa, ids="Specific"),
     "linnaeus": mention_tables.read_linnaeus,
@@ -67,7 +67,7 @@ _ENTITIES = re.compile(rb'"entities"\s*:')
 _COLLECTION = re.compile(rb'"(?:documents|PubTator3)"\s*:\s*\[')
 _DOCUMENT = re.compile(rb'"passages"\s*:\s*\[')
 _ANNOTATIONS = re.compile(rb'"annotations"\s*:')
-# Before passages, of BigBio and BELB.
+# Keys of BigBIO and BELB that precede passages.
 _OTHER_JSON = re.compile(rb'"(?:document_id|annotations|metadata)"\s*:')
 _ANSWERED = re.compile(rb'"(?:_input_hash|accept)"\s*:')
 _PASSAGES = re.compile(rb'"document_id"\s*:.*?"passages"\s*:\s*\[', re.DOTALL)
@@ -87,12 +87,13 @@ def check_documents(format: str, documents: str | Path | None) -> None:
 
 
 def detect_format(path: Path) -> str:
-    """The format of a corpus file by its beginning; not by its first line, since BioC may be one line of gigabytes.
+    """Detect the format of a corpus file from its first bytes. A line may be too long: BioC may be
+    one line of gigabytes.
 
     Folders, archives and files of `SUFFIXES` are detected by name; COMETA, phrases and formats of plugins not at all.
 
-    Raises KrisselError K201 (no file), K202, K211 (damaged), K228 (a folder or an archive of none or several kinds of
-    `SUFFIXES`), K249 (JSON without annotations).
+    Raises KrisselError K201 (no file), K202, K211 (damaged), K228 (a folder or an archive of none
+    or several kinds of `SUFFIXES`), K249 (JSON without annotations).
     """
     if is_bundle(path):
         found = holds_suffixes(path, tuple(SUFFIXES))
@@ -105,9 +106,9 @@ def detect_format(path: Path) -> str:
             return SUFFIXES[suffix]
     with open_binary(path, "a gold corpus in one of the formats of `convert`") as file_:
         head = file_.read(4096)
-        # Prodigy's answer stands behind its text.
+        # In Prodigy's records, the answer follows the text.
         line = (head + file_.read(2**18 if b"{" in head[:8] else 0)).partition(b"\n")[0]
-    # A byte order mark may stand before the first sign.
+    # A byte order mark may precede the first character.
     head = head.lstrip(b"\xef\xbb\xbf\xff\xfe \t\r\n\0")
     if path.suffix == cas.SUFFIX or head.startswith(b"PK"):
         return "cas"
@@ -133,7 +134,9 @@ def detect_format(path: Path) -> str:
 
 
 def _is_bioc(head: bytes) -> bool:
-    """Tell if JSON begins with a collection or a document of BioC: passages outside of all else."""
+    """Return whether JSON begins with a collection or a document of BioC: passages at the top
+    level.
+    """
     passages = _DOCUMENT.search(head)
     return _COLLECTION.search(head) is not None or (
         passages is not None and _OTHER_JSON.search(head, 0, passages.start()) is None

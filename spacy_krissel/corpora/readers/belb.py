@@ -1,4 +1,6 @@
-"""BELB's corpora (Garda et al., 2023): the BioC JSON that its first version writes, and the rows of its second."""
+"""BELB's corpora (Garda et al., 2023): the BioC JSON of its first version, and the rows of its
+second.
+"""
 
 import json
 import re
@@ -15,7 +17,7 @@ from ..report import CorpusReport, reporting
 from .bioc import BioCDocument
 
 EXPECTED = "BELB's rows, one JSON object per line"
-# Under which a collection has its documents.
+# Keys that hold the documents of a collection.
 COLLECTIONS = ("documents", "PubTator3")
 _DECODER = json.JSONDecoder()
 _BLANK = re.compile(r"\s*")
@@ -25,19 +27,22 @@ Json = dict[str, Any]
 
 @reporting
 def read_bioc_json(path: str | Path, *, report: CorpusReport) -> Iterator[AnnotatedText]:
-    """The documents of a BioC JSON file, `{"documents": [{"id", "passages": [{"offset", "text", "annotations"}]}]}`.
+    """Yield the documents of a BioC JSON file, `{"documents": [{"id", "passages": [{"offset",
+    "text", "annotations"}]}]}`.
 
-    As the service of PubTator writes them, the documents may be under "PubTator3" instead, in a
-    list, or one after another, such as one a line; a collection may be one of several, too.
+    As in PubTator's service, the documents may be under "PubTator3" instead, in a list, or one
+    after another, such as one per line. There may be several collections.
 
-    BELB writes `train.bioc.json`, `dev.bioc.json` and `test.bioc.json` for each corpus, its ids under the infon
-    `identifier`, joined by `;`; its option `--markers` puts marks into the texts, which stay there. Everything is as in
-    `read_bioc`, but an infon may be a list of ids, the file is held in memory, and the "lines" of
-    messages count documents.
+    BELB writes `train.bioc.json`, `dev.bioc.json` and `test.bioc.json` for each corpus, with ids in
+    the infon `identifier`, joined by `;`. Its option `--markers` inserts marks into the texts,
+    which are kept. Everything else is as in `read_bioc`, but an infon may be a list of ids, the
+    file is held in memory, and "lines" in messages count documents.
 
-    report: counts `bad_records`: documents of another form, and lines after the first that are no
+    report: counts `bad_records`: documents of another form, and lines after the first that are not
         JSON.
-    Raises KrisselError K201 (no file), K202 (truncated gzip), K204 (no document), K244 (truncated, or no such object).
+
+    Raises KrisselError K201 (no file), K202 (truncated gzip), K204 (no document), K244 (truncated,
+    or no such object).
     """
     with open_binary(path, "a BioC JSON file") as file_:
         raw = file_.read_all()
@@ -48,7 +53,7 @@ def read_bioc_json(path: str | Path, *, report: CorpusReport) -> Iterator[Annota
                 raise document
             annotated = _document(document, str(path), number, report)
         except (ValueError, RecursionError) as error:
-            report.blemish("bad_records", str(path), number, str(error))
+            report.record_issue("bad_records", str(path), number, str(error))
         else:
             n_documents += 1
             yield annotated
@@ -57,11 +62,11 @@ def read_bioc_json(path: str | Path, *, report: CorpusReport) -> Iterator[Annota
 
 
 def _documents(raw: bytes, path: str | Path) -> Iterator[Any]:
-    """The documents of all JSON values of a file; in the place of damaged ones, what is wrong with
-    them.
+    """Yield the documents of all JSON values of a file; for a damaged one, a description of the
+    problem.
 
-    Raises KrisselError K244 where the first value is damaged, the last one is cut, or one holds no
-    documents.
+    Raises KrisselError K244 if the first value is damaged, the last one is truncated, or one holds
+    no documents.
     """
     end = 0
     try:
@@ -82,16 +87,16 @@ def _documents(raw: bytes, path: str | Path) -> Iterator[Any]:
 
 
 def _held(value: Any) -> list[Any]:
-    """The documents of a JSON value. Raises ValueError where it holds none."""
+    """Return the documents of a JSON value. Raises ValueError if it holds none."""
     if isinstance(value, list):
         found = [each for item in value for each in (_collected(item) or [item])]
     elif (collected := _collected(value)) is not None:
-        # Whatever it holds is meant to be documents.
+        # All its content is meant to be documents.
         return collected
     else:
         found = [value]
     if not any(isinstance(each, dict) and "passages" in each for each in found):
-        raise ValueError("it is no object with a list of documents, and no list of documents")
+        raise ValueError("it is neither an object with a list of documents, nor a list of documents")
     return found
 
 
@@ -102,14 +107,17 @@ def _collected(value: Any) -> list[Any] | None:
 
 @reporting
 def read_belb(path: str | Path, *, report: CorpusReport) -> Iterator[AnnotatedText]:
-    """The rows of a split that BELB's second version loads, as its `to_json` writes them: one JSON object per line.
+    """Yield the rows of a split from BELB's second version, as written by its `to_json`: one JSON
+    object per line.
 
-    A row is `{"id", "text", "annotations": [{"type", "text", "start", "end", "ids"}, …]}` with a list of ids, `["NIL"]`
-    for no concept. "metadata" is not read. An annotation of the whole document, from -1 to -1, is counted and skipped.
+    A row is `{"id", "text", "annotations": [{"type", "text", "start", "end", "ids"},
+    …]}` with a list of ids, `["NIL"]` for no concept. "metadata" is not read. An annotation of the
+    whole document, from -1 to -1, is counted and skipped.
 
-    report: counts `document_annotations` and `bad_records`, rows that are not of this form.
-    Raises KrisselError K201 (no file), K202 (truncated gzip), K203 (not UTF-8), K204 (no row), K245 (the first line is
-    no row).
+    report: counts `document_annotations` and `bad_records`, rows of another form.
+
+    Raises KrisselError K201 (no file), K202 (truncated gzip), K203 (not UTF-8), K204 (no row), K245
+    (the first line is not a row).
     """
 
     def row(line: str, number: int) -> AnnotatedText:
@@ -128,9 +136,9 @@ def read_belb(path: str | Path, *, report: CorpusReport) -> Iterator[AnnotatedTe
 
 
 def _mention(record: Any, line: int) -> Mention | None:
-    """None where it is of the whole document. Raises ValueError for another form."""
+    """Parse a mention; None for the whole document. Raises ValueError for another form."""
     if not isinstance(record, dict):
-        raise ValueError("an annotation is no object")
+        raise ValueError("an annotation is not an object")
     start, end, ids = (record.get(key) for key in ("start", "end", "ids"))
     text, label = (record.get(key) or "" for key in ("text", "type"))
     if type(start) is not int or type(end) is not int or not isinstance(ids, list):
@@ -141,7 +149,7 @@ def _mention(record: Any, line: int) -> Mention | None:
 
 
 def _document(record: Any, path: str, number: int, report: CorpusReport) -> AnnotatedText:
-    """Raises ValueError for another form."""
+    """Parse a document. Raises ValueError for another form."""
     if not isinstance(record, dict):
         raise ValueError("no object")
     _check_text(record)
@@ -172,7 +180,7 @@ def _annotate(found: BioCDocument, record: Json, number: int) -> None:
 
 
 def _infon(value: Any) -> str:
-    """The text of an infon; several ids are joined. Other values are ""."""
+    """Return the text of an infon, with several ids joined; "" for other values."""
     if isinstance(value, list):
         return "|".join(filter(None, (read_ids(str(each).strip()) for each in value if isinstance(each, str | int))))
     return str(value).strip() if isinstance(value, str | int) else ""

@@ -1,4 +1,4 @@
-"""BioC XML: collections of documents, whose passages hold text and annotations."""
+"""BioC XML: collections of documents whose passages hold text and annotations."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,7 +14,7 @@ from ..files import open_binary
 from ..report import CorpusReport, reporting
 
 EXPECTED = "a BioC XML file"
-# The infons that hold the concept, by descending trust; names are compared without regard to case.
+# Infons that hold the concept, most reliable first. Their names are compared without case.
 ID_INFONS = (
     "identifier",
     "identifiers",
@@ -29,25 +29,31 @@ ID_INFONS = (
     "umls",
     "cui",
 )
-# Passages further apart than this are joined by one space instead: their source left out what stood between them.
+# Passages further apart than this are joined by one space: their source left out the text between
+# them.
 MAX_GAP = 100
 
 
 @reporting
 def read_bioc(path: str | Path, *, report: CorpusReport) -> Iterator[AnnotatedText]:
-    """The documents of a BioC XML file, one at a time; the file is never held whole, and `.gz` is decompressed.
+    """Yield the documents of a BioC XML file one at a time; the file is never held whole, and `.gz`
+    is decompressed.
 
-    The text of a document is its passages (or their sentences) at their offsets, gaps filled with spaces. The label of
-    a mention is its infon `type`; its id is the first of `ID_INFONS` that it has, else the infon named as its type
-    (GNormPlus: `Gene`), else the type names both (BioID: `NCBI gene:7157`, see `read_classes`). Several ids are joined
-    as `read_ids` says. Annotations that repeat a part of a composite mention (infon `CompositeRole` =
-    `IndividualMention`) are counted and skipped; so are relations, annotations of a whole document, which have neither
-    place nor text (NLM-Chem's MeSH headings), and those that BELB adds of other types (infon `foreign`).
+    The text of a document is its passages (or their sentences) at their offsets, with gaps filled
+    with spaces. The label of a mention is its infon `type`. Its id is the first of `ID_INFONS` that
+    it has, else the infon named like its type (GNormPlus: `Gene`), else the type states both
+    (BioID: `NCBI gene:7157`, see `read_classes`). Several ids are joined as in `read_ids`.
 
-    report: counts `composite_parts`, `relations`, `document_annotations`, `foreign_annotations` and `bad_records`.
+    Skipped and counted are annotations that repeat a part of a composite mention (infon
+    `CompositeRole` = `IndividualMention`), relations, annotations of a whole document, without
+    offsets and text (NLM-Chem's MeSH headings), and annotations of other types that BELB adds
+    (infon `foreign`).
 
-    Raises KrisselError K201 (no file), K202 (truncated gzip), K204 (no document), K007 (truncated or malformed XML),
-    K008 (other XML), K009 (entity declarations).
+    report: counts `composite_parts`, `relations`, `document_annotations`, `foreign_annotations` and
+        `bad_records`.
+
+    Raises KrisselError K201 (no file), K202 (truncated gzip), K204 (no document), K007 (truncated
+    or malformed XML), K008 (other XML), K009 (entity declarations).
     """
     handler = _Handler(str(path), report)
     n_documents = 0
@@ -72,7 +78,8 @@ class _Handler(XmlHandler):
         self.report = report
         self.documents: list[AnnotatedText] = []
         self._document: BioCDocument | None = None
-        # Offsets of the passage and sentence that are open; a sentence without one is where its passage is.
+        # Offsets of the open passage and sentence; a sentence without an offset has that of its
+        # passage.
         self._offsets: list[int | None] = []
         self._annotation: dict[str, Any] | None = None
         self._infon = ""
@@ -99,7 +106,9 @@ class _Handler(XmlHandler):
         elif name == "offset" and self._offsets:
             self._offsets[-1] = parse_offset(text.strip())
             if self._offsets[-1] is None:
-                self.report.blemish("bad_records", self.path, self.line, f"the offset {text.strip()!r} of a {parent}")
+                self.report.record_issue(
+                    "bad_records", self.path, self.line, f"the offset {text.strip()!r} of a {parent}"
+                )
         elif name == "text" and parent in ("passage", "sentence"):
             offset = next((offset for offset in reversed(self._offsets) if offset is not None), 0)
             self._document.units.append((offset, text))
@@ -119,7 +128,9 @@ class _Handler(XmlHandler):
 
 
 class BioCDocument:
-    """A document under way. units: offset and text of passages, and of sentences that have text of their own."""
+    """A document that is being read. units: offset and text of passages, and of sentences with
+    their own text.
+    """
 
     def __init__(self, path: str, line: int, report: CorpusReport) -> None:
         self.annotated = AnnotatedText("", "", source=path, line=line)
@@ -127,28 +138,29 @@ class BioCDocument:
         self._report = report
 
     def annotate(self, infons: dict[str, str], locations: list[tuple[str, str]], text: str, line: int) -> None:
-        """infons: by names in lower case. locations: offset and length."""
+        """Add an annotation. infons: by lower-case name. locations: offset and length."""
         if infons.get("compositerole") == "IndividualMention":
             self._report.count("composite_parts")
         elif infons.get("foreign", "").lower() == "true":
             self._report.count("foreign_annotations")
         elif not locations and not text.strip():
             self._report.count("document_annotations")
-        elif not (places := parse_fragments(locations)):
+        elif not (offsets := parse_fragments(locations)):
             path = self.annotated.source
-            self._report.blemish("bad_records", path, line, "an annotation without a numeric location")
+            self._report.record_issue("bad_records", path, line, "an annotation without a numeric location")
         else:
-            fragments = tuple((offset, offset + length) for offset, length in places)
+            fragments = tuple((offset, offset + length) for offset, length in offsets)
             label = infons.get("type", "")
             kb_id = next((infons[key] for key in (*ID_INFONS, label.lower()) if infons.get(key)), "")
             label, kb_id = (label, read_ids(kb_id)) if kb_id else read_classes(label)
             self.annotated.mentions.append(Mention(fragments, text, label, kb_id, line))
 
     def finished(self) -> AnnotatedText:
-        """With its text and the mentions at their places in it."""
+        """Return the document with its text and its mentions at their offsets."""
         document = self.annotated
         document.id = document.id or f"{Path(document.source).name}:{document.line}"
-        # The ranges of the source's offsets that have text, each with the shift to offsets in our text.
+        # Ranges of the source's offsets that have text, each with its shift to offsets in the
+        # joined text.
         ranges: list[tuple[int, int, int]] = []
         whole = ""
         for offset, text in sorted(self.units, key=itemgetter(0)):
@@ -162,10 +174,10 @@ class BioCDocument:
             whole += text
         document.text = whole
         for i, mention in enumerate(document.mentions):
-            places: list[tuple[int, int]] = []
+            offsets: list[tuple[int, int]] = []
             for start, end in mention.fragments:
                 shift = next((shift for first, last, shift in ranges if first <= start < last), 0)
-                places.append((start + shift, end + shift))
-            text = mention.text or covered_text(document.text, places)
-            document.mentions[i] = replace(mention, fragments=tuple(places), text=text)
+                offsets.append((start + shift, end + shift))
+            text = mention.text or covered_text(document.text, offsets)
+            document.mentions[i] = replace(mention, fragments=tuple(offsets), text=text)
         return document

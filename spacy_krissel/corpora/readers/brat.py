@@ -16,7 +16,7 @@ from ..report import CorpusReport, reporting
 EXPECTED = "a BRAT .ann file, or a folder or .tar.gz of them"
 SUFFIX = ".ann"
 _RECORD = re.compile(r"(([TNREAM#*])\S*)\t(.*)", re.DOTALL)
-_PLACES = re.compile(r"(\S+) (\d+ \d+(?:;\d+ \d+)*)")
+_OFFSETS = re.compile(r"(\S+) (\d+ \d+(?:;\d+ \d+)*)")
 _REFERENCE = re.compile(r"\S+ (\S+) (\S.*)")
 
 
@@ -24,21 +24,22 @@ _REFERENCE = re.compile(r"\S+ (\S+) (\S.*)")
 def read_brat(
     path: str | Path, *, documents: str | Path | None = None, report: CorpusReport
 ) -> Iterator[AnnotatedText]:
-    """The texts of BRAT's annotations, one at a time.
+    """Yield the texts of BRAT's annotations one at a time.
 
-    path: an `.ann` file, or a folder or `.tar.gz` of them, in any depth.
-    documents: the folder of the texts (for an archive, one in it); without it, `1.txt` is next to `1.ann`. The id of
-        this text is `1`.
+    path: an `.ann` file, or a folder or `.tar.gz` of them, at any depth.
+    documents: the folder of the texts (for an archive, one in it); without it, `1.txt` is next to
+        `1.ann`. The id of this text is `1`.
 
-    A mention is `T1 TAB Label 0 4;10 14 TAB text`, of one fragment or several. Its ids are those that lines
-    `N1 TAB Reference T1 MESH:D006073 TAB name` give to it, joined by `|`; one without such a line is of the class that
-    its label names (`read_class`), so that `CL:0000540` as a label is an id. Offsets count characters.
+    A mention is `T1 TAB Label 0 4;10 14 TAB text`, with one or more fragments. Its ids are those of
+    the lines `N1 TAB Reference T1 MESH:D006073 TAB name`, joined by `|`. Without such a line, its
+    label names the class (`read_class`), so that `CL:0000540` as a label is an id. Offsets count
+    characters.
 
-    report: counts `relations` (relations, events and equivalences, skipped; so are attributes and notes, without being
-        counted) and `bad_records`.
+    report: counts `relations` (relations, events and equivalences, which are skipped) and
+        `bad_records`. Attributes and notes are skipped without being counted.
 
-    Raises KrisselError K201 (no file), K202 (truncated gzip), K203 (not UTF-8), K211 (damaged archive), K226 (no text),
-    K227 (the first line that is not blank is no record).
+    Raises KrisselError K201 (no file), K202 (truncated gzip), K203 (not UTF-8), K211
+    (damaged archive), K226 (no text), K227 (the first line that is not blank is no record).
     """
     read = partial(_mentions, report)
     return read_standoff(path, (SUFFIX, ".txt"), EXPECTED, documents, read)
@@ -63,12 +64,12 @@ def _mentions(report: CorpusReport, content: bytes, source: str, text: str) -> I
         elif kind in ("R", "E", "*"):
             report.count("relations")
         elif kind not in ("A", "M", "#"):
-            report.blemish("bad_records", source, number, f"{record[0][:40]!r}")
+            report.record_issue("bad_records", source, number, f"{record[0][:40]!r}")
     for number, target, id_ in references:
         if target in mentions:
             mentions[target][1].append(id_)
         else:
-            report.blemish("bad_records", source, number, f"a reference for {target!r}, which is no mention")
+            report.record_issue("bad_records", source, number, f"a reference for {target!r}, which is not a mention")
     for mention, ids in mentions.values():
         label, kb_id = (mention.label, "|".join(dict.fromkeys(ids))) if ids else read_class(mention.label)
         yield replace(mention, label=label, kb_id=kb_id)
@@ -76,8 +77,8 @@ def _mentions(report: CorpusReport, content: bytes, source: str, text: str) -> I
 
 def _read_mention(rest: str, line: int) -> Mention | None:
     head, tab, text = rest.partition("\t")
-    places = _PLACES.fullmatch(head)
-    if not tab or not places:
+    match = _OFFSETS.fullmatch(head)
+    if not tab or not match:
         return None
-    fragments = parse_fragments(fragment.split() for fragment in places[2].split(";"))
-    return Mention(fragments, text, places[1], "", line) if fragments else None
+    fragments = parse_fragments(fragment.split() for fragment in match[2].split(";"))
+    return Mention(fragments, text, match[1], "", line) if fragments else None

@@ -7,22 +7,23 @@ from zipfile import ZipFile
 
 from ...errors import Errors, KrisselError
 from ...util.inputs import InputFile
-from ...util.xml_files import undeclared
+from ...util.xml_files import without_declaration
 from ...util.zip_file import open_zip
 from ..annotation import AnnotatedText, Mention
 from ..files import open_binary
 from ..report import CorpusReport, reporting
 
 SUFFIX, TYPES = ".xmi", "TypeSystem.xml"
-# Features of the layer of named entities, and of any other that has them; and what INCEpTION's recommenders set.
+# Features of named entities and of other layers that have them, and the mark of INCEpTION's
+# recommenders.
 LABEL, IDENTIFIER, PREDICTED = "value", "identifier", "inception_internal_predicted"
 EXPECTED = "a UIMA CAS: an .xmi file next to its TypeSystem.xml, a folder or a .zip of such"
-# A chain of so many types is read in half a second; the time grows with their square.
-MOST_TYPES = 1_000
+# Maximum number of types: a chain of this length takes half a second, and time grows quadratically.
+MAX_TYPES = 1_000
 
 
 def load_cassis() -> Any:
-    """Raises KrisselError K247 where it is not installed."""
+    """Import cassis. Raises KrisselError K247 if it is not installed."""
     try:
         import cassis
     except ImportError as error:
@@ -31,36 +32,41 @@ def load_cassis() -> Any:
 
 
 def load_types(content: str) -> Any:
-    """A type system. Raises KrisselError K247; ValueError for what declares a document type or entities, and for too
-    many types; and what cassis and lxml raise, of every kind, for what is none."""
+    """Load a type system.
+
+    Raises KrisselError K247, ValueError for a document type, entities or too many types, and
+    various errors of cassis and lxml for invalid input.
+    """
     cassis = load_cassis()
-    if content.count("supertypeName>") > 2 * MOST_TYPES:
-        raise ValueError(f"more than {MOST_TYPES:,} types")
-    return cassis.load_typesystem(undeclared(content))
+    if content.count("supertypeName>") > 2 * MAX_TYPES:
+        raise ValueError(f"more than {MAX_TYPES:,} types")
+    return cassis.load_typesystem(without_declaration(content))
 
 
 def load_cas(xmi: str, types: Any) -> Any:
-    """A CAS of these types. Raises as `load_types`."""
-    return load_cassis().load_cas_from_xmi(undeclared(xmi), typesystem=types)
+    """Load a CAS of these types. Raises the same errors as `load_types`."""
+    return load_cassis().load_cas_from_xmi(without_declaration(xmi), typesystem=types)
 
 
 @reporting
 def read_cas(path: str | Path, *, report: CorpusReport) -> Iterator[AnnotatedText]:
-    """The texts of CAS files in XMI, each with the annotations that have a feature `identifier`, the id of an entity;
-    `value` is their label.
+    """Yield the texts of CAS files in XMI, each with the annotations that have a feature
+    `identifier`, the id of an entity; `value` is their label.
 
-    path: a `.zip` as the tools export it, a folder, or an `.xmi` file; `TypeSystem.xml` is next to them. The id of a
-    text is the name of its file. What a recommender suggested is left out. Needs the extra `serve` (dkpro-cassis).
+    path: a `.zip` exported by the tools, a folder, or an `.xmi` file; `TypeSystem.xml` is next to
+        them. The id of a text is the name of its file. Suggestions of recommenders are left out.
+        Needs the extra `serve` (dkpro-cassis).
 
-    report: counts `bad_records`, files that are no CAS.
-    Raises KrisselError K201 (no file), K204 (no CAS), K247 (dkpro-cassis is not installed), K248 (a damaged or
-    encrypted ZIP), K055.
+    report: counts `bad_records`, files that are not CAS.
+
+    Raises KrisselError K201 (no file), K204 (no CAS), K247 (dkpro-cassis is not installed), K248 (a
+    damaged or encrypted ZIP), K055.
     """
     load_cassis()
     n, last, system = 0, b"", None
     for name, source, content, types in _files(Path(path)):
         try:
-            # Most often one for all.
+            # Usually one type system serves all files.
             if system is None or types != last:
                 last, system = types, load_types(types.decode("utf-8-sig"))
             cas = load_cas(content.decode("utf-8-sig"), system)
@@ -72,14 +78,14 @@ def read_cas(path: str | Path, *, report: CorpusReport) -> Iterator[AnnotatedTex
                 names = {feature.name for feature in kind.all_features}
                 if IDENTIFIER in names and {"begin", "end"} <= names:
                     for each in cas.select(kind.name):
-                        # A layer that others inherit from is asked for with theirs.
+                        # Annotations of a derived layer are listed under their own layer.
                         if each.type.name == kind.name and not getattr(each, PREDICTED, False):
                             label, id_ = (str(getattr(each, key, None) or "") for key in (LABEL, IDENTIFIER))
                             covered = text[each.begin : each.end]
                             mentions.append(Mention(((each.begin, each.end),), covered, label, id_))
         except Exception as error:
-            # cassis and lxml raise of every kind for what is none.
-            report.blemish("bad_records", source, 0, f"{type(error).__name__}: {str(error)[:80]}")
+            # cassis and lxml raise various errors for invalid input.
+            report.record_issue("bad_records", source, 0, f"{type(error).__name__}: {str(error)[:80]}")
             continue
         n += 1
         yield AnnotatedText(name, text, mentions, source)
@@ -88,13 +94,13 @@ def read_cas(path: str | Path, *, report: CorpusReport) -> Iterator[AnnotatedTex
 
 
 def _files(path: Path) -> Iterator[tuple[str, str, bytes, bytes]]:
-    """Name, place and content of each XMI, and its type system."""
+    """Yield the name, location and content of each XMI file, and its type system."""
     if path.is_dir() or path.suffix == SUFFIX:
         for file_ in sorted(path.rglob(f"*{SUFFIX}")) if path.is_dir() else [path]:
             yield file_.stem, str(file_), _read(file_), _read(file_.parent / TYPES)
         return
     with open_binary(path, EXPECTED):
-        # It is there, and can be read.
+        # The path exists and can be read.
         pass
     with open_zip(path, lambda problem: KrisselError(Errors.K248.format(path=path, problem=problem))) as archive:
         names = set(archive.namelist())

@@ -1,4 +1,4 @@
-"""knowtator XML: annotations apart from their texts, as CRAFT and eHOST write them."""
+"""knowtator XML: annotations stored separately from their texts, as written by CRAFT and eHOST."""
 
 import io
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from ..report import CorpusReport, reporting
 
 EXPECTED = "a knowtator XML file, or a folder or .tar.gz of them"
 SUFFIX = ".knowtator.xml"
-# Where texts are in a folder above the annotations: of CRAFT, and of an eHOST project.
+# Folders of texts above the annotations: in CRAFT, and in an eHOST project.
 LAYOUTS = ("articles/txt", "corpus")
 
 
@@ -23,21 +23,25 @@ LAYOUTS = ("articles/txt", "corpus")
 def read_knowtator(
     path: str | Path, *, documents: str | Path | None = None, report: CorpusReport
 ) -> Iterator[AnnotatedText]:
-    """The texts of knowtator's annotations, each with those of all files.
+    """Yield the texts of knowtator's annotations, each with the mentions of all files.
 
-    path: a file of annotations, or a folder or `.tar.gz` whose files end in `.knowtator.xml`, in any depth. All of them
-        are read before the first text comes: CRAFT has a file for each article and ontology.
-    documents: the folder of the texts (for an archive, one in it). Without it, a text (`textSource`) is next to its
-        annotations or, in a folder above them, in CRAFT's `articles/txt` or eHOST's `corpus`.
+    path: an annotation file, or a folder or `.tar.gz` with files ending in `.knowtator.xml`, at any
+        depth. All of them are read before the first text: CRAFT has a file per article and
+        ontology.
+    documents: the folder of the texts (for an archive, one in it). Without it, a text
+        (`textSource`) is next to its annotations or, in a folder above them, in CRAFT's
+        `articles/txt` or eHOST's `corpus`.
 
-    The id of a text is its file's name without `.txt`. A mention's class is `read_class` of its `mentionClass`: CRAFT's
-    `CL:0000540` is the id, and `CL` the label. Offsets count characters; a mention of several spans has as many
-    fragments.
+    The id of a text is its file's name without `.txt`. A mention's class is `read_class` of its
+    `mentionClass`: CRAFT's `CL:0000540` is the id, and `CL` the label. Offsets count characters; a
+    mention with several spans has as many fragments.
 
-    report: counts `bad_records`: annotations without a span, with an offset that is no number, or of no class.
+    report: counts `bad_records`: annotations without a span, with an invalid offset, or without a
+        class.
 
-    Raises KrisselError K201 (no file), K202 (truncated gzip), K203 (a text that is not UTF-8), K007 (truncated or
-    malformed XML), K008 (other XML), K009 (entity declarations), K211 (damaged archive), K226 (no text).
+    Raises KrisselError K201 (no file), K202 (truncated gzip), K203 (a text that is not UTF-8), K007
+    (truncated or malformed XML), K008 (other XML), K009 (entity declarations), K211
+    (damaged archive), K226 (no text).
     """
     bundle = open_bundle(path, SUFFIX, EXPECTED)
     texts: dict[PurePath, tuple[str, list[Mention]]] = {}
@@ -60,7 +64,9 @@ def read_knowtator(
 
 
 class _Annotation(NamedTuple):
-    """As it stands in the file. spans: of offsets as written. mentions: the ids that classes are given to."""
+    """An annotation as stated in the file. spans: offsets as text. mentions: ids that classes refer
+    to.
+    """
 
     line: int
     spans: list[tuple[str, str]]
@@ -82,7 +88,7 @@ class _Handler(XmlHandler):
 
     def start(self, name: str, attrs: Any) -> None:
         if name == "annotations":
-            # A path of the machine on which it was annotated.
+            # A path of the annotator's machine.
             self.text_name = PurePosixPath(PureWindowsPath(attrs.get("textSource", "")).name).name
         elif name == "annotation":
             self._annotations.append(_Annotation(self.line, [], [], []))
@@ -100,16 +106,18 @@ class _Handler(XmlHandler):
             self._annotations[-1].texts.append(text)
 
     def mentions(self, report: CorpusReport) -> list[Mention]:
-        """All mentions of the file; classes stand below the annotations."""
+        """Return all mentions of the file; classes follow the annotations."""
         found: list[Mention] = []
         for annotation in self._annotations:
             fragments = parse_fragments(annotation.spans)
             name = next((self._classes[id_] for id_ in annotation.mentions if self._classes.get(id_)), "")
             if not fragments:
-                report.blemish("bad_records", self.path, annotation.line, "an annotation without a numeric span")
+                report.record_issue("bad_records", self.path, annotation.line, "an annotation without a numeric span")
             elif not name:
                 named = ", ".join(annotation.mentions) or "none"
-                report.blemish("bad_records", self.path, annotation.line, f"an annotation without a class ({named})")
+                report.record_issue(
+                    "bad_records", self.path, annotation.line, f"an annotation without a class ({named})"
+                )
             else:
                 label, kb_id = read_class(name)
                 text = " ".join(annotation.texts)

@@ -1,4 +1,4 @@
-"""Tables of mentions as their authors publish them: Linnaeus, S800 and BioID next to a folder of texts; and phrases."""
+"""Tables of mentions as published: Linnaeus, S800 and BioID, with a folder of texts; and phrases."""
 
 import csv
 import os
@@ -19,14 +19,14 @@ LABEL = "Species"
 _LINNAEUS_ID = re.compile("species:ncbi:([0-9]+)")
 _S800_ID = re.compile(r"[0-9]+(?:\|[0-9]+)*")
 _BIOID_COLUMNS = ("don_article", "figure", "first left", "last right", "text", "obj")
-# How the tables begin, for detection; S800's has no header.
+# First bytes of the tables, for detection; S800's has no header.
 HEADS = {
     "linnaeus": re.compile(rb"#?species(?: id\tdocument|:ncbi:[0-9][^\t\n]*\t[^\t\n]+\t[0-9]+)\t"),
     "s800": re.compile(rb"[0-9|]+\t[^\t\n|]+:[0-9]+\t[0-9]+\t[0-9]+\t"),
     "bioid": re.compile(rb"[^\n]*\bdon_article,figure,"),
 }
 PathLike = str | Path
-# The document of a line and its mention; None for a header.
+# The document and mention of a line; None for a header.
 Row = tuple[str, Mention] | None
 
 
@@ -34,17 +34,21 @@ Row = tuple[str, Mention] | None
 def read_linnaeus(
     path: PathLike, *, documents: PathLike | None = None, report: CorpusReport
 ) -> Iterator[AnnotatedText]:
-    """The articles of Linnaeus (Gerner et al., 2010) that its `tags.tsv` annotates, one at a time.
+    """Yield the articles of Linnaeus (Gerner et al., 2010) that its `tags.tsv` annotates, one at a
+    time.
 
-    A line is `species:ncbi:9606 TAB document TAB start TAB end TAB text TAB code`, below a header; a cell may hold
-    several ids, and `species:ncbi:0` is no taxon. Ids become bare numbers; the code is not read.
+    A line is `species:ncbi:9606 TAB document TAB start TAB end TAB text TAB code`, below a header.
+    A cell may hold several ids, and `species:ncbi:0` is no taxon. Ids become bare numbers; the code
+    is not read.
 
     documents: the folder of the texts, `<document>.txt`; without it, `txt` next to the table.
 
-    All mentions of the table are held in memory, and one text.
+    All mentions of the table, and one text at a time, are held in memory.
+
     report: counts `bad_records`.
-    Raises KrisselError K201 (no file), K202 (truncated gzip), K203 (not UTF-8), K204 (nothing), K226 (no text), K243
-    (the first line is not of this table).
+
+    Raises KrisselError K201 (no file), K202 (truncated gzip), K203 (not UTF-8), K204 (nothing),
+    K226 (no text), K243 (the first line is not of this table).
     """
 
     def row(line: str, number: int) -> Row:
@@ -61,13 +65,14 @@ def read_linnaeus(
 
 @reporting
 def read_s800(path: PathLike, *, documents: PathLike | None = None, report: CorpusReport) -> Iterator[AnnotatedText]:
-    """The abstracts of S800 (Pafilis et al., 2013) that its `S800.tsv` annotates, one at a time, named by their PMIDs.
+    """Yield the abstracts of S800 (Pafilis et al., 2013) that its `S800.tsv` annotates, one at a
+    time, named by PMID.
 
-    A line is `taxon TAB document:PMID TAB start TAB end TAB text`, without a header: the end is the place of the last
-    character, not of the one after it. Several taxa are joined by `|`.
+    A line is `taxon TAB document:PMID TAB start TAB end TAB text`, without a header. The end is
+    inclusive. Several taxa are joined by `|`.
 
-    documents: the folder of the texts, `<document>.txt`; without it, `abstracts` next to the table. All else is as in
-    `read_linnaeus`.
+    documents: the folder of the texts, `<document>.txt`; without it, `abstracts` next to the table.
+        Everything else is as in `read_linnaeus`.
     """
 
     def row(line: str, number: int) -> Row:
@@ -83,26 +88,29 @@ def read_s800(path: PathLike, *, documents: PathLike | None = None, report: Corp
 
 @reporting
 def read_bioid(path: PathLike, *, documents: PathLike | None = None, report: CorpusReport) -> Iterator[AnnotatedText]:
-    """The articles of BioID (BioCreative VI) that its `annotations.csv` annotates: their captions, a line each.
+    """Yield the articles of BioID (BioCreative VI) that its `annotations.csv` annotates: their
+    captions, one per line.
 
-    The captions are BioC files, of which only the texts are read: the offsets of their annotations are unreliable, so
-    the table's count. It is separated by commas, its columns found by name: `don_article`, `figure`, `first left`,
-    `last right`, `text` and `obj`, the class of a mention (`mentions.gold_ids.read_classes`): `NCBI gene:7157|NCBI
-    gene:22059` is of the label "NCBI gene". The id of an article is its number in PMC, as BELB's splits list it.
+    Captions are BioC files, of which only the texts are read: the offsets of their annotations are
+    unreliable, so those of the table are used. The table is separated by commas, and its columns
+    are found by name: `don_article`, `figure`, `first left`, `last right`, `text` and `obj`, the
+    class of a mention (`mentions.gold_ids.read_classes`): `NCBI gene:7157|NCBI gene:22059` has the
+    label "NCBI gene". The id of an article is its number in PMC, as in BELB's splits.
 
-    documents: the folder of the captions, `<article>.xml`, each a document named `<article> <figure>`; without it,
-        `caption_bioc` next to the table. All else is as in `read_linnaeus`; raises what `read_bioc` raises, too.
+    documents: the folder of the captions, `<article>.xml`, each a document named
+        `<article> <figure>`; without it, `caption_bioc` next to the table. Everything else is as in
+        `read_linnaeus`; raises what `read_bioc` raises, too.
     """
-    places: list[int] = []
+    indices: list[int] = []
 
     def row(line: str, number: int) -> Row:
         cells = _cells(line)
-        if not places:
-            places.extend(cells.index(column) for column in _BIOID_COLUMNS)
+        if not indices:
+            indices.extend(cells.index(column) for column in _BIOID_COLUMNS)
             return None
-        if len(cells) <= max(places):
+        if len(cells) <= max(indices):
             raise ValueError(f"{len(cells)} column(s)")
-        article, figure, start, end, text, obj = (cells[place].strip() for place in places)
+        article, figure, start, end, text, obj = (cells[index].strip() for index in indices)
         return f"{article} {figure}", _mention(start, end, text, *read_classes(obj), number)
 
     articles: dict[str, dict[str, list[Mention]]] = {}
@@ -117,14 +125,14 @@ def read_bioid(path: PathLike, *, documents: PathLike | None = None, report: Cor
             found.text += f"{read.text}\n"
         for caption, mentions in captions.items():
             for mention in mentions:
-                report.blemish("bad_records", str(path), mention.line, f"there is no caption {caption!r}")
+                report.record_issue("bad_records", str(path), mention.line, f"there is no caption {caption!r}")
         yield found
 
 
 def _by_document(
     path: PathLike, row: Callable[[str, int], Row], expected: str, report: CorpusReport
 ) -> Iterator[tuple[str, list[Mention]]]:
-    """Documents with their mentions, in the order of the first ones."""
+    """Group mentions by document, in the order of first occurrence."""
     found: dict[str, list[Mention]] = {}
     for each in read_records(path, row, report, expected=expected, what="mention", first_error=Errors.K243):
         if each is not None:
@@ -133,12 +141,13 @@ def _by_document(
 
 
 def _find(path: PathLike, documents: PathLike | None, folder: str, name: str) -> Path:
-    """The file of a text. Raises KrisselError K226 where there is none."""
-    place = Path(path).parent / folder if documents is None else Path(documents)
-    # A table names files of the folder alone, and unlike `Path.is_file`, `isfile` takes names that no file can have.
-    if not os.path.isfile(place / Path(name).name):
-        raise KrisselError(Errors.K226.format(path=path, name=name, places=f"'{place}'"))
-    return place / Path(name).name
+    """Return the file of a text. Raises KrisselError K226 if it is missing."""
+    texts = Path(path).parent / folder if documents is None else Path(documents)
+    # A table names files inside the folder only. Unlike `Path.is_file`, `isfile` accepts impossible
+    # file names.
+    if not os.path.isfile(texts / Path(name).name):
+        raise KrisselError(Errors.K226.format(path=path, name=name, folders=f"'{texts}'"))
+    return texts / Path(name).name
 
 
 def _plain(path: PathLike, file_: Path, id_: str, mentions: list[Mention]) -> AnnotatedText:
@@ -162,7 +171,9 @@ def _cells(line: str) -> list[str]:
 
 
 def _mention(start: str, end: str, text: str, label: str, kb_id: str, line: int, *, after_last: int = 0) -> Mention:
-    """Raises ValueError where the offsets are none, or a control character is among the text or ids."""
+    """Parse a mention. Raises ValueError for invalid offsets, or a control character in the text or
+    ids.
+    """
     fragments = parse_fragments([(start, end)])
     if problem := control_character(f"{text}{kb_id}"):
         raise ValueError(problem)
@@ -178,11 +189,12 @@ COLUMNS = 3
 
 @reporting
 def read_phrases(path: str | Path, *, report: CorpusReport) -> Iterator[AnnotatedText]:
-    """Each phrase as a document of its own, all of it one mention; `.gz` is decompressed.
+    """Yield each phrase as a document with one mention that covers it; `.gz` is decompressed.
 
-    Documents are named by the file and the line, so that a phrase that stands there twice counts twice.
+    Documents are named by file and line, so that a repeated phrase counts twice.
 
-    report: counts `bad_records` (lines that are not UTF-8, that have not three columns, or an empty one).
+    report: counts `bad_records` (lines that are not UTF-8, or without three non-empty columns).
+
     Raises KrisselError K201 (no file), K202 (truncated gzip), K203 (UTF-16), K204 (no phrase).
     """
     source, name = str(path), Path(path).name

@@ -1,4 +1,4 @@
-"""PubTator: `ID|t|title`, `ID|a|abstract`, then one tab-separated mention a line."""
+"""PubTator: `ID|t|title`, `ID|a|abstract`, then one tab-separated mention per line."""
 
 import re
 from collections.abc import Iterator
@@ -17,16 +17,18 @@ EXPECTED = "a PubTator file"
 
 @reporting
 def read_pubtator(path: str | Path, *, report: CorpusReport) -> Iterator[AnnotatedText]:
-    """The documents of a PubTator file, one at a time; `.gz` is decompressed.
+    """Yield the documents of a PubTator file one at a time; `.gz` is decompressed.
 
-    A mention is `ID start end text label kb_id`, tab-separated; the id may be missing, and a seventh column (the
-    parts of a composite mention, spelt out) is not read. Several ids are joined as `read_ids` says. Offsets count
-    characters of `title + " " + abstract`. Relations (`ID type argument argument`) are counted and skipped. Documents
-    come as they stand, repeated ids and wrong offsets included: `to_docs` deals with those.
+    A mention is `ID start end text label kb_id`, tab-separated. The id may be missing, and a
+    seventh column (the parts of a composite mention in words) is not read. Several ids are joined
+    as in `read_ids`. Offsets count characters of `title + " " + abstract`. Relations
+    (`ID type argument argument`) are counted and skipped. Documents are unchecked, with repeated
+    ids and wrong offsets: `to_doc` checks them.
 
     report: counts `relations` and `bad_records`.
-    Raises KrisselError K201 (no file), K202 (truncated gzip), K203 (not UTF-8), K204 (no document), K205 (the first
-    line that is not blank is no title).
+
+    Raises KrisselError K201 (no file), K202 (truncated gzip), K203 (not UTF-8), K204 (no document),
+    K205 (the first line that is not blank is no title).
     """
     current: AnnotatedText | None = None
     has_abstract = any_abstract = False
@@ -35,7 +37,7 @@ def read_pubtator(path: str | Path, *, report: CorpusReport) -> Iterator[Annotat
         for number, line in lines:
             if not line.strip():
                 continue
-            # A mention takes more than its letters.
+            # A mention takes more memory than its letters.
             size += len(line) + 100
             passage = _PASSAGE.fullmatch(line)
             if passage and passage[2] == "t":
@@ -49,7 +51,7 @@ def read_pubtator(path: str | Path, *, report: CorpusReport) -> Iterator[Annotat
                 raise RECORD.exceeded(size, path, f"document {current.id!r}, up to line {number},", RECORD.bytes)
             elif passage:
                 if passage[1].strip() != current.id or has_abstract:
-                    report.blemish("bad_records", str(path), number, "an abstract without its title")
+                    report.record_issue("bad_records", str(path), number, "an abstract without its title")
                     continue
                 has_abstract = any_abstract = True
                 if passage[3]:
@@ -59,22 +61,24 @@ def read_pubtator(path: str | Path, *, report: CorpusReport) -> Iterator[Annotat
     if current is None:
         raise KrisselError(Errors.K204.format(path=path, what="document", line=number, expected=EXPECTED))
     if any_abstract and not has_abstract:
-        report.blemish("cut_documents", str(path), number, f"document {current.id}")
+        report.record_issue("cut_documents", str(path), number, f"document {current.id}")
     yield current
 
 
 def _read_row(columns: list[str], number: int, current: AnnotatedText, report: CorpusReport) -> None:
     if len(columns) < 4:
-        report.blemish("bad_records", current.source, number, f"{len(columns)} column(s)")
+        report.record_issue("bad_records", current.source, number, f"{len(columns)} column(s)")
         return
     if columns[0].strip() != current.id:
-        report.blemish("bad_records", current.source, number, f"id {columns[0][:40]!r} below document {current.id!r}")
+        report.record_issue(
+            "bad_records", current.source, number, f"id {columns[0][:40]!r} below document {current.id!r}"
+        )
         return
     start, end = parse_offset(columns[1]), parse_offset(columns[2])
     if len(columns) == 4 and start is None:
         report.count("relations")
     elif len(columns) == 4 or start is None or end is None:
-        report.blemish("bad_records", current.source, number, "no mention and no relation")
+        report.record_issue("bad_records", current.source, number, "no mention and no relation")
     else:
         kb_id = read_ids(columns[5]) if len(columns) > 5 else ""
         current.mentions.append(Mention(((start, end),), columns[3], columns[4].strip(), kb_id, number))

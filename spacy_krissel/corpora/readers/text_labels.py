@@ -1,4 +1,4 @@
-"""Texts with document-level entity labels, with or without the places of mentions, in JSON lines."""
+"""Texts with document-level entity labels, with or without offsets of mentions, in JSON lines."""
 
 import json
 from collections.abc import Iterator
@@ -16,13 +16,15 @@ EXPECTED = 'JSON lines: {"id": …, "text": …, "entities": [{"id": …, "spans
 
 @reporting
 def read_text_labels(path: str | Path, *, report: CorpusReport) -> Iterator[AnnotatedText]:
-    """The texts of a file of JSON lines, `{"id", "text", "entities": [{"id", "spans": [[start, end], …]}, …]}`.
+    """Yield the texts of a file of JSON lines, `{"id", "text", "entities": [{"id", "spans":
+    [[start, end], …]}, …]}`.
 
-    "spans" are the fragments of one mention, in characters; without them the entity is known to be in the text alone.
-    An entity mentioned twice is listed twice. A text's "id" is optional, and so is an entity's "label". The file may be
-    compressed with gzip.
+    "spans" are the fragments of one mention, in characters; without them, the entity only labels
+    the text. An entity mentioned twice is listed twice. A text's "id" and an entity's "label" are
+    optional. The file may be compressed with gzip.
 
-    report: counts `bad_records`, lines that are not of this form.
+    report: counts `bad_records`, lines of another form.
+
     Raises KrisselError K201 (no file), K202 (truncated gzip), K203 (UTF-16), K204 (no text).
     """
     parse = partial(_annotated_text, Path(path))
@@ -37,7 +39,7 @@ def _annotated_text(path: Path, line: str, number: int) -> AnnotatedText:
         raise ValueError('no object with a "text"')
     entities = record.get("entities") or []
     if not isinstance(entities, list) or not all(map(_is_entity, entities)):
-        raise ValueError('"entities" is no list of {"id": …, "spans": [[start, end], …]}')
+        raise ValueError('"entities" is not a list of {"id": …, "spans": [[start, end], …]}')
     id_ = record.get("id")
     mentions = [Mention(_fragments(each), "", each.get("label") or "", each["id"].strip(), number) for each in entities]
     id_ = f"{path.name}:{number}" if id_ in (None, "") else str(id_)

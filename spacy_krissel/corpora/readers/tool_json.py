@@ -1,4 +1,6 @@
-"""What annotation tools and collections keep as JSON: Label Studio's export, Prodigy's answers, rows of BigBIO."""
+"""JSON of annotation tools and collections: Label Studio's export, Prodigy's answers, rows of
+BigBIO.
+"""
 
 import json
 from collections.abc import Iterator
@@ -19,20 +21,23 @@ Json = dict[str, Any]
 
 @reporting
 def read_label_studio(path: str | Path, *, report: CorpusReport) -> Iterator[AnnotatedText]:
-    """The tasks of a Label Studio export in JSON, of the labelling configuration in `render/formats/label_studio.py`: a
-    region's label is its first one, its ids are what its text area holds, joined by `|`.
+    """Yield the tasks of a Label Studio export in JSON, with the labelling configuration of
+    `render/formats/label_studio.py`: a region's label is its first one, and its ids are in its text
+    area, joined by `|`.
 
-    Of a task's annotations the last that was not cancelled counts. A task without one is counted in `unanswered` and
-    left out, whatever was predicted. The file is held in memory, and the "lines" of messages count tasks.
+    The last annotation of a task that was not cancelled counts. A task without one is counted in
+    `unanswered` and left out, even if it has predictions. The file is held in memory, and "lines"
+    in messages count tasks.
 
-    Raises KrisselError K201 (no file), K202 (truncated gzip), K204 (no task), K246 (no list of tasks).
+    Raises KrisselError K201 (no file), K202 (truncated gzip), K204 (no task), K246
+    (no list of tasks).
     """
     with open_binary(path, LABEL_STUDIO) as file_:
         raw = file_.read_all()
     try:
         tasks = json.loads(raw.decode("utf-8-sig"))
         if not isinstance(tasks, list):
-            raise ValueError("it is no list of tasks")
+            raise ValueError("it is not a list of tasks")
     except (ValueError, RecursionError) as error:
         raise KrisselError(Errors.K246.format(path=path, problem=str(error)[:80])) from None
     if not tasks:
@@ -47,16 +52,18 @@ def read_label_studio(path: str | Path, *, report: CorpusReport) -> Iterator[Ann
             id_ = str(data.get("doc") or task.get("id") or f"{Path(path).name}:{number}")
             yield AnnotatedText(id_, text, list(_regions(results, number)), str(path), number)
         except (ValueError, RecursionError) as error:
-            report.blemish("bad_records", str(path), number, str(error))
+            report.record_issue("bad_records", str(path), number, str(error))
 
 
 def _answered(task: Any) -> tuple[Json, list[Any] | None]:
-    """The data of a task, and the results of the annotation that counts. Raises ValueError for another form."""
+    """Return the data of a task, and the results of the annotation that counts. Raises ValueError
+    for another form.
+    """
     if not isinstance(task, dict) or not isinstance(task.get("data"), dict):
         raise ValueError('no task with "data"')
     annotations = task.get("annotations") or []
     if not isinstance(annotations, list):
-        raise ValueError('"annotations" is no list')
+        raise ValueError('"annotations" is not a list')
     kept = [each for each in annotations if isinstance(each, dict) and not each.get("was_cancelled")]
     if not kept:
         return task["data"], None
@@ -67,38 +74,40 @@ def _answered(task: Any) -> tuple[Json, list[Any] | None]:
 
 
 def _regions(results: list[Any], number: int) -> Iterator[Mention]:
-    """Raises ValueError for another form."""
-    places: dict[str, tuple[int, int, str]] = {}
+    """Parse the regions. Raises ValueError for another form."""
+    offsets: dict[str, tuple[int, int, str]] = {}
     labels: dict[str, str] = {}
     ids: dict[str, str] = {}
     for result in results:
         value = result.get("value") if isinstance(result, dict) else None
         if not isinstance(value, dict) or type(value.get("start")) is not int or type(value.get("end")) is not int:
-            # Choices of the whole text, relations.
+            # Skip choices for the whole text, and relations.
             continue
         region = str(result.get("id"))
         if result.get("type") == "textarea":
             texts = value.get("text")
             given = [texts] if isinstance(texts, str) else _texts(texts)
             ids[region] = "|".join(each.strip() for each in given if each.strip())
-            places.setdefault(region, (value["start"], value["end"], ""))
+            offsets.setdefault(region, (value["start"], value["end"], ""))
         elif result.get("type") == "labels":
             labels[region] = next(iter(_texts(value.get("labels"))), "")
             text = value.get("text")
-            places[region] = (value["start"], value["end"], text if isinstance(text, str) else "")
-    for region, (start, end, text) in places.items():
+            offsets[region] = (value["start"], value["end"], text if isinstance(text, str) else "")
+    for region, (start, end, text) in offsets.items():
         yield Mention(((start, end),), text, labels.get(region, ""), ids.get(region, ""), number)
 
 
 @reporting
 def read_prodigy(path: str | Path, *, report: CorpusReport) -> Iterator[AnnotatedText]:
-    """The texts of Prodigy's answers, JSON lines as `prodigy db-out` writes them.
+    """Yield the texts of Prodigy's answers, JSON lines as written by `prodigy db-out`.
 
-    An accepted task gives the mentions in its "spans"; where it has options, those that were chosen are the ids of its
-    one span, joined by `|`. Tasks of one text make one document, `meta.doc` is its id. Answers other than "accept" are
-    counted in `unanswered` and left out. The answers are held in memory.
+    The mentions of an accepted task are its "spans". If it has options, the chosen ones are the ids
+    of its only span, joined by `|`. Tasks with the same text make one document with `meta.doc` as
+    id. Answers other than "accept" are counted in `unanswered` and left out. The answers are held
+    in memory.
 
     report: counts `bad_records`, lines of another form.
+
     Raises KrisselError K201 (no file), K202 (truncated gzip), K203 (not UTF-8), K204 (no answer).
     """
     documents: dict[tuple[str, str], AnnotatedText] = {}
@@ -120,10 +129,10 @@ def read_prodigy(path: str | Path, *, report: CorpusReport) -> Iterator[Annotate
 
 
 def _spans(task: Json, text: str, number: int) -> list[Mention]:
-    """Raises ValueError for another form."""
+    """Parse the spans of a task. Raises ValueError for another form."""
     spans, chosen = task.get("spans") or [], task.get("accept")
     if not isinstance(spans, list) or not all(map(_is_span, spans)):
-        raise ValueError('"spans" is no list of objects with whole numbers "start" and "end"')
+        raise ValueError('"spans" is not a list of objects with whole numbers "start" and "end"')
     ids = ""
     if task.get("options"):
         if len(spans) != 1:
@@ -147,12 +156,15 @@ def _is_span(span: Any) -> bool:
 
 @reporting
 def read_bigbio(path: str | Path, *, report: CorpusReport) -> Iterator[AnnotatedText]:
-    """Rows of BigBIO's knowledge base schema as JSON lines, as `datasets.Dataset.to_json` writes them.
+    """Yield rows of BigBIO's knowledge base schema from JSON lines, as written by
+    `datasets.Dataset.to_json`.
 
-    The text is that of the passages at their offsets, gaps filled with spaces. An id is `db_name:db_id`, or `db_id`
-    alone where it has the name already or there is none; several are joined by `|`.
+    The text consists of the passages at their offsets, with gaps filled with spaces. An id is
+    `db_name:db_id`, or `db_id` alone if it includes the name or there is none; several are joined
+    by `|`.
 
     report: counts `bad_records`, lines of another form.
+
     Raises KrisselError K201 (no file), K202 (truncated gzip), K203 (not UTF-8), K204 (no row).
     """
 
@@ -163,14 +175,14 @@ def read_bigbio(path: str | Path, *, report: CorpusReport) -> Iterator[Annotated
         found = BioCDocument(str(path), number, report)
         found.annotated.id = str(record.get("document_id") or record.get("id") or "")
         for passage in _objects(record.get("passages")):
-            places = _places(passage.get("offsets"))
+            offsets = _offsets(passage.get("offsets"))
             found.units += [
-                (start, text) for (start, _), text in zip(places, _texts(passage.get("text")), strict=False)
+                (start, text) for (start, _), text in zip(offsets, _texts(passage.get("text")), strict=False)
             ]
         for entity in _objects(record.get("entities")):
             ids = "|".join(map(_normalized, _objects(entity.get("normalized"))))
             text, label = " ".join(_texts(entity.get("text"))), str(entity.get("type") or "")
-            found.annotated.mentions.append(Mention(_places(entity.get("offsets")), text, label, ids, number))
+            found.annotated.mentions.append(Mention(_offsets(entity.get("offsets")), text, label, ids, number))
         return found.finished()
 
     yield from read_records(path, row, report, expected=BIGBIO, what="row", closing=JSON_CLOSING)
@@ -181,11 +193,11 @@ def _normalized(record: Json) -> str:
     return id_ if not name or id_.startswith(f"{name}:") else f"{name}:{id_}"
 
 
-def _places(offsets: Any) -> tuple[tuple[int, int], ...]:
+def _offsets(offsets: Any) -> tuple[tuple[int, int], ...]:
     if not isinstance(offsets, list) or not all(
         isinstance(each, list) and len(each) == 2 and all(type(i) is int and i >= 0 for i in each) for each in offsets
     ):
-        raise ValueError('"offsets" is no list of pairs of whole numbers')
+        raise ValueError('"offsets" is not a list of pairs of whole numbers')
     return tuple((start, end) for start, end in offsets)
 
 
@@ -202,7 +214,7 @@ def _texts(value: Any) -> list[str]:
 
 
 def _text(record: Json, key: str) -> str:
-    """Raises ValueError for none, and for half of a character."""
+    """Return a text. Raises ValueError for another value, or a lone surrogate."""
     text = record.get(key)
     if not isinstance(text, str) or not text.strip() or has_surrogate(json.dumps(record, ensure_ascii=False)):
         raise ValueError(f'no "{key}", or a lone surrogate')

@@ -1,4 +1,4 @@
-"""ZESHEL's mentions: JSON lines that point into the documents of a world by white-space tokens."""
+"""ZESHEL's mentions: JSON lines that refer to white-space tokens in the documents of a world."""
 
 import os
 from collections.abc import Iterator
@@ -13,10 +13,10 @@ from ..annotation import AnnotatedText, Mention
 from ..files import has_surrogate, json_object, read_records
 from ..report import CorpusReport, reporting
 
-EXPECTED = "ZESHEL's mentions, one JSON object a line"
+EXPECTED = "ZESHEL's mentions, one JSON object per line"
 TEXTS = ("context_document_id", "label_document_id", "corpus", "text")
-PLACES = ("start_index", "end_index")
-# A world's documents: the published files are .json, although they hold JSON lines.
+OFFSETS = ("start_index", "end_index")
+# A world's documents: the published files end in .json, although they hold JSON lines.
 SUFFIXES = (".json", ".jsonl", ".json.gz", ".jsonl.gz")
 
 
@@ -26,36 +26,40 @@ Wanted = dict[str, list[tuple[int, dict[str, Any]]]]
 
 @reporting
 def read_zeshel(path: str | Path, *, documents: str | Path, report: CorpusReport) -> Iterator[AnnotatedText]:
-    """The documents that a file of ZESHEL's mentions points into (Logeswaran et al., 2019), one at a time.
+    """Yield the documents that a file of ZESHEL's mentions refers to (Logeswaran et al., 2019), one
+    at a time.
 
-    A mention is `{"mention_id", "context_document_id", "start_index", "end_index", "text", "label_document_id",
-    "category", "corpus"}`: the tokens from start to end, the end included, of the text of the context document, split
-    at white space. Its label is the world ("corpus"), so that accuracy can be averaged over worlds; its id is
-    `label_document_id`. "category" and "mention_id" are not read.
+    A mention is `{"mention_id", "context_document_id", "start_index", "end_index", "text",
+    "label_document_id", "category", "corpus"}`: the tokens from start to end, inclusive, of the
+    text of the context document, split at white space. Its label is the world ("corpus"), so that
+    accuracy can be averaged over worlds; its id is `label_document_id`. "category" and "mention_id"
+    are not read.
 
-    documents: the folder with a file of documents a world, `<corpus>.json` (or .jsonl, .gz); a document is
-        `{"document_id", "title", "text"}`.
+    documents: the folder with one file of documents per world, `<corpus>.json` (or .jsonl, .gz); a
+        document is `{"document_id", "title", "text"}`.
 
-    Documents have the format's own tokens (`AnnotatedText.words`), joined by single blanks; they come world by world in
-    the order of the world's file. In memory are all mentions of the file, and one document.
+    Documents have the format's own tokens (`AnnotatedText.words`), joined by single spaces, and
+    come world by world in the order of the world's file. All mentions of the file, and one document
+    at a time, are held in memory.
 
-    report: counts `bad_records` (lines that are no such object; mentions whose document is not there) and
-        `outside_text` (mentions beyond the last token).
-    Raises KrisselError K201 (no file of mentions, or of a world), K202 (truncated gzip), K203 (not UTF-8), K204 (no
-    mention), K224 (the first line is no mention).
+    report: counts `bad_records` (lines that are no such object; mentions whose document is missing)
+        and `outside_text` (mentions beyond the last token).
+
+    Raises KrisselError K201 (no file of mentions, or of a world), K202 (truncated gzip), K203
+    (not UTF-8), K204 (no mention), K224 (the first line is no mention).
     """
     for world, wanted in _read_mentions(path, report).items():
         yield from _read_world(_world_file(Path(documents), world), world, wanted, str(path), report)
         for id_, rows in wanted.items():
             for line, _ in rows:
-                report.blemish("bad_records", str(path), line, f"document {id_} is not in world {world!r}")
+                report.record_issue("bad_records", str(path), line, f"document {id_} is not in world {world!r}")
 
 
 def _read_mentions(path: str | Path, report: CorpusReport) -> dict[str, Wanted]:
-    """World → context document → its mentions."""
+    """Return the mentions by world and context document."""
 
     def mention(line: str, number: int) -> tuple[int, dict[str, Any]]:
-        return number, _parse(line, TEXTS, PLACES)
+        return number, _parse(line, TEXTS, OFFSETS)
 
     worlds: dict[str, Wanted] = {}
     checks: dict[str, Any] = {"first_error": Errors.K224, "closing": JSON_CLOSING}
@@ -66,22 +70,22 @@ def _read_mentions(path: str | Path, report: CorpusReport) -> dict[str, Wanted]:
 
 
 def _world_file(folder: Path, world: str) -> Path:
-    # A world names a file: nothing outside the folder is meant.
+    # A world names a file inside the folder only.
     paths = [folder / f"{Path(world).name}{suffix}" for suffix in SUFFIXES]
     for path in paths:
-        # Unlike `Path.is_file`, it takes names that no disk does.
+        # Unlike `Path.is_file`, it accepts impossible file names.
         if os.path.isfile(path):
             return path
     raise KrisselError(Errors.K201.format(path=paths[0], expected=f"the documents of ZESHEL's world {world!r}"))
 
 
 def _read_world(path: Path, world: str, wanted: Wanted, source: str, report: CorpusReport) -> Iterator[AnnotatedText]:
-    """The documents of `wanted`, which loses those that are found."""
+    """Yield the documents of `wanted`, from which found ones are removed."""
 
     def document(line: str, number: int) -> dict[str, Any]:
         return _parse(line, ("document_id", "text"))
 
-    expected = "ZESHEL's documents, one JSON object a line"
+    expected = "ZESHEL's documents, one JSON object per line"
     for record in read_records(path, document, report, expected=expected, closing=JSON_CLOSING):
         if rows := wanted.pop(record["document_id"], None):
             yield _annotate(record["document_id"], record["text"].split(), world, rows, source, report)
@@ -95,20 +99,22 @@ def _annotate(
     ends = np.cumsum([len(word) + 1 for word in words]) - 1
     mentions = []
     for line, record in rows:
-        first, last = (record[key] for key in PLACES)
+        first, last = (record[key] for key in OFFSETS)
         if not 0 <= first <= last < len(words):
-            # Not left to `to_doc`: tokens that are not there have no characters.
+            # Check here and not in `to_doc`: missing tokens have no characters.
             report.count("mentions_read")
             detail = f"{record['text'][:60]!r} at tokens {first}-{last} of {len(words)}"
-            report.blemish("outside_text", source, line, detail)
+            report.record_issue("outside_text", source, line, detail)
             continue
-        place = int(ends[first]) - len(words[first]), int(ends[last])
-        mentions.append(Mention((place,), record["text"], world, record["label_document_id"], line))
+        span = int(ends[first]) - len(words[first]), int(ends[last])
+        mentions.append(Mention((span,), record["text"], world, record["label_document_id"], line))
     return AnnotatedText(id_, " ".join(words), mentions, source=source, line=rows[0][0], words=words)
 
 
 def _parse(line: str, texts: tuple[str, ...], numbers: tuple[str, ...] = ()) -> dict[str, Any]:
-    """A JSON object with texts and whole numbers under these keys. Raises ValueError for another line."""
+    """Parse a JSON object with texts and integers under these keys. Raises ValueError for another
+    line.
+    """
     record = json_object(line)
     for key in texts:
         if not isinstance(record.get(key), str) or not record[key].strip():
@@ -116,7 +122,7 @@ def _parse(line: str, texts: tuple[str, ...], numbers: tuple[str, ...] = ()) -> 
         if has_surrogate(record[key]):
             raise ValueError("a lone surrogate")
     for key in numbers:
-        # A truth value is a number for Python.
+        # In Python, booleans are integers.
         if type(record.get(key)) is not int:
             raise ValueError(f"no whole number under {key!r}")
     return record

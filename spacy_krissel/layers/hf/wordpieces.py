@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 import numpy
 
 from ...errors import Errors, KrisselError
-from ...views import View, near_view, passage_texts, piece_window, reference_texts, reference_window
+from ...views import View, crop_view, passage_texts, piece_window, reference_texts, reference_window
 
 MARKERS = ("[Ms]", "[Me]")
 # Views tokenised together: enough to keep the tokenizer's threads busy, without much memory for
@@ -125,7 +125,7 @@ def _texts(view: View, window: int) -> list[str]:
     """Return the parts of a view that are tokenised separately."""
     if view.reference:
         return reference_texts(view)
-    view = near_view(view, window)
+    view = crop_view(view, window)
     return [view.left, "" if view.masked else view.mention, view.right]
 
 

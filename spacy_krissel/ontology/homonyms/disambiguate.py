@@ -1,4 +1,6 @@
-"""Homonym disambiguation: each entity with a homonym gets a unique version of it (BELHD §4.1)."""
+"""Homonym disambiguation: each entity with a homonym gets a unique variant of the name
+(BELHD §4.1).
+"""
 
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
@@ -15,31 +17,37 @@ from ..entity import Entity
 from ..folding import canonical_name, fold_name
 from ..hash_index import groups_across_rows
 from ..store import OntologyStore
-from .shared_names import Bearer, Homonyms, Order, Parts, SpeciesNames, SpeciesUse, expand
+from .shared_names import HomonymMember, Homonyms, Order, Parts, SpeciesNames, SpeciesUse, expand
 
 
 class Disambiguation:
-    """The entities of a store, their homonyms expanded as in BELHD's §4.1, Figure 2 and Algorithm 1.
+    """The entities of a store with their homonyms expanded, as in BELHD's §4.1, Figure 2 and
+    Algorithm 1.
 
-    Each entity with a homonym (a bearer) gets its first expansion (`Bearer.expansions`): "Discharge" becomes "Discharge
-    (Patient Discharge)" with the preferred name of the entity, or, where the homonym is that name, another one; a
-    cross-species homonym gets the species: "A2M (human)", or "A2M (IGHA2, human)" where several entities of the species
-    have it (§4.1.1). Names count as the same when they fold to the same (`fold_name`). Entities, their order and
-    everything but the names of homonyms stay.
+    A member of a homonym (an entity that has it) gets its first expansion
+    (`HomonymMember.expansions`): "Discharge" becomes "Discharge (Patient Discharge)" with the
+    preferred name of the entity or, if the homonym is that name, another one. A cross-species
+    homonym gets the species: "A2M (human)", or "A2M (IGHA2, human)" if several entities of the
+    species have it (§4.1.1). Names are equal if they fold to the same text (`fold_name`). Only the
+    names of homonyms change.
 
-    Where two bearers would get the same, or the name of another entity, as the paper's two "Hydroxocobalamin
-    (Aquacobalamin)" (§5.2), their homonyms are resolved together, by an optimal assignment of expansions to bearers,
-    and of the original name to one of the others (case c). A bearer without a name is a failure: no assignment
-    disambiguates more bearers. The result depends neither on the order of the entities nor on that of their aliases.
+    If two members would get the same name, or the name of another entity, such as the paper's two
+    "Hydroxocobalamin (Aquacobalamin)" (§5.2), their homonyms are resolved together. An optimal
+    assignment gives expansions to members, and the original name to one of the others (case c). A
+    member without a name is a failure: no assignment disambiguates more members. The result depends
+    neither on the order of the entities nor on that of their aliases.
 
-    order: which of the other names goes first, "shortest" as in the paper's text or "longest" as in Algorithm 1.
-    taxonomy: names the species where entities have ids of NCBI Taxonomy (`SpeciesNames`); KW121 where it does not.
-    figures: `HomonymFigures` under "before"; the "order"; "second_choices", the bearers with another expansion than
-        their first; "unchanged", those that keep the original name, which is then no homonym; "failures", the names
-        that are homonyms afterwards; "success_rate", the fraction of homonyms none of whose bearers shares its new name
-        with another (None without homonyms).
+    order: which of the other names comes first, "shortest" as in the paper's text or "longest" as
+        in Algorithm 1.
+    taxonomy: names the species of entities that have ids of NCBI Taxonomy (`SpeciesNames`); warns
+        KW121 about missing ones.
+    figures: `HomonymFigures` under "before"; the "order"; "second_choices", the members that did
+        not get their first expansion; "unchanged", members that keep the original name, which is
+        then no homonym; "failures", the names that are homonyms afterwards; "success_rate", the
+        fraction of homonyms none of whose members shares its new name with another (None without
+        homonyms).
 
-    In memory are about 100 bytes for each bearer.
+    Takes about 100 bytes of memory per member.
     """
 
     def __init__(
@@ -54,10 +62,10 @@ class Disambiguation:
         self._order = order
         self._species = SpeciesNames(taxonomy)
         self._homonyms = Homonyms(store, self._species)
-        # Bearers that do not get their first choice, and the names of those that failed.
+        # Members that do not get their first choice, and the names of failed ones.
         self._settled: dict[int, Parts] = {}
         self._failed: dict[int, str] = {}
-        # The hash of each bearer's name (n,), and whether that is the original name (n,).
+        # Hash of each member's name (n,), and whether it is the original name (n,).
         self._keys = np.zeros(len(self._homonyms), dtype=np.uint64)
         self._plain = np.zeros(len(self._homonyms), dtype=bool)
         self._choose_first(progress)
@@ -67,18 +75,18 @@ class Disambiguation:
     def __iter__(self) -> Iterator[Entity]:
         for row, entity in enumerate(self._store):
             new: dict[str, str] = {}
-            for number, bearer in self._bearers(row, entity).items():
+            for number, member in self._members(row, entity).items():
                 parts = self._settled.get(number)
                 if parts is None:
-                    parts = self._first_choice(bearer)
-                new.update((spelling, expand(spelling, parts)) for spelling in bearer.spellings)
+                    parts = self._first_choice(member)
+                new.update((spelling, expand(spelling, parts)) for spelling in member.spellings)
             if new:
                 aliases = tuple(new.get(alias, alias) for alias in entity.aliases)
                 entity = replace(entity, name=new.get(entity.name, entity.name), aliases=aliases)
             yield entity
 
-    def _bearers(self, row: int, entity: Entity) -> dict[int, Bearer]:
-        """The homonyms of an entity, by the numbers of the bearers."""
+    def _members(self, row: int, entity: Entity) -> dict[int, HomonymMember]:
+        """Return the homonyms of an entity by member number."""
         homonyms = self._homonyms
         start, end = homonyms.bounds[row : row + 2].tolist()
         if start == end:
@@ -86,11 +94,11 @@ class Disambiguation:
         names = (entity.name, *entity.aliases)
         spellings: dict[int, list[str]] = {}
         for position, number in zip(
-            homonyms.entry_position[start:end].tolist(), homonyms.entry_bearer[start:end].tolist(), strict=True
+            homonyms.entry_position[start:end].tolist(), homonyms.entry_member[start:end].tolist(), strict=True
         ):
             spellings.setdefault(number, []).append(names[position])
         return {
-            number: Bearer(
+            number: HomonymMember(
                 id=entity.id,
                 spellings=tuple(own),
                 preferred=entity.name,
@@ -101,62 +109,67 @@ class Disambiguation:
             for number, own in spellings.items()
         }
 
-    def _first_choice(self, bearer: Bearer) -> Parts:
-        """Empty, which leaves the original name, only where there is nothing to expand it with."""
-        return next(chain(bearer.expansions(self._order), bearer.defaults()))
+    def _first_choice(self, member: HomonymMember) -> Parts:
+        """Return the first expansion; empty, for the original name, only if there is none."""
+        return next(chain(member.expansions(self._order), member.defaults()))
 
     def _choose_first(self, progress: bool) -> None:
         entities = progress_bar(self._store, show=progress, desc="homonyms", unit=" entities", unit_scale=True)
         for row, entity in enumerate(entities):
-            for number, bearer in self._bearers(row, entity).items():
-                parts = self._first_choice(bearer)
-                self._keys[number] = stable_hash(canonical_name(expand(bearer.homonym, parts)))
+            for number, member in self._members(row, entity).items():
+                parts = self._first_choice(member)
+                self._keys[number] = stable_hash(canonical_name(expand(member.homonym, parts)))
                 self._plain[number] = not parts
 
     def _resolve(self) -> None:
-        """Resolve the units in which first choices collide, and those that then collide with them."""
+        """Resolve the units in which first choices collide, and units that then collide with them."""
         unit = self._homonyms.unit
-        # The original name collides only within the unit, where keys are equal.
+        # The original name collides only within its unit, where keys are equal.
         taken = self._store.may_be_shared(self._keys, self._homonyms.row) & ~self._plain
         hard = [np.flatnonzero(taken), *self._equal_keys(np.arange(len(unit)))]
         unsolved = unit[np.concatenate(hard)]
-        # Units are resolved together that collisions link, directly or through others.
+        # Units linked by collisions, directly or indirectly, are resolved together.
         component = np.arange(unit.max(initial=-1) + 1)
         links = np.empty((2, 0), dtype=unit.dtype)
         while True:
-            collisions = [unit[bearers] for bearers in self._equal_keys(component[unit])]
+            collisions = [unit[members] for members in self._equal_keys(component[unit])]
             links = np.hstack([links, *(np.stack([units[:-1], units[1:]]) for units in collisions)])
             unsolved = np.concatenate([unsolved, *collisions])
             if not len(unsolved):
                 return
             graph = coo_array((np.ones(links.shape[1]), tuple(links)), shape=(len(component), len(component)))
             _, component = connected_components(graph, directed=False)
-            bearers = np.flatnonzero(np.isin(component[unit], component[unsolved]))
-            bearers = bearers[np.argsort(component[unit[bearers]], kind="stable")]
-            for together in np.split(bearers, np.flatnonzero(np.diff(component[unit[bearers]])) + 1):
+            members = np.flatnonzero(np.isin(component[unit], component[unsolved]))
+            members = members[np.argsort(component[unit[members]], kind="stable")]
+            for together in np.split(members, np.flatnonzero(np.diff(component[unit[members]])) + 1):
                 self._solve(together.tolist())
             unsolved = unsolved[:0]
 
     def _equal_keys(self, owners: np.ndarray) -> Iterator[np.ndarray]:
-        """The bearers of each key that more than one of `owners` (n,) has, without those that have failed."""
+        """Yield the members of each key that more than one of `owners` (n,) has, without failed
+        ones.
+        """
         numbers = np.delete(np.arange(len(self._keys)), list(self._failed))
         numbers = numbers[np.argsort(self._keys[numbers], kind="stable")]
         for group in groups_across_rows(self._keys[numbers], owners[numbers]):
             yield numbers[group.start : group.stop]
 
     def _solve(self, numbers: Sequence[int]) -> None:
-        """Resolve the bearers of a component: their expansions, the hashes of these, and the failures."""
-        bearers = [(number, self._bearer(number)) for number in numbers]
-        # Those with the one choice of a preferred name go first.
-        bearers.sort(key=lambda item: (fold_name(item[1].homonym), item[1].homonym == item[1].preferred, item[1].id))
-        ids = [bearer.id for _, bearer in bearers]
-        wishes = [self._free_names(bearer, bearer.expansions(self._order)) for _, bearer in bearers]
-        # The first default that no other entity has is used.
-        defaults = [self._free_names(bearer, bearer.defaults()) for _, bearer in bearers]
+        """Resolve the members of a component. RETURNS: their expansions, the hashes of these, and
+        the failures.
+        """
+        members = [(number, self._member(number)) for number in numbers]
+        # Members with a preferred name as only choice come first.
+        members.sort(key=lambda item: (fold_name(item[1].homonym), item[1].homonym == item[1].preferred, item[1].id))
+        ids = [member.id for _, member in members]
+        wishes = [self._free_names(member, member.expansions(self._order)) for _, member in members]
+        # Use the first default that no other entity has.
+        defaults = [self._free_names(member, member.defaults()) for _, member in members]
         expansions, fallbacks = [list(wish) for wish in wishes], [next(iter(default)) for default in defaults]
         names = _assign(expansions, fallbacks)
         if failed := _failures(names, fallbacks, ids):
-            # Two homonyms of one entity may become the same: what one can share, it leaves to others.
+            # Two homonyms of one entity may get the same name: a member that can share leaves the
+            # name to others.
             owners = {name: i for i, name in enumerate(names)}
             sharing = {
                 i for i, name in enumerate(fallbacks) if (owner := owners.get(name, i)) != i and ids[owner] == ids[i]
@@ -164,7 +177,7 @@ class Disambiguation:
             again = _assign(expansions, fallbacks, sharing)
             if len(fewer := _failures(again, fallbacks, ids)) < len(failed):
                 names, failed = again, fewer
-        for i, (number, bearer) in enumerate(bearers):
+        for i, (number, member) in enumerate(members):
             choices = {**defaults[i], **wishes[i]}
             name = names[i] or fallbacks[i]
             self._failed.pop(number, None)
@@ -173,21 +186,22 @@ class Disambiguation:
                 self._failed[number] = name
             self._keys[number] = stable_hash(canonical_name(name))
             self._plain[number] = not choices[name]
-            if choices[name] != self._first_choice(bearer):
+            if choices[name] != self._first_choice(member):
                 self._settled[number] = choices[name]
 
-    def _bearer(self, number: int) -> Bearer:
+    def _member(self, number: int) -> HomonymMember:
         row = int(self._homonyms.row[number])
-        return self._bearers(row, self._store.entity_at(row))[number]
+        return self._members(row, self._store.entity_at(row))[number]
 
-    def _free_names(self, bearer: Bearer, choices: Iterable[Parts]) -> dict[str, Parts]:
-        """The folded names that `choices` make, in their order, without those that another entity bears in the store;
-        the homonym itself is a name of a bearer only as it is."""
+    def _free_names(self, member: HomonymMember, choices: Iterable[Parts]) -> dict[str, Parts]:
+        """Return the folded names that `choices` make, in order, without names of other entities in
+        the store. The homonym itself counts as a name of a member only if unchanged.
+        """
         names: dict[str, Parts] = {}
-        homonym = fold_name(bearer.homonym)
+        homonym = fold_name(member.homonym)
         for parts in choices:
-            name = fold_name(expand(bearer.homonym, parts))
-            if not parts or (name != homonym and not set(self._store.find(name)) - {bearer.id}):
+            name = fold_name(expand(member.homonym, parts))
+            if not parts or (name != homonym and not set(self._store.find(name)) - {member.id}):
                 names.setdefault(name, parts)
         return names
 
@@ -208,15 +222,18 @@ class Disambiguation:
 def _assign(
     expansions: Sequence[Sequence[str]], defaults: Sequence[str], sharing: Container[int] = ()
 ) -> list[str | None]:
-    """Give each bearer a name, no two the same: an expansion, its default, or None where there are too few names.
+    """Give each member a unique name: an expansion, its default, or None if there are too few
+    names.
 
-    expansions: of each bearer (n,), the preferred ones first. defaults: (n,). sharing: those who need no name.
-    As few bearers as possible get None, and of these as few as possible that are not `sharing`; of such assignments, as
-    few as possible get their default; and of these, the sum of the expansions' ranks is the least. Where that leaves a
-    choice, the first bearers get the better name.
+    expansions: of each member (n,), the preferred ones first. defaults: (n,). sharing: members that
+        need no name.
+
+    The assignment minimises, in this order: the members with None, those among them that are not
+    `sharing`, the members with their default, and the sum of the expansions' ranks. On ties, the
+    first members get the better name.
     """
     n = len(expansions)
-    # Each is more than all of the lower costs together.
+    # Each cost exceeds the sum of all lower costs.
     default_cost = (n + 1) * (2 * max(map(len, expansions)) + 1)
     failure_cost = (n + 1) * (default_cost + n)
     nothing_cost = (n + 1) * (failure_cost + n)
@@ -226,17 +243,17 @@ def _assign(
         for rank, name in enumerate(own):
             costs[i, names.setdefault(name, len(names))] = 1 + rank * (2 - i / n)
         costs.setdefault((i, names.setdefault(default, len(names))), default_cost + n - i)
-    # A column of its own stands for None, so that every bearer can be matched.
+    # An extra column stands for None, so that every member can be matched.
     for i in range(n):
         costs[i, len(names) + i] = nothing_cost + n - i + (0 if i in sharing else failure_cost)
-    places = tuple(np.array(list(costs)).T)
-    graph = coo_array((np.array(list(costs.values())), places), shape=(n, len(names) + n)).tocsr()
+    cells = tuple(np.array(list(costs)).T)
+    graph = coo_array((np.array(list(costs.values())), cells), shape=(n, len(names) + n)).tocsr()
     rows, columns = min_weight_full_bipartite_matching(graph)
     found: list[str | None] = [*names, *[None] * n]
     return [found[column] for column in columns[np.argsort(rows)].tolist()]
 
 
 def _failures(names: Sequence[str | None], defaults: Sequence[str], ids: Sequence[str]) -> set[int]:
-    """The bearers without a name whose default is that of another entity."""
+    """Return the members without a name whose default is that of another entity."""
     owners = dict(zip(names, ids, strict=True))
     return {i for i, name in enumerate(names) if name is None and owners[defaults[i]] != ids[i]}

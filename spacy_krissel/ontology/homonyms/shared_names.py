@@ -1,4 +1,6 @@
-"""Homonyms of an ontology store, folded names that several entities share, and their expansions (BELHD §3 and §4.1)."""
+"""Homonyms of an ontology store (folded names that several entities share) and their expansions
+(BELHD §3, §4.1).
+"""
 
 import heapq
 import re
@@ -15,20 +17,20 @@ from ...errors import KrisselWarning, Warnings
 from ..folding import fold_name
 from ..store import OntologyStore
 
-# Which other name a preferred name is expanded with: the shortest in the paper's text (§4.1), the longest in its
-# Algorithm 1.
+# Other name that expands a preferred name: the shortest in the paper's text (§4.1), the longest in
+# its Algorithm 1.
 Order = Literal["shortest", "longest"]
 # The contents of the brackets; empty for the original name.
 Parts = tuple[str, ...]
 
 
 class SpeciesUse(IntEnum):
-    """The species of an entity, as far as it distinguishes the entity from others with the homonym."""
+    """Use of the species of an entity to distinguish it from others with the homonym."""
 
-    NEVER = 0  # it has none, or that of all others
-    SPARE = 1  # it has the only one, and others have none: for want of names
-    ALONE = 2  # there are several, and no other entity has its own (cross-species)
-    SHARED = 3  # there are several, and others have its own (cross-species and within the species)
+    NEVER = 0  # it has none, or the species of all others
+    SPARE = 1  # only it has one: used if names do not suffice
+    ALONE = 2  # there are several, and no other entity has the same (cross-species)
+    SHARED = 3  # there are several, and others have the same (cross-species and within the species)
 
     @property
     def is_cross(self) -> bool:
@@ -36,10 +38,10 @@ class SpeciesUse(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Bearer:
+class HomonymMember:
     """An entity as one of those that share a homonym.
 
-    spellings: those of the homonym, as the entity has them.
+    spellings: the entity's spellings of the homonym.
     preferred: the entity's preferred name.
     others: its names without the homonym.
     species: the name of its species, or "".
@@ -57,11 +59,12 @@ class Bearer:
         return self.spellings[0]
 
     def expansions(self, order: Order) -> Iterator[Parts]:
-        """Possible contents of the brackets, the paper's choice first.
+        """Yield possible contents of the brackets, the paper's choice first.
 
-        The preferred name where that is not the homonym (case a of Figure 2), then the other names from the shortest or
-        the longest on (case b). For a cross-species homonym (§4.1.1) the species alone where no other entity has it,
-        else after each name. A species that only some of the entities have comes after all names.
+        The preferred name if it is not the homonym (case a of Figure 2), then the other names from
+        the shortest or the longest on (case b). For a cross-species homonym (§4.1.1), the species
+        alone if no other entity has it, else after each name. A species that only some of the
+        entities have comes after all names.
         """
         if self.use == SpeciesUse.ALONE:
             yield (self.species,)
@@ -73,43 +76,51 @@ class Bearer:
                 yield (name, self.species)
 
     def defaults(self) -> tuple[Parts, ...]:
-        """The choices of one of the entities where expansions do not suffice (case c): the original name; for a
-        cross-species homonym first the name with the species, which may be the name of yet another entity."""
+        """Return the choices of one entity if expansions do not suffice (case c): the original
+        name. For a cross-species homonym, the name with the species comes first; it may be the name
+        of yet another entity.
+        """
         return ((self.species,), ()) if self.use.is_cross else ((),)
 
     def _names(self, order: Order) -> Iterator[str]:
         sign = 1 if order == "shortest" else -1
-        # By text where lengths are equal: the order of the aliases must not matter.
+        # Sort names of equal length by text: the order of the aliases must not matter.
         names = sorted(self.others, key=lambda name: (name != self.preferred, sign * len(name), name))
         return filter(_is_informative, names)
 
 
 def expand(name: str, parts: Parts) -> str:
-    """`expand("A2M", ("IGHA2", "human"))` is "A2M (IGHA2, human)"; without parts the name stays."""
+    """Append the parts in brackets: `expand("A2M", ("IGHA2", "human"))` is "A2M (IGHA2, human)";
+    without parts the name stays.
+    """
     return f"{name.rstrip()} ({', '.join(part.strip() for part in parts)})" if parts else name
 
 
 def _is_informative(name: str) -> bool:
-    # Symbols alone are folded away in a longer name.
+    # Folding would remove symbols from a longer name.
     return any(map(str.isalnum, fold_name(name)))
 
 
 IDS_SHOWN = 5
-# How sources write the ids of NCBI Taxonomy: 9606, NCBITaxon:9606, NCBITaxID:9606, taxon:9606, …
+# Spellings of NCBI Taxonomy ids: 9606, NCBITaxon:9606, NCBITaxID:9606, taxon:9606, …
 _TAXON = re.compile(r"(?:(?:ncbi[_ ]?)?(?:tax|taxon|taxid|taxonomy):\s*)?(\d+)", re.IGNORECASE)
 
 
 def _taxon_number(species: str) -> str | None:
-    """The number in an id of NCBI Taxonomy, however it is written; None for anything else, such as a name."""
+    """Return the number in any spelling of an NCBI Taxonomy id; None for anything else, such as a
+    name.
+    """
     taxon = _TAXON.fullmatch(species.strip())
     return taxon[1] if taxon else None
 
 
 class SpeciesNames(dict[str, str]):
-    """From the species of an entity, a name or an id, to the name of that species; "" for no species.
+    """Map from the species of an entity, a name or an id, to the name of that species; "" for no
+    species.
 
-    An id is looked up in `taxonomy`, where one is given, and becomes the preferred name there, which in NCBI Taxonomy's
-    own files is the scientific one. Everything else is a name already, as is an id that `taxonomy` does not have.
+    An id is looked up in `taxonomy`, if given, and becomes the preferred name there, which in NCBI
+    Taxonomy's own files is the scientific one. Other values are names already; ids missing from
+    `taxonomy` stay.
     """
 
     def __init__(self, taxonomy: OntologyStore | None = None) -> None:
@@ -121,14 +132,14 @@ class SpeciesNames(dict[str, str]):
         return self.setdefault(species, self._find(species.strip()))
 
     def warn_of_unknown(self) -> None:
-        """Warn KW121 of the ids that were not found, if there are any."""
+        """Warn KW121 about ids that were not found, if any."""
         if self._taxonomy is not None and self._unknown:
             shown = ", ".join(sorted(self._unknown)[:IDS_SHOWN])
             message = Warnings.KW121.format(count=len(self._unknown), path=self._taxonomy.path, ids=shown)
             warnings.warn(message, KrisselWarning, stacklevel=2)
 
     def _find(self, species: str) -> str:
-        # Symbols alone would be folded away.
+        # Folding would remove a name of symbols only.
         if not any(map(str.isalnum, fold_name(species))):
             return ""
         if self._taxonomy is None:
@@ -151,10 +162,12 @@ IDS_LISTED = 20
 class HomonymFigures:
     """A column of BELHD's Table 2, whose rows count (entity, name) pairs.
 
-    names: all pairs. homonyms: the distinct folded names that two or more entities share. pairs: those of homonyms.
-    preferred, other: pairs of a homonym that entities of one species share (or any, where fewer than two species are
-        named), where it is the entity's preferred name, or not. cross_species: pairs of a homonym of entities of two or
-        more species. A pair may be of both kinds.
+    names: all pairs. homonyms: the distinct folded names that two or more entities share. pairs:
+        those of homonyms.
+    preferred, other: pairs of a homonym shared by entities of one species (or by any entities, if
+        fewer than two species are named), as the entity's preferred name or as another name.
+    cross_species: pairs of a homonym of entities of two or more species. A pair may count in both
+        ways.
     """
 
     entities: int
@@ -167,16 +180,17 @@ class HomonymFigures:
 
 
 class Homonyms:
-    """The bearers of homonyms (entities that share them), as columns in memory.
+    """The members of homonyms (entities that share them), as columns in memory.
 
-    A bearer is an entity with one of its homonyms, however many spellings of that it has; bearers are numbered in the
-    order of the rows. A homonym is cross-species when its bearers are of two or more species, those without one aside.
+    A member is a pair of an entity and one of its homonyms, in any number of spellings; members are
+    numbered in row order. A homonym is cross-species if its members have two or more species,
+    ignoring members without one.
 
-    row, homonym, position: (n,) of each bearer; the position is that of the first spelling.
+    row, homonym, position: (n,) of each member; the position is that of the first spelling.
     use: (n,) `SpeciesUse`.
-    unit: (n,) bearers with one number must be distinguished by more than the species: those of a homonym, of a
-        cross-species homonym those of one species.
-    entry_position, entry_bearer: (m,) the positions of all spellings, and whose they are.
+    unit: (n,) members with the same number must be distinguished by more than the species: those of
+        a homonym or, for a cross-species homonym, those of one species.
+    entry_position, entry_member: (m,) the position of each spelling, and its member.
     bounds: (n_entities + 1,) the entries of row i are those from `bounds[i]` to `bounds[i + 1]`.
     """
 
@@ -186,7 +200,7 @@ class Homonyms:
         self.n_homonyms = int(entries["homonym"].max()) + 1 if len(rows) else 0
         self.bounds = np.searchsorted(rows, np.arange(len(store) + 1))
         pairs = rows * self.n_homonyms + entries["homonym"]
-        _, firsts, self.entry_bearer = np.unique(pairs, return_index=True, return_inverse=True)
+        _, firsts, self.entry_member = np.unique(pairs, return_index=True, return_inverse=True)
         self.entry_position = entries["position"]
         self.row, self.homonym, self.position = (entries[key][firsts] for key in ("row", "homonym", "position"))
         self._split_by_species(_species_numbers(store, species))
@@ -196,7 +210,7 @@ class Homonyms:
         return len(self.row)
 
     def figures(self) -> HomonymFigures:
-        cross, is_preferred, entries = self._cross, self.position == 0, self.entry_bearer
+        cross, is_preferred, entries = self._cross, self.position == 0, self.entry_member
         shared_within = ~cross | (np.bincount(self.unit)[self.unit] > 1)
         return HomonymFigures(
             entities=self._n_entities,
@@ -209,7 +223,7 @@ class Homonyms:
         )
 
     def _split_by_species(self, numbers: np.ndarray) -> None:
-        """numbers: (n_entities,) 0 for no species."""
+        """Split homonyms into units by species. numbers: (n_entities,), 0 for no species."""
         mine = numbers[self.row]
         n_numbers = int(numbers.max(initial=0)) + 1
         pairs, pair, sizes = np.unique(
@@ -223,28 +237,30 @@ class Homonyms:
         self.use[~cross & some_without[self.homonym] & (mine > 0)] = SpeciesUse.SPARE
         self.use[cross & (mine > 0)] = SpeciesUse.SHARED
         self.use[cross & (mine > 0) & (sizes[pair] == 1)] = SpeciesUse.ALONE
-        # Numbered densely: arrays by unit are short.
+        # Dense numbers keep arrays by unit short.
         self.unit = np.unique(np.where(cross, self.n_homonyms + pair, self.homonym), return_inverse=True)[1]
 
 
 def homonym_figures(store: OntologyStore, taxonomy: OntologyStore | None = None) -> HomonymFigures:
     """Count the homonyms of a store by the cases of BELHD's Table 2.
 
-    taxonomy: names the species, where entities have ids of them (`SpeciesNames`).
+    taxonomy: names the species of entities that have ids of it (`SpeciesNames`).
     """
     return Homonyms(store, SpeciesNames(taxonomy)).figures()
 
 
 def homonym_report(store: OntologyStore, taxonomy: OntologyStore | None = None) -> dict[str, Any]:
-    """The `HomonymFigures` of a store, and under "listed" the homonyms of the most entities (`LISTED`), each with its
-    name, the number of its "entities" and the first of their ids (`IDS_LISTED`)."""
+    """Return the `HomonymFigures` of a store, and under "listed" the homonyms with the most
+    entities (`LISTED`): the name, the number of its "entities" and the first of their ids
+    (`IDS_LISTED`).
+    """
     most = heapq.nsmallest(LISTED, store.shared_names(), key=lambda item: (-len(item[1]), item[0]))
     listed = [{"name": name, "entities": len(ids), "ids": ids[:IDS_LISTED]} for name, ids in most]
     return {**asdict(homonym_figures(store, taxonomy)), "listed": listed}
 
 
 def _species_numbers(store: OntologyStore, species: SpeciesNames) -> np.ndarray:
-    """A number for the species of each row, 0 for none; names that fold to the same are one species."""
+    """Number the species of each row, 0 for none; names that fold to the same text are one species."""
     numbers = {"": 0}
     folded = cache(lambda text: fold_name(species[text]))
     found = (numbers.setdefault(folded(text), len(numbers)) for text in store.each("species"))

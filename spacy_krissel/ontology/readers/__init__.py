@@ -1,7 +1,7 @@
 """Ontology formats, one reader each.
 
-All readers raise KrisselError K101 (no such file), K102 (damaged or truncated) and K103 (another format), and count the
-records that cannot be used (KW101).
+All readers raise KrisselError K101 (no such file), K102 (damaged or truncated) and K103
+(another format), and count unusable records (KW101).
 
 To add a format: one module here with a reader, a function from a path (and options) to entities;
 one line in `_BUILT_IN`; one seed in tests/fuzz/seeds.py. Detection, the choices of `--format` and
@@ -33,7 +33,7 @@ from .obo import is_obo, read_obo
 from .obographs import is_obographs, read_obographs
 from .omop import holds_omop, omop_files, omop_release, read_omop
 from .owl import is_owl, read_owl
-from .records import Start, open_bytes
+from .records import FileHead, open_bytes
 from .rxnorm import holds_rxnorm, is_rxnorm, read_rxnorm, rxnorm_files, rxnorm_release
 from .skos import is_skos, read_skos
 from .snomed import holds_snomed, read_snomed, snomed_files, snomed_release
@@ -56,14 +56,16 @@ from .zeshel import is_zeshel, read_zeshel
 
 @dataclass(frozen=True)
 class Reader:
-    """How a format is read, and detected: by the beginning of a file, or by what a folder holds.
+    """Reader of a format, with its detection by the beginning of a file, or by the content of a
+    folder.
 
-    files: those that are read of a path, with options of the reader; the first one must be there. states: what the
-        files say of themselves ("version", "licence" …), where that is not in the first lines of one.
+    files: the files that are read for a path, with options of the reader; the first one is
+        required. states: metadata of the files ("version", "licence" …) that is not in the first
+        lines of one.
     """
 
     read: Callable[..., Iterator[Entity]]
-    detects: Callable[[Start], bool] = lambda start: False
+    detects: Callable[[FileHead], bool] = lambda start: False
     holds: Callable[[Path], bool] = lambda folder: False
     files: Callable[..., list[Path]] = lambda path, **options: [path]
     states: Callable[[Path], dict[str, Any]] = lambda path: {}
@@ -76,7 +78,7 @@ class Reader:
 _BUILT_IN = {
     "mesh-xml": Reader(read_mesh_xml, is_mesh_xml),
     "icd10cm": Reader(read_icd10cm, is_icd10cm),
-    # Before OWL, which a thesaurus may use as well.
+    # SKOS precedes OWL, since a thesaurus may use OWL as well.
     "skos": Reader(read_skos, is_skos),
     "owl": Reader(read_owl, is_owl),
     "obographs": Reader(read_obographs, is_obographs),
@@ -100,13 +102,14 @@ _BUILT_IN = {
     "babelon": Reader(read_babelon, is_babelon),
     "medcat": Reader(read_medcat, is_medcat),
     "table": Reader(read_table, is_table),
-    # Any table could be one: it is never detected.
+    # Never detected, since any table could be one.
     "phrases": Reader(read_phrases),
 }
 READERS = Registry("krissel_ontology_readers", _BUILT_IN, Reader)
 Format = Annotated[str, OneOf(lambda: chain(["auto"], READERS))]
 
-# Syntaxes that are not read, and the command that converts them. A context of JSON-LD may be elsewhere on the web.
+# Unsupported syntaxes, and the command that converts them. The context of JSON-LD may be a web
+# address.
 ROBOT = "robot convert --input {path} --output {path}.owl"
 CONVERTED = (
     (re.compile(r"^(?:Prefix|Ontology)\(", re.MULTILINE), "OWL's functional syntax", ROBOT),
@@ -114,13 +117,14 @@ CONVERTED = (
     (re.compile(r"<Ontology\s"), "OWL/XML", ROBOT),
     (JSON_LD, "JSON-LD", "rdfpipe -i json-ld -o turtle {path} > {path}.ttl"),
 )
-# A name on a line by itself.
+# A line that is only a name.
 _NAME = re.compile(r"\w[^\t{}<>=|@\"]{0,99}")
 PEEK_LINES = 20
 
 
 def read_ontology(path: str | Path, format: str = "auto", **options: Any) -> Iterator[Entity]:
-    """Read the entities of an ontology file or folder, one at a time; gzipped files are decompressed on the way.
+    """Read the entities of an ontology file or folder one at a time; gzipped files are
+    decompressed.
 
     format: a name in `READERS`, or "auto" to detect it from the content (all but "phrases").
     options: those of the format's reader (`tree_path` for "mesh", `scopes` and `types` for "obo",
@@ -144,12 +148,14 @@ def read_ontology(path: str | Path, format: str = "auto", **options: Any) -> Ite
 
 
 def detect_format(path: str | Path, options: Collection[str] = ()) -> str:
-    """The format of an ontology file by its first lines; of a folder by the names of its files.
+    """Detect the format of an ontology file from its first lines; of a folder, from the names of
+    its files.
 
-    options: names of those that are given for its reader; with a column of tables, it is a table.
+    options: names of the options given for its reader; an option for a table column means that it
+        is a table.
 
-    Raises KrisselError K101 (no file), K102 (damaged compression), K104 (no known format), K118 (a table of unknown
-    columns), K119 (a syntax to convert), K120 (a list of names).
+    Raises KrisselError K101 (no file), K102 (damaged compression), K104 (unknown format), K118 (a
+    table of unknown columns), K119 (a syntax to convert), K120 (a list of names).
     """
     if not TABLE_COLUMNS.isdisjoint(options):
         return "table"
@@ -157,7 +163,7 @@ def detect_format(path: str | Path, options: Collection[str] = ()) -> str:
         for name, reader in READERS.loaded():
             if reader.holds(Path(path)):
                 return name
-    start = Start(path)
+    start = FileHead(path)
     for name, reader in READERS.loaded():
         if reader.detects(start):
             return name

@@ -1,5 +1,6 @@
-"""Babelon: tables of translations of an ontology's labels and synonyms, as the Human Phenotype
-Ontology has them."""
+"""Babelon: tables of translations of an ontology's labels and synonyms, as used by the Human
+Phenotype Ontology.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -8,31 +9,31 @@ from pathlib import Path
 from ...util.tables import DELIMITERS, SEPARATOR
 from ..entity import Entity
 from .obo import SCOPES
-from .records import BadRecord, Start, check_width, curie, open_records, unique, with_all_names
+from .records import BadRecord, FileHead, check_width, curie, merge_names, open_records, unique
 from .table import SCOPE, delimited_rows
 
 NEEDED = ("subject_id", "translation_value")
-# In the status of a row, or its comment: the value is the original, or nothing.
+# Status or comment of a row whose value is the original, or empty.
 NOT_TRANSLATED = "NOT_TRANSLATED"
-# How predicates end, whose prefixes differ.
+# Suffixes of predicates; their prefixes differ.
 _LABELS = ("label", "prefLabel")
 _DEFINITIONS = ("IAO:0000115", "IAO_0000115", "definition")
 _COMMENT = "comment"
-# ROBOT's second row says what columns are for.
+# The second row of a ROBOT template describes the columns.
 _ROBOT = "ID"
 
 
 def read_babelon(path: str | Path, *, scopes: Sequence[str] = SCOPES) -> Iterator[Entity]:
-    """Read a table of translations: a row per text, with its `subject_id`, `translation_value` and,
-    where there is one, `predicate_id`. All are held in memory.
+    """Read a table of translations, with one text per row: its `subject_id`, `translation_value`
+    and, optionally, `predicate_id`. All are held in memory.
 
-    The name is the translated label, else the first translation; others are aliases, among them all
-    those of a table without predicates. Texts that are not translated are left out, by the column
-    `translation_status` or `comment`, and so are translated comments. Texts of all languages of the
-    table are taken. Of an address as id, the prefix and the id are taken
-    (`records.curie`). Lines above the header that begin with `#` are comments.
+    The name is the translated label, else the first translation. Other translations are aliases,
+    including all those of a table without predicates. Untranslated texts, by the column
+    `translation_status` or `comment`, and translated comments are left out. Texts of all languages
+    of the table are read. An id that is an IRI becomes a prefix and an id (`records.curie`). Lines
+    above the header that begin with `#` are comments.
 
-    scopes: which synonyms become aliases, as `read_obo` takes them.
+    scopes: the scopes of synonyms that become aliases, as in `read_obo`.
     """
     labels: dict[str, str] = {}
     definitions: dict[str, str] = {}
@@ -66,13 +67,13 @@ def read_babelon(path: str | Path, *, scopes: Sequence[str] = SCOPES) -> Iterato
                 labels.setdefault(id_, text)
             return Entity(id_, text, source=id_.partition(":")[0])
 
-        for entity in with_all_names(records.parsed(rows, parse)):
+        for entity in merge_names(records.parsed(rows, parse)):
             name = labels.get(entity.id, entity.name)
             aliases = unique(entity.names, without=name)
             yield replace(entity, name=name, aliases=aliases, definition=definitions.get(entity.id, ""))
 
 
-def is_babelon(start: Start) -> bool:
+def is_babelon(start: FileHead) -> bool:
     lines = (line for line in start.lines if not SEPARATOR.fullmatch(line))
     header = next((line for line in lines if line and not line.startswith("#")), "")
     return any(set(NEEDED) <= {cell.strip(' "') for cell in header.split(each)} for each in DELIMITERS)

@@ -6,14 +6,14 @@ from pathlib import Path
 
 from ...errors import Errors, KrisselError
 from ..entity import Entity
-from .records import BadRecord, RecordFile, Start, open_records, species_name, unique, with_all_names
+from .records import BadRecord, FileHead, RecordFile, merge_names, open_records, species_name, unique
 
 SOURCE = "Cellosaurus"
 ACCESSION = re.compile(r"CVCL_[A-Z0-9]{4}")
-# Between the two letters of a line's code and its value.
+# Separator between the two-letter code of a line and its value.
 GAP = "   "
 END = "//"
-# A file of entries is detected by it.
+# A file of entries is detected by this prefix.
 FIRST_ACCESSION = f"AC{GAP}CVCL_"
 _USED = ("AC", "AS", "SY", "DR", "OX")
 
@@ -21,10 +21,12 @@ _USED = ("AC", "AS", "SY", "DR", "OX")
 def read_cellosaurus(path: str | Path, *, types: Sequence[str] = ("CellLine",)) -> Iterator[Entity]:
     """Read the entries of cellosaurus.txt: lines `XX   value` from `ID` to `//`.
 
-    The name is that of the line ID, aliases are those of SY, alternative ids those of AS; DR lines are kept as xrefs.
-    The species is the scientific name of the line OX; a hybrid has several (`Homo sapiens x Mus musculus`).
+    The name is that of the line ID, aliases are those of SY, alternative ids those of AS; DR lines
+    are kept as xrefs. The species is the scientific name of the line OX; a hybrid has several
+    (`Homo sapiens x Mus musculus`).
 
     types: given to every cell line.
+
     Raises KrisselError K102 also for a last entry that does not end.
     """
     expected = "entries of lines `XX   value`, from `ID` to `//`"
@@ -33,9 +35,10 @@ def read_cellosaurus(path: str | Path, *, types: Sequence[str] = ("CellLine",)) 
 
 
 def read_cellosaurus_table(path: str | Path, *, types: Sequence[str] = ("CellLine",)) -> Iterator[Entity]:
-    """Read a table `name TAB id TAB species` without header, sorted by name: all cell lines are held in memory.
+    """Read a table `name TAB id TAB species` without header, sorted by name. All cell lines are
+    held in memory.
 
-    The first name of an id is its preferred one; cell lines come in the order of these.
+    The first name of an id is its preferred one; cell lines come in the order of these names.
 
     types: given to every cell line.
     """
@@ -43,19 +46,19 @@ def read_cellosaurus_table(path: str | Path, *, types: Sequence[str] = ("CellLin
     def parse(line: str) -> Entity:
         cells = [cell.strip() for cell in line.split("\t")]
         if not _is_row(cells):
-            raise BadRecord("is no row of name, CVCL id and species")
+            raise BadRecord("is not a row of name, CVCL id and species")
         return Entity(cells[1], cells[0], types=tuple(types), species=cells[2], source=SOURCE)
 
     with open_records(path, "cellosaurus-tsv", "a tab-separated table of name, CVCL id and species") as records:
-        yield from with_all_names(records.parsed(records.lines(), parse))
+        yield from merge_names(records.parsed(records.lines(), parse))
 
 
-def is_cellosaurus(start: Start) -> bool:
-    # Explanations come first.
+def is_cellosaurus(start: FileHead) -> bool:
+    # Explanations precede the entries.
     return any(line.startswith(FIRST_ACCESSION) for line in start.lines)
 
 
-def is_cellosaurus_table(start: Start) -> bool:
+def is_cellosaurus_table(start: FileHead) -> bool:
     return _is_row(start.cells)
 
 
@@ -64,7 +67,7 @@ def _is_row(cells: Sequence[str]) -> bool:
 
 
 def _entries(records: RecordFile) -> Iterator[dict[str, list[str]]]:
-    """The values of each entry, by the codes of their lines."""
+    """Yield the values of each entry, by line code."""
     entry: dict[str, list[str]] = {}
     for line in records.lines():
         code, value = line[:2], line[5:].strip()
@@ -74,13 +77,13 @@ def _entries(records: RecordFile) -> Iterator[dict[str, list[str]]]:
                 records.reject(f"begins an entry that '{END}' does not end", records.start)
             entry, records.start = {code: [value]}, records.line
         elif not entry:
-            # Explanations come before the first entry.
+            # Explanations precede the first entry.
             continue
         elif line.strip() == END:
             yield entry
             entry = {}
         elif not is_coded or not value:
-            records.reject("is no line `XX   value`")
+            records.reject("is not a line `XX   value`")
         elif code in _USED:
             entry.setdefault(code, []).append(value)
     if entry:

@@ -1,4 +1,6 @@
-"""CTD's vocabularies: tables of diseases (MEDIC) and chemicals, and MEDIC in lines `ID|other ids||name|synonyms`."""
+"""CTD's vocabularies: tables of diseases (MEDIC) and chemicals, and MEDIC as lines
+`ID|other ids||name|synonyms`.
+"""
 
 import csv
 from collections.abc import Iterator, Sequence
@@ -6,47 +8,47 @@ from html import unescape
 from pathlib import Path
 
 from ..entity import Entity
-from .records import BadRecord, RecordFile, Start, check_width, open_records, unique
+from .records import BadRecord, FileHead, RecordFile, check_width, open_records, unique
 
 COMMENT = "#"
 KINDS = ("Disease", "Chemical")
-# CTD's tables of relations name the same concepts, but not their places in the tree.
+# CTD's tables of relations name the same concepts, but not their tree numbers.
 TREE_COLUMN = "TreeNumbers"
-# Releases differ in how many columns of synonyms chemicals have.
+# Releases differ in the columns for synonyms of chemicals.
 SYNONYM_COLUMNS = ("Synonyms", "MESHSynonyms", "CTDCuratedSynonyms")
 XREF_COLUMNS = {"CasRN": "CAS", "DrugBankIDs": "DrugBank"}
-# The tops of MeSH's trees of diseases and of chemicals have a row, but are no concepts of MeSH.
+# Top rows of MeSH's trees of diseases and chemicals, which are not MeSH concepts.
 TOPS = ("MESH:C", "MESH:D")
 
 
-# The kind of concepts, the names of the columns, and the delimiter of a vocabulary.
+# The kind of concepts, the column names, and the delimiter of a vocabulary.
 Header = tuple[str, list[str], str]
 
 
 def read_ctd(path: str | Path, *, types: Sequence[str] | None = None) -> Iterator[Entity]:
     """Read CTD_diseases or CTD_chemicals, tab- or comma-separated, by the names of the columns.
 
-    Ids have prefixes (`MESH:D003920`, `OMIM:264300`). Of a disease's alternative ids, those of the Disease Ontology
+    Ids have prefixes (`MESH:D003920`, `OMIM:264300`). Alternative ids from the Disease Ontology
     lose CTD's own prefix (`DO:DOID:2377`).
 
-    types: given to every concept. Without it, they are "Disease" or "Chemical".
+    types: given to every concept; default: "Disease" or "Chemical".
     """
     expected = "CTD's diseases or chemicals, with a line `# DiseaseName DiseaseID …` (or `# Chemical…`) above the rows"
     with open_records(path, "ctd", expected) as records:
         yield from records.parsed(_rows(records), lambda row: _to_entity(*row, types))
 
 
-def is_ctd(start: Start) -> bool:
+def is_ctd(start: FileHead) -> bool:
     # A comment names the columns.
     return any(_header(line) for line in start.lines if line.startswith(COMMENT))
 
 
-def is_medic(start: Start) -> bool:
+def is_medic(start: FileHead) -> bool:
     return "||" in start.first
 
 
 def _header(line: str) -> Header | None:
-    """The columns that a comment names, if they are those of diseases or chemicals."""
+    """Return the columns that a comment names, if they are those of diseases or chemicals."""
     delimiter = "\t" if "\t" in line else ","
     columns = [column.strip() for column in line.removeprefix(COMMENT).split(delimiter)]
     for kind in KINDS:
@@ -56,7 +58,7 @@ def _header(line: str) -> Header | None:
 
 
 def _rows(records: RecordFile) -> Iterator[tuple[str, Header]]:
-    """The lines below the names of the columns, with these."""
+    """Yield the lines below the column names, with these."""
     header: Header | None = None
     for line in records.lines():
         if line.startswith(COMMENT):
@@ -70,10 +72,10 @@ def _rows(records: RecordFile) -> Iterator[tuple[str, Header]]:
 def _to_entity(line: str, header: Header, types: Sequence[str] | None) -> Entity | None:
     kind, columns, delimiter = header
     try:
-        # Between tabs, quotes are part of a text.
+        # In tab-separated rows, quotes are part of a text.
         cells = line.split("\t") if delimiter == "\t" else next(csv.reader([line], strict=True))
     except csv.Error as error:
-        raise BadRecord(f"is no comma-separated row ({error})") from None
+        raise BadRecord(f"is not a comma-separated row ({error})") from None
     check_width(cells, len(columns))
     row = {column: cell.strip() for column, cell in zip(columns, cells, strict=True)}
     for column in (f"{kind}ID", f"{kind}Name"):
@@ -102,10 +104,11 @@ def _parts(row: dict[str, str], column: str) -> list[str]:
 
 
 def read_medic(path: str | Path, *, types: Sequence[str] = ("Disease",)) -> Iterator[Entity]:
-    """Read a MEDIC file, a concept a line.
+    """Read a MEDIC file, one concept per line.
 
-    Ids stay as they are: MeSH's without their prefix, OMIM's as bare numbers. Since corpora write the latter with
-    their prefix, `OMIM:145250` becomes an alternative id of the entity with the number 145250.
+    Ids are unchanged: MeSH's without their prefix, OMIM's as bare numbers. Since corpora write the
+    latter with their prefix, `OMIM:145250` becomes an alternative id of the entity with the number
+    145250.
 
     types: given to every disease.
     """
@@ -121,7 +124,7 @@ def _to_disease(line: str, types: tuple[str, ...]) -> Entity:
         raise BadRecord("has no id before '||'")
     if not tail.partition("|")[0].strip():
         raise BadRecord("has no preferred name after '||'")
-    # The published file writes apostrophes and accents as HTML does ("Alzheimer&apos;s").
+    # The published file escapes apostrophes and accents as HTML ("Alzheimer&apos;s").
     names = unique(map(unescape, tail.split("|")))
     id_, *others = unique(head.split("|"))
     with_prefix = (each for id_ in (id_, *others) for each in ((id_, f"OMIM:{id_}") if id_.isdecimal() else (id_,)))

@@ -7,26 +7,27 @@ from pathlib import Path
 from typing import Any
 
 from ..entity import Entity
-from .jsonl import text_under
+from .jsonl import text_value
 from .languages import Languages
 from .obographs import objects
-from .records import BadRecord, RecordFile, Start, open_records, storable, unique
+from .records import BadRecord, FileHead, RecordFile, open_records, require_storable, unique
 
 _RESOURCE = re.compile(r'"resourceType"\s*:\s*"CodeSystem"')
-# Values of the property "status" of a concept that is not to be used; a deprecated one still may be.
+# Values of the property "status" of a concept that must not be used; a deprecated one may be.
 RETIRED = ("retired", "inactive", "withdrawn")
 
 
 def read_fhir(path: str | Path, *, language: str = "en") -> Iterator[Entity]:
-    """Read the concepts of a CodeSystem that their properties do not call inactive or retired.
+    """Read the concepts of a CodeSystem that are not marked as inactive or retired.
 
-    The file is one JSON object, so that all of it is held in memory. The name is the display, else the first
-    designation; other designations are aliases. Parents are the concept around a concept, and its property `parent`.
-    Ids are codes, without the address of the code system.
+    The file is one JSON object, which is held in memory. The name is the display, else the first
+    designation; other designations are aliases. Parents are the enclosing concept and the property
+    `parent`. Ids are codes, without the URI of the code system.
 
-    language: displays and designations in other languages are left out, but for concepts without
-        any in it (`Languages`); those without a language are taken.
-    KW101 counts concepts, not lines. Warns KW109 of concepts without a name in the language.
+    language: displays and designations in other languages are left out, unless a concept has none
+        in it (`Languages`); those without a language are read.
+
+    KW101 counts concepts, not lines. Warns KW109 about concepts without a name in the language.
     """
     expected = '{"resourceType": "CodeSystem", "concept": [{"code": …, "display": …}]}'
     with open_records(path, "fhir", expected) as records:
@@ -41,13 +42,13 @@ def read_fhir(path: str | Path, *, language: str = "en") -> Iterator[Entity]:
         languages.finish()
 
 
-def is_fhir(start: Start) -> bool:
+def is_fhir(start: FileHead) -> bool:
     return start.first.startswith("{") and _RESOURCE.search(start.text) is not None
 
 
 def _concepts(records: RecordFile, data: dict[str, Any]) -> Iterator[tuple[Any, str]]:
-    """Each concept, and the code of the one around it."""
-    # Not recursive: a file decides how deep they are nested.
+    """Yield each concept, and the code of the enclosing one."""
+    # Iterative, since the file determines the nesting depth.
     stack: list[tuple[Any, str]] = [(concept, "") for concept in reversed(data["concept"])]
     while stack:
         concept, above = stack.pop()
@@ -58,12 +59,12 @@ def _concepts(records: RecordFile, data: dict[str, Any]) -> Iterator[tuple[Any, 
 
 
 def _to_entity(found: tuple[Any, str], stated: str, languages: Languages, source: str) -> Entity | None:
-    """stated: the language of displays."""
+    """Convert a concept to an entity. stated: the language of displays."""
     concept, above = found
     if not isinstance(concept, dict):
         raise BadRecord(f"is a {type(concept).__name__} instead of an object")
-    id_, display = text_under(concept, "code"), text_under(concept, "display")
-    # The key of a property's value has the value's type: `valueBoolean`, `valueCode`.
+    id_, display = text_value(concept, "code"), text_value(concept, "display")
+    # The key of a property's value includes its type: `valueBoolean`, `valueCode`.
     properties = [
         (each.get("code"), value)
         for each in objects(concept.get("property"))
@@ -74,7 +75,7 @@ def _to_entity(found: tuple[Any, str], stated: str, languages: Languages, source
         return None
     by_language: dict[str, list[str]] = {}
     designations = [
-        (text_under(each, "language"), text_under(each, "value")) for each in objects(concept.get("designation"))
+        (text_value(each, "language"), text_value(each, "value")) for each in objects(concept.get("designation"))
     ]
     for language, text in ((stated, display), *designations):
         if text := " ".join(text.split()):
@@ -84,12 +85,12 @@ def _to_entity(found: tuple[Any, str], stated: str, languages: Languages, source
     order = languages.order(id_, by_language)
     names = unique(text for language in order for text in by_language.get(language, ()))
     parents = [above, *(value for code, value in properties if code == "parent" and isinstance(value, str))]
-    return storable(
+    return require_storable(
         Entity(
             id=id_,
             name=names[0],
             aliases=names[1:],
-            definition=" ".join(text_under(concept, "definition").split()),
+            definition=" ".join(text_value(concept, "definition").split()),
             source=source,
             parents=unique(parents, without=id_),
         )

@@ -1,4 +1,6 @@
-"""NCBI Gene's `gene_info`: a gene a line, tab-separated, below a header that begins with `#tax_id`."""
+"""NCBI Gene's `gene_info`: one gene per line, tab-separated, below a header that begins with
+`#tax_id`.
+"""
 
 import re
 import warnings
@@ -7,9 +9,9 @@ from pathlib import Path
 
 from ...errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..entity import Entity
-from .records import Start, open_records, table_rows, unique
+from .records import FileHead, open_records, table_rows, unique
 
-# The species of the genes that two corpora mention, by NCBI Taxonomy (BELHD, Garda and Leser, Table 11).
+# The species of the genes in two corpora, by NCBI Taxonomy (BELHD, Garda and Leser, Table 11).
 SPECIES_SUBSETS: dict[str, tuple[str, ...]] = {
     "gnormplus": tuple(
         "3702 3847 4896 6239 7227 7955 8355 8364 9031 9606 9823 9913 9986 10090 10116 10298 11676 11908 41856 333760 "
@@ -20,7 +22,8 @@ SPECIES_SUBSETS: dict[str, tuple[str, ...]] = {
         "11709 51031 81972 559292 2886926".split()
     ),
 }
-# What is read of the sixteen columns. A name of the nomenclature authority, such as HGNC, goes before the others.
+# The columns that are read, of sixteen. A name of the nomenclature authority, such as HGNC,
+# precedes others.
 GENE_COLUMNS = ("#tax_id", "GeneID", "Symbol", "dbXrefs")
 NAME_COLUMNS = (
     "Symbol_from_nomenclature_authority",
@@ -30,7 +33,7 @@ NAME_COLUMNS = (
     "Other_designations",
 )
 NOTHING = "-"
-# The symbol of rows that stand for all genes of a species that have no row.
+# Symbol of a placeholder row for all genes of a species that have no row.
 NEW_ENTRY = "NEWENTRY"
 
 
@@ -39,12 +42,16 @@ def read_gene_info(
 ) -> Iterator[Entity]:
     """Read the genes of a gene_info file, of all species or of some.
 
-    Ids are bare numbers, as in the file and in the corpora that are linked to it; a gene's species is its tax id. The
-    name is the symbol; aliases are the authority's names, the description, synonyms and other designations.
+    Ids are bare numbers, as in the file and in corpora linked to it; a gene's species is its tax
+    id. The name is the symbol; aliases are the authority's names, the description, synonyms and
+    other designations.
 
-    species: tax ids to keep, or "gnormplus" or "nlm-gene", the species of these corpora (`SPECIES_SUBSETS`).
+    species: tax ids to keep, or "gnormplus" or "nlm-gene", the species of these corpora
+        (`SPECIES_SUBSETS`).
     types: given to every gene.
-    Raises KrisselError K006 (a species that is neither), K130 (no gene is left); warns KW130 of species without a gene.
+
+    Raises KrisselError K006 (an invalid species), K130 (no gene is left); warns KW130 about species
+    without a gene.
     """
     expected = f"a list of tax ids, such as ['9606'], or of {', '.join(SPECIES_SUBSETS)}"
     names = [species] if isinstance(species, str) else species
@@ -81,5 +88,5 @@ def read_gene_info(
     return genes()
 
 
-def is_gene_info(start: Start) -> bool:
+def is_gene_info(start: FileHead) -> bool:
     return set(GENE_COLUMNS) <= set(start.cells)

@@ -1,4 +1,6 @@
-"""Graphs of RDF, which the library rdflib reads (the extra `rdf`), and the parts of their classes and concepts."""
+"""RDF graphs, read by the library rdflib (the extra `rdf`), and the parts of their classes and
+concepts.
+"""
 
 import re
 from codecs import BOM_UTF8
@@ -10,18 +12,18 @@ from ...errors import Errors, KrisselError
 from ...util.xml_files import XmlParser, feed
 from .records import RecordFile
 
-# Roles whose texts are in a language, which is part of their key: "label@en".
+# Roles whose texts have a language, which is part of their key: "label@en".
 IN_LANGUAGES = ("label", "name", "definition")
-# What a class states, by role; its address is under "id", the name of its ontology under "source".
+# Statements of a class by role; its IRI is under "id", the name of its ontology under "source".
 Parts = dict[str, list[str]]
-# How Turtle begins, and N-Triples: with an address, or a node without one.
+# First tokens of Turtle and N-Triples: an IRI, or a blank node.
 TURTLE = re.compile(r"(?:@prefix|@base|prefix|base)\s|<\w+:[^<>\s]*>\s|_:[\w.-]+\s+<\w+:", re.IGNORECASE)
-# A tag, unlike the address in angle brackets that N-Triples begin with.
+# An XML tag, unlike the IRI in angle brackets at the start of N-Triples.
 _XML = re.compile(rb"(?:\xef\xbb\xbf)?\s*<(?:[?!]|[\w.-]+(?::[\w.-]+)?(?:\s|/?>))")
 
 
 def add_text(parts: Parts, role: str, text: str, language: str) -> None:
-    """Add what a property states to the parts of a class. language: its key (`Languages.key`)."""
+    """Add the statement of a property to the parts of a class. language: its key (`Languages.key`)."""
     parts[f"{role}@{language}" if role in IN_LANGUAGES else role].append(text)
 
 
@@ -32,9 +34,10 @@ def is_xml(records: RecordFile) -> bool:
 
 
 def read_graph(records: RecordFile) -> Any:
-    """The graph of a file in RDF/XML or Turtle.
+    """Read the graph of a file in RDF/XML or Turtle.
 
-    Raises KrisselError K055 (too large), K102 (damaged Turtle), K114 (no rdflib); K007 (damaged XML), K008, K009.
+    Raises KrisselError K055 (too large), K102 (damaged Turtle), K114 (no rdflib); K007
+    (damaged XML), K008, K009.
     """
     try:
         from rdflib import Graph
@@ -47,13 +50,13 @@ def read_graph(records: RecordFile) -> Any:
             pass
         records.file.rewind()
     data = records.file.read_all().removeprefix(BOM_UTF8)
-    # Relative addresses are below the base, which is the working directory where none is given.
+    # Relative IRIs are resolved against the base, by default the working directory.
     base = f"file:///{records.path.name}"
     try:
         return Graph().parse(data=data, format="xml" if in_xml else "turtle", publicID=base)
     except (MemoryError, RecursionError):
         raise
-    except Exception as error:  # rdflib's parsers raise whatever they meet in a damaged file
+    except Exception as error:  # rdflib's parsers raise various errors for a damaged file.
         line, problem = getattr(error, "lines", 0) + 1, " ".join(str(error).partition(" at ^ in")[0].split())
         raise KrisselError(Errors.K102.format(path=records.path, line=line, problem=problem)) from error
 
@@ -61,7 +64,7 @@ def read_graph(records: RecordFile) -> Any:
 def nodes(
     records: RecordFile, graph: Any, kind: str, roles: Mapping[str, str], key: Callable[[str], str]
 ) -> Iterator[Parts]:
-    """The parts of the nodes of a kind. roles: of properties. key: of languages."""
+    """Yield the parts of the nodes of a kind. roles: of properties. key: of languages."""
     from rdflib import RDF, BNode, URIRef
 
     for records.line, node in enumerate(graph.subjects(RDF.type, URIRef(kind), unique=True), 1):
@@ -74,7 +77,7 @@ def nodes(
 
 
 class _Checked(XmlParser):
-    """Refuses what is refused in all XML files."""
+    """Applies the checks of all XML files."""
 
     kind = "RDF"
     root = "http://www.w3.org/1999/02/22-rdf-syntax-ns#RDF"
@@ -82,6 +85,6 @@ class _Checked(XmlParser):
 
     def start_element(self, name: str, attributes: dict[str, str]) -> None:
         self.done += 1
-        # No real element has more, and each is a triple.
+        # Real elements have fewer attributes, and each is a triple.
         if len(attributes) > 1000:
             raise self.malformed(self.line, f"an element has {len(attributes)} attributes")

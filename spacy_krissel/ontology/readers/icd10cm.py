@@ -1,4 +1,4 @@
-"""ICD-10-CM: the XML of its tabular list, `icd10cm-tabular-….xml`, of CMS and NCHS."""
+"""ICD-10-CM: the XML of its tabular list, `icd10cm-tabular-….xml`, from CMS and NCHS."""
 
 import re
 from collections import defaultdict
@@ -7,29 +7,30 @@ from pathlib import Path
 
 from ...util.xml_files import XmlHandler
 from ..entity import Entity
-from .records import BadRecord, Start, open_records, unique, xml_records
+from .records import BadRecord, FileHead, open_records, unique, xml_records
 
 ROOT = "ICD10CM.tabular"
 # The codes of a chapter after its name: "(A00-B99)".
 _CODES = re.compile(r"\s*\([A-Z]\w*-[A-Z]\w*\)$")
-# A code's texts by the name of their element; its own parent under "parent".
+# Texts of a code by element name; its parent is under "parent".
 Texts = dict[str, list[str]]
 
 
 def read_icd10cm(path: str | Path) -> Iterator[Entity]:
-    """Read the codes of a tabular list, a code after those below it.
+    """Read the codes of a tabular list, children before parents.
 
-    The aliases are inclusion terms and the notes under "Includes". The type is the chapter; the parent is the code
-    around it, so that sections (A00-A09) are left out. Codes with a seventh character, which the list describes without
-    listing them, are left out too.
+    Aliases are inclusion terms and the notes under "Includes". The type is the chapter. The parent
+    is the enclosing code, so that sections (A00-A09) are left out. Codes with a seventh character,
+    which the list describes without enumerating them, are left out, too.
 
-    Raises KrisselError K007 (truncated or malformed XML), K008 (other XML), K009 (entity declarations).
+    Raises KrisselError K007 (truncated or malformed XML), K008 (other XML), K009 (entity
+    declarations).
     """
     with open_records(path, "icd10cm", f"the tabular list as XML, with <{ROOT}>") as records:
         yield from records.parsed(xml_records(records, _Codes(str(path))), _to_entity)
 
 
-def is_icd10cm(start: Start) -> bool:
+def is_icd10cm(start: FileHead) -> bool:
     return f"<{ROOT}" in start.text
 
 
@@ -58,7 +59,7 @@ class _Codes(XmlHandler):
         super().__init__(path)
         self.found: list[tuple[int, Texts]] = []
         self._chapter = ""
-        # Codes that have begun, the outermost first.
+        # Open codes, the outermost first.
         self._open: list[tuple[int, Texts]] = []
 
     def start(self, name: str, attrs: dict[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""JSON lines in scispaCy's form, with a few more keys."""
+"""JSON lines in scispaCy's format, with additional keys."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from typing import Any
 from ...errors import KrisselWarning, Warnings
 from ...util.inputs import JSON_CLOSING
 from ..entity import Entity
-from .records import BadRecord, RecordFile, Start, open_records, storable, unique
+from .records import BadRecord, FileHead, RecordFile, open_records, require_storable, unique
 
 # Key of the file -> field of the entity.
 TEXTS = {
@@ -23,20 +23,21 @@ TEXTS = {
 }
 LISTS = ("aliases", "types", "tree_numbers", "xrefs", "alt_ids", "parents")
 KNOWN = (*TEXTS, *LISTS)
-# OBO's stanzas begin with a bracket too.
+# OBO stanzas begin with a bracket, too.
 _LIST = re.compile(r"\s*\[\s*\{")
 JSON_LD = re.compile(r'"@(?:context|id|graph)"\s*:')
-# JSON can escape half a surrogate pair, which is no text and cannot be stored, and control characters.
+# Escapes of lone surrogates, which cannot be stored, and of control characters.
 _ESCAPED = re.compile(r"\\(?:b|u(?:[dD][89a-fA-F]|00[01]|007[fF]))")
 
 
 def read_jsonl(path: str | Path) -> Iterator[Entity]:
-    """Read objects, one a line or in one list: `concept_id` and `canonical_name`, and where known `aliases`, `types`,
-    `definition` (scispaCy's keys), `tree_numbers`, `xrefs`, `species`, `source`, `alt_ids`, `parents`.
+    """Read objects, one per line or in one list: `concept_id` and `canonical_name`, and optionally
+    `aliases`, `types`, `definition` (scispaCy's keys), `tree_numbers`, `xrefs`, `species`,
+    `source`, `alt_ids`, `parents`.
 
-    Warns KW104 of values under unknown keys.
+    Warns KW104 about values under unknown keys.
     """
-    expected = "JSON objects with `concept_id` and `canonical_name`, one a line, or in one list"
+    expected = "JSON objects with `concept_id` and `canonical_name`, one per line, or in one list"
     with open_records(path, "jsonl", expected, closing=JSON_CLOSING) as records:
         unknown: Counter[str] = Counter()
         yield from records.parsed(_objects(records), lambda found: _to_entity(found, unknown))
@@ -46,32 +47,32 @@ def read_jsonl(path: str | Path) -> Iterator[Entity]:
             warnings.warn(message, KrisselWarning, stacklevel=2)
 
 
-def is_jsonl(start: Start) -> bool:
+def is_jsonl(start: FileHead) -> bool:
     return bool(start.first.startswith("{") or _LIST.match(start.text)) and not JSON_LD.search(start.text)
 
 
 def _objects(records: RecordFile) -> Iterator[Any]:
-    """The lines, or the values of one list."""
+    """Yield the lines, or the values of one list."""
     is_list = _LIST.match(records.file.read(1 << 10).decode("utf-8-sig", errors="replace")) is not None
     records.file.rewind()
     if not is_list:
         yield from records.lines()
         return
     found = records.json()
-    # Their numbers stand for lines.
+    # Value numbers replace line numbers.
     for records.line, value in enumerate(found if isinstance(found, list) else [found], 1):
         yield value
 
 
 def _to_entity(found: Any, unknown: Counter[str]) -> Entity:
-    """found: a line, or a value of a list."""
+    """Convert a record to an entity. found: a line, or a value of a list."""
     record = json_object(found) if isinstance(found, str) else found
     if not isinstance(record, dict):
         raise BadRecord(f"holds a {type(record).__name__} instead of an object")
-    fields: dict[str, Any] = {field: text_under(record, key) for key, field in TEXTS.items()}
+    fields: dict[str, Any] = {field: text_value(record, key) for key, field in TEXTS.items()}
     for key in LISTS:
         value = record.get(key)
-        # A text is a sequence of texts too, and would become a list of letters.
+        # A single text is a sequence of texts, too, and would become a list of letters.
         if value is not None and not (isinstance(value, list) and all(isinstance(item, str) for item in value)):
             raise BadRecord(f"has no list of texts under '{key}'")
         fields[key] = unique(value or (), without=fields["name"] if key == "aliases" else "")
@@ -80,13 +81,13 @@ def _to_entity(found: Any, unknown: Counter[str]) -> Entity:
             raise BadRecord(f"has no '{key}'")
     entity = Entity(**fields)
     if found is record or _ESCAPED.search(found):
-        storable(entity)
+        require_storable(entity)
     unknown.update(key for key in record if key not in KNOWN)
     return entity
 
 
 def json_object(line: str) -> dict[str, Any]:
-    """Raises `BadRecord` where a line is no JSON object."""
+    """Parse a JSON object. Raises `BadRecord` for another line."""
     try:
         record = json.loads(line)
     except RecursionError:
@@ -100,8 +101,8 @@ def json_object(line: str) -> dict[str, Any]:
     return record
 
 
-def text_under(record: dict[str, Any], key: str) -> str:
-    """The text, stripped; "" without one. Raises `BadRecord` for another value."""
+def text_value(record: dict[str, Any], key: str) -> str:
+    """Return the stripped text; "" for none. Raises `BadRecord` for another value."""
     value = record.get(key)
     if value is not None and not isinstance(value, str):
         raise BadRecord(f"has a {type(value).__name__} instead of a text under '{key}'")

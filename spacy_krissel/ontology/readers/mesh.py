@@ -7,7 +7,7 @@ from typing import Any
 
 from ...util.xml_files import XmlHandler
 from ..entity import Entity
-from .records import BadRecord, Start, groups, open_records, table_rows, unique, xml_records
+from .records import BadRecord, FileHead, groups, open_records, table_rows, unique, xml_records
 
 TERM_COLUMNS = ("DescriptorUI", "TermName", "RecordPreferredTermYN")
 TREE_COLUMNS = ("DescriptorUI", "DescriptorName", "tree_location")
@@ -33,10 +33,11 @@ CATEGORIES = {
 
 
 def read_mesh(path: str | Path, tree_path: str | Path | None = None) -> Iterator[Entity]:
-    """Read a table of terms, tab-separated with a header, the terms of one descriptor next to each other.
+    """Read a tab-separated table of terms with a header, in which the terms of a descriptor are
+    adjacent.
 
-    tree_path: table of tree numbers, held in memory (65,000 rows in all of MeSH). Types are the categories of the tree
-        numbers, so without it there are none.
+    tree_path: table of tree numbers, held in memory (65,000 rows in all of MeSH). Types are the
+        categories of the tree numbers, so without it there are none.
     """
     trees: dict[str, tuple[str, ...]] = {}
     if tree_path is not None:
@@ -56,9 +57,10 @@ def read_mesh(path: str | Path, tree_path: str | Path | None = None) -> Iterator
 
 
 def read_mesh_tree(path: str | Path) -> Iterator[Entity]:
-    """Read a table of tree numbers: descriptors with their name, tree numbers and categories, and no further terms.
+    """Read a table of tree numbers: descriptors with their name, tree numbers and categories, and
+    no further terms.
 
-    Enough to enrich another ontology from.
+    It suffices to enrich another ontology.
     """
     expected = f"a tab-separated table with the columns {', '.join(TREE_COLUMNS)}"
     with open_records(path, "mesh-tree", expected) as records:
@@ -68,11 +70,11 @@ def read_mesh_tree(path: str | Path) -> Iterator[Entity]:
             yield Entity(id=id_, name=rows[0][1], types=types, tree_numbers=tree_numbers, source="MeSH")
 
 
-def is_mesh(start: Start) -> bool:
+def is_mesh(start: FileHead) -> bool:
     return set(TERM_COLUMNS) <= set(start.cells)
 
 
-def is_mesh_tree(start: Start) -> bool:
+def is_mesh_tree(start: FileHead) -> bool:
     return set(TREE_COLUMNS) <= set(start.cells)
 
 
@@ -82,23 +84,26 @@ def categories(tree_numbers: Sequence[str]) -> tuple[str, ...]:
 
 # SCRClass of supplementary records.
 CLASSES = {"1": "Chemical", "2": "Protocol", "3": "Disease", "4": "Organism", "5": "Population Group", "6": "Anatomy"}
-# In a record: its terms, and the scope note of its preferred concept.
+# Paths in a record: its terms, and the scope note of its preferred concept.
 TERM, SCOPE_NOTE = "ConceptList/Concept/TermList/Term/String", "ConceptList/Concept/ScopeNote"
-# The elements whose text is read, next to the id's.
+# Elements whose text is read, in addition to the id.
 TEXTS = ("String", "TreeNumber", "ScopeNote", "Note")
-# The root elements, and the prefix of the elements of a record's id and name.
+# Root elements, and the prefix of the elements of a record's id and name.
 ROOTS = {"DescriptorRecordSet": "Descriptor", "SupplementalRecordSet": "SupplementalRecord"}
 EXPECTED = "NLM's desc….xml with <DescriptorRecordSet>, or supp….xml with <SupplementalRecordSet>"
 
 
 def read_mesh_xml(path: str | Path) -> Iterator[Entity]:
-    """Read MeSH's descriptors (desc2026.xml) or supplementary records (supp2026.xml), one at a time.
+    """Read MeSH's descriptors (desc2026.xml) or supplementary records (supp2026.xml), one at a
+    time.
 
-    The aliases are all terms of all concepts of a record, also of the narrower ones, which MeSH enters under it. The
-    definition is the preferred concept's scope note, or a supplementary record's note. Types are the categories of the
-    tree numbers; a supplementary record, which has none, has the kind of its class.
+    Aliases are all terms of all concepts of a record, including narrower ones, which MeSH enters
+    under it. The definition is the preferred concept's scope note, or a supplementary record's
+    note. Types are the categories of the tree numbers; a supplementary record, which has none, has
+    the kind of its class.
 
-    Raises KrisselError K007 (truncated or malformed XML), K008 (other XML), K009 (entity declarations).
+    Raises KrisselError K007 (truncated or malformed XML), K008 (other XML), K009 (entity
+    declarations).
     """
     with open_records(path, "mesh-xml", EXPECTED) as records:
         root = _root(records.file.read(1 << 16).decode("utf8", errors="replace"))
@@ -109,7 +114,7 @@ def read_mesh_xml(path: str | Path) -> Iterator[Entity]:
         yield from records.parsed(xml_records(records, handler), partial(_to_entity, prefix=ROOTS[root]))
 
 
-def is_mesh_xml(start: Start) -> bool:
+def is_mesh_xml(start: FileHead) -> bool:
     return _root(start.text) is not None
 
 
@@ -117,7 +122,7 @@ def _root(start: str) -> str | None:
     return next((root for root in ROOTS if f"<{root}" in start), None)
 
 
-# The texts of a record by the path of their element, such as "Note".
+# Texts of a record by the path of their element, such as "Note".
 Texts = dict[str, list[str]]
 
 

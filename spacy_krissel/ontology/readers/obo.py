@@ -1,7 +1,8 @@
 """OBO files: the terms of an ontology in stanzas of `tag: value` lines.
 
-Not read by pronto or fastobo: both stop at the first malformed line, which published files have (the Disease Ontology
-of 2016, HPO of 2017; `benchmarks/reader_peers.py`). This reader leaves that line out and names it (KW101).
+pronto and fastobo are not used: both stop at the first malformed line, which published files have
+(the Disease Ontology of 2016, HPO of 2017; `benchmarks/reader_peers.py`). This reader skips that
+line and reports it (KW101).
 """
 
 import re
@@ -14,35 +15,35 @@ from typing import Any, NamedTuple
 
 from ...errors import KrisselWarning, Warnings
 from ..entity import Entity
-from .records import TAXON_XREF, BadRecord, RecordFile, Start, open_records, species_name, unique
+from .records import TAXON_XREF, BadRecord, FileHead, RecordFile, open_records, species_name, unique
 from .replaced import Replaced
 
 SCOPES = ("EXACT", "RELATED")
 ALL_SCOPES = (*SCOPES, "BROAD", "NARROW")
-# Quotes inside a text that nothing escapes: each may be its end. Texts with more are left out.
+# Maximum unescaped quotes inside a text, each of which may be its end. Texts with more are left
+# out.
 MAX_QUOTES = 50
-# Words after a text that are no scope of the format: a scope or type of the file's own, and one
-# more.
+# Maximum non-standard words after a text: a scope or type of the file's own, and one more.
 MAX_OWN_WORDS = 2
 _STANZA = re.compile(r"\[\s*([A-Za-z][\w-]*)\s*\]")
 _TAG = re.compile(r"([A-Za-z][\w-]*):\s*(.*)")
 _ESCAPE = re.compile(r"\\(.)")
 _ESCAPED = {"n": " ", "t": " ", "W": " "}
-# Each run of plain letters is taken at once: one letter at a time takes long for long values.
+# Each run of plain letters is matched at once: letter by letter takes long for long values.
 _TEXT = r'"([^"\\]*(?:\\.[^"\\]*)*)"'
 _QUOTED = re.compile(_TEXT)
 _QUOTE = re.compile(r'\\.|"')
-# Parts after a text: words, cross-references, modifiers. Each begins with a letter of its own, so
+# Parts after a text: words, cross-references, modifiers. Each begins with a different character, so
 # that none is tried twice.
 _BLANK = re.compile(r"\s*")
 _WORDS = re.compile(r'[^"\[\]{}!]*')
 _LIST = re.compile(rf'\[[^\]"\\]*(?:(?:\\.|{_TEXT})[^\]"\\]*)*\]')
 _MODIFIERS = re.compile(rf'\{{[^{{}}"\\]*(?:(?:\\.|{_TEXT})[^{{}}"\\]*)*\}}')
-# Where a value without quotes may end: modifiers or a comment. Without white space before them,
+# Possible end of an unquoted value: modifiers or a comment. Without white space before them,
 # modifiers have quotes.
 _CUT = re.compile(r'\\.|(?<!\S)[{!]|\{(?=[\w:.-]+=")')
 _ID = re.compile(r"(?:\\.|[^\s{!\\])+")
-# Tags of OBO 1.0, as those of later versions.
+# Tags of OBO 1.0 and their later names.
 _RENAMED = {
     **{f"{scope.lower()}_synonym": "synonym" for scope in ALL_SCOPES},
     **dict.fromkeys(("xref_analog", "xref_unk", "xref_unknown"), "xref"),
@@ -59,7 +60,7 @@ _OF_OBSOLETE = {
     tag.encode(): _RENAMED.get(tag, tag)
     for tag in ("id", "alt_id", "is_obsolete", "replaced_by", "consider", "use_term")
 }
-# The values of each tag: texts; of "synonym", pairs of the name and its scope.
+# Values by tag: texts; for "synonym", pairs of the name and its scope.
 Tags = dict[str, list[Any]]
 
 
@@ -68,21 +69,22 @@ def read_obo(
 ) -> Iterator[Entity]:
     """Read the terms of an OBO file that are not obsolete.
 
-    Read as the format's grammar has them, versions 1.0 to 1.4, and as files break it: a text may
-    hold quotes that nothing escapes, and a synonym's scope may be in small letters, the file's own
-    or missing. A scope of the file's own is the one that its declaration (`synonymtypedef`) states,
-    else RELATED, the format's default. Modifiers and comments are no part of a value. A line that
-    cannot be read is left out, and counted (KW101).
+    Versions 1.0 to 1.4 of the grammar are read, with common violations: a text may contain
+    unescaped quotes, and a synonym's scope may be in lower case, custom or missing. A custom scope
+    is mapped to that of its declaration (`synonymtypedef`), else to RELATED, the format's default.
+    Modifiers and comments are not part of a value. An unreadable line is left out and counted
+    (KW101).
 
-    scopes: which synonyms become aliases. BROAD and NARROW ones are names of other concepts by their own account.
-    types: given to every term. Without it, a term's type is its namespace, or the file's default
-        one.
+    scopes: the scopes of synonyms that become aliases. BROAD and NARROW synonyms are names of other
+        concepts.
+    types: given to every term; default: a term's namespace, or the file's default one.
+
     Parents are those of `is_a`; other relationships, such as part_of, are left out. An xref to NCBI
-    Taxonomy, as cell lines of Cellosaurus have it, is the species instead of an xref. Obsolete ids
-    are alternative ids of the terms that replace them (`Replaced`), for which the file is read
-    twice.
-    Warns KW104 of tags that the format does not have, KW108 of obsolete ids whose replacement is
-    not in the file.
+    Taxonomy, as in Cellosaurus, is the species instead of an xref. Obsolete ids are alternative ids
+    of the terms that replace them (`Replaced`), which requires a second pass over the file.
+
+    Warns KW104 about unknown tags, and KW108 about obsolete ids whose replacement is not in the
+    file.
     """
     with open_records(path, "obo", "`tag: value` lines with the terms in [Term] stanzas") as records:
         replaced = _replaced(records)
@@ -97,12 +99,14 @@ def read_obo(
             warnings.warn(message, KrisselWarning, stacklevel=3)
 
 
-def is_obo(start: Start) -> bool:
+def is_obo(start: FileHead) -> bool:
     return start.first == "[Term]" or start.first.startswith(("format-version:", "ontology:", "data-version:"))
 
 
 def _replaced(records: RecordFile) -> Replaced:
-    """The ids of a file, obsolete or not, which is rewound; bad lines are left to the second reading."""
+    """Read the ids of a file, obsolete or not, and rewind it; bad lines are left to the second
+    pass.
+    """
     replaced = Replaced(records.path)
     tags: Tags = {}
     for raw in chain(records.file.lines(), [b"[End]"]):
@@ -123,7 +127,7 @@ def _replaced(records: RecordFile) -> Replaced:
 
 
 def _terms(records: RecordFile, header: Tags, unknown: Counter[str]) -> Iterator[Tags]:
-    """The values of each [Term], by their tags; `header` gets those above the first stanza."""
+    """Yield the values of each [Term] by tag; `header` receives those above the first stanza."""
     tags = header
     in_term = False
     declared: dict[str, str] = {}
@@ -133,7 +137,7 @@ def _terms(records: RecordFile, header: Tags, unknown: Counter[str]) -> Iterator
         if line.startswith("["):
             stanza = _STANZA.match(line)
             if stanza is None:
-                records.reject("begins a stanza without ']'" if "]" not in line else "begins no stanza of the format")
+                records.reject("begins a stanza without ']'" if "]" not in line else "begins an unknown stanza")
                 continue
             if in_term:
                 yield tags
@@ -144,10 +148,11 @@ def _terms(records: RecordFile, header: Tags, unknown: Counter[str]) -> Iterator
             continue
         match = _TAG.match(line)
         if match is None:
-            # An unreadable line of the header means another format; in a later stanza it is one bad line.
+            # An unreadable line in the header means another format; in a later stanza it is one bad
+            # line.
             if tags is header:
-                raise records.wrong_format("is no `tag: value` line")
-            records.reject("is no `tag: value` line")
+                raise records.wrong_format("is not a `tag: value` line")
+            records.reject("is not a `tag: value` line")
             continue
         tag = match[1].lower()
         name, value = _RENAMED.get(tag, tag), match[2]
@@ -167,7 +172,7 @@ def _terms(records: RecordFile, header: Tags, unknown: Counter[str]) -> Iterator
 
 
 def _declared(header: Tags) -> dict[str, str]:
-    """The synonym types that a file declares, by their names, and their scopes, "" for none."""
+    """Return the synonym types that a file declares, by name, and their scopes, "" for none."""
     found: dict[str, str] = {}
     for value in header.get("synonymtypedef", ()):
         name, *described = value.split(None, 1)
@@ -182,7 +187,7 @@ def _to_entity(
     if _is_obsolete(tags):
         return None
     id_ = _id("".join(tags.get("id", [])[:1]))
-    # A second name is another one.
+    # A second name becomes an alias.
     names = unique(map(_plain, tags.get("name", ())))
     if not id_ or not names:
         raise BadRecord(f"begins a [Term] without {'name' if id_ else 'id'}")
@@ -210,11 +215,11 @@ def _is_obsolete(tags: Tags) -> bool:
 
 
 def _quoted(value: str, tag: str, declared: Mapping[str, str]) -> tuple[str, list[str]]:
-    """The quoted text that a value begins with, and the words after it, which are a scope and a
-    type.
+    """Return the quoted text at the start of a value, and the words after it, which are a scope and
+    a type.
 
-    A text may hold quotes that nothing escapes: it ends at the first one that the rest of the
-    format follows. Raises `BadRecord` where there is none.
+    A text may contain unescaped quotes: it ends at the first quote after which the rest follows the
+    grammar. Raises `BadRecord` if there is none.
     """
     if not value.startswith('"'):
         raise BadRecord(f"has no quoted text after '{tag}:'")
@@ -226,7 +231,7 @@ def _quoted(value: str, tag: str, declared: Mapping[str, str]) -> tuple[str, lis
     ends = [end for end, is_escaped in quotes if not is_escaped]
     if len(ends) > MAX_QUOTES:
         raise BadRecord(f"has {len(ends)} quotes after '{tag}:'")
-    # A backslash at the end of a text may be meant, and not escape the quote.
+    # A backslash at the end of a text may be literal, and not escape the quote.
     ends = ends or [end for end, is_escaped in quotes if is_escaped][-1:]
     found = [(after.rank, end, after.words) for end in ends if (after := _after(value, end + 1, tag, declared))]
     if not found:
@@ -238,8 +243,7 @@ def _quoted(value: str, tag: str, declared: Mapping[str, str]) -> tuple[str, lis
 class _After(NamedTuple):
     """The words between a text and its cross-references.
 
-    rank: 0 where all is as in the format; the higher, the less likely it is that the text ends
-        before it.
+    rank: 0 for full conformance; the higher, the less likely the text ends before these words.
     """
 
     rank: int
@@ -247,7 +251,7 @@ class _After(NamedTuple):
 
 
 def _after(value: str, start: int, tag: str, declared: Mapping[str, str]) -> _After | None:
-    """None where what follows is not of the format."""
+    """Parse the rest of a value; None if it does not follow the grammar."""
     match = _WORDS.match(value, start)
     assert match is not None, "it may be empty"
     at, words = match.end(), match[0].split()
@@ -257,7 +261,7 @@ def _after(value: str, start: int, tag: str, declared: Mapping[str, str]) -> _Af
         return None
     rest = at
     for part, closing in ((_LIST, "]"), (_BLANK, ""), (_MODIFIERS, "}"), (_BLANK, "")):
-        # Without its end, a part would be searched for in all of the value, for each quote.
+        # Without its end, each quote would search the whole value for a part.
         found = part.match(value, rest) if value.find(closing, rest) >= 0 else None
         rest = found.end() if found else rest
     is_end = value[rest : rest + 1] in ("", "!")
@@ -266,21 +270,21 @@ def _after(value: str, start: int, tag: str, declared: Mapping[str, str]) -> _Af
         return _After(1 if quoted_comment else 0, words)
     if is_end and (scoped or not quoted_comment):
         return _After(2 if scoped else 3, words)
-    # A list that does not end as it should.
+    # A list without a proper end.
     if has_list and (scoped or '"' not in value[at:]):
         return _After(4, words)
     return _After(5, words) if has_list and not words else None
 
 
 def _scope(words: Sequence[str], declared: Mapping[str, str]) -> str:
-    """The scope of a synonym, by the words after its text; the format's own default is RELATED."""
+    """Return the scope of a synonym from the words after its text; the format's default is RELATED."""
     stated = (word.upper() for word in words)
     of_types = (declared.get(word, "") for word in words)
     return next((scope for scope in chain(stated, of_types) if scope in ALL_SCOPES), "RELATED")
 
 
 def _plain(value: str) -> str:
-    """A value without quotes, and without the modifiers or the comment that may follow it."""
+    """Return an unquoted value, without trailing modifiers or comments."""
     for match in _CUT.finditer(value):
         mark = match[0]
         if mark == "!" or (mark == "{" and _ends_in_modifiers(value, match.start())):
@@ -291,22 +295,24 @@ def _plain(value: str) -> str:
 
 def _ends_in_modifiers(value: str, start: int) -> bool:
     found = _MODIFIERS.match(value, start)
-    # Braces without an equals sign may be of a chemical name.
+    # Braces without an equals sign may belong to a chemical name.
     if found is None or ("=" not in found[0] and found[0][1:-1].strip()):
         return False
     return value[found.end() :].lstrip()[:1] in ("", "!")
 
 
 def _id(value: str) -> str:
-    """An id without the comment or the modifiers that may follow it."""
+    """Return an id without trailing comments or modifiers."""
     match = _ID.match(value)
     return _unescape(match[0]) if match else ""
 
 
 def _first_word(value: str) -> str:
-    """A cross-reference without what may follow it; it may hold any letter, as an address does."""
+    """Return a cross-reference without anything that follows; it may contain any character, as URLs
+    do.
+    """
     words = _unescape(value).split(None, 1)
-    # A list of several, or quotes, are not of the format.
+    # Lists of several, and quotes, do not follow the grammar.
     return words[0].strip('",') if words else ""
 
 

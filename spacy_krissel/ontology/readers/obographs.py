@@ -1,4 +1,6 @@
-"""OBO Graphs: an ontology as JSON, `{"graphs": [{"nodes": […], "edges": […]}]}`, as ROBOT and OAK write it."""
+"""OBO Graphs: an ontology as JSON, `{"graphs": [{"nodes": […], "edges": […]}]}`, as written by
+ROBOT and OAK.
+"""
 
 import re
 from collections import defaultdict
@@ -9,7 +11,7 @@ from typing import Any
 
 from ..entity import Entity
 from .obo import SCOPES
-from .records import TAXON_XREF, BadRecord, RecordFile, Start, open_records, species_name, storable, unique
+from .records import TAXON_XREF, BadRecord, FileHead, RecordFile, open_records, require_storable, species_name, unique
 from .replaced import Replaced
 
 # http://purl.obolibrary.org/obo/CL_0000540
@@ -23,21 +25,22 @@ def read_obographs(
 ) -> Iterator[Entity]:
     """Read the classes of an OBO Graphs file that are not deprecated and have a label.
 
-    The file is one JSON object, so that all of it is held in memory. Ids are `CL:0000540` in the place of an address
-    that ends in `CL_0000540`. A class without a label is one of another ontology that edges lead to, and left out; so
-    is a node without a type in a graph that states types ("has part").
+    The file is one JSON object, which is held in memory. An IRI that ends in `CL_0000540` becomes
+    the id `CL:0000540`. A class without a label belongs to another ontology and is left out; so is
+    a node without a type in a graph that states types ("has part").
 
     Parents are those of `is_a` edges. Deprecated ids are alternative ids of the classes that
     replace them (`Replaced`), in any graph of the file.
 
-    scopes, types: as `read_obo` takes them; so is an xref to NCBI Taxonomy.
-    KW101 counts nodes, not lines. Warns KW108 of deprecated classes whose replacement is not in the
-    file.
+    scopes, types: as in `read_obo`, and so is an xref to NCBI Taxonomy.
+
+    KW101 counts nodes, not lines. Warns KW108 about deprecated classes whose replacement is not in
+    the file.
     """
     expected = '{"graphs": [{"nodes": [{"id": …, "lbl": …, "type": "CLASS"}]}]}'
     with open_records(path, "obographs", expected) as records:
         graphs, replaced = _graphs(records), Replaced(records.path)
-        # Of nodes without a type, by graph.
+        # Type of untyped nodes, by graph.
         untypeds = [None if any(node.get("type") for node in objects(each["nodes"])) else "CLASS" for each in graphs]
         for graph, untyped in zip(graphs, untypeds, strict=True):
             for node in objects(graph["nodes"]):
@@ -55,7 +58,7 @@ def read_obographs(
         replaced.finish()
 
 
-def is_obographs(start: Start) -> bool:
+def is_obographs(start: FileHead) -> bool:
     return start.first.startswith("{") and _BEGINNING.match("\n".join(start.lines)) is not None
 
 
@@ -83,7 +86,7 @@ def _to_entity(
     untyped: str | None,
 ) -> Entity | None:
     if not isinstance(node, dict) or not isinstance(node.get("id"), str) or not node["id"].strip():
-        raise BadRecord("(counting nodes) is no node with an id")
+        raise BadRecord("(counting nodes) is not a node with an id")
     meta, label = node.get("meta") or {}, node.get("lbl")
     if not isinstance(meta, dict) or not isinstance(label, (str, type(None))):
         raise BadRecord(f"(counting nodes) has a label or meta data of another kind, {node['id']}")
@@ -107,7 +110,7 @@ def _to_entity(
         parents=unique(parents.get(node["id"], ()), without=id_),
     )
     try:
-        return storable(entity)
+        return require_storable(entity)
     except BadRecord as error:
         raise BadRecord(f"(counting nodes) {error}") from None
 
@@ -137,19 +140,19 @@ def objects(values: Any) -> list[dict[str, Any]]:
 
 
 def _texts(values: Any) -> list[str]:
-    """The texts under `val` of each object, on one line."""
+    """Return the texts under `val` of each object, on one line."""
     texts = (value.get("val") for value in objects(values))
     return [" ".join(text.split()) for text in texts if isinstance(text, str) and text.strip()]
 
 
 def _scope(synonym: dict[str, Any]) -> str:
-    """The scope as OBO calls it, or ""."""
+    """Return the scope under its OBO name, or ""."""
     match = _SCOPE.fullmatch(str(synonym.get("pred")))
     return match[1].upper() if match else ""
 
 
 def _property(meta: dict[str, Any], name: str) -> list[str]:
-    """The values of a property, by the last part of its address."""
+    """Return the values of a property, by the last part of its IRI."""
     values = objects(meta.get("basicPropertyValues"))
     wanted = (name, name.replace("_", ":"))
     return _texts([value for value in values if re.split(r"[#/]", str(value.get("pred")))[-1] in wanted])

@@ -1,5 +1,6 @@
-"""OMOP's standardised vocabularies as ATHENA ships them: CONCEPT.csv and its companions, with tabs between their
-columns and no quotes around cells."""
+"""OMOP's standardised vocabularies as shipped by ATHENA: CONCEPT.csv and related files,
+tab-separated and unquoted.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -8,7 +9,7 @@ from typing import Any
 
 from ..entity import Entity
 from ..ids import canonical_id
-from .records import find_file, needed_file, open_records, table_rows, unique
+from .records import find_file, open_records, required_file, table_rows, unique
 
 CONCEPTS, SYNONYMS = "CONCEPT.csv", "CONCEPT_SYNONYM.csv"
 RELATIONS, VOCABULARIES = "CONCEPT_RELATIONSHIP.csv", "VOCABULARY.csv"
@@ -20,9 +21,9 @@ COLUMNS = {
 }
 MAY_BE_BLANK = ("domain_id", "standard_concept", "invalid_reason", "vocabulary_version")
 STANDARD, ENGLISH, IS_A = "S", "4180186", "Is a"
-# The vocabulary whose version is that of all.
+# The vocabulary whose version is that of the whole.
 WHOLE = "None"
-# Prefixes that other readers give to ids of a vocabulary.
+# Prefixes that other readers use for ids of a vocabulary.
 PREFIXES = {"SNOMED": "SNOMEDCT", "RxNorm": "RXNORM"}
 
 
@@ -36,19 +37,19 @@ def read_omop(
 ) -> Iterator[Entity]:
     """Read the valid concepts of OMOP's vocabularies, with their English synonyms.
 
-    Ids are OMOP's (`concept_id`); the code in the vocabulary is an xref (`SNOMEDCT:22298006`), the domain is the type.
-    Those that are taken are held in memory, 0.4 kB per concept with a synonym, 0.7 kB with a parent: 0.8 and 1.3 GiB
-    for 2 million.
+    Ids are OMOP's (`concept_id`); the code in the vocabulary is an xref (`SNOMEDCT:22298006`), and
+    the domain is the type. Concepts are held in memory, 0.4 kB per concept with a synonym, 0.7 kB
+    with a parent: 0.8 and 1.3 GiB for 2 million.
 
     path: the folder of the files, each of them plain or as `.gz`.
-    vocabularies, domains: take only their concepts, by id (SNOMED; Condition).
-    standard: take only standard concepts.
-    parents: keep the concepts that a concept "Is a" kind of, from CONCEPT_RELATIONSHIP.csv.
+    vocabularies, domains: read only their concepts, by id (SNOMED; Condition).
+    standard: read only standard concepts.
+    parents: keep the "Is a" parents of concepts, from CONCEPT_RELATIONSHIP.csv.
 
     Raises KrisselError K101 (no such file).
     """
     folder = Path(path)
-    # Of each concept, its name, type and xref between tabs, and then its synonyms.
+    # Name, type and xref of each concept between tabs, followed by its synonyms.
     concepts: dict[str, list[str]] = {}
     for id_, name, domain, vocabulary, code, level, invalid in _rows(folder, CONCEPTS):
         if (
@@ -81,18 +82,18 @@ def read_omop(
 
 
 def holds_omop(folder: Path) -> bool:
-    """Whether it is a folder of OMOP's vocabularies."""
+    """Return whether a folder holds OMOP's vocabularies."""
     return find_file(folder, CONCEPTS) is not None
 
 
 def omop_files(path: Path, *, parents: bool = False, **options: Any) -> list[Path]:
-    """The files at `path` that are read."""
+    """Return the files at `path` that are read."""
     needed = (CONCEPTS, SYNONYMS, RELATIONS) if parents else (CONCEPTS, SYNONYMS)
-    return [*(needed_file(path, name, "OMOP") for name in needed), *filter(None, [find_file(path, VOCABULARIES)])]
+    return [*(required_file(path, name, "OMOP") for name in needed), *filter(None, [find_file(path, VOCABULARIES)])]
 
 
 def omop_release(path: Path) -> dict[str, Any]:
-    """The version of the whole and of each vocabulary, as VOCABULARY.csv states them."""
+    """Return the version of the whole and of each vocabulary, as stated by VOCABULARY.csv."""
     if find_file(path, VOCABULARIES) is None:
         return {}
     found = {vocabulary: {"version": version} for vocabulary, version in _rows(path, VOCABULARIES) if version}
@@ -103,7 +104,7 @@ def _rows(folder: Path, name: str) -> Iterator[tuple[str, ...]]:
     columns = COLUMNS[name].split()
     filled = [column for column in columns if column not in MAY_BE_BLANK]
     expected = f"OMOP's {name}, with tabs between the columns {', '.join(columns)}"
-    with open_records(needed_file(folder, name, "OMOP"), "omop", expected) as records:
+    with open_records(required_file(folder, name, "OMOP"), "omop", expected) as records:
         yield from table_rows(records, columns, filled)
         # Some vocabularies have no synonyms.
         records.good += records.line == 1

@@ -1,8 +1,8 @@
-"""OWL in Turtle, which rdflib reads; and in RDF/XML, in the flat layout of OWLAPI (ROBOT, Protégé): classes with their
-properties, one after another.
+"""OWL in Turtle, read by rdflib, and in RDF/XML, in the flat layout of OWLAPI (ROBOT, Protégé):
+classes with their properties, one after another.
 
-RDF/XML is not read by rdflib, which holds the graph: 16 KiB per class of HPO, and seven times the time of this stream,
-which holds one class (`benchmarks/reader_peers.py`).
+RDF/XML is not read by rdflib, which holds the graph: 16 KiB per class of HPO, and seven times the
+time of this stream, which holds one class (`benchmarks/reader_peers.py`).
 """
 
 import re
@@ -20,12 +20,12 @@ from .obo import SCOPES
 from .records import (
     TAXON_XREF,
     BadRecord,
+    FileHead,
     RecordFile,
-    Start,
     curie,
     open_records,
+    require_storable,
     species_name,
-    storable,
     unique,
     xml_records,
 )
@@ -40,7 +40,7 @@ _OBO_IN_OWL = "http://www.geneontology.org/formats/oboInOwl#"
 _EFO = "http://www.ebi.ac.uk/efo/"
 _DCTERMS = "http://purl.org/dc/terms/"
 _XML = "http://www.w3.org/XML/1998/namespace"
-# What a property states; of synonyms, their scope as OBO calls it.
+# Roles of properties; for synonyms, their scope under its OBO name.
 PROPERTIES = {
     f"{_RDFS}label": "label",
     f"{SKOS}prefLabel": "label",
@@ -63,7 +63,8 @@ PROPERTIES = {
     f"{_OWL}deprecated": "deprecated",
     f"{_RDF}type": "kind",
 }
-# NCI Thesaurus numbers its properties: Preferred_Name, FULL_SYN, DEFINITION, Semantic_Type, UMLS_CUI.
+# NCI Thesaurus numbers its properties: Preferred_Name, FULL_SYN, DEFINITION, Semantic_Type,
+# UMLS_CUI.
 _NUMBERED = {"P108": "name", "P90": "name", "P97": "definition", "P106": "type", "P207": "umls"}
 for _base in ("http://ncicb.nci.nih.gov/xml/owl/EVS/Thesaurus.owl#", f"{_OBO}NCIT_"):
     PROPERTIES |= {f"{_base}{number}": role for number, role in _NUMBERED.items()}
@@ -74,19 +75,19 @@ def read_owl(
 ) -> Iterator[Entity]:
     """Read the classes of an OWL file that are not deprecated and have a label.
 
-    Names are labels, synonyms, alternative terms, and FULL_SYN of NCI Thesaurus. Parents are named superclasses. Ids
-    are `CL:0000540` in the place of an address that ends in `CL_0000540`. Alternative ids are those stated, and the
-    deprecated classes that a class replaces (`Replaced`), for which the file is read twice. Of Turtle, all triples are
-    held in memory.
+    Names are labels, synonyms, alternative terms, and FULL_SYN of NCI Thesaurus. Parents are named
+    superclasses. An IRI that ends in `CL_0000540` becomes the id `CL:0000540`. Alternative ids are
+    those stated, and the deprecated classes that a class replaces (`Replaced`), which requires a
+    second pass over the file. All triples of a Turtle file are held in memory.
 
-    scopes: which synonyms become aliases, as `read_obo` takes them.
-    types: given to every class. Without it, a class's types are its OBO namespace, or semantic types of NCI Thesaurus.
-    language: names and definitions in other languages are left out, but for classes without a label
-        in it (`Languages`); those without a language are taken.
-    Warns KW108 of deprecated classes that lead to none, KW109 of classes without a label in the
-    language.
-    Raises KrisselError K007 (truncated or malformed XML), K008 (other XML), K009 (entity declarations), and for Turtle
-    what `read_graph` raises.
+    scopes: the scopes of synonyms that become aliases, as in `read_obo`.
+    types: given to every class; default: its OBO namespace, or semantic types of NCI Thesaurus.
+    language: names and definitions in other languages are left out, unless a class has no label in
+        it (`Languages`); those without a language are read.
+
+    Warns KW108 about deprecated classes without a replacement, KW109 about classes without a label
+    in the language. Raises KrisselError K007 (truncated or malformed XML), K008 (other XML), K009
+    (entity declarations), and for Turtle what `read_graph` raises.
     """
     roles = {property: "name" if role in scopes else role for property, role in PROPERTIES.items()}
     expected = "Turtle, or RDF/XML with `<owl:Class rdf:about=…>` directly below its root"
@@ -107,7 +108,7 @@ def read_owl(
         languages.finish()
 
 
-def is_owl(start: Start) -> bool:
+def is_owl(start: FileHead) -> bool:
     in_xml = start.first.startswith("<") and ":RDF" in start.text
     return _OWL in start.text and (in_xml or TURTLE.match(start.first) is not None)
 
@@ -115,7 +116,7 @@ def is_owl(start: Start) -> bool:
 def _of_graph(records: RecordFile, graph: Any, roles: Mapping[str, str], key: Callable[[str], str]) -> Iterator[Parts]:
     sources = [_source(each["id"][0]) for each in nodes(records, graph, f"{_OWL}Ontology", {}, key)]
     for parts in nodes(records, graph, f"{_OWL}Class", roles, key):
-        # One without an address is a general axiom.
+        # A class without an IRI is a general axiom.
         if parts["id"][0]:
             parts["source"] = sources[:1] or [""]
             yield parts
@@ -126,8 +127,7 @@ def _source(address: str) -> str:
 
 
 def add_replaced(replaced: Replaced, parts: Parts) -> None:
-    """Add what a class or concept states of its replacement, if it is deprecated, and of what it
-    replaces."""
+    """Add the stated replacements of a deprecated class or concept, and the ids that it replaces."""
     id_ = curie(parts["id"][0])
     if parts["replaces"]:
         replaced.add_older(id_, map(curie, parts["replaces"]))
@@ -139,19 +139,19 @@ def add_replaced(replaced: Replaced, parts: Parts) -> None:
 
 
 def _labelled(parts: Parts) -> list[str]:
-    """The languages of the labels."""
+    """Return the languages of the labels."""
     return [language for role, _, language in (key.partition("@") for key in parts) if role == "label"]
 
 
 def _is_deprecated(parts: Parts) -> bool:
-    # Both are true in XML Schema.
+    # Both values mean true in XML Schema.
     return not {"true", "1"}.isdisjoint(parts["deprecated"])
 
 
 def to_entity(replaced: Replaced, languages: Languages, types: Sequence[str] | None, parts: Parts) -> Entity | None:
-    """The entity of a class or concept, or None without a label or where it is deprecated.
+    """Return the entity of a class or concept; None if it has no label or is deprecated.
 
-    Raises `BadRecord` for an empty address.
+    Raises `BadRecord` for an empty IRI.
     """
     labelled = _labelled(parts)
     if not labelled or _is_deprecated(parts):
@@ -176,7 +176,7 @@ def to_entity(replaced: Replaced, languages: Languages, types: Sequence[str] | N
         alt_ids=replaced.alt_ids(id_, [*map(curie, parts["alt_id"])]),
         parents=unique((curie(parent) for parent in parts["parent"] if parent != f"{_OWL}Thing"), without=id_),
     )
-    return storable(entity)
+    return require_storable(entity)
 
 
 class _Classes(XmlHandler):
@@ -184,7 +184,7 @@ class _Classes(XmlHandler):
 
     kind = "OWL"
     root = f"{_RDF}RDF"
-    # Names are whole addresses: files choose their own prefixes.
+    # Names are full IRIs, since files choose their own prefixes.
     separator = ""
     texts = frozenset(PROPERTIES)
 
@@ -211,7 +211,7 @@ class _Classes(XmlHandler):
             add_text(self._parts, self._roles[name], text, self._key(self._language))
         elif depth == 1:
             self.done += 1
-            # A class without an address is a general axiom.
+            # A class without an IRI is a general axiom.
             if self._parts["id"] and f"{_OWL}Class" in self._parts["kind"]:
                 self.found.append((self._line, self._parts))
             elif name == f"{_OWL}Ontology" and self._parts["id"]:

@@ -1,4 +1,4 @@
-"""The records of an ontology file, plain or gzipped, and the problems of some of them."""
+"""Records of an ontology file, plain or gzipped, and the problems of bad records."""
 
 import json
 import re
@@ -21,7 +21,7 @@ from ..entity import Entity
 Item = TypeVar("Item")
 Record = TypeVar("Record")
 
-# How the OBO file of Cellosaurus refers to a species.
+# Prefix of references to species in Cellosaurus's OBO file.
 TAXON_XREF = "NCBI_TaxID:"
 _NUMBER = re.compile(r"\d+")
 _OBO_IRI = re.compile(
@@ -30,26 +30,27 @@ _OBO_IRI = re.compile(
 _KNOWN_IRI = re.compile(r"https?://(snomed\.info/id|ncicb\.nci\.nih\.gov/xml/owl/EVS/Thesaurus\.owl)[/#](\w+)")
 _PREFIXES = {"snomed.info/id": "SNOMEDCT", "ncicb.nci.nih.gov/xml/owl/EVS/Thesaurus.owl": "NCIT"}
 _IRI = re.compile(r"https?://(?:\S*/)?([^/#\s]+?)(?:\.owl|\.rdf|\.ttl)?[/#]([^/#\s]+)")
-# How much of a file is read to tell its format; comments and blank lines may come first.
+# Bytes read to detect the format; comments and blank lines may come first.
 PEEK_BYTES = 1 << 16
-PLACES_SHOWN = 3
-# What stands between the quotes of a JSON string, for patterns.
+MAX_EXAMPLES = 3
+# Pattern for the content of a JSON string.
 JSON_TEXT = r'(?:[^"\\]|\\.)+'
-# Above this many bad records, a file with more bad than good ones is taken for one of another format.
-BAD_RECORDS_ALLOWED = 20
+# With more bad records than this, a file with more bad than good records counts as another format.
+MAX_BAD_RECORDS = 20
 
 
 class BadRecord(Exception):
-    """A record cannot be used; the message says what is wrong, to follow "line 7"."""
+    """A record cannot be used; the message states the problem and follows "line 7"."""
 
 
-class Start:
+class FileHead:
     """The beginning of a plain or gzipped file, for the detection of its format.
 
-    text: its first `PEEK_BYTES`. lines: stripped. first: the first line that is neither blank nor a comment of OBO
-    (`!`), nor names a separator (`SEPARATOR`); cells: its columns.
+    text: its first `PEEK_BYTES`. lines: stripped. first: the first line that is not blank, not an
+        OBO comment (`!`) and does not name a separator (`SEPARATOR`). cells: its columns.
 
-    Raises what `open_bytes` raises, and KrisselError K056 (UTF-16 without a mark), K060 (no text).
+    Raises what `open_bytes` raises, and KrisselError K056 (UTF-16 without a byte order mark), K060
+    (not text).
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -66,19 +67,20 @@ class Start:
 def open_bytes(path: str | Path) -> AbstractContextManager[InputFile]:
     """Open a plain or gzipped file to read it in this block, see `open_input`.
 
-    Raises KrisselError K101 (no such file), K102 (damaged compression), and what `open_input` raises.
+    Raises KrisselError K101 (no such file), K102 (damaged compression), and what `open_input`
+    raises.
     """
     found = "a file, but it is a directory" if Path(path).is_dir() else "a plain or gzipped file"
     return open_input(path, Errors.K101.format(path=path, expected=found), Errors.K102)
 
 
 def find_file(folder: Path, name: str) -> Path | None:
-    """A file of a folder, plain or gzipped, if it is there."""
+    """Return a file of a folder, plain or gzipped; None if it is missing."""
     return next((path for path in (folder / name, folder / f"{name}.gz") if path.is_file()), None)
 
 
-def needed_file(folder: Path, name: str, publisher: str) -> Path:
-    """The same. Raises KrisselError K101 where it is not there."""
+def required_file(folder: Path, name: str, publisher: str) -> Path:
+    """Return a file of a folder, plain or gzipped. Raises KrisselError K101 if it is missing."""
     path = find_file(folder, name)
     if path is None:
         raise KrisselError(Errors.K101.format(path=folder / name, expected=f"{publisher}'s {name} or {name}.gz"))
@@ -87,9 +89,11 @@ def needed_file(folder: Path, name: str, publisher: str) -> Path:
 
 @contextmanager
 def open_records(path: str | Path, format: str, expected: str, *, closing: Closing = ()) -> Iterator["RecordFile"]:
-    """A file of records, for this block; at its end, `RecordFile.finish` reports what was left out.
+    """Open a file of records for this block; at its end, `RecordFile.finish` reports what was left
+    out.
 
-    closing: the ends of a complete line, so that the last one needs no line end.
+    closing: possible ends of a complete last line without a line end.
+
     Raises what `open_bytes` and `RecordFile` raise.
     """
     with open_bytes(path) as file_:
@@ -99,9 +103,9 @@ def open_records(path: str | Path, format: str, expected: str, *, closing: Closi
 
 
 class RecordFile:
-    """Reads lines and records, and counts the good and the bad ones.
+    """Reads lines and records, and counts good and bad ones.
 
-    start: the first line of the record that is being read, where records have several lines.
+    start: the first line of the current record, for records of several lines.
     """
 
     def __init__(self, file_: InputFile, format: str, expected: str) -> None:
@@ -114,16 +118,17 @@ class RecordFile:
         self.good = 0
         self.bad = 0
         self._size = 0
-        self._places: list[str] = []
+        self._examples: list[str] = []
         self._last_bad_line = 0
         self._last_problem = ""
         self._undecoded = False
 
     def lines(self) -> Iterator[str]:
-        """The decoded lines that are not blank, without their ends; `self.line` is the number of the latest, from 1.
+        """Yield the decoded lines that are not blank, without their ends; `self.line` is the number
+        of the latest, from 1.
 
-        Raises KrisselError K055 where the lines of one record are larger than the limit, and what `InputFile.lines`
-        raises.
+        Raises KrisselError K055 if the lines of one record exceed the limit, and what
+        `InputFile.lines` raises.
         """
         limit = RECORD.bytes
         for raw in self.file.lines():
@@ -134,7 +139,7 @@ class RecordFile:
             try:
                 text = raw.decode("utf-8-sig" if self.line == 1 else "utf8").rstrip("\r\n")
             except UnicodeDecodeError as error:
-                # How it is converted is said once.
+                # State the conversion command only once.
                 problem = not_utf8(raw, error)
                 self.reject(f"is {problem.removesuffix(TO_CONVERT) if self._undecoded else problem}")
                 self._undecoded = True
@@ -145,7 +150,7 @@ class RecordFile:
                 yield text
 
     def json(self) -> Any:
-        """The file as one JSON value.
+        """Read the file as one JSON value.
 
         Raises KrisselError K055 (larger than the limit for files), K102 (damaged).
         """
@@ -158,7 +163,7 @@ class RecordFile:
             raise KrisselError(Errors.K102.format(path=self.path, line=line, problem=error)) from error
 
     def parsed(self, items: Iterable[Item], parse: Callable[[Item], Record | None]) -> Iterator[Record]:
-        """The records that `parse` makes of lines or other items; None leaves one out on purpose.
+        """Yield the result of `parse` for lines or other items; None skips an item on purpose.
 
         An item for which it raises `BadRecord` is rejected.
         """
@@ -174,22 +179,22 @@ class RecordFile:
                 yield record
 
     def restart(self) -> None:
-        """Begin another record; the lines before it no longer count towards the limit."""
+        """Begin another record; earlier lines no longer count towards the limit."""
         self._size = 0
 
     def reject(self, problem: str, line: int = 0) -> None:
-        """Count a record that cannot be used, at `line` or else the latest one.
+        """Count a bad record, at `line` or else the latest one.
 
-        Raises KrisselError K103 when too many are bad for a file of this format.
+        Raises KrisselError K103 if there are too many for a file of this format.
         """
         line = line or self.line
         self.bad += 1
         self.restart()
         if line >= self._last_bad_line:
             self._last_bad_line, self._last_problem = line, problem
-        if len(self._places) < PLACES_SHOWN:
-            self._places.append(f"line {line} {problem}")
-        if self.bad > BAD_RECORDS_ALLOWED and self.bad > self.good:
+        if len(self._examples) < MAX_EXAMPLES:
+            self._examples.append(f"line {line} {problem}")
+        if self.bad > MAX_BAD_RECORDS and self.bad > self.good:
             raise self.wrong_format(f"{problem}, as {self.bad} of the first {self.bad + self.good} records", line)
 
     def wrong_format(self, problem: str, line: int = 0) -> KrisselError:
@@ -197,27 +202,30 @@ class RecordFile:
         return KrisselError(Errors.K103.format(line=line or self.line, problem=problem, **stated))
 
     def finish(self, closing: Closing = ()) -> None:
-        """Warn of what was left out (KW101), and of a last line that may be cut (KW105).
+        """Warn about records that were left out (KW101), and about a last line that may be
+        truncated (KW105).
 
-        Raises KrisselError K102 when the last line is bad and has no line end (the file was cut there), K103 when
-        the file held no usable record.
+        Raises KrisselError K102 if the last line is bad and has no line end (a truncated file),
+        K103 if the file held no usable record.
         """
         if self.bad and self._last_bad_line == self.line and not self.file.ended:
             problem = f"the last line {self._last_problem} and has no line end"
             raise KrisselError(Errors.K102.format(path=self.path, line=self.line, problem=problem))
         if not self.good:
             raise self.wrong_format(self._last_problem or "ends it without a record", self._last_bad_line)
-        if self.file.may_be_cut(closing):
+        if self.file.may_be_truncated(closing):
             warnings.warn(Warnings.KW105.format(path=self.path, line=self.line), KrisselWarning, stacklevel=5)
         if self.bad:
-            places = "; ".join(self._places)
+            examples = "; ".join(self._examples)
             total = self.good + self.bad
-            message = Warnings.KW101.format(count=self.bad, total=total, path=self.path, places=places)
+            message = Warnings.KW101.format(count=self.bad, total=total, path=self.path, examples=examples)
             warnings.warn(message, KrisselWarning, stacklevel=5)
 
 
 def xml_records(records: RecordFile, handler: Any) -> Iterator[Any]:
-    """What an `XmlHandler` puts into its list `found`, as the file is read; the first lines are put there too."""
+    """Yield the items that an `XmlHandler` appends to its list `found` as the file is read, and set
+    their first lines.
+    """
     for _ in feed(records.file, handler):
         found, handler.found = handler.found, []
         for records.start, record in found:
@@ -225,15 +233,15 @@ def xml_records(records: RecordFile, handler: Any) -> Iterator[Any]:
 
 
 def groups(records: RecordFile, rows: Iterable[tuple[str, ...]]) -> Iterator[tuple[str, list[tuple[str, ...]]]]:
-    """The rows that have one first cell and are next to each other.
+    """Group adjacent rows with the same first cell.
 
-    Raises KrisselError K055 where those of one are larger than the limit of records.
+    Raises KrisselError K055 if the rows of one group exceed the limit for records.
     """
     limit = RECORD.bytes
     for key, group in groupby(rows, key=itemgetter(0)):
         found, size = [], 0
         for row in group:
-            # A cell takes more than its letters.
+            # A cell takes more memory than its letters.
             size += sum(map(len, row)) + 8 * len(row)
             if size > limit:
                 raise RECORD.exceeded(size, records.path, f"{key!r}, up to line {records.line},", limit)
@@ -241,10 +249,10 @@ def groups(records: RecordFile, rows: Iterable[tuple[str, ...]]) -> Iterator[tup
         yield key, found
 
 
-def storable(entity: Entity) -> Entity:
-    """The entity itself. Raises `BadRecord` where JSON has escaped a character that no text file can hold.
+def require_storable(entity: Entity) -> Entity:
+    """Return the entity. Raises `BadRecord` for an escaped character that no text file can hold.
 
-    Control characters other than white space are refused in ids and names alone.
+    Control characters other than white space are refused in ids and names only.
     """
     names = (entity.id, entity.name, *entity.aliases)
     lists = (entity.types, entity.tree_numbers, entity.xrefs, entity.alt_ids, entity.parents)
@@ -258,8 +266,10 @@ def storable(entity: Entity) -> Entity:
     return entity
 
 
-def with_all_names(entities: Iterable[Entity]) -> Iterator[Entity]:
-    """The first entity of each id, with the names of the later ones as aliases; all are held in memory."""
+def merge_names(entities: Iterable[Entity]) -> Iterator[Entity]:
+    """Merge entities with the same id: the first is kept, with the names of later ones as aliases.
+    All are held in memory.
+    """
     first: dict[str, Entity] = {}
     names: dict[str, dict[str, None]] = {}
     for entity in entities:
@@ -270,16 +280,17 @@ def with_all_names(entities: Iterable[Entity]) -> Iterator[Entity]:
 
 
 def unique(values: Iterable[str], *, without: str = "") -> tuple[str, ...]:
-    """The stripped, non-blank values, each once, in order."""
+    """Return the distinct stripped, non-blank values in order."""
     return tuple(dict.fromkeys(value for value in map(str.strip, values) if value and value != without))
 
 
 def table_rows(
     records: RecordFile, columns: Sequence[str], filled: Sequence[str] | None = None
 ) -> Iterator[tuple[str, ...]]:
-    """The values of `columns` in a tab-separated table whose first line names them, none of those in `filled` blank.
+    """Yield the values of `columns` of a tab-separated table whose first line names them. Values in
+    `filled` must not be blank.
 
-    filled: None for all of them.
+    filled: None for all columns.
     """
     needed = columns if filled is None else filled
     lines = records.lines()
@@ -287,12 +298,12 @@ def table_rows(
     for column in columns:
         if column not in header:
             raise records.wrong_format(f"has no column {column!r}")
-    places = [header.index(column) for column in columns]
+    indices = [header.index(column) for column in columns]
 
     def parse(line: str) -> tuple[str, ...]:
         cells = line.split("\t")
         check_width(cells, len(header))
-        values = tuple([cells[place].strip() for place in places])
+        values = tuple([cells[index].strip() for index in indices])
         for column, value in zip(columns, values, strict=True):
             if not value and column in needed:
                 raise BadRecord(f"has nothing in column {column!r}")
@@ -302,22 +313,23 @@ def table_rows(
 
 
 def check_width(cells: Sequence[str], width: int) -> None:
-    """Raises `BadRecord` unless there are `width` cells."""
+    """Raise `BadRecord` unless there are `width` cells."""
     if len(cells) != width:
         raise BadRecord(f"has {len(cells)} columns instead of {width}")
 
 
 def curie(text: str) -> str:
-    """An address as a prefix and an id; other texts as they are.
+    """Convert an IRI to a prefix and an id; return other texts unchanged.
 
-    `…/obo/HP_0001677` is `HP:0001677`; else the prefix is the part before the last: `…/mesh/D009103` is `mesh:D009103`.
+    `…/obo/HP_0001677` becomes `HP:0001677`; otherwise, the prefix is the second-to-last part:
+    `…/mesh/D009103` becomes `mesh:D009103`.
     """
     match = _OBO_IRI.fullmatch(text) or _KNOWN_IRI.fullmatch(text) or _IRI.fullmatch(text)
     return f"{_PREFIXES.get(match[1], match[1])}:{match[2]}" if match else text
 
 
 def json_text(escaped: str) -> str:
-    """The text of a JSON string, given without its quotes, on one line; as it is where it is no JSON."""
+    """Decode the content of a JSON string, on one line; return invalid JSON unchanged."""
     try:
         return " ".join(str(json.loads(f'"{escaped}"', strict=False)).split())
     except ValueError:
@@ -325,9 +337,10 @@ def json_text(escaped: str) -> str:
 
 
 def species_name(references: Iterable[str]) -> str:
-    """The scientific name in `NCBI_TaxID=9606; ! Homo sapiens (Human)`, or the tax id of a reference without name.
+    """Return the scientific name in `NCBI_TaxID=9606; ! Homo sapiens (Human)`, or the tax id of a
+    reference without name.
 
-    A hybrid has several, joined as it is written: `Homo sapiens x Mus musculus`.
+    The names of a hybrid are joined as in the source: `Homo sapiens x Mus musculus`.
     """
     names = []
     for reference in references:

@@ -1,4 +1,4 @@
-"""Obsolete ids, and the entities that they lead to."""
+"""Obsolete ids and the entities that replace them."""
 
 import warnings
 from array import array
@@ -9,41 +9,40 @@ from pathlib import Path
 
 from ...errors import KrisselWarning, Warnings
 from ..ids import spellings
-from .records import PLACES_SHOWN, unique
+from .records import MAX_EXAMPLES, unique
 
 
 class Replaced:
     """The obsolete ids of a file, which become alternative ids of the entities that replace them.
 
-    An obsolete id leads to all ids that it states as its replacements. Where these lead to no
-    entity, or it states none, it leads to the one that it states for consideration, but not to one
-    of several: which of these is meant, only a person can say. What it leads to may be obsolete as
-    well, in any number of steps, or the alternative id of an entity, and in another spelling than
-    in the file (`ids.spellings`).
+    An obsolete id leads to all its stated replacements. If there are none, or they lead to no
+    entity, it leads to its id for consideration, but only if there is exactly one: only a person
+    can choose among several. The target may in turn be obsolete, in any number of steps, an
+    alternative id of an entity, or in another spelling than in the file (`ids.spellings`).
 
     All ids are added before the first entity is made.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        # Of an id, those that lead to it.
+        # Ids that lead to each id.
         self._older: dict[str, list[str]] = defaultdict(list)
-        # What obsolete ids state: replacements, and ids for consideration.
+        # Stated targets of obsolete ids: replacements, and ids for consideration.
         self._stated: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
-        # Hashes of the ids of entities: a file may have millions.
+        # Hashes of the ids of entities, since a file may have millions.
         self._present = array("q")
         self._linked = False
         self._found: set[str] = set()
 
     def add(self, id_: str, replaced_by: Iterable[str], consider: Iterable[str], alt_ids: Iterable[str] = ()) -> None:
-        """Add an obsolete id, and the alternative ids that it had."""
+        """Add an obsolete id, and its former alternative ids."""
         newer, candidates = unique(replaced_by, without=id_), unique(consider, without=id_)
         if id_ and (newer or candidates):
             self._stated[id_] = newer, candidates
             self._older[id_] += alt_ids
 
     def add_older(self, id_: str, older: Iterable[str]) -> None:
-        """Add the ids that another, obsolete or not, states that it replaces."""
+        """Add the ids that another id, obsolete or not, replaces."""
         self._older[id_] += older
 
     def add_present(self, ids: Iterable[str]) -> None:
@@ -51,7 +50,7 @@ class Replaced:
         self._present.extend(map(hash, ids))
 
     def _link(self) -> None:
-        """Let each obsolete id lead to what replaces it."""
+        """Link each obsolete id to its replacements."""
         spelt = {text: spellings(text) for stated in self._stated.values() for text in chain(*stated)}
         wanted = {hash(each): each for each in chain(self._stated, *spelt.values())}
         present = {wanted[each] for each in self._present if each in wanted}
@@ -69,7 +68,7 @@ class Replaced:
             self._older[single[id_]].append(id_)
 
     def _leading_to(self, ids: Iterable[str]) -> dict[str, None]:
-        """The ids and, after them, all that lead to one of them."""
+        """Return the ids, followed by all ids that they replace, directly or indirectly."""
         found = dict.fromkeys(ids)
         waiting = [*found]
         while waiting:
@@ -79,8 +78,9 @@ class Replaced:
         return found
 
     def alt_ids(self, id_: str, own: Sequence[str] = ()) -> tuple[str, ...]:
-        """The alternative ids of an entity: its own, and all ids that lead to it or to one of
-        these."""
+        """Return the alternative ids of an entity: its own, and all ids that lead to one of its
+        ids.
+        """
         if not self._linked:
             self._link()
             self._linked = True
@@ -89,11 +89,11 @@ class Replaced:
         return unique(found, without=id_)
 
     def finish(self) -> None:
-        """Warn of obsolete ids that lead to no entity, after the last entity (KW108)."""
+        """Warn KW108 about obsolete ids that lead to no entity, after the last entity."""
         lost = [id_ for id_ in self._stated if id_ not in self._found]
         if lost:
-            places = "; ".join(f"{id_} ({_in_words(*self._stated[id_])})" for id_ in lost[:PLACES_SHOWN])
-            message = Warnings.KW108.format(count=len(lost), path=self._path, places=places)
+            examples = "; ".join(f"{id_} ({_in_words(*self._stated[id_])})" for id_ in lost[:MAX_EXAMPLES])
+            message = Warnings.KW108.format(count=len(lost), path=self._path, examples=examples)
             warnings.warn(message, KrisselWarning, stacklevel=5)
 
 

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from ..entity import Entity
-from .records import Start, find_file, needed_file, unique
+from .records import FileHead, find_file, required_file, unique
 from .umls import COLUMNS, SUPPRESSED, codes_of, open_rrf, rrf_rows, source_versions
 
 CONCEPTS, SOURCES = "RXNCONSO.RRF", "RXNSAB.RRF"
 RXNORM, ENGLISH = "RXNORM", "ENG"
-# Term types of a concept's own name, one each; others, such as PSN, SY and TMSY, are of synonyms.
+# Term types of a concept's own name, one each; others, such as PSN, SY and TMSY, are synonyms.
 NAMES = "IN PIN MIN BN SCD SBD GPCK BPCK SCDC SCDF SCDFP SCDG SCDGP SBDC SBDF SBDFP SBDG DF DFG".split()
 
 
@@ -20,13 +20,14 @@ def read_rxnorm(
 ) -> Iterator[Entity]:
     """Read RxNorm's concepts with their English names; suppressed and obsolete rows are left out.
 
-    The name is RxNorm's own, and its term type ("IN") the type; without one it is the first name. Ids are bare numbers
-    (RXCUI); the number with `RXNORM:` is an alternative id. Codes in all other sources are xrefs. All are held in
-    memory, 1.0 kB per concept with two names and two codes: 240 MiB for 250,000.
+    The name is RxNorm's own, with its term type ("IN") as type; without one it is the first name.
+    Ids are bare numbers (RXCUI); the number with `RXNORM:` is an alternative id. Codes in all other
+    sources are xrefs. All are held in memory, 1.0 kB per concept with two names and two codes: 240
+    MiB for 250,000.
 
     path: the folder `rrf` or the one above it, or RXNCONSO.RRF; files plain or as `.gz`.
-    vocabularies: take the names of these sources (MSH); a concept without any is left out.
-    term_types: take only concepts whose name has one of these term types (IN).
+    vocabularies: read the names of these sources (MSH); a concept without any is left out.
+    term_types: read only concepts whose name has one of these term types (IN).
 
     Raises KrisselError K101 (no such file).
     """
@@ -58,28 +59,32 @@ def read_rxnorm(
 
 
 def holds_rxnorm(folder: Path) -> bool:
-    """Whether it is a folder of RxNorm's files, or the one above it."""
+    """Return whether it is a folder of RxNorm's files, or the one above it."""
     return any(find_file(each, CONCEPTS) for each in (folder, folder / "rrf"))
 
 
-def is_rxnorm(start: Start) -> bool:
-    """Whether the first line is a row of RXNCONSO: of its terms, UMLS's columns for them are empty."""
+def is_rxnorm(start: FileHead) -> bool:
+    """Return whether the first line is a row of RXNCONSO, in which UMLS's columns for terms are
+    empty.
+    """
     cells = start.first.split("|")
     return len(cells) == COLUMNS[CONCEPTS][0] + 1 and cells[0].isdecimal() and not any((*cells[2:7], cells[-1]))
 
 
 def rxnorm_files(path: str | Path, **options: Any) -> list[Path]:
-    """RxNorm's files at `path` that are read."""
+    """Return RxNorm's files at `path` that are read."""
     concepts = _locate(path)
     return [concepts, *filter(None, [find_file(concepts.parent, SOURCES)])]
 
 
 def rxnorm_release(path: Path) -> dict[str, Any]:
-    """The version of RxNorm and of each of its sources, by RXNSAB as far as it is there; see `umls.umls_release`."""
+    """Return the version of RxNorm and of each of its sources, from RXNSAB if it exists; see
+    `umls.umls_release`.
+    """
     found = source_versions(_locate(path).parent, SOURCES)
     return {"version": found[RXNORM]["version"], "vocabularies": found} if RXNORM in found else {}
 
 
 def _locate(path: str | Path) -> Path:
     path = Path(path)
-    return path if path.is_file() else find_file(path / "rrf", CONCEPTS) or needed_file(path, CONCEPTS, "RxNorm")
+    return path if path.is_file() else find_file(path / "rrf", CONCEPTS) or required_file(path, CONCEPTS, "RxNorm")

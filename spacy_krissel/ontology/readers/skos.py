@@ -1,4 +1,6 @@
-"""SKOS: the concepts of a thesaurus, in RDF/XML or Turtle, read by the library rdflib (the extra `rdf`)."""
+"""SKOS: the concepts of a thesaurus in RDF/XML or Turtle, read by the library rdflib
+(the extra `rdf`).
+"""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -10,11 +12,11 @@ from ..entity import Entity
 from .graphs import Parts, nodes, read_graph
 from .languages import Languages
 from .owl import PROPERTIES, SKOS, add_replaced, to_entity
-from .records import RecordFile, Start, open_records
+from .records import FileHead, RecordFile, open_records
 from .replaced import Replaced
 
 _CONCEPT = re.compile(
-    # An element; a type in Turtle; an address, as both have it.
+    # An element, a type in Turtle, or an IRI, as in both.
     r"(?:<(?:\w+:)?|\s(?:a|rdf:type)\s+(?:[^\s,;]+\s*,\s*)*\w*:|(?:resource=[\"']|<)" + re.escape(SKOS) + r")"
     r"Concept(?:Scheme)?\b"
 )
@@ -23,20 +25,20 @@ _CONCEPT = re.compile(
 def read_skos(path: str | Path, *, hidden: bool = False, language: str = "en") -> Iterator[Entity]:
     """Read the concepts of a SKOS file that are not deprecated and have a preferred label.
 
-    Names are preferred and alternative labels. Parents are broader concepts, and those that call a
-    concept narrower; cross-references are exact matches. Alternative ids are notations, and the
-    deprecated concepts that a concept replaces, by the statements of either (`Replaced`). Ids are
-    `mesh:D006073` in the place of addresses that end in `mesh/D006073`; the source is the end of
-    the scheme's address.
+    Names are preferred and alternative labels. Parents are broader concepts, and concepts that
+    state a narrower one; cross-references are exact matches. Alternative ids are notations, and the
+    deprecated concepts that a concept replaces, as stated by either (`Replaced`). An IRI that ends
+    in `mesh/D006073` becomes the id `mesh:D006073`; the source is the end of the scheme's IRI.
 
     All triples are held in memory, 1.4 KiB each: 14 KiB and 0.3 ms of CPU for a concept with ten.
 
-    hidden: hidden labels, such as misspellings, are names too.
-    language: labels and definitions in other languages are left out, but for concepts without a
-        preferred label in it (`Languages`); those without a language are taken.
-    Warns KW108 of deprecated concepts that lead to none, KW109 of concepts without a label in the
-    language. KW101 counts concepts, not lines.
-    Raises KrisselError K055 (too large), K102 (damaged Turtle), K114 (no rdflib); K007 (damaged XML), K008, K009.
+    hidden: hidden labels, such as misspellings, are names, too.
+    language: labels and definitions in other languages are left out, unless a concept has no
+        preferred label in it (`Languages`); those without a language are read.
+
+    Warns KW108 about deprecated concepts without a replacement, KW109 about concepts without a
+    label in the language. KW101 counts concepts, not lines. Raises KrisselError K055 (too large),
+    K102 (damaged Turtle), K114 (no rdflib); K007 (damaged XML), K008, K009.
     """
     roles = {f"{SKOS}broader": "parent", f"{SKOS}notation": "alt_id", f"{SKOS}inScheme": "source", **PROPERTIES}
     roles |= {f"{SKOS}hiddenLabel": "name"} if hidden else {}
@@ -51,7 +53,7 @@ def read_skos(path: str | Path, *, hidden: bool = False, language: str = "en") -
         languages.finish()
 
 
-def is_skos(start: Start) -> bool:
+def is_skos(start: FileHead) -> bool:
     return SKOS in start.text and _CONCEPT.search(start.text) is not None
 
 

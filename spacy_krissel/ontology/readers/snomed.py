@@ -1,5 +1,6 @@
-"""SNOMED CT's Release Format 2: a snapshot's concepts, descriptions, definitions, is-a relationships and language
-reference sets."""
+"""SNOMED CT's Release Format 2: concepts, descriptions, definitions, is-a relationships and
+language reference sets of a snapshot.
+"""
 
 import re
 from collections.abc import Iterator
@@ -11,8 +12,8 @@ from ...errors import Errors, KrisselError
 from ..entity import Entity
 from .records import JSON_TEXT, json_text, open_records, table_rows, unique
 
-# Where a release may have its tables, from the folder Terminology to the one above the release.
-PLACES = ("", "Terminology/", "*/Terminology/", "*/*/Terminology/")
+# Possible folders of a release's tables, from the folder Terminology to the one above the release.
+FOLDERS = ("", "Terminology/", "*/Terminology/", "*/*/Terminology/")
 INFORMATION = "release_package_information.json"
 # Files of a beta release begin with an x.
 CONCEPTS = "*sct2_Concept_*Snapshot_*.txt"
@@ -29,7 +30,9 @@ _LICENCE = re.compile(rf'"licen[cs]eStatement"\s*:\s*"({JSON_TEXT})"')
 
 @dataclass(slots=True)
 class Concept:
-    """What is known of a concept. preferred, full: the names that are so called; others: those that are neither."""
+    """Parts of a concept. preferred, full: its preferred and fully specified names. others: its
+    other names.
+    """
 
     preferred: str = ""
     full: str = ""
@@ -41,15 +44,16 @@ class Concept:
 def read_snomed(path: str | Path, *, language: str = ENGLISH, refset: str = US_ENGLISH) -> Iterator[Entity]:
     """Read the active concepts of SNOMED CT with their active descriptions.
 
-    All are held in memory, 0.9 kB per concept with three names and two parents: 300 MiB for 360,000.
+    All are held in memory, 0.9 kB per concept with three names and two parents: 300 MiB for
+    360,000.
 
-    The name is the synonym that the language reference set prefers, else the fully specified name, else the first
-    synonym. The fully specified name loses its semantic tag ("disorder"), which is the type. Parents are by active is-a
-    relationships. Ids are bare numbers; the number with `SNOMEDCT:` is an alternative id. A concept without a name in
-    the language is left out.
+    The name is the synonym that the language reference set prefers, else the fully specified name,
+    else the first synonym. The fully specified name loses its semantic tag ("disorder"), which is
+    the type. Parents come from active is-a relationships. Ids are bare numbers; the number with
+    `SNOMEDCT:` is an alternative id. A concept without a name in the language is left out.
 
-    path: a release, its folder Snapshot or Terminology, or the folder above it; files plain or as `.gz`. Full and Delta
-        are not read.
+    path: a release, its folder Snapshot or Terminology, or the folder above it; files plain or as
+        `.gz`. Full and Delta are not read.
     language: of descriptions and definitions (`Snapshot-en`).
     refset: id of the language reference set. US English; British English is 900000000000508004.
 
@@ -97,13 +101,15 @@ def read_snomed(path: str | Path, *, language: str = ENGLISH, refset: str = US_E
 
 
 def holds_snomed(folder: Path) -> bool:
-    """Whether it is a folder of SNOMED CT's, of any kind of release."""
-    return any(True for place in PLACES for _ in folder.glob(f"{place}*sct2_Concept_*.txt*"))
+    """Return whether it is a folder of SNOMED CT, with any kind of release."""
+    return any(True for prefix in FOLDERS for _ in folder.glob(f"{prefix}*sct2_Concept_*.txt*"))
 
 
 def snomed_files(path: str | Path, *, language: str = ENGLISH, **options: Any) -> list[Path]:
-    """The files of concepts, descriptions, relationships and preferences, and of definitions where there are some."""
-    concepts = _files(Path(path).absolute(), CONCEPTS, *PLACES)
+    """Return the files of concepts, descriptions, relationships and preferences, and of definitions
+    if there are any.
+    """
+    concepts = _files(Path(path).absolute(), CONCEPTS, *FOLDERS)
     folder = concepts[0].parent
     return [
         *concepts,
@@ -115,20 +121,25 @@ def snomed_files(path: str | Path, *, language: str = ENGLISH, **options: Any) -
 
 
 def snomed_release(path: Path) -> dict[str, Any]:
-    """The version by the name of the concepts' file (INT_20260101), the licence as the release states it."""
-    (concepts,) = _files(path.absolute(), CONCEPTS, *PLACES)
+    """Return the version from the name of the concepts' file (INT_20260101), and the licence stated
+    by the release.
+    """
+    (concepts,) = _files(path.absolute(), CONCEPTS, *FOLDERS)
     information = concepts.parents[2] / INFORMATION
     text = information.read_text(encoding="utf8", errors="replace") if information.is_file() else ""
     found = {"version": _VERSION.search(concepts.name), "licence": _LICENCE.search(text)}
     return {name: json_text(match[1]) for name, match in found.items() if match}
 
 
-def _files(folder: Path, pattern: str, *places: str, needed: bool = True) -> list[Path]:
-    """One file of this name at one of the places, plain or gzipped, or none where none is needed.
+def _files(folder: Path, pattern: str, *folders: str, needed: bool = True) -> list[Path]:
+    """Return the file with this name in one of the folders, plain or gzipped; empty if it is
+    missing and not needed.
 
     Raises KrisselError K101 for none or several.
     """
-    every = [file_ for place in places or ("",) for end in ("", ".gz") for file_ in folder.glob(place + pattern + end)]
+    every = [
+        file_ for prefix in folders or ("",) for end in ("", ".gz") for file_ in folder.glob(prefix + pattern + end)
+    ]
     if len(every) > 1 or (needed and not every):
         expected = f"one file of SNOMED CT's snapshot (Full and Delta are not read), not {len(every)}"
         raise KrisselError(Errors.K101.format(path=folder / pattern, expected=expected))
@@ -136,7 +147,7 @@ def _files(folder: Path, pattern: str, *places: str, needed: bool = True) -> lis
 
 
 def _active(path: Path, *columns: str) -> Iterator[tuple[str, ...]]:
-    """The cells of these columns in active rows."""
+    """Yield the cells of these columns in active rows."""
     with open_records(path, "snomed", f"a table of SNOMED CT with the columns active, {', '.join(columns)}") as records:
         for active, *cells in table_rows(records, ("active", *columns)):
             if active == "1":

@@ -1,4 +1,4 @@
-"""Tables whose first line names the columns: any of concepts, MedCAT's of names, SSSLM's of names; and phrases."""
+"""Tables whose first line names the columns: concepts, MedCAT's names, SSSLM's names; and phrases."""
 
 import csv
 import re
@@ -17,18 +17,18 @@ from ..entity import Entity
 from .obo import SCOPES
 from .records import (
     BadRecord,
+    FileHead,
     RecordFile,
-    Start,
     check_width,
     curie,
+    merge_names,
     open_bytes,
     open_records,
     table_rows,
     unique,
-    with_all_names,
 )
 
-# The usual names of the columns of a part, as `column_key` has them; among them BioPortal's.
+# Usual column names of each part, as returned by `column_key`; they include BioPortal's.
 HEADERS = {
     "id": IDS,
     "name": NAMES,
@@ -54,11 +54,12 @@ HEADERS = {
     "obsolete": ("obsolete", "deprecated"),
 }
 LISTS = {"synonyms": "aliases", "type": "types", "parents": "parents"}
-# What may stand between the values of a cell, the likeliest first; and between synonyms, but names have commas and
-# slashes of their own too often.
+# Possible separators of values in a cell, most likely first; and further ones for synonyms,
+# although names often contain commas and slashes.
 SEPARATORS = "|;"
 UNLIKELY_SEPARATORS = ",/"
-# A separator is in this share of the filled cells or more, and is so many times rarer in names, which have one value.
+# A separator occurs in at least this fraction of the non-empty cells, and is this many times rarer
+# in names, which are single values.
 MIN_SEPARATED, MIN_RATIO = 0.05, 10
 MIN_UNLIKELY = 0.25
 _ENTITY = re.compile(r"&#?\w+;")
@@ -80,25 +81,28 @@ def read_table(
     parent_column: str = "",
     separator: str | None = None,
 ) -> Iterator[Entity]:
-    """Read a table of concepts with tabs, commas, semicolons or bars between the columns, as the first line has them.
+    """Read a table of concepts, separated by tabs, commas, semicolons or bars like its first line.
 
-    Rows with one id are one concept, with the names of all; all are held in memory. A row with "true" in a column
-    "obsolete" is left out. Of an address as id or parent, the prefix and the id are taken (`records.curie`).
+    Rows with the same id are one concept, with the names of all rows; all are held in memory. A row
+    with "true" in a column "obsolete" is left out. An id or parent that is an IRI becomes a prefix
+    and an id (`records.curie`).
 
-    id_column: column of ids; default: by its usual names (id, code, Term ID, …); case, spaces and underscores do not
-        matter
+    id_column: column of ids; default: by its usual names (id, code, Term ID, …); case, spaces and
+        underscores do not matter
     name_column: column of names; default: by its usual names (name, label, Preferred Term, …)
-    synonym_column: column of other names, or several, with commas between; default: by its usual names (synonyms,
-        aliases, …), all of one name where they are numbered
+    synonym_column: column of other names, or several, separated by commas; default: by its usual
+        names (synonyms, aliases, …), including numbered ones
     definition_column: column of definitions
     type_column: column of semantic types
     parent_column: column of ids of parents
-    separator: text between the synonyms, types or parents in a cell, "" where each cell has one; default: | or ;, for
-        each of these columns, where it is in some of its cells and hardly in names; so do lines in a cell
+    separator: text between the synonyms, types or parents in a cell, "" for single values; default:
+        per column, | or ; if it occurs in some of its cells and rarely in names; line breaks
+        separate as well
 
-    Warns KW111 of cells that were split at semicolons, KW112 of cells that were not split, but may hold several values.
-    Raises KrisselError K006 (an option of another type), K103 (no such column), K118 (columns that the usual names do
-    not tell).
+    Warns KW111 about cells that were split at semicolons, KW112 about cells that were not split,
+    but may hold several values.
+    Raises KrisselError K006 (an option of another type), K103 (no such column), K118 (unusual
+    column names).
     """
     given = dict(
         zip(
@@ -130,7 +134,7 @@ def read_table(
                     raise BadRecord(f"has no {part} in column {header[columns[part]]!r}")
             if cells.get("obsolete", "").lower() in ("true", "1"):
                 return None
-            # Split below, when all cells are known.
+            # Lists are split below, when all cells are known.
             lists: dict[str, Any] = {
                 field: tuple(
                     text
@@ -153,15 +157,15 @@ def read_table(
                 cells = [cell for entity in entities for cell in getattr(entity, LISTS[part])]
                 marks = SEPARATORS + (UNLIKELY_SEPARATORS if part == "synonyms" else "")
                 separators[part] = _separator(path, header[columns[part]], cells, names, marks)
-        yield from with_all_names(_split(entity, separators) for entity in entities)
+        yield from merge_names(_split(entity, separators) for entity in entities)
 
 
 TABLE_OPTIONS = tuple(signature(read_table).parameters)[1:]
 TABLE_COLUMNS = {name for name in TABLE_OPTIONS if name.endswith("_column")}
 
 
-def options_of(path: str | Path, options: Mapping[str, Any]) -> set[str]:
-    """Those of the options of a table that name columns which it has. Raises what `open_bytes` raises."""
+def table_options(path: str | Path, options: Mapping[str, Any]) -> set[str]:
+    """Return the table options that name existing columns. Raises what `open_bytes` raises."""
     with open_bytes(path) as file_:
         header = next(delimited_rows(RecordFile(file_, "table", "")), [])
     named = {option: _names_given(header, str(options[option])) for option in TABLE_COLUMNS & options.keys()}
@@ -173,12 +177,12 @@ def options_of(path: str | Path, options: Mapping[str, Any]) -> set[str]:
 
 
 def _names_given(header: Sequence[str], columns: str) -> list[str]:
-    """The names of columns with commas between; a column may have a comma in its name."""
+    """Split column names at commas; a column name may itself contain a comma."""
     return [columns] if not columns or find_column(header, [columns]) is not None else columns.split(",")
 
 
 def _split(entity: Entity, separators: Mapping[str, str | None]) -> Entity:
-    """The entity with the values of its cells."""
+    """Return the entity with its cells split into values."""
     found: dict[str, Any] = {}
     for part, field in LISTS.items():
         cells, mark = getattr(entity, field), separators[part]
@@ -188,13 +192,14 @@ def _split(entity: Entity, separators: Mapping[str, str | None]) -> Entity:
 
 
 def _separator(path: str | Path, column: str, cells: Sequence[str], names: Sequence[str], marks: str) -> str | None:
-    """What stands between the values of cells, none of them blank; None where nothing evidently does.
+    """Find the separator of values in non-blank cells; None if there is evidently none.
 
-    names: texts of the same table that hold one value each. marks: what may separate values. Warns KW111, KW112.
+    names: texts of the same table that hold one value each. marks: possible separators. Warns
+        KW111, KW112.
     """
 
     def separated(mark: str) -> list[str]:
-        # A bar or semicolon at the end separates nothing; an entity of HTML ends in one.
+        # A final bar or semicolon separates nothing, and HTML entities end in a semicolon.
         return [cell for cell in cells if mark in _ENTITY.sub("", cell).strip(f"{mark} ")]
 
     def warn(warning: str, mark: str, found: Sequence[str]) -> None:
@@ -221,8 +226,8 @@ def _separator(path: str | Path, column: str, cells: Sequence[str], names: Seque
 
 
 def read_medcat(path: str | Path) -> Iterator[Entity]:
-    """Read MedCAT's CSV of names: `cui,name,ontologies,name_status,type_ids,description`, of which cui, name and
-    name_status are needed. All are held in memory.
+    """Read MedCAT's CSV of names: `cui,name,ontologies,name_status,type_ids,description`, of which
+    cui, name and name_status are required. All are held in memory.
 
     The name is that of the row with the status P, else that of the first row.
     """
@@ -245,16 +250,17 @@ def read_medcat(path: str | Path) -> Iterator[Entity]:
             source = unique(cells.get("ontologies", "").split("|"))[:1]
             return Entity(cells["cui"], cells["name"], (), types, (), definition, source="".join(source))
 
-        for entity in with_all_names(records.parsed(rows, parse)):
+        for entity in merge_names(records.parsed(rows, parse)):
             name = preferred.get(entity.id, entity.name)
             yield replace(entity, name=name, aliases=unique(entity.names, without=name))
 
 
 def read_ssslm(path: str | Path, *, scopes: Sequence[str] = SCOPES) -> Iterator[Entity]:
-    """Read a table of synonyms (SSSLM): a name a row under `text`, with the `curie`, the preferred `name` and the
-    `predicate`. All are held in memory.
+    """Read a table of synonyms (SSSLM), one name per row under `text`, with the `curie`, the
+    preferred `name` and the `predicate`. All are held in memory.
 
-    scopes: which synonyms become aliases, as `read_obo` takes them; labels and other predicates do.
+    scopes: the scopes of synonyms that become aliases, as in `read_obo`; so do labels and other
+        predicates.
     """
 
     def to_entity(row: tuple[str, ...]) -> Entity:
@@ -265,27 +271,28 @@ def read_ssslm(path: str | Path, *, scopes: Sequence[str] = SCOPES) -> Iterator[
         return Entity(id_, name, unique([text] if taken else [], without=name), source=id_.partition(":")[0])
 
     with open_records(path, "ssslm", f"a tab-separated table with the columns {', '.join(SSSLM)}") as records:
-        yield from with_all_names(map(to_entity, table_rows(records, SSSLM, filled=("text", "curie"))))
+        yield from merge_names(map(to_entity, table_rows(records, SSSLM, filled=("text", "curie"))))
 
 
 def read_phrases(path: str | Path) -> Iterator[Entity]:
-    """Read the concepts of a table of phrases, such as AskAPatient's (`id TAB name of the concept TAB phrase`), in the
-    order of their first line: a closed set for the phrases of the same table.
+    """Read the concepts of a table of phrases, such as AskAPatient's
+    (`id TAB name of the concept TAB phrase`), in the order of their first line: a closed set for
+    the phrases of the same table.
 
-    The name is that of the first line; other names of a concept are aliases. The phrases are left out: they are what
-    is to be linked. In memory are all concepts.
+    The name is that of the first line; other names of a concept are aliases. The phrases are left
+    out, since they are the mentions to link. All concepts are held in memory.
     """
     with open_records(path, "phrases", "a tab-separated table of id, name and phrase") as records:
-        yield from with_all_names(records.parsed(records.lines(), _concept))
+        yield from merge_names(records.parsed(records.lines(), _concept))
 
 
-def is_table(start: Start) -> bool:
-    """Whether the first line has usual names of an id and a name."""
+def is_table(start: FileHead) -> bool:
+    """Return whether the first line has usual names of an id and a name."""
     return {"id", "name"} <= _columns(_header(start), {}).keys()
 
 
-def table_header(start: Start) -> list[str]:
-    """The columns that the first line names, where the next one has as many; else none."""
+def table_header(start: FileHead) -> list[str]:
+    """Return the columns that the first line names, if the next line has as many; else none."""
     lines = start.lines[start.lines.index(start.first) :] if start.first else []
     header = _header(start)
     is_header = (
@@ -296,7 +303,7 @@ def table_header(start: Start) -> list[str]:
 
 
 def unknown_columns(path: str | Path, header: Sequence[str], given: Mapping[str, str] = {}) -> KrisselError:
-    """The error of a table whose columns neither the usual names nor the given ones tell."""
+    """Return the error for a table whose columns have neither usual nor given names."""
     columns = _columns(header, given)
     missing = [f"{part}s" for part in ("id", "name") if part not in columns]
     return KrisselError(Errors.K118.format(path=path, columns=_shown(header), missing=" and ".join(missing)))
@@ -306,20 +313,20 @@ def _shown(header: Sequence[str]) -> str:
     return ", ".join(map(repr, header))[:300]
 
 
-def is_medcat(start: Start) -> bool:
+def is_medcat(start: FileHead) -> bool:
     return set(MEDCAT) <= set(_header(start))
 
 
-def is_ssslm(start: Start) -> bool:
+def is_ssslm(start: FileHead) -> bool:
     return set(SSSLM) <= set(start.cells)
 
 
-def _header(start: Start) -> list[str]:
+def _header(start: FileHead) -> list[str]:
     return [cell.strip(' "') for cell in start.first.split(_delimiter(start.first))]
 
 
 def _columns(header: Sequence[str], given: Mapping[str, str]) -> dict[str, int]:
-    """The index of each part's column: of the one that is given, else of the first usual one that is there."""
+    """Return the index of each part's column: the given one, else the first with a usual name."""
     found = {
         part: find_column(header, [given[part]] if given.get(part) else HEADERS.get(part, ()))
         for part in {**dict.fromkeys(given), **HEADERS}
@@ -338,10 +345,10 @@ def _delimiter(line: str) -> str:
 
 
 def delimited_rows(records: RecordFile, comment: str = "\0") -> Iterator[list[str]]:
-    """The rows, the first of them the header. Quotes around a cell may hold delimiters and line ends, but between
-    tabs, where they are part of a text unless they are around all of it.
+    """Yield the rows, the header first. Quoted cells may contain delimiters and line ends. In
+    tab-separated rows, quotes are part of a text unless they surround the whole cell.
 
-    comment: how lines above the header begin that are none.
+    comment: prefix of comment lines above the header.
     """
     lines = dropwhile(lambda line: line.startswith(comment) or SEPARATOR.fullmatch(line), records.lines())
     first = next(lines, "")
@@ -355,7 +362,7 @@ def delimited_rows(records: RecordFile, comment: str = "\0") -> Iterator[list[st
         # Lines may have been read ahead.
         records.start = number
         if isinstance(row, str):
-            records.reject(f"is no row with {delimiter!r} between its cells ({row})", number)
+            records.reject(f"is not a row with {delimiter!r} between its cells ({row})", number)
         else:
             yield row
 

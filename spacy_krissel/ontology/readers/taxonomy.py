@@ -1,5 +1,9 @@
-"""NCBI Taxonomy's `names.dmp`: a name a line, `tax_id | name | unique name | name class |` between tabs; and
-next to it `merged.dmp`, `old tax_id | new tax_id |`, and `nodes.dmp`, `tax_id | parent tax_id | rank | …`."""
+"""NCBI Taxonomy's `names.dmp`, one name per line.
+
+The columns are `tax_id | name | unique name | name class
+|` between tabs. Next to it are `merged.dmp`, `old tax_id | new tax_id |`, and `nodes.dmp`, `tax_id
+| parent tax_id | rank | …`.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -8,11 +12,12 @@ from pathlib import Path
 import numpy as np
 
 from ..entity import Entity
-from .records import BadRecord, Start, groups, open_records, unique
+from .records import BadRecord, FileHead, groups, open_records, unique
 
 PREFERRED, COMMON = "scientific name", "genbank common name"
-# The classes of names that a text may use. "authority" adds who named the taxon and when; "type material" names
-# specimens and strains in collections; "includes" and "in-part" name narrower and wider taxa.
+# Classes of names that texts may use. "authority" adds who named the taxon and when; "type
+# material" names specimens and strains in collections; "includes" and "in-part" name narrower and
+# wider taxa.
 NAME_CLASSES = (
     PREFERRED,
     COMMON,
@@ -32,7 +37,7 @@ JOINT = "\t|\t"
 END = "\t|"
 COLUMNS = 4
 MERGED, NODES = "merged.dmp", "nodes.dmp"
-# The digits of a tax id; parents are an array with a place for each such number.
+# Maximum digits of a tax id; parents are an array indexed by tax id.
 MAX_DIGITS = 8
 
 
@@ -43,16 +48,18 @@ def read_taxonomy(
     types: Sequence[str] = ("Species",),
     common_names: bool = False,
 ) -> Iterator[Entity]:
-    """Read the taxa of a names.dmp file, the names of one taxon next to each other.
+    """Read the taxa of a names.dmp file, in which the names of a taxon are adjacent.
 
-    Ids are bare numbers, as in the file and in the corpora that are linked to it. The name is the scientific one. With
-    `merged.dmp` next to the file, as in NCBI's archive, ids that were merged into a taxon are its alternative ids:
-    corpora are older than taxonomies. With `nodes.dmp`, a taxon has its parent.
+    Ids are bare numbers, as in the file and in corpora. The name is the scientific one. With
+    `merged.dmp` next to the file, as in NCBI's archive, ids that were merged into a taxon are its
+    alternative ids, since corpora are older than taxonomies. With `nodes.dmp`, a taxon has its
+    parent.
 
     classes: the classes of names that become aliases.
     types: given to every taxon.
-    common_names: GenBank's common name ("human") is the name of a taxon that has one, and the scientific one an alias:
-        what texts say, and what BELHD (§4.1, Table 11) tells homonyms of several species apart by.
+    common_names: use GenBank's common name ("human"), if there is one, as the name, and the
+        scientific one as an alias. Texts prefer it, and BELHD (§4.1, Table 11) uses it to
+        disambiguate homonyms of several species.
     """
     wanted = (COMMON, PREFERRED) if common_names else (PREFERRED,)
     merged, nodes = _read_merged(Path(path).with_name(MERGED)), _read_nodes(Path(path).with_name(NODES))
@@ -72,13 +79,13 @@ def read_taxonomy(
             )
 
 
-def is_taxonomy(start: Start) -> bool:
+def is_taxonomy(start: FileHead) -> bool:
     cells = _cells(start.first)
     return start.first.endswith(END) and len(cells) == COLUMNS and cells[0].isdecimal()
 
 
 def _read_merged(path: Path) -> dict[str, dict[str, None]]:
-    """The former ids of each taxon; empty without the file."""
+    """Return the former ids of each taxon; empty without the file."""
     merged: dict[str, dict[str, None]] = defaultdict(dict)
     if path.is_file():
         expected = "lines `old tax_id | new tax_id |`, with tabs around bars"
@@ -89,8 +96,8 @@ def _read_merged(path: Path) -> dict[str, dict[str, None]]:
 
 
 def _read_nodes(path: Path) -> np.ndarray:
-    """The parent of each taxon by its number, 0 for none; shape (10 ** MAX_DIGITS,)."""
-    # Pages of zeros that nothing is written to take no memory.
+    """Return the parent of each taxon by its number, 0 for none; shape (10 ** MAX_DIGITS,)."""
+    # Zero pages that are never written take no memory.
     parents = np.zeros(10**MAX_DIGITS, dtype=np.uint32)
     if path.is_file():
         expected = "lines `tax_id | parent tax_id | rank | …`, with tabs around bars"
@@ -121,7 +128,7 @@ def _merged_row(line: str) -> list[str]:
 
 
 def _name_row(line: str) -> tuple[str, str, str]:
-    """The id, name and name class."""
+    """Parse the id, name and name class."""
     cells = _cells(line)
     if not line.endswith(END) or len(cells) != COLUMNS:
         raise BadRecord(f"has {len(cells)} columns instead of {COLUMNS}, or no bar at its end")

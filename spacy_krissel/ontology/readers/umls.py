@@ -15,7 +15,17 @@ from ..entity import Entity
 from ..folding import fold_name
 from ..ids import canonical_id
 from ..tree_numbers import PRESETS, find_preset, is_in_tree
-from .records import BadRecord, RecordFile, Start, check_width, find_file, groups, needed_file, open_records, unique
+from .records import (
+    BadRecord,
+    FileHead,
+    RecordFile,
+    check_width,
+    find_file,
+    groups,
+    open_records,
+    required_file,
+    unique,
+)
 
 CONCEPTS, TYPES, DEFINITIONS, RETIRED, NETWORK = "MRCONSO.RRF", "MRSTY.RRF", "MRDEF.RRF", "MRCUI.RRF", "SRDEF"
 RELATIONS, SOURCES, RELEASE = "MRREL.RRF", "MRSAB.RRF", "release.dat"
@@ -25,19 +35,21 @@ SUPPRESSED = frozenset("OEY")
 # UMLS's name for the source of taxa's ids; `canonical_id` knows the prefixes of other sources.
 PREFIXES = {"NCBI": "NCBITaxon"}
 NO_CODE = "NOCODE"
-# Levels of restriction of the use of a source, by UMLS's licence.
+# Restriction levels of sources in UMLS's licence.
 RESTRICTIONS = frozenset("012349")
 FROM_BEST_TO_WORST = ("MSH", "NCI", "SNOMEDCT_US", "HPO")
-# Term types of the concept that a code is of, where other concepts' atoms have it too: a MeSH descriptor has narrower
-# concepts. Of other sources, atoms of any type have their concept's code.
+# Term types of the concept that a code belongs to, if atoms of other concepts have it, too: a MeSH
+# descriptor has narrower concepts. In other sources, atoms of any type have the code of their
+# concept.
 HEADINGS = {"MSH": ("MH", "NM"), "OMIM": ("PT",), "SNOMEDCT_US": ("PT", "FN")}
-# Whether the first concept of a row of MRREL is the drug, the second its trade name: labels are of the second.
+# True if the first concept of a row of MRREL is the drug and the second its trade name: labels
+# describe the second.
 TRADENAMES = {"tradename_of": True, "has_tradename": False}
 
 
-# The number of columns of each file, and the places of those that are read: CUI, LAT, TS, STT, ISPREF, SAB, TTY, STR,
-# SUPPRESS, CODE; CUI, TUI, STN, STY; CUI, SAB, DEF, SUPPRESS; CUI1, REL, CUI2; CUI1, REL, CUI2, SUPPRESS, RELA, SAB;
-# RSAB, VSAB, SRL, CURVER; record type, UI, STY, STN.
+# Number of columns of each file, and the indices of those that are read: CUI, LAT, TS, STT, ISPREF,
+# SAB, TTY, STR, SUPPRESS, CODE; CUI, TUI, STN, STY; CUI, SAB, DEF, SUPPRESS; CUI1, REL, CUI2; CUI1,
+# REL, CUI2, SUPPRESS, RELA, SAB; RSAB, VSAB, SRL, CURVER; record type, UI, STY, STN.
 COLUMNS = {
     CONCEPTS: (18, (0, 1, 2, 4, 6, 11, 12, 14, 16, 13)),
     TYPES: (6, (0, 1, 2, 3)),
@@ -50,7 +62,7 @@ COLUMNS = {
 # RxNorm's files have the same columns.
 COLUMNS.update({"RXNCONSO.RRF": COLUMNS[CONCEPTS], "RXNSAB.RRF": COLUMNS[SOURCES]})
 Row = tuple[str, ...]
-# After the last CUI.
+# Sorts after the last CUI.
 END: tuple[str, list[Row]] = ("\U0010ffff", [])
 
 
@@ -69,35 +81,41 @@ def read_umls(
     parents: bool = False,
     preset: str = "",
 ) -> Iterator[Entity]:
-    """Read UMLS's concepts, one at a time, in the order of MRCONSO.
+    """Read UMLS's concepts one at a time, in the order of MRCONSO.
 
-    All files are sorted by CUI, as UMLS ships them and MetamorphoSys writes them, so that they are read in step. Only
-    MRCUI is held in memory: the retired CUIs of a concept are its alternative ids.
+    All files are sorted by CUI, as UMLS ships them and MetamorphoSys writes them, so that they are
+    read in parallel. Only MRCUI is held in memory: the retired CUIs of a concept are its
+    alternative ids.
 
     path: the folder that holds the files (META), or MRCONSO.RRF; each of them plain or as `.gz`.
-    vocabularies, term_types: take only their atoms, by abbreviation (SNOMEDCT_US; PT); a concept without any is left
-        out.
-    semantic_types: take only their concepts, by id, name or tree number (T047, "Disease or Syndrome", B2.2.1.2.1), with
-        the types below them.
+    vocabularies, term_types: read only their atoms, by abbreviation (SNOMEDCT_US; PT); a concept
+        without any is left out.
+    semantic_types: read only their concepts, by id, name or tree number (T047, "Disease or
+        Syndrome", B2.2.1.2.1), including the types below them.
     languages: of atoms (ENG).
-    suppressed: take suppressible and obsolete atoms and definitions as well.
+    suppressed: include suppressible and obsolete atoms and definitions.
     type_ids: types are ids (T047) and not names.
-    relations: concepts with these relations (MRREL's RL, of like meaning, or SY) are xrefs; they are no names.
-    codes: ids of a concept in these sources (MSH) are its alternative ids, so that gold ids of MeSH are found. A
-        descriptor's id is that of the concept with its heading (`HEADINGS`), whatever atoms are taken.
-    tradenames: names of a drug's trade names (MRREL's tradename_of) are its aliases (SapBERT §3.1). They are held in
-        memory.
+    relations: concepts with these relations (MRREL's RL, of like meaning, or SY) are xrefs; they
+        are no names.
+    codes: ids of a concept in these sources (MSH) are its alternative ids, so that gold ids of MeSH
+        are found. A descriptor's id belongs to the concept with its heading (`HEADINGS`), whatever
+        atoms are read.
+    tradenames: names of a drug's trade names (MRREL's tradename_of) are its aliases (SapBERT §3.1).
+        They are held in memory.
     parents: keep the parents (MRREL's PAR) that the vocabularies give a concept.
-    preset: "st21pv", MedMentions' semantic types and vocabularies, "2017AA", which takes everything, or "sapbert",
-        which takes suppressed atoms and trade names as well; each warns of another release than its own
-        (`tree_numbers.PRESETS`). `vocabularies` and `semantic_types` replace its own.
+    preset: "st21pv", MedMentions' semantic types and vocabularies; "2017AA", everything; or
+        "sapbert", which includes suppressed atoms and trade names. Each warns about a release other
+        than its own (`tree_numbers.PRESETS`). `vocabularies` and `semantic_types` override those of
+        the preset.
 
-    The ids of a concept in its sources are its xrefs (`MESH:D009103`). The name is the atom that UMLS prefers (TS P,
-    STT PF, ISPREF Y) among those that are taken, else the first; a concept's tree numbers are those of its types in the
-    semantic network. The definition is the first of MeSH, NCI, SNOMED CT or HPO, else any.
+    The ids of a concept in its sources are its xrefs (`MESH:D009103`). The name is the atom that
+    UMLS prefers (TS P, STT PF, ISPREF Y) among those that are read, else the first. A concept's
+    tree numbers are those of its types in the semantic network. The definition is the first of
+    MeSH, NCI, SNOMED CT or HPO, else any.
 
-    Raises KrisselError K006 (an unknown type or preset), K101 also without MRSTY or MRREL where types, relations,
-    parents or trade names are asked for, K131 (a file that is not sorted by CUI).
+    Raises KrisselError K006 (an unknown type or preset), K101 also without MRSTY, or without MRREL
+    if types, relations, parents or trade names are requested, K131 (a file that is not sorted by
+    CUI).
     """
     folder, concepts = _locate(path)
     trees: Sequence[str] = ()
@@ -108,7 +126,7 @@ def read_umls(
         suppressed, tradenames = suppressed or chosen.suppressed, tradenames or chosen.tradenames
     retired = _retired(folder)
     positions = _positions(folder, semantic_types, trees) if semantic_types or trees else None
-    related_path = needed_file(folder, RELATIONS, "UMLS") if relations or parents else None
+    related_path = required_file(folder, RELATIONS, "UMLS") if relations or parents else None
     kept = (*relations, PARENT) if parents else relations
 
     def takes(row: Row) -> bool:
@@ -157,29 +175,33 @@ def read_umls(
 
 
 def holds_umls(folder: str | Path) -> bool:
-    """Whether it is a folder of UMLS's files."""
+    """Return whether it is a folder of UMLS's files."""
     return find_file(Path(folder), CONCEPTS) is not None
 
 
-def is_umls(start: Start) -> bool:
-    """Whether the first line is a row of MRCONSO."""
+def is_umls(start: FileHead) -> bool:
+    """Return whether the first line is a row of MRCONSO."""
     cells = start.first.split("|")
     return len(cells) == COLUMNS[CONCEPTS][0] + 1 and not cells[-1] and cells[2] in ("P", "S")
 
 
 def _preference(row: Row) -> tuple[bool, bool, bool]:
-    """Smaller for what UMLS prefers: of the first term, in its first form, the first atom."""
+    """Return a key that sorts atoms by UMLS's preference: the first term, in its first form, the
+    first atom.
+    """
     return row[2] != "P", row[3] != "PF", row[4] != "Y"
 
 
 def _definition(rows: Sequence[Row], suppressed: bool) -> str:
-    order = {source: place for place, source in enumerate(FROM_BEST_TO_WORST)}
+    order = {source: rank for rank, source in enumerate(FROM_BEST_TO_WORST)}
     kept = [row for row in rows if row[2].strip() and (suppressed or row[3] not in SUPPRESSED)]
     return min(kept, key=lambda row: order.get(row[1], len(order)))[2].strip() if kept else ""
 
 
 def codes_of(atoms: Sequence[Row]) -> Iterator[str]:
-    """The ids of a concept in the sources of its atoms, with their prefixes; some sources' ids have theirs already."""
+    """Yield the ids of a concept in the sources of its atoms, with prefixes; ids of some sources
+    already have one.
+    """
     for atom in atoms:
         source, code = atom[5], atom[9].strip()
         if code and code != NO_CODE:
@@ -187,7 +209,7 @@ def codes_of(atoms: Sequence[Row]) -> Iterator[str]:
 
 
 def _headings(atoms: Sequence[Row], sources: Sequence[str], suppressed: bool) -> list[Row]:
-    """The atoms whose codes are ids of their concept, of `sources`."""
+    """Return the atoms of `sources` whose codes are ids of their concept."""
     return [
         atom
         for atom in atoms
@@ -198,9 +220,9 @@ def _headings(atoms: Sequence[Row], sources: Sequence[str], suppressed: bool) ->
 
 
 def _traded(folder: Path, concepts: Path, takes: Callable[[Row], bool], suppressed: bool) -> dict[str, list[str]]:
-    """The names of each drug's trade names."""
+    """Return the names of each drug's trade names."""
     brands: dict[str, dict[str, None]] = defaultdict(dict)
-    with open_rrf(needed_file(folder, RELATIONS, "UMLS"), RELATIONS) as records:
+    with open_rrf(required_file(folder, RELATIONS, "UMLS"), RELATIONS) as records:
         for first, _, second, suppress, label, _ in rrf_rows(records, RELATIONS):
             if label in TRADENAMES and first != second and (suppressed or suppress not in SUPPRESSED):
                 drug, brand = (first, second) if TRADENAMES[label] else (second, first)
@@ -220,11 +242,12 @@ def _related(rows: Sequence[Row], relations: Sequence[str], suppressed: bool) ->
 
 
 def _positions(folder: Path, semantic_types: Sequence[str], trees: Sequence[str] = ()) -> frozenset[str]:
-    """The tree numbers, among those of concepts, of the types asked for, of `trees`, and of the types below them.
+    """Return the tree numbers, among those of concepts, of the requested types, of `trees`, and of
+    all types below.
 
-    SRDEF, where it is there, names the types that no concept has.
+    SRDEF, if it exists, names the types that no concept has.
     """
-    needed_file(folder, TYPES, "UMLS")
+    required_file(folder, TYPES, "UMLS")
     numbers: dict[str, set[str]] = defaultdict(set)
     for _, tui, number, title in _read(folder, TYPES):
         numbers[fold_name(tui)].add(number)
@@ -246,8 +269,9 @@ def _positions(folder: Path, semantic_types: Sequence[str], trees: Sequence[str]
 
 
 def umls_release(path: str | Path) -> dict[str, Any]:
-    """The release of UMLS's files (`release.dat`), and by MRSAB the version of each current source and how restricted
-    its use is (0 to 4 and 9, appendix 2 of UMLS's licence); as far as these files are there.
+    """Return the release of UMLS's files (`release.dat`) and, from MRSAB, the version and
+    restriction of each current source (0 to 4 and 9, appendix 2 of UMLS's licence), if these files
+    exist.
     """
     folder, _ = _locate(path)
     found: dict[str, Any] = {}
@@ -262,7 +286,9 @@ def umls_release(path: str | Path) -> dict[str, Any]:
 
 
 def source_versions(folder: Path, name: str) -> dict[str, dict[str, Any]]:
-    """The version and the restriction of each current source, by the file `name`, if it is there."""
+    """Return the version and the restriction of each current source from the file `name`, if it
+    exists.
+    """
     return {
         source: {"version": version, "restriction": int(level) if level in RESTRICTIONS else level}
         for source, version, level, current in _read(folder, name)
@@ -271,7 +297,9 @@ def source_versions(folder: Path, name: str) -> dict[str, dict[str, Any]]:
 
 
 def umls_files(path: str | Path, **options: Any) -> list[Path]:
-    """UMLS's files at `path` that are read; MRREL, the largest, only for options that need it."""
+    """Return UMLS's files at `path` that are read; MRREL, the largest, only for options that need
+    it.
+    """
     folder, concepts = _locate(path)
     preset = PRESETS.get(options.get("preset", ""))
     related = any(map(options.get, ("relations", "tradenames", "parents"))) or (preset and preset.tradenames)
@@ -281,10 +309,10 @@ def umls_files(path: str | Path, **options: Any) -> list[Path]:
 
 @contextmanager
 def _joined(path: Path | None, name: str, keep: Callable[[Row], bool] = bool) -> Iterator[Callable[[str], list[Row]]]:
-    """The rows of each CUI that `keep` takes, from a file that is sorted by CUI like the one it is read in step with:
-    CUIs are asked for in their order. No rows without a file.
+    """Yield a function for the rows of each CUI that `keep` accepts, from a file sorted by CUI.
+    CUIs must be requested in order. Without a file, there are no rows.
 
-    The rest is read at the end, for its bad rows.
+    The rest is read at the end, to find its bad rows.
     """
     if path is None:
         yield lambda cui: []
@@ -305,13 +333,13 @@ def _joined(path: Path | None, name: str, keep: Callable[[Row], bool] = bool) ->
 
 
 def _groups(records: RecordFile, name: str, keep: Callable[[Row], bool] = bool) -> Iterator[tuple[str, list[Row]]]:
-    """The rows of each CUI. Raises KrisselError K131 where one is smaller than that before it."""
+    """Group the rows by CUI. Raises KrisselError K131 if a CUI is smaller than the previous one."""
     last = ""
     every = rrf_rows(records, name)
     for cui, rows in groups(records, filter(keep, every)):
         if cui < last:
             line = records.line
-            # A damaged file looks like this, too; its end is then K102.
+            # A damaged file looks the same; its end then raises K102.
             for _ in every:
                 pass
             raise KrisselError(Errors.K131.format(path=records.path, line=line, found=cui, last=last))
@@ -320,7 +348,7 @@ def _groups(records: RecordFile, name: str, keep: Callable[[Row], bool] = bool) 
 
 
 def rrf_rows(records: RecordFile, name: str) -> Iterator[Row]:
-    """The columns of each row that are read, the first of them never blank."""
+    """Yield the columns of each row that are read; the first is never blank."""
     width, read = COLUMNS[name]
     columns = itemgetter(*read)
 
@@ -336,7 +364,7 @@ def rrf_rows(records: RecordFile, name: str) -> Iterator[Row]:
 
 
 def _read(folder: Path, name: str) -> Iterator[Row]:
-    """The rows of a file, none where it is not there."""
+    """Yield the rows of a file; none if it is missing."""
     path = find_file(folder, name)
     if path is not None:
         with open_rrf(path, name) as records:
@@ -344,7 +372,9 @@ def _read(folder: Path, name: str) -> Iterator[Row]:
 
 
 def _retired(folder: Path) -> dict[str, dict[str, None]]:
-    """The former CUIs of each concept: of concepts merged into it, not of wider or narrower ones."""
+    """Return the former CUIs of each concept: of concepts merged into it, not of wider or narrower
+    ones.
+    """
     found: dict[str, dict[str, None]] = defaultdict(dict)
     for old, relation, new in _read(folder, RETIRED):
         if relation == SYNONYMOUS and new and new != old:
@@ -358,6 +388,6 @@ def open_rrf(path: Path, name: str) -> AbstractContextManager[RecordFile]:
 
 
 def _locate(path: str | Path) -> tuple[Path, Path]:
-    """The folder of the files, and MRCONSO."""
+    """Return the folder of the files, and MRCONSO."""
     path = Path(path)
-    return (path, needed_file(path, CONCEPTS, "UMLS")) if path.is_dir() else (path.parent, path)
+    return (path, required_file(path, CONCEPTS, "UMLS")) if path.is_dir() else (path.parent, path)

@@ -1,4 +1,4 @@
-"""Vocabularies by name: downloaded into a cache once, and verified before they are read."""
+"""Known vocabularies, downloaded into a cache once, and verified before they are read."""
 
 import gzip
 import json
@@ -17,7 +17,7 @@ from zipfile import is_zipfile
 
 from ...errors import Errors, KrisselError
 from ...util.atomic import commit_folder, temporary_folder
-from ...util.disk import coded_io, damage
+from ...util.disk import coded_damage, coded_io
 from ...util.inputs import CHUNK
 from ...util.limits import UNPACKED
 from ...util.lock import Lock
@@ -27,17 +27,17 @@ from ...util.zip_file import open_zip
 from .download import Download, NotDownloaded
 from .known import VOCABULARIES, Vocabulary
 
-# Next to a vocabulary's files: what they are and where they are from; K117 names it.
+# Record of a vocabulary's files and their source, stored next to them; named in K117.
 RECORD = "download.json"
-# Seconds between two looks whether another process has finished a download.
+# Seconds between checks whether another process has finished a download.
 WAIT = 1.0
 _LOCK = Lock()
 
 
 class Source(NamedTuple):
-    """A source of an ontology on this machine, and how it is read.
+    """A local source of an ontology, with its format and options.
 
-    ids: how the ids of the entities to keep begin. stated: for its provenance, where the file does not state it.
+    ids: prefix of the ids of entities to keep. stated: provenance that the file does not state.
     """
 
     path: Path
@@ -48,7 +48,8 @@ class Source(NamedTuple):
 
 
 def locate(source: str | Path, format: str, progress: bool, **options: Any) -> Source:
-    """A path, or where there is none, a known vocabulary by its name, which is downloaded unless the cache has it.
+    """Return a path or, if it does not exist, a known vocabulary by name, downloaded unless it is
+    in the cache.
 
     format, options: of a path; for a vocabulary they replace its own. Raises what `fetch` raises.
     """
@@ -57,7 +58,7 @@ def locate(source: str | Path, format: str, progress: bool, **options: Any) -> S
         return Source(Path(source), format, options)
     path, record = fetch(name, progress=progress)
     stated = {key: value for key, value in record.items() if value and key not in ("read", "download", "files")}
-    # A file put there by hand has none, and a server may state any.
+    # A file added by hand has no date, and a server may state any.
     with suppress(ValueError):
         stated["version"] = parsedate_to_datetime(record.get("modified", "")).date().isoformat()
     known = VOCABULARIES[name]
@@ -66,34 +67,37 @@ def locate(source: str | Path, format: str, progress: bool, **options: Any) -> S
 
 
 def fetch(name: str, *, refresh: bool = False, progress: bool = False) -> tuple[Path, dict[str, Any]]:
-    """The file of a vocabulary in the cache, and its record (`RECORD`).
+    """Return the file of a vocabulary in the cache, and its record (`RECORD`).
 
-    It is downloaded where it is not there or is not as its record says, or to `refresh` it. Files without a record
-    were put there by hand, and are taken as they are. Another process that downloads it is awaited.
+    The vocabulary is downloaded if it is missing or does not match its record, or to `refresh` it.
+    Files without a record were added by hand and are used without a check. If another process is
+    downloading, this one waits.
 
-    Raises KrisselError K116 (a licence or a login is needed), K117 (no download, or a damaged one), K055 (it unpacks
-    to more than the limit), K026; the cache is as it was then.
+    Raises KrisselError K116 (a licence or a login is needed), K117 (no download, or a damaged one),
+    K055 (it unpacks to more than the limit), K026; the cache is then unchanged.
     """
     known, folder = VOCABULARIES[name], cache_folder() / name
     if known.command:
         raise KrisselError(Errors.K116.format(**vars(known)))
-    record = None if refresh else whole(folder)
+    record = None if refresh else verified_record(folder)
     if record is None:
-        with coded_io(folder), _alone(work := folder.with_name(f".{name}.download")):
-            # The process that was awaited may have done it.
-            record = (None if refresh else whole(folder)) or _fill(folder, work, known, refresh, progress)
+        with coded_io(folder), _locked(work := folder.with_name(f".{name}.download")):
+            # The other process may have finished the download.
+            record = (None if refresh else verified_record(folder)) or _fill(folder, work, known, refresh, progress)
     return folder / record["read"], record
 
 
 def cache_folder() -> Path:
-    """`KRISSEL_CACHE`, or the system's folder of caches."""
+    """Return `KRISSEL_CACHE`, or the system's cache folder."""
     import pooch
 
     return Path(os.environ.get("KRISSEL_CACHE") or pooch.os_cache("spacy-krissel")).absolute()
 
 
-def whole(folder: Path) -> dict[str, Any] | None:
-    """The record of a vocabulary in the cache; None without one, or where its files are not as it says."""
+def verified_record(folder: Path) -> dict[str, Any] | None:
+    """Return the record of a vocabulary in the cache; None if it is missing or does not match the
+    files.
+    """
     try:
         record = json.loads((folder / RECORD).read_text(encoding="utf8"))
         found = {name: _figures(folder / name) for name in record["files"]}
@@ -103,7 +107,7 @@ def whole(folder: Path) -> dict[str, Any] | None:
 
 
 @contextmanager
-def _alone(work: Path) -> Iterator[None]:
+def _locked(work: Path) -> Iterator[None]:
     with _LOCK:
         while True:
             try:
@@ -116,14 +120,16 @@ def _alone(work: Path) -> Iterator[None]:
         try:
             yield
         finally:
-            # Part of a file stays.
+            # A partial file stays.
             with suppress(OSError):
                 work.rmdir()
             lock.release()
 
 
 def _fill(folder: Path, work: Path, known: Vocabulary, refresh: bool, progress: bool) -> dict[str, Any]:
-    """Download a vocabulary, or take what was put in its folder by hand, and commit it with its record."""
+    """Download a vocabulary, or take files added to its folder by hand, and commit it with its
+    record.
+    """
     record: dict[str, Any] = {"vocabulary": known.name, "licence": f"{known.licence}, {known.terms}"}
     by_hand = not refresh and not (folder / RECORD).exists() and any(_files(folder))
     with temporary_folder(folder) as new:
@@ -134,8 +140,8 @@ def _fill(folder: Path, work: Path, known: Vocabulary, refresh: bool, progress: 
                 record |= _download(known, new, work, progress)
             record["read"] = _unpacked(new, known)
         except NotDownloaded as error:
-            place = {"address": known.address.format(year=date.today().year), "folder": folder}
-            raise KrisselError(Errors.K117.format(name=known.name, problem=error, **place)) from error
+            fields = {"address": known.address.format(year=date.today().year), "folder": folder}
+            raise KrisselError(Errors.K117.format(name=known.name, problem=error, **fields)) from error
         record["files"] = {file.relative_to(new).as_posix(): _figures(file) for file in _files(new)}
         (new / RECORD).write_text(json.dumps(record, indent=2) + "\n", encoding="utf8")
         commit_folder(new, folder)
@@ -147,7 +153,7 @@ def _download(known: Vocabulary, folder: Path, work: Path, progress: bool) -> di
     import pooch
 
     pooch.get_logger().info(f"{known.title} (about {known.size or '?'}). Licence: {known.licence}, {known.terms}")
-    # Files of a year appear from October of the year before.
+    # Files of a year appear from October of the previous year.
     year, md5 = date.today().year + (date.today().month >= 10), None
     for address in (addresses := [known.address.format(year=each) for each in (year, year - 1)]):
         file, download = address.rpartition("/")[2], Download(work, progress=progress)
@@ -169,7 +175,7 @@ def _download(known: Vocabulary, folder: Path, work: Path, progress: bool) -> di
 def _unpacked(folder: Path, known: Vocabulary) -> str:
     """Unpack an archive in `folder` and remove it. RETURNS: the file to read.
 
-    Raises `NotDownloaded` for what is damaged, and KrisselError K055.
+    Raises `NotDownloaded` for damaged archives, and KrisselError K055.
     """
     patterns = (known.members or "*").split("|")
     for archive in [file for file in _files(folder) if known.members and is_zipfile(file)]:
@@ -187,7 +193,7 @@ def _unpacked(folder: Path, known: Vocabulary) -> str:
 
 
 def _unzip(archive: Path, patterns: Iterable[str]) -> None:
-    """Write the members that match next to the archive, by their names alone: their folders may be anywhere."""
+    """Write matching members next to the archive by their base names, whatever their folders."""
     size = 0
     with open_zip(archive, partial(_damaged, archive)) as zipped:
         names = [name for pattern in patterns for name in _matching(zipped.namelist(), pattern)]
@@ -203,8 +209,10 @@ def _unzip(archive: Path, patterns: Iterable[str]) -> None:
 
 
 def _check_gzip(file: Path) -> None:
-    """Raise `NotDownloaded` for a damaged file: its reader would refuse it, and it would stay in the cache."""
-    with damage(file, partial(_damaged, file)), gzip.open(file) as content:
+    """Raise `NotDownloaded` for a damaged file: its reader would refuse it, and it would stay in
+    the cache.
+    """
+    with coded_damage(file, partial(_damaged, file)), gzip.open(file) as content:
         while content.read(CHUNK):
             pass
 

@@ -1,4 +1,4 @@
-"""A resumable download, as pooch takes it: pooch's own starts over."""
+"""A resumable downloader for pooch, whose own starts over."""
 
 import json
 import os
@@ -10,19 +10,20 @@ from urllib.parse import urlsplit
 from ...about import __version__
 from ...util.progress import progress_bar
 
-# After so many attempts in a row that brought nothing, it is given up; seconds before a new one, longer each time.
+# Give up after this many consecutive attempts without progress; the pause in seconds grows with
+# each attempt.
 TRIES, PAUSE = 3, 1.0
 CHUNK = 1 << 16
-# Seconds to connect, and between two parts of an answer.
+# Seconds to connect, and between two parts of a response.
 TIMEOUT = (30, 60)
-# Answers after which another attempt may succeed.
+# HTTP status codes after which another attempt may succeed.
 BUSY = (408, 425, 429)
-# As in the file: bytes that a server compresses on the way would be counted otherwise.
+# Request the raw file: compressed transfers would count other bytes.
 HEADERS = {"Accept-Encoding": "identity", "User-Agent": f"spacy-krissel/{__version__}"}
 
 
 def _reason(error: Exception, url: str) -> str:
-    """What went wrong, without the objects of the libraries that an error of `requests` prints."""
+    """Describe an error of `requests` without the objects of libraries that it prints."""
     import requests
 
     host = urlsplit(url).hostname
@@ -38,7 +39,7 @@ def _reason(error: Exception, url: str) -> str:
 
 
 class NotDownloaded(Exception):
-    """Why there is no download. missing: there is no such file."""
+    """Reason for a failed download. missing: the file does not exist."""
 
     def __init__(self, problem: object, *, missing: bool = False) -> None:
         super().__init__(problem)
@@ -46,8 +47,8 @@ class NotDownloaded(Exception):
 
 
 class Download:
-    """Downloads a file into the folder `work`, and moves it to where pooch wants it. What an earlier run left in
-    `work` is continued, if the publisher's file is still the same.
+    """Downloads a file into the folder `work`, and moves it to the path that pooch wants. A partial
+    file of an earlier run is continued if the publisher's file is unchanged.
 
     answer: "address", "etag" and "modified" of the file.
     """
@@ -58,7 +59,7 @@ class Download:
         self.answer: dict[str, str] = {}
 
     def __call__(self, url: str, output_file: Any, pooch: Any) -> None:
-        """Raises `NotDownloaded`."""
+        """Download a file. Raises `NotDownloaded`."""
         import requests
         import urllib3
 
@@ -80,7 +81,7 @@ class Download:
         import requests
 
         earlier, have = self._earlier(url), self._size()
-        # A weak ETag (W/) does not say that the bytes are the same.
+        # A weak ETag (W/) does not guarantee equal bytes.
         etag, modified = earlier.get("etag", ""), earlier.get("modified", "")
         same = etag if etag.startswith('"') else modified
         headers = {**HEADERS, "Range": f"bytes={have}-", "If-Range": same} if have and same else HEADERS
@@ -93,9 +94,9 @@ class Download:
                     f"the server answers with HTTP {code} {response.reason}", missing=code in (404, 410)
                 )
             if found.get("Content-Type", "").startswith("text/html"):
-                raise NotDownloaded("the server has a web page in the place of the file", missing=True)
+                raise NotDownloaded("the server has a web page instead of the file", missing=True)
             self.answer = {"address": url, "etag": found.get("ETag", ""), "modified": found.get("Last-Modified", "")}
-            # Some servers do not know `If-Range`.
+            # Some servers do not support `If-Range`.
             is_same = all(earlier.get(key) == value for key, value in self.answer.items() if value)
             if code != 206 or not is_same or not found.get("Content-Range", "").startswith(f"bytes {have}-"):
                 have = 0
@@ -116,7 +117,7 @@ class Download:
         return self.part.stat().st_size if self.part.exists() else 0
 
     def _earlier(self, url: str) -> dict[str, str]:
-        """The answer whose bytes `part` has; {} where that is not known."""
+        """Return the response that the partial file belongs to; {} if unknown."""
         try:
             found = json.loads(self.state.read_text(encoding="utf8"))
             return found if found["address"] == url else {}

@@ -1,4 +1,4 @@
-"""The vocabularies that are known by name (`known.csv`): where their publishers keep them, and how they are read."""
+"""Vocabularies known by name (`known.csv`): where their publishers keep them, and how to read them."""
 
 import csv
 from dataclasses import dataclass
@@ -7,15 +7,18 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """A vocabulary at its publisher; what it does not have is "".
+    """A vocabulary at its publisher; missing values are "".
 
-    address: of its file, `{year}` being that of the release; or, with a `command`, of the page where to get it.
-    format: a name in `readers.READERS`. options: of the reader, such as `id_column=hgnc_id`, joined by "|".
-    ids: how the ids of its own entities begin; others, which it imports, are left out.
-    licence, terms: its name, and its address. size: of the download, about.
-    members: patterns of the files of an archive that are kept, in small letters, joined by "|"; the first is read.
-    checksum: what follows the address in that of a file with its MD5.
-    command: how to read it when it is unpacked, where it needs a licence or a login.
+    address: of its file, with `{year}` for that of the release; with a `command`, of the page to
+        get it from.
+    format: a name in `readers.READERS`. options: of the reader, such as `id_column=hgnc_id`, joined
+        by "|".
+    ids: prefix of the ids of its own entities; imported ones are left out.
+    licence, terms: its name, and its address. size: approximate size of the download.
+    members: patterns of the archive's files to keep, in lower case, joined by "|"; the first is
+        read.
+    checksum: suffix of the address of a file with the MD5 sum.
+    command: how to read it after unpacking, if it needs a licence or a login.
     """
 
     name: str

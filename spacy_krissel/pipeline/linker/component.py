@@ -16,7 +16,7 @@ from ...kb.snapshot import KBSnapshot
 from ...lexical.groups import distinct
 from ...mentions.annotations import DocLinks, SpanLink, spans_of, write_links
 from ...mentions.mention_views import read_mentions
-from ...util.lock import Weak
+from ...util.lock import WeakReference
 from ...views import View, doc_texts, name_view, reference_view
 from ..kb_pipe import KBPipe
 from ..settings import LinkerSettings, RerankerSettings
@@ -45,7 +45,7 @@ class KrisselLinker(KBPipe):
 
     cfg: LinkerSettings
     # Of the re-rankers that read the candidates. Never saved: a pipeline makes new ones.
-    _asked_by: dict[int, Weak[RerankerSettings]] = {}  # noqa: RUF012 (replaced, never changed)
+    _asked_by: dict[int, WeakReference[RerankerSettings]] = {}  # noqa: RUF012 (replaced, never changed)
 
     _warned = False
 
@@ -113,7 +113,7 @@ class KrisselLinker(KBPipe):
 
     def read_by(self, settings: RerankerSettings) -> None:
         """Keep as many candidates as a re-ranker with these settings reads, as long as they are there."""
-        self._asked_by = {**self._asked_by, id(settings): Weak(settings, followed=True)}
+        self._asked_by = {**self._asked_by, id(settings): WeakReference(settings, followed=True)}
 
     def n_kept(self) -> int:
         """The candidates kept of a mention: the setting, else what re-rankers read."""

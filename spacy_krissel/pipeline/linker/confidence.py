@@ -9,7 +9,7 @@ from scipy.special import expit, logit
 from ...errors import Errors, KrisselError
 from ...kb.search_result import SearchResult
 from ...kb.snapshot import KBSnapshot
-from ...lexical.index import SPELT
+from ...lexical.index import SAME_SPELLING
 from ...mentions.species import taxon_numbers
 from ..settings import LinkerSettings
 from .query import Query
@@ -174,7 +174,7 @@ def with_confidence(query: Query, result: SearchResult, settings: LinkerSettings
     vector, lexical = similarities(query, result)
     if "spelling" in result.parts:
         # A name that is spelt so is that name.
-        lexical = np.where(result.parts["spelling"] > 0, np.maximum(lexical, np.float32(SPELT)), lexical)
+        lexical = np.where(result.parts["spelling"] > 0, np.maximum(lexical, np.float32(SAME_SPELLING)), lexical)
     kind = odds = None
     if "species" in result.parts:
         kind, odds = (

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...lexical.groups import distinct, pair_keys, places_of
+from ...lexical.groups import distinct, indices_of, pair_keys
 from ...lexical.index import LexicalIndex
 from ...lexical.ngrams import Spellings
 
@@ -32,7 +32,7 @@ class Spelt(NamedTuple):
         keys = pair_keys(np.concatenate([self.mentions, mentions]), np.concatenate([self.entities, entities]))
         known, asked = np.split(keys, [len(self.mentions)])
         order = np.argsort(known)
-        places = places_of(known[order], asked)
+        places = indices_of(known[order], asked)
         is_spelt, is_name = places >= 0, np.zeros(len(mentions), dtype=bool)
         is_name[is_spelt] = self.by_text[order][places[is_spelt]]
         return is_spelt, is_name
@@ -64,7 +64,7 @@ class LexicalQuery:
 
         To search for both changed no link of 27,813 mentions, and takes twice as long.
         """
-        found = self._index.having(self._texts.forms, LEXICAL_CANDIDATES, allowed)
+        found = self._index.entities_with_forms(self._texts.forms, LEXICAL_CANDIDATES, allowed)
         rest = np.flatnonzero(found[:, 0] < 0)
         without = None if self._without is None else self._without[rest]
         found[rest] = self._index.search(self._texts.vectors[rest], LEXICAL_CANDIDATES, allowed, without)
@@ -76,12 +76,12 @@ class LexicalQuery:
         otherwise: other texts (q,), which count for the entities of a species of which none has the text.
         species: number of each entity's species; None: all entities are of one.
         """
-        entities, owner = self._index.spelt(self._texts.spellings).take(self._of_query)
+        entities, owner = self._index.entities_with_spellings(self._texts.spellings).take(self._of_query)
         if otherwise is None:
             return Spelt(entities, owner, np.ones(len(owner), dtype=bool))
         differ = np.flatnonzero([other != text for other, text in zip(otherwise, self._asked, strict=True)])
         different, of_other = distinct([otherwise[i] for i in differ.tolist()])
-        others, place = self._index.spelt(Spellings.of(different)).take(of_other)
+        others, place = self._index.entities_with_spellings(Spellings.of(different)).take(of_other)
         both, owners = np.append(entities, others), np.append(owner, differ[place])
         keys = owners if species is None else pair_keys(owners, species[both])
         kept = np.append(np.ones(len(entities), dtype=bool), ~np.isin(keys[len(entities) :], keys[: len(entities)]))

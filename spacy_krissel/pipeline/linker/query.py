@@ -124,5 +124,5 @@ class Query:
     @cached_property
     def has_own_name(self) -> np.ndarray:
         """Is each text a name of one entity at most? (q,). Between homonyms, context decides."""
-        _, owner = self.kb.prototypes.lexical_index.named(self.texts)
+        _, owner = self.kb.prototypes.lexical_index.entities_named(self.texts)
         return np.bincount(owner, minlength=len(self)) < 2

@@ -20,7 +20,7 @@ from ...mentions.annotations import SpanLink, spans_of, write_links
 from ...mentions.mention_views import mention_views
 from ...ontology.store import OntologyStore
 from ...training.objectives.reranking import LinkerCandidates, RerankObjective
-from ...util.lock import Weak
+from ...util.lock import WeakReference
 from ...views import CandidateView, View, candidate_view
 from ..linker.component import KrisselLinker
 from ..linker.unseen import folded, unseen_candidates
@@ -83,9 +83,9 @@ class KrisselReranker(KrisselPipe):
         self.max_names = max_names
         self.tree_numbers = tree_numbers
         self._table: CandidateTable | None = None
-        self._nlp: Weak[Language] = Weak(nlp)
+        self._nlp: WeakReference[Language] = WeakReference(nlp)
         # Found while the pipeline is there: a pipe that is sourced into another may outlive its own, beside its linker.
-        self._linker: Weak[KrisselLinker] = Weak()
+        self._linker: WeakReference[KrisselLinker] = WeakReference()
         self._look_for_linker()
 
     # Re-ranking ----------------------------------------------------------------------------------------------------
@@ -251,7 +251,7 @@ class KrisselReranker(KrisselPipe):
         weakly, and no copy of the pipe knows it. Raises KrisselError K610 (no such linker).
         """
         find_linker(nlp, self.linker_name)
-        self._nlp = Weak(nlp)
+        self._nlp = WeakReference(nlp)
         self._look_for_linker()
 
     def _training_linker(self) -> KrisselLinker:
@@ -268,7 +268,7 @@ class KrisselReranker(KrisselPipe):
         if nlp is not None and self.linker_name in nlp.component_names:
             linker = find_linker(nlp, self.linker_name)
             linker.read_by(self.cfg)
-            self._linker = Weak(linker)
+            self._linker = WeakReference(linker)
 
     def _training_candidates(self) -> LinkerCandidates:
         linker = self._training_linker()

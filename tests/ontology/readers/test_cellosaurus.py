@@ -126,7 +126,7 @@ def test_table(write):
 
 
 def test_bad_rows_of_the_table_are_not_counted(write):
-    with pytest.warns(KrisselWarning, match="KW101.*2 of 5.*line 4 is no row of name, CVCL id and species; line 5"):
+    with pytest.warns(KrisselWarning, match="KW101.*2 of 5.*line 4 is not a row of name, CVCL id and species; line 5"):
         assert len(list(read_cellosaurus_table(write(TABLE + "HeLa\t9606\tHomo sapiens\nHeLa\tCVCL_0030\n")))) == 2
 
 

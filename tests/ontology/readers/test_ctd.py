@@ -104,7 +104,7 @@ def test_types_can_be_chosen(write):
 def test_bad_rows_are_not_counted(write):
     bad = 'Ataxia,MESH:D1,too few\n"Open,MESH:D2,,,,,,,\n,MESH:D3,,,,,,,\n'
     expected = (
-        "KW101.*3 of 7.*line 9 has 3 columns instead of 9; line 10 is no comma-separated row .*line 11 has nothing"
+        "KW101.*3 of 7.*line 9 has 3 columns instead of 9; line 10 is not a comma-separated row .*line 11 has nothing"
     )
     with pytest.warns(KrisselWarning, match=expected):
         assert [each.id for each in read_ctd(write(DISEASES + bad + "X,MESH:D4,,,,,,,\n"))][2:] == ["MESH:D4"]

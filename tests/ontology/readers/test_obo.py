@@ -98,7 +98,7 @@ def test_bad_lines_and_terms_are_not_counted(write):
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("<?xml version='1.0'?>\n<rdf/>\n", "K103.*line 1 is no `tag: value` line"),
+        ("<?xml version='1.0'?>\n<rdf/>\n", "K103.*line 1 is not a `tag: value` line"),
         (HEADER, "K103.*without a record"),
         (HEADER + TERM + '[Term]\nid: DOID:5\nname: cut\nsynonym: "cu', "K102.*line 27"),
         (HEADER + TERM + "[Term]\nid: DOID:5\nna", "K102.*line 26"),

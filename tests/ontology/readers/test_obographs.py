@@ -110,7 +110,7 @@ def test_bad_nodes_are_not_counted(write):
         "type": "CLASS",
         "meta": {"synonyms": 7, "xrefs": ["x"], "definition": "y", "basicPropertyValues": [1]},
     }
-    with pytest.warns(KrisselWarning, match=r"KW101.*Left out 3 of.*line 1 \(counting nodes\) is no node with an id"):
+    with pytest.warns(KrisselWarning, match=r"KW101.*Left out 3 of.*line 1 \(counting nodes\) is not a node"):
         found = list(read_obographs(write(graph([*bad, odd, NEURON]))))
     assert [entity.id for entity in found] == ["X:2", "X:4", "CL:0000540"]
 

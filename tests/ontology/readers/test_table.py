@@ -227,11 +227,11 @@ def test_evident_separators_split_synonyms(tmp_path, rows, mark, delimiter):
     "name, synonyms, warning",
     [
         # Commas may be part of names.
-        ("infarct", "heart attack, MI", "KW112.*1 of 1 hold ','.*--separator ','"),
-        ("infarct", "heart attack / MI", "KW112.*1 of 1 hold '/'"),
+        ("infarct", "heart attack, MI", "KW112.*1 of 1 contain ','.*--separator ','"),
+        ("infarct", "heart attack / MI", "KW112.*1 of 1 contain '/'"),
         # As here they are.
         ("Infarct, acute", "Attack, heart", ""),
-        ("Burn; face", "Scald; face", "KW112.*1 of 1 hold ';'"),
+        ("Burn; face", "Scald; face", "KW112.*1 of 1 contain ';'"),
         ("carotene", "&beta;-carotene", ""),
         ("carotene", "&beta;-carotene; provitamin A", "KW112.*';'"),
         ("infarct", "heart attack; MI", "KW111.*1 of 1 cells in column 'synonyms'.*split at ';'.*heart attack; MI"),

@@ -189,7 +189,7 @@ def test_without_a_network_the_place_for_the_file_is_not_said(publisher, monkeyp
     folder = tmp_path / "cache" / "ncbitaxon"
     with pytest.raises(KrisselError, match=f"K117.*{nowhere}.*by hand.*{folder}") as caught:
         fetch("ncbitaxon")
-    assert "there is no connection to 127.0.0.1. Run it again" in str(caught.value)
+    assert "there is no connection to 127.0.0.1. Run the command again" in str(caught.value)
     assert "object at" not in str(caught.value) and "Pool" not in str(caught.value)
     folder.mkdir()
     (folder / "taxdmp.zip").write_bytes(PUBLISHED["ncbitaxon"][0])

@@ -8,7 +8,7 @@ import numpy as np
 from ....kb.search_result import SearchResult
 from ....kb.snapshot import KBSnapshot
 from ....kb.ties import with_term
-from ....lexical.groups import distinct, pair_keys, places_of
+from ....lexical.groups import distinct, indices_of, pair_keys
 from ....ontology.folding import canonical_name
 from ...settings import LinkerSettings
 from ..confidence import Confidence
@@ -68,7 +68,7 @@ def supports(docs: np.ndarray, texts: Sequence[str], entities: np.ndarray, confi
     second = np.zeros(len(first))
     other = form[sure] != best_form[pair]
     np.maximum.at(second, pair[other], value[sure[other]])
-    at = places_of(known, keys)
+    at = indices_of(known, keys)
     supported = np.flatnonzero(at >= 0)
     at = at[supported]
     found = np.where(form[supported] != best_form[at], best[at], second[at])

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ....kb.snapshot import KBSnapshot
-from ....lexical.index import SPELT
+from ....lexical.index import SAME_SPELLING
 from ...settings import LinkerSettings
 from ..query import Query
 from .term import Pairs, Term
@@ -33,4 +33,4 @@ class LexicalTerm(Term):
         if not self.by_spelling:
             return similar
         _, is_name = query.spelt.find(pairs.mentions, pairs.entities)
-        return np.where(is_name, np.maximum(similar, np.float32(SPELT)), similar)
+        return np.where(is_name, np.maximum(similar, np.float32(SAME_SPELLING)), similar)

@@ -68,6 +68,6 @@ def _names_without_species_prefix(query: Query) -> dict[int, str]:
     if not rows:
         return {}
     whole, bare = ([query.texts[row][start:] for row in rows] for start in (0, 1))
-    named = query.kb.prototypes.lexical_index.named
+    named = query.kb.prototypes.lexical_index.entities_named
     is_name = [set(named(texts)[1].tolist()) for texts in (whole, bare)]
     return {row: bare[i] for i, row in enumerate(rows) if i in is_name[1] - is_name[0]}

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ....kb.snapshot import KBSnapshot
-from ....lexical.groups import in_lines
+from ....lexical.groups import pad_groups
 from ...settings import LinkerSettings
 from ..query import Query
 from .term import Pairs, Term
@@ -36,7 +36,7 @@ class SpellingTerm(Term):
         missing = (known[spelt.mentions] != spelt.entities[:, None]).all(axis=1)
         owners = spelt.mentions[missing]
         most = int(np.bincount(owners, minlength=1).max())
-        return in_lines(spelt.entities[missing], owners, len(query), min(most, MAX_SPELT))
+        return pad_groups(spelt.entities[missing], owners, len(query), min(most, MAX_SPELT))
 
     def score(self, query: Query, pairs: Pairs) -> np.ndarray:
         return np.float32(self.added) * query.spelt.find(pairs.mentions, pairs.entities)[0]
