@@ -38,7 +38,7 @@ def gene_baselines(
     ids = list(store.ids)
     spelt: list[list[str]] = [[] for _ in records]
     # The long form, or else the mention as it stands.
-    rows, owner, _ = LexicalQuery(index, texts).spelt([record.text for record in records])
+    rows, owner, _ = LexicalQuery(index, texts).spelling_matches([record.text for record in records])
     for row, place in zip(rows.tolist(), owner.tolist(), strict=True):
         spelt[place].append(ids[row])
 

@@ -39,7 +39,7 @@ from ..ontology.provenance import provenance
 from ..ontology.store import OntologyStore, write_store
 from ..ontology.vocabularies.cache import locate
 from ..pipeline.pipeline_io import (
-    check_place,
+    check_pipeline_output,
     choose_gpu,
     configure,
     find_linker,
@@ -272,7 +272,7 @@ def _plan(asked: BuildSettings) -> BuildPlan:
         setting, found = ("encoder", asked.encoder) if asked.encoder else ("steps", asked.steps)
         expected = "none without `text` to train on"
         raise KrisselError(Errors.K006.format(setting=setting, found=found, expected=expected))
-    check_place(asked.output)
+    check_pipeline_output(asked.output)
     # Here, since a step that an interrupted build completed does not choose it.
     choose_gpu(asked.gpu_id, silent=True)
     finder = None if asked.ner is None else load_pipeline(asked.ner)

@@ -32,7 +32,7 @@ from ..distributed.random_state import capture_rng, replay_rng
 from ..errors import Errors, KrisselError
 from ..layers.identity import fingerprint
 from ..pipeline.pipe import KrisselPipe
-from ..pipeline.pipeline_io import check_place, choose_gpu, save_whole
+from ..pipeline.pipeline_io import check_pipeline_output, choose_gpu, save_whole
 from ..util.atomic import copy_folder, linking
 from ..util.disk import coded_io
 from ..util.progress import progress_bar
@@ -90,7 +90,7 @@ def train(
         own = folder if is_first else None
         if own is not None:
             for name in (DIR_MODEL_BEST, DIR_MODEL_LAST):
-                check_place(own / name)
+                check_pipeline_output(own / name)
         choose_gpu(gpu_id, allocator=None)
         with show_validation_error(config), _coded(config):
             changed = load_config(config, overrides=overrides or {}, interpolate=False)

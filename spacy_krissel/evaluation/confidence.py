@@ -17,7 +17,7 @@ from ..ontology.folding import canonical_name
 from ..pipeline.linker.component import KrisselLinker
 from ..pipeline.linker.confidence import Confidence, features, similarities, species_of
 from ..pipeline.linker.query import Query, Visible
-from ..pipeline.linker.terms.species import OF_ANY_SPECIES
+from ..pipeline.linker.terms.species import MIN_SPECIES_CANDIDATES
 from ..pipeline.linker.unseen import search_visible
 from ..pipeline.pipeline_io import configure, find_linker, open_to_change, save_pipeline
 from ..pipeline.settings import LINKER
@@ -108,7 +108,9 @@ def fit_confidence(
     shares = ((1 - LISTED - nil_share, unseen[2]), (nil_share, nil[2]))
     weights = np.concatenate([share / max(1, possible.sum()) * possible for share, possible in shares])
     confidence = Confidence(TRUST, *map(float, _fit(x, right, weights, PRIOR_MENTIONS / max(1, n))))
-    least, linked, expected = _least(np.append(confidence.by(x), TRUST), np.append(weights, LISTED), precision)
+    least, linked, expected = _least(
+        np.append(confidence.probabilities(x), TRUST), np.append(weights, LISTED), precision
+    )
     data = {
         "version": __version__,
         "n": len(rows),
@@ -164,7 +166,7 @@ def _linked(linker: KrisselLinker, kb: KBSnapshot, rows: np.ndarray) -> list[lis
 
     hidden = [True] * len(rows)
     kinds = species_of(kb, own) if linker.cfg.species_weight else None
-    n = N_CANDIDATES if kinds is None else OF_ANY_SPECIES
+    n = N_CANDIDATES if kinds is None else MIN_SPECIES_CANDIDATES
     left = np.array([without_name(query, table.by_entity.at(int(entity))).any() for query, entity in enumerate(own)])
     found = []
     for can_see in (without_name, without_entity):

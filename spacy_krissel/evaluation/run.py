@@ -19,7 +19,7 @@ from ..kb.prototype_table import MINED
 from ..mentions.annotations import spans_of
 from ..mentions.gold_ids import NIL, Resolver
 from ..mentions.gold_mentions import primary_id, split_gold
-from ..pipeline.pipeline_io import link_writers, mention_setters, of_length
+from ..pipeline.pipeline_io import link_writers, mention_setters, within_max_length
 from ..util.progress import progress_bar
 from ..util.settings import Count, PositiveInt, checked
 from ..views import mention_view
@@ -80,7 +80,7 @@ def run_pipeline(
     if mentions == "gold":
         off += [name for name in mention_setters(nlp) if name not in off]
     else:
-        gold = list(of_length(nlp, gold, lambda item: (item.doc.text, item.id)))
+        gold = list(within_max_length(nlp, gold, lambda item: (item.doc.text, item.id)))
 
     def inputs(item: GoldDoc) -> list[Doc]:
         return without_links(item, nlp, spans_key) if mentions == "gold" else [nlp.make_doc(item.doc.text)]

@@ -1,4 +1,4 @@
-"""What a training step is, seen from the pipe: all that a pipe knows about training."""
+"""Protocols of training objectives: all that a pipe knows about training."""
 
 import warnings
 from collections.abc import Sequence, Sized
@@ -15,39 +15,43 @@ from ...ontology.store import OntologyStore
 from ...views import ReferenceParts, View
 from ..data.negatives import RefreshEvery
 
-# What to look for where batches hold no linked mention.
+# Advice for batches without a linked mention.
 LINKS = "Check that the examples carry kb_id_ on their entities, or on the spans of the component's spans_key"
 EncoderModel = Model[list[View], Floats2d]
 
 
 class Objective(Protocol):
-    """One paper's training step. Registered in `misc`, chosen by the config, held by the pipe, saved with neither."""
+    """One paper's training step. Registered in `misc`, chosen by the config, held by the pipe,
+    saved with neither."""
 
     def initialize(self, ontology: OntologyStore | None) -> None:
-        """Take what training needs besides the examples; None where the config names no ontology.
+        """Set what training needs besides the examples; None if the config names no ontology.
 
-        Raises KrisselError K639 where nothing can be learned without one.
+        Raises KrisselError K639 if nothing can be learned without one.
         """
         ...
 
     def update(self, model: EncoderModel, examples: Sequence[Example], spans_key: str = "") -> float:
-        """Accumulate the gradient of one batch in `model`. RETURNS: the batch's loss; 0 for a batch that holds nothing
-        to learn from, which is skipped and counted (`BatchCount`).
+        """Accumulate the gradient of one batch in `model`. RETURNS: the batch's loss; 0 for a batch
+        without anything to learn from, which is skipped and counted (`BatchCount`).
 
-        spans_key: the pipe's own: mentions are those of `doc.spans[spans_key]`; "" for `doc.ents`.
-        A re-ranker's objective (`RerankObjective`) also takes the linker whose candidates it learns to correct.
+        spans_key: the pipe's own: mentions are the spans of `doc.spans[spans_key]`; "" for
+            `doc.ents`.
+        A re-ranker's objective (`RerankObjective`) also takes the linker whose candidates it learns
+        to correct.
         """
         ...
 
 
 @runtime_checkable
 class SearchingObjective(Protocol):
-    """An objective that searches among vectors which it encodes again from time to time."""
+    """An objective that searches among vectors which it encodes again at intervals."""
 
     refresh_every: RefreshEvery
 
     def set_epoch(self, n_mentions: int) -> None:
-        """Take the number of linked mentions of an epoch, after `initialize`, where `refresh_every` is "epoch"."""
+        """Set the number of linked mentions of an epoch, after `initialize`, if `refresh_every` is
+        "epoch"."""
         ...
 
 
@@ -55,7 +59,7 @@ class SearchingObjective(Protocol):
 class SettingsObjective(Protocol):
     """An objective that also learns settings of its component.
 
-    learned_settings: their present values by name, as in the component's config.
+    learned_settings: their current values by name, as in the component's config.
     """
 
     @property
@@ -64,10 +68,11 @@ class SettingsObjective(Protocol):
 
 @dataclass
 class BatchCount:
-    """Counts the batches, and those skipped because they hold nothing to learn from: a pipeline trains several
-    components on the same batches. Warns KW625 at the first skipped batch, the tenth, the hundredth and so on.
+    """Counter of batches, and of those skipped because they have nothing to learn from: a pipeline
+    trains several components on the same batches. Warns KW625 at the first skipped batch, the
+    tenth, the hundredth and so on.
 
-    missing: what a batch lacks. todo: what to do where most of them lack it.
+    missing: what a batch lacks. todo: advice if most batches lack it.
     """
 
     missing: str
@@ -76,7 +81,8 @@ class BatchCount:
     n_skipped: int = 0
 
     def is_empty(self, found: Sized) -> bool:
-        """Count a batch with these finds. RETURNS: whether there are none, so that the batch is to be skipped."""
+        """Count a batch with these items. RETURNS: whether there are none, so that the batch is to
+        be skipped."""
         self.n_batches += 1
         if len(found):
             return False
@@ -89,8 +95,9 @@ class BatchCount:
         return True
 
 
-def given(ontology: OntologyStore | None, alternative: str = "") -> OntologyStore:
-    """The ontology. Raises KrisselError K639 for None: `initialize` was never called, or the config names none."""
+def require_ontology(ontology: OntologyStore | None, alternative: str = "") -> OntologyStore:
+    """Return the ontology. Raises KrisselError K639 for None: `initialize` was never called, or the
+    config names none."""
     if ontology is None:
         todo = f"Set `ontology` in [initialize.components]{alternative}"
         raise KrisselError(Errors.K639.format(problem="there is no ontology", todo=todo))
@@ -98,16 +105,18 @@ def given(ontology: OntologyStore | None, alternative: str = "") -> OntologyStor
 
 
 def entity_row(ontology: OntologyStore, entity: str) -> int:
-    """The row of a mention's entity. Raises KrisselError K639 where the ontology does not hold it."""
+    """Return the row of a mention's entity. Raises KrisselError K639 if the ontology does not
+    contain it."""
     row = ontology.row(entity)
     if row is None:
-        problem, todo = f"the ontology does not hold '{entity}'", "Use the ontology that the corpus was read with"
+        problem, todo = f"the ontology does not contain '{entity}'", "Use the ontology that the corpus was read with"
         raise KrisselError(Errors.K639.format(problem=problem, todo=todo))
     return row
 
 
 def required_parts(model: EncoderModel) -> ReferenceParts:
-    """The parts of the references that a model encodes. Raises KrisselError K636 for a model of mentions alone."""
+    """Return the parts of the references that a model encodes. Raises KrisselError K636 for a model
+    of mentions alone."""
     parts = reference_parts(model)
     if parts is None:
         raise KrisselError(Errors.K636)
