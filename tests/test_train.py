@@ -419,7 +419,8 @@ def test_the_linkers_knowledge_base_is_copied_into_each_saved_reranker(
     shutil.rmtree(tmp_path / "linker")
     nlp = spacy.load(tmp_path / "out" / "model-last")
     assert (
-        len(find_linker(nlp).kb) and nlp.get_pipe("krissel_reranker").cfg["top_k"] == find_linker(nlp).n_kept() == 100
+        len(find_linker(nlp).kb)
+        and nlp.get_pipe("krissel_reranker").cfg["top_k"] == find_linker(nlp).n_candidates_kept() == 100
     )
     # A package copies it whole.
     shutil.copytree(tmp_path / "out" / "model-last", tmp_path / "package")

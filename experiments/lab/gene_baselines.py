@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from spacy_krissel.evaluation.baselines import BASELINES, settle_ties, write_out_abbreviations
+from spacy_krissel.evaluation.baselines import BASELINES, expand_abbreviations, settle_ties
 from spacy_krissel.evaluation.gold import GoldDoc
 from spacy_krissel.evaluation.records import LinkRecord
 from spacy_krissel.lexical.index import LexicalIndex
@@ -29,7 +29,7 @@ def gene_baselines(
     *Rules* are the linker's: abbreviations expanded, entities with a name that is spelt as the mention is before
     others, of several entities of the species the one whose preferred name it is, else the one with the most names.
     """
-    texts = write_out_abbreviations(records, {item.id: item.doc.text for item in gold})
+    texts = expand_abbreviations(records, {item.id: item.doc.text for item in gold})
     docs = {item.id: item.doc for item in gold}
     everything = sorted(set(store.each("species")))
 
@@ -38,7 +38,7 @@ def gene_baselines(
     ids = list(store.ids)
     spelt: list[list[str]] = [[] for _ in records]
     # The long form, or else the mention as it stands.
-    rows, owner, _ = LexicalQuery(index, texts).spelt([record.text for record in records])
+    rows, owner, _ = LexicalQuery(index, texts).spelling_matches([record.text for record in records])
     for row, place in zip(rows.tolist(), owner.tolist(), strict=True):
         spelt[place].append(ids[row])
 

@@ -1,4 +1,4 @@
-"""A command in the process of its caller, without spaCy's command line, which takes 300 MB.
+"""Standalone run of a command without spaCy's command line, which takes 300 MB.
 
 python -m spacy_krissel.cli.alone commands.serve_pipeline:serve '{"pipeline": "linker"}'
 """
@@ -16,7 +16,8 @@ from .coded import coded_errors
 
 
 def can_run_alone() -> bool:
-    """Is this the process of a command, which nobody else runs in? Windows would not wait for what replaces it."""
+    """Return whether this process runs only a command, so that it can be replaced. On Windows, the
+    caller would not wait for the replacement."""
     main = sys.modules["__main__"]
     name = getattr(getattr(main, "__spec__", None), "name", "")
     return os.name == "posix" and (name == "spacy.__main__" or Path(sys.argv[0]).stem == "krissel")

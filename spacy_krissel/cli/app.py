@@ -1,7 +1,8 @@
-"""`krissel …`, or `python -m spacy krissel …`: each command is a plain function, whose signature has its options.
+"""Command `krissel …`, or `python -m spacy krissel …`: each subcommand is a plain function, whose
+signature defines its options.
 
-spaCy's command line imports this module through the `spacy_cli` entry point each time it starts, so nothing heavy is
-imported here; the module of a command is imported when the command is asked for.
+spaCy's command line imports this module through the `spacy_cli` entry point each time it starts, so
+nothing heavy is imported here. The module of a command is imported when the command runs.
 """
 
 from collections.abc import Callable
@@ -43,7 +44,7 @@ class CodedApp(typer.Typer):
 
 
 class LazyGroup(TyperGroup):
-    """A group whose commands are made when they are asked for."""
+    """A group whose commands are created on first use."""
 
     lazy: Registry[Any] = NONE
 
@@ -63,7 +64,7 @@ class LazyGroup(TyperGroup):
         return click_command(cmd_name, found if isinstance(found, Command) else Command(found, "Plugins"), coded_errors)
 
 
-# What the parameter `name` is of.
+# Option names for the parameter `name`.
 LINKER, EXTRACTOR = {"name": "linker"}, {"name": "extractor"}
 # From Python, a pipeline may be changed without being saved.
 SAVED = {"output": Parameter.empty}
@@ -172,5 +173,5 @@ app.add_typer(krissel)
 
 
 def main() -> None:
-    """The command `krissel`."""
+    """Run the command `krissel`."""
     typer.main.get_group(krissel)(prog_name="krissel")

@@ -1,4 +1,4 @@
-"""Ends commands with one message, and with the exit code that shells expect."""
+"""Errors of commands as one message, with the exit code that shells expect."""
 
 import os
 import sys
@@ -12,15 +12,16 @@ import typer
 from ..errors import Errors, KrisselError, KrisselWarning
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-# As a shell reports a process that a signal ended: SIGINT, SIGPIPE.
+# Exit codes that shells report for processes ended by a signal: SIGINT, SIGPIPE.
 INTERRUPTED, NO_READER = 130, 141
-# What libraries raise as RuntimeError, CUDA's allocator and PyTorch's for the CPU.
+# Messages of RuntimeErrors that CUDA's allocator and PyTorch's for the CPU raise.
 _NO_MEMORY = ("out of memory", "can't allocate memory", "bad_alloc")
 
 
 def coded_errors(command: Function) -> Function:
-    """The command, ending with one message, no traceback and exit code 1 after a coded error, an error of the disk or
-    a lack of memory; with 130 when interrupted, and silently with 141 when nobody reads its output."""
+    """Wrap a command so that it ends with one message, no traceback and exit code 1 after a coded
+    error, a disk error or a lack of memory; with 130 when interrupted, and silently with 141 if
+    nobody reads its output."""
 
     @wraps(command)
     def guarded(*args: Any, **settings: Any) -> Any:
@@ -50,8 +51,8 @@ def coded_errors(command: Function) -> Function:
     return guarded  # type: ignore[return-value]
 
 
-def _format_warning(message: Any, category: type, *place: Any) -> str:
-    """Ours as one line, without the place in Python."""
+def _format_warning(message: Any, category: type, *location: Any) -> str:
+    """Format this package's warnings as one line, without the location in Python."""
     if issubclass(category, KrisselWarning):
         return f"⚠ {message}\n"
     return f"{category.__name__}: {message}\n"

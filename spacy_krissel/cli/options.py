@@ -1,4 +1,5 @@
-"""The options of a command, made from the signature and the docstring of the function that does its work."""
+"""Options of a command, made from the signature and the docstring of the function that does its
+work."""
 
 import inspect
 import re
@@ -15,7 +16,7 @@ from ..errors import KrisselError
 from ..util.settings import UNION, bounds, check, describe_type, listed, parameter_help
 from .alone import can_run_alone, run_alone
 
-# In addition to the option's own name.
+# Short names of options.
 SHORT = {"output": "-o", "gpu_id": "-g", "code": "-c"}
 GPU = typer.Option(-1, "--gpu-id", "-g", min=-1, help="GPU, or -1 for the CPU")
 
@@ -51,13 +52,14 @@ class Command(NamedTuple):
 
 
 def command_line() -> str:
-    """The command as it was typed, for reports."""
+    """Return the command as it was typed, for reports."""
     begins = "krissel" if Path(sys.argv[0]).stem == "krissel" else "python -m spacy"
     return " ".join([begins, *sys.argv[1:]])
 
 
 def click_command(name: str, command: Command, guard: Callable[[Any], Any]) -> Any:
-    """The command with an option for each parameter of its function; those that were typed are passed on.
+    """Return the command with an option for each parameter of its function; options that were typed
+    are passed.
 
     guard: decorates what is called.
     """
@@ -113,7 +115,7 @@ def _functions(command: Command) -> tuple[Callable[..., Any], Callable[..., str]
 
 
 def _option(parameter: inspect.Parameter, help: str, command: Command) -> inspect.Parameter:
-    """The parameter, as typer declares an option or argument."""
+    """Return the parameter as a typer option or argument."""
     name = parameter.name
     default = command.defaults.get(name, parameter.default)
     required = default is inspect.Parameter.empty
@@ -145,7 +147,8 @@ def _option(parameter: inspect.Parameter, help: str, command: Command) -> inspec
 
 
 def _bounded(name: str, type_: Any, words: str) -> Callable[[Any], Any]:
-    """A function that takes the value of an option and returns it, if it is within its bounds."""
+    """Return a function that takes the value of an option and returns it, if it is within its
+    bounds."""
 
     def checked(value: Any) -> Any:
         try:
@@ -167,7 +170,7 @@ def _names(name: str, type_: Any, default: Any) -> list[str]:
 
 
 def cli_type(type_: Any) -> Any:
-    """The type of an option that takes values of a parameter's type; None where there is none."""
+    """Return the type of an option that takes values of a parameter's type; None if there is none."""
     origin, args = get_origin(type_), get_args(type_)
     if type_ in (bool, int, float, str, Path):
         return type_
@@ -177,7 +180,7 @@ def cli_type(type_: Any) -> Any:
     if origin is Literal:
         return Enum("Choice", {str(value): value for value in args})
     if origin in UNION:
-        # Of a path or text, and of one or several, the wider.
+        # The wider type: a path rather than text, several rather than one.
         types = [found for each in args if (found := cli_type(each)) is not None]
         return max(types, key=lambda each: (get_origin(each) is list, each is Path), default=None)
     if origin in (list, Sequence, Iterable, Collection):
@@ -187,11 +190,11 @@ def cli_type(type_: Any) -> Any:
 
 
 def _summary(function: Any) -> str:
-    """A docstring up to its first parameter."""
+    """Return a docstring up to its first parameter."""
     text = inspect.cleandoc(function.__doc__ or "")
     starts = [text.find(f"\n{name}") for line in parameter_help(function) for name in (f"{line}:", f"{line},")]
     text = text[: min((start for start in starts if start >= 0), default=len(text))].strip()
-    # A paragraph is wrapped to the terminal.
+    # The terminal wraps paragraphs.
     return re.sub(r"(?<!\n)\n(?!\n)", " ", text)
 
 
@@ -210,7 +213,7 @@ def _overrides(ctx: typer.Context) -> dict[str, Any]:
     return parse_config_overrides(list(ctx.args))
 
 
-# Parameters that are no options.
+# Parameters that are not options.
 FILLED_IN: dict[str, Callable[[typer.Context], Any]] = {
     "progress": lambda ctx: True,
     "command": lambda ctx: command_line(),

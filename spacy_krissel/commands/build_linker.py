@@ -39,7 +39,7 @@ from ..ontology.provenance import provenance
 from ..ontology.store import OntologyStore, write_store
 from ..ontology.vocabularies.cache import locate
 from ..pipeline.pipeline_io import (
-    check_place,
+    check_pipeline_output,
     choose_gpu,
     configure,
     find_linker,
@@ -63,16 +63,16 @@ CONFIG = Path(__file__).parent / "build.cfg"
 COMPACT = Path(__file__).parents[1] / "compact"
 COMPONENT = f"components.{LINKER}"
 # With fewer mined mentions nothing is trained: too few are held out to see what training does.
-FEWEST_MENTIONS = 500
+MIN_MENTIONS = 500
 # In an error message.
-TYPES_SHOWN = 8
+MAX_TYPES_SHOWN = 8
 # Of class names, which are guesses. Chosen on Linnaeus and S800, where "yeast" is no class "yeasts"; on the training
 # splits of NCBI Disease and BC5CDR's diseases 0.9 is 0.2 points better and 0.2 worse than 1.
 CLASS_WEIGHT = 0.9
 # Weight of the species where entities are of several, and of their names this share or more is of several entities.
 # Chosen on nine tenths of the training documents of GNormPlus, NLM-Gene and BioRED. Genes share a tenth of their
 # names; cell lines one in two hundred.
-SHARED = 0.05
+MIN_SHARED = 0.05
 SPECIES_WEIGHT = 0.15
 TRANSFORMER: dict[str, Any] = {
     "@architectures": "spacy-krissel.TransformerEncoder.v1",
@@ -272,7 +272,7 @@ def _plan(asked: BuildSettings) -> BuildPlan:
         setting, found = ("encoder", asked.encoder) if asked.encoder else ("steps", asked.steps)
         expected = "none without `text` to train on"
         raise KrisselError(Errors.K006.format(setting=setting, found=found, expected=expected))
-    check_place(asked.output)
+    check_pipeline_output(asked.output)
     # Here, since a step that an interrupted build completed does not choose it.
     choose_gpu(asked.gpu_id, silent=True)
     finder = None if asked.ner is None else load_pipeline(asked.ner)
@@ -344,7 +344,7 @@ def _check_types(types_by_label: Mapping[str, Sequence[str]], store: OntologySto
     wanted = {each for types in types_by_label.values() for each in types}
     known = set(chain.from_iterable(store.each("types"))) if wanted else set()
     if wanted - known:
-        shown = ", ".join(map(repr, sorted(known)[:TYPES_SHOWN])) or "none"
+        shown = ", ".join(map(repr, sorted(known)[:MAX_TYPES_SHOWN])) or "none"
         raise KrisselError(
             Errors.K006.format(
                 setting="types_by_label",
@@ -356,9 +356,9 @@ def _check_types(types_by_label: Mapping[str, Sequence[str]], store: OntologySto
 
 def _are_enough(mentions: Path) -> bool:
     n = len(MentionShards(mentions))
-    if n < FEWEST_MENTIONS:
-        warnings.warn(Warnings.KW680.format(n=n, fewest=FEWEST_MENTIONS), KrisselWarning, stacklevel=3)
-    return n >= FEWEST_MENTIONS
+    if n < MIN_MENTIONS:
+        warnings.warn(Warnings.KW680.format(n=n, fewest=MIN_MENTIONS), KrisselWarning, stacklevel=3)
+    return n >= MIN_MENTIONS
 
 
 def _read_ontology(plan: BuildPlan, path: Path) -> None:
@@ -416,7 +416,7 @@ def _encode(plan: BuildPlan, path: Path) -> None:
     encoding: dict[str, Any] = {"class_weight": CLASS_WEIGHT, "gpu_id": plan.asked.gpu_id, **plan.shared()}
     if len({species for species in store.each("species") if species}) > 1:
         share = store.manifest["shared_names"] / max(1, store.manifest["names"])
-        weights = {f"{COMPONENT}.species_weight": SPECIES_WEIGHT} if share >= SHARED else {}
+        weights = {f"{COMPONENT}.species_weight": SPECIES_WEIGHT} if share >= MIN_SHARED else {}
         encoding |= {"by_species": True, "overrides": weights}
     base = base if plan.trained_on is None else base / DIR_MODEL_LAST
     prototypes(base, path, store.path, plan.mentions, **encoding)

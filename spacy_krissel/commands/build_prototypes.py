@@ -22,8 +22,8 @@ from ..index.kinds import IndexName, named_index
 from ..kb.prototype_kb import PrototypeKB
 from ..ontology.build import open_ontology
 from ..pipeline.card import update_card
-from ..pipeline.kb_pipe import kb_left_out
-from ..pipeline.pipeline_io import check_place, choose_gpu, find_kb_pipe, load_pipeline, save_pipeline
+from ..pipeline.kb_pipe import skip_loading_kb
+from ..pipeline.pipeline_io import check_pipeline_output, choose_gpu, find_kb_pipe, load_pipeline, save_pipeline
 from ..pipeline.settings import LINKER
 from ..util.disk import coded_io
 from ..util.manifest import content_hash
@@ -214,13 +214,13 @@ def prototypes(asked: PrototypeSettings) -> dict[str, Any]:
     index, name = asked.index, asked.name
     made_by = named_index(index, asked.index_device or "cpu") if isinstance(index, str) else index
     # Before hours of encoding.
-    check_place(asked.output, asked.kb_path)
+    check_pipeline_output(asked.output, asked.kb_path)
     _gold_sources(asked.gold)
     # Where Ray encodes, this machine may have no GPU.
     if asked.ray is None or asked.gpu_id < n_gpus():
         choose_gpu(asked.gpu_id, silent=not asked.progress)
     # The knowledge base that is replaced is not read: it may be of other weights.
-    with kb_left_out(name) if asked.ontology is not None else nullcontext():
+    with skip_loading_kb(name) if asked.ontology is not None else nullcontext():
         nlp = load_pipeline(asked.pipeline, asked.overrides, index_device=asked.index_device)
     with ExitStack() as stack:
         work = None if asked.ontology is None else stack.enter_context(_encoded(nlp, asked, made_by))

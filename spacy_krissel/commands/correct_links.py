@@ -7,7 +7,7 @@ from ..corpora.link_table import EXPECTED, read_verdicts
 from ..corpora.report import CorpusReport
 from ..errors import Errors, KrisselError
 from ..kb.prototype_table import Origin, Prototype
-from ..pipeline.pipeline_io import check_place, find_linker, load_pipeline, save_pipeline
+from ..pipeline.pipeline_io import check_pipeline_output, find_linker, load_pipeline, save_pipeline
 from ..pipeline.settings import LINKER
 from ..util.outputs import writes
 from ..util.settings import checked
@@ -34,7 +34,7 @@ def correct(
     Raises KrisselError K204 where no row can be added, K005, K026 (output), K610, K611 (pipeline), and what
     `open_lines` raises. Warns KW201 of rows with unknown ids, or that cannot be read.
     """
-    check_place(output)
+    check_pipeline_output(output)
     nlp = load_pipeline(pipeline)
     linker = find_linker(nlp, name)
     source = source or links.stem

@@ -19,7 +19,7 @@ from ..pipeline.linker.component import INIT_VIEWS, KrisselLinker
 from ..pipeline.pipeline_io import find_linker, open_to_change, save_pipeline
 from ..pipeline.reranker.component import KrisselReranker
 from ..pipeline.settings import LINKER
-from ..training.distillation import fit_to_vectors, narrowed, to_unit
+from ..training.distillation import fit_to_vectors, narrowing_projection, to_unit
 from ..util.disk import coded_io
 from ..util.outputs import writes
 from ..util.progress import progress_bar
@@ -78,7 +78,7 @@ def distill(
     facts = nlp.meta.setdefault("krissel", {})
     start = encoder_facts(nlp, name)
     small = _with_small_encoder(nlp, name, kb, seed)
-    place = narrowed(kb.vectors, small.model.get_dim("nO"), seed)
+    place = narrowing_projection(kb.vectors, small.model.get_dim("nO"), seed)
 
     def wanted(rows: Rows) -> Vectors:
         return to_unit(to_unit(kb.vectors[rows]) @ place)

@@ -17,7 +17,7 @@ from ..building.encoding import Encode, Encoders
 from ..distributed.processes import n_gpus
 from ..distributed.workers import follow_parent, ray_cluster
 from ..errors import Errors, KrisselError
-from ..pipeline.kb_pipe import kb_left_out
+from ..pipeline.kb_pipe import skip_loading_kb
 from ..pipeline.pipeline_io import choose_gpu, find_kb_pipe, load_pipeline
 from ..views import View
 
@@ -40,7 +40,7 @@ class EncoderOf(NamedTuple):
         """gpu_id: the GPU to encode on, or -1 for the CPU."""
         if gpu_id >= 0:
             choose_gpu(gpu_id, silent=True)
-        with kb_left_out(self.name):
+        with skip_loading_kb(self.name):
             nlp = load_pipeline(self.pipeline, self.overrides)
         pipe = find_kb_pipe(nlp, self.name)
         pipe.require_weights()

@@ -5,7 +5,7 @@ from pathlib import Path
 from spacy.tokens import Doc
 
 from ..errors import Errors, KrisselError
-from ..pipeline.pipeline_io import find_kb_pipe, load_pipeline, of_length
+from ..pipeline.pipeline_io import find_kb_pipe, load_pipeline, within_max_length
 from ..render.svg import render_page, render_svg
 from ..util.atomic import check_file, write_text
 from ..util.outputs import writes
@@ -32,7 +32,7 @@ def extract(
     nlp = load_pipeline(pipeline)
     key = find_kb_pipe(nlp, name).cfg["spans_key"]
     numbered = ((text, f"text {number}") for number, text in enumerate(texts, 1))
-    docs = list(nlp.pipe(text for text, _ in of_length(nlp, numbered, lambda pair: pair)))
+    docs = list(nlp.pipe(text for text, _ in within_max_length(nlp, numbered, lambda pair: pair)))
     for doc in docs:
         doc.spans.setdefault(key, [])
     if output is not None and docs:
@@ -46,7 +46,7 @@ def show_extract(docs: list[Doc], output: Path | None) -> str:
     for doc in docs:
         found = []
         for entity in doc._.krissel_entities:
-            fragments = " … ".join(doc[start:end].text for start, end in entity["pieces"])
+            fragments = " … ".join(doc[start:end].text for start, end in entity["fragments"])
             found.append(f"  {entity['score']:.2f}  {entity['id']}  {entity['name']}: {fragments or '(no tokens)'}")
         lines += [doc.text, *(found or ["  nothing found"])]
     if output is not None and docs:

@@ -16,7 +16,7 @@ from ..corpora.text_stream import SUFFIXES, Text, read_texts, text_files
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..mentions.annotations import spans_of
 from ..mentions.gold_mentions import ID_KEY
-from ..pipeline.pipeline_io import find_linker, load_pipeline, mention_setters, of_length
+from ..pipeline.pipeline_io import find_linker, load_pipeline, mention_setters, within_max_length
 from ..pipeline.settings import LINKER
 from ..render.formats import WRITERS, writer_of
 from ..render.links import link_rows
@@ -25,7 +25,7 @@ from ..util.outputs import writes
 from ..util.progress import progress_bar, reading_bar, size_of
 from ..util.settings import OneOf, PositiveInt, checked, describe_type
 
-SHOWN = ("mention", "id", "name", "score", "confidence", "alternatives")
+COLUMNS_SHOWN = ("mention", "id", "name", "score", "confidence", "alternatives")
 Output = Annotated[str | Path, OneOf(lambda: WRITERS, is_ending=True)]
 
 
@@ -125,8 +125,8 @@ class LinkedDocs:
 
 def show_link(found: tuple[int, int] | list[dict[str, str]], output: Path | None) -> str:
     if isinstance(found, list):
-        cells = [[" | ".join(row[column].split(" | ")[:2]) for column in SHOWN] for row in found]
-        return str(wasabi.table(cells, header=SHOWN, max_col=100))
+        cells = [[" | ".join(row[column].split(" | ")[:2]) for column in COLUMNS_SHOWN] for row in found]
+        return str(wasabi.table(cells, header=COLUMNS_SHOWN, max_col=100))
     return f"{found[1]} mentions of {found[0]} docs linked in {output}"
 
 
@@ -139,7 +139,7 @@ def _linked(nlp: Language, source: Path | str, batch_size: int, progress: bool) 
             yield from progress_bar(linked, show=progress, total=total, desc="Linking", unit=" docs")
         return
     texts = [Text("", source, "", 1)] if isinstance(source, str) else read_texts(source)
-    read = of_length(nlp, texts, lambda text: (text.text, text.id))
+    read = within_max_length(nlp, texts, lambda text: (text.text, text.id))
     stream = ((text.text, text.id) for text in read)
     piped = nlp.pipe(stream, as_tuples=True, batch_size=batch_size)
     files, show = ([], False) if isinstance(source, str) else ([source], progress)

@@ -17,7 +17,7 @@ from ..kb.prototype_table import MINED_KINDS
 from ..mentions.annotations import set_spans, spans_of
 from ..mentions.gold_ids import NIL
 from ..ontology.folding import canonical_name
-from ..pipeline.pipeline_io import find_linker, load_pipeline, mention_setters, of_length
+from ..pipeline.pipeline_io import find_linker, load_pipeline, mention_setters, within_max_length
 from ..pipeline.settings import LINKER
 from ..render.sssom import NO_LICENSE, NOT_FOUND, Curies, Mapping, write_sssom
 from ..util.atomic import atomic_file, check_file
@@ -82,8 +82,8 @@ def map_terms(
     read = chain([next(read)], read)
     nlp = load_pipeline(pipeline)
     linker = find_linker(nlp, name)
-    if top_k > linker.n_kept():
-        expected = f"at most {linker.n_kept()}, the candidates that the linker keeps (`n_candidates`)"
+    if top_k > linker.n_candidates_kept():
+        expected = f"at most {linker.n_candidates_kept()}, the candidates that the linker keeps (`n_candidates`)"
         raise KrisselError(Errors.K006.format(setting="top_k", found=top_k, expected=expected))
     if name not in nlp.pipe_names:
         nlp.enable_pipe(name)
@@ -112,7 +112,7 @@ def show_map_terms(counts: dict[str, int]) -> str:
 
 def _linked(nlp: Language, terms: Iterator[Term], key: str, batch_size: int) -> Iterator[tuple[Span, Term]]:
     def docs() -> Iterator[tuple[Doc, Term]]:
-        for term in of_length(nlp, terms, lambda term: (term.label, term.id or term.label[:40])):
+        for term in within_max_length(nlp, terms, lambda term: (term.label, term.id or term.label[:40])):
             doc = nlp.make_doc(term.label)
             set_spans(doc, [Span(doc, 0, len(doc), label="MENTION")], key)
             yield doc, term

@@ -19,7 +19,7 @@ from ..pipeline.settings import LINKER
 from ..serving.bounds import MAX_ANSWER, MAX_CHARS, MAX_DOCUMENTS, MAX_MENTIONS, Bounds
 from ..serving.corrections import CorrectionLog
 from ..serving.processes import LinkProcess
-from ..serving.service import GRACE, SECONDS, WAITING, LinkService, Lost
+from ..serving.service import GRACE_SECONDS, MAX_WAITING, TIMEOUT_SECONDS, LinkService, WorkerLost
 from ..util.settings import PositiveInt, checked
 
 KEY = "KRISSEL_API_KEY"
@@ -45,10 +45,10 @@ def serve(
     max_documents: PositiveInt = MAX_DOCUMENTS,
     max_mentions: PositiveInt = MAX_MENTIONS,
     max_answer: PositiveInt = MAX_ANSWER,
-    max_waiting: PositiveInt = WAITING,
+    max_waiting: PositiveInt = MAX_WAITING,
     max_connections: PositiveInt = MAX_CONNECTIONS,
-    timeout: PositiveInt = SECONDS,
-    grace: PositiveInt = GRACE,
+    timeout: PositiveInt = TIMEOUT_SECONDS,
+    grace: PositiveInt = GRACE_SECONDS,
     name: str = LINKER,
 ) -> None:
     """Serve a pipeline: a page, and the same over HTTP.
@@ -133,7 +133,7 @@ def serve(
                 server.run(sockets)
         finally:
             service.close()
-    except Lost as error:
+    except WorkerLost as error:
         problem = str(error)
     finally:
         for each in sockets:

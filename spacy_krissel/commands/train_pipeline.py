@@ -39,7 +39,7 @@ from ..distributed.random_state import capture_rng, replay_rng
 from ..errors import Errors, KrisselError
 from ..layers.identity import fingerprint
 from ..pipeline.pipe import KrisselPipe
-from ..pipeline.pipeline_io import check_place, choose_gpu, save_whole
+from ..pipeline.pipeline_io import check_pipeline_output, choose_gpu, save_whole
 from ..util.atomic import copy_folder, hard_linking
 from ..util.disk import coded_io
 from ..util.progress import progress_bar
@@ -92,12 +92,12 @@ def train(
     config, folder = Path(config), None if output is None else Path(output)
     import_code(code)
     gpu_id = local_gpu(gpu_id)
-    with process_group(gpu_id, timeout), _first_alone_heard():
+    with process_group(gpu_id, timeout), _output_of_first_process():
         is_first, alone = process_rank() == 0, n_processes() == 1
         own = folder if is_first else None
         if own is not None:
             for name in (DIR_MODEL_BEST, DIR_MODEL_LAST):
-                check_place(own / name)
+                check_pipeline_output(own / name)
         choose_gpu(gpu_id, allocator=None)
         with show_validation_error(config), _coded(config):
             changed = load_config(config, overrides=overrides or {}, interpolate=False)
@@ -153,7 +153,7 @@ def fit_schedule(nlp: Language, overrides: Container[str]) -> None:
         msg.info(f"Learning rate over {total} steps, as many as this training has ({planned} in the config)")
 
 
-def _say_how(nlp: Language, T: dict[str, Any]) -> None:
+def _log_settings(nlp: Language, T: dict[str, Any]) -> None:
     msg.info(f"Pipeline: {nlp.pipe_names}")
     if T["frozen_components"]:
         msg.info(f"Frozen components: {T['frozen_components']}")
@@ -201,7 +201,7 @@ def _train(nlp: Language, output: Path | None, gpu_id: int, progress: bool) -> N
         annotating_components=annotating,
         **{name: T[name] for name in STEP_SETTINGS},
     )
-    _say_how(nlp, T)
+    _log_settings(nlp, T)
     with nlp.select_pipes(disable=frozen):
         log_step, finish_log = T["logger"](nlp, sys.stdout, sys.stderr)
     shown = progress and not config["training"]["logger"].get("progress_bar")
@@ -274,7 +274,7 @@ def _evaluated_by_first(evaluate: Callable[[], Any]) -> Any:
 
 
 @contextmanager
-def _first_alone_heard() -> Iterator[None]:
+def _output_of_first_process() -> Iterator[None]:
     """What all processes have to say is said once; errors are raised in each. When a process has ended, the launcher
     tells all others to end: the first does so after its next step, which fails, and writes its pipeline whole before.
     """

@@ -17,7 +17,14 @@ from ..errors import Errors, KrisselError
 from ..kb.directory import KIND as KB
 from ..kb.prototype_kb import PrototypeKB
 from ..mentions.annotations import spans_of
-from ..pipeline.pipeline_io import KB_MAKER, check_place, find_kb_pipe, find_linker, load_pipeline, save_pipeline
+from ..pipeline.pipeline_io import (
+    KB_FACTORY_KEY,
+    check_pipeline_output,
+    find_kb_pipe,
+    find_linker,
+    load_pipeline,
+    save_pipeline,
+)
 from ..pipeline.settings import LINKER
 from ..util.atomic import atomic_file, check_file, check_parent, restore_backup, temporary_folder, write_text
 from ..util.manifest import MANIFEST, check_replaceable
@@ -81,7 +88,7 @@ def tune_index(
         kb = PrototypeKB(Vocab(), 0).from_disk(path)
     else:
         if output is not None:
-            check_place(output)
+            check_pipeline_output(output)
         nlp = load_pipeline(path)
         pipe = find_kb_pipe(nlp, name)
         kb = pipe.kb
@@ -129,7 +136,7 @@ def _restore_backups(path: Path, name: str) -> None:
 def _save(nlp: Language, path: Path, output: Path | None, kb_path: Path, name: str, device: str | None) -> None:
     """Save the pipeline to `output`, or its changed parts alone where it is."""
     pipe, config = find_kb_pipe(nlp, name), nlp.get_pipe_config(name)
-    made = config[KB_MAKER]
+    made = config[KB_FACTORY_KEY]
     # An index that the config names would be made in the place of the one that was chosen.
     changes: dict[str, str | None] = {} if made.get("index") is None else {"index": None}
     if device is not None and made.get("index_device") != device:

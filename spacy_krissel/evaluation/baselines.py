@@ -16,24 +16,26 @@ from .records import LinkRecord
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-# Scores closer than this are equal: the order of summation differs in float32.
+# Scores closer than this count as equal: float32 sums depend on the order of summation.
 TIE = 1e-6
-# Cells of the dense block of scores (float32: 64 MiB), whatever the size of the ontology.
+# Number of cells of the dense block of scores (float32: 64 MiB), for any size of the ontology.
 BLOCK_CELLS = 2**24
 QUERY_BLOCK = 128
 
 
-def write_out_abbreviations(records: Sequence[LinkRecord], documents: Mapping[str, str]) -> list[str]:
-    """The text of each record, with the abbreviations of its document expanded as by the linker.
+def expand_abbreviations(records: Sequence[LinkRecord], documents: Mapping[str, str]) -> list[str]:
+    """Return the text of each record, with the abbreviations of its document expanded as by the
+    linker.
 
-    documents: texts by the documents' ids.
+    documents: texts by document id.
     """
     expand = {doc: document_expander(documents[doc]) for doc in {record.doc for record in records}}
     return [expand[record.doc](record.text, record.start) for record in records]
 
 
 def settle_ties(records: Sequence[LinkRecord], store: OntologyStore) -> list[LinkRecord]:
-    """Of entities that tie, take the one with the most names, as the linker does by names alone (`kb.order_ties`)."""
+    """Resolve ties to the entity with the most names, as the linker does by names alone
+    (`kb.order_ties`)."""
 
     def settled(record: LinkRecord) -> LinkRecord:
         known = {id_: len(store.get(id_).names) for id_ in record.ties}
@@ -49,7 +51,7 @@ def exact_match(
 ) -> list[LinkRecord]:
     """Link each mention to the entities with its text as a name (`OntologyStore.find`).
 
-    Several entities are a tie, none is missing.
+    Several entities are a tie; without one the answer is missing.
 
     texts: used instead of the mentions' own texts.
     """
@@ -67,10 +69,10 @@ def tfidf(
 ) -> list[LinkRecord]:
     """Link each mention to the entity whose best name is nearest by TF-IDF over character 3-grams.
 
-    3-grams lie within the words of the name in canonical form, padded with a space on each side; IDF
-    is over distinct names in that form; cosine similarity. `k` distinct entities are kept, ties
-    ordered by id. A mention without a 3-gram of any name is missing. Time: one sparse product of
-    mentions and names; memory: the names' 3-grams and one block.
+    3-grams lie within the words of the name in canonical form, padded with a space on each side.
+    IDF is over distinct names in that form; similarity is the cosine. `k` distinct entities are
+    kept, ties ordered by id. A mention that shares no 3-gram with any name is missing. Time: one
+    sparse product of mentions and names; memory: the names' 3-grams and one block.
 
     texts: used instead of the mentions' own texts.
     """
@@ -85,15 +87,15 @@ def tfidf(
     distinct = list(dict.fromkeys(folded))
     text_vectors = vectorizer.transform(distinct)
     scores, rows = _nearest_entities(text_vectors, name_vectors, names, k)
-    place = {text: i for i, text in enumerate(distinct)}
+    row_of = {text: i for i, text in enumerate(distinct)}
     linked = []
     for record, text in zip(records, folded, strict=True):
-        i = place[text]
+        i = row_of[text]
         kept = rows[i] >= 0
         if not record.found or not kept.any():
             linked.append(_relink(record, [], [], ""))
             continue
-        # Equal scores differ in their last bits: ties get the top score, and the id decides.
+        # Equal scores differ in their last bits: ties get the top score and are ordered by id.
         values = np.where(scores[i][0] - scores[i][kept] <= TIE, scores[i][0], scores[i][kept]).tolist()
         found = zip(values, rows[i][kept].tolist(), strict=True)
         ranked = sorted((-value, store.id_at(row), row) for value, row in found)
@@ -105,10 +107,11 @@ def tfidf(
 
 
 class _FoldedNames(NamedTuple):
-    """The distinct folded names of a store, and the entities that have them.
+    """Distinct folded names of a store, and the entities that have them.
 
     folded: distinct folded names, sorted. original: one original of each, parallel to `folded`.
-    entity, name: parallel int arrays of pairs (entity row, position in `folded`), sorted by entity row.
+    entity, name: parallel int arrays of pairs (entity row, index in `folded`), sorted by entity
+        row.
     """
 
     folded: list[str]
@@ -124,8 +127,8 @@ class _FoldedNames(NamedTuple):
             named.append((row, folded := canonical_name(name)))
             original.setdefault(folded, name)
         names = sorted(original)
-        position = {name: i for i, name in enumerate(names)}
-        pairs = [(row, position[name]) for row, name in named]
+        index = {name: i for i, name in enumerate(names)}
+        pairs = [(row, index[name]) for row, name in named]
         table = np.unique(np.array(pairs, dtype=np.int64), axis=0)
         return cls(names, [original[name] for name in names], table[:, 0], table[:, 1])
 
@@ -137,7 +140,8 @@ class _FoldedNames(NamedTuple):
 def _nearest_entities(
     texts: "csr_matrix", names: "csr_matrix", table: _FoldedNames, k: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The k entities with the best name for each text: scores (n, k), 0 padded, and entity rows (n, k), -1 padded."""
+    """Return the k entities with the best name for each text: scores (n, k), padded with 0, and
+    entity rows (n, k), padded with -1."""
     n = texts.shape[0]
     scores = np.zeros((n, k), dtype=np.float32)
     rows = np.full((n, k), -1, dtype=np.int64)
@@ -147,7 +151,7 @@ def _nearest_entities(
         for low in range(0, n, QUERY_BLOCK):
             high = min(low + QUERY_BLOCK, n)
             similarity = (texts[low:high] @ block).toarray()
-            # The score of an entity is that of its best name: (texts, pairs) -> (texts, entities).
+            # An entity's score is its best name's: (texts, pairs) -> (texts, entities).
             by_entity = np.maximum.reduceat(similarity, first, axis=1)
             found = np.where(by_entity > 0, entities[None, :], -1)
             pool_scores = np.concatenate([scores[low:high], by_entity], axis=1)
@@ -159,7 +163,7 @@ def _nearest_entities(
 
 
 def _entity_blocks(entity: np.ndarray, size: int) -> Iterator[tuple[int, int]]:
-    """Ranges of about `size` pairs that keep the names of an entity together."""
+    """Yield ranges of about `size` pairs that keep the names of an entity together."""
     start = 0
     while start < len(entity):
         end = min(start + size, len(entity))
@@ -169,8 +173,9 @@ def _entity_blocks(entity: np.ndarray, size: int) -> Iterator[tuple[int, int]]:
 
 
 def _top(scores: np.ndarray, k: int) -> np.ndarray:
-    """Columns of the k best scores of each row, best first, equal ones by column."""
-    # Sorts only scores that reach the k-th best: a full stable sort of every row would take most of the time.
+    """Return the columns of the k best scores of each row, best first, equal ones by column."""
+    # Sort only scores that reach the k-th best: a full stable sort of every row would dominate the
+    # time.
     threshold = np.partition(scores, scores.shape[1] - k, axis=1)[:, -k]
     order = np.empty((len(scores), k), dtype=np.int64)
     for i, (row, limit) in enumerate(zip(scores, threshold, strict=True)):
@@ -199,11 +204,12 @@ BASELINES = {"exact": exact_match, "tfidf": tfidf}
 def link_by_baselines(
     records: Sequence[LinkRecord], store: OntologyStore, documents: Mapping[str, str], *, progress: bool = False
 ) -> dict[str, list[LinkRecord]]:
-    """Each of the baselines by title, and each with abbreviations expanded as by the linker.
+    """Return the records of each baseline by title, and of each with abbreviations expanded as by
+    the linker.
 
     documents: the text of each record's document by its id.
     """
-    texts = write_out_abbreviations(records, documents)
+    texts = expand_abbreviations(records, documents)
     found = {}
     for title, link in progress_bar(BASELINES.items(), show=progress, desc="Baselines"):
         found[title] = link(records, store)

@@ -1,4 +1,5 @@
-"""Fit a linker's threshold for NIL to a development set: the function behind `krissel calibrate`."""
+"""Calibration of a linker's NIL threshold on a development set: the function behind `krissel
+calibrate`."""
 
 import json
 import warnings
@@ -24,16 +25,17 @@ from .gold import GoldDoc, Source, read_gold, without_own_gold
 from .metrics import nil_scores
 from .nil import NilCurve, NilShare, call_nil, fit_threshold, nil_curve, top_scores
 from .records import LinkRecord
-from .run import changed, check_counted, run_pipeline, warn_of_unknown_ids
+from .run import check_counted, override_setting, run_pipeline, warn_of_unknown_ids
 from .tables import nil_line, strict_line
 
 
 class Calibration(NamedTuple):
-    """A fitted threshold, and what it does on the mentions that it was fitted to.
+    """A fitted threshold, and its results on the mentions it was fitted to.
 
-    threshold, threshold_before: of the linker's score; before, None may stand for a linker that linked every mention.
-    data: what is kept in the pipeline's meta: both thresholds, what was fitted and to what, `n` and `n_nil` mentions,
-        and `before` and `after`, each as `nil_scores` gives it.
+    threshold, threshold_before: of the linker's score; None before: the linker linked every
+        mention.
+    data: record for the pipeline's meta: both thresholds, the criterion and the corpus, `n` and
+        `n_nil` mentions, and `before` and `after`, each as `nil_scores` returns it.
     curve: precision and recall of NIL at every threshold.
     """
 
@@ -63,36 +65,40 @@ def calibrate(
 ) -> Calibration:
     """Fit the threshold for NIL to a gold corpus.
 
-    To its mentions without an entity (PEL, §5.3), for the linker's own scores; a re-ranker leaves NIL as it is.
-    Calibrate last: another encoder, knowledge base or weight gives other scores.
+    The fit uses its mentions without an entity (PEL, §5.3) and the linker's own scores; a re-ranker
+    leaves NIL unchanged. Calibrate last: another encoder, knowledge base or weight changes the
+    scores.
 
     pipeline: a pipeline with a knowledge base: a path, or the pipeline, which is changed
-    gold: gold corpus with NIL mentions, kept for this: .spacy, PubTator or BioC, or docs as `read_gold` takes them;
-        mentions whose gold id is "NIL", `-1` or `-` are NIL, those without any id are left out
-    output: where to save the pipeline with its threshold
+    gold: gold corpus with NIL mentions, reserved for calibration: .spacy, PubTator or BioC, or docs
+        as in `read_gold`; mentions whose gold id is "NIL", `-1` or `-` are NIL, those without any
+        id are left out
+    output: folder to save the pipeline with its threshold
     precision: fit the best recall of NIL at this precision; None fits the best F1
-    nil_share: share of NIL among the mentions that the pipeline will meet, where it is not that of the gold corpus: the
-        best threshold depends on it
+    nil_share: expected fraction of NIL among mentions, if it differs from the gold corpus: the best
+        threshold depends on this fraction
     name: name of the linker in the pipeline
-    spans_key: gold mentions are in `doc.spans[spans_key]`; "" takes all mentions of the corpus (`read_gold`)
+    spans_key: gold mentions are in `doc.spans[spans_key]`; "" takes all mentions of the corpus
+        (`read_gold`)
     labels: use gold mentions with these labels only
-    held_out: use only the documents that training with this `dev_share` held out of the corpus (`GoldSplit`); 0 uses
-        all
+    held_out: use only the documents that training with this `dev_share` held out of the corpus
+        (`GoldSplit`); 0 uses all
     seed: random seed of that split
     metrics: write the results and the curve to this .json file
     command: command line, for this file
     progress: show a progress bar
 
-    With a `nil_score` a re-ranker adds to NIL: the threshold is fitted to the linker's scores, while `before` and
-    `after` include the re-ranker. Other components that write links are switched off. Gold prototypes of these
-    documents are not used meanwhile (`without_own_gold`).
+    If a re-ranker has a `nil_score`, it predicts NIL too. The threshold is fitted to the linker's
+    scores, while `before` and `after` include the re-ranker. Other components that write links are
+    disabled. Gold prototypes of these documents are not used meanwhile (`without_own_gold`).
 
-    `nlp.meta["krissel"]["calibration"][name]` is the calibration's `data`. spaCy saves it with the pipeline, and keeps
-    ten decimals of it and of the threshold.
+    `nlp.meta["krissel"]["calibration"][name]` is the calibration's `data`. spaCy saves it with the
+    pipeline and keeps ten decimals of its numbers and of the threshold.
 
-    Raises KrisselError K006 (a wrong setting), K610 (no such linker), K701 (no mention), what `open_to_change`,
-    `fit_threshold`, `read_gold` and `run_pipeline` raise; the pipeline is then unchanged. Warns KW711 of gold ids
-    missing from the knowledge base, KW712 where the best threshold makes all mentions NIL.
+    Raises KrisselError K006 (a wrong setting), K610 (no such linker), K701 (no mention), and those
+    of `open_to_change`, `fit_threshold`, `read_gold` and `run_pipeline`; the pipeline is then
+    unchanged. Warns KW711 of gold ids missing from the knowledge base, KW712 if the best threshold
+    makes all mentions NIL.
     """
     if metrics is not None:
         check_file(metrics)
@@ -100,7 +106,7 @@ def calibrate(
     linker = find_linker(nlp, name)
     part = GoldSplit("dev" if held_out else "all", held_out, seed)
     docs = [each for each in read_gold(gold, nlp, spans_key=spans_key, labels=labels) if part(each.doc)]
-    # Those of the same spans put this linker's candidates in order.
+    # Re-rankers of the same spans reorder this linker's candidates.
     key = linker.cfg["spans_key"]
     rerankers = [
         each for each, pipe in nlp.pipeline if isinstance(pipe, KrisselReranker) and pipe.cfg["spans_key"] == key
@@ -110,7 +116,7 @@ def calibrate(
         final = _linked(nlp, docs, progress, name, *rerankers) if rerankers and linked else linked
     check_counted(linked, gold, len(docs), labels)
     warn_of_unknown_ids(linked, linker.kb, Warnings.KW711)
-    # The linker keeps a candidate of each mention here, so that each has a score.
+    # The linker keeps a candidate per mention here, so each has a score.
     scores = np.array(top_scores(linked))
     is_nil = np.array([record.gold == (NIL,) for record in linked])
     threshold = fit_threshold(scores, is_nil, precision, nil_share)
@@ -120,7 +126,7 @@ def calibrate(
     before: float | None = linker.cfg["threshold"]
 
     def figures(threshold: float | None) -> dict[str, Any]:
-        # Of the linker's scores, not of those that a re-ranker left.
+        # From the linker's scores, not those of a re-ranker.
         called = nil_scores(call_nil(final, scores, threshold), nil_share)
         return {**called, "aupr": curve.average_precision}
 
@@ -163,10 +169,12 @@ def show_calibrate(found: Calibration, output: Path, name: str, metrics: Path | 
 
 
 def _linked(nlp: Language, gold: Sequence[GoldDoc], progress: bool, name: str, *rerankers: str) -> list[LinkRecord]:
-    """The records of the gold mentions as the linker and these re-rankers link them without a threshold."""
+    """Return the records of the gold mentions as linked by the linker and these re-rankers without
+    a threshold."""
     linker = find_linker(nlp, name)
     off = [pipe for pipe in link_writers(nlp) if pipe not in (name, *rerankers)]
-    with nlp.select_pipes(disable=off), changed(linker.cfg, "threshold", None):
-        # As many candidates as the linker retrieves by itself: among more, lexical similarity may find a better first.
+    with nlp.select_pipes(disable=off), override_setting(linker.cfg, "threshold", None):
+        # The linker's own number of candidates: among more, lexical similarity may find a better
+        # first.
         own: dict[str, Any] = {"n_candidates": 1, "timed_mentions": 0, "progress": progress}
         return run_pipeline(nlp, gold, linker.kb, mentions="gold", gold_nil=True, **own).records

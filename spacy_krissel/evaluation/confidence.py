@@ -1,4 +1,4 @@
-"""Fit how sure a linker is, without gold mentions: the function behind `krissel confidence`."""
+"""Fit of a linker's confidence without gold mentions: the function behind `krissel confidence`."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,7 +17,7 @@ from ..ontology.folding import canonical_name
 from ..pipeline.linker.component import KrisselLinker
 from ..pipeline.linker.confidence import Confidence, features, similarities, species_of
 from ..pipeline.linker.query import Query, Visible
-from ..pipeline.linker.terms.species import OF_ANY_SPECIES
+from ..pipeline.linker.terms.species import MIN_SPECIES_CANDIDATES
 from ..pipeline.linker.unseen import search_visible
 from ..pipeline.pipeline_io import configure, find_linker, open_to_change, save_pipeline
 from ..pipeline.settings import LINKER
@@ -25,25 +25,25 @@ from ..util.outputs import writes
 from ..util.progress import progress_bar
 from ..util.settings import Count, PositiveInt, checked
 
-# Of mentions that are a name of one entity, the share that means it: 95.4, 94.1 and 96.0 % on the training splits of
-# NCBI Disease and BC5CDR (diseases, chemicals).
+# Fraction of mentions with the name of exactly one entity that refer to it: 95.4, 94.1 and 96.0 %
+# on the training splits of NCBI Disease and BC5CDR (diseases, chemicals).
 TRUST = 0.95
-# Of all mentions, those that are a name, rather too few: 70, 67 and 82 % on the same splits.
+# Fraction of mentions that are a name, on the low side: 70, 67 and 82 % on the same splits.
 LISTED = 0.6
-# Kinds of prototypes that are mentions or names as they stand in texts.
+# Kinds of prototypes that are mentions or names as they occur in texts.
 KINDS = ("name", "mention")
-# Leads are over the best other candidate; and prototypes looked through for these.
+# Number of candidates that leads are computed over, and of prototypes examined for them.
 N_CANDIDATES, N_PROTOTYPES = 5, 256
 BLOCK = 512
-# Bias and coefficients are drawn to those of MEDIC, as by so many mentions: there are knowledge bases of ten names, and
-# of entities that have one name each.
+# Prior of the bias and the coefficients: those of MEDIC, weighted as this number of mentions. Some
+# knowledge bases have only ten names, or one name per entity.
 PRIOR, PRIOR_MENTIONS = np.array([-3.0, 3.0, 1.0, 8.0]), 20.0
-# In place of a sum of weights that is 0.
+# Replaces a sum of weights that is 0.
 TINY = float(np.finfo(float).tiny)
-# Of fewer names and mentions, no share of right links is stated.
+# With fewer names and mentions, no fraction of correct links is reported.
 MIN_STATED = 100
 TOO_FEW = f"Too few names to tell how many links are correct: {{n}} names and mentions, and {MIN_STATED} are needed."
-# Wanted of links, and expected of mentions without an entity, by default.
+# Default precision of links, and default fraction of mentions without an entity.
 PRECISION, NIL_SHARE = 0.87, 0.03
 Precision = Annotated[float, Field(gt=0, le=TRUST)]
 ShareOfNil = Annotated[float, Field(ge=0, lt=1 - LISTED)]
@@ -51,8 +51,12 @@ ShareOfNil = Annotated[float, Field(ge=0, lt=1 - LISTED)]
 
 @dataclass
 class ConfidenceFit:
-    """confidence, min_confidence: as set. data: what is kept in the pipeline's meta, with `linked`, the share of
-    mentions that are linked, and `precision`, of these, as expected of mentions like those that were fitted to."""
+    """Fitted confidence of a linker.
+
+    confidence, min_confidence: as set.
+    data: record for the pipeline's meta, with `linked`, the expected fraction of mentions that are
+        linked, and `precision`, their expected precision, for mentions like those of the fit.
+    """
 
     confidence: Confidence
     min_confidence: float
@@ -72,25 +76,27 @@ def fit_confidence(
     seed: Count = 0,
     progress: bool = False,
 ) -> ConfidenceFit:
-    """Fit how sure links are, without a gold corpus.
+    """Fit the confidence of links, without a gold corpus.
 
-    Each candidate has a "confidence" from then on, and a mention whose best candidate has less than `min_confidence` is
-    NIL. Fit last: another encoder, knowledge base or weight gives other ones.
+    Each candidate then has a "confidence", and a mention whose best candidate has less than
+    `min_confidence` is NIL. Fit last: another encoder, knowledge base or weight changes the
+    confidence.
 
     pipeline: a pipeline with a knowledge base: a path, or the pipeline, which is changed
-    output: where to save the pipeline with its confidence
-    precision: the least share of right ones among links that is expected; mentions below are NIL. The more, the fewer
-        are linked
-    nil_share: expected share of mentions whose entity the knowledge base does not hold
+    output: folder to save the pipeline with its confidence
+    precision: lowest expected precision of links; mentions below are NIL. A higher value links
+        fewer mentions
+    nil_share: expected fraction of mentions whose entity is not in the knowledge base
     name: name of the linker in the pipeline
-    n_mentions: names and mentions that are linked
-    seed: draws them
+    n_mentions: number of names and mentions that are linked
+    seed: random seed of their sample
 
-    Names and mined mentions of the knowledge base are linked twice: as if it did not have this name of their entity,
-    and as if it did not have the entity, where each link is wrong. What tells right from wrong (`Confidence`) is fitted
-    to these. `nlp.meta["krissel"]["confidence"][name]` is the fit's `data`.
-    Raises KrisselError K006 (a wrong setting), K610 (no such linker), K520 (an empty knowledge base), K715 (no name or
-    mention among the prototypes), and what `open_to_change` raises.
+    Names and mined mentions of the knowledge base are linked twice: with this name of their entity
+    hidden, and with the entity hidden, so that each link is wrong. The model (`Confidence`) is
+    fitted to separate correct from wrong links. `nlp.meta["krissel"]["confidence"][name]` is the
+    fit's `data`.
+    Raises KrisselError K006 (a wrong setting), K610 (no such linker), K520 (an empty knowledge
+    base), K715 (no name or mention among the prototypes), and those of `open_to_change`.
     """
     nlp = open_to_change(pipeline, output)
     linker = find_linker(nlp, name)
@@ -108,7 +114,9 @@ def fit_confidence(
     shares = ((1 - LISTED - nil_share, unseen[2]), (nil_share, nil[2]))
     weights = np.concatenate([share / max(1, possible.sum()) * possible for share, possible in shares])
     confidence = Confidence(TRUST, *map(float, _fit(x, right, weights, PRIOR_MENTIONS / max(1, n))))
-    least, linked, expected = _least(np.append(confidence.by(x), TRUST), np.append(weights, LISTED), precision)
+    least, linked, expected = _lowest_confidence(
+        np.append(confidence.probabilities(x), TRUST), np.append(weights, LISTED), precision
+    )
     data = {
         "version": __version__,
         "n": len(rows),
@@ -133,7 +141,7 @@ def show_fit_confidence(found: ConfidenceFit, output: Path) -> str:
     stated = TOO_FEW.format(n=data["n"])
     if data["n"] >= MIN_STATED:
         shares = (
-            f"{100 * data['linked']:.0f} % of mentions are linked, {100 * data['precision']:.0f} % of these rightly"
+            f"{100 * data['linked']:.0f} % of mentions are linked, {100 * data['precision']:.0f} % of these correctly"
         )
         stated = f"Expected: {shares}, where {100 * data['nil_share']:.0f} % have no entity there"
     return (
@@ -143,14 +151,15 @@ def show_fit_confidence(found: ConfidenceFit, output: Path) -> str:
 
 
 def _linked(linker: KrisselLinker, kb: KBSnapshot, rows: np.ndarray) -> list[list[np.ndarray]]:
-    """The features of the best candidate of these prototypes (n, 3), whether it is right (n,), and whether the entity
-    has something left to be found by (n,): without the name, and without the entity."""
+    """Return features of the best candidate of these prototypes (n, 3), whether it is correct (n,),
+    and whether the entity can still be found (n,): with the name hidden, and with the entity
+    hidden."""
     table, prototypes = kb.prototypes, kb.prototypes_at(rows)
     own, views = table.entity_rows[rows], [prototype.view for prototype in prototypes]
     vectors = linker.encode(views)
 
     def without_name(query: int, seen: np.ndarray) -> np.ndarray:
-        """Without prototypes of its place in a text, and those of its entity with its name."""
+        """Hide prototypes at the same position in a text, and those of the entity with its name."""
         view, visible = views[query], np.ones(len(seen), dtype=bool)
         if view.left or view.right:
             visible &= ~table.in_context(seen, view.left, view.right)
@@ -164,17 +173,18 @@ def _linked(linker: KrisselLinker, kb: KBSnapshot, rows: np.ndarray) -> list[lis
 
     hidden = [True] * len(rows)
     kinds = species_of(kb, own) if linker.cfg.species_weight else None
-    n = N_CANDIDATES if kinds is None else OF_ANY_SPECIES
+    n = N_CANDIDATES if kinds is None else MIN_SPECIES_CANDIDATES
     left = np.array([without_name(query, table.by_entity.at(int(entity))).any() for query, entity in enumerate(own)])
     found = []
     for can_see in (without_name, without_entity):
         query = Query(kb, views, vectors=kb.queries(vectors), visible=Visible(can_see, hidden, N_PROTOTYPES))
         result = search_visible(query, n, linker.cfg.lexical_weight)
         same, best = None, np.zeros(len(rows), dtype=np.intp)
-        # An entity without another name cannot be found without this one.
+        # An entity without another name cannot be found with this one hidden.
         possible = left if can_see is without_name else np.ones_like(left)
         if kinds is not None:
-            # Which species it is, a name does not say, but the doc: the best one of the right species.
+            # The document, not the name, determines the species: take the best of the correct
+            # species.
             of = np.asarray(species_of(kb, result.entities))
             same, is_own = of[:, :, None] == of[:, None, :], np.equal(of, kinds[:, None])
             best, possible = is_own.argmax(axis=1), possible & is_own.any(axis=1)
@@ -185,12 +195,13 @@ def _linked(linker: KrisselLinker, kb: KBSnapshot, rows: np.ndarray) -> list[lis
 
 
 def _fit(x: np.ndarray, right: np.ndarray, weights: np.ndarray, ridge: float) -> np.ndarray:
-    """Logistic regression: the bias and the coefficients of x (n, d), (1 + d,).
+    """Fit a logistic regression: the bias and the coefficients of x (n, d), (1 + d,).
 
-    ridge: of the squares of their distances from `PRIOR`.
+    ridge: weight of the squared distances from `PRIOR`.
     """
     inputs = np.column_stack([np.ones(len(x)), x])
-    # None weighs where no entity has another name, and none is expected to be NIL: that leaves `PRIOR`.
+    # All weights are 0 if no entity has another name and none is expected to be NIL: the fit is
+    # then `PRIOR`.
     weights = weights / max(weights.sum(), TINY)
 
     def loss(found: np.ndarray) -> tuple[float, np.ndarray]:
@@ -202,13 +213,13 @@ def _fit(x: np.ndarray, right: np.ndarray, weights: np.ndarray, ridge: float) ->
     return minimize(loss, PRIOR, jac=True, method="BFGS", options={"gtol": 1e-8}).x
 
 
-def _least(confidence: np.ndarray, weights: np.ndarray, precision: float) -> tuple[float, float, float]:
-    """The least confidence by which mentions with these confidences are right with `precision` on average; the share of
-    them that has it, and its precision."""
+def _lowest_confidence(confidence: np.ndarray, weights: np.ndarray, precision: float) -> tuple[float, float, float]:
+    """Return the lowest confidence at which mentions with these confidences have this mean
+    precision, the fraction of mentions that reach it, and their precision."""
     order = np.argsort(-confidence, kind="stable")
     weights = weights[order] / weights.sum()
     linked = np.cumsum(weights)
-    # The most confident may weigh nothing.
+    # The most confident may have weight 0.
     expected = np.cumsum(weights * confidence[order]) / np.maximum(linked, TINY)
     last = int(np.flatnonzero(expected >= precision - 1e-12)[-1])
     everyone = last == len(order) - 1

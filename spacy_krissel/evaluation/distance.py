@@ -1,4 +1,4 @@
-"""How far wrong links are from the right entity."""
+"""Distance of wrong links from the correct entity."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -11,13 +11,15 @@ from .records import LinkRecord, counted
 
 
 def link_distance(records: Sequence[LinkRecord], store: OntologyStore) -> dict[str, Any] | None:
-    """How far wrong links are from a gold entity in the ontology, by parents, or else tree numbers.
+    """Count wrong links by their relation to a gold entity in the ontology, by parents, or else
+    tree numbers.
 
-    Wrong links are those to an entity where another is gold; ties with a gold entity are left out. Of several gold
-    entities the nearest counts.
+    Wrong links are links to an entity other than gold; ties with a gold entity are left out. With
+    several gold entities the nearest counts.
 
-    RETURNS: their number `n`, and the fractions of those to a `parent`, `child` or `sibling` of a gold entity, and to
-        any `other`; None without a wrong link, or where no entity of one has a parent.
+    RETURNS: their number `n`, and the fractions that link to a `parent`, `child` or `sibling` of a
+    gold entity, and to any `other`; None without a wrong link, or if none of their entities has a
+    parent.
     """
     keys = cache(lambda id_: position_keys(store.get(id_), store) if id_ in store else ({id_}, set()))
     found, placed = dict.fromkeys(("parent", "child", "sibling", "other"), 0), False

@@ -1,4 +1,4 @@
-"""Evaluate a pipeline on a gold corpus: the function behind `krissel evaluate`."""
+"""Evaluation of a pipeline on a gold corpus: the function behind `krissel evaluate`."""
 
 import json
 import platform
@@ -58,38 +58,44 @@ def evaluate(
     command: str = "",
     progress: bool = False,
 ) -> Report:
-    """Measure how many links of a gold corpus are right.
+    """Measure the accuracy of links on a gold corpus.
 
     Strict and lenient accuracy, recall at k, slices, intervals, baselines, errors.
 
     Further options override the pipeline's config: --components.krissel_linker.context none
 
     pipeline: a pipeline with a knowledge base, or its path
-    gold: gold corpus: a .spacy file or a folder of them, a PubTator or BioC file, or `Doc`s, which are only read
-    ontology: ontology store or file, or the name of a vocabulary: for primary ids, slices and baselines
-    output: folder for the report: `<name>.json`, `.md`, `.html` and `.links.jsonl`; None writes nothing
+    gold: gold corpus: a .spacy file or a folder of them, a PubTator or BioC file, or `Doc`s, which
+        are not changed
+    ontology: ontology store or file, or the name of a vocabulary: for primary ids, slices and
+        baselines
+    output: folder for the report: `<name>.json`, `.md`, `.html` and `.links.jsonl`; None writes
+        nothing
     name: name of the report
     predicted: link the pipeline's own mentions, not the gold ones
-    spans_key: gold mentions are in `doc.spans[spans_key]`; "" takes all mentions of the corpus (`read_gold`)
+    spans_key: gold mentions are in `doc.spans[spans_key]`; "" takes all mentions of the corpus
+        (`read_gold`)
     labels: count gold mentions with these labels only
-    baselines: add exact match and TF-IDF over the ontology's names, each also with abbreviations expanded
-    compare: name=path of another system's .links.jsonl; the page shows its links side by side. From Python also records
-        of the same mentions by the system's name
+    baselines: add exact match and TF-IDF over the ontology's names, each also with abbreviations
+        expanded
+    compare: name=path of another system's .links.jsonl; the page shows both systems' links side by
+        side. From Python also records of the same mentions by the system's name
     seen: ids of entities seen in training, for the slices seen and unseen
-    train: gold corpus that was trained on, in any form of `gold`; entities linked there count as seen
-    gold_nil: count gold mentions without a concept; "NIL" is their right answer
+    train: gold corpus used in training, in any form of `gold`; entities linked there count as seen
+    gold_nil: count gold mentions without a concept; their correct answer is "NIL"
     seed: random seed of the bootstrap
     n_candidates, timed_mentions, progress: see `run_pipeline`
-    index_device: where the index of a loaded pipeline lives: cpu, cuda:0 or cuda:all; default: as the pipeline says
-    overrides: of the config of a pipeline that is loaded, by dotted key
+    index_device: device of the index of a loaded pipeline: cpu, cuda:0 or cuda:all; default: the
+        pipeline's setting
+    overrides: overrides of a loaded pipeline's config, by dotted key
     write_meta: add the results to the model card in the meta.json of the pipeline's folder
     command: command line shown in the report
 
     Gold prototypes of the evaluated documents are not used meanwhile (`without_own_gold`).
 
-    Raises KrisselError K006 (a wrong setting), K026 (`check_report`), K701 (no counted mention), K706 (no gold id is
-    known), K721 (no linked mention in `train`), and what `load_pipeline`, `read_gold`, `run_pipeline` and
-    `metrics.compare` raise.
+    Raises KrisselError K006 (a wrong setting), K026 (`check_report`), K701 (no counted mention),
+    K706 (no gold id is known), K721 (no linked mention in `train`), and those of `load_pipeline`,
+    `read_gold`, `run_pipeline` and `metrics.compare`.
     """
     compared = _compared(compare)
     if output is not None:
@@ -158,11 +164,12 @@ def evaluate(
         },
     }
     report = Report(name, data, records, others=others)
-    report.titles = {id_: store.get(id_).name for id_ in sorted(report.shown_ids()) if id_ in store}
+    report.titles = {id_: store.get(id_).name for id_ in sorted(report.page_entity_ids()) if id_ in store}
     if output is not None:
         report.save(output)
     if card is not None:
-        # Figures of some labels, of predicted mentions and with NIL are not those of the corpus.
+        # Results for some labels, for predicted mentions or with NIL are not those of the whole
+        # corpus.
         corpus = Path(gold).stem if isinstance(gold, (str, Path)) else name
         some = [*sorted(labels or ()), spans_key, "predicted" * predicted, "nil" * gold_nil]
         add_evaluation(nlp, "-".join([corpus, *filter(None, some)]), data)
@@ -180,7 +187,7 @@ def show_evaluate(report: Report, output: Path, name: str, pipeline: Path, write
 
 
 def _compared(compare: Compared | Sequence[str]) -> Compared:
-    """Raises KrisselError K006 for a text other than name=path."""
+    """Parse `compare`. Raises KrisselError K006 for a text other than name=path."""
     if isinstance(compare, Mapping):
         return compare
     others: dict[str, str] = {}
@@ -192,7 +199,8 @@ def _compared(compare: Compared | Sequence[str]) -> Compared:
 
 
 def _card_of(pipeline: Language | str | Path, overrides: dict[str, Any] | None) -> Path:
-    """Raises KrisselError K006 for a pipeline other than the one in a folder, K026 where its card cannot be written."""
+    """Return the path of a pipeline's card. Raises KrisselError K006 for a pipeline other than one
+    in a folder, K026 if its card cannot be written."""
     if isinstance(pipeline, Language) or overrides or not Path(pipeline).is_dir():
         expected = "false, except for a pipeline's folder (no installed package) with its own settings"
         raise KrisselError(Errors.K006.format(setting="write_meta", found=True, expected=expected))

@@ -1,4 +1,4 @@
-"""Gold documents, and their copies without links that a pipeline is run on."""
+"""Gold documents, and copies of them without links that a pipeline is run on."""
 
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -22,7 +22,7 @@ Source = str | Path | Iterable[Doc]
 
 
 class GoldDoc(NamedTuple):
-    """A document and its gold mentions, spans of it that may nest and overlap. `doc` is only read."""
+    """A document and its gold mentions, spans that may nest and overlap. `doc` is not changed."""
 
     id: str
     doc: Doc
@@ -32,14 +32,17 @@ class GoldDoc(NamedTuple):
 def read_gold(
     source: Source, nlp: Language, *, spans_key: str = "", labels: Collection[str] | None = None
 ) -> list[GoldDoc]:
-    """Gold documents from a .spacy file or a folder of them, a PubTator or BioC file, or an iterable of `Doc`s.
+    """Read gold documents from a .spacy file or a folder of them, a PubTator or BioC file, or an
+    iterable of `Doc`s.
 
-    Mentions are those of `doc.spans[spans_key]` if a key is given, else of `doc.spans["krissel"]` (all mentions of the
-    corpus, overlapping ones included, as `convert` writes them), else of `doc.ents`. Warns KW030 where links of the
-    group were corrected in `doc.ents`, which then count.
+    Mentions are the spans of `doc.spans[spans_key]` if a key is given, else of
+    `doc.spans["krissel"]` (all mentions of the corpus, including overlapping ones, as `convert`
+    writes them), else of `doc.ents`. Warns KW030 if links of the group were corrected in
+    `doc.ents`; the corrections then count.
     labels: only mentions with one of these labels.
 
-    Raises KrisselError K001 (no such file), K212 (a damaged .spacy file) and what `read_docs` raises for the others.
+    Raises KrisselError K001 (no such file), K212 (a damaged .spacy file) and those of `read_docs`
+    for the others.
     """
     docs = _read_files(Path(source), nlp) if isinstance(source, (str, Path)) else source
     gold, corrections = [], Corrections()
@@ -52,7 +55,8 @@ def read_gold(
 
 
 def linked_mentions(gold: Iterable[GoldDoc], store: Resolver) -> Iterator[tuple[str, str]]:
-    """The text of each linked mention with the primary id of its entity, or of each entity of a composite mention."""
+    """Yield the text of each linked mention with the primary id of its entity, or of each entity of
+    a composite mention."""
     for item in gold:
         for mention in item.mentions:
             for id_ in split_gold(mention.kb_id_, store):
@@ -60,9 +64,11 @@ def linked_mentions(gold: Iterable[GoldDoc], store: Resolver) -> Iterator[tuple[
 
 
 def linked_entities(sources: Sequence[Source], nlp: Language, store: Resolver, *, spans_key: str = "") -> set[str]:
-    """The primary ids of all entities that gold documents link to, composite mentions included.
+    """Return the primary ids of all entities that gold documents link to, including composite
+    mentions.
 
-    sources, spans_key: see `read_gold`. Raises KrisselError K721 for a source without any, and what `read_gold` raises.
+    sources, spans_key: see `read_gold`. Raises KrisselError K721 for a source without any, and
+        those of `read_gold`.
     """
     entities: set[str] = set()
     for source in sources:
@@ -88,10 +94,11 @@ def _read_files(path: Path, nlp: Language) -> Iterator[Doc]:
 
 
 def without_links(gold: GoldDoc, nlp: Language, spans_key: str) -> list[Doc]:
-    """Copies of a document with its gold mentions, without ids, where a linker reads them.
+    """Return copies of a document with its gold mentions, without ids, at the spans that a linker
+    reads.
 
-    With `spans_key` one copy with all mentions in that group; otherwise as many copies as `doc.ents`, which may not
-    overlap, need: mostly one. Nothing else of the document is copied.
+    With `spans_key`, one copy has all mentions in that group. Otherwise there are as many copies as
+    `doc.ents`, which may not overlap, needs: usually one. Nothing else of the document is copied.
     """
     layers = [gold.mentions] if spans_key else _flat_layers(gold.mentions)
     copies = []
@@ -105,7 +112,7 @@ def without_links(gold: GoldDoc, nlp: Language, spans_key: str) -> list[Doc]:
 
 
 def _flat_layers(mentions: list[Span]) -> list[list[Span]]:
-    """The mentions divided greedily into few lists without overlap, longest first at each start."""
+    """Divide the mentions greedily into few lists without overlap, longest first at each start."""
     layers: list[list[Span]] = [[]]
     for mention in sorted(mentions, key=lambda mention: (mention.start, -mention.end)):
         layer = next((each for each in layers if not each or each[-1].end <= mention.start), None)
@@ -117,10 +124,12 @@ def _flat_layers(mentions: list[Span]) -> list[list[Span]]:
 
 @contextmanager
 def without_own_gold(nlp: Language, gold: Sequence[GoldDoc]) -> Iterator[int]:
-    """Within, the linkers of `nlp` do not use gold prototypes of the documents in `gold`. Yields their number.
+    """Disable gold prototypes of the documents in `gold` for the linkers of `nlp` inside this
+    context. Yields their number.
 
-    All prototypes of a document, since the same name may occur in its next sentence. Documents are identified by id and
-    by text, in case an id was lost or changed. Warns KW703 when there were any.
+    All prototypes of a document are disabled, since the same name may occur in its next sentence.
+    Documents are identified by id and by text, in case an id was lost or changed. Warns KW703 if
+    there are any.
     """
     docs = {known for item in gold for known in (document_id(item.doc), text_hash(item.doc))}
     with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""The measures of a report, from link records only."""
+"""Measures of a report, computed from link records only."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
@@ -16,21 +16,22 @@ from .records import LinkRecord, counted, record_keys
 from .slices import Find, primary_ids, slice_mentions
 
 RECALL_AT = (1, 5, 20, 64)
-# Equal parts of the confidences from 0 to 1.
+# Number of equal bins of the confidences from 0 to 1.
 N_BINS = 10
-# Which of two systems links a mention rightly: this, the other.
-WHO_IS_RIGHT = {(True, True): "both", (True, False): "this", (False, True): "other", (False, False): "neither"}
+# Names of the outcomes of two systems on a mention: (this is correct, the other is).
+OUTCOMES = {(True, True): "both", (True, False): "this", (False, True): "other", (False, False): "neither"}
 
 
 def is_strict(record: LinkRecord) -> bool:
-    """The one predicted id is a gold id. Several ids tied at the top are wrong, and so is a missing prediction."""
+    """Return whether the one predicted id is a gold id. Several ids tied at the top are wrong, and
+    so is a missing prediction."""
     tied = len(record.ties) > 1 and record.prediction != NIL
     return bool(record.prediction) and not tied and record.prediction in record.gold
 
 
 def random_accuracy(record: LinkRecord) -> float:
-    """The probability of a gold entity when one of those tied at the top is drawn at random (KRISSBERT §4.5); between
-    strict, which counts ties as wrong, and lenient."""
+    """Return the probability of a gold entity if one of those tied at the top is drawn at random
+    (KRISSBERT §4.5). It lies between strict, which counts ties as wrong, and lenient."""
     if record.prediction in ("", NIL) or len(record.ties) < 2:
         return float(is_strict(record))
     answers = {record.prediction, *record.ties}
@@ -38,8 +39,9 @@ def random_accuracy(record: LinkRecord) -> float:
 
 
 def is_lenient(record: LinkRecord, find: Find) -> bool:
-    """Any entity with the winning prototype's surface form as a name, or tied at the top, is a gold entity: as in the
-    SapBERT paper, a name is right for each entity that shares it."""
+    """Return whether any entity with the winning prototype's surface form as a name, or tied at the
+    top, is a gold entity. As in the SapBERT paper, a name is correct for each entity that shares
+    it."""
     if record.prediction in ("", NIL):
         return is_strict(record)
     answers = {record.prediction, *record.ties, *find(record.prototype_surface)}
@@ -47,8 +49,8 @@ def is_lenient(record: LinkRecord, find: Find) -> bool:
 
 
 def macro_accuracy(records: Sequence[LinkRecord]) -> float | None:
-    """The unweighted mean of the labels' strict accuracies; None for fewer than two labels. It is the accuracy of
-    ZESHEL, whose labels are worlds (PEL, appendix B)."""
+    """Return the unweighted mean of the labels' strict accuracies; None for fewer than two labels.
+    It is ZESHEL's accuracy, where labels are worlds (PEL, appendix B)."""
     by_label: dict[str, list[bool]] = defaultdict(list)
     for record in records:
         by_label[record.label].append(is_strict(record))
@@ -56,15 +58,16 @@ def macro_accuracy(records: Sequence[LinkRecord]) -> float | None:
 
 
 def gold_rank(record: LinkRecord) -> int | None:
-    """The rank of the first gold entity among the distinct candidates, from 0; None when there is none."""
+    """Return the rank of the first gold entity among the distinct candidates, from 0; None if there
+    is none."""
     return next((rank for rank, entity in enumerate(dict.fromkeys(record.ranked)) if entity in record.gold), None)
 
 
 def reliability(records: Sequence[LinkRecord]) -> dict[str, Any] | None:
-    """How true confidences are: the best candidates of `n` mentions by confidence, in `bins` of 0.1 ("n", mean
-    "confidence", share "right"), and the expected calibration error, "ece": their mean difference, weighted by n. Of a
-    mention that is NIL no candidate is right. None where no mention has a confidence.
-    """
+    """Return the reliability of confidences: the best candidates of `n` mentions in `bins` of 0.1
+    ("n", mean "confidence", fraction "right"), and "ece", the expected calibration error: the mean
+    difference weighted by n. For a NIL mention no candidate is correct. None if no mention has a
+    confidence."""
     known = [record for record in counted(records) if record.confidence is not None]
     if not known:
         return None
@@ -89,13 +92,14 @@ def measure(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """All measures of one system.
+    """Return all measures of one system.
 
     seen: ids of entities seen in training, for the slices seen and unseen.
-    mined: ids of entities with mined mentions as prototypes, for the slices mined and unmined, and for `winners`.
-    RETURNS: a JSON-ready dict with `n`, `strict`, `lenient`, `random`, `macro`, `recall` by k, `slices` (each with its
-        own `recall`), `winners`, `nil`, `reliability`, `linked`, `intervals` and counts; None without mentions.
-        Intervals are 95 %, from `resamples` resamples of documents.
+    mined: ids of entities with mined mentions as prototypes, for the slices mined and unmined, and
+        for `winners`.
+    RETURNS: a JSON-ready dict with `n`, `strict`, `lenient`, `random`, `macro`, `recall` by k,
+    `slices` (each with its own `recall`), `winners`, `nil`, `reliability`, `linked`, `intervals`
+    and counts; None without mentions. Intervals are 95 %, from `resamples` resamples of documents.
     """
     gold = counted(records)
     find = cache(store.find)
@@ -147,15 +151,16 @@ def measure(
 
 
 def _linked(gold: Sequence[LinkRecord]) -> dict[str, float | None]:
-    """The share of mentions that are linked to an entity, and the share of right ones among these links."""
+    """Return the fraction of mentions that are linked to an entity, and the precision of these
+    links."""
     links = [record for record in gold if record.prediction not in ("", NIL)]
     return {"share": len(links) / len(gold) if gold else None, "precision": _mean([*map(is_strict, links)])}
 
 
 def same_mentions(records: Sequence[LinkRecord], others: Sequence[LinkRecord], *, name: str) -> list[LinkRecord]:
-    """The records of `others` for the counted mentions of `records`, in their order.
+    """Return the records of `others` for the counted mentions of `records`, in their order.
 
-    Raises KrisselError K705 when `others` lacks a mention.
+    Raises KrisselError K705 if `others` lacks a mention.
     """
     theirs = counted(others)
     by_key = dict(zip(record_keys(theirs), theirs, strict=True))
@@ -167,8 +172,8 @@ def same_mentions(records: Sequence[LinkRecord], others: Sequence[LinkRecord], *
     return [by_key[key] for key in keys]
 
 
-def who_is_right(record: LinkRecord, other: LinkRecord) -> str:
-    return WHO_IS_RIGHT[is_strict(record), is_strict(other)]
+def paired_outcome(record: LinkRecord, other: LinkRecord) -> str:
+    return OUTCOMES[is_strict(record), is_strict(other)]
 
 
 def compare(
@@ -179,29 +184,31 @@ def compare(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Strict accuracy of `records` minus that of `others` on the same mentions, with its paired 95 % interval.
+    """Return the strict accuracy of `records` minus that of `others` on the same mentions, with its
+    paired 95 % interval.
 
-    RETURNS: {"strict": difference, "interval": [low, high], "right": {"both": n, "this": n, "other": n, "neither": n}},
-        the last the numbers of mentions that these link rightly.
-    Raises KrisselError K705 when `others` lacks a mention.
+    RETURNS: {"strict": difference, "interval": [low, high], "right": {"both": n, "this": n,
+    "other": n, "neither": n}}, where "right" counts the mentions that these systems link correctly.
+    Raises KrisselError K705 if `others` lacks a mention.
     """
     ours = counted(records)
     pairs = list(zip(ours, same_mentions(records, others, name=name), strict=True))
     gains = [float(is_strict(record)) - is_strict(other) for record, other in pairs]
-    right = Counter(who_is_right(record, other) for record, other in pairs)
+    right = Counter(paired_outcome(record, other) for record, other in pairs)
     bootstrap = Bootstrap([record.doc for record in ours], resamples=resamples, seed=seed)
     return {
         "strict": _mean(gains),
         "interval": bootstrap.interval(gains, np.ones(len(ours))),
-        "right": {who: right[who] for who in WHO_IS_RIGHT.values()},
+        "right": {who: right[who] for who in OUTCOMES.values()},
     }
 
 
 def winners(records: Sequence[LinkRecord], *, mined: Collection[str] | None = None) -> dict[str, Any]:
-    """The links to entities by kind of the winning prototype (`kinds`), and, with `mined`, to entities without mined
-    mentions (`unmined`).
+    """Return statistics of the links to entities by kind of the winning prototype (`kinds`), and,
+    with `mined`, of links to entities without mined mentions (`unmined`).
 
-    RETURNS: for each the number `n` of links, their `share` of all links, and their `strict` accuracy.
+    RETURNS: for each the number `n` of links, their `share` of all links, and their `strict`
+    accuracy.
     """
     linked = [record for record in records if record.prediction not in ("", NIL)]
 
@@ -219,15 +226,18 @@ def winners(records: Sequence[LinkRecord], *, mined: Collection[str] | None = No
 
 
 def nil_scores(records: Sequence[LinkRecord], share: float | None = None) -> dict[str, Any]:
-    """Detection of NIL among gold mentions; all None when no gold mention is NIL (PEL, Table 4).
+    """Return the scores of NIL detection among gold mentions; all None if no gold mention is NIL
+    (PEL, Table 4).
 
-    share: of NIL among the mentions, where the figures are to be those of another one than here (`nil_curve`).
+    share: fraction of NIL among mentions that the figures are computed for, if it differs from the
+        corpus (`nil_curve`).
 
-    RETURNS: `precision`, `recall` and `f1` of predicted NIL; `aupr`, the average precision over all thresholds on the
-        top scores (`nil_curve`), None for a system without scores; `strict`, accuracy over all classes with NIL, and
-        `strict_linked`, on mentions with an entity only; `share`, of NIL, which precision, F1 and auPR depend on;
-        `n_gold` and `n_predicted`.
-    With a re-ranker the top scores are its own, and the linker's where the linker predicted NIL.
+    RETURNS: `precision`, `recall` and `f1` of predicted NIL; `aupr`, the average precision over all
+    thresholds on the top scores (`nil_curve`), None for a system without scores; `strict`, accuracy
+    over all classes with NIL, and `strict_linked`, on mentions with an entity only; `share`, of
+    NIL, which precision, F1 and auPR depend on; `n_gold` and `n_predicted`.
+    With a re-ranker the top scores are its own, or the linker's for mentions that the linker
+    predicted as NIL.
     """
     is_nil = np.array([record.gold == (NIL,) for record in records], dtype=bool)
     called = np.array([record.prediction == NIL for record in records], dtype=bool)
@@ -246,9 +256,11 @@ def nil_scores(records: Sequence[LinkRecord], share: float | None = None) -> dic
 
 
 def span_scores(records: Sequence[LinkRecord], *, resamples: int = RESAMPLES, seed: int = 0) -> dict[str, Any]:
-    """Precision, recall and F1 of span and id: exact offsets and the strictly right id, whatever the label.
+    """Return precision, recall and F1 of span and id: exact offsets and the strictly correct id,
+    with any label.
 
-    Predictions are links; NIL and missing predictions are none. Gold are the mentions with a concept.
+    Predictions are links; NIL and missing predictions are none. Gold mentions are those with a
+    concept.
     """
     predicted = np.array([record.found and record.prediction not in ("", NIL) for record in records], dtype=int)
     gold = np.array([record.gold not in ((), (NIL,)) for record in records], dtype=int)
@@ -262,7 +274,7 @@ def span_scores(records: Sequence[LinkRecord], *, resamples: int = RESAMPLES, se
 
 
 def precision_recall(n_right: float, n_predicted: float, n_gold: float) -> dict[str, float]:
-    """Precision, recall and F1; 0 where the denominator is 0."""
+    """Return precision, recall and F1; 0 if the denominator is 0."""
     return {
         "precision": n_right / n_predicted if n_predicted else 0.0,
         "recall": n_right / n_gold if n_gold else 0.0,

@@ -18,16 +18,17 @@ class LinkRecord:
     """A mention, its gold ids and a system's answer.
 
     doc, start, end: the document's id and character offsets.
-    gold: primary ids, several for a composite mention (any of them is right), `("NIL",)` for a mention without a
-        concept in the ontology, empty for a predicted mention without a gold mention.
+    gold: primary ids, several for a composite mention (any of them is correct), `("NIL",)` for a
+        mention without a concept in the ontology, empty for a predicted mention without a gold
+        mention.
     ranked, scores: candidate ids, best first, and their scores.
-    ties: the ids that share the top score, empty when there is only one.
+    ties: the ids that share the top score, empty if there is only one.
     prediction: an id, `"NIL"`, or `""` without an answer.
-    prototype, prototype_surface, prototype_kind: the winning prototype as a line of text, its surface form, and its
-        kind ("name", "mention", "gold", "reference", "replaced", "class").
+    prototype, prototype_surface, prototype_kind: the winning prototype as a line of text, its
+        surface form, and its kind ("name", "mention", "gold", "reference", "replaced", "class").
     left, right: context, for display.
-    confidence: of the best candidate, whether it was linked or not; None where the linker computes none.
-    found: the system was given this mention or found it; False counts as missing.
+    confidence: of the best candidate, linked or not; None if the linker computes none.
+    found: whether the system was given this mention or found it; False counts as missing.
     """
 
     doc: str
@@ -52,17 +53,17 @@ class LinkRecord:
 
 
 def counted(records: Iterable[LinkRecord]) -> list[LinkRecord]:
-    """The records of gold mentions, without predicted mentions where there is no gold mention."""
+    """Return the records of gold mentions, without predicted mentions that match no gold mention."""
     return [record for record in records if record.gold]
 
 
 def record_keys(records: Iterable[LinkRecord]) -> Iterator[tuple[str, int, int, int]]:
-    """Document, offsets and occurrence of each record, which identify a mention in two lists."""
+    """Yield document, offsets and occurrence of each record, which identify a mention in two lists."""
     seen: dict[tuple[str, int, int], int] = {}
     for record in records:
-        place = (record.doc, record.start, record.end)
-        seen[place] = seen.get(place, -1) + 1
-        yield (*place, seen[place])
+        span = (record.doc, record.start, record.end)
+        seen[span] = seen.get(span, -1) + 1
+        yield (*span, seen[span])
 
 
 def write_records(records: Iterable[Any], path: str | Path) -> None:
@@ -73,7 +74,7 @@ def write_records(records: Iterable[Any], path: str | Path) -> None:
 
 
 def read_records(path: str | Path) -> list[LinkRecord]:
-    """Read what `write_records` wrote.
+    """Read the records that `write_records` wrote.
 
     Raises KrisselError K001 (no such file) and K704 (a line is not a record; names file and line).
     """
@@ -89,7 +90,7 @@ def read_records(path: str | Path) -> list[LinkRecord]:
                 records.append(record.validate_json(line))
             except ValidationError as error:
                 first = error.errors(include_url=False, include_input=False)[0]
-                place = ".".join(map(str, first["loc"]))
-                problem = f"'{place}': {first['msg']}" if place else first["msg"]
+                location = ".".join(map(str, first["loc"]))
+                problem = f"'{location}': {first['msg']}" if location else first["msg"]
                 raise KrisselError(Errors.K704.format(path=path, line=number, problem=problem)) from None
     return records

@@ -1,4 +1,5 @@
-"""An evaluation's results and link records, as JSON, Markdown, a table for the terminal and an HTML page."""
+"""Report of an evaluation's results and link records: JSON, Markdown, a table for the terminal and
+an HTML page."""
 
 import json
 import re
@@ -13,7 +14,7 @@ from ..mentions.gold_ids import NIL
 from ..ontology.ids import entity_url
 from ..util.atomic import write_text
 from ..util.escape import html_text, xml_text
-from .metrics import gold_rank, is_strict, same_mentions, who_is_right
+from .metrics import gold_rank, is_strict, paired_outcome, same_mentions
 from .records import LinkRecord, counted, write_records
 from .tables import (
     check_report,
@@ -29,34 +30,34 @@ from .tables import (
 
 MEANINGS = {
     # Measures.
-    "strict": "one predicted id, right or wrong; several ids tied at the top are wrong",
-    "lenient": "right when any entity with the winning name is gold",
+    "strict": "one predicted id, correct or wrong; several ids tied at the top are wrong",
+    "lenient": "correct if any entity with the winning name is gold",
     "random tie": "the expected accuracy when a tie is broken at random",
     "recall at k": "a gold entity among the first k distinct entities",
     "95 %": "the interval of strict accuracy: bootstrap over documents",
     "improvement": "strict accuracy of the pipeline minus that of this system, in points, with its paired interval",
-    "both right": "mentions that this pipeline and the other system link rightly, as strict accuracy counts",
-    "only this right": "mentions that this pipeline links rightly and the other system does not",
-    "only the other right": "mentions that the other system links rightly and this pipeline does not",
-    "both wrong": "mentions that neither links rightly",
+    "both correct": "mentions that this pipeline and the other system link correctly, as strict accuracy counts",
+    "only this correct": "mentions that this pipeline links correctly and the other system does not",
+    "only the other correct": "mentions that the other system links correctly and this pipeline does not",
+    "both wrong": "mentions that neither links correctly",
     "macro accuracy": "the mean of the labels' strict accuracies",
-    "wrong links": "the fraction that leads to a parent, a child or a sibling of the right entity",
+    "wrong links": "the fraction that leads to a parent, a child or a sibling of the correct entity",
     "NIL": "no entity of the ontology is meant",
-    "predicts NIL": "the rule by which a mention is not linked",
-    "strict with NIL": "strict accuracy where NIL is a right answer too",
+    "predicts NIL": "the rule for leaving a mention unlinked",
+    "strict with NIL": "strict accuracy with NIL as a possible answer",
     "linked": "mentions with a link to an entity, not to NIL",
     "mentions": "composite ones have more than one gold id; those without a concept in the corpus are left out",
-    "kind of mentions": "whose mentions are linked: those of the corpus or those that the pipeline finds",
+    "kind of mentions": "source of the linked mentions: the corpus, or the pipeline",
     "own gold": "gold mentions of these documents in the knowledge base, as prototypes",
     "seen entities": "entities that a gold mention in training links to",
-    "span and id": "a prediction is right with the exact offsets and a gold id",
-    "score": "the similarity of the mention to the entity's best prototype, and what the linker's settings add",
-    "rank": "of the right entity among the candidates, from 1",
+    "span and id": "a prediction is correct with the exact offsets and a gold id",
+    "score": "the similarity of the mention to the entity's best prototype, plus the linker's other terms",
+    "rank": "of the correct entity among the candidates, from 1",
     "gold": "the entity that annotators gave a mention; as the kind of a prototype, an annotated mention",
-    "composite": "mentions with more than one gold id; any of them is right",
+    "composite": "mentions with more than one gold id; any of them is correct",
     "links won by": "the kind of the prototype with the best score: percent of links",
     "unmined entities": "entities without mined mentions as prototypes",
-    "confidence": 'the probability that the best candidate is right; after "is", the fraction that was right',
+    "confidence": 'the probability that the best candidate is correct; after "is", the fraction that was correct',
     # Systems.
     "exact": "the entities with the mention's text as a name",
     "tfidf": "the entity with the nearest name, by TF-IDF over character 3-grams",
@@ -76,26 +77,25 @@ MEANINGS = {
     "type": "mentions of entities with this semantic type, as the ontology calls it",
     # Kinds of prototypes.
     "name": "a name of the entity, without context",
-    "mention": "a mined passage in which an unambiguous name of the entity stands",
-    "replaced": "a mined passage of the entity, with a name that other entities have too put in the place of the one "
-    "in the text",
-    "class": "an induced hypernym name: a word that the names of the entities below this one share",
+    "mention": "a mined passage with an unambiguous name of the entity",
+    "replaced": "a mined passage of the entity, with its name replaced by one that other entities share",
+    "class": "an induced hypernym name: a word shared by the names of the entities below this one",
     "reference": "the ontology's description of the entity",
     # Errors.
-    "mention not found": "the pipeline set no mention at this place",
+    "mention not found": "the pipeline set no mention here",
     "no answer": "the mention has no link",
-    "said NIL": "NIL was predicted; gold is an entity",
+    "predicted NIL": "NIL was predicted; gold is an entity",
     "should be NIL": "an entity was predicted; gold is NIL",
-    "tied with the right one": "the right entity has the same score as the link",
-    "right one not among the candidates": "no gold entity is among the candidates",
-    "right one in the top 5": "a gold entity is among the first 5 candidates",
-    "right one further down": "a gold entity is among the candidates, after the first 5",
+    "tied with the correct entity": "the correct entity has the same score as the link",
+    "correct entity not among the candidates": "no gold entity is among the candidates",
+    "correct entity in the top 5": "a gold entity is among the first 5 candidates",
+    "correct entity below the top 5": "a gold entity is among the candidates, after the first 5",
 }
 
 
 def meaning(term: str) -> str:
-    """The meaning of a term as a report shows it, such as `R@5`, `type:T047` or `exact + abbreviations`; "" for one
-    that needs none."""
+    """Return the meaning of a term of a report, such as `R@5`, `type:T047` or `exact +
+    abbreviations`; "" for a term that needs none."""
     term = re.sub(r"^(R@|recall at )\d+$", "recall at k", term.partition(":")[0])
     parts = dict.fromkeys(re.split(r", | \+ ", term))
     return "; ".join(MEANINGS[part] for part in parts if part in MEANINGS)
@@ -104,16 +104,17 @@ def meaning(term: str) -> str:
 TEMPLATE = Path(__file__).with_name("report.html")
 # A page with more mentions is slow to open.
 MAX_ERRORS = 2000
-MAX_RIGHT = 1000
+MAX_CORRECT = 1000
 MAX_CANDIDATES = 5
-# The link and the next one.
-MAX_OF_RIGHT = 2
+# The link and the next candidate.
+MAX_CANDIDATES_OF_CORRECT = 2
 
 
 class _Compared(NamedTuple):
     """Another system's answer to a mention.
 
-    right: which of the two is right: "both", "this", "other" or "neither". differs: the answers are not the same.
+    right: which of the two is correct: "both", "this", "other" or "neither". differs: the answers
+        are not the same.
     """
 
     record: LinkRecord
@@ -121,11 +122,12 @@ class _Compared(NamedTuple):
     differs: bool
 
 
-class Shown(NamedTuple):
+class PageMention(NamedTuple):
     """A mention of the page.
 
-    reason: why it is wrong, or "right". rank: of the first gold entity, from 1, or None. candidates: rank, id and score
-        of the first ones, and of the right one. others: the answers of the systems compared with.
+    reason: reason of the error, or "right". rank: of the first gold entity, from 1, or None.
+        candidates: rank, id and score of the first ones, and of the correct one. others: the
+        answers of the other systems.
     """
 
     record: LinkRecord
@@ -137,14 +139,14 @@ class Shown(NamedTuple):
 
 @dataclass
 class Report:
-    """The results of `evaluate`.
+    """Results of `evaluate`.
 
-    data: the content of `metrics/<name>.json`: `n`, `strict`, `lenient`, `macro`, `recall` by k,
-        `slices.<slice>.strict` and `.recall`, `baselines.<name>.strict` and `.lenient`, `nil`, `distance`, `intervals`,
-        `mentions_per_second`, `command`, and more.
+    data: content of `metrics/<name>.json`: `n`, `strict`, `lenient`, `macro`, `recall` by k,
+        `slices.<slice>.strict` and `.recall`, `baselines.<name>.strict` and `.lenient`, `nil`,
+        `distance`, `intervals`, `mentions_per_second`, `command`, and more.
     records: the evaluated mentions.
     titles: canonical names of the entities on the page, by id.
-    others: the records of the systems whose links the page shows next to these, by name; all are in
+    others: the records of the systems whose links the page shows side by side, by name; all are in
         `data["baselines"]`.
     """
 
@@ -155,7 +157,7 @@ class Report:
     others: dict[str, Sequence[LinkRecord]] = field(default_factory=dict, repr=False)
 
     def errors(self) -> list[LinkRecord]:
-        """The counted mentions whose link is not strictly right."""
+        """Return the counted mentions whose link is not strictly correct."""
         return [record for record in counted(self.records) if not is_strict(record)]
 
     def to_json(self) -> str:
@@ -168,7 +170,7 @@ class Report:
         return "\n\n".join(parts) + "\n"
 
     def to_table(self) -> str:
-        """The report for a terminal."""
+        """Return the report for a terminal."""
         from wasabi import table
 
         parts = ["\n".join(f"{name:<18} {value}" for name, value in fact_rows(self.data))]
@@ -177,32 +179,32 @@ class Report:
             parts.append(table(rows[1:], header=rows[0], divider=True, aligns=aligns))
         return "\n".join(parts)
 
-    def shown(self) -> Iterator[Shown]:
-        """The mentions of the page: the first `MAX_ERRORS` that are wrong and the first `MAX_RIGHT` that are right;
-        first those that other systems answer differently."""
+    def page_mentions(self) -> Iterator[PageMention]:
+        """Yield the mentions of the page: the first `MAX_ERRORS` wrong and the first `MAX_CORRECT`
+        correct ones, those that other systems answer differently first."""
         records = counted(self.records)
         others = [same_mentions(records, theirs, name=name) for name, theirs in self.others.items()]
         compared = [[_compared(record, theirs[i]) for theirs in others] for i, record in enumerate(records)]
         kept: set[int] = set()
-        for wanted, n in ((True, MAX_RIGHT), (False, MAX_ERRORS)):
-            places = [i for i, record in enumerate(records) if is_strict(record) is wanted]
-            kept.update(sorted(places, key=lambda i: not any(each.differs for each in compared[i]))[:n])
+        for wanted, n in ((True, MAX_CORRECT), (False, MAX_ERRORS)):
+            rows = [i for i, record in enumerate(records) if is_strict(record) is wanted]
+            kept.update(sorted(rows, key=lambda i: not any(each.differs for each in compared[i]))[:n])
         for i in sorted(kept):
-            yield _shown(records[i], compared[i])
+            yield _page_mention(records[i], compared[i])
 
-    def shown_ids(self) -> set[str]:
-        """The ids of all entities on the page."""
+    def page_entity_ids(self) -> set[str]:
+        """Return the ids of all entities on the page."""
         return {
             id_
-            for shown in self.shown()
-            for record in (shown.record, *(other.record for other in shown.others))
-            for id_ in (*record.gold, *record.ties, record.prediction, *(id_ for _, id_, _ in shown.candidates))
+            for mention in self.page_mentions()
+            for record in (mention.record, *(other.record for other in mention.others))
+            for id_ in (*record.gold, *record.ties, record.prediction, *(id_ for _, id_, _ in mention.candidates))
         }
 
     def to_html(self) -> str:
-        """The report as one page that loads nothing, with the errors and the prototypes that won. All texts of the
-        corpus and the ontology are escaped."""
-        tables, shown = {"systems": system_rows(self.data), "slices": slice_rows(self.data)}, list(self.shown())
+        """Return the report as a self-contained page, with the errors and the winning prototypes.
+        All texts of the corpus and the ontology are escaped."""
+        tables, shown = {"systems": system_rows(self.data), "slices": slice_rows(self.data)}, list(self.page_mentions())
         systems = [[each.record for each in shown]]
         systems += [[each.others[i].record for each in shown] for i in range(len(self.others))]
         return _template().render(
@@ -227,7 +229,8 @@ class Report:
         )
 
     def save(self, folder: str | Path) -> Path:
-        """Write `<name>.json`, `.md`, `.html` and `.links.jsonl` (the records) to `folder`; returns the JSON's path.
+        """Write `<name>.json`, `.md`, `.html` and `.links.jsonl` (the records) to `folder`; return
+        the JSON's path.
 
         Raises KrisselError K006 and K026 as `check_report` does.
         """
@@ -239,38 +242,38 @@ class Report:
 
 
 def error_reason(record: LinkRecord) -> str:
-    """The first of these reasons that applies to an error."""
+    """Return the first reason that applies to an error."""
     if not record.found:
         return "mention not found"
     if not record.prediction:
         return "no answer"
     if record.prediction == NIL:
-        return "said NIL"
+        return "predicted NIL"
     if record.gold == (NIL,):
         return "should be NIL"
     if len(record.ties) > 1 and not set(record.ties).isdisjoint(record.gold):
-        return "tied with the right one"
+        return "tied with the correct entity"
     rank = gold_rank(record)
     if rank is None:
-        return "right one not among the candidates"
-    return "right one in the top 5" if rank < 5 else "right one further down"
+        return "correct entity not among the candidates"
+    return "correct entity in the top 5" if rank < 5 else "correct entity below the top 5"
 
 
 def _compared(record: LinkRecord, other: LinkRecord) -> _Compared:
-    right = who_is_right(record, other)
+    right = paired_outcome(record, other)
     answers = [(each.found, each.prediction, set(each.ties)) for each in (record, other)]
     return _Compared(other, right, right in ("this", "other") or answers[0] != answers[1])
 
 
-def _shown(record: LinkRecord, others: list[_Compared]) -> Shown:
+def _page_mention(record: LinkRecord, others: list[_Compared]) -> PageMention:
     rank, is_right = gold_rank(record), is_strict(record)
-    # An id that is there twice has its first score.
+    # A repeated id keeps its first score.
     scores = dict([*zip(record.ranked, record.scores, strict=False)][::-1])
-    n = MAX_OF_RIGHT if is_right else MAX_CANDIDATES
+    n = MAX_CANDIDATES_OF_CORRECT if is_right else MAX_CANDIDATES
     ranked = enumerate(dict.fromkeys(record.ranked))
-    candidates = [(place + 1, id_, scores.get(id_)) for place, id_ in ranked if place < n or place == rank]
+    candidates = [(i + 1, id_, scores.get(id_)) for i, id_ in ranked if i < n or i == rank]
     reason = "right" if is_right else error_reason(record)
-    return Shown(record, reason, None if rank is None else rank + 1, candidates, others)
+    return PageMention(record, reason, None if rank is None else rank + 1, candidates, others)
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Run a pipeline over gold documents and record its answer for each mention."""
+"""Runs of a pipeline over gold documents, with a record of its answer for each mention."""
 
 import time
 import warnings
@@ -19,22 +19,22 @@ from ..kb.prototype_table import MINED_KINDS
 from ..mentions.annotations import spans_of
 from ..mentions.gold_ids import NIL, Resolver
 from ..mentions.gold_mentions import primary_id, split_gold
-from ..pipeline.pipeline_io import link_writers, mention_setters, of_length
+from ..pipeline.pipeline_io import link_writers, mention_setters, within_max_length
 from ..util.progress import progress_bar
 from ..util.settings import Count, PositiveInt, checked
 from ..views import mention_view
 from .gold import GoldDoc, Source, without_links
 from .records import LinkRecord, counted
 
-# Characters of context that an error in the report is shown with.
+# Number of characters of context shown with an error in the report.
 SHOWN_CONTEXT = 90
-# Candidates that are kept for recall, and mentions by which speed is measured.
+# Number of candidates kept for recall, and of mentions that speed is measured on.
 N_CANDIDATES, TIMED_MENTIONS = 64, 2000
-MAX_PLACES = 3
+MAX_LISTED = 3
 
 
 class Run(NamedTuple):
-    """The records of a run, the number of gold mentions that are not counted, and the speed."""
+    """Records of a run, the number of gold mentions that are not counted, and the speed."""
 
     records: list[LinkRecord]
     n_left_out: int
@@ -58,19 +58,21 @@ def run_pipeline(
 ) -> Run:
     """Link the mentions of `gold` with `nlp`.
 
-    store: resolves gold and predicted ids to primary ids, which are compared; an ontology, or a knowledge base.
-    mentions: "gold" gives the pipeline the gold mentions without ids, and switches off the components that would set
-        others; "predicted" gives it the text only. Predicted mentions are kept if their label is in `labels` (ignoring
-        case), and not counted where a gold mention has no concept. Documents longer than `nlp.max_length` are skipped
-        (KW620).
+    store: resolves gold and predicted ids to primary ids, which are compared; an ontology, or a
+        knowledge base.
+    mentions: "gold" passes the gold mentions without ids to the pipeline, and disables the
+        components that would set others; "predicted" passes only the text. Predicted mentions are
+        kept if their label is in `labels` (ignoring case), and not counted if a gold mention there
+        has no concept. Documents longer than `nlp.max_length` are skipped (KW620).
     A linker with a `spans_key` reads and writes the spans of that group instead of `doc.ents`.
-    n_candidates: candidates kept by the linkers during the run, for recall; no fewer than the `top_k` of a re-ranker.
-    timed_mentions: speed is measured in a second pass with the linker's own settings, over the first documents with
-        this many mentions.
+    n_candidates: number of candidates kept by the linkers during the run, for recall; at least the
+        `top_k` of a re-ranker.
+    timed_mentions: speed is measured in a second pass with the linker's own settings, over the
+        first documents with this many mentions.
     progress: show a progress bar.
 
-    Raises KrisselError K006 (a wrong setting) and K703 (nothing in the pipeline links). Warns KW720 when
-    none of the mentions was linked.
+    Raises KrisselError K006 (a wrong setting) and K703 (nothing in the pipeline links). Warns KW720
+    if none of the mentions was linked.
     """
     linkers = link_writers(nlp)
     if not linkers:
@@ -80,7 +82,7 @@ def run_pipeline(
     if mentions == "gold":
         off += [name for name in mention_setters(nlp) if name not in off]
     else:
-        gold = list(of_length(nlp, gold, lambda item: (item.doc.text, item.id)))
+        gold = list(within_max_length(nlp, gold, lambda item: (item.doc.text, item.id)))
 
     def inputs(item: GoldDoc) -> list[Doc]:
         return without_links(item, nlp, spans_key) if mentions == "gold" else [nlp.make_doc(item.doc.text)]
@@ -88,7 +90,7 @@ def run_pipeline(
     wanted = None if labels is None or mentions == "gold" else {label.casefold() for label in labels}
     records: list[LinkRecord] = []
     with nlp.select_pipes(disable=off):
-        with many_candidates(nlp, linkers, n_candidates):
+        with min_candidates(nlp, linkers, n_candidates):
             docs = ((doc, number) for number, item in enumerate(gold) for doc in inputs(item))
             piped = nlp.pipe(docs, as_tuples=True, batch_size=batch_size)
             groups = groupby(piped, key=itemgetter(1))
@@ -100,7 +102,7 @@ def run_pipeline(
         speed = _mentions_per_second(nlp, gold, inputs, spans_key, batch_size, timed_mentions)
     linked = counted(records)
     if mentions == "gold" and (lost := [record for record in records if not record.found]):
-        places = ", ".join(f"{record.doc} {record.start}-{record.end}" for record in lost[:MAX_PLACES])
+        places = ", ".join(f"{record.doc} {record.start}-{record.end}" for record in lost[:MAX_LISTED])
         message = Warnings.KW701.format(n=len(lost), total=len(records), examples=places)
         warnings.warn(message, KrisselWarning, stacklevel=3)
     # Lost gold mentions have their own warning.
@@ -113,16 +115,17 @@ def run_pipeline(
 def _records(
     item: GoldDoc, spans: Sequence[Span], store: Resolver, gold_nil: bool, *, predicted: bool
 ) -> Iterator[LinkRecord]:
-    """The records of the document's gold mentions, given the linked spans, and of spans where no gold mention is."""
+    """Yield the records of the document's gold mentions, given the linked spans, and of spans that
+    match no gold mention."""
     found: dict[tuple[int, int, str], list[Span]] = defaultdict(list)
 
-    def place(span: Span) -> tuple[int, int, str]:
+    def key(span: Span) -> tuple[int, int, str]:
         return span.start_char, span.end_char, "" if predicted else span.label_
 
     for span in spans:
-        found[place(span)].append(span)
+        found[key(span)].append(span)
     for mention in item.mentions:
-        there = found[place(mention)]
+        there = found[key(mention)]
         ids = split_gold(mention.kb_id_, store, gold_nil=gold_nil)
         answer = there[0] if there else None
         if predicted:
@@ -137,15 +140,16 @@ def _records(
                 yield _record(item, span, (), span, store)
 
 
-def _record(item: GoldDoc, place: Span, gold: tuple[str, ...], linked: Span | None, store: Resolver) -> LinkRecord:
-    """The record of the gold (or, without gold, predicted) mention at `place`, with the answer `linked`."""
-    view = mention_view(place.doc.text, place.start_char, place.end_char, SHOWN_CONTEXT)
+def _record(item: GoldDoc, mention: Span, gold: tuple[str, ...], linked: Span | None, store: Resolver) -> LinkRecord:
+    """Return the record of the gold (or, without gold, predicted) `mention`, with the answer
+    `linked`."""
+    view = mention_view(mention.doc.text, mention.start_char, mention.end_char, SHOWN_CONTEXT)
     record = LinkRecord(
         doc=item.id,
-        start=place.start_char,
-        end=place.end_char,
-        text=place.text,
-        label=place.label_,
+        start=mention.start_char,
+        end=mention.end_char,
+        text=mention.text,
+        label=mention.label_,
         gold=gold,
         left=view.left,
         right=view.right,
@@ -156,7 +160,7 @@ def _record(item: GoldDoc, place: Span, gold: tuple[str, ...], linked: Span | No
     record.prediction = primary_id(linked.kb_id_, store) if linked.kb_id_ else ""
     candidates = (linked._.krissel_candidates or []) if Span.has_extension("krissel_candidates") else []
     if not candidates:
-        # A linker without candidates, or without any for this mention.
+        # The linker writes no candidates, or none for this mention.
         record.ranked = [record.prediction] if store.resolve(record.prediction) is not None else []
         return record
     record.ranked = [primary_id(candidate["id"], store) for candidate in candidates]
@@ -173,7 +177,8 @@ def _record(item: GoldDoc, place: Span, gold: tuple[str, ...], linked: Span | No
 
 
 def prototype_surface(candidate: dict[str, Any]) -> str:
-    """The surface form of a prototype: the marked part of its evidence, or the entity's name for a reference."""
+    """Return the surface form of a prototype: the marked part of its evidence, or the entity's name
+    for a reference."""
     if candidate["kind"] == "reference":
         return candidate["name"]
     _, opened, rest = candidate["evidence"].partition("⟦")
@@ -182,7 +187,8 @@ def prototype_surface(candidate: dict[str, Any]) -> str:
 
 
 def mined_entities(nlp: Language) -> list[str] | None:
-    """Ids of entities with mined mentions as prototypes; None without a knowledge base of prototypes."""
+    """Return the ids of entities with mined mentions as prototypes; None without a knowledge base
+    of prototypes."""
     for name in nlp.pipe_names:
         kb = getattr(nlp.get_pipe(name), "kb", None)
         if isinstance(kb, PrototypeKB):
@@ -196,20 +202,21 @@ def _settings(nlp: Language, names: Sequence[str]) -> list[MutableMapping[str, A
 
 
 @contextmanager
-def many_candidates(nlp: Language, linkers: Sequence[str], n_candidates: int) -> Iterator[None]:
-    """Within, linkers keep at least so many candidates, and as many as re-rankers read."""
+def min_candidates(nlp: Language, linkers: Sequence[str], n_candidates: int) -> Iterator[None]:
+    """Make linkers keep at least `n_candidates` candidates, and as many as re-rankers read, inside
+    this context."""
     settings = _settings(nlp, linkers)
     wanted = max([n_candidates, *(cfg["top_k"] for cfg in settings if "top_k" in cfg)])
     with ExitStack() as stack:
         for cfg in settings:
             if "n_candidates" in cfg:
-                stack.enter_context(changed(cfg, "n_candidates", max(cfg["n_candidates"] or 0, wanted)))
+                stack.enter_context(override_setting(cfg, "n_candidates", max(cfg["n_candidates"] or 0, wanted)))
         yield
 
 
 @contextmanager
-def changed(cfg: MutableMapping[str, Any], setting: str, value: Any) -> Iterator[None]:
-    """Within, the setting has another value."""
+def override_setting(cfg: MutableMapping[str, Any], setting: str, value: Any) -> Iterator[None]:
+    """Set the setting to another value inside this context."""
     before = cfg[setting]
     cfg[setting] = value
     try:
@@ -227,7 +234,7 @@ def _mentions_per_second(nlp, gold, inputs, spans_key, batch_size, timed_mention
 
 
 def check_counted(records: Sequence[LinkRecord], source: Source, n_docs: int, labels: list[str] | None) -> None:
-    """Raises KrisselError K701 without records."""
+    """Raise KrisselError K701 if there are no records."""
     if not records:
         found = f"'{source}'" if isinstance(source, (str, Path)) else "the corpus"
         detail = f" among the labels {sorted(labels)}" if labels else ""
@@ -235,10 +242,10 @@ def check_counted(records: Sequence[LinkRecord], source: Source, n_docs: int, la
 
 
 def warn_of_unknown_ids(records: Sequence[LinkRecord], known: Container[str], message: str) -> int:
-    """Warn with `message` of gold mentions none of whose ids is among the known ones. RETURNS: their number."""
+    """Warn with `message` of gold mentions none of whose ids is known. RETURNS: their number."""
     lost = [record for record in records if record.gold != (NIL,) and not any(id_ in known for id_ in record.gold)]
     if lost:
-        places = ", ".join(f"{each.doc} {each.start}-{each.end} {each.gold[0]}" for each in lost[:MAX_PLACES])
+        places = ", ".join(f"{each.doc} {each.start}-{each.end} {each.gold[0]}" for each in lost[:MAX_LISTED])
         text = message.format(n=len(lost), total=len(records), examples=places)
         warnings.warn(text, KrisselWarning, stacklevel=4)
     return len(lost)

@@ -1,4 +1,4 @@
-"""The scorer of the span extractor, for `spacy train` and `spacy evaluate`."""
+"""Scorers of the linker and the span extractor, for `spacy train` and `spacy evaluate`."""
 
 import warnings
 from collections import Counter, defaultdict
@@ -27,8 +27,9 @@ def _score_entities(
     """Score the entities that were found in texts, and their tokens.
 
     krissel_entity_p/r/f: (text, entity) pairs found, against the categories of the gold doc.
-    krissel_token_p/r/f: their tokens, against those of the gold mentions; tokens of a found entity without gold
-        mentions in the text are not counted. The predicted doc must have the gold doc's tokens.
+    krissel_token_p/r/f: their tokens, against those of the gold mentions; tokens of a found entity
+    without gold mentions in the text are not counted. The predicted doc must have the gold doc's
+    tokens.
 
     A score without gold is None. Other settings that spaCy passes are ignored.
     """
@@ -53,7 +54,7 @@ def _prf(name: str, counts: Counter[str]) -> dict[str, float | None]:
     return {f"{name}_{key[0]}": scores.get(key) for key in ("precision", "recall", "f1")}
 
 
-# Stands for several tied ids; no id looks like this.
+# Represents several tied ids; no id looks like this.
 TIED = "\0tied"
 
 
@@ -63,20 +64,25 @@ def make_link_scorer() -> Callable[..., dict[str, Any]]:
 
 
 def score_links(examples: Iterable[Example], *, spans_key: str = "", **settings: Any) -> dict[str, Any]:
-    """Score links against gold ids by character offsets, on `doc.ents` or on `doc.spans[spans_key]`.
+    """Score links against gold ids by character offsets, on `doc.ents` or on
+    `doc.spans[spans_key]`.
 
-    krissel_acc: accuracy on gold mentions with a concept: the one predicted id is right (any of a composite id).
-    krissel_nil_p/r/f: NIL among gold mentions; the gold of a mention without a concept is "NIL", `-1` or `-`.
-    krissel_span_p/r/f: predicted links with the right offsets and id, whatever the label; "NIL" is no link, and
-        predictions where a gold mention has no concept do not count.
+    krissel_acc: accuracy on gold mentions with a concept: the one predicted id is correct (any of a
+        composite id).
+    krissel_nil_p/r/f: NIL among gold mentions; the gold of a mention without a concept is "NIL",
+    `-1` or `-`.
+    krissel_span_p/r/f: predicted links with the correct offsets and id, with any label; "NIL" is no
+    link, and predictions do not count if a gold mention there has no concept.
 
-    Gold mentions without any id do not count. A missing prediction ("") is wrong, and so are several ids tied at the
-    top. A score without gold is None, and so are all where no predicted doc has anything to link, with warning KW034.
-    Ids are compared as strings. Other settings that spaCy passes are ignored. Gold documents are only read.
+    Gold mentions without any id do not count. A missing prediction ("") is wrong, and so are
+    several ids tied at the top. A score without gold is None. All are None, with warning KW034, if
+    no predicted doc has anything to link. Ids are compared as strings. Other settings that spaCy
+    passes are ignored. Gold documents are not changed.
 
-    For a span group, names contain its key, as in spaCy's own span scorers: `krissel_<spans_key>_acc` and so on. The
-    plain names have the same scores, unless entities of the docs are linked too: then the entities'. With several
-    groups, plain names are those of the last one with gold.
+    For a span group, names contain its key, as in spaCy's own span scorers:
+    `krissel_<spans_key>_acc` and so on. The plain names have the same scores, unless entities of
+    the docs are linked too: then the entities' scores. With several groups, plain names are those
+    of the last group with gold.
     """
     examples = list(examples)
     links: Counter[str] = Counter()
@@ -104,13 +110,13 @@ def score_links(examples: Iterable[Example], *, spans_key: str = "", **settings:
 
 def _count(example: Example, spans_key: str, links: Counter[str], nil: Counter[str]) -> None:
     predicted: dict[tuple[int, int], list[Span]] = defaultdict(list)
-    place = _places(example.predicted)
+    key = _span_keys(example.predicted)
     for span in spans_of(example.predicted, spans_key):
-        predicted[place(span)].append(span)
-    place = _places(example.reference)
+        predicted[key(span)].append(span)
+    key = _span_keys(example.reference)
     for span in spans_of(example.reference, spans_key):
         # Gold mentions with equal offsets and different ids: each takes the answer that fits it, if any.
-        there = predicted[place(span)]
+        there = predicted[key(span)]
         gold = _gold_ids(span.kb_id_)
         taken = next((other for other in there if _answer(other) in gold), there[0] if there else None)
         if taken is not None:
@@ -121,12 +127,12 @@ def _count(example: Example, spans_key: str, links: Counter[str], nil: Counter[s
         elif gold:
             links.update(gold=1, right=answer in gold, predicted=answer not in ("", NIL))
             nil.update(predicted=answer == NIL)
-    # The rest is where no gold mention is.
+    # The remaining links match no gold mention.
     links.update(predicted=sum(_answer(span) not in ("", NIL) for there in predicted.values() for span in there))
 
 
-def _places(doc: Doc) -> Callable[[Span], tuple[int, int]]:
-    # In characters without white space, in which the two docs may differ.
+def _span_keys(doc: Doc) -> Callable[[Span], tuple[int, int]]:
+    # Offsets in characters without white space, in which the two docs may differ.
     before = [0]
     for char in doc.text:
         before.append(before[-1] + (not char.isspace()))
@@ -141,7 +147,7 @@ def _gold_ids(kb_id: str) -> list[str]:
 
 
 def _answer(span: Span) -> str:
-    """The predicted id; several that are tied at the top are a link that is never right."""
+    """Return the predicted id; several ids tied at the top are a link that is never correct."""
     if span.kb_id_ not in ("", NIL) and Span.has_extension("krissel_ties") and len(span._.krissel_ties or ()) > 1:
         return TIED
     return span.kb_id_

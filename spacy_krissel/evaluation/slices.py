@@ -1,4 +1,4 @@
-"""Named subsets of the evaluated mentions."""
+"""Slices: named subsets of the evaluated mentions."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 
@@ -6,12 +6,12 @@ from ..mentions.gold_ids import NIL
 from ..ontology.store import OntologyStore
 from .records import LinkRecord
 
-# The ids of the entities with a name.
+# Returns the ids of the entities with a name.
 Find = Callable[[str], Sequence[str]]
 
 
 def primary_ids(ids: Iterable[str], store: OntologyStore) -> set[str]:
-    """The primary ids; an id that the store does not know stays as it is."""
+    """Return the primary ids; an id that the store does not know is kept."""
     return {store.resolve(id_) or id_ for id_ in ids}
 
 
@@ -23,13 +23,15 @@ def slice_mentions(
     seen: Collection[str] | None = None,
     mined: Collection[str] | None = None,
 ) -> dict[str, list[bool]]:
-    """For each slice, a boolean per record. `seen` and `mined` are primary ids.
+    """Return a boolean per record for each slice. `seen` and `mined` are primary ids.
 
-    unambiguous / ambiguous: the mention's text is a name of exactly one entity / of none or several.
+    unambiguous / ambiguous: the mention's text is a name of exactly one entity / of none or
+    several.
     homonym: of two or more. listed / unlisted: of any / of none.
-    seen / unseen: any / no gold entity is in `seen`, the entities seen in training; only when given.
-    mined / unmined: any / no gold entity is in `mined`, those with mined mentions as prototypes; only when given.
-    composite: more than one gold id. nil: gold is NIL; only when there is such a mention.
+    seen / unseen: any / no gold entity is in `seen`, the entities seen in training; only if given.
+    mined / unmined: any / no gold entity is in `mined`, those with mined mentions as prototypes;
+    only if given.
+    composite: more than one gold id. nil: gold is NIL; only if there is such a mention.
     label:X, type:X: the mention's label in the corpus, and a semantic type of a gold entity.
 
     Mentions with gold NIL are in `nil`, and in the slices of their label and text.

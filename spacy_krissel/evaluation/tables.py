@@ -1,4 +1,4 @@
-"""A report's results as rows of text, for Markdown, the terminal and the page."""
+"""Tables of a report's results, as rows of text for Markdown, the terminal and the page."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,9 +20,9 @@ Row = tuple[str, ...]
 
 
 def check_report(folder: str | Path, name: str) -> Path:
-    """The folder for a report's files, checked before the work.
+    """Return the folder for a report's files, checked before the work.
 
-    Raises KrisselError K006 for a name with folders, K026 where no file can be written to the folder.
+    Raises KrisselError K006 for a name with folders, K026 if no file can be written to the folder.
     """
     if name in ("", ".", "..") or Path(name).name != name:
         raise KrisselError(Errors.K006.format(setting="name", found=name, expected="a file's name, without folders"))
@@ -31,8 +31,8 @@ def check_report(folder: str | Path, name: str) -> Path:
 
 
 def system_rows(data: dict[str, Any]) -> list[Row]:
-    """A header, and rows for the pipeline and each baseline, with the pipeline's improvement over it; baselines with
-    the same results share a row."""
+    """Return a header, and rows for the pipeline and each baseline, with the pipeline's improvement
+    over it. Baselines with the same results share a row."""
     recall = [f"R@{k}" for k in RECALL_AT]
     header = ("system", "strict", "95 %", "random tie", "lenient", *recall, "ambiguous", "homonym", "improvement")
     others: dict[Row, list[str]] = {}
@@ -43,9 +43,10 @@ def system_rows(data: dict[str, Any]) -> list[Row]:
 
 
 def compared_rows(data: dict[str, Any], names: Iterable[str]) -> list[Row]:
-    """A header, and a row per system: the mentions by who links them rightly, and the improvement over it."""
+    """Return a header, and a row per system: the number of mentions by which systems link them
+    correctly, and the improvement."""
     rows: list[Row] = [
-        ("compared with", "both right", "only this right", "only the other right", "both wrong", "improvement")
+        ("compared with", "both correct", "only this correct", "only the other correct", "both wrong", "improvement")
     ]
     for name in names:
         difference = data["baselines"][name]["difference"]
@@ -54,7 +55,7 @@ def compared_rows(data: dict[str, Any], names: Iterable[str]) -> list[Row]:
 
 
 def slice_rows(data: dict[str, Any]) -> list[Row]:
-    """A header, and a row per slice with enough mentions."""
+    """Return a header, and a row per slice with enough mentions."""
     shown = {name: figures for name, figures in data["slices"].items() if figures["n"] >= MIN_SHOWN}
     types = sorted((name for name in shown if name.startswith("type:")), key=lambda name: -shown[name]["n"])
     rows: list[Row] = [("slice", "n", "strict", "95 %", "random tie", "lenient", f"R@{RECALL_AT[-1]}")]
@@ -68,7 +69,7 @@ def slice_rows(data: dict[str, Any]) -> list[Row]:
 
 
 def fact_rows(data: dict[str, Any]) -> list[tuple[str, str]]:
-    """Names and values of all other results."""
+    """Return names and values of all other results."""
     n, n_docs, n_composite, n_left_out = (data[key] for key in ("n", "n_docs", "n_composite", "n_left_out"))
     by, software = data["pipeline"], {"spacy-krissel": data["version"], **data["software"]}
     versions = ", ".join(f"{name} {version}" for name, version in software.items())
@@ -92,12 +93,12 @@ def fact_rows(data: dict[str, Any]) -> list[tuple[str, str]]:
         facts.append(("links won by", kinds))
     if won.get("unmined", {}).get("n"):
         figures = won["unmined"]
-        shares = f"{percent(figures['share'])} of links, of which {percent(figures['strict'])} right"
+        shares = f"{percent(figures['share'])} of links, of which {percent(figures['strict'])} correct"
         facts.append(("unmined entities", shares))
     if far := data["distance"]:
         near = ", ".join(f"{percent(far[kind])} % a {kind}" for kind in ("parent", "child", "sibling"))
         facts.append(
-            ("wrong links", f"{far['n']:,}, of which {near} of the right entity, {percent(far['other'])} % other")
+            ("wrong links", f"{far['n']:,}, of which {near} of the correct entity, {percent(far['other'])} % other")
         )
     if data["n_own_gold"]:
         facts.append(("own gold", f"{data['n_own_gold']:,} gold prototypes of these documents not used"))
@@ -108,7 +109,7 @@ def fact_rows(data: dict[str, Any]) -> list[tuple[str, str]]:
         facts.append(("strict with NIL", strict_line(nil)))
     if data["linked"]["share"] not in (None, 1.0):
         share, precision = (percent(data["linked"][key]) for key in ("share", "precision"))
-        facts.append(("linked", f"{share} % of mentions, {precision} % of these rightly"))
+        facts.append(("linked", f"{share} % of mentions, {precision} % of these correctly"))
     if data["reliability"] is not None:
         bins = data["reliability"]["bins"]
         shares = ", ".join(f"{percent(each['confidence'])} is {percent(each['right'])}" for each in bins)
@@ -120,7 +121,7 @@ def fact_rows(data: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def tiles(data: dict[str, Any]) -> list[Row]:
-    """Title, value and interval of the main results."""
+    """Return title, value and interval of the main results."""
     found = [(name, data[name], data["intervals"][name]) for name in ("strict", "lenient")]
     recall, intervals = data["recall"], data["intervals"]["recall"]
     found += [(f"recall at {k}", recall[str(k)], intervals[str(k)]) for k in RECALL_AT if k > 1]
@@ -130,8 +131,8 @@ def tiles(data: dict[str, Any]) -> list[Row]:
 
 
 def scale(rows: Sequence[Row]) -> list[list[float]]:
-    """The ends of a scale in percent that holds strict accuracy and interval of all rows; then, for each row, their
-    places on it, 0 to 100: accuracy, low and high, as far as they are there."""
+    """Return the ends of a scale in percent that contains strict accuracy and interval of all rows.
+    Then, for each row, their positions on the scale, 0 to 100: accuracy, low and high, if known."""
     at = rows[0].index("strict")
     cells = (f"{row[at]} to {row[at + 1]}".split(" to ") for row in rows[1:])
     values = [[float(cell) for cell in row if cell != "–"] for row in cells]
@@ -150,7 +151,8 @@ def bounds(interval: Sequence[float] | None) -> str:
 
 
 def improvement(difference: Mapping[str, Any] | None, figure: str = "strict") -> str:
-    """The difference of two systems in points, with its paired interval; "" where there is none."""
+    """Return the difference of two systems in points, with its paired interval; "" if there is
+    none."""
     if difference is None or difference[figure] is None:
         return ""
     low, high = difference["interval"]
@@ -163,7 +165,7 @@ def _precision_recall_line(scores: dict[str, Any]) -> str:
 
 
 def nil_line(nil: dict[str, Any]) -> str:
-    """The results of `nil_scores`; without gold NIL the counts only."""
+    """Return a line with the results of `nil_scores`; without gold NIL the counts only."""
     if not nil["n_gold"]:
         return f"{nil['n_predicted']:,} predicted, 0 gold"
     figures = f"{_precision_recall_line(nil)}, auPR {percent(nil['aupr'])} where {percent(nil['share'])} % are NIL"
@@ -171,15 +173,16 @@ def nil_line(nil: dict[str, Any]) -> str:
 
 
 def strict_line(nil: dict[str, Any]) -> str:
-    """Accuracy over all classes with NIL, and on mentions with an entity only."""
+    """Return a line with the accuracy over all classes with NIL, and on mentions with an entity
+    only."""
     return f"{percent(nil['strict'])} over all classes, {percent(nil['strict_linked'])} on mentions with an entity"
 
 
 def markdown_head(title: str, facts: Sequence[tuple[str, str]], command: str) -> list[str]:
-    """The first paragraphs of a report: title, facts and the command."""
+    """Return the first paragraphs of a report: title, facts and the command."""
     lines = (f"- {markdown_text(name)}: {markdown_text(value)}" for name, value in facts)
     parts = [f"# {markdown_text(title)}", "\n".join(lines)]
-    # As code on one line, nothing in it is Markdown.
+    # As one line of code, nothing in it is Markdown.
     return [*parts, f"    {' '.join(command.split())}"] if command.strip() else parts
 
 

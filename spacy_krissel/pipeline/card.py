@@ -1,6 +1,7 @@
-"""A pipeline's model card, which `spacy package` puts into the package: `nlp.meta` and a file of licences.
+"""Model card of a pipeline, which `spacy package` includes: `nlp.meta` and a file of licences.
 
-It is made of what the knowledge bases, the settings and `nlp.meta["krissel"]` hold, and holds no facts of its own.
+The card is derived from the knowledge bases, the settings and `nlp.meta["krissel"]`. It stores no
+facts of its own.
 """
 
 import json
@@ -23,7 +24,8 @@ from .kb_pipe import KBPipe
 from .linker.component import KrisselLinker
 from .pipe import KrisselPipe
 
-# Names that `spacy package` copies from a pipeline's folder: its own licence, and those of its sources.
+# Files that `spacy package` copies from a pipeline's folder: its own licence, and its sources'
+# licences.
 LICENCE, LICENCES = "LICENSE", "LICENSES_SOURCES"
 BEGIN, END = "<!-- spacy-krissel: begin -->", "<!-- spacy-krissel: end -->"
 OURS = re.compile(rf"\s*{BEGIN}.*?{END}\s*", re.DOTALL)
@@ -32,11 +34,12 @@ NOT_STATED = "not stated"
 
 
 def update_card(nlp: Language) -> None:
-    """Make the pipeline's model card again, in `nlp.meta`; nothing happens without a knowledge base.
+    """Rewrite the pipeline's model card in `nlp.meta`; do nothing without a knowledge base.
 
-    A `description`, `license`, `sources` and `notes` of others stay. From `performance`, the scores and losses that
-    training left of this package's components are removed, and scores of evaluations (`krissel evaluate --write-meta`)
-    where knowledge base, encoder or settings have changed since. `nlp.to_disk` saves the card as it is.
+    Keep the `description`, `license`, `sources` and `notes` that others wrote. Remove from
+    `performance` the scores and losses that training left for this package's components. Remove
+    scores of evaluations (`krissel evaluate --write-meta`) if knowledge base, encoder or settings
+    have changed since. `nlp.to_disk` saves the card unchanged.
     """
     pipes = {name: pipe for name, pipe in _pipes(nlp).items() if isinstance(pipe, KBPipe) and pipe.kb.n_entities}
     if not pipes:
@@ -46,12 +49,12 @@ def update_card(nlp: Language) -> None:
     _update_performance(nlp, facts)
     licences = list(dict.fromkeys(_licence(each) for pipe in pipes.values() for each in pipe.kb.ontology or [{}]))
     before, description = facts.get("card", {}), " ".join(map(_summary, pipes.values()))
-    # One that leaves a source out would mislead.
+    # A licence that omits a source would mislead.
     facts["card"] = {"description": description, "license": "; ".join(licences) * (NOT_STATED not in licences)}
     for key, text in facts["card"].items():
         if meta.get(key, "") in ("", before.get(key)):
             meta[key] = text
-    # An ontology that two components share is one source.
+    # Two components that share an ontology have one source.
     ours = {each["name"]: each for name, pipe in pipes.items() for each in _sources(nlp, name, pipe)}
     others = [each for each in meta.get("sources") or () if not _is_ours(each)]
     meta["sources"] = [each if isinstance(each, dict) else {"name": each} for each in others] + [*ours.values()]
@@ -60,7 +63,8 @@ def update_card(nlp: Language) -> None:
 
 
 def add_evaluation(nlp: Language, corpus: str, data: dict[str, Any]) -> None:
-    """Add an evaluation of the pipeline (`Report.data`) to its card, in place of an earlier one on this `corpus`."""
+    """Add an evaluation of the pipeline (`Report.data`) to its card, and replace an earlier one on
+    this `corpus`."""
     found = {key: data[key] for key in ("mentions", "n", *FIGURES)}
     found["intervals"] = {key: data["intervals"][key] for key in FIGURES}
     found |= {"date": date.today().isoformat(), "version": __version__, "state": _state(nlp)}
@@ -69,8 +73,10 @@ def add_evaluation(nlp: Language, corpus: str, data: dict[str, Any]) -> None:
 
 
 def describe(nlp: Language) -> dict[str, Any]:
-    """What an evaluation says of a pipeline: `name`, of its folder; `package`, its name and version; `linkers`, by
-    component its `knowledge_base` and its rule for `nil`, as text."""
+    """Return the facts of a pipeline that an evaluation reports.
+    `name` is its folder and `package` its name and version. `linkers` maps each component to its
+    `knowledge_base` and its `nil` rule, as text.
+    """
     linkers = {}
     for name, pipe in _pipes(nlp).items():
         if isinstance(pipe, KrisselLinker):
@@ -82,13 +88,14 @@ def describe(nlp: Language) -> dict[str, Any]:
 
 
 def write_licences(nlp: Language, folder: Path) -> None:
-    """Write LICENSES_SOURCES into the folder of a saved pipeline. What was in the folder that it was loaded from stays:
-    LICENSE, and licences of other sources."""
+    """Write LICENSES_SOURCES into the folder of a saved pipeline.
+    Keep what the folder it was loaded from contained: LICENSE, and licences of other sources.
+    """
     lines = [f"- {each['name']}: licence {each['license']}" for each in nlp.meta.get("sources") or () if _is_ours(each)]
     for pipe in _pipes(nlp).values():
         for each in pipe.kb.ontology if isinstance(pipe, KBPipe) else ():
             for name, of in each.get("vocabularies", {}).items():
-                # UMLS and RxNorm state it, OMOP does not.
+                # UMLS and RxNorm state a restriction level, OMOP does not.
                 level = f": restriction level {of['restriction']}" if "restriction" in of else ""
                 lines.append(f"- {name} {of['version']}, of {each['source']}{level}")
     texts = {name: _text(nlp.path / name) if nlp.path else "" for name in (LICENCE, LICENCES)}
@@ -107,13 +114,13 @@ def _text(path: Path) -> str:
 
 
 def _with_ours(text: str, lines: list[str]) -> str:
-    """The text with these lines in place of earlier ones."""
+    """Return the text with its earlier generated section replaced by these lines."""
     ours = "\n".join(["", "", BEGIN, "", *lines, "", END]) if lines else ""
     return (OURS.sub("\n\n", text).strip() + ours).strip()
 
 
 def _state(nlp: Language) -> str:
-    """What identifies all that links depend on, except for other components' weights."""
+    """Return a hash of everything that links depend on, except other components' weights."""
     state: list[Any] = [nlp.pipe_names]
     for name, pipe in _pipes(nlp).items():
         kb = pipe.kb.description() if isinstance(pipe, KBPipe) else None
@@ -126,7 +133,7 @@ def _update_performance(nlp: Language, facts: dict[str, Any]) -> None:
     losses = {f"{name}_loss": name for name in _pipes(nlp)}
     for key in losses.keys() & performance.keys():
         facts.setdefault("training", {})[losses[key]] = {"max_steps": nlp.config["training"].get("max_steps")}
-    # Scores of training begin so too, of any group of spans.
+    # Training scores have the same prefix, for any group of spans.
     kept = {key: score for key, score in performance.items() if not key.startswith("krissel_") and key not in losses}
     if evaluations := facts.pop("evaluations", None):
         state = _state(nlp)
@@ -156,7 +163,7 @@ def _is_ours(source: Any) -> bool:
 
 
 def _sources(nlp: Language, name: str, pipe: KBPipe) -> Iterator[dict[str, str]]:
-    """As `meta.json` has sources, whose keys and values are text. "for": the component."""
+    """Yield sources as `meta.json` expects them, with text keys and values. "for": the component."""
     for each in pipe.kb.ontology:
         version = str(each.get("version", ""))
         url = {"url": version} if version.startswith("http") else {}
@@ -170,14 +177,15 @@ def _sources(nlp: Language, name: str, pipe: KBPipe) -> Iterator[dict[str, str]]
 
 
 def _start(nlp: Language, name: str) -> dict[str, Any]:
-    """The pipeline whose encoder this one started from, and its sources, where it is one that ships; or the encoder
-    that it was "distilled" from."""
+    """Return the origin of this encoder: the pipeline it started from, with the sources if that one
+    ships, or the encoder it was "distilled" from."""
     found: dict[str, Any] = nlp.meta["krissel"].get("start", {}).get(name, {})
     return found
 
 
 def encoder_facts(nlp: Language, name: str) -> dict[str, Any]:
-    """The name and the sources of a component's encoder, for one that is made of it (`_start`)."""
+    """Return the name and the sources of a component's encoder, for encoders derived from it
+    (`_start`)."""
     start, models = _start(nlp, name), dict(_models(nlp, name))
     sources = [{"name": found, **({"url": url} if url else {}), "license": NOT_STATED} for found, url in models.items()]
     names = [*models, *filter(None, [start.get("name")])]
@@ -185,7 +193,7 @@ def encoder_facts(nlp: Language, name: str) -> dict[str, Any]:
 
 
 def _models(nlp: Language, name: str) -> Iterator[tuple[str, str]]:
-    """The pretrained models of the encoder: names, without folders of this machine, and addresses."""
+    """Yield the pretrained models of the encoder: names, without local folders, and addresses."""
     for keys, value in walk_dict(nlp.get_pipe_config(name)["model"]):
         if keys[-1] == "name" and isinstance(value, str) and value:
             is_local = Path(value).is_absolute() or Path(value).exists()
@@ -201,7 +209,7 @@ def _section(nlp: Language, name: str, pipe: KBPipe, facts: dict[str, Any]) -> I
     for each in described["ontology"] or [{}]:
         yield f"- **Ontology**: {markdown_text(_title(each))}; licence: {markdown_text(_licence(each))}"
     config, trained = nlp.get_pipe_config(name), facts.get("training", {}).get(name)
-    # A linker from another pipeline left there whether it was trained.
+    # A linker sourced from another pipeline does not carry over whether it was trained.
     by = f"{'trained by' if trained else 'objective:'} {(config.get('objective') or {}).get('@misc', NOT_STATED)}"
     steps = f", {trained['max_steps']:,} steps at most" if trained and trained["max_steps"] else ""
     models = [*dict(_models(nlp, name)), *filter(None, [_start(nlp, name).get("name")])]
@@ -225,7 +233,7 @@ def _nil(name: str, cfg: Any, facts: dict[str, Any]) -> str:
     if fit and math.isclose(fit["min_confidence"], least, abs_tol=1e-6):
         linked, precision, nil = (f"{100 * fit[key]:.0f} %" for key in ("linked", "precision", "nil_share"))
         said.append(
-            f"expected of mentions, if {nil} have no entity here: {linked} are linked, {precision} of these rightly "
+            f"expected of mentions, if {nil} have no entity here: {linked} are linked, {precision} of these correctly "
             f"(by {fit['n']:,} names and mentions of the knowledge base, without gold mentions)"
         )
     if (threshold := cfg.get("threshold")) is not None:
@@ -238,7 +246,7 @@ def _nil(name: str, cfg: Any, facts: dict[str, Any]) -> str:
 def _evaluation(facts: dict[str, Any]) -> Iterator[str]:
     yield "### Evaluation\n"
     if not facts.get("evaluations"):
-        yield "None of this pipeline as it is; `krissel evaluate --write-meta` adds one."
+        yield "None for the present state of this pipeline; `krissel evaluate --write-meta` adds one."
         return
     yield "| corpus | mentions | n | strict, 95 % interval | lenient, 95 % interval | date | spacy-krissel |"
     yield "| --- | --- | ---: | ---: | ---: | --- | --- |"

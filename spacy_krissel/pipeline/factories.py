@@ -1,7 +1,8 @@
 """Factories of the components: forward the config, import nothing heavy.
 
-spaCy imports every `spacy_factories` entry point in `Language.__init__`, so this module is paid for by each
-`spacy.blank()` on a machine that has the package: the components themselves are imported when they are made.
+spaCy imports every `spacy_factories` entry point in `Language.__init__`. Each `spacy.blank()` with
+this package installed therefore imports this module. The components are imported when they are
+made.
 """
 
 from collections.abc import Callable
@@ -17,16 +18,18 @@ from ..mentions import annotations as annotations
 from ..util.settings import Settings
 from .settings import ExtractorSettings, LinkerSettings, RerankerSettings
 
-# What the config has of a component in addition to its settings: of any, and of one with a knowledge base.
+# Parts in a component's config besides its settings: for any component, and with a knowledge base.
 PARTS: dict[str, Any] = {"model": Model, "objective": Any | None, "scorer": Callable | None}
 KB_PARTS: dict[str, Any] = {**PARTS, "generate_empty_kb": Callable, "kb_path": str | None}
 LINKER_PARTS: dict[str, Any] = {**KB_PARTS, "terms": dict[str, Any]}
 
 
 def with_config(parts: dict[str, Any], declared: type[Settings]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorate a factory: spaCy sees it take `nlp`, `name`, the parts and each of the settings by itself, as the config
-    has them; it is called with the settings as one."""
-    # Without bounds, which are not for the config's check of types.
+    """Decorate a factory so that spaCy sees `nlp`, `name`, the parts and each setting as
+    parameters.
+    The factory itself receives the settings as one object.
+    """
+    # Without bounds: the config's type check does not know them.
     types = type_hints(declared)
     annotations = {"nlp": Language, "name": str, **parts, **types}
     parameters = [Parameter(name, Parameter.KEYWORD_ONLY, annotation=type_) for name, type_ in annotations.items()]
@@ -53,11 +56,11 @@ LINKER_CONFIG: dict[str, Any] = {
     },
     "generate_empty_kb": {
         "@misc": "spacy-krissel.EmptyKB.v1",
-        # None: the index that the knowledge base was saved with; exact for a new one.
+        # None: the index saved with the knowledge base; exact for a new one.
         "index": None,
     },
     "kb_path": None,
-    # Further terms of the score, each under its name (`pipeline/linker/terms`).
+    # Additional terms of the score, by name (`pipeline/linker/terms`).
     "terms": {},
     "scorer": {"@scorers": "spacy-krissel.LinkScorer.v1"},
     **LinkerSettings(),
@@ -66,7 +69,7 @@ LINKER_CONFIG: dict[str, Any] = {
 
 @Language.factory(
     "krissel_linker",
-    # Reads `doc.ents`, or `doc.spans[spans_key]`: the default is declared.
+    # Reads `doc.ents`, or `doc.spans[spans_key]`; the default is declared.
     requires=["doc.ents"],
     assigns=["token.ent_kb_id", "doc.spans", *(f"span._.{name}" for name in annotations.SPAN_EXTENSIONS[:2])],
     default_config=LINKER_CONFIG,
@@ -120,7 +123,8 @@ def make_krissel_reranker(nlp: Language, **parts: Any) -> Any:
 EXTRACTOR_CONFIG: dict[str, Any] = {
     "model": {
         "@architectures": "spacy-krissel.LabelAttention.v1",
-        # Unit vectors, whose products need a scale; words alone, of which a mean can be taken for a name.
+        # Scores of unit vectors need a scale. Words alone, so that a name can be encoded as their
+        # mean.
         "scale": 20.0,
         "classifier": "pair",
         "tokens": {

@@ -1,4 +1,4 @@
-"""A trainable pipe with a knowledge base: what the linker and the span extractor have in common."""
+"""Trainable pipe with a knowledge base: base class of the linker and the span extractor."""
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -32,25 +32,28 @@ if TYPE_CHECKING:
     from ..ontology.store import OntologyStore
     from ..training.objectives.protocol import Objective
 
-# The pipe that is loaded without its knowledge base.
-_LEFT_OUT: ContextVar[str] = ContextVar("krissel_kb_left_out", default="")
+# Name of the pipe that is loaded without its knowledge base.
+_SKIPPED: ContextVar[str] = ContextVar("krissel_skip_loading_kb", default="")
 
 
 @contextmanager
-def kb_left_out(name: str) -> Iterator[None]:
-    """Within, the pipe `name` of a pipeline is loaded without its knowledge base: one of another encoder, or a damaged
-    one, is no obstacle to whoever makes it again."""
-    token = _LEFT_OUT.set(name)
+def skip_loading_kb(name: str) -> Iterator[None]:
+    """Load the pipe `name` without its knowledge base inside this context.
+
+    A knowledge base that is damaged, or was built by another encoder, cannot prevent rebuilding it.
+    """
+    token = _SKIPPED.set(name)
     try:
         yield
     finally:
-        _LEFT_OUT.reset(token)
+        _SKIPPED.reset(token)
 
 
 class KBPipe(KrisselPipe):
-    """A `PrototypeKB` and the encoder that made it, trained by an objective and saved together.
+    """Hold a `PrototypeKB` and the encoder that built it, trained by an objective and saved
+    together.
 
-    A subclass chooses what its model is initialized with (`_init_sample`) and annotates docs.
+    A subclass chooses the sample that initializes its model (`_init_sample`) and annotates docs.
     """
 
     def __init__(
@@ -67,19 +70,21 @@ class KBPipe(KrisselPipe):
     ) -> None:
         """
         generate_empty_kb: makes the knowledge base that `from_disk` fills.
-        kb_path: a knowledge base directory outside the pipeline's folder; it is then not copied into it.
+        kb_path: a knowledge base directory outside the pipeline's folder; it is not copied into the
+            folder.
         The rest as in `KrisselPipe`.
         """
         super().__init__(vocab, model, name, objective=objective, settings=settings, scorer=scorer)
         self.generate_empty_kb = generate_empty_kb
         self.kb_path = kb_path
-        # One that is not loaded with the pipe is opened when it is first needed.
+        # A knowledge base that is not loaded with the pipe is opened on first use.
         self._opens_kb_path = True
         self._kb: PrototypeKB | None = None
         self._dev: PrototypeSource | None = None
         self._dev_kb: PrototypeKB | None = None
         self._fingerprint: str | None = None
-        # The folder from which everything but the knowledge base was loaded: it stays there.
+        # Folder that everything but the knowledge base was loaded from; its knowledge base stays
+        # there.
         self._kb_stays_in: Path | None = None
         self._lock = Lock()
 
@@ -93,22 +98,24 @@ class KBPipe(KrisselPipe):
             if self._kb is None:
                 self._kb = self.new_kb()
             kb = self._kb
-        # Lent at each turn, since a knowledge base that was sent to another process left its encoder behind.
+        # Attached on each access: a knowledge base that was sent to another process has lost its
+        # encoder.
         kb.attach_encoder(self.encode)
         return kb
 
     def new_kb(self, index: Callable[..., Any] | None = None) -> PrototypeKB:
-        """An empty knowledge base that fits the encoder, with the config's index or with `index`."""
+        """Return an empty knowledge base that fits the encoder, with the config's index or with
+        `index`."""
         kb = self.generate_empty_kb(self.vocab, self._width())
         if index is not None:
             kb.use_index(index)
         return kb
 
     def set_kb(self, kb: PrototypeKB | Callable[[Vocab], PrototypeKB]) -> None:
-        """Link to `kb` from now on, or to what it makes of the vocabulary, as spaCy's `kb_loader` does.
+        """Link to `kb` from now on, or to what `kb(vocab)` returns, as spaCy's `kb_loader` does.
 
-        Raises KrisselError K522 and K528 when another encoder made it, or its vectors do not fit; K006 for anything but
-        a `PrototypeKB`.
+        Raises KrisselError K522 and K528 if another encoder built it or its vectors do not fit;
+        K006 for anything but a `PrototypeKB`.
         """
         found: Any = kb
         if callable(kb):
@@ -121,7 +128,7 @@ class KBPipe(KrisselPipe):
         self._kb = found
 
     def fingerprint(self) -> str:
-        """What identifies the encoder: a hash of its weights and settings."""
+        """Return a hash of the encoder's weights and settings, which identifies the encoder."""
         with self._lock:
             if self._fingerprint is None:
                 self._fingerprint = fingerprint(self.model)
@@ -129,18 +136,19 @@ class KBPipe(KrisselPipe):
 
     @property
     def has_transformer(self) -> bool:
-        """Has the encoder one, which takes long for a view?"""
+        """True if the encoder has a transformer, which is slow per view."""
         return any(hasattr(shim, "transformer") for node in self.model.walk() for shim in node.shims)
 
     @property
     def is_quantized(self) -> bool:
-        """Do the encoder's transformers predict by 8-bit integers, on a CPU?"""
+        """True if the encoder's transformers predict in 8-bit integers, on a CPU."""
         shims = (shim for node in self.model.walk() for shim in node.shims)
         return any(getattr(shim, "quantized", None) is not None for shim in shims)
 
     def quantize(self) -> bool:
-        """Let the encoder's transformers predict by 8-bit integers, on a CPU; it is not trained any more. The knowledge
-        base keeps the vectors that it has. RETURNS: whether the encoder has a transformer.
+        """Make the encoder's transformers predict in 8-bit integers, on a CPU; the encoder cannot
+        be trained afterwards. The knowledge base keeps its vectors. RETURNS: whether the encoder
+        has a transformer.
 
         Raises KrisselError K417, K418 (ONNX), K604 (no weights).
         """
@@ -156,11 +164,13 @@ class KBPipe(KrisselPipe):
         return True
 
     def reference_parts(self) -> ReferenceParts | None:
-        """What stands in the references that the encoder was made for; None for an encoder of mentions alone."""
+        """Return the parts of references that the encoder was made for; None if it encodes mentions
+        alone."""
         return reference_parts(self.model)
 
     def encode(self, views: Sequence[View]) -> np.ndarray:
-        """views → (n, width) float32 on the CPU. Raises KrisselError K604 when the encoder has no weights."""
+        """Encode views as (n, width) float32 on the CPU. Raises KrisselError K604 if the encoder
+        has no weights."""
         self.require_weights()
         if not views:
             return np.zeros((0, self._width()), dtype=np.float32)
@@ -170,9 +180,10 @@ class KBPipe(KrisselPipe):
         return self.model.predict(views)
 
     def _kb_to_search(self) -> KBSnapshot:
-        """The present version of the knowledge base, else of that of development, whatever other threads do to it.
+        """Return a snapshot of the knowledge base, or of the development one, whatever other
+        threads do.
 
-        Raises KrisselError K603 when there is none, K520 when there is one without prototypes.
+        Raises KrisselError K603 if there is none, K520 if it has no prototypes.
         """
         self._open_given_kb()
         kb = self._kb
@@ -199,13 +210,15 @@ class KBPipe(KrisselPipe):
         dev_kb: Callable[[], Any] | None = None,
         encoder: Callable[[Model[Any, Any]], None] | None = None,
     ) -> None:
-        """Give the encoder its weights, and training its ontology and its development knowledge base.
+        """Initialize the encoder's weights, the objective's ontology and the development knowledge
+        base.
 
-        ontology: loads the names that replace mentions and what stands in references
+        ontology: loads the names that replace mentions and the texts of references
             (`spacy-krissel.OntologyFromDisk.v1`).
-        dev_kb: prototypes of a bounded knowledge base that is encoded again whenever development accuracy is measured
-            (`spacy-krissel.PrototypeSource.v1`).
-        encoder: gives the encoder the weights of a trained one to start from (`spacy-krissel.EncoderFromPipeline.v1`).
+        dev_kb: prototypes of a bounded knowledge base that is encoded again at each evaluation on
+            development data (`spacy-krissel.PrototypeSource.v1`).
+        encoder: initializes the encoder with the weights of a trained one
+            (`spacy-krissel.EncoderFromPipeline.v1`).
         """
         from ..training.data.examples import linked_views
 
@@ -227,9 +240,11 @@ class KBPipe(KrisselPipe):
         raise NotImplementedError
 
     def _weights_changed(self) -> None:
-        """Drop the vectors made by the old weights; the development KB is encoded again when it is next searched.
+        """Drop the vectors made by the old weights; the next search encodes the development KB
+        again.
 
-        Warns KW601 when a knowledge base was in use: it would link wrongly, and refuse to be loaded with these weights.
+        Warns KW601 if a knowledge base was in use: its links would be wrong, and it could not be
+        loaded with these weights.
         """
         self._fingerprint = None
         self._dev_kb = None
@@ -251,9 +266,11 @@ class KBPipe(KrisselPipe):
     # Serialisation -------------------------------------------------------------------------------------------------
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
-        """All of the pipe, the knowledge base included (held twice in memory); `exclude=["kb"]` leaves it out.
+        """Serialize the pipe with its knowledge base (held twice in memory); `exclude=["kb"]` omits
+        it.
 
-        Raises KrisselError K660 for a knowledge base that belongs to `kb_path`, and is not saved there.
+        Raises KrisselError K660 for a knowledge base that belongs to `kb_path` and is not saved
+        there.
         """
         self._check_kb_path(exclude)
         kb = {"kb": self.kb.to_bytes} if self._carries_kb() else {}
@@ -265,11 +282,12 @@ class KBPipe(KrisselPipe):
         return self
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
-        """Raises KrisselError K660 as `to_bytes` does, before anything is written."""
+        """Save the pipe. Raises KrisselError K660 as `to_bytes` does, before anything is written."""
         self._check_kb_path(exclude)
         path = util.ensure_path(path)
         carried = self._carries_kb()
-        # The knowledge base first: a folder without it, of a process that was killed, must not load as one without any.
+        # The knowledge base first. If the process is killed, the folder must not load as a pipe
+        # without one.
         if carried and "kb" not in exclude:
             self.kb.to_disk(path / "kb")
         self._write_files(path, exclude)
@@ -278,7 +296,7 @@ class KBPipe(KrisselPipe):
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "KBPipe":
         path = util.ensure_path(path)
-        if _LEFT_OUT.get() == self.name:
+        if _SKIPPED.get() == self.name:
             exclude = [*exclude, "kb"]
         has_kb = not self.kb_path and "kb" not in exclude
         if has_kb and (aside := backups_of(path / "kb")):
@@ -292,8 +310,8 @@ class KBPipe(KrisselPipe):
         return self
 
     def _carries_kb(self) -> bool:
-        # Not the development KB, which training replaces at every evaluation, nor one that lives elsewhere. One that
-        # lost all prototypes is carried too, and one that never had any.
+        # Not the development KB, which training replaces at every evaluation, nor one that is saved
+        # elsewhere. One that lost all prototypes, or never had any, is saved too.
         return not self.kb_path and self._kb is not None and self._kb.n_entities > 0
 
     def _check_kb_path(self, exclude: Iterable[str]) -> None:
@@ -302,7 +320,8 @@ class KBPipe(KrisselPipe):
             raise KrisselError(Errors.K660.format(name=self.name, path=self.kb_path))
 
     def _remove_kb(self, path: Path) -> None:
-        """Remove the knowledge base of an earlier pipe from the folder `path` that this one, without any, replaces."""
+        """Remove the knowledge base of an earlier pipe from the folder `path`, if this pipe has
+        none."""
         stays = (self._kb_stays_in, Path(self.kb_path).resolve() if self.kb_path else None)
         if path.resolve() == stays[0] or (path / "kb").resolve() == stays[1]:
             return
@@ -321,7 +340,8 @@ class KBPipe(KrisselPipe):
         self._opens_kb_path = False
 
     def _open_given_kb(self) -> None:
-        """Open the knowledge base at `kb_path` of a pipe that was made with it, by `nlp.add_pipe`, and not loaded."""
+        """Open the knowledge base at `kb_path` if the pipe was made by `nlp.add_pipe` and not
+        loaded."""
         if self._opens_kb_path and self.kb_path and self._kb is None and self._dev is None:
             self.require_weights()
             self._load_kb(Path(self.kb_path))

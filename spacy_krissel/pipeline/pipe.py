@@ -1,4 +1,4 @@
-"""What the pipes of the package have in common."""
+"""Base class of the package's pipes."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -22,21 +22,22 @@ from ..mentions.gold_ids import NIL
 from ..util.disk import coded_io
 from ..util.settings import Settings
 
-# The SHA-256 of each file of a pipe that decides on links.
+# SHA-256 of each file of a pipe that affects links.
 CHECKSUMS = "checksums.json"
 
 
 def check_examples(get_examples: Any, method: str) -> None:
-    """spaCy's `validate_get_examples`, which looks at every example: there may be millions, so at 100."""
+    """Call spaCy's `validate_get_examples` on the first 100 examples only: there may be millions."""
     some = (lambda: list(islice(get_examples(), 100))) if callable(get_examples) else get_examples
     validate_get_examples(some, method)
 
 
 class KrisselPipe(TrainablePipe):
-    """A pipe that loses no doc to an error, and that says what is wrong with files it cannot read.
+    """Base of pipes that lose no doc to an error and report what is wrong with files they cannot
+    read.
 
-    `cfg` has the settings as they are now. Those that were changed since the pipe was made are saved with it, and are
-    restored when it is loaded unless the config then has another value than it had.
+    `cfg` holds the current settings. Settings that were changed since the pipe was made are saved
+    with it. They are restored on loading, unless the config's value has changed in the meantime.
     """
 
     cfg: Settings
@@ -51,7 +52,7 @@ class KrisselPipe(TrainablePipe):
         settings: Settings,
         scorer: Callable[..., Any] | None = None,
     ) -> None:
-        """objective: what `update` does with a batch; needed for training alone."""
+        """objective: defines the step of `update`; needed for training only."""
         self.vocab = vocab
         self.model = model
         self.name = name
@@ -59,7 +60,7 @@ class KrisselPipe(TrainablePipe):
         self.scorer = scorer
         self.cfg = settings
         self._configured = deepcopy(dict(settings))
-        # Of the last training step: "loss" and, while `log_gradients`, "gradient_norm".
+        # Figures of the last training step: "loss" and, with `log_gradients`, "gradient_norm".
         self.last_step: dict[str, float] = {}
         self.log_gradients = False
         self._loss = 0.0
@@ -67,12 +68,13 @@ class KrisselPipe(TrainablePipe):
         vocab.strings.add(NIL)
 
     def configure(self, **settings: Any) -> None:
-        """Change settings as if the pipe had been made with them. Raises KrisselError as `Settings` does."""
+        """Change settings as if the pipe had been made with them. Raises KrisselError as `Settings`
+        does."""
         self.cfg.update(settings)
         self._configured.update(deepcopy({name: self.cfg[name] for name in settings}))
 
     def score(self, examples: Iterable[Example], **settings: Any) -> dict[str, Any]:
-        # spaCy passes on a `cfg` that is a `dict`.
+        # spaCy forwards `cfg` only if it is a `dict`.
         scores: dict[str, Any] = super().score(examples, **{**self.cfg, **settings})
         return scores
 
@@ -81,7 +83,7 @@ class KrisselPipe(TrainablePipe):
         return doc
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
-        """Annotate a stream of docs; the mentions of `batch_size` docs go through the model together."""
+        """Annotate a stream of docs; the mentions of `batch_size` docs are encoded together."""
         for docs in util.minibatch(stream, size=batch_size):
             self._annotate(docs)
             yield from docs
@@ -89,7 +91,7 @@ class KrisselPipe(TrainablePipe):
     def _annotate(self, docs: list[Doc]) -> None:
         error_handler = self.get_error_handler()
         try:
-            # Lists among the settings may have been changed in place.
+            # Settings that are lists may have been changed in place.
             self.cfg.checked()
             self.set_annotations(docs, self.predict(docs))
         except Exception as error:
@@ -105,7 +107,7 @@ class KrisselPipe(TrainablePipe):
         sgd: Optimizer | None = None,
         losses: dict[str, float] | None = None,
     ) -> dict[str, float]:
-        """One training step, as the objective defines it."""
+        """Run one training step, as the objective defines it."""
         losses = {} if losses is None else losses
         losses.setdefault(self.name, 0.0)
         examples = list(examples)
@@ -134,25 +136,25 @@ class KrisselPipe(TrainablePipe):
 
         sum_gradients(self.model)
         self.last_step, self._loss = {"loss": self._loss}, 0.0
-        # Of `AdamW`.
+        # Set by `AdamW`.
         bound: float = getattr(sgd, "clip_norm", 0.0)
         if bound or self.log_gradients:
             norm = clip_gradients(self.model, bound)
             if self.log_gradients:
-                # Only here: reading it waits for the device.
+                # Read only here, since reading waits for the device.
                 self.last_step["gradient_norm"] = float(norm[0])
         self.model.finish_update(sgd)
         self._weights_changed()
 
     def _weights_changed(self) -> None:
-        """Drop what the old weights made."""
+        """Drop what was computed with the old weights."""
 
     def require_weights(self) -> None:
         """Raise KrisselError K604 unless the model was initialized or loaded."""
         missing = False
         for node in self.model.walk():
             missing |= any(node.has_param(param) is None for param in node.param_names)
-            # A transformer has no parameter of thinc's.
+            # A transformer has no thinc parameters.
             missing |= any(getattr(shim, "transformer", shim) is None for shim in node.shims)
         if missing:
             raise KrisselError(Errors.K604.format(name=self.name))
@@ -165,7 +167,8 @@ class KrisselPipe(TrainablePipe):
 
     @contextmanager
     def _coded(self, source: str | Path) -> Iterator[None]:
-        # Files that are missing, cut short or of another encoder end in errors of many kinds, spaCy's and thinc's.
+        # Files that are missing, truncated or from another encoder raise many types of error, in
+        # spaCy and thinc.
         try:
             yield
         except KrisselError:
@@ -181,7 +184,7 @@ class KrisselPipe(TrainablePipe):
         return {"cfg": self._restore_settings, "model": self._load_model}
 
     def _changed_settings(self) -> bytes:
-        """JSON: by setting, the value in the config and the value now."""
+        """Return JSON that maps each changed setting to its value in the config and its value now."""
         before = self._configured
         changed = {name: [before[name], value] for name, value in self.cfg.checked().items() if value != before[name]}
         return srsly.json_dumps(changed, sort_keys=True).encode("utf8")
@@ -196,7 +199,7 @@ class KrisselPipe(TrainablePipe):
         self._weights_changed()
 
     def _write_files(self, path: Path, exclude: Iterable[str]) -> None:
-        """Write `_files`, and then their checksums. An excluded file stays as it is there."""
+        """Write `_files`, then their checksums. An excluded file is left unchanged."""
         files = self._files()
         contents = {name: content() for name, content in files.items() if name not in exclude}
         with coded_io(path):
@@ -208,7 +211,8 @@ class KrisselPipe(TrainablePipe):
             srsly.write_json(path / CHECKSUMS, sums)
 
     def _read_files(self, path: Path, exclude: Iterable[str]) -> None:
-        """Hand each file's content to its reader. Raises KrisselError K605 for one that is missing or was changed."""
+        """Pass each file's content to its reader. Raises KrisselError K605 if one is missing or was
+        changed."""
         with self._coded(path):
             sums = _checksums(path)
             for name, read in self._readers().items():
@@ -222,7 +226,7 @@ class KrisselPipe(TrainablePipe):
 
 
 def _checksums(path: Path) -> dict[str, str]:
-    """Those in a pipe's folder; none where they are missing or damaged."""
+    """Return the checksums in a pipe's folder; none if they are missing or damaged."""
     try:
         found = srsly.read_json(path / CHECKSUMS)
     except (OSError, ValueError):

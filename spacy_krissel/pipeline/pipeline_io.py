@@ -1,4 +1,4 @@
-"""Pipelines as a whole: loaded, saved atomically, searched for components, and given texts that they can read."""
+"""Pipelines as a whole: loading, atomic saving, finding components and filtering texts by length."""
 
 import os
 import warnings
@@ -22,22 +22,22 @@ from .linker.component import KrisselLinker
 from .settings import LINKER
 
 Item = TypeVar("Item")
-# Ids of texts that are too long, shown in the warning.
+# Number of ids of too long texts in the warning.
 MAX_IDS = 3
-# The part of a component's config that makes its knowledge base.
-KB_MAKER = "generate_empty_kb"
+# Key of a component's config that makes its knowledge base.
+KB_FACTORY_KEY = "generate_empty_kb"
 # Files that every saved pipeline has.
-OF_PIPELINE = ("config.cfg", "meta.json")
+PIPELINE_FILES = ("config.cfg", "meta.json")
 
 
 def load_pipeline(
     pipeline: str | Path, config: dict[str, Any] | None = None, *, index_device: str | None = None
 ) -> Language:
-    """`spacy.load` for a directory or an installed package.
+    """Load a pipeline from a directory or an installed package, as `spacy.load` does.
 
     config: overrides of the pipeline's config, such as `components.krissel_linker.threshold`.
-    index_device: overrides the setting of all its knowledge bases (`PrototypeKB`).
-    Raises KrisselError K611 when there is no pipeline, or one that cannot be read.
+    index_device: overrides this setting of all its knowledge bases (`PrototypeKB`).
+    Raises KrisselError K611 if there is no pipeline or it cannot be read.
     """
     name = str(pipeline)
     if not Path(pipeline).exists() and not is_package(name):
@@ -49,18 +49,20 @@ def load_pipeline(
         return spacy.load(pipeline if Path(pipeline).exists() else name, config=overrides)
     except (KrisselError, MemoryError):
         raise
-    # A damaged directory ends in errors of many kinds: of files, of JSON, of the config.
+    # A damaged directory raises many types of error: from files, JSON or the config.
     except Exception as error:
         raise KrisselError(Errors.K611.format(path=pipeline, problem=f"{type(error).__name__}: {error}")) from error
 
 
 def open_to_change(pipeline: Language | str | Path, output: Path | None) -> Language:
-    """Return the pipeline, loaded where it is a path or package; `output` is where its changed form is to be saved.
+    """Return the pipeline, loaded if it is a path or package.
 
-    Raises KrisselError K006 (a path without an output), and what `check_place` and `load_pipeline` raise.
+    output: folder that the changed pipeline will be saved in.
+    Raises KrisselError K006 (a path without an output), and what `check_pipeline_output` and `load_pipeline`
+    raise.
     """
     if output is not None:
-        check_place(output)
+        check_pipeline_output(output)
     if isinstance(pipeline, Language):
         return pipeline
     if output is None:
@@ -70,19 +72,20 @@ def open_to_change(pipeline: Language | str | Path, output: Path | None) -> Lang
 
 
 def _kb_sections(pipeline: str | Path) -> list[str]:
-    """The sections of a pipeline's config that make knowledge bases."""
+    """Return the sections of a pipeline's config that make knowledge bases."""
     path = Path(pipeline) / "config.cfg"
     if not Path(pipeline).exists():
         (path,) = get_package_path(str(pipeline)).glob("*/config.cfg")
     components = load_config(path)["components"].items()
-    return [f"components.{name}.{KB_MAKER}" for name, each in components if KB_MAKER in each]
+    return [f"components.{name}.{KB_FACTORY_KEY}" for name, each in components if KB_FACTORY_KEY in each]
 
 
 def choose_gpu(gpu_id: int, allocator: str | None = "pytorch", *, silent: bool = False) -> None:
-    """Work on this GPU, or with -1 on the CPU. On a GPU, with TF32 (`use_tf32`).
+    """Use this GPU, or the CPU for -1. Enables TF32 on a GPU (`use_tf32`).
 
-    allocator: of CuPy's memory (`set_gpu_allocator`); None: its own, or what the training config says.
-    Raises KrisselError K675 where there is no such GPU.
+    allocator: memory allocator of CuPy (`set_gpu_allocator`); None: its own, or the training
+        config's.
+    Raises KrisselError K675 if there is no such GPU.
     """
     from spacy.cli._util import setup_gpu
 
@@ -97,18 +100,19 @@ def choose_gpu(gpu_id: int, allocator: str | None = "pytorch", *, silent: bool =
 
 
 def save_pipeline(nlp: Language, output: Path, *, kb_path: Path | None = None, name: str = LINKER) -> None:
-    """Save the pipeline with its card (`update_card`) and knowledge base; with `kb_path` that beside it, if too large.
+    """Save the pipeline with its card (`update_card`) and its knowledge base.
 
-    Raises KrisselError K005 and K006 as `check_place` does.
+    kb_path: saves a large knowledge base there, outside the pipeline's folder.
+    Raises KrisselError K005 and K006 as `check_pipeline_output` does.
     """
     pipe = find_kb_pipe(nlp, name)
-    check_place(output, kb_path or (Path(pipe.kb_path) if pipe.kb_path else None))
+    check_pipeline_output(output, kb_path or (Path(pipe.kb_path) if pipe.kb_path else None))
     if kb_path is not None:
-        # The pipeline is loaded from any working directory.
+        # The pipeline may be loaded from any working directory.
         kb_path = kb_path.absolute()
         pipe.kb.to_disk(kb_path)
         pipe.kb_path = str(kb_path)
-        # Not in `nlp.config`, which is made anew from these at every access.
+        # Not in `nlp.config`, which is rebuilt from the pipe configs on every access.
         nlp.get_pipe_config(name)["kb_path"] = str(kb_path)
     update_card(nlp)
 
@@ -120,50 +124,57 @@ def save_pipeline(nlp: Language, output: Path, *, kb_path: Path | None = None, n
 
 
 def configure(nlp: Language, name: str, **settings: Any) -> None:
-    """Change settings of a pipe and in the pipeline's config, as if it had been made with them."""
+    """Change settings of a pipe and of the pipeline's config, as if the pipe had been made with
+    them."""
     pipe: Any = nlp.get_pipe(name)
     pipe.configure(**settings)
     nlp.get_pipe_config(name).update({setting: pipe.cfg[setting] for setting in settings})
 
 
 def save_whole(to_disk: Callable[..., Any], output: str | Path, **settings: Any) -> None:
-    """What `nlp.to_disk` writes, put in the place of an earlier pipeline and its folder when all of it is there.
+    """Save a pipeline atomically: write it to a temporary folder, then replace `output` by rename.
 
-    spaCy writes into the folder file by file: a process that was killed meanwhile leaves one that may load, with some
-    of an earlier pipeline.
+    spaCy writes into the folder file by file. If that process is killed, the folder may load with
+    parts of an earlier pipeline.
 
-    settings: of `to_disk`. Raises KrisselError K005 when `output` holds something else than a pipeline.
+    settings: passed to `to_disk`. Raises KrisselError K005 if `output` holds something other than a
+        pipeline.
     """
-    # Of a link to a folder it is the folder that is replaced.
+    # The target of a symbolic link is replaced, not the link.
     output = Path(output).resolve()
-    check_place(output)
+    check_pipeline_output(output)
     with temporary_folder(output) as folder:
         to_disk(folder, **settings)
         commit_folder(folder, output)
 
 
-def check_place(output: Path, kb_path: Path | None = None) -> None:
-    """Raises KrisselError K005 when `output` holds something else than a pipeline, or `kb_path` than a knowledge base;
-    K006 when the output is a whole disk, or the knowledge base is to be apart from the pipeline, but in its folder;
-    K026 where nothing can be written there.
+def check_pipeline_output(output: Path, kb_path: Path | None = None) -> None:
+    """Check that a pipeline can be saved in `output`.
+
+    Raises KrisselError K005 if `output` holds something other than a pipeline, or `kb_path`
+    something other than a knowledge base; K006 if `output` is a mount point, or `kb_path` is inside
+    `output`; K026 if the folder cannot be written.
     """
     if kb_path is not None and output.absolute() in (kb_path.absolute(), *kb_path.absolute().parents):
-        expected = f"a folder outside '{output}', which is written anew as a whole"
+        expected = f"a folder outside '{output}', which is replaced as a whole"
         raise KrisselError(Errors.K006.format(setting="kb_path", found=str(kb_path), expected=expected))
     if kb_path is not None:
         check_replaceable(kb_path, KB)
     if os.path.ismount(output):
-        expected = "a folder within it: a whole disk cannot be replaced when the pipeline is there"
+        expected = "a folder within it: a whole disk cannot be replaced"
         raise KrisselError(Errors.K006.format(setting="output", found=str(output), expected=expected))
     check_parent(output)
     if not output.exists():
         return
-    if not output.is_dir() or (any(output.iterdir()) and not all((output / file_).is_file() for file_ in OF_PIPELINE)):
+    if not output.is_dir() or (
+        any(output.iterdir()) and not all((output / file_).is_file() for file_ in PIPELINE_FILES)
+    ):
         raise KrisselError(Errors.K005.format(path=output, kind="pipeline"))
 
 
 def find_linker(nlp: Language, name: str = LINKER) -> KrisselLinker:
-    """The linker of a pipeline, be it disabled. Raises KrisselError K610 when there is none called `name`."""
+    """Return the linker of a pipeline, enabled or not. Raises KrisselError K610 if there is none
+    called `name`."""
     pipe = nlp.get_pipe(name) if name in nlp.component_names else None
     if not isinstance(pipe, KrisselLinker):
         raise KrisselError(Errors.K610.format(name=name, found=", ".join(nlp.component_names) or "nothing"))
@@ -171,8 +182,8 @@ def find_linker(nlp: Language, name: str = LINKER) -> KrisselLinker:
 
 
 def find_kb_pipe(nlp: Language, name: str) -> KBPipe:
-    """A pipe with a knowledge base, linker or span extractor, be it disabled. Raises KrisselError K610 when there is
-    none called `name`."""
+    """Return a pipe with a knowledge base (linker or span extractor), enabled or not. Raises
+    KrisselError K610 if there is none called `name`."""
     pipe = nlp.get_pipe(name) if name in nlp.component_names else None
     if not isinstance(pipe, KBPipe):
         raise KrisselError(Errors.K610.format(name=name, found=", ".join(nlp.component_names) or "nothing"))
@@ -180,22 +191,25 @@ def find_kb_pipe(nlp: Language, name: str) -> KBPipe:
 
 
 def link_writers(nlp: Language) -> list[str]:
-    """The enabled components that write links, re-rankers among them."""
+    """Return the enabled components that write links, including re-rankers."""
     return [name for name in nlp.pipe_names if "token.ent_kb_id" in nlp.get_pipe_meta(name).assigns]
 
 
 def mention_setters(nlp: Language) -> list[str]:
-    """The enabled components that set mentions, `doc.ents` or spans, and do not link them: what is switched off where
-    docs keep the mentions that they have."""
+    """Return the enabled components that set mentions (`doc.ents` or spans) without linking them.
+    Docs that keep their given mentions are processed with these disabled.
+    """
     links = link_writers(nlp)
     setters = ({"doc.ents", "doc.spans"}.intersection(nlp.get_pipe_meta(name).assigns) for name in nlp.pipe_names)
     return [name for name, sets in zip(nlp.pipe_names, setters, strict=True) if sets and name not in links]
 
 
-def of_length(nlp: Language, items: Iterable[Item], text_and_id: Callable[[Item], tuple[str, str]]) -> Iterator[Item]:
-    """The items whose text is within `nlp.max_length`: at a longer one spaCy would end the whole run (E088).
+def within_max_length(
+    nlp: Language, items: Iterable[Item], text_and_id: Callable[[Item], tuple[str, str]]
+) -> Iterator[Item]:
+    """Yield the items whose text is within `nlp.max_length`: a longer one would end the run (E088).
 
-    Warns KW620 of the others at the end, once.
+    Warns KW620 once, at the end, with the number and the first ids of the others.
     """
     total = 0
     longer: list[str] = []

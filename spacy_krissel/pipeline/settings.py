@@ -1,7 +1,7 @@
-"""The settings of the components, each declared once: type, bounds, default and help.
+"""Settings of the components, each declared once with type, bounds, default and help.
 
-The config of a component and its factory's signature follow from these (`factories`). On a loaded pipe they are
-`pipe.cfg`, where they can be changed: `nlp.get_pipe("krissel_linker").cfg["threshold"] = 0.6`.
+A component's config and its factory's signature follow from these (`factories`). On a loaded pipe
+they are `pipe.cfg` and can be changed: `nlp.get_pipe("krissel_linker").cfg["threshold"] = 0.6`.
 """
 
 from dataclasses import dataclass, field
@@ -11,43 +11,49 @@ from pydantic import Field
 
 from ..util.settings import Count, Fraction, NotNegative, Positive, PositiveInt, Settings
 
-# The name that a linker has unless it was given another.
+# Default name of a linker.
 LINKER = "krissel_linker"
 
 
 @dataclass(eq=False)
 class LinkerSettings(Settings):
-    """
-    The settings of `krissel_linker`.
+    """Settings of `krissel_linker`.
 
     spans_key: link the spans of `doc.spans[spans_key]`; "" links `doc.ents`.
-    n_candidates: number of candidates kept on `span._.krissel_candidates`; null: 5, or more if a re-ranker reads more.
-    threshold: a mention whose best score is lower is "NIL"; null links every mention. `krissel calibrate` fits it.
-    min_confidence: a mention whose best candidate has less confidence is "NIL" too; 0 links every mention. `krissel
-        confidence` fits it, and needs no gold mentions.
-    confidence: the coefficients of `Confidence`, as `krissel confidence` fits them; empty: candidates have none.
-    context: what a mention is encoded with: "window", the text around it; "sentence", its sentence with all mentions
-        there, which encoders with `units` read in one pass; "none", nothing.
-    use_abbreviations: write out the abbreviations in a mention that the doc defines: in `doc._.abbreviations` where a
-        component set it, else in its text (`find_definitions`).
-    lexical_weight: weight of the lexical (character n-gram) similarity, 0 to 1, of the mention and an entity's nearest
-        name, which is added to the entity's score. In units of that score, a cosine where the encoder normalises; 0 is
-        off.
-    species_weight: where entities are of several species, as genes are: weight of the logarithm of how likely the
-        entity's species is, by the species that the doc names, in relation to the likeliest (`species_scores`), which
-        is added to the entity's score, and so counts against `threshold`. 0 is off.
-    spelling_weight: added to the score of each entity that has a name with the letters and digits of the mention,
-        whatever separates these (`spelling`: "IL-2" and "IL2"). If no entity of a species has an abbreviation's long
-        form as a name, its short form counts. In units of the score; 0 is off.
-    coherence_weight: weight of the document's other mentions: a candidate that one of them is confidently linked to
-        gains, in confidence and in score, the latter less where this mention's best candidate is confident by itself.
-        In units of the score; 0 is off, and it has no effect where candidates have no `confidence`.
-    gold_name_weight: weight, 0 to 1, of the mention's text alone in its similarity with the prototypes, where gold
-        mentions are prototypes; the rest is that of the mention in its context. 0 is off.
-    gold_prior: added to the score of each entity with a gold mention: what was annotated once is likelier to be
-        annotated again. In units of the score; 0 is off. Neither this nor `gold_name_weight` counts for a text that is
-        a name of several entities.
-    overwrite: replace a `kb_id_` that a span already has.
+    n_candidates: number of candidates kept on `span._.krissel_candidates`; null: 5, or more if a
+        re-ranker reads more.
+    threshold: a mention whose best score is lower is "NIL"; null links every mention. `krissel
+        calibrate` fits it.
+    min_confidence: a mention whose best candidate has less confidence is "NIL" too; 0 links every
+        mention. `krissel confidence` fits it without gold mentions.
+    confidence: coefficients of `Confidence`, as `krissel confidence` fits them; empty: candidates
+        have none.
+    context: what is encoded with a mention: "window", the text around it; "sentence", its sentence
+        with all mentions there, which encoders with `units` read in one pass; "none", nothing.
+    use_abbreviations: expand the abbreviations in a mention that the doc defines: in
+        `doc._.abbreviations` if a component set it, else in its text (`find_definitions`).
+    lexical_weight: weight, 0 to 1, of the lexical (character n-gram) similarity of the mention and
+        an entity's nearest name. It is added to the entity's score, in units of that score (a
+        cosine if the encoder normalises). 0 is off.
+    species_weight: weight of the species, for entities of several species such as genes. The
+        log-probability of the entity's species relative to the most likely one, given the species
+        that the doc names (`species_scores`), is added to the entity's score and counts against
+        `threshold`. 0 is off.
+    spelling_weight: added to the score of each entity that has a name with the letters and digits
+        of the mention, whatever separates them (`spelling`: "IL-2" and "IL2"). If no entity of a
+        species has an abbreviation's long form as a name, its short form counts. In units of the
+        score; 0 is off.
+    coherence_weight: weight of the document's other mentions. A candidate that one of them is
+        confidently linked to gains in confidence and in score; the score gains less if this
+        mention's best candidate is already confident. In units of the score; 0 is off, and it has
+        no effect if candidates have no `confidence`.
+    gold_name_weight: weight, 0 to 1, of the mention's text alone in its similarity with the
+        prototypes, if gold mentions are prototypes; the rest is the weight of the mention in its
+        context. 0 is off.
+    gold_prior: added to the score of each entity with a gold mention: an entity that was annotated
+        once is likelier to be annotated again. In units of the score; 0 is off. Neither this nor
+        `gold_name_weight` applies to a text that is a name of several entities.
+    overwrite: replace an existing `kb_id_` of a span.
     types: link to entities of these semantic types only; empty for all.
     types_by_label: the same for spans of one label; other labels follow `types`.
     """
@@ -72,16 +78,19 @@ class LinkerSettings(Settings):
 
 @dataclass(eq=False)
 class RerankerSettings(Settings):
-    """
-    The settings of `krissel_reranker`.
+    """Settings of `krissel_reranker`.
 
-    weight: multiplies the corrections; 0 leaves every link, candidate and score as the linker wrote them.
-    temperature: the linker's scores divided by the temperature are log-odds; null: `initialize` fits it to the linker.
+    weight: multiplies the corrections; 0 leaves every link, candidate and score as the linker wrote
+        them.
+    temperature: divisor that turns the linker's scores into log-odds; null: `initialize` fits it to
+        the linker.
     top_k: number of candidates that are re-ranked; the rest follow them.
-    use_abbreviations: write out the abbreviations in a mention; null: `initialize` takes the linker's setting.
+    use_abbreviations: expand the abbreviations in a mention; null: `initialize` takes the linker's
+        setting.
     spans_key: re-rank the spans of `doc.spans[spans_key]`; "" re-ranks `doc.ents`.
-    nil_score: score of NIL as a candidate: a mention whose best candidate scores less, corrections included, is NIL.
-        null: NIL is no candidate, unless `initialize` fits its score because the objective's `p_nil` asks for it.
+    nil_score: score of NIL as a candidate: a mention whose best candidate scores less, corrections
+        included, is NIL. null: NIL is no candidate, unless `initialize` fits its score because the
+        objective's `p_nil` asks for it.
     """
 
     weight: NotNegative = 1.0
@@ -94,18 +103,19 @@ class RerankerSettings(Settings):
 
 @dataclass(eq=False)
 class ExtractorSettings(Settings):
-    """
-    The settings of `krissel_span_extractor`.
+    """Settings of `krissel_span_extractor`.
 
     spans_key: group of `doc.spans` that the fragments of found entities are written to.
-    candidates: entities that are searched for: "doc", those of `doc._.krissel_entity_candidates`; "all", all of the
-        knowledge base; "retrieved", the nearest to the text's n-grams; "auto", those of the doc where it names any,
-        else all where the knowledge base has at most `max_all` names, else the nearest.
+    candidates: entities to search for: "doc", those of `doc._.krissel_entity_candidates`; "all",
+        the whole knowledge base; "retrieved", the nearest to the text's n-grams; "auto", the doc's
+        if it names any, else all if the knowledge base has at most `max_all` names, else the
+        nearest.
     max_all: number of names up to which `candidates = "auto"` searches for all entities.
-    n_retrieved: entities that are retrieved per n-gram.
+    n_retrieved: number of entities retrieved per n-gram.
     longest_run: number of words in the longest n-gram.
     threshold: lowest probability of an entity that is found; null finds every candidate.
-    attention_threshold: lowest fraction of the attention of a token that belongs to an entity; 0.05 in the paper.
+    attention_threshold: lowest fraction of the attention of a token that belongs to an entity; 0.05
+        in the paper.
     max_entities: number of most probable entities found per text; 0 finds all.
     label: label of the spans.
     """

@@ -1,4 +1,4 @@
-"""A log of every training step, where spaCy's own loggers report evaluations only."""
+"""Logger of every training step: spaCy's own loggers report evaluations only."""
 
 import json
 import sys
@@ -13,10 +13,11 @@ LogStep = Callable[[dict[str, Any] | None], None]
 
 
 def make_step_logger(path: Path | None = None, progress_bar: str | None = None) -> Callable[..., Any]:
-    """Registered in loggers as `spacy-krissel.StepLogger.v1`: spaCy's table on the terminal, and a JSON line per step.
+    """Registered in loggers as `spacy-krissel.StepLogger.v1`: spaCy's table on the terminal, and a
+    JSON line per step.
 
-    A line has the step, from 0, and for each trained linker the loss and the l2 norm of the gradient before clipping
-    (PEL, Figure 3).
+    Each line has the step, from 0, and for each trained linker the loss and the l2 norm of the
+    gradient before clipping (PEL, Figure 3).
 
     path: the file, which is overwritten; None: no file.
     progress_bar: of spaCy's console logger: "train", "eval" or none.
@@ -29,7 +30,7 @@ def make_step_logger(path: Path | None = None, progress_bar: str | None = None) 
     def setup(
         nlp: Language, stdout: IO[str] = sys.stdout, stderr: IO[str] = sys.stderr
     ) -> tuple[LogStep, Callable[[], None]]:
-        # Not above: spaCy imports every logger when it looks for one of its own, in each `spacy.blank()`.
+        # Imported here, since each `spacy.blank()` imports every registered logger.
         from .kb_pipe import KBPipe
 
         log_row, finish = make_table(nlp, stdout, stderr)

@@ -1,4 +1,4 @@
-"""Linked mentions as a page, and as a table whose last two columns a person fills in."""
+"""Page of linked mentions, and a table whose last two columns are filled in by a person."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -19,35 +19,36 @@ _ENTITY = TPL_ENT.replace("<mark ", '<mark title="{title}" ', 1)
 
 
 def link_rows(doc: Doc, spans_key: str = "") -> list[dict[str, str]]:
-    """A row per mention, with `COLUMNS`."""
+    """Return a row per mention, with `COLUMNS`."""
     text, id_ = doc.text, document_id(doc)
     return [link_row(span, text, id_) for span in spans_of(doc, spans_key)]
 
 
 def link_row(span: Span, text: str, doc_id: str) -> dict[str, str]:
-    """The row of a mention, of a document with this text and id. The context is as wide as that of a mined mention,
-    which is in brackets."""
+    """Return the row of a mention in a document with this text and id. The context is as wide as
+    that of a mined mention; the mention is in brackets."""
     candidates = span._.krissel_candidates
     best: dict[str, Any] = next((each for each in candidates if each["id"] == span.kb_id_), {})
     context = evidence(mention_view(text, span.start_char, span.end_char, MINED_CHARS))
     numbers = [f"{best[key]:.3f}" if key in best else "" for key in ("score", "confidence")]
-    others = " | ".join(_shown(each) for each in candidates if each is not best)
-    place = [cell_text(doc_id), str(span.start_char), str(span.end_char)]
+    others = " | ".join(_candidate_text(each) for each in candidates if each is not best)
+    position = [cell_text(doc_id), str(span.start_char), str(span.end_char)]
     texts = map(cell_text, (span.text, context, span.kb_id_, best.get("name", "")))
-    return dict(zip(COLUMNS, [*place, *texts, *numbers, cell_text(others), "", ""], strict=True))
+    return dict(zip(COLUMNS, [*position, *texts, *numbers, cell_text(others), "", ""], strict=True))
 
 
 def links_page(docs: Iterable[Doc], spans_key: str = "") -> str:
-    """displaCy's page of the mentions with their entities, whose candidates are in the tooltip. Of overlapping mentions
-    the longest is shown. Ids are links where `entity_url` has an address."""
+    """Return displaCy's page of the mentions with their entities, with candidates in the tooltip.
+    Of overlapping mentions the longest is shown. Ids are links if `entity_url` returns an address.
+    """
     parsed = []
     for doc in docs:
         ents = []
         for span in filter_spans(spans_of(doc, spans_key)):
             candidates = span._.krissel_candidates
             name = next((each["name"] for each in candidates if each["id"] == span.kb_id_), span.label_)
-            # displaCy escapes nothing but the text.
-            shown = {"label": html_text(name), "title": html_text("\n".join(map(_shown, candidates)))}
+            # displaCy escapes only the text.
+            shown = {"label": html_text(name), "title": html_text("\n".join(map(_candidate_text, candidates)))}
             url = entity_url(span.kb_id_)
             link = {"kb_id": html_text(span.kb_id_), "kb_url": html_text(url) if url.startswith("http") else "#"}
             ents.append({"start": span.start_char, "end": span.end_char, "label": span.label_, **link, "params": shown})
@@ -56,12 +57,13 @@ def links_page(docs: Iterable[Doc], spans_key: str = "") -> str:
 
 
 def doc_to_dict(doc: Doc, spans_key: str = "") -> dict[str, Any]:
-    """A linked doc as JSON: its id and text, and each mention with its link and candidates."""
+    """Return a linked doc as JSON: its id and text, and each mention with its link and candidates."""
     return {"id": doc.user_data.get(ID_KEY, ""), "text": doc.text, "mentions": mention_dicts(doc, spans_key)}
 
 
 def mention_dicts(doc: Doc, spans_key: str = "") -> list[dict[str, Any]]:
-    """The mentions of `doc_to_dict`, without the text, which takes spaCy as long as a link does."""
+    """Return the mentions of `doc_to_dict`, without the text: spaCy takes as long to build it as to
+    link a mention."""
     return [
         {
             "start": span.start_char,
@@ -75,5 +77,5 @@ def mention_dicts(doc: Doc, spans_key: str = "") -> list[dict[str, Any]]:
     ]
 
 
-def _shown(candidate: dict[str, Any]) -> str:
+def _candidate_text(candidate: dict[str, Any]) -> str:
     return f"{candidate['id']} {candidate['name']} {candidate['score']:.3f}"

@@ -1,4 +1,5 @@
-"""Mappings in the form of SSSOM, the Simple Standard for Sharing Ontological Mappings, version 1.0, as TSV.
+"""Writer of mappings as TSV in the Simple Standard for Sharing Ontological Mappings (SSSOM),
+version 1.0.
 
 https://mapping-commons.github.io/sssom/
 """
@@ -19,7 +20,7 @@ from ..about import __version__
 from ..ontology.ids import canonical_id, entity_url
 
 NOT_FOUND = "sssom:NoTermFound"
-# What the standard's own tools write for none.
+# Value that the standard's own tools write for no licence.
 NO_LICENSE = "https://w3id.org/sssom/license/unspecified"
 _SET, _UNKNOWN = "https://w3id.org/sssom/mappings/", "https://w3id.org/sssom/unknown_prefix/"
 # Declared by the standard.
@@ -39,7 +40,7 @@ _NOT_IN_IRI = re.compile(r'[\s<>"{}|\\^`]')
 
 
 class Mapping(NamedTuple):
-    """A row, in the order of the standard. Cells that no row fills are no column.
+    """A row, in the order of the standard. Columns without any filled cell are omitted.
 
     others: the subject's filled cells of other columns, each an extension of the standard.
     """
@@ -63,20 +64,21 @@ class Curies:
     """CURIEs for ids, and the prefixes that they need."""
 
     def __init__(self) -> None:
-        # By address.
+        # Prefixes by address.
         self._prefixes = {address: prefix for prefix, address in _BUILT_IN.items()}
         self._addresses = dict(_BUILT_IN)
 
     def __call__(self, id: str, bare: str) -> str:
-        """`D009203` → `MESH:D009203`. An id that shows no prefix gets the prefix `bare`; of an address, what is before
-        its last part becomes a prefix, ns and a number."""
+        """Return the CURIE of an id: `D009203` → `MESH:D009203`. An id without a recognisable
+        prefix gets the prefix `bare`. For an address, the part before its last component becomes a
+        prefix, ns and a number."""
         prefix, address, local = self.parts(id, bare)
-        # One prefix for each address: "hp" is "HP" where that came first.
+        # One prefix per address: "hp" is written "HP" if that came first.
         return f"{self._prefixes.setdefault(address, prefix)}:{_NOT_IN_IRI.sub(lambda match: quote(match[0]), local)}"
 
     def parts(self, id: str, bare: str) -> tuple[str, str, str]:
-        """The prefix of an id, the address that it stands for, and the rest: `HP:0001677` → `HP`,
-        `http://purl.obolibrary.org/obo/HP_`, `0001677`."""
+        """Return the prefix of an id, the address that it represents, and the rest: `HP:0001677` →
+        `HP`, `http://purl.obolibrary.org/obo/HP_`, `0001677`."""
         if whole := _ADDRESS.fullmatch(id):
             return f"ns{len(self._prefixes) - len(_BUILT_IN) + 1}", whole[1], whole[2]
         known = _CURIE.fullmatch(canonical_id(id))
@@ -86,7 +88,7 @@ class Curies:
         return prefix, self._addresses[prefix], local
 
     def prefixes(self) -> dict[str, str]:
-        """The address of each prefix that was used, but for those that the standard declares."""
+        """Return the address of each prefix that was used, except those that the standard declares."""
         return {prefix: address for address, prefix in self._prefixes.items() if prefix not in _BUILT_IN}
 
 
@@ -99,12 +101,13 @@ def write_sssom(
     mapping_set_id: str = "",
     object_source: str = "",
 ) -> None:
-    """Write a mapping set. The mappings, which `curies` gave their ids, are not held in memory.
+    """Write a mapping set. The mappings, whose ids `curies` made, are not held in memory.
 
-    mapping_set_id: "" for a new one. object_source: CURIE or address of the vocabulary of the objects.
+    mapping_set_id: "" for a new one. object_source: CURIE or address of the vocabulary of the
+        objects.
     """
     with path.open("w", encoding="utf8", newline="") as file_, TemporaryFile("w+", dir=path.parent) as body:
-        # The header needs the prefixes of all.
+        # The header needs the prefixes of all mappings.
         filled = [False] * len(COLUMNS)
         others: dict[str, None] = {}
         for mapping in mappings:
@@ -115,7 +118,7 @@ def write_sssom(
         body.seek(0)
         slots = _slots([*others])
         source = object_source and curies(object_source, "kb")
-        # In quotes, else YAML would take some prefixes and addresses for something else.
+        # In quotes, since YAML would parse some prefixes and addresses as other types.
         declared = [
             f"  {json.dumps(each)}: {json.dumps(address)}" for each, address in sorted(curies.prefixes().items())
         ]
@@ -138,7 +141,8 @@ def write_sssom(
 
 
 def _slots(columns: Sequence[str]) -> list[str]:
-    """Names of the standard's form for columns of the input, none of them one of its own: `input_Term_ID`."""
+    """Return names in the standard's form for columns of the input, none of them one of its own:
+    `input_Term_ID`."""
     found: dict[str, None] = {}
     for column in columns:
         name = slot = "_".join(["input", *re.findall(r"\w+", column, re.ASCII)])

@@ -1,4 +1,5 @@
-"""Extracted entities as SVG: below each line of the text a row per entity, with bars under its fragments."""
+"""Extracted entities as SVG: below each line of the text a row per entity, with bars under its
+fragments."""
 
 import unicodedata
 from collections import defaultdict
@@ -13,8 +14,9 @@ from ..errors import Errors, KrisselError
 from ..mentions.discontinuous import read_fragments
 from ..util.escape import html_text
 
-# Any two differ by 25 or more (CIE 1976), also for colour-blind readers (protan-, deuter- and tritanopia), and each has
-# a contrast of at least 3 to 1 with its background. Beyond five they repeat: each row also has its name.
+# Any two colours differ by 25 or more (CIE 1976), also for colour-blind readers (protan-, deuter-
+# and tritanopia), and each has a contrast of at least 3 to 1 with its background. They repeat after
+# five: each row also has its name.
 LIGHT = ("#063fd9", "#ea6411", "#488b74", "#e557de", "#734f8c")
 DARK = ("#659bfa", "#fecb7e", "#66fee2", "#a86184", "#8533f4")
 PAPER = {"light": "#ffffff", "dark": "#14181e"}
@@ -27,7 +29,7 @@ class _DrawnEntity:
     """One row: an entity and its cells.
 
     name: may be "". details: id and score, "" without either.
-    colour: a position in `LIGHT` and `DARK`.
+    colour: an index in `LIGHT` and `DARK`.
     bars: the cells of its fragments. lines: the cells between the fragments of one mention.
     """
 
@@ -38,18 +40,18 @@ class _DrawnEntity:
     lines: frozenset[int]
 
     def kind(self, cell: int) -> str:
-        """The mark under a cell: "bar", "line" or ""."""
+        """Return the mark under a cell: "bar", "line" or ""."""
         return "bar" if cell in self.bars else "line" if cell in self.lines else ""
 
 
 def drawn_entities(doc: Doc, key: str) -> list[_DrawnEntity]:
-    """The rows of `doc.spans[key]`, by the first token of each entity.
+    """Return the rows of `doc.spans[key]`, by the first token of each entity.
 
-    Mentions are read by `read_fragments`; those with one `kb_id_` (without it, one label) share a row. Names and scores
-    are those of `doc.spans[key].attrs["entities"]`, a list of `{"id", "name", "score"}`, if present; an entity of that
-    list without fragments has no row.
+    Mentions are read by `read_fragments`; those with the same `kb_id_` (or without one, the same
+    label) share a row. Names and scores are those of `doc.spans[key].attrs["entities"]`, a list of
+    `{"id", "name", "score"}`, if present. An entity of that list without fragments has no row.
 
-    Raises KrisselError K691 when the doc has no such key.
+    Raises KrisselError K691 if the doc has no such key.
     """
     if key not in doc.spans:
         raise KrisselError(Errors.K691.format(key=key, keys=sorted(doc.spans) or "none"))
@@ -78,7 +80,7 @@ def drawn_entities(doc: Doc, key: str) -> list[_DrawnEntity]:
 
 
 def _cell_texts(doc: Doc) -> list[str]:
-    """The text of each cell, "" for a missing space. White space is one space."""
+    """Return the text of each cell, "" for a missing space. White space is one space."""
     cells = []
     for token in doc:
         cells.append(" " if token.is_space else token.text)
@@ -86,7 +88,7 @@ def _cell_texts(doc: Doc) -> list[str]:
     return cells
 
 
-# Pixels. A column is one letter of a typewriter face of 16 pixels, a label letter one of 12.
+# In pixels. A column is one monospaced letter of 16 pixels, a label letter one of 12.
 MARGIN, COLUMN, LABEL_COLUMN = 16, 9.6, 7.2
 TEXT_HEIGHT, ROW_HEIGHT, BAR, LINE_GAP = 28, 20, 6, 12
 
@@ -109,7 +111,7 @@ class _Cell(NamedTuple):
 
 
 def render_page(docs: Iterable[Doc], key: str, *, title: str = "Entities") -> str:
-    """A self-contained HTML page, also valid XML, with `render_svg` of each doc."""
+    """Return a self-contained HTML page, also valid XML, with `render_svg` of each doc."""
     drawings = "\n".join(render_svg(doc, key) for doc in docs)
     style = f"svg {{ display: block }} @media (prefers-color-scheme: dark) {{ body {{ background: {PAPER['dark']} }} }}"
     return (
@@ -121,13 +123,13 @@ def render_page(docs: Iterable[Doc], key: str, *, title: str = "Entities") -> st
 
 
 def render_svg(doc: Doc, key: str, *, columns: int = 88) -> str:
-    """An SVG picture of the entities of `doc.spans[key]` (`drawn_entities`).
+    """Return an SVG picture of the entities of `doc.spans[key]` (`drawn_entities`).
 
-    Follows the reader's light or dark theme; colours can be distinguished by colour-blind readers, and each row has its
-    name, to the right of its last bar.
+    It follows the reader's light or dark theme. Colours can be distinguished by colour-blind
+    readers, and each row has its name, to the right of its last bar.
 
     columns: letters per line.
-    Raises KrisselError K691 when the doc has no such key.
+    Raises KrisselError K691 if the doc has no such key.
     """
     rows = drawn_entities(doc, key)
     parts: list[str] = []
@@ -136,8 +138,8 @@ def render_svg(doc: Doc, key: str, *, columns: int = 88) -> str:
         for cell in line:
             if cell.text.strip():
                 width = f'textLength="{cell.width * COLUMN:g}" lengthAdjust="spacingAndGlyphs"'
-                place = f'x="{cell.left:g}" y="{top + 18:g}"'
-                parts.append(f'<text class="ink" {place} {width}>{html_text(cell.text)}</text>')
+                position = f'x="{cell.left:g}" y="{top + 18:g}"'
+                parts.append(f'<text class="ink" {position} {width}>{html_text(cell.text)}</text>')
         right = max(right, line[-1].right)
         top += TEXT_HEIGHT
         numbers = {cell.number for cell in line}
@@ -157,7 +159,8 @@ def render_svg(doc: Doc, key: str, *, columns: int = 88) -> str:
 
 
 def _draw_row(row: _DrawnEntity, line: Sequence[_Cell], top: float, parts: list[str]) -> float:
-    """Draw one row of a line of text: bars, lines, and the label after the last bar. RETURNS: its right edge."""
+    """Draw one row of a line of text: bars, lines, and the label after the last bar. RETURNS: its
+    right edge."""
     middle = top + BAR / 2
     for kind, cells in groupby(line, key=lambda cell: row.kind(cell.number)):
         run = list(cells)
@@ -170,13 +173,13 @@ def _draw_row(row: _DrawnEntity, line: Sequence[_Cell], top: float, parts: list[
     if end is None:
         return 0.0
     details = f'<tspan class="soft" dx="6">{html_text(row.details)}</tspan>' if row.details else ""
-    place = f'x="{end + 8:g}" y="{middle + 4:g}"'
-    parts.append(f'<text class="label ink" {place}>{html_text(row.name)}{details}</text>')
+    position = f'x="{end + 8:g}" y="{middle + 4:g}"'
+    parts.append(f'<text class="label ink" {position}>{html_text(row.name)}{details}</text>')
     return end + 8 + 6 + LABEL_COLUMN * (_width(row.name) + _width(row.details))
 
 
 def _lines(cells: Sequence[str], columns: int) -> list[list[_Cell]]:
-    """Cells by line; lines break after a space, before a word that would exceed `columns`."""
+    """Return cells by line; lines break after a space, before a word that would exceed `columns`."""
     lines: list[list[_Cell]] = []
     column = 0
     after_spaces = [number + 1 for number, text in enumerate(cells) if text == " "]
@@ -194,14 +197,14 @@ def _lines(cells: Sequence[str], columns: int) -> list[list[_Cell]]:
 
 
 def _width(text: str) -> int:
-    """In columns: two for the wide letters of East Asia, none for combining marks."""
+    """Return the width in columns: two for wide East Asian letters, none for combining marks."""
     return sum(
         0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text
     )
 
 
 def _style() -> str:
-    # Each rule starts with the picture's class, since styles in a page apply to all of it.
+    # Each rule starts with the picture's class, since styles apply to the whole page.
     face = ".krissel-svg text { font: 16px ui-monospace, Menlo, Consolas, monospace }"
     label = ".krissel-svg .label { font-size: 12px; font-weight: 600 } .krissel-svg .soft { font-weight: 400 }"
     dark = f"@media (prefers-color-scheme: dark) {{ {_fills('dark', DARK)} }}"

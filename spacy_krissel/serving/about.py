@@ -14,14 +14,15 @@ from ..render.formats import WRITERS
 # Labels that are offered for a new mention.
 MAX_LABELS = 200
 _ADDRESS = re.compile(r"https?://\S+")
-# By the address of its terms, without what differs between spellings of an address.
+# By the address of the terms, normalised.
 _LICENCES = {re.sub(r"^https?://|/$", "", each.terms): each.licence for each in VOCABULARIES.values()}
 
 
 def about(nlp: Language, linker: KrisselLinker) -> dict[str, Any]:
-    """Facts about a pipeline, as JSON: "entities", their number; "vocabularies" (`vocabularies`);
-    "finders", the components that find mentions; "labels" of mentions that finders give or the
-    linker tells apart; "formats" of an export; "min_confidence", None without confidences."""
+    """Return facts about a pipeline, as JSON: "entities", their number; "vocabularies"
+    (`vocabularies`); "finders", the components that find mentions; "labels" of mentions that
+    finders give or the linker distinguishes; "formats" of an export; "min_confidence", None without
+    confidences."""
     finders = mention_setters(nlp)
     labels = {label for name in finders for label in nlp.pipe_labels.get(name, ())}
     labels |= linker.cfg["types_by_label"].keys()
@@ -41,12 +42,12 @@ def gives_confidence(nlp: Language, linker: KrisselLinker) -> bool:
 
 
 def vocabularies(kb: PrototypeKB) -> list[dict[str, str]]:
-    """Names of the vocabularies, by source: "name", "source" (its file), "version", "licence" and
-    "terms", the address of the licence; "" for unknown ones. The name of a known vocabulary
-    (`known.csv`) is its title. A single source is recognized by its ids, too, and has the known
+    """Return the vocabularies, by source: "name", "source" (its file), "version", "licence" and
+    "terms", the address of the licence; "" for unknown values. The name of a known vocabulary
+    (`known.csv`) is its title. A single source is also recognised by its ids, and gets the known
     licence if it states none."""
     ids = kb.entity_ids
-    # Ids are sorted: all begin as the first and the last one do.
+    # Ids are sorted: all have a prefix that the first and the last share.
     ends = (ids[0], ids[len(ids) - 1]) if len(kb.ontology) == 1 and len(ids) else ()
     by_ids = (each for each in VOCABULARIES.values() if each.ids and ends)
     same = next((each for each in by_ids if all(id_.startswith(each.ids) for id_ in ends)), None)

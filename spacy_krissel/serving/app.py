@@ -1,4 +1,5 @@
-"""The service as an ASGI app: requests checked, limited, counted and logged; needs the extra `spacy-krissel[serve]`."""
+"""The service as an ASGI app: requests are checked, limited, counted and logged; needs the extra
+`spacy-krissel[serve]`."""
 
 import asyncio
 import base64
@@ -24,47 +25,50 @@ from starlette.responses import FileResponse
 from ..about import __version__
 from ..errors import KrisselError
 from ..util.disk import is_full
-from .bounds import FOUND, MAX_CHARS, MAX_DOCUMENTS, Bounds
+from .bounds import DEFAULT_FOUND, MAX_CHARS, MAX_DOCUMENTS, Bounds
 from .messages import encoded
-from .service import LISTED, SECONDS, Answer, Busy, Late, LinkService, Lost
-from .tool_requests import PredictionIn, TasksIn, Wrong
+from .service import MAX_LISTED, TIMEOUT_SECONDS, Answer, LinkService, RequestTimeout, ServiceBusy, WorkerLost
+from .tool_requests import InvalidRequest, PredictionIn, TasksIn
 
 LOG = logging.getLogger("spacy_krissel.serving")
 Model = TypeVar("Model", bound=BaseModel)
 Send = Callable[[Any], Awaitable[None]]
 PAGE = Path(__file__).parent / "page"
-# Their types: a system may have others for them.
+# Media types are fixed: a system may configure others.
 FILES = {
     "/": ("index.html", "text/html"),
     "/page.js": ("page.js", "text/javascript"),
     "/page.css": ("page.css", "text/css"),
 }
-# As Label Studio shows it: that of `render.formats.label_studio`.
+# Model version shown by Label Studio, as in `render.formats.label_studio`.
 MODEL = f"spacy-krissel {__version__}"
-# What needs no key: whoever watches the service has none, and the page asks for it.
-OPEN = ("/health", *FILES)
-# Nothing comes from elsewhere, and nothing that a text holds is run.
+# Paths that need no key: monitoring has none, and the page asks for it.
+PUBLIC_PATHS = ("/health", *FILES)
+# Nothing is loaded from elsewhere, and nothing in a text is executed.
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
     "form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 )
-# Bytes of all bodies that are read or answered at a time, but for short ones, of so many bytes at most. Connections
-# limit these.
+# Maximum total bytes of bodies being read or answered, and the size up to which bodies are not
+# counted. Short bodies are limited by the number of connections.
 MAX_BODIES, SHORT_BODY = 50_000_000, 100_000
 Id = Annotated[str, Field(max_length=200)]
 
 
 @dataclass(frozen=True)
 class Limits:
-    """documents: of a request. chars: of all its texts. seconds: until it is given up."""
+    """Limits of a request.
+
+    documents: of a request. chars: of all its texts. seconds: until it times out.
+    """
 
     documents: int = MAX_DOCUMENTS
     chars: int = MAX_CHARS
-    seconds: float = SECONDS
+    seconds: float = TIMEOUT_SECONDS
 
     @property
     def body(self) -> int:
-        """Bytes of a request: JSON takes up to twelve a character."""
+        """Maximum bytes of a request: JSON takes up to twelve per character."""
         return 12 * self.chars + 100_000
 
     def check(self, **found: int) -> None:
@@ -77,7 +81,7 @@ class Strict(BaseModel):
 
 
 class MentionIn(Strict):
-    """Characters `start` to `end` of the text, and a label, by which types may be chosen."""
+    """Characters `start` to `end` of the text, and a label, which may select types."""
 
     start: Annotated[int, Field(ge=0)]
     end: Annotated[int, Field(ge=1)]
@@ -112,16 +116,18 @@ class LinkIn(Strict):
 
 
 class ExportIn(LinkIn):
-    """The links of one `text`, or of `documents`, in a format of `krissel link`. min_confidence:
-    links the best candidate of each mention that has it; without it, as the pipeline links."""
+    """Request for the links of one `text`, or of `documents`, in a format of `krissel link`.
+    min_confidence: link each mention to its best candidate if that has this confidence; without it,
+    keep the pipeline's links."""
 
     format: Annotated[str, Field(max_length=100)]
     min_confidence: Annotated[float, Field(ge=0, le=1)] | None = None
 
 
 class CorrectionIn(Strict):
-    """The mention `text[start:end]` is of the entities `right`: one, several of a composite mention, or none that the
-    vocabulary has. linked: what it had been linked to. doc: an id of the text. author: who says so."""
+    """Correction of the mention `text[start:end]` to the entities `right`: one, several for a
+    composite mention, or none if the vocabulary has none. linked: the earlier link. doc: an id of
+    the text. author: of the correction."""
 
     text: str
     start: Annotated[int, Field(ge=0)]
@@ -140,11 +146,11 @@ def make_app(  # noqa: C901
     user_header: str = "",
     hosts: tuple[str, ...] = (),
 ) -> FastAPI:
-    """The app of a service, which ends with it.
+    """Return the app of a service; shutting it down closes the service.
 
-    key: what `Authorization: Bearer` must say; "" for nothing. user_header: in which a proxy names the user, who is the
-    author of corrections; requests without it are refused. hosts: the names by which the service may be called, against
-    pages that call it by a name of their own; () for any.
+    key: required in `Authorization: Bearer`; "" for none. user_header: header in which a proxy
+        names the user, who becomes the author of corrections; requests without it are refused.
+        hosts: allowed host names of the service, against DNS rebinding; () for any.
     """
     limits = limits or Limits()
 
@@ -160,7 +166,7 @@ def make_app(  # noqa: C901
         description=_description(service),
         docs_url=None,
         redoc_url=None,
-        # To an address that the request names.
+        # A redirect would use the host that the request names.
         redirect_slashes=False,
     )
     metrics, bodies = Metrics(), Bodies()
@@ -171,7 +177,7 @@ def make_app(  # noqa: C901
             try:
                 content = await asyncio.wait_for(_body(request, limits.body, bodies), limits.seconds)
             except asyncio.TimeoutError:
-                raise HTTPException(408, "The request did not end") from None
+                raise HTTPException(408, "The request body is incomplete") from None
             return _parsed(model, content)
 
         return Depends(read)
@@ -181,7 +187,7 @@ def make_app(  # noqa: C901
         try:
             return cast(Answer, await asyncio.wait_for(asyncio.wrap_future(future), limits.seconds))
         except asyncio.TimeoutError:
-            raise Late from None
+            raise RequestTimeout from None
 
     def check(documents: list[DocumentIn]) -> None:
         limits.check(documents=len(documents), chars=sum(len(document.text) for document in documents))
@@ -201,7 +207,7 @@ def make_app(  # noqa: C901
 
     formats = service.about["formats"]
 
-    @app.post("/export", openapi_extra=_schema(ExportIn, format=formats), summary="Link, and answer in a format")
+    @app.post("/export", openapi_extra=_schema(ExportIn, format=formats), summary="Link, and export in a format")
     async def export(request: Request, given: Annotated[ExportIn, body_of(ExportIn)]) -> Response:
         documents = given.all_documents()
         check(documents)
@@ -209,7 +215,7 @@ def make_app(  # noqa: C901
         values = {"documents": DOCUMENTS.dump_python(documents), **settings}
         answered = await answer("export", values, len(documents))
         note(request, answered)
-        # Never opened in place: an export of HTML would be a page of this service.
+        # Never displayed: an export of HTML would be a page of this service.
         headers = {"Content-Disposition": f'attachment; filename="links.{given.format}"'}
         return Response(answered.content, 200, headers, "application/octet-stream")
 
@@ -221,27 +227,27 @@ def make_app(  # noqa: C901
             raise HTTPException(404, str(error)) from None
 
     @app.get("/search", summary="Entities with a similar name")
-    async def search(q: Annotated[str, Field(min_length=1, max_length=200)], k: int = FOUND) -> Response:
+    async def search(q: Annotated[str, Field(min_length=1, max_length=200)], k: int = DEFAULT_FOUND) -> Response:
         return _response((await answer("search", {"text": _text(q), "k": k})).content)
 
-    @app.post("/corrections", status_code=201, openapi_extra=_schema(CorrectionIn), summary="Say what is right")
+    @app.post("/corrections", status_code=201, openapi_extra=_schema(CorrectionIn), summary="Correct a link")
     async def correct(request: Request, given: Annotated[CorrectionIn, body_of(CorrectionIn)]) -> Response:
         limits.check(chars=len(given.text))
         values = {**given.model_dump(), "author": request.state.user or given.author}
         return _response((await answer("correct", values)).content, 201)
 
-    @app.get("/corrections", summary="The last `k` corrections in force before the last `skip`")
+    @app.get("/corrections", summary="The last `k` active corrections before the last `skip`")
     async def corrections(
-        k: Annotated[int, Field(ge=1, le=LISTED)] = LISTED, skip: Annotated[int, Field(ge=0)] = 0
+        k: Annotated[int, Field(ge=1, le=MAX_LISTED)] = MAX_LISTED, skip: Annotated[int, Field(ge=0)] = 0
     ) -> Response:
         return _json(service.corrections(k, skip), 200)
 
-    @app.delete("/corrections/{id}", summary="Take a correction back")
+    @app.delete("/corrections/{id}", summary="Undo a correction")
     async def undo(request: Request, id: Id, author: Id = "") -> Response:
         try:
             return _response((await answer("undo", {"id_": id, "author": request.state.user or author})).content)
         except KeyError:
-            raise HTTPException(404, "There is no such correction in force") from None
+            raise HTTPException(404, "There is no such active correction") from None
 
     @app.post("/inception/predict", openapi_extra=_schema(PredictionIn), summary="INCEpTION: suggest ids of entities")
     @app.post("/inception/iri/predict", openapi_extra=_schema(PredictionIn), summary="INCEpTION: suggest addresses")
@@ -251,12 +257,14 @@ def make_app(  # noqa: C901
         metrics.linked(answered)
         return _response(answered.content)
 
-    @app.post("/inception/train", status_code=204, summary="INCEpTION: nothing is learned from what it sends")
+    @app.post(
+        "/inception/train", status_code=204, summary="INCEpTION: accepted and ignored, the service does not train"
+    )
     @app.post("/inception/iri/train", status_code=204, include_in_schema=False)
     async def train() -> Response:
         return Response(status_code=204)
 
-    @app.get("/labelstudio/health", summary="Label Studio: whether it links")
+    @app.get("/labelstudio/health", summary="Label Studio: health")
     async def label_studio_health() -> Response:
         is_alive = service.is_alive()
         return _json({"status": "UP" if is_alive else "DOWN", "model_class": "spacy-krissel"}, 200 if is_alive else 503)
@@ -279,7 +287,7 @@ def make_app(  # noqa: C901
         name, kind = FILES[request.scope["path"]]
         return FileResponse(PAGE / name, headers=headers, media_type=kind)
 
-    @app.get("/health", summary="Whether it links")
+    @app.get("/health", summary="Health")
     async def health() -> Response:
         n = service.answering()
         return _json({"status": "ok" if n else "no answer", "answering": n, **service.about}, 200 if n else 503)
@@ -288,26 +296,26 @@ def make_app(  # noqa: C901
     async def show_metrics() -> Response:
         return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
-    @app.exception_handler(Busy)
-    async def busy(_: Request, error: Busy) -> Response:
-        return _refusal(429, "Too many requests wait. Try again soon", {"Retry-After": "1"})
+    @app.exception_handler(ServiceBusy)
+    async def busy(_: Request, error: ServiceBusy) -> Response:
+        return _refusal(429, "Too many requests are waiting. Try again soon", {"Retry-After": "1"})
 
-    @app.exception_handler(Late)
-    async def late(_: Request, error: Late) -> Response:
-        message = "It took too long. Send less at a time; what was to be changed may still be"
+    @app.exception_handler(RequestTimeout)
+    async def late(_: Request, error: RequestTimeout) -> Response:
+        message = "The request timed out. Send less at a time; the change may still be applied"
         return _refusal(503, message, {"Retry-After": "1"})
 
-    @app.exception_handler(Lost)
-    async def lost(_: Request, error: Lost) -> Response:
-        return _refusal(503, "What worked on it has ended. What was to be changed may be", {"Retry-After": "1"})
+    @app.exception_handler(WorkerLost)
+    async def lost(_: Request, error: WorkerLost) -> Response:
+        return _refusal(503, "The worker process ended. The change may have been applied", {"Retry-After": "1"})
 
-    @app.exception_handler(Wrong)
-    async def wrong(_: Request, error: Wrong) -> Response:
+    @app.exception_handler(InvalidRequest)
+    async def wrong(_: Request, error: InvalidRequest) -> Response:
         return _refusal(422, f"The request {error}")
 
     @app.exception_handler(KrisselError)
     async def coded(request: Request, error: KrisselError) -> Response:
-        # These alone are for who asks: what is wrong with the request, and what this service was installed without.
+        # Only these concern the client: invalid requests, and extras that are not installed.
         status = {"K682": 422, "K692": 413, "K247": 501}.get(error.code)
         if is_full(error):
             LOG.error(json.dumps({"error": str(error)}))
@@ -317,7 +325,7 @@ def make_app(  # noqa: C901
     @app.exception_handler(Exception)
     async def failed(_: Request, error: Exception) -> Response:
         LOG.error(json.dumps({"error": type(error).__name__}), exc_info=error)
-        return _refusal(500, "The service failed. Its log says why")
+        return _refusal(500, "Internal error; see the log of the service")
 
     @app.exception_handler(HTTPException)
     async def refused(_: Request, error: HTTPException) -> Response:
@@ -331,7 +339,7 @@ def make_app(  # noqa: C901
 
 
 class Bodies:
-    """Bytes of the bodies of all requests, counted before they are read."""
+    """Counter of the bytes of all request bodies, updated before they are read."""
 
     def __init__(self) -> None:
         self._taken = 0
@@ -349,7 +357,7 @@ class Bodies:
 
 
 class Metrics:
-    """Counts of a service, in a registry of its own: there may be several in a process."""
+    """Metrics of a service, in a registry of its own: there may be several in a process."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -366,7 +374,7 @@ class Metrics:
 
 
 class Guard:
-    """Lets in who may, counts each request, and logs it without its text."""
+    """Middleware that authenticates, counts and logs each request, without its text."""
 
     def __init__(
         self, app: Any, metrics: Metrics, bodies: Bodies, key: str, user_header: str, hosts: tuple[str, ...]
@@ -393,10 +401,10 @@ class Guard:
         state["user"] = user
         try:
             if self.hosts and _host(headers) not in self.hosts:
-                await _refusal(400, "Not a name of this service")(scope, receive, sent)
-            elif scope["path"] not in OPEN and self.user_header and not user:
+                await _refusal(400, "Host name not allowed")(scope, receive, sent)
+            elif scope["path"] not in PUBLIC_PATHS and self.user_header and not user:
                 await _refusal(401, "Expected the user's name from the proxy")(scope, receive, sent)
-            elif scope["path"] not in OPEN and not self._may(headers):
+            elif scope["path"] not in PUBLIC_PATHS and not self._may(headers):
                 await _refusal(401, "Expected the key", {"WWW-Authenticate": "Bearer"})(scope, receive, sent)
             else:
                 await self.app(scope, receive, sent)
@@ -412,30 +420,30 @@ class Guard:
     def _may(self, headers: dict[bytes, bytes]) -> bool:
         given = headers.get(b"authorization", b"")
         if given.startswith(b"Basic "):
-            # Of tools that know nothing else, with any name: Label Studio.
+            # For tools that support nothing else, with any user name: Label Studio.
             with suppress(ValueError):
                 given = b"Bearer " + base64.b64decode(given.removeprefix(b"Basic ")).partition(b":")[2]
         return not self.key or hmac.compare_digest(given, b"Bearer " + self.key)
 
 
 def _host(headers: dict[bytes, bytes]) -> str:
-    """The name in the header `Host`, without the port; [::1] with its brackets."""
+    """Return the name in the header `Host`, without the port; [::1] with its brackets."""
     host = headers.get(b"host", b"").decode("latin-1").lower()
     found = re.fullmatch(r"(\[[0-9a-f:]+\]|[^:/?#@\s]*)(?::[0-9]*)?", host)
     return found[1] if found else ""
 
 
-async def _body(request: Request, most: int, bodies: Bodies) -> bytearray:
+async def _body(request: Request, max_bytes: int, bodies: Bodies) -> bytearray:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
-        # What a page of another site can send without asking is none.
+        # Requests that a page of another site may send without a preflight have other types.
         raise HTTPException(415, "Expected content-type: application/json")
     length = request.headers.get("content-length", "")
     expected = int(length) if length.isascii() and length.isdigit() else 0
 
     def expect(n: int) -> None:
-        if n > most:
-            raise HTTPException(413, f"Expected at most {most:,} bytes")
+        if n > max_bytes:
+            raise HTTPException(413, f"Expected at most {max_bytes:,} bytes")
         bodies.take(request.state, n)
 
     expect(expected)
@@ -455,11 +463,12 @@ def _parsed(model: type[Model], content: bytearray) -> Model:
 
 
 def _text(text: str) -> str:
-    """Raises HTTPException 422 for half of a surrogate pair, which is no text."""
+    """Return the text. Raises HTTPException 422 for an unpaired surrogate, which is not valid
+    Unicode."""
     try:
         text.encode("utf8")
     except UnicodeError:
-        raise HTTPException(422, "The text is no Unicode") from None
+        raise HTTPException(422, "Text is not valid Unicode") from None
     return text
 
 
@@ -481,12 +490,12 @@ def _response(content: bytes, status: int = 200, headers: Any = None) -> Respons
 
 
 def _schema(model: type[BaseModel], **choices: list[str]) -> dict[str, Any]:
-    """The body of a request. choices: what a field may be, by its name."""
+    """Return the OpenAPI schema of a request body. choices: allowed values of a field, by its name."""
     schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
     for name, values in choices.items():
         schema["properties"][name]["enum"] = values
     parts = schema.pop("$defs", {})
-    # As one schema: FastAPI does not see a body that is read by hand.
+    # As one schema: FastAPI does not know bodies that are read manually.
     text = json.dumps(schema)
     while "#/components/schemas/" in text:
         for name, part in parts.items():

@@ -1,13 +1,13 @@
-"""What one request may cost."""
+"""Bounds on the cost of a request."""
 
 from typing import NamedTuple
 
 from ..errors import Errors, KrisselError
 
 MAX_DOCUMENTS, MAX_CHARS, MAX_MENTIONS, MAX_ANSWER = 100, 500_000, 5_000, 20_000_000
-# Entities that a search finds, by default and at most.
-FOUND, MOST_FOUND = 10, 100
-# How an error names a limit, and the setting of `krissel serve`.
+# Number of entities that a search finds, by default and at most.
+DEFAULT_FOUND, MAX_FOUND = 10, 100
+# Noun of a limit in errors, and its setting of `krissel serve`.
 NAMES = {
     "documents": ("documents", "--max-documents"),
     "chars": ("characters", "--max-chars"),
@@ -25,7 +25,7 @@ class Bounds(NamedTuple):
     answer: int = MAX_ANSWER
 
     def check(self, **found: int) -> None:
-        """Raise KrisselError K692 where a request has more of something than it may."""
+        """Raise KrisselError K692 if a request exceeds a limit."""
         for key, n in found.items():
             limit = getattr(self, key)
             if n > limit:

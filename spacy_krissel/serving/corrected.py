@@ -1,4 +1,4 @@
-"""A pipeline with corrections: one counts from the next document on, and is undone exactly."""
+"""A pipeline with corrections: each applies from the next document on, and can be undone exactly."""
 
 import warnings
 from collections.abc import Iterable, Sequence
@@ -29,21 +29,21 @@ from ..render.formats import WRITERS
 from ..render.links import mention_dicts
 from ..views import MINED_CHARS, View, mention_view
 from .about import about, gives_confidence
-from .bounds import FOUND, MOST_FOUND, Bounds
+from .bounds import DEFAULT_FOUND, MAX_FOUND, Bounds
 from .corrections import Correction
 from .tokens import remember_words, tokenized
 from .vector_cache import VectorCache
 
-# Of mentions that are given without one: spaCy has none without.
+# Label of mentions without one: spaCy requires a label.
 LABEL = "MENTION"
-# Characters of all copies of a text, one for each set of mentions that do not overlap; two are
-# always made.
+# Maximum number of characters of all copies of a text, one per set of mentions that do not overlap;
+# two are always made.
 MAX_COPIED = 5_000_000
-# And copies: each is worth a document.
+# Maximum number of copies: each costs as much as a document.
 MAX_LAYERS = 100
-# Entities above an entity that are listed.
+# Maximum number of ancestors listed for an entity.
 MAX_PATH = 30
-# By which what was corrected is told from other gold mentions of the knowledge base.
+# Source of corrections among the gold mentions of the knowledge base.
 SOURCE = "corrections"
 
 
@@ -55,7 +55,7 @@ class Mention(NamedTuple):
     label: str = LABEL
 
 
-class _Place(NamedTuple):
+class _TextSpan(NamedTuple):
     """Characters `start` to `end` of the text with this hash."""
 
     text_hash: str
@@ -73,19 +73,19 @@ class Document(NamedTuple):
 
 @dataclass
 class _Layer:
-    """Mentions that are linked in one doc. places: of their text, without white space at its
-    edges."""
+    """Mentions that are linked in one doc. offsets: of their text, without surrounding white space."""
 
     mentions: list[Mention] = field(default_factory=list)
-    places: list[tuple[int, int]] = field(default_factory=list)
+    offsets: list[tuple[int, int]] = field(default_factory=list)
     doc: Any = None
 
 
 class CorrectedLinker:
-    """Links documents by a pipeline that nobody else changes, and by what people said of earlier links; for one thread.
+    """Linker of documents by a private pipeline and by corrections of earlier links; for one
+    thread.
 
-    bounds: limits of the documents that are linked together. vectors: file in which those of corrections are kept for
-    the next start (`VectorCache`); None: nowhere.
+    bounds: limits of the documents that are linked together. vectors: file that caches the vectors
+        of corrections for the next start (`VectorCache`); None: no file.
 
     Raises KrisselError K610 (no linker), K520 (no knowledge base).
     """
@@ -100,10 +100,10 @@ class CorrectedLinker:
         remember_words(nlp)
         self._base = self.linker.kb.branch()
         self._overlaid: tuple[PrototypeKB, GoldOverlay] | None = None
-        # Mentions of the corrections in force, by id, and the ids of each mention, oldest first.
-        self._in_force: dict[str, _Place] = {}
-        self._said: dict[_Place, dict[str, None]] = {}
-        # Of what was checked last: it is not encoded twice.
+        # Mentions of the active corrections, by id, and the ids per mention, oldest first.
+        self._in_force: dict[str, _TextSpan] = {}
+        self._ids_at: dict[_TextSpan, dict[str, None]] = {}
+        # Vectors of the mention checked last, so that it is not encoded twice.
         self._checked: dict[View, np.ndarray] = {}
         self._vectors_path, self._cache = vectors, VectorCache()
 
@@ -112,22 +112,21 @@ class CorrectedLinker:
         return self.linker.kb
 
     def about(self) -> dict[str, Any]:
-        """Facts about the pipeline, as `about` has them."""
+        """Return facts about the pipeline, see `about`."""
         return about(self.nlp, self.linker)
 
     def link(self, documents: Sequence[Document]) -> list[dict[str, Any]]:
-        """Return each document as `doc_to_dict` has it, without its text.
+        """Return each document as `doc_to_dict` does, without its text.
 
-        Mentions that are given are answered in the order of the text, with their own offsets,
-        whether or not these are those of tokens. They may overlap: each is then linked as if the
-        others were not there.
+        Given mentions are returned in the order of the text, with their own offsets, even if these
+        are not token boundaries. They may overlap: each is then linked independently of the others.
 
-        Raises KrisselError K682 for a mention that is not in its text or covers none, for too many
-        of the same words, for a text without mentions where nothing would find any, and for one
-        longer than the pipeline takes; K692 for too many mentions.
+        Raises KrisselError K682 for a mention that is empty or not in its text, for too many
+        mentions of the same words, for a text without mentions if no component finds any, and for
+        one longer than the pipeline allows; K692 for too many mentions.
         """
         layers = self._linked(documents)
-        return [self._shown(document, own) for document, own in zip(documents, layers, strict=True)]
+        return [self._document_dict(document, own) for document, own in zip(documents, layers, strict=True)]
 
     def export(
         self, documents: Sequence[Document], format: str, min_confidence: float | None = None
@@ -137,9 +136,9 @@ class CorrectedLinker:
         format: a name in `WRITERS`, without its dot. min_confidence: links the best candidate of each mention that has
         at least this confidence; None keeps the links of the pipeline.
 
-        Raises KrisselError K682 as `link` does, for another format, for mentions that no document
-        can hold together, and for a `min_confidence` without confidences; K692; K247 for a format
-        whose library is not installed.
+        Raises KrisselError K682 as `link` does, for another format, for overlapping mentions, and
+        for a `min_confidence` without confidences; K692; K247 for a format whose library is not
+        installed.
         """
         key = self.linker.cfg["spans_key"]
         if (ending := f".{format}") not in WRITERS:
@@ -163,14 +162,14 @@ class CorrectedLinker:
 
     @property
     def in_force(self) -> list[str]:
-        """The ids of the corrections, oldest first."""
+        """Ids of the active corrections, oldest first."""
         return [*self._in_force]
 
     def checked(self, correction: Correction) -> Correction:
-        """Return the correction with the present ids of its entities; its mention is encoded, so that `add` does not
-        fail. Raises KrisselError K682 for no mention, or an unknown id."""
+        """Return the correction with the current ids of its entities. Its mention is encoded, so
+        that `add` does not fail. Raises KrisselError K682 for no mention, or an unknown id."""
         if not 0 <= correction.start < correction.end <= len(correction.text) or not correction.mention.strip():
-            raise KrisselError(Errors.K682.format(what="The mention", problem="has no place in the text"))
+            raise KrisselError(Errors.K682.format(what="The mention", problem="is not in the text"))
         ids = [self.kb.resolve(id_) for id_ in correction.right]
         if None in ids:
             unknown = correction.right[ids.index(None)]
@@ -181,32 +180,32 @@ class CorrectedLinker:
         return correction
 
     def add(self, correction: Correction) -> None:
-        """Put a correction in force. A second time does nothing."""
+        """Activate a correction. A second call does nothing."""
         self._add([correction])
 
     def remove(self, id_: str) -> None:
-        """Links are as if the correction had never been; one that is not in force changes nothing."""
+        """Undo a correction: links are as if it had never existed. An inactive one changes nothing."""
         if id_ not in self._in_force:
             return
-        place = self._in_force.pop(id_)
-        ids = self._said[place]
+        span = self._in_force.pop(id_)
+        ids = self._ids_at[span]
         was_last = next(reversed(ids)) == id_
         del ids[id_]
         self._overlay.remove([id_])
         if not ids:
-            del self._said[place]
+            del self._ids_at[span]
         elif was_last:
             self._overlay.show([next(reversed(ids))])
         self._use()
 
     def follow(self, corrections: Sequence[Correction], *, is_first: bool = True, is_last: bool = True) -> None:
-        """Have these in force and no others, oldest first. They may come in parts.
+        """Activate these corrections and no others, oldest first. They may be passed in parts.
 
-        Warns KW682 of those that do not count, as the knowledge base does not hold their entities; KW684 where the
-        file of vectors cannot be read or written.
+        Warns KW682 of those ignored because the knowledge base does not contain their entities;
+        KW684 if the file of vectors cannot be read or written.
         """
         if is_first:
-            self._overlaid, self._in_force, self._said = None, {}, {}
+            self._overlaid, self._in_force, self._ids_at = None, {}, {}
             width = self._base.entity_vector_length
             self._cache = VectorCache.read(self._vectors_path, self.linker.fingerprint(), width)
             self._use()
@@ -216,17 +215,17 @@ class CorrectedLinker:
             self._cache = VectorCache()
 
     def entity(self, id_: str) -> dict[str, Any]:
-        """An entity of the knowledge base, with the address of its page as "url". "parents" have an
-        "id" and a "name", "" for one that the knowledge base does not have; so has "path", from the
-        top to the first parent. Raises KrisselError K525."""
+        """Return an entity of the knowledge base, with the address of its page as "url". "parents"
+        have an "id" and a "name", "" for one that is not in the knowledge base; so has "path", from
+        the root to the first parent. Raises KrisselError K525."""
         entity = self.kb[id_]
         parents = [self._named(each) for each in entity.parents]
         return {**asdict(entity), "parents": parents, "path": self._path(entity), "url": entity_url(entity.id)}
 
-    def search(self, text: str, k: int = FOUND) -> list[dict[str, Any]]:
-        """Entities with a similar name, best first; the one with that id before all. "id", "name",
-        "types", and "alias", the name that is similar, "" for an id."""
-        found = self.kb.find(text, min(max(k, 1), MOST_FOUND))
+    def search(self, text: str, k: int = DEFAULT_FOUND) -> list[dict[str, Any]]:
+        """Return entities with a similar name, best first; an entity with that id comes first.
+        "id", "name", "types", and "alias", the similar name, "" for an id."""
+        found = self.kb.find(text, min(max(k, 1), MAX_FOUND))
         forms = self.kb.similar_forms(text, [entity.id for entity in found])
         return [
             {"id": entity.id, "name": entity.name, "types": [*entity.types], "alias": form}
@@ -238,9 +237,9 @@ class CorrectedLinker:
         return {"id": known or id_, "name": self.kb[known].name if known else ""}
 
     def _path(self, entity: Entity) -> list[dict[str, str]]:
-        """The first parent, its first parent and so on, the top first."""
+        """Return the chain of first parents, from the root."""
         path: list[dict[str, str]] = []
-        # An ontology may hold a ring.
+        # An ontology may contain a cycle.
         seen, parents = {entity.id}, entity.parents
         while parents and len(path) < MAX_PATH:
             above = self._named(parents[0])
@@ -252,7 +251,7 @@ class CorrectedLinker:
         return path
 
     def _linked(self, documents: Sequence[Document]) -> list[list[_Layer]]:
-        """The linked layers of each document. Raises as `link` does."""
+        """Return the linked layers of each document. Raises as `link` does."""
         self.bounds.check(mentions=sum(len(document.mentions or ()) for document in documents))
         layers = [self._layers(document, number) for number, document in enumerate(documents)]
         docs: dict[bool, list[Doc]] = {False: [], True: []}
@@ -262,15 +261,14 @@ class CorrectedLinker:
         first, last = names[: names.index(self._name)], names[names.index(self._name) :]
         for is_given, disabled in ((False, last), (True, [*last, *self._setters])):
             list(self.nlp.pipe(docs[is_given], disable=disabled))
-        # Most of the work is what each of them takes.
+        # The cost is mostly per mention.
         self.bounds.check(mentions=sum(len(doc.spans.get(key, ()) if key else doc.ents) for doc in docs[False]))
         for is_given, disabled in ((False, first), (True, [*first, *self._setters])):
             list(self.nlp.pipe(docs[is_given], disable=disabled))
         return layers
 
     def _layers(self, document: Document, number: int) -> list[_Layer]:
-        """The document, tokenized, with its mentions; once for each set of them that do not
-        overlap.
+        """Tokenize the document, once per set of its mentions that do not overlap.
 
         Raises KrisselError K682.
         """
@@ -284,9 +282,9 @@ class CorrectedLinker:
         elif any(not 0 <= mention.start < mention.end <= len(text) for mention in mentions):
             problem = "has a mention outside its text"
         elif any(not text[mention.start : mention.end].strip() for mention in mentions):
-            problem = "has a mention of white space alone"
+            problem = "has a mention of white space only"
         else:
-            layers = _apart(text, mentions, may_overlap=bool(key))
+            layers = _layers_of(text, mentions, may_overlap=bool(key))
             if len(layers) > limit:
                 problem = f"has {len(layers):,} mentions of the same words, and may have {limit:,} at its length"
         if problem is not None:
@@ -296,16 +294,16 @@ class CorrectedLinker:
             doc = layer.doc = tokenized(self.nlp, text)
             doc.user_data[ID_KEY] = document.id
             if mentions is not None:
-                split_at(doc, (offset for start, end in layer.places for offset in (start, end)))
+                split_at(doc, (offset for start, end in layer.offsets for offset in (start, end)))
                 spans = (
-                    doc.char_span(*place, mention.label)
-                    for place, mention in zip(layer.places, layer.mentions, strict=True)
+                    doc.char_span(*offsets, mention.label)
+                    for offsets, mention in zip(layer.offsets, layer.mentions, strict=True)
                 )
                 set_spans(doc, [span for span in spans if span is not None], key)
         return layers
 
-    def _shown(self, document: Document, layers: Sequence[_Layer]) -> dict[str, Any]:
-        """A document as it is answered."""
+    def _document_dict(self, document: Document, layers: Sequence[_Layer]) -> dict[str, Any]:
+        """Return a document as in the answer."""
         key = self.linker.cfg["spans_key"]
         found = [mention_dicts(layer.doc, key) for layer in layers]
         if document.mentions is None:
@@ -313,7 +311,7 @@ class CorrectedLinker:
         links: dict[Mention, dict[str, Any]] = {}
         for layer, each in zip(layers, found, strict=True):
             links |= zip(layer.mentions, each, strict=True)
-        # With the offsets that were asked for, which may have white space at their edges.
+        # With the requested offsets, which may include white space.
         mentions = [
             {**links[each], "start": each.start, "end": each.end, "text": document.text[each.start : each.end]}
             for each in sorted(document.mentions)
@@ -333,7 +331,7 @@ class CorrectedLinker:
         wanted = [*dict.fromkeys(id_ for each in new.values() for id_ in each.right)]
         entities = self._base.entities
         rows = dict(zip(wanted, entities.rows(wanted).tolist(), strict=True))
-        # An alternative id, or another spelling.
+        # Resolve alternative ids and spellings.
         resolved = {id_: entities.resolve(id_) if row < 0 else row for id_, row in rows.items()}
         unknown = [id_ for each in new.values() for id_ in each.right if resolved[id_] is None][:1]
         mentions = []
@@ -344,14 +342,14 @@ class CorrectedLinker:
             n_unknown += not is_known
             mentions.append((each.id, _gold(each, tuple(own) if is_known else ())))
         self._overlay.add(mentions, self._encode)
-        # The last word on a mention counts.
+        # The latest correction of a mention applies.
         superseded, last = [], {}
         for id_, (_, _, origin) in mentions:
-            place = self._in_force[id_] = _Place(origin.text_hash, origin.start, origin.end)
-            ids = self._said.setdefault(place, {})
+            span = self._in_force[id_] = _TextSpan(origin.text_hash, origin.start, origin.end)
+            ids = self._ids_at.setdefault(span, {})
             superseded += [*ids][-1:]
             ids[id_] = None
-            last[place] = id_
+            last[span] = id_
         self._overlay.hide(superseded)
         self._overlay.show(last.values())
         self._use()
@@ -360,13 +358,13 @@ class CorrectedLinker:
             warnings.warn(message, KrisselWarning, stacklevel=3)
 
     def _use(self) -> None:
-        """Link by what is in force."""
-        # The pipeline's own where nothing counts.
+        """Set the linker's knowledge base for the active corrections."""
+        # The pipeline's own if no correction is active.
         kb, overlay = self._overlaid or (self._base, ())
         self.linker.set_kb(kb if overlay and overlay.n_shown else self._base)
 
     def _encode(self, views: list[View]) -> np.ndarray:
-        """The vectors of mentions of corrections (n, d)."""
+        """Return the vectors of mentions of corrections (n, d)."""
         return self._cache.vectors(views, self._encode_new)
 
     def _encode_new(self, views: list[View]) -> np.ndarray:
@@ -376,7 +374,8 @@ class CorrectedLinker:
 
 
 def _gold(correction: Correction, entities: tuple[int, ...] = ()) -> GoldMention:
-    """The mention as one of the entities at these rows, as `krissel correct` adds it."""
+    """Return the mention as a gold mention of the entities at these rows, as `krissel correct` adds
+    it."""
     text, start, end = correction.text, correction.start, correction.end
     origin = Origin(SOURCE, correction.doc, start, end, hash_of(text))
     return GoldMention(entities, mention_view(text, start, end, MINED_CHARS), origin)
@@ -394,11 +393,11 @@ def _decide(doc: Doc, spans_key: str, min_confidence: float) -> None:
     write_links(doc, spans, links, spans_key=spans_key)
 
 
-def _apart(text: str, mentions: Iterable[Mention], *, may_overlap: bool) -> list[_Layer]:
-    """The mentions, each once, in the order of their text, in as few layers as there are mentions
-    of the same words.
+def _layers_of(text: str, mentions: Iterable[Mention], *, may_overlap: bool) -> list[_Layer]:
+    """Divide the distinct mentions, in the order of their text, into as many layers as there are
+    mentions of the same words.
 
-    may_overlap: in one layer, too, unless they are of the same words.
+    may_overlap: mentions may overlap within a layer, unless they cover the same words.
     """
     placed = []
     for mention in set(mentions):
@@ -406,19 +405,19 @@ def _apart(text: str, mentions: Iterable[Mention], *, may_overlap: bool) -> list
         start = mention.start + len(covered) - len(covered.lstrip())
         placed.append(((start, start + len(covered.strip())), mention))
     layers = [_Layer()]
-    # The layers whose last mention has not ended, by its end; and the others, by their numbers.
+    # Layers whose last mention has not ended, by its end; and the other layers, by index.
     taken: list[tuple[int, int]] = []
     free = [0]
     before = (-1, -1)
-    for place, mention in sorted(placed):
-        while taken and (place != before if may_overlap else taken[0][0] <= place[0]):
+    for offsets, mention in sorted(placed):
+        while taken and (offsets != before if may_overlap else taken[0][0] <= offsets[0]):
             heappush(free, heappop(taken)[1])
         if not free:
             free = [len(layers)]
             layers.append(_Layer())
         number = heappop(free)
-        heappush(taken, (place[1], number))
-        layers[number].places.append(place)
+        heappush(taken, (offsets[1], number))
+        layers[number].offsets.append(offsets)
         layers[number].mentions.append(mention)
-        before = place
+        before = offsets
     return layers

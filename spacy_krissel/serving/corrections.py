@@ -1,4 +1,4 @@
-"""Corrections of links: a line each in a file that is only ever added to."""
+"""Corrections of links in an append-only file, one per line."""
 
 import json
 import os
@@ -19,11 +19,12 @@ from ..util.disk import coded_io
 
 @dataclass(frozen=True)
 class Correction:
-    """What a person said of a mention.
+    """A person's correction of a mention.
 
     text, start, end: the mention is `text[start:end]`. doc: an id of the text; "" for none.
-    right: the ids of its entity, or of those of a composite mention; none where the vocabulary has none.
-    linked: what it had been linked to. author: who said so. time: in UTC, as ISO 8601.
+    right: the ids of its entity, or of those of a composite mention; empty if the vocabulary has
+        none.
+    linked: the earlier link. author: of the correction. time: in UTC, as ISO 8601.
     """
 
     text: str
@@ -41,18 +42,19 @@ class Correction:
         return self.text[self.start : self.end]
 
     def data(self) -> dict[str, Any]:
-        # `asdict` takes ten times as long.
+        # `asdict` is ten times slower.
         return {**vars(self), "right": [*self.right]}
 
     @classmethod
     def from_data(cls, data: dict[str, Any]) -> "Correction":
-        """Raises ValueError for what is none (pydantic's ValidationError is one)."""
+        """Return the correction in `data`. Raises ValueError if it is invalid (pydantic's
+        ValidationError is one)."""
         correction = _CORRECTION.validate_python(data)
         correction.check()
         return correction
 
     def check(self) -> None:
-        """Raise ValueError where the mention is not in the text, or there is no id."""
+        """Raise ValueError if the mention is not in the text, or there is no id."""
         if not 0 <= self.start < self.end <= len(self.text):
             raise ValueError("its mention is not in its text")
         if not self.id:
@@ -61,7 +63,7 @@ class Correction:
 
 @dataclass(frozen=True)
 class _Undone:
-    """A line that takes a correction back."""
+    """A line that undoes a correction."""
 
     undone: str
     author: str = ""
@@ -73,14 +75,15 @@ _UNDONE = TypeAdapter(_Undone)
 
 
 class CorrectionLog:
-    """The corrections in a file, and in force those that were not undone.
+    """Log of corrections in a file, with the active ones: those that were not undone.
 
-    One process holds the file. A line is on the disk before `add` and `undo` return, and what a process that was killed
-    left of one is cut off. path: None for no file.
+    One process holds the file. A line is on the disk before `add` and `undo` return, and an
+    incomplete line of a killed process is removed. path: None for no file.
     """
 
     def __init__(self, path: Path | None = None) -> None:
-        """Raises KrisselError K026 (disk), K681 (another process has the file, or a line is none of a correction)."""
+        """Open the log. Raises KrisselError K026 (disk), K681 (another process holds the file, or a
+        line is no correction)."""
         self.path = path
         self._in_force: dict[str, Correction] = {}
         self._last_text = ""
@@ -89,7 +92,7 @@ class CorrectionLog:
             return
         with coded_io(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            # Without a buffer: what a full disk refused would be written later.
+            # Without a buffer: after a full disk, buffered data would be written later.
             self._file = path.open("a+b", buffering=0)
         try:
             _lock(self._file, path)
@@ -100,11 +103,11 @@ class CorrectionLog:
 
     @property
     def in_force(self) -> list[Correction]:
-        """Oldest first."""
+        """Active corrections, oldest first."""
         return [*self._in_force.values()]
 
     def new(self, **values: Any) -> Correction:
-        """A correction with an id and the present time."""
+        """Return a correction with an id and the current time."""
         now = datetime.now(timezone.utc).isoformat(timespec="seconds")
         return Correction(**values, id=uuid.uuid4().hex, time=now)
 
@@ -113,7 +116,7 @@ class CorrectionLog:
         self._keep(correction)
 
     def undo(self, id_: str, author: str = "") -> Correction:
-        """RETURNS: what is no longer in force. Raises KeyError where it was not."""
+        """Undo a correction. RETURNS: the correction. Raises KeyError if it was not active."""
         correction = self._in_force[id_]
         self._write({"undone": id_, "author": author, "time": datetime.now(timezone.utc).isoformat(timespec="seconds")})
         del self._in_force[id_]
@@ -135,7 +138,7 @@ class CorrectionLog:
                     line = line[self._file.write(line) :]
                 os.fsync(self._file.fileno())
             except OSError:
-                # Half a line would be joined to the next one.
+                # A partial line would be joined to the next one.
                 self._file.truncate(end)
                 raise
 
@@ -147,7 +150,7 @@ class CorrectionLog:
             self._read(line, number)
         if not last:
             return
-        # The beginning of what `_write` writes. Of another file nothing is removed.
+        # The beginning of a line of `_write`. Nothing is removed from another file.
         is_cut_off = last.startswith(b"{") and not _is_json(last) and bool(lines or last.startswith(b'{"text": "'))
         with coded_io(path):
             try:
@@ -160,16 +163,17 @@ class CorrectionLog:
                 warnings.warn(Warnings.KW681.format(path=path, n=len(last)), KrisselWarning, stacklevel=4)
 
     def _read(self, line: bytes, number: int) -> None:
-        """Raises KrisselError K681 for any other line than `_write` writes."""
+        """Read a line. Raises KrisselError K681 for any line that `_write` does not write."""
         try:
-            # Not by `json`, which fails otherwise at deep nesting, and takes halves of characters.
+            # Not by `json`, which fails in another way at deep nesting, and accepts unpaired
+            # surrogates.
             if line.startswith(b'{"undone"'):
                 del self._in_force[_UNDONE.validate_json(line, strict=True).undone]
                 return
             correction = _CORRECTION.validate_json(line, strict=True)
             correction.check()
         except KeyError as error:
-            raise self._no_correction(number, f"takes back {error}, which is not in force") from error
+            raise self._no_correction(number, f"undoes {error}, which is not active") from error
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             where = f" at '{'.'.join(map(str, first['loc']))}'" if first["loc"] else ""
@@ -179,7 +183,7 @@ class CorrectionLog:
         self._keep(correction)
 
     def _keep(self, correction: Correction) -> None:
-        # One string for the corrections of a text, which mostly come one after the other.
+        # One string object per text, whose corrections are usually consecutive.
         if correction.text == self._last_text:
             correction = replace(correction, text=self._last_text)
         self._last_text = correction.text
@@ -189,13 +193,13 @@ class CorrectionLog:
         return KrisselError(Errors.K681.format(path=self.path, problem=f"line {number} {problem}"))
 
     def _hold(self, file_: BinaryIO, path: Path) -> BinaryIO:
-        """RETURNS: the file at `path`. One that was moved or removed while it was open is written again, with all that
-        was said. Raises KrisselError K681 where another took its place."""
+        """Return the open file at `path`. If it was moved or removed while open, write it again,
+        with all its corrections. Raises KrisselError K681 if another file replaced it."""
         held = os.fstat(file_.fileno())
         with suppress(FileNotFoundError):
             if os.path.samestat(held, os.stat(path)):
                 return file_
-            problem = "another file took its place while the service ran"
+            problem = "another file replaced it while the service ran"
             raise KrisselError(Errors.K681.format(path=path, problem=problem))
         file_.seek(0)
         content = file_.read()
@@ -213,7 +217,7 @@ class CorrectionLog:
 
 
 def _lock(file_: BinaryIO, path: Path) -> None:
-    """Keep other processes from writing to it, where the system can."""
+    """Prevent other processes from writing to it, if the system can."""
     try:
         import fcntl
     except ImportError:
@@ -230,6 +234,6 @@ def _is_json(line: bytes) -> bool:
     except ValueError:
         return False
     except RecursionError:
-        # Deeper than any line of ours.
+        # Deeper than any line of a log.
         return True
     return True

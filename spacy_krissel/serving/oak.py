@@ -1,6 +1,8 @@
-"""The Ontology Access Kit's annotator of texts: `get_adapter("krissel:PIPELINE")`. Needs the extra `oak`.
+"""Text annotator for the Ontology Access Kit (OAK): `get_adapter("krissel:PIPELINE")`. Needs the
+extra `oak`.
 
-OAK imports this module whenever it looks for an adapter, of whatever kind: what is heavy is imported when one is made.
+OAK imports this module whenever it looks for any adapter, so heavy imports are deferred until one
+is made.
 """
 
 from __future__ import annotations
@@ -21,9 +23,9 @@ if TYPE_CHECKING:
 
 @dataclass
 class KrisselImplementation(TextAnnotatorInterface):
-    """The links of a pipeline with a linker.
+    """Annotator of texts by a pipeline with a linker.
 
-    nlp: the pipeline; None for the one whose directory or package is named after `krissel:`.
+    nlp: the pipeline; None for the directory or package named after `krissel:`.
 
     Raises KrisselError K611 (no pipeline), K610 (no linker).
     """
@@ -42,9 +44,10 @@ class KrisselImplementation(TextAnnotatorInterface):
     def annotate_text(
         self, text: str, configuration: TextAnnotationConfiguration | None = None
     ) -> Iterator[TextAnnotation]:
-        """Each link, with places from 1, `subject_end` inclusive, as OAK counts them. `confidence` is the link's, if
-        the linker has one; `info` is its score. With `matches_whole_text`, the text is one mention. Mentions without an
-        entity, and those that are words of `token_exclusion_list`, are left out."""
+        """Yield each link, with offsets from 1, `subject_end` inclusive, as in OAK. `confidence` is
+        the link's, if the linker has one; `info` is its score. With `matches_whole_text`, the text
+        is one mention. Mentions without an entity, and those in `token_exclusion_list`, are left
+        out."""
         from ..render.formats.mentions import linked_mentions, short_facts
 
         configuration = configuration or TextAnnotationConfiguration()

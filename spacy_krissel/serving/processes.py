@@ -1,4 +1,4 @@
-"""Processes that link, as the one that starts them has them: without what they load."""
+"""Worker processes as seen by their parent, without the modules that they load."""
 
 import multiprocessing
 from multiprocessing.connection import Connection
@@ -8,24 +8,24 @@ from typing import Any, Protocol
 from ..pipeline.settings import LINKER
 from .bounds import Bounds
 
-# Seconds in which a process that was left alone ends by itself.
-LEAVES = 2.0
+# Seconds in which a process with a closed connection ends by itself.
+EXIT_SECONDS = 2.0
 
 
 class Worker(Protocol):
-    """What answers requests on the other side of `connection`."""
+    """A process that answers requests on the other side of `connection`."""
 
     connection: Connection
 
     def kill(self) -> None:
-        """End it, whatever it does."""
+        """End the process at once."""
 
     def leave(self) -> str:
-        """Close the connection, and wait until it has ended. RETURNS: how it ended."""
+        """Close the connection, and wait until the process has ended. RETURNS: its exit."""
 
 
 class LinkProcess:
-    """A `Worker` with a pipeline of its own. It ends with the process that started it."""
+    """A `Worker` with its own pipeline. It ends with the process that started it."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class LinkProcess:
         bounds: Bounds | None = None,
         vectors: Path | None = None,
     ) -> None:
-        # Spawned: a fork would have the locks of other threads.
+        # Spawned: a fork would inherit the locks of other threads.
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         settings = (theirs, pipeline, name, gpu_id, index_device, bounds or Bounds(), vectors)
@@ -50,7 +50,7 @@ class LinkProcess:
 
     def leave(self) -> str:
         self.connection.close()
-        self.process.join(LEAVES)
+        self.process.join(EXIT_SECONDS)
         if self.process.is_alive():
             self.process.kill()
             self.process.join()
@@ -58,7 +58,7 @@ class LinkProcess:
 
 
 def _run(*settings: Any) -> None:
-    # Of the new process alone.
+    # Imported in the new process only.
     from .worker import run
 
     run(*settings)

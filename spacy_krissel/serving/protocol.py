@@ -1,22 +1,23 @@
-"""Limits of connections, which uvicorn does not have: their number, and the time that headers take."""
+"""Limits of connections that uvicorn lacks: their number, and a timeout for headers."""
 
 import asyncio
 from typing import Any
 
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
-# Seconds for the headers of a request.
+# Timeout for the headers of a request, in seconds.
 HEADER_SECONDS = 10.0
 _BASE: Any = AutoHTTPProtocol
 
 
 def bounded_protocol(connections: int, header_seconds: float = HEADER_SECONDS) -> type[asyncio.Protocol]:
-    """A protocol for `uvicorn.Config(http=…)`.
+    """Return a protocol for `uvicorn.Config(http=…)`.
 
-    connections: at most; a further one takes the place of the one whose request has been unfinished for longest, and is
-    closed itself where all are being answered. header_seconds: until a connection without complete headers is closed.
+    connections: maximum number. A further connection replaces the one whose request has been
+        unfinished for longest; it is closed itself if all requests are being answered.
+        header_seconds: timeout for complete headers.
     """
-    # In the order in which they began.
+    # In order of their start.
     unfinished: dict[Any, None] = {}
 
     class BoundedProtocol(_BASE):  # type: ignore[misc]
@@ -44,7 +45,8 @@ def bounded_protocol(connections: int, header_seconds: float = HEADER_SECONDS) -
             super().connection_lost(exc)
 
         def _follow(self) -> None:
-            """Note what is waited for: headers, the rest of a request, or an answer."""
+            """Update the state of the connection: waiting for headers, for the rest of a request,
+            or for an answer."""
             if self.transport.is_closing():
                 return
             has_headers = self.cycle is not None and not self.cycle.response_complete

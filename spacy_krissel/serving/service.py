@@ -1,4 +1,5 @@
-"""Many requests for few workers: what waits is linked together, and work that takes too long is ended."""
+"""Dispatch of many requests to few workers: waiting requests are batched, and work that takes too
+long is ended."""
 
 import json
 import threading
@@ -16,47 +17,53 @@ from ..views import evidence, mention_view
 from .corrections import Correction, CorrectionLog
 from .messages import Message, encoded, receive, send
 from .processes import Worker
-from .tool_requests import Wrong
+from .tool_requests import InvalidRequest
 
-# Documents of different requests that are linked in one batch; requests that may wait, by default.
-TOGETHER, WAITING = 64, 256
-# Bytes from which a request is linked alone, and leaves a worker to shorter ones where there are several.
-LARGE = 20_000
-# By default: seconds until a request is given up, and of those that are worked on when the service is to end.
-SECONDS, GRACE = 30, 5
-# Seconds after which a worker that still works on the same requests does not answer.
-SILENT = 5.0
-# Seconds until it is noticed that a worker ended that had nothing to do.
-NOTICED = 1.0
-# Corrections that are listed at once, and that a new worker is told at a time.
-LISTED, FOLLOWED = 1_000, 2_000
-# Characters of the context that a correction is listed with.
-NEAR = 60
+# Maximum number of documents in a batch of several requests, and default number of requests that
+# may wait.
+BATCH_DOCUMENTS, MAX_WAITING = 64, 256
+# Size in bytes from which a request is linked alone. One of several workers is reserved for shorter
+# ones.
+LARGE_BYTES = 20_000
+# Default timeout of a request, and time for pending requests when the service closes, in seconds.
+TIMEOUT_SECONDS, GRACE_SECONDS = 30, 5
+# Seconds on the same requests after which a worker counts as not answering.
+SILENT_SECONDS = 5.0
+# Seconds between checks that an idle worker is alive.
+POLL_SECONDS = 1.0
+# Number of corrections listed at once, and sent to a new worker per message.
+MAX_LISTED, CORRECTIONS_PER_MESSAGE = 1_000, 2_000
+# Number of characters of context in the list of corrections.
+CONTEXT_CHARS = 60
 
-# What changes links.
+# Requests that change links.
 CHANGES = ("correct", "undo")
-# And what each worker does then.
+# Updates that these send to each worker.
 UPDATES = ("add", "remove")
 
 
-class Busy(Exception):
+class ServiceBusy(Exception):
     """Too many requests wait, or the service ends."""
 
 
-class Late(Exception):
-    """The request took too long; what was to be changed may be."""
+class RequestTimeout(Exception):
+    """The request timed out; a change may still be applied."""
 
 
-class Lost(Exception):
-    """The worker ended before it answered; what was to be changed may be."""
+class WorkerLost(Exception):
+    """The worker ended before it answered; a change may have been applied."""
 
 
-class Failed(Exception):
-    """What the worker raised of itself, with where."""
+class WorkerFailed(Exception):
+    """An unexpected error of the worker, with its traceback."""
 
 
 class Answer(NamedTuple):
-    """content: JSON. documents, mentions: how many were linked. cut: words that were cut before they were tokenized."""
+    """An answer.
+
+    content: JSON. documents, mentions: number linked. cut: number of words that were cut before
+        tokenization.
+    """
 
     content: bytes
     documents: int = 0
@@ -66,7 +73,10 @@ class Answer(NamedTuple):
 
 @dataclass(eq=False)
 class _Request:
-    """until: of `time.monotonic`; later nobody waits for the answer. documents: to link."""
+    """A request to a worker.
+
+    until: deadline by `time.monotonic`, after which nobody waits. documents: number to link.
+    """
 
     do: str
     content: bytes
@@ -77,7 +87,7 @@ class _Request:
 
     @property
     def is_large(self) -> bool:
-        return len(self.content) >= LARGE
+        return len(self.content) >= LARGE_BYTES
 
     def fail(self, error: Exception) -> None:
         self.done()
@@ -86,14 +96,15 @@ class _Request:
 
 
 class LinkService:
-    """Hands requests to workers, each on the other side of a connection that `answer_requests` serves, from any thread.
+    """Dispatcher of requests, from any thread, to workers, each behind a connection that
+    `answer_requests` serves.
 
-    Requests wait here, and a worker gets one batch at a time. One that does not answer until nobody waits for it any
-    more is killed, and another is started in its place; so is one for a worker that ended by itself.
+    Requests wait in a queue, and a worker gets one batch at a time. A worker that misses the
+    deadline of its requests is killed and replaced; so is a worker that ended by itself.
 
-    starts: each starts a worker. log: the corrections, which all workers follow. waiting: requests that may wait for
-    their answer. seconds: after which a request is given up. grace: seconds for what was asked before `close`. ended:
-    called with a reason where no worker can take the place of another.
+    starts: functions that start a worker each. log: the corrections, which all workers apply.
+        waiting: maximum number of waiting requests. seconds: timeout of a request. grace: seconds
+        for pending requests in `close`. ended: called with a reason if a worker cannot be replaced.
     """
 
     def __init__(
@@ -101,40 +112,42 @@ class LinkService:
         starts: Sequence[Callable[[], Worker]],
         log: CorrectionLog | None = None,
         *,
-        waiting: int = WAITING,
-        seconds: float = SECONDS,
-        grace: float = GRACE,
+        waiting: int = MAX_WAITING,
+        seconds: float = TIMEOUT_SECONDS,
+        grace: float = GRACE_SECONDS,
         ended: Callable[[str], Any] = lambda _: None,
     ) -> None:
-        """Wait until the workers are there. Raises Lost for one that ended, KrisselError or Failed for what did it."""
+        """Wait until the workers are ready. Raises WorkerLost for one that ended, KrisselError or WorkerFailed
+        for its error."""
         self._log = log or CorrectionLog()
         self._seconds, self._grace = seconds, grace
-        self._places = threading.Semaphore(waiting)
+        self._slots = threading.Semaphore(waiting)
         self._queue = _Queue()
-        # One after the other, so that all workers have them in the same order.
+        # Sequential, so that all workers get them in the same order.
         self._changes = ThreadPoolExecutor(1)
-        self._keepers = [_Keeper(start, self._queue, self._in_force, seconds, ended) for start in starts]
+        self._threads = [_WorkerThread(start, self._queue, self._in_force, seconds, ended) for start in starts]
         try:
-            self.about: dict[str, Any] = [keeper.about.result() for keeper in self._keepers][0]  # noqa: RUF015 (waits for all)
+            self.about: dict[str, Any] = [thread.about.result() for thread in self._threads][0]  # noqa: RUF015 (waits for all)
         except BaseException:
             self._grace = 0
             self.close()
             raise
 
     def ask(self, do: str, values: Any, *, documents: int = 1) -> "Future[Answer]":
-        """Ask a worker, or change the corrections.
+        """Send a request to a worker, or change the corrections.
 
-        do: "correct", "undo", or what `answer_requests` does. values: its keywords; for "link", JSON in bytes: a list
-        of `{"text": …, "id": …, "mentions": [{"start": …, "end": …, "label": …}]}`. documents: how many these are.
+        do: "correct", "undo", or an operation of `answer_requests`. values: its keywords; for
+            "link", JSON in bytes: a list of `{"text": …, "id": …, "mentions": [{"start": …, "end":
+            …, "label": …}]}`. documents: their number.
 
-        Raises Busy. The future raises what the worker does, where that is no KrisselError, KeyError or Wrong, Failed;
-        or Late or Lost.
+        Raises ServiceBusy. The future raises the worker's KrisselError, KeyError or InvalidRequest,
+        WorkerFailed for its other errors, RequestTimeout or WorkerLost.
         """
         content = values if isinstance(values, bytes) else json.dumps(values).encode()
         until = time.monotonic() + self._seconds
-        if not self._places.acquire(blocking=False):
-            raise Busy
-        release = self._places.release
+        if not self._slots.acquire(blocking=False):
+            raise ServiceBusy
+        release = self._slots.release
         try:
             if do in CHANGES:
                 change: Callable[..., Answer] = self._correct if do == "correct" else self._undo
@@ -142,47 +155,48 @@ class LinkService:
                 future.add_done_callback(lambda _: release())
                 return future
             return self._queue.put(_Request(do, content, until, documents, done=release))
-        except (Busy, RuntimeError):
+        except (ServiceBusy, RuntimeError):
             release()
-            raise Busy from None
+            raise ServiceBusy from None
 
-    def corrections(self, k: int = LISTED, skip: int = 0) -> dict[str, Any]:
-        """The last `k` in force before the last `skip`, oldest first, each without most of its text; and the total."""
+    def corrections(self, k: int = MAX_LISTED, skip: int = 0) -> dict[str, Any]:
+        """Return the last `k` active corrections before the last `skip`, oldest first, each without
+        most of its text; and the total."""
         in_force = self._in_force()
         end = max(0, len(in_force) - skip)
         return {"corrections": [_brief(each) for each in in_force[max(0, end - k) : end]], "total": len(in_force)}
 
     def answering(self) -> int:
-        """Number of workers that answer."""
-        return sum(keeper.answers() for keeper in self._keepers)
+        """Return the number of workers that answer."""
+        return sum(thread.answers() for thread in self._threads)
 
     def is_alive(self) -> bool:
-        """Whether a worker answers."""
+        """Return whether a worker answers."""
         return self.answering() > 0
 
     def close(self) -> None:
-        """Answer what was asked, for `grace` seconds, and refuse new requests; then end the workers, whatever they do.
+        """Answer pending requests for `grace` seconds and refuse new ones, then end the workers.
 
-        A second call does nothing more.
+        A second call does nothing.
         """
         end = time.monotonic() + self._grace
         with suppress(RuntimeError, LateFuture):
-            # Those that were asked before.
+            # Wait for earlier changes.
             self._changes.submit(lambda: None).result(max(0.0, self._grace))
         self._changes.shutdown(wait=False)
         self._queue.close()
-        for keeper in self._keepers:
-            keeper.join(max(0.0, end - time.monotonic()))
-        for keeper in self._keepers:
-            keeper.kill()
-        for keeper in self._keepers:
-            keeper.join(None)
+        for thread in self._threads:
+            thread.join(max(0.0, end - time.monotonic()))
+        for thread in self._threads:
+            thread.kill()
+        for thread in self._threads:
+            thread.join(None)
 
     def _in_force(self) -> list[Correction]:
         return self._log.in_force
 
     def _correct(self, until: float, **values: Any) -> Answer:
-        """Checked by a worker, kept, and then in force for what is asked from now on."""
+        """Check a correction with a worker, save it, and apply it to all later requests."""
         correction = self._log.new(**{**values, "right": tuple(values["right"])})
         checked = self._queue.put(_Request("check", json.dumps({"correction": correction.data()}).encode(), until))
         right = json.loads(checked.result().content)["right"]
@@ -193,52 +207,52 @@ class LinkService:
 
     def _undo(self, until: float, id_: str, author: str = "") -> Answer:
         if until < time.monotonic():
-            raise Late
+            raise RequestTimeout
         correction = self._log.undo(id_, author)
         self._queue.update("remove", {"id_": id_})
         return _answer(_brief(correction))
 
 
 class _Queue:
-    """Requests that wait, in their order, and what each worker has to follow before the next of them."""
+    """Queue of requests in order, and pending updates of each worker, which it applies first."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._waiting: deque[_Request] = deque()
-        # Of each worker.
+        # Per worker.
         self._updates: list[deque[_Request]] = []
-        # Requests that are worked on, and large ones of them; workers that are there.
+        # Number of requests in progress, large ones among them, and ready workers.
         self._working = self._large = self._ready = 0
         self._is_open = True
 
     def follower(self) -> "deque[_Request]":
-        """RETURNS: what one worker has to follow."""
+        """Return the queue of updates for a new worker."""
         with self._changed:
             self._updates.append(deque())
             return self._updates[-1]
 
     def enter(self) -> None:
-        """One worker more is there."""
+        """Count a ready worker."""
         with self._changed:
             self._ready += 1
             self._changed.notify_all()
 
     def exit(self) -> None:
-        """One worker less is there; another may take its place."""
+        """Remove a worker from the count; another may replace it."""
         with self._changed:
             self._ready -= 1
 
     def put(self, request: _Request) -> "Future[Answer]":
-        """Raises Busy."""
+        """Append a request. Raises ServiceBusy."""
         with self._changed:
             if not self._is_open:
-                raise Busy
+                raise ServiceBusy
             self._waiting.append(request)
             self._changed.notify_all()
         return request.future
 
     def update(self, do: str, values: dict[str, Any]) -> None:
-        """Have each worker do this before what is asked from now on."""
+        """Make each worker apply this before later requests."""
         content = json.dumps(values).encode()
         with self._changed:
             for updates in self._updates:
@@ -246,8 +260,8 @@ class _Queue:
             self._changed.notify_all()
 
     def take(self, updates: "deque[_Request]", worker: Worker) -> list[_Request]:
-        """Wait for what a worker is to do next. RETURNS: nothing when the queue is closed and empty. Raises EOFError
-        where the worker ended."""
+        """Wait for a worker's next batch. RETURNS: nothing if the queue is closed and empty. Raises
+        EOFError if the worker ended."""
         with self._changed:
             while True:
                 if updates:
@@ -260,13 +274,13 @@ class _Queue:
                     return batch
                 if not self._is_open and not self._waiting:
                     return []
-                self._changed.wait(NOTICED)
-                # It says nothing of itself.
+                self._changed.wait(POLL_SECONDS)
+                # An idle worker sends nothing unless it ends.
                 if worker.connection.poll():
                     raise EOFError
 
     def done(self, batch: Sequence[_Request]) -> None:
-        """A batch of `take` is answered."""
+        """Mark a batch of `take` as answered."""
         with self._changed:
             if batch[0].do not in UPDATES:
                 self._working -= len(batch)
@@ -274,7 +288,7 @@ class _Queue:
             self._changed.notify_all()
 
     def restart(self, updates: "deque[_Request]", in_force: Callable[[], list[Correction]]) -> list[Correction]:
-        """RETURNS: what a new worker has to follow at first."""
+        """Return the corrections that a new worker applies first."""
         with self._changed:
             updates.clear()
             return in_force()
@@ -285,7 +299,7 @@ class _Queue:
             self._changed.notify_all()
 
     def leave(self, updates: "deque[_Request]") -> None:
-        """One worker less; where it was the last, nothing is answered any more."""
+        """Remove a worker; after the last one, requests are no longer answered."""
         with self._changed:
             self._updates = [each for each in self._updates if each is not updates]
             dropped = [] if self._updates else [*self._waiting]
@@ -293,27 +307,27 @@ class _Queue:
                 self._is_open = False
                 self._waiting.clear()
         for request in dropped:
-            request.fail(Lost())
+            request.fail(WorkerLost())
 
     def _batch(self) -> list[_Request]:
-        """Requests that are done together. Those that nobody waits for are dropped."""
+        """Return the requests of the next batch, and drop those past their deadline."""
         batch: list[_Request] = []
         left: deque[_Request] = deque()
         now, is_only = time.monotonic(), len(self._updates) == 1
         has_room = self._large < (1 if is_only else self._ready - 1)
-        # Each worker has its part of all that is waited for.
+        # Each worker gets its part of all pending requests.
         n = -(-(len(self._waiting) + self._working) // max(1, self._ready))
         while self._waiting and len(batch) < n:
             request = self._waiting.popleft()
             if request.until < now:
-                request.fail(Late())
+                request.fail(RequestTimeout())
                 continue
             if request.is_large and not has_room:
-                # One worker is for shorter ones.
+                # One worker is reserved for shorter ones.
                 left.append(request)
                 continue
             is_alone = bool(batch) and (request.is_large or request.do != "link")
-            if is_alone or sum(each.documents for each in batch) >= TOGETHER:
+            if is_alone or sum(each.documents for each in batch) >= BATCH_DOCUMENTS:
                 left.append(request)
                 break
             if not request.future.set_running_or_notify_cancel():
@@ -326,8 +340,8 @@ class _Queue:
         return batch
 
 
-class _Keeper:
-    """A thread that has a worker, hands it batches, and replaces it."""
+class _WorkerThread:
+    """A thread that owns a worker, sends it batches, and replaces it."""
 
     def __init__(
         self,
@@ -344,14 +358,15 @@ class _Keeper:
         self._lock = threading.Lock()
         self._worker: Worker | None = None
         self._is_closed = self._is_open = False
-        # Of the batch that is worked on.
+        # Start of the batch in progress.
         self._since = float("inf")
-        # Linux ends a worker with the thread that started it: this one lives as long as the service.
+        # Linux ends a worker with the thread that started it: this thread lives as long as the
+        # service.
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def answers(self) -> bool:
-        return self._is_open and time.monotonic() - self._since < SILENT
+        return self._is_open and time.monotonic() - self._since < SILENT_SECONDS
 
     def join(self, seconds: float | None) -> None:
         self._thread.join(seconds)
@@ -382,8 +397,8 @@ class _Keeper:
                     self._do(worker, batch)
                 self._is_closed = True
             except (EOFError, OSError):
-                # Before it answered anything another would end as well.
-                problem = None if self._is_open else Lost()
+                # If it never answered, a replacement would end as well.
+                problem = None if self._is_open else WorkerLost()
             except BaseException as error:
                 problem = error
             if self._is_open:
@@ -392,10 +407,10 @@ class _Keeper:
             how = self._left(worker)
             if self._is_closed or problem is not None:
                 break
-        if isinstance(problem, Lost):
-            problem = Lost(how)
+        if isinstance(problem, WorkerLost):
+            problem = WorkerLost(how)
         if not self.about.done():
-            self.about.set_exception(problem or Lost(how))
+            self.about.set_exception(problem or WorkerLost(how))
         elif not self._is_closed and problem is not None:
             self._ended(str(problem))
         self._queue.leave(self._updates)
@@ -412,14 +427,14 @@ class _Keeper:
         return worker.leave()
 
     def _begin(self, worker: Worker) -> None:
-        """Wait until it is loaded, and have it follow the corrections."""
+        """Wait until the worker is loaded, and send it the corrections."""
         about = _received(worker).content
         in_force = self._queue.restart(self._updates, self._in_force)
-        for start in range(0, len(in_force), FOLLOWED):
-            part = [each.data() for each in in_force[start : start + FOLLOWED]]
-            which = {"is_first": not start, "is_last": start + FOLLOWED >= len(in_force)}
+        for start in range(0, len(in_force), CORRECTIONS_PER_MESSAGE):
+            part = [each.data() for each in in_force[start : start + CORRECTIONS_PER_MESSAGE]]
+            which = {"is_first": not start, "is_last": start + CORRECTIONS_PER_MESSAGE >= len(in_force)}
             message = Message.of({"corrections": part, **which}, number=0, do="follow")
-            # Encoded while the worker follows the part before.
+            # Encoded while the worker applies the previous part.
             if start:
                 _received(worker)
             send(worker.connection, message)
@@ -429,18 +444,19 @@ class _Keeper:
             self.about.set_result(json.loads(about))
 
     def _do(self, worker: Worker, batch: list[_Request]) -> None:
-        """Have a batch answered. Raises EOFError or OSError where the worker ends, or takes too long and is killed."""
+        """Send a batch and receive its answers. Raises EOFError or OSError if the worker ends, or
+        is killed after its deadline."""
         now = self._since = time.monotonic()
         end = max(each.until for each in batch)
         end = min(end, now + self._seconds)
         asked = dict(enumerate(batch))
-        error: Exception = Lost()
+        error: Exception = WorkerLost()
         try:
             messages = (Message({"number": n, "do": each.do}, each.content) for n, each in asked.items())
             send(worker.connection, *messages)
             while asked:
                 if not worker.connection.poll(max(0.0, end - time.monotonic())):
-                    error = Late()
+                    error = RequestTimeout()
                     worker.kill()
                     raise EOFError
                 for head, content in receive(worker.connection):
@@ -451,7 +467,7 @@ class _Keeper:
                         continue
                     request.future.set_exception(_error(head))
                     if request.do in UPDATES:
-                        # It would link otherwise than the others.
+                        # Its links would differ from the other workers'.
                         worker.kill()
                         raise EOFError
         finally:
@@ -462,7 +478,7 @@ class _Keeper:
 
 
 def _received(worker: Worker) -> Message:
-    """Raises EOFError, or what the worker says that it raised."""
+    """Return a message of a worker. Raises EOFError, or the error that the worker reports."""
     (message,) = receive(worker.connection)
     if "error" in message.head:
         raise _error(message.head)
@@ -470,8 +486,12 @@ def _received(worker: Worker) -> Message:
 
 
 def _error(head: dict[str, Any]) -> Exception:
-    kinds: dict[str, type[Exception]] = {"KrisselError": KrisselError, "KeyError": KeyError, "Wrong": Wrong}
-    return kinds.get(head["error"], Failed)(head["told"])
+    kinds: dict[str, type[Exception]] = {
+        "KrisselError": KrisselError,
+        "KeyError": KeyError,
+        "InvalidRequest": InvalidRequest,
+    }
+    return kinds.get(head["error"], WorkerFailed)(head["text"])
 
 
 def _answer(content: dict[str, Any]) -> Answer:
@@ -479,7 +499,7 @@ def _answer(content: dict[str, Any]) -> Answer:
 
 
 def _brief(correction: Correction) -> dict[str, Any]:
-    """Without most of its text, which may be long."""
+    """Return the correction without most of its text, which may be long."""
     data = correction.data()
-    view = mention_view(data.pop("text"), correction.start, correction.end, NEAR)
+    view = mention_view(data.pop("text"), correction.start, correction.end, CONTEXT_CHARS)
     return {**data, "mention": correction.mention, "context": evidence(view)}

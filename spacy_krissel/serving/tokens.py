@@ -6,33 +6,34 @@ from spacy.language import Language
 from spacy.tokenizer import Tokenizer
 from spacy.tokens import Doc
 
-# Characters between white space up to which spaCy tokenizes alone.
+# Length of the longest word that spaCy tokenizes whole.
 MAX_WORD = 128
-# Words whose tokens are remembered. 600 abstracts have 18,000, and spaCy's 10,000 are full by then: to tokenize a text
-# takes a quarter of the time with all.
-REMEMBERED = 50_000
-# Of a longer word: letters and digits, or a few other characters.
+# Number of words in the tokenizer's cache. 600 abstracts have 18,000 words and fill spaCy's default
+# of 10,000; with all cached, tokenization takes a quarter of the time.
+CACHED_WORDS = 50_000
+# Parts of a longer word: letters and digits, or a few other characters.
 _PIECES = re.compile(r"[^\W_]+|(?:[^\w\s]|_){1,16}")
 _LONG = re.compile(rf"\S{{{MAX_WORD + 1},}}")
 
 
 def remember_words(nlp: Language) -> None:
-    """Let spaCy's tokenizer remember `REMEMBERED` words."""
+    """Set the cache of spaCy's tokenizer to `CACHED_WORDS` words."""
     if isinstance(nlp.tokenizer, Tokenizer):
-        nlp.tokenizer.max_cache_size = max(nlp.tokenizer.max_cache_size, REMEMBERED)
+        nlp.tokenizer.max_cache_size = max(nlp.tokenizer.max_cache_size, CACHED_WORDS)
 
 
 def n_cut(text: str) -> int:
-    """Number of words of the text that `tokenized` cuts."""
+    """Return the number of words of the text that `tokenized` cuts."""
     return sum(len(_PIECES.findall(word)) > 1 for word in _LONG.findall(text))
 
 
 def tokenized(nlp: Language, text: str) -> Doc:
-    """`nlp.make_doc`, in time that grows with the length of `text` alone.
+    """Return `nlp.make_doc`, in time linear in the length of `text`.
 
-    spaCy takes brackets, quotes and symbols off the ends of a word one by one, and looks at the whole word each time:
-    8,000 brackets take 7 seconds. A word of more than `MAX_WORD` characters is therefore cut between letters and other
-    characters, and after each 16 of the latter, and its pieces are tokenized by themselves. Offsets do not change.
+    spaCy strips brackets, quotes and symbols from the ends of a word one by one, and scans the
+    whole word each time: 8,000 brackets take 7 seconds. A word of more than `MAX_WORD` characters
+    is therefore cut between letters and other characters, and after every 16 of the latter, and its
+    parts are tokenized separately. Offsets do not change.
 
     Raises ValueError for a text that is longer than `nlp.max_length` (spaCy's E088).
     """
@@ -49,7 +50,8 @@ def tokenized(nlp: Language, text: str) -> Doc:
 
     at = 0
     for match in long:
-        # A space after a word belongs to its last token, so that what is between is not tokenized from a space on.
+        # A space after a word belongs to its last token, so the text in between does not start with
+        # a space.
         add(text[at : match.start()])
         for piece in _PIECES.finditer(match[0]):
             add(piece[0])

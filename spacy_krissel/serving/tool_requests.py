@@ -1,16 +1,16 @@
-"""What annotation tools send to the service, and what is wrong with it."""
+"""Requests that annotation tools send to the service, and their errors."""
 
 from typing import Any
 
 from pydantic import BaseModel, Field
 
 
-class Wrong(ValueError):
+class InvalidRequest(ValueError):
     """A request that cannot be answered, and why."""
 
 
 class LayerIn(BaseModel):
-    """layer: the type of annotation. feature: of it, for the ids."""
+    """layer: the type of annotation. feature: its feature for the ids."""
 
     layer: str
     feature: str
@@ -21,7 +21,7 @@ class CasIn(BaseModel):
 
 
 class PredictionIn(BaseModel):
-    """What INCEpTION sends; more than this is not read."""
+    """Request of INCEpTION; other fields are ignored."""
 
     metadata: LayerIn
     document: CasIn
@@ -29,7 +29,7 @@ class PredictionIn(BaseModel):
 
 
 class TasksIn(BaseModel):
-    """What Label Studio sends; more than this is not read."""
+    """Request of Label Studio; other fields are ignored."""
 
     tasks: list[dict[str, Any]]
     label_config: str | None = Field(None, max_length=100_000)

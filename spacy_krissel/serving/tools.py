@@ -1,4 +1,4 @@
-"""What annotation tools ask of the service: INCEpTION's external recommender, and Label Studio's ML backend."""
+"""Answers to annotation tools: INCEpTION's external recommender, and Label Studio's ML backend."""
 
 from itertools import chain
 from typing import Any
@@ -8,22 +8,23 @@ from ..corpora.readers.cas import PREDICTED, load_cas, load_types
 from ..errors import KrisselError
 from ..ontology.ids import entity_url
 from ..render.formats.label_studio import MODEL, prediction
-from ..render.formats.mentions import Linked
+from ..render.formats.mentions import LinkedMention
 from ..util.xml_files import without_declaration
-from .tool_requests import PredictionIn, TasksIn, Wrong
+from .tool_requests import InvalidRequest, PredictionIn, TasksIn
 
-# As INCEpTION shows at most.
-MOST_SUGGESTIONS = 10
+# Maximum that INCEpTION shows.
+MAX_SUGGESTIONS = 10
 
 
 class Suggestions:
-    """A document of INCEpTION, and what the linker suggests for it.
+    """A document of INCEpTION, and the linker's suggestions for it.
 
-    Annotations of the layer that are there are linked; where there are none, those that the pipeline finds. Each gets
-    its candidates as suggestions, with their scores where the layer has a feature for them.
+    Existing annotations of the layer are linked; if there are none, the mentions that the pipeline
+    finds. Each gets its candidates as suggestions, with their scores if the layer has a feature for
+    them.
 
-    Raises Wrong for XML that is none, declares entities, or has no text, and for a layer that is not in it;
-    KrisselError K247 where dkpro-cassis is not installed.
+    Raises InvalidRequest for XML that is invalid, declares entities or has no text, and for a layer that is
+    missing; KrisselError K247 if dkpro-cassis is not installed.
     """
 
     def __init__(self, asked: PredictionIn) -> None:
@@ -37,8 +38,8 @@ class Suggestions:
         except KrisselError:
             raise
         except Exception as error:
-            # cassis and lxml raise of every kind for what is no CAS.
-            raise Wrong(f"is no CAS that can be read ({type(error).__name__}: {str(error)[:200]})") from error
+            # cassis and lxml raise errors of any type for an invalid CAS.
+            raise InvalidRequest(f"is no CAS that can be read ({type(error).__name__}: {str(error)[:200]})") from error
         own = {"begin", "end"}
         text = self._cas.sofa_string
         if (
@@ -46,23 +47,23 @@ class Suggestions:
             or not own <= self._features
             or self._feature not in self._features - own - {"sofa"}
         ):
-            raise Wrong(f"has no text, or no feature '{self._feature[:100]}' of a layer of spans")
+            raise InvalidRequest(f"has no text, or no feature '{self._feature[:100]}' of a layer of spans")
         self._text = text
-        places = {(each.begin, each.end) for each in there}
-        self._places = [
-            (start, end) for start, end in places if 0 <= start < end <= len(text) and text[start:end].strip()
+        spans = {(each.begin, each.end) for each in there}
+        self._spans = [
+            (start, end) for start, end in spans if 0 <= start < end <= len(text) and text[start:end].strip()
         ]
 
     def documents(self) -> list[dict[str, Any]]:
-        """The text as `/link` takes it."""
-        mentions = [{"start": start, "end": end} for start, end in self._places]
+        """Return the text as `/link` expects it."""
+        mentions = [{"start": start, "end": end} for start, end in self._spans]
         return [{"text": self._text, "mentions": mentions or None}]
 
     def answer(self, linked: list[dict[str, Any]], *, as_addresses: bool) -> str:
-        """The document with the suggestions, as XMI. as_addresses: entities by `entity_url`, where there is one, as a
-        knowledge base of INCEpTION names them."""
+        """Return the document with the suggestions, as XMI. as_addresses: identify entities by
+        `entity_url`, if there is one, as knowledge bases of INCEpTION do."""
         for mention in chain.from_iterable(document["mentions"] for document in linked):
-            for candidate in mention["candidates"][:MOST_SUGGESTIONS]:
+            for candidate in mention["candidates"][:MAX_SUGGESTIONS]:
                 self._suggest(mention["start"], mention["end"], candidate, as_addresses)
         return str(self._cas.to_xmi())
 
@@ -78,7 +79,8 @@ class Suggestions:
 
 
 class Tasks:
-    """Tasks of Label Studio. Raises Wrong for one without a text, and a labelling configuration that is none."""
+    """Tasks of Label Studio. Raises InvalidRequest for a task without a text, or an invalid labelling
+    configuration."""
 
     def __init__(self, asked: TasksIn) -> None:
         key, self._names = _tags(asked.label_config or "")
@@ -87,26 +89,26 @@ class Tasks:
             data = task.get("data")
             text = data.get(key) if isinstance(data, dict) else None
             if not isinstance(text, str):
-                raise Wrong(f"has a task without the text 'data.{key[:100]}'")
+                raise InvalidRequest(f"has a task without the text 'data.{key[:100]}'")
             self.texts.append(text)
 
     def answer(self, linked: list[dict[str, Any]]) -> dict[str, Any]:
-        """For each task the result of `label_studio.prediction`."""
-        results = [prediction(map(Linked.of, each["mentions"]), **self._names) for each in linked]
+        """Return for each task the result of `label_studio.prediction`."""
+        results = [prediction(map(LinkedMention.of, each["mentions"]), **self._names) for each in linked]
         return {"results": results, "model_version": MODEL}
 
 
 def _tags(config: str) -> tuple[str, dict[str, str]]:
-    """The key of the text among a task's data, and the names of the tags. Raises Wrong."""
+    """Return the key of the text among a task's data, and the names of the tags. Raises InvalidRequest."""
     if not config.strip():
         return "text", {}
     try:
         root = ElementTree.fromstring(without_declaration(config))
     except (ElementTree.ParseError, ValueError) as error:
-        raise Wrong(f"has a labelling configuration that cannot be read ({error})") from error
+        raise InvalidRequest(f"has a labelling configuration that cannot be read ({error})") from error
     text = next(root.iter("Text"), None)
     if text is None:
-        raise Wrong("has a labelling configuration without <Text>")
+        raise InvalidRequest("has a labelling configuration without <Text>")
     name = text.get("name", "")
 
     def of(kind: str) -> str:

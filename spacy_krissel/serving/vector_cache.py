@@ -1,4 +1,5 @@
-"""The vectors of corrections in a file, so that a start encodes none of them again."""
+"""Cache of the vectors of corrections in a file, so that they are not encoded again at the next
+start."""
 
 import hashlib
 import warnings
@@ -12,7 +13,7 @@ from ..util.atomic import atomic_file
 from ..util.disk import coded_damage
 from ..views import View
 
-# Views that are not in the file from which on it is written again.
+# Number of new views from which the file is written again.
 MIN_NEW = 1_000
 # Views encoded at a time.
 BATCH = 4_096
@@ -21,9 +22,9 @@ Encode = Callable[[list[View]], np.ndarray]
 
 
 class VectorCache:
-    """Vectors by view, read from a file and written to it. Without a path it keeps nothing.
+    """Vectors by view, read from a file and written to it. Without a path nothing is kept.
 
-    encoder: its fingerprint; vectors of another one do not count. width: of the vectors.
+    encoder: its fingerprint; vectors of another encoder are ignored. width: of the vectors.
     """
 
     def __init__(self, path: Path | None = None, encoder: str = "", width: int = 0) -> None:
@@ -34,7 +35,7 @@ class VectorCache:
 
     @classmethod
     def read(cls, path: Path | None, encoder: str, width: int) -> "VectorCache":
-        """The file at `path`, or nothing where there is none. Warns KW684 where it cannot be read."""
+        """Read the file at `path`, if there is one. Warns KW684 if it cannot be read."""
         cache = cls(path, encoder, width)
         if path is not None and path.exists():
             try:
@@ -44,7 +45,7 @@ class VectorCache:
         return cache
 
     def vectors(self, views: list[View], encode: Encode) -> np.ndarray:
-        """The vectors of the views (n, width); `encode` makes those that are not known."""
+        """Return the vectors of the views (n, width); `encode` computes the unknown ones."""
         if self._path is None:
             return _encoded(views, encode, self._width)
         keys = [*map(_key, views)]
@@ -56,7 +57,7 @@ class VectorCache:
         return np.stack([self._known[key] for key in keys])
 
     def write(self) -> None:
-        """Write what was asked for, if much of it is new. Warns KW684 where the disk refuses."""
+        """Write the vectors in use, if many are new. Warns KW684 if writing fails."""
         if self._path is None or self._n_new < MIN_NEW:
             return
         keys = np.frombuffer(b"".join(self._used), dtype=np.uint8).reshape(-1, DIGEST)
@@ -83,7 +84,7 @@ class VectorCache:
 
 
 class _Damaged(Exception):
-    """A file that is none of vectors."""
+    """A file without valid vectors."""
 
 
 def _encoded(views: list[View], encode: Encode, width: int) -> np.ndarray:

@@ -1,4 +1,5 @@
-"""What a process does that loads a pipeline: it answers batches of requests until it is killed or left alone."""
+"""Worker process that loads a pipeline and answers batches of requests until it is killed or its
+connection is closed."""
 
 import ctypes
 import gc
@@ -24,28 +25,31 @@ from .tokens import n_cut
 from .tool_requests import PredictionIn, TasksIn
 from .tools import Suggestions, Tasks
 
-# Documents after which the vocabulary is as it was; characters of the first ones, whose words it keeps.
-RENEWED, KEPT = 1_000, 1_000_000
-# Of Linux: a signal for when the parent ends, which comes while C code runs, too.
+# Number of documents per memory zone, after which the vocabulary is reset, and of characters read
+# before the first zone, whose words stay cached.
+DOCS_PER_ZONE, WARMUP_CHARS = 1_000, 1_000_000
+# Linux only: a signal when the parent ends, delivered even while C code runs.
 PR_SET_PDEATHSIG = 1
 
 
 def answer_requests(connection: Connection, linker: CorrectedLinker) -> None:
-    """Answer batches of requests until the connection is closed. A failure is answered, and ends nothing.
+    """Answer batches of requests until the connection is closed. Failures are answered too, and do
+    not end the loop.
 
     Each request has one answer, in any order, with its number.
     """
     with suppress(EOFError, OSError):
         send(connection, Message.of(linker.about()))
         chars = 0
-        while chars < KEPT:
-            # The tokenizer remembers words outside of memory zones alone, and takes five times as long without.
+        while chars < WARMUP_CHARS:
+            # The tokenizer caches words only outside of memory zones, and is five times slower
+            # without its cache.
             chars += sum(len(document.text) for document in _answer_batch(connection, linker))
         while True:
-            # What the vocabulary learns of further texts goes with them.
+            # What later texts add to the vocabulary is freed with the zone.
             with linker.nlp.memory_zone():
                 n = 0
-                while n < RENEWED:
+                while n < DOCS_PER_ZONE:
                     n += len(_answer_batch(connection, linker))
 
 
@@ -59,11 +63,11 @@ def run(
     vectors: Path | None,
 ) -> None:
     _end_with_parent()
-    # These are for who asks, and they close the connection when all is answered.
+    # These signals are for the parent, which closes the connection when all requests are answered.
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, signal.SIG_IGN)
     try:
-        # Here, and not by who starts the process: a chosen GPU is one of this process alone.
+        # Here, not in the parent: the GPU is chosen per process.
         choose_gpu(gpu_id, silent=True)
         nlp = load_pipeline(pipeline, index_device=index_device)
         linker = CorrectedLinker(nlp, name=name, bounds=bounds, vectors=vectors)
@@ -73,18 +77,19 @@ def run(
     except Exception as error:
         send(connection, Message.of_error(error))
         return
-    # What was loaded stays, and no collection has to go through it.
+    # Loaded objects stay: exclude them from garbage collection.
     gc.collect()
     gc.freeze()
     answer_requests(connection, linker)
 
 
 def _end_with_parent() -> None:
-    """End this process when its parent is no more, also while it works."""
+    """End this process when its parent ends, even while it works."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     if sys.platform == "linux":
-        # No thread runs while the tokenizer does. The parent's thread that started this process counts as the parent.
+        # No thread runs while the tokenizer does. The parent's thread that started this process
+        # counts as the parent.
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     sentinel = parent.sentinel
 
@@ -102,7 +107,7 @@ class _Request(NamedTuple):
 
 
 def _answer_batch(connection: Connection, linker: CorrectedLinker) -> list[Document]:
-    """RETURNS: the documents that were linked."""
+    """Answer the next batch. RETURNS: the documents that were linked."""
     requests = []
     for head, content in receive(connection):
         values = json.loads(content)
@@ -121,7 +126,8 @@ def _document(given: dict[str, Any]) -> Document:
 
 
 def _answer(connection: Connection, linker: CorrectedLinker, batch: Sequence[_Request]) -> None:
-    """The answers of a batch; where that fails, of each request by itself: one's error is no other's."""
+    """Send the answers of a batch. If it fails, answer each request separately: an error of one
+    does not affect others."""
     try:
         if batch[0].do == "link":
             linked = iter(linker.link([document for request in batch for document in request.values]))
@@ -147,7 +153,7 @@ def _answer(connection: Connection, linker: CorrectedLinker, batch: Sequence[_Re
 
 
 def _counts(linked: Sequence[dict[str, Any]], documents: Sequence[Document]) -> dict[str, int]:
-    """Of an `Answer`."""
+    """Return the counts of an `Answer`."""
     mentions = sum(len(document["mentions"]) for document in linked)
     return {"documents": len(linked), "mentions": mentions, "cut": sum(n_cut(each.text) for each in documents)}
 
@@ -161,7 +167,7 @@ def _suggest(linker: CorrectedLinker, asked: dict[str, Any], as_addresses: bool)
 
 
 def _follow(linker: CorrectedLinker, corrections: list[dict[str, Any]], **which: bool) -> dict[str, Any]:
-    # All of what is made here stays, and each collection would go through it: they take as long as the rest.
+    # All objects made here stay, and garbage collections would take as long as the rest.
     gc.disable()
     try:
         linker.follow([Correction.from_data(each) for each in corrections], **which)
@@ -186,7 +192,7 @@ def _export(linker: CorrectedLinker, documents: list[dict[str, Any]], **settings
     return {"content": content, "counts": {"documents": len(given), "mentions": mentions, "cut": cut}}
 
 
-# Whose answers grow with what was asked.
+# Operations whose answers grow with the request.
 BOUNDED = ("link", "suggest", "predict", "export")
 _DO: dict[str, Callable[..., dict[str, Any]]] = {
     "suggest": _suggest,

@@ -1,4 +1,4 @@
-"""Train a small encoder to give the vectors of another one."""
+"""Distillation: train a small encoder to reproduce the vectors of another."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,25 +14,25 @@ from ..views import View
 BATCH = 512
 # On the training splits of NCBI Disease and BC5CDR's diseases, 0.01 and twice the passes are as good.
 RATE = 0.003
-# Vectors that the directions which are kept are computed from.
+# Number of vectors that the kept directions are computed from.
 SAMPLE = 20_000
 
 
-def narrowed(vectors: Vectors, width: int, seed: int) -> Vectors:
-    """What takes vectors to `width` values and changes their inner products least (Eckart and Young 1936): times the
-    vectors' first right singular vectors, of a sample. Wider ones are filled with zeros. (d, width)."""
+def narrowing_projection(vectors: Vectors, width: int, seed: int) -> Vectors:
+    """Return the projection (d, width) that changes inner products least (Eckart and Young 1936):
+    the first right singular vectors of a sample. Narrower vectors are padded with zeros."""
     n, d = vectors.shape
     if d <= width:
         return np.eye(d, width, dtype=np.float32)
     rows = np.sort(np.random.default_rng(seed).choice(n, min(n, SAMPLE), replace=False))
-    # Of the (d, d) products: no more memory than the sample.
+    # From the (d, d) products, which need no more memory than the sample.
     sample = to_unit(vectors[rows])
     _, directions = np.linalg.eigh(sample.T @ sample)
     return np.ascontiguousarray(directions[:, ::-1][:, :width])
 
 
 def to_unit(vectors: Vectors) -> Vectors:
-    """In float32 and of length 1; zeros stay."""
+    """Return the vectors in float32, scaled to length 1; zeros stay zero."""
     vectors = vectors.astype(np.float32)
     return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.float32(1e-12))
 
@@ -47,10 +47,11 @@ def fit_to_vectors(
     seed: int,
     progress: bool,
 ) -> None:
-    """Train `model` until it gives the `vectors` (b, width) of the `views` of any rows (b,) from 0 to n - 1.
+    """Train `model` to reproduce the `vectors` (b, width) of the `views` of any rows (b,) from 0 to
+    n - 1.
 
-    The loss is the mean squared distance, for vectors of length 1 twice one minus the cosine; the learning rate falls
-    to 0 over all passes.
+    The loss is the mean squared distance, which is 2 (1 - cosine) for unit vectors. The learning
+    rate decays to 0 over all passes.
     """
     batches = max(1, round(n / BATCH))
     random = np.random.default_rng(seed)

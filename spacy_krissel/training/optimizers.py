@@ -1,4 +1,4 @@
-"""The optimizer that the papers' transformers are trained with."""
+"""AdamW, the optimizer of the papers' transformers."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -9,8 +9,9 @@ from ..util.settings import NotNegative, Positive, checked
 
 
 class AdamW(Optimizer):
-    """thinc's Adam with decoupled weight decay, which biases and layer norms do not have, and a bound for the norm of
-    all gradients of a component, where thinc's `grad_clip` bounds that of each parameter by itself.
+    """thinc's Adam with decoupled weight decay, except for biases and layer norms, and with a bound
+    on the norm of all gradients of a component. thinc's `grad_clip` bounds the norm of each
+    parameter's gradient instead.
 
     clip_norm: the bound, which the component applies before the step; 0 for none.
     """
@@ -39,10 +40,12 @@ def make_adamw(
     beta1: Positive = 0.9,
     beta2: Positive = 0.999,
 ) -> AdamW:
-    """Registered in optimizers as `spacy-krissel.AdamW.v1`: Adam as torch and Hugging Face train transformers with it.
+    """Registered in optimizers as `spacy-krissel.AdamW.v1`: Adam with decoupled weight decay, as in
+    torch and Hugging Face.
 
     learn_rate: a number or a schedule.
-    weight_decay: times the rate, taken from each weight in a step; not from biases and layer norms.
+    weight_decay: fraction of each weight, times the rate, subtracted per step; not for biases and
+        layer norms.
     clip_norm: the largest l2 norm of all gradients of a component together; 0 for any.
     eps: added to the root of the second moment.
     beta1, beta2: decay of the moments.

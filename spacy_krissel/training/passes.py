@@ -1,4 +1,4 @@
-"""How a batch passes through a model: divided among processes, in chunks of it, and with adversarial inputs."""
+"""Passes of a batch through a model: split over processes, in chunks, and with adversarial inputs."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -27,8 +27,11 @@ Begin = Callable[[list[X]], tuple[Y, Callable[..., Any]]]
 
 
 def begin_views(begin: Begin[View, Floats2d], views: list[View]) -> tuple[Floats2d, Callable[..., Any]]:
-    """`begin(views)`, such as an encoder's `begin_update`: the vectors of all views, and a backprop that takes the
-    gradient of all vectors and runs that of this process's views. In one process, `begin(views)` itself."""
+    """Return `begin(views)`, such as an encoder's `begin_update`: the vectors of all views, and a
+    backprop.
+    The backprop takes the gradient of all vectors and runs the part of this process's views. In one
+    process this is `begin(views)` itself.
+    """
     if n_processes() == 1:
         return begin(views)
     groups = _read_together(views)
@@ -37,12 +40,13 @@ def begin_views(begin: Begin[View, Floats2d], views: list[View]) -> tuple[Floats
 
 
 def predict_views(model: EncoderModel, views: list[View]) -> Floats2d:
-    """`model.predict(views)`."""
+    """Return `model.predict(views)`."""
     return begin_views(lambda own: (model.predict(own), no_backprop), views)[0]
 
 
 def begin_texts(begin: Begin[str, TokenStates], texts: list[str]) -> tuple[TokenStates, Callable[..., Any]]:
-    """`begin(texts)`: the states of all texts, and a backprop that takes the gradient of all vectors."""
+    """Return `begin(texts)`: the states of all texts, and a backprop that takes the gradient of all
+    vectors."""
     if n_processes() == 1:
         return begin(texts)
     sizes = [len(text) for text in texts]
@@ -62,18 +66,19 @@ def begin_texts(begin: Begin[str, TokenStates], texts: list[str]) -> tuple[Token
 
 
 def consecutive(lengths: Iterable[int]) -> list[range]:
-    """The rows of items of these lengths, one after another."""
+    """Return the row ranges of consecutive items of these lengths."""
     ends = np.cumsum([0, *lengths]).tolist()
     return [range(start, end) for start, end in pairwise(ends)]
 
 
 def view_length(view: View) -> int:
-    """In characters, about proportional to word pieces."""
+    """Return the length in characters, which is roughly proportional to word pieces."""
     return len(view.left) + len(view.mention) + len(view.right)
 
 
 def _read_together(views: Sequence[View]) -> list[list[int]]:
-    """Groups of views, by index, that one process encodes: those of one passage are read in one pass."""
+    """Return groups of views, by index, that one process encodes: those of one passage are read in
+    one pass."""
     groups: dict[Any, list[int]] = {}
     for i, view in enumerate(views):
         groups.setdefault(view.left + view.mention + view.right if view.co_mentions else i, []).append(i)
@@ -91,12 +96,13 @@ def update_in_chunks(
 ) -> float:
     """Accumulate in `model` the gradient of `loss(model(views))`. RETURNS: the loss.
 
-    With `chunk_size` views at a time: encode every chunk and keep only its vectors, take the loss and its gradient with
-    respect to all vectors, then encode every chunk again with the random state of its first pass, so the same dropout,
-    and run its backward pass. The gradient equals that of one pass; it costs one more forward pass, and holds the
-    activations of one chunk alone (Gao et al. 2021, "Scaling Deep Contrastive Learning Batch Size under Memory Limited
-    Setup"). Views of similar length share a chunk, to save padding. In data-parallel training each process chunks its
-    own fraction of the views; the loss is over all of them.
+    With `chunk_size` views at a time: encode every chunk and keep only its vectors, take the loss
+    and its gradient with respect to all vectors, then encode every chunk again with the random
+    state of its first pass, and so the same dropout, and run its backward pass. The gradient equals
+    that of one pass. It costs one more forward pass and holds the activations of one chunk only
+    (Gao et al. 2021, "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup").
+    Views of similar length share a chunk, to save padding. In data-parallel training each process
+    chunks its own part of the views; the loss is over all of them.
 
     Word pieces are made in the first pass and kept for the second.
 
@@ -111,7 +117,7 @@ def update_in_chunks(
 
 
 def in_chunks(model: EncoderModel, chunk_size: int | None) -> Begin[View, Floats2d]:
-    """`model.begin_update` with `chunk_size` views at a time, see `update_in_chunks`."""
+    """Return `model.begin_update` with `chunk_size` views at a time, see `update_in_chunks`."""
 
     def begin(own: list[View]) -> tuple[Floats2d, Callable[..., Any]]:
         order = sorted(range(len(own)), key=lambda i: -view_length(own[i]))
@@ -126,11 +132,11 @@ def in_chunks(model: EncoderModel, chunk_size: int | None) -> Begin[View, Floats
 
 
 def _parts_of_pass(model: Model[Any, Any], views: list[View]) -> list[float]:
-    """The fraction of a transformer's pass that each view takes if it fills the window of its
-    encoder; 0 without a transformer."""
+    """Return the fraction of a transformer's pass that each view takes if it fills its encoder's
+    window; 0 without a transformer."""
     parts: list[float] = [
         node.attrs["settings"].window / shim.pass_pieces  # type: ignore[attr-defined]
-        # Depth first: the encoder of mentions comes before that of references.
+        # Depth first, so that the encoder of mentions precedes that of references.
         for node in model.walk(order="dfs_pre")
         if node.name == "transformer_encoder"
         for inner in node.walk()
@@ -140,7 +146,7 @@ def _parts_of_pass(model: Model[Any, Any], views: list[View]) -> list[float]:
 
 
 def _filled(order: list[int], parts: list[float]) -> list[list[int]]:
-    """Chunks of views, in this order, of one pass at most, but at least one view."""
+    """Return chunks of views in this order, each at most one pass but at least one view."""
     chunks: list[list[int]] = []
     filled = 1.0
     for i in order:
@@ -183,17 +189,19 @@ Step = Callable[[Loss, float], float]
 
 
 def with_adversary(model: Model[Any, Any], step: Step, loss: Loss, weight: float, epsilon: float) -> float:
-    """FGSM, `L + λ L_adv` (PEL §4.2, eq. 8), its gradient accumulated.
+    """Accumulate the gradient of FGSM, `L + λ L_adv` (PEL §4.2, eq. 8). RETURNS: its value.
 
-    step: a forward and a backward pass of a loss through a transformer, the gradient scaled by a number → the loss, not
-        scaled. It runs three times, with the same dropout: for the direction in which scores rise at each input
-        embedding that it reads; for L; and for L_adv, with the embeddings moved by ε against that direction's sign for
-        a mention's own candidate (eq. 6), along it for a negative (eq. 7). Not the direction of L: its gradient is zero
-        in float32 where a candidate is far enough behind, and of a candidate that several mentions share it is a sum.
-    weight: λ; 0 leaves the first and last pass out.
+    step: a forward and a backward pass of a loss through a transformer, the gradient scaled by a
+        number → the loss, not scaled. It runs three times, with the same dropout. The first pass
+        finds the direction in which scores rise at each input embedding. The second is for L, the
+        third for L_adv. There the embeddings are moved by ε against that direction's sign for a
+        mention's own candidate (eq. 6), and along it for a negative (eq. 7). The direction is not
+        that of L: its gradient is zero in float32 if a candidate is far enough behind, and a sum if
+        several mentions share a candidate.
+    weight: λ; 0 skips the first and last pass.
     epsilon: ε.
 
-    Raises KrisselError K637 when the step reads no transformer's input embeddings.
+    Raises KrisselError K637 if the step reads no transformer's input embeddings.
     """
     if not weight:
         return step(loss, 1.0)
@@ -210,14 +218,14 @@ def with_adversary(model: Model[Any, Any], step: Step, loss: Loss, weight: float
 
 
 def adverse(scores: Floats2d, positives: Any, negatives: Any) -> tuple[Floats2d, float]:
-    """As a loss that only has a gradient: along it, each mention's own candidate gets a lower score, and what is a
-    negative and nobody's own a higher one. A candidate of several mentions follows all of them."""
+    """Return the gradient of a pseudo-loss that lowers each mention's own candidate and raises
+    negatives that are no mention's own. A candidate of several mentions follows all of them."""
     return (negatives & ~positives.any(axis=0)).astype(scores.dtype) - positives.astype(scores.dtype), 0.0
 
 
 @contextmanager
 def frozen(model: Model[Any, Any]) -> Iterator[None]:
-    """Within, backward passes leave the gradients of weights as they are."""
+    """Keep the gradients of weights unchanged by backward passes inside this context."""
     weights = [weight for node in model.walk() for shim in node.shims for weight in _trained_weights(shim)]
     params = [(node, name) for node in model.walk() for name in node.param_names]
     kept = [node.get_grad(name).copy() if node.has_grad(name) else None for node, name in params]
@@ -234,6 +242,6 @@ def frozen(model: Model[Any, Any]) -> Iterator[None]:
 
 
 def _trained_weights(shim: Any) -> list[Any]:
-    """Those of a transformer; other shims have none."""
+    """Return the trainable weights of a transformer; none for other shims."""
     transformer = getattr(shim, "transformer", None)
     return [weight for weight in transformer.parameters() if weight.requires_grad] if transformer is not None else []

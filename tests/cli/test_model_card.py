@@ -63,7 +63,7 @@ def test_a_built_pipeline_does_not_say_what_it_links_to(linker):
     for said in (
         "CC0 \\| toy",
         f"of krissel_compact {compact['version']}, not trained further",
-        "of these rightly",
+        "of these correctly",
         "finds mentions",
         "krissel evaluate --write-meta",
     ):
@@ -192,10 +192,10 @@ def test_an_evaluation_outlives_what_it_was_of(evaluated):
 
 
 def test_an_expectation_outlives_the_knowledge_base(linker, toy_store, tmp_path):
-    assert "of these rightly" in meta_of(linker)["notes"]
+    assert "of these correctly" in meta_of(linker)["notes"]
     prototypes(linker, tmp_path / "again", toy_store.path)
     meta = meta_of(tmp_path / "again")
-    assert "of these rightly" not in meta["notes"] and "confidence is below" in meta["notes"]
+    assert "of these correctly" not in meta["notes"] and "confidence is below" in meta["notes"]
 
 
 def test_an_evaluation_is_written_where_it_does_not_belong(linker, toy_files, toy_store, refuse, tmp_path):

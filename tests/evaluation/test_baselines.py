@@ -3,7 +3,7 @@ import pytest
 import spacy
 
 from spacy_krissel.evaluation import baselines
-from spacy_krissel.evaluation.baselines import BASELINES, exact_match, settle_ties, tfidf, write_out_abbreviations
+from spacy_krissel.evaluation.baselines import BASELINES, exact_match, expand_abbreviations, settle_ties, tfidf
 from spacy_krissel.evaluation.gold import read_gold
 from spacy_krissel.evaluation.metrics import is_lenient, is_strict, measure
 from spacy_krissel.evaluation.records import LinkRecord
@@ -66,7 +66,7 @@ def test_other_texts(make_record, store, link):
 def test_write_out_abbreviations(make_record):
     documents = {"1": "Breast cancer (BRC) is", "2": "bronchiectasis (BRC) and BRC"}
     records = [make_record("BRC", doc="1"), make_record("BRC", doc="2"), make_record("late BRC", doc="1")]
-    assert write_out_abbreviations(records, documents) == ["Breast cancer", "bronchiectasis", "late Breast cancer"]
+    assert expand_abbreviations(records, documents) == ["Breast cancer", "bronchiectasis", "late Breast cancer"]
 
 
 def test_tfidf_in_small_blocks_gives_the_same(make_record, store, monkeypatch):

@@ -6,7 +6,7 @@ import spacy
 
 from spacy_krissel.commands.build_linker import build
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.evaluation.confidence import PRIOR, TRUST, _fit, _least, fit_confidence
+from spacy_krissel.evaluation.confidence import PRIOR, TRUST, _fit, _lowest_confidence, fit_confidence
 from spacy_krissel.evaluation.evaluate import evaluate
 from spacy_krissel.evaluation.metrics import reliability
 from spacy_krissel.evaluation.records import read_records, write_records
@@ -28,15 +28,15 @@ def test_the_fit_is_not_the_likeliest():
 
 def test_the_least_confidence_has_another_precision():
     confidence, weights = np.array([0.2, 0.9, 0.6, 0.8]), np.array([1.0, 1.0, 2.0, 1.0])
-    assert _least(confidence, weights, 0.75) == pytest.approx((0.8, 0.4, 0.85))
-    assert _least(confidence, weights, 0.725) == pytest.approx((0.6, 0.8, 0.725))
-    assert _least(confidence, weights, 0.5) == pytest.approx((0.0, 1.0, 0.62))
+    assert _lowest_confidence(confidence, weights, 0.75) == pytest.approx((0.8, 0.4, 0.85))
+    assert _lowest_confidence(confidence, weights, 0.725) == pytest.approx((0.6, 0.8, 0.725))
+    assert _lowest_confidence(confidence, weights, 0.5) == pytest.approx((0.0, 1.0, 0.62))
 
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_what_weighs_nothing_divides_by_nothing(tmp_path):
     confidence, weights = np.array([0.95, 0.9, 0.2]), np.array([0.0, 1.0, 1.0])
-    assert _least(confidence, weights, 0.8) == pytest.approx((0.9, 0.5, 0.9))
+    assert _lowest_confidence(confidence, weights, 0.8) == pytest.approx((0.9, 0.5, 0.9))
     # Of two entities with a name each, none is found without it.
     nlp = spacy.load(build([Entity("A", "gout"), Entity("B", "asthma")], tmp_path / "nlp").output)
     for nil_share in (0.03, 0.0):

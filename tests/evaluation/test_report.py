@@ -101,22 +101,22 @@ def test_the_page_is_well_formed_self_contained_and_escaped(report):
 def test_the_distance_of_wrong_links_is_missing(make_report, make_record):
     far = {"n": 1200, "parent": 0.25, "child": 0.125, "sibling": 0.1, "other": 0.525}
     report = make_report([make_record(prediction="D1")], distance=far)
-    row = "1,200, of which 25.0 % a parent, 12.5 % a child, 10.0 % a sibling of the right entity, 52.5 % other"
+    row = "1,200, of which 25.0 % a parent, 12.5 % a child, 10.0 % a sibling of the correct entity, 52.5 % other"
     assert f"- wrong links: {row}" in report.to_markdown() and f"</abbr></dt><dd>{row}</dd>" in report.to_html()
 
 
 def test_a_page_without_errors_hides_its_right_links(make_report, make_record):
     text = make_report([make_record(prediction="D5")]).to_html()
-    assert "Errors (0)" in text and "None." in text and "right links too (1)" in text and text.count("<article") == 1
+    assert "Errors (0)" in text and "None." in text and "correct links too (1)" in text and text.count("<article") == 1
 
 
 def test_a_page_does_not_say_that_mentions_are_left_out(make_report, make_record, monkeypatch):
     monkeypatch.setattr(report_module, "MAX_ERRORS", 3)
-    monkeypatch.setattr(report_module, "MAX_RIGHT", 2)
+    monkeypatch.setattr(report_module, "MAX_CORRECT", 2)
     records = [make_record(prediction=id_, doc=f"{id_}-{i}") for i in range(5) for id_ in ("D1", "D5")]
     text = make_report(records).to_html()
     assert text.count("<article") == 5 and "Errors (5)" in text and "The first 3;" in text
-    assert "right links too (the first 2 of 5)" in text
+    assert "correct links too (the first 2 of 5)" in text
     assert re.findall('class="doc">(.+?)<', text) == ["D1-0", "D5-0", "D1-1", "D5-1", "D1-2"], "not the corpus's order"
 
 
@@ -133,12 +133,15 @@ def test_an_error_lacks_scores_or_the_right_ones_rank(make_report, make_record):
     ]
     assert '<li value="7" class="gold"><a>D5' in wrong and "<li><i>&lt;2&gt;</i> <a>D2" in wrong
     assert right.count("<li") == 2 and 'rank <b class="rank">1</b>' in right
-    assert report.shown_ids() == {"D1", "D2", "D3", "D4", "D5", "D6"}
+    assert report.page_entity_ids() == {"D1", "D2", "D3", "D4", "D5", "D6"}
 
 
 @pytest.fixture
 def compared(make_report, make_record):
-    """Four mentions that both, only this, only the other and neither link rightly; of the second the other has none."""
+    """Four mentions that both, only this, only the other and neither link correctly.
+
+    The other system gives no answer to the second.
+    """
     answers = {"both": ("D5", "D5"), "this": ("D5", ""), "other": ("D1", "D5"), "neither": ("D1", "<script>x")}
     ours = [
         make_record(prediction=id_, doc=f"{who}<", confidence=0.75, scores=[0.9]) for who, (id_, _) in answers.items()
@@ -169,7 +172,7 @@ def test_two_pipelines_are_not_side_by_side(compared):
     }
     assert re.findall('data-versus="(.+?)"', text) == ["both", "this differ", "other differ", "neither differ"]
     assert re.findall('data-order="(.+?)"', text) == ["0.75|0.5", "0.75|", "0.75|0.5", "0.75|0.5"]
-    assert "only there" not in text and "<script>x" in compared.shown_ids()
+    assert "only there" not in text and "<script>x" in compared.page_entity_ids()
 
 
 def test_a_comparison_is_not_well_formed_or_escaped(compared):
@@ -178,7 +181,7 @@ def test_a_comparison_is_not_well_formed_or_escaped(compared):
     page.feed(text)
     assert not page.open and page.tags.count("script") == 1 and "http" not in text
     assert '<optgroup label="&lt;/script&gt;&#34;&lt;i&gt;&amp;">' in text and text.count("</script>") == 1
-    assert "only model-&lt;best&gt; right" in text
+    assert "only model-&lt;best&gt; correct" in text
 
 
 def test_a_comparison_miscounts(compared):
@@ -193,7 +196,7 @@ def test_a_page_without_another_system_compares(report):
 
 def test_a_page_leaves_out_what_differs_before_what_does_not(make_report, make_record, monkeypatch):
     monkeypatch.setattr(report_module, "MAX_ERRORS", 2)
-    monkeypatch.setattr(report_module, "MAX_RIGHT", 2)
+    monkeypatch.setattr(report_module, "MAX_CORRECT", 2)
     ours = [make_record(prediction=id_, doc=f"{id_}-{i}") for i in range(4) for id_ in ("D1", "D5")]
     theirs = [make_record(prediction=r.prediction if r.doc[-1] < "3" else "D2", doc=r.doc) for r in ours]
     text = make_report(ours, others={"old": theirs}).to_html()
@@ -297,12 +300,12 @@ def test_the_documentation_has_another_meaning_of_a_term():
     [
         ({"found": False}, "mention not found"),
         ({}, "no answer"),
-        ({"prediction": "NIL"}, "said NIL"),
+        ({"prediction": "NIL"}, "predicted NIL"),
         ({"prediction": "D1", "gold": ("NIL",)}, "should be NIL"),
-        ({"prediction": "D1", "ties": ["D1", "D5"]}, "tied with the right one"),
-        ({"prediction": "D1", "ties": ["D1", "D2"]}, "right one not among the candidates"),
-        ({"prediction": "D1", "ranked": ["D1", "D5"]}, "right one in the top 5"),
-        ({"prediction": "D1", "ranked": ["D1", "D2", "D3", "D4", "D6", "D5"]}, "right one further down"),
+        ({"prediction": "D1", "ties": ["D1", "D5"]}, "tied with the correct entity"),
+        ({"prediction": "D1", "ties": ["D1", "D2"]}, "correct entity not among the candidates"),
+        ({"prediction": "D1", "ranked": ["D1", "D5"]}, "correct entity in the top 5"),
+        ({"prediction": "D1", "ranked": ["D1", "D2", "D3", "D4", "D6", "D5"]}, "correct entity below the top 5"),
     ],
 )
 def test_reasons(make_record, fields, reason):

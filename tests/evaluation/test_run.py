@@ -5,7 +5,7 @@ from spacy.tokens import Span
 
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.evaluation.gold import read_gold
-from spacy_krissel.evaluation.run import many_candidates, prototype_surface, run_pipeline
+from spacy_krissel.evaluation.run import min_candidates, prototype_surface, run_pipeline
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_a_reranker_reads_fewer_candidates_than_it_asks_for(make_nlp, own, asked
     nlp = make_nlp({"MS": "D1"})
     linker = nlp.get_pipe("test_table_linker")
     linker.cfg.update(n_candidates=own, top_k=32)
-    with many_candidates(nlp, ["test_table_linker"], asked):
+    with min_candidates(nlp, ["test_table_linker"], asked):
         assert (linker.cfg["n_candidates"], linker.cfg["top_k"]) == (kept, 32)
     assert (linker.cfg["n_candidates"], linker.cfg["top_k"]) == (own, 32)
 

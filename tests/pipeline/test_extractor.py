@@ -16,7 +16,13 @@ from spacy_krissel.layers import token_states
 from spacy_krissel.layers.label_attention import PresenceInput, attend, mean_states, presence_layer
 from spacy_krissel.mentions.discontinuous import read_fragments
 from spacy_krissel.pipeline.extractor import component as extractor_module
-from spacy_krissel.pipeline.extractor.component import by_token, content_tokens, pieces_of, runs, token_rows
+from spacy_krissel.pipeline.extractor.component import (
+    attended_fragments,
+    content_tokens,
+    runs,
+    sum_by_token,
+    token_rows,
+)
 
 TEXT = "Relapses of sclerosis , and migraine with a running nose"
 NAME = "krissel_span_extractor"
@@ -60,7 +66,7 @@ def test_the_score_is_the_highest_of_the_names_and_the_attention_their_mean(nlp,
         assert_allclose(entity.attention[words], weights.mean(axis=0), atol=1e-5)
         assert entity.attention.sum() == pytest.approx(1, abs=1e-5)
         enough = {i for i in words if entity.attention[i] >= 0.05 and not doc[i].is_stop}
-        assert {i for start, end in entity.pieces for i in range(start, end)} == enough
+        assert {i for start, end in entity.fragments for i in range(start, end)} == enough
 
 
 def test_scores_of_many_docs_are_those_of_each(nlp, extractor):
@@ -81,8 +87,8 @@ def test_what_is_written(nlp, extractor):
     assert len(listed) == 12 and scores == sorted(scores, reverse=True)
     mentions = {mention.kb_id: mention for mention in read_fragments(doc, "krissel_entities")}
     for each in listed:
-        pieces = tuple(map(tuple, each["pieces"]))
-        assert (mentions[each["id"]].fragments if pieces else ()) == pieces
+        fragments = tuple(map(tuple, each["fragments"]))
+        assert (mentions[each["id"]].fragments if fragments else ()) == fragments
         assert len(each["attention"]) == len(doc)
     assert {span.label_ for span in doc.spans["krissel_entities"]} == {"ENTITY"}
     assert [each["id"] for each in doc.spans["krissel_entities"].attrs["entities"]] == [each["id"] for each in listed]
@@ -141,7 +147,7 @@ def test_the_scorer_counts_pairs_and_tokens(nlp, extractor):
     extractor.cfg["threshold"] = 0.5
     doc = nlp.make_doc(TEXT)
     reference = doc.copy()
-    found = {each["id"]: each["pieces"] for each in nlp(doc.copy())._.krissel_entities}
+    found = {each["id"]: each["fragments"] for each in nlp(doc.copy())._.krissel_entities}
     (id_, pieces), *_ = found.items()
     reference.cats = {id_: 1.0, "T99": 1.0}
     (start, end), *_others = pieces
@@ -227,8 +233,8 @@ def test_tokens_have_the_attention_of_their_pieces(nlp):
     weights = np.random.default_rng(0).random(6).astype("float32")
     dense = np.zeros((6, len(doc)), dtype="float32")
     dense[np.arange(6), rows] = 1
-    assert_allclose(by_token(weights, rows, len(doc)), weights @ dense, atol=1e-6)
-    assert by_token(weights[:0], rows[:0], 3).tolist() == [0, 0, 0]
+    assert_allclose(sum_by_token(weights, rows, len(doc)), weights @ dense, atol=1e-6)
+    assert sum_by_token(weights[:0], rows[:0], 3).tolist() == [0, 0, 0]
 
 
 def dense_answer(extractor, doc, found):
@@ -264,8 +270,8 @@ def test_large_batches_are_cut(nlp, extractor, monkeypatch):
             passes.append(len(X))
         return predict(model, X)
 
-    monkeypatch.setattr(extractor_module, "MOST_CHARS", 70)
-    monkeypatch.setattr(extractor_module, "MOST_WEIGHTS", 20)
+    monkeypatch.setattr(extractor_module, "MAX_CHARS", 70)
+    monkeypatch.setattr(extractor_module, "MAX_WEIGHTS", 20)
     monkeypatch.setattr(token_states, "MAX_WORDS_AT_ONCE", 3)
     monkeypatch.setattr(Model, "predict", seen)
     found = extractor.predict(docs)
@@ -295,8 +301,8 @@ def test_pieces_are_runs_of_content_with_enough_attention(nlp):
     content = content_tokens(doc)
     assert content.tolist() == [True, False, True, False, True, False]
     attention = np.array([0.3, 0.1, 0.04, 0.3, 0.21, 0.05])
-    assert pieces_of(attention, content, 0.05) == ((0, 1), (4, 5))
-    assert pieces_of(attention, np.ones(6, dtype=bool), 0.05) == ((0, 2), (3, 6))
+    assert attended_fragments(attention, content, 0.05) == ((0, 1), (4, 5))
+    assert attended_fragments(attention, np.ones(6, dtype=bool), 0.05) == ((0, 2), (3, 6))
 
 
 def test_runs_begin_and_end_with_content():

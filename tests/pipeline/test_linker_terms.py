@@ -123,7 +123,7 @@ def test_an_entity_that_a_term_alone_proposes_is_linked(link, monkeypatch):
     # Else vectors find all entities of so small a knowledge base.
     monkeypatch.setattr(linking, "MIN_REORDERED", 2)
     monkeypatch.setattr(DocumentTerm, "n_candidates", 0)
-    monkeypatch.setattr(KrisselLinker, "n_kept", lambda self: 2)
+    monkeypatch.setattr(KrisselLinker, "n_candidates_kept", lambda self: 2)
     found = [each["id"] for each in link("E55")[1]]
     other = min({entity.id for entity in ENTITIES} - {*found})
     assert len(found) == 2
@@ -176,7 +176,7 @@ def test_wrong_proposals_raise(link, rows):
 
 @pytest.mark.parametrize("name", ["id", "name", "score", "confidence", *(term.name for term in BUILT_IN)])
 def test_names_that_candidates_have_raise(link, name):
-    with pytest.raises(KrisselError, match=f"K662.*'{name}'.*something else of this name"):
+    with pytest.raises(KrisselError, match=f"K662.*'{name}'.*another key of candidates"):
         link(**{name: Popularity()})
 
 

@@ -213,17 +213,20 @@ def test_the_linker_keeps_fewer_candidates_than_are_re_ranked(nlp, reranker, mak
     nlp.to_disk(tmp_path / "pipeline")
     loaded = spacy.load(tmp_path / "pipeline")
     linker, followed = pickle.loads(pickle.dumps((nlp.get_pipe("krissel_linker"), reranker)))
-    assert loaded.get_pipe("krissel_linker").n_kept() == linker.n_kept() == 8 and followed.cfg["top_k"] == 8
+    assert (
+        loaded.get_pipe("krissel_linker").n_candidates_kept() == linker.n_candidates_kept() == 8
+        and followed.cfg["top_k"] == 8
+    )
     assert loaded.config["components"]["krissel_linker"]["n_candidates"] is None
     assert loaded.get_pipe("krissel_linker").cfg["n_candidates"] is None
     assert not [each for each in recwarn if "KW615" in str(each.message)]
 
 
 def test_a_linker_follows_a_reranker_that_is_gone(nlp, make_docs):
-    assert nlp.get_pipe("krissel_linker").n_kept() == 32
+    assert nlp.get_pipe("krissel_linker").n_candidates_kept() == 32
     nlp.remove_pipe("krissel_reranker")
     gc.collect()
-    assert n_written(nlp, make_docs) == nlp.get_pipe("krissel_linker").n_kept() == 5
+    assert n_written(nlp, make_docs) == nlp.get_pipe("krissel_linker").n_candidates_kept() == 5
 
 
 def test_fewer_candidates_than_are_re_ranked_are_not_told_of(nlp, make_docs):

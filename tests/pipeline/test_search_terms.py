@@ -12,7 +12,7 @@ from spacy_krissel.kb.prototype_table import Prototype, PrototypeTable
 from spacy_krissel.lexical.groups import pad_groups
 from spacy_krissel.lexical.index import LexicalIndex
 from spacy_krissel.pipeline.linker.lexical_query import LEXICAL_CANDIDATES
-from spacy_krissel.pipeline.linker.terms.spelling import MAX_SPELT
+from spacy_krissel.pipeline.linker.terms.spelling import MAX_SPELLING_MATCHES
 from spacy_krissel.views import name_view
 
 NAMES = ["lung cancer", "cold", "common cold", "MS", "renal failure", "failure", "cancer of the lung", "colds"]
@@ -259,8 +259,9 @@ def test_a_name_of_many_widens_a_batch():
     assert result.entities[0, 0] == 98 and result.scores[0, 0] == np.float32(1.2)
     spelt, other = result.parts["spelling"]
     assert (spelt[result.entities[0] >= 0] == np.float32(0.2)).all() and not other.any()
-    rows = pad_groups(np.arange(100), np.zeros(100, dtype=np.int64), 2, MAX_SPELT)
-    assert rows.shape == (2, MAX_SPELT) and rows[0].tolist() == list(range(MAX_SPELT)) and (rows[1] == -1).all()
+    rows = pad_groups(np.arange(100), np.zeros(100, dtype=np.int64), 2, MAX_SPELLING_MATCHES)
+    assert rows.shape == (2, MAX_SPELLING_MATCHES)
+    assert rows[0].tolist() == list(range(MAX_SPELLING_MATCHES)) and (rows[1] == -1).all()
 
 
 # Searched for by name ------------------------------------------------------------------------------------------------

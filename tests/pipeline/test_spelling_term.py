@@ -35,7 +35,7 @@ def test_entities_with_a_name_of_the_spelling_are_found(pairs, mentions, species
             known = {of[entity] for entity in own}
             own |= {entity for entity in with_spelling(other) if of[entity] not in known}
             expected += [(i, entity) for entity in sorted(own)]
-        entities, owner, by_text = LexicalQuery(index, texts).spelt(otherwise, given_species)
+        entities, owner, by_text = LexicalQuery(index, texts).spelling_matches(otherwise, given_species)
         assert sorted(zip(owner.tolist(), entities.tolist(), strict=True)) == expected
         assert owner.tolist() == sorted(owner.tolist())
         of_text = [
@@ -43,7 +43,7 @@ def test_entities_with_a_name_of_the_spelling_are_found(pairs, mentions, species
         ]
         assert by_text.tolist() == of_text
     alone = [(i, entity) for i, text in enumerate(texts) for entity in sorted(with_spelling(text))]
-    entities, owner, _ = LexicalQuery(index, texts).spelt()
+    entities, owner, _ = LexicalQuery(index, texts).spelling_matches()
     assert list(zip(owner.tolist(), entities.tolist(), strict=True)) == alone
 
 

@@ -18,7 +18,7 @@ import typer
 
 from spacy_krissel.cli.app import krissel
 from spacy_krissel.commands.serve_pipeline import KEY
-from spacy_krissel.serving.app import OPEN
+from spacy_krissel.serving.app import PUBLIC_PATHS
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "container"
@@ -102,7 +102,7 @@ def test_the_health_check_does_not_see_whether_the_service_links(status):
     assert (python, option) == ("python", "-c")
     (url,) = re.findall(r"'(http:[^']+)'", code)
     address = f"http://127.0.0.1:{served()['port']}"
-    assert url.startswith(address) and url.removeprefix(address) in OPEN
+    assert url.startswith(address) and url.removeprefix(address) in PUBLIC_PATHS
 
     class Answer(http.server.BaseHTTPRequestHandler):
         def do_GET(self):

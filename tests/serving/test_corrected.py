@@ -64,7 +64,7 @@ def test_mentions_that_are_given_are_looked_for(linker):
         ([Mention(-1, 2)], "outside"),
         ([Mention(2, 2)], "outside"),
         ([Mention(0, 99)], "outside"),
-        ([Mention(2, 3)], "white space alone"),
+        ([Mention(2, 3)], "white space only"),
         ([Mention(0, 9)] * 2 + [Mention(0, end) for end in range(1, 9)], "9 mentions of the same words, .* 4 at"),
     ],
 )

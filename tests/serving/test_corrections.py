@@ -196,7 +196,7 @@ def test_another_file_in_its_place_is_written_to(tmp_path):
     log.add(first := log.new(**VALUES))
     path.rename(tmp_path / "kept")
     path.write_text("of somebody else")
-    with pytest.raises(KrisselError, match=r"K681.*took its place"):
+    with pytest.raises(KrisselError, match=r"K681.*replaced it"):
         log.add(log.new(**VALUES))
     assert log.in_force == [first] and path.read_text() == "of somebody else"
     # Put back, all goes on.

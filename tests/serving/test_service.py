@@ -14,7 +14,7 @@ from spacy_krissel.serving import service as service_module
 from spacy_krissel.serving import worker as worker_module
 from spacy_krissel.serving.corrected import CorrectedLinker, Document
 from spacy_krissel.serving.corrections import CorrectionLog
-from spacy_krissel.serving.service import Busy, Failed, Late, Lost
+from spacy_krissel.serving.service import RequestTimeout, ServiceBusy, WorkerFailed, WorkerLost
 
 TEXT = "He had a cold, and MS."
 
@@ -78,7 +78,7 @@ def test_the_error_of_one_request_is_that_of_others(service, held):
     futures = [ask(service, text) for text in (TEXT, "a bad cold", TEXT)]
     held.set()
     assert first.result(30) == futures[0].result(30) == futures[2].result(30)
-    with pytest.raises(Failed, match="SystemExit: bad"):
+    with pytest.raises(WorkerFailed, match="SystemExit: bad"):
         futures[1].result(30)
     # Not even that ends the service.
     assert service.is_alive() and link(service, TEXT)
@@ -89,7 +89,7 @@ def test_more_requests_wait_than_may(linker, make_service, held):
     futures = [ask(service, TEXT) for _ in range(2)]
     # One that is given up still waits, as its text does.
     futures.pop().cancel()
-    with pytest.raises(Busy):
+    with pytest.raises(ServiceBusy):
         ask(service, TEXT)
     held.set()
     assert futures[0].result(30).documents == 1
@@ -98,10 +98,10 @@ def test_more_requests_wait_than_may(linker, make_service, held):
         try:
             assert link(service, TEXT)
             break
-        except Busy:
+        except ServiceBusy:
             time.sleep(0.01)
     service.close()
-    with pytest.raises(Busy):
+    with pytest.raises(ServiceBusy):
         ask(service, TEXT)
 
 
@@ -114,7 +114,7 @@ def test_what_nobody_waits_for_is_linked(linker, make_service, held):
     held.set()
     # Nor what was worked on, and took too long.
     for future in (first, *late):
-        with pytest.raises(Late):
+        with pytest.raises(RequestTimeout):
             future.result(30)
     assert service.corrections()["total"] == len(linker.in_force) == 0
 
@@ -132,11 +132,11 @@ def test_a_worker_that_ended_is_missed(linker, make_service, held, monkeypatch):
     answer = worker_module._answer
     monkeypatch.setattr(worker_module, "_answer", lambda *_: (_ for _ in ()).throw(EOFError()))
     lost, waiting = ask(service, TEXT), ask(service, TEXT)
-    with pytest.raises(Lost):
+    with pytest.raises(WorkerLost):
         lost.result(30)
     monkeypatch.setattr(worker_module, "_answer", answer)
     held.set()
-    with suppress(Lost):
+    with suppress(WorkerLost):
         waiting.result(30)
     assert link(service, TEXT) and service.answering() == 1
 
@@ -146,13 +146,13 @@ def test_a_worker_that_cannot_be_replaced_is_waited_for(linker, make_service):
     service = make_service(linker, ended=reasons.put)
     # The worker of the next start ends before it says that it is there.
     linker.about = lambda: (_ for _ in ()).throw(EOFError())
-    linker.link = lambda documents: service._keepers[0]._worker.kill()
-    futures = [ask(service, "x" * service_module.LARGE) for _ in range(2)]
+    linker.link = lambda documents: service._threads[0]._worker.kill()
+    futures = [ask(service, "x" * service_module.LARGE_BYTES) for _ in range(2)]
     assert reasons.get(timeout=30) == "left" and not service.is_alive()
     for future in futures:
-        with pytest.raises(Lost):
+        with pytest.raises(WorkerLost):
             future.result(30)
-    with pytest.raises(Busy):
+    with pytest.raises(ServiceBusy):
         ask(service, TEXT)
 
 
@@ -172,13 +172,13 @@ def test_work_that_takes_too_long_goes_on(saved, make_service):
     service = make_service(*linkers, seconds=1.0)
     start = time.monotonic()
     # Large, so that one worker is left for short ones.
-    hangs = [ask(service, "hang " * service_module.LARGE) for _ in range(2)]
+    hangs = [ask(service, "hang " * service_module.LARGE_BYTES) for _ in range(2)]
     assert begun.acquire(timeout=10)
     for _ in range(5):
         assert link(service, TEXT)
     assert time.monotonic() - start < 1.0
     for hang in hangs:
-        with pytest.raises(Late):
+        with pytest.raises(RequestTimeout):
             hang.result(10)
     assert time.monotonic() - start < 5.0 and link(service, TEXT)
     never.set()
@@ -194,7 +194,7 @@ def test_a_short_request_waits_for_long_ones(saved, make_service, n):
 
         def slow_link(documents, link=linker.link):
             nonlocal at_work, most
-            if len(documents[0].text) < service_module.LARGE:
+            if len(documents[0].text) < service_module.LARGE_BYTES:
                 return link(documents)
             with counting:
                 at_work += 1
@@ -207,7 +207,7 @@ def test_a_short_request_waits_for_long_ones(saved, make_service, n):
 
         linker.link = slow_link
     service = make_service(*linkers)
-    long = [ask(service, "long " * service_module.LARGE) for _ in range(2 * n)]
+    long = [ask(service, "long " * service_module.LARGE_BYTES) for _ in range(2 * n)]
     for _ in range(n - 1):
         assert begun.acquire(timeout=30)
     for _ in range(5):
@@ -220,7 +220,7 @@ def test_a_short_request_waits_for_long_ones(saved, make_service, n):
 
 
 def test_a_hanging_service_is_said_to_be_well(linker, make_service, held, monkeypatch):
-    monkeypatch.setattr(service_module, "SILENT", 0.1)
+    monkeypatch.setattr(service_module, "SILENT_SECONDS", 0.1)
     service = make_service(linker, seconds=2.0)
     hang = ask(service, TEXT)
     held.begun.wait(10)
@@ -239,7 +239,7 @@ def test_the_end_waits_for_work_that_does_not_end(linker, make_service, held):
     service.close()
     assert time.monotonic() - start < 5.0
     for future in futures:
-        with pytest.raises(Lost):
+        with pytest.raises(WorkerLost):
             future.result(0)
     held.set()
 
@@ -349,8 +349,8 @@ def test_the_linker_reads_while_it_links(service, held):
 
 
 def test_texts_stay_in_the_memory(linker, make_service, monkeypatch):
-    monkeypatch.setattr(worker_module, "RENEWED", 3)
-    monkeypatch.setattr(worker_module, "KEPT", 1)
+    monkeypatch.setattr(worker_module, "DOCS_PER_ZONE", 3)
+    monkeypatch.setattr(worker_module, "WARMUP_CHARS", 1)
     service = make_service(linker)
     link(service, TEXT)
     before = len(linker.nlp.vocab.strings)

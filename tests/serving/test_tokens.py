@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from spacy.tokens import Doc
 
-from spacy_krissel.serving.tokens import MAX_WORD, REMEMBERED, n_cut, remember_words, tokenized
+from spacy_krissel.serving.tokens import CACHED_WORDS, MAX_WORD, n_cut, remember_words, tokenized
 
 NLP = spacy.blank("en")
 
@@ -55,10 +55,10 @@ def test_more_words_are_remembered_and_a_higher_limit_stays():
     nlp = spacy.blank("en")
     expected = [token.text for token in nlp("a (tumour-like) lesion")]
     remember_words(nlp)
-    assert nlp.tokenizer.max_cache_size == REMEMBERED
+    assert nlp.tokenizer.max_cache_size == CACHED_WORDS
     assert [token.text for token in nlp("a (tumour-like) lesion")] == expected
-    nlp.tokenizer.max_cache_size = 2 * REMEMBERED
+    nlp.tokenizer.max_cache_size = 2 * CACHED_WORDS
     remember_words(nlp)
-    assert nlp.tokenizer.max_cache_size == 2 * REMEMBERED
+    assert nlp.tokenizer.max_cache_size == 2 * CACHED_WORDS
     nlp.tokenizer = lambda text: Doc(nlp.vocab, text.split())
     remember_words(nlp)

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from spacy.util import fix_random_seed
 
 from spacy_krissel.layers.small import SmallEncoder
-from spacy_krissel.training.distillation import fit_to_vectors, narrowed, to_unit
+from spacy_krissel.training.distillation import fit_to_vectors, narrowing_projection, to_unit
 from spacy_krissel.views import View, name_view
 
 VIEWS = [
@@ -23,7 +23,7 @@ def random_vectors(n, width, seed=0):
 def test_no_other_directions_keep_more_of_the_inner_products(rank, width, seed):
     """Of unit vectors (n, d) of some rank: as many singular values are kept as there is room for."""
     vectors = to_unit(random_vectors(30, rank, seed) @ random_vectors(rank, 8, seed + 1))
-    kept = vectors @ narrowed(vectors, width, seed)
+    kept = vectors @ narrowing_projection(vectors, width, seed)
     assert kept.shape == (30, width)
     products, singular = vectors @ vectors.T, np.linalg.svd(vectors, compute_uv=False)
     lost = np.linalg.norm(products - kept @ kept.T)
@@ -32,7 +32,9 @@ def test_no_other_directions_keep_more_of_the_inner_products(rank, width, seed):
 
 def test_of_long_and_short_vectors_the_direction_counts():
     vectors = random_vectors(40, 8) * np.geomspace(0.01, 100, 40, dtype=np.float32)[:, None]
-    assert_allclose(abs(narrowed(vectors, 3, 0)), abs(narrowed(to_unit(vectors), 3, 0)), atol=1e-5)
+    assert_allclose(
+        abs(narrowing_projection(vectors, 3, 0)), abs(narrowing_projection(to_unit(vectors), 3, 0)), atol=1e-5
+    )
     assert not to_unit(np.zeros((2, 3))).any()
 
 

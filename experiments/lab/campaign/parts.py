@@ -16,7 +16,7 @@ from safetensors.numpy import save as save_tensors
 from spacy.language import Language
 
 from spacy_krissel.layers.hf.shim import TransformerShim
-from spacy_krissel.pipeline.pipeline_io import check_place, find_linker, load_pipeline, save_whole
+from spacy_krissel.pipeline.pipeline_io import check_pipeline_output, find_linker, load_pipeline, save_whole
 from spacy_krissel.util.atomic import commit_folder, temporary_folder
 from spacy_krissel.util.disk import coded_damage
 from spacy_krissel.util.inputs import coded_reading
@@ -82,9 +82,9 @@ def assemble_parts(parts: Path, output: Path) -> None:
     """Write the pipeline that `write_parts` divided, its weights as near as their bits are.
 
     Raises KrisselError K294 for parts that are damaged or of something else, K026 for missing ones, K005 and K026 as
-    `check_place`.
+    `check_pipeline_output`.
     """
-    check_place(output)
+    check_pipeline_output(output)
     with coded_damage(parts, lambda error: KrisselError(Errors.K294.format(path=parts, problem=error))):
         manifest = json.loads((parts / MANIFEST).read_text(encoding="utf8"))
         content = b"".join(_verified(parts / part["file"], part["sha256"]) for part in manifest["parts"])

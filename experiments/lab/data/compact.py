@@ -12,7 +12,7 @@ from spacy_krissel.commands.build_linker import CONFIG
 from spacy_krissel.corpora.files import json_object, read_records
 from spacy_krissel.corpora.report import CorpusReport
 from spacy_krissel.layers.hashed_bags import HashedTable, round_tables
-from spacy_krissel.pipeline.pipeline_io import check_place, find_linker, load_pipeline, save_whole
+from spacy_krissel.pipeline.pipeline_io import check_pipeline_output, find_linker, load_pipeline, save_whole
 from spacy_krissel.pipeline.settings import LINKER
 from spacy_krissel.util.atomic import atomic_file
 from spacy_krissel.util.inputs import coded_reading
@@ -75,9 +75,10 @@ def make_compact(trained: Path, start: Path, output: Path, *, share: float, meta
     which forgets less of how names are spelt, and rounded to a byte a weight. RETURNS: its bytes.
 
     share: of the trained weights. meta: its `meta.json`.
-    Raises KrisselError K005 and K026 as `check_place`, K611 as `load_pipeline`, and what `coded_reading` raises.
+    Raises KrisselError K005 and K026 as `check_pipeline_output`, K611 as `load_pipeline`,
+    and those of `coded_reading`.
     """
-    check_place(output)
+    check_pipeline_output(output)
     with coded_reading(meta):
         card = srsly.read_json(meta)
     pipelines = [load_pipeline(path) for path in (start, trained)]

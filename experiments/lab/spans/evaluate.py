@@ -15,7 +15,7 @@ from spacy.vocab import Vocab
 from spacy_krissel import __version__
 from spacy_krissel.corpora.doc_bins import read_doc_bins
 from spacy_krissel.evaluation.records import write_records
-from spacy_krissel.evaluation.run import MAX_PLACES
+from spacy_krissel.evaluation.run import MAX_LISTED
 from spacy_krissel.evaluation.tables import check_report
 from spacy_krissel.mentions.gold_mentions import document_entities
 from spacy_krissel.ontology.store import OntologyStore
@@ -150,7 +150,7 @@ def evaluate_spans(
 def _warn_of_unknown(pairs: Sequence[SpanRecord], known: Collection[str]) -> None:
     lost = [record for record in pairs if record.entity not in known]
     if lost:
-        places = ", ".join(f"{record.entity} in {record.doc}" for record in lost[:MAX_PLACES])
+        places = ", ".join(f"{record.entity} in {record.doc}" for record in lost[:MAX_LISTED])
         counts = {"n": len(lost), "total": len(pairs), "n_entities": len(known)}
         warnings.warn(Warnings.KW731.format(places=places, **counts), KrisselWarning, stacklevel=3)
 

@@ -27,7 +27,7 @@ class ExtractorSystem:
         self.extractor = extractor
 
     def spans(self, doc: Doc, entity_ids: Sequence[str]) -> Mapping[str, Pieces]:
-        return {id_: found.pieces for id_, found in self.extractor.extract(doc, entity_ids).items()}
+        return {id_: found.fragments for id_, found in self.extractor.extract(doc, entity_ids).items()}
 
     def scores(self, docs: Sequence[Doc], entity_ids: Sequence[str]) -> np.ndarray:
         return self.extractor.scores(docs, entity_ids)

@@ -31,16 +31,17 @@ if TYPE_CHECKING:
 
 # Views given to the encoder's initialisation: enough for document frequencies, few enough to take a second.
 INIT_VIEWS = 20_000
-# Kept of a mention by default.
-CANDIDATES = 5
+# Default number of candidates kept per mention.
+DEFAULT_CANDIDATES = 5
 
 
 class KrisselLinker(KBPipe):
     """Link the entities or the spans of a doc to the entities of a `PrototypeKB`.
 
-    The score of an entity is the inner product of the mention's vector with the entity's nearest prototype (KRISSBERT
-    eq. 3), or with the sum of that prototype and the entity's reference (eq. 6), plus the weighted scores of all other
-    terms (`pipeline/linker/terms`). Made by the factory `krissel_linker`; all of its parts come from the config.
+    The score of an entity is the inner product of the mention's vector with the entity's nearest
+    prototype (KRISSBERT eq. 3), or with the sum of that prototype and the entity's reference (eq.
+    6). The weighted scores of all other terms are added (`pipeline/linker/terms`). Made by the
+    factory `krissel_linker`; all of its parts come from the config.
     """
 
     cfg: LinkerSettings
@@ -52,9 +53,11 @@ class KrisselLinker(KBPipe):
     def __init__(
         self, vocab: Vocab, model: Model[Any, Any], name: str, *, terms: Mapping[str, Term] | None = None, **parts: Any
     ) -> None:
-        """terms: further terms of the score, by the names that they have in candidates. The rest as in `KBPipe`.
+        """
+        terms: additional terms of the score, keyed by their names in candidates. The rest as in
+            `KBPipe`.
 
-        Raises KrisselError K662 for a term that is none, or has the name of something else.
+        Raises KrisselError K662 for a value that is no term, or whose name is taken.
         """
         super().__init__(vocab, model, name, **parts)
         self.terms = named_terms(name, terms or {})
@@ -62,7 +65,7 @@ class KrisselLinker(KBPipe):
     # Linking -------------------------------------------------------------------------------------------------------
 
     def predict(self, docs: Iterable[Doc]) -> list[DocLinks]:
-        """The link of every span of every doc, without writing any."""
+        """Return the link of every span of every doc, without writing any."""
         docs = list(docs)
         spans = [spans_of(doc, self.cfg.spans_key) for doc in docs]
         if not self._warned and not any(spans):
@@ -71,7 +74,7 @@ class KrisselLinker(KBPipe):
         return [DocLinks(islice(links, len(own)), own) for own in spans]
 
     def _link(self, docs: list[Doc], spans: Sequence[Sequence[Span]]) -> list[SpanLink]:
-        """The link of each of the docs' spans."""
+        """Return the link of each of the docs' spans."""
         kb = self._kb_to_search()
         read = [self._read(doc, own, text) for doc, own, text in zip(docs, spans, doc_texts(docs), strict=True)]
         views, written = ([*chain.from_iterable(each)] for each in zip(*read, strict=True))
@@ -81,10 +84,11 @@ class KrisselLinker(KBPipe):
         for term in terms:
             term.prepare(query)
         self._encode(query)
-        return link_mentions(query, terms, self.cfg, self.n_kept())
+        return link_mentions(query, terms, self.cfg, self.n_candidates_kept())
 
     def _warn_of_no_mentions(self, docs: Sequence[Doc]) -> None:
-        """Warn KW622, once, where no component can have looked for mentions: one that finds none says so in the doc."""
+        """Warn KW622, once, if no component can have looked for mentions: one that finds none marks
+        the doc."""
         key = self.cfg.spans_key
         if any(key not in doc.spans if key else len(doc) and not doc.has_annotation("ENT_IOB") for doc in docs):
             self._warned = True
@@ -92,7 +96,7 @@ class KrisselLinker(KBPipe):
             warnings.warn(Warnings.KW622.format(name=self.name, where=where), KrisselWarning, stacklevel=4)
 
     def set_annotations(self, docs: Iterable[Doc], links: Sequence[Sequence[SpanLink]]) -> None:
-        """Write the links that `predict` found, of these docs or of copies, to the docs."""
+        """Write the links that `predict` found to the docs, which may be copies of those it read."""
         key, overwrite = self.cfg.spans_key, self.cfg.overwrite
         for doc, doc_links in zip(docs, links, strict=True):
             if doc_links:
@@ -102,8 +106,8 @@ class KrisselLinker(KBPipe):
                 write_links(doc, spans, doc_links, spans_key=key, overwrite=overwrite)
 
     def views(self, doc: Doc, spans: Sequence[Span]) -> list[View]:
-        """What the encoder sees of each span: its context, and the span with its abbreviations written out, or all
-        pieces of a mention in several."""
+        """Return the encoder's input for each span: its context, and its text with abbreviations
+        expanded, or all fragments of a discontinuous mention."""
         return self._read(doc, spans)[0]
 
     def _read(self, doc: Doc, spans: Sequence[Span], text: str | None = None) -> tuple[list[View], list[str]]:
@@ -111,21 +115,21 @@ class KrisselLinker(KBPipe):
         settings: dict[str, Any] = {"use_abbreviations": self.cfg.use_abbreviations, "spans_key": self.cfg.spans_key}
         return read_mentions(doc, spans, context=context, text=text, **settings)
 
-    def read_by(self, settings: RerankerSettings) -> None:
+    def register_reranker(self, settings: RerankerSettings) -> None:
         """Keep as many candidates as a re-ranker with these settings reads, as long as they are there."""
         self._asked_by = {**self._asked_by, id(settings): WeakReference(settings, followed=True)}
 
-    def n_kept(self) -> int:
-        """The candidates kept of a mention: the setting, else what re-rankers read."""
-        asking = (each() for each in self._asked_by.values())
-        wanted = max([CANDIDATES, *(settings.top_k for settings in asking if settings is not None)])
+    def n_candidates_kept(self) -> int:
+        """Return the number of candidates kept per mention: the setting, else what re-rankers read."""
+        rerankers = (each() for each in self._rerankers.values())
+        wanted = max([DEFAULT_CANDIDATES, *(settings.top_k for settings in rerankers if settings is not None)])
         return wanted if self.cfg.n_candidates is None else self.cfg.n_candidates
 
     def _terms(self, kb: KBSnapshot) -> list[Term]:
         return [*built_in_terms(self.cfg, kb), *(term for term in self.terms.values() if term.weight)]
 
     def _encode(self, query: Query) -> None:
-        """Set the vectors of a query, and those of its names where these are searched for, or count by themselves."""
+        """Set the vectors of a query, and those of its names if they are searched for or weighted."""
         kb, counts = query.kb, name_weight(self.cfg, query.kb) > 0
         if not counts and not self._searches_names(kb):
             query.vectors = kb.queries(self.encode(query.views))
@@ -139,17 +143,18 @@ class KrisselLinker(KBPipe):
             vectors = kb.queries(self.encode(names))
             query.vectors, query.names = vectors[of_mention], Names(vectors, of_mention)
         else:
-            # In one call: the small encoder reads each text once.
+            # One call: the small encoder then reads each text once.
             vectors = self.encode([*names, *query.views])
             by_name, of_name = _distinct_rows(vectors[: len(names)])
             query.vectors = kb.queries(vectors[len(names) :])
             query.names = Names(kb.queries(by_name), of_name[of_mention])
 
     def _searches_names(self, kb: KBSnapshot) -> bool:
-        """Are entities searched for by the mentions' texts alone?
+        """Return whether entities are searched for by the mentions' texts alone.
 
-        So where the knowledge base has names alone: context then tells nothing of where to search, and mentions often
-        have the same text. Not for a transformer, which takes longer for a name than a search.
+        True if the knowledge base has only names: context then does not improve the search, and
+        many mentions share a text. False for a transformer, which takes longer to encode a name
+        than to search.
         """
         known = kb.prototypes
         return known.references is None and not known.in_text.any() and not self.has_transformer
@@ -171,8 +176,9 @@ class KrisselLinker(KBPipe):
 
 
 def _distinct_rows(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The different ones of the `vectors` (n, d), and the number of each among them (n,): an encoder that folds its
-    texts gives some of them the same one."""
-    different, numbers = distinct([row.tobytes() for row in vectors])
-    # Of a `bytearray`, so that it can be written to: torch warns of what cannot.
-    return np.frombuffer(bytearray().join(different), vectors.dtype).reshape(-1, vectors.shape[1]), numbers
+    """Return the distinct rows of `vectors` (n, d), and the index of each among them (n,).
+    An encoder that folds its texts gives some of them the same vector.
+    """
+    unique, indices = distinct([row.tobytes() for row in vectors])
+    # From a `bytearray`, which is writable: torch warns about read-only arrays.
+    return np.frombuffer(bytearray().join(unique), vectors.dtype).reshape(-1, vectors.shape[1]), indices

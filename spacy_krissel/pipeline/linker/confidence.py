@@ -1,4 +1,4 @@
-"""How sure a link is: the probability of each candidate, from what sets it apart from the others."""
+"""Confidence of a link: the probability of each candidate, from its lead over the others."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -14,38 +14,42 @@ from ...mentions.species import taxon_numbers
 from ..settings import LinkerSettings
 from .query import Query
 
-# Lexical similarity of a text with a name that it is in canonical form; and the least by which one that
-# is written as the text is leads one that is not (`LexicalIndex`).
-SAME, AS_WRITTEN = 0.9999, 1e-5
-# Probability of a candidate that the mention is no name of, at most: in a small vocabulary, nothing else
-# resembles "portal hypertension" as "hypertension" does.
-OTHERS = 0.89
-# The most that a candidate can be ahead of no other.
-ALONE = 1.0
-# A mention supports others with at least this confidence, and more than that of a shared name (`confident`). Without
-# the bound, "mouse" is the genus where a text has "mice" (28 of 1,291 mentions of Linnaeus's training documents), and
-# mentions without an entity raise each other's confidence.
-CONFIDENT, MARGIN = 0.6, 0.01
-# Times the support of a candidate, added to its log-odds. Chosen on the training splits of eight corpora, where 1 to 2
-# have calibration errors within 0.02 of each other; that of genes falls by 0.02 to 0.05.
-SUPPORT = 1.5
-# Mentions at a time where each two candidates of each are compared.
-PAIRED = 256
+# Lowest lexical similarity of texts with the same canonical form, and the lowest lead of a name
+# written exactly as the text over one that is not (`LexicalIndex`).
+SAME_FORM, MIN_EXACT_LEAD = 0.9999, 1e-5
+# Highest probability of a candidate that the mention is no name of. In a small vocabulary, nothing
+# else resembles "portal hypertension" as "hypertension" does.
+MAX_UNNAMED = 0.89
+# Lead of a candidate without competitors; no lead is higher.
+MAX_LEAD = 1.0
+# A mention supports others if its confidence is at least this, and exceeds that of a shared name by
+# a margin (`confident`). Without the bound, "mouse" is linked to the genus where a text has "mice"
+# (28 of 1,291 mentions of Linnaeus's training documents), and mentions without an entity raise each
+# other's confidence.
+MIN_SUPPORTING, SUPPORTING_MARGIN = 0.6, 0.01
+# Weight of a candidate's support in its log-odds. Chosen on the training splits of eight corpora:
+# calibration errors for 1 to 2 are within 0.02 of each other; that of genes falls by 0.02 to 0.05.
+SUPPORT_WEIGHT = 1.5
+# Mentions per batch when all pairs of candidates are compared.
+PAIR_BATCH = 256
 
 
 @dataclass(frozen=True)
 class Confidence:
-    """The probability that a candidate is right is `σ(bias + lexical · l + lexical_lead · (l - l') + vector_lead · (v -
-    v'))`, at most `OTHERS`: l is its lexical similarity with the mention, v its similarity as vectors,
-    l' and v' are the highest of the other candidates. Where the mention is a name of this one
-    candidate alone, it is `trust`.
+    """Probability that a candidate is correct.
 
-    Where entities are of several species, the others are those of its species, and all of that is multiplied with the
-    probability of the species, among those with a candidate whose name is at least as similar.
+    It is `σ(bias + lexical · l + lexical_lead · (l - l') + vector_lead · (v - v'))`, at most
+    `MAX_UNNAMED`. l is its lexical similarity with the mention and v its vector similarity; l' and
+    v' are the highest of the other candidates. If the mention is a name of this candidate alone,
+    the probability is `trust`.
 
-    The similarity itself of vectors is left out: fitted to names, it is misleading on mentions, which are farther from
-    their entities. With it, the calibration error was 0.059 and 0.066 on the training splits of NCBI Disease and
-    BC5CDR's diseases, in place of 0.019 and 0.031.
+    For entities of several species, only candidates of the same species compete, and the result is
+    multiplied by the probability of the species, among those with a candidate whose name is at
+    least as similar.
+
+    The vector similarity itself is left out. Fitted to names, it misleads on mentions, which are
+    farther from their entities: with it, the calibration error on the training splits of NCBI
+    Disease and BC5CDR's diseases was 0.059 and 0.066 instead of 0.019 and 0.031.
     """
 
     trust: float
@@ -56,8 +60,9 @@ class Confidence:
 
     @classmethod
     def of(cls, setting: Mapping[str, float]) -> "Confidence | None":
-        """That of the linker's setting `confidence`; None for an empty one. Raises KrisselError K006 for another one
-        than `krissel confidence` makes."""
+        """Return the model for the linker's setting `confidence`; None if that is empty.
+        Raises KrisselError K006 for keys other than those that `krissel confidence` fits.
+        """
         if not setting:
             return None
         names = [field.name for field in fields(cls)]
@@ -69,77 +74,85 @@ class Confidence:
     def __call__(
         self, vector: np.ndarray, lexical: np.ndarray, kind: np.ndarray | None = None, odds: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The similarities of each candidate (q, k), -inf in `vector` for none, to its probability (q, k), then 0; and
-        to that by its name alone: among the candidates of its species, if none of another has a nearer name.
+        """Return the probability of each candidate (q, k), 0 for none, and its probability by name
+        alone.
+        The latter ignores other species, unless one of them has a nearer name.
 
-        kind, odds: the number of each candidate's species, and its log-odds (q, k).
+        vector, lexical: similarities of each candidate (q, k), -inf in `vector` for none.
+        kind, odds: index of each candidate's species, and its log-odds (q, k).
         """
         if kind is None or odds is None:
-            found = self.by(features(vector, lexical))
-            found[named(lexical)] = self.trust
+            found = self.probabilities(features(vector, lexical))
+            found[uniquely_named(lexical)] = self.trust
             found = np.where(np.isfinite(vector), found, 0.0)
             return found, found
         found, of_species = np.empty(vector.shape), np.empty(vector.shape)
-        for start in range(0, len(found), PAIRED):
-            rows = slice(start, start + PAIRED)
+        for start in range(0, len(found), PAIR_BATCH):
+            rows = slice(start, start + PAIR_BATCH)
             same = kind[rows, :, None] == kind[rows, None, :]
-            found[rows] = self.by(features(vector[rows], lexical[rows], same))
-            found[rows][named(lexical[rows], same)] = self.trust
+            found[rows] = self.probabilities(features(vector[rows], lexical[rows], same))
+            found[rows][uniquely_named(lexical[rows], same)] = self.trust
             similar = np.where(np.isfinite(vector[rows]), lexical[rows], -np.inf)
             of_species[rows] = _of_species(similar, same, odds[rows])
         found = np.where(np.isfinite(vector), found, 0.0)
         both = np.where(found > 0, found * of_species, 0.0)
-        # One that is alone of its species leads all others of it, whatever its name.
+        # A candidate alone in its species leads its species, whatever its name.
         near = np.where(np.isfinite(vector), lexical, -np.inf)
-        return both, np.where(near >= near.max(axis=1, keepdims=True) - (1 - SAME), found, both)
+        return both, np.where(near >= near.max(axis=1, keepdims=True) - (1 - SAME_FORM), found, both)
 
     def confident(self, by_name: np.ndarray) -> np.ndarray:
-        """Those of the confidences (q, k) that are high enough to support others, 0 for the rest."""
-        shared = float(self.by(np.array([1.0, 0.0, 0.0])))
-        return np.where(by_name >= min(max(CONFIDENT, shared + MARGIN), self.trust), by_name, 0.0)
+        """Return the confidences (q, k) that are high enough to support others, 0 for the rest."""
+        shared = float(self.probabilities(np.array([1.0, 0.0, 0.0])))
+        return np.where(by_name >= min(max(MIN_SUPPORTING, shared + SUPPORTING_MARGIN), self.trust), by_name, 0.0)
 
     def supported(self, confidence: np.ndarray, support: np.ndarray) -> np.ndarray:
-        """The confidence of candidates (q, k) with this support by other mentions of the document (`supports`).
+        """Return the confidence of candidates (q, k) with this support by other mentions of the
+        document (`supports`).
 
-        Where there are several species, it rises for that entity of each, since theirs is too low on average.
+        With several species, it rises for that entity of each species, whose confidence is too low
+        on average.
         """
         known = (support > 0) & (confidence > 0)
-        odds = logit(np.where(known, confidence, 0.5)) + SUPPORT * support
+        odds = logit(np.where(known, confidence, 0.5)) + SUPPORT_WEIGHT * support
         return np.where(known, np.minimum(expit(odds), self.trust), confidence)
 
-    def by(self, x: np.ndarray) -> np.ndarray:
-        """The probabilities (…) by the `features` x (…, 3)."""
-        highest = min(self.trust, OTHERS)
+    def probabilities(self, x: np.ndarray) -> np.ndarray:
+        """Return the probabilities (…) for the `features` x (…, 3)."""
+        highest = min(self.trust, MAX_UNNAMED)
         return np.minimum(expit(self.bias + x @ [self.lexical, self.lexical_lead, self.vector_lead]), highest)
 
 
 def features(vector: np.ndarray, lexical: np.ndarray, same: np.ndarray | None = None) -> np.ndarray:
-    """What the probability of each candidate is fitted to (q, k, 3). same: as in `_best_other`."""
+    """Return the features of each candidate that its probability is fitted to (q, k, 3). same: as
+    in `_best_other`."""
     found = np.isfinite(vector)
-    # Of no other candidate, the lead is the most; of none itself, whatever comes is not used.
+    # Without another candidate the lead is the maximum; values of missing candidates are not used.
     leads = [
         each - _best_other(np.where(found, each, -np.inf), same) for each in (lexical, np.where(found, vector, 0.0))
     ]
-    return np.stack([lexical, *(np.minimum(lead, ALONE) for lead in leads)], axis=2)
+    return np.stack([lexical, *(np.minimum(lead, MAX_LEAD) for lead in leads)], axis=2)
 
 
-def named(lexical: np.ndarray, same: np.ndarray | None = None) -> np.ndarray:
-    """Return a mask (q, k) of the candidates that alone have the mention as a name. Of names that differ
-    in accents alone, it is the one that is written as the mention is. same: as in `_best_other`."""
-    return (lexical >= SAME) & (_best_other(lexical, same) < lexical - AS_WRITTEN)
+def uniquely_named(lexical: np.ndarray, same: np.ndarray | None = None) -> np.ndarray:
+    """Return a mask (q, k) of the candidates that are the only ones with the mention as a name.
+    If names differ only in accents, the one written exactly as the mention counts. same: as in
+    `_best_other`.
+    """
+    return (lexical >= SAME_FORM) & (_best_other(lexical, same) < lexical - MIN_EXACT_LEAD)
 
 
 def _of_species(lexical: np.ndarray, same: np.ndarray, odds: np.ndarray) -> np.ndarray:
-    """The probability of each candidate's species (q, k), among those that have a candidate as similar as it is."""
+    """Return the probability of each candidate's species (q, k), among species with a candidate at
+    least as similar."""
     nearest = np.where(same, lexical[:, None, :], -np.inf).max(axis=2)
     is_first = np.logical_not(np.tril(same, -1).any(axis=2))
     weights = np.exp(odds - odds.max(axis=1, keepdims=True))
-    counts = is_first[:, None, :] & (nearest[:, None, :] >= np.minimum(lexical, SAME)[:, :, None])
+    counts = is_first[:, None, :] & (nearest[:, None, :] >= np.minimum(lexical, SAME_FORM)[:, :, None])
     return weights / (counts * weights[:, None, :]).sum(axis=2)
 
 
 def _best_other(values: np.ndarray, same: np.ndarray | None = None) -> np.ndarray:
-    """The highest of the other values in each row (q, k); -inf where there is no other.
+    """Return the highest of the other values in each row (q, k); -inf if there is no other.
 
     same: which of them are compared (q, k, k); None for all.
     """
@@ -159,9 +172,9 @@ def _best_other(values: np.ndarray, same: np.ndarray | None = None) -> np.ndarra
 
 
 def with_confidence(query: Query, result: SearchResult, settings: LinkerSettings) -> SearchResult:
-    """Return the candidates with their confidence, where the settings have its coefficients.
+    """Return the candidates with their confidence, if the settings have its coefficients.
 
-    Raises KrisselError K006 for a least confidence where nothing computes one.
+    Raises KrisselError K006 for a `min_confidence` without coefficients.
     """
     model = Confidence.of(settings.confidence)
     if model is None and settings.min_confidence:
@@ -186,12 +199,13 @@ def with_confidence(query: Query, result: SearchResult, settings: LinkerSettings
 
 
 def similarities(query: Query, result: SearchResult) -> tuple[np.ndarray, np.ndarray]:
-    """Return the similarity of vectors, and the lexical one, of each candidate (q, k)."""
+    """Return the vector similarity and the lexical similarity of each candidate (q, k)."""
     vector, lexical = result.parts.get("vector", result.scores), result.parts.get("lexical")
     return vector, query.lexical.of_candidates(result.entities) if lexical is None else lexical
 
 
 def species_of(kb: KBSnapshot, entities: np.ndarray) -> np.ndarray | None:
-    """Return the number of the species of each of these entity rows, -1 for no entity; None where all are of one."""
+    """Return the index of the species of these entity rows, -1 for no entity; None if all are of
+    one species."""
     numbers = taxon_numbers(kb.species)
     return None if numbers is None else np.where(entities >= 0, numbers[kb.entities.species[0][entities]], -1)

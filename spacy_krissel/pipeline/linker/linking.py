@@ -1,4 +1,4 @@
-"""From the mentions of a batch to the link of each."""
+"""Linking of the mentions of a batch."""
 
 from collections.abc import Iterable, Sequence
 
@@ -15,14 +15,14 @@ from .query import Query
 from .search import search_candidates
 from .terms.term import Term
 
-# Ties and thresholds need the second-best entity even where one candidate is wanted.
+# Ties and thresholds need the second-best entity even if one candidate is wanted.
 MIN_CANDIDATES = 2
-# Terms change the order of the first ones: more are searched for than are kept.
+# Terms change the order of the first candidates, so more are searched for than are kept.
 MIN_REORDERED = 5
 
 
 def link_mentions(query: Query, terms: Sequence[Term], settings: LinkerSettings, n_candidates: int) -> list[SpanLink]:
-    """Return the link of each mention, with so many candidates.
+    """Return the link of each mention, with up to `n_candidates` candidates.
 
     Raises KrisselError K006 (confidence), K663 (a term's result is wrong).
     """
@@ -39,7 +39,7 @@ def link_mentions(query: Query, terms: Sequence[Term], settings: LinkerSettings,
 
 
 def _joined(parts: Sequence[tuple[Iterable[int], SearchResult]], n: int) -> SearchResult:
-    """Return one result for all mentions, of results for the mentions at these rows."""
+    """Return one result for all mentions, from results for the mentions at these rows."""
     if len(parts) == 1:
         return parts[0][1]
     order = np.empty(n, dtype=np.int64)
@@ -59,7 +59,7 @@ def _decided(kb: KBSnapshot, result: SearchResult, settings: LinkerSettings, n_c
     best = result.entities[:, 0]
     nil = best < 0
     if settings.threshold is not None:
-        # As precise as the threshold: one between two scores may be rounded to the lower.
+        # In float64, as the threshold is: float32 may round a threshold between two scores down.
         nil |= result.scores[:, 0].astype(np.float64) < settings.threshold
     if result.confidence is not None:
         nil |= result.confidence[:, 0].astype(np.float64) < settings.min_confidence

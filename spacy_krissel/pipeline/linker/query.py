@@ -1,4 +1,4 @@
-"""The mentions of a batch, as the linker's terms search for them."""
+"""Query: the mentions of a batch, as the linker's terms search for them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,15 +11,15 @@ from spacy.tokens import Doc, Span
 from ...kb.nearest import VisibilityFilter
 from ...kb.snapshot import KBSnapshot
 from ...views import View, with_mention
-from .lexical_query import LexicalQuery, Spelt
+from .lexical_query import LexicalQuery, SpellingMatches
 
 
 class Visible(NamedTuple):
-    """Prototypes that mentions can see which are prototypes themselves; the others are left out as if they were not
-    there.
+    """Prototypes visible to mentions that are prototypes themselves; the others are ignored.
 
-    can_see: (number of the mention, prototype rows (n,)) → mask (n,). hidden (q,): for these, the surface form of their
-    text does not count in the lexical similarity. n_prototypes: the nearest ones that are looked through.
+    can_see: (row of the mention, prototype rows (n,)) → mask (n,). hidden (q,): for these, the
+        surface form of their text does not count in the lexical similarity. n_prototypes: number of
+        nearest prototypes that are examined.
     """
 
     can_see: VisibilityFilter
@@ -28,32 +28,36 @@ class Visible(NamedTuple):
 
 
 class Names(NamedTuple):
-    """Distinct texts of mentions. vectors (u, d): of each as a bare name. of_mention (q,): the number of each one's."""
+    """Distinct texts of mentions. vectors (u, d): of each as a bare name. of_mention (q,): index of
+    each mention's text."""
 
     vectors: np.ndarray
     of_mention: np.ndarray
 
     def at(self, rows: np.ndarray) -> "Names":
-        used, numbers = np.unique(self.of_mention[rows], return_inverse=True)
-        return Names(self.vectors[used], numbers)
+        used, indices = np.unique(self.of_mention[rows], return_inverse=True)
+        return Names(self.vectors[used], indices)
 
 
 @dataclass
 class Query:
-    """The q mentions of a batch, each with what the terms ask of it.
+    """The q mentions of a batch, with the data that terms need.
 
     kb: a snapshot of the knowledge base.
-    views: what the encoder reads of each mention, abbreviations written out.
-    docs: of the batch. spans: the mentions (q,), and doc_of: the number of each one's doc (q,). Empty where mentions
-        are not of docs.
-    written: the mentions as the docs have them (q,).
-    vectors (q, d): of the views, as the knowledge base searches them. Set after terms have prepared the query.
-    names: where entities are searched for by the distinct texts of mentions, and only compared with `vectors`.
-    name_vectors (q, d): of the texts alone, where these count in the similarity of vectors.
-    species (q, s): the log-odds that a mention is of each of the knowledge base's species; None where it has one.
+    views: the encoder's input for each mention, abbreviations expanded.
+    docs: documents of the batch. spans: the mentions (q,). doc_of: index of each mention's doc
+        (q,). Empty if mentions are not from docs.
+    written: the mentions as written in the docs (q,).
+    vectors (q, d): of the views, as the knowledge base searches them. Set after terms have prepared
+        the query.
+    names: set if entities are searched for by the distinct texts of mentions, and compared with
+        `vectors` only.
+    name_vectors (q, d): of the texts alone, if these count in the vector similarity.
+    species (q, s): log-odds that a mention is of each of the knowledge base's species; None if it
+        has one.
     allowed: a mask of the entities that may be found; None for all.
-    visible: None: mentions see all.
-    near (q, w, m): prototypes of the first proposals that were found with them, as the term of vectors notes.
+    visible: None: mentions see all prototypes.
+    near (q, w, m): prototypes found with the first proposals, as set by the vector term.
     """
 
     kb: KBSnapshot
@@ -77,14 +81,16 @@ class Query:
         return len(self.views)
 
     def rename(self, row: int, name: str) -> None:
-        """Let a mention be read, searched and compared as if it were written so. Before the query is encoded."""
+        """Read, search and compare a mention as if it were written as `name`. Call before the query
+        is encoded."""
         self.views[row] = with_mention(self.views[row], name)
         self.texts[row] = self.written[row] = name
 
     def by_types(self, types: Sequence[str], by_label: Mapping[str, Sequence[str]]) -> Iterator[tuple[Any, "Query"]]:
-        """The mentions that may be linked to the same types of entities, () for all: their rows, and a query of them.
+        """Yield groups of mentions that may be linked to the same types of entities, () for all:
+        their rows, and a query of them.
 
-        by_label: the types that spans of a label may be linked to, in place of `types`.
+        by_label: the types for spans of a label, instead of `types`.
         """
         groups: dict[tuple[str, ...], list[int]] = {}
         if by_label:
@@ -111,18 +117,18 @@ class Query:
 
     @cached_property
     def lexical(self) -> LexicalQuery:
-        """The texts among the names of the knowledge base."""
+        """The texts, looked up among the names of the knowledge base."""
         hidden = None if self.visible is None else self.visible.hidden
         return LexicalQuery(self.kb.prototypes.lexical_index, self.texts, hidden)
 
     @cached_property
-    def spelt(self) -> Spelt:
+    def spelling_matches(self) -> SpellingMatches:
         """The allowed entities that have a name with the spelling of a mention."""
-        found = self.lexical.spelt(self.written, self.kb.entities.species[0])
+        found = self.lexical.spelling_matches(self.written, self.kb.entities.species[0])
         return found if self.allowed is None else found.at(self.allowed[found.entities])
 
     @cached_property
-    def has_own_name(self) -> np.ndarray:
+    def is_unambiguous(self) -> np.ndarray:
         """Is each text a name of one entity at most? (q,). Between homonyms, context decides."""
         _, owner = self.kb.prototypes.lexical_index.entities_named(self.texts)
         return np.bincount(owner, minlength=len(self)) < 2

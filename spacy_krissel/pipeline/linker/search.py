@@ -1,4 +1,4 @@
-"""From the mentions of a batch to their candidates: proposals, the weighted sum of all terms, and its order."""
+"""Candidate search: proposals, the weighted sum of all terms, and its order."""
 
 from collections.abc import Sequence
 
@@ -16,14 +16,15 @@ Parts = list[tuple[Term, np.ndarray]]
 
 
 def search_candidates(query: Query, terms: Sequence[Term], k: int) -> SearchResult:
-    """Return the best `k` of the entities that any term proposes for each mention, by the weighted sum of the terms.
+    """Return the best `k` of the entities that any term proposes for each mention, by the weighted
+    sum of the terms.
 
-    terms: that of vectors first. The score of an entity depends on no search that found it. Its prototype is the one
-    of those compared that is nearest to the mention.
-    Raises KrisselError K663 for a term whose proposals or scores are wrong.
+    terms: the vector term first. The score of an entity does not depend on the search that found
+        it. Its prototype is the compared one that is nearest to the mention.
+    Raises KrisselError K663 if a term's proposals or scores are wrong.
     """
     vectors = terms[0]
-    assert isinstance(vectors, VectorTerm), "it finds the prototypes"
+    assert isinstance(vectors, VectorTerm), "the vector term comes first"
     if not k or not len(query) or (len(terms) == 1 and query.names is None and query.name_vectors is None):
         return vectors.search(query, k)[0]
     entities = _proposed(query, terms, k)
@@ -45,7 +46,7 @@ def search_candidates(query: Query, terms: Sequence[Term], k: int) -> SearchResu
 
 
 def _proposed(query: Query, terms: Sequence[Term], k: int) -> np.ndarray:
-    """Return the entities that any of the terms proposes (q, w), -1 padded, some of them several times."""
+    """Return the entities that any of the terms proposes (q, w), padded with -1, possibly repeated."""
     known = np.zeros((len(query), 0), dtype=np.int64)
     for term in terms:
         found = term.propose(query, known, k)
@@ -66,7 +67,7 @@ def _within(rows: np.ndarray, n: int) -> bool:
 
 
 def _checked(term: Term, values: np.ndarray, n: int) -> np.ndarray:
-    """Return the scores as float32. Raises KrisselError K663 for others than one number per pair."""
+    """Return the scores as float32. Raises KrisselError K663 unless they are one number per pair."""
     values = np.asarray(values, dtype=np.float32)
     if values.shape != (n,) or not (values < np.inf).all():
         found = values.shape if values.shape != (n,) else "NaN or infinity"
@@ -78,9 +79,10 @@ def _checked(term: Term, values: np.ndarray, n: int) -> np.ndarray:
 def _ranked(
     query: Query, pairs: Pairs, shape: tuple[int, ...], total: np.ndarray, k: int, parts: Parts
 ) -> SearchResult:
-    """Return the pairs as a table with the best `k` entities of each mention, without those that score -inf.
+    """Return the pairs as a table with the best `k` entities of each mention, without those that
+    score -inf.
 
-    shape: of the proposals. total, parts: of the pairs, the scores and the terms'.
+    shape: of the proposals. total, parts: scores of the pairs, and those of each term.
     """
     found = total > -np.inf
 

@@ -1,4 +1,4 @@
-"""The linker's candidates of a mention that is among its own prototypes, as if it had never been seen."""
+"""Candidates for a mention that is a prototype itself, as if it had never been seen."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -15,7 +15,7 @@ from .search import search_candidates
 from .terms.lexical import LexicalTerm
 from .terms.vectors import VectorTerm
 
-# Prototypes looked through for each candidate wanted, and at least: an entity has many.
+# Prototypes examined per candidate, and their minimum: an entity has many.
 PER_CANDIDATE, MIN_PROTOTYPES = 16, 256
 
 folded = lru_cache(maxsize=200_000)(fold_name)
@@ -41,12 +41,12 @@ def unseen_candidates(
     k: int,
     lexical_weight: float = 0.0,
 ) -> list[Unseen]:
-    """Up to `k` entities for each mention, by the prototypes that it may see.
+    """Return up to `k` entities for each mention, by the prototypes that it may see.
 
-    A mention in context does not see the prototypes of its own place in a text: its own one, and those with other names
-    in the mention's place. These are recognised by their texts: references, weights and long forms of abbreviations
-    change scores. A `hidden` mention does not see prototypes with its name (folded) either, of whatever entity. A bare
-    name that is not hidden sees all.
+    A mention in context does not see the prototypes at its own position in a text: itself, and
+    those where another name replaces it. These are recognised by their texts: references, weights
+    and expanded abbreviations change scores. A `hidden` mention does not see prototypes with its
+    name (folded) either, of any entity. A bare name that is not hidden sees all.
 
     lexical_weight: of `LexicalTerm`; the form of a `hidden` mention does not count.
     """

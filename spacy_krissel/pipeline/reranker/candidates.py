@@ -1,4 +1,5 @@
-"""A re-ranked list of candidates: its new order, and NIL as one more candidate (PEL §2, the fourth strategy)."""
+"""Order of a re-ranked list of candidates, with NIL as a further candidate (PEL §2, the fourth
+strategy)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,12 +15,13 @@ def reorder(candidates: Sequence[dict[str, Any]], ties: Sequence[str], correctio
     """Add corrections to the scores of the first candidates, and sort by the sums.
 
     candidates: best first, at least one; their dicts are not changed.
-    ties: ids that the linker could not tell apart at the top; those that still share the best score stay tied.
-    corrections: (k,) in the unit of the scores. Candidates beyond k stay behind the others in their order, with the
-        lowest of the others' scores where theirs is higher.
+    ties: ids that the linker could not disambiguate; those that still share the best score stay
+        tied.
+    corrections: (k,) in the unit of the scores. Candidates after the first k keep their order and
+        follow the others; their scores are lowered to the lowest of the others' if higher.
 
-    Candidates with equal sums keep their order, so that corrections of zero change nothing. None keeps its confidence,
-    which was that of the linker's scores.
+    Candidates with equal sums keep their order, so that corrections of zero change nothing. No
+    candidate keeps its confidence, which applied to the linker's scores.
     """
     k = len(corrections)
     scores = [candidate["score"] + float(change) for candidate, change in zip(candidates[:k], corrections, strict=True)]
@@ -35,11 +37,13 @@ def reorder(candidates: Sequence[dict[str, Any]], ties: Sequence[str], correctio
 
 
 def relative_to_nil(corrections: np.ndarray) -> np.ndarray:
-    """The corrections of the candidates (k,) against that of NIL, the last of (k + 1,): so NIL's own score stays where
-    it is, and one threshold on the final scores says what is NIL."""
+    """Return the corrections of the candidates (k,) minus that of NIL, the last of (k + 1,).
+    NIL's own score then stays constant, and one threshold on the final scores decides.
+    """
     return corrections[:-1] - corrections[-1]
 
 
-def decided(link: SpanLink, nil_score: float) -> SpanLink:
-    """The link, or NIL where its best candidate scores less than NIL does. Candidates stay in either case."""
+def apply_nil(link: SpanLink, nil_score: float) -> SpanLink:
+    """Return the link, or NIL if its best candidate scores less than NIL. Candidates stay in either
+    case."""
     return link._replace(kb_id=NIL) if link.candidates[0]["score"] < nil_score else link

@@ -1,4 +1,4 @@
-"""`krissel_reranker`: score the linker's candidates again, and put them in their new order."""
+"""`krissel_reranker`: score the linker's candidates again, and reorder them."""
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -27,9 +27,10 @@ from ..linker.unseen import folded, unseen_candidates
 from ..pipe import KrisselPipe, check_examples
 from ..pipeline_io import find_linker
 from ..settings import LINKER, RerankerSettings
-from .candidates import decided, relative_to_nil, reorder
+from .candidates import apply_nil, relative_to_nil, reorder
 
-# Examples whose mentions the temperature is fitted to, and those of them that the model's layers see for their sizes.
+# Number of examples that the temperature is fitted to, and that initialize the sizes of the model's
+# layers.
 FIT_EXAMPLES, INIT_EXAMPLES = 512, 8
 ENTITIES = "entities"
 
@@ -37,19 +38,22 @@ ENTITIES = "entities"
 class KrisselReranker(KrisselPipe):
     """Re-rank `span._.krissel_candidates`, and link to the first (KRISSBERT §3.6).
 
-    The final score of a candidate is the linker's plus `weight · temperature · correction`: with `weight = 0` the
-    linker's. Within a model's bound, scores stay comparable with the linker's, and a candidate that leads by more than
-    twice the bound keeps its lead. Without one (`CrossEncoder`, `bound = null`, as in the paper) the corrections take
-    the linker's log-odds away: the final score is `temperature` times the model's at weight 1, and below 1 a weighted
-    mean of that and the linker's. What the linker wrote as "NIL" stays as it is, candidates included: that is the
-    question of the linker's threshold, and a correction has no say in it. With a `nil_score`, NIL is a candidate too,
-    which the model scores as the others, and a mention whose best final score is below it becomes "NIL".
+    The final score of a candidate is the linker's plus `weight · temperature · correction`; with
+    `weight = 0` it is the linker's. If the model has a bound, scores stay comparable with the
+    linker's, and a candidate that leads by more than twice the bound keeps its lead. Without a
+    bound (`CrossEncoder`, `bound = null`, as in the paper), the corrections subtract the linker's
+    log-odds: the final score is `temperature` times the model's at weight 1, and a weighted mean of
+    both below 1. Mentions that the linker wrote as "NIL" are left unchanged, candidates included:
+    they depend on the linker's threshold alone. With a `nil_score`, NIL is a candidate too, scored
+    by the model as the others are. A mention whose best final score is below NIL's becomes "NIL".
 
-    Only links to the first candidate, which the linker writes, are changed: one put right by hand stays. Candidates are
-    scored once, and say so (`span._.krissel_reranked_by`) until the linker writes new ones.
+    Only links to the first candidate, as the linker writes them, are changed; a link corrected by
+    hand stays. Candidates are scored once and marked (`span._.krissel_reranked_by`) until the
+    linker writes new ones.
 
-    The texts of candidates come from a table of the pipe's own, which `initialize` fills and the pipe carries: neither
-    the ontology nor the linker is asked at run time. Made by the factory `krissel_reranker`.
+    The texts of candidates come from a table of the pipe's own, which `initialize` fills and the
+    pipe saves. Neither the ontology nor the linker is needed at run time. Made by the factory
+    `krissel_reranker`.
     """
 
     cfg: RerankerSettings
@@ -70,10 +74,11 @@ class KrisselReranker(KrisselPipe):
     ) -> None:
         """
         model: mentions with their candidates → corrections.
-        nlp: the pipeline that holds the linker, referred to weakly (`learn_from`); needed for training alone.
-        linker: name of the pipe whose candidates are learned from; needed for training alone.
-        max_names: names of a candidate that its text shows.
-        tree_numbers: whether its text shows where it is in the ontology.
+        nlp: the pipeline that holds the linker, referenced weakly (`learn_from`); needed for
+            training only.
+        linker: name of the pipe whose candidates are learned from; needed for training only.
+        max_names: number of names in a candidate's text.
+        tree_numbers: whether a candidate's text includes its position in the ontology.
         The rest as in `KrisselPipe`.
         """
         super().__init__(vocab, model, name, objective=objective, settings=settings, scorer=scorer)
@@ -91,19 +96,20 @@ class KrisselReranker(KrisselPipe):
     # Re-ranking ----------------------------------------------------------------------------------------------------
 
     def predict(self, docs: Iterable[Doc]) -> list[list[SpanLink | None]]:
-        """The new link of every span of every doc, None for a span that stays as it is; nothing is written."""
+        """Return the new link of every span of every doc, None for a span that is left unchanged;
+        write nothing."""
         docs = list(docs)
         if self._linker() is None:
             self._look_for_linker()
         links: list[list[SpanLink | None]] = [[None] * len(spans_of(doc, self.cfg.spans_key)) for doc in docs]
         if not self.cfg.weight:
             return links
-        places: list[tuple[int, int]] = []
+        positions: list[tuple[int, int]] = []
         mentions: list[RankedMention] = []
         spans: list[Span] = []
         for i, doc in enumerate(docs):
             for j, span, mention in self._ranked(doc):
-                places.append((i, j))
+                positions.append((i, j))
                 spans.append(span)
                 mentions.append(mention)
         if not mentions:
@@ -114,11 +120,11 @@ class KrisselReranker(KrisselPipe):
         corrections = self.model.ops.to_numpy(self.model.predict(mentions)) * np.float32(scale)
         ends = np.cumsum(list_lengths(mentions))[:-1]
         nil_score = self.cfg.nil_score
-        for (i, j), span, changes in zip(places, spans, np.split(corrections, ends), strict=True):
+        for (i, j), span, changes in zip(positions, spans, np.split(corrections, ends), strict=True):
             if nil_score is not None:
                 changes = relative_to_nil(changes)
             link = reorder(span._.krissel_candidates, span._.krissel_ties, changes)
-            links[i][j] = link if nil_score is None else decided(link, nil_score)
+            links[i][j] = link if nil_score is None else apply_nil(link, nil_score)
         return links
 
     def set_annotations(self, docs: Iterable[Doc], links: list[list[SpanLink | None]]) -> None:
@@ -129,13 +135,13 @@ class KrisselReranker(KrisselPipe):
                 write_links(doc, spans_of(doc, key), doc_links, spans_key=key, reranker=self.name)
 
     def _ranked(self, doc: Doc) -> Iterator[tuple[int, Span, RankedMention]]:
-        """The spans of a doc that have an order to change, by number, each as the model sees it."""
+        """Yield the spans of a doc whose order can change, with their index and the model's input."""
         nil_score = self.cfg.nil_score
-        fewest = 2 if nil_score is None else 1
+        min_candidates = 2 if nil_score is None else 1
         spans = [
             (j, span)
             for j, span in enumerate(spans_of(doc, self.cfg.spans_key))
-            if len(span._.krissel_candidates[: self.cfg.top_k]) >= fewest and self._is_linkers(span)
+            if len(span._.krissel_candidates[: self.cfg.top_k]) >= min_candidates and self._is_linkers(span)
         ]
         views = self._views(doc, [span for _, span in spans])
         for (j, span), view in zip(spans, views, strict=True):
@@ -146,40 +152,45 @@ class KrisselReranker(KrisselPipe):
             yield j, span, mention if nil_score is None else with_nil(mention, nil_score / self._temperature())
 
     def _views(self, doc: Doc, spans: Sequence[Span]) -> list[View]:
-        """What the model sees of mentions, in training and in use."""
+        """Return the model's input for mentions, in training and in use."""
         key, abbreviations = self.cfg.spans_key, bool(self.cfg.use_abbreviations)
         return mention_views(doc, spans, context="window", use_abbreviations=abbreviations, spans_key=key)
 
     def _check_number(self, spans: Sequence[Span]) -> None:
-        """Warn KW615 where the linker kept fewer candidates than the pipe reads."""
-        # In another pipeline than its own the pipe does not know the linker.
+        """Warn KW615 if the linker kept fewer candidates than the pipe reads."""
+        # The pipe does not know the linker of a pipeline other than its own.
         linker = self._linker() if spans[0].vocab is self.vocab else None
         found = max(len(span._.krissel_candidates) for span in spans)
         wanted = min(self.cfg.top_k, 0 if self._table is None else len(self._table))
-        if found < wanted and (linker is None or linker.n_kept() < wanted):
+        if found < wanted and (linker is None or linker.n_candidates_kept() < wanted):
             message = Warnings.KW615.format(name=self.name, wanted=wanted, found=found, linker=self.linker_name)
             warnings.warn(message, KrisselWarning, stacklevel=3)
 
     def _check_key(self, docs: Sequence[Doc]) -> None:
-        """Warn KW614 where the candidates are on other spans."""
+        """Warn KW614 if the candidates are on other spans."""
         linker = self._linker()
         if linker is None:
             return
         own, other = self.cfg.spans_key, linker.cfg["spans_key"]
         if own != other and any(span._.krissel_candidates for doc in docs for span in spans_of(doc, other)):
-            places = [f"spans['{key}']" if key else "ents" for key in (own, other)]
-            message = Warnings.KW614.format(name=self.name, own=places[0], linker=self.linker_name, other=places[1])
+            positions = [f"spans['{key}']" if key else "ents" for key in (own, other)]
+            message = Warnings.KW614.format(
+                name=self.name, own=positions[0], linker=self.linker_name, other=positions[1]
+            )
             warnings.warn(message, KrisselWarning, stacklevel=3)
 
     def _is_linkers(self, span: Span) -> bool:
-        """Does a span with candidates have the link that these say, and not one that was written by hand since? Is it
-        for this pipe to score them? Not NIL, nor what the pipe has scored before."""
+        """Return whether this pipe should score a span with candidates.
+        True if the link is the linker's own, not written by hand since, not NIL, and not yet scored
+        by this pipe.
+        """
         return span.kb_id_ == span._.krissel_candidates[0]["id"] and self.name not in span._.krissel_reranked_by
 
     def _mention(
         self, view: View, named: Sequence[tuple[str, str]], scores: np.ndarray, *, hidden: bool
     ) -> RankedMention:
-        """named: id and name of each candidate. hidden: candidates do not show the mention's own name."""
+        """named: id and name of each candidate. hidden: candidates do not show the mention's own
+        name."""
         if self._table is None:
             raise KrisselError(Errors.K615.format(name=self.name))
         found = self._table.get([id_ for id_, _ in named])
@@ -187,7 +198,7 @@ class KrisselReranker(KrisselPipe):
         for id_, name in named:
             entity = found.get(id_)
             if entity is None:
-                # In a knowledge base that is newer than the table.
+                # The knowledge base is newer than the table.
                 candidates.append(CandidateView((name,), (name,)))
                 continue
             without = [each for each in entity.names if folded(each) == folded(view.mention)] if hidden else ()
@@ -209,10 +220,11 @@ class KrisselReranker(KrisselPipe):
         nlp: Language | None = None,
         ontology: Callable[[], OntologyStore] | None = None,
     ) -> None:
-        """Fill the table of candidates, give the model its weights, and fit the temperature to the linker's scores.
+        """Fill the table of candidates, initialize the model, and fit the temperature to the
+        linker's scores.
 
-        ontology: loads the entities that candidates are described by (`spacy-krissel.OntologyFromDisk.v1`); those that
-            the linker's knowledge base holds are kept, or all where that holds most of them.
+        ontology: loads the entities that describe candidates (`spacy-krissel.OntologyFromDisk.v1`).
+            Those in the linker's knowledge base are kept, or all if it holds most of them.
         Raises KrisselError K610 (no such linker), K616 (no ontology).
         """
         check_examples(get_examples, "KrisselReranker.initialize")
@@ -240,15 +252,18 @@ class KrisselReranker(KrisselPipe):
         self.model.initialize(X=mentions)
 
     def _learn(self, objective: RerankObjective, examples: list[Example]) -> float:
-        """Over the linker's candidates for the linked mentions of the examples' references. The candidates are searched
-        here, and not read from the annotated docs: there a mention has met its own prototype (`RerankObjective`)."""
+        """Train on the linker's candidates for the linked mentions of the examples' references.
+        Candidates are searched here, not read from the annotated docs: there a mention has met its
+        own prototype (`RerankObjective`).
+        """
         return objective.update(self.model, examples, self.cfg.spans_key, self._training_candidates())
 
     def learn_from(self, nlp: Language) -> None:
-        """Take the candidates of this pipeline's linker in training from now on.
+        """Use the candidates of this pipeline's linker in training from now on.
 
-        `initialize` does so, and a pipe that was made or loaded with its linker knows it. The pipeline is referred to
-        weakly, and no copy of the pipe knows it. Raises KrisselError K610 (no such linker).
+        `initialize` calls this; a pipe that was made or loaded with its linker does not need it.
+        The pipeline is referenced weakly, and not by copies of the pipe. Raises KrisselError K610
+        (no such linker).
         """
         find_linker(nlp, self.linker_name)
         self._nlp = WeakReference(nlp)
@@ -267,7 +282,7 @@ class KrisselReranker(KrisselPipe):
         nlp = self._nlp()
         if nlp is not None and self.linker_name in nlp.component_names:
             linker = find_linker(nlp, self.linker_name)
-            linker.read_by(self.cfg)
+            linker.register_reranker(self.cfg)
             self._linker = WeakReference(linker)
 
     def _training_candidates(self) -> LinkerCandidates:

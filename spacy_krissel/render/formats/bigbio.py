@@ -1,4 +1,5 @@
-"""Rows of BigBIO's knowledge base schema, as `datasets` reads JSON lines; `read_bigbio` reads them back."""
+"""Rows of BigBIO's knowledge base schema, as `datasets` reads JSON lines; `read_bigbio` reads them
+back."""
 
 import json
 from collections.abc import Iterable
@@ -11,8 +12,8 @@ from .mentions import linked_mentions
 
 
 def write_bigbio(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
-    """One passage a text. `normalized` has the entity, its database before the colon of its id, and beside BigBIO's
-    keys `score` and `confidence`, where there are any."""
+    """Write one passage per text. `normalized` has the entity, its database before the colon of its
+    id, and in addition to BigBIO's keys `score` and `confidence`, if known."""
     for number, doc in enumerate(docs):
         entities = []
         for i, each in enumerate(linked_mentions(doc, key)):

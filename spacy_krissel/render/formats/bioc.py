@@ -8,14 +8,14 @@ from spacy.tokens import Doc
 
 from ...mentions.gold_mentions import document_id
 from ...util.escape import xml_text
-from .mentions import Linked, linked_mentions
+from .mentions import LinkedMention, linked_mentions
 
 _HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE collection SYSTEM "BioC.dtd">\n<collection>'
 
 
 def write_bioc(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
-    """A passage a text; a mention's infons are `type`, `identifier`, `name`, `score` and `confidence`. Offsets count
-    characters."""
+    """Write one passage per text. A mention's infons are `type`, `identifier`, `name`, `score` and
+    `confidence`. Offsets count characters."""
     head = f"{_HEAD}\n<source>spacy-krissel</source><date></date><key>BioC.key</key>\n"
     file_.write(head.encode())
     for doc in docs:
@@ -30,10 +30,10 @@ def write_bioc(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
     file_.write(b"</collection>\n")
 
 
-def _annotate(passage: Element, number: int, each: Linked) -> None:
+def _annotate(passage: Element, number: int, each: LinkedMention) -> None:
     annotation = SubElement(passage, "annotation", id=str(number))
     infons = {"type": each.label, "identifier": each.id, "name": each.name}
-    infons |= {key: _shown(getattr(each, key)) for key in ("score", "confidence")}
+    infons |= {key: _number_text(getattr(each, key)) for key in ("score", "confidence")}
     for name, value in infons.items():
         if value:
             _add(annotation, "infon", value, {"key": name})
@@ -41,7 +41,7 @@ def _annotate(passage: Element, number: int, each: Linked) -> None:
     _add(annotation, "text", each.text)
 
 
-def _shown(number: float | None) -> str:
+def _number_text(number: float | None) -> str:
     return "" if number is None else repr(number)
 
 

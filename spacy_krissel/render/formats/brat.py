@@ -13,10 +13,11 @@ from .mentions import FileNames, flat_text, linked_mentions
 
 
 def write_brat(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
-    """A `.tar.gz` of two files a doc, named by its id. `N` names a mention's entity, and a note has its score and
-    confidence. A mention that goes over a line's end has fragments, as brat's own."""
+    """Write a `.tar.gz` of two files per doc, named by its id. `N` names a mention's entity, and a
+    note has its score and confidence. A mention that spans several lines has fragments, as in brat.
+    """
     names = FileNames()
-    # Without the time, so that the same docs make the same file.
+    # Without the time, so that the same docs give the same file.
     with gzip.GzipFile(fileobj=file_, mode="wb", mtime=0) as packed, tarfile.open(fileobj=packed, mode="w|") as archive:
         for doc in docs:
             name = names(doc)
@@ -31,9 +32,9 @@ def _annotations(doc: Doc, key: str) -> str:
     rows = []
     for number, each in enumerate(linked_mentions(doc, key), start=1):
         lines = [match.span() for match in re.finditer(r"[^\n]+", each.text)]
-        places = ";".join(f"{each.start + start} {each.start + end}" for start, end in lines)
+        offsets = ";".join(f"{each.start + start} {each.start + end}" for start, end in lines)
         label = re.sub(r"\s+", "_", each.label) or "Mention"
-        rows.append(f"T{number}\t{label} {places}\t{flat_text(each.text)}")
+        rows.append(f"T{number}\t{label} {offsets}\t{flat_text(each.text)}")
         if each.id:
             rows.append(f"N{number}\tReference T{number} {each.id}\t{flat_text(each.name)}")
         notes = [

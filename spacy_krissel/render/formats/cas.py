@@ -10,13 +10,15 @@ from ...corpora.readers.cas import IDENTIFIER, LABEL, TYPES, load_cassis
 from ...util.escape import xml_text
 from .mentions import FileNames, linked_mentions
 
-# Of named entities in DKPro Core, which both tools have: with a label, and the id of an entity.
+# Layer of named entities in DKPro Core, which both tools have: with a label, and the id of an
+# entity.
 LAYER = "de.tudarmstadt.ukp.dkpro.core.api.ner.type.NamedEntity"
 
 
 def write_cas(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
-    """A ZIP of an XMI a doc, named by its id, and their type system. A mention's label and id are the features `value`
-    and `identifier` of `LAYER`, its score and confidence two of its own. Raises KrisselError K247."""
+    """Write a ZIP of one XMI per doc, named by its id, and their type system. A mention's label and
+    id are the features `value` and `identifier` of `LAYER`; its score and confidence are two
+    additional features. Raises KrisselError K247."""
     cassis = load_cassis()
     types = cassis.TypeSystem()
     layer = types.create_type(LAYER, "uima.tcas.Annotation")
@@ -24,7 +26,7 @@ def write_cas(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
         types.create_feature(layer, name, f"uima.cas.{kind}")
     names = FileNames()
     with ZipFile(file_, "w", ZIP_DEFLATED) as archive:
-        # Without the time, so that the same docs make the same file.
+        # Without the time, so that the same docs give the same file.
         archive.writestr(ZipInfo(TYPES), types.to_xml())
         for doc in docs:
             cas = cassis.Cas(typesystem=types)

@@ -1,8 +1,9 @@
 """FHIR R4: a Bundle of mentions as `CodeableConcept`.
 
-A mention is a `Basic`, the standard's resource for what it has no resource for, as servers store and find it. A
-`Condition` or an `Observation` would state that a patient has what a text may deny, or say of a relative; `Parameters`
-are for operations only, and cannot be stored.
+A mention is a `Basic`, the standard's resource for content without a resource of its own, which
+servers can store and find. A `Condition` or an `Observation` would state a fact about a patient,
+which a text may deny or report of a relative. `Parameters` are for operations only, and cannot be
+stored.
 """
 
 import json
@@ -16,10 +17,10 @@ from spacy.tokens import Doc
 from ...mentions.gold_mentions import document_id
 from ...util.escape import xml_text
 from ..sssom import Curies
-from .mentions import Linked, linked_mentions
+from .mentions import LinkedMention, linked_mentions
 
-# As HL7's terminology has them (https://terminology.hl7.org/external_terminologies.html), but for NCBI's two, which
-# are those of its guides for genomics. By the prefix of ids, in lower case.
+# Systems of HL7's terminology (https://terminology.hl7.org/external_terminologies.html), except for
+# NCBI's two, which are from its guides for genomics. By the prefix of ids, in lower case.
 SYSTEMS = {
     "snomedct": "http://snomed.info/sct",
     "loinc": "http://loinc.org",
@@ -38,17 +39,19 @@ SYSTEMS = {
     "ncbigene": "http://www.ncbi.nlm.nih.gov/gene",
     "ncbitaxon": "http://www.ncbi.nlm.nih.gov/taxonomy",
 }
-# Their codes have the prefix: HP:0001677.
+# Systems whose codes include the prefix: HP:0001677.
 WITH_PREFIX = ("hp", "mondo", "hgnc")
-# The extension with a mention, and the names of those within it. A URN, since nothing is served at an address.
+# URL of the extension with a mention, and namespace of its ids. A URN, since nothing is served at
+# an address.
 MENTION = "urn:uuid:86f67abe-d601-54e6-8d72-e2dd18df82e8"
 _NAMES = UUID(MENTION)
 
 
 def write_fhir(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
-    """A Bundle of type `collection`: a `DocumentReference` a text, with the doc's id as its identifier, followed by a
-    `Basic` a mention, whose subject it is. The extension `MENTION` has `concept` (a `CodeableConcept`; without an
-    entity, only its text), `start`, `end`, `label`, `score` and `confidence`. The same docs make the same file."""
+    """Write a Bundle of type `collection`: per text a `DocumentReference` with the doc's id as its
+    identifier, followed by a `Basic` per mention with that reference as its subject. The extension
+    `MENTION` has `concept` (a `CodeableConcept`; without an entity, only its text), `start`, `end`,
+    `label`, `score` and `confidence`. The same docs give the same file."""
     curies = Curies()
     file_.write(b'{"resourceType": "Bundle", "type": "collection"')
     # No list may be empty.
@@ -87,7 +90,7 @@ def _entries(doc: Doc, key: str, number: int, curies: Curies) -> Iterator[dict[s
         yield {"fullUrl": uuid5(subject, str(i)).urn, "resource": resource}
 
 
-def _concept(each: Linked, curies: Curies) -> dict[str, Any]:
+def _concept(each: LinkedMention, curies: Curies) -> dict[str, Any]:
     text = {"text": xml_text(each.text)}
     if not each.id:
         return text

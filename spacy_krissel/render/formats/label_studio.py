@@ -1,6 +1,7 @@
-"""Label Studio's tasks with predictions; `read_label_studio` reads its export.
+"""Tasks of Label Studio with predictions; `read_label_studio` reads its export.
 
-The labelling configuration is `CONFIG`: regions of text with a label, and a field for the id of each.
+The labelling configuration is `CONFIG`: regions of text with a label, and a field for the id of
+each.
 """
 
 import json
@@ -11,11 +12,11 @@ from spacy.tokens import Doc
 
 from ...about import __version__
 from ...mentions.gold_mentions import document_id
-from .mentions import Linked, linked_mentions
+from .mentions import LinkedMention, linked_mentions
 
-# Of the tags in `CONFIG`.
+# Names of the tags in `CONFIG`.
 LABELS, ENTITY, TEXT = "label", "entity", "text"
-# Labels are added in the project's settings, or by those that the predictions have.
+# Labels are added in the project's settings, or taken from the predictions.
 CONFIG = f"""<View>
   <Labels name="{LABELS}" toName="{TEXT}" allowEmpty="true"/>
   <Text name="{TEXT}" value="$text"/>
@@ -23,12 +24,12 @@ CONFIG = f"""<View>
 </View>
 """
 MODEL = f"spacy-krissel {__version__}"
-# Candidates that are shown beside a region.
-SHOWN = 5
+# Number of candidates shown next to a region.
+MAX_SHOWN = 5
 
 
 def write_label_studio(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
-    """A JSON list of tasks: the text as `data.text`, the doc's id as `data.doc`."""
+    """Write a JSON list of tasks: the text as `data.text`, the doc's id as `data.doc`."""
     file_.write(b"[")
     for number, doc in enumerate(docs):
         data = {"text": doc.text, "doc": document_id(doc)}
@@ -38,10 +39,11 @@ def write_label_studio(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
 
 
 def prediction(
-    mentions: Iterable[Linked], *, labels: str = LABELS, entity: str = ENTITY, text: str = TEXT
+    mentions: Iterable[LinkedMention], *, labels: str = LABELS, entity: str = ENTITY, text: str = TEXT
 ) -> dict[str, Any]:
-    """Two results a mention, of one region: its label, and the id of its entity. labels, entity, text: names of the
-    tags in the labelling configuration; without one there are no results of its kind."""
+    """Return two results per mention, for one region: its label, and the id of its entity. labels,
+    entity, text: names of the tags in the labelling configuration; an empty name omits the results
+    of that kind."""
     results = []
     for number, each in enumerate(mentions):
         of_label, *of_entity = _region(number, each)
@@ -50,12 +52,12 @@ def prediction(
     return {"model_version": MODEL, "result": results}
 
 
-def _region(number: int, each: Linked) -> Iterable[dict[str, Any]]:
-    place = {"start": each.start, "end": each.end, "text": each.text}
-    shown = [f"{other['id']} {other['name']} {other['score']:.3f}" for other in each.candidates[:SHOWN]]
+def _region(number: int, each: LinkedMention) -> Iterable[dict[str, Any]]:
+    span = {"start": each.start, "end": each.end, "text": each.text}
+    shown = [f"{other['id']} {other['name']} {other['score']:.3f}" for other in each.candidates[:MAX_SHOWN]]
     region = {"id": f"m{number}", "meta": {"text": shown}}
     score = each.score if each.confidence is None else each.confidence
-    labels = {**place, "labels": [each.label] if each.label else []}
+    labels = {**span, "labels": [each.label] if each.label else []}
     yield {**region, "type": "labels", "value": labels, "score": score}
     if each.id:
-        yield {**region, "type": "textarea", "value": {**place, "text": [each.id]}, "score": score}
+        yield {**region, "type": "textarea", "value": {**span, "text": [each.id]}, "score": score}

@@ -1,4 +1,4 @@
-"""Linked mentions as the formats of other tools want them."""
+"""Mentions with links, as input of the writers of other tools' formats."""
 
 import re
 from collections import Counter
@@ -10,13 +10,13 @@ from spacy.tokens import Doc
 from ...mentions.gold_mentions import document_id
 from ..links import mention_dicts
 
-# Ends a line or a cell for some reader.
+# Characters that end a line or a cell for some reader.
 _BREAKS = re.compile(r"[\t\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 
 
-class Linked(NamedTuple):
-    """A mention, characters `start` to `end` of its doc. id: of its entity; "" where it has none. name, score,
-    confidence: the entity's, where they are known. candidates: as `span._.krissel_candidates` has them."""
+class LinkedMention(NamedTuple):
+    """A mention, characters `start` to `end` of its doc. id: of its entity; "" without one. name,
+    score, confidence: the entity's, if known. candidates: as in `span._.krissel_candidates`."""
 
     start: int
     end: int
@@ -29,25 +29,25 @@ class Linked(NamedTuple):
     candidates: list[dict[str, Any]]
 
     @classmethod
-    def of(cls, mention: dict[str, Any]) -> "Linked":
-        """mention: as in `mention_dicts`."""
+    def of(cls, mention: dict[str, Any]) -> "LinkedMention":
+        """Make a linked mention from a dictionary of `mention_dicts`."""
         candidates, id_ = [*mention["candidates"]], mention["kb_id"]
         best: dict[str, Any] = next((each for each in candidates if each["id"] == id_), {})
-        place = (mention["start"], mention["end"], mention["text"], mention["label"])
-        return cls(*place, id_, best.get("name", ""), best.get("score"), best.get("confidence"), candidates)
+        span = (mention["start"], mention["end"], mention["text"], mention["label"])
+        return cls(*span, id_, best.get("name", ""), best.get("score"), best.get("confidence"), candidates)
 
 
-def linked_mentions(doc: Doc, spans_key: str) -> Iterator[Linked]:
-    yield from map(Linked.of, mention_dicts(doc, spans_key))
+def linked_mentions(doc: Doc, spans_key: str) -> Iterator[LinkedMention]:
+    yield from map(LinkedMention.of, mention_dicts(doc, spans_key))
 
 
 def flat_text(text: str) -> str:
-    """`text` on one line without tabs, each character in its place."""
+    """Return `text` on one line without tabs, with the same offsets."""
     return _BREAKS.sub(" ", text)
 
 
 class FileNames:
-    """A name for each doc: its id, and where another has that, a number behind it."""
+    """Unique names for docs: the id, followed by a number if another doc has that id."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set()
@@ -63,11 +63,13 @@ class FileNames:
 
 
 def short_id(doc: Doc) -> str:
-    """An id of a doc for files and columns: letters, digits, points, dashes; others are underscores."""
+    """Return an id of a doc for files and columns: letters, digits, points, dashes; others become
+    underscores."""
     return re.sub(r"[^\w.-]", "_", document_id(doc))
 
 
 def short_facts(**facts: object) -> str:
-    """`id=MESH:D006073;score=0.75`: those that are not empty, with `%` and `;` in them percent-encoded."""
+    """Return `id=MESH:D006073;score=0.75` for the values that are not empty, with `%` and `;`
+    percent-encoded."""
     shown = {name: str(fact).replace("%", "%25").replace(";", "%3B") for name, fact in facts.items()}
     return ";".join(f"{name}={fact}" for name, fact in shown.items() if facts[name] not in ("", None))

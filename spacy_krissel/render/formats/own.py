@@ -1,4 +1,4 @@
-"""What this package reads itself: docs, JSON lines, a table to fill in; and a page."""
+"""Formats that this package reads itself (docs, JSON lines, a table to fill in), and a page."""
 
 import csv
 import json
@@ -26,8 +26,8 @@ def write_tsv(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
 
 
 def table_lines(header: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[bytes]:
-    """The lines of a table with tabs."""
-    # A row is what `write` returns.
+    """Return the lines of a tab-separated table."""
+    # `writerow` returns what `write` returns.
     table = csv.writer(SimpleNamespace(write=str.encode), delimiter="\t", lineterminator="\n")
     return map(table.writerow, chain([header], rows))
 

@@ -1,4 +1,4 @@
-"""A table of mentions, as pandas, polars and `datasets` read it."""
+"""Parquet table of mentions, as pandas, polars and `datasets` read it."""
 
 from collections.abc import Iterable
 from itertools import islice
@@ -11,8 +11,8 @@ from spacy.tokens import Doc
 from ...mentions.gold_mentions import document_id
 from .mentions import linked_mentions
 
-# Docs whose mentions are written together.
-TOGETHER = 1_000
+# Number of docs whose mentions are written together.
+BATCH_DOCS = 1_000
 _CANDIDATE = pyarrow.struct({"id": pyarrow.string(), "name": pyarrow.string(), "score": pyarrow.float64()})
 SCHEMA = pyarrow.schema(
     {
@@ -31,10 +31,10 @@ SCHEMA = pyarrow.schema(
 
 
 def write_parquet(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
-    """A row a mention: its doc, place, label and entity, with score, confidence and candidates; without an entity `id`
-    is empty."""
+    """Write one row per mention: its doc, offsets, label and entity, with score, confidence and
+    candidates. Without an entity, `id` is empty."""
     docs = iter(docs)
     with ParquetWriter(file_, SCHEMA) as table:
-        while some := list(islice(docs, TOGETHER)):
+        while some := list(islice(docs, BATCH_DOCS)):
             rows = [{"doc": document_id(doc), **each._asdict()} for doc in some for each in linked_mentions(doc, key)]
             table.write_table(pyarrow.Table.from_pylist(rows, SCHEMA))

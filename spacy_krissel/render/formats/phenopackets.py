@@ -11,11 +11,11 @@ from spacy.tokens import Doc
 from ...about import __version__
 from ...mentions.gold_mentions import document_id
 from ...ontology.ids import canonical_id
-from .mentions import Linked, linked_mentions, short_facts
+from .mentions import LinkedMention, linked_mentions, short_facts
 
 
 class _Resource(NamedTuple):
-    """A vocabulary, as a packet declares those of its terms."""
+    """A vocabulary, as a packet declares it for its terms."""
 
     name: str
     url: str
@@ -24,7 +24,7 @@ class _Resource(NamedTuple):
 
 _OBO = "http://purl.obolibrary.org/obo/"
 PHENOTYPES = "HP"
-# These have diseases only; of the others, mentions with a label such as "Disease" are.
+# These contain diseases only; in the others, a label such as "Disease" marks them.
 DISEASES = ("MONDO", "DOID", "ORPHA")
 RESOURCES = {
     "HP": _Resource("Human Phenotype Ontology", f"{_OBO}hp.owl", f"{_OBO}HP_"),
@@ -38,15 +38,16 @@ RESOURCES = {
     "ECO": _Resource("Evidence and Conclusion Ontology", f"{_OBO}eco.owl", f"{_OBO}ECO_"),
 }
 EVIDENCE = {"id": "ECO:0000501", "label": "evidence used in automatic assertion"}
-# Docs do not say which version they are linked to.
+# Docs do not state the version they are linked to.
 VERSION = "unknown"
 
 
 def write_phenopackets(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
-    """A phenopacket a doc. Each HP term is a phenotypic feature, with a piece of evidence a mention; each disease, of
-    `DISEASES` or labelled so, is one of its `diseases`, whose mentions are external references, as it has no evidence.
-    A mention is `7#char=0,4` (RFC 5147), described as `id=HP:0001945;text=fever;score=0.25`. `created` is the day of
-    writing. Nothing is `excluded`: docs do not say what a text denies."""
+    """Write one phenopacket per doc. Each HP term is a phenotypic feature, with a piece of evidence
+    per mention. Each disease, from `DISEASES` or labelled so, is one of its `diseases`; these have
+    no evidence, so their mentions are external references. A mention is `7#char=0,4` (RFC 5147),
+    described as `id=HP:0001945;text=fever;score=0.25`. `created` is the day of writing. Nothing is
+    `excluded`: docs do not record what a text denies."""
     created = {"created": f"{date.today().isoformat()}T00:00:00Z", "createdBy": f"spacy-krissel {__version__}"}
     for doc in docs:
         id_ = document_id(doc)
@@ -83,10 +84,10 @@ def _says_disease(label: str) -> bool:
     return any(word in label.lower() for word in ("disease", "disorder"))
 
 
-def _reference(doc_id: str, term: str, each: Linked) -> dict[str, str]:
-    place = f"{quote(doc_id, safe=':/', errors='replace')}#char={each.start},{each.end}"
+def _reference(doc_id: str, term: str, each: LinkedMention) -> dict[str, str]:
+    reference = f"{quote(doc_id, safe=':/', errors='replace')}#char={each.start},{each.end}"
     facts = short_facts(id=term, text=each.text, score=each.score, confidence=each.confidence)
-    return {"id": doc_id, "reference": place, "description": facts}
+    return {"id": doc_id, "reference": reference, "description": facts}
 
 
 def _declared(prefix: str, resource: _Resource) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Prodigy's tasks with options; `read_prodigy` reads its answers."""
+"""Tasks of Prodigy with options; `read_prodigy` reads its answers."""
 
 import json
 from collections.abc import Iterable
@@ -8,26 +8,26 @@ from spacy.tokens import Doc
 
 from ...mentions.gold_ids import NIL
 from ...mentions.gold_mentions import document_id
-from .mentions import Linked, linked_mentions
+from .mentions import LinkedMention, linked_mentions
 
-# Candidates that are offered.
-OFFERED = 10
+# Number of candidates offered.
+MAX_OPTIONS = 10
 NONE = {"id": NIL, "text": "none of these"}
 
 
 def write_prodigy(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
-    """A task a mention for `choice`: the candidates, best first, with their scores, and none of them. What was linked
-    is chosen already."""
+    """Write one task per mention for `choice`: the candidates, best first, with their scores, and
+    "none of these". The linked entity is preselected."""
     for doc in docs:
         for each in linked_mentions(doc, key):
             file_.write((json.dumps(_task(doc, each), ensure_ascii=False) + "\n").encode("utf8", "replace"))
 
 
-def _task(doc: Doc, each: Linked) -> dict[str, Any]:
-    first = each.candidates[:OFFERED]
-    # One that a threshold or a component has put elsewhere.
+def _task(doc: Doc, each: LinkedMention) -> dict[str, Any]:
+    first = each.candidates[:MAX_OPTIONS]
+    # The link may differ from the candidates, by a threshold or another component.
     if each.id and each.id not in [candidate["id"] for candidate in first]:
-        first = [{"id": each.id, "name": each.name, "score": each.score}, *first[: OFFERED - 1]]
+        first = [{"id": each.id, "name": each.name, "score": each.score}, *first[: MAX_OPTIONS - 1]]
     options = [
         {"id": option["id"], "text": f"{option['name']} ({option['id']})", "meta": {"score": option["score"]}}
         for option in first

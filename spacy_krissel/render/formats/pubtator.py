@@ -9,8 +9,9 @@ from .mentions import flat_text, linked_mentions, short_id
 
 
 def write_pubtator(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
-    """The first line of a text is its title, the rest its abstract, on one line, with each character in its place. A
-    mention without an entity has the id `-`. There is no place for scores."""
+    """Write the first line of a text as its title and the rest as its abstract, on one line, with
+    unchanged offsets. A mention without an entity has the id `-`. The format has no field for
+    scores."""
     for doc in docs:
         id_, text = short_id(doc), doc.text
         title, _, abstract = text.partition("\n")

@@ -1,4 +1,5 @@
-"""Batches for each objective: pairs of mentions (KRISSBERT), single mentions (PEL), pairs of synonyms (SapBERT)."""
+"""Batchers of each objective: pairs of mentions (KRISSBERT), single mentions (PEL), pairs of
+synonyms (SapBERT)."""
 
 import random
 import sys
@@ -19,7 +20,7 @@ from ...util.settings import Count, PositiveInt, checked
 from ...views import View
 from .examples import Linked, linked_mentions, linked_views, single_mentions, view_examples
 
-# Entities need others as their negatives.
+# Entities need other entities as negatives.
 AtLeastTwo = Annotated[int, Field(ge=2)]
 # An entity and two views of it.
 Pair = tuple[str, View, View]
@@ -28,26 +29,30 @@ Pair = tuple[str, View, View]
 @checked
 @dataclass(eq=False)
 class PairBatcher:
-    """Group linked mentions into batches of `pairs` entities with two views each (KRISSBERT §3.2: 2N mentions of N
-    entities). A pair is one example with two linked mentions.
+    """Group linked mentions into batches of `pairs` entities with two views each (KRISSBERT §3.2:
+    2N mentions of N entities). A pair is one example with two linked mentions.
 
-    A list of examples is divided as a whole; spaCy passes one unless `training.max_epochs` is -1. A stream is read in
-    parts of `buffer_size` mentions, and pairs are made within a part: of a stream in which the mentions of an entity
-    are adjacent, none is separated. In memory are one part, up to the end of its last entity, and the pairs that wait.
+    A list of examples is divided as a whole; spaCy passes one unless `training.max_epochs` is -1. A
+    stream is read in parts of `buffer_size` mentions, and pairs are made within a part. If the
+    mentions of an entity are adjacent in the stream, they stay in one part. One part, up to the end
+    of its last entity, and the pending pairs are held in memory.
 
-    Invariants: an entity has exactly one pair in a batch; two entities that share a name (folded) are never in one
-    batch, since each would be a false negative of the other; every mention of an entity that has at least two in a part
-    is used, but for `max_pairs` and where there is no other entity, an odd one with a partner drawn again, a pair left
-    alone at the end with a pair of another entity; batches are full, except at the end and where `buffer_size` pairs
-    wait; same seed and same input, same batches.
+    Invariants: an entity has exactly one pair in a batch. Two entities that share a name (folded)
+    are never in one batch, since each would be a false negative of the other. Every mention of an
+    entity with at least two in a part is used, except for `max_pairs` and if there is no other
+    entity; an odd mention is paired with a mention drawn again. A last pair left alone is joined by
+    a pair of another entity. Batches are full, except at the end and if `buffer_size` pairs are
+    pending. The same seed and input give the same batches.
 
     pairs: N, the number of entities in a batch.
-    ontology: path of the ontology store that knows which names are shared; without it no entities are kept apart.
-    max_pairs: maximum number of pairs per entity, drawn in each epoch; 0 for all. The few entities that are frequent in
-        a gold corpus would otherwise be left over for many nearly empty batches.
-    spans_key: the linked mentions of an example are those of `doc.spans[spans_key]`; "" for `doc.ents`.
-    seed: of the order and the pairs.
-    buffer_size: mentions that are mixed, of a stream.
+    ontology: path of the ontology store that knows shared names; without it, entities that share
+        names may meet in a batch.
+    max_pairs: maximum number of pairs per entity, drawn in each epoch; 0 for all. Without a limit,
+        the few entities that are frequent in a gold corpus are left over for many nearly empty
+        batches.
+    spans_key: linked mentions are the spans of `doc.spans[spans_key]`; "" for `doc.ents`.
+    seed: seed of the order and the pairs.
+    buffer_size: number of mentions of a stream that are shuffled together.
     """
 
     pairs: AtLeastTwo = 64
@@ -63,7 +68,8 @@ class PairBatcher:
         self._shared: dict[str, tuple[int, ...]] | None = None
 
     def __call__(self, examples: Iterable[Example]) -> Iterator[list[Example]]:
-        """Raises KrisselError K634 where there is no batch: training would wait for one for ever."""
+        """Yield the batches. Raises KrisselError K634 if there is none: training would wait
+        forever."""
         rng = random.Random(f"{self.seed}-{self._epoch}")
         self._epoch += 1
         n_batches = n_left_out = 0
@@ -94,7 +100,7 @@ class PairBatcher:
                 break
             deferred = waiting + deferred
             if len(batch) == 1:
-                # One entity has no negatives: a pair that can join it comes a second time.
+                # A single entity has no negatives: a pair that can join it is used a second time.
                 others = [pair for pair in pairs if blocked.isdisjoint(self._keys(pair[0]))]
                 if not others:
                     n_left_out += 1
@@ -107,13 +113,14 @@ class PairBatcher:
             raise KrisselError(Errors.K634.format(found=n_left_out, what="mention"))
 
     def _keys(self, entity: str) -> tuple[str | int, ...]:
-        """What one entity of a batch has alone: itself and its names."""
+        """Return the keys that only one entity of a batch may have: its id and its shared names."""
         if self._shared is None:
             self._shared = {} if self._ontology is None else shared_names(self._ontology)
         return entity, *self._shared.get(entity, ())
 
     def _parts(self, linked: Iterable[Linked], size: int, rng: random.Random) -> Iterator[list[Pair]]:
-        """The pairs of each part of `size` mentions that has any; an entity goes on over the end of a part."""
+        """Yield the pairs of each part of `size` mentions that has any; a part ends after its last
+        entity."""
         by_entity: dict[str, list[View]] = {}
         n, last = 0, ""
         for entity, view in linked:
@@ -144,14 +151,16 @@ class PairBatcher:
 @checked
 @dataclass(eq=False)
 class MentionBatcher:
-    """Shuffle the linked mentions of an epoch and divide them into batches of `size`, the last one smaller.
+    """Shuffle the linked mentions of an epoch and divide them into batches of `size`, the last one
+    smaller.
 
-    An example with several linked mentions, such as a document of a gold corpus, becomes one example per mention. Same
-    seed and same input, same batches; each epoch has its own order.
+    An example with several linked mentions, such as a document of a gold corpus, becomes one
+    example per mention. The same seed and input give the same batches; each epoch has its own
+    order.
 
-    size: mentions in a batch.
-    spans_key: the linked mentions of an example are those of `doc.spans[spans_key]`; "" for `doc.ents`.
-    seed: of the order.
+    size: number of mentions in a batch.
+    spans_key: linked mentions are the spans of `doc.spans[spans_key]`; "" for `doc.ents`.
+    seed: seed of the order.
     """
 
     size: PositiveInt = 32
@@ -173,15 +182,17 @@ class MentionBatcher:
 @checked
 @dataclass(eq=False)
 class SynonymBatcher:
-    """Group a stream of synonym pairs, one example each, into batches of `pairs` (SapBERT §3.1: 256, 512 names).
+    """Group a stream of synonym pairs, one example each, into batches of `pairs` (SapBERT §3.1:
+    256, 512 names).
 
-    Invariants: pairs stay whole and in order, except that a pair waits for the next batch when another entity of this
-    batch has a name of its entity and would be a false negative; an entity may have several pairs in a batch; a batch
-    of one entity, which has no negatives, is left out.
+    Invariants: pairs stay whole and in order. A pair waits for the next batch if another entity of
+    this batch has a name of its entity, and so would be a false negative. An entity may have
+    several pairs in a batch. A batch of one entity is skipped, since it has no negatives.
 
-    pairs: examples in a batch.
-    ontology: path of the ontology store that knows which names are shared; without it no entities are kept apart.
-    spans_key: the names of an example are those of `doc.spans[spans_key]`; "" for `doc.ents`.
+    pairs: number of examples in a batch.
+    ontology: path of the ontology store that knows shared names; without it, entities that share
+        names may meet in a batch.
+    spans_key: names are the spans of `doc.spans[spans_key]`; "" for `doc.ents`.
     """
 
     pairs: AtLeastTwo = 256
@@ -192,7 +203,8 @@ class SynonymBatcher:
         self._homonyms = homonym_groups(open_ontology(self.ontology)) if self.ontology else {}
 
     def __call__(self, examples: Iterable[Example]) -> Iterator[list[Example]]:
-        """Raises KrisselError K634 where there are pairs and no batch: training would wait for one for ever."""
+        """Yield the batches. Raises KrisselError K634 if there are pairs but no batch: training
+        would wait forever."""
         stream = iter(examples)
         n_left_out = n_batches = 0
         waiting: deque[Example] = deque()
@@ -201,7 +213,7 @@ class SynonymBatcher:
             entities: set[str] = set()
             blocked: set[str] = set()
             again: deque[Example] = deque()
-            # A stream of homonyms alone must not be read to its end.
+            # A stream of homonyms only must not be read to its end.
             while len(batch) < self.pairs and len(again) < self.pairs:
                 example = waiting.popleft() if waiting else next(stream, None)
                 if example is None:
@@ -226,7 +238,8 @@ class SynonymBatcher:
 
 
 def shared_names(ontology: OntologyStore) -> dict[str, tuple[int, ...]]:
-    """Entity id → numbers of its names that other entities have too, in memory proportional to these names."""
+    """Map each entity id to the numbers of its names that other entities have too, in memory
+    proportional to these names."""
     columns = ontology.homonym_entries()
     rows, starts = np.unique(columns["row"], return_index=True)
     numbers = np.split(columns["homonym"], starts)[1:]
@@ -234,7 +247,7 @@ def shared_names(ontology: OntologyStore) -> dict[str, tuple[int, ...]]:
 
 
 def homonym_groups(ontology: OntologyStore) -> dict[str, set[str]]:
-    """Entity id → ids of the other entities that have one of its names."""
+    """Map each entity id to the ids of the other entities that have one of its names."""
     groups: dict[str, set[str]] = {}
     for _, ids in ontology.shared_names():
         for id_ in ids:

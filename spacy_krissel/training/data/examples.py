@@ -1,4 +1,5 @@
-"""Linked mentions as training examples, and back: `(entity, View)` is the value that a reader hands to an objective."""
+"""Conversion between linked mentions and training examples: a reader passes `(entity, View)` pairs
+to an objective."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -14,21 +15,23 @@ from ...views import View, mention_view
 
 # An entity's id and the view of one of its mentions, names or references.
 Linked = tuple[str, View]
-# In `doc.user_data`: the linked mentions of a doc that was made from views, by spans key.
+# Key in `doc.user_data`: the linked mentions of a doc that was made from views, by spans key.
 VIEWS = "krissel_views"
 LABEL = "ENTITY"
-# Examples per vocabulary: contexts and names are not kept for good.
+# Number of examples per vocabulary, so that contexts and names are not kept forever.
 VOCAB_EXAMPLES = 10_000
 
 
 def linked_mentions(doc: Doc, spans_key: str = "") -> list[Linked]:
-    """(entity id, view) of every linked mention, in document order; those that are NIL or unlinked are left out.
+    """Return (entity id, view) of every linked mention, in document order; mentions that are NIL or
+    unlinked are left out.
 
-    A doc that was made from views has them (`view_examples`). The views of an annotated doc are cut from its text.
+    A doc made from views stores them (`view_examples`). The views of an annotated doc are cut from
+    its text.
     """
     views = doc.user_data.get(VIEWS, {}).get(spans_key)
     if views is not None:
-        # A doc that was saved and loaded has lists.
+        # Saving and loading turns tuples into lists.
         return [(entity, View._make((*texts, tuple(map(tuple, units))))) for entity, (*texts, units) in views]
     spans = linked_spans(doc, spans_key)
     text = doc.text if spans else ""
@@ -36,25 +39,24 @@ def linked_mentions(doc: Doc, spans_key: str = "") -> list[Linked]:
 
 
 def mentions_in_context(doc: Doc, context: str | None, spans_key: str = "") -> list[Linked]:
-    """(entity id, view) of every linked span in a context as in `context_views`. The spans without a link are
-    co-occurring mentions of their sentences too.
-    """
+    """Return (entity id, view) of every linked span in a context as in `context_views`. Unlinked
+    spans count as co-occurring mentions of their sentences too."""
     spans = spans_of(doc, spans_key)
     found = zip(spans, context_views(doc, spans, context), strict=True)
     return [(span.kb_id_, view) for span, view in found if span.kb_id_ not in ("", NIL)]
 
 
 def single_mentions(example: Example, spans_key: str = "") -> Iterator[tuple[str, Example]]:
-    """(entity id, example) per linked mention of an example: one in which this mention alone is linked.
+    """Yield (entity id, example) per linked mention of an example, with only this mention linked.
 
-    An example with one linked mention is given as it is.
+    An example with one linked mention is yielded unchanged.
     """
     doc = example.reference
     linked = linked_mentions(doc, spans_key)
     if len(linked) == 1:
         yield linked[0][0], example
         return
-    # The views are put into each copy, rather than copied.
+    # Each copy gets its own view instead of a copy of all.
     kept = doc.user_data.pop(VIEWS, None)
     copies = [doc.copy() for _ in linked]
     if kept is not None:
@@ -65,10 +67,10 @@ def single_mentions(example: Example, spans_key: str = "") -> Iterator[tuple[str
 
 
 class LinkedExamples(Iterator[Example]):
-    """Linked views, read as one example each (`view_examples`), or as they are (`linked_views`), since an example takes
-    many times as long to make.
+    """Linked views, iterated as one example each (`view_examples`) or as views (`linked_views`),
+    which is many times faster.
 
-    linked: the views; they are read once, in either way.
+    linked: the views, which can be iterated once, either way.
     """
 
     def __init__(self, linked: Iterator[Linked], spans_key: str = "") -> None:
@@ -80,21 +82,23 @@ class LinkedExamples(Iterator[Example]):
 
 
 def linked_views(examples: Iterable[Example], spans_key: str = "") -> Iterator[Linked]:
-    """(entity id, view) of every linked mention of the examples."""
+    """Yield (entity id, view) of every linked mention of the examples."""
     if isinstance(examples, LinkedExamples):
         return examples.linked
     return (each for example in examples for each in linked_mentions(example.reference, spans_key))
 
 
 def view_examples(groups: Iterable[Sequence[Linked]], spans_key: str = "", *, texts: bool = True) -> Iterator[Example]:
-    """One training example per group of linked views, which `linked_mentions` gives back as they are.
+    """Yield one training example per group of linked views, which `linked_mentions` returns
+    unchanged.
 
-    The reference doc has one token per mention and per side of its context. The predicted doc has the mentions alone,
-    without their links: spaCy sorts each batch by the length of these docs, and at equal lengths leaves the batcher's
-    order as it is. The docs have vocabularies of their own, renewed every `VOCAB_EXAMPLES`: in the pipeline's, every
-    name and context would stay in memory and be saved with the pipeline.
+    The reference doc has one token per mention and per side of its context. The predicted doc has
+    only the mentions, without links: spaCy sorts each batch by the length of these docs and keeps
+    the batcher's order at equal lengths. The docs have their own vocabularies, renewed every
+    `VOCAB_EXAMPLES`: the pipeline's would keep every name and context in memory and save them.
 
-    texts: False where `linked_mentions` is all that is read: no contexts, and any mentions in the predicted docs.
+    texts: False if only `linked_mentions` is read: no contexts, and arbitrary mentions in the
+        predicted docs.
     """
     predicted = Doc(Vocab())
     for i, linked in enumerate(groups):
@@ -102,27 +106,29 @@ def view_examples(groups: Iterable[Sequence[Linked]], spans_key: str = "", *, te
             vocab = Vocab()
         words: list[str] = []
         spaces: list[bool] = []
-        places: list[int] = []
+        offsets: list[int] = []
         for _, view in linked:
             left, right = (view.left, view.right) if texts else ("", "")
-            places.append(len(words) + bool(left))
+            offsets.append(len(words) + bool(left))
             words += [text for text in (left, view.mention, right) if text]
-            spaces += [False] * (len(words) - len(spaces) - 1) + [len(places) < len(linked)]
+            spaces += [False] * (len(words) - len(spaces) - 1) + [len(offsets) < len(linked)]
         reference = Doc(vocab, words=words, spaces=spaces)
         if texts or i % VOCAB_EXAMPLES == 0 or len(predicted) != len(linked):
             predicted = Doc(vocab, words=[view.mention for _, view in linked])
             set_spans(predicted, [Span(predicted, i, i + 1, label=LABEL) for i in range(len(linked))], spans_key)
         spans = [
-            Span(reference, place, place + 1, label=LABEL, kb_id=entity)
-            for place, (entity, _) in zip(places, linked, strict=True)
+            Span(reference, offset, offset + 1, label=LABEL, kb_id=entity)
+            for offset, (entity, _) in zip(offsets, linked, strict=True)
         ]
         yield Example(predicted, _with_mentions(reference, spans, spans_key, list(linked)))
 
 
 def text_example(nlp: Language, linked: Linked, spans_key: str = "") -> Example:
-    """A development example, which a pipeline links as it links any text: the tokenised text of one view.
+    """Return a development example, which a pipeline links like any text: the tokenised text of one
+    view.
 
-    Where the tokenizer joins the mention to its neighbour ("MS-based"), the token is the mention.
+    If the tokenizer joins the mention to its neighbour ("MS-based"), the whole token is the
+    mention.
     """
     view = linked[1]
     doc = nlp.make_doc(view.left + view.mention + view.right)
@@ -136,7 +142,7 @@ def text_example(nlp: Language, linked: Linked, spans_key: str = "") -> Example:
 
 
 def linked_spans(doc: Doc, spans_key: str) -> list[Span]:
-    """The spans with an entity, in document order."""
+    """Return the spans with an entity, in document order."""
     return [span for span in spans_of(doc, spans_key) if span.kb_id_ not in ("", NIL)]
 
 

@@ -1,5 +1,5 @@
-"""Training and development examples from gold documents: linked mentions (KRISSBERT, PEL, BELHD), and documents with
-entity labels alone (OSLAT §2)."""
+"""Training and development examples from gold documents: linked mentions (KRISSBERT, PEL, BELHD),
+and documents with entity labels only (OSLAT §2)."""
 
 import warnings
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ Split = Literal["train", "dev", "all"]
 
 @dataclass(eq=False)
 class _GoldDocuments:
-    """The documents of a split."""
+    """Documents of a split."""
 
     path: Path
     ontology: str | Path
@@ -36,13 +36,13 @@ class _GoldDocuments:
     dev: str | Path | None = None
 
     def _documents(self, nlp: Language) -> Iterator[Doc]:
-        """Raises KrisselError K201, K212 (file)."""
+        """Return the documents. Raises KrisselError K201, K212 (file)."""
         if self.dev is not None and self.split != "all":
             return read_doc_bins(self.path if self.split == "train" else self.dev, nlp.vocab)
         return filter(GoldSplit(self.split, self.dev_share, self.seed), read_doc_bins(self.path, nlp.vocab))
 
     def _report(self, n_known: int, n_unknown: int, expected: str) -> None:
-        """Warn KW603 of unknown ids. Raises KrisselError K608 where none is known."""
+        """Warn KW603 of unknown ids. Raises KrisselError K608 if none is known."""
         if n_unknown:
             message = Warnings.KW603.format(count=n_unknown, total=n_known + n_unknown, path=self.path)
             warnings.warn(message, KrisselWarning, stacklevel=3)
@@ -54,26 +54,26 @@ class _GoldDocuments:
 @checked
 @dataclass(eq=False)
 class GoldCorpus(_GoldDocuments):
-    """The documents of a .spacy file, or of a folder of them, with their linked mentions.
+    """Documents of a .spacy file, or of a folder of them, with their linked mentions.
 
-    The predicted side has the mentions without their ids. Ids are the ontology's primary ones; one that the ontology
-    does not hold counts as none (KW603). In training a composite mention is not linked, as it is no mention of one
-    entity; in development any of its ids is right.
+    The predicted side has the mentions without their ids. Ids are the ontology's primary ones; an
+    id that is not in the ontology counts as none (KW603). In training, composite mentions are not
+    linked, since they do not mention a single entity; in development, any of their ids is correct.
 
     path: a .spacy file, or a folder of them.
     ontology: path of the ontology store.
     split: "train" or "dev", divided by document (`GoldSplit`), or "all".
     dev_share: fraction of the documents in "dev".
-    dev: the development split of a corpus that has one, a .spacy file or a folder of them; "train" is all of `path`
-        then.
+    dev: development split of a corpus that has one, a .spacy file or a folder of them; "train" is
+        then all of `path`.
     spans_key: mentions are spans of `doc.spans[spans_key]`; "" for `doc.ents`.
-    seed: of the split.
+    seed: seed of the split.
     """
 
     spans_key: str = ""
 
     def __call__(self, nlp: Language) -> Iterator[Example]:
-        """Raises KrisselError K201, K212 (file), K608 (no linked mention)."""
+        """Yield the examples. Raises KrisselError K201, K212 (file), K608 (no linked mention)."""
         store = open_ontology(self.ontology)
         n_linked = n_unknown = 0
         for doc in self._documents(nlp):
@@ -98,16 +98,17 @@ class GoldCorpus(_GoldDocuments):
 @checked
 @dataclass(eq=False)
 class TextEntityCorpus(_GoldDocuments):
-    """The documents of a .spacy file, or of a folder of them, whose categories (`doc.cats`) are their entities.
+    """Documents of a .spacy file, or of a folder of them, whose categories (`doc.cats`) are their
+    entities.
 
-    The predicted side has the words alone. Ids are the ontology's primary ones; one that the ontology does not hold is
-    left out (KW603), and so is a document without any.
+    The predicted side has the words only. Ids are the ontology's primary ones. An id that is not in
+    the ontology is left out (KW603), and so is a document without any.
 
     path, ontology, split, dev_share, seed, dev: as in `spacy-krissel.GoldCorpus.v1`.
     """
 
     def __call__(self, nlp: Language) -> Iterator[Example]:
-        """Raises KrisselError K201, K212 (file), K608 (no text with an entity)."""
+        """Yield the examples. Raises KrisselError K201, K212 (file), K608 (no text with an entity)."""
         store = open_ontology(self.ontology)
         n_known = n_unknown = 0
         for doc in self._documents(nlp):

@@ -1,4 +1,4 @@
-"""Negatives of the mentions of a batch, and the nearest entities that hard ones are taken from."""
+"""Negatives of the mentions of a batch, and a search for the nearest entities as hard negatives."""
 
 import random
 from collections.abc import Callable, Collection, Sequence
@@ -12,7 +12,7 @@ from ...distributed.processes import make_shared
 from ...util.progress import progress_bar
 from ...util.settings import Count, Fraction, PositiveInt, checked
 
-# Searches between two refreshes, or as many queries as an epoch has.
+# Number of searches between two refreshes, or one epoch of queries.
 RefreshEvery = Count | Literal["epoch"]
 # Entities encoded at a time.
 BLOCK = 4096
@@ -21,15 +21,16 @@ BLOCK = 4096
 @checked
 @dataclass(eq=False)
 class NearestEntities:
-    """An index over the vectors of all entities, or of other rows, rebuilt at intervals (PEL §5.3.1, hard negative
-    mining). In data-parallel training each process encodes a part of the rows.
+    """Index over the vectors of all entities, or of other rows, rebuilt at intervals (PEL §5.3.1,
+    hard negative mining). In data-parallel training each process encodes a part of the rows.
 
     make_index: makes the vector index, such as that of `spacy-krissel.ExactIndex.v1`.
     n_rows: number of rows.
-    refresh_every: searches between two refreshes, the first before the first search; 0 for the first alone. "epoch":
-        `epoch` queries, as many as an epoch of training has, whatever its batches are. Processes that train together
-        search for the same queries, so that all of them refresh at the same search.
-    what: what the rows are, for the progress bar.
+    refresh_every: number of searches between two refreshes; the first precedes the first search; 0
+        never refreshes again. "epoch": `epoch` queries, the number in an epoch of training, for any
+        batch size. Processes that train together search for the same queries, so all refresh at the
+        same search.
+    what: noun for the rows in the progress bar.
     """
 
     make_index: Callable[[], Any]
@@ -39,13 +40,13 @@ class NearestEntities:
 
     def __post_init__(self) -> None:
         self.epoch = 0
-        # Until the next refresh.
+        # Searches or queries left until the next refresh.
         self._left = 0
         self._index: Any = None
 
     def search(self, encode: Callable[[range], Any], queries: Any, k: int) -> np.ndarray:
-        """The rows of the k nearest entities of each query (q, d): (q, k), nearest first, -1 for none. The same in all
-        processes, whichever way ties are broken.
+        """Return the rows of the k nearest entities of each query (q, d): (q, k), nearest first, -1
+        for none. The result is the same in all processes, however ties are ordered.
 
         encode: rows to their vectors (n, d), for a refresh.
         """
@@ -61,9 +62,9 @@ class NearestEntities:
     def _refresh(self, encode: Callable[[range], Any]) -> None:
         blocks = [range(start, min(start + BLOCK, self.n_rows)) for start in range(0, self.n_rows, BLOCK)]
 
-        def encode_blocks(numbers: list[int]) -> np.ndarray:
+        def encode_blocks(indices: list[int]) -> np.ndarray:
             settings: Any = {"desc": f"Vectors of all {self.what}", "unit": " blocks", "leave": False}
-            own = progress_bar([blocks[number] for number in numbers], show=True, **settings)
+            own = progress_bar([blocks[index] for index in indices], show=True, **settings)
             return np.concatenate([to_numpy(encode(rows)).astype(np.float32, copy=False) for rows in own])
 
         self._index = self.make_index()
@@ -71,11 +72,11 @@ class NearestEntities:
 
 
 class Candidates(NamedTuple):
-    """The candidates of a batch of q mentions, n in all.
+    """Candidates of a batch of q mentions, n in all.
 
     entities: rows of the ontology (n,).
-    gold: the column of each mention's own entity (q,).
-    negatives: which columns are negatives of each mention (q, n) bool.
+    gold: column of each mention's own entity (q,).
+    negatives: mask of the columns that are negatives of each mention (q, n).
     """
 
     entities: np.ndarray
@@ -83,7 +84,7 @@ class Candidates(NamedTuple):
     negatives: np.ndarray
 
     def distinct(self) -> "Candidates":
-        """The same with each entity once."""
+        """Return the same candidates with each entity once."""
         entities, column = np.unique(self.entities, return_inverse=True)
         negatives = np.zeros((len(self.gold), len(entities)), dtype=bool)
         mentions, columns = np.nonzero(self.negatives)
@@ -94,18 +95,19 @@ class Candidates(NamedTuple):
 @checked
 @dataclass(eq=False)
 class Negatives:
-    """Random negatives, uniform over the ontology, and hard ones among the nearest by the encoder (PEL §5.3.1: "random"
-    and "mixed-p%").
+    """Random negatives, uniform over the ontology, and hard ones among the nearest by the encoder
+    (PEL §5.3.1: "random" and "mixed-p%").
 
     A mention's own entity and its `homonyms` are never its negatives.
 
-    n_entities: rows to draw from.
+    n_entities: number of rows to draw from.
     homonyms: rows of the entities that share a name with the one at a row.
-    n_negatives: N. With `shared`, per batch: every mention is compared with all of them and with the entities of the
-        other mentions, in the memory of N + q entities. Otherwise per mention as in the paper, in that of q(N + 1).
+    n_negatives: N. With `shared`, per batch: every mention is compared with all of them and with
+        the entities of the other mentions, in the memory of N + q entities. Otherwise per mention
+        as in the paper, in the memory of q(N + 1).
     hard_share: p, the fraction of N that are hard.
-    shared: negatives are those of the batch.
-    seed: of the random ones.
+    shared: whether negatives belong to the batch.
+    seed: seed of the random negatives.
     """
 
     n_entities: int
@@ -120,18 +122,19 @@ class Negatives:
         self._rng = random.Random(f"negatives-{self.seed}")
 
     def n_nearest(self, n_mentions: int) -> int:
-        """The number of nearest entities per mention that `draw` chooses from; 0 without hard negatives."""
+        """Return the number of nearest entities per mention that `draw` chooses from; 0 without
+        hard negatives."""
         if not self.n_hard:
             return 0
         each = self.n_hard if not self.shared else 4 * -(-self.n_hard // n_mentions)
-        # Some are excluded, or come with several mentions.
+        # Some are excluded, or nearest to several mentions.
         return min(self.n_entities, each + 16)
 
     def draw(self, gold: Sequence[int], nearest: np.ndarray | None = None) -> Candidates:
-        """The candidates of mentions whose entities have the rows `gold` (q,).
+        """Return the candidates of mentions whose entities have the rows `gold` (q,).
 
-        nearest: rows of the nearest entities of each mention (q, k), nearest first, -1 for none. Random negatives fill
-            up where there are too few hard ones.
+        nearest: rows of the nearest entities of each mention (q, k), nearest first, -1 for none.
+            Random negatives replace missing hard ones.
         """
         ranked = [[row for row in rows if row >= 0] for rows in nearest.tolist()] if nearest is not None else []
         return self._shared(gold, ranked) if self.shared else self._own(gold, ranked)
@@ -139,7 +142,7 @@ class Negatives:
     def _shared(self, gold: Sequence[int], ranked: list[list[int]]) -> Candidates:
         columns: dict[int, int] = {row: i for i, row in enumerate(dict.fromkeys(gold))}
         full = len(columns) + self.n_hard
-        # By rank, so that each mention has its nearest before any has its second.
+        # By rank, so that each mention gets its nearest before any gets its second.
         for rank in range(max(map(len, ranked), default=0)):
             for row, own in zip(ranked, gold, strict=True):
                 if len(columns) < full and rank < len(row) and row[rank] not in self._excluded(own):
@@ -174,7 +177,7 @@ class Negatives:
         return {own, *self.homonyms.get(own, ())}
 
     def _random(self, count: int, without: Collection[int]) -> list[int]:
-        """`count` different rows not in `without`, or all of them if there are fewer."""
+        """Return `count` different rows not in `without`, or all of them if there are fewer."""
         count = min(count, self.n_entities - len(without))
         if 2 * (count + len(without)) > self.n_entities:
             return self._rng.sample([row for row in range(self.n_entities) if row not in without], max(0, count))

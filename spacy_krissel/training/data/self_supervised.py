@@ -1,4 +1,4 @@
-"""Training and development examples from mined mentions and ontology names, without a gold label."""
+"""Training and development examples from mined mentions and ontology names, without gold labels."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -22,31 +22,35 @@ from ...util.settings import Count, Fraction, checked
 from ...views import View, name_view
 from .examples import Linked, LinkedExamples, text_example
 
-# Neighbours in the shards that are read together, and entities that are read and mixed at a time.
+# Number of neighbours in the shards that are read together, and of entities shuffled at a time.
 BLOCK, CHUNK = 16, 2**14
 
 
 @checked
 @dataclass(eq=False)
 class SelfSupervisedCorpus:
-    """Examples of one mention each: a mined mention in its context, or a name of the ontology alone.
+    """Examples of one mention each: a mined mention in its context, or a name of the ontology
+    alone.
 
-    Training: entities in random order, the examples of an entity together; order, mentions and names are drawn again in
-    each epoch. In memory are one chunk of entities and a few numbers per entity. With `training.max_epochs = -1`
-    spaCy streams from it, so that there may be any number of mentions; with 0 it holds the examples of the first epoch.
+    Training: entities in random order, the examples of an entity together. Order, mentions and
+    names are drawn again in each epoch. One chunk of entities and a few numbers per entity are held
+    in memory. With `training.max_epochs = -1`, spaCy streams the examples, so there may be any
+    number of mentions; with 0 it holds the examples of the first epoch.
 
-    Development: mentions of held-out names, of the entities that `PrototypeSource` with the same shards and seed puts
-    first into a bounded knowledge base. Chosen once and held.
+    Development: mentions of held-out names, for the entities that `PrototypeSource` with the same
+    shards and seed puts first into a bounded knowledge base. They are chosen once and held.
 
     ontology: path of the ontology store.
     mentions: path of the mined shards; null for names alone.
-    split: "train" leaves out every held-out name and its mentions; "dev" has the mentions of held-out names only.
+    split: "train" leaves out every held-out name and its mentions; "dev" has the mentions of
+        held-out names only.
     mentions_per_entity, names_per_entity: maximum per entity, drawn by seed; 0 for none.
     held_out: fraction of the aliases kept for the development set (`HeldOut`).
     limit: maximum number of examples; 0 for all.
-    read_ahead: training examples that a process of its own reads ahead; 0 to read them in the process that trains.
+    read_ahead: number of training examples that a separate process reads ahead; 0 reads them in the
+        training process.
     spans_key: the mention is a span of `doc.spans[spans_key]`; "" for an entity of `doc.ents`.
-    seed: of the sample and its order.
+    seed: seed of the sample and its order.
     """
 
     ontology: str | Path
@@ -68,13 +72,14 @@ class SelfSupervisedCorpus:
         self._ahead: Any = None
 
     def __call__(self, nlp: Language) -> Iterator[Example]:
-        """Raises KrisselError K608 when there is no example."""
+        """Return the examples. Raises KrisselError K608 if there is none."""
         if self.split == "dev":
             return (text_example(nlp, each, self.spans_key) for each in self.linked_views())
         return LinkedExamples(self.linked_views(), self.spans_key)
 
     def linked_views(self) -> Iterator[Linked]:
-        """(entity id, view) of each example of an epoch. Raises KrisselError K608 when there is none."""
+        """Yield (entity id, view) of each example of an epoch. Raises KrisselError K608 if there is
+        none."""
         if self.read_ahead and self.split == "train":
             if self._ahead is None:
                 from ...distributed.workers import ReadAhead
@@ -86,7 +91,7 @@ class SelfSupervisedCorpus:
         self._epoch += 1
 
     def epoch_views(self, epoch: int) -> Iterator[Linked]:
-        """As `linked_views`, of the epoch of this number."""
+        """Yield the same as `linked_views`, for the epoch of this number."""
         store = open_ontology(self.ontology)
         if self._mined is None and self.mentions and self.mentions_per_entity:
             self._mined = MinedEntities(MentionShards(self.mentions), store)
@@ -107,16 +112,16 @@ class SelfSupervisedCorpus:
         if not self._dev and self._mined is not None:
             rng = random.Random(f"{self.seed}-{self.split}")
             chosen: list[tuple[str, int]] = []
-            for id_, places in self._mined.held_out(self._held_out):
-                chosen += [(id_, place) for place in self._sample(places, rng)]
+            for id_, mentions in self._mined.held_out(self._held_out):
+                chosen += [(id_, mention) for mention in self._sample(mentions, rng)]
                 if self.limit and len(chosen) >= self.limit:
                     break
-            views = self._mined.views([place for _, place in chosen])
+            views = self._mined.views([mention for _, mention in chosen])
             self._dev = [(id_, view) for (id_, _), view in zip(chosen, views, strict=True)]
         return self._dev
 
     def _train(self, store: OntologyStore, epoch: int) -> Iterator[Linked]:
-        # Mined entities in the order of the shards, then the others where their names are wanted.
+        # Mined entities in the order of the shards, then the others if their names are wanted.
         rows = np.zeros(0, dtype=np.int64) if self._mined is None else self._mined.rows
         n_mined = len(rows)
         if self.names_per_entity:
@@ -131,11 +136,12 @@ class SelfSupervisedCorpus:
             views: Iterator[View] = iter(())
             if self._mined is not None:
                 mined = numbers[numbers < n_mined]
-                # An entity may have any number of mentions: of a few more than are wanted, those that are not held out.
+                # An entity may have any number of mentions: draw a few more than wanted, and drop
+                # held-out ones.
                 draw = partial(self._sample, rng=rng, more=self.mentions_per_entity + 8)
                 found = self._mined.choose(mined, draw, self._held_out, hidden=False)
-                chosen = {number: places[: self.mentions_per_entity] for number, places in found.items()}
-                views = iter(self._mined.views([place for places in chosen.values() for place in places]))
+                chosen = {number: mentions[: self.mentions_per_entity] for number, mentions in found.items()}
+                views = iter(self._mined.views([mention for mentions in chosen.values() for mention in mentions]))
             for number in numbers.tolist():
                 row = int(rows[number])
                 id_ = store.id_at(row)
@@ -145,12 +151,12 @@ class SelfSupervisedCorpus:
                     for name in self._names(store.entity_at(row), rng):
                         yield id_, name_view(name)
 
-    def _sample(self, places: Sequence[int], rng: random.Random, more: int = 0) -> list[int]:
-        return rng.sample(places, min(len(places), self.mentions_per_entity + more))
+    def _sample(self, mentions: Sequence[int], rng: random.Random, more: int = 0) -> list[int]:
+        return rng.sample(mentions, min(len(mentions), self.mentions_per_entity + more))
 
     def _names(self, entity: Entity, rng: random.Random) -> list[str]:
         names = [name for name in entity.names if not self._held_out(entity, name)]
         if len(names) > self.names_per_entity:
-            # The preferred name always stays: it is the one that prototypes of unmined entities rest on.
+            # The preferred name always stays: prototypes of unmined entities are made from it.
             names = [names[0], *rng.sample(names[1:], self.names_per_entity - 1)]
         return names

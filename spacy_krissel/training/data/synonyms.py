@@ -1,4 +1,5 @@
-"""SapBERT's training data: pairs of names of one entity, from the ontology (§3.1) or with gold mentions (§2)."""
+"""SapBERT's training data: pairs of names of one entity, from the ontology (§3.1) or with gold
+mentions (§2)."""
 
 import random
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,18 +25,20 @@ from .examples import Linked, linked_mentions, text_example, view_examples
 from .gold_corpus import GoldCorpus, Split, seen_entities
 
 Item = TypeVar("Item")
-# Two names of one entity, each as its view.
+# Two names of one entity, each as a view.
 Pair = tuple[Linked, Linked]
 
 
 @checked
 @dataclass(eq=False)
 class SynonymCorpus:
-    """Pairs of names of one entity (split "train"), or single names to be linked to their entities ("dev").
+    """Pairs of names of one entity (split "train"), or single names to be linked to their entities
+    ("dev").
 
-    Training: entities in random order, all pairs of an entity's names or `pairs_per_entity` of them, the same in every
-    epoch, mixed with those of other entities in a buffer. In memory are that buffer and one number per entity. With
-    `training.max_epochs = -1` spaCy streams from it, so that an ontology may have any number of names.
+    Training: entities in random order, with all pairs of an entity's names or `pairs_per_entity` of
+    them, the same in every epoch, shuffled with those of other entities in a buffer. That buffer
+    and one number per entity are held in memory. With `training.max_epochs = -1`, spaCy streams the
+    pairs, so an ontology may have any number of names.
 
     Development: held-out names without context.
 
@@ -44,14 +47,14 @@ class SynonymCorpus:
     pairs_per_entity: maximum number of pairs per entity, drawn by seed; 0 for all.
     lowercase: names in lower case.
     held_out: fraction of the aliases kept for the development set (`HeldOut`); none in the paper.
-    buffer_size: pairs that are mixed.
+    buffer_size: number of pairs shuffled together.
     limit: maximum number of examples; 0 for all.
     spans_key: the names are spans of `doc.spans[spans_key]`; "" for entities of `doc.ents`.
-    seed: of the pairs and their order.
-    seen: a .spacy file of the texts that are trained on: the entities are theirs, as in OSLAT's first stage. None:
-        those of the ontology.
-    max_entities: number of entities in "dev", the ones that `PrototypeSource` with the same seed puts into a bounded
-        knowledge base; 0 for all.
+    seed: seed of the pairs and their order.
+    seen: a .spacy file of the training texts, which gives the entities, as in OSLAT's first stage.
+        None: those of the ontology.
+    max_entities: number of entities in "dev", the same that `PrototypeSource` with this seed puts
+        into a bounded knowledge base; 0 for all.
     """
 
     ontology: str | Path
@@ -71,7 +74,7 @@ class SynonymCorpus:
         self._held_out = HeldOut(self.held_out, self.seed)
 
     def __call__(self, nlp: Language) -> Iterator[Example]:
-        """Raises KrisselError K001 to K004 (ontology), K608 when there is nothing."""
+        """Yield the examples. Raises KrisselError K001 to K004 (ontology), K608 if there is none."""
         store = open_ontology(self.ontology)
         if self.split == "dev":
             examples = (text_example(nlp, each, self.spans_key) for each in self._held_out_names(store))
@@ -87,21 +90,21 @@ class SynonymCorpus:
         self._epoch += 1
 
     def pairs(self, store: OntologyStore) -> Iterator[Pair]:
-        """The pairs of one epoch, in the order of that epoch."""
+        """Return the pairs of one epoch, in the order of that epoch."""
         rows: Any = len(store) if self.seen is None else [store.row(id_) for id_ in seen_entities(self.seen, store)]
         order = np.random.default_rng([self.seed, self._epoch]).permutation(rows)
         found = (pair for row in order for pair in self._entity_pairs(store.entity_at(int(row))))
         return shuffled(found, self.buffer_size, random.Random(f"{self.seed}-{self._epoch}"))
 
     def _entity_pairs(self, entity: Entity) -> Iterator[Pair]:
-        """The pairs of one entity, the same in every epoch."""
+        """Yield the pairs of one entity, the same in every epoch."""
         names = [name for name in entity.names if not self._held_out(entity, name)]
         rng = random.Random(stable_hash(self.seed, entity.id))
         for first, second in draw_pairs(different_names(names, self.lowercase), self.pairs_per_entity, rng):
             yield synonym_pair(entity.id, first, second)
 
     def _held_out_names(self, store: OntologyStore) -> Iterator[Linked]:
-        """The held-out names, by a hash of their entities."""
+        """Yield the held-out names, in the order of a hash of their entities."""
         ids = store.ids if self.seen is None else seen_entities(self.seen, store)
         ranked = sorted((stable_hash(self.seed, id_), id_) for id_ in ids)
         for _, id_ in ranked[: self.max_entities or None]:
@@ -114,13 +117,14 @@ class SynonymCorpus:
 @checked
 @dataclass(eq=False)
 class GoldSynonymCorpus(GoldCorpus):
-    """SapBERT's fine-tuning data: each gold mention with each name that the ontology has of its entity (§2), once.
+    """SapBERT's fine-tuning data: each gold mention with each name of its entity in the ontology
+    (§2), once.
 
-    Composite mentions and those without an id of the ontology are left out. The corpus of names to develop on is
-    `spacy-krissel.GoldCorpus.v1`.
+    Composite mentions and those without an id of the ontology are left out. The corpus of names for
+    development is `spacy-krissel.GoldCorpus.v1`.
 
-    path, ontology, split, dev_share, seed, dev, spans_key: as in `spacy-krissel.GoldCorpus.v1`; `seed` also of the
-        pairs and their order.
+    path, ontology, split, dev_share, seed, dev, spans_key: as in `spacy-krissel.GoldCorpus.v1`;
+        `seed` also of the pairs and their order.
     lowercase: names and mentions in lower case.
     """
 
@@ -128,7 +132,8 @@ class GoldSynonymCorpus(GoldCorpus):
     lowercase: bool = True
 
     def __call__(self, nlp: Language) -> Iterator[Example]:
-        """The pairs in random order. Raises KrisselError K201, K212 (file), K608 (no linked mention, or no pair)."""
+        """Yield the pairs in random order. Raises KrisselError K201, K212 (file), K608 (no linked
+        mention, or no pair)."""
         store = open_ontology(self.ontology)
         mentions: dict[str, list[str]] = {}
         for example in super().__call__(nlp):
@@ -153,13 +158,14 @@ def synonym_pair(entity: str, first: str, second: str) -> Pair:
 
 
 def different_names(names: Iterable[str], lowercase: bool = True) -> list[str]:
-    """The names, each once, in lower case or as they are: one with other punctuation is another (SapBERT §3.1)."""
+    """Return the distinct names, lower-cased if asked. Names that differ in punctuation are
+    distinct (SapBERT §3.1)."""
     one_line = (" ".join(name.split()) for name in names)
     return list(dict.fromkeys(name.lower() if lowercase else name for name in one_line))
 
 
 def draw_pairs(names: Sequence[str], limit: int, rng: random.Random) -> list[tuple[str, str]]:
-    """All pairs of different names, or `limit` of them (0: all), without making the others."""
+    """Return all pairs of different names, or `limit` of them (0: all), without making the others."""
     total = comb(len(names), 2)
     if not limit or total <= limit:
         return list(combinations(names, 2))
@@ -167,13 +173,13 @@ def draw_pairs(names: Sequence[str], limit: int, rng: random.Random) -> list[tup
 
 
 def _pair_at(names: Sequence[str], k: int) -> tuple[str, str]:
-    """Pair k of (0, 1), (0, 2), (1, 2), (0, 3), …"""
+    """Return pair k of (0, 1), (0, 2), (1, 2), (0, 3), …"""
     j = (1 + isqrt(1 + 8 * k)) // 2
     return names[k - comb(j, 2)], names[j]
 
 
 def shuffled(items: Iterable[Item], buffer_size: int, rng: random.Random) -> Iterator[Item]:
-    """The items in random order, each drawn from a buffer of `buffer_size`."""
+    """Yield the items in random order, each drawn from a buffer of `buffer_size`."""
     buffer: list[Item] = []
     for item in items:
         if len(buffer) < buffer_size:

@@ -1,5 +1,5 @@
-"""KRISSBERT's training step: α InfoNCE(mention, mention) + β InfoNCE(mention, reference), some mentions masked, some
-replaced (§3.2–3.3 and 3.5, eq. 2 and 5)."""
+"""KRISSBERT's training step: α InfoNCE(mention, mention) + β InfoNCE(mention, reference), some
+mentions masked, some replaced (§3.2–3.3 and 3.5, eq. 2 and 5)."""
 
 import random
 import warnings
@@ -21,36 +21,40 @@ from ...views import ReferenceParts, View, reference_view
 from ..data.examples import linked_mentions
 from ..passes import update_in_chunks
 from ..scores import inner, inner_pairs
-from .protocol import BatchCount, EncoderModel, given, required_parts
+from .protocol import BatchCount, EncoderModel, require_ontology, required_parts
 
 PAIRS = (
     "Use 'spacy-krissel.PairBatcher.v1' in [training.batcher], leave training.accumulate_gradient at 1, and check that "
     "the examples carry kb_id_ on their entities, or on the spans of the component's spans_key"
 )
 
-# Entities whose names and references are kept; training may go through millions.
-KEPT = 2**14
-# In place of an ontology.
-WITHOUT = ", or leave `reference_loss` out to train on mentions alone"
+# Number of entities whose names and references are cached; training may visit millions.
+MAX_CACHED = 2**14
+# Alternative to an ontology, in errors.
+ALTERNATIVE = ", or leave `reference_loss` out to train on mentions alone"
 
 
 @checked
 @dataclass(eq=False)
 class ContrastiveObjective:
-    """Two views of each of N entities; each view a positive of the other, all 2(N-1) others negatives (eq. 2). With a
-    `reference_loss` also the N entity-centric references: the objective is αL + βL' (eq. 5). Scores are inner products.
+    """Contrast of two views of each of N entities: each view is a positive of the other, all 2(N-1)
+    others are negatives (eq. 2). With a `reference_loss`, the N entity-centric references are
+    contrasted too: the objective is αL + βL' (eq. 5). Scores are inner products.
 
     loss: L, of each mention with the 2N-1 other mentions, such as `spacy-krissel.SoftmaxLoss.v1`.
     reference_loss: L', of each mention with the N references. It needs an encoder of references
         (`ReferencedEncoder`). None trains on mentions alone.
     alpha: weight of L; 0 switches it off.
     beta: weight of L'; 0 switches it off.
-    p_mask: probability that a mention's surface form is hidden behind the mask; names without context are never masked.
-    p_replace: probability that a mention is replaced with another name of its entity (folded), its context kept; one
-        whose entity has no other stays. Without an ontology, none is replaced (KW626).
+    p_mask: probability that a mention's surface form is masked; names without context are never
+        masked.
+    p_replace: probability that a mention is replaced with another name of its entity (folded), with
+        its context kept. A mention whose entity has no other name stays. Without an ontology, none
+        is replaced (KW626).
     held_out: fraction of aliases never used as a replacement; the same as in the training corpus.
-    chunk_size: views encoded together (`update_in_chunks`); 0: all at once; null: as many as fill a pass.
-    seed: of masking and replacement.
+    chunk_size: views encoded together (`update_in_chunks`); 0: all at once; null: as many as fill a
+        pass.
+    seed: seed of masking and replacement.
 
     Raises KrisselError K006 for a wrong setting.
     """
@@ -83,24 +87,25 @@ class ContrastiveObjective:
         self._warned: set[str] = set()
 
     def initialize(self, ontology: OntologyStore | None) -> None:
-        """Take the ontology whose names replace mentions and whose entities have references.
+        """Set the ontology whose names replace mentions and whose entities have references.
 
-        Raises KrisselError K639 when references are needed and it is missing; warns KW626 when names alone are.
+        Raises KrisselError K639 if references need it and it is missing; warns KW626 if only names
+        do.
         """
         if self.reference_loss is not None:
-            given(ontology, WITHOUT)
+            require_ontology(ontology, ALTERNATIVE)
         self._ontology = ontology
         self._names = {}
         self._references = {}
         self._warn_without_names()
 
     def update(self, model: EncoderModel, examples: Sequence[Example], spans_key: str = "") -> float:
-        """Accumulate the gradient of αL + βL' (eq. 2 and 5) over the pairs in `examples`. RETURNS: the loss; 0 where no
-        entity has two mentions among them.
+        """Accumulate the gradient of αL + βL' (eq. 2 and 5) over the pairs in `examples`. RETURNS:
+        the loss; 0 if no entity has two mentions among them.
 
-        Raises KrisselError K639 when a reference is to be written and `initialize` was never called, K636 when the
-        encoder has no references; warns, once each, KW602 when some examples are of no use, KW626 when there are no
-        names.
+        Raises KrisselError K639 if a reference is needed and `initialize` was never called, K636 if
+        the encoder has no references. Warns, once each, KW602 if some examples are of no use, KW626
+        if there are no names.
         """
         self._warn_without_names()
         pairs = self.pairs(examples, spans_key)
@@ -113,8 +118,9 @@ class ContrastiveObjective:
         return update_in_chunks(model, views, self.joint_loss, self.chunk_size)
 
     def joint_loss(self, vectors: Floats2d) -> tuple[Floats2d, float]:
-        """αL + βL' of 2N mentions, pairs adjacent, and where there is a reference loss, N references below them, in the
-        order of the pairs: (3N, d). RETURNS: the gradient of the vectors, and the loss."""
+        """Compute αL + βL' of 2N mentions, pairs adjacent, followed by N references in the order of
+        the pairs if there is a reference loss: (3N, d). RETURNS: the gradient of the vectors, and
+        the loss."""
         xp: Any = get_array_module(vectors)
         n = len(vectors) if self.reference_loss is None else len(vectors) // 3 * 2
         mentions, references = vectors[:n], vectors[n:]
@@ -138,7 +144,7 @@ class ContrastiveObjective:
         return gradient, loss
 
     def pairs(self, examples: Sequence[Example], spans_key: str = "") -> list[tuple[str, list[View]]]:
-        """Two views of each entity that has two in the batch; its third and later ones are not used."""
+        """Return two views of each entity that has two in the batch; further ones are not used."""
         by_entity: dict[str, list[tuple[int, View]]] = {}
         for i, example in enumerate(examples):
             for entity, view in linked_mentions(example.reference, spans_key):
@@ -154,23 +160,25 @@ class ContrastiveObjective:
         return pairs
 
     def reference(self, entity: str, parts: ReferenceParts) -> View:
-        """The reference of an entity, without its held-out names."""
+        """Return the reference of an entity, without its held-out names."""
         key = entity, parts
         if key not in self._references:
-            found = given(self._ontology, WITHOUT).get(entity)
+            found = require_ontology(self._ontology, ALTERNATIVE).get(entity)
             self._references[key] = reference_view(found, parts, self._names_of(entity))
             _bound(self._references)
         return self._references[key]
 
     def augment(self, entity: str, view: View) -> View:
-        """Mask or replace the mention (§3.3), or leave it: exclusive events with the two probabilities."""
+        """Mask or replace the mention (§3.3), or leave it: exclusive events with the two
+        probabilities."""
         if not view.left and not view.right:
             return view
         draw = self._rng.random()
         if draw < self.p_mask:
             return view._replace(masked=True)
         if draw < self.p_mask + self.p_replace and self._ontology is not None:
-            # A name that folds to the mention is the mention: an uncased encoder would see no difference.
+            # A name that folds to the mention is no replacement: an uncased encoder would see no
+            # difference.
             folded = fold_name(view.mention)
             others = [name for name in self._names_of(entity) if fold_name(name) != folded]
             return view._replace(mention=self._rng.choice(others)) if others else view
@@ -178,13 +186,14 @@ class ContrastiveObjective:
 
     def _names_of(self, entity: str) -> tuple[str, ...]:
         if entity not in self._names:
-            found = given(self._ontology).get(entity)
+            found = require_ontology(self._ontology).get(entity)
             self._names[entity] = tuple(name for name in found.names if not self._held_out(found, name))
             _bound(self._names)
         return self._names[entity]
 
     def _warn_without_names(self) -> None:
-        # A loaded pipeline that is trained further knows no ontology either, and `initialize` is not called.
+        # A loaded pipeline that is trained further has no ontology either, and `initialize` is not
+        # called.
         if self._ontology is None and self.p_replace:
             self._warn_once(Warnings.KW626.format(found=self.p_replace))
 
@@ -196,5 +205,5 @@ class ContrastiveObjective:
 
 
 def _bound(kept: dict[Any, Any]) -> None:
-    if len(kept) > KEPT:
+    if len(kept) > MAX_CACHED:
         del kept[next(iter(kept))]

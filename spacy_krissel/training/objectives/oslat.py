@@ -1,4 +1,5 @@
-"""OSLAT's training steps: contrast of what names attend to in a text (§3.2), and a classifier of it (§3.3)."""
+"""OSLAT's training steps: contrast of the contexts that names attend to in a text (§3.2), and a
+classifier of them (§3.3)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from ...util.settings import PositiveInt, checked
 from ..data.gold_corpus import seen_entities
 from ..passes import begin_texts
 from ..scores import Padding, inner
-from .protocol import BatchCount, entity_row, given
+from .protocol import BatchCount, entity_row, require_ontology
 
 
 class _NamedText(NamedTuple):
@@ -35,41 +36,44 @@ class _NamedText(NamedTuple):
     others: list[str]
 
 
-class Term(NamedTuple):
+class LossTerm(NamedTuple):
     """A term of a loss: names in a text.
 
-    queries: rows of the names: the `n_positives` of the text's entities first, then others. In the first loss, one of a
-        single entity precedes them, which they are compared with.
-    place: the text's tokens.
+    queries: rows of the names: the `n_positives` names of the text's entities first, then others.
+        In the first loss they are preceded by the one name of an entity that they are compared
+        with.
+    tokens: rows of the text's tokens.
     """
 
     queries: list[int]
-    place: slice
+    tokens: slice
     n_positives: int
 
 
 @checked
 @dataclass(eq=False)
 class LabelAttentionObjective:
-    """Two losses over texts and names. The first trains the encoder (LSS-NT-Xent, eq. 4): the context that one name of
-    a text's entity attends to, the name drawn at each step, is to be like those of its synonyms and unlike those of
-    entities that the text is not about. The second trains the classifier (§3.3); its gradient stops there.
+    """Two losses over texts and names. The first trains the encoder (LSS-NT-Xent, eq. 4). The
+    context that one name of a text's entity attends to, a name drawn at each step, should be
+    similar to those of its synonyms and dissimilar to those of entities that the text is not about.
+    The second trains the classifier (§3.3); its gradient stops there.
 
-    Negatives are drawn once per batch, first entities and then a name of each, so that entities with few names are not
-    rare; a text's own entities, and those that share a name with one, are no negatives of it. The paper leaves open
-    whether each pair has its own.
+    Negatives are drawn once per batch, first entities and then a name of each, so that entities
+    with few names are not rare. A text's own entities, and those that share a name with one, are
+    not negatives of it. The paper leaves open whether each pair has its own.
 
-    loss: of the cosines of one name's context with those of its synonyms and of other names, in each text and for each
-        of its entities, such as `spacy-krissel.SoftmaxLoss.v1` with `positives = "mean"`; None leaves the encoder as it
-        is, and its vectors of texts and names are kept after the first epoch, as in the paper.
-    presence_loss: of the logits of each text with names, such as `spacy-krissel.FocalLoss.v1`; None leaves the
-        classifier as it is.
-    n_negatives: names of other entities; 100 in the paper.
-    max_synonyms: synonyms of a name at most, drawn at each step; an entity with one name has none, and is in the second
-        loss alone.
-    seen: a .spacy file of the texts that are trained on: negatives are entities of theirs, in the paper for the first
-        loss. None: any of the ontology.
-    seed: of what is drawn.
+    loss: of the cosines of one name's context with those of its synonyms and of other names, for
+        each text and each of its entities, such as `spacy-krissel.SoftmaxLoss.v1` with `positives =
+        "mean"`. None does not train the encoder, and caches its vectors of texts and names after
+        the first epoch, as in the paper.
+    presence_loss: of the logits of each text with names, such as `spacy-krissel.FocalLoss.v1`; None
+        does not train the classifier.
+    n_negatives: number of names of other entities; 100 in the paper.
+    max_synonyms: maximum number of synonyms of a name, drawn at each step; an entity with one name
+        has none, and is in the second loss only.
+    seen: a .spacy file of the training texts: negatives are their entities, in the paper for the
+        first loss. None: any of the ontology.
+    seed: seed of all draws.
 
     Raises KrisselError K006 for a wrong setting.
     """
@@ -93,19 +97,21 @@ class LabelAttentionObjective:
         self._batches = BatchCount("text with an entity", todo)
 
     def initialize(self, ontology: OntologyStore | None) -> None:
-        """Take the ontology whose names are synonyms. Raises KrisselError K639 without one, or with one that holds no
-        entity of `seen`."""
-        self._store = given(ontology)
+        """Set the ontology whose names are synonyms. Raises KrisselError K639 without one, or if it
+        contains no entity of `seen`."""
+        self._store = require_ontology(ontology)
         self._entities = list(self._store.ids)
         self._states = {}
         if self.seen is not None:
             self._entities = seen_entities(self.seen, self._store)
 
     def update(self, model: StatesModel, examples: Sequence[Example], spans_key: str = "") -> float:
-        """Accumulate the gradients over the texts of `examples` and the entities of their `cats`, whatever the
-        `spans_key`. RETURNS: the sum of both losses, each the mean over its terms; 0 where no text has an entity.
+        """Accumulate the gradients over the texts of `examples` and the entities of their `cats`;
+        `spans_key` is ignored. RETURNS: the sum of both losses, each the mean over its terms; 0 if
+        no text has an entity.
 
-        Raises KrisselError K639 when `initialize` was never called, or a text's entity is not in the ontology.
+        Raises KrisselError K639 if `initialize` was never called, or a text's entity is not in the
+        ontology.
         """
         texts = self._named(examples)
         if self._batches.is_empty(texts):
@@ -116,16 +122,16 @@ class LabelAttentionObjective:
         where = states.texts()
         queries, backprop_means = mean_states(states)
         rows = {name: len(texts) + row for row, name in enumerate(names)}
-        terms: list[Term] = []
-        seen: list[Term] = []
-        for each, place in zip(texts, where, strict=False):
-            if place.stop == place.start:
+        terms: list[LossTerm] = []
+        seen: list[LossTerm] = []
+        for each, tokens in zip(texts, where, strict=False):
+            if tokens.stop == tokens.start:
                 continue
             groups = [[rows[name] for name in group] for group in each.names]
             others = [rows[name] for name in each.others]
-            terms += [Term([*group, *others], place, len(group) - 1) for group in groups if len(group) > 1]
+            terms += [LossTerm([*group, *others], tokens, len(group) - 1) for group in groups if len(group) > 1]
             own = list(chain.from_iterable(groups))
-            seen.append(Term([*own, *others], place, len(own)))
+            seen.append(LossTerm([*own, *others], tokens, len(own)))
         total = 0.0
         if self.loss is not None and terms:
             d_queries, d_vectors, total = self._contrast(self.loss, model, queries, states.vectors, terms)
@@ -135,16 +141,16 @@ class LabelAttentionObjective:
         return total
 
     def _contrast(
-        self, loss: Loss, model: StatesModel, queries: Floats2d, vectors: Floats2d, terms: list[Term]
+        self, loss: Loss, model: StatesModel, queries: Floats2d, vectors: Floats2d, terms: list[LossTerm]
     ) -> tuple[Floats2d, Floats2d, float]:
-        """The gradients of names' queries and of texts' tokens, and the loss over the cosines of each term's first
-        context with the others."""
+        """Return the gradients of names' queries and of texts' tokens, and the loss over the
+        cosines of each term's first context with the others."""
         xp: Any = model.ops.xp
         rows, own = _rows_of(model.ops, terms)
         asked = queries[rows]
         scores, backprops = [], []
         for term, each in zip(terms, own, strict=True):
-            found, backprop_attention = attention(model, asked[each], vectors[term.place])
+            found, backprop_attention = attention(model, asked[each], vectors[term.tokens])
             units, backprop_units = unit_rows(found.contexts)
             cosines, backprop_cosines = inner(units[:1], units[1:])
             scores.append(cosines[0])
@@ -158,19 +164,20 @@ class LabelAttentionObjective:
         ):
             d_units = xp.vstack(backprop_cosines(xp.reshape(d_row[:length], (1, length))))
             d_asked[each], d_text = backprop_attention(backprop_units(d_units))
-            d_vectors[term.place] += d_text
+            d_vectors[term.tokens] += d_text
         xp.add.at(d_queries, rows, d_asked)
         return d_queries, d_vectors, value
 
     def _classify(
-        self, loss: Loss, model: StatesModel, queries: Floats2d, vectors: Floats2d, terms: list[Term]
+        self, loss: Loss, model: StatesModel, queries: Floats2d, vectors: Floats2d, terms: list[LossTerm]
     ) -> float:
-        """The loss over the logits of each text with its names; accumulates the classifier's gradient."""
+        """Return the loss over the logits of each text with its names, and accumulate the
+        classifier's gradient."""
         xp: Any = model.ops.xp
         rows, own = _rows_of(model.ops, terms)
         asked = queries[rows]
         contexts = [
-            attention(model, asked[each], vectors[term.place])[0].contexts
+            attention(model, asked[each], vectors[term.tokens])[0].contexts
             for term, each in zip(terms, own, strict=True)
         ]
         seen = PresenceInput(xp.vstack(contexts), asked)
@@ -191,8 +198,8 @@ class LabelAttentionObjective:
         return value
 
     def _named(self, examples: Sequence[Example]) -> list[_NamedText]:
-        """The texts with entities, with names drawn for this step."""
-        given(self._store)
+        """Return the texts with entities, with names drawn for this step."""
+        require_ontology(self._store)
         n = min(self.n_negatives, len(self._entities))
         drawn = [self._entities[i] for i in self._random.choice(len(self._entities), n, replace=False)]
         others = [(entity, self._draw(entity, 1)[0]) for entity in drawn]
@@ -212,7 +219,7 @@ class LabelAttentionObjective:
         return [names[i] for i in self._random.permutation(len(names))[:n]]
 
     def _names(self, entity: str) -> Sequence[str]:
-        store = given(self._store)
+        store = require_ontology(self._store)
         return store.entity_at(entity_row(store, entity)).names
 
     def _encode(self, model: StatesModel, texts: list[str], frozen: bool) -> tuple[TokenStates, Callable[..., Any]]:
@@ -225,14 +232,14 @@ class LabelAttentionObjective:
                 self._states[text] = states.vectors[place], states.offsets[place]
         kept = [self._states[text] for text in texts]
         xp: Any = model.ops.xp
-        lengths = np.asarray([len(places) for _, places in kept], dtype=np.int64)
+        lengths = np.asarray([len(offsets) for _, offsets in kept], dtype=np.int64)
         vectors = xp.vstack([vectors for vectors, _ in kept])
-        return TokenStates(vectors, lengths, np.vstack([places for _, places in kept])), lambda d_vectors: texts
+        return TokenStates(vectors, lengths, np.vstack([offsets for _, offsets in kept])), lambda d_vectors: texts
 
 
-def _rows_of(ops: Ops, terms: Sequence[Term]) -> tuple[Any, list[slice]]:
-    """The rows of all terms' queries, one after another, and where those of each term are."""
+def _rows_of(ops: Ops, terms: Sequence[LossTerm]) -> tuple[Any, list[slice]]:
+    """Return the rows of all terms' queries, concatenated, and the slice of each term."""
     ends = np.cumsum([len(term.queries) for term in terms]).tolist()
-    # In one copy to a GPU.
+    # One copy to a GPU.
     rows = cast(Any, ops).asarray(np.concatenate([term.queries for term in terms]))
     return rows, [slice(start, end) for start, end in pairwise([0, *ends])]

@@ -1,4 +1,4 @@
-"""What a training step is, seen from the pipe: all that a pipe knows about training."""
+"""Protocols of training objectives: all that a pipe knows about training."""
 
 import warnings
 from collections.abc import Sequence, Sized
@@ -14,7 +14,7 @@ from ...layers.referenced import reference_parts
 from ...ontology.store import OntologyStore
 from ...views import ReferenceParts, View
 
-# What to look for where batches hold no linked mention.
+# Advice for batches without a linked mention.
 LINKS = "Check that the examples carry kb_id_ on their entities, or on the spans of the component's spans_key"
 EncoderModel = Model[list[View], Floats2d]
 
@@ -28,28 +28,31 @@ class Objective(Protocol):
     """
 
     def initialize(self, ontology: OntologyStore | None) -> None:
-        """Take what training needs besides the examples; None where the config names no ontology.
+        """Set what training needs besides the examples; None if the config names no ontology.
 
-        Raises KrisselError K639 where nothing can be learned without one.
+        Raises KrisselError K639 if nothing can be learned without one.
         """
         ...
 
     def update(self, model: EncoderModel, examples: Sequence[Example], spans_key: str = "") -> float:
-        """Accumulate the gradient of one batch in `model`. RETURNS: the batch's loss; 0 for a batch that holds nothing
-        to learn from, which is skipped and counted (`BatchCount`).
+        """Accumulate the gradient of one batch in `model`. RETURNS: the batch's loss; 0 for a batch
+        without anything to learn from, which is skipped and counted (`BatchCount`).
 
-        spans_key: the pipe's own: mentions are those of `doc.spans[spans_key]`; "" for `doc.ents`.
-        A re-ranker's objective (`RerankObjective`) also takes the linker whose candidates it learns to correct.
+        spans_key: the pipe's own: mentions are the spans of `doc.spans[spans_key]`; "" for
+            `doc.ents`.
+        A re-ranker's objective (`RerankObjective`) also takes the linker whose candidates it learns
+        to correct.
         """
         ...
 
 
 @dataclass
 class BatchCount:
-    """Counts the batches, and those skipped because they hold nothing to learn from: a pipeline trains several
-    components on the same batches. Warns KW625 at the first skipped batch, the tenth, the hundredth and so on.
+    """Counter of batches, and of those skipped because they have nothing to learn from: a pipeline
+    trains several components on the same batches. Warns KW625 at the first skipped batch, the
+    tenth, the hundredth and so on.
 
-    missing: what a batch lacks. todo: what to do where most of them lack it.
+    missing: what a batch lacks. todo: advice if most batches lack it.
     """
 
     missing: str
@@ -58,7 +61,8 @@ class BatchCount:
     n_skipped: int = 0
 
     def is_empty(self, found: Sized) -> bool:
-        """Count a batch with these finds. RETURNS: whether there are none, so that the batch is to be skipped."""
+        """Count a batch with these items. RETURNS: whether there are none, so that the batch is to
+        be skipped."""
         self.n_batches += 1
         if len(found):
             return False
@@ -71,8 +75,9 @@ class BatchCount:
         return True
 
 
-def given(ontology: OntologyStore | None, alternative: str = "") -> OntologyStore:
-    """The ontology. Raises KrisselError K639 for None: `initialize` was never called, or the config names none."""
+def require_ontology(ontology: OntologyStore | None, alternative: str = "") -> OntologyStore:
+    """Return the ontology. Raises KrisselError K639 for None: `initialize` was never called, or the
+    config names none."""
     if ontology is None:
         todo = f"Set `ontology` in [initialize.components]{alternative}"
         raise KrisselError(Errors.K639.format(problem="there is no ontology", todo=todo))
@@ -80,16 +85,18 @@ def given(ontology: OntologyStore | None, alternative: str = "") -> OntologyStor
 
 
 def entity_row(ontology: OntologyStore, entity: str) -> int:
-    """The row of a mention's entity. Raises KrisselError K639 where the ontology does not hold it."""
+    """Return the row of a mention's entity. Raises KrisselError K639 if the ontology does not
+    contain it."""
     row = ontology.row(entity)
     if row is None:
-        problem, todo = f"the ontology does not hold '{entity}'", "Use the ontology that the corpus was read with"
+        problem, todo = f"the ontology does not contain '{entity}'", "Use the ontology that the corpus was read with"
         raise KrisselError(Errors.K639.format(problem=problem, todo=todo))
     return row
 
 
 def required_parts(model: EncoderModel) -> ReferenceParts:
-    """The parts of the references that a model encodes. Raises KrisselError K636 for a model of mentions alone."""
+    """Return the parts of the references that a model encodes. Raises KrisselError K636 for a model
+    of mentions alone."""
     parts = reference_parts(model)
     if parts is None:
         raise KrisselError(Errors.K636)

@@ -1,4 +1,5 @@
-"""KRISSBERT's re-ranking step (§3.6): cross-entropy over the linker's candidates of self-supervised mentions."""
+"""KRISSBERT's re-ranking step (§3.6): cross-entropy over the linker's candidates of self-supervised
+mentions."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -23,25 +24,25 @@ from ..scores import Padding
 from .protocol import LINKS, BatchCount
 
 SMOOTHING = 0.02
-# How far NIL's log-odds may lie beyond the linker's.
+# Margin of NIL's log-odds beyond the linker's range.
 NIL_MARGIN = 5.0
 
 
 class LinkerCandidates(NamedTuple):
-    """The candidates that a re-ranker learns to correct: those of a linker.
+    """The candidates of a linker, which a re-ranker learns to correct.
 
-    kb, views: of the linker. shown: of its `views`, what the re-ranker's model sees.
-    unseen: views, which of their names are hidden, and k, to the ids and scores of the linker's candidates of each, as
-        if it had not seen the mention (`unseen_candidates`).
-    ranked: a view, the (id, name) of its candidates, their scores (k,), and whether its name is hidden, to the model's
-        input.
-    temperature: scores divided by it are log-odds.
-    nil_score: the score of NIL; None where NIL is no candidate.
+    kb, views: of the linker. model_views: like `views`, as input of the re-ranker's model.
+    unseen: views, which of their names are hidden, and k → the ids and scores of the linker's
+        candidates of each, as if it had not seen the mention (`unseen_candidates`).
+    ranked: a view, the (id, name) of its candidates, their scores (k,), and whether its name is
+        hidden → the model's input.
+    temperature: divisor that turns scores into log-odds.
+    nil_score: the score of NIL; None if NIL is no candidate.
     """
 
     kb: PrototypeKB
     views: Callable[[Any, Sequence[Any]], Sequence[View]]
-    shown: Callable[[Any, Sequence[Any]], Sequence[View]]
+    model_views: Callable[[Any, Sequence[Any]], Sequence[View]]
     unseen: Callable[[Sequence[View], Sequence[bool], int], Sequence[tuple[list[str], np.ndarray]]]
     ranked: Callable[..., RankedMention]
     temperature: float
@@ -51,21 +52,24 @@ class LinkerCandidates(NamedTuple):
 @checked
 @dataclass(eq=False)
 class RerankObjective:
-    """Cross-entropy over K candidates (§3.6), on top of the linker's own log-odds: the model learns their correction,
-    or to score in their place where it has no bound (`CrossEncoder`), as in the paper.
+    """Cross-entropy over K candidates (§3.6), on top of the linker's own log-odds: the model learns
+    to correct them or, without a bound (`CrossEncoder`), to replace them, as in the paper.
 
-    loss: of each mention with its candidates, such as `spacy-krissel.SoftmaxLoss.v1`; scores are the linker's log-odds
-        plus the corrections.
+    loss: of each mention with its candidates, such as `spacy-krissel.SoftmaxLoss.v1`; scores are
+        the linker's log-odds plus the corrections.
     n_candidates: K in training.
-    p_hide: probability that the name of a training mention is hidden: prototypes with the name do not count, and no
-        candidate's reference shows it. The mention's own prototype never counts (`unseen_candidates`). The others keep
-        their names, since half of all mentions in text are names of the ontology.
-    insert_gold: make the right entity the last candidate when the linker did not find it; else the mention is left out.
-    p_nil: probability that a training mention's entity is taken out of its candidates, as if the knowledge base did not
-        hold it, so that NIL is right. Above 0, NIL is a candidate of every mention (PEL §2, the fourth strategy).
-    seed: of hiding and taking out.
-    fgsm_weight: λ of adversarial examples, for models that read a transformer (`with_adversary`; PEL's Table 6 has them
-        for its ranker too).
+    p_hide: probability that the name of a training mention is hidden: prototypes with the name do
+        not count, and no candidate's reference shows it. The mention's own prototype never counts
+        (`unseen_candidates`). The others keep their names, since half of all mentions in text are
+        names of the ontology.
+    insert_gold: make the correct entity the last candidate if the linker did not find it; otherwise
+        the mention is skipped.
+    p_nil: probability that a training mention's entity is removed from its candidates, as if it
+        were not in the knowledge base, so that NIL is correct. Above 0, NIL is a candidate of every
+        mention (PEL §2, the fourth strategy).
+    seed: seed of hiding and removal.
+    fgsm_weight: λ of adversarial examples, for models that read a transformer (`with_adversary`;
+        PEL's Table 6 has them for its ranker too).
     fgsm_epsilon: ε of these.
     """
 
@@ -83,23 +87,24 @@ class RerankObjective:
         self._batches = BatchCount("linked mention whose entity is among the linker's candidates", LINKS)
 
     def initialize(self, ontology: OntologyStore | None) -> None:
-        """Nothing is needed: entities come with the linker's candidates."""
+        """Do nothing: entities come with the linker's candidates."""
 
     def update(self, model: Reranker, examples: Sequence[Example], spans_key: str, linker: LinkerCandidates) -> float:
-        """Accumulate the gradient over the linked mentions of `examples` in `model`. RETURNS: the loss; 0 for a batch
-        without a mention, which is skipped and counted.
+        """Accumulate the gradient over the linked mentions of `examples` in `model`. RETURNS: the
+        loss; 0 for a batch without a mention, which is skipped and counted.
 
-        Raises KrisselError K637 when fgsm_weight is above 0 and the model reads no transformer.
+        Raises KrisselError K637 if fgsm_weight is above 0 and the model reads no transformer.
         """
         return self.step(model, *self.mentions(examples, spans_key, linker))
 
     def temperature(self, examples: Sequence[Example], spans_key: str, linker: LinkerCandidates) -> float:
-        """The temperature of the linker's scores (`fit_temperature`), where that of `linker` is 1."""
+        """Return the temperature of the linker's scores (`fit_temperature`), for a `linker` with
+        temperature 1."""
         mentions, gold = self.mentions(examples, spans_key, linker)
         return fit_temperature([mention.logits for mention in mentions], gold)
 
     def nil_score(self, examples: Sequence[Example], spans_key: str, linker: LinkerCandidates) -> float | None:
-        """The score of NIL (`fit_nil_logit`); None without a `p_nil`."""
+        """Return the score of NIL (`fit_nil_logit`); None without a `p_nil`."""
         if not self.p_nil:
             return None
         mentions, gold = self.mentions(examples, spans_key, linker)
@@ -109,27 +114,29 @@ class RerankObjective:
     def mentions(
         self, examples: Sequence[Example], spans_key: str, linker: LinkerCandidates
     ) -> tuple[list[RankedMention], list[int]]:
-        """The linked mentions of `examples` with the candidates that they may see, and the offset of the right one.
-        With a `nil_score` the last candidate is NIL, and right for the mentions whose entity is taken out.
+        """Return the linked mentions of `examples` with the candidates that they may see, and the
+        offset of the correct one. With a `nil_score` the last candidate is NIL, which is correct
+        for mentions whose entity is removed.
 
-        Scores are the linker's, its `lexical_weight` included. Its `spelling_weight`, `species_weight`,
-        `coherence_weight` and `types` are not: all types compete, and each mention is decided alone.
+        Scores are the linker's, including its `lexical_weight`. Its `spelling_weight`,
+        `species_weight`, `coherence_weight` and `types` are ignored: all types compete, and each
+        mention is decided alone.
         """
         views: list[View] = []
-        shown: list[View] = []
+        model_views: list[View] = []
         gold: list[str] = []
         for example in examples:
             spans = linked_spans(example.reference, spans_key)
             views.extend(linker.views(example.reference, spans))
-            shown.extend(linker.shown(example.reference, spans))
+            model_views.extend(linker.model_views(example.reference, spans))
             gold.extend(span.kb_id_ for span in spans)
         if not views:
             return [], []
         kb, k, nil_score = linker.kb, self.n_candidates, linker.nil_score
         hidden = [self._rng.random() < self.p_hide for _ in views]
         found = linker.unseen(views, hidden, k)
-        mentions, places = [], []
-        for view, right, (ids, scores), hide in zip(shown, gold, found, hidden, strict=True):
+        mentions, offsets = [], []
+        for view, right, (ids, scores), hide in zip(model_views, gold, found, hidden, strict=True):
             if nil_score is not None and self.p_nil and self._rng.random() < self.p_nil:
                 kept = [i for i, id_ in enumerate(ids) if id_ != right]
                 ids, scores, right = [ids[i] for i in kept], scores[kept], NIL
@@ -144,11 +151,14 @@ class RerankObjective:
                 if nil_score is not None:
                     mention = with_nil(mention, nil_score / linker.temperature)
                 mentions.append(mention)
-                places.append(len(ids) if right == NIL else ids.index(right))
-        return mentions, places
+                offsets.append(len(ids) if right == NIL else ids.index(right))
+        return mentions, offsets
 
     def step(self, model: Reranker, mentions: list[RankedMention], gold: Sequence[int]) -> float:
-        """Accumulate the gradient in `model`. gold: the offset of each mention's right candidate. RETURNS: the loss."""
+        """Accumulate the gradient in `model`. RETURNS: the loss.
+
+        gold: the offset of each mention's correct candidate.
+        """
         if self._batches.is_empty(mentions):
             return 0.0
         lengths = list_lengths(mentions)
@@ -169,13 +179,16 @@ class RerankObjective:
 
 
 def fit_temperature(scores: Sequence[np.ndarray], gold: Sequence[int]) -> float:
-    """The T that makes `softmax(scores / T)` the likeliest, so that the linker's scores read as log-odds.
+    """Return the T that maximises the likelihood of `softmax(scores / T)`, so that scores / T are
+    log-odds.
 
-    scores: (k,) of each mention's candidates. gold: the right candidate of each.
-    One answer in fifty counts as if any candidate could be right: else a linker that is always right would have T = 0.
-    RETURNS: the best of a fine logarithmic grid about the scores' spread; 1.0 where there is nothing to choose by.
+    scores: (k,) of each mention's candidates. gold: the correct candidate of each.
+    One answer in fifty counts as if any candidate could be correct: a linker that is always correct
+    would otherwise have T = 0. RETURNS: the best of a fine logarithmic grid around the scores'
+    spread; 1.0 if there is nothing to choose from.
     """
-    # log softmax is linear in what is subtracted: the mean of the targets' scores stands for all of them.
+    # log softmax is linear in the subtracted score: the mean of the targets' scores represents them
+    # all.
     lists = [
         each.astype("float64") - ((1 - SMOOTHING) * each[right] + SMOOTHING * each.mean())
         for each, right in zip(scores, gold, strict=True)
@@ -189,11 +202,12 @@ def fit_temperature(scores: Sequence[np.ndarray], gold: Sequence[int]) -> float:
 
 
 def fit_nil_logit(logits: Sequence[np.ndarray], gold: Sequence[int], p_nil: float) -> float:
-    """The log-odds of NIL as one more candidate that make a linker's answers the likeliest, where a fraction `p_nil` of
-    the mentions has lost its entity.
+    """Return the log-odds of NIL as a further candidate that maximise the likelihood of a linker's
+    answers, if a fraction `p_nil` of the mentions has lost its entity.
 
-    logits: (k,) of each mention's candidates. gold: the right candidate of each.
-    RETURNS: the best of a fine grid over the range of the logits; 0.0 where there is nothing to choose by.
+    logits: (k,) of each mention's candidates. gold: the correct candidate of each.
+    RETURNS: the best of a fine grid over the range of the logits; 0.0 if there is nothing to choose
+    from.
     """
     lists = [(each.astype("float64"), right) for each, right in zip(logits, gold, strict=True)]
     if not lists:
@@ -202,7 +216,8 @@ def fit_nil_logit(logits: Sequence[np.ndarray], gold: Sequence[int], p_nil: floa
     grid = np.linspace(values.min() - NIL_MARGIN, values.max() + NIL_MARGIN, 401)
     likelihood = np.zeros_like(grid)
     for each, right in lists:
-        # `logaddexp.reduce` of nothing is -inf: a mention that had one candidate is NIL without it.
+        # `logaddexp.reduce` of nothing is -inf: a mention with only its own candidate is NIL
+        # without it.
         others = np.logaddexp.reduce(np.delete(each, right))
         likelihood += (1 - p_nil) * (each[right] - np.logaddexp(np.logaddexp.reduce(each), grid))
         likelihood += p_nil * (grid - np.logaddexp(others, grid))

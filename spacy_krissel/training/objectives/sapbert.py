@@ -1,4 +1,5 @@
-"""SapBERT's training step: metric learning over the names of a batch, labelled by entity (§2, eq. 1 and 2)."""
+"""SapBERT's training step: metric learning over the names of a batch, labelled by entity (§2, eq. 1
+and 2)."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -20,10 +21,10 @@ from ..data.gold_corpus import seen_entities
 from ..passes import update_in_chunks
 from ..scores import cosines, label_pairs
 from .krissbert import PAIRS
-from .protocol import BatchCount, EncoderModel, given
+from .protocol import BatchCount, EncoderModel, require_ontology
 
-# In place of an ontology.
-WITHOUT = ", or `n_negatives` to 0"
+# Alternative to an ontology, in errors.
+ALTERNATIVE = ", or `n_negatives` to 0"
 
 
 @checked
@@ -31,17 +32,19 @@ WITHOUT = ", or `n_negatives` to 0"
 class SelfAlignmentObjective:
     """A loss over the cosines of a batch's names, without their contexts, labelled by entity.
 
-    Any two names of one entity are a positive pair, whichever examples they came with. A name that comes twice is
-    encoded once; one that comes with two entities counts for the first of them, since it cannot be told from itself.
+    Any two names of one entity are a positive pair, from any examples. A repeated name is encoded
+    once. A name of two entities counts for the first, since the encoder cannot distinguish them.
 
     loss: of each name with all others, such as `spacy-krissel.MultiSimilarity.v1`.
     miner: picks the pairs that count, such as `spacy-krissel.HardPairMiner.v1`; None: all of them.
-    chunk_size: names encoded together (`update_in_chunks`); 0: all at once; null: as many as fill a pass.
-    n_negatives: up to this many other entities of the ontology with one name each, the entity drawn first, so that
-        entities with few names are not rare (OSLAT §3.1); 0: the names of the batch alone.
-    seen: a .spacy file of the texts that are trained on: these other entities are of theirs (OSLAT). None: any of the
-        ontology.
-    seed: of these.
+    chunk_size: names encoded together (`update_in_chunks`); 0: all at once; null: as many as fill a
+        pass.
+    n_negatives: maximum number of other entities of the ontology with one name each, the entity
+        drawn first, so that entities with few names are not rare (OSLAT §3.1); 0: the names of the
+        batch alone.
+    seen: a .spacy file of the training texts, whose entities are the negatives (OSLAT). None: any
+        of the ontology.
+    seed: seed of the negatives.
     """
 
     loss: Loss
@@ -58,22 +61,22 @@ class SelfAlignmentObjective:
         self._random = np.random.default_rng(self.seed)
 
     def initialize(self, ontology: OntologyStore | None) -> None:
-        """Take the ontology that negatives are drawn from; the other names are in the examples.
+        """Set the ontology that negatives are drawn from; the other names are in the examples.
 
-        Raises KrisselError K639 where there are to be negatives, and there is no ontology, or one that holds no entity
-        of `seen`.
+        Raises KrisselError K639 if negatives are wanted and there is no ontology, or it contains no
+        entity of `seen`.
         """
         if self.n_negatives:
-            store = given(ontology, WITHOUT)
+            store = require_ontology(ontology, ALTERNATIVE)
             ids = None if self.seen is None else seen_entities(self.seen, store)
             self._rows = np.arange(len(store)) if ids is None else np.asarray([store.row(id_) for id_ in ids])
         self._store = ontology
 
     def update(self, model: EncoderModel, examples: Sequence[Example], spans_key: str = "") -> float:
-        """Accumulate the gradient of the loss over the names in `examples`. RETURNS: the loss; 0 where no entity has
-        two names among them.
+        """Accumulate the gradient of the loss over the names in `examples`. RETURNS: the loss; 0 if
+        no entity has two names among them.
 
-        Raises KrisselError K639 where there is no ontology to draw negatives from.
+        Raises KrisselError K639 if there is no ontology to draw negatives from.
         """
         views, labels = self.labelled_names(examples, spans_key)
         if self._batches.is_empty({label for label, count in Counter(labels).items() if count > 1}):
@@ -85,8 +88,8 @@ class SelfAlignmentObjective:
         return update_in_chunks(model, views, lambda vectors: self.label_loss(vectors, numbers), self.chunk_size)
 
     def label_loss(self, vectors: Floats2d, labels: Ints1d) -> tuple[Floats2d, float]:
-        """vectors: (n, d), of any length. labels: (n,), the entity of each. RETURNS: the gradient (n, d), and the
-        loss."""
+        """Compute the loss of vectors (n, d) of any length, labelled (n,) by entity. RETURNS: the
+        gradient (n, d), and the loss."""
         scores, backprop = cosines(vectors)
         xp: Any = get_array_module(scores)
         pairs = label_pairs(xp.asarray(labels))
@@ -96,10 +99,10 @@ class SelfAlignmentObjective:
         return backprop(d_scores), value
 
     def _negatives(self, names: set[str], entities: set[str]) -> Iterator[tuple[str, str]]:
-        """One name each of entities other than these, none of them among these names."""
+        """Yield one name each of entities other than these, none of them among these names."""
         if not self.n_negatives:
             return
-        store = given(self._store, WITHOUT)
+        store = require_ontology(self._store, ALTERNATIVE)
         n = min(self.n_negatives, len(self._rows))
         for row in self._rows[self._random.choice(len(self._rows), n, replace=False)].tolist():
             entity = store.entity_at(row)
@@ -109,7 +112,7 @@ class SelfAlignmentObjective:
                 yield entity.id, name
 
     def labelled_names(self, examples: Sequence[Example], spans_key: str = "") -> tuple[list[View], list[str]]:
-        """The distinct names of a batch, and the entity of each."""
+        """Return the distinct names of a batch, and the entity of each."""
         owners: dict[str, str] = {}
         for example in examples:
             for entity, view in linked_mentions(example.reference, spans_key):

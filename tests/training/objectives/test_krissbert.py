@@ -72,7 +72,7 @@ def test_a_replacement_is_the_mentions_own_name(make, tmp_path):
 
 
 def test_all_entities_of_a_training_are_kept(make, toy_store, monkeypatch):
-    monkeypatch.setattr(krissbert, "KEPT", 3)
+    monkeypatch.setattr(krissbert, "MAX_CACHED", 3)
     objective = make(p_mask=0, p_replace=1)
     found = []
     for id_ in [*toy_store.ids] * 2:

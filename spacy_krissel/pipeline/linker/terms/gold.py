@@ -1,4 +1,4 @@
-"""Gold mentions: what was annotated once is likelier to be annotated again."""
+"""Gold term: an entity that was annotated once is likelier to be annotated again."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from .term import Pairs, Term
 
 
 class GoldTerm(Term):
-    """Gain of an entity with a gold mention, where the text is a name of one entity at most.
+    """Gain of an entity with a gold mention, if the text is a name of at most one entity.
 
     added: in units of the score.
     """
@@ -21,9 +21,9 @@ class GoldTerm(Term):
 
     @classmethod
     def of(cls, settings: LinkerSettings, kb: KBSnapshot) -> "GoldTerm | None":
-        """Return the term; None where it is off, or no gold mention is a prototype."""
+        """Return the term; None if it is off, or no gold mention is a prototype."""
         return cls(settings.gold_prior) if settings.gold_prior and kb.has_gold else None
 
     def score(self, query: Query, pairs: Pairs) -> np.ndarray:
         is_gold = np.isin(pairs.entities, query.kb.prototypes.gold_entities)
-        return np.float32(self.added) * (query.has_own_name[pairs.mentions] & is_gold)
+        return np.float32(self.added) * (query.is_unambiguous[pairs.mentions] & is_gold)

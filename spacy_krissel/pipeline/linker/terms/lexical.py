@@ -1,4 +1,4 @@
-"""Lexical similarity: character n-grams of the mention and an entity's nearest name."""
+"""Lexical term: character n-gram similarity of the mention and an entity's nearest name."""
 
 import numpy as np
 
@@ -10,9 +10,9 @@ from .term import Pairs, Term
 
 
 class LexicalTerm(Term):
-    """The similarity, 0 to 1, of the mention's text with the entity's nearest name (`LexicalIndex`).
+    """Similarity, 0 to 1, of the mention's text with the entity's nearest name (`LexicalIndex`).
 
-    by_spelling: a name that is spelt as the text is counts as that name.
+    by_spelling: treat a name with the spelling of the text as the same name.
     """
 
     name = "lexical"
@@ -32,5 +32,5 @@ class LexicalTerm(Term):
         similar = query.lexical.similarity(pairs.mentions, pairs.entities)
         if not self.by_spelling:
             return similar
-        _, is_name = query.spelt.find(pairs.mentions, pairs.entities)
+        _, is_name = query.spelling_matches.lookup(pairs.mentions, pairs.entities)
         return np.where(is_name, np.maximum(similar, np.float32(SAME_SPELLING)), similar)

@@ -1,4 +1,4 @@
-"""The species of an entity, by the species that the document names."""
+"""Species term: the species of an entity, given the species that the document names."""
 
 from itertools import islice
 
@@ -11,33 +11,34 @@ from ...settings import LinkerSettings
 from ..query import Query
 from .term import Pairs, Term
 
-# Entities that are found by name, at least, before their species counts: that of the right species may be far behind
-# those that are spelt as the mention is. How sure a species is depends on those of all candidates, too.
-OF_ANY_SPECIES = 64
+# Minimum number of entities found by name before their species counts. One of the correct species
+# may rank far below those spelt as the mention is. The certainty of a species depends on those of
+# all candidates, too.
+MIN_SPECIES_CANDIDATES = 64
 
 
 class SpeciesTerm(Term):
-    """Gain by the entity's species: `factor` × the logarithm of how likely it is in relation to the likeliest one
-    (`species_scores`).
+    """Gain from the entity's species: `factor` × its log-probability relative to the most likely
+    species (`species_scores`).
 
-    spans_key: group of spans that the mentions are of.
+    spans_key: group of spans that holds the mentions.
     """
 
     name = "species"
-    n_candidates = OF_ANY_SPECIES
+    n_candidates = MIN_SPECIES_CANDIDATES
 
     def __init__(self, factor: float, spans_key: str = "") -> None:
         self.factor, self._spans_key = factor, spans_key
 
     @classmethod
     def of(cls, settings: LinkerSettings, kb: KBSnapshot) -> "SpeciesTerm | None":
-        """Return the term; None where it is off, or the entities are of one species."""
+        """Return the term; None if it is off, or the entities are of one species."""
         if not settings.species_weight or taxon_numbers(kb.species) is None:
             return None
         return cls(settings.species_weight, settings.spans_key)
 
     def prepare(self, query: Query) -> None:
-        """Read mentions that begin with their species (hMLH1) without it, and the species of each."""
+        """Remove the species prefix of mentions (hMLH1), and score the species of each mention."""
         prefixes: list[str | None] = [None] * len(query)
         for row, name in _names_without_species_prefix(query).items():
             prefixes[row] = prefix_taxon(query.texts[row])
@@ -50,20 +51,20 @@ class SpeciesTerm(Term):
             own = [*islice(spans, n)]
             scores = species_scores(doc, own, taxa, [*islice(left, n)])
             if holds_fragments(doc, self._spans_key):
-                # The fragments of a mention are of the species of the first.
+                # All fragments of a mention have the species of the first.
                 first = {span.id_: row for row, span in reversed([*enumerate(own)]) if span.id_}
                 scores = scores[[first.get(span.id_, row) for row, span in enumerate(own)]]
             found.append(scores)
         query.species = np.concatenate(found)
 
     def score(self, query: Query, pairs: Pairs) -> np.ndarray:
-        assert query.species is not None, "it is prepared"
+        assert query.species is not None, "the query is prepared"
         species = query.kb.entities.species[0][pairs.entities]
         return np.float32(self.factor) * query.species[pairs.mentions, species]
 
 
 def _names_without_species_prefix(query: Query) -> dict[int, str]:
-    """Return the names of mentions that begin with their species and are a name only without it, by their rows."""
+    """Return the names of mentions that are a name only without their species prefix, by row."""
     rows = [row for row, text in enumerate(query.texts) if prefix_taxon(text)]
     if not rows:
         return {}

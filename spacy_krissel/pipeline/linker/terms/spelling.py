@@ -1,4 +1,5 @@
-"""Names with the letters and digits of the mention, whatever separates these: "IL-2" and "IL2"."""
+"""Spelling term: names with the letters and digits of the mention, whatever separates them ("IL-2"
+and "IL2")."""
 
 import numpy as np
 
@@ -8,14 +9,14 @@ from ...settings import LinkerSettings
 from ..query import Query
 from .term import Pairs, Term
 
-# Entities with a mention's spelling that are looked at, whatever else finds more of them: one name of thousands would
-# take the memory of all of a batch.
-MAX_SPELT = 64
+# Maximum number of entities proposed per spelling: a name of thousands of entities would use the
+# memory of the whole batch.
+MAX_SPELLING_MATCHES = 64
 
 
 class SpellingTerm(Term):
-    """Gain of an entity that has a name with the `spelling` of the mention's text, or, if none of its species has, with
-    that of the mention as the document writes it.
+    """Gain of an entity that has a name with the `spelling` of the mention's text or, if none of
+    its species has, of the mention as written in the document.
 
     added: in units of the score.
     """
@@ -27,16 +28,16 @@ class SpellingTerm(Term):
 
     @classmethod
     def of(cls, settings: LinkerSettings, kb: KBSnapshot) -> "SpellingTerm | None":
-        """Return the term; None where it is off."""
+        """Return the term; None if it is off."""
         return cls(settings.spelling_weight) if settings.spelling_weight else None
 
     def propose(self, query: Query, known: np.ndarray, k: int) -> np.ndarray:
-        spelt = query.spelt
-        # Most are among those that were found.
-        missing = (known[spelt.mentions] != spelt.entities[:, None]).all(axis=1)
-        owners = spelt.mentions[missing]
+        matches = query.spelling_matches
+        # Most matches have already been proposed.
+        missing = (known[matches.mentions] != matches.entities[:, None]).all(axis=1)
+        owners = matches.mentions[missing]
         most = int(np.bincount(owners, minlength=1).max())
-        return pad_groups(spelt.entities[missing], owners, len(query), min(most, MAX_SPELT))
+        return pad_groups(matches.entities[missing], owners, len(query), min(most, MAX_SPELLING_MATCHES))
 
     def score(self, query: Query, pairs: Pairs) -> np.ndarray:
-        return np.float32(self.added) * query.spelt.find(pairs.mentions, pairs.entities)[0]
+        return np.float32(self.added) * query.spelling_matches.lookup(pairs.mentions, pairs.entities)[0]

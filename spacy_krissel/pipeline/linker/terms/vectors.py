@@ -1,4 +1,4 @@
-"""Similarity of vectors: the inner product of a mention with an entity's nearest prototype."""
+"""Vector term: the inner product of a mention with an entity's nearest prototype."""
 
 from typing import Any
 
@@ -12,18 +12,19 @@ from ...settings import LinkerSettings
 from ..query import Query
 from .term import Pairs, Term
 
-# Prototypes of an entity beyond the nearest, where entities are searched for by something else than what they are then
-# compared with. On the training splits of NCBI Disease and BC5CDR's diseases, 0, 1, 2, 3 and all have 83.0, 83.0, 83.1,
-# 83.1, 83.1 and 80.4, 80.4, 80.5, 80.6, 80.7.
+# Additional prototypes kept per entity if entities are searched for with other vectors than they
+# are compared with. On the training splits of NCBI Disease and BC5CDR's diseases, 0, 1, 2, 3 and
+# all have 83.0, 83.0, 83.1, 83.1, 83.1 and 80.4, 80.4, 80.5, 80.6, 80.7.
 EXTRA_PROTOTYPES = 3
 
 
 class VectorTerm(Term):
-    """The highest inner product of the mention's vector with one of the entity's prototypes (KRISSBERT §3.4), to which
-    the entity's reference is added where these are in use (eq. 6). It comes first: it finds each entity's prototype.
+    """Highest inner product of the mention's vector with one of the entity's prototypes (KRISSBERT
+    §3.4), to which the entity's reference is added if references are in use (eq. 6). It comes
+    first, since it finds each entity's prototype.
 
-    name_weight: weight of the mention's text alone in place of the mention in its context, where the text is a name of
-        one entity at most.
+    name_weight: weight of the mention's text alone, instead of the mention in its context, if the
+        text is a name of at most one entity.
     """
 
     name = "vector"
@@ -38,7 +39,7 @@ class VectorTerm(Term):
         return cls(name_weight(settings, kb))
 
     def search(self, query: Query, k: int) -> list[SearchResult]:
-        """Return the nearest `k` entities of each mention, and of its name where that counts."""
+        """Return the nearest `k` entities of each mention, and of its name if that counts."""
         index, prototypes = query.kb.build_index(), query.kb.prototypes
         if query.visible is not None:
             return [_visible(query, index, k)]
@@ -57,7 +58,8 @@ class VectorTerm(Term):
         return np.concatenate([each.with_tied() for each in found], axis=1)
 
     def score(self, query: Query, pairs: Pairs) -> np.ndarray:
-        # From the same vectors whatever search found them, since an index may round its own.
+        # Scored with the stored vectors, whatever search found them, since an index may round its
+        # own.
         prototypes = query.kb.prototypes
         rows, best = nearest_among(prototypes, query.vectors, pairs.mentions, query.near, pairs.columns)
         unknown = rows < 0
@@ -65,12 +67,13 @@ class VectorTerm(Term):
         pairs.prototypes = rows
         if query.name_vectors is not None:
             _, by_name = nearest_of_entities(prototypes, query.name_vectors, pairs.mentions, pairs.entities)
-            fraction = np.float32(self.name_weight) * query.has_own_name[pairs.mentions]
+            fraction = np.float32(self.name_weight) * query.is_unambiguous[pairs.mentions]
             best = (1 - fraction) * best + fraction * by_name
         return best
 
     def compare_all(self, query: Query, pairs: Pairs, which: np.ndarray) -> np.ndarray:
-        """Compare `which` of the pairs by all prototypes of their entities. RETURNS: their scores."""
+        """Compare the pairs in `which` with all prototypes of their entities, and return their
+        scores."""
         pairs.prototypes[which], best = self._nearest(query, pairs, which)
         return best
 
@@ -82,7 +85,7 @@ class VectorTerm(Term):
 
 
 def name_weight(settings: LinkerSettings, kb: KBSnapshot) -> float:
-    """Return the weight of mentions' texts alone, which count where gold mentions are prototypes."""
+    """Return the weight of mentions' texts alone, which count if gold mentions are prototypes."""
     return settings.gold_name_weight if settings.context != "none" and kb.has_gold else 0.0
 
 
