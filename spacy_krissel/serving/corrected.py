@@ -142,7 +142,7 @@ class CorrectedLinker:
         """
         key = self.linker.cfg["spans_key"]
         if (ending := f".{format}") not in WRITERS:
-            problem = f"is none of {', '.join(WRITERS)}"
+            problem = f"is none of {', '.join(each.removeprefix('.') for each in WRITERS)}"
             raise KrisselError(Errors.K682.format(what=f"The format '{format[:40]}'", problem=problem))
         if min_confidence is not None and not gives_confidence(self.nlp, self.linker):
             problem = "needs a linker with confidences (`krissel confidence`), and no re-ranker after it"
