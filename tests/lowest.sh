@@ -8,4 +8,4 @@ folder="${1:-.venv-lowest}"
 uv venv --quiet --clear --python "${PYTHON:-3.10}" "$folder"
 uv pip install --quiet --python "$folder/bin/python" --resolution lowest-direct ".[cpu,serve,tests]"
 # shellcheck disable=SC2046 # A line is a file.
-"$folder/bin/pytest" -q -m "not slow" $(cat tests/quick.txt)
+"$folder/bin/pytest" -q $(cat tests/quick.txt)

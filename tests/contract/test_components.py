@@ -13,7 +13,7 @@ from functools import partial
 
 import pytest
 import spacy
-from components import EXTRACTORS, linkers, with_kb, with_mentions
+from components import EXTRACTORS, kinds, linkers, with_kb, with_mentions
 from spacy.tokens import Doc, DocBin
 from spacy.training import Example
 from spacy.util import fix_random_seed
@@ -59,7 +59,7 @@ def test_something_is_linked(component, nlp):
     assert all(kb_id and len(candidates) >= 5 for _, _, _, kb_id, candidates, _ in links)
 
 
-@pytest.mark.parametrize("component", EXTRACTORS, indirect=True)
+@pytest.mark.parametrize("component", kinds(*EXTRACTORS), indirect=True)
 def test_something_is_found(component, nlp):
     found = [entity for doc in component.run(nlp) for _, entities in doc for entity in entities]
     assert len({id_ for id_, *_ in found}) > 2

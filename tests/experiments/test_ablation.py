@@ -291,6 +291,7 @@ def test_linkers_alone_and_several_seeds(run, tmp_path, toy_ablation):
     assert not list(tmp_path.rglob("kb"))
 
 
+@pytest.mark.slow
 def test_table_6_of_sapbert(configs, toy_overrides, toy_store, toy_gold, tmp_path):
     """Every loss of the shipped file trains, without a mined mention, and to an encoder of its own."""
     few_steps = {key: value for key, value in toy_overrides["sapbert-small"].items() if not key.startswith("paths.")}

@@ -107,6 +107,7 @@ def _read_badly(path, thorough):
 KINDS = ("ok", "uncoded", "hang", "memory", "too much memory", "crash", "coded", "warned", "open", "ok")
 
 
+@pytest.mark.slow
 def test_each_outcome_is_seen(tmp_path):
     """A worker that dies takes no other input with it."""
     from .run import Fuzzer

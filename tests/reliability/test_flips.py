@@ -190,7 +190,7 @@ def described(saved):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["kb", "kb with HNSW", "store", "shards"])
+@pytest.mark.parametrize("kind", ["kb with HNSW", "store", "shards"])
 def test_an_odd_manifest_ends_without_a_code(described, kind, tmp_path):
     """Each key left out, and each replaced by values of other types."""
     path, read, _ = described(kind)

@@ -103,6 +103,7 @@ def commands(pid):
 TEXT = "He had a cold."
 
 
+@pytest.mark.slow
 def test_a_killed_service_loses_a_correction_that_it_accepted(saved, tmp_path):
     corrections = tmp_path / "corrections.jsonl"
     first = Served(saved, "--corrections", corrections)
@@ -249,6 +250,7 @@ def test_a_port_that_is_taken_is_served(saved):
         serve_pipeline._bound("192.0.2.1", port)
 
 
+@pytest.mark.slow
 def test_the_end_of_all_loses_what_was_asked(saved):
     """As a supervisor ends a service: with its processes, at once."""
     service = Served(saved, "--max-mentions", "20000", "--max-answer", "100000000", "--grace", "60", "--timeout", "60")
@@ -262,6 +264,7 @@ def test_the_end_of_all_loses_what_was_asked(saved):
     assert service.process.wait(60) in (0, -signal.SIGTERM) and not commands(linker)
 
 
+@pytest.mark.slow
 def test_a_linker_that_ends_while_it_begins_ends_in_a_traceback(saved):
     command = [
         sys.executable,
@@ -285,6 +288,7 @@ def test_a_linker_that_ends_while_it_begins_ends_in_a_traceback(saved):
     assert process.returncode == 1 and "K685" in said and "Traceback" not in said
 
 
+@pytest.mark.slow
 def test_a_linker_goes_on_without_its_service(saved):
     service = Served(saved)
     linker = service.linker()
