@@ -24,6 +24,8 @@ from spacy_krissel.evaluation.records import read_records
 from spacy_krissel.ontology.store import write_store
 from spacy_krissel.pipeline.pipeline_io import find_linker
 
+pytestmark = pytest.mark.slow
+
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 BASELINE_TITLES = [f"{name}{more}" for name in BASELINES for more in ("", " + abbreviations")]
 
@@ -291,7 +293,6 @@ def test_linkers_alone_and_several_seeds(run, tmp_path, toy_ablation):
     assert not list(tmp_path.rglob("kb"))
 
 
-@pytest.mark.slow
 def test_table_6_of_sapbert(configs, toy_overrides, toy_store, toy_gold, tmp_path):
     """Every loss of the shipped file trains, without a mined mention, and to an encoder of its own."""
     few_steps = {key: value for key, value in toy_overrides["sapbert-small"].items() if not key.startswith("paths.")}

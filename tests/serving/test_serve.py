@@ -131,6 +131,7 @@ def answered(service, text=TEXT):
             assert error.code == 503 and time.monotonic() < end
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_the_process_that_listens_loads_what_links(saved, tmp_path):
     service = Served(saved, "--corrections", tmp_path / "corrections.jsonl")
@@ -142,6 +143,7 @@ def test_the_process_that_listens_loads_what_links(saved, tmp_path):
     assert b"spacy_krissel.cli.alone" in commands(service.process.pid)
 
 
+@pytest.mark.slow
 def test_a_service_ends_with_its_linker(saved, tmp_path):
     """What was accepted counts for the one that takes its place."""
     corrections = tmp_path / "corrections.jsonl"
@@ -157,6 +159,7 @@ def test_a_service_ends_with_its_linker(saved, tmp_path):
         service.end(signal.SIGTERM)
 
 
+@pytest.mark.slow
 def test_a_linker_that_cannot_be_replaced_leaves_a_service_without(saved, tmp_path):
     pipeline = shutil.copytree(saved, tmp_path / "pipeline")
     service = Served(pipeline)
@@ -217,6 +220,7 @@ def hang(service):
     return lambda: statuses.get(timeout=60)
 
 
+@pytest.mark.slow
 def test_work_goes_on_after_its_timeout(hanging):
     service = Served(hanging, "--timeout", "2")
     linker = service.linker()
@@ -226,6 +230,7 @@ def test_work_goes_on_after_its_timeout(hanging):
     service.end(signal.SIGTERM)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
 def test_a_linker_that_works_outlives_its_service(hanging, how):
     service = Served(hanging, "--grace", "1")
