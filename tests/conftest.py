@@ -2,11 +2,13 @@
 
 import json
 import os
+import shutil
 import string
 import sys
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 from hypothesis import settings
 
 # The laboratory lies outside the wheel.
@@ -54,20 +56,44 @@ def data_dir() -> Path:
     return Path(path)
 
 
+@pytest.fixture(scope="session")
+def make_once(tmp_path_factory):
+    """Makes a folder once for all processes of `pytest -n`: `make_once(name, make)` calls `make(folder)` unless another
+    process has, and returns the folder. Tests read it: they change a copy."""
+    root = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        root = root.parent
+    (root / "made").mkdir(exist_ok=True)
+
+    def once(name, make):
+        folder = root / "made" / name
+        done = folder.with_name(f"{name}.done")
+        with FileLock(folder.with_name(f"{name}.lock")):
+            if not done.exists():
+                # What failed in another process.
+                shutil.rmtree(folder, ignore_errors=True)
+                folder.mkdir()
+                make(folder)
+                done.touch()
+        return folder
+
+    return once
+
+
 # The words of the tiny BERT.
 WORDS = "the patient had acute lung injury and cold with fever in of a discharge was ms multiple sclerosis".split()
 
 
 @pytest.fixture(scope="session")
-def tiny_bert(tmp_path_factory):
+def tiny_bert(make_once):
     """A directory with a BERT of width 32, two layers and 64 positions, as `save_pretrained` writes it."""
-    return write_bert(tmp_path_factory.mktemp("tiny_bert"))
+    return make_once("tiny_bert", write_bert)
 
 
 @pytest.fixture(scope="session")
-def bert_with_markers(tmp_path_factory):
+def bert_with_markers(make_once):
     """`tiny_bert` with `<ENT>` and `</ENT>` in its vocabulary, as the released KRISSBERT has them."""
-    return write_bert(tmp_path_factory.mktemp("bert_with_markers"), ["<ENT>", "</ENT>"])
+    return make_once("bert_with_markers", partial(write_bert, tokens=["<ENT>", "</ENT>"]))
 
 
 def write_bert(path, tokens=()):
@@ -105,7 +131,6 @@ def write_bert(path, tokens=()):
         for parameter in model.parameters():  # away from the tiny initial values, so that differences show
             torch.nn.init.normal_(parameter, std=0.2)
         model.save_pretrained(path)
-    return path
 
 
 # A small ontology: "MS" and "cold" are homonyms, and every entity but the last has aliases.
@@ -145,9 +170,12 @@ def toy_names():
 
 
 @pytest.fixture(scope="session")
-def toy_files(tmp_path_factory) -> Path:
+def toy_files(make_once) -> Path:
     """A folder with the toy ontology (ontology.jsonl), text to mine (texts.jsonl) and a gold corpus (gold.pubtator)."""
-    path = tmp_path_factory.mktemp("toy")
+    return make_once("toy", write_toy_files)
+
+
+def write_toy_files(path):
     records = [
         {
             "concept_id": id_,
@@ -179,7 +207,6 @@ def toy_files(tmp_path_factory) -> Path:
         lines += [f"{number}|t|{title}", f"{number}|a|{text}"]
         lines += [f"{number}\t{start}\t{start + len(name)}\t{name}\tDisease\t{id_}", ""]
     (path / "gold.pubtator").write_text("\n".join(lines) + "\n", encoding="utf8")
-    return path
 
 
 def _write_jsonl(path: Path, records) -> None:
@@ -187,17 +214,21 @@ def _write_jsonl(path: Path, records) -> None:
 
 
 @pytest.fixture(scope="session")
-def toy_store(toy_files):
+def toy_store(toy_files, make_once):
     from spacy_krissel.ontology.build import build_ontology
+    from spacy_krissel.ontology.store import OntologyStore
 
-    return build_ontology(toy_files / "ontology.jsonl", toy_files / "store")
+    return OntologyStore(
+        make_once("toy_store", lambda path: build_ontology(toy_files / "ontology.jsonl", path / "store")) / "store"
+    )
 
 
 @pytest.fixture(scope="session")
-def toy_shards(toy_files, toy_store) -> Path:
+def toy_shards(toy_files, toy_store, make_once) -> Path:
     from spacy_krissel.mining.mine import mine
 
-    return mine(toy_store, toy_files / "texts.jsonl", toy_files / "shards", cap=None).path
+    texts = toy_files / "texts.jsonl"
+    return make_once("toy_shards", lambda path: mine(toy_store, texts, path / "shards", cap=None)) / "shards"
 
 
 @pytest.fixture(scope="session")
@@ -279,13 +310,12 @@ def configs() -> Path:
 
 
 @pytest.fixture(scope="session")
-def trained(toy_overrides, configs, tmp_path_factory) -> Path:
+def trained(toy_overrides, configs, make_once) -> Path:
     """A small pipeline trained for a few steps, without a knowledge base."""
     from spacy.cli.train import train
 
-    path = tmp_path_factory.mktemp("trained")
-    train(configs / "small.cfg", path, overrides=toy_overrides["small"])
-    return path / "model-last"
+    overrides = toy_overrides["small"]
+    return make_once("trained", lambda path: train(configs / "small.cfg", path, overrides=overrides)) / "model-last"
 
 
 # PsyTAR's sheets: post, number, sentence; and post, number, phrase, UMLS1, SNOMED CT, UMLS2, SNOMED CT.

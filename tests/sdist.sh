@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Build the sdist, install it alone, and run the quick tests on its files, with the dependencies of a Python that has
-# the extra `tests`:
+# Build the sdist, install it alone, and run the tests of tests/quick.txt on its files, with the dependencies of a Python
+# that has the extra `tests`:
 #
 #     tests/sdist.sh [PYTHON]
 set -euo pipefail
@@ -20,4 +20,4 @@ missing="$(git ls-files | while read -r file; do [ -e "$unpacked$file" ] || echo
 "$python" -m pip install --quiet --no-deps --no-build-isolation --target "$work/site" "$work"/sdist/*.tar.gz
 cd "$unpacked"
 # shellcheck disable=SC2046 # A line is a file.
-PYTHONPATH="$work/site" "$(dirname "$python")/pytest" -q -m "not slow" -p no:cacheprovider $(cat tests/quick.txt)
+PYTHONPATH="$work/site" "$(dirname "$python")/pytest" -q -p no:cacheprovider $(cat tests/quick.txt)

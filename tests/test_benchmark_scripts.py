@@ -19,6 +19,8 @@ from spacy_krissel.mining.shards import MentionShards
 from spacy_krissel.ontology.build import build_ontology
 from spacy_krissel.ontology.store import write_store
 
+pytestmark = pytest.mark.slow
+
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
 
@@ -224,7 +226,6 @@ def test_memory_or_growth_of_a_line_is_wrong(benchmark, tmp_path):
     assert script.extrapolated(0.001, 1, 0.01, 100) == "> 10,990"
 
 
-@pytest.mark.slow
 def test_linking_rate(benchmark, tmp_path, capsys):
     script = benchmark("linking_rate")
     script.main(

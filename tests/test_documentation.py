@@ -59,8 +59,10 @@ RUN = [
 RUN_ELSEWHERE = ("python3 -m venv", "pytest", "python -m tests", "ruff", "mkdocs", ".ci/run", "tests/")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("page", RUN, ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, id=page.name, marks=[] if page == ROOT / "README.md" else pytest.mark.slow) for page in RUN],
+)
 def test_a_snippet_fails(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for folder in ("assets", "configs"):

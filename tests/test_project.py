@@ -1,6 +1,7 @@
 """The `project.yml` files: whatever a command names exists, before a run of hours finds that it does not."""
 
 import os
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -23,17 +24,18 @@ def lines_of(folder):
             yield command["name"], line
 
 
-LINES = [
-    pytest.param(folder, line, id=f"{name_of(folder) or 'top'}: {name} {number}")
-    for folder in FOLDERS
-    for number, (name, line) in enumerate(lines_of(folder))
-]
+@cache
+def command_groups():
+    """The commands of spaCy, ours among them, and those of the laboratory."""
+    registry.cli.get_all()
+    return typer.main.get_command(app), typer.main.get_command(laboratory())
 
 
 def absolute(folder, path):
     return Path(os.path.normpath(folder / path))
 
 
+@cache
 def outputs_of(folder):
     return {
         absolute(folder, path)
@@ -75,11 +77,18 @@ def test_a_dependency_is_made_by_nothing(folder):
         made |= {absolute(folder, path) for path in command.get("outputs_no_cache", [])}
 
 
-@pytest.mark.parametrize("folder, line", LINES)
-def test_a_line_cannot_run(folder, line, monkeypatch):
-    """An unknown command, option, config, setting of a config, row of an ablation or project."""
+@every_project
+def test_every_line_can_run(folder, monkeypatch):
+    """Its command, options, configs, settings of a config, rows of an ablation and projects exist."""
     monkeypatch.chdir(folder)
-    words = words_of(line)
+    for name, line in lines_of(folder):
+        try:
+            check_line(folder, words_of(line))
+        except Exception as error:
+            raise AssertionError(f"{name}: {line}") from error
+
+
+def check_line(folder, words):
     for word in words:
         if word.endswith((".cfg", ".yml")):
             assert Path(word).is_file()
@@ -90,14 +99,12 @@ def test_a_line_cannot_run(folder, line, monkeypatch):
         project = load_project_config(folder / where)
         assert name in project["workflows"] or name in [command["name"] for command in project["commands"]]
         return
+    spacys, laboratorys = command_groups()
     if words[:3] == ["python", "-m", "spacy"]:
-        registry.cli.get_all()
-        group = typer.main.get_command(app)
-        words = words[3:]
+        group, words = spacys, words[3:]
     else:
         assert words[0] == "python" and absolute(folder, words[1]) == ROOT / "experiments" / "lab"
-        group = typer.main.get_command(laboratory())
-        words = words[2:]
+        group, words = laboratorys, words[2:]
     options, rest = parsed(group, words)
     check_settings(words, options, rest)
 

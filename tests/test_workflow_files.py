@@ -147,6 +147,14 @@ def test_workflows_run_what_they_are_for():
     assert {"tests/sdist.sh", "python -m build", "twine check --strict dist/*"} <= set(lines["release"])
 
 
+def test_a_test_runs_in_one_tier(pytestconfig):
+    """What `pytest` leaves out by default is what `.ci/run` asks for after it."""
+    commands = (ROOT / ".ci" / "run").read_text(encoding="utf8").splitlines()
+    readmes, slow = (shlex.split(line.partition("/pytest ")[2]) for line in commands if "/pytest " in line)
+    options = pytestconfig.getini("addopts")
+    assert "-m" not in readmes and options[options.index("-m") + 1] == f"not ({slow[slow.index('-m') + 1]})"
+
+
 def test_only_a_checked_tag_is_published():
     release = load(WORKFLOWS["release"])
     assert release["on"] == {"push": {"tags": ["v*"]}}

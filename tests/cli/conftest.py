@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 from typing import NamedTuple
 
@@ -40,11 +41,20 @@ class Made(NamedTuple):
 
 
 @pytest.fixture(scope="session")
-def made(run, toy_files, configs, toy_overrides, tmp_path_factory):
+def made(run, toy_files, configs, toy_overrides, make_once):
     """ontology → convert → mine → sample → spacy train → prototypes → evaluate → link, on the toy data."""
+
+    def make(path):
+        printed = run_chain(path, run, toy_files, configs, toy_overrides)
+        (path / "printed.json").write_text(json.dumps(printed), encoding="utf8")
+
+    path = make_once("commands", make)
+    return Made(path, json.loads((path / "printed.json").read_text(encoding="utf8")))
+
+
+def run_chain(path, run, toy_files, configs, toy_overrides):
     from spacy.cli.train import train
 
-    path = tmp_path_factory.mktemp("commands")
     said = {}
     said["ontology"] = run(
         "ontology", toy_files / "ontology.jsonl", "-o", path / "store", "--homonyms", path / "homonyms.json"
@@ -63,4 +73,4 @@ def made(run, toy_files, configs, toy_overrides, tmp_path_factory):
     )  # fmt: skip
     said["evaluate"] = run("evaluate", path / "linker", path / "gold.spacy", "--ontology", path / "store", *metrics)
     said["link"] = run("link", path / "linker", path / "gold.spacy", "-o", path / "links.jsonl")
-    return Made(path, said)
+    return said

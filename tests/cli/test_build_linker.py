@@ -69,6 +69,7 @@ def test_text_is_not_mined_and_trained_on(toy_files, tmp_path, monkeypatch, caps
     assert built.n_mentions > 0 and len(trained) == 1
 
 
+@pytest.mark.slow
 def test_a_build_does_not_say_which_of_its_steps_runs(toy_files, tmp_path, monkeypatch, terminal):
     ontology, texts = toy_files / "ontology.jsonl", toy_files / "texts.jsonl"
     monkeypatch.setattr(build_linker, "MIN_MENTIONS", 10)
@@ -91,6 +92,7 @@ def test_a_build_does_not_say_which_of_its_steps_runs(toy_files, tmp_path, monke
     assert "2/4 Making the encoder" in said and "4/4 Fitting" in said
 
 
+@pytest.mark.slow
 def test_a_build_starts_from_nothing_or_takes_four_times_the_bytes(toy_files, tmp_path, monkeypatch):
     monkeypatch.setattr(build_linker, "MIN_MENTIONS", 10)
     views = [View("He had ", "common cold", " in winter"), View("", "rickets", "")]
@@ -133,6 +135,7 @@ def test_an_interrupted_build_starts_again_or_takes_other_work(toy_files, tmp_pa
     assert len(made) == 1 and (tmp_path / "built" / "meta.json").exists()
 
 
+@pytest.mark.slow
 def test_a_folder_is_built_from_as_if_it_had_not_changed(run, tmp_path, monkeypatch):
     folder = tmp_path / "RxNorm" / "rrf"
     folder.mkdir(parents=True)
@@ -194,12 +197,14 @@ def test_what_cannot_be_built_is_found_out_late(toy_files, finder, refuse, tmp_p
     assert not (tmp_path / "x").exists()
 
 
+@pytest.mark.slow
 def test_an_untrained_transformer_is_a_small_encoder(toy_files, tiny_bert, tmp_path):
     asked = {"text": [toy_files / "texts.jsonl"], "encoder": str(tiny_bert), "steps": 0}
     built = build(toy_files / "ontology.jsonl", tmp_path / "built", **asked)
     assert built.nlp.config["components"]["krissel_linker"]["model"]["name"] == str(tiny_bert)
 
 
+@pytest.mark.slow
 def test_the_vectors_that_were_saved_stay_beside_those_that_are_read(tmp_path, monkeypatch):
     """Both would take the memory of a large ontology twice."""
 

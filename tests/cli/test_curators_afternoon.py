@@ -34,6 +34,7 @@ def gold(folder):
     return spacy.load(folder).get_pipe("krissel_linker").kb.description()["prototype_kinds"].get("gold", 0)
 
 
+@pytest.mark.slow
 def test_what_was_typed_is_lost(run, refuse, toy_files, finder, tmp_path):
     linker, texts, table = tmp_path / "linker", tmp_path / "texts.txt", tmp_path / "review.tsv"
     texts.write_text("".join(f"{text}\n" for text in TEXTS))

@@ -12,6 +12,8 @@ from spacy.tokens import DocBin
 
 from spacy_krissel.ontology.store import OntologyStore
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 NAME = "krissel_span_extractor"
 TEXT = "pain and swelling in knee"

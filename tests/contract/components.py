@@ -46,9 +46,17 @@ STEPS = {"pairs": 100, "pieces": 60}
 LINKERS = ["krissel_linker-small", "krissel_linker-transformer", "krissel_linker-referenced"]
 RERANKERS = ["krissel_reranker-list", "krissel_reranker-pairs"]
 EXTRACTORS = ["krissel_span_extractor-words", "krissel_span_extractor-pieces"]
+FIRST = [LINKERS[0], RERANKERS[0], EXTRACTORS[0]]
+
+
+def kinds(*names):
+    """Parameters of `component`. The other kinds of model are slow, and go the same ways through the components."""
+    return [pytest.param(name, marks=[] if name in FIRST else pytest.mark.slow) for name in names]
+
+
 # For what only a component with a knowledge base promises, and only one that links mentions.
-with_kb = pytest.mark.parametrize("component", LINKERS + EXTRACTORS, indirect=True)
-linkers = pytest.mark.parametrize("component", LINKERS, indirect=True)
-with_mentions = pytest.mark.parametrize("component", LINKERS + RERANKERS, indirect=True)
+with_kb = pytest.mark.parametrize("component", kinds(*LINKERS, *EXTRACTORS), indirect=True)
+linkers = pytest.mark.parametrize("component", kinds(*LINKERS), indirect=True)
+with_mentions = pytest.mark.parametrize("component", kinds(*LINKERS, *RERANKERS), indirect=True)
 # One kind of model of each, where the kind makes no difference.
-each_pipe = pytest.mark.parametrize("component", [LINKERS[0], RERANKERS[0], EXTRACTORS[0]], indirect=True)
+each_pipe = pytest.mark.parametrize("component", FIRST, indirect=True)

@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from components import EXTRACTORS, LEARN_RATES, LINKERS, RERANKERS, STEPS, Component
+from components import EXTRACTORS, LEARN_RATES, LINKERS, RERANKERS, STEPS, Component, kinds
 
 _SPEC = importlib.util.spec_from_file_location(
     "pipeline_fixtures", Path(__file__).parents[1] / "pipeline" / "conftest.py"
@@ -25,7 +25,7 @@ def makers(save_linker, make_linker, save_reranker, make_reranker, save_extracto
     }
 
 
-@pytest.fixture(params=LINKERS + RERANKERS + EXTRACTORS)
+@pytest.fixture(params=kinds(*LINKERS, *RERANKERS, *EXTRACTORS))
 def component(
     request, makers, make_docs, links_of, entities_of, make_examples, make_text_examples, source, names_source
 ):

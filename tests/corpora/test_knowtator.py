@@ -4,6 +4,7 @@ import io
 import os
 import tarfile
 import zipfile
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -196,18 +197,16 @@ def test_a_text_of_another_encoding(tmp_path):
         read(tmp_path)
 
 
+CRAFT_FILE = Path("corpora", "craft", "craft-67-articles.tar.gz")
+
+
 @pytest.mark.data
 @pytest.mark.filterwarnings("ignore::spacy_krissel.errors.KrisselWarning")
 @pytest.mark.parametrize("ontology, counted", [("CL", (3896, 259)), ("UBERON", (12276, 234))])
 def test_craft_against_its_source(data_dir, tmp_path, ontology, counted):
-    """Every annotation and every fragment of CRAFT is in the `.spacy` file of its sentences, at its characters."""
-    from spacy_krissel.ontology.build import build_ontology
-
-    source = data_dir / "corpora" / "craft" / "craft-67-articles.tar.gz"
-    said, texts = read_craft(source, ontology, tmp_path)
-    store = build_ontology(tmp_path / f"{ontology}.obo", tmp_path / "store")
-    whole, sentences = tmp_path / "whole.spacy", tmp_path / "sentences.spacy"
-    settings = {"labels": [ontology], "ontology": store, "text_labels": True}
+    """Every annotation and every fragment of CRAFT is in the `.spacy` file, at its characters."""
+    source, whole = data_dir / CRAFT_FILE, tmp_path / "whole.spacy"
+    said, texts, settings = craft_of(source, ontology, tmp_path)
     report = convert(source, whole, **settings)
     assert report["documents"] == 67 == len(texts)
     assert sum(map(len, said.values())) == report["mentions"] == report["mentions_read"] - report["other_labels"]
@@ -223,10 +222,16 @@ def test_craft_against_its_source(data_dir, tmp_path, ontology, counted):
     blemishes = {"bad_records", "outside_text", "text_mismatches", "text_differences", "duplicate_mentions"}
     assert not {*blemishes, "joined_fragments", "unknown_ids"} & report.to_dict()["counts"].keys()
 
+
+@pytest.mark.data
+@pytest.mark.filterwarnings("ignore::spacy_krissel.errors.KrisselWarning")
+def test_sentences_of_craft_against_its_source(data_dir, tmp_path):
+    """Told by their words. The other ontologies' annotations pass through the same lines."""
+    source, sentences = data_dir / CRAFT_FILE, tmp_path / "sentences.spacy"
+    said, texts, settings = craft_of(source, "CL", tmp_path)
     cut = convert(source, sentences, sentences=True, **settings)
     docs = load(sentences)
     assert len(docs) == cut["sentences"] > 20_000
-    # In sentences, mentions are told by their words.
     stated: dict = {id_: [] for id_ in texts}
     for doc in docs:
         stated[doc.user_data["krissel_id"].partition(":")[0]].extend(words_of(doc.text, places_of(doc)))
@@ -234,7 +239,15 @@ def test_craft_against_its_source(data_dir, tmp_path, ontology, counted):
     assert {id_: sorted(found) for id_, found in stated.items()} == {
         id_: sorted(words_of(texts[id_], found)) for id_, found in said.items()
     }
-    print(f"\n{ontology}: {dict(sorted(cut.counts.items()))}")
+
+
+def craft_of(source, ontology, folder):
+    """What CRAFT says with an ontology, its texts, and the settings of `convert` for it."""
+    from spacy_krissel.ontology.build import build_ontology
+
+    said, texts = read_craft(source, ontology, folder)
+    store = build_ontology(folder / f"{ontology}.obo", folder / "store")
+    return said, texts, {"labels": [ontology], "ontology": store, "text_labels": True}
 
 
 def read_craft(path, ontology, folder):

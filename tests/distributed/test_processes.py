@@ -42,6 +42,7 @@ def share(sizes, rows):
     return asked, whole, learnt[0]
 
 
+@pytest.mark.slow
 def test_a_batch_is_divided(two_processes):
     first, second = two_processes(share, SIZES, None)
     # From the largest down: 9, 5, 2, 1 and 7, 3, 2.
@@ -51,6 +52,7 @@ def test_a_batch_is_divided(two_processes):
         assert_array_equal(learnt[:, 0], asked)
 
 
+@pytest.mark.slow
 def test_items_of_several_rows(two_processes):
     rows = [[3, 0], [], [1], [2, 5, 4]]
     found = two_processes(share, [1, 1, 1, 1], rows)
@@ -60,6 +62,7 @@ def test_items_of_several_rows(two_processes):
         assert_array_equal(learnt[:, 0], [row for i in asked for row in rows[i]])
 
 
+@pytest.mark.slow
 def test_a_share_that_is_empty(two_processes):
     """The second process reads the one item too, and nothing of it counts."""
     first, second = two_processes(share, [4], None)
@@ -76,6 +79,7 @@ def nothing():
     return begin_shared(lambda own: (np.zeros((len(own), 2)), "backprop"), [])[1]
 
 
+@pytest.mark.slow
 def test_no_items(two_processes):
     assert two_processes(nothing) == ["backprop"] * 2 and nothing() == "backprop"
 
@@ -94,6 +98,7 @@ def made():
     return make_shared(lambda own: np.array([[10 * i, process_rank()] for i in own]), [[1], [0], [2]])
 
 
+@pytest.mark.slow
 def test_what_is_only_made(two_processes):
     for found in two_processes(made):
         assert_array_equal(found, [[10, 1], [0, 0], [20, 0]])
@@ -103,6 +108,7 @@ def other_batch():
     return share([1, 2, 3 + process_rank()], None)
 
 
+@pytest.mark.slow
 def test_other_batches(two_processes):
     assert all("[K021]" in found for found in two_processes(other_batch))
 
@@ -127,6 +133,7 @@ def draws():
     return before, own, again, draw()
 
 
+@pytest.mark.slow
 def test_own_random_numbers(two_processes):
     (before, own, again, after), (other_before, other_own, _, other_after) = two_processes(draws)
     assert before == other_before and after == other_after
@@ -142,6 +149,7 @@ def only_the_first():
     return broadcast_from_rank_zero(lambda: {"score": 0.5, "by": process_rank()})
 
 
+@pytest.mark.slow
 def test_scores_of_the_first(two_processes):
     assert two_processes(only_the_first) == [{"score": 0.5, "by": 0}] * 2
 
@@ -152,6 +160,7 @@ def one_ends():
     return all_equal(1)
 
 
+@pytest.mark.slow
 def test_a_process_that_ends(two_processes):
     first, second = two_processes(one_ends)
     assert "[K020]" in first and "Process 0 of 2" in first and second == "a mistake"
@@ -166,6 +175,7 @@ def one_stands_still():
     return all_equal(1)
 
 
+@pytest.mark.slow
 def test_a_process_that_stands_still(two_processes):
     first, second = two_processes(one_stands_still, timeout=1 / 60)
     assert "[K020]" in first and second == "late"
@@ -201,6 +211,7 @@ def model_gradients(held):
     }
 
 
+@pytest.mark.slow
 def test_gradients_are_added_up(two_processes):
     held = [
         {"b": 1.0, "weight": 2.0, "rows": [[1, 4], [4, 5]]},
@@ -216,6 +227,7 @@ def test_gradients_are_added_up(two_processes):
         assert found["W"] is None and found["bias"] is None
 
 
+@pytest.mark.slow
 def test_gradients_of_one_process_alone(two_processes):
     held = [{"b": None, "weight": 2.0, "rows": []}, {"b": 10.0, "weight": None, "rows": [[3]]}]
     for found in two_processes(model_gradients, held):
@@ -256,6 +268,7 @@ def summed():
     return array, number
 
 
+@pytest.mark.slow
 def test_sums(two_processes):
     for array, number in two_processes(summed):
         assert array.tolist() == [1, 3, 5] and number.tolist() == [2]

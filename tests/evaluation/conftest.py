@@ -105,10 +105,9 @@ def make_doc():
 
 
 @pytest.fixture(scope="session")
-def gold_linker(trained, toy_store, tmp_path_factory):
+def gold_linker(trained, toy_store, make_once):
     """The folder of a small pipeline that links to the names of the toy ontology."""
     from spacy_krissel.commands.build_prototypes import prototypes
 
-    path = tmp_path_factory.mktemp("gold") / "linker"
-    prototypes(trained, path, toy_store.path, progress=False)
-    return path
+    made = make_once("gold_linker", lambda path: prototypes(trained, path / "linker", toy_store.path, progress=False))
+    return made / "linker"

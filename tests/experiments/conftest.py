@@ -52,30 +52,35 @@ def milvus_uri(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def toy_gold(toy_files, toy_store):
+def toy_gold(toy_files, toy_store, make_once):
     """The toy gold corpus and, as examples, other documents of nearly the same text."""
-    gold, examples = toy_files / "ablation-gold.spacy", toy_files / "ablation-examples.spacy"
-    convert([toy_files / "gold.pubtator"], gold, ontology=toy_store.path)
-    lines = (toy_files / "gold.pubtator").read_text(encoding="utf8").splitlines()
-    other = toy_files / "examples.pubtator"
-    lines = [line and f"9{line}{' Again.' if '|a|' in line else ''}" for line in lines]
-    other.write_text("\n".join(lines) + "\n", encoding="utf8")
-    convert([other], examples, ontology=toy_store.path)
-    return gold, examples
+
+    def make(folder):
+        lines = (toy_files / "gold.pubtator").read_text(encoding="utf8").splitlines()
+        lines = [line and f"9{line}{' Again.' if '|a|' in line else ''}" for line in lines]
+        (folder / "examples.pubtator").write_text("\n".join(lines) + "\n", encoding="utf8")
+        convert([toy_files / "gold.pubtator"], folder / "gold.spacy", ontology=toy_store.path)
+        convert([folder / "examples.pubtator"], folder / "examples.spacy", ontology=toy_store.path)
+
+    folder = make_once("toy_gold", make)
+    return folder / "gold.spacy", folder / "examples.spacy"
 
 
 @pytest.fixture(scope="session")
-def toy_preferred(toy_files, toy_store):
+def toy_preferred(toy_files, toy_store, make_once):
     """Mentions mined by preferred names alone."""
-    return mine(toy_store, toy_files / "texts.jsonl", toy_files / "preferred", cap=None, aliases=False).path
+    texts = toy_files / "texts.jsonl"
+    mined = make_once("toy_preferred", lambda path: mine(toy_store, texts, path / "shards", cap=None, aliases=False))
+    return mined / "shards"
 
 
 @pytest.fixture(scope="session")
-def toy_copies(toy_files, toy_store, toy_shards):
+def toy_copies(toy_store, toy_shards, tmp_path_factory):
     """Ontology and mentions that a set has for itself."""
+    path = tmp_path_factory.mktemp("copies")
     return {
-        "ontology": str(shutil.copytree(toy_store.path, toy_files / "copied-store")),
-        "mentions": str(shutil.copytree(toy_shards, toy_files / "copied-shards")),
+        "ontology": str(shutil.copytree(toy_store.path, path / "store")),
+        "mentions": str(shutil.copytree(toy_shards, path / "shards")),
     }
 
 

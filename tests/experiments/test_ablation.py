@@ -24,6 +24,8 @@ from spacy_krissel.evaluation.records import read_records
 from spacy_krissel.ontology.store import write_store
 from spacy_krissel.pipeline.pipeline_io import find_linker
 
+pytestmark = pytest.mark.slow
+
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 BASELINE_TITLES = [f"{name}{more}" for name in BASELINES for more in ("", " + abbreviations")]
 

@@ -267,6 +267,7 @@ def fast(monkeypatch, tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_cut_stage_leaves_what_it_saved_to_the_next(fast):
     saved = fast / "saved"
     table = table_of(
@@ -281,6 +282,7 @@ def test_cut_stage_leaves_what_it_saved_to_the_next(fast):
     assert third["status"] == LEFT_OUT and str(fast / "none") in third["reason"]
 
 
+@pytest.mark.slow
 def test_stage_that_does_not_end_is_killed_and_the_rest_left_out(fast):
     table = table_of(
         {"name": "stuck", "script": [[f"python {fast}/stubborn.py", f"python {fast}/stubborn.py"]], "seconds": 99},

@@ -192,7 +192,6 @@ def test_is_registered_and_can_be_sent_to_another_process(make):
         (NCA, "scale", float("inf")),
         (LiftedStructure, "margin", float("nan")),
         (Circle, "margin", 0),
-        (Circle, "scale", -80),
         (CosinePairs, "margin", 1.5),
     ],
 )

@@ -108,6 +108,7 @@ def linked(path, store):
     return [id_ for doc in docs for each in gold_mentions(doc) for id_ in split_gold(each.kb_id, store)]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::spacy_krissel.errors.KrisselWarning")
 def test_a_data_set_of_table_2_has_other_mentions_or_ids(place, run):
     run(*read_project(ROOT / "experiments" / "umls")["workflows"]["open"])

@@ -294,17 +294,15 @@ def test_oslats_notes(run, toy_store, tmp_path):
     assert (report["texts"], report["entities"]) == (24, 3)
 
 
-def test_the_checkpoints_check_does_not_run(run, toy_files, bert_with_markers, tmp_path):
+def test_the_checkpoints_check_does_not_run(run, toy_files, toy_gold, bert_with_markers, tmp_path):
+    pubtator = {"gold": toy_files / "gold.pubtator", "examples": toy_gold[1].with_suffix(".pubtator")}
     folder = tmp_path / "experiments" / "checkpoint"
     download = folder / "corpus" / "download"
     download.mkdir(parents=True)
     with gzip.open(download / "medmentions.txt.gz", "wt") as file_:
-        for name in ("gold", "examples"):
-            file_.write((toy_files / f"{name}.pubtator").read_text() + "\n")
-    ids = {
-        name: re.findall(r"^(\d+)\|t\|", (toy_files / f"{name}.pubtator").read_text(), re.M)
-        for name in ("gold", "examples")
-    }
+        for path in pubtator.values():
+            file_.write(path.read_text() + "\n")
+    ids = {name: re.findall(r"^(\d+)\|t\|", path.read_text(), re.M) for name, path in pubtator.items()}
     (download / "train.txt").write_text("\n".join(ids["examples"]) + "\n")
     (download / "test.txt").write_text("\n".join(ids["gold"]) + "\n")
     run("checkpoint", "gold", *[""] * 4)

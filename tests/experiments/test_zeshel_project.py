@@ -52,6 +52,7 @@ def place(tmp_path, monkeypatch):
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_a_mention_is_linked_outside_its_world(place, tiny_bert):
     options = {

@@ -12,7 +12,10 @@ import pytest
 
 from . import containers, mutators
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the fuzzer forks its workers")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="the fuzzer forks its workers"),
+]
 TESTS = Path(__file__).parents[1]
 
 
@@ -22,19 +25,16 @@ def fuzz(*arguments):
     return subprocess.run(command, cwd=TESTS, capture_output=True, encoding="utf8", timeout=1200)
 
 
-@pytest.mark.slow
 def test_damaged_input_ends_in_a_code():
     run = fuzz("--inputs", "5000", "--seed", "1", "--jobs", "1")
     assert not run.returncode, f"{run.stdout}\n{run.stderr}"
 
 
-@pytest.mark.slow
 def test_what_is_cut_short_is_noticed():
     run = fuzz("truncation")
     assert not run.returncode, f"{run.stdout}\n{run.stderr}"
 
 
-@pytest.mark.slow
 def test_bombs_are_accepted():
     """Those of 400 MB are tried by command alone."""
     run = fuzz("bombs", "--small")

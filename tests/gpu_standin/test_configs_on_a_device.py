@@ -16,6 +16,8 @@ from toy_links import link
 
 from spacy_krissel.corpora.convert import read_docs
 
+pytestmark = pytest.mark.slow
+
 STANDIN = Path(__file__).parents[1] / "standin"
 CONFIGS = sorted(path.stem for path in (Path(__file__).parents[2] / "configs").glob("*.cfg"))
 
@@ -92,22 +94,15 @@ USES = {
 
 
 @pytest.fixture(scope="session")
-def report(toy_files, toy_store, toy_shards, toy_names, tiny_bert, tmp_path_factory):
+def report(toy_files, toy_store, toy_shards, toy_names, tiny_bert, make_once):
     """The worker's report; `STANDIN_REPORT` names a file that is to have it too."""
-    from filelock import FileLock  # comes with torch
 
-    root = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        root = root.parent
-    folder = root / "standin"
-    folder.mkdir(exist_ok=True)
-    # One process of `pytest -n` runs it, and the others wait.
-    with FileLock(folder / "lock"):
-        if not (folder / "report.json").exists():
-            paths = {"ontology": toy_store.path, "mentions": toy_shards, "encoder": tiny_bert}
-            paths |= write_docs(folder, toy_files / "gold.pubtator", toy_names)
-            run_worker({"out": str(folder), "paths": {key: str(path) for key, path in paths.items()}})
-    content = (folder / "report.json").read_text()
+    def make(folder):
+        paths = {"ontology": toy_store.path, "mentions": toy_shards, "encoder": tiny_bert}
+        paths |= write_docs(folder, toy_files / "gold.pubtator", toy_names)
+        run_worker({"out": str(folder), "paths": {key: str(path) for key, path in paths.items()}})
+
+    content = (make_once("standin", make) / "report.json").read_text()
     if "STANDIN_REPORT" in os.environ:
         Path(os.environ["STANDIN_REPORT"]).write_text(content)
     return json.loads(content)

@@ -125,7 +125,6 @@ def test_settings_of_searches_alone_change(vectors):
         ({"type": "ivf_sq8", "float16": True}, "'float16' is True"),
         ({"type": "ivf_sq8", "pq_bytes": 8}, "no setting of a 'ivf_sq8' index"),
         ({"type": "ivf", "refine": 2}, "no setting of a 'ivf' index"),
-        ({"type": "ivf_pq", "pq_bytes": -1}, "a whole number, 0 or more"),
         ({"type": "pq"}, "hnsw, ivf, ivf_sq8, ivf_pq"),
     ],
 )

@@ -118,7 +118,6 @@ def test_search_settings_do_not_need_another_index():
         ({"type": "hsnw"}, "type"),
         ({"type": "flat", "m": 16}, "m"),
         ({"type": "hnsw", "nprobe": 3}, "nprobe"),
-        ({"type": "hnsw", "m": 0}, "m"),
         ({"type": "hnsw", "device": "cuda"}, "device"),
         ({"type": "flat", "device": "gpu"}, "device"),
     ],

@@ -399,6 +399,7 @@ def sign(path):
     write_manifest(path, KIND, FORMAT_VERSION, manifest)
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_is_read(random_kb, tmp_path):
     """In any file, also above 64 MiB."""
     pytest.importorskip("faiss")

@@ -95,7 +95,7 @@ def test_where_nothing_else_is_fast_and_good_the_exact_index_is_chosen(kb, queri
 
 @pytest.mark.parametrize(
     "settings",
-    [{"recall": 0}, {"recall": 1.5}, {"types": ["flat"]}, {"k": 0}],
+    [{"recall": 0}, {"types": ["flat"]}],
 )
 def test_wrong_settings_are_accepted(kb, queries, tmp_path, settings):
     with pytest.raises(KrisselError, match="K006"):

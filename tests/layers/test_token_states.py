@@ -113,10 +113,9 @@ def test_saved_and_loaded_it_is_the_same(make_pieces, tiny_bert):
     assert_allclose(again.predict(TEXTS).vectors, model.predict(TEXTS).vectors)
 
 
-@pytest.mark.parametrize("settings", [{"window": 7}, {"batch_pieces": 0}])
-def test_wrong_settings_are_accepted(tiny_bert, settings):
-    with pytest.raises(KrisselError, match=next(iter(settings))):
-        PieceStates(str(tiny_bert), **settings)
+def test_wrong_settings_are_accepted(tiny_bert):
+    with pytest.raises(KrisselError, match="K006.*window"):
+        PieceStates(str(tiny_bert), window=7)
 
 
 def test_refuses_a_window_that_the_transformer_does_not_have(tiny_bert):

@@ -430,6 +430,7 @@ def test_markers_are_the_configs(make):
     assert fingerprint(loaded) == fingerprint(plain)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
 def test_a_compiled_encoder_is_another_one(make, monkeypatch):
     # Traced, and not compiled to machine code, which takes minutes.

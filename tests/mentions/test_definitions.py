@@ -255,6 +255,7 @@ PIECES = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(PIECES | st.text(max_size=5), max_size=40).map("".join))
 def test_wild_text(text):
     """Whatever the text: what is found stands in it, fits, and is no longer than the window."""

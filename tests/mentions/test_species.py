@@ -225,6 +225,7 @@ def test_species_of_one_taxon_differ(blank):
 NAMES = [*(words.split("|")[0] for words in WORDS.values()), "and", ".", "mice", "of"]
 
 
+@pytest.mark.slow
 @given(st.lists(st.sampled_from(NAMES), max_size=40), st.integers(0, 3))
 def test_wild_docs(words, n):
     doc = spacy.blank("en")("A1 " + " ".join(words))

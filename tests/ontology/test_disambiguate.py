@@ -354,6 +354,7 @@ def choices(entity, homonym, bearers, entities):
     return made | ({default} if default in made else {homonym})
 
 
+@pytest.mark.slow
 @wild
 @given(ontologies, st.sampled_from(["shortest", "longest"]), st.sampled_from([2**64, 1, 3]), st.randoms())
 def test_all_that_can_be_told_apart_is(tmp_path, monkeypatch, entities, order, n_hashes, chance):

@@ -1,6 +1,7 @@
 """Linkers over the toy ontology, saved once and loaded fresh for each test."""
 
 import re
+from functools import partial
 
 import pytest
 import spacy
@@ -132,21 +133,20 @@ def make_examples(toy_store, toy_shards):
 
 
 @pytest.fixture(scope="session")
-def save_linker(make_linker, make_examples, source, tmp_path_factory):
+def save_linker(make_linker, make_examples, source, make_once):
     """The folder of a pipeline whose linker was trained for a few steps and has a knowledge base; made once each."""
-    made = {}
+
+    def make(encoder, path):
+        fix_random_seed(0)
+        nlp = make_linker(encoder)
+        optimizer = Adam(0.002 if encoder == "transformer" else 0.01, use_averages=False)
+        for _ in range(10):
+            nlp.update(make_examples(nlp), sgd=optimizer)
+        build_prototypes(nlp, source)
+        nlp.to_disk(path / "pipeline")
 
     def save(encoder="small"):
-        if encoder not in made:
-            fix_random_seed(0)
-            nlp = make_linker(encoder)
-            optimizer = Adam(0.002 if encoder == "transformer" else 0.01, use_averages=False)
-            for _ in range(10):
-                nlp.update(make_examples(nlp), sgd=optimizer)
-            build_prototypes(nlp, source)
-            made[encoder] = tmp_path_factory.mktemp(encoder) / "pipeline"
-            nlp.to_disk(made[encoder])
-        return made[encoder]
+        return make_once(f"linker-{encoder}", partial(make, encoder)) / "pipeline"
 
     return save
 
@@ -192,21 +192,20 @@ def make_reranker(save_linker, rerankers, make_examples, toy_store):
 
 
 @pytest.fixture(scope="session")
-def save_reranker(make_reranker, make_examples, tmp_path_factory):
+def save_reranker(make_reranker, make_examples, make_once):
     """The folder of a pipeline whose re-ranker was trained for a few steps and changes some links; made once each."""
-    made = {}
+
+    def make(kind, path):
+        fix_random_seed(0)
+        nlp = make_reranker(kind)
+        optimizer = Adam(0.03 if kind == "list" else 0.002, use_averages=False)
+        with nlp.select_pipes(disable=["krissel_linker"]):
+            for _ in range(20 if kind == "list" else 10):
+                nlp.update(make_examples(nlp), sgd=optimizer)
+        nlp.to_disk(path / "pipeline")
 
     def save(kind="list"):
-        if kind not in made:
-            fix_random_seed(0)
-            nlp = make_reranker(kind)
-            optimizer = Adam(0.03 if kind == "list" else 0.002, use_averages=False)
-            with nlp.select_pipes(disable=["krissel_linker"]):
-                for _ in range(20 if kind == "list" else 10):
-                    nlp.update(make_examples(nlp), sgd=optimizer)
-            made[kind] = tmp_path_factory.mktemp(kind) / "pipeline"
-            nlp.to_disk(made[kind])
-        return made[kind]
+        return make_once(f"reranker-{kind}", partial(make, kind)) / "pipeline"
 
     return save
 
@@ -274,21 +273,20 @@ def make_extractor(token_encoders, toy_store, make_text_examples):
 
 
 @pytest.fixture(scope="session")
-def save_extractor(make_extractor, make_text_examples, names_source, tmp_path_factory):
+def save_extractor(make_extractor, make_text_examples, names_source, make_once):
     """The folder of a pipeline whose extractor was trained for a few steps and has a knowledge base; made once each."""
-    made = {}
+
+    def make(kind, path):
+        fix_random_seed(0)
+        nlp = make_extractor(kind)
+        optimizer = Adam(0.01 if kind == "words" else 0.002, use_averages=False)
+        for _ in range(20 if kind == "words" else 60):
+            nlp.update(make_text_examples(nlp), sgd=optimizer)
+        build_prototypes(nlp, names_source, name="krissel_span_extractor")
+        nlp.to_disk(path / "pipeline")
 
     def save(kind="words"):
-        if kind not in made:
-            fix_random_seed(0)
-            nlp = make_extractor(kind)
-            optimizer = Adam(0.01 if kind == "words" else 0.002, use_averages=False)
-            for _ in range(20 if kind == "words" else 60):
-                nlp.update(make_text_examples(nlp), sgd=optimizer)
-            build_prototypes(nlp, names_source, name="krissel_span_extractor")
-            made[kind] = tmp_path_factory.mktemp(kind) / "pipeline"
-            nlp.to_disk(made[kind])
-        return made[kind]
+        return make_once(f"extractor-{kind}", partial(make, kind)) / "pipeline"
 
     return save
 

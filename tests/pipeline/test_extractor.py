@@ -8,7 +8,6 @@ import spacy
 from numpy.testing import assert_allclose
 from spacy.training import Example
 from thinc.api import Adam, Model
-from thinc.config import ConfigValidationError
 
 from spacy_krissel.commands.build_prototypes import build_prototypes
 from spacy_krissel.errors import KrisselError
@@ -190,26 +189,6 @@ def test_pieces_start_from_the_transformer_of_a_linker(save_linker, make_extract
     (ours,) = [shim for node in model.walk() for shim in node.shims]
     (theirs,) = [shim for node in linker.model.walk() for shim in node.shims]
     assert ours.to_bytes() == theirs.to_bytes()
-
-
-@pytest.mark.parametrize(
-    "setting, value",
-    [
-        ("spans_key", ""),
-        ("candidates", "some"),
-        ("n_retrieved", 0),
-        ("longest_run", 0),
-        ("max_all", -1),
-        ("max_entities", -1),
-        ("threshold", 1.5),
-        ("attention_threshold", -0.1),
-    ],
-)
-def test_wrong_settings_are_accepted(extractor, setting, value):
-    with pytest.raises((KrisselError, ConfigValidationError), match=setting):
-        spacy.blank("en").add_pipe(NAME, config={setting: value})
-    with pytest.raises(KrisselError, match=f"K006.*'{setting}'"):
-        extractor.cfg[setting] = value
 
 
 def test_without_weights_or_knowledge_base(nlp, make_extractor, names_source):

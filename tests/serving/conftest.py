@@ -26,15 +26,18 @@ ENTITIES = [
 
 
 @pytest.fixture(scope="session")
-def saved(tmp_path_factory):
-    """A linker behind a component that finds a few words."""
-    folder = tmp_path_factory.mktemp("serving")
+def saved(make_once):
+    """The folder of a linker behind a component that finds a few words."""
+    return make_once("serving", build_linker) / "linker"
+
+
+def build_linker(folder):
     finder = spacy.blank("en")
     finder.add_pipe("entity_ruler").add_patterns(
         [{"label": "X", "pattern": each} for each in ("MS", "cold", "multiple sclerosis")]
     )
     finder.to_disk(folder / "finder")
-    return build(ENTITIES, folder / "linker", ner=str(folder / "finder"), precision=0.01).output
+    build(ENTITIES, folder / "linker", ner=str(folder / "finder"), precision=0.01)
 
 
 @pytest.fixture

@@ -129,6 +129,7 @@ def test_nonsense_is_answered_otherwise(client, content, status):
     assert status == 200 or set(answered.json()) == {"error"}
 
 
+@pytest.mark.slow
 def test_a_hostile_request_is_answered_500_or_with_the_text_of_another(client):
     """1,000 requests of pieces of requests, paths and markup, and as many good ones beside them, by eight threads: each
     is answered with its own text only."""

@@ -103,6 +103,7 @@ def commands(pid):
 TEXT = "He had a cold."
 
 
+@pytest.mark.slow
 def test_a_killed_service_loses_a_correction_that_it_accepted(saved, tmp_path):
     corrections = tmp_path / "corrections.jsonl"
     first = Served(saved, "--corrections", corrections)
@@ -130,6 +131,7 @@ def answered(service, text=TEXT):
             assert error.code == 503 and time.monotonic() < end
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_the_process_that_listens_loads_what_links(saved, tmp_path):
     service = Served(saved, "--corrections", tmp_path / "corrections.jsonl")
@@ -141,6 +143,7 @@ def test_the_process_that_listens_loads_what_links(saved, tmp_path):
     assert b"spacy_krissel.cli.alone" in commands(service.process.pid)
 
 
+@pytest.mark.slow
 def test_a_service_ends_with_its_linker(saved, tmp_path):
     """What was accepted counts for the one that takes its place."""
     corrections = tmp_path / "corrections.jsonl"
@@ -156,6 +159,7 @@ def test_a_service_ends_with_its_linker(saved, tmp_path):
         service.end(signal.SIGTERM)
 
 
+@pytest.mark.slow
 def test_a_linker_that_cannot_be_replaced_leaves_a_service_without(saved, tmp_path):
     pipeline = shutil.copytree(saved, tmp_path / "pipeline")
     service = Served(pipeline)
@@ -216,6 +220,7 @@ def hang(service):
     return lambda: statuses.get(timeout=60)
 
 
+@pytest.mark.slow
 def test_work_goes_on_after_its_timeout(hanging):
     service = Served(hanging, "--timeout", "2")
     linker = service.linker()
@@ -225,6 +230,7 @@ def test_work_goes_on_after_its_timeout(hanging):
     service.end(signal.SIGTERM)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
 def test_a_linker_that_works_outlives_its_service(hanging, how):
     service = Served(hanging, "--grace", "1")
@@ -249,6 +255,7 @@ def test_a_port_that_is_taken_is_served(saved):
         serve_pipeline._bound("192.0.2.1", port)
 
 
+@pytest.mark.slow
 def test_the_end_of_all_loses_what_was_asked(saved):
     """As a supervisor ends a service: with its processes, at once."""
     service = Served(saved, "--max-mentions", "20000", "--max-answer", "100000000", "--grace", "60", "--timeout", "60")
@@ -262,6 +269,7 @@ def test_the_end_of_all_loses_what_was_asked(saved):
     assert service.process.wait(60) in (0, -signal.SIGTERM) and not commands(linker)
 
 
+@pytest.mark.slow
 def test_a_linker_that_ends_while_it_begins_ends_in_a_traceback(saved):
     command = [
         sys.executable,
@@ -285,6 +293,7 @@ def test_a_linker_that_ends_while_it_begins_ends_in_a_traceback(saved):
     assert process.returncode == 1 and "K685" in said and "Traceback" not in said
 
 
+@pytest.mark.slow
 def test_a_linker_goes_on_without_its_service(saved):
     service = Served(saved)
     linker = service.linker()

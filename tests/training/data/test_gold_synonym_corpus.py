@@ -78,9 +78,3 @@ def test_documents_of_the_split_alone(gold, toy_store):
     with pytest.raises(KrisselError, match="K608"):
         # A share of nearly one leaves no document to train on.
         list(GoldSynonymCorpus(path, toy_store.path, "train", dev_share=0.999999, spans_key=key)(NLP))
-
-
-def test_wrong_settings_are_accepted(gold, toy_store):
-    path, _ = gold
-    with pytest.raises(KrisselError, match="K006.*split"):
-        GoldSynonymCorpus(path, toy_store.path, "test")

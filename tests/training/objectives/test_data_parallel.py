@@ -34,6 +34,8 @@ from spacy_krissel.training.objectives.reranking import RerankObjective
 from spacy_krissel.training.objectives.sapbert import SelfAlignmentObjective
 from spacy_krissel.views import CandidateView, View, name_view
 
+pytestmark = pytest.mark.slow
+
 NLP = spacy.blank("en")
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 MENTIONS = [

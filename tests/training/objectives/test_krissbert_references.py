@@ -157,8 +157,6 @@ def test_references_need_an_ontology(make, examples, encoder):
 @pytest.mark.parametrize(
     "settings, named",
     [
-        ({"alpha": -1}, "alpha"),
-        ({"beta": float("nan")}, "beta"),
         ({"alpha": 0, "beta": 0}, "alpha"),
         ({"alpha": 0, "reference_loss": None}, "alpha"),
     ],
