@@ -16,8 +16,8 @@ from typing import Annotated
 import typer
 from wasabi import msg
 
-from spacy_krissel.ontology.folding import canonical_name, fold_name
 from spacy_krissel.ontology.store import OntologyStore
+from spacy_krissel.util.folding import canonical_name, fold_name
 
 # Form → writing → row of an entity → name as the source spells it.
 Writings = dict[str, dict[str, dict[int, str]]]

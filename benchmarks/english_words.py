@@ -33,8 +33,8 @@ from spacy_krissel.corpora.text_stream import read_texts
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.lexical.ngrams import canonical_form
 from spacy_krissel.mentions.annotations import CANDIDATES
-from spacy_krissel.ontology.folding import spelling
 from spacy_krissel.pipeline.pipeline_io import find_linker, load_pipeline
+from spacy_krissel.util.folding import spelling
 
 CONFIDENT = 0.9
 # Whole words: not "beta" of "beta-catenin" or "isn" of "isn't".

@@ -5,6 +5,7 @@ import os
 import shutil
 import string
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest

@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from spacy_krissel.pipeline.linker.component import built_in_terms
+from spacy_krissel.pipeline.linker.linking import search_candidates
 from spacy_krissel.pipeline.linker.query import Names, Query
-from spacy_krissel.pipeline.linker.search import search_candidates
-from spacy_krissel.pipeline.linker.terms.built_in import built_in_terms
 from spacy_krissel.pipeline.linker.terms.species import SpeciesTerm
 from spacy_krissel.pipeline.linker.terms.vectors import VectorTerm
 from spacy_krissel.pipeline.settings import LinkerSettings

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from spacy_krissel.corpora.readers.pubtator import read_pubtator
-from spacy_krissel.ontology.folding import fold_name
 from spacy_krissel.ontology.readers import read_ontology
+from spacy_krissel.util.folding import fold_name
 
 ASSETS = Path(__file__).parent.parent / "assets"
 if not ASSETS.exists():

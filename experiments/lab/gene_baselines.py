@@ -10,9 +10,9 @@ from spacy_krissel.evaluation.gold import GoldDoc
 from spacy_krissel.evaluation.records import LinkRecord
 from spacy_krissel.lexical.index import LexicalIndex
 from spacy_krissel.mentions.species import species_scores, taxon_of
-from spacy_krissel.ontology.folding import fold_name
 from spacy_krissel.ontology.store import OntologyStore
-from spacy_krissel.pipeline.linker.lexical_query import LexicalQuery
+from spacy_krissel.pipeline.linker.query import LexicalQuery
+from spacy_krissel.util.folding import fold_name
 
 # Human, mouse, rat.
 FIRST = ("9606", "10090", "10116")

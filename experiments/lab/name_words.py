@@ -9,8 +9,8 @@ import numpy as np
 from spacy.tokens import Doc
 from spacy.util import get_lang_class
 
-from spacy_krissel.ontology.folding import fold_name
 from spacy_krissel.ontology.store import OntologyStore
+from spacy_krissel.util.folding import fold_name
 
 _WORD = re.compile(r"[^\W_]+")
 

@@ -14,10 +14,10 @@ from ..kb.prototype_table import Origin, Prototype
 from ..mining.shards import MentionShards, MinedEntities, MinedMention
 from ..ontology.build import open_ontology
 from ..ontology.entity import Entity
-from ..ontology.folding import fold_name
 from ..ontology.held_out import HeldOut
 from ..ontology.hypernyms import class_names
 from ..ontology.store import OntologyStore
+from ..util.folding import fold_name
 from ..util.hashing import stable_hash
 from ..util.settings import Count, Fraction, Positive, checked, factory_for
 from ..views import ReferenceParts, View, name_view, reference_view

@@ -16,12 +16,12 @@ from ..kb.prototype_kb import PrototypeKB
 from ..kb.prototype_table import MINED_KINDS
 from ..mentions.annotations import set_spans, spans_of
 from ..mentions.gold_ids import NIL
-from ..ontology.folding import canonical_name
 from ..pipeline.pipeline_io import find_linker, load_pipeline, mention_setters, within_max_length
 from ..pipeline.settings import LINKER
 from ..render.sssom import NO_LICENSE, NOT_FOUND, Curies, Mapping, write_sssom
 from ..util.atomic import atomic_file, check_file
 from ..util.escape import one_line
+from ..util.folding import canonical_name
 from ..util.outputs import writes
 from ..util.progress import reading_bar, size_of
 from ..util.settings import PositiveInt, checked

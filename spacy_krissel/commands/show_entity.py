@@ -7,10 +7,10 @@ from typing import Any
 
 from ..errors import Errors, KrisselError
 from ..kb.prototype_kb import PrototypeKB
-from ..ontology.folding import canonical_name
-from ..ontology.ids import entity_url
+from ..ontology.entity import entity_url
 from ..pipeline.pipeline_io import find_kb_pipe, load_pipeline
 from ..pipeline.settings import LINKER
+from ..util.folding import canonical_name
 
 # Entities with the same or similar names that are listed.
 MAX_FOUND = 10

@@ -14,7 +14,7 @@ from ..errors import Errors, KrisselError
 from ..mentions import gold_mentions
 from ..mentions.gold_ids import Resolver
 from ..ontology.build import open_ontology
-from ..ontology.ids import check_prefix
+from ..ontology.entity import check_prefix
 from ..ontology.store import OntologyStore
 from ..ontology.tree_numbers import PRESETS
 from ..util.atomic import check_file

@@ -17,7 +17,7 @@ from ..mentions.discontinuous import DISJOINT_KEY, DocMention, join_fragments, w
 from ..mentions.gold_ids import NIL, is_composite, split_ids, to_kb_id
 from ..mentions.gold_mentions import ID_KEY, SPANS_KEY, document_id, gold_mentions
 from ..mentions.token_edges import split_at
-from ..util.plain_text import GREEK_NAMES
+from ..util.folding import GREEK_NAMES
 from .annotation import AnnotatedText, Fragments, Mention
 from .report import CorpusReport
 

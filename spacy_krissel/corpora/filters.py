@@ -8,10 +8,10 @@ from functools import partial
 from ..errors import KrisselWarning, Warnings
 from ..mentions.gold_ids import NIL, Resolver, map_ids, split_ids, to_kb_id
 from ..mentions.gold_mentions import split_gold
-from ..ontology.folding import fold_name
-from ..ontology.ids import add_prefix, canonical_id
+from ..ontology.entity import add_prefix, canonical_id
 from ..ontology.store import OntologyStore
 from ..ontology.tree_numbers import PRESETS, find_preset, is_in_tree
+from ..util.folding import fold_name
 from .annotation import AnnotatedText, Mention
 from .report import CorpusReport
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ..mentions.abbreviations import document_expander
-from ..ontology.folding import canonical_name
 from ..ontology.store import OntologyStore
+from ..util.folding import canonical_name
 from ..util.progress import progress_bar
 from ..views import evidence, name_view
 from .records import LinkRecord

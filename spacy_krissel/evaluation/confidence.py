@@ -13,7 +13,6 @@ from spacy.language import Language
 from ..about import __version__
 from ..errors import Errors, KrisselError
 from ..kb.snapshot import KBSnapshot
-from ..ontology.folding import canonical_name
 from ..pipeline.linker.component import KrisselLinker
 from ..pipeline.linker.confidence import Confidence, features, similarities, species_of
 from ..pipeline.linker.query import Query, Visible
@@ -21,6 +20,7 @@ from ..pipeline.linker.terms.species import MIN_SPECIES_CANDIDATES
 from ..pipeline.linker.unseen import search_visible
 from ..pipeline.pipeline_io import configure, find_linker, open_to_change, save_pipeline
 from ..pipeline.settings import LINKER
+from ..util.folding import canonical_name
 from ..util.outputs import writes
 from ..util.progress import progress_bar
 from ..util.settings import Count, PositiveInt, checked

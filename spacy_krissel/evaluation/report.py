@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..mentions.gold_ids import NIL
-from ..ontology.ids import entity_url
+from ..ontology.entity import entity_url
 from ..util.atomic import write_text
 from ..util.escape import html_text, xml_text
 from .metrics import gold_rank, is_strict, paired_outcome, same_mentions

@@ -11,8 +11,7 @@ from ..errors import Errors, KrisselError
 from ..index.growing import zeros
 from ..index.protocol import Mask, Rows, Vectors, check_vectors
 from .entity_columns import EntityTable
-from .prototype_table import Prototype, PrototypeTable
-from .references import References
+from .prototype_table import Prototype, PrototypeTable, References
 from .snapshot import KBSnapshot
 
 

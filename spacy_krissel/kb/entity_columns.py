@@ -12,8 +12,7 @@ import pyarrow.compute as pc
 
 from ..errors import Errors, KrisselError
 from ..index.protocol import Mask, Rows
-from ..ontology.entity import Entity
-from ..ontology.ids import spellings
+from ..ontology.entity import Entity, spellings
 from ..ontology.table import SCHEMA as WHOLE
 from ..util.lock import Lock, once
 from .columns import BATCH_ROWS, check_table, on_disk, read_table, take_rows, write_table

@@ -19,8 +19,7 @@ from .directory import KIND, Source
 from .entity_columns import DETAILS_FILE, EntityTable
 from .entity_columns import FILE as ENTITIES
 from .prototype_table import FILE as PROTOTYPES
-from .prototype_table import LEXICAL_DIR, REFERENCES_FILE, VECTORS_FILE, PrototypeTable
-from .references import References
+from .prototype_table import LEXICAL_DIR, REFERENCES_FILE, VECTORS_FILE, PrototypeTable, References
 from .snapshot import KBSnapshot
 
 FORMAT_VERSION = 7

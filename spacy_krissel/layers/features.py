@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..distributed.parts import in_parts
-from ..util.plain_text import plain_text
+from ..util.compiled import in_parts
+from ..util.folding import plain_text
 from ..views import View
 
 SPACE = ord(" ")

@@ -10,7 +10,7 @@ from scipy.sparse import csr_matrix
 
 from ..index.growing import GrowingArray, zeros
 from ..index.protocol import Mask, Rows
-from ..ontology.folding import is_capital_symbol
+from ..util.folding import is_capital_symbol
 from .groups import pair_keys, ranges
 from .ngrams import Forms, Grams, Spellings, hashed, to_unit_length
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from ..distributed.parts import in_parts
 from ..index.protocol import Mask, Rows, Scores
+from ..util.compiled import in_parts
 from ..util.disk import coded_damage
 from .arrays import Arrays, lexical_arrays
 from .groups import Groups, edges, indices_of, pad_groups, pair_keys, ranges, read_only

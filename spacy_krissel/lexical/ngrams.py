@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..index.protocol import Mask, Rows
-from ..ontology.folding import canonical_name, fold_name, folded_spelling, is_canonical, to_american
+from ..util.folding import canonical_name, fold_name, folded_spelling, is_canonical, plain_text, to_american
 from ..util.hashing import stable_hashes
-from ..util.plain_text import plain_text
 from .groups import edges, ranges
 
 SPACE = ord(" ")

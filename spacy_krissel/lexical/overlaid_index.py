@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..index.protocol import Mask, Rows, Scores
-from ..ontology.folding import is_capital_symbol
+from ..util.folding import is_capital_symbol
 from .groups import Groups, edges, indices_of, pair_keys, read_only
 from .index import CANONICAL, DIFFERENT, LOWER_CASE, LexicalIndex, Texts, cosines
 from .ngrams import Forms, Sparse, Spellings, hashed

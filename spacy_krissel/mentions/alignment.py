@@ -5,7 +5,7 @@ import unicodedata
 from itertools import islice
 from typing import NamedTuple
 
-from ..util.plain_text import GREEK_NAMES
+from ..util.folding import GREEK_NAMES
 
 WORD = re.compile(r"[^\W_]+")
 # Stands for accents and invisible characters within a word; Python counts it as a letter.

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from ..util.plain_text import GREEK_NAMES, INVISIBLE_CHARS, LATIN_FOR_GREEK
+from ..util.folding import GREEK_NAMES, INVISIBLE_CHARS, LATIN_FOR_GREEK
 from .alignment import GREEK_NAME, OUTSIDE, SMALL_WORDS, WORD
 
 # Spaces and full-width forms, each with one plain character.

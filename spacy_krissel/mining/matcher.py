@@ -8,8 +8,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from ..ontology.folding import spelling_variants
-from ..util.plain_text import ACCENTS, plain_letter
+from ..util.folding import ACCENTS, plain_letter, spelling_variants
 from ..util.settings import checked
 from .name_table import NameHits, NameTable, NormalizedName, SearchName, take
 from .text_forms import Forms, forms, plain_form

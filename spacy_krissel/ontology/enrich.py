@@ -7,10 +7,9 @@ from itertools import repeat
 from typing import Any
 
 from ..errors import Errors, KrisselError
-from .entity import Entity
-from .folding import canonical_name
+from ..util.folding import canonical_name
+from .entity import Entity, canonical_id
 from .hash_index import HashIndexBuilder, find_hash, sort_by_hash
-from .ids import canonical_id
 from .store import OntologyStore
 
 # Strength of a link between two entities, strongest first.

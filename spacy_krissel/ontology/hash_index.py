@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from ..errors import KrisselWarning, Warnings
+from ..util.folding import canonical_name
 from ..util.hashing import stable_hash
 from .entity import Entity
-from .folding import canonical_name
 from .table import EntityFile, not_storable, numbered_names, write_table
 
 Columns = dict[str, np.ndarray]

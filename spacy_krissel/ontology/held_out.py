@@ -4,9 +4,9 @@ seen.
 
 from typing import NamedTuple
 
+from ..util.folding import fold_name
 from ..util.hashing import stable_hash
 from .entity import Entity
-from .folding import fold_name
 
 # Fraction of the aliases that a training corpus holds out for development.
 HELD_OUT = 0.05

@@ -7,7 +7,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from .folding import fold_name
+from ..util.folding import fold_name
 from .hierarchy import Hierarchy
 from .store import OntologyStore
 

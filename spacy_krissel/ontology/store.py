@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 
 from ..errors import Errors, KrisselError
 from ..util.disk import coded_damage
+from ..util.folding import canonical_name, fold_name
 from ..util.manifest import Count, ManifestSchema, new_directory, read_manifest
 from ..util.progress import progress_bar
-from .entity import Entity
-from .folding import canonical_name, fold_name
+from .entity import Entity, spellings
 from .hash_index import (
     INDEX_COLUMNS,
     Columns,
@@ -27,7 +27,6 @@ from .hash_index import (
     write_columns,
     write_indexed,
 )
-from .ids import spellings
 from .table import EntityFile, numbered_names
 
 KIND = "ontology store"

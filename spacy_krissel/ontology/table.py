@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from ..errors import Errors, KrisselError
 from ..util.disk import coded_damage
+from ..util.folding import fold_name
 from .entity import LISTS, Entity
-from .folding import fold_name
 
 # All batches except the last have this many rows, so that a division finds the batch of a row.
 BATCH_ROWS = 2048

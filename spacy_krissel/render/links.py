@@ -10,7 +10,7 @@ from spacy.util import filter_spans
 
 from ..mentions.annotations import spans_of
 from ..mentions.gold_mentions import ID_KEY, document_id
-from ..ontology.ids import entity_url
+from ..ontology.entity import entity_url
 from ..util.escape import cell_text, html_text
 from ..views import MINED_CHARS, evidence, mention_view
 

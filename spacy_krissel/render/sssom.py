@@ -17,7 +17,7 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from ..about import __version__
-from ..ontology.ids import canonical_id, entity_url
+from ..ontology.entity import canonical_id, entity_url
 
 NOT_FOUND = "sssom:NoTermFound"
 # Value that the standard's own tools write for no licence.

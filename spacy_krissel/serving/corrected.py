@@ -20,8 +20,7 @@ from ..mentions.annotations import SpanLink, set_spans, spans_of, write_links
 from ..mentions.gold_ids import NIL
 from ..mentions.gold_mentions import ID_KEY, hash_of
 from ..mentions.token_edges import split_at
-from ..ontology.entity import Entity
-from ..ontology.ids import entity_url
+from ..ontology.entity import Entity, entity_url
 from ..pipeline.linker.component import KrisselLinker
 from ..pipeline.pipeline_io import find_linker, mention_setters
 from ..pipeline.settings import LINKER

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from oaklib.datamodels.text_annotator import TextAnnotation, TextAnnotationConfiguration
 from oaklib.interfaces import TextAnnotatorInterface
 
-from ..ontology.ids import canonical_id
+from ..ontology.entity import canonical_id
 
 if TYPE_CHECKING:
     from spacy.language import Language

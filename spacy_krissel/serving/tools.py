@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 from ..corpora.readers.cas import PREDICTED, load_cas, load_types
 from ..errors import KrisselError
-from ..ontology.ids import entity_url
+from ..ontology.entity import entity_url
 from ..render.formats.label_studio import MODEL, prediction
 from ..render.formats.mentions import LinkedMention
 from ..util.xml_files import without_declaration

@@ -12,9 +12,9 @@ from spacy_krissel.building.sources import (
 )
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.mining.shards import MentionShards, MinedMention
-from spacy_krissel.ontology.folding import fold_name
 from spacy_krissel.ontology.held_out import HeldOut
 from spacy_krissel.training.data.self_supervised import SelfSupervisedCorpus
+from spacy_krissel.util.folding import fold_name
 from spacy_krissel.views import ReferenceParts, View, name_view, reference_view
 
 HELD_OUT = HeldOut(0.3, 0)

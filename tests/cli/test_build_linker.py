@@ -13,7 +13,7 @@ import spacy_krissel
 from spacy_krissel import Entity, KrisselError, KrisselWarning, build, build_ontology
 from spacy_krissel.commands import build_linker
 from spacy_krissel.evaluation.confidence import ConfidenceFit, show_fit_confidence
-from spacy_krissel.index import fork
+from spacy_krissel.index import devices
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.pipeline.pipeline_io import find_linker
 from spacy_krissel.views import View
@@ -228,7 +228,7 @@ def test_the_vectors_that_were_saved_stay_beside_those_that_are_read(tmp_path, m
 
 
 def test_the_index_is_built_where_it_is_to_live_and_the_pipeline_keeps_that(toy_files, finder, tmp_path, monkeypatch):
-    monkeypatch.setattr(fork, "cuda_lost", lambda: True)
+    monkeypatch.setattr(devices, "cuda_lost", lambda: True)
     output = tmp_path / "built"
     build(toy_files / "ontology.jsonl", output, ner=str(finder), index_device="cuda:0")
     kb = spacy.load(output).get_pipe("krissel_linker").kb

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from spacy_krissel.distributed.parts import in_parts
 from spacy_krissel.kb.nearest import _products
 from spacy_krissel.layers.features import MIN_PER_THREAD, text_features, word_features
 from spacy_krissel.lexical.index import LexicalIndex
-from spacy_krissel.pipeline.linker.lexical_query import LexicalQuery
+from spacy_krissel.pipeline.linker.query import LexicalQuery
+from spacy_krissel.util.compiled import in_parts
 
 
 @pytest.fixture

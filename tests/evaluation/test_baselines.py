@@ -9,8 +9,8 @@ from spacy_krissel.evaluation.metrics import is_lenient, is_strict, measure
 from spacy_krissel.evaluation.records import LinkRecord
 from spacy_krissel.mentions.gold_mentions import split_gold
 from spacy_krissel.ontology.entity import Entity
-from spacy_krissel.ontology.folding import fold_name
 from spacy_krissel.ontology.store import write_store
+from spacy_krissel.util.folding import fold_name
 
 
 def test_exact_match_folds_and_ties(make_record, store):

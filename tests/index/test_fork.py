@@ -13,7 +13,7 @@ SEARCH = """
 import os, sys, numpy as np
 from spacy_krissel.index.exact import ExactIndex
 from spacy_krissel.index.faiss_index import FaissIndex
-from spacy_krissel.index.fork import guard_forks
+from spacy_krissel.index.devices import guard_forks
 
 what = sys.argv[1]
 vectors = np.random.default_rng(0).standard_normal((20_000, 64), dtype=np.float32)

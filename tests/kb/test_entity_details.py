@@ -11,8 +11,7 @@ from spacy_krissel.errors import KrisselError
 from spacy_krissel.kb import columns, entity_columns
 from spacy_krissel.kb.entity_columns import DETAILS_FILE, EntityTable
 from spacy_krissel.kb.prototype_kb import PrototypeKB
-from spacy_krissel.ontology.entity import Entity
-from spacy_krissel.ontology.ids import entity_url, spellings
+from spacy_krissel.ontology.entity import Entity, entity_url, spellings
 
 ENTITIES = [
     Entity(

@@ -21,7 +21,7 @@ from spacy_krissel.lexical.index import (
 )
 from spacy_krissel.lexical.index import _csr as as_csr
 from spacy_krissel.lexical.ngrams import canonical_form
-from spacy_krissel.pipeline.linker.lexical_query import LexicalQuery
+from spacy_krissel.pipeline.linker.query import LexicalQuery
 
 FORMS = ["Lung cancer", "lung-cancer", "Carcinoma of lung", "Common cold", "cold", "MS", "±", "Renal failure", "MS"]
 ENTITIES = np.array([0, 0, 0, 1, 1, 2, 3, 5, 6])

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from spacy_krissel.lexical.index import CANONICAL, LexicalIndex
 from spacy_krissel.ontology.build import build_ontology
 from spacy_krissel.ontology.entity import Entity
-from spacy_krissel.ontology.folding import canonical_name, fold_name
 from spacy_krissel.ontology.store import write_store
+from spacy_krissel.util.folding import canonical_name, fold_name
 
 # Words, each as it is written in several ways.
 PARTS = (

@@ -16,9 +16,9 @@ from spacy_krissel.mentions.abbreviations import (
     document_expander,
     find_definitions,
 )
-from spacy_krissel.mentions.mention_views import mention_views
+from spacy_krissel.mentions.contexts import mention_views
 from spacy_krissel.mentions.short_forms import fold_short, key_of, keyed_runs
-from spacy_krissel.util.plain_text import INVISIBLE_CHARS
+from spacy_krissel.util.folding import INVISIBLE_CHARS
 
 FORMS = {"A-T": "ataxia-telangiectasia", "PLL": "prolymphocytic leukemia", "T-PLL": "T-cell prolymphocytic leukemia"}
 

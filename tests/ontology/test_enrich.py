@@ -6,9 +6,9 @@ from spacy_krissel.errors import KrisselError
 from spacy_krissel.ontology.build import build_ontology
 from spacy_krissel.ontology.enrich import FIELDS, enrich
 from spacy_krissel.ontology.entity import Entity
-from spacy_krissel.ontology.folding import canonical_name, fold_name
 from spacy_krissel.ontology.readers import read_mesh_tree, read_obo
 from spacy_krissel.ontology.store import write_store
+from spacy_krissel.util.folding import canonical_name, fold_name
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_krissel.ontology.ids import add_prefix, canonical_id, check_prefix, spellings
+from spacy_krissel.ontology.entity import add_prefix, canonical_id, check_prefix, spellings
 
 
 @pytest.mark.parametrize(

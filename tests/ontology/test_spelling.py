@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from spacy_krissel.ontology.folding import _PARTS, to_american
+from spacy_krissel.util.folding import _PARTS, to_american
 
 
 @pytest.mark.parametrize(

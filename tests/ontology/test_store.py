@@ -15,12 +15,11 @@ from hypothesis import strategies as st
 
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.ontology import hash_index as hashes
-from spacy_krissel.ontology.entity import Entity
-from spacy_krissel.ontology.folding import canonical_name, fold_name
-from spacy_krissel.ontology.ids import spellings
+from spacy_krissel.ontology.entity import Entity, spellings
 from spacy_krissel.ontology.provenance import provenance
 from spacy_krissel.ontology.store import OntologyStore, write_store
 from spacy_krissel.ontology.table import BATCH_ROWS
+from spacy_krissel.util.folding import canonical_name, fold_name
 from spacy_krissel.util.hashing import stable_hash
 from spacy_krissel.util.manifest import OWN_HASH, manifest_hash, write_manifest
 

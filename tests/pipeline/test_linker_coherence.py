@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from spacy_krissel.kb.search_result import SearchResult
 from spacy_krissel.kb.ties import with_term
-from spacy_krissel.ontology.folding import fold_name
 from spacy_krissel.pipeline.linker.confidence import Confidence
 from spacy_krissel.pipeline.linker.query import Query
 from spacy_krissel.pipeline.linker.terms.document import DocumentTerm, supports
 from spacy_krissel.pipeline.settings import LinkerSettings
+from spacy_krissel.util.folding import fold_name
 from spacy_krissel.views import name_view
 
 MODEL = Confidence(trust=0.95, bias=-2.0, lexical=3.0, lexical_lead=1.0, vector_lead=2.0)

@@ -11,9 +11,8 @@ from spacy_krissel import Entity, Term, build
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.kb.search_result import SearchResult
 from spacy_krissel.pipeline.linker import linking
-from spacy_krissel.pipeline.linker.component import KrisselLinker
+from spacy_krissel.pipeline.linker.component import BUILT_IN, KrisselLinker, named_terms
 from spacy_krissel.pipeline.linker.linking import _joined
-from spacy_krissel.pipeline.linker.terms.built_in import BUILT_IN, named_terms
 from spacy_krissel.pipeline.linker.terms.document import DocumentTerm
 from spacy_krissel.util.settings import NotNegative, checked
 

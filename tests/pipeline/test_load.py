@@ -7,7 +7,7 @@ import pytest
 from spacy.cli.package import package
 
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.index import fork
+from spacy_krissel.index import devices
 from spacy_krissel.pipeline import pipeline_io
 from spacy_krissel.pipeline.pipeline_io import choose_gpu, find_linker, load_pipeline
 
@@ -44,7 +44,7 @@ def test_index_device_overrides_that_of_a_folder_and_of_a_package(save_linker, t
 
 
 def test_saved_card_index_opens_and_links_without_a_card(save_linker, make_docs, tmp_path, monkeypatch):
-    monkeypatch.setattr(fork, "cuda_lost", lambda: True)
+    monkeypatch.setattr(devices, "cuda_lost", lambda: True)
     load_pipeline(save_linker(), index_device="cuda:0").to_disk(tmp_path / "saved")
     links = []
     for path in (save_linker(), tmp_path / "saved"):

@@ -11,7 +11,7 @@ from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototype_table import Prototype, PrototypeTable
 from spacy_krissel.lexical.groups import pad_groups
 from spacy_krissel.lexical.index import LexicalIndex
-from spacy_krissel.pipeline.linker.lexical_query import LEXICAL_CANDIDATES
+from spacy_krissel.pipeline.linker.query import LEXICAL_CANDIDATES
 from spacy_krissel.pipeline.linker.terms.spelling import MAX_SPELLING_MATCHES
 from spacy_krissel.views import name_view
 

@@ -8,8 +8,8 @@ from term_search import search
 from test_search_terms import make_kb
 
 from spacy_krissel.lexical.index import LexicalIndex
-from spacy_krissel.ontology.folding import spelling
-from spacy_krissel.pipeline.linker.lexical_query import LexicalQuery
+from spacy_krissel.pipeline.linker.query import LexicalQuery
+from spacy_krissel.util.folding import spelling
 
 NAMES = ["IL-2", "IL2", "il 2", "IL 12", "TGF-β", "TGFB", "±", "++", "", "gene"]
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from spacy_krissel.evaluation.records import LinkRecord
-from spacy_krissel.ontology.folding import fold_name
+from spacy_krissel.util.folding import fold_name
 
 
 def memorised(records: Sequence[LinkRecord], seen: Iterable[tuple[str, str]]) -> list[LinkRecord]:

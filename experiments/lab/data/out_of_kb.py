@@ -15,10 +15,10 @@ from spacy_krissel.corpora.doc_bins import read_doc_bins, write_doc_bin
 from spacy_krissel.mentions.gold_ids import NIL, NIL_MARKS, is_nil, split_ids
 from spacy_krissel.mentions.gold_mentions import gold_spans, primary_id, split_gold
 from spacy_krissel.ontology.entity import Entity
-from spacy_krissel.ontology.folding import fold_name
 from spacy_krissel.ontology.store import OntologyStore, write_store
 from spacy_krissel.ontology.tree_numbers import MESH_TREES, is_in_tree, tree_parts
 from spacy_krissel.util.atomic import write_text
+from spacy_krissel.util.folding import fold_name
 from spacy_krissel.util.manifest import check_replaceable, new_directory
 
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings

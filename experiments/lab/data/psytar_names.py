@@ -10,10 +10,10 @@ from spacy.vocab import Vocab
 from spacy_krissel.corpora.doc_bins import read_doc_bins
 from spacy_krissel.corpora.report import CorpusReport
 from spacy_krissel.mentions.gold_mentions import document_entities, document_id
-from spacy_krissel.ontology.folding import fold_name
-from spacy_krissel.ontology.ids import canonical_id
+from spacy_krissel.ontology.entity import canonical_id
 from spacy_krissel.ontology.readers import read_ontology
 from spacy_krissel.util.atomic import check_file, write_text
+from spacy_krissel.util.folding import fold_name
 
 from ..errors import Errors, KrisselError
 from .lay_names import read_lay_names

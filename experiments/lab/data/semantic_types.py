@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from functools import cache
 
 from spacy_krissel.errors import Errors, KrisselError
-from spacy_krissel.ontology.folding import fold_name
+from spacy_krissel.util.folding import fold_name
 
 # The 11 types whose entities PEL takes out of the knowledge base (appendix D, which prints Mental Process twice).
 PEL = {

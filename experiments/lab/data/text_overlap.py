@@ -9,8 +9,8 @@ from spacy.vocab import Vocab
 from spacy_krissel.corpora.doc_bins import read_doc_bins
 from spacy_krissel.evaluation.tables import Row, percent
 from spacy_krissel.mentions.gold_mentions import document_entities
-from spacy_krissel.ontology.folding import fold_name
 from spacy_krissel.ontology.store import OntologyStore
+from spacy_krissel.util.folding import fold_name
 
 from ..errors import Errors, KrisselError
 

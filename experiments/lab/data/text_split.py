@@ -15,8 +15,8 @@ from spacy_krissel.corpora.docs import ID_KEY, write_gold_mentions
 from spacy_krissel.mentions.discontinuous import DocMention
 from spacy_krissel.mentions.gold_ids import split_ids
 from spacy_krissel.mentions.gold_mentions import document_entities, document_id, gold_mentions
-from spacy_krissel.ontology.folding import fold_name
 from spacy_krissel.util.atomic import write_text
+from spacy_krissel.util.folding import fold_name
 from spacy_krissel.util.hashing import stable_hash
 from spacy_krissel.util.manifest import check_replaceable, new_directory
 

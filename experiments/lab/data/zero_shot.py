@@ -13,7 +13,7 @@ from spacy.vocab import Vocab
 from spacy_krissel.corpora.doc_bins import read_doc_bins, write_doc_bin
 from spacy_krissel.mentions.gold_ids import Resolver, is_nil
 from spacy_krissel.mentions.gold_mentions import document_id, gold_spans, split_gold
-from spacy_krissel.ontology.ids import canonical_id
+from spacy_krissel.ontology.entity import canonical_id
 from spacy_krissel.ontology.store import OntologyStore
 from spacy_krissel.util.atomic import write_text
 from spacy_krissel.util.hashing import stable_hash

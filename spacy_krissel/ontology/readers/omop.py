@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..entity import Entity
-from ..ids import canonical_id
+from ..entity import Entity, canonical_id
 from .records import find_file, open_records, required_file, table_rows, unique
 
 CONCEPTS, SYNONYMS = "CONCEPT.csv", "CONCEPT_SYNONYM.csv"

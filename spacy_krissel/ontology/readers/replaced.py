@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 
 from ...errors import KrisselWarning, Warnings
-from ..ids import spellings
+from ..entity import spellings
 from .records import MAX_EXAMPLES, unique
 
 

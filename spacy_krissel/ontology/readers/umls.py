@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import Errors, KrisselError, KrisselWarning, Warnings
-from ..entity import Entity
-from ..folding import fold_name
-from ..ids import canonical_id
+from ...util.folding import fold_name
+from ..entity import Entity, canonical_id
 from ..tree_numbers import PRESETS, find_preset, is_in_tree
 from .records import (
     BadRecord,

@@ -15,24 +15,65 @@ from ...errors import KrisselWarning, Warnings
 from ...kb.snapshot import KBSnapshot
 from ...lexical.groups import distinct
 from ...mentions.annotations import DocLinks, SpanLink, spans_of, write_links
-from ...mentions.mention_views import read_mentions
+from ...mentions.contexts import read_mentions
 from ...util.lock import WeakReference
 from ...views import View, doc_texts, name_view, reference_view
 from ..kb_pipe import KBPipe
 from ..settings import LinkerSettings, RerankerSettings
 from .linking import link_mentions
 from .query import Names, Query
-from .terms.built_in import built_in_terms, named_terms
 from .terms.term import Term
 from .terms.vectors import name_weight
 
 if TYPE_CHECKING:
     from ...ontology.store import OntologyStore
+from copy import copy
+
+from ...errors import Errors, KrisselError
+from .terms.document import DocumentTerm
+from .terms.gold import GoldTerm
+from .terms.lexical import LexicalTerm
+from .terms.species import SpeciesTerm
+from .terms.spelling import SpellingTerm
+from .terms.vectors import VectorTerm
 
 # Views given to the encoder's initialisation: enough for document frequencies, few enough to take a second.
 INIT_VIEWS = 20_000
 # Default number of candidates kept per mention.
 DEFAULT_CANDIDATES = 5
+# In the order of addition; the vector term comes first.
+BUILT_IN = (VectorTerm, LexicalTerm, GoldTerm, SpeciesTerm, SpellingTerm, DocumentTerm)
+# Keys of candidates that are not terms.
+RESERVED = ("id", "name", "score", "kind", "evidence", "doc", "source", "confidence")
+
+
+def built_in_terms(settings: LinkerSettings, kb: KBSnapshot) -> list[Term]:
+    """Return the terms that these settings enable for a knowledge base.
+
+    They are made from the linker's own settings for each batch, not from the config: training,
+    `krissel confidence` and `pipe.cfg` change these settings on a loaded pipe, which saves them.
+    Each setting is declared there, once. `terms` in the config adds others, with settings of their
+    own (`Term`).
+    """
+    terms = [term.of(settings, kb) for term in BUILT_IN]
+    return [term for term in terms if term is not None and term.weight]
+
+
+def named_terms(component: str, terms: Mapping[str, Term]) -> dict[str, Term]:
+    """Return a component's additional terms, each with its name. Raises KrisselError K662."""
+    found = {}
+    taken = {*RESERVED, *(each.name for each in BUILT_IN)}
+    for name, term in terms.items():
+        problem = ""
+        if not isinstance(term, Term):
+            problem = f"it is of the type {type(term).__name__}"
+        elif name in taken:
+            problem = "the name is taken by another key of candidates"
+        if problem:
+            raise KrisselError(Errors.K662.format(name=component, term=name, problem=problem))
+        found[name] = copy(term)
+        found[name].name = name
+    return found
 
 
 class KrisselLinker(KBPipe):

@@ -4,21 +4,24 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from ...kb.candidates import candidate_dicts
-from ...kb.search_result import SearchResult
+from ...errors import Errors, KrisselError
+from ...kb.ranking import first_occurrences
+from ...kb.search_result import SearchResult, candidate_dicts
 from ...kb.snapshot import KBSnapshot
+from ...kb.ties import order_ties, rank_entities, ties_at_top
 from ...mentions.annotations import SpanLink
 from ...mentions.gold_ids import NIL
 from ..settings import LinkerSettings
 from .confidence import with_confidence
 from .query import Query
-from .search import search_candidates
-from .terms.term import Term
+from .terms.term import Pairs, Term
+from .terms.vectors import VectorTerm
 
 # Ties and thresholds need the second-best entity even if one candidate is wanted.
 MIN_CANDIDATES = 2
 # Terms change the order of the first candidates, so more are searched for than are kept.
 MIN_REORDERED = 5
+Parts = list[tuple[Term, np.ndarray]]
 
 
 def link_mentions(query: Query, terms: Sequence[Term], settings: LinkerSettings, n_candidates: int) -> list[SpanLink]:
@@ -69,3 +72,89 @@ def _decided(kb: KBSnapshot, result: SearchResult, settings: LinkerSettings, n_c
     for i, tied in result.ties.items():
         ties[i] = [kb.entity_ids[row] for row in tied]
     return [*map(SpanLink, ids.tolist(), candidate_dicts(kb, result, n_candidates), ties)]
+
+
+def search_candidates(query: Query, terms: Sequence[Term], k: int) -> SearchResult:
+    """Return the best `k` of the entities that any term proposes for each mention, by the weighted
+    sum of the terms.
+
+    terms: the vector term first. The score of an entity does not depend on the search that found
+        it. Its prototype is the compared one that is nearest to the mention.
+    Raises KrisselError K663 if a term's proposals or scores are wrong.
+    """
+    vectors = terms[0]
+    assert isinstance(vectors, VectorTerm), "the vector term comes first"
+    if not k or not len(query) or (len(terms) == 1 and query.names is None and query.name_vectors is None):
+        return vectors.search(query, k)[0]
+    entities = _proposed(query, terms, k)
+    mentions, columns = np.nonzero(first_occurrences(entities) & (entities >= 0))
+    pairs = Pairs(mentions, entities[mentions, columns], columns)
+    parts: Parts = []
+    total = np.zeros(len(mentions), dtype=np.float32)
+    for term in terms:
+        if (values := term.score(query, pairs)) is not None:
+            parts.append((term, _checked(term, values, len(mentions))))
+            total = total + np.float32(term.weight) * parts[-1][1]
+    if query.near.shape[2] > 1:
+        # `order_ties` goes by all prototypes of entities that tie, so that the best of all has to be known of these.
+        level = ties_at_top(mentions, total)
+        best, near = vectors.compare_all(query, pairs, level), parts[0][1]
+        total[level] += best - near[level]
+        near[level] = best
+    return _ranked(query, pairs, entities.shape, total, k, parts)
+
+
+def _proposed(query: Query, terms: Sequence[Term], k: int) -> np.ndarray:
+    """Return the entities that any of the terms proposes (q, w), padded with -1, possibly repeated."""
+    known = np.zeros((len(query), 0), dtype=np.int64)
+    for term in terms:
+        found = term.propose(query, known, k)
+        if found is None:
+            continue
+        shape, kind = np.shape(found), getattr(found, "dtype", np.dtype(object)).kind
+        if len(shape) != 2 or shape[0] != len(query) or kind != "i" or not _within(found, query.kb.n_entities):
+            expected = f"rows of entities below {query.kb.n_entities}, -1 for none, of shape ({len(query)}, any)"
+            raise KrisselError(Errors.K663.format(term=term.name, what="proposed", found=shape, expected=expected))
+        if query.allowed is not None:
+            found = np.where(query.allowed[found], found, -1)
+        known = np.concatenate([known, found], axis=1)
+    return known
+
+
+def _within(rows: np.ndarray, n: int) -> bool:
+    return not rows.size or (int(rows.min()) >= -1 and int(rows.max()) < n)
+
+
+def _checked(term: Term, values: np.ndarray, n: int) -> np.ndarray:
+    """Return the scores as float32. Raises KrisselError K663 unless they are one number per pair."""
+    values = np.asarray(values, dtype=np.float32)
+    if values.shape != (n,) or not (values < np.inf).all():
+        found = values.shape if values.shape != (n,) else "NaN or infinity"
+        expected = f"a number for each pair of a mention and an entity, of shape ({n},)"
+        raise KrisselError(Errors.K663.format(term=term.name, what="scored", found=found, expected=expected))
+    return values
+
+
+def _ranked(
+    query: Query, pairs: Pairs, shape: tuple[int, ...], total: np.ndarray, k: int, parts: Parts
+) -> SearchResult:
+    """Return the pairs as a table with the best `k` entities of each mention, without those that
+    score -inf.
+
+    shape: of the proposals. total, parts: scores of the pairs, and those of each term.
+    """
+    found = total > -np.inf
+
+    def table(values: np.ndarray, missing: float) -> np.ndarray:
+        filled = np.full(shape, missing, dtype=values.dtype)
+        filled[pairs.mentions[found], pairs.columns[found]] = values[found]
+        return filled
+
+    entities = table(pairs.entities, -1)
+    result = rank_entities(entities, table(total, -np.inf), table(pairs.prototypes, -1), k)
+    if query.visible is None:
+        order_ties(result, query.kb.prototypes, query.vectors)
+    column = np.argmax(entities[:, None] == result.entities[:, :, None], axis=2)
+    for term, values in parts:
+        result.parts[term.name] = np.take_along_axis(table(values, term.missing), column, axis=1)
+    return result

@@ -8,10 +8,10 @@ import numpy as np
 
 from ...kb.search_result import SearchResult
 from ...kb.snapshot import KBSnapshot
-from ...ontology.folding import fold_name
+from ...util.folding import fold_name
 from ...views import View
+from .linking import search_candidates
 from .query import Query, Visible
-from .search import search_candidates
 from .terms.lexical import LexicalTerm
 from .terms.vectors import VectorTerm
 

@@ -10,7 +10,7 @@ from spacy.tokens import Doc
 
 from ...about import __version__
 from ...mentions.gold_mentions import document_id
-from ...ontology.ids import canonical_id
+from ...ontology.entity import canonical_id
 from .mentions import LinkedMention, linked_mentions, short_facts
 
 

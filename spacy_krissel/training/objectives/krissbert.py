@@ -13,9 +13,9 @@ from thinc.types import Floats2d
 
 from ...errors import Errors, KrisselError, KrisselWarning, Warnings
 from ...losses.masked import Loss
-from ...ontology.folding import fold_name
 from ...ontology.held_out import HELD_OUT, HeldOut
 from ...ontology.store import OntologyStore
+from ...util.folding import fold_name
 from ...util.settings import Count, Fraction, NotNegative, checked
 from ...views import ReferenceParts, View, reference_view
 from ..data.examples import linked_mentions

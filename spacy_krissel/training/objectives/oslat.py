@@ -19,8 +19,8 @@ from ...layers.normalize import unit_rows
 from ...layers.token_states import StatesModel, TokenStates
 from ...losses.masked import Loss
 from ...mentions.gold_mentions import document_entities
-from ...ontology.folding import fold_name
 from ...ontology.store import OntologyStore
+from ...util.folding import fold_name
 from ...util.settings import PositiveInt, checked
 from ..data.gold_corpus import seen_entities
 from ..passes import begin_texts

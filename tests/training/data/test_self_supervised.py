@@ -9,11 +9,11 @@ from spacy_krissel.building.sources import PrototypeSource
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.mining import shards
 from spacy_krissel.mining.shards import MentionShards, MinedMention
-from spacy_krissel.ontology.folding import fold_name
 from spacy_krissel.ontology.held_out import HeldOut
 from spacy_krissel.training.data import self_supervised
 from spacy_krissel.training.data.examples import linked_mentions
 from spacy_krissel.training.data.self_supervised import SelfSupervisedCorpus
+from spacy_krissel.util.folding import fold_name
 
 HELD_OUT = 0.3
 

@@ -9,7 +9,7 @@ from ....kb.search_result import SearchResult
 from ....kb.snapshot import KBSnapshot
 from ....kb.ties import with_term
 from ....lexical.groups import distinct, indices_of, pair_keys
-from ....ontology.folding import canonical_name
+from ....util.folding import canonical_name
 from ...settings import LinkerSettings
 from ..confidence import Confidence
 from ..query import Query

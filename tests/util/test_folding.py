@@ -5,13 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_krissel.ontology.folding import (
-    canonical_name,
-    fold_name,
-    is_canonical,
-    spelling,
-)
-from spacy_krissel.util.plain_text import GREEK_NAMES, plain_text
+from spacy_krissel.util.folding import GREEK_NAMES, canonical_name, fold_name, is_canonical, plain_text, spelling
 
 WORDS = st.text(st.sampled_from("abcdehilmnorstuyz"), min_size=2, max_size=9)
 PHRASES = st.lists(WORDS, min_size=1, max_size=4).map(" ".join)

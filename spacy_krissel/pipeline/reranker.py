@@ -13,26 +13,65 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 from spacy.vocab import Vocab
 
-from ...errors import Errors, KrisselError, KrisselWarning, Warnings
-from ...kb.candidate_columns import CandidateTable
-from ...layers.ranked import RankedMention, Reranker, list_lengths, with_nil
-from ...mentions.annotations import SpanLink, spans_of, write_links
-from ...mentions.mention_views import mention_views
-from ...ontology.store import OntologyStore
-from ...training.objectives.reranking import LinkerCandidates, RerankObjective
-from ...util.lock import WeakReference
-from ...views import CandidateView, View, candidate_view
-from ..linker.component import KrisselLinker
-from ..linker.unseen import folded, unseen_candidates
-from ..pipe import KrisselPipe, check_examples
-from ..pipeline_io import find_linker
-from ..settings import LINKER, RerankerSettings
-from .candidates import apply_nil, relative_to_nil, reorder
+from ..errors import Errors, KrisselError, KrisselWarning, Warnings
+from ..kb.candidate_columns import CandidateTable
+from ..kb.ties import TIE
+from ..layers.ranked import RankedMention, Reranker, list_lengths, with_nil
+from ..mentions.annotations import SpanLink, spans_of, write_links
+from ..mentions.contexts import mention_views
+from ..mentions.gold_ids import NIL
+from ..ontology.store import OntologyStore
+from ..training.objectives.reranking import LinkerCandidates, RerankObjective
+from ..util.lock import WeakReference
+from ..views import CandidateView, View, candidate_view
+from .linker.component import KrisselLinker
+from .linker.unseen import folded, unseen_candidates
+from .pipe import KrisselPipe, check_examples
+from .pipeline_io import find_linker
+from .settings import LINKER, RerankerSettings
 
 # Number of examples that the temperature is fitted to, and that initialize the sizes of the model's
 # layers.
 FIT_EXAMPLES, INIT_EXAMPLES = 512, 8
 ENTITIES = "entities"
+
+
+def reorder(candidates: Sequence[dict[str, Any]], ties: Sequence[str], corrections: np.ndarray) -> SpanLink:
+    """Add corrections to the scores of the first candidates, and sort by the sums.
+
+    candidates: best first, at least one; their dicts are not changed.
+    ties: ids that the linker could not disambiguate; those that still share the best score stay
+        tied.
+    corrections: (k,) in the unit of the scores. Candidates after the first k keep their order and
+        follow the others; their scores are lowered to the lowest of the others' if higher.
+
+    Candidates with equal sums keep their order, so that corrections of zero change nothing. No
+    candidate keeps its confidence, which applied to the linker's scores.
+    """
+    k = len(corrections)
+    scores = [candidate["score"] + float(change) for candidate, change in zip(candidates[:k], corrections, strict=True)]
+    order = sorted(range(k), key=lambda i: -scores[i])
+    kept = [{key: value for key, value in each.items() if key != "confidence"} for each in candidates]
+    new: list[dict[str, Any]] = [{**kept[i], "score": scores[i]} for i in order]
+    lowest = new[-1]["score"]
+    new += [{**candidate, "score": min(candidate["score"], lowest)} for candidate in kept[k:]]
+    best = new[0]["score"]
+    at_top = {candidate["id"] for candidate in new if best - candidate["score"] <= TIE * max(1.0, abs(best))}
+    left = [id_ for id_ in ties if id_ in at_top] if new[0]["id"] in ties else []
+    return SpanLink(new[0]["id"], new, left if len(left) > 1 else [])
+
+
+def relative_to_nil(corrections: np.ndarray) -> np.ndarray:
+    """Return the corrections of the candidates (k,) minus that of NIL, the last of (k + 1,).
+    NIL's own score then stays constant, and one threshold on the final scores decides.
+    """
+    return corrections[:-1] - corrections[-1]
+
+
+def apply_nil(link: SpanLink, nil_score: float) -> SpanLink:
+    """Return the link, or NIL if its best candidate scores less than NIL. Candidates stay in either
+    case."""
+    return link._replace(kb_id=NIL) if link.candidates[0]["score"] < nil_score else link
 
 
 class KrisselReranker(KrisselPipe):
