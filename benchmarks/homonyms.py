@@ -27,7 +27,7 @@ from wasabi import msg
 
 from spacy_krissel.ontology.build import build_ontology
 from spacy_krissel.ontology.entity import Entity
-from spacy_krissel.ontology.homonyms.shared_names import homonym_figures
+from spacy_krissel.ontology.shared_names import homonym_figures
 from spacy_krissel.ontology.store import write_store
 
 RESULT = Path(__file__).parent / "results" / "homonyms.json"

@@ -27,7 +27,7 @@ from kb_at_size import MadeSource, Vectors
 from spacy.tokens import Doc, Span
 
 from spacy_krissel.building.fill import fill_kb
-from spacy_krissel.mentions.mention_views import mention_views
+from spacy_krissel.mentions.contexts import mention_views
 
 RESULT = Path(__file__).parent / "results" / "linking_rate.json"
 WINDOW = 64

@@ -30,7 +30,7 @@ from kb_at_size import in_process, memory_of_this, processor
 from linking_speed import gold_mentions, read_docs, time_pipeline
 from spacy.tokens import Doc, DocBin
 
-from spacy_krissel.mentions.mention_views import mention_views
+from spacy_krissel.mentions.contexts import mention_views
 from spacy_krissel.ontology.folding import fold_name
 from spacy_krissel.ontology.store import OntologyStore
 

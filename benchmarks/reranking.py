@@ -24,7 +24,7 @@ from wasabi import msg
 
 from spacy_krissel.layers.ranked import Reranker
 from spacy_krissel.ontology.store import OntologyStore
-from spacy_krissel.pipeline.reranker.component import KrisselReranker
+from spacy_krissel.pipeline.reranker import KrisselReranker
 
 RESULT = Path(__file__).parent / "results" / "reranking.json"
 FORMS = ("list", "pairs")

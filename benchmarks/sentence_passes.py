@@ -22,7 +22,7 @@ from spacy.tokens import DocBin
 from wasabi import msg
 
 from spacy_krissel.layers.hf.transformer import TransformerEncoder
-from spacy_krissel.mentions.mention_views import mention_views
+from spacy_krissel.mentions.contexts import mention_views
 from spacy_krissel.views import View
 
 RESULT = Path(__file__).parent / "results" / "sentence-passes.json"

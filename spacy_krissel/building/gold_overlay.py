@@ -11,7 +11,7 @@ from ..index.growing import GrowingArray
 from ..index.hits import QUERY_ROWS, lower_bound, merged, no_hits, rank_hits
 from ..index.protocol import Mask, Rows, Scores, Vectors, check_vectors
 from ..kb.changes import changed
-from ..kb.overlaid_vectors import OverlaidVectors
+from ..kb.nearest import OverlaidVectors
 from ..kb.prototype_kb import PrototypeKB
 from ..kb.prototype_table import Origin, PrototypeTable
 from ..kb.snapshot import KBSnapshot

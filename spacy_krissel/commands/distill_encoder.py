@@ -17,7 +17,7 @@ from ..layers.hashed_bags import round_tables
 from ..pipeline.card import encoder_facts
 from ..pipeline.linker.component import INIT_VIEWS, KrisselLinker
 from ..pipeline.pipeline_io import find_linker, open_to_change, save_pipeline
-from ..pipeline.reranker.component import KrisselReranker
+from ..pipeline.reranker import KrisselReranker
 from ..pipeline.settings import LINKER
 from ..training.distillation import fit_to_vectors, narrowed, to_unit
 from ..util.disk import coded_io

@@ -12,8 +12,8 @@ from ..errors import Errors, KrisselError
 from ..evaluation.tables import markdown_table
 from ..ontology.build import build_ontology, open_ontology
 from ..ontology.enrich import DEFAULT_FIELDS
-from ..ontology.homonyms.shared_names import Order, homonym_report
 from ..ontology.readers.table import read_table as read_table
+from ..ontology.shared_names import Order, homonym_report
 from ..ontology.store import KIND, OntologyStore
 from ..ontology.vocabularies.cache import cache_folder, fetch, whole
 from ..ontology.vocabularies.known import VOCABULARIES

@@ -15,7 +15,7 @@ from ..corpora.doc_bins import GoldSplit
 from ..errors import KrisselWarning, Warnings
 from ..mentions.gold_ids import NIL
 from ..pipeline.pipeline_io import configure, find_linker, link_writers, open_to_change, save_pipeline
-from ..pipeline.reranker.component import KrisselReranker
+from ..pipeline.reranker import KrisselReranker
 from ..pipeline.settings import LINKER
 from ..util.atomic import check_file, write_text
 from ..util.outputs import writes

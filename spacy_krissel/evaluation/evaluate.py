@@ -4,6 +4,7 @@ import json
 import platform
 from collections.abc import Collection, Mapping, Sequence
 from datetime import date
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,7 +13,9 @@ from spacy.language import Language
 
 from ..about import __version__
 from ..errors import Errors, KrisselError, Warnings
+from ..mentions.gold_ids import NIL
 from ..ontology.build import open_ontology
+from ..ontology.hierarchy import place_keys
 from ..ontology.store import OntologyStore
 from ..pipeline.card import add_evaluation, describe, write_licences
 from ..pipeline.pipeline_io import load_pipeline
@@ -20,7 +23,6 @@ from ..util.atomic import check_file, write_text
 from ..util.settings import Count, PositiveInt, checked
 from .baselines import link_by_baselines
 from .bootstrap import RESAMPLES
-from .distance import link_distance
 from .gold import Source, linked_entities, linked_mentions, read_gold, without_own_gold
 from .metrics import compare as compare_systems
 from .metrics import measure, span_scores
@@ -199,3 +201,32 @@ def _card_of(pipeline: Language | str | Path, overrides: dict[str, Any] | None) 
     card = Path(pipeline) / "meta.json"
     check_file(card)
     return card
+
+
+def link_distance(records: Sequence[LinkRecord], store: OntologyStore) -> dict[str, Any] | None:
+    """How far wrong links are from a gold entity in the ontology, by parents, or else tree numbers.
+
+    Wrong links are those to an entity where another is gold; ties with a gold entity are left out. Of several gold
+    entities the nearest counts.
+
+    RETURNS: their number `n`, and the fractions of those to a `parent`, `child` or `sibling` of a gold entity, and to
+        any `other`; None without a wrong link, or where no entity of one has a parent.
+    """
+    keys = cache(lambda id_: place_keys(store.get(id_), store) if id_ in store else ({id_}, set()))
+    found, placed = dict.fromkeys(("parent", "child", "sibling", "other"), 0), False
+    for record in counted(records):
+        wrong = {record.prediction, *record.ties}.isdisjoint(record.gold)
+        if not wrong or record.prediction in ("", NIL) or record.gold == (NIL,):
+            continue
+        own, above = keys(record.prediction)
+        others = [keys(id_) for id_ in record.gold]
+        placed = placed or bool(above) or any(parents for _, parents in others)
+        kinds = (
+            ("parent", any(own & parents for _, parents in others)),
+            ("child", any(above & gold for gold, _ in others)),
+            ("sibling", any(above & parents for _, parents in others)),
+            ("other", True),
+        )
+        found[next(kind for kind, holds in kinds if holds)] += 1
+    n = sum(found.values())
+    return {"n": n, **{kind: number / n for kind, number in found.items()}} if placed else None

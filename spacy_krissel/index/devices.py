@@ -1,5 +1,7 @@
-"""Devices that an index can search on: the CPU, one CUDA device, or all CUDA devices."""
+"""Devices that an index can search on (the CPU, one CUDA device, all of them), also in forked processes."""
 
+import os
+import sys
 import warnings
 
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
@@ -7,6 +9,10 @@ from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 ALL_CARDS = "cuda:all"
 # Warnings given in this process: each is given once, however many indexes it concerns.
 _warned: set[str] = set()
+# Of this process and forks.
+_guarded = False
+_cuda_used = False
+_cuda_lost = False
 
 
 def check_device(device: str) -> str:
@@ -55,3 +61,42 @@ def warn_cpu(device: str, problem: str) -> None:
     if message not in _warned:
         _warned.add(message)
         warnings.warn(message, KrisselWarning, stacklevel=4)
+
+
+def guard_forks() -> None:
+    """Let forked children of this process use FAISS and torch; call it before the first search or encoding.
+
+    The threads of an OpenMP pool do not survive a fork, and a child that waits for them waits for ever (faiss#5206):
+    children run on one thread, which is also right where several workers share the cores. NumPy's own BLAS restarts
+    its threads by itself.
+    """
+    global _guarded
+    if not _guarded and hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=_prepare, after_in_child=_settle_in_child)
+        _guarded = True
+
+
+def note_cuda() -> None:
+    """This process uses a CUDA device from now on, so that its forked children cannot."""
+    global _cuda_used
+    _cuda_used = True
+
+
+def cuda_lost() -> bool:
+    """Whether this process was forked from one that had used CUDA: it must search on the CPU."""
+    return _cuda_lost
+
+
+def _prepare() -> None:
+    if "torch" in sys.modules and sys.modules["torch"].cuda.is_initialized():
+        note_cuda()
+
+
+def _settle_in_child() -> None:
+    global _cuda_lost
+    _cuda_lost = _cuda_used
+    # Whatever was not imported before the fork has no threads to lose.
+    if "faiss" in sys.modules:
+        sys.modules["faiss"].omp_set_num_threads(1)
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)

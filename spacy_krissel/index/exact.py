@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import Errors, KrisselError
 from ..util.lock import Lock
 from ..util.settings import checked, maker
-from . import fork
+from . import devices
 from .bfloat16 import FEWEST_QUERIES, has_bfloat16, rounded_blocks, rounded_hits
 from .devices import ALL_CARDS, check_device, missing_device, warn_cpu
 from .hits import Block, merged, no_hits, rank_hits, search_blocks
@@ -71,7 +71,7 @@ class ExactIndex:
             return self._search_cards(queries, k, allowed)
         blocks = vector_blocks(self._vectors, None if allowed is None else np.flatnonzero(allowed))
         if len(queries) >= FEWEST_QUERIES and has_bfloat16():
-            fork.guard_forks()
+            devices.guard_forks()
             return search_blocks(rounded_blocks(blocks), queries, k, find_hits=rounded_hits)
         return search_blocks(blocks, queries, k)
 
@@ -84,7 +84,7 @@ class ExactIndex:
         self._shards = []
 
     def _is_on_cards(self) -> bool:
-        if self.device == "cpu" or fork.cuda_lost():
+        if self.device == "cpu" or devices.cuda_lost():
             return False
         if problem := "" if self._shards else missing_device(self.device):
             warn_cpu(self.device, problem)
@@ -104,13 +104,13 @@ class ExactIndex:
 
     def _on_devices(self) -> list[Shard]:
         if not self._shards:
-            fork.note_cuda()
-            fork.guard_forks()
-            devices = _all_devices() if self.device == ALL_CARDS else [self.device]
-            edges = np.linspace(0, len(self), len(devices) + 1).astype(np.int64).tolist()
+            devices.note_cuda()
+            devices.guard_forks()
+            chosen = _all_devices() if self.device == ALL_CARDS else [self.device]
+            edges = np.linspace(0, len(self), len(chosen) + 1).astype(np.int64).tolist()
             self._shards = [
                 Shard.of(first, upload(self._vectors[first:last], device))
-                for device, first, last in zip(devices, edges, edges[1:], strict=False)
+                for device, first, last in zip(chosen, edges, edges[1:], strict=False)
             ]
         return self._shards
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from . import fork
+from . import devices
 from .devices import ALL_CARDS, card_number, missing_device
 
 # The highest k and nprobe that FAISS's kernels select.
@@ -25,7 +25,7 @@ class FaissCards:
     """
 
     def __init__(self, faiss: Any, device: str) -> None:
-        fork.note_cuda()
+        devices.note_cuda()
         self._faiss = faiss
         all_numbers = range(faiss.get_num_gpus())
         self._numbers = list(all_numbers) if device == ALL_CARDS else [card_number(device)]

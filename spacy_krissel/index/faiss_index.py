@@ -18,7 +18,7 @@ from ..errors import Errors, KrisselError
 from ..util.disk import disk_error
 from ..util.lock import Lock
 from ..util.settings import Count, PositiveInt, checked, maker
-from . import fork
+from . import devices
 from .devices import check_device, warn_cpu
 from .exact import BLOCK_ROWS, refined, search_blocks, vectors_at
 from .faiss_cards import (
@@ -249,7 +249,7 @@ class FaissIndex:
         self._stored = [vectors] if "refine" in self._own else None
 
     def _take(self, index: Any, mapped: bool, gpu_index: Any = None) -> None:
-        fork.guard_forks()
+        devices.guard_forks()
         if self.type == "hnsw":
             index.hnsw.efSearch = self._own["ef_search"]
         if self._ivf:
@@ -277,7 +277,7 @@ class FaissIndex:
                 copied = faiss.deserialize_index(faiss.serialize_index(self._index))
                 self._take(copied, mapped=False, gpu_index=self._gpu_index)
             # Flat indexes on several cards cannot grow.
-            grows_there = self._ivf and not fork.cuda_lost()
+            grows_there = self._ivf and not devices.cuda_lost()
             self._gpu_index = self._gpu_index if grows_there else None
             forms = [self._index] if self._gpu_index is None else [self._index, self._gpu_index]
         for start in range(0, len(vectors), ADD_ROWS):
@@ -367,7 +367,7 @@ class FaissIndex:
 
     def _is_on_cards(self, index: Any) -> bool:
         """Return whether cards search and fill the CPU index. Warns if they cannot (KW503)."""
-        if self.device == "cpu" or fork.cuda_lost():
+        if self.device == "cpu" or devices.cuda_lost():
             return False
         if self._gpu_index is not None:
             return True

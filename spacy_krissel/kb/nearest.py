@@ -8,8 +8,35 @@ import numpy as np
 from ..distributed.parts import in_parts
 from ..index.protocol import Mask, Rows, Scores, Vectors
 from ..lexical.groups import read_only
-from .overlaid_vectors import OverlaidVectors
 from .prototype_table import PrototypeTable
+
+
+class OverlaidVectors:
+    """Read like an array (n, d) by slices and rows.
+
+    base: the first rows. added: gives the vectors of later ones, numbered from 0 on. n_added: their number.
+    """
+
+    def __init__(self, base: Vectors, added: Callable[[Rows], Vectors], n_added: int) -> None:
+        self.base, self._added = base, added
+        self.shape = len(base) + n_added, base.shape[1]
+        self.dtype = base.dtype
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: Any) -> Vectors:
+        if isinstance(rows, slice):
+            if rows.step is None and 0 <= (rows.start or 0) and 0 < (rows.stop or 0) <= len(self.base):
+                return self.base[rows]
+            rows = np.arange(*rows.indices(len(self)))
+        rows = np.asarray(rows, dtype=np.int64)
+        found = np.empty((len(rows), self.shape[1]), dtype=np.float32)
+        is_base = rows < len(self.base)
+        found[is_base] = self.base[rows[is_base]]
+        found[~is_base] = self._added(rows[~is_base] - len(self.base))
+        return found
+
 
 # Values of vectors held at a time, which fit into a core's cache (float32: 1 MB): half the time of large blocks.
 BLOCK_VALUES = 2**18
@@ -75,7 +102,7 @@ def _products(vectors: Any, rows: Rows, queries: Vectors, of_query: Rows) -> Sco
 
 def _multiply(vectors: Any, rows: Rows, queries: Vectors, of_query: Rows, products: Scores) -> None:
     """Write the `_products`."""
-    from . import product_kernel
+    from . import kernel
 
     is_compiled = isinstance(vectors, np.ndarray) and vectors.dtype == queries.dtype == np.float32
     step = max(1, BLOCK_VALUES // max(1, vectors.shape[1]))
@@ -83,7 +110,7 @@ def _multiply(vectors: Any, rows: Rows, queries: Vectors, of_query: Rows, produc
     def multiply(first: int, end: int) -> None:
         if is_compiled:
             part = slice(first, end)
-            product_kernel.products(read_only(vectors), rows[part], read_only(queries), of_query[part], products[part])
+            kernel.products(read_only(vectors), rows[part], read_only(queries), of_query[part], products[part])
             return
         for start in range(first, end, step):
             part = slice(start, min(start + step, end))

@@ -17,7 +17,7 @@ from spacy.util import SimpleFrozenList
 from spacy.vocab import Vocab
 
 from ..errors import Errors, KrisselError
-from ..index.fork import guard_forks
+from ..index.devices import guard_forks
 from ..index.kinds import make_index
 from ..index.protocol import MakeIndex, VectorIndex, Vectors
 from ..util.lock import Lock

@@ -110,14 +110,14 @@ def best_entities(entities: Rows, scores: Scores, rows: Rows, k: int) -> SearchR
 def _write_first(result: SearchResult, lines: Rows, entities: Rows, scores: Scores, rows: Rows) -> Mask:
     """Write the first k distinct entities into the `lines` of the result. RETURNS: where each of them comes first, and
     at least where each other that is level with the best one does."""
-    from . import ranking_kernel
+    from . import kernel
 
     further = np.empty((0, 0, 0), dtype=np.int64) if result.further is None else result.further
     if result.further is not None:
         further[lines] = -1
     level, first = scores >= tie_bound(scores[:, :1]), np.zeros(entities.shape, dtype=bool)
     found = result.entities, result.scores, result.prototypes
-    ranking_kernel.write_first(entities, scores, rows, level, lines, *found, further, first)
+    kernel.write_first(entities, scores, rows, level, lines, *found, further, first)
     return first
 
 

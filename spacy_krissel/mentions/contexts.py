@@ -1,4 +1,4 @@
-"""The contexts that mentions are read in: a window, or a sentence with all of its mentions (BELHD §4.2)."""
+"""The views of mentions, in contexts: a window, or a sentence with all of its mentions (BELHD §4.2)."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
@@ -7,7 +7,9 @@ from itertools import pairwise
 from spacy.pipeline import Sentencizer
 from spacy.tokens import Doc, Span
 
-from ..views import View, doc_text, mention_view, name_view, passage_views
+from ..views import View, doc_text, mention_view, name_view, passage_views, with_mention, with_mentions
+from .abbreviations import doc_definitions, document_writer
+from .discontinuous import holds_fragments
 
 # A sentence, or a text without punctuation, of more characters is not read whole for each of its mentions, which would
 # take time with their square: what is read is so much on either side, more than any window of word pieces holds.
@@ -110,3 +112,54 @@ def _units(starts: list[int], end: int, places: list[tuple[int, int]]) -> list[t
                 layers.append([member])
         units.extend((first, edges[sentence], layer) for layer in layers)
     return units
+
+
+def mention_views(
+    doc: Doc, spans: Sequence[Span], *, context: str | None, use_abbreviations: bool, spans_key: str = ""
+) -> list[View]:
+    """The views of a doc's spans, as `read_mentions` has them."""
+    return read_mentions(doc, spans, context=context, use_abbreviations=use_abbreviations, spans_key=spans_key)[0]
+
+
+def read_mentions(
+    doc: Doc,
+    spans: Sequence[Span],
+    *,
+    context: str | None,
+    use_abbreviations: bool,
+    spans_key: str = "",
+    text: str | None = None,
+) -> tuple[list[View], list[str]]:
+    """The view of each of a doc's spans in its context (`context_views`), with abbreviations written out or as they
+    stand, and the mention as the doc writes it, but that of several fragments as in its view.
+
+    spans_key: the group that they are of. Where it holds the fragments of mentions (`krissel_span_extractor`), each
+        fragment has the view of its whole mention: all of its fragments, in the place of the first.
+    text: the doc's, where it is known.
+    """
+    if not spans:
+        return [], []
+    text = doc_text(doc) if text is None else text
+    views = context_views(doc, spans, context, text)
+    mentions = [view.mention for view in views]
+    defined = doc_definitions(doc, text, mentions) if use_abbreviations else []
+    if defined:
+        write_out = document_writer(text, defined)
+        views = [with_mentions(view, write_out, span.start_char) for view, span in zip(views, spans, strict=True)]
+    if holds_fragments(doc, spans_key):
+        views = _whole_mentions(views, mentions, spans)
+    return views, mentions
+
+
+def _whole_mentions(views: Sequence[View], mentions: list[str], spans: Sequence[Span]) -> list[View]:
+    fragments: dict[tuple[str, int], list[int]] = {}
+    for row, span in enumerate(spans):
+        fragments.setdefault((span.id_, 0) if span.id_ else ("", row), []).append(row)
+    whole = list(views)
+    for rows in fragments.values():
+        if len(rows) > 1:
+            rows.sort(key=lambda row: spans[row].start)
+            view = with_mention(views[rows[0]], " ".join(views[row].mention for row in rows))
+            for row in rows:
+                whole[row], mentions[row] = view, view.mention
+    return whole

@@ -19,15 +19,15 @@ from ..util.lock import Lock
 from ..util.manifest import MANIFEST
 from ..util.progress import reading_bar
 from ..util.settings import checked
+from .disambiguate import Disambiguation
 from .enrich import DEFAULT_FIELDS, enrich, merge
 from .entity import Entity
 from .hierarchy import subtree
-from .homonyms.disambiguate import Disambiguation
-from .homonyms.shared_names import Order
 from .ids import add_prefix, check_prefix
 from .provenance import provenance
 from .readers import detect_format, read_ontology
 from .readers.table import TABLE_COLUMNS, TABLE_OPTIONS, options_of
+from .shared_names import Order
 from .species_words import with_species_words
 from .store import OntologyStore, write_store
 from .tree_numbers import with_tree_types

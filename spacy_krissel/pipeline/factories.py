@@ -112,7 +112,7 @@ RERANKER_CONFIG: dict[str, Any] = {
 @with_config({**PARTS, "linker": str, "max_names": int, "tree_numbers": bool}, RerankerSettings)
 def make_krissel_reranker(nlp: Language, **parts: Any) -> Any:
     """Make a `KrisselReranker`."""
-    from .reranker.component import KrisselReranker
+    from .reranker import KrisselReranker
 
     return KrisselReranker(nlp.vocab, nlp=nlp, **parts)
 
@@ -156,6 +156,6 @@ EXTRACTOR_CONFIG: dict[str, Any] = {
 @with_config(KB_PARTS, ExtractorSettings)
 def make_krissel_span_extractor(nlp: Language, **parts: Any) -> Any:
     """Make a `KrisselSpanExtractor`."""
-    from .extractor.component import KrisselSpanExtractor
+    from .extractor import KrisselSpanExtractor
 
     return KrisselSpanExtractor(nlp.vocab, **parts)

@@ -13,7 +13,7 @@ import spacy_krissel
 from spacy_krissel import Entity, KrisselError, KrisselWarning, build, build_ontology
 from spacy_krissel.commands import build_linker
 from spacy_krissel.evaluation.confidence import ConfidenceFit, show_fit_confidence
-from spacy_krissel.index import fork
+from spacy_krissel.index import devices as fork
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.pipeline.pipeline_io import find_linker
 from spacy_krissel.views import View

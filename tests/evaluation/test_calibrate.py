@@ -15,8 +15,7 @@ from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.evaluation.calibrate import calibrate
 from spacy_krissel.evaluation.evaluate import evaluate
 from spacy_krissel.pipeline.pipeline_io import find_linker, save_pipeline
-from spacy_krissel.pipeline.reranker.candidates import reorder
-from spacy_krissel.pipeline.reranker.component import KrisselReranker
+from spacy_krissel.pipeline.reranker import KrisselReranker, reorder
 
 # Names of the toy ontology, and words that none of its names is like.
 LINKED = {"T03": "lung cancer", "T07": "bronchial asthma", "T08": "megrim", "T10": "grippe", "T06": "mammary neoplasm"}

@@ -9,7 +9,7 @@ import pytest
 from spacy.vocab import Vocab
 
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.index import fork
+from spacy_krissel.index import devices
 from spacy_krissel.index.exact import make_exact_index
 from spacy_krissel.index.faiss_index import FaissIndex, make_faiss_index
 from spacy_krissel.kb.prototype_kb import PrototypeKB
@@ -24,7 +24,7 @@ CARD = "cuda:1"
 
 @pytest.fixture(autouse=True)
 def no_card(monkeypatch):
-    monkeypatch.setattr(fork, "cuda_lost", lambda: True)
+    monkeypatch.setattr(devices, "cuda_lost", lambda: True)
 
 
 def device(kb):

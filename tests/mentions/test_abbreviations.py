@@ -16,7 +16,7 @@ from spacy_krissel.mentions.abbreviations import (
     find_definitions,
     writer,
 )
-from spacy_krissel.mentions.mention_views import mention_views
+from spacy_krissel.mentions.contexts import mention_views
 from spacy_krissel.mentions.short_forms import fold_short, key_of, keyed_runs
 from spacy_krissel.util.plain_text import UNSEEN
 

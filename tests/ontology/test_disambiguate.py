@@ -12,10 +12,10 @@ from scipy.sparse.csgraph import maximum_bipartite_matching
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.ontology import hash_index as hashes
 from spacy_krissel.ontology.build import build_ontology
+from spacy_krissel.ontology.disambiguate import Disambiguation
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.ontology.folding import fold_name
 from spacy_krissel.ontology.homonyms import disambiguate as module
-from spacy_krissel.ontology.homonyms.disambiguate import Disambiguation
 from spacy_krissel.ontology.readers import read_ontology
 from spacy_krissel.ontology.store import OntologyStore, write_store
 from spacy_krissel.util.hashing import stable_hash

@@ -1,4 +1,4 @@
-from spacy_krissel.ontology.homonyms.shared_names import Bearer, SpeciesUse, expand
+from spacy_krissel.ontology.shared_names import Bearer, SpeciesUse, expand
 
 
 def bearer(*names, homonym, **settings):

@@ -2,7 +2,7 @@ import pytest
 
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.ontology.homonyms import shared_names as homonyms
-from spacy_krissel.ontology.homonyms.shared_names import HomonymFigures, homonym_figures, homonym_report
+from spacy_krissel.ontology.shared_names import HomonymFigures, homonym_figures, homonym_report
 from spacy_krissel.ontology.store import write_store
 
 # Figure 2 and §4.1.1 of the paper, with genes of two more species and one whose species is not told.

@@ -2,7 +2,7 @@ import pytest
 
 from spacy_krissel.errors import KrisselWarning
 from spacy_krissel.ontology.entity import Entity
-from spacy_krissel.ontology.homonyms.shared_names import SpeciesNames, homonym_figures
+from spacy_krissel.ontology.shared_names import SpeciesNames, homonym_figures
 from spacy_krissel.ontology.store import write_store
 
 

@@ -15,8 +15,8 @@ from spacy_krissel.errors import KrisselError
 from spacy_krissel.layers import token_states
 from spacy_krissel.layers.label_attention import Seen, attend, mean_states, presence_layer
 from spacy_krissel.mentions.discontinuous import read_fragments
-from spacy_krissel.pipeline.extractor import component as extractor_module
-from spacy_krissel.pipeline.extractor.component import by_token, content_tokens, pieces_of, runs, token_rows
+from spacy_krissel.pipeline import extractor as extractor_module
+from spacy_krissel.pipeline.extractor import by_token, content_tokens, pieces_of, runs, token_rows
 
 TEXT = "Relapses of sclerosis , and migraine with a running nose"
 NAME = "krissel_span_extractor"

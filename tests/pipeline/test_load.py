@@ -7,7 +7,7 @@ import pytest
 from spacy.cli.package import package
 
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.index import fork
+from spacy_krissel.index import devices as fork
 from spacy_krissel.pipeline import pipeline_io
 from spacy_krissel.pipeline.pipeline_io import choose_gpu, find_linker, load_pipeline
 

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_krissel.pipeline.reranker.candidates import reorder
+from spacy_krissel.pipeline.reranker import reorder
 
 SCORES = st.lists(st.floats(-3, 3, width=32), min_size=1, max_size=8).map(lambda scores: sorted(scores, reverse=True))
 

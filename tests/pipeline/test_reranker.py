@@ -150,7 +150,7 @@ def test_an_abbreviation_is_read_as_its_long_form(reranker, linked, monkeypatch)
         return [mention.view.mention for _, _, mention in reranker._ranked(linked()[0])]
 
     defined = [Definition("MS", "multiple sclerosis")]
-    monkeypatch.setattr("spacy_krissel.mentions.mention_views.doc_definitions", lambda *_: defined)
+    monkeypatch.setattr("spacy_krissel.mentions.contexts.doc_definitions", lambda *_: defined)
     assert read() == ["multiple sclerosis"]
     reranker.cfg["use_abbreviations"] = False
     assert read() == ["MS"]
@@ -169,7 +169,7 @@ def views_in_training(reranker, nlp, doc):
 def test_training_reads_other_views_than_use_does(make_reranker, make_docs, monkeypatch, own, of_linker):
     """Abbreviations are the re-ranker's own setting in both, and the context a window, whatever the linker's is."""
     defined = [Definition("MS", "multiple sclerosis")]
-    monkeypatch.setattr("spacy_krissel.mentions.mention_views.doc_definitions", lambda *_: defined)
+    monkeypatch.setattr("spacy_krissel.mentions.contexts.doc_definitions", lambda *_: defined)
     nlp = make_reranker("list")
     reranker, linker = nlp.get_pipe("krissel_reranker"), nlp.get_pipe("krissel_linker")
     linker.cfg.update(use_abbreviations=of_linker, context="none")

@@ -5,7 +5,7 @@ from itertools import islice, pairwise
 import pytest
 
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.training.schedules import delayed_decay, noam
+from spacy_krissel.training.optimizers import delayed_decay, noam
 
 
 def test_constant_for_a_tenth_then_exponential():

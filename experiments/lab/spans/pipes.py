@@ -9,7 +9,7 @@ from spacy.tokens import Doc
 
 from spacy_krissel.mentions.gold_mentions import gold_mentions, split_gold
 from spacy_krissel.ontology.store import OntologyStore
-from spacy_krissel.pipeline.extractor.component import KrisselSpanExtractor
+from spacy_krissel.pipeline.extractor import KrisselSpanExtractor
 from spacy_krissel.pipeline.linker.component import KrisselLinker
 from spacy_krissel.views import name_view
 

@@ -15,7 +15,7 @@ from ...errors import KrisselWarning, Warnings
 from ...kb.snapshot import KBSnapshot
 from ...lexical.groups import distinct
 from ...mentions.annotations import DocLinks, SpanLink, spans_of, write_links
-from ...mentions.mention_views import read_mentions
+from ...mentions.contexts import read_mentions
 from ...ontology.store import OntologyStore
 from ...training.data.examples import linked_mentions
 from ...util.lock import Weak

@@ -13,21 +13,22 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 from spacy.vocab import Vocab
 
-from ...errors import Errors, KrisselError, KrisselWarning, Warnings
-from ...kb.candidate_columns import CandidateTable
-from ...layers.ranked import RankedMention, Reranker, list_lengths, with_nil
-from ...mentions.annotations import SpanLink, spans_of, write_links
-from ...mentions.mention_views import mention_views
-from ...ontology.store import OntologyStore
-from ...training.objectives.reranking import LinkerCandidates, RerankObjective
-from ...util.lock import Weak
-from ...views import CandidateView, View, candidate_view
-from ..linker.component import KrisselLinker
-from ..linker.unseen import folded, unseen_candidates
-from ..pipe import KrisselPipe, check_examples
-from ..pipeline_io import find_linker
-from ..settings import LINKER, RerankerSettings
-from .candidates import decided, relative_to_nil, reorder
+from ..errors import Errors, KrisselError, KrisselWarning, Warnings
+from ..kb.candidate_columns import CandidateTable
+from ..kb.ties import TIE
+from ..layers.ranked import RankedMention, Reranker, list_lengths, with_nil
+from ..mentions.annotations import SpanLink, spans_of, write_links
+from ..mentions.contexts import mention_views
+from ..mentions.gold_ids import NIL
+from ..ontology.store import OntologyStore
+from ..training.objectives.reranking import LinkerCandidates, RerankObjective
+from ..util.lock import Weak
+from ..views import CandidateView, View, candidate_view
+from .linker.component import KrisselLinker
+from .linker.unseen import folded, unseen_candidates
+from .pipe import KrisselPipe, check_examples
+from .pipeline_io import find_linker
+from .settings import LINKER, RerankerSettings
 
 # Examples whose mentions the temperature is fitted to, and those of them that the model's layers see for their sizes.
 FIT_EXAMPLES, INIT_EXAMPLES = 512, 8
@@ -307,3 +308,38 @@ class KrisselReranker(KrisselPipe):
             with self._coded(path):
                 self._table = CandidateTable(path / ENTITIES)
         return self
+
+
+def reorder(candidates: Sequence[dict[str, Any]], ties: Sequence[str], corrections: np.ndarray) -> SpanLink:
+    """Add corrections to the scores of the first candidates, and sort by the sums.
+
+    candidates: best first, at least one; their dicts are not changed.
+    ties: ids that the linker could not tell apart at the top; those that still share the best score stay tied.
+    corrections: (k,) in the unit of the scores. Candidates beyond k stay behind the others in their order, with the
+        lowest of the others' scores where theirs is higher.
+
+    Candidates with equal sums keep their order, so that corrections of zero change nothing. None keeps its confidence,
+    which was that of the linker's scores.
+    """
+    k = len(corrections)
+    scores = [candidate["score"] + float(change) for candidate, change in zip(candidates[:k], corrections, strict=True)]
+    order = sorted(range(k), key=lambda i: -scores[i])
+    kept = [{key: value for key, value in each.items() if key != "confidence"} for each in candidates]
+    new: list[dict[str, Any]] = [{**kept[i], "score": scores[i]} for i in order]
+    lowest = new[-1]["score"]
+    new += [{**candidate, "score": min(candidate["score"], lowest)} for candidate in kept[k:]]
+    best = new[0]["score"]
+    at_top = {candidate["id"] for candidate in new if best - candidate["score"] <= TIE * max(1.0, abs(best))}
+    left = [id_ for id_ in ties if id_ in at_top] if new[0]["id"] in ties else []
+    return SpanLink(new[0]["id"], new, left if len(left) > 1 else [])
+
+
+def relative_to_nil(corrections: np.ndarray) -> np.ndarray:
+    """The corrections of the candidates (k,) against that of NIL, the last of (k + 1,): so NIL's own score stays where
+    it is, and one threshold on the final scores says what is NIL."""
+    return corrections[:-1] - corrections[-1]
+
+
+def decided(link: SpanLink, nil_score: float) -> SpanLink:
+    """The link, or NIL where its best candidate scores less than NIL does. Candidates stay in either case."""
+    return link._replace(kb_id=NIL) if link.candidates[0]["score"] < nil_score else link

@@ -8,14 +8,14 @@ import numpy as np
 from spacy.tokens import Doc
 from spacy.training import Example
 
-from ...kb.snapshot import KBSnapshot
-from ...layers.label_attention import Seen, attention, mean_states, predict, predict_presence
-from ...mentions.annotations import CANDIDATE_IDS, ENTITIES
-from ...mentions.discontinuous import DocMention, join_fragments, write_fragments
-from ...ontology.store import OntologyStore
-from ...views import View, doc_text
-from ..kb_pipe import KBPipe
-from ..settings import ExtractorSettings
+from ..kb.snapshot import KBSnapshot
+from ..layers.label_attention import Seen, attention, mean_states, predict, predict_presence
+from ..mentions.annotations import CANDIDATE_IDS, ENTITIES
+from ..mentions.discontinuous import DocMention, join_fragments, write_fragments
+from ..ontology.store import OntologyStore
+from ..views import View, doc_text
+from .kb_pipe import KBPipe
+from .settings import ExtractorSettings
 
 # What a text speaks of, for what displays a group, in the group's attributes.
 GROUP_ATTR = "entities"

@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ...errors import KrisselWarning, Warnings
-from ..folding import fold_name
-from ..store import OntologyStore
+from ..errors import KrisselWarning, Warnings
+from .folding import fold_name
+from .store import OntologyStore
 
 # Which other name a preferred name is expanded with: the shortest in the paper's text (§4.1), the longest in its
 # Algorithm 1.

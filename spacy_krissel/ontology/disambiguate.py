@@ -9,13 +9,13 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components, min_weight_full_bipartite_matching
 
-from ...util.hashing import stable_hash
-from ...util.progress import progress_bar
-from ..entity import Entity
-from ..folding import canonical_name, fold_name
-from ..hash_index import groups_across_rows
-from ..store import OntologyStore
+from ..util.hashing import stable_hash
+from ..util.progress import progress_bar
+from .entity import Entity
+from .folding import canonical_name, fold_name
+from .hash_index import groups_across_rows
 from .shared_names import Bearer, Homonyms, Order, Parts, SpeciesNames, SpeciesUse, expand
+from .store import OntologyStore
 
 
 class Disambiguation:
