@@ -13,7 +13,7 @@ from spacy.tokens import Doc
 
 from ..corpora.doc_bins import read_doc_bins
 from ..corpora.text_stream import SUFFIXES, Text, read_texts, text_files
-from ..errors import Errors, KrisselError, KrisselWarning, Warnings
+from ..errors import Errors, KrisselError, KrisselWarning, Warnings, wrong_setting
 from ..mentions.annotations import spans_of
 from ..mentions.gold_mentions import ID_KEY
 from ..pipeline.pipeline_io import find_linker, load_pipeline, mention_setters, within_max_length
@@ -64,9 +64,9 @@ def link(
     source = Path(texts) if is_file else str(texts)
     if output is None and is_file and not os.path.exists(texts):
         wanted = "a file that is there, or a text of several words"
-        raise KrisselError(Errors.K006.format(setting="texts", found=str(texts), expected=wanted))
+        raise wrong_setting("texts", str(texts), wanted)
     if output is None and is_file:
-        raise KrisselError(Errors.K006.format(setting="output", found=None, expected=describe_type(Output)))
+        raise wrong_setting("output", None, describe_type(Output))
     write = None if output is None else writer_of(output)
     if output is not None:
         check_file(Path(output))

@@ -6,7 +6,7 @@ from functools import partial
 from itertools import chain
 from typing import Annotated, Any
 
-from ..errors import Errors, KrisselError
+from ..errors import Errors, KrisselError, wrong_setting
 from ..util.plugins import Registry
 from ..util.settings import OneOf, check
 from .exact import ExactIndex
@@ -47,7 +47,7 @@ def make_index(kind: str, settings: dict[str, Any], device: str = "cpu") -> Vect
     try:
         return declared(**settings)
     except TypeError as error:
-        raise KrisselError(Errors.K006.format(setting=f"{kind} index", found=settings, expected=str(error))) from None
+        raise wrong_setting(f"{kind} index", settings, str(error)) from None
 
 
 def named_index(name: str, device: str = "cpu") -> MakeIndex:

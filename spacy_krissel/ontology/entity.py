@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import Errors, KrisselError
+from ..errors import wrong_setting
 
 LISTS = ("aliases", "types", "tree_numbers", "xrefs", "alt_ids", "parents")
 _TUPLES = (tuple,) * len(LISTS)
@@ -88,7 +88,7 @@ def entity_url(id: str) -> str:
 def check_prefix(prefix: str) -> str:
     """Return the prefix without its colon. Raises KrisselError K006 if it is not a word."""
     if not _PREFIX.fullmatch(prefix):
-        raise KrisselError(Errors.K006.format(setting="prefix", found=prefix, expected="a word, such as 'NCBITaxon'"))
+        raise wrong_setting("prefix", prefix, "a word, such as 'NCBITaxon'")
     return prefix.rstrip(":")
 
 
@@ -148,6 +148,5 @@ def _tuple(name: str, texts: Any) -> tuple[str, ...]:
     """
     if not isinstance(texts, (list, tuple)):
         example = f"({texts!r},)" if isinstance(texts, str) else "('first', 'second')"
-        expected = f"a list or tuple of texts, such as {example}"
-        raise KrisselError(Errors.K006.format(setting=name, found=texts, expected=expected))
+        raise wrong_setting(name, texts, f"a list or tuple of texts, such as {example}")
     return tuple(texts)

@@ -15,7 +15,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ..errors import Errors, KrisselError
+from ..errors import Errors, KrisselError, wrong_setting
 
 HELP = "force: Replace an existing output, and keep the old one next to it as .bak"
 # Columns that a person fills in, and the maximum size in bytes of a table searched for such rows.
@@ -54,7 +54,7 @@ def writes(*files: str, folders: Sequence[str] = (), keeps: str = "") -> Callabl
         @wraps(function)
         def called(*args: Any, force: bool = False, **settings: Any) -> Any:
             if not isinstance(force, bool):
-                raise KrisselError(Errors.K006.format(setting="force", found=force, expected="true or false"))
+                raise wrong_setting("force", force, "true or false")
             # Arguments that do not fit are left to the function itself, so the signature is not
             # bound.
             given = {name: each.default for name, each in signature.parameters.items()}

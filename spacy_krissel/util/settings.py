@@ -14,7 +14,7 @@ from typing import get_type_hints as type_hints
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import core_schema
 
-from ..errors import Errors, KrisselError
+from ..errors import Errors, KrisselError, wrong_setting
 
 # Refuse text for a number, numbers for booleans, and values that JSON cannot represent.
 STRICT = ConfigDict(strict=True, allow_inf_nan=False)
@@ -174,7 +174,7 @@ def check(name: str, value: Any, type_: Any, adapter: Any = None) -> Any:
     try:
         return (adapter or TypeAdapter(type_, config=STRICT)).validate_python(_plain(value))
     except (ValidationError, RecursionError):
-        raise KrisselError(Errors.K006.format(setting=name, found=value, expected=describe_type(type_))) from None
+        raise wrong_setting(name, value, describe_type(type_)) from None
 
 
 def takes(settings: Callable[Given, Made]) -> Callable[[Callable[[Made], Returned]], Callable[Given, Returned]]:

@@ -13,7 +13,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
-from ...errors import Errors, KrisselError
+from ...errors import Errors, KrisselError, wrong_setting
 from ...util.plugins import Registry
 from ...util.settings import OneOf
 from ..annotation import AnnotatedText
@@ -83,7 +83,7 @@ def check_documents(format: str, documents: str | Path | None) -> None:
         expected = f"a folder of documents for the format '{format}'"
     else:
         return
-    raise KrisselError(Errors.K006.format(setting="documents", found=documents and str(documents), expected=expected))
+    raise wrong_setting("documents", documents and str(documents), expected)
 
 
 def detect_format(path: Path) -> str:

@@ -11,7 +11,7 @@ from spacy.training import Example
 from spacy.vocab import Vocab
 from thinc.api import Model
 
-from ...errors import KrisselWarning, Warnings
+from ...errors import Errors, KrisselError, KrisselWarning, Warnings
 from ...kb.snapshot import KBSnapshot
 from ...lexical.groups import distinct
 from ...mentions.annotations import DocLinks, SpanLink, spans_of, write_links
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from ...ontology.store import OntologyStore
 from copy import copy
 
-from ...errors import Errors, KrisselError
 from .terms.document import DocumentTerm
 from .terms.gold import GoldTerm
 from .terms.lexical import LexicalTerm
