@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from spacy.tokens import Doc
 
-from ..errors import Errors, KrisselError, KrisselWarning, Warnings
+from ..errors import Errors, KrisselError, KrisselWarning, Warnings, wrong_setting
 from ..kb.entity_columns import StringColumn
 from ..kb.prototype_kb import Encode, PrototypeKB
 from ..kb.prototype_table import Origin, Prototype, PrototypeTable
@@ -139,7 +139,7 @@ def gold_prototypes(
     Raises KrisselError K006 for a negative `per_entity`, or labels that are no list.
     """
     if isinstance(labels, str):
-        raise KrisselError(Errors.K006.format(setting="labels", found=labels, expected=f"a list, such as [{labels!r}]"))
+        raise wrong_setting("labels", labels, f"a list, such as [{labels!r}]")
     wanted = None if labels is None else set(labels)
     counts = GoldCounts()
     found: list[Prototype] = []

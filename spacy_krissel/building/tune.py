@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from ..errors import Errors, KrisselError
+from ..errors import wrong_setting
 from ..index.exact import BLOCK_ROWS, Block, ExactIndex, refined, search_blocks
 from ..index.faiss_index import FaissIndex
 from ..index.protocol import Rows, Scores, VectorIndex, Vectors
@@ -135,8 +135,7 @@ def tune(
         types = [each for each in PLANS if device == "cpu" or each != "hnsw"]
     for type_ in types:
         if type_ not in PLANS:
-            expected = f"one of {', '.join(PLANS)}"
-            raise KrisselError(Errors.K006.format(setting="type", found=type_, expected=expected))
+            raise wrong_setting("type", type_, f"one of {', '.join(PLANS)}")
         _empty(type_, device)
     measure = _Measure(kb, kb.queries(queries), k, device)
     tuning = Tuning(k=k, queries=len(queries), wanted=recall, trials=[measure.exact])

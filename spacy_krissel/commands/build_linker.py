@@ -20,7 +20,7 @@ from spacy.training.loop import DIR_MODEL_LAST
 from wasabi import msg
 
 from ..about import __version__
-from ..errors import Errors, KrisselError, KrisselWarning, Warnings
+from ..errors import Errors, KrisselError, KrisselWarning, Warnings, wrong_setting
 from ..evaluation.confidence import (
     MIN_STATED,
     NIL_SHARE,
@@ -270,15 +270,13 @@ def _plan(asked: BuildSettings) -> BuildPlan:
     types = _by_label(asked.types_by_label)
     if not asked.text and (asked.encoder or asked.steps):
         setting, found = ("encoder", asked.encoder) if asked.encoder else ("steps", asked.steps)
-        expected = "none without `text` to train on"
-        raise KrisselError(Errors.K006.format(setting=setting, found=found, expected=expected))
+        raise wrong_setting(setting, found, "none without `text` to train on")
     check_place(asked.output)
     # Here, since a step that an interrupted build completed does not choose it.
     choose_gpu(asked.gpu_id, silent=True)
     finder = None if asked.ner is None else load_pipeline(asked.ner)
     if finder is not None and LINKER in finder.pipe_names:
-        expected = f"a pipeline without a '{LINKER}'"
-        raise KrisselError(Errors.K006.format(setting="ner", found=asked.ner, expected=expected))
+        raise wrong_setting("ner", asked.ner, f"a pipeline without a '{LINKER}'")
     sources = _sources(asked.ontology)
     are_files = not isinstance(sources[0], Entity)
     located = [locate(each, "auto", asked.progress).path for each in sources] if are_files else []
@@ -312,7 +310,7 @@ def _by_label(pairs: Mapping[str, Sequence[str]] | Sequence[str]) -> dict[str, l
     for pair in pairs:
         label, _, type_ = pair.partition("=")
         if not (label and type_):
-            raise KrisselError(Errors.K006.format(setting="types_by_label", found=pair, expected="label=type"))
+            raise wrong_setting("types_by_label", pair, "label=type")
         by_label.setdefault(label, []).append(type_)
     return by_label
 
@@ -326,9 +324,7 @@ def _sources(ontology: Any) -> list[Any]:
     wrong = [each for each in sources if not isinstance(each, kinds)]
     if wrong or not sources:
         expected = "paths, names of vocabularies, or entities: Entity(id, name, [other names])"
-        raise KrisselError(
-            Errors.K006.format(setting="ontology", found=wrong[0] if wrong else sources, expected=expected)
-        )
+        raise wrong_setting("ontology", wrong[0] if wrong else sources, expected)
     return sources
 
 
@@ -345,13 +341,7 @@ def _check_types(types_by_label: Mapping[str, Sequence[str]], store: OntologySto
     known = set(chain.from_iterable(store.each("types"))) if wanted else set()
     if wanted - known:
         shown = ", ".join(map(repr, sorted(known)[:TYPES_SHOWN])) or "none"
-        raise KrisselError(
-            Errors.K006.format(
-                setting="types_by_label",
-                found=min(wanted - known),
-                expected=f"one of the ontology's {len(known)} types: {shown}",
-            )
-        )
+        raise wrong_setting("types_by_label", min(wanted - known), f"one of the ontology's {len(known)} types: {shown}")
 
 
 def _are_enough(mentions: Path) -> bool:

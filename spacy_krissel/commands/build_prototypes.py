@@ -17,7 +17,7 @@ from ..building.gold_prototypes import GOLD_WEIGHT, GoldCounts, add_gold
 from ..building.sources import CONTEXTS_PER_SHARED_NAME, MENTIONS_PER_ENTITY, PrototypeSource
 from ..corpora.doc_bins import read_doc_bins
 from ..distributed.processes import n_gpus
-from ..errors import Errors, KrisselError
+from ..errors import Errors, KrisselError, wrong_setting
 from ..index.kinds import named_index
 from ..kb.prototype_kb import PrototypeKB
 from ..ontology.build import open_ontology
@@ -257,8 +257,7 @@ def _check_read(asked: PrototypeSettings) -> None:
     if not asked.gold and (unread := [*given(asked, GoldSettings)]):
         raise KrisselError(Errors.K614.format(problem=f"Without gold mentions, nothing reads {', '.join(unread)}"))
     if asked.ray is not None and asked.n_process != 1:
-        expected = "1, since Ray has its own"
-        raise KrisselError(Errors.K006.format(setting="n_process", found=asked.n_process, expected=expected))
+        raise wrong_setting("n_process", asked.n_process, "1, since Ray has its own")
 
 
 @contextmanager

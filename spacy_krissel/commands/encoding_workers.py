@@ -16,7 +16,7 @@ import numpy as np
 from ..building.encoding import Encode, Encoders
 from ..distributed.processes import n_gpus
 from ..distributed.workers import follow_parent, ray_cluster
-from ..errors import Errors, KrisselError
+from ..errors import Errors, KrisselError, wrong_setting
 from ..pipeline.kb_pipe import kb_left_out
 from ..pipeline.pipeline_io import choose_gpu, find_kb_pipe, load_pipeline
 from ..views import View
@@ -67,7 +67,7 @@ def encoding_processes(encoder: EncoderOf, n_process: int, gpu_id: int) -> Itera
     """
     if gpu_id >= 0 and gpu_id + n_process > n_gpus():
         expected = f"at most {n_gpus() - gpu_id}, the GPUs from {gpu_id} on"
-        raise KrisselError(Errors.K006.format(setting="n_process", found=n_process, expected=expected))
+        raise wrong_setting("n_process", n_process, expected)
     # A CUDA device cannot be used by a process that was forked from one that used it.
     context = multiprocessing.get_context("spawn")
     devices = context.SimpleQueue()

@@ -7,7 +7,7 @@ from typing import Any
 
 from thinc.api import Model
 
-from ..errors import Errors, KrisselError
+from ..errors import Errors, KrisselError, wrong_setting
 from ..pipeline.pipeline_io import find_kb_pipe, find_linker, load_pipeline
 from ..pipeline.settings import LINKER
 from ..util.atomic import check_folder
@@ -40,7 +40,7 @@ def export_encoder(
     """
     if share is not None and average_with is None:
         expected = "null without a transformer to average with (average_with)"
-        raise KrisselError(Errors.K006.format(setting="share", found=share, expected=expected))
+        raise wrong_setting("share", share, expected)
     from ..layers.hf import weights
 
     check_folder(Path(output))

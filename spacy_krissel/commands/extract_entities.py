@@ -4,7 +4,7 @@ from pathlib import Path
 
 from spacy.tokens import Doc
 
-from ..errors import Errors, KrisselError
+from ..errors import wrong_setting
 from ..pipeline.pipeline_io import find_kb_pipe, load_pipeline, of_length
 from ..render.svg import render_page, render_svg
 from ..util.atomic import check_file, write_text
@@ -27,7 +27,7 @@ def extract(
     if output is not None:
         if not (output.suffix == ".html" or (output.suffix == ".svg" and len(texts) == 1)):
             expected = "a path that ends in .html, or in .svg for one text"
-            raise KrisselError(Errors.K006.format(setting="output", found=str(output), expected=expected))
+            raise wrong_setting("output", str(output), expected)
         check_file(output)
     nlp = load_pipeline(pipeline)
     key = find_kb_pipe(nlp, name).cfg["spans_key"]

@@ -12,7 +12,7 @@ from spacy.tokens import Doc
 
 from ..corpora.doc_bins import read_doc_bins
 from ..corpora.text_stream import SUFFIXES, Text, read_texts, text_files
-from ..errors import Errors, KrisselError, KrisselWarning, Warnings
+from ..errors import Errors, KrisselError, KrisselWarning, Warnings, wrong_setting
 from ..mentions.annotations import spans_of
 from ..mentions.gold_mentions import ID_KEY
 from ..pipeline.pipeline_io import find_linker, load_pipeline, mention_setters, of_length
@@ -64,12 +64,11 @@ def link(
     source = Path(texts) if is_file else str(texts)
     write = None if output is None else writer_of(output)
     if output is None and is_file and not os.path.exists(texts):
-        expected = "a file that is there, or a text of several words"
-        raise KrisselError(Errors.K006.format(setting="texts", found=str(texts), expected=expected))
+        raise wrong_setting("texts", str(texts), "a file that is there, or a text of several words")
     if write is None and (output is not None or is_file):
         *endings, last = WRITERS
         expected = f"a path ending in {', '.join(endings)} or {last}"
-        raise KrisselError(Errors.K006.format(setting="output", found=output and str(output), expected=expected))
+        raise wrong_setting("output", output and str(output), expected)
     if output is not None:
         check_file(Path(output))
     docs = LinkedDocs(pipeline, source, name=name, index_device=index_device, batch_size=batch_size, progress=progress)

@@ -8,7 +8,7 @@ from typing import Any
 
 import wasabi
 
-from ..errors import Errors, KrisselError
+from ..errors import wrong_setting
 from ..evaluation.tables import markdown_table
 from ..ontology.build import build_ontology, open_ontology
 from ..ontology.enrich import DEFAULT_FIELDS
@@ -158,8 +158,7 @@ def ontology(asked: StoreSettings) -> tuple[OntologyStore, dict[str, Any]]:
     RETURNS: the store, and the report of homonyms. Raises as `build_ontology` does.
     """
     if asked.taxonomy and asked.homonyms is None and asked.disambiguate is None:
-        expected = "--disambiguate or --homonyms as well"
-        raise KrisselError(Errors.K006.format(setting="taxonomy", found=str(asked.taxonomy), expected=expected))
+        raise wrong_setting("taxonomy", str(asked.taxonomy), "--disambiguate or --homonyms as well")
     check_replaceable(asked.output, KIND)
     if asked.homonyms is not None:
         check_file(asked.homonyms)
@@ -243,7 +242,7 @@ def vocabularies(*, download: Sequence[str] = (), progress: bool = False) -> dic
     names = [name.lower() for name in download]
     for name in names:
         if name not in VOCABULARIES:
-            raise KrisselError(Errors.K006.format(setting="download", found=name, expected=", ".join(VOCABULARIES)))
+            raise wrong_setting("download", name, ", ".join(VOCABULARIES))
     for name in names:
         fetch(name, refresh=True, progress=progress)
     return {name: whole(cache_folder() / name) for name in names or VOCABULARIES}

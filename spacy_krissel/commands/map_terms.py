@@ -11,7 +11,7 @@ from spacy.tokens import Doc, Span
 
 from ..corpora.report import CorpusReport
 from ..corpora.term_lists import Term, read_terms
-from ..errors import Errors, KrisselError
+from ..errors import wrong_setting
 from ..kb.prototype_kb import PrototypeKB
 from ..kb.prototype_table import MINED
 from ..mentions.annotations import set_spans, spans_of
@@ -70,11 +70,11 @@ def map_terms(
     knowledge base), and what `read_terms` raises. Warns KW201 (rows left out), KW620 (terms left out).
     """
     if output.suffix != ".tsv":
-        raise KrisselError(Errors.K006.format(setting="output", found=str(output), expected="a path ending in .tsv"))
+        raise wrong_setting("output", str(output), "a path ending in .tsv")
     addresses = {"license": license, **({"mapping_set_id": mapping_set_id} if mapping_set_id else {})}
     for setting, found in addresses.items():
         if not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*:\S+", found):
-            raise KrisselError(Errors.K006.format(setting=setting, found=found, expected="an address, https://…"))
+            raise wrong_setting(setting, found, "an address, https://…")
     check_file(output)
     report = CorpusReport()
     read = read_terms(terms, report, label_column=label_column, id_column=id_column)
@@ -84,7 +84,7 @@ def map_terms(
     linker = find_linker(nlp, name)
     if top_k > linker.n_kept():
         expected = f"at most {linker.n_kept()}, the candidates that the linker keeps (`n_candidates`)"
-        raise KrisselError(Errors.K006.format(setting="top_k", found=top_k, expected=expected))
+        raise wrong_setting("top_k", top_k, expected)
     if name not in nlp.pipe_names:
         nlp.enable_pipe(name)
     curies = Curies()

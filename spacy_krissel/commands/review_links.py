@@ -14,7 +14,7 @@ from spacy.tokens import Doc, Span
 from spacy.util import filter_spans, minibatch
 
 from ..corpora.link_table import RANDOM, WHY
-from ..errors import Errors, KrisselError
+from ..errors import Errors, KrisselError, wrong_setting
 from ..mentions.annotations import set_spans, spans_of
 from ..mentions.gold_ids import NIL
 from ..mentions.gold_mentions import ID_KEY, document_id
@@ -95,7 +95,7 @@ def review(
     KrisselError K006, K026 (output), K678 (no linked mention), and what `LinkedDocs` raises, which warns as well.
     """
     if output.suffix != ".tsv":
-        raise KrisselError(Errors.K006.format(setting="output", found=str(output), expected="a path ending in .tsv"))
+        raise wrong_setting("output", str(output), "a path ending in .tsv")
     check_file(output)
     docs = LinkedDocs(pipeline, texts, name=name, batch_size=batch_size, progress=progress)
     answered = ((doc, {}) for doc in docs) if also is None else _answered(docs, also, name, batch_size)

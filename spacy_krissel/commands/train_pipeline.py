@@ -29,7 +29,7 @@ from wasabi import msg
 
 from ..distributed.processes import alike, from_first, joined, n_processes, own_gpu, process_number
 from ..distributed.random_state import capture_rng, replay_rng
-from ..errors import Errors, KrisselError
+from ..errors import Errors, KrisselError, wrong_setting
 from ..layers.identity import fingerprint
 from ..pipeline.pipe import KrisselPipe
 from ..pipeline.pipeline_io import check_place, choose_gpu, save_whole
@@ -129,7 +129,7 @@ def fit_schedule(nlp: Language, overrides: Container[str]) -> None:
     each_epoch = training["eval_frequency"] == 0
     if each_epoch and training["max_epochs"] == -1:
         expected = "a whole number, 1 or more, with max_epochs -1"
-        raise KrisselError(Errors.K006.format(setting="training.eval_frequency", found=0, expected=expected))
+        raise wrong_setting("training.eval_frequency", 0, expected)
     steps = [training["max_steps"]] if training["max_steps"] else []
     if each_epoch or (has_end and training["max_epochs"] > 0):
         T = registry.resolve({"batcher": training["batcher"]})

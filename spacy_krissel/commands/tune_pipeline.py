@@ -13,7 +13,7 @@ from spacy.vocab import Vocab
 
 from ..building.tune import N_SEARCHED, RECALL, Recall, Tuning, near_vectors, tune, tuning_lines
 from ..corpora.doc_bins import read_doc_bins
-from ..errors import Errors, KrisselError
+from ..errors import wrong_setting
 from ..kb.directory import KIND as KB
 from ..kb.prototype_kb import PrototypeKB
 from ..mentions.annotations import spans_of
@@ -75,7 +75,7 @@ def tune_index(
     if (path / MANIFEST).is_file():
         if queries is not None:
             expected = "nothing with a knowledge base alone: to encode mentions, name the pipeline"
-            raise KrisselError(Errors.K006.format(setting="queries", found=str(queries), expected=expected))
+            raise wrong_setting("queries", str(queries), expected)
         target = output or path
         check_replaceable(target, KB)
         kb = PrototypeKB(Vocab(), 0).from_disk(path)
@@ -88,7 +88,7 @@ def tune_index(
         kb_path = Path(pipe.kb_path) if pipe.kb_path else path / name / "kb"
         if output is None and not kb_path.is_dir():
             expected = f"a folder to save the pipeline in, since there is no '{kb_path}'"
-            raise KrisselError(Errors.K006.format(setting="output", found=output, expected=expected))
+            raise wrong_setting("output", output, expected)
         target = output or kb_path
     kb.check_filled()
     if nlp is None or queries is None:
@@ -152,6 +152,6 @@ def _mention_vectors(nlp: Language, path: Path, n: int, seed: int, name: str) ->
     for doc in read_doc_bins(path, nlp.vocab):
         views.extend(linker.views(doc, spans_of(doc, linker.cfg["spans_key"])))
     if not views:
-        raise KrisselError(Errors.K006.format(setting="queries", found=str(path), expected="docs with mentions"))
+        raise wrong_setting("queries", str(path), "docs with mentions")
     drawn = np.random.default_rng(seed).choice(len(views), min(n, len(views)), replace=False)
     return linker.encode([views[row] for row in np.sort(drawn).tolist()])

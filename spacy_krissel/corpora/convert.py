@@ -10,7 +10,7 @@ from pydantic import Field
 from spacy.language import Language
 from spacy.tokens import Doc
 
-from ..errors import Errors, KrisselError
+from ..errors import wrong_setting
 from ..mentions import gold_mentions
 from ..mentions.gold_ids import Resolver
 from ..ontology.build import open_ontology
@@ -72,7 +72,7 @@ def read_docs(
         check_documents(format, documents)
     if unknown_as_nil and ontology is None:
         expected = "false, or an ontology that says which ids are known"
-        raise KrisselError(Errors.K006.format(setting="unknown_as_nil", found=unknown_as_nil, expected=expected))
+        raise wrong_setting("unknown_as_nil", unknown_as_nil, expected)
     by_label = {}
     for each in prefixes:
         label, _, prefix = each.rpartition("=")
@@ -80,8 +80,7 @@ def read_docs(
     # One without types of its own, or whose places in the semantic network nothing tells.
     misnamed = {name for name in PRESETS.keys() & set(types or ()) if ontology is None or not PRESETS[name].trees}
     if misnamed:
-        expected = "semantic types, or 'st21pv' with an ontology"
-        raise KrisselError(Errors.K006.format(setting="types", found=min(misnamed), expected=expected))
+        raise wrong_setting("types", min(misnamed), "semantic types, or 'st21pv' with an ontology")
     if isinstance(ontology, (str, Path)):
         ontology = open_ontology(ontology)
     steps: list[Callable[..., Iterator[AnnotatedText]]] = [distinct_texts]
@@ -155,7 +154,7 @@ def convert(
     """
     output = Path(output)
     if output.suffix != ".spacy":
-        raise KrisselError(Errors.K006.format(setting="output", found=str(output), expected="a path ending in .spacy"))
+        raise wrong_setting("output", str(output), "a path ending in .spacy")
     check_file(output)
     part = GoldSplit(split, dev_share, seed, purpose="convert")
     report = CorpusReport()
@@ -193,7 +192,7 @@ def blank_pipeline(lang: str) -> Language:
             # Not the language, but something that it imports.
             raise
         expected = "the code of a language that spaCy has, such as 'en'"
-        raise KrisselError(Errors.K006.format(setting="lang", found=lang, expected=expected)) from error
+        raise wrong_setting("lang", lang, expected) from error
 
 
 def _listed(path: Path, report: CorpusReport) -> dict[str, int]:
@@ -216,7 +215,7 @@ def _as_texts(docs: Iterable[Doc], sentences: bool, with_labels: bool, report: C
     for doc in docs:
         if sentences and doc.cats:
             expected = "false for documents with labels, since these do not say which sentence they are of"
-            raise KrisselError(Errors.K006.format(setting="sentences", found=sentences, expected=expected))
+            raise wrong_setting("sentences", sentences, expected)
         for text in sentence_docs(doc, report=report) if sentences else (doc,):
             if with_labels:
                 text.cats = {**text.cats, **gold_mentions.text_labels(text)}

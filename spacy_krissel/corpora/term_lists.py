@@ -6,7 +6,7 @@ from itertools import chain, dropwhile
 from pathlib import Path
 from typing import NamedTuple
 
-from ..errors import Errors, KrisselError, KrisselWarning, Warnings
+from ..errors import Errors, KrisselError, KrisselWarning, Warnings, wrong_setting
 from ..util.escape import one_line
 from ..util.tables import DELIMITERS, IDS, NAMES, SEPARATOR, csv_rows, find_column
 from .files import open_lines
@@ -87,7 +87,7 @@ def _columns(path: Path, header: list[str], label_column: str, id_column: str) -
         found[setting] = index = find_column(header, [asked] if asked else USUAL[setting])
         if index is None and (asked or (setting == "label_column" and len(header) > 1)):
             expected = f"one of the columns of '{path}': {', '.join(map(repr, header))}"[:300]
-            raise KrisselError(Errors.K006.format(setting=setting, found=asked, expected=expected))
+            raise wrong_setting(setting, asked, expected)
     if found["label_column"] is None:
         message = Warnings.KW212.format(path=path, header=one_line(header[0])[:80])
         warnings.warn(message, KrisselWarning, stacklevel=4)

@@ -4,6 +4,8 @@ Every message has a code, says what was expected, what was found and what to do.
 may search for them. `K…` are errors, `KW…` are warnings.
 """
 
+from typing import Any
+
 from .corpora import CorporaErrors, CorporaWarnings
 from .encoding import EncodingErrors, EncodingWarnings
 from .evaluation import EvaluationErrors, EvaluationWarnings
@@ -13,7 +15,7 @@ from .mining import MiningErrors, MiningWarnings
 from .ontology import OntologyErrors, OntologyWarnings
 from .pipeline import PipelineErrors, PipelineWarnings
 
-__all__ = ["Errors", "KrisselError", "KrisselWarning", "Warnings"]
+__all__ = ["Errors", "KrisselError", "KrisselWarning", "Warnings", "wrong_setting"]
 
 
 class Errors(
@@ -40,3 +42,8 @@ class Warnings(
     EvaluationWarnings,
 ):
     """All warning messages; `Warnings.KW101.format(...)`."""
+
+
+def wrong_setting(setting: str, found: Any, expected: str) -> KrisselError:
+    """Return the error K006. expected: in words."""
+    return KrisselError(Errors.K006.format(setting=setting, found=found, expected=expected))

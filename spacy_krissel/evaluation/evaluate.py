@@ -12,7 +12,7 @@ import spacy
 from spacy.language import Language
 
 from ..about import __version__
-from ..errors import Errors, KrisselError, Warnings
+from ..errors import Errors, KrisselError, Warnings, wrong_setting
 from ..mentions.gold_ids import NIL
 from ..ontology.build import open_ontology
 from ..ontology.hierarchy import place_keys
@@ -189,7 +189,7 @@ def _compared(compare: Compared | Sequence[str]) -> Compared:
     for pair in compare:
         title, _, others[title] = pair.partition("=")
         if not others[title]:
-            raise KrisselError(Errors.K006.format(setting="compare", found=pair, expected="name=path"))
+            raise wrong_setting("compare", pair, "name=path")
     return others
 
 
@@ -197,7 +197,7 @@ def _card_of(pipeline: Language | str | Path, overrides: dict[str, Any] | None) 
     """Raises KrisselError K006 for a pipeline other than the one in a folder, K026 where its card cannot be written."""
     if isinstance(pipeline, Language) or overrides or not Path(pipeline).is_dir():
         expected = "false, except for a pipeline's folder (no installed package) with its own settings"
-        raise KrisselError(Errors.K006.format(setting="write_meta", found=True, expected=expected))
+        raise wrong_setting("write_meta", True, expected)
     card = Path(pipeline) / "meta.json"
     check_file(card)
     return card

@@ -6,7 +6,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from ..errors import Errors, KrisselError
+from ..errors import wrong_setting
 from ..util.atomic import check_folder
 from ..util.escape import markdown_text
 from .metrics import RECALL_AT
@@ -25,7 +25,7 @@ def check_report(folder: str | Path, name: str) -> Path:
     Raises KrisselError K006 for a name with folders, K026 where no file can be written to the folder.
     """
     if name in ("", ".", "..") or Path(name).name != name:
-        raise KrisselError(Errors.K006.format(setting="name", found=name, expected="a file's name, without folders"))
+        raise wrong_setting("name", name, "a file's name, without folders")
     check_folder(folder)
     return Path(folder)
 

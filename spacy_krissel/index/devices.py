@@ -4,7 +4,7 @@ import os
 import sys
 import warnings
 
-from ..errors import Errors, KrisselError, KrisselWarning, Warnings
+from ..errors import Errors, KrisselError, KrisselWarning, Warnings, wrong_setting
 
 ALL_CARDS = "cuda:all"
 # Warnings given in this process: each is given once, however many indexes it concerns.
@@ -19,8 +19,7 @@ def check_device(device: str) -> str:
     """Return `device` if it is "cpu", "cuda", "cuda:N" or "cuda:all". Raises KrisselError K006."""
     name, _, card = device.partition(":")
     if device not in ("cpu", "cuda", ALL_CARDS) and not (name == "cuda" and card.isdigit()):
-        expected = "'cpu', 'cuda', 'cuda:N' or 'cuda:all'"
-        raise KrisselError(Errors.K006.format(setting="device", found=device, expected=expected))
+        raise wrong_setting("device", device, "'cpu', 'cuda', 'cuda:N' or 'cuda:all'")
     return device
 
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..errors import Errors, KrisselError
+from ..errors import Errors, KrisselError, wrong_setting
 from ..util.disk import disk_error
 from ..util.lock import Lock
 from ..util.settings import Count, PositiveInt, checked, maker
@@ -212,7 +212,7 @@ class FaissIndex:
         for name, value in settings.items():
             if name not in SEARCH_SETTINGS:
                 expected = f"one of {', '.join(SEARCH_SETTINGS)}, which can change after an index was built"
-                raise KrisselError(Errors.K006.format(setting=name, found=value, expected=expected))
+                raise wrong_setting(name, value, expected)
         self._own = FaissIndex(self.type, self.device, self.float16, **{**self._own, **settings})._own
         if self._index is not None:
             self._take(self._index, mapped=self._mapped, gpu_index=self._gpu_index)
@@ -432,7 +432,7 @@ def _own_settings(type: str, device: str, float16: bool, settings: dict[str, int
         wrong = "float16", float16, f"False with type {type!r}, which holds the vectors in less than half the space"
     if wrong:
         setting, found, expected = wrong
-        raise KrisselError(Errors.K006.format(setting=setting, found=found, expected=expected))
+        raise wrong_setting(setting, found, expected)
     return {**DEFAULTS[type], **given}
 
 
@@ -472,7 +472,7 @@ def _pq_bytes(given: int, width: int, on_card: bool) -> int:
     divisors = [number for number in range(1, width + 1) if width % number == 0]
     if given and given not in divisors:
         expected = f"a divisor of the width of the vectors ({', '.join(map(str, divisors))})"
-        raise KrisselError(Errors.K006.format(setting="pq_bytes", found=given, expected=expected))
+        raise wrong_setting("pq_bytes", given, expected)
     sizes = [number for number in divisors if number in PQ_BYTES] if on_card else divisors
     return given or max(number for number in sizes if number <= max(1, width // 2))
 

@@ -5,7 +5,7 @@ from functools import partial
 from importlib.metadata import entry_points
 from typing import Any
 
-from ..errors import Errors, KrisselError
+from ..errors import Errors, KrisselError, wrong_setting
 from .exact import ExactIndex
 from .faiss_index import DEFAULTS, FaissIndex
 from .protocol import MakeIndex, VectorIndex
@@ -36,7 +36,7 @@ def make_index(kind: str, settings: dict[str, Any], device: str = "cpu") -> Vect
     try:
         return declared(**settings)
     except TypeError as error:
-        raise KrisselError(Errors.K006.format(setting=f"{kind} index", found=settings, expected=str(error))) from None
+        raise wrong_setting(f"{kind} index", settings, str(error)) from None
 
 
 def named_index(name: str, device: str = "cpu") -> MakeIndex:
@@ -54,8 +54,7 @@ def named_index(name: str, device: str = "cpu") -> MakeIndex:
     elif name in DEFAULTS:
         make = partial(FaissIndex, type=name, device=device, float16=name == "hnsw")
     else:
-        expected = f"one of {', '.join(['exact', *DEFAULTS])}"
-        raise KrisselError(Errors.K006.format(setting="index", found=name, expected=expected))
+        raise wrong_setting("index", name, f"one of {', '.join(['exact', *DEFAULTS])}")
     # Refused here rather than after hours of encoding.
     make()
     return make

@@ -16,7 +16,7 @@ from spacy.tokens import Doc, Span
 from spacy.util import SimpleFrozenList
 from spacy.vocab import Vocab
 
-from ..errors import Errors, KrisselError
+from ..errors import Errors, KrisselError, wrong_setting
 from ..index.devices import guard_forks
 from ..index.kinds import make_index
 from ..index.protocol import MakeIndex, VectorIndex, Vectors
@@ -143,13 +143,13 @@ class PrototypeKB(Lookups, KnowledgeBase):
         prototypes = list(prototypes)
         if any(isinstance(each, Doc) for each in prototypes):
             expected = "prototypes (add_gold(kb, docs) takes annotated docs)"
-            raise KrisselError(Errors.K006.format(setting="prototypes", found="docs", expected=expected))
+            raise wrong_setting("prototypes", "docs", expected)
         if vectors is None:
             vectors = self.attached_encoder()([prototype.view for prototype in prototypes])
         weights = np.full(len(prototypes), weight) if isinstance(weight, (int, float)) else np.array(weight)
         if len(weights) != len(prototypes):
             expected = f"one number, or one for each of the {len(prototypes)} prototypes"
-            raise KrisselError(Errors.K006.format(setting="weight", found=f"{len(weights)} numbers", expected=expected))
+            raise wrong_setting("weight", f"{len(weights)} numbers", expected)
         with self.lock:
             self.replace(with_added(self.current, prototypes, vectors, weights, self.scratch))
 
@@ -165,7 +165,7 @@ class PrototypeKB(Lookups, KnowledgeBase):
         Raises KrisselError K006 for an unknown kind, for documents that are no list, or when nothing was given.
         """
         if kind is None and source is None and docs is None:
-            raise KrisselError(Errors.K006.format(setting="kind", found=kind, expected="a kind, a source or documents"))
+            raise wrong_setting("kind", kind, "a kind, a source or documents")
         with self.lock:
             removed = self.prototypes.where(kind, source, docs)
             self.replace(without(self.current, removed))

@@ -10,7 +10,7 @@ from thinc.api import Model, Relu, chain
 from thinc.layers.chain import forward as forward_all
 from thinc.types import Floats2d
 
-from ..errors import Errors, KrisselError
+from ..errors import wrong_setting
 from ..util.settings import PositiveInt, checked
 from ..views import View
 from .identity import Settings
@@ -83,8 +83,7 @@ def _init_projected(model: Model[Any, Any], X: list[View] | None = None, Y: Floa
     encoder.initialize(X=X)
     width, p = encoder.get_dim("nO"), model.get_dim("nO")
     if p > width:
-        expected = f"at most the encoder's {width}"
-        raise KrisselError(Errors.K006.format(setting="width", found=p, expected=expected))
+        raise wrong_setting("width", p, f"at most the encoder's {width}")
     model.set_dim("nI", width)
     if model.has_param("W") is None:
         columns, _ = np.linalg.qr(np.random.normal(size=(width, p)))

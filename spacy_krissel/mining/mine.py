@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..corpora.report import CorpusReport
-from ..errors import Errors, KrisselError, KrisselWarning, Warnings
+from ..errors import Errors, KrisselError, KrisselWarning, Warnings, wrong_setting
 from ..ontology.build import open_ontology
 from ..ontology.store import OntologyStore
 from ..util.disk import coded_io
@@ -101,8 +101,7 @@ def mine(
     output = Path(output)
     paths = [Path(texts)] if isinstance(texts, (str, Path)) else [Path(path) for path in texts]
     if ray is not None and n_process != 1:
-        expected = "1, since Ray has its own"
-        raise KrisselError(Errors.K006.format(setting="n_process", found=n_process, expected=expected))
+        raise wrong_setting("n_process", n_process, "1, since Ray has its own")
     # Checked before the work, which `new_directory` would refuse only after it.
     check_replaceable(output, KIND)
     if not isinstance(ontology, OntologyStore):

@@ -14,7 +14,7 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
 
-from ..errors import Errors, KrisselError, KrisselWarning, Warnings
+from ..errors import Errors, KrisselError, KrisselWarning, Warnings, wrong_setting
 from ..util.lock import Lock
 from ..util.manifest import MANIFEST
 from ..util.progress import reading_bar
@@ -231,8 +231,7 @@ def _check_options(located: list[Source], format: str, options: dict[str, Any]) 
     if options:
         raise KrisselError(Errors.K110.format(format="store", found=min(options), expected="no option"))
     if format != "auto":
-        expected = "auto for stores and entities, which have been read"
-        raise KrisselError(Errors.K006.format(setting="format", found=format, expected=expected))
+        raise wrong_setting("format", format, "auto for stores and entities, which have been read")
 
 
 def _streams(

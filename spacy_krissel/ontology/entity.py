@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import Errors, KrisselError
+from ..errors import wrong_setting
 
 LISTS = ("aliases", "types", "tree_numbers", "xrefs", "alt_ids", "parents")
 _TUPLES = (tuple,) * len(LISTS)
@@ -57,6 +57,5 @@ def _tuple(name: str, texts: Any) -> tuple[str, ...]:
     """Raises KrisselError K006: a text is a sequence of texts too, and would become a list of letters."""
     if not isinstance(texts, (list, tuple)):
         example = f"({texts!r},)" if isinstance(texts, str) else "('first', 'second')"
-        expected = f"a list or tuple of texts, such as {example}"
-        raise KrisselError(Errors.K006.format(setting=name, found=texts, expected=expected))
+        raise wrong_setting(name, texts, f"a list or tuple of texts, such as {example}")
     return tuple(texts)

@@ -2,7 +2,7 @@
 
 import re
 
-from ..errors import Errors, KrisselError
+from ..errors import wrong_setting
 
 # The prefix used for comparison -> all of its spellings, in lower case.
 _SPELLINGS = {
@@ -79,7 +79,7 @@ def entity_url(id: str) -> str:
 def check_prefix(prefix: str) -> str:
     """The prefix without its colon. Raises KrisselError K006 if it is no word."""
     if not _PREFIX.fullmatch(prefix):
-        raise KrisselError(Errors.K006.format(setting="prefix", found=prefix, expected="a word, such as 'NCBITaxon'"))
+        raise wrong_setting("prefix", prefix, "a word, such as 'NCBITaxon'")
     return prefix.rstrip(":")
 
 

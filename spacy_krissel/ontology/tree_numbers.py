@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import NamedTuple
 
-from ..errors import Errors, KrisselError, KrisselWarning, Warnings
+from ..errors import KrisselWarning, Warnings, wrong_setting
 from .entity import Entity
 from .hierarchy import Hierarchy
 from .store import OntologyStore
@@ -115,8 +115,7 @@ def find_preset(name: str, release: str, where: object) -> _Preset:
     Raises KrisselError K006 for another name.
     """
     if name not in PRESETS:
-        expected = f"one of {', '.join(PRESETS)}"
-        raise KrisselError(Errors.K006.format(setting="preset", found=name, expected=expected))
+        raise wrong_setting("preset", name, f"one of {', '.join(PRESETS)}")
     preset = PRESETS[name]
     if release != preset.release:
         found = release or "no release"

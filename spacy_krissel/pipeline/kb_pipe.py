@@ -16,7 +16,7 @@ from thinc.api import Model
 
 from ..building.fill import fill_kb
 from ..building.sources import PrototypeSource
-from ..errors import Errors, KrisselError, KrisselWarning, Warnings
+from ..errors import Errors, KrisselError, KrisselWarning, Warnings, wrong_setting
 from ..kb.prototype_kb import PrototypeKB
 from ..kb.snapshot import KBSnapshot
 from ..layers.identity import fingerprint
@@ -114,7 +114,7 @@ class KBPipe(KrisselPipe):
             found = kb(self.vocab)
         if not isinstance(found, PrototypeKB):
             expected = "a PrototypeKB, or a function that makes one of a vocabulary"
-            raise KrisselError(Errors.K006.format(setting="kb", found=type(found).__name__, expected=expected))
+            raise wrong_setting("kb", type(found).__name__, expected)
         found.check_encoder(self.fingerprint(), self._width())
         found.attach_encoder(self.encode)
         self._kb = found

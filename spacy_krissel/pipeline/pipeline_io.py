@@ -12,7 +12,7 @@ from spacy.util import get_package_path, is_package, load_config
 from thinc.api import set_gpu_allocator
 
 from ..distributed.processes import use_tf32
-from ..errors import Errors, KrisselError, KrisselWarning, Warnings
+from ..errors import Errors, KrisselError, KrisselWarning, Warnings, wrong_setting
 from ..kb.directory import KIND as KB
 from ..util.atomic import check_parent, commit_folder, temporary_folder
 from ..util.manifest import check_replaceable
@@ -65,7 +65,7 @@ def open_to_change(pipeline: Language | str | Path, output: Path | None) -> Lang
         return pipeline
     if output is None:
         expected = "a folder to save the pipeline in, which is loaded from a path"
-        raise KrisselError(Errors.K006.format(setting="output", found=output, expected=expected))
+        raise wrong_setting("output", output, expected)
     return load_pipeline(pipeline)
 
 
@@ -149,12 +149,12 @@ def check_place(output: Path, kb_path: Path | None = None) -> None:
     """
     if kb_path is not None and output.absolute() in (kb_path.absolute(), *kb_path.absolute().parents):
         expected = f"a folder outside '{output}', which is written anew as a whole"
-        raise KrisselError(Errors.K006.format(setting="kb_path", found=str(kb_path), expected=expected))
+        raise wrong_setting("kb_path", str(kb_path), expected)
     if kb_path is not None:
         check_replaceable(kb_path, KB)
     if os.path.ismount(output):
         expected = "a folder within it: a whole disk cannot be replaced when the pipeline is there"
-        raise KrisselError(Errors.K006.format(setting="output", found=str(output), expected=expected))
+        raise wrong_setting("output", str(output), expected)
     check_parent(output)
     if not output.exists():
         return

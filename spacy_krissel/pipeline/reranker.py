@@ -13,7 +13,7 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 from spacy.vocab import Vocab
 
-from ..errors import Errors, KrisselError, KrisselWarning, Warnings
+from ..errors import Errors, KrisselError, KrisselWarning, Warnings, wrong_setting
 from ..kb.candidate_columns import CandidateTable
 from ..kb.ties import TIE
 from ..layers.ranked import RankedMention, Reranker, list_lengths, with_nil
@@ -79,7 +79,7 @@ class KrisselReranker(KrisselPipe):
         """
         super().__init__(vocab, model, name, objective=objective, settings=settings, scorer=scorer)
         if max_names < 1:
-            raise KrisselError(Errors.K006.format(setting="max_names", found=max_names, expected="at least 1"))
+            raise wrong_setting("max_names", max_names, "at least 1")
         self.linker_name = linker
         self.max_names = max_names
         self.tree_numbers = tree_numbers

@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..errors import Errors, KrisselError
+from ..errors import Errors, KrisselError, wrong_setting
 
 MIB = 2**20
 # Text and tables never compress that well: the usual ratio is below ten.
@@ -23,9 +23,7 @@ class Limit:
         """Raises KrisselError K006 where the variable is not a whole number of at least 1."""
         text = os.environ.get(self.variable, "").strip() or str(self.default)
         if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text)):
-            raise KrisselError(
-                Errors.K006.format(setting=self.variable, found=text, expected="a number of MiB, 1 or more")
-            )
+            raise wrong_setting(self.variable, text, "a number of MiB, 1 or more")
         return int(text) * MIB
 
     def check(self, found: int, path: str | Path, place: str) -> None:

@@ -13,7 +13,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ..errors import Errors, KrisselError
+from ..errors import Errors, KrisselError, wrong_setting
 
 HELP = "force: Replace what is at the output; what was there is kept beside it, as .bak"
 # Columns of a table of links that a person fills in, and bytes of a table that are searched for them.
@@ -48,7 +48,7 @@ def writes(*files: str, folders: Sequence[str] = (), keeps: str = "") -> Callabl
         @wraps(function)
         def called(*args: Any, force: bool = False, **settings: Any) -> Any:
             if not isinstance(force, bool):
-                raise KrisselError(Errors.K006.format(setting="force", found=force, expected="true or false"))
+                raise wrong_setting("force", force, "true or false")
             # Not bound to the signature: what does not fit is refused by the function itself.
             given = {name: each.default for name, each in signature.parameters.items()}
             given |= {**dict(zip(signature.parameters, args, strict=False)), **settings}

@@ -13,7 +13,7 @@ from typing import get_type_hints as type_hints
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
-from ..errors import Errors, KrisselError
+from ..errors import Errors, KrisselError, wrong_setting
 
 # No text for a number, no number for true or false, and nothing that JSON cannot hold.
 STRICT = ConfigDict(strict=True, allow_inf_nan=False)
@@ -149,7 +149,7 @@ def check(name: str, value: Any, type_: Any, adapter: Any = None) -> Any:
     try:
         return (adapter or TypeAdapter(type_, config=STRICT)).validate_python(_plain(value))
     except (ValidationError, RecursionError):
-        raise KrisselError(Errors.K006.format(setting=name, found=value, expected=expected(type_))) from None
+        raise wrong_setting(name, value, expected(type_)) from None
 
 
 def takes(settings: Callable[Given, Made]) -> Callable[[Callable[[Made], Returned]], Callable[Given, Returned]]:

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from ...errors import Errors, KrisselError
+from ...errors import Errors, KrisselError, wrong_setting
 from ..annotation import AnnotatedText
 from ..bundles import holds_suffixes, is_bundle
 from ..files import open_binary
@@ -80,7 +80,7 @@ def check_documents(format: str, documents: str | Path | None) -> None:
     apart = (*SUFFIXES.values(), *mention_tables.HEADS)
     if documents is None if format == "zeshel" else documents is not None and format not in apart:
         expected = f"a folder of documents for ZESHEL's mentions and {', '.join(apart)}, none for others"
-        raise KrisselError(Errors.K006.format(setting="documents", found=documents, expected=expected))
+        raise wrong_setting("documents", documents, expected)
 
 
 def detect_format(path: Path) -> str:

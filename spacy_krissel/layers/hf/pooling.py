@@ -4,7 +4,7 @@ from typing import Literal
 
 import torch
 
-from ...errors import Errors, KrisselError
+from ...errors import wrong_setting
 from .wordpieces import MARKERS, Pieces
 
 Pooling = Literal["cls", "mean", "marker", "mention"]
@@ -23,7 +23,7 @@ def chosen_markers(markers: Markers, pooling: Pooling) -> tuple[str, ...]:
     elif chosen and (len(chosen) != 2 or len(set(chosen)) < 2 or not all(chosen)):
         expected = "true, false, or two different tokens"
     if expected:
-        raise KrisselError(Errors.K006.format(setting="markers", found=markers, expected=expected))
+        raise wrong_setting("markers", markers, expected)
     return chosen
 
 

@@ -9,7 +9,7 @@ from spacy.util import SimpleFrozenDict
 from thinc.api import Model, chain, noop
 from thinc.types import Floats2d
 
-from ...errors import Errors, KrisselError
+from ...errors import wrong_setting
 from ...util.settings import PositiveInt, checked
 from ...views import View, name_view
 from ..identity import Settings
@@ -80,7 +80,7 @@ def TransformerEncoder(
     tokens = chosen_markers(markers, pooling)
     if units and pooling not in BY_MARKERS:
         expected = f"one of {', '.join(BY_MARKERS)} where `units` is true"
-        raise KrisselError(Errors.K006.format(setting="pooling", found=pooling, expected=expected))
+        raise wrong_setting("pooling", pooling, expected)
     settings = Settings(
         window=window,
         pooling=pooling,

@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ...errors import Errors, KrisselError, KrisselWarning, Warnings
+from ...errors import Errors, KrisselError, KrisselWarning, Warnings, wrong_setting
 from ..entity import Entity
 from .records import Start, open_records, table_rows, unique
 
@@ -51,7 +51,7 @@ def read_gene_info(
     chosen = [id_ for each in names for id_ in SPECIES_SUBSETS.get(str(each).lower(), (str(each),))]
     wrong = [species] if isinstance(species, str) else [id_ for id_ in chosen if not re.fullmatch("[0-9]+", id_)]
     if wrong:
-        raise KrisselError(Errors.K006.format(setting="species", found=wrong[0], expected=expected))
+        raise wrong_setting("species", wrong[0], expected)
     wanted = frozenset(chosen)
 
     def genes() -> Iterator[Entity]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...errors import Errors, KrisselError
+from ...errors import Errors, KrisselError, wrong_setting
 from ..entity import Entity
 from .records import JSON_TEXT, json_text, open_records, table_rows, unique
 
@@ -61,7 +61,7 @@ def read_snomed(path: str | Path, *, language: str = ENGLISH, refset: str = US_E
     preferred = {id_ for id_, level, set_ in levels if set_ == refset and level == PREFERRED}
     if not preferred:
         expected = f"a language reference set with preferred descriptions in '{preferences.name}'"
-        raise KrisselError(Errors.K006.format(setting="refset", found=refset, expected=expected))
+        raise wrong_setting("refset", refset, expected)
     for file_ in (descriptions, *definitions):
         for id_, key, code, kind, term in _active(file_, "id", "conceptId", "languageCode", "typeId", "term"):
             concept = concepts.get(key)

@@ -10,7 +10,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from ...errors import Errors, KrisselError, KrisselWarning, Warnings
+from ...errors import Errors, KrisselError, KrisselWarning, Warnings, wrong_setting
 from ..entity import Entity
 from ..folding import fold_name
 from ..ids import canonical_id
@@ -239,7 +239,7 @@ def _positions(folder: Path, semantic_types: Sequence[str], trees: Sequence[str]
         below = {number for number in used if is_in_tree(number, each.upper())}
         if not below and fold_name(each) not in numbers:
             expected = "types of UMLS's semantic network, by id, name or tree number"
-            raise KrisselError(Errors.K006.format(setting="semantic_types", found=each, expected=expected))
+            raise wrong_setting("semantic_types", each, expected)
         tops = numbers.get(fold_name(each), ())
         found |= below.union(number for number in used if any(is_in_tree(number, top) for top in tops))
     return frozenset(found)

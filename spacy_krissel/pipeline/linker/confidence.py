@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 from scipy.special import expit, logit
 
-from ...errors import Errors, KrisselError
+from ...errors import wrong_setting
 from ...kb.search_result import SearchResult
 from ...kb.snapshot import KBSnapshot
 from ...lexical.index import SPELT
@@ -63,7 +63,7 @@ class Confidence:
         names = [field.name for field in fields(cls)]
         if sorted(setting) != sorted(names):
             found, expected = ", ".join(sorted(setting)), f"{', '.join(names)}, as `krissel confidence` fits them"
-            raise KrisselError(Errors.K006.format(setting="confidence", found=found, expected=expected))
+            raise wrong_setting("confidence", found, expected)
         return cls(**setting)
 
     def __call__(
@@ -166,9 +166,7 @@ def with_confidence(query: Query, result: SearchResult, settings: LinkerSettings
     model = Confidence.of(settings.confidence)
     if model is None and settings.min_confidence:
         expected = "0, or a linker that `krissel confidence` gave its `confidence`"
-        raise KrisselError(
-            Errors.K006.format(setting="min_confidence", found=settings.min_confidence, expected=expected)
-        )
+        raise wrong_setting("min_confidence", settings.min_confidence, expected)
     if model is None:
         return result
     vector, lexical = similarities(query, result)

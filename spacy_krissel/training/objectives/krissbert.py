@@ -11,7 +11,7 @@ from spacy.training import Example
 from thinc.api import get_array_module
 from thinc.types import Floats2d
 
-from ...errors import Errors, KrisselError, KrisselWarning, Warnings
+from ...errors import KrisselWarning, Warnings, wrong_setting
 from ...losses.masked import Loss
 from ...ontology.folding import fold_name
 from ...ontology.held_out import HELD_OUT, HeldOut
@@ -68,12 +68,12 @@ class ContrastiveObjective:
     def __post_init__(self) -> None:
         if self.p_mask + self.p_replace > 1:
             setting, found = "p_mask + p_replace", self.p_mask + self.p_replace
-            raise KrisselError(Errors.K006.format(setting=setting, found=found, expected="1 at most"))
+            raise wrong_setting(setting, found, "1 at most")
         if not self.beta:
             self.reference_loss = None
         if not self.alpha and self.reference_loss is None:
             expected = "above 0 where there is no reference loss with a beta above 0: one loss at least"
-            raise KrisselError(Errors.K006.format(setting="alpha", found=self.alpha, expected=expected))
+            raise wrong_setting("alpha", self.alpha, expected)
         self._held_out = HeldOut(self.held_out, self.seed)
         self._rng = random.Random(self.seed)
         self._ontology: OntologyStore | None = None

@@ -12,7 +12,7 @@ from thinc.api import Ops
 from thinc.types import Floats2d
 
 from ...distributed.processes import begin_shared
-from ...errors import Errors, KrisselError
+from ...errors import wrong_setting
 from ...layers.label_attention import Seen, attention, mean_states, presence_layer
 from ...layers.normalize import unit_rows
 from ...layers.token_states import StatesModel, TokenStates
@@ -83,8 +83,7 @@ class LabelAttentionObjective:
 
     def __post_init__(self) -> None:
         if self.loss is None and self.presence_loss is None:
-            expected = "a loss, or one for `presence_loss`"
-            raise KrisselError(Errors.K006.format(setting="loss", found=None, expected=expected))
+            raise wrong_setting("loss", None, "a loss, or one for `presence_loss`")
         self._store: OntologyStore | None = None
         self._entities: list[str] = []
         self._random = np.random.default_rng(self.seed)

@@ -6,7 +6,7 @@ from typing import Any
 
 from spacy.training import Example
 
-from ...errors import Errors, KrisselError
+from ...errors import wrong_setting
 from ...losses.masked import Loss
 from ...ontology.store import OntologyStore
 from ...util.settings import Count, Fraction, NotNegative, PositiveInt, checked
@@ -66,7 +66,7 @@ class RetrievalObjective:
     def __post_init__(self) -> None:
         if self.hard_share and self.index is None:
             expected = "an index, such as spacy-krissel.ExactIndex.v1, where hard_share is above 0"
-            raise KrisselError(Errors.K006.format(setting="index", found=None, expected=expected))
+            raise wrong_setting("index", None, expected)
         self._batches = BatchCount("linked mention", LINKS)
         self._store: OntologyStore | None = None
 
