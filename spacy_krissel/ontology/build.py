@@ -30,8 +30,8 @@ from .shared_names import Order
 from .species_words import with_species_words
 from .store import OntologyStore, write_store
 from .tree_numbers import with_tree_types
+from .vocabularies import VOCABULARIES
 from .vocabularies.cache import Source, locate
-from .vocabularies.known import VOCABULARIES
 
 PathLike = str | Path
 
@@ -87,7 +87,7 @@ def build_ontology(
     """Read ontology files or stores in order, enrich them from others, and write one store.
 
     sources: ontology files, folders of a format, stores, or names of vocabularies
-        (`vocabularies.known`), which are downloaded once; the most important first: if several have
+        (`vocabularies`), which are downloaded once; the most important first: if several have
         the same id, the first one's entity is kept (KW102) or, with `merge_sources`, completed from
         the others
     output: directory of the store

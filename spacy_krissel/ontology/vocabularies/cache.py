@@ -24,8 +24,8 @@ from ...util.lock import Lock
 from ...util.manifest import sha256_file
 from ...util.work_folder import FolderLock
 from ...util.zip_file import open_zip
+from . import VOCABULARIES, Vocabulary
 from .download import Download, NotDownloaded
-from .known import VOCABULARIES, Vocabulary
 
 # Record of a vocabulary's files and their source, stored next to them; named in K117.
 RECORD = "download.json"
