@@ -15,8 +15,8 @@ from ..ontology.enrich import DEFAULT_FIELDS
 from ..ontology.readers.table import read_table as read_table
 from ..ontology.shared_names import Order, homonym_report
 from ..ontology.store import KIND, OntologyStore
+from ..ontology.vocabularies import VOCABULARIES
 from ..ontology.vocabularies.cache import cache_folder, fetch, whole
-from ..ontology.vocabularies.known import VOCABULARIES
 from ..util.atomic import check_file, write_text
 from ..util.manifest import check_replaceable
 from ..util.outputs import writes

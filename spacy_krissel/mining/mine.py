@@ -23,11 +23,10 @@ from ..views import MINED_CHARS
 from .matcher import Case, NameMatcher
 from .miner import COUNTS, TEXT_COUNTS, Miner
 from .name_table import search_names
-from .ray_workers import ray_workers
 from .reading import SeenIds, ordered_files, units_of
 from .shards import FORMAT_VERSION, KIND, MentionShards, write_shard
 from .work import WORK_VERSION, WorkDirectory
-from .workers import local_workers, mine_units
+from .workers import local_workers, mine_units, ray_workers
 
 PathLike = str | Path
 # A fraction of a second of matching: this much per process is done again after an interruption.

@@ -1,10 +1,11 @@
-"""Workers that read and mine: this process, or several on this machine."""
+"""Workers that read and mine: this process, several on this machine, or those of a Ray cluster."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from uuid import uuid4
 import numpy as np
 
 from ..corpora.text_stream import Text
-from ..distributed.workers import follow_parent
+from ..distributed.workers import follow_parent, ray_cluster
 from ..errors import Errors, KrisselError
 from .miner import MinedChunk, Miner, mine_chunk
 from .reading import Chunk, SeenIds, Unit, read_unit, unit_bytes
@@ -159,3 +160,70 @@ def _mine_in_worker(texts: list[Text] | Path, new: np.ndarray) -> MinedChunk:
     path = _directory / f"{uuid4().hex}.tmp"
     write_shard(path, mined.mentions)
     return mined._replace(mentions=path)
+
+
+# Retries of a task whose worker was lost.
+MAX_RETRIES = 5
+# Bytes of files that are read ahead, per processor.
+READ_AHEAD_EACH = 16_000_000
+# Chunks mined with the same copy of the limits: sending one costs 8 bytes per entity.
+CHUNKS_WITH_LIMITS = 64
+
+
+class RayWorkers(Workers):
+    """Tasks of a cluster. The miner is sent to each machine once and shared by its workers.
+
+    They are tasks rather than Ray Data: one process decides, in the order of the texts and between reading and mining,
+    which text is the first of its id, and chunks must be the same in every run, so that one can resume another. A task
+    whose worker is lost is retried and gives the same result.
+
+    A unit that is too large to be read ahead is read by this process, chunk by chunk.
+    """
+
+    def __init__(self, ray: Any, miner: Miner) -> None:
+        self._ray = ray
+        n_processors = max(1, int(ray.cluster_resources().get("CPU", 1)))
+        self.n_ahead = 2 * n_processors
+        self.ahead_bytes = max(READ_AHEAD, n_processors * READ_AHEAD_EACH)
+        self._limits = miner.limits
+        self._n_mined = 0
+        self._miner = ray.put(miner._replace(limits=miner.limits[:0]))
+        self._read_task = ray.remote(num_returns="streaming", max_retries=MAX_RETRIES)(_read_on_ray)
+        self._mine_task = ray.remote(max_retries=MAX_RETRIES)(_mine_on_ray)
+
+    def read(self, unit: Unit, number: int, chunk_chars: int) -> Iterator[tuple[Chunk, Any]]:
+        if unit_bytes(unit) > READ_AHEAD:
+            return read_unit(unit, number, chunk_chars)
+        # Begins now, not when the first chunk is requested.
+        return self._chunks(self._read_task.remote(unit, number, chunk_chars))
+
+    def mine(self, texts: Any, new: np.ndarray) -> Callable[[], MinedChunk]:
+        if self._n_mined % CHUNKS_WITH_LIMITS == 0:
+            self._sent_limits = self._ray.put(self._limits)
+        self._n_mined += 1
+        return partial(self._ray.get, self._mine_task.remote(self._miner, self._sent_limits, texts, new))
+
+    def _chunks(self, parts: Any) -> Iterator[tuple[Chunk, Any]]:
+        for part in parts:
+            yield self._ray.get(part), next(parts)
+
+
+@contextmanager
+def ray_workers(miner: Miner, address: str) -> Iterator[RayWorkers]:
+    """address: see `distributed.workers.ray_cluster`. All machines need the files at the same paths, and this package.
+
+    Raises KrisselError K023 to K025 (Ray).
+    """
+    with ray_cluster(address, MAX_RETRIES) as ray:
+        yield RayWorkers(ray, miner)
+
+
+def _read_on_ray(unit: Unit, number: int, chunk_chars: int) -> Iterator[Any]:
+    """Chunks and their texts alternately, so that the texts stay where they were read."""
+    for chunk, texts in read_unit(unit, number, chunk_chars):
+        yield chunk
+        yield texts
+
+
+def _mine_on_ray(miner: Miner, limits: np.ndarray, texts: list[Text], new: np.ndarray) -> MinedChunk:
+    return mine_chunk(miner._replace(limits=limits), texts, new)

@@ -31,8 +31,8 @@ from .shared_names import Order
 from .species_words import with_species_words
 from .store import OntologyStore, write_store
 from .tree_numbers import with_tree_types
+from .vocabularies import VOCABULARIES
 from .vocabularies.cache import Source, locate
-from .vocabularies.known import VOCABULARIES
 
 PathLike = str | Path
 
@@ -85,7 +85,7 @@ def build_ontology(
 ) -> OntologyStore:
     """Read ontology files (or stores) one after the other, enrich them from others, and write one store.
 
-    sources: ontology files, folders of a format, stores, or names of vocabularies (`vocabularies.known`), which are
+    sources: ontology files, folders of a format, stores, or names of vocabularies (`vocabularies`), which are
         downloaded once; the most important first: where several have one id, the first one's entity is kept (KW102),
         or, with `merge_sources`, completed from the others
     output: directory of the store

@@ -6,7 +6,7 @@ from typing import Any
 from spacy.language import Language
 
 from ..kb.prototype_kb import PrototypeKB
-from ..ontology.vocabularies.known import VOCABULARIES, Vocabulary
+from ..ontology.vocabularies import VOCABULARIES, Vocabulary
 from ..pipeline.linker.component import KrisselLinker
 from ..pipeline.pipeline_io import link_writers, mention_setters
 from ..render.formats import WRITERS

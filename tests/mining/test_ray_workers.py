@@ -10,8 +10,8 @@ import pytest
 from ray_machines import two_machines
 
 from spacy_krissel.errors import KrisselError, KrisselWarning
-from spacy_krissel.mining import ray_workers
 from spacy_krissel.mining import reading as reading_module
+from spacy_krissel.mining import workers
 from spacy_krissel.mining.mine import mine
 from spacy_krissel.mining.shards import MentionShards
 from spacy_krissel.mining.work import WorkDirectory
@@ -62,12 +62,12 @@ def test_ray_writes_other_shards_than_one_process(cluster, ontology, folder, tmp
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("task", ["_read", "_mine"])
+@pytest.mark.parametrize("task", ["_read_on_ray", "_mine_on_ray"])
 def test_a_worker_killed_in_a_task_changes_shards(
     cluster, ontology, folder, tmp_path, expected, read_bytes, monkeypatch, task
 ):
     killed = tmp_path / "killed"
-    read, mine_ = ray_workers._read, ray_workers._mine
+    read, mine_ = workers._read_on_ray, workers._mine_on_ray
 
     def end_once():
         with contextlib.suppress(FileExistsError):
@@ -87,7 +87,7 @@ def test_a_worker_killed_in_a_task_changes_shards(
             end_once()
         return mine_(miner, limits, texts, new)
 
-    monkeypatch.setattr(ray_workers, task, {"_read": read_and_end, "_mine": mine_and_end}[task])
+    monkeypatch.setattr(workers, task, {"_read_on_ray": read_and_end, "_mine_on_ray": mine_and_end}[task])
     with pytest.warns(KrisselWarning):
         mine(ontology, folder, tmp_path / "s", ray="local", **SETTINGS)
     assert killed.exists()
@@ -129,8 +129,8 @@ def test_an_error_of_a_reader_loses_its_code_in_ray(cluster, ontology, folder, t
 
 @pytest.mark.slow
 def test_work_lost_repeatedly_has_no_code(cluster, ontology, folder, tmp_path, monkeypatch):
-    monkeypatch.setattr("spacy_krissel.mining.ray_workers._mine", lambda *args: os._exit(9))
-    monkeypatch.setattr("spacy_krissel.mining.ray_workers.MAX_RETRIES", 0)
+    monkeypatch.setattr("spacy_krissel.mining.workers._mine_on_ray", lambda *args: os._exit(9))
+    monkeypatch.setattr("spacy_krissel.mining.workers.MAX_RETRIES", 0)
     with pytest.raises(KrisselError, match=r"^\[K025\]"):
         mine(ontology, folder, tmp_path / "s", ray="local", **SETTINGS)
     assert not (tmp_path / "s").exists()

@@ -4,7 +4,7 @@ import pytest
 import spacy
 
 from spacy_krissel import Entity, build
-from spacy_krissel.ontology.vocabularies.known import VOCABULARIES
+from spacy_krissel.ontology.vocabularies import VOCABULARIES
 from spacy_krissel.render.formats import WRITERS
 from spacy_krissel.serving.about import vocabularies
 from spacy_krissel.serving.corrected import CorrectedLinker

@@ -24,8 +24,8 @@ from ...util.lock import Lock
 from ...util.manifest import sha256_file
 from ...util.work_folder import FolderLock
 from ...util.zip_file import open_zip
+from . import VOCABULARIES, Vocabulary
 from .download import Download, NotDownloaded
-from .known import VOCABULARIES, Vocabulary
 
 # Next to a vocabulary's files: what they are and where they are from; K117 names it.
 RECORD = "download.json"

@@ -4,8 +4,7 @@ from datetime import date
 
 import pytest
 
-from spacy_krissel.ontology.vocabularies import cache, download
-from spacy_krissel.ontology.vocabularies.known import VOCABULARIES
+from spacy_krissel.ontology.vocabularies import VOCABULARIES, cache, download
 
 from .publisher import publishing
 

@@ -18,9 +18,8 @@ from hypothesis import given, settings
 from spacy_krissel import KrisselError
 from spacy_krissel.ontology.build import build_ontology
 from spacy_krissel.ontology.readers import READERS
-from spacy_krissel.ontology.vocabularies import cache
+from spacy_krissel.ontology.vocabularies import VOCABULARIES, cache
 from spacy_krissel.ontology.vocabularies.cache import RECORD, fetch, locate
-from spacy_krissel.ontology.vocabularies.known import VOCABULARIES
 
 from .publisher import PUBLISHED, obo, zipped
 
