@@ -47,8 +47,8 @@ def search_entities(
         while len(todo) and (wanted <= MAX_RETRIEVED or wanted == total):
             found, found_rows = index.search(queries[todo], wanted, mask)
             n_entities = _rank(result, prototypes, todo, found_rows, found)
-            # If a wider search ends early, nothing is left near by; if the first one does, much may
-            # be.
+            # A wider search that returns fewer rows has found all that are near; the first search
+            # may still miss many.
             full = (found_rows[:, -1] >= 0) | ((n_entities >= k) & (wanted > first_wanted))
             more_ties = found[:, -1] >= tie_bound(found[:, 0])
             done = full & ((wanted == total) | ((n_entities >= k) & ~more_ties))
