@@ -62,8 +62,8 @@ MESH_TREES = dict(" ".join(each.split()).split(" ", 1) for each in _MESH_TREES.s
 
 
 def with_tree_types(store: OntologyStore) -> Iterator[Entity]:
-    """Yield the entities of a store with the names of the tops of their trees as types, such as
-    "Nervous System Diseases" for tree numbers below MeSH's C10.
+    """Yield the entities of a store with the names of the tops of their trees as types. For
+    example, tree numbers below MeSH's C10 give "Nervous System Diseases".
 
     A top is named by the entity with its number, else by MeSH, else by its number. An entity
     without a tree number has the names of its topmost ancestors by parents (`Hierarchy.roots`), or

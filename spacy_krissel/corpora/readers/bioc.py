@@ -44,10 +44,10 @@ def read_bioc(path: str | Path, *, report: CorpusReport) -> Iterator[AnnotatedTe
     it has, else the infon named like its type (GNormPlus: `Gene`), else the type states both
     (BioID: `NCBI gene:7157`, see `read_classes`). Several ids are joined as in `read_ids`.
 
-    Skipped and counted are annotations that repeat a part of a composite mention (infon
-    `CompositeRole` = `IndividualMention`), relations, annotations of a whole document, without
-    offsets and text (NLM-Chem's MeSH headings), and annotations of other types that BELB adds
-    (infon `foreign`).
+    Some annotations are counted and skipped: relations; annotations that repeat a part of a
+    composite mention (infon `CompositeRole` = `IndividualMention`); annotations of a whole
+    document, without offsets and text (NLM-Chem's MeSH headings); and annotations of other types
+    that BELB adds (infon `foreign`).
 
     report: counts `composite_parts`, `relations`, `document_annotations`, `foreign_annotations` and
         `bad_records`.
