@@ -15,7 +15,7 @@ from ..ontology.tree_numbers import PRESETS, find_preset, is_in_tree
 from .annotation import AnnotatedText, Mention
 from .report import CorpusReport
 
-TYPES_SHOWN = 5
+MAX_TYPES_SHOWN = 5
 Texts = Iterable[AnnotatedText]
 
 
@@ -69,7 +69,7 @@ def keep_types(
         kept = kept or bool(left.mentions)
         yield left
     if not kept and report["other_types"]:
-        found = ", ".join(map(repr, sorted(wanted)[:TYPES_SHOWN])) + ", …" * (len(wanted) > TYPES_SHOWN)
+        found = ", ".join(map(repr, sorted(wanted)[:MAX_TYPES_SHOWN])) + ", …" * (len(wanted) > MAX_TYPES_SHOWN)
         warnings.warn(Warnings.KW223.format(count=report["other_types"], types=found), KrisselWarning, stacklevel=2)
 
 

@@ -47,7 +47,7 @@ def test_one_command_makes_no_pipeline(run, toy_files, finder, tmp_path):
 
 def test_text_is_not_mined_and_trained_on(toy_files, tmp_path, monkeypatch, capsys):
     texts = toy_files / "texts.jsonl"
-    monkeypatch.setattr(build_linker, "FEWEST_MENTIONS", 10)
+    monkeypatch.setattr(build_linker, "MIN_MENTIONS", 10)
     trained = []
     original = build_linker.train
     monkeypatch.setattr(
@@ -63,7 +63,7 @@ def test_text_is_not_mined_and_trained_on(toy_files, tmp_path, monkeypatch, caps
     # Mined mentions as prototypes of the encoder as it is.
     built = build(toy_files / "ontology.jsonl", tmp_path / "again", text=[str(texts)], steps=0)
     assert built.n_mentions > 0 and len(trained) == 1
-    monkeypatch.setattr(build_linker, "FEWEST_MENTIONS", 10_000)
+    monkeypatch.setattr(build_linker, "MIN_MENTIONS", 10_000)
     with pytest.warns(KrisselWarning, match="KW680"):
         built = build(toy_files / "ontology.jsonl", tmp_path / "few", text=[texts], steps=2)
     assert built.n_mentions > 0 and len(trained) == 1
@@ -71,7 +71,7 @@ def test_text_is_not_mined_and_trained_on(toy_files, tmp_path, monkeypatch, caps
 
 def test_a_build_does_not_say_which_of_its_steps_runs(toy_files, tmp_path, monkeypatch, terminal):
     ontology, texts = toy_files / "ontology.jsonl", toy_files / "texts.jsonl"
-    monkeypatch.setattr(build_linker, "FEWEST_MENTIONS", 10)
+    monkeypatch.setattr(build_linker, "MIN_MENTIONS", 10)
     with monkeypatch.context() as patched:
         patched.setattr(build_linker, "fit_confidence", lambda *args, **settings: 1 / 0)
         with pytest.raises(ZeroDivisionError):
@@ -92,7 +92,7 @@ def test_a_build_does_not_say_which_of_its_steps_runs(toy_files, tmp_path, monke
 
 
 def test_a_build_starts_from_nothing_or_takes_four_times_the_bytes(toy_files, tmp_path, monkeypatch):
-    monkeypatch.setattr(build_linker, "FEWEST_MENTIONS", 10)
+    monkeypatch.setattr(build_linker, "MIN_MENTIONS", 10)
     views = [View("He had ", "common cold", " in winter"), View("", "rickets", "")]
     as_shipped = find_linker(spacy.load(build_linker.COMPACT)).encode(views)
     plain = build(toy_files / "ontology.jsonl", tmp_path / "plain")
