@@ -27,7 +27,11 @@ BATCH, K = 1024, 4
 
 
 def main(kb: Path, queries: int = 4096, repeat: int = 1) -> None:
-    """repeat: the forms are added this often, each time with another number, to see how time grows."""
+    """Compare both indexes.
+
+    repeat: number of times the forms are added, each time with another number, to measure how time
+        grows.
+    """
     table = PrototypeKB(Vocab(), 0).from_disk(kb, exclude=["index"]).prototypes
     rows = table.rows_of_kinds(MENTIONS)
     mentions = [f"{form} {i}" if i else form for i in range(repeat) for form in table.mentions(rows)]
@@ -47,7 +51,7 @@ def main(kb: Path, queries: int = 4096, repeat: int = 1) -> None:
         _, plain = _timed(lambda: [index.search(batch, K) for batch in vectors])
     transposed = peer.T.tocsr()
     _, peer_found = _timed(lambda: [_nearest(batch @ transposed) for batch in peer_vectors])
-    # The columns of both stand in orders of their own: compare what is in them.
+    # The columns of both have different orders: compare their contents.
     ours = [np.sort((batch @ index._by_gram).data) for batch in vectors]
     theirs = [np.sort((batch @ transposed).data) for batch in peer_vectors]
     difference = max(float(np.abs(a - b).max()) for a, b in zip(ours, theirs, strict=True))

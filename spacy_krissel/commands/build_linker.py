@@ -327,7 +327,8 @@ def _by_label(pairs: Mapping[str, Sequence[str]] | Sequence[str]) -> dict[str, l
 
 
 def _sources(ontology: Any) -> list[Any]:
-    """The paths and names of vocabularies, or the entities. Raises KrisselError K006 for anything else."""
+    """Return the paths and names of vocabularies, or the entities. Raises KrisselError K006 for
+    anything else."""
     sources = (
         [ontology] if isinstance(ontology, (str, Path, Mapping)) or not isinstance(ontology, Iterable) else [*ontology]
     )
@@ -342,14 +343,15 @@ def _sources(ontology: Any) -> list[Any]:
 
 
 def _content(source: Path, format: str) -> Any:
-    """What changes with an ontology, or with the files of a folder that are read; a release has others of gigabytes."""
+    """Return a hash of an ontology's content, or of the files of a folder that are read; a release
+    contains gigabytes of others."""
     if source.is_dir() and not (source / MANIFEST).is_file():
         return [each["files"] for each in provenance(source, format)]
     return content_hash(source)
 
 
 def _check_types(types_by_label: Mapping[str, Sequence[str]], store: OntologyStore) -> None:
-    """Raises KrisselError K006 for a type that no entity has."""
+    """Raise KrisselError K006 for a type that no entity has."""
     wanted = {each for types in types_by_label.values() for each in types}
     known = set(chain.from_iterable(store.each("types"))) if wanted else set()
     if wanted - known:

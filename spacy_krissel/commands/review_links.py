@@ -75,7 +75,7 @@ def review(
     batch_size: PositiveInt = 128,
     progress: bool = False,
 ) -> dict[str, int]:
-    """Choose links to review, and write them to a table to fill in.
+    """Choose links to review, in a table to fill in.
 
     pipeline: A pipeline with a linker, and with a component that finds mentions
     texts: Docs with mentions (.spacy), or text: JSONL, plain, .gz
