@@ -37,7 +37,8 @@ from spacy_krissel.mentions.abbreviations import find_definitions, find_genera, 
 from spacy_krissel.mentions.alignment import PRECISIONS, best_alignment, letters_of
 
 Pair = tuple[str, str]
-# How far from its own bracket the others are, as fractions of all, that a short form is aligned by.
+# Distance from a short form's own bracket to the others that it is aligned with, as fractions of
+# all.
 SHIFTS = (0.13, 0.29, 0.43, 0.59, 0.71)
 # Added to the number of chance successes: a rare strategy is not certain.
 PRIOR = 0.5
@@ -112,7 +113,7 @@ def systems() -> dict[str, Callable[[str], Iterable[Pair]]]:
         peer = distribution("abbreviations").locate_file("abbreviations/schwartz_hearst.py")
     except PackageNotFoundError:
         return found
-    # By its file: this script has the same name.
+    # Imported by its file, since this script has the same name.
     spec = spec_from_file_location("schwartz_hearst", str(peer))
     assert spec is not None and spec.loader is not None
     module = module_from_spec(spec)
@@ -169,7 +170,7 @@ def learned(texts: Iterable[str]) -> dict[str, list[float]]:
         chance += successes([(own_pair[0], other[1]) for own_pair, other in mixed])
     result: dict[str, list[float]] = {strategy: [] for strategy in PRECISIONS}
     for size in SIZES:
-        # What defines nothing is aligned as often as with the texts of others.
+        # Brackets without a definition are aligned as often as with other texts.
         nothing = own["", size] / max(1, chance["", size] / len(SHIFTS))
         for strategy, row in result.items():
             by_chance = (chance[strategy, size] / len(SHIFTS) + PRIOR) * nothing
@@ -179,7 +180,8 @@ def learned(texts: Iterable[str]) -> dict[str, list[float]]:
 
 
 def successes(pairs: Sequence[Pair]) -> Counter[tuple[str, int]]:
-    """Return how many short forms each strategy aligns, "" for none, by their letters."""
+    """Return the number of short forms that each strategy aligns, "" for none, by number of
+    letters."""
     counts: Counter[tuple[str, int]] = Counter()
     for short, text in pairs:
         alignment = best_alignment(short, text)

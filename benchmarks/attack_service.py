@@ -1,13 +1,13 @@
-"""A service under attack, while another client asks a normal question every second.
+"""Attacks on a service, while another client sends a normal request every second.
 
     python benchmarks/attack_service.py PIPELINE
 
-The attacks come one after the other, each from several clients at once: long runs of brackets, a text of short forms
-alone, annotations of INCEpTION within one word, headers and bodies that do not end. At the end, while brackets are
-linked, the service is told to end. Prints the longest wait of the other client, the memory of all processes at most
-(pages that they share once; `max_rss` counts them for each), `/health`, the seconds until the service has ended, and
-how many of its processes are left. Ends with code 1 where one is beyond its limit: 5 s, 1.5 GB, 10 s, none. Needs Linux
-(/proc).
+The attacks run one after the other, each from several clients at once: long runs of brackets, a
+text of short forms only, annotations of INCEpTION within one word, headers and bodies that do not
+end. At the end the service is told to shut down while it links brackets. Prints the longest wait of
+the other client, the peak memory of all processes (shared pages once; `max_rss` counts them per
+process), `/health`, the seconds until the service has ended, and the number of its remaining
+processes. Exits with code 1 if a limit is exceeded: 5 s, 1.5 GB, 10 s, none. Needs Linux (/proc).
 """
 
 import http.client
@@ -43,7 +43,7 @@ def main(
     clients: Annotated[int, typer.Option(help="That attack at once")] = 4,
     output: Annotated[Path, typer.Option(help="Result (JSON)")] = RESULT,
 ) -> None:
-    """Attack, and print what came of it."""
+    """Attack the service, and print the results."""
     process, port = start_service(pipeline, "--workers", str(workers), "--timeout", str(timeout))
     watch = Watch(process.pid, port)
     statuses: dict[str, dict[str, int]] = {}
@@ -62,7 +62,7 @@ def main(
         with suppress(Exception):
             process.wait(60)
         result["seconds_to_end"] = time.monotonic() - start
-        # For that of Python that tidies up after the others.
+        # One process more: Python's resource tracker.
         time.sleep(1)
         left = [pid for pid in pids if is_running(pid)]
         result |= {"left": len(left), "statuses": statuses}
@@ -91,7 +91,7 @@ def main(
 
 
 def attacks(scale: float) -> dict[str, Callable[[int], str]]:
-    """What each client does, by name: a function of the port that gives a status."""
+    """Return the attacks by name: functions of the port that return a status."""
     n = int(100_000 * scale)
     texts = {"brackets": "(" * n, "short forms": "MS " * int(333_000 * scale)}
     asked = {name: (json.dumps({"text": text}).encode(), "/link") for name, text in texts.items()}
@@ -107,7 +107,7 @@ def attacks(scale: float) -> dict[str, Callable[[int], str]]:
 
 
 def annotations(n: int) -> dict[str, Any]:
-    """A document of INCEpTION: a word with `n` annotations, each within the one before."""
+    """Return a document of INCEpTION: a word with `n` nested annotations."""
     import cassis
 
     types = cassis.TypeSystem()
@@ -122,7 +122,7 @@ def annotations(n: int) -> dict[str, Any]:
 
 
 def at_once(attack: Callable[[int], str], port: int, clients: int) -> Counter[str]:
-    """Statuses of clients that attack at once."""
+    """Return the statuses of clients that attack at once."""
     statuses: Counter[str] = Counter()
     threads = [threading.Thread(target=lambda: statuses.update([attack(port)])) for _ in range(clients)]
     for thread in threads:
@@ -147,7 +147,7 @@ def ask(port: int, path: str, body: bytes | None = None, seconds: float = 120.0)
 
 
 def unfinished(port: int, n: int, content: bytes) -> str:
-    """Open so many connections, send each this, and hold them for `HELD` seconds."""
+    """Open `n` connections, send `content` on each, and hold them for `HELD` seconds."""
     held = []
     for _ in range(n):
         with suppress(OSError):
@@ -175,7 +175,7 @@ class Watch:
             thread.start()
 
     def next(self, name: str) -> None:
-        """An attack has ended."""
+        """Record the end of an attack."""
         self.waits[name], self._longest = self._longest, 0.0
         self.bytes[name], self._most = self._most, (0, 0)
 
@@ -212,7 +212,7 @@ class Watch:
 
 
 def processes(pid: int) -> list[int]:
-    """A process and those that it started, and so on."""
+    """Return a process and all its descendants."""
     found = [pid]
     for each in found:
         for path in Path(f"/proc/{each}/task").glob("*/children"):
@@ -229,7 +229,8 @@ def is_running(pid: int) -> bool:
 
 
 def own_bytes(pid: int) -> tuple[int, int]:
-    """Resident memory, and its part of that which processes share (Pss), such as libraries and the mapped pipeline."""
+    """Return resident memory, and the process's part of shared memory (Pss), such as libraries and
+    the mapped pipeline."""
     found = {"Rss": 0, "Pss": 0}
     with suppress(OSError):
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():

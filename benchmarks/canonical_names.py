@@ -63,12 +63,12 @@ def read_names(store: OntologyStore) -> tuple[int, int, Writings]:
 
 
 def collides(writings: dict[str, dict[int, str]]) -> bool:
-    """Tell if entities share the form and no writing of it."""
+    """Return whether entities share the form but no writing of it."""
     return len(set().union(*writings.values())) > max(map(len, writings.values()))
 
 
 def is_found(store: OntologyStore, names: dict[int, str]) -> bool:
-    """Tell if each spelling of a writing finds the entities that have the writing, and no others."""
+    """Return whether each spelling of a writing finds exactly the entities that have the writing."""
     ids = set(map(store.id_at, names))
     return all(set(store.find(name)) == ids for name in set(names.values()))
 

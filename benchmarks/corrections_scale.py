@@ -1,12 +1,13 @@
-"""A service with many corrections in force.
+"""Service with many active corrections.
 
     python benchmarks/corrections_scale.py PIPELINE
 
-For each number, a file of as many corrections, of words of the vocabulary in made-up contexts, each for an entity at
-random. Prints the seconds until the service answers, without corrections, at the first start with them, which encodes
-them, and at the second; those of the first link and of others; of a correction and of its removal; and the memory of
-all processes. Ends with code 1 where the largest number is beyond a limit: a correction or removal 50 ms (median), a
-second start 10 s longer than without, a first link 1 s. Memory needs Linux (/proc).
+For each number, a file of that many corrections is made: words of the vocabulary in synthetic
+contexts, each for a random entity. Prints the seconds until the service answers: without
+corrections, at the first start with them, which encodes them, and at the second. Also prints the
+times of the first link and of others, of a correction and of its removal, and the memory of all
+processes. Exits with code 1 if the largest number exceeds a limit: a correction or removal 50 ms
+(median), a second start 10 s longer than without, a first link 1 s. Memory needs Linux (/proc).
 """
 
 import http.client
@@ -32,7 +33,7 @@ from spacy_krissel.serving.corrections import CorrectionLog
 
 RESULT = Path(__file__).parent / "results" / "corrections_scale.json"
 MAX_CHANGE, MAX_START, MAX_FIRST = 0.05, 10.0, 1.0
-# Words on each side of a mention, and changes that are measured.
+# Number of words on each side of a mention, and of changes that are measured.
 CONTEXT, CHANGES = 60, 20
 
 
@@ -42,7 +43,7 @@ def main(
     workers: Annotated[int, typer.Option(help="Processes that link")] = 2,
     output: Annotated[Path, typer.Option(help="Result (JSON)")] = RESULT,
 ) -> None:
-    """Measure, and print what came of it."""
+    """Measure, and print the results."""
     rows = [measured(pipeline, n, workers) for n in (0, *sizes)]
     setup = {"pipeline": pipeline.name, "workers": workers, "processor": processor(), "cpus": os.cpu_count()}
     output.parent.mkdir(parents=True, exist_ok=True)
@@ -61,7 +62,7 @@ def main(
 
 
 def measured(pipeline: Path, n: int, workers: int) -> dict[str, Any]:
-    """Seconds with `n` corrections in force."""
+    """Return seconds with `n` active corrections."""
     said = Said(pipeline)
     row: dict[str, Any] = {"corrections": n}
     with tempfile.TemporaryDirectory() as folder:
@@ -83,7 +84,7 @@ def measured(pipeline: Path, n: int, workers: int) -> dict[str, Any]:
 
 
 def asked(port: int, said: "Said") -> dict[str, float]:
-    """Seconds of requests, one after the other."""
+    """Return seconds of requests, sent one after the other."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
 
     def ask(method: str, path: str, values: Any = None) -> Any:
@@ -123,7 +124,8 @@ def asked(port: int, said: "Said") -> dict[str, float]:
 
 
 class Said:
-    """Makes corrections up: names of the vocabulary, or a few words of such, in a context of others."""
+    """Generator of corrections: names of the vocabulary, or a few of their words, in a context of
+    others."""
 
     def __init__(self, pipeline: Path) -> None:
         kb = find_linker(spacy.load(pipeline)).kb

@@ -91,8 +91,8 @@ def word_sets(texts: Iterable[str], n: int, seed: int) -> dict[str, list[str]]:
 def linked(nlp: Language, words: Sequence[str]) -> Iterator[tuple[str, float, dict[str, set[str]]]]:
     """Link each word in each context.
 
-    YIELDS: a word, the confidence of its surest link, and its confident candidates, described, by their kind: `NAME`,
-    `SPELLING` or `NEITHER`.
+    YIELDS: a word, the confidence of its most confident link, and its confident candidates,
+    described, by their kind: `NAME`, `SPELLING` or `NEITHER`.
     """
     linker = find_linker(nlp)
     lowest, linker.cfg["min_confidence"] = linker.cfg["min_confidence"], 0.0
@@ -109,7 +109,7 @@ def linked(nlp: Language, words: Sequence[str]) -> Iterator[tuple[str, float, di
 
 
 def mention(nlp: Language, word: str, left: Sequence[str], right: Sequence[str]) -> Doc:
-    """A doc with the word as its only mention."""
+    """Return a doc with the word as its only mention."""
     doc = Doc(nlp.vocab, words=[*left, word, *right])
     doc.set_ents([Span(doc, len(left), len(left) + 1, label="WORD")])
     return doc

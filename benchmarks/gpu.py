@@ -58,7 +58,7 @@ PACKAGES = (
     "numba",
     "pyarrow",
 )
-# Seconds from the signal that asks a stage to end to the one that ends it.
+# Seconds between the signal that asks a stage to end and the one that ends it.
 GRACE = 3.0
 OUTPUT_HELP = "Folder of the JSON files; default: benchmarks/results/gpu, or toy-gpu in a toy run"
 SECONDS_HELP = "Limit of the whole; by default the sum of the stages' limits"
@@ -111,7 +111,7 @@ def main(
 
 
 def machine(toy: bool, compile: bool) -> dict[str, Any]:
-    """Return the facts that every file holds, without importing a library for cards."""
+    """Return the facts that every file contains, without importing a GPU library."""
     cards = [] if toy else nvidia_smi()
     versions = {}
     for package in PACKAGES:
@@ -129,7 +129,7 @@ def machine(toy: bool, compile: bool) -> dict[str, Any]:
 
 
 def nvidia_smi() -> list[list[str]]:
-    """Return the name and driver of each card; none where the driver's tool is missing."""
+    """Return the name and driver of each card; none if the driver's tool is missing."""
     command = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
     try:
         found = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
@@ -171,7 +171,7 @@ def run_stage(stage: Stage, head: dict[str, Any], path: Path, limit: float) -> d
     python_path = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(python_path), "HF_HUB_OFFLINE": "1"}
     if head["settings"]["toy"]:
-        # Threads cost more than they spare at these sizes.
+        # Threads cost more than they save at these sizes.
         environment["OMP_NUM_THREADS"] = "1"
     with TemporaryDirectory(ignore_cleanup_errors=True) as folder, TemporaryFile() as log:
         process = subprocess.Popen(
@@ -217,7 +217,7 @@ def kill(process: subprocess.Popen, number: int) -> None:
 
 
 def show(output: Path) -> None:
-    """Print the results that are in the folder."""
+    """Print the results in the folder."""
     paths = {name: output / f"gpu-{name}.json" for name in STAGES}
     texts = {name: path.read_text(encoding="utf8") for name, path in paths.items() if path.exists()}
     results = {name: json.loads(text) for name, text in texts.items()}
@@ -237,7 +237,7 @@ def linking_row(results: dict[str, dict[str, Any]]) -> Iterator[tuple[str, ...]]
 
 
 def stage_rows(found: dict[str, Any]) -> Iterator[tuple[str, ...]]:
-    """Yield the lines of one stage: of its status, and of each step."""
+    """Yield the lines of one stage: its status, and each step."""
     errors = found.get("errors", {})
     problem = errors.get("stage", found.get("log", "")).strip().splitlines()[-1:]
     notes = [f"{found['seconds']:.0f} s"] if "seconds" in found else []

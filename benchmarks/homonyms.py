@@ -44,7 +44,7 @@ def main(
     folder: Annotated[Path | None, typer.Option(help="Where the stores are written, for a while")] = None,
     output: Annotated[Path, typer.Option(help="Result (JSON)")] = RESULT,
 ) -> None:
-    """Make a table of genes, disambiguate its homonyms, and print time, memory and what was done."""
+    """Make a table of genes, disambiguate its homonyms, and print time, memory and results."""
     with TemporaryDirectory(prefix="krissel-", dir=folder) as temporary:
         start = Clock()
         store = write_store(genes(names, seed), Path(temporary) / "genes")
@@ -88,7 +88,7 @@ def main(
 
 
 def genes(n_names: int, seed: int) -> Iterator[Entity]:
-    """Genes with `n_names` names or a few more, two and a half each."""
+    """Yield genes with `n_names` names or a few more, two and a half each."""
     rng = random.Random(seed)
     n_families = n_names // 40 + 10
     # Few species have most of the genes, as few families have.
@@ -101,7 +101,7 @@ def genes(n_names: int, seed: int) -> Iterator[Entity]:
         tag = f"LOC{100_000_000 + number}"
         kind = rng.random()
         if kind < 0.002:
-            # Transfer RNAs: many of one symbol in a species, and nothing else that is known of them.
+            # Transfer RNAs: many per symbol and species, known by nothing else.
             gene = Entity(str(number), f"trn{chr(65 + rng.randrange(20))}", species=own)
         elif kind < 0.5:
             family = int(n_families * rng.random() ** 2)
@@ -111,24 +111,24 @@ def genes(n_names: int, seed: int) -> Iterator[Entity]:
                 synonyms.append(symbol(int(n_families * rng.random() ** 4)))
             gene = Entity(str(number), symbol(family), (*synonyms, tag), species=own)
         else:
-            # Known by its place alone.
+            # Known by its locus alone.
             gene = Entity(str(number), tag, (f"{own[:3].upper()}_{number:08}",), species=own)
         n += len(gene.names)
         yield gene
 
 
 def symbol(family: int) -> str:
-    letters = "".join(chr(65 + family // 26**place % 26) for place in range(4))
+    letters = "".join(chr(65 + family // 26**digit % 26) for digit in range(4))
     return f"{letters}{family % 17}"
 
 
 def full_name(family: int) -> str:
-    words = (WORDS[family // len(WORDS) ** place % len(WORDS)] for place in range(3))
+    words = (WORDS[family // len(WORDS) ** digit % len(WORDS)] for digit in range(3))
     return f"{' '.join(words)} {family}"
 
 
 class Clock:
-    """Seconds since the last lap, on the wall and of the CPU."""
+    """Seconds since the last lap, by the clock and of the CPU."""
 
     def __init__(self) -> None:
         self._last = time.perf_counter(), time.process_time()

@@ -1,7 +1,8 @@
-"""Recall and speed of the FAISS indexes where only a part of the vectors may be found, as of a type or a species.
+"""Recall and speed of the FAISS indexes if only a part of the vectors may be found, such as a type
+or a species.
 
-The vectors of `index_norms.py`, all of unit length. A part is drawn from all of them, or is a neighbourhood, as the
-entities of a semantic type are; queries then are near vectors in it.
+The vectors are those of `index_norms.py`, all of unit length. A part is drawn from all of them, or
+is a neighbourhood, like the entities of a semantic type; queries are then near its vectors.
 
     python benchmarks/index_filters.py
     python benchmarks/index_filters.py --size 100000
@@ -33,7 +34,8 @@ def main(
     seed: Annotated[int, typer.Option()] = 0,
     output: Annotated[Path, typer.Option(help="Result (JSON), to which this is added")] = RESULT,
 ) -> None:
-    """Build each index, take the narrowest search that finds enough without a filter, and search with filters."""
+    """Build each index, find the narrowest search with sufficient recall without a filter, and
+    search with filters."""
     import faiss
 
     faiss.omp_set_num_threads(1)
@@ -52,13 +54,13 @@ def main(
 
 
 def nearest_part(vectors: np.ndarray, share: float, seed: int) -> np.ndarray:
-    """The vectors nearest to one of them: a neighbourhood (n,)."""
+    """Return the vectors nearest to one of them: a neighbourhood (n,)."""
     scores = vectors.astype(np.float32) @ vectors[seed].astype(np.float32)
     return scores >= np.quantile(scores, 1 - share)
 
 
 def of_part(vectors: np.ndarray, queries: np.ndarray, kind: str, mask: Any) -> np.ndarray:
-    """The queries; of a neighbourhood, as many that are near vectors in it."""
+    """Return the queries; for a neighbourhood, as many that are near its vectors."""
     if kind != "near":
         return queries
     random = np.random.default_rng(0)

@@ -25,12 +25,13 @@ from spacy_krissel.kb.ties import tie_bound
 
 RESULT = Path(__file__).parent / "results" / "index_norms.json"
 FIELDS, GROUP_ENTITIES, ENTITY_PROTOTYPES = 200, 100, 8
-# Results asked for, as a search for 16 entities does.
+# Number of results, as for a search for 16 entities.
 K = 64
 
 
 def made(n: int, width: int, spread: float, n_queries: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Vectors (n, width) in float16, whose lengths have the standard deviation `spread` of their mean, and queries."""
+    """Return vectors (n, width) in float16, whose lengths have the standard deviation `spread`
+    relative to their mean, and queries."""
     rng = np.random.default_rng(seed)
 
     def noise(rows: int, size: float) -> Any:
@@ -38,10 +39,10 @@ def made(n: int, width: int, spread: float, n_queries: int, seed: int) -> tuple[
 
     entities = max(1, n // ENTITY_PROTOTYPES)
     groups = max(1, entities // GROUP_ENTITIES)
-    # A part that all have in common, as the vectors of encoders do.
+    # A component that all share, like the vectors of encoders.
     fields = unit(noise(FIELDS, 1.0) + noise(1, 0.5))
-    places = unit(fields[rng.integers(0, FIELDS, groups)] + noise(groups, 0.8))
-    centres = unit(places[rng.integers(0, groups, entities)] + noise(entities, 0.7))
+    groups_at = unit(fields[rng.integers(0, FIELDS, groups)] + noise(groups, 0.8))
+    centres = unit(groups_at[rng.integers(0, groups, entities)] + noise(entities, 0.7))
     references = unit(centres + noise(entities, 0.5))
     owners = rng.integers(0, entities, n)
     sums = unit(unit(centres[owners] + noise(n, 0.5)) + references[owners])
@@ -61,7 +62,7 @@ def main(
     seed: Annotated[int, typer.Option()] = 0,
     output: Annotated[Path, typer.Option(help="Results (JSON), to which these are added")] = RESULT,
 ) -> None:
-    """Build each index, and search ever wider."""
+    """Build each index, and search with increasing width."""
     import faiss
 
     faiss.omp_set_num_threads(1)
@@ -104,7 +105,8 @@ def measured(
 def searched(
     index: Any, queries: np.ndarray, allowed: np.ndarray | None = None, k: int = K, passes: int = 2
 ) -> tuple[Any, Any, float]:
-    """Scores (q, k), rows (q, k), and the least seconds of a query in all passes: processor time of one core."""
+    """Return scores (q, k), rows (q, k), and the lowest seconds per query of all passes: processor
+    time of one core."""
     times = []
     for _ in range(passes):
         start = time.process_time()
@@ -114,7 +116,8 @@ def searched(
 
 
 def recalls(vectors: np.ndarray, queries: np.ndarray, found: Any, best: Any) -> dict[str, float]:
-    """The fraction of the nearest, and of the k nearest, among the rows found (q, k). best: the exact scores (q, k)."""
+    """Return the fraction of the nearest, and of the k nearest, among the rows found (q, k). best:
+    the exact scores (q, k)."""
     # By the vectors themselves, since some indexes round scores.
     k = best.shape[1]
     scores, _ = rescored([vectors], queries, found, k)
@@ -123,7 +126,7 @@ def recalls(vectors: np.ndarray, queries: np.ndarray, found: Any, best: Any) -> 
 
 
 def add_run(output: Path, script: str, run: dict[str, Any]) -> None:
-    """Add a run of a benchmark to its results, in the place of an earlier one by the same command."""
+    """Add a run of a benchmark to its results, and replace an earlier one of the same command."""
     content = json.loads(output.read_text("utf8")) if output.is_file() else {"runs": []}
     command = " ".join([f"python benchmarks/{script}", *sys.argv[1:]])
     versions = {name: version(name) for name in ("numpy", "faiss-cpu")}

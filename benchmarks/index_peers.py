@@ -1,7 +1,8 @@
-"""Speed of our indexes beside other open ones, USearch's graphs and ScaNN, at equal recall.
+"""Speed of our indexes compared with USearch's graphs and ScaNN, at equal recall.
 
-The vectors of `index_norms.py`, all of unit length, or the prototypes of a pipeline and gold mentions. Graphs have as
-many links, and look as wide when they are built; searches grow wider until one finds enough. One core for each.
+The vectors are those of `index_norms.py`, all of unit length, or the prototypes of a pipeline and
+gold mentions. Graphs have equally many links, and the same width when built. Searches grow wider
+until one has sufficient recall. Each uses one core.
 
     pip install usearch scann
     python benchmarks/index_peers.py
@@ -28,13 +29,13 @@ from spacy_krissel.index.exact import ExactIndex
 from spacy_krissel.index.faiss_index import DEFAULTS, FaissIndex
 
 RESULT = Path(__file__).parent / "results" / "index_peers.json"
-# Results asked for.
+# Number of results.
 K = 10
 WIDTHS = PLANS["hnsw"].widths
 
 
 class Peer(NamedTuple):
-    """Another index, asked as ours are. find: the rows (q, k) for queries (q, d)."""
+    """Another index, with our interface. find: the rows (q, k) for queries (q, d)."""
 
     find: Callable[[np.ndarray, int], Any]
 
@@ -42,7 +43,7 @@ class Peer(NamedTuple):
         return None, np.asarray(self.find(queries, k)).astype(np.int64)
 
 
-# Ever wider searches: their settings, and the index that has them.
+# Increasingly wide searches: their settings, and the index with these.
 Searches = Iterator[tuple[dict[str, int], Any]]
 
 
@@ -57,7 +58,7 @@ def main(
     seed: Annotated[int, typer.Option()] = 0,
     output: Annotated[Path, typer.Option(help="Result (JSON), to which this is added")] = RESULT,
 ) -> None:
-    """Build each index, and search ever wider."""
+    """Build each index, and search with increasing width."""
     import faiss
 
     faiss.omp_set_num_threads(1)
@@ -75,7 +76,7 @@ def main(
 
 
 def read(pipeline: Path, gold: list[Path]) -> tuple[np.ndarray, np.ndarray]:
-    """The pipeline's prototypes (n, d), and the vectors of the mentions (q, d)."""
+    """Return the pipeline's prototypes (n, d), and the vectors of the mentions (q, d)."""
     nlp = spacy.load(pipeline)
     linker: Any = nlp.get_pipe("krissel_linker")
     docs = [doc for path in gold for doc in DocBin(store_user_data=True).from_disk(path).get_docs(nlp.vocab)]
@@ -86,7 +87,8 @@ def read(pipeline: Path, gold: list[Path]) -> tuple[np.ndarray, np.ndarray]:
 def measured(
     name: str, vectors: np.ndarray, queries: np.ndarray, best: np.ndarray, wanted: float
 ) -> list[dict[str, Any]]:
-    """Each search of an index, to the first that finds as much as is wanted. best: the exact scores (q, K)."""
+    """Measure each search of an index, up to the first with the wanted recall. best: the exact
+    scores (q, K)."""
     start = time.process_time()
     searches = {"usearch": usearch_searches, "scann": scann_searches}.get(name, our_searches)(name, vectors)
     rows: list[dict[str, Any]] = []
@@ -110,7 +112,8 @@ def our_searches(type_: Any, vectors: np.ndarray) -> Searches:
 
 
 def usearch_searches(_: str, vectors: np.ndarray) -> Searches:
-    """A graph over vectors in bfloat16, the fastest of USearch's types that lose little here."""
+    """Yield searches of a graph over vectors in bfloat16, the fastest of USearch's types that lose
+    little here."""
     from usearch.index import Index
 
     ours = DEFAULTS["hnsw"]
@@ -128,7 +131,8 @@ def usearch_searches(_: str, vectors: np.ndarray) -> Searches:
 
 
 def scann_searches(_: str, vectors: np.ndarray) -> Searches:
-    """As its documentation has it for this many vectors: a tree, asymmetric hashing, and the best compared again."""
+    """Yield searches configured as ScaNN's documentation recommends for this size: a tree,
+    asymmetric hashing, and re-scoring of the best."""
     from scann import scann_ops_pybind
 
     leaves = max(1, int(len(vectors) ** 0.5))
@@ -141,7 +145,8 @@ def scann_searches(_: str, vectors: np.ndarray) -> Searches:
 
 
 def table(rows: Sequence[dict[str, Any]], recalls: Sequence[float]) -> str:
-    """For each recall, the fastest search of each index that has it, and how many times as fast as the best of all."""
+    """Return, for each recall, the fastest search of each index that reaches it, and its time
+    relative to the best of all."""
     lines = ["| recall@10 at least | index | recall@10 | ms a query | × the fastest | built, s |"]
     lines.append("| ---: | --- | ---: | ---: | ---: | ---: |")
     for wanted in recalls:

@@ -41,11 +41,11 @@ MIB = 2**20
 # On Linux in KiB, on macOS in bytes.
 UNIT = 1 if sys.platform == "darwin" else 2**10
 FIELDS, GROUP_ENTITIES = 200, 100
-# How far groups lie from their field, entities from their group and prototypes from their entity.
+# Distance of groups from their field, entities from their group and prototypes from their entity.
 GROUP_SPREAD, ENTITY_SPREAD, PROTOTYPE_SPREAD = 0.8, 0.7, 0.5
 # Entities whose offsets are drawn together.
 CHUNK = 4096
-# Of so many entities one has its first name from the entity before.
+# One of this many entities has its first name from the previous entity.
 SHARING = 20
 
 
@@ -56,7 +56,7 @@ class MadeEntity(NamedTuple):
 
 
 class MadeSource:
-    """What `fill_kb` asks of a source: so many entities, and prototypes spread over them as evenly as can be."""
+    """Synthetic source for `fill_kb`: entities, and prototypes spread evenly over them."""
 
     use_references = reference_prototypes = mentions_only = details = False
     ontology = SimpleNamespace(manifest={"info": {}})
@@ -72,20 +72,20 @@ class MadeSource:
     def prototypes(self) -> Iterator[Prototype]:
         for row in range(self.n_entities):
             for number in range(self.first(row), self.first(row + 1)):
-                place = number - self.first(row)
-                if place:
-                    view = View(f"Of {row % 97} patients, {place} had ", f"disorder {row}", " when they were seen")
+                index = number - self.first(row)
+                if index:
+                    view = View(f"Of {row % 97} patients, {index} had ", f"disorder {row}", " when they were seen")
                     yield Prototype(f"C{row:07}", "mention", view)
                 else:
                     yield Prototype(f"C{row:07}", "name", name_view(f"disorder {row - (row % SHARING == 1)}"))
 
     def first(self, row: int) -> int:
-        """The row of an entity's first prototype."""
+        """Return the row of an entity's first prototype."""
         return row * self.n_prototypes // self.n_entities
 
 
 class Vectors:
-    """The vectors of made-up prototypes, the same at each call."""
+    """Vectors of synthetic prototypes, the same at each call."""
 
     def __init__(self, source: MadeSource, width: int, seed: int) -> None:
         self.source = source
@@ -99,13 +99,15 @@ class Vectors:
         self._chunks: dict[int, np.ndarray] = {}
 
     def encode(self, views: Sequence[View]) -> np.ndarray:
-        """The vectors of the next prototypes: (len(views), width) float32. It stands in the place of an encoder."""
+        """Return the vectors of the next prototypes: (len(views), width) float32. Replaces an
+        encoder."""
         numbers = np.arange(self._next, self._next + len(views))
         self._next += len(views)
         return self.at(numbers, np.random.default_rng([self.seed, 1, int(numbers[0])]))
 
     def at(self, numbers: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Vectors of the entities of the prototypes `numbers` (n,): (n, width), the noise from `rng`."""
+        """Return vectors of the entities of the prototypes `numbers` (n,): (n, width), the noise
+        from `rng`."""
         source = self.source
         rows = ((numbers + 1) * source.n_entities - 1) // source.n_prototypes
         rows = rows - ((rows % SHARING == 1) & (numbers == rows * source.n_prototypes // source.n_entities))
@@ -125,7 +127,7 @@ class Vectors:
         return _unit(self.groups[(rows * 2_654_435_761) % len(self.groups)] + offsets)
 
     def _noise(self, rng: np.random.Generator, rows: int, spread: float) -> np.ndarray:
-        """Vectors (rows, width) of about the length `spread`."""
+        """Return vectors (rows, width) of about the length `spread`."""
         return rng.standard_normal((rows, self.width), dtype=np.float32) * np.float32(spread / self.width**0.5)
 
 
@@ -141,8 +143,8 @@ def main(
     recall: Annotated[float, typer.Option(help="That the chosen index must have")] = 0.99,
     output: Annotated[Path, typer.Option(help="Result (JSON)")] = RESULT,
 ) -> None:
-    """Build, open, search and tune; print what it took."""
-    # Where it was is nobody's business.
+    """Build, open, search and tune; print the costs."""
+    # Local paths are not recorded.
     arguments = ["FOLDER" if argument == str(folder) else Path(argument).name for argument in sys.argv[1:]]
     result: dict[str, Any] = {"command": " ".join(["python benchmarks/kb_at_size.py", *arguments])}
     result["build"] = in_process(build, folder, entities, prototypes, width, dtype, seed)
@@ -196,7 +198,7 @@ def tuned(folder: Path, types: list[str], n_queries: int, recall: float, seed: i
 
 
 def opened_twice(folder: Path, entities: int, prototypes: int, width: int, seed: int) -> dict[str, Any]:
-    """What one process takes to open and search, and what two that did so have in common."""
+    """Measure opening and searching in one process, and the memory that two such processes share."""
     context = multiprocessing.get_context("spawn")
     pipes: list[Any] = []
     processes: list[Any] = []
@@ -205,7 +207,7 @@ def opened_twice(folder: Path, entities: int, prototypes: int, width: int, seed:
         ours, theirs = context.Pipe()
         process = context.Process(target=serve, args=(theirs, folder, entities, prototypes, width, seed))
         process.start()
-        # The other end is the process's alone, so that its death is the end of the pipe.
+        # Only the process holds the other end, so its death closes the pipe.
         theirs.close()
         answers.append(ours.recv())
         pipes.append(ours)
@@ -248,7 +250,7 @@ def serve(pipe: Any, folder: Path, entities: int, prototypes: int, width: int, s
 
 
 class watched:
-    """Time and memory of what stands within, from the system's own figures."""
+    """Measure time and memory of the block, by the system's own figures."""
 
     def __enter__(self) -> dict[str, Any]:
         self._figures: dict[str, Any] = {"peak_private_mib": 0.0}
@@ -270,18 +272,20 @@ class watched:
 
 
 def in_process(function: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
-    """What the function gives in a fresh process, whose peak is its own."""
+    """Return the function's result from a fresh process, whose peak memory is its own."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(function, arguments)
 
 
 def anonymous() -> float:
-    """Memory of this process that is no mapped file, in MiB; 0 where the system does not say."""
+    """Return memory of this process that is no mapped file, in MiB; 0 if the system does not report
+    it."""
     return _proc("/proc/self/status").get("RssAnon", 0) / 1024
 
 
 def memory_of_this() -> dict[str, float]:
-    """rss: what this process has in memory; pss: with what it shares divided by those who share it."""
+    """Return rss, the process's resident memory, and pss, where shared memory is divided by the
+    number of processes that share it."""
     found = _proc("/proc/self/smaps_rollup")
     private = found.get("Private_Clean", 0) + found.get("Private_Dirty", 0)
     return {

@@ -1,7 +1,9 @@
-"""The paper's knowledge base with synthetic vectors at some sizes: built, saved, indexed; and what that grows to.
+"""The paper's knowledge base with synthetic vectors at several sizes: built, saved, indexed; with
+extrapolation.
 
-Mentions in float16 with their entities' references added (KRISSBERT, eq. 6), of lengths that vary, written by `fill_kb`
-and `PrototypeKB.to_disk`. No encoder. Each step runs in its own process, on one core.
+Mentions in float16 with their entities' references added (KRISSBERT, eq. 6), of varying lengths,
+written by `fill_kb` and `PrototypeKB.to_disk`. No encoder. Each step runs in its own process, on
+one core.
 
     python benchmarks/krissbert_kb.py FOLDER
 """
@@ -68,7 +70,7 @@ def main(
     seed: Annotated[int, typer.Option()] = 0,
     output: Annotated[Path, typer.Option(help="Result (JSON)")] = RESULT,
 ) -> None:
-    """Build each size, and print what it took."""
+    """Build each size, and print its costs."""
     result: dict[str, Any] = {"width": width, "dtype": "float16", "index": index, "seed": seed, "sizes": []}
     folder.mkdir(parents=True, exist_ok=True)
     for number in prototypes:

@@ -1,10 +1,10 @@
-"""What the lexical index costs by the number of names: built in files, opened, and searched.
+"""Cost of the lexical index by number of names: built in files, opened, and searched.
 
     python benchmarks/lexical_at_size.py STORE FOLDER --names 100000 --names 1000000 --names 8000000
 
-The names of entities of an ontology in random order; where they are too few they come again, with a number. Queries are
-some of them with a letter in the middle twice. Each step is a process of its own; seconds are those of the processor.
-Writes `results/lexical_at_size.json`.
+Names of entities of an ontology are used in random order; if they are too few, they are repeated
+with a number. Queries are some of them with a doubled letter in the middle. Each step runs in its
+own process; seconds are of the processor. Writes `results/lexical_at_size.json`.
 """
 
 import json
@@ -27,7 +27,7 @@ from spacy_krissel.ontology.store import OntologyStore
 
 RESULT = Path(__file__).parent / "results" / "lexical_at_size.json"
 N_QUERIES, BATCH, K = 2048, 512, 4
-# As `krissel_linker` looks at: the candidates of vector search and those of this one.
+# As in `krissel_linker`: the candidates of vector search and those of lexical search.
 COMPARED = 12
 
 
@@ -38,15 +38,15 @@ def main(
     seed: Annotated[int, typer.Option()] = 0,
     output: Annotated[Path, typer.Option(help="Result (JSON)")] = RESULT,
 ) -> None:
-    """Build, open and search an index of each size; print what it took."""
+    """Build, open and search an index of each size; print the costs."""
     rows = []
     for n in names:
-        place = folder / f"lexical-{n}"
-        place.mkdir(parents=True)
+        work = folder / f"lexical-{n}"
+        work.mkdir(parents=True)
         try:
-            row = {"names": n, **in_process(build, store, place, n, seed), **in_process(search, place)}
+            row = {"names": n, **in_process(build, store, work, n, seed), **in_process(search, work)}
         finally:
-            shutil.rmtree(place)
+            shutil.rmtree(work)
         msg.info(json.dumps(row))
         rows.append(row)
     result = {"rows": rows, "setup": {"processor": processor(), "cpus": os.cpu_count(), "queries": N_QUERIES}}
@@ -56,32 +56,32 @@ def main(
     print(markdown(rows))
 
 
-def build(store: Path, place: Path, n: int, seed: int) -> dict[str, Any]:
-    """The index of n names at `place`, and some of them."""
+def build(store: Path, work: Path, n: int, seed: int) -> dict[str, Any]:
+    """Build the index of n names in `work`, with queries from them."""
     names, entities = names_of(store, n, seed)
     before, before_private = memory_of_this()["rss_mib"], anonymous()
-    with TemporaryDirectory(dir=place) as scratch, watched() as figures:
+    with TemporaryDirectory(dir=work) as scratch, watched() as figures:
         start = time.process_time()
         index = LexicalIndex(lexical_arrays(names.__getitem__, entities, directory=Path(scratch)))
-        index.to_disk(place / "lexical")
+        index.to_disk(work / "lexical")
         seconds = time.process_time() - start
     chosen = np.random.default_rng(seed).choice(n, min(n, N_QUERIES), replace=False)
     queries = [[names[i], int(entities[i])] for i in chosen.tolist()]
-    (place / "queries.json").write_text(json.dumps(queries), encoding="utf8")
+    (work / "queries.json").write_text(json.dumps(queries), encoding="utf8")
     return {
         "build_seconds": seconds,
         "build_mib": figures["peak_rss_mib"] - before,
         "build_private_mib": figures["peak_private_mib"] - before_private,
-        "files_mib": size(place / "lexical"),
+        "files_mib": size(work / "lexical"),
     }
 
 
-def search(place: Path) -> dict[str, Any]:
-    queries = json.loads((place / "queries.json").read_text(encoding="utf8"))
+def search(work: Path) -> dict[str, Any]:
+    queries = json.loads((work / "queries.json").read_text(encoding="utf8"))
     texts, entities = [doubled(name) for name, _ in queries], np.array([entity for _, entity in queries])
     before, before_private = memory_of_this()["rss_mib"], anonymous()
     start = time.perf_counter()
-    index = LexicalIndex.from_disk(place / "lexical", 2**31)
+    index = LexicalIndex.from_disk(work / "lexical", 2**31)
     opened = time.perf_counter() - start
     batches = [slice(first, first + BATCH) for first in range(0, len(texts), BATCH)]
     index.search(index.vectors(texts[:1]), K)
@@ -109,7 +109,7 @@ def search(place: Path) -> dict[str, Any]:
 
 
 def names_of(store: Path, n: int, seed: int) -> tuple[list[str], np.ndarray]:
-    """n names, and the row of the entity of each."""
+    """Return n names, and the row of the entity of each."""
     rows, names = zip(*((row, name) for row, name, _ in OntologyStore(store).names()), strict=True)
     order = np.random.default_rng(seed).permutation(len(names)).tolist()
     rounds = range(-(-n // len(order)))

@@ -26,7 +26,11 @@ BATCH, K = 1024, 4
 
 
 def main(kb: Path, queries: int = 4096, repeat: int = 1) -> None:
-    """repeat: the forms are added this often, each time with another number, to see how time grows."""
+    """Compare both indexes.
+
+    repeat: number of times the forms are added, each time with another number, to measure how time
+        grows.
+    """
     table = PrototypeKB(Vocab(), 0).from_disk(kb, exclude=["index"]).prototypes
     rows = table.rows_of_kinds(MENTION_KINDS)
     mentions = [f"{form} {i}" if i else form for i in range(repeat) for form in table.mentions(rows)]

@@ -41,12 +41,13 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "vectors": {"min_confidence": 0.0, "confidence": {}, "lexical_weight": 0.0},
 }
 TITLES = {"recommended": "as recommended", "vectors": "by vectors alone"}
-# With more names than this, a graph takes too long to build, and vectors are stored in half the space.
-MOST_FOR_GRAPH = 200_000
-# With more than these, the default's many lists would be learned for an hour.
-MOST_FOR_MANY_LISTS, FEW_LISTS = 2_000_000, 2048
+# Number of names from which a graph takes too long to build, and vectors are stored in half the
+# space.
+MAX_FOR_GRAPH = 200_000
+# Number of names from which the default's many lists would take an hour to train.
+MAX_FOR_MANY_LISTS, FEW_LISTS = 2_000_000, 2048
 WORDS = [100, 1_000, 10_000, 100_000]
-# Of documents of each length together.
+# Total number of words of the documents of each length.
 WORDS_TOGETHER = 400_000
 
 
@@ -61,23 +62,23 @@ def main(
     passes: Annotated[int, typer.Option(help="Timed passes; the best counts")] = 2,
     output: Annotated[Path, typer.Option(help="Result (JSON); the curves beside it")] = RESULT,
 ) -> None:
-    """Build and link at each size; print what it took."""
+    """Build and link at each size; print the costs."""
     base = folder / "base"
     in_process(build_base, store, base)
     names = sorted(names)
     rows = []
     lengths: list[dict[str, Any]] = []
     for n in names:
-        place = folder / f"linking-{n}"
-        place.mkdir(parents=True)
+        work = folder / f"linking-{n}"
+        work.mkdir(parents=True)
         try:
-            row = {"names": n, **in_process(fill, base, place, store, padding, n)}
+            row = {"names": n, **in_process(fill, base, work, store, padding, n)}
             for name in SETTINGS:
-                row[name] = in_process(link, place, gold, label, name, passes)
+                row[name] = in_process(link, work, gold, label, name, passes)
             if not lengths:
-                lengths = link_lengths(place, gold, label, words, passes)
+                lengths = link_lengths(work, gold, label, words, passes)
         finally:
-            shutil.rmtree(place)
+            shutil.rmtree(work)
         msg.info(json.dumps(row))
         rows.append(row)
     result = {
@@ -103,28 +104,28 @@ def build_base(store: Path, base: Path) -> dict[str, Any]:
     return {}
 
 
-def fill(base: Path, place: Path, store: Path, padding: Sequence[Path], n: int) -> dict[str, Any]:
-    """The linker `base` with a knowledge base of n names, at `place`."""
-    ontology = write_store(entities([store, *padding], n), place / "store")
-    is_large = n > MOST_FOR_GRAPH
+def fill(base: Path, work: Path, store: Path, padding: Sequence[Path], n: int) -> dict[str, Any]:
+    """Save in `work` the linker `base` with a knowledge base of n names."""
+    ontology = write_store(entities([store, *padding], n), work / "store")
+    is_large = n > MAX_FOR_GRAPH
     kind = "ivf_pq" if is_large else "hnsw"
-    index = make_faiss_index(kind, nlist=FEW_LISTS) if n > MOST_FOR_MANY_LISTS else kind
+    index = make_faiss_index(kind, nlist=FEW_LISTS) if n > MAX_FOR_MANY_LISTS else kind
     overrides = {f"components.{LINKER}.generate_empty_kb.dtype": "float16"} if is_large else {}
     start = time.process_time()
     with watched() as figures:
-        prototypes(base, place / "linker", ontology.path, index=index, class_weight=CLASS_WEIGHT, overrides=overrides)
+        prototypes(base, work / "linker", ontology.path, index=index, class_weight=CLASS_WEIGHT, overrides=overrides)
     return {
         "entities": len(ontology),
         "index": kind,
         "build_seconds": time.process_time() - start,
         "build_mib": figures["peak_rss_mib"],
         "build_private_mib": figures["peak_private_mib"],
-        "files_mib": size(place / "linker"),
+        "files_mib": size(work / "linker"),
     }
 
 
 def entities(stores: Sequence[Path], n: int) -> Iterator[Entity]:
-    """Entities with n names together."""
+    """Yield entities with n names in total."""
     for turn in count():
         known: set[str] = set()
         for path in stores:
@@ -143,12 +144,12 @@ def entities(stores: Sequence[Path], n: int) -> Iterator[Entity]:
                     return
 
 
-def link(place: Path, gold: Sequence[Path], labels: Sequence[str] | None, settings: str, passes: int) -> dict[str, Any]:
-    """The gold mentions whose entity is there, linked with the settings of this name."""
+def link(work: Path, gold: Sequence[Path], labels: Sequence[str] | None, settings: str, passes: int) -> dict[str, Any]:
+    """Link the gold mentions whose entity is included, with the settings of this name."""
     start = time.perf_counter()
-    nlp = linker_at(place, settings)
+    nlp = linker_at(work, settings)
     opened = time.perf_counter() - start
-    ontology = OntologyStore(place / "store")
+    ontology = OntologyStore(work / "store")
     best, right, n = float("inf"), 0, 0
     for _ in range(passes):
         docs = [doc for doc in read(nlp, gold, labels) if keep(doc, ontology)]
@@ -172,10 +173,11 @@ def link(place: Path, gold: Sequence[Path], labels: Sequence[str] | None, settin
 
 
 def link_lengths(
-    place: Path, gold: Sequence[Path], labels: Sequence[str] | None, words: Sequence[int], passes: int
+    work: Path, gold: Sequence[Path], labels: Sequence[str] | None, words: Sequence[int], passes: int
 ) -> list[dict[str, Any]]:
-    """As many words in documents of each length, in one process and in two."""
-    nlp = linker_at(place, "recommended")
+    """Link documents of each length, with the same number of words in total, in one process and in
+    two."""
+    nlp = linker_at(work, "recommended")
     found = []
     for n in words:
         row: dict[str, Any] = {"words": n}
@@ -192,8 +194,8 @@ def link_lengths(
     return found
 
 
-def linker_at(place: Path, settings: str) -> Language:
-    nlp = spacy.load(place / "linker")
+def linker_at(work: Path, settings: str) -> Language:
+    nlp = spacy.load(work / "linker")
     linker: Any = nlp.get_pipe(LINKER)
     linker.configure(**SETTINGS[settings])
     return nlp
@@ -213,7 +215,7 @@ def known_ids(ent: Span, ontology: OntologyStore) -> set[str]:
 
 
 def keep(doc: Doc, ontology: OntologyStore) -> bool:
-    """Leave in the doc the mentions whose entity is there. RETURNS: whether there is any."""
+    """Keep in the doc the mentions whose entity is included. RETURNS: whether there is any."""
     doc.set_ents([ent for ent in doc.ents if known_ids(ent, ontology)])
     return bool(doc.ents)
 
@@ -224,7 +226,8 @@ def unlink(docs: Sequence[Doc]) -> None:
 
 
 def of_length(docs: list[Doc], n: int) -> list[Doc]:
-    """Docs of n words, or a few less, about `WORDS_TOGETHER` in all, each of several of `docs` or of a part of one."""
+    """Return docs of n words, or slightly fewer, about `WORDS_TOGETHER` in all, each made of
+    several of `docs` or of a part of one."""
     unlink(docs)
     wanted = max(1, WORDS_TOGETHER // n)
     found: list[Doc] = []
@@ -272,7 +275,7 @@ def markdown(result: dict[str, Any]) -> str:
 
 
 def draw(result: dict[str, Any], path: Path) -> None:
-    """The curves, where matplotlib is installed."""
+    """Draw the curves, if matplotlib is installed."""
     try:
         import matplotlib as mpl
         from matplotlib.figure import Figure

@@ -44,7 +44,8 @@ class Size(NamedTuple):
     inner: int
 
     def arithmetic(self, pieces: int) -> float:
-        """Of one window, in floating point operations: projections, feed-forward layers, attention."""
+        """Return the floating point operations of one window: projections, feed-forward layers,
+        attention."""
         each = 8 * self.hidden**2 + 4 * self.hidden * self.inner + 4 * pieces * self.hidden
         return float(self.layers * pieces * each)
 
@@ -65,7 +66,7 @@ def main(
     folder: Annotated[Path | None, typer.Option(help="Where files are written, for a while")] = None,
     output: Annotated[Path, typer.Option(help="Result (JSON)")] = RESULT,
 ) -> None:
-    """Make an encoder, a knowledge base and documents, link these, and print what that took."""
+    """Make an encoder, a knowledge base and documents, link them, and print the costs."""
     shape = SIZES[size]
     if device != "cpu":
         spacy.require_gpu(int(device.partition(":")[2] or 0))
@@ -127,7 +128,8 @@ def main(
 
 
 def save_encoder(path: Path, shape: Size, seed: int) -> list[str]:
-    """A BERT with random weights, as `save_pretrained` writes it; RETURNS: the words that it reads as one piece."""
+    """Save a BERT with random weights, as `save_pretrained` writes it. RETURNS: the words that it
+    reads as one piece."""
     import torch
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
     from transformers import BertConfig, BertModel, BertTokenizerFast
@@ -175,7 +177,7 @@ def make_pipeline(encoder: Path, device: str) -> Any:
 
 
 def make_docs(nlp: Any, mentions: int, words: list[str], seed: int) -> list[Doc]:
-    """Documents of 400 words with ten mentions of two words each, so that windows are full."""
+    """Make documents of 400 words with ten mentions of two words each, so that windows are full."""
     draw = Random(seed)
     docs = []
     for _ in range(-(-mentions // 10)):
@@ -191,7 +193,7 @@ def link(nlp: Any, docs: list[Doc], batch_size: int) -> None:
 
 
 def best_of(function: Callable[[], Any], passes: int) -> float:
-    """Seconds of the fastest pass, after one that warms up."""
+    """Return seconds of the fastest pass, after a warm-up."""
     seconds = []
     for _ in range(passes + 1):
         start = time.perf_counter()

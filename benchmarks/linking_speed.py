@@ -36,7 +36,7 @@ from spacy_krissel.ontology.store import OntologyStore
 
 RESULT = Path(__file__).parent / "results" / "linking_speed.json"
 PEER_SCRIPT = Path(__file__).with_name("scispacy_candidates.py")
-# What scispaCy is called with, and how its row is called.
+# Arguments for scispaCy, and the title of its row.
 BATCHINGS = {
     "document": "scispaCy's candidate generator, one call a document",
     "corpus": "scispaCy's candidate generator, one call a corpus",
@@ -111,7 +111,8 @@ def main(
 
 
 def read_docs(doc_bins: Sequence[DocBin], nlp: Language, labels: Sequence[str] | None) -> list[Doc]:
-    """Fresh docs of the pipeline's vocab whose gold mentions have the wanted labels; docs without any are left out."""
+    """Return fresh docs of the pipeline's vocab whose gold mentions have the wanted labels; docs
+    without any are left out."""
     docs = []
     for doc_bin in doc_bins:
         for doc in doc_bin.get_docs(nlp.vocab):
@@ -123,7 +124,7 @@ def read_docs(doc_bins: Sequence[DocBin], nlp: Language, labels: Sequence[str] |
 
 
 def gold_mentions(doc: Doc, store: OntologyStore) -> list[dict[str, Any]]:
-    """Each entity's text and primary gold ids; the list of ids is empty where it has no concept."""
+    """Return each entity's text and primary gold ids; the list of ids is empty without a concept."""
     mentions = []
     for ent in doc.ents:
         primary = [store.resolve(id_) or id_ for id_ in split_ids(ent.kb_id_)]
@@ -132,7 +133,7 @@ def gold_mentions(doc: Doc, store: OntologyStore) -> list[dict[str, Any]]:
 
 
 def as_words(doc: Doc) -> dict[str, Any]:
-    """A doc and its mentions for scispaCy's pipeline."""
+    """Return a doc and its mentions for scispaCy's pipeline."""
     return {
         "words": [token.text for token in doc],
         "spaces": [bool(token.whitespace_) for token in doc],
@@ -141,7 +142,8 @@ def as_words(doc: Doc) -> dict[str, Any]:
 
 
 def time_pipeline(nlp: Language, docs: list[Doc], documents: Sequence[Sequence[dict[str, Any]]]) -> dict[str, Any]:
-    """One timed pass of `nlp.pipe` over docs whose links are removed first, and its strict accuracy."""
+    """Time one pass of `nlp.pipe` over docs whose links are removed first, and compute its strict
+    accuracy."""
     for doc in docs:
         doc.spans.clear()
         doc.set_ents([Span(doc, ent.start, ent.end, label=ent.label) for ent in doc.ents])
@@ -168,7 +170,8 @@ def time_pipeline(nlp: Language, docs: list[Doc], documents: Sequence[Sequence[d
 
 
 def summarize(ours: dict[str, Sequence[dict[str, Any]]], theirs: Sequence[Sequence[dict[str, Any]]]) -> dict[str, Any]:
-    """The fastest pass of each system, all its times, and ours as a multiple of each of the peer's rows."""
+    """Return the fastest pass of each system, all its times, and ours as a multiple of each of the
+    peer's rows."""
     peers = []
     for answers in theirs:
         row = fastest(answers)
@@ -187,7 +190,7 @@ def fastest(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def write_kb(store: OntologyStore, path: Path) -> None:
-    """The store's entities in the line form that scispaCy's KnowledgeBase reads."""
+    """Write the store's entities in the line format of scispaCy's KnowledgeBase."""
     with path.open("w", encoding="utf8") as file_:
         for entity in store:
             record = {
@@ -202,7 +205,7 @@ def write_kb(store: OntologyStore, path: Path) -> None:
 
 @contextmanager
 def serving(command: Sequence[str]) -> Iterator[subprocess.Popen]:
-    """The peer's process, ended with the block."""
+    """Run the peer's process inside this context."""
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         yield process
@@ -219,7 +222,7 @@ def ask(peer: subprocess.Popen, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_answer(peer: subprocess.Popen) -> dict[str, Any]:
-    """The peer's next JSON line; whatever its libraries print in between is passed over."""
+    """Return the peer's next JSON line; other output of its libraries is skipped."""
     assert peer.stdout is not None
     for line in peer.stdout:
         if line.startswith("{"):
@@ -228,7 +231,8 @@ def read_answer(peer: subprocess.Popen) -> dict[str, Any]:
 
 
 def markdown_table(result: dict[str, Any]) -> str:
-    """Ours as multiples of the generator's default, of its fastest row, and of the pipeline's default and fastest."""
+    """Return a table of ours as multiples of the generator's default, of its fastest row, and of
+    the pipeline's default and fastest."""
     alone = [row for row in result["peers"] if row["batching"] != "pipeline"]
     whole = [row for row in result["peers"] if row["batching"] == "pipeline"]
     beside = [

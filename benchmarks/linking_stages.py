@@ -1,13 +1,16 @@
-"""What a link costs by stage, and what linkers of a few lines cost: processor time of one core.
+"""Cost of a link by stage, compared with linkers of a few lines: processor time of one core.
 
     OMP_NUM_THREADS=1 python benchmarks/linking_stages.py STORE PIPELINE... --gold dev.spacy [--encoder FOLDER]
 
-Each row is a process of its own: what it takes to load, the first link, mentions and words a second of the best of
-several passes over all docs, and memory after them. Of a pipeline, the parts of the best pass too. The others find, of
-a mention's text alone, with abbreviations written out as the linker does:
+Each row runs in its own process: the time to load, the first link, mentions and words per second of
+the best of several passes over all docs, and memory after them. For a pipeline, the parts of the
+best pass too. The others use a mention's text alone, with abbreviations expanded as by the linker,
+and find:
 
-- exact match of the folded name, else the name nearest by TF-IDF of character 3-grams (scikit-learn);
-- the nearest name by the mean of a transformer's last states (SapBERT's way, in plain transformers, and FAISS's flat
+- exact match of the folded name, else the name nearest by TF-IDF of character 3-grams
+  (scikit-learn);
+- the nearest name by the mean of a transformer's last states (as in SapBERT, with plain
+  transformers and FAISS's flat
   index), with `--encoder`.
 
 Writes `results/linking_stages.json`.
@@ -36,7 +39,7 @@ from spacy_krissel.util.folding import fold_name
 
 RESULT = Path(__file__).parent / "results" / "linking_stages.json"
 COMPONENT, LINKER = "spacy_krissel.pipeline.linker.component", "spacy_krissel.pipeline.linker"
-# Where a function is looked up, and the stage that it is of, less what it calls of others.
+# Module and name of a function, and its stage, without the functions that it calls.
 STAGES = {
     (COMPONENT, "doc_texts"): "texts of docs",
     (COMPONENT, "read_mentions"): "contexts and abbreviations",
@@ -55,7 +58,7 @@ BATCH = 256
 
 
 class Clock:
-    """Processor seconds by stage, each without those that it calls."""
+    """Processor seconds by stage, each without the stages that it calls."""
 
     def __init__(self) -> None:
         self.seconds: Counter[str] = Counter()
@@ -93,7 +96,7 @@ def main(
     passes: Annotated[int, typer.Option(help="Timed passes; the best counts")] = 3,
     output: Annotated[Path, typer.Option(help="Result (JSON)")] = RESULT,
 ) -> None:
-    """Time each row in a process of its own, and print the table."""
+    """Time each row in its own process, and print the table."""
     rows = [
         {"system": pipeline.name, **in_process(pipeline_row, pipeline, store, gold, passes)} for pipeline in pipelines
     ]
@@ -146,7 +149,7 @@ def pipeline_row(path: Path, store: Path, gold: Sequence[Path], passes: int) -> 
 
 
 def peer_row(encoder: Path | None, store: Path, gold: Sequence[Path], passes: int) -> dict[str, Any]:
-    """Of TF-IDF where there is no encoder."""
+    """Time a peer: TF-IDF if there is no encoder."""
     nlp, ontology = spacy.blank("en"), OntologyStore(store)
     docs = read_docs([DocBin(store_user_data=True).from_disk(each) for each in gold], nlp, None)
     mentions = [mention for doc in docs for mention in gold_mentions(doc, ontology)]
@@ -155,21 +158,21 @@ def peer_row(encoder: Path | None, store: Path, gold: Sequence[Path], passes: in
     nearest = tf_idf(pairs) if encoder is None else by_transformer(pairs, encoder)
     row = {"load_seconds": time.process_time() - start}
     start = time.process_time()
-    nearest(written_out(docs[:1]))
+    nearest(expanded(docs[:1]))
     row["first_seconds"] = time.process_time() - start
     seconds: list[float] = []
     found: list[str] = []
     for _ in range(passes):
         start = time.process_time()
-        found = nearest(written_out(docs))
+        found = nearest(expanded(docs))
         seconds.append(time.process_time() - start)
     scored = [(id_, mention["gold"]) for id_, mention in zip(found, mentions, strict=True) if mention["gold"]]
     strict = sum(id_ in wanted for id_, wanted in scored) / len(scored)
     return row | measured(len(mentions), sum(map(len, docs)), min(seconds), strict)
 
 
-def written_out(docs: Sequence[Doc]) -> list[str]:
-    """The texts of all mentions, with their abbreviations written out."""
+def expanded(docs: Sequence[Doc]) -> list[str]:
+    """Return the texts of all mentions, with their abbreviations expanded."""
     views = (mention_views(doc, doc.ents, context=None, use_abbreviations=True) for doc in docs)
     return [view.mention for own in views for view in own]
 
@@ -223,7 +226,8 @@ def by_transformer(pairs: Sequence[tuple[str, str]], folder: Path) -> Callable[[
 
 
 def mean_states(tokenizer: Any, model: Any, texts: Sequence[str]) -> np.ndarray:
-    """The mean of the last states of each text, of unit length, (n, width); texts of like length together."""
+    """Return the mean of the last states of each text, of unit length, (n, width); texts of similar
+    length are batched."""
     import torch
 
     order = sorted(range(len(texts)), key=lambda row: len(texts[row]))

@@ -45,7 +45,8 @@ def main(peer: str, names: str, texts: Path) -> None:
 
 
 def phrase_matcher(patterns: list[str]) -> Callable[[list[str]], int]:
-    """By lower-cased tokens, as its documentation advises for many names; texts are tokenized as they come."""
+    """Match by lower-cased tokens, as the documentation of PhraseMatcher advises for many names;
+    texts are tokenized during iteration."""
     import spacy
     from spacy.matcher import PhraseMatcher
 
@@ -66,7 +67,8 @@ def flashtext(patterns: list[str]) -> Callable[[list[str]], int]:
 
 
 def ahocorasick_rust(patterns: list[str]) -> Callable[[list[str]], int]:
-    """All overlapping matches in lower case; those on word boundaries are kept, the longest from left to right."""
+    """Match all overlapping names in lower case; keep those on word boundaries, the longest from
+    left to right."""
     import ahocorasick_rs
 
     implementation = ahocorasick_rs.Implementation.ContiguousNFA
@@ -81,7 +83,7 @@ def ahocorasick_rust(patterns: list[str]) -> Callable[[list[str]], int]:
 
 
 def ahocorasick_c(patterns: list[str]) -> Callable[[list[str]], int]:
-    """The same by pyahocorasick."""
+    """Match in the same way with pyahocorasick."""
     import ahocorasick
 
     automaton: Any = ahocorasick.Automaton()
@@ -97,7 +99,8 @@ def ahocorasick_c(patterns: list[str]) -> Callable[[list[str]], int]:
 
 
 def longest(text: str, found: Iterable[tuple[int, int]]) -> int:
-    """The number of matches on word boundaries, the longest at each place, from left to right without overlap."""
+    """Count matches on word boundaries, the longest at each position, from left to right without
+    overlap."""
     whole = [
         (start, -end)
         for start, end in found

@@ -39,7 +39,8 @@ def main(
 
 
 def write_mined(store: OntologyStore, output: Path, mentions: int, entities: int, seed: int = 0) -> None:
-    """Write `mentions` mentions of `entities` entities; fewer entities where fewer have a name of their own."""
+    """Write `mentions` mentions of `entities` entities; fewer entities if fewer have an unshared
+    name."""
     rng = np.random.default_rng(seed)
     rows, names = _own_names(store)
     bearing, firsts, counts = np.unique(rows, return_index=True, return_counts=True)
@@ -74,7 +75,7 @@ def write_mined(store: OntologyStore, output: Path, mentions: int, entities: int
 
 
 def _own_names(store: OntologyStore) -> tuple[np.ndarray, pa.Array]:
-    """Row and text of each name that one entity has alone."""
+    """Return row and text of each name that only one entity has."""
     rows, parts, part = [], [], []
     for row, name, _ in store.names(shared=False):
         rows.append(row)
@@ -87,7 +88,7 @@ def _own_names(store: OntologyStore) -> tuple[np.ndarray, pa.Array]:
 
 
 def _contexts(seed: int) -> tuple[pa.Array, pa.Array]:
-    """The pools of left and of right contexts."""
+    """Return the pools of left and of right contexts."""
     draw = Random(seed)
     vocabulary = words(draw, N_WORDS)
     left, right = [], []

@@ -32,9 +32,9 @@ PEER_SCRIPT = Path(__file__).with_name("matcher_peers.py")
 PEERS = ("phrasematcher", "flashtext", "ahocorasick_rs", "pyahocorasick")
 # On Linux in KiB, on macOS in bytes.
 UNIT = 2**20 if sys.platform == "darwin" else 2**10
-# Of a text's words how many begin a name, and how many a text has.
+# Fraction of a text's words that begin a name, and the number of words per text.
 NAMES, WORDS = 0.04, 200
-# Of text in a file.
+# Bytes of text per file.
 FILE_BYTES = 10**7
 app = typer.Typer(add_completion=False)
 
@@ -77,7 +77,7 @@ def run(
         for _ in range(repeats):
             for title, command in runs.items():
                 shutil.rmtree(shards, ignore_errors=True)
-                found[title].append(told(command))
+                found[title].append(last_line(command))
         for title, answers in found.items():
             best = max(answers, key=lambda answer: answer["mb_per_second"])
             result[title] = {**best, "all": [answer["mb_per_second"] for answer in answers]}
@@ -96,7 +96,7 @@ def run(
 
 @app.command("mine")
 def mine_once(store: Path, texts: Path, output: Path, processes: int) -> None:
-    """Mine, and print what it took (JSON)."""
+    """Mine, and print the costs (JSON)."""
     import resource
 
     report = mine(OntologyStore(store), texts, output, n_process=processes)
@@ -109,7 +109,7 @@ def mine_once(store: Path, texts: Path, output: Path, processes: int) -> None:
 
 
 def write_texts(store: OntologyStore, folder: Path, n_bytes: int, seed: int) -> None:
-    """Texts of `WORDS` words or names each, until they are `n_bytes` long, in several files."""
+    """Write texts of `WORDS` words or names each, until they have `n_bytes`, in several files."""
     draw = Random(seed)
     names = [draw.choice(store.entity_at(draw.randrange(len(store))).names) for _ in range(20_000)]
     words = [word for name in names for word in name.split()]
@@ -127,7 +127,7 @@ def write_texts(store: OntologyStore, folder: Path, n_bytes: int, seed: int) -> 
 
 
 def first_entities(store: OntologyStore, names: int) -> Iterator[Entity]:
-    """The first entities that have so many names."""
+    """Return the number of leading entities that have this many names."""
     found = 0
     for entity in store:
         if found >= names:
@@ -140,8 +140,8 @@ def mining(store: Path, texts: Path, output: Path, processes: int) -> list[str]:
     return [sys.executable, __file__, "mine", str(store), str(texts), str(output), str(processes)]
 
 
-def told(command: list[str]) -> dict[str, Any]:
-    """What a process prints as its last line."""
+def last_line(command: list[str]) -> dict[str, Any]:
+    """Return the last line that a process prints, as JSON."""
     printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     answer: dict[str, Any] = json.loads(printed.strip().splitlines()[-1])
     return answer

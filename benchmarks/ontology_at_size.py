@@ -47,7 +47,7 @@ def run(
         store, concepts = Path(temporary) / "store", Path(temporary) / "concepts.jsonl"
         start = time.perf_counter()
         _process([sys.executable, "-m", "spacy", "krissel", "ontology", str(files), "--output", str(store)])
-        # The only process that was waited for so far.
+        # The only child process so far.
         most = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / UNIT
         result["build"] = {"seconds": time.perf_counter() - start, "mib": most}
         result["open"], result["rates"] = _part("open", store), _part("rates", store)
@@ -69,7 +69,7 @@ def run(
 
 @app.command("open")
 def open_store(store: Path) -> None:
-    """Open a store, look one id up, and print what that took (JSON)."""
+    """Open a store, look one id up, and print the costs (JSON)."""
     before = peak()
     start = time.perf_counter()
     opened = OntologyStore(store)
@@ -90,7 +90,7 @@ def rates(store: Path, n: int = 50_000, seed: int = 0) -> None:
     timed: dict[str, Callable[[], Sequence[Any]]] = {
         "ids resolved": lambda: [opened.resolve(id_) for id_ in ids],
         "entities by id": lambda: [opened.get(id_) for id_ in ids],
-        # Of a name, all entities that bear it.
+        # All entities with the name.
         "entities by name": lambda: [opened.get(id_) for name in names for id_ in opened.find(name)],
     }
     found: dict[str, Any] = {}
@@ -102,7 +102,7 @@ def rates(store: Path, n: int = 50_000, seed: int = 0) -> None:
 
 
 def write_concepts(store: OntologyStore, path: Path) -> None:
-    """The store's entities as the peer reads them."""
+    """Write the store's entities in the peer's format."""
     with path.open("w", encoding="utf8") as file_:
         for entity in store:
             record: dict[str, Any] = {
@@ -115,7 +115,7 @@ def write_concepts(store: OntologyStore, path: Path) -> None:
 
 
 def table(result: dict[str, Any]) -> str:
-    """What was measured, a row each."""
+    """Return the measurements, one row each."""
     store, build, open_, rates_ = (result[key] for key in ("store", "build", "open", "rates"))
     rows: list[list[str]] = [["", ""], ["---", "---:"]]
     rows += [[key.replace("_", " "), f"{store[key]:,.0f}"] for key in islice(store, 4)]
@@ -135,7 +135,7 @@ def table(result: dict[str, Any]) -> str:
 
 
 def peak() -> float:
-    """The most memory that this process has held so far, in MiB."""
+    """Return the peak memory of this process so far, in MiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / UNIT
 
 

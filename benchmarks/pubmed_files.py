@@ -13,7 +13,8 @@ from xml.sax.saxutils import escape
 
 # Articles in a file of NLM's baseline.
 FILE_ARTICLES = 30_000
-# Words or names of a title and of an abstract; one of so many is a name, in gold documents too.
+# Number of words or names of a title and of an abstract; one of this many is a name, in gold
+# documents too.
 TITLE, ABSTRACT, WORDS_A_NAME, WORDS_A_GOLD_NAME = 12, 190, 25, 4
 SENTENCE = 20
 OCCURRING = 0.3
@@ -70,18 +71,18 @@ class Texts:
         self._word_weights, self._weights = _zipf(len(self.words)), _zipf(len(self._concepts))
 
     def text(self, n: int, words_a_name: int) -> tuple[str, list[Mention]]:
-        """`n` words or names, in sentences, and the mentions among them."""
+        """Return `n` words or names, in sentences, and the mentions among them."""
         draw = self._random
         words = draw.choices(self.words, cum_weights=self._word_weights, k=n)
         concepts = draw.choices(self._concepts, cum_weights=self._weights, k=n // words_a_name)
         at = dict(zip(draw.sample(range(n), len(concepts)), concepts, strict=True))
         parts, length, mentions = [], 0, []
-        for place, word in enumerate(words):
-            if place in at:
-                cui, names = at[place]
+        for index, word in enumerate(words):
+            if index in at:
+                cui, names = at[index]
                 word = draw.choice(names)
                 mentions.append(Mention(length, length + len(word), cui))
-            part = word + (". " if place % SENTENCE == SENTENCE - 1 else " ")
+            part = word + (". " if index % SENTENCE == SENTENCE - 1 else " ")
             parts.append(part)
             length += len(part)
         return "".join(parts).rstrip(" .") + ".", mentions
@@ -113,8 +114,8 @@ def write_gold(corpus: Path, test: Path, texts: Texts, documents: int) -> int:
             text, mentions = texts.text(ABSTRACT, WORDS_A_GOLD_NAME)
             file_.write(f"{number}|t|{title}\n{number}|a|{text}\n")
             for start, end, cui in mentions:
-                place = len(title) + 1
-                file_.write(f"{number}\t{place + start}\t{place + end}\t{text[start:end]}\tT047\t{cui}\n")
+                offset = len(title) + 1
+                file_.write(f"{number}\t{offset + start}\t{offset + end}\t{text[start:end]}\tT047\t{cui}\n")
             file_.write("\n")
             n_mentions += len(mentions)
     test.write_text("".join(f"{number}\n" for number in range(documents)))

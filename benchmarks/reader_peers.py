@@ -78,7 +78,7 @@ LIBRARIES: dict[str, Callable[[str], int]] = {
 def measure(library: str, path: str) -> dict[str, Any]:
     ours = "spacy_krissel.corpora.readers.bioc" if ".xml" in path else "spacy_krissel.ontology.readers"
     importlib.import_module(ours if library == "ours" else library)
-    # The peak begins again at what is held now.
+    # Reset the peak to the current memory.
     Path("/proc/self/clear_refs").write_text("5")
     start, imported = time.process_time(), _peak_mib()
     try:

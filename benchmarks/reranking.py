@@ -99,7 +99,7 @@ def load_reranker(path: Path, k: int) -> KrisselReranker:
 
 
 def strict(docs: list[Doc], mentions: list[list[dict[str, Any]]]) -> float:
-    """The share of mentions with a concept whose one predicted id is right."""
+    """Return the fraction of mentions with a concept whose one predicted id is correct."""
     scored, right = 0, 0
     for doc, golds in zip(docs, mentions, strict=True):
         for ent, mention in zip(doc.ents, golds, strict=True):
@@ -109,7 +109,7 @@ def strict(docs: list[Doc], mentions: list[list[dict[str, Any]]]) -> float:
 
 
 def described(model: Reranker) -> dict[str, Any]:
-    """What the models say of themselves, such as the pieces of a candidate."""
+    """Return facts about the models, such as the pieces of a candidate."""
     found: dict[str, Any] = {}
     for node in model.walk():
         settings = node.attrs.get("settings")

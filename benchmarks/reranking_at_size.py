@@ -1,9 +1,11 @@
-"""The re-ranker's training at the size of UMLS: seconds to the first step, memory of each process, what it writes.
+"""Training of the re-ranker at the size of UMLS: seconds to the first step, memory of each process,
+bytes written.
 
-A linker over all entities of an ontology store is made first, with one name of each as prototype, an IVF index, and a
-small encoder of width 32 that was not trained. Then `krissel train configs/reranker-pairs.cfg` runs as it stands, but
-for a BERT of two layers and width 32, the number of steps, 100 mentions of development, and `insert_gold`: names are
-synthetic, so that the linker would seldom find the right entity, and mentions without it are left out.
+A linker over all entities of an ontology store is made first, with one name of each as prototype,
+an IVF index, and an untrained small encoder of width 32. Then `krissel train
+configs/reranker-pairs.cfg` runs with these changes: a BERT of two layers and width 32, the number
+of steps, 100 development mentions, and `insert_gold`. Names are synthetic, so the linker would
+rarely find the correct entity, and mentions without it are left out.
 
     python benchmarks/reranking_at_size.py STORE SHARDS FOLDER
     python benchmarks/reranking_at_size.py STORE SHARDS FOLDER --processes 2
@@ -36,7 +38,7 @@ ROOT = Path(__file__).parent
 CONFIG = ROOT.parent / "configs" / "reranker-pairs.cfg"
 RESULT = ROOT / "results" / "reranking_at_size.json"
 WIDTH = 32
-# Of each process that trains.
+# Per training process.
 FIGURES = ("peak_rss_mib", "peak_private_mib", "processor_seconds")
 
 
@@ -48,7 +50,7 @@ def main(
     steps: Annotated[int, typer.Option(help="Training steps")] = 200,
     output: Annotated[Path, typer.Option(help="Result (JSON), to which each number of processes adds")] = RESULT,
 ) -> None:
-    """Make what is missing, train, and print what it took."""
+    """Make the missing inputs, train, and print the costs."""
     result: dict[str, Any] = json.loads(output.read_text(encoding="utf8")) if output.exists() else {}
     linker, encoder = folder / "linker", folder / "encoder"
     if not linker.exists():
@@ -108,7 +110,7 @@ def make_encoder(path: Path) -> None:
 
 
 def trained(ontology: Path, mentions: Path, folder: Path, processes: int, steps: int) -> dict[str, Any]:
-    """Train; what each process had in memory at most is read from the system while it runs."""
+    """Train, and read the peak memory of each process from the system meanwhile."""
     log = folder / "steps.jsonl"
     log.unlink(missing_ok=True)
     overrides = {
@@ -141,7 +143,7 @@ def trained(ontology: Path, mentions: Path, folder: Path, processes: int, steps:
         for number, figure in ((1, "to_first_step_and_evaluation"), (steps, "to_last_step")):
             if done >= number and f"seconds_{figure}" not in figures:
                 figures[f"seconds_{figure}"] = time.perf_counter() - start
-                # Of other work on the machine this depends less.
+                # Other work on the machine affects this less.
                 figures[f"processor_seconds_{figure}"] = max(each["processor_seconds"] for each in peaks.values())
         time.sleep(0.2)
     if process.returncode:
@@ -182,7 +184,7 @@ def children(pid: int) -> list[int]:
 
 
 def on_disk(folder: Path) -> dict[tuple[int, int], int]:
-    """Bytes of the files below a folder; those with several names (hard links) have one place."""
+    """Return bytes of the files below a folder; hard links count once."""
     found = [file_.stat() for file_ in folder.rglob("*") if file_.is_file()]
     return {(each.st_dev, each.st_ino): each.st_blocks * 512 for each in found}
 

@@ -46,8 +46,8 @@ INDEX_PARAMS = {"M": 100, "efConstruction": 2000, "post": 0, "indexThreadQty": o
 
 
 class Texts(TypedDict):
-    """The mentions of each document, {"text": ..., "gold": [ids]}, and the same documents as spaCy has them: "words",
-    "spaces" and "ents", the first token of each mention and the one behind it."""
+    """The mentions of each document, {"text": ..., "gold": [ids]}, and the same documents for
+    spaCy: "words", "spaces" and "ents", the first token of each mention and the one after it."""
 
     documents: list[list[dict[str, Any]]]
     docs: list[dict[str, Any]]
@@ -91,7 +91,8 @@ def main(
 
 
 def answer_requests(generator: CandidateGenerator, texts: Texts, k: int, built: dict[str, Any]) -> None:
-    """Say that the index stands, then run one pass for each request line {"batching": ..., "ef_search": ...}."""
+    """Report that the index is ready, then run one pass for each request line {"batching": ...,
+    "ef_search": ...}."""
     gc.collect()
     gc.freeze()
     print(json.dumps({"ready": True, **built}), flush=True)
@@ -101,10 +102,11 @@ def answer_requests(generator: CandidateGenerator, texts: Texts, k: int, built: 
 
 
 def time_pass(generator: CandidateGenerator, texts: Texts, k: int, ef_search: int, batching: str) -> dict[str, Any]:
-    """One timed pass over all mentions.
+    """Time one pass over all mentions.
 
-    `batching` is "document" (one call a document, as scispaCy's EntityLinker does), "corpus" (one call for all), or
-    "pipeline" (abbreviations and linker on one doc after another). Only the calls are timed.
+    `batching` is "document" (one call per document, like scispaCy's EntityLinker), "corpus" (one
+    call for all), or "pipeline" (abbreviations and linker on one doc after another). Only the calls
+    are timed.
     """
     if batching not in BATCHINGS:
         raise ValueError(f"Expected batching to be one of {BATCHINGS}, found {batching!r}")
@@ -133,8 +135,8 @@ def time_pass(generator: CandidateGenerator, texts: Texts, k: int, ef_search: in
 def time_pipeline(
     generator: CandidateGenerator, texts: list[dict[str, Any]], k: int
 ) -> tuple[list[list[tuple[str, float]]], float, float]:
-    """The concepts and scores of each mention, and the seconds of scispaCy's two components, by the clock and of the
-    processor."""
+    """Return the concepts and scores of each mention, and the seconds of scispaCy's two components,
+    by the clock and of the processor."""
     nlp = spacy.blank("en")
     components = [
         AbbreviationDetector(nlp),
@@ -154,9 +156,11 @@ def time_pipeline(
 
 
 def accuracy(candidates: list[list[tuple[str, float]]], golds: list[list[str]]) -> dict[str, Any]:
-    """Strict accuracy of the candidate with the highest similarity; several tied at the top are wrong.
+    """Return the strict accuracy of the candidate with the highest similarity; several tied at the
+    top are wrong.
 
-    A mention is right when any of its gold ids is predicted; mentions without gold ids are left out.
+    A mention is correct if any of its gold ids is predicted; mentions without gold ids are left
+    out.
     """
     scored, right = 0, 0
     for found, gold in zip(candidates, golds, strict=True):
@@ -171,10 +175,11 @@ def accuracy(candidates: list[list[tuple[str, float]]], golds: list[list[str]]) 
 
 
 def build_generator(kb_path: Path, index_cache: Path | None) -> tuple[CandidateGenerator, int, bool]:
-    """scispaCy's KnowledgeBase and CandidateGenerator over the concepts in `kb_path`.
+    """Build scispaCy's KnowledgeBase and CandidateGenerator over the concepts in `kb_path`.
 
-    Returns the generator, its number of names and whether the index came from the cache. The cache holds the HNSW graph
-    and the order of its names; the vectors are made again, which takes seconds.
+    Returns the generator, its number of names and whether the index came from the cache. The cache
+    contains the HNSW graph and the order of its names; the vectors are computed again, which takes
+    seconds.
     """
     kb = KnowledgeBase(str(kb_path))
     folder = index_cache / cache_key(kb) if index_cache else None
@@ -206,7 +211,8 @@ def build_generator(kb_path: Path, index_cache: Path | None) -> tuple[CandidateG
 
 
 def cache_key(kb: KnowledgeBase) -> str:
-    """A hash of what the index depends on: the names, the settings and the libraries."""
+    """Return a hash of everything that the index depends on: the names, the settings and the
+    libraries."""
     settings = sorted((key, str(value)) for key, value in {**VECTORISER, **INDEX_PARAMS}.items())
     libraries = [version("nmslib-metabrainz"), version("scikit-learn")]
     key = json.dumps([settings, libraries, sorted(kb.alias_to_cuis)])

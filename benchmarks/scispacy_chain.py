@@ -87,7 +87,8 @@ def main(
 
 
 def build_chain(pipeline: Path, ner: Language, *, abbreviations: bool) -> Language:
-    """The trained pipeline with our NER, and scispaCy's detector if asked for, put before its linker."""
+    """Return the trained pipeline with our NER, and scispaCy's detector if requested, before its
+    linker."""
     nlp = spacy.load(pipeline)
     if LINKER not in nlp.pipe_names:
         raise ValueError(f"Expected a pipeline with a {LINKER!r}, found {nlp.pipe_names}")
@@ -104,7 +105,7 @@ def build_chain(pipeline: Path, ner: Language, *, abbreviations: bool) -> Langua
 
 
 def load_or_train_ner(path: Path | None, train: Path, *, label: str, epochs: int, seed: int) -> Language:
-    """The NER saved at `path`, or one trained on the docs of `train` and saved there."""
+    """Return the NER saved at `path`, or one trained on the docs of `train` and saved there."""
     if path and path.exists():
         return spacy.load(path)
     nlp = train_ner(read_docs(train), label=label, epochs=epochs, seed=seed)
@@ -114,10 +115,11 @@ def load_or_train_ner(path: Path | None, train: Path, *, label: str, epochs: int
 
 
 def train_ner(docs: Sequence[Doc], *, label: str = "Disease", epochs: int = 8, seed: int = 0) -> Language:
-    """Train spaCy's default `ner` (hash embeddings, 4 convolutions, width 96) on the entities of `docs`.
+    """Train spaCy's default `ner` (hash embeddings, 4 convolutions, width 96) on the entities of
+    `docs`.
 
-    The weights of the epoch with the best F on the last tenth of `docs` are kept. Text is tokenized afresh, as it is at
-    run time, so a mention inside a token teaches nothing.
+    The weights of the epoch with the best F on the last tenth of `docs` are kept. Text is tokenized
+    again, as at run time, so a mention inside a token is not learned.
     """
     fix_random_seed(seed)
     nlp = spacy.blank("en")
@@ -144,7 +146,7 @@ def train_ner(docs: Sequence[Doc], *, label: str = "Disease", epochs: int = 8, s
 
 
 def one_label(doc: Doc, label: str) -> Doc:
-    """A copy whose entities all bear `label` and no id."""
+    """Return a copy whose entities all have `label` and no id."""
     copy = doc.copy()
     copy.set_ents([Span(copy, ent.start, ent.end, label=label) for ent in doc.ents])
     return copy
@@ -155,7 +157,7 @@ def read_docs(path: Path) -> list[Doc]:
 
 
 def make_resolver(ontology: Path | None) -> Resolve:
-    """Maps an id to the store's primary id, an unknown one to itself."""
+    """Return a function that maps an id to the store's primary id, an unknown one to itself."""
     if ontology is None:
         return str
     from spacy_krissel.ontology.store import OntologyStore
@@ -165,7 +167,8 @@ def make_resolver(ontology: Path | None) -> Resolve:
 
 
 def gold_mentions(doc: Doc, resolve: Resolve) -> list[Mention]:
-    """All gold mentions, overlapping ones too, which the converter keeps in a span group."""
+    """Return all gold mentions, including overlapping ones, which the converter keeps in a span
+    group."""
     spans = doc.spans.get(SPANS_KEY, doc.ents)
     return [
         Mention(span.start_char, span.end_char, tuple(resolve(id_) for id_ in split_ids(span.kb_id_))) for span in spans
@@ -185,7 +188,8 @@ def predicted_mentions(doc: Doc, resolve: Resolve) -> list[Mention]:
 
 
 def score(golds: Sequence[Sequence[Mention]], predictions: Sequence[Sequence[Mention]]) -> dict[str, Any]:
-    """Span and id precision, recall and F, micro-averaged; see the module's docstring for the counting."""
+    """Return span and id precision, recall and F, micro-averaged; see the module's docstring for
+    the counting."""
     n_gold, n_predicted, n_found = 0, 0, 0
     n_gold_ids, n_predicted_ids, n_found_ids, n_right = 0, 0, 0, 0
     for gold_doc, predicted_doc in zip(golds, predictions, strict=True):

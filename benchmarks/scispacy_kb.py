@@ -30,7 +30,7 @@ def main(concepts: str) -> None:
 
 
 def peak() -> float:
-    """The most memory that this process has held so far, in MiB."""
+    """Return the peak memory of this process so far, in MiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / UNIT
 
 

@@ -1,6 +1,7 @@
-"""Entities searched for by each different name, once, beside a search for each mention in its context: what a linker
-of names alone does, and did. Prints strict accuracy, how many links differ, and how many times as many mentions are
-linked a second, the better of two passes. Each case is a pipeline, the store of its knowledge base and gold mentions:
+"""Search for the entities of each distinct name once, compared with a search per mention in its
+context. A linker of names alone does the former, and did the latter. Prints strict accuracy, the
+number of links that differ, and the ratio of mentions per second, the better of two passes. Each
+case is a pipeline, the store of its knowledge base and gold mentions:
 
     python benchmarks/searched_names.py PIPELINE,STORE,dev.spacy PIPELINE,STORE,train.spacy
 """
@@ -25,7 +26,7 @@ SEARCHES: dict[str, Any] = {"contexts": lambda self, kb: False, "names": Krissel
 
 
 def measured(pipeline: Path, store: OntologyStore, gold: Path) -> dict[str, Any]:
-    """The case, and of each search the fraction of right links and mentions a second."""
+    """Return the case, and for each search the fraction of correct links and mentions per second."""
     nlp = spacy.load(pipeline)
     find_linker(nlp).cfg["min_confidence"] = 0.0
     mentions = DocBin(store_user_data=True).from_disk(gold)

@@ -58,7 +58,7 @@ def main(
                 views += mention_views(doc, list(doc.ents), context=settings["context"], use_abbreviations=False)
             models[row].predict(views)
             seconds[row].append(time.perf_counter() - start)
-    # The first pass of each warms up.
+    # The first pass of each is a warm-up.
     speed = {row: n_mentions / min(times[1:]) for row, times in seconds.items()}
     ratios = {row: speed["a sentence"] / value for row, value in speed.items()}
     result = {

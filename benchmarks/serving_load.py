@@ -1,11 +1,12 @@
-"""Requests to `krissel serve` by clients at once: how many, how long each takes, and what overload does.
+"""Load test of `krissel serve` with concurrent clients: throughput, latency, and behaviour under
+overload.
 
     python benchmarks/serving_load.py PIPELINE --gold dev.spacy
 
-Each request is a document with its gold mentions. The service has processes of its own, the clients are the threads of
-this one, so that all share the processor. Beside it the pipeline links the same texts and mentions by `nlp.pipe` in one
-process. Then ten times as many clients ask a service in which few requests may wait, and after that one alone.
-Writes `results/serving_load.json`.
+Each request is a document with its gold mentions. The service has its own processes and the clients
+are threads of this one, so they share the processor. For comparison, the pipeline links the same
+texts and mentions by `nlp.pipe` in one process. Then ten times as many clients ask a service with a
+short queue, and after that a single client. Writes `results/serving_load.json`.
 """
 
 import http.client
@@ -43,7 +44,7 @@ def main(
     workers: Annotated[int, typer.Option(help="Processes that link")] = 2,
     output: Annotated[Path, typer.Option(help="Result (JSON)")] = RESULT,
 ) -> None:
-    """Ask, and print what came of it."""
+    """Send requests, and print the results."""
     documents = read(pipeline, gold)
     bodies = [json.dumps({"documents": [document]}).encode() for document in documents]
     result: dict[str, Any] = {"pipe_documents_per_second": pipe_rate(pipeline, documents)}
@@ -84,7 +85,7 @@ def read(pipeline: Path, gold: list[Path]) -> list[dict[str, Any]]:
 
 
 def pipe_rate(pipeline: Path, documents: list[dict[str, Any]]) -> float:
-    """Documents per second, tokenized and linked: the best of three passes."""
+    """Return documents per second, tokenized and linked: the best of three passes."""
     linker = CorrectedLinker(spacy.load(pipeline))
     wanted = [
         Document(each["text"], each["id"], tuple(Mention(**mention) for mention in each["mentions"]))
@@ -102,7 +103,7 @@ def pipe_rate(pipeline: Path, documents: list[dict[str, Any]]) -> float:
 
 @contextmanager
 def served(pipeline: Path, *options: str) -> Iterator[int]:
-    """The port of a service."""
+    """Start a service inside this context, and yield its port."""
     process, port = start_service(pipeline, *options)
     try:
         yield port
@@ -112,7 +113,7 @@ def served(pipeline: Path, *options: str) -> Iterator[int]:
 
 
 def start_service(pipeline: Path, *options: str) -> "tuple[subprocess.Popen[bytes], int]":
-    """A service that answers, and its port."""
+    """Start a service. RETURNS: the service, once it answers, and its port."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -129,18 +130,19 @@ def start_service(pipeline: Path, *options: str) -> "tuple[subprocess.Popen[byte
 
 
 def asked(port: int, bodies: list[bytes], clients: int, seconds: float) -> dict[str, Any]:
-    """What so many clients get, each of which asks again when it has its answer."""
+    """Return the answers to concurrent clients, each of which sends its next request after an
+    answer."""
     end = time.perf_counter() + seconds
     times: list[float] = []
     statuses: Counter[str] = Counter()
 
     def client(number: int) -> None:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
-        place = number * 37
+        index = number * 37
         while time.perf_counter() < end:
             start = time.perf_counter()
             try:
-                connection.request("POST", "/link", bodies[place % len(bodies)], {"content-type": "application/json"})
+                connection.request("POST", "/link", bodies[index % len(bodies)], {"content-type": "application/json"})
                 answer = connection.getresponse()
                 answer.read()
                 status = str(answer.status)
@@ -150,7 +152,7 @@ def asked(port: int, bodies: list[bytes], clients: int, seconds: float) -> dict[
             statuses[status] += 1
             if status == "200":
                 times.append(time.perf_counter() - start)
-            place += 1
+            index += 1
 
     threads = [threading.Thread(target=client, args=(number,)) for number in range(clients)]
     start = time.perf_counter()

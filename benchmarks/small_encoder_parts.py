@@ -27,7 +27,7 @@ CONTEXT_CHARS = 100
 
 
 def main(batches: int = 12, size: int = 256, rows: int = 2**17, width: int = 256) -> dict[str, float]:
-    """Median processor time per batch, by part."""
+    """Print the median processor time per batch, by part."""
     rng = random.Random(0)
     words = ["".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=rng.randint(3, 11))) for _ in range(20_000)]
     views = [

@@ -1,8 +1,10 @@
-"""What a pipeline costs before its first link: processor time of a process that loads it, and of spaCy by itself.
+"""Cost of a pipeline before its first link: processor time of a process that loads it, and of spaCy
+alone.
 
     python benchmarks/start.py PIPELINE
 
-Each is a process of its own, in turn, several times; the least counts. Writes `results/start.json`.
+Each runs in its own process, in turn, several times; the lowest counts. Writes
+`results/start.json`.
 """
 
 import json
@@ -19,7 +21,7 @@ import typer
 from kb_at_size import processor, size
 
 RESULT = Path(__file__).parent / "results" / "start.json"
-# What is run, by the title of its row.
+# Commands, by the title of their row.
 SCRIPTS = {
     "import spacy, a blank pipeline": "import spacy; spacy.blank('en')",
     "a blank pipeline, saved and loaded": "import spacy; spacy.load({blank!r})",

@@ -34,9 +34,9 @@ from spacy_krissel.training.data.self_supervised import SelfSupervisedCorpus
 ROOT = Path(__file__).parent
 CONFIG = ROOT.parent / "configs" / "krissbert.cfg"
 RESULT = ROOT / "results" / "training_at_size.json"
-# As the config has it.
+# As in the config.
 READ_AHEAD = load_config(CONFIG, interpolate=False)["corpora"]["train"]["read_ahead"]
-# Where the processes that train write what they measure: this file is their `--code`.
+# Folder of the measurements of the training processes: this file is their `--code`.
 REPORTS = "KRISSEL_TRAINING_REPORTS"
 CONSONANTS, VOWELS, LETTERS = "bcdfghlmnprstvz", "aeiou", "abcdefghijklmnopqrstuvwxyz0123456789.,-"
 # What an H200 needs: 85 million parameters without embeddings, 64 pieces a view, six operations for each forward and
@@ -79,7 +79,7 @@ def main(
 
 
 def train(store: Path, shards: Path, encoder: Path, steps: int, processes: int) -> list[dict[str, Any]]:
-    """What each process that trains measures (`_measure`)."""
+    """Return the measurements of each training process (`_measure`)."""
     config = load_config(CONFIG, interpolate=False)
     config["training"]["logger"] = {"@loggers": "training_at_size.v1"}
     config["training"]["before_update"] = {"@callbacks": "training_at_size.v1"}
@@ -105,8 +105,9 @@ def read_in_process(store: Path, shards: Path, n: int, ahead: int) -> Any:
 
 
 def read_alone(store: Path, shards: Path, n: int, ahead: int) -> dict[str, Any]:
-    """Of KRISSBERT's corpus and batcher: seconds to the first batch, also of the processor; then mentions per
-    second, and per processor second of this process and of the one that reads ahead."""
+    """Read KRISSBERT's corpus and batcher. RETURNS: seconds to the first batch, also of the
+    processor; then mentions per second, and per processor second of this process and of the one
+    that reads ahead."""
     others, began, nlp = set(multiprocessing.active_children()), time.time(), spacy.blank("en")
     corpus = SelfSupervisedCorpus(store, shards, mentions_per_entity=3, names_per_entity=0, read_ahead=ahead)
     batches = _endless(corpus, PairBatcher(pairs=256, ontology=store), nlp)
@@ -139,7 +140,8 @@ def _endless(corpus: SelfSupervisedCorpus, batcher: PairBatcher, nlp: Any) -> It
 
 
 def memory(pid: str = "self") -> dict[str, int]:
-    """Peak memory of a process, and what it holds now that is not a file's, in MiB (Linux)."""
+    """Return the peak memory of a process, and its current memory that is not mapped from files, in
+    MiB (Linux)."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     values = {
         key: int(value.split()[0]) // 1024 for key, _, value in (line.partition(":") for line in lines) if "kB" in value
@@ -148,7 +150,7 @@ def memory(pid: str = "self") -> dict[str, int]:
 
 
 def _measure(folder: Path) -> None:
-    """Keep a report of this process: memory, from twice a second, and the moments of the first steps."""
+    """Write a report of this process: memory, twice per second, and the times of the first steps."""
     report: dict[str, Any] = {"process": int(os.environ.get("RANK", "0")), "not_mapped_mib": 0}
     started = float(os.environ["KRISSEL_STARTED"])
     lock = threading.Lock()
@@ -161,7 +163,7 @@ def _measure(folder: Path) -> None:
             (folder / f"{report['process']}.json").write_text(json.dumps(report))
 
     def moment() -> list[float]:
-        """Seconds since the start of the command, and of this process's processor time."""
+        """Return seconds since the start of the command, and of this process's processor time."""
         return [round(time.time() - started, 1), round(time.process_time(), 1)]
 
     def watch() -> None:
@@ -187,7 +189,7 @@ def _measure(folder: Path) -> None:
 
 
 def make_encoder(path: Path) -> Path:
-    """A random BERT of width 32 and one layer, with pieces for the synthetic words."""
+    """Save a random BERT of width 32 and one layer, with pieces for the synthetic words."""
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
     from transformers import BertConfig, BertModel, BertTokenizerFast
 

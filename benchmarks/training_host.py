@@ -111,8 +111,8 @@ def measured(model: Any, objective: Any, batches: list[Any], warm_up: int, n_vie
 
 @contextmanager
 def timed_parts(objective: Any, shims: set[Any], times: dict[str, float], calls: dict[str, int]) -> Iterator[None]:
-    """Within, add up the seconds of the transformers' arithmetic and of making pieces, each by the
-    processor time of its own thread."""
+    """Sum the seconds of the transformers' arithmetic and of making pieces inside this context,
+    each by the processor time of its own thread."""
     depth = 0
 
     def timed(part: str, name: str, function: Any) -> Any:
@@ -172,7 +172,7 @@ def make_model(folder: Path, encoder: Path, layers: int) -> Any:
 
 
 def make_batches(folder: Path, path: Path, pairs: int, n: int) -> tuple[OntologyStore, list[Any]]:
-    """Words of abstracts as mentions, two of each entity, and their entities with definitions."""
+    """Return words of abstracts as mentions, two per entity, and their entities with definitions."""
     rng = random.Random(0)
     texts: list[str] = []
     with gzip.open(path, "rt", encoding="utf8") as file:

@@ -85,7 +85,7 @@ def main(
 
 
 def peak() -> int:
-    """The most memory that this process has held so far, in MiB."""
+    """Return the peak memory of this process so far, in MiB."""
     return int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // UNIT)
 
 

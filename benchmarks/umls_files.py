@@ -18,7 +18,7 @@ import typer
 
 from spacy_krissel.util.progress import progress_bar
 
-# The share of atoms, and the level of restriction of the licence.
+# Fraction of atoms, and restriction level of the licence.
 SOURCES = {"SNOMEDCT_US": 0.24, "MSH": 0.22, "NCI": 0.12, "RXNORM": 0.10, "MDR": 0.06, "LNC": 0.14, "NCBI": 0.12}
 LICENCES = {"SNOMEDCT_US": 9, "MSH": 0, "NCI": 0, "RXNORM": 0, "MDR": 3, "LNC": 0, "NCBI": 0}
 TERM_TYPES = ("PT", "SY", "LLT", "AB", "PM", "ET")
@@ -41,7 +41,7 @@ def main(
 
 
 def write_umls(folder: Path, concepts: int, seed: int = 0) -> dict[str, int]:
-    """Write the files of `concepts` concepts below `folder`; RETURNS: the rows of each file."""
+    """Write the files of `concepts` concepts below `folder`. RETURNS: the rows of each file."""
     folder.mkdir(parents=True, exist_ok=True)
     made = _Made(seed)
     rows: dict[str, int] = {}
@@ -67,7 +67,7 @@ def write_umls(folder: Path, concepts: int, seed: int = 0) -> dict[str, int]:
 
 
 class _Made:
-    """Concepts, one after the other, from one stream of random numbers."""
+    """Generator of concepts, one after the other, from one stream of random numbers."""
 
     def __init__(self, seed: int) -> None:
         self._random = Random(seed)
@@ -75,25 +75,25 @@ class _Made:
         self._ranks = list(accumulate(1 / (rank + 30) for rank in range(N_WORDS)))
         self._atoms = 0
         self._earlier: list[str] = []
-        self._places = [_place(number) for number in range(N_TYPES)]
+        self._tree_numbers = [_tree_number(number) for number in range(N_TYPES)]
 
     def concept(self, number: int, concepts: int, write: Callable[..., None]) -> None:
-        """Its rows, in the order of the files."""
+        """Write a concept's rows, in the order of the files."""
         draw = self._random
         cui = f"C{number:07}"
         (source,) = draw.choices(list(SOURCES), weights=list(SOURCES.values()))
-        for place, name in enumerate(self._names(draw)):
+        for index, name in enumerate(self._names(draw)):
             first = True
             while first or draw.random() < 1 - 1 / ATOMS_A_NAME:
-                suppress = "N" if place == 0 or draw.random() > SUPPRESSED else "O"
-                self._atom(write, cui, "ENG", source, place, first, name, suppress)
+                suppress = "N" if index == 0 or draw.random() > SUPPRESSED else "O"
+                self._atom(write, cui, "ENG", source, index, first, name, suppress)
                 (source,) = draw.choices(list(SOURCES), weights=list(SOURCES.values()))
                 first = False
             if draw.random() < FOREIGN:
-                self._atom(write, cui, draw.choice(OTHER_LANGUAGES), "MDR", place, True, f"{name} ü", "N")
+                self._atom(write, cui, draw.choice(OTHER_LANGUAGES), "MDR", index, True, f"{name} ü", "N")
         for type_ in {int(N_TYPES * draw.random() ** 2) for _ in range(1 + (draw.random() < 0.08))}:
             tui = f"T{type_ + 1:03}"
-            write("MRSTY", cui, tui, self._places[type_], f"Kind {tui}", f"AT{number:08}", 256)
+            write("MRSTY", cui, tui, self._tree_numbers[type_], f"Kind {tui}", f"AT{number:08}", 256)
         if draw.random() < DEFINED:
             text = " ".join(self._draw_words(draw, 20 + int(40 * draw.random())))
             write("MRDEF", cui, f"A{self._atoms:08}", f"AT{number:08}", "", source, f"{text}.", "N", "")
@@ -105,7 +105,7 @@ class _Made:
             write("MRREL", cui, "", "CUI", relation, other, "", "CUI", "", "", "", source, source, "", "", "N", "")
 
     def _names(self, draw: Random) -> Iterator[str]:
-        # A word alone is seldom a name, and then a rare one.
+        # A single word is rarely a name, and then a rare word.
         alone = draw.random() < 0.08
         name = [f"{draw.choice(self._words)}{draw.randrange(99)}"] if alone else self._draw_words(draw, _length(draw))
         preferred = " ".join(name)
@@ -118,7 +118,7 @@ class _Made:
             if draw.random() < SHARED * NAMES_A_CONCEPT / (NAMES_A_CONCEPT - 1) / 2:
                 yield draw.choice(self._earlier)
                 continue
-            # Another word order, or other words in place of some.
+            # Another word order, or with some words replaced.
             other = name[::-1] if draw.random() < 0.2 else [*name[1:], *self._draw_words(draw, 1 + len(name) // 3)]
             yield " ".join(other)
 
@@ -128,15 +128,15 @@ class _Made:
         cui: str,
         language: str,
         source: str,
-        place: int,
+        index: int,
         first: bool,
         name: str,
         suppress: str,
     ) -> None:
         self._atoms += 1
         number = f"{self._atoms:08}"
-        status, form, preferred = ("P" if place == 0 else "S"), ("PF" if first else "VO"), ("Y" if first else "N")
-        kind = TERM_TYPES[min(place, len(TERM_TYPES) - 1)]
+        status, form, preferred = ("P" if index == 0 else "S"), ("PF" if first else "VO"), ("Y" if first else "N")
+        kind = TERM_TYPES[min(index, len(TERM_TYPES) - 1)]
         lui, sui, aui, code = f"L{number}", f"S{number}", f"A{number}", int(cui[1:]) + 100_000
         write(
             "MRCONSO",
@@ -164,13 +164,13 @@ class _Made:
         return draw.choices(self._words, cum_weights=self._ranks, k=n)
 
     def types(self) -> Iterator[str]:
-        """The rows of SRDEF."""
-        for number, place in enumerate(self._places):
+        """Yield the rows of SRDEF."""
+        for number, tree_number in enumerate(self._tree_numbers):
             tui = f"T{number + 1:03}"
-            yield f"STY|{tui}|Kind {tui}|{place}|Made up.||||||\n"
+            yield f"STY|{tui}|Kind {tui}|{tree_number}|Made up.||||||\n"
 
     def sources(self) -> Iterator[str]:
-        """The rows of MRSAB."""
+        """Yield the rows of MRSAB."""
         for number, (source, licence) in enumerate(LICENCES.items()):
             cells = [
                 f"C{8_000_000 + number}",
@@ -203,7 +203,7 @@ class _Made:
 
 
 def words(draw: Random, n: int) -> list[str]:
-    """Different made-up words, the first of them the shortest."""
+    """Return distinct synthetic words, the first of them the shortest."""
     found: dict[str, None] = {}
     while len(found) < n:
         syllables = 2 + len(found) * 3 // n + draw.randrange(3)
@@ -217,8 +217,8 @@ def _length(draw: Random) -> int:
     return min(8, 2 + int(draw.expovariate(0.4)))
 
 
-def _place(number: int) -> str:
-    """Where a semantic type stands: below A or B, the deeper the later."""
+def _tree_number(number: int) -> str:
+    """Return the tree number of a semantic type: below A or B, deeper for later types."""
     digits: list[str] = []
     rest = number // 2
     while rest:

@@ -43,13 +43,13 @@ RERANKING = (
     "--components.krissel_reranker.objective.insert_gold true"
 )
 MIB = 2**20
-# Between two readings of memory.
+# Seconds between two readings of memory.
 SECONDS = 0.1
 
 
 class Row(NamedTuple):
-    """What a line took: processor time of its processes, the peak of the sum of their memory, and of the part that no
-    file backs, bytes written to disk, and the bytes of the new files that it left."""
+    """Costs of a line: processor time of its processes, the peak of the sum of their memory and of
+    the part not mapped from files, bytes written to disk, and bytes of its new files."""
 
     line: str
     seconds: float
@@ -71,7 +71,7 @@ def main(
     output.parent.mkdir(parents=True, exist_ok=True)
     runs: dict[str, Any] = json.loads(output.read_text(encoding="utf8")) if output.exists() else {}
     for each in sorted(fraction):
-        place = (folder / f"{each:g}").resolve()
+        work = (folder / f"{each:g}").resolve()
         setup = {
             "processes": processes,
             "seed": seed,
@@ -79,38 +79,39 @@ def main(
             "python": platform.python_version(),
             "cpus": os.cpu_count(),
         }
-        runs[f"{each:g}"] = {"sizes": make_inputs(place, each, seed), "setup": setup, "lines": []}
-        for row in run_workflow(place, processes):
+        runs[f"{each:g}"] = {"sizes": make_inputs(work, each, seed), "setup": setup, "lines": []}
+        for row in run_workflow(work, processes):
             runs[f"{each:g}"]["lines"].append(row._asdict())
             # After each line, since the next one may fail.
             output.write_text(json.dumps(runs, indent=2, sort_keys=True) + "\n", encoding="utf8")
     print(table(runs))
 
 
-def make_inputs(place: Path, fraction: float, seed: int) -> dict[str, int]:
-    """A folder with the project and its inputs. RETURNS: their sizes."""
-    place.mkdir(parents=True)
+def make_inputs(work: Path, fraction: float, seed: int) -> dict[str, int]:
+    """Make a folder with the project and its inputs. RETURNS: their sizes."""
+    work.mkdir(parents=True)
     for name in ("configs", "project.yml"):
-        (place / name).symlink_to(ROOT / name)
+        (work / name).symlink_to(ROOT / name)
     concepts, articles = int(CONCEPTS * fraction), int(ARTICLES * fraction)
-    write_umls(place / "META", concepts, seed)
-    texts = Texts(place / "META", seed)
-    write_pubmed(place / "PUBMED", texts, articles)
-    download = place / "corpus" / "download"
+    write_umls(work / "META", concepts, seed)
+    texts = Texts(work / "META", seed)
+    write_pubmed(work / "PUBMED", texts, articles)
+    download = work / "corpus" / "download"
     download.mkdir(parents=True)
     gold = write_gold(download / "medmentions.txt.gz", download / "medmentions-test.txt", texts, GOLD_DOCUMENTS)
-    write_encoder(place / "encoder", texts)
+    write_encoder(work / "encoder", texts)
     return {
         "concepts": concepts,
         "articles": articles,
         "gold_mentions": gold,
-        "umls_bytes": _size(place / "META"),
-        "pubmed_bytes": _size(place / "PUBMED"),
+        "umls_bytes": _size(work / "META"),
+        "pubmed_bytes": _size(work / "PUBMED"),
     }
 
 
 def write_encoder(path: Path, texts: Texts) -> None:
-    """A BERT of width 32 and random weights, whose word pieces are the most frequent words and all letters."""
+    """Write a BERT of width 32 and random weights, whose word pieces are the most frequent words
+    and all letters."""
     import torch
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
     from transformers import BertConfig, BertModel, BertTokenizerFast
@@ -131,11 +132,11 @@ def write_encoder(path: Path, texts: Texts) -> None:
     BertModel(BertConfig(vocab_size=len(vocab), initializer_range=0.5, **size)).save_pretrained(path)
 
 
-def run_workflow(place: Path, processes: int) -> Iterator[Row]:
-    """Run each line of the workflow in `place`."""
+def run_workflow(work: Path, processes: int) -> Iterator[Row]:
+    """Run each line of the workflow in `work`."""
     changed: dict[str, Any] = {"umls": "META", "pubmed": "PUBMED", "pubmedbert": "encoder", "processes": processes}
     changed.update(training=TRAINING, reranking=RERANKING)
-    project = load_project_config(place, overrides={f"vars.{name}": value for name, value in changed.items()})
+    project = load_project_config(work, overrides={f"vars.{name}": value for name, value in changed.items()})
     commands = {command["name"]: command["script"] for command in project["commands"]}
     for name in project["workflows"]["umls"]:
         for number, line in enumerate(commands[name]):
@@ -144,17 +145,17 @@ def run_workflow(place: Path, processes: int) -> Iterator[Row]:
             title = f"{name}: {words[words.index('spacy') + 1 + ('krissel' in words)]}" + f" {number + 1}" * (
                 name == "umls-evaluate"
             )
-            row = measured(title, [sys.executable, *words], place)
+            row = measured(title, [sys.executable, *words], work)
             msg.info(f"{title}: {row.seconds:.0f} s, {row.mib:,.0f} MiB")
             yield row
 
 
-def measured(title: str, command: list[str], place: Path) -> Row:
-    """Run `command` in `place`, which must be the only child of this process."""
-    before, size, began = _written(), _size(place), time.perf_counter()
+def measured(title: str, command: list[str], work: Path) -> Row:
+    """Run `command` in `work`, which must be the only child of this process."""
+    before, size, began = _written(), _size(work), time.perf_counter()
     cpu = _children_seconds()
-    with (place / "log.txt").open("a") as log:
-        process = subprocess.Popen(command, cwd=place, stdout=log, stderr=subprocess.STDOUT)
+    with (work / "log.txt").open("a") as log:
+        process = subprocess.Popen(command, cwd=work, stdout=log, stderr=subprocess.STDOUT)
         peak = [0, 0]
         ended = threading.Event()
 
@@ -169,14 +170,15 @@ def measured(title: str, command: list[str], place: Path) -> Row:
         ended.set()
         thread.join()
     if code:
-        raise SystemExit(f"{title} ended with {code}; see {place / 'log.txt'}")
+        raise SystemExit(f"{title} ended with {code}; see {work / 'log.txt'}")
     seconds, cpu = time.perf_counter() - began, _children_seconds() - cpu
-    sizes = [*peak, _written() - before, _size(place) - size]
+    sizes = [*peak, _written() - before, _size(work) - size]
     return Row(title, seconds, cpu, *(each / MIB for each in sizes))
 
 
 def table(runs: dict[str, Any]) -> str:
-    """A row per line; each cell has the values at the fractions and, of several, that at full size."""
+    """Return a row per line; each cell has the values at the fractions and, of several, that at
+    full size."""
     fractions = sorted(map(float, runs))
     rows = [[Row(**row) for row in runs[f"{each:g}"]["lines"]] for each in fractions]
     at = ", ".join([*(f"{each:g}" for each in fractions), *["full"] * (len(fractions) > 1)])
@@ -194,7 +196,8 @@ def table(runs: dict[str, Any]) -> str:
 
 
 def extrapolated(low_at: float, low: float, high_at: float, high: float) -> str:
-    """The value at 1 of the line through two points, level if it falls; a lower bound if it starts below 0."""
+    """Return the value at 1 of the line through two points, constant if it falls; a lower bound if
+    it starts below 0."""
     slope = max(0.0, (high - low) / (high_at - low_at))
     constant = high - slope * high_at
     return "> " * (constant < -0.02 * high) + f"{constant + slope:,.0f}"
@@ -205,14 +208,14 @@ def _numbers(row: Row) -> list[float]:
 
 
 def _memory(pid: int) -> tuple[int, int]:
-    """Bytes in memory of a process and all below it, and those that no file backs. Pages that processes share count for
-    each."""
+    """Return bytes of memory of a process and its descendants, and those not mapped from files.
+    Shared pages count for each process."""
     total, anonymous, waiting = 0, 0, [pid]
     while waiting:
-        place = Path("/proc") / str(waiting.pop())
+        process = Path("/proc") / str(waiting.pop())
         try:
-            status = dict(line.split(":", 1) for line in (place / "status").read_text().splitlines())
-            for task in (place / "task").iterdir():
+            status = dict(line.split(":", 1) for line in (process / "status").read_text().splitlines())
+            for task in (process / "task").iterdir():
                 waiting += map(int, (task / "children").read_text().split())
         except (FileNotFoundError, ProcessLookupError):
             continue
@@ -223,7 +226,7 @@ def _memory(pid: int) -> tuple[int, int]:
 
 
 def _written() -> int:
-    """Bytes that this process and those that it waited for wrote to disks."""
+    """Return bytes that this process and its finished children wrote to disks."""
     return int(Path("/proc/self/io").read_text().split("write_bytes: ")[1].split()[0])
 
 

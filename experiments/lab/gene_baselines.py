@@ -39,8 +39,8 @@ def gene_baselines(
     spelt: list[list[str]] = [[] for _ in records]
     # The long form, or else the mention as it stands.
     rows, owner, _ = LexicalQuery(index, texts).spelling_matches([record.text for record in records])
-    for row, place in zip(rows.tolist(), owner.tolist(), strict=True):
-        spelt[place].append(ids[row])
+    for row, row_of_mention in zip(rows.tolist(), owner.tolist(), strict=True):
+        spelt[row_of_mention].append(ids[row])
 
     def first(record: LinkRecord, species: list[str]) -> str | None:
         return next((each for each in FIRST if each in species), None)

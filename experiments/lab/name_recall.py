@@ -52,7 +52,7 @@ def name_recall(
     index.build(kb.vectors[list(row_of.values())])
     _, nearest = index.search(kb.queries(linker.encode(views)), max(at))
     entities = list(bearers.values())
-    found = [[entities[place] for place in places if place >= 0] for places in nearest]
+    found = [[entities[row] for row in rows if row >= 0] for rows in nearest]
     recall = {
         k: _mean([any(own & right for own in near[:k]) for near, right in zip(found, wanted, strict=True)]) for k in at
     }

@@ -78,11 +78,11 @@ def top_k_figure(curves: dict[str, dict[str, list[float]]], titles: dict[str, st
     """A panel per set, a line per row: K against the fraction of mentions with a gold entity among the first K."""
     figure, axes = panels(len(curves), sharey=True)
     for panel, (gold, rows) in zip(axes, curves.items(), strict=True):
-        for place, (name, curve) in enumerate(rows.items()):
+        for index, (name, curve) in enumerate(rows.items()):
             ranks = range(1, len(curve) + 1)
             marks = [rank - 1 for rank in ranks if rank & (rank - 1) == 0]
             panel.plot(
-                ranks, [100 * value for value in curve], label=titles[name], **line_style(place), markevery=marks
+                ranks, [100 * value for value in curve], label=titles[name], **line_style(index), markevery=marks
             )
         panel.set_xscale("log", base=2)
         panel.xaxis.set_major_formatter("{x:.0f}")
@@ -98,14 +98,14 @@ def few_shot_figure(curves: dict[str, list[dict[str, Any]]]) -> Any:
     figure, (panel,) = panels(1)
     # Not a number: "all" is one of them.
     labels = list(dict.fromkeys(str(shot["shots"]) for shots in curves.values() for shot in shots))
-    for place, (gold, shots) in enumerate(curves.items()):
-        places = [labels.index(str(shot["shots"])) for shot in shots]
+    for index, (gold, shots) in enumerate(curves.items()):
+        positions = [labels.index(str(shot["shots"])) for shot in shots]
         means = [100 * mean(shot["strict"]) for shot in shots]
         below = [value - 100 * min(shot["strict"]) for value, shot in zip(means, shots, strict=True)]
         above = [100 * max(shot["strict"]) - value for value, shot in zip(means, shots, strict=True)]
         # Rounding may leave a bar of minus nothing.
         bars = [[max(value, 0.0) for value in side] for side in (below, above)]
-        panel.errorbar(places, means, yerr=bars, capsize=2, label=SETS.get(gold, gold), **line_style(place))
+        panel.errorbar(positions, means, yerr=bars, capsize=2, label=SETS.get(gold, gold), **line_style(index))
     panel.set_xticks(range(len(labels)), labels)
     panel.set(
         title="Gold mentions as prototypes",
@@ -122,10 +122,10 @@ def nil_curves_figure(curves: dict[str, dict[str, Any]], titles: dict[str, str])
     figure, axes = panels(len(curves), sharey=True)
     lowest = 100.0
     for panel, (gold, rows) in zip(axes, curves.items(), strict=True):
-        for place, (name, curve) in enumerate(rows.items()):
+        for index, (name, curve) in enumerate(rows.items()):
             if curve is not None:
                 recall, precision = ([100 * value for value in curve[key]] for key in ("recall", "precision"))
-                panel.plot(recall, precision, label=titles[name], **line_style(place), markevery=marks_of(recall))
+                panel.plot(recall, precision, label=titles[name], **line_style(index), markevery=marks_of(recall))
                 # The first few mentions say nothing yet.
                 lowest = min([lowest, *(low for at, low in zip(recall, precision, strict=True) if at >= 10)])
         panel.set(title=f"NIL, {SETS.get(gold, gold)}", xlabel="recall of NIL (%)")
@@ -139,9 +139,9 @@ def gradient_norms_figure(norms: dict[str, dict[str, Any]], titles: dict[str, st
     """A line per row: training steps against the smoothed norm of the gradient, in units of its mean over all steps, so
     that losses of different scale can be compared."""
     figure, (panel,) = panels(1)
-    for place, (name, each) in enumerate(norms.items()):
+    for index, (name, each) in enumerate(norms.items()):
         values = [value / each["mean"] for value in each["smoothed"]]
-        panel.plot(values, label=titles[name], **line_style(place), markevery=marks_of(values))
+        panel.plot(values, label=titles[name], **line_style(index), markevery=marks_of(values))
     panel.set(title="Size of the gradient in training", xlabel="step", ylabel="gradient norm / its mean")
     panel.set_yscale("log")
     panel.grid(alpha=0.3)
@@ -149,12 +149,12 @@ def gradient_norms_figure(norms: dict[str, dict[str, Any]], titles: dict[str, st
     return figure
 
 
-def line_style(place: int) -> dict[str, Any]:
-    """Colour, dashes and marker of the line at a place: no two of the first ten are alike without colour."""
+def line_style(index: int) -> dict[str, Any]:
+    """Colour, dashes and marker of a line by its index: no two of the first ten are alike without colour."""
     return {
-        "color": COLOURS[place % len(COLOURS)],
-        "linestyle": LINES[place % len(LINES)],
-        "marker": MARKERS[place % len(MARKERS)],
+        "color": COLOURS[index % len(COLOURS)],
+        "linestyle": LINES[index % len(LINES)],
+        "marker": MARKERS[index % len(MARKERS)],
         "markersize": 4,
         "linewidth": 1.2,
     }

@@ -1,4 +1,4 @@
-"""From an ontology to a pipeline that links to it, in one command."""
+"""Build of a linking pipeline from an ontology, in one command."""
 
 import gc
 import warnings
@@ -82,7 +82,7 @@ TRANSFORMER: dict[str, Any] = {
     "name_weight": 1.0,
     "mixed_precision": True,
 }
-# Fewer pairs at a smaller rate.
+# Settings for a transformer: fewer pairs at a lower rate.
 FOR_TRANSFORMER: dict[str, Any] = {
     "training.batcher.pairs": 64,
     "training.dropout": 0.0,
@@ -92,9 +92,10 @@ FOR_TRANSFORMER: dict[str, Any] = {
 
 @dataclass
 class Built:
-    """A pipeline, and what `krissel build` says of it.
+    """A pipeline, and the figures that `krissel build` prints.
 
-    n_entities, n_names: of the ontology. n_mentions: mined ones, 0 without text. confidence: `ConfidenceFit.data`.
+    n_entities, n_names: of the ontology. n_mentions: number of mined mentions, 0 without text.
+        confidence: `ConfidenceFit.data`.
     """
 
     nlp: Language
@@ -110,21 +111,23 @@ class Built:
 class BuildSettings(OntologySettings):
     """Settings of `build`.
 
-    ontology: Ontology files, stores, or names of vocabularies (krissel vocabularies); from Python also one of them, or
-        entities (`Entity`)
-    output: Where to save the pipeline
-    text: Unlabelled text to mine and train on: JSONL, plain text, PubMed's XML, Parquet, .tar.gz; or folders
-    ner: A pipeline that finds mentions, by name or path: the linker is added to it
-    types_by_label: label=type: link mentions with this label to entities of this semantic type only (Gene=Gene); from
-        Python also the types by label, as the linker has them
-    encoder: A transformer to train, by name or path, in place of the compact one; needs text
-    steps: Training steps; 0 trains nothing; default: 600 with text
+    ontology: Ontology files, stores, or names of vocabularies (krissel vocabularies); from Python
+        also one of them, or entities (`Entity`)
+    output: Folder to save the pipeline in
+    text: Unlabelled text to mine and train on: JSONL, plain text, PubMed's XML, Parquet, .tar.gz;
+        or folders
+    ner: Pipeline that finds mentions, by name or path: the linker is added to it
+    types_by_label: label=type: link mentions with this label to entities of this semantic type only
+        (Gene=Gene); from Python also the types by label, as in the linker's settings
+    encoder: Transformer to train, by name or path, instead of the compact encoder; needs text
+    steps: Number of training steps; 0 skips training; default: 600 with text
     precision, nil_share: see `fit_confidence`
-    seed: Of mining, training and what is drawn
-    n_process: Processes that mine
+    seed: Random seed of mining, training and sampling
+    n_process: Number of processes that mine
     gpu_id: GPU, or -1 for the CPU
-    index_device: Where the index lives: cpu, cuda:0 or cuda:all; the pipeline keeps it; default: cpu
-    restart: Drop what an interrupted build left
+    index_device: Device of the index, saved with the pipeline: cpu, cuda:0 or cuda:all; default:
+        cpu
+    restart: Discard the work of an interrupted build
     """
 
     ontology: str | Path | Iterable[str | Path] | Iterable[Entity]
@@ -149,8 +152,10 @@ class BuildSettings(OntologySettings):
 class BuildPlan:
     """The inputs and results that the steps of a build share.
 
-    sources: paths and names of vocabularies, or entities; located: the files of the former, () for the latter.
-    types: by label. finder: the pipeline that the linker is added to. folder: of the unfinished build.
+    sources: paths and names of vocabularies, or entities; located: the files of the former, () for
+        the latter.
+    types: by label. finder: the pipeline that the linker is added to. folder: of the unfinished
+        build.
     """
 
     asked: BuildSettings
@@ -162,7 +167,7 @@ class BuildPlan:
 
     @cached_property
     def store(self) -> OntologyStore:
-        """Raises KrisselError K006 where `types` has one that no entity has."""
+        """The ontology store. Raises KrisselError K006 for a type in `types` that no entity has."""
         store = OntologyStore(self.folder / "store")
         _check_types(self.types, store)
         return store
@@ -181,7 +186,8 @@ class BuildPlan:
 
 
 class Step(NamedTuple):
-    """A step of a build: `make` fills the path `name` in its folder, and is always called where there is no name."""
+    """A step of a build: `make` fills the path `name` in its folder; a step without a name always
+    runs."""
 
     name: str
     title: str | Callable[[BuildPlan], str]
@@ -198,7 +204,7 @@ class BuildWork(WorkFolder):
         return KrisselError(Errors.K680.format(path=self.path, difference=difference))
 
     def run(self, plan: BuildPlan, steps: Sequence[Step]) -> Any:
-        """Make what no earlier run made. RETURNS: what the last step returns."""
+        """Run the steps that no earlier run completed. RETURNS: the result of the last step."""
         made: Any = None
         for number, step in enumerate(steps, 1):
             done = f"{step.name}.done"
@@ -218,20 +224,21 @@ class BuildWork(WorkFolder):
 def build(asked: BuildSettings) -> Built:
     """Build a linker from an ontology: all steps in one command.
 
-    Without text the compact encoder that ships compares names as it is; with text, mentions of unambiguous names are
-    mined, it is trained on them where there are 500 or more, and they too are prototypes. An interrupted build goes on
-    where it stopped.
+    Without text, the compact encoder that ships with this package compares names. With text,
+    mentions of unambiguous names are mined and become prototypes; the encoder is trained on them if
+    there are 500 or more. An interrupted build resumes where it stopped.
 
     RETURNS: the pipeline, saved at `output`, and its figures.
-    Raises KrisselError K005 (the output is something else), K006 (a setting), K680 (other work left), and what
-    `build_ontology`, `mine`, `train`, `prototypes` and `fit_confidence` raise.
+    Raises KrisselError K005 (the output is something else), K006 (a setting), K680 (other
+    unfinished work), and those of `build_ontology`, `mine`, `train`, `prototypes` and
+    `fit_confidence`.
     """
     plan = _plan(asked)
     with BuildWork(plan.folder) as work:
         work.start(_state(plan), restart=asked.restart)
         built = work.run(plan, [step for step in STEPS if asked.text or step.name != "mentions"])
         work.remove()
-    # Loaded again: the one above has its knowledge base in the folder that was removed.
+    # Loaded again: the knowledge base of the one above is in the folder that was removed.
     return replace(built, nlp=load_pipeline(asked.output))
 
 
@@ -245,35 +252,35 @@ def show_build(built: Built) -> str:
         lines.append(TOO_FEW.format(n=data["n"]))
     else:
         if n >= MIN_STATED:
-            lines.append(f"Of {n:,} names that it is not given, it links {100 * right:.0f} % rightly.")
+            lines.append(f"Self-test: with the name hidden, {100 * right:.0f} % of {n:,} names were linked correctly.")
         lines.append(
-            f"Expected of mentions in text: {linked:.0f} % are linked, {precision:.0f} % of these rightly; "
+            f"Expected of mentions in text: {linked:.0f} % are linked, {precision:.0f} % of these correctly; "
             "others are NIL."
         )
     lines.append(f'Use: nlp = spacy.load("{built.output}")')
     if not [name for name in built.nlp.pipe_names if name != LINKER]:
         lines.append(
-            "Nothing in it finds mentions: add it to a pipeline that does, or build it with --ner.\n"
+            "No component finds mentions: add the linker to a pipeline that does, or build it with --ner.\n"
             f'Add: nlp.add_pipe("{LINKER}", source=spacy.load("{built.output}"))'
         )
     return "\n".join(lines)
 
 
 def compact_model() -> dict[str, Any]:
-    """The architecture of the encoder that ships, and its settings."""
+    """Return the architecture of the encoder that ships, and its settings."""
     model: dict[str, Any] = spacy.util.load_config(COMPACT / "config.cfg")["components"][LINKER]["model"]
     return model
 
 
 def _plan(asked: BuildSettings) -> BuildPlan:
-    """Refuse, before minutes of work, whatever can be refused by then."""
+    """Make the plan, and check early all that can be checked before minutes of work."""
     types = _by_label(asked.types_by_label)
     if not asked.text and (asked.encoder or asked.steps):
         setting, found = ("encoder", asked.encoder) if asked.encoder else ("steps", asked.steps)
         expected = "none without `text` to train on"
         raise wrong_setting(setting, found, expected)
     check_pipeline_output(asked.output)
-    # Here, since a step that an interrupted build completed does not choose it.
+    # Here, since a step that an interrupted build completed does not choose the GPU.
     choose_gpu(asked.gpu_id, silent=True)
     finder = None if asked.ner is None else load_pipeline(asked.ner)
     if finder is not None and LINKER in finder.pipe_names:
@@ -286,7 +293,7 @@ def _plan(asked: BuildSettings) -> BuildPlan:
 
 
 def _state(plan: BuildPlan) -> dict[str, Any]:
-    """All that what the steps make depends on."""
+    """Return everything that the results of the steps depend on."""
     asked = plan.asked
     settings = explicit_settings(asked, OntologySettings)
     translations = settings.pop("translations", ())
@@ -304,7 +311,7 @@ def _state(plan: BuildPlan) -> dict[str, Any]:
 
 
 def _by_label(pairs: Mapping[str, Sequence[str]] | Sequence[str]) -> dict[str, list[str]]:
-    """Types by label. Raises KrisselError K006 for a text other than label=type."""
+    """Return types by label. Raises KrisselError K006 for a text other than label=type."""
     if isinstance(pairs, Mapping):
         return {label: [*types] for label, types in pairs.items()}
     by_label: dict[str, list[str]] = {}
@@ -317,7 +324,8 @@ def _by_label(pairs: Mapping[str, Sequence[str]] | Sequence[str]) -> dict[str, l
 
 
 def _sources(ontology: Any) -> list[Any]:
-    """The paths and names of vocabularies, or the entities. Raises KrisselError K006 for anything else."""
+    """Return the paths and names of vocabularies, or the entities. Raises KrisselError K006 for
+    anything else."""
     sources = (
         [ontology] if isinstance(ontology, (str, Path, Mapping)) or not isinstance(ontology, Iterable) else [*ontology]
     )
@@ -330,14 +338,15 @@ def _sources(ontology: Any) -> list[Any]:
 
 
 def _content(source: Path, format: str) -> Any:
-    """What changes with an ontology, or with the files of a folder that are read; a release has others of gigabytes."""
+    """Return a hash of an ontology's content, or of the files of a folder that are read; a release
+    contains gigabytes of others."""
     if source.is_dir() and not (source / MANIFEST).is_file():
         return [each["files"] for each in provenance(source, format)]
     return content_hash(source)
 
 
 def _check_types(types_by_label: Mapping[str, Sequence[str]], store: OntologyStore) -> None:
-    """Raises KrisselError K006 for a type that no entity has."""
+    """Raise KrisselError K006 for a type that no entity has."""
     wanted = {each for types in types_by_label.values() for each in types}
     known = set(chain.from_iterable(store.each("types"))) if wanted else set()
     if wanted - known:
@@ -374,7 +383,8 @@ def _encoder_title(plan: BuildPlan) -> str:
 
 
 def _make_encoder(plan: BuildPlan, path: Path) -> None:
-    """A pipeline without knowledge base: its encoder as it is, at `path`, or trained on mentions, in model-last."""
+    """Save a pipeline without a knowledge base: with its encoder unchanged, at `path`, or trained
+    on mentions, in model-last."""
     encoder, steps, progress = plan.asked.encoder, plan.asked.steps, plan.asked.progress
     overrides: dict[str, Any] = {"paths.ontology": str(plan.store.path), "system.seed": plan.asked.seed}
     if encoder is not None:
@@ -394,7 +404,7 @@ def _make_encoder(plan: BuildPlan, path: Path) -> None:
         overrides["paths.mentions"] = str(plan.trained_on)
         if steps is not None:
             overrides |= {"training.max_steps": steps, "training.eval_frequency": max(1, steps // 3)}
-        # Its log is a table, which who asked for no progress has no use for.
+        # Its log is a table, which is hidden without progress.
         with nullcontext() if progress else redirect_stdout(StringIO()):
             train(CONFIG, path, gpu_id=plan.asked.gpu_id, overrides=overrides, progress=progress)
         path = path / DIR_MODEL_LAST
@@ -417,12 +427,13 @@ def _encode(plan: BuildPlan, path: Path) -> None:
         encoding |= {"by_species": True, "overrides": weights}
     base = base if plan.trained_on is None else base / DIR_MODEL_LAST
     prototypes(base, path, store.path, plan.mentions, **encoding)
-    # The pipeline that was saved refers to itself, and would keep all of its vectors beside those that are read.
+    # The saved pipeline has reference cycles, and would keep its vectors in memory in addition to
+    # those that are read.
     gc.collect()
 
 
 def _finish(plan: BuildPlan, folder: Path) -> Built:
-    """Fit the confidence, and save the pipeline where it is wanted."""
+    """Fit the confidence, and save the pipeline at its output."""
     asked, manifest = plan.asked, plan.store.manifest
     nlp = load_pipeline(folder / "linker", index_device=asked.index_device)
     configure(nlp, LINKER, types_by_label=plan.types)

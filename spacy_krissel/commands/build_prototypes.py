@@ -1,4 +1,4 @@
-"""Build the full knowledge base of a trained pipeline."""
+"""Build of the full knowledge base of a trained pipeline."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
@@ -43,10 +43,12 @@ def build_prototypes(
     work: VectorWork | None = None,
     progress: bool = False,
 ) -> PrototypeKB:
-    """Encode `source` with the linker's encoder, references too where it has them, as the linker's knowledge base.
+    """Encode `source` with the linker's encoder, including references if it has them, as the
+    linker's knowledge base.
 
-    index: another index than the config's, such as one made by `spacy-krissel.FaissIndex.v1`.
-    scratch: a folder with room for what does not fit into memory (`PrototypeKB.scratch`).
+    index: an index to use instead of the config's, such as one made by
+        `spacy-krissel.FaissIndex.v1`.
+    scratch: a folder with space for data that does not fit into memory (`PrototypeKB.scratch`).
     encoders, work, progress: see `fill_kb`
     """
     pipe = find_kb_pipe(nlp, name)
@@ -56,7 +58,7 @@ def build_prototypes(
     given: Any = {"encoder": pipe.fingerprint(), "references": pipe.reference_parts(), "progress": progress}
     fill_kb(kb, source, pipe.encode, encoders=encoders, work=work, **given)
     pipe.set_kb(kb)
-    # Lines "name of the file, SHA-256".
+    # Lines of file name and SHA-256.
     texts = [] if source.mentions is None else source.mentions.manifest.get("texts", [])
     facts = nlp.meta.setdefault("krissel", {})
     facts.setdefault("text", {})[name] = [text.rpartition(" ")[0] for text in texts]
@@ -76,11 +78,13 @@ def add_gold_files(
     surface_forms: bool = True,
     seed: int = 0,
 ) -> dict[str, GoldCounts]:
-    """Add the gold mentions of .spacy files to the linker's knowledge base, each under its file's name as source.
+    """Add the gold mentions of .spacy files to the linker's knowledge base, with the file name as
+    source.
 
-    weight, per_entity, surface_forms, seed: of `add_gold`. RETURNS: the counts by source.
-    Raises KrisselError K520 when the knowledge base is empty of entities, K619 when two files have one name or the
-    knowledge base has that source already, K201 and K212 (files). Nothing was added then, but for K201 and K212.
+    weight, per_entity, surface_forms, seed: see `add_gold`. RETURNS: the counts by source.
+    Raises KrisselError K520 if the knowledge base has no entities, K619 if two files have the same
+    name or the knowledge base already has that source, K201 and K212 (files). Nothing is added
+    then, except for K201 and K212.
     """
     sources = _gold_sources(gold)
     kb = find_kb_pipe(nlp, name).kb
@@ -90,7 +94,7 @@ def add_gold_files(
     for source, path in sources.items():
         if source in present:
             problem = f"the knowledge base has {present[source]:,} prototypes of it already"
-            todo = f"Take those out with kb.remove_prototypes(source='{source}'), or rename the file"
+            todo = f"Remove those with kb.remove_prototypes(source='{source}'), or rename the file"
             raise KrisselError(Errors.K619.format(path=path, source=source, problem=problem, todo=todo))
     drawn: Any = {"weight": weight, "per_entity": per_entity, "surface_forms": surface_forms, "seed": seed}
     return {
@@ -100,7 +104,7 @@ def add_gold_files(
 
 
 def _gold_sources(gold: Sequence[Path]) -> dict[str, Path]:
-    """Raises KrisselError K619 when two files have one name."""
+    """Return the files by source. Raises KrisselError K619 if two files have the same name."""
     sources: dict[str, Path] = {}
     for path in gold:
         if path.stem in sources:
@@ -112,12 +116,13 @@ def _gold_sources(gold: Sequence[Path]) -> dict[str, Path]:
 
 @dataclass(frozen=True, kw_only=True)
 class SourceSettings:
-    """Settings of a `PrototypeSource` that the command has.
+    """Settings of a `PrototypeSource` that the command exposes.
 
-    names, mentions_per_entity, contexts_per_shared_name, max_entities, aliases, use_references: see `PrototypeSource`
+    names, mentions_per_entity, contexts_per_shared_name, max_entities, aliases, use_references: see
+        `PrototypeSource`
     reference_prototypes, mentions_only, shared_names, by_species, details: see `PrototypeSource`
-    class_names: Add induced hypernym names: words that the names of the entities below a class share (needs
-        parents or tree numbers)
+    class_names: Add induced hypernym names: words shared by the names of the entities below a class
+        (needs parents or tree numbers)
     class_weight: Multiply the scores of class names by this
     """
 
@@ -138,11 +143,11 @@ class SourceSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class GoldSettings:
-    """Settings of `add_gold` that the command has.
+    """Settings of `add_gold` that the command exposes.
 
     gold_per_entity: Number of gold mentions per entity of each file, drawn by seed (0: all)
-    gold_weight: Multiply the scores of gold prototypes
-    gold_names: Add the bare text of each gold mention too, as a name that gold says the entity has
+    gold_weight: Multiply the scores of gold prototypes by this
+    gold_names: Add the bare text of each gold mention as a name of its entity
     """
 
     gold_per_entity: Count = 0
@@ -156,9 +161,9 @@ class PrototypeSettings(GoldSettings, SourceSettings):
     """Settings of `prototypes`.
 
     pipeline: A trained pipeline
-    output: Where to save the pipeline with its knowledge base
-    ontology: Ontology store or file, or the name of a vocabulary; without it, gold mentions (`gold`) are added to the
-        pipeline's knowledge base
+    output: Folder to save the pipeline with its knowledge base in
+    ontology: Ontology store or file, or the name of a vocabulary; without it, gold mentions
+        (`gold`) are added to the pipeline's knowledge base
     mentions: Mention shards; without them, names only
     gold: Gold mentions (.spacy) as prototypes too
     index: Type of the index; default: as the config says
@@ -167,13 +172,14 @@ class PrototypeSettings(GoldSettings, SourceSettings):
     kb_path: Save the knowledge base here and let the pipeline point to it
     overrides: of the pipeline's config, by dotted key
     name: Name of the linker, or span extractor, in the pipeline
-    seed: Seed of what is drawn
-    n_process: Processes that encode, on the GPUs from gpu_id on, or on the CPU
+    seed: Random seed of samples
+    n_process: Number of processes that encode, on the GPUs from gpu_id on, or on the CPU
     gpu_id: GPU, or -1 for the CPU
-    ray: Encode by Ray: "local" on this machine, or the address of a cluster, as host:port, or auto; the files must be
-        on all of its machines, and gpu_id 0 uses its GPUs
-    restart: Drop what an interrupted run left; otherwise a run with the same input continues from there, and one with
-        other input is refused. Gold mentions are always encoded again, and here.
+    ray: Encode with Ray: "local" on this machine, or the address of a cluster, as host:port, or
+        auto; the files must be on all of its machines, and gpu_id 0 uses its GPUs
+    restart: Discard the work of an interrupted run; otherwise a run with the same input resumes,
+        and one with other input is refused. Gold mentions are always encoded again, on this
+        machine.
     """
 
     pipeline: str | Path
@@ -205,10 +211,10 @@ def prototypes(asked: PrototypeSettings) -> dict[str, Any]:
     Further options override the pipeline's config: --components.krissel_linker.threshold 0.6
 
     RETURNS: the knowledge base's description.
-    Raises KrisselError K005 (the output is something else), K006 (a setting), K023 to K025 (Ray), K026 (the disk
-    refuses), K045 (another run writes there), K529 (other work left), K641 (a process died), K675 (no such
-    GPU), K614 when there is neither an ontology nor gold, or a setting that would need the one that is missing, and
-    what `add_gold_files` raises.
+    Raises KrisselError K005 (the output is something else), K006 (a setting), K023 to K025 (Ray),
+    K026 (disk), K045 (another run writes there), K529 (other unfinished work), K641 (a process
+    died), K675 (no such GPU), K614 if there is neither an ontology nor gold, or a setting needs the
+    missing one, and those of `add_gold_files`.
     """
     _check_read(asked)
     index, name = asked.index, asked.name
@@ -216,10 +222,10 @@ def prototypes(asked: PrototypeSettings) -> dict[str, Any]:
     # Before hours of encoding.
     check_pipeline_output(asked.output, asked.kb_path)
     _gold_sources(asked.gold)
-    # Where Ray encodes, this machine may have no GPU.
+    # With Ray, this machine may have no GPU.
     if asked.ray is None or asked.gpu_id < n_gpus():
         choose_gpu(asked.gpu_id, silent=not asked.progress)
-    # The knowledge base that is replaced is not read: it may be of other weights.
+    # The replaced knowledge base is not read: it may be from other weights.
     with skip_loading_kb(name) if asked.ontology is not None else nullcontext():
         nlp = load_pipeline(asked.pipeline, asked.overrides, index_device=asked.index_device)
     with ExitStack() as stack:
@@ -228,11 +234,11 @@ def prototypes(asked: PrototypeSettings) -> dict[str, Any]:
         add_gold_files(nlp, asked.gold, name=name, surface_forms=asked.gold_names, **of_gold)
         pipe = find_kb_pipe(nlp, name)
         if pipe.kb_path and asked.kb_path is None:
-            # What was made here is not in the folder that the pipeline pointed to.
+            # The new knowledge base is not in the folder that the pipeline referred to.
             pipe.kb_path = None
             nlp.get_pipe_config(name)["kb_path"] = None
         pipe.kb.check_filled()
-        # By names, gold mentions count more or less.
+        # The weight of gold mentions depends on names.
         if pipe.cfg.get("lexical_weight") or pipe.cfg.get("spelling_weight") or pipe.kb.has_gold:
             pipe.kb.keep_lexical_index()
         save_pipeline(nlp, asked.output, kb_path=asked.kb_path, name=name)
@@ -246,7 +252,8 @@ def show_prototypes(description: dict[str, Any]) -> str:
 
 
 def _check_read(asked: PrototypeSettings) -> None:
-    """Raises KrisselError K614 for settings that nothing would read, K006 for processes besides Ray's."""
+    """Raise KrisselError K614 for settings that nothing would read, K006 for processes in addition
+    to Ray's."""
     if asked.ontology is None:
         plain = {"mentions": None, "index": None, "n_process": 1, "ray": None, "restart": False}
         unread = [name for name, default in plain.items() if getattr(asked, name) != default]
@@ -262,11 +269,11 @@ def _check_read(asked: PrototypeSettings) -> None:
 
 @contextmanager
 def _encoded(nlp: Language, asked: PrototypeSettings, index: Callable[..., Any] | None) -> Iterator[VectorWork]:
-    """Fill the knowledge base from the ontology, by the vectors that an interrupted run left."""
+    """Fill the knowledge base from the ontology, reusing the vectors of an interrupted run."""
     assert asked.ontology is not None
-    # On the disk that is to hold the result.
-    place = (asked.kb_path or asked.output).absolute()
-    scratch = place.parent
+    # On the disk of the result.
+    target = (asked.kb_path or asked.output).absolute()
+    scratch = target.parent
     with coded_io(scratch):
         scratch.mkdir(parents=True, exist_ok=True)
     pipe = find_kb_pipe(nlp, asked.name)
@@ -284,13 +291,13 @@ def _encoded(nlp: Language, asked: PrototypeSettings, index: Callable[..., Any] 
         "references": str(pipe.reference_parts()),
         "block": build.BLOCK_VIEWS,
     }
-    with VectorWork(place, state, restart=asked.restart) as work:
+    with VectorWork(target, state, restart=asked.restart) as work:
         source = PrototypeSource(store, asked.mentions, **drawn)
         path: Any = Path(asked.pipeline).absolute() if Path(asked.pipeline).exists() else asked.pipeline
         encoder = EncoderOf(path, asked.overrides or {}, asked.name)
         with _encoders(encoder, asked.n_process, asked.gpu_id, asked.ray) as encoders:
-            places = {"scratch": scratch, "encoders": encoders, "work": work}
-            build_prototypes(nlp, source, name=asked.name, index=index, progress=asked.progress, **places)
+            settings: dict[str, Any] = {"scratch": scratch, "encoders": encoders, "work": work}
+            build_prototypes(nlp, source, name=asked.name, index=index, progress=asked.progress, **settings)
         yield work
 
 

@@ -1,4 +1,4 @@
-"""Read back a table of links in which a person said what is right."""
+"""Correction of a linker by a table of links with a person's verdicts."""
 
 from pathlib import Path
 
@@ -21,18 +21,21 @@ def correct(
     """Correct a linker by a table of links that you filled in.
 
     pipeline: The pipeline with the linker
-    links: What "krissel link -o links.tsv" wrote, with yes or no in the column verdict, or the id in right_id
-    output: Where to save the corrected pipeline
-    source: Label by which the corrections can be removed; default: the file's name without its ending
-    replace: First remove what the knowledge base has of this source
+    links: Output of "krissel link -o links.tsv", with yes or no in the column verdict, or the id in
+        right_id
+    output: Folder to save the corrected pipeline in
+    source: Label by which the corrections can be removed; default: the file's name without its
+        suffix
+    replace: First remove the earlier corrections of this source
     name: Name of the linker in the pipeline
 
-    Mentions of right links, and of `right_id`, which counts first, become gold prototypes (KRISSBERT §3.7). Columns are
-    found by name; tabs, commas or semicolons separate them. RETURNS: the numbers of `rows` filled in, of those `added`,
-    of those `without_entity` (a wrong link, or NIL, teaches nothing), and of new `prototypes`.
+    Mentions of correct links, and of `right_id`, which takes precedence, become gold prototypes
+    (KRISSBERT §3.7). Columns are found by name; tabs, commas or semicolons separate them. RETURNS:
+    the numbers of `rows` filled in, of those `added`, of those `without_entity` (a wrong link, or
+    NIL, adds nothing), and of new `prototypes`.
 
-    Raises KrisselError K204 where no row can be added, K005, K026 (output), K610, K611 (pipeline), and what
-    `open_lines` raises. Warns KW201 of rows with unknown ids, or that cannot be read.
+    Raises KrisselError K204 if no row can be added, K005, K026 (output), K610, K611 (pipeline), and
+    those of `open_lines`. Warns KW201 of rows with unknown ids, or that cannot be read.
     """
     check_pipeline_output(output)
     nlp = load_pipeline(pipeline)
@@ -50,7 +53,7 @@ def correct(
     if replace:
         linker.kb.remove_prototypes(source=source)
     prototypes, _ = add_gold_prototypes(linker.kb, with_surface_forms(found))
-    # It is no longer the one in the folder that the pipeline pointed to.
+    # The knowledge base is no longer the one that the pipeline referred to.
     linker.kb_path = nlp.get_pipe_config(name)["kb_path"] = None
     save_pipeline(nlp, output, name=name)
     return {**{key: report[key] for key in ("rows", "added", "without_entity")}, "prototypes": prototypes}

@@ -1,4 +1,4 @@
-"""Distill the encoder of a linker into a small one."""
+"""Distillation of a linker's encoder into a small one."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,7 +26,7 @@ from ..util.progress import progress_bar
 from ..util.settings import Count, PositiveInt, checked
 from .build_linker import compact_model
 
-# What was fitted to the scores of the other encoder.
+# Settings that were fitted to the scores of the other encoder, reset.
 REFITTED: dict[str, Any] = {"threshold": None, "confidence": {}, "min_confidence": 0.0}
 PASSES = 8
 # Prototypes whose vectors commands multiply by a weight.
@@ -46,23 +46,27 @@ def distill(
 ) -> float:
     """Replace a linker's transformer by a small encoder.
 
-    The small encoder learns the directions of the vectors in the knowledge base, and encodes its prototypes anew:
-    minutes on a CPU. The transformer encodes gold mentions and class names alone. Where references are in use, they are
-    in these vectors, and so in what is learned. What was fitted to the scores of the transformer is reset: threshold
-    and confidence (`krissel confidence`), and the kind of index (`krissel tune`). Weights such as that of lexical
-    similarity stay: the new scores are of vectors of length 1.
+    The small encoder learns the directions of the vectors in the knowledge base, then encodes its
+    prototypes: minutes on a CPU. The transformer encodes only gold mentions and class names.
+    References, if in use, are part of these vectors, and so of the training target. Settings fitted
+    to the transformer's scores are reset: threshold and confidence (`krissel confidence`), and the
+    kind of index (`krissel tune`). Weights such as that of lexical similarity stay, since the new
+    scores are of unit vectors.
 
-    pipeline: A pipeline with a linker and its knowledge base: a path, or the pipeline, which is changed
-    output: Where to save the pipeline with the small encoder
-    passes: How often each prototype is trained on
+    pipeline: A pipeline with a linker and its knowledge base: a path, or the pipeline, which is
+        changed
+    output: Folder to save the pipeline with the small encoder in
+    passes: Number of passes over the prototypes
     name: Name of the linker in the pipeline
-    seed: Seed of the small encoder and of the order of training
+    seed: Random seed of the small encoder and of the order of training
 
-    The small encoder has the sizes of the one that ships. If no prototype has a context, it reads none either.
+    The small encoder has the sizes of the one that ships. If no prototype has a context, it reads
+    none either.
 
-    RETURNS: the mean cosine of its vectors with those that it was trained on.
-    Raises KrisselError K005, K006 and K026 (the output), K520 (no knowledge base), K604 (no weights), K610 and K611 (no
-    such pipeline or linker), K686 (prototypes that are references), K687 (a re-ranker).
+    RETURNS: the mean cosine of its vectors with those of the training.
+    Raises KrisselError K005, K006 and K026 (the output), K520 (no knowledge base), K604 (no
+    weights), K610 and K611 (no such pipeline or linker), K686 (prototypes that are references),
+    K687 (a re-ranker).
     """
     nlp = open_to_change(pipeline, output)
     large = find_linker(nlp, name)
@@ -78,10 +82,10 @@ def distill(
     facts = nlp.meta.setdefault("krissel", {})
     start = encoder_facts(nlp, name)
     small = _with_small_encoder(nlp, name, kb, seed)
-    place = narrowing_projection(kb.vectors, small.model.get_dim("nO"), seed)
+    projection = narrowing_projection(kb.vectors, small.model.get_dim("nO"), seed)
 
     def wanted(rows: Rows) -> Vectors:
-        return to_unit(to_unit(kb.vectors[rows]) @ place)
+        return to_unit(to_unit(kb.vectors[rows]) @ projection)
 
     fit_to_vectors(
         small.model,
@@ -95,7 +99,7 @@ def distill(
     round_tables(small.model)
     encoded = small.new_kb()
     if output is not None:
-        # On the disk that is to hold the result.
+        # On the disk of the result.
         encoded.scratch = output.absolute().parent
         with coded_io(encoded.scratch):
             encoded.scratch.mkdir(parents=True, exist_ok=True)
@@ -123,17 +127,18 @@ def show_distill(cosine: float, output: Path) -> str:
 
 
 def _with_small_encoder(nlp: Language, name: str, kb: PrototypeKB, seed: int) -> KrisselLinker:
-    """The linker that now stands in the place of `name`, with an untrained small encoder and no knowledge base."""
+    """Replace the linker `name` by one with an untrained small encoder and no knowledge base, and
+    return it."""
     settings = nlp.config.interpolate()["components"][name]
     factory = settings.pop("factory")
-    # As they are now: they may have been changed since the pipeline was made.
+    # Current values: settings may have been changed since the pipeline was made.
     settings |= {**find_linker(nlp, name).cfg, **REFITTED, "model": {**compact_model(), "seed": seed}}
     settings |= {"objective": None, "kb_path": None}
     if not kb.prototypes.in_text.any():
         settings["context"] = "none"
     nlp.replace_pipe(name, factory, config=settings)
     small = find_linker(nlp, name)
-    # The layers above its tables are drawn from NumPy's own state.
+    # The layers above its tables are initialized from NumPy's global state.
     fix_random_seed(seed)
     some = np.unique(np.linspace(0, kb.n_prototypes - 1, INIT_VIEWS, dtype=np.int64))
     small.model.initialize(X=[each.view for each in kb.prototypes_at(some)])
@@ -150,8 +155,8 @@ def _blocks(kb: PrototypeKB, progress: bool) -> Iterator[tuple[Rows, list[Protot
 
 
 def _weights(large: KrisselLinker, kb: PrototypeKB, rows: Rows, prototypes: list[Prototype]) -> list[float]:
-    """By what the vectors of class names and gold mentions at `rows` were multiplied, which is seen beside the
-    encoder's own; 1 for others."""
+    """Return the weights that the vectors of class names and gold mentions at `rows` were
+    multiplied by, from their lengths relative to the encoder's; 1 for others."""
     weights = np.ones(len(rows))
     weighted = np.array([each.kind in WEIGHTED for each in prototypes])
     if weighted.any():

@@ -1,4 +1,4 @@
-"""Other processes that encode with a pipeline's encoder: of this machine, or of a Ray cluster."""
+"""Worker processes that encode with a pipeline's encoder, on this machine or on a Ray cluster."""
 
 import multiprocessing
 import os
@@ -21,15 +21,16 @@ from ..pipeline.kb_pipe import skip_loading_kb
 from ..pipeline.pipeline_io import choose_gpu, find_kb_pipe, load_pipeline
 from ..views import View
 
-# Restarts of an actor that was lost, and repetitions of a block whose actors were.
+# Maximum number of restarts of a lost actor, and of repetitions of its blocks.
 MAX_RETRIES = 5
 _encode: Encode | None = None
 
 
 class EncoderOf(NamedTuple):
-    """What it takes to encode elsewhere.
+    """The encoder of a pipeline, as loaded by a worker.
 
-    pipeline: of which the pipe `name` encodes; at the same path on every machine. overrides: of its config.
+    pipeline: contains the pipe `name`, which encodes; at the same path on every machine. overrides:
+        of its config.
     """
 
     pipeline: Path
@@ -37,7 +38,10 @@ class EncoderOf(NamedTuple):
     name: str
 
     def load(self, gpu_id: int) -> Encode:
-        """gpu_id: the GPU to encode on, or -1 for the CPU."""
+        """Load the encoder.
+
+        gpu_id: the GPU to encode on, or -1 for the CPU.
+        """
         if gpu_id >= 0:
             choose_gpu(gpu_id, silent=True)
         with skip_loading_kb(self.name):
@@ -48,11 +52,11 @@ class EncoderOf(NamedTuple):
 
 
 class EncodingProcesses(Encoders):
-    """Processes of this machine, each with the encoder on a device of its own."""
+    """Processes of this machine, each with the encoder on its own device."""
 
     def __init__(self, pool: ProcessPoolExecutor, n_process: int) -> None:
         self._pool = pool
-        # Of which one is encoded by each, and one waits.
+        # Each process encodes one block while another waits.
         self.n_ahead = 2 * n_process
 
     def begin(self, views: list[View]) -> Callable[[], np.ndarray]:
@@ -61,7 +65,10 @@ class EncodingProcesses(Encoders):
 
 @contextmanager
 def encoding_processes(encoder: EncoderOf, n_process: int, gpu_id: int) -> Iterator[Encoders]:
-    """gpu_id: of the first of them, the next having the next one; -1: all of them share the processors.
+    """Start processes that encode, and stop them at the end of this context.
+
+    gpu_id: of the first process, the next having the next one; -1: all of them share the
+        processors.
 
     Raises KrisselError K006 (fewer GPUs than processes), K641 (a process died).
     """
@@ -80,7 +87,7 @@ def encoding_processes(encoder: EncoderOf, n_process: int, gpu_id: int) -> Itera
     except BrokenProcessPool as error:
         raise KrisselError(Errors.K641.format(problem=error, n_process=n_process)) from error
     except BaseException:
-        # They do not listen to Ctrl-C, and a block takes minutes. What they have not sent is lost either way.
+        # They ignore Ctrl-C, and a block takes minutes. Unsent results are lost either way.
         for process in list((pool._processes or {}).values()):
             process.terminate()
         raise
@@ -91,8 +98,8 @@ def encoding_processes(encoder: EncoderOf, n_process: int, gpu_id: int) -> Itera
 class EncodingActors(Encoders):
     """Actors of a Ray cluster, one for each of its free GPUs, or else processors.
 
-    A block whose actor is lost is sent to another. Ray restarts the lost one, but waits without end for room if its
-    machine is lost too; when it answers, it is sent blocks again.
+    If an actor is lost, its block is sent to another. Ray restarts the lost actor, but waits
+    forever for resources if its machine is lost too. Once it answers, it is sent blocks again.
     """
 
     def __init__(self, ray: Any, encoder: EncoderOf, use_gpu: bool, n_actors: int) -> None:
@@ -100,7 +107,7 @@ class EncodingActors(Encoders):
         make = ray.remote(num_cpus=0 if use_gpu else 1, num_gpus=int(use_gpu), max_restarts=MAX_RETRIES)
         actor = make(RayEncoder)
         self._actors = deque(actor.remote(encoder, use_gpu) for _ in range(n_actors))
-        # By the answer that is awaited from each.
+        # Lost actors, by the pending answer of each.
         self._lost: dict[Any, Any] = {}
         self.n_ahead = 2 * n_actors
 
@@ -112,7 +119,7 @@ class EncodingActors(Encoders):
         for _ in range(MAX_RETRIES):
             try:
                 return self._ray.get(vectors)
-            # An actor lost while it encodes, or a machine with vectors that were not fetched yet.
+            # An actor was lost while encoding, or a machine with vectors that were not fetched yet.
             except (self._ray.exceptions.RayActorError, self._ray.exceptions.ObjectLostError):
                 if actor in self._actors:
                     self._actors.remove(actor)
@@ -122,7 +129,7 @@ class EncodingActors(Encoders):
         return self._ray.get(vectors)
 
     def _next(self) -> Any:
-        """The next actor that is not lost; waits for one where all are."""
+        """Return the next actor that is not lost; wait for one if all are."""
         answers, _ = self._ray.wait(list(self._lost), timeout=0 if self._actors else None)
         for answer in answers:
             actor = self._lost.pop(answer)
@@ -139,28 +146,30 @@ class EncodingActors(Encoders):
 
 
 class RayEncoder:
-    """The actor."""
+    """Actor that encodes."""
 
     def __init__(self, encoder: EncoderOf, use_gpu: bool) -> None:
-        # Ray shows an actor no GPU but its own.
+        # Ray exposes only its own GPU to an actor.
         self._encode = encoder.load(0 if use_gpu else -1)
 
     def encode(self, views: list[View]) -> np.ndarray:
         return self._encode(views)
 
     def answer(self) -> None:
-        """Return, which shows that the actor lives."""
+        """Return, to show that the actor is alive."""
 
 
 @contextmanager
 def encoding_actors(encoder: EncoderOf, address: str, gpu_id: int) -> Iterator[Encoders]:
-    """address: see `util.ray_cluster`. gpu_id: -1 for actors on CPUs.
+    """Start Ray actors that encode, and stop them at the end of this context.
+
+    address: see `util.ray_cluster`. gpu_id: -1 for actors on CPUs.
 
     Raises KrisselError K023 to K025 (Ray).
     """
     kind = "GPU" if gpu_id >= 0 else "CPU"
     with ray_cluster(address, MAX_RETRIES) as ray:
-        # Of others there may be more, which an actor would wait for without end.
+        # Free resources only: an actor would wait forever for others.
         n_actors = int(ray.available_resources().get(kind, 0))
         if not n_actors:
             raise KrisselError(Errors.K024.format(address=address, problem=f"the one there has no free {kind}"))

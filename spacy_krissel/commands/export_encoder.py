@@ -1,4 +1,4 @@
-"""Export the encoder of a trained pipeline, or start another one from it."""
+"""Export of a trained pipeline's encoder, and its use as a start for another."""
 
 from collections.abc import Callable
 from functools import partial
@@ -25,18 +25,19 @@ def export_encoder(
 ) -> None:
     """Export a trained encoder as a transformer.
 
-    Its directory can be given as --paths.encoder. Averaged with the transformer that it was trained from, it
-    keeps more of its knowledge.
+    Its directory can be passed as --paths.encoder. Averaged with the transformer that it was
+    trained from, it keeps more of its knowledge.
 
     pipeline: A trained pipeline whose linker has a transformer
-    output: Directory to write: config, tokenizer and model.safetensors, as `from_pretrained` takes it
+    output: Directory to write: config, tokenizer and model.safetensors, as `from_pretrained` reads
+        them
     name: Name of the linker in the pipeline
     average_with: Average the weights with those of this transformer, by name or path
     share: Fraction of the trained weights in the average (`average_with`); default: 0.5
 
-    Raises KrisselError K005 and K026 (the output), K006 (no such share), K401 to K403, K413 (not the
-    transformer that it was trained from), K604 (no weights), K610, K611 (no such pipeline or linker), K632 (no
-    transformer).
+    Raises KrisselError K005 and K026 (the output), K006 (no such fraction), K401 to K403, K413 (not
+    the transformer that it was trained from), K604 (no weights), K610, K611 (no such pipeline or
+    linker), K632 (no transformer).
     """
     if share is not None and average_with is None:
         expected = "null without a transformer to average with (average_with)"
@@ -60,11 +61,13 @@ def show_export_encoder(found: None, output: Path) -> str:
 def make_encoder_from_pipeline(
     path: Path, name: str = LINKER, contexts: bool = False
 ) -> Callable[[Model[Any, Any]], None]:
-    """Registered in misc as `spacy-krissel.EncoderFromPipeline.v1`: the start for `[initialize.components…]`.
+    """Registered in misc as `spacy-krissel.EncoderFromPipeline.v1`: initial weights for
+    `[initialize.components…]`.
 
     path: a trained pipeline, a directory or the name of a package
     name: name of its linker
-    contexts: of a small encoder, take the table of contexts too, which an encoder of names has not trained
+    contexts: for a small encoder, copy the table of contexts too, which an encoder of names has not
+        trained
 
     Every encoder of the pipeline to be trained, that of references too, gets the weights of the trained encoder of
     mentions or names, be it small or a transformer; see `layers.hf.weights.warm_start`.

@@ -1,4 +1,5 @@
-"""Extract the entities of texts without mentions, and draw the tokens that refer to them."""
+"""Extraction of the entities of texts without mentions, and drawings of the tokens that refer to
+them."""
 
 from pathlib import Path
 

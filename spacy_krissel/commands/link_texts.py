@@ -1,4 +1,4 @@
-"""Run a pipeline over text or docs and write what it linked."""
+"""Linking of texts or docs with a pipeline, and output of the links."""
 
 import os
 import re
@@ -48,17 +48,18 @@ def link(
     output: The file to write, in the format that its name ends in, such as .tsv for "krissel correct"; without it, the
         links of a text are printed
     name: Name of the linker in the pipeline
-    index_device: Where the index lives: cpu, cuda:0 or cuda:all; default: as the pipeline says
+    index_device: Device of the index: cpu, cuda:0 or cuda:all; default: the pipeline's setting
     batch_size: Number of docs per batch
 
-    A doc of a .spacy file keeps its mentions: components that would set others do not run on it. A text longer than
-    `nlp.max_length` is left out. RETURNS: the numbers of docs and of mentions, or the `link_rows` of a printed text.
+    A doc of a .spacy file keeps its mentions: components that set mentions do not run. A text longer
+    than `nlp.max_length` is left out. RETURNS: the numbers of docs and of mentions, or the `link_rows`
+    of a printed text.
 
     Raises KrisselError K006 (output, batch size), K026 (output), K611, K610, K676 (pipeline), K603 (no knowledge base),
-    K247 (dkpro-cassis, for `.xmi.zip`), and what the readers raise. Warns KW620 (texts left out), KW621 (no mention
+    K247 (dkpro-cassis, for `.xmi.zip`), and those of the readers. Warns KW620 (texts left out), KW621 (no mention
     anywhere).
     """
-    # A word with a dot or slash names a file, be it there or not.
+    # A word with a dot or slash is a file name, existing or not.
     named = str(texts).endswith((".spacy", *SUFFIXES)) or re.fullmatch(r"\S*[./\\]\S*", str(texts))
     is_file = bool(named) or not isinstance(texts, str) or os.path.exists(texts)
     source = Path(texts) if is_file else str(texts)
@@ -79,12 +80,12 @@ def link(
 
 
 class LinkedDocs:
-    """The docs of a text, of a file of texts or of a .spacy file, which are linked while they are iterated over.
+    """The docs of a text, of a file of texts or of a .spacy file, linked during iteration.
 
-    key: their mentions are `doc.spans[key]`, for "" `doc.ents`. n_docs, n_mentions: those so far.
+    key: their mentions are `doc.spans[key]`, for "" `doc.ents`. n_docs, n_mentions: counts so far.
 
-    Raises KrisselError K611, K610, K676 (pipeline), and what the readers raise. Warns, after the last doc, KW620 (texts
-    left out), KW621 (no mention anywhere).
+    Raises KrisselError K611, K610, K676 (pipeline), and those of the readers. Warns, after the last
+    doc, KW620 (texts left out), KW621 (no mention anywhere).
     """
 
     def __init__(
@@ -132,7 +133,7 @@ def show_link(found: tuple[int, int] | list[dict[str, str]], output: Path | None
 
 def _linked(nlp: Language, source: Path | str, batch_size: int, progress: bool) -> Iterator[Doc]:
     if isinstance(source, Path) and source.suffix == ".spacy":
-        # Read twice: they need not fit into memory.
+        # Read twice, since docs may not fit into memory.
         total = sum(1 for _ in read_doc_bins(source, nlp.vocab)) if progress else None
         with nlp.select_pipes(disable=mention_setters(nlp)):
             linked = nlp.pipe(read_doc_bins(source, nlp.vocab), batch_size=batch_size)

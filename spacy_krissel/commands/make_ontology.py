@@ -1,4 +1,4 @@
-"""From ontology files to an ontology store, and a report of its homonyms."""
+"""Conversion of ontology files to an ontology store, with a report of homonyms."""
 
 import json
 from collections.abc import Sequence
@@ -28,14 +28,14 @@ CASES = {"preferred": "preferred name", "other": "other name", "cross_species": 
 
 @dataclass(frozen=True, kw_only=True)
 class OntologySettings:
-    """Settings of `build_ontology` that `build` and `ontology` have.
+    """Settings of `build_ontology` that `build` and `ontology` expose.
 
     format: see `build_ontology`
     language, translations, version, licence: see `build_ontology`
-    below: Keep this entity (HP:0000118) and those below it, by parents or tree numbers
-    not_below: Leave out this entity and those below it
-    trees: Keep entities with a tree number that begins with this (D)
-    species_words: Words that texts use for a species are names of it too (patients, mice)
+    below: Keep this entity (HP:0000118) and its descendants, by parents or tree numbers
+    not_below: Leave out this entity and its descendants
+    trees: Keep entities with this prefix of a tree number (D)
+    species_words: Add words that texts use for a species to its names (patients, mice)
     id_column, name_column, synonym_column, definition_column, type_column: see `read_table`
     parent_column, separator: see `read_table`
     """
@@ -67,32 +67,32 @@ class StoreSettings(OntologySettings):
         .gz too
     output: Directory of the store
     species: NCBI Gene: keep this species (a tax id), or those of gnormplus or nlm-gene
-    common_names: Taxonomy: GenBank's common name (human) is the name of a taxon that has one
+    common_names: Taxonomy: name taxa by GenBank's common name (human), if they have one
     umls_source: UMLS and RxNorm: atoms of this source (SNOMEDCT_US)
     umls_term_type: UMLS and RxNorm: atoms of this term type (PT)
     umls_type: UMLS: concepts of this semantic type or below, by id, name or tree number
     umls_language: UMLS: atoms in this language; default: ENG
-    umls_suppressed: UMLS: suppressible and obsolete atoms too
+    umls_suppressed: UMLS: include suppressible and obsolete atoms
     umls_type_ids: UMLS: types by id (T047), not by name
-    umls_relation: UMLS: concepts with this relation (RL, SY) are cross-references
-    umls_code: UMLS: ids of this source (MSH, OMIM) are alternative ids, so that gold ids of it are found
-    umls_tradenames: UMLS: trade names of a drug are its names too
+    umls_relation: UMLS: use concepts with this relation (RL, SY) as cross-references
+    umls_code: UMLS: use ids of this source (MSH, OMIM) as alternative ids, so that its gold ids resolve
+    umls_tradenames: UMLS: add trade names to the names of a drug
     umls_parents: UMLS: keep the parents of concepts (MRREL's PAR)
     umls_preset: UMLS: release, types, sources and atoms of 2017AA (all), st21pv (MedMentions' subset) or sapbert
     omop_vocabulary: OMOP: concepts of this vocabulary (SNOMED)
     omop_domain: OMOP: concepts of this domain (Condition)
     omop_standard: OMOP: standard concepts only
     omop_parents: OMOP: keep the parents of concepts (CONCEPT_RELATIONSHIP.csv's "Is a")
-    snomed_refset: SNOMED CT: the language reference set that names are preferred in; default: US English
-    merge: Merge the entities of several sources that are one concept, which is named by the first source
+    snomed_refset: SNOMED CT: language reference set of preferred names; default: US English
+    merge: Merge entities of several sources that are one concept, named as in the first source
     enrich: Ontology file or store to take definitions and tree numbers from
-    enrich_names: Take names too, where an id is shared
-    tree_types: The types of an entity are the names of the roots of its trees
-    prefix: Put this before ids of all sources that have none (NCBIGene), which those of another store may be equal to
+    enrich_names: Take names too, for shared ids
+    tree_types: Use the names of the roots of an entity's trees as its types
+    prefix: Add this prefix to all ids without one (NCBIGene), which may equal ids of another store
     disambiguate: Expand names that several entities share by the preferred name, or by the "shortest" or "longest"
         other name
     taxonomy: Store of a taxonomy with the names of the entities' species
-    homonyms: Report the names that several entities share to this .json file
+    homonyms: Write a report of the names that several entities share to this .json file
     """
 
     sources: Sequence[str | Path]
@@ -127,7 +127,7 @@ class StoreSettings(OntologySettings):
     progress: bool = False
 
     def of_readers(self) -> dict[str, Any]:
-        """Options of the readers of some formats, by the names that these have."""
+        """Return options of the readers of some formats, under the readers' names."""
         asked: dict[str, Any] = {
             "species": self.species,
             "common_names": self.common_names,
@@ -215,7 +215,7 @@ def show_ontology(found: tuple[OntologyStore, dict[str, Any]], output: Path, mer
 
 
 def _table(report: dict[str, Any]) -> str:
-    """BELHD's Table 2, of the store as it was read and as it is."""
+    """Return BELHD's Table 2, of the store before and after disambiguation."""
     keys = [key for key in ("read", "result") if key in report]
     columns = [report[key] for key in keys]
     rows: list[tuple[str, ...]] = [("homonyms", *keys)]
@@ -232,11 +232,13 @@ def _of(part: int, whole: int) -> str:
 def vocabularies(*, download: Sequence[str] = (), progress: bool = False) -> dict[str, Any]:
     """List the vocabularies that are known by name.
 
-    `build` and `ontology` take these names in place of a file, and download what is not in the cache.
+    `build` and `ontology` accept these names instead of a file, and download what is not in the
+    cache.
 
-    download: Download the latest release of this one into the cache
+    download: Download the latest release of this vocabulary into the cache
 
-    RETURNS: the record of each in the cache, else None. Raises KrisselError K006 (an unknown name), and as `fetch`.
+    RETURNS: the record of each in the cache, else None. Raises KrisselError K006 (an unknown name),
+    and those of `fetch`.
     """
     names = [name.lower() for name in download]
     for name in names:

@@ -1,4 +1,4 @@
-"""Map a list of terms to entities, as SSSOM."""
+"""Mapping of a list of terms to entities, as SSSOM."""
 
 import re
 from collections.abc import Iterator
@@ -50,24 +50,27 @@ def map_terms(
     """Map a list of terms to entities, as SSSOM.
 
     pipeline: A pipeline with a linker
-    terms: A table with a header (.csv, .tsv), or a text file with a term a line; .gz
-    output: The file to write: .tsv, by custom .sssom.tsv
-    label_column: Column of the terms; default: label, term, name and others by their usual names, else the only one
-    id_column: Column of the terms' ids; default: id, code and others by their usual names, where there is one
-    top_k: Candidates per term: those after the first row of a term are skos:relatedMatch
+    terms: A table with a header (.csv, .tsv), or a text file with one term per line; .gz
+    output: The file to write: .tsv, by convention .sssom.tsv
+    label_column: Column of the terms; default: label, term, name and other usual names, else the
+        only column
+    id_column: Column of the terms' ids; default: id, code and other usual names, if there is one
+    top_k: Number of candidates per term: those after the first row of a term are skos:relatedMatch
     license: Address of the licence of the mappings
     mapping_set_id: Address that identifies the mappings; default: a new one
     object_source: Vocabulary of the knowledge base, as CURIE or address: obo:mondo
     name: Name of the linker in the pipeline
     batch_size: Number of terms per batch
 
-    Each term is linked as a mention that is the whole text: a skos:exactMatch if it is a name of the
-    entity in canonical form (`canonical_name`), else a skos:closeMatch; NIL is sssom:NoTermFound. Other columns of the
-    table are kept: `department` as `input_department`.
-    RETURNS: the numbers of `terms`, of those `exact`, `close` and `without_entity`, and of rows `left_out`.
+    Each term is linked as a mention that is the whole text. The mapping is a skos:exactMatch if the
+    term is a name of the entity in canonical form (`canonical_name`), else a skos:closeMatch; NIL
+    is sssom:NoTermFound. Other columns of the table are kept: `department` as `input_department`.
+    RETURNS: the numbers of `terms`, of those `exact`, `close` and `without_entity`, and of rows
+    `left_out`.
 
-    Raises KrisselError K006 (output, columns, numbers, addresses), K026 (output), K610, K611 (pipeline), K603 (no
-    knowledge base), and what `read_terms` raises. Warns KW201 (rows left out), KW620 (terms left out).
+    Raises KrisselError K006 (output, columns, numbers, addresses), K026 (output), K610, K611
+    (pipeline), K603 (no knowledge base), and those of `read_terms`. Warns KW201 (rows left out),
+    KW620 (terms left out).
     """
     if output.suffix != ".tsv":
         raise wrong_setting("output", str(output), "a path ending in .tsv")
@@ -123,7 +126,7 @@ def _linked(nlp: Language, terms: Iterator[Term], key: str, batch_size: int) -> 
 
 
 def _mappings(term: Term, span: Span, kb: PrototypeKB, curies: Curies) -> Iterator[Mapping]:
-    """The link, then the other candidates, best first."""
+    """Yield the link, then the other candidates, best first."""
     subject, linked = term.id and curies(term.id, "term"), span.kb_id_
 
     def mapping(predicate: str, found: dict[str, Any]) -> Mapping:
@@ -146,14 +149,14 @@ def _mappings(term: Term, span: Span, kb: PrototypeKB, curies: Curies) -> Iterat
     candidates = sorted(span._.krissel_candidates, key=lambda each: each["id"] != linked)
     if linked == NIL:
         yield mapping(EXACT, {})
-    for place, each in enumerate(candidates):
-        yield mapping("skos:relatedMatch" if place or linked == NIL else "", each)
+    for index, each in enumerate(candidates):
+        yield mapping("skos:relatedMatch" if index or linked == NIL else "", each)
 
 
 def _names(kb: PrototypeKB, id: str) -> list[str]:
     names = [*kb[id].names]
     if kb.entities.details is None:
-        # An entity has its first name alone. What was mined are names too.
+        # The entity has only its first name. Mined mentions are names too.
         prototypes = kb.prototypes_at(kb.prototype_rows(id))
         names += [each.view.mention for each in prototypes if each.kind in ("name", *MINED_KINDS)]
     return names

@@ -1,4 +1,4 @@
-"""Measure the precision of links by the verdicts of a person."""
+"""Precision of links, measured by a person's verdicts."""
 
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -19,18 +19,20 @@ def precision(pipeline: str | Path, links: Path, *, name: str = LINKER) -> dict[
     """Measure the precision of links by your verdicts.
 
     pipeline: The pipeline with the linker
-    links: What "krissel review" wrote, with yes or no in the column verdict, or the id in right_id
+    links: Output of "krissel review", with yes or no in the column verdict, or the id in right_id
     name: Name of the linker in the pipeline
 
-    Read as by "krissel correct". A link is right where the verdict says so, or `right_id` has its id; a mention without
-    an entity does not count. The interval is Wilson's, at 95 %: rows that were drawn at random from all mentions are
-    independent, several of one document too, and it holds for few rows and near 100 %, where a bootstrap over documents
-    has no width. Rows that were chosen are no estimate, nor are those of a table by "krissel link", which has no column
+    The table is read as by "krissel correct". A link is correct if the verdict says so, or
+    `right_id` has its id; a mention without an entity does not count. The 95 % interval is
+    Wilson's: rows drawn at random from all mentions are independent, even several of one document.
+    It is valid for few rows and near 100 %, where a bootstrap over documents has no width. Chosen
+    rows give no estimate, and neither do those of a table by "krissel link", which has no column
     `why`: their fraction has no interval.
 
-    RETURNS: `precision` and `interval`, None where no random row is filled in; the numbers of rows `right`, `filled` in
-    and `unfilled` of `random`, `chosen` and, without `why`, `all` rows; `unlinked` rows. Raises KrisselError K204 where
-    no row is filled in, K610, K611 (pipeline), and what `read_verdicts` raises. Warns KW201 of rows that are not read.
+    RETURNS: `precision` and `interval`, None if no random row is filled in; the numbers of rows
+    `right`, `filled` in and `unfilled` of `random`, `chosen` and, without `why`, `all` rows;
+    `unlinked` rows. Raises KrisselError K204 if no row is filled in, K610, K611 (pipeline), and
+    those of `read_verdicts`. Warns KW201 of rows that are not read.
     """
     kb = find_linker(load_pipeline(pipeline), name).kb
     groups: dict[str, Counter[str]] = defaultdict(Counter)
@@ -59,8 +61,8 @@ def _interval(right: int, n: int) -> tuple[float, float]:
 def show_precision(found: dict[str, Any]) -> str:
     shown = {
         RANDOM: "precision, by the rows drawn at random",
-        "chosen": "right among the rows worth a look first, no estimate of the precision",
-        "all": "right among the rows filled in; the precision only if they are all links, or were drawn at random",
+        "chosen": "correct among the rows to review first, no estimate of the precision",
+        "all": "correct among the rows filled in; the precision only if they are all links or a random sample",
     }
     lines = []
     for group, what in shown.items():

@@ -1,4 +1,4 @@
-"""Let the transformer of a linker compute in 8-bit integers."""
+"""Quantization of a linker's transformer to 8-bit integers."""
 
 from pathlib import Path
 
@@ -12,27 +12,30 @@ from ..pipeline.settings import LINKER
 from ..util.outputs import writes
 from ..util.settings import checked
 
-# Prototypes whose vectors are compared.
+# Number of prototypes whose vectors are compared.
 COMPARED = 512
 
 
 @writes(folders=["output"], keeps="pipeline")
 @checked
 def quantize(pipeline: Language | str | Path, output: Path | None = None, *, name: str = LINKER) -> float:
-    """Let a linker's transformer compute in 8-bit integers.
+    """Quantize a linker's transformer to 8-bit integers.
 
-    ONNX Runtime then runs it on CPUs (the extra `onnx`); a GPU runs it as before. The knowledge base keeps the
-    vectors that it has, and mentions get nearly the same ones, which depend a little on those that are read with them.
-    The pipeline has both forms of the transformer, and is not trained any more.
+    ONNX Runtime then runs it on CPUs (the extra `onnx`); a GPU runs the original. The knowledge
+    base keeps its vectors. Mentions get nearly the same vectors, which depend slightly on the other
+    mentions in a batch. The pipeline contains both forms of the transformer, and cannot be trained
+    further.
 
-    pipeline: A pipeline with a linker and its knowledge base: a path, or the pipeline, which is changed
-    output: Where to save the pipeline
+    pipeline: A pipeline with a linker and its knowledge base: a path, or the pipeline, which is
+        changed
+    output: Folder to save the pipeline in
     name: Name of the linker in the pipeline
 
-    RETURNS: the mean cosine of some vectors of the knowledge base with those that the prototypes get now.
-    Raises KrisselError K005, K006 and K026 (the output), K417 (no ONNX Runtime), K418 (a transformer that ONNX does not
-    serve), K520 (no knowledge base), K604 (no weights), K610 and K611 (no such pipeline or linker), K660 (`kb_path`),
-    K688 (no transformer).
+    RETURNS: the mean cosine of a sample of the knowledge base's vectors with the new ones of these
+    prototypes.
+    Raises KrisselError K005, K006 and K026 (the output), K417 (no ONNX Runtime), K418 (a
+    transformer that ONNX does not support), K520 (no knowledge base), K604 (no weights), K610 and
+    K611 (no such pipeline or linker), K660 (`kb_path`), K688 (no transformer).
     """
     nlp = open_to_change(pipeline, output)
     linker = find_linker(nlp, name)

@@ -1,4 +1,4 @@
-"""Choose linked mentions for a person to look at."""
+"""Choice of linked mentions for a person to review."""
 
 import random
 from collections import defaultdict
@@ -28,15 +28,16 @@ from ..util.outputs import writes
 from ..util.settings import Count, PositiveInt, checked
 from .link_texts import LinkedDocs
 
-# Of scores, where links have no confidence: a link that is ahead by this much is taken to be wrong in 27 of 100 cases.
-# It orders links and is not fitted to anything.
+# Scale of score margins, for links without confidence: a link with this margin is estimated to be
+# wrong in 27 of 100 cases. It orders links and is not fitted to data.
 MARGIN = 0.1
-# Id and name by the second pipeline, for the tokens of each mention.
+# Id and name predicted by the second pipeline, by the token offsets of each mention.
 Answers = dict[tuple[int, int], tuple[str, str]]
 
 
 class Mention(NamedTuple):
-    """number: of the linked mentions, in the order of the texts. reason: why it is worth a look."""
+    """A linked mention. number: of the linked mentions, in the order of the texts. reason: for its
+    review."""
 
     number: int
     link: "Link"
@@ -48,8 +49,9 @@ class Mention(NamedTuple):
 class Link:
     """All mentions of one form with one link.
 
-    disagreements: mentions with another link by the second pipeline. doubt: the number of wrong links to expect.
-    example: the most doubtful mention, among those of `disagreements` if there are any; rank: what it is chosen by.
+    disagreements: number of mentions that the second pipeline links differently. doubt: expected
+        number of wrong links. example: the most doubtful mention, among those of `disagreements` if
+        there are any; rank: what it is chosen by.
     """
 
     n_mentions: int = 0
@@ -73,26 +75,29 @@ def review(
     batch_size: PositiveInt = 128,
     progress: bool = False,
 ) -> dict[str, int]:
-    """Choose links to look at, into a table to fill in.
+    """Choose links to review, in a table to fill in.
 
     pipeline: A pipeline with a linker, and with a component that finds mentions
     texts: Docs with mentions (.spacy), or text: JSONL, plain, .gz
     output: The table to write (.tsv), for "krissel precision" and "krissel correct"
-    rows: Number of mentions in the table; all, where there are fewer
-    also: A second pipeline, which links the same mentions; links that it makes otherwise are looked at first
-    seed: Of the random rows
+    rows: Number of mentions in the table; all, if there are fewer
+    also: A second pipeline that links the same mentions; links on which they disagree come first
+    seed: Random seed of the random rows
     name: Name of the linker in the pipelines
     batch_size: Number of docs per batch
 
-    Half of the rows (more, where there are few distinct links) are drawn at random from all mentions that are linked to
-    an entity: `why` is "random", and their precision is that of the texts. They alternate with the links that are worth
-    a look first, one row for each mention form and entity: those on which the pipelines disagree, by the number of such
-    mentions, then those of which most are expected to be wrong, which is the sum of 1 - confidence over the mentions of
-    the link (without confidence, of σ(-margin / 0.1), by the margin to the best other candidate). Both are in an order
-    in which reading may stop anywhere. In memory are `rows` mentions and an example per distinct link, of 3 kB each.
+    Half of the rows (more, if there are few distinct links) are drawn at random from all mentions
+    linked to an entity: their `why` is "random", and their precision estimates that of the texts.
+    They alternate with links to review first, one row per mention form and entity. Links on which
+    the pipelines disagree lead, by the number of such mentions. Those with the highest expected
+    number of errors follow: the sum of 1 - confidence over the mentions of the link (without
+    confidence, of σ(-margin / 0.1), by the margin to the best other candidate). Reviewing may stop
+    after any row. `rows` mentions and an example per distinct link, of 3 kB each, are held in
+    memory.
 
-    RETURNS: the numbers of `docs`, `mentions`, `linked` mentions, distinct `links`, `rows` and `random` rows. Raises
-    KrisselError K006, K026 (output), K678 (no linked mention), and what `LinkedDocs` raises, which warns as well.
+    RETURNS: the numbers of `docs`, `mentions`, `linked` mentions, distinct `links`, `rows` and
+    `random` rows. Raises KrisselError K006, K026 (output), K678 (no linked mention), and those of
+    `LinkedDocs`, which also warns.
     """
     if output.suffix != ".tsv":
         raise wrong_setting("output", str(output), "a path ending in .tsv")
@@ -114,15 +119,15 @@ def review(
 def show_review(counts: dict[str, int], output: Path) -> str:
     return (
         f"{counts['rows']} of {counts['linked']} linked mentions in {output}: {counts['random']} drawn at random, "
-        f"{counts['rows'] - counts['random']} worth a look first"
+        f"{counts['rows'] - counts['random']} to review first"
     )
 
 
 def _draw(
     answered: Iterable[tuple[Doc, Answers]], key: str, n: int, rng: random.Random
 ) -> tuple[list[Mention], dict[tuple[str, str], Link], int]:
-    """At most `n` of the linked mentions, drawn at random and in random order (a reservoir); each distinct link, and
-    the number of linked mentions."""
+    """Return at most `n` of the linked mentions, drawn at random and in random order (a reservoir);
+    each distinct link; and the number of linked mentions."""
     sample: list[Mention] = []
     links: dict[tuple[str, str], Link] = defaultdict(Link)
     number = 0
@@ -138,11 +143,11 @@ def _draw(
                 reason = f"disagreement: {' '.join(other).strip()}"
             link.n_mentions, link.doubt = link.n_mentions + 1, link.doubt + doubt
             link.disagreements += disagrees
-            place = number if number < n else rng.randrange(number + 1)
-            if place < n or (disagrees, doubt) > link.rank:
+            slot = number if number < n else rng.randrange(number + 1)
+            if slot < n or (disagrees, doubt) > link.rank:
                 mention = Mention(number, link, reason, link_row(span, text, id_))
-                if place < n:
-                    sample[place : place + 1] = [mention]
+                if slot < n:
+                    sample[slot : slot + 1] = [mention]
                 if (disagrees, doubt) > link.rank:
                     link.rank, link.example = (disagrees, doubt), mention
             number += 1
@@ -151,16 +156,16 @@ def _draw(
 
 
 def _choose(sample: list[Mention], links: dict[tuple[str, str], Link], n: int) -> tuple[list[Mention], list[Mention]]:
-    """The random rows and those worth a look first, `n` in all if there are as many mentions.
+    """Return the random rows and those to review first, `n` in all if there are as many mentions.
 
-    How many are random depends on no mention that was drawn, and an example that was drawn is random: both keep the
-    random rows a sample of all mentions.
+    The number of random rows does not depend on the mentions drawn, and an example that was drawn
+    counts as random: both keep the random rows a sample of all mentions.
     """
     n = min(n, len(sample))
     n_random = max((n + 1) // 2, n - len(links))
     drawn = sample[:n_random]
     ordered = sorted(links.values(), key=lambda link: (-link.disagreements, -link.doubt, -link.n_mentions))
-    # Links whose example was drawn leave rows for second examples.
+    # If the example of a link was drawn, a second example takes its row.
     queue = [*(link.example for link in ordered if link.example is not None), *sample[n_random:]]
     taken = {each.number for each in drawn}
     others = {each.number: each for each in queue if each.number not in taken}
@@ -168,7 +173,7 @@ def _choose(sample: list[Mention], links: dict[tuple[str, str], Link], n: int) -
 
 
 def _doubt(span: Span) -> tuple[float, str]:
-    """The probability by which a link is taken to be wrong, and where it comes from."""
+    """Return the estimated probability that a link is wrong, and its source."""
     candidates = span._.krissel_candidates
     best: dict[str, Any] = next((each for each in candidates if each["id"] == span.kb_id_), {})
     if "confidence" in best:
@@ -185,7 +190,7 @@ def _reason(mention: Mention) -> str:
 
 
 def _answered(docs: LinkedDocs, pipeline: str | Path, name: str, batch_size: int) -> Iterator[tuple[Doc, Answers]]:
-    """Each doc, and how another pipeline links its mentions."""
+    """Yield each doc with the links of another pipeline for its mentions."""
     nlp = load_pipeline(pipeline)
     key = find_linker(nlp, name).cfg["spans_key"]
     if name not in nlp.pipe_names:
@@ -198,7 +203,7 @@ def _answered(docs: LinkedDocs, pipeline: str | Path, name: str, batch_size: int
 
 
 def _unlinked(doc: Doc, nlp: Language, key: str, new_key: str) -> Doc:
-    """Its tokens and mentions, without what the first pipeline said of them."""
+    """Return a copy with its tokens and mentions, without the links of the first pipeline."""
     words, spaces = [token.text for token in doc], [bool(token.whitespace_) for token in doc]
     copy = Doc(nlp.vocab, words=words, spaces=spaces, user_data={ID_KEY: doc.user_data.get(ID_KEY, "")})
     spans = [Span(copy, span.start, span.end, label=span.label_) for span in spans_of(doc, key)]

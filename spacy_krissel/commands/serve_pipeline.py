@@ -1,4 +1,4 @@
-"""Answer requests over HTTP."""
+"""HTTP service of a pipeline."""
 
 import errno
 import gc
@@ -23,9 +23,9 @@ from ..serving.service import GRACE_SECONDS, MAX_WAITING, TIMEOUT_SECONDS, LinkS
 from ..util.settings import PositiveInt, checked
 
 KEY = "KRISSEL_API_KEY"
-# Connections at a time, by default.
+# Default number of connections at a time.
 MAX_CONNECTIONS = 512
-# By which a browser on this machine calls it.
+# Host names that a browser on this machine uses.
 LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -51,34 +51,36 @@ def serve(
     grace: PositiveInt = GRACE_SECONDS,
     name: str = LINKER,
 ) -> None:
-    """Serve a pipeline: a page, and the same over HTTP.
+    """Serve a pipeline over HTTP, with a page.
 
     pipeline: A pipeline with a linker
     host: Address to listen on; others than this machine's need a key in KRISSEL_API_KEY
     port: Port to listen on
-    corrections: File in which corrections are kept, .jsonl; without it they end with the service
-    workers: Processes that link, each with the pipeline; a mapped knowledge base is one for all
-    gpu_id: GPU, or -1 for the CPU; several workers have one each from that number on if there are
-        enough, else all have this one
-    index_device: Where the index lives, a copy per worker: cpu, cuda:0 or cuda:all; default: as the
-        pipeline says
-    user_header: Header in which a proxy names the user; nobody else may reach the service then
-    server_names: Further names by which the service may be called without a key, such as those that
-        a proxy passes on
-    max_chars: Characters of a request
-    max_documents: Documents of a request
-    max_mentions: Mentions of a request, given or found
-    max_answer: Bytes of an answer
-    max_waiting: Requests that may wait for their answer; further ones are answered 429
-    max_connections: Connections at a time; a further one takes the place of the one that has been
-        waited for longest
-    timeout: Seconds after which work on a request is ended, and it is answered 503
-    grace: Seconds for requests that are being answered when the service is told to end
+    corrections: File that stores corrections, .jsonl; without it they are lost when the service
+        ends
+    workers: Number of worker processes, each with the pipeline; they share a memory-mapped
+        knowledge base
+    gpu_id: GPU, or -1 for the CPU; several workers use one each from that number on if there are
+        enough, else all use this one
+    index_device: Device of the index, one copy per worker: cpu, cuda:0 or cuda:all; default: the
+        pipeline's setting
+    user_header: Header in which a proxy names the user; only the proxy may reach the service then
+    server_names: Further host names of the service without a key, such as those that a proxy
+        forwards
+    max_chars: Maximum number of characters of a request
+    max_documents: Maximum number of documents of a request
+    max_mentions: Maximum number of mentions of a request, given or found
+    max_answer: Maximum number of bytes of an answer
+    max_waiting: Maximum number of waiting requests; further ones get status 429
+    max_connections: Maximum number of connections; a further one replaces the one that has been
+        idle for longest
+    timeout: Seconds after which work on a request is stopped, with status 503
+    grace: Seconds for pending requests when the service shuts down
     name: Name of the linker in the pipeline
 
-    Raises KrisselError K684 (the extra is missing), K683 (open to others without a key), K693 (address or port), K026,
-    K681 (corrections), K610, K611 (pipeline), K520 (no knowledge base), K675 (no such GPU), K685 (a process that links
-    ended, and no other took its place).
+    Raises KrisselError K684 (the extra is missing), K683 (reachable by others without a key), K693
+    (address or port), K026, K681 (corrections), K610, K611 (pipeline), K520 (no knowledge base),
+    K675 (no such GPU), K685 (a worker ended and could not be replaced).
     """
     key = os.environ.get(KEY, "")
     is_local = host == "localhost" or _is_loopback(host)
@@ -91,11 +93,10 @@ def serve(
         from ..serving.protocol import bounded_protocol
     except ImportError as error:
         raise KrisselError(Errors.K684.format(what=f"'{error.name}'")) from error
-    # Read by their libraries when they are loaded. Else each takes a thread per processor, and two processes on two of
-    # these answer less than one does.
+    # Libraries read this when they are loaded. The default is a thread per processor, and two
+    # processes on two processors would then answer less than one.
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // workers)))
-    # Both before what takes longer.
-    # What is read stays: each collection would go through all of it.
+    # Collection is off while the log is read, since its objects stay.
     gc.disable()
     try:
         log = CorrectionLog(corrections)
@@ -104,7 +105,7 @@ def serve(
         gc.enable()
     sockets = _bound(host, port)
     bounds = Bounds(max_documents, max_chars, max_mentions, max_answer)
-    # Else a start encodes the mentions of all corrections.
+    # Otherwise each start encodes the mentions of all corrections.
     vectors = corrections and corrections.with_name(f"{corrections.name}.vectors.npz")
     process = partial(LinkProcess, pipeline, name=name, index_device=index_device, bounds=bounds, vectors=vectors)
     server: uvicorn.Server | None = None
@@ -118,7 +119,7 @@ def serve(
 
     try:
         starts = [partial(process, gpu_id=gpu) for gpu in worker_gpus(gpu_id, workers)]
-        # Where it ends, nobody waits for answers any more: uvicorn has done so for `grace` seconds.
+        # At its end nobody waits for answers: uvicorn has waited for `grace` seconds.
         service = LinkService(starts, log, waiting=max_waiting, seconds=timeout, grace=1, ended=ended)
         # A page of another site has no key.
         own_names = (*LOCAL_NAMES, f"[{host}]" if ":" in host else host, *(server_names or ()))
@@ -144,7 +145,7 @@ def serve(
 
 
 def _bound(host: str, port: int) -> list[socket.socket]:
-    """Sockets for the addresses of `host`, on which nobody listens yet. Raises KrisselError K693."""
+    """Return sockets bound to the addresses of `host`. Raises KrisselError K693."""
     sockets: list[socket.socket] = []
     missing: OSError | None = None
     try:
@@ -152,7 +153,7 @@ def _bound(host: str, port: int) -> list[socket.socket]:
             try:
                 sockets.append(_bound_socket(family, kind, protocol, address))
             except OSError as error:
-                # A machine may know an address of IPv6 for its name, and not have it.
+                # A machine may resolve its name to an IPv6 address without supporting it.
                 if error.errno not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
                     raise
                 missing = error
@@ -169,7 +170,7 @@ def _bound_socket(family: int, kind: int, protocol: int, address: Any) -> socket
     bound = socket.socket(family, kind, protocol)
     try:
         if os.name == "posix":
-            # Else what an earlier service left keeps the port for a minute.
+            # Otherwise connections of an earlier service block the port for a minute.
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
@@ -181,10 +182,11 @@ def _bound_socket(family: int, kind: int, protocol: int, address: Any) -> socket
 
 
 def worker_gpus(gpu_id: int, workers: int) -> list[int]:
-    """GPU of each worker: one each from `gpu_id` on if there are enough, else `gpu_id` for all."""
+    """Return the GPU of each worker: one each from `gpu_id` on if there are enough, else `gpu_id`
+    for all."""
     if gpu_id < 0:
         return [gpu_id] * workers
-    # With PyTorch, which this process has no other use for.
+    # Imports PyTorch, which this process does not need otherwise.
     from ..distributed.processes import n_gpus
 
     one_each = gpu_id + workers <= n_gpus()
@@ -207,7 +209,7 @@ def _is_loopback(host: str) -> bool:
 
 
 class _Lines(logging.Formatter):
-    """A JSON object a line."""
+    """Formatter of one JSON object per line."""
 
     def format(self, record: logging.LogRecord) -> str:
         data: dict[str, Any] = {"time": self.formatTime(record), "level": record.levelname}

@@ -1,4 +1,4 @@
-"""Print an entity as a pipeline's knowledge base has it."""
+"""Description of an entity in a pipeline's knowledge base."""
 
 from collections import Counter
 from dataclasses import asdict
@@ -12,7 +12,7 @@ from ..pipeline.pipeline_io import find_kb_pipe, load_pipeline
 from ..pipeline.settings import LINKER
 from ..util.folding import canonical_name
 
-# Entities with the same or similar names that are listed.
+# Maximum number of entities with the same or similar names that are listed.
 MAX_FOUND = 10
 
 
@@ -23,8 +23,9 @@ def show(pipeline: str | Path, id: str, *, linker: str = LINKER) -> str:
     id: Id of the entity, in any usual spelling: HP:0001677, HP_0001677, a URL; or a name
     linker: Name of the linker in the pipeline
 
-    Of a name that several entities have, these are listed.
-    Raises KrisselError K610, K611 (pipeline), K525 (an unknown id), K534 (no such name, but similar ones).
+    If several entities share a name, they are listed.
+    Raises KrisselError K610, K611 (pipeline), K525 (an unknown id), K534 (no such name, but similar
+    ones).
     """
     kb: PrototypeKB = find_kb_pipe(load_pipeline(pipeline), linker).kb
     found = kb.find(id, MAX_FOUND) if id.strip() and kb.resolve(id) is None else []
@@ -38,7 +39,8 @@ def show(pipeline: str | Path, id: str, *, linker: str = LINKER) -> str:
 
 
 def describe_entity(kb: PrototypeKB, id: str) -> str:
-    """What a knowledge base holds of an entity, a line each. Raises KrisselError K525 for an unknown id."""
+    """Return the facts about an entity in a knowledge base, one per line. Raises KrisselError K525
+    for an unknown id."""
     entity = kb[id]
     kinds = Counter(prototype.kind for prototype in kb.prototypes_at(kb.prototype_rows(entity.id)))
     facts: dict[str, Any] = asdict(entity)

@@ -1,4 +1,4 @@
-"""`spacy train`, in one process or in several that train one pipeline together."""
+"""Training as by `spacy train`, in one process or in several that train one pipeline together."""
 
 import os
 import signal
@@ -47,7 +47,7 @@ from ..util.settings import NotNegative, checked
 
 SILENT = {"@loggers": "spacy.ConsoleLogger.v1", "progress_bar": False}
 RATE = "training.optimizer.learn_rate"
-# Of [training], as `train_while_improving` calls them.
+# Settings of [training] that `train_while_improving` takes.
 STEP_SETTINGS = ("dropout", "accumulate_gradient", "patience", "max_steps", "eval_frequency", "before_update")
 
 
@@ -68,26 +68,31 @@ def train(
 
     torchrun --nproc-per-node 4 -m spacy krissel train CONFIG --output OUTPUT --gpu-id 0
 
-    Each batch is divided among the processes, with the gradient that one process would have. Without a launcher this is
-    `spacy train`, but `model-best` and `model-last` are complete at any moment, `initialize` sees all of a stream, and
-    a learning rate with `total_steps` ends with the training, unless that option is given: after `max_steps` or the
-    batches of its epochs, whichever are fewer; `warmup_steps` keep their share. An `eval_frequency` of 0 is once an
-    epoch.
+    Each batch is divided among the processes, with the same gradient as in one process. Without a
+    launcher this is `spacy train`, with these differences: `model-best` and `model-last` are
+    complete at any moment; `initialize` sees all of a stream; a learning rate with `total_steps`
+    ends with the training, unless that option is set: after `max_steps` or the batches of its
+    epochs, whichever are fewer, with `warmup_steps` in proportion. An `eval_frequency` of 0
+    evaluates once per epoch.
 
     Further options override the config: --training.max_steps 100
 
     config: A training config, such as configs/transformer.cfg
     output: Folder of model-best and model-last
     code: Python file with registered functions
-    gpu_id: GPU, or -1 for the CPU; of several processes the first one's, the next process has the next GPU
-    overrides: of the config, by dotted key
-    timeout: Minutes after which a process that waits for the others gives up: longer than an evaluation takes
+    gpu_id: GPU, or -1 for the CPU; with several processes the first one's, the next process uses
+        the next GPU
+    overrides: overrides of the config, by dotted key
+    timeout: Minutes after which a process stops waiting for the others: longer than an evaluation
+        takes
     progress: show a progress bar, unless the config's logger has one
 
-    The first process alone writes to `output`, logs and measures development accuracy, while the others wait.
-    Raises KrisselError K005 (other folders than pipelines in their place), K022 (cannot be joined), K026 (the disk),
-    K675 (no such GPU), K651 (another component than this package's is to be trained), K652 (no seed), K653 (different
-    weights at the start), K020 (another process ended), K021 (different batches).
+    Only the first process writes to `output`, logs and measures development accuracy, while the
+    others wait.
+    Raises KrisselError K005 (folders other than pipelines in the output), K022 (processes cannot be
+    joined), K026 (disk), K675 (no such GPU), K651 (a component of another package is to be
+    trained), K652 (no seed), K653 (different weights at the start), K020 (another process ended),
+    K021 (different batches).
     """
     config, folder = Path(config), None if output is None else Path(output)
     import_code(code)
@@ -108,7 +113,8 @@ def train(
             changed["training"]["logger"] = SILENT
         streams = changed.interpolate()["training"].get("max_epochs") == -1
         if streams:
-            # spaCy would show components 100 examples of a stream: too few for document frequencies.
+            # spaCy would pass 100 examples of a stream to components: too few for document
+            # frequencies.
             changed["training"]["max_epochs"] = 0
         msg.divider("Initializing pipeline" + ("" if alone else f" in {n_processes()} processes"))
         with show_validation_error(config, hint_fill=False), _coded(config, "[E"):
@@ -126,9 +132,10 @@ def train(
 
 
 def fit_schedule(nlp: Language, overrides: Container[str]) -> None:
-    """Let the learning rate of the config end with the training, and an `eval_frequency` of 0 be once an epoch.
+    """Make the learning rate of the config end with the training, and an `eval_frequency` of 0 mean
+    once per epoch.
 
-    Raises KrisselError K006 for an `eval_frequency` of 0 where a stream is trained on.
+    Raises KrisselError K006 for an `eval_frequency` of 0 with a stream.
     """
     training = nlp.config.interpolate()["training"]
     rate = nlp.config["training"]["optimizer"].get("learn_rate")
@@ -163,8 +170,8 @@ def _log_settings(nlp: Language, T: dict[str, Any]) -> None:
 
 
 def _train(nlp: Language, output: Path | None, gpu_id: int, progress: bool) -> None:
-    """`spacy.training.loop.train`, but an earlier `model-last` or `model-best` is there until the next one replaces it
-    by a rename, and processes that train together have the scores of the first."""
+    """Train as `spacy.training.loop.train` does, except that `model-last` and `model-best` are
+    replaced by rename, and processes that train together use the scores of the first."""
     config = nlp.config.interpolate()
     seed, allocator = config["training"]["seed"], config["training"]["gpu_allocator"]
     if seed is not None:
@@ -219,7 +226,7 @@ def _train(nlp: Language, output: Path | None, gpu_id: int, progress: bool) -> N
                 if output is not None:
                     info["output_path"] = str(output / DIR_MODEL_LAST)
             log_step(info if is_best is not None else None)
-        # It may have lost its patience before.
+        # Training may have stopped early (`patience`).
         bar.total = bar.n
     except Exception as error:
         if output is not None and is_trained:
@@ -236,8 +243,8 @@ def _train(nlp: Language, output: Path | None, gpu_id: int, progress: bool) -> N
 
 @contextmanager
 def _coded(config: Path, beginning: str = "") -> Iterator[None]:
-    """An error that begins like this is a fault of the config, or of the data that it names: K677, for an OSError K026.
-    spaCy's own errors begin with a code."""
+    """Raise K677 for errors that begin with `beginning`, which are faults of the config or of its
+    data, and K026 for an OSError. spaCy's own errors begin with a code."""
     try:
         with coded_io(config):
             yield
@@ -250,7 +257,7 @@ def _coded(config: Path, beginning: str = "") -> Iterator[None]:
 
 
 def _check(nlp: Language) -> None:
-    """Can these processes train this pipeline together?"""
+    """Check that these processes can train this pipeline together."""
     training = nlp.config.interpolate()["training"]
     if training["seed"] is None:
         raise KrisselError(Errors.K652.format(count=n_processes()))
@@ -264,11 +271,12 @@ def _check(nlp: Language) -> None:
 
 
 def _evaluated_by_first(evaluate: Callable[[], Any]) -> Any:
-    """Scores decide which pipeline is the best and when to stop: all processes have those of the first."""
+    """Return the scores of the first process in all processes, since scores decide which pipeline
+    is best and when to stop."""
 
     if n_processes() == 1:
         return evaluate()
-    # Whatever it draws, the next batch is to be the same in all processes.
+    # Evaluation may draw random numbers; the next batch must be the same in all processes.
     with replay_rng(capture_rng()):
         return broadcast_from_rank_zero(evaluate)
 

@@ -1,4 +1,4 @@
-"""Choose the index of a saved knowledge base, of its own or a pipeline's, and write the choice into it."""
+"""Choice of the index of a saved knowledge base, alone or of a pipeline."""
 
 import json
 from collections.abc import Sequence
@@ -53,26 +53,28 @@ def tune_index(
 ) -> Tuning:
     """Give a large knowledge base a faster index.
 
-    The fastest of those that find enough, measured against the exact one. Times are of one core; indexes are built on
-    all cores. Vectors are never all in memory.
+    Choose the fastest with sufficient recall, measured against the exact index. Times are of one
+    core; indexes are built on all cores. The vectors are never all in memory.
 
     path: A knowledge base, or a pipeline that has one
-    output: Save it here; default: where it is
-    queries: Docs (.spacy) whose mentions are searched for, with a pipeline; default: vectors near prototypes
+    output: Save it here; default: in place
+    queries: Docs (.spacy) whose mentions are searched for, with a pipeline; default: vectors near
+        prototypes
     n_queries: Number of queries, drawn by seed
-    recall: Fraction of queries whose first result is to be that of the exact index
+    recall: Minimum fraction of queries whose first result is that of the exact index
     k: Number of entities that are searched for
     types: Try this type only: ivf, ivf_sq8, ivf_pq or hnsw
     index_device: see `tune`
     dry_run: Measure and save nothing
     metrics: Write all results to this .json file
     name: Name of the linker, or span extractor, in the pipeline
-    seed: Seed of the draw
+    seed: Random seed of the draw
 
-    A pipeline keeps the `index_device` as a setting; a knowledge base alone has none.
-    A knowledge base that cannot be written completely stays as it was.
-    Raises KrisselError K006 (queries without a pipeline or without mentions), K201 and K212 (queries), K611 and K610
-    (no pipeline, no linker), and what `tune` and `PrototypeKB.from_disk` raise.
+    A pipeline saves the `index_device` as a setting; a knowledge base alone has none.
+    If a knowledge base cannot be written completely, the old one is kept.
+    Raises KrisselError K006 (queries without a pipeline or without mentions), K201 and K212
+    (queries), K611 and K610 (no pipeline, no linker), and those of `tune` and
+    `PrototypeKB.from_disk`.
     """
     if metrics is not None:
         check_file(metrics)
@@ -102,7 +104,7 @@ def tune_index(
         vectors = near_vectors(kb, n_queries, seed)
     else:
         vectors = _mention_vectors(nlp, queries, n_queries, seed, name)
-    # Built indexes are as large as the one that stays: on the disk that is to hold it.
+    # Built indexes are as large as the chosen one: on the disk of the result.
     with temporary_folder(target.absolute()) as folder:
         tuning, index = tune(
             kb, vectors, folder, recall=recall, k=k, types=types, index_device=index_device, progress=progress
@@ -124,20 +126,20 @@ def show_tune_index(tuning: Tuning, path: Path, output: Path | None, dry_run: bo
 
 
 def _restore_backups(path: Path, name: str) -> None:
-    """Restore the knowledge base, wherever it is, after an earlier run was killed."""
-    places = [path, path / name / "kb"]
+    """Restore the knowledge base, in any of its locations, after an earlier run was killed."""
+    paths = [path, path / name / "kb"]
     # A config that cannot be read is refused when the pipeline is loaded.
     with suppress(OSError, ValueError, KeyError):
-        places.append(Path(load_config(path / "config.cfg")["components"][name]["kb_path"] or path))
-    for place in places:
-        restore_backup(place)
+        paths.append(Path(load_config(path / "config.cfg")["components"][name]["kb_path"] or path))
+    for each in paths:
+        restore_backup(each)
 
 
 def _save(nlp: Language, path: Path, output: Path | None, kb_path: Path, name: str, device: str | None) -> None:
-    """Save the pipeline to `output`, or its changed parts alone where it is."""
+    """Save the pipeline to `output`, or only its changed parts in place."""
     pipe, config = find_kb_pipe(nlp, name), nlp.get_pipe_config(name)
     made = config[KB_FACTORY_KEY]
-    # An index that the config names would be made in the place of the one that was chosen.
+    # An index named in the config would replace the chosen one.
     changes: dict[str, str | None] = {} if made.get("index") is None else {"index": None}
     if device is not None and made.get("index_device") != device:
         changes["index_device"] = device
@@ -153,7 +155,8 @@ def _save(nlp: Language, path: Path, output: Path | None, kb_path: Path, name: s
 
 
 def _mention_vectors(nlp: Language, path: Path, n: int, seed: int, name: str) -> np.ndarray:
-    """The vectors (up to `n`, d) of mentions, drawn by seed. Raises KrisselError K006 where there are none."""
+    """Return the vectors (up to `n`, d) of mentions, drawn by seed. Raises KrisselError K006 if
+    there are none."""
     linker = find_linker(nlp, name)
     views = []
     for doc in read_doc_bins(path, nlp.vocab):

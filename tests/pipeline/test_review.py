@@ -203,7 +203,7 @@ def test_the_precision_differs_from_that_by_hand(pipeline, texts, tmp_path):
     printed = invoke("precision", pipeline, tmp_path / "review.tsv").output.splitlines()
     assert printed == [
         "precision, by the rows drawn at random: 66.7% (2 of 3), 95 % interval 20.8% to 93.9%",
-        "right among the rows worth a look first, no estimate of the precision: 50.0% (1 of 2)",
+        "correct among the rows to review first, no estimate of the precision: 50.0% (1 of 2)",
         "not filled in: 0 (random)",
         "not filled in: 1 (chosen)",
     ]
@@ -261,4 +261,4 @@ def test_nothing_to_review_replaces_an_earlier_table(pipeline, texts, tmp_path):
 def test_the_command_prints_no_counts(pipeline, texts, tmp_path):
     done = invoke("review", pipeline, texts, "-o", tmp_path / "review.tsv", "--rows", "5", "--seed", "3")
     assert done.exit_code == 0 and "5 of 6 linked mentions" in done.output, done.output
-    assert "3 drawn at random, 2 worth a look first" in done.output
+    assert "3 drawn at random, 2 to review first" in done.output

@@ -133,8 +133,8 @@ def drawn_nil_curve(run: TopScores | None) -> dict[str, list[float]] | None:
     if run is None:
         return None
     curve = nil_curve(run.scores, run.is_nil)
-    places = np.unique(np.linspace(0, len(curve.recall) - 1, MAX_POINTS).astype(int))
-    return {"recall": curve.recall[places].tolist(), "precision": curve.precision[places].tolist()}
+    points = np.unique(np.linspace(0, len(curve.recall) - 1, MAX_POINTS).astype(int))
+    return {"recall": curve.recall[points].tolist(), "precision": curve.precision[points].tolist()}
 
 
 def gradient_figures(path: Path, pipe: str) -> dict[str, Any]:

@@ -101,12 +101,12 @@ class Row(Section):
     beside: the row above it that it is compared with; None is the first.
     seeds: instead of the file's; each is `system.seed` of the training configs.
     train, reranker: overrides of the training configs, by dotted key; those of the row that trained the linker.
-    ontology: in the place of the file's and the sets' for training and the knowledge base; one with the same ids, such
-        as one whose homonyms are told apart.
+    ontology: replaces the ontology of the file and the sets, for training and the knowledge base; one
+        with the same ids, such as one whose homonyms are disambiguated.
     mined_aliases: mentions were mined by all names, or, where false, by the preferred ones alone.
     pipeline: overrides of the trained pipeline's config; in a row with another's knowledge base, not of what makes one.
     prototypes: of the knowledge bases.
-    distilled: a small encoder that learned their vectors encodes the knowledge bases, and the mentions, in the place of
+    distilled: a small encoder that learned their vectors encodes the knowledge bases, and the mentions, in the path of
         the trained one (`krissel distill`).
     examples: the set's examples are prototypes too (lazy learning, §3.7).
     """
@@ -241,11 +241,11 @@ def _set(data: dict[str, Any], keys: list[str], value: Any) -> None:
     data[keys[-1]] = value
 
 
-def _holds_dotted_keys(place: list[str]) -> bool:
+def _holds_dotted_keys(path: list[str]) -> bool:
     """Are there overrides of another config, as in `train.overrides` and `rows.full.train`?"""
-    if place[0] == "rows":
-        return len(place) == 3 and place[2] in ("train", "reranker", "pipeline")
-    return place in (["train", "overrides"], ["reranker", "overrides"])
+    if path[0] == "rows":
+        return len(path) == 3 and path[2] in ("train", "reranker", "pipeline")
+    return path in (["train", "overrides"], ["reranker", "overrides"])
 
 
 def _contradictions(ablation: Ablation) -> list[str]:

@@ -102,10 +102,10 @@ def _split_rows(report: dict[str, Any]) -> list[Row]:
 def _reference_rows(report: dict[str, Any]) -> list[Row]:
     means = ("names", "name_words", "name_characters", "definition_words", "definition_characters")
     rows: list[Row] = [("references", "entities", *(key.replace("_", " ") for key in means))]
-    for place, parts in report["references"].items():
+    for group, parts in report["references"].items():
         for kind, figures in parts.items():
             values = ("–" if figures[key] is None else f"{figures[key]:.1f}" for key in means)
-            rows.append((f"{kind} ({place})", f"{figures['entities']:,}", *values))
+            rows.append((f"{kind} ({group})", f"{figures['entities']:,}", *values))
     return rows
 
 

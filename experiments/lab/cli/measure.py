@@ -58,7 +58,7 @@ def evaluate_spans_cli(
         "for those of several seeds",
     ),
     baselines: bool = typer.Option(True, help="Rule-based and fuzzy match (the extra 'fuzzy') in the same tables"),
-    gold_spans: bool = typer.Option(False, "--gold-spans", help="Also with the gold spans in place of the attention"),
+    gold_spans: bool = typer.Option(False, "--gold-spans", help="Also with the gold spans instead of the attention"),
     seed: int = typer.Option(0, min=0, help="Of the bootstrap"),
     gpu_id: int = typer.Option(-1, "--gpu-id", "-g", min=-1, help="GPU, or -1 for the CPU"),
 ) -> None:

@@ -10,7 +10,7 @@ RULES = ("in a row", "in order", "any order", "stems in a row", "stems in order"
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
 _BETWEEN = re.compile(r"[^\w\n]*")
 _ENDINGS = ("ing", "ed", "s")
-SHORTEST_STEM = 3
+MIN_STEM = 3
 
 Find = Callable[[Sequence[str], Sequence[str], int], list[int] | None]
 
@@ -27,15 +27,15 @@ def align(phrase: str, text: str, nth: int = 0) -> Alignment | None:
     them.
 
     The first of `RULES` that finds all of them: the words one after the other; in their order with others between
-    them; in any order; and the three again by `stem`. Where there are several such places, the tightest (fewest words
+    them; in any order; and the three again by `stem`. Where there are several such offsets, the tightest (fewest words
     from its first to its last) is taken, the first of those as tight. Words with nothing but punctuation and blanks
     between them are one fragment.
 
-    nth: which of the places to take, from 0, where the words stand in a row several times; the last if they are fewer.
+    nth: which of the offsets to take, from 0, where the words stand in a row several times; the last if they are fewer.
     RETURNS: None where a word is missing, or the phrase has none.
     """
-    places = [match.span() for match in _WORD.finditer(text)]
-    words = [_spelling(text[start:end]) for start, end in places]
+    offsets = [match.span() for match in _WORD.finditer(text)]
+    words = [_spelling(text[start:end]) for start, end in offsets]
     wanted = [_spelling(word) for word in _WORD.findall(phrase)]
     if not wanted:
         return None
@@ -46,7 +46,7 @@ def align(phrase: str, text: str, nth: int = 0) -> Alignment | None:
         for find in finders:
             rule = next(rules)
             if found := find(found_words, wanted_words, nth):
-                return Alignment(rule, _fragments([places[i] for i in found], text))
+                return Alignment(rule, _fragments([offsets[i] for i in found], text))
     return None
 
 
@@ -69,14 +69,14 @@ def stem(word: str) -> str:
     English, and need not be: it is only compared.
     """
     for ending in _ENDINGS:
-        if word.endswith(ending) and not word.endswith("ss") and len(word) - len(ending) >= SHORTEST_STEM:
+        if word.endswith(ending) and not word.endswith("ss") and len(word) - len(ending) >= MIN_STEM:
             word = word[: -len(ending)]
             break
-    if len(word) > SHORTEST_STEM and word.endswith("e"):
+    if len(word) > MIN_STEM and word.endswith("e"):
         word = word[:-1]
-    if len(word) > SHORTEST_STEM and word[-1] == word[-2]:
+    if len(word) > MIN_STEM and word[-1] == word[-2]:
         word = word[:-1]
-    return f"{word[:-1]}i" if len(word) > SHORTEST_STEM and word.endswith("y") else word
+    return f"{word[:-1]}i" if len(word) > MIN_STEM and word.endswith("y") else word
 
 
 def _spelling(word: str) -> str:
@@ -98,13 +98,13 @@ def _in_order(words: Sequence[str], wanted: Sequence[str], nth: int) -> list[int
     for start, word in enumerate(words):
         if word != wanted[0]:
             continue
-        # The earliest place of each next word ends the tightest window that begins here.
+        # The earliest index of each next word ends the tightest window that begins here.
         found = [start]
         for each in wanted[1:]:
-            place = next((i for i in range(found[-1] + 1, len(words)) if words[i] == each), None)
-            if place is None:
+            index = next((i for i in range(found[-1] + 1, len(words)) if words[i] == each), None)
+            if index is None:
                 break
-            found.append(place)
+            found.append(index)
         if len(found) == len(wanted) and (best is None or found[-1] - found[0] < best[-1] - best[0]):
             best = found
     return best
@@ -128,9 +128,9 @@ def _any_order(words: Sequence[str], wanted: Sequence[str], nth: int) -> list[in
     return best
 
 
-def _fragments(places: Sequence[tuple[int, int]], text: str) -> tuple[tuple[int, int], ...]:
+def _fragments(offsets: Sequence[tuple[int, int]], text: str) -> tuple[tuple[int, int], ...]:
     fragments: list[tuple[int, int]] = []
-    for start, end in places:
+    for start, end in offsets:
         if fragments and _BETWEEN.fullmatch(text, fragments[-1][1], start):
             fragments[-1] = fragments[-1][0], end
         else:

@@ -95,7 +95,7 @@ def read_psytar(path: str | Path, *, report: CorpusReport | None = None) -> Iter
     report.count("sentences", len(ordered))
     for key, found_phrases in phrases.items():
         if key in sentences:
-            _place(found_phrases, sentences[key], path, report)
+            _set_mentions(found_phrases, sentences[key], path, report)
         else:
             for phrase in found_phrases:
                 report.record_issue(
@@ -131,7 +131,9 @@ def psytar_concepts(path: str | Path) -> list[Concept]:
     return [found[id_] for id_ in sorted(found)]
 
 
-def _place(phrases: Sequence[Phrase], sentences: Sequence[AnnotatedText], path: Any, report: CorpusReport) -> None:
+def _set_mentions(
+    phrases: Sequence[Phrase], sentences: Sequence[AnnotatedText], path: Any, report: CorpusReport
+) -> None:
     listed: Counter = Counter()
     for phrase in phrases:
         if phrase.concept is None:

@@ -60,10 +60,10 @@ def overlap_rows(texts: Texts, other: Texts) -> list[Row]:
     parts = [{name for entity in part for name in other.names[entity]} for part in (other.seen, other.unseen)]
     rows: list[Row] = []
     for title, own in (("seen", texts.seen), ("unseen", texts.unseen)):
-        places = Counter(
+        counts = Counter(
             next((i for i, names in enumerate(parts) if not names.isdisjoint(texts.names[entity])), 2) for entity in own
         )
-        shares = [percent(places[place] / len(own)) if own else "–" for place in range(3)]
+        shares = [percent(counts[group] / len(own)) if own else "–" for group in range(3)]
         rows.append((f"{texts.name}, {title}", f"{len(own):,}", *shares))
     return rows
 

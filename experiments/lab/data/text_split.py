@@ -30,7 +30,7 @@ REPORT = "report.json"
 BIN_SHARES = (0.2, 0.4, 0.4)
 BINS = ("high", "medium", "low")
 # Above it, a bin would hold fewer entities than are to be drawn from it.
-MOST_UNSEEN = 0.8
+MAX_UNSEEN = 0.8
 PathLike = str | Path
 # Text and entity.
 Pair = tuple[str, str]
@@ -65,7 +65,7 @@ def split_pairs(
     min_train: pairs that training keeps of each seen entity before any goes to the test: all, where there are no more.
     Raises KrisselError K006 for a share outside its range or a negative number.
     """
-    _check("unseen", unseen, 0 <= unseen <= MOST_UNSEEN, f"a share of the entities in [0, {MOST_UNSEEN}]")
+    _check("unseen", unseen, 0 <= unseen <= MAX_UNSEEN, f"a share of the entities in [0, {MAX_UNSEEN}]")
     _check("test", test, 0 <= test < 1, "a share of the pairs in [0, 1)")
     _check("min_train", min_train, min_train >= 0, "a number of pairs, 0 or more")
     texts: dict[str, set[str]] = {}

@@ -52,5 +52,5 @@ def _starts(doc: Doc, unit: str) -> list[int]:
     """The tokens that units begin with."""
     if unit == "line":
         return [token.i + 1 for token in doc if "\n" in token.text]
-    places = set(sentence_starts(doc))
-    return [token.i for token in doc if token.idx in places]
+    offsets = set(sentence_starts(doc))
+    return [token.i for token in doc if token.idx in offsets]

@@ -61,11 +61,11 @@ class ZeroShot:
         return all(self.entity(id_) == split for id_ in self.entities(kb_id))
 
     def _split(self, kind: str, name: str) -> str:
-        place = stable_hash(self.seed, kind, name) / 2**64
+        draw = stable_hash(self.seed, kind, name) / 2**64
         limit = 0.0
         for split, share in zip(SPLITS, self.shares, strict=True):
             limit += share
-            if share and place < limit:
+            if share and draw < limit:
                 return split
         # What rounding left above the last limit.
         return [split for split, share in zip(SPLITS, self.shares, strict=True) if share][-1]

@@ -97,8 +97,8 @@ def run_span_system(
 def _ranks(system: EntityRanker, texts: Sequence[GoldText], entities: Sequence[str], name: str) -> list[dict[str, int]]:
     """The rank, from 1, of each text's own entities."""
     column = {entity: i for i, entity in enumerate(entities)}
-    place = np.empty(len(entities), dtype=np.int64)
-    place[sorted(range(len(entities)), key=entities.__getitem__)] = np.arange(len(entities))
+    rank = np.empty(len(entities), dtype=np.int64)
+    rank[sorted(range(len(entities)), key=entities.__getitem__)] = np.arange(len(entities))
     ranks = []
     size = max(1, BLOCK_CELLS // max(1, len(entities)))
     for start in range(0, len(texts), size):
@@ -112,7 +112,7 @@ def _ranks(system: EntityRanker, texts: Sequence[GoldText], entities: Sequence[s
             own = {}
             for record in text.pairs:
                 if (i := column.get(record.entity)) is not None:
-                    before = (row > row[i]) | ((row == row[i]) & (place < place[i]))
+                    before = (row > row[i]) | ((row == row[i]) & (rank < rank[i]))
                     own[record.entity] = int(before.sum()) + 1
             ranks.append(own)
     return ranks
