@@ -31,9 +31,9 @@ from wasabi import msg
 from spacy_krissel.building.fill import fill_kb
 from spacy_krissel.building.tune import tuning_lines
 from spacy_krissel.commands.tune_pipeline import tune_index
+from spacy_krissel.kb.candidates import candidate_dicts
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototype_table import Prototype
-from spacy_krissel.kb.search_result import candidate_dicts
 from spacy_krissel.views import View, name_view
 
 RESULT = Path(__file__).parent / "results" / "kb_at_size.json"

@@ -23,11 +23,11 @@ from ..index.protocol import MakeIndex, VectorIndex, Vectors
 from ..util.lock import Lock
 from ..util.settings import NotNegative, Positive, PositiveInt, checked, factory_for
 from ..views import View, span_view
+from .candidates import spacy_candidates
 from .changes import changed, with_entities, with_prototypes, with_references, without_prototypes
 from .directory import Source, pack, unpack
 from .entity_columns import EntityTable
 from .prototype_table import Kind, Prototype, PrototypeTable
-from .search_result import spacy_candidates
 from .snapshot import KBSnapshot, Lookups, device_of
 from .storage import read_snapshot, write_snapshot
 

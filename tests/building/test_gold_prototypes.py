@@ -13,9 +13,9 @@ from spacy_krissel.corpora.doc_bins import read_doc_bins
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.evaluation.gold import read_gold
 from spacy_krissel.index.faiss_index import make_faiss_index
+from spacy_krissel.kb.candidates import candidate_dicts
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototype_table import NO_ORIGIN, Origin, Prototype
-from spacy_krissel.kb.search_result import candidate_dicts
 from spacy_krissel.mentions.gold_mentions import text_hash
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.views import View, name_view

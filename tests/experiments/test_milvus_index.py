@@ -24,8 +24,8 @@ from spacy_krissel import errors as product
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.index import kinds
 from spacy_krissel.index.exact import ExactIndex
+from spacy_krissel.kb.candidates import candidate_dicts
 from spacy_krissel.kb.prototype_kb import PrototypeKB
-from spacy_krissel.kb.search_result import candidate_dicts
 from spacy_krissel.util import plugins
 
 PLUGIN = Path(milvus.__file__).parents[1]

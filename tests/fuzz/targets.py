@@ -30,9 +30,9 @@ from spacy_krissel.corpora.report import CorpusReport
 from spacy_krissel.corpora.text_stream import SUFFIXES, read_texts
 from spacy_krissel.errors import Errors, KrisselError
 from spacy_krissel.evaluation.records import read_records, record_keys
+from spacy_krissel.kb.candidates import candidate_dicts
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototype_table import Prototype
-from spacy_krissel.kb.search_result import candidate_dicts
 from spacy_krissel.mentions.gold_mentions import SPANS_KEY
 from spacy_krissel.mining.shards import FORMAT_VERSION, KIND, MentionShards, MinedMention, shard_schema, write_shard
 from spacy_krissel.ontology.build import build_ontology

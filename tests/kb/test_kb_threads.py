@@ -15,9 +15,9 @@ from term_search import search
 from spacy_krissel.building.gold_prototypes import add_gold_prototypes
 from spacy_krissel.index.exact import make_exact_index
 from spacy_krissel.index.faiss_index import make_faiss_index
+from spacy_krissel.kb.candidates import candidate_dicts
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototype_table import Prototype
-from spacy_krissel.kb.search_result import candidate_dicts
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.util.lock import Lock
 from spacy_krissel.views import View

@@ -5,9 +5,9 @@ from spacy.vocab import Vocab
 
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.index.faiss_index import make_faiss_index
+from spacy_krissel.kb.candidates import candidate_dicts
 from spacy_krissel.kb.prototype_kb import PrototypeKB, empty_kb
 from spacy_krissel.kb.prototype_table import Prototype
-from spacy_krissel.kb.search_result import candidate_dicts
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.views import View, evidence, name_view
 

@@ -18,10 +18,10 @@ from spacy_krissel.index.exact import ExactIndex, make_exact_index
 from spacy_krissel.index.faiss_index import FaissIndex, make_faiss_index
 from spacy_krissel.kb import columns, prototype_table, storage
 from spacy_krissel.kb import directory as folder
+from spacy_krissel.kb.candidates import candidate_dicts
 from spacy_krissel.kb.directory import KIND
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototype_table import Prototype, PrototypeTable
-from spacy_krissel.kb.search_result import candidate_dicts
 from spacy_krissel.kb.storage import FORMAT_VERSION
 from spacy_krissel.util.manifest import OWN_HASH, manifest_hash, write_manifest
 from spacy_krissel.views import View, name_view

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from ...errors import Errors, KrisselError
+from ...kb.candidates import candidate_dicts
 from ...kb.ranking import first_occurrences
-from ...kb.search_result import SearchResult, candidate_dicts
+from ...kb.search_result import SearchResult
 from ...kb.snapshot import KBSnapshot
 from ...kb.ties import order_ties, rank_entities, ties_at_top
 from ...mentions.annotations import SpanLink
