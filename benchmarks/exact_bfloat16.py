@@ -16,7 +16,7 @@ import spacy
 import typer
 from spacy.tokens import DocBin
 
-from spacy_krissel.index import exact
+from spacy_krissel.index import bfloat16, exact
 from spacy_krissel.index.bfloat16 import has_bfloat16
 
 
@@ -39,7 +39,7 @@ def main(
     for n in k:
         seconds, rows = [], []
         for fewest in (len(queries) + 1, 1):
-            with patch.object(exact, "MIN_QUERIES", fewest):
+            with patch.object(bfloat16, "MIN_QUERIES", fewest):
                 times = []
                 for _ in range(passes):
                     start = time.process_time()

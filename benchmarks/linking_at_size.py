@@ -30,7 +30,8 @@ from wasabi import msg
 from spacy_krissel.commands.build_linker import CLASS_WEIGHT, build
 from spacy_krissel.commands.build_prototypes import prototypes
 from spacy_krissel.index.faiss_index import make_faiss_index
-from spacy_krissel.mentions.gold_ids import NIL, split_ids
+from spacy_krissel.mentions.annotations import NIL
+from spacy_krissel.mentions.gold_ids import split_ids
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.ontology.store import OntologyStore, write_store
 

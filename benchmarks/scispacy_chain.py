@@ -31,7 +31,8 @@ from spacy.training import Example
 from spacy.util import compounding, fix_random_seed, minibatch
 from wasabi import msg
 
-from spacy_krissel.mentions.gold_ids import NIL, split_ids
+from spacy_krissel.mentions.annotations import NIL
+from spacy_krissel.mentions.gold_ids import split_ids
 from spacy_krissel.mentions.gold_mentions import SPANS_KEY
 
 RESULT = Path(__file__).parent / "results" / "scispacy_chain.json"

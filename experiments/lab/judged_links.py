@@ -8,7 +8,8 @@ from typing import Any
 
 from spacy.tokens import DocBin
 
-from spacy_krissel.mentions.gold_ids import NIL, split_ids
+from spacy_krissel.mentions.annotations import NIL
+from spacy_krissel.mentions.gold_ids import split_ids
 from spacy_krissel.pipeline.pipeline_io import configure, find_linker, load_pipeline
 from spacy_krissel.pipeline.settings import LINKER
 from spacy_krissel.util.progress import progress_bar

@@ -59,7 +59,7 @@ class GoldCounts:
 
     def unknown_message(self, message: str) -> str:
         """Return a message about unknown ids."""
-        return message.format(count=self.unknown, total=self.mentions, places="; ".join(self.examples))
+        return message.format(count=self.unknown, total=self.mentions, examples="; ".join(self.examples))
 
 
 def add_gold(

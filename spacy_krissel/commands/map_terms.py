@@ -14,8 +14,7 @@ from ..corpora.term_lists import Term, read_terms
 from ..errors import wrong_setting
 from ..kb.prototype_kb import PrototypeKB
 from ..kb.prototype_table import MINED_KINDS
-from ..mentions.annotations import set_spans, spans_of
-from ..mentions.gold_ids import NIL
+from ..mentions.annotations import NIL, set_spans, spans_of
 from ..pipeline.pipeline_io import find_linker, load_pipeline, mention_setters, within_max_length
 from ..pipeline.settings import LINKER
 from ..render.sssom import NO_LICENSE, NOT_FOUND, Curies, Mapping, write_sssom

@@ -15,8 +15,7 @@ from spacy.util import filter_spans, minibatch
 
 from ..corpora.link_table import RANDOM, WHY
 from ..errors import Errors, KrisselError, wrong_setting
-from ..mentions.annotations import set_spans, spans_of
-from ..mentions.gold_ids import NIL
+from ..mentions.annotations import NIL, set_spans, spans_of
 from ..mentions.gold_mentions import ID_KEY, document_id
 from ..pipeline.pipeline_io import find_linker, load_pipeline, mention_setters
 from ..pipeline.settings import LINKER

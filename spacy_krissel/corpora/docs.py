@@ -12,9 +12,10 @@ from spacy.language import Language
 from spacy.tokens import Doc, Span
 from spacy.util import filter_spans
 
+from ..mentions.annotations import NIL
 from ..mentions.contexts import sentence_starts
 from ..mentions.discontinuous import DISJOINT_KEY, DocMention, join_fragments, write_fragments
-from ..mentions.gold_ids import NIL, is_composite, split_ids, to_kb_id
+from ..mentions.gold_ids import is_composite, split_ids, to_kb_id
 from ..mentions.gold_mentions import ID_KEY, SPANS_KEY, document_id, gold_mentions
 from ..mentions.token_edges import split_at
 from ..util.folding import GREEK_NAMES

@@ -6,7 +6,8 @@ from dataclasses import replace
 from functools import partial
 
 from ..errors import KrisselWarning, Warnings
-from ..mentions.gold_ids import NIL, Resolver, map_ids, split_ids, to_kb_id
+from ..mentions.annotations import NIL
+from ..mentions.gold_ids import Resolver, map_ids, split_ids, to_kb_id
 from ..mentions.gold_mentions import split_gold
 from ..ontology.entity import add_prefix, canonical_id
 from ..ontology.store import OntologyStore

@@ -14,7 +14,7 @@ from spacy.language import Language
 from ..about import __version__
 from ..corpora.doc_bins import GoldSplit
 from ..errors import KrisselWarning, Warnings
-from ..mentions.gold_ids import NIL
+from ..mentions.annotations import NIL
 from ..pipeline.pipeline_io import configure, find_linker, link_writers, open_to_change, save_pipeline
 from ..pipeline.reranker import KrisselReranker
 from ..pipeline.settings import LINKER

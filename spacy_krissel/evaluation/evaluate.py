@@ -13,7 +13,7 @@ from spacy.language import Language
 
 from ..about import __version__
 from ..errors import Errors, KrisselError, Warnings, wrong_setting
-from ..mentions.gold_ids import NIL
+from ..mentions.annotations import NIL
 from ..ontology.build import open_ontology
 from ..ontology.hierarchy import position_keys
 from ..ontology.store import OntologyStore

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import Errors, KrisselError
-from ..mentions.gold_ids import NIL
+from ..mentions.annotations import NIL
 from ..ontology.store import OntologyStore
 from .bootstrap import RESAMPLES, Bootstrap
 from .nil import nil_curve, share_weights, top_scores

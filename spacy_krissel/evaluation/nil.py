@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from pydantic import Field
 
 from ..errors import Errors, KrisselError
-from ..mentions.gold_ids import NIL
+from ..mentions.annotations import NIL
 from ..util.settings import checked
 from .records import LinkRecord
 

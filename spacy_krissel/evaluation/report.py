@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..mentions.gold_ids import NIL
+from ..mentions.annotations import NIL
 from ..ontology.entity import entity_url
 from ..util.atomic import write_text
 from ..util.escape import html_text, xml_text

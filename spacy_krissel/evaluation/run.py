@@ -16,8 +16,8 @@ from spacy.tokens import Doc, Span
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..kb.prototype_kb import PrototypeKB
 from ..kb.prototype_table import MINED_KINDS
-from ..mentions.annotations import spans_of
-from ..mentions.gold_ids import NIL, Resolver
+from ..mentions.annotations import NIL, spans_of
+from ..mentions.gold_ids import Resolver
 from ..mentions.gold_mentions import primary_id, split_gold
 from ..pipeline.pipeline_io import link_writers, mention_setters, within_max_length
 from ..util.progress import progress_bar

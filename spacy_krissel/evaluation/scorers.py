@@ -9,9 +9,9 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from ..errors import KrisselWarning, Warnings
-from ..mentions.annotations import spans_of
+from ..mentions.annotations import NIL, spans_of
 from ..mentions.discontinuous import read_fragments
-from ..mentions.gold_ids import NIL, is_nil, split_ids
+from ..mentions.gold_ids import is_nil, split_ids
 from ..mentions.gold_mentions import gold_mentions
 from .metrics import precision_recall
 

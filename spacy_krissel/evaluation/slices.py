@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 
-from ..mentions.gold_ids import NIL
+from ..mentions.annotations import NIL
 from ..ontology.store import OntologyStore
 from .records import LinkRecord
 

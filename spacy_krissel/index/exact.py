@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,11 +11,12 @@ from ..errors import Errors, KrisselError
 from ..util.lock import Lock
 from ..util.settings import checked, factory_for
 from . import devices
-from .bfloat16 import MIN_QUERIES, has_bfloat16, rounded_blocks, rounded_hits
 from .devices import ALL_CARDS, check_device, missing_device, warn_cpu
 from .hits import Block, merge_hits, no_hits, rank_hits, search_blocks
 from .protocol import Mask, Rows, Scores, Vectors, check_mask, check_queries, check_vectors
-from .shard import Shard, upload
+
+if TYPE_CHECKING:
+    from .shard import Shard
 
 # Vectors compared at a time on the CPU: 256 x 32,768 scores are 32 MB.
 BLOCK_ROWS = 32_768
@@ -70,9 +71,12 @@ class ExactIndex:
         if self._is_on_cards():
             return self._search_cards(queries, k, allowed)
         blocks = vector_blocks(self._vectors, None if allowed is None else np.flatnonzero(allowed))
-        if len(queries) >= MIN_QUERIES and has_bfloat16():
+        # A pipeline with an approximate index never gets here.
+        from . import bfloat16
+
+        if len(queries) >= bfloat16.MIN_QUERIES and bfloat16.has_bfloat16():
             devices.guard_forks()
-            return search_blocks(rounded_blocks(blocks), queries, k, find_hits=rounded_hits)
+            return search_blocks(bfloat16.rounded_blocks(blocks), queries, k, find_hits=bfloat16.rounded_hits)
         return search_blocks(blocks, queries, k)
 
     def to_disk(self, directory: Path) -> None:
@@ -91,7 +95,7 @@ class ExactIndex:
         return not problem
 
     def _search_cards(self, queries: Vectors, k: int, allowed: Mask | None) -> tuple[Scores, Rows]:
-        def search(shard: Shard) -> tuple[Scores, Rows]:
+        def search(shard: "Shard") -> tuple[Scores, Rows]:
             own = slice(shard.first, shard.first + len(shard.tensor))
             return shard.search(queries, k, None if allowed is None else allowed[own])
 
@@ -102,7 +106,9 @@ class ExactIndex:
         with ThreadPoolExecutor(len(shards)) as threads:
             return merge_hits(list(threads.map(search, shards)), k)
 
-    def _on_devices(self) -> list[Shard]:
+    def _on_devices(self) -> "list[Shard]":
+        from .shard import Shard, upload
+
         if not self._shards:
             devices.note_cuda()
             devices.guard_forks()

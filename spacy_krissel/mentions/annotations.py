@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 from spacy.tokens import Doc, Span, SpanGroup
 
+# Written as the id of a mention whose entity the knowledge base does not hold.
+NIL = "NIL"
 # Span extensions: the candidates, the ids that share the best score, and the names of the
 # re-rankers.
 CANDIDATES, TIES, RERANKED_BY = SPAN_EXTENSIONS = ("krissel_candidates", "krissel_ties", "krissel_reranked_by")

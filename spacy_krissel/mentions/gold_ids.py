@@ -4,7 +4,8 @@ import re
 from collections.abc import Callable
 from typing import Protocol
 
-NIL = "NIL"
+from .annotations import NIL
+
 # Marks of the sources for "this mention has no concept", and our own mark.
 NIL_MARKS = frozenset({"-1", "-", NIL})
 # A separator, or a variant in HGVS or by its intron, such as `NM_000059.3:c.68+1G>A` and

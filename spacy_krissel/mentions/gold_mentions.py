@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from spacy.tokens import Doc, Span
 
 from ..errors import KrisselWarning, Warnings
+from .annotations import NIL
 from .discontinuous import DISJOINT_KEY, DocMention, read_fragments
-from .gold_ids import NIL, Resolver, is_nil, split_ids
+from .gold_ids import Resolver, is_nil, split_ids
 
 SPANS_KEY = "krissel"
 ID_KEY = "krissel_id"

@@ -18,7 +18,6 @@ from ..errors import Errors, KrisselError, KrisselWarning, Warnings, wrong_setti
 from ..kb.prototype_kb import PrototypeKB
 from ..kb.snapshot import KBSnapshot
 from ..layers.identity import fingerprint
-from ..layers.referenced import reference_parts
 from ..util.atomic import backups_of, remove_folder
 from ..util.disk import coded_io
 from ..util.lock import Lock
@@ -166,6 +165,8 @@ class KBPipe(KrisselPipe):
     def reference_parts(self) -> ReferenceParts | None:
         """Return the parts of references that the encoder was made for; None if it encodes mentions
         alone."""
+        from ..layers.referenced import reference_parts
+
         return reference_parts(self.model)
 
     def encode(self, views: Sequence[View]) -> np.ndarray:

@@ -17,8 +17,7 @@ from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer, set_dropout_rate
 
 from ..errors import Errors, KrisselError
-from ..mentions.annotations import register_extensions
-from ..mentions.gold_ids import NIL
+from ..mentions.annotations import NIL, register_extensions
 from ..util.disk import coded_io
 from ..util.settings import Settings
 

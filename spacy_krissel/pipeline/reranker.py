@@ -17,9 +17,8 @@ from ..errors import Errors, KrisselError, KrisselWarning, Warnings, wrong_setti
 from ..kb.candidate_columns import CandidateTable
 from ..kb.ties import TIE
 from ..layers.ranked import RankedMention, Reranker, list_lengths, with_nil
-from ..mentions.annotations import SpanLink, spans_of, write_links
+from ..mentions.annotations import NIL, SpanLink, spans_of, write_links
 from ..mentions.contexts import mention_views
-from ..mentions.gold_ids import NIL
 from ..ontology.store import OntologyStore
 from ..training.objectives.reranking import LinkerCandidates, RerankObjective
 from ..util.lock import WeakReference

@@ -16,8 +16,7 @@ from ..building.gold_overlay import GoldMention, GoldOverlay, with_overlay
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..kb.prototype_kb import PrototypeKB
 from ..kb.prototype_table import Origin
-from ..mentions.annotations import SpanLink, set_spans, spans_of, write_links
-from ..mentions.gold_ids import NIL
+from ..mentions.annotations import NIL, SpanLink, set_spans, spans_of, write_links
 from ..mentions.gold_mentions import ID_KEY, hash_of
 from ..mentions.token_edges import split_at
 from ..ontology.entity import Entity, entity_url

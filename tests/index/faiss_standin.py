@@ -213,5 +213,5 @@ def install(monkeypatch, faiss, n_cards=2):  # noqa: C901
     for name, value in added.items():
         monkeypatch.setattr(faiss, name, value, raising=False)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: n_cards)
-    monkeypatch.setattr(faiss_cards.fork, "note_cuda", lambda: None)
+    monkeypatch.setattr(faiss_cards.devices, "note_cuda", lambda: None)
     return moved

@@ -9,7 +9,7 @@ from hypothesis.extra.numpy import arrays
 
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.index import bfloat16, exact
-from spacy_krissel.index.bfloat16 import rounded_blocks, rounded_hits
+from spacy_krissel.index.bfloat16 import MIN_QUERIES, rounded_blocks, rounded_hits
 from spacy_krissel.index.exact import ExactIndex, make_exact_index
 from spacy_krissel.index.hits import lower_bound, numpy_hits, search_blocks
 
@@ -86,12 +86,12 @@ def test_refuses_a_misspelt_device(device):
 @pytest.fixture
 def rounded(monkeypatch):
     """As if the processor had it, and for few queries too: torch multiplies in bfloat16 on any."""
-    monkeypatch.setattr(exact, "has_bfloat16", lambda: True)
-    monkeypatch.setattr(exact, "MIN_QUERIES", 1)
+    monkeypatch.setattr(bfloat16, "has_bfloat16", lambda: True)
+    monkeypatch.setattr(bfloat16, "MIN_QUERIES", 1)
 
 
 def search_counted(index, *arguments):
-    with patch.object(exact, "rounded_hits", wraps=rounded_hits) as hits:
+    with patch.object(bfloat16, "rounded_hits", wraps=rounded_hits) as hits:
         found = index.search(*arguments)
     return found, hits.call_count
 
@@ -188,7 +188,7 @@ def test_mapped_vectors_are_searched_without_a_warning(rounded, dtype, tmp_path)
 
 
 def test_few_queries_are_not_worth_rounding_all_vectors(rounded, monkeypatch):
-    monkeypatch.setattr(exact, "MIN_QUERIES", bfloat16.MIN_QUERIES)
+    monkeypatch.setattr(bfloat16, "MIN_QUERIES", MIN_QUERIES)
     index = ExactIndex()
     index.build(np.eye(8, dtype=np.float32))
     assert search_counted(index, np.ones((bfloat16.MIN_QUERIES - 1, 8), dtype=np.float32), 1)[1] == 0

@@ -206,5 +206,5 @@ def test_a_graph_with_a_damaged_entry_is_searched_without_end(attribute, tmp_pat
     graph = index._index.hnsw
     setattr(graph, attribute, getattr(graph, attribute) + 1)
     index.to_disk(tmp_path)
-    with pytest.raises(KrisselError, match="K506.*entered"):
+    with pytest.raises(KrisselError, match="K506.*entry point"):
         FaissIndex("hnsw", m=4, ef_search=4).from_disk(tmp_path, vectors)

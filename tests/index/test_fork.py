@@ -58,13 +58,13 @@ def test_child_searches_after_its_parent(what):
 def test_child_of_a_process_with_cuda_searches_on_the_cpu():
     program = """
 import os, sys, numpy as np
-from spacy_krissel.index import fork
+from spacy_krissel.index import devices
 from spacy_krissel.index.exact import ExactIndex
 index = ExactIndex("cuda")
 index.build(np.eye(3, dtype=np.float32))
-fork.guard_forks()
-fork.note_cuda()
-assert not fork.cuda_lost()
+devices.guard_forks()
+devices.note_cuda()
+assert not devices.cuda_lost()
 child = os.fork()
 if not child:
     os._exit(index.search(np.eye(3, dtype=np.float32)[2:], 1)[1][0, 0])

@@ -36,7 +36,7 @@ def cards(monkeypatch):
     """Three cards, each of which is the CPU."""
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
     monkeypatch.setattr(exact, "_all_devices", lambda: ["cpu"] * 3)
-    monkeypatch.setattr(exact.fork, "note_cuda", lambda: None)
+    monkeypatch.setattr(exact.devices, "note_cuda", lambda: None)
 
 
 @st.composite

@@ -17,7 +17,8 @@ from spacy_krissel.corpora.convert import read_docs
 from spacy_krissel.corpora.readers import READERS, detect_format
 from spacy_krissel.corpora.readers.cas import load_cas, load_types
 from spacy_krissel.corpora.report import CorpusReport
-from spacy_krissel.mentions.gold_ids import NIL, NIL_MARKS
+from spacy_krissel.mentions.annotations import NIL
+from spacy_krissel.mentions.gold_ids import NIL_MARKS
 from spacy_krissel.mentions.gold_mentions import ID_KEY
 from spacy_krissel.render.formats import WRITERS, writer_of
 from spacy_krissel.render.formats.cas import LAYER

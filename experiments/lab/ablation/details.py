@@ -15,7 +15,7 @@ from spacy_krissel.evaluation.metrics import nil_scores
 from spacy_krissel.evaluation.nil import call_nil, nil_curve, share_weights, top_scores
 from spacy_krissel.evaluation.records import LinkRecord, counted, record_keys
 from spacy_krissel.evaluation.tables import improvement, markdown_table, percent
-from spacy_krissel.mentions.gold_ids import NIL
+from spacy_krissel.mentions.annotations import NIL
 
 RECALL_AT = ("1", "64")
 SEEN = ("all", "seen", "unseen")

@@ -8,7 +8,7 @@ from spacy_krissel.evaluation.bootstrap import Bootstrap
 from spacy_krissel.evaluation.metrics import gold_rank, is_strict
 from spacy_krissel.evaluation.records import LinkRecord, counted, record_keys
 from spacy_krissel.evaluation.tables import bounds, improvement, markdown_table, percent
-from spacy_krissel.mentions.gold_ids import NIL
+from spacy_krissel.mentions.annotations import NIL
 
 from ..errors import Errors, KrisselError
 from ..few_shot import FewShot, few_shot_table

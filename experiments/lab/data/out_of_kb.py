@@ -12,7 +12,8 @@ from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
 from spacy_krissel.corpora.doc_bins import read_doc_bins, write_doc_bin
-from spacy_krissel.mentions.gold_ids import NIL, NIL_MARKS, is_nil, split_ids
+from spacy_krissel.mentions.annotations import NIL
+from spacy_krissel.mentions.gold_ids import NIL_MARKS, is_nil, split_ids
 from spacy_krissel.mentions.gold_mentions import gold_spans, primary_id, split_gold
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.ontology.store import OntologyStore, write_store

@@ -8,7 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from ...errors import Errors, KrisselError
-from ...mentions.gold_ids import NIL, read_classes
+from ...mentions.annotations import NIL
+from ...mentions.gold_ids import read_classes
 from ...util.inputs import control_character
 from ..annotation import AnnotatedText, Mention, parse_fragments
 from ..files import decode_text, open_binary, read_records

@@ -11,7 +11,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from ...errors import Errors
-from ...mentions.gold_ids import NIL
+from ...mentions.annotations import NIL
 from ..annotation import AnnotatedText, Mention, covered_text, parse_fragments
 from ..bundles import read_standoff
 from ..files import read_records

@@ -10,8 +10,7 @@ from ...kb.ranking import first_occurrences
 from ...kb.search_result import SearchResult
 from ...kb.snapshot import KBSnapshot
 from ...kb.ties import order_ties, rank_entities, ties_at_top
-from ...mentions.annotations import SpanLink
-from ...mentions.gold_ids import NIL
+from ...mentions.annotations import NIL, SpanLink
 from ..settings import LinkerSettings
 from .confidence import with_confidence
 from .query import Query

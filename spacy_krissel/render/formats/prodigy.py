@@ -6,7 +6,7 @@ from typing import IO, Any
 
 from spacy.tokens import Doc
 
-from ...mentions.gold_ids import NIL
+from ...mentions.annotations import NIL
 from ...mentions.gold_mentions import document_id
 from .mentions import LinkedMention, linked_mentions
 

@@ -8,9 +8,8 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 from spacy.vocab import Vocab
 
-from ...mentions.annotations import set_spans, spans_of
+from ...mentions.annotations import NIL, set_spans, spans_of
 from ...mentions.contexts import context_views
-from ...mentions.gold_ids import NIL
 from ...views import View, mention_view
 
 # An entity's id and the view of one of its mentions, names or references.

@@ -14,8 +14,8 @@ from spacy.vocab import Vocab
 
 from ...corpora.doc_bins import DEV_SHARE, DevShare, GoldSplit, read_doc_bins
 from ...errors import Errors, KrisselError, KrisselWarning, Warnings
-from ...mentions.annotations import set_spans, spans_of
-from ...mentions.gold_ids import NIL, is_nil
+from ...mentions.annotations import NIL, set_spans, spans_of
+from ...mentions.gold_ids import is_nil
 from ...mentions.gold_mentions import document_entities, split_gold
 from ...ontology.build import open_ontology
 from ...ontology.store import OntologyStore

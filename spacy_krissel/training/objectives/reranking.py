@@ -14,7 +14,7 @@ from ...distributed.processes import begin_shared
 from ...kb.prototype_kb import PrototypeKB
 from ...layers.ranked import RankedMention, Reranker, list_lengths, with_nil
 from ...losses.masked import Loss
-from ...mentions.gold_ids import NIL
+from ...mentions.annotations import NIL
 from ...ontology.store import OntologyStore
 from ...util.settings import Fraction, NotNegative, checked
 from ...views import View
