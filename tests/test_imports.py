@@ -190,7 +190,7 @@ class A:
         ("spacy_krissel.room.sibling", False, False),
         ("spacy_krissel.room.names.fold", False, False),
         ("spacy_krissel.util.hashing", False, False),
-        ("spacy_krissel.kb.search_result.x", True, False),
+        ("spacy_krissel.kb.candidates.x", True, False),
         ("numpy", False, False),
         ("faiss", False, True),
     ]

@@ -1,6 +1,10 @@
-"""Loops that numba compiles: modules of them are imported in the functions that call them, since numba's import takes
-half a second."""
+"""Compiled loops, and threads for them.
 
+Modules with loops are imported by the functions that call them: to import numba takes half a second.
+"""
+
+import os
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -44,9 +48,10 @@ def in_parts(work: Callable[[int, int], Result], n: int, min_size: int) -> list[
     Meant for compiled loops and NumPy operations on large arrays, which release the lock. The
     threads end with the call: a pool of them would not survive a fork.
     """
-    import torch
-
-    n_parts = max(1, min(torch.get_num_threads(), n // min_size))
+    # Another module has imported torch wherever its number of threads was set.
+    torch = sys.modules.get("torch")
+    n_threads = torch.get_num_threads() if torch is not None else os.cpu_count() or 1
+    n_parts = max(1, min(n_threads, n // min_size))
     parts = list(pairwise(n * part // n_parts for part in range(n_parts + 1)))
     if n_parts == 1:
         return [work(*parts[0])]
