@@ -446,9 +446,10 @@ def test_ontology_over_something_else(refuse, toy_files, tmp_path):
     assert (tmp_path / "thesis.txt").read_text() == "mine"
 
 
-def test_wrong_ontology_is_accepted(refuse, toy_files, tmp_path):
+def test_wrong_ontology_is_accepted(run, refuse, toy_files, tmp_path):
     assert "gold.pubtator" in refuse("ontology", toy_files / "gold.pubtator", "-o", tmp_path / "s", "--format", "jsonl")
-    assert "[K" in refuse("ontology", toy_files / "ontology.jsonl", "-o", tmp_path / "s", "--format", "cake")
+    cake = ("ontology", toy_files / "ontology.jsonl", "-o", tmp_path / "s", "--format", "cake")
+    assert "'obographs'" in run(*cake, code=2)
 
 
 def test_wrong_corpora_is_accepted(run, refuse, missing, toy_files, tmp_path):
