@@ -405,6 +405,7 @@ def test_every_command_has_help(run):
         assert "Usage" in run(command, "--help")
 
 
+@pytest.mark.slow
 def test_in_a_process_of_its_own(made):
     """As people type it: the entry point hangs the commands on spaCy's."""
     command = [sys.executable, "-m", "spacy", "krissel", "link", "--help"]

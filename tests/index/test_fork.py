@@ -49,6 +49,7 @@ def run(program, *arguments):
         raise
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["exact", "flat", "hnsw", "ivf", "torch"])
 def test_child_searches_after_its_parent(what):
     pytest.importorskip("torch" if what == "torch" else "faiss")
