@@ -43,7 +43,7 @@ def _work(number, end):
     import torch
     from torch import distributed
 
-    from spacy_krissel.distributed.processes import joined
+    from spacy_krissel.distributed.processes import process_group
     from spacy_krissel.errors import KrisselError
 
     torch.set_num_threads(1)
@@ -53,7 +53,7 @@ def _work(number, end):
         os.environ["MASTER_PORT"] = str(port)
         try:
             if to_join:
-                with joined(-1, timeout):
+                with process_group(-1, timeout):
                     answer = function(*args)
             else:
                 answer = function(*args)
