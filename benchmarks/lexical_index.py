@@ -18,7 +18,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from spacy.vocab import Vocab
 
 from spacy_krissel.kb.prototype_kb import PrototypeKB
-from spacy_krissel.kb.prototype_table import MENTIONS
+from spacy_krissel.kb.prototype_table import MENTION_KINDS
 from spacy_krissel.lexical import index as lexical_index
 from spacy_krissel.lexical.index import LexicalIndex
 from spacy_krissel.lexical.ngrams import canonical_form
@@ -29,7 +29,7 @@ BATCH, K = 1024, 4
 def main(kb: Path, queries: int = 4096, repeat: int = 1) -> None:
     """repeat: the forms are added this often, each time with another number, to see how time grows."""
     table = PrototypeKB(Vocab(), 0).from_disk(kb, exclude=["index"]).prototypes
-    rows = table.rows_of_kinds(MENTIONS)
+    rows = table.rows_of_kinds(MENTION_KINDS)
     mentions = [f"{form} {i}" if i else form for i in range(repeat) for form in table.mentions(rows)]
     owners = np.tile(table.entity_rows[rows], repeat)
     forms = list(dict.fromkeys(map(canonical_form, mentions)))
