@@ -68,7 +68,12 @@ def add_gold(
     *,
     weight: float = GOLD_WEIGHT,
     skip_unknown: bool = False,
-    **settings: Any,
+    source: str = "",
+    spans_key: str = "",
+    labels: Iterable[str] | None = None,
+    per_entity: Count = 0,
+    surface_forms: bool = True,
+    seed: int = 0,
 ) -> GoldCounts:
     """Add the linked mentions of annotated docs as prototypes, without training.
 
@@ -77,8 +82,8 @@ def add_gold(
     Weights are not changed later, and each call reads all names: add documents together.
 
     kb: has an attached encoder, like that of a linker.
-    weight: see `PrototypeKB.add_prototypes`. settings: `source`, `spans_key`, `labels`,
-        `per_entity`, `surface_forms` and `seed`, see `gold_prototypes`.
+    weight: see `PrototypeKB.add_prototypes`.
+    source, spans_key, labels, per_entity, surface_forms, seed: see `gold_prototypes`.
     skip_unknown: leave out mentions whose ids are not in the knowledge base (KW501).
     RETURNS: the counts of what was added and left out. A mention with the offsets and source of an
         existing one is not added again. On an error nothing is added.
@@ -88,7 +93,16 @@ def add_gold(
     `gold_prototypes` and `PrototypeKB.add_prototypes`.
     """
     kb.attached_encoder()
-    prototypes, counts = gold_prototypes(docs, kb, **settings)
+    prototypes, counts = gold_prototypes(
+        docs,
+        kb,
+        source=source,
+        spans_key=spans_key,
+        labels=labels,
+        per_entity=per_entity,
+        surface_forms=surface_forms,
+        seed=seed,
+    )
     if counts.unknown and not skip_unknown:
         raise KrisselError(counts.unknown_message(Errors.K533))
     counts.prototypes, counts.shared = add_gold_prototypes(kb, prototypes, weight=weight)

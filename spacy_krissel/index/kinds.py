@@ -7,10 +7,9 @@ from typing import Any
 
 from ..errors import Errors, KrisselError
 from .exact import ExactIndex
-from .faiss_index import DEFAULTS, FaissIndex
 from .protocol import MakeIndex, VectorIndex
 
-KINDS = {ExactIndex.kind: ExactIndex, FaissIndex.kind: FaissIndex}
+BUILT_IN = (ExactIndex.kind, "faiss")
 # Entry point group of packages that add a kind; it maps the kind to its class.
 PLUGINS = "krissel_indexes"
 
@@ -21,12 +20,7 @@ def make_index(kind: str, settings: dict[str, Any], device: str = "cpu") -> Vect
     Raises KrisselError K507 for a kind that no installed package has. Raises K006 for a setting
     that the kind does not have, and for a device that it cannot search on.
     """
-    declared: Any = KINDS.get(kind)
-    if declared is None:
-        plugins = {point.name: point for point in entry_points(group=PLUGINS)}
-        if kind not in plugins:
-            raise KrisselError(Errors.K507.format(kind=kind, known=", ".join([*KINDS, *plugins])))
-        declared = plugins[kind].load()
+    declared = _class_of(kind)
     if device != "cpu":
         if "device" not in inspect.signature(declared).parameters:
             wrong = {"setting": "device", "found": device}
@@ -49,6 +43,8 @@ def named_index(name: str, device: str = "cpu") -> MakeIndex:
 
     Raises KrisselError K006 for another name, and for a device that the type cannot search on.
     """
+    from .faiss_index import DEFAULTS, FaissIndex
+
     if name == "exact":
         make: MakeIndex = ExactIndex if device == "cpu" else partial(ExactIndex, device)
     elif name in DEFAULTS:
@@ -59,3 +55,17 @@ def named_index(name: str, device: str = "cpu") -> MakeIndex:
     # Fail here rather than after hours of encoding.
     make()
     return make
+
+
+def _class_of(kind: str) -> Any:
+    if kind == ExactIndex.kind:
+        return ExactIndex
+    if kind in BUILT_IN:
+        # The library is an extra, and a pipeline without a FAISS index does not import it.
+        from .faiss_index import FaissIndex
+
+        return FaissIndex
+    plugins = {point.name: point for point in entry_points(group=PLUGINS)}
+    if kind not in plugins:
+        raise KrisselError(Errors.K507.format(kind=kind, known=", ".join([*BUILT_IN, *plugins])))
+    return plugins[kind].load()

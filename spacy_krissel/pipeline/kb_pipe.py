@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from spacy import util
@@ -14,22 +14,23 @@ from spacy.training import Example
 from spacy.vocab import Vocab
 from thinc.api import Model
 
-from ..building.fill import fill_kb
-from ..building.sources import PrototypeSource
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..kb.prototype_kb import PrototypeKB
 from ..kb.snapshot import KBSnapshot
 from ..layers.identity import fingerprint
 from ..layers.referenced import reference_parts
-from ..ontology.store import OntologyStore
-from ..training.data.examples import linked_views
-from ..training.objectives.protocol import Objective, SearchingObjective
 from ..util.atomic import backups_of, remove_folder
 from ..util.disk import coded_io
 from ..util.lock import Lock
 from ..util.settings import Settings
 from ..views import ReferenceParts, View
 from .pipe import KrisselPipe, check_examples
+
+# Linking needs none of these: what trains or fills a knowledge base is imported by the method that does.
+if TYPE_CHECKING:
+    from ..building.sources import PrototypeSource
+    from ..ontology.store import OntologyStore
+    from ..training.objectives.protocol import Objective
 
 # The pipe that is loaded without its knowledge base.
 _LEFT_OUT: ContextVar[str] = ContextVar("krissel_kb_left_out", default="")
@@ -58,7 +59,7 @@ class KBPipe(KrisselPipe):
         model: Model[Any, Any],
         name: str,
         *,
-        objective: Objective | None,
+        objective: "Objective | None",
         generate_empty_kb: Callable[[Vocab, int], PrototypeKB],
         settings: Settings,
         kb_path: str | None = None,
@@ -193,8 +194,9 @@ class KBPipe(KrisselPipe):
         get_examples: Callable[[], Iterable[Example]],
         *,
         nlp: Language | None = None,
-        ontology: Callable[[], OntologyStore] | None = None,
-        dev_kb: Callable[[], PrototypeSource] | None = None,
+        # spaCy resolves these annotations, so that they name nothing that linking does not import.
+        ontology: Callable[[], Any] | None = None,
+        dev_kb: Callable[[], Any] | None = None,
         encoder: Callable[[Model[Any, Any]], None] | None = None,
     ) -> None:
         """Give the encoder its weights, and training its ontology and its development knowledge base.
@@ -205,6 +207,8 @@ class KBPipe(KrisselPipe):
             (`spacy-krissel.PrototypeSource.v1`).
         encoder: gives the encoder the weights of a trained one to start from (`spacy-krissel.EncoderFromPipeline.v1`).
         """
+        from ..training.data.examples import linked_views
+
         check_examples(get_examples, f"{type(self).__name__}.initialize")
         store = ontology() if ontology is not None else None
         self.model.initialize(X=self._init_sample(get_examples(), store))
@@ -213,11 +217,12 @@ class KBPipe(KrisselPipe):
         self._weights_changed()
         if self.objective is not None:
             self.objective.initialize(store)
-        if isinstance(self.objective, SearchingObjective) and self.objective.refresh_every == "epoch":
-            self.objective.set_epoch(sum(1 for _ in linked_views(get_examples(), self.cfg["spans_key"])))
+        objective: Any = self.objective
+        if getattr(objective, "refresh_every", None) == "epoch":
+            objective.set_epoch(sum(1 for _ in linked_views(get_examples(), self.cfg["spans_key"])))
         self._dev = dev_kb() if dev_kb is not None else None
 
-    def _init_sample(self, examples: Iterable[Example], store: OntologyStore | None) -> list[Any]:
+    def _init_sample(self, examples: Iterable[Example], store: "OntologyStore | None") -> list[Any]:
         """Inputs of the model from which its layers take their sizes and frequencies."""
         raise NotImplementedError
 
@@ -235,7 +240,9 @@ class KBPipe(KrisselPipe):
                 warnings.warn(message, KrisselWarning, stacklevel=3)
             self._kb = None
 
-    def _build_dev_kb(self, source: PrototypeSource) -> PrototypeKB:
+    def _build_dev_kb(self, source: "PrototypeSource") -> PrototypeKB:
+        from ..building.fill import fill_kb
+
         return fill_kb(self.new_kb(), source, self.encode, references=self.reference_parts())
 
     def _width(self) -> int:

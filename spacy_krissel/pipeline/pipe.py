@@ -16,11 +16,9 @@ from spacy.training import Example, validate_examples, validate_get_examples
 from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer, set_dropout_rate
 
-from ..distributed.processes import clip_gradients, sum_gradients
 from ..errors import Errors, KrisselError
 from ..mentions.annotations import register_extensions
 from ..mentions.gold_ids import NIL
-from ..training.objectives.protocol import SettingsObjective
 from ..util.disk import coded_io
 from ..util.settings import Settings
 
@@ -126,12 +124,14 @@ class KrisselPipe(TrainablePipe):
     def _learn(self, objective: Any, examples: list[Example]) -> float:
         """Accumulate the gradient of a batch. RETURNS: its loss."""
         loss: float = objective.update(self.model, examples, self.cfg["spans_key"])
-        if isinstance(objective, SettingsObjective):
-            self.cfg.update(objective.learned_settings)
+        if learned := getattr(objective, "learned_settings", None):
+            self.cfg.update(learned)
         return loss
 
     def finish_update(self, sgd: Optimizer) -> None:
         """Make a step by the gradients of all updates since the last one, those of other processes included."""
+        from ..distributed.processes import clip_gradients, sum_gradients
+
         sum_gradients(self.model)
         self.last_step, self._loss = {"loss": self._loss}, 0.0
         # Of `AdamW`.

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from spacy.tokens import Doc, Span
@@ -16,8 +16,6 @@ from ...kb.snapshot import KBSnapshot
 from ...lexical.groups import distinct
 from ...mentions.annotations import DocLinks, SpanLink, spans_of, write_links
 from ...mentions.mention_views import read_mentions
-from ...ontology.store import OntologyStore
-from ...training.data.examples import linked_mentions
 from ...util.lock import Weak
 from ...views import View, doc_texts, name_view, reference_view
 from ..kb_pipe import KBPipe
@@ -27,6 +25,9 @@ from .query import Names, Query
 from .terms.built_in import built_in_terms, named_terms
 from .terms.term import Term
 from .terms.vectors import name_weight
+
+if TYPE_CHECKING:
+    from ...ontology.store import OntologyStore
 
 # Views given to the encoder's initialisation: enough for document frequencies, few enough to take a second.
 INIT_VIEWS = 20_000
@@ -153,7 +154,9 @@ class KrisselLinker(KBPipe):
         known = kb.prototypes
         return known.references is None and not known.in_text.any() and not self.has_transformer
 
-    def _init_sample(self, examples: Iterable[Example], store: OntologyStore | None) -> list[View]:
+    def _init_sample(self, examples: Iterable[Example], store: "OntologyStore | None") -> list[View]:
+        from ...training.data.examples import linked_mentions
+
         sample: list[View] = []
         for example in examples:
             sample.extend(view for _, view in linked_mentions(example.reference, self.cfg.spans_key))

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Sequence, Sized
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol
 
 from spacy.training import Example
 from thinc.api import Model
@@ -13,7 +13,6 @@ from ...errors import Errors, KrisselError, KrisselWarning, Warnings
 from ...layers.referenced import reference_parts
 from ...ontology.store import OntologyStore
 from ...views import ReferenceParts, View
-from ..data.negatives import RefreshEvery
 
 # What to look for where batches hold no linked mention.
 LINKS = "Check that the examples carry kb_id_ on their entities, or on the spans of the component's spans_key"
@@ -21,7 +20,12 @@ EncoderModel = Model[list[View], Floats2d]
 
 
 class Objective(Protocol):
-    """One paper's training step. Registered in `misc`, chosen by the config, held by the pipe, saved with neither."""
+    """One paper's training step. Registered in `misc`, chosen by the config, held by the pipe, saved with neither.
+
+    It may have `learned_settings`: the present values, by name, of settings that it learns for its
+    component. If its `refresh_every` is "epoch", its `set_epoch` gets the number of linked mentions
+    per epoch after `initialize`.
+    """
 
     def initialize(self, ontology: OntologyStore | None) -> None:
         """Take what training needs besides the examples; None where the config names no ontology.
@@ -38,28 +42,6 @@ class Objective(Protocol):
         A re-ranker's objective (`RerankObjective`) also takes the linker whose candidates it learns to correct.
         """
         ...
-
-
-@runtime_checkable
-class SearchingObjective(Protocol):
-    """An objective that searches among vectors which it encodes again from time to time."""
-
-    refresh_every: RefreshEvery
-
-    def set_epoch(self, n_mentions: int) -> None:
-        """Take the number of linked mentions of an epoch, after `initialize`, where `refresh_every` is "epoch"."""
-        ...
-
-
-@runtime_checkable
-class SettingsObjective(Protocol):
-    """An objective that also learns settings of its component.
-
-    learned_settings: their present values by name, as in the component's config.
-    """
-
-    @property
-    def learned_settings(self) -> dict[str, Any]: ...
 
 
 @dataclass
