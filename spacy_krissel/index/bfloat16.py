@@ -123,7 +123,7 @@ def _bits(tensor: Any) -> np.ndarray:
 
 
 def _in_order(bits: np.ndarray) -> np.ndarray:
-    """Map the bits of floats, in place, to integers with the order of the floats, or back."""
+    """Overwrite the bits of floats with integers in the order of the floats, or back."""
     # Flip all bits but the sign of negative values.
     bits ^= (bits >> (8 * bits.itemsize - 1)) & np.iinfo(bits.dtype).max
     return bits
