@@ -123,8 +123,8 @@ def test_settings_of_searches_alone_change(vectors):
     "settings,message",
     [
         ({"type": "ivf_sq8", "float16": True}, "'float16' is True"),
-        ({"type": "ivf_sq8", "pq_bytes": 8}, "no setting of a 'ivf_sq8' index"),
-        ({"type": "ivf", "refine": 2}, "no setting of a 'ivf' index"),
+        ({"type": "ivf_sq8", "pq_bytes": 8}, "not a setting of a 'ivf_sq8' index"),
+        ({"type": "ivf", "refine": 2}, "not a setting of a 'ivf' index"),
         ({"type": "pq"}, "hnsw, ivf, ivf_sq8, ivf_pq"),
     ],
 )

@@ -85,8 +85,8 @@ class KrisselLinker(KBPipe):
     """
 
     cfg: LinkerSettings
-    # Of the re-rankers that read the candidates. Never saved: a pipeline makes new ones.
-    _asked_by: dict[int, WeakReference[RerankerSettings]] = {}  # noqa: RUF012 (replaced, never changed)
+    # Settings of the re-rankers that read the candidates. Never saved: a pipeline makes new ones.
+    _rerankers: dict[int, WeakReference[RerankerSettings]] = {}  # noqa: RUF012 (replaced, never changed)
 
     _warned = False
 
@@ -157,7 +157,7 @@ class KrisselLinker(KBPipe):
 
     def register_reranker(self, settings: RerankerSettings) -> None:
         """Keep as many candidates as a re-ranker with these settings reads, as long as they are there."""
-        self._asked_by = {**self._asked_by, id(settings): WeakReference(settings, followed=True)}
+        self._rerankers = {**self._rerankers, id(settings): WeakReference(settings, followed=True)}
 
     def n_candidates_kept(self) -> int:
         """Return the number of candidates kept per mention: the setting, else what re-rankers read."""
