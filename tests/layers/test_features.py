@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spacy_krissel.layers.feature_kernel import BASE, MAX_WORD, MIX1, MIX2, POWERS, SPACE, WHOLE, WORD
+from spacy_krissel.layers.feature_kernel import BASE, MAX_WORD, MIX1, MIX2, SPACE, WHOLE, WORD
 from spacy_krissel.layers.features import _codes, context_features, mention_features, text_features, word_features
 from spacy_krissel.views import View, name_view
 
@@ -37,7 +37,9 @@ def of_contexts(*views, rows=ROWS, chars=100):
 def restated(text, rows, ngrams):
     """`text_features` of one text, in Python's integers."""
     codes = _codes([f" {text} "])[0].tolist()
-    base, powers = int(BASE), POWERS.tolist()
+    base = int(BASE)
+    # Characters beyond the longest word are ignored.
+    powers = [*(pow(base, i, 2**64) for i in range(MAX_WORD)), 0]
 
     def row(value, salt):
         mixed = (value + int(salt) * base) % 2**64
@@ -220,6 +222,12 @@ def test_a_word_of_many_texts_is_read_once():
     found = word_features(["Seen in MS", "seen -- in ms", "unseen"] * 9, rows=99, ngrams=(3, 5))
     # "seen", "in", "ms", "unseen", and what stands between two spaces.
     assert len(found.n_rows) == 5
+
+
+def test_saved_encoders_find_their_rows():
+    """With other features, the tables of every trained encoder would be read at the wrong rows."""
+    rows = sorted(text_features(["cold"], rows=32768, ngrams=(3, 5), whole=True).rows.tolist())
+    assert rows == [12918, 16019, 17211, 17818, 17955, 23562, 23799, 25409, 26222, 28670, 31510]
 
 
 def test_features_are_the_same_in_every_process():
