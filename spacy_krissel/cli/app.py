@@ -4,7 +4,7 @@ spaCy's command line imports this module through the `spacy_cli` entry point eac
 imported here; the module of a command is imported when the command is asked for.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from inspect import Parameter
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,21 +13,23 @@ import typer
 from spacy.cli._util import app
 from typer.core import TyperGroup
 
+from ..util.plugins import Registry
 from .coded import INTERRUPTED as INTERRUPTED
 from .coded import coded_errors
 from .options import Command, click_command
 from .options import command_line as command_line
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+NONE: Registry[Any] = Registry("", {})
 
 
 class CodedApp(typer.Typer):
     """Commands end with one message where a user can change what went wrong.
 
-    commands: by name; each is imported when it is asked for.
+    commands: by name; each is imported when it is asked for. Plugins are functions.
     """
 
-    def __init__(self, *, commands: Mapping[str, Command] = {}, **settings: Any) -> None:
+    def __init__(self, *, commands: Registry[Any] = NONE, **settings: Any) -> None:
         super().__init__(cls=type("LazyGroup", (LazyGroup,), {"lazy": commands}), **settings)
 
     def command(self, *args: Any, **settings: Any) -> Callable[[Function], Function]:
@@ -43,19 +45,22 @@ class CodedApp(typer.Typer):
 class LazyGroup(TyperGroup):
     """A group whose commands are made when they are asked for."""
 
-    lazy: Mapping[str, Command] = {}
+    lazy: Registry[Any] = NONE
 
     def __init__(self, **settings: Any) -> None:
         # spaCy's own commands are listed without panels.
         super().__init__(**{**settings, "rich_markup_mode": "rich"})
 
+    @coded_errors
     def list_commands(self, ctx: Any) -> list[str]:
-        return [*self.lazy, *super().list_commands(ctx)]
+        return [*(name for name, _ in self.lazy.loaded()), *super().list_commands(ctx)]
 
+    @coded_errors
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in self.lazy:
             return super().get_command(ctx, cmd_name)
-        return click_command(cmd_name, self.lazy[cmd_name], coded_errors)
+        found = self.lazy[cmd_name]
+        return click_command(cmd_name, found if isinstance(found, Command) else Command(found, "Plugins"), coded_errors)
 
 
 # What the parameter `name` is of.
@@ -63,7 +68,7 @@ LINKER, EXTRACTOR = {"name": "linker"}, {"name": "extractor"}
 # From Python, a pipeline may be changed without being saved.
 SAVED = {"output": Parameter.empty}
 # In the order of work.
-COMMANDS = {
+_BUILT_IN = {
     "build": Command(
         "commands.build_linker:build",
         "Build",
@@ -156,6 +161,7 @@ COMMANDS = {
         "commands.export_encoder:export_encoder", "Research", "trained/model-last -o encoder", names=LINKER
     ),
 }
+COMMANDS: Registry[Any] = Registry("krissel_commands", _BUILT_IN)
 krissel = CodedApp(
     name="krissel",
     help="Build, evaluate and run entity linkers of spacy-krissel.",

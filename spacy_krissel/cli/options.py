@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
 import typer
 
 from ..errors import KrisselError
-from ..util.settings import UNION, bounds, check, described, expected
+from ..util.settings import UNION, bounds, check, described, expected, listed
 from .alone import can_run_alone, run_alone
 
 # In addition to the option's own name.
@@ -23,11 +23,12 @@ GPU = typer.Option(-1, "--gpu-id", "-g", min=-1, help="GPU, or -1 for the CPU")
 class Command(NamedTuple):
     """A command of a `CodedApp`.
 
-    function: "module:function" of this package. Its required positional parameters are arguments, but for `output` and
-        those in `names`. A parameter `progress` is true, `command` is the command line, `overrides` are further
-        options, such as --training.max_steps 100. The card of an `index_device` must be there before the function is
-        called. What it returns is printed, in the form that `show_<function>` of the same module gives it; that may
-        take parameters of the function as well.
+    function: "module:function" of this package, or a function of another one. Its required
+        positional parameters are arguments, but for `output` and those in `names`. A parameter
+        `progress` is true, `command` is the command line, `overrides` are further options, such as
+        --training.max_steps 100. The card of an `index_device` must be there before the function is
+        called. What it returns is printed, in the form that `show_<function>` of the same module
+        gives it; that may take parameters of the function as well.
     panel: of the help.
     example: of its arguments and options, at the end of the help.
     names: of options, by parameter, where it is another.
@@ -38,9 +39,9 @@ class Command(NamedTuple):
     alone: the function returns nothing, and goes on in a process without spaCy's command line (`run_alone`).
     """
 
-    function: str
+    function: str | Callable[..., Any]
     panel: str
-    example: str
+    example: str = ""
     gpu: bool = False
     names: Mapping[str, str] = {}
     defaults: Mapping[str, Any] = {}
@@ -61,7 +62,7 @@ def click_command(name: str, command: Command, guard: Callable[[Any], Any]) -> A
     guard: decorates what is called.
     """
     function, show = _functions(command)
-    takes = inspect.signature(function).parameters
+    takes = inspect.signature(function, eval_str=True).parameters
     help = described(function)
     parameters = [inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)]
     parameters += [
@@ -85,7 +86,7 @@ def click_command(name: str, command: Command, guard: Callable[[Any], Any]) -> A
         typed = {**command.defaults, **typed}
         typed.update({name: make(ctx) for name, make in FILLED_IN.items() if name in takes})
         if command.alone and can_run_alone():
-            run_alone(command.function, typed)
+            run_alone(str(command.function), typed)
         found = function(**typed)
         if show is not None:
             given = {**{name: each.default for name, each in takes.items()}, **typed}
@@ -98,15 +99,17 @@ def click_command(name: str, command: Command, guard: Callable[[Any], Any]) -> A
     run.__doc__ = _summary(function)
     single = typer.Typer(add_completion=False)
     more = {"allow_extra_args": True, "ignore_unknown_options": True} if "overrides" in takes else {}
-    example = f"Example: krissel {name} {command.example}"
+    example = f"Example: krissel {name} {command.example}" if command.example else None
     single.command(name, rich_help_panel=command.panel, context_settings=more, epilog=example)(guard(run))
     return typer.main.get_command(single)
 
 
 def _functions(command: Command) -> tuple[Callable[..., Any], Callable[..., str] | None]:
-    module_name, _, name = command.function.partition(":")
-    module = import_module(f"spacy_krissel.{module_name}")
-    return getattr(module, name), getattr(module, f"show_{name}", None)
+    function = command.function
+    if isinstance(function, str):
+        module, _, name = function.partition(":")
+        function = getattr(import_module(f"spacy_krissel.{module}"), name)
+    return function, getattr(sys.modules[function.__module__], f"show_{function.__name__}", None)
 
 
 def _option(parameter: inspect.Parameter, help: str, command: Command) -> inspect.Parameter:
@@ -124,6 +127,8 @@ def _option(parameter: inspect.Parameter, help: str, command: Command) -> inspec
         words = expected(parameter.annotation).removesuffix(" or null")
         checks = _bounded(name, parameter.annotation, words)
         limits, help = {}, f"{help.rstrip('.')} ({words})"
+    elif (names := listed(parameter.annotation)) and names.is_ending:
+        help = f"{help.rstrip('.')} ({names})"
     if is_list and not required:
         default, help = list(default or ()), f"{help.rstrip('.')}; may be repeated"
     panel = next((panel for pattern, panel in command.panels.items() if re.fullmatch(pattern, name)), None)
@@ -167,7 +172,8 @@ def cli_type(type_: Any) -> Any:
     if type_ in (bool, int, float, str, Path):
         return type_
     if origin is Annotated:
-        return cli_type(args[0])
+        names = listed(type_)
+        return cli_type(args[0] if names is None or names.is_ending else Literal[tuple(names.names())])  # type: ignore[valid-type]
     if origin is Literal:
         return Enum("Choice", {str(value): value for value in args})
     if origin in UNION:

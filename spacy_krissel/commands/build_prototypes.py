@@ -18,7 +18,7 @@ from ..building.sources import CONTEXTS_PER_SHARED_NAME, MENTIONS_PER_ENTITY, Pr
 from ..corpora.doc_bins import read_doc_bins
 from ..distributed.processes import n_gpus
 from ..errors import Errors, KrisselError
-from ..index.kinds import named_index
+from ..index.kinds import IndexName, named_index
 from ..kb.prototype_kb import PrototypeKB
 from ..ontology.build import open_ontology
 from ..pipeline.card import update_card
@@ -161,7 +161,7 @@ class PrototypeSettings(GoldSettings, SourceSettings):
         pipeline's knowledge base
     mentions: Mention shards; without them, names only
     gold: Gold mentions (.spacy) as prototypes too
-    index: exact, flat, hnsw, ivf, ivf_sq8, ivf_pq; default: as the config says
+    index: Type of the index; default: as the config says
     index_device: Where the index lives: cpu, cuda:0 or cuda:all; the pipeline keeps it; default: as
         the config says
     kb_path: Save the knowledge base here and let the pipeline point to it
@@ -182,7 +182,7 @@ class PrototypeSettings(GoldSettings, SourceSettings):
     mentions: Path | None = None
     _: KW_ONLY
     gold: Sequence[Path] = ()
-    index: str | Callable[..., Any] | None = None
+    index: IndexName | Callable[..., Any] | None = None
     index_device: str | None = None
     kb_path: Path | None = None
     overrides: dict[str, Any] | None = None

@@ -5,6 +5,7 @@ import re
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Annotated
 
 import wasabi
 from spacy.language import Language
@@ -22,9 +23,10 @@ from ..render.links import link_rows
 from ..util.atomic import atomic_file, check_file
 from ..util.outputs import writes
 from ..util.progress import progress_bar, reading_bar, size_of
-from ..util.settings import PositiveInt, checked
+from ..util.settings import OneOf, PositiveInt, checked, expected
 
 SHOWN = ("mention", "id", "name", "score", "confidence", "alternatives")
+Output = Annotated[str | Path, OneOf(lambda: WRITERS, is_ending=True)]
 
 
 @writes("output")
@@ -32,7 +34,7 @@ SHOWN = ("mention", "id", "name", "score", "confidence", "alternatives")
 def link(
     pipeline: str | Path,
     texts: str | os.PathLike[str],
-    output: str | Path | None = None,
+    output: Output | None = None,
     *,
     name: str = LINKER,
     index_device: str | None = None,
@@ -43,10 +45,8 @@ def link(
 
     pipeline: A pipeline with a linker, and with a component that finds mentions
     texts: A text in quotes; or a file: docs with mentions (.spacy), or text: JSONL, PubTator, plain, .gz
-    output: The file to write: .jsonl (an object per doc), .spacy, .tsv (a row per mention, for "krissel correct"),
-        .html (displaCy), .parquet, .pubtator, .bioc.xml, .brat.tar.gz, .bigbio.jsonl, .prodigy.jsonl,
-        .labelstudio.json, .xmi.zip, .fhir.json, .note_nlp.csv or .phenopackets.jsonl; without it, the links of a text
-        are printed
+    output: The file to write, in the format that its name ends in, such as .tsv for "krissel correct"; without it, the
+        links of a text are printed
     name: Name of the linker in the pipeline
     index_device: Where the index lives: cpu, cuda:0 or cuda:all; default: as the pipeline says
     batch_size: Number of docs per batch
@@ -62,14 +62,12 @@ def link(
     named = str(texts).endswith((".spacy", *SUFFIXES)) or re.fullmatch(r"\S*[./\\]\S*", str(texts))
     is_file = bool(named) or not isinstance(texts, str) or os.path.exists(texts)
     source = Path(texts) if is_file else str(texts)
-    write = None if output is None else writer_of(output)
     if output is None and is_file and not os.path.exists(texts):
-        expected = "a file that is there, or a text of several words"
-        raise KrisselError(Errors.K006.format(setting="texts", found=str(texts), expected=expected))
-    if write is None and (output is not None or is_file):
-        *endings, last = WRITERS
-        expected = f"a path ending in {', '.join(endings)} or {last}"
-        raise KrisselError(Errors.K006.format(setting="output", found=output and str(output), expected=expected))
+        wanted = "a file that is there, or a text of several words"
+        raise KrisselError(Errors.K006.format(setting="texts", found=str(texts), expected=wanted))
+    if output is None and is_file:
+        raise KrisselError(Errors.K006.format(setting="output", found=None, expected=expected(Output)))
+    write = None if output is None else writer_of(output)
     if output is not None:
         check_file(Path(output))
     docs = LinkedDocs(pipeline, source, name=name, index_device=index_device, batch_size=batch_size, progress=progress)

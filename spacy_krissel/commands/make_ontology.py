@@ -13,6 +13,7 @@ from ..evaluation.tables import markdown_table
 from ..ontology.build import build_ontology, open_ontology
 from ..ontology.enrich import DEFAULT_FIELDS
 from ..ontology.homonyms.shared_names import Order, homonym_report
+from ..ontology.readers import Format
 from ..ontology.readers.table import read_table as read_table
 from ..ontology.store import KIND, OntologyStore
 from ..ontology.vocabularies.cache import cache_folder, fetch, whole
@@ -29,9 +30,7 @@ CASES = {"preferred": "preferred name", "other": "other name", "cross_species": 
 class OntologySettings:
     """Settings of `build_ontology` that `build` and `ontology` have.
 
-    format: Format of the sources: auto, medic, obo, jsonl, mesh, mesh-tree, phrases, zeshel,
-        gene-info, taxonomy, cellosaurus, cellosaurus-tsv, ctd, umls, snomed, rxnorm, omop,
-        obographs, mesh-xml, table, medcat, ssslm, babelon, owl, skos, fhir, icd10cm
+    format: see `build_ontology`
     language, translations, version, licence: see `build_ontology`
     below: Keep this entity (HP:0000118) and those below it, by parents or tree numbers
     not_below: Leave out this entity and those below it
@@ -41,7 +40,7 @@ class OntologySettings:
     parent_column, separator: see `read_table`
     """
 
-    format: str = "auto"
+    format: Format = "auto"
     language: str = ""
     translations: Sequence[str | Path] = ()
     below: Sequence[str] = ()

@@ -51,7 +51,7 @@ def read_docs(
     """The documents of gold corpora, tokenised by `nlp`, one at a time (`to_doc`).
 
     inputs: see `convert`
-    format: format of the inputs; "auto" detects all but phrases and COMETA
+    format: format of the inputs; "auto" detects all but phrases, COMETA and those of plugins
     documents: ZESHEL: folder with one file of documents per world; knowtator, BRAT, SemEval, ShARe, n2c2, Linnaeus,
         S800, BioID: folder of the texts, if they are not next to the annotations
     labels: keep only mentions with this label

@@ -121,6 +121,11 @@ class GeneralErrors:
         "records; check how the file was made."
     )
     K060 = "[K060] '{path}' is not text: it is {found}. Expected a text file, plain or gzipped. {advice}."
+    K061 = (
+        "[K061] Plugin '{name}' of the distribution '{distribution}' cannot be used: {problem}. Expected "
+        "an entry point of the group {group} that can be imported, is of the group's type, and has a name "
+        "of its own. Update or uninstall the distribution."
+    )
     K801 = (
         "[K801] Interrupted. An earlier result is unchanged. Run the same command again: mine and prototypes resume "
         "where they stopped, other commands start over."
@@ -147,3 +152,4 @@ class GeneralWarnings:
         "linking has no score. Expected a component before the linker that finds mentions, or documents with "
         "mentions: `python -m spacy krissel evaluate` gives a linker the gold mentions."
     )
+    KW035 = "[KW035] A plugin was left out. {problem}"

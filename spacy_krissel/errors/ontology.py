@@ -16,7 +16,6 @@ class OntologyErrors:
         "with `format`, or convert the file to JSON lines (`concept_id`, `canonical_name`, `aliases`, `types`, "
         "`definition`)."
     )
-    K105 = "[K105] There is no ontology format {found!r}. Expected 'auto' or one of {formats}."
     K106 = "[K106] The ontology store '{path}' has no entity with the id {id!r}. Check the id, or ask with `resolve`."
     K107 = "[K107] The ontology store '{path}' has no row {row}. Expected a row from 0 to {last}."
     K108 = "[K108] Entity {number} (id {id!r}, name {name!r}) cannot be stored: {problem}. Expected {expected}."

@@ -26,7 +26,7 @@ from .homonyms.disambiguate import Disambiguation
 from .homonyms.shared_names import Order
 from .ids import add_prefix, check_prefix
 from .provenance import provenance
-from .readers import detect_format, read_ontology
+from .readers import Format, detect_format, read_ontology
 from .readers.table import TABLE_COLUMNS, TABLE_OPTIONS, options_of
 from .species_words import with_species_words
 from .store import OntologyStore, write_store
@@ -63,7 +63,7 @@ def build_ontology(
     sources: Paths,
     output: PathLike,
     *,
-    format: str = "auto",
+    format: Format = "auto",
     language: str = "",
     translations: list[PathLike] = [],  # noqa: B006
     enrich_from: list[PathLike] = [],  # noqa: B006
@@ -89,7 +89,7 @@ def build_ontology(
         downloaded once; the most important first: where several have one id, the first one's entity is kept (KW102),
         or, with `merge_sources`, completed from the others
     output: directory of the store
-    format: format of the sources; "auto" detects all but phrases (`readers.READERS`)
+    format: format of the sources; "auto" detects all but phrases
     language: OWL, SKOS, FHIR, SNOMED CT: language of the names, such as fr; where an entity has
         none in it, they are of another (KW109); default: en
     translations: tables of translations (Babelon), whose names are synonyms of the entities with

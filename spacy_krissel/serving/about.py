@@ -11,8 +11,6 @@ from ..pipeline.linker.component import KrisselLinker
 from ..pipeline.pipeline_io import link_writers, mention_setters
 from ..render.formats import WRITERS
 
-# Names of the formats of an export: the endings of `krissel link --output`.
-FORMATS = {ending.removeprefix("."): write for ending, write in WRITERS.items()}
 # Labels that are offered for a new mention.
 MAX_LABELS = 200
 _ADDRESS = re.compile(r"https?://\S+")
@@ -32,7 +30,7 @@ def about(nlp: Language, linker: KrisselLinker) -> dict[str, Any]:
         "vocabularies": vocabularies(linker.kb),
         "finders": finders,
         "labels": sorted(labels)[:MAX_LABELS],
-        "formats": [*FORMATS],
+        "formats": [ending.removeprefix(".") for ending in WRITERS],
         "min_confidence": linker.cfg["min_confidence"] if gives_confidence(nlp, linker) else None,
     }
 

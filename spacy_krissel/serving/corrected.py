@@ -25,9 +25,10 @@ from ..ontology.ids import entity_url
 from ..pipeline.linker.component import KrisselLinker
 from ..pipeline.pipeline_io import find_linker, mention_setters
 from ..pipeline.settings import LINKER
+from ..render.formats import WRITERS
 from ..render.links import mention_dicts
 from ..views import MINED_CHARS, View, mention_view
-from .about import FORMATS, about, gives_confidence
+from .about import about, gives_confidence
 from .bounds import FOUND, MOST_FOUND, Bounds
 from .corrections import Correction
 from .tokens import remember_words, tokenized
@@ -133,7 +134,7 @@ class CorrectedLinker:
     ) -> tuple[bytes, int]:
         """Return the linked documents as `krissel link` writes them, and the number of mentions.
 
-        format: one of `FORMATS`. min_confidence: links the best candidate of each mention that has
+        format: a name in `WRITERS`, without its dot. min_confidence: links the best candidate of each mention that has
         at least this confidence; None keeps the links of the pipeline.
 
         Raises KrisselError K682 as `link` does, for another format, for mentions that no document
@@ -141,8 +142,8 @@ class CorrectedLinker:
         whose library is not installed.
         """
         key = self.linker.cfg["spans_key"]
-        if format not in FORMATS:
-            problem = f"is none of {', '.join(FORMATS)}"
+        if (ending := f".{format}") not in WRITERS:
+            problem = f"is none of {', '.join(each.removeprefix('.') for each in WRITERS)}"
             raise KrisselError(Errors.K682.format(what=f"The format '{format[:40]}'", problem=problem))
         if min_confidence is not None and not gives_confidence(self.nlp, self.linker):
             problem = "needs a linker with confidences (`krissel confidence`), and no re-ranker after it"
@@ -157,7 +158,7 @@ class CorrectedLinker:
             for doc in docs:
                 _decide(doc, key, min_confidence)
         file_ = BytesIO()
-        FORMATS[format](docs, key, file_)
+        WRITERS[ending](docs, key, file_)
         return file_.getvalue(), sum(len(spans_of(doc, key)) for doc in docs)
 
     @property

@@ -2,8 +2,8 @@
 
 import inspect
 import re
-from collections.abc import Callable, Iterator, MutableMapping
-from dataclasses import fields, is_dataclass
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cache, partial, reduce, wraps
 from operator import or_
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, ParamSpec, TypeVar, Union, get_args,
 from typing import get_type_hints as type_hints
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic_core import core_schema
 
 from ..errors import Errors, KrisselError
 
@@ -50,6 +51,25 @@ _DESCRIBED = re.compile(r"(\w+(?:, \w+)*): (.*)")
 # In a settings object: the names of those that a function was called with.
 _GIVEN = "_given"
 _ELSEWHERE = re.compile(r"see `(\w+)`")
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """In `Annotated`: the names that a text may be, or a path may end in. Listed when used, since plugins add some."""
+
+    names: Callable[[], Iterable[str]]
+    is_ending: bool = False
+
+    def __str__(self) -> str:
+        return f"{'a path ending in' if self.is_ending else 'one of'} {', '.join(self.names())}"
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], Any]) -> Any:
+        return core_schema.no_info_after_validator_function(self._checked, handler(source))
+
+    def _checked(self, value: Any) -> Any:
+        if not (str(value).endswith(tuple(self.names())) if self.is_ending else value in self.names()):
+            raise ValueError(str(self))
+        return value
 
 
 def checked(declared: Declared) -> Declared:
@@ -229,6 +249,14 @@ def expected(type_: Any) -> str:
     return f"a list with {expected(args[0])} in each place"
 
 
+def listed(type_: Any) -> OneOf | None:
+    """Return the names that a declared type is restricted to."""
+    args = get_args(type_)
+    if get_origin(type_) in UNION:
+        return next(filter(None, map(listed, args)), None)
+    return next((each for each in args[1:] if isinstance(each, OneOf)), None)
+
+
 def bounds(type_: Any) -> dict[str, Any]:
     """The bounds of a declared type by their kind: Ge, Gt, Le, Lt, MinLen."""
     origin, args = get_origin(type_), get_args(type_)
@@ -241,6 +269,8 @@ def bounds(type_: Any) -> dict[str, Any]:
 
 
 def _bounded(args: tuple[Any, ...]) -> str:
+    if names := listed(Annotated[args]):
+        return str(names)
     limits = bounds(Annotated[args])
     what = expected(args[0])
     for kinds, words in BOUNDS.items():

@@ -26,6 +26,7 @@ from spacy_krissel.index import kinds
 from spacy_krissel.index.exact import ExactIndex
 from spacy_krissel.kb.candidates import candidate_dicts
 from spacy_krissel.kb.prototype_kb import PrototypeKB
+from spacy_krissel.util import plugins
 
 PLUGIN = Path(milvus.__file__).parents[1]
 N, WIDTH = 120, 4
@@ -98,12 +99,13 @@ def entry_points():
     groups = {name.removeprefix("project.entry-points."): parser[name] for name in parser.sections()}
     return {
         group: [EntryPoint(name.strip('"'), value.strip('"'), group) for name, value in groups[group].items()]
-        for group in ("spacy_misc", kinds.PLUGINS)
+        for group in ("spacy_misc", "krissel_indexes")
     }
 
 
 def test_its_entry_points_do_not_resolve(entry_points):
-    assert [(point.name, point.load()) for point in entry_points[kinds.PLUGINS]] == [(MilvusIndex.kind, MilvusIndex)]
+    (point,) = entry_points["krissel_indexes"]
+    assert (point.name, point.load()) == (MilvusIndex.kind, MilvusIndex)
     assert [(point.name, point.load()) for point in entry_points["spacy_misc"]] == [
         ("spacy-krissel.MilvusIndex.v1", make_milvus_index)
     ]
@@ -118,7 +120,7 @@ def test_a_code_is_not_its_own():
 @pytest.mark.parametrize("settings", [{}, {"collection": "mine", "type": "hnsw", "search_params": {"ef": 9}}])
 def test_settings_make_another_index(entry_points, settings):
     index = pickle.loads(pickle.dumps(make_milvus_index(ADDRESS, **settings)))()
-    with patch.object(kinds, "entry_points", lambda group: entry_points[group]):
+    with patch.object(plugins, "entry_points", lambda group: entry_points[group]):
         assert kinds.make_index("milvus", index.settings).settings == index.settings
         with pytest.raises(KrisselError, match="K006.*milvus index.*'trees'"):
             kinds.make_index("milvus", {"trees": 10})
@@ -221,7 +223,7 @@ def test_a_child_forked_after_a_search_cannot_search(milvus_uri):
 def test_a_saved_knowledge_base_finds_other_entities(make_kb, client, milvus_uri, entry_points, tmp_path):  # noqa: F811
     kb = make_kb(make_milvus_index(milvus_uri))
     kb.to_disk(tmp_path)
-    with patch.object(kinds, "entry_points", lambda group: entry_points[group]):
+    with patch.object(plugins, "entry_points", lambda group: entry_points[group]):
         loaded = PrototypeKB(Vocab(), 4).from_disk(tmp_path)
     assert loaded.description()["index"]["kind"] == "milvus"
     queries = np.eye(4, dtype=np.float32)

@@ -8,7 +8,7 @@ from spacy.vocab import Vocab
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.index.exact import ExactIndex, make_exact_index
 from spacy_krissel.index.faiss_index import FaissIndex, make_faiss_index
-from spacy_krissel.index.kinds import PLUGINS, make_index, named_index
+from spacy_krissel.index.kinds import make_index, named_index
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototype_table import Prototype
 from spacy_krissel.ontology.entity import Entity
@@ -34,7 +34,7 @@ def toy_plugin(tmp_path):
     metadata.mkdir(parents=True)
     (folder / "toy_index.py").write_text(PLUGIN, encoding="utf8")
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-index\nVersion: 1.0\n", encoding="utf8")
-    (metadata / "entry_points.txt").write_text(f"[{PLUGINS}]\ntoy = toy_index:ToyIndex\n", encoding="utf8")
+    (metadata / "entry_points.txt").write_text("[krissel_indexes]\ntoy = toy_index:ToyIndex\n", encoding="utf8")
     return folder
 
 

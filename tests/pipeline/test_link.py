@@ -106,7 +106,7 @@ def test_spans_of_a_group(nlp, linker, make_doc, tmp_path):
 
 @pytest.mark.parametrize("name", ["links.txt", "links", "links.json"])
 def test_output_of_unknown_kind(save_linker, docs_file, tmp_path, name):
-    with pytest.raises(KrisselError, match="K006.*output.*.jsonl, .spacy, .tsv, .html, .*or .phenopackets.jsonl"):
+    with pytest.raises(KrisselError, match="K006.*output.*.jsonl, .spacy, .tsv, .html, .*, .phenopackets.jsonl"):
         link(save_linker(), docs_file, tmp_path / name)
 
 

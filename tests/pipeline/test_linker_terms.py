@@ -1,16 +1,12 @@
 """A term of one's own: a class and a few lines in a config."""
 
 import pickle
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 import spacy
 
-import spacy_krissel
 from spacy_krissel import Entity, Term, build
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.kb.search_result import SearchResult
@@ -206,45 +202,3 @@ def test_results_of_types_are_joined_in_the_order_of_mentions():
     assert found.entities.tolist() == [[1], [2], [5], [3]] and found.prototypes.tolist() == [[7], [9], [8], [4]]
     assert found.scores.tolist() == [[0.5], [0.75], [0.25], [1]] and found.ties == {1: [2, 3], 2: [5, 6]}
     assert found.parts["vector"].tolist() == [[1], [1.5], [0.5], [2]]
-
-
-MODULE = """
-from spacy_krissel import Term
-
-
-class Prior(Term):
-    def __init__(self, id: str, weight: float = 1.0) -> None:
-        self.id, self.weight = id, weight
-
-    def score(self, query, pairs):
-        return pairs.entities == query.kb.entities.row(self.id)
-"""
-ENTRY_POINTS = "[spacy_misc]\nmy.Prior.v1 = my_terms:Prior\n"
-SCRIPT = """
-import spacy
-nlp = spacy.load(PATH, config={"components.krissel_linker.terms.prior": {"@misc": "my.Prior.v1", "id": "D2"}})
-doc = nlp.make_doc("MS")
-doc.ents = [doc.char_span(0, 2, label="X")]
-(span,) = nlp.get_pipe("krissel_linker")(doc).ents
-print(span.kb_id_, span._.krissel_candidates[0]["prior"])
-"""
-
-
-def test_a_term_of_another_distribution_is_two_files(built, tmp_path):
-    """A module, and the entry point of its distribution."""
-    (tmp_path / "my_terms.py").write_text(MODULE)
-    (tmp_path / "my_terms-1.dist-info").mkdir()
-    (tmp_path / "my_terms-1.dist-info" / "entry_points.txt").write_text(ENTRY_POINTS)
-    package = str(Path(spacy_krissel.__file__).parents[1])
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            f"import sys; sys.path += {[str(tmp_path), package]!r}\nPATH = {str(built)!r}\n{SCRIPT}",
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-    )
-    assert done.stdout.split() == ["D2", "1.0"], done.stderr

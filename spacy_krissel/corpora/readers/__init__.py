@@ -1,16 +1,21 @@
 """Formats of gold corpora, one reader each.
 
-To add a format: one module here with a reader, a function from a path to annotated texts; one line in `READERS`; one
-seed in tests/fuzz/seeds.py. The choices of `--format` and messages follow from `READERS`.
+To add a format: one module here with a reader, a function from a path to annotated texts; one line
+in `_BUILT_IN`; one seed in tests/fuzz/seeds.py. The choices of `--format` and messages follow from
+`READERS`. Plugins: docs/architecture.md.
 """
 
+import inspect
 import re
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Annotated
 
 from ...errors import Errors, KrisselError
+from ...util.plugins import Registry
+from ...util.settings import OneOf
 from ..annotation import AnnotatedText
 from ..bundles import holds_suffixes, is_bundle
 from ..files import open_binary
@@ -25,7 +30,7 @@ from .text_labels import read_text_labels
 from .tool_json import read_bigbio, read_label_studio, read_prodigy
 from .zeshel import read_zeshel
 
-READERS: dict[str, Callable[..., Iterator[AnnotatedText]]] = {
+_BUILT_IN: dict[str, Callable[..., Iterator[AnnotatedText]]] = {
     "pubtator": read_pubtator,
     "bioc": read_bioc,
     "bioc-json": read_bioc_json,
@@ -48,11 +53,8 @@ READERS: dict[str, Callable[..., Iterator[AnnotatedText]]] = {
     "bigbio": read_bigbio,
     "cas": read_cas,
 }
-FORMATS = ("auto", *READERS)
-if TYPE_CHECKING:
-    Format = str
-else:
-    Format = Literal[FORMATS]
+READERS = Registry("krissel_corpus_readers", _BUILT_IN)
+Format = Annotated[str, OneOf(lambda: chain(["auto"], READERS))]
 # Annotations apart from their texts: how the names of their files end.
 SUFFIXES = {
     knowtator.SUFFIX: "knowtator",
@@ -73,20 +75,21 @@ _KNOWTATOR = re.compile(rb"<annotations[\s/>]")
 
 
 def check_documents(format: str, documents: str | Path | None) -> None:
-    """Is a folder of documents given just where mentions and texts are apart? ZESHEL needs one, others may have one.
-
-    Raises KrisselError K006.
-    """
-    apart = (*SUFFIXES.values(), *mention_tables.HEADS)
-    if documents is None if format == "zeshel" else documents is not None and format not in apart:
-        expected = f"a folder of documents for ZESHEL's mentions and {', '.join(apart)}, none for others"
-        raise KrisselError(Errors.K006.format(setting="documents", found=documents, expected=expected))
+    """Raise KrisselError K006 for documents that the format's reader does not take, or lacks."""
+    taken = inspect.signature(READERS[format]).parameters.get("documents")
+    if documents is not None and taken is None:
+        expected = f"none for the format '{format}', whose files hold the texts"
+    elif documents is None and taken is not None and taken.default is taken.empty:
+        expected = f"a folder of documents for the format '{format}'"
+    else:
+        return
+    raise KrisselError(Errors.K006.format(setting="documents", found=documents and str(documents), expected=expected))
 
 
 def detect_format(path: Path) -> str:
     """The format of a corpus file by its beginning; not by its first line, since BioC may be one line of gigabytes.
 
-    Folders, archives and files of `SUFFIXES` are detected by name, COMETA and phrases not at all.
+    Folders, archives and files of `SUFFIXES` are detected by name; COMETA, phrases and formats of plugins not at all.
 
     Raises KrisselError K201 (no file), K202, K211 (damaged), K228 (a folder or an archive of none or several kinds of
     `SUFFIXES`), K249 (JSON without annotations).

@@ -3,19 +3,23 @@
 All readers raise KrisselError K101 (no such file), K102 (damaged or truncated) and K103 (another format), and count the
 records that cannot be used (KW101).
 
-To add a format: one module here with a reader, a function from a path (and options) to entities; one line in `READERS`;
-one seed in tests/fuzz/seeds.py. Detection, the choices of `--format` and messages follow from `READERS`. A format that
-is a folder also says which folders it `holds`, which `files` are read, and what they state (`Reader`).
+To add a format: one module here with a reader, a function from a path (and options) to entities;
+one line in `_BUILT_IN`; one seed in tests/fuzz/seeds.py. Detection, the choices of `--format` and
+messages follow from `READERS`. A format that is a folder also says which folders it `holds`, which
+`files` are read, and what they state (`Reader`). Plugins: docs/architecture.md.
 """
 
 import inspect
 import re
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from ...errors import Errors, KrisselError
+from ...util.plugins import Registry
+from ...util.settings import OneOf, check
 from ..entity import Entity
 from .babelon import is_babelon, read_babelon
 from .cellosaurus import is_cellosaurus, is_cellosaurus_table, read_cellosaurus, read_cellosaurus_table
@@ -68,8 +72,8 @@ class Reader:
         return self.read(path, **options)
 
 
-# The first that detects a file reads it.
-READERS: dict[str, Reader] = {
+# The first that detects a file reads it; plugins come last.
+_BUILT_IN = {
     "mesh-xml": Reader(read_mesh_xml, is_mesh_xml),
     "icd10cm": Reader(read_icd10cm, is_icd10cm),
     # Before OWL, which a thesaurus may use as well.
@@ -99,6 +103,8 @@ READERS: dict[str, Reader] = {
     # Any table could be one: it is never detected.
     "phrases": Reader(read_phrases),
 }
+READERS = Registry("krissel_ontology_readers", _BUILT_IN, Reader)
+Format = Annotated[str, OneOf(lambda: chain(["auto"], READERS))]
 
 # Syntaxes that are not read, and the command that converts them. A context of JSON-LD may be elsewhere on the web.
 ROBOT = "robot convert --input {path} --output {path}.owl"
@@ -121,12 +127,12 @@ def read_ontology(path: str | Path, format: str = "auto", **options: Any) -> Ite
         "obographs" and "owl", `language` for "owl", "skos", "fhir" and "snomed", `species` for
         "gene-info", the parts of "umls", "rxnorm" and "omop", `refset` for "snomed").
 
-    Raises KrisselError K101 to K105, K110 and what the reader raises, as far as possible before the first entity.
+    Raises KrisselError K006 (another format), K101 to K104, K110 and what the reader raises, as far as possible before
+    the first entity.
     """
+    check("format", format, Format)
     if format == "auto":
         format = detect_format(path, options)
-    elif format not in READERS:
-        raise KrisselError(Errors.K105.format(found=format, formats=", ".join(READERS)))
     reader = READERS[format]
     _, *known = inspect.signature(reader.read).parameters
     for name in options:
@@ -147,11 +153,12 @@ def detect_format(path: str | Path, options: Collection[str] = ()) -> str:
     """
     if not TABLE_COLUMNS.isdisjoint(options):
         return "table"
-    for name, reader in READERS.items():
-        if reader.holds(Path(path)):
-            return name
+    if Path(path).is_dir():
+        for name, reader in READERS.loaded():
+            if reader.holds(Path(path)):
+                return name
     start = Start(path)
-    for name, reader in READERS.items():
+    for name, reader in READERS.loaded():
         if reader.detects(start):
             return name
     for pattern, syntax, command in CONVERTED:

@@ -1,7 +1,8 @@
 """Formats of linked docs, one writer each.
 
-To add a format: one module here with a writer, a function from docs, the key of their spans and an open binary file;
-one line in `WRITERS`. What other tools made of it is read by `corpora/readers`.
+To add a format: one module here with a writer, a function from docs, the key of their spans and an
+open binary file; one line in `_BUILT_IN`. What other tools made of it is read by `corpora/readers`.
+Plugins: docs/architecture.md.
 """
 
 from collections.abc import Callable, Iterable
@@ -10,6 +11,7 @@ from typing import IO, Any
 
 from spacy.tokens import Doc
 
+from ...util.plugins import Registry
 from .bigbio import write_bigbio
 from .bioc import write_bioc
 from .brat import write_brat
@@ -23,8 +25,8 @@ from .phenopackets import write_phenopackets
 from .prodigy import write_prodigy
 from .pubtator import write_pubtator
 
-# By how the name of a file ends, the longest of several that fit.
-WRITERS: dict[str, Callable[[Iterable[Doc], str, IO[bytes]], Any]] = {
+Writer = Callable[[Iterable[Doc], str, IO[bytes]], Any]
+_BUILT_IN: dict[str, Writer] = {
     ".jsonl": write_jsonl,
     ".spacy": write_spacy,
     ".tsv": write_tsv,
@@ -41,9 +43,11 @@ WRITERS: dict[str, Callable[[Iterable[Doc], str, IO[bytes]], Any]] = {
     ".note_nlp.csv": write_note_nlp,
     ".phenopackets.jsonl": write_phenopackets,
 }
+# By how the name of a file ends, the longest of several that fit.
+WRITERS = Registry("krissel_output_formats", _BUILT_IN)
 
 
-def writer_of(path: str | Path) -> Callable[[Iterable[Doc], str, IO[bytes]], Any] | None:
+def writer_of(path: str | Path) -> Writer | None:
     """The writer of a file by its name; None for one of no format."""
     endings = [ending for ending in WRITERS if str(path).endswith(ending)]
     return WRITERS[max(endings, key=len)] if endings else None

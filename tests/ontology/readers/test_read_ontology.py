@@ -143,7 +143,7 @@ def test_errors_come_before_the_first_entity(tmp_path):
         read_ontology(tmp_path / "missing.txt", format="obo")
     with pytest.raises(KrisselError, match="K101.*directory"):
         read_ontology(tmp_path)
-    with pytest.raises(KrisselError, match="K105.*'xls'.*medic, obo"):
+    with pytest.raises(KrisselError, match="K006.*'xls'.*medic, obo"):
         read_ontology(path, format="xls")
     with pytest.raises(KrisselError, match="K110.*'tree_path'.*types"):
         read_ontology(path, tree_path=path)
