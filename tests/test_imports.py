@@ -1,6 +1,7 @@
 """The layers of the package: imports run downward only, and some packages know nothing of some libraries."""
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from importlib.metadata import version
@@ -241,6 +242,23 @@ def test_rooms_know_no_strangers(imports):
             if f"{each.imported}.".startswith(f"{stranger}."):
                 wrong.append(str(each))
     assert wrong == []
+
+
+def test_core_knows_neither_the_service_nor_output_formats(imports):
+    """Neither late nor for type checkers, nor as a module that is imported by its name."""
+    apart = ("serving", "render.formats")
+    users = ("serving", "commands", "cli")
+    core = {name for name in SOURCES if room_of(name) not in users and not is_in(name, apart)}
+    assert {each.importer for each in imports if is_in(each.imported, apart)} - core, "or nothing was found"
+    assert [str(each) for each in imports if each.importer in core and is_in(each.imported, apart)] == []
+    for module in core:
+        for node in ast.walk(ast.parse(SOURCES[module].read_text(encoding="utf8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                assert not re.fullmatch(r"(spacy_krissel)?\.?(serving|render\.formats)[\w.:]*", node.value), module
+
+
+def is_in(module: str, rooms: tuple[str, ...]) -> bool:
+    return f"{module}.".startswith(tuple(f"{PACKAGE.name}.{room}." for room in rooms))
 
 
 def test_views_make_no_spans(imports):
