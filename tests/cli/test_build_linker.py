@@ -108,6 +108,7 @@ def test_a_build_starts_from_nothing_or_takes_four_times_the_bytes(toy_files, tm
     assert max(sizes) < 16e6 and build_linker.COMPACT.joinpath("krissel_linker", "model").stat().st_size < 16e6
 
 
+@pytest.mark.slow
 def test_an_interrupted_build_starts_again_or_takes_other_work(toy_files, tmp_path, monkeypatch):
     ontology, made = toy_files / "ontology.jsonl", []
     original = build_linker.build_ontology
@@ -185,6 +186,7 @@ def test_mentions_with_a_label_are_linked_to_another_vocabulary(run, refuse, tmp
     assert [ent.kb_id_ for ent in nlp.get_pipe("krissel_linker")(doc).ents] == ["G1", "D1"]
 
 
+@pytest.mark.slow
 def test_what_cannot_be_built_is_found_out_late(toy_files, finder, refuse, tmp_path):
     ontology = toy_files / "ontology.jsonl"
     assert "[K006]" in refuse("build", ontology, "-o", tmp_path / "x", "--steps", "3")
@@ -227,6 +229,7 @@ def test_the_vectors_that_were_saved_stay_beside_those_that_are_read(tmp_path, m
     assert meanwhile == [before + 1]
 
 
+@pytest.mark.slow
 def test_the_index_is_built_where_it_is_to_live_and_the_pipeline_keeps_that(toy_files, finder, tmp_path, monkeypatch):
     monkeypatch.setattr(devices, "cuda_lost", lambda: True)
     output = tmp_path / "built"

@@ -10,6 +10,7 @@ from spacy_krissel.errors import KrisselError
 from spacy_krissel.pipeline.pipeline_io import find_linker, save_pipeline
 
 
+@pytest.mark.slow
 def test_a_small_encoder_takes_the_place_of_the_transformer(save_linker, make_docs, tmp_path):
     source = save_linker("transformer")
     before = spacy.load(source)

@@ -49,6 +49,7 @@ def peak(work):
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("measure", [operations, peak])
 def test_a_document_of_four_times_the_length_costs_more_than_four_times(nlp, measure):
     linker = nlp.get_pipe("krissel_linker")

@@ -33,12 +33,15 @@ def shim_of(linker):
     return hf_shim(find_encoder(linker.model, TRANSFORMER))
 
 
-@pytest.fixture
-def saved(save_linker, tmp_path):
+@pytest.fixture(scope="session")
+def saved(save_linker, make_once):
+    """The folders of a pipeline and of what `quantize` made of it."""
     source = save_linker("transformer")
-    cosine = quantize(source, tmp_path / "quick")
-    assert cosine > 0.99
-    return source, tmp_path / "quick"
+
+    def make(folder):
+        assert quantize(source, folder / "quick") > 0.99
+
+    return source, make_once("quantized", make) / "quick"
 
 
 def test_vectors_are_far_from_those_of_before(saved, make_docs):
