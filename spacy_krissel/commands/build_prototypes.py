@@ -260,7 +260,7 @@ def _check_read(asked: PrototypeSettings) -> None:
         if unread := [*unread, *given(asked, SourceSettings)]:
             raise KrisselError(Errors.K614.format(problem=f"Without an ontology, nothing reads {', '.join(unread)}"))
         if not asked.gold:
-            raise KrisselError(Errors.K614.format(problem="There is nothing to make prototypes of"))
+            raise KrisselError(Errors.K614.format(problem="There is nothing to make prototypes from"))
     if not asked.gold and (unread := [*given(asked, GoldSettings)]):
         raise KrisselError(Errors.K614.format(problem=f"Without gold mentions, nothing reads {', '.join(unread)}"))
     if asked.ray is not None and asked.n_process != 1:

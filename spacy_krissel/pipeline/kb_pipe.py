@@ -120,7 +120,7 @@ class KBPipe(KrisselPipe):
         if callable(kb):
             found = kb(self.vocab)
         if not isinstance(found, PrototypeKB):
-            expected = "a PrototypeKB, or a function that makes one of a vocabulary"
+            expected = "a PrototypeKB, or a function that makes one from a vocabulary"
             raise KrisselError(Errors.K006.format(setting="kb", found=type(found).__name__, expected=expected))
         found.check_encoder(self.fingerprint(), self._width())
         found.attach_encoder(self.encode)

@@ -66,7 +66,7 @@ def open_to_change(pipeline: Language | str | Path, output: Path | None) -> Lang
     if isinstance(pipeline, Language):
         return pipeline
     if output is None:
-        expected = "a folder to save the pipeline in, which is loaded from a path"
+        expected = "a folder to save the changed pipeline in"
         raise KrisselError(Errors.K006.format(setting="output", found=output, expected=expected))
     return load_pipeline(pipeline)
 

@@ -72,11 +72,11 @@ class ContrastiveObjective:
     def __post_init__(self) -> None:
         if self.p_mask + self.p_replace > 1:
             setting, found = "p_mask + p_replace", self.p_mask + self.p_replace
-            raise KrisselError(Errors.K006.format(setting=setting, found=found, expected="1 at most"))
+            raise KrisselError(Errors.K006.format(setting=setting, found=found, expected="at most 1"))
         if not self.beta:
             self.reference_loss = None
         if not self.alpha and self.reference_loss is None:
-            expected = "above 0 where there is no reference loss with a beta above 0: one loss at least"
+            expected = "above 0, unless there is a reference loss with a beta above 0"
             raise KrisselError(Errors.K006.format(setting="alpha", found=self.alpha, expected=expected))
         self._held_out = HeldOut(self.held_out, self.seed)
         self._rng = random.Random(self.seed)

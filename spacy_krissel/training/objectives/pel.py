@@ -71,7 +71,7 @@ class RetrievalObjective:
 
     def __post_init__(self) -> None:
         if self.hard_share and self.index is None:
-            expected = "an index, such as spacy-krissel.ExactIndex.v1, where hard_share is above 0"
+            expected = "an index, such as spacy-krissel.ExactIndex.v1, if hard_share is above 0"
             raise KrisselError(Errors.K006.format(setting="index", found=None, expected=expected))
         self._batches = BatchCount("linked mention", LINKS)
         self._store: OntologyStore | None = None
