@@ -37,10 +37,10 @@ LAYER = "custom.Span"
 
 def main(
     pipeline: Annotated[Path, typer.Argument(help="A pipeline with a linker")],
-    workers: Annotated[int, typer.Option(help="Processes that link")] = 2,
-    timeout: Annotated[int, typer.Option(help="Of the service, in seconds")] = 30,
-    scale: Annotated[float, typer.Option(help="Of the attacks: 1 is all of them")] = 1.0,
-    clients: Annotated[int, typer.Option(help="That attack at once")] = 4,
+    workers: Annotated[int, typer.Option(help="Number of worker processes")] = 2,
+    timeout: Annotated[int, typer.Option(help="Timeout of the service, in seconds")] = 30,
+    scale: Annotated[float, typer.Option(help="Scale of the attacks; 1 is full size")] = 1.0,
+    clients: Annotated[int, typer.Option(help="Number of clients that attack at once")] = 4,
     output: Annotated[Path, typer.Option(help="Result (JSON)")] = RESULT,
 ) -> None:
     """Attack the service, and print the results."""

@@ -39,8 +39,8 @@ CONTEXT, CHANGES = 60, 20
 
 def main(
     pipeline: Annotated[Path, typer.Argument(help="A pipeline with a linker")],
-    sizes: Annotated[list[int], typer.Option(help="Corrections in force, repeatable")] = [1_000, 10_000, 100_000],  # noqa: B006
-    workers: Annotated[int, typer.Option(help="Processes that link")] = 2,
+    sizes: Annotated[list[int], typer.Option(help="Corrections, repeatable")] = [1_000, 10_000, 100_000],  # noqa: B006
+    workers: Annotated[int, typer.Option(help="Number of worker processes")] = 2,
     output: Annotated[Path, typer.Option(help="Result (JSON)")] = RESULT,
 ) -> None:
     """Measure, and print the results."""

@@ -21,10 +21,10 @@ from spacy_krissel.index.bfloat16 import has_bfloat16
 
 
 def main(
-    pipeline: Annotated[Path, typer.Argument(help="With a krissel_linker and its knowledge base")],
+    pipeline: Annotated[Path, typer.Argument(help="Pipeline with a krissel_linker and its knowledge base")],
     gold: Annotated[list[Path], typer.Option(help=".spacy file with gold mentions, repeatable")],
-    k: Annotated[list[int], typer.Option(help="Vectors looked for, repeatable")] = [8, 64],  # noqa: B006
-    passes: Annotated[int, typer.Option(help="The best counts")] = 4,
+    k: Annotated[list[int], typer.Option(help="Number of results, repeatable")] = [8, 64],  # noqa: B006
+    passes: Annotated[int, typer.Option(help="Timed passes; the best counts")] = 4,
 ) -> None:
     nlp = spacy.load(pipeline)
     linker = nlp.get_pipe("krissel_linker")

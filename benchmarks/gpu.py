@@ -87,13 +87,13 @@ STAGES = {
 
 
 def main(
-    stage: Annotated[list[str] | None, typer.Option(help=f"Run these: {', '.join(STAGES)}")] = None,
-    skip: Annotated[list[str] | None, typer.Option(help="Leave these out")] = None,
+    stage: Annotated[list[str] | None, typer.Option(help=f"Stages to run: {', '.join(STAGES)}")] = None,
+    skip: Annotated[list[str] | None, typer.Option(help="Skip these stages")] = None,
     seconds: Annotated[float | None, typer.Option(help=SECONDS_HELP, min=1)] = None,
     toy: Annotated[bool, typer.Option(help="Tiny sizes, on a CPU")] = False,
-    compile: Annotated[bool, typer.Option(help="Run the encoder by torch.compile")] = False,
+    compile: Annotated[bool, typer.Option(help="Compile the encoder with torch.compile")] = False,
     output: Annotated[Path | None, typer.Option(help=OUTPUT_HELP)] = None,
-    table: Annotated[bool, typer.Option(help="Show earlier results, and run nothing")] = False,
+    table: Annotated[bool, typer.Option(help="Show earlier results without a run")] = False,
 ) -> None:
     """Run the stages in order of importance, and show a table of all results."""
     if unknown := {*(stage or ()), *(skip or ())} - set(STAGES):

@@ -39,9 +39,9 @@ WORDS = "alpha beta gamma kinase receptor binding protein factor subunit domain 
 
 def main(
     names: Annotated[int, typer.Argument(help="Names in the table")] = 10_000_000,
-    order: Annotated[str, typer.Option(help="Which other name goes first: shortest or longest")] = "shortest",
-    seed: Annotated[int, typer.Option(help="Of the table")] = 0,
-    folder: Annotated[Path | None, typer.Option(help="Where the stores are written, for a while")] = None,
+    order: Annotated[str, typer.Option(help="Order of other names: shortest or longest first")] = "shortest",
+    seed: Annotated[int, typer.Option(help="Random seed of the table")] = 0,
+    folder: Annotated[Path | None, typer.Option(help="Folder for temporary stores")] = None,
     output: Annotated[Path, typer.Option(help="Result (JSON)")] = RESULT,
 ) -> None:
     """Make a table of genes, disambiguate its homonyms, and print time, memory and results."""

@@ -25,14 +25,14 @@ RESULT = Path(__file__).parent / "results" / "index_filters.json"
 
 
 def main(
-    size: Annotated[int, typer.Option(help="How many vectors")] = 1_000_000,
+    size: Annotated[int, typer.Option(help="Number of vectors")] = 1_000_000,
     width: Annotated[int, typer.Option(help="Width of the vectors")] = 128,
     type_: Annotated[list[str], typer.Option("--type", help="Types of index")] = ["hnsw", "ivf_sq8", "ivf_pq"],  # noqa: B006
     part: Annotated[list[float], typer.Option(help="Parts that may be found")] = [0.5, 0.2, 0.1, 0.06, 0.01],  # noqa: B006
     recall: Annotated[float, typer.Option(help="Recall@1 without a filter at which the width is taken")] = 0.99,
     n_queries: Annotated[int, typer.Option(help="Number of queries")] = 1000,
     seed: Annotated[int, typer.Option()] = 0,
-    output: Annotated[Path, typer.Option(help="Result (JSON), to which this is added")] = RESULT,
+    output: Annotated[Path, typer.Option(help="Result (JSON), to which the run is added")] = RESULT,
 ) -> None:
     """Build each index, find the narrowest search with sufficient recall without a filter, and
     search with filters."""

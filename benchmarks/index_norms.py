@@ -53,14 +53,14 @@ def made(n: int, width: int, spread: float, n_queries: int, seed: int) -> tuple[
 
 
 def main(
-    size: Annotated[int, typer.Option(help="How many vectors")] = 1_000_000,
+    size: Annotated[int, typer.Option(help="Number of vectors")] = 1_000_000,
     width: Annotated[int, typer.Option(help="Width of the vectors")] = 128,
     type_: Annotated[list[str], typer.Option("--type", help="Types of index")] = ["ivf", "ivf_sq8", "ivf_pq"],  # noqa: B006
     spread: Annotated[list[float], typer.Option(help="Standard deviation of the lengths")] = [0.0, 0.2, 0.4],  # noqa: B006
     recall: Annotated[float, typer.Option(help="Recall@1 at which wider searches end")] = 0.995,
     n_queries: Annotated[int, typer.Option(help="Number of queries")] = 1000,
     seed: Annotated[int, typer.Option()] = 0,
-    output: Annotated[Path, typer.Option(help="Results (JSON), to which these are added")] = RESULT,
+    output: Annotated[Path, typer.Option(help="Results (JSON), to which the runs are added")] = RESULT,
 ) -> None:
     """Build each index, and search with increasing width."""
     import faiss

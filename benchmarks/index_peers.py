@@ -48,15 +48,15 @@ Searches = Iterator[tuple[dict[str, int], Any]]
 
 
 def main(
-    size: Annotated[int, typer.Option(help="How many vectors")] = 1_000_000,
+    size: Annotated[int, typer.Option(help="Number of vectors")] = 1_000_000,
     width: Annotated[int, typer.Option(help="Width of the vectors")] = 128,
-    index: Annotated[list[str], typer.Option(help="Which indexes")] = ["hnsw", "ivf_pq", "usearch", "scann"],  # noqa: B006
+    index: Annotated[list[str], typer.Option(help="Indexes to compare")] = ["hnsw", "ivf_pq", "usearch", "scann"],  # noqa: B006
     pipeline: Annotated[Path | None, typer.Option(help="Pipeline whose prototypes are searched")] = None,
     gold: Annotated[list[Path] | None, typer.Option(help="Its queries: documents (DocBin) with mentions")] = None,
     recall: Annotated[list[float], typer.Option(help="Recalls@10 at which speeds are compared")] = [0.9, 0.95],  # noqa: B006
     n_queries: Annotated[int, typer.Option(help="Number of queries")] = 2000,
     seed: Annotated[int, typer.Option()] = 0,
-    output: Annotated[Path, typer.Option(help="Result (JSON), to which this is added")] = RESULT,
+    output: Annotated[Path, typer.Option(help="Result (JSON), to which the run is added")] = RESULT,
 ) -> None:
     """Build each index, and search with increasing width."""
     import faiss

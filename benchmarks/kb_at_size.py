@@ -132,15 +132,15 @@ class Vectors:
 
 
 def main(
-    folder: Annotated[Path, typer.Argument(help="Where the knowledge base is written, or is already")],
-    entities: Annotated[int, typer.Option(help="How many entities")] = 3_500_000,
-    prototypes: Annotated[int, typer.Option(help="How many prototypes")] = 10_000_000,
+    folder: Annotated[Path, typer.Argument(help="Folder of the knowledge base, written if missing")],
+    entities: Annotated[int, typer.Option(help="Number of entities")] = 3_500_000,
+    prototypes: Annotated[int, typer.Option(help="Number of prototypes")] = 10_000_000,
     width: Annotated[int, typer.Option(help="Width of the vectors")] = 128,
     dtype: Annotated[str, typer.Option(help="float16 or float32")] = "float16",
     seed: Annotated[int, typer.Option()] = 0,
-    index: Annotated[list[str], typer.Option(help="Types that are tried")] = ["ivf", "ivf_sq8", "ivf_pq"],  # noqa: B006
-    n_queries: Annotated[int, typer.Option(help="Queries that indexes are measured with")] = 500,
-    recall: Annotated[float, typer.Option(help="That the chosen index must have")] = 0.99,
+    index: Annotated[list[str], typer.Option(help="Types of index to try")] = ["ivf", "ivf_sq8", "ivf_pq"],  # noqa: B006
+    n_queries: Annotated[int, typer.Option(help="Number of queries")] = 500,
+    recall: Annotated[float, typer.Option(help="Minimum recall of the chosen index")] = 0.99,
     output: Annotated[Path, typer.Option(help="Result (JSON)")] = RESULT,
 ) -> None:
     """Build, open, search and tune; print the costs."""

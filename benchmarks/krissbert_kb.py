@@ -63,8 +63,8 @@ class Encoder(Vectors):
 
 def main(
     folder: Annotated[Path, typer.Argument(help="An empty folder for the knowledge bases, which are removed")],
-    prototypes: Annotated[list[int], typer.Option(help="How many prototypes")] = [300_000, 3_000_000],  # noqa: B006
-    indexed: Annotated[list[int], typer.Option(help="Those of these sizes get an index")] = [300_000],  # noqa: B006
+    prototypes: Annotated[list[int], typer.Option(help="Number of prototypes")] = [300_000, 3_000_000],  # noqa: B006
+    indexed: Annotated[list[int], typer.Option(help="Sizes that get an index")] = [300_000],  # noqa: B006
     width: Annotated[int, typer.Option(help="Width of the vectors")] = 768,
     index: Annotated[str, typer.Option(help="Type of index")] = "ivf_sq8",
     seed: Annotated[int, typer.Option()] = 0,

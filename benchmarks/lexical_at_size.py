@@ -33,8 +33,8 @@ COMPARED = 12
 
 def main(
     store: Annotated[Path, typer.Argument(help="An ontology store")],
-    folder: Annotated[Path, typer.Argument(help="Where the files are written, for a while")],
-    names: Annotated[list[int], typer.Option(help="How many names, repeatable")] = [100_000, 1_000_000, 8_000_000],  # noqa: B006
+    folder: Annotated[Path, typer.Argument(help="Folder for temporary files")],
+    names: Annotated[list[int], typer.Option(help="Number of names, repeatable")] = [100_000, 1_000_000, 8_000_000],  # noqa: B006
     seed: Annotated[int, typer.Option()] = 0,
     output: Annotated[Path, typer.Option(help="Result (JSON)")] = RESULT,
 ) -> None:

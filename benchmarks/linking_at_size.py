@@ -53,15 +53,15 @@ WORDS_TOGETHER = 400_000
 
 
 def main(
-    folder: Annotated[Path, typer.Argument(help="Where the files are written, for a while")],
+    folder: Annotated[Path, typer.Argument(help="Folder for temporary files")],
     store: Annotated[Path, typer.Argument(help="The ontology store of the gold mentions")],
     padding: Annotated[list[Path], typer.Argument(help="Stores of other entities, in this order")],
     gold: Annotated[list[Path], typer.Option(help=".spacy file with gold mentions, repeatable")],
     label: Annotated[list[str] | None, typer.Option(help="Mentions of this label only, repeatable")] = None,
-    names: Annotated[list[int], typer.Option(help="How many names, repeatable")] = [10_000, 100_000, 1_000_000],  # noqa: B006
-    words: Annotated[list[int], typer.Option(help="How many words a document, repeatable")] = WORDS,
+    names: Annotated[list[int], typer.Option(help="Number of names, repeatable")] = [10_000, 100_000, 1_000_000],  # noqa: B006
+    words: Annotated[list[int], typer.Option(help="Words per document, repeatable")] = WORDS,
     passes: Annotated[int, typer.Option(help="Timed passes; the best counts")] = 2,
-    output: Annotated[Path, typer.Option(help="Result (JSON); the curves beside it")] = RESULT,
+    output: Annotated[Path, typer.Option(help="Result (JSON), with the curves as .svg")] = RESULT,
 ) -> None:
     """Build and link at each size; print the costs."""
     base = folder / "base"

@@ -54,16 +54,16 @@ SIZES = {"base": Size(768, 12, 12, 3072), "tiny": Size(32, 2, 4, 64)}
 
 
 def main(
-    size: Annotated[str, typer.Option(help="Of the encoder: base, as PubMedBERT, or tiny")] = "base",
-    entities: Annotated[int, typer.Option(help="How many entities")] = 3_500_000,
-    prototypes: Annotated[int, typer.Option(help="How many prototypes")] = 10_000_000,
-    mentions: Annotated[int, typer.Option(help="How many mentions are linked, ten in a document")] = 50_000,
-    device: Annotated[str, typer.Option(help="cpu, or cuda:0 and its kin")] = "cpu",
-    batch_size: Annotated[int, typer.Option(help="Documents linked at a time")] = 512,
+    size: Annotated[str, typer.Option(help="Size of the encoder: base, as PubMedBERT, or tiny")] = "base",
+    entities: Annotated[int, typer.Option(help="Number of entities")] = 3_500_000,
+    prototypes: Annotated[int, typer.Option(help="Number of prototypes")] = 10_000_000,
+    mentions: Annotated[int, typer.Option(help="Number of mentions, ten per document")] = 50_000,
+    device: Annotated[str, typer.Option(help="cpu, cuda:0, cuda:1, …")] = "cpu",
+    batch_size: Annotated[int, typer.Option(help="Documents per batch")] = 512,
     passes: Annotated[int, typer.Option(help="Timed passes of each part; the best counts")] = 3,
     peak: Annotated[float | None, typer.Option(help="The card's bf16 rate in TFLOPS, if it is not known here")] = None,
     seed: Annotated[int, typer.Option()] = 0,
-    folder: Annotated[Path | None, typer.Option(help="Where files are written, for a while")] = None,
+    folder: Annotated[Path | None, typer.Option(help="Folder for temporary files")] = None,
     output: Annotated[Path, typer.Option(help="Result (JSON)")] = RESULT,
 ) -> None:
     """Make an encoder, a knowledge base and documents, link them, and print the costs."""

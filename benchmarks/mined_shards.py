@@ -28,9 +28,9 @@ N_WORDS, POOL, NAMES_AT_A_TIME = 50_000, 2**16, 2**20
 
 def main(
     store: Annotated[Path, typer.Argument(help="Ontology store")],
-    output: Annotated[Path, typer.Argument(help="Where the shards are written")],
-    mentions: Annotated[int, typer.Option(help="How many")] = 18_000_000,
-    entities: Annotated[int, typer.Option(help="Of how many entities")] = 1_000_000,
+    output: Annotated[Path, typer.Argument(help="Folder of the shards")],
+    mentions: Annotated[int, typer.Option(help="Number of mentions")] = 18_000_000,
+    entities: Annotated[int, typer.Option(help="Number of entities")] = 1_000_000,
     seed: Annotated[int, typer.Option()] = 0,
 ) -> None:
     """Write the shards."""

@@ -42,14 +42,14 @@ app = typer.Typer(add_completion=False)
 @app.command("run")
 def run(
     store: Annotated[Path, typer.Argument(help="Ontology store")],
-    megabytes: Annotated[int, typer.Option(help="Text that ours is measured on")] = 400,
-    peer_megabytes: Annotated[int, typer.Option(help="Text that the peers are measured on")] = 4,
+    megabytes: Annotated[int, typer.Option(help="MB of text for our matcher")] = 400,
+    peer_megabytes: Annotated[int, typer.Option(help="MB of text for the peers")] = 4,
     peer_python: Annotated[Path | None, typer.Option(help="The python of an environment with the peers")] = None,
-    peer_names: Annotated[int, typer.Option(help="Names that the peers hold")] = 1_000_000,
-    processes: Annotated[int, typer.Option(help="Of the second run of ours")] = 2,
+    peer_names: Annotated[int, typer.Option(help="Number of names of the peers")] = 1_000_000,
+    processes: Annotated[int, typer.Option(help="Number of processes of our second run")] = 2,
     repeats: Annotated[int, typer.Option(help="Runs of each", min=1)] = 2,
-    seed: Annotated[int, typer.Option(help="Of the texts")] = 0,
-    folder: Annotated[Path | None, typer.Option(help="Where texts and shards are written, for a while")] = None,
+    seed: Annotated[int, typer.Option(help="Random seed of the texts")] = 0,
+    folder: Annotated[Path | None, typer.Option(help="Folder for temporary texts and shards")] = None,
     output: Annotated[Path, typer.Option(help="Result (JSON)")] = RESULT,
 ) -> None:
     """Mine made-up texts, match them by the peers, and print rates, memory and ratios."""

@@ -37,7 +37,7 @@ app = typer.Typer(add_completion=False)
 @app.command("run")
 def run(
     files: Annotated[Path, typer.Argument(help="Folder of the RRF files")],
-    folder: Annotated[Path | None, typer.Option(help="Where store and concepts are written, for a while")] = None,
+    folder: Annotated[Path | None, typer.Option(help="Folder for the temporary store and concepts")] = None,
     scispacy_python: Annotated[Path | None, typer.Option(help="The python of an environment with scispacy")] = None,
     output: Annotated[Path, typer.Option(help="Result (JSON)")] = RESULT,
 ) -> None:

@@ -33,11 +33,11 @@ FORMS = ("list", "pairs")
 def main(
     linker: Annotated[Path, typer.Option(help="Trained pipeline with a krissel_linker and its KB")],
     list_: Annotated[Path, typer.Option("--list", help="Pipeline with a re-ranker of all candidates in one pass")],
-    pairs: Annotated[Path, typer.Option(help="Pipeline with a re-ranker of one pair a row")],
+    pairs: Annotated[Path, typer.Option(help="Pipeline with a re-ranker of one pair per row")],
     gold: Annotated[list[Path], typer.Option(help=".spacy file with gold mentions, repeatable")],
     ontology: Annotated[Path, typer.Option(help="Ontology store that the linker's KB was made from")],
-    k: Annotated[int, typer.Option(help="Candidates of a mention")] = 32,
-    documents: Annotated[int | None, typer.Option(help="Only so many documents of each file")] = None,
+    k: Annotated[int, typer.Option(help="Candidates per mention")] = 32,
+    documents: Annotated[int | None, typer.Option(help="Maximum number of documents per file")] = None,
     passes: Annotated[int, typer.Option(help="Timed passes of each form; the best counts")] = 2,
     output: Annotated[Path, typer.Option(help="Result (JSON)")] = RESULT,
 ) -> None:

@@ -45,8 +45,8 @@ FIGURES = ("peak_rss_mib", "peak_private_mib", "processor_seconds")
 def main(
     ontology: Annotated[Path, typer.Argument(help="Ontology store")],
     mentions: Annotated[Path, typer.Argument(help="Mined mentions")],
-    folder: Annotated[Path, typer.Argument(help="Where linker, encoder and training are written; the first two stay")],
-    processes: Annotated[int, typer.Option(help="Processes that train together")] = 1,
+    folder: Annotated[Path, typer.Argument(help="Folder for linker, encoder and training; the first two are kept")],
+    processes: Annotated[int, typer.Option(help="Number of processes that train together")] = 1,
     steps: Annotated[int, typer.Option(help="Training steps")] = 200,
     output: Annotated[Path, typer.Option(help="Result (JSON), to which each number of processes adds")] = RESULT,
 ) -> None:

@@ -54,10 +54,10 @@ class Texts(TypedDict):
 
 
 def main(
-    kb_path: Annotated[Path, typer.Argument(help="Concepts, one JSON object a line, in scispaCy's form")],
+    kb_path: Annotated[Path, typer.Argument(help="Concepts, one JSON object per line, in scispaCy's format")],
     mentions_path: Annotated[Path, typer.Argument(help="JSON: see `Texts`")],
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Where to write the result (JSON)")] = None,
-    k: Annotated[int, typer.Option(help="Neighbours looked up for a mention, as in scispaCy's EntityLinker")] = 30,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Result (JSON)")] = None,
+    k: Annotated[int, typer.Option(help="Neighbours per mention, as in scispaCy's EntityLinker")] = 30,
     ef_search: Annotated[list[int], typer.Option(help="HNSW search width, repeatable")] = DEFAULT_WIDTHS,
     passes: Annotated[int, typer.Option(help="Timed passes over the mentions; the best counts")] = 3,
     index_cache: Annotated[Path | None, typer.Option(help="Folder that keeps the index")] = None,

@@ -55,7 +55,7 @@ def main(
     dev: Annotated[Path, typer.Argument(help=".spacy file that is scored")],
     ontology: Annotated[Path | None, typer.Option(help="Ontology store: maps ids to primary ones")] = None,
     ner: Annotated[Path | None, typer.Option(help="Folder of the NER: loaded, or written if new")] = None,
-    label: Annotated[str, typer.Option(help="The one label that all mentions get")] = "Disease",
+    label: Annotated[str, typer.Option(help="Label of all mentions")] = "Disease",
     epochs: Annotated[int, typer.Option(help="NER epochs")] = 8,
     seed: Annotated[int, typer.Option(help="Seed of the NER's initialization and shuffling")] = 0,
     output: Annotated[Path, typer.Option(help="Result (JSON)")] = RESULT,

@@ -41,7 +41,7 @@ def main(
     gold: Annotated[list[Path], typer.Option(help=".spacy file with mentions, repeatable")],
     clients: Annotated[int, typer.Option()] = 16,
     seconds: Annotated[float, typer.Option()] = 60.0,
-    workers: Annotated[int, typer.Option(help="Processes that link")] = 2,
+    workers: Annotated[int, typer.Option(help="Number of worker processes")] = 2,
     output: Annotated[Path, typer.Option(help="Result (JSON)")] = RESULT,
 ) -> None:
     """Send requests, and print the results."""

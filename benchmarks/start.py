@@ -36,7 +36,7 @@ SCRIPTS = {
 
 def main(
     pipeline: Annotated[Path, typer.Argument(help="A pipeline with a krissel_linker and nothing else")],
-    times: Annotated[int, typer.Option(help="Runs of each; the least counts")] = 5,
+    times: Annotated[int, typer.Option(help="Runs of each; the lowest counts")] = 5,
     output: Annotated[Path, typer.Option(help="Result (JSON)")] = RESULT,
 ) -> None:
     """Run each in turn, and print seconds and ratios."""

@@ -58,10 +58,10 @@ PIECES = {
 def main(
     encoder: Annotated[Path, typer.Argument(help="Folder of a tokenizer")],
     texts: Annotated[Path, typer.Option(help="Abstracts (JSONL, gzip)")],
-    pairs: Annotated[int, typer.Option(help="Entities in a batch, of two mentions each")] = 256,
+    pairs: Annotated[int, typer.Option(help="Entities per batch, with two mentions each")] = 256,
     chunk_size: Annotated[int, typer.Option(help="Views encoded together")] = 64,
-    warm_up: Annotated[int, typer.Option(help="Steps before these")] = 8,
-    steps: Annotated[int, typer.Option(help="Steps that are measured")] = 12,
+    warm_up: Annotated[int, typer.Option(help="Number of warm-up steps")] = 8,
+    steps: Annotated[int, typer.Option(help="Number of measured steps")] = 12,
     layers: Annotated[int, typer.Option(help="Layers of each transformer")] = 12,
 ) -> None:
     """Measure, and print JSON."""

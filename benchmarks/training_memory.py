@@ -35,8 +35,8 @@ def main(
     mentions: Annotated[Path, typer.Option(help="Mined mentions")],
     config: Annotated[Path, typer.Option(help="Training config")] = CONFIG,
     chunk_size: Annotated[int, typer.Option(help="Views encoded together; 0 for all at once")] = 16,
-    pairs: Annotated[int, typer.Option(help="Entities in a batch, of two mentions each")] = 256,
-    limit: Annotated[int, typer.Option(help="Training examples that are made")] = 20_000,
+    pairs: Annotated[int, typer.Option(help="Entities per batch, with two mentions each")] = 256,
+    limit: Annotated[int, typer.Option(help="Number of training examples")] = 20_000,
     steps: Annotated[int, typer.Option(help="Training steps")] = 12,
     output: Annotated[Path, typer.Option(help="Result (JSON)")] = RESULT,
 ) -> None:

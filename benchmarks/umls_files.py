@@ -32,8 +32,8 @@ CONSONANTS, VOWELS = "bcdfghlmnprstvz", "aeiou"
 
 
 def main(
-    folder: Annotated[Path, typer.Argument(help="Where the files are written")],
-    concepts: Annotated[int, typer.Option(help="How many; UMLS has 3.4 million")] = 3_400_000,
+    folder: Annotated[Path, typer.Argument(help="Folder of the files")],
+    concepts: Annotated[int, typer.Option(help="Number of concepts; UMLS has 3.4 million")] = 3_400_000,
     seed: Annotated[int, typer.Option()] = 0,
 ) -> None:
     """Write the files, and print how many rows each has."""

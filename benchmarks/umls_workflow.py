@@ -61,10 +61,10 @@ class Row(NamedTuple):
 
 
 def main(
-    folder: Annotated[Path, typer.Argument(help="Where inputs and results are written; new")],
-    fraction: Annotated[list[float], typer.Option(help="Of full size")] = [0.001, 0.01],  # noqa: B006
-    processes: Annotated[int, typer.Option(help="That mine")] = 2,
-    seed: Annotated[int, typer.Option(help="Of the inputs")] = 0,
+    folder: Annotated[Path, typer.Argument(help="New folder for inputs and results")],
+    fraction: Annotated[list[float], typer.Option(help="Fraction of full size")] = [0.001, 0.01],  # noqa: B006
+    processes: Annotated[int, typer.Option(help="Number of mining processes")] = 2,
+    seed: Annotated[int, typer.Option(help="Random seed of the inputs")] = 0,
     output: Annotated[Path, typer.Option(help="Result (JSON)")] = RESULT,
 ) -> None:
     """Run the workflow at each fraction, and print the table. Other fractions in the result stay."""

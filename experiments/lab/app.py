@@ -1,4 +1,4 @@
-"""`python ../lab …`: the commands of the experiments, beside those of `python -m spacy krissel`."""
+"""Command line of the experiments, `python ../lab …`, in addition to `python -m spacy krissel`."""
 
 from spacy_krissel.cli.app import CodedApp
 

@@ -25,12 +25,13 @@ from spacy_krissel.views import View
 @checked
 @dataclass(eq=False)
 class BioSynObjective(NameObjective):
-    """`NameObjective` over `S(m, n) = m · n + λ s(m, n)`, where s is the lexical similarity of the linker
-    (`LexicalIndex`), whose `lexical_weight` becomes λ.
+    """`NameObjective` over `S(m, n) = m · n + λ s(m, n)`, where s is the lexical similarity of the
+    linker (`LexicalIndex`), whose `lexical_weight` becomes λ.
 
     n_candidates: 20 in the paper.
-    sparse_share: fraction of them that the lexical similarity finds, where it finds as many; the rest are the nearest
-        by the encoder, which change as it does ("iterative candidates"). 0.5 in the paper.
+    sparse_share: fraction of them that the lexical similarity finds, if it finds enough; the rest
+        are the nearest by the encoder, which change during training ("iterative candidates"). 0.5
+        in the paper.
     sparse_rate: learning rate of λ, by Adam; λ starts at 0.
     The rest as in `NameObjective`.
     """

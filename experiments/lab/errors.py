@@ -1,4 +1,4 @@
-"""Messages of the laboratory, beside those of spacy_krissel (`spacy_krissel.errors`)."""
+"""Error messages of the laboratory, in addition to those of spacy_krissel (`spacy_krissel.errors`)."""
 
 from spacy_krissel import errors as product
 from spacy_krissel.errors import KrisselError, KrisselWarning

@@ -1,4 +1,4 @@
-"""What the species words of a text say of the species of a gene, fitted without labels."""
+"""Weights of species words for the species of a gene, fitted without labels."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -20,10 +20,10 @@ PENALTY = 1e-4
 
 
 def fit_species(ontology: Path, mentions: Path, text: Path) -> tuple[Weights, int]:
-    """The weights of `species_scores`, fitted to mined mentions: their names are those of one gene alone, and so of one
-    species. Names without a digit are left out: many are words of another meaning. How often each species has such
-    names is fitted beside and dropped, since it says more of the tables than of texts; `just_before`,
-    `prefix` and `prior` are not fitted.
+    """Fit the weights of `species_scores` to mined mentions, whose names are those of one gene
+    alone, and so of one species. Names without a digit are left out: many are words with another
+    meaning. The frequency of such names per species is fitted too and dropped, since it describes
+    the tables rather than the texts; `just_before`, `prefix` and `prior` are not fitted.
 
     RETURNS: the weights, and the number of mentions.
     """
@@ -52,7 +52,7 @@ def fit_species(ontology: Path, mentions: Path, text: Path) -> tuple[Weights, in
 def _examples(
     store: OntologyStore, mentions: MentionShards, text: Path, taxa: list[str]
 ) -> Iterator[tuple[np.ndarray, str]]:
-    """The features of each mention, and its taxon; of documents that name a species."""
+    """Return the features of each mention, and its taxon, from documents that name a species."""
     nlp = spacy.blank("en")
     by_doc: dict[str, list[tuple[int, int, str]]] = {}
     of_name: dict[str, int] = {}

@@ -16,7 +16,7 @@ from spacy_krissel.util.folding import fold_name
 
 # Human, mouse, rat.
 FIRST = ("9606", "10090", "10116")
-# Of the species of a record's candidates, the one that is meant; None for any.
+# Returns the intended species among those of a record's candidates; None for any.
 Choose = Callable[[LinkRecord, list[str]], str | None]
 Link = Callable[..., list[LinkRecord]]
 
@@ -24,10 +24,11 @@ Link = Callable[..., list[LinkRecord]]
 def gene_baselines(
     records: Sequence[LinkRecord], gold: Sequence[GoldDoc], store: OntologyStore
 ) -> dict[str, list[LinkRecord]]:
-    """The records by name of the baseline; of `records` only the mentions are read.
+    """Return the records by name of the baseline; of `records` only the mentions are read.
 
-    *Rules* are the linker's: abbreviations expanded, entities with a name that is spelt as the mention is before
-    others, of several entities of the species the one whose preferred name it is, else the one with the most names.
+    *Rules* are the linker's: abbreviations are expanded, and entities with a name spelt as the
+    mention come first. Among several entities of the species, the one with it as preferred name
+    wins, else the one with the most names.
     """
     texts = expand_abbreviations(records, {item.id: item.doc.text for item in gold})
     docs = {item.id: item.doc for item in gold}
@@ -37,7 +38,7 @@ def gene_baselines(
     index = LexicalIndex.of([name for name, _ in pairs], np.array([row for _, row in pairs]))
     ids = list(store.ids)
     spelt: list[list[str]] = [[] for _ in records]
-    # The long form, or else the mention as it stands.
+    # The long form, or else the mention as written.
     rows, owner, _ = LexicalQuery(index, texts).spelling_matches([record.text for record in records])
     for row, row_of_mention in zip(rows.tolist(), owner.tolist(), strict=True):
         spelt[row_of_mention].append(ids[row])

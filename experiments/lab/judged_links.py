@@ -19,10 +19,11 @@ HEADER: Row = ("linked", "of mentions found", "% linked", "judged", "right", "% 
 
 
 def judged_links(pipeline: Path, gold: Path, *, documents: int, links: int, seed: int = 0) -> list[Row]:
-    """A link is right where a gold id is the entity's id, or one of its cross-references; mentions with other bounds
-    than gold ones are not judged. Without an entity are those of whose gold ids the knowledge base has none.
+    """Judge links by gold mentions. A link is correct if a gold id is the entity's id, or one of
+    its cross-references; mentions with other boundaries than gold mentions are not judged. Mentions
+    count as without an entity if the knowledge base has none of their gold ids.
 
-    documents: the first ones of `gold` (.spacy). links: that are judged, drawn at random.
+    documents: the first ones of `gold` (.spacy). links: number judged, drawn at random.
     RETURNS: a table, whose first row links all mentions.
     """
     nlp = load_pipeline(pipeline)

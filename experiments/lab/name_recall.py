@@ -32,9 +32,10 @@ class NameRecall:
 def name_recall(
     nlp: Language, gold: Source, store: Resolver, *, at: Sequence[PositiveInt] = (1, 5), name: str = "krissel_linker"
 ) -> NameRecall:
-    """Recall at `at` over the names of a linker's knowledge base, by vectors alone; names that differ in case are one.
+    """Return recall at `at` over the names of a linker's knowledge base, by vectors alone; names
+    that differ only in case count as one.
 
-    Of a composite mention any entity is right. Raises what `find_linker` and `read_gold` do.
+    For a composite mention any entity is correct. Raises what `find_linker` and `read_gold` do.
     """
     linker = find_linker(nlp, name)
     views, wanted = [], []

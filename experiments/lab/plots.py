@@ -150,7 +150,8 @@ def gradient_norms_figure(norms: dict[str, dict[str, Any]], titles: dict[str, st
 
 
 def line_style(index: int) -> dict[str, Any]:
-    """Colour, dashes and marker of a line by its index: no two of the first ten are alike without colour."""
+    """Return colour, dashes and marker of a line by its index: the first ten are distinct without
+    colour."""
     return {
         "color": COLOURS[index % len(COLOURS)],
         "linestyle": LINES[index % len(LINES)],
@@ -161,12 +162,12 @@ def line_style(index: int) -> dict[str, Any]:
 
 
 def marks_of(values: Any) -> int:
-    """Every how many points of a curve have a marker."""
+    """Return the number of points per marker of a curve."""
     return max(1, len(values) // N_MARKS)
 
 
 def legend(figure: Any, panel: Any) -> None:
-    """Below the panels, where it covers no curve and no axis."""
+    """Draw the legend below the panels, where it covers no curve and no axis."""
     handles, labels = panel.get_legend_handles_labels()
     columns = len(figure.axes)
     rows = -(-len(labels) // columns)

@@ -18,12 +18,12 @@ PAIR_COLOURS = ("#0072b2", "#d55e00")
 
 
 class Projection(NamedTuple):
-    """What one encoder makes of the names.
+    """Projection of the names by one encoder.
 
     points: (n, 2), t-SNE of the vectors by cosine distance.
-    silhouette: the mean silhouette of the vectors by cosine distance, from -1 to 1: how much nearer a name is to those
-        of its entity than to those of the nearest other entity.
-    neighbours: the share of names whose nearest other name is of the same entity.
+    silhouette: the mean silhouette of the vectors by cosine distance, from -1 to 1: how much nearer
+        a name is to those of its entity than to those of the nearest other entity.
+    neighbours: the fraction of names whose nearest other name is of the same entity.
     """
 
     points: np.ndarray
@@ -34,11 +34,12 @@ class Projection(NamedTuple):
 def choose_names(
     store: OntologyStore, *, n_entities: int, n_names: int, seed: int = 0
 ) -> tuple[list[str], np.ndarray, list[str]]:
-    """Names of `n_entities` entities that have at least `n_names` of their own, both drawn by seed; shared names are
-    left out, which belong to no one entity.
+    """Choose names of `n_entities` entities that have at least `n_names` of their own, both drawn
+    by seed; shared names are left out.
 
-    RETURNS: names (n,), the number of the entity of each (n,), and the preferred names of the entities.
-    Raises KrisselError K905 when too few entities have so many names.
+    RETURNS: names (n,), the index of the entity of each (n,), and the preferred names of the
+    entities.
+    Raises KrisselError K905 if too few entities have enough names.
     """
     names: dict[int, list[str]] = {}
     for row, name, _ in store.names(shared=False):
@@ -55,7 +56,8 @@ def choose_names(
 
 
 def project(vectors: np.ndarray, owners: np.ndarray, *, seed: int = 0) -> Projection:
-    """vectors: (n, width) of names. owners: (n,) the entity of each, at least two of them with two names each."""
+    """Project vectors (n, width) of names. owners: (n,) the entity of each, at least two of them
+    with two names each."""
     from sklearn.manifold import TSNE
     from sklearn.metrics import silhouette_score
 

@@ -211,7 +211,7 @@ class BuildWork(WorkFolder):
             is_done = (self.path / done).exists()
             title = step.title if isinstance(step.title, str) else step.title(plan)
             if plan.asked.progress:
-                msg.divider(f"{number}/{len(steps)} {title}{' (done before)' if is_done else ''}")
+                msg.divider(f"{number}/{len(steps)} {title}{' (already done)' if is_done else ''}")
             if not is_done:
                 made = step.make(plan, self.path / step.name)
                 if step.name:

@@ -107,7 +107,7 @@ def train(
         with show_validation_error(config), _coded(config):
             changed = load_config(config, overrides=overrides or {}, interpolate=False)
         if missing := [section for section in ("nlp", "training") if section not in changed]:
-            problem = " and ".join(f"[{section}]" for section in missing) + " is not there"
+            problem = " and ".join(f"[{section}]" for section in missing) + " is missing"
             raise KrisselError(Errors.K677.format(path=config, problem=problem))
         if not is_first:
             changed["training"]["logger"] = SILENT
@@ -157,7 +157,7 @@ def fit_schedule(nlp: Language, overrides: Container[str]) -> None:
         rate["total_steps"] = total
         if "warmup_steps" in rate and f"{RATE}.warmup_steps" not in overrides:
             rate["warmup_steps"] = round(rate["warmup_steps"] * total / planned) if planned else 0
-        msg.info(f"Learning rate over {total} steps, as many as this training has ({planned} in the config)")
+        msg.info(f"Learning rate over {total} steps, the length of this training ({planned} in the config)")
 
 
 def _log_settings(nlp: Language, T: dict[str, Any]) -> None:

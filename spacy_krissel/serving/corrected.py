@@ -148,7 +148,7 @@ class CorrectedLinker:
         layers = self._linked(documents)
         for document, (_, *others) in zip(documents, layers, strict=True):
             if others:
-                problem = "has overlapping mentions, which no export can hold"
+                problem = "has overlapping mentions, which cannot be exported"
                 raise KrisselError(Errors.K682.format(what=f"Document '{document.id[:40]}'", problem=problem))
         docs = [own[0].doc for own in layers]
         if min_confidence is not None:
@@ -273,7 +273,7 @@ class CorrectedLinker:
         text, mentions, key = document.text, document.mentions, self.linker.cfg["spans_key"]
         problem, layers, limit = None, [_Layer()], max(2, min(MAX_LAYERS, MAX_COPIED // (len(text) or 1)))
         if len(text) > self.nlp.max_length:
-            problem = f"has {len(text):,} characters, and the pipeline takes {self.nlp.max_length:,}"
+            problem = f"has {len(text):,} characters, and the pipeline allows {self.nlp.max_length:,}"
         elif mentions is None:
             if not self._setters:
                 problem = "has no `mentions`, and no component of the pipeline finds any"
@@ -284,7 +284,7 @@ class CorrectedLinker:
         else:
             layers = _layers_of(text, mentions, may_overlap=bool(key))
             if len(layers) > limit:
-                problem = f"has {len(layers):,} mentions of the same words, and may have {limit:,} at its length"
+                problem = f"has {len(layers):,} mentions of the same words; at its length {limit:,} are allowed"
         if problem is not None:
             what = f"Document {number}" + (f" ('{document.id[:40]}')" if document.id else "")
             raise KrisselError(Errors.K682.format(what=what, problem=problem))

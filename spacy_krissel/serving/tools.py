@@ -39,7 +39,7 @@ class Suggestions:
             raise
         except Exception as error:
             # cassis and lxml raise errors of any type for an invalid CAS.
-            raise InvalidRequest(f"is no CAS that can be read ({type(error).__name__}: {str(error)[:200]})") from error
+            raise InvalidRequest(f"is not a readable CAS ({type(error).__name__}: {str(error)[:200]})") from error
         own = {"begin", "end"}
         text = self._cas.sofa_string
         if (

@@ -74,7 +74,7 @@ class VectorCache:
                 return
             keys, vectors = file_["keys"], file_["vectors"]
             if keys.dtype != np.uint8 or keys.shape != (len(vectors), DIGEST) or not np.isfinite(vectors).all():
-                raise ValueError("its parts do not fit together")
+                raise ValueError("its parts are inconsistent")
             if vectors.dtype != np.float32 or vectors.shape[1:] != (self._width,):
                 raise ValueError(f"it has vectors of shape {vectors.shape} and type {vectors.dtype}")
         self._known = dict(zip([row.tobytes() for row in keys], vectors, strict=True))

@@ -62,7 +62,7 @@ def begin_texts(begin: Begin[str, TokenStates], texts: list[str]) -> tuple[Token
     rows = consecutive(lengths)
     places, _ = begin_shared(lambda own: (found[0].offsets, no_backprop), sizes, rows)
     vectors, backprop = begin_shared(lambda own: (found[0].vectors, found[1]), sizes, rows)
-    return TokenStates(vectors, lengths, places), backprop
+    return TokenStates(vectors, lengths, offsets), backprop
 
 
 def consecutive(lengths: Iterable[int]) -> list[range]:

@@ -85,7 +85,7 @@ def test_a_build_does_not_say_which_of_its_steps_runs(toy_files, tmp_path, monke
         assert f"{bar}: 100%" in said.err
     build(ontology, tmp_path / "built", text=[texts], steps=2, progress=True)
     said = terminal.readouterr()
-    assert all(f"{number}/5 {step} (done before)" in said.out for number, step in enumerate(steps, 1))
+    assert all(f"{number}/5 {step} (already done)" in said.out for number, step in enumerate(steps, 1))
     assert "Confidence: 100%" in said.err and "Training" not in said.err
     build(ontology, tmp_path / "names", progress=True)
     said = terminal.readouterr().out

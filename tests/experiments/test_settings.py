@@ -72,7 +72,7 @@ def test_a_needed_row_that_is_not_the_first(toy_ablation, write_ablation):
 
 
 def test_a_row_is_compared_with_one_that_is_not_there(toy_ablation, write_ablation):
-    toy_ablation["rows"]["lazy"]["beside"] = "re-ranking"
+    toy_ablation["rows"]["lazy"]["baseline"] = "re-ranking"
     assert read_ablation(write_ablation(toy_ablation)).chosen(["lazy"]) == ["full", "re-ranking", "lazy"]
 
 
@@ -91,7 +91,7 @@ def test_a_row_is_compared_with_one_that_is_not_there(toy_ablation, write_ablati
         ({"rows.re-ranking.of": "cake"}, "'cake' is no row"),
         ({"rows.re-ranking.of": "lazy"}, "'lazy' is no row above it"),
         ({"rows.re-ranking.of": "aliases"}, "'aliases' is no row above it"),
-        ({"rows.re-ranking.beside": "lazy"}, "'lazy' is no row above it"),
+        ({"rows.re-ranking.baseline": "lazy"}, "'lazy' is no row above it"),
         ({"rows.re-ranking.train": {"a.b": 1}}, "rows.re-ranking.train: it trains nothing"),
         ({"rows.re-ranking.seeds": [1]}, "rows.re-ranking.seeds: it trains nothing"),
         (

@@ -105,7 +105,7 @@ def test_summary_and_table(ablation):
         "| LESS | 50.0 | -50.0 (-50.0 to -50.0) | 100.0 | +0.0 (+0.0 to +0.0) | 75.0 |",
         "| PART | – |  | 50.0 | -50.0 (-50.0 to -50.0) | – |",
     ]
-    ablation.rows["part"] = ablation.rows["part"].model_copy(update={"beside": "less"})
+    ablation.rows["part"] = ablation.rows["part"].model_copy(update={"baseline": "less"})
     beside = summarize(ablation, {"full": {"two": {0: right}}, "less": {"two": {7: half}}, "part": {"two": {0: half}}})
     assert ablation_table(beside).splitlines()[-1] == "| PART | – |  | 50.0 | +0.0 (+0.0 to +0.0), to LESS | – |"
     shot = {"shots": 1, "strict": [0.5, 0.75], "prototypes": 3.0}

@@ -65,7 +65,7 @@ def test_mentions_that_are_given_are_looked_for(linker):
         ([Mention(2, 2)], "outside"),
         ([Mention(0, 99)], "outside"),
         ([Mention(2, 3)], "white space only"),
-        ([Mention(0, 9)] * 2 + [Mention(0, end) for end in range(1, 9)], "9 mentions of the same words, .* 4 at"),
+        ([Mention(0, 9)] * 2 + [Mention(0, end) for end in range(1, 9)], "9 mentions of the same words; .* 4 are"),
     ],
 )
 def test_a_mention_that_is_none_is_linked(linker, mentions, problem, monkeypatch):

@@ -1,5 +1,5 @@
-"""What an ablation's reports say beyond strict accuracy: entities seen and unseen in training, and NIL (PEL, Tables 2
-and 4)."""
+"""Details of an ablation's reports beyond strict accuracy: entities seen and unseen in training,
+and NIL (PEL, Tables 2 and 4)."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -28,9 +28,9 @@ NIL_FIGURES = {
     "strict_linked": "linked",
     "recall_64": "R@64 with NIL",
 }
-# Of a drawn curve.
+# Maximum number of points of a drawn curve.
 MAX_POINTS = 200
-# Steps that a drawn gradient norm is the mean of.
+# Number of steps that a drawn gradient norm is averaged over.
 SMOOTHED = 25
 
 Report = Mapping[str, Any]
@@ -39,8 +39,8 @@ Details = dict[str, dict[str, Any]]
 
 
 class TopScores(NamedTuple):
-    """What NIL is told by: the mentions of one run in the order of their keys, and the document, the top score and
-    whether the gold is NIL of each (n,)."""
+    """Input of NIL figures: the mentions of one run in the order of their keys, with the document,
+    the top score and whether the gold is NIL of each (n,)."""
 
     keys: list[tuple[str, int, int, int]]
     docs: list[str]
@@ -49,8 +49,8 @@ class TopScores(NamedTuple):
 
 
 def seen_figures(reports: Sequence[Report]) -> dict[str, Any]:
-    """Number of mentions and recall at 1 and 64, for all, seen and unseen entities; means over the reports of several
-    seeds. A slice without mentions has None."""
+    """Return the number of mentions and recall at 1 and 64, for all, seen and unseen entities;
+    means over the reports of several seeds. A slice without mentions has None."""
     found = {}
     for part in SEEN:
         figures = [report if part == "all" else report["slices"].get(part) for report in reports]
@@ -60,12 +60,12 @@ def seen_figures(reports: Sequence[Report]) -> dict[str, Any]:
 
 
 def nil_figures(runs: Sequence[Sequence[LinkRecord]], calibrations: Sequence[Report]) -> dict[str, Any]:
-    """auPR, precision, recall and F1 of NIL, accuracy over all classes and on mentions with an entity, recall at 64
-    over all classes, and precision and recall on the mentions that the threshold was fitted to (`fitted`); means over
-    several seeds.
+    """Return auPR, precision, recall and F1 of NIL, accuracy over all classes and on mentions with
+    an entity, recall at 64 over all classes, and precision and recall on the mentions that the
+    threshold was fitted to (`fitted`); means over several seeds.
 
-    calibrations: what `Calibration.data` holds, one for each run: the threshold, and the share of NIL that the figures
-        are for.
+    calibrations: `Calibration.data`, one for each run: the threshold, and the fraction of NIL that
+        the figures are for.
     """
     figures = [nil_run(run, each["threshold"], each["nil_share"]) for run, each in zip(runs, calibrations, strict=True)]
     found: dict[str, Any] = {key: _mean([each[key] for each in figures]) for key in (*NIL_FIGURES, "share")}
@@ -76,8 +76,9 @@ def nil_figures(runs: Sequence[Sequence[LinkRecord]], calibrations: Sequence[Rep
 
 
 def nil_run(run: Sequence[LinkRecord], threshold: float, share: float | None) -> dict[str, Any]:
-    """The figures of one run with this threshold. `recall_64` counts what is rightly NIL, and what is not called so and
-    has its entity among the first 64 candidates, which gives the figures of PEL's Table 4 from its others."""
+    """Return the figures of one run with this threshold. `recall_64` counts mentions correctly
+    called NIL, and others whose entity is among the first 64 candidates; it gives the figures of
+    PEL's Table 4."""
     gold = counted(run)
     linked = [replace(each, prediction=each.ranked[0]) if each.ranked else each for each in gold]
     scores = top_scores(linked)
@@ -91,7 +92,7 @@ def nil_run(run: Sequence[LinkRecord], threshold: float, share: float | None) ->
 
 
 def run_scores(records: Sequence[LinkRecord]) -> TopScores | None:
-    """Of the counted records; None where links have no scores."""
+    """Return the top scores of the counted records; None if links have no scores."""
     gold = counted(records)
     scores = top_scores(gold)
     if scores is None:
@@ -105,10 +106,11 @@ def run_scores(records: Sequence[LinkRecord]) -> TopScores | None:
 def aupr_lead(
     ours: Sequence[TopScores | None], theirs: Sequence[TopScores | None], share: float | None = None
 ) -> dict[str, Any] | None:
-    """auPR of `ours` minus that of `theirs`, means over their runs (seeds), on the same mentions; where NIL is this
-    share of them.
+    """Return auPR of `ours` minus that of `theirs`, means over their runs (seeds), on the same
+    mentions, with this fraction of NIL.
 
-    RETURNS: {"aupr": difference, "interval": its paired 95 % interval over documents}; None where a run has no scores.
+    RETURNS: {"aupr": difference, "interval": its paired 95 % interval over documents}; None if a
+    run has no scores.
     """
     runs = [run for run in (*ours, *theirs) if run is not None]
     if len(runs) < len(ours) + len(theirs) or any(run.keys != runs[0].keys for run in runs):
@@ -122,14 +124,15 @@ def aupr_lead(
 
 
 def _average_precision(run: TopScores, counts: np.ndarray, share: float | None) -> float:
-    """The auPR of a resample with each mention as often as `counts` (n,) says; nan without NIL."""
+    """Return the auPR of a resample with each mention repeated `counts` (n,) times; nan without
+    NIL."""
     rows = np.repeat(np.arange(len(counts)), counts)
     scores, is_nil = run.scores[rows], run.is_nil[rows]
     return nil_curve(scores, is_nil, share).average_precision if is_nil.any() else np.nan
 
 
 def drawn_nil_curve(run: TopScores | None) -> dict[str, list[float]] | None:
-    """Recall and precision of NIL at every threshold, at most 200 of them; None where links have no scores."""
+    """Return recall and precision of NIL at up to 200 thresholds; None if links have no scores."""
     if run is None:
         return None
     curve = nil_curve(run.scores, run.is_nil)
@@ -138,8 +141,9 @@ def drawn_nil_curve(run: TopScores | None) -> dict[str, list[float]] | None:
 
 
 def gradient_figures(path: Path, pipe: str) -> dict[str, Any]:
-    """Of a file of `StepLogger`: the norm of the gradient, each step's the mean of the 25 up to it (`smoothed`), its
-    `mean`, and its standard deviation as a share of that (`deviation`; PEL, Figure 3)."""
+    """Return figures of a file of `StepLogger`: the norm of the gradient, averaged over the last 25
+    steps (`smoothed`), its `mean`, and its standard deviation as a fraction of that (`deviation`;
+    PEL, Figure 3)."""
     with path.open(encoding="utf8") as lines:
         norms = np.array([json.loads(line)[pipe]["gradient_norm"] for line in lines])
     sums = np.concatenate(([0.0], np.cumsum(norms)))
@@ -150,7 +154,7 @@ def gradient_figures(path: Path, pipe: str) -> dict[str, Any]:
 
 
 def detail_parts(found: Mapping[str, Any]) -> list[str]:
-    """The tables in Markdown, each below its heading."""
+    """Return the tables in Markdown, each below its heading."""
     titles = {row["name"]: row["title"] for row in found["rows"]}
     parts = []
     for gold, rows in found.get("seen", {}).items():

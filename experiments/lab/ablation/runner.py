@@ -46,7 +46,7 @@ PIPELINE, KB, REPORT, FEW_SHOT, CALIBRATION = "pipeline", "kb", "report", "few-s
 
 
 class AblationRun:
-    """Trains and measures, row by row, in `output`; what is there already is not made again.
+    """Trains and measures row by row, in `output`; existing results are not computed again.
 
         <row>/seed-<n>/linker        the trained linker, and what was logged of its steps
         <row>/seed-<n>/reranked      linker and re-ranker, where there is one
@@ -56,7 +56,8 @@ class AblationRun:
         ablation.json, ablation.md, top-k.svg, few-shot.svg, nil.svg,
         gradient-norms.svg
 
-    Each folder is whole or absent, and knows the settings and the content of the files that it was made with.
+    Each folder is complete or absent, and records the settings and the content of the files that it
+    was made with.
     """
 
     def __init__(
@@ -83,7 +84,7 @@ class AblationRun:
             for seed in self.ablation.seeds_of(name):
                 for gold in golds:
                     measured[name][gold][seed] = self.measure(name, seed, gold)
-            # After each row, for those who look in meanwhile.
+            # Written after each row, so that intermediate results can be read.
             self._write(measured, few_shots)
         if self.ablation.curves.shots and (not rows or any(self.ablation.rows[name].examples for name in rows)):
             for gold, data in self.ablation.sets.items():
@@ -95,7 +96,7 @@ class AblationRun:
         return not self.ablation.rows[name].examples or self.ablation.sets[gold].examples is not None
 
     def pipeline(self, name: str, seed: int) -> Path:
-        """The trained pipeline that row `name` uses, without knowledge base."""
+        """Return the trained pipeline that row `name` uses, without knowledge base."""
         has_reranker = self.ablation.has_reranker(name)
         name = self.ablation.trained(name)
         title, folder = self.ablation.rows[name].title, self._folder(name, seed)
@@ -113,7 +114,7 @@ class AblationRun:
         return folder / "reranked" / PIPELINE
 
     def measure(self, name: str, seed: int, gold: str) -> Answers:
-        """What row `name` says of the mentions of set `gold`."""
+        """Return the measures of row `name` on the mentions of set `gold`."""
         row, data = self.ablation.rows[name], self.ablation.sets[gold]
         pipeline = self.pipeline(name, seed)
         folder = self._folder(name, seed) / "sets" / gold
@@ -142,7 +143,7 @@ class AblationRun:
         return answers(read_records(folder / f"{REPORT}.links.jsonl"))
 
     def few_shot(self, gold: str) -> list[FewShot]:
-        """The few-shot curve of the first row, and its first seed, on set `gold`."""
+        """Return the few-shot curve of the first row and its first seed, on set `gold`."""
         name, curves, data = self.ablation.first, self.ablation.curves, self.ablation.sets[gold]
         assert data.examples is not None, "called for sets with examples"
         seed = self.ablation.seeds_of(name)[0]
@@ -161,7 +162,8 @@ class AblationRun:
         return [FewShot(**row) for row in saved[FEW_SHOT.replace("-", "_")]]
 
     def _with_kb(self, path: Path, name: str, seed: int, gold: str) -> Language:
-        """The pipeline of row `name`, at `path`, with the knowledge base of set `gold`: a kept one, or a new one."""
+        """Return the pipeline of row `name`, at `path`, with the knowledge base of set `gold`: a
+        kept one, or a new one."""
         row, data, trained = self.ablation.rows[name], self.ablation.sets[gold], self.ablation.trained(name)
         kept = self._folder(trained, seed) / "sets" / gold / KB
         if self.ablation.has_kb_of(name, trained) and kept.exists():
@@ -178,7 +180,7 @@ class AblationRun:
         curve = name == ablation.first and ablation.curves.shots and ablation.sets[gold].examples
         return bool(users or curve)
 
-    # What the folders remember: whatever makes a difference to them.
+    # Recorded in the folders: everything that affects their content.
 
     def _linker_settings(self, name: str, seed: int) -> dict[str, Any]:
         row, training = self.ablation.rows[name], self.ablation.train
@@ -207,7 +209,7 @@ class AblationRun:
         mined = data.mined(row.mined_aliases)
         paths = {"gold": data.gold, "ontology": data.ontology, **({"mentions": mined} if mined else {})}
         read = [*paths.values(), data.examples if examples else None, row.ontology]
-        # As they were named before there were these, where they are not asked for.
+        # Keep the names of earlier versions if these options are unset.
         further = {key: value for key, value in (("seen", data.seen), ("calibration", data.calibration)) if value}
         held_out = {"held_out": data.held_out} if data.held_out else {}
         held_out |= {"nil_shares": data.nil_shares} if data.nil_shares else {}
@@ -229,10 +231,10 @@ class AblationRun:
 
     @contextmanager
     def _made(self, path: Path, settings: dict[str, Any]) -> Iterator[Path | None]:
-        """Yields where to write what will be the folder `path`, or None when it is there already."""
+        """Yield the folder to write that becomes `path`, or None if it exists."""
         if path.exists():
             found = read_manifest(path, KIND, VERSION, make=MAKE)["settings"]
-            # By way of JSON, as they were saved.
+            # Through JSON, as they were saved.
             wanted = json.loads(json.dumps(settings))
             if found != wanted:
                 keys = [key for key in sorted({*found, *wanted}) if found.get(key) != wanted.get(key)]
@@ -262,7 +264,8 @@ class AblationRun:
         return found
 
     def _baselines(self, measured: AllRuns) -> dict[str, dict[str, Runs]]:
-        """What linking without any encoder says of the mentions of the first row's first run."""
+        """Return the results of linking without an encoder on the mentions of the first row's first
+        run."""
         found: dict[str, dict[str, Runs]] = {}
         for gold, data in self.ablation.sets.items():
             if data.baselines is None:
@@ -279,7 +282,8 @@ class AblationRun:
         return found
 
     def _details(self, measured: AllRuns) -> dict[str, Details]:
-        """Figures of seen and unseen entities and of NIL, and the curves of the first seed, of the sets that say so."""
+        """Return figures of seen and unseen entities and of NIL, and the curves of the first seed,
+        for sets that have them."""
         found: dict[str, Details] = {"seen": {}, "nil": {}, "nil_curves": {}}
         for gold, data in self.ablation.sets.items():
             scores: dict[str, list[TopScores | None]] = {}
@@ -303,7 +307,7 @@ class AblationRun:
         return found
 
     def _gradient_norms(self, measured: AllRuns) -> dict[str, Any]:
-        """Those of the first seed, of the rows whose steps were logged."""
+        """Return the gradient norms of the first seed, for rows whose steps were logged."""
         found = {}
         for name in measured:
             path = self._folder(name, self.ablation.seeds_of(name)[0]) / "linker" / STEPS

@@ -1,4 +1,4 @@
-"""What an ablation file says: what is trained, on what it is measured, and the rows of the table."""
+"""Settings of an ablation file: the training, the gold sets, and the rows of the table."""
 
 import re
 from collections.abc import Sequence
@@ -19,9 +19,10 @@ class Section(BaseModel):
 
 
 class Knowledge(Section):
-    """An ontology store, and mentions that were mined with it (none: names alone).
+    """An ontology store, and mentions mined with it (none: names alone).
 
-    mentions_without_aliases: mined with `krissel mine --no-aliases`, for rows without `mined_aliases`.
+    mentions_without_aliases: mined with `krissel mine --no-aliases`, for rows without
+        `mined_aliases`.
     """
 
     ontology: Path
@@ -36,15 +37,15 @@ class Knowledge(Section):
 
 
 class Training(Knowledge):
-    """What the linkers are trained on. config: of `spacy train`; overrides: of it, by dotted key."""
+    """Training of the linkers. config: of `spacy train`; overrides: of the config, by dotted key."""
 
     config: Path
     overrides: dict[str, Any] = {}
 
 
 class RerankerTraining(Section):
-    """How the re-rankers are trained, each over its row's own linker, with the knowledge of `Training`, or on the gold
-    mentions of the override `paths.gold`.
+    """Training of the re-rankers, each over its row's own linker, with the knowledge of `Training`,
+    or on the gold mentions of the override `paths.gold`.
 
     config, overrides: as in `Training`.
     held_out: fraction of names that the linker's knowledge base lacks meanwhile; as in the config.
@@ -58,16 +59,19 @@ class RerankerTraining(Section):
 
 
 class GoldSet(Knowledge):
-    """A gold corpus, and what its linker's knowledge base is made of.
+    """A gold corpus, and the data of its linker's knowledge base.
 
     examples: gold mentions for §3.7.
-    seen: gold mentions that were trained on; recall is told apart for entities that are linked there and others.
-    calibration: gold mentions, NIL ones among them, that the threshold for NIL is fitted to; in `gold`, mentions that
-        are NIL are then counted too.
-    nil_shares: further shares of NIL among the mentions that its figures are given for, as 0.118, PEL's.
-    held_out: of `calibration`, the documents that training with this `dev_share` kept to develop on; 0: all.
-    baselines: an ontology by whose names exact match and TF-IDF link the same mentions, also with abbreviations written
-        out, for four more rows; with `seen`, a fifth links each form to what it stands for most often there.
+    seen: gold mentions of the training; recall is reported separately for entities linked there and
+        others.
+    calibration: gold mentions, including NIL, that the threshold for NIL is fitted to; NIL mentions
+        in `gold` are then counted too.
+    nil_shares: further fractions of NIL among the mentions to report figures for, such as PEL's
+        0.118.
+    held_out: of `calibration`, the documents that training with this `dev_share` held out; 0: all.
+    baselines: an ontology whose names exact match and TF-IDF link the same mentions with, also with
+        abbreviations expanded, for four more rows; with `seen`, a fifth links each form to its most
+        frequent entity there.
     """
 
     gold: Path
@@ -80,7 +84,7 @@ class GoldSet(Knowledge):
 
 
 class Prototypes(Section):
-    """How a row's knowledge bases differ, as in `PrototypeSource`."""
+    """Settings of a row's knowledge bases, as in `PrototypeSource`."""
 
     names: bool = True
     aliases: bool = True
@@ -94,26 +98,28 @@ class Prototypes(Section):
 
 
 class Row(Section):
-    """A row of the table: what is other than in the first one.
+    """A row of the table, as differences from the first.
 
-    title: how the table calls it.
+    title: its title in the table.
     of: the row whose trained pipeline it uses, with other switches; None trains one of its own.
-    beside: the row above it that it is compared with; None is the first.
+    baseline: the row above it that it is compared with; None is the first.
     seeds: instead of the file's; each is `system.seed` of the training configs.
-    train, reranker: overrides of the training configs, by dotted key; those of the row that trained the linker.
-    ontology: replaces the ontology of the file and the sets, for training and the knowledge base; one
-        with the same ids, such as one whose homonyms are disambiguated.
-    mined_aliases: mentions were mined by all names, or, where false, by the preferred ones alone.
-    pipeline: overrides of the trained pipeline's config; in a row with another's knowledge base, not of what makes one.
+    train, reranker: overrides of the training configs, by dotted key; those of the row that trained
+        the linker.
+    ontology: replaces the ontology of the file and the sets, for training and the knowledge base;
+        one with the same ids, such as one whose homonyms are disambiguated.
+    mined_aliases: whether mentions were mined by all names, not by the preferred ones alone.
+    pipeline: overrides of the trained pipeline's config; in a row with another's knowledge base,
+        not of settings that build one.
     prototypes: of the knowledge bases.
-    distilled: a small encoder that learned their vectors encodes the knowledge bases, and the mentions, in the path of
-        the trained one (`krissel distill`).
+    distilled: encode the knowledge bases and mentions with a small encoder that learned the trained
+        one's vectors (`krissel distill`).
     examples: the set's examples are prototypes too (lazy learning, §3.7).
     """
 
     title: str
     of: str | None = None
-    beside: str | None = None
+    baseline: str | None = None
     seeds: list[int] | None = None
     train: dict[str, Any] = {}
     reranker: dict[str, Any] = {}
@@ -128,7 +134,8 @@ class Row(Section):
 class Curves(Section):
     """Figure 2. top_k: the rows whose oracle accuracy is drawn, up to `max_k` candidates.
 
-    shots, draws: of the few-shot curve, as in `few_shot`; it is that of the first row, on the sets with examples.
+    shots, draws: of the few-shot curve, as in `few_shot`; for the first row, on the sets with
+        examples.
     """
 
     top_k: list[str] = []
@@ -138,7 +145,8 @@ class Curves(Section):
 
 
 class Ablation(Section):
-    """An ablation file. The first of `rows` is the system that the others are compared with, unless they name one."""
+    """An ablation file. The first of `rows` is the system that the others are compared with, unless
+    they name a baseline."""
 
     train: Training
     reranker: RerankerTraining | None = None
@@ -151,26 +159,26 @@ class Ablation(Section):
     def first(self) -> str:
         return next(iter(self.rows))
 
-    def beside(self, name: str) -> str:
-        """The row that row `name` is compared with."""
-        return self.rows[name].beside or self.first
+    def baseline_of(self, name: str) -> str:
+        """Return the row that row `name` is compared with."""
+        return self.rows[name].baseline or self.first
 
     def trained(self, name: str) -> str:
-        """The row whose trained pipeline row `name` uses: its own, or that of another."""
+        """Return the row whose trained pipeline row `name` uses: its own, or that of another."""
         return self.rows[name].of or name
 
     def has_reranker(self, name: str) -> bool:
-        """Is a re-ranker part of row `name`'s pipeline?"""
+        """Return whether row `name`'s pipeline has a re-ranker."""
         training = self.reranker
         return training is not None and (training.rows is None or name in training.rows)
 
     def has_kb_of(self, name: str, other: str) -> bool:
-        """Have two rows with one encoder one knowledge base?"""
+        """Return whether two rows with the same encoder share a knowledge base."""
         ours, theirs = self.rows[name], self.rows[other]
         return _kb_of(ours) == _kb_of(theirs)
 
     def users(self, name: str) -> list[str]:
-        """The rows that use the trained pipeline of row `name`, itself among them."""
+        """Return the rows that use the trained pipeline of row `name`, including itself."""
         return [other for other in self.rows if self.trained(other) == name]
 
     def seeds_of(self, name: str) -> list[int]:
@@ -178,7 +186,7 @@ class Ablation(Section):
         return self.seeds if seeds is None else seeds
 
     def chosen(self, names: Sequence[str] = ()) -> list[str]:
-        """The rows called `names` (none: all) and those that they need, in the file's order.
+        """Return the rows called `names` (none: all) and those that they need, in the file's order.
 
         Raises KrisselError K902 for an unknown name.
         """
@@ -189,7 +197,7 @@ class Ablation(Section):
         # A row needs only rows above it.
         for name in reversed(self.rows):
             if name in needed:
-                needed |= {self.beside(name), self.trained(name)}
+                needed |= {self.baseline_of(name), self.trained(name)}
         return [name for name in self.rows if name in needed]
 
 
@@ -198,9 +206,11 @@ def _kb_of(row: Row) -> Any:
 
 
 def read_ablation(path: str | Path, overrides: dict[str, Any] | None = None) -> Ablation:
-    """Read an ablation file (YAML or JSON; see `Ablation`). overrides: of its values, by dotted key.
+    """Read an ablation file (YAML or JSON; see `Ablation`). overrides: of its values, by dotted
+    key.
 
-    Raises KrisselError K001 (no such file), K901 (an unknown key, a value of another type, a row that makes no sense).
+    Raises KrisselError K001 (no such file), K901 (an unknown key, a value of another type, an
+    inconsistent row).
     """
     path = Path(path)
     if not path.is_file():
@@ -242,14 +252,15 @@ def _set(data: dict[str, Any], keys: list[str], value: Any) -> None:
 
 
 def _holds_dotted_keys(path: list[str]) -> bool:
-    """Are there overrides of another config, as in `train.overrides` and `rows.full.train`?"""
+    """Return whether the path is one of overrides of another config, as in `train.overrides` and
+    `rows.full.train`."""
     if path[0] == "rows":
         return len(path) == 3 and path[2] in ("train", "reranker", "pipeline")
     return path in (["train", "overrides"], ["reranker", "overrides"])
 
 
 def _contradictions(ablation: Ablation) -> list[str]:
-    """What no type tells: settings that would be left unread, and names that lead nowhere."""
+    """Return problems that types cannot express: settings that would be ignored, and unknown names."""
     found = [f"{kind} is empty" for kind in ("sets", "rows", "seeds") if not getattr(ablation, kind)]
     for kind, names in (("sets", ablation.sets), ("rows", ablation.rows)):
         found += [f"{kind}.{name}: the name is no file name" for name in names if not NAME.fullmatch(name)]
@@ -267,8 +278,8 @@ def _contradictions(ablation: Ablation) -> list[str]:
                 found += [f"rows.{name}.pipeline.{key}: it has the knowledge base of '{row.of}'" for key in making]
             unread = {"train": row.train, "reranker": row.reranker, "seeds": row.seeds is not None}
             found += [f"rows.{name}.{key}: it trains nothing itself" for key, value in unread.items() if value]
-        if row.beside is not None and row.beside not in before:
-            found.append(f"rows.{name}.beside: '{row.beside}' is no row above it")
+        if row.baseline is not None and row.baseline not in before:
+            found.append(f"rows.{name}.baseline: '{row.baseline}' is no row above it")
         before.append(name)
         if row.seeds == []:
             found.append(f"rows.{name}.seeds: is empty")

@@ -21,9 +21,10 @@ SHOWN_K = (1, 2, 4, 8, 16, 32, 64)
 
 
 class Answer(NamedTuple):
-    """What the figures need of a link record.
+    """The part of a link record that the figures need.
 
-    right: strictly. linked: the mention has an entity. rank: of the first gold entity among the candidates, from 0.
+    right: strictly correct. linked: the mention has an entity. rank: of the first gold entity among
+        the candidates, from 0.
     """
 
     right: bool
@@ -38,14 +39,14 @@ AllRuns = dict[str, dict[str, dict[int, Answers]]]
 
 
 def answers(records: Sequence[LinkRecord]) -> Answers:
-    """The counted records in short: whole, those of all rows would take gigabytes."""
+    """Return the counted records in short form: complete, those of all rows would take gigabytes."""
     gold = counted(records)
     found = (Answer(is_strict(record), record.gold != (NIL,), gold_rank(record)) for record in gold)
     return dict(zip(record_keys(gold), found, strict=True))
 
 
 def mention_scores(runs: Runs) -> dict[Key, float]:
-    """Each mention with the share of runs (seeds) in which its link is strictly right."""
+    """Return the fraction of runs (seeds) in which each mention's link is strictly correct."""
     right: dict[Key, list[float]] = {}
     for run in runs.values():
         for key, answer in run.items():
@@ -63,10 +64,11 @@ def strict_accuracy(runs: Runs, *, resamples: int = 1000, seed: int = 0) -> dict
 
 
 def difference(ours: Runs, theirs: Runs, *, resamples: int = 1000, seed: int = 0) -> dict[str, Any]:
-    """Strict accuracy of `ours` minus that of `theirs`, means over their seeds, on the same mentions.
+    """Return the strict accuracy of `ours` minus that of `theirs`, means over their seeds, on the
+    same mentions.
 
     RETURNS: {"strict": difference, "interval": its paired 95 % interval over documents}.
-    Raises KrisselError K904 when the mentions are not the same.
+    Raises KrisselError K904 if the mentions are not the same.
     """
     mine, others = mention_scores(ours), mention_scores(theirs)
     if mine.keys() != others.keys():
@@ -80,9 +82,10 @@ def difference(ours: Runs, theirs: Runs, *, resamples: int = 1000, seed: int = 0
 
 
 def recall_curve(runs: Runs, max_k: int) -> list[float]:
-    """Oracle accuracy: the share of mentions with a gold entity among the first K distinct candidates, K = 1 … max_k.
+    """Return oracle accuracy: the fraction of mentions with a gold entity among the first K
+    distinct candidates, K = 1 … max_k.
 
-    Mentions that have no entity have no part in it; a mean over seeds.
+    Mentions without an entity are excluded; a mean over seeds.
     """
     ranks = [answer.rank for run in runs.values() for answer in run.values() if answer.linked]
     return [sum(rank is not None and rank < k for rank in ranks) / max(len(ranks), 1) for k in range(1, max_k + 1)]
@@ -91,37 +94,38 @@ def recall_curve(runs: Runs, max_k: int) -> list[float]:
 def summarize(
     ablation: Ablation, measured: AllRuns, baselines: Mapping[str, Mapping[str, Runs]] | None = None
 ) -> dict[str, Any]:
-    """The figures of the table: strict accuracy by row and set and, below the first row, the difference to it or to the
-    row that it names.
+    """Return the figures of the table: strict accuracy by row and set and, below the first row, the
+    difference to its baseline.
 
-    baselines: further rows by title, which are no row of the file: one run on each set.
+    baselines: further rows by title, which are not in the file: one run on each set.
     """
     first = measured[ablation.first]
     rows = []
     for name, by_set in measured.items():
         row = {"name": name, "title": ablation.rows[name].title, "seeds": ablation.seeds_of(name)}
-        beside = ablation.beside(name)
-        if beside != ablation.first:
-            row["beside"] = ablation.rows[beside].title
-        rows.append({**row, **_figures(ablation, by_set, None if name == ablation.first else measured[beside])})
+        baseline = ablation.baseline_of(name)
+        if baseline != ablation.first:
+            row["baseline"] = ablation.rows[baseline].title
+        rows.append({**row, **_figures(ablation, by_set, None if name == ablation.first else measured[baseline])})
     for title, by_set in (baselines or {}).items():
         row = {"name": title, "title": title, "seeds": ablation.seeds_of(ablation.first)}
         rows.append({**row, **_figures(ablation, by_set, first)})
     return {"sets": list(ablation.sets), "rows": rows}
 
 
-def _figures(ablation: Ablation, by_set: Mapping[str, Runs], beside: Mapping[str, Runs] | None) -> dict[str, Any]:
+def _figures(ablation: Ablation, by_set: Mapping[str, Runs], baseline: Mapping[str, Runs] | None) -> dict[str, Any]:
     sets = {}
     for gold, runs in by_set.items():
         sets[gold] = strict_accuracy(runs)
-        if beside is not None and gold in beside:
-            sets[gold]["difference"] = difference(runs, beside[gold])
+        if baseline is not None and gold in baseline:
+            sets[gold]["difference"] = difference(runs, baseline[gold])
     whole = len(sets) == len(ablation.sets)
     return {"sets": sets, "mean": mean(figures["strict"] for figures in sets.values()) if whole else None}
 
 
 def ablation_table(found: dict[str, Any]) -> str:
-    """The rows in Markdown: strict accuracy, and below the first row the difference (`summarize`) with its interval."""
+    """Return the rows in Markdown: strict accuracy, and below the first row the difference
+    (`summarize`) with its interval."""
     header = ["system", *(cell for gold in found["sets"] for cell in (gold, "difference")), "mean"]
     table = [tuple(header)]
     for row in found["rows"]:
@@ -131,8 +135,8 @@ def ablation_table(found: dict[str, Any]) -> str:
             if figures is None:
                 cells += ["–", ""]
             elif "difference" in figures:
-                beside = f", to {row['beside']}" if "beside" in row else ""
-                cells += [percent(figures["strict"]), improvement(figures["difference"]) + beside]
+                baseline = f", to {row['baseline']}" if "baseline" in row else ""
+                cells += [percent(figures["strict"]), improvement(figures["difference"]) + baseline]
             else:
                 cells += [f"{percent(figures['strict'])} ({bounds(figures['interval'])})", ""]
         table.append((*cells, percent(row["mean"])))
@@ -140,7 +144,7 @@ def ablation_table(found: dict[str, Any]) -> str:
 
 
 def ablation_report(found: dict[str, Any]) -> str:
-    """Table and curves in Markdown."""
+    """Return table and curves in Markdown."""
     parts = ["# Ablation", _counts(found), ablation_table(found)]
     titles = {row["name"]: row["title"] for row in found["rows"]}
     if found["top_k"]:

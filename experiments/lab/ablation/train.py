@@ -1,4 +1,4 @@
-"""Train a row's pipeline: its linker and, over that, its re-ranker."""
+"""Training of a row's pipeline: its linker and, over that, its re-ranker."""
 
 from copy import deepcopy
 from itertools import chain
@@ -25,9 +25,11 @@ STEP_LOGGER = "spacy-krissel.StepLogger.v1"
 
 
 def train_linker(ablation: Ablation, name: str, seed: int, output: Path, *, gpu_id: int = -1) -> None:
-    """`krissel train` with the overrides of row `name`; the last pipeline, without knowledge base, comes to `output`.
+    """Run `krissel train` with the overrides of row `name`, and save the last pipeline, without
+    knowledge base, to `output`.
 
-    Where the config has `StepLogger` without a path, its lines come to `steps.jsonl` beside it.
+    If the config has `StepLogger` without a path, its lines are written to `steps.jsonl` next to
+    the output.
     """
     row, training = ablation.rows[name], ablation.train
     # spaCy writes into sections that are given whole.
@@ -42,7 +44,8 @@ def train_linker(ablation: Ablation, name: str, seed: int, output: Path, *, gpu_
 
 
 def train_reranker(ablation: Ablation, name: str, seed: int, linker: Path, output: Path, *, gpu_id: int = -1) -> None:
-    """Train row `name`'s re-ranker over the pipeline at `linker`; both, without knowledge base, come to `output`.
+    """Train row `name`'s re-ranker over the pipeline at `linker`; save both, without knowledge
+    base, to `output`.
 
     It learns from candidates of a knowledge base that lacks the held-out names.
     """
@@ -81,9 +84,9 @@ def _logged_to(path: Path, config: Path) -> dict[str, Any]:
 
 
 def _data(ablation: Ablation, name: str, seed: int) -> dict[str, Any]:
-    """What both training configs read, by their common names.
+    """Return the overrides of both training configs, by their common names.
 
-    Without mined aliases the development corpus stays as it is: held-out names are aliases.
+    Without mined aliases the development corpus is unchanged: held-out names are aliases.
     """
     knowledge = ablation.train
     overrides: dict[str, Any] = {

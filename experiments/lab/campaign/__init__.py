@@ -1,1 +1,2 @@
-"""One archive of data, a run of limited time on a machine with a card, and the parts that come home."""
+"""Campaign: one archive of data, a run of limited time on a machine with a GPU, and the parts that
+are copied back."""

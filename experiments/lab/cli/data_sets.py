@@ -85,7 +85,7 @@ def _splits(pairs: list[str]) -> dict[str, str]:
 
 
 def _split_rows(report: dict[str, Any]) -> list[Row]:
-    """PEL's Table 7, with the same of all mentions beside it."""
+    """Return PEL's Table 7, with the same figures for all mentions."""
     from spacy_krissel.evaluation.tables import percent
 
     shares = ("entities_seen", "mentions_seen", "forms_seen", "mentions_of_seen_forms")
@@ -204,7 +204,7 @@ def _bin_rows(report: dict[str, Any]) -> list[Row]:
 
 
 def _part_rows(report: dict[str, Any]) -> list[Row]:
-    """The paper's Table 2."""
+    """Return the paper's Table 2."""
     from spacy_krissel.evaluation.tables import percent
 
     rows: list[Row] = [("part", "texts", "entities", "pairs", "with spans", "disjoint", "disjoint %")]
@@ -220,7 +220,8 @@ def text_overlap_cli(
     texts: list[str] = typer.Argument(..., help="Two of name=split:store, folders of `text-split` and stores of names"),
     top: int = typer.Option(15, min=1, help="Most frequent entities to list of each"),
 ) -> None:
-    """How many entities two sets of texts share, by name, and the most frequent of each (OSLAT, Tables A.1, A.2)."""
+    """Count entities that two sets of texts share, by name, and list the most frequent of each
+    (OSLAT, Tables A.1, A.2)."""
     from spacy_krissel.evaluation.tables import markdown_table
 
     from ..data.text_overlap import frequent, overlap_rows, read_texts

@@ -1,4 +1,4 @@
-"""How many gold mentions the homonyms of an ontology affect (BELHD §3, Table 1, Appendix A)."""
+"""Number of gold mentions that the homonyms of an ontology affect (BELHD §3, Table 1, Appendix A)."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -11,9 +11,9 @@ from spacy_krissel.ontology.store import OntologyStore
 
 
 class AffectedMentions(NamedTuple):
-    """Gold mentions that name a concept, those of them that homonyms affect, and those of which the ontology knows no
-    concept, so that they are not affected; `spelt` of the affected ones are so by names spelt alike, to the letter, as
-    the paper's queries compare names (Listing 2)."""
+    """Counts of gold mentions that name a concept: those affected by homonyms, and those whose
+    concept the ontology lacks, which are not affected. `spelt` counts the affected ones with
+    identically spelt homonyms, as in the paper's queries (Listing 2)."""
 
     mentions: int
     affected: int
@@ -50,7 +50,8 @@ def affected_mentions(gold: str | Path, store: OntologyStore, *, spans_key: str 
 
 
 def _homonyms(store: OntologyStore, id_: str) -> tuple[set[str], set[str]]:
-    """The homonyms among an entity's names, squeezed: all, and those that another entity spells alike."""
+    """Return the homonyms among an entity's names, squeezed: all, and those that another entity
+    spells identically."""
     entity = store.get(id_)
     folded, spelt = set(), set()
     for name in entity.names:

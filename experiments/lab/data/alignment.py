@@ -1,4 +1,5 @@
-"""Where a phrase stands in its text, for corpora that state phrases without offsets: in one fragment, or in several."""
+"""Alignment of phrases with their texts, for corpora that state phrases without offsets: in one
+fragment, or in several."""
 
 import re
 from collections import Counter
@@ -23,16 +24,17 @@ class Alignment(NamedTuple):
 
 
 def align(phrase: str, text: str, nth: int = 0) -> Alignment | None:
-    """Find the words of `phrase` in `text`, in any case, with or without apostrophes and with any punctuation between
-    them.
+    """Find the words of `phrase` in `text`, in any case, with or without apostrophes and with any
+    punctuation between them.
 
-    The first of `RULES` that finds all of them: the words one after the other; in their order with others between
-    them; in any order; and the three again by `stem`. Where there are several such offsets, the tightest (fewest words
-    from its first to its last) is taken, the first of those as tight. Words with nothing but punctuation and blanks
-    between them are one fragment.
+    The first of `RULES` that finds all of them applies: consecutive words; words in order with
+    others between them; words in any order; and the same three by `stem`. Among several matches,
+    the tightest (fewest words from its first to its last) is taken, and the first of equally tight
+    ones. Words with nothing but punctuation and blanks between them are one fragment.
 
-    nth: which of the offsets to take, from 0, where the words stand in a row several times; the last if they are fewer.
-    RETURNS: None where a word is missing, or the phrase has none.
+    nth: which of the matches to take, from 0, if the words are consecutive several times; the last
+        if there are fewer.
+    RETURNS: None if a word is missing, or the phrase has none.
     """
     offsets = [match.span() for match in _WORD.finditer(text)]
     words = [_spelling(text[start:end]) for start, end in offsets]
@@ -51,7 +53,7 @@ def align(phrase: str, text: str, nth: int = 0) -> Alignment | None:
 
 
 def missing_words(phrase: str, text: str) -> list[str]:
-    """The words of `phrase` that `text` has not, or not as often, not even by their stems."""
+    """Return the words of `phrase` that `text` lacks, or has less often, even by their stems."""
     left = Counter(stem(_spelling(word)) for word in _WORD.findall(text))
     missing = []
     for word in _WORD.findall(phrase):
@@ -63,10 +65,11 @@ def missing_words(phrase: str, text: str) -> list[str]:
 
 
 def stem(word: str) -> str:
-    """A word without one ending of inflection: -ing, -ed or -s, then a last e, a doubled last letter, and y as i.
+    """Return a word without one inflectional ending: -ing, -ed or -s, then a last e, a doubled last
+    letter, and y as i.
 
-    `headaches` and `headache` are `headach`, `stopped` is `stop`, `anxieties` and `anxiety` are `anxieti`. It is not
-    English, and need not be: it is only compared.
+    `headaches` and `headache` are `headach`, `stopped` is `stop`, `anxieties` and `anxiety` are
+    `anxieti`. Stems need not be English words: they are only compared.
     """
     for ending in _ENDINGS:
         if word.endswith(ending) and not word.endswith("ss") and len(word) - len(ending) >= MIN_STEM:

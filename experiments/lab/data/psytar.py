@@ -61,18 +61,22 @@ class Phrase(NamedTuple):
 
 
 def read_psytar(path: str | Path, *, report: CorpusReport | None = None) -> Iterator[AnnotatedText]:
-    """PsyTAR's sentences with the concepts of their phrases, each aligned to its sentence by `align`.
+    """Return PsyTAR's sentences with the concepts of their phrases, each aligned to its sentence by
+    `align`.
 
-    A sentence's id is `drug_id:sentence_index`; a number that a post has twice gets `:2`. Phrases are joined with the
-    sentence of their post and number; of two with one number, with the first in which the phrase stands. The entity is
-    the CUI under UMLS1, PsyTAR's best match; a CUI under UMLS2, a wider concept that SNOMED CT has, counts only where
-    there is none. Of a phrase that occurs several times in a sentence and is listed as often under one label, each
-    takes its own place. A phrase that cannot be aligned leaves its entity as a label of the text, without a place.
+    A sentence's id is `drug_id:sentence_index`; a number that a post has twice gets `:2`. Phrases
+    are joined with the sentence of their post and number; if two sentences have the number, with
+    the first that contains the phrase. The entity is the CUI under UMLS1, PsyTAR's best match; a
+    CUI under UMLS2, a wider concept of SNOMED CT, counts only without one. If a phrase occurs
+    several times in a sentence and is listed as often under one label, each row gets its own span.
+    A phrase that cannot be aligned leaves its entity as a label of the text, without a span.
 
-    report: counts `sentences`, `phrases`, `without_id` (left out: not mapped to a CUI), `aligned: <rule>`,
-        `aligned_fragments` (phrases in several fragments), the blemish `unaligned_phrases` and by reason `unaligned:
-        …`, and `bad_records` (rows without a sentence or a phrase, or of a sentence that is not there).
-    Raises KrisselError K231 (openpyxl is not installed), K201 (no file), K232 (not PsyTAR's workbook).
+    report: counts `sentences`, `phrases`, `without_id` (left out: not mapped to a CUI), `aligned:
+        <rule>`, `aligned_fragments` (discontinuous phrases), the data issue `unaligned_phrases` and
+        by reason `unaligned: …`, and `bad_records` (rows without a sentence or a phrase, or of a
+        missing sentence).
+    Raises KrisselError K231 (openpyxl is not installed), K201 (no file), K232 (not PsyTAR's
+    workbook).
     """
     own_report = report is None
     report = CorpusReport() if report is None else report
@@ -118,7 +122,8 @@ def convert_psytar(source: str | Path, output: str | Path, *, progress: bool = F
 
 
 def psytar_concepts(path: str | Path) -> list[Concept]:
-    """The concepts that PsyTAR maps its phrases to, in order of id, each as the first phrase with most names has it.
+    """Return the concepts that PsyTAR maps its phrases to, in order of id, each as in the first
+    phrase with most names.
 
     Raises what `read_psytar` raises.
     """
@@ -204,7 +209,8 @@ def _open(path: str | Path) -> Iterator[Any]:
 
 
 def _check_size(archive: ZipFile, path: Path) -> None:
-    """Raises KrisselError K055 for a workbook that unpacks to more than the limit, whatever size its members state."""
+    """Raise KrisselError K055 for a workbook that unpacks to more than the limit, whatever size its
+    members state."""
     size = 0
     for name in archive.namelist():
         with archive.open(name) as content:
@@ -218,7 +224,8 @@ def _damaged(path: Path, problem: str) -> KrisselError:
 
 
 def _rows(workbook: Any, sheet: str, columns: Sequence[int], path: str | Path) -> Iterator[tuple[int, list[str]]]:
-    """The cells of these columns of each row but the first, as texts without blanks at their ends, with its number."""
+    """Yield the cells of these columns of each row but the first, as stripped texts, with its
+    number."""
     # The names of sheets have blanks after them.
     title = next((title for title in workbook.sheetnames if title.strip() == sheet), None)
     if title is None:

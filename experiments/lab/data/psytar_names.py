@@ -1,4 +1,5 @@
-"""An ontology of PsyTAR's concepts: the names that its workbook, HPO and the training phrases give them."""
+"""Ontology of PsyTAR's concepts: the names that its workbook, HPO and the training phrases give
+them."""
 
 import json
 from collections import Counter
@@ -109,7 +110,7 @@ def _pairs(train: PathLike) -> set[tuple[str, str]]:
 
 
 def _hpo_names(hpo: PathLike, lay: PathLike | None, cuis: set[str]) -> tuple[Names, Names, Names]:
-    """Of each CUI: the ids of its terms, their names, and their lay names."""
+    """Return, for each CUI, the ids of its terms, their names, and their lay names."""
     lay_names = {} if lay is None else read_lay_names(lay)
     wanted = {canonical_id(f"UMLS:{cui}"): cui for cui in cuis}
     terms: Names = {}
@@ -125,7 +126,7 @@ def _hpo_names(hpo: PathLike, lay: PathLike | None, cuis: set[str]) -> tuple[Nam
 
 def _training_phrases(workbook: PathLike, train: PathLike | None, pairs: set[tuple[str, str]]) -> Names:
     found: Names = {}
-    # Its blemishes were told of when the docs were made.
+    # Its data issues were reported when the docs were made.
     for text in read_psytar(workbook, report=CorpusReport()):
         for entity in text.mentions:
             if (text.id, entity.kb_id) in pairs:

@@ -55,8 +55,8 @@ def read_texts(given: str) -> Texts:
 
 
 def overlap_rows(texts: Texts, other: Texts) -> list[Row]:
-    """Of the seen and of the unseen entities: their number, and the shares (%) that share a name with a seen entity of
-    the other texts, else with an unseen one, or with none."""
+    """Return, for the seen and the unseen entities, their number, and the fractions (%) that share
+    a name with a seen entity of the other texts, else with an unseen one, or with none."""
     parts = [{name for entity in part for name in other.names[entity]} for part in (other.seen, other.unseen)]
     rows: list[Row] = []
     for title, own in (("seen", texts.seen), ("unseen", texts.unseen)):
@@ -69,6 +69,6 @@ def overlap_rows(texts: Texts, other: Texts) -> list[Row]:
 
 
 def frequent(texts: Texts, n: int) -> list[str]:
-    """The preferred names of the entities of most texts."""
+    """Return the preferred names of the entities of most texts."""
     ordered = sorted(texts.counts, key=lambda id_: (-texts.counts[id_], id_))
     return [texts.titles[entity] for entity in ordered[:n]]

@@ -37,16 +37,18 @@ Pair = tuple[str, str]
 
 
 class TextSplit(NamedTuple):
-    """Which pairs are for the test, and which entities training never sees; every other pair is for training."""
+    """Test pairs, and entities that training never sees; every other pair is for training."""
 
     unseen: frozenset[str]
     test: frozenset[Pair]
 
 
 def frequency_bins(frequencies: dict[str, int]) -> tuple[list[str], list[str], list[str]]:
-    """The entities of high, medium and low frequency: thirds of them by number, those as frequent in order of id.
+    """Return the entities of high, medium and low frequency: thirds of them by number, equally
+    frequent ones in order of id.
 
-    The paper does not say where its bins end. Where the number is no multiple of three, the later ones are larger.
+    The paper does not say where its bins end. If the number is not a multiple of three, the later
+    ones are larger.
     """
     ordered = sorted(frequencies, key=lambda id_: (-frequencies[id_], id_))
     first, second = len(ordered) // 3, 2 * len(ordered) // 3

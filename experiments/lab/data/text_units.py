@@ -15,12 +15,14 @@ UNITS = ("doc", "sentence", "line")
 
 
 def text_units(doc: Doc, unit: str) -> Iterator[Doc]:
-    """The units of a doc as docs of their own, named `<id of the doc>:<number>` from 1, with their gold mentions.
+    """Yield the units of a doc as docs of their own, named `<id of the doc>:<number>` from 1, with
+    their gold mentions.
 
-    unit: "doc", the doc as it is; "sentence", see `sentence_starts`; "line", as hNLP's notes are divided (OSLAT,
-        section 5.3). Units that a mention reaches across, from its first fragment to its last, are one. White space at
-        the ends of a unit is given up, and so are units of nothing else and the doc's `cats`, since these do not say
-        which unit they are about: a unit has the entities that are mentioned in it.
+    unit: "doc", the whole doc; "sentence", see `sentence_starts`; "line", as hNLP's notes are
+        divided (OSLAT, section 5.3). Units that a mention spans, from its first fragment to its
+        last, are merged. White space at the ends of a unit is dropped, and so are empty units and
+        the doc's `cats`, which do not say which unit they describe: a unit has the entities that
+        are mentioned in it.
     Raises KrisselError K006 for another unit.
     """
     if unit not in UNITS:
@@ -49,7 +51,7 @@ def text_units(doc: Doc, unit: str) -> Iterator[Doc]:
 
 
 def _starts(doc: Doc, unit: str) -> list[int]:
-    """The tokens that units begin with."""
+    """Return the tokens that units begin with."""
     if unit == "line":
         return [token.i + 1 for token in doc if "\n" in token.text]
     offsets = set(sentence_starts(doc))

@@ -31,11 +31,12 @@ PathLike = str | Path
 
 
 class ZeroShot:
-    """Which split a document and an entity belong to, by seeded hashes: the same in whatever order it is asked.
+    """Split of a document or an entity, by seeded hashes: the same in any order of calls.
 
-    shares: of the documents and of the entities, for "train", "dev" and "test".
-    ontology: entities are known by its primary ids; without one by their ids in one spelling (`canonical_id`).
-    Raises KrisselError K006 for shares that are not three, are below 0 or do not add up to 1.
+    shares: fractions of the documents and of the entities, for "train", "dev" and "test".
+    ontology: entities are identified by its primary ids; without one by their ids in one spelling
+        (`canonical_id`).
+    Raises KrisselError K006 for fractions that are not three, are below 0 or do not add up to 1.
     """
 
     def __init__(self, shares: Sequence[float] = SHARES, seed: int = 0, ontology: Resolver | None = None) -> None:
@@ -53,11 +54,13 @@ class ZeroShot:
         return self._split("entity", id)
 
     def entities(self, kb_id: str) -> tuple[str, ...]:
-        """The entities of a gold id, several for a composite; none for NIL and for a mention without an id."""
+        """Return the entities of a gold id, several for a composite; none for NIL and for a mention
+        without an id."""
         return split_gold(kb_id, self._resolver)
 
     def kept(self, kb_id: str, split: str) -> bool:
-        """Whether a mention keeps its id in a document of `split`: all of its entities belong there."""
+        """Return whether a mention keeps its id in a document of `split`: all of its entities
+        belong there."""
         return all(self.entity(id_) == split for id_ in self.entities(kb_id))
 
     def _split(self, kind: str, name: str) -> str:

@@ -110,17 +110,19 @@ class RuleMatch:
 
 
 class FuzzyMatch:
-    """The stretches of text that are spelled like one of an entity's names.
+    """Spans of text that are spelled like one of an entity's names.
 
-    Windows of words that begin and end on other than stop words are compared with each name by normalised Levenshtein
-    similarity: 1 - edits / length of the longer, case and punctuation apart. Windows from `threshold` on are the spans;
-    of those that overlap the best counts, the first and then the longest of equals. Each is one piece. For linking, an
-    entity scores its best similarity, whatever the threshold.
+    Windows of words that begin and end with other than stop words are compared with each name by
+    normalised Levenshtein similarity: 1 - edits / length of the longer, ignoring case and
+    punctuation. Windows from `threshold` on are the spans; of overlapping ones the best counts, the
+    first and then the longest of equals. Each is contiguous. For linking, an entity scores its best
+    similarity, at any threshold.
 
-    All different windows are compared with all names in one call of rapidfuzz, ten to thirty million pairs a second.
+    All distinct windows are compared with all names in one call of rapidfuzz, ten to thirty million
+    pairs a second.
 
     best_only: only the best window of the text is a span.
-    longer: how many words a window may have beyond those of the longest name.
+    longer: number of words that a window may have beyond those of the longest name.
     stop: stop words, spaCy's of `lang` by default.
     Raises KrisselError K006 (a threshold outside of 0 to 1), K737 (rapidfuzz is not installed).
     """
@@ -188,7 +190,7 @@ class FuzzyMatch:
 
 
 def _apart(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The ranges (start, end) without those that overlap an earlier one of them."""
+    """Return the ranges (start, end) without those that overlap an earlier one."""
     kept: list[tuple[int, int]] = []
     for start, end in ranges:
         if all(end <= other_start or other_end <= start for other_start, other_end in kept):
@@ -206,7 +208,7 @@ def _similarities(texts: Sequence[str], table: NameTable) -> np.ndarray:
 
 
 class TextEncoder(Protocol):
-    """What a bi-encoder has to do: names and texts to vectors (n, width) of one space."""
+    """Interface of a bi-encoder: names and texts to vectors (n, width) of one space."""
 
     def encode_names(self, names: list[str]) -> np.ndarray: ...
 

@@ -30,10 +30,11 @@ from .tables import span_markdown
 
 @dataclass
 class SpanReport:
-    """What `evaluate_spans` found.
+    """Results of `evaluate_spans`.
 
-    data: JSON-ready: `systems.<name>.spans` and `.linking` as `span_figures` and `link_figures` give them, `.behind`
-        for all but the first system: what the first leads it by (`span_leads`); `n`, `slices` and settings.
+    data: JSON-ready: `systems.<name>.spans` and `.linking` as `span_figures` and `link_figures`
+        return them, `.behind` for all but the first system: the lead of the first (`span_leads`);
+        `n`, `slices` and settings.
     records: the pairs by system.
     """
 

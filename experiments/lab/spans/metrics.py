@@ -22,10 +22,11 @@ Ratio = tuple[np.ndarray, np.ndarray]
 
 
 def slice_pairs(records: Sequence[SpanRecord]) -> dict[str, np.ndarray]:
-    """For each slice with any pair, a mask (n,) of the pairs that belong to it.
+    """Return, for each slice with any pair, a mask (n,) of its pairs.
 
-    all; contiguous / disjoint: no / any gold mention of the pair is in several pieces; seen / unseen: training showed
-    the entity or did not; and both together, as in "disjoint unseen". A pair of which that is not known is in neither.
+    all; contiguous / disjoint: no / any gold mention of the pair is discontinuous; seen / unseen:
+    training showed the entity or did not; and both together, as in "disjoint unseen". A pair for
+    which this is unknown is in neither.
     """
     shapes = {"contiguous": False, "disjoint": True}
     masks = {"all": np.ones(len(records), dtype=bool)}
@@ -64,12 +65,13 @@ def span_figures(
 def link_figures(
     records: Sequence[SpanRecord], *, ks: Sequence[int] = ACCURACY_AT, resamples: int = 1000, seed: int = 0
 ) -> dict[str, Any]:
-    """Accuracy at k of linking: the share of pairs whose entity is among the k highest scored (OSLAT, Table 4).
+    """Return accuracy at k of linking: the fraction of pairs whose entity is among the k highest
+    scored (OSLAT, Table 4).
 
-    Every gold entity of a text asks for a place among the same k, so a text with two has at most one right at 1. An
-    entity that was not ranked is wrong.
-    RETURNS: `n` pairs, and `slices`: for each `n`, `accuracy` by k and its 95 % `intervals`. No slices for a system
-        that ranks nothing.
+    All gold entities of a text compete for the same k ranks, so a text with two has at most one
+    correct at 1. An entity that was not ranked is wrong.
+    RETURNS: `n` pairs, and `slices`: for each `n`, `accuracy` by k and its 95 % `intervals`. No
+    slices for a system that ranks nothing.
     """
     slices = {}
     if any(record.rank is not None for record in records):
@@ -115,8 +117,8 @@ def span_leads(
 
 
 class _Overlaps(NamedTuple):
-    """Of each pair (n,): tokens that are right, predicted, and gold; whether the sets are the same; whether the pair
-    counts. All 0 for one that does not."""
+    """Counts for each pair (n,): tokens that are correct, predicted, and gold; whether the sets are
+    the same; whether the pair counts. All 0 for one that does not."""
 
     right: np.ndarray
     predicted: np.ndarray
@@ -167,7 +169,8 @@ def _leads(ours: dict[str, Ratio], theirs: dict[str, Ratio], bootstrap: Bootstra
 
 
 def ratio_difference(bootstrap: Bootstrap, ours: Ratio, theirs: Ratio) -> Interval:
-    """The paired interval of one ratio minus another, over the resamples where both have a denominator."""
+    """Return the paired interval of one ratio minus another, over the resamples where both have a
+    denominator."""
     (our_top, our_bottom), (their_top, their_bottom) = (map(bootstrap.sums, ratio) for ratio in (ours, theirs))
     both = (our_bottom > 0) & (their_bottom > 0)
     return bootstrap.percentiles(our_top[both] / our_bottom[both] - their_top[both] / their_bottom[both])

@@ -1,4 +1,4 @@
-"""Pipes as systems that `evaluate_spans` asks."""
+"""Adapters of pipes to systems for `evaluate_spans`."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -34,8 +34,8 @@ class ExtractorSystem:
 
 
 class GoldSpanSystem:
-    """A span extractor that is told where a text's own entities stand: their names see these tokens alone, those of all
-    others what attention gives them (OSLAT's row GT)."""
+    """Span extractor with the gold tokens of a text's own entities: their names attend to these
+    tokens alone, all others to the whole text (OSLAT's row GT)."""
 
     def __init__(self, extractor: KrisselSpanExtractor) -> None:
         self.extractor = extractor
@@ -69,8 +69,8 @@ class _LinkerVectors:
 def pipe_systems(
     nlp: Language, store: OntologyStore, *, name: str, with_gold_spans: bool = False, source: str | Path = ""
 ) -> dict[str, SpanSystem]:
-    """What `nlp` holds, as systems called `name`: its span extractor, with its row GT where that is asked for, or else
-    its linker as a bi-encoder of texts and of the names of `store`.
+    """Return the systems of `nlp`, called `name`: its span extractor, with its row GT if requested,
+    or else its linker as a bi-encoder of texts and of the names of `store`.
 
     Raises KrisselError K738 for a pipeline with neither.
     """

@@ -1,4 +1,4 @@
-"""What is evaluated on spans and on linking without spans: anything with one of two methods, or both."""
+"""Interface of systems for spans and for linking without spans: one of two methods, or both."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -14,24 +14,25 @@ from spacy_krissel.mentions.gold_mentions import document_id, gold_mentions, pri
 from ..errors import Errors, KrisselError
 from .records import Pieces, SpanRecord, tokens_of
 
-# Scores alive at a time (float64: 128 MiB), whatever the number of entities.
+# Number of scores in memory at a time (float64: 128 MiB), for any number of entities.
 BLOCK_CELLS = 2**24
 
 
 @runtime_checkable
 class SpanFinder(Protocol):
-    """Says where in a text the entities stand that the text is known to speak of (OSLAT's task 1)."""
+    """System that finds the tokens of the entities known to be in a text (OSLAT's task 1)."""
 
     def spans(self, doc: Doc, entity_ids: Sequence[str]) -> Mapping[str, Sequence[tuple[int, int]]]:
-        """The pieces (start, end) in tokens of each of `entity_ids`; one that is not found has none, or is left out."""
+        """Return the fragments (start, end) in tokens of each of `entity_ids`; an entity that is
+        not found has none, or is left out."""
 
 
 @runtime_checkable
 class EntityRanker(Protocol):
-    """Says how surely a text speaks of each entity (OSLAT's task 2)."""
+    """System that scores how likely a text refers to each entity (OSLAT's task 2)."""
 
     def scores(self, docs: Sequence[Doc], entity_ids: Sequence[str]) -> np.ndarray:
-        """(docs, entities), higher is surer; columns in the order of `entity_ids`."""
+        """Return (docs, entities), higher is more likely; columns in the order of `entity_ids`."""
 
 
 SpanSystem = SpanFinder | EntityRanker
@@ -68,12 +69,12 @@ class GoldText:
 def run_span_system(
     system: SpanSystem, texts: Sequence[GoldText], entities: Sequence[str], *, name: str = "the system"
 ) -> list[SpanRecord]:
-    """The pairs of `texts`, in order, with what `system` says of them.
+    """Return the pairs of `texts`, in order, with the results of `system`.
 
-    entities: the ids that are ranked, all different; entities of pairs that are not among them are not found. Equal
-        scores are ordered by id; a score that is no number is the lowest.
-    Raises KrisselError K733 (a system without either method), K734 (pieces outside of a document), K735 (scores of
-    another shape).
+    entities: the ids that are ranked, all different; entities of pairs that are not among them are
+        not found. Equal scores are ordered by id; a score that is no number is the lowest.
+    Raises KrisselError K733 (a system without either method), K734 (fragments outside of a
+    document), K735 (scores of another shape).
     """
     if not isinstance(system, (SpanFinder, EntityRanker)):
         raise KrisselError(Errors.K733.format(name=name, found=type(system).__name__))
@@ -95,7 +96,7 @@ def run_span_system(
 
 
 def _ranks(system: EntityRanker, texts: Sequence[GoldText], entities: Sequence[str], name: str) -> list[dict[str, int]]:
-    """The rank, from 1, of each text's own entities."""
+    """Return the rank, from 1, of each text's own entities."""
     column = {entity: i for i, entity in enumerate(entities)}
     rank = np.empty(len(entities), dtype=np.int64)
     rank[sorted(range(len(entities)), key=entities.__getitem__)] = np.arange(len(entities))

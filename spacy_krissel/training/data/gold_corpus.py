@@ -128,7 +128,7 @@ def seen_entities(path: str | Path, ontology: OntologyStore) -> list[str]:
     found = {entity for doc in read_doc_bins(path, Vocab()) for entity in document_entities(doc)}
     known = sorted({id_ for id_ in map(ontology.resolve, found) if id_ is not None})
     if not known:
-        problem = f"the ontology holds no entity of the texts of '{path}'"
+        problem = f"the ontology contains no entity of the texts of '{path}'"
         raise KrisselError(Errors.K639.format(problem=problem, todo="Use the ontology that the texts were made with"))
     return known
 
