@@ -14,7 +14,8 @@ WORD, WHOLE = np.uint64(101), np.uint64(102)
 # By the position of a character in its word; characters beyond the longest word do not count.
 MAX_WORD = 64
 POWERS = np.zeros(MAX_WORD + 1, dtype=np.uint64)
-POWERS[:MAX_WORD] = np.cumprod([1] + [BASE] * (MAX_WORD - 1), dtype=np.uint64)
+POWERS[0] = 1
+POWERS[1:MAX_WORD] = np.cumprod(np.full(MAX_WORD - 1, BASE))
 _HALF = np.uint64(32)
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spacy_krissel.layers.feature_kernel import BASE, MAX_WORD, MIX1, MIX2, POWERS, SPACE, WHOLE, WORD
+from spacy_krissel.layers.feature_kernel import BASE, MAX_WORD, MIX1, MIX2, SPACE, WHOLE, WORD
 from spacy_krissel.layers.features import _codes, context_features, mention_features, text_features, word_features
 from spacy_krissel.views import View, name_view
 
@@ -37,7 +37,8 @@ def of_contexts(*views, rows=ROWS, chars=100):
 def restated(text, rows, ngrams):
     """`text_features` of one text, in Python's integers."""
     codes = _codes([f" {text} "])[0].tolist()
-    base, powers = int(BASE), POWERS.tolist()
+    base = int(BASE)
+    powers = [base**i % 2**64 for i in range(MAX_WORD)] + [0]
 
     def row(value, salt):
         mixed = (value + int(salt) * base) % 2**64
