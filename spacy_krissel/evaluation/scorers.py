@@ -17,7 +17,7 @@ from .metrics import precision_recall
 
 
 def make_entity_scorer() -> Callable[..., dict[str, Any]]:
-    """The registered factory_for of `_score_entities`, scorer `spacy-krissel.EntityScorer.v1`."""
+    """The registered factory of `_score_entities`, scorer `spacy-krissel.EntityScorer.v1`."""
     return _score_entities
 
 
@@ -59,7 +59,7 @@ TIED = "\0tied"
 
 
 def make_link_scorer() -> Callable[..., dict[str, Any]]:
-    """The registered factory_for of `score_links`, scorer `spacy-krissel.LinkScorer.v1`."""
+    """The registered factory of `score_links`, scorer `spacy-krissel.LinkScorer.v1`."""
     return score_links
 
 

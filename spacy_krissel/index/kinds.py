@@ -51,7 +51,7 @@ def make_index(kind: str, settings: dict[str, Any], device: str = "cpu") -> Vect
 
 
 def named_index(name: str, device: str = "cpu") -> MakeIndex:
-    """Return the factory_for of an index for the `device`, with the defaults of its type.
+    """Return a factory of an index for the `device`, with the defaults of its type.
 
     name: "exact", one of FAISS's types, or the kind of a plugin.
 

@@ -60,7 +60,7 @@ def begin_texts(begin: Begin[str, TokenStates], texts: list[str]) -> tuple[Token
     lengths, _ = begin_shared(read, sizes)
     # The other processes' numbers of tokens are known from here on.
     rows = consecutive(lengths)
-    places, _ = begin_shared(lambda own: (found[0].offsets, no_backprop), sizes, rows)
+    offsets, _ = begin_shared(lambda own: (found[0].offsets, no_backprop), sizes, rows)
     vectors, backprop = begin_shared(lambda own: (found[0].vectors, found[1]), sizes, rows)
     return TokenStates(vectors, lengths, offsets), backprop
 
