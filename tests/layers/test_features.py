@@ -223,6 +223,16 @@ def test_a_word_of_many_texts_is_read_once():
     assert len(found.n_rows) == 5
 
 
+def test_saved_tables_keep_their_features():
+    """A table that was trained and saved is read by them."""
+    found = text_features(["Seen in β-MS"], rows=2**20, ngrams=(3, 4), whole=True)
+    expected = [
+        *(19791, 66921, 108373, 115240, 131761, 142172, 153941, 173681, 251578, 261858, 296879, 362860, 398617),
+        *(427344, 444025, 582487, 592712, 680375, 702766, 714621, 784318, 859597, 881136, 941236, 943727),
+    ]
+    assert sorted(found.rows.tolist()) == expected
+
+
 def test_features_are_the_same_in_every_process():
     """A saved table is read with them, in other processes."""
     code = (
