@@ -30,7 +30,7 @@ def benchmark(monkeypatch):
     return importlib.import_module
 
 
-def test_made_up_umls_is_read_whole(benchmark, tmp_path):
+def test_synthetic_umls_is_read_completely(benchmark, tmp_path):
     rows = benchmark("umls_files").write_umls(tmp_path / "META", 300)
     again = benchmark("umls_files").write_umls(tmp_path / "again", 300)
     assert rows == again
@@ -44,7 +44,7 @@ def test_made_up_umls_is_read_whole(benchmark, tmp_path):
     assert len(store.manifest["info"]["provenance"][0]["vocabularies"]) == rows["MRSAB"]
 
 
-def test_an_ontology_at_size(benchmark, tmp_path, capsys):
+def test_ontology_benchmark_runs(benchmark, tmp_path, capsys):
     script = benchmark("ontology_at_size")
     benchmark("umls_files").write_umls(tmp_path / "META", 300)
     store = build_ontology(tmp_path / "META", tmp_path / "store")
@@ -57,7 +57,7 @@ def test_an_ontology_at_size(benchmark, tmp_path, capsys):
     assert [entity.names for entity in again] == [entity.names for entity in store]
 
 
-def test_the_lexical_index_at_size(benchmark, tmp_path):
+def test_lexical_index_benchmark_runs(benchmark, tmp_path):
     script = benchmark("lexical_at_size")
     benchmark("umls_files").write_umls(tmp_path / "META", 100)
     store = build_ontology(tmp_path / "META", tmp_path / "store")
@@ -88,7 +88,7 @@ def linking(tmp_path_factory):
     return folder
 
 
-def test_linking_at_size(benchmark, linking, tmp_path, monkeypatch):
+def test_linking_benchmark_runs(benchmark, linking, tmp_path, monkeypatch):
     script = benchmark("linking_at_size")
     monkeypatch.setattr(script, "WORDS_TOGETHER", 60)
     # More names than the store has: they come again, with a number.
@@ -109,7 +109,7 @@ def test_linking_at_size(benchmark, linking, tmp_path, monkeypatch):
     assert (tmp_path / "found.svg").read_text().startswith("<?xml")
 
 
-def test_what_a_start_costs(benchmark, linking, tmp_path, monkeypatch):
+def test_startup_benchmark_runs(benchmark, linking, tmp_path, monkeypatch):
     script = benchmark("start")
     for title in ("import spacy, a blank pipeline", "spacy.load", "krissel --help"):
         monkeypatch.delitem(script.SCRIPTS, title)
@@ -118,7 +118,7 @@ def test_what_a_start_costs(benchmark, linking, tmp_path, monkeypatch):
     assert found["ratio"]["a blank pipeline, saved and loaded"] == 1 and found["setup"]["pipeline_mib"] > 0
 
 
-def test_what_a_link_costs_by_stage(benchmark, linking, tmp_path):
+def test_linking_stage_times_add_up(benchmark, linking, tmp_path):
     script = benchmark("linking_stages")
     paths = linking / "store", [linking / "linker"]
     script.main(*paths, gold=[linking / "gold.spacy"], passes=1, output=tmp_path / "found.json")
@@ -128,7 +128,7 @@ def test_what_a_link_costs_by_stage(benchmark, linking, tmp_path):
     assert sum(ours["stages"].values()) == pytest.approx(6 / ours["mentions_per_second"])
 
 
-def test_the_load_of_a_service(benchmark, linking, tmp_path):
+def test_service_load_benchmark_runs(benchmark, linking, tmp_path):
     benchmark("serving_load").main(
         linking / "linker", [linking / "gold.spacy"], clients=2, seconds=0.5, output=tmp_path / "found.json"
     )
@@ -137,7 +137,7 @@ def test_the_load_of_a_service(benchmark, linking, tmp_path):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_corrections_at_scale(benchmark, linking, tmp_path, monkeypatch):
+def test_corrections_benchmark_runs(benchmark, linking, tmp_path, monkeypatch):
     script = benchmark("corrections_scale")
     for limit in ("MAX_CHANGE", "MAX_START", "MAX_FIRST"):
         monkeypatch.setattr(script, limit, 600.0)
@@ -149,7 +149,7 @@ def test_corrections_at_scale(benchmark, linking, tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_a_service_under_attack(benchmark, linking, tmp_path, monkeypatch):
+def test_service_survives_the_attack_benchmark(benchmark, linking, tmp_path, monkeypatch):
     pytest.importorskip("cassis")
     script = benchmark("attack_service")
     monkeypatch.setattr(script, "HELD", 0.5)
@@ -165,7 +165,7 @@ def test_a_service_under_attack(benchmark, linking, tmp_path, monkeypatch):
     assert found["left"] == 0 and found["max_rss"] > found["max_bytes"] > 0 and set(found["answered"]) == {"200"}
 
 
-def test_a_search_by_names_is_not_compared_with_one_by_contexts(benchmark, linking, tmp_path, capsys):
+def test_searches_by_names_and_by_contexts_are_compared(benchmark, linking, tmp_path, capsys):
     case = ",".join(str(linking / name) for name in ("linker", "store", "gold.spacy"))
     benchmark("searched_names").main([case], output=tmp_path / "result.json")
     (row,) = json.loads((tmp_path / "result.json").read_text())
@@ -173,12 +173,12 @@ def test_a_search_by_names_is_not_compared_with_one_by_contexts(benchmark, linki
     assert "| gold | 6 | 100.0 | 100.0 | 0 |" in capsys.readouterr().out
 
 
-def test_exact_search_in_bfloat16(benchmark, linking, capsys):
+def test_bfloat16_exact_search_benchmark_runs(benchmark, linking, capsys):
     benchmark("exact_bfloat16").main(linking / "linker", [linking / "gold.spacy"], k=[2], passes=1)
     assert "| 100.00 |" in capsys.readouterr().out
 
 
-def test_mining_rate(benchmark, tmp_path, capsys):
+def test_mining_rate_benchmark_runs(benchmark, tmp_path, capsys):
     script = benchmark("mining_rate")
     benchmark("umls_files").write_umls(tmp_path / "META", 300)
     store = build_ontology(tmp_path / "META", tmp_path / "store")
@@ -195,7 +195,7 @@ def test_mining_rate(benchmark, tmp_path, capsys):
     assert peer["names"] == len(names) and peer["matches"] > 30
 
 
-def test_made_up_pubmed_or_gold_is_not_read_whole(benchmark, tmp_path, monkeypatch):
+def test_synthetic_pubmed_and_gold_are_read_completely(benchmark, tmp_path, monkeypatch):
     script = benchmark("pubmed_files")
     monkeypatch.setattr(script, "FILE_ARTICLES", 25)
     benchmark("umls_files").write_umls(tmp_path / "META", 300)
@@ -212,7 +212,7 @@ def test_made_up_pubmed_or_gold_is_not_read_whole(benchmark, tmp_path, monkeypat
     assert docs["mentions"] == n_mentions > 100
 
 
-def test_memory_or_growth_of_a_line_is_wrong(benchmark, tmp_path):
+def test_memory_and_growth_of_a_command_are_measured(benchmark, tmp_path):
     script = benchmark("umls_workflow")
     hold = "import time; held = b'1' * 300_000_000; time.sleep(2)"
     # The memory is that of a process below the one that is started.
@@ -226,7 +226,7 @@ def test_memory_or_growth_of_a_line_is_wrong(benchmark, tmp_path):
     assert script.extrapolated(0.001, 1, 0.01, 100) == "> 10,990"
 
 
-def test_linking_rate(benchmark, tmp_path, capsys):
+def test_linking_rate_benchmark_runs(benchmark, tmp_path, capsys):
     script = benchmark("linking_rate")
     script.main(
         size="tiny", entities=300, prototypes=1000, mentions=95, device="cpu", batch_size=4, passes=1, peak=1.0, seed=0,
@@ -240,12 +240,12 @@ def test_linking_rate(benchmark, tmp_path, capsys):
     assert script.Size(hidden=1, layers=1, heads=1, inner=1).arithmetic(1) == 16
 
 
-def test_parts_of_the_small_encoder(benchmark):
+def test_small_encoder_parts_are_timed(benchmark):
     found = benchmark("small_encoder_parts").main(batches=2, size=4, rows=256, width=8)
     assert len(found) == 8 and min(found.values()) >= 0
 
 
-def test_a_reader_of_ours_is_not_measured(benchmark, obo_file):
+def test_our_reader_is_measured(benchmark, obo_file):
     row = benchmark("reader_peers").measure("ours", str(obo_file))
     # One term may fit into memory that the process holds already.
     assert row["found"] == "1" and row["mib"] >= 0 and row["seconds"] > 0
@@ -259,7 +259,7 @@ def obo_file(tmp_path):
     return path
 
 
-def test_indexes_over_varied_lengths_are_not_measured(benchmark, tmp_path):
+def test_indexes_over_varied_norms_are_measured(benchmark, tmp_path):
     pytest.importorskip("faiss")
     script = benchmark("index_norms")
     output = tmp_path / "norms.json"
@@ -271,7 +271,7 @@ def test_indexes_over_varied_lengths_are_not_measured(benchmark, tmp_path):
     assert max(row["recall_1"] for row in run["rows"]) >= 0.9
 
 
-def test_searches_with_filters_are_not_measured(benchmark, tmp_path):
+def test_filtered_searches_are_measured(benchmark, tmp_path):
     pytest.importorskip("faiss")
     script = benchmark("index_filters")
     script.main(3000, 16, ["hnsw", "ivf_sq8"], [0.3], 0.9, 50, 0, tmp_path / "filters.json")
@@ -280,7 +280,7 @@ def test_searches_with_filters_are_not_measured(benchmark, tmp_path):
     assert min(row["recall_1"] for row in run["rows"]) >= 0.9
 
 
-def test_indexes_are_not_compared_at_equal_recall(benchmark, tmp_path, capsys):
+def test_indexes_are_compared_at_equal_recall(benchmark, tmp_path, capsys):
     pytest.importorskip("faiss")
     script = benchmark("index_peers")
     script.main(3000, 16, ["hnsw", "ivf_pq"], None, None, [0.8, 0.9], 50, 0, tmp_path / "peers.json")
@@ -292,7 +292,7 @@ def test_indexes_are_not_compared_at_equal_recall(benchmark, tmp_path, capsys):
     assert all(float(line[2]) >= 0.9 for line in lines)
 
 
-def test_a_knowledge_base_of_the_paper_is_not_measured(benchmark, tmp_path, monkeypatch):
+def test_the_papers_knowledge_base_is_measured(benchmark, tmp_path, monkeypatch):
     pytest.importorskip("faiss")
     script = benchmark("krissbert_kb")
     monkeypatch.setattr(script, "in_process", lambda function, *arguments: function(*arguments))
@@ -302,7 +302,7 @@ def test_a_knowledge_base_of_the_paper_is_not_measured(benchmark, tmp_path, monk
     assert not list((tmp_path / "kb").iterdir())
 
 
-def test_training_at_size(benchmark, tmp_path):
+def test_training_benchmark_runs(benchmark, tmp_path):
     script = benchmark("training_at_size")
     benchmark("umls_files").write_umls(tmp_path / "META", 300)
     store = build_ontology(tmp_path / "META", tmp_path / "store")
@@ -338,7 +338,7 @@ Of none.
 """
 
 
-def test_definitions_of_abbreviations_are_scored(benchmark, tmp_path, capsys):
+def test_abbreviation_definitions_are_scored(benchmark, tmp_path, capsys):
     script = benchmark("abbreviations")
     (tmp_path / "med").write_text(MED)
     documents = script.read_corpus(tmp_path / "med")
@@ -351,7 +351,7 @@ def test_definitions_of_abbreviations_are_scored(benchmark, tmp_path, capsys):
     assert f"| this package | second quarter | {len(parts)} |" in "\n".join(rows)
 
 
-def test_strategies_of_abbreviations_are_learned(benchmark, tmp_path, capsys):
+def test_abbreviation_strategies_are_learned(benchmark, tmp_path, capsys):
     script = benchmark("abbreviations")
     words = [f"{a}{b}no {c}{d}ti" for a in "abcd" for b in "ou" for c in "efgh" for d in "ai"]
     texts = [f"We saw {pair} ({pair[0]}{pair.split()[1][0]}) here.".replace("(", "( ") for pair in words]
@@ -365,7 +365,7 @@ def test_strategies_of_abbreviations_are_learned(benchmark, tmp_path, capsys):
     assert table["scattered"] == (0, 0, 0, 0)
 
 
-def test_names_that_are_equal_in_canonical_form_alone_are_found_by_their_writing(benchmark, tmp_path, capsys):
+def test_names_equal_only_in_canonical_form_are_found_by_spelling(benchmark, tmp_path, capsys):
     names = ("Löfgren syndrome", "Lofgren syndrome", "Quincke's edema", "Quincke edema", "asthma", "Asthma")
     store = write_store((Entity(f"X:{i}", name) for i, name in enumerate(names)), tmp_path / "store")
     benchmark("canonical_names").main([store.path], tmp_path / "collisions.tsv")
@@ -377,7 +377,7 @@ def test_names_that_are_equal_in_canonical_form_alone_are_found_by_their_writing
     ]
 
 
-def test_words_that_are_no_name_are_not_confident(benchmark, tmp_path, capsys):
+def test_only_words_that_are_names_are_linked_confidently(benchmark, tmp_path, capsys):
     script = benchmark("english_words")
     # "heart" is an induced name of the first entity.
     entities = [Entity("H", "Heart Diseases", tree_numbers=("C1",))]
@@ -395,7 +395,7 @@ def test_words_that_are_no_name_are_not_confident(benchmark, tmp_path, capsys):
     assert (pipeline, confident, name, spelling, neither) == ("linker", "2", "2", "0", "0") and int(n) > 300
 
 
-def test_a_confident_word_that_is_no_name_ends_the_benchmark(benchmark, linking, tmp_path, monkeypatch, capsys):
+def test_confident_word_that_is_no_name_fails(benchmark, linking, tmp_path, monkeypatch, capsys):
     script = benchmark("english_words")
     (tmp_path / "text.txt").write_text("Of stroke.\n")
     monkeypatch.setattr(script, "CONFIDENT", 0.0)
@@ -404,7 +404,7 @@ def test_a_confident_word_that_is_no_name_ends_the_benchmark(benchmark, linking,
     assert "words that are no name" in capsys.readouterr().out
 
 
-def test_sets_of_words(benchmark):
+def test_word_sets_are_limited_and_reproducible(benchmark):
     script = benchmark("english_words")
     texts = ["zebra Zoo zebra quagga's okapi-like ibex"]
     sets = script.word_sets(texts, 400, seed=1)

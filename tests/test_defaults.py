@@ -39,7 +39,7 @@ def of_function(function: ast.FunctionDef) -> Declared:
 
 
 def of_class(declared: ast.ClassDef) -> Declared:
-    """Of `__init__`, or of the fields."""
+    """Return the parameters of `__init__`, or the fields."""
     for each in declared.body:
         if isinstance(each, ast.FunctionDef) and each.name == "__init__":
             positional, defaults = of_function(each)
@@ -95,7 +95,7 @@ def written_twice(trees: dict[str, ast.Module]) -> Iterator[str]:
 
 
 def default_of(call: Call, value: ast.expr) -> ast.expr | None:
-    """Of what is passed on: a parameter of the function, or a setting of its object."""
+    """Return the default of a parameter of the function, or of a setting of its object."""
     if isinstance(value, ast.Name):
         return of_function(call.function).defaults.get(value.id)
     if call.owner is not None and isinstance(value, ast.Attribute) and isinstance(value.value, ast.Name):
@@ -108,13 +108,13 @@ def says_something(default: ast.expr | None) -> bool:
     return isinstance(default, ast.Name) or (isinstance(default, ast.Constant) and default.value not in PLAIN)
 
 
-def test_a_default_is_written_twice():
+def test_no_default_is_written_twice():
     files = sorted(ROOT.rglob("*.py"))
     trees = {path.relative_to(ROOT).as_posix(): ast.parse(path.read_text(encoding="utf8")) for path in files}
     assert sorted(set(written_twice(trees))) == []
 
 
-def test_a_default_that_was_written_twice_is_not_found():
+def test_repeated_defaults_are_found():
     """By keyword, by position, from an object's own setting, by one of several functions of a name, for a constant."""
     code = """
 CAP = 3

@@ -50,12 +50,12 @@ def test_ontology_has_entities_that_share_forms():
     assert sum(count > 1 for count in counts.values()) >= 60
 
 
-def test_text_is_large_enough_and_repeats_nothing(text):
+def test_text_is_large_and_has_no_repeated_sentence(text):
     assert len(text) >= 3000
     assert len(set(text)) == len(text)
 
 
-def test_gold_mentions_are_of_the_kinds_asked_for(gold, bearers):
+def test_gold_mentions_have_the_required_mix(gold, bearers):
     mentions = [mention for document in gold for mention in document.mentions]
     assert len(mentions) >= 400
     kinds = Counter(min(2, len(bearers.get(fold_name(mention.text), ()))) for mention in mentions)
@@ -66,7 +66,7 @@ def test_gold_mentions_are_of_the_kinds_asked_for(gold, bearers):
         assert mention.kb_id in owners, mention
 
 
-def test_gold_shares_no_sentence_and_no_frame_with_the_text(gold, text):
+def test_gold_and_text_share_no_word_5_gram(gold, text):
     def runs(sentence, n):
         words = re.findall(r"\w+", sentence.lower())
         return {" ".join(words[i : i + n]) for i in range(len(words) - n + 1)}

@@ -63,7 +63,7 @@ RUN_ELSEWHERE = ("python3 -m venv", "pytest", "python -m tests", "ruff", "mkdocs
     "page",
     [pytest.param(page, id=page.name, marks=[] if page == ROOT / "README.md" else pytest.mark.slow) for page in RUN],
 )
-def test_a_snippet_fails(page, tmp_path, monkeypatch):
+def test_snippets_run_and_print_the_output_shown(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for folder in ("assets", "configs"):
         (tmp_path / folder).symlink_to(ROOT / folder)
@@ -91,11 +91,11 @@ def run_commands(code):
         assert done.exit_code == 0, (words, done.output, done.exception)
 
 
-def test_the_readme_is_too_long():
+def test_readme_is_within_its_size_limit():
     assert (ROOT / "README.md").stat().st_size <= README_BYTES
 
 
-def test_the_readmes_commands_are_not_those_that_ci_runs():
+def test_readme_shows_the_commands_that_ci_runs():
     readme, ci = (ROOT / "README.md").read_text(encoding="utf8"), (ROOT / ".ci" / "run").read_text(encoding="utf8")
     (tests,) = (line for line in readme.splitlines() if "pytest -q" in line)
     assert tests in ci
@@ -110,7 +110,7 @@ def documented_commands():
                     yield pytest.param(words[words.index("krissel") + 1 :], id=f"{page.stem}: {' '.join(words)[-50:]}")
 
 
-def test_a_documented_command_has_no_such_option():
+def test_documented_commands_and_options_exist():
     options_of = {
         name: {option for row in rows for option in row.name.split(", ")} for name, _, rows in GENERATE.commands()
     }
@@ -128,7 +128,7 @@ def projects():
     return [ROOT / "project.yml", *sorted((ROOT / "experiments").glob("*/project.yml"))]
 
 
-def test_a_documented_workflow_does_not_exist():
+def test_documented_workflows_exist():
     known = set()
     for path in projects():
         project = yaml.safe_load(path.read_text(encoding="utf8"))
@@ -137,7 +137,7 @@ def test_a_documented_workflow_does_not_exist():
     assert len(named) > 3 and named <= known, named - known
 
 
-def test_a_documented_path_does_not_exist():
+def test_documented_paths_exist():
     folders = "spacy_krissel|experiments|configs|tests|docs|benchmarks|assets"
     own = "|".join(path.name for path in (ROOT / "spacy_krissel").iterdir() if path.is_dir() and path.name[0] != "_")
     missing = []
@@ -159,21 +159,21 @@ def package_folders():
     return ROOT / "spacy_krissel", ROOT
 
 
-def test_a_documented_name_is_not_registered():
+def test_documented_names_are_registered():
     known = {each.name for group in GENERATE.GROUPS for each in GENERATE.entry_points(group)}
     for page in PAGES:
         named = set(re.findall(r"spacy-krissel\.\w+\.v\d+", page.read_text(encoding="utf8")))
         assert named <= known, (page.name, named - known)
 
 
-def test_a_page_is_not_in_the_navigation():
+def test_every_page_is_in_the_navigation():
     # The file has tags of Python that a safe loader refuses; its navigation has none.
     text = (ROOT / "mkdocs.yml").read_text(encoding="utf8")
     named = re.findall(r": ([\w/-]+\.md)$", text[text.index("\nnav:") :], re.M)
     assert sorted(named) == sorted({*(page.name for page in (ROOT / "docs").glob("*.md")), *GENERATE.PAGES})
 
 
-def test_a_registered_part_is_not_on_the_settings_page():
+def test_every_registered_part_is_on_the_settings_page():
     page = GENERATE.settings_page()
     for group in ("spacy_factories", *GENERATE.GROUPS):
         for entry in GENERATE.entry_points(group):
@@ -183,7 +183,7 @@ def test_a_registered_part_is_not_on_the_settings_page():
     assert found <= known, "a group that the settings page does not know"
 
 
-def test_a_setting_has_no_help():
+def test_every_setting_has_help():
     missing = [(name, row.name) for name, rows in GENERATE.components() for row in rows if not row.help]
     for _, name, what, rows in GENERATE.parts():
         missing += [(name, row.name) for row in rows if not row.help] + ([] if what else [(name, "what it is")])
@@ -192,14 +192,14 @@ def test_a_setting_has_no_help():
     assert missing == []
 
 
-def test_an_error_has_no_anchor():
+def test_every_error_has_an_anchor():
     page = GENERATE.errors_page()
     codes = set(re.findall(r"\[(KW?\d{3})\]", "\n".join(message for _, _, message in GENERATE.codes())))
     assert len(codes) > 100
     assert codes == set(re.findall(r"\{#(KW?\d{3})\}", page))
 
 
-def test_a_public_name_is_not_on_the_api_page():
+def test_every_public_name_is_on_the_api_page():
     page = GENERATE.api_page()
     for name in spacy_krissel.__all__:
         assert f"## {name} " in page

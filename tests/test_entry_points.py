@@ -13,7 +13,7 @@ PREFIXES = {"spacy_factories": "krissel_", "spacy_cli": "krissel"}
 
 
 def entry_points() -> list[EntryPoint]:
-    """Those of the installed distribution."""
+    """Return the entry points of the installed distribution."""
     return sorted(distribution("spacy-krissel").entry_points, key=lambda point: (point.group, point.name))
 
 
@@ -26,7 +26,7 @@ POINTS = [
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_resolves(point):
+def test_entry_point_resolves(point):
     """By the name that a config gives, through spaCy's own registries, to the function that is named."""
     if point.group == "spacy_factories":
         # The registry of factories holds wrappers; the pipeline knows which function they are made of.
@@ -39,7 +39,7 @@ def test_resolves(point):
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_name(point):
+def test_registered_name_follows_the_convention(point):
     prefix = PREFIXES.get(point.group)
     if prefix:
         assert point.name.startswith(prefix) and "." not in point.name
@@ -49,7 +49,7 @@ def test_name(point):
 
 
 @pytest.mark.skipif(not SETUP.exists(), reason="the suite runs without the source tree")
-def test_setup_cfg_is_installed():
+def test_installed_entry_points_match_setup_cfg():
     parser = ConfigParser()
     parser.optionxform = str  # type: ignore[assignment, method-assign]
     parser.read(SETUP, encoding="utf8")
@@ -62,7 +62,7 @@ def test_setup_cfg_is_installed():
     assert installed == written, "install the package again: its entry points changed since"
 
 
-def test_a_file_of_the_package_is_not_in_its_wheel():
+def test_package_data_lists_every_file():
     """setuptools splits a list of patterns at line ends, or at commas where there is one line, never at both."""
     package = SETUP.parent / "spacy_krissel"
     patterns = read_configuration(SETUP)["options"]["package_data"]["spacy_krissel"]

@@ -61,7 +61,7 @@ def fields_of(message: str) -> set[str]:
     return {field.split("[")[0].split(".")[0] for _, field, _, _ in Formatter().parse(message) if field is not None}
 
 
-def test_something_was_read():
+def test_codes_and_uses_were_found():
     assert len(DEFINED) > 60 and len(USES) > 100
 
 
@@ -87,7 +87,7 @@ def test_message_starts_with_its_code(code):
 
 @pytest.mark.parametrize("message", ["", "no code", "[K06] short", "[X001] other", "after [K001] it", "[K001]"])
 @pytest.mark.parametrize("kind", [KrisselError, KrisselWarning])
-def test_a_message_without_a_code_has_an_empty_one(kind, message):
+def test_message_without_a_code_has_an_empty_code(kind, message):
     assert kind(message).code == kind().code == ""
 
 
@@ -108,16 +108,16 @@ def test_messages_differ():
     assert len(set(texts)) == len(texts)
 
 
-def test_no_code_is_undefined():
+def test_every_used_code_is_defined():
     wrong = [use for use in USES if use.code not in (ERRORS if use.catalogue == "Errors" else WARNINGS)]
     assert wrong == []
 
 
-def test_no_code_is_unused():
+def test_every_defined_code_is_used():
     assert sorted(set(DEFINED) - {use.code for use in USES}) == [], "remove these messages, or raise them"
 
 
-def test_messages_get_their_fields():
+def test_messages_are_formatted_with_their_fields():
     """A field that is missing would end in a KeyError in the place of the message; one too many says nothing."""
     wrong = []
     for use in USES:

@@ -130,7 +130,7 @@ def has_ended(number):
         return True
 
 
-def test_repeated_stage_replaces_its_file_alone(script, stages, tmp_path, capsys):
+def test_repeated_stage_replaces_only_its_own_file(script, stages, tmp_path, capsys):
     stages(quick=5, skipped=5, late=5)
     output = tmp_path / "gpu"
     status, first = run(script, output, toy=True, skip=["late"])
@@ -151,7 +151,7 @@ def test_unknown_stage_is_refused(script, tmp_path):
         script.main(stage=["all"], output=tmp_path)
 
 
-def test_stage_without_a_card_says_so(script, tmp_path, monkeypatch, capsys):
+def test_stage_without_a_gpu_fails_with_a_message(script, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     status, files = run(script, tmp_path / "gpu", stage=["versions"], seconds=100)
     assert status == 1 and files["versions"]["status"] == "failed"
@@ -188,7 +188,7 @@ def training(script):
     return importlib.import_module("gpu_stages.training")
 
 
-def test_pipeline_reads_nothing_ahead(training, tmp_path, monkeypatch):
+def test_benchmark_pipeline_does_not_read_ahead(training, tmp_path, monkeypatch):
     monkeypatch.setattr(training, "init_nlp", lambda config: config)
     config, _ = training.make_pipeline(tmp_path, training.Size(layers=1, width=4, heads=1), False)
     assert config["corpora"]["train"]["read_ahead"] == 0
@@ -196,7 +196,7 @@ def test_pipeline_reads_nothing_ahead(training, tmp_path, monkeypatch):
     assert encoder["batch_pieces"] == 32_768 and encoder["window"] == training.PIECES
 
 
-def test_flop_of_a_window_are_those_that_torch_counts(training):
+def test_flop_per_window_matches_torchs_count(training):
     import torch
     from torch.utils.flop_counter import FlopCounterMode
     from transformers import BertConfig, BertModel

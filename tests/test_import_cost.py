@@ -1,4 +1,4 @@
-"""What spaCy imports unasked is cheap: factories in each `spacy.blank()`, commands in each `python -m spacy`."""
+"""spaCy's own imports of `spacy.blank()` and `python -m spacy` stay cheap."""
 
 import json
 import subprocess
@@ -44,13 +44,13 @@ def test_the_root_imports_only_its_version():
 
 
 @pytest.mark.parametrize("name", spacy_krissel.__all__)
-def test_a_public_name_does_not_resolve(name):
+def test_public_name_resolves_and_is_documented(name):
     assert getattr(spacy_krissel, name).__name__ == name
     assert name in dir(spacy_krissel)
     assert getattr(spacy_krissel, name).__doc__, "the API page shows it"
 
 
-def test_an_unknown_name_is_not_refused():
+def test_unknown_attribute_raises():
     assert sorted(spacy_krissel._MODULES) == sorted(spacy_krissel.__all__)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         spacy_krissel.nothing  # noqa: B018
@@ -59,7 +59,7 @@ def test_an_unknown_name_is_not_refused():
 @pytest.mark.parametrize(
     "first, then", [("spacy", "spacy_krissel.pipeline.factories"), ("spacy.cli", "spacy_krissel.cli.app")]
 )
-def test_nothing_heavy(first, then):
+def test_entry_points_import_nothing_heavy(first, then):
     """Beyond what spaCy brings itself: thinc, for one, imports torch where it is installed."""
     packages, ours = imported(first, then)
     assert "spacy_krissel" in packages, "or nothing was measured"
@@ -69,7 +69,7 @@ def test_nothing_heavy(first, then):
     assert packages_of_ours <= {then.split(".")[1], "about", "errors", "mentions", "util"}
 
 
-def test_factories_bring_no_component():
+def test_factories_import_no_component():
     """The component is imported when it is made."""
     _, ours = imported("spacy", "spacy_krissel.pipeline.factories")
     assert without_errors(ours) == FACTORIES
@@ -106,7 +106,7 @@ print(json.dumps({
 """
 
 
-def test_a_blank_pipeline():
+def test_blank_pipeline_imports_only_factories_and_loggers():
     """All that it lists counts, loggers too. What other pipelines wrote to docs can be read in it."""
     spans = ("krissel_candidates", "krissel_ties", "krissel_reranked_by")
     docs = ("krissel_entities", "krissel_entity_candidates")

@@ -166,7 +166,7 @@ def cycle_in(graph: dict[str, set[str]]) -> list[str]:
     return []
 
 
-def test_reading_of_imports():
+def test_imports_and_cycles_are_found():
     """The other tests rest on this one."""
     source = """
 import torch.nn as nn
@@ -200,16 +200,16 @@ class A:
     assert cycle_in({"a": {"b", "c"}, "b": {"c"}}) == []
 
 
-def test_something_was_read(imports):
+def test_sources_and_imports_were_found(imports):
     assert len(SOURCES) > 80 and len(imports) > 500
 
 
-def test_every_room_has_its_place():
+def test_every_package_has_a_layer():
     assert {room_of(module) for module in SOURCES} == set(RANKS)
     assert set(STRANGERS) == set(RANKS) - {""}
 
 
-def test_our_imports_exist(imports):
+def test_imports_within_the_package_resolve(imports):
     ours = [each for each in imports if each.imported.split(".")[0] == PACKAGE.name]
     assert len(ours) > 200
     assert [str(each) for each in ours if not our_module(each.imported)] == []
@@ -225,7 +225,7 @@ def test_imports_run_downward(imports):
     assert wrong == [], "move the code down, or what needs it up"
 
 
-def test_no_cycle(imports):
+def test_imports_have_no_cycle(imports):
     """Between modules, whenever the import runs, and for type checkers alone too."""
     graph: dict[str, set[str]] = {}
     for each in imports:
@@ -235,7 +235,7 @@ def test_no_cycle(imports):
     assert cycle_in(graph) == []
 
 
-def test_rooms_know_no_strangers(imports):
+def test_packages_import_no_forbidden_library(imports):
     wrong = []
     for each in imports:
         for stranger in STRANGERS.get(room_of(each.importer), ()):
@@ -261,14 +261,14 @@ def is_in(module: str, rooms: tuple[str, ...]) -> bool:
     return f"{module}.".startswith(tuple(f"{PACKAGE.name}.{room}." for room in rooms))
 
 
-def test_views_make_no_spans(imports):
+def test_views_import_spacy_for_type_checking_only(imports):
     """`views` names spaCy's `Span` for type checkers alone: it takes one and makes none."""
     found = [each for each in imports if room_of(each.importer) == "views" and each.imported.startswith("spacy.")]
     assert found and all(each.typing for each in found)
 
 
 @pytest.mark.parametrize("library", ["torch", "faiss", "transformers", "pyarrow"])
-def test_cli_imports_late(imports, library):
+def test_cli_imports_other_packages_late(imports, library):
     """`python -m spacy` imports the command line each time it starts."""
     for each in imports:
         if room_of(each.importer) == "cli" and room_of(our_module(each.imported)) not in ("cli", "errors", "util", ""):
@@ -296,7 +296,7 @@ def test_type_checkers_see_what_the_root_resolves():
     assert typed == {name: f"{PACKAGE.name}.{module}" for name, module in spacy_krissel._MODULES.items()}
 
 
-def test_the_product_imports_what_it_is_not_installed_with(imports):
+def test_package_imports_only_declared_libraries(imports):
     """The laboratory (`lab`, `experiments`), tests and benchmarks above all, and any library that setup.cfg lacks."""
     found = {each.imported.split(".")[0] for each in imports} - sys.stdlib_module_names
     assert sorted(found - {PACKAGE.name, *LIBRARIES}) == []

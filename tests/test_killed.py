@@ -30,7 +30,7 @@ def step(request, toy_files, toy_store, toy_shards, trained, tmp_path, monkeypat
 @pytest.mark.slow
 @pytest.mark.parametrize("step", ["ontology", "mine", "convert", "split", "prototypes", "tune"], indirect=True)
 @pytest.mark.parametrize("earlier", [False, True])
-def test_killed_at_ten_points(step, earlier, tmp_path):
+def test_killed_step_leaves_nothing_partial_and_can_be_rerun(step, earlier, tmp_path):
     """At changes of folders all through a first run and one that replaces earlier work, and in between at calls."""
     name = "out.spacy" if step.load is docs_of else "out"
     whole = tmp_path / "whole" / name
@@ -57,7 +57,7 @@ def test_killed_at_ten_points(step, earlier, tmp_path):
 
 
 @pytest.mark.slow
-def test_killed_training(configs, toy_overrides, tmp_path, monkeypatch):
+def test_killed_training_leaves_complete_models(configs, toy_overrides, tmp_path, monkeypatch):
     """`model-best` and `model-last` are one of those that were saved, all of it, whenever training is killed."""
     saved = []
     commit_folder = save.commit_folder

@@ -31,7 +31,7 @@ def source_of(cell):
 
 
 def stored(cell):
-    """What the cell printed, and the pages that it displayed."""
+    """Return what the cell printed and the pages that it displayed."""
     printed = "".join("".join(each["text"]) for each in cell["outputs"] if each["output_type"] == "stream")
     pages = ["".join(each["data"]["text/html"]) for each in cell["outputs"] if each["output_type"] == "display_data"]
     return printed, pages
@@ -62,7 +62,7 @@ def run(source, names):
 @pytest.mark.slow
 @each_notebook
 @pytest.mark.filterwarnings("error::spacy_krissel.errors.KrisselWarning")
-def test_a_notebook_shows_other_outputs_than_its_cells_have(path, tmp_path, monkeypatch):
+def test_stored_outputs_match_what_the_cells_print(path, tmp_path, monkeypatch):
     folder = tmp_path / "docs" / "notebooks"
     folder.mkdir(parents=True)
     monkeypatch.chdir(folder)
@@ -83,7 +83,7 @@ def test_a_notebook_shows_other_outputs_than_its_cells_have(path, tmp_path, monk
 
 
 @each_notebook
-def test_a_notebook_is_not_of_format_4(path):
+def test_notebook_is_in_format_4_and_run_in_order(path):
     notebook = json.loads(path.read_text(encoding="utf8"))
     assert set(notebook) == {"cells", "metadata", "nbformat", "nbformat_minor"}
     assert (notebook["nbformat"], notebook["nbformat_minor"]) == (4, 5)
@@ -98,37 +98,37 @@ def test_a_notebook_is_not_of_format_4(path):
 
 
 @each_notebook
-def test_a_notebook_is_too_long(path):
+def test_notebook_is_within_its_size_limit(path):
     assert path.stat().st_size < MOST_BYTES
     assert 5 <= len(cells_of(path)) <= MOST_CELLS
 
 
 @each_notebook
-def test_a_notebook_names_a_machine_or_a_moment(path):
+def test_notebook_names_no_machine_and_no_time(path):
     text = path.read_text(encoding="utf8")
     assert not re.search(r'[\s"\'(=](/home|/Users|/root|/tmp|/work|/private|[A-Z]:\\\\)', text)
     assert not re.search(r"\d\d:\d\d:\d\d", text)
 
 
 @each_notebook
-def test_a_notebook_links_to_a_page_that_does_not_exist(path):
+def test_notebook_links_resolve(path):
     for cell in cells_of(path, "markdown"):
         for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", source_of(cell)):
             assert (path.parent / target).exists(), target
 
 
-def test_a_notebook_is_not_linked_from_the_first_page():
+def test_every_notebook_is_linked_from_the_index_page():
     index = (ROOT / "docs" / "index.md").read_text(encoding="utf8")
     assert {path.stem for path in NOTEBOOKS} == {"correct", "from-scispacy", "own-ontology", "vocabularies"}
     assert [path.name for path in NOTEBOOKS if f"(notebooks/{path.name})" not in index] == []
 
 
-def test_the_site_does_not_show_the_cells_and_outputs_of_a_notebook():
+def test_site_shows_notebook_cells_and_outputs():
     page = GENERATE.PAGES["notebooks/own-ontology.md"]()
     assert "```python\nfrom pathlib import Path\n" in page and "\n```\nCLINIC:5\nNIL\n```\n" in page
     assert '\n<div class="entities"' in page and "tex2jax_ignore" not in page
 
 
-def test_a_link_to_a_notebook_leads_the_site_to_a_file():
+def test_notebook_links_are_rewritten_to_site_pages():
     links = "[a](notebooks/correct.ipynb), [b](https://example.org/b.ipynb)"
     assert GENERATE.on_page_markdown(links) == "[a](notebooks/correct.md), [b](https://example.org/b.ipynb)"

@@ -35,7 +35,7 @@ def texts(toy_names, tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("cpu", [False, True])
-def test_from_names_to_texts_to_probabilities(cpu, configs, texts, toy_store, tiny_bert, tmp_path):
+def test_the_three_stages_yield_probabilities(cpu, configs, texts, toy_store, tiny_bert, tmp_path):
     small = [settings_of("experiments/oslat", "train", line) if cpu else {} for line in range(3)]
     if cpu:
         # The tiny encoder's.
@@ -58,8 +58,8 @@ def test_from_names_to_texts_to_probabilities(cpu, configs, texts, toy_store, ti
     assert ((0 < found) & (found < 1)).all()
 
 
-def test_the_first_stage_sees_entities_that_no_training_text_has(toy_store, toy_names, tmp_path):
-    """As a positive pair, a name to be developed on, or a negative (§5.1: the unseen are unseen by all stages)."""
+def test_first_stage_sees_only_entities_of_the_training_texts(toy_store, toy_names, tmp_path):
+    """Positive pairs, names to expand and negatives are all seen entities (§5.1)."""
     nlp = spacy.blank("en")
     doc = nlp.make_doc("MS and bronchial asthma")
     doc.cats = {"T01": 1.0, "T07": 1.0}
@@ -76,8 +76,8 @@ def test_the_first_stage_sees_entities_that_no_training_text_has(toy_store, toy_
 
 
 @pytest.mark.parametrize("name", ["oslat", "oslat-classifier"])
-def test_attention_is_on_one_piece(configs, name):
-    """Of states of BioBERT's width, as without the released code's scale."""
+def test_attention_scale_spreads_the_weights(configs, name):
+    """States have BioBERT's width; without the released scale, one word piece gets it all."""
     scale = load_config(configs / f"{name}.cfg")["components"]["krissel_span_extractor"]["model"]["scale"]
     assert scale == pytest.approx(768**-0.5, rel=1e-3)
     random = np.random.default_rng(0)

@@ -78,7 +78,7 @@ def test_saved_pipeline_links_in_a_new_process_without_network(pipeline, texts):
     assert run_cut(program, texts) == link(spacy.load(pipeline), texts)
 
 
-def test_no_extra_but_cpu_brings_faiss_for_the_cpu():
+def test_only_the_cpu_extra_requires_faiss_cpu():
     """The folder of `.[gpu,tests]` would have both."""
     config = ConfigParser()
     config.read(Path(__file__).parents[1] / "setup.cfg", encoding="utf8")

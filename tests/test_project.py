@@ -45,16 +45,16 @@ def outputs_of(folder):
 
 
 @every_project
-def test_project_is_too_large(folder):
+def test_project_is_within_its_size_limit(folder):
     assert (folder / "project.yml").stat().st_size <= KILOBYTES * 1024
 
 
-def test_too_many_configs():
+def test_there_are_at_most_16_configs():
     assert len(list((ROOT / "configs").iterdir())) <= 16
 
 
 @every_project
-def test_a_workflow_names_no_command(folder):
+def test_workflows_name_existing_commands(folder):
     project = load_project_config(folder)
     commands = [command["name"] for command in project["commands"]]
     assert len(set(commands)) == len(commands)
@@ -64,7 +64,7 @@ def test_a_workflow_names_no_command(folder):
 
 
 @every_project
-def test_a_dependency_is_made_by_nothing(folder):
+def test_every_dependency_is_made_or_exists(folder):
     """By no earlier command of the project and none of another one, and it is no asset and not in the repository."""
     project = read_project(folder)
     made = {absolute(folder, asset["dest"]) for asset in project.get("assets", [])}
@@ -147,7 +147,7 @@ def check_settings(words, options, rest):
         assert all(key.startswith("components.") for key in overrides)
 
 
-def test_a_command_of_the_laboratory_is_in_no_project():
+def test_projects_use_all_but_four_laboratory_commands():
     used = {words_of(line)[2] for folder in FOLDERS for _, line in lines_of(folder) if "/lab " in line}
     # For reading, for corpora of one's own, and over pipelines of any project.
     assert names_of(laboratory()) - used == {"judged-links", "projection", "sample", "zero-shot"}
@@ -159,7 +159,7 @@ CONFIGS = [*sorted((ROOT / "configs").glob("*.cfg")), *sorted((ROOT / "experimen
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
-def test_parts_of_a_config_disagree(path):
+def test_config_defines_each_shared_value_once(path):
     """A path, the seed, the fraction held out or the span key is written twice, where one is meant."""
     config = load_config(path, interpolate=False)
     values = {}

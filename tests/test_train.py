@@ -95,20 +95,20 @@ def test_another_seed_gives_another_model(run, trained):
 
 
 @pytest.mark.slow
-def test_dropout_and_cached_gradients_train_too(run, trained):
+def test_training_works_with_dropout_and_cached_gradients(run, trained):
     rows, path = run(training__dropout=0.2, components__krissel_linker__objective__chunk_size=3)
     assert rows[-1][2] > 0
     assert files(path / "model-last")["krissel_linker/model"] != files(trained)["krissel_linker/model"]
 
 
 @pytest.mark.slow
-def test_cached_gradients_are_the_plain_ones(run, trained):
+def test_cached_gradients_equal_plain_gradients(run, trained):
     _, path = run(components__krissel_linker__objective__chunk_size=3)
     plain, cached = (find_linker(spacy.load(each)).encode(VIEWS) for each in (trained, path / "model-last"))
     np.testing.assert_allclose(plain, cached, atol=1e-2)
 
 
-def test_mentions_in_a_span_group(run, trained):
+def test_mentions_in_a_span_group_train_the_same_model(run, trained):
     """Trained on `doc.spans`, and measured on them, as on `doc.ents`."""
     rows, path = run(corpora__train__spans_key="sc")
     assert rows[-1][3] > 0
@@ -116,7 +116,7 @@ def test_mentions_in_a_span_group(run, trained):
 
 
 @pytest.mark.slow
-def test_config_of_the_demo(run, toy_overrides):
+def test_demo_config_trains(run, toy_overrides):
     settings = settings_of(".", "demo-train")
     toy = {key: settings[key] for key in settings if key not in toy_overrides["small"]}
     assert len(toy) > 3
@@ -125,7 +125,7 @@ def test_config_of_the_demo(run, toy_overrides):
     assert find_linker(spacy.load(path / "model-last")).encode(VIEWS).shape == (2, 16)
 
 
-def test_transformer(run, tiny_bert):
+def test_transformer_config_trains(run, tiny_bert):
     pytest.importorskip("torch")
     settings = {"training__max_steps": 6, "training__eval_frequency": 3, "training__optimizer__learn_rate": 0.01}
     rows, path = run("transformer", paths__encoder=str(tiny_bert), **settings)
@@ -143,7 +143,7 @@ def test_transformer(run, tiny_bert):
 
 
 @pytest.mark.slow
-def test_small_with_references(run, toy_store, toy_shards, tmp_path):
+def test_small_references_config_trains_and_links(run, toy_store, toy_shards, tmp_path):
     """From training to a linked doc: both encoders learn, and the knowledge base has a reference for every entity."""
     parts = {
         f"components.krissel_linker.model.{part}.{name}": value
@@ -177,7 +177,7 @@ def test_small_with_references(run, toy_store, toy_shards, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_papers_setting(run, tiny_bert):
+def test_krissbert_config_trains_both_encoders(run, tiny_bert):
     """`krissbert.cfg` with a tiny encoder: two steps, in each of which both encoders move."""
     model = "components__krissel_linker__model"
     rows, path = run(
@@ -203,7 +203,7 @@ def test_the_papers_setting(run, tiny_bert):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("cpu, rate", [({}, ""), (settings_of("experiments/sapbert", "align"), "__initial_rate")])
-def test_self_alignment(run, tiny_bert, cpu, rate):
+def test_self_alignment_trains_on_synonym_pairs(run, tiny_bert, cpu, rate):
     """With a tiny encoder: two steps on pairs of synonyms."""
     settings = {"training__max_steps": 2, "training__eval_frequency": 1, f"training__optimizer__learn_rate{rate}": 0.01}
     kept = {key.replace(".", "__"): value for key, value in cpu.items() if not key.startswith("training.")}
@@ -225,7 +225,7 @@ def test_self_alignment(run, tiny_bert, cpu, rate):
 
 
 @pytest.mark.slow
-def test_self_alignment_of_the_small_encoder(run):
+def test_small_encoder_learns_by_self_alignment(run):
     rows, path = run("sapbert-small", training__max_steps=60, training__eval_frequency=20)
     assert [step for _, step, *_ in rows] == [0, 20, 40, 60]
     assert 0 < rows[-1][2] < rows[1][2]
@@ -235,7 +235,7 @@ def test_self_alignment_of_the_small_encoder(run):
 
 
 @pytest.mark.slow
-def test_start_from_an_aligned_encoder(configs, toy_overrides, tiny_bert, tmp_path):
+def test_krissbert_starts_from_an_aligned_encoder(configs, toy_overrides, tiny_bert, tmp_path):
     """`sapbert.cfg`, its encoder written out, and `krissbert.cfg` from there: both of its encoders begin with it."""
     settings = {"training.max_steps": 2, "training.eval_frequency": 1}
     aligned = {**settings, "paths.encoder": str(tiny_bert), "training.optimizer.learn_rate": 0.01}
@@ -260,7 +260,7 @@ def test_start_from_an_aligned_encoder(configs, toy_overrides, tiny_bert, tmp_pa
 
 
 @pytest.mark.slow
-def test_fine_tuning(configs, toy_files, toy_store, tiny_bert, tmp_path, capsys):
+def test_fine_tuning_runs_its_epochs(configs, toy_files, toy_store, tiny_bert, tmp_path, capsys):
     """`sapbert-fine-tune.cfg` on the toy gold corpus: as many epochs as it says, over pairs that are shuffled."""
     gold = DocBin(store_user_data=True)
     for doc in read_docs(toy_files / "gold.pubtator", spacy.blank("en")):
@@ -283,7 +283,7 @@ def test_fine_tuning(configs, toy_files, toy_store, tiny_bert, tmp_path, capsys)
 
 
 @pytest.mark.slow
-def test_start_from_an_aligned_small_encoder(configs, toy_overrides, tmp_path):
+def test_small_encoder_starts_from_an_aligned_one(configs, toy_overrides, tmp_path):
     train(SMALL_NAMES, tmp_path / "names", overrides=toy_overrides["sapbert-small"])
     config = load_config(configs / "small.cfg", overrides=toy_overrides["small"], interpolate=False)
     config["initialize"]["components"]["krissel_linker"]["encoder"] = {
@@ -312,7 +312,7 @@ LOSSES = (
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("miner", [MINER, None])
-def test_any_loss_by_the_config(configs, toy_overrides, tmp_path, capsys, loss, miner):
+def test_config_selects_any_loss(configs, toy_overrides, tmp_path, capsys, loss, miner):
     """The loss is a block of the config, and its settings are those of Table 9 where none are given."""
     config = load_config(SMALL_NAMES, overrides=toy_overrides["sapbert-small"], interpolate=False)
     import_module("lab.losses")
@@ -325,7 +325,7 @@ def test_any_loss_by_the_config(configs, toy_overrides, tmp_path, capsys, loss, 
     assert [step for _, step, *_ in rows] == [0, 1, 2] and rows[0][2] > 0
 
 
-def test_sapberts_numbers(configs):
+def test_sapbert_config_has_the_papers_values(configs):
     config = load_config(configs / "sapbert.cfg", interpolate=False)
     linker = config["components"]["krissel_linker"]
     assert {name: linker["model"][name] for name in ("window", "pooling", "mixed_precision")} == {
@@ -346,7 +346,7 @@ def test_sapberts_numbers(configs):
     assert small["objective"]["miner"] == linker["objective"]["miner"]
 
 
-def test_the_papers_numbers(configs):
+def test_krissbert_config_has_the_papers_values(configs):
     config = load_config(configs / "krissbert.cfg", interpolate=False)
     linker = config["components"]["krissel_linker"]
     assert {name: linker["objective"][name] for name in ("p_mask", "p_replace", "alpha", "beta")} == {
@@ -368,7 +368,7 @@ def test_the_papers_numbers(configs):
 
 
 @pytest.mark.slow
-def test_reranker(configs, toy_overrides, toy_store, toy_shards, trained, tmp_path, capsys):
+def test_reranker_trains_and_keeps_the_linker(configs, toy_overrides, toy_store, toy_shards, trained, tmp_path, capsys):
     """Over a linker that is sourced, frozen and annotating, and comes out as it went in."""
     linker = tmp_path / "linker"
     prototypes(trained, linker, toy_store.path, toy_shards, progress=False)
@@ -416,10 +416,10 @@ def pairs_overrides(toy_store, toy_shards, trained, tiny_bert, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("can_link", [True, False])
-def test_the_linkers_knowledge_base_is_copied_into_each_saved_reranker(
+def test_saved_rerankers_link_or_copy_the_linkers_knowledge_base(
     configs, pairs_overrides, tmp_path, monkeypatch, can_link
 ):
-    """What is saved again and again shares its files, and is whole without them."""
+    """Saved rerankers share files through links, and are complete without the linker."""
     if not can_link:
         monkeypatch.setattr("os.link", lambda *_: (_ for _ in ()).throw(OSError("another disk")))
     train_whole(configs / "reranker-pairs.cfg", tmp_path / "out", overrides=pairs_overrides)
@@ -442,7 +442,7 @@ def test_the_linkers_knowledge_base_is_copied_into_each_saved_reranker(
     )
 
 
-def test_krissberts_rerankers_numbers(configs):
+def test_reranker_config_has_krissberts_values(configs):
     config = load_config(configs / "reranker-pairs.cfg", interpolate=False)
     reranker = config["components"]["krissel_reranker"]
     assert reranker["top_k"] == 100
@@ -464,7 +464,7 @@ def pels_table_6(training):
     return training["max_epochs"], size, rate["initial_rate"], warmup, optimizer["clip_norm"], optimizer["eps"]
 
 
-def test_pels_numbers(configs):
+def test_pel_config_has_the_papers_values(configs):
     """Table 6 and appendix A."""
     config = load_config(configs / "pel.cfg", interpolate=False)
     linker, training = config["components"]["krissel_linker"], config["training"]
@@ -478,7 +478,7 @@ def test_pels_numbers(configs):
     assert pels_table_6(training) == (7, 32, 1e-5, 0.25, 1, 1e-6)
 
 
-def test_pels_rankers_numbers(configs):
+def test_pel_ranker_config_has_the_papers_values(configs):
     """Table 6 and appendices A and B."""
     config = load_config(configs / "pel-ranker.cfg", interpolate=False)
     ranker, training = config["components"]["krissel_reranker"], config["training"]
@@ -490,7 +490,7 @@ def test_pels_rankers_numbers(configs):
     assert pels_table_6(training) == (5, 4, 2e-5, 0.2, 1, 1e-6)
 
 
-def test_belhds_numbers(configs):
+def test_belhd_config_has_the_papers_values(configs):
     """Section 4.2 and appendix E; where these say nothing, the released code."""
     config = load_config(configs / "belhd.cfg", interpolate=False)
     linker, training = config["components"]["krissel_linker"], config["training"]
@@ -502,7 +502,7 @@ def test_belhds_numbers(configs):
     assert training["optimizer"]["learn_rate"] == 1e-5
 
 
-def test_oslats_numbers(configs):
+def test_oslat_configs_have_the_papers_values(configs):
     """Appendix B; widths, scale and schedule are those of the released code."""
     names = ("oslat-alignment", "oslat", "oslat-classifier")
     stages = [load_config(configs / f"{name}.cfg", interpolate=False) for name in names]
@@ -520,14 +520,14 @@ def test_oslats_numbers(configs):
     assert (pipes[2]["model"]["hidden"], focal["alpha"], focal["gamma"]) == (128, 0.25, 2)
 
 
-def test_accumulated_gradients_separate_pairs(run, recwarn):
+def test_gradient_accumulation_keeps_pairs_together(run, recwarn):
     """spaCy takes a batch apart by length."""
     rows, _ = run(training__accumulate_gradient=4)
     assert rows[-1][1] == 20
     assert not [warning for warning in recwarn if issubclass(warning.category, KrisselWarning)]
 
 
-def test_replacement_without_an_ontology(configs, toy_overrides, tmp_path):
+def test_replacement_without_an_ontology_warns(configs, toy_overrides, tmp_path):
     from spacy.training.initialize import init_nlp
     from spacy.training.loop import train as train_loop
 
@@ -547,14 +547,14 @@ def test_replacement_without_an_ontology(configs, toy_overrides, tmp_path):
         ("paths.ontology", "missing", "K001.*krissel ontology"),
     ],
 )
-def test_wrong_settings_are_accepted(configs, toy_overrides, tmp_path, setting, value, message):
+def test_invalid_settings_raise(configs, toy_overrides, tmp_path, setting, value, message):
     with pytest.raises(KrisselError, match=message):
         train(configs / "small.cfg", tmp_path, overrides={**toy_overrides["small"], setting: value})
 
 
 @pytest.fixture
 def pel_overrides(tiny_bert, toy_store, toy_files, tmp_path):
-    """Of `pel.cfg` on the toy gold corpus."""
+    """Overrides of `pel.cfg` for the toy gold corpus."""
     gold = DocBin(store_user_data=True)
     for doc in read_docs(toy_files / "gold.pubtator", spacy.blank("en")):
         gold.add(doc)
@@ -583,7 +583,7 @@ SMALL_PEL = rows_in("pel/configs/losses.yml")
 
 @pytest.mark.slow
 @pytest.mark.parametrize("config, cpu", [("pel.cfg", {}), ("pel.cfg", SMALL_PEL), (ENTITIES, {})])
-def test_retrieval(config, cpu, configs, pel_overrides, toy_store, tmp_path, capsys):
+def test_retrieval_configs_train(config, cpu, configs, pel_overrides, toy_store, tmp_path, capsys):
     """Trained with hard negatives and adversarial examples; the knowledge base has references alone."""
     if "training.optimizer.learn_rate" in cpu:
         cpu = {key: value for key, value in cpu.items() if key != "training.optimizer.learn_rate"}
@@ -612,7 +612,7 @@ def test_retrieval(config, cpu, configs, pel_overrides, toy_store, tmp_path, cap
 
 @pytest.mark.slow
 @pytest.mark.parametrize("cpu", [{}, settings_of("experiments/pel", "nil-candidate", 3)])
-def test_ranker_of_retrieved(cpu, configs, pel_overrides, toy_store, tmp_path):
+def test_pel_ranker_trains_and_keeps_the_linker(cpu, configs, pel_overrides, toy_store, tmp_path):
     """Over a trained bi-encoder, which stays as it is, with NIL as a candidate."""
     train(configs / "pel.cfg", tmp_path / "out", overrides={**pel_overrides, "training.max_steps": 2})
     prototypes(
@@ -650,7 +650,7 @@ def test_ranker_of_retrieved(cpu, configs, pel_overrides, toy_store, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("cpu", [{}, rows_in("belhd/configs/ablation.yml")])
-def test_names_of_sentences(cpu, configs, pel_overrides, toy_store, tmp_path, capsys):
+def test_belhd_config_trains_and_links(cpu, configs, pel_overrides, toy_store, tmp_path, capsys):
     """Trained on documents; the knowledge base has names alone, at the projection's width."""
     kept = {key: value for key, value in pel_overrides.items() if not key.startswith("components.")}
     del kept["training.optimizer.learn_rate"]
@@ -679,7 +679,7 @@ def test_names_of_sentences(cpu, configs, pel_overrides, toy_store, tmp_path, ca
 
 
 @pytest.mark.slow
-def test_supervised_only(configs, toy_overrides, toy_files, toy_store, tmp_path):
+def test_supervised_config_trains_on_gold_alone(configs, toy_overrides, toy_files, toy_store, tmp_path):
     """Trained on gold documents of several mentions, which are its only prototypes."""
     nlp = spacy.blank("en")
     gold = DocBin(store_user_data=True)

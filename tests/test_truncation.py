@@ -159,7 +159,7 @@ FORMATS: list[Format] = [
 
 
 def found(format_: Format, path: Any, data: bytes) -> Any:
-    """What is read of `data`, or None where it is refused or warned of."""
+    """Return what is read from `data`, or None if reading raises or warns."""
     path.write_bytes(data)
     with warnings.catch_warnings():
         warnings.simplefilter("error", KrisselWarning)
@@ -170,7 +170,7 @@ def found(format_: Format, path: Any, data: bytes) -> Any:
 
 
 @pytest.mark.parametrize("format_", FORMATS, ids=lambda format_: format_.name)
-def test_a_cut_file_is_taken_for_a_whole_one(format_, tmp_path):
+def test_cut_files_raise_or_warn(format_, tmp_path):
     path = tmp_path / f"file{format_.suffix}"
     data = format_.content.encode("utf8")
     whole = found(format_, path, data)
@@ -187,14 +187,14 @@ def test_a_cut_file_is_taken_for_a_whole_one(format_, tmp_path):
 
 
 @pytest.mark.parametrize("format_", FORMATS, ids=lambda format_: format_.name)
-def test_a_cut_gzip_file_is_taken_for_a_whole_one(format_, tmp_path):
+def test_cut_gzip_files_raise_or_warn(format_, tmp_path):
     path = tmp_path / f"file{format_.suffix}.gz"
     data = gzip.compress(format_.content.encode("utf8"))
     for cut in (1, 2, 5, 20, len(data) // 2, len(data) - 8, len(data) - 1):
         assert found(format_, path, data[:cut]) is None, cut
 
 
-def test_a_cut_line_of_brat_is_taken_for_a_whole_one(tmp_path):
+def test_cut_brat_line_warns(tmp_path):
     (tmp_path / "1.txt").write_text("some pain")
     path = tmp_path / "1.ann"
     path.write_text("T1\tDisease 5 9\tpain\nN1\tReference T1 MESH:D0061")
@@ -202,7 +202,7 @@ def test_a_cut_line_of_brat_is_taken_for_a_whole_one(tmp_path):
         list(read_brat(path))
 
 
-def test_a_document_that_lost_its_abstract_is_taken_for_a_whole_one(tmp_path):
+def test_document_without_its_abstract_warns(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("1|t|Title\n1|a|Abstract\n\n2|t|Title\n")
     with pytest.warns(KrisselWarning, match="KW211.*document 2"):
@@ -212,7 +212,7 @@ def test_a_document_that_lost_its_abstract_is_taken_for_a_whole_one(tmp_path):
 @pytest.mark.parametrize(
     "format_", [each for each in FORMATS if not each.content.startswith(("<", '{"graphs', '{"resource'))]
 )
-def test_lines_that_end_in_carriage_returns_are_read_as_one(format_, tmp_path):
+def test_bare_carriage_returns_raise_and_crlf_is_read(format_, tmp_path):
     path = tmp_path / f"file{format_.suffix}"
     path.write_bytes(format_.content.replace("\n", "\r").encode("utf8"))
     with pytest.raises(KrisselError, match="K057.*carriage return"):

@@ -89,7 +89,7 @@ def documented():
     return [shlex.split(line, comments=True) for line in block.splitlines()]
 
 
-def test_the_documented_line_searches_on_the_card(tmp_path, monkeypatch):
+def test_documented_command_searches_on_the_gpu(tmp_path, monkeypatch):
     for name in ("project.yml", "configs"):
         (tmp_path / name).symlink_to(ROOT / name)
     monkeypatch.chdir(tmp_path)
@@ -101,7 +101,7 @@ def test_the_documented_line_searches_on_the_card(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_the_documented_lines_do_not_lead_from_umls_to_a_package(toy):
+def test_documented_commands_lead_from_umls_to_a_package(toy):
     *fetch, run = documented()
     for words in fetch:
         spacy_command(*words)

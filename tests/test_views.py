@@ -63,14 +63,14 @@ def window_of(left, mention, right, window):
         ([1], [], [21], 64, [CLS, 1, START, END, 21, SEP]),
     ],
 )
-def test_windows_by_hand(left, mention, right, window, expected):
+def test_piece_window_matches_hand_made_examples(left, mention, right, window, expected):
     ids, start, end = window_of(left, mention, right, window)
     assert ids == expected
     assert (ids[start], ids[end]) == (START, END)
 
 
 @given(st.integers(0, 40), st.integers(0, 40), st.integers(0, 40), st.integers(5, 64))
-def test_any_window(n_left, n_mention, n_right, window):
+def test_window_keeps_the_mention_and_as_much_context_as_fits(n_left, n_mention, n_right, window):
     left, mention, right = (list(range(base, base + n)) for base, n in ((0, n_left), (100, n_mention), (200, n_right)))
     ids, start, end = window_of(left, mention, right, window)
     assert len(ids) <= window
@@ -121,7 +121,7 @@ def test_context_within_one_endless_word_is_empty():
 
 
 @pytest.mark.parametrize("window", [1, 8, 200])
-def test_what_is_near_is_cut_otherwise(window):
+def test_near_view_equals_the_view_with_less_context(window):
     text = " ".join(f"word{i}" for i in range(400))
     whole = mention_view(text, 1000, 1007)._replace(masked=True)
     assert crop_view(whole, window) == mention_view(text, 1000, 1007, min(8 * window, 1024))._replace(masked=True)
@@ -154,19 +154,19 @@ def test_span_view_crosses_sentences():
     assert span_view(doc[6:7], 5) == View(" was ", "MS", ". She")
 
 
-def test_name_view_and_evidence():
+def test_evidence_marks_the_mention():
     assert name_view("asthma") == View("", "asthma", "", masked=False)
     assert evidence(View("a  case\nof ", "MS", "\tand more")) == "a case of ⟦MS⟧ and more"
     assert evidence(name_view("asthma")) == "⟦asthma⟧"
 
 
 @given(texts=st.lists(st.text(max_size=60), max_size=4))
-def test_texts_are_those_of_the_docs(texts):
+def test_doc_texts_equal_the_texts_of_the_docs(texts):
     docs = [NLP.make_doc(text) for text in texts]
     assert doc_texts(docs) == [doc_text(doc) for doc in docs] == [doc.text for doc in docs]
 
 
-def test_texts_of_docs_with_vocabularies_of_their_own():
+def test_doc_texts_work_across_vocabularies():
     docs = [spacy.blank("en").make_doc(text) for text in ("seen here alone", "and this there")]
     assert doc_texts(docs) == ["seen here alone", "and this there"]
 
@@ -181,7 +181,7 @@ ENTITY = Entity(
 )
 
 
-def test_reference_holds_what_the_ontology_knows():
+def test_reference_view_contains_all_parts_of_the_entity():
     view = reference_view(ENTITY)
     assert view == View(
         "C04.588 C08.381 C08.785\nDisease, Neoplasm",
@@ -204,25 +204,25 @@ def test_reference_holds_what_the_ontology_knows():
         ("definition", "Tumors of the LUNG."),
     ],
 )
-def test_each_part_has_its_switch(switch, lost):
+def test_each_reference_part_can_be_switched_off(switch, lost):
     whole, without = (reference_view(ENTITY, parts) for parts in (ReferenceParts(), ReferenceParts(**{switch: False})))
     texts = [text.replace(lost, "") for text in reference_texts(whole)]
     assert reference_texts(without) == [text for text in texts if text]
 
 
-def test_what_is_missing_leaves_no_separator():
+def test_missing_parts_leave_no_separator():
     assert evidence(reference_view(Entity(id="D2", name="Cold"))) == "Cold"
     assert reference_view(ENTITY, ReferenceParts(False, False, False, False)) == View(
         "", "Lung Neoplasms", "", reference=True
     )
 
 
-def test_names_that_may_be_shown():
+def test_reference_view_shows_only_the_given_names():
     shown = reference_view(ENTITY, names=["Lung Neoplasms", "Lung Cancer"])
     assert shown.mention == "Lung Neoplasms; Lung Cancer"
 
 
-def test_window_of_a_reference():
+def test_reference_window_separates_and_truncates_parts():
     frame = {"cls_id": 1, "sep_id": 2}
     assert reference_window([[5, 6], [7]], window=8, **frame) == [1, 5, 6, 2, 7, 2]
     assert reference_window([[5, 6], [7]], window=5, **frame) == [1, 5, 6, 2, 2]
@@ -235,22 +235,22 @@ ALIASES = ("MS", "disseminated sclerosis")
 SCLEROSIS = Entity("T01", "multiple sclerosis", ALIASES, ("T047",), ("C10.1", "C20.2"), "Of nerves.")
 
 
-def test_candidate_in_parts():
+def test_candidate_view_lists_names_and_parts():
     view = candidate_view(SCLEROSIS, max_names=8)
     assert view.names == ("multiple sclerosis", "MS", "disseminated sclerosis")
     assert view.parts == ("multiple sclerosis", "MS; disseminated sclerosis", "T047", "C10.1; C20.2", "Of nerves.")
 
 
-def test_candidate_has_no_part_for_what_is_not_known():
+def test_candidate_view_leaves_out_missing_parts():
     assert candidate_view(Entity("T12", "rickets"), max_names=8).parts == ("rickets",)
 
 
-def test_candidate_with_many_tree_numbers():
+def test_candidate_view_keeps_three_tree_numbers():
     entity = Entity("T12", "rickets", tree_numbers=("C1", "C2", "C3", "C4"), definition="Of bones.")
     assert candidate_view(entity, max_names=8).parts == ("rickets", "C1; C2; C3", "Of bones.")
 
 
-def test_candidate_without_a_name():
+def test_candidate_view_leaves_out_the_excluded_name():
     assert candidate_view(SCLEROSIS, max_names=8, without=("multiple sclerosis",)).parts[:2] == (
         "MS",
         "disseminated sclerosis",
@@ -258,13 +258,13 @@ def test_candidate_without_a_name():
     assert candidate_view(Entity("T12", "rickets"), max_names=8, without=("rickets",)) == ((), ())
 
 
-def test_candidate_with_few_names():
+def test_candidate_view_shows_at_most_max_names():
     assert candidate_view(SCLEROSIS, max_names=1).parts == ("multiple sclerosis", "T047", "C10.1; C20.2", "Of nerves.")
     plain = candidate_view(SCLEROSIS, max_names=1, tree_numbers=False)
     assert plain.parts == ("multiple sclerosis", "T047", "Of nerves.")
 
 
-def test_reference_that_begins_with_the_title():
+def test_reference_can_begin_with_the_title():
     entity = Entity("T1", "asthma", ("wheeze",), ("Disease", "Lung"), ("C08",), "It is\nhard to breathe.")
     view = reference_view(entity, PEL_PARTS)
     assert reference_texts(view) == ["asthma", "Disease, Lung", "It is hard to breathe."]
@@ -274,7 +274,7 @@ def test_reference_that_begins_with_the_title():
     assert reference_texts(reference_view(entity, PEL_PARTS._replace(types=False, definition=False))) == ["asthma"]
 
 
-def test_units():
+def test_passage_views_know_their_co_mentions():
     views = passage_views(["the ", "cold", " and ", "MS", "."])
     assert views == [
         View("the ", "cold", " and MS.", co_mentions=((13, 15),)),
@@ -287,7 +287,7 @@ texts = st.text(alphabet="ab .", max_size=6)
 
 
 @given(st.lists(texts, min_size=1, max_size=4), st.data())
-def test_units_and_back(outside, data):
+def test_passage_texts_invert_passage_views(outside, data):
     """Each view knows the unit that it was made of, and which of its mentions it is."""
     mentions = data.draw(st.lists(texts.filter(bool), min_size=len(outside) - 1, max_size=len(outside) - 1))
     unit = [text for pair in zip(outside, [*mentions, ""], strict=True) for text in pair][:-1]
@@ -300,7 +300,7 @@ def test_units_and_back(outside, data):
     )
 
 
-def test_mentions_of_a_view_without_mates():
+def test_with_mentions_changes_a_lone_mention():
     view = View("a ", "b", " c", masked=True)
     assert with_mentions(view, lambda mention, start: mention.upper() + str(start), 2) == view._replace(mention="B2")
 
@@ -310,7 +310,7 @@ def test_mentions_of_a_view_without_mates():
     st.integers(0, 6),
     st.data(),
 )
-def test_edges_of_many_views_are_those_of_each(texts, context_chars, data):
+def test_view_edges_equal_those_of_each_mention_view(texts, context_chars, data):
     mentions = []
     for number, text in enumerate(texts):
         places = data.draw(st.lists(st.tuples(st.integers(0, len(text)), st.integers(0, len(text))), max_size=4))
@@ -325,5 +325,5 @@ def test_edges_of_many_views_are_those_of_each(texts, context_chars, data):
         assert (whole[first:a], whole[a:b], whole[b:last]) == (view.left, view.mention, view.right)
 
 
-def test_no_white_space_is_behind_the_last():
+def test_last_space_is_the_last_white_space_character():
     assert max(code for code in range(sys.maxunicode + 1) if chr(code).isspace()) == LAST_SPACE

@@ -1,4 +1,4 @@
-"""What GitHub and pre-commit read: whatever these files name exists, since nothing here runs them."""
+"""GitHub and pre-commit configuration: everything that these files name exists."""
 
 import re
 import shlex
@@ -73,7 +73,7 @@ def test_workflow_has_few_permissions_and_one_run_at_a_time(path):
 
 
 @pytest.mark.parametrize("name, title, job", jobs())
-def test_job_ends_and_writes_nothing(name, title, job):
+def test_job_has_a_timeout_and_minimal_permissions(name, title, job):
     assert 0 < job["timeout-minutes"] <= 120
     allowed = WRITES.get((name, title), {"contents": "read"})
     assert job.get("permissions", {"contents": "read"}) == allowed
@@ -88,7 +88,7 @@ def test_actions_are_pinned_by_tag(name, title, job):
     assert uses and all(re.fullmatch(r"[\w.-]+/[\w.-]+@v\d+(\.\d+)*", each) for each in uses)
 
 
-def test_an_action_has_one_version():
+def test_each_action_has_one_version():
     uses = {step["uses"] for each in jobs() for step in each.values[2]["steps"] if "uses" in step}
     assert len({each.partition("@")[0] for each in uses}) == len(uses)
 
@@ -103,7 +103,7 @@ def test_every_supported_python_is_tested():
 
 
 @pytest.mark.parametrize("name, title, job", jobs())
-def test_python_is_a_supported_one_and_files_of_a_cache_exist(name, title, job):
+def test_python_is_supported_and_cache_files_exist(name, title, job):
     for step in job["steps"]:
         if "setup-python" in step.get("uses", ""):
             # Without quotes 3.10 would be 3.1.
@@ -130,12 +130,12 @@ def test_commands_are_installed_and_paths_exist(name, title, job):
 
 
 @pytest.mark.parametrize("name, title, job", jobs())
-def test_bash_can_read_the_commands(name, title, job):
+def test_commands_are_valid_bash(name, title, job):
     for step in job["steps"]:
         subprocess.run(["bash", "-n"], input=step.get("run", ""), text=True, check=True)
 
 
-def test_workflows_run_what_they_are_for():
+def test_workflows_run_their_commands():
     lines = {
         name: [line for job in load(path)["jobs"].values() for line in lines_of(job)]
         for name, path in WORKFLOWS.items()
@@ -174,7 +174,7 @@ def test_the_version_is_the_same_everywhere():
     assert latest and latest[1] == spacy_krissel.__version__
 
 
-def test_the_changelog_is_short():
+def test_changelog_sections_are_short():
     sections = (ROOT / "CHANGELOG.md").read_text(encoding="utf8").split("\n## ")[1:]
     assert sections and all(section.count("\n") <= 40 for section in sections)
 
@@ -203,7 +203,7 @@ def test_issue_form_asks_each_question_once(path):
     assert any(each.get("validations", {}).get("required") for each in questions)
 
 
-def test_dependabot_looks_after_the_actions():
+def test_dependabot_updates_the_actions():
     (update,) = load(ROOT / ".github" / "dependabot.yml")["updates"]
     assert (update["package-ecosystem"], update["directory"]) == ("github-actions", "/")
 

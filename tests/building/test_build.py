@@ -30,7 +30,7 @@ def source(toy_store, toy_shards):
 
 
 @pytest.mark.parametrize("block", [5, 10_000])
-def test_every_prototype_has_its_vector(source, monkeypatch, block):
+def test_every_prototype_gets_its_vector_encoded_in_bounded_blocks(source, monkeypatch, block):
     monkeypatch.setattr(build, "BLOCK_VIEWS", block)
     sizes = []
 
@@ -48,7 +48,7 @@ def test_every_prototype_has_its_vector(source, monkeypatch, block):
     assert [kb.entity_ids[row] for row in found.entities[:, 0]] == [prototype.entity for prototype in prototypes]
 
 
-def test_class_names_count_as_much_as_names(tmp_path):
+def test_class_names_weigh_less_than_names(tmp_path):
     members = [Entity(f"K{i}", f"Nephropathy, {i}th", parents=("K",)) for i in range(4)]
     entities = [
         Entity("K", "Kidney Diseases"),
@@ -63,7 +63,7 @@ def test_class_names_count_as_much_as_names(tmp_path):
 
 
 @pytest.mark.parametrize("weight", [[1.0], [1.0, 2.0, 3.0], [], 0.0, [1.0, -1.0]])
-def test_weights_that_fit_no_prototype(source, weight):
+def test_invalid_prototype_weights_raise(source, weight):
     kb = empty_kb()(Vocab(), WIDTH)
     kb.set_entities(source.entities())
     with pytest.raises(KrisselError, match="K006.*weight"):
@@ -71,25 +71,25 @@ def test_weights_that_fit_no_prototype(source, weight):
     assert not kb.n_prototypes
 
 
-def test_entities_without_prototypes_are_in_the_kb(toy_store):
+def test_entities_without_prototypes_are_kept_in_the_kb(toy_store):
     kb = fill_kb(empty_kb()(Vocab(), WIDTH), PrototypeSource(toy_store, names=False), encode)
     assert (kb.n_entities, kb.n_prototypes) == (12, 0)
     assert kb.is_empty()
 
 
-def test_vectors_of_a_diverged_encoder_are_accepted(source):
+def test_nan_vectors_of_a_diverged_encoder_raise(source):
     with pytest.raises(KrisselError, match="K504"):
         fill_kb(empty_kb()(Vocab(), WIDTH), source, lambda views: encode(views) * np.nan)
 
 
-def test_progress_bar_is_missing(source, terminal):
+def test_progress_bar_is_shown_only_on_request(source, terminal):
     fill_kb(empty_kb()(Vocab(), WIDTH), source, encode, progress=True)
     assert "Prototypes: 100%" in terminal.readouterr().err
     fill_kb(empty_kb()(Vocab(), WIDTH), source, encode)
     assert not terminal.readouterr().err
 
 
-def test_references_are_those_of_the_encoders_parts(source, toy_store):
+def test_references_use_the_requested_parts_and_are_added_to_prototypes(source, toy_store):
     parts = ReferenceParts(types=False)
     kb = fill_kb(empty_kb()(Vocab(), WIDTH), source, encode, references=parts)
     expected = encode([reference_view(entity, parts) for entity in toy_store])
@@ -100,7 +100,7 @@ def test_references_are_those_of_the_encoders_parts(source, toy_store):
     assert "reference" not in kb.description()["prototype_kinds"]
 
 
-def test_references_as_prototypes(toy_store):
+def test_reference_prototypes_are_not_added_to_themselves(toy_store):
     source = PrototypeSource(toy_store, names=False, reference_prototypes=True)
     kb = fill_kb(empty_kb(reference_weight=0.5)(Vocab(), WIDTH), source, encode, references=ReferenceParts())
     references = encode([reference_view(entity) for entity in toy_store])
@@ -109,7 +109,7 @@ def test_references_as_prototypes(toy_store):
     assert [prototype.view for prototype in kb.prototypes_at(range(12))] == list(map(reference_view, toy_store))
 
 
-def test_an_entity_without_mentions_is_found_by_another_vector_than_its_reference(toy_store, toy_shards):
+def test_an_entity_without_mentions_has_its_reference_as_only_prototype(toy_store, toy_shards):
     """KRISSBERT's own knowledge base: mentions with their references, and no bare name."""
     shards = MentionShards(toy_shards)
     source = PrototypeSource(toy_store, shards, mentions_only=True, mentions_per_entity=2, contexts_per_shared_name=3)
@@ -128,14 +128,14 @@ def test_an_entity_without_mentions_is_found_by_another_vector_than_its_referenc
     assert set(alone.description()["prototype_kinds"]) == {"mention"}
 
 
-def test_references_are_a_switch_of_the_source_and_of_the_encoder(toy_store):
+def test_references_need_both_the_source_setting_and_reference_parts(toy_store):
     off = PrototypeSource(toy_store, use_references=False)
     for source, parts in ((off, ReferenceParts()), (PrototypeSource(toy_store), None)):
         kb = fill_kb(empty_kb()(Vocab(), WIDTH), source, encode, references=parts)
         assert kb.prototypes.references is None and set(kb.description()["prototype_kinds"]) == {"name"}
 
 
-def test_references_as_the_only_prototypes(toy_store):
+def test_references_can_be_the_only_prototypes(toy_store):
     source = PrototypeSource(toy_store, names=False, use_references=False, reference_prototypes=True)
     kb = fill_kb(empty_kb()(Vocab(), WIDTH), source, encode, references=PEL_PARTS)
     assert kb.prototypes.references is None and kb.description()["prototype_kinds"] == {"reference": 12}

@@ -77,7 +77,7 @@ def filled(toy_store, toy_shards, monkeypatch):
     return fill
 
 
-def test_an_interrupted_run_goes_on_where_it_stopped(filled, tmp_path):
+def test_an_interrupted_run_resumes_where_it_stopped(filled, tmp_path):
     whole = Counting()
     expected = filled(whole)
     n_done = 0
@@ -95,7 +95,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped(filled, tmp_path):
 
 
 @pytest.mark.parametrize("normalize", [False, True])
-def test_vectors_are_kept_in_more_space_than_they_take_or_rounded_twice(filled, tmp_path, normalize):
+def test_stored_blocks_use_the_smallest_dtype_without_double_rounding(filled, tmp_path, normalize):
     settings = {"dtype": "float16", "normalize": normalize}
     expected = filled(Counting(), settings)
     for _ in range(2):
@@ -121,7 +121,7 @@ def test_a_damaged_block_is_encoded_again(filled, tmp_path):
     assert encode.n_blocks == 5
 
 
-def test_work_of_other_input_is_refused_unless_there_is_none(tmp_path):
+def test_partial_work_of_other_input_raises_unless_restarted(tmp_path):
     with VectorWork(tmp_path / "kb", {"encoder": "a", "settings": (1, 2)}):
         pass
     with VectorWork(tmp_path / "kb", {"encoder": "b"}) as work:
@@ -138,7 +138,7 @@ def test_work_of_other_input_is_refused_unless_there_is_none(tmp_path):
 
 @pytest.mark.parametrize("state, restart", [({}, False), ({"other": 1}, False), ({"other": 1}, True)])
 @pytest.mark.parametrize("n_blocks", [0, 3])
-def test_two_runs_take_each_others_vectors(filled, tmp_path, state, restart, n_blocks):
+def test_a_second_concurrent_run_raises(filled, tmp_path, state, restart, n_blocks):
     """The second begins when the first has so many blocks."""
 
     class Second(Counting):
@@ -154,7 +154,7 @@ def test_two_runs_take_each_others_vectors(filled, tmp_path, state, restart, n_b
     assert encode.n_blocks > n_blocks
 
 
-def test_a_run_without_locks_goes_on_with_anothers_vectors(tmp_path, monkeypatch):
+def test_without_locks_the_run_that_lost_its_folder_raises(tmp_path, monkeypatch):
     monkeypatch.setattr("spacy_krissel.util.work_folder.try_lock", lambda path: None)
     first, second = (VectorWork(tmp_path / "kb", {"of": name}) for name in "ab")
     second.put("x", np.zeros((2, 3)))
@@ -163,7 +163,7 @@ def test_a_run_without_locks_goes_on_with_anothers_vectors(tmp_path, monkeypatch
     assert second.get("x", 2, 3).tolist() == np.zeros((2, 3)).tolist()
 
 
-def test_a_full_disk_is_not_coded(tmp_path, monkeypatch):
+def test_a_full_disk_raises_a_coded_error(tmp_path, monkeypatch):
     def full(*args):
         raise OSError(28, "No space left on device")
 
@@ -173,7 +173,7 @@ def test_a_full_disk_is_not_coded(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-def test_what_is_encoded_elsewhere_comes_in_order(filled, tmp_path):
+def test_blocks_encoded_by_workers_arrive_in_order(filled, tmp_path):
     encode = Counting()
     ahead = Ahead(encode)
     expected = filled(Counting())
@@ -191,12 +191,12 @@ def ahead_blocks(expected):
     return -(-len(prototypes) // 5) + -(-len(entities) // 5)
 
 
-def test_no_blocks():
+def test_no_items_yield_no_blocks():
     assert list(encode_blocks([], name_view, Encoders(Counting()), WIDTH)) == []
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that can be forked")
-def test_killed_in_the_middle_of_a_block(filled, tmp_path, monkeypatch):
+def test_a_run_killed_in_the_middle_of_a_block_resumes(filled, tmp_path, monkeypatch):
     child = os.fork()
     if not child:
         replace = os.replace

@@ -132,7 +132,7 @@ KBS = {
 @pytest.mark.parametrize("weights", [{}, ALL])
 @settings(deadline=None, max_examples=12)
 @given(steps=STEPS)
-def test_what_was_removed_leaves_a_trace(name, weights, steps):
+def test_removed_mentions_leave_no_trace(name, weights, steps):
     corrected, overlay, shown = as_told(KBS[name], steps)
     fresh, other = with_overlay(KBS[name])
     other.add([(number, MENTIONS[number]) for number in shown], encode)
@@ -145,7 +145,7 @@ def test_what_was_removed_leaves_a_trace(name, weights, steps):
 
 @settings(deadline=None, max_examples=12)
 @given(steps=STEPS)
-def test_rows_of_what_is_gone_are_kept(steps):
+def test_rows_of_removed_mentions_are_compacted(steps):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(gold_overlay, "MIN_REMOVED_ROWS", 1)
         corrected, overlay, _ = as_told(KBS["exact"], steps)
@@ -157,7 +157,7 @@ def test_rows_of_what_is_gone_are_kept(steps):
 @pytest.mark.parametrize("name", ["exact", "normalized", "references", "gold"])
 @settings(deadline=None, max_examples=12)
 @given(numbers=st.lists(st.integers(0, len(MENTIONS) - 1), unique=True))
-def test_a_mention_counts_otherwise_than_as_gold(name, numbers):
+def test_an_overlay_mention_counts_like_a_gold_prototype(name, numbers):
     """By vectors alone as in a knowledge base of which the mentions are part."""
     settings_ = {"normalized": {"normalize": True, "dtype": "float16"}}.get(name, {})
     part = make_kb(references=name == "references", gold=name == "gold", **settings_)
@@ -173,7 +173,7 @@ def test_a_mention_counts_otherwise_than_as_gold(name, numbers):
             assert ours[0] == theirs[0]
 
 
-def test_names_that_were_added_count_in_the_similarity():
+def test_added_names_count_in_the_similarity():
     corrected, overlay = with_overlay(KBS["exact"])
 
     def similarity(text, id_):
@@ -193,7 +193,7 @@ def test_names_that_were_added_count_in_the_similarity():
     assert similarity("frostbite", "D5") < 0.2 and similarity("was", "D4") == pytest.approx(0.9)
 
 
-def test_vectors_that_are_none_are_added():
+def test_vectors_of_wrong_width_or_nan_raise_and_add_nothing():
     _, overlay = with_overlay(KBS["exact"])
     with pytest.raises(KrisselError, match="K503"):
         overlay.add([(0, MENTIONS[0])], lambda views: np.ones((len(views), WIDTH + 1), np.float32))
@@ -202,7 +202,7 @@ def test_vectors_that_are_none_are_added():
     assert len(overlay) == 0 and isinstance(overlay, GoldOverlay)
 
 
-def test_entities_that_are_not_allowed_are_found():
+def test_only_allowed_entities_are_found():
     corrected, overlay = with_overlay(KBS["exact"])
     overlay.add([(n, each) for n, each in enumerate(MENTIONS)], encode)
     overlay.show(range(len(MENTIONS)))

@@ -61,7 +61,7 @@ def test_mentions_become_prototypes_with_their_origin(kb):
     assert (counts.mentions, counts.entities, counts.prototypes, counts.unknown) == (1, 1, 2, 0)
 
 
-def test_ids_are_read_as_the_evaluation_reads_them(kb):
+def test_gold_ids_are_resolved_like_in_the_evaluation(kb):
     doc = make_doc([(0, 1, "OMIM:1"), (2, 3, "MESH:D1+D2"), (4, 5, "D3|D99|-1")])
     prototypes, counts = gold_prototypes([doc], kb, surface_forms=False)
     assert [(p.entity, p.view.mention) for p in prototypes] == [
@@ -73,14 +73,14 @@ def test_ids_are_read_as_the_evaluation_reads_them(kb):
     assert counts.unknown == 0
 
 
-def test_unknown_ids_are_not_counted(kb):
+def test_skipped_unknown_ids_are_counted_in_one_warning(kb):
     docs = [make_doc([(0, 1, "D98"), (2, 3, "D1")], "a"), make_doc([(0, 1, "D97|D98")], "b")]
     with pytest.warns(KrisselWarning, match=r"KW501\] 2 of 3 .*a 0-2 D98; b 0-2 D97") as caught:
         assert add_gold(kb, docs, skip_unknown=True).unknown == 2
     assert len(caught) == 1
 
 
-def test_an_unknown_id_is_left_out_silently(kb):
+def test_an_unknown_id_raises_and_adds_nothing(kb):
     before = kb.n_prototypes
     with pytest.raises(KrisselError, match=r"K533\] 1 of 2 .*a 0-2 D98"):
         add_gold(kb, make_doc([(0, 1, "D98"), (2, 3, "D1")], "a"))
@@ -88,13 +88,13 @@ def test_an_unknown_id_is_left_out_silently(kb):
 
 
 @pytest.mark.parametrize("ids, spans", [(["", "NIL"], 2), ([], 0)])
-def test_docs_without_a_linked_mention_add_nothing_silently(kb, ids, spans):
+def test_docs_without_a_linked_mention_warn_and_add_nothing(kb, ids, spans):
     doc = make_doc([(2 * i, 2 * i + 1, id_) for i, id_ in enumerate(ids)])
     with pytest.warns(KrisselWarning, match=f"KW502.* {spans} gold mentions"):
         assert add_gold(kb, [doc]).prototypes == 0
 
 
-def test_a_text_is_a_bare_name_once_a_document(kb):
+def test_each_document_adds_a_surface_form_once(kb):
     docs = [make_doc([(0, 1, "D1"), (2, 3, "D1")], "a"), make_doc([(0, 1, "D1")], "b")]
     prototypes, _ = gold_prototypes(docs, kb)
     bare = [p.origin.doc for p in prototypes if p.view == name_view("MS")]
@@ -102,7 +102,7 @@ def test_a_text_is_a_bare_name_once_a_document(kb):
     assert len(prototypes) == 5 and bare == ["a", "b"]
 
 
-def test_mentions_of_a_group_and_of_a_label(kb):
+def test_mentions_are_selected_by_spans_key_and_label(kb):
     doc = make_doc([(0, 3, "D1"), (2, 3, "D2")], key="nested")
     assert gold_prototypes([doc], kb)[0] == []
     assert len(gold_prototypes([doc], kb, spans_key="nested", surface_forms=False)[0]) == 2
@@ -111,7 +111,7 @@ def test_mentions_of_a_group_and_of_a_label(kb):
         gold_prototypes([doc], kb, labels="Disease")
 
 
-def test_corrected_entities_are_not_learnt(kb, tmp_path):
+def test_corrected_entities_are_added_as_gold(kb, tmp_path):
     """Converted, put right in `doc.ents`, added."""
     source = tmp_path / "corpus.pubtator"
     source.write_text(f"1|t|{TEXT}\n1|a|\n1\t0\t2\tMS\tDisease\tD1\n1\t12\t20\tstenosis\tDisease\tD2\n")
@@ -129,7 +129,7 @@ def test_corrected_entities_are_not_learnt(kb, tmp_path):
 
 
 @pytest.mark.parametrize("docs", ["12", "abc", [12], [None]])
-def test_documents_named_by_one_text_are_its_letters(kb, docs):
+def test_document_ids_must_be_a_collection_of_strings(kb, docs):
     add_gold(kb, [make_doc([(0, 1, "D1")], id_) for id_ in ("1", "2", "12")])
     before = kb.n_prototypes
     with pytest.raises(KrisselError, match="K006.*'docs'.*list"):
@@ -141,7 +141,7 @@ def test_documents_named_by_one_text_are_its_letters(kb, docs):
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
-def test_few_shots_are_drawn_by_seed(kb, n):
+def test_few_shot_examples_depend_on_the_seed_only_and_are_nested(kb, n):
     docs = [make_doc([(0, 1, "D1"), (2, 3, "D1"), (4, 5, "D2")], str(i)) for i in range(4)]
     drawn = [gold_prototypes(docs, kb, per_entity=n, seed=seed, surface_forms=False)[0] for seed in range(6)]
     assert all(Counter(p.entity for p in found) == {"D1": n, "D2": n} for found in drawn)
@@ -157,7 +157,7 @@ def test_few_shots_are_drawn_by_seed(kb, n):
         gold_prototypes(docs, kb, per_entity=-n)
 
 
-def test_gold_weighs_more(kb):
+def test_gold_prototypes_have_a_higher_weight(kb):
     add_gold(kb, [make_doc([(4, 5, "D2")])], surface_forms=False)
     assert kb.vectors[1].tolist() == pytest.approx([0, GOLD_WEIGHT, GOLD_WEIGHT, 0])
     normalized = PrototypeKB(Vocab(), 4, normalize=True)
@@ -172,7 +172,7 @@ def test_gold_weighs_more(kb):
 
 @pytest.mark.parametrize("kind, view", [("name", name_view("ms")), ("replaced", View("some ", "MS", " context"))])
 @pytest.mark.parametrize("other, n_docs, weighted", [("D2", 1, False), ("D2", 2, True), ("D1", 1, True)])
-def test_one_document_does_not_settle_a_shared_name(kb, kind, view, other, n_docs, weighted):
+def test_shared_names_need_gold_of_two_documents(kb, kind, view, other, n_docs, weighted):
     """Gold says that MS is D1, the knowledge base that it is a name of `other`."""
     kb.add_prototypes([Prototype(other, kind, view)], np.ones((1, 4)))
     # Without ids: it is the texts that tell documents apart.
@@ -192,7 +192,7 @@ def gold_of(kb, entity):
     return [prototype for prototype in kb.prototypes_at(rows) if prototype.kind == "gold"]
 
 
-def test_gold_that_comes_one_document_at_a_time_settles_a_shared_name_too(kb):
+def test_gold_added_one_document_at_a_time_settles_a_shared_name(kb):
     kb.add_prototypes([Prototype("D2", "name", name_view("MS"))], np.ones((1, 4)))
     shared = [add_gold(kb, [make_doc([(0, 1, "D1")], text=f"{TEXT} {i}")]).shared for i in (0, 0, 1, 2)]
     # The second is the first again, which is there already.
@@ -200,7 +200,7 @@ def test_gold_that_comes_one_document_at_a_time_settles_a_shared_name_too(kb):
     assert [prototype.view == name_view("MS") for prototype in gold_of(kb, "D1")] == [False] + [False, True] * 2
 
 
-def test_gold_shares_names_as_well(kb):
+def test_gold_of_other_entities_makes_a_name_shared(kb):
     """Nothing but gold says that MS is D1, in two documents, and D2, in one."""
     docs = [make_doc([(0, 1, "D1")], text=f"{TEXT} {i}") for i in range(2)] + [make_doc([(0, 1, "D2")])]
     assert add_gold(kb, docs).shared == 1
@@ -209,12 +209,12 @@ def test_gold_shares_names_as_well(kb):
     assert add_gold(kb, [make_doc([(2, 3, "D3")], text=f"{TEXT} 3")]).shared == 1
 
 
-def test_the_entities_of_a_composite_mention_do_not_share_it(kb):
+def test_entities_of_a_composite_mention_do_not_make_its_name_shared(kb):
     counts = add_gold(kb, [make_doc([(0, 1, "D1|D2")])])
     assert (counts.prototypes, counts.shared) == (4, 0)
 
 
-def test_phrases_that_are_all_of_their_document_are_never_lost(kb):
+def test_a_mention_that_is_its_whole_document_is_always_kept(kb):
     """Ten of D1, which two documents settle, and one of D2, which stays a prototype like others."""
     docs = [make_doc([(0, 1, "D1")], f"p{i}", text="MS") for i in range(10)]
     counts = add_gold(kb, [*docs, make_doc([(0, 1, "D2")], "q", text="MS")], weight=2.0)
@@ -224,12 +224,12 @@ def test_phrases_that_are_all_of_their_document_are_never_lost(kb):
 
 
 @pytest.mark.parametrize("kind, form, shared", [("name", "Tumour", 1), ("name", "tumours", 0), ("class", "tumor", 0)])
-def test_shared_name_is_missed_in_another_form_or_shared_with_a_guess(kb, kind, form, shared):
+def test_shared_names_match_spelling_variants_of_names_only(kb, kind, form, shared):
     kb.add_prototypes([Prototype("D2", kind, name_view(form))], np.ones((1, 4)))
     assert add_gold(kb, [make_doc([(0, 1, "D1")], text="tumor of something")]).shared == shared
 
 
-def test_vectors_are_not_made_by_the_attached_encoder(kb):
+def test_the_attached_encoder_makes_missing_vectors(kb):
     kb.add_prototypes([Prototype("D2", "name", name_view("MS"))])
     assert kb.vectors[-1].tolist() == [1, 0, 0, 0]
     bare = PrototypeKB(Vocab(), 4)
@@ -239,7 +239,7 @@ def test_vectors_are_not_made_by_the_attached_encoder(kb):
             add()
 
 
-def test_a_document_counts_twice(kb):
+def test_a_document_added_twice_counts_once(kb):
     doc = make_doc([(0, 1, "D1")], "d")
     add_gold(kb, [doc], source="mine")
     before = kb.prototypes_at(range(kb.n_prototypes))
@@ -253,7 +253,7 @@ def test_a_document_counts_twice(kb):
     assert add_gold(kb, [doc], source="theirs").prototypes == 2
 
 
-def test_docs_are_taken_for_prototypes(kb):
+def test_adding_docs_as_prototypes_raises(kb):
     for items in ([make_doc([(4, 5, "D2")])], [kb.prototypes_at([0])[0], make_doc([(4, 5, "D2")])]):
         with pytest.raises(KrisselError, match="K006.*prototypes.*add_gold"):
             kb.add_prototypes(items)
@@ -261,7 +261,7 @@ def test_docs_are_taken_for_prototypes(kb):
 
 
 @pytest.mark.parametrize("index", [None, make_faiss_index("flat"), make_faiss_index("hnsw")])
-def test_what_is_removed_is_gone_and_the_rest_as_before(index, tmp_path):
+def test_removed_prototypes_are_gone_and_the_rest_is_unchanged(index, tmp_path):
     pytest.importorskip("faiss")
     kb = PrototypeKB(Vocab(), 4, index=index)
     kb.set_entities(ENTITIES)
@@ -291,7 +291,7 @@ def test_what_is_removed_is_gone_and_the_rest_as_before(index, tmp_path):
         kb.remove_prototypes()
 
 
-def test_without_prototypes_puts_everything_back(kb):
+def test_without_prototypes_restores_everything_after_an_error(kb):
     add_gold(kb, [make_doc([(0, 1, "D1")], "a")])
     index, vectors = kb.build_index(), kb.vectors
     with pytest.raises(ZeroDivisionError), kb.without_prototypes(kind="gold") as count:
@@ -303,7 +303,7 @@ def test_without_prototypes_puts_everything_back(kb):
     assert kb.description()["prototype_kinds"] == {"name": 1, "gold": 2}
 
 
-def test_what_is_changed_meanwhile_is_put_back(kb):
+def test_changes_inside_without_prototypes_are_reverted(kb):
     add_gold(kb, [make_doc([(0, 1, "D1")], "a")])
     kb.set_references([(["D1"], np.ones((1, 4)))])
     before, description = kb.search(np.eye(4), 3), kb.description()
@@ -330,7 +330,7 @@ def test_what_is_changed_meanwhile_is_put_back(kb):
 
 
 @pytest.mark.parametrize("index", [None, make_faiss_index("flat")])
-def test_what_is_added_meanwhile_is_lost(index):
+def test_prototypes_added_inside_without_prototypes_are_reverted(index):
     """Also where there was nothing to take out, and the same number is added afterwards."""
     pytest.importorskip("faiss")
     kb = PrototypeKB(Vocab(), 4, index=index)

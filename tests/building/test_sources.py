@@ -33,7 +33,7 @@ def of_kind(source, kind, entity=None):
     return [p for p in source.prototypes() if p.kind == kind and entity in (None, p.entity)]
 
 
-def test_name_of_one_entity_is_no_prototype(make, toy_names):
+def test_each_unshared_name_is_a_prototype(make, toy_names):
     found = [(p.entity, p.view) for p in of_kind(make(), "name")]
     expected = [
         (id_, name_view(name)) for id_, names in toy_names.items() for name in names if name not in ("MS", "cold")
@@ -41,7 +41,7 @@ def test_name_of_one_entity_is_no_prototype(make, toy_names):
     assert found == expected
 
 
-def test_a_shared_name_stands_in_the_contexts_of_its_entity(make, toy_shards):
+def test_a_shared_name_replaces_mentions_in_contexts_of_its_entity(make, toy_shards):
     source = make(contexts_per_shared_name=5)
     for entity, name in (("T01", "MS"), ("T02", "MS"), ("T04", "cold"), ("T05", "cold")):
         views = [p.view for p in of_kind(source, "replaced", entity)]
@@ -52,7 +52,7 @@ def test_a_shared_name_stands_in_the_contexts_of_its_entity(make, toy_shards):
     assert len(of_kind(source, "replaced")) == 4 * 5
 
 
-def test_a_mined_prototype_does_not_say_where_it_was_seen(make, toy_shards):
+def test_a_mined_prototype_has_the_origin_of_its_mention(make, toy_shards):
     places = {(m.entity, m.doc, m.start, m.end) for m in MentionShards(toy_shards)}
     for kind in ("mention", "replaced"):
         origins = [(p.entity, *p.origin[1:4]) for p in of_kind(make(), kind)]
@@ -60,7 +60,7 @@ def test_a_mined_prototype_does_not_say_where_it_was_seen(make, toy_shards):
     assert all(not p.origin.doc for p in of_kind(make(), "name"))
 
 
-def test_a_shared_name_of_an_entity_that_was_not_mined_stands_bare(make, write_mentions):
+def test_a_shared_name_without_mined_contexts_is_a_bare_name(make, write_mentions):
     mentions = write_mentions([MinedMention("T01", "multiple sclerosis", "d", 2, 20, "a ", "multiple sclerosis", " b")])
     source = make(mentions)
     assert [p.view for p in of_kind(source, "replaced")] == [View("a ", "MS", " b")]
@@ -71,14 +71,14 @@ def test_a_shared_name_of_an_entity_that_was_not_mined_stands_bare(make, write_m
         assert {p.entity for p in of_kind(bare, "name") if p.view.mention == "MS"} == {"T01", "T02"}
 
 
-def test_a_shared_name_is_not_a_prototype_of_each_of_its_entities(make, toy_shards):
-    """Where names alone are to decide, whatever was mined."""
+def test_shared_names_setting_makes_a_bare_prototype_for_each_entity(make, toy_shards):
+    """For linking by names alone, whether or not mentions were mined."""
     found = list(make(toy_shards, shared_names=True).prototypes())
     bare = {each.entity for each in found if each.kind == "name" and each.view.mention == "MS"}
     assert len(bare) == 2 and not any(each.kind == "replaced" for each in found)
 
 
-def test_words_for_a_class_are_prototypes_of_it(tmp_path):
+def test_induced_hypernym_names_are_prototypes_of_the_class(tmp_path):
     from spacy_krissel.ontology.entity import Entity
     from spacy_krissel.ontology.store import write_store
 
@@ -91,7 +91,7 @@ def test_words_for_a_class_are_prototypes_of_it(tmp_path):
         assert not of_kind(PrototypeSource(store, **settings), "class")
 
 
-def test_mentions_are_capped(make, toy_shards):
+def test_mentions_per_entity_are_capped(make, toy_shards):
     mined = Counter(mention.entity for mention in MentionShards(toy_shards))
     for cap in (0, 1, 3, 999):
         found = Counter(p.entity for p in of_kind(make(mentions_per_entity=cap), "mention"))
@@ -100,12 +100,12 @@ def test_mentions_are_capped(make, toy_shards):
     assert one <= {p.view for p in of_kind(make(mentions_per_entity=3), "mention")}
 
 
-def test_without_names(make):
+def test_without_names_only_mentions_are_prototypes(make):
     assert {p.kind for p in make(names=False).prototypes()} == {"mention"}
     assert list(make(None, names=False).prototypes()) == []
 
 
-def test_names_that_fold_alike_are_several_prototypes(tmp_path):
+def test_names_with_the_same_folded_form_make_one_prototype(tmp_path):
     from spacy_krissel.ontology.entity import Entity
     from spacy_krissel.ontology.store import write_store
 
@@ -126,13 +126,13 @@ def test_held_out_names_and_their_mentions_are_left_out(make, toy_store, toy_sha
     assert {p.entity for p in source.prototypes()} == set(entities)
 
 
-def test_mentions_go_by_the_name_that_was_matched(make, toy_store, write_mentions):
+def test_mentions_are_held_out_by_their_matched_name(make, toy_store, write_mentions):
     name = next(name for name in toy_store.get("T03").aliases if HELD_OUT(toy_store.get("T03"), name))
     mined = MinedMention("T03", name, "d", 0, 4, "", "as it stood in the text", " x")
     assert not of_kind(make(write_mentions([mined]), held_out=HELD_OUT.fraction), "mention")
 
 
-def test_bounded_kb_is_larger_than_its_bound(make, toy_store, toy_shards):
+def test_a_bounded_kb_keeps_to_its_bound_and_prefers_needed_entities(make, toy_store, toy_shards):
     """It holds the entities that are asked for first, the same ones that the corpus asks for."""
     needed = {m.entity for m in MentionShards(toy_shards) if HELD_OUT(toy_store.get(m.entity), m.name)}
     assert 2 < len(needed) < len(toy_store) - 1
@@ -151,7 +151,7 @@ def test_bounded_kb_is_larger_than_its_bound(make, toy_store, toy_shards):
     assert len(list(make(max_entities=999).entities())) == len(toy_store)
 
 
-def test_same_seed_same_prototypes_in_any_order_of_the_mentions(make, toy_shards, write_mentions):
+def test_prototypes_depend_on_the_seed_and_not_on_mention_order(make, toy_shards, write_mentions):
     settings = {"mentions_per_entity": 2, "contexts_per_shared_name": 2, "max_entities": 7}
     first = list(make(seed=1, **settings).prototypes())
     assert list(make(seed=1, **settings).prototypes()) == first
@@ -160,13 +160,13 @@ def test_same_seed_same_prototypes_in_any_order_of_the_mentions(make, toy_shards
     assert list(make(seed=2, **settings).prototypes()) != first
 
 
-def test_prototypes_come_entity_by_entity(make, toy_store):
+def test_prototypes_are_ordered_by_entity(make, toy_store):
     ids = [p.entity for p in make().prototypes()]
     assert ids == sorted(ids)
     assert [entity.id for entity in make().entities()] == list(toy_store.ids)
 
 
-def test_registered_maker_opens_nothing_until_it_is_called(toy_store, toy_shards, tmp_path):
+def test_the_registered_maker_opens_files_only_when_called(toy_store, toy_shards, tmp_path):
     source = make_prototype_source(toy_store.path, toy_shards, held_out=0.3, max_entities=9, seed=4)
     assert len(list(pickle.loads(pickle.dumps(source))().entities())) == 9
     assert source().held_out == HeldOut(0.3, 4)
@@ -179,13 +179,13 @@ def test_registered_maker_opens_nothing_until_it_is_called(toy_store, toy_shards
         make_prototype_source(toy_store.path, held_out=3.0)()
 
 
-def test_ontology_loader(toy_store, tmp_path):
+def test_ontology_loader_opens_a_store_or_raises(toy_store, tmp_path):
     assert make_ontology_loader(toy_store.path)().find(fold_name("Flu")) == ["T10"]
     with pytest.raises(KrisselError, match="K001"):
         make_ontology_loader(tmp_path / "missing")()
 
 
-def test_preferred_names_alone(make, toy_names):
+def test_without_aliases_only_preferred_names_are_prototypes(make, toy_names):
     found = [(p.entity, p.view) for p in of_kind(make(None, aliases=False), "name")]
     assert found == [(id_, name_view(names[0])) for id_, names in toy_names.items()]
 
@@ -206,18 +206,18 @@ def test_every_entity_has_a_reference(make, toy_store, toy_names):
 
 
 @pytest.mark.parametrize("setting", ["mentions_per_entity", "contexts_per_shared_name", "max_entities"])
-def test_a_limit_below_zero_is_a_place_from_the_end(make, toy_store, setting):
+def test_negative_limits_raise(make, toy_store, setting):
     for maker in (make, partial(make_prototype_source, toy_store.path)):
         with pytest.raises(KrisselError, match=f"K006.*'{setting}' is -1"):
             maker(**{setting: -1})
 
 
-def test_gold_limit_below_zero_is_a_place_from_the_end(toy_store, tmp_path):
+def test_a_negative_gold_limit_raises(toy_store, tmp_path):
     with pytest.raises(KrisselError, match="K006.*'per_entity' is -1"):
         make_gold_source(tmp_path / "gold.spacy", toy_store.path, per_entity=-1)
 
 
-def test_a_choice_that_was_interrupted_is_kept(toy_store, monkeypatch):
+def test_an_interrupted_entity_selection_is_repeated(toy_store, monkeypatch):
     source = PrototypeSource(toy_store, max_entities=3)
     with monkeypatch.context() as patch:
         patch.setattr("spacy_krissel.building.sources.heapq.nsmallest", None)

@@ -34,7 +34,7 @@ def refuse(run):
 
 
 class Made(NamedTuple):
-    """What a chain of commands made, and what each of them printed."""
+    """Files made by a chain of commands, and the printed output of each."""
 
     path: Path
     printed: dict

@@ -17,7 +17,7 @@ from spacy_krissel.errors import KrisselError, KrisselWarning
 
 @pytest.fixture
 def end():
-    """What a command prints that ends so, and its exit code."""
+    """Run a command that raises an error; return its output, exit code and exception."""
 
     def run(error):
         app = typer.Typer()
@@ -34,7 +34,7 @@ def end():
 
 
 class ArrowMemoryError(MemoryError):
-    """As pyarrow's is."""
+    """Subclass of MemoryError like that of pyarrow."""
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_an_unexpected_error_keeps_its_traceback(end, error):
     assert end(error)[2] is error
 
 
-def test_a_warning_shows_pythons_file_and_line():
+def test_a_warning_is_printed_without_file_and_line():
     @coded_errors
     def command():
         # What pytest records is not printed.
@@ -90,7 +90,7 @@ app(["krissel", "talk"])
 
 
 @pytest.mark.skipif(os.name == "nt", reason="pipes of POSIX")
-def test_a_reader_that_leaves_ends_the_command_quietly():
+def test_a_closed_pipe_ends_the_command_quietly():
     """`krissel sample … | head -1`"""
     process = subprocess.Popen(
         [sys.executable, "-c", CLOSED], stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf8"
@@ -103,12 +103,12 @@ def test_a_reader_that_leaves_ends_the_command_quietly():
 
 
 @pytest.mark.parametrize("typed", [["/usr/bin/krissel", "link"], ["/lib/spacy/__main__.py", "krissel", "link"]])
-def test_a_report_names_another_command_than_was_typed(monkeypatch, typed):
+def test_a_report_names_the_command_as_typed(monkeypatch, typed):
     monkeypatch.setattr(sys, "argv", typed)
     assert command_line() in ("krissel link", "python -m spacy krissel link")
     assert command_line().startswith("krissel") == typed[0].endswith("krissel")
 
 
-def test_there_is_no_console_script():
+def test_the_console_script_is_installed():
     (script,) = (each for each in entry_points(group="console_scripts") if each.name == "krissel")
     assert script.load() is main

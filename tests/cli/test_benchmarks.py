@@ -8,7 +8,7 @@ from spacy_krissel.errors import KrisselWarning
 from spacy_krissel.ontology.store import OntologyStore
 
 
-def test_out_of_kb(made, run, tmp_path):
+def test_out_of_kb_removes_entities_and_reports_nil_mentions(made, run, tmp_path):
     gold = made.path / "gold.spacy"
     said = run(
         "out-of-kb", made.path / "store", "--gold", f"train={gold}", "--gold", f"dev={gold}", "-o", tmp_path / "out",
@@ -20,7 +20,7 @@ def test_out_of_kb(made, run, tmp_path):
     assert json.loads((tmp_path / "out" / "report.json").read_text())["splits"]["dev"]["nil"]["mentions"] == 5
 
 
-def test_wrong_out_of_kb_is_accepted(made, run, refuse, tmp_path):
+def test_invalid_out_of_kb_arguments_are_refused(made, run, refuse, tmp_path):
     store, gold = made.path / "store", f"train={made.path / 'gold.spacy'}"
     output = ("-o", tmp_path / "out")
     assert "[K221]" in refuse("out-of-kb", store, "--gold", gold, *output)
@@ -35,7 +35,7 @@ def test_wrong_out_of_kb_is_accepted(made, run, refuse, tmp_path):
         run("out-of-kb", store, "--gold", gold, *output, "--type", "T184", "--preset", "pel")
 
 
-def test_zero_shot(made, run, refuse, tmp_path):
+def test_zero_shot_writes_splits_and_refuses_invalid_arguments(made, run, refuse, tmp_path):
     gold, output = made.path / "gold.spacy", ("-o", tmp_path / "out")
     said = run("zero-shot", gold, gold, *output, "--shares", "0.5,0.5,0", "--ontology", made.path / "store")
     assert "| dev |" in said and "| test |" not in said and "11 documents left out" in said

@@ -30,7 +30,7 @@ def finder(tmp_path):
     return tmp_path / "finder"
 
 
-def test_one_command_makes_no_pipeline(run, toy_files, finder, tmp_path):
+def test_one_command_builds_a_pipeline(run, toy_files, finder, tmp_path):
     ontology = toy_files / "ontology.jsonl"
     said = run("build", ontology, "--output", tmp_path / "built", "--ner", finder, "--precision", "0.5")
     assert "12 entities" in said and "spacy.load(" in said and "finds mentions" not in said
@@ -45,7 +45,7 @@ def test_one_command_makes_no_pipeline(run, toy_files, finder, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["built", "finder"]
 
 
-def test_text_is_not_mined_and_trained_on(toy_files, tmp_path, monkeypatch, capsys):
+def test_text_is_mined_and_trained_on(toy_files, tmp_path, monkeypatch, capsys):
     texts = toy_files / "texts.jsonl"
     monkeypatch.setattr(build_linker, "MIN_MENTIONS", 10)
     trained = []
@@ -70,7 +70,7 @@ def test_text_is_not_mined_and_trained_on(toy_files, tmp_path, monkeypatch, caps
 
 
 @pytest.mark.slow
-def test_a_build_does_not_say_which_of_its_steps_runs(toy_files, tmp_path, monkeypatch, terminal):
+def test_a_build_reports_each_step(toy_files, tmp_path, monkeypatch, terminal):
     ontology, texts = toy_files / "ontology.jsonl", toy_files / "texts.jsonl"
     monkeypatch.setattr(build_linker, "MIN_MENTIONS", 10)
     with monkeypatch.context() as patched:
@@ -93,7 +93,7 @@ def test_a_build_does_not_say_which_of_its_steps_runs(toy_files, tmp_path, monke
 
 
 @pytest.mark.slow
-def test_a_build_starts_from_nothing_or_takes_four_times_the_bytes(toy_files, tmp_path, monkeypatch):
+def test_a_build_starts_from_the_shipped_encoder_and_stays_small(toy_files, tmp_path, monkeypatch):
     monkeypatch.setattr(build_linker, "MIN_MENTIONS", 10)
     views = [View("He had ", "common cold", " in winter"), View("", "rickets", "")]
     as_shipped = find_linker(spacy.load(build_linker.COMPACT)).encode(views)
@@ -109,7 +109,7 @@ def test_a_build_starts_from_nothing_or_takes_four_times_the_bytes(toy_files, tm
 
 
 @pytest.mark.slow
-def test_an_interrupted_build_starts_again_or_takes_other_work(toy_files, tmp_path, monkeypatch):
+def test_an_interrupted_build_resumes_and_refuses_other_work(toy_files, tmp_path, monkeypatch):
     ontology, made = toy_files / "ontology.jsonl", []
     original = build_linker.build_ontology
     monkeypatch.setattr(
@@ -137,7 +137,7 @@ def test_an_interrupted_build_starts_again_or_takes_other_work(toy_files, tmp_pa
 
 
 @pytest.mark.slow
-def test_a_folder_is_built_from_as_if_it_had_not_changed(run, tmp_path, monkeypatch):
+def test_a_changed_ontology_folder_is_detected(run, tmp_path, monkeypatch):
     folder = tmp_path / "RxNorm" / "rrf"
     folder.mkdir(parents=True)
     row = "{0}|ENG||||||1||{0}||RXNORM|{1}|{0}|{2}||N||\n"
@@ -162,7 +162,7 @@ def test_a_folder_is_built_from_as_if_it_had_not_changed(run, tmp_path, monkeypa
     assert kb["RXNORM:2"].name == "aspirin"
 
 
-def test_entities_are_written_to_a_file_first(tmp_path):
+def test_entities_can_be_passed_without_a_file(tmp_path):
     entities = [Entity("X1", "Odd disease", ("oddity",)), Entity("X2", "Even disease", ("evenness", "even fever"))]
     built = build(entities, tmp_path / "built")
     assert built.n_entities == 2
@@ -171,7 +171,7 @@ def test_entities_are_written_to_a_file_first(tmp_path):
     assert built.nlp.get_pipe("krissel_linker")(doc).ents[0].kb_id_ == "X1"
 
 
-def test_mentions_with_a_label_are_linked_to_another_vocabulary(run, refuse, tmp_path):
+def test_mentions_are_linked_to_the_types_of_their_label(run, refuse, tmp_path):
     path = tmp_path / "all.jsonl"
     records = [("G1", "MS", "Gene"), ("D1", "MS", "Disease"), ("D2", "Gout", "Disease")]
     lines = [json.dumps({"concept_id": id_, "canonical_name": name, "types": [type_]}) for id_, name, type_ in records]
@@ -187,7 +187,7 @@ def test_mentions_with_a_label_are_linked_to_another_vocabulary(run, refuse, tmp
 
 
 @pytest.mark.slow
-def test_what_cannot_be_built_is_found_out_late(toy_files, finder, refuse, tmp_path):
+def test_invalid_build_arguments_are_refused_early(toy_files, finder, refuse, tmp_path):
     ontology = toy_files / "ontology.jsonl"
     assert "[K006]" in refuse("build", ontology, "-o", tmp_path / "x", "--steps", "3")
     assert "[K611]" in refuse("build", ontology, "-o", tmp_path / "x", "--ner", tmp_path / "nothing")
@@ -200,14 +200,14 @@ def test_what_cannot_be_built_is_found_out_late(toy_files, finder, refuse, tmp_p
 
 
 @pytest.mark.slow
-def test_an_untrained_transformer_is_a_small_encoder(toy_files, tiny_bert, tmp_path):
+def test_a_transformer_can_be_used_untrained(toy_files, tiny_bert, tmp_path):
     asked = {"text": [toy_files / "texts.jsonl"], "encoder": str(tiny_bert), "steps": 0}
     built = build(toy_files / "ontology.jsonl", tmp_path / "built", **asked)
     assert built.nlp.config["components"]["krissel_linker"]["model"]["name"] == str(tiny_bert)
 
 
 @pytest.mark.slow
-def test_the_vectors_that_were_saved_stay_beside_those_that_are_read(tmp_path, monkeypatch):
+def test_saved_vectors_are_freed_before_they_are_loaded_again(tmp_path, monkeypatch):
     """Both would take the memory of a large ontology twice."""
 
     def filled():
@@ -230,7 +230,7 @@ def test_the_vectors_that_were_saved_stay_beside_those_that_are_read(tmp_path, m
 
 
 @pytest.mark.slow
-def test_the_index_is_built_where_it_is_to_live_and_the_pipeline_keeps_that(toy_files, finder, tmp_path, monkeypatch):
+def test_the_index_device_is_used_and_kept(toy_files, finder, tmp_path, monkeypatch):
     monkeypatch.setattr(devices, "cuda_lost", lambda: True)
     output = tmp_path / "built"
     build(toy_files / "ontology.jsonl", output, ner=str(finder), index_device="cuda:0")
@@ -238,13 +238,13 @@ def test_the_index_is_built_where_it_is_to_live_and_the_pipeline_keeps_that(toy_
     assert kb.index_device == kb.build_index().device == "cuda:0"
 
 
-def test_build_in_python_chooses_the_gpu(toy_files, tmp_path):
+def test_build_in_python_takes_a_gpu_id(toy_files, tmp_path):
     with pytest.raises(KrisselError, match="K675.*GPU 99"):
         build(toy_files / "ontology.jsonl", tmp_path / "built", gpu_id=99)
     assert not any(tmp_path.iterdir())
 
 
-def test_columns_are_options_of_build_and_ontology(run, refuse, tmp_path):
+def test_build_and_ontology_take_table_columns_as_options(run, refuse, tmp_path):
     table = tmp_path / "lab.csv"
     table.write_text(
         "Nummer;Wort;Auch\nL:1;glucose;sugar; dextrose\nL:2;sodium;Na\n".replace("sugar; dextrose", '"sugar; dextrose"')
@@ -269,13 +269,13 @@ def test_columns_are_options_of_build_and_ontology(run, refuse, tmp_path):
         None,
     ],
 )
-def test_other_than_entities_and_paths_are_refused(tmp_path, ontology):
+def test_ontologies_that_are_neither_entities_nor_paths_are_refused(tmp_path, ontology):
     with pytest.raises(KrisselError, match="K006.*'ontology'.*Entity"):
         build(ontology, tmp_path / "built")
     assert not [*tmp_path.iterdir()]
 
 
-def test_settings_of_entities_are_applied_or_refused(tmp_path):
+def test_settings_for_passed_entities_are_applied_or_refused(tmp_path):
     above, below, other = Entity("L:1", "lung"), Entity("L:2", "lobe", parents=["L:1"]), Entity("L:3", "liver")
     built = build([above, below, other], tmp_path / "built", below=["L:1"], not_below=["L:2"])
     assert built.n_entities == 1
@@ -314,7 +314,7 @@ def test_unknown_settings_of_public_functions_are_refused(toy_files, tmp_path):
 
 
 @pytest.mark.parametrize("n, stated", [(99, False), (100, True)])
-def test_no_figures_are_stated_from_few_names(n, stated):
+def test_percentages_are_shown_only_for_100_names_or_more(n, stated):
     data = {"n": n, "n_with_other_names": n, "right_without_the_name": 0.5, "linked": 0.9, "precision": 0.9}
     nlp = spacy.blank("en")
     said = build_linker.show_build(build_linker.Built(nlp, "out", n, n, 0, data))

@@ -14,7 +14,7 @@ from spacy_krissel.mining.shards import MentionShards
 from spacy_krissel.ontology.store import OntologyStore
 
 
-def test_ontology(made):
+def test_ontology_reports_homonyms(made):
     said = made.printed["ontology"]
     assert "12 entities" in said and "(2 shared)" in said
     assert "| names that are homonyms | 4 of 52 (7.69%) |" in said and "disambiguated" not in said
@@ -27,7 +27,7 @@ def test_ontology(made):
     assert OntologyStore(made.path / "store").find("MS") == ["T01", "T02"]
 
 
-def test_disambiguated_ontology(made, run, tmp_path):
+def test_ontology_disambiguates_homonyms(made, run, tmp_path):
     gold, report = made.path / "gold.spacy", tmp_path / "reports" / "homonyms.json"
     said = run(
         "ontology", made.path / "store", "-o", tmp_path / "apart", "--disambiguate", "shortest", "--homonyms", report,
@@ -47,7 +47,7 @@ def test_disambiguated_ontology(made, run, tmp_path):
     assert "No homonyms to disambiguate" in said and "Report" not in said
 
 
-def test_species_of_homonyms(run, tmp_path):
+def test_genes_are_disambiguated_by_species(run, tmp_path):
     genes = [
         {"concept_id": id_, "canonical_name": "A2M", "species": taxon} for id_, taxon in (("2", "9606"), ("3", "9913"))
     ]
@@ -63,13 +63,13 @@ def test_species_of_homonyms(run, tmp_path):
     assert [entity.name for entity in OntologyStore(tmp_path / "genes")] == ["A2M (human)", "A2M (cattle)"]
 
 
-def test_convert(made):
+def test_convert_writes_linked_mentions(made):
     assert "11" in made.printed["convert"]
     docs = list(DocBin().from_disk(made.path / "gold.spacy").get_docs(spacy.blank("en").vocab))
     assert [ent.kb_id_ for doc in docs for ent in doc.ents] == [f"T{i:02}" for i in range(1, 12)]
 
 
-def test_convert_by_types(run, refuse, toy_files, made, tmp_path):
+def test_convert_keeps_mentions_of_the_given_types(run, refuse, toy_files, made, tmp_path):
     output = ("-o", tmp_path / "gold.spacy", "--ontology", made.path / "store", "--force")
     arguments = ("convert", toy_files / "gold.pubtator", *output)
     said = run(*arguments, "--type", "T184")
@@ -78,7 +78,7 @@ def test_convert_by_types(run, refuse, toy_files, made, tmp_path):
         assert "other_types: 11" in run(*arguments, "--type", "T017")
 
 
-def test_sentences_and_text_labels(run, tmp_path):
+def test_convert_splits_sentences_and_adds_text_labels(run, tmp_path):
     (tmp_path / "brat").mkdir()
     (tmp_path / "brat" / "1.txt").write_text("Gout. Pain and swelling in knee")
     (tmp_path / "brat" / "1.ann").write_text("T1\tX:1 6 10;27 31\tPain knee\n")
@@ -88,7 +88,7 @@ def test_sentences_and_text_labels(run, tmp_path):
     assert [doc.cats for doc in docs] == [{}, {"X:1": 1.0}]
 
 
-def test_zeshel(run, refuse, tmp_path):
+def test_zeshel_documents_become_ontology_and_texts(run, refuse, tmp_path):
     """Documents are the ontology and the texts; mentions point into them."""
     (tmp_path / "worlds").mkdir()
     document = {"document_id": "0A", "title": "Kermit", "text": "Kermit the Frog ."}
@@ -103,7 +103,7 @@ def test_zeshel(run, refuse, tmp_path):
     assert "mentions: 1" in said and "unknown" not in said
 
 
-def test_parts_of_umls(run, refuse, tmp_path):
+def test_umls_options_select_concepts_and_names(run, refuse, tmp_path):
     rows = [
         ("C0000001", "ENG", "MSH", "MH", "Knee pain", "N"),
         ("C0000001", "ENG", "SNOMEDCT_US", "PT", "Gonalgia", "O"),
@@ -127,7 +127,7 @@ def test_parts_of_umls(run, refuse, tmp_path):
     assert "[K006]" in refuse(*arguments, "--umls-type", "Illness")
 
 
-def test_parts_of_omop(run, refuse, tmp_path):
+def test_omop_options_select_concepts(run, refuse, tmp_path):
     columns = "concept_id concept_name domain_id vocabulary_id standard_concept concept_code invalid_reason".split()
     rows = [
         columns,
@@ -148,7 +148,7 @@ def test_parts_of_omop(run, refuse, tmp_path):
     assert "CONCEPT_RELATIONSHIP.csv" in refuse(*arguments, "--omop-parents")
 
 
-def test_genes_of_some_species(run, refuse, tmp_path):
+def test_genes_are_selected_by_species(run, refuse, tmp_path):
     """The store's ids are those of a corpus of genes."""
     columns = ("#tax_id", "GeneID", "Symbol", "Synonyms", "dbXrefs", "description", "Other_designations")
     authority = ("Symbol_from_nomenclature_authority", "Full_name_from_nomenclature_authority")
@@ -166,14 +166,14 @@ def test_genes_of_some_species(run, refuse, tmp_path):
     assert "rewritten_ids: 1" in said
 
 
-def test_mine(made):
+def test_mine_finds_every_unambiguous_name(made):
     shards = MentionShards(made.path / "shards")
     assert f"{len(shards)} mentions of 11 entities" in made.printed["mine"] and "MB/s" in made.printed["mine"]
     # Without a cap, every unambiguous name of every text.
     assert len(shards) == shards.manifest["counts"]["mentions_found"] > 100
 
 
-def test_sample(made, run):
+def test_sample_is_reproducible_by_seed(made, run):
     said = made.printed["sample"]
     assert said.count("⟦") == 5 and "T0" in said
     assert run("sample", made.path / "shards", "-n", 5, "--ontology", made.path / "store") == said
@@ -181,7 +181,7 @@ def test_sample(made, run):
     assert run("sample", made.path / "shards", "-n", 2, "--format", "markdown").startswith("|")
 
 
-def test_prototypes(made):
+def test_prototypes_builds_a_linker_with_a_knowledge_base(made):
     said = made.printed["prototypes"]
     assert "entities: 12" in said and "'mention'" in said and "index: {'kind': 'exact'" in said
     linker = spacy.load(made.path / "linker").get_pipe("krissel_linker")
@@ -189,7 +189,7 @@ def test_prototypes(made):
     assert linker.cfg["n_candidates"] == 3
 
 
-def test_encoder(made, run, refuse, tiny_bert, tmp_path):
+def test_encoder_exports_a_transformer_and_refuses_others(made, run, refuse, tiny_bert, tmp_path):
     nlp = spacy.blank("en")
     settings = {"@architectures": "spacy-krissel.TransformerEncoder.v1", "name": str(tiny_bert), "window": 16}
     nlp.add_pipe("krissel_linker", config={"model": settings})
@@ -202,7 +202,7 @@ def test_encoder(made, run, refuse, tiny_bert, tmp_path):
     assert "[K632]" in said and not (tmp_path / "small").exists()
 
 
-def test_a_knowledge_base_is_saved_apart_from_the_pipeline(made, run, tmp_path):
+def test_the_knowledge_base_can_be_saved_outside_the_pipeline(made, run, tmp_path):
     run(
         "prototypes", made.path / "training" / "model-last", "-o", tmp_path / "out", "--ontology", made.path / "store",
         "--kb-path", tmp_path / "kb", "--index", "exact", "--max-entities", 3,
@@ -211,7 +211,7 @@ def test_a_knowledge_base_is_saved_apart_from_the_pipeline(made, run, tmp_path):
     assert spacy.load(tmp_path / "out").get_pipe("krissel_linker").kb.n_entities == 3
 
 
-def test_preferred_names_alone(made, run, toy_files, tmp_path):
+def test_no_aliases_uses_preferred_names_only(made, run, toy_files, tmp_path):
     said = run(
         "mine", made.path / "store", toy_files / "texts.jsonl", "-o", tmp_path / "shards", "--cap", "0", "--no-aliases",
     )  # fmt: skip
@@ -225,7 +225,7 @@ def test_preferred_names_alone(made, run, toy_files, tmp_path):
     assert "prototype_kinds: {'name': 12}" in said and "references: None" in said
 
 
-def test_gold_prototypes(made, run, tmp_path):
+def test_evaluate_leaves_out_gold_prototypes_of_the_same_documents(made, run, tmp_path):
     """Added to the pipeline's knowledge base; the report then does without those of the same documents."""
     gold = made.path / "gold.spacy"
     said = run("prototypes", made.path / "linker", "-o", tmp_path / "lazy", "--gold", gold, "--gold-per-entity", 1)
@@ -241,7 +241,7 @@ def test_gold_prototypes(made, run, tmp_path):
     assert [record["prediction"] for record in found] == [record["prediction"] for record in plain]
 
 
-def test_few_shot(made, run, refuse, tmp_path):
+def test_few_shot_reports_one_row_per_number_of_shots(made, run, refuse, tmp_path):
     gold = made.path / "gold.spacy"
     arguments = ("few-shot", made.path / "linker", gold, "--examples", gold, "--ontology", made.path / "store")
     with pytest.warns(KrisselWarning, match="KW703"):
@@ -269,7 +269,7 @@ def nil_corpus(tmp_path_factory):
     return path
 
 
-def test_calibrate(made, run, nil_corpus, tmp_path):
+def test_calibrate_sets_the_threshold_and_draws_the_curve(made, run, nil_corpus, tmp_path):
     pytest.importorskip("matplotlib")
     out, metrics, plot = tmp_path / "new" / "out", tmp_path / "figures" / "nil.json", tmp_path / "plots" / "nil.svg"
     said = run("calibrate", made.path / "linker", nil_corpus, "-o", out, "--metrics", metrics)
@@ -291,7 +291,7 @@ def test_calibrate(made, run, nil_corpus, tmp_path):
     assert "recall 100.0, F1 100.0, auPR 100.0 where 33.3 % are NIL; 1 predicted, 1 gold" in said
 
 
-def test_wrong_calibration_is_accepted(run, refuse, made, missing, nil_corpus, tmp_path):
+def test_invalid_calibrate_arguments_are_refused(run, refuse, made, missing, nil_corpus, tmp_path):
     linker, gold, output = made.path / "linker", made.path / "gold.spacy", ("-o", tmp_path / "out")
     assert "[K611]" in refuse("calibrate", missing, nil_corpus, *output)
     assert "[K001]" in refuse("calibrate", linker, missing, *output)
@@ -307,7 +307,7 @@ def test_wrong_calibration_is_accepted(run, refuse, made, missing, nil_corpus, t
     assert list(tmp_path.iterdir()) == []
 
 
-def test_projection(made, run, refuse, tmp_path):
+def test_projection_draws_the_entities_of_each_linker(made, run, refuse, tmp_path):
     pytest.importorskip("matplotlib")
     linker, store = made.path / "linker", made.path / "store"
     said = run(
@@ -335,7 +335,7 @@ def ablation(made, configs, toy_overrides, tmp_path):
     return path
 
 
-def test_ablation(made, run, ablation, tmp_path):
+def test_ablation_runs_and_reuses_its_rows(made, run, ablation, tmp_path):
     arguments = ("ablation", ablation, "-o", tmp_path / "out", "--sets.toy.gold", made.path / "gold.spacy")
     said = run(*arguments, "--row", "full")
     assert "| full |" in said and "names alone" not in said and "training the linker" in said
@@ -345,7 +345,7 @@ def test_ablation(made, run, ablation, tmp_path):
     assert [row["sets"]["toy"]["n"] for row in rows] == [11, 11]
 
 
-def test_wrong_ablation_is_accepted(refuse, missing, ablation, tmp_path):
+def test_invalid_ablation_arguments_are_refused(refuse, missing, ablation, tmp_path):
     output = ("-o", tmp_path / "out")
     assert "[K001]" in refuse("ablation", missing, *output)
     assert "[K902]" in refuse("ablation", ablation, *output, "--row", "cake")
@@ -353,7 +353,7 @@ def test_wrong_ablation_is_accepted(refuse, missing, ablation, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_evaluate(made):
+def test_evaluate_writes_metrics_with_baselines(made):
     said = made.printed["evaluate"]
     metrics = json.loads((made.path / "metrics" / "toy.json").read_text())
     assert metrics["n"] == 11
@@ -373,7 +373,7 @@ def test_evaluate_compares_and_leaves_out_baselines(made, run, tmp_path):
     assert set(json.loads((tmp_path / "evaluation.json").read_text())["baselines"]) == {"earlier"}
 
 
-def test_evaluate_measures_another_setting_than_it_says(made, run, refuse, tmp_path):
+def test_evaluate_applies_overrides_and_refuses_unknown_ones(made, run, refuse, tmp_path):
     arguments = ("evaluate", made.path / "linker", made.path / "gold.spacy", "--ontology", made.path / "store")
     run(*arguments, "-o", tmp_path, "--no-baselines", "--components.krissel_linker.threshold", "99")
     assert json.loads((tmp_path / "evaluation.json").read_text())["strict"] == 0
@@ -390,7 +390,7 @@ def test_evaluate_counts_seen_and_unseen_entities(made, run, refuse, toy_files, 
     assert "[K001]" in refuse(*arguments, "-o", tmp_path, "--train", tmp_path / "missing.spacy")
 
 
-def test_link(made):
+def test_link_writes_candidates_of_every_mention(made):
     assert "11 mentions of 11 docs" in made.printed["link"]
     records = [json.loads(line) for line in (made.path / "links.jsonl").read_text().splitlines()]
     assert len(records) == 11
@@ -406,8 +406,8 @@ def test_every_command_has_help(run):
 
 
 @pytest.mark.slow
-def test_in_a_process_of_its_own(made):
-    """As people type it: the entry point hangs the commands on spaCy's."""
+def test_commands_run_in_a_separate_process(made):
+    """Run as typed: the entry point adds the commands to spaCy's."""
     command = [sys.executable, "-m", "spacy", "krissel", "link", "--help"]
     found = subprocess.run(command, capture_output=True, text=True, encoding="utf8")
     assert found.returncode == 0 and "Usage" in found.stdout
@@ -424,13 +424,13 @@ def missing(tmp_path):
     return tmp_path / "missing"
 
 
-def test_missing_ontology(refuse, missing, tmp_path, toy_files):
+def test_a_missing_ontology_is_refused(refuse, missing, tmp_path, toy_files):
     assert "[K101]" in refuse("ontology", missing, "-o", tmp_path / "store")
     assert not (tmp_path / "store").exists()
     assert "[K001]" in refuse("mine", missing, toy_files / "texts.jsonl", "-o", tmp_path / "shards")
 
 
-def test_wrong_disambiguation_is_accepted(made, run, refuse, missing, tmp_path):
+def test_invalid_disambiguation_arguments_are_refused(made, run, refuse, missing, tmp_path):
     arguments = ("ontology", made.path / "store", "-o", tmp_path / "store")
     refused = run(*arguments, "--disambiguate", "cake", code=2)
     # A panel may have a line end between them.
@@ -441,19 +441,19 @@ def test_wrong_disambiguation_is_accepted(made, run, refuse, missing, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_ontology_over_something_else(refuse, toy_files, tmp_path):
+def test_ontology_does_not_overwrite_other_files(refuse, toy_files, tmp_path):
     (tmp_path / "thesis.txt").write_text("mine")
     assert "[K005]" in refuse("ontology", toy_files / "ontology.jsonl", "-o", tmp_path)
     assert (tmp_path / "thesis.txt").read_text() == "mine"
 
 
-def test_wrong_ontology_is_accepted(run, refuse, toy_files, tmp_path):
+def test_invalid_ontology_formats_are_refused(run, refuse, toy_files, tmp_path):
     assert "gold.pubtator" in refuse("ontology", toy_files / "gold.pubtator", "-o", tmp_path / "s", "--format", "jsonl")
     cake = ("ontology", toy_files / "ontology.jsonl", "-o", tmp_path / "s", "--format", "cake")
     assert "'obographs'" in run(*cake, code=2)
 
 
-def test_wrong_corpora_is_accepted(run, refuse, missing, toy_files, tmp_path):
+def test_invalid_convert_arguments_are_refused(run, refuse, missing, toy_files, tmp_path):
     output = tmp_path / "gold.spacy"
     assert "[K201]" in refuse("convert", missing, "-o", output)
     assert "line 1" in refuse("convert", toy_files / "ontology.jsonl", "-o", output, "--format", "pubtator")
@@ -463,7 +463,7 @@ def test_wrong_corpora_is_accepted(run, refuse, missing, toy_files, tmp_path):
     assert not output.exists()
 
 
-def test_wrong_mining_is_accepted(run, refuse, made, missing, toy_files, tmp_path):
+def test_invalid_mine_arguments_are_refused(run, refuse, made, missing, toy_files, tmp_path):
     output = tmp_path / "shards"
     assert "[K201]" in refuse("mine", made.path / "store", missing, "-o", output)
     texts = toy_files / "texts.jsonl"
@@ -474,14 +474,14 @@ def test_wrong_mining_is_accepted(run, refuse, made, missing, toy_files, tmp_pat
         assert "[K006]" in said and "n_process" in said
 
 
-def test_wrong_sample_is_accepted(refuse, made, missing):
+def test_invalid_sample_arguments_are_refused(refuse, made, missing):
     assert "[K001]" in refuse("sample", missing)
     assert "[K304]" in refuse("sample", made.path / "shards", "-n", 9999)
     assert "[K006]" in refuse("sample", made.path / "shards", "-n", 1, "--format", "cake")
     assert "[K002]" in refuse("sample", made.path / "store")
 
 
-def test_wrong_prototypes_are_accepted(run, refuse, made, missing, tmp_path):
+def test_invalid_prototypes_arguments_are_refused(run, refuse, made, missing, tmp_path):
     trained, store = made.path / "training" / "model-last", made.path / "store"
     output = tmp_path / "out"
     assert "[K611]" in refuse("prototypes", missing, "-o", output, "--ontology", store)
@@ -506,7 +506,7 @@ def test_wrong_prototypes_are_accepted(run, refuse, made, missing, tmp_path):
     assert not output.exists()
 
 
-def test_wrong_evaluation_is_accepted(refuse, made, missing, tmp_path):
+def test_invalid_evaluate_arguments_are_refused(refuse, made, missing, tmp_path):
     linker, gold, store = made.path / "linker", made.path / "gold.spacy", made.path / "store"
     output = ("-o", tmp_path / "metrics")
     assert "[K611]" in refuse("evaluate", missing, gold, "--ontology", store, *output)
@@ -519,12 +519,12 @@ def test_wrong_evaluation_is_accepted(refuse, made, missing, tmp_path):
     assert not (tmp_path / "metrics").exists()
 
 
-def test_comparison_without_a_path(refuse, made):
+def test_a_comparison_without_a_path_is_refused(refuse, made):
     arguments = (made.path / "linker", made.path / "gold.spacy", "--ontology", made.path / "store")
     assert "name=path" in refuse("evaluate", *arguments, "--compare", "cake")
 
 
-def test_wrong_linking_is_accepted(refuse, made, missing, tmp_path):
+def test_invalid_link_arguments_are_refused(refuse, made, missing, tmp_path):
     output = ("-o", tmp_path / "links.jsonl")
     assert "[K611]" in refuse("link", missing, made.path / "gold.spacy", *output)
     assert "[K201]" in refuse("link", made.path / "linker", missing.with_suffix(".spacy"), *output)
@@ -533,7 +533,7 @@ def test_wrong_linking_is_accepted(refuse, made, missing, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_damaged_kb_has_no_code(refuse, made, tmp_path):
+def test_a_damaged_kb_raises_a_coded_error(refuse, made, tmp_path):
     import shutil
 
     shutil.copytree(made.path / "linker", tmp_path / "linker")
@@ -542,7 +542,7 @@ def test_damaged_kb_has_no_code(refuse, made, tmp_path):
     assert "[K004]" in refuse("link", tmp_path / "linker", made.path / "gold.spacy", "-o", tmp_path / "links.jsonl")
 
 
-def test_an_entity_is_not_shown(made, run, refuse):
+def test_show_prints_an_entity(made, run, refuse):
     said = run("show", made.path / "linker", "T01")
     assert "name          multiple sclerosis\naliases       MS; disseminated sclerosis" in said
     assert "types         T047" in said and "ontology      ontology.jsonl" in said
@@ -579,7 +579,7 @@ def test_evaluate_takes_files_and_vocabularies_as_ontology(made, run, toy_files,
     assert "strict" in run(*arguments, "--ontology", "MEDIC")
 
 
-def test_gold_of_the_wrong_kind_is_refused_in_terms_of_the_command(made, refuse, toy_files, tmp_path):
+def test_unsuitable_gold_is_refused_with_the_command_to_use(made, refuse, toy_files, tmp_path):
     arguments = ("--ontology", made.path / "store", "-o", tmp_path / "metrics")
     said = refuse("evaluate", made.path / "linker", toy_files / "texts.jsonl", *arguments)
     assert "[K249]" in said and "texts.jsonl" in said and "krissel link" in said and "documents" not in said
@@ -588,7 +588,7 @@ def test_gold_of_the_wrong_kind_is_refused_in_terms_of_the_command(made, refuse,
     assert "[K250]" in said and "krissel convert" in said and "--documents FOLDER" in said
 
 
-def test_link_reads_pubtator_and_names_the_endings_of_its_output(made, run, refuse, toy_files, tmp_path):
+def test_link_reads_pubtator_and_lists_its_output_formats(made, run, refuse, toy_files, tmp_path):
     output = ("-o", tmp_path / "links.jsonl")
     said = refuse("link", made.path / "linker", toy_files / "gold.pubtator", *output)
     # It is read: the toy linker has nothing that finds mentions.

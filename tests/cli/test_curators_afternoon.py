@@ -35,7 +35,7 @@ def gold(folder):
 
 
 @pytest.mark.slow
-def test_what_was_typed_is_lost(run, refuse, toy_files, finder, tmp_path):
+def test_typed_corrections_survive_a_rebuild(run, refuse, toy_files, finder, tmp_path):
     linker, texts, table = tmp_path / "linker", tmp_path / "texts.txt", tmp_path / "review.tsv"
     texts.write_text("".join(f"{text}\n" for text in TEXTS))
     build = ("build", toy_files / "ontology.jsonl", "-o", linker, "--ner", finder)

@@ -21,7 +21,7 @@ TEXT = "pain and swelling in knee"
 
 @pytest.fixture(scope="module")
 def made(run, tmp_path_factory):
-    """What the demo makes of its complaints."""
+    """Build the pipeline of the demo from its complaints."""
     path = tmp_path_factory.mktemp("complaints")
     run("ontology", ROOT / "assets" / "findings.jsonl", "--output", path / "findings")
     run("convert", ROOT / "assets" / "complaints.jsonl", "--output", path / "complaints.spacy")
@@ -33,7 +33,7 @@ def made(run, tmp_path_factory):
     return path
 
 
-def test_both_findings_are_extracted_with_their_fragments(run, made):
+def test_discontinuous_entities_are_extracted_with_their_fragments(run, made):
     printed = run("extract", made / "pipeline", TEXT, "nothing of the kind", "--output", made / "found.html")
     assert "knee pain: pain … knee" in printed and "knee swelling: swelling … knee" in printed
     assert printed.split("nothing of the kind")[1].lstrip().startswith("nothing found")
@@ -42,12 +42,12 @@ def test_both_findings_are_extracted_with_their_fragments(run, made):
     ElementTree.parse(made / "found.svg")
 
 
-def test_extract_refuses_what_it_cannot_draw(refuse, made):
+def test_extract_refuses_unsupported_output_and_unknown_components(refuse, made):
     assert "K006" in refuse("extract", made / "pipeline", TEXT, "again", "--output", made / "two.svg")
     assert "K610" in refuse("extract", made / "pipeline", TEXT, "--extractor", "another")
 
 
-def test_report_of_spans_and_linking(run, made):
+def test_evaluate_spans_reports_spans_and_linking(run, made):
     pytest.importorskip("rapidfuzz")
     gold = made / "split" / "test.spacy"
     settings = (
@@ -68,7 +68,7 @@ def test_report_of_spans_and_linking(run, made):
     assert found[1] >= found[0] - 0.05 and found[0] > 0.9
 
 
-def test_the_entities_of_some_texts_alone_are_ranked(run, refuse, made):
+def test_rank_limits_the_candidates_to_entities_of_the_given_texts(run, refuse, made):
     gold, few = made / "split" / "test.spacy", made / "few.spacy"
     docs = list(DocBin().from_disk(gold).get_docs(spacy.blank("en").vocab))[:6]
     DocBin(docs=docs).to_disk(few)
@@ -101,7 +101,7 @@ def save_linker_of_names(tmp_path):
     return save
 
 
-def test_a_system_that_cannot_be_compared_is_accepted(refuse, made, tmp_path):
+def test_evaluate_spans_refuses_systems_and_gold_without_entities(refuse, made, tmp_path):
     gold = made / "split" / "test.spacy"
     settings = ("--ontology", made / "findings", "--output", made / "metrics", "--no-baselines")
     assert "K006" in refuse("evaluate-spans", made / "pipeline", gold, *settings, "--compare", "nameless")
@@ -112,7 +112,7 @@ def test_a_system_that_cannot_be_compared_is_accepted(refuse, made, tmp_path):
     assert "K721" in found and "none.spacy" in found
 
 
-def test_gold_spans_score_the_right_entity_only(made):
+def test_gold_spans_change_scores_of_gold_entities_only(made):
     nlp = spacy.load(made / "pipeline")
     store = OntologyStore(made / "findings")
     systems = pipe_systems(nlp, store, name="own", with_gold_spans=True)

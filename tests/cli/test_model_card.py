@@ -52,7 +52,7 @@ def finder(tmp_path):
     return tmp_path / "finder"
 
 
-def test_a_built_pipeline_does_not_say_what_it_links_to(linker):
+def test_the_model_card_of_a_built_pipeline_names_its_ontology_and_sources(linker):
     meta = meta_of(linker)
     assert meta["description"] == "Links mentions to 12 entities of ontology.jsonl, version 1999."
     assert meta["license"] == "CC0 | toy"
@@ -77,7 +77,7 @@ def test_a_built_pipeline_does_not_say_what_it_links_to(linker):
     assert meta_of(linker.with_name("again")) == meta
 
 
-def test_an_evaluation_does_not_say_what_links(linker):
+def test_describe_names_the_linker_and_its_knowledge_base(linker):
     said = describe(load_pipeline(linker))
     assert said["name"] == "linker" and list(said["linkers"]) == [LINKER]
     made_of = "12 entities of ontology.jsonl, version 1999, licence CC0 | toy"
@@ -86,7 +86,7 @@ def test_an_evaluation_does_not_say_what_links(linker):
     assert describe(spacy.blank("en")) == {"name": "en_pipeline", "package": "en_pipeline 0.0.0", "linkers": {}}
 
 
-def test_figures_of_training_stand_as_those_of_the_pipeline(trained, toy_store, toy_shards, tmp_path):
+def test_encoder_training_scores_are_not_performance(trained, toy_store, toy_shards, tmp_path):
     nlp = spacy.load(trained)
     assert {"krissel_acc", "krissel_linker_loss"} <= nlp.meta["performance"].keys()
     nlp.meta["performance"]["ents_f"] = 0.81
@@ -106,7 +106,7 @@ def test_figures_of_training_stand_as_those_of_the_pipeline(trained, toy_store, 
     assert len(meta["sources"]) == 1 and "trained by" in meta["notes"]
 
 
-def test_a_pipeline_of_a_vocabulary_without_restriction_is_not_saved(linker, tmp_path):
+def test_vocabularies_without_restriction_level_are_listed_in_the_licences(linker, tmp_path):
     """OMOP states the versions of its vocabularies, and no level of restriction."""
     nlp = load_pipeline(linker)
     stated = {"SNOMED": {"version": "2026-01-01"}, "MSH": {"version": "2026", "restriction": 0}}
@@ -116,7 +116,7 @@ def test_a_pipeline_of_a_vocabulary_without_restriction_is_not_saved(linker, tmp
     assert "- SNOMED 2026-01-01, of ATHENA\n- MSH 2026, of ATHENA: restriction level 0\n" in licences
 
 
-def test_the_card_and_licences_of_the_ner_are_lost(toy_files, finder, stated, tmp_path):
+def test_the_model_card_and_licences_of_the_ner_are_kept(toy_files, finder, stated, tmp_path):
     build(toy_files / "ontology.jsonl", tmp_path / "both", ner=str(finder), **stated)
     for _ in range(2):
         meta = meta_of(tmp_path / "both")
@@ -132,13 +132,13 @@ def test_the_card_and_licences_of_the_ner_are_lost(toy_files, finder, stated, tm
         save_pipeline(load_pipeline(tmp_path / "both"), tmp_path / "both")
 
 
-def test_a_licence_leaves_a_source_out(toy_files, tmp_path):
+def test_an_unstated_licence_leaves_the_license_empty(toy_files, tmp_path):
     build(toy_files / "ontology.jsonl", tmp_path / "linker")
     meta = meta_of(tmp_path / "linker")
     assert meta["license"] == "" and "licence: not stated" in meta["notes"]
 
 
-def test_added_gold_is_not_on_the_card(linker, tmp_path):
+def test_added_gold_is_listed_on_the_model_card(linker, tmp_path):
     nlp = spacy.load(linker)
     doc = nlp.make_doc("She had the English disease.")
     doc.ents = [doc.char_span(8, 27, label="Disease", kb_id="T12")]
@@ -164,7 +164,7 @@ def evaluated(linker, toy_files, toy_store, tmp_path):
     return path, report.data
 
 
-def test_an_evaluation_is_not_in_the_meta(evaluated, linker):
+def test_an_evaluation_is_written_to_the_meta(evaluated, linker):
     path, data = evaluated
     meta = meta_of(path)
     scores = {f"krissel_{name}_{key}": data[key] for name in ("first", "second") for key in ("strict", "lenient")}
@@ -180,7 +180,7 @@ def test_an_evaluation_is_not_in_the_meta(evaluated, linker):
     assert f"| `KRISSEL_FIRST_STRICT` | {100 * data['strict']:.2f} |" in generate_readme(meta)
 
 
-def test_an_evaluation_outlives_what_it_was_of(evaluated):
+def test_an_evaluation_is_dropped_when_settings_change(evaluated):
     path, _ = evaluated
     nlp = load_pipeline(path)
     save_pipeline(nlp, path)
@@ -191,14 +191,14 @@ def test_an_evaluation_outlives_what_it_was_of(evaluated):
     assert meta["performance"] == {} and "| first |" not in meta["notes"]
 
 
-def test_an_expectation_outlives_the_knowledge_base(linker, toy_store, tmp_path):
+def test_expected_accuracy_is_dropped_with_the_knowledge_base(linker, toy_store, tmp_path):
     assert "of these correctly" in meta_of(linker)["notes"]
     prototypes(linker, tmp_path / "again", toy_store.path)
     meta = meta_of(tmp_path / "again")
     assert "of these correctly" not in meta["notes"] and "confidence is below" in meta["notes"]
 
 
-def test_an_evaluation_is_written_where_it_does_not_belong(linker, toy_files, toy_store, refuse, tmp_path):
+def test_write_meta_refuses_packages_and_overrides(linker, toy_files, toy_store, refuse, tmp_path):
     given = (toy_files / "gold.pubtator", "--ontology", toy_store.path, "-o", tmp_path, "--write-meta")
     assert "[K006]" in refuse("evaluate", "en_some_package", *given)
     assert "[K006]" in refuse("evaluate", linker, *given, f"--components.{LINKER}.threshold", "0.6")
@@ -206,7 +206,7 @@ def test_an_evaluation_is_written_where_it_does_not_belong(linker, toy_files, to
 
 
 @pytest.mark.slow
-def test_the_wheel_has_no_card_and_no_licences(evaluated, tmp_path, monkeypatch):
+def test_the_wheel_contains_the_model_card_and_the_licences(evaluated, tmp_path, monkeypatch):
     path, data = evaluated
     package(path, tmp_path, name="toy_card", version="1.2.3", create_wheel=True, create_sdist=False, silent=True)
     wheel_path = next(tmp_path.glob("*/dist/*.whl"))

@@ -14,7 +14,7 @@ from spacy_krissel.util.settings import bounds, check, describe_type
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_option_differs_from_the_function(name):
+def test_options_match_their_function(name):
     """Its default or its help was written twice, or not at all."""
     parameters = inspect.signature(_functions(COMMANDS[name])[0]).parameters
     for option in click_command(name, COMMANDS[name], coded_errors).params:
@@ -30,7 +30,7 @@ def test_option_differs_from_the_function(name):
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_the_example_in_the_help_does_not_parse(name):
+def test_the_example_in_the_help_parses(name):
     command = click_command(name, COMMANDS[name], coded_errors)
     words = shlex.split(command.epilog.removeprefix("Example: "))
     assert words[:2] == ["krissel", name]
@@ -40,21 +40,21 @@ def test_the_example_in_the_help_does_not_parse(name):
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_the_first_line_of_the_help_is_cut_in_the_list(name):
+def test_the_first_line_of_the_help_fits_the_list(name):
     first = click_command(name, COMMANDS[name], coded_errors).help.split("\n\n")[0]
     assert len(first) < 60 and first.endswith(".") and "\n" not in first
     # Papers come below.
     assert not re.search("§|KRISSBERT|PEL", first)
 
 
-def test_the_list_of_commands_is_not_in_the_order_of_work(run):
+def test_commands_are_listed_in_the_order_of_work(run):
     """Or has no panels below `python -m spacy`."""
     listed = run("--help")
     places = [listed.index(f" {word} ") for word in ("Build", "build", "mine", "train", "Use", "link", "Measure")]
     assert places == sorted(places)
 
 
-def test_a_component_or_a_place_has_two_names():
+def test_linker_and_output_options_have_the_same_name_everywhere():
     """Another option names the linker, or the output is an argument."""
     options = defaultdict(set)
     for name in COMMANDS:
@@ -69,7 +69,7 @@ def test_a_component_or_a_place_has_two_names():
     assert options["--name"] == {"evaluate"}
 
 
-def test_options_of_one_vocabulary_stand_among_the_others():
+def test_options_of_one_vocabulary_have_their_own_panel():
     panels = {
         each.name: each.rich_help_panel for each in click_command("ontology", COMMANDS["ontology"], coded_errors).params
     }
@@ -81,14 +81,14 @@ def _plain(default):
     return list(default) if isinstance(default, tuple) else default
 
 
-def test_no_gpu_is_chosen_for_a_function_that_chooses_itself():
+def test_no_gpu_is_chosen_for_functions_with_a_gpu_id():
     for name, command in COMMANDS.items():
         takes_it = "gpu_id" in inspect.signature(_functions(command)[0]).parameters
         assert not (command.gpu and takes_it), f"{name} leaves the choice to its processes"
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_setting_is_no_option(name):
+def test_every_setting_is_an_option_unless_hidden(name):
     """But for what Python alone can give."""
     command, parameters = COMMANDS[name], inspect.signature(_functions(COMMANDS[name])[0]).parameters
     options = {option.name for option in click_command(name, command, coded_errors).params}
@@ -106,13 +106,13 @@ SEARCHING = {
 
 
 @pytest.mark.parametrize("name", SEARCHING)
-def test_the_card_of_an_index_is_required_before_anything_is_loaded(refuse, name, monkeypatch):
+def test_an_unavailable_index_device_is_refused_before_loading(refuse, name, monkeypatch):
     monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
     assert "[K502]" in refuse(name, *SEARCHING[name], "--index-device", "cuda:1")
     assert "[K006]" in refuse(name, *SEARCHING[name], "--index-device", "gpu")
 
 
-def test_every_command_with_an_index_device_is_among_these():
+def test_every_command_with_an_index_device_is_tested():
     takes = {name for name in COMMANDS if "index_device" in inspect.signature(_functions(COMMANDS[name])[0]).parameters}
     assert takes == set(SEARCHING)
 
@@ -136,7 +136,7 @@ def test_open_bounds_are_the_same_in_help_and_error(name, option):
         check(option, limits.get("Lt", limits.get("Gt")), annotation)
 
 
-def test_nil_share_has_one_bound(run):
+def test_nil_share_has_the_same_bound_in_help_and_error(run):
     words = "a number from 0 to below 0.4"
     assert words in " ".join(run("confidence", "--help").replace("│", " ").split())
     said = run("confidence", "linker", "-o", "out", "--nil-share", "0.4", code=2)

@@ -8,7 +8,7 @@ from spacy_krissel.ontology.store import OntologyStore
 
 
 @pytest.mark.filterwarnings("ignore:.*KW")
-def test_psytar(run, write_psytar, tmp_path):
+def test_psytar_is_converted_split_and_read_as_ontology(run, write_psytar, tmp_path):
     workbook = write_psytar(tmp_path / "psytar.xlsx")
     said = run("psytar", workbook, "-o", tmp_path / "psytar.spacy")
     assert "aligned: in order: 1\n" in said and "unaligned_phrases: 1\n" in said and "sentences: 5\n" in said
@@ -24,7 +24,7 @@ def test_psytar(run, write_psytar, tmp_path):
     assert OntologyStore(tmp_path / "store").find("pain in knee") == ["C0000001"]
 
 
-def test_json_lines(run, refuse, tmp_path):
+def test_json_lines_are_converted_and_split(run, refuse, tmp_path):
     records = [
         {"text": f"text {i}", "entities": [{"id": f"C{j}", "spans": [[0, 4]]} for j in range(2)]} for i in range(30)
     ]

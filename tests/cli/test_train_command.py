@@ -32,7 +32,7 @@ def write_gold(tmp_path):
     return write
 
 
-def test_without_a_launcher(run, configs, toy_overrides, tmp_path):
+def test_without_a_launcher_training_equals_spacy_train(run, configs, toy_overrides, tmp_path):
     """`spacy train`: the same files; of a stream it shows `initialize` the beginning alone."""
     overrides = {**toy_overrides["small"], "training.max_epochs": 0, "training.optimizer.learn_rate.total_steps": 50}
     options = [part for key, value in overrides.items() for part in (f"--{key}", value)]
@@ -57,7 +57,7 @@ def test_without_a_launcher(run, configs, toy_overrides, tmp_path):
         ({"training.max_epochs": 0}, (26740, 6685)),
     ],
 )
-def test_the_learning_rate_ends_before_or_after_the_training(configs, toy_store, write_gold, settings, expected):
+def test_the_learning_rate_fits_the_training_length(configs, toy_store, write_gold, settings, expected):
     path = write_gold([("T01", "T02", "T03"), ("T01", "T02"), ("T04", "T01|T02")])
     data = {"paths.gold": str(path), "paths.ontology": str(toy_store.path), "corpora.train.dev_share": 0.0}
     nlp = spacy.blank("en")
@@ -68,7 +68,7 @@ def test_the_learning_rate_ends_before_or_after_the_training(configs, toy_store,
 
 
 @pytest.mark.parametrize("frequency, expected", [(0, 2), (5, 5)])
-def test_accuracy_is_not_measured_once_an_epoch(configs, toy_store, write_gold, frequency, expected):
+def test_accuracy_is_measured_once_per_epoch(configs, toy_store, write_gold, frequency, expected):
     """Two batches of three mentions, whatever the number of epochs; at a constant rate too."""
     path = write_gold([("T01", "T02"), ("T04",)])
     for config, max_epochs in (("pel.cfg", 0), ("pel.cfg", 3), ("belhd.cfg", 3)):
@@ -81,14 +81,14 @@ def test_accuracy_is_not_measured_once_an_epoch(configs, toy_store, write_gold, 
         assert nlp.config["training"]["eval_frequency"] == expected
 
 
-def test_a_stream_has_epochs_to_measure_after(configs):
+def test_a_stream_needs_an_eval_frequency(configs):
     nlp = spacy.blank("en")
     nlp.config = load_config(configs / "pel.cfg", {"training.max_epochs": -1}, interpolate=False)
     with pytest.raises(KrisselError, match=r"K006.*'training.eval_frequency'"):
         fit_schedule(nlp, {})
 
 
-def test_a_constant_rate_has_an_end(configs):
+def test_a_constant_learning_rate_is_left_unchanged(configs):
     nlp = spacy.blank("en")
     nlp.config = load_config(configs / "sapbert.cfg", {"training.max_steps": 7}, interpolate=False)
     before = nlp.config.to_str()
@@ -96,18 +96,18 @@ def test_a_constant_rate_has_an_end(configs):
     assert nlp.config.to_str() == before
 
 
-def test_missing_config_is_not_refused(refuse, tmp_path):
+def test_a_missing_config_is_refused(refuse, tmp_path):
     assert "none.cfg" in refuse("train", tmp_path / "none.cfg")
 
 
-def test_a_launcher_that_says_too_little(refuse, configs, monkeypatch):
+def test_an_incomplete_launcher_environment_is_refused(refuse, configs, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     for name in ("RANK", "MASTER_ADDR", "MASTER_PORT"):
         monkeypatch.delenv(name, raising=False)
     assert "K022" in refuse("train", configs / "small.cfg")
 
 
-def test_a_training_that_fails_loses_earlier_models(refuse, configs, toy_overrides, trained, tmp_path, monkeypatch):
+def test_failed_training_keeps_earlier_models(refuse, configs, toy_overrides, trained, tmp_path, monkeypatch):
     """Neither before its first checkpoint nor in the middle of one."""
     out = tmp_path / "out"
     for name in ("model-best", "model-last"):
@@ -141,7 +141,7 @@ def test_a_training_that_fails_loses_earlier_models(refuse, configs, toy_overrid
 
 
 @pytest.mark.parametrize("own", [False, True])
-def test_training_shows_no_bar_or_two(configs, toy_overrides, terminal, own):
+def test_training_shows_exactly_one_progress_bar(configs, toy_overrides, terminal, own):
     more = {"training.logger": {"@loggers": "spacy.ConsoleLogger.v3", "progress_bar": "train"}} if own else {}
     steps = {"training.max_steps": 4, "training.eval_frequency": 2}
     train(configs / "small.cfg", overrides={**toy_overrides["small"], **steps, **more}, progress=True)
@@ -151,13 +151,13 @@ def test_training_shows_no_bar_or_two(configs, toy_overrides, terminal, own):
     assert "Training" not in terminal.readouterr().err
 
 
-def test_a_training_that_never_began_leaves_a_model(refuse, configs, toy_store, tmp_path):
+def test_a_training_that_never_began_leaves_no_model(refuse, configs, toy_store, tmp_path):
     said = refuse("train", configs / "small.cfg", "-o", tmp_path / "out", "--paths.ontology", toy_store.path)
     assert "K608" in said and "--paths.mentions" in said
     assert not list((tmp_path / "out").iterdir())
 
 
-def test_another_folder_is_replaced_by_a_model(refuse, configs, tmp_path):
+def test_a_folder_that_is_no_model_is_not_replaced(refuse, configs, tmp_path):
     (tmp_path / "model-best").mkdir()
     (tmp_path / "model-best" / "thesis.doc").write_text("years of work")
     assert "K005" in refuse("train", configs / "small.cfg", "--output", tmp_path)

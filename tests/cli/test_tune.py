@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("faiss")
 
 
-def test_tune(made, run, refuse, tmp_path):
+def test_tune_measures_and_saves_the_chosen_index(made, run, refuse, tmp_path):
     pipeline, metrics = made.path / "linker", tmp_path / "reports" / "tune.json"
     manifest = pipeline / "krissel_linker" / "kb" / "manifest.json"
     before = manifest.read_bytes()

@@ -107,7 +107,7 @@ def tree(path):
     return {str(each): each.is_file() and each.read_bytes() for each in sorted(path.rglob("*"))}
 
 
-def test_a_command_is_missing_here():
+def test_every_command_is_tested_here():
     assert {each.arguments[0] for each in OUTPUTS} | PRINT == names_of(krissel) | names_of(laboratory())
 
 
@@ -187,7 +187,7 @@ def test_an_invalid_config_ends_without_a_traceback(run, tmp_path):
         assert "Traceback" not in said and not (tmp_path / "out").exists(), content
 
 
-def test_a_path_as_name_of_a_report_is_accepted(refuse, tmp_path):
+def test_a_path_as_report_name_is_refused(refuse, tmp_path):
     """`--name a/b` would be noticed after the whole evaluation."""
     for command in ("evaluate", "evaluate-spans", "few-shot"):
         examples = ("--examples", "missing") if command == "few-shot" else ()
@@ -216,7 +216,7 @@ def test_a_path_as_name_of_a_report_is_accepted(refuse, tmp_path):
     ],
     ids=lambda arguments: " ".join(arguments[:1] + arguments[-2:]),
 )
-def test_numbers_out_of_range_are_refused_with_the_range(run, arguments):
+def test_numbers_out_of_range_are_refused_with_the_option_name(run, arguments):
     said = run(*arguments, code=None)
     assert "Invalid value for" in said or "[K006]" in said
     assert arguments[-2].strip("-").replace("-", "_") in said.replace("-", "_")

@@ -1,4 +1,4 @@
-"""What a contract over all components knows of each of them."""
+"""Descriptions of the components for a contract over all of them."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple

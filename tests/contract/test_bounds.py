@@ -23,12 +23,12 @@ SETTINGS = [
 ]
 
 
-def test_settings_were_found():
+def test_settings_to_test_are_found():
     assert len(POINTS) > 12 and len(SETTINGS) > 30
 
 
 @pytest.mark.parametrize("point, setting", SETTINGS)
-def test_a_number_below_zero_is_taken(point, setting, tmp_path):
+def test_negative_numbers_raise(point, setting, tmp_path):
     make = point.load()
     required = [
         name

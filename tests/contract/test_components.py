@@ -1,4 +1,4 @@
-"""What every component of the package promises, whatever it does: one contract over all of them."""
+"""Contract that every component of the package fulfils."""
 
 import inspect
 import json
@@ -32,7 +32,7 @@ def read_files(folder):
 # Documents -----------------------------------------------------------------------------------------------------------
 
 
-def test_no_docs(nlp, pipe):
+def test_an_empty_batch_gives_no_docs(nlp, pipe):
     assert list(nlp.pipe([])) == []
     assert list(pipe.pipe([])) == []
     assert pipe.predict([]) == []
@@ -40,7 +40,7 @@ def test_no_docs(nlp, pipe):
 
 
 @pytest.mark.parametrize("text", ["", "   ", "\n\n\t", "No mention stands here."])
-def test_docs_without_mentions(nlp, pipe, text):
+def test_docs_without_mentions_are_unchanged(nlp, pipe, text):
     """They go through whole, alone and among others."""
     if "max_entities" in pipe.cfg and text.strip():
         pipe.cfg["threshold"] = 1.0
@@ -51,7 +51,7 @@ def test_docs_without_mentions(nlp, pipe, text):
 
 
 @with_mentions
-def test_something_is_linked(component, nlp):
+def test_mentions_are_linked_with_candidates(component, nlp):
     """Without which the rest of this file says nothing."""
     links = [link for doc in component.run(nlp) for link in doc]
     assert len(links) == 10
@@ -60,33 +60,33 @@ def test_something_is_linked(component, nlp):
 
 
 @pytest.mark.parametrize("component", kinds(*EXTRACTORS), indirect=True)
-def test_something_is_found(component, nlp):
+def test_entities_and_spans_are_found(component, nlp):
     found = [entity for doc in component.run(nlp) for _, entities in doc for entity in entities]
     assert len({id_ for id_, *_ in found}) > 2
     assert any(spans for doc in component.run(nlp) for spans, _ in doc)
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 3, 128])
-def test_pipe_differs_from_call(component, nlp, batch_size):
+def test_pipe_equals_call(component, nlp, batch_size):
     docs = component.docs(nlp)
     piped = list(nlp.pipe(docs, batch_size=batch_size))
     assert piped == docs, "the docs themselves, in their order"
     assert [component.links(doc) for doc in piped] == component.run(nlp)
 
 
-def test_any_order(component, nlp):
+def test_links_do_not_depend_on_doc_order(component, nlp):
     expected = component.run(nlp)
     backwards = list(nlp.pipe(component.docs(nlp)[::-1]))
     assert [component.links(doc) for doc in backwards[::-1]] == expected
 
 
-def test_twice_is_once(component, nlp):
+def test_linking_twice_gives_the_same_links(component, nlp):
     docs = component.docs(nlp)
     once = [component.links(nlp(doc)) for doc in docs]
     assert [component.links(nlp(doc)) for doc in docs] == once
 
 
-def test_one_bad_doc_reaches_the_error_handler(component, nlp, pipe, monkeypatch):
+def test_errors_reach_the_error_handler(component, nlp, pipe, monkeypatch):
     seen = []
     nlp.set_error_handler(lambda name, proc, docs, error: seen.append((name, type(error))))
     monkeypatch.setattr(pipe, "predict", partial(_fail, ZeroDivisionError))
@@ -107,7 +107,7 @@ def test_docs_survive_doc_bin(component, nlp):
     assert [component.links(doc) for doc in back] == [component.links(doc) for doc in docs]
 
 
-def test_memory_zone(component, nlp):
+def test_links_survive_memory_zones(component, nlp):
     expected = component.run(nlp)
     for _ in range(2):
         with nlp.memory_zone():
@@ -116,7 +116,7 @@ def test_memory_zone(component, nlp):
 
 
 @with_kb
-def test_loaded_in_a_memory_zone(component, nlp, pipe):
+def test_a_kb_loaded_in_a_memory_zone_outlives_it(component, nlp, pipe):
     """The ids of the knowledge base are not forgotten with the zone in which they came."""
     expected = component.run(nlp)
     fresh = spacy.blank("en").from_config(nlp.config)
@@ -151,7 +151,7 @@ if __name__ == "__main__":
 
 
 def read(docs):
-    """What any of the components writes, in JSON's types."""
+    """Return the annotations of all components in JSON types."""
     found = []
     for doc in docs:
         ents = [ent for ent in doc.ents if ent.kb_id_]
@@ -178,7 +178,7 @@ def run_with_children(command, env, timeout=300):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_n_process(component, nlp, method, tmp_path):
+def test_worker_processes_give_the_same_links(component, nlp, method, tmp_path):
     check_processes(component, nlp, method, tmp_path)
 
 
@@ -204,8 +204,8 @@ def check_processes(component, nlp, method, tmp_path):
 
 
 @linkers
-def test_pickle(component, nlp, pipe):
-    """As spawned workers get it: with its knowledge base and its settings."""
+def test_a_pickled_linker_keeps_its_kb_and_settings(component, nlp, pipe):
+    """Pickled for spawned workers, it keeps its knowledge base and settings."""
     pipe.cfg["n_candidates"] = 2
     copy = pickle.loads(pickle.dumps(pipe))
     assert copy.cfg == pipe.cfg and copy.fingerprint() == pipe.fingerprint()
@@ -219,7 +219,7 @@ def test_pickle(component, nlp, pipe):
 # Saving and loading --------------------------------------------------------------------------------------------------
 
 
-def test_saved_bytes_change_after_loading(component, nlp, tmp_path):
+def test_saved_bytes_are_stable_after_loading(component, nlp, tmp_path):
     expected = component.run(nlp)
     nlp.to_disk(tmp_path / "one")
     again = spacy.load(tmp_path / "one")
@@ -233,7 +233,7 @@ def test_saved_bytes_change_after_loading(component, nlp, tmp_path):
     assert component.run(again) == expected
 
 
-def test_bytes(component, nlp):
+def test_bytes_round_trip_keeps_links(component, nlp):
     data = nlp.to_bytes()
     other = spacy.blank("en").from_config(nlp.config).from_bytes(data)
     assert component.run(other) == component.run(nlp)
@@ -241,7 +241,7 @@ def test_bytes(component, nlp):
 
 
 @with_kb
-def test_bytes_without_kb(component, nlp, pipe):
+def test_bytes_without_kb_keep_an_attached_kb(component, nlp, pipe):
     """`exclude=["kb"]` leaves the knowledge base out, and a pipe that has one for these weights keeps it."""
     expected = component.run(nlp)
     data = pipe.to_bytes(exclude=["kb"])
@@ -265,7 +265,7 @@ def other_kb(pipe, encoder):
 
 
 @with_kb
-def test_disk_without_kb(component, nlp, pipe, tmp_path):
+def test_a_pipe_saved_without_kb_takes_one_later(component, nlp, pipe, tmp_path):
     pipe.to_disk(tmp_path / "pipe", exclude=["kb"])
     assert sorted(path.name for path in (tmp_path / "pipe").iterdir()) == ["cfg", "checksums.json", "model"]
     other = component.make()
@@ -275,7 +275,7 @@ def test_disk_without_kb(component, nlp, pipe, tmp_path):
 
 
 @linkers
-def test_settings_survive(component, nlp, pipe, tmp_path):
+def test_changed_settings_survive_saving(component, nlp, pipe, tmp_path):
     pipe.cfg["threshold"] = 0.99999
     pipe.cfg["n_candidates"] = 2
     nlp.to_disk(tmp_path / "changed")
@@ -290,7 +290,7 @@ EXTRAS = {"lexical_weight": 0.5, "gold_prior": 0.1}
 
 
 @linkers
-def test_extras(component, tmp_path):
+def test_extra_scores_survive_batches_saving_and_pickling(component, tmp_path):
     """Lexical similarity and gold prior: equal one by one, in batches, after a save, in another process."""
     nlp = component.load(**EXTRAS)
     expected = component.run(nlp)
@@ -307,7 +307,7 @@ def test_extras(component, tmp_path):
 
 
 @linkers
-def test_config_wins(component, nlp, pipe, tmp_path):
+def test_config_overrides_saved_settings(component, nlp, pipe, tmp_path):
     pipe.cfg["threshold"] = 0.99999
     pipe.cfg["n_candidates"] = 2
     nlp.to_disk(tmp_path / "changed")
@@ -320,7 +320,7 @@ def test_config_wins(component, nlp, pipe, tmp_path):
 
 
 @with_kb
-def test_sourced_into_another_pipeline(component, nlp, tmp_path):
+def test_a_component_can_be_sourced_into_another_pipeline(component, nlp, tmp_path):
     other = spacy.blank("en")
     other.vocab.strings.add("a string that the source has not")
     other.add_pipe("sentencizer")
@@ -331,7 +331,7 @@ def test_sourced_into_another_pipeline(component, nlp, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["model", "cfg"])
-def test_damaged_files_have_no_code(component, name, tmp_path):
+def test_damaged_files_raise_coded_errors(component, name, tmp_path):
     path = tmp_path / "pipeline"
     shutil.copytree(component.save(), path)
     file_ = path / component.name / name
@@ -347,7 +347,7 @@ def test_damaged_files_have_no_code(component, name, tmp_path):
 
 
 @with_kb
-def test_damaged_kb_has_no_code(component, tmp_path):
+def test_a_damaged_kb_raises_a_coded_error(component, tmp_path):
     path = tmp_path / "pipeline"
     shutil.copytree(component.save(), path)
     largest = max((path / component.name / "kb").iterdir(), key=lambda file_: file_.stat().st_size)
@@ -357,7 +357,7 @@ def test_damaged_kb_has_no_code(component, tmp_path):
     assert largest.name in str(error.value)
 
 
-def test_damaged_bytes_have_no_code(component, pipe):
+def test_damaged_bytes_raise_coded_errors(component, pipe):
     data = pipe.to_bytes()
     fresh = component.make().get_pipe(component.name)
     for damaged in (data[: len(data) // 2], b"", b"something else"):
@@ -366,7 +366,7 @@ def test_damaged_bytes_have_no_code(component, pipe):
 
 
 @with_kb
-def test_kb_of_another_encoder(component, pipe, tmp_path):
+def test_a_kb_of_another_encoder_raises(component, pipe, tmp_path):
     path = tmp_path / "pipeline"
     shutil.copytree(component.save(), path)
     kb = other_kb(pipe, encoder="another")
@@ -388,7 +388,7 @@ def swap_kb(pipe, kb):
 
 
 @with_kb
-def test_kb_of_another_width(component, nlp, pipe, tmp_path):
+def test_a_kb_of_another_width_raises(component, nlp, pipe, tmp_path):
     path = tmp_path / "pipeline"
     shutil.copytree(component.save(), path)
     kb = PrototypeKB(nlp.vocab, 7)
@@ -404,7 +404,7 @@ def test_kb_of_another_width(component, nlp, pipe, tmp_path):
 
 
 @with_kb
-def test_frozen(component, nlp, pipe):
+def test_a_frozen_component_is_not_updated(component, nlp, pipe):
     before, kb = pipe.model.to_bytes(), pipe.kb
     losses = {}
     nlp.update(component.examples(nlp), sgd=Adam(0.1, use_averages=False), losses=losses, exclude=[component.name])
@@ -412,7 +412,7 @@ def test_frozen(component, nlp, pipe):
 
 
 @with_kb
-def test_update_without_optimizer(component, nlp, pipe):
+def test_update_without_optimizer_accumulates_the_gradient(component, nlp, pipe):
     """The gradient is kept for the update that the caller makes; the weights do not move before."""
     before = pipe.model.to_bytes()
     losses = pipe.update(component.examples(nlp))
@@ -422,7 +422,7 @@ def test_update_without_optimizer(component, nlp, pipe):
     assert pipe.model.to_bytes() != before
 
 
-def test_training_cannot_overfit(component):
+def test_training_overfits_a_few_examples(component):
     fix_random_seed(0)
     nlp = component.make()
     optimizer = Adam(component.learn_rate, use_averages=False)
@@ -436,12 +436,12 @@ def test_training_cannot_overfit(component):
     assert sum(losses[half:]) < sum(losses[:half])
 
 
-def test_no_examples(component, nlp, pipe):
+def test_updating_on_no_examples_gives_zero_loss(component, nlp, pipe):
     assert pipe.update([]) == {component.name: 0.0}
 
 
 @with_kb
-def test_training_outdates_the_kb(component, nlp, pipe, tmp_path):
+def test_training_clears_the_kb(component, nlp, pipe, tmp_path):
     """New weights do not search old vectors: the knowledge base goes, and what is saved can be loaded."""
     with pytest.warns(KrisselWarning, match="KW601"):
         nlp.update(component.examples(nlp), sgd=Adam(0.01, use_averages=False))
@@ -454,7 +454,7 @@ def test_training_outdates_the_kb(component, nlp, pipe, tmp_path):
 
 
 @linkers
-def test_evaluate_while_training(component, make_examples):
+def test_evaluation_during_training_uses_current_weights(component, make_examples):
     """Development accuracy is measured on prototypes of the present weights, with no knowledge base about."""
     nlp = component.make()
     examples = make_examples(nlp)
@@ -469,14 +469,14 @@ def test_evaluate_while_training(component, make_examples):
 # Config --------------------------------------------------------------------------------------------------------------
 
 
-def test_needs_nothing_in_the_config(component):
+def test_components_need_no_settings(component):
     nlp = spacy.blank("en")
     nlp.add_pipe(component.name)
     assert component.name in nlp.pipe_names
 
 
 @linkers
-def test_analyze_pipes_reports_problems(component, nlp):
+def test_analyze_pipes_reports_missing_requirements(component, nlp):
     nlp.add_pipe("entity_ruler", first=True)
     analysis = nlp.analyze_pipes()
     assert analysis["problems"][component.name] == []
@@ -487,7 +487,7 @@ def test_analyze_pipes_reports_problems(component, nlp):
 
 
 @linkers
-def test_misspelt_setting_is_accepted(component):
+def test_misspelt_settings_raise(component):
     with pytest.raises(ConfigValidationError, match="n_candidats"):
         spacy.blank("en").add_pipe(component.name, config={"n_candidats": 3})
     with pytest.raises(ConfigValidationError, match="treshold"):
@@ -495,7 +495,7 @@ def test_misspelt_setting_is_accepted(component):
 
 
 @linkers
-def test_misspelt_setting_of_a_loaded_pipe_is_accepted(pipe):
+def test_misspelt_settings_of_a_loaded_pipe_raise(pipe):
     cfg = pipe.cfg
     for change in (
         partial(cfg.__setitem__, "treshold", 0.5),
@@ -510,7 +510,7 @@ def test_misspelt_setting_of_a_loaded_pipe_is_accepted(pipe):
 
 
 @linkers
-def test_wrong_setting_is_accepted(component, pipe):
+def test_invalid_settings_raise(component, pipe):
     for change in (
         partial(spacy.blank("en").add_pipe, component.name, config={"n_candidates": -1}),
         partial(component.load, n_candidates=-1),
@@ -527,7 +527,7 @@ def test_wrong_setting_is_accepted(component, pipe):
     assert pipe.cfg.setdefault("n_candidates", 3) == 7
 
 
-def test_no_scorer(component):
+def test_without_a_scorer_there_are_no_scores(component):
     nlp = component.load(scorer=None)
     pipe = nlp.get_pipe(component.name)
     examples = [Example(doc, doc.copy()) for doc in component.docs(nlp)]
@@ -536,13 +536,13 @@ def test_no_scorer(component):
 
 
 @with_mentions
-def test_scorer(component, nlp, make_examples):
+def test_the_default_scorer_reports_accuracy_and_span_f(component, nlp, make_examples):
     scores = nlp.evaluate(make_examples(nlp))
     assert 0 < scores["krissel_acc"] <= 1 and 0 < scores["krissel_span_f"] <= 1
 
 
 @linkers
-def test_uninitialized(component, nlp, make_examples):
+def test_an_uninitialized_linker_raises(component, nlp, make_examples):
     nlp = spacy.blank("en").from_config(nlp.config)
     pipe = nlp.get_pipe(component.name)
     doc = component.docs(nlp)[0]
@@ -556,7 +556,7 @@ def test_uninitialized(component, nlp, make_examples):
 
 
 @linkers
-def test_empty_kb(component):
+def test_linking_with_an_empty_kb_raises(component):
     nlp = component.make()
     pipe = nlp.get_pipe(component.name)
     pipe._dev = None

@@ -26,19 +26,19 @@ def docs(component, nlp):
     ],
     ids=["copy", "pickle", "bytes"],
 )
-def test_links_are_lost_on_the_way(component, docs, way):
+def test_links_survive_copies_pickles_and_bytes(component, docs, way):
     assert [component.links(way(doc)) for doc in docs] == [component.links(doc) for doc in docs]
 
 
 @each_pipe
-def test_links_are_lost_in_a_file(component, docs, tmp_path):
+def test_links_survive_saving_a_doc(component, docs, tmp_path):
     for doc in docs:
         doc.to_disk(tmp_path / "doc")
         assert component.links(Doc(spacy.blank("en").vocab).from_disk(tmp_path / "doc")) == component.links(doc)
 
 
 @pytest.mark.parametrize("component", ["krissel_linker-small", "krissel_reranker-list"], indirect=True)
-def test_links_are_lost_when_docs_are_joined(component, docs):
+def test_links_survive_joining_docs(component, docs):
     """Each mention keeps what it has, further back in the text."""
     joined, start = component.links(Doc.from_docs(docs)), 0
     expected = []
@@ -49,7 +49,7 @@ def test_links_are_lost_when_docs_are_joined(component, docs):
 
 
 @pytest.mark.parametrize("component", ["krissel_linker-small", "krissel_reranker-list"], indirect=True)
-def test_links_are_lost_in_a_part_of_a_doc(component, docs):
+def test_links_survive_in_a_part_of_a_doc(component, docs):
     for doc in docs:
         for ent, link in zip(doc.ents, component.links(doc), strict=True):
             part = doc[ent.start : len(doc)].as_doc(copy_user_data=True)
@@ -57,7 +57,7 @@ def test_links_are_lost_in_a_part_of_a_doc(component, docs):
 
 
 @pytest.mark.parametrize("component", ["krissel_linker-small", "krissel_reranker-list"], indirect=True)
-def test_links_are_lost_when_tokens_are_merged(component, docs):
+def test_links_survive_merging_tokens(component, docs):
     for doc in docs:
         before = component.links(doc)
         with doc.retokenize() as retokenizer:
@@ -68,7 +68,7 @@ def test_links_are_lost_when_tokens_are_merged(component, docs):
 
 
 @pytest.mark.parametrize("component", ["krissel_linker-small", "krissel_reranker-list"], indirect=True)
-def test_candidates_are_no_json(component, docs, nlp):
+def test_candidates_survive_json_on_request(component, docs, nlp):
     """spaCy writes the ids of spans, and no `kb_id_` of `doc.ents`; what is on `_` is written where it is asked for."""
     for doc in docs:
         ids = [ent.kb_id_ for ent in doc.ents]
@@ -85,7 +85,7 @@ def test_candidates_are_no_json(component, docs, nlp):
 
 
 @pytest.mark.parametrize("component", ["krissel_span_extractor-words"], indirect=True)
-def test_found_entities_are_no_json(component, docs, nlp):
+def test_found_entities_survive_json(component, docs, nlp):
     for doc in docs:
         back = Doc(nlp.vocab).from_json(json.loads(json.dumps(doc.to_json(underscore=["krissel_entities"]))))
         ((spans, entities),) = component.links(doc)
@@ -96,7 +96,7 @@ def test_found_entities_are_no_json(component, docs, nlp):
 
 
 @with_mentions
-def test_links_without_user_data_are_lost(component, docs):
+def test_links_without_user_data_keep_ids_only(component, docs):
     """Without it the ids are in the file all the same, and candidates are none."""
     data = DocBin(docs=docs, store_user_data=False).to_bytes()
     for doc, back in zip(docs, DocBin().from_bytes(data).get_docs(spacy.blank("en").vocab), strict=True):
@@ -105,7 +105,7 @@ def test_links_without_user_data_are_lost(component, docs):
 
 
 @each_pipe
-def test_a_doc_that_came_back_is_linked_otherwise(component, docs, nlp):
+def test_a_doc_read_from_disk_is_linked_the_same(component, docs, nlp):
     data = DocBin(docs=docs, store_user_data=True).to_bytes()
     back = list(DocBin().from_bytes(data).get_docs(nlp.vocab))
     expected = [component.links(doc) for doc in docs]
@@ -113,7 +113,7 @@ def test_a_doc_that_came_back_is_linked_otherwise(component, docs, nlp):
 
 
 @each_pipe
-def test_nothing_found_leaves_traces(component, nlp):
+def test_a_doc_without_mentions_has_no_user_data(component, nlp):
     """A doc without a mention is stored as it would be without the component."""
     doc = nlp("No mention stands here.") if component.name != "krissel_span_extractor" else nlp("")
     assert doc.user_data == {}
@@ -121,7 +121,7 @@ def test_nothing_found_leaves_traces(component, nlp):
 
 @each_pipe
 @pytest.mark.parametrize("n_process", [1, pytest.param(2, marks=pytest.mark.slow)])
-def test_contexts_come_with_other_docs(component, nlp, n_process):
+def test_contexts_stay_with_their_docs(component, nlp, n_process):
     pairs = [(doc, {"number": i}) for i, doc in enumerate(component.docs(nlp))]
     found = list(nlp.pipe(pairs, as_tuples=True, n_process=n_process, batch_size=2))
     assert [context["number"] for _, context in found] == list(range(len(pairs)))
@@ -129,7 +129,7 @@ def test_contexts_come_with_other_docs(component, nlp, n_process):
 
 
 @each_pipe
-def test_a_generator_is_read_ahead(component, nlp):
+def test_a_generator_is_read_one_batch_ahead_at_most(component, nlp):
     """No further than a batch."""
     read = []
 

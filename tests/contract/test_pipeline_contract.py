@@ -1,4 +1,4 @@
-"""What a pipeline goes through: components switched off, renamed, copied, saved without one another, folders moved."""
+"""Components disabled, renamed, copied or saved separately, and pipeline folders moved."""
 
 import copy
 import pickle
@@ -57,7 +57,7 @@ WAYS = [run_itself, run_from_disk, run_from_bytes, run_copied, run_pickled_pipe,
 
 @each_pipe
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
-def test_a_loaded_pipeline_needs_its_folder(component, folder, expected, tmp_path, way):
+def test_a_loaded_pipeline_needs_no_folder(component, folder, expected, tmp_path, way):
     """Loaded from a folder that is gone since, as from a `TemporaryDirectory`."""
     nlp = spacy.load(folder)
     shutil.rmtree(folder)
@@ -65,7 +65,7 @@ def test_a_loaded_pipeline_needs_its_folder(component, folder, expected, tmp_pat
 
 
 @each_pipe
-def test_a_pipeline_made_from_bytes_needs_the_first_one(component, folder, expected, tmp_path):
+def test_a_pipeline_from_bytes_is_independent(component, folder, expected, tmp_path):
     """Not its folder, nor anything that it unpacked."""
     nlp = spacy.load(folder)
     data, config = nlp.to_bytes(), nlp.config.copy()
@@ -83,7 +83,7 @@ def test_a_pipeline_made_from_bytes_needs_the_first_one(component, folder, expec
 
 
 @each_pipe
-def test_a_saved_pipeline_has_the_folder_of_the_first(component, folder, expected, tmp_path):
+def test_a_saved_pipeline_can_be_moved(component, folder, expected, tmp_path):
     """A pipeline that was moved after it was saved links as before."""
     spacy.load(folder).to_disk(tmp_path / "saved")
     shutil.rmtree(folder)
@@ -95,7 +95,7 @@ def test_a_saved_pipeline_has_the_folder_of_the_first(component, folder, expecte
 
 
 @each_pipe
-def test_a_component_that_is_off_annotates(component, nlp, expected):
+def test_a_disabled_component_does_not_annotate(component, nlp, expected):
     for off in ({"disable": [component.name]}, {"enable": []}):
         with nlp.select_pipes(**off):
             assert component.name not in nlp.pipe_names
@@ -108,7 +108,7 @@ def test_a_component_that_is_off_annotates(component, nlp, expected):
 
 
 @each_pipe
-def test_a_component_that_was_off_when_saved_is_damaged(component, expected, tmp_path):
+def test_a_component_disabled_when_saved_works_again(component, expected, tmp_path):
     nlp = spacy.load(component.save(), disable=[component.name])
     nlp.to_disk(tmp_path / "saved")
     again = spacy.load(tmp_path / "saved")
@@ -117,7 +117,7 @@ def test_a_component_that_was_off_when_saved_is_damaged(component, expected, tmp
 
 
 @each_pipe
-def test_a_renamed_component_is_lost(component, nlp, expected, tmp_path):
+def test_a_renamed_component_links_and_saves(component, nlp, expected, tmp_path):
     nlp.rename_pipe(component.name, "another name")
     assert component.run(nlp) == expected
     nlp.to_disk(tmp_path / "renamed")
@@ -126,7 +126,7 @@ def test_a_renamed_component_is_lost(component, nlp, expected, tmp_path):
 
 
 @each_pipe
-def test_a_sourced_component_needs_its_source(component, folder, expected, tmp_path):
+def test_a_sourced_component_works_without_its_source(component, folder, expected, tmp_path):
     source = spacy.load(folder)
     nlp = spacy.blank("en")
     nlp.add_pipe("sentencizer")
@@ -139,7 +139,7 @@ def test_a_sourced_component_needs_its_source(component, folder, expected, tmp_p
 
 
 @each_pipe
-def test_another_vocab_gives_other_links(component, expected):
+def test_another_vocab_gives_the_same_links(component, expected):
     vocab = spacy.blank("en").vocab
     vocab.strings.add("a string that the pipeline has not")
     nlp = spacy.load(component.save(), vocab=vocab)
@@ -151,7 +151,7 @@ def test_another_vocab_gives_other_links(component, expected):
 
 
 @each_pipe
-def test_excluded_from_the_folder_it_is_written(component, nlp, expected, tmp_path):
+def test_a_component_excluded_from_saving_is_not_written(component, nlp, expected, tmp_path):
     """`exclude` of spaCy's own methods takes a component's name: what was there of it stays as it is."""
     nlp.to_disk(tmp_path / "without", exclude=[component.name])
     assert not (tmp_path / "without" / component.name).exists()
@@ -166,7 +166,7 @@ def test_excluded_from_the_folder_it_is_written(component, nlp, expected, tmp_pa
 
 
 @each_pipe
-def test_excluded_from_loading_it_is_read(component, nlp, expected, folder, tmp_path):
+def test_a_component_excluded_from_loading_is_not_read(component, nlp, expected, folder, tmp_path):
     """The component that is there keeps what it has."""
     shutil.rmtree(folder / component.name)
     assert component.run(nlp.from_disk(folder, exclude=[component.name])) == expected
@@ -178,7 +178,7 @@ def test_excluded_from_loading_it_is_read(component, nlp, expected, folder, tmp_
 
 
 @each_pipe
-def test_everything_of_a_component_is_excluded(component, pipe, tmp_path):
+def test_parts_of_a_component_can_be_excluded(component, pipe, tmp_path):
     for part in ("cfg", "model"):
         pipe.to_disk(tmp_path / part, exclude=[part])
         assert not (tmp_path / part / part).exists()
@@ -188,7 +188,7 @@ def test_everything_of_a_component_is_excluded(component, pipe, tmp_path):
 # The front page ------------------------------------------------------------------------------------------------------
 
 
-def test_settings_of_the_front_page_are_lost(save_linker, make_docs, tmp_path):
+def test_settings_of_the_front_page_survive_saving(save_linker, make_docs, tmp_path):
     nlp = spacy.load(save_linker("small"), config={"components.krissel_linker.threshold": 0.6})
     nlp.get_pipe("krissel_linker").cfg["types_by_label"] = {"Disease": ["T047"]}
     nlp.to_disk(tmp_path / "saved")
@@ -198,7 +198,7 @@ def test_settings_of_the_front_page_are_lost(save_linker, make_docs, tmp_path):
     assert linked and all(id_ == "NIL" or id_ < "T07" for id_ in linked)
 
 
-def test_a_reranker_added_as_on_the_front_page_ranks_nothing(save_linker, save_reranker, make_docs, links_of):
+def test_a_sourced_reranker_reranks(save_linker, save_reranker, make_docs, links_of):
     """Trained over one linker, and sourced into the pipeline of another with more candidates."""
     candidates = {"components.krissel_linker.n_candidates": 32}
     nlp = spacy.load(save_linker("small"), config=candidates)

@@ -39,7 +39,7 @@ def run():
 
 @pytest.fixture
 def paths(toy_store, toy_shards, tiny_bert, save_linker, save_extractor, make_examples, make_text_examples, tmp_path):
-    """What every setting of [paths] may be on the toy data."""
+    """Return a value for each setting of [paths] on the toy data."""
     nlp = spacy.blank("en")
     for name, make in {"gold": make_examples, "texts": make_text_examples}.items():
         DocBin(docs=[example.reference for example in make(nlp)]).to_disk(tmp_path / f"{name}.spacy")
@@ -83,7 +83,7 @@ def missing(given, found, at=""):
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_a_config_that_ships_is_not_valid(run, filled, name, tmp_path):
+def test_every_shipped_config_is_valid(run, filled, name, tmp_path):
     """Filled it keeps what it says, filling it again changes nothing, and `debug config` finds all functions."""
     path, base = filled(name)
     assert list(missing(base, load_config(path, interpolate=False))) == []
@@ -93,7 +93,7 @@ def test_a_config_that_ships_is_not_valid(run, filled, name, tmp_path):
 
 
 @each_pipe
-def test_debug_data_fails(run, filled, component):
+def test_debug_data_works(run, filled, component):
     path, _ = filled(TRAINED[component.name])
     if component.name == "krissel_reranker":
         # It initializes frozen components too, by which a linker loses its knowledge base.
@@ -106,7 +106,7 @@ def test_debug_data_fails(run, filled, component):
 
 @pytest.mark.parametrize("component", [LINKERS[0], EXTRACTORS[0]], indirect=True)
 @pytest.mark.filterwarnings("ignore:.KW625")
-def test_debug_model_does_not_train(run, filled, component):
+def test_debug_model_trains(run, filled, component):
     """On the first five examples, in which nothing may be twice. Its last step gives docs to the model itself, as if
     all models read docs: these read mentions or texts, and what is printed of the training is all."""
     path, _ = filled(TRAINED[component.name])
@@ -115,7 +115,7 @@ def test_debug_model_does_not_train(run, filled, component):
 
 
 @each_pipe
-def test_assemble_fails(run, filled, component, tmp_path):
+def test_assemble_works(run, filled, component, tmp_path):
     path, _ = filled(TRAINED[component.name])
     run("assemble", path, tmp_path / "assembled")
     assert component.name in spacy.load(tmp_path / "assembled").pipe_names
@@ -129,12 +129,12 @@ def gold(component, tmp_path):
 
 
 @each_pipe
-def test_benchmark_speed_fails(run, component, gold):
+def test_benchmark_speed_works(run, component, gold):
     assert "Mean" in run("benchmark", "speed", component.save(), gold, "--batches", 30, "--warmup", 0)
 
 
 @each_pipe
-def test_evaluate_fails(run, component, gold, tmp_path):
+def test_evaluate_works(run, component, gold, tmp_path):
     run("evaluate", component.save(), gold, "--output", tmp_path / "scores.json")
     scores = json.loads((tmp_path / "scores.json").read_text())
     assert scores["speed"] > 0 and any(key.startswith("krissel_") for key in scores)
@@ -142,7 +142,7 @@ def test_evaluate_fails(run, component, gold, tmp_path):
 
 
 @FIRST_LINKER
-def test_find_threshold_fails(run, component, gold, tmp_path):
+def test_find_threshold_works(run, component, gold, tmp_path):
     nlp = component.load()
     mentions = {ent.text for example in component.examples(nlp) for ent in example.reference.ents}
     ruler = nlp.add_pipe("entity_ruler", before="krissel_linker")
@@ -155,7 +155,7 @@ def test_find_threshold_fails(run, component, gold, tmp_path):
 
 
 @each_pipe
-def test_apply_fails(run, component, tmp_path):
+def test_apply_links_like_the_pipeline(run, component, tmp_path):
     """On texts and on docs: with their entities these are linked as by the pipeline itself."""
     nlp = component.load()
     (tmp_path / "texts").mkdir()
@@ -169,7 +169,7 @@ def test_apply_fails(run, component, tmp_path):
 
 
 @each_pipe
-def test_package_fails(run, component, tmp_path):
+def test_a_packaged_pipeline_links_like_the_original(run, component, tmp_path):
     (tmp_path / "packages").mkdir()
     run("package", component.save(), tmp_path / "packages", "--name", "toy", "--version", "1.0.0", "--build", "none")
     (package,) = (tmp_path / "packages").iterdir()

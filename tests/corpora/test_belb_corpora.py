@@ -74,7 +74,7 @@ def read(format, path, **options):
     return list(READERS[format](path, report=report, **options)), report.to_dict()["counts"]
 
 
-def test_an_id_or_an_end_of_linnaeus_is_wrong(write):
+def test_linnaeus_is_read_with_ids_and_offsets(write):
     path = write("tags.tsv", LINNAEUS.replace("\n", "\r\n"))
     for name in ("pmcA1", "pmcA2"):
         write(f"txt/{name}.txt", TEXT)
@@ -89,7 +89,7 @@ def test_an_id_or_an_end_of_linnaeus_is_wrong(write):
     assert states(second) == [("Humans", "Species", "9606|10090")]
 
 
-def test_a_mention_of_s800_lacks_its_last_character(write, tmp_path):
+def test_s800_mentions_include_their_last_character(write, tmp_path):
     path = write("S800.tsv", S800)
     for name in ("med001", "med002"):
         write(f"texts/{name}.txt", TEXT)
@@ -101,7 +101,7 @@ def test_a_mention_of_s800_lacks_its_last_character(write, tmp_path):
         read("s800", path)
 
 
-def test_a_caption_of_bioid_loses_its_mentions_or_its_article(write, tmp_path):
+def test_bioid_captions_are_joined_per_article_with_their_mentions(write, tmp_path):
     path = write("annotations.csv", ANNOTATIONS)
     write("caption_bioc/7.xml", CAPTIONS)
     assert detect_format(path) == "bioid"
@@ -113,14 +113,14 @@ def test_a_caption_of_bioid_loses_its_mentions_or_its_article(write, tmp_path):
     assert (document_id(doc), [each.kb_id for each in gold_mentions(doc)]) == ("7", ["7157|22059"])
 
 
-def test_mentions_of_a_caption_that_is_not_there_are_moved_to_another(write):
+def test_mentions_of_a_missing_caption_are_bad_records(write):
     path = write("annotations.csv", ANNOTATIONS.replace("Figure_1-B", "Figure_2"))
     write("caption_bioc/7.xml", CAPTIONS)
     (article,), counts = read("bioid", path)
     assert (states(article), counts) == (BIOID[:2], {"bad_records": 2})
 
 
-def test_an_id_of_bioids_captions_is_taken_for_a_label(write):
+def test_bioid_captions_are_read_as_bioc_with_ids(write):
     (first, second), _counts = read("bioc", write("7.xml", CAPTIONS))
     assert (first.id, states(first), states(second)) == ("7 Figure_1-A", BIOID[:2], [])
 
@@ -137,11 +137,11 @@ def test_an_id_of_bioids_captions_is_taken_for_a_label(write):
         ("organism", ("organism", "")),
     ],
 )
-def test_a_class_is_split_wrongly(name, found):
+def test_class_names_are_split_into_label_and_id(name, found):
     assert read_classes(name) == found
 
 
-def test_ids_of_bioid_are_not_those_of_a_store(write, tmp_path):
+def test_bioid_ids_resolve_to_entities_of_a_store(write, tmp_path):
     """In each spelling of the prefix."""
     store = write_store([Entity("CVCL_0030", "HeLa"), Entity("NCBITaxon:9606", "human")], tmp_path / "store")
     for id_, entity in (("Cellosaurus:CVCL_0030", "CVCL_0030"), ("NCBI taxon:9606", "NCBITaxon:9606")):
@@ -156,7 +156,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("format, table", [("linnaeus", LINNAEUS), ("s800", S800), ("bioid", ANNOTATIONS)])
-def test_a_damaged_line_of_a_table_is_a_mention(write, format, table):
+def test_damaged_table_lines_are_bad_records(write, format, table):
     for folder, names in (("txt", ("pmcA1", "pmcA2")), ("abstracts", ("med001", "med002"))):
         for name in names:
             write(f"{folder}/{name}.txt", TEXT)
@@ -169,7 +169,7 @@ def test_a_damaged_line_of_a_table_is_a_mention(write, format, table):
         read(format, write("table", "1|t|Title\n"))
 
 
-def test_a_table_names_a_file_outside_of_its_folder(write):
+def test_a_table_cannot_name_a_file_outside_its_folder(write):
     write("secret.txt", TEXT)
     path = write("tables/S800.tsv", "9606\t../../secret:1\t0\t5\tHumans\n")
     with pytest.raises(KrisselError, match="K226"):
@@ -208,7 +208,7 @@ COLLECTION = {
 
 
 @pytest.mark.parametrize("compress", [bytes, gzip.compress])
-def test_a_mention_of_belbs_bioc_is_lost_or_a_foreign_one_kept(tmp_path, compress):
+def test_belb_bioc_keeps_its_mentions_and_skips_foreign_annotations(tmp_path, compress):
     path = tmp_path / "train.bioc.json"
     path.write_bytes(compress(json.dumps(COLLECTION, indent=1).encode("utf8")))
     assert detect_format(path) == "bioc-json"
@@ -222,7 +222,7 @@ def test_a_mention_of_belbs_bioc_is_lost_or_a_foreign_one_kept(tmp_path, compres
     "text, code",
     [('{"documents": [', "K244"), ("[1]", "K244"), ('{"documents": {}}', "K244"), ('{"documents": [1]}', "K204")],
 )
-def test_json_that_is_no_collection_has_no_code(write, text, code):
+def test_json_that_is_no_collection_raises_a_coded_error(write, text, code):
     with pytest.raises(KrisselError, match=rf"{code}\].*a\.json"):
         read("bioc-json", write("a.json", text))
 
@@ -253,7 +253,7 @@ DUMPED = [json.dumps(GOUT), json.dumps(CROUP)]
         " ".join(json.dumps(each, indent=2) for each in (GOUT, CROUP)),
     ],
 )
-def test_documents_of_bioc_json_are_found_in_each_form(write, text):
+def test_bioc_json_documents_are_found_in_every_layout(write, text):
     path = write("a.json", text)
     assert detect_format(path) == "bioc-json"
     documents, counts = read("bioc-json", path)
@@ -281,7 +281,7 @@ def test_ids_in_a_list_are_joined(write, infons, kb_id):
     assert states(document) == [("Gout", "disease", kb_id)] and not counts
 
 
-def test_one_object_of_bioc_json_is_a_document(write):
+def test_a_single_bioc_json_object_is_a_document(write):
     (found,), counts = read("bioc-json", write("a.json", json.dumps(GOUT, indent=4)))
     assert (found.id, counts) == ("21", {})
 
@@ -300,7 +300,7 @@ FORMS = {
     ),
     st.sampled_from(["", "\n", "\r\n", "\n\n "]),
 )
-def test_documents_of_any_forms_follow_each_other(tmp_path_factory, parts, between):
+def test_bioc_json_layouts_can_be_concatenated(tmp_path_factory, parts, between):
     path = tmp_path_factory.getbasetemp() / "forms.json"
     texts, n = [], 0
     for form, size, indent in parts:
@@ -313,7 +313,7 @@ def test_documents_of_any_forms_follow_each_other(tmp_path_factory, parts, betwe
 
 
 @pytest.mark.parametrize("bad", ['{"id": "9", "passages": [', '{"id": "9"', "[1"])
-def test_damaged_line_of_bioc_json_is_one_bad_record(write, bad):
+def test_a_damaged_bioc_json_line_is_one_bad_record(write, bad):
     for lines in ([DUMPED[0], bad, DUMPED[1]], [*DUMPED, bad]):
         documents, counts = read("bioc-json", write("a.json", "\n".join(lines) + "\n"))
         assert [each.id for each in documents] == ["21", "22"] and counts == {"bad_records": 1}
@@ -332,7 +332,7 @@ ROWS = [
 ]
 
 
-def test_a_row_of_belb_loses_an_id(write, tmp_path):
+def test_belb_rows_keep_all_their_ids(write, tmp_path):
     path = write("train.jsonl", "".join(f"{json.dumps(each)}\n" for each in ROWS))
     assert detect_format(path) == "belb"
     found, counts = read("belb", path)
@@ -357,7 +357,7 @@ def test_a_row_of_belb_loses_an_id(write, tmp_path):
         {"text": "\udc00"},
     ],
 )
-def test_a_damaged_row_of_belb_is_a_document(write, change):
+def test_a_damaged_belb_row_is_a_bad_record(write, change):
     bad = json.dumps({**ROWS[0], **change})
     found, counts = read("belb", write("a.jsonl", f"{json.dumps(ROWS[0])}\n{bad}\n"))
     assert (len(found), counts) == (1, {"bad_records": 1})

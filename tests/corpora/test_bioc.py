@@ -36,7 +36,7 @@ def read(tmp_path, content, report=None):
     return list(read_bioc(path, report=CorpusReport() if report is None else report))
 
 
-def test_passages_stand_at_their_offsets(tmp_path):
+def test_passages_are_put_at_their_offsets(tmp_path):
     passages = passage(0, "A &lt; cold.", annotation(4, 4, "cold", " D1|D2 ")) + passage(
         11, "Renal colic", annotation(11, 11, "Renal colic", "-1")
     )
@@ -49,7 +49,7 @@ def test_passages_stand_at_their_offsets(tmp_path):
     assert second.text == "Empty" and second.mentions == []
 
 
-def test_sentences_with_offsets_of_their_own(tmp_path):
+def test_sentences_with_their_own_offsets_are_joined(tmp_path):
     passages = (
         "<passage><offset>0</offset><sentence><offset>0</offset><text>One.</text></sentence>"
         f"<sentence><offset>5</offset><text>Two gout.</text>{annotation(9, 4, 'gout')}</sentence></passage>"
@@ -60,7 +60,7 @@ def test_sentences_with_offsets_of_their_own(tmp_path):
 
 
 @pytest.mark.parametrize("offset", [10_000_000, 3])
-def test_a_far_or_overlapping_passage_follows_after_one_space(tmp_path, offset):
+def test_passages_with_implausible_offsets_follow_after_one_space(tmp_path, offset):
     passages = passage(0, "Title") + passage(offset, "of gout", annotation(offset + 3, 4, "gout"))
     (text,) = read(tmp_path, collection(passages))
     assert text.text == "Title of gout"
@@ -68,7 +68,7 @@ def test_a_far_or_overlapping_passage_follows_after_one_space(tmp_path, offset):
     assert offset == 3 or covered_text(text.text, mention.fragments) == "gout"
 
 
-def test_other_records_are_not_counted(tmp_path):
+def test_other_records_are_counted(tmp_path):
     part = annotation(0, 5, "Title", extra="<infon key='CompositeRole'>IndividualMention</infon>")
     bad = annotation("zero", 5, "Title") + "<annotation id='3'><text>Title</text></annotation>"
     relation = "<relation id='R0'><infon key='relation'>CID</infon></relation>"
@@ -79,7 +79,7 @@ def test_other_records_are_not_counted(tmp_path):
     assert report["bad_records"] == 2
 
 
-def test_a_mention_in_fragments(tmp_path):
+def test_fragments_move_with_their_passage(tmp_path):
     """Each fragment is moved with the passage that it stands in."""
     apart = annotation(1, 4, "pain knee", more="<location offset='1022' length='4'/>")
     unstated = annotation(1022, 4, "", more="<location offset='1' length='4'/>")
@@ -110,7 +110,7 @@ def test_a_mention_in_fragments(tmp_path):
         ({"type": "Chemical", "identifier": "-"}, "Chemical", "-"),
     ],
 )
-def test_ids_as_corpora_write_them(tmp_path, infons, label, kb_id):
+def test_ids_are_read_in_the_layout_of_each_corpus(tmp_path, infons, label, kb_id):
     written = "".join(f"<infon key='{key}'>{value}</infon>" for key, value in infons.items())
     mention = f"<annotation id='1'>{written}<location offset='0' length='5'/><text>Title</text></annotation>"
     (text,) = read(tmp_path, collection(passage(0, "Title", mention)))
@@ -118,7 +118,7 @@ def test_ids_as_corpora_write_them(tmp_path, infons, label, kb_id):
 
 
 @pytest.mark.filterwarnings("error")
-def test_annotations_of_a_whole_document_are_not_counted(tmp_path):
+def test_annotations_of_a_whole_document_are_counted(tmp_path):
     infons = "<infon key='type'>MeSH_Indexing_Chemical</infon><infon key='identifier'>MESH:D007210</infon>"
     heading = f"<annotation id='MIC2'>{infons}<infon key='entry_term'>Indoleacetic Acids</infon><text/></annotation>"
     report = CorpusReport()
@@ -126,7 +126,7 @@ def test_annotations_of_a_whole_document_are_not_counted(tmp_path):
     assert len(text.mentions) == 1 and report.to_dict()["counts"] == {"document_annotations": 1}
 
 
-def test_warns_of_what_it_left_out(tmp_path):
+def test_skipped_records_raise_a_warning(tmp_path):
     path = tmp_path / "a.xml"
     path.write_text(collection(passage("here", "Title", annotation("x", 5, "Title"))))
     with pytest.warns(KrisselWarning, match=r"KW201\] 2 record.*a\.xml, line 4 \(the offset 'here' of a passage\)"):
@@ -134,14 +134,14 @@ def test_warns_of_what_it_left_out(tmp_path):
     assert text.text == "Title"
 
 
-def test_every_cut_of_a_file_is_a_coded_error(tmp_path):
+def test_every_truncation_of_a_file_raises_a_coded_error(tmp_path):
     content = collection(passage(0, "Title", annotation(0, 5, "Title"))).encode()
     for length in range(1, len(content) - 1, 7):
         with pytest.raises(KrisselError, match=r"\[K007\].*a\.xml.*line \d"):
             read(tmp_path, content[:length])
 
 
-def test_truncated_gzip(tmp_path):
+def test_truncated_gzip_raises(tmp_path):
     content = gzip.compress(collection(*[passage(0, f"Title {i * 7919}") for i in range(5000)]).encode())
     with pytest.raises(KrisselError, match=r"\[K202\].*a\.xml.*at line [1-9]"):
         read(tmp_path, content[: len(content) // 2])
@@ -160,7 +160,7 @@ def test_truncated_gzip(tmp_path):
         (b"<!DOCTYPE c [<!ENTITY a SYSTEM 'file:///etc/hostname'>]><collection>&a;</collection>", "K009"),
     ],
 )
-def test_unreadable_files_have_no_code(tmp_path, content, code):
+def test_unreadable_files_raise_coded_errors(tmp_path, content, code):
     with pytest.raises(KrisselError, match=code):
         read(tmp_path, content)
 
@@ -187,7 +187,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path):
     ),
     st.text(alphabet="0123456789a ", max_size=4),
 )
-def test_wild_nesting_gives_documents_or_a_coded_error(tmp_path_factory, names, content):
+def test_arbitrary_nesting_gives_documents_or_a_coded_error(tmp_path_factory, names, content):
     xml = "".join(f"<{name}>{content}" for name in names) + "".join(f"</{name}>" for name in reversed(names))
     path = tmp_path_factory.mktemp("wild") / "a.xml"
     path.write_text(f"<collection>{xml}</collection>")

@@ -36,7 +36,7 @@ def read(tmp_path, ann=ANN, text=TEXT):
     return list(read_brat(tmp_path / "7.ann", report=report)), report
 
 
-def test_mentions_and_their_references(tmp_path):
+def test_mentions_are_read_with_their_references(tmp_path):
     (text,), report = read(tmp_path)
     assert (text.id, text.text) == ("7", TEXT)
     assert text.mentions == [
@@ -48,7 +48,7 @@ def test_mentions_and_their_references(tmp_path):
     assert report.to_dict()["counts"] == {}
 
 
-def test_docs_have_them_in_fragments(tmp_path):
+def test_docs_keep_discontinuous_mentions(tmp_path):
     """BRAT writes what goes over a line end as two fragments; it is one."""
     import spacy
 
@@ -64,7 +64,7 @@ def test_docs_have_them_in_fragments(tmp_path):
     assert (report["disjoint"], report["joined_fragments"], report["text_differences"]) == (1, 1, 0)
 
 
-def test_other_records(tmp_path):
+def test_other_and_bad_records_are_counted(tmp_path):
     bad = (
         "T5\tFinding 0\tPain\nT6\tFinding 0 4\nT1\tFinding 0 4\tPain\nN9\tReference T99 MESH:D1\tx\nN8\tReference T1\n"
         "pain\n"
@@ -75,7 +75,7 @@ def test_other_records(tmp_path):
     assert report.examples["bad_records"][0].endswith("7.ann, line 14 ('T5\\tFinding 0\\tPain')")
 
 
-def test_a_text_without_annotations(tmp_path):
+def test_a_text_without_annotations_has_no_mentions(tmp_path):
     (text,), _ = read(tmp_path, "")
     assert (text.text, text.mentions) == (TEXT, [])
 
@@ -96,7 +96,7 @@ def test_folders_are_read_in_order(tmp_path):
     assert [text.text for text in read_brat(tmp_path)] == ["a/1", "a/10", "b/2"]
 
 
-def test_errors_have_no_code(tmp_path):
+def test_missing_and_foreign_files_raise_coded_errors(tmp_path):
     with pytest.raises(KrisselError, match=r"K226\].*7\.ann.*'7\.txt'"):
         read(tmp_path, text=None)
     with pytest.raises(KrisselError, match=r"K227\].*7\.ann.*line 2 is '7\|t\|Pain'"):
@@ -106,7 +106,7 @@ def test_errors_have_no_code(tmp_path):
 
 
 @given(st.lists(st.text(st.sampled_from("TN#R12 ;\tab:|\r"), max_size=20), max_size=6))
-def test_any_lines_are_mentions_or_counted(tmp_path_factory, lines):
+def test_arbitrary_lines_are_mentions_or_counted(tmp_path_factory, lines):
     tmp_path = tmp_path_factory.mktemp("brat")
     (text,), report = read(tmp_path, "T0\tFinding 0 4\tPain\n" + "\n".join([*lines, ""]))
     assert text.mentions[0].text == "Pain" and len(text.mentions) + report["bad_records"] <= len(lines) + 1

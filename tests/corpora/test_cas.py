@@ -25,7 +25,7 @@ def zipped(path, files):
     return path
 
 
-def test_a_suggestion_is_read_or_a_mention_is_not(tmp_path):
+def test_mentions_are_read_and_suggestions_are_not(tmp_path):
     (document,) = read(zipped(tmp_path / "export.zip", FILES))
     assert (document.id, document.text) == ("1", "Gout é.")
     assert [(each.fragments, each.text, each.label, each.kb_id) for each in document.mentions] == [
@@ -39,7 +39,7 @@ def test_a_suggestion_is_read_or_a_mention_is_not(tmp_path):
     assert [each.id for each in READERS["cas"](tmp_path, report=CorpusReport())] == ["1"]
 
 
-def test_a_bad_file_is_the_end_of_all(tmp_path):
+def test_bad_files_are_counted_and_unusable_archives_raise(tmp_path):
     bad = '<!DOCTYPE a [<!ENTITY b "x">]><a>&b;</a>'
     report = CorpusReport()
     assert [each.id for each in read(zipped(tmp_path / "a.zip", {**FILES, "0.xmi": bad, "2.xmi": "<a"}), report)] == [
@@ -57,7 +57,7 @@ def test_a_bad_file_is_the_end_of_all(tmp_path):
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
-def test_a_member_that_states_less_than_it_unpacks_to_is_refused(method, tmp_path):
+def test_a_zip_member_larger_than_its_stated_size_is_refused(method, tmp_path):
     path = tmp_path / "a.zip"
     with zipfile.ZipFile(path, "w", method) as archive:
         archive.writestr("1.xmi", "x" * 12_345_678)
@@ -71,7 +71,7 @@ def test_a_member_that_states_less_than_it_unpacks_to_is_refused(method, tmp_pat
     assert peak < 2**21
 
 
-def test_a_bomb_is_held_in_memory(tmp_path, monkeypatch):
+def test_a_zip_bomb_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("KRISSEL_MAX_FILE_MIB", "1")
     with pytest.raises(KrisselError, match="K055"):
         read(zipped(tmp_path / "a.zip", {**FILES, "2.xmi": "x" * 2_000_000}))

@@ -57,7 +57,7 @@ def write(tmp_path):
         (read_n2c2, N2C2, (f"{NOTE}.norm", f"{NOTE}.txt"), ""),
     ],
 )
-def test_a_fragment_or_a_concept_of_a_note_is_lost(write, read, lines, files, label):
+def test_notes_keep_all_fragments_and_concepts(write, read, lines, files, label):
     path = write(files[0], lines.replace("\n", "\r\n"))
     write(files[1], TEXT)
     report = CorpusReport()
@@ -68,14 +68,14 @@ def test_a_fragment_or_a_concept_of_a_note_is_lost(write, read, lines, files, la
     assert [each.kb_id for each in gold_mentions(doc)] == ["C0015967", "NIL", "C0231749"]
 
 
-def test_texts_in_a_folder_of_their_own_are_not_found(write, tmp_path):
+def test_texts_in_a_separate_folder_are_found(write, tmp_path):
     write("train/train_norm/0034.norm", N2C2)
     write("train/train_note/0034.txt", TEXT)
     folders = {"inputs": tmp_path / "train" / "train_norm", "documents": tmp_path / "train" / "train_note"}
     assert convert(**folders, output=tmp_path / "n2c2.spacy")["mentions_read"] == 3
 
 
-def test_a_damaged_line_of_a_note_is_a_mention(write):
+def test_damaged_lines_of_a_note_are_bad_records(write):
     write("1.txt", TEXT)
     write("2.txt", TEXT)
     bad = [
@@ -102,7 +102,7 @@ def test_a_damaged_line_of_a_note_is_a_mention(write):
 
 
 @pytest.mark.parametrize("ids", ["General", "Specific"])
-def test_a_term_is_not_in_its_example_or_has_the_other_id(write, ids):
+def test_cometa_terms_are_found_in_their_examples_with_the_chosen_id(write, ids):
     path = write("train.csv", COMETA)
     report = CorpusReport()
     found = list(read_cometa(path, ids=ids, report=report))
@@ -119,7 +119,7 @@ def test_a_term_is_not_in_its_example_or_has_the_other_id(write, ids):
     assert (found[3].text, report.to_dict()["counts"]) == ("gout", {"without_example": 1})
 
 
-def test_another_order_or_separator_of_columns_gives_other_mentions(write, tmp_path):
+def test_cometa_columns_may_have_another_order_or_separator(write, tmp_path):
     path = write("a.csv", 'Term,Specific SNOMED ID,General SNOMED ID,Example\ngout,2,1,"Gout, again"\n')
     report = convert(path, tmp_path / "a.spacy", format="cometa-specific")
     assert (report["mentions"], report["bad_records"]) == (1, 0)
@@ -128,7 +128,7 @@ def test_another_order_or_separator_of_columns_gives_other_mentions(write, tmp_p
     assert (found.text, states(found)) == ("Gout, again", [(((0, 4),), "Gout", "SNOMEDCT:1")])
 
 
-def test_a_damaged_line_of_cometa_is_a_mention(write):
+def test_damaged_cometa_lines_are_bad_records(write):
     bad = "4\tgout\ta\t1\ta\t1\n5\tgout\ta\tx\ta\t1\tGout\n6\t \ta\t1\ta\t1\tGout\n7\tg\x01\ta\t1\ta\t1\tb\n"
     report = CorpusReport()
     assert len(list(read_cometa(write("a.csv", COMETA + bad), ids="General", report=report))) == 4
@@ -137,7 +137,7 @@ def test_a_damaged_line_of_cometa_is_a_mention(write):
         list(read_cometa(write("b.csv", "D1\tGout\tgout\n"), ids="General"))
 
 
-def test_a_format_is_not_detected_by_the_names_of_files(write, tmp_path):
+def test_formats_are_detected_by_file_names(write, tmp_path):
     assert detect_format(write("a/1.pipe.txt", SHARE)) == "share" == detect_format(tmp_path / "a")
     assert detect_format(write("b/1.norm", N2C2)) == "n2c2" == detect_format(tmp_path / "b")
     with pytest.raises(KrisselError, match=r"K228\].*\.pipe\.txt and \.norm"):

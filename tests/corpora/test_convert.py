@@ -45,7 +45,7 @@ def ids(docs):
     return {doc.user_data["krissel_id"]: [ent.kb_id_ for ent in doc.ents] for doc in docs}
 
 
-def test_files_of_several_formats_become_one(files, tmp_path):
+def test_files_of_several_formats_become_one_doc_bin(files, tmp_path):
     output = tmp_path / "new" / "gold.spacy"
     with pytest.warns(KrisselWarning, match=r"KW202\] 1 document.*two\.txt, line 4 \(document 1\)"):
         report = convert(files, output, force=True)
@@ -56,7 +56,7 @@ def test_files_of_several_formats_become_one(files, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::spacy_krissel.errors.KrisselWarning")
-def test_parts_of_a_corpus(files, tmp_path):
+def test_train_and_dev_parts_make_up_the_whole_corpus(files, tmp_path):
     """Both parts together are the whole."""
     parts = {}
     for split in ("train", "dev", "all"):
@@ -68,7 +68,7 @@ def test_parts_of_a_corpus(files, tmp_path):
         convert(files, tmp_path / "test.spacy", split="test")
 
 
-def test_a_part_can_be_split_again_by_the_same_seed(tmp_path):
+def test_a_part_can_be_split_again_with_the_same_seed(tmp_path):
     """Training holds documents out of the part that was written for it."""
     lines = [f"{number}|t|Asthma.\n{number}|a|\n{number}\t0\t6\tAsthma\tDisease\tD1\n" for number in range(100)]
     (tmp_path / "gold.txt").write_text("\n".join(lines))
@@ -79,7 +79,7 @@ def test_a_part_can_be_split_again_by_the_same_seed(tmp_path):
     assert 0.15 * len(train) <= len(held_out) <= 0.45 * len(train)
 
 
-def test_documents_by_a_list_of_their_ids(tmp_path):
+def test_documents_are_selected_by_a_list_of_ids(tmp_path):
     lines = [f"{number}|t|Asthma.\n{number}|a|\n{number}\t0\t6\tAsthma\tDisease\tD1\n" for number in range(9)]
     (tmp_path / "gold.txt").write_text("\n".join(lines))
     (tmp_path / "ids.txt").write_text("3\n7 \n\n12\n13\n")
@@ -92,7 +92,7 @@ def test_documents_by_a_list_of_their_ids(tmp_path):
         convert(tmp_path / "gold.txt", tmp_path / "gold.spacy", ids=tmp_path / "ids.txt", force=True)
 
 
-def test_spacy_trains_from_the_file(files, tmp_path):
+def test_spacy_corpus_reads_the_converted_file(files, tmp_path):
     from spacy.training import Corpus
 
     output = tmp_path / "gold.spacy"
@@ -101,24 +101,24 @@ def test_spacy_trains_from_the_file(files, tmp_path):
     assert [token.ent_kb_id_ for token in example.reference if token.ent_kb_id_] == ["OMIM:7|D2", "NIL"]
 
 
-def test_labels(files, tmp_path):
+def test_mentions_are_selected_by_label(files, tmp_path):
     report = convert(files[0], tmp_path / "gold.spacy", labels=["Disease"])
     assert ids(load(tmp_path / "gold.spacy")) == {"1": ["OMIM:7|D2"]}
     assert (report["other_labels"], report["mentions_read"]) == (1, 2)
 
 
-def test_label_that_never_occurs(files, tmp_path):
+def test_a_label_that_never_occurs_raises_a_warning(files, tmp_path):
     with pytest.warns(KrisselWarning, match=r"KW209.*'Desease'.*found: 'Chemical', 'Disease'"):
         convert(files[0], tmp_path / "gold.spacy", labels=["Desease"])
 
 
-def test_prefixes_that_the_ontology_does_not_use(files):
+def test_prefixes_that_the_ontology_does_not_use_are_removed(files):
     with pytest.warns(KrisselWarning):
         docs = list(read_docs(files, spacy.blank("en"), ontology=KnownIds()))
     assert ids(docs) == {"1": ["7|D2", "NIL"], "2": ["D3"], "3": ["D3"]}
 
 
-def test_ids_that_the_ontology_does_not_hold_are_counted(tmp_path):
+def test_ids_missing_from_the_ontology_are_counted(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("1|t|Gout\n1\t0\t4\tGout\tDisease\tD2|OMIM:8\n")
     with pytest.warns(KrisselWarning, match=r"KW208\] 1 mention.*a\.txt, line 2 \(OMIM:8\)"):
@@ -126,7 +126,7 @@ def test_ids_that_the_ontology_does_not_hold_are_counted(tmp_path):
     assert doc.ents[0].kb_id_ == "D2|OMIM:8"
 
 
-def test_ids_that_the_ontology_does_not_hold_become_nil(tmp_path):
+def test_ids_missing_from_the_ontology_become_nil(tmp_path):
     path = tmp_path / "a.txt"
     mentions = ((0, 4, "Gout", "D2|X"), (5, 9, "gout", "X|Y"), (10, 14, "GOUT", "OMIM:7"), (15, 19, "gOUT", "-1"))
     lines = [f"1\t{start}\t{end}\t{text}\tDisease\t{id_}\n" for start, end, text, id_ in mentions]
@@ -147,7 +147,7 @@ def test_ids_get_the_prefix_of_the_ontology(tmp_path):
     assert report["rewritten_ids"] == 1
 
 
-def test_a_prefix_is_taken_off_where_another_entity_has_the_rest(tmp_path):
+def test_a_prefix_is_kept_if_the_bare_id_is_another_entity(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("1|t|MS\n1\t0\t2\tMS\tGene\t7\n")
     convert(path, tmp_path / "gold.spacy", ontology=KnownIds(), prefixes=["Gene=NCBIGene"], unknown_as_nil=True)
@@ -173,7 +173,7 @@ def test_ids_get_the_prefix_of_their_label(tmp_path):
         ({"prefixes": ["A|B"]}, "prefix"),
     ],
 )
-def test_misspelt_settings_are_accepted(files, tmp_path, settings, setting):
+def test_invalid_settings_raise(files, tmp_path, settings, setting):
     arguments = {"inputs": files[0], "output": tmp_path / "gold.spacy", **settings}
     with pytest.raises(KrisselError, match=rf"K006\] Setting '{setting}'"):
         convert(**arguments)
@@ -182,7 +182,7 @@ def test_misspelt_settings_are_accepted(files, tmp_path, settings, setting):
 @pytest.mark.parametrize(
     "content, code", [("", "K204"), ("id,text\n1,Gout\n", "K205"), ("<html/>", "K008"), (BIOC[:200], "K007")]
 )
-def test_wrong_file_leaves_no_output(tmp_path, content, code):
+def test_an_invalid_file_leaves_no_output(tmp_path, content, code):
     path = tmp_path / "input"
     path.write_text(content)
     with pytest.raises(KrisselError, match=rf"\[{code}\].*input"):
@@ -190,14 +190,14 @@ def test_wrong_file_leaves_no_output(tmp_path, content, code):
     assert [path.name for path in tmp_path.iterdir()] == ["input"]
 
 
-def test_tiny_truncated_gzip(tmp_path):
+def test_a_tiny_truncated_gzip_raises(tmp_path):
     path = tmp_path / "a.gz"
     path.write_bytes(gzip.compress(ONE.encode())[:-9])
     with pytest.raises(KrisselError, match=r"\[K202\].*a\.gz"):
         convert(path, tmp_path / "gold.spacy")
 
 
-def test_missing_input_has_no_code(tmp_path):
+def test_a_missing_input_raises_a_coded_error(tmp_path):
     with pytest.raises(KrisselError, match=r"\[K201\].*absent"):
         convert(tmp_path / "absent", tmp_path / "gold.spacy")
 
@@ -216,7 +216,7 @@ CORPORA = [
 @pytest.mark.data
 @pytest.mark.filterwarnings("ignore::spacy_krissel.errors.KrisselWarning")
 @pytest.mark.parametrize("name, n_mentions, blemishes", CORPORA)
-def test_real_corpora(data_dir, tmp_path, name, n_mentions, blemishes):
+def test_real_corpora_have_known_data_issues(data_dir, tmp_path, name, n_mentions, blemishes):
     path = data_dir / "corpora" / name
     texts = list(read_pubtator(path))
     assert sum(len(text.mentions) for text in texts) == n_mentions
@@ -229,7 +229,7 @@ def test_real_corpora(data_dir, tmp_path, name, n_mentions, blemishes):
 
 
 @pytest.mark.data
-def test_bioc_and_pubtator_say_the_same(data_dir):
+def test_bioc_and_pubtator_give_the_same_docs(data_dir):
     folder = data_dir / "corpora" / "bc5cdr"
     nlp = spacy.blank("en")
 
@@ -243,7 +243,7 @@ def test_bioc_and_pubtator_say_the_same(data_dir):
 
 
 @pytest.mark.data
-def test_counting_of_the_development_sets(data_dir):
+def test_development_sets_have_the_published_mention_counts(data_dir):
     nlp = spacy.blank("en")
     for name, labels, n_linked, n_composite in (
         ("ncbi_disease/NCBIdevelopset_corpus.txt", None, 787, 30),
@@ -257,7 +257,7 @@ def test_counting_of_the_development_sets(data_dir):
 
 @pytest.mark.data
 @pytest.mark.filterwarnings("ignore::spacy_krissel.errors.KrisselWarning")
-def test_the_ontology_of_the_time_holds_all_ids_of_ncbi_disease(data_dir, tmp_path):
+def test_medic_of_2012_has_all_ids_of_ncbi_disease(data_dir, tmp_path):
     from spacy_krissel.ontology.readers.ctd import read_medic
     from spacy_krissel.ontology.store import write_store
 
@@ -296,7 +296,7 @@ def build(data_dir, tmp_path_factory):
         ("taxslim_2022-10-06.obo", "species/Linnaeus_Train.PubTator", ["NCBITaxon"], 2321, 1940),
     ],
 )
-def test_cell_lines_and_species_in_their_ontologies(data_dir, build, ontology, name, prefixes, n_linked, n_held):
+def test_cell_line_and_species_ids_resolve(data_dir, build, ontology, name, prefixes, n_linked, n_held):
     store = build(ontology)
     report = CorpusReport()
     docs = read_docs(data_dir / "corpora" / name, spacy.blank("en"), ontology=store, prefixes=prefixes, report=report)
@@ -326,7 +326,7 @@ def knee(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::spacy_krissel.errors.KrisselWarning")
-def test_ids_of_discontinuous_mentions_are_not_rewritten(knee, tmp_path):
+def test_ids_of_discontinuous_mentions_are_rewritten(knee, tmp_path):
     output = tmp_path / "gold.spacy"
     settings = {"ontology": KnownIds(), "unknown_as_nil": True, "text_labels": True}
     report = convert(knee, output, **settings)
@@ -340,7 +340,7 @@ def test_ids_of_discontinuous_mentions_are_not_rewritten(knee, tmp_path):
     assert (report["other_types"], report["disjoint"]) == (2, 0)
 
 
-def test_sentences_and_their_labels(knee, tmp_path):
+def test_sentences_become_docs_with_their_own_labels(knee, tmp_path):
     output = tmp_path / "gold.spacy"
     report = convert(knee, output, sentences=True, text_labels=True, force=True)
     docs = load(output)
@@ -353,7 +353,7 @@ def test_sentences_and_their_labels(knee, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::spacy_krissel.errors.KrisselWarning")
-def test_a_split_is_of_documents_and_not_of_sentences(tmp_path):
+def test_sentences_of_a_document_stay_in_the_same_part(tmp_path):
     path = tmp_path / "gold.txt"
     path.write_text("\n".join(f"{i}|t|Gout. Gout.\n{i}\t0\t4\tGout\tDisease\tD1\n" for i in range(30)))
     parts = []
@@ -363,7 +363,7 @@ def test_a_split_is_of_documents_and_not_of_sentences(tmp_path):
     assert all(parts) and not parts[0] & parts[1] and len(parts[0] | parts[1]) == 30
 
 
-def test_formats_of_standoff_annotations_are_not_detected(knee):
+def test_standoff_formats_are_detected(knee):
     assert detect_format(knee) == detect_format(knee / "7.ann") == "brat"
     (knee / "7.txt.knowtator.xml").write_text(KNEE_XML)
     assert detect_format(knee / "7.txt.knowtator.xml") == "knowtator"
@@ -376,7 +376,7 @@ def test_formats_of_standoff_annotations_are_not_detected(knee):
         detect_format(knee)
 
 
-def test_texts_elsewhere(knee, tmp_path):
+def test_texts_can_be_in_another_folder(knee, tmp_path):
     (tmp_path / "texts").mkdir()
     (knee / "7.txt").rename(tmp_path / "texts" / "7.txt")
     assert convert(knee, tmp_path / "gold.spacy", documents=tmp_path / "texts")["disjoint"] == 1

@@ -34,7 +34,7 @@ def keys(spans):
     return [(span.text, span.label_, span.kb_id_) for span in spans]
 
 
-def test_ents_spans_and_id():
+def test_docs_have_ents_spans_and_an_id():
     text = "Renal colic and gout."
     doc, report = convert(text, at(text, "Renal colic", kb_id="D1|D2"), at(text, "gout", "Chemical", "-1"))
     expected = [("Renal colic", "Disease", "D1|D2"), ("gout", "Chemical", "NIL")]
@@ -45,17 +45,17 @@ def test_ents_spans_and_id():
 
 
 @pytest.mark.parametrize("kb_id, expected", [("-", "NIL"), ("", ""), (" D1 ", "D1"), ("D1 + D2", "D1+D2")])
-def test_ids(kb_id, expected):
+def test_ids_are_normalized(kb_id, expected):
     doc, _ = convert("gout", (0, 4, "gout", "Disease", kb_id))
     assert doc.ents[0].kb_id_ == expected
 
 
-def test_mention_without_label_keeps_its_place_in_ents():
+def test_a_mention_without_label_gets_the_label_entity():
     doc, _ = convert("gout", (0, 4, "gout", "", "D1"))
     assert keys(doc.ents) == [("gout", "ENTITY", "D1")]
 
 
-def test_tokens_are_cut_at_the_edges_of_a_mention():
+def test_tokens_are_split_at_mention_boundaries():
     text = "The antihypertensives don't  help."
     doc, report = convert(text, at(text, "hypertensive"), at(text, "help"))
     assert doc.text == text
@@ -81,14 +81,14 @@ def test_overlapping_mentions_all_stay_in_spans():
     assert (report["mentions"], report["ents"]) == (4, 1)
 
 
-def test_repeated_mention_is_dropped_and_counted():
+def test_a_repeated_mention_is_dropped_and_counted():
     text = "gout"
     doc, report = convert(text, at(text, "gout"), at(text, "gout"))
     assert len(doc.spans["krissel"]) == 1
     assert report["duplicate_mentions"] == 1 and report["mentions_read"] == 2
 
 
-def test_lost_quote_marks_keep_the_offsets():
+def test_missing_quote_marks_keep_the_offsets():
     text = 'seizures " plus " here'
     doc, report = convert(text, (0, 17, "seizures   plus  ", "Disease", "D1"))
     with pytest.warns(KrisselWarning, match=r"KW204\] 1 mention.*a\.txt, line 3.*seizures   plus"):
@@ -97,33 +97,33 @@ def test_lost_quote_marks_keep_the_offsets():
 
 
 @pytest.mark.parametrize("stated", ["Jurkat ", "gout", ""])
-def test_another_text_leaves_the_mention_out(stated):
+def test_a_mention_whose_text_differs_is_left_out(stated):
     doc, report = convert("Jurkat T cells", (0, 8, stated, "CellLine", "C1"))
     with pytest.warns(KrisselWarning, match=r"KW203\] 1 mention.*a\.txt, line 3.*at 0-8 is 'Jurkat T'"):
         report.warn()
     assert not doc.ents and not doc.spans["krissel"]
 
 
-def test_signs_without_letters_must_be_equal():
+def test_punctuation_only_mentions_must_match_exactly():
     doc, report = convert("+ - *", (0, 1, "-", "X", "D1"), (2, 3, "-", "X", "D1"))
     assert keys(doc.ents) == [("-", "X", "D1")] and report["text_mismatches"] == 1
 
 
 @pytest.mark.parametrize("start, end", [(0, 99), (4, 4), (3, 1), (-2, 2), (4, 5), (7, 9)])
-def test_offsets_outside_the_text(start, end):
+def test_offsets_outside_the_text_are_counted(start, end):
     doc, report = convert("gout here", (start, end, "gout", "X", "D1"), (0, 4, "gout", "X", "D1"))
     assert report["outside_text"] + report["text_mismatches"] == 1
     assert keys(doc.ents) == [("gout", "X", "D1")]
 
 
-def test_white_space_at_the_edges_stays_in_mentions():
+def test_surrounding_white_space_is_trimmed_from_mentions():
     doc, report = convert("a  gout \n b", (1, 9, "  gout \n", "X", "D1"))
     assert keys(doc.ents) == [("gout", "X", "D1")]
     assert report["trimmed_mentions"] == 1 and report["text_differences"] == 0
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n\t "])
-def test_empty_documents(text):
+def test_empty_documents_are_kept(text):
     doc, report = convert(text, (0, 1, text[:1], "X", "D1"))
     assert doc.text == text and not doc.ents
     assert report["outside_text"] == 1 and report["documents"] == 1
@@ -145,14 +145,14 @@ def test_everything_survives_a_docbin():
     assert not copy.has_annotation("SENT_START")
 
 
-def test_duplicates_of_a_document():
+def test_duplicate_documents_are_dropped_and_counted():
     report = CorpusReport()
     texts = [annotated("one"), annotated("two"), AnnotatedText("2", "three")]
     assert [text.text for text in distinct_texts(texts, report)] == ["one", "three"]
     assert report["duplicate_documents"] == 1 and "a.txt, line 1" in report.examples["duplicate_documents"][0]
 
 
-def test_label_filter_keeps_texts_that_lose_all_mentions():
+def test_the_label_filter_keeps_texts_that_lose_all_mentions():
     report = CorpusReport()
     texts = [annotated("gout", (0, 4, "gout", "Disease", "D1")), annotated("salt", (0, 4, "salt", "Chemical", "C1"))]
     first, second = keep_labels(texts, {"Disease"}, report)
@@ -164,7 +164,7 @@ def test_label_filter_keeps_texts_that_lose_all_mentions():
     st.text(alphabet="aB1-.'’é ßİ\n\t\u00a0\u2028\u200b𝛼🧬", min_size=1, max_size=40),
     st.lists(st.tuples(st.integers(-3, 45), st.integers(-3, 45)), max_size=6),
 )
-def test_wild_offsets(text, offsets):
+def test_arbitrary_offsets_lose_no_valid_mention(text, offsets):
     mentions = [(start, end, text[max(0, start) : max(0, end)], "X", f"D{i}") for i, (start, end) in enumerate(offsets)]
     doc, report = convert(text, *mentions)
     assert doc.text == text
@@ -193,7 +193,7 @@ def convert_fragments(text, *mentions):
     return to_doc(AnnotatedText("1", text, list(mentions), "a.txt", 1), NLP, report=report), report
 
 
-def test_a_discontinuous_mention_is_among_the_continuous_ones():
+def test_discontinuous_mentions_are_kept_in_their_own_span_group():
     mentions = (
         fragmented(KNEE, "Pain knee", "Pain", "knee", kb_id="-1"),
         Mention(((9, 25),), KNEE[9:25], "Finding", "D2", 4),
@@ -211,12 +211,12 @@ def test_a_discontinuous_mention_is_among_the_continuous_ones():
     assert report.labels == {"Finding": 2}
 
 
-def test_documents_without_such_mentions_have_no_group_for_them():
+def test_docs_without_discontinuous_mentions_have_no_group_for_them():
     doc, _ = convert_fragments(KNEE, Mention(((0, 4),), "Pain", "Finding", "D1"))
     assert "krissel_disjoint" not in doc.spans
 
 
-def test_a_fragment_ends_within_a_token():
+def test_tokens_are_split_at_fragment_boundaries():
     text = "Gastro- and nephropathies."
     doc, report = convert_fragments(text, fragmented(text, "Gastro pathie", "Gastro", "pathie"))
     assert [token.text for token in doc] == ["Gastro", "-", "and", "nephro", "pathie", "s", "."]
@@ -228,7 +228,7 @@ def test_a_fragment_ends_within_a_token():
     "stated, differs",
     [("Pain ... knee", False), ("knee Pain", False), ("Pain…knee", False), ("pain, knee", True)],
 )
-def test_a_separator_of_fragments_leaves_the_mention_out(stated, differs):
+def test_fragments_may_be_joined_by_any_separator(stated, differs):
     doc, report = convert_fragments(KNEE, fragmented(KNEE, stated, "knee", "Pain"))
     assert gold_mentions(doc) == [DocMention("D1", "Finding", ((0, 1), (4, 5)))]
     assert report["text_differences"] == differs
@@ -245,7 +245,7 @@ def test_a_separator_of_fragments_leaves_the_mention_out(stated, differs):
         (((0, 4), (4, 5)), "acid"),
     ],
 )
-def test_fragments_with_nothing_between_them_stay_apart(fragments, whole):
+def test_adjacent_fragments_are_joined(fragments, whole):
     text = "acid\nreflux"
     stated = " ".join(text[start:end] for start, end in fragments)
     doc, report = convert_fragments(text, Mention(fragments, stated, "", "D1"))
@@ -253,7 +253,7 @@ def test_fragments_with_nothing_between_them_stay_apart(fragments, whole):
     assert (report["joined_fragments"], report["disjoint"]) == (1, 0) and "krissel_disjoint" not in doc.spans
 
 
-def test_fragments_that_cannot_be_kept_are_not_counted():
+def test_fragments_that_cannot_be_kept_are_counted():
     outside = Mention(((0, 4), (90, 94)), "Pain knee", "", "D1", 7)
     other = fragmented(KNEE, "Pain hip", "Pain", "knee")
     twice = [fragmented(KNEE, "Pain knee", "Pain", "knee"), fragmented(KNEE, "Pain ... knee", "knee", "Pain")]
@@ -264,13 +264,13 @@ def test_fragments_that_cannot_be_kept_are_not_counted():
     assert "'Pain ... knee'" in report.examples["text_mismatches"][0]
 
 
-def test_places_name_the_file_of_the_mention():
+def test_reported_positions_name_the_file_of_the_mention():
     _, report = convert_fragments(KNEE, Mention(((90, 94),), "hip", "", "D1", 7, source="CL.xml"))
     assert report.examples["outside_text"] == ["CL.xml, line 7 ('hip' at 90-94)"]
 
 
 @given(st.text(st.sampled_from("ab. \n-"), max_size=20), st.data())
-def test_fragments_are_neither_kept_nor_counted(text, data):
+def test_arbitrary_fragments_are_kept_or_counted(text, data):
     place = st.tuples(st.integers(0, 21), st.integers(0, 21))
     mentions = []
     for line, fragments in enumerate(data.draw(st.lists(st.lists(place, min_size=1, max_size=4), max_size=4))):
@@ -310,14 +310,14 @@ def test_fragments_are_neither_kept_nor_counted(text, data):
     ],
 )
 @pytest.mark.parametrize("swapped", [False, True])
-def test_text_written_without_accents_and_greek_keeps_its_offsets(covered, stated, swapped):
+def test_transliterated_accents_and_greek_letters_keep_the_offsets(covered, stated, swapped):
     covered, stated = (stated, covered) if swapped else (covered, stated)
     doc, report = convert(f"Of {covered} here", (3, 3 + len(covered), stated, "Gene", "1"))
     assert keys(doc.ents) == [(covered, "Gene", "1")] and report["text_differences"] == 1
 
 
 @pytest.mark.parametrize("covered, stated", [("TNF-α", "TNF-b"), ("IL-1β", "IL-1"), ("α", "β"), ("TNF-α", "TNF-α1")])
-def test_other_greek_letter_is_another_text(covered, stated):
+def test_a_different_greek_letter_is_a_text_mismatch(covered, stated):
     doc, report = convert(covered, (0, len(covered), stated, "Gene", "1"))
     assert not doc.ents and report["text_mismatches"] == 1
 
@@ -331,7 +331,7 @@ SIGNS = {"-": "\u2010\u2011\u2012\u2013\u2014\u2212", "'": "\u2018\u2019\u02bc\u
     st.sampled_from([0, 1]),
     st.data(),
 )
-def test_any_text_of_another_typography_keeps_its_offsets(parts, way, data):
+def test_arbitrary_transliterations_keep_the_offsets(parts, way, data):
     covered = "".join(data.draw(st.sampled_from(SIGNS[each] + each)) if each in SIGNS else each for each in parts)
     stated = "".join(GREEK[each][way] if each in GREEK else each for each in parts).replace("é", "e")
     for text, other in ((covered, stated), (stated, covered)):

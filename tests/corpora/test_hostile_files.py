@@ -45,7 +45,7 @@ BOMBS = {
 
 
 @pytest.mark.parametrize("read, name, content", BOMBS.values(), ids=BOMBS)
-def test_a_bomb_is_held_in_memory(tmp_path, monkeypatch, read, name, content):
+def test_a_gzip_bomb_is_refused(tmp_path, monkeypatch, read, name, content):
     monkeypatch.setenv("KRISSEL_MAX_RECORD_MIB", "1")
     monkeypatch.setenv("KRISSEL_MAX_FILE_MIB", "1")
     (tmp_path / "a.txt").write_text("some pain")
@@ -56,7 +56,7 @@ def test_a_bomb_is_held_in_memory(tmp_path, monkeypatch, read, name, content):
 
 
 @pytest.mark.parametrize("text", [["x" * MORE], ["a"] * 2000 + ["x" * MORE]])
-def test_a_large_cell_of_parquet_is_read(tmp_path, monkeypatch, text):
+def test_a_too_large_parquet_cell_is_refused(tmp_path, monkeypatch, text):
     pa = pytest.importorskip("pyarrow")
     import pyarrow.parquet as pq
 
@@ -66,7 +66,7 @@ def test_a_large_cell_of_parquet_is_read(tmp_path, monkeypatch, text):
         list(read_texts(tmp_path / "a.parquet"))
 
 
-def test_a_row_group_that_unpacks_to_far_more_is_read(tmp_path, monkeypatch):
+def test_a_row_group_that_unpacks_to_too_much_is_refused(tmp_path, monkeypatch):
     pa = pytest.importorskip("pyarrow")
     import pyarrow.parquet as pq
 
@@ -77,7 +77,7 @@ def test_a_row_group_that_unpacks_to_far_more_is_read(tmp_path, monkeypatch):
         list(read_texts(path))
 
 
-def test_one_text_in_many_rows_is_unpacked_for_each(tmp_path):
+def test_a_repeated_dictionary_text_is_streamed(tmp_path):
     """1,024 rows of a megabyte at once are a gigabyte; the texts come one by one."""
     pa = pytest.importorskip("pyarrow")
     import resource
@@ -92,7 +92,7 @@ def test_one_text_in_many_rows_is_unpacked_for_each(tmp_path):
 
 
 @pytest.mark.parametrize("ids", [[2**63], [1.0]])
-def test_ids_that_python_does_not_hold_have_no_code(tmp_path, ids):
+def test_unrepresentable_ids_are_read_or_raise_a_coded_error(tmp_path, ids):
     pa = pytest.importorskip("pyarrow")
     import pyarrow.parquet as pq
 
@@ -114,7 +114,7 @@ XML = {
 
 @pytest.mark.parametrize("encoding", ["gb2312", "shift_jis", "utf-7", "rot13", "idna", "no-such-thing", "undefined"])
 @pytest.mark.parametrize("read, content", XML.values(), ids=XML)
-def test_an_encoding_that_is_not_read_has_no_code(tmp_path, read, content, encoding):
+def test_an_unsupported_encoding_raises_a_coded_error(tmp_path, read, content, encoding):
     path = tmp_path / "a.xml"
     path.write_text(f"<?xml version='1.0' encoding='{encoding}'?>\n{content}")
     with pytest.raises(KrisselError, match=rf"K058.*a\.xml.*'{encoding}'|K007.*a\.xml.*unknown encoding"):
@@ -152,20 +152,20 @@ def rewritten(path, member, change):
         lambda sheet: sheet.replace(b'<c r="A2" t="n"><v>1', b'<c r="A2" t="s"><v>99999'),
     ],
 )
-def test_a_row_that_cannot_be_parsed_has_no_code(tmp_path, change):
+def test_an_unparsable_workbook_row_raises_a_coded_error(tmp_path, change):
     path = workbook(tmp_path / "a.xlsx", [[1, 2, 3, "text", "text"]])
     with pytest.raises(KrisselError, match=r"(K232|K053).*a\.xlsx"):
         list(read_psytar(rewritten(path, "xl/worksheets/sheet2.xml", change)))
 
 
-def test_a_workbook_is_unpacked_whatever_its_size(tmp_path, monkeypatch):
+def test_a_workbook_that_unpacks_to_too_much_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("KRISSEL_MAX_FILE_MIB", "1")
     path = workbook(tmp_path / "a.xlsx", [[1, 2, 3]])
     with pytest.raises(KrisselError, match=r"K055.*a\.xlsx.*KRISSEL_MAX_FILE_MIB"):
         list(read_psytar(rewritten(path, "xl/styles.xml", lambda content: content + b" " * MORE)))
 
 
-def test_a_workbook_that_states_less_than_it_unpacks_to_is_refused(tmp_path):
+def test_a_workbook_member_larger_than_its_stated_size_is_refused(tmp_path):
     path = workbook(tmp_path / "a.xlsx", [[1, 2, 3]])
     rewritten(path, "xl/styles.xml", lambda content: content + b" " * 12_345_678)
     size = zipfile.ZipFile(path).getinfo("xl/styles.xml").file_size.to_bytes(4, "little")
@@ -174,7 +174,7 @@ def test_a_workbook_that_states_less_than_it_unpacks_to_is_refused(tmp_path):
         list(read_psytar(path))
 
 
-def test_a_row_far_down_is_counted_to(tmp_path):
+def test_a_huge_row_number_is_refused(tmp_path):
     path = workbook(tmp_path / "a.xlsx", [[1, 2, 3]])
     far = b'<row r="99999999999"'
     rewritten(path, "xl/worksheets/sheet2.xml", lambda sheet: re.sub(b"<dimension[^>]*>", b"", sheet))
@@ -183,7 +183,7 @@ def test_a_row_far_down_is_counted_to(tmp_path):
         list(read_psytar(path))
 
 
-def test_a_world_with_a_long_name_has_no_code(tmp_path):
+def test_a_too_long_world_name_raises_a_coded_error(tmp_path):
     mention = {"context_document_id": "A", "label_document_id": "B", "corpus": "x" * 999, "text": "a"}
     path = tmp_path / "a.json"
     path.write_text(json.dumps({**mention, "start_index": 0, "end_index": 0}) + "\n")
@@ -191,7 +191,7 @@ def test_a_world_with_a_long_name_has_no_code(tmp_path):
         list(READERS["zeshel"](path, documents=tmp_path))
 
 
-def test_control_characters_stay_in_names(tmp_path):
+def test_names_with_control_characters_are_bad_records(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("C1\tname\tphrase\nC2\tna\x00me\tphrase\nC3\tname\tphr\x07ase\n")
     report = CorpusReport()
@@ -201,7 +201,7 @@ def test_control_characters_stay_in_names(tmp_path):
         read_lay_names(path)
 
 
-def test_spans_of_a_damaged_file_fail_only_later(tmp_path):
+def test_invalid_spans_raise_when_a_file_is_read(tmp_path):
     import zlib
 
     import srsly
@@ -226,7 +226,7 @@ def test_spans_of_a_damaged_file_fail_only_later(tmp_path):
         next(read_doc_bins(path, Vocab()))
 
 
-def test_a_file_without_a_last_line_end_passes(tmp_path):
+def test_a_file_without_a_final_line_end_raises_a_warning(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("One.\nTwo.")
     with pytest.warns(KrisselWarning, match=r"KW210.*a\.txt, line 2"):

@@ -100,7 +100,7 @@ def test_each_text_has_the_annotations_of_all_files(tmp_path, kind):
         ("a.xml", "articles/txt/7.txt"),
     ],
 )
-def test_a_file_finds_its_text(tmp_path, annotations, text, monkeypatch):
+def test_an_annotation_file_finds_its_text(tmp_path, annotations, text, monkeypatch):
     write_folder(tmp_path, {annotations: knowtator(SWELLING, text=r"C:\data\7.txt"), text: TEXT})
     path = tmp_path / annotations
     monkeypatch.chdir(path.parent)
@@ -112,14 +112,14 @@ def test_a_file_finds_its_text(tmp_path, annotations, text, monkeypatch):
         ]
 
 
-def test_texts_in_a_folder_that_is_named(tmp_path):
+def test_texts_are_read_from_the_given_folder(tmp_path):
     files = {"a/7.txt.knowtator.xml": knowtator(SWELLING), "b/7.txt": TEXT, "a/7.txt": "Another"}
     write_folder(tmp_path, files)
     assert read(tmp_path / "a", documents=tmp_path / "b")[0][0].text == TEXT
     assert read(write_archive(tmp_path / "a.tgz", files), documents="b")[0][0].text == TEXT
 
 
-def test_bad_records_are_not_counted(tmp_path):
+def test_bad_records_are_counted(tmp_path):
     bad = [
         ("m3", (), "swelling", "CL:1"),
         ("m4", (("nine", 25),), "swelling", "CL:1"),
@@ -138,7 +138,7 @@ def test_bad_records_are_not_counted(tmp_path):
     assert "7.txt.knowtator.xml, line" in report.examples["bad_records"][0]
 
 
-def test_a_missing_text(tmp_path):
+def test_a_missing_text_raises(tmp_path):
     write_folder(tmp_path, {"a/7.txt.knowtator.xml": knowtator(PAIN)})
     with pytest.raises(KrisselError, match=r"K226\].*7\.txt\.knowtator\.xml.*'7\.txt'.*articles/txt"):
         read(tmp_path)
@@ -147,13 +147,13 @@ def test_a_missing_text(tmp_path):
         read(archive)
 
 
-def test_a_name_that_no_file_can_have_ends_without_a_code(tmp_path):
+def test_a_too_long_text_name_raises_a_coded_error(tmp_path):
     write_folder(tmp_path, {"a/7.txt.knowtator.xml": knowtator(PAIN, text="7" * 5000)})
     with pytest.raises(KrisselError, match="K226"):
         read(tmp_path)
 
 
-def test_a_text_is_never_looked_for_outside(tmp_path):
+def test_texts_are_never_searched_outside_the_folder(tmp_path):
     """The source that a file names is a name, and no path."""
     write_folder(tmp_path, {"a/b/7.txt.knowtator.xml": knowtator(PAIN, text="../../secret.txt"), "secret.txt": "x"})
     with pytest.raises(KrisselError, match="K226.*'secret.txt'"):
@@ -168,20 +168,20 @@ def test_a_text_is_never_looked_for_outside(tmp_path):
         ("<!DOCTYPE c [<!ENTITY a 'aaaa'>]><annotations>&a;</annotations>", "K009"),
     ],
 )
-def test_another_file(tmp_path, content, code):
+def test_other_xml_raises_a_coded_error(tmp_path, content, code):
     write_folder(tmp_path, {"7.txt.knowtator.xml": content, "7.txt": TEXT})
     with pytest.raises(KrisselError, match=code):
         read(tmp_path)
 
 
-def test_places_without_annotations(tmp_path):
+def test_inputs_without_annotations_raise(tmp_path):
     (tmp_path / "7.txt").write_text(TEXT)
     for path in (tmp_path, tmp_path / "missing", write_archive(tmp_path / "a.tar.gz", {"7.txt": TEXT})):
         with pytest.raises(KrisselError, match="K201"):
             read(path)
 
 
-def test_every_cut_of_an_archive_is_a_coded_error(tmp_path):
+def test_every_truncation_of_an_archive_raises_a_coded_error(tmp_path):
     whole = write_archive(tmp_path / "b.tar.gz", CRAFT).read_bytes()
     for length in range(20, len(whole) - 1, 23):
         (tmp_path / "b.tar.gz").write_bytes(whole[:length])
@@ -190,7 +190,7 @@ def test_every_cut_of_an_archive_is_a_coded_error(tmp_path):
                 function(tmp_path / "b.tar.gz")
 
 
-def test_a_text_of_another_encoding(tmp_path):
+def test_a_text_that_is_not_utf8_raises(tmp_path):
     write_folder(tmp_path, {"7.txt.knowtator.xml": knowtator(PAIN)})
     (tmp_path / "7.txt").write_bytes(b"Pain\n\xe9")
     with pytest.raises(KrisselError, match=r"K203.*7\.txt.*line 2.*0xe9"):
@@ -203,7 +203,7 @@ CRAFT_FILE = Path("corpora", "craft", "craft-67-articles.tar.gz")
 @pytest.mark.data
 @pytest.mark.filterwarnings("ignore::spacy_krissel.errors.KrisselWarning")
 @pytest.mark.parametrize("ontology, counted", [("CL", (3896, 259)), ("UBERON", (12276, 234))])
-def test_craft_against_its_source(data_dir, tmp_path, ontology, counted):
+def test_craft_keeps_every_annotation_and_fragment(data_dir, tmp_path, ontology, counted):
     """Every annotation and every fragment of CRAFT is in the `.spacy` file, at its characters."""
     source, whole = data_dir / CRAFT_FILE, tmp_path / "whole.spacy"
     said, texts, settings = craft_of(source, ontology, tmp_path)

@@ -32,7 +32,7 @@ def doc_of(*entities, text=TEXT, report=None):
     return to_doc(AnnotatedText("t", text, list(entities), weak=True), NLP, report=report or CorpusReport())
 
 
-def test_json_lines(tmp_path):
+def test_json_lines_are_read_with_entities(tmp_path):
     records = [
         {"id": 7, "text": TEXT, "entities": [{"id": "C1", "spans": [[18, 25], [0, 4]]}, {"id": "C2", "label": "X"}]},
         {"text": "nothing", "entities": None},
@@ -61,7 +61,7 @@ def test_json_lines(tmp_path):
         {"text": "x", "entities": [{"id": "C1", "label": 1}]},
     ],
 )  # fmt: skip
-def test_one_bad_line_is_a_warning_and_all_are_an_error(bad, tmp_path):
+def test_some_bad_lines_raise_a_warning_and_only_bad_lines_an_error(bad, tmp_path):
     path = lines(tmp_path / "labels.jsonl", [bad, {"text": "good"}])
     with pytest.warns(KrisselWarning, match=r"KW201\] 1 record.*line 1"):
         assert [text.text for text in read_text_labels(path)] == ["good"]
@@ -69,7 +69,7 @@ def test_one_bad_line_is_a_warning_and_all_are_an_error(bad, tmp_path):
         list(read_text_labels(lines(path, [bad])))
 
 
-def test_docs_hold_labels_and_places():
+def test_docs_have_categories_and_spans():
     report = CorpusReport()
     doc = doc_of(
         entity("C3", "", ((9, 25),)),
@@ -92,7 +92,7 @@ def test_docs_hold_labels_and_places():
     }  # fmt: skip
 
 
-def test_weak_fragments_end_within_tokens():
+def test_fragments_are_widened_to_whole_tokens():
     report = CorpusReport()
     doc = doc_of(
         # Within "swelling", with blanks; two fragments of one token; a repeat once widened.
@@ -106,13 +106,13 @@ def test_weak_fragments_end_within_tokens():
 
 
 @pytest.mark.parametrize("fragments", [((20, 26),), ((-1, 4),), ((4, 4),), ((5, 3),), ((4, 5),), ((0, 4), (30, 40))])
-def test_a_place_outside_the_text(fragments):
+def test_spans_outside_the_text_are_counted(fragments):
     report = CorpusReport()
     doc = doc_of(entity("C1", "", fragments), report=report)
     assert doc.cats == {"C1": 1.0} and gold_mentions(doc) == [] and report["outside_text"] == 1
 
 
-def test_labels_of_docs_without_cats():
+def test_text_entities_fall_back_to_mentions_without_cats():
     doc = doc_of(entity("C2", "", ((0, 4), (18, 25))), entity("C1", "", ((0, 4),)))
     doc.cats = {}
     assert document_entities(doc) == ("C1", "C2")
@@ -121,7 +121,7 @@ def test_labels_of_docs_without_cats():
     assert document_entities(NLP("text")) == ()
 
 
-def test_files(tmp_path):
+def test_compressed_files_are_converted_without_duplicates(tmp_path):
     record = {"id": "a", "text": TEXT, "entities": [{"id": "C1", "spans": [[0, 4], [18, 25]]}]}
     path = tmp_path / "labels.jsonl.gz"
     path.write_bytes(gzip.compress(f"{json.dumps(record)}\n{json.dumps(record)}\n".encode()))
@@ -141,8 +141,8 @@ places = st.lists(st.tuples(st.integers(-2, 12), st.integers(-2, 12)), max_size=
 
 
 @given(st.text(max_size=10), st.lists(places, max_size=4))
-def test_any_text(text, all_fragments):
-    """What is kept covers what the source says."""
+def test_kept_mentions_cover_their_stated_spans(text, all_fragments):
+    """Kept mentions cover the spans that the source states."""
     report = CorpusReport()
     entities = [entity(f"C{i}", "", tuple(fragments)) for i, fragments in enumerate(all_fragments)]
     doc = doc_of(*entities, text=text, report=report)

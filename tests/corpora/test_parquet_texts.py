@@ -26,7 +26,7 @@ def write(tmp_path):
 
 
 @pytest.mark.parametrize("batch_rows, group_rows", [(1024, 1024), (1, 2), (2, 1), (2, 3)])
-def test_texts_by_column_names(write, batch_rows, group_rows, monkeypatch):
+def test_texts_are_read_by_column_name(write, batch_rows, group_rows, monkeypatch):
     monkeypatch.setattr(text_stream, "BATCH_ROWS", batch_rows)
     path = write(row_group_size=group_rows)
     report = CorpusReport()
@@ -48,12 +48,12 @@ def test_texts_by_column_names(write, batch_rows, group_rows, monkeypatch):
         {"id": [7], "text": ["One."]},
     ],
 )
-def test_columns_of_other_kinds(write, columns):
+def test_columns_of_other_types_are_read(write, columns):
     (text,) = read_texts(write(columns))
     assert text.text == "One." and text.id in ("7", "a.parquet:1")
 
 
-def test_other_tables_are_accepted(write):
+def test_unsuitable_tables_raise(write):
     with pytest.raises(KrisselError, match=r"\[K213\].*a\.parquet.*\['id', 'abstract'\]"):
         list(read_texts(write({"id": [1], "abstract": ["One."]})))
     with pytest.raises(KrisselError, match=r"\[K204\].*a\.parquet"):
@@ -63,7 +63,7 @@ def test_other_tables_are_accepted(write):
         list(read_texts(write({"text": not_utf8})))
 
 
-def test_every_cut_is_a_coded_error(write):
+def test_every_truncation_raises_a_coded_error(write):
     path = write()
     whole = path.read_bytes()
     for length in range(0, len(whole), 97):
@@ -72,7 +72,7 @@ def test_every_cut_is_a_coded_error(write):
             list(read_texts(path))
 
 
-def test_damaged_pages_are_a_coded_error(write):
+def test_damaged_pages_raise_a_coded_error(write):
     path = write(write_page_checksum=True)
     whole = bytearray(path.read_bytes())
     whole[4:200] = bytes(196)

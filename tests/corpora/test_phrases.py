@@ -19,7 +19,7 @@ def table(tmp_path):
     return path
 
 
-def test_each_phrase_is_a_document_and_its_mention(table):
+def test_each_phrase_is_a_document_with_one_mention(table):
     first, second, third = read_phrases(table)
     assert (first.id, first.text, second.text, third.id) == (
         "fold-0.test.txt:1",
@@ -45,7 +45,7 @@ def test_docs_have_one_entity(table, tmp_path):
     assert report.to_dict()["counts"]["mentions"] == 3
 
 
-def test_bad_lines_are_not_counted(tmp_path):
+def test_bad_lines_are_counted(tmp_path):
     path = tmp_path / "x.txt.gz"
     with gzip.open(path, "wb") as file_:
         file_.write(b"1\ta\tb\n4\tSj\xf6gren\tg\n1\ta\n2\t\tc\n3\td\te\tf\n")
@@ -57,14 +57,14 @@ def test_bad_lines_are_not_counted(tmp_path):
         list(read_phrases(path))
 
 
-def test_a_file_without_phrases(tmp_path):
+def test_a_file_without_phrases_raises(tmp_path):
     path = tmp_path / "x.txt"
     path.write_text("1\ta\n", encoding="utf8")
     with pytest.raises(KrisselError, match="K204.*phrase"):
         list(read_phrases(path, report=CorpusReport()))
 
 
-def test_the_concepts_are_a_closed_ontology(tmp_path, table):
+def test_an_ontology_is_built_from_the_concepts_of_phrases(tmp_path, table):
     other = tmp_path / "other.txt"
     other.write_text(
         "2\tHeart attack\tchest gave out\n3\tNausea\tsick\n2\tMyocardial infarction\tMI\n", encoding="utf8"
@@ -87,7 +87,7 @@ def test_the_concepts_are_a_closed_ontology(tmp_path, table):
         ("1\tSjögren\tgrün\n".encode("latin-1"), r"K204.*line 1: not UTF-8"),
     ],
 )
-def test_a_table_in_another_encoding(tmp_path, data, message):
+def test_a_table_in_another_encoding_raises(tmp_path, data, message):
     path = tmp_path / "x.txt"
     path.write_bytes(data)
     with pytest.raises(KrisselError, match=message):

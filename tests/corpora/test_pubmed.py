@@ -62,7 +62,7 @@ def write(tmp_path):
 
 @pytest.mark.parametrize("name", ["pubmed26n0001.xml.gz", "pubmed26n0001.xml"])
 @pytest.mark.parametrize("chunk", [1, 7, 1 << 16])
-def test_articles(write, name, chunk, monkeypatch):
+def test_articles_are_read_with_title_and_abstract(write, name, chunk, monkeypatch):
     monkeypatch.setattr(xml_files, "CHUNK", chunk)
     path = write(name=name)
     report, deleted = CorpusReport(), []
@@ -77,7 +77,7 @@ def test_articles(write, name, chunk, monkeypatch):
     assert deleted == ["7", "8"]
 
 
-def test_texts_come_before_the_file_is_read(write):
+def test_texts_are_streamed(write):
     """They are not held: what follows them may be damaged, and is seen when it is reached."""
     path = write(HEAD + ARTICLES + "\n" * (1 << 17) + "<oh")
     texts = read_texts(path)
@@ -86,14 +86,14 @@ def test_texts_come_before_the_file_is_read(write):
         list(texts)
 
 
-def test_an_update_may_only_delete(write):
+def test_an_update_file_may_contain_deletions_only(write):
     deleted = []
     assert list(read_texts(write(HEAD + "<PubmedArticleSet>" + DELETED + END), deleted=deleted)) == []
     assert deleted == ["7", "8"]
     assert list(read_texts(write(HEAD + "<PubmedArticleSet>" + DELETED + END))) == []
 
 
-def test_articles_of_books(write):
+def test_book_articles_are_read(write):
     text = "<BookDocument><PMID>5</PMID><ArticleTitle>A chapter</ArticleTitle></BookDocument>"
     path = write(f"<PubmedArticleSet><PubmedBookArticle>{text}</PubmedBookArticle>{END}")
     assert [text[:2] for text in read_texts(path)] == [("5", "A chapter")]
@@ -119,12 +119,12 @@ PARAMETER = '<!DOCTYPE PubmedArticleSet [<!ENTITY % a SYSTEM "http://example.org
         (PARAMETER + ARTICLES + END, "K009"),
     ],
 )
-def test_wrong_files_are_accepted(write, content, code):
+def test_invalid_files_raise(write, content, code):
     with pytest.raises(KrisselError, match=rf"(?s)\[{code[:4]}\].*pubmed26n0001.xml.gz.*{code[4:]}"):
         list(read_texts(write(content)))
 
 
-def test_every_cut_of_a_compressed_file_is_a_coded_error(write):
+def test_every_truncation_of_a_compressed_file_raises_a_coded_error(write):
     path = write()
     whole = path.read_bytes()
     for length in range(2, len(whole) - 1, 11):

@@ -22,7 +22,7 @@ def write(path, content):
     return path
 
 
-def test_documents_mentions_and_relations(tmp_path):
+def test_documents_are_read_with_mentions_and_relations_counted(tmp_path):
     report = CorpusReport()
     first, second = read_pubtator(write(tmp_path / "a.txt", TWO), report=report)
     assert (first.id, first.text, first.line) == ("1", "Cold water. Renal colic hurts.", 2)
@@ -42,7 +42,7 @@ def test_only_line_feeds_end_a_line(tmp_path):
     assert text.text == title and text.text[6:7] == text.mentions[0].text
 
 
-def test_byte_order_mark_and_gzip(tmp_path):
+def test_gzip_with_a_byte_order_mark_is_read(tmp_path):
     path = write(tmp_path / "a.gz", gzip.compress(b"\xef\xbb\xbf" + TWO.lstrip().encode()))
     assert [text.id for text in read_pubtator(path)] == ["1", "2"]
 
@@ -61,7 +61,7 @@ def test_byte_order_mark_and_gzip(tmp_path):
         "no record at all",
     ],
 )
-def test_bad_line_is_counted_and_named(tmp_path, line):
+def test_a_bad_line_is_counted_and_reported(tmp_path, line):
     path = write(tmp_path / "a.txt", f"1|t|Cold\n1|a|water\n{line}\n1\t0\t4\tCold\tDisease\tD1\n")
     with pytest.warns(KrisselWarning, match=r"KW201\] 1 record.*a\.txt, line 3") as caught:
         (text,) = read_pubtator(path)
@@ -69,14 +69,14 @@ def test_bad_line_is_counted_and_named(tmp_path, line):
     assert text.text == "Cold water" and len(text.mentions) == 1
 
 
-def test_one_warning_for_many_bad_lines(tmp_path):
+def test_many_bad_lines_give_one_warning(tmp_path):
     path = write(tmp_path / "a.txt", "1|t|Cold\n" + "bad\n" * 50)
     with pytest.warns(KrisselWarning, match=r"50 record.*line 2.*line 3.*line 4.*and 47 more") as caught:
         list(read_pubtator(path))
     assert len(caught) == 1
 
 
-def test_abstract_of_another_document_does_not_block_the_right_one(tmp_path):
+def test_a_stray_abstract_does_not_block_the_correct_one(tmp_path):
     path = write(tmp_path / "a.txt", "1|t|Cold\n2|a|stray\n1|a|water\n")
     (text,) = read_pubtator(path, report=CorpusReport())
     assert text.text == "Cold water"
@@ -94,19 +94,19 @@ def test_abstract_of_another_document_does_not_block_the_right_one(tmp_path):
         (b"\x1f\x8bnot gzip", "K202", "at line 1"),
     ],
 )
-def test_unreadable_files_have_no_code(tmp_path, content, code, where):
+def test_unreadable_files_raise_coded_errors(tmp_path, content, code, where):
     path = write(tmp_path / "broken.txt", content)
     with pytest.raises(KrisselError, match=rf"\[{code}\].*broken\.txt.*{where}"):
         list(read_pubtator(path, report=CorpusReport()))
 
 
-def test_missing_file_has_no_code(tmp_path):
+def test_a_missing_file_raises_a_coded_error(tmp_path):
     with pytest.raises(KrisselError, match=r"K201.*absent\.txt.*PubTator"):
         list(read_pubtator(tmp_path / "absent.txt"))
 
 
 @given(st.lists(st.text(alphabet="1|ta\t 0\nx-", max_size=12), max_size=8))
-def test_wild_lines_give_documents_or_a_coded_error(tmp_path_factory, lines):
+def test_arbitrary_lines_are_read_without_warnings(tmp_path_factory, lines):
     path = write(tmp_path_factory.mktemp("wild") / "a.txt", "1|t|x\n" + "\n".join([*lines, ""]))
     report = CorpusReport()
     with warnings.catch_warnings():
@@ -115,7 +115,7 @@ def test_wild_lines_give_documents_or_a_coded_error(tmp_path_factory, lines):
     assert texts[0].id == "1"
 
 
-def test_genes_as_gnormplus_writes_them(tmp_path):
+def test_gnormplus_gene_ids_are_read(tmp_path):
     rows = (
         (0, 3, "Abc", "Gene", "4363,9429"),
         (4, 7, "def", "Gene", "4535(Tax:9606)"),

@@ -31,7 +31,7 @@ def read(tmp_path, pipe=PIPE, text=TEXT):
     return list(read_semeval(tmp_path / "7.pipe", report=report)), report
 
 
-def test_mentions(tmp_path):
+def test_mentions_are_read_with_fragments_and_nil(tmp_path):
     (note,), report = read(tmp_path)
     assert (note.id, note.text, report.to_dict()["counts"]) == ("7", TEXT, {})
     assert note.mentions == [
@@ -42,7 +42,7 @@ def test_mentions(tmp_path):
     ]
 
 
-def test_docs_have_them_in_fragments(tmp_path):
+def test_docs_keep_discontinuous_mentions(tmp_path):
     read(tmp_path)
     (doc,) = read_docs(tmp_path, spacy.blank("en"))
     assert [(span.text, span.kb_id_) for span in doc.spans["krissel"]] == [
@@ -53,20 +53,20 @@ def test_docs_have_them_in_fragments(tmp_path):
     assert gold_mentions(doc)[3:] == [DocMention("C0231749", "Disorder", ((0, 1), (4, 5)))]
 
 
-def test_the_format_is_not_detected_by_name(tmp_path):
+def test_the_format_is_detected_by_file_name(tmp_path):
     read(tmp_path)
     for path in (tmp_path, tmp_path / "7.pipe"):
         assert convert(path, tmp_path / "out.spacy", force=True)["mentions_read"] == 4
 
 
-def test_bad_records_are_not_counted(tmp_path):
+def test_bad_records_are_counted(tmp_path):
     bad = "7.text|0-4\n7.text|0-4;5-6|C1\n7.text|4-4|C1\n7.text|0-999|C1\n7.text|0-4|\npain\n"
     (note,), report = read(tmp_path, PIPE + bad)
     assert len(note.mentions) == 4 and report["bad_records"] == 6
     assert report.examples["bad_records"][0].endswith("7.pipe, line 6 ('7.text|0-4')")
 
 
-def test_errors_have_no_code(tmp_path):
+def test_missing_and_foreign_files_raise_coded_errors(tmp_path):
     with pytest.raises(KrisselError, match=r"K226\].*7\.pipe.*'7\.text'"):
         read(tmp_path, text=None)
     with pytest.raises(KrisselError, match=r"K236\].*7\.pipe.*line 2 is 'T1 Finding'"):
@@ -76,7 +76,7 @@ def test_errors_have_no_code(tmp_path):
 
 
 @given(st.lists(st.text(st.sampled_from("7|0123-, C\r"), max_size=20), max_size=6))
-def test_any_lines_are_mentions_or_counted(tmp_path_factory, lines):
+def test_arbitrary_lines_are_mentions_or_counted(tmp_path_factory, lines):
     tmp_path = tmp_path_factory.mktemp("semeval")
     (note,), report = read(tmp_path, "7.text|0-4|C1\n" + "\n".join([*lines, ""]))
     assert note.mentions[0].text == "Pain" and len(note.mentions) + report["bad_records"] <= len(lines) + 1

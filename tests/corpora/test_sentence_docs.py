@@ -45,7 +45,7 @@ def test_each_sentence_keeps_its_mentions():
     assert report.to_dict()["counts"] == {"sentences": 2}
 
 
-def test_a_heading_is_a_sentence_and_a_line_end_is_none():
+def test_a_heading_is_a_sentence_and_a_single_line_end_is_no_boundary():
     docs, _ = split("Results\n\nPain was\nsevere.\n \nEnd")
     assert [doc.text for doc in docs] == ["Results", "Pain was\nsevere.", "End"]
 
@@ -59,7 +59,7 @@ def test_a_mention_across_sentences_joins_them():
     assert (report["across_sentences"], report["joined_sentences"], report["sentences"]) == (1, 1, 3)
 
 
-def test_nothing_but_white_space():
+def test_white_space_gives_no_docs():
     assert split(" \n\n ")[0] == split("")[0] == []
 
 

@@ -41,11 +41,11 @@ def read(tmp_path):
         ("term\nflu|cold\n", "terms.csv", {}, [("flu|cold", "")]),
     ],
 )
-def test_a_list_is_not_read(read, content, name, columns, expected):
+def test_lists_are_read_in_every_layout(read, content, name, columns, expected):
     assert read(content, name, **columns) == (expected, [])
 
 
-def test_a_row_that_cannot_be_read_stops_the_others_or_has_another_line(read):
+def test_unreadable_rows_are_reported_by_line_and_skipped(read):
     content = b'id,label\n1,flu\n2,\n3\n\n\xff\n4,"a\nb"\n5,"a"b\n6,cold\n'
     found, places = read(content)
     assert found == [("flu", "1"), ("a b", "4"), ("cold", "6")]
@@ -67,12 +67,12 @@ def test_a_row_that_cannot_be_read_stops_the_others_or_has_another_line(read):
         (b"PK\x03\x04\x14\0", "terms.xlsx", {}, "K060.*terms.xlsx.*Excel"),
     ],
 )
-def test_a_list_without_terms_is_read(read, content, name, columns, code):
+def test_lists_without_terms_raise(read, content, name, columns, code):
     with pytest.raises(KrisselError, match=code):
         read(content, name, **columns)
 
 
-def test_all_terms_are_held_in_memory(tmp_path):
+def test_terms_are_streamed(tmp_path):
     (tmp_path / "terms.csv").write_text("label\n" + "flu\n" * 200_000 + '"cut')
     terms = read_terms(tmp_path / "terms.csv", report := CorpusReport())
     assert next(terms).label == "flu" and not report["bad_records"]
@@ -87,7 +87,7 @@ def test_all_terms_are_held_in_memory(tmp_path):
         ("n;title;code", ("flu", "3", {"n": "J11"})),
     ],
 )
-def test_usual_columns_are_found_and_others_kept(tmp_path, header, expected):
+def test_common_column_names_are_recognized_and_others_kept(tmp_path, header, expected):
     (tmp_path / "terms.csv").write_text(f"{header}\nJ11;flu;3\nJ12;cold;\n;fever\n")
     report = CorpusReport()
     first, second, third = read_terms(tmp_path / "terms.csv", report)
@@ -98,7 +98,7 @@ def test_usual_columns_are_found_and_others_kept(tmp_path, header, expected):
 @pytest.mark.parametrize(
     "header, told", [("flu", True), ("Diagnosis", True), ("term", False), ("Preferred Name", False)]
 )
-def test_a_first_term_is_taken_for_a_header_in_silence(tmp_path, header, told, recwarn):
+def test_an_unrecognized_header_raises_a_warning(tmp_path, header, told, recwarn):
     path = tmp_path / "terms.csv"
     path.write_text(f"{header}\nMS\ncold\n")
     assert [term.label for term in read_terms(path, CorpusReport())] == ["MS", "cold"]

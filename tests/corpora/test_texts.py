@@ -23,7 +23,7 @@ def archive(path, **files):
     return path
 
 
-def test_jsonl(tmp_path):
+def test_jsonl_joins_title_and_text(tmp_path):
     path = tmp_path / "a.jsonl"
     records = [
         {"id": 7, "title": "Title.", "text": "Text."},
@@ -39,7 +39,7 @@ def test_jsonl(tmp_path):
 
 
 @pytest.mark.parametrize("line", ['{"text": 3}', '{"title": "", "text": " "}', "[]", '{"text', r'{"text": "\ud800"}'])
-def test_bad_jsonl_lines_are_not_counted(tmp_path, line):
+def test_bad_jsonl_lines_raise_a_warning(tmp_path, line):
     path = tmp_path / "a.jsonl"
     path.write_text(f'{{"text": "one"}}\n{line}\n{{"text": "two"}}\n')
     with pytest.warns(KrisselWarning, match=r"KW201\] 1 record.*a\.jsonl, line 2"):
@@ -47,7 +47,7 @@ def test_bad_jsonl_lines_are_not_counted(tmp_path, line):
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
-def test_plain_text(tmp_path, name):
+def test_each_paragraph_of_plain_text_is_a_text(tmp_path, name):
     path = tmp_path / name
     content = PARAGRAPHS.encode()
     path.write_bytes(gzip.compress(content) if name.endswith("gz") else content)
@@ -57,7 +57,7 @@ def test_plain_text(tmp_path, name):
     ]
 
 
-def test_archive(tmp_path):
+def test_text_files_of_an_archive_are_read(tmp_path):
     path = archive(tmp_path / "a.tar.gz", README_md=b"no", PMC2_txt=PARAGRAPHS.encode(), PMC1_txt=b"Other")
     texts = list(read_texts(path))
     assert [(text.id, text.text) for text in texts] == [
@@ -68,7 +68,7 @@ def test_archive(tmp_path):
     assert texts[1].source == f"{path}!texts/PMC2.txt" and texts[1].line == 3
 
 
-def test_folder_in_order(tmp_path):
+def test_text_files_of_a_folder_are_read_in_order(tmp_path):
     (tmp_path / "sub").mkdir()
     for name in ("sub/b.txt", "a.txt", "LICENSE"):
         (tmp_path / name).write_text(name)
@@ -91,14 +91,14 @@ def test_folder_in_order(tmp_path):
         ("a.tar.gz", gzip.compress(b"no archive at all", mtime=0), "K211"),
     ],
 )
-def test_unreadable_files_have_no_code(tmp_path, name, content, code):
+def test_unreadable_files_raise_coded_errors(tmp_path, name, content, code):
     path = tmp_path / name
     path.write_bytes(content)
     with pytest.raises(KrisselError, match=code):
         list(read_texts(path))
 
 
-def test_every_cut_of_an_archive_is_a_coded_error(tmp_path):
+def test_every_truncation_of_an_archive_raises_a_coded_error(tmp_path):
     whole = archive(tmp_path / "whole.tar.gz", A_txt=b"one\n" * 400, B_txt=bytes(range(32, 127)) * 30).read_bytes()
     path = tmp_path / "cut.tar.gz"
     for length in range(1, len(whole) - 8, 5):
@@ -107,20 +107,20 @@ def test_every_cut_of_an_archive_is_a_coded_error(tmp_path):
             list(read_texts(path))
 
 
-def test_archive_that_is_not_utf8(tmp_path):
+def test_an_archive_member_that_is_not_utf8_raises(tmp_path):
     with pytest.raises(KrisselError, match=r"\[K203\].*a\.tar\.gz!texts/A\.txt.*line 2"):
         list(read_texts(archive(tmp_path / "a.tar.gz", A_txt=b"one\n\xff\n")))
 
 
 @pytest.mark.parametrize("path", ["absent.txt", "empty"])
-def test_nothing_there(tmp_path, path):
+def test_missing_files_and_empty_folders_raise(tmp_path, path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(KrisselError, match=rf"\[K201\].*{path}"):
         list(read_texts(tmp_path / path))
 
 
 @given(st.lists(st.text(st.characters(blacklist_categories=["Cs"]), max_size=30), min_size=1, max_size=5))
-def test_any_text_comes_back_from_jsonl(tmp_path_factory, contents):
+def test_arbitrary_texts_round_trip_through_jsonl(tmp_path_factory, contents):
     path = tmp_path_factory.mktemp("wild") / "a.jsonl"
     path.write_text("\n".join(json.dumps({"text": text}, ensure_ascii=False) for text in contents), encoding="utf8")
     wanted = [text for text in contents if text.strip()]
@@ -131,7 +131,7 @@ def test_any_text_comes_back_from_jsonl(tmp_path_factory, contents):
 
 
 @pytest.mark.data
-def test_real_texts(data_dir):
+def test_real_abstracts_have_unique_ids_and_text(data_dir):
     abstracts = list(read_texts(data_dir / "text" / "abstracts.jsonl.gz"))
     assert len(abstracts) == len({text.id for text in abstracts}) == 13_752
     assert all(text.text for text in abstracts)
@@ -139,7 +139,7 @@ def test_real_texts(data_dir):
 
 @pytest.mark.data
 @pytest.mark.slow
-def test_real_archive(data_dir):
+def test_every_article_of_a_real_archive_is_read(data_dir):
     sources = {text.source for text in read_texts(data_dir / "text" / "evidence_inference_txt_files.tar.gz")}
     # One of the 4,470 articles is empty.
     assert len(sources) == 4469

@@ -36,37 +36,37 @@ def texts(corpus):
     return texts
 
 
-def test_a_label_may_list_several_types(texts):
+def test_a_label_that_lists_several_types_matches_each(texts):
     assert texts(types=["T033"]) == ["Gout"]
     assert texts(types=["T033", "t023"]) == ["Gout", "toe"]
     assert texts(types=["element ion or isotope"]) == ["salt"]
 
 
-def test_types_that_no_mention_has_are_not_warned_of(texts):
+def test_types_that_no_mention_has_raise_a_warning(texts):
     with pytest.warns(KrisselWarning, match=r"KW223\] All 4 mentions"):
         assert texts(types=["Biologic Function", "T017"]) == []
 
 
-def test_types_of_the_gold_entity(texts, tmp_path):
+def test_mentions_are_selected_by_types_of_their_entity(texts, tmp_path):
     entities = [Entity("C1", "gout", types=("Disease",)), Entity("C3", "cure", types=("T061",), alt_ids=("C2",))]
     store = write_store(iter(entities), tmp_path / "store")
     assert texts(types=["Disease"], ontology=store) == ["Gout"]
     assert texts(types=["disease", "T061"], ontology=store.path) == ["Gout", "toe", "cured"]
 
 
-def test_types_and_labels_together(texts, corpus, tmp_path):
+def test_type_and_label_filters_can_be_combined(texts, corpus, tmp_path):
     report = convert(corpus, tmp_path / "gold.spacy", labels=["T023", "T061"], types=["T023"])
     assert (report["mentions"], report["other_labels"], report["other_types"], report["mentions_read"]) == (1, 2, 1, 4)
 
 
-def test_one_type_instead_of_a_list_is_accepted(corpus, tmp_path):
+def test_a_single_type_instead_of_a_list_raises(corpus, tmp_path):
     with pytest.raises(KrisselError, match="K006.*types"):
         convert(corpus, tmp_path / "gold.spacy", types="T017")
 
 
 @pytest.mark.data
 @pytest.mark.filterwarnings("ignore::spacy_krissel.errors.KrisselWarning")
-def test_real_entities_by_their_types(data_dir, tmp_path):
+def test_bc5cdr_diseases_are_selected_by_medic_types(data_dir, tmp_path):
     """BC5CDR's diseases are MEDIC's; without the ontology its labels are the types."""
     from spacy_krissel.ontology.build import build_ontology
 

@@ -44,7 +44,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_documents_have_the_tokens_of_the_format(folder):
+def test_docs_are_tokenized_at_white_space(folder):
     with pytest.warns(KrisselWarning, match=r"KW204\] 1 mention.*kermit THE Frog"):
         first, second = read_docs(folder / "mentions.json", NLP, documents=folder / "documents")
     assert [token.text for token in first] == DOCUMENTS["lego"]["0A"][1].split()
@@ -59,7 +59,7 @@ def test_documents_have_the_tokens_of_the_format(folder):
     assert [(ent.text, ent.label_) for ent in second.ents] == [("Kermit the Frog", "muppets")]
 
 
-def test_convert_and_its_ontology_belong_together(folder):
+def test_converted_ids_are_those_of_the_built_ontology(folder):
     worlds = [folder / "documents" / "lego.json", folder / "documents" / "muppets.json"]
     store = build_ontology(worlds, folder / "store", format="zeshel")
     with pytest.warns(KrisselWarning, match="KW204"):
@@ -84,7 +84,7 @@ def test_worlds_may_be_compressed(folder):
     assert entity.types == ("muppets",)
 
 
-def test_mentions_outside_the_text_are_not_counted(folder):
+def test_invalid_mentions_and_documents_are_counted(folder):
     bad = [
         line("0A", 1, 1, "Batman", "0B", "lego"),
         line("0A", 9, 10, "nothing", "0B", "lego"),
@@ -113,7 +113,7 @@ def test_mentions_outside_the_text_are_not_counted(folder):
     assert {str(each.message)[:7] for each in found} == {"[KW201]", "[KW203]", "[KW205]"}
 
 
-def test_wrong_files_are_accepted(folder, tmp_path):
+def test_invalid_files_raise(folder, tmp_path):
     def refuse(code, mentions=None, **settings):
         settings = {"documents": folder / "documents", "format": "zeshel", **settings}
         with pytest.raises(KrisselError, match=rf"\[{code}\]"):
@@ -132,7 +132,7 @@ def test_wrong_files_are_accepted(folder, tmp_path):
     assert not (folder / "gold.spacy").exists()
 
 
-def test_a_document_in_two_files_of_mentions(folder):
+def test_a_document_in_two_mention_files_raises_a_warning(folder):
     paths = [folder / "mentions.json", folder / "more.json"]
     paths[0].write_text(line(*MENTIONS[0]) + "\n" + line(*MENTIONS[3]).replace("kermit THE", "Kermit the"))
     paths[1].write_text(line("0A", 0, 0, "The", "0B", "lego") + "\n")
@@ -141,13 +141,13 @@ def test_a_document_in_two_files_of_mentions(folder):
     assert len(docs) == 2
 
 
-def test_the_format_of_documents_is_not_detected(folder, tmp_path):
+def test_the_format_of_documents_is_detected(folder, tmp_path):
     assert detect_format(folder / "documents" / "lego.json") == "zeshel"
     (tmp_path / "a.jsonl").write_text('{"concept_id": "D1", "canonical_name": "a", "definition": "\\"document_id\\""}')
     assert detect_format(tmp_path / "a.jsonl") == "jsonl"
 
 
-def test_bad_documents_are_counted_by_the_reader_of_entities(folder):
+def test_bad_documents_are_skipped_with_a_warning_by_the_ontology_reader(folder):
     path = folder / "documents" / "lego.json"
     bad = ['{"document_id": 7, "title": "a", "text": "b"}', '{"document_id": "7", "title": " ", "text": "b"}', "[]"]
     bad += ['{"document_id": "7", "title": "a"}', '{"document_id": "7", "title": "\\ud800", "text": "b"}', "{"]
@@ -163,7 +163,7 @@ def test_bad_documents_are_counted_by_the_reader_of_entities(folder):
     spaces=st.sampled_from([" ", "  ", "\n", "\t "]),
     data=st.data(),
 )
-def test_token_offsets_of_any_text(tmp_path_factory, words, spaces, data):
+def test_token_offsets_hold_for_arbitrary_text(tmp_path_factory, words, spaces, data):
     folder = tmp_path_factory.mktemp("zeshel")
     words = spaces.join(words).split()
     start = data.draw(st.integers(0, len(words) - 1))
@@ -191,7 +191,7 @@ def test_token_offsets_of_any_text(tmp_path_factory, words, spaces, data):
     st.booleans(),
 )
 @pytest.mark.filterwarnings("ignore::spacy_krissel.errors.KrisselWarning")
-def test_wild_mentions_end_in_documents_or_a_coded_error(folder, content, after_sample):
+def test_arbitrary_mention_lines_give_documents_or_a_coded_error(folder, content, after_sample):
     start = (line(*MENTIONS[1]) + "\n").encode() * after_sample
     (folder / "wild.json").write_bytes(start + content)
     try:

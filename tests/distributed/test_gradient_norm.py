@@ -8,7 +8,7 @@ from spacy_krissel.views import View, name_view
 VIEWS = [View("the ", "cold", " of a week"), name_view("cold"), name_view("multiple sclerosis")]
 
 
-def test_small_encoder_along_a_direction():
+def test_gradient_norm_of_a_small_encoder_accumulates_over_passes():
     """The norm is that of the change of the loss along the gradient: d loss / d step = |gradient|."""
     model = SmallEncoder(width=6, rows=256, context_rows=128, hidden=5, context_weight=0.5)
     model.initialize(X=VIEWS)
@@ -29,7 +29,7 @@ def test_small_encoder_along_a_direction():
     assert twice == pytest.approx(2 * gradient_norm(model), rel=1e-5) and twice > 0
 
 
-def test_transformer(tiny_bert):
+def test_gradient_norm_of_a_transformer_equals_the_norm_of_torch(tiny_bert):
     torch = pytest.importorskip("torch")
     from spacy_krissel.layers.hf.transformer import TransformerEncoder
 

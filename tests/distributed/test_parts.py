@@ -17,18 +17,18 @@ def three_threads(monkeypatch):
 
 
 @pytest.mark.parametrize("n", [0, 1, 9, 10, 19, 20, 29, 30, 31, 100])
-def test_parts_follow_each_other_and_none_is_smaller_than_asked_for(n, three_threads):
+def test_parts_are_contiguous_and_have_the_minimum_size(n, three_threads):
     parts = in_parts(lambda start, end: (start, end), n, 10)
     assert [start for start, _ in parts] == [0, *(end for _, end in parts[:-1])] and parts[-1][1] == n
     assert len(parts) == max(1, min(3, n // 10)) and all(end - start >= min(n, 10) for start, end in parts)
 
 
-def test_parts_are_worked_on_at_the_same_time(three_threads):
+def test_parts_run_concurrently(three_threads):
     together = threading.Barrier(3, timeout=10)
     assert len(in_parts(lambda start, end: together.wait(), 3, 1)) == 3
 
 
-def test_what_another_thread_raises_is_raised_here(three_threads):
+def test_errors_of_other_threads_are_raised_in_the_caller(three_threads):
     def work(start, end):
         if start:
             raise ValueError("no room")
@@ -37,7 +37,7 @@ def test_what_another_thread_raises_is_raised_here(three_threads):
         in_parts(work, 3, 1)
 
 
-def test_the_number_of_threads_changes_neither_features_nor_similarities_nor_products(monkeypatch):
+def test_features_and_similarities_do_not_depend_on_the_number_of_threads(monkeypatch):
     random = np.random.default_rng(0)
     words = ["".join(random.choice([*"abcde"], 4)) for _ in range(60)]
     texts = [" ".join(random.choice(words, 3)) for _ in range(4 * MIN_PER_THREAD)]

@@ -1,4 +1,4 @@
-"""What processes that train together do to arrays and to models."""
+"""Operations on arrays and models in processes that train together."""
 
 import random
 import sys
@@ -43,7 +43,7 @@ def share(sizes, rows):
 
 
 @pytest.mark.slow
-def test_a_batch_is_divided(two_processes):
+def test_a_batch_is_divided_by_size(two_processes):
     first, second = two_processes(share, SIZES, None)
     # From the largest down: 9, 5, 2, 1 and 7, 3, 2.
     assert first[0] == [2, 0, 3, 1] and second[0] == [5, 6, 4]
@@ -53,7 +53,7 @@ def test_a_batch_is_divided(two_processes):
 
 
 @pytest.mark.slow
-def test_items_of_several_rows(two_processes):
+def test_items_of_several_rows_are_kept_together(two_processes):
     rows = [[3, 0], [], [1], [2, 5, 4]]
     found = two_processes(share, [1, 1, 1, 1], rows)
     assert [asked for asked, *_ in found] == [[0, 2], [1, 3]]
@@ -63,7 +63,7 @@ def test_items_of_several_rows(two_processes):
 
 
 @pytest.mark.slow
-def test_a_share_that_is_empty(two_processes):
+def test_a_process_without_items_has_zero_gradients(two_processes):
     """The second process reads the one item too, and nothing of it counts."""
     first, second = two_processes(share, [4], None)
     for _, whole, _ in (first, second):
@@ -80,11 +80,11 @@ def nothing():
 
 
 @pytest.mark.slow
-def test_no_items(two_processes):
+def test_an_empty_batch_works_in_every_process(two_processes):
     assert two_processes(nothing) == ["backprop"] * 2 and nothing() == "backprop"
 
 
-def test_one_process_does_all():
+def test_a_single_process_does_all_work():
     assert n_processes() == 1 and process_rank() == 0
     asked, whole, learnt = share(SIZES, None)
     assert asked == list(range(7))
@@ -99,7 +99,7 @@ def made():
 
 
 @pytest.mark.slow
-def test_what_is_only_made(two_processes):
+def test_rows_made_by_one_process_are_gathered_in_all(two_processes):
     for found in two_processes(made):
         assert_array_equal(found, [[10, 1], [0, 0], [20, 0]])
 
@@ -109,7 +109,7 @@ def other_batch():
 
 
 @pytest.mark.slow
-def test_other_batches(two_processes):
+def test_different_batches_per_process_raise(two_processes):
     assert all("[K021]" in found for found in two_processes(other_batch))
 
 
@@ -134,7 +134,7 @@ def draws():
 
 
 @pytest.mark.slow
-def test_own_random_numbers(two_processes):
+def test_processes_draw_different_numbers_and_shuffle_the_same_way(two_processes):
     (before, own, again, after), (other_before, other_own, _, other_after) = two_processes(draws)
     assert before == other_before and after == other_after
     assert all(mine != others for mine, others in zip(own, other_own, strict=True))
@@ -150,7 +150,7 @@ def only_the_first():
 
 
 @pytest.mark.slow
-def test_scores_of_the_first(two_processes):
+def test_only_the_first_process_computes_scores(two_processes):
     assert two_processes(only_the_first) == [{"score": 0.5, "by": 0}] * 2
 
 
@@ -161,7 +161,7 @@ def one_ends():
 
 
 @pytest.mark.slow
-def test_a_process_that_ends(two_processes):
+def test_a_process_that_ends_raises_in_the_others(two_processes):
     first, second = two_processes(one_ends)
     assert "[K020]" in first and "Process 0 of 2" in first and second == "a mistake"
 
@@ -176,7 +176,7 @@ def one_stands_still():
 
 
 @pytest.mark.slow
-def test_a_process_that_stands_still(two_processes):
+def test_a_process_that_hangs_raises_in_the_others(two_processes):
     first, second = two_processes(one_stands_still, timeout=1 / 60)
     assert "[K020]" in first and second == "late"
 
@@ -212,7 +212,7 @@ def model_gradients(held):
 
 
 @pytest.mark.slow
-def test_gradients_are_added_up(two_processes):
+def test_gradients_are_summed(two_processes):
     held = [
         {"b": 1.0, "weight": 2.0, "rows": [[1, 4], [4, 5]]},
         {"b": 10.0, "weight": 20.0, "rows": [[0, 4]]},
@@ -228,7 +228,7 @@ def test_gradients_are_added_up(two_processes):
 
 
 @pytest.mark.slow
-def test_gradients_of_one_process_alone(two_processes):
+def test_gradients_of_only_one_process_are_summed(two_processes):
     held = [{"b": None, "weight": 2.0, "rows": []}, {"b": 10.0, "weight": None, "rows": [[3]]}]
     for found in two_processes(model_gradients, held):
         assert_array_equal(found["b"], [10, 10])
@@ -238,7 +238,7 @@ def test_gradients_of_one_process_alone(two_processes):
     assert two_processes(model_gradients, held) == [dict.fromkeys(("W", "b", "weight", "bias", "rows"))] * 2
 
 
-def test_gpus(monkeypatch):
+def test_each_local_process_gets_its_own_gpu(monkeypatch):
     torch = pytest.importorskip("torch")
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
     assert local_gpu(0) == 0 and local_gpu(7) == 7 and local_gpu(-1) == -1
@@ -249,7 +249,7 @@ def test_gpus(monkeypatch):
         local_gpu(2)
 
 
-def test_a_launcher_that_says_too_little(monkeypatch):
+def test_an_incomplete_launcher_environment_raises(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     for name in ("RANK", "MASTER_ADDR", "MASTER_PORT"):
         monkeypatch.delenv(name, raising=False)
@@ -257,7 +257,7 @@ def test_a_launcher_that_says_too_little(monkeypatch):
         pass
 
 
-def test_torch_is_not_imported_to_find_that_there_is_one_process(monkeypatch):
+def test_torch_distributed_is_not_imported_in_a_single_process(monkeypatch):
     monkeypatch.delitem(sys.modules, "torch.distributed", raising=False)
     assert processes.n_processes() == 1 and "torch.distributed" not in sys.modules
 
@@ -269,6 +269,6 @@ def summed():
 
 
 @pytest.mark.slow
-def test_sums(two_processes):
+def test_arrays_are_summed_over_processes(two_processes):
     for array, number in two_processes(summed):
         assert array.tolist() == [1, 3, 5] and number.tolist() == [2]

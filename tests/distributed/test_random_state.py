@@ -12,7 +12,7 @@ def draw():
     return [random.random(), numpy.random.rand(), torch.rand(1).item()]
 
 
-def test_replay_draws_the_same_again():
+def test_replay_repeats_the_random_numbers():
     state = capture_rng()
     first = draw()
     middle = draw()
@@ -21,7 +21,7 @@ def test_replay_draws_the_same_again():
         assert draw() == middle
 
 
-def test_after_a_replay_nothing_was_drawn():
+def test_a_replay_does_not_advance_the_random_state():
     state = capture_rng()
     draw()
     before = capture_rng()
@@ -46,7 +46,7 @@ def test_state_is_restored_after_an_error():
         assert draw() == after
 
 
-def test_forward_again_has_the_same_dropout(tiny_bert):
+def test_a_replayed_forward_pass_has_the_same_dropout(tiny_bert):
     model = TransformerEncoder(str(tiny_bert), batch_pieces=16)
     model.initialize()
     views = [name_view("cold " * (i + 1)) for i in range(8)]

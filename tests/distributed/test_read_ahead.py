@@ -19,7 +19,7 @@ def corpus(toy_store, toy_shards):
     return corpus
 
 
-def test_another_stream_is_read_ahead(corpus, monkeypatch):
+def test_reading_ahead_gives_the_same_stream(corpus, monkeypatch):
     """Over the ends of blocks and epochs, and after an epoch that was left early, as `initialize` leaves it."""
     monkeypatch.setattr(workers, "BLOCK", 7)
     here, ahead = corpus(), corpus(read_ahead=20)
@@ -31,7 +31,7 @@ def test_another_stream_is_read_ahead(corpus, monkeypatch):
     assert torch.equal(torch.random.get_rng_state(), state)
 
 
-def test_examples_that_are_read_ahead_differ(corpus):
+def test_examples_read_ahead_are_the_same(corpus):
     nlp = spacy.blank("en")
     texts = [
         [(example.reference.text, example.reference.ents[0].kb_id_) for example in each(nlp)]
@@ -40,12 +40,12 @@ def test_examples_that_are_read_ahead_differ(corpus):
     assert texts[0] and texts[0] == texts[1]
 
 
-def test_an_error_of_the_other_process_loses_its_code(corpus):
+def test_an_error_of_the_reader_process_keeps_its_code(corpus):
     with pytest.raises(KrisselError, match=r"^\[K608\]"):
         list(corpus(None, names_per_entity=0, read_ahead=1).linked_views())
 
 
-def test_training_waits_for_a_process_that_is_gone(corpus, monkeypatch):
+def test_a_killed_reader_process_raises(corpus, monkeypatch):
     monkeypatch.setattr(workers, "BLOCK", 1)
     before = set(multiprocessing.active_children())
     views = corpus(read_ahead=1).linked_views()
@@ -56,8 +56,8 @@ def test_training_waits_for_a_process_that_is_gone(corpus, monkeypatch):
         list(views)
 
 
-def test_a_corpus_that_is_gone_leaves_its_process_behind(corpus):
-    """As that of `initialize`, which looks at a few examples: the process would hold the shards for as long as training
+def test_deleting_a_corpus_ends_its_reader_process(corpus):
+    """Else the reader process of `initialize` would hold the shards for as long as training
     lasts."""
     ahead = corpus(read_ahead=1)
     before = set(multiprocessing.active_children())
@@ -72,7 +72,7 @@ def test_a_corpus_that_is_gone_leaves_its_process_behind(corpus):
         gc.enable()
 
 
-def test_development_examples_are_read_by_another_process(corpus):
+def test_development_examples_are_not_read_ahead(corpus):
     ahead = corpus(split="dev", read_ahead=1, held_out=0.3)
     before = set(multiprocessing.active_children())
     assert list(ahead.linked_views()) and set(multiprocessing.active_children()) == before

@@ -13,7 +13,7 @@ from spacy_krissel.ontology.store import write_store
 from spacy_krissel.util.folding import fold_name
 
 
-def test_exact_match_folds_and_ties(make_record, store):
+def test_exact_match_folds_names_and_keeps_ties(make_record, store):
     cancer, shared, unlisted = exact_match(
         [make_record("BREAST-cancer"), make_record("ms", ("D2",)), make_record("mammary growth")], store
     )
@@ -32,7 +32,7 @@ def test_tfidf_finds_the_nearest_name(make_record, store):
     assert (nothing.prediction, nothing.ranked) == ("", [])
 
 
-def test_a_baseline_has_other_rules_for_ties_than_the_linker(make_record, store):
+def test_baselines_settle_ties_like_the_linker(make_record, store):
     before = exact_match([make_record("ms", ("D2",)), make_record("BREAST-cancer")], store)
     known = {id_: len(store.get(id_).names) for id_ in before[0].ties}
     shared, single = settle_ties(before, store)
@@ -43,7 +43,7 @@ def test_a_baseline_has_other_rules_for_ties_than_the_linker(make_record, store)
 
 
 @pytest.mark.parametrize("link", BASELINES.values())
-def test_baselines_keep_the_mention_and_forget_the_other_system(make_record, store, link):
+def test_baselines_keep_the_mention_and_drop_results_of_the_other_system(make_record, store, link):
     record = make_record("cold", ("D3",), "D1", ["D1"], left="a ", prototype="p", prototype_kind="gold", scores=[3.0])
     (linked,) = link([record], store)
     assert (linked.gold, linked.left, linked.start) == (("D3",), "a ", 0)
@@ -55,7 +55,7 @@ def test_baselines_keep_the_mention_and_forget_the_other_system(make_record, sto
 
 
 @pytest.mark.parametrize("link", BASELINES.values())
-def test_other_texts(make_record, store, link):
+def test_baselines_can_search_another_text(make_record, store, link):
     """The mention is looked up by the text that is given, and keeps its own."""
     records = [make_record("BRC"), make_record("cold", found=False), make_record("MS")]
     first, lost, tied = link(records, store, texts=["Breast-Cancer", "cold", "MS"])
@@ -63,13 +63,13 @@ def test_other_texts(make_record, store, link):
     assert lost.prediction == "" and tied.ties == ["D1", "D2"]
 
 
-def test_write_out_abbreviations(make_record):
+def test_abbreviations_are_expanded_per_document(make_record):
     documents = {"1": "Breast cancer (BRC) is", "2": "bronchiectasis (BRC) and BRC"}
     records = [make_record("BRC", doc="1"), make_record("BRC", doc="2"), make_record("late BRC", doc="1")]
     assert expand_abbreviations(records, documents) == ["Breast cancer", "bronchiectasis", "late Breast cancer"]
 
 
-def test_tfidf_in_small_blocks_gives_the_same(make_record, store, monkeypatch):
+def test_tfidf_in_small_blocks_gives_the_same_links(make_record, store, monkeypatch):
     records = [make_record(text) for text in ("cold", "MS", "breast", "sclerosis of the cold breast", "odd")]
     whole = tfidf(records, store, k=4)
     monkeypatch.setattr(baselines, "BLOCK_CELLS", 6)
@@ -77,7 +77,7 @@ def test_tfidf_in_small_blocks_gives_the_same(make_record, store, monkeypatch):
     assert tfidf(records, store, k=4) == whole
 
 
-def test_tfidf_agrees_with_a_dense_oracle(tmp_path, make_record):
+def test_tfidf_agrees_with_a_dense_reference(tmp_path, make_record):
     rng = np.random.default_rng(0)
     words = ["".join(rng.choice(list("abcd"), size=4)) for _ in range(60)]
     entities = [Entity(f"E{i:02}", words[i], (f"{words[i]} {words[-1 - i]}", words[(i * 7) % 60])) for i in range(30)]
@@ -129,7 +129,7 @@ def medic(data_dir, tmp_path_factory):
         ),
     ],
 )
-def test_published_figures(data_dir, medic, corpus, labels, n, n_composite, figures):
+def test_baselines_reproduce_published_results(data_dir, medic, corpus, labels, n, n_composite, figures):
     records = []
     for item in read_gold(data_dir / "corpora" / corpus, spacy.blank("en"), labels=labels):
         for mention in item.mentions:

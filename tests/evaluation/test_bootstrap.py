@@ -22,7 +22,7 @@ def test_documents_are_resampled_not_mentions():
     assert Bootstrap(docs).interval(right, [1.0] * 100) == [0.0, 1.0]
 
 
-def test_same_seed_same_interval_other_seed_another():
+def test_intervals_depend_on_the_seed_only():
     docs = [str(i) for i in range(30)]
     right = [float(i % 3 == 0) for i in range(30)]
     one = [1.0] * 30
@@ -31,7 +31,7 @@ def test_same_seed_same_interval_other_seed_another():
     assert first != Bootstrap(docs, resamples=50, seed=4).interval(right, one)
 
 
-def test_difference_is_paired():
+def test_differences_are_paired():
     # Theirs is ours minus one right mention in each document: the difference never varies, though both figures do.
     docs = [str(i) for i in range(20) for _ in range(10)]
     ours = [float(i % 10 <= i // 10 % 8 + 1) for i in range(200)]
@@ -43,6 +43,6 @@ def test_difference_is_paired():
     assert high - low > 0.05
 
 
-def test_nothing_to_divide_by_is_none():
+def test_intervals_of_no_data_are_none():
     assert Bootstrap([]).interval([], []) is None
     assert Bootstrap(["a", "b"]).interval([0.0, 0.0], [0.0, 0.0]) is None

@@ -42,7 +42,7 @@ def docs(make_doc):
 
 
 def links(nlp, docs):
-    """What the pipeline says of the docs' mentions."""
+    """Return the pipeline's links of the docs' mentions."""
     found = []
     for gold in docs:
         doc = nlp.make_doc(gold.text)
@@ -51,12 +51,12 @@ def links(nlp, docs):
     return found
 
 
-def test_a_calibration_shows_no_bar(nlp, linker, docs, terminal):
+def test_calibration_shows_a_progress_bar(nlp, linker, docs, terminal):
     calibrate(nlp, docs, progress=True)
     assert "Linking: 100%" in terminal.readouterr().err
 
 
-def test_the_threshold_is_set_and_noted(nlp, linker, docs):
+def test_the_threshold_is_set_and_recorded_in_the_meta(nlp, linker, docs):
     linker.cfg["threshold"] = 0.123
     found = calibrate(nlp, docs)
     assert linker.cfg["threshold"] == found.threshold == found.data["threshold"]
@@ -73,8 +73,8 @@ def test_the_threshold_is_set_and_noted(nlp, linker, docs):
     assert found.curve.called[-1] == 9
 
 
-def test_a_share_of_nil_changes_nothing(nlp, docs):
-    """Where few of the mentions that are met are NIL, fewer may be called so."""
+def test_a_low_nil_fraction_lowers_the_threshold(nlp, docs):
+    """If fewer mentions are expected to be NIL, the threshold must not rise."""
     plain, rare = calibrate(nlp, docs), calibrate(nlp, docs, nil_share=0.01)
     assert (plain.data["nil_share"], rare.data["nil_share"]) == (None, 0.01)
     assert rare.data["after"]["share"] == pytest.approx(0.01) and plain.data["after"]["share"] == pytest.approx(4 / 9)
@@ -84,7 +84,7 @@ def test_a_share_of_nil_changes_nothing(nlp, docs):
             calibrate(nlp, docs, nil_share=share)
 
 
-def test_documents_that_training_held_out(nlp, docs):
+def test_only_held_out_documents_are_used_on_request(nlp, docs):
     part = GoldSplit("dev", 0.6, 2)
     kept = [doc for doc in docs if part(doc)]
     assert 0 < len(kept) < len(docs)
@@ -94,7 +94,7 @@ def test_documents_that_training_held_out(nlp, docs):
         calibrate(nlp, docs, held_out=1.5)
 
 
-def test_results_are_those_of_an_evaluation(nlp, linker, docs, toy_store):
+def test_calibration_results_equal_an_evaluation(nlp, linker, docs, toy_store):
     linker.cfg["threshold"] = 0.9
     found = calibrate(nlp, docs)
     for threshold, when in ((0.9, "before"), (found.threshold, "after")):
@@ -104,7 +104,7 @@ def test_results_are_those_of_an_evaluation(nlp, linker, docs, toy_store):
         assert data["strict"] == found.data[when]["strict"]
 
 
-def test_it_does_not_matter_what_the_threshold_was(nlp, linker, docs):
+def test_the_earlier_threshold_does_not_matter(nlp, linker, docs):
     fitted = []
     for threshold in (None, 0.3, 99.0):
         linker.cfg["threshold"] = threshold
@@ -112,14 +112,14 @@ def test_it_does_not_matter_what_the_threshold_was(nlp, linker, docs):
     assert len(set(fitted)) == 1
 
 
-def test_a_linker_that_keeps_no_candidates(nlp, linker, docs):
+def test_a_linker_without_stored_candidates_can_be_calibrated(nlp, linker, docs):
     expected = calibrate(nlp, docs).threshold
     linker.cfg["n_candidates"] = 0
     assert calibrate(nlp, docs).threshold == pytest.approx(expected)
     assert linker.cfg["n_candidates"] == 0
 
 
-def test_it_survives_saving_and_packaging(nlp, docs, tmp_path):
+def test_the_calibration_survives_saving_and_packaging(nlp, docs, tmp_path):
     found = calibrate(nlp, docs)
     save_pipeline(nlp, tmp_path / "first")
     again = spacy.load(tmp_path / "first")
@@ -144,7 +144,7 @@ def test_it_survives_saving_and_packaging(nlp, docs, tmp_path):
         assert find_linker(spacy.load(tmp_path / "second", config=override)).cfg["threshold"] == threshold
 
 
-def test_a_kb_outside_stays_there(nlp, docs, tmp_path):
+def test_an_external_kb_stays_in_its_folder(nlp, docs, tmp_path):
     save_pipeline(nlp, tmp_path / "in", kb_path=tmp_path / "kb")
     before = {path: path.read_bytes() for path in (tmp_path / "kb").rglob("*") if path.is_file()}
     nlp = spacy.load(tmp_path / "in")
@@ -155,7 +155,7 @@ def test_a_kb_outside_stays_there(nlp, docs, tmp_path):
     assert before == {path: path.read_bytes() for path in (tmp_path / "kb").rglob("*") if path.is_file()}
 
 
-def test_a_stated_precision(nlp, docs, make_doc):
+def test_a_requested_precision_is_reached(nlp, docs, make_doc):
     # Two that are named like entities, but are none: no threshold has them without the others.
     hidden = [
         make_doc("was psoriasis", [(1, 2, "NIL")], doc_id="p"),
@@ -166,7 +166,7 @@ def test_a_stated_precision(nlp, docs, make_doc):
     assert best.data["after"]["f1"] >= precise.data["after"]["f1"] and best.data["precision"] is None
 
 
-def test_what_cannot_be_calibrated(nlp, linker, docs, make_doc):
+def test_unsuitable_gold_and_settings_raise(nlp, linker, docs, make_doc):
     def refuse(code, docs, **settings):
         linker.cfg["threshold"] = 0.4
         with pytest.raises(KrisselError, match=code):
@@ -184,13 +184,13 @@ def test_what_cannot_be_calibrated(nlp, linker, docs, make_doc):
     refuse("K610", docs, name="cake")
 
 
-def test_scores_that_cannot_separate_nil(nlp, make_doc):
+def test_scores_that_cannot_separate_nil_raise_a_warning(nlp, make_doc):
     docs = [make_doc("was flu", [(1, 2, id_)], doc_id=str(i)) for i, id_ in enumerate(["T10", "NIL"])]
     with pytest.warns(KrisselWarning, match="KW712.* all 2 "):
         assert calibrate(nlp, docs).data["after"]["recall"] == 1.0
 
 
-def test_unknown_ids_are_no_nil(nlp, docs, make_doc):
+def test_unknown_ids_are_not_nil(nlp, docs, make_doc):
     unknown = make_doc("was zzzq", [(1, 2, "X9")], doc_id="unknown")
     with pytest.warns(KrisselWarning, match="KW711.* 1 of 10 .*unknown 4-8 X9"):
         found = calibrate(nlp, [*docs, unknown])
@@ -205,7 +205,7 @@ def test_alternative_ids_are_known(nlp, store, make_doc, recwarn):
     assert not [each for each in recwarn if "KW711" in str(each.message)]
 
 
-def test_own_gold_is_left_out(nlp, linker, docs):
+def test_gold_prototypes_of_the_same_documents_are_left_out(nlp, linker, docs):
     expected = calibrate(nlp, docs)
     add_gold(linker.kb, docs)
     with pytest.warns(KrisselWarning, match="KW703"):
@@ -214,7 +214,7 @@ def test_own_gold_is_left_out(nlp, linker, docs):
     assert linker.kb.has_gold
 
 
-def test_with_a_reranker_the_scores_are_the_linkers(nlp, linker, docs, monkeypatch):
+def test_with_a_reranker_the_linkers_scores_are_calibrated(nlp, linker, docs, monkeypatch):
     """One that turns each list around and triples the scores: NIL stays NIL, links are its own."""
 
     def turn(self, docs):

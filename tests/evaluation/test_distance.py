@@ -22,7 +22,7 @@ def placed(request, tmp_path):
     return write_store([replace(entities[0], alt_ids=("X:1",)), *entities[1:]], tmp_path / "store")
 
 
-def test_a_wrong_link_near_the_right_entity_counts_as_far(placed, make_record):
+def test_wrong_links_are_counted_by_distance_in_the_hierarchy(placed, make_record):
     answers = (("D2", "D1"), ("D2", "D3"), ("D2", "D4"), ("D2", "D5"), ("D1", "D3"), ("D404", "D2"))
     records = [make_record(gold=(gold,), prediction=prediction) for gold, prediction in answers]
     found = link_distance(records, placed)
@@ -31,12 +31,12 @@ def test_a_wrong_link_near_the_right_entity_counts_as_far(placed, make_record):
     assert link_distance([composite], placed)["child"] == 1, "of the nearest gold entity"
 
 
-def test_what_is_no_wrong_link_is_counted(placed, make_record):
+def test_only_wrong_links_have_a_distance(placed, make_record):
     answers = (("D2", "D2"), ("NIL", "D1"), ("D2", ""), ("D2", "NIL"))
     records = [make_record(gold=(gold,), prediction=prediction) for gold, prediction in answers]
     records.append(make_record(gold=("D2",), prediction="D1", ties=["D1", "D2"]))
     assert link_distance(records, placed) is None
 
 
-def test_an_ontology_without_a_hierarchy_has_distances(store, make_record):
+def test_an_ontology_without_a_hierarchy_has_no_distances(store, make_record):
     assert link_distance([make_record(gold=("D5",), prediction="D1")], store) is None

@@ -17,7 +17,7 @@ def docs(make_doc):
     ]
 
 
-def test_a_report_has_the_agreed_keys_and_files(make_nlp, docs, store, tmp_path):
+def test_a_report_has_the_documented_keys_and_files(make_nlp, docs, store, tmp_path):
     nlp = make_nlp({"MS": "D1 D2", "cold": "tied=D3 D4"})
     report = evaluate(nlp, docs, store, tmp_path / "metrics", name="demo", seen=["D1"], command="krissel evaluate x")
     data = json.loads((tmp_path / "metrics" / "demo.json").read_text(encoding="utf8"))
@@ -41,8 +41,8 @@ def test_a_report_has_the_agreed_keys_and_files(make_nlp, docs, store, tmp_path)
     assert (tmp_path / "metrics" / "demo.md").exists() and (tmp_path / "metrics" / "demo.html").exists()
 
 
-def test_baselines_with_abbreviations(make_nlp, make_doc, store):
-    """Those of a document say nothing in another."""
+def test_baselines_expand_abbreviations_per_document(make_nlp, make_doc, store):
+    """Abbreviations of one document are not expanded in another."""
     docs = [
         make_doc("Breast cancer ( BC ) or BC type", [(0, 2, "D5"), (3, 4, "D5"), (6, 8, "D5")], doc_id="a"),
         make_doc("no BC", [(1, 2, "D5")], doc_id="b"),
@@ -71,7 +71,7 @@ def test_other_systems_are_in_the_same_table(make_nlp, docs, store, tmp_path):
         evaluate(better, docs, store, baselines=False, compare={"names": first.records[1:]})
 
 
-def test_nothing_to_evaluate_is_accepted(make_nlp, make_doc, docs, store):
+def test_nothing_to_evaluate_raises(make_nlp, make_doc, docs, store):
     nlp = make_nlp({})
     with pytest.raises(KrisselError, match=r"K701.*2 document.*\['Drug'\]"):
         evaluate(nlp, docs, store, labels=["Drug"])
@@ -81,7 +81,7 @@ def test_nothing_to_evaluate_is_accepted(make_nlp, make_doc, docs, store):
         evaluate(nlp, [make_doc("He has MS", [(2, 3, "-1")])], store)
 
 
-def test_gold_ids_missing_from_the_ontology_are_not_warned_of(make_nlp, make_doc, store):
+def test_gold_ids_missing_from_the_ontology_raise_a_warning(make_nlp, make_doc, store):
     docs = [make_doc("He has MS and a cold", [(2, 3, "X9"), (5, 6, "X9|D4")], doc_id="a")]
     with pytest.warns(KrisselWarning, match="KW702.* 1 of 2 .*a 7-9 X9"):
         report = evaluate(make_nlp({"MS": "D1"}), docs, store)
@@ -91,7 +91,7 @@ def test_gold_ids_missing_from_the_ontology_are_not_warned_of(make_nlp, make_doc
     assert "1 gold mentions have an id" in shown.splitlines()[-1]
 
 
-def test_an_evaluation_shows_no_bars(make_nlp, docs, store, terminal):
+def test_progress_bars_are_shown_only_on_request(make_nlp, docs, store, terminal):
     evaluate(make_nlp({"MS": "D1"}), docs, store, progress=True)
     shown = terminal.readouterr().err
     assert "Linking: 100%" in shown and "2/2" in shown and "Baselines: 100%" in shown
@@ -99,13 +99,13 @@ def test_an_evaluation_shows_no_bars(make_nlp, docs, store, terminal):
     assert not terminal.readouterr().err
 
 
-def test_an_evaluation_against_the_wrong_ontology_is_a_table_of_zeros(make_nlp, make_doc, store):
+def test_an_evaluation_against_the_wrong_ontology_raises(make_nlp, make_doc, store):
     docs = [make_doc("He has MS and a cold", [(2, 3, "X9"), (5, 6, "-1")])]
     with pytest.raises(KrisselError, match="K706.*1 gold mentions.*first: X9"):
         evaluate(make_nlp({"MS": "D1"}), docs, store)
 
 
-def test_gold_nil_is_reported_when_asked_for(make_nlp, docs, store):
+def test_gold_nil_is_reported_on_request(make_nlp, docs, store):
     nlp = make_nlp({"MS": "NIL", "|": "NIL"})
     assert evaluate(nlp, docs, store).data["n"] == 4
     data = evaluate(nlp, docs, store, gold_nil=True).data
@@ -115,7 +115,7 @@ def test_gold_nil_is_reported_when_asked_for(make_nlp, docs, store):
     assert data["nil"]["strict_linked"] == 0.0 and data["nil"]["strict"] == data["strict"] == 0.2
 
 
-def test_nil_by_score(make_nlp, docs, store):
+def test_nil_scores_are_reported_with_average_precision(make_nlp, docs, store):
     """The linker that links all: MS and cold score 1, what it has no candidate for is NIL whatever the threshold."""
     report = evaluate(
         make_nlp({"MS": "D1", "cold": "D4", "|": "NIL", "breast cancers": "NIL"}), docs, store, gold_nil=True
@@ -130,7 +130,7 @@ def test_nil_by_score(make_nlp, docs, store):
     assert "over all classes" not in evaluate(make_nlp({"MS": "D1"}), docs, store).to_markdown()
 
 
-def test_predicted_mentions_are_reported_as_such(make_nlp, docs, store):
+def test_predicted_mentions_are_scored_as_spans(make_nlp, docs, store):
     nlp = make_nlp({"MS": "D1", "cold": "D4", "breast": "D5"})
     ruler = nlp.add_pipe("entity_ruler", first=True)
     ruler.add_patterns([{"label": "Disease", "pattern": word} for word in ("MS", "breast")])
@@ -144,7 +144,7 @@ def test_predicted_mentions_are_reported_as_such(make_nlp, docs, store):
     assert report.data["baselines"]["tfidf"]["n_missing"] == 2
 
 
-def test_entities_of_training_are_seen(make_nlp, make_doc, docs, store, tmp_path):
+def test_entities_of_training_documents_count_as_seen(make_nlp, make_doc, docs, store, tmp_path):
     nlp = make_nlp({"MS": "D1 D2"})
     # By an alternative id, one of a composite, and an unlinked mention.
     trained = [make_doc("cold MS what", [(0, 1, "OMIM:300|D5"), (1, 2, "NIL"), (2, 3, "")])]
@@ -161,7 +161,7 @@ def test_entities_of_training_are_seen(make_nlp, make_doc, docs, store, tmp_path
     assert evaluate(nlp, docs, store, baselines=False).data["n_seen"] is None
 
 
-def test_training_without_links_is_accepted(make_nlp, make_doc, docs, store, tmp_path):
+def test_training_documents_without_links_raise(make_nlp, make_doc, docs, store, tmp_path):
     nlp = make_nlp({"MS": "D1"})
     with pytest.raises(KrisselError, match="K721.*1 document"):
         evaluate(nlp, docs, store, train=[[make_doc("MS", [(0, 1, "")])]])

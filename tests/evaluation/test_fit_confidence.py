@@ -15,7 +15,7 @@ from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.views import name_view
 
 
-def test_the_fit_is_not_the_likeliest():
+def test_the_fit_recovers_the_true_coefficients():
     rng = np.random.default_rng(0)
     x, true = rng.normal(size=(60_000, 3)), np.array([-1.0, 2.0, 0.5, -3.0])
     right = rng.random(len(x)) < 1 / (1 + np.exp(-(true[0] + x @ true[1:])))
@@ -26,7 +26,7 @@ def test_the_fit_is_not_the_likeliest():
     assert _fit(x, right, weights.astype(float), 0.1) == pytest.approx(twice, abs=1e-6)
 
 
-def test_the_least_confidence_has_another_precision():
+def test_the_minimum_confidence_reaches_the_requested_precision():
     confidence, weights = np.array([0.2, 0.9, 0.6, 0.8]), np.array([1.0, 1.0, 2.0, 1.0])
     assert _lowest_confidence(confidence, weights, 0.75) == pytest.approx((0.8, 0.4, 0.85))
     assert _lowest_confidence(confidence, weights, 0.725) == pytest.approx((0.6, 0.8, 0.725))
@@ -34,7 +34,7 @@ def test_the_least_confidence_has_another_precision():
 
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")
-def test_what_weighs_nothing_divides_by_nothing(tmp_path):
+def test_zero_weights_cause_no_division_by_zero(tmp_path):
     confidence, weights = np.array([0.95, 0.9, 0.2]), np.array([0.0, 1.0, 1.0])
     assert _lowest_confidence(confidence, weights, 0.8) == pytest.approx((0.9, 0.5, 0.9))
     # Of two entities with a name each, none is found without it.
@@ -45,7 +45,7 @@ def test_what_weighs_nothing_divides_by_nothing(tmp_path):
     assert [*vars(fit.confidence).values()] == pytest.approx([TRUST, *PRIOR])
 
 
-def test_a_fit_takes_the_gene_of_another_species_for_wrong_or_right(tmp_path):
+def test_the_fit_leaves_the_species_of_a_name_to_the_document(tmp_path):
     """Which species it is, a name by itself does not say: that is left to the document."""
     names = ["alpha kinase", "beta globin", "gamma tubulin", "delta catenin"]
     taxa = ("9606", "10090", "10116")
@@ -63,7 +63,7 @@ def nlp(gold_linker):
     return nlp
 
 
-def test_a_fit_is_not_kept(nlp, tmp_path):
+def test_a_fit_is_kept_in_the_pipeline(nlp, tmp_path):
     fit = fit_confidence(nlp, precision=0.9)
     cfg = nlp.get_pipe("krissel_linker").cfg
     assert cfg["confidence"] == vars(fit.confidence) and cfg["min_confidence"] == fit.min_confidence
@@ -78,7 +78,7 @@ def test_a_fit_is_not_kept(nlp, tmp_path):
     assert fit_confidence(nlp, precision=0.9).data == fit.data
 
 
-def test_more_precision_links_more(nlp):
+def test_higher_precision_links_fewer_mentions(nlp):
     fits = [fit_confidence(nlp, precision=precision) for precision in (0.5, 0.8, 0.95)]
     least = [fit.min_confidence for fit in fits]
     linked = [fit.data["linked"] for fit in fits]
@@ -86,12 +86,12 @@ def test_more_precision_links_more(nlp):
 
 
 @pytest.mark.parametrize("settings", [{"precision": 0.99}, {"precision": 0.0}, {"nil_share": 0.5}, {"n_mentions": 0}])
-def test_a_wrong_setting_is_accepted(nlp, settings):
+def test_invalid_settings_raise(nlp, settings):
     with pytest.raises(KrisselError, match=f"K006.*{next(iter(settings))}"):
         fit_confidence(nlp, **settings)
 
 
-def test_a_kb_without_names_is_fitted(nlp):
+def test_a_kb_without_names_raises(nlp):
     linker = nlp.get_pipe("krissel_linker")
     linker.kb.add_prototypes([Prototype("T01", "class", name_view("sclerosis"))])
     for kind in ("name", "mention"):
@@ -101,7 +101,7 @@ def test_a_kb_without_names_is_fitted(nlp):
         fit_confidence(nlp)
 
 
-def test_reliability_by_hand(make_record, tmp_path):
+def test_reliability_agrees_with_hand_computed_values(make_record, tmp_path):
     records = [
         make_record(prediction="D5", confidence=0.95),
         make_record(prediction="D5", confidence=0.91),
@@ -120,14 +120,14 @@ def test_reliability_by_hand(make_record, tmp_path):
     assert read_records(tmp_path / "x.links.jsonl") == records
 
 
-def test_a_report_has_no_reliability(nlp, toy_store, toy_files, tmp_path):
+def test_a_report_has_reliability_and_calibration_error(nlp, toy_store, toy_files, tmp_path):
     fit_confidence(nlp)
     report = evaluate(nlp, toy_files / "gold.pubtator", toy_store, tmp_path, name="toy", baselines=False)
     assert report.data["reliability"]["n"] == report.data["n"]
     assert "expected calibration error" in (tmp_path / "toy.md").read_text()
 
 
-def test_a_report_hides_what_is_not_linked(nlp, toy_store, toy_files, tmp_path):
+def test_a_report_states_the_fraction_of_linked_mentions(nlp, toy_store, toy_files, tmp_path):
     asked = {"name": "toy", "baselines": False}
     evaluate(nlp, toy_files / "gold.pubtator", toy_store, tmp_path, **asked)
     scores = sorted(record.scores[0] for record in read_records(tmp_path / "toy.links.jsonl"))

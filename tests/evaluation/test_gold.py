@@ -10,7 +10,7 @@ PUBTATOR = (
 )
 
 
-def test_pubtator_file(tmp_path):
+def test_gold_is_read_from_pubtator(tmp_path):
     path = tmp_path / "c.txt"
     path.write_text(PUBTATOR)
     (item,) = read_gold(path, spacy.blank("en"))
@@ -23,7 +23,7 @@ def test_pubtator_file(tmp_path):
     assert [m.kb_id_ for m in item.mentions] == ["D1|D2"]
 
 
-def test_spacy_file_and_folder(tmp_path, make_doc):
+def test_gold_is_read_from_spacy_files_and_folders(tmp_path, make_doc):
     docs = [make_doc("He has MS", [(2, 3, "D1")], doc_id="x"), make_doc("She has MS", [(2, 3, "D2")])]
     DocBin(docs=docs, store_user_data=True).to_disk(tmp_path / "dev.spacy")
     for source in (tmp_path / "dev.spacy", str(tmp_path)):
@@ -32,7 +32,7 @@ def test_spacy_file_and_folder(tmp_path, make_doc):
         assert [m.kb_id_ for item in gold for m in item.mentions] == ["D1", "D2"]
 
 
-def test_all_mentions_come_before_ents(make_doc):
+def test_the_span_group_is_preferred_to_ents(make_doc):
     doc = make_doc("He has bad MS", [(3, 4, "D1")])
     doc.spans["krissel"] = [*doc.ents, Span(doc, 2, 4, label="Disease", kb_id="D2")]
     (item,) = read_gold([doc], spacy.blank("en"))
@@ -40,7 +40,7 @@ def test_all_mentions_come_before_ents(make_doc):
     assert read_gold([doc], spacy.blank("en"), spans_key="other")[0].mentions == []
 
 
-def test_missing_damaged_and_empty_sources(tmp_path):
+def test_missing_damaged_and_empty_sources_raise(tmp_path):
     nlp = spacy.blank("en")
     with pytest.raises(KrisselError, match="K001.*none.spacy"):
         read_gold(tmp_path / "none.spacy", nlp)
@@ -54,7 +54,7 @@ def test_missing_damaged_and_empty_sources(tmp_path):
             read_gold(tmp_path / "cut.spacy", nlp)
 
 
-def test_copies_have_mentions_but_neither_ids_nor_earlier_output(make_doc):
+def test_unlinked_copies_have_mentions_without_ids_or_earlier_output(make_doc):
     doc = make_doc("He  has MS.", [(3, 4, "D1")])
     doc.spans["sc"] = [doc[0:1]]
     doc.user_data["secret"] = "D1"
@@ -66,7 +66,7 @@ def test_copies_have_mentions_but_neither_ids_nor_earlier_output(make_doc):
     assert doc.ents[0].kb_id_ == "D1"
 
 
-def test_overlapping_mentions_are_spread_over_copies_so_that_none_is_lost():
+def test_overlapping_mentions_are_spread_over_several_copies():
     nlp = spacy.blank("en")
     doc, places = nlp("a b c d"), [(0, 3), (1, 2), (1, 2), (3, 4), (2, 4)]
     item = GoldDoc("1", doc, [Span(doc, *place, label="Disease") for place in places])

@@ -21,25 +21,25 @@ def none(name):
     return ()
 
 
-def test_strict_wants_one_right_id(make_record):
+def test_strict_requires_a_single_correct_id(make_record):
     assert is_strict(make_record(prediction="D5"))
     assert not is_strict(make_record(prediction="D1"))
     assert not is_strict(make_record(prediction="D5", ties=["D4", "D5"]))
     assert is_strict(make_record(prediction="D5", ties=["D5"]))
 
 
-def test_any_id_of_a_composite_is_right(make_record):
+def test_any_id_of_a_composite_is_correct(make_record):
     assert is_strict(make_record(gold=("D1", "D5"), prediction="D5"))
 
 
-def test_a_missing_prediction_is_never_right(make_record):
+def test_a_missing_prediction_is_never_correct(make_record):
     # Neither against gold that is empty, where "" == "" and "" in "D5" lie in wait.
     assert not is_strict(make_record(prediction=""))
     assert not is_strict(make_record(gold=("",), prediction=""))
     assert not is_lenient(make_record(prediction="", prototype_surface="breast cancer"), lambda name: ("D5",))
 
 
-def test_nil_is_right_for_nil_whatever_was_tied_below_the_threshold(make_record):
+def test_predicted_nil_is_correct_for_gold_nil_despite_ties(make_record):
     assert is_strict(make_record(gold=("NIL",), prediction="NIL", ties=["D1", "D2"]))
     assert not is_strict(make_record(gold=("D5",), prediction="NIL"))
 
@@ -51,7 +51,7 @@ def test_lenient_counts_every_entity_with_the_winning_name(make_record, store):
     assert not is_lenient(make_record("MS", ("D2",), "D1", prototype_surface="Multiple sclerosis"), store.find)
 
 
-def test_a_tie_drawn_at_random(make_record):
+def test_ties_count_with_the_probability_of_a_random_choice(make_record):
     assert random_accuracy(make_record("MS", ("D2",), "D1", ties=["D1", "D2"])) == 0.5
     assert random_accuracy(make_record("MS", ("D2", "D3"), "D1", ties=["D1", "D2", "D3"])) == pytest.approx(2 / 3)
     assert random_accuracy(make_record("MS", ("D1",), "D1", prototype_surface="MS")) == 1
@@ -60,7 +60,7 @@ def test_a_tie_drawn_at_random(make_record):
     assert random_accuracy(make_record("MS", ("NIL",), "NIL")) == 1
 
 
-def test_lenient_counts_ties_and_all_that_is_strictly_right(make_record):
+def test_lenient_counts_ties_and_strictly_correct_links(make_record):
     assert is_lenient(make_record("MS", ("D2",), "D1", ties=["D1", "D2"]), none)
     assert is_lenient(make_record("MS", ("D1",), "D1", prototype_surface="unlisted"), none)
     assert not is_lenient(make_record("MS", ("D2",), "NIL", prototype_surface="MS"), lambda name: ("D2",))
@@ -71,7 +71,7 @@ def test_recall_is_over_distinct_entities(make_record):
     assert gold_rank(make_record(ranked=["D1"])) is None
 
 
-def test_measure_counts_and_recall(make_record, store):
+def test_measure_reports_counts_and_recall(make_record, store):
     records = [
         make_record(prediction="D5", ranked=["D5", "D1"]),
         make_record(gold=("D5", "D6"), prediction="D1", ranked=["D1", "D2", "D3", "D4", "D6"]),
@@ -88,7 +88,7 @@ def test_measure_counts_and_recall(make_record, store):
     assert low <= 0.25 <= high
 
 
-def test_slices(make_record, store):
+def test_slices_have_their_sizes_and_accuracy(make_record, store):
     records = [
         make_record("MS", ("D1",), "D1"),
         make_record("MS", ("D2",), "D1"),
@@ -116,7 +116,7 @@ def test_slices(make_record, store):
     assert slices["type:Heart"]["strict"] == 0.0
 
 
-def test_recall_of_slices(make_record, store):
+def test_slices_have_their_own_recall(make_record, store):
     records = [
         make_record("MS", ("D1",), "D2", ["D2", "D1"]),
         make_record("MS", ("D2",), "D2", ["D2"]),
@@ -131,7 +131,7 @@ def test_recall_of_slices(make_record, store):
     assert slices["nil"]["recall"]["64"] is None and slices["nil"]["strict"] == 0.0
 
 
-def test_a_slices_random_choice_is_that_of_all_mentions(make_record, store):
+def test_slices_have_their_own_random_choice_accuracy(make_record, store):
     ties = ["D1", "D2", "D5"]
     records = [
         make_record("MS", ("D1",), "D1", ties=ties[:2]),
@@ -144,7 +144,7 @@ def test_a_slices_random_choice_is_that_of_all_mentions(make_record, store):
     assert figures["slices"]["unseen"]["random"] == pytest.approx((1 / 3 + 1) / 2)
 
 
-def test_macro_accuracy_counts_labels_not_mentions(make_record, store):
+def test_macro_accuracy_averages_over_labels(make_record, store):
     records = [make_record(prediction="D5", label="lego")] * 3 + [make_record(prediction="D1", label="lego")]
     assert measure(records, store)["macro"] is None
     records += [make_record(prediction="D1", label="muppets"), make_record(prediction="D5", label="trek")]
@@ -153,11 +153,11 @@ def test_macro_accuracy_counts_labels_not_mentions(make_record, store):
     assert macro_accuracy([]) is None
 
 
-def test_seen_slices_need_training_entities(make_record, store):
+def test_seen_slices_require_training_entities(make_record, store):
     assert "seen" not in measure([make_record(prediction="D5")], store)["slices"]
 
 
-def test_nil(make_record):
+def test_nil_scores_have_precision_recall_and_f1(make_record):
     records = [
         make_record(gold=("NIL",), prediction="NIL"),
         make_record(gold=("NIL",), prediction="D1"),
@@ -172,7 +172,7 @@ def test_nil(make_record):
     assert nil_scores(records[2:]) == {**figures, "n_gold": 0, "n_predicted": 2}
 
 
-def test_recall_leaves_gold_nil_out(make_record, store):
+def test_recall_ignores_gold_nil(make_record, store):
     records = [make_record(gold=("NIL",), prediction="NIL"), make_record(prediction="D5")]
     figures = measure(records, store)
     assert figures["strict"] == 1.0
@@ -180,7 +180,7 @@ def test_recall_leaves_gold_nil_out(make_record, store):
     assert figures["slices"]["nil"]["n"] == 1
 
 
-def test_span_scores_count_links_alone(make_record):
+def test_span_scores_count_links_only(make_record):
     records = [
         make_record(prediction="D5"),
         make_record(prediction="D5", ties=["D5", "D6"]),
@@ -196,7 +196,7 @@ def test_span_scores_count_links_alone(make_record):
     assert scores["f1"] == pytest.approx(2 / 7)
 
 
-def test_compare_pairs_by_place_and_not_by_order(make_record):
+def test_compare_pairs_records_by_offsets(make_record):
     ours = [make_record(prediction="D5", doc=str(i)) for i in range(4)]
     theirs = [make_record(prediction="D5" if i < 3 else "", doc=str(i)) for i in range(4)]
     difference = compare(ours, list(reversed(theirs)))
@@ -205,7 +205,7 @@ def test_compare_pairs_by_place_and_not_by_order(make_record):
     assert difference["right"] == {"both": 3, "this": 1, "other": 0, "neither": 0}
 
 
-def test_compare_refuses_other_mentions(make_record):
+def test_comparing_other_mentions_raises(make_record):
     with pytest.raises(KrisselError, match="K705.*'names'.* 1 of 2 .* 2 0-13"):
         compare([make_record(), make_record(doc="2")], [make_record()], name="names")
 
@@ -231,7 +231,7 @@ IDS = st.sampled_from(["D1", "D2", "D5", "X9", "NIL", ""])
         max_size=8,
     )
 )
-def test_results_are_fractions_and_strict_is_at_most_lenient(store, records):
+def test_scores_are_fractions_and_strict_is_at_most_lenient(store, records):
     figures = measure(records, store, resamples=20)
     if figures["n"]:
         assert 0 <= figures["strict"] <= figures["random"] <= figures["lenient"] <= 1
@@ -241,7 +241,7 @@ def test_results_are_fractions_and_strict_is_at_most_lenient(store, records):
         assert figures["strict"] is None
 
 
-def test_winners(make_record, store):
+def test_winners_are_counted_by_prototype_kind(make_record, store):
     records = [
         make_record("MS", ("D1",), "D1", prototype_kind="mention"),
         make_record("MS", ("D2",), "D1", prototype_kind="mention"),
@@ -264,7 +264,7 @@ def test_winners(make_record, store):
     assert figures["slices"]["unmined"]["strict"] == 0.5
 
 
-def test_winners_of_nothing(make_record, store):
+def test_without_links_there_are_no_winners(make_record, store):
     figures = measure([make_record(prediction="NIL")], store, mined=[])
     assert figures["winners"] == {"kinds": {}, "unmined": {"n": 0, "share": None, "strict": None}}
     assert "unmined" not in measure([make_record()], store)["winners"]

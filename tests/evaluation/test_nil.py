@@ -31,7 +31,7 @@ def every_threshold(scores):
     return [*below, *(float(np.nextafter(score, INF)) for score in scores if score < INF)]
 
 
-def test_curve_by_hand():
+def test_the_nil_curve_agrees_with_hand_computed_values():
     """Two at 0.4 of which one is NIL enter together."""
     curve = nil_curve([0.4, 0.2, 0.8, 0.4, 1.0], [True, True, False, False, False])
     assert curve.thresholds.tolist() == pytest.approx([0.3, 0.6, 0.9, 1.0 + 0.8 / 3 / 2])
@@ -48,7 +48,7 @@ def test_a_mention_without_candidates_is_nil_at_any_threshold():
     assert curve.thresholds.tolist() == pytest.approx([0.4, 0.6, 0.8])
 
 
-def test_a_mention_that_was_not_found_is_nil_at_none():
+def test_a_mention_that_was_not_found_is_nil_at_no_threshold():
     curve = nil_curve([INF, 0.5, 0.7], [True, True, False])
     assert curve.called.tolist() == [1, 2]
     assert curve.recall.tolist() == [0.5, 0.5]
@@ -60,7 +60,7 @@ def test_a_mention_that_was_not_found_is_nil_at_none():
 @example([(SUBNORMAL, True), (2 * SUBNORMAL, False)])
 @example([(1.0, True), (float(np.nextafter(1.0, 2.0)), False)])
 @example([(-INF, True), (-INF, False)])
-def test_the_curve_is_what_the_linkers_rule_does(mentions):
+def test_the_curve_agrees_with_the_linkers_rule(mentions):
     scores, is_nil = zip(*mentions, strict=True)
     assume(any(is_nil))
     curve = nil_curve(scores, is_nil)
@@ -74,7 +74,7 @@ def test_the_curve_is_what_the_linkers_rule_does(mentions):
 
 
 @given(st.lists(st.tuples(st.integers(0, 6), st.booleans()), min_size=1, max_size=20))
-def test_average_precision_restated(mentions):
+def test_average_precision_agrees_with_its_definition_and_sklearn(mentions):
     scores, is_nil = zip(*mentions, strict=True)
     assume(any(is_nil))
     expected = before = 0.0
@@ -89,7 +89,7 @@ def test_average_precision_restated(mentions):
 
 
 @given(MENTIONS)
-def test_best_f1_by_brute_force(mentions):
+def test_the_fitted_threshold_has_the_best_f1(mentions):
     scores, is_nil = zip(*mentions, strict=True)
     assume(any(is_nil) and not all(is_nil) and any(np.isfinite(score) for score in scores))
     judged = [each for each in (judge(scores, is_nil, t) for t in every_threshold(scores)) if each]
@@ -99,7 +99,7 @@ def test_best_f1_by_brute_force(mentions):
 
 
 @given(MENTIONS, st.sampled_from([0.2, 0.5, 0.75, 0.9, 1.0]))
-def test_best_recall_at_a_precision_by_brute_force(mentions, precision):
+def test_the_fitted_threshold_has_the_best_recall_at_a_precision(mentions, precision):
     scores, is_nil = zip(*mentions, strict=True)
     assume(any(is_nil) and not all(is_nil) and any(np.isfinite(score) for score in scores))
     judged = [each for each in (judge(scores, is_nil, t) for t in every_threshold(scores)) if each]
@@ -115,7 +115,7 @@ def test_best_recall_at_a_precision_by_brute_force(mentions, precision):
 
 @given(st.lists(st.tuples(st.integers(0, 6), st.booleans()), min_size=2, max_size=20), st.integers(1, 5))
 @example([(0, False)] * 2 + [(0, True)] * 3 + [(1, False)] * 2 + [(1, True), (2, False)], 1)
-def test_a_share_is_not_that_of_repeated_mentions(mentions, times):
+def test_a_nil_fraction_is_equivalent_to_repeated_mentions(mentions, times):
     scores, is_nil = zip(*mentions, strict=True)
     assume(any(is_nil) and not all(is_nil))
     more = [each for each in mentions for _ in range(times if each[1] else 1)]
@@ -127,7 +127,7 @@ def test_a_share_is_not_that_of_repeated_mentions(mentions, times):
     assert fit_threshold(scores, is_nil, share=share) == pytest.approx(fit_threshold(*zip(*more, strict=True)))
 
 
-def test_the_area_of_one_detector_is_the_same_at_any_share():
+def test_average_precision_depends_on_the_nil_fraction():
     """NIL by 1.5 standard deviations lower: 84.8 where 48.5 % are NIL, 51.7 where 11.8 % are, as in PEL's MedMentions.
     By chance the area is the share."""
     random = np.random.default_rng(0)
@@ -138,7 +138,7 @@ def test_the_area_of_one_detector_is_the_same_at_any_share():
         assert found == pytest.approx(areas, abs=0.01)
 
 
-def test_thresholds_by_hand():
+def test_fitted_thresholds_agree_with_hand_computed_values():
     scores, is_nil = [0.1, 0.2, 0.3, 0.4, 0.5], [True, False, True, True, False]
     assert fit_threshold(scores, is_nil) == pytest.approx(0.45)
     assert fit_threshold(scores, is_nil, 0.75) == pytest.approx(0.45)
@@ -148,7 +148,7 @@ def test_thresholds_by_hand():
     assert fit_threshold([0.1, 0.9], [True, False]) == pytest.approx(0.5)
 
 
-def test_what_cannot_be_fitted():
+def test_unsuitable_scores_and_settings_raise():
     with pytest.raises(KrisselError, match="K711.* 2 mentions"):
         fit_threshold([0.1, 0.2], [False, False])
     with pytest.raises(KrisselError, match="K711"):
@@ -170,7 +170,7 @@ def test_what_cannot_be_fitted():
             fit_threshold([0.1, 0.2], [True, False], share=share)
 
 
-def test_scores_of_records(make_record):
+def test_top_scores_of_records_include_nil(make_record):
     """A linker that said NIL keeps the score that was too low."""
     linked = make_record(prediction="D5", ranked=["D5", "D1"], scores=[0.7, 0.6])
     said_nil = make_record(gold=("NIL",), prediction="NIL", ranked=["D1"], scores=[0.2])
@@ -181,14 +181,14 @@ def test_scores_of_records(make_record):
     assert top_scores([make_record(prediction="X9", ranked=[])]) is None
 
 
-def test_records_with_a_threshold(make_record):
+def test_records_below_the_threshold_become_nil(make_record):
     records = [make_record(prediction="D5", scores=[0.5]), make_record(prediction="D1", scores=[0.4])]
     assert [record.prediction for record in call_nil(records, [0.5, 0.4], 0.5)] == ["D5", "NIL"]
     assert call_nil(records, [0.5, 0.4], None) == records
     assert records[1].prediction == "D1"
 
 
-def test_figures(make_record):
+def test_nil_scores_include_average_precision_and_accuracy(make_record):
     records = [
         make_record(gold=("NIL",), prediction="NIL", ranked=["D1"], scores=[0.2]),
         make_record(gold=("NIL",), prediction="D1", ranked=["D1"], scores=[0.6]),

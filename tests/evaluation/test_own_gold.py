@@ -20,7 +20,7 @@ def docs(nlp, toy_files):
     return list(read_docs(toy_files / "gold.pubtator", nlp))
 
 
-def test_a_mention_is_not_linked_by_its_own_annotation(nlp, docs, toy_store):
+def test_gold_prototypes_of_evaluated_documents_are_left_out(nlp, docs, toy_store):
     kb = nlp.get_pipe("krissel_linker").kb
     before = evaluate(nlp, docs, toy_store, baselines=False)
     assert before.data["n_own_gold"] == 0 and "gold" not in before.data["winners"]["kinds"]
@@ -32,7 +32,7 @@ def test_a_mention_is_not_linked_by_its_own_annotation(nlp, docs, toy_store):
     assert kb.description()["prototype_kinds"]["gold"] == n_own
 
 
-def test_prototypes_of_other_documents_stay(nlp, docs, toy_store):
+def test_gold_prototypes_of_other_documents_are_kept(nlp, docs, toy_store):
     kb = nlp.get_pipe("krissel_linker").kb
     add_gold(kb, docs)
     with pytest.warns(KrisselWarning, match="KW703"), without_own_gold(nlp, read_gold(docs[:3], nlp)):
@@ -40,7 +40,7 @@ def test_prototypes_of_other_documents_stay(nlp, docs, toy_store):
     assert left == {doc.user_data["krissel_id"] for doc in docs[3:]}
 
 
-def test_documents_without_ids_are_known_by_their_text(nlp, docs):
+def test_documents_without_ids_are_matched_by_text(nlp, docs):
     for doc in docs:
         del doc.user_data["krissel_id"]
     kb = nlp.get_pipe("krissel_linker").kb
@@ -50,7 +50,7 @@ def test_documents_without_ids_are_known_by_their_text(nlp, docs):
 
 
 @pytest.mark.parametrize("added, evaluated", [("", "id"), ("id", ""), ("id", "PMID:id")])
-def test_a_document_with_another_id_is_known_by_its_text(nlp, docs, tmp_path, added, evaluated):
+def test_documents_with_another_id_are_matched_by_text(nlp, docs, tmp_path, added, evaluated):
     """The same corpus came by two ways, one of which lost or changed the ids."""
     linker = nlp.get_pipe("krissel_linker")
 
@@ -68,7 +68,7 @@ def test_a_document_with_another_id_is_known_by_its_text(nlp, docs, tmp_path, ad
         assert count == n_own
 
 
-def test_what_was_annotated_was_not_mined(nlp, docs, toy_store):
+def test_annotated_entities_do_not_count_as_mined(nlp, docs, toy_store):
     """Names and gold mentions are all that there is: no entity was mined, the documents' own ones least of all."""
     kb = nlp.get_pipe("krissel_linker").kb
     add_gold(kb, docs)
@@ -78,7 +78,7 @@ def test_what_was_annotated_was_not_mined(nlp, docs, toy_store):
     assert data["slices"]["unmined"]["n"] == data["n"] and data["winners"]["unmined"]["share"] == 1.0
 
 
-def test_pipelines_without_such_prototypes(nlp, docs, make_nlp):
+def test_pipelines_without_gold_prototypes_give_no_warning(nlp, docs, make_nlp):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for each in (nlp, make_nlp({})):

@@ -31,7 +31,7 @@ def test_gold_ids_are_split_and_mapped_to_primary_ids(store, kb_id, expected):
 
 
 @pytest.mark.parametrize("kb_id", ["-1", "-", "NIL", "-1|-1"])
-def test_gold_nil_exists_only_when_asked_for(store, kb_id):
+def test_gold_nil_is_kept_only_on_request(store, kb_id):
     assert split_gold(kb_id, store) == ()
     assert split_gold(kb_id, store, gold_nil=True) == ("NIL",)
     assert split_gold("", store, gold_nil=True) == ()
@@ -51,7 +51,7 @@ def test_records_are_read_back_unchanged(tmp_path_factory, text, gold, scores):
 
 
 @pytest.mark.parametrize("line", ["{", "[]", '{"doc": "1"}', "\x00"])
-def test_a_damaged_record_is_named_by_line(tmp_path, make_record, line):
+def test_a_damaged_record_raises_with_its_line(tmp_path, make_record, line):
     path = tmp_path / "r.jsonl"
     write_records([make_record()], path)
     with path.open("a", encoding="utf8") as file_:
@@ -63,7 +63,7 @@ def test_a_damaged_record_is_named_by_line(tmp_path, make_record, line):
 @pytest.mark.parametrize(
     "changed", [{"gold": "D1"}, {"text": None}, {"scores": ["1"]}, {"start": "3"}, {"found": 1}, {"more": 1}], ids=str
 )
-def test_a_value_of_another_type_is_read(tmp_path, make_record, changed):
+def test_a_value_of_another_type_raises(tmp_path, make_record, changed):
     path = tmp_path / "r.jsonl"
     write_records([make_record()], path)
     values = json.loads(path.read_text())
@@ -72,12 +72,12 @@ def test_a_value_of_another_type_is_read(tmp_path, make_record, changed):
         read_records(path)
 
 
-def test_a_missing_file_is_not_named(tmp_path):
+def test_a_missing_file_raises(tmp_path):
     with pytest.raises(KrisselError, match="K001"):
         read_records(tmp_path / "none.jsonl")
 
 
-def test_a_line_that_is_nested_deeply_has_no_code(tmp_path):
+def test_a_deeply_nested_line_raises_a_coded_error(tmp_path):
     path = tmp_path / "r.jsonl"
     path.write_text("[" * 200_000 + "\n")
     with pytest.raises(KrisselError, match=r"K704.*r\.jsonl', line 1"):

@@ -98,19 +98,19 @@ def test_the_page_is_well_formed_self_contained_and_escaped(report):
     assert page.tags.count("article") == 13 and text.count(" hidden>") == 12
 
 
-def test_the_distance_of_wrong_links_is_missing(make_report, make_record):
+def test_the_distance_of_wrong_links_is_shown(make_report, make_record):
     far = {"n": 1200, "parent": 0.25, "child": 0.125, "sibling": 0.1, "other": 0.525}
     report = make_report([make_record(prediction="D1")], distance=far)
     row = "1,200, of which 25.0 % a parent, 12.5 % a child, 10.0 % a sibling of the correct entity, 52.5 % other"
     assert f"- wrong links: {row}" in report.to_markdown() and f"</abbr></dt><dd>{row}</dd>" in report.to_html()
 
 
-def test_a_page_without_errors_hides_its_right_links(make_report, make_record):
+def test_a_page_without_errors_shows_its_correct_links(make_report, make_record):
     text = make_report([make_record(prediction="D5")]).to_html()
     assert "Errors (0)" in text and "None." in text and "correct links too (1)" in text and text.count("<article") == 1
 
 
-def test_a_page_does_not_say_that_mentions_are_left_out(make_report, make_record, monkeypatch):
+def test_a_page_says_how_many_mentions_it_shows(make_report, make_record, monkeypatch):
     monkeypatch.setattr(report_module, "MAX_ERRORS", 3)
     monkeypatch.setattr(report_module, "MAX_CORRECT", 2)
     records = [make_record(prediction=id_, doc=f"{id_}-{i}") for i in range(5) for id_ in ("D1", "D5")]
@@ -120,7 +120,7 @@ def test_a_page_does_not_say_that_mentions_are_left_out(make_report, make_record
     assert re.findall('class="doc">(.+?)<', text) == ["D1-0", "D5-0", "D1-1", "D5-1", "D1-2"], "not the corpus's order"
 
 
-def test_an_error_lacks_scores_or_the_right_ones_rank(make_report, make_record):
+def test_an_error_shows_scores_and_the_rank_of_the_correct_entity(make_report, make_record):
     ranked = ["D1", "D2", "D1", "D3", "D4", "D6", "X", "D5"]
     scores = [0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.25]
     record = make_record(prediction="D1", ranked=ranked, scores=scores, confidence=0.125, ties=[])
@@ -154,7 +154,7 @@ def compared(make_report, make_record):
     return make_report(ours, titles={"D5": "<5>"}, others={'</script>"<i>&': theirs})
 
 
-def test_two_pipelines_are_not_side_by_side(compared):
+def test_answers_of_two_pipelines_are_side_by_side(compared):
     text = compared.to_html()
     sides = dict(re.findall(r'class="doc">(\w+)&lt;<.+?<ul class="side">(.+?)</ul>', text, re.DOTALL))
     found = {}
@@ -175,7 +175,7 @@ def test_two_pipelines_are_not_side_by_side(compared):
     assert "only there" not in text and "<script>x" in compared.page_entity_ids()
 
 
-def test_a_comparison_is_not_well_formed_or_escaped(compared):
+def test_a_comparison_page_is_well_formed_and_escaped(compared):
     text = compared.to_html()
     page = Page()
     page.feed(text)
@@ -184,17 +184,17 @@ def test_a_comparison_is_not_well_formed_or_escaped(compared):
     assert "only model-&lt;best&gt; correct" in text
 
 
-def test_a_comparison_miscounts(compared):
+def test_a_comparison_counts_agreements_with_an_interval(compared):
     improvement = r"\+0\.0 \([+-][\d.]+ to \+[\d.]+\)"
     assert re.search(f"<td>&lt;/script.+?</td>{'<td>1</td>' * 4}<td>{improvement}</td>", compared.to_html())
 
 
-def test_a_page_without_another_system_compares(report):
+def test_a_page_of_one_system_has_no_comparison(report):
     text = report.to_html()
     assert 'id="versus"' not in text and 'id="comparison"' not in text and 'class="side"' not in text
 
 
-def test_a_page_leaves_out_what_differs_before_what_does_not(make_report, make_record, monkeypatch):
+def test_mentions_with_different_answers_are_shown_first(make_report, make_record, monkeypatch):
     monkeypatch.setattr(report_module, "MAX_ERRORS", 2)
     monkeypatch.setattr(report_module, "MAX_CORRECT", 2)
     ours = [make_record(prediction=id_, doc=f"{id_}-{i}") for i in range(4) for id_ in ("D1", "D5")]
@@ -205,7 +205,7 @@ def test_a_page_leaves_out_what_differs_before_what_does_not(make_report, make_r
 
 
 @pytest.mark.skipif(not which("node"), reason="needs node")
-def test_the_page_filters_or_sorts_by_another_system_than_chosen(compared):
+def test_the_page_filters_and_sorts_by_the_chosen_system(compared):
     code = re.search(r"function by.+?(?=function filter)", compared.to_html(), re.DOTALL)[0]
     script = f"""{code}
         const get = id => ({{ value: '-1 1' }});
@@ -216,14 +216,14 @@ def test_the_page_filters_or_sorts_by_another_system_than_chosen(compared):
     assert found.stdout.strip() == "-0.25,true,true,false,false"
 
 
-def test_an_id_with_an_address_is_no_link(make_report, make_record, monkeypatch):
+def test_an_id_with_a_url_is_a_link(make_report, make_record, monkeypatch):
     address = 'https://example.org/?a="&b='
     monkeypatch.setattr(report_module, "entity_url", lambda id_: address + id_ if id_ == "D1" else "")
     text = make_report([make_record(prediction="D1")]).to_html()
     assert '<a href="https://example.org/?a=&#34;&amp;b=D1">D1</a>' in text and "<a>D5</a>" in text
 
 
-def test_the_page_sorts_by_a_confidence_that_is_not_there(make_report, make_record):
+def test_the_page_sorts_by_confidence_or_else_by_score(make_report, make_record):
     scored = make_record(prediction="D1", scores=[0.12345])
     assert 'data-order="0.1235"' in make_report([scored]).to_html()
     sure = make_record(prediction="D1", scores=[0.12345], confidence=0.75)
@@ -232,20 +232,20 @@ def test_the_page_sorts_by_a_confidence_that_is_not_there(make_report, make_reco
 
 
 @pytest.mark.skipif(not which("node"), reason="needs node")
-def test_a_spreadsheet_runs_a_text_of_the_corpus(report):
+def test_exported_cells_are_escaped_against_formulas(report):
     line = next(line for line in report.to_html().splitlines() if line.startswith("const cell ="))
     cells = """['=1+1', '@x', '-x', '-0.5', 'a"b', ''].map(cell).join()"""
     found = subprocess.run(["node", "-p", f"{line}\n{cells}"], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == """"'=1+1","'@x","'-x","-0.5","a""b","\""""
 
 
-def test_the_slices_come_before_the_errors_or_unfolded(report):
+def test_slices_come_folded_after_the_errors(report):
     text = report.to_html()
     places = [text.index(part) for part in ("<h2>Systems", '<h2 id="errors"', "<article", '<details id="slices"')]
     assert places == sorted(places) and "<details open" not in text
 
 
-def test_the_head_lacks_what_was_evaluated(report):
+def test_the_head_states_what_was_evaluated(report):
     facts = dict(fact_rows(report.data))
     assert facts["date"] == "2026-01-02" and facts["pipeline"] == "model-<best>, en_demo 1.2"
     assert facts["versions"] == "spacy-krissel 0.1.0, spaCy 3.8.1, Python 3.12.3"
@@ -253,13 +253,13 @@ def test_the_head_lacks_what_was_evaluated(report):
     assert system_rows(report.data)[1][0] == "model-<best>"
 
 
-def test_a_result_has_no_interval(report):
+def test_each_result_has_an_interval(report):
     tiles = re.findall(r"<dd>([\d.]+)<small>95 %: ([\d.]+ to [\d.]+)</small>", report.to_html())
     assert len(tiles) == 5 + ("homonym" in report.data["slices"]) + ("ambiguous" in report.data["slices"])
     assert tiles[0][0] == "92.3"
 
 
-def test_an_interval_is_drawn_in_the_wrong_place(report):
+def test_intervals_are_drawn_to_scale(report):
     report.data.update(strict=0.8, intervals={**report.data["intervals"], "strict": [0.75, 0.85]})
     report.data["baselines"]["exact"]["intervals"]["strict"] = None
     table = report.to_html().split('<table class="systems">')[1]
@@ -268,13 +268,13 @@ def test_an_interval_is_drawn_in_the_wrong_place(report):
     assert table.split("<tr>")[3].count("<i ") == 0 and "left:74.3%" in table.split("<tr>")[3]
 
 
-def test_a_baseline_that_changes_nothing_has_a_row_of_its_own(report):
+def test_baselines_with_equal_results_share_a_row(report):
     exact = report.data["baselines"]["exact"]
     report.data["baselines"] = {"exact": exact, "tfidf": {**exact, "random": 0.5}, "exact + abbreviations": exact}
     assert [row[0] for row in system_rows(report.data)[2:]] == ["exact, exact + abbreviations", "tfidf"]
 
 
-def test_a_term_has_no_meaning(report):
+def test_every_term_has_an_explanation(report):
     terms = [*system_rows(report.data)[0][1:], "exact, exact + abbreviations", "tfidf + abbreviations"]
     terms += [*report.data["slices"], "seen", "unmined", "nil"]
     terms += ["name", "mention", "gold", "reference", "replaced", "class", "score", "rank"]
@@ -286,7 +286,7 @@ def test_a_term_has_no_meaning(report):
     assert f'<abbr title="{MEANINGS["recall at k"]}">R@5</abbr>' in report.to_html()
 
 
-def test_the_documentation_has_another_meaning_of_a_term():
+def test_the_documentation_explains_terms_like_the_report():
     text = "".join((DOCS / page).read_text(encoding="utf8") for page in ("evaluate.md", "quickstart.md"))
     found = dict(re.findall(r"^\| `?([\w ]+)`? \| (.+) \|$", text, re.MULTILINE))
     # As the kind of a prototype only.
@@ -308,11 +308,11 @@ def test_the_documentation_has_another_meaning_of_a_term():
         ({"prediction": "D1", "ranked": ["D1", "D2", "D3", "D4", "D6", "D5"]}, "correct entity below the top 5"),
     ],
 )
-def test_reasons(make_record, fields, reason):
+def test_errors_are_classified_by_reason(make_record, fields, reason):
     assert error_reason(make_record(**fields)) == reason and reason in MEANINGS
 
 
-def test_tables_show_the_figures(report):
+def test_tables_show_the_results(report):
     header, pipeline, exact = system_rows(report.data)
     assert dict(zip(header, pipeline, strict=True))["strict"] == "92.3"
     assert dict(zip(header, pipeline, strict=True))["R@5"] == "100.0"
@@ -332,11 +332,11 @@ def test_a_report_shows_at_most_twenty_types(make_report, make_record):
     assert len(types) == 20 and types[0] == "type:39"
 
 
-def test_markdown_cells_keep_their_bars():
+def test_bars_in_markdown_cells_are_escaped():
     assert markdown_table([("a", "b"), ("x|y", "1")]).splitlines()[2] == "| x\\|y | 1 |"
 
 
-def test_figures_without_mentions_are_dashes(make_report, make_record):
+def test_results_without_mentions_are_dashes(make_report, make_record):
     report = make_report([make_record(gold=("NIL",), prediction="NIL")])
     assert dict(zip(*system_rows(report.data)[:2], strict=True))["R@5"] == "–"
     assert "NIL" in report.to_markdown() and report.to_html()
@@ -349,7 +349,7 @@ def test_recall_of_slices_is_shown(report):
     assert ("macro accuracy", "50.0, the mean of 2 labels") in fact_rows(report.data)
 
 
-def test_markdown_holds_no_html_of_a_corpus(make_report, make_record):
+def test_html_of_a_corpus_is_escaped_in_markdown(make_report, make_record):
     record = make_record(prediction="D5", label="<script>alert(1)</script>|x\n\n# Title")
     report = make_report([record] * 10, "a <b>name</b>\n# other", command="run\n\n<script>")
     text = report.to_markdown()
@@ -357,6 +357,6 @@ def test_markdown_holds_no_html_of_a_corpus(make_report, make_record):
     assert "<b>" not in text.replace("\\<b>", "") and "| label:\\<script>alert(1)\\</script>\\|x" in text
 
 
-def test_the_page_holds_no_control_characters(make_report, make_record):
+def test_the_page_contains_no_control_characters(make_report, make_record):
     report = make_report([make_record("a\x00b", ("D6",), "D1", ["D1"], left="\x08\x1b")], "na\x01me")
     assert not set(map(chr, range(32))).difference("\t\n\r").intersection(report.to_html())

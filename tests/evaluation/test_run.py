@@ -16,7 +16,7 @@ def link(store):
     return run
 
 
-def test_gold_mentions_are_linked_and_read(make_nlp, make_doc, link):
+def test_gold_mentions_are_linked_and_recorded(make_nlp, make_doc, link):
     docs = [make_doc("He has MS and a cold", [(2, 3, "OMIM:300|D1"), (5, 6, "D4")], doc_id="x")]
     run = link(make_nlp({"MS": "D3 D1 D2", "cold": "tied=D3 D4"}), docs)
     ms, cold = run.records
@@ -30,14 +30,14 @@ def test_gold_mentions_are_linked_and_read(make_nlp, make_doc, link):
     assert run.mentions_per_second > 0
 
 
-def test_gold_docs_stay_as_they_were(make_nlp, make_doc, link):
+def test_gold_docs_are_unchanged(make_nlp, make_doc, link):
     doc = make_doc("He has MS", [(2, 3, "D1")])
     link(make_nlp({"MS": "tied=D3 D1"}), [doc])
     assert doc.ents[0].kb_id_ == "D1"
     assert not doc.ents[0]._.krissel_candidates and not doc.ents[0]._.krissel_ties
 
 
-def test_more_candidates_are_kept_only_meanwhile(make_nlp, make_doc, link):
+def test_the_number_of_candidates_is_raised_only_during_the_run(make_nlp, make_doc, link):
     nlp = make_nlp({"MS": "D1"})
     linker = nlp.get_pipe("test_table_linker")
     link(nlp, [make_doc("He has MS", [(2, 3, "D1")])], n_candidates=10)
@@ -50,7 +50,7 @@ def test_more_candidates_are_kept_only_meanwhile(make_nlp, make_doc, link):
 
 
 @pytest.mark.parametrize("own, asked, kept", [(5, 64, 64), (5, 8, 32), (100, 8, 100), (None, 64, 64), (None, 8, 32)])
-def test_a_reranker_reads_fewer_candidates_than_it_asks_for(make_nlp, own, asked, kept):
+def test_a_reranker_gets_the_number_of_candidates_it_asks_for(make_nlp, own, asked, kept):
     nlp = make_nlp({"MS": "D1"})
     linker = nlp.get_pipe("test_table_linker")
     linker.cfg.update(n_candidates=own, top_k=32)
@@ -59,13 +59,13 @@ def test_a_reranker_reads_fewer_candidates_than_it_asks_for(make_nlp, own, asked
     assert (linker.cfg["n_candidates"], linker.cfg["top_k"]) == (own, 32)
 
 
-def test_speed_is_measured_on_a_bounded_part(make_nlp, make_doc, link):
+def test_speed_is_measured_on_a_limited_number_of_mentions(make_nlp, make_doc, link):
     nlp = make_nlp({"MS": "D1"})
     link(nlp, [make_doc("He has MS", [(2, 3, "D1")]) for _ in range(10)], timed_mentions=3)
     assert len(nlp.get_pipe("test_table_linker").n_candidates_seen) == 10 + 3
 
 
-def test_mentions_without_a_concept_are_left_out_unless_asked_for(make_nlp, make_doc, link):
+def test_mentions_without_a_concept_are_left_out_by_default(make_nlp, make_doc, link):
     docs = [make_doc("He has MS and a cold", [(2, 3, "-1"), (5, 6, "")]), make_doc("MS", [(0, 1, "NIL")])]
     nlp = make_nlp({"MS": "NIL"})
     run = link(nlp, docs)
@@ -90,7 +90,7 @@ def test_overlapping_gold_mentions_are_all_evaluated(make_nlp, make_doc, link):
     ]
 
 
-def test_a_linker_of_a_span_group_gets_its_group(make_nlp, make_doc, link):
+def test_a_linker_with_a_spans_key_gets_its_span_group(make_nlp, make_doc, link):
     run = link(make_nlp({"MS": "D1"}, spans_key="sc"), [make_doc("He has MS", [(2, 3, "D1")])])
     assert [record.prediction for record in run.records] == ["D1"]
 
@@ -106,7 +106,7 @@ def silent_ruler(doc):
     return ruler(doc)
 
 
-def test_components_that_set_mentions_are_off_for_gold_mentions(make_nlp, make_doc, link):
+def test_components_that_set_mentions_are_disabled_for_gold_mentions(make_nlp, make_doc, link):
     nlp = make_nlp({"cold": "D4"})
     nlp.add_pipe("test_ruler", first=True)
     run = link(nlp, [make_doc("He has MS and a cold", [(5, 6, "D4")])])
@@ -114,7 +114,7 @@ def test_components_that_set_mentions_are_off_for_gold_mentions(make_nlp, make_d
     assert nlp.pipe_names == ["test_ruler", "test_table_linker"]
 
 
-def test_lost_gold_mentions_are_missing_and_warned_of(make_nlp, make_doc, link):
+def test_lost_gold_mentions_count_as_missing_and_raise_a_warning(make_nlp, make_doc, link):
     nlp = make_nlp({"cold": "D4"})
     nlp.add_pipe("test_silent_ruler", first=True)
     docs = [make_doc("He has MS and a cold", [(5, 6, "D4")], doc_id="x")]
@@ -124,7 +124,7 @@ def test_lost_gold_mentions_are_missing_and_warned_of(make_nlp, make_doc, link):
     assert link(nlp, docs, disable=["test_silent_ruler"]).records[0].prediction == "D4"
 
 
-def test_predicted_mentions(make_nlp, make_doc, link):
+def test_predicted_mentions_are_matched_to_gold(make_nlp, make_doc, link):
     nlp = make_nlp({"MS": "D1", "has": "D2"})
     nlp.add_pipe("test_ruler", first=True)
     docs = [make_doc("He has MS and a cold", [(2, 3, "D1"), (5, 6, "D4")]), make_doc("MS", [(0, 1, "-1")])]
@@ -138,7 +138,7 @@ def test_predicted_mentions(make_nlp, make_doc, link):
     assert run.n_left_out == 1
 
 
-def test_predicted_mentions_by_label_in_any_case(make_nlp, make_doc, store):
+def test_predicted_mentions_are_selected_by_label_ignoring_case(make_nlp, make_doc, store):
     nlp = make_nlp({"MS": "D1"})
     nlp.add_pipe("test_ruler", first=True)
     gold = read_gold([make_doc("He has MS", [(2, 3, "D1")])], nlp)
@@ -148,7 +148,7 @@ def test_predicted_mentions_by_label_in_any_case(make_nlp, make_doc, store):
     assert [(record.text, record.found) for record in found] == [("MS", False)]
 
 
-def test_a_pipeline_without_a_linker_and_a_misspelt_kind_are_accepted(make_nlp, make_doc, link):
+def test_a_pipeline_without_a_linker_and_an_invalid_kind_raise(make_nlp, make_doc, link):
     nlp = spacy.blank("en")
     nlp.add_pipe("sentencizer")
     with pytest.raises(KrisselError, match="K703.*sentencizer"):
@@ -157,7 +157,7 @@ def test_a_pipeline_without_a_linker_and_a_misspelt_kind_are_accepted(make_nlp, 
         link(make_nlp({}), [], mentions="golden")
 
 
-def test_empty_and_blank_docs(make_nlp, make_doc, link):
+def test_empty_and_blank_docs_give_no_records(make_nlp, make_doc, link):
     docs = [make_doc("", []), make_doc("   ", []), make_doc("no mention", [])]
     assert link(make_nlp({}), docs).records == []
     assert link(make_nlp({}), docs, mentions="predicted").records == []
@@ -172,17 +172,17 @@ def test_empty_and_blank_docs(make_nlp, make_doc, link):
         ("mention", "no marks", "Multiple Sclerosis"),
     ],
 )
-def test_the_surface_form_of_a_prototype(kind, evidence, surface):
+def test_the_surface_form_of_a_prototype_is_taken_from_its_evidence(kind, evidence, surface):
     assert prototype_surface({"kind": kind, "evidence": evidence, "name": "Multiple Sclerosis"}) == surface
 
 
-def test_a_run_without_any_link_is_not_warned_of(make_nlp, make_doc, link):
+def test_a_run_without_any_link_raises_a_warning(make_nlp, make_doc, link):
     """All figures would be those of no answer, without a word."""
     with pytest.warns(KrisselWarning, match="KW720.* 1 mentions .*test_table_linker"):
         link(make_nlp({}), [make_doc("He has MS", [(2, 3, "D1")])])
 
 
-def test_predicted_mentions_of_texts_beyond_the_limit(make_nlp, make_doc, link):
+def test_texts_beyond_max_length_are_skipped_with_a_warning(make_nlp, make_doc, link):
     """One long text would end the evaluation (E088)."""
     nlp = make_nlp({"MS": "D1"})
     nlp.add_pipe("test_ruler", first=True)

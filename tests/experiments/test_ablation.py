@@ -70,7 +70,7 @@ def no_evaluation(monkeypatch):
     monkeypatch.setattr(module, "few_shot", refuse)
 
 
-def test_rows(done, folder):
+def test_results_of_rows_sets_and_curves_agree(done, folder):
     assert [row["name"] for row in done["rows"]] == ["full", "re-ranking", "aliases", "lazy"]
     assert [list(row["sets"]) for row in done["rows"]] == [["with", "without"]] * 3 + [["with"]]
     assert [row["seeds"] for row in done["rows"]] == [[0], [0], [3], [0]]
@@ -88,7 +88,7 @@ def test_rows(done, folder):
     assert done["few_shot"]["with"][-1]["strict"] == [lazy["sets"]["with"]["strict"]]
 
 
-def test_files(done, folder):
+def test_only_reports_and_needed_files_are_kept(done, folder):
     # An interval is a tuple until it was in a file.
     assert json.loads((folder / "ablation.json").read_text(encoding="utf8")) == json.loads(json.dumps(done))
     report = (folder / "ablation.md").read_text(encoding="utf8")
@@ -101,7 +101,7 @@ def test_files(done, folder):
     assert list(folder.rglob(".*")) == [], "nothing unfinished is left"
 
 
-def test_overrides_reach_the_training(done, folder, toy_shards, toy_preferred):
+def test_overrides_are_applied_to_the_training(done, folder, toy_shards, toy_preferred):
     full, aliases = (
         load_config(folder / name / "reranked" / "pipeline" / "config.cfg", interpolate=True)
         for name in ("full/seed-0", "aliases/seed-3")
@@ -124,7 +124,7 @@ def test_overrides_reach_the_training(done, folder, toy_shards, toy_preferred):
     assert aliases["corpora"]["train"]["names_per_entity"] == 1
 
 
-def test_row_without_reranking_is_the_linker_alone(done, folder, toy_gold, toy_store):
+def test_a_row_without_reranking_equals_the_linker_alone(done, folder, toy_gold, toy_store):
     base = folder / "full" / "seed-0"
     kb_path = {"components.krissel_linker.kb_path": str(base / "sets" / "with" / "kb")}
     nlp = spacy.load(base / "reranked" / "pipeline", config=kb_path)
@@ -137,8 +137,8 @@ def test_row_without_reranking_is_the_linker_alone(done, folder, toy_gold, toy_s
     assert [record.scores for record in full] != scores[1]
 
 
-def test_reranker_of_one_row(done, run, folder, tmp_path, toy_ablation):
-    """What the other rows say is what they say where every row has one and this one leaves it out."""
+def test_a_reranker_can_be_limited_to_one_row(done, run, folder, tmp_path, toy_ablation):
+    """Results equal those of an ablation in which only this row has no re-ranker."""
     content = {key: value for key, value in toy_ablation.items() if key != "curves"}
     content["reranker"]["rows"] = ["re-ranking"]
     content["rows"] = {"full": {"title": "full"}, "re-ranking": {"title": "+ re-ranking", "of": "full"}}
@@ -159,7 +159,7 @@ def test_reranker_of_one_row(done, run, folder, tmp_path, toy_ablation):
     assert [record.scores for record in alone[1]] == scores
 
 
-def test_kb_without_aliases(done, folder, toy_ablation, write_ablation, toy_names):
+def test_a_kb_without_aliases_is_smaller(done, folder, toy_ablation, write_ablation, toy_names):
     ablation = AblationRun(read_ablation(write_ablation(toy_ablation)), folder)
     full, without = (
         find_linker(ablation._with_kb(ablation.pipeline(name, seed), name, seed, "with")).kb.description()
@@ -169,7 +169,7 @@ def test_kb_without_aliases(done, folder, toy_ablation, write_ablation, toy_name
     assert without["prototype_kinds"]["mention"] < full["prototype_kinds"]["mention"]
 
 
-def test_a_row_with_another_ontology(run, write_ablation, tmp_path, toy_ablation, toy_store):
+def test_a_row_can_use_another_ontology(run, write_ablation, tmp_path, toy_ablation, toy_store):
     """Its training and its knowledge base are of that one; links are measured as everywhere."""
     plainer = (replace(entity, aliases=()) for entity in toy_store)
     other = write_store(plainer, tmp_path / "plainer")
@@ -192,12 +192,12 @@ def test_a_row_with_another_ontology(run, write_ablation, tmp_path, toy_ablation
     assert not (tmp_path / "out" / "same" / "seed-0" / "linker").exists()
 
 
-def test_nothing_is_made_twice(done, run, no_training, no_evaluation):
+def test_a_second_run_repeats_nothing(done, run, no_training, no_evaluation):
     again, said = run()
     assert json.dumps(again) == json.dumps(done) and said == []
 
 
-def test_a_row_that_is_added_trains_nothing_again(done, run, folder, toy_ablation, no_training):
+def test_adding_a_row_retrains_nothing(done, run, folder, toy_ablation, no_training):
     toy_ablation["rows"]["weight"] = {
         "title": "half",
         "of": "full",
@@ -217,7 +217,7 @@ def test_a_row_that_is_added_trains_nothing_again(done, run, folder, toy_ablatio
         ({"curves.draws": [5]}, "few-shot/with", "curve"),
     ],
 )
-def test_other_settings_are_accepted(done, run, no_training, no_evaluation, change, place, key):
+def test_changed_settings_raise(done, run, no_training, no_evaluation, change, place, key):
     with pytest.raises(KrisselError, match=rf"K903.*{place}'.*{key} changed"):
         run(overrides=change)
 
@@ -234,7 +234,7 @@ def test_other_settings_are_accepted(done, run, no_training, no_evaluation, chan
         ("sets.with.examples", "lazy/seed-0/sets/with"),
     ],
 )
-def test_what_was_made_anew_is_accepted(done, run, no_training, no_evaluation, toy_ablation, remade, place):
+def test_changed_input_files_raise(done, run, no_training, no_evaluation, toy_ablation, remade, place):
     """At the same path, so that the ablation file says what it said."""
     path = Path(reduce(getitem, remade.split("."), toy_ablation))
     path = path / "manifest.json" if path.is_dir() else path
@@ -247,7 +247,7 @@ def test_what_was_made_anew_is_accepted(done, run, no_training, no_evaluation, t
         path.write_bytes(before)
 
 
-def test_an_interrupted_training_is_not_taken_for_a_whole_one(run, tmp_path, toy_ablation, monkeypatch, no_evaluation):
+def test_interrupted_training_is_not_kept(run, tmp_path, toy_ablation, monkeypatch, no_evaluation):
     """spaCy saves `model-last` of a training that was stopped, too."""
     whole = training.train
 
@@ -270,7 +270,7 @@ def test_an_interrupted_training_is_not_taken_for_a_whole_one(run, tmp_path, toy
     assert [path.name for path in (tmp_path / "out" / "full" / "seed-0").iterdir()] == ["linker"]
 
 
-def test_linkers_alone_and_several_seeds(run, tmp_path, toy_ablation):
+def test_results_of_linkers_alone_are_means_over_seeds(run, tmp_path, toy_ablation):
     """Without a re-ranker; each figure is the mean of the seeds. The config logs its steps."""
     content = {key: value for key, value in toy_ablation.items() if key not in ("reranker", "curves")}
     config = Path(content["train"]["config"]).read_text()
@@ -293,7 +293,7 @@ def test_linkers_alone_and_several_seeds(run, tmp_path, toy_ablation):
     assert not list(tmp_path.rglob("kb"))
 
 
-def test_table_6_of_sapbert(configs, toy_overrides, toy_store, toy_gold, tmp_path):
+def test_sapberts_table_6_trains_with_every_loss(configs, toy_overrides, toy_store, toy_gold, tmp_path):
     """Every loss of the shipped file trains, without a mined mention, and to an encoder of its own."""
     few_steps = {key: value for key, value in toy_overrides["sapbert-small"].items() if not key.startswith("paths.")}
     few_steps.update({"training.max_steps": 3, "training.eval_frequency": 3})
@@ -317,7 +317,7 @@ def test_table_6_of_sapbert(configs, toy_overrides, toy_store, toy_gold, tmp_pat
     assert len(set(encoders.values())) == 10
 
 
-def test_seen_entities_and_nil(run, tmp_path, toy_ablation, toy_gold, toy_store):
+def test_seen_entities_and_nil_are_reported(run, tmp_path, toy_ablation, toy_gold, toy_store):
     """A set that says what was trained on, and what its threshold is fitted to."""
     examples = str(toy_gold[1])
     output = out_of_kb(toy_store, {"train": examples, "dev": str(toy_gold[0])}, tmp_path / "okb", types=["T184"])
@@ -351,7 +351,7 @@ def test_seen_entities_and_nil(run, tmp_path, toy_ablation, toy_gold, toy_store)
 
 
 @pytest.mark.parametrize("file", ["losses", "nil"])
-def test_the_shipped_rows_of_pel(configs, file):
+def test_the_shipped_rows_of_pel_are_valid_and_distinct(configs, file):
     """Every row's overrides fit the config, and no two rows train alike."""
     ablation = read_ablation(EXPERIMENTS / "pel" / "configs" / f"{file}.yml")
     trained = []
@@ -366,7 +366,7 @@ def test_the_shipped_rows_of_pel(configs, file):
     assert len(set(trained)) == len(ablation.rows)
 
 
-def test_the_shipped_rows_of_belhd(configs):
+def test_the_shipped_rows_of_belhd_are_valid_and_distinct(configs):
     """Every row's overrides fit the config, and no two rows are alike."""
     ablation = read_ablation(EXPERIMENTS / "belhd" / "configs" / "ablation.yml")
     made = []
@@ -385,7 +385,7 @@ def without_factory(config):
     return {key: value for key, value in config.items() if key != "factory"}
 
 
-def test_baselines_are_no_further_rows(done, run, no_training, no_evaluation, folder, toy_store):
+def test_baselines_are_added_as_rows(done, run, no_training, no_evaluation, folder, toy_store):
     found, _ = run(overrides={"sets.without.baselines": str(toy_store.path)})
     assert found["rows"][:-4] == done["rows"]
     assert [row["title"] for row in found["rows"][-4:]] == BASELINE_TITLES

@@ -47,39 +47,39 @@ def gold(path, mentions):
     return path
 
 
-def test_affected_mentions(store, tmp_path):
+def test_mentions_of_homonyms_are_counted(store, tmp_path):
     assert affected_mentions(gold(tmp_path / "gold.spacy", MENTIONS), store) == AffectedMentions(7, 3, 1, 0)
     for i, mention in enumerate(MENTIONS):
         found = affected_mentions(gold(tmp_path / f"{i}.spacy", [mention]), store)
         assert found.affected == mention[2]
 
 
-def test_names_that_differ_in_a_hyphen_are_spelt_alike(tmp_path):
+def test_names_that_differ_in_a_hyphen_are_not_counted_as_identical(tmp_path):
     store = write_store([Entity("1", "a", ("IL-2", "MS")), Entity("2", "b", ("IL 2", "MS"))], tmp_path / "store")
     path = gold(tmp_path / "gold.spacy", [("il2", "1", True), ("ms", "2", True)])
     assert affected_mentions(path, store) == AffectedMentions(2, 2, 0, 1)
 
 
-def test_none_after_disambiguation(store, tmp_path):
+def test_no_mention_is_affected_after_disambiguation(store, tmp_path):
     path = gold(tmp_path / "gold.spacy", MENTIONS)
     disambiguated = build_ontology(store.path, tmp_path / "disambiguated", disambiguate="shortest")
     assert affected_mentions(path, disambiguated) == AffectedMentions(7, 0, 1, 0)
 
 
-def test_other_spans_and_wrong_paths(store, tmp_path):
+def test_empty_span_groups_count_zero_and_missing_paths_raise(store, tmp_path):
     path = gold(tmp_path / "gold.spacy", MENTIONS)
     assert affected_mentions(path, store, spans_key="others") == AffectedMentions(0, 0, 0, 0)
     with pytest.raises(KrisselError, match="K201"):
         affected_mentions(tmp_path / "missing.spacy", store)
 
 
-def test_squeezed():
+def test_squeeze_keeps_only_letters_and_digits():
     assert squeeze("IL-2 (Receptor)") == "il2receptor" and squeeze(" ±-") == ""
 
 
 @pytest.mark.data
 @pytest.mark.filterwarnings("ignore:.*KW103")
-def test_share_of_ncbi_disease(data_dir, tmp_path):
+def test_affected_mentions_of_ncbi_disease_have_the_known_count(data_dir, tmp_path):
     """By names compared as they are, the paper finds 1.25 % of the test split (Table 1)."""
     store = build_ontology(data_dir / "ontologies" / "medic_06Jul2012.txt", tmp_path / "medic")
     convert(

@@ -39,11 +39,11 @@ def found(phrase, text, nth=0):
         ("very very bad", "very bad", None, None),
     ],
 )
-def test_rules(phrase, text, rule, fragments):
+def test_phrases_are_aligned_by_the_first_matching_rule(phrase, text, rule, fragments):
     assert found(phrase, text) == (rule and (rule, fragments))
 
 
-def test_each_of_several_places():
+def test_the_nth_occurrence_is_aligned():
     text = "anxiety, then Anxiety"
     assert [align("anxiety", text, nth).fragments for nth in range(3)] == [((0, 7),), ((14, 21),), ((14, 21),)]
 
@@ -55,11 +55,11 @@ def test_each_of_several_places():
         ("anxiety", "anxieti"), ("loss", "los"), ("gas", "gas"), ("red", "red"), ("ring", "ring"), ("", ""),
     ],
 )  # fmt: skip
-def test_stems(word, expected):
+def test_words_are_stemmed(word, expected):
     assert stem(word) == expected
 
 
-def test_missing_words():
+def test_missing_words_are_listed():
     assert missing_words("Very very bad headaches", "a headache, very sad") == ["very", "bad"]
     assert missing_words("don't", "dont") == []
 
@@ -69,7 +69,7 @@ gaps = st.sampled_from([" ", ", ", "-", "  ", "\n"])
 
 
 @given(words, st.data())
-def test_what_is_there_is_found(text_words, data):
+def test_words_in_order_are_always_aligned(text_words, data):
     """A choice of a text's words, in order, is found in as many words; its fragments are in order, and never touch."""
     text = "".join(word + data.draw(gaps) for word in text_words)
     chosen = data.draw(st.lists(st.integers(0, len(text_words) - 1), min_size=1, unique=True))
@@ -86,7 +86,7 @@ def test_what_is_there_is_found(text_words, data):
 
 
 @given(st.text(max_size=30), st.text(max_size=60), st.integers(0, 3))
-def test_any_text(phrase, text, nth):
+def test_arbitrary_phrases_align_inside_the_text_or_have_missing_words(phrase, text, nth):
     alignment = align(phrase, text, nth)
     for start, end in alignment.fragments if alignment else ():
         assert 0 <= start < end <= len(text)

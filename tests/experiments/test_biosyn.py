@@ -50,7 +50,7 @@ def vectors(model, texts):
     return np.asarray(model.predict([name_view(text) for text in texts]))
 
 
-def test_half_of_the_candidates_are_not_lexical(make, model, toy_store):
+def test_half_of_the_candidates_are_lexical(make, model, toy_store):
     names = [name for _, name, _ in toy_store.names()]
     views = [name_view(mention) for mention in MENTIONS]
     queries = vectors(model, MENTIONS)
@@ -78,7 +78,7 @@ def marginal_likelihood(model, toy_store, weight, numbers):
     return total / len(MENTIONS)
 
 
-def test_the_weight_moves_against_its_gradient_and_the_linker_gets_it(make, model, toy_store, examples):
+def test_the_lexical_weight_follows_its_gradient(make, model, toy_store, examples):
     objective = make(n_candidates=6, sparse_rate=0.01)
     numbers = objective._candidates(model, [name_view(m) for m in MENTIONS], vectors(model, MENTIONS), 6)
     loss = objective.update(model, examples)

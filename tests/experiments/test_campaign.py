@@ -96,7 +96,7 @@ def campaign(toy_archive, tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*KW")
-def test_all_stages_end_and_report(campaign):
+def test_all_stages_finish_and_report(campaign):
     folder, home, reports = campaign
     failed = {name: report for name, report in reports.items() if report["status"] != DONE}
     assert not failed, failed
@@ -113,7 +113,7 @@ def test_all_stages_end_and_report(campaign):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*KW")
-def test_same_rules_before_and_after(campaign):
+def test_compared_linkers_differ_in_weights_only(campaign):
     """Only weights differ between the linkers that are compared."""
     folder, _, reports = campaign
     before, after = (
@@ -128,7 +128,7 @@ def test_same_rules_before_and_after(campaign):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*KW")
-def test_parts_make_the_trained_pipeline_again(campaign, tmp_path):
+def test_the_trained_pipeline_is_assembled_from_its_parts(campaign, tmp_path):
     """The encoder of mentions to float16's precision, that of references to 8 bits."""
     folder, home, _ = campaign
     assemble_parts(home, tmp_path / "linker")
@@ -166,7 +166,7 @@ def test_parts_are_small_replace_earlier_ones_and_are_checked(campaign, tmp_path
         assemble_parts(tmp_path / "home", tmp_path / "linker")
 
 
-def test_archive_holds_stores_and_mentions_as_they_were(toy_archive, toy_store, toy_shards, tiny_bert, tmp_path):
+def test_the_archive_preserves_its_contents(toy_archive, toy_store, toy_shards, tiny_bert, tmp_path):
     manifest = unpack(toy_archive, tmp_path / "data")
     store = OntologyStore(tmp_path / "data" / "ontology")
     assert list(store) == list(toy_store)
@@ -186,7 +186,7 @@ def test_archive_holds_stores_and_mentions_as_they_were(toy_archive, toy_store, 
     assert manifest["counts"]["ontology"]["entities"] == len(toy_store)
 
 
-def test_archive_is_the_same_again(toy_archive, toy_store, toy_shards, toy_gold, tiny_bert, tmp_path):
+def test_archives_are_reproducible(toy_archive, toy_store, toy_shards, toy_gold, tiny_bert, tmp_path):
     (tmp_path / "ontology").symlink_to(toy_store.path)
     settings = {"cap": 8, "context_chars": 128, "max_mib": 40}
     found = []
@@ -197,14 +197,14 @@ def test_archive_is_the_same_again(toy_archive, toy_store, toy_shards, toy_gold,
     assert found[0] == found[1]
 
 
-def test_archive_that_is_too_large_is_not_written(toy_store, toy_shards, toy_gold, tiny_bert, tmp_path):
+def test_a_too_large_archive_is_not_written(toy_store, toy_shards, toy_gold, tiny_bert, tmp_path):
     output = tmp_path / "campaign.tar.xz"
     with pytest.raises(KrisselError, match="K291.*cap, now 3"):
         pack(toy_store.path, toy_shards, [], [toy_gold[0]], tiny_bert, output, cap=3, context_chars=9, max_mib=0.01)
     assert not list(tmp_path.iterdir())
 
 
-def test_damaged_archive_is_refused(toy_archive, tmp_path):
+def test_a_damaged_archive_is_refused(toy_archive, tmp_path):
     with tarfile.open(toy_archive) as archive:
         archive.extractall(tmp_path / "raw", filter="data")
     (tmp_path / "raw" / "ontology.jsonl").write_text("")
@@ -219,7 +219,7 @@ def test_damaged_archive_is_refused(toy_archive, tmp_path):
 
 
 @pytest.mark.parametrize("bits, tolerance", [(16, 1e-3), (8, 0.02)])
-def test_shrunk_weights_grow_again(bits, tolerance):
+def test_shrunk_weights_are_restored_within_tolerance(bits, tolerance):
     generator = np.random.default_rng(0)
     weights = {
         "matrix": generator.normal(size=(7, 40)).astype(np.float32),
@@ -268,7 +268,7 @@ def fast(monkeypatch, tmp_path):
 
 
 @pytest.mark.slow
-def test_cut_stage_leaves_what_it_saved_to_the_next(fast):
+def test_a_cut_stage_passes_its_saved_output_to_the_next(fast):
     saved = fast / "saved"
     table = table_of(
         {"name": "train", "script": [f"python {fast}/saves.py {saved}", "python -c 1"], "seconds": 3, "saves": True},
@@ -283,7 +283,7 @@ def test_cut_stage_leaves_what_it_saved_to_the_next(fast):
 
 
 @pytest.mark.slow
-def test_stage_that_does_not_end_is_killed_and_the_rest_left_out(fast):
+def test_a_stage_that_does_not_end_is_killed_and_the_rest_left_out(fast):
     table = table_of(
         {"name": "stuck", "script": [[f"python {fast}/stubborn.py", f"python {fast}/stubborn.py"]], "seconds": 99},
         {"name": "late", "script": ["python -c 1"]},
@@ -297,7 +297,7 @@ def test_stage_that_does_not_end_is_killed_and_the_rest_left_out(fast):
         assert json.loads((folder / REPORT).read_text())["stages"] == [stuck, late]
 
 
-def test_failed_stage_says_why_and_others_run(fast):
+def test_a_failed_stage_states_its_reason_and_others_run(fast):
     table = table_of(
         {"name": "bad", "script": [python("raise SystemExit('no such thing')"), "python -c 1"]},
         {"name": "good", "script": ["python -c 1"]},
@@ -307,7 +307,7 @@ def test_failed_stage_says_why_and_others_run(fast):
     assert good["status"] == DONE
 
 
-def test_stopped_run_saves_and_leaves_the_rest_out(fast):
+def test_a_stopped_run_saves_its_stage_and_leaves_the_rest_out(fast):
     saved = fast / "saved"
     table = table_of(
         {"name": "train", "script": [f"python {fast}/saves.py {saved}"]}, {"name": "use", "script": ["python -c 1"]}
@@ -324,13 +324,13 @@ def test_stopped_run_saves_and_leaves_the_rest_out(fast):
     assert second["status"] == LEFT_OUT and "SIGTERM" in second["reason"]
 
 
-def test_time_that_is_left_over_goes_to_later_stages(fast):
+def test_unused_time_goes_to_later_stages(fast):
     table = table_of(*({"name": name, "script": ["python -c 1"]} for name in ("one", "two")))
     one, two = run_stages(table, {}, fast / "out", seconds=100)
     assert one["limit"] == 50 and two["limit"] > 60
 
 
-def test_table_of_another_shape_is_refused(tmp_path):
+def test_an_invalid_stage_table_is_refused(tmp_path):
     path = tmp_path / "stages.yml"
     for content, problem in (({"stages": []}, "stages"), ({"stages": [{"name": "One"}]}, "stages.0.name")):
         srsly.write_yaml(path, content)
@@ -340,7 +340,7 @@ def test_table_of_another_shape_is_refused(tmp_path):
         read_stages(STAGES, {"step": "1"})
 
 
-def test_lines_are_those_of_the_card():
+def test_lines_use_the_gpu_where_they_encode_or_search():
     """On a card each line that encodes has the GPU, and each that searches the device of the index."""
     table = read_stages(STAGES)
     table.variables.update(gpu="--gpu-id 0", index="--index-device cuda:0")
@@ -361,14 +361,14 @@ def test_lines_are_those_of_the_card():
     assert any(word == f"{Path('a work').absolute()}/diseases" for line in lines for word in line)
 
 
-def test_rate_rises_by_steps_and_falls_by_time(monkeypatch):
+def test_the_learning_rate_rises_by_steps_and_falls_by_time(monkeypatch):
     clock = iter([0.0, 0.0, 0.0, 50.0, 75.0, 100.0, 130.0])
     monkeypatch.setattr(time, "time", lambda: next(clock))
     rates = timed_rate(2.0, 2, 100.0)
     assert [next(rates) for _ in range(6)] == [1.0, 2.0, 1.0, 0.5, 0.0, 0.0]
 
 
-def test_use_of_a_card_is_sampled(tmp_path, monkeypatch):
+def test_gpu_use_is_sampled(tmp_path, monkeypatch):
     program = tmp_path / "nvidia-smi"
     program.write_text("#!/bin/sh\necho '80, 1024, 350.5'\n")
     program.chmod(0o755)
@@ -383,7 +383,7 @@ def test_use_of_a_card_is_sampled(tmp_path, monkeypatch):
     assert use.summary(time.monotonic() + 1) == {}
 
 
-def test_no_card_has_no_samples(monkeypatch):
+def test_without_a_gpu_there_are_no_samples(monkeypatch):
     monkeypatch.setenv("PATH", "")
     with GpuUse(0.01) as use:
         assert (use.samples(), use.summary(0.0)) == ([], {})

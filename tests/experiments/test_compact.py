@@ -24,7 +24,7 @@ def json_lines(*ids):
     return "".join(json.dumps({"id": id_, "text": f"Text “{id_}”."}, ensure_ascii=False) + "\n" for id_ in ids)
 
 
-def test_a_text_of_a_closed_source_is_copied(tmp_path):
+def test_only_texts_of_open_sources_are_copied(tmp_path):
     (tmp_path / "abstracts.jsonl.gz").write_bytes(gzip.compress(json_lines(7, "8").encode("utf8")))
     (tmp_path / "genes.jsonl").write_text(json_lines("epi-1", "epis-1", "a-epi", "epi", "pc-2-a"), encoding="utf8")
     paths = [tmp_path / "abstracts.jsonl.gz", tmp_path / "genes.jsonl"]
@@ -33,7 +33,7 @@ def test_a_text_of_a_closed_source_is_copied(tmp_path):
 
 
 @pytest.mark.filterwarnings("error")
-def test_a_text_without_an_id_is_copied_or_passed_over_in_silence(tmp_path):
+def test_a_text_without_an_id_is_skipped_with_a_warning(tmp_path):
     """Its licence is not known."""
     (tmp_path / "texts.jsonl").write_text(json_lines("a-1") + '{"text": "Whose?"}\n', encoding="utf8")
     with pytest.warns(UserWarning, match="line 2.*it has no id"):
@@ -56,7 +56,7 @@ def gsc(tmp_path):
     return tmp_path / "gsc"
 
 
-def test_a_phenotype_is_at_another_place(gsc, tmp_path):
+def test_gsc_plus_phenotypes_keep_their_offsets(gsc, tmp_path):
     assert gsc_plus(gsc, tmp_path / "gsc.pubtator") == (2, 4)
     convert([tmp_path / "gsc.pubtator"], tmp_path / "gsc.spacy")
     docs = list(DocBin().from_disk(tmp_path / "gsc.spacy").get_docs(spacy.blank("en").vocab))
@@ -66,7 +66,7 @@ def test_a_phenotype_is_at_another_place(gsc, tmp_path):
     assert found == [[("Short  fingers", "Phenotype", "HP:0001156"), gout, (*gout[:2], "HP:0001")], [gout]]
 
 
-def test_a_missing_part_of_gsc_plus_has_no_coded_error(gsc, tmp_path):
+def test_a_missing_part_of_gsc_plus_raises_a_coded_error(gsc, tmp_path):
     (gsc / "ann" / "2").unlink()
     with pytest.raises(KrisselError, match="K026.*ann/2"):
         gsc_plus(gsc, tmp_path / "gsc.pubtator")
@@ -103,7 +103,7 @@ def weights(encoder):
     return tables, [node.get_param(name) for node in nodes for name in node.param_names if node.has_param(name)]
 
 
-def test_the_encoder_that_ships_is_no_rounded_average(make_pipeline, tmp_path):
+def test_the_shipped_encoder_is_a_rounded_average(make_pipeline, tmp_path):
     (start, before), (trained, after) = make_pipeline("start", 1), make_pipeline("trained", 2)
     srsly.write_json(tmp_path / "meta.json", CARD)
     size = make_compact(trained, start, tmp_path / "made", share=0.75, meta=tmp_path / "meta.json")
@@ -124,7 +124,7 @@ def test_the_encoder_that_ships_is_no_rounded_average(make_pipeline, tmp_path):
     assert before_size.stat().st_size - made_size.stat().st_size > 0.5 * sum(table.nbytes for table in tables)
 
 
-def test_the_encoder_that_ships_has_another_card_or_its_training(make_pipeline, tmp_path):
+def test_the_shipped_encoder_has_the_given_model_card_and_no_training(make_pipeline, tmp_path):
     path, _ = make_pipeline("start", 1)
     srsly.write_json(tmp_path / "meta.json", CARD)
     make_compact(path, path, tmp_path / "made", share=0.5, meta=tmp_path / "meta.json")

@@ -41,7 +41,7 @@ def calibration(threshold, share=None):
     return {"threshold": threshold, "nil_share": share, "after": {"precision": threshold, "recall": 0.5}}
 
 
-def test_nil():
+def test_nil_results_agree_with_hand_computed_values():
     """Two of four mentions are called NIL, one of them rightly; with a stricter threshold, one, rightly."""
     run = [record(0, 0.9, "D1"), record(1, 0.1, "NIL"), record(2, 0.4, "D2"), record(3, 0.5, "NIL")]
     # As they were linked with another threshold.
@@ -60,7 +60,7 @@ def test_nil():
     assert rare["aupr"] < found["aupr"]
 
 
-def test_curve():
+def test_the_drawn_nil_curve_has_at_most_200_points():
     records = [record(0, 0.9, "D1"), record(1, 0.1, "NIL"), record(2, 0.4, "D2"), record(3, 0.5, "NIL")]
     found = drawn_nil_curve(run_scores(records))
     assert found == {"recall": [0.5, 0.5, 1.0, 1.0], "precision": pytest.approx([1, 1 / 2, 2 / 3, 1 / 2])}
@@ -71,7 +71,7 @@ def test_curve():
     assert run_scores([unscored]) is None and drawn_nil_curve(None) is None
 
 
-def test_lead():
+def test_the_aupr_lead_is_paired_by_mention():
     """By hand: NIL first is an area of 1, NIL second of one half; whatever order the mentions come in."""
     good = run_scores([record(0, 0.1, "NIL"), record(1, 0.9, "D1")])
     bad = run_scores([record(1, 0.2, "D1"), record(0, 0.8, "NIL")])
@@ -82,7 +82,7 @@ def test_lead():
     assert aupr_lead([good], [run_scores([record(0, 0.1, "NIL")])]) is None, "other mentions"
 
 
-def test_tables():
+def test_detail_tables_show_seen_unseen_and_nil():
     rows = [{"name": "a", "title": "the first"}]
     seen = {"dev": {"a": seen_figures([report(0.5, 0.6, None)])}}
     nil = {"dev": {"None": {"a": nil_figures([[record(0, 0.1, "NIL"), record(1, 0.5, "D1")]], [calibration(0.2)])}}}
@@ -98,7 +98,7 @@ def test_tables():
     assert detail_parts({"rows": rows}) == []
 
 
-def test_gradient_norms(tmp_path):
+def test_gradient_norms_are_averaged_and_smoothed(tmp_path):
     lines = [
         {"step": i, "linker": {"loss": 0.0, "gradient_norm": norm}} for i, norm in enumerate([1.0, 3.0] + [2.0] * 30)
     ]

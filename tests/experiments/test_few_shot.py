@@ -20,7 +20,7 @@ def docs(nlp, toy_files):
     return list(read_docs(toy_files / "gold.pubtator", nlp))
 
 
-def test_each_draw_is_added_and_taken_out_again(nlp, docs, toy_store, tmp_path):
+def test_each_draw_is_added_and_removed(nlp, docs, toy_store, tmp_path):
     kb = nlp.get_pipe("krissel_linker").kb
     before = kb.description()
     examples, test = docs, [nlp.make_doc(f"{doc.text} Again.") for doc in docs]
@@ -39,7 +39,7 @@ def test_each_draw_is_added_and_taken_out_again(nlp, docs, toy_store, tmp_path):
     assert (tmp_path / "metrics" / "toy.md").read_text().endswith(few_shot_table(rows) + "\n")
 
 
-def test_gold_that_the_kb_has_already_does_not_count(nlp, docs, toy_store):
+def test_gold_already_in_the_kb_does_not_count(nlp, docs, toy_store):
     kb = nlp.get_pipe("krissel_linker").kb
     plain = few_shot(nlp, docs[:5], docs[5:], toy_store, shots=(0, 1), seeds=(0,))
     add_gold(kb, docs[:5], weight=3.0)
@@ -48,6 +48,6 @@ def test_gold_that_the_kb_has_already_does_not_count(nlp, docs, toy_store):
 
 
 @pytest.mark.parametrize("shots", [(-1,), ("some",), (1.5,)])
-def test_wrong_shots_are_accepted(nlp, docs, toy_store, shots):
+def test_invalid_shots_raise(nlp, docs, toy_store, shots):
     with pytest.raises(KrisselError, match="K006.*shots"):
         few_shot(nlp, docs, docs, toy_store, shots=shots)

@@ -30,7 +30,7 @@ def store(tmp_path):
     return write_store(GENES, tmp_path / "store")
 
 
-def test_baselines_take_another_species(store):
+def test_baselines_use_the_species_of_the_document(store):
     nlp = spacy.blank("en")
     texts = ("Rats with BRCA1.", "BRCA1 was found.", "Mice with IRIS.", "Patients with IRIS.", "Flies with nothing.")
     docs = [nlp.make_doc(text) for text in texts]
@@ -51,7 +51,7 @@ def test_baselines_take_another_species(store):
     assert found["exact, the document's species, rules"] == [("3", []), ("1", []), ("5", []), ("4", []), none]
 
 
-def test_words_of_a_species_are_fitted_to_the_wrong_one(tmp_path):
+def test_fitted_species_weights_follow_the_texts(tmp_path):
     """In these texts the species of the title decides, whatever else is named."""
     species = {"9606": "patients", "10090": "mice", "10116": "rats"}
     genes = [

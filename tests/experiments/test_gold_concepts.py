@@ -8,7 +8,7 @@ from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.ontology.store import write_store
 
 
-def test_a_concept_is_missing_or_named_by_another_ones_mention(tmp_path):
+def test_each_gold_concept_has_the_names_of_its_mentions(tmp_path):
     nlp = spacy.blank("en")
     docs = []
     for words, ids in (("MS cold gout", ("C1", "C2|C3", "NIL")), ("sclerosis MS -", ("C1", "C1", "-"))):
@@ -25,7 +25,7 @@ def test_a_concept_is_missing_or_named_by_another_ones_mention(tmp_path):
     }
 
 
-def test_a_concept_has_not_the_names_of_a_store(tmp_path):
+def test_concepts_take_their_names_from_a_given_store(tmp_path):
     nlp = spacy.blank("en")
     doc = nlp.make_doc("MS cold gout")
     doc.ents = [Span(doc, i, i + 1, label="X", kb_id=id_) for i, id_ in enumerate(("OLD1", "C2", "C9"))]

@@ -9,7 +9,7 @@ from spacy_krissel import Entity, build
 TEXT = "Rickets, gout, a cold and fever."
 
 
-def test_a_link_is_judged_by_other_ids_or_other_bounds(tmp_path):
+def test_links_are_judged_by_equal_bounds_and_mapped_ids(tmp_path):
     finder = spacy.blank("en")
     finder.add_pipe("entity_ruler").add_patterns(
         [{"label": "D", "pattern": name} for name in ("Rickets", "gout", "cold")]

@@ -88,7 +88,7 @@ def nca(units, positives, negatives, scale=20.0):
         (NCA, nca, {"scale": 1.0}),
     ],
 )
-def test_is_its_equation(make, equation, settings):
+def test_each_loss_equals_its_equation(make, equation, settings):
     assert_restated(make(**settings), lambda *batch: equation(*batch, **settings))
 
 
@@ -117,7 +117,7 @@ def test_is_its_equation(make, equation, settings):
         (NCA(1.0), 0.479326),
     ],
 )
-def test_batch_worked_by_hand(loss, expected):
+def test_losses_agree_with_hand_computed_values(loss, expected):
     assert of_names(loss)(*THREE)[1] == pytest.approx(expected, abs=5e-6)
 
 
@@ -129,13 +129,13 @@ def test_gradient_equals_central_differences(make):
 
 @pytest.mark.parametrize("property", PROPERTIES, ids=lambda each: each.__name__)
 @pytest.mark.parametrize("make", LOSSES)
-def test_over_labelled_names(make, property):
+def test_losses_over_labelled_names_have_the_shared_properties(make, property):
     property(make())
 
 
 @pytest.mark.parametrize("scale", [4.0, 256.0])
 @pytest.mark.parametrize("miner", [None, HardPairMiner()])
-def test_gradient_of_circle_equals_that_of_torch_with_weights_held(scale, miner):
+def test_circle_loss_gradient_equals_torch_with_constant_weights(scale, miner):
     torch = pytest.importorskip("torch")
     vectors, labels = names(10, 5)
     leaf = torch.tensor(vectors, requires_grad=True)
@@ -159,13 +159,13 @@ def test_gradient_of_circle_equals_that_of_torch_with_weights_held(scale, miner)
     assert_allclose(gradient, leaf.grad.numpy(), rtol=1e-8, atol=1e-10)
 
 
-def test_triplets_that_are_far_apart_teach_nothing():
+def test_triplets_beyond_the_margin_have_no_gradient():
     vectors = np.array([[1, 0], [1, 0.01], [-1, 0], [-1, 0.01]])
     gradient, loss = of_names(MaxMarginTriplet())(vectors, np.array([0, 0, 1, 1]))
     assert loss == 0 and not gradient.any()
 
 
-def test_scales_far_above_the_papers_do_not_overflow():
+def test_large_scales_do_not_overflow():
     vectors = np.array([[1, 0], [1, 0.01], [1, -0.01], [-1, 0.1]], dtype=np.float32)
     for loss in (NCA(scale=500), Circle(scale=1000)):
         with np.errstate(all="raise", under="ignore"):
@@ -173,12 +173,12 @@ def test_scales_far_above_the_papers_do_not_overflow():
         assert np.isfinite(gradient).all() and np.isfinite(value)
 
 
-def test_through_distances():
+def test_gradients_through_distances_are_zero_at_distance_zero():
     assert_allclose(through_distances(np.ones((1, 3)), np.array([[0, 0.5, 2]])), [[0, -2, -0.5]])
 
 
 @pytest.mark.parametrize("make", LOSSES)
-def test_is_registered_and_can_be_sent_to_another_process(make):
+def test_losses_are_registered_and_can_be_pickled(make):
     assert registry.losses.get(f"spacy-krissel.{make.__name__}.v1") is make
     vectors, labels = names()
     again = pickle.loads(pickle.dumps(make()))
@@ -195,6 +195,6 @@ def test_is_registered_and_can_be_sent_to_another_process(make):
         (CosinePairs, "margin", 1.5),
     ],
 )
-def test_wrong_settings_are_accepted(make, setting, value):
+def test_invalid_settings_raise(make, setting, value):
     with pytest.raises(KrisselError, match=f"K006.*'{setting}'"):
         make(**{setting: value})

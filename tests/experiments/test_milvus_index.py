@@ -92,7 +92,7 @@ def assert_same(found, expected):
 
 @pytest.fixture
 def entry_points():
-    """Those that the distribution declares, by group."""
+    """Return the entry points that the distribution declares, by group."""
     parser = ConfigParser()
     parser.optionxform = str
     parser.read(PLUGIN / "pyproject.toml", encoding="utf8")
@@ -103,7 +103,7 @@ def entry_points():
     }
 
 
-def test_its_entry_points_do_not_resolve(entry_points):
+def test_the_entry_points_resolve(entry_points):
     (point,) = entry_points["krissel_indexes"]
     assert (point.name, point.load()) == (MilvusIndex.kind, MilvusIndex)
     assert [(point.name, point.load()) for point in entry_points["spacy_misc"]] == [
@@ -111,14 +111,14 @@ def test_its_entry_points_do_not_resolve(entry_points):
     ]
 
 
-def test_a_code_is_not_its_own():
+def test_error_codes_differ_from_those_of_the_package():
     for code in (name for name in vars(Errors) if not name.startswith("_")):
         assert getattr(Errors, code).startswith(f"[{code}] ")
         assert not hasattr(product.Errors, code)
 
 
 @pytest.mark.parametrize("settings", [{}, {"collection": "mine", "type": "hnsw", "search_params": {"ef": 9}}])
-def test_settings_make_another_index(entry_points, settings):
+def test_settings_make_the_same_index(entry_points, settings):
     index = pickle.loads(pickle.dumps(make_milvus_index(ADDRESS, **settings)))()
     with patch.object(plugins, "entry_points", lambda group: entry_points[group]):
         assert kinds.make_index("milvus", index.settings).settings == index.settings
@@ -127,25 +127,25 @@ def test_settings_make_another_index(entry_points, settings):
 
 
 @pytest.mark.parametrize("uri", ["milvus.db", "host:19530", "ftp://host", "", "http://me:secret@host:19530"])
-def test_an_address_of_another_kind_is_not_refused(uri):
+def test_an_invalid_uri_raises(uri):
     with pytest.raises(KrisselError, match="K006.*'uri'") as error:
         make_milvus_index(uri)()
     assert "secret" not in str(error.value)
 
 
 @pytest.mark.parametrize("collection", ["two words", ""])
-def test_a_wrong_name_is_not_refused(collection):
+def test_an_invalid_collection_name_raises(collection):
     with pytest.raises(KrisselError, match="K006.*'collection'"):
         MilvusIndex(ADDRESS, collection)
 
 
-def test_a_missing_package_is_not_named(vectors, monkeypatch):
+def test_a_missing_package_raises_with_the_install_command(vectors, monkeypatch):
     monkeypatch.setitem(sys.modules, "pymilvus", None)
     with pytest.raises(KrisselError, match="K540.*pip install pymilvus"):
         MilvusIndex(ADDRESS).build(vectors)
 
 
-def test_other_settings_of_searching_need_another_collection():
+def test_search_settings_do_not_require_another_collection():
     index = MilvusIndex(ADDRESS, search_params={"ef": 9}, token_env="MINE")
     assert index.can_read(MilvusIndex(ADDRESS).settings)
     for other in ({"type": "HNSW"}, {"index_params": {"M": 8}}, {"collection": "other"}):
@@ -164,19 +164,19 @@ def test_other_settings_of_searching_need_another_collection():
     results=st.sampled_from([5, 40, 16_384]),
 )
 @settings(deadline=None, max_examples=60)
-def test_results_differ_from_those_of_exact_search(built, vectors, queries, k, allowed, results):
+def test_results_equal_exact_search(built, vectors, queries, k, allowed, results):
     with patch.object(milvus, "MAX_RESULTS", results):
         found = built.search(queries, k, allowed)
     assert_same(found, exactly(vectors, queries, k, allowed))
 
 
-def test_equal_vectors_are_not_found_by_row(client, milvus_uri):
+def test_equal_vectors_are_ordered_by_row(client, milvus_uri):
     index = MilvusIndex(milvus_uri)
     index.build(np.ones((300, 2), dtype=np.float32))
     assert index.search(np.ones((1, 2), dtype=np.float32), 5)[1].tolist() == [[0, 1, 2, 3, 4]]
 
 
-def test_messages_are_larger_than_milvus_takes(client, milvus_uri, vectors, monkeypatch):
+def test_vectors_and_queries_are_sent_in_parts(client, milvus_uri, vectors, monkeypatch):
     """Vectors out, vectors back and queries, in parts."""
     monkeypatch.setattr(milvus, "MESSAGE_BYTES", 10 * (4 * WIDTH + 16))
     monkeypatch.setattr(milvus, "QUERIES", 7)
@@ -193,7 +193,7 @@ def test_messages_are_larger_than_milvus_takes(client, milvus_uri, vectors, monk
 
 
 @pytest.mark.parametrize("width, type", [("ef", "HNSW"), ("search_list", "DISKANN"), (None, "IVF_FLAT")])
-def test_fewer_candidates_are_visited_than_are_asked_for(width, type, monkeypatch):
+def test_the_search_width_is_at_least_the_limit(width, type, monkeypatch):
     pytest.importorskip("pymilvus")
     index = MilvusIndex(ADDRESS, type=type, search_params={"other": 1, **({width: 100} if width else {})})
     asked = []
@@ -215,12 +215,12 @@ def test_fewer_candidates_are_visited_than_are_asked_for(width, type, monkeypatc
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no fork here")
-def test_a_child_forked_after_a_search_cannot_search(milvus_uri):
+def test_a_child_forked_after_a_search_can_search(milvus_uri):
     command = [sys.executable, "-c", FORK, milvus_uri]
     subprocess.run(command, check=True, timeout=120, env={"PYTHONPATH": str(PLUGIN)})
 
 
-def test_a_saved_knowledge_base_finds_other_entities(make_kb, client, milvus_uri, entry_points, tmp_path):  # noqa: F811
+def test_a_saved_kb_finds_the_same_entities(make_kb, client, milvus_uri, entry_points, tmp_path):  # noqa: F811
     kb = make_kb(make_milvus_index(milvus_uri))
     kb.to_disk(tmp_path)
     with patch.object(plugins, "entry_points", lambda group: entry_points[group]):
@@ -231,7 +231,7 @@ def test_a_saved_knowledge_base_finds_other_entities(make_kb, client, milvus_uri
     assert answers[0] == answers[1] == answers[2]
 
 
-def test_more_than_the_name_is_saved(client, milvus_uri, vectors, tmp_path, monkeypatch):
+def test_only_the_collection_name_is_saved(client, milvus_uri, vectors, tmp_path, monkeypatch):
     monkeypatch.setenv("MILVUS_TOKEN", "top:secret")
     index = MilvusIndex(milvus_uri)
     index.build(vectors)
@@ -247,7 +247,7 @@ def test_more_than_the_name_is_saved(client, milvus_uri, vectors, tmp_path, monk
         assert "secret" not in written
 
 
-def test_the_token_is_not_that_of_the_environment(monkeypatch, vectors):
+def test_the_token_is_read_from_the_environment(monkeypatch, vectors):
     pymilvus = pytest.importorskip("pymilvus")
     given = []
 
@@ -264,7 +264,7 @@ def test_the_token_is_not_that_of_the_environment(monkeypatch, vectors):
     assert given == [((ADDRESS,), "top:secret"), ((ADDRESS,), "")]
 
 
-def test_a_collection_that_exists_is_sent_again(client, milvus_uri, vectors, monkeypatch):
+def test_an_existing_collection_is_not_sent_again(client, milvus_uri, vectors, monkeypatch):
     MilvusIndex(milvus_uri).build(vectors)
     MilvusIndex(milvus_uri, type="IVF_FLAT", index_params={"nlist": 2}).build(vectors)
     MilvusIndex(milvus_uri).build(vectors[:50])
@@ -275,7 +275,7 @@ def test_a_collection_that_exists_is_sent_again(client, milvus_uri, vectors, mon
     assert_same(again.search(vectors[:9], 20), exactly(vectors, vectors[:9], 20))
 
 
-def test_an_interrupted_build_leaves_a_collection(client, milvus_uri, vectors, monkeypatch):
+def test_an_interrupted_build_leaves_no_collection(client, milvus_uri, vectors, monkeypatch):
     index = MilvusIndex(milvus_uri)
     index.build(vectors[:9])
     before = collections(client)
@@ -295,7 +295,7 @@ def test_an_interrupted_build_leaves_a_collection(client, milvus_uri, vectors, m
     assert_same(index.search(vectors[:9], 3), exactly(vectors[:9], vectors[:9], 3))
 
 
-def test_rows_added_to_one_index_are_seen_by_another(client, milvus_uri, vectors, tmp_path):
+def test_rows_added_to_one_index_are_not_seen_by_another(client, milvus_uri, vectors, tmp_path):
     index = MilvusIndex(milvus_uri)
     index.build(vectors[:50])
     index.to_disk(tmp_path)
@@ -312,7 +312,7 @@ def test_rows_added_to_one_index_are_seen_by_another(client, milvus_uri, vectors
             assert_same(found, exactly(vectors[numbers], vectors[:9], 60, mask))
 
 
-def test_another_collection_is_not_refused(client, milvus_uri, vectors, tmp_path):
+def test_a_collection_that_does_not_match_raises(client, milvus_uri, vectors, tmp_path):
     index = MilvusIndex(milvus_uri)
     index.build(vectors)
     index.to_disk(tmp_path)
@@ -336,7 +336,7 @@ def test_another_collection_is_not_refused(client, milvus_uri, vectors, tmp_path
     refused("its fields are")
 
 
-def test_a_milvus_that_does_not_answer_or_refuses_is_not_named(vectors, monkeypatch, milvus_uri):
+def test_a_server_that_does_not_answer_or_refuses_raises(vectors, monkeypatch, milvus_uri):
     monkeypatch.setattr(milvus, "CONNECT_SECONDS", 0.2)
     with pytest.raises(KrisselError, match="K541.*'http://127.0.0.1:9'.*MILVUS_TOKEN"):
         MilvusIndex("http://127.0.0.1:9").build(vectors)

@@ -32,7 +32,7 @@ def docs(nlp):
     return docs
 
 
-def test_a_shared_name_is_right_or_drawn(nlp, docs, toy_store):
+def test_a_shared_name_counts_in_recall_and_by_random_choice(nlp, docs, toy_store):
     found = name_recall(nlp, docs, toy_store)
     # "MS" is the nearest name to itself, and T01's too; "asthma" is of another entity.
     assert found.n == 3
@@ -41,7 +41,7 @@ def test_a_shared_name_is_right_or_drawn(nlp, docs, toy_store):
     assert found.shared == pytest.approx(1 / 3)
 
 
-def test_several_names_of_one_entity_are_one_of_the_nearest(nlp, docs, toy_store):
+def test_recall_counts_each_name_among_the_nearest(nlp, docs, toy_store):
     names = sorted({name.lower() for _, name, _ in toy_store.names()})
     encode = nlp.get_pipe("krissel_linker").encode
     every = encode([name_view(name) for name in names])

@@ -8,7 +8,7 @@ pytest.importorskip("matplotlib")
 CURVE = nil_curve([0.1, 0.2, 0.3, 0.4], [True, False, True, False])
 
 
-def test_what_is_drawn(tmp_path):
+def test_the_curve_and_the_threshold_are_drawn(tmp_path):
     threshold = float(CURVE.thresholds[2])
     line, point = nil_figure(CURVE, threshold).axes[0].lines
     assert line.get_xdata().tolist() == [0, 50, 50, 100, 100]

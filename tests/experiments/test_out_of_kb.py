@@ -54,7 +54,7 @@ def ids(folder, name):
     return [[span.kb_id_ for span in doc.spans["krissel"]] for doc in docs]
 
 
-def test_entities_are_removed_and_their_mentions_are_nil(store, gold, tmp_path):
+def test_entities_are_removed_and_their_mentions_become_nil(store, gold, tmp_path):
     report = out_of_kb(store, gold, tmp_path / "benchmark", trees=["C04.588"])
     reduced = OntologyStore(tmp_path / "benchmark" / "ontology")
     # D3 stands in another sub-tree as well; D4's number only begins like the removed one.
@@ -72,7 +72,7 @@ def test_entities_are_removed_and_their_mentions_are_nil(store, gold, tmp_path):
     ]  # fmt: skip
 
 
-def test_the_figures_of_the_splits(store, gold, tmp_path):
+def test_split_statistics_count_seen_entities_and_forms(store, gold, tmp_path):
     dev = out_of_kb(store, gold, tmp_path / "benchmark", trees=["C04.588"])["splits"]["dev"]
     assert (dev["documents"], dev["unknown"], dev["without_id"], dev["nil_before"]) == (2, 1, 1, 0)
     # D1, D3, D3 and D3+D4 of dev; training has D1, D2 and D3, and the forms tumour, gout and one.
@@ -89,7 +89,7 @@ def test_the_figures_of_the_splits(store, gold, tmp_path):
     assert (dev["nil"]["entities_seen"], dev["nil"]["forms_seen"]) == (1.0, 0.5)
 
 
-def test_lengths_of_references(store, gold, tmp_path):
+def test_reference_lengths_are_averaged(store, gold, tmp_path):
     references = out_of_kb(store, gold, tmp_path / "benchmark", types=["T041"], trees=["C04"])["references"]
     assert references["ontology"]["removed"] == {
         "entities": 4,
@@ -106,25 +106,25 @@ def test_lengths_of_references(store, gold, tmp_path):
     assert (mentioned["definition_words"], mentioned["definition_characters"]) == (4.0, 20.0)
 
 
-def test_without_a_training_split_nothing_is_seen_or_unseen(store, gold, tmp_path):
+def test_without_a_training_split_there_are_no_seen_fractions(store, gold, tmp_path):
     report = out_of_kb(store, {"dev": gold["dev"]}, tmp_path / "benchmark", trees=["C04"])
     assert report["splits"]["dev"]["all"]["entities_seen"] is None
     assert report["splits"]["dev"]["nil"]["mentions"] == 3
 
 
-def test_types_are_meant_by_id_and_by_name(store):
+def test_types_are_selected_by_id_or_name(store):
     assert removed_entities(store, types=["Mental Process"]) == {"D2", "D5|x"}
     assert removed_entities(store, types=["T041"]) == {"D2", "D5|x"}
     assert removed_entities(store, types=["T041"], trees=["C05"]) == {"D1", "D2", "D5|x"}
 
 
-def test_what_no_entity_has_is_told(store):
+def test_types_and_trees_without_entities_raise_a_warning(store):
     with pytest.warns(KrisselWarning, match=r"KW221\].*'Mental Proces', 'C99'") as found:
         assert removed_entities(store, types=["Mental Proces"], trees=["C99", "C05"]) == {"D1"}
     assert len(found) == 1
 
 
-def test_removing_nothing_or_everything_is_accepted(store, gold, tmp_path):
+def test_removing_nothing_or_everything_raises(store, gold, tmp_path):
     for types, trees, code in (((), ["C99"], "K221"), ((), (), "K221"), (["T041"], ["C"], "K222")):
         with pytest.raises(KrisselError, match=rf"\[{code}\]"):
             out_of_kb(store, gold, tmp_path / "benchmark", types=types, trees=trees)
@@ -132,12 +132,12 @@ def test_removing_nothing_or_everything_is_accepted(store, gold, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["", "../train", "a/b", ".hidden"])
-def test_wrong_names_of_splits_are_accepted(store, gold, tmp_path, name):
+def test_invalid_split_names_raise(store, gold, tmp_path, name):
     with pytest.raises(KrisselError, match="K006.*gold"):
         out_of_kb(store, {name: gold["dev"]}, tmp_path / "benchmark", trees=["C04"])
 
 
-def test_a_missing_split_leaves_an_earlier_benchmark_as_it_was(store, gold, tmp_path):
+def test_a_missing_split_leaves_an_earlier_benchmark_unchanged(store, gold, tmp_path):
     out_of_kb(store, gold, tmp_path / "benchmark", trees=["C04.588"])
     with pytest.raises(KrisselError, match="K201"):
         out_of_kb(store, {**gold, "test": tmp_path / "missing.spacy"}, tmp_path / "benchmark", trees=["C08"])
@@ -145,7 +145,7 @@ def test_a_missing_split_leaves_an_earlier_benchmark_as_it_was(store, gold, tmp_
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
-def test_removed_entities_that_nobody_mentions(store, gold, tmp_path):
+def test_removed_entities_without_mentions_raise_a_warning(store, gold, tmp_path):
     with pytest.warns(KrisselWarning, match=r"KW222\] None of the 4 linked mentions \(dev\)"):
         out_of_kb(store, {"dev": gold["dev"]}, tmp_path / "benchmark", types=["Mental Process"])
 
@@ -169,11 +169,11 @@ def test_removed_entities_that_nobody_mentions(store, gold, tmp_path):
         ("", ""),
     ],
 )
-def test_ids_without_removed_entities(store, kb_id, expected):
+def test_removed_entities_are_dropped_from_gold_ids(store, kb_id, expected):
     assert without_removed(kb_id, store, {"D3", "D5|x"}) == expected
 
 
-def test_dropped_ids_take_the_joint_before_them():
+def test_ids_are_dropped_with_the_separator_before_them():
     assert drop_ids("A|B+C", lambda id_: id_ == "B") == "A+C"
     assert drop_ids("A|B+-1", lambda id_: id_ == "A") == "B+-1"
     assert drop_ids("A", lambda id_: True) == ""
@@ -192,12 +192,12 @@ def test_relinking_keeps_everything_else():
     assert [(span.kb_id_, span.label_, span.end) for span in doc.spans["other"]] == [("d2", "All", 3)]
 
 
-def test_shares_of_nothing():
+def test_fractions_of_no_mentions_are_none():
     figures = split_figures([], [LinkedMention(("D1",), "gout")])
     assert figures["mentions"] == 0 and figures["entities_seen"] is None and figures["mentions_of_seen_forms"] is None
 
 
-def test_the_root_of_a_tree_goes_with_it(tmp_path):
+def test_the_root_of_a_tree_is_removed_with_it(tmp_path):
     """MeSH's files give its roots no number: they are known by their preferred name. A number goes before it."""
     entities = [
         Entity("R", "nervous system diseases"),
@@ -214,7 +214,7 @@ def test_the_root_of_a_tree_goes_with_it(tmp_path):
 
 @pytest.mark.data
 @pytest.mark.filterwarnings("ignore::spacy_krissel.errors.KrisselWarning")
-def test_neoplasms_out_of_medic(data_dir, tmp_path):
+def test_neoplasms_are_removed_from_medic(data_dir, tmp_path):
     ontologies, corpora = data_dir / "ontologies", data_dir / "corpora" / "bc5cdr"
     tree = ontologies / "mesh_tree_numbers.tsv.gz"
     store = build_ontology(ontologies / "medic_06Jul2012.txt", tmp_path / "medic", enrich_from=[tree])

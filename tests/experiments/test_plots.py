@@ -18,7 +18,7 @@ FOUND = {
 }
 
 
-def test_without_matplotlib(tmp_path, monkeypatch):
+def test_without_matplotlib_a_warning_is_raised_and_nothing_drawn(tmp_path, monkeypatch):
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "matplotlib" else find(name))
     with pytest.warns(KrisselWarning, match=r"KW901.*spacy-krissel\[plots\]"):
@@ -26,7 +26,7 @@ def test_without_matplotlib(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_files(tmp_path):
+def test_drawn_files_are_reproducible(tmp_path):
     pytest.importorskip("matplotlib")
     drawn = draw_curves(FOUND, tmp_path)
     assert [path.name for path in drawn] == ["top-k.svg", "few-shot.svg"]
@@ -40,7 +40,7 @@ def test_files(tmp_path):
     assert alone.name == "top-k.svg"
 
 
-def test_what_is_drawn():
+def test_curves_show_the_results():
     pytest.importorskip("matplotlib")
     titles = {row["name"]: row["title"] for row in FOUND["rows"]}
     left, right = top_k_figure(FOUND["top_k"], titles).axes
@@ -54,7 +54,7 @@ def test_what_is_drawn():
     assert [label.get_text() for label in panel.get_xticklabels()] == ["0", "1", "all"]
 
 
-def test_curves_of_nil(tmp_path):
+def test_nil_curves_are_drawn(tmp_path):
     pytest.importorskip("matplotlib")
     curves = {"ncbi": {"full": {"recall": [0.5, 1.0], "precision": [1.0, 0.8]}, "lazy": None}}
     (drawn,) = draw_curves({**FOUND, "top_k": {}, "few_shot": {}, "nil_curves": curves}, tmp_path)
@@ -65,7 +65,7 @@ def test_curves_of_nil(tmp_path):
     assert list(line.get_xdata()) == [50, 100] and list(line.get_ydata()) == [100, 80]
 
 
-def test_gradient_norms(tmp_path):
+def test_gradient_norms_are_drawn_relative_to_their_mean(tmp_path):
     pytest.importorskip("matplotlib")
     norms = {"full": {"mean": 2.0, "deviation": 0.5, "smoothed": [4.0, 3.0, 1.0]}}
     (drawn,) = draw_curves({**FOUND, "top_k": {}, "few_shot": {}, "gradient_norms": norms}, tmp_path)
@@ -74,12 +74,12 @@ def test_gradient_norms(tmp_path):
     assert list(panel.lines[0].get_ydata()) == [2.0, 1.5, 0.5]
 
 
-def test_two_lines_look_alike_without_colour():
+def test_lines_are_distinguishable_without_colour():
     styles = [line_style(place) for place in range(10)]
     assert len({(str(each["linestyle"]), each["marker"]) for each in styles}) == 10
 
 
-def test_the_legend_covers_a_panel():
+def test_the_legend_does_not_overlap_a_panel():
     pytest.importorskip("matplotlib")
     titles = {f"row-{i}": f"a row with a long title, {i}" for i in range(9)}
     curves = {"ncbi": {name: {"recall": [0.5, 1.0], "precision": [1.0, 0.8]} for name in titles}}

@@ -21,7 +21,7 @@ def store(tmp_path):
     return write_store([*entities, shared], tmp_path / "store")
 
 
-def test_names_are_those_of_entities_with_enough_of_their_own(store):
+def test_names_of_entities_with_enough_unshared_names_are_chosen(store):
     names, owners, titles = choose_names(store, n_entities=3, n_names=3)
     # Of E3, E4 and E5 the preferred name is shared; E3 to E5 have three to five others, S has one.
     assert sorted(titles) == ["entity 3", "entity 4", "entity 5"]
@@ -33,12 +33,12 @@ def test_names_are_those_of_entities_with_enough_of_their_own(store):
 
 
 @pytest.mark.parametrize("n_entities, n_names", [(4, 3), (2, 6), (1, 3), (2, 1)])
-def test_too_few(store, n_entities, n_names):
+def test_too_few_entities_or_names_raise(store, n_entities, n_names):
     with pytest.raises(KrisselError, match="K905"):
         choose_names(store, n_entities=n_entities, n_names=n_names)
 
 
-def test_figures_of_a_projection():
+def test_projection_statistics_agree_with_their_definition():
     vectors = np.array([[1, 0.1], [1, 0.2], [0.1, 1], [0.2, 3], [-1, 0], [0.9, -0.2]], dtype="f")
     owners = np.array([0, 0, 1, 1, 2, 2])
     found = project(vectors, owners)
@@ -56,7 +56,7 @@ def test_figures_of_a_projection():
     assert np.array_equal(project(vectors, owners).points, found.points)
 
 
-def test_pairs_are_of_the_other_kind():
+def test_pair_similarities_are_split_by_same_and_other_entity():
     vectors = np.array([[1, 0], [2, 0], [0, 1], [0, 3]], dtype="f")
     owners = np.array([0, 0, 1, 1])
     same, other = pair_similarities(vectors, owners)
@@ -67,7 +67,7 @@ def test_pairs_are_of_the_other_kind():
     assert panel.get_title() == "before" and len(panel.patches) == 2
 
 
-def test_figure(tmp_path):
+def test_the_figure_has_one_panel_per_projection(tmp_path):
     pytest.importorskip("matplotlib")
     vectors = np.random.default_rng(0).normal(size=(6, 4))
     owners = np.repeat([0, 1, 2], 2)

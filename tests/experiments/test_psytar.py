@@ -65,7 +65,7 @@ def test_phrases_are_aligned_to_their_sentences(workbook):
     assert "'brain zaps' of d.2:2" in report.examples["unaligned_phrases"][0]
 
 
-def test_concepts(workbook):
+def test_concepts_are_read_with_names_and_types(workbook):
     assert [tuple(concept) for concept in psytar_concepts(workbook)] == [
         ("C0000001", ("Knee Pain", "Pain in knee"), "Finding"),
         ("C0000002", ("swelling/fullness of knee",), "finding"),
@@ -75,7 +75,7 @@ def test_concepts(workbook):
     ]
 
 
-def test_docs(workbook, tmp_path):
+def test_docs_have_labels_and_spans(workbook, tmp_path):
     with pytest.warns(KrisselWarning) as said:
         report = convert_psytar(workbook, tmp_path / "psytar.spacy")
     assert sorted(str(each.message)[:7] for each in said) == ["[KW201]", "[KW231]"]
@@ -93,7 +93,7 @@ def test_docs(workbook, tmp_path):
     assert report["without_offsets"] == 1
 
 
-def test_all_of_the_errors(write_psytar, tmp_path, monkeypatch):
+def test_invalid_workbooks_raise_coded_errors(write_psytar, tmp_path, monkeypatch):
     def refused(path):
         with pytest.raises(KrisselError) as caught:
             list(read_psytar(path))
@@ -115,7 +115,7 @@ def test_all_of_the_errors(write_psytar, tmp_path, monkeypatch):
 
 
 @pytest.mark.data
-def test_the_real_workbook(data_dir, tmp_path):
+def test_the_real_workbook_is_converted_with_known_counts(data_dir, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", KrisselWarning)
         report = convert_psytar(data_dir / "corpora" / "psytar" / "PsyTAR_dataset.xlsx", tmp_path / "p.spacy")

@@ -70,7 +70,7 @@ def records(path):
     return [json.loads(line) for line in path.read_text(encoding="utf8").splitlines()]
 
 
-def test_names_from_everywhere(files):
+def test_names_come_from_all_sources(files):
     settings = {"train": files / "train.spacy", "hpo": files / "hp.obo", "lay": files / "lay.tsv"}
     report = psytar_names(files / "psytar.xlsx", files / "names.jsonl", **settings)
     assert names(files / "names.jsonl") == {
@@ -98,7 +98,7 @@ def test_names_from_everywhere(files):
     assert (files / "again.jsonl").read_bytes() == (files / "names.jsonl").read_bytes()
 
 
-def test_fewer_sources(files):
+def test_sources_are_optional(files):
     report = psytar_names(files / "psytar.xlsx", files / "bare.jsonl")
     assert names(files / "bare.jsonl")["C0000001"] == ["Knee Pain", "Pain in knee"]
     assert report["added"] == {"psytar": 6, "hpo": 0, "lay": 0, "phrases": 0} and report["in_hpo"] == 0
@@ -108,7 +108,7 @@ def test_fewer_sources(files):
     assert report["unseen"]["entities"] == 2
 
 
-def test_wrong_input_is_accepted(files):
+def test_invalid_input_raises(files):
     def refused(code, **settings):
         with pytest.raises(KrisselError, match=code):
             psytar_names(files / "psytar.xlsx", files / "names.jsonl", **settings)
@@ -126,12 +126,12 @@ def test_wrong_input_is_accepted(files):
     refused("K204", hpo=files / "hp.obo", lay=files / "lay.tsv")
 
 
-def test_lay_names(files):
+def test_lay_names_are_read_by_hpo_id(files):
     assert read_lay_names(files / "lay.tsv") == {"HP:0000001": ["Sore knee", "knee pain"], "HP:0000002": ["Sore head"]}
 
 
 @pytest.mark.data
-def test_the_real_corpus(data_dir, tmp_path):
+def test_the_real_corpus_has_known_split_and_name_counts(data_dir, tmp_path):
     """Split as by default; no phrase of the test alone is a name."""
     workbook = data_dir / "corpora" / "psytar" / "PsyTAR_dataset.xlsx"
     with warnings.catch_warnings():

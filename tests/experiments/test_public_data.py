@@ -199,7 +199,7 @@ def run(repository, tiny_bert, monkeypatch):
     return run
 
 
-def test_reproduce_does_not_run_from_the_publishers_files(repository, run, monkeypatch):
+def test_reproduce_runs_from_the_publishers_files(repository, run, monkeypatch):
     root, server = repository
     project_assets(root / "experiments" / "sources")
     run(root / "experiments" / "sources", "all")
@@ -229,7 +229,7 @@ def test_reproduce_does_not_run_from_the_publishers_files(repository, run, monke
             assert report["n"] == (4 if name == "chemicals" else 11), f"{prefix}{name}"
 
 
-def test_without_krissel_data_something_is_read_first(repository, tmp_path):
+def test_without_krissel_data_the_workflow_fails_first(repository, tmp_path):
     environment = {**os.environ, "COLUMNS": "500"}
     environment.pop("KRISSEL_DATA", None)
     command = [sys.executable, "-m", "spacy", "project", "run", "reproduce"]

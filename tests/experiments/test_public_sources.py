@@ -48,7 +48,7 @@ def archive(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["a.zip", "a.tgz"])
-def test_a_file_of_an_archive_is_not_found_below_its_folders(archive, name, tmp_path):
+def test_a_file_is_found_in_subfolders_of_an_archive(archive, name, tmp_path):
     files = {
         "Data/v1/dev.txt": TEXT,
         "Data/v1/mydev.txt": b"another",
@@ -60,7 +60,7 @@ def test_a_file_of_an_archive_is_not_found_below_its_folders(archive, name, tmp_
     assert found == hashlib.md5(TEXT, usedforsecurity=False).hexdigest()
 
 
-def test_a_plain_file_is_not_copied_or_compressed(tmp_path):
+def test_a_plain_file_is_copied_or_compressed(tmp_path):
     source = tmp_path / "hp.obo"
     source.write_bytes(TEXT)
     lay_out(source, tmp_path / "copy.obo")
@@ -69,14 +69,14 @@ def test_a_plain_file_is_not_copied_or_compressed(tmp_path):
 
 
 @pytest.mark.parametrize("members", [{"a.txt": TEXT}, {"x/dev.txt": TEXT, "y/dev.txt": TEXT}])
-def test_another_archive_is_laid_out(archive, members, tmp_path):
+def test_a_missing_or_ambiguous_archive_member_raises(archive, members, tmp_path):
     with pytest.raises(KrisselError, match=r"K242.*of its \d files are a 'dev.txt'"):
         lay_out(archive("a.zip", members), tmp_path / "dev.txt", member="dev.txt")
     assert not (tmp_path / "dev.txt").exists()
 
 
 @pytest.mark.parametrize("name", ["a.zip", "a.tgz"])
-def test_a_cut_or_damaged_archive_is_laid_out(archive, name, tmp_path):
+def test_a_truncated_or_damaged_archive_raises(archive, name, tmp_path):
     path = archive(name, {"dev.txt": bytes(range(256)) * 40})
     whole = path.read_bytes()
     for data in (whole[: len(whole) // 2], whole[:60] + b"\xff\x00\xff" + whole[63:], b"<html>404</html>"):
@@ -122,14 +122,14 @@ def test_any_damage_is_refused_or_harmless(name, tmp_path):
     check()
 
 
-def test_a_file_is_laid_out_up_to_the_limit(archive, tmp_path, monkeypatch):
+def test_a_file_above_the_size_limit_raises(archive, tmp_path, monkeypatch):
     monkeypatch.setenv("KRISSEL_MAX_UNPACKED_MIB", "1")
     with pytest.raises(KrisselError, match="K055.*KRISSEL_MAX_UNPACKED_MIB"):
         lay_out(archive("a.zip", {"dev.txt": bytes(2**21)}), tmp_path / "dev.txt", member="dev.txt")
     assert [each.name for each in tmp_path.iterdir()] == ["a.zip"]
 
 
-def test_another_release_goes_unnoticed(tmp_path):
+def test_another_release_raises_a_warning(tmp_path):
     (tmp_path / "a.txt").write_bytes(TEXT)
     with pytest.warns(KrisselWarning, match="KW233"):
         found = lay_out(tmp_path / "a.txt", tmp_path / "b.txt", md5="0" * 32)
@@ -138,7 +138,7 @@ def test_another_release_goes_unnoticed(tmp_path):
         lay_out(tmp_path / "a.txt", tmp_path / "b.txt", md5=found)
 
 
-def test_the_variable_is_believed_without_a_look(tmp_path):
+def test_krissel_data_is_checked_for_missing_files(tmp_path):
     (tmp_path / "a.txt").touch()
     assert check_sources(str(tmp_path), ["a.txt"]) == tmp_path
     for folder, problem in (
@@ -173,7 +173,7 @@ DESCRIPTORS = """<?xml version="1.0"?>
 """
 
 
-def test_meshs_tables_hold_other_entities_than_its_xml(tmp_path):
+def test_mesh_tables_hold_the_entities_of_its_xml(tmp_path):
     source, terms, trees = tmp_path / "desc2024.gz", tmp_path / "terms.tsv.gz", tmp_path / "trees.tsv.gz"
     source.write_bytes(gzip.compress(DESCRIPTORS.encode()))
     assert mesh_tables(source, terms, trees) == (2, 4, 2)
@@ -196,7 +196,7 @@ Skin cancer\tOMIM:145250\tMESH:D9|OMIM:1\t\t\t\t\t
 """
 
 
-def test_medics_lines_differ_from_ctds_table(tmp_path):
+def test_medic_lines_agree_with_the_ctd_table(tmp_path):
     source, output = tmp_path / "CTD_diseases.tsv", tmp_path / "medic.txt"
     source.write_text(CTD)
     assert medic_lines(source, output) == 3
@@ -211,7 +211,7 @@ def test_medics_lines_differ_from_ctds_table(tmp_path):
 @pytest.mark.parametrize(
     "text, code", [("a\tb\n", "K238"), ("a\tC1\t\t\t\t\t\t\n", "K238"), ("# DiseaseName\n", "K204")]
 )
-def test_another_table_is_taken_for_ctds(tmp_path, text, code):
+def test_a_table_that_is_not_ctds_raises(tmp_path, text, code):
     (tmp_path / "a.tsv").write_text(text)
     with pytest.raises(KrisselError, match=code):
         medic_lines(tmp_path / "a.tsv", tmp_path / "medic.txt")
@@ -235,7 +235,7 @@ def lists(tmp_path):
     return path
 
 
-def test_abstracts_are_in_another_order_than_the_list_or_lost_in_silence(lists, tmp_path, monkeypatch):
+def test_abstracts_are_in_list_order_and_missing_ones_raise_a_warning(lists, tmp_path, monkeypatch):
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     with serving() as server:
         server.articles = {"11": ("T11.", "A11."), "12": ("T12.", "A12.")}
@@ -254,19 +254,19 @@ def test_abstracts_are_in_another_order_than_the_list_or_lost_in_silence(lists, 
 
 
 @pytest.mark.parametrize("line", ["12", "x12", "PMC12"])
-def test_a_bad_list_is_read(tmp_path, line):
+def test_an_invalid_list_raises(tmp_path, line):
     (tmp_path / "list.txt").write_text(f"12\n{line}\n")
     with pytest.raises(KrisselError, match=r"K240.*line 2"):
         read_list(tmp_path / "list.txt")
 
 
-def test_another_table_of_abstracts_is_read(lists, tmp_path):
+def test_an_unsuitable_table_of_abstracts_raises(lists, tmp_path):
     (tmp_path / "table.txt").write_text("Name\tAbstract\nx\ty\n")
     with pytest.raises(KrisselError, match="K240.*Title and Abstract"):
         fetch_abstracts(lists, tmp_path / "out.jsonl.gz", PubMed(tmp_path), table=tmp_path / "table.txt")
 
 
-def test_the_list_of_the_repository_is_damaged():
+def test_the_list_of_the_repository_is_complete():
     listed = read_list(LIST)
     assert len(listed) == 13_752
     assert sum(bool(each.title) for each in listed) == 1_598
@@ -274,7 +274,7 @@ def test_the_list_of_the_repository_is_damaged():
 
 
 @pytest.mark.data
-def test_the_list_is_not_that_of_the_development_data(data_dir):
+def test_the_list_matches_the_development_data(data_dir):
     with gzip.open(data_dir / "text" / "abstracts.jsonl.gz", "rt", encoding="utf8") as file_:
         records = [json.loads(line) for line in file_]
     expected = [Listed(each["id"], "" if each["id"].isdecimal() else title_hash(each["title"])) for each in records]

@@ -57,18 +57,18 @@ def ids_of(server):
     return [request["id"].split(",") for request in server.requests]
 
 
-def test_an_article_is_not_fetched_or_is_asked_for_twice(server, pubmed, pauses):
+def test_each_article_is_requested_once(server, pubmed, pauses):
     assert pubmed.texts(PMIDS) == {pmid: f"Title {pmid}. Names & contexts of {pmid}." for pmid in PMIDS}
     assert ids_of(server) == [PMIDS[:3], PMIDS[3:6], PMIDS[6:]]
     assert pauses == [INTERVAL] * 3, "each request waits, so that no second has more than three"
 
 
-def test_the_labels_of_parts_are_in_the_text(server, pubmed):
+def test_section_labels_are_left_out_of_the_text(server, pubmed):
     server.faults = [labelled]
     assert pubmed.texts(PMIDS)["101"] == "Title 101. We ran. Far."
 
 
-def test_a_request_does_not_say_who_sends_it(server, tmp_path):
+def test_requests_identify_the_sender(server, tmp_path):
     pubmed = PubMed(tmp_path, server.address, email="a@b.org", api_key="k", pause=lambda seconds: None)
     pubmed.texts(PMIDS)
     (request,) = server.requests
@@ -77,27 +77,27 @@ def test_a_request_does_not_say_who_sends_it(server, tmp_path):
 
 
 @pytest.mark.parametrize("fault", [fails(429), fails(503), cut, dropped, other, fails(200)])
-def test_a_bad_answer_is_taken_or_ends_the_run(server, pubmed, pauses, fault):
+def test_a_bad_answer_is_requested_again_with_growing_pauses(server, pubmed, pauses, fault):
     server.faults = [fault, fault]
     assert set(pubmed.texts(PMIDS)) == set(PMIDS)
     assert ids_of(server)[:3] == [PMIDS[:3]] * 3
     assert pauses == [INTERVAL, 1.0, 2.0, INTERVAL, INTERVAL], "the pause does not grow"
 
 
-def test_the_pause_that_the_server_asks_for_is_not_kept(server, pubmed, pauses):
+def test_retry_after_is_respected_up_to_a_limit(server, pubmed, pauses):
     server.faults = [fails(429, Retry_After="7"), fails(429, Retry_After="100000"), fails(429, Retry_After="Tue")]
     pubmed.texts(PMIDS)
     assert pauses[:4] == [INTERVAL, 7.0, LONGEST_PAUSE, 4.0]
 
 
-def test_a_refusal_is_repeated(server, pubmed):
+def test_a_refused_request_is_not_repeated(server, pubmed):
     server.faults = [fails(403)]
     with pytest.raises(KrisselError, match=r"K241.*3 articles from PMID 101 on: HTTP 403 .*rate limit"):
         pubmed.texts(PMIDS)
     assert len(server.requests) == 1
 
 
-def test_a_server_that_never_answers_is_asked_for_ever(server, pubmed):
+def test_requests_end_after_six_attempts(server, pubmed):
     server.faults = [cut] * 100
     with pytest.raises(KrisselError, match="K241"):
         pubmed.texts(PMIDS)
@@ -105,19 +105,19 @@ def test_a_server_that_never_answers_is_asked_for_ever(server, pubmed):
     assert not list(pubmed.folder.glob("*.gz")), "a bad answer is kept"
 
 
-def test_an_article_left_out_once_is_lost(server, pubmed):
+def test_an_article_left_out_once_is_requested_again(server, pubmed):
     server.faults = [lambda handler, content: answer(handler, 200, article_set({"101": ("T.", "A.")}))]
     assert set(pubmed.texts(PMIDS)) == set(PMIDS)
     assert ids_of(server)[-1] == ["102", "103"]
 
 
-def test_an_article_that_pubmed_does_not_have_ends_the_run(server, pubmed):
+def test_an_article_missing_from_pubmed_is_skipped(server, pubmed):
     del server.articles["105"]
     assert set(pubmed.texts(PMIDS)) == set(PMIDS) - {"105"}
     assert ids_of(server)[3:] == [["105"]]
 
 
-def test_an_interrupted_run_begins_anew(server, pubmed, pauses):
+def test_an_interrupted_run_resumes(server, pubmed, pauses):
     def die(handler, content):
         raise KeyboardInterrupt
 
@@ -134,7 +134,7 @@ def test_an_interrupted_run_begins_anew(server, pubmed, pauses):
 @pytest.mark.parametrize(
     "damage", [b"", b"<PubmedArticleSet>", gzip.compress(article_set({"9": ("T.", "A.")}), mtime=0)]
 )
-def test_a_damaged_kept_answer_is_believed(server, pubmed, damage):
+def test_a_damaged_cached_answer_is_fetched_again(server, pubmed, damage):
     texts = pubmed.texts(PMIDS)
     kept = sorted(pubmed.folder.glob("*.gz"))
     kept[0].write_bytes(damage)
@@ -143,7 +143,7 @@ def test_a_damaged_kept_answer_is_believed(server, pubmed, damage):
     assert sorted(pubmed.folder.glob("*")) == kept
 
 
-def test_answers_are_taken_for_those_of_another_list(server, pubmed):
+def test_cached_answers_are_not_used_for_another_list(server, pubmed):
     pubmed.texts(PMIDS)
     assert list(pubmed.texts(PMIDS[::-1])) == PMIDS[::-1]
     assert len(server.requests) == 6

@@ -8,7 +8,7 @@ from spacy.util import load_config
 from spacy_krissel.errors import KrisselError
 
 
-def test_read(toy_ablation, write_ablation, toy_shards, toy_preferred):
+def test_rows_sets_and_curves_are_read(toy_ablation, write_ablation, toy_shards, toy_preferred):
     ablation = read_ablation(write_ablation(toy_ablation))
     assert ablation.first == "full"
     assert list(ablation.rows) == ["full", "re-ranking", "aliases", "lazy"]
@@ -19,7 +19,7 @@ def test_read(toy_ablation, write_ablation, toy_shards, toy_preferred):
     assert ablation.curves.shots == [0, 1, "all"]
 
 
-def test_overrides(toy_ablation, write_ablation):
+def test_overrides_replace_settings(toy_ablation, write_ablation):
     path = write_ablation(toy_ablation)
     overrides = {"sets.with.gold": "other.spacy", "seeds": [1, 2], "curves.max_k": 3}
     ablation = read_ablation(path, overrides)
@@ -30,7 +30,7 @@ def test_overrides(toy_ablation, write_ablation):
     assert read_ablation(write_ablation(toy_ablation), {"curves.top_k": ["full"]}).curves.top_k == ["full"]
 
 
-def test_overrides_of_overrides(toy_ablation, write_ablation):
+def test_single_keys_of_config_overrides_can_be_overridden(toy_ablation, write_ablation):
     """Keys of a training config have dots of their own."""
     overrides = {"train.overrides.training.max_steps": 7, "rows.aliases.train.system.seed": 9, "train.config": "x.cfg"}
     path = write_ablation(toy_ablation)
@@ -40,7 +40,7 @@ def test_overrides_of_overrides(toy_ablation, write_ablation):
     assert ablation.train.config == Path("x.cfg")
 
 
-def test_chosen_rows_bring_what_they_need(toy_ablation, write_ablation):
+def test_chosen_rows_include_the_rows_they_depend_on(toy_ablation, write_ablation):
     ablation = read_ablation(write_ablation(toy_ablation))
     assert ablation.chosen() == list(ablation.rows)
     assert ablation.chosen(["aliases"]) == ["full", "aliases"]
@@ -49,7 +49,7 @@ def test_chosen_rows_bring_what_they_need(toy_ablation, write_ablation):
         ablation.chosen(["full", "alias"])
 
 
-def test_reranked_rows(toy_ablation, write_ablation):
+def test_reranked_rows_are_those_listed(toy_ablation, write_ablation):
     path = write_ablation(toy_ablation)
     for rows in (["re-ranking"], []):
         ablation = read_ablation(path, {"reranker.rows": rows, "rows.aliases.reranker": {}})
@@ -58,7 +58,7 @@ def test_reranked_rows(toy_ablation, write_ablation):
     assert not any(map(read_ablation(path, {"reranker": None, "rows.aliases.reranker": {}}).has_reranker, ["full"]))
 
 
-def test_a_row_with_a_kb_of_its_own_says_how_it_is_made(toy_ablation, write_ablation):
+def test_a_row_with_its_own_kb_may_change_kb_settings(toy_ablation, write_ablation):
     override = {"components.krissel_linker.generate_empty_kb.reference_weight": 0.5}
     toy_ablation["rows"]["full"]["pipeline"] = override
     toy_ablation["rows"]["lazy"].update(pipeline=override, prototypes={"mentions_per_entity": 1})
@@ -66,12 +66,12 @@ def test_a_row_with_a_kb_of_its_own_says_how_it_is_made(toy_ablation, write_abla
     assert ablation.rows["full"].pipeline == ablation.rows["lazy"].pipeline == override
 
 
-def test_a_needed_row_that_is_not_the_first(toy_ablation, write_ablation):
+def test_a_required_row_need_not_be_the_first(toy_ablation, write_ablation):
     toy_ablation["rows"]["lazy"]["of"] = "aliases"
     assert read_ablation(write_ablation(toy_ablation)).chosen(["lazy"]) == ["full", "aliases", "lazy"]
 
 
-def test_a_row_is_compared_with_one_that_is_not_there(toy_ablation, write_ablation):
+def test_a_row_includes_the_row_it_is_compared_with(toy_ablation, write_ablation):
     toy_ablation["rows"]["lazy"]["baseline"] = "re-ranking"
     assert read_ablation(write_ablation(toy_ablation)).chosen(["lazy"]) == ["full", "re-ranking", "lazy"]
 
@@ -110,13 +110,13 @@ def test_a_row_is_compared_with_one_that_is_not_there(toy_ablation, write_ablati
         ({"rows.a/b": {"title": "x"}}, "rows.a/b: the name is no file name"),
     ],
 )
-def test_refused(toy_ablation, write_ablation, change, message):
+def test_invalid_settings_raise(toy_ablation, write_ablation, change, message):
     with pytest.raises(KrisselError, match="K901") as caught:
         read_ablation(write_ablation(toy_ablation), change)
     assert message in str(caught.value)
 
 
-def test_wrong_files_are_accepted(tmp_path):
+def test_missing_and_invalid_files_raise(tmp_path):
     path = tmp_path / "ablation.yml"
     with pytest.raises(KrisselError, match="K001.*ablation.yml"):
         read_ablation(path)
@@ -126,7 +126,7 @@ def test_wrong_files_are_accepted(tmp_path):
             read_ablation(path)
 
 
-def test_the_papers_rows(configs):
+def test_overrides_of_the_shipped_rows_exist_in_their_configs(configs):
     """Every row that the project ships has switches that its training config knows."""
     ablation = read_ablation(configs.parent / "experiments" / "krissbert" / "configs" / "ablation.yml")
     assert {"re-ranking", "mention-pairs", "aliases", "hierarchy", "description", "initialisation"} < set(ablation.rows)
@@ -143,6 +143,6 @@ def test_the_papers_rows(configs):
                 assert key.rpartition(".")[2] in found or key.endswith("max_names"), (name, key)
 
 
-def test_yaml_and_json_are_read_alike(toy_ablation, write_ablation, tmp_path):
+def test_yaml_and_json_give_the_same_ablation(toy_ablation, write_ablation, tmp_path):
     srsly.write_json(tmp_path / "ablation.json", toy_ablation)
     assert read_ablation(tmp_path / "ablation.json") == read_ablation(write_ablation(toy_ablation))

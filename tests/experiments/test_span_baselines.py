@@ -39,7 +39,7 @@ def words_at(doc, pieces):
     return [doc[start:end].text for start, end in pieces]
 
 
-def test_words_of_texts_and_names_are_the_same_wherever_tokens_end():
+def test_words_of_docs_and_names_are_split_the_same_way():
     doc = NLP("I can't sleep; X-RAY.")
     assert [word.text for word in doc_words(doc)] == split_words(doc.text) == "i can t sleep x ray".split()
     tokens = {word.text: doc[word.start : word.end].text for word in doc_words(doc)}
@@ -47,7 +47,7 @@ def test_words_of_texts_and_names_are_the_same_wherever_tokens_end():
 
 
 @given(st.text())
-def test_words_of_any_text(text):
+def test_words_of_arbitrary_text_are_split_the_same_way(text):
     doc = NLP(text)
     assert [word.text for word in doc_words(doc)] == split_words(text)
     assert all(0 <= word.start < word.end <= len(doc) for word in doc_words(doc))
@@ -69,13 +69,13 @@ def test_rule_takes_the_longest_of_overlapping_matches(tmp_path):
     assert words_at(doc, RuleMatch(store).spans(doc, ["E"])["E"]) == ["chronic", "ache", "ache"]
 
 
-def test_rule_in_any_order(findings):
+def test_rule_can_match_words_in_any_order(findings):
     doc = NLP("pain of head")
     assert RuleMatch(findings).spans(doc, ["F3"]) == {"F3": ()}
     assert words_at(doc, RuleMatch(findings, any_order=True).spans(doc, ["F3"])["F3"]) == ["pain", "head"]
 
 
-def test_rule_scores(findings):
+def test_rule_scores_count_matched_words(findings):
     docs = [NLP("pain in the knee"), NLP("head and knee"), NLP(""), NLP("the pain")]
     scores = RuleMatch(findings).scores(docs, IDS)
     assert scores.tolist() == [
@@ -98,7 +98,7 @@ def test_fuzzy_finds_a_misspelling(fuzzy):
     assert spans["F2"] == spans["F4"] == ()
 
 
-def test_fuzzy_threshold(findings, fuzzy):
+def test_fuzzy_match_respects_its_threshold(findings, fuzzy):
     doc = NLP("hedache")
     assert FuzzyMatch(findings, threshold=0.875).spans(doc, ["F3"])["F3"] == ((0, 1),)
     assert FuzzyMatch(findings, threshold=0.88).spans(doc, ["F3"])["F3"] == ()
@@ -108,14 +108,14 @@ def test_fuzzy_threshold(findings, fuzzy):
         FuzzyMatch(findings, threshold=80)
 
 
-def test_fuzzy_windows_apart(findings):
+def test_fuzzy_windows_do_not_overlap(findings):
     doc = NLP("knee pain, then kne pain and pain in the knee")
     everywhere = FuzzyMatch(findings).spans(doc, ["F1"])["F1"]
     assert words_at(doc, everywhere) == ["knee pain", "kne pain", "pain in the knee"]
     assert words_at(doc, FuzzyMatch(findings, best_only=True).spans(doc, ["F1"])["F1"]) == ["knee pain"]
 
 
-def test_fuzzy_scores(fuzzy, monkeypatch):
+def test_fuzzy_scores_are_similarities_of_the_best_window(fuzzy, monkeypatch):
     docs = [NLP("hedache"), NLP("the"), NLP("pain, hedache")]
     scores = fuzzy.scores(docs, IDS)
     assert scores[0, 2] == scores[2, 2] == pytest.approx(7 / 8)
@@ -129,7 +129,7 @@ def test_fuzzy_scores(fuzzy, monkeypatch):
     assert fuzzy.scores(docs, []).shape == (3, 0)
 
 
-def test_fuzzy_says_what_to_install(findings, monkeypatch):
+def test_fuzzy_match_without_rapidfuzz_raises_with_the_extra_to_install(findings, monkeypatch):
     monkeypatch.setitem(sys.modules, "rapidfuzz", None)
     with pytest.raises(KrisselError, match=r"K737.*spacy-krissel\[fuzzy\]"):
         FuzzyMatch(findings)
@@ -148,7 +148,7 @@ class Letters:
         return np.array([[text.count(letter) for letter in "pkh"] for text in texts])
 
 
-def test_bi_encoder_takes_the_best_name(findings):
+def test_the_bi_encoder_scores_by_the_best_name(findings):
     encoder = Letters()
     system = BiEncoder(findings, encoder)
     docs = [NLP("hhh"), NLP("xyz")]

@@ -64,7 +64,7 @@ class Wrong:
         return np.zeros((len(docs), len(entity_ids))) if self.table is None else self.table
 
 
-def test_figures(findings, docs):
+def test_results_agree_with_hand_computed_values(findings, docs):
     report = evaluate_spans({"oracle": Oracle(), "all": Everything()}, docs, findings, seen=["X:F1", "F3", "F4"])
     data = report.data
     assert (data["n"], data["n_docs"], data["n_gold"], data["n_entities"]) == (4, 2, 3, 4)
@@ -92,7 +92,7 @@ def test_figures(findings, docs):
     assert [record.entity for record in report.records["all"]] == ["F1", "F2", "F3", "F4"]
 
 
-def test_seeds_have_not_their_mean(findings, docs):
+def test_results_of_several_seeds_are_pooled(findings, docs):
     """One run of a system stands beside each of two of another."""
     systems = {"half": [Oracle(), Everything()], "all": Everything()}
     data = evaluate_spans(systems, docs, findings).data
@@ -105,7 +105,7 @@ def test_seeds_have_not_their_mean(findings, docs):
         evaluate_spans({**systems, "thrice": [Oracle()] * 3}, docs, findings)
 
 
-def test_equal_scores_go_by_id_whatever_the_order_asked_for(findings, docs):
+def test_equal_scores_are_ranked_by_id(findings, docs):
     report = evaluate_spans({"all": Everything()}, docs, findings, entities=["F4", "F2", "X:F1", "F3"])
     assert [record.rank for record in report.records["all"]] == [1, 2, 3, 4]
     # A score that is no number is the lowest.
@@ -127,7 +127,7 @@ def test_a_file_is_read_with_the_stop_words_of_its_language(findings, docs, tmp_
     assert [json.loads(line)["entity"] for line in lines] == [record.entity for record in report.records["oracle"]]
 
 
-def test_tables(findings, docs):
+def test_tables_show_results_and_leads(findings, docs):
     text = evaluate_spans(
         {"oracle": Oracle(), "all": Everything()}, docs, findings, seen=["F2"], command="x"
     ).to_markdown()
@@ -140,7 +140,7 @@ def test_tables(findings, docs):
     assert "| all | +20.0 (+20.0 to +20.0) | +33.3 (+33.3 to +33.3) |" in lead
 
 
-def test_entities_out_of_reach_are_wrong_and_counted(findings, docs):
+def test_unreachable_entities_count_as_wrong(findings, docs):
     docs[0].cats = {"F1": 1.0, "Z9": 1.0}
     with pytest.warns(KrisselWarning, match="KW731.*3 of 4.*Z9 in a"):
         report = evaluate_spans({"all": Everything()}, docs, findings, entities=["F1"])
@@ -158,12 +158,12 @@ def test_entities_out_of_reach_are_wrong_and_counted(findings, docs):
         (Wrong({}, np.zeros((2, 3))), r"K735.*\(2, 3\).*\(2, 4\)"),
     ],
 )
-def test_systems_that_answer_amiss(findings, docs, system, message):
+def test_invalid_answers_of_systems_raise(findings, docs, system, message):
     with pytest.raises(KrisselError, match=message):
         evaluate_spans({"it": system}, docs, findings)
 
 
-def test_nothing_to_evaluate(findings, docs):
+def test_nothing_to_evaluate_raises(findings, docs):
     with pytest.raises(KrisselError, match="K736.*1 document"):
         evaluate_spans({"it": Oracle()}, docs[1:2], findings)
     with pytest.raises(KrisselError, match="K006.*systems"):

@@ -41,7 +41,7 @@ def test_tokens_are_summed_over_all_pairs(records):
     assert whole["exact"] == pytest.approx(1 / 3)
 
 
-def test_slices(records):
+def test_slices_have_their_own_results(records):
     slices = span_figures(records)["slices"]
     assert {name: figures["n"] for name, figures in slices.items()} == {
         "all": 3,
@@ -59,7 +59,7 @@ def test_slices(records):
     assert slices["contiguous seen"]["recall"] == 0
 
 
-def test_with_stop_words(records):
+def test_stop_words_can_be_counted(records):
     whole = span_figures(records, content_only=False)["slices"]["all"]
     # Predicted 5 + 2 + 0, gold 2 + 3 + 1, right 2 + 2 + 0; no set of pieces is the gold one.
     assert whole["precision"] == pytest.approx(4 / 7)
@@ -67,7 +67,7 @@ def test_with_stop_words(records):
     assert whole["exact"] == 0
 
 
-def test_gold_of_stop_words_alone_is_not_counted():
+def test_gold_spans_of_stop_words_only_are_left_out():
     records = [SpanRecord("1", "a", ((1, 2),), ((1, 3),), ignored=(1,)), SpanRecord("1", "b", ((0, 1),), ((0, 1),))]
     figures = span_figures(records)
     assert (figures["n"], figures["n_without_content"]) == (1, 1)
@@ -75,7 +75,7 @@ def test_gold_of_stop_words_alone_is_not_counted():
     assert span_figures(records, content_only=False)["slices"]["all"]["precision"] == pytest.approx(2 / 3)
 
 
-def test_accuracy_at_k(records):
+def test_accuracy_at_k_is_reported_per_slice(records):
     slices = link_figures(records)["slices"]
     assert slices["all"]["accuracy"] == {"1": 1 / 4, "5": 2 / 4, "10": 3 / 4}
     assert slices["seen"]["accuracy"] == {"1": 1 / 3, "5": 1 / 3, "10": 2 / 3}
@@ -84,20 +84,20 @@ def test_accuracy_at_k(records):
     assert link_figures([*records, SpanRecord("4", "x")])["slices"]["all"]["accuracy"]["10"] == 3 / 5
 
 
-def test_systems_without_spans_or_ranks_have_no_figures(records):
+def test_systems_without_spans_or_ranks_have_no_results(records):
     assert span_figures([replace(record, predicted=None) for record in records])["slices"] == {}
     assert link_figures([replace(record, rank=None) for record in records])["slices"] == {}
     assert span_figures([])["slices"] == link_figures([])["slices"] == {}
 
 
-def test_intervals_are_of_documents():
+def test_intervals_resample_documents():
     # Two documents, one all right, one all wrong: any resample of pairs would lie between.
     records = [SpanRecord(str(i % 2), str(i), ((0, 1),), ((i % 2, i % 2 + 1),), 1 + i % 2) for i in range(40)]
     for figures in (span_figures(records)["slices"]["all"], link_figures(records)["slices"]["all"]):
         assert all(figures["intervals"][name] == [0, 1] for name in figures["intervals"] if name not in ("5", "10"))
 
 
-def test_lead_is_paired(records):
+def test_leads_are_paired(records):
     worse = [replace(record, predicted=(), rank=7) for record in records]
     leads = span_leads(records, worse[::-1])
     assert leads["spans"]["all"]["f1"]["lead"] == pytest.approx(0.8)
@@ -109,14 +109,14 @@ def test_lead_is_paired(records):
     assert same["linking"]["unseen"]["5"] == {"lead": 0, "interval": [0, 0]}
 
 
-def test_lead_needs_the_same_pairs(records):
+def test_leads_require_the_same_pairs(records):
     with pytest.raises(KrisselError, match="K732.*1 of 4.*fever in 3"):
         span_leads(records, records[:3], name="short")
     blind = [replace(record, predicted=None) for record in records]
     assert span_leads(records, blind)["spans"] == {}
 
 
-def test_difference_of_ratios_agrees_with_the_difference_where_denominators_are_the_same():
+def test_ratio_differences_with_equal_denominators_equal_differences():
     rng = np.random.default_rng(0)
     docs = [str(i // 4) for i in range(80)]
     ours, theirs, one = rng.integers(0, 2, 80), rng.integers(0, 2, 80), np.ones(80)
@@ -146,7 +146,7 @@ span_records = st.lists(
 
 
 @given(span_records, st.booleans())
-def test_invariants_do_not_hold(records, content_only):
+def test_invariants_hold(records, content_only):
     options = {"content_only": content_only, "resamples": 20}
     slices = span_figures(records, **options)["slices"]
     masks = slice_pairs(records)

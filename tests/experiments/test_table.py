@@ -26,19 +26,19 @@ def records(right, docs="aabb"):
     return answers(found)
 
 
-def test_mentions_have_the_mean_of_the_seeds():
+def test_mention_scores_are_means_over_seeds():
     scores = mention_scores({0: records([1, 1, 0, 0]), 1: records([1, 0, 0, 1])})
     assert list(scores.values()) == [1.0, 0.5, 0.0, 0.5]
 
 
-def test_strict_accuracy():
+def test_strict_accuracy_resamples_documents():
     found = strict_accuracy({0: records([1, 1, 0, 0]), 1: records([1, 1, 1, 0])})
     assert found["n"] == 4 and found["strict"] == 0.625 and found["by_seed"] == {"0": 0.5, "1": 0.75}
     # Drawn are the documents aa, ab or bb: a is always right, b has a quarter.
     assert found["interval"] == [0.25, 1.0]
 
 
-def test_difference_is_paired():
+def test_differences_are_paired():
     ours, theirs = {0: records([1, 1, 1, 0])}, {0: records([0, 1, 0, 0])}
     found = difference(ours, theirs)
     # Document a gains a half, so does b: whatever is drawn, the gain is a half.
@@ -48,22 +48,22 @@ def test_difference_is_paired():
     assert difference({0: records([1, 1, 0, 0])}, {0: records([0, 0, 0, 0])}) == {"strict": 0.5, "interval": [0.0, 1.0]}
 
 
-def test_difference_of_means_over_seeds():
+def test_differences_are_of_means_over_seeds():
     ours = {0: records([1, 1, 1, 1]), 1: records([1, 0, 1, 0])}
     assert difference(ours, {5: records([1, 0, 1, 0])}) == {"strict": 0.25, "interval": [0.25, 0.25]}
 
 
-def test_difference_pairs_mentions_whatever_their_order():
+def test_differences_do_not_depend_on_mention_order():
     ours = records([1, 0, 1, 0])
     assert difference({0: ours}, {0: dict(reversed(ours.items()))}) == {"strict": 0.0, "interval": [0.0, 0.0]}
 
 
-def test_other_mentions_are_accepted():
+def test_comparing_other_mentions_raises():
     with pytest.raises(KrisselError, match="K904.*1 are.*b 3-4"):
         difference({0: records([1, 1, 1, 1])}, {0: records([1, 1, 1])})
 
 
-def test_recall_curve():
+def test_the_recall_curve_counts_distinct_entities():
     runs = [
         LinkRecord("a", 0, 1, "x", "", ("D1",), ranked=["D1", "D2"]),
         # An entity that stands there twice is one candidate; of a composite any id will do.
@@ -86,7 +86,7 @@ def ablation():
     return Ablation(train={"config": "c", **data}, sets={"one": gold, "two": gold}, rows=rows)
 
 
-def test_summary_and_table(ablation):
+def test_summary_table_and_report_agree(ablation):
     right, half = records([1, 1, 1, 1]), records([1, 0, 1, 0])
     found = summarize(
         ablation,

@@ -29,7 +29,7 @@ def texts(tmp_path):
     return [f"{name}={tmp_path / name}:{tmp_path / name}-names" for name in ("a", "b")]
 
 
-def test_entities_are_shared_by_id_or_counted_twice(texts):
+def test_entities_are_matched_by_folded_name(texts):
     first, second = map(read_texts, texts)
     # A1 is seen in the other by "headache", A2 is there but not seen, and nothing itches.
     shares = {row[0]: row[1:] for row in (*overlap_rows(first, second), *overlap_rows(second, first))}
@@ -45,6 +45,6 @@ def test_entities_are_shared_by_id_or_counted_twice(texts):
 
 
 @pytest.mark.parametrize("given", ["a", "a=b", "=a:b", "a=:b"])
-def test_other_arguments_are_accepted(given):
+def test_invalid_arguments_raise(given):
     with pytest.raises(KrisselError, match="K006.*texts"):
         read_texts(given)

@@ -54,7 +54,7 @@ def test_unseen_entities_are_drawn_from_each_bin(n_entities, share, drawn):
     # To the nearest, halves up, and training first.
     [(5, 5, 0), (6, 5, 1), (4, 0, 0), (5, 0, 1), (14, 5, 1), (15, 5, 2), (40, 5, 4), (40, 38, 2), (40, 41, 0)],
 )
-def test_share_of_the_seen(number, min_train, tested):
+def test_the_test_fraction_of_seen_entities_is_rounded(number, min_train, tested):
     split = split_pairs(pairs_of({"E": number}), unseen=0, min_train=min_train)
     assert len(split.test) == tested and not split.unseen
 
@@ -65,7 +65,7 @@ frequencies = st.dictionaries(st.text("ABC|é ", min_size=1, max_size=3), st.int
 @settings(max_examples=60)
 @given(frequencies, st.sampled_from([0, 0.1, 0.33, 0.5, 0.8]), st.sampled_from([0, 0.1, 0.5, 0.99]),
        st.integers(0, 8), st.integers(0, 5), st.randoms())  # fmt: skip
-def test_invariants_do_not_hold(frequencies, unseen, test, min_train, seed, random):
+def test_invariants_hold(frequencies, unseen, test, min_train, seed, random):
     pairs = pairs_of(frequencies)
     split = split_pairs(pairs, unseen=unseen, test=test, min_train=min_train, seed=seed)
     train = set(pairs) - split.test
@@ -80,7 +80,7 @@ def test_invariants_do_not_hold(frequencies, unseen, test, min_train, seed, rand
     assert split_pairs(pairs, unseen=unseen, test=test, min_train=min_train, seed=seed) == split
 
 
-def test_another_seed_another_split():
+def test_splits_depend_on_the_seed():
     pairs = pairs_of({f"E{i}": 20 for i in range(40)})
     assert len({split_pairs(pairs, seed=seed).unseen for seed in range(5)}) == 5
     # Each entity has its own draw of texts.
@@ -89,7 +89,7 @@ def test_another_seed_another_split():
 
 
 @pytest.mark.parametrize("wrong", [{"unseen": 0.9}, {"test": 1}])
-def test_wrong_settings_are_accepted(wrong):
+def test_invalid_settings_raise(wrong):
     with pytest.raises(KrisselError, match=f"K006.*{next(iter(wrong))}"):
         split_pairs([], **wrong)
 
@@ -108,7 +108,7 @@ def gold(tmp_path):
     return tmp_path / "gold.spacy"
 
 
-def test_the_sets(gold, tmp_path):
+def test_train_and_test_partition_the_pairs(gold, tmp_path):
     report = text_split(gold, tmp_path / "split", unseen=0.33, test=0.2, min_train=3, seed=1)
     train, test = read(tmp_path / "split" / "train.spacy"), read(tmp_path / "split" / "test.spacy")
     sets = {
@@ -153,7 +153,7 @@ def test_the_sets(gold, tmp_path):
         assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "split" / name).read_bytes()
 
 
-def test_a_text_is_told_by_its_words(tmp_path):
+def test_texts_with_the_same_words_are_one_text(tmp_path):
     docs = [
         doc_of("a", "knee pain", ["C1"]),
         doc_of("b", "Knee  pain! ", ["C1", "C2"], [("C2", ((0, 1),))]),
@@ -170,7 +170,7 @@ def test_a_text_is_told_by_its_words(tmp_path):
     assert report["test_seen"]["disjoint_share"] is None and read(tmp_path / "split" / "test.spacy") == []
 
 
-def test_training_tokens_do_not_tell_of_mentions(tmp_path):
+def test_training_tokens_do_not_reveal_mentions(tmp_path):
     """`convert` cuts tokens at the edges of mentions."""
     doc = NLP("kneepain here")
     with doc.retokenize() as retokenizer:
@@ -188,7 +188,7 @@ def test_training_tokens_do_not_tell_of_mentions(tmp_path):
     assert [token.text for token in test] == ["knee", "pain", "here"]
 
 
-def test_units(tmp_path):
+def test_sentences_can_be_the_units(tmp_path):
     doc = doc_of("d", "Knee pain. No pain. Knee.", [], [("C1", ((0, 2),)), ("C2", ((4, 5),)), ("C1", ((6, 7),))])
     write_doc_bin([doc], tmp_path / "gold.spacy")
     report = text_split(tmp_path / "gold.spacy", tmp_path / "split", unit="sentence", unseen=0)
@@ -201,7 +201,7 @@ def test_units(tmp_path):
     assert report["settings"]["unit"] == "sentence" and report["texts"] == 3
 
 
-def test_wrong_input_is_accepted(gold, tmp_path):
+def test_invalid_input_raises(gold, tmp_path):
     for inputs, settings_, code in (
         ([], {}, "K006"),
         (tmp_path / "missing.spacy", {}, "K201"),

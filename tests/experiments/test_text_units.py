@@ -25,7 +25,7 @@ def units(doc, unit):
     return [(part.user_data[ID_KEY], part.text, found) for part, found in zip(parts, mentions, strict=True)]
 
 
-def test_sentences():
+def test_docs_are_split_into_sentences():
     # 0 Pain 1 and 2 swelling 3 . 4 It 5 is 6 a 7 knee 8 .
     doc = doc_of("Pain and swelling. It is a knee.", ("C1", ((0, 1), (2, 3))), ("C2", ((7, 8),)))
     assert units(doc, "sentence") == [
@@ -34,7 +34,7 @@ def test_sentences():
     ]
 
 
-def test_a_mention_in_two_sentences_joins_them():
+def test_a_mention_across_sentences_joins_them():
     doc = doc_of("Pain. Not here. In the knee. Gone.", ("C1", ((0, 1), (6, 7))), ("C2", ((2, 3),)))
     assert units(doc, "sentence") == [
         ("d:1", "Pain. Not here. In the knee. ", [("C2", ((2, 3),)), ("C1", ((0, 1), (6, 7)))]),
@@ -42,7 +42,7 @@ def test_a_mention_in_two_sentences_joins_them():
     ]
 
 
-def test_lines():
+def test_docs_are_split_into_lines():
     doc = doc_of("\n  Pain\n\n \nknee  pain\n", ("C1", ((1, 2),)), ("C2", ((3, 4), (5, 6))))
     assert [token.text for token in doc] == ["\n  ", "Pain", "\n\n \n", "knee", " ", "pain", "\n"]
     assert units(doc, "line") == [
@@ -52,7 +52,7 @@ def test_lines():
     assert units(doc_of(" \n"), "line") == units(doc_of(""), "sentence") == []
 
 
-def test_the_doc_itself():
+def test_the_doc_itself_can_be_the_unit():
     doc = doc_of("Pain. Knee.")
     assert list(text_units(doc, "doc")) == [doc] and doc.cats
     with pytest.raises(KrisselError, match="K006.*page"):

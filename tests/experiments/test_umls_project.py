@@ -110,7 +110,7 @@ def linked(path, store):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::spacy_krissel.errors.KrisselWarning")
-def test_a_data_set_of_table_2_has_other_mentions_or_ids(place, run):
+def test_data_sets_of_table_2_have_their_mentions_and_ids(place, run):
     run(*read_project(ROOT / "experiments" / "umls")["workflows"]["open"])
     run(*read_project(ROOT / "experiments" / "umls")["workflows"]["licensed"])
     corpus = place.parents[1] / "corpus"
@@ -136,7 +136,7 @@ def test_a_data_set_of_table_2_has_other_mentions_or_ids(place, run):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.skipif(sys.platform == "win32", reason="symbolic links")
-def test_a_row_of_table_2_cannot_be_measured(place, run, tiny_bert):
+def test_every_row_of_table_2_can_be_measured(place, run, tiny_bert):
     run("medmentions", "cometa")
     corpus, linker = place.parents[1] / "corpus", place.parents[1] / "linker"
     for words in (

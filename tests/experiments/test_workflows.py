@@ -78,7 +78,7 @@ def rows_of(path):
     return [row["name"] for row in json.loads(Path(path).read_text())["rows"]]
 
 
-def test_krissberts_lazy_learning(run):
+def test_krissberts_lazy_learning_runs(run):
     few = of_rows(f"{NAMES} --training.optimizer.learn_rate.warmup_steps 0")
     folder = run("krissbert", "ablate-lazy", few)
     found = json.loads((folder / "metrics" / "transformer" / "ablation.json").read_text())
@@ -86,13 +86,13 @@ def test_krissberts_lazy_learning(run):
     assert found["few_shot"].keys() == {"ncbi", "bc5cdr", "chemicals"}, "the curve belongs to the row"
 
 
-def test_sapberts_names(run):
+def test_sapberts_name_evaluation_runs(run):
     run("sapbert", "align", NAMES, "")
     folder = run("sapbert", "evaluate-names", *[""] * 8)
     assert (folder / "metrics" / "names-bc5cdr.json").exists()
 
 
-def test_sapberts_biosyn(run):
+def test_sapberts_biosyn_ablation_runs(run):
     run("sapbert", "align", NAMES, "")
     few = of_rows(f"{FEW} --training.optimizer.learn_rate 0.01 --corpora.train.dev_share 0.4")
     sizes = f"{few} --rows.biosyn.seeds [0] --train.overrides.training.batcher.size 4"
@@ -103,12 +103,12 @@ def test_sapberts_biosyn(run):
     assert cfg["lexical_weight"] > 0, "the learned weight is lost"
 
 
-def test_pels_losses(run):
+def test_pels_loss_ablation_runs(run):
     folder = run("pel", "ablate-losses", f"{GOLD} --row ce-fgsm --train.overrides.{LINKER}.objective.n_negatives 4")
     assert rows_of(folder / "metrics" / "losses" / "ablation.json") == ["proxy", "ce", "ce-fgsm"]
 
 
-def test_pels_ranker(run):
+def test_pels_ranker_ablation_runs(run):
     gold = f"{GOLD} --train.overrides.{LINKER}.objective.n_negatives 4 --row retriever-fgsm"
     few = "--training.max_steps 2 --training.eval_frequency 2 --corpora.train.dev_share 0.4 --training.batcher.size 4"
     folder = run(
@@ -120,14 +120,14 @@ def test_pels_ranker(run):
     assert found == ["ranked", "ranked-fgsm", "retriever-fgsm"]
 
 
-def test_belhds_cell_lines(run):
+def test_belhds_cell_line_ablation_runs(run):
     sizes = f"--{LINKER}.objective.n_candidates 4 --{LINKER}.model.encoder.window 32 --{LINKER}.model.width 16"
     folder = run("belhd", "ablate-cell-lines", f"{GOLD} --row disambiguation {of_rows(sizes)}")
     rows = rows_of(folder / "metrics" / "cell-lines" / "ablation.json")
     assert rows == ["full", "disambiguation", *BASELINE_TITLES, "memorisation"]
 
 
-def test_belhds_twins(run):
+def test_belhds_twin_comparison_runs(run):
     """Refreshed at each epoch, of a number of steps that nobody typed."""
     few = "--training.max_epochs 1 --training.max_steps 0 --corpora.train.dev_share 0.4 --training.batcher.size 4"
     windows = f"--{LINKER}.model.mention.window 32 --{LINKER}.model.reference.window 32"
@@ -196,7 +196,7 @@ def write_sources(folder, texts, monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore:.*KW(130|209)")
-def test_belhds_table_1(run, tmp_path, monkeypatch):
+def test_belhds_table_1_counts_affected_mentions(run, tmp_path, monkeypatch):
     """From the publishers' files on; and a mention is affected where its text is the name that is shared."""
     gold = {}
     for number, (path, (text, label, id_)) in enumerate(TABLE_1_GOLD.items(), 1):
@@ -237,7 +237,7 @@ def genes(run, tmp_path, monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore:.*KW703")
-def test_genes_of_many_species(genes, tmp_path):
+def test_genes_of_many_species_are_linked(genes, tmp_path):
     for name, n_lines in (("gold", 6), ("build", 3), ("evaluate", 21), ("link-lazy", 6)):
         folder = genes("genes", name, *[""] * n_lines)
     for corpus in ("gnormplus", "nlm-gene", "biored"):
@@ -252,7 +252,7 @@ def test_genes_of_many_species(genes, tmp_path):
     assert rows_of(folder / "metrics" / "supervised" / "ablation.json") == ["names", "rules"]
 
 
-def test_five_vocabularies(genes, tmp_path):
+def test_biored_is_linked_to_five_vocabularies(genes, tmp_path):
     stores = {
         "medic": ("D1", "gout", "Disease"),
         "chemicals": ("D3", "lead", "Chemicals and Drugs"),
@@ -272,12 +272,12 @@ def test_five_vocabularies(genes, tmp_path):
     assert (folder / "metrics" / "predicted.json").exists()
 
 
-def test_oslats_stages(run):
+def test_oslats_training_runs(run):
     folder = run("oslat", "train", NAMES, TEXTS, TEXTS, "")
     assert (folder / "training" / "psytar-0" / "full" / "pipeline" / "meta.json").exists()
 
 
-def test_oslats_notes(run, toy_store, tmp_path):
+def test_oslats_notes_are_converted_and_split(run, toy_store, tmp_path):
     notes = tmp_path / "data" / "semeval-2015-task-14"
     notes.mkdir(parents=True)
     for number in range(8):
@@ -294,7 +294,7 @@ def test_oslats_notes(run, toy_store, tmp_path):
     assert (report["texts"], report["entities"]) == (24, 3)
 
 
-def test_the_checkpoints_check_does_not_run(run, toy_files, toy_gold, bert_with_markers, tmp_path):
+def test_the_checkpoint_evaluation_runs(run, toy_files, toy_gold, bert_with_markers, tmp_path):
     pubtator = {"gold": toy_files / "gold.pubtator", "examples": toy_gold[1].with_suffix(".pubtator")}
     folder = tmp_path / "experiments" / "checkpoint"
     download = folder / "corpus" / "download"
@@ -316,7 +316,7 @@ def test_the_checkpoints_check_does_not_run(run, toy_files, toy_gold, bert_with_
     assert found["n"] == 11 and found["n_seen"] == 11
 
 
-def test_the_compact_encoder(run, toy_files, toy_names, toy_store, toy_gold, tmp_path, monkeypatch):
+def test_the_compact_encoder_workflow_runs(run, toy_files, toy_names, toy_store, toy_gold, tmp_path, monkeypatch):
     """From the publishers' files to the package, and measured."""
     terms = [
         f"[Term]\nid: DOID:{id_}\nname: {names[0]}\n" + "".join(f'synonym: "{name}" EXACT []\n' for name in names[1:])
@@ -372,7 +372,7 @@ def test_the_compact_encoder(run, toy_files, toy_names, toy_store, toy_gold, tmp
     assert found["rows"][0]["sets"].keys() == corpora.keys()
 
 
-def test_the_campaigns_archive(run, toy_names, tiny_bert, tmp_path, monkeypatch):
+def test_the_campaign_archive_is_packed(run, toy_names, tiny_bert, tmp_path, monkeypatch):
     """From the publishers' files on; names of two vocabularies that are one concept are found in texts."""
     terms = [
         f"[Term]\nid: DOID:{id_}\nname: {names[0]}\n" + "".join(f'synonym: "{name}" EXACT []\n' for name in names[1:])

@@ -57,7 +57,7 @@ def test_no_entity_is_in_two_splits(gold, tmp_path):
     assert json.loads((tmp_path / "splits" / "report.json").read_text(encoding="utf8")) == report
 
 
-def test_the_same_splits_again_and_others_with_another_seed(gold, tmp_path):
+def test_splits_depend_on_the_seed_only(gold, tmp_path):
     shares = (0.4, 0.3, 0.3)
     folders = [tmp_path / name for name in "abc"]
     for folder, seed in zip(folders, (1, 1, 2), strict=True):
@@ -75,7 +75,7 @@ def test_alternative_ids_are_one_entity(gold, tmp_path):
     assert ZeroShot().entities("D000001|MESH:D000001|UMLS_CUI:C0018923") == ("MESH:D000001", "UMLS:C0018923")
 
 
-def test_nil_and_unlinked_mentions_are_in_no_split():
+def test_nil_and_unlinked_mentions_are_kept_in_every_split():
     part = ZeroShot()
     for kb_id in ("", "-1", "NIL", "-|-1"):
         assert part.entities(kb_id) == () and all(part.kept(kb_id, split) for split in ("train", "dev", "test"))
@@ -90,14 +90,14 @@ def test_a_document_read_twice_counts_once(gold, tmp_path):
 
 
 @given(st.lists(st.floats(0.01, 1), min_size=3, max_size=3), st.integers(), st.lists(st.text(), max_size=20))
-def test_every_id_has_one_split_and_no_document_decides_it(weights, seed, ids):
+def test_the_split_of_an_id_depends_on_the_seed_only(weights, seed, ids):
     shares = [weight / sum(weights) for weight in weights]
     part = ZeroShot(shares, seed)
     assert {part.entity(id_) for id_ in ids} <= {"train", "dev", "test"}
     assert [part.entity(id_) for id_ in ids] == [ZeroShot(shares, seed).entity(id_) for id_ in ids]
 
 
-def test_shares_are_met():
+def test_the_requested_fractions_are_met():
     part = ZeroShot((0.6, 0.3, 0.1))
     splits = [part.entity(str(i)) for i in range(5000)]
     assert splits.count("train") / 5000 == pytest.approx(0.6, abs=0.03)
@@ -105,12 +105,12 @@ def test_shares_are_met():
 
 
 @pytest.mark.parametrize("shares", [(0.5, 0.5), (0.5, 0.6, -0.1), (0.5, 0.3, 0.3), (float("nan"), 0.5, 0.5)])
-def test_wrong_shares_are_accepted(shares):
+def test_invalid_fractions_raise(shares):
     with pytest.raises(KrisselError, match="K006.*shares"):
         ZeroShot(shares)
 
 
-def test_an_empty_split_and_no_file_are_accepted(gold, tmp_path):
+def test_an_empty_split_and_missing_files_raise(gold, tmp_path):
     with pytest.raises(KrisselError, match=r"K223\] The split 'test'.* 0 document"):
         zero_shot(gold, tmp_path / "splits", shares=(0.5, 0.4999, 0.0001))
     with pytest.raises(KrisselError, match="K201"):

@@ -54,7 +54,7 @@ def place(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-def test_a_mention_is_linked_outside_its_world(place, tiny_bert):
+def test_mentions_are_linked_within_their_world(place, tiny_bert):
     options = {
         name: " ".join(f"--{word}" if "." in word else word for word in f"{text} {STEPS}".split())
         for name, text in SMALL.items()
@@ -72,7 +72,7 @@ def test_a_mention_is_linked_outside_its_world(place, tiny_bert):
         assert report["macro"] == pytest.approx(report["strict"])
 
 
-def test_another_config_than_pels(configs):
+def test_the_config_differs_from_pels_only_where_zeshel_requires(configs):
     """But for what ZESHEL has otherwise."""
 
     def flat(section, path=()):

@@ -444,7 +444,7 @@ KINDS = {
 
 
 def mutators_of(name: str) -> Sequence[Mutator]:
-    """Those for a file, by the suffix of its name."""
+    """Return the mutators for a file by the suffix of its name."""
     return KINDS.get(name.rsplit(".", 1)[-1], TEXTS)
 
 

@@ -154,7 +154,7 @@ class Fuzzer:
         return sum(counts[outcome] for counts in self.counts.values() for outcome in FAILURES)
 
     def _chunks(self, inputs: int | None) -> Iterator[Chunk]:
-        """Of all targets by turns, so that a run that is stopped tried as much of each."""
+        """Yield chunks of all targets in turn, so that a stopped run tried each equally often."""
         each = -(-inputs // len(self.targets)) if inputs else sys.maxsize
         for start in range(0, each, CHUNK):
             for i in range(len(self.targets)):
@@ -277,7 +277,7 @@ class Fuzzer:
             failure.saved.append(folder)
 
     def table(self) -> str:
-        """What came of the inputs of each target, as Markdown."""
+        """Return the outcomes of each target's inputs as a Markdown table."""
         rows = [f"| target | n | {' | '.join(COLUMNS.values())} |", "| --- |" + " ---: |" * (len(COLUMNS) + 1)]
         total: Counter = sum(self.counts.values(), Counter())
         for name, counts in [*self.counts.items(), ("**all**", total)]:

@@ -61,7 +61,7 @@ MEMBER = "dev.txt"
 
 
 class CheckFailed(AssertionError):
-    """What was read cannot be used."""
+    """Raised when an input was read but cannot be used."""
 
 
 class Case(NamedTuple):
@@ -91,7 +91,7 @@ def make_case(target: Target, seed: int, index: int) -> Case:
 
 
 def select(pattern: str | None) -> list[Target]:
-    """Those whose names match a pattern, such as `onto:*`; without one, all but the forged."""
+    """Return targets that match a pattern like `onto:*`; without one, all but the forged."""
     every = all_targets()
     chosen = [each for each in every if (fnmatchcase(each.name, pattern) if pattern else not each.forged)]
     if not chosen:
@@ -538,7 +538,7 @@ def all_targets() -> list[Target]:
 
 
 def is_folder(format: str) -> bool:
-    """Whether an ontology format is a folder."""
+    """Return True if an ontology format is a folder."""
     return ONTOLOGY_READERS[format].holds is not Reader.holds
 
 

@@ -25,18 +25,18 @@ def fuzz(*arguments):
     return subprocess.run(command, cwd=TESTS, capture_output=True, encoding="utf8", timeout=1200)
 
 
-def test_damaged_input_ends_in_a_code():
+def test_damaged_input_raises_coded_errors():
     run = fuzz("--inputs", "5000", "--seed", "1", "--jobs", "1")
     assert not run.returncode, f"{run.stdout}\n{run.stderr}"
 
 
-def test_what_is_cut_short_is_noticed():
+def test_truncated_files_are_detected():
     run = fuzz("truncation")
     assert not run.returncode, f"{run.stdout}\n{run.stderr}"
 
 
-def test_bombs_are_accepted():
-    """Those of 400 MB are tried by command alone."""
+def test_small_bombs_are_refused():
+    """Bombs of 400 MB are tried by command only."""
     run = fuzz("bombs", "--small")
     assert not run.returncode, f"{run.stdout}\n{run.stderr}"
 
@@ -48,7 +48,7 @@ def targets():
     return {target.name: target for target in all_targets()}
 
 
-def test_what_is_not_damaged_is_read(targets, tmp_path):
+def test_undamaged_seeds_are_read(targets, tmp_path):
     """Else the fuzzer would damage what is refused anyway."""
     import warnings
 
@@ -63,7 +63,7 @@ def test_what_is_not_damaged_is_read(targets, tmp_path):
                     target.read(path, thorough)
 
 
-def test_an_input_depends_on_its_number_alone(targets):
+def test_an_input_depends_on_seed_and_index_only(targets):
     from .targets import make_case
 
     for target in targets.values():
@@ -107,7 +107,7 @@ def _read_badly(path, thorough):
 KINDS = ("ok", "uncoded", "hang", "memory", "too much memory", "crash", "coded", "warned", "open", "ok")
 
 
-def test_each_outcome_is_seen(tmp_path):
+def test_every_outcome_is_recorded(tmp_path):
     """A worker that dies takes no other input with it."""
     from .run import Fuzzer
     from .targets import Target
@@ -133,15 +133,15 @@ def test_each_outcome_is_seen(tmp_path):
     assert "| bad | 10 | 3 | 1 | 1 |" in fuzzer.table() and "--seed 0 --index 5" in fuzzer.causes()
 
 
-def test_a_bomb_is_a_whole_file():
+def test_a_gzip_bomb_is_a_valid_file():
     from .bombs import gzip_bomb
 
     data = gzip_bomb(b"ab", b"before", b"after", 2**20)
     assert gzip.decompress(data) == b"before" + b"ab" * 2**19 + b"after"
 
 
-def test_containers_are_whole():
-    """What is damaged within one has to reach the reader."""
+def test_containers_are_valid():
+    """Damage inside a container has to reach the reader."""
     import io
     import tarfile
 
@@ -153,7 +153,7 @@ def test_containers_are_whole():
 
 
 @pytest.mark.parametrize("name", ["a.json", "a.xml", "a.txt", "a.arrow"])
-def test_mutators_take_anything(name):
+def test_mutators_accept_any_bytes(name):
     rng = Random(0)
     for data in (b"", b"\n", b"x", b"<a>", b"{}", b'{"a": [1, "x"]}\n' * 3, bytes(range(256))):
         for mutator in mutators.mutators_of(name):
@@ -161,7 +161,7 @@ def test_mutators_take_anything(name):
                 assert isinstance(mutator(rng, data, [data]), bytes)
 
 
-def test_trees_stay_trees():
+def test_mutated_trees_can_be_serialized():
     rng = Random(0)
     for _ in range(500):
         json.loads(mutators.dump(mutators.change_tree(rng, {"a": [1, "x", {"b": None}], "c": 2.5})))

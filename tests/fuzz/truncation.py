@@ -131,7 +131,7 @@ def cut_places(format: Format, rng: Random) -> list[int]:
 
 
 def judge(whole: Reading, found: Reading, *, is_boundary: bool, prefix: bool = True) -> str:
-    """What a reading of less than the whole is worth: harmless are fewer records, as long as each is whole."""
+    """Classify the reading of a truncated file. Fewer records are harmless if each is complete."""
     if found.records is None or found.warned - whole.warned:
         return NOTICED
     assert whole.records is not None

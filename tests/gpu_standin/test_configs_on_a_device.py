@@ -137,26 +137,26 @@ def run_worker(given):
     assert found.returncode == 0, found.stdout + found.stderr
 
 
-def test_stand_in_follows_cupy(report):
+def test_the_stand_in_behaves_like_cupy(report):
     assert report["rules"] == RULES
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_config_trains_evaluates_saves_and_loads_on_a_device(report, name):
+def test_each_config_trains_evaluates_saves_and_loads_on_a_device(report, name):
     found = report["configs"][name]
     assert "error" not in found, found["error"]
     assert any(found["links"])
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_pipeline_from_a_device_links_alike_without_one(report, name):
+def test_a_pipeline_trained_on_a_device_links_the_same_on_the_cpu(report, name):
     found = report["configs"][name]
     for links, expected in zip(link(spacy.load(found["pipeline"])), found["links"], strict=True):
         assert dict(links) == pytest.approx(dict(expected), abs=1e-5)
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_copies_and_waits_of_a_step_and_of_a_batch(report, name):
+def test_copies_and_waits_per_step_and_batch_are_as_expected(report, name):
     found = report["configs"][name]
     kinds = ("to_device", "to_host", "waits")
     numbers = tuple(tuple(found[part][kind] for kind in kinds) for part in ("step", "batch"))
@@ -168,7 +168,7 @@ def test_copies_and_waits_of_a_step_and_of_a_batch(report, name):
 
 
 @pytest.mark.parametrize("name", USES)
-def test_use_on_a_device(report, name):
+def test_device_use_is_within_its_bounds(report, name):
     least, greatest = USES[name]
     found = report["uses"][name]
     assert not isinstance(found, str), found

@@ -39,7 +39,7 @@ def brute_force(vectors, queries, k, allowed):
 
 @given(searches(), st.integers(1, 60))
 @settings(deadline=None)
-def test_finds_what_sorting_everything_finds(search, block_rows):
+def test_search_equals_brute_force(search, block_rows):
     vectors, queries, k, allowed = search
     index = ExactIndex()
     index.build(vectors)
@@ -51,14 +51,14 @@ def test_finds_what_sorting_everything_finds(search, block_rows):
 
 
 @pytest.mark.parametrize("k", [1, 5, 64, 500, 3000])
-def test_bound_is_reached_by_k_scores_and_few_others(k):
+def test_the_lower_bound_is_reached_by_k_scores_and_few_more(k):
     scores = np.random.default_rng(0).standard_normal((20, 3000)).astype(np.float32)
     reached = (scores >= lower_bound(scores, k)[:, None]).sum(axis=1)
     assert (reached >= k).all()
     assert (reached <= 2 * k + 10).all()
 
 
-def test_rising_scores_displace_earlier_blocks():
+def test_later_blocks_with_higher_scores_replace_earlier_results():
     vectors = np.arange(1000, dtype=np.float32)[:, None]
     index = ExactIndex()
     index.build(vectors)
@@ -78,14 +78,14 @@ def test_float16_vectors_are_searched_as_float32():
 
 
 @pytest.mark.parametrize("device", ["gpu", "cuda:", "cuda:x", "cuda:every", "cudax", ""])
-def test_refuses_a_misspelt_device(device):
+def test_a_misspelt_device_raises(device):
     with pytest.raises(KrisselError, match="K006.*device"):
         make_exact_index(device)()
 
 
 @pytest.fixture
 def rounded(monkeypatch):
-    """As if the processor had it, and for few queries too: torch multiplies in bfloat16 on any."""
+    """Use bfloat16 on any processor and for few queries; torch supports it everywhere."""
     monkeypatch.setattr(bfloat16, "has_bfloat16", lambda: True)
     monkeypatch.setattr(bfloat16, "MIN_QUERIES", 1)
 
@@ -98,7 +98,7 @@ def search_counted(index, *arguments):
 
 @given(searches(), st.integers(1, 60), st.integers(-10, 10))
 @settings(deadline=None)
-def test_bfloat16_finds_the_same_in_blocks(search, block_rows, power):
+def test_bfloat16_search_in_blocks_equals_brute_force(search, block_rows, power):
     vectors, queries, k, _ = search
     queries = queries * np.float32(2.0**power)
     starts = range(0, len(vectors), block_rows)
@@ -113,7 +113,7 @@ def test_bfloat16_finds_the_same_in_blocks(search, block_rows, power):
 
 @pytest.mark.parametrize("offset", [1.0, -1.0, 0.0])
 @pytest.mark.parametrize("length", [1.0, 1e-15, 1e5])
-def test_scores_that_bfloat16_cannot_tell_apart_keep_their_order(rounded, offset, length):
+def test_scores_closer_than_bfloat16_precision_keep_their_order(rounded, offset, length):
     rng = np.random.default_rng(0)
     vectors = offset + 0.01 * rng.standard_normal((3000, 48))
     vectors = (length * vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
@@ -129,7 +129,7 @@ def test_scores_that_bfloat16_cannot_tell_apart_keep_their_order(rounded, offset
     assert rows[3].tolist() == list(range(7)), "equal scores do not come in the order of their rows"
 
 
-def test_rounding_never_loses_more_than_the_bound_says(rounded, monkeypatch):
+def test_rounding_errors_stay_within_the_bound(rounded, monkeypatch):
     """The worst case: what is best is rounded down by half a unit in each value, and the next is rounded up."""
     half_way, step = 1 + 2.0**-8, 2.0**-20
     best = np.array([half_way - step] * 63 + [1.5])
@@ -148,7 +148,7 @@ def test_rounding_never_loses_more_than_the_bound_says(rounded, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["alike", "one is long"])
-def test_vectors_that_bfloat16_tells_little_of_are_searched_in_float32(rounded, kind):
+def test_vectors_unsuited_to_bfloat16_are_searched_in_float32(rounded, kind):
     """All of their scores would be computed again, at many times the cost."""
     rng = np.random.default_rng(0)
     vectors = rng.standard_normal((4000, 32)).astype(np.float32)
@@ -174,7 +174,7 @@ def test_reversed_vectors_are_searched(rounded):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
-def test_mapped_vectors_are_searched_without_a_warning(rounded, dtype, tmp_path):
+def test_memory_mapped_vectors_are_searched_without_a_warning(rounded, dtype, tmp_path):
     vectors = np.random.default_rng(0).standard_normal((500, 8)).astype(dtype)
     np.save(tmp_path / "vectors.npy", vectors)
     index = ExactIndex()
@@ -187,7 +187,7 @@ def test_mapped_vectors_are_searched_without_a_warning(rounded, dtype, tmp_path)
     assert (np.sort(rows, axis=1) == np.sort(np.argsort(-scores, axis=1)[:, :5], axis=1)).mean() > 0.999
 
 
-def test_few_queries_are_not_worth_rounding_all_vectors(rounded, monkeypatch):
+def test_few_queries_are_searched_without_bfloat16(rounded, monkeypatch):
     monkeypatch.setattr(bfloat16, "MIN_QUERIES", MIN_QUERIES)
     index = ExactIndex()
     index.build(np.eye(8, dtype=np.float32))
@@ -195,7 +195,7 @@ def test_few_queries_are_not_worth_rounding_all_vectors(rounded, monkeypatch):
     assert search_counted(index, np.ones((bfloat16.MIN_QUERIES, 8), dtype=np.float32), 1)[1] == 1
 
 
-def test_unfiltered_search_makes_no_array_of_all_rows(monkeypatch):
+def test_unfiltered_search_allocates_no_array_of_all_rows(monkeypatch):
     index = ExactIndex()
     index.build(np.random.default_rng(0).standard_normal((5000, 4)).astype(np.float32))
     queries = np.ones((2, 4), dtype=np.float32)
@@ -216,7 +216,7 @@ def test_unfiltered_search_makes_no_array_of_all_rows(monkeypatch):
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
 @pytest.mark.parametrize("device", ["cuda", "cuda:all"])
-def test_cuda_finds_the_same(device, dtype):
+def test_search_on_cuda_equals_the_cpu(device, dtype):
     rng = np.random.default_rng(0)
     vectors = rng.standard_normal((400_000, 32), dtype=np.float32)
     # Duplicates, which come in the order of their rows, and vectors of various lengths.

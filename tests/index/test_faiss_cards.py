@@ -74,7 +74,7 @@ def recall(found, vectors, queries, k):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_flat_float16_goes_to_cards_in_blocks(vectors, queries, moved, device, tmp_path):
+def test_flat_float16_is_copied_to_gpus_in_blocks(vectors, queries, moved, device, tmp_path):
     index = made("flat", vectors, device, float16=True)
     on_cpu = made("flat", vectors, float16=True)
     for _ in range(2):
@@ -92,7 +92,7 @@ def test_flat_float16_goes_to_cards_in_blocks(vectors, queries, moved, device, t
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_flat_goes_to_cards_once_and_again_after_it_grew(vectors, queries, moved, device):
+def test_a_flat_index_is_copied_to_gpus_once_until_it_grows(vectors, queries, moved, device):
     index = made("flat", vectors[:1500], device)
     index.search(queries, 5)
     index.search(queries, 5)
@@ -105,7 +105,7 @@ def test_flat_goes_to_cards_once_and_again_after_it_grew(vectors, queries, moved
 
 @pytest.mark.parametrize("device", ["cuda:1", "cuda:all"])
 @pytest.mark.parametrize("type_,settings", IVF)
-def test_ivf_is_filled_on_cards_as_on_the_cpu(
+def test_ivf_is_filled_on_gpus_like_on_the_cpu(
     vectors,
     queries,
     moved,
@@ -145,7 +145,7 @@ def saved_and_loaded(index, type_, settings, vectors, path):
 
 @pytest.mark.parametrize("device", ["cuda", "cuda:all"])
 @pytest.mark.parametrize("type_,settings", IVF)
-def test_ivf_on_cards_grows_as_on_the_cpu(vectors, moved, type_, settings, device, tmp_path):
+def test_ivf_on_gpus_grows_like_on_the_cpu(vectors, moved, type_, settings, device, tmp_path):
     """By many vectors on the cards, by few on both sides."""
     settings = ivf_settings(settings)
     on_cpu = made(type_, vectors[:1000], **settings)
@@ -167,7 +167,7 @@ def test_ivf_on_cards_grows_as_on_the_cpu(vectors, moved, type_, settings, devic
         np.testing.assert_allclose(found[0], expected[0], atol=1e-5)
 
 
-def test_index_is_as_before_when_adding_on_the_card_is_ended(vectors, queries, moved):
+def test_an_interrupted_addition_on_the_gpu_leaves_the_index_unchanged(vectors, queries, moved):
     index = made("ivf", vectors[:1000], "cuda", nlist=20, nprobe=20)
     expected = index.search(queries, 5)
     added = []
@@ -184,7 +184,7 @@ def test_index_is_as_before_when_adding_on_the_card_is_ended(vectors, queries, m
     np.testing.assert_array_equal(index.search(queries, 5)[1], expected[1])
 
 
-def test_width_of_search_changes_on_the_card_without_a_copy(vectors, queries, moved):
+def test_search_settings_change_on_the_gpu_without_a_copy(vectors, queries, moved):
     index = made("ivf", vectors, "cuda:all", nlist=20, nprobe=1)
     index.search(queries, 5)
     clones = len(moved.clones)
@@ -195,7 +195,7 @@ def test_width_of_search_changes_on_the_card_without_a_copy(vectors, queries, mo
         index.set_search(nprobe=2049)
 
 
-def test_more_results_than_a_card_gives_are_found_on_the_cpu(vectors, queries, moved):
+def test_more_results_than_the_gpu_limit_are_searched_on_the_cpu(vectors, queries, moved):
     many = np.concatenate([vectors, vectors[:200]])
     index = made("ivf_sq8", many, "cuda", nlist=4, nprobe=4, refine=2)
     assert (index.search(queries[:3], 1500)[1] >= 0).all()
@@ -213,7 +213,7 @@ def test_more_results_than_a_card_gives_are_found_on_the_cpu(vectors, queries, m
         ({"type": "hnsw"}, "'device'"),
     ],
 )
-def test_setting_that_a_card_refuses_is_refused_at_construction(settings, expected):
+def test_settings_unsupported_on_gpus_raise_at_construction(settings, expected):
     make_faiss_index(**settings)()
     with pytest.raises(KrisselError, match=f"K006.*{expected}"):
         make_faiss_index(device="cuda:0", **settings)()
@@ -223,20 +223,20 @@ CODES = [(768, 48), (1024, 32), (384, 48), (100, 20), (32, 16), (7, 1), (1, 1)]
 
 
 @pytest.mark.parametrize("width,size", CODES)
-def test_default_codes_fit_a_card(width, size):
+def test_default_code_sizes_are_supported_on_gpus(width, size):
     settings = {"nlist": 0, "pq_bytes": 0}
     assert factory_string("ivf_pq", False, settings, 10**6, width, True) == f"IVF4000,PQ{size}np"
 
 
 @pytest.mark.parametrize("size", [48, 96])
-def test_codes_as_long_as_a_card_takes_are_searched_there(moved, clustered, size):
+def test_supported_code_sizes_are_searched_on_the_gpu(moved, clustered, size):
     vectors = clustered(1000, 96)
     index = made("ivf_pq", vectors, "cuda", nlist=5, nprobe=5, pq_bytes=size)
     assert recall(index.search(vectors[:50], 1), vectors, vectors[:50], 1) > 0.95
     assert moved.searches == 1
 
 
-def test_saved_codes_that_a_card_does_not_take_are_searched_on_the_cpu(moved, clustered, tmp_path):
+def test_unsupported_saved_code_sizes_are_searched_on_the_cpu(moved, clustered, tmp_path):
     vectors = clustered(1000, 36)
     on_cpu = made("ivf_pq", vectors, nlist=5, nprobe=5)
     on_cpu.to_disk(tmp_path)
@@ -258,7 +258,7 @@ def test_saved_codes_that_a_card_does_not_take_are_searched_on_the_cpu(moved, cl
 
 @pytest.mark.parametrize("type_,settings", [("flat", {"float16": True}), *IVF])
 @pytest.mark.parametrize("lacks", ["card", "GPU FAISS"])
-def test_saved_card_index_opens_without_a_card(
+def test_a_saved_gpu_index_is_searched_on_the_cpu_without_a_gpu(
     vectors,
     queries,
     type_,
@@ -289,7 +289,7 @@ def test_saved_card_index_opens_without_a_card(
         index.search(queries, 5)
 
 
-def test_card_beyond_those_of_faiss_is_searched_on_the_cpu(vectors, queries, moved, monkeypatch):
+def test_a_gpu_unknown_to_faiss_is_replaced_by_the_cpu(vectors, queries, moved, monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 8)
     with pytest.warns(KrisselWarning, match="KW503.*'cuda:5'.*FAISS finds is 2"):
         assert recall(made("flat", vectors, "cuda:5").search(queries, 5), vectors, queries, 5) == 1
@@ -304,7 +304,7 @@ def gpu_faiss():
 @pytest.mark.gpu
 @pytest.mark.parametrize("device", ["cuda:0", "cuda:all"])
 @pytest.mark.parametrize("type_,settings", [("flat", {}), ("flat", {"float16": True})])
-def test_flat_card_finds_what_the_cpu_does(vectors, queries, gpu_faiss, type_, settings, device):
+def test_flat_search_on_gpus_agrees_with_cpu(vectors, queries, gpu_faiss, type_, settings, device):
     scores, rows = made(type_, vectors, device, **settings).search(queries, 10)
     expected_scores, expected_rows = made(type_, vectors, **settings).search(queries, 10)
     np.testing.assert_allclose(scores, expected_scores, atol=0.01)
@@ -314,7 +314,7 @@ def test_flat_card_finds_what_the_cpu_does(vectors, queries, gpu_faiss, type_, s
 @pytest.mark.gpu
 @pytest.mark.parametrize("device", ["cuda:0", "cuda:all"])
 @pytest.mark.parametrize("type_,settings", IVF)
-def test_ivf_card_finds_what_the_cpu_does(vectors, queries, gpu_faiss, type_, settings, device):
+def test_ivf_search_on_gpus_agrees_with_cpu(vectors, queries, gpu_faiss, type_, settings, device):
     settings = ivf_settings(settings)
     on_cpu = made(type_, vectors[:1200], **settings)
     index = make_faiss_index(type_, device=device, **settings)()
@@ -332,7 +332,7 @@ def test_ivf_card_finds_what_the_cpu_does(vectors, queries, gpu_faiss, type_, se
 
 
 @pytest.mark.gpu
-def test_training_on_a_card_costs_no_recall(vectors, queries, gpu_faiss):
+def test_training_on_a_gpu_costs_no_recall(vectors, queries, gpu_faiss):
     on_card, on_cpu = (
         recall(made("ivf", vectors, device, **ivf_settings({})).search(queries, 10), vectors, queries, 10)
         for device in ("cuda:0", "cpu")

@@ -52,7 +52,7 @@ def first_right(found, expected):
 
 
 @pytest.mark.parametrize("type_,settings", TYPES)
-def test_a_second_look_finds_what_codes_do_not(vectors, queries, exact, type_, settings):
+def test_rescoring_finds_vectors_that_codes_miss(vectors, queries, exact, type_, settings):
     expected = exact.search(queries, 10)
     index = made(type_, vectors, nprobe=20, refine=0, **settings)
     by_codes = index.search(queries, 10)
@@ -67,7 +67,7 @@ def test_a_second_look_finds_what_codes_do_not(vectors, queries, exact, type_, s
 
 
 @pytest.mark.parametrize("type_,settings", TYPES)
-def test_looks_again_after_it_was_loaded_grew_and_was_pickled(vectors, queries, exact, type_, settings, tmp_path):
+def test_rescoring_survives_loading_and_growing(vectors, queries, exact, type_, settings, tmp_path):
     index = made(type_, vectors[:1500], nprobe=20, refine=20, **settings)
     index.to_disk(tmp_path)
     loaded = make_index(index.kind, index.settings)
@@ -94,7 +94,7 @@ def test_only_allowed_rows_are_found(vectors, queries, exact, type_, settings, c
 
 
 @pytest.mark.parametrize("type_,settings", TYPES)
-def test_asked_for_more_than_there_is(vectors, type_, settings):
+def test_missing_results_are_padded(vectors, type_, settings):
     index = made(type_, vectors[:900], nprobe=1, refine=4, **settings)
     scores, rows = index.search(vectors[:3].astype(np.float32), 1000)
     assert scores.shape == rows.shape == (3, 1000)
@@ -104,7 +104,7 @@ def test_asked_for_more_than_there_is(vectors, type_, settings):
     assert index.search(vectors[:1].astype(np.float32), 2)[1].tolist() == [[0, -1]]
 
 
-def test_settings_of_searches_alone_change(vectors):
+def test_only_search_settings_can_be_changed(vectors):
     index = made("ivf_pq", vectors, pq_bytes=4)
     index.set_search(nprobe=3, refine=7)
     assert index.settings == {
@@ -128,13 +128,13 @@ def test_settings_of_searches_alone_change(vectors):
         ({"type": "pq"}, "hnsw, ivf, ivf_sq8, ivf_pq"),
     ],
 )
-def test_wrong_settings_are_accepted(settings, message):
+def test_invalid_settings_raise(settings, message):
     with pytest.raises(KrisselError, match="K006") as error:
         make_faiss_index(**settings)()
     assert message in str(error.value)
 
 
-def test_bytes_of_a_code_divide_the_width(vectors):
+def test_the_code_size_must_divide_the_width(vectors):
     with pytest.raises(KrisselError, match="K006.*pq_bytes.*1, 2, 4, 8, 16"):
         made("ivf_pq", vectors, pq_bytes=5)
     settings = {"nlist": 0, "pq_bytes": 0}
@@ -143,13 +143,13 @@ def test_bytes_of_a_code_divide_the_width(vectors):
     assert factory_string("ivf_pq", False, settings, 50, 128) == "IVF1,SQ8", "too few for codes"
 
 
-def test_training_is_bounded():
+def test_the_number_of_training_rows_is_limited():
     assert training_rows(10) == 2560
     assert training_rows(12_649) == 64 * 12_649
     assert training_rows(4000) == 2**18
 
 
-def test_lists_are_found_once(vectors, queries):
+def test_centroids_can_be_reused(vectors, queries):
     first = made("ivf_sq8", vectors)
     second = FaissIndex("ivf", nlist=20)
     second.build(vectors, first.centroids())
@@ -162,7 +162,7 @@ def test_lists_are_found_once(vectors, queries):
 
 
 @pytest.mark.parametrize("type_,settings", [("ivf", {}), *TYPES])
-def test_a_vector_is_in_another_list_than_that_of_the_nearest_centroid(vectors, queries, tmp_path, type_, settings):
+def test_vectors_are_listed_with_their_nearest_centroid(vectors, queries, tmp_path, type_, settings):
     """By inner product the lists of long vectors would take those of others, whatever was loaded or added."""
     rng = np.random.default_rng(3)
     varied = vectors.astype(np.float32) * np.maximum(0.1, 1 + 0.4 * rng.standard_normal((N, 1)))
@@ -182,7 +182,7 @@ def test_a_vector_is_in_another_list_than_that_of_the_nearest_centroid(vectors, 
     assert first_right(loaded.search(queries, 16), exact.search(queries, 16)) > 0.98
 
 
-def test_adding_is_watched_and_can_be_ended(vectors, monkeypatch):
+def test_adding_reports_progress_and_can_be_interrupted(vectors, monkeypatch):
     monkeypatch.setattr(faiss_index, "ADD_ROWS", 800)
     index, added = FaissIndex("ivf_sq8", nlist=20), []
     index.on_added = added.append
@@ -198,7 +198,7 @@ def test_adding_is_watched_and_can_be_ended(vectors, monkeypatch):
         index.build(vectors)
 
 
-def test_stored_vectors_lie_in_several_arrays(vectors, queries, exact, monkeypatch):
+def test_stored_vectors_may_be_in_several_arrays(vectors, queries, exact, monkeypatch):
     monkeypatch.setattr(exact_module, "BLOCK_VALUES", 300)
     stored = [vectors[:700], vectors[700:701], vectors[701:]]
     rows = np.array([1999, 0, 699, 700, 701, 700])

@@ -35,7 +35,7 @@ def recall(rows, expected):
 
 @pytest.mark.parametrize("float16", [False, True])
 @pytest.mark.parametrize("type_,settings", ALL_TYPES)
-def test_recall_is_near_that_of_exact(vectors, queries, type_, settings, float16):
+def test_recall_is_close_to_exact_search(vectors, queries, type_, settings, float16):
     index = make_faiss_index(type_, float16=float16, **settings)()
     index.build(vectors)
     scores, rows = index.search(queries, 10)
@@ -47,7 +47,7 @@ def test_recall_is_near_that_of_exact(vectors, queries, type_, settings, float16
 
 @pytest.mark.parametrize("grown", [False, True])
 @pytest.mark.parametrize("n,settings", [(300, {}), (3000, {"ef_search": 100})])
-def test_small_graph_misses_what_longer_vectors_cut_off(n, settings, grown):
+def test_a_small_graph_finds_neighbours_despite_longer_vectors(n, settings, grown):
     rng = np.random.default_rng(0)
     # All near to one another, so that the two longest are the nearest neighbours of every other one.
     vectors = rng.standard_normal(16) + 0.1 * rng.standard_normal((n, 16))
@@ -62,8 +62,8 @@ def test_small_graph_misses_what_longer_vectors_cut_off(n, settings, grown):
     np.testing.assert_allclose(scores, np.einsum("qd,qkd->qk", vectors, vectors[rows]), atol=1e-5)
 
 
-def test_few_queries_are_worth_no_copies_of_many_vectors(vectors, monkeypatch):
-    """What a filter leaves is compared whole where that is quicker, by the number of queries."""
+def test_filtered_rows_are_compared_exactly_only_for_enough_queries(vectors, monkeypatch):
+    """Filtered rows are compared exactly where the number of queries makes that faster."""
     index = faiss_index.FaissIndex("hnsw", ef_search=64)
     index.build(vectors)
     compared = []
@@ -104,7 +104,7 @@ def test_ivf_chooses_its_number_of_lists(vectors):
     assert index._index.nlist == 1
 
 
-def test_search_settings_do_not_need_another_index():
+def test_search_settings_do_not_require_another_index():
     index = FaissIndex("hnsw", ef_search=200)
     assert index.can_read(FaissIndex("hnsw").settings)
     assert not index.can_read(FaissIndex("hnsw", m=8).settings)
@@ -122,12 +122,12 @@ def test_search_settings_do_not_need_another_index():
         ({"type": "flat", "device": "gpu"}, "device"),
     ],
 )
-def test_wrong_setting_is_accepted(settings, named):
+def test_invalid_settings_raise(settings, named):
     with pytest.raises(KrisselError, match=f"K006.*'{named}'"):
         make_faiss_index(**settings)()
 
 
-def test_names_the_extra_when_faiss_is_missing(monkeypatch):
+def test_missing_faiss_raises_with_the_extra_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "faiss", None)
     with pytest.raises(KrisselError, match=r"K501.*spacy-krissel\[cpu\].*spacy-krissel\[gpu\]"):
         FaissIndex().build(np.ones((3, 2), dtype=np.float32))
@@ -142,7 +142,7 @@ def test_names_the_extra_when_faiss_is_missing(monkeypatch):
         ModuleNotFoundError("No module named 'numpy.core'", name="numpy.core"),
     ],
 )
-def test_broken_faiss_is_refused_with_its_cause(error, monkeypatch):
+def test_a_broken_faiss_raises_with_its_cause(error, monkeypatch):
     class Broken:
         @staticmethod
         def find_spec(name, path=None, target=None):
@@ -156,7 +156,7 @@ def test_broken_faiss_is_refused_with_its_cause(error, monkeypatch):
     assert str(error) in str(caught.value)
 
 
-def test_refuses_a_damaged_or_foreign_file(vectors, tmp_path):
+def test_missing_damaged_and_mismatched_files_raise(vectors, tmp_path):
     index = FaissIndex("flat")
     with pytest.raises(KrisselError, match="K506"):
         index.from_disk(tmp_path, vectors)
@@ -169,7 +169,7 @@ def test_refuses_a_damaged_or_foreign_file(vectors, tmp_path):
         FaissIndex("flat").from_disk(tmp_path, vectors)
 
 
-def test_what_the_disk_refuses_is_not_coded(vectors, tmp_path, monkeypatch):
+def test_disk_errors_raise_coded_errors(vectors, tmp_path, monkeypatch):
     index = make_faiss_index("flat")()
     index.build(vectors)
     with pytest.raises(KrisselError, match="K026.*missing/index.faiss.*No such file"):
@@ -185,7 +185,7 @@ def test_what_the_disk_refuses_is_not_coded(vectors, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("type_", ["ivf", "ivf_sq8"])
 @pytest.mark.parametrize("wrong", [-7, 3000, 2**40])
-def test_rows_that_a_damaged_file_names_are_found(vectors, tmp_path, type_, wrong):
+def test_invalid_rows_of_a_damaged_file_raise(vectors, tmp_path, type_, wrong):
     index = FaissIndex(type_, nlist=4)
     index.build(vectors)
     index._index.reset()
@@ -199,7 +199,7 @@ def test_rows_that_a_damaged_file_names_are_found(vectors, tmp_path, type_, wron
 
 
 @pytest.mark.parametrize("attribute", ["entry_point", "max_level"])
-def test_a_graph_with_a_damaged_entry_is_searched_without_end(attribute, tmp_path):
+def test_a_graph_with_a_damaged_entry_point_raises(attribute, tmp_path):
     vectors = np.random.default_rng(0).normal(size=(300, 8)).astype(np.float32)
     index = FaissIndex("hnsw", m=4, ef_search=4)
     index.build(vectors)

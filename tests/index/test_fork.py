@@ -51,12 +51,12 @@ def run(program, *arguments):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("what", ["exact", "flat", "hnsw", "ivf", "torch"])
-def test_child_searches_after_its_parent(what):
+def test_a_forked_child_can_search_after_its_parent(what):
     pytest.importorskip("torch" if what == "torch" else "faiss")
     assert run(SEARCH, what) == 0
 
 
-def test_child_of_a_process_with_cuda_searches_on_the_cpu():
+def test_a_forked_child_of_a_cuda_process_searches_on_the_cpu():
     program = """
 import os, sys, numpy as np
 from spacy_krissel.index import devices

@@ -1,4 +1,4 @@
-"""What every index promises, exact or not, whoever holds the vectors."""
+"""Contract of every index, exact or approximate, with or without its own vectors."""
 
 import json
 import pickle
@@ -75,7 +75,7 @@ def assert_same(found, expected):
 
 
 @pytest.mark.parametrize("k", [1, 10, 200])
-def test_finds_the_nearest_best_first(is_exact, built, queries, exactly, k):
+def test_the_nearest_vectors_are_found_in_order(is_exact, built, queries, exactly, k):
     scores, rows = built.search(queries, k)
     assert (scores.dtype, rows.dtype) == (np.float32, np.int64)
     assert (np.diff(scores, axis=1) <= 0).all()
@@ -112,12 +112,12 @@ def test_missing_results_are_padded(kind, make, vectors):
         assert all(each == set(range(40)) for each in found)
 
 
-def test_nothing_is_found_for_nothing(built, queries):
+def test_no_queries_and_zero_k_give_empty_results(built, queries):
     assert [part.shape for part in built.search(queries[:0], 3)] == [(0, 3)] * 2
     assert [part.shape for part in built.search(queries, 0)] == [(len(queries), 0)] * 2
 
 
-def test_added_rows_follow_the_present_ones(make, vectors):
+def test_added_rows_follow_the_existing_ones(make, vectors):
     index = make()
     assert len(index) == 0
     index.add(vectors[:2000])
@@ -128,7 +128,7 @@ def test_added_rows_follow_the_present_ones(make, vectors):
     assert (index.search(vectors[numbers], 1)[1].ravel() == numbers).mean() > 0.95
 
 
-def test_built_again_it_forgets_what_it_held(make, vectors):
+def test_building_again_replaces_the_vectors(make, vectors):
     index = make()
     index.build(vectors[:100])
     index.build(vectors[100:300])
@@ -137,7 +137,7 @@ def test_built_again_it_forgets_what_it_held(make, vectors):
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float64])
-def test_takes_other_floats(make, vectors, dtype):
+def test_other_float_types_are_accepted(make, vectors, dtype):
     index = make()
     index.build(vectors[:500].astype(dtype) / 1.001)
     index.add(vectors[500:510].astype(dtype) / 1.001)
@@ -150,7 +150,7 @@ def files(path):
     return {file_.relative_to(path).as_posix(): file_.read_bytes() for file_ in path.rglob("*") if file_.is_file()}
 
 
-def test_saves_loads_and_saves_the_same_bytes(make, built, vectors, queries, tmp_path):
+def test_saved_bytes_are_stable_after_loading(make, built, vectors, queries, tmp_path):
     expected = built.search(queries, 5)
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
@@ -168,7 +168,7 @@ def test_saves_loads_and_saves_the_same_bytes(make, built, vectors, queries, tmp
     assert_same(built.search(queries, 5), expected)
 
 
-def test_a_loaded_index_grows_and_what_was_saved_does_not(make, vectors, tmp_path):
+def test_growing_a_loaded_index_leaves_its_files_unchanged(make, vectors, tmp_path):
     index = make()
     index.build(vectors[:2000])
     index.to_disk(tmp_path)
@@ -183,13 +183,13 @@ def test_a_loaded_index_grows_and_what_was_saved_does_not(make, vectors, tmp_pat
     assert files(tmp_path) == before
 
 
-def test_pickles_with_its_contents(built, queries):
+def test_a_pickled_index_keeps_its_contents(built, queries):
     copy = pickle.loads(pickle.dumps(built))
     assert copy.settings == built.settings
     assert_same(copy.search(queries, 5), built.search(queries, 5))
 
 
-def test_refuses_what_it_cannot_search(make, tmp_path):
+def test_invalid_vectors_queries_and_masks_raise(make, tmp_path):
     index = make()
     with pytest.raises(KrisselError, match="K508"):
         index.search(np.ones((1, 2), dtype=np.float32), 1)
@@ -211,7 +211,7 @@ def test_refuses_what_it_cannot_search(make, tmp_path):
     assert index.search(np.ones((1, 2), dtype=np.float32), 1)[0].tolist() == [[2]]
 
 
-def test_refuses_to_load_what_is_not_there_or_not_its_own(kind, make, vectors, tmp_path):
+def test_loading_missing_or_mismatched_files_raises(kind, make, vectors, tmp_path):
     if kind == "exact":
         pytest.skip("it has no files")
     load = partial(make().from_disk, tmp_path)
@@ -228,7 +228,7 @@ def test_refuses_to_load_what_is_not_there_or_not_its_own(kind, make, vectors, t
         load(vectors)
 
 
-def test_settings_say_whether_an_index_can_be_read(make):
+def test_an_index_reads_indexes_with_its_own_settings(make):
     index = make()
     assert index.can_read(make().settings)
     assert json.loads(json.dumps(index.settings)) == index.settings

@@ -38,7 +38,7 @@ def toy_plugin(tmp_path):
     return folder
 
 
-def test_a_saved_kind_of_a_plugin_does_not_load_or_is_not_refused_without_it(toy_plugin, tmp_path, monkeypatch):
+def test_a_saved_plugin_index_loads_only_with_the_plugin(toy_plugin, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.syspath_prepend(toy_plugin)
         made = make_index("toy", {"device": "cpu"})
@@ -57,13 +57,13 @@ def test_a_saved_kind_of_a_plugin_does_not_load_or_is_not_refused_without_it(toy
 
 
 @pytest.mark.parametrize("index", [ExactIndex(), FaissIndex("hnsw", m=8, float16=True), FaissIndex("ivf", nprobe=3)])
-def test_settings_make_the_same_index_again(index):
+def test_settings_make_the_same_index(index):
     made = make_index(index.kind, index.settings)
     assert type(made) is type(index)
     assert made.settings == index.settings
 
 
-def test_refuses_an_unknown_kind_and_a_strange_setting():
+def test_unknown_kinds_and_settings_raise():
     with pytest.raises(KrisselError, match="K507.*'annoy'.*exact, faiss"):
         make_index("annoy", {})
     with pytest.raises(KrisselError, match="K006"):
@@ -78,7 +78,7 @@ def test_a_name_makes_an_index(name):
     assert name in (index.kind, getattr(index, "type", None))
 
 
-def test_refuses_an_unknown_name():
+def test_an_unknown_name_raises():
     with pytest.raises(KrisselError, match="K006.*'annoy'.*exact, flat, hnsw, ivf"):
         named_index("annoy")
 
@@ -99,7 +99,7 @@ def test_name_and_kind_make_an_index_for_a_device(name):
         assert "device" not in made.settings
 
 
-def test_device_that_a_kind_cannot_use_is_refused(toy_plugin, monkeypatch):
+def test_a_device_that_a_kind_cannot_use_raises(toy_plugin, monkeypatch):
     with pytest.raises(KrisselError, match="K006.*'device'.*'cuda:0'.*'cpu' with type 'hnsw'"):
         named_index("hnsw", "cuda:0")
     with pytest.raises(KrisselError, match="K006.*'device'.*'cuda:0'.*'cpu' with type 'hnsw'"):

@@ -56,7 +56,7 @@ def searches(draw):
 
 @given(searches(), st.integers(9, 120), st.sampled_from([2, 1024]), st.sampled_from([0, 2, 64]))
 @settings(deadline=None, max_examples=150)
-def test_shard_finds_what_the_cpu_finds(search, block_rows, query_rows, slack):
+def test_search_in_a_shard_equals_brute_force(search, block_rows, query_rows, slack):
     vectors, queries, k, allowed = search
     with (
         patch.object(shard, "CUDA_BLOCK_ROWS", block_rows),
@@ -69,7 +69,7 @@ def test_shard_finds_what_the_cpu_finds(search, block_rows, query_rows, slack):
 
 @given(searches(), st.integers(9, 90), st.integers(2, 9))
 @settings(deadline=None, max_examples=40)
-def test_every_hit_of_a_block_is_scored_again(search, block_rows, query_rows):
+def test_search_in_blocks_equals_brute_force(search, block_rows, query_rows):
     vectors, queries, k, _ = search
     starts = range(0, len(vectors), block_rows)
     numbers = [np.arange(start, min(start + block_rows, len(vectors))) for start in starts]
@@ -79,7 +79,7 @@ def test_every_hit_of_a_block_is_scored_again(search, block_rows, query_rows):
 
 
 @pytest.mark.parametrize("n", [2, 3, 200])
-def test_all_cards_find_what_one_cpu_does(n, cards, monkeypatch):
+def test_search_on_all_gpus_equals_the_cpu(n, cards, monkeypatch):
     monkeypatch.setattr(shard, "CUDA_BLOCK_ROWS", 16)
     rng = np.random.default_rng(0)
     # Whole numbers, so that scores are equal often and are the same in any order of adding.
@@ -147,7 +147,7 @@ def counted_search(vectors, queries, k, allowed=None):
 
 
 @pytest.mark.parametrize("share", [None, 0.5])
-def test_host_waits_as_often_for_many_blocks_as_for_one(share, monkeypatch):
+def test_the_number_of_host_waits_does_not_depend_on_the_number_of_blocks(share, monkeypatch):
     rng = np.random.default_rng(0)
     vectors = rng.standard_normal((4096, 16)).astype(np.float16)
     queries = rng.standard_normal((10, 16)).astype(np.float32)
@@ -187,7 +187,7 @@ def test_only_doubtful_queries_are_searched_again(monkeypatch):
     assert len(searched) == 1 and 0 < len(searched[0]) < len(queries)
 
 
-def test_upload_holds_two_blocks_on_the_host(cards, monkeypatch, tmp_path):
+def test_upload_buffers_two_blocks_on_the_host(cards, monkeypatch, tmp_path):
     vectors = np.random.default_rng(0).standard_normal((20_000, 64)).astype(np.float16)
     np.save(tmp_path / "vectors.npy", vectors)
     mapped = np.load(tmp_path / "vectors.npy", mmap_mode="r")
@@ -217,13 +217,13 @@ def test_upload_holds_two_blocks_on_the_host(cards, monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("n", [0, 1, 7])
-def test_upload_takes_any_rows(n):
+def test_upload_accepts_any_number_of_rows(n):
     vectors = np.arange(4.0 * n, dtype=np.float32).reshape(n, 4)[::-1, ::-1]
     with patch.object(shard, "STAGING_BYTES", 32):
         np.testing.assert_array_equal(upload(vectors, "cpu").numpy(), vectors)
 
 
-def test_exact_index_of_a_missing_card_searches_on_the_cpu_and_warns_once(monkeypatch):
+def test_a_missing_gpu_is_replaced_by_the_cpu_with_one_warning(monkeypatch):
     monkeypatch.setattr(devices, "_warned", set())
     vectors = np.random.default_rng(0).standard_normal((50, 4)).astype(np.float32)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)

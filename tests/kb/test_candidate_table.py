@@ -28,7 +28,7 @@ def read_files(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_what_a_text_shows_is_kept(table):
+def test_displayed_fields_are_kept(table):
     assert len(table) == 2
     assert table.get(["A", "Z", "B"]) == {
         "A": ENTITIES[1],
@@ -37,7 +37,7 @@ def test_what_a_text_shows_is_kept(table):
     assert table.get(["OLD"]) == {}
 
 
-def test_saved_loaded_and_sent(table, tmp_path):
+def test_saving_loading_and_pickling_keep_the_contents(table, tmp_path):
     table.to_disk(tmp_path / "one")
     loaded = CandidateTable(tmp_path / "one")
     again = CandidateTable.from_bytes(loaded.to_bytes())
@@ -49,7 +49,7 @@ def test_saved_loaded_and_sent(table, tmp_path):
         assert copy.get(["A", "B"]) == table.get(["A", "B"])
 
 
-def test_saving_over_another_leaves_its_readers_alone(table, tmp_path):
+def test_saving_over_a_table_leaves_its_readers_unchanged(table, tmp_path):
     table.to_disk(tmp_path / "one")
     reader = CandidateTable(tmp_path / "one")
     CandidateTable.from_entities([Entity("C", "asthma")]).to_disk(tmp_path / "one")
@@ -58,7 +58,7 @@ def test_saving_over_another_leaves_its_readers_alone(table, tmp_path):
 
 
 @pytest.mark.parametrize("failing", [1, 2])
-def test_a_disk_error_has_no_code_where_an_earlier_table_is_compared(table, tmp_path, monkeypatch, failing):
+def test_a_disk_error_in_comparison_rewrites_the_table(table, tmp_path, monkeypatch, failing):
     """Whichever look at its manifest fails, the table is written anew."""
     table.to_disk(tmp_path / "one")
     loaded = CandidateTable(tmp_path / "one")
@@ -77,7 +77,7 @@ def test_a_disk_error_has_no_code_where_an_earlier_table_is_compared(table, tmp_
     assert CandidateTable(tmp_path / "one").get(["A", "B"]) == loaded.get(["A", "B"])
 
 
-def test_damaged(table, tmp_path):
+def test_damaged_tables_raise(table, tmp_path):
     table.to_disk(tmp_path / "one")
     path = tmp_path / "one" / "entities.arrow"
     path.write_bytes(path.read_bytes()[:-8])
@@ -100,7 +100,7 @@ def loaded_and_gone(request, table, tmp_path):
     return loaded
 
 
-def test_without_its_folder(table, loaded_and_gone, tmp_path):
+def test_a_loaded_table_works_without_its_folder(table, loaded_and_gone, tmp_path):
     """All of it is in its copies, none of them empty, and none what stands at its place now."""
     loaded = loaded_and_gone
     assert loaded.get(["A", "B"]) == table.get(["A", "B"])
@@ -117,13 +117,13 @@ def test_without_its_folder(table, loaded_and_gone, tmp_path):
     assert loaded.to_bytes() == table.to_bytes()
 
 
-def test_a_pickle_outlives_a_table_of_bytes(table):
+def test_a_pickle_outlives_a_table_made_from_bytes(table):
     pickled = pickle.dumps(CandidateTable.from_bytes(table.to_bytes()))
     gc.collect()
     assert pickle.loads(pickled).get(["A", "B"]) == table.get(["A", "B"])
 
 
-def test_a_pickle_of_a_saved_table_is_its_folder(table, tmp_path):
+def test_a_pickle_of_a_saved_table_refers_to_its_folder(table, tmp_path):
     """Sent to workers it is small, and never what the folder became meanwhile."""
     table.to_disk(tmp_path / "one")
     pickled = pickle.dumps(CandidateTable(tmp_path / "one"))
@@ -134,7 +134,7 @@ def test_a_pickle_of_a_saved_table_is_its_folder(table, tmp_path):
         pickle.loads(pickled)
 
 
-def test_saving_leaves_nothing_else_behind(table, tmp_path):
+def test_saving_leaves_no_other_files(table, tmp_path):
     for _ in range(2):
         table.to_disk(tmp_path / "one")
         CandidateTable.from_entities([Entity("C", "asthma")]).to_disk(tmp_path / "one")
@@ -142,7 +142,7 @@ def test_saving_leaves_nothing_else_behind(table, tmp_path):
 
 
 @pytest.mark.parametrize("held, whole", [(("A", "B"), True), (("B",), True), (("Z",), True), ((), False)])
-def test_most_of_an_ontology_is_written_anew(tmp_path, held, whole):
+def test_a_table_of_half_an_ontology_contains_all_of_it(tmp_path, held, whole):
     store = write_store([*ENTITIES], tmp_path / "store")
     table = CandidateTable.of(store, held)
     assert len(table) == (2 if whole else 0)

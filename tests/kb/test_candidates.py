@@ -21,7 +21,7 @@ def mentions(doc):
     return [Span(doc, token.i, token.i + 1, label="DISEASE") for token in doc if token.text == "MS"]
 
 
-def test_candidates_by_context(make_kb, nlp):
+def test_candidates_are_ranked_by_context(make_kb, nlp):
     kb = make_kb(vocab=nlp.vocab, n_candidates=2)
     kb.attach_encoder(encode)
     spans = mentions(nlp("MS found it. Relapsing MS is treated."))
@@ -42,13 +42,13 @@ def test_candidates_by_context(make_kb, nlp):
     assert kb.get_candidates_batch([]) == []
 
 
-def test_candidates_need_an_encoder(make_kb, nlp):
+def test_candidates_require_an_encoder(make_kb, nlp):
     kb = make_kb(vocab=nlp.vocab)
     with pytest.raises(KrisselError, match="K521.*attach_encoder"):
         kb.get_candidates(mentions(nlp("MS"))[0])
 
 
-def test_spacys_own_linker_takes_the_candidates(make_kb, nlp):
+def test_spacys_entity_linker_uses_the_candidates(make_kb, nlp):
     kb = make_kb(vocab=nlp.vocab)
     kb.attach_encoder(encode)
     nlp.add_pipe("sentencizer")

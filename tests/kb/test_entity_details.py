@@ -1,4 +1,4 @@
-"""What a knowledge base keeps of an entity beyond what is searched."""
+"""Entity details that a knowledge base keeps in addition to what is searched."""
 
 import socket
 import sys
@@ -30,7 +30,7 @@ def kb():
     return kb
 
 
-def test_an_entity_comes_back_incomplete(kb, tmp_path):
+def test_entities_are_saved_and_loaded_completely(kb, tmp_path):
     kb.to_disk(tmp_path / "kb")
     for each in (kb, PrototypeKB(Vocab(), 4).from_disk(tmp_path / "kb")):
         assert [each[entity.id] for entity in ENTITIES] == ENTITIES
@@ -41,7 +41,7 @@ def test_an_entity_comes_back_incomplete(kb, tmp_path):
 
 
 @pytest.mark.parametrize("scratch", [False, True])
-def test_details_are_those_of_another_entity(tmp_path, monkeypatch, scratch):
+def test_details_stay_with_their_entity(tmp_path, monkeypatch, scratch):
     for module in (columns, entity_columns):
         monkeypatch.setattr(module, "BATCH_ROWS", 7)
     entities = [Entity(f"E{i * 37 % 100:02}", "name", (f"alias {i * 37 % 100:02}",)) for i in range(100)]
@@ -49,7 +49,7 @@ def test_details_are_those_of_another_entity(tmp_path, monkeypatch, scratch):
     assert [table.at(row).aliases for row in range(100)] == [(f"alias {row:02}",) for row in range(100)]
 
 
-def test_details_that_were_left_out_are_there(kb, tmp_path):
+def test_details_can_be_left_out(kb, tmp_path):
     kb.set_entities(ENTITIES, details=False)
     kb.to_disk(tmp_path / "kb")
     assert not (tmp_path / "kb" / DETAILS_FILE).exists()
@@ -57,7 +57,7 @@ def test_details_that_were_left_out_are_there(kb, tmp_path):
     assert loaded["HP:0001677"] == Entity("HP:0001677", "Coronary artery disease", types=("disease",))
 
 
-def test_damaged_details_are_read_unverified(kb, tmp_path):
+def test_damaged_details_raise_even_without_verification(kb, tmp_path):
     kb.to_disk(tmp_path / "kb")
     path = tmp_path / "kb" / DETAILS_FILE
     content, alias = bytearray(path.read_bytes()), b"CAD"
@@ -83,19 +83,19 @@ def test_damaged_details_are_read_unverified(kb, tmp_path):
         ("hp_0000819", "D003920"),
     ],
 )
-def test_an_id_in_a_usual_spelling_is_unknown(kb, spelling, id_):
+def test_common_spellings_of_an_id_are_resolved(kb, spelling, id_):
     assert kb.resolve(spelling) == kb[spelling].id == id_
     assert spelling == spellings(spelling)[0]
 
 
 @pytest.mark.parametrize("spelling", ["", "HP", "0001677", "HP:", "_", "http://", "HP:1677", "GO:0001677"])
-def test_another_id_is_found(kb, spelling):
+def test_other_ids_are_not_resolved(kb, spelling):
     assert kb.resolve(spelling) is None
     with pytest.raises(KrisselError, match="K525"):
         kb[spelling]
 
 
-def test_the_address_of_an_entity_needs_the_network(monkeypatch):
+def test_entity_urls_need_no_network(monkeypatch):
     pytest.importorskip("bioregistry")
 
     def refuse(*args, **settings):

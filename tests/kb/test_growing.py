@@ -42,7 +42,7 @@ def files(path):
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 @pytest.mark.parametrize("pieces", [True, False])
-def test_rows_of_a_file_that_grows(tmp_path, dtype, pieces, monkeypatch):
+def test_a_growing_file_keeps_earlier_arrays_unchanged(tmp_path, dtype, pieces, monkeypatch):
     if pieces:
         monkeypatch.setattr(growing, "BLOCK_ROWS", 2)
     rows = np.arange(28, dtype=np.float32).reshape(7, WIDTH)
@@ -55,7 +55,7 @@ def test_rows_of_a_file_that_grows(tmp_path, dtype, pieces, monkeypatch):
 
 
 @pytest.mark.parametrize("in_file", [False, True])
-def test_rows_that_follow_the_same_rows_are_mixed(tmp_path, in_file):
+def test_additions_to_the_same_rows_are_independent(tmp_path, in_file):
     rows, directory = np.arange(28, dtype=np.float32).reshape(7, WIDTH), tmp_path if in_file else None
     start = GrowingVectors(rows[:1].copy()).appended(rows[1:3], directory)
     one, two = start.appended(rows[3:5], directory), start.appended(rows[5:], directory)
@@ -70,7 +70,7 @@ def test_rows_that_follow_the_same_rows_are_mixed(tmp_path, in_file):
 
 
 @pytest.mark.parametrize("on_files", [False, True])
-def test_table_of_small_additions_has_many_chunks(tmp_path, monkeypatch, on_files):
+def test_a_table_of_small_additions_has_few_chunks(tmp_path, monkeypatch, on_files):
     monkeypatch.setattr(columns, "BATCH_ROWS", 64)
     table = pa.table({"i": pa.array([], pa.int64())})
     for i in range(200):
@@ -79,7 +79,7 @@ def test_table_of_small_additions_has_many_chunks(tmp_path, monkeypatch, on_file
     assert table.column(0).to_pylist() == list(range(200))
 
 
-def test_zeros_can_be_written_to(tmp_path):
+def test_zero_vectors_are_writable(tmp_path):
     for directory in (None, tmp_path):
         found = zeros((3, WIDTH), "float16", directory)
         assert isinstance(found, np.memmap) == (directory is not None)
@@ -88,7 +88,7 @@ def test_zeros_can_be_written_to(tmp_path):
         assert zeros((0, WIDTH), "float16", directory).shape == (0, WIDTH)
 
 
-def test_rows_are_taken_from_the_pieces_of_a_table(tmp_path, small_blocks):
+def test_rows_are_taken_from_tables_in_several_chunks(tmp_path, small_blocks):
     table = pa.table({"text": pa.array([f"number {i}" for i in range(23)], pa.large_string()), "i": range(23)})
     write_table(table, tmp_path / "table.arrow")
     mapped = read_table(tmp_path / "table.arrow", table.schema, 23)
@@ -104,7 +104,7 @@ def test_rows_are_taken_from_the_pieces_of_a_table(tmp_path, small_blocks):
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 @pytest.mark.parametrize("settings", [{}, {"reference_prototypes": True}])
-def test_built_on_disk_is_the_same_as_in_memory(toy_store, toy_shards, tmp_path, small_blocks, settings, dtype):
+def test_building_on_disk_equals_in_memory(toy_store, toy_shards, tmp_path, small_blocks, settings, dtype):
     source = PrototypeSource(toy_store, MentionShards(toy_shards), mentions_per_entity=2, **settings)
     scratch = tmp_path / "scratch"
     scratch.mkdir()
@@ -135,7 +135,7 @@ def test_built_on_disk_is_the_same_as_in_memory(toy_store, toy_shards, tmp_path,
     assert not list(scratch.iterdir())
 
 
-def test_a_scratch_folder_takes_what_is_there(make_kb, tmp_path, vectors):
+def test_a_scratch_folder_takes_over_existing_vectors(make_kb, tmp_path, vectors):
     kb = make_kb()
     kb.scratch = tmp_path
     kb.add_prototypes([Prototype("D004", "name", name_view("late"))], vectors[:1])
@@ -147,7 +147,7 @@ def test_a_scratch_folder_takes_what_is_there(make_kb, tmp_path, vectors):
     assert [prototype.view.mention for prototype in kb.prototypes_at([5, 6])] == ["late", "later"]
 
 
-def test_ids_of_many_entities_are_strings_when_they_are_candidates(make_kb, monkeypatch, vectors, tmp_path):
+def test_only_candidate_ids_of_many_entities_enter_the_vocab(make_kb, monkeypatch, vectors, tmp_path):
     make_kb().to_disk(tmp_path / "kb")
     monkeypatch.setattr(prototype_kb, "MAX_STRINGS", 3)
     kb = PrototypeKB(Vocab(), WIDTH).from_disk(tmp_path / "kb")

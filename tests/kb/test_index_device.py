@@ -42,7 +42,7 @@ def device(kb):
         (make_faiss_index("flat"), CARD, CARD),
     ],
 )
-def test_index_device_decides_where_a_made_index_lives(make_kb, index, chosen, expected):
+def test_index_device_applies_to_a_new_index(make_kb, index, chosen, expected):
     pytest.importorskip("faiss")
     kb = make_kb(index, index_device=chosen)
     assert device(kb) == device(kb.snapshot()) == expected and kb.index_device == chosen
@@ -55,7 +55,7 @@ def test_index_device_decides_where_a_made_index_lives(make_kb, index, chosen, e
 
 @pytest.mark.parametrize("saved_with", [None, make_faiss_index("flat"), make_faiss_index("ivf", nlist=2)])
 @pytest.mark.parametrize("named", [True, False], ids=["config", "manifest"])
-def test_index_device_decides_where_a_read_index_lives(make_kb, tmp_path, saved_with, named):
+def test_index_device_applies_to_a_loaded_index(make_kb, tmp_path, saved_with, named):
     pytest.importorskip("faiss")
     kb = make_kb(saved_with)
     kb.to_disk(tmp_path / "kb")
@@ -69,7 +69,7 @@ def test_index_device_decides_where_a_read_index_lives(make_kb, tmp_path, saved_
     assert opened.current.new_index().device == CARD
 
 
-def test_a_saved_knowledge_base_names_no_card(make_kb, tmp_path):
+def test_a_saved_knowledge_base_contains_no_device(make_kb, tmp_path):
     make_kb(None, index_device=CARD).to_disk(tmp_path / "kb")
     assert "cuda" not in json.dumps(json.loads((tmp_path / "kb" / "manifest.json").read_text()))
     assert not any((tmp_path / "kb" / INDEX_DIR).iterdir())
@@ -86,7 +86,7 @@ def test_an_index_that_is_set_stays_on_its_device(make_kb):
     assert device(kb) == "cuda:0"
 
 
-def test_wrong_devices_and_hnsw_on_a_card_are_refused(make_kb, tmp_path):
+def test_invalid_devices_and_hnsw_on_a_gpu_raise(make_kb, tmp_path):
     pytest.importorskip("faiss")
     hnsw = partial(FaissIndex, type="hnsw")
     for settings in ({"index_device": "gpu"}, {"index_device": 0}, {"index": hnsw, "index_device": CARD}):

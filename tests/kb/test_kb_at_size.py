@@ -37,7 +37,7 @@ class Pipe:
         return next(self.asked)
 
 
-def test_each_step(benchmark, tmp_path):
+def test_each_step_of_the_benchmark_works(benchmark, tmp_path):
     entities, prototypes, width = SIZE
     built = benchmark.build(tmp_path / "kb", *SIZE, "float16", 0)
     assert built["disk_mib"] > 0 and built["seconds"] >= built["fill_seconds"]
@@ -54,7 +54,7 @@ def test_each_step(benchmark, tmp_path):
     assert times["first_link_seconds"] > 0 and memory["rss_mib"] >= memory["private_mib"]
 
 
-def test_vectors_are_the_same_in_blocks_of_any_size_but_for_noise(benchmark):
+def test_vectors_without_noise_do_not_depend_on_the_block_size(benchmark):
     entities, prototypes, width = SIZE
     source = benchmark.MadeSource(entities, prototypes)
     made = list(source.prototypes())

@@ -61,14 +61,14 @@ def answer(kb):
     return candidate_dicts(kb, result), kb.has_gold, kb.n_prototypes, kb.get_vector("E00003").tolist()
 
 
-def test_first_searches_see_half_an_index(kb, quick_switches):
+def test_concurrent_first_searches_see_a_complete_index(kb, quick_switches):
     expected = answer(pickle.loads(pickle.dumps(kb)))
     with ThreadPoolExecutor(8) as threads:
         found = list(threads.map(lambda _: answer(kb), range(32)))
     assert all(each == expected for each in found)
 
 
-def test_first_searches_build_several_indexes(kb, monkeypatch, quick_switches):
+def test_concurrent_first_searches_build_one_index(kb, monkeypatch, quick_switches):
     built = []
     cls = type(kb.current.new_index())
     build = cls.build
@@ -78,8 +78,8 @@ def test_first_searches_build_several_indexes(kb, monkeypatch, quick_switches):
     assert built == [1]
 
 
-def test_search_sees_part_of_a_change(kb, quick_switches, request):
-    """What every thread finds is what one thread finds before the change or after it, with its true score."""
+def test_a_search_sees_a_change_completely_or_not_at_all(kb, quick_switches, request):
+    """Each thread finds the result before or after the change, with its correct scores."""
     gold = [Prototype(f"E{row:05}", "gold", View("of ", f"name {row}", " here")) for row in range(20)]
     vectors = queries(20)
     added = pickle.loads(pickle.dumps(kb))
@@ -125,7 +125,7 @@ def test_search_sees_part_of_a_change(kb, quick_switches, request):
     assert kb.n_prototypes == N and not kb.has_gold
 
 
-def test_snapshot_does_not_change_with_the_knowledge_base(kb):
+def test_a_snapshot_does_not_change_with_the_knowledge_base(kb):
     kb.search(queries(), 3)
     before = kb.snapshot()
     expected = answer(before)
@@ -136,7 +136,7 @@ def test_snapshot_does_not_change_with_the_knowledge_base(kb):
     assert answer(before) == expected and kb.n_entities == 1
 
 
-def test_change_of_a_branch_does_not_change_the_knowledge_base(kb):
+def test_changing_a_branch_leaves_the_knowledge_base_unchanged(kb):
     expected = answer(kb)
     branch = kb.branch()
     branch.add_prototypes([Prototype("E00001", "gold", View("", "x", ""))], 10 * queries(1))
@@ -144,7 +144,7 @@ def test_change_of_a_branch_does_not_change_the_knowledge_base(kb):
     assert answer(kb) == expected
 
 
-def test_index_is_copied_though_nobody_searches(kb):
+def test_an_index_without_concurrent_searches_is_not_copied(kb):
     index = kb.build_index()
     for _ in range(3):
         kb.add_prototypes([Prototype("E00001", "gold", View("", "x", ""))], queries(1))
@@ -154,7 +154,7 @@ def test_index_is_copied_though_nobody_searches(kb):
     assert len(kb.build_index()) == kb.n_prototypes == N + 3
 
 
-def test_copies_share_a_lock(kb):
+def test_copies_have_their_own_lock(kb):
     with kb.lock:
         for other in (copy.deepcopy(kb), pickle.loads(pickle.dumps(kb))):
             with ThreadPoolExecutor(1) as threads:
@@ -162,7 +162,7 @@ def test_copies_share_a_lock(kb):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_child_waits_for_a_lock_of_its_parent():
+def test_a_forked_child_does_not_wait_for_a_lock_of_its_parent():
     lock, held, done = Lock(), threading.Event(), threading.Event()
 
     def hold():
@@ -181,7 +181,7 @@ def test_child_waits_for_a_lock_of_its_parent():
     thread.join()
 
 
-def test_gold_is_added_in_two_steps(quick_switches, random_kb):
+def test_gold_is_added_in_one_step(quick_switches, random_kb):
     """Believed gold mentions and those of shared names come together."""
     kb = random_kb([0, 1], np.eye(WIDTH, dtype=np.float32)[:2])
     kb.attach_encoder(lambda views: queries(len(views)))
@@ -202,7 +202,7 @@ def test_gold_is_added_in_two_steps(quick_switches, random_kb):
     assert seen <= {2, 4}
 
 
-def test_vocab_is_shared():
+def test_a_branch_shares_the_vocab():
     vocab = Vocab()
     kb = PrototypeKB(vocab, 3)
     kb.set_entities([Entity("E", "e")])

@@ -7,7 +7,7 @@ from spacy_krissel.kb.nearest import _products, nearest_of_entities
 
 
 @pytest.mark.parametrize("width", [1, 17, 256])
-def test_a_product_of_rows_is_another_or_depends_on_its_place(width):
+def test_scores_are_correct_and_independent_of_row_position(width):
     rng = np.random.default_rng(1)
     vectors, queries = (rng.normal(size=(n, width)).astype(np.float32) for n in (20, 6))
     vectors[7] = vectors[3]
@@ -19,7 +19,7 @@ def test_a_product_of_rows_is_another_or_depends_on_its_place(width):
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
-def test_nearest_prototypes_in_small_blocks(random_kb, monkeypatch, dtype):
+def test_nearest_prototypes_are_found_in_small_blocks(random_kb, monkeypatch, dtype):
     rng = np.random.default_rng(0)
     owners = rng.integers(0, 12, size=60).tolist()
     kb = random_kb(owners, rng.normal(size=(60, 5)).astype(np.float32), dtype=dtype)

@@ -12,7 +12,7 @@ from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.views import View, evidence, name_view
 
 
-def test_is_a_knowledge_base(make_kb):
+def test_a_prototype_kb_is_a_spacy_knowledge_base(make_kb):
     kb = make_kb()
     assert isinstance(kb, KnowledgeBase)
     assert kb.entity_vector_length == 4
@@ -24,7 +24,7 @@ def test_is_a_knowledge_base(make_kb):
     assert "D004" in kb.vocab.strings
 
 
-def test_an_entity_is_not_found_by_its_id(make_kb):
+def test_entities_are_found_by_id(make_kb):
     kb = make_kb()
     assert len(kb) == 4 and bool(PrototypeKB(Vocab(), 4))
     assert "D003" in kb and "D9" not in kb and 3 not in kb
@@ -56,7 +56,7 @@ def test_prototypes_keep_their_text(make_kb, prototypes):
     assert kb.prototype_rows("D004").tolist() == kb.prototype_rows("D9").tolist() == []
 
 
-def test_description_counts(make_kb):
+def test_the_description_counts_entities_and_prototypes(make_kb):
     description = make_kb(index=make_faiss_index("ivf", nlist=2)).description()
     assert description["prototype_kinds"] == {"name": 2, "mention": 2, "gold": 1}
     assert (description["entities"], description["prototypes"], description["dimensions"]) == (4, 5, 4)
@@ -65,7 +65,7 @@ def test_description_counts(make_kb):
     assert description["index"]["settings"]["nlist"] == 2
 
 
-def test_vectors_of_entities_are_means(make_kb, vectors):
+def test_entity_vectors_are_means_of_their_prototypes(make_kb, vectors):
     kb = make_kb()
     np.testing.assert_allclose(kb.get_vector("D001"), vectors[:2].mean(axis=0), atol=1e-6)
     assert not kb.get_vector("D004").any() and not kb.get_vector("D9").any()
@@ -111,7 +111,7 @@ def test_masks_filter_before_ranking(make_kb):
     assert [kb.entity_ids[row] for row in found[0] if row >= 0] == ["D001", "D003"]
 
 
-def test_candidates_as_dicts(make_kb):
+def test_candidate_dicts_have_plain_values(make_kb):
     kb = make_kb()
     queries = np.array([[0, 1, 0, 0], [1, 0, 0, 0], [0, 1, 0, 0]], dtype=np.float32)
     first, second, third = candidate_dicts(kb, kb.search(queries, 4), 2)
@@ -134,7 +134,7 @@ def test_candidates_as_dicts(make_kb):
     assert candidate_dicts(kb, kb.search(queries[:0], 4)) == []
 
 
-def test_what_candidates_tell_of_a_prototype_is_what_it_is(make_kb):
+def test_candidates_show_their_prototypes_correctly(make_kb):
     kb = make_kb()
     reference = View("disease", "Mitral stenosis", "narrow valve", reference=True)
     kb.add_prototypes([Prototype("D003", "reference", reference)], np.eye(4, dtype=np.float32)[:1])
@@ -147,7 +147,7 @@ def test_what_candidates_tell_of_a_prototype_is_what_it_is(make_kb):
     assert shown["source"] == [each.origin.source for each in prototypes]
 
 
-def test_normalizes_vectors_and_queries(make_kb, entities):
+def test_vectors_and_queries_are_normalized_on_request(make_kb, entities):
     kb = PrototypeKB(Vocab(), 2, normalize=True)
     kb.set_entities(entities)
     prototypes = [Prototype("D001", "name", name_view("a")), Prototype("D002", "name", name_view("b"))]
@@ -158,14 +158,14 @@ def test_normalizes_vectors_and_queries(make_kb, entities):
     assert kb.search(np.array([[0, 0]], dtype=np.float32), 1).tied(0).tolist() == [0, 1]
 
 
-def test_float16_halves_the_vectors(make_kb):
+def test_vectors_can_be_stored_as_float16(make_kb):
     kb = make_kb(dtype="float16")
     assert kb.vectors.dtype == np.float16
     assert kb.search(np.array([[0, 1, 0, 0]], dtype=np.float32), 1).entities.tolist() == [[1]]
     assert kb.get_vector("D001").dtype == np.float32
 
 
-def test_width_can_be_that_of_the_first_vectors(entities, prototypes, vectors):
+def test_the_width_can_be_set_by_the_first_vectors(entities, prototypes, vectors):
     kb = PrototypeKB(Vocab(), 0)
     kb.set_entities(entities)
     kb.add_prototypes(prototypes, vectors)
@@ -173,7 +173,7 @@ def test_width_can_be_that_of_the_first_vectors(entities, prototypes, vectors):
     assert "D001" in kb.vocab.strings
 
 
-def test_refuses_prototypes_that_do_not_fit(make_kb):
+def test_invalid_prototypes_raise(make_kb):
     kb = make_kb()
     good, row = Prototype("D001", "name", name_view("a")), np.ones((1, 4), dtype=np.float32)
     cases = [
@@ -192,7 +192,7 @@ def test_refuses_prototypes_that_do_not_fit(make_kb):
         PrototypeKB(Vocab(), 4, dtype="float8")
 
 
-def test_refuses_queries_that_do_not_fit(make_kb):
+def test_invalid_queries_and_masks_raise(make_kb):
     kb = make_kb()
     with pytest.raises(KrisselError, match="K503"):
         kb.search(np.ones((1, 5), dtype=np.float32), 1)
@@ -202,7 +202,7 @@ def test_refuses_queries_that_do_not_fit(make_kb):
         kb.entity_mask(types=["T0"])
 
 
-def test_empty_says_so(entities):
+def test_searching_an_empty_kb_raises(entities):
     kb = PrototypeKB(Vocab(), 4)
     assert kb.is_empty()
     with pytest.raises(KrisselError, match="K520.*0 entities, 0 prototypes"):
@@ -213,7 +213,7 @@ def test_empty_says_so(entities):
         kb.search(np.ones((1, 4), dtype=np.float32), 1)
 
 
-def test_refuses_another_encoder(make_kb):
+def test_another_encoder_raises(make_kb):
     kb = make_kb()
     kb.check_encoder("fingerprint", 4)
     with pytest.raises(KrisselError, match="K522.*fingerprint.*other"):
@@ -223,7 +223,7 @@ def test_refuses_another_encoder(make_kb):
     PrototypeKB(Vocab(), 4).check_encoder("any", 4)
 
 
-def test_empty_kb_is_made_by_a_callable_that_can_be_sent(make_kb):
+def test_the_maker_of_an_empty_kb_can_be_pickled(make_kb):
     import pickle
 
     make = pickle.loads(pickle.dumps(empty_kb(index=make_faiss_index("flat"), normalize=True, n_candidates=3)))
@@ -232,7 +232,7 @@ def test_empty_kb_is_made_by_a_callable_that_can_be_sent(make_kb):
     assert kb.description()["index"]["settings"]["type"] == "flat"
 
 
-def test_text_of_a_view_is_kept_whole(entities):
+def test_the_text_of_a_view_is_kept_unchanged(entities):
     kb = PrototypeKB(Vocab(), 1)
     kb.set_entities(entities)
     view = View("\n\tβ-thal… ", "MS\u2028𝛼", "", reference=True)
@@ -243,7 +243,7 @@ def test_text_of_a_view_is_kept_whole(entities):
 # As spaCy's own knowledge base --------------------------------------------------------------------------------------
 
 
-def test_looked_up_otherwise_than_in_spacys(make_kb):
+def test_lookup_methods_of_spacy_are_supported(make_kb):
     kb = make_kb()
     assert len(kb) == kb.get_size_entities() == 4 and bool(PrototypeKB(Vocab(), 4))
     assert kb.get_entity_strings() == ["D001", "D002", "D003", "D004"]
@@ -258,7 +258,7 @@ def test_looked_up_otherwise_than_in_spacys(make_kb):
     assert kb.get_prior_prob("D003", "MS") == 1
 
 
-def test_look_ups_differ_from_spacys_own():
+def test_lookups_agree_with_spacys_in_memory_kb():
     """The same entities and names in both."""
     theirs = InMemoryLookupKB(Vocab(), 2)
     theirs.set_entities(["A", "B"], [1, 1], [[1, 0], [0, 1]])

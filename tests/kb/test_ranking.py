@@ -80,7 +80,7 @@ def test_entities_are_ranked_by_their_best_prototype(random_kb, monkeypatch, wid
 @pytest.mark.parametrize("widest", [ranking.MAX_RETRIEVED, 20])
 @given(search=searches(), extra_prototypes=st.integers(1, 3))
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_further_prototypes_are_not_the_next_nearest_of_their_entity(
+def test_further_prototypes_are_the_next_nearest(
     random_kb, monkeypatch, widest, search, extra_prototypes
 ):
     monkeypatch.setattr(ranking, "MAX_RETRIEVED", widest)
@@ -107,7 +107,7 @@ def test_further_prototypes_are_not_the_next_nearest_of_their_entity(
         np.testing.assert_allclose(vectors[rows] @ queries[query], scores[1 : 1 + len(rows)], atol=1e-5)
 
 
-def test_further_prototypes_of_a_wider_search_are_those_of_another_entity(random_kb):
+def test_further_prototypes_of_a_wider_search_belong_to_their_entity(random_kb):
     """The first 64 end among equal scores: entity 2 comes before 1 there, which has its place in the wider search."""
     owners = [0] * 60 + [2] * 4 + [1, 3]
     vectors = np.float32([[2, 0]] * 60 + [[1, 0]] * 5 + [[0, 0]])
@@ -117,7 +117,7 @@ def test_further_prototypes_of_a_wider_search_are_those_of_another_entity(random
         assert {owners[row] for row in rows if row >= 0} <= {int(entity)}
 
 
-def test_a_result_is_not_that_of_the_queries_asked_for(random_kb):
+def test_results_can_be_selected_by_query(random_kb):
     kb = random_kb([0, 0, 1, 2], np.float32([[1, 0], [0.8, 0], [1, 0], [0, 1]]))
     queries = np.float32([[1, 0], [0, 1]])
     result = ranking.search_entities(kb.build_index(), kb.prototypes, queries, 3, None, 1)
@@ -161,7 +161,7 @@ class Limited:
 
 
 @pytest.mark.parametrize("most, compared", [(100, 0), (66, 1), (40, 1)])
-def test_all_prototypes_are_compared_where_a_wider_search_found_enough(random_kb, monkeypatch, most, compared):
+def test_all_prototypes_are_compared_only_if_necessary(random_kb, monkeypatch, most, compared):
     """66 of its best hold too few entities; 40 are less than it was first asked for, and may be of a graph's island."""
     owners = [0] * 64 + list(range(1, 60)) + [0] * 20
     vectors = np.zeros((len(owners), 4), dtype=np.float32)
@@ -174,7 +174,7 @@ def test_all_prototypes_are_compared_where_a_wider_search_found_enough(random_kb
 
 
 @pytest.mark.parametrize("index", [None, make_faiss_index("hnsw")])
-def test_search_widens_past_an_entity_with_many_prototypes(random_kb, index):
+def test_a_search_widens_past_an_entity_with_many_prototypes(random_kb, index):
     pytest.importorskip("faiss")
     rng = np.random.default_rng(0)
     # Entity 0 has 5,000 prototypes around the query, more than any widening asks for; the others lie behind them.
@@ -189,7 +189,7 @@ def test_search_widens_past_an_entity_with_many_prototypes(random_kb, index):
     np.testing.assert_allclose(result.scores[0], [1, 0.4, 0.3, 0.2], atol=1e-6)
 
 
-def test_ties_within_rounding_stand_in_the_order_of_ids(random_kb):
+def test_ties_within_rounding_are_ordered_by_id(random_kb):
     vectors = np.array([[0.5, 0.1], [1 + 4e-7, 0], [1, 0], [1 - 4e-7, 0], [1 - 1e-4, 0]], dtype=np.float32)
     result = random_kb([4, 3, 2, 1, 0], vectors).search(np.array([[1, 0]], dtype=np.float32), 4)
     assert result.entities.tolist() == [[1, 2, 3, 0]]
@@ -209,7 +209,7 @@ def test_next_best_prototypes_break_a_tie(random_kb):
     assert result.tied(0).tolist() == [1]
 
 
-def test_the_entity_of_few_names_wins_a_tie_of_names(random_kb):
+def test_an_entity_with_more_names_wins_a_tie_of_names(random_kb):
     # 2 has the most names, 1 the nearest other one; of 0 and 3 as much is known.
     owners = [0, 0, 1, 1, 2, 2, 2, 3, 3]
     vectors = np.array([[1, 0], [0, 1], [1, 0], [0.9, 0.1], [1, 0], [0, 1], [0, 1], [1, 0], [0, 1]], dtype=np.float32)
@@ -222,7 +222,7 @@ def test_the_entity_of_few_names_wins_a_tie_of_names(random_kb):
     assert kb.search(query, 4).entities.tolist() == [[1, 0, 2, 3]]
 
 
-def test_each_tie_goes_through_all_entities(random_kb):
+def test_ordering_a_tie_needs_no_memory_per_entity(random_kb):
     n = 50_000
     vectors = np.zeros((n, 2), dtype=np.float32)
     vectors[:2] = [1, 0]
@@ -242,7 +242,7 @@ def test_each_tie_goes_through_all_entities(random_kb):
 
 
 @pytest.mark.parametrize("type_", ["flat", "hnsw"])
-def test_an_index_rounded_to_float16_breaks_ties_by_the_vectors_themselves(random_kb, type_):
+def test_a_float16_index_breaks_ties_by_the_original_vectors(random_kb, type_):
     pytest.importorskip("faiss")
     # 1/3 is 0.33325 in float16: below the true score, so that the shared prototype itself looks like a better one.
     third = 1 / 3
@@ -255,14 +255,14 @@ def test_an_index_rounded_to_float16_breaks_ties_by_the_vectors_themselves(rando
     assert not result.ties
 
 
-def test_all_of_a_tie_larger_than_k_is_told(random_kb):
+def test_a_tie_larger_than_k_is_reported_completely(random_kb):
     owners = list(range(300))
     result = random_kb(owners, np.ones((300, 2), dtype=np.float32)).search(np.ones((2, 2), dtype=np.float32), 3)
     assert result.entities.tolist() == [[0, 1, 2]] * 2
     assert result.tied(1).tolist() == owners
 
 
-def test_tolerance_grows_with_large_scores(random_kb):
+def test_the_tie_tolerance_is_relative_to_the_score(random_kb):
     # 1e-6 of a score of 1,000 is more than rounding loses there, an absolute 1e-6 is less.
     vectors = np.array([[1000.0], [999.9999], [999.0]], dtype=np.float32)
     result = random_kb([2, 1, 0], vectors).search(np.ones((1, 1), dtype=np.float32), 3)
@@ -270,7 +270,7 @@ def test_tolerance_grows_with_large_scores(random_kb):
     assert result.tied(0).tolist() == [1, 2]
 
 
-def test_one_query_and_many_give_the_same(random_kb):
+def test_a_query_gives_the_same_result_alone_and_in_a_batch(random_kb):
     rng = np.random.default_rng(3)
     owners = rng.integers(0, 500, 3000).tolist()
     kb = random_kb(owners, rng.standard_normal((3000, 64), dtype=np.float32))
@@ -281,7 +281,7 @@ def test_one_query_and_many_give_the_same(random_kb):
         assert alone.entities.tolist() == together.entities[i : i + 1].tolist()
 
 
-def test_no_queries_and_none_allowed(random_kb):
+def test_no_queries_and_no_allowed_entities_give_empty_results(random_kb):
     kb = random_kb([0, 1], np.eye(2, dtype=np.float32))
     assert kb.search(np.zeros((0, 2), dtype=np.float32), 3).entities.shape == (0, 3)
     result = kb.search(np.eye(2, dtype=np.float32), 3, allowed=np.zeros(2, dtype=bool))

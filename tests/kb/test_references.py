@@ -101,11 +101,11 @@ def index(request):
 
 
 @pytest.mark.parametrize("weight", [1.0, 0.25, 0.0])
-def test_folded_is_spelled_out(make, dtype, index, weight):
+def test_folded_references_equal_explicit_sums(make, dtype, index, weight):
     check(make(dtype=dtype, index=index, reference_weight=weight), weight=weight)
 
 
-def test_differs_from_what_is_worked_by_hand():
+def test_scores_with_references_agree_with_hand_computed_values():
     kb = PrototypeKB(Vocab(), 2)
     kb.set_entities(map(Entity, range(2)))
     kb.add_prototypes(prototypes_of([0, 1, 1]), [[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
@@ -119,7 +119,7 @@ def test_differs_from_what_is_worked_by_hand():
 
 
 @pytest.mark.parametrize("searched_before", [True, False])
-def test_after_prototypes_were_added(make, dtype, index, searched_before):
+def test_prototypes_added_later_get_their_references(make, dtype, index, searched_before):
     kb = make(dtype=dtype, index=index)
     if searched_before:
         check(kb)
@@ -131,7 +131,7 @@ def test_after_prototypes_were_added(make, dtype, index, searched_before):
     assert (at_once.vectors == kb.vectors).all()
 
 
-def test_after_save_and_load(make, dtype, index, tmp_path):
+def test_references_survive_saving_and_loading(make, dtype, index, tmp_path):
     kb = make(dtype=dtype, index=index, reference_weight=0.5)
     kb.to_disk(tmp_path / "kb")
     for loaded in (
@@ -149,7 +149,7 @@ def test_after_save_and_load(make, dtype, index, tmp_path):
         check(PrototypeKB(Vocab(), WIDTH).from_disk(tmp_path / "again"), later=True, weight=0.5)
 
 
-def test_vectors_without_references_cannot_be_recovered(make, dtype, tmp_path):
+def test_vectors_without_references_can_be_recovered(make, dtype, tmp_path):
     kb = make(dtype=dtype, reference_weight=0.5)
     add_later(kb)
     kb.to_disk(tmp_path / "kb")
@@ -165,8 +165,8 @@ def test_vectors_without_references_cannot_be_recovered(make, dtype, tmp_path):
 
 
 @pytest.mark.parametrize("references_first", [False, True])
-def test_a_reference_is_added_to_itself(references_first):
-    """As a prototype it is searched as it is, whatever the weight in the sums of others."""
+def test_a_reference_prototype_is_not_added_to_itself(references_first):
+    """A reference prototype is searched unchanged, whatever the reference weight."""
     kb = PrototypeKB(Vocab(), WIDTH, reference_weight=0.5)
     kb.set_entities(map(Entity, range(2)))
     blocks = [(["E00", "E01"], REFERENCES[:2])]
@@ -182,7 +182,7 @@ def test_a_reference_is_added_to_itself(references_first):
     np.testing.assert_array_equal(kb.vectors, REFERENCES[1:2])
 
 
-def test_files_are_mapped_and_the_same_after_a_round(make, tmp_path):
+def test_files_are_memory_mapped_and_stable_after_loading(make, tmp_path):
     kb = make()
     kb.to_disk(tmp_path / "one")
     loaded = PrototypeKB(Vocab(), WIDTH).from_disk(tmp_path / "one")
@@ -198,7 +198,7 @@ def test_files_are_mapped_and_the_same_after_a_round(make, tmp_path):
     assert len([name for name in files[0] if name.endswith(".npy")]) == 2
 
 
-def test_without_references_nothing_is_written_of_them(make, tmp_path):
+def test_a_kb_without_references_writes_none(make, tmp_path):
     make(None).to_disk(tmp_path / "kb")
     manifest = json.loads((tmp_path / "kb/manifest.json").read_text())
     assert manifest["references"] is None
@@ -208,7 +208,7 @@ def test_without_references_nothing_is_written_of_them(make, tmp_path):
     check(loaded, weight=0.0)
 
 
-def test_normalised_vectors_are_added_as_they_are(make):
+def test_normalized_vectors_are_added_without_normalizing_the_sum(make):
     """The parts are scaled to unit length, the sums are not: the score is a sum of cosines."""
     kb = PrototypeKB(Vocab(), WIDTH, normalize=True)
     kb.set_entities(map(Entity, range(N_ENTITIES)))
@@ -217,7 +217,7 @@ def test_normalised_vectors_are_added_as_they_are(make):
     check(kb)
 
 
-def test_entities_that_move_take_their_references_along(make):
+def test_new_entities_leave_references_with_their_entities(make):
     kb = make()
     check(kb)
     before = kb.vectors.copy()
@@ -231,7 +231,7 @@ def test_entities_that_move_take_their_references_along(make):
     assert (shifted == make().search(QUERIES, 1).entities[:, 0]).all()
 
 
-def test_set_again_replaces_all(make):
+def test_setting_references_again_replaces_all(make):
     kb = make()
     check(kb)
     kb.set_references([(["E03"], REFERENCES[3:4])])
@@ -241,7 +241,7 @@ def test_set_again_replaces_all(make):
     assert kb.description()["references"] == {"entities": 1, "weight": 1.0}
 
 
-def test_ties_are_broken_by_what_is_searched(make):
+def test_ties_are_broken_by_prototypes_with_their_references(make):
     """Two entities share a prototype; the next-best prototype decides, with its reference."""
     kb = PrototypeKB(Vocab(), 1)
     kb.set_entities(map(Entity, range(2)))
@@ -253,7 +253,7 @@ def test_ties_are_broken_by_what_is_searched(make):
     assert result.entities[0].tolist() == [1, 0] and not result.ties
 
 
-def test_entities_by_kinds_of_their_prototypes(make):
+def test_entities_are_selected_by_prototype_kind(make):
     kb = make()
     add_later(kb)
     kb.add_prototypes([Prototype("E00", "reference", View("", "name", "", reference=True))], REFERENCES[:1])
@@ -264,7 +264,7 @@ def test_entities_by_kinds_of_their_prototypes(make):
     assert not kb.prototypes_at([0])[0].view.reference
 
 
-def test_what_cannot_be(make):
+def test_invalid_references_and_weights_raise(make):
     kb = make(None)
     with pytest.raises(KrisselError, match="K531.*2 entities and 1 vectors"):
         kb.set_references([(["E00", "E01"], REFERENCES[:1])])
@@ -279,7 +279,7 @@ def test_what_cannot_be(make):
             empty_kb(reference_weight=weight)(Vocab(), WIDTH)
 
 
-def test_damage_is_not_named(make, tmp_path):
+def test_damaged_files_raise_with_their_name(make, tmp_path):
     for name in ("references.npy", "vectors.npy"):
         make().to_disk(tmp_path / "kb")
         file_ = tmp_path / "kb" / name
@@ -297,7 +297,7 @@ def test_entities_alone_have_no_references(make, tmp_path):
     assert bare.prototypes.references is None
 
 
-def test_references_may_come_first():
+def test_references_may_be_set_before_prototypes():
     kb = PrototypeKB(Vocab(), 0)
     kb.set_entities(map(Entity, range(2)))
     kb.set_references([(["E00"], [[1.0, 2.0]])])

@@ -13,12 +13,12 @@ ADDED = [Prototype("D001", "gold", View("", "sclerosis", ""))]
 
 
 @pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(KBSnapshot)])
-def test_snapshot_is_frozen(make_kb, name):
+def test_a_snapshot_is_frozen(make_kb, name):
     with pytest.raises(dataclasses.FrozenInstanceError):
         setattr(make_kb().snapshot(), name, None)
 
 
-def test_knowledge_base_and_its_snapshot_answer_alike(make_kb, vectors):
+def test_a_knowledge_base_and_its_snapshot_give_the_same_answers(make_kb, vectors):
     kb = make_kb()
     snapshot = kb.snapshot()
     assert snapshot.snapshot() is snapshot is kb.current and snapshot.build_index() is kb.build_index()
@@ -30,7 +30,7 @@ def test_knowledge_base_and_its_snapshot_answer_alike(make_kb, vectors):
         np.testing.assert_array_equal(one.get_vectors(["D001"]), other.get_vectors(["D001"]))
 
 
-def test_index_that_grew_is_used_when_its_prototypes_are_back(make_kb, vectors, monkeypatch):
+def test_a_grown_index_is_reused_when_its_prototypes_are_restored(make_kb, vectors, monkeypatch):
     pytest.importorskip("faiss")
     kb = make_kb(index=make_faiss_index("hnsw"))
     kb.search(vectors, 1)
@@ -41,7 +41,7 @@ def test_index_that_grew_is_used_when_its_prototypes_are_back(make_kb, vectors, 
     assert len(kb.build_index()) == kb.n_prototypes == len(vectors) + 1
 
 
-def test_change_during_a_save_is_not_lost(make_kb, vectors, tmp_path, monkeypatch):
+def test_a_change_during_saving_is_not_lost(make_kb, vectors, tmp_path, monkeypatch):
     kb, write = make_kb(), prototype_kb.write_snapshot
 
     def write_slowly(*args):

@@ -50,7 +50,7 @@ def add_one(kb):
 
 @pytest.mark.parametrize("settings", [{}, {"normalize": True}, {"dtype": "float16"}])
 @pytest.mark.parametrize("index", INDEXES)
-def test_saves_loads_and_saves_the_same_bytes(make_kb, index, settings, tmp_path):
+def test_saved_bytes_are_stable_after_loading(make_kb, index, settings, tmp_path):
     pytest.importorskip("faiss")
     kb = make_kb(index, **settings)
     kb.to_disk(tmp_path / "one")
@@ -64,7 +64,7 @@ def test_saves_loads_and_saves_the_same_bytes(make_kb, index, settings, tmp_path
     assert files(tmp_path / "one") == files(tmp_path / "two") == files(tmp_path / "three")
 
 
-def test_kept_lexical_index_is_read_and_not_made_again(make_kb, tmp_path, monkeypatch):
+def test_a_kept_lexical_index_is_loaded_and_not_rebuilt(make_kb, tmp_path, monkeypatch):
     kb = make_kb(None)
     both = {"texts": ["renal failur"] * 4, "lexical_weight": 0.5}
     expected = search(kb, QUERIES, 4, **both)
@@ -99,7 +99,7 @@ def test_kept_lexical_index_is_read_and_not_made_again(make_kb, tmp_path, monkey
 
 @pytest.mark.parametrize("width", [0, 3])
 @pytest.mark.parametrize("exclude", [(), ("prototypes",)])
-def test_first_vectors_are_added_to_a_knowledge_base_that_was_saved_without(entities, tmp_path, width, exclude):
+def test_vectors_can_be_added_to_a_kb_saved_without_any(entities, tmp_path, width, exclude):
     empty = PrototypeKB(Vocab(), 0)
     empty.set_entities(entities)
     empty.to_disk(tmp_path / "kb")
@@ -114,7 +114,7 @@ def test_first_vectors_are_added_to_a_knowledge_base_that_was_saved_without(enti
     assert PrototypeKB(Vocab(), 3).from_disk(tmp_path / "kb").description() == kb.description()
 
 
-def test_damaged_lexical_index_is_refused(make_kb, tmp_path):
+def test_a_damaged_lexical_index_raises(make_kb, tmp_path):
     kb = make_kb()
     kb.keep_lexical_index()
     kb.to_disk(tmp_path / "kb")
@@ -126,7 +126,7 @@ def test_damaged_lexical_index_is_refused(make_kb, tmp_path):
         assert str(tmp_path / "kb") in str(raised.value)
 
 
-def test_tables_of_many_batches_are_saved_the_same(random_kb, tmp_path, monkeypatch):
+def test_saved_tables_of_many_batches_are_stable_after_loading(random_kb, tmp_path, monkeypatch):
     monkeypatch.setattr(columns, "BATCH_ROWS", 7)
     monkeypatch.setattr(columns, "BLOCK_ROWS", 11)
     rng = np.random.default_rng(0)
@@ -140,7 +140,7 @@ def test_tables_of_many_batches_are_saved_the_same(random_kb, tmp_path, monkeypa
 
 
 @pytest.mark.parametrize("index", INDEXES)
-def test_saves_onto_the_folder_it_is_mapped_from(make_kb, index, tmp_path):
+def test_a_kb_can_be_saved_to_the_folder_it_is_mapped_from(make_kb, index, tmp_path):
     pytest.importorskip("faiss")
     make_kb(index).to_disk(tmp_path / "kb")
     kb = PrototypeKB(Vocab(), 4).from_disk(tmp_path / "kb")
@@ -155,7 +155,7 @@ def test_saves_onto_the_folder_it_is_mapped_from(make_kb, index, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["kb"]
 
 
-def test_an_interrupted_save_leaves_the_old_one_whole(make_kb, tmp_path, monkeypatch):
+def test_an_interrupted_save_leaves_the_earlier_one_unchanged(make_kb, tmp_path, monkeypatch):
     kb = make_kb()
     kb.to_disk(tmp_path / "kb")
     before = files(tmp_path / "kb")
@@ -175,7 +175,7 @@ def test_an_interrupted_save_leaves_the_old_one_whole(make_kb, tmp_path, monkeyp
     assert pickle.loads(pickle.dumps(kb)).n_prototypes == 6
 
 
-def test_the_makers_index_wins_over_the_saved_one(make_kb, tmp_path):
+def test_the_configured_index_wins_over_the_saved_one(make_kb, tmp_path):
     pytest.importorskip("faiss")
     kb = make_kb(make_faiss_index("hnsw", m=8))
     kb.to_disk(tmp_path / "kb")
@@ -193,7 +193,7 @@ def test_the_makers_index_wins_over_the_saved_one(make_kb, tmp_path):
     assert isinstance(load(None), FaissIndex)
 
 
-def test_a_change_forgets_the_kind_of_index_that_was_loaded(make_kb, tmp_path):
+def test_a_change_keeps_the_kind_of_a_loaded_index(make_kb, tmp_path):
     pytest.importorskip("faiss")
     make_kb(make_faiss_index("hnsw", m=8)).to_disk(tmp_path / "kb")
     kb = PrototypeKB(Vocab(), 4).from_disk(tmp_path / "kb")
@@ -203,7 +203,7 @@ def test_a_change_forgets_the_kind_of_index_that_was_loaded(make_kb, tmp_path):
     assert isinstance(kb.build_index(), ExactIndex)
 
 
-def test_excluded_parts_stay_away(make_kb, tmp_path):
+def test_excluded_parts_are_neither_saved_nor_loaded(make_kb, tmp_path):
     pytest.importorskip("faiss")
     kb = make_kb(make_faiss_index("flat"))
     kb.to_disk(tmp_path / "bare", exclude=["index", "vocab"])
@@ -222,7 +222,7 @@ def test_excluded_parts_stay_away(make_kb, tmp_path):
 
 
 @pytest.mark.parametrize("index", INDEXES)
-def test_bytes_hold_all_of_it(make_kb, index):
+def test_a_bytes_round_trip_keeps_everything(make_kb, index):
     pytest.importorskip("faiss")
     kb = make_kb(index)
     data = kb.to_bytes()
@@ -231,13 +231,13 @@ def test_bytes_hold_all_of_it(make_kb, index):
     assert loaded.to_bytes() == data
 
 
-def test_large_files_travel_in_pieces(make_kb, monkeypatch):
+def test_large_files_are_serialized_in_pieces(make_kb, monkeypatch):
     monkeypatch.setattr(folder, "CHUNK_BYTES", 10)
     kb = make_kb()
     assert same_answers(PrototypeKB(Vocab(), 4).from_bytes(kb.to_bytes()), kb)
 
 
-def test_refuses_bytes_of_something_else(tmp_path):
+def test_invalid_bytes_raise(tmp_path):
     import srsly
 
     kb = PrototypeKB(Vocab(), 4)
@@ -252,7 +252,7 @@ def test_refuses_bytes_of_something_else(tmp_path):
         kb.from_bytes(srsly.msgpack_dumps({"kind": "knowledge base", "files": {"a": [b"x"], "a/b": [b"x"]}}))
 
 
-def test_an_empty_one_is_saved_and_loaded(tmp_path):
+def test_an_empty_kb_is_saved_and_loaded(tmp_path):
     kb = PrototypeKB(Vocab(), 4)
     kb.to_disk(tmp_path / "kb")
     loaded = PrototypeKB(Vocab(), 0).from_disk(tmp_path / "kb")
@@ -265,7 +265,7 @@ def sent_by_path(data):
     return b"Source" in data
 
 
-def test_pickles_by_path_until_it_changes(make_kb, tmp_path):
+def test_a_saved_kb_is_pickled_by_path_until_it_changes(make_kb, tmp_path):
     kb = make_kb()
     assert not sent_by_path(pickle.dumps(kb))
     kb.to_disk(tmp_path / "kb")
@@ -291,7 +291,7 @@ def test_pickles_by_path_until_it_changes(make_kb, tmp_path):
         assert copy.encoder == loaded.encoder
 
 
-def test_a_folder_changed_on_the_way_is_noticed(make_kb, tmp_path):
+def test_a_folder_changed_after_pickling_raises(make_kb, tmp_path):
     kb = make_kb()
     kb.to_disk(tmp_path / "kb")
     data = pickle.dumps(kb)
@@ -306,7 +306,7 @@ def test_a_folder_changed_on_the_way_is_noticed(make_kb, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", multiprocessing.get_all_start_methods())
-def test_workers_search_after_their_parent_did(make_kb, method, tmp_path):
+def test_worker_processes_can_search_after_their_parent(make_kb, method, tmp_path):
     pytest.importorskip("faiss")
     make_kb(make_faiss_index("hnsw", m=8)).to_disk(tmp_path / "kb")
     kb = PrototypeKB(Vocab(), 4).from_disk(tmp_path / "kb")
@@ -318,7 +318,7 @@ def test_workers_search_after_their_parent_did(make_kb, method, tmp_path):
         assert pool.submit(kb.search, QUERIES[3:], 1).result(timeout=120).entities.tolist() == [[3]]
 
 
-def test_names_the_damage(make_kb, tmp_path):
+def test_damaged_and_missing_files_raise_with_their_name(make_kb, tmp_path):
     def damaged(name, act):
         path = tmp_path / "kb"
         make_kb(make_faiss_index("flat")).to_disk(path)
@@ -340,7 +340,7 @@ def test_names_the_damage(make_kb, tmp_path):
         PrototypeKB(Vocab(), 4).from_disk(tmp_path / "nowhere")
 
 
-def test_names_files_that_contradict_the_manifest(make_kb, tmp_path, monkeypatch):
+def test_files_that_contradict_the_manifest_raise_with_their_name(make_kb, tmp_path, monkeypatch):
     make_kb().to_disk(tmp_path / "kb")
     manifest = json.loads((tmp_path / "kb/manifest.json").read_text())
 
@@ -365,7 +365,7 @@ def test_names_files_that_contradict_the_manifest(make_kb, tmp_path, monkeypatch
     fails("K524.*outside 0 to", entities=0, details=False)
 
 
-def test_refuses_another_width_and_keeps_what_it_had(make_kb, tmp_path):
+def test_another_width_raises_and_leaves_the_kb_unchanged(make_kb, tmp_path):
     make_kb().to_disk(tmp_path / "kb")
     kb = PrototypeKB(Vocab(), 8)
     with pytest.raises(KrisselError, match="K523.*width 4, expected 8"):
@@ -373,14 +373,14 @@ def test_refuses_another_width_and_keeps_what_it_had(make_kb, tmp_path):
     assert kb.is_empty() and kb.entity_vector_length == 8
 
 
-def test_refuses_to_write_over_something_else(make_kb, tmp_path):
+def test_saving_over_other_files_raises(make_kb, tmp_path):
     (tmp_path / "notes.txt").write_text("keep me")
     with pytest.raises(KrisselError, match="K005"):
         make_kb().to_disk(tmp_path)
     assert (tmp_path / "notes.txt").read_text() == "keep me"
 
 
-def test_a_folder_with_an_unknown_index_says_so(make_kb, tmp_path):
+def test_an_unknown_index_kind_raises(make_kb, tmp_path):
     class Annoy(ExactIndex):
         kind = "annoy"
 
@@ -400,7 +400,7 @@ def sign(path):
 
 
 @pytest.mark.slow
-def test_a_flipped_bit_is_read(random_kb, tmp_path):
+def test_a_flipped_bit_raises(random_kb, tmp_path):
     """In any file, also above 64 MiB."""
     pytest.importorskip("faiss")
     n = 70_000
@@ -428,7 +428,7 @@ VALUES = [..., None, True, 5, -1, 2.5, 10**30, "x", [], {}, [1], {"a": 1}, float
 
 
 @pytest.mark.parametrize("value", VALUES)
-def test_a_manifest_of_other_content_is_not_coded(make_kb, tmp_path, value):
+def test_invalid_manifest_values_raise_only_coded_errors(make_kb, tmp_path, value):
     """Each key missing, or of any value; and those within them."""
     pytest.importorskip("faiss")
     kb = make_kb(make_faiss_index("flat"))
@@ -456,7 +456,7 @@ def test_a_manifest_of_other_content_is_not_coded(make_kb, tmp_path, value):
 
 
 @pytest.mark.parametrize("name", ["entities.arrow", "prototypes.arrow", "vectors.npy", "references.npy"])
-def test_a_file_that_the_manifest_does_not_list_is_read(make_kb, tmp_path, name):
+def test_a_file_missing_from_the_manifest_raises(make_kb, tmp_path, name):
     kb = make_kb()
     kb.set_references([(["D001"], np.ones((1, 4)))])
     kb.to_disk(tmp_path / "kb")
@@ -468,7 +468,7 @@ def test_a_file_that_the_manifest_does_not_list_is_read(make_kb, tmp_path, name)
         PrototypeKB(Vocab(), 4).from_disk(tmp_path / "kb")
 
 
-def test_unlisted_file_in_an_index_folder_is_read(make_kb, tmp_path):
+def test_an_unlisted_file_in_the_index_folder_raises(make_kb, tmp_path):
     make_kb().to_disk(tmp_path / "kb")
     (tmp_path / "kb" / "README.md").write_text("Nothing reads this.")
     PrototypeKB(Vocab(), 4).from_disk(tmp_path / "kb")
@@ -512,7 +512,7 @@ def wrong_offsets_of_lists(table):
 
 @pytest.mark.parametrize("verify", [True, False])
 @pytest.mark.parametrize("change", [wrong_offsets, wrong_offsets_of_lists, not_utf8, without_value])
-def test_damaged_arrow_that_is_signed_is_used(make_kb, tmp_path, change, verify):
+def test_damaged_arrow_data_with_valid_checksums_raises(make_kb, tmp_path, change, verify):
     """Reading it could end the process."""
     make_kb().to_disk(tmp_path / "kb")
     rewrite(tmp_path / "kb" / "entities.arrow", change)
@@ -521,7 +521,7 @@ def test_damaged_arrow_that_is_signed_is_used(make_kb, tmp_path, change, verify)
 
 
 @pytest.mark.parametrize("end", [2**52, 2**37])
-def test_a_text_longer_than_its_file_is_called_out_of_memory(make_kb, tmp_path, monkeypatch, end):
+def test_a_string_longer_than_its_file_is_reported_as_damage(make_kb, tmp_path, monkeypatch, end):
     def too_long(table):
         offsets = pa.py_buffer(np.array([0, end, *range(len(table) - 1)], dtype=np.int64))
         column = pa.LargeStringArray.from_buffers(len(table), offsets, pa.py_buffer(b"x" * len(table)))
@@ -538,7 +538,7 @@ def test_a_text_longer_than_its_file_is_called_out_of_memory(make_kb, tmp_path, 
         kb.prototypes_at([0])
 
 
-def test_out_of_memory_is_called_damage_of_a_table(make_kb, tmp_path, monkeypatch):
+def test_out_of_memory_in_reading_rows_is_not_reported_as_damage(make_kb, tmp_path, monkeypatch):
     kb = make_kb()
     kb.to_disk(tmp_path / "kb")
     loaded = PrototypeKB(Vocab(), 4).from_disk(tmp_path / "kb", verify=False)
@@ -552,7 +552,7 @@ def test_out_of_memory_is_called_damage_of_a_table(make_kb, tmp_path, monkeypatc
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_vectors_that_are_not_finite_are_searched(make_kb, tmp_path, value, dtype):
+def test_vectors_that_are_not_finite_raise(make_kb, tmp_path, value, dtype):
     make_kb(dtype=dtype).to_disk(tmp_path / "kb")
     vectors = np.load(tmp_path / "kb" / "vectors.npy")
     for changed in (np.full_like(vectors, np.finfo(dtype).max), np.where(np.arange(4) == 3, value, vectors)):
@@ -565,7 +565,7 @@ def test_vectors_that_are_not_finite_are_searched(make_kb, tmp_path, value, dtyp
             PrototypeKB(Vocab(), 4).from_disk(tmp_path / "kb")
 
 
-def test_kinds_that_are_not_known_are_read(make_kb, tmp_path):
+def test_unknown_prototype_kinds_raise(make_kb, tmp_path):
     make_kb().to_disk(tmp_path / "kb")
     unknown = pa.array([99] * 5, pa.int8())
     rewrite(tmp_path / "kb" / "prototypes.arrow", lambda table: table.set_column(1, "kind", unknown))
@@ -574,7 +574,7 @@ def test_kinds_that_are_not_known_are_read(make_kb, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["pyarrow.ipc.open_file", "numpy.load"])
-def test_out_of_memory_is_called_damage(make_kb, tmp_path, monkeypatch, name):
+def test_out_of_memory_in_loading_is_not_reported_as_damage(make_kb, tmp_path, monkeypatch, name):
     make_kb().to_disk(tmp_path / "kb")
     for error in (pa.ArrowMemoryError("malloc of size 5000 failed"), OSError(12, "Cannot allocate memory")):
         with monkeypatch.context() as patch, pytest.raises(MemoryError):
@@ -582,7 +582,7 @@ def test_out_of_memory_is_called_damage(make_kb, tmp_path, monkeypatch, name):
             PrototypeKB(Vocab(), 4).from_disk(tmp_path / "kb")
 
 
-def test_a_manifest_that_cannot_be_read_again_has_no_code(make_kb, tmp_path, monkeypatch):
+def test_an_unreadable_manifest_raises_a_coded_error(make_kb, tmp_path, monkeypatch):
     kb = make_kb()
     read = Path.read_bytes
 

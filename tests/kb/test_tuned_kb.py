@@ -37,7 +37,7 @@ def queries(kb):
 
 @pytest.fixture(autouse=True)
 def any_time_will_do(monkeypatch):
-    """What is asked of the code depends on no clock: the exact index takes a second, others less for each row read."""
+    """Replace measured times: 1 s for the exact index, less for indexes that read fewer rows."""
     measure = tune_module._Measure._time_search
 
     def searched(self, index):
@@ -49,7 +49,7 @@ def any_time_will_do(monkeypatch):
     monkeypatch.setattr(tune_module._Measure, "_time_search", searched)
 
 
-def test_the_fastest_that_finds_enough_is_chosen(kb, queries, tmp_path):
+def test_the_fastest_index_with_enough_recall_is_chosen(kb, queries, tmp_path):
     tuning, index = tune(kb, queries, tmp_path, recall=0.95, k=5)
     assert tuning.trials[0].kind == "exact" and tuning.trials[0].ratio == 1
     assert {trial.settings.get("type") for trial in tuning.trials} == {None, "ivf", "ivf_sq8", "ivf_pq", "hnsw"}
@@ -76,14 +76,14 @@ def test_each_index_is_built_once(kb, queries, tmp_path, monkeypatch):
     assert len([trial for trial in tuning.trials if trial.settings.get("type") == "ivf_pq"]) > 1
 
 
-def test_searches_become_wider_until_they_find_enough(kb, queries, tmp_path):
+def test_searches_widen_until_recall_is_reached(kb, queries, tmp_path):
     tuning, _ = tune(kb, queries, tmp_path, recall=1.0, types=["ivf"])
     widths = [trial.settings["nprobe"] for trial in tuning.trials[1:]]
     assert widths == [2**i for i in range(len(widths))]
     assert [trial.min_recall() == 1 for trial in tuning.trials[1:]] == [False] * (len(widths) - 1) + [True]
 
 
-def test_where_nothing_else_is_fast_and_good_the_exact_index_is_chosen(kb, queries, tmp_path, monkeypatch):
+def test_the_exact_index_is_chosen_if_no_other_is_good_enough(kb, queries, tmp_path, monkeypatch):
     monkeypatch.setitem(tune_module.PLANS, "ivf", Plan({"float16": True}, "nprobe", (1,)))
     tuning, index = tune(kb, queries, tmp_path, recall=1.0, types=["ivf"])
     assert tuning.chosen == tuning.trials[0] and isinstance(index, ExactIndex)
@@ -97,12 +97,12 @@ def test_where_nothing_else_is_fast_and_good_the_exact_index_is_chosen(kb, queri
     "settings",
     [{"recall": 0}, {"types": ["flat"]}],
 )
-def test_wrong_settings_are_accepted(kb, queries, tmp_path, settings):
+def test_invalid_settings_raise(kb, queries, tmp_path, settings):
     with pytest.raises(KrisselError, match="K006"):
         tune(kb, queries, tmp_path, **settings)
 
 
-def test_chosen_index_or_its_measurements_are_lost_on_saving(kb, queries, tmp_path):
+def test_the_chosen_index_and_its_measurements_are_saved(kb, queries, tmp_path):
     (tmp_path / "work").mkdir()
     tuning, index = tune(kb, queries, tmp_path / "work", types=["ivf_sq8"], recall=0.9)
     kb.set_index(index, tuning.summary(kb.n_prototypes))
@@ -122,7 +122,7 @@ def test_chosen_index_or_its_measurements_are_lost_on_saving(kb, queries, tmp_pa
     assert loaded.description()["tuning"] is None
 
 
-def test_queries_lie_as_far_from_prototypes_as_these_from_one_another(kb, vectors):
+def test_queries_are_as_far_from_prototypes_as_their_nearest_neighbours(kb, vectors):
     made = near_vectors(kb, 100, seed=3)
     assert made.shape == (100, WIDTH)
     np.testing.assert_array_equal(made, near_vectors(kb, 100, seed=3))
@@ -136,7 +136,7 @@ def test_queries_lie_as_far_from_prototypes_as_these_from_one_another(kb, vector
     assert near_vectors(kb, 10 * N).shape == (N, WIDTH)
 
 
-def test_queries_lie_near_sums_that_no_mention_is_like(random_kb, vectors):
+def test_queries_are_made_around_prototypes_without_their_references(random_kb, vectors):
     """Around prototypes without their references, as far as others of any length are."""
     rng = np.random.default_rng(5)
     varied = vectors * rng.uniform(0.2, 1.8, (N, 1)).astype(np.float32)
@@ -152,12 +152,12 @@ def test_queries_lie_near_sums_that_no_mention_is_like(random_kb, vectors):
     np.testing.assert_allclose(near_vectors(kb, 100), plain, atol=1e-2)
 
 
-def test_queries_of_a_single_prototype(random_kb):
+def test_the_query_for_a_single_prototype_is_its_vector(random_kb):
     kb = random_kb([0], np.eye(1, WIDTH, dtype=np.float32))
     np.testing.assert_array_equal(near_vectors(kb, 5), kb.vectors)
 
 
-def test_table_misses_a_trial():
+def test_the_table_has_a_row_per_trial():
     exact = Trial("exact", {}, 1.0, 1.0, 1.0, 1.0, 0.04, 1.0, 0.0, 0.0)
     settings = {"type": "ivf", "float16": True, "nlist": 0, "nprobe": 4}
     quick = Trial("faiss", settings, 0.995, 0.98, 1.0, 0.99, 0.001, 40.0, 12.3, 61.0)
@@ -167,7 +167,7 @@ def test_table_misses_a_trial():
     assert lines[3] == ("| **ivf float16** | nprobe 4 | 0.9950 | 0.9800 | 1.0000 | 0.9900 | 1.000 | 40.0 | 12 | 61 |")
 
 
-def test_indexes_are_made_and_measured_on_the_card(kb, queries, tmp_path, monkeypatch):
+def test_indexes_are_built_and_measured_on_the_gpu(kb, queries, tmp_path, monkeypatch):
     made = []
 
     class OnCard(FaissIndex):
@@ -190,7 +190,7 @@ def test_indexes_are_made_and_measured_on_the_card(kb, queries, tmp_path, monkey
     assert len(tuning.trials) > 3
 
 
-def test_a_graph_on_a_card_is_refused_before_any_is_built(kb, queries, tmp_path):
+def test_hnsw_on_a_gpu_raises_before_any_index_is_built(kb, queries, tmp_path):
     with pytest.raises(KrisselError, match="K006.*hnsw"):
         tune(kb, queries, tmp_path, types=["ivf", "hnsw"], index_device="cuda:0")
     assert not any(tmp_path.iterdir())

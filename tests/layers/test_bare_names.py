@@ -48,7 +48,7 @@ def restated(model):
 
 
 @pytest.mark.parametrize("read", [view_pieces, unit_pieces])
-def test_a_name_has_markers(tiny_bert, read):
+def test_bare_names_have_no_markers(tiny_bert, read):
     tokenizer = load_pretrained(str(tiny_bert), {}, {})[0]
     configure_tokenizer(tokenizer)
     rows = read(tokenizer, [VIEWS[0], VIEWS[3]], 64, bare_names=True)
@@ -57,7 +57,7 @@ def test_a_name_has_markers(tiny_bert, read):
     assert (rows[0].start, rows[0].end) == (0, 0) != (rows[1].start, rows[1].end)
 
 
-def test_a_name_is_not_the_state_of_cls_or_a_mention_the_mean_of_its_markers(make):
+def test_names_are_pooled_by_cls_and_mentions_by_markers(make):
     model = make()
     with torch.no_grad():
         expected = restated(model).numpy()
@@ -66,7 +66,7 @@ def test_a_name_is_not_the_state_of_cls_or_a_mention_the_mean_of_its_markers(mak
     assert [np.allclose(*pair, atol=1e-4) for pair in zip(others, expected, strict=True)] == [False, *[True] * 3, False]
 
 
-def test_gradient_is_not_that_of_autograd(make):
+def test_gradients_equal_autograd(make):
     model, plain = make(), make()
     dY = np.random.default_rng(0).normal(size=(5, 32)).astype("float32")
     model.begin_update(VIEWS)[1](dY)
@@ -77,5 +77,5 @@ def test_gradient_is_not_that_of_autograd(make):
             np.testing.assert_allclose(weights[0][name].grad, weight.grad, atol=2e-5, err_msg=name)
 
 
-def test_encoders_that_read_names_otherwise_pass_for_the_same(make):
+def test_bare_names_change_the_fingerprint(make):
     assert fingerprint(make()) != fingerprint(make(bare_names=False))

@@ -58,12 +58,12 @@ def torch_only(model, bound, pooling="cls"):
     return torch.stack(scores)
 
 
-def test_untrained_it_corrects_nothing(make):
+def test_an_untrained_cross_encoder_scores_zero(make):
     assert (make(trained=False).predict(MENTIONS) == np.zeros(5)).all()
 
 
 @pytest.mark.parametrize("batch_pieces", [1, 40, 4096])
-def test_scores_are_those_of_torch(make, batch_pieces):
+def test_scores_equal_torch(make, batch_pieces):
     model = make(batch_pieces=batch_pieces, bound=2.0)
     expected = torch_only(model, 2.0).detach().numpy()
     assert np.abs(expected).max() > 0.1
@@ -71,7 +71,7 @@ def test_scores_are_those_of_torch(make, batch_pieces):
 
 
 @pytest.mark.parametrize("pooling", ["mean", "marker"])
-def test_pooling(make, pooling):
+def test_each_pooling_equals_torch(make, pooling):
     model = make(pooling=pooling)
     scores = model.predict(MENTIONS)
     assert_allclose(scores, torch_only(model, 1.0, pooling).detach().numpy(), atol=1e-5)
@@ -82,7 +82,7 @@ def test_pooling(make, pooling):
 
 @pytest.mark.parametrize("pooling", ["cls", "mean"])
 @pytest.mark.parametrize("batch_pieces", [1, 4096])
-def test_gradients_are_those_of_torch(make, batch_pieces, pooling):
+def test_gradients_equal_torch(make, batch_pieces, pooling):
     model = make(batch_pieces=batch_pieces, pooling=pooling)
     weights = torch.tensor([1.0, -2, 0.5, 3, 1])
     (torch_only(model, 1.0, pooling) * weights).sum().backward()
@@ -96,7 +96,7 @@ def test_gradients_are_those_of_torch(make, batch_pieces, pooling):
         assert_allclose(named[name].grad, gradient, atol=2e-5)
 
 
-def test_training_teaches_nothing(make):
+def test_training_changes_scores_towards_the_gradient(make):
     model, optimizer = make(trained=False), Adam(0.002, use_averages=False)
     for _ in range(30):
         scores, backprop = model.begin_update(MENTIONS)
@@ -106,19 +106,19 @@ def test_training_teaches_nothing(make):
     assert scores[1] > scores[0] + 0.3 and scores[3] > scores[4] + 0.3 and np.abs(scores).max() <= 1
 
 
-def test_differs_after_saving_and_loading(make, tiny_bert):
+def test_scores_survive_saving_and_loading(make, tiny_bert):
     model = make()
     other = CrossEncoder("nothing is read from here", window=24, candidate_window=16).from_bytes(model.to_bytes())
     assert_allclose(other.predict(MENTIONS), model.predict(MENTIONS), atol=1e-6)
     assert other.to_bytes() == model.to_bytes()
 
 
-def test_no_mentions(make):
+def test_no_mentions_give_empty_scores(make):
     scores, backprop = make().begin_update([])
     assert scores.shape == (0,) and backprop(scores) == []
 
 
-def test_use_before_initialization_has_no_code(tiny_bert):
+def test_use_before_initialization_raises_a_coded_error(tiny_bert):
     with pytest.raises(KrisselError, match="K405"):
         CrossEncoder(str(tiny_bert)).predict(MENTIONS)
 
@@ -130,6 +130,6 @@ def test_use_before_initialization_has_no_code(tiny_bert):
         ({"window": 64, "candidate_window": 16}, "K404.*80"),
     ],
 )
-def test_wrong_settings_are_accepted(make, settings, message):
+def test_invalid_settings_raise(make, settings, message):
     with pytest.raises(KrisselError, match=message):
         make(**settings)

@@ -76,7 +76,7 @@ def test_case_and_punctuation_are_folded():
     assert greek == spelt_out
 
 
-def test_word_order_matters_little():
+def test_word_order_has_little_effect():
     plain, turned, other = of_mentions("breast neoplasms", "Neoplasms, Breast", "renal failure")
     assert 0.75 < overlap(plain, turned) < 1
     assert overlap(plain, other) < 0.1
@@ -96,13 +96,13 @@ def test_ngrams_stay_within_words():
     assert len(of_mentions("ab")[0]) == 3 + 2
 
 
-def test_lengths_of_ngrams():
+def test_ngrams_have_the_given_lengths():
     # " abcd " has 4 + 3 + 2 n-grams of 3 to 5, and 5 of 2.
     counts = [of_mentions("abcd", ngrams=ngrams)[0].total() for ngrams in ((2, 2), (3, 3), (3, 5), (5, 5))]
     assert np.diff(counts).tolist() == [-1, 5, -7]
 
 
-def test_masked_views_hide_their_mention_and_nothing_else():
+def test_masked_views_hide_only_their_mention():
     masked = [View("a ", mention, " b", masked=True) for mention in ("MS", "asthma", "")]
     first, *others = of_mentions(*masked)
     assert first.total() == 1 and all(other == first for other in others)
@@ -118,7 +118,7 @@ def test_names_have_no_context():
 
 @pytest.mark.parametrize("space", [" ", "\n", "\t", "\u2003"])
 @pytest.mark.parametrize("chars, n", [(0, 0), (3, 0), (4, 1), (5, 1), (10, 1), (11, 2), (12, 2), (17, 2), (18, 3)])
-def test_words_that_the_cut_does_not_halve_stay(space, chars, n):
+def test_context_is_cut_at_whole_words(space, chars, n):
     words = ["near", "nearly", "remote"]
     left, right = space.join(words[::-1]), space.join(words)
     whole_left, whole_right = " ".join(words[:n][::-1]), " ".join(words[:n])
@@ -127,7 +127,7 @@ def test_words_that_the_cut_does_not_halve_stay(space, chars, n):
 
 
 @pytest.mark.parametrize("chars", [6, 10, 15, 22, 29])
-def test_context_nearest_to_the_mention_counts(chars):
+def test_only_the_context_nearest_to_the_mention_counts(chars):
     left, right = "first seconds third fourths fifth sixth ", " sixth fifth fourths third seconds first"
     (bag,) = of_contexts(View(left, "MS", right), chars=chars)
     assert bag == of_contexts(View("far away " * 9 + left, "MS", right + " far away" * 9), chars=chars)[0]
@@ -141,48 +141,48 @@ def test_context_nearest_to_the_mention_counts(chars):
     assert bag in allowed
 
 
-def test_context_of_no_characters():
+def test_a_context_of_too_few_characters_is_empty():
     assert of_contexts(View("one two ", "MS", " three"), chars=0) == [Counter()]
     assert of_contexts(View("one two", "MS", "three"), chars=2) == [Counter()]
 
 
-def test_context_words_share_ngrams_with_their_forms():
+def test_inflected_context_words_share_ngrams():
     forms = [View("", "MS", f" {word}") for word in ("relapsing", "relapses", "murmurs")]
     relapsing, relapses, murmurs = of_contexts(*forms)
     assert relapsing & relapses and not relapsing & murmurs
 
 
-def test_sides_are_alike():
+def test_left_and_right_contexts_are_equivalent():
     left, right = of_contexts(View("fever and cough ", "MS", ""), View("", "MS", " fever and cough"))
     assert left == right
 
 
-def test_mention_and_context_do_not_look_at_each_other():
+def test_mention_and_context_features_are_independent():
     a, b = View("fever ", "MS", " cough"), View("pain ", "MS", "")
     assert of_mentions(a) == of_mentions(b)
     assert of_contexts(a) == of_contexts(a._replace(mention="asthma"))
 
 
 @pytest.mark.parametrize("features", [of_mentions, of_contexts])
-def test_no_views(features):
+def test_no_views_have_no_features(features):
     assert features() == []
 
 
-def test_views_without_letters():
+def test_views_without_letters_have_no_context_features():
     bags = of_mentions("", " ", "...", "\n")
     assert len(bags) == 4
     assert bags[0].total() <= 1
     assert of_contexts(View("… -- ", "", " \t"), View("", "", "")) == [Counter(), Counter()]
 
 
-def test_mention_longer_than_any_word():
+def test_very_long_mentions_have_features():
     bags = of_mentions("x" * 1000 + " y" * 500, "x" * 999 + " y" * 500)
     assert all(sum(bag.values()) > 1000 for bag in bags)
 
 
 @settings(max_examples=200)
 @given(VIEWS, st.integers(2, 50))
-def test_any_text_gives_valid_rows(views, rows):
+def test_arbitrary_texts_give_valid_rows(views, rows):
     for found in (
         mention_features(views, rows=rows, ngrams=(3, 5)),
         context_features(views, rows=rows, ngrams=(4, 5), chars=20),

@@ -61,7 +61,7 @@ def given_words(X):
     return WordBags(flat[0], n_rows, flat[1], n_words)
 
 
-def test_features_by_words_have_another_mean_or_another_gradient(model):
+def test_features_by_word_have_the_same_mean_and_gradient(model):
     by_words = HashedBags(ROWS, WIDTH, given_bags, given_words, seed=1)
     by_words.initialize()
     X = [[4], [0, 4], [], [2, 2, 0]]
@@ -78,7 +78,7 @@ def test_features_by_words_have_another_mean_or_another_gradient(model):
     assert len(by_words.shims[0]._gradients) == 2
 
 
-def test_gradient_goes_to_the_rows_in_their_shares(model):
+def test_the_gradient_is_divided_among_the_rows(model):
     before = model.shims[0].table.copy()
     X = [[4], [0, 4], [2, 2, 0], []]
     dY = gradient_of(X)
@@ -97,7 +97,7 @@ def test_gradient_goes_to_the_rows_in_their_shares(model):
 
 @pytest.mark.parametrize("grad_clip", [0.0, 0.5, 100.0])
 @pytest.mark.parametrize("L2, L2_is_weight_decay", [(0.0, True), (0.3, True), (0.3, False)])
-def test_sparse_adam_is_dense_adam_on_the_rows_that_were_touched(table, grad_clip, L2, L2_is_weight_decay):
+def test_sparse_adam_equals_dense_adam_on_updated_rows(table, grad_clip, L2, L2_is_weight_decay):
     settings = {"grad_clip": grad_clip, "L2": L2, "L2_is_weight_decay": L2_is_weight_decay, "use_averages": False}
     ours, theirs = Adam(0.01, **settings), Adam(0.01, **settings)
     rows = np.array([1, 4, 7])
@@ -116,7 +116,7 @@ def test_sparse_adam_is_dense_adam_on_the_rows_that_were_touched(table, grad_cli
 
 
 @pytest.mark.parametrize("L2", [0.0, 0.1])
-def test_rows_without_a_gradient_do_not_move(table, L2):
+def test_rows_without_a_gradient_are_unchanged(table, L2):
     optimizer = Adam(0.01, L2=L2, use_averages=False)
     for rows in ([1, 2], [2, 3]):
         before = table.table.copy()
@@ -129,7 +129,7 @@ def test_rows_without_a_gradient_do_not_move(table, L2):
     assert (table.table == before).all()
 
 
-def test_several_backward_passes_add_up(table):
+def test_gradients_of_several_backward_passes_are_summed(table):
     other = HashedTable(ROWS, WIDTH)
     other.initialize(seed=0)
     a, b = gradient_of([1, 2], 1), gradient_of([2, 5], 2)
@@ -141,7 +141,7 @@ def test_several_backward_passes_add_up(table):
     assert_allclose(table.table, other.table, atol=1e-7)
 
 
-def test_learning_rate_is_the_optimizers(table):
+def test_the_learning_rate_is_that_of_the_optimizer(table):
     before = table.table.copy()
     table.accumulate(np.array([3]), gradient_of([3]))
     table.finish_update(Adam(0.001, use_averages=False))
@@ -149,13 +149,13 @@ def test_learning_rate_is_the_optimizers(table):
 
 
 @pytest.mark.parametrize("optimizer", [SGD(0.1), RAdam(0.1, use_averages=False), Adam(0.1, beta1=0.0, beta2=0.0)])
-def test_another_optimizer_is_accepted(table, optimizer):
+def test_unsupported_optimizers_raise(table, optimizer):
     table.accumulate(np.array([3]), gradient_of([3]))
     with pytest.raises(KrisselError, match="K409.*Adam.v1"):
         table.finish_update(optimizer)
 
 
-def test_averages_are_warned_of_once(table):
+def test_averages_raise_one_warning(table):
     with pytest.warns(KrisselWarning, match="KW401.*use_averages = false") as warned:
         for _ in range(3):
             table.accumulate(np.array([3]), gradient_of([3]))
@@ -163,7 +163,7 @@ def test_averages_are_warned_of_once(table):
     assert len(warned) == 1
 
 
-def test_bytes_round_trip(model):
+def test_a_bytes_round_trip_keeps_vectors_and_training(model):
     data = model.to_bytes()
     assert model.to_bytes() == data
     other = HashedBags(ROWS, WIDTH, given_bags, seed=2).from_bytes(data)
@@ -178,7 +178,7 @@ def test_bytes_round_trip(model):
     assert_allclose(other.predict(X), model.predict(X), atol=1e-6)
 
 
-def test_loading_over_a_trained_table_forgets_its_training(model):
+def test_loading_over_a_trained_table_resets_its_moments(model):
     fresh = model.to_bytes()
     X, dY = [[1]], np.ones((1, WIDTH), dtype="float32")
 
@@ -196,32 +196,32 @@ def test_loading_over_a_trained_table_forgets_its_training(model):
     assert_allclose(model.predict(X), after_one, atol=1e-6)
 
 
-def test_uninitialized_bytes(model):
+def test_an_uninitialized_table_survives_a_bytes_round_trip(model):
     empty = HashedBags(ROWS, WIDTH, given_bags)
     assert HashedBags(ROWS, WIDTH, given_bags).from_bytes(empty.to_bytes()).shims[0].table is None
 
 
 @pytest.mark.parametrize("shape", [(ROWS + 1, WIDTH), (ROWS, WIDTH + 1)])
-def test_bytes_of_another_shape_are_accepted(model, shape):
+def test_bytes_of_another_shape_raise(model, shape):
     with pytest.raises(KrisselError, match="K408"):
         HashedTable(*shape).from_bytes(model.shims[0].to_bytes())
 
 
-def test_seed_of_the_starting_values(model):
+def test_initial_values_depend_on_the_seed(model):
     same, other = HashedBags(ROWS, WIDTH, given_bags, seed=1), HashedBags(ROWS, WIDTH, given_bags, seed=2)
     same.initialize()
     other.initialize()
     assert same.to_bytes() == model.to_bytes() != other.to_bytes()
 
 
-def test_rare_features_start_larger():
+def test_rare_features_have_larger_initial_vectors():
     model = HashedBags(ROWS, 64, given_bags)
     model.initialize(X=[[0, 1], [0, 0, 2], [0], [0, 3]])
     lengths = np.linalg.norm(model.shims[0].table, axis=1)
     assert lengths[0] < lengths[1:4].min() and lengths[1:4].max() < lengths[4:].max() * 1.2
 
 
-def test_dropout_is_of_features_and_only_in_training(model):
+def test_features_are_dropped_only_in_training(model):
     X = [list(range(ROWS)) * 100]
     set_dropout_rate(model, 0.5)
     plain = model.predict(X)
@@ -235,7 +235,7 @@ def test_dropout_is_of_features_and_only_in_training(model):
     assert_allclose(model.begin_update(X)[0], plain)
 
 
-def test_backward_pass_has_the_dropout_of_the_forward_pass(model):
+def test_the_backward_pass_uses_the_dropout_of_the_forward_pass(model):
     set_dropout_rate(model, 0.5)
     np.random.seed(3)
     X = [list(range(ROWS))]
@@ -248,13 +248,13 @@ def test_backward_pass_has_the_dropout_of_the_forward_pass(model):
     assert_allclose(Y[0], before[moved].mean(axis=0), atol=1e-6)
 
 
-def test_features_may_be_a_partial():
+def test_the_feature_function_may_be_a_partial():
     model = HashedBags(ROWS, WIDTH, partial(given_bags, scale=2))
     model.initialize()
     assert_allclose(model.predict([[3]])[0], model.shims[0].table[6])
 
 
-def test_a_rounded_table_changes_when_it_is_saved(table):
+def test_a_rounded_table_is_unchanged_by_saving(table):
     table.table[3] = 0
     before = table.table.copy()
     table.round()
@@ -267,7 +267,7 @@ def test_a_rounded_table_changes_when_it_is_saved(table):
     assert (loaded.table == table.table).all()
 
 
-def test_a_rounded_table_takes_as_many_bytes(table):
+def test_a_rounded_table_takes_about_a_quarter_of_the_bytes(table):
     wide = HashedTable(64, 256)
     wide.initialize(seed=0)
     whole = len(wide.to_bytes())
@@ -275,7 +275,7 @@ def test_a_rounded_table_takes_as_many_bytes(table):
     assert len(wide.to_bytes()) < 0.27 * whole
 
 
-def test_training_goes_on_by_rounded_steps(table):
+def test_training_after_rounding_is_exact(table):
     table.round()
     exact = HashedTable(ROWS, WIDTH).from_bytes(table.to_bytes())
     rows = np.array([1, 4])

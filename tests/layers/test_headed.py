@@ -24,7 +24,7 @@ def model():
     return model
 
 
-def test_training_sees_the_head_and_nobody_else(model):
+def test_the_head_is_used_in_training_only(model):
     encoder, head = model.layers
     vectors = encoder.predict(VIEWS)
     assert_allclose(model.predict(VIEWS), vectors)
@@ -35,7 +35,7 @@ def test_training_sees_the_head_and_nobody_else(model):
     assert found.shape == (3, 5) and model.get_dim("nO") == 8
 
 
-def test_gradient_goes_through_the_head_to_the_encoder(model):
+def test_the_gradient_passes_through_the_head_to_the_encoder(model):
     weights = np.random.default_rng(0).normal(size=(3, 5)).astype("f")
     _, backprop = model.begin_update(VIEWS)
     backprop(weights)
@@ -52,13 +52,13 @@ def test_gradient_goes_through_the_head_to_the_encoder(model):
         assert gradient[place] == pytest.approx((ends[0] - ends[1]) / 2e-2, rel=3e-2, abs=1e-3)
 
 
-def test_an_encoder_starts_without_the_head(model):
+def test_an_encoder_starts_from_a_headed_one_without_the_head(model):
     target = small()
     target.initialize(X=VIEWS)
     assert warm_start(model, target)
     assert_allclose(target.get_param("W1"), model.layers[0].get_param("W1"))
 
 
-def test_wrong_settings_are_accepted():
+def test_invalid_settings_raise():
     with pytest.raises(KrisselError, match="K006.*hidden"):
         HeadedEncoder(small(), hidden=0)

@@ -38,7 +38,7 @@ def make_model(**settings):
     return model
 
 
-def test_differs_from_what_is_worked_by_hand():
+def test_attention_agrees_with_hand_computed_values():
     # Products 0, log 3 and 0: weights 1/5, 3/5, 1/5.
     states = np.array([[0.0, 1.0], [math.log(3), 0.0], [0.0, -1.0]])
     found, _ = attend(np.array([[1.0, 0.0]]), states)
@@ -47,7 +47,7 @@ def test_differs_from_what_is_worked_by_hand():
 
 
 @given(st.integers(1, 5), st.integers(1, 6), st.sampled_from([0.5, 1.0, 4.0]), st.integers(0, 99))
-def test_is_equations_2_and_3(m, n, scale, seed):
+def test_attention_equals_equations_2_and_3(m, n, scale, seed):
     rng = np.random.default_rng(seed)
     queries, states = rng.normal(size=(m, 3)), rng.normal(size=(n, 3))
     found, _ = attend(queries, states, scale)
@@ -75,7 +75,7 @@ def test_gradients_equal_central_differences():
             assert gradient[place] == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-4, abs=1e-7)
 
 
-def test_a_mean_of_tokens_and_its_gradient():
+def test_token_means_and_their_gradient_agree_with_hand_computed_values():
     vectors = np.arange(12, dtype="float32").reshape(6, 2)
     states = TokenStates(vectors, np.array([2, 0, 4]), np.zeros((6, 2), dtype=np.int64))
     means, backprop = mean_states(states)
@@ -84,7 +84,7 @@ def test_a_mean_of_tokens_and_its_gradient():
     assert_allclose(gradient, [[1, 2]] * 2 + [[1, 2]] * 4)
 
 
-def test_texts_of_a_batch_do_not_see_each_other():
+def test_texts_of_a_batch_are_independent():
     model = make_model()
     texts = ["pain and swelling in knee", "", "headache", "a long text about nothing that matters, with knee pain"]
     together = model.predict(texts)
@@ -120,7 +120,7 @@ def test_gradients_of_the_classifier_equal_central_differences(classifier, hidde
 
 
 @pytest.mark.parametrize("hidden", [0, 6])
-def test_the_classifier_is_its_formula(hidden):
+def test_the_classifier_equals_its_formula(hidden):
     layer = presence_layer(make_model(classifier="pair", hidden=hidden))
     rng = np.random.default_rng(3)
     for name in layer.param_names:
@@ -133,7 +133,7 @@ def test_the_classifier_is_its_formula(hidden):
         assert logit == pytest.approx(x @ layer.get_param("W") + layer.get_param("b")[0])
 
 
-def test_predict_attends_with_the_scale_of_the_model_and_gives_probabilities():
+def test_predict_uses_the_scale_of_the_model_and_returns_probabilities():
     model = make_model(classifier="pair", scale=3.0)
     rng = np.random.default_rng(4)
     layer = presence_layer(model)
@@ -156,7 +156,7 @@ def test_the_paper_classifier_does_not_see_the_name():
         assert np.isclose(first, second) == (classifier == "context")
 
 
-def test_saved_and_loaded_it_is_the_same(tmp_path):
+def test_the_model_survives_saving_and_loading(tmp_path):
     model = make_model(classifier="pair", hidden=6)
     again = make_model(classifier="pair", hidden=6)
     layer = presence_layer(model)
@@ -166,6 +166,6 @@ def test_saved_and_loaded_it_is_the_same(tmp_path):
     assert again.to_bytes() == model.to_bytes()
 
 
-def test_wrong_settings_are_accepted():
+def test_invalid_settings_raise():
     with pytest.raises(KrisselError, match="K006.*scale"):
         make_model(scale=0.0)

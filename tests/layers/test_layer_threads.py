@@ -112,7 +112,7 @@ def array_of(answer):
 
 @pytest.mark.parametrize("how", AS_THEY_COME)
 @pytest.mark.parametrize("kind", MAKERS)
-def test_threads_get_what_one_gets(tiny_bert, often, kind, how):
+def test_concurrent_predictions_equal_sequential_ones(tiny_bert, often, kind, how):
     make, inputs = MAKERS[kind]
     model = make(str(tiny_bert))
     expected = [array_of(model.predict(inputs(seed))).copy() for seed in range(N_CALLS)]
@@ -127,7 +127,7 @@ def test_threads_get_what_one_gets(tiny_bert, often, kind, how):
             assert_allclose(answer, expected[seed], atol=1e-5)
 
 
-def test_no_thread_reads_while_dropout_is_on(tiny_bert):
+def test_no_thread_predicts_with_dropout(tiny_bert):
     """A loaded encoder is in training mode until its first prediction, and its modules leave it one after another."""
     make, inputs = MAKERS["transformer"]
     model = make(str(tiny_bert))
@@ -153,7 +153,7 @@ def test_no_thread_reads_while_dropout_is_on(tiny_bert):
     assert_allclose(answer, expected, atol=1e-5)
 
 
-def test_settings_of_a_saved_tokenizer_touch_no_copy(tiny_bert):
+def test_copies_ignore_saved_tokenizer_settings(tiny_bert):
     """It truncates to five pieces and reads markers in texts, and a copy loses a part of what it was set to."""
     make, _ = MAKERS["transformer"]
     model = make(str(tiny_bert))
@@ -177,7 +177,7 @@ class Counter:
         return np.asarray([[float(view.mention), 1.0] for view in views], dtype="float32")
 
 
-def test_cached_vectors_are_those_of_their_names(often):
+def test_cached_vectors_belong_to_their_names(often):
     """From the first calls on, with a bound that clears it, and while another thread clears it."""
     cache, encoder = VectorCache(), Counter()
 
@@ -194,7 +194,7 @@ def test_cached_vectors_are_those_of_their_names(often):
     assert cache.encode(encoder, []).shape[0] == 0
 
 
-def test_what_was_encoded_before_it_forgot_is_not_kept():
+def test_vectors_encoded_before_the_cache_was_cleared_are_not_kept():
     cache, encoder = VectorCache(), Counter()
     encoder.then = cache.clear
     cache.encode(encoder, ["1"])
@@ -202,7 +202,7 @@ def test_what_was_encoded_before_it_forgot_is_not_kept():
     assert encoder.n_encoded == 2
 
 
-def test_cache_is_bounded(monkeypatch):
+def test_the_cache_is_limited(monkeypatch):
     monkeypatch.setattr(vector_cache, "MAX_CACHED_NAMES", 50)
     cache, encoder = VectorCache(), Counter()
     for start in range(0, 300, 30):

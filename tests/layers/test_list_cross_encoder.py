@@ -67,7 +67,7 @@ def one_by_one(model, mentions, n_names, bound):
 
 
 @pytest.mark.parametrize("n_names, bound", [(1, 1.0), (3, 0.5)])
-def test_corrections_are_the_equations(make, n_names, bound):
+def test_corrections_equal_their_equations(make, n_names, bound):
     model = make(n_names=n_names, bound=bound)
     expected = one_by_one(model, MENTIONS, n_names, bound)
     assert np.abs(expected).max() > 0.1
@@ -91,24 +91,24 @@ def test_gradients_equal_central_differences(make):
         assert (gradient * direction).sum() == pytest.approx((sums[0] - sums[1]) / 2e-2, abs=1e-2, rel=1e-2), name
 
 
-def test_untrained_it_corrects_nothing(make):
+def test_an_untrained_cross_encoder_scores_zero(make):
     assert (make(trained=False).predict(MENTIONS) == np.zeros(5)).all()
 
 
-def test_mentions_do_not_touch_each_other(make):
+def test_mentions_of_a_batch_are_independent(make):
     model = make()
     alone = [model.predict([each]) for each in MENTIONS]
     assert_allclose(model.predict(MENTIONS), np.concatenate(alone), atol=1e-6)
 
 
-def test_candidates_do(make):
-    """What else is in the list counts, and not the order of the others."""
+def test_candidates_of_a_list_influence_each_other(make):
+    """The other candidates of the list influence the score of each candidate."""
     model, (first, _) = make(), MENTIONS
     less = first._replace(candidates=first.candidates[:2], logits=first.logits[:2])
     assert np.abs(model.predict([less]) - model.predict([first])[:2]).max() > 1e-4
 
 
-def test_only_the_layers_above_the_encoder_learn(make):
+def test_only_the_layers_above_the_encoder_are_trained(make):
     model = make(trained=False)
     encoder = model.layers[0].layers[0]
     before = encoder.to_bytes()
@@ -122,7 +122,7 @@ def test_only_the_layers_above_the_encoder_learn(make):
     assert encoder.to_bytes() == before
 
 
-def test_names_are_encoded_once_and_again_with_new_weights(make):
+def test_names_are_encoded_once_until_weights_are_loaded(make):
     model, other = make(), make()
     inner = model.layers[0]
     model.predict(MENTIONS)
@@ -138,7 +138,7 @@ def test_names_are_encoded_once_and_again_with_new_weights(make):
     assert_allclose(model.predict(MENTIONS), expected, atol=1e-6)
 
 
-def test_differs_after_saving_and_loading(make):
+def test_scores_survive_saving_and_loading(make):
     model = make()
     other = ListCrossEncoder(SmallEncoder(width=16, rows=512, context_rows=256, hidden=4), hidden=5)
     other.from_bytes(model.to_bytes())
@@ -146,17 +146,17 @@ def test_differs_after_saving_and_loading(make):
     assert other.to_bytes() == model.to_bytes()
 
 
-def test_no_mentions(make):
+def test_no_mentions_give_empty_scores(make):
     scores, backprop = make().begin_update([])
     assert scores.shape == (0,) and backprop(scores) == []
 
 
-def test_features_of_a_batch(make):
+def test_features_are_computed_per_candidate_of_a_batch(make):
     lists = read_lists(make().layers[0], MENTIONS)
     assert lists.features.shape == (5, len(FEATURES)) and list(lists.owner) == [0, 0, 0, 1, 1]
     assert_allclose(lists.features[:, 0], [0, -0.05, -1, 0, 0], atol=1e-6)
 
 
-def test_wrong_settings_are_accepted(make):
+def test_invalid_settings_raise(make):
     with pytest.raises(KrisselError, match="K006.*'bound'"):
         make(bound=-1.0)

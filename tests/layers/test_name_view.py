@@ -27,7 +27,7 @@ def make(tiny_bert):
 
 
 @pytest.mark.parametrize("normalize", [False, True])
-def test_the_vector_of_the_name_is_added_to_mentions_that_show_it(make, normalize):
+def test_the_name_vector_is_added_to_mentions_in_context(make, normalize):
     model, plain = make(0.5, normalize=normalize), make(0.0, normalize=normalize)
     expected = plain.predict(VIEWS)
     expected[0] += 0.5 * plain.predict([name_view("cold")])[0]
@@ -37,8 +37,8 @@ def test_the_vector_of_the_name_is_added_to_mentions_that_show_it(make, normaliz
     np.testing.assert_allclose(model.predict(OTHERS), expected[1:], atol=1e-6)
 
 
-def test_gradient_reaches_both_views(make):
-    """That of the same sum over the views and the name, encoded one by one."""
+def test_the_gradient_reaches_both_views(make):
+    """The gradient equals that of the views and the name encoded one by one."""
     model, plain = make(2.0), make(0.0)
     dY = np.random.default_rng(0).normal(size=(4, 32)).astype("float32")
     model.begin_update(VIEWS)[1](dY)
@@ -51,5 +51,5 @@ def test_gradient_reaches_both_views(make):
             np.testing.assert_allclose(found.grad, expected.grad, atol=1e-5, err_msg=name)
 
 
-def test_weight_is_part_of_the_fingerprint(make):
+def test_the_name_weight_is_part_of_the_fingerprint(make):
     assert len({fingerprint(make(weight)) for weight in (0.0, 0.5, 1.0)}) == 3

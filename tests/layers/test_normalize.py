@@ -12,7 +12,7 @@ def test_rows_have_unit_length_and_keep_their_direction():
     assert_allclose(Y, [[0.6, 0.8], [0.0, -1.0]], rtol=1e-6)
 
 
-def test_row_of_zeros_stays_zero_and_gets_no_gradient():
+def test_a_row_of_zeros_stays_zero_and_gets_no_gradient():
     Y, backprop = normalize_rows().begin_update(numpy.zeros((1, 3), dtype="f"))
     assert not Y.any()
     assert not backprop(numpy.ones((1, 3), dtype="f")).any()
@@ -22,7 +22,7 @@ def test_row_of_zeros_stays_zero_and_gets_no_gradient():
     arrays("float32", (3, 4), elements=st.floats(-3, 3, width=32)),
     arrays("float32", (3, 4), elements=st.floats(-1, 1, width=32)),
 )
-def test_gradient_is_the_numeric_one(X, dY):
+def test_the_gradient_equals_central_differences(X, dY):
     X[numpy.linalg.norm(X, axis=1) < 0.5, 0] = 1.0  # away from zero, where the function has no gradient
     Y, backprop = normalize_rows().begin_update(X)
     dX = backprop(dY)

@@ -86,7 +86,7 @@ UNITS = passage_views(["the ", "cold", " and ", "multiple sclerosis", " with fev
 
 
 @pytest.mark.parametrize("chunk_size", [3, None])
-def test_step_with_kept_pieces_equals_one_that_makes_them_twice(model, monkeypatch, chunk_size):
+def test_a_step_with_cached_pieces_equals_one_without(model, monkeypatch, chunk_size):
     for node in model.walk():
         for each in node.shims:
             each.batch_pieces = 100
@@ -110,7 +110,7 @@ def test_step_with_kept_pieces_equals_one_that_makes_them_twice(model, monkeypat
         assert_allclose(kept[name], gradient, atol=1e-6, err_msg=str(name))
 
 
-def test_fgsm_makes_pieces_once_for_its_three_passes(tiny_bert, monkeypatch):
+def test_fgsm_tokenizes_once_for_its_three_passes(tiny_bert, monkeypatch):
     model = MODELS["pel"](tiny_bert)
     model.initialize()
     counted = texts_tokenised(monkeypatch)
@@ -130,7 +130,7 @@ def test_fgsm_makes_pieces_once_for_its_three_passes(tiny_bert, monkeypatch):
     assert steps == [2, 2, 2]
 
 
-def test_pieces_of_another_step_or_model_are_not_taken(tiny_bert):
+def test_cached_pieces_are_not_shared_between_steps_or_models(tiny_bert):
     one, other = encoder(tiny_bert), encoder(tiny_bert, markers=False)
     for model in (one, other):
         model.initialize()
@@ -163,7 +163,7 @@ def test_pieces_of_all_passes_are_uploaded_together(tiny_bert, uploads, is_train
     assert len(uploads) == 1
 
 
-def test_second_pass_of_cached_gradients_uploads_nothing(tiny_bert, uploads):
+def test_the_second_pass_of_cached_gradients_uploads_nothing(tiny_bert, uploads):
     model = encoder(tiny_bert)
     model.initialize()
     gradient, _ = LOSS(in_chunks(model, 3)(VIEWS)[0])
@@ -174,7 +174,7 @@ def test_second_pass_of_cached_gradients_uploads_nothing(tiny_bert, uploads):
     assert len(uploads) == 2
 
 
-def test_pieces_of_the_next_views_are_made_while_the_device_encodes(tiny_bert, uploads, monkeypatch):
+def test_the_next_views_are_tokenized_while_the_device_encodes(tiny_bert, uploads, monkeypatch):
     model = encoder(tiny_bert, name_weight=0.5)
     model.initialize()
     expected = model.predict(VIEWS)
@@ -193,7 +193,7 @@ def test_pieces_of_the_next_views_are_made_while_the_device_encodes(tiny_bert, u
 
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])
 @pytest.mark.parametrize("kind", ["bert", "roberta"])
-def test_masks_hide_padding_and_nothing_else(tiny_bert, kind, attention):
+def test_masks_hide_padding_only(tiny_bert, kind, attention):
     """They equal masks of two dimensions, which `transformers` reads back from the device."""
     import torch
     from transformers import BertConfig, BertModel, RobertaConfig, RobertaModel
@@ -217,7 +217,7 @@ def test_masks_hide_padding_and_nothing_else(tiny_bert, kind, attention):
             assert (mask is None) == (len(rows) == 1)
 
 
-def test_no_mask_is_read_back_in_a_padded_pass(tiny_bert, monkeypatch):
+def test_masks_are_not_read_back_from_the_device(tiny_bert, monkeypatch):
     """`transformers` calls `all` on a mask of two dimensions, and so waits for the device."""
     import torch
 
@@ -249,7 +249,7 @@ def card():
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("pooling", ["cls", "mean", "mention"])
-def test_passes_do_not_wait_for_the_card(card, tiny_bert, pooling):
+def test_passes_do_not_wait_for_the_gpu(card, tiny_bert, pooling):
     import torch
 
     model = TransformerEncoder(str(tiny_bert), pooling=pooling, mixed_precision=True)
@@ -267,7 +267,7 @@ def test_passes_do_not_wait_for_the_card(card, tiny_bert, pooling):
 
 
 @pytest.mark.gpu
-def test_the_fused_step_on_a_card_is_thincs(card, tiny_bert, monkeypatch):
+def test_the_fused_optimizer_step_on_a_gpu_equals_thincs(card, tiny_bert, monkeypatch):
     model = TransformerEncoder(str(tiny_bert), transformer_config=NO_DROPOUT)
     model.initialize()
     found = []
@@ -296,19 +296,19 @@ def tokenizer(tiny_bert):
 
 
 @given(texts=texts)
-def test_pieces_of_known_words_are_those_of_the_text(tokenizer, texts):
+def test_pieces_of_cached_words_equal_those_of_the_text(tokenizer, texts):
     assert tokenizer in wordpieces._WORDS
     assert encode_texts(tokenizer, texts) == wordpieces._encode(tokenizer, texts)
 
 
-def test_table_of_words_is_bounded(tokenizer, monkeypatch):
+def test_the_word_cache_is_limited(tokenizer, monkeypatch):
     monkeypatch.setattr(wordpieces, "MAX_WORDS", 5)
     for i in range(9):
         encode_texts(tokenizer, [f"cold {i} fever {i + 1}"])
         assert len(wordpieces._WORDS[tokenizer]) <= 5 + 4
 
 
-def test_tokenizers_that_read_across_words_have_no_table(tiny_bert):
+def test_tokenizers_that_read_across_words_have_no_word_cache(tiny_bert):
     found = load_pretrained(str(tiny_bert), {}, {})[0]
     found.add_tokens(["acute fever"])
     configure_tokenizer(found)
@@ -316,7 +316,7 @@ def test_tokenizers_that_read_across_words_have_no_table(tiny_bert):
     assert encode_texts(found, ["an acute fever"])[0][-1] == found.convert_tokens_to_ids("acute fever")
 
 
-def test_defaults_follow_the_device(tiny_bert):
+def test_default_chunk_sizes_follow_the_device(tiny_bert):
     model = ReferencedEncoder(encoder(tiny_bert), TransformerEncoder(str(tiny_bert), window=64))
     model.initialize()
     views = 300 * [VIEWS[0]] + 200 * REFERENCES[:1]
@@ -339,7 +339,7 @@ def test_defaults_follow_the_device(tiny_bert):
 
 
 @pytest.mark.parametrize("emulated, expected", [(True, "float16"), (False, "bfloat16")])
-def test_cards_that_emulate_bfloat16_use_float16(monkeypatch, emulated, expected):
+def test_gpus_that_emulate_bfloat16_use_float16(monkeypatch, emulated, expected):
     import torch
 
     def is_supported(including_emulation=True):

@@ -32,7 +32,7 @@ def tokens(tokenizer, row):
     return tokenizer.convert_ids_to_tokens(row.ids.tolist())
 
 
-def test_mention_stands_between_its_markers(tokenizer):
+def test_a_mention_is_enclosed_in_markers(tokenizer):
     view = View("The patient had ", "acute lung injury", " and fever")
     (row,) = view_pieces(tokenizer, [view], 64)
     expected = "[CLS] the patient had [Ms] acute lung injury [Me] and fever [SEP]".split()
@@ -40,21 +40,21 @@ def test_mention_stands_between_its_markers(tokenizer):
     assert (expected[row.start], expected[row.end]) == ("[Ms]", "[Me]")
 
 
-def test_bare_name_has_markers_too(tokenizer):
+def test_a_bare_name_is_enclosed_in_markers(tokenizer):
     (row,) = view_pieces(tokenizer, [name_view("multiple sclerosis")], 64)
     assert tokens(tokenizer, row) == "[CLS] [Ms] multiple sclerosis [Me] [SEP]".split()
 
 
 @pytest.mark.parametrize("window", [32, 128])
 @pytest.mark.parametrize("place", [0, 700, 1380])
-def test_a_window_is_not_full_though_the_text_is_long(tokenizer, window, place):
+def test_the_window_is_filled_if_the_text_is_long(tokenizer, window, place):
     """PEL's 128 pieces were 101 on average, of 256 characters on each side."""
     text = "patients had acute fever " * 60
     (row,) = view_pieces(tokenizer, [mention_view(text, place, place + 8)], window)
     assert len(row.ids) == window
 
 
-def test_without_markers(tokenizer):
+def test_views_without_markers_use_the_whole_window(tokenizer):
     views = [name_view("multiple sclerosis"), View("the patient had ", "lung injury", " and fever")]
     rows = view_pieces(tokenizer, views, 64, markers=())
     assert tokens(tokenizer, rows[0]) == "[CLS] multiple sclerosis [SEP]".split()
@@ -66,26 +66,26 @@ def test_without_markers(tokenizer):
     assert len(got) == 25 and got[:2] == ["[CLS]", "acute"] and got[-2:] == ["injury", "[SEP]"]
 
 
-def test_masked_mention_is_one_mask(tokenizer):
+def test_a_masked_mention_is_a_single_mask_token(tokenizer):
     view = View("acute ", "multiple sclerosis", " with fever", masked=True)
     (row,) = view_pieces(tokenizer, [view], 64)
     assert tokens(tokenizer, row) == "[CLS] acute [Ms] [MASK] [Me] with fever [SEP]".split()
 
 
-def test_masking_does_not_shift_neighbours(tokenizer):
+def test_masking_a_view_leaves_other_views_unchanged(tokenizer):
     views = [View("a ", "cold", "", masked=i == 1) for i in range(3)]
     rows = view_pieces(tokenizer, views, 64)
     assert tokens(tokenizer, rows[0]) == tokens(tokenizer, rows[2]) == "[CLS] a [Ms] cold [Me] [SEP]".split()
 
 
-def test_masked_view_without_mask_token_is_an_error(tiny_bert):
+def test_a_masked_view_without_a_mask_token_raises(tiny_bert):
     tokenizer = load_settled(tiny_bert)
     tokenizer.mask_token = None
     with pytest.raises(KrisselError, match="K407"):
         view_pieces(tokenizer, [View("a ", "cold", "", masked=True)], 64)
 
 
-def test_long_mention_loses_its_middle(tokenizer):
+def test_a_too_long_mention_loses_its_middle(tokenizer):
     mention = "acute " + "lung " * 50 + "injury"
     (row,) = view_pieces(tokenizer, [View("the patient had ", mention, " and fever")], 16)
     got = tokens(tokenizer, row)
@@ -93,7 +93,7 @@ def test_long_mention_loses_its_middle(tokenizer):
     assert got[:3] == ["[CLS]", "[Ms]", "acute"] and got[-3:] == ["injury", "[Me]", "[SEP]"]
 
 
-def test_markers_in_the_text_are_text(tokenizer):
+def test_markers_in_the_text_are_read_as_plain_text(tokenizer):
     (row,) = view_pieces(tokenizer, [View("a [Me] [MASK] ", "[Ms] cold", " [SEP]")], 64)
     specials = {*tokenizer.all_special_tokens, "[Ms]", "[Me]"} - {"[UNK]"}
     assert [token for token in tokens(tokenizer, row) if token in specials] == "[CLS] [Ms] [Me] [SEP]".split()
@@ -127,7 +127,7 @@ def test_markers_are_never_cut(tokenizer, views, window):
     window=st.integers(12, 40),
 )
 @example(left=["the"] * 18 + ["\u200d"] * 18, right=["had"] * 30, window=16)
-def test_context_that_was_cut_before_it_is_tokenised_has_other_pieces(tokenizer, left, right, window):
+def test_cutting_context_before_tokenizing_keeps_the_same_pieces(tokenizer, left, right, window):
     view = View(" ".join(left) + " ", "lung injury", " " + " ".join(right))
     (row,) = view_pieces(tokenizer, [view], window)
     markers = tokenizer.convert_tokens_to_ids(["[Ms]", "[Me]"])
@@ -148,7 +148,7 @@ def test_context_that_was_cut_before_it_is_tokenised_has_other_pieces(tokenizer,
     max_pieces=st.integers(1, 300),
     min_fill=st.sampled_from([0.0, 0.5, 0.75, 1.0]),
 )
-def test_length_batches(lengths, max_pieces, min_fill):
+def test_length_batches_respect_size_and_fill(lengths, max_pieces, min_fill):
     batches = list(length_batches(lengths, max_pieces, min_fill))
     assert sorted(i for batch in batches for i in batch) == list(range(len(lengths)))
     for batch in batches:
@@ -167,7 +167,7 @@ def test_padding_is_on_the_right(tokenizer):
 
 
 @pytest.mark.parametrize("allowed, length", [((), 8), ((4, 9), 9), ((4, 8, 12), 8), ((4, 7), 8), ((16, 32), 16)])
-def test_padding_to_an_allowed_length(tokenizer, allowed, length):
+def test_rows_are_padded_to_an_allowed_length(tokenizer, allowed, length):
     rows = view_pieces(tokenizer, [name_view("cold"), View("the patient had ", "fever", "")], 64)
     pieces = pad_pieces(rows, 7, allowed)
     assert pieces.ids.shape == (2, length)
@@ -175,7 +175,7 @@ def test_padding_to_an_allowed_length(tokenizer, allowed, length):
     assert (pieces.ids[1, 8:] == 7).all()
 
 
-def test_reference_has_separators_and_no_markers(tokenizer):
+def test_a_reference_has_separators_and_no_markers(tokenizer):
     view = View("a2\nof a cold", "multiple sclerosis; ms", "sclerosis with [SEP] fever", reference=True)
     (row,) = view_pieces(tokenizer, [view], 64)
     expected = "[CLS] a ##2 [SEP] of a cold [SEP] multiple sclerosis [UNK] ms [SEP] sclerosis with"
@@ -187,7 +187,7 @@ def test_reference_has_separators_and_no_markers(tokenizer):
     assert (row.start, row.end) == (0, 0)
 
 
-def test_reference_is_cut_at_its_end(tokenizer):
+def test_a_reference_is_cut_at_its_end(tokenizer):
     view = View("a cold", "acute lung injury " * 40, "fever", reference=True)
     rows = view_pieces(tokenizer, [view, View("a ", "cold", ""), view._replace(left="")], 12)
     assert tokens(tokenizer, rows[0]) == "[CLS] a cold [SEP] acute lung injury acute lung injury acute [SEP]".split()
@@ -200,7 +200,7 @@ def test_reference_is_cut_at_its_end(tokenizer):
     window=st.integers(8, 64),
 )
 @settings(max_examples=50)
-def test_any_mixture_of_views_fits(tokenizer, views, window):
+def test_arbitrary_mixtures_of_views_fit_the_window(tokenizer, views, window):
     rows = view_pieces(tokenizer, views, window)
     assert len(rows) == len(views)
     for view, row in zip(views, rows, strict=True):
@@ -223,7 +223,7 @@ def test_a_unit_is_one_row(tokenizer):
     assert pieces.lengths.tolist() == [len(expected), 5] and pieces.starts.tolist() == [11, 6, 2, 1]
 
 
-def test_views_of_no_unit_are_read_as_ever(tokenizer):
+def test_views_outside_units_are_unchanged(tokenizer):
     views = [name_view("cold"), View("the ", "fever", ""), View("a ", "cold", " with ms", masked=True)]
     mixed = [views[0], *passage_views(UNIT), *views[1:]]
     rows = unit_pieces(tokenizer, mixed, 64)
@@ -232,7 +232,7 @@ def test_views_of_no_unit_are_read_as_ever(tokenizer):
         assert row.ids.tolist() == expected.ids.tolist() and (row.start, row.end) == (expected.start, expected.end)
 
 
-def test_units_of_one_text_and_other_mentions(tokenizer):
+def test_units_with_other_mentions_are_separate_rows(tokenizer):
     one, other = passage_views(["the ", "cold", " and fever"]), passage_views(["the ", "cold", " and ", "fever", ""])
     rows = unit_pieces(tokenizer, [*one, *other, *one], 64)
     assert read_together(rows)[1] == [1, 2]
@@ -254,7 +254,7 @@ def test_a_long_unit_has_a_window_for_each_mention(tokenizer):
     assert tokens(tokenizer, first)[1:-1] == ["[Ms]", "cold", "[Me]"] + ["and"] * 11
 
 
-def test_a_mention_too_long_for_the_window(tokenizer):
+def test_a_mention_too_long_for_the_window_is_cut(tokenizer):
     unit = ["the ", "lung " * 30, " and ", "ms", ""]
     long, other = unit_pieces(tokenizer, passage_views(unit), 16)
     assert tokens(tokenizer, long)[:3] == ["[CLS]", "[Ms]", "lung"] and len(long.ids) == 16

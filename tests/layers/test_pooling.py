@@ -30,7 +30,7 @@ def hidden():
         ("mention", [[4, 5], [10, 11]]),
     ],
 )
-def test_pools_by_hand(hidden, how, expected):
+def test_pooling_agrees_with_hand_computed_values(hidden, how, expected):
     Y = pool(how, *hidden)
     assert Y.dtype == torch.float32
     assert_allclose(Y, expected)
@@ -54,11 +54,11 @@ def together(hidden):
         ("mention", [[10, 11], [1, 2], [3, 4]]),
     ],
 )
-def test_views_that_are_read_together(together, how, expected):
+def test_views_that_share_a_row_are_pooled_separately(together, how, expected):
     assert_allclose(pool(how, *together), expected)
 
 
-def test_what_stands_between_the_markers(hidden):
+def test_mention_pooling_averages_between_the_markers(hidden):
     vectors, pieces = hidden
     pieces = pieces._replace(starts=torch.tensor([0, 0]), ends=torch.tensor([3, 2]))
     assert_allclose(pool("mention", vectors, pieces), [[3, 4], [10, 11]])

@@ -29,7 +29,7 @@ def make():
 
 
 @pytest.mark.parametrize("normalize", [False, True])
-def test_is_a_matrix_product(make, normalize):
+def test_the_projection_is_a_matrix_product(make, normalize):
     model = make(normalize=normalize)
     expected = model.layers[0].predict(VIEWS) @ model.get_param("W")
     if normalize:
@@ -38,7 +38,7 @@ def test_is_a_matrix_product(make, normalize):
     assert model.get_dim("nO") == 3 and model.get_dim("nI") == 8
 
 
-def test_begins_near_what_inner_products_were():
+def test_the_initial_projection_preserves_expected_inner_products():
     """Columns are orthogonal, and as long as leaves the expected inner product."""
     model = ProjectedEncoder(small(width=64), width=16)
     model.initialize(X=VIEWS)
@@ -65,7 +65,7 @@ def test_gradients_equal_central_differences(make, normalize):
         assert gradient[place] == pytest.approx((values[0] - values[1]) / 2e-2, rel=2e-2, abs=2e-3)
 
 
-def test_encoder_gets_its_gradient(make):
+def test_the_encoder_gets_its_gradient(make):
     model = make()
     seen = []
     model.layers[0]._func = lambda layer, X, is_train: (np.ones((3, 8), dtype="float32"), lambda dY: seen.append(dY))
@@ -75,7 +75,7 @@ def test_encoder_gets_its_gradient(make):
 
 
 @pytest.mark.parametrize("normalize", [False, True])
-def test_layer_norms_differ_from_torchs(make, normalize):
+def test_layer_norms_equal_torch(make, normalize):
     """`LayerNorm, Linear, LayerNorm`: vectors, and the gradients of all weights and of the encoder's output."""
     model = make(normalize=normalize, layer_norm=True)
     random = np.random.default_rng(0)
@@ -105,12 +105,12 @@ def test_layer_norms_differ_from_torchs(make, normalize):
         assert_allclose(node.get_grad(name), weight.grad, atol=1e-4)
 
 
-def test_inner_products_are_beyond_the_width_with_layer_norms(make):
+def test_with_layer_norms_squared_lengths_equal_the_width(make):
     vectors = make(layer_norm=True).predict(VIEWS)
     assert_allclose((vectors**2).sum(axis=1), 3, rtol=1e-4)
 
 
-def test_differs_after_saving_and_loading(make):
+def test_vectors_survive_saving_and_loading(make):
     for layer_norm in (False, True):
         model, other = make(layer_norm=layer_norm), ProjectedEncoder(small(), width=3, layer_norm=layer_norm)
         other.from_bytes(model.to_bytes())
@@ -125,7 +125,7 @@ def test_differs_after_saving_and_loading(make):
         assert fingerprint(other) == fingerprint(model) not in others
 
 
-def test_widths_are_checked(make):
+def test_invalid_widths_raise(make):
     with pytest.raises(KrisselError, match="K006.*'width'.*1 or more"):
         make(width=0)
     with pytest.raises(KrisselError, match="K006.*'width'.*encoder's 8"):

@@ -44,7 +44,7 @@ def numbers(value, seen):
     return Model(f"numbers{value}", forward, dims={"nO": 2})
 
 
-def test_each_kind_goes_to_its_encoder_and_back_in_order():
+def test_mentions_and_references_go_to_their_encoders_in_order():
     seen = []
     model = ReferencedEncoder(numbers(1, seen), numbers(2, seen))
     model.initialize()
@@ -61,7 +61,7 @@ def test_each_kind_goes_to_its_encoder_and_back_in_order():
     assert [value for value, *_ in seen] == [1, 2]
 
 
-def test_one_encoder_may_read_both():
+def test_one_encoder_can_encode_both_kinds():
     seen = []
     model = ReferencedEncoder(numbers(1, seen))
     model.initialize()
@@ -69,7 +69,7 @@ def test_one_encoder_may_read_both():
     assert reference_parts(model) == ReferenceParts()
 
 
-def test_is_the_two_encoders(make):
+def test_vectors_equal_those_of_the_two_encoders(make):
     """Each initialised by its own kind of views, as it would be alone."""
     parts = make(seed=1), make(seed=2)
     parts[0].initialize(X=[MENTION, NAME])
@@ -89,7 +89,7 @@ def test_one_kind_of_views_is_enough_to_initialize(make):
         assert np.isfinite(model.predict(VIEWS)).all()
 
 
-def test_saves_and_loads(make):
+def test_vectors_survive_saving_and_loading(make):
     model = ReferencedEncoder(make(seed=1), make(seed=2), definition=False)
     model.initialize(X=VIEWS)
     data = model.to_bytes()
@@ -99,7 +99,7 @@ def test_saves_and_loads(make):
     assert fingerprint(loaded) == fingerprint(model)
 
 
-def test_parts_are_of_the_config_and_in_the_fingerprint():
+def test_reference_parts_come_from_the_config_and_change_the_fingerprint():
     """So that references cannot be written otherwise in linking than they were in training."""
     model = ReferencedEncoder(small(), small(), definition=False)
     model.initialize(X=VIEWS)
@@ -112,13 +112,13 @@ def test_parts_are_of_the_config_and_in_the_fingerprint():
     assert len(prints) == 5
 
 
-def test_parts_are_found_within():
+def test_reference_parts_are_found_in_nested_models():
     model = chain(ReferencedEncoder(small(), types=False), normalize_rows())
     assert reference_parts(model) == ReferenceParts(types=False)
     assert reference_parts(small()) is None
 
 
-def test_both_learn(make):
+def test_both_encoders_are_trained(make):
     model = ReferencedEncoder(make(seed=1), make(seed=2))
     model.initialize(X=VIEWS)
     set_dropout_rate(model, 0.0)
@@ -134,7 +134,7 @@ def test_both_learn(make):
     assert (((after - target) ** 2).sum(axis=1) < ((before - target) ** 2).sum(axis=1)).all()
 
 
-def test_other_widths_are_accepted():
+def test_different_widths_raise():
     model = ReferencedEncoder(small(width=8), small(width=16))
     with pytest.raises(KrisselError, match="K410.*8 and 16"):
         model.initialize(X=VIEWS)

@@ -72,7 +72,7 @@ def check(refused, load):
         assert refused is None, "it was read without its code"
 
 
-def test_saved_with_a_pipeline(tiny_bert, attack):
+def test_remote_code_saved_with_a_pipeline_is_not_run(tiny_bert, attack):
     model = TransformerEncoder(str(tiny_bert))
     model.initialize()
     message = srsly.msgpack_loads(model.layers[0].layers[0].shims[0].to_bytes())
@@ -83,7 +83,7 @@ def test_saved_with_a_pipeline(tiny_bert, attack):
 
 @pytest.mark.parametrize("asked_for", [False, True])
 @pytest.mark.parametrize("make", [TransformerEncoder, PieceStates])
-def test_named_in_a_config(tiny_bert, attack, tmp_path, make, asked_for):
+def test_remote_code_named_in_a_config_is_not_run(tiny_bert, attack, tmp_path, make, asked_for):
     """Not even where the config says that it may."""
     path = tmp_path / "bert"
     shutil.copytree(tiny_bert, path)
@@ -95,7 +95,7 @@ def test_named_in_a_config(tiny_bert, attack, tmp_path, make, asked_for):
     check(attack.refused, model.initialize)
 
 
-def test_settings_that_ask_for_code_are_no_other_encoder(tiny_bert):
+def test_trust_remote_code_is_ignored_for_known_architectures(tiny_bert):
     config = {"trust_remote_code": True}
     model = TransformerEncoder(str(tiny_bert), tokenizer_config=config, transformer_config=config)
     model.initialize()

@@ -37,7 +37,7 @@ def make():
     return make
 
 
-def test_vectors(make):
+def test_vectors_have_unit_length_if_normalized(make):
     model = make()
     vectors = model.predict(VIEWS)
     assert vectors.shape == (4, 8) == (4, model.get_dim("nO"))
@@ -55,7 +55,7 @@ def test_one_mention_in_two_contexts_has_two_vectors(make):
 
 @pytest.mark.parametrize("normalize", [True, False])
 @pytest.mark.parametrize("views", [VIEWS, [*VIEWS, View("seen ", "MS", " again"), VIEWS[0]], VIEWS[1:2] * 3, []])
-def test_predicted_vectors_are_not_those_of_training(make, views, normalize):
+def test_predicted_vectors_equal_those_of_training(make, views, normalize):
     model = make(trained=True, normalize=normalize)
     vectors, _ = model.begin_update(views)
     assert_allclose(model.predict(views), vectors, atol=1e-5)
@@ -81,7 +81,7 @@ def test_mask_hides_the_mention(make):
 
 @settings(max_examples=50)
 @given(st.lists(st.builds(View, WILD, WILD, WILD, st.booleans()), max_size=5))
-def test_any_text_gives_finite_vectors_whatever_its_batch(views):
+def test_arbitrary_texts_give_finite_vectors_independent_of_the_batch(views):
     model = SmallEncoder(**SHAPE)
     model.initialize()
     vectors = model.predict([*views, *VIEWS])
@@ -93,7 +93,7 @@ def test_any_text_gives_finite_vectors_whatever_its_batch(views):
 
 @pytest.mark.parametrize("normalize", [True, False])
 def test_gradient_equals_central_differences(make, normalize):
-    """Of every weight and of the tables' rows that the views read, for a random linear function of the vectors."""
+    """Compare all weights and read table rows, for a random linear function of the vectors."""
     model = make(trained=True, normalize=normalize)
     weights = np.random.default_rng(2).standard_normal((4, 8))
 
@@ -157,7 +157,7 @@ def test_training_brings_pairs_together(make):
     assert pair > before[0] + 0.2 and other < before[1]
 
 
-def test_bytes_round_trip(make):
+def test_a_bytes_round_trip_keeps_vectors_and_fingerprint(make):
     model = make(trained=True)
     data = model.to_bytes()
     loaded = SmallEncoder(**SHAPE).from_bytes(data)
@@ -167,11 +167,11 @@ def test_bytes_round_trip(make):
     assert (pickle.loads(pickle.dumps(model)).predict(VIEWS) == model.predict(VIEWS)).all()
 
 
-def test_seed(make):
+def test_the_seed_changes_the_fingerprint(make):
     assert fingerprint(make(seed=1)) != fingerprint(make(seed=2))
 
 
-def test_dropout_only_in_training(make):
+def test_dropout_is_applied_in_training_only(make):
     model = make(trained=True)
     set_dropout_rate(model, 0.5)
     assert (model.predict(VIEWS) == model.predict(VIEWS)).all()
@@ -181,7 +181,7 @@ def test_dropout_only_in_training(make):
     assert_allclose(model.begin_update(VIEWS)[0], model.predict(VIEWS), atol=1e-6)
 
 
-def test_mention_alone_decides_where_there_is_no_context(make):
+def test_without_context_only_the_mention_counts(make):
     model = make(trained=True)
     a, b, c = model.predict(
         [name_view("breast neoplasms"), name_view("Breast-Neoplasms"), View("(", "breast neoplasms", ")")]

@@ -47,7 +47,7 @@ def make_small(seed=0, hidden=5, context_rows=64, normalize=True, **settings):
     return model
 
 
-def test_a_written_transformer_starts_another(trained, tmp_path, no_network):
+def test_an_encoder_can_start_from_a_written_transformer(trained, tmp_path, no_network):
     assert write_transformer(trained, tmp_path / "deep" / "encoder")
     other = TransformerEncoder(str(tmp_path / "deep" / "encoder"), window=25, normalize=True, markers=False)
     other.initialize()
@@ -62,7 +62,7 @@ def test_a_written_transformer_starts_another(trained, tmp_path, no_network):
         assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "deep" / "encoder" / name).read_bytes()
 
 
-def test_other_libraries_read_it(trained, tmp_path):
+def test_a_written_transformer_can_be_loaded_by_transformers(trained, tmp_path):
     write_transformer(trained, tmp_path / "encoder")
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "encoder")
     transformer = AutoModel.from_pretrained(tmp_path / "encoder", add_pooling_layer=False).eval()
@@ -72,7 +72,7 @@ def test_other_libraries_read_it(trained, tmp_path):
     assert str(tmp_path) not in json.dumps(json.loads((tmp_path / "encoder" / "config.json").read_text()))
 
 
-def test_of_two_transformers_that_of_mentions_is_written(trained, tiny_bert, tmp_path):
+def test_the_mention_transformer_of_two_is_written(trained, tiny_bert, tmp_path):
     both = ReferencedEncoder(trained, TransformerEncoder(str(tiny_bert), window=25, normalize=True))
     both.initialize()
     write_transformer(both, tmp_path / "encoder")
@@ -81,7 +81,7 @@ def test_of_two_transformers_that_of_mentions_is_written(trained, tiny_bert, tmp
     assert_array_equal(other.predict([NAME]), trained.predict([NAME]))
 
 
-def test_what_cannot_be_written(trained, tmp_path):
+def test_unwritable_encoders_and_outputs_are_refused(trained, tmp_path):
     assert not write_transformer(make_small(), tmp_path / "small") and not (tmp_path / "small").exists()
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.doc").write_text("years of work")
@@ -94,7 +94,7 @@ def test_what_cannot_be_written(trained, tmp_path):
         assert write_transformer(trained, tmp_path / "encoder")
 
 
-def test_more_than_a_transformer_is_removed(trained, tmp_path):
+def test_only_folders_that_hold_a_transformer_are_replaced(trained, tmp_path):
     """It is the folder that is replaced."""
     write_transformer(trained, tmp_path / "encoder")
     (tmp_path / "encoder" / "old.txt").write_text("of an earlier one")
@@ -108,7 +108,7 @@ def test_more_than_a_transformer_is_removed(trained, tmp_path):
             write_transformer(trained, tmp_path / name)
 
 
-def test_half_a_transformer_is_left(trained, tmp_path, monkeypatch):
+def test_a_failed_write_leaves_the_earlier_transformer(trained, tmp_path, monkeypatch):
     def full(*args, **settings):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -122,7 +122,7 @@ def test_half_a_transformer_is_left(trained, tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == ["encoder"], "nothing beside it"
 
 
-def test_transformers_start_from_a_model(trained, tiny_bert):
+def test_transformers_can_start_from_a_model(trained, tiny_bert):
     target = ReferencedEncoder(*(TransformerEncoder(str(tiny_bert), window=window) for window in (64, 32)))
     target.initialize()
     before = target.predict(VIEWS)
@@ -141,7 +141,7 @@ def test_transformers_start_from_a_model(trained, tiny_bert):
     assert shim_of(trained).transformer.embeddings.word_embeddings.weight.any()
 
 
-def test_small_encoders_start_from_a_model():
+def test_small_encoders_start_from_the_name_weights_of_a_model():
     """Names read as the trained one reads them; contexts as the target does, whatever the size of its table."""
     source, target = make_small(seed=1, context_rows=16), make_small(seed=2, context_rows=256, normalize=False)
     view = View("fever and ", "cold", " were seen")
@@ -158,7 +158,7 @@ def test_small_encoders_start_from_a_model():
     assert source.layers[0].get_param("W1").any()
 
 
-def test_a_small_encoder_starts_without_its_contexts():
+def test_a_small_encoder_can_start_with_context_weights():
     source, target = make_small(seed=1), make_small(seed=2)
     inner = source.layers[0]
     inner.set_param("context_weight", inner.get_param("context_weight") + 1)
@@ -169,7 +169,7 @@ def test_a_small_encoder_starts_without_its_contexts():
         warm_start(source, make_small(context_rows=256), contexts=True)
 
 
-def test_small_encoders_of_other_sizes():
+def test_starting_from_a_small_encoder_of_another_size_raises():
     with pytest.raises(KrisselError, match=r"K411.*\(6, 7\).*\(6, 5\)"):
         warm_start(make_small(hidden=7), make_small())
     other = SmallEncoder(width=6, rows=256, context_rows=64, hidden=5)
@@ -178,13 +178,13 @@ def test_small_encoders_of_other_sizes():
         warm_start(make_small(), other)
 
 
-def test_nothing_to_start_from(trained):
+def test_an_encoder_of_another_kind_is_no_start(trained):
     assert not warm_start(make_small(), trained)
     assert not warm_start(trained, make_small())
 
 
 @pytest.mark.parametrize("share", [0, 0.25, 1])
-def test_weights_are_averaged_with_those_of_the_start(trained, tiny_bert, share, no_network):
+def test_weights_are_averaged_with_the_starting_weights(trained, tiny_bert, share, no_network):
     before = {name: weight.detach().clone() for name, weight in shim_of(trained).transformer.named_parameters()}
     average_with(trained, str(tiny_bert), share)
     # It was trained to 1.1 times its start.

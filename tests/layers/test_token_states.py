@@ -32,7 +32,7 @@ def make_pieces(tiny_bert):
     return make
 
 
-def test_words_are_views_in_their_text(words):
+def test_words_are_encoded_as_views_in_their_text(words):
     states = words.predict(["pain, in knee"])
     assert_array_equal(states.offsets, [[0, 4], [6, 8], [9, 13]])
     views = [View("", "pain", ", in knee"), View("pain, ", "in", " knee"), View("pain, in ", "knee", "")]
@@ -46,7 +46,7 @@ def test_texts_without_words_have_no_tokens(words):
     backprop(states.vectors)
 
 
-def test_pieces_are_those_of_the_text_alone(make_pieces):
+def test_piece_states_exclude_special_tokens_and_padding(make_pieces):
     """Neither `[CLS]` nor `[SEP]`, and none of the padding."""
     model = make_pieces()
     states = model.predict(TEXTS)
@@ -57,7 +57,7 @@ def test_pieces_are_those_of_the_text_alone(make_pieces):
     assert np.abs(states.vectors).sum(axis=1).min() > 0
 
 
-def test_a_state_is_the_last_layer_of_the_transformer(make_pieces):
+def test_a_state_is_the_last_hidden_layer(make_pieces):
     import torch
 
     model = make_pieces()
@@ -79,7 +79,7 @@ def test_a_long_text_is_read_in_windows(make_pieces):
     assert_allclose(states.vectors, np.vstack([first.vectors, second.vectors]), atol=1e-5)
 
 
-def test_windows_are_cut_between_words():
+def test_windows_are_split_between_words():
     # Words of two, three and one piece.
     places = [(0, 2), (2, 4), (5, 6), (6, 7), (7, 9), (10, 12)]
     assert windows(places, 4) == [(0, 2), (2, 6)]
@@ -88,8 +88,8 @@ def test_windows_are_cut_between_words():
     assert windows([], 4) == []
 
 
-def test_gradient_reaches_the_transformer(make_pieces):
-    """That of one number of one token, against autograd."""
+def test_the_gradient_reaches_the_transformer(make_pieces):
+    """Compare the gradient of one value of one token with autograd."""
     import torch
 
     model = make_pieces()
@@ -106,23 +106,23 @@ def test_gradient_reaches_the_transformer(make_pieces):
     assert torch.allclose(found, expected, atol=1e-6) and expected.abs().sum() > 0
 
 
-def test_saved_and_loaded_it_is_the_same(make_pieces, tiny_bert):
+def test_states_survive_saving_and_loading(make_pieces, tiny_bert):
     model = make_pieces()
     again = PieceStates(str(tiny_bert), window=32)
     again.from_bytes(model.to_bytes())
     assert_allclose(again.predict(TEXTS).vectors, model.predict(TEXTS).vectors)
 
 
-def test_wrong_settings_are_accepted(tiny_bert):
+def test_invalid_settings_raise(tiny_bert):
     with pytest.raises(KrisselError, match="K006.*window"):
         PieceStates(str(tiny_bert), window=7)
 
 
-def test_refuses_a_window_that_the_transformer_does_not_have(tiny_bert):
+def test_a_window_longer_than_the_transformers_raises(tiny_bert):
     with pytest.raises(KrisselError, match="K404"):
         PieceStates(str(tiny_bert), window=65).initialize()
 
 
-def test_refuses_to_run_without_weights(tiny_bert):
+def test_predicting_without_weights_raises(tiny_bert):
     with pytest.raises(KrisselError, match="K405"):
         PieceStates(str(tiny_bert), window=32).predict(TEXTS)

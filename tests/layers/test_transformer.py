@@ -93,7 +93,7 @@ def test_gradients_accumulate_until_finish_update(make):
         assert_allclose(gradient.numpy(), whole[name].numpy(), atol=1e-4, err_msg=name)
 
 
-def test_finish_update_changes_weights_and_markers_learn(make):
+def test_finish_update_changes_all_weights_and_the_markers(make):
     model = make()
     before = {name: tensor.clone() for name, tensor in shim_of(model).transformer.state_dict().items()}
     Y, backprop = model.begin_update(VIEWS)
@@ -109,7 +109,7 @@ def test_finish_update_changes_weights_and_markers_learn(make):
 
 @settings(deadline=None, max_examples=15)
 @given(order=st.permutations(range(len(VIEWS))), batch_pieces=st.sampled_from([1, 70, 4096]))
-def test_order_is_restored(tiny_bert, order, batch_pieces):
+def test_vectors_are_in_the_order_of_views(tiny_bert, order, batch_pieces):
     model = _cached(str(tiny_bert))
     expected = model.predict(VIEWS)
     shim_of(model).batch_pieces = batch_pieces
@@ -126,7 +126,7 @@ def _cached(name):
     return _models[name]
 
 
-def test_passes_are_bounded(make, monkeypatch):
+def test_the_size_of_passes_is_limited(make, monkeypatch):
     model = make(batch_pieces=130)
     shapes = []
     shim = shim_of(model)
@@ -137,7 +137,7 @@ def test_passes_are_bounded(make, monkeypatch):
     assert sum(n for n, _ in shapes) == 20
 
 
-def test_no_views(make):
+def test_no_views_give_no_vectors(make):
     model = make()
     assert model.predict([]).shape == (0, 32)
     Y, backprop = model.begin_update([])
@@ -152,7 +152,7 @@ def test_mask_hides_the_mention(make):
     assert abs(cold - ms).max() > 1e-3
 
 
-def test_dropout_in_training_only(make):
+def test_dropout_is_applied_in_training_only(make):
     model = make()
     assert numpy.array_equal(model.predict(VIEWS), model.predict(VIEWS))
     first, _ = model.begin_update(VIEWS)
@@ -161,7 +161,7 @@ def test_dropout_in_training_only(make):
     assert_allclose(model.predict(VIEWS), model.predict(VIEWS))
 
 
-def test_mixed_precision_is_close(make):
+def test_mixed_precision_is_close_to_full_precision(make):
     exact, mixed = make(transformer_config=NO_DROPOUT), make(transformer_config=NO_DROPOUT, mixed_precision=True)
     Y = exact.predict(VIEWS)
     Z = mixed.predict(VIEWS)
@@ -178,12 +178,12 @@ def test_mixed_precision_is_close(make):
         assert cosine > 0.98 or theirs[name].norm() < 1e-3, name
 
 
-def test_a_first_encoder_does_not_change_the_precision_of_a_second():
+def test_mixed_precision_is_set_per_encoder():
     assert not shim_of(TransformerEncoder("a"))._mixed_precision
     assert shim_of(TransformerEncoder("a", mixed_precision=True))._mixed_precision
 
 
-def test_saved_whole(make, tiny_bert, tmp_path, no_network):
+def test_a_saved_encoder_needs_no_checkpoint(make, tiny_bert, tmp_path, no_network):
     copy = tmp_path / "bert"
     shutil.copytree(tiny_bert, copy)
     model = make(name=str(copy))
@@ -198,13 +198,13 @@ def test_saved_whole(make, tiny_bert, tmp_path, no_network):
     assert numpy.array_equal(loaded.predict(VIEWS), expected)
 
 
-def test_bytes_hold_no_path_and_no_pickle(make, tiny_bert):
+def test_bytes_contain_no_path_and_no_pickle(make, tiny_bert):
     data = make().to_bytes()
     assert str(tiny_bert).encode() not in data
     assert b"data.pkl" not in data
 
 
-def test_save_after_training(make, no_network):
+def test_trained_weights_are_saved(make, no_network):
     model = make()
     Y, backprop = model.begin_update(VIEWS)
     backprop(Y)
@@ -214,7 +214,7 @@ def test_save_after_training(make, no_network):
     assert loaded.to_bytes() == model.to_bytes()
 
 
-def test_uninitialized_bytes_round_trip(no_network):
+def test_an_uninitialized_encoder_survives_a_bytes_round_trip(no_network):
     model = TransformerEncoder("nothing")
     data = model.to_bytes()
     loaded = TransformerEncoder("nothing").from_bytes(data)
@@ -223,7 +223,7 @@ def test_uninitialized_bytes_round_trip(no_network):
         loaded.predict(VIEWS)
 
 
-def test_random_state_is_left_alone(make):
+def test_the_random_state_is_unchanged(make):
     torch.manual_seed(1)
     before = torch.get_rng_state()
     model = make()
@@ -231,14 +231,14 @@ def test_random_state_is_left_alone(make):
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_same_checkpoint_same_encoder(make):
+def test_the_same_checkpoint_gives_the_same_encoder(make):
     torch.manual_seed(1)
     first = make()
     torch.manual_seed(2)
     assert fingerprint(make()) == fingerprint(first)
 
 
-def test_fingerprint(make):
+def test_the_fingerprint_depends_on_weights_and_encoding_settings(make):
     model = make()
     original = fingerprint(model)
     assert len(original) == 64
@@ -251,7 +251,7 @@ def test_fingerprint(make):
     assert fingerprint(model) != original
 
 
-def test_settings_of_the_config_win_over_the_saved(make):
+def test_config_settings_override_saved_ones(make):
     saved = make(window=64, pooling="cls").to_bytes()
     loaded = TransformerEncoder("x", window=16, pooling="mean", normalize=True).from_bytes(saved)
     expected = make(window=16, pooling="mean", normalize=True)
@@ -259,7 +259,7 @@ def test_settings_of_the_config_win_over_the_saved(make):
     assert fingerprint(loaded) != fingerprint(make())
 
 
-def test_pickle_and_copy(make):
+def test_pickles_and_copies_are_independent(make):
     model = make()
     expected = model.predict(VIEWS)
     assert numpy.array_equal(pickle.loads(pickle.dumps(model)).predict(VIEWS), expected)
@@ -271,7 +271,7 @@ def test_pickle_and_copy(make):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_forked_worker_does_not_hang(make):
+def test_a_forked_worker_does_not_hang(make):
     """A thread pool of the parent, once used, is not there in the child."""
     model = make()
     threads = torch.get_num_threads()
@@ -291,7 +291,7 @@ def test_forked_worker_does_not_hang(make):
         torch.set_num_threads(threads)
 
 
-def test_markers_begin_as_the_mean_and_are_added_once(make, tiny_bert, tmp_path):
+def test_markers_start_as_the_mean_embedding_and_are_added_once(make, tiny_bert, tmp_path):
     model = make()
     shim = shim_of(model)
     old = shim.transformer.embeddings.word_embeddings.weight.detach()
@@ -311,30 +311,30 @@ class TestErrors:
     @pytest.mark.parametrize(
         "settings", [{"window": 3}, {"pooling": "max"}, {"batch_pieces": 0}], ids=lambda s: next(iter(s))
     )
-    def test_setting(self, settings):
+    def test_invalid_settings_raise(self, settings):
         with pytest.raises(KrisselError, match="K006.*" + next(iter(settings))):
             TransformerEncoder("x", **settings)
 
-    def test_missing_directory(self, tmp_path, no_network):
+    def test_a_missing_directory_raises(self, tmp_path, no_network):
         with pytest.raises(KrisselError, match="K401.*nowhere"):
             TransformerEncoder(str(tmp_path / "nowhere")).initialize()
 
-    def test_file(self, tmp_path, no_network):
+    def test_a_file_instead_of_a_directory_raises(self, tmp_path, no_network):
         (tmp_path / "model.safetensors").write_bytes(b"")
         with pytest.raises(KrisselError, match="K401.*file"):
             TransformerEncoder(str(tmp_path / "model.safetensors")).initialize()
 
-    def test_directory_without_model(self, tmp_path, no_network):
+    def test_a_directory_without_a_model_raises(self, tmp_path, no_network):
         with pytest.raises(KrisselError, match="K402.*config.json"):
             TransformerEncoder(str(tmp_path)).initialize()
 
-    def test_hub_name_without_hub(self, monkeypatch, no_network):
+    def test_a_hub_name_without_the_hub_raises(self, monkeypatch, no_network):
         monkeypatch.setenv("HF_HUB_OFFLINE", "1")
         with pytest.raises(KrisselError, match="K401.*no-such-model-of-anyone"):
             TransformerEncoder("no-such-model-of-anyone").initialize()
 
     @pytest.mark.parametrize("damage", ["truncated", "removed", "not json", "other architecture"])
-    def test_damaged_directory(self, tiny_bert, tmp_path, damage, no_network):
+    def test_a_damaged_directory_raises(self, tiny_bert, tmp_path, damage, no_network):
         path = tmp_path / "bert"
         shutil.copytree(tiny_bert, path)
         weights = path / "model.safetensors"
@@ -350,7 +350,7 @@ class TestErrors:
         with pytest.raises(KrisselError, match="K402.*bert"):
             TransformerEncoder(str(path)).initialize()
 
-    def test_a_transformer_without_tokenizer_is_read(self, tiny_bert, tmp_path, no_network):
+    def test_a_transformer_without_a_tokenizer_raises(self, tiny_bert, tmp_path, no_network):
         path = tmp_path / "bert"
         path.mkdir()
         for name in ("config.json", "model.safetensors"):
@@ -359,19 +359,19 @@ class TestErrors:
             TransformerEncoder(str(path)).initialize()
 
     @pytest.mark.skipif(transformers.__version__ >= "5", reason="transformers 5 has no slow tokenizers")
-    def test_tokenizer_without_rust(self, tiny_bert):
+    def test_a_slow_tokenizer_raises(self, tiny_bert):
         with pytest.raises(KrisselError, match="K403.*fast"):
             TransformerEncoder(str(tiny_bert), tokenizer_config={"use_fast": False}).initialize()
 
-    def test_tokenizer_of_no_encoder(self, tiny_bert):
+    def test_a_tokenizer_without_cls_token_raises(self, tiny_bert):
         with pytest.raises(KrisselError, match="K403.*cls_token"):
             TransformerEncoder(str(tiny_bert), tokenizer_config={"cls_token": None}).initialize()
 
-    def test_window_longer_than_the_encoder_reads(self, tiny_bert):
+    def test_a_window_longer_than_the_encoders_raises(self, tiny_bert):
         with pytest.raises(KrisselError, match="K404.*65.*64"):
             TransformerEncoder(str(tiny_bert), window=65).initialize()
 
-    def test_truncated_weights(self, make, no_network):
+    def test_damaged_bytes_raise(self, make, no_network):
         data = shim_of(make()).to_bytes()
         import srsly
 
@@ -390,7 +390,7 @@ class TestErrors:
 
 
 @pytest.mark.gpu
-def test_same_on_gpu(make):
+def test_vectors_on_a_gpu_equal_those_on_the_cpu(make):
     from thinc.api import get_current_ops, require_gpu, set_current_ops
 
     expected = make().predict(VIEWS)
@@ -408,8 +408,8 @@ def test_same_on_gpu(make):
         set_current_ops(ops)
 
 
-def test_without_markers(make):
-    """As sentence encoders read a text; and another encoder than the same one with markers."""
+def test_an_encoder_without_markers_reads_plain_text(make):
+    """Texts are read like by sentence encoders; the fingerprint differs from that with markers."""
     plain = make(markers=False, pooling="mean")
     shim = shim_of(plain)
     views = [name_view("acute lung injury"), View("the patient had ", "fever", "")]
@@ -421,7 +421,7 @@ def test_without_markers(make):
     assert not numpy.allclose(plain.predict(views), make(pooling="mean").predict(views), atol=1e-3)
 
 
-def test_markers_are_the_configs(make):
+def test_markers_follow_the_config(make):
     """The weights of one can be loaded into the other, and what is read stays as the config says."""
     marked, plain = make(), make(markers=False)
     data = marked.to_bytes()
@@ -432,7 +432,7 @@ def test_markers_are_the_configs(make):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
-def test_a_compiled_encoder_is_another_one(make, monkeypatch):
+def test_a_compiled_encoder_gives_the_same_vectors(make, monkeypatch):
     # Traced, and not compiled to machine code, which takes minutes.
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))
     settings = {"transformer_config": NO_DROPOUT}
@@ -454,7 +454,7 @@ def test_a_compiled_encoder_is_another_one(make, monkeypatch):
 ENT = ("<ENT>", "</ENT>")
 
 
-def test_markers_of_the_checkpoint_are_added_again(make, bert_with_markers):
+def test_markers_of_the_checkpoint_are_not_added_again(make, bert_with_markers):
     """The released KRISSBERT has its markers in the vocabulary, with embeddings that were trained."""
     model = make(name=str(bert_with_markers), markers=ENT)
     shim = shim_of(model)
@@ -469,7 +469,7 @@ def test_markers_of_the_checkpoint_are_added_again(make, bert_with_markers):
 
 
 @pytest.mark.parametrize("units", [False, True])
-def test_markers_do_not_enter_vectors_and_fingerprint(make, bert_with_markers, units, tmp_path):
+def test_markers_change_vectors_and_fingerprint(make, bert_with_markers, units, tmp_path):
     settings = {"name": str(bert_with_markers), "pooling": "marker", "units": units}
     ours, theirs = make(**settings), make(**settings, markers=ENT)
     views = passage_views(["the ", "cold", " with ", "fever", ""])
@@ -482,7 +482,7 @@ def test_markers_do_not_enter_vectors_and_fingerprint(make, bert_with_markers, u
     assert_allclose(loaded.predict(views), theirs.predict(views), atol=1e-6)
 
 
-def test_unknown_markers_are_read_as_the_unknown_token(make):
+def test_unknown_markers_raise(make):
     """`from_bytes` adds no tokens: the encoder has those that it was initialized with."""
     loaded = TransformerEncoder("nowhere", markers=ENT).from_bytes(make().to_bytes())
     with pytest.raises(KrisselError, match="K416.*<ENT>"):
@@ -490,17 +490,17 @@ def test_unknown_markers_are_read_as_the_unknown_token(make):
 
 
 @pytest.mark.parametrize("markers", [["<ENT>"], ["a", "a"], ["a", ""], ["a", "b", "c"], "ab", 1])
-def test_markers_of_another_form_are_accepted(markers):
+def test_invalid_markers_raise(markers):
     with pytest.raises(KrisselError, match="K006.*'markers'"):
         TransformerEncoder("any", markers=markers)
 
 
-def test_marker_pooling_needs_markers():
+def test_marker_pooling_requires_markers():
     with pytest.raises(KrisselError, match="K006.*'markers'"):
         TransformerEncoder("any", pooling="marker", markers=False)
 
 
-def test_units_are_read_once(make):
+def test_units_are_encoded_in_one_pass(make):
     """Vectors and gradients of all mentions of a unit are those of one pass over its text, whatever else is there."""
     model = make(pooling="marker", units=True, batch_pieces=60, transformer_config=NO_DROPOUT)
     unit = passage_views(["the ", "cold", " with ", "fever", " and ", "ms", ""])
@@ -532,7 +532,7 @@ def test_units_are_read_once(make):
     assert fingerprint(plain) != fingerprint(model)
 
 
-def test_units_need_markers(tiny_bert):
+def test_units_require_marker_pooling(tiny_bert):
     with pytest.raises(KrisselError, match="K006.*'pooling'.*units"):
         TransformerEncoder(str(tiny_bert), units=True)
 
@@ -547,7 +547,7 @@ def test_units_need_markers(tiny_bert):
         (8, 64, (2, 4, 6, 8)),
     ],
 )
-def test_lengths_in_training_are_few_and_hold_any_view(window, limit, lengths):
+def test_training_lengths_are_few_and_cover_the_window(window, limit, lengths):
     from spacy_krissel.layers.hf.wordpieces import training_lengths
 
     assert training_lengths(window, limit) == lengths

@@ -67,32 +67,32 @@ def oracle(forms, entities, texts, n_entities):
     return best
 
 
-def test_similarity_is_that_of_tfidf(lexicon):
+def test_similarity_equals_tfidf(lexicon):
     texts = ["lung cancers", "Cold", "the common MS", "zzz", "", "failure, renal", "±"]
     expected = oracle(FORMS, ENTITIES, texts, N_ENTITIES)
     assert similarities(lexicon, texts) == pytest.approx(expected, abs=1e-5)
     assert expected[0, 0] > 0.75 and expected[3].max() == 0
 
 
-def test_same_folded_form_is_one(lexicon):
+def test_names_with_the_same_folded_form_count_once(lexicon):
     """A name and its copy in other case and punctuation do not count twice for the frequencies."""
     again = LexicalIndex.of([*FORMS, "LUNG CANCER"], np.append(ENTITIES, 0))
     texts = ["lung", "cancer", "cold"]
     assert (similarities(again, texts) == similarities(lexicon, texts)).all()
 
 
-def test_equal_forms_are_exactly_equal(lexicon):
+def test_equal_forms_have_equal_similarities(lexicon):
     scores = similarities(lexicon, ["MS disease"])[0]
     assert scores[2] == scores[6] > 0
 
 
-def test_search(lexicon):
+def test_search_finds_the_most_similar_entities(lexicon):
     found = lexicon.search(lexicon.vectors(["lung cancer", "MS", "renal cold", "zzz", ""]), 3)
     assert found.shape == (5, 3)
     assert [set(line[line >= 0]) for line in found] == [{0}, {2, 6}, {1, 5}, set(), set()]
 
 
-def test_search_among_the_allowed(lexicon):
+def test_search_finds_allowed_entities_only(lexicon):
     allowed = np.ones(N_ENTITIES, dtype=bool)
     allowed[[1, 2]] = False
     found = lexicon.search(lexicon.vectors(["lung cancer", "MS", "renal cold"]), 3, allowed)
@@ -100,7 +100,7 @@ def test_search_among_the_allowed(lexicon):
     assert (lexicon.search(lexicon.vectors(["MS"]), 2, np.zeros(N_ENTITIES, dtype=bool)) == -1).all()
 
 
-def test_entities_that_have_a_form(lexicon):
+def test_entities_with_a_form_are_found(lexicon):
     forms = lexicon.forms(["MS", "zzz", "lung cancer"])
     assert [set(line[line >= 0]) for line in lexicon.entities_with_forms(forms, 3)] == [{2, 6}, set(), {0}]
     assert (lexicon.entities_with_forms(forms, 1)[:, 0] >= 0).tolist() == [True, False, True]
@@ -109,7 +109,7 @@ def test_entities_that_have_a_form(lexicon):
     assert [set(line[line >= 0]) for line in lexicon.entities_with_forms(forms, 3, allowed)] == [{6}, set(), set()]
 
 
-def test_a_guess_is_no_name_and_does_not_end_the_search():
+def test_induced_names_do_not_end_the_search():
     texts = ["papillary renal carcinoma", "renal carcinoma, papillary"]
     index = LexicalIndex.of(texts, np.array([0, 1]), np.array([False, True]))
     assert index.entities_with_forms(index.forms(texts), 2).tolist() == [[-1, -1], [1, -1]]
@@ -117,7 +117,7 @@ def test_a_guess_is_no_name_and_does_not_end_the_search():
     assert sorted(LexicalQuery(index, texts[1:]).candidates()[0].tolist()) == [-1, -1, -1, 1]
 
 
-def test_only_a_name_has_a_similarity_of_1():
+def test_an_induced_name_has_a_similarity_below_1():
     """The first entity has "Heart" as a guess, the second as a name."""
     index = LexicalIndex.of(["Heart", "heart", "liver"], np.arange(3), np.array([False, True, False]))
     assert similarities(index, ["HEART", "liver"], np.arange(3)) == pytest.approx(
@@ -130,14 +130,14 @@ def test_a_hidden_form_is_not_proposed(lexicon):
     assert not {2, 6} & set(proposed[0]) and {2, 6} <= set(proposed[1])
 
 
-def test_no_texts_and_no_pairs(lexicon):
+def test_no_texts_give_empty_results(lexicon):
     texts = lexicon.read([])
     assert lexicon.search(texts.vectors, 2).shape == (0, 2)
     none = np.zeros(0, dtype=np.int64)
     assert lexicon.similarity(texts, none, none).shape == (0,)
 
 
-def test_no_forms():
+def test_an_empty_index_finds_nothing():
     empty = LexicalIndex.of([], np.zeros(0, dtype=np.int64))
     assert (empty.search(empty.vectors(["cold"]), 2) == -1).all()
     assert similarities(empty, ["cold"]).tolist() == [[0.0] * N_ENTITIES]
@@ -149,7 +149,7 @@ WORDS = st.text(st.sampled_from("abc é-İ𝕒\ud800"), max_size=8)
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(WORDS, st.integers(0, 6)), max_size=15), st.lists(WORDS, min_size=1, max_size=4))
-def test_wild_names(pairs, texts):
+def test_arbitrary_names_are_found_with_tfidf_similarity(pairs, texts):
     forms, entities = [form for form, _ in pairs], np.array([entity for _, entity in pairs], dtype=np.int64)
     lexicon = LexicalIndex.of(forms, entities)
     scores = similarities(lexicon, texts)
@@ -199,13 +199,13 @@ def test_search_and_similarity_compare_every_form(pairs, texts, allowed, hidden)
     np.testing.assert_allclose(index._cosines(asked.vectors, queries, every, without), expected, atol=1e-6)
 
 
-def test_the_form_of_a_text(lexicon):
+def test_forms_ignore_case_and_punctuation(lexicon):
     assert (lexicon.forms(["LUNG  cancer", "cold", "zzz", ""]) >= 0).tolist() == [True, True, False, False]
     one, other, third = lexicon.forms(["Lung-Cancer", "lung cancer", "cold"])
     assert one == other != third
 
 
-def test_a_form_that_does_not_count(lexicon):
+def test_a_form_can_be_left_out_per_text(lexicon):
     """Neither in the similarity nor in the search, for the one text that goes without it."""
     texts = ["lung cancer", "lung cancer", "MS"]
     without = np.where([True, False, True], lexicon.forms(texts), -1)
@@ -224,7 +224,7 @@ def test_a_form_that_does_not_count(lexicon):
     st.lists(st.tuples(st.text("ab c", max_size=6), st.integers(0, 4), st.booleans()), max_size=20), st.integers(1, 7)
 )
 @settings(deadline=None)
-def test_blocks_and_files_make_the_same_arrays(tmp_path_factory, rows, size):
+def test_arrays_do_not_depend_on_blocks_or_files(tmp_path_factory, rows, size):
     forms, entities = [form for form, _, _ in rows], np.array([entity for _, entity, _ in rows], dtype=np.int64)
     named = np.array([is_name for _, _, is_name in rows], dtype=bool)
     whole = lexical_arrays(forms.__getitem__, entities, named)
@@ -237,7 +237,7 @@ def test_blocks_and_files_make_the_same_arrays(tmp_path_factory, rows, size):
                 assert again[name].dtype == array.dtype, name
 
 
-def test_more_n_grams_than_32_bits_count_are_counted_in_64(monkeypatch, lexicon):
+def test_large_indexes_use_64_bit_offsets(monkeypatch, lexicon):
     monkeypatch.setattr(lexical, "MAX_INT32", 10)
     arrays = lexical_arrays(FORMS.__getitem__, ENTITIES)
     assert {arrays[name].dtype for name in ("form_starts", "form_grams", "gram_starts", "gram_forms")} == {
@@ -249,7 +249,7 @@ def test_more_n_grams_than_32_bits_count_are_counted_in_64(monkeypatch, lexicon)
 
 @pytest.mark.parametrize("n", [0, len(FORMS)])
 @pytest.mark.parametrize("most_read", [128, lexical_index.MAX_READ_BYTES])
-def test_saved_index_is_not_mapped_where_large_or_keeps_small_files_open(n, most_read, tmp_path, monkeypatch):
+def test_only_large_saved_arrays_are_memory_mapped(n, most_read, tmp_path, monkeypatch):
     monkeypatch.setattr(lexical_index, "MAX_READ_BYTES", most_read)
     saved = LexicalIndex.of(FORMS[:n], ENTITIES[:n])
     saved.to_disk(tmp_path / "lexical")
@@ -265,7 +265,7 @@ def test_saved_index_is_not_mapped_where_large_or_keeps_small_files_open(n, most
         assert np.shares_memory(read._read_only["gram_forms"], read._arrays["gram_forms"])
 
 
-def test_names_are_found_by_another_process(tmp_path):
+def test_a_saved_index_finds_names_in_another_process(tmp_path):
     LexicalIndex.of(FORMS, ENTITIES).to_disk(tmp_path / "lexical")
     program = f"""
 from pathlib import Path
@@ -277,7 +277,7 @@ assert index.entities_named(["COLD", "lung cancer"])[0].tolist() == [1, 0]
 
 
 @pytest.mark.parametrize("name", ["hashes", "form_starts", "gram_forms", "entity_forms", "idf"])
-def test_refuses_files_that_do_not_fit_together(name, tmp_path):
+def test_files_that_do_not_fit_together_raise(name, tmp_path):
     index = LexicalIndex.of(FORMS, ENTITIES)
     index.to_disk(tmp_path / "lexical")
     with pytest.raises(ValueError, match=f"entity_form_starts.*{N_ENTITIES} entities, of {N_ENTITIES - 1}"):
@@ -295,7 +295,7 @@ def test_refuses_files_that_do_not_fit_together(name, tmp_path):
         LexicalIndex.from_disk(tmp_path / "lexical", N_ENTITIES)
 
 
-def test_a_text_of_frequent_n_grams_is_looked_up_by_the_rarest_alone(monkeypatch):
+def test_texts_of_frequent_n_grams_are_searched_by_their_rarest_ones(monkeypatch):
     """Without a bound, each such text would look at a large part of millions of forms."""
     forms = [f"cancer {chr(97 + i)}{chr(97 + j)}" for i in range(20) for j in range(20)]
     index = LexicalIndex.of(forms, np.arange(len(forms)))
@@ -312,7 +312,7 @@ def test_a_text_of_frequent_n_grams_is_looked_up_by_the_rarest_alone(monkeypatch
     st.lists(st.text(st.sampled_from("abcdeé"), min_size=3, max_size=6), min_size=1, max_size=4),
     st.text("xyzЖ喘", min_size=1, max_size=9),
 )
-def test_only_a_name_has_a_similarity_of_one(words, other):
+def test_text_that_contains_a_name_and_more_has_a_similarity_below_one(words, other):
     """A text with more than the name has less, whether other forms have its n-grams or not."""
     name = " ".join(words)
     for forms in ([name], [name, other], [name, f"{other} {name}x", f"{name} {other}x"]):
@@ -322,12 +322,12 @@ def test_only_a_name_has_a_similarity_of_one(words, other):
             assert similarities(lexicon, [text], np.zeros(1, int))[0, 0] <= DIFFERENT
 
 
-def test_words_in_another_order_are_no_name():
+def test_words_in_another_order_have_a_similarity_below_one():
     lexicon = LexicalIndex.of(["lung cancer"], np.zeros(1, int))
     assert similarities(lexicon, ["cancer lung"], np.zeros(1, int))[0, 0] == pytest.approx(DIFFERENT)
 
 
-def test_of_names_that_differ_in_accents_the_one_as_written_is_first():
+def test_names_with_the_same_accents_are_preferred():
     lexicon = LexicalIndex.of(["Löfgren syndrome", "Lofgren syndrome", "Sjögren syndrome"], np.arange(3))
     texts = ["Löfgren syndrome", "lofgren syndrome", "Lófgren syndrome", "Sjogren syndrome"]
     found = similarities(lexicon, texts, np.arange(3))
@@ -338,7 +338,7 @@ def test_of_names_that_differ_in_accents_the_one_as_written_is_first():
     assert found[3, 2] == 1
 
 
-def test_a_word_in_lower_case_is_less_like_an_acronym():
+def test_a_lower_case_word_is_less_similar_to_an_acronym():
     lexicon = LexicalIndex.of(["WAS", "Wiskott-Aldrich syndrome", "heart attack"], np.array([0, 0, 1]))
     expected = [1, LOWER_CASE, LOWER_CASE]
     assert similarities(lexicon, ["WAS", "Was", "was"], np.zeros(1, int)).ravel() == pytest.approx(expected)

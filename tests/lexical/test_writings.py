@@ -55,7 +55,7 @@ def check_writings(store):
         lambda parts: st.lists(st.tuples(*(st.sampled_from(PARTS[part]) for part in parts)), min_size=2, max_size=6)
     )
 )
-def test_names_are_distinct_by_their_writing(tmp_path, names):
+def test_names_are_disambiguated_by_their_exact_spelling(tmp_path, names):
     entities = (Entity(f"X:{i}", " ".join(parts)) for i, parts in enumerate(names))
     check_writings(write_store(entities, tmp_path / "store"))
 
@@ -71,5 +71,5 @@ def test_names_are_distinct_by_their_writing(tmp_path, names):
     ],
 )
 @pytest.mark.filterwarnings("ignore::spacy_krissel.errors.KrisselWarning")
-def test_names_of_public_vocabularies_are_distinct_by_their_writing(data_dir, tmp_path, file, n_forms):
+def test_public_vocabularies_are_disambiguated_by_spelling(data_dir, tmp_path, file, n_forms):
     assert check_writings(build_ontology(data_dir / "ontologies" / file, tmp_path / "store")) >= n_forms

@@ -19,7 +19,7 @@ def mine(units, labels, margin):
     return [sorted(map(tuple, np.argwhere(mask).tolist())) for mask in (positives, negatives)]
 
 
-def test_batch_worked_by_hand():
+def test_mined_pairs_agree_with_hand_computed_values():
     # Entity 0 at 0° and 60°, 1 apart; entity 1 at 72° and 180°.
     # |0°-72°| = 1.1756, |60°-72°| = 0.2091, |60°-180°| = 1.7321, |0°-180°| = 2, |72°-180°| = 1.6180.
     # λ = -0.2: a triplet is hard when |a - p| ≥ |a - n| - 0.2.
@@ -41,7 +41,7 @@ def test_batch_worked_by_hand():
 
 
 @given(st.integers(1, 9), st.integers(1, 4), st.sampled_from([-0.5, -0.2, 0.0, 0.4]), st.integers(0, 99))
-def test_mined_pairs_are_those_of_equation_1(n, width, margin, seed):
+def test_mined_pairs_equal_equation_1(n, width, margin, seed):
     random = np.random.default_rng(seed)
     units = random.standard_normal((n, width)) + 1e-3
     units /= np.linalg.norm(units, axis=1, keepdims=True)
@@ -58,18 +58,18 @@ def test_the_papers_margin_is_the_default():
         assert_array_equal(ours, theirs)
 
 
-def test_without_positives_or_negatives_nothing_is_hard():
+def test_without_positives_or_negatives_there_are_no_hard_pairs():
     assert mine(at(0, 1, 2), [0, 1, 2], -0.2) == [[], []]
     assert mine(at(0, 90, 180), [5, 5, 5], -0.2) == [[], []]
     assert mine(at(0), [0], -0.2) == [[], []]
 
 
-def test_easy_batch_gives_nothing():
+def test_an_easy_batch_has_no_hard_pairs():
     """Entities already well apart: a step on them would teach nothing."""
     assert mine(at(0, 2, 90, 92), [0, 0, 1, 1], -0.2) == [[], []]
 
 
-def test_distances():
+def test_distances_are_derived_from_cosines():
     assert_allclose(distances(np.array([[1, 0], [-1, 0.5]])), [[0, np.sqrt(2)], [2, 1]])
     # Rounding can leave a cosine above 1.
     assert distances(np.array([[1 + 1e-9]])) == 0

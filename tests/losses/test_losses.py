@@ -1,4 +1,4 @@
-"""What all losses have in common: one protocol, checked shapes and settings, gradients."""
+"""Common tests of all losses: protocol, shapes, settings and gradients."""
 
 import pickle
 
@@ -51,7 +51,7 @@ def test_gradient_equals_central_differences(q, k, seed, name):
         assert gradient[place] == pytest.approx((high - low) / 2e-6, rel=1e-4, abs=1e-7)
 
 
-def test_keys_in_neither_mask_do_not_count(loss):
+def test_keys_in_neither_mask_are_ignored(loss):
     scores, positives, negatives = batch(4, 6)
     neither = ~(positives | negatives)
     assert neither.any()
@@ -62,7 +62,7 @@ def test_keys_in_neither_mask_do_not_count(loss):
 
 @pytest.mark.parametrize("property", PROPERTIES, ids=lambda each: each.__name__)
 @pytest.mark.parametrize("name", [name for name in LOSSES if not name.startswith(("proxy", "focal"))])
-def test_over_labelled_names(name, property):
+def test_losses_over_labelled_names_have_the_shared_properties(name, property):
     """Proxy and focal loss learn from negatives alone too, and the other cases hold for any."""
     property(LOSSES[name])
 
@@ -71,7 +71,7 @@ def test_gradient_of_names_equals_central_differences(loss):
     assert_gradient_equals_central_differences(loss)
 
 
-def test_far_scores_do_not_overflow_and_dtype_and_input_stay(loss):
+def test_large_scores_do_not_overflow_or_change_dtype_or_input(loss):
     scores = np.array([[300.0, -300.0], [-300.0, 300.0]], dtype="float32")
     positives = np.array([[True, False], [True, False]])
     before = scores.copy()
@@ -81,7 +81,7 @@ def test_far_scores_do_not_overflow_and_dtype_and_input_stay(loss):
     assert_array_equal(scores, before)
 
 
-def test_scales_far_above_the_papers_do_not_overflow():
+def test_large_scales_do_not_overflow():
     vectors = np.array([[1, 0], [1, 0.01], [1, -0.01], [-1, 0.1]], dtype=np.float32)
     for sharp in (MultiSimilarity(alpha=500, beta=500), SoftmaxLoss(temperature=1e-3), ProxyLoss(alpha=500)):
         with np.errstate(all="raise", under="ignore"):
@@ -89,7 +89,7 @@ def test_scales_far_above_the_papers_do_not_overflow():
         assert np.isfinite(gradient).all() and np.isfinite(value)
 
 
-def test_shapes_are_checked(loss):
+def test_invalid_shapes_and_masks_raise(loss):
     scores, positives, negatives = batch(3, 4)
     for wrong in (
         (scores, positives[:2], negatives),
@@ -113,25 +113,25 @@ def test_shapes_are_checked(loss):
         (HardPairMiner, "margin", float("nan")),
     ],
 )
-def test_wrong_settings_are_accepted(make, setting, value):
+def test_invalid_settings_raise(make, setting, value):
     with pytest.raises(KrisselError, match=f"K006.*'{setting}'"):
         make(**{setting: value})
 
 
-def test_can_be_sent_to_another_process(loss):
+def test_losses_can_be_pickled(loss):
     vectors, labels = names()
     assert of_names(pickle.loads(pickle.dumps(loss)))(vectors, labels)[1] == of_names(loss)(vectors, labels)[1]
 
 
 @given(st.lists(st.tuples(st.floats(-500, 500), st.booleans()), min_size=1, max_size=6))
-def test_log_sum_exp(row):
+def test_log_sum_exp_equals_numpy_and_its_fractions_sum_to_one(row):
     values, mask = np.array([[value for value, _ in row]]), np.array([[kept for _, kept in row]])
     (log,), fractions = log_sum_exp(values, mask)
     assert log == pytest.approx(np.logaddexp.reduce(values[mask], initial=-np.inf))
     assert (fractions[~mask] == 0).all() and fractions.sum() == pytest.approx(int(mask.any()))
 
 
-def test_softplus():
+def test_softplus_is_stable_for_large_and_infinite_inputs():
     soft, slope = softplus(np.array([-np.inf, 0, 1000]))
     assert_allclose(soft, [0, np.log(2), 1000])
     assert_allclose(slope, [0, 0.5, 1])

@@ -23,13 +23,13 @@ def equation_2(alpha, beta, epsilon):
     return equation
 
 
-def test_is_equation_2():
+def test_the_loss_equals_equation_2():
     assert_restated(MultiSimilarity(), equation_2(2, 50, 0.5))
     assert_restated(MultiSimilarity(50.0, 2.0), equation_2(50, 2, 0.5))
     assert_restated(MultiSimilarity(1.0, 40.0, 1.0), equation_2(1, 40, 1))
 
 
-def test_batch_worked_by_hand():
+def test_the_loss_agrees_with_hand_computed_values():
     # Two names of one entity at 60° (cosine 0.5) and one of another at 90° from the first, 150° from the second
     # (cosines 0 and -0.8660). α = 2, β = 4, ε = 0.5.
     # Anchor 1: 1/4 log(1 + e^(4(0 - .5)) ) + 1/2 log(1 + e^0) = .25 * .126928 + .5 * .693147 = .378306
@@ -45,7 +45,7 @@ def test_batch_worked_by_hand():
     assert of_names(MultiSimilarity(4, 2, 0.5))(vectors, labels)[1] == pytest.approx(0.238202, abs=2e-6)
 
 
-def test_gradient_equals_that_of_torch():
+def test_the_gradient_equals_torch():
     torch = pytest.importorskip("torch")
     vectors, labels = names(10, 5)
     leaf = torch.tensor(vectors, requires_grad=True)

@@ -46,7 +46,7 @@ def equation_4(scores, gold, negatives, alpha, delta):
     return gradient / len(scores)
 
 
-def test_differs_from_what_is_worked_by_hand():
+def test_the_loss_agrees_with_hand_computed_values():
     # One mention, alpha 2, delta 0.1; its entity scores .5, two negatives .2 and -.3, another candidate does not count.
     # Pull: log(1 + e^-0.8) = 0.371101. Push: log(1 + e^0.6 + e^-0.4) = log 3.492439 = 1.250600.
     scores, positives = np.array([[0.2, 0.5, 0.9, -0.3]]), np.array([[False, True, False, False]])
@@ -63,14 +63,14 @@ def test_differs_from_what_is_worked_by_hand():
     st.sampled_from([0.0, 0.05, -0.2]),
     st.integers(0, 99),
 )
-def test_is_equations_3_and_4(q, k, alpha, delta, seed):
+def test_loss_and_gradient_equal_equations_3_and_4(q, k, alpha, delta, seed):
     scores, gold, negatives = batch(q, k, seed)
     gradient, loss = ProxyLoss(alpha=alpha, delta=delta)(scores, *masks(gold, negatives))
     assert loss == pytest.approx(equation_3(scores, gold, negatives, alpha, delta), rel=1e-6, abs=1e-9)
     assert_allclose(gradient, equation_4(scores, gold, negatives, alpha, delta), rtol=1e-6, atol=1e-9)
 
 
-def test_gradient_equals_that_of_torch():
+def test_the_gradient_equals_torch():
     torch = pytest.importorskip("torch")
     scores, gold, negatives = batch(5, 6, seed=1)
     leaf = torch.tensor(scores, requires_grad=True)
@@ -82,7 +82,7 @@ def test_gradient_equals_that_of_torch():
     assert_allclose(gradient, leaf.grad.numpy(), rtol=1e-9, atol=1e-12)
 
 
-def test_a_close_positive_leaves_the_negatives_their_gradient():
+def test_negatives_keep_their_gradient_when_the_positive_is_close():
     """The paper's reason for the loss: cross-entropy's gradient vanishes there."""
     scores, positives = np.array([[0.99, -0.02]]), np.array([[True, False]])
     proxy = ProxyLoss()(scores, positives, ~positives)[0][0, 1]

@@ -55,7 +55,7 @@ def krissbert_equation_5(mentions, references, temperature):
     return sum(term(mentions[2 * k], k) + term(mentions[2 * k + 1], k) for k in range(n)) / (2 * n)
 
 
-def test_pairs_of_mentions_worked_by_hand():
+def test_pairs_of_mentions_agree_with_hand_computed_values():
     # c1 = c2 = (1, 0) of one entity, c3 = c4 = (0, 1) of another; temperature 1.
     # Every row has one positive with score 1 and two negatives with score 0, so
     # each term is -log(e / (e + 1 + 1)) = log(1 + 2 / e) = log(1.735759) = 0.551445, and so is their mean.
@@ -68,7 +68,7 @@ def test_pairs_of_mentions_worked_by_hand():
     assert_allclose(gradient[3], [0.211942, -0.211942], atol=1e-6)
 
 
-def test_mentions_and_references_worked_by_hand():
+def test_mentions_and_references_agree_with_hand_computed_values():
     # The mentions of two entities are (1, 0) and (0, 1), their references (2, 0) and (0, 1); temperature 1.
     # Mentions of entity 1: scores (2, 0), each term log(1 + e^-2) = 0.126928.
     # Mentions of entity 2: scores (0, 1), each term log(1 + e^-1) = 0.313262. Mean: 0.220095.
@@ -82,7 +82,7 @@ def test_mentions_and_references_worked_by_hand():
 
 
 @given(st.integers(1, 6), st.integers(1, 5), TEMPERATURES, st.integers(0, 99))
-def test_is_krissberts_equations(n, width, temperature, seed):
+def test_the_loss_equals_krissberts_equations_2_and_5(n, width, temperature, seed):
     mentions, references = normal(2 * n, width, seed=seed), normal(n, width, seed=seed + 100)
     expected = krissbert_equation_2(mentions, temperature)
     assert of_pairs(temperature)(mentions)[1] == pytest.approx(expected, rel=1e-9, abs=1e-12)
@@ -90,7 +90,7 @@ def test_is_krissberts_equations(n, width, temperature, seed):
     assert of_references(mentions, references, temperature)[1] == pytest.approx(expected, rel=1e-6, abs=1e-9)
 
 
-def test_gradients_of_pairs_and_references_equal_those_of_torch():
+def test_gradients_of_pairs_and_references_equal_torch():
     torch = pytest.importorskip("torch")
     mentions, references = normal(10, 7), normal(5, 7, seed=1)
     leaf = torch.tensor(mentions, requires_grad=True)
@@ -115,14 +115,14 @@ def test_pairs_are_adjacent_rows():
     assert of_pairs()(close)[1] < of_pairs()(close[[0, 2, 1, 3]])[1]
 
 
-def test_one_entity_alone_has_nothing_to_learn():
+def test_a_single_entity_has_zero_loss_and_gradient():
     gradient, loss = of_pairs()(normal(2, 3))
     assert loss == pytest.approx(0) and not gradient.any()
     gradients, loss = of_references(normal(2, 3), normal(1, 3))
     assert loss == pytest.approx(0) and not any(gradient.any() for gradient in gradients)
 
 
-def test_low_temperature_stays_finite():
+def test_a_low_temperature_stays_finite():
     gradient, loss = of_pairs(1e-3)(normal(8, 4).astype("float32") * 30)
     assert np.isfinite(gradient).all() and np.isfinite(loss) and gradient.dtype == np.float32
 
@@ -138,7 +138,7 @@ def pel_equation_1(scores, gold, negatives, temperature):
     return total / len(scores)
 
 
-def test_cross_entropy_worked_by_hand():
+def test_cross_entropy_agrees_with_hand_computed_values():
     # Softmax of (1, 2) for the two that count: .268941 and .731059; the loss is -log .731059 = 0.313262.
     scores, positives = np.array([[1.0, 2.0, 9.0]]), np.array([[False, True, False]])
     gradient, loss = SoftmaxLoss()(scores, positives, np.array([[True, False, False]]))
@@ -153,7 +153,7 @@ def test_cross_entropy_worked_by_hand():
     st.integers(0, 99),
     st.sampled_from(["pairs", "mean", "sum"]),
 )
-def test_with_one_positive_each_is_pels_equation_1(q, k, temperature, seed, join):
+def test_with_one_positive_per_query_the_loss_equals_pels_equation_1(q, k, temperature, seed, join):
     random = np.random.default_rng(seed)
     gold = random.integers(k, size=q)
     positives = np.arange(k)[None] == gold[:, None]
@@ -162,7 +162,7 @@ def test_with_one_positive_each_is_pels_equation_1(q, k, temperature, seed, join
     assert loss == pytest.approx(pel_equation_1(scores, gold, negatives, temperature), rel=1e-6, abs=1e-9)
 
 
-def test_lists_of_candidates_worked_by_hand():
+def test_candidate_lists_agree_with_hand_computed_values():
     # One mention of two candidates, log-odds 1 and 0; the second is right and its correction of 1 makes them even:
     # -log(1/2) = .693147. Another of one candidate alone costs nothing. Mean: .346574.
     padding = Padding(NumpyOps(), [2, 1], positive=[1, 0])
@@ -213,11 +213,11 @@ def oslat_equation_4(contexts, n_positives, temperature):
 
 @pytest.mark.parametrize("join, equation", [("pairs", of_each_pair), ("mean", supervised_nt_xent)])
 @pytest.mark.parametrize("temperature", [0.07, 0.5])
-def test_over_names_is_its_equation(join, equation, temperature):
+def test_the_loss_over_names_equals_its_equation(join, equation, temperature):
     assert_restated(SoftmaxLoss(temperature, join), lambda *batch: equation(*batch, temperature=temperature))
 
 
-def test_names_worked_by_hand():
+def test_names_agree_with_hand_computed_values():
     # τ = 1: log(1 + e^(0 - .5)) = .474077 and log(1 + e^(.866025 - .5)) = .892814; mean .683446. The third name has no
     # positive and is no term.
     assert of_names(SoftmaxLoss())(*THREE)[1] == pytest.approx(0.683446, abs=2e-6)
@@ -227,7 +227,7 @@ def test_names_worked_by_hand():
     assert loss == pytest.approx(0.313262, abs=1e-6)
 
 
-def test_two_names_per_entity_are_krissberts_pairs():
+def test_two_names_per_entity_equal_krissberts_pairs():
     vectors = normal(8, 5)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     gradient, loss = of_names(SoftmaxLoss(0.2))(vectors, np.arange(8) // 2)
@@ -238,14 +238,14 @@ def test_two_names_per_entity_are_krissberts_pairs():
     assert_allclose(gradient, expected, atol=1e-12)
 
 
-def test_contexts_worked_by_hand():
+def test_contexts_agree_with_hand_computed_values():
     # Cosines 1 with the synonym, 0 and -1 with the others; −log(e / (e + 1 + 1/e)) = log(1.503215).
     scores, positives = np.array([[1.0, 0.0, -1.0]]), np.array([[True, False, False]])
     assert SoftmaxLoss(positives="mean")(scores, positives, ~positives)[1] == pytest.approx(0.407606, abs=1e-6)
 
 
 @given(st.integers(1, 4), st.integers(0, 5), TEMPERATURES, st.integers(0, 99))
-def test_is_oslats_equation_4(n_positives, n_negatives, temperature, seed):
+def test_the_loss_equals_oslats_equation_4(n_positives, n_negatives, temperature, seed):
     contexts = normal(1 + n_positives + n_negatives, 3, seed=seed)
     units = contexts / np.linalg.norm(contexts, axis=1, keepdims=True)
     positives = np.arange(n_positives + n_negatives)[None] < n_positives
@@ -253,7 +253,7 @@ def test_is_oslats_equation_4(n_positives, n_negatives, temperature, seed):
     assert loss == pytest.approx(oslat_equation_4(contexts, n_positives, temperature), rel=1e-6, abs=1e-9)
 
 
-def test_marginal_likelihood_worked_by_hand():
+def test_marginal_likelihood_agrees_with_hand_computed_values():
     # Candidates score 2, 1 and 0: .665241, .244728, .090031. The first and the last are right: -log .755272 = 0.280677.
     scores = np.array([[2.0, 9.0, 1.0, 0.0], [1.0, 1.0, 1.0, 1.0]])
     positives = np.array([[True, False, False, True], [False, False, False, False]])
@@ -266,7 +266,7 @@ def test_marginal_likelihood_worked_by_hand():
 
 
 @given(st.integers(1, 6), st.integers(1, 7), TEMPERATURES, st.integers(0, 99))
-def test_is_belhds_equations_1_and_2(q, k, temperature, seed):
+def test_the_loss_equals_belhds_equations_1_and_2(q, k, temperature, seed):
     random = np.random.default_rng(seed)
     positives = random.random((q, k)) < 0.3
     scores, negatives = random.normal(size=(q, k)), (random.random((q, k)) < 0.7) & ~positives
@@ -276,13 +276,13 @@ def test_is_belhds_equations_1_and_2(q, k, temperature, seed):
 
 
 @pytest.mark.parametrize("join", ["pairs", "mean", "sum"])
-def test_without_a_positive_there_is_nothing_to_learn(join):
+def test_without_a_positive_loss_and_gradient_are_zero(join):
     gradient, loss = SoftmaxLoss(positives=join)(normal(3, 4), np.zeros((3, 4), bool), np.ones((3, 4), bool))
     assert loss == 0.0 and not gradient.any()
 
 
 @pytest.mark.parametrize("join", ["pairs", "mean", "sum"])
-def test_gradient_of_several_positives_equals_that_of_torch(join):
+def test_gradients_of_several_positives_equal_torch(join):
     torch = pytest.importorskip("torch")
     vectors, labels = names(10, 5)
     leaf = torch.tensor(vectors, requires_grad=True)

@@ -43,7 +43,7 @@ FORMS = {"A-T": "ataxia-telangiectasia", "PLL": "prolymphocytic leukemia", "T-PL
         ("leukemia (PLL)", "leukemia (prolymphocytic leukemia)"),
     ],
 )
-def test_write_out(mention, expected):
+def test_short_forms_in_a_mention_are_written_out(mention, expected):
     assert abbreviation_expander(FORMS)(mention) == expected
 
 
@@ -59,7 +59,7 @@ def written(text, mention):
     return [expand(mention, found.start()) for found in re.finditer(rf"\b{mention}\b", text)]
 
 
-def test_a_definition_counts_from_where_it_stands():
+def test_definition_applies_from_its_offset_on():
     text = "A title\n" + TEXT
     first, second = "Acquired ataxia", "Aplastic anemia"
     assert written(text, "AA") == ["AA", "AA", first, first, second, second]
@@ -71,30 +71,30 @@ def test_a_definition_counts_from_where_it_stands():
     assert written("A title\nThe AA (acquired ataxia) grew", "AA") == ["acquired ataxia"]
 
 
-def test_in_the_title_the_first_definition_counts():
+def test_first_definition_applies_in_the_title():
     assert written(TEXT.replace("\n", " "), "AA")[:2] == ["Acquired ataxia", "AA"]
 
 
-def test_a_short_form_in_the_other_number_is_written_out():
+def test_singular_and_plural_short_forms_are_written_out():
     assert written("Cancer stem cells (CSCs). One CSC grew.", "CSC") == ["Cancer stem cells"]
     assert written("A stem cell (SC). Many SCs grew.", "SCs") == ["stem cell"]
     # Its own definition comes first.
     assert written("A stem cell (SC). SCs (small cysts) grew.", "SCs") == ["small cysts"]
 
 
-def test_a_single_letter_is_written_out_as_a_whole_mention():
+def test_single_letter_is_written_out_only_as_a_whole_mention():
     text = "A title\nTo epinephrine (E) or none. E was better than vitamin E."
     assert written(text, "E") == ["epinephrine", "epinephrine", "epinephrine"]
     assert document_expander(text)("vitamin E", text.index("vitamin")) == "vitamin E"
 
 
-def test_a_number_that_the_long_form_lacks_is_kept():
+def test_short_form_with_a_number_missing_from_the_long_form_is_kept():
     text = "A title\nThe cyclooxygenase inhibitor (COX-2) and forced volume (FV1): COX-2, FV1."
     assert "FV1" in find_definitions(text)
     assert document_expander(text)("FV1", text.rindex("FV1")) == "FV1"
 
 
-def test_mentions_of_a_doc_are_written_out_from_where_they_are_defined(blank):
+def test_doc_mentions_are_written_out_after_their_definition(blank):
     doc = blank("A title\nAA is rare. Aplastic anemia (AA) came, and AA went.")
     spans = [token for token in doc if token.text == "AA"]
     spans = [doc[token.i : token.i + 1] for token in spans]
@@ -102,17 +102,17 @@ def test_mentions_of_a_doc_are_written_out_from_where_they_are_defined(blank):
     assert [view.mention for view in views] == ["AA", "Aplastic anemia", "Aplastic anemia"]
 
 
-def test_definitions_without_offsets_count_everywhere():
+def test_definitions_without_offsets_apply_everywhere():
     expand = abbreviation_expander([Definition("AA", "aplastic anemia")])
     assert expand("AA", 0) == expand("AA", 99) == expand("AA") == "aplastic anemia"
 
 
-def test_nothing_is_written_out_in_a_long_form():
+def test_short_forms_within_a_long_form_are_kept():
     assert abbreviation_expander({"AB": "a CD", "CD": "an AB"})("AB of CD") == "a CD of an AB"
 
 
 @given(st.text(max_size=20), st.dictionaries(st.text(min_size=1, max_size=4), st.text(min_size=1, max_size=9)))
-def test_wild_forms(mention, forms):
+def test_only_known_short_forms_are_written_out(mention, forms):
     written, folded = abbreviation_expander(forms)(mention), fold_short(mention)
     shorts = [fold_short(short) for short in forms]
     keys = {key for start in range(len(folded)) for _, key in keyed_runs(folded, start)}
@@ -193,7 +193,7 @@ def test_other_spaces_and_full_width_forms_do_not_matter(text):
         ("micro repeat 9-3 (MR-9-3)", ["MR9-3"], ["MR93"]),
     ],
 )  # fmt: skip
-def test_other_writings_of_a_short_form(text, same, others):
+def test_spelling_variants_of_a_short_form_are_written_out(text, same, others):
     (short, long), *_ = find_definitions(text).items()
     text += f" or {short} was seen."
     for mention in same:
@@ -204,7 +204,7 @@ def test_other_writings_of_a_short_form(text, same, others):
         assert document_expander(text)(mention) == mention
 
 
-def test_other_writings_of_several_short_forms_are_left_alone():
+def test_ambiguous_variants_of_short_forms_are_kept():
     expand = abbreviation_expander({"A-LS": "acute limb swelling", "AL-S": "acid labile subunit"})
     assert [expand(mention) for mention in ("A-LS", "AL-S", "ALS")] == [
         "acute limb swelling",
@@ -218,7 +218,7 @@ def test_other_writings_of_several_short_forms_are_left_alone():
 
 
 @given(st.text("abcdefghij -", min_size=1, max_size=20))
-def test_lower_case_words_are_no_short_forms(mention):
+def test_lower_case_words_are_not_short_forms(mention):
     shorts = [mention.upper(), mention.upper().replace("-", ""), mention.upper().replace(" ", "-")]
     expand = abbreviation_expander(
         {short: "long form" for short in [*shorts, mention.title()] if short.upper() != short.lower()}
@@ -233,7 +233,7 @@ def lookups(n):
     return operations(lambda: expand(" ".join(f"{short} or long x ({short})" for short in shorts)), "mentions")
 
 
-def test_operations_grow_with_the_mention():
+def test_cost_is_linear_in_the_mention():
     assert lookups(400) < 4.2 * lookups(100)
 
 
@@ -249,24 +249,24 @@ def long_forms(doc):
     return {each.short: each.long for each in reversed([*doc_definitions(doc)])}
 
 
-def test_long_forms_of_the_text(blank):
+def test_long_forms_are_read_from_the_text(blank):
     assert long_forms(blank("Bronchial asthma (BA) was treated.")) == {"BA": "Bronchial asthma"}
 
 
-def test_a_component_has_its_way(blank, extension):
+def test_abbreviations_of_a_component_win_over_the_text(blank, extension):
     doc = blank("Bronchial asthma (BA) was treated.")
     assert long_forms(doc) == {"BA": "Bronchial asthma"}
     doc._.abbreviations = [{"short_text": "BA", "long_text": "basilar artery"}]
     assert long_forms(doc) == {"BA": "basilar artery"}
 
 
-def test_a_component_of_abbreviations_knows_no_genera(blank, extension):
+def test_genera_are_added_to_a_components_abbreviations(blank, extension):
     doc = blank("Escherichia coli (EC), or E. coli")
     doc._.abbreviations = [{"short_text": "EC", "long_text": "Escherichia coli"}]
     assert long_forms(doc) == {"EC": "Escherichia coli", "E. coli": "Escherichia coli"}
 
 
-def test_scispacys_dictionaries_and_spans(blank, extension):
+def test_scispacys_dictionaries_and_spans_are_read(blank, extension):
     doc = blank("Bronchial asthma (BA) was treated.")
     entry = {"short_text": "BA", "short_start": 18, "short_end": 20}
     entry.update(long_text="basilar artery", long_start=0, long_end=16)
@@ -297,7 +297,7 @@ OTHER_FORMS = [
 
 
 @pytest.mark.parametrize("given", OTHER_FORMS, ids=repr)
-def test_what_other_components_wrote_there_breaks_nothing(blank, extension, given):
+def test_unknown_abbreviation_formats_warn_and_are_ignored(blank, extension, given):
     """It is left out, with a warning that counts it, and the text's own definitions are read."""
     doc = blank("Bronchial asthma (BA) was treated.")
     doc._.abbreviations = given
@@ -326,8 +326,8 @@ def blank():
 @example("ab bc (AB)", ["BC"])
 @example("AB" + 40 * " " + "(ab bc)", ["AB"])
 @example("ab ba (A B). aa bb (A B/b)", ["b"])
-def test_definitions_that_no_mention_needs_are_passed_over(text, mentions):
-    """What mentions are written out as is the same."""
+def test_skipping_unneeded_definitions_changes_no_mention(text, mentions):
+    """Mentions are written out the same with and without the skipped definitions."""
     whole, needed = find_definitions(text), find_definitions(text, mentions)
     assert needed.keys() <= whole.keys()
     for mention in mentions:

@@ -27,7 +27,7 @@ def spans_of(doc, *texts):
     return spans
 
 
-def test_mentions_of_a_sentence_are_a_unit(doc):
+def test_mentions_of_a_sentence_form_one_unit(doc):
     spans = [*spans_of(doc, "fever", "MS", "Colds"), doc[len(doc) - 1 :]]
     assert spans[-1].text == "MS"
     assert sentence_views(doc, spans) == [
@@ -45,7 +45,7 @@ def test_a_mention_across_sentences_joins_them(doc):
     assert last.left == "Colds recur. MS and " and last.co_mentions == ((0, 5), (6, 15))
 
 
-def test_overlapping_mentions_are_not_in_one_unit(doc):
+def test_overlapping_mentions_form_separate_units(doc):
     spans = spans_of(doc, "MS and fever", "fever", "MS")
     views = sentence_views(doc, spans)
     assert [view.co_mentions for view in views] == [(), ((0, 2),), ((7, 12),)]
@@ -53,11 +53,11 @@ def test_overlapping_mentions_are_not_in_one_unit(doc):
     assert views[2].left + views[2].mention + views[2].right == views[1].left + views[1].mention + views[1].right
 
 
-def test_no_spans(doc):
+def test_no_spans_give_no_views(doc):
     assert sentence_views(doc, []) == []
 
 
-def test_nothing_is_written_to_the_doc():
+def test_sentence_views_leave_the_doc_unchanged():
     doc = NLP.make_doc(TEXT)
     sentence_views(doc, [Span(doc, 0, 1)])
     assert not doc.has_annotation("SENT_START")
@@ -71,8 +71,8 @@ def note():
     return doc, [Span(doc, i, i + 2) for i in range(3, 800, 10)]
 
 
-def test_of_a_long_sentence_what_is_near_is_read(note):
-    """As in the whole of it, as far as it goes: whole words, and the mentions among them."""
+def test_long_sentence_is_cut_around_the_mention(note):
+    """The view has whole words around the mention, and the other mentions among them."""
     doc, spans = note
     for span, view in zip(spans, sentence_views(doc, spans), strict=True):
         whole = view.left + view.mention + view.right

@@ -58,7 +58,7 @@ from spacy_krissel.mentions.short_forms import plain_view
         ("Escherichia coli, coli E, E.coliform, xE. coli", {}),
     ],
 )  # fmt: skip
-def test_definitions(text, expected):
+def test_definitions_are_found(text, expected):
     assert find_definitions(text) == expected
 
 
@@ -88,11 +88,11 @@ def test_definitions(text, expected):
         "dystrophy of muscle (late-dom)",
     ],
 )
-def test_no_definitions(text):
+def test_text_without_definitions_gives_none(text):
     assert find_definitions(text) == {}
 
 
-def test_long_form_holds_its_brackets_whole():
+def test_long_form_with_an_unbalanced_bracket_is_rejected():
     assert find_definitions("patients 1) and conjunctivitis (PC)") == {}
 
 
@@ -156,7 +156,7 @@ def test_both_orders_define_the_whole_long_form(short, long):
         "(CFS [2])", "(CFS) (1)", "(ME) (CFS)", ", hereafter CFS.", ", abbreviated as CFS,", " hereafter “CFS”",
     ],
 )  # fmt: skip
-def test_forms_of_the_bracket(bracket):
+def test_short_form_is_found_however_it_is_introduced(bracket):
     text = f"He had chronic fatigue syndrome{' ' * (bracket[0] in '([')}{bracket} and more"
     assert find_definitions(text) == {"CFS": "chronic fatigue syndrome"}
     assert find_definitions(f"(He had {text[7:]})") == {"CFS": "chronic fatigue syndrome"}
@@ -185,7 +185,7 @@ def test_forms_of_the_bracket(bracket):
         ("to placebo (P) or drug (D)", {}),
     ],
 )  # fmt: skip
-def test_more_definitions(text, expected):
+def test_difficult_definitions_are_resolved(text, expected):
     assert find_definitions(text) == expected
 
 
@@ -220,7 +220,7 @@ def test_plain_text_in_brackets_defines_nothing(text):
         ("factor gamma (F-gamma)", {}),
     ],
 )  # fmt: skip
-def test_variants_are_implied_where_nothing_defines_them(text, expected):
+def test_variants_are_implied_if_not_defined(text, expected):
     found = definitions(text)
     known = {pair.short for pair in found}
     assert {pair.short: pair.long for pair in with_variants(found) if pair.short not in known} == expected
@@ -257,7 +257,7 @@ PIECES = st.sampled_from(
 
 @pytest.mark.slow
 @given(st.lists(PIECES | st.text(max_size=5), max_size=40).map("".join))
-def test_wild_text(text):
+def test_definitions_of_any_text_are_valid(text):
     """Whatever the text: what is found stands in it, fits, and is no longer than the window."""
     for short, long in find_definitions(text).items():
         assert short in plain_view(text).text and long in text
@@ -353,7 +353,7 @@ def test_a_number_after_a_short_form_is_no_part_of_its_definition(words, number)
         ("chronic fatigue syndrome, a.k.a. CFS, is", {"CFS": "chronic fatigue syndrome"}),
     ],
 )  # fmt: skip
-def test_kinds_of_false_and_missed_definitions(text, expected):
+def test_formerly_false_or_missed_definitions_are_correct(text, expected):
     assert find_definitions(text) == expected
 
 
@@ -364,7 +364,7 @@ PLAIN = st.text(LETTERS, min_size=4, max_size=9).filter(
 
 
 @given(st.text(max_size=80) | st.lists(PIECES | PLAIN, max_size=30).map("".join))
-def test_offsets_are_those_of_the_forms(text):
+def test_offsets_point_to_the_forms(text):
     for pair in definitions(text):
         assert plain_view(text[pair.start : pair.end]).text == pair.short
         assert text[pair.long_start : pair.long_end] == pair.long
@@ -398,7 +398,7 @@ def test_a_definition_leaves_other_sentences_alone(sentences, data):
     assert len(expected) == sum(chosen)
 
 
-def test_long_text_without_spaces():
+def test_long_text_without_spaces_defines_nothing():
     """A text of brackets alone is looked at once each."""
     assert find_definitions("x" * 100_000 + "(xy)" * 20_000) == {}
 
@@ -420,7 +420,7 @@ LONG_TEXTS = {
 
 
 @pytest.mark.parametrize("kind", LONG_TEXTS)
-def test_operations_grow_with_the_text(kind):
+def test_cost_is_linear_in_the_text(kind):
     short, long = (operations(partial(definitions, LONG_TEXTS[kind](n)), "mentions") for n in (100, 400))
     assert long < 4.2 * short
 
@@ -433,7 +433,7 @@ def test_a_hundred_thousand_brackets_define_nothing(kind):
 
 
 @pytest.mark.parametrize("word", ["dexamethasone", "atorvastatin", "doxorubicin", "cyclophosphamide"])
-def test_a_word_is_cut_short_at_the_beginning_of_a_sentence_too(word):
+def test_truncated_words_define_short_forms_at_sentence_starts_too(word):
     for long in (word, word.capitalize()):
         short = word[:3].capitalize()
         assert find_definitions(f"{long} ({short}) was given.") == {short: long}

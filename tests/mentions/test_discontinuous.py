@@ -25,7 +25,7 @@ def make_doc() -> Doc:
     return NLP("pain and swelling in knee")
 
 
-def test_pieces_come_back_from_a_file_as_they_were():
+def test_fragments_round_trip_through_a_file():
     doc = make_doc()
     write_fragments(doc, [KNEE_PAIN, KNEE_SWELLING], "found")
     saved = DocBin(docs=[doc]).to_bytes()
@@ -34,20 +34,20 @@ def test_pieces_come_back_from_a_file_as_they_were():
     assert [span.text for span in again.spans["found"]] == ["pain", "knee", "swelling in knee"]
 
 
-def test_two_mentions_of_one_concept_stay_two():
+def test_two_mentions_of_one_concept_stay_separate():
     doc = make_doc()
     twice = [DocMention("C1", "Finding", ((0, 1),)), DocMention("C1", "Finding", ((4, 5),))]
     write_fragments(doc, twice, "found")
     assert read_fragments(doc, "found") == twice
 
 
-def test_a_span_without_a_number_is_a_mention_by_itself():
+def test_span_without_a_number_is_a_mention_of_its_own():
     doc = make_doc()
     doc.spans["found"] = [Span(doc, 0, 1, "Finding", kb_id="C1"), Span(doc, 4, 5, "Finding", kb_id="C1")]
     assert [mention.fragments for mention in read_fragments(doc, "found")] == [((0, 1),), ((4, 5),)]
 
 
-def test_gold_mentions_are_those_in_one_piece_and_those_in_several():
+def test_gold_mentions_are_continuous_and_discontinuous():
     doc = make_doc()
     doc.spans["krissel"] = [Span(doc, 2, 5, "Finding", kb_id="C2")]
     write_fragments(doc, [KNEE_PAIN], DISJOINT_KEY)
@@ -56,12 +56,12 @@ def test_gold_mentions_are_those_in_one_piece_and_those_in_several():
     assert KNEE_PAIN.tokens == {0, 4}
 
 
-def test_no_group_is_no_mention():
+def test_missing_span_group_has_no_mentions():
     assert read_fragments(make_doc(), "found") == []
 
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(1, 5)), max_size=8))
-def test_joined_pieces_cover_the_same_tokens_and_never_touch(found):
+def test_joined_fragments_cover_the_same_tokens_and_never_touch(found):
     fragments = [(start, start + length) for start, length in found]
     joined = join_fragments(fragments)
     assert {i for start, end in joined for i in range(start, end)} == {i for s, e in fragments for i in range(s, e)}

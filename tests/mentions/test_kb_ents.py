@@ -4,7 +4,7 @@ from spacy.tokens import Span
 from spacy_krissel.mentions.annotations import kb_ents, register_extensions
 
 
-def test_kb_ents_are_not_scispacys():
+def test_kb_ents_have_scispacys_form():
     doc = spacy.blank("en")("MS relapsed")
     span = doc[:1]
     assert span._.kb_ents == []
@@ -12,7 +12,7 @@ def test_kb_ents_are_not_scispacys():
     assert span._.kb_ents == [("D1", 0.9), ("D2", 0.5)]
 
 
-def test_kb_ents_of_another_package_are_replaced():
+def test_kb_ents_of_another_package_are_kept():
     Span.set_extension("kb_ents", default=["theirs"], force=True)
     try:
         register_extensions()

@@ -31,7 +31,7 @@ from spacy_krissel.mentions.alignment import (
         ("CO2", "of carbon oxide 2", "carbon oxide 2", "initials"),
     ],
 )  # fmt: skip
-def test_the_cheapest_alignment_has_the_whole_long_form(short, text, long, strategy):
+def test_best_alignment_covers_the_whole_long_form(short, text, long, strategy):
     found = best_alignment(short, text)
     assert found is not None
     assert (text[found.start :], found.strategy) == (long, strategy)
@@ -51,7 +51,7 @@ def test_the_cheapest_alignment_has_the_whole_long_form(short, text, long, strat
         ("A-", "ataxia"),
     ],
 )
-def test_no_alignment(short, text):
+def test_text_without_the_long_form_has_no_alignment(short, text):
     assert best_alignment(short, text) is None
 
 
@@ -66,7 +66,7 @@ def test_a_whole_alignment_starts_at_the_first_word():
     [("NF-κB", "nfkb"), ("NF-kappaB", "nfkb"), ("TGF-beta1", "tgfb1"), ("MSCs", "msc"), ("MSC's", "msc"),
      ("FEV(1)", "fev1"), ("CO₂", "co2"), ("É-A", "ea"), ("ABBEY", "abbey"), ("PGF2alpha", "pgf2a")],
 )  # fmt: skip
-def test_letters_of_a_short_form(short, letters):
+def test_short_form_is_normalized_to_letters(short, letters):
     assert letters_of(short) == letters
 
 
@@ -83,7 +83,7 @@ def test_each_strategy_has_four_rates():
 
 
 @given(st.text(max_size=12), st.text(max_size=60), st.booleans())
-def test_any_text_is_aligned_or_not(short, text, whole):
+def test_alignment_of_any_text_is_valid(short, text, whole):
     found = best_alignment(short, text, whole=whole)
     if found is not None:
         assert 0 <= found.start < len(text)

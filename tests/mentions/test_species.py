@@ -48,7 +48,7 @@ def best(doc, *words, species=TAXA):
         ("", ""),
     ],
 )
-def test_a_species_is_another_by_its_name_or_its_strain(species, taxon):
+def test_names_and_strains_map_to_their_species(species, taxon):
     assert taxon_of(species) == taxon
 
 
@@ -66,11 +66,11 @@ def test_a_species_is_another_by_its_name_or_its_strain(species, taxon):
         ("mT", None),
     ],
 )
-def test_a_word_is_taken_for_a_prefix(mention, taxon):
+def test_species_prefixes_of_genes_are_recognized(mention, taxon):
     assert prefix_taxon(mention) == taxon
 
 
-def test_words_of_a_species_are_missed_or_found_inside_others(blank):
+def test_species_words_are_found_as_whole_words(blank):
     doc = blank(
         "Mice, MURINE cells, ratios, a strategy, patients' kin, womanhood, E. coli, C. elegans, fission\nyeast and "
         "yeast-like cells; PIG-A, MEF-2, HEK-293 cells, guinea  pigs, mouse-derived"
@@ -103,7 +103,7 @@ def test_words_of_a_species_are_missed_or_found_inside_others(blank):
         "mouse monoclonal",
     ],
 )
-def test_a_tool_is_taken_for_a_species(blank, text):
+def test_reagents_and_tools_are_no_species_cues(blank, text):
     assert species_cues(blank(f"A {text} was used.")) == []
 
 
@@ -118,7 +118,7 @@ def test_a_tool_is_taken_for_a_species(blank, text):
         ("nude mice", HUMAN),
     ],
 )
-def test_a_species_is_taken_for_a_tool(blank, text, taxon):
+def test_species_with_tool_like_words_are_cues(blank, text, taxon):
     assert [cue.taxon for cue in species_cues(blank(f"A {text} was used."))] == [taxon]
 
 
@@ -135,12 +135,12 @@ def test_a_species_is_taken_for_a_tool(blank, text, taxon):
         ("bovine and DGI", False),
     ],
 )
-def test_a_species_just_before_a_gene_is_missed_or_one_far_from_it_found(blank, text, just_before):
+def test_just_before_feature_needs_a_species_close_to_the_gene(blank, text, just_before):
     doc = blank(text)
     assert species_features(doc, spans_of(doc, "DGI"), ["9606", "9913"])[0, 1, 5] == just_before
 
 
-def test_a_linked_taxon_is_no_cue(blank):
+def test_linked_taxa_are_cues(blank):
     doc = blank("Brca1 of the dormouse and of mice")
     doc.ents = [Span(doc, 3, 4, label="Species", kb_id="NCBITaxon:10092")]
     doc.spans["taxa"] = [
@@ -152,20 +152,20 @@ def test_a_linked_taxon_is_no_cue(blank):
     assert [(cue.start, cue.taxon) for cue in species_cues(doc)] == [(6, RAT), (13, MOUSE), (29, MOUSE)]
 
 
-def test_taxa_that_the_doc_does_not_name_hide_one_that_it_names(blank):
-    """As those of a thousand species of cell lines beside genes."""
+def test_taxa_missing_from_the_doc_do_not_lower_those_it_names(blank):
+    """Example: genes together with the thousand species of cell lines."""
     doc = blank("Brca1 in mice.")
     others = [str(taxon) for taxon in range(1, 2000)]
     few, many = (species_scores(doc, spans_of(doc, "Brca1"), [*TAXA, *more])[0] for more in ([], others))
     assert many[: len(TAXA)] == pytest.approx(few) and few[1] > few[0] > few[2] > few[3] > FLOOR
 
 
-def test_a_doc_that_names_no_species_is_of_any(blank):
+def test_doc_without_species_is_scored_by_the_prior(blank):
     human, mouse, rat, fly, _ = np.exp(species_scores(blank("Brca1 was seen."), [blank("Brca1")[:1]], TAXA)[0])
     assert human > 4 * mouse > 4 * rat > 4 * fly
 
 
-def test_features_by_hand(blank):
+def test_features_match_hand_computed_values(blank):
     doc = blank("Brca1 in mice. Loss of hRad51 in patients and in mice. Yeast cells had Rad51 too.")
     first, second, last = species_features(doc, spans_of(doc, "Brca1", "hRad51", "Rad51"), TAXA)
     #                  fraction sentence title before nearest just before
@@ -180,13 +180,13 @@ def test_features_by_hand(blank):
     assert scores == pytest.approx(np.maximum(expected - expected.max(), FLOOR), abs=1e-6)
 
 
-def test_the_species_in_a_mention_loses_to_the_one_before(blank):
+def test_species_within_a_mention_wins_over_the_one_before(blank):
     doc = blank("In patients the mouse Brca1 gene")
     assert species_features(doc, [doc[3:5]], TAXA)[0, :2, 5].tolist() == [0, 1]
     assert species_scores(doc, [doc[3:5]], TAXA).argmax() == TAXA.index(MOUSE)
 
 
-def test_what_has_no_species_is_of_another(blank):
+def test_missing_species_gets_the_best_score(blank):
     doc = blank("Mice without Brca1")
     scores = species_scores(doc, spans_of(doc, "Brca1"), [*TAXA, ""])
     assert scores[:, :-1] == pytest.approx(species_scores(doc, spans_of(doc, "Brca1"), TAXA), abs=1e-6)
@@ -194,19 +194,19 @@ def test_what_has_no_species_is_of_another(blank):
     assert (species_scores(doc, spans_of(doc, "Brca1"), [""]) == 0).all()
 
 
-def test_a_prefix_is_a_part_of_the_name(blank):
+def test_given_prefix_decides_the_species(blank):
     doc = blank("Patients with mTOR, men with mTOR")
     spans = spans_of(doc, "mTOR")
     assert species_scores(doc, spans, TAXA, [None, MOUSE]).argmax(axis=1).tolist() == [0, 1]
 
 
-def test_a_long_doc_is_read_in_part(blank):
+def test_long_doc_is_read_completely(blank):
     doc = blank("The patients were seen. " * 300 + "In mice, Shh was deleted in mouse embryos.")
     found = species_features(doc, spans_of(doc, "Shh"), TAXA)[0]
     assert found[0, 0] == pytest.approx(300 / 302) and found[1, 1:].tolist() == [1, 0, 1, 1, 0]
 
 
-def test_the_species_is_not_the_one_that_is_named(blank):
+def test_named_species_scores_highest(blank):
     assert best(blank("Patients with mutations of Brca1 were studied."), "Brca1") == [HUMAN]
     assert best(blank("Mice without Brca1 were studied."), "Brca1") == [MOUSE]
     assert best(blank("Brca1 was studied."), "Brca1") == [HUMAN]
@@ -216,7 +216,7 @@ def test_the_species_is_not_the_one_that_is_named(blank):
     assert best(blank("daf-16 in C. elegans"), "daf-16", "daf", species=["6239", HUMAN]) == ["6239"]
 
 
-def test_species_of_one_taxon_differ(blank):
+def test_species_of_one_taxon_score_equally(blank):
     doc = blank("Mice without Brca1")
     scores = species_scores(doc, spans_of(doc, "Brca1"), [taxon_of(each) for each in ("10090", "10092", "9606")])
     assert scores[0, 0] == scores[0, 1] > scores[0, 2]
@@ -227,7 +227,7 @@ NAMES = [*(words.split("|")[0] for words in WORDS.values()), "and", ".", "mice",
 
 @pytest.mark.slow
 @given(st.lists(st.sampled_from(NAMES), max_size=40), st.integers(0, 3))
-def test_wild_docs(words, n):
+def test_scores_of_any_doc_are_finite_and_bounded(words, n):
     doc = spacy.blank("en")("A1 " + " ".join(words))
     spans = [doc[0:1]] * n
     scores = species_scores(doc, spans, TAXA)

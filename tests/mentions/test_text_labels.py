@@ -23,15 +23,15 @@ def test_labels_are_the_concepts_of_all_mentions():
     assert text_labels(NLP("pain")) == {}
 
 
-def test_labels_come_back_from_a_file():
+def test_labels_round_trip_through_a_file():
     doc = make_doc()
     doc.cats = text_labels(doc)
     (again,) = DocBin(docs=[doc]).get_docs(NLP.vocab)
     assert again.cats == text_labels(doc)
 
 
-def test_other_ids_for_mentions_are_other_labels():
-    """As a benchmark out of the knowledge base takes entities away."""
+def test_relinking_mentions_updates_the_labels():
+    """A benchmark for mentions outside the knowledge base removes entities in this way."""
     doc = make_doc()
     doc.cats = text_labels(doc)
     rewritten = {"C1|-1": "D1", "C1": "D1", "C2": "NIL", "C3|C2+C4": "C3|C4"}

@@ -95,7 +95,7 @@ def find(matcher, text):
     st.text(ALPHABET, max_size=40),
     st.booleans(),
 )
-def test_matcher_is_the_naive_one(names, text, fold):
+def test_matcher_equals_a_naive_one(names, text, fold):
     # A name has a letter or digit (`search_names` sees to that).
     names = [SearchName(row, name) for row, name in names if any(map(str.isalnum, name))]
     found = find(NameMatcher(names, "fold" if fold else "preserve"), text)
@@ -111,7 +111,7 @@ def test_matcher_is_the_naive_one(names, text, fold):
 
 
 @given(st.text(max_size=80), st.sampled_from(["preserve", "fold", "smart"]))
-def test_any_text_is_searched(text, case):
+def test_any_text_can_be_searched(text, case):
     matcher = NameMatcher([SearchName(0, "lung"), SearchName(1, "NS")], case)
     text = text + " lung cancer İ lung"
     assert [text[match.start : match.end].lower() for match in find(matcher, text)][-2:] == ["lung", "lung"]
@@ -144,7 +144,7 @@ def names(*texts):
         ("", []),
     ],
 )
-def test_word_boundaries_and_longest_match(text, expected):
+def test_longest_names_match_at_word_boundaries(text, expected):
     matcher = NameMatcher(names("Cancer", "Lung Cancer", "at lung"), "fold")
     assert found(matcher, text) == expected
 
@@ -154,7 +154,7 @@ def test_a_failed_longer_name_does_not_hide_a_shorter_one():
     assert found(matcher, "AIDS dementia complex") == ["AIDS", "dementia complex"]
 
 
-def test_preserve_takes_case_as_it_stands():
+def test_preserve_matches_exact_case_only():
     matcher = NameMatcher(names("Cancer"), "preserve")
     assert found(matcher, "Cancer cancer CANCER") == ["Cancer"]
 
@@ -165,7 +165,7 @@ def test_a_shared_name_lets_a_shorter_name_match():
     assert [match.row for match in find_all(matcher, "lung cancer or cancer")] == [AMBIGUOUS, 1]
 
 
-def test_names_that_meet_under_folding_are_ambiguous():
+def test_names_equal_after_folding_are_ambiguous():
     same = [SearchName(0, "Cold"), SearchName(1, "COLD")]
     assert found(NameMatcher(same, "fold"), "cold Cold COLD") == []
     assert [match.row for match in find(NameMatcher(same, "preserve"), "cold Cold COLD")] == [0, 1]
@@ -182,12 +182,12 @@ def test_names_that_meet_under_folding_are_ambiguous():
         ("tay-sachs disease", ["tay-sachs disease"]),
     ],
 )
-def test_smart_takes_case_of_acronyms_only(text, expected):
+def test_smart_is_case_sensitive_for_acronyms_only(text, expected):
     matcher = NameMatcher(names("AIDS", "Gout", "Lung cancer", "GSD II", "PIEBALDISM", "Tay-Sachs Disease"), "smart")
     assert found(matcher, text) == expected
 
 
-def test_smart_wants_support_for_short_acronyms():
+def test_smart_requires_support_for_short_acronyms():
     matcher = NameMatcher(
         [SearchName(0, "Netherton Syndrome"), SearchName(0, "NS"), SearchName(1, "Ichthyosis")], "smart"
     )
@@ -198,14 +198,14 @@ def test_smart_wants_support_for_short_acronyms():
     assert found(NameMatcher([SearchName(0, "NS")], "preserve"), "NS in ichthyosis") == ["NS"]
 
 
-def test_is_acronym():
+def test_acronyms_are_recognized():
     assert all(map(is_acronym, ["AIDS", "mRNA", "MEN1", "T-ALL", "HbS", "GSD II", "NS", "22q11DS"]))
     assert not any(
         map(is_acronym, ["Aids", "Tay-Sachs", "Lung Cancer", "cold", "Dba5", "PIEBALDISM", "X-linked", "A B"[:1]])
     )
 
 
-def test_the_name_is_not_the_first_of_the_ontology():
+def test_match_has_the_first_name_of_the_ontology():
     matcher = NameMatcher([SearchName(0, "Lung  Cancer"), SearchName(0, "lung cancer")], "fold")
     assert [match.name for match in find(matcher, "LUNG CANCER")] == ["Lung  Cancer"]
 
@@ -232,7 +232,7 @@ def test_pickled_matcher_finds_the_same():
     ],
 )
 @pytest.mark.parametrize("case", ["preserve", "fold", "smart"])
-def test_names_are_found_as_people_write_them(name, texts, case):
+def test_names_are_found_in_their_common_spellings(name, texts, case):
     matcher = NameMatcher([SearchName(0, name)], case)
     for text in texts:
         if case != "preserve" or text[0].isupper() == name[0].isupper():
@@ -245,7 +245,7 @@ def test_names_are_found_as_people_write_them(name, texts, case):
     st.text("xyz αéﬁ\u0301\u00ad", max_size=8),
     st.data(),
 )
-def test_offsets_survive_what_nobody_sees(words, before, data):
+def test_offsets_include_invisible_characters(words, before, data):
     name = written = " ".join(words)
     for _ in range(data.draw(st.integers(0, 4))):
         offset = data.draw(st.integers(1, len(written) - 1))
@@ -255,10 +255,10 @@ def test_offsets_survive_what_nobody_sees(words, before, data):
     assert (match := find(matcher, text)) and text[match[0].start : match[0].end] == written
 
 
-def test_no_names_find_nothing():
+def test_empty_matcher_finds_nothing():
     assert find(NameMatcher([], "smart"), "lung cancer") == []
 
 
-def test_misspelt_case_is_accepted():
+def test_misspelt_case_raises():
     with pytest.raises(KrisselError, match="K006.*'case'.*'folded'.*preserve, fold, smart"):
         NameMatcher([], "folded")

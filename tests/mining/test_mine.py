@@ -35,7 +35,7 @@ TEXTS = {
 }
 
 
-def test_mentions_names_and_counts(ontology, write_texts, tmp_path):
+def test_mentions_names_and_counts_are_written(ontology, write_texts, tmp_path):
     report = mine(ontology, write_texts(TEXTS), tmp_path / "shards")
     found = {(m.entity, m.name, m.doc, m.mention) for m in MentionShards(tmp_path / "shards")}
     assert found == {
@@ -55,7 +55,7 @@ def test_mentions_names_and_counts(ontology, write_texts, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["shards", "texts.jsonl"]
 
 
-def test_offsets_and_views_are_of_the_text(ontology, write_texts, tmp_path):
+def test_offsets_and_views_match_the_text(ontology, write_texts, tmp_path):
     mine(ontology, write_texts(TEXTS), tmp_path / "shards", case="fold")
     for m in MentionShards(tmp_path / "shards"):
         assert TEXTS[m.doc][m.start : m.end] == m.mention
@@ -82,7 +82,7 @@ def test_cap_keeps_a_sample_of_all(ontology, many_texts, tmp_path):
     assert max(int(m.doc[1:]) for m in some) > 250
 
 
-def test_same_seed_same_bytes(ontology, many_texts, tmp_path, read_bytes):
+def test_same_seed_gives_the_same_bytes(ontology, many_texts, tmp_path, read_bytes):
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
         mine(ontology, many_texts, tmp_path / name, cap=9, seed=seed)
     assert read_bytes(tmp_path / "a") == read_bytes(tmp_path / "b")
@@ -122,7 +122,7 @@ def stop_after(monkeypatch, n):
 
 
 @pytest.mark.parametrize("done", [0, 1, 4])
-def test_interrupted_and_resumed(ontology, many_texts, tmp_path, monkeypatch, done, read_bytes):
+def test_interrupted_run_resumes(ontology, many_texts, tmp_path, monkeypatch, done, read_bytes):
     settings = {"cap": 10, "seed": 3, "chunk_chars": 1500}
     mine(ontology, many_texts, tmp_path / "whole", **settings)
     with monkeypatch.context() as patch, pytest.raises(Stop):
@@ -140,7 +140,7 @@ def test_interrupted_and_resumed(ontology, many_texts, tmp_path, monkeypatch, do
     assert (report.matched_bytes < report.manifest["counts"]["bytes"]) == (done > 0)
 
 
-def test_a_chunk_cut_short_is_mined_again(ontology, many_texts, tmp_path, monkeypatch, read_bytes):
+def test_truncated_chunk_is_mined_again(ontology, many_texts, tmp_path, monkeypatch, read_bytes):
     settings = {"cap": 10, "chunk_chars": 1500}
     mine(ontology, many_texts, tmp_path / "whole", **settings)
     with monkeypatch.context() as patch, pytest.raises(Stop):
@@ -157,7 +157,7 @@ def test_a_chunk_cut_short_is_mined_again(ontology, many_texts, tmp_path, monkey
     assert read_bytes(tmp_path / "resumed") == read_bytes(tmp_path / "whole")
 
 
-def test_interrupted_before_the_shards_were_written(ontology, many_texts, tmp_path, monkeypatch, read_bytes):
+def test_run_interrupted_before_writing_shards_resumes(ontology, many_texts, tmp_path, monkeypatch, read_bytes):
     mine(ontology, many_texts, tmp_path / "whole")
     with monkeypatch.context() as patch, pytest.raises(Stop):
         patch.setattr(mine_module, "write_shard", lambda *args: (_ for _ in ()).throw(Stop))
@@ -202,7 +202,7 @@ if __name__ == "__main__":
 
 @pytest.mark.slow
 @pytest.mark.parametrize("n_process", [1, 2])
-def test_killed_and_resumed(ontology, write_texts, tmp_path, n_process, read_bytes):
+def test_killed_run_resumes(ontology, write_texts, tmp_path, n_process, read_bytes):
     texts = write_texts({f"t{i}": f"{i} tumor, lung cancer, AIDS, glioma" for i in range(20000)})
     (tmp_path / "script.py").write_text(SCRIPT)
     command = [sys.executable, str(tmp_path / "script.py"), str(ontology.path), str(texts), str(tmp_path / "killed")]
@@ -230,7 +230,7 @@ def _die(miner):
     os._exit(9)
 
 
-def test_a_process_that_dies_has_no_code_or_loses_work(ontology, many_texts, tmp_path, monkeypatch, read_bytes):
+def test_dead_process_raises_and_loses_no_work(ontology, many_texts, tmp_path, monkeypatch, read_bytes):
     monkeypatch.setattr(workers_module, "_start_worker", _die)
     with pytest.raises(KrisselError, match="K303.*n_process is 2"):
         mine(ontology, many_texts, tmp_path / "shards", n_process=2)
@@ -248,7 +248,7 @@ def test_repeated_ids_are_left_out_and_counted(ontology, write_texts, tmp_path):
     assert report.manifest["counts"]["repeated_ids"] == 2 and report.manifest["counts"]["texts"] == 2
 
 
-def test_bad_records_are_not_counted(ontology, write_texts, tmp_path):
+def test_bad_records_are_counted(ontology, write_texts, tmp_path):
     texts = write_texts({"a": "glioma"})
     texts.write_text(texts.read_text() + "not json\n")
     with pytest.warns(KrisselWarning, match="KW2"):
@@ -256,7 +256,7 @@ def test_bad_records_are_not_counted(ontology, write_texts, tmp_path):
     assert report.manifest["counts"]["bad_records"] == 1
 
 
-def test_no_match_is_warned_of_and_written(ontology, write_texts, tmp_path):
+def test_run_without_matches_warns_and_writes_empty_shards(ontology, write_texts, tmp_path):
     with pytest.warns(KrisselWarning, match="KW301.*2 texts"):
         mine(ontology, write_texts({"a": "Nothing.", "b": " here"}), tmp_path / "shards")
     shards = MentionShards(tmp_path / "shards")
@@ -264,7 +264,7 @@ def test_no_match_is_warned_of_and_written(ontology, write_texts, tmp_path):
 
 
 @pytest.mark.parametrize("entities", [[], [Entity("A", "x", ("12", "was")), Entity("B", "flu"), Entity("C", "Flu")]])
-def test_an_ontology_without_names_is_accepted(entities, write_texts, tmp_path):
+def test_ontology_without_searchable_names_raises(entities, write_texts, tmp_path):
     empty = write_store(entities, tmp_path / "empty")
     with pytest.raises(KrisselError, match=f"K301.*empty.*has {len(entities)} entities"):
         mine(empty, write_texts(TEXTS), tmp_path / "shards")
@@ -286,14 +286,14 @@ def test_truncated_text_is_refused_and_nothing_written(ontology, many_texts, tmp
         mine(ontology, broken, tmp_path / "shards", chunk_chars=500)
 
 
-def test_no_texts_at_all(ontology, tmp_path):
+def test_no_texts_give_empty_shards_and_a_warning(ontology, tmp_path):
     with pytest.warns(KrisselWarning, match="KW301.*0 texts"):
         mine(ontology, [], tmp_path / "shards")
     assert len(MentionShards(tmp_path / "shards")) == 0
 
 
 @pytest.mark.parametrize("content", ['{"cap"', "[" * 100_000, "[1]"])
-def test_work_whose_state_is_unreadable_is_lost(ontology, write_texts, tmp_path, content):
+def test_work_with_an_unreadable_state_is_kept(ontology, write_texts, tmp_path, content):
     partial = tmp_path / ".shards.partial"
     partial.mkdir()
     (partial / "000000.arrow").write_bytes(b"work")
@@ -304,7 +304,7 @@ def test_work_whose_state_is_unreadable_is_lost(ontology, write_texts, tmp_path,
     mine(ontology, write_texts(TEXTS), tmp_path / "shards", restart=True)
 
 
-def test_a_corrected_text_is_refused_where_there_is_nothing_to_lose(ontology, write_texts, tmp_path):
+def test_repaired_text_is_mined_if_no_work_exists(ontology, write_texts, tmp_path):
     """Nor is it after a run that was killed before its first chunk."""
     texts = tmp_path / "texts.txt.gz"
     texts.write_bytes(gzip.compress(b"A case of glioma.")[:-4])
@@ -319,7 +319,7 @@ def test_a_corrected_text_is_refused_where_there_is_nothing_to_lose(ontology, wr
 
 
 @pytest.mark.parametrize("n_bytes", [0, 1, 2, 3])
-def test_a_gzip_file_of_few_bytes_is_not_coded(ontology, tmp_path, n_bytes):
+def test_gzip_file_of_few_bytes_raises_only_coded_errors(ontology, tmp_path, n_bytes):
     (tmp_path / "texts.txt.gz").write_bytes(gzip.compress(b"A case of glioma.")[:n_bytes])
     try:
         mine(ontology, tmp_path / "texts.txt.gz", tmp_path / "shards", progress=True)
@@ -328,7 +328,7 @@ def test_a_gzip_file_of_few_bytes_is_not_coded(ontology, tmp_path, n_bytes):
 
 
 @pytest.mark.parametrize("name", ["000002.arrow", "000002.json", "state.json"])
-def test_a_flipped_bit_of_unfinished_work_is_in_the_shards(
+def test_flipped_bit_of_unfinished_work_never_reaches_the_shards(
     ontology, many_texts, tmp_path, monkeypatch, name, read_bytes
 ):
     settings = {"cap": 10, "chunk_chars": 1500}
@@ -353,7 +353,7 @@ def test_a_flipped_bit_of_unfinished_work_is_in_the_shards(
 
 @pytest.mark.parametrize("n_chunks", [0, 2])
 @pytest.mark.parametrize("other", [{}, {"seed": 1}, {"restart": True}])
-def test_two_runs_into_one_output_spoil_each_other(
+def test_second_run_into_the_same_output_is_refused(
     ontology, many_texts, tmp_path, monkeypatch, n_chunks, other, read_bytes
 ):
     """The second begins when the first has so many chunks."""
@@ -373,7 +373,7 @@ def test_two_runs_into_one_output_spoil_each_other(
     assert refused and read_bytes(tmp_path / "shards") == read_bytes(tmp_path / "whole")
 
 
-def test_two_processes_into_one_output_spoil_each_other(ontology, write_texts, tmp_path, read_bytes):
+def test_two_processes_into_one_output_leave_valid_shards(ontology, write_texts, tmp_path, read_bytes):
     texts = write_texts({f"t{i}": f"{i} tumor, lung cancer, AIDS, glioma" for i in range(20000)})
     (tmp_path / "script.py").write_text(SCRIPT)
     command = [sys.executable, str(tmp_path / "script.py"), str(ontology.path), str(texts), str(tmp_path / "both"), "1"]
@@ -386,7 +386,7 @@ def test_two_processes_into_one_output_spoil_each_other(ontology, write_texts, t
     assert read_bytes(tmp_path / "both") == read_bytes(tmp_path / "whole")
 
 
-def test_what_the_disk_refuses_is_not_coded(ontology, write_texts, tmp_path, monkeypatch):
+def test_disk_errors_are_coded(ontology, write_texts, tmp_path, monkeypatch):
     texts = write_texts(TEXTS)
     for module in (work_module, mine_module):
         with monkeypatch.context() as patch, pytest.raises(KrisselError, match="K026.*No space left.*Free space"):
@@ -398,17 +398,17 @@ def test_what_the_disk_refuses_is_not_coded(ontology, write_texts, tmp_path, mon
     assert sorted(path.name for path in tmp_path.iterdir()) == [".shards.partial", "file", "texts.jsonl"]
 
 
-def test_missing_texts_are_accepted(ontology, tmp_path):
+def test_missing_texts_raise(ontology, tmp_path):
     with pytest.raises(KrisselError, match="K201"):
         mine(ontology, tmp_path / "nowhere.jsonl", tmp_path / "shards")
 
 
-def test_wrong_settings_are_accepted(ontology, write_texts, tmp_path):
+def test_invalid_settings_raise(ontology, write_texts, tmp_path):
     with pytest.raises(KrisselError, match="K006.*'n_process'"):
         mine(ontology, write_texts(TEXTS), tmp_path / "shards", n_process=0)
 
 
-def test_other_output_is_refused_before_the_work(ontology, write_texts, tmp_path, monkeypatch):
+def test_foreign_output_is_refused_before_mining(ontology, write_texts, tmp_path, monkeypatch):
     stop_after(monkeypatch, 0)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/letter.txt").write_text("dear")
@@ -434,7 +434,7 @@ def test_progress_bar_writes_to_stderr_only_when_asked(ontology, write_texts, tm
 @pytest.mark.parametrize(
     "case, mentions, entities", [("preserve", 12000, 550), ("fold", 85000, 1600), ("smart", 75000, 1400)]
 )
-def test_abstracts_against_medic(medic, data_dir, tmp_path, case, mentions, entities):
+def test_abstracts_give_the_expected_counts(medic, data_dir, tmp_path, case, mentions, entities):
     report = mine(medic, data_dir / "text" / "abstracts.jsonl.gz", tmp_path / "shards", case=case)
     counts = report.manifest["counts"]
     print(f"{case}: {report.mb_per_second:.1f} MB/s, {json.dumps(counts)}")
@@ -452,8 +452,8 @@ def medic(data_dir, tmp_path_factory):
         return build_ontology(data_dir / "ontologies" / "medic_06Jul2012.txt", tmp_path_factory.mktemp("medic") / "s")
 
 
-def test_mentions_kept_by_a_worker_with_old_limits_stay(ontology, many_texts, tmp_path, monkeypatch, read_bytes):
-    """As on systems where processes do not see the limits of the first one sink."""
+def test_workers_with_stale_limits_write_the_same_shards(ontology, many_texts, tmp_path, monkeypatch, read_bytes):
+    """On some systems, processes do not see how the limits of the first one sink."""
     monkeypatch.setattr(reservoir_module, "MIN_NEW", 1)
     kept = []
     remove = WorkDirectory.remove
@@ -478,7 +478,7 @@ def test_mentions_kept_by_a_worker_with_old_limits_stay(ontology, many_texts, tm
     assert not list(tmp_path.rglob("*.tmp"))
 
 
-def test_a_gzip_file_of_two_bytes_has_no_code(ontology, tmp_path):
+def test_gzip_file_of_two_bytes_raises(ontology, tmp_path):
     path = tmp_path / "a.jsonl.gz"
     path.write_bytes(b"\x1f\x8b")
     with pytest.raises(KrisselError, match=r"K202.*a\.jsonl\.gz"):

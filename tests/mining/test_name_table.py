@@ -21,25 +21,25 @@ def places(names, text):
     return [place for place, _ in found(table, text)]
 
 
-def test_overlapping_names_hide_the_longest_from_a_start():
+def test_longest_name_from_each_start_wins():
     names = ["a b c", "a b", "a", "b", "b c", "b (d)", "c (d)", "c", "-c"]
     assert places(names, "a b c (d)") == ["a b c", "b c", "c (d)"]
     assert places(names, "a b, c(d)") == ["a b", "b", "c"]
 
 
-def test_punctuation_at_the_edges_of_names():
+def test_names_with_punctuation_at_their_edges_are_found():
     names = ["(d) e", "(d) e.", "(d)", "d", "d)", "((d", "d) e f", "e"]
     assert places(names, "((d) e.) d) e f ((d") == ["((d", "(d) e.", "d)", "e", "d) e f", "e", "((d", "d"]
 
 
-def test_a_folded_name_is_found_before_an_exact_one():
+def test_exact_name_is_found_before_a_folded_one():
     names = [NormalizedName("aids", "aids", 0, False), NormalizedName("AIDS", "AIDS", 1, True)]
     table = NameTable(names, fold=True)
     assert found(table, "AIDS aids Aids") == [("AIDS", "AIDS"), ("aids", "aids"), ("Aids", "aids")]
     assert len(table) == 2
 
 
-def test_the_same_names_are_one():
+def test_equal_names_are_merged():
     names = [("A b", 3), ("a b", 3), ("A B", 3), ("c", 1), ("C", 2), ("c", 1), ("d", AMBIGUOUS), ("D", AMBIGUOUS)]
     table = NameTable([NormalizedName(name, name, row, False) for name, row in names], fold=True)
     assert len(table) == 3
@@ -51,7 +51,7 @@ def test_the_same_names_are_one():
     }
 
 
-def test_blocks_change_nothing(monkeypatch):
+def test_building_in_blocks_changes_nothing(monkeypatch):
     names = [NormalizedName(f"{i % 7} w{i} ({i})", f"{i % 7} w{i} ({i})", i, False) for i in range(50)]
     names += [NormalizedName("...", "...", 9, False)]
     text = " and ".join(name.plain for name in names)
@@ -71,7 +71,7 @@ def test_a_filter_that_lets_everything_pass_changes_nothing():
     assert found(table, text) == expected and len(expected) == 50
 
 
-def test_names_with_equal_hashes_are_confused(monkeypatch):
+def test_names_with_equal_hashes_are_distinguished(monkeypatch):
     """Names that share the hash that is looked up are all found, and what has this hash alone is none of them."""
     hashes = name_table_module.SpanHashes.hashes
 

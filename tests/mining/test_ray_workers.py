@@ -46,14 +46,14 @@ SETTINGS = {"cap": 20, "chunk_chars": 400}
 
 @pytest.fixture
 def expected(ontology, folder, tmp_path, read_bytes):
-    """What one process makes of the folder: files and warnings."""
+    """Return the files and warnings of a run in one process."""
     with pytest.warns(KrisselWarning) as found:
         mine(ontology, folder, tmp_path / "expected", **SETTINGS)
     return read_bytes(tmp_path / "expected"), [str(each.message) for each in found]
 
 
 @pytest.mark.slow
-def test_ray_writes_other_shards_than_one_process(cluster, ontology, folder, tmp_path, expected, read_bytes):
+def test_ray_writes_the_same_shards_as_one_process(cluster, ontology, folder, tmp_path, expected, read_bytes):
     with pytest.warns(KrisselWarning) as found:
         report = mine(ontology, folder, tmp_path / "s", ray="local", **SETTINGS)
     assert (read_bytes(tmp_path / "s"), [str(each.message) for each in found]) == expected
@@ -63,7 +63,7 @@ def test_ray_writes_other_shards_than_one_process(cluster, ontology, folder, tmp
 
 @pytest.mark.slow
 @pytest.mark.parametrize("task", ["_read_on_ray", "_mine_on_ray"])
-def test_a_worker_killed_in_a_task_changes_shards(
+def test_worker_killed_in_a_task_changes_no_shards(
     cluster, ontology, folder, tmp_path, expected, read_bytes, monkeypatch, task
 ):
     killed = tmp_path / "killed"
@@ -99,7 +99,7 @@ class Stop(Exception):
 
 
 @pytest.mark.slow
-def test_ray_and_processes_cannot_resume_each_other(
+def test_ray_and_processes_can_resume_each_other(
     cluster, ontology, folder, tmp_path, expected, read_bytes, monkeypatch
 ):
     add = WorkDirectory.add
@@ -120,7 +120,7 @@ def test_ray_and_processes_cannot_resume_each_other(
 
 
 @pytest.mark.slow
-def test_an_error_of_a_reader_loses_its_code_in_ray(cluster, ontology, folder, tmp_path):
+def test_reader_error_keeps_its_code_in_ray(cluster, ontology, folder, tmp_path):
     (folder / "07.jsonl").write_text("no JSON at all\n")
     with pytest.raises(KrisselError, match=r"^\[K209\].*07\.jsonl"):
         mine(ontology, folder, tmp_path / "s", ray="local", **SETTINGS)
@@ -128,7 +128,7 @@ def test_an_error_of_a_reader_loses_its_code_in_ray(cluster, ontology, folder, t
 
 
 @pytest.mark.slow
-def test_work_lost_repeatedly_has_no_code(cluster, ontology, folder, tmp_path, monkeypatch):
+def test_repeatedly_lost_work_raises(cluster, ontology, folder, tmp_path, monkeypatch):
     monkeypatch.setattr("spacy_krissel.mining.workers._mine_on_ray", lambda *args: os._exit(9))
     monkeypatch.setattr("spacy_krissel.mining.workers.MAX_RETRIES", 0)
     with pytest.raises(KrisselError, match=r"^\[K025\]"):
@@ -136,19 +136,19 @@ def test_work_lost_repeatedly_has_no_code(cluster, ontology, folder, tmp_path, m
     assert not (tmp_path / "s").exists()
 
 
-def test_missing_ray_has_no_code(ontology, write_texts, tmp_path, monkeypatch):
+def test_missing_ray_raises(ontology, write_texts, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(KrisselError, match=r"K023.*spacy-krissel\[ray\]"):
         mine(ontology, write_texts({"a": "glioma"}), tmp_path / "s", ray="local")
 
 
-def test_n_process_is_accepted_with_ray(ontology, write_texts, tmp_path):
+def test_n_process_with_ray_raises(ontology, write_texts, tmp_path):
     with pytest.raises(KrisselError, match="K006.*'n_process'"):
         mine(ontology, write_texts({"a": "glioma"}), tmp_path / "s", ray="local", n_process=2)
 
 
 @pytest.mark.slow
-def test_a_temporary_cluster_stays_or_a_missing_one_has_no_code(cluster, ontology, write_texts, tmp_path, monkeypatch):
+def test_temporary_cluster_ends_and_a_missing_one_raises(cluster, ontology, write_texts, tmp_path, monkeypatch):
     """After the others, since it ends their connection."""
     cluster.shutdown()
     texts = write_texts({"a": "glioma"})
@@ -163,7 +163,7 @@ def test_a_temporary_cluster_stays_or_a_missing_one_has_no_code(cluster, ontolog
 
 
 @pytest.mark.slow
-def test_a_lost_machine_changes_shards(ontology, folder, tmp_path, expected, read_bytes, monkeypatch):
+def test_lost_machine_changes_no_shards(ontology, folder, tmp_path, expected, read_bytes, monkeypatch):
     """Last, since a program has one connection."""
     # The connection of the tests before, unless another process of pytest ran the one that ends it.
     pytest.importorskip("ray").shutdown()

@@ -1,4 +1,4 @@
-"""What a run reads, in which order, and what it need not read again."""
+"""Reading of texts: what is read, in which order, and what a resumed run skips."""
 
 import gzip
 import json
@@ -71,7 +71,7 @@ def test_the_last_version_of_an_article_counts(
     assert counts["blank_texts"] == 1
 
 
-def test_order_of_files(tmp_path, write_texts):
+def test_xml_files_are_read_in_reverse_order(tmp_path, write_texts):
     for name in ("x/1.xml", "x/2.xml.gz", "y/0.xml"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("<")
@@ -91,7 +91,7 @@ def test_small_files_are_read_together(tmp_path, monkeypatch):
     assert units_of([]) == []
 
 
-def test_chunks_of_a_unit(write_texts):
+def test_unit_is_read_in_chunks_with_a_report_at_the_end(write_texts):
     one = write_texts({f"a{i}": "0123456789" for i in range(5)}, "one.jsonl")
     one.write_text(one.read_text() + "no JSON\n")
     two = write_texts({f"b{i}": "0123456789" for i in range(2)}, "two.jsonl")
@@ -103,7 +103,7 @@ def test_chunks_of_a_unit(write_texts):
     assert chunks[-1][0].report["counts"] == {"bad_records": 1, "texts": 7}
 
 
-def test_all_kinds_of_files_together(ontology, tmp_path, read_bytes, write_texts):
+def test_files_of_all_formats_are_mined_together(ontology, tmp_path, read_bytes, write_texts):
     folder = tmp_path / "texts"
     write_texts({"j": "glioma"}, "texts/a.jsonl")
     (folder / "b.txt").write_text("tumor\n")
@@ -178,7 +178,7 @@ def test_large_files_are_read_by_this_process(ontology, many_files, tmp_path, mo
             assert read_bytes(tmp_path / f"{i}") == read_bytes(tmp_path / "whole")
 
 
-def test_a_damaged_file_is_not_named(ontology, many_files, tmp_path, monkeypatch):
+def test_damaged_file_is_named_in_the_error(ontology, many_files, tmp_path, monkeypatch):
     monkeypatch.setattr(reading_module, "UNIT_BYTES", 1)
     (many_files / "5.jsonl").write_text("no JSON at all\n")
     for n_process in (1, 2):
@@ -187,7 +187,7 @@ def test_a_damaged_file_is_not_named(ontology, many_files, tmp_path, monkeypatch
         assert not (tmp_path / str(n_process)).exists()
 
 
-def test_work_of_another_version_is_accepted(ontology, write_texts, tmp_path):
+def test_work_of_another_version_raises(ontology, write_texts, tmp_path):
     """A run that an earlier version of the package began, which kept chunks in other files."""
     partial = tmp_path / ".s.partial"
     partial.mkdir()

@@ -27,7 +27,7 @@ def sample(cap, offers):
 
 
 @given(items, st.integers(1, 5), st.randoms())
-def test_sample_is_the_lowest_whatever_the_order(offers, cap, random):
+def test_sample_is_the_lowest_in_any_order(offers, cap, random):
     expected = []
     for row in range(4):
         expected += [(row, order) for order in sorted(order for r, order in offers if r == row)[:cap]]
@@ -36,7 +36,7 @@ def test_sample_is_the_lowest_whatever_the_order(offers, cap, random):
 
 
 @given(items, st.integers(1, 5), st.integers(0, 60))
-def test_samples_of_parts_hold_the_sample_of_the_whole(offers, cap, cut):
+def test_samples_of_parts_contain_the_sample_of_the_whole(offers, cap, cut):
     parts = sample(cap, offers[:cut]) + sample(cap, offers[cut:])
     assert sample(cap, parts) == sample(cap, offers)
 
@@ -47,7 +47,7 @@ def test_no_cap_keeps_all(offers):
 
 
 @given(items, st.integers(1, 9), st.lists(st.integers(0, 60), max_size=5))
-def test_reservoir_drops_a_mention_of_the_sample(offers, cap, cuts):
+def test_reservoir_keeps_every_mention_of_the_sample(offers, cap, cuts):
     reservoir = Reservoir(cap, n_rows=4)
     kept = []
     with patch.object(reservoir_module, "MIN_NEW", 4):
@@ -57,7 +57,7 @@ def test_reservoir_drops_a_mention_of_the_sample(offers, cap, cuts):
     assert sample(cap, kept) == sample(cap, offers)
 
 
-def test_reservoir_keeps_mentions_over_the_cap(monkeypatch):
+def test_reservoir_drops_mentions_over_the_cap(monkeypatch):
     monkeypatch.setattr(reservoir_module, "MIN_NEW", 3)
     reservoir = Reservoir(2, n_rows=2)
     # Of a priority the last bits may be lost, here one; a limit is never below that of the sample.
@@ -76,7 +76,7 @@ def test_equal_priorities_are_kept_in_order():
 
 
 @given(st.text(max_size=9), st.lists(st.tuples(st.integers(0, 2**20), st.text(max_size=9)), min_size=1, max_size=4))
-def test_priorities_of_a_document_are_those_of_its_mentions(doc, mentions):
+def test_priorities_together_equal_those_of_each_mention(doc, mentions):
     starts, entities = zip(*mentions, strict=True)
     prefixes = [doc_prefix(3, doc)] * len(mentions)
     together = priorities(prefixes, starts, [entity.encode() for entity in entities])

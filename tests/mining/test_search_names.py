@@ -23,7 +23,7 @@ def test_the_preferred_name_comes_first(ontology):
     assert next(name.text for name in names if name.row == 2) == "Acquired Immunodeficiency Syndrome"
 
 
-def test_preferred_names_alone(ontology):
+def test_without_aliases_only_preferred_names_are_searched(ontology):
     """An alias is not searched, and a preferred name that is another entity's alias stays ambiguous."""
     names, counts = names_and_counts(ontology, aliases=False)
     everything, _ = names_and_counts(ontology)

@@ -40,7 +40,7 @@ def test_positions_iteration_and_groups_agree(shards):
         shards[len(shards)]
 
 
-def test_entities_and_fields_of_many_mentions_are_others(shards):
+def test_groups_and_fields_match_the_mentions(shards):
     mentions = list(shards)
     ids, starts = shards.groups()
     assert [mentions[start].entity for start in starts[:-1]] == ids.to_pylist() == ["D1", "D2", "D3", "D7"]
@@ -52,15 +52,15 @@ def test_entities_and_fields_of_many_mentions_are_others(shards):
     assert shards.fields(np.zeros(0, dtype=np.int64), "doc", "start") == [[], []]
 
 
-def test_all_shards_stay_open(shards, monkeypatch):
-    """What was read of an open file counts as memory of the process."""
+def test_few_shards_stay_open(shards, monkeypatch):
+    """Pages read from an open file count as memory of the process."""
     monkeypatch.setattr(shards_module, "OPEN_SHARDS", 2)
     mentions = list(shards)
     assert [shards[i] for i in range(len(shards))] == mentions
     assert len(shards._open) == 2
 
 
-def test_a_shard_is_verified_each_time_it_is_opened(shards, monkeypatch):
+def test_shard_is_verified_only_once(shards, monkeypatch):
     monkeypatch.setattr(shards_module, "OPEN_SHARDS", 1)
     first = list(shards)
     monkeypatch.setattr(shards_module, "verify_file", None)
@@ -78,7 +78,7 @@ def test_pickled_shards_read_the_same(shards):
     assert list(pickle.loads(pickle.dumps(shards))) == list(shards)
 
 
-def test_a_truncated_shard_is_not_named(shards):
+def test_truncated_shard_is_named(shards):
     file_ = shards.path / "shard-00001.arrow"
     file_.write_bytes(file_.read_bytes()[:-20])
     with pytest.raises(KrisselError, match="K004.*shard-00001.arrow"):
@@ -94,7 +94,7 @@ def rewrite(path, file_, table):
     write_manifest(path, kind, version, manifest)
 
 
-def test_a_shard_of_other_columns_or_length_is_not_named(shards):
+def test_shard_of_other_columns_or_length_is_named(shards):
     rewrite(shards.path, "shard-00000.arrow", pa.table({"entity": ["D1"]}))
     with pytest.raises(KrisselError, match="K004.*columns"):
         list(MentionShards(shards.path))
@@ -111,7 +111,7 @@ def sign(path, change):
     (path / "manifest.json").write_text(json.dumps(manifest))
 
 
-def test_a_file_that_is_not_arrow_has_no_code(shards):
+def test_file_that_is_not_arrow_raises(shards):
     (shards.path / "shard-00000.arrow").write_bytes(b"ARROW2" * 100)
     sign(shards.path, lambda manifest: manifest["files"]["shard-00000.arrow"].update(bytes=600))
     with pytest.raises(KrisselError, match="K004.*shard-00000.arrow.*SHA-256"):
@@ -120,7 +120,7 @@ def test_a_file_that_is_not_arrow_has_no_code(shards):
         MentionShards(shards.path, verify=False)[0]
 
 
-def test_a_flipped_bit_of_a_shard_is_read(shards):
+def test_flipped_bit_of_a_shard_raises(shards):
     """It is hashed when it is read, and not before."""
     whole = (shards.path / "shard-00001.arrow").read_bytes()
     for byte in range(3, len(whole), len(whole) // 50):
@@ -136,7 +136,7 @@ def test_a_flipped_bit_of_a_shard_is_read(shards):
 
 @pytest.mark.parametrize("value", [None, 5, "x", [], {}, [1], [{}], [{"file": "shard-00000.arrow"}], -1, float("nan")])
 @pytest.mark.parametrize("key", ["shards", "files"])
-def test_a_manifest_of_other_content_is_not_coded(shards, key, value):
+def test_invalid_manifest_raises(shards, key, value):
     sign(shards.path, lambda manifest: manifest.update({key: value}))
     if (key, value) == ("shards", []):
         assert len(MentionShards(shards.path)) == 0
@@ -146,14 +146,14 @@ def test_a_manifest_of_other_content_is_not_coded(shards, key, value):
 
 
 @pytest.mark.parametrize("name", ["../secret.arrow", "other.arrow", "", 5, None])
-def test_a_shard_that_is_not_listed_is_read(shards, name):
+def test_unlisted_shard_raises(shards, name):
     (shards.path / "other.arrow").write_bytes((shards.path / "shard-00000.arrow").read_bytes())
     sign(shards.path, lambda manifest: manifest["shards"][0].update(file=name))
     with pytest.raises(KrisselError, match="K002"):
         MentionShards(shards.path)
 
 
-def test_out_of_memory_is_called_damage(shards, monkeypatch):
+def test_out_of_memory_is_not_reported_as_damage(shards, monkeypatch):
     def full(*args):
         raise pa.ArrowMemoryError("malloc of size 5000 failed")
 
@@ -166,7 +166,7 @@ def test_out_of_memory_is_called_damage(shards, monkeypatch):
             MentionShards(shards.path)[0]
 
 
-def test_other_directories_are_accepted(ontology, tmp_path):
+def test_other_directories_raise(ontology, tmp_path):
     with pytest.raises(KrisselError, match="K001.*krissel mine"):
         MentionShards(tmp_path / "nowhere")
     with pytest.raises(KrisselError, match="K002.*ontology store"):

@@ -17,7 +17,7 @@ def both_hashes(plain, start=0, end=None):
 
 
 @given(wild, wild, wild)
-def test_the_hash_of_a_span_depends_on_other_characters(left, text, right):
+def test_hash_of_a_span_is_independent_of_its_context(left, text, right):
     alone = SpanHashes(text, text)
     place = np.array([0]), np.array([len(text)])
     plain = int(alone.hashes(*place)[0])
@@ -26,14 +26,14 @@ def test_the_hash_of_a_span_depends_on_other_characters(left, text, right):
 
 
 @given(pairs, pairs)
-def test_other_characters_have_another_hash(one, other):
+def test_hashes_are_equal_only_for_equal_text(one, other):
     keys, plains = zip(both_hashes(one), both_hashes(other), strict=True)
     assert (plains[0] == plains[1]) == (one == other)
     assert (keys[0] == keys[1]) == (fold_case(one) == fold_case(other))
 
 
 @given(wild)
-def test_capitals(text):
+def test_capitals_in_spans_are_found(text):
     key = fold_case(text)
     spans = SpanHashes(text, key)
     starts, ends = (np.ravel(places) for places in np.mgrid[: len(text) + 1, : len(text) + 1])
@@ -44,7 +44,7 @@ def test_capitals(text):
 
 
 @given(wild)
-def test_words(text):
+def test_words_match_str_split(text):
     form = forms(text, fold=False).words
     words = Words(form)
     assert [form[start:end] for start, end in zip(words.starts, words.ends, strict=True)] == form.split()
@@ -52,7 +52,7 @@ def test_words(text):
     assert words.inside(places).tolist() == [0 <= i < len(form) and form[i] != " " for i in places]
 
 
-def test_no_text():
+def test_empty_text_has_no_words_and_no_hashes():
     assert len(Words("").starts) == 0
     assert len(SpanHashes("", "").hashes(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))) == 0
 
@@ -76,13 +76,13 @@ def test_fold_case_is_per_character_and_stable(text):
     assert fold_case(fold_case(text)) == fold_case(text)
 
 
-def test_characters_whose_lower_case_is_longer_stay():
+def test_characters_with_longer_lower_case_are_kept():
     assert len("İ".lower()) == 2
     assert fold_case("İ LUNG") == "İ lung"
     assert fold_case("ΟΔΟΣ Σ") == fold_case("οδος ς") == "οδοσ σ"
 
 
-def test_plain_form_levels_typography_only():
+def test_plain_form_normalizes_typography_only():
     assert plain_form("Charcot–Marie‐Tooth’s\u00a0Disease\n") == "Charcot-Marie-Tooth's Disease "
     assert plain_form("5 \u00b5g") == plain_form("5 \u03bcg")
     # An em dash parts sentences; it joins no name.

@@ -35,7 +35,7 @@ def obo(tmp_path):
     return path
 
 
-def test_sources_of_several_formats_in_one_store(tmp_path, medic, obo):
+def test_sources_of_several_formats_fill_one_store(tmp_path, medic, obo):
     more = tmp_path / "more.jsonl.gz"
     records = [{"concept_id": "C9", "canonical_name": "ms"}, {"concept_id": "D009103", "canonical_name": "again"}]
     more.write_bytes(gzip.compress("\n".join(map(json.dumps, records)).encode()))
@@ -47,7 +47,7 @@ def test_sources_of_several_formats_in_one_store(tmp_path, medic, obo):
     assert [each["format"] for each in store.manifest["info"]["provenance"]] == ["medic", "obo", "jsonl"]
 
 
-def test_equal_ids_of_two_sources(tmp_path, medic):
+def test_prefix_separates_equal_ids_of_two_sources(tmp_path, medic):
     genes = tmp_path / "genes.jsonl"
     genes.write_text(json.dumps({"concept_id": "145250", "canonical_name": "KRT5", "alt_ids": ["7", "HGNC:5"]}) + "\n")
     prefixed = build_ontology(genes, tmp_path / "genes", prefix="NCBIGene:")
@@ -58,7 +58,7 @@ def test_equal_ids_of_two_sources(tmp_path, medic):
         build_ontology(genes, tmp_path / "none", prefix="NCBI Gene")
 
 
-def test_people_and_mice_are_names_of_no_species(tmp_path):
+def test_species_words_name_their_species_on_request(tmp_path):
     taxa = tmp_path / "taxa.jsonl"
     names = {"NCBITaxon:9606": "Homo sapiens", "NCBITaxon:10088": "Mus", "9606": "a gene"}
     taxa.write_text("\n".join(json.dumps({"concept_id": id_, "canonical_name": names[id_]}) for id_ in names))
@@ -68,7 +68,7 @@ def test_people_and_mice_are_names_of_no_species(tmp_path):
     assert [entity.name for entity in store] == list(names.values())
 
 
-def test_sources_merged_into_one_entity_a_concept(tmp_path, medic, obo):
+def test_sources_are_merged_into_one_entity_per_concept(tmp_path, medic, obo):
     store = build_ontology([obo, medic], tmp_path / "store", merge_sources=True)
     assert list(store.ids) == ["DOID:2377", "145250"]
     found = store.get("D009103")
@@ -86,7 +86,7 @@ def test_sources_with_nothing_in_common_are_counted_as_not_merged(tmp_path):
     assert "0 of 2 entities became part of another" in show_ontology(found, output, True, None)
 
 
-def test_enriched_from_a_file_or_a_store(tmp_path, medic, obo, monkeypatch):
+def test_store_is_enriched_from_a_file_or_a_store(tmp_path, medic, obo, monkeypatch):
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(scratch))
@@ -133,7 +133,7 @@ def test_truncated_source_leaves_the_earlier_store(tmp_path, medic):
     assert len(OntologyStore(store.path)) == 2
 
 
-def test_one_branch_of_a_hierarchy(tmp_path):
+def test_one_branch_of_a_hierarchy_can_be_chosen(tmp_path):
     terms, trees = tmp_path / "terms.tsv", tmp_path / "trees.tsv"
     names = {"D1": "Salt", "D2": "Gout", "D3": "Steroids", "D4": "No tree"}
     rows = [f"{id_}\t{name}\tY" for id_, name in names.items()]
@@ -162,7 +162,7 @@ def test_temporary_stores_last_as_long_as_their_use(medic, tmp_path):
 
 
 @pytest.mark.parametrize("header", ["Nummer;Wort;Auch", "id;name;Auch"])
-def test_options_of_tables_apply_to_the_tables_of_several_sources(medic, obo, tmp_path, header):
+def test_table_options_apply_to_the_tables_of_several_sources(medic, obo, tmp_path, header):
     table = tmp_path / "lab.csv"
     table.write_text(f"{header}\nL:1;glucose;sugar/dextrose\n")
     first, second, third = header.split(";")
@@ -211,7 +211,7 @@ def test_a_vocabulary_keeps_its_own_columns(tmp_path, monkeypatch):
     assert [entity.names for entity in store] == [("A1BG", "alpha-1-B glycoprotein"), ("glucose", "sugar", "dextrose")]
 
 
-def test_a_store_has_no_format(obo, tmp_path):
+def test_format_and_reader_options_for_a_store_raise(obo, tmp_path):
     store = build_ontology(obo, tmp_path / "store")
     with pytest.raises(KrisselError, match="K006.*'format' is 'obo'.*auto"):
         build_ontology(store.path, tmp_path / "other", format="obo")
@@ -219,12 +219,12 @@ def test_a_store_has_no_format(obo, tmp_path):
         build_ontology([store.path], tmp_path / "other", scopes=["EXACT"])
 
 
-def test_empty_columns_are_none(obo, tmp_path):
+def test_empty_column_options_are_ignored(obo, tmp_path):
     store = build_ontology(obo, tmp_path / "store", id_column="", separator=None)
     assert "DOID:2377" in store
 
 
-def test_settings_of_the_commands_are_those_of_the_function_and_of_tables():
+def test_command_settings_match_the_function_and_the_table_reader():
     """With the same defaults."""
     known = {**signature(read_table).parameters, **signature(build_ontology).parameters}
     for each in fields(OntologySettings):

@@ -36,7 +36,7 @@ def names_of(tmp_path):
     return names_of
 
 
-def test_homonym_that_is_not_preferred(names_of):
+def test_homonym_is_expanded_with_the_preferred_name(names_of):
     """Figure 2a, and Figure 1."""
     names, figures = names_of(
         Entity("C0030685", "Patient Discharge", ("Discharge",)),
@@ -51,7 +51,7 @@ def test_homonym_that_is_not_preferred(names_of):
 
 
 @pytest.mark.parametrize("order, chosen", [("shortest", "Chill"), ("longest", "Low temperature")])
-def test_homonym_that_is_preferred(names_of, order, chosen):
+def test_preferred_homonym_is_expanded_with_another_name(names_of, order, chosen):
     """Figure 2b with the shortest other name; Algorithm 1 with the longest."""
     names, figures = names_of(
         Entity("T1", "Cold", ("Low temperature", "Chill")),
@@ -69,14 +69,14 @@ def test_homonym_that_is_preferred(names_of, order, chosen):
     }  # fmt: skip
 
 
-def test_nothing_to_expand_with(names_of):
+def test_one_entity_without_other_names_keeps_the_homonym(names_of):
     """Figure 2c: of n versions, one may be the name as it is."""
     names, figures = names_of(Entity("1", "Lead"), Entity("2", "Lead", ("Pb",)), Entity("3", "Electrode", ("Lead",)))
     assert names == {"1": ("Lead",), "2": ("Lead (Pb)", "Pb"), "3": ("Electrode", "Lead (Electrode)")}
     assert figures["unchanged"] == 1 and figures["success_rate"] == 1.0
 
 
-def test_failure(names_of):
+def test_second_entity_without_other_names_is_a_failure(names_of):
     """Only one may; both bear a homonym still."""
     names, figures = names_of(
         Entity("1", "Lead"), Entity("2", "Lead", ("LEAD",)), Entity("3", "Lead", ("Pb",)),
@@ -87,7 +87,7 @@ def test_failure(names_of):
     assert (figures["failures"], figures["success_rate"], figures["unchanged"]) == (1, 0.5, 0)
 
 
-def test_cross_species(names_of):
+def test_cross_species_homonyms_are_expanded_with_the_species(names_of):
     """§4.1.1: the species alone where it tells the genes apart, and behind a name where it does not."""
     names, figures = names_of(
         Entity("2", "A2M", ("α2microglobulin",), species="human"),
@@ -104,7 +104,7 @@ def test_cross_species(names_of):
 
 
 @pytest.mark.parametrize("common_names", [True, False])
-def test_a_gene_has_not_the_common_name_of_its_species(tmp_path, common_names):
+def test_gene_names_get_the_common_name_of_their_species(tmp_path, common_names):
     """§4.1.1 from NCBI's own files: "A2M (IGHA2, human)", where the taxonomy is named as Table 11 names species."""
     taxa = [
         ("9606", "human", "", "genbank common name"),
@@ -144,7 +144,7 @@ def test_one_species_is_not_cross_species(names_of):
     assert names["81618"] == ("ITM2C", "BRI3 (ITM2C)") and names["25798"] == ("BRI3 (I3)", "I3")
 
 
-def test_cross_species_without_other_names(names_of):
+def test_cross_species_homonyms_without_other_names_get_the_species(names_of):
     """Case c within a species: what one gene has as it is, has the species."""
     names, figures = names_of(
         Entity("1", "trnL", species="human"), Entity("2", "trnL", ("tl",), species="human"),
@@ -157,7 +157,7 @@ def test_cross_species_without_other_names(names_of):
     assert (figures["failures"], figures["success_rate"]) == (1, 0.0)
 
 
-def test_species_that_only_some_have_comes_last(names_of):
+def test_species_of_only_some_entities_is_used_last(names_of):
     names, figures = names_of(
         Entity("1", "X", ("Y",), species="human"), Entity("2", "X", ("Y",)), Entity("3", "X", ("Y",))
     )
@@ -169,7 +169,7 @@ def test_species_that_only_some_have_comes_last(names_of):
     assert names == {"1": ("X (human)",), "2": ("X",)}
 
 
-def test_species_by_their_ids(names_of, tmp_path):
+def test_species_ids_are_replaced_by_names_of_the_taxonomy(names_of, tmp_path):
     taxonomy = [Entity("NCBITaxon:9606", "Homo sapiens", ("human",)), Entity("NCBITaxon:9913", "Bos taurus")]
     write_store(taxonomy, tmp_path / "taxonomy")
     names, _ = names_of(
@@ -178,7 +178,7 @@ def test_species_by_their_ids(names_of, tmp_path):
     assert names == {"1": ("A2M (Homo sapiens)",), "2": ("A2M (Bos taurus)",)}
 
 
-def test_choices_that_collide(names_of):
+def test_colliding_choices_are_resolved(names_of):
     """§5.2: the paper makes "Hydroxocobalamin (Aquacobalamin)" of both."""
     names, figures = names_of(
         Entity("C0003663", "Aquacobalamin", ("Hydroxocobalamin", "Aquocobalamin")),
@@ -201,7 +201,7 @@ def test_choices_that_collide(names_of):
     assert (figures["second_choices"], figures["unchanged"], figures["success_rate"]) == (2, 2, 1.0)
 
 
-def test_who_has_more_names_moves_on(names_of):
+def test_entity_with_more_names_gives_way(names_of):
     names, figures = names_of(
         Entity("1", "X", ("Y", "Long")), Entity("2", "X", ("Y",)), Entity("3", "X", ("Y", "Longer"))
     )
@@ -209,7 +209,7 @@ def test_who_has_more_names_moves_on(names_of):
     assert figures["success_rate"] == 1.0
 
 
-def test_names_of_other_entities_are_not_made(names_of):
+def test_names_of_other_entities_are_never_generated(names_of):
     """However they are punctuated."""
     names, figures = names_of(
         Entity("1", "a-B", ("X", "Second")), Entity("2", "Z", ("X",)), Entity("3", "other", ("x A/b",))
@@ -227,12 +227,12 @@ def test_names_of_other_entities_are_not_made(names_of):
     assert names["1"] == ("A2M",)
 
 
-def test_names_of_its_own_may_be_made(names_of):
+def test_own_names_may_be_generated(names_of):
     names, figures = names_of(Entity("1", "Breast", ("X", "X, breast")), Entity("2", "Lung", ("X",)))
     assert names["1"] == ("Breast", "X (Breast)", "X, breast") and figures["second_choices"] == 0
 
 
-def test_homonyms_that_collide_with_each_other(names_of):
+def test_colliding_homonyms_are_resolved(names_of):
     """ "x (a b)" and "x a (b)" are read as one."""
     names, figures = names_of(
         Entity("1", "a b", ("x",)), Entity("2", "c", ("x",)),
@@ -243,7 +243,7 @@ def test_homonyms_that_collide_with_each_other(names_of):
     assert names["1"] == ("a b", "x (a b)") and names["3"] == ("b", "x a") and names["4"][1] == "x a (d)"
 
 
-def test_homonyms_of_one_entity_that_become_the_same_are_a_failure(names_of):
+def test_equal_expansions_of_one_entity_are_no_failure(names_of):
     """Folded, "x (y, S)" and "x y (S)" are one name, and nothing else is left for the second."""
     names, figures = names_of(
         Entity("1", "x", ("x y", "y"), species="S"), Entity("2", "x", ("x y", "y"), species="S"),
@@ -252,13 +252,13 @@ def test_homonyms_of_one_entity_that_become_the_same_are_a_failure(names_of):
     assert names["3"][1:] == ("x (y, S)", "x y (S)") and figures["failures"] == 0
 
 
-def test_disambiguator_that_folds_to_the_homonym(names_of):
+def test_expansion_that_folds_to_the_homonym_is_skipped(names_of):
     names, _ = names_of(Entity("1", "M.S.", ("M-S", "m s", "Multiple")), Entity("2", "Mitral", ("M S", "±")))
     assert names["1"] == ("M.S. (Multiple)", "M-S (Multiple)", "m s (Multiple)", "Multiple")
     assert names["2"] == ("Mitral", "M S (Mitral)", "±")
 
 
-def test_all_else_stays(names_of, tmp_path):
+def test_disambiguation_changes_only_homonyms(names_of, tmp_path):
     entities = [
         Entity(
             "1", "One", ("X", "", "X", "One"), ("T1",), ("C01",), "A definition.", ("UMLS:1",), "human", "src", ("A1",)
@@ -276,14 +276,14 @@ def test_all_else_stays(names_of, tmp_path):
     assert list(build_ontology(store.path, tmp_path / "again", disambiguate="shortest")) == list(store)
 
 
-def test_no_homonyms(names_of):
+def test_ontology_without_homonyms_is_unchanged(names_of):
     for entities in ([], [Entity("1", "One", ("Two",))]):
         names, figures = names_of(*entities)
         assert names == {entity.id: ("One", "Two") for entity in entities}
         assert figures["success_rate"] is None and figures["failures"] == figures["second_choices"] == 0
 
 
-def test_a_step_of_building(tmp_path):
+def test_disambiguation_is_a_step_of_building(tmp_path):
     write_store(
         [Entity("1", "One", ("X",), species="9606"), Entity("2", "Two", ("X",), species="9913")], tmp_path / "a"
     )
@@ -306,7 +306,7 @@ def test_a_step_of_building(tmp_path):
     assert [entity.aliases for entity in OntologyStore(tmp_path / "a")] == [("X (9606)",), ("X (9913)",)]
 
 
-def test_an_unknown_order_or_store_is_not_coded(tmp_path):
+def test_unknown_order_and_missing_store_raise(tmp_path):
     with pytest.raises(KrisselError, match="K006.*'cake'.*shortest, longest"):
         build_ontology("missing.obo", tmp_path / "out", disambiguate="cake")
     with pytest.raises(KrisselError, match="K101"):
@@ -357,7 +357,7 @@ def choices(entity, homonym, bearers, entities):
 @pytest.mark.slow
 @wild
 @given(ontologies, st.sampled_from(["shortest", "longest"]), st.sampled_from([2**64, 1, 3]), st.randoms())
-def test_all_that_can_be_told_apart_is(tmp_path, monkeypatch, entities, order, n_hashes, chance):
+def test_all_possible_homonyms_are_disambiguated(tmp_path, monkeypatch, entities, order, n_hashes, chance):
     """No other choice of expansions tells more bearers apart; with the real hash, and where most hashes collide."""
     for each in (hashes, module):
         monkeypatch.setattr(each, "stable_hash", lambda text: stable_hash(text) % n_hashes)
@@ -395,7 +395,7 @@ def test_all_that_can_be_told_apart_is(tmp_path, monkeypatch, entities, order, n
     }
 
 
-def test_many_of_one_name(tmp_path):
+def test_thousands_of_homonyms_are_disambiguated(tmp_path):
     """Thousands of bearers, of which some have a name of their own and the others the same few."""
     rng = random.Random(0)
     entities = [
@@ -432,7 +432,7 @@ def read_cellosaurus(path):
         ("Cellosaurus.tsv.gz", 562, (21, ["A4.951", "MM-1", "S1A"])),
     ],
 )
-def test_real_ontologies(data_dir, tmp_path, name, n_homonyms, failures):
+def test_real_ontologies_are_disambiguated(data_dir, tmp_path, name, n_homonyms, failures):
     path = data_dir / "ontologies" / name
     is_table = name.endswith(".tsv.gz")
     store = write_store(read_cellosaurus(path) if is_table else read_ontology(path), tmp_path / "store")

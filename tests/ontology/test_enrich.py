@@ -40,7 +40,7 @@ def test_links_run_both_ways_but_not_over_a_third_id(make):
     assert one(Entity("OMIM:1", "x", xrefs=("OMIM:1",)), other).definition == "Found."
 
 
-def test_stronger_links_go_first(make):
+def test_stronger_links_come_first(make):
     by_xref = make(
         Entity("A1", "far", definition="xref, other name", xrefs=("E",), tree_numbers=("X.1",)),
         Entity("A2", "Near", definition="xref, same name", xrefs=("E",), tree_numbers=("X.2",)),
@@ -61,7 +61,7 @@ def test_stronger_links_go_first(make):
     assert one(entity, preferred, by_xref).definition == "preferred"
 
 
-def test_what_is_there_stays(make):
+def test_existing_values_are_kept(make):
     other = make(Entity("E", "o", ("b",), ("T",), ("1.1",), "theirs", ("UMLS_CUI:C0000001",), "mouse"))
     entity = Entity("E", "e", ("a",), (), ("2.2",), "ours")
     assert one(entity, other) == Entity("E", "e", ("a",), ("T",), ("2.2",), "ours")
@@ -70,26 +70,26 @@ def test_what_is_there_stays(make):
     assert everything.xrefs == ("UMLS:C0000001",) and everything.definition == "ours"
 
 
-def test_aliases_come_from_shared_ids_alone(make):
+def test_aliases_come_only_from_shared_ids(make):
     same, other = Entity("M:1", "same", ("s",)), Entity("X:1", "other", xrefs=("M:1",))
     found = one(Entity("M:1", "e"), make(same), make(other), fields=["aliases"])
     assert found.aliases == ("same", "s")
 
 
-def test_aliases_come_only_when_asked_for(make):
+def test_aliases_are_added_only_on_request(make):
     other = make(Entity("E", "o", ("b",), definition="d"))
     assert one(Entity("E", "e"), other).names == ("e",)
     assert one(Entity("E", "e"), other, fields=["aliases"]) == Entity("E", "e", ("o", "b"))
 
 
-def test_hash_collisions_link_entities(make, monkeypatch):
+def test_hash_collisions_link_no_entities(make, monkeypatch):
     monkeypatch.setattr("spacy_krissel.ontology.hash_index.stable_hash", lambda text: 7)
     other = make(Entity("A", "a", definition="of A"), Entity("B", "b", definition="of B"))
     assert one(Entity("B", "x"), other).definition == "of B"
     assert one(Entity("C", "x"), other).definition == ""
 
 
-def test_counts_and_no_others(make):
+def test_enriched_entities_are_counted(make):
     counts = Counter()
     entities = [Entity("E", "e"), Entity("F", "f")]
     other = make(Entity("E", "o", definition="d"))
@@ -98,13 +98,13 @@ def test_counts_and_no_others(make):
     assert list(enrich(entities, [])) == entities
 
 
-def test_unknown_field_is_refused_at_once():
+def test_unknown_field_raises_at_once():
     with pytest.raises(KrisselError, match="K111.*'definitions'.*definition, tree_numbers"):
         enrich([], [], fields=["definitions"])
 
 
 @pytest.mark.data
-def test_medic_from_doid_and_mesh(data_dir, tmp_path):
+def test_medic_is_enriched_from_doid_and_mesh(data_dir, tmp_path):
     folder = data_dir / "ontologies"
     medic, doid = folder / "medic_06Jul2012.txt", folder / "doid_2016-09-01.obo"
     trees = folder / "mesh_tree_numbers.tsv.gz"

@@ -6,7 +6,7 @@ from spacy_krissel.errors import KrisselError
 from spacy_krissel.ontology.entity import LISTS, Entity
 
 
-def test_names_are_the_different_ones_in_order():
+def test_names_are_distinct_and_in_order():
     assert Entity("1", "MS", ("Multiple Sclerosis", "MS", " ", "ms")).names == ("MS", "Multiple Sclerosis", "ms")
 
 
@@ -19,7 +19,7 @@ def test_entities_are_values():
 
 @pytest.mark.parametrize("field", LISTS)
 @pytest.mark.parametrize("value", ["heart attack", "", b"MI", {"MI": 1}, {"MI"}, 3, None, iter(())])
-def test_other_than_lists_of_texts_are_refused(field, value):
+def test_fields_other_than_lists_of_texts_raise(field, value):
     with pytest.raises(KrisselError, match=f"K006.*'{field}'.*list or tuple of texts"):
         Entity("LAB:1", "x", **{field: value})
 

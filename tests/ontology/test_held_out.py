@@ -11,13 +11,13 @@ def chosen(held_out):
     return {(entity.id, name) for entity in ENTITIES for name in entity.names if held_out(entity, name)}
 
 
-def test_fraction_of_the_aliases():
+def test_given_fraction_of_aliases_is_held_out():
     assert 140 < len(chosen(HeldOut(0.1))) < 260  # of 2000, expected 200
     assert chosen(HeldOut(0.0)) == chosen(HeldOut()) == set()
     assert len(chosen(HeldOut(1.0))) == 2000
 
 
-def test_preferred_names_always_stay():
+def test_preferred_names_are_never_held_out():
     entity = Entity("D1", "Common Cold", ("common-cold", "cold"))
     held_out = HeldOut(1.0)
     assert not held_out(entity, "Common Cold")
@@ -26,20 +26,20 @@ def test_preferred_names_always_stay():
     assert held_out(entity, "cold")
 
 
-def test_spellings_of_a_name_share_its_fate():
+def test_spellings_of_a_name_are_held_out_together():
     held_out = HeldOut(0.5)
     for entity in ENTITIES[:20]:
         for name in entity.aliases:
             assert held_out(entity, name) == held_out(entity, name.upper().replace(" ", "-"))
 
 
-def test_entities_and_seeds_choose_apart():
+def test_choice_differs_by_entity_and_seed():
     shared = [Entity(f"D{i}", "preferred", ("shared",)) for i in range(100)]
     assert 20 < sum(HeldOut(0.5)(entity, "shared") for entity in shared) < 80
     assert chosen(HeldOut(0.3, seed=1)) != chosen(HeldOut(0.3, seed=2))
 
 
-def test_a_larger_fraction_keeps_the_smaller_ones_choice():
+def test_larger_fraction_includes_the_smaller_ones_choice():
     assert chosen(HeldOut(0.1)) < chosen(HeldOut(0.2))
 
 

@@ -46,7 +46,7 @@ def part(tmp_path):
     return part
 
 
-def test_what_is_below_an_entity_is_left_out(part):
+def test_below_and_not_below_select_descendants(part):
     assert part(PHENOTYPES, below=["HP:2"]) == ["HP:2", "HP:4", "HP:5", "HP:6"]
     assert part(PHENOTYPES, below=["HP:9"]) == ["HP:2", "HP:4", "HP:5", "HP:6"], "by an alternative id"
     assert part(PHENOTYPES, below=["HP:4", "HP:3"]) == ["HP:3", "HP:4", "HP:6", "HP:7"]
@@ -54,12 +54,12 @@ def test_what_is_below_an_entity_is_left_out(part):
     assert part(PHENOTYPES, below=["HP:2"], not_below=["HP:5"]) == ["HP:2", "HP:4"], "one of two paths is enough"
 
 
-def test_tree_numbers_count_only_with_every_step_between(part):
+def test_tree_numbers_count_despite_missing_steps(part):
     assert part(NUMBERED, below=["D1"]) == ["D1", "D2"]
     assert part(NUMBERED, not_below=["D3"]) == ["D1", "D4"]
 
 
-def test_the_semantic_types_of_umls_are_taken_for_a_hierarchy(part):
+def test_umls_semantic_types_are_no_hierarchy(part):
     concepts = [
         Entity(f"C{i}", f"n{i}", tree_numbers=(number,), source="UMLS") for i, number in enumerate(("A1", "A1.2"))
     ]
@@ -67,7 +67,7 @@ def test_the_semantic_types_of_umls_are_taken_for_a_hierarchy(part):
         part(concepts, below=["C0"])
 
 
-def test_a_cycle_is_followed_for_ever(tmp_path, part):
+def test_cycle_is_followed_once(tmp_path, part):
     cycle = [entity("A", "C"), entity("B", "A"), entity("C", "B"), entity("D", "D", "B"), entity("E")]
     assert part(cycle, below=["B"]) == ["A", "B", "C", "D"]
     hierarchy = Hierarchy(OntologyStore(tmp_path / "all"))
@@ -85,13 +85,13 @@ def test_a_cycle_is_followed_for_ever(tmp_path, part):
         ({"below": ["HP:2"], "trees": ["C"]}, "K112.*0 of 4 have a tree number"),
     ],
 )
-def test_an_empty_store_is_written(tmp_path, part, asked, message):
+def test_empty_selection_raises_and_writes_nothing(tmp_path, part, asked, message):
     with pytest.raises(KrisselError, match=message):
         part(PHENOTYPES, **asked)
     assert not (tmp_path / "part").exists()
 
 
-def test_a_source_without_a_usable_entity_makes_an_empty_store(tmp_path):
+def test_source_without_a_usable_entity_raises(tmp_path):
     path = tmp_path / "old.obo"
     path.write_text("format-version: 1.2\n\n[Term]\nid: X:1\nname: one\nis_obsolete: true\n")
     with pytest.raises(KrisselError, match="K112.*the sources have none"):
@@ -99,11 +99,11 @@ def test_a_source_without_a_usable_entity_makes_an_empty_store(tmp_path):
     assert not (tmp_path / "store").exists()
 
 
-def test_parents_are_lost_in_a_store(tmp_path):
+def test_parents_are_kept_in_a_store(tmp_path):
     assert list(write_store(PHENOTYPES, tmp_path / "store")) == PHENOTYPES
 
 
-def test_parents_of_a_merged_entity_lead_nowhere(tmp_path):
+def test_parents_of_a_merged_entity_resolve(tmp_path):
     ours = [Entity("D1", "heart disease", alt_ids=("X:1",)), Entity("D2", "infarction", alt_ids=("X:2",))]
     theirs = [entity("X:1", name="heart disease"), entity("X:2", "X:1", name="infarction")]
     stores = [write_store(each, tmp_path / str(i)) for i, each in enumerate((ours, theirs))]
@@ -112,13 +112,13 @@ def test_parents_of_a_merged_entity_lead_nowhere(tmp_path):
     assert Hierarchy(merged).ancestors(1) == [1, 0]
 
 
-def test_parents_come_from_a_cross_reference(tmp_path):
+def test_parents_come_only_from_shared_ids(tmp_path):
     theirs = write_store([entity("D2", "D1"), entity("X:2", "X:1")], tmp_path / "theirs")
     by_id, by_xref = enrich([Entity("D2", "a"), Entity("Y", "X:2", xrefs=("X:2",))], [theirs])
     assert (by_id.parents, by_xref.parents) == (("D1",), ())
 
 
-def test_types_are_not_the_tops_above_by_parents(tmp_path):
+def test_types_are_the_top_ancestors_by_parents(tmp_path):
     write_store(PHENOTYPES, tmp_path / "all")
     typed = build_ontology(tmp_path / "all", tmp_path / "typed", tree_types=True)
     # One root above all says nothing.
@@ -134,7 +134,7 @@ def test_types_are_not_the_tops_above_by_parents(tmp_path):
     assert typed.get("HP:6").types == ("Abnormal heart", "Abnormal vessel")
 
 
-def test_a_class_by_parents_gets_another_name_than_by_tree_numbers(tmp_path):
+def test_parents_and_tree_numbers_give_the_same_class_names(tmp_path):
     members = ["IgA nephropathy", "Gouty nephropathy", "Diabetic nephropathy"]
     places = {"C12.1": "Kidney Diseases", **{f"C12.1.{i}": name for i, name in enumerate(members)}}
     places |= {"C20": "Others", **{f"C20.{i}": f"Other {i}" for i in range(60)}}
@@ -151,7 +151,7 @@ IDS = st.sampled_from("ABCDEFG")
 
 @settings(max_examples=60, deadline=None)
 @given(st.dictionaries(IDS, st.lists(IDS, max_size=3), min_size=1), st.lists(IDS, min_size=1, max_size=2))
-def test_below_differs_from_a_plain_restatement(tmp_path_factory, parents, roots):
+def test_below_equals_a_plain_restatement(tmp_path_factory, parents, roots):
     store = write_store([entity(id_, *above) for id_, above in parents.items()], tmp_path_factory.mktemp("h") / "store")
     expected = set(roots) & set(parents)
     for _ in parents:

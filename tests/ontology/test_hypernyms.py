@@ -30,22 +30,22 @@ def found(tmp_path):
     return found
 
 
-def test_a_word_of_many_names_names_the_smallest_class_above_them(found):
+def test_shared_word_names_the_smallest_class_above_its_entities(found):
     assert found(*KIDNEY, *OTHERS, largest=0.1) == {"nephropathy": "K"}
 
 
-def test_an_entity_without_a_place_counts_neither_for_nor_against(found):
+def test_entity_without_tree_numbers_is_ignored(found):
     free = [Entity(f"F{i}", f"Nephropathy {i}") for i in range(20)]
     assert found(*KIDNEY, *OTHERS, *free, largest=0.1) == {"nephropathy": "K"}
     assert found(*free) == {}
 
 
-def test_what_is_a_name_already_is_none_of_a_class(found):
+def test_existing_name_is_not_induced(found):
     taken = Entity("N", "Something", ("NEPHROPATHY",), tree_numbers=("C12.1.4",))
     assert found(*KIDNEY, *OTHERS, taken, largest=0.1) == {}
 
 
-def test_fewer_than_asked_for_or_too_wide_a_class(found):
+def test_too_few_entities_or_too_large_a_class_induce_no_name(found):
     assert found(*KIDNEY, *OTHERS, largest=0.1, min_entities=4) == {}
     # K has four of 65 entities below it or at it.
     assert found(*KIDNEY, *OTHERS, largest=3.9 / 65) == {}
@@ -62,7 +62,7 @@ def test_most_of_the_entities_must_be_in_the_class(found):
     assert "nephropathy" not in found(*KIDNEY, *OTHERS, *elsewhere, largest=0.1, coverage=0.4)
 
 
-def test_a_class_that_bears_the_word_needs_two_entities_only(found):
+def test_class_named_by_the_word_needs_only_two_entities(found):
     angina = [
         Entity("A", "Angina Pectoris", tree_numbers=("C14.1",)),
         Entity("A1", "Microvascular angina", tree_numbers=("C14.1.1",)),
@@ -76,14 +76,14 @@ def test_a_class_that_bears_the_word_needs_two_entities_only(found):
     assert found(*orphaned, *OTHERS, largest=0.1, min_entities=2)["angina"] == "A"
 
 
-def test_short_words_and_numbers_are_none(found):
+def test_short_words_and_numbers_are_not_induced(found):
     members = [Entity(f"M{i}", f"type 12345 {i} nosis", tree_numbers=(f"C30.{i}",)) for i in range(4)]
     top = Entity("M", "All of it", tree_numbers=("C30",))
     assert found(top, *members, *OTHERS, largest=0.1) == {"nosis": "M"}
 
 
 @pytest.mark.parametrize("m, n, expected", [(1, 1, 0.5), (3, 3, 0.75), (9, 10, 0.7662), (50, 100, 0.4502)])
-def test_wilsons_lower_bound_by_hand(m, n, expected):
+def test_wilson_lower_bound_matches_hand_computed_values(m, n, expected):
     # At one standard error, of m = n it is n / (n + 1).
     assert _lower_bound(m, n) == pytest.approx(expected, abs=1e-3)
 
@@ -95,7 +95,7 @@ NAMES = st.lists(WORDS, min_size=1, max_size=3).map(" ".join)
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.lists(NAMES, min_size=1, max_size=3), TREES), max_size=12))
-def test_equals_a_plain_restatement(tmp_path_factory, described):
+def test_class_names_equal_a_plain_restatement(tmp_path_factory, described):
     entities = [Entity(f"E{i}", names[0], tuple(names[1:]), tree_numbers=t) for i, (names, t) in enumerate(described)]
     store = write_store(entities, tmp_path_factory.mktemp("store") / "store")
     entities = list(store)

@@ -28,24 +28,24 @@ from spacy_krissel.ontology.entity import add_prefix, canonical_id, check_prefix
         ("http://example.org/1", "http://example.org/1"),
     ],
 )
-def test_one_spelling(text, canonical):
+def test_ids_have_one_canonical_spelling(text, canonical):
     assert canonical_id(text) == canonical
 
 
 @given(st.text())
-def test_canonical_form_is_final(text):
+def test_canonical_form_is_stable(text):
     assert canonical_id(canonical_id(text)) == canonical_id(text)
     assert spellings(text)[0] == text
 
 
-def test_a_prefix_is_dropped_only_where_the_rest_tells_it():
+def test_prefix_is_dropped_only_from_unambiguous_ids():
     assert spellings("MSH:D009103") == ["MSH:D009103", "MESH:D009103", "D009103"]
     assert spellings("CVCL:0030") == ["CVCL:0030", "CVCL_0030"]
     # 145250 may as well be a gene or a species.
     assert spellings("OMIM:145250") == ["OMIM:145250"]
 
 
-def test_a_prefix_is_given_to_ids_without_one():
+def test_prefix_is_added_only_to_ids_without_one():
     assert check_prefix("NCBITaxon") == check_prefix("NCBITaxon:") == "NCBITaxon"
     assert add_prefix("9606", "NCBITaxon") == "NCBITaxon:9606"
     assert add_prefix("MESH:D1", "NCBITaxon") == "MESH:D1" and add_prefix("9606", "") == "9606"

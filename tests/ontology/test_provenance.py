@@ -1,4 +1,4 @@
-"""What a manifest says of where entities are from."""
+"""Provenance of entities in a manifest."""
 
 import gzip
 import hashlib
@@ -34,7 +34,7 @@ GRAPHS = {
 }
 
 
-def test_files_and_what_they_say(tmp_path):
+def test_files_version_and_licence_are_recorded(tmp_path):
     path = tmp_path / "cl.obo"
     path.write_text(OBO)
     (found,) = provenance(path, "auto", version="other", licence="other")
@@ -58,14 +58,14 @@ def test_files_and_what_they_say(tmp_path):
         ("remark: something else", None),
     ],
 )
-def test_licences_as_obo_files_state_them(tmp_path, line, licence):
+def test_licences_of_obo_files_are_read(tmp_path, line, licence):
     path = tmp_path / "x.obo.gz"
     path.write_bytes(gzip.compress(f"ontology: x\n{line}\n\n[Term]\nid: X:1\nname: x\n".encode()))
     (found,) = provenance(path, "auto")
     assert found.get("licence") == licence and "version" not in found
 
 
-def test_graphs_say_it_before_their_nodes(tmp_path):
+def test_only_metadata_before_the_nodes_counts(tmp_path):
     path = tmp_path / "cl.json"
     path.write_text(json.dumps(GRAPHS))
     (found,) = provenance(path, "auto")
@@ -75,7 +75,7 @@ def test_graphs_say_it_before_their_nodes(tmp_path):
     assert "version" not in provenance(path, "auto")[0]
 
 
-def test_a_store_has_that_of_its_sources(tmp_path):
+def test_store_keeps_the_provenance_of_its_sources(tmp_path):
     path = tmp_path / "names.jsonl"
     path.write_text('{"concept_id": "C1", "canonical_name": "gout"}\n')
     first = build_ontology(path, tmp_path / "first", version="3", licence="CC0")
@@ -109,13 +109,13 @@ LICENCE = 'Of the "society" &\nof © others'
         ),
     ],
 )
-def test_a_licence_in_json_ends_at_its_first_quote_or_keeps_its_escapes(tmp_path, name, data):
+def test_licence_in_json_is_read_whole_and_unescaped(tmp_path, name, data):
     (tmp_path / name).write_text(json.dumps(data))
     (found,) = provenance(tmp_path / name, "auto")
     assert found["licence"] == " ".join(LICENCE.split())
 
 
-def test_a_licence_in_xml_keeps_its_escapes(tmp_path):
+def test_licence_in_xml_is_unescaped(tmp_path):
     (tmp_path / "a.owl").write_text(
         '<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:owl="http://www.w3.org/2002/07/owl#" '
         'xmlns:dc="http://purl.org/dc/terms/">\n<owl:Ontology rdf:about="http://example.org/a.owl">'

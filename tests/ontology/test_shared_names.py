@@ -22,7 +22,7 @@ def store(tmp_path):
     return write_store(GENES, tmp_path / "store")
 
 
-def test_cases_of_table_2(store):
+def test_homonyms_are_counted_by_the_cases_of_table_2(store):
     assert homonym_figures(store) == HomonymFigures(
         entities=7,
         names=13,
@@ -36,13 +36,13 @@ def test_cases_of_table_2(store):
     )
 
 
-def test_without_species_every_homonym_is_one_within(tmp_path):
+def test_without_species_no_homonym_is_cross_species(tmp_path):
     plain = write_store([Entity(gene.id, gene.name, gene.aliases) for gene in GENES], tmp_path / "plain")
     figures = homonym_figures(plain)
     assert (figures.preferred, figures.other, figures.cross_species) == (3, 6, 0)
 
 
-def test_ids_of_one_species_are_one_species(tmp_path):
+def test_taxonomy_unifies_spellings_of_a_species(tmp_path):
     taxonomy = write_store([Entity("NCBITaxon:9606", "human")], tmp_path / "taxonomy")
     spellings = ("9606", "NCBITaxon:9606", "NCBITaxID:9606", "Human")
     genes = write_store([Entity(text, "A2M", species=text) for text in spellings], tmp_path / "genes")
@@ -64,7 +64,7 @@ def test_report_lists_the_most_shared(store, monkeypatch):
     assert homonym_report(store)["listed"] == [{"name": "a2m", "entities": 4, "ids": ["1", "2", "3"]}]
 
 
-def test_nothing_shared(tmp_path):
+def test_store_without_homonyms_reports_none(tmp_path):
     for name, entities in (("empty", []), ("one", GENES[-1:])):
         store = write_store(entities, tmp_path / name)
         figures = homonym_figures(store)
@@ -77,7 +77,7 @@ def test_nothing_shared(tmp_path):
         assert homonym_report(store)["listed"] == []
 
 
-def test_entries_of_the_store(store):
+def test_homonym_entries_list_every_shared_name(store):
     entries = store.homonym_entries()
     found = {}
     for row, position, homonym in zip(*(entries[key].tolist() for key in ("row", "position", "homonym")), strict=True):

@@ -23,12 +23,12 @@ from spacy_krissel.util.folding import _PARTS, to_american
         ("haemorrhage\nanaemia", "hemorrhage\nanemia"),
     ],
 )
-def test_british(british, plain):
+def test_british_spellings_become_american(british, plain):
     assert to_american(british) == plain
 
 
 @pytest.mark.parametrize("part, plain", _PARTS.items())
-def test_every_part(part, plain):
+def test_every_word_part_becomes_american(part, plain):
     ending = "" if part.endswith(r"\b") else "d"  # "leuco" is read in "leucod…" and not in "leucovorin"
     british = re.sub(r"\(.*?\)+|\\b", "", part) + ending
     assert to_american(british) == plain + ending
@@ -50,5 +50,5 @@ def test_every_part(part, plain):
         "",
     ],
 )
-def test_american_already(name):
+def test_american_spellings_are_unchanged(name):
     assert to_american(name) == name

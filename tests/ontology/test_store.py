@@ -43,7 +43,7 @@ def store(tmp_path):
 
 @wild
 @given(ontologies)
-def test_stored_entities_change(tmp_path, entities):
+def test_stored_entities_are_unchanged(tmp_path, entities):
     store = write_store(entities, tmp_path / "store")
     assert list(store) == entities
     assert [store.entity_at(row) for row in range(len(store))] == entities
@@ -80,7 +80,7 @@ def test_names_are_found_as_by_scanning(tmp_path, monkeypatch, entities, others,
         assert store.resolve(entity.id) == entity.id
 
 
-def test_homonyms_across_spellings(store):
+def test_homonyms_are_found_across_spellings(store):
     assert store.find("ms") == store.find("Ms") == ["C535", "D009103"]
     assert store.find("m s") == ["D008946"]
     # Spellings of one entity that fold to the same do not make a name shared.
@@ -99,7 +99,7 @@ def test_alternative_ids_resolve_to_the_primary_one(store):
     assert store.manifest["ambiguous_alternative_ids"] == 2
 
 
-def test_rows_of_many_ids_are_others(store):
+def test_rows_of_many_ids_equal_single_lookups(store):
     ids = [*store.ids, "126200", "MSH:D009103", *store.ids]
     assert store.rows(pa.array(ids)).tolist() == [store.row(id_) for id_ in ids]
     assert store.rows(pa.array([], pa.string())).tolist() == []
@@ -109,7 +109,7 @@ def test_rows_of_many_ids_are_others(store):
 
 @wild
 @given(ontologies, st.lists(names, max_size=4), st.sampled_from([2**64, 1, 3]))
-def test_an_id_is_not_found_as_by_scanning(tmp_path, monkeypatch, entities, others, n_hashes):
+def test_ids_are_found_as_by_scanning(tmp_path, monkeypatch, entities, others, n_hashes):
     monkeypatch.setattr(hashes, "stable_hash", lambda text: stable_hash(text) % n_hashes)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", KrisselWarning)
@@ -124,12 +124,12 @@ def test_an_id_is_not_found_as_by_scanning(tmp_path, monkeypatch, entities, othe
         assert store.row(id_) == next((rows[spelling] for spelling in spellings(id_) if spelling in rows), None)
 
 
-def test_ids_in_other_spellings_are_not_found(store):
+def test_ids_in_other_spellings_are_found(store):
     ids = ["MSH:D009103", "D009103", "MESH:D009103", "126200", "X1", "unknown", "MESH:D000000", "C535"]
     assert list(map(store.resolve, ids)) == ["D009103"] * 4 + ["X1", None, None, "C535"]
 
 
-def test_unknown_ids_and_rows_are_coded_errors(store):
+def test_unknown_ids_and_rows_raise(store):
     with pytest.raises(KrisselError, match=r"K106.*store.*'nowhere'"):
         store.get("nowhere")
     for row in (-1, 4):
@@ -137,7 +137,7 @@ def test_unknown_ids_and_rows_are_coded_errors(store):
             store.entity_at(row)
 
 
-def test_ids_are_not_in_the_order_of_the_rows(store):
+def test_ids_are_in_row_order(store):
     assert list(store.ids) == [store.id_at(row) for row in range(4)] == ["D009103", "D008946", "C535", "X1"]
     assert store.id_at(np.int64(1)) == "D008946"
     with pytest.raises(KrisselError, match="K107"):
@@ -160,7 +160,7 @@ def test_second_entity_of_an_id_is_counted_and_left_out(tmp_path):
     assert store.find("name 2") == []
 
 
-def test_store_of_many_batches(tmp_path):
+def test_store_of_many_batches_is_searchable(tmp_path):
     n = 2 * BATCH_ROWS
     store = write_store((Entity(f"E{i}", f"name {i}", ("common",)) for i in range(n)), tmp_path / "store")
     assert len(store) == n and store.entity_at(n - 1).id == f"E{n - 1}"
@@ -169,7 +169,7 @@ def test_store_of_many_batches(tmp_path):
     assert sum(1 for _ in store.names(shared=True)) == n
 
 
-def test_empty_store(tmp_path):
+def test_empty_store_can_be_read(tmp_path):
     store = write_store([], tmp_path / "store")
     assert len(store) == 0 and list(store) == [] and list(store.names()) == [] and list(store.shared_names()) == []
     assert store.find("x") == [] and "x" not in store
@@ -212,7 +212,7 @@ def test_store_can_be_rewritten_from_itself(store):
     assert list(again) == list(store) == CONCEPTS
 
 
-def test_same_entities_same_bytes(tmp_path, store):
+def test_same_entities_give_the_same_bytes(tmp_path, store):
     with pytest.warns(KrisselWarning):
         other = write_store(CONCEPTS, tmp_path / "other", info={"made": "here"})
     for name in os.listdir(store.path):
@@ -220,7 +220,7 @@ def test_same_entities_same_bytes(tmp_path, store):
     assert store.manifest["info"] == {"made": "here"}
 
 
-def test_pickled_by_path(store, monkeypatch, tmp_path):
+def test_store_is_pickled_by_path(store, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     data = pickle.dumps(OntologyStore("store"))
     monkeypatch.chdir("/")
@@ -228,7 +228,7 @@ def test_pickled_by_path(store, monkeypatch, tmp_path):
     assert len(data) < 500 and list(again) == CONCEPTS and again.find("MS") == ["C535", "D009103"]
 
 
-def test_missing_and_foreign_directories(tmp_path):
+def test_missing_and_foreign_directories_raise(tmp_path):
     with pytest.raises(KrisselError, match="K001.*nowhere"):
         OntologyStore(tmp_path / "nowhere")
     (tmp_path / "folder").mkdir()
@@ -264,14 +264,14 @@ def sign(path, **changes):
 
 
 @pytest.mark.parametrize("file", ["entities.arrow", "names.arrow", "ids.arrow"])
-def test_damage_that_the_manifest_does_not_know_of(store, file):
+def test_damage_signed_by_the_manifest_raises(store, file):
     (store.path / file).write_bytes(b"not an Arrow file")
     sign(store.path)
     with pytest.raises(KrisselError, match=f"K109.*{file}.*krissel ontology"):
         OntologyStore(store.path)
 
 
-def test_rows_that_do_not_fit_the_manifest(store):
+def test_row_count_other_than_in_the_manifest_raises(store):
     sign(store.path, entities=5)
     with pytest.raises(KrisselError, match="K109.*4 rows instead of 5"):
         OntologyStore(store.path)
@@ -317,7 +317,7 @@ def test_opening_and_looking_up_do_not_read_everything(tmp_path):
 
 
 @pytest.mark.filterwarnings("error")
-def test_progress_bar_is_missing(tmp_path, terminal):
+def test_progress_bar_is_shown(tmp_path, terminal):
     write_store(CONCEPTS[2:], tmp_path / "store", progress=True)
     assert "2" in terminal.readouterr().err
 
@@ -326,7 +326,7 @@ VALUES = [..., None, True, -1, 2.5, 10**30, "x", [], {}, [1], float("nan"), floa
 
 
 @pytest.mark.parametrize("value", VALUES)
-def test_a_manifest_of_other_content_is_not_coded(store, value):
+def test_invalid_manifest_raises_only_coded_errors(store, value):
     """Each key missing, or of any value."""
     manifest = json.loads((store.path / "manifest.json").read_text())
     for key in manifest:
@@ -353,7 +353,7 @@ def test_a_manifest_of_other_content_is_not_coded(store, value):
 
 
 @pytest.mark.parametrize("file", ["entities.arrow", "names.arrow", "ids.arrow"])
-def test_a_flipped_bit_is_read(store, file):
+def test_flipped_bit_raises(store, file):
     path = store.path / file
     whole = path.read_bytes()
     for byte in range(3, len(whole), len(whole) // 100):
@@ -363,7 +363,7 @@ def test_a_flipped_bit_is_read(store, file):
 
 
 @pytest.mark.parametrize("file", ["entities.arrow", "names.arrow", "ids.arrow"])
-def test_a_file_that_the_manifest_does_not_list_is_read(store, file):
+def test_file_missing_from_the_manifest_raises(store, file):
     manifest = json.loads((store.path / "manifest.json").read_text())
     del manifest["files"][file]
     manifest[OWN_HASH] = manifest_hash(manifest)
@@ -393,14 +393,14 @@ def strings(n, ends, data):
         lambda n: pa.array(range(n)),
     ],
 )
-def test_damaged_arrow_that_is_signed_is_used(store, column):
+def test_damaged_signed_arrow_raises(store, column):
     """Reading it could end the process."""
     rewrite(store.path / "entities.arrow", lambda table: table.set_column(1, "name", column(len(table))))
     with pytest.raises(KrisselError, match="K109.*entities.arrow"):
         OntologyStore(store.path)
 
 
-def test_an_index_of_other_rows_is_used(store):
+def test_index_of_other_rows_raises(store):
     def others(table):
         row = pa.array([99] * len(table), pa.uint32())
         return table.set_column(table.schema.get_field_index("row"), "row", row)
@@ -413,7 +413,7 @@ def test_an_index_of_other_rows_is_used(store):
         OntologyStore(store.path)
 
 
-def test_positions_that_are_not_there_are_not_coded(store):
+def test_positions_out_of_range_raise(store):
     def others(table):
         positions = pa.array([9] * len(table), pa.uint32())
         return table.set_column(table.schema.get_field_index("position"), "position", positions)
@@ -423,14 +423,14 @@ def test_positions_that_are_not_there_are_not_coded(store):
         OntologyStore(store.path).find("Asthma")
 
 
-def test_out_of_memory_is_called_damage(store, monkeypatch):
+def test_out_of_memory_is_not_reported_as_damage(store, monkeypatch):
     for error in (pa.ArrowMemoryError("malloc of size 5000 failed"), OSError(12, "Cannot allocate memory")):
         with monkeypatch.context() as patch, pytest.raises(MemoryError):
             patch.setattr("pyarrow.memory_map", lambda *args, error=error: (_ for _ in ()).throw(error))
             OntologyStore(store.path)
 
 
-def test_a_store_cannot_be_opened_without_its_hashes(store):
+def test_store_can_be_opened_without_verification(store):
     path = store.path / "entities.arrow"
     path.write_bytes(path.read_bytes().replace(b"Asthma", b"Asthmb"))
     assert OntologyStore(store.path, verify=False).get("X1").name == "Asthmb"

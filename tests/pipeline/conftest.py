@@ -299,7 +299,7 @@ def names_source(toy_store):
 
 @pytest.fixture(scope="session")
 def entities_of():
-    """What a span extractor wrote to a doc, in a form that compares scores with a tolerance."""
+    """Return what a span extractor wrote to a doc, with scores that compare approximately."""
 
     def read(doc, spans_key="krissel_entities"):
         spans = [(span.start, span.end, span.kb_id_, span.id_) for span in doc.spans.get(spans_key, ())]
@@ -325,7 +325,7 @@ def linker(nlp):
 
 @pytest.fixture(scope="session")
 def links_of():
-    """What a linker wrote to a doc, in a form that compares scores with a tolerance.
+    """Return what a linker wrote to a doc, with scores that compare approximately.
 
     A list that was in a file comes back as a tuple: that is spaCy's way, and no difference.
     """

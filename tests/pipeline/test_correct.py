@@ -45,7 +45,7 @@ def best(pipeline, text=TEXT):
     return nlp(text).ents[0]._.krissel_candidates[0]
 
 
-def test_a_corrected_mention_is_linked_as_before_or_cannot_be_restored(pipeline, fill_in, tmp_path):
+def test_correction_changes_the_link_and_can_be_undone(pipeline, fill_in, tmp_path):
     before = best(pipeline)
     wrong = "T10" if before["id"] != "T10" else "T01"
     found = correct(pipeline, fill_in({0: {"right_id": wrong}}), tmp_path / "fixed")
@@ -59,14 +59,14 @@ def test_a_corrected_mention_is_linked_as_before_or_cannot_be_restored(pipeline,
     assert best(pipeline)["id"] == before["id"]
 
 
-def test_the_guard_against_formulas_becomes_part_of_a_context(pipeline, fill_in, tmp_path):
+def test_formula_guard_is_removed_from_the_context(pipeline, fill_in, tmp_path):
     correct(pipeline, fill_in({0: {"right_id": "T10"}}, texts=["- " + TEXT]), tmp_path / "fixed")
     kb = spacy.load(tmp_path / "fixed").get_pipe("krissel_linker").kb
     (found, *_) = [each for each in kb.prototypes_at(range(len(kb.prototypes))) if each.kind == "gold"]
     assert (found.view.left, found.origin.start) == ("- The clinic saw ", 17)
 
 
-def test_the_printed_table_lacks_what_was_corrected(pipeline, fill_in, tmp_path):
+def test_printed_table_shows_the_correction(pipeline, fill_in, tmp_path):
     correct = invoke("correct", pipeline, fill_in({0: {"right_id": "T10"}}), "-o", tmp_path / "fixed")
     assert (correct.exit_code, "added: 1" in correct.output) == (0, True)
     printed = invoke("link", tmp_path / "fixed", TEXT).output
@@ -75,7 +75,7 @@ def test_the_printed_table_lacks_what_was_corrected(pipeline, fill_in, tmp_path)
     assert row[:3] == ["STEMI", "T10", "influenza"] and row.count("|") == 1
 
 
-def test_a_confirmed_link_is_no_prototype(pipeline, fill_in, tmp_path):
+def test_confirmed_link_becomes_a_prototype(pipeline, fill_in, tmp_path):
     links = fill_in({0: {"verdict": "Yes"}, 1: {"verdict": "no"}}, texts=["He had flu.", "She had flu."])
     assert correct(pipeline, links, tmp_path / "fixed", source="mine")["without_entity"] == 1
     kb = spacy.load(tmp_path / "fixed").get_pipe("krissel_linker").kb
@@ -94,13 +94,13 @@ def test_a_confirmed_link_is_no_prototype(pipeline, fill_in, tmp_path):
     ],
     ids=["windows", "quoted and reordered", "semicolons and another column", "commas"],
 )
-def test_a_table_that_a_spreadsheet_saved_is_not_read(pipeline, fill_in, tmp_path, written):
+def test_tables_saved_by_spreadsheets_are_read(pipeline, fill_in, tmp_path, written):
     texts = ['Of "STEMI", and flu; one\'s own.']
     correct(pipeline, fill_in({0: {"right_id": "T10"}}, texts=texts, **written), tmp_path / "fixed")
     assert best(tmp_path / "fixed", texts[0])["evidence"] == 'Of "⟦STEMI⟧", and flu; one\'s own.'
 
 
-def test_a_bad_row_is_not_counted_or_stops_the_others(pipeline, fill_in, tmp_path):
+def test_bad_rows_are_counted_and_the_others_applied(pipeline, fill_in, tmp_path):
     rows = {
         0: {"right_id": "T999"},
         1: {"right_id": "T10", "context": "without brackets"},
@@ -116,7 +116,7 @@ def test_a_bad_row_is_not_counted_or_stops_the_others(pipeline, fill_in, tmp_pat
     assert (found["rows"], found["added"]) == (6, 1)
 
 
-def test_a_quote_without_its_end_is_not_told(pipeline, fill_in, tmp_path):
+def test_unclosed_quote_warns(pipeline, fill_in, tmp_path):
     links = fill_in({0: {"right_id": "T10"}})
     links.write_text(links.read_text() + '"' + "x\t\n" * 3)
     with pytest.warns(KrisselWarning, match="KW201.*line 3 .a quote is not closed"):
@@ -124,20 +124,20 @@ def test_a_quote_without_its_end_is_not_told(pipeline, fill_in, tmp_path):
 
 
 @pytest.mark.parametrize("content", ["", "doc\tverdict\n", "\n\n", "a,b\n1,yes\n"])
-def test_a_table_without_corrections_makes_a_pipeline(pipeline, tmp_path, content):
+def test_table_without_corrections_raises(pipeline, tmp_path, content):
     (tmp_path / "links.tsv").write_text(content)
     with pytest.raises(KrisselError, match="K204.*right_id"):
         correct(pipeline, tmp_path / "links.tsv", tmp_path / "fixed")
     assert not (tmp_path / "fixed").exists()
 
 
-def test_a_file_that_is_not_utf8_is_taken_for_bad_rows(pipeline, tmp_path):
+def test_file_that_is_not_utf8_raises(pipeline, tmp_path):
     (tmp_path / "links.tsv").write_bytes(b"doc\tverdict\n\xff\tyes\n")
     with pytest.raises(KrisselError, match="K203"):
         correct(pipeline, tmp_path / "links.tsv", tmp_path / "fixed")
 
 
-def test_a_changed_verdict_stays_beside_the_first(pipeline, fill_in, tmp_path):
+def test_changed_verdict_replaces_the_first(pipeline, fill_in, tmp_path):
     fixed = tmp_path / "fixed"
     correct(pipeline, fill_in({0: {"right_id": "T10"}}), fixed)
     # A second time adds nothing.
@@ -148,7 +148,7 @@ def test_a_changed_verdict_stays_beside_the_first(pipeline, fill_in, tmp_path):
     assert best(nlp)["id"] == "T01"
 
 
-def test_two_rows_of_a_document_settle_a_shared_name(pipeline, fill_in, tmp_path):
+def test_shared_name_is_settled_by_two_documents_not_two_rows(pipeline, fill_in, tmp_path):
     """Two documents do (`split_shared_names`): their mentions' bare text is a name, too."""
     rows, kept = {0: {"right_id": "T05"}, 1: {"right_id": "T05"}}, "A cold day, and a cold night."
     found = correct(pipeline, fill_in(rows, texts=[kept]), tmp_path / "fixed")
@@ -157,7 +157,7 @@ def test_two_rows_of_a_document_settle_a_shared_name(pipeline, fill_in, tmp_path
     assert (found["added"], found["prototypes"]) == (2, 4)
 
 
-def test_a_shared_knowledge_base_is_not_saved_with_its_corrections(pipeline, fill_in, tmp_path):
+def test_corrections_leave_a_shared_knowledge_base_unchanged(pipeline, fill_in, tmp_path):
     nlp = spacy.load(pipeline)
     nlp.get_pipe("krissel_linker").kb.to_disk(tmp_path / "kb")
     nlp.get_pipe("krissel_linker").kb_path = str(tmp_path / "kb")

@@ -11,7 +11,7 @@ from spacy_krissel.pipeline.pipeline_io import find_linker, save_pipeline
 
 
 @pytest.mark.slow
-def test_a_small_encoder_takes_the_place_of_the_transformer(save_linker, make_docs, tmp_path):
+def test_small_encoder_replaces_the_transformer(save_linker, make_docs, tmp_path):
     source = save_linker("transformer")
     before = spacy.load(source)
     cosine = distill(source, tmp_path / "small", passes=60)
@@ -35,7 +35,7 @@ def test_a_small_encoder_takes_the_place_of_the_transformer(save_linker, make_do
     assert find_linker(spacy.load(tmp_path / "again")).fingerprint() == small.fingerprint()
 
 
-def test_settings_stay_but_for_what_was_fitted(make_linker, source):
+def test_settings_are_kept_except_fitted_ones(make_linker, source):
     nlp = make_linker("transformer", threshold=0.7, n_candidates=3)
     build_prototypes(nlp, source)
     # Those of now count, not those of the config.
@@ -54,7 +54,7 @@ def test_settings_stay_but_for_what_was_fitted(make_linker, source):
     assert linker.kb.prototypes.saves_lexical_index
 
 
-def test_the_card_names_what_was_distilled(save_linker, tiny_bert, tmp_path):
+def test_model_card_names_the_distilled_encoder(save_linker, tiny_bert, tmp_path):
     distill(save_linker("transformer"), tmp_path / "small", passes=1)
     meta = spacy.load(tmp_path / "small").meta
     assert f"SmallEncoder.v1 of {tiny_bert.name}, distilled" in meta["notes"]
@@ -88,7 +88,7 @@ def test_gold_mentions_and_class_names_keep_their_weight(make_linker, source, en
     assert_allclose(lengths[n - 4 :], [0.9, 0.9, 1.05, 1.05], rtol=1e-4)
 
 
-def test_references_are_in_what_is_learned(make_linker, source):
+def test_distillation_includes_the_references(make_linker, source):
     nlp = make_linker("referenced")
     build_prototypes(nlp, source)
     wanted = np.array(find_linker(nlp).kb.vectors)
@@ -99,7 +99,7 @@ def test_references_are_in_what_is_learned(make_linker, source):
     assert np.corrcoef(*(each.ravel() for each in near))[0, 1] > 0.8
 
 
-def test_what_cannot_be_distilled(make_linker, source, save_linker, toy_store, tmp_path):
+def test_undistillable_pipelines_raise(make_linker, source, save_linker, toy_store, tmp_path):
     empty = make_linker("transformer")
     find_linker(empty)._dev = None
     empty.to_disk(tmp_path / "empty")

@@ -36,7 +36,7 @@ def test_exported_encoder_starts_a_pipeline(save, encoders, tmp_path):
     assert_allclose(find_linker(nlp).encode([NAME]), expected, atol=1e-6)
 
 
-def test_exported_encoder_is_averaged_with_its_start(encoders, tiny_bert, tmp_path):
+def test_exported_encoder_can_be_averaged_with_its_start(encoders, tiny_bert, tmp_path):
     nlp = spacy.blank("en")
     linker = nlp.add_pipe("krissel_linker", config={"model": {**encoders["transformer"], "name": str(tiny_bert)}})
     nlp.initialize()
@@ -61,7 +61,7 @@ def test_exported_encoder_is_averaged_with_its_start(encoders, tiny_bert, tmp_pa
 
 
 @pytest.mark.parametrize("kind", ["small", "transformer"])
-def test_a_linker_starts_from_a_pipeline(save, encoders, make_example, kind):
+def test_linker_starts_from_the_encoder_of_a_pipeline(save, encoders, make_example, kind):
     other = {"seed": 7} if kind == "small" else {}
     pipeline = save(kind, **other)
     nlp = spacy.blank("en")
@@ -70,7 +70,7 @@ def test_a_linker_starts_from_a_pipeline(save, encoders, make_example, kind):
     assert_allclose(linker.encode([NAME]), find_linker(spacy.load(pipeline)).encode([NAME]), atol=1e-6)
 
 
-def test_what_cannot_be_a_start(save, encoders, make_example, tmp_path):
+def test_unsuitable_encoder_sources_raise(save, encoders, make_example, tmp_path):
     small = save("small")
     with pytest.raises(KrisselError, match="K632.*small"):
         export_encoder(small, tmp_path / "encoder")

@@ -53,7 +53,7 @@ def assert_alike(found, expected):
 
 
 @pytest.mark.slow
-def test_two_processes_make_what_one_makes(built, tmp_path, not_here):
+def test_two_processes_build_the_same_as_one(built, tmp_path, not_here):
     with not_here():
         found = built(n_process=2)
     assert_alike(found, built("one"))
@@ -61,7 +61,7 @@ def test_two_processes_make_what_one_makes(built, tmp_path, not_here):
 
 
 @pytest.mark.slow
-def test_a_process_that_died_is_told_and_what_was_encoded_is_kept(built, tmp_path, monkeypatch):
+def test_dead_process_raises_and_encoded_vectors_are_kept(built, tmp_path, monkeypatch):
     expected = built("whole")
     put = VectorWork.put
     encoded = []
@@ -92,24 +92,24 @@ def test_a_process_that_died_is_told_and_what_was_encoded_is_kept(built, tmp_pat
     assert len(encoded) == len(set(encoded))
 
 
-def test_more_processes_than_gpus_are_accepted(trained, monkeypatch):
+def test_more_processes_than_gpus_raise(trained, monkeypatch):
     monkeypatch.setattr(encoding_workers, "n_gpus", lambda: 3)
     with pytest.raises(KrisselError, match="K006.*'n_process' is 3.*at most 2, the GPUs from 1 on"):
         with encoding_processes(EncoderOf(trained, {}, "krissel_linker"), 3, gpu_id=1):
             pass
 
 
-def test_wrong_settings_are_accepted(built):
+def test_invalid_settings_raise(built):
     with pytest.raises(KrisselError, match="K006.*'n_process'"):
         built(n_process=2, ray="local")
 
 
-def test_without_an_ontology_nobody_encodes_elsewhere(trained, tmp_path):
+def test_encoding_by_workers_without_an_ontology_raises(trained, tmp_path):
     with pytest.raises(KrisselError, match="K614.*n_process, ray"):
         prototypes(trained, tmp_path / "out", gold=[tmp_path / "x"], n_process=2, ray="local")
 
 
-def test_other_input_is_refused_and_started_over_when_asked_for(built, tmp_path, monkeypatch):
+def test_work_of_other_input_is_refused_or_restarted(built, tmp_path, monkeypatch):
     put = VectorWork.put
 
     def stopping(self, name, vectors):
@@ -127,7 +127,7 @@ def test_other_input_is_refused_and_started_over_when_asked_for(built, tmp_path,
 
 
 @pytest.mark.parametrize("other", [{}, {"mentions_per_entity": 3}, {"restart": True}])
-def test_two_runs_into_one_output_take_each_others_vectors(built, monkeypatch, other):
+def test_second_run_into_the_same_output_is_refused(built, monkeypatch, other):
     """The second begins before the first has a block, and when it has one."""
     put, n_refused = VectorWork.put, []
 
@@ -144,14 +144,14 @@ def test_two_runs_into_one_output_take_each_others_vectors(built, monkeypatch, o
     assert len(n_refused) == 2
 
 
-def test_ray_that_is_not_installed_is_told(built, monkeypatch):
+def test_missing_ray_raises(built, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(KrisselError, match=r"K023.*spacy-krissel\[ray\]"):
         built(ray="local")
 
 
 @pytest.mark.slow
-def test_ray_makes_what_one_process_makes(built, trained, not_here):
+def test_ray_builds_the_same_as_one_process(built, trained, not_here):
     ray = pytest.importorskip("ray")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
@@ -170,7 +170,7 @@ def test_ray_makes_what_one_process_makes(built, trained, not_here):
 
 
 @pytest.mark.slow
-def test_a_lost_actor_or_machine_changes_the_knowledge_base(built, tmp_path, not_here, monkeypatch):
+def test_lost_actor_or_machine_leaves_the_kb_unchanged(built, tmp_path, not_here, monkeypatch):
     pytest.importorskip("ray")
     killed, lost = tmp_path / "killed", []
 
@@ -212,7 +212,7 @@ def test_a_lost_actor_or_machine_changes_the_knowledge_base(built, tmp_path, not
     assert files("lost_machine") == files("undisturbed")
 
 
-def test_vectors_lost_with_their_machine_end_the_run():
+def test_vectors_lost_with_their_machine_are_encoded_again():
     """They were made, and not fetched yet."""
     ray = pytest.importorskip("ray")
 

@@ -1,4 +1,4 @@
-"""What pipes write to `span._` and `doc._` goes wherever spaCy takes a doc."""
+"""Annotations in `span._` and `doc._` survive every copy and conversion of a doc."""
 
 import pytest
 import spacy
@@ -24,7 +24,7 @@ def test_bytes_copies_and_files_keep_links(doc, links_of):
     assert [links_of(each) for each in copies] == [links_of(doc)] * len(copies)
 
 
-def test_parts_and_wholes_keep_links(doc, links_of):
+def test_doc_slices_and_merged_docs_keep_links(doc, links_of):
     first = links_of(doc)[0]
     part = doc[1:].as_doc(copy_user_data=True)
     assert links_of(part)[0][3:] == first[3:]
@@ -34,7 +34,7 @@ def test_parts_and_wholes_keep_links(doc, links_of):
 
 @pytest.mark.parametrize("key", ["", "sc"])
 def test_json_keeps_candidates(nlp, linker, make_doc, links_of, key):
-    """Of `doc.ents` spaCy's JSON leaves the links themselves out."""
+    """spaCy's JSON leaves out the links of `doc.ents`."""
     linker.cfg["spans_key"] = key
     doc = nlp(make_doc(nlp, "Demyelinating lesions pointed to [MS|Disease] in this man.", key))
     again = Doc(spacy.blank("en").vocab).from_json(doc.to_json(underscore=SPANS))

@@ -47,7 +47,7 @@ def restated(extractor, names, text):
     return np.array(weights), np.array(scores)
 
 
-def test_the_score_is_the_highest_of_the_names_and_the_attention_their_mean(nlp, extractor, toy_names):
+def test_score_is_the_maximum_over_names_and_attention_the_mean(nlp, extractor, toy_names):
     doc = nlp.make_doc(TEXT)
     found = extractor.extract(doc, ["T01", "T08"])
     assert sorted(found) == ["T01", "T08"]
@@ -62,7 +62,7 @@ def test_the_score_is_the_highest_of_the_names_and_the_attention_their_mean(nlp,
         assert {i for start, end in entity.fragments for i in range(start, end)} == enough
 
 
-def test_scores_of_many_docs_are_those_of_each(nlp, extractor):
+def test_scores_of_many_docs_equal_those_of_each(nlp, extractor):
     docs = [nlp.make_doc(text) for text in (TEXT, "", "a cold at school")]
     ids = ["T08", "T99", "T01"]
     scores = extractor.scores(docs, ids)
@@ -73,7 +73,7 @@ def test_scores_of_many_docs_are_those_of_each(nlp, extractor):
     assert_allclose(scores[0, [0, 2]], [found["T08"].score, found["T01"].score], atol=1e-6)
 
 
-def test_what_is_written(nlp, extractor):
+def test_entities_are_written_to_the_doc(nlp, extractor):
     doc = nlp(TEXT)
     listed = doc._.krissel_entities
     scores = [each["score"] for each in listed]
@@ -94,7 +94,7 @@ def test_a_second_run_leaves_nothing_of_the_first(nlp, extractor):
     assert len(doc.spans["krissel_entities"]) == 0 and len(doc._.krissel_entities) == 0
 
 
-def test_candidates_of_the_doc(nlp, extractor):
+def test_candidates_can_come_from_the_doc(nlp, extractor):
     doc = nlp.make_doc(TEXT)
     doc._.krissel_entity_candidates = ["T08", "T03", "T99"]
     assert {each["id"] for each in nlp(doc)._.krissel_entities} == {"T03", "T08"}
@@ -116,7 +116,7 @@ def test_retrieved_candidates_are_near_to_words_of_the_text(nlp, extractor):
     assert len(nlp("He had migraine")._.krissel_entities) < 12
 
 
-def test_threshold_and_limit(nlp, extractor):
+def test_threshold_and_max_entities_limit_the_output(nlp, extractor):
     scores = {each["id"]: each["score"] for each in nlp(TEXT)._.krissel_entities}
     extractor.cfg["threshold"] = sorted(scores.values())[5]
     assert {each["id"] for each in nlp(TEXT)._.krissel_entities} == {
@@ -126,7 +126,7 @@ def test_threshold_and_limit(nlp, extractor):
     assert [each["id"] for each in nlp(TEXT)._.krissel_entities] == sorted(scores, key=lambda id_: -scores[id_])[:2]
 
 
-def test_evaluated_while_training(make_extractor, make_text_examples):
+def test_extractor_can_be_evaluated_while_training(make_extractor, make_text_examples):
     """On names by the present weights, with no knowledge base about."""
     nlp = make_extractor("words")
     examples = make_text_examples(nlp)
@@ -151,7 +151,7 @@ def test_the_scorer_counts_pairs_and_tokens(nlp, extractor):
     assert scores["krissel_token_r"] == 1 and scores["krissel_token_p"] == pytest.approx((end - start) / n_tokens)
 
 
-def test_a_linker_reads_what_was_found_as_whole_mentions(nlp, extractor, save_linker):
+def test_linker_links_fragments_of_a_mention_together(nlp, extractor, save_linker):
     nlp.add_pipe("krissel_linker", source=spacy.load(save_linker("small")))
     nlp.get_pipe("krissel_linker").cfg["spans_key"] = "krissel_entities"
     docs = extractor(nlp.make_doc(TEXT)), nlp(TEXT)
@@ -162,8 +162,8 @@ def test_a_linker_reads_what_was_found_as_whole_mentions(nlp, extractor, save_li
     assert all(len(each) == 1 and "" not in each for each in ids.values())
 
 
-def test_an_extractor_starts_from_another_ones_tokens(nlp, save_extractor, make_extractor, tmp_path):
-    """As the second stage of training does; the classifier begins afresh."""
+def test_extractor_starts_from_another_extractors_tokens(nlp, save_extractor, make_extractor, tmp_path):
+    """The second training stage does so; the classifier starts untrained."""
     from spacy_krissel.commands.export_encoder import start_encoder
 
     model = make_extractor("words").get_pipe(NAME).model
@@ -174,7 +174,7 @@ def test_an_extractor_starts_from_another_ones_tokens(nlp, save_extractor, make_
     assert presence_layer(model).to_bytes() == before != presence_layer(trained).to_bytes()
 
 
-def test_pieces_start_from_the_transformer_of_a_linker(save_linker, make_extractor):
+def test_extractor_of_pieces_starts_from_a_linkers_transformer(save_linker, make_extractor):
     from spacy_krissel.commands.export_encoder import start_encoder
 
     model = make_extractor("pieces").get_pipe(NAME).model
@@ -185,7 +185,7 @@ def test_pieces_start_from_the_transformer_of_a_linker(save_linker, make_extract
     assert ours.to_bytes() == theirs.to_bytes()
 
 
-def test_without_weights_or_knowledge_base(nlp, make_extractor, names_source):
+def test_missing_weights_or_knowledge_base_raise(nlp, make_extractor, names_source):
     bare = spacy.blank("en").from_config(nlp.config)
     with pytest.raises(KrisselError, match="K604"):
         bare(TEXT)
@@ -221,7 +221,7 @@ def dense_answer(extractor, doc, found):
 
 
 @pytest.mark.parametrize("kind", ["words", "pieces"])
-def test_attention_is_that_of_the_dense_product(save_extractor, kind):
+def test_attention_equals_the_dense_product(save_extractor, kind):
     nlp = spacy.load(save_extractor(kind))
     extractor = nlp.get_pipe(NAME)
     extractor.cfg.update(max_entities=0, threshold=None)
@@ -231,7 +231,7 @@ def test_attention_is_that_of_the_dense_product(save_extractor, kind):
     assert_allclose([each.attention for each in found], dense_answer(extractor, doc, found), atol=1e-6)
 
 
-def test_large_batches_are_cut(nlp, extractor, monkeypatch):
+def test_large_batches_are_split(nlp, extractor, monkeypatch):
     """Into parts that are as good as the whole: of texts, of a text's words, and of the names that attend to it."""
     docs = [nlp.make_doc(text) for text in (TEXT, "", TEXT[:30], TEXT * 3, "Flu.")]
     expected = extractor.predict(docs)
@@ -269,7 +269,7 @@ def test_memory_is_linear_in_the_text(nlp, extractor):
     assert peaks[1] < 2.5 * peaks[0]
 
 
-def test_pieces_are_runs_of_content_with_enough_attention(nlp):
+def test_fragments_are_content_runs_with_enough_attention(nlp):
     doc = nlp.make_doc("pain and swelling in knee .")
     content = content_tokens(doc)
     assert content.tolist() == [True, False, True, False, True, False]

@@ -1,4 +1,4 @@
-"""What `initialize` reads of a long stream of examples."""
+"""Reading of a long stream of examples by `initialize`."""
 
 from itertools import count
 
@@ -8,7 +8,7 @@ from spacy_krissel.training.data.examples import view_examples
 from spacy_krissel.views import View
 
 
-def test_initialize_reads_a_stream_to_its_end(encoders):
+def test_initialize_reads_only_the_start_of_a_stream(encoders):
     taken = []
 
     def linked():

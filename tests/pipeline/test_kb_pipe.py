@@ -57,7 +57,7 @@ def retrain(nlp, make_examples):
 # An old knowledge base in the folder ---------------------------------------------------------------------------------
 
 
-def test_retrained_pipeline_cannot_be_loaded(nlp, path, make_examples, make_doc, toy_store):
+def test_retrained_pipeline_loads_without_a_kb(nlp, path, make_examples, make_doc, toy_store):
     retrain(nlp, make_examples)
     nlp.to_disk(path)
     assert not (path / "krissel_linker" / "kb").exists()
@@ -70,8 +70,8 @@ def test_retrained_pipeline_cannot_be_loaded(nlp, path, make_examples, make_doc,
     assert again(make_doc(again, MS)).ents[0].kb_id_
 
 
-def test_remedy_that_k522_names_fails_with_k522(nlp, path, make_examples, make_doc, toy_store):
-    """As in a folder whose knowledge base an earlier encoder made."""
+def test_remedy_named_by_k522_works(nlp, path, make_examples, make_doc, toy_store):
+    """An earlier encoder made the knowledge base of the folder."""
     retrain(nlp, make_examples)
     linker = find_linker(nlp)
     linker.to_disk(path / "krissel_linker", exclude=["kb"])
@@ -82,7 +82,7 @@ def test_remedy_that_k522_names_fails_with_k522(nlp, path, make_examples, make_d
     assert again(make_doc(again, MS)).ents[0].kb_id_
 
 
-def test_damaged_kb_keeps_a_new_one_from_being_made(path, toy_store, make_doc):
+def test_damaged_kb_can_be_rebuilt(path, toy_store, make_doc):
     (path / "krissel_linker" / "kb" / "vectors.npy").write_bytes(b"x")
     with pytest.raises(KrisselError, match="K004"):
         spacy.load(path)
@@ -90,14 +90,14 @@ def test_damaged_kb_keeps_a_new_one_from_being_made(path, toy_store, make_doc):
     assert find_linker(spacy.load(path)).kb.n_entities == 12
 
 
-def test_kb_of_another_pipe_is_left_out(path):
+def test_only_the_kb_of_the_named_pipe_is_left_out(path):
     with skip_loading_kb("another"):
         assert find_linker(spacy.load(path)).kb.n_entities == 12
     with skip_loading_kb("krissel_linker"):
         assert find_linker(spacy.load(path)).kb.n_entities == 0
 
 
-def test_kb_that_was_replaced_when_a_process_was_killed_stays(nlp, path, make_examples):
+def test_kb_backup_of_a_killed_process_is_removed(nlp, path, make_examples):
     """Nor is what stepped aside then put back in the place of none."""
     folder = path / "krissel_linker"
     (folder / "kb").rename(folder / ".kb.0123abcd.old")
@@ -107,7 +107,7 @@ def test_kb_that_was_replaced_when_a_process_was_killed_stays(nlp, path, make_ex
     spacy.load(path)
 
 
-def test_kb_that_was_left_out_on_loading_is_removed(nlp, linker, path):
+def test_kb_left_out_on_loading_is_kept_on_disk(nlp, linker, path):
     linker.from_disk(path / "krissel_linker", exclude=["kb"])
     linker._kb = None
     linker.cfg["threshold"] = -1000.0
@@ -116,7 +116,7 @@ def test_kb_that_was_left_out_on_loading_is_removed(nlp, linker, path):
     assert again.kb.n_entities == 12 and again.cfg["threshold"] == -1000.0
 
 
-def test_folder_of_an_excluded_linker_is_half_old(nlp, linker, path, make_doc):
+def test_folder_of_an_excluded_linker_is_unchanged(nlp, linker, path, make_doc):
     """The linker that was there stays whole, settings and knowledge base."""
     doc = make_doc(nlp, MS)
     expected = nlp(doc).ents[0].kb_id_
@@ -128,7 +128,7 @@ def test_folder_of_an_excluded_linker_is_half_old(nlp, linker, path, make_doc):
     assert find_linker(again).kb.description()["prototype_kinds"]["name"] > 0
 
 
-def test_removed_prototypes_come_back(nlp, linker, path, tmp_path, make_doc):
+def test_removed_prototypes_stay_removed(nlp, linker, path, tmp_path, make_doc):
     for kind in ("name", "mention", "replaced"):
         linker.kb.remove_prototypes(kind=kind)
     assert linker.kb.n_prototypes == 0
@@ -143,7 +143,7 @@ def test_removed_prototypes_come_back(nlp, linker, path, tmp_path, make_doc):
     assert find_linker(other).kb.n_entities == 12
 
 
-def test_entities_alone_are_not_saved(make_linker, toy_store, tmp_path):
+def test_entities_alone_are_saved(make_linker, toy_store, tmp_path):
     nlp = make_linker()
     find_linker(nlp).kb.set_entities(toy_store)
     nlp.to_disk(tmp_path / "pipeline")
@@ -161,7 +161,7 @@ def outside(nlp, path, tmp_path):
 
 
 @pytest.mark.parametrize("save", [lambda nlp, path: nlp.to_disk(path), lambda nlp, path: nlp.to_bytes()])
-def test_edits_of_a_kb_elsewhere_are_lost(outside, path, tmp_path, make_doc, save):
+def test_unsaved_edits_of_an_external_kb_raise(outside, path, tmp_path, make_doc, save):
     kb = find_linker(outside).kb
     add_gold(kb, [gold_doc(make_doc, outside)])
     before = kb.n_prototypes
@@ -174,7 +174,7 @@ def test_edits_of_a_kb_elsewhere_are_lost(outside, path, tmp_path, make_doc, sav
     assert find_linker(again).kb.n_prototypes == before and linked(again, make_doc) == "T12"
 
 
-def test_kb_elsewhere_cannot_be_saved_unchanged(outside, path, tmp_path, make_doc):
+def test_pipeline_with_an_unchanged_external_kb_can_be_saved(outside, path, tmp_path, make_doc):
     outside(make_doc(outside, MS))
     outside.to_disk(path)
     outside.to_bytes()
@@ -182,14 +182,14 @@ def test_kb_elsewhere_cannot_be_saved_unchanged(outside, path, tmp_path, make_do
     find_linker(outside).to_disk(tmp_path / "pipe", exclude=["kb"])
 
 
-def test_another_kb_is_lost_for_the_one_elsewhere(outside, linker, path, tmp_path):
+def test_saving_another_kb_than_the_external_one_raises(outside, linker, path, tmp_path):
     shutil.copytree(tmp_path / "kb", tmp_path / "other")
     find_linker(outside).set_kb(linker.new_kb().from_disk(tmp_path / "other"))
     with pytest.raises(KrisselError, match="K660"):
         outside.to_disk(path)
 
 
-def test_kb_elsewhere_that_is_gone_is_not_noticed(outside, path, tmp_path):
+def test_missing_external_kb_raises_on_saving(outside, path, tmp_path):
     shutil.rmtree(tmp_path / "kb")
     with pytest.raises(KrisselError, match="K660.*folder is gone"):
         outside.to_disk(path)
@@ -198,7 +198,7 @@ def test_kb_elsewhere_that_is_gone_is_not_noticed(outside, path, tmp_path):
     assert find_linker(spacy.load(path)).kb.n_entities == 12
 
 
-def test_a_linker_made_with_a_kb_path_has_no_knowledge_base(toy_store, tmp_path, make_doc):
+def test_linker_made_with_a_kb_path_loads_its_knowledge_base(toy_store, tmp_path, make_doc):
     model = {
         "@architectures": "spacy-krissel.SmallEncoder.v1",
         "width": 8,
@@ -229,7 +229,7 @@ def test_a_linker_made_with_a_kb_path_has_no_knowledge_base(toy_store, tmp_path,
         wrong(make_doc(wrong, MS))
 
 
-def test_relative_kb_path_depends_on_the_working_directory(nlp, path, tmp_path, monkeypatch):
+def test_relative_kb_path_is_independent_of_the_working_directory(nlp, path, tmp_path, monkeypatch):
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path)
     save_pipeline(nlp, path, kb_path=type(tmp_path)("kb"))
@@ -238,7 +238,7 @@ def test_relative_kb_path_depends_on_the_working_directory(nlp, path, tmp_path, 
     assert find_linker(again).kb_path == str(tmp_path / "kb") == again.config["components"]["krissel_linker"]["kb_path"]
 
 
-def test_loaded_pipeline_needs_its_folder(nlp, linker, path, tmp_path, make_doc):
+def test_loaded_pipeline_works_without_its_folder(nlp, linker, path, tmp_path, make_doc):
     expected = nlp(make_doc(nlp, MS)).ents[0].kb_id_
     shutil.rmtree(path)
     assert nlp(make_doc(nlp, MS)).ents[0].kb_id_ == expected
@@ -252,7 +252,7 @@ def test_loaded_pipeline_needs_its_folder(nlp, linker, path, tmp_path, make_doc)
 
 @pytest.mark.parametrize("component", ["krissel_linker", "krissel_reranker"])
 @pytest.mark.parametrize("name", ["cfg", "model"])
-def test_changed_file_is_loaded(save_reranker, tmp_path, component, name):
+def test_changed_file_raises_on_loading(save_reranker, tmp_path, component, name):
     path = shutil.copytree(save_reranker("list"), tmp_path / "pipeline")
     file_ = path / component / name
     data = bytearray(file_.read_bytes())
@@ -265,7 +265,7 @@ def test_changed_file_is_loaded(save_reranker, tmp_path, component, name):
         spacy.load(path)
 
 
-def test_excluded_file_has_the_checksum_of_another(linker, path):
+def test_excluded_file_keeps_its_checksum(linker, path):
     folder = path / "krissel_linker"
     linker.cfg["threshold"] = 0.25
     linker.to_disk(folder, exclude=["model", "kb"])
@@ -276,7 +276,7 @@ def test_excluded_file_has_the_checksum_of_another(linker, path):
         spacy.load(path)
 
 
-def test_verification_is_passed_on(path, monkeypatch):
+def test_verify_setting_reaches_the_kb(path, monkeypatch):
     from spacy_krissel.kb import storage
 
     asked, read = [], storage.read_manifest
@@ -294,8 +294,8 @@ def test_verification_is_passed_on(path, monkeypatch):
 # Setting it ----------------------------------------------------------------------------------------------------------
 
 
-def test_loader_is_no_kb(linker, path):
-    """As `EntityLinker.set_kb` takes one."""
+def test_set_kb_accepts_a_loader(linker, path):
+    """`EntityLinker.set_kb` takes a loader, too."""
     linker.set_kb(lambda vocab: PrototypeKB(vocab, 0).from_disk(path / "krissel_linker" / "kb"))
     assert linker.kb.n_entities == 12 and linker.kb.vocab is linker.vocab
     for wrong in (None, "kb", lambda vocab: None):
@@ -303,7 +303,7 @@ def test_loader_is_no_kb(linker, path):
             linker.set_kb(wrong)
 
 
-def test_wrong_setting_in_place_is_used(nlp, linker, make_doc, tmp_path):
+def test_invalid_setting_changed_in_place_raises(nlp, linker, make_doc, tmp_path):
     linker.cfg["types_by_label"]["Disease"] = "T047"
     with pytest.raises(KrisselError, match="K006.*types_by_label"):
         nlp(make_doc(nlp, MS))
@@ -312,7 +312,7 @@ def test_wrong_setting_in_place_is_used(nlp, linker, make_doc, tmp_path):
 
 
 @pytest.mark.parametrize("made", ["loaded", "added", "sourced"])
-def test_setting_changed_in_place_is_lost(made, nlp, make_linker, path, tmp_path):
+def test_setting_changed_in_place_is_saved(made, nlp, make_linker, path, tmp_path):
     if made == "added":
         nlp = make_linker()
     elif made == "sourced":
@@ -331,7 +331,7 @@ def test_setting_changed_in_place_is_lost(made, nlp, make_linker, path, tmp_path
 
 
 @pytest.mark.parametrize("settings", [{}, {"lexical_weight": 0.3, "gold_prior": 0.03}])
-def test_link_sees_part_of_a_change(nlp, linker, make_docs, links_of, make_doc, settings):
+def test_linking_never_sees_part_of_a_change(nlp, linker, make_docs, links_of, make_doc, settings):
     """While gold is added and removed, threads find what one thread finds with it or without."""
     linker.cfg.update(settings)
     gold = [gold_doc(make_doc, nlp, "T10"), gold_doc(make_doc, nlp, "T12")]
@@ -368,7 +368,7 @@ def test_link_sees_part_of_a_change(nlp, linker, make_docs, links_of, make_doc, 
     assert [each for each in found if each not in known] == []
 
 
-def test_development_kb_is_built_by_each_thread(make_linker, make_docs, monkeypatch):
+def test_development_kb_is_built_once_for_all_threads(make_linker, make_docs, monkeypatch):
     nlp = make_linker()
     linker, built = find_linker(nlp), []
     build = linker._build_dev_kb
@@ -378,7 +378,7 @@ def test_development_kb_is_built_by_each_thread(make_linker, make_docs, monkeypa
     assert built == [1]
 
 
-def test_extractor_mixes_versions_of_its_kb(save_extractor, monkeypatch):
+def test_extractor_uses_one_version_of_its_kb(save_extractor, monkeypatch):
     """A change between two of its questions shows in the next call."""
     nlp = spacy.load(save_extractor("words"))
     pipe = nlp.get_pipe("krissel_span_extractor")

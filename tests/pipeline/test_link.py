@@ -33,7 +33,7 @@ def read_jsonl(path):
     return [json.loads(line) for line in path.read_text(encoding="utf8").splitlines()]
 
 
-def test_docs_to_jsonl(docs_file, save_linker, nlp, make_docs, tmp_path):
+def test_docs_are_linked_to_jsonl(docs_file, save_linker, nlp, make_docs, tmp_path):
     assert link(save_linker(), docs_file, tmp_path / "out" / "links.jsonl") == (7, 10)
     records = read_jsonl(tmp_path / "out" / "links.jsonl")
     assert [record["id"] for record in records] == ["first"] + [""] * 6
@@ -47,14 +47,14 @@ def test_docs_to_jsonl(docs_file, save_linker, nlp, make_docs, tmp_path):
             assert mention["candidates"][0]["id"] == mention["kb_id"]
 
 
-def test_docs_to_docs(docs_file, save_linker, tmp_path):
+def test_docs_are_linked_to_docs(docs_file, save_linker, tmp_path):
     link(save_linker(), docs_file, tmp_path / "links.spacy", batch_size=2)
     docs = list(DocBin().from_disk(tmp_path / "links.spacy").get_docs(spacy.blank("en").vocab))
     assert len(docs) == 7 and docs[0].user_data["krissel_id"] == "first"
     assert all(ent.kb_id_ and ent._.krissel_candidates for doc in docs for ent in doc.ents)
 
 
-def test_the_bar_of_linking_has_no_total_or_does_not_reach_it(docs_file, with_ruler, tmp_path, terminal):
+def test_progress_bar_reaches_its_total(docs_file, with_ruler, tmp_path, terminal):
     (tmp_path / "texts.txt").write_text("He has MS.\n\nShe has the flu.\n")
     link(with_ruler, docs_file, tmp_path / "links.jsonl", progress=True)
     assert "7/7" in terminal.readouterr().err
@@ -62,7 +62,7 @@ def test_the_bar_of_linking_has_no_total_or_does_not_reach_it(docs_file, with_ru
     assert "Linking: 100%" in terminal.readouterr().err
 
 
-def test_all_docs_are_held_in_memory(docs_file, nlp, monkeypatch):
+def test_docs_are_linked_as_a_stream(docs_file, nlp, monkeypatch):
     read = []
     original = link_texts.read_doc_bins
 
@@ -84,7 +84,7 @@ def test_docs_keep_their_mentions(docs_file, with_ruler, tmp_path):
     assert texts.count("cold") == 2 and "Sneezing" not in texts
 
 
-def test_texts(with_ruler, tmp_path):
+def test_texts_are_linked(with_ruler, tmp_path):
     lines = [{"id": "a", "title": "Relapses", "text": "pointed to MS and flu."}, {"id": "b", "text": "Nothing."}]
     (tmp_path / "texts.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert link(with_ruler, tmp_path / "texts.jsonl", tmp_path / "links.jsonl", progress=True) == (2, 2)
@@ -95,7 +95,7 @@ def test_texts(with_ruler, tmp_path):
     assert (second["id"], second["mentions"]) == ("b", [])
 
 
-def test_spans_of_a_group(nlp, linker, make_doc, tmp_path):
+def test_spans_of_a_group_are_linked(nlp, linker, make_doc, tmp_path):
     linker.cfg["spans_key"] = "sc"
     nlp.to_disk(tmp_path / "grouped")
     DocBin(docs=[make_doc(nlp, "Seen in [MS|Disease] and [flu|Disease]", "sc")]).to_disk(tmp_path / "docs.spacy")
@@ -105,7 +105,7 @@ def test_spans_of_a_group(nlp, linker, make_doc, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["links.txt", "links", "links.json"])
-def test_output_of_unknown_kind(save_linker, docs_file, tmp_path, name):
+def test_output_of_unknown_kind_raises(save_linker, docs_file, tmp_path, name):
     with pytest.raises(KrisselError, match="K006.*output.*.jsonl, .spacy, .tsv, .html, .*, .phenopackets.jsonl"):
         link(save_linker(), docs_file, tmp_path / name)
 
@@ -125,7 +125,7 @@ def test_damaged_input_leaves_an_earlier_output(save_linker, docs_file, tmp_path
     assert sorted(os.listdir(tmp_path)) == ["docs.spacy", "links.jsonl"]
 
 
-def test_pipeline_that_cannot_link(docs_file, tmp_path):
+def test_pipeline_that_cannot_link_raises(docs_file, tmp_path):
     with pytest.raises(KrisselError, match="K611"):
         link(tmp_path / "missing", docs_file, tmp_path / "links.jsonl")
     spacy.blank("en").to_disk(tmp_path / "blank")
@@ -133,8 +133,8 @@ def test_pipeline_that_cannot_link(docs_file, tmp_path):
         link(tmp_path / "blank", docs_file, tmp_path / "links.jsonl")
 
 
-def test_docs_run_through_all_but_what_sets_mentions(save_reranker, make_docs, tmp_path):
-    """What is delivered is what `nlp(doc)` gives and what is evaluated: a re-ranker's order, a splitter's sentences."""
+def test_docs_pass_all_components_but_mention_setters(save_reranker, make_docs, tmp_path):
+    """The linked docs equal `nlp(doc)`, which is evaluated: reranked, with sentences."""
     nlp = spacy.load(save_reranker())
     nlp.add_pipe("sentencizer", first=True)
     ruler = nlp.add_pipe("entity_ruler", first=True)
@@ -160,7 +160,7 @@ def test_docs_run_through_all_but_what_sets_mentions(save_reranker, make_docs, t
     assert all(doc.has_annotation("SENT_START") for doc in linked)
 
 
-def test_a_disabled_linker_that_is_named_links(nlp, docs_file, tmp_path):
+def test_disabled_linker_is_enabled_for_linking(nlp, docs_file, tmp_path):
     nlp.disable_pipe("krissel_linker")
     nlp.to_disk(tmp_path / "disabled")
     link(tmp_path / "disabled", docs_file, tmp_path / "links.jsonl")
@@ -168,7 +168,7 @@ def test_a_disabled_linker_that_is_named_links(nlp, docs_file, tmp_path):
 
 
 @pytest.mark.parametrize("size", [0, -1])
-def test_batches_of_nothing_leave_an_earlier_output(tmp_path, size):
+def test_invalid_batch_size_raises_and_keeps_an_earlier_output(tmp_path, size):
     """Before anything is read: there is no such pipeline."""
     (tmp_path / "links.jsonl").write_text("earlier")
     with pytest.raises(KrisselError, match="K006.*batch_size"):
@@ -187,7 +187,7 @@ def test_texts_beyond_the_limit_are_counted_and_left_out(with_ruler, tmp_path, m
     assert [record["id"] for record in read_jsonl(tmp_path / "links.jsonl")] == ["2", "3"]
 
 
-def test_text_without_what_finds_mentions_is_accepted(save_linker, nlp, tmp_path):
+def test_text_without_a_mention_detector_raises(save_linker, nlp, tmp_path):
     (tmp_path / "texts.txt").write_text("pointed to MS\n")
     with pytest.raises(KrisselError, match="K676.*krissel_linker.*doc.ents"):
         link(save_linker(), tmp_path / "texts.txt", tmp_path / "links.jsonl")
@@ -201,7 +201,7 @@ def test_text_without_what_finds_mentions_is_accepted(save_linker, nlp, tmp_path
     assert not (tmp_path / "links.jsonl").exists()
 
 
-def test_no_mention_anywhere_is_told(with_ruler, nlp, tmp_path):
+def test_no_mention_at_all_warns(with_ruler, nlp, tmp_path):
     (tmp_path / "texts.txt").write_text("Nothing here.\nNor here.\n")
     with pytest.warns(KrisselWarning, match="KW621.*2 docs.*doc.ents.*entity_ruler"):
         assert link(with_ruler, tmp_path / "texts.txt", tmp_path / "links.jsonl") == (2, 0)
@@ -210,7 +210,7 @@ def test_no_mention_anywhere_is_told(with_ruler, nlp, tmp_path):
         link(with_ruler, tmp_path / "docs.spacy", tmp_path / "links.jsonl", force=True)
 
 
-def test_a_missing_linker_is_named_among_all_components(nlp, docs_file, tmp_path):
+def test_missing_linker_error_lists_all_components(nlp, docs_file, tmp_path):
     nlp.disable_pipe("krissel_linker")
     nlp.to_disk(tmp_path / "disabled")
     with pytest.raises(KrisselError, match="K610.*cake.*krissel_linker"):
@@ -222,7 +222,7 @@ def read_table(path):
         return list(csv.DictReader(file_, delimiter="\t"))
 
 
-def test_a_row_of_the_table_differs_from_the_link(docs_file, save_linker, tmp_path):
+def test_table_rows_match_the_links(docs_file, save_linker, tmp_path):
     link(save_linker(), docs_file, tmp_path / "links.jsonl")
     link(save_linker(), docs_file, tmp_path / "links.tsv")
     records, rows = read_jsonl(tmp_path / "links.jsonl"), read_table(tmp_path / "links.tsv")
@@ -239,7 +239,7 @@ def test_a_row_of_the_table_differs_from_the_link(docs_file, save_linker, tmp_pa
         assert row["verdict"] == row["right_id"] == ""
 
 
-def test_a_spreadsheet_takes_text_for_a_formula_or_for_two_cells(with_ruler, tmp_path):
+def test_table_text_is_safe_in_spreadsheets(with_ruler, tmp_path):
     (tmp_path / "texts.jsonl").write_text(json.dumps({"id": "=1", "text": '@SUM says "x\ty"\nMS'}))
     link(with_ruler, tmp_path / "texts.jsonl", tmp_path / "links.tsv")
     (row,) = read_table(tmp_path / "links.tsv")
@@ -261,7 +261,7 @@ class Page(HTMLParser):
         self.text += data
 
 
-def test_the_page_lacks_links_or_takes_text_for_tags(nlp, linker, with_ruler, tmp_path):
+def test_page_has_links_and_escapes_text(nlp, linker, with_ruler, tmp_path):
     texts = [{"id": "<i>1</i>", "text": "<b>Dépistage</b> of MS and flu"}, {"id": "2", "text": "migraine"}]
     (tmp_path / "texts.jsonl").write_text("".join(json.dumps(each) + "\n" for each in texts))
     assert link(with_ruler, tmp_path / "texts.jsonl", tmp_path / "links.html") == (2, 3)
@@ -271,7 +271,7 @@ def test_the_page_lacks_links_or_takes_text_for_tags(nlp, linker, with_ruler, tm
     assert len(page.titles) == 3 and any("T10 influenza" in title for title in page.titles)
 
 
-def test_overlapping_spans_break_the_page(nlp, linker, make_doc, tmp_path):
+def test_page_shows_one_of_overlapping_spans(nlp, linker, make_doc, tmp_path):
     linker.cfg["spans_key"] = "sc"
     nlp.to_disk(tmp_path / "grouped")
     doc = make_doc(nlp, "Seen in [MS|Disease] today", "sc")
@@ -282,7 +282,7 @@ def test_overlapping_spans_break_the_page(nlp, linker, make_doc, tmp_path):
     assert len(page.titles) == 1 and page.text.count("MS") == 1
 
 
-def test_a_text_is_taken_for_a_file_or_a_missing_file_for_a_text(with_ruler, tmp_path, monkeypatch):
+def test_texts_and_missing_files_are_distinguished(with_ruler, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for text in ("He has MS and/or flu", "flu", "MS " * 2000, "a path/of words with flu"):
         rows = link(with_ruler, text)
@@ -301,7 +301,7 @@ def test_a_text_is_taken_for_a_file_or_a_missing_file_for_a_text(with_ruler, tmp
 @pytest.mark.parametrize(
     "url, href", [('https://x.org/?q="&id=1', 'https://x.org/?q="&id=1'), ("javascript:alert(1)", "#"), ("", "#")]
 )
-def test_the_page_runs_an_id_as_a_script(url, href, with_ruler, tmp_path, monkeypatch):
+def test_page_links_no_script(url, href, with_ruler, tmp_path, monkeypatch):
     monkeypatch.setattr("spacy_krissel.render.links.entity_url", lambda id: url)
     link(with_ruler, "Only flu", tmp_path / "links.html")
     assert Page((tmp_path / "links.html").read_text()).links == [href]

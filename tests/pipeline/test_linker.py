@@ -43,7 +43,7 @@ def test_context_decides_between_homonyms(link):
     assert ids(link("An enlarged atrium and a diastolic murmur in this man with [MS|Disease]").ents) == ["T02"]
 
 
-def test_links_stand_on_every_token(link):
+def test_links_are_written_to_every_token(link):
     doc = link("She had [acute nasopharyngitis|Disease] and [carcinoma of lung|Disease].")
     assert ids(doc.ents) == ["T04", "T03"]
     assert [token.ent_kb_id_ for token in doc] == ["", "", "T04", "T04", "", "T03", "T03", "T03", ""]
@@ -68,7 +68,7 @@ def test_candidates_are_plain_and_ordered(link, linker):
     assert {"doc", "source"}.isdisjoint(link("[ms here|Disease]").ents[0]._.krissel_candidates[0])
 
 
-def test_a_name_is_searched_for_at_each_of_its_mentions(link, linker, monkeypatch):
+def test_repeated_names_are_searched_once(link, linker, monkeypatch):
     asked, search = [], vectors.search_entities
     monkeypatch.setattr(vectors, "search_entities", lambda *args: asked.append(len(args[2])) or search(*args))
     marked = "She had [lung cancer|Disease], he a [cold|Disease] and [lung cancer|Disease], they [lung cancer|Disease]."
@@ -90,7 +90,7 @@ def test_a_name_is_searched_for_at_each_of_its_mentions(link, linker, monkeypatc
 
 
 @pytest.mark.parametrize("encoder, by_name", [("small", True), ("transformer", False)])
-def test_a_transformer_reads_names_that_a_search_is_quicker_for(make_linker, encoder, by_name):
+def test_only_linkers_without_a_transformer_search_by_name(make_linker, encoder, by_name):
     linker = make_linker(encoder).get_pipe("krissel_linker")
     kb = linker.new_kb()
     kb.set_entities([Entity("T1", "cold")])
@@ -102,14 +102,14 @@ def test_a_transformer_reads_names_that_a_search_is_quicker_for(make_linker, enc
 
 
 @pytest.mark.parametrize("wanted, found", [(0, 0), (1, 1), (3, 3), (100, 12)])
-def test_n_candidates(link, linker, wanted, found):
+def test_n_candidates_limits_the_candidates(link, linker, wanted, found):
     linker.cfg["n_candidates"] = wanted
     (span,) = link(DISEASE_CONTEXT).ents
     assert span.kb_id_ == "T01"
     assert len(span._.krissel_candidates) == found
 
 
-def test_score_is_the_nearest_prototype(link, linker):
+def test_score_is_that_of_the_nearest_prototype(link, linker):
     doc = link(DISEASE_CONTEXT)
     vector = linker.encode(linker.views(doc, doc.ents))[0]
     for candidate in doc.ents[0]._.krissel_candidates:
@@ -135,7 +135,7 @@ def set_names(linker, toy_store):
     return set_names
 
 
-def test_ties(linker, link, set_names):
+def test_entities_with_the_same_names_tie(linker, link, set_names):
     """Entities of which the same names are known cannot be told apart: the first id is written, and all are kept."""
     set_names(T02=["MS"], T01=["MS"], T05=["cold"], T04=["cold"], T10=["influenza"])
     doc = link("[MS|Disease] and [cold|Disease] and [influenza|Disease]")
@@ -147,7 +147,7 @@ def test_ties(linker, link, set_names):
 
 
 def test_the_next_best_name_breaks_a_tie(linker, link, set_names):
-    """What else is known of homonyms decides between them, and not the order of their ids."""
+    """The other names of homonyms decide between them, not the order of their ids."""
     set_names(
         T01=["MS", "rickets"],
         T02=["MS", "MS disease"],
@@ -167,7 +167,7 @@ def test_the_next_best_name_breaks_a_tie(linker, link, set_names):
         assert span._.krissel_candidates[0]["score"] == pytest.approx(span._.krissel_candidates[1]["score"], abs=1e-5)
 
 
-def test_linking_again_leaves_nothing_behind(linker, link, set_names):
+def test_linking_again_clears_earlier_candidates(linker, link, set_names):
     """A doc may be linked again with other settings or another knowledge base."""
     set_names(T04=["cold"], T05=["cold"])
     doc = link("[cold|Disease]")
@@ -183,7 +183,7 @@ def test_linking_again_leaves_nothing_behind(linker, link, set_names):
 
 
 @pytest.mark.parametrize("n_candidates", [5, 1, 0])
-def test_threshold(link, linker, n_candidates):
+def test_scores_below_the_threshold_give_nil(link, linker, n_candidates):
     linker.cfg["n_candidates"] = 1
     (span,) = link(DISEASE_CONTEXT).ents
     score = span._.krissel_candidates[0]["score"]
@@ -206,7 +206,7 @@ def test_a_threshold_just_above_the_score_is_not_rounded_to_it(link, linker):
         assert ids(link(DISEASE_CONTEXT).ents) == [kb_id]
 
 
-def test_kb_of_one_entity(nlp, linker, link):
+def test_threshold_works_with_a_kb_of_one_entity(nlp, linker, link):
     """With a single candidate in the knowledge base, a threshold still tells it from NIL."""
     kb = linker.new_kb()
     kb.set_entities([Entity("T10", "influenza")])
@@ -223,7 +223,7 @@ def test_kb_of_one_entity(nlp, linker, link):
 
 
 def test_types_filter_before_ranking(link, linker):
-    """As many candidates as were asked for, all of the right types, and not what is left of the top five."""
+    """All requested candidates have the types, not only what is left of the top five."""
     linker.cfg["types"] = ["T184"]
     (span,) = link(DISEASE_CONTEXT).ents
     candidates = [candidate["id"] for candidate in span._.krissel_candidates]
@@ -231,7 +231,7 @@ def test_types_filter_before_ranking(link, linker):
     assert all(id_ >= "T07" for id_ in candidates)
 
 
-def test_types_by_label(link, linker):
+def test_types_can_depend_on_the_label(link, linker):
     linker.cfg["types_by_label"] = {"Symptom": ["T184"], "Any": []}
     linker.cfg["types"] = ["T047"]
     text = "Wheezing: [{0}|Symptom], [{0}|Disease], [{0}|Any] and [{0}|Symptom]".format("bronchial asthma")
@@ -242,7 +242,7 @@ def test_types_by_label(link, linker):
     assert all(candidate["id"] >= "T07" for candidate in again._.krissel_candidates)
 
 
-def test_filter_is_the_best_of_its_type(link, linker):
+def test_filtered_search_keeps_the_unfiltered_order(link, linker):
     """Filtering gives the order of the unfiltered search, less the other types."""
     linker.cfg["n_candidates"] = 12
     everything = [candidate["id"] for candidate in link(DISEASE_CONTEXT).ents[0]._.krissel_candidates]
@@ -251,13 +251,13 @@ def test_filter_is_the_best_of_its_type(link, linker):
     assert filtered == [id_ for id_ in everything if id_ >= "T07"]
 
 
-def test_unknown_type_is_accepted(link, linker):
+def test_unknown_type_raises(link, linker):
     linker.cfg["types"] = ["T999"]
     with pytest.raises(KrisselError, match="K525.*T999"):
         link(DISEASE_CONTEXT)
 
 
-def test_type_without_prototypes_is_nil(nlp, linker, link, toy_store):
+def test_type_without_prototypes_gives_nil(nlp, linker, link, toy_store):
     kb = linker.new_kb()
     kb.set_entities(toy_store)
     views = [name_view("influenza")]
@@ -287,7 +287,7 @@ def grouped(nlp, linker):
     return doc
 
 
-def test_spans_key(nlp, grouped):
+def test_spans_of_the_group_are_linked(nlp, grouped):
     doc = nlp(grouped)
     group = doc.spans["sc"]
     assert [(span.start, span.end, span.label_, span.id_) for span in group] == [
@@ -302,14 +302,14 @@ def test_spans_key(nlp, grouped):
     assert {token.ent_kb_id_ for token in doc} == {""}
 
 
-def test_spans_key_without_overwrite(nlp, linker, grouped):
+def test_without_overwrite_linked_spans_are_kept(nlp, linker, grouped):
     linker.cfg["overwrite"] = False
     group = nlp(grouped).spans["sc"]
     assert ids(group) == ["T03", "T03", "UBERON:1"]
     assert not group[2]._.krissel_candidates, "candidates beside an id that is not among them"
 
 
-def test_a_mention_in_pieces_is_linked_as_a_whole(nlp, linker, link):
+def test_discontinuous_mention_is_linked_as_a_whole(nlp, linker, link):
     text = "Carcinoma and inflammation of lung"
     whole, flu = link("[carcinoma lung|Disease] and [flu|Disease]").ents
     linker.cfg.update(spans_key="sc", context="none")
@@ -328,7 +328,7 @@ def test_a_mention_in_pieces_is_linked_as_a_whole(nlp, linker, link):
 
 
 @pytest.mark.parametrize("context", ["window", "sentence"])
-def test_a_mention_in_pieces_stands_where_the_first_piece_does(nlp, linker, context):
+def test_discontinuous_mention_takes_the_position_of_its_first_fragment(nlp, linker, context):
     linker.cfg.update(spans_key="sc", context=context)
     doc = nlp.make_doc("She had carcinoma, then inflammation, of lung. No flu.")
     write_fragments(doc, [DocMention("", "Disease", ((2, 3), (8, 9))), DocMention("", "Disease", ((11, 12),))], "sc")
@@ -340,26 +340,26 @@ def test_a_mention_in_pieces_stands_where_the_first_piece_does(nlp, linker, cont
     )
 
 
-def test_spans_key_survives_bytes(nlp, grouped, links_of):
+def test_links_in_a_span_group_survive_bytes(nlp, grouped, links_of):
     doc = nlp(grouped)
     back = Doc(spacy.blank("en").vocab).from_bytes(doc.to_bytes())
     assert links_of(back, "sc") == links_of(doc, "sc")
 
 
-def test_no_such_group(nlp, linker):
+def test_missing_group_is_ignored(nlp, linker):
     linker.cfg["spans_key"] = "absent"
     doc = nlp("Carcinoma of lung cancer.")
     assert "absent" not in doc.spans
 
 
-def test_empty_group(nlp, linker):
+def test_empty_group_stays_empty(nlp, linker):
     linker.cfg["spans_key"] = "sc"
     doc = nlp.make_doc("Nothing.")
     doc.spans["sc"] = []
     assert len(nlp(doc).spans["sc"]) == 0
 
 
-def test_spans_key_is_scored(nlp, grouped, linker):
+def test_links_in_a_span_group_are_scored(nlp, grouped, linker):
     reference = grouped.copy()
     gold = [Span(reference, span.start, span.end, label=span.label, kb_id="T03") for span in reference.spans["sc"]]
     gold[1].kb_id_ = "T12"
@@ -369,7 +369,7 @@ def test_spans_key_is_scored(nlp, grouped, linker):
     assert right > 0 and linker.score([Example(doc, reference)])["krissel_acc"] == pytest.approx(right / 3)
 
 
-def test_without_overwrite(nlp, linker, make_doc):
+def test_without_overwrite_linked_entities_are_kept(nlp, linker, make_doc):
     linker.cfg["overwrite"] = False
     doc = make_doc(nlp, "[flu|Disease] and [asthma|Disease]")
     first, second = doc.ents
@@ -384,7 +384,7 @@ def test_without_overwrite(nlp, linker, make_doc):
 # What the encoder sees -----------------------------------------------------------------------------------------------
 
 
-def test_mention_without_context(link, linker):
+def test_context_none_ignores_the_context(link, linker):
     apart = "A lump on the mammogram was [MS|Disease] and oestrogen receptors."
     linker.cfg["context"] = "none"
     doc = link(apart)
@@ -395,7 +395,7 @@ def test_mention_without_context(link, linker):
     assert link(apart).ents[0]._.krissel_candidates != bare
 
 
-def test_sentence_as_context(link, linker):
+def test_context_can_be_the_sentence(link, linker):
     """All mentions of a sentence know each other, abbreviations written out in all of them."""
     linker.cfg["context"] = "sentence"
     doc = link("Multiple sclerosis (MS) is old. In [MS|Disease] and [flu|Disease] it was seen. No [flu|Disease] here.")
@@ -410,20 +410,20 @@ def test_sentence_as_context(link, linker):
         linker.cfg["context"] = "document"
 
 
-def test_mention_at_the_edges(link, linker):
+def test_mentions_at_the_edges_of_a_doc_are_linked(link, linker):
     doc = link("[Lung cancer|Disease] and [flu|Disease]")
     assert ids(doc.ents) == ["T03", "T10"]
     assert linker.views(doc, doc.ents) == [View("", "Lung cancer", " and flu"), View("Lung cancer and ", "flu", "")]
     assert ids(link("[asthma|Disease]").ents) == ["T07"]
 
 
-def test_mention_longer_than_any_window(link):
+def test_mention_longer_than_any_window_is_linked(link):
     (span,) = link(f"[{'carcinoma of lung ' * 500}cancer|Disease] ended.").ents
     assert span.kb_id_ == "T03" and len(span) > 1500
     assert {token.ent_kb_id_ for token in span} == {"T03"}
 
 
-def test_mention_across_sentences(nlp, make_doc):
+def test_mention_across_sentences_is_linked(nlp, make_doc):
     nlp.add_pipe("sentencizer", first=True)
     doc = nlp(make_doc(nlp, "It was [carcinoma. Of the lung|Disease]. She left."))
     assert len(list(doc.sents)) == 3
@@ -461,7 +461,7 @@ def abbreviated(nlp, make_doc, serializable):
 
 
 @pytest.mark.parametrize("serializable", [False, True])
-def test_abbreviations(nlp, linker, make_doc, abbreviations, serializable):
+def test_component_abbreviations_are_written_out(nlp, linker, make_doc, abbreviations, serializable):
     doc = abbreviated(nlp, make_doc, serializable)
     assert [view.mention for view in linker.views(doc, doc.ents)] == ["Bronchial asthma", "flu"]
     assert linker.views(doc, doc.ents)[0].left.endswith("was treated. Her ")
@@ -469,13 +469,13 @@ def test_abbreviations(nlp, linker, make_doc, abbreviations, serializable):
     assert doc.ents[0].text == "BA"
 
 
-def test_abbreviations_off(nlp, linker, make_doc, abbreviations):
+def test_abbreviations_can_be_switched_off(nlp, linker, make_doc, abbreviations):
     doc = abbreviated(nlp, make_doc, serializable=True)
     linker.cfg["use_abbreviations"] = False
     assert [view.mention for view in linker.views(doc, doc.ents)] == ["BA", "flu"]
 
 
-def test_doc_without_abbreviations(nlp, linker, make_doc, abbreviations):
+def test_undefined_abbreviation_is_kept(nlp, linker, make_doc, abbreviations):
     doc = make_doc(nlp, "Her [BA|Disease] improved.")
     assert [view.mention for view in linker.views(doc, doc.ents)] == ["BA"]
 
@@ -483,7 +483,7 @@ def test_doc_without_abbreviations(nlp, linker, make_doc, abbreviations):
 DEFINED = "Bronchial asthma (BA) was treated. Her [BA|Disease] improved, her [BA attacks|Disease] did not."
 
 
-def test_abbreviations_of_the_text(nlp, linker, make_doc):
+def test_abbreviations_defined_in_the_text_are_written_out(nlp, linker, make_doc):
     """Without a component that finds them."""
     doc = make_doc(nlp, DEFINED)
     mentions = ["Bronchial asthma", "Bronchial asthma attacks"]
@@ -500,7 +500,7 @@ def test_abbreviations_of_the_text(nlp, linker, make_doc):
 # Spelling ------------------------------------------------------------------------------------------------------------
 
 
-def test_lexical_weight(linker, link):
+def test_lexical_similarity_is_added_with_its_weight(linker, link):
     """The score is that of the vectors plus the weighted similarity in spelling, for every candidate."""
     linker.cfg.update(n_candidates=100, lexical_weight=0.5)
     doc = link("Demyelinating lesions point to [multiple scleroses|Disease] and [colds|Disease].")
@@ -517,7 +517,7 @@ def test_lexical_weight(linker, link):
         assert span.kb_id_ == span._.krissel_candidates[0]["id"]
 
 
-def test_lexical_weight_looks_up_the_long_form(linker, link, set_names):
+def test_lexical_similarity_uses_the_long_form(linker, link, set_names):
     set_names(T07=["bronchial asthma"], T10=["BA"])
     linker.cfg.update(lexical_weight=10.0, use_abbreviations=True)
     assert ids(link(DEFINED).ents) == ["T07", "T07"]
@@ -528,7 +528,7 @@ def test_lexical_weight_looks_up_the_long_form(linker, link, set_names):
 # Gold mentions -------------------------------------------------------------------------------------------------------
 
 
-def test_gold_settings(linker, link):
+def test_gold_settings_apply_only_with_gold_mentions(linker, link):
     """Without gold mentions they do nothing; with them names and prior are part of each score."""
     text = "Demyelinating lesions point to [multiple scleroses|Disease] and [colds|Disease]."
     linker.cfg.update(n_candidates=100, gold_name_weight=0.0, gold_prior=0.0)
@@ -551,7 +551,7 @@ def test_gold_settings(linker, link):
     assert [span._.krissel_candidates for span in link(text).ents] == off
 
 
-def test_names_alone_are_asked_once(linker, link, monkeypatch):
+def test_names_without_context_are_encoded_once(linker, link, monkeypatch):
     """A mention without context is its name already."""
     linker.kb.add_prototypes([Prototype("T01", "gold", name_view("scleroses"))])
     linker.cfg["gold_name_weight"] = 0.5
@@ -566,7 +566,7 @@ def test_names_alone_are_asked_once(linker, link, monkeypatch):
         assert asked == expected
 
 
-def test_american_spelling_in_the_lexicon():
+def test_lexical_index_matches_british_and_american_spelling():
     lexicon = LexicalIndex.of(["Haemorrhage", "fever"], np.array([0, 1]))
     texts = lexicon.read(["hemorrhage"])
     np.testing.assert_allclose(lexicon.similarity(texts, np.array([0]), np.array([0])), [1.0], rtol=1e-6)
@@ -578,7 +578,7 @@ ALL = {"use_abbreviations": True, "lexical_weight": 0.5}
 
 
 @pytest.mark.parametrize("n_candidates", [0, 1, 5])
-def test_threshold_with_all(linker, link, n_candidates):
+def test_threshold_applies_to_scores_with_lexical_similarity(linker, link, n_candidates):
     linker.cfg.update(ALL, n_candidates=1)
     (span,) = link(DISEASE_CONTEXT).ents
     score = span._.krissel_candidates[0]["score"]
@@ -590,14 +590,14 @@ def test_threshold_with_all(linker, link, n_candidates):
         assert ids(doc.ents) == [kb_id] and len(doc.ents[0]._.krissel_candidates) == n_candidates
 
 
-def test_types_with_all(linker, link):
+def test_types_apply_to_scores_with_lexical_similarity(linker, link):
     linker.cfg.update(ALL, types=["T184"])
     (span,) = link(DISEASE_CONTEXT).ents
     candidates = [candidate["id"] for candidate in span._.krissel_candidates]
     assert len(candidates) == 5 and all(id_ >= "T07" for id_ in candidates)
 
 
-def test_ties_with_all(linker, link, set_names):
+def test_ties_remain_with_lexical_similarity(linker, link, set_names):
     set_names(T02=["MS"], T01=["MS"], T05=["cold"], T04=["cold"], T10=["influenza"])
     linker.cfg.update(ALL)
     doc = link("[MS|Disease], [cold|Disease], [influenza|Disease] and [MS|Disease]")
@@ -608,7 +608,7 @@ def test_ties_with_all(linker, link, set_names):
 # Knowledge base elsewhere --------------------------------------------------------------------------------------------
 
 
-def test_kb_path_in_config(nlp, linker, link, save_linker, tmp_path):
+def test_kb_path_of_the_config_wins_over_the_folder(nlp, linker, link, save_linker, tmp_path):
     """The knowledge base that the config names wins over the one in the folder, and is not copied into it."""
     kb = linker.new_kb()
     kb.set_entities([Entity("X1", "anything")])
@@ -625,7 +625,7 @@ def test_kb_path_in_config(nlp, linker, link, save_linker, tmp_path):
     assert pipe.from_bytes(pipe.to_bytes()).kb.n_entities == 1
 
 
-def test_save_beside_the_kb(nlp, linker, link, tmp_path, links_of):
+def test_pipeline_can_be_saved_with_an_external_kb(nlp, linker, link, tmp_path, links_of):
     expected = links_of(link(DISEASE_CONTEXT))
     save_pipeline(nlp, tmp_path / "new" / "pipeline", kb_path=tmp_path / "kb")
     assert not (tmp_path / "new" / "pipeline" / "krissel_linker" / "kb").exists()
@@ -634,19 +634,19 @@ def test_save_beside_the_kb(nlp, linker, link, tmp_path, links_of):
     assert links_of(again(link(DISEASE_CONTEXT))) == expected
 
 
-def test_kb_path_that_does_not_exist(save_linker, tmp_path):
+def test_missing_kb_path_raises(save_linker, tmp_path):
     path = str(tmp_path / "nowhere")
     with pytest.raises(KrisselError, match="K001") as error:
         spacy.load(save_linker("small"), config={"components.krissel_linker.kb_path": path})
     assert path in str(error.value)
 
 
-def test_kb_path_of_something_else(save_linker, toy_store):
+def test_kb_path_of_something_else_raises(save_linker, toy_store):
     with pytest.raises(KrisselError, match="K002"):
         spacy.load(save_linker("small"), config={"components.krissel_linker.kb_path": str(toy_store.path)})
 
 
-def test_kb_path_of_another_encoder(linker, save_linker, make_linker, source, tmp_path):
+def test_kb_path_of_another_encoder_raises(linker, save_linker, make_linker, source, tmp_path):
     untrained = make_linker("small")
     build_prototypes(untrained, source).to_disk(tmp_path / "kb")
     with pytest.raises(KrisselError, match="K522"):
@@ -654,7 +654,7 @@ def test_kb_path_of_another_encoder(linker, save_linker, make_linker, source, tm
 
 
 @pytest.mark.parametrize("setting, value", [("rows", 1024), ("width", 16), ("context_rows", 4096), ("hidden", 8)])
-def test_config_of_another_encoder(save_linker, setting, value):
+def test_config_of_another_encoder_raises(save_linker, setting, value):
     """Else its features would be looked up in the wrong rows of its tables."""
     with pytest.raises(KrisselError, match=r"K408|K605"):
         spacy.load(save_linker("small"), config={f"components.krissel_linker.model.{setting}": value})
@@ -663,12 +663,12 @@ def test_config_of_another_encoder(save_linker, setting, value):
 # Encoder -------------------------------------------------------------------------------------------------------------
 
 
-def test_no_views(linker):
+def test_no_views_give_no_vectors(linker):
     vectors = linker.encode([])
     assert vectors.shape == (0, 32) and vectors.dtype == np.float32
 
 
-def test_get_candidates_of_spacy(linker, link):
+def test_spacys_get_candidates_finds_the_same_entities(linker, link):
     """spaCy's own interface to the knowledge base finds what the linker finds."""
     doc = link(DISEASE_CONTEXT)
     found = linker.kb.get_candidates(doc.ents[0])
@@ -676,7 +676,7 @@ def test_get_candidates_of_spacy(linker, link):
     assert [candidate.entity_ for candidate in found][:5] == ours
 
 
-def test_unstated_encoder_of_wrong_width(linker):
+def test_kb_of_another_width_raises(linker):
     with pytest.raises(KrisselError, match="K528"):
         linker.set_kb(PrototypeKB(linker.vocab, 31))
 
@@ -690,7 +690,7 @@ def test_initialize_reads_the_examples(make_linker, encoders):
     assert blank.fingerprint() != shown.fingerprint()
 
 
-def test_a_linker_without_mentions_says_nothing(linker, nlp):
+def test_docs_without_annotated_mentions_warn(linker, nlp):
     with pytest.warns(KrisselWarning, match="KW622.*doc.ents"):
         nlp(nlp.make_doc("Nothing looked for mentions here."))
     doc = nlp.make_doc("A component looked and found none.")
@@ -702,7 +702,7 @@ def test_a_linker_without_mentions_says_nothing(linker, nlp):
 
 
 @pytest.mark.parametrize("make", [list, lambda links: [[*each] for each in links]])
-def test_links_for_a_copy_are_written_to_the_doc(link, linker, make):
+def test_links_for_a_copy_are_written_to_the_copy(link, linker, make):
     """Which is where they belong: `predict` keeps the spans of the doc that it was given."""
     doc = link("[MS|Disease] and [flu|Disease] were seen.")
     links = make(linker.predict([doc]))

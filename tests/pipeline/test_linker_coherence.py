@@ -1,4 +1,4 @@
-"""What the other mentions of a document say: the equation, the order and the ties it leaves, and a linker with it."""
+"""Support by other mentions of a document: its equation, order and ties, and a linker."""
 
 import math
 
@@ -28,7 +28,7 @@ MENTION = st.tuples(
 
 
 @given(st.lists(MENTION, max_size=6))
-def test_a_mention_supports_itself_or_another_document(mentions):
+def test_only_other_mentions_of_the_document_give_support(mentions):
     docs = np.array([doc for doc, _, _ in mentions], dtype=np.int64)
     texts = [text for _, text, _ in mentions]
     entities = np.array([[entity for entity, _ in each] for *_, each in mentions], dtype=np.int64).reshape(-1, 3)
@@ -49,7 +49,7 @@ def result_of(entities, scores, ties=None):
     )
 
 
-def test_a_part_of_a_candidate_stays_behind_when_it_moves():
+def test_score_parts_move_with_their_candidates():
     result = with_term(result_of([3, 5, -1], [0.9, 0.8, -np.inf]), "coherence", np.array([[0.0, 0.2, 0.0]]))
     assert result.entities.tolist() == [[5, 3, -1]] and result.prototypes.tolist() == [[50, 30, -10]]
     assert result.scores[0] == pytest.approx([1.0, 0.9, -np.inf]) and result.parts["coherence"][0] == pytest.approx(
@@ -75,19 +75,19 @@ def test_a_part_of_a_candidate_stays_behind_when_it_moves():
         ([0.125, 0.0, 0.375, 0.0], 3, [3, 7]),
     ],
 )
-def test_a_tie_stays_that_the_document_breaks(gain, first, ties):
+def test_support_breaks_ties(gain, first, ties):
     result = with_term(result_of([3, 4, 7, 8], [0.75, 0.75, 0.5, 0.5], [3, 4, 9]), "coherence", np.array([gain]))
     assert result.entities[0, 0] == first
     assert {query: rows.tolist() for query, rows in result.ties.items()} == ({} if ties is None else {0: ties})
 
 
-def test_an_order_of_equal_candidates_is_lost():
+def test_order_of_equal_candidates_is_kept():
     """Three had one score, and their number of names put them in order."""
     result = with_term(result_of([1, 2, 3], [0.75, 0.75, 0.75]), "coherence", np.array([[0.0, 0.125, 0.125]]))
     assert result.entities.tolist() == [[2, 3, 1]] and not result.ties
 
 
-def test_a_shared_name_supports_another_mention():
+def test_only_confident_candidates_give_support():
     shared = 1 / (1 + math.exp(-1))
     assert MODEL.confident(np.array([0.59, shared, 0.75, 0.95])).tolist() == [0, 0, 0.75, 0.95]
     low = Confidence(trust=0.95, bias=-3.0, lexical=3.0, lexical_lead=1.0, vector_lead=2.0)
@@ -96,13 +96,13 @@ def test_a_shared_name_supports_another_mention():
     assert certain.confident(np.array([0.95])).tolist() == [0.95]
 
 
-def test_confidence_with_support_exceeds_trust_or_comes_from_nothing():
+def test_supported_confidence_is_capped_and_zero_stays_zero():
     confidence, support = np.array([[0.5, 0.0, 0.9, 0.2]]), np.array([[0.5, 1.0, 1.0, 0.0]])
     expected = [1 / (1 + math.exp(-0.75)), 0.0, 0.95, 0.2]
     assert MODEL.supported(confidence, support)[0] == pytest.approx(expected)
 
 
-def test_the_equation_of_a_document():
+def test_document_support_matches_a_hand_computed_example():
     """Mentions 0 and 3 are of one document, and 3 is sure of entity 6; so is 1, of another."""
     entities, scores = np.array([[5, 6], [6, 7], [5, 6], [6, 7]]), [[0.8, 0.75], [0.9, 0.5], [0.8, 0.75], [0.9, 0.5]]
     confidence = np.array([[0.4, 0.3], [0.3, 0.2], [0.4, 0.3], [0.9, 0.1]])
@@ -143,7 +143,7 @@ def ms(doc):
     return next(ent for ent in doc.ents if ent.text == "MS")
 
 
-def test_another_mention_of_the_document_says_nothing(nlp):
+def test_another_mention_of_the_document_disambiguates(nlp):
     """ "MS" is a name of both: each text tells which by its other mention, and neither does where it is off."""
     texts = ["multiple sclerosis and MS", "mitral stenosis and MS", "rickets and MS"]
     sclerosis, stenosis, neither = map(ms, nlp.pipe(texts))
@@ -161,7 +161,7 @@ def test_another_mention_of_the_document_says_nothing(nlp):
 
 
 @pytest.mark.parametrize("off", [{"coherence_weight": 0.0}, {"confidence": {}}])
-def test_it_counts_where_it_is_off(nlp, off):
+def test_coherence_can_be_switched_off(nlp, off):
     cfg = nlp.get_pipe("krissel_linker").cfg
     for key, value in off.items():
         cfg[key] = value

@@ -28,14 +28,14 @@ def one(vector, lexical, j):
 
 
 @given(st.lists(st.tuples(SIMILAR, SIMILAR), min_size=1, max_size=4))
-def test_the_equation(pairs):
+def test_confidence_matches_its_equation(pairs):
     vector, lexical = (list(each) for each in zip(*pairs, strict=True))
     found, _ = MODEL(np.array([vector]), np.array([lexical]))
     assert found[0] == pytest.approx([one(vector, lexical, j) for j in range(len(pairs))], abs=1e-9)
 
 
 @given(st.lists(st.tuples(SIMILAR, SIMILAR, st.integers(0, 2)), min_size=1, max_size=5), st.tuples(*[SIMILAR] * 3))
-def test_the_equation_of_several_species(candidates, odds):
+def test_confidence_with_several_species_matches_its_equation(candidates, odds):
     vector, lexical, kind = (list(each) for each in zip(*candidates, strict=True))
     expected, by_names = [], []
     for j in range(len(kind)):
@@ -52,14 +52,14 @@ def test_the_equation_of_several_species(candidates, odds):
     assert found[0] == pytest.approx(expected, abs=1e-6)
 
 
-def test_a_gene_of_one_species_is_unsure_for_those_of_another_that_share_its_name():
+def test_homonyms_of_other_species_hardly_lower_confidence():
     vector, lexical, kind = np.full((1, 3), 0.9), np.ones((1, 3)), np.array([[0, 1, 2]])
     sure, *others = MODEL(vector, lexical, kind, np.array([[0.0, -4.0, -4.0]]))[0][0]
     assert sure == pytest.approx(0.95 / (1 + 2 * math.exp(-4))) and max(others) < 0.02
     assert MODEL(vector, lexical)[0][0] == pytest.approx(one([0.9] * 3, [1] * 3, 0))
 
 
-def test_a_missing_candidate_has_a_confidence():
+def test_missing_candidate_has_confidence_zero():
     found, _ = MODEL(np.array([[0.9, -np.inf]]), np.array([[0.5, 0.0]]))
     assert found[0, 1] == 0 and found[0, 0] == pytest.approx(one([0.9, -math.inf], [0.5, 0.0], 0))
 
@@ -85,18 +85,18 @@ def found(nlp):
     return {ent.text: (ent.kb_id_, ent._.krissel_candidates) for ent in nlp(TEXT).ents}
 
 
-def test_candidates_have_none_before_it_is_fitted(nlp):
+def test_candidates_have_no_confidence_before_it_is_fitted(nlp):
     assert not any("confidence" in candidate for _, candidates in found(nlp).values() for candidate in candidates)
 
 
-def test_the_parts_are_not_the_score(nlp):
+def test_score_parts_add_up_to_the_score(nlp):
     for _, candidates in found(nlp).values():
         for each in candidates:
             assert each["vector"] + 0.3 * each["lexical"] == pytest.approx(each["score"], abs=1e-5)
     assert found(nlp)["rickets"][1][0]["lexical"] == pytest.approx(1)
 
 
-def test_an_unsure_mention_is_linked_or_loses_its_candidates(nlp, tmp_path):
+def test_unsure_mention_is_nil_and_keeps_its_candidates(nlp, tmp_path):
     linker = nlp.get_pipe("krissel_linker")
     linker.cfg["confidence"] = vars(MODEL)
     before = found(nlp)
@@ -114,7 +114,7 @@ def test_an_unsure_mention_is_linked_or_loses_its_candidates(nlp, tmp_path):
             assert candidates[0]["confidence"] == pytest.approx(confidence[text], abs=1e-3)
 
 
-def test_vectors_alone_have_no_lexical_similarity(nlp):
+def test_confidence_is_independent_of_the_lexical_weight(nlp):
     linker = nlp.get_pipe("krissel_linker")
     linker.cfg["confidence"] = vars(MODEL)
     with_weight = found(nlp)["rickets"][1][0]["confidence"]
@@ -123,7 +123,7 @@ def test_vectors_alone_have_no_lexical_similarity(nlp):
     assert candidate["confidence"] == pytest.approx(with_weight) and "lexical" not in candidate
 
 
-def test_a_least_confidence_without_any_links_nothing_silently(nlp):
+def test_min_confidence_without_a_fitted_confidence_raises(nlp):
     nlp.get_pipe("krissel_linker").cfg["min_confidence"] = 0.5
     with pytest.raises(KrisselError, match="K006.*min_confidence.*krissel confidence"):
         nlp(TEXT)

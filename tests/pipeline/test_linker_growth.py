@@ -1,4 +1,4 @@
-"""What linking costs by the length of a document: operations and memory are counted, not the machine's seconds."""
+"""Cost of linking by document length, counted in operations and memory, not in seconds."""
 
 import tracemalloc
 
@@ -24,7 +24,7 @@ def nlp(tmp_path_factory):
 
 
 def document(nlp, n):
-    """Of n sentences, each with a definition, two mentions of it, a gene and a species."""
+    """Make a doc of n sentences, each with a definition, two mentions, a gene and a species."""
     text, places = "", []
     for i in range(n):
         word, kind = WORDS[i % len(WORDS)], KINDS[i % len(KINDS)]
@@ -51,7 +51,7 @@ def peak(work):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("measure", [operations, peak])
-def test_a_document_of_four_times_the_length_costs_more_than_four_times(nlp, measure):
+def test_cost_is_linear_in_the_document_length(nlp, measure):
     linker = nlp.get_pipe("krissel_linker")
     linker(document(nlp, 10))
     docs = [document(nlp, n) for n in (100, 400)]

@@ -40,7 +40,7 @@ def link(nlp, text, *mentions):
     return [ent.kb_id_ for ent in nlp.get_pipe("krissel_linker")(doc).ents]
 
 
-def test_the_species_of_the_document_does_not_decide(nlp):
+def test_species_of_the_document_decides(nlp):
     assert link(nlp, "Patients with BRCA1 were seen.", "BRCA1") == ["1"]
     assert link(nlp, "Mice with BRCA1 were seen.", "BRCA1") == ["2"]
     assert link(nlp, "Patients had Rad51, and men too.", "Rad51") == ["4"]
@@ -56,8 +56,8 @@ def confidence(nlp, text, mention, id_):
 
 
 @pytest.mark.parametrize("n_candidates", [1, 2, 64])
-def test_confidence_is_not_that_of_the_species(nlp, n_candidates):
-    """Of two genes with the name, it is 0.95 times the probability of the species, however many are kept."""
+def test_confidence_includes_the_species_probability(nlp, n_candidates):
+    """With two genes of the name, it is 0.95 times the probability of the species."""
     linker = nlp.get_pipe("krissel_linker")
     linker.cfg["n_candidates"] = n_candidates
     for text, species in (("Mice with BRCA1 were seen.", 1), ("BRCA1 was seen.", 0)):
@@ -72,8 +72,8 @@ def test_confidence_is_not_that_of_the_species(nlp, n_candidates):
             assert found == pytest.approx(expected, abs=1e-4) and found > 0.7
 
 
-def test_names_of_one_species_are_two_species(tmp_path):
-    """As of a gene of 9606 beside a cell line of Homo sapiens."""
+def test_spellings_of_one_species_are_one_species(tmp_path):
+    """Example: a gene of 9606 and a cell line of Homo sapiens."""
     genes = [Entity("1", "HELA1", species="9606"), Entity("2", "HELA1", species="Homo sapiens")]
     # One of two names is shared.
     nlp = build([*genes, Entity("3", "Hela2", species="10090")], tmp_path / "nlp").nlp
@@ -82,8 +82,8 @@ def test_names_of_one_species_are_two_species(tmp_path):
     assert kind[0, 0] == kind[0, 1] != kind[0, 2] and kind[0, 3] == -1
 
 
-def test_species_count_where_names_are_rarely_shared(tmp_path):
-    """As those of cell lines, which need no other hint."""
+def test_rarely_shared_names_give_no_species_weight(tmp_path):
+    """Names of cell lines, for example, need no species to be disambiguated."""
     lines = [Entity(f"CVCL_{i:04}", f"LN-{i}", (f"LN{i}x",), species=("9606", "10090")[i % 2]) for i in range(30)]
     cfg = (
         build([*lines, Entity("CVCL_1", "LN-1", species="10116")], tmp_path / "nlp").nlp.get_pipe("krissel_linker").cfg
@@ -91,7 +91,7 @@ def test_species_count_where_names_are_rarely_shared(tmp_path):
     assert cfg["species_weight"] == 0
 
 
-def test_documents_of_a_batch_share_their_species(nlp):
+def test_each_document_of_a_batch_has_its_own_species(nlp):
     docs = []
     for text in ("No mention.", "Mice with BRCA1.", "Patients with BRCA1.", "BRCA1 in mice."):
         doc = nlp.make_doc(text)
@@ -102,24 +102,24 @@ def test_documents_of_a_batch_share_their_species(nlp):
     assert [[ent.kb_id_ for ent in doc.ents] for doc in linked] == [[], ["2"], ["1"], ["2"]]
 
 
-def test_a_name_preferred_in_one_species_is_lost_in_another(nlp):
+def test_name_preferred_in_one_species_is_found_in_another(nlp):
     # In man RecA is one gene's preferred name; in mice it is the other name of Rad51.
     assert link(nlp, "Patients with RecA", "RecA") == ["5"]
     assert link(nlp, "Mice with RecA", "RecA") == ["3"]
 
 
-def test_a_prefix_hides_the_name(nlp):
+def test_species_prefix_is_stripped_from_the_name(nlp):
     assert link(nlp, "In mice, hBRCA1 was made.", "hBRCA1") == ["1"]
     assert link(nlp, "In patients, mRad51 was made.", "mRad51") == ["3"]
     # Here it is part of the name.
     assert link(nlp, "In patients, mTOR was active.", "mTOR") == ["6"]
 
 
-def test_a_disease_loses_against_genes(nlp):
+def test_disease_wins_over_genes(nlp):
     assert link(nlp, "In patients, women with breast cancer were seen by patients.", "breast cancer") == ["D1"]
 
 
-def test_the_fragments_of_a_mention_are_of_two_species(built):
+def test_fragments_of_a_mention_share_their_species(built):
     nlp = spacy.load(built, config={"components.krissel_linker": {"min_confidence": 0.0, "spans_key": "found"}})
     doc = nlp.make_doc("Of mice and mice, in mice BRCA1 was lost. Patients, patients had the protein.")
     doc.spans["found"] = [
@@ -133,7 +133,7 @@ def test_the_fragments_of_a_mention_are_of_two_species(built):
     assert first.kb_id_ == second.kb_id_
 
 
-def test_candidates_do_not_say_what_the_species_adds(nlp):
+def test_candidates_state_the_species_score(nlp):
     doc = nlp.make_doc("Mice with BRCA1")
     doc.ents = [doc.char_span(10, 15, label="Gene")]
     first, second, *_ = nlp.get_pipe("krissel_linker")(doc).ents[0]._.krissel_candidates
@@ -147,7 +147,7 @@ def test_candidates_do_not_say_what_the_species_adds(nlp):
         assert each["spelling"] == pytest.approx(0.2)
 
 
-def test_an_abbreviation_that_is_a_name_is_lost_when_it_is_written_out(nlp):
+def test_abbreviation_that_is_a_name_is_still_found(nlp):
     """No gene has the long form, most of whose n-grams count against it."""
     linker = nlp.get_pipe("krissel_linker")
     linker.cfg["spelling_weight"] = 0.3
@@ -160,7 +160,7 @@ def test_an_abbreviation_that_is_a_name_is_lost_when_it_is_written_out(nlp):
     assert first["id"] != "4" and "spelling" not in first
 
 
-def test_entities_of_one_species_have_a_weight(tmp_path):
+def test_entities_of_one_species_have_no_species_weight(tmp_path):
     built = build([Entity("1", "BRCA1", species="9606"), Entity("2", "gout", species="9606")], tmp_path / "linker")
     cfg = built.nlp.get_pipe("krissel_linker").cfg
     assert cfg["species_weight"] == 0

@@ -96,7 +96,7 @@ def linked(nlp, text="MS"):
     return span.kb_id_, span._.krissel_candidates
 
 
-def test_a_term_of_a_config_is_one_more_part_of_the_score(built, loaded, tmp_path):
+def test_term_of_a_config_is_added_to_the_score(built, loaded, tmp_path):
     _, before = linked(loaded)
     other = before[1]["id"]
     popular = {"@misc": "test-terms.Popularity.v1", "weight": 0.5, "counts": {other: 1.0}}
@@ -111,14 +111,14 @@ def test_a_term_of_a_config_is_one_more_part_of_the_score(built, loaded, tmp_pat
 
 
 @pytest.mark.parametrize("count", [0.0, 0.25])
-def test_equal_scores_of_a_term_leave_the_order_of_ties(link, count):
+def test_equal_term_scores_keep_the_order_of_ties(link, count):
     (_, before), (_, after) = link(), link(popularity=Popularity(1.0, dict.fromkeys(("D1", "D2", "D3"), count)))
     assert [each["id"] for each in after] == [each["id"] for each in before]
     expected = [each["score"] + count * (each["id"] in ("D1", "D2", "D3")) for each in before]
     assert [each["score"] for each in after] == pytest.approx(expected, abs=1e-6)
 
 
-def test_an_entity_that_a_term_alone_proposes_is_linked(link, monkeypatch):
+def test_entity_proposed_only_by_a_term_is_linked(link, monkeypatch):
     # Else vectors find all entities of so small a knowledge base.
     monkeypatch.setattr(linking, "MIN_REORDERED", 2)
     monkeypatch.setattr(DocumentTerm, "n_candidates", 0)
@@ -154,7 +154,7 @@ def test_minus_infinity_leaves_an_entity_out(link):
 
 
 @pytest.mark.parametrize("values", [lambda n: np.zeros(n + 1), lambda n: [np.nan] * n, lambda n: [np.inf] * n])
-def test_wrong_scores_raise(link, values):
+def test_invalid_scores_raise(link, values):
     class Wrong(Term):
         def score(self, query, pairs):
             return values(len(pairs.entities))
@@ -164,7 +164,7 @@ def test_wrong_scores_raise(link, values):
 
 
 @pytest.mark.parametrize("rows", [[[99]], [[-2]], [0], [[0.5]], [[0], [1]]])
-def test_wrong_proposals_raise(link, rows):
+def test_invalid_proposals_raise(link, rows):
     class Wrong(Term):
         def propose(self, query, known, k):
             return np.array(rows)
@@ -174,12 +174,12 @@ def test_wrong_proposals_raise(link, rows):
 
 
 @pytest.mark.parametrize("name", ["id", "name", "score", "confidence", *(term.name for term in BUILT_IN)])
-def test_names_that_candidates_have_raise(link, name):
+def test_reserved_term_names_raise(link, name):
     with pytest.raises(KrisselError, match=f"K662.*'{name}'.*another key of candidates"):
         link(**{name: Popularity()})
 
 
-def test_other_objects_raise(built):
+def test_objects_that_are_no_terms_raise(built):
     with pytest.raises(KrisselError, match="K662.*'count'.*type int"):
         load(built, count=3)
 
@@ -190,7 +190,7 @@ def test_settings_of_a_term_are_checked(built):
 
 
 def test_results_of_types_are_joined_in_the_order_of_mentions():
-    """Of mentions 0 and 2, of which the latter is a tie, and of mentions 1 and 3, of which the former is."""
+    """Mentions 0 and 2 are of one type, 1 and 3 of another; mentions 1 and 2 are ties."""
     parts = [
         ([0, 2], SearchResult(np.array([[1], [5]]), np.float32([[0.5], [0.25]]), np.array([[7], [8]]), {1: [5, 6]})),
         ([1, 3], SearchResult(np.array([[2], [3]]), np.float32([[0.75], [1]]), np.array([[9], [4]]), {0: [2, 3]})),

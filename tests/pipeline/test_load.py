@@ -12,12 +12,12 @@ from spacy_krissel.pipeline import pipeline_io
 from spacy_krissel.pipeline.pipeline_io import choose_gpu, find_linker, load_pipeline
 
 
-def test_path_and_overrides(save_linker):
+def test_pipeline_loads_from_a_path_with_overrides(save_linker):
     nlp = load_pipeline(str(save_linker()), {"components.krissel_linker.n_candidates": 3})
     assert nlp.get_pipe("krissel_linker").cfg["n_candidates"] == 3
 
 
-def test_name_of_a_package(save_linker, tmp_path, monkeypatch):
+def test_pipeline_loads_by_package_name(save_linker, tmp_path, monkeypatch):
     (tmp_path / "en_toylinks").mkdir()
     code = f"import spacy\n\n\ndef load(**settings):\n    return spacy.load({str(save_linker())!r}, **settings)\n"
     (tmp_path / "en_toylinks" / "__init__.py").write_text(code)
@@ -27,7 +27,7 @@ def test_name_of_a_package(save_linker, tmp_path, monkeypatch):
     assert load_pipeline("en_toylinks").pipe_names == ["krissel_linker"]
 
 
-def test_index_device_overrides_that_of_a_folder_and_of_a_package(save_linker, tmp_path, monkeypatch):
+def test_index_device_overrides_the_saved_setting(save_linker, tmp_path, monkeypatch):
     nlp = load_pipeline(save_linker(), index_device="cuda:1")
     assert find_linker(nlp).kb.index_device == find_linker(nlp).kb.build_index().device == "cuda:1"
     nlp.to_disk(tmp_path / "saved")
@@ -43,7 +43,7 @@ def test_index_device_overrides_that_of_a_folder_and_of_a_package(save_linker, t
         assert found == ["cuda:1", "cpu"], "a saved pipeline keeps its setting"
 
 
-def test_saved_card_index_opens_and_links_without_a_card(save_linker, make_docs, tmp_path, monkeypatch):
+def test_saved_gpu_index_links_without_a_gpu(save_linker, make_docs, tmp_path, monkeypatch):
     monkeypatch.setattr(devices, "cuda_lost", lambda: True)
     load_pipeline(save_linker(), index_device="cuda:0").to_disk(tmp_path / "saved")
     links = []
@@ -54,23 +54,23 @@ def test_saved_card_index_opens_and_links_without_a_card(save_linker, make_docs,
 
 
 @pytest.mark.parametrize("name", ["missing", "not_a_package_either"])
-def test_nothing_there(tmp_path, name):
+def test_missing_pipeline_raises(tmp_path, name):
     with pytest.raises(KrisselError, match=f"K611.*{name}"):
         load_pipeline(tmp_path / name)
 
 
-def test_directory_of_something_else(tmp_path, toy_store):
+def test_directory_of_something_else_raises(tmp_path, toy_store):
     for path in (tmp_path, toy_store.path):
         with pytest.raises(KrisselError, match="K611"):
             load_pipeline(path)
 
 
-def test_codes_from_within_stay(save_linker, tmp_path):
+def test_error_codes_from_loading_are_kept(save_linker, tmp_path):
     with pytest.raises(KrisselError, match="K001.*nowhere"):
         load_pipeline(save_linker(), {"components.krissel_linker.kb_path": str(tmp_path / "nowhere")})
 
 
-def test_out_of_memory_is_no_damage(save_linker, monkeypatch):
+def test_out_of_memory_is_not_reported_as_damage(save_linker, monkeypatch):
     def load(*arguments, **settings):
         raise MemoryError("malloc of size 64 failed")
 
@@ -79,7 +79,7 @@ def test_out_of_memory_is_no_damage(save_linker, monkeypatch):
         load_pipeline(save_linker())
 
 
-def test_no_such_gpu(monkeypatch):
+def test_missing_gpu_raises(monkeypatch):
     def require_gpu(gpu_id):
         raise ValueError("No GPU devices detected")
 
@@ -92,7 +92,7 @@ def test_no_such_gpu(monkeypatch):
 @pytest.mark.parametrize(
     "gpu_id, allocator, expected", [(-1, "pytorch", []), (0, "pytorch", ["pytorch"]), (0, None, [])]
 )
-def test_a_gpu_is_chosen_without_tf32_or_its_allocator(gpu_id, allocator, expected, monkeypatch):
+def test_chosen_gpu_gets_tf32_and_its_allocator(gpu_id, allocator, expected, monkeypatch):
     """Products in float32 are rounded for those who ask for a GPU here, and for nobody else."""
     import torch
 
@@ -116,7 +116,7 @@ print(json.dumps([name for name in ("transformers", "tokenizers", "faiss", "skle
 """
 
 
-def test_loading_a_pipeline_with_the_small_encoder_imports_what_it_does_not_use(save_linker):
+def test_small_encoder_pipeline_imports_nothing_unused(save_linker):
     """Unless another installed plugin does: `spacy.blank` imports the factories of all."""
     command = [sys.executable, "-c", LOAD, str(save_linker())]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)

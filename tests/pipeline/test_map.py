@@ -33,7 +33,7 @@ def linked(nlp, term):
     return ent
 
 
-def test_a_mapping_differs_from_the_link_of_its_term(save_linker, nlp, terms, tmp_path):
+def test_mapping_equals_the_link_of_its_term(save_linker, nlp, terms, tmp_path):
     found = map_terms(save_linker(), terms, tmp_path / "out.tsv", object_source="obo:toy")
     assert found == {"terms": 4, "exact": 3, "close": 1, "without_entity": 0, "left_out": 0}
     header, rows = read(tmp_path / "out.tsv")
@@ -52,7 +52,7 @@ def test_a_mapping_differs_from_the_link_of_its_term(save_linker, nlp, terms, tm
         assert row["similarity_score"] == (f"{round(best['score'], 3):g}" if 0 <= best["score"] <= 1 else "")
 
 
-def test_the_library_of_the_standard_reads_something_else(save_linker, tmp_path):
+def test_sssom_library_reads_the_same_mappings(save_linker, tmp_path):
     """It has no mappings without a subject id yet."""
     sssom = pytest.importorskip("sssom_pydantic")
     (tmp_path / "terms.csv").write_text("id,label\nX:1,flu\nhttp://x.org/2,of \"birds\"\n3,'cold'\n")
@@ -71,7 +71,7 @@ def test_the_library_of_the_standard_reads_something_else(save_linker, tmp_path)
     assert [each.subject_name for each in mappings[::2]] == ["flu", 'of "birds"', "'cold'"]
 
 
-def test_a_term_without_an_entity_is_left_out(nlp, linker, terms, tmp_path):
+def test_term_without_an_entity_is_mapped_to_no_term_found(nlp, linker, terms, tmp_path):
     linker.configure(threshold=5.0)
     nlp.get_pipe_config("krissel_linker")["threshold"] = 5.0
     nlp.to_disk(tmp_path / "strict")
@@ -83,7 +83,7 @@ def test_a_term_without_an_entity_is_left_out(nlp, linker, terms, tmp_path):
     assert {row["predicate_id"] for row in rows[1::2]} == {"skos:relatedMatch"}
 
 
-def test_a_candidate_passes_for_the_link(save_linker, nlp, terms, tmp_path):
+def test_other_candidates_are_marked_as_related_matches(save_linker, nlp, terms, tmp_path):
     map_terms(save_linker(), terms, tmp_path / "out.tsv", top_k=3)
     rows = read(tmp_path / "out.tsv")[1]
     assert len(rows) == 12
@@ -96,7 +96,7 @@ def test_a_candidate_passes_for_the_link(save_linker, nlp, terms, tmp_path):
     assert [row["mapping_justification"] for row in rows[6:8]] == ["semapv:LexicalMatching"] * 2
 
 
-def test_a_confidence_is_lost(save_linker, terms, tmp_path, monkeypatch):
+def test_confidence_is_written(save_linker, terms, tmp_path, monkeypatch):
     nlp = spacy.load(save_linker())
     spacy.language.Language.component("with_confidence", func=confident)
     nlp.add_pipe("with_confidence", last=True)
@@ -112,7 +112,7 @@ def confident(doc):
     return doc
 
 
-def test_mentions_are_set_by_another_component_or_not_in_a_group(nlp, linker, terms, tmp_path):
+def test_terms_are_the_only_mentions_also_in_a_group(nlp, linker, terms, tmp_path):
     found = {}
     for key in ("", "sc"):
         linker.cfg["spans_key"] = key
@@ -125,7 +125,7 @@ def test_mentions_are_set_by_another_component_or_not_in_a_group(nlp, linker, te
     assert found[""] == found["sc"]
 
 
-def test_names_are_unknown_without_details(nlp, linker, terms, tmp_path):
+def test_aliases_match_exactly_without_entity_details(nlp, linker, terms, tmp_path):
     """Aliases are among the prototypes, even so."""
     linker.kb.set_entities([linker.kb[id] for id in linker.kb.entity_ids], details=False)
     assert linker.kb["T06"].aliases == ()
@@ -133,13 +133,13 @@ def test_names_are_unknown_without_details(nlp, linker, terms, tmp_path):
     assert map_terms(tmp_path / "bare", terms, tmp_path / "out.tsv")["exact"] == 3
 
 
-def test_all_terms_are_linked_before_the_first_is_written(nlp):
+def test_terms_are_linked_as_a_stream(nlp):
     taken = []
     terms = (taken.append(n) or module.Term(f"flu {n}", "") for n in range(100))
     assert len(list(islice(module._linked(nlp, terms, "", 4), 2))) == 2 and len(taken) < 20
 
 
-def test_a_bad_row_is_not_told_or_the_bar_has_no_end(save_linker, tmp_path, terminal):
+def test_bad_rows_are_counted_and_the_progress_bar_ends(save_linker, tmp_path, terminal):
     (tmp_path / "terms.csv").write_text("label\nflu\n" + '""\n' * 4 + "cold\n")
     with pytest.warns(KrisselWarning, match=r"KW201.*4 record.*terms.csv, line 3 \(no term\)"):
         found = map_terms(save_linker(), tmp_path / "terms.csv", tmp_path / "out.tsv", progress=True)
@@ -159,7 +159,7 @@ def test_a_bad_row_is_not_told_or_the_bar_has_no_end(save_linker, tmp_path, term
         ({"label_column": "cake"}, "label_column.*'id', 'label'"),
     ],
 )
-def test_a_bad_setting_replaces_an_earlier_output(save_linker, terms, tmp_path, settings, match):
+def test_invalid_setting_keeps_an_earlier_output(save_linker, terms, tmp_path, settings, match):
     (tmp_path / "out.tsv").write_text("earlier")
     output = tmp_path / settings.pop("output", "out.tsv")
     with pytest.raises(KrisselError, match=f"K006.*{match}"):
@@ -168,7 +168,7 @@ def test_a_bad_setting_replaces_an_earlier_output(save_linker, terms, tmp_path, 
     assert sorted(os.listdir(tmp_path)) == ["out.tsv", "terms.csv"]
 
 
-def test_the_command_does_not_say_what_it_wrote(save_linker, terms, tmp_path):
+def test_command_prints_its_counts(save_linker, terms, tmp_path):
     done = invoke("map", save_linker(), terms, "-o", tmp_path / "out.sssom.tsv")
     assert (done.exit_code, "exact: 3" in done.output) == (0, True), done.output
 

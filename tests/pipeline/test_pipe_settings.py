@@ -40,7 +40,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize("settings, name, values", WRONG, ids=[f"{cls.__name__}-{name}" for cls, name, _ in WRONG])
-def test_wrong_value_was_taken(settings, name, values):
+def test_invalid_value_raises(settings, name, values):
     for value in values:
         cfg = settings()
         before = dict(cfg)
@@ -65,7 +65,7 @@ def test_wrong_value_was_taken(settings, name, values):
         ("types_by_label", {"DRUG": ("T121",)}, {"DRUG": ["T121"]}),
     ],
 )
-def test_value_is_not_plain(name, value, expected):
+def test_value_is_stored_as_plain_python(name, value, expected):
     cfg = LinkerSettings()
     cfg[name] = value
     assert cfg[name] == expected and type(cfg[name]) is type(expected)
@@ -73,7 +73,7 @@ def test_value_is_not_plain(name, value, expected):
     assert pickle.loads(pickle.dumps(cfg)) == cfg
 
 
-def test_expected_value_is_not_in_words():
+def test_error_describes_the_expected_value():
     for settings, name, value, expected in [
         (LinkerSettings, "n_candidates", -1, "a whole number, 0 or more or null."),
         (LinkerSettings, "threshold", "x", "a number or null."),
@@ -89,7 +89,7 @@ def test_expected_value_is_not_in_words():
 
 
 @pytest.mark.parametrize("settings", CLASSES)
-def test_setting_was_taken_out(settings):
+def test_removing_a_setting_raises(settings):
     cfg = settings()
     before = dict(cfg)
     first = next(iter(cfg))
@@ -106,7 +106,7 @@ def test_setting_was_taken_out(settings):
 
 
 @pytest.mark.parametrize("made", [lambda cfg: cfg, copy.deepcopy, lambda cfg: pickle.loads(pickle.dumps(cfg))])
-def test_change_in_place_is_lost(made):
+def test_change_in_place_is_kept(made):
     cfg = made(LinkerSettings())
     cfg["types"].append("T047")
     cfg["types_by_label"]["DRUG"] = ["T121"]
@@ -114,14 +114,14 @@ def test_change_in_place_is_lost(made):
     assert cfg["types"] == cfg.types == ["T047"] and cfg.checked()["types_by_label"] == {"DRUG": ["T121"]}
 
 
-def test_wrong_change_in_place_is_not_refused():
+def test_invalid_change_in_place_raises():
     cfg = LinkerSettings()
     cfg["types_by_label"]["DRUG"] = "T121"
     with pytest.raises(KrisselError, match="K006.*types_by_label"):
         cfg.checked()
 
 
-def test_unknown_name_is_no_key_error():
+def test_unknown_setting_raises():
     cfg = LinkerSettings()
     with pytest.raises(KeyError):
         cfg["treshold"]
@@ -138,13 +138,13 @@ def test_unknown_name_is_no_key_error():
         (ExtractorSettings, factories.EXTRACTOR_CONFIG, factories.make_krissel_span_extractor),
     ],
 )
-def test_setting_differs_between_config_and_declaration(settings, config, factory):
+def test_config_and_declaration_have_the_same_settings(settings, config, factory):
     parameters = inspect.signature(factory).parameters
     assert {name: config[name] for name in settings()} == dict(settings())
     assert set(config) == set(parameters) - {"nlp", "name"}
 
 
 @pytest.mark.parametrize("settings", CLASSES)
-def test_setting_has_no_help(settings):
+def test_every_setting_has_help(settings):
     help = parameter_help(settings)
     assert set(help) == set(settings()) and all(help.values())

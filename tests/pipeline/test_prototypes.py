@@ -21,7 +21,7 @@ def trained_dir(make_linker, tmp_path):
     return tmp_path / "trained"
 
 
-def test_pipeline_is_given_the_whole_kb(trained_dir, toy_store, toy_shards, tmp_path, make_docs):
+def test_pipeline_gets_a_complete_kb(trained_dir, toy_store, toy_shards, tmp_path, make_docs):
     assert not (trained_dir / "krissel_linker" / "kb").exists()
     described = prototypes(
         trained_dir, tmp_path / "out", toy_store.path, toy_shards, mentions_per_entity=2, progress=False
@@ -40,7 +40,7 @@ def test_names_alone_need_no_mentions(trained_dir, toy_store, tmp_path, toy_name
     assert described["prototype_kinds"] == {"name": sum(map(len, toy_names.values()))}
 
 
-def test_kb_beside_the_pipeline(trained_dir, toy_store, tmp_path):
+def test_kb_can_be_saved_outside_the_pipeline(trained_dir, toy_store, tmp_path):
     prototypes(trained_dir, tmp_path / "out", toy_store.path, kb_path=tmp_path / "kb", progress=False)
     assert not (tmp_path / "out" / "krissel_linker" / "kb").exists()
     nlp = spacy.load(tmp_path / "out")
@@ -82,7 +82,7 @@ def test_settings_of_the_config_can_be_overridden(trained_dir, toy_store, tmp_pa
 
 
 @pytest.mark.parametrize("weight, with_gold", [(0.3, False), (0.0, True), (0.0, False)])
-def test_lexical_index_is_saved_where_it_counts(trained_dir, toy_store, gold_file, tmp_path, weight, with_gold):
+def test_lexical_index_is_saved_only_if_it_is_used(trained_dir, toy_store, gold_file, tmp_path, weight, with_gold):
     overrides = {"components.krissel_linker.lexical_weight": weight}
     gold = [gold_file] if with_gold else []
     described = prototypes(trained_dir, tmp_path / "out", toy_store.path, gold=gold, overrides=overrides)
@@ -90,7 +90,7 @@ def test_lexical_index_is_saved_where_it_counts(trained_dir, toy_store, gold_fil
     assert described["lexical"] == saved.is_dir() == bool(weight or with_gold)
 
 
-def test_index_by_name_is_what_is_loaded(trained_dir, toy_store, tmp_path):
+def test_index_chosen_by_name_is_loaded(trained_dir, toy_store, tmp_path):
     pytest.importorskip("faiss")
     prototypes(trained_dir, tmp_path / "out", toy_store.path, index=named_index("hnsw"), progress=False)
     index = find_linker(spacy.load(tmp_path / "out")).kb.description()["index"]
@@ -105,13 +105,13 @@ def test_index_device_is_kept_by_the_saved_pipeline(trained_dir, toy_store, tmp_
     assert kb.index_device == kb.build_index().device == "cuda:0" and kb.build_index().type == "flat"
 
 
-def test_hnsw_on_a_card_is_refused_before_the_pipeline_is_loaded(tmp_path):
+def test_hnsw_on_a_gpu_raises_before_loading_the_pipeline(tmp_path):
     with pytest.raises(KrisselError, match="K006.*hnsw"):
         prototypes("nowhere", tmp_path / "out", tmp_path, index="hnsw", index_device="cuda:0")
 
 
 @pytest.mark.parametrize("index", [None, make_exact_index()])
-def test_the_configs_kb_with_any_index(trained_dir, toy_store, tmp_path, index):
+def test_kb_settings_of_the_config_apply_with_any_index(trained_dir, toy_store, tmp_path, index):
     """Another index changes nothing else that the config says of the knowledge base."""
     settings = {"normalize": True, "dtype": "float16", "n_candidates": 3, "reference_weight": 0.1}
     overrides = {f"components.krissel_linker.generate_empty_kb.{name}": value for name, value in settings.items()}
@@ -129,14 +129,14 @@ def test_output_may_be_the_input(trained_dir, toy_store, toy_shards):
     assert find_linker(spacy.load(trained_dir)).kb.n_prototypes > first
 
 
-def test_encoder_without_weights(source):
+def test_encoder_without_weights_raises(source):
     nlp = spacy.blank("en")
     nlp.add_pipe("krissel_linker")
     with pytest.raises(KrisselError, match="K604"):
         build_prototypes(nlp, source)
 
 
-def test_pipeline_without_a_linker(source):
+def test_pipeline_without_a_linker_raises(source):
     nlp = spacy.blank("en")
     with pytest.raises(KrisselError, match="K610.*nothing"):
         build_prototypes(nlp, source)
@@ -146,7 +146,7 @@ def test_pipeline_without_a_linker(source):
             find_linker(nlp, name)
 
 
-def test_pipeline_that_does_not_exist(toy_store, tmp_path):
+def test_missing_pipeline_raises(toy_store, tmp_path):
     with pytest.raises(KrisselError, match="K611.*missing"):
         prototypes(tmp_path / "missing", tmp_path / "out", toy_store.path)
     assert not (tmp_path / "out").exists()
@@ -177,13 +177,13 @@ def gold_file(toy_files, tmp_path):
     return tmp_path / "toy-gold.spacy"
 
 
-def test_gold_beside_names(trained_dir, toy_store, gold_file, tmp_path):
+def test_gold_mentions_are_added_to_names(trained_dir, toy_store, gold_file, tmp_path):
     described = prototypes(trained_dir, tmp_path / "out", toy_store.path, gold=[gold_file], progress=False)
     assert set(described["prototype_kinds"]) == {"name", "gold"}
     assert described["prototype_sources"] == {"toy-gold": described["prototype_kinds"]["gold"]}
 
 
-def test_gold_alone(trained_dir, toy_store, gold_file, tmp_path):
+def test_gold_mentions_can_be_the_only_prototypes(trained_dir, toy_store, gold_file, tmp_path):
     described = prototypes(
         trained_dir, tmp_path / "out", toy_store.path, gold=[gold_file], names=False, mentions_per_entity=0,
         progress=False,
@@ -191,7 +191,7 @@ def test_gold_alone(trained_dir, toy_store, gold_file, tmp_path):
     assert described["prototype_kinds"] == {"gold": 18} and described["entities"] == 12
 
 
-def test_gold_is_added_to_what_a_pipeline_has(save_linker, gold_file, tmp_path, monkeypatch):
+def test_gold_is_added_to_an_existing_knowledge_base(save_linker, gold_file, tmp_path, monkeypatch):
     before = find_linker(spacy.load(save_linker("small"))).kb
     encoded = []
     encode = KrisselLinker.encode
@@ -205,7 +205,7 @@ def test_gold_is_added_to_what_a_pipeline_has(save_linker, gold_file, tmp_path, 
     assert kb.remove_prototypes(kind="gold") == len(encoded)
 
 
-def test_gold_that_is_added_to_a_kb_outside_is_saved_inside(trained_dir, toy_store, gold_file, tmp_path):
+def test_gold_added_to_an_external_kb_is_saved_inside(trained_dir, toy_store, gold_file, tmp_path):
     outside = tmp_path / "kb"
     first = prototypes(trained_dir, tmp_path / "out", toy_store.path, kb_path=outside, progress=False)
     prototypes(tmp_path / "out", tmp_path / "more", gold=[gold_file], progress=False)
@@ -216,7 +216,7 @@ def test_gold_that_is_added_to_a_kb_outside_is_saved_inside(trained_dir, toy_sto
     assert "gold" in find_linker(nlp).kb.description()["prototype_kinds"]
 
 
-def test_neither_ontology_nor_gold(trained_dir, gold_file, toy_shards, tmp_path):
+def test_settings_without_ontology_or_gold_raise(trained_dir, gold_file, toy_shards, tmp_path):
     for settings in ({}, {"mentions": toy_shards}, {"index": named_index("exact")}, {"names": False}):
         gold, unread = ([gold_file] if settings else []), "|".join(settings)
         with pytest.raises(KrisselError, match=f"K614.*{unread}"):
@@ -226,7 +226,7 @@ def test_neither_ontology_nor_gold(trained_dir, gold_file, toy_shards, tmp_path)
     assert not (tmp_path / "out").exists()
 
 
-def test_files_of_one_name(save_linker, gold_file, toy_store, tmp_path):
+def test_gold_files_of_the_same_name_raise(save_linker, gold_file, toy_store, tmp_path):
     """Their prototypes could not be told from each other."""
     other = tmp_path / "bc5cdr" / gold_file.name
     other.parent.mkdir()
@@ -241,7 +241,7 @@ def test_files_of_one_name(save_linker, gold_file, toy_store, tmp_path):
     assert find_linker(nlp).kb.n_prototypes == before
 
 
-def test_a_file_is_not_added_twice(save_linker, gold_file, tmp_path):
+def test_adding_a_file_twice_raises(save_linker, gold_file, tmp_path):
     nlp = spacy.load(save_linker("small"))
     kb = find_linker(nlp).kb
     n_added = add_gold_files(nlp, [gold_file])["toy-gold"].prototypes
@@ -255,7 +255,7 @@ def test_a_file_is_not_added_twice(save_linker, gold_file, tmp_path):
     assert list(add_gold_files(nlp, [renamed, gold_file])) == ["renamed", "toy-gold"]
 
 
-def test_added_gold_changes_links_and_leaves_without_a_trace(nlp, make_docs, gold_file, links_of):
+def test_added_gold_changes_links_and_can_be_removed(nlp, make_docs, gold_file, links_of):
     linker = find_linker(nlp)
     before = [links_of(doc) for doc in nlp.pipe(make_docs(nlp))]
     docs = list(read_doc_bins(gold_file, nlp.vocab))
@@ -269,7 +269,7 @@ def test_added_gold_changes_links_and_leaves_without_a_trace(nlp, make_docs, gol
 @pytest.mark.parametrize(
     "settings, n_gpus, expected", [({}, 1, [0]), ({"ray": "local"}, 0, []), ({"ray": "local"}, 1, [0])]
 )
-def test_the_gpu_is_chosen_where_this_process_encodes(tmp_path, monkeypatch, settings, n_gpus, expected):
+def test_gpu_is_chosen_except_with_ray_and_without_a_local_gpu(tmp_path, monkeypatch, settings, n_gpus, expected):
     """A machine that has Ray's cluster encode may have none."""
     chosen = []
     monkeypatch.setattr(build_module, "choose_gpu", lambda gpu_id, **_: chosen.append(gpu_id))

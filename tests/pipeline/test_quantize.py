@@ -44,7 +44,7 @@ def saved(save_linker, make_once):
     return source, make_once("quantized", make) / "quick"
 
 
-def test_vectors_are_far_from_those_of_before(saved, make_docs):
+def test_quantized_vectors_are_close_to_the_original(saved, make_docs):
     before, after = (spacy.load(path) for path in saved)
     large, quick = find_linker(before), find_linker(after)
     assert quick.is_quantized and not large.is_quantized
@@ -59,13 +59,13 @@ def test_vectors_are_far_from_those_of_before(saved, make_docs):
     assert "in 8-bit integers" in after.meta["notes"] and "in 8-bit" not in before.meta["notes"]
 
 
-def test_the_knowledge_base_of_one_is_refused_by_the_other(saved):
+def test_kb_of_the_quantized_encoder_is_refused_by_the_original(saved):
     large, quick = (find_linker(spacy.load(path)) for path in saved)
     with pytest.raises(KrisselError, match="K522"):
         large.set_kb(quick.kb)
 
 
-def test_it_survives_disk_bytes_pickle_and_threads(saved, tmp_path):
+def test_quantized_encoder_survives_saving_pickling_and_threads(saved, tmp_path):
     nlp = spacy.load(saved[1])
     expected = find_linker(nlp).encode(VIEWS)
     nlp.to_disk(tmp_path / "again")
@@ -80,7 +80,7 @@ def test_it_survives_disk_bytes_pickle_and_threads(saved, tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-def test_a_forked_process_waits_for_threads_that_it_does_not_have(saved):
+def test_forked_process_can_encode(saved):
     linker = find_linker(spacy.load(saved[1]))
     before = torch.get_num_threads()
     torch.set_num_threads(2)
@@ -102,13 +102,13 @@ def test_a_forked_process_waits_for_threads_that_it_does_not_have(saved):
         torch.set_num_threads(before)
 
 
-def test_a_vector_depends_much_on_the_views_that_are_read_with_it(saved):
+def test_vector_hardly_depends_on_other_views_in_the_batch(saved):
     linker = find_linker(spacy.load(saved[1]))
     alone, among = linker.encode(VIEWS[1:2])[0], linker.encode(VIEWS)[1]
     assert alone @ among > 0.99 * np.linalg.norm(alone) * np.linalg.norm(among)
 
 
-def test_what_was_quantized_is_trained(saved, make_docs):
+def test_training_a_quantized_encoder_raises(saved, make_docs):
     linker = find_linker(spacy.load(saved[1]))
     with pytest.raises(KrisselError, match="K419.*Train the pipeline that it was made from"):
         linker.model.begin_update(VIEWS)
@@ -125,7 +125,7 @@ def refuse(*args, **settings):
         ("_session", refuse, "ValueError: no such operator[.]"),
     ],
 )
-def test_an_export_that_computes_something_else_is_kept(saved, name, other, problem):
+def test_inaccurate_export_raises_and_is_discarded(saved, name, other, problem):
     linker = find_linker(spacy.load(saved[0]))
     before = linker.fingerprint()
     with patch.object(quantized, name, other), pytest.raises(KrisselError, match=f"K418.*{problem}"):
@@ -133,7 +133,7 @@ def test_an_export_that_computes_something_else_is_kept(saved, name, other, prob
     assert linker.fingerprint() == before and not linker.is_quantized
 
 
-def test_other_weights_leave_the_old_integers(saved, make_linker, tiny_bert):
+def test_changing_weights_discards_the_quantization(saved, make_linker, tiny_bert):
     source = find_linker(spacy.load(saved[1]))
     target = find_linker(make_linker("transformer"))
     assert warm_start(source.model, target.model) and not target.is_quantized
@@ -141,13 +141,13 @@ def test_other_weights_leave_the_old_integers(saved, make_linker, tiny_bert):
     assert not source.is_quantized
 
 
-def test_the_card_calls_a_small_encoder_quantized(saved, tmp_path):
+def test_model_card_does_not_call_a_small_encoder_quantized(saved, tmp_path):
     distill(saved[1], tmp_path / "small", passes=1)
     assert "in 8-bit" not in spacy.load(tmp_path / "small").meta["notes"]
 
 
 @pytest.mark.parametrize("missing", ["onnx", "onnxruntime", "onnxruntime.quantization"])
-def test_without_onnx_runtime(saved, missing):
+def test_missing_onnx_runtime_raises(saved, missing):
     with patch.dict("sys.modules", {missing: None}), pytest.raises(KrisselError, match=r"K417.*spacy-krissel\[onnx\]"):
         quantize(spacy.load(saved[0]))
     if missing == "onnxruntime":
@@ -156,7 +156,7 @@ def test_without_onnx_runtime(saved, missing):
             linker.encode(VIEWS)
 
 
-def test_nothing_to_quantize(save_linker, tmp_path):
+def test_pipeline_without_a_transformer_raises(save_linker, tmp_path):
     with pytest.raises(KrisselError, match="K688.*no transformer"):
         quantize(save_linker("small"), tmp_path / "quick")
     assert not (tmp_path / "quick").exists()

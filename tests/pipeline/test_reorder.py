@@ -11,7 +11,7 @@ def candidates(*scores):
     return [{"id": f"E{i}", "name": f"n{i}", "score": score} for i, score in enumerate(scores)]
 
 
-def test_differs_from_what_is_worked_by_hand():
+def test_reordering_matches_a_hand_made_example():
     old = candidates(0.9, 0.8, 0.7, 0.6)
     link = reorder(old, [], np.array([-0.1, 0.1, 0.0]))
     assert link.kb_id == "E1" and link.ties == []
@@ -25,13 +25,13 @@ def test_differs_from_what_is_worked_by_hand():
 
 
 @given(SCORES)
-def test_no_correction_no_change(scores):
+def test_zero_corrections_change_nothing(scores):
     old = candidates(*scores)
     assert reorder(old, [], np.zeros(len(scores))) == ("E0", old, [])
 
 
 @given(SCORES, st.data())
-def test_still_best_first_and_the_same_entities(scores, data):
+def test_reordered_candidates_are_sorted_and_complete(scores, data):
     k = data.draw(st.integers(1, len(scores)))
     changes = data.draw(st.lists(st.floats(-2, 2, width=32), min_size=k, max_size=k))
     link = reorder(candidates(*scores), [], np.array(changes))
@@ -55,7 +55,7 @@ def test_a_lead_of_twice_the_largest_correction_is_kept(scores, bound, data):
                 assert place[f"E{i}"] < place[f"E{j}"]
 
 
-def test_ties():
+def test_ties_are_updated():
     old = candidates(0.9, 0.9, 0.5)
     assert reorder(old, ["E0", "E1"], np.zeros(3)).ties == ["E0", "E1"]
     assert reorder(old, ["E0", "E1"], np.array([0.1, 0.1, 0])).ties == ["E0", "E1"]
@@ -64,6 +64,6 @@ def test_ties():
     assert reorder(old, ["E0", "E1"], np.array([0.0, 0.0, 0.9]))[2] == []
 
 
-def test_what_is_written_is_plain():
+def test_written_scores_are_plain_floats():
     link = reorder(candidates(0.5, 0.4), [], np.array([0.1, 0.3], dtype="float32"))
     assert all(type(each["score"]) is float for each in link.candidates)

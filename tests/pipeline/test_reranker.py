@@ -1,4 +1,4 @@
-"""What `krissel_reranker` does beyond the shared contract."""
+"""Tests of `krissel_reranker` beyond the shared contract."""
 
 import copy
 import gc
@@ -57,14 +57,14 @@ def frozen(nlp):
 # Re-ranking ----------------------------------------------------------------------------------------------------------
 
 
-def test_it_changes_something(nlp, linked, make_docs, links_of):
+def test_reranker_changes_scores(nlp, linked, make_docs, links_of):
     """Without which the rest of this file says nothing. Scores, for on the toy data the linker's order is right."""
     for before, doc in zip(linked(), make_docs(nlp), strict=True):
         assert not doc.ents or links_of(nlp(doc)) != links_of(before)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_untrained_the_linkers_answer_stands(make_reranker, make_docs, links_of, kind):
+def test_untrained_reranker_keeps_the_linkers_answer(make_reranker, make_docs, links_of, kind):
     nlp = make_reranker(kind)
     docs = [nlp(doc) for doc in make_docs(nlp)]
     with nlp.select_pipes(disable=["krissel_reranker"]):
@@ -75,14 +75,14 @@ def test_untrained_the_linkers_answer_stands(make_reranker, make_docs, links_of,
     ], "scores to the last bit"
 
 
-def test_weight_of_zero_changed_docs(nlp, reranker, linked):
+def test_weight_of_zero_changes_nothing(nlp, reranker, linked):
     reranker.cfg["weight"] = 0.0
     docs = linked()
     before = [doc.to_bytes() for doc in docs]
     assert [reranker(doc).to_bytes() for doc in docs] == before
 
 
-def test_scores_are_the_linkers_and_a_bounded_correction(nlp, reranker, linked):
+def test_scores_are_the_linkers_plus_a_bounded_correction(nlp, reranker, linked):
     bound = reranker.cfg["temperature"] * 1.0
     moved = 0
     for doc in linked():
@@ -117,7 +117,7 @@ def test_nil_stays_nil(nlp, reranker, make_docs, links_of):
     assert [links_of(doc) for doc in docs] == [links_of(doc) for doc in linked]
 
 
-def test_candidates_beyond_the_first_stay_behind(reranker, linked):
+def test_candidates_beyond_top_k_keep_their_order(reranker, linked):
     reranker.cfg["top_k"] = 2
     for doc, old in zip(linked(), order_of(linked()), strict=True):
         reranker(doc)
@@ -125,7 +125,7 @@ def test_candidates_beyond_the_first_stay_behind(reranker, linked):
             assert ids[2:] == before[2:] and set(ids[:2]) == set(before[:2])
 
 
-def test_spans_of_a_group(nlp, reranker, make_doc, links_of):
+def test_spans_of_a_group_are_reranked(nlp, reranker, make_doc, links_of):
     nlp.get_pipe("krissel_linker").cfg["spans_key"] = "sc"
     reranker.cfg["spans_key"] = "sc"
     texts = ["Sneezing, a [cold|Disease], caught at school, with [migraine|Disease] and an aura."]
@@ -136,7 +136,7 @@ def test_spans_of_a_group(nlp, reranker, make_doc, links_of):
 
 
 @pytest.mark.parametrize("key", ["", "sc"])
-def test_candidates_on_other_spans_are_told_of(nlp, reranker, make_doc, key):
+def test_candidates_on_other_spans_warn(nlp, reranker, make_doc, key):
     """A linker on a group and a re-ranker on entities do nothing together, and say so."""
     nlp.get_pipe("krissel_linker").cfg["spans_key"] = key
     reranker.cfg["spans_key"] = "sc" if not key else ""
@@ -166,7 +166,7 @@ def views_in_training(reranker, nlp, doc):
 
 @pytest.mark.parametrize("own", [True, False])
 @pytest.mark.parametrize("of_linker", [True, False])
-def test_training_reads_other_views_than_use_does(make_reranker, make_docs, monkeypatch, own, of_linker):
+def test_training_and_inference_read_the_same_views(make_reranker, make_docs, monkeypatch, own, of_linker):
     """Abbreviations are the re-ranker's own setting in both, and the context a window, whatever the linker's is."""
     defined = [Definition("MS", "multiple sclerosis")]
     monkeypatch.setattr("spacy_krissel.mentions.contexts.doc_definitions", lambda *_: defined)
@@ -182,7 +182,7 @@ def test_training_reads_other_views_than_use_does(make_reranker, make_docs, monk
 
 
 @pytest.mark.parametrize("of_linker", [True, False])
-def test_abbreviations_are_not_those_of_the_linker(
+def test_abbreviation_setting_is_that_of_the_linker(
     save_linker, rerankers, make_examples, toy_store, tmp_path, of_linker
 ):
     """Fitted as the temperature is, and saved with it."""
@@ -204,7 +204,7 @@ def n_written(nlp, make_docs):
     return max(len(ent._.krissel_candidates) for doc in docs for ent in doc.ents)
 
 
-def test_the_linker_keeps_fewer_candidates_than_are_re_ranked(nlp, reranker, make_docs, tmp_path, recwarn):
+def test_linker_keeps_as_many_candidates_as_are_reranked(nlp, reranker, make_docs, tmp_path, recwarn):
     """It follows `top_k` as it is now, loaded, copied and sent too, and nothing of that is saved."""
     for top_k, kept in ((8, 8), (9, 9), (2, 5)):
         reranker.cfg["top_k"] = top_k
@@ -222,20 +222,20 @@ def test_the_linker_keeps_fewer_candidates_than_are_re_ranked(nlp, reranker, mak
     assert not [each for each in recwarn if "KW615" in str(each.message)]
 
 
-def test_a_linker_follows_a_reranker_that_is_gone(nlp, make_docs):
+def test_linker_ignores_a_removed_reranker(nlp, make_docs):
     assert nlp.get_pipe("krissel_linker").n_candidates_kept() == 32
     nlp.remove_pipe("krissel_reranker")
     gc.collect()
     assert n_written(nlp, make_docs) == nlp.get_pipe("krissel_linker").n_candidates_kept() == 5
 
 
-def test_fewer_candidates_than_are_re_ranked_are_not_told_of(nlp, make_docs):
+def test_too_few_candidates_to_rerank_warn(nlp, make_docs):
     nlp.get_pipe("krissel_linker").cfg["n_candidates"] = 3
     with pytest.warns(KrisselWarning, match="KW615.*'krissel_reranker'.* have 3 at most.*`n_candidates`"):
         assert n_written(nlp, make_docs) == 3
 
 
-def test_a_sourced_reranker_with_few_candidates_is_not_told_of(save_reranker, save_linker, make_docs):
+def test_sourced_reranker_with_few_candidates_warns(save_reranker, save_linker, make_docs):
     """A pipe cannot know the pipeline that it is sourced into, but for its docs."""
     source, nlp = spacy.load(save_reranker("list")), spacy.load(save_linker("small"))
     nlp.add_pipe("krissel_reranker", source=source)
@@ -249,7 +249,7 @@ def test_a_sourced_reranker_with_few_candidates_is_not_told_of(save_reranker, sa
 
 
 @pytest.mark.parametrize("weight", [1.0, 0.5])
-def test_without_a_bound_the_linkers_scores_count(save_reranker, make_docs, weight):
+def test_without_a_bound_the_models_scores_are_weighted_in(save_reranker, make_docs, weight):
     """At weight 1 the final score is the model's in the unit of the linker's, below 1 it is between both."""
     nlp = spacy.load(save_reranker("plain"))
     reranker = nlp.get_pipe("krissel_reranker")
@@ -267,7 +267,7 @@ def test_without_a_bound_the_linkers_scores_count(save_reranker, make_docs, weig
             assert found == pytest.approx(expected, abs=1e-5) and copied.kb_id_ == max(found, key=found.get)
 
 
-def test_without_a_bound_nil_is_not_the_models_to_score(save_reranker, make_docs):
+def test_without_a_bound_the_model_scores_nil(save_reranker, make_docs):
     nlp = spacy.load(save_reranker("plain"))
     reranker = nlp.get_pipe("krissel_reranker")
     reranker.cfg["nil_score"] = 0.25
@@ -283,7 +283,7 @@ def test_without_a_bound_nil_is_not_the_models_to_score(save_reranker, make_docs
             assert ent._.krissel_candidates[0]["score"] == pytest.approx(0.25 + above, abs=1e-5)
 
 
-def test_a_candidate_that_the_table_lacks_has_its_name(reranker, linked):
+def test_candidate_missing_from_the_table_is_read_by_its_name(reranker, linked):
     doc = linked()[0]
     candidates = [{**c, "id": f"X{i}"} for i, c in enumerate(doc.ents[0]._.krissel_candidates)]
     write_links(doc, doc.ents, [SpanLink("X0", candidates, [])])
@@ -291,8 +291,8 @@ def test_a_candidate_that_the_table_lacks_has_its_name(reranker, linked):
     assert [c.parts for c in mention.candidates] == [(c["name"],) for c in candidates]
 
 
-def test_without_the_linker_and_the_ontology(nlp, save_reranker, linked, links_of, make_docs, tmp_path):
-    """What the pipe needs at run time it carries, but for the candidates on the doc."""
+def test_reranker_needs_no_linker_and_no_ontology(nlp, save_reranker, linked, links_of, make_docs, tmp_path):
+    """The pipe holds everything that it needs except the candidates on the doc."""
     expected = [links_of(nlp(doc)) for doc in make_docs(nlp)]
     docs = linked()
     nlp.to_disk(tmp_path / "pipeline")
@@ -300,8 +300,8 @@ def test_without_the_linker_and_the_ontology(nlp, save_reranker, linked, links_o
     assert [links_of(alone(doc)) for doc in docs] == expected
 
 
-def test_pickle(reranker, linked, links_of):
-    """As spawned workers get it: with its table and its settings, and without the linker it was trained on."""
+def test_pickled_reranker_gives_the_same_links(reranker, linked, links_of):
+    """Spawned workers get its table and settings, but not the linker it was trained on."""
     reranker.cfg["weight"] = 0.7
     copy = pickle.loads(pickle.dumps(reranker))
     assert copy.cfg == reranker.cfg
@@ -312,7 +312,7 @@ def test_pickle(reranker, linked, links_of):
 
 
 def put_right(doc, kb_id="CORRECTED", spans_key=""):
-    """As a curator does: the first mention of a doc has another link."""
+    """Change the link of the first mention, as a curator does."""
     if spans_key:
         first, *others = doc.spans[spans_key]
         doc.spans[spans_key] = [Span(doc, first.start, first.end, label=first.label, kb_id=kb_id), *others]
@@ -329,7 +329,7 @@ def through_a_file(nlp, docs):
 
 @pytest.mark.parametrize("kb_id", ["CORRECTED", "second", "NIL", ""])
 @pytest.mark.parametrize("key", ["", "sc"])
-def test_a_corrected_link_stays(nlp, reranker, make_doc, links_of, kb_id, key):
+def test_corrected_link_is_kept(nlp, reranker, make_doc, links_of, kb_id, key):
     """Whoever wrote the candidates that are still there, and whether or not they came out of a file."""
     for name in nlp.pipe_names:
         nlp.get_pipe(name).cfg["spans_key"] = key
@@ -350,14 +350,14 @@ def test_a_corrected_link_stays(nlp, reranker, make_doc, links_of, kb_id, key):
             assert links_of(nlp(again), key) == links_of(doc, key), "through the whole pipeline"
 
 
-def test_a_link_that_was_confirmed_after_re_ranking_stays(nlp, reranker, make_docs, links_of):
+def test_link_confirmed_after_reranking_is_kept(nlp, reranker, make_docs, links_of):
     nlp.get_pipe("krissel_linker").cfg["overwrite"] = False
     docs = [nlp(doc) for doc in make_docs(nlp)]
     expected = [links_of(doc) for doc in docs]
     assert [links_of(nlp(doc)) for doc in through_a_file(nlp, docs)] == expected
 
 
-def test_twice_is_once(nlp, reranker, make_docs, links_of):
+def test_reranking_twice_equals_reranking_once(nlp, reranker, make_docs, links_of):
     """Corrections are added to the linker's scores, never to those that have them; new links are corrected anew."""
     docs = [nlp(doc) for doc in make_docs(nlp)]
     expected = [links_of(doc) for doc in docs]
@@ -397,7 +397,7 @@ def test_settings_survive_and_the_config_wins(nlp, reranker, tmp_path):
     assert (cfg["weight"], cfg["top_k"], cfg["temperature"]) == (0.0, 3, reranker.cfg["temperature"])
 
 
-def test_sourced_into_another_pipeline(nlp, make_docs, links_of, tmp_path):
+def test_sourced_reranker_gives_the_same_links(nlp, make_docs, links_of, tmp_path):
     expected = [links_of(nlp(doc)) for doc in make_docs(nlp)]
     other = spacy.blank("en")
     for name in nlp.pipe_names:
@@ -408,7 +408,7 @@ def test_sourced_into_another_pipeline(nlp, make_docs, links_of, tmp_path):
     assert [links_of(again(doc)) for doc in make_docs(again)] == expected
 
 
-def test_without_the_folder_that_it_was_loaded_from(nlp, make_docs, links_of, tmp_path):
+def test_loaded_reranker_works_without_its_folder(nlp, make_docs, links_of, tmp_path):
     """It is saved, copied and sent on whole, as the linker is: no folder is needed once a pipeline is loaded."""
     expected = [links_of(nlp(doc)) for doc in make_docs(nlp)]
     with tempfile.TemporaryDirectory() as folder:
@@ -427,7 +427,7 @@ def test_without_the_folder_that_it_was_loaded_from(nlp, make_docs, links_of, tm
     assert [links_of(reranker(doc)) for doc in linked] == expected
 
 
-def test_damaged_table_has_no_code(save_reranker, tmp_path):
+def test_damaged_table_raises(save_reranker, tmp_path):
     path = tmp_path / "pipeline"
     shutil.copytree(save_reranker("list"), path)
     table = path / "krissel_reranker" / "entities" / "entities.arrow"
@@ -443,7 +443,7 @@ def training_mentions(reranker, examples):
     return reranker.objective.mentions(examples, reranker.cfg["spans_key"], reranker._training_candidates())
 
 
-def test_update_moves_its_own_weights_alone(make_reranker, make_examples):
+def test_update_changes_only_its_own_weights(make_reranker, make_examples):
     nlp = make_reranker("list")
     reranker, linker = nlp.get_pipe("krissel_reranker"), nlp.get_pipe("krissel_linker")
     before, of_linker = reranker.model.to_bytes(), linker.model.to_bytes()
@@ -468,8 +468,8 @@ def test_training_mentions_do_not_see_their_names(make_reranker, make_examples):
     assert any(mention.view.mention in c.names for mention in mentions for c in mention.candidates)
 
 
-def test_training_scores_are_those_of_the_linkers_settings(make_reranker, make_examples):
-    """What names that are not hidden score in training is what the linker writes: vectors and spelling."""
+def test_training_scores_use_the_linkers_settings(make_reranker, make_examples):
+    """Visible names score in training as the linker scores them: by vector and lexically."""
     nlp = make_reranker("list", temperature=1.0)
     reranker, linker = nlp.get_pipe("krissel_reranker"), nlp.get_pipe("krissel_linker")
     linker.cfg["lexical_weight"] = 0.5
@@ -486,7 +486,7 @@ def test_training_scores_are_those_of_the_linkers_settings(make_reranker, make_e
         assert mention.logits == pytest.approx(written, abs=1e-5)
 
 
-def test_a_right_entity_that_was_not_found(make_reranker, make_examples):
+def test_correct_entity_that_was_not_found_is_inserted(make_reranker, make_examples):
     nlp = make_reranker("list")
     reranker = nlp.get_pipe("krissel_reranker")
     reranker.objective.n_candidates = 2
@@ -503,14 +503,14 @@ def test_a_right_entity_that_was_not_found(make_reranker, make_examples):
     assert training_mentions(reranker, examples) == ([], [])
 
 
-def test_training_goes_on_after_loading(nlp, reranker, make_examples):
+def test_training_continues_after_loading(nlp, reranker, make_examples):
     before = reranker.model.to_bytes()
     with frozen(nlp):
         losses = nlp.update(make_examples(nlp), sgd=nlp.resume_training(sgd=Adam(0.01, use_averages=False)))
     assert losses["krissel_reranker"] > 0 and reranker.model.to_bytes() != before
 
 
-def test_training_goes_on_after_sourcing(save_reranker, make_examples):
+def test_training_continues_after_sourcing(save_reranker, make_examples):
     """Beside its linker, whose own pipeline is gone."""
     source = spacy.load(save_reranker("list"))
     nlp = spacy.blank("en")
@@ -521,8 +521,8 @@ def test_training_goes_on_after_sourcing(save_reranker, make_examples):
     assert nlp.get_pipe("krissel_reranker").update(make_examples(nlp))["krissel_reranker"] > 0
 
 
-def test_a_copy_does_not_know_the_linker(make_reranker, make_examples):
-    """What a spawned worker gets holds neither the linker nor its knowledge base, after training either."""
+def test_pickled_copy_does_not_contain_the_linker(make_reranker, make_examples):
+    """The pickle holds neither the linker nor its knowledge base, even after training."""
     nlp = make_reranker("list")
     reranker = nlp.get_pipe("krissel_reranker")
     reranker.update(make_examples(nlp))
@@ -535,19 +535,19 @@ def test_a_copy_does_not_know_the_linker(make_reranker, make_examples):
     assert copy.update(make_examples(nlp))["krissel_reranker"] > 0
 
 
-def test_a_pipeline_is_not_kept_alive(make_reranker):
+def test_reranker_does_not_keep_its_pipeline_alive(make_reranker):
     reranker = make_reranker("list").get_pipe("krissel_reranker")
     gc.collect()
     with pytest.raises(KrisselError, match="K618"):
         reranker._training_linker()
 
 
-def test_learning_from_a_pipeline_without_a_linker(reranker):
+def test_learning_from_a_pipeline_without_a_linker_raises(reranker):
     with pytest.raises(KrisselError, match="K610"):
         reranker.learn_from(spacy.blank("en"))
 
 
-def test_configs_link_no_training_batch():
+def test_configs_do_not_link_training_batches():
     """`update` searches candidates itself: linking what it is given would be for nothing."""
     paths = sorted(CONFIGS.glob("reranker*.cfg"))
     for path in paths:
@@ -562,13 +562,13 @@ def test_temperature_is_fitted_or_given(make_reranker):
     assert make_reranker("list", temperature=0.25).get_pipe("krissel_reranker").cfg["temperature"] == 0.25
 
 
-def test_evaluate_while_training(make_reranker, make_examples):
+def test_reranker_can_be_evaluated_while_training(make_reranker, make_examples):
     nlp = make_reranker("list")
     assert nlp.evaluate(make_examples(nlp))["krissel_acc"] > 0
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_use_before_initialization_has_no_code(save_linker, rerankers, make_docs, make_examples, kind):
+def test_use_before_initialization_raises(save_linker, rerankers, make_docs, make_examples, kind):
     nlp = spacy.load(save_linker("small"))
     reranker = nlp.add_pipe("krissel_reranker", config={"model": rerankers[kind]})
     with pytest.raises(KrisselError, match="K615"):
@@ -593,12 +593,12 @@ def test_training_needs_a_linker_and_an_ontology(make_linker, make_examples, toy
 # Settings ------------------------------------------------------------------------------------------------------------
 
 
-def test_wrong_setting_is_accepted():
+def test_invalid_setting_raises():
     with pytest.raises(KrisselError, match="K006.*'max_names'"):
         spacy.blank("en").add_pipe("krissel_reranker", config={"max_names": 0})
 
 
-def test_misspelt_setting_is_accepted(reranker):
+def test_misspelt_setting_raises(reranker):
     with pytest.raises(ConfigValidationError, match="wieght"):
         spacy.blank("en").add_pipe("krissel_reranker", config={"wieght": 0.5})
     with pytest.raises(KrisselError, match="K607.*'wieght'.*weight"):
@@ -631,7 +631,7 @@ def test_untrained_nil_is_a_threshold(make_reranker, make_docs, kind):
     assert [ent._.krissel_candidates[0]["score"] for ent in again] == pytest.approx(tops, abs=1e-5)
 
 
-def test_training_with_entities_taken_away(make_reranker, make_examples):
+def test_removed_entities_train_nil(make_reranker, make_examples):
     nlp = make_reranker("list")
     reranker = nlp.get_pipe("krissel_reranker")
     examples = make_examples(nlp)
@@ -648,7 +648,7 @@ def test_training_with_entities_taken_away(make_reranker, make_examples):
         assert length == len(full.candidates) + (0 if is_nil else 1)
 
 
-def test_it_learns_what_is_not_there(make_reranker, make_examples):
+def test_reranker_learns_with_removed_entities(make_reranker, make_examples):
     """After some steps NIL is likelier for mentions whose entity is taken away than for the others."""
     nlp = make_reranker("list")
     reranker = nlp.get_pipe("krissel_reranker")

@@ -79,7 +79,7 @@ DOUBTFUL = [doc_of(("a", "A", 0.99), ("b", "B", 0.1), ("c", "C", 0.5)), doc_of(*
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 6, 7, 11, 12, 30])
-def test_a_mention_is_drawn_twice_or_the_number_of_rows_is_another(n):
+def test_mentions_are_drawn_once_up_to_the_requested_rows(n):
     for seed in range(30):
         drawn, chosen = chosen_of(DOUBTFUL, n, seed)
         assert len({each.number for each in (*drawn, *chosen)}) == len(drawn) + len(chosen) == min(n, 12)
@@ -87,7 +87,7 @@ def test_a_mention_is_drawn_twice_or_the_number_of_rows_is_another(n):
 
 
 @pytest.mark.parametrize("n", [2, 6, 12])
-def test_the_random_rows_are_biased(n):
+def test_random_rows_are_unbiased(n):
     """Towards what is doubtful, or by their order: a person may stop at any of them."""
     found, first, n_seeds = Counter(), Counter(), 4000
     for seed in range(n_seeds):
@@ -99,7 +99,7 @@ def test_the_random_rows_are_biased(n):
         assert all(abs(counts[number] - n_seeds * probability) < 4.5 * deviation for number in range(12))
 
 
-def test_links_are_not_in_the_order_of_worth():
+def test_links_are_ordered_by_expected_errors():
     """Expected wrong links: 0.5 of "c", 0.9 of "b", 1.0 of "a" with 100 mentions, one of "A" as well."""
     common = [doc_of(*[("a", "A", 0.99)] * 49, ("A", "A", 0.98), *[("a", "A", 0.99)] * 50)]
     docs = [doc_of(("c", "C", 0.5), ("b", "B", 0.1), ("d", "D", 0.999)), *common]
@@ -109,7 +109,7 @@ def test_links_are_not_in_the_order_of_worth():
     assert _reason(chosen[0]) == "confidence 0.980; mentions: 100"
 
 
-def test_the_margin_does_not_count_without_a_confidence():
+def test_margin_counts_without_a_confidence():
     near, far, alone = ("n", "N", (0.7, 0.69)), ("f", "F", (0.9, 0.2)), ("o", "O", (0.9,))
     # Ties, and links that a later step made against the scores.
     behind = ("w", "W", (0.5, 0.8))
@@ -119,7 +119,7 @@ def test_the_margin_does_not_count_without_a_confidence():
     assert [_reason(each) for each in chosen] == [*reasons, "frequent; mentions: 200", "frequent; mentions: 1"]
 
 
-def test_a_disagreement_is_not_the_first_or_not_the_example():
+def test_disagreement_comes_first_and_is_the_example():
     other = ("Z", "another name")
     docs = [doc_of(("b", "B", 0.1), ("a", "A", 0.5), ("a", "A", 0.9)), doc_of(*[("x", "X", 1.0)] * 99)]
     _, (first, second, *_) = chosen_of(docs, 6, answers=[{(2, 3): other}, {(0, 1): ("X", "")}], keep=(0, 1, 2))
@@ -127,12 +127,12 @@ def test_a_disagreement_is_not_the_first_or_not_the_example():
     assert second.row["id"] == "B"
 
 
-def test_a_mention_without_a_link_is_reviewed():
+def test_mention_without_a_link_is_not_reviewed():
     drawn, chosen = chosen_of([doc_of(("a", "NIL", 0.1), ("b", "", 0.1), ("c", "C", 0.5))], 10)
     assert [each.row["id"] for each in (*drawn, *chosen)] == ["C"]
 
 
-def test_the_table_is_not_that_of_link(pipeline, texts, tmp_path):
+def test_review_table_has_the_rows_of_link(pipeline, texts, tmp_path):
     link(pipeline, texts, tmp_path / "links.tsv")
     found = review(pipeline, texts, tmp_path / "review.tsv", batch_size=2)
     assert found == {"docs": 5, "mentions": 6, "linked": 6, "links": 3, "rows": 6, "random": 3}
@@ -143,7 +143,7 @@ def test_the_table_is_not_that_of_link(pipeline, texts, tmp_path):
     assert sorted(plain, key=str) == sorted(read_table(tmp_path / "links.tsv"), key=str)
 
 
-def test_a_seed_gives_two_tables_or_two_seeds_give_one(pipeline, texts, tmp_path):
+def test_same_seed_gives_the_same_table(pipeline, texts, tmp_path):
     written = []
     for seed, batch_size in ((0, 2), (0, 128), (1, 128)):
         review(pipeline, texts, tmp_path / "review.tsv", rows=4, seed=seed, batch_size=batch_size, force=True)
@@ -151,7 +151,7 @@ def test_a_seed_gives_two_tables_or_two_seeds_give_one(pipeline, texts, tmp_path
     assert written[0] == written[1] != written[2]
 
 
-def test_the_answers_of_a_second_pipeline_are_not_compared(pipeline, texts, tmp_path):
+def test_answers_of_a_second_pipeline_are_compared(pipeline, texts, tmp_path):
     link(pipeline, texts, tmp_path / "links.tsv")
     before = next(row["id"] for row in read_table(tmp_path / "links.tsv") if row["mention"] == "STEMI")
     right = "T11" if before != "T11" else "T01"
@@ -167,7 +167,7 @@ def test_the_answers_of_a_second_pipeline_are_not_compared(pipeline, texts, tmp_
     assert not any("disagreement" in row["why"] for row in read_table(tmp_path / "review.tsv"))
 
 
-def test_mentions_of_a_group_get_no_answer_of_a_pipeline_that_links_entities(nlp, linker, make_doc, pipeline, tmp_path):
+def test_second_pipeline_may_link_entities_instead_of_a_group(nlp, linker, make_doc, pipeline, tmp_path):
     """Nor of one that would find other mentions."""
     nlp.remove_pipe("entity_ruler")
     linker.cfg["spans_key"] = "sc"
@@ -179,15 +179,15 @@ def test_mentions_of_a_group_get_no_answer_of_a_pipeline_that_links_entities(nlp
     assert (found["docs"], found["linked"], found["rows"]) == (3, 7, 7)
 
 
-def test_a_filled_in_table_is_not_read_by_correct(pipeline, texts, tmp_path):
+def test_correct_reads_a_filled_in_review_table(pipeline, texts, tmp_path):
     review(pipeline, texts, tmp_path / "review.tsv")
     fill_in(tmp_path / "review.tsv", lambda number, row: {"verdict": "yes"} if number < 4 else {"right_id": "T10"})
     assert correct(pipeline, tmp_path / "review.tsv", tmp_path / "fixed")["added"] == 6
 
 
-def test_the_precision_differs_from_that_by_hand(pipeline, texts, tmp_path):
-    """Of the random rows 0, 2 and 4 the first is right by its verdict, the second by its id, the third is wrong as NIL;
-    of the others the first is wrong by an id that the verdict denies, and the last is not filled in."""
+def test_precision_matches_a_hand_computed_one(pipeline, texts, tmp_path):
+    """Random rows 0, 2 and 4: correct by verdict, correct by id, wrong as NIL.
+    Others: wrong by an id that contradicts the verdict, correct, not filled in."""
     review(pipeline, texts, tmp_path / "review.tsv")
 
     def cells(number, row):
@@ -209,7 +209,7 @@ def test_the_precision_differs_from_that_by_hand(pipeline, texts, tmp_path):
     ]
 
 
-def test_chosen_rows_alone_have_a_precision(pipeline, texts, tmp_path):
+def test_chosen_rows_alone_give_no_precision(pipeline, texts, tmp_path):
     review(pipeline, texts, tmp_path / "review.tsv")
     fill_in(tmp_path / "review.tsv", lambda _, row: {"verdict": "no"} if row["why"] != "random" else {})
     found = precision(pipeline, tmp_path / "review.tsv")
@@ -217,7 +217,7 @@ def test_chosen_rows_alone_have_a_precision(pipeline, texts, tmp_path):
     assert "unknown, none is filled in" in show_precision(found)
 
 
-def test_a_table_that_says_not_how_it_was_drawn_has_an_interval(pipeline, texts, tmp_path):
+def test_table_without_a_sampling_column_gives_no_interval(pipeline, texts, tmp_path):
     link(pipeline, texts, tmp_path / "links.tsv")
     # A mention without an entity is no link.
     given = {0: {"verdict": "yes"}, 1: {"verdict": "no"}, 2: {"verdict": "yes", "id": "NIL"}, 3: {"id": ""}}
@@ -228,7 +228,7 @@ def test_a_table_that_says_not_how_it_was_drawn_has_an_interval(pipeline, texts,
     assert "without a link: 2" in printed
 
 
-def test_a_bad_row_counts_or_stops_the_others(pipeline, texts, tmp_path):
+def test_bad_rows_are_counted_and_the_others_used(pipeline, texts, tmp_path):
     review(pipeline, texts, tmp_path / "review.tsv")
     bad = {0: {"right_id": "T999"}, 2: {"verdict": "perhaps"}, 3: {"verdict": "yes", "context": "no brackets"}}
     fill_in(tmp_path / "review.tsv", lambda number, _: bad.get(number, {"verdict": "yes"}))
@@ -237,13 +237,13 @@ def test_a_bad_row_counts_or_stops_the_others(pipeline, texts, tmp_path):
     assert (found["random"]["filled"], found["chosen"]["filled"]) == (1, 2)
 
 
-def test_a_table_without_verdicts_has_a_precision(pipeline, texts, tmp_path):
+def test_table_without_verdicts_raises(pipeline, texts, tmp_path):
     review(pipeline, texts, tmp_path / "review.tsv")
     with pytest.raises(KrisselError, match="K204.*review.tsv.*filled in.*right_id"):
         precision(pipeline, tmp_path / "review.tsv")
 
 
-def test_nothing_to_review_replaces_an_earlier_table(pipeline, texts, tmp_path):
+def test_nothing_to_review_raises_and_keeps_an_earlier_table(pipeline, texts, tmp_path):
     (tmp_path / "review.tsv").write_text("earlier")
     (tmp_path / "none.txt").write_text("Nothing here.\n")
     with pytest.warns(KrisselWarning, match="KW621"), pytest.raises(KrisselError, match=r"K678.*none.txt.*0 mention"):
@@ -258,7 +258,7 @@ def test_nothing_to_review_replaces_an_earlier_table(pipeline, texts, tmp_path):
     assert (tmp_path / "review.tsv").read_text() == "earlier"
 
 
-def test_the_command_prints_no_counts(pipeline, texts, tmp_path):
+def test_command_prints_its_counts(pipeline, texts, tmp_path):
     done = invoke("review", pipeline, texts, "-o", tmp_path / "review.tsv", "--rows", "5", "--seed", "3")
     assert done.exit_code == 0 and "5 of 6 linked mentions" in done.output, done.output
     assert "3 drawn at random, 2 to review first" in done.output

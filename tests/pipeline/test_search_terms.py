@@ -60,7 +60,7 @@ def searches(draw):
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(searches(), st.booleans())
-def test_both_scores_of_all_candidates(case, masked):
+def test_scores_combine_vectors_and_lexical_similarity(case, masked):
     owners, names, vectors, queries, texts, weight, k = case
     kb = make_kb(owners, names, vectors)
     allowed = np.arange(kb.n_entities) % 2 == 0 if masked else None
@@ -90,7 +90,7 @@ def test_both_scores_of_all_candidates(case, masked):
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(searches(), st.data())
-def test_names_and_prior(case, data):
+def test_name_weight_and_gold_prior_match_a_restatement(case, data):
     """Every part of the score restated, over all entities, with and without lexical similarity."""
     owners, names, vectors, queries, texts, weight, _ = case
     gold = data.draw(st.lists(st.booleans(), min_size=len(owners), max_size=len(owners)))
@@ -126,7 +126,7 @@ def test_names_and_prior(case, data):
             assert owners[row] == entity and float(queries[i] @ vectors[row]) == pytest.approx(nearest, abs=1e-5)
 
 
-def test_entity_that_only_its_name_finds_is_no_candidate():
+def test_entity_found_only_by_name_is_a_candidate():
     """Entity 3 is far from the mention in its context and next to its text: it comes with both."""
     vectors = np.array([[1, 0], [0.9, 0], [0.8, 0], [0, 1]], dtype=np.float32)
     kb = make_kb([0, 1, 2, 3], ["fits", "thirst", "hiccups", "lung cancer"], vectors)
@@ -137,7 +137,7 @@ def test_entity_that_only_its_name_finds_is_no_candidate():
     assert search(kb, query, 2, names=name).entities.tolist() == search(kb, query, 2).entities.tolist() == [[0, 1]]
 
 
-def test_name_decides_between_entities_that_share_it():
+def test_context_decides_between_entities_that_share_a_name():
     """And what the entities below one share does not count as a name of it."""
     vectors = np.array([[1, 0], [0.9, 0], [0.1, 0], [0.1, 0]], dtype=np.float32)
     names, kinds = ["MS", "MS", "multiple sclerosis", "multiple sclerosis"], ["name", "gold", "name", "class"]
@@ -149,7 +149,7 @@ def test_name_decides_between_entities_that_share_it():
     assert alone.entities.tolist() == [[1, 0]] and alone.scores[0] == pytest.approx([0.95, 0.5])
 
 
-def test_prior_stays_after_gold_mentions_are_removed():
+def test_prior_ends_when_gold_mentions_are_removed():
     kb = make_kb([0, 1], ["fever", "cold"], np.array([[0.5, 0], [0.48, 0]], dtype=np.float32))
     query = np.array([[1, 0]], dtype=np.float32)
     assert search(kb, query, 2, gold_prior=0.05).scores[0] == pytest.approx([0.5, 0.48])
@@ -161,7 +161,7 @@ def test_prior_stays_after_gold_mentions_are_removed():
     assert search(kb, query, 2, gold_prior=0.05).entities.tolist() == [[1, 0]]
 
 
-def test_lexical_search_adds_no_candidates():
+def test_lexical_search_adds_candidates():
     """Entity 3 is far from the query, and no candidate of one that asks for two: it comes with its true score."""
     vectors = np.array([[1, 0], [0.9, 0], [0.8, 0], [0.5, 0]], dtype=np.float32)
     kb = make_kb([0, 1, 2, 3], ["fits", "thirst", "hiccups", "lung cancer"], vectors)
@@ -175,7 +175,7 @@ def test_lexical_search_adds_no_candidates():
     assert result.entities.tolist() == [[0, 1]]
 
 
-def test_weight_of_zero_costs_nothing(monkeypatch):
+def test_lexical_index_is_not_built_for_a_weight_of_zero(monkeypatch):
     kb = make_kb([0, 1], ["fever", "cold"], np.eye(2, dtype=np.float32))
     monkeypatch.setattr(PrototypeTable, "lexical_index", property(lambda self: pytest.fail("it was made")))
     query = np.eye(2, dtype=np.float32)
@@ -187,7 +187,7 @@ def test_weight_of_zero_costs_nothing(monkeypatch):
     assert search(kb, query[:0], 2, texts=[], lexical_weight=1.0).entities.shape == (0, 2)
 
 
-def test_equal_entities_do_not_tie():
+def test_equal_entities_tie():
     """Homonyms without a difference tie, whatever the index and more than are asked for; the lowest id goes first."""
     n = 8
     vectors = np.tile(np.array([[0.6, 0.8]], dtype=np.float32), (n, 1))
@@ -198,7 +198,7 @@ def test_equal_entities_do_not_tie():
         assert result.entities.tolist() == [[0, 1]] and result.scores[0] == pytest.approx([1.5, 1.5])
 
 
-def test_lexical_similarity_leaves_a_tie_of_vectors():
+def test_lexical_similarity_breaks_a_tie_of_vectors():
     vectors = np.array([[1, 0], [1, 0]], dtype=np.float32)
     kb = make_kb([0, 1], ["fever", "cold"], vectors)
     assert search(kb, vectors[:1], 2).ties[0].tolist() == [0, 1]
@@ -206,7 +206,7 @@ def test_lexical_similarity_leaves_a_tie_of_vectors():
     assert result.entities.tolist() == [[1, 0]] and not result.ties
 
 
-def test_tie_is_left_though_next_best_prototypes_differ():
+def test_next_best_prototypes_break_a_tie():
     vectors = np.array([[1, 0], [1, 0], [0.1, 0], [0.3, 0]], dtype=np.float32)
     kb = make_kb([0, 1, 0, 1], ["MS", "MS", "sclerosis", "stenosis"], vectors)
     result = search(kb, vectors[:1], 2, texts=["MS"], lexical_weight=0.5)
@@ -214,7 +214,7 @@ def test_tie_is_left_though_next_best_prototypes_differ():
     assert result.prototypes.tolist() == [[1, 0]] and result.scores[0] == pytest.approx([1.5, 1.5])
 
 
-def test_lexical_index_misses_added_prototypes(tmp_path):
+def test_lexical_index_includes_added_prototypes(tmp_path):
     kb = make_kb([0, 1], ["fever", "cold"], np.eye(2, dtype=np.float32))
     query = np.full((1, 2), 0.5, dtype=np.float32)
     both = {"texts": ["lumbago"], "lexical_weight": 1.0}
@@ -236,14 +236,14 @@ def test_lexical_index_misses_added_prototypes(tmp_path):
     assert search(kb, query, 2, **both).scores[0] == pytest.approx([0.5, 0.5])
 
 
-def test_references_are_surface_forms():
+def test_references_are_not_surface_forms():
     kb = make_kb([0, 1], ["fever", "cold"], np.eye(2, dtype=np.float32))
     kb.add_prototypes([Prototype("E00", "reference", name_view("lumbago"))], np.zeros((1, 2), dtype=np.float32))
     index = kb.prototypes.lexical_index
     assert (index.search(index.vectors(["lumbago"]), LEXICAL_CANDIDATES) == -1).all()
 
 
-def test_places_without_a_candidate_have_a_similarity():
+def test_missing_candidates_have_no_similarity():
     kb = make_kb([0, 1], ["cold", "flu"], np.array([[1, 0], [0, 1]], dtype=np.float32))
     asked = {"texts": ["cold"], "lexical_weight": 0.5, "spelling_weight": 0.2, "species": np.zeros((1, 1), np.float32)}
     result = search(kb, np.array([[1, 0]], dtype=np.float32), 3, allowed=np.array([True, False]), **asked)
@@ -252,8 +252,8 @@ def test_places_without_a_candidate_have_a_similarity():
     assert all(result.parts[name][0, 1:].tolist() == [0, 0] for name in ("lexical", "spelling", "species"))
 
 
-def test_a_name_of_many_widens_a_batch():
-    """Of a hundred entities with one spelling those that the search finds gain, and a few others are looked at."""
+def test_candidates_by_shared_spelling_are_capped():
+    """With a hundred entities of one spelling, the found ones and a few others gain."""
     kb = make_kb(range(100), ["IL-2"] * 100, np.eye(100, dtype=np.float32))
     result = search(kb, np.eye(100, dtype=np.float32)[-2:], 100, texts=["IL2", "x"], spelling_weight=0.2)
     assert result.entities[0, 0] == 98 and result.scores[0, 0] == np.float32(1.2)
@@ -269,7 +269,7 @@ def test_a_name_of_many_widens_a_batch():
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(searches())
-def test_names_that_are_the_queries_change_what_is_found(case):
+def test_search_by_name_equals_search_by_query_if_they_are_equal(case):
     owners, names, vectors, queries, texts, weight, k = case
     kb = make_kb(owners, names, vectors)
     different, of_query = np.unique(queries, axis=0, return_inverse=True)
@@ -285,7 +285,7 @@ def test_names_that_are_the_queries_change_what_is_found(case):
     }
 
 
-def test_an_entitys_prototype_is_the_nearest_to_the_name_and_not_to_the_mention():
+def test_prototype_is_chosen_among_those_nearest_to_the_name():
     names = ["a", "b", "c", "d", "e", "f"]
     vectors = np.float32([[1, 0], [0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.9], [0.5, 0.5]])
     kb = make_kb([0, 0, 0, 0, 0, 1], names, vectors)
@@ -298,7 +298,7 @@ def test_an_entitys_prototype_is_the_nearest_to_the_name_and_not_to_the_mention(
 
 @pytest.mark.parametrize("swapped", [False, True])
 @pytest.mark.parametrize("k", [1, 2, 3])
-def test_homonyms_are_compared_by_the_name_that_they_share_alone(k, swapped):
+def test_homonyms_are_compared_by_their_other_names_too(k, swapped):
     a, b = (1, 0) if swapped else (0, 1)
     owners = [a, a, b, b, 2, 2]
     vectors = np.float32([[1, 0], [0.6, 0.8], [1, 0], [0.6, -0.8], [0.95, 0.1], [0.6, 0.75]])
@@ -313,7 +313,7 @@ def test_homonyms_are_compared_by_the_name_that_they_share_alone(k, swapped):
     np.testing.assert_allclose(found.scores[0, 0], 0.98, atol=1e-6)
 
 
-def test_entities_that_tie_are_ordered_by_names_that_were_not_compared():
+def test_ties_are_broken_by_the_remaining_names():
     """The three names of each that are nearest to the text, and a fourth that they share; the fifth decides."""
     near = [[1, 0], [0.99, 0.01], [0.98, 0.02]]
     other = [[1, 0.01], [0.99, 0.02], [0.98, 0.03]]

@@ -20,7 +20,7 @@ NAMES = ["IL-2", "IL2", "il 2", "IL 12", "TGF-β", "TGFB", "±", "++", "", "gene
     st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from(NAMES)), max_size=5),
     st.lists(st.integers(0, 1), min_size=5, max_size=5),
 )
-def test_entities_with_a_name_of_the_spelling_are_found(pairs, mentions, species):
+def test_entities_are_found_by_the_spelling_of_their_names(pairs, mentions, species):
     index = LexicalIndex.of([name for name, _ in pairs], np.array([entity for _, entity in pairs], dtype=np.int64))
     texts, otherwise = [text for text, _ in mentions], [other for _, other in mentions]
 
@@ -47,7 +47,7 @@ def test_entities_with_a_name_of_the_spelling_are_found(pairs, mentions, species
     assert list(zip(owner.tolist(), entities.tolist(), strict=True)) == alone
 
 
-def test_the_short_form_counts_where_nothing_has_the_long_one():
+def test_short_form_counts_if_no_entity_has_the_long_form():
     """Entity 1 is nearer to the long form; entity 0 has the short one as a name. Entity 2, far away, has it too."""
     kb = make_kb([0, 1, 2], ["VHL", "VHL like", "V-H-L"], np.array([[0.8, 0], [0.9, 0], [0, 0.9]], dtype=np.float32))
     query = np.array([[1, 0]], dtype=np.float32)
@@ -64,7 +64,7 @@ def test_the_short_form_counts_where_nothing_has_the_long_one():
     assert search(kb, query, 1, spelling_weight=2.0, allowed=np.array([False, True, True]), **asked).entities == [[2]]
 
 
-def test_the_mention_itself_counts():
+def test_spelling_of_the_mention_counts():
     kb = make_kb([0, 1], ["IL2", "IL 12"], np.array([[0.8, 0], [0.9, 0]], dtype=np.float32))
     query = np.array([[1, 0]], dtype=np.float32)
     assert search(kb, query, 1, texts=["IL-2"], spelling_weight=0.2).entities == [[0]]

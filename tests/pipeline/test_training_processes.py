@@ -40,7 +40,7 @@ def logged_config(configs, toy_overrides, tmp_path):
 
 
 def run(config, overrides=None):
-    """What one of the processes has to say."""
+    """Train in one of the processes, and return its output."""
     said = io.StringIO()
     with redirect_stdout(said), redirect_stderr(said):
         train(Path(config), Path(config).parent / "out", overrides=overrides, timeout=1)
@@ -63,7 +63,7 @@ def steps(config):
         ("transformer", {"training.max_steps": 3, "training.eval_frequency": 2}),
     ],
 )
-def test_as_one_process(two_processes, logged_config, tiny_bert, capsys, name, changes):
+def test_two_processes_train_as_one(two_processes, logged_config, tiny_bert, capsys, name, changes):
     if name == "transformer":
         no_dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
         model = {"mixed_precision": False, "transformer_config": no_dropout}
@@ -98,7 +98,7 @@ def test_as_one_process(two_processes, logged_config, tiny_bert, capsys, name, c
     np.testing.assert_allclose(vectors, expected, atol=1e-3)
 
 
-def test_with_dropout(two_processes, logged_config):
+def test_training_with_dropout_is_reproducible(two_processes, logged_config):
     """Twice the same, and not what there is without."""
     found = []
     for folder, dropout in {"plain": 0.0, "once": 0.5, "again": 0.5}.items():
@@ -109,7 +109,7 @@ def test_with_dropout(two_processes, logged_config):
     assert once == again and len(once) == 5 and once != pytest.approx(plain, rel=1e-3)
 
 
-def test_a_mistake_is_told_and_nothing_hangs(two_processes, logged_config):
+def test_missing_seed_raises_in_both_processes(two_processes, logged_config):
     config = logged_config("small", "mistaken", **{"training.seed": None, "system.seed": 0})
     assert all("[K652]" in said for said in two_processes(run, str(config), joined=False))
     assert not list((config.parent / "out").glob("*"))
@@ -132,12 +132,12 @@ def check(seed_of_each):
 TINY = {"@architectures": "spacy-krissel.SmallEncoder.v1", "width": 4, "rows": 64, "context_rows": 64, "hidden": 4}
 
 
-def test_other_weights(two_processes):
+def test_different_initial_weights_raise(two_processes):
     assert two_processes(check, [1, 1]) == [None, None]
     assert all("[K653]" in said and "'krissel_linker'" in said for said in two_processes(check, [1, 2]))
 
 
-def test_other_components():
+def test_unsupported_components_raise():
     nlp = spacy.blank("en")
     nlp.add_pipe("sentencizer")
     nlp.add_pipe("tagger")
@@ -157,7 +157,7 @@ def evaluated():
     return _evaluated_by_first(evaluate), random.random()
 
 
-def test_the_first_evaluates_for_all(two_processes):
+def test_first_process_evaluates_for_all(two_processes):
     first, second = two_processes(evaluated)
     assert first == second and first[0]["by"] == 0
     # As if the evaluation had drawn nothing.

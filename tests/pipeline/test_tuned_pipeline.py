@@ -32,7 +32,7 @@ def make_pipeline(make_linker, toy_store, toy_shards, tmp_path):
 
 @pytest.fixture(autouse=True)
 def ivf_is_chosen(monkeypatch):
-    """Of so few vectors no index is faster than the exact one; all lists are read, so that the links are the same."""
+    """Choose the last index, with all lists searched: links stay the same."""
     monkeypatch.setattr(Tuning, "chosen", property(lambda tuning: tuning.trials[-1]))
     for type_ in ("ivf", "ivf_sq8"):
         monkeypatch.setitem(PLANS, type_, PLANS[type_]._replace(widths=(512,)))
@@ -62,7 +62,7 @@ def test_the_choice_is_written_into_the_pipeline(make_pipeline, make_docs):
     assert not list(path.parent.rglob(".*")), "nothing is left of the work"
 
 
-def test_an_index_of_the_config_gives_way(make_pipeline, make_docs):
+def test_tuned_index_replaces_that_of_the_config(make_pipeline, make_docs):
     index = {"@misc": "spacy-krissel.FaissIndex.v1", "type": "hnsw"}
     path = make_pipeline(overrides={"components.krissel_linker.generate_empty_kb.index": index})
     assert index_of(path / KB)["index"]["settings"]["type"] == "hnsw"
@@ -74,7 +74,7 @@ def test_an_index_of_the_config_gives_way(make_pipeline, make_docs):
     assert linked(path, make_docs) == expected
 
 
-def test_saved_elsewhere(make_pipeline, make_docs, tmp_path):
+def test_tuned_pipeline_can_be_saved_elsewhere(make_pipeline, make_docs, tmp_path):
     path = make_pipeline(kb_path=tmp_path / "kb")
     before = (tmp_path / "kb" / "manifest.json").read_bytes()
     tune_index(path, tmp_path / "new" / "tuned", types=["ivf"])
@@ -86,7 +86,7 @@ def test_saved_elsewhere(make_pipeline, make_docs, tmp_path):
     assert index_of(tmp_path / "kb")["index"]["settings"]["type"] == "ivf_sq8" and not (path / KB).exists()
 
 
-def test_a_knowledge_base_alone(make_pipeline, tmp_path):
+def test_knowledge_base_can_be_tuned_alone(make_pipeline, tmp_path):
     path = make_pipeline() / KB
     before = (path / "manifest.json").read_bytes()
     tuning = tune_index(path, dry_run=True, types=["ivf"])
@@ -103,7 +103,7 @@ def test_a_knowledge_base_alone(make_pipeline, tmp_path):
     assert figures(again.trials[1]) == figures(tuning.trials[1])
 
 
-def test_a_failure_leaves_everything_as_it_was(make_pipeline, monkeypatch):
+def test_failure_leaves_the_pipeline_unchanged(make_pipeline, monkeypatch):
     path = make_pipeline()
     before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
 
@@ -116,7 +116,7 @@ def test_a_failure_leaves_everything_as_it_was(make_pipeline, monkeypatch):
     assert {file: file.read_bytes() for file in path.rglob("*") if file.is_file()} == before
 
 
-def test_mentions_of_docs_are_searched_for(make_pipeline, make_docs, tmp_path, monkeypatch):
+def test_docs_provide_the_queries(make_pipeline, make_docs, tmp_path, monkeypatch):
     path, asked = make_pipeline(), []
 
     def note(kb, queries, folder, **settings):
@@ -141,7 +141,7 @@ def test_mentions_of_docs_are_searched_for(make_pipeline, make_docs, tmp_path, m
             tune_index(of, queries=tmp_path / f"{queries}.spacy")
 
 
-def test_what_cannot_be_tuned(make_linker, tmp_path):
+def test_untunable_inputs_raise(make_linker, tmp_path):
     make_linker().to_disk(tmp_path / "trained")
     with pytest.raises(KrisselError, match="K520"):
         tune_index(tmp_path / "trained", tmp_path / "out")
@@ -156,7 +156,7 @@ def test_what_cannot_be_tuned(make_linker, tmp_path):
 
 
 @pytest.mark.parametrize("apart", [False, True])
-def test_killed_between_two_renames_nothing_is_linked_and_the_rerun_completes(
+def test_tuning_killed_between_renames_can_be_rerun(
     make_pipeline, make_docs, tmp_path, apart
 ):
     path = make_pipeline(kb_path=tmp_path / "kb" if apart else None)
@@ -171,7 +171,7 @@ def test_killed_between_two_renames_nothing_is_linked_and_the_rerun_completes(
 
 
 @pytest.mark.parametrize("elsewhere", [False, True])
-def test_the_pipeline_keeps_the_device_that_its_index_was_chosen_for(make_pipeline, tmp_path, monkeypatch, elsewhere):
+def test_pipeline_keeps_the_device_of_the_chosen_index(make_pipeline, tmp_path, monkeypatch, elsewhere):
     made = []
 
     def on_cpu(*args, index_device, **settings):

@@ -39,7 +39,7 @@ def test_a_mention_is_not_its_own_prototype(kb):
     assert found(kb, CONTEXT, False) == [("B", 0.9), ("A", 0.6), ("C", 0.0)]
 
 
-def test_a_hidden_name_is_nobodys(kb):
+def test_hidden_name_is_hidden_for_all_entities(kb):
     """In any spelling, and of whatever entity."""
     assert found(kb, CONTEXT, True) == [("A", 0.6), ("C", 0.0)]
 
@@ -48,11 +48,11 @@ def test_a_name_that_is_not_hidden_finds_itself(kb):
     assert found(kb, name_view("ms"), False) == [("A", 1.0), ("B", 0.9), ("C", 0.0)]
 
 
-def test_so_many_at_most(kb):
+def test_at_most_k_candidates_are_found(kb):
     assert found(kb, CONTEXT, False, k=2) == [("B", 0.9), ("A", 0.6)]
 
 
-def test_several_at_once(kb):
+def test_several_mentions_are_searched_at_once(kb):
     vectors = np.array([[1, 0], [0, 1]], dtype="float32")
     both = unseen_candidates(kb, [CONTEXT, name_view("cold")], vectors, [True, True], 3)
     assert [each.ids for each in both] == [["A", "C"], ["A", "B"]]
@@ -73,22 +73,22 @@ def made(vectors, references=None, weight=1.0, **settings):
     return kb
 
 
-def test_own_prototype_with_references():
+def test_own_prototype_is_hidden_with_references():
     kb = made([[1, 0], [0.6, 0.8], [0, 1]], references=[[0.25, 0], [0.5, 0]])
     assert found(kb, CONTEXT, False) == [("A", 0.85), ("B", 0.5)]
 
 
-def test_own_prototype_of_a_scaled_vector():
+def test_own_prototype_is_hidden_with_normalized_vectors():
     kb = made([[3, 0], [0.6, 0.8], [0, 1]], normalize=True)
     (one,) = unseen_candidates(kb, [CONTEXT], np.array([[3, 0]], dtype="float32"), [False], 3)
     assert one.scores == pytest.approx([0.6, 0.0])
 
 
-def test_own_prototype_of_another_weight():
+def test_own_prototype_is_hidden_whatever_its_weight():
     assert found(made([[1, 0], [0.6, 0.8], [0, 1]], weight=1.5), CONTEXT, False) == [("A", 0.6), ("B", 0.0)]
 
 
-def test_own_prototype_of_an_abbreviation_written_out():
+def test_own_prototype_is_hidden_if_the_abbreviation_is_written_out():
     """The query is made of the long form, the prototype of the short one; the context is the same."""
     kb = made([[0.9, 0], [0.6, 0.8], [0, 1]])
     written_out = CONTEXT._replace(mention="multiple sclerosis")
@@ -97,8 +97,8 @@ def test_own_prototype_of_an_abbreviation_written_out():
 
 
 @pytest.mark.parametrize("hidden", [False, True])
-def test_other_names_in_its_own_context(kb, hidden):
-    """What is made of the mention's place with another name put there says too much of it as well."""
+def test_other_names_in_its_own_context_are_hidden(kb, hidden):
+    """A replaced name in the mention's own context would reveal too much."""
     kb.add_prototypes(
         [
             Prototype("A", "replaced", CONTEXT._replace(mention="disseminated sclerosis")),
@@ -109,7 +109,7 @@ def test_other_names_in_its_own_context(kb, hidden):
     assert dict(found(kb, CONTEXT, hidden))["A"] == 0.7
 
 
-def test_half_of_its_context_is_another_place(kb):
+def test_prototype_sharing_half_of_the_context_is_not_hidden(kb):
     for view in (CONTEXT._replace(left="a man with "), CONTEXT._replace(right="")):
         assert found(kb, view, False)[0] == ("A", 1.0)
 
@@ -140,7 +140,7 @@ TEXTS = ["heart failures", "heart attack", "livers", "zzz"]
 
 
 @pytest.mark.parametrize("k", [1, 2, 4])
-def test_with_spelling_they_are_those_of_the_search(spelt, k):
+def test_candidates_with_spelling_equal_those_of_the_search(spelt, k):
     """For mentions that may see everything."""
     views = [name_view(text) for text in TEXTS]
     result = search(spelt, QUERIES, k, texts=TEXTS, lexical_weight=WEIGHT)
@@ -171,7 +171,7 @@ def plain(kb, query, view, hidden):
 
 
 @pytest.mark.parametrize("hidden", [False, True])
-def test_spelling_of_what_a_mention_may_see(spelt, hidden):
+def test_spelling_counts_only_visible_names(spelt, hidden):
     for query in QUERIES:
         (one,) = unseen_candidates(spelt, [MENTION], query[None], [hidden], 4, WEIGHT)
         expected = plain(spelt, query, MENTION, hidden)

@@ -1,4 +1,4 @@
-"""What the tests of reliability share: work in a child process that may die, faults, damage, tables."""
+"""Shared helpers of the reliability tests: child processes, faults, damage and tables."""
 
 import errno
 import faulthandler
@@ -23,7 +23,7 @@ SIZE = "krissel-reliability-size"
 
 
 class Size(NamedTuple):
-    """How much of a test is run: a few points in CI, all of them by command.
+    """Extent of a test run: a few points in CI, all of them by command.
 
     points: faults per command and kind, of three kinds if 1; 0: every operation. offsets: flipped bits per file.
     seconds, threads: of each round of threads. full_disk: also with real full disks, which root alone can mount.
@@ -37,7 +37,7 @@ class Size(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """How work in a child ended: "returned", "coded" (KrisselError), "uncoded", "killed", "crashed" or "hung".
+    """Outcome: "returned", "coded" (KrisselError), "uncoded", "killed", "crashed" or "hung".
 
     value: what was returned, or the message. where: the innermost lines of the package for an uncoded error.
     """
@@ -79,7 +79,7 @@ def in_child(work: Callable[[], Any], seconds: int = 120) -> Ended:
 
 
 def ended_by(work: Callable[[], Any]) -> Ended:
-    """How `work` ends in this process."""
+    """Run `work` in this process, and return its outcome."""
     try:
         return Ended("returned", work())
     except KrisselError as error:

@@ -1,4 +1,4 @@
-"""What commands write, and how it is read back to be compared."""
+"""Outputs of commands, and how they are read back for comparison."""
 
 import json
 import re
@@ -186,7 +186,7 @@ def cli(*arguments: Any) -> None:
 
 
 class Inputs(NamedTuple):
-    """Of all commands: files and pipelines, none of which they change.
+    """Inputs of all commands: files and pipelines, which none of them changes.
 
     bert: the transformer that `transformer` was made from. workbooks: of PsyTAR, the first with less in it.
     config, overrides: of a short training.

@@ -71,7 +71,7 @@ def all_commands(
 
 @pytest.mark.parametrize("earlier", [False, True], ids=["new", "replace"])
 @pytest.mark.parametrize("name", NAMES)
-def test_a_fault_leaves_the_old_result_or_the_new(all_commands, name, earlier, size, table, tmp_path, monkeypatch):
+def test_fault_leaves_the_old_result_or_the_new(all_commands, name, earlier, size, table, tmp_path, monkeypatch):
     # Of so few vectors no index is faster than the exact one.
     monkeypatch.setattr(Tuning, "chosen", property(lambda tuning: tuning.trials[-1]))
     trial = Trial(all_commands[name], earlier, tmp_path)
@@ -209,7 +209,7 @@ class Trial:
             self._count("not rerun", f"{title}: after the rerun {_short(state)}, beside it {beside}")
 
     def _state_and_rerun(self, path: Path) -> tuple[dict[str, str], Ended]:
-        """What is found at the path, and how the command run again ended: its state, and the names beside it."""
+        """Return the state at the path, and how a rerun ended: its state and the other names."""
 
         def rerun() -> Any:
             self.command.make(path, 1)
@@ -223,7 +223,7 @@ class Trial:
         return dict.fromkeys(self.new, f"unreadable: {_told(both)}"), in_child(rerun)
 
     def _is_backup(self, path: Path) -> bool:
-        """Whether it is what was replaced by request: all of it."""
+        """Return True for a complete backup of what was replaced on request."""
         named = path.name.startswith(f"{self.command.name}.bak")
         return self.earlier and named and state_at(self.command, path) in (self.old, self.new)
 
@@ -257,7 +257,7 @@ class Trial:
 
 
 def _kilobytes(folder: Path) -> int:
-    """What the files take on a disk with blocks of 4 kB."""
+    """Return the size of the files on a disk with blocks of 4 kB."""
     return sum(-(-file_.stat().st_size // 4096) * 4 for file_ in folder.rglob("*") if file_.is_file())
 
 

@@ -95,7 +95,7 @@ def saved(save_linker, save_reranker, save_extractor, make_docs, toy_store, toy_
 @pytest.mark.parametrize(
     "name", ["small, exact", "transformer, HNSW", "re-ranker", "extractor", "store", "shards", "docs"]
 )
-def test_a_flipped_bit_is_loaded(saved, name, size, table, tmp_path):
+def test_flipped_bit_is_refused_or_harmless(saved, name, size, table, tmp_path):
     path, read, load = saved(name)
     copy = tmp_path / path.name
     (shutil.copytree if path.is_dir() else shutil.copy2)(path, copy)
@@ -128,7 +128,7 @@ def test_a_flipped_bit_is_loaded(saved, name, size, table, tmp_path):
 
 
 def _component_reader(path: Path, read: Callable[[Any], Any]) -> Callable[[], str]:
-    """As `spacy.load` and `read`, but with spaCy's own files, which take most of its time, read now."""
+    """Read spaCy's own files once, since they take most of the time."""
     nlp = load_model_from_config(load_config(path / "config.cfg"))
     nlp.from_disk(path, exclude=nlp.component_names)
     return lambda: digest(read(nlp.from_disk(path, exclude=["vocab", "tokenizer"])))
@@ -143,7 +143,7 @@ def _verdict(ended: Ended, expected: str) -> str:
 
 
 @pytest.mark.parametrize("name", ["small, exact", "transformer, HNSW"])
-def test_a_damaged_knowledge_base_that_is_not_verified_ends_the_process(saved, name, size, tmp_path):
+def test_damaged_knowledge_base_without_verification_ends_no_process(saved, name, size, tmp_path):
     if "verify" not in inspect.signature(PrototypeKB.from_disk).parameters:
         pytest.skip("a knowledge base is always verified")
     shutil.copytree(saved(name).path / "krissel_linker" / "kb", tmp_path / "kb")
@@ -189,7 +189,7 @@ def described(saved):
 
 
 @pytest.mark.parametrize("kind", ["kb with HNSW", "store", "shards"])
-def test_an_odd_manifest_ends_without_a_code(described, kind, tmp_path):
+def test_odd_manifest_raises_only_coded_errors(described, kind, tmp_path):
     """Each key left out, and each replaced by values of other types."""
     path, read, _ = described(kind)
     shutil.copytree(path, tmp_path / "copy")
@@ -215,7 +215,7 @@ def test_an_odd_manifest_ends_without_a_code(described, kind, tmp_path):
 
 @pytest.mark.parametrize("kind", ["kb", "store", "shards"])
 @pytest.mark.parametrize("left_out", ["one", "all"])
-def test_a_manifest_that_leaves_files_out_switches_their_hashes_off(described, kind, left_out, tmp_path):
+def test_manifest_without_all_files_raises(described, kind, left_out, tmp_path):
     path, read, _ = described(kind)
     shutil.copytree(path, tmp_path / "copy")
     manifest = json.loads((path / MANIFEST).read_text(encoding="utf8"))

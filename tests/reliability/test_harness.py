@@ -57,7 +57,7 @@ def silent(path, version):
     "make, found",
     [(renamed, set()), (in_place, {"half"}), (uncoded, {"left over", "uncoded"}), (silent, {"silent"})],
 )
-def test_a_careless_writer_passes(make, found, earlier, tmp_path):
+def test_careless_writers_are_found(make, found, earlier, tmp_path):
     trial = Trial(Command("out", make, {"": read}), earlier, tmp_path)
     for fault in trial.faults(2):
         trial.run(fault)
@@ -68,7 +68,7 @@ def test_a_careless_writer_passes(make, found, earlier, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["ENOSPC", "EIO", "KILL", "FSIZE"])
-def test_a_write_goes_through(kind, tmp_path):
+def test_injected_fault_stops_a_write(kind, tmp_path):
     at = 1000 if kind == "FSIZE" else 2
 
     def work():
@@ -81,7 +81,7 @@ def test_a_write_goes_through(kind, tmp_path):
     assert (tmp_path / "file").stat().st_size < 100_000
 
 
-def test_files_elsewhere_are_counted(tmp_path):
+def test_files_elsewhere_are_not_counted(tmp_path):
     (tmp_path / "out").mkdir()
 
     def work():
@@ -92,7 +92,7 @@ def test_files_elsewhere_are_counted(tmp_path):
     assert in_child(work) == ("returned", 0, "")
 
 
-def test_a_child_that_dies_or_hangs_is_not_told():
+def test_crash_hang_and_error_of_a_child_are_reported():
     import signal
     import time
 
@@ -101,7 +101,7 @@ def test_a_child_that_dies_or_hangs_is_not_told():
     assert in_child(lambda: 1 / 0)[:2] == ("uncoded", "ZeroDivisionError: division by zero")
 
 
-def test_flipping_twice_leaves_something_else(tmp_path):
+def test_flipping_a_bit_twice_restores_the_file(tmp_path):
     (tmp_path / "file").write_bytes(bytes(range(256)))
     places = bits_to_flip(256, 20, seed=0)
     assert places == bits_to_flip(256, 20, seed=0) and {0, 255} <= {byte for byte, _ in places} and len(places) > 15

@@ -270,7 +270,7 @@ class KBMachine(RuleBasedStateMachine):
 
 
 @pytest.mark.slow
-def test_a_knowledge_base_holds_or_finds_something_else_than_it_was_given(request):
+def test_knowledge_base_matches_a_plain_list_under_any_calls(request):
     size: Size = request.config.pluginmanager.get_plugin(SIZE) or Size()
     # About a third of a second each.
     examples = 25 if size == Size() else int(size.seconds * 5)

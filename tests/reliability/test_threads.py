@@ -79,7 +79,7 @@ def kinds(save_linker, save_reranker, save_extractor, tmp_path_factory):
         "extractor, retrieved",
     ],
 )
-def test_threads_get_another_answer_than_one(kinds, name, make_docs, size, table):
+def test_threads_get_the_answers_of_a_single_thread(kinds, name, make_docs, size, table):
     kind = kinds[name]()
     load = lambda: _loaded(kind)  # noqa: E731
     nlp = load()
@@ -173,7 +173,7 @@ def _loaded(kind: Kind) -> Any:
 
 
 def _answer(doc: Any) -> list[Answer]:
-    """What was decided of each mention or entity, and all scores."""
+    """Return the decision and all scores for each mention or entity."""
     found = [
         (ent.kb_id_, ent._.krissel_candidates or ()) for ent in doc.ents if ent.has_extension("krissel_candidates")
     ]

@@ -43,7 +43,7 @@ def a_doc(text=TEXT, id_="7", mentions=MENTIONS):
 
 
 def answered(ending, content):
-    """As the tool gives it back when a person agrees with everything."""
+    """Return the file as the tool exports it when a person agrees with everything."""
     if ending == ".labelstudio.json":
         tasks = json.loads(content)
         for number, task in enumerate(tasks, 1):
@@ -71,7 +71,7 @@ BACK = (".pubtator", ".bioc.xml", ".brat.tar.gz", ".bigbio.jsonl", ".prodigy.jso
 
 
 @pytest.mark.parametrize("ending", BACK)
-def test_a_mention_comes_back_elsewhere_or_as_another(ending, tmp_path):
+def test_mentions_round_trip_through_each_format(ending, tmp_path):
     docs = a_doc(), a_doc("It was fever.", "8", [(7, 12, "Finding", [FEVER])])
     first, second = read_back(ending, written(ending, *docs), tmp_path)
     expected = [
@@ -91,7 +91,7 @@ def test_a_mention_comes_back_elsewhere_or_as_another(ending, tmp_path):
 
 
 @pytest.mark.parametrize("ending", BACK)
-def test_a_written_file_is_no_corpus(ending, tmp_path):
+def test_written_file_can_be_read_as_a_corpus(ending, tmp_path):
     path = tmp_path / f"links{ending}"
     path.write_bytes(answered(ending, written(ending, a_doc())))
     (doc,) = read_docs(path, NLP)
@@ -108,7 +108,7 @@ TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cn"]), m
 @pytest.mark.parametrize("ending", BACK)
 @settings(max_examples=60, deadline=None)
 @given(texts=st.lists(TEXTS, min_size=1, max_size=4), data=st.data())
-def test_any_text_comes_back_elsewhere(ending, texts, data, tmp_path_factory):
+def test_any_text_round_trips_through_each_format(ending, texts, data, tmp_path_factory):
     docs = []
     for number, text in enumerate(texts):
         doc = NLP.make_doc(text)
@@ -131,7 +131,7 @@ def test_any_text_comes_back_elsewhere(ending, texts, data, tmp_path_factory):
         assert places(each.mentions) == expected
 
 
-def test_scores_are_lost():
+def test_scores_are_written():
     content = written(".bioc.xml", a_doc()).decode()
     assert '<infon key="score">0.75</infon><infon key="confidence">0.9</infon>' in content
     assert "Gout &amp; co" in content and "&lt;had&gt;" in content
@@ -182,8 +182,8 @@ def test_scores_are_lost():
     assert results[0]["score"] == 0.9 and results[0]["meta"]["text"][1] == "D005334 Fever 0.250"
 
 
-def test_a_tool_is_given_another_form_than_its_own():
-    """As Label Studio documents pre-annotations, for the interface that docs/tools.md shows."""
+def test_label_studio_gets_its_documented_form():
+    """Label Studio documents pre-annotations so, for the interface in docs/tools.md."""
     assert CONFIG in (ROOT / "docs" / "tools.md").read_text(encoding="utf8")
     (task,) = json.loads(written(".labelstudio.json", a_doc()))
     label, entity = task["predictions"][0]["result"][:2]
@@ -194,7 +194,7 @@ def test_a_tool_is_given_another_form_than_its_own():
         assert f'name="{result["from_name"]}" toName="{result["to_name"]}"' in CONFIG
 
 
-def test_what_nobody_answered_becomes_gold(tmp_path):
+def test_unanswered_tasks_do_not_become_gold(tmp_path):
     tasks = json.loads(written(".labelstudio.json", a_doc(id_="1"), a_doc(id_="2"), a_doc(id_="3")))
     result = tasks[0]["predictions"][0]["result"]
     corrected = [{**result[0]}, {**result[1], "value": {**result[1]["value"], "text": ["D1 ", "D2"]}}]
@@ -218,7 +218,7 @@ def test_what_nobody_answered_becomes_gold(tmp_path):
 
 
 @pytest.mark.parametrize("ending", [*BACK, ".parquet", ".html", ".jsonl", ".tsv", ".spacy"])
-def test_no_docs_are_no_file(ending):
+def test_no_docs_give_a_valid_and_reproducible_file(ending):
     """And the same docs are the same file."""
     assert written(ending) == written(ending)
     assert written(ending, a_doc("", "1", [])) == written(ending, a_doc("", "1", []))
@@ -228,25 +228,25 @@ def test_no_docs_are_no_file(ending):
         assert pyarrow.parquet.read_table(io.BytesIO(written(ending))).num_rows == 0
 
 
-def test_two_docs_of_one_name_are_one_file(tmp_path):
+def test_docs_of_the_same_name_get_separate_files(tmp_path):
     docs = [a_doc(id_=id_) for id_ in ("a/b", "a_b_2", "a b", "a_b")]
     for ending in (".brat.tar.gz", ".xmi.zip"):
         found = read_back(ending, written(ending, *docs), tmp_path)
         assert sorted(each.id for each in found) == ["a_b", "a_b_2", "a_b_3", "a_b_4"]
 
 
-def test_an_answer_to_a_long_text_is_taken_for_another_format(tmp_path):
+def test_answers_to_a_long_text_are_detected_and_read(tmp_path):
     doc = a_doc(f"{TEXT} {'word ' * 2_000}", mentions=[(0, 4, "Disease", [GOUT])])
     (found,) = read_back(".prodigy.jsonl", written(".prodigy.jsonl", doc), tmp_path)
     assert places(found.mentions) == [(((0, 4),), "Disease", "MESH:D006073")]
 
 
-def test_an_ending_is_taken_for_another():
+def test_longest_matching_file_ending_wins():
     assert writer_of("a.prodigy.jsonl") is not writer_of("a.jsonl") is WRITERS[".jsonl"]
     assert writer_of("a.json") is writer_of("a.xml") is None
 
 
-def test_docs_of_another_span_group_are_written():
+def test_mentions_of_another_span_group_are_written():
     doc = a_doc()
     doc.spans["sc"] = [doc[0:1]]
     file_ = io.BytesIO()

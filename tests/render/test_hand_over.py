@@ -53,12 +53,12 @@ def rows(content):
 
 
 def facts(shown):
-    """As documented: split at semicolons, then at the first equals sign, then decoded."""
+    """Split at semicolons, then at the first equals sign, then decode, as documented."""
     pairs = (fact.partition("=")[::2] for fact in shown.split(";"))
     return {name: fact.replace("%3B", ";").replace("%25", "%") for name, fact in pairs}
 
 
-def test_fhir_is_another():
+def test_fhir_has_the_documented_form():
     document, gout, heart, fever, rash = resources(written(".fhir.json", a_doc()))
     assert document["identifier"] == [{"value": "7"}]
     assert b64decode(document["content"][0]["attachment"]["data"]).decode() == TEXT
@@ -93,7 +93,7 @@ def test_fhir_is_another():
         ("http://x.org/a#b", "http://x.org/a#", "b"),
     ],
 )
-def test_a_system_is_not_hl7s_or_a_code_is_cut(id, system, code, monkeypatch):
+def test_known_coding_systems_have_their_hl7_urls(id, system, code, monkeypatch):
     # What is known without the extra.
     monkeypatch.setitem(sys.modules, "bioregistry", None)
     doc = a_doc("gout", "1", [(0, 4, "D", [{"id": id, "name": "", "score": 0.5}])])
@@ -101,14 +101,14 @@ def test_a_system_is_not_hl7s_or_a_code_is_cut(id, system, code, monkeypatch):
     assert mention_of(basic)["concept"]["coding"] == [{"system": system, "code": code}]
 
 
-def test_a_system_is_no_address_of_the_registry():
+def test_coding_system_comes_from_the_bioregistry():
     pytest.importorskip("bioregistry")
     doc = a_doc("gout", "1", [(0, 4, "D", [{"id": "DOID:13189", "name": "gout", "score": 0.5}])])
     (coding,) = mention_of(resources(written(".fhir.json", doc))[1])["concept"]["coding"]
     assert coding["system"] + coding["code"] == "http://purl.obolibrary.org/obo/DOID_13189"
 
 
-def test_fhirs_own_library_refuses_a_bundle():
+def test_fhir_library_accepts_the_bundle():
     bundle = pytest.importorskip("fhir.resources.R4B.bundle").Bundle
     docs = a_doc(), a_doc(id_="a \x07b"), a_doc("", "9", []), a_doc("rash\x01", "9", [])
     found = bundle.model_validate_json(written(".fhir.json", *docs))
@@ -118,7 +118,7 @@ def test_fhirs_own_library_refuses_a_bundle():
     assert bundle.model_validate_json(written(".fhir.json")).entry is None
 
 
-def test_note_nlp_is_another():
+def test_note_nlp_has_the_documented_form():
     content = written(".note_nlp.csv", a_doc(), a_doc("gout", "PMID;1", [(0, 4, "D=e", [GOUT])]))
     assert content.splitlines()[0] == ",".join(note_nlp.COLUMNS)
     gout, heart, _, rash, other = rows(content)
@@ -137,13 +137,13 @@ def test_note_nlp_is_another():
     assert facts(other["term_modifiers"])["doc"] == "PMID;1"
 
 
-def test_a_number_of_another_vocabulary_becomes_a_concept_of_omop():
+def test_numbers_of_other_vocabularies_are_no_omop_concepts():
     doc = a_doc("gout", "1", [(0, 4, "D", [{**GOUT, "id": "22298006"}])])
     (row,) = rows(written(".note_nlp.csv", doc))
     assert row["note_nlp_concept_id"] == "0" and facts(row["term_modifiers"])["id"] == "22298006"
 
 
-def test_a_cell_is_wider_than_its_column():
+def test_cells_are_cut_to_their_column_width():
     words = "x " * 300
     doc = a_doc(f"{words}gout {words}{'y' * 400}", "12345678901", [(600, 604, "D", [GOUT]), (1205, 1605, "D", [])])
     gout, long = rows(written(".note_nlp.csv", doc))
@@ -152,7 +152,7 @@ def test_a_cell_is_wider_than_its_column():
     assert gout["note_id"] == "1000000000"
 
 
-def test_a_phenopacket_is_another():
+def test_phenopacket_has_the_documented_form():
     mondo = {"id": "MONDO:0005393", "name": "gout", "score": 0.5}
     texts = a_doc(), a_doc("gout; fever", "a b", [(0, 4, "X", [mondo]), (6, 11, "X", [{**FEVER, "confidence": 1.0}])])
     first, second = map(json.loads, written(".phenopackets.jsonl", *texts).splitlines())
@@ -186,7 +186,7 @@ def test_a_phenopacket_is_another():
     }
 
 
-def test_a_term_is_written_twice_or_a_chemical_is_a_disease():
+def test_terms_are_written_once_and_chemicals_are_no_diseases():
     doc = a_doc("fever, gout, gout, fever", "1", [])
     ents = []
     for (start, end), label, id_ in zip(
@@ -204,7 +204,7 @@ def test_a_term_is_written_twice_or_a_chemical_is_a_disease():
     assert [each["term"]["id"] for each in packet["diseases"]] == ["MESH:D006073"]
 
 
-def test_the_published_schema_refuses_a_phenopacket():
+def test_published_schema_accepts_the_phenopacket():
     schema = pytest.importorskip("phenopackets.schema.v2")
     json_format = pytest.importorskip("google.protobuf.json_format")
     for line in written(".phenopackets.jsonl", a_doc(), a_doc("", "9", [])).splitlines():
@@ -215,7 +215,7 @@ def test_the_published_schema_refuses_a_phenopacket():
 
 
 def read_back(ending, content):
-    """Of each doc, the place, id and score of each mention."""
+    """Return the offsets, id and score of each mention per doc."""
     if ending == ".fhir.json":
         found = []
         for resource in resources(content):
@@ -251,7 +251,7 @@ TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), min_siz
 @pytest.mark.parametrize("ending", ENDINGS)
 @settings(max_examples=60, deadline=None)
 @given(texts=st.lists(TEXTS, min_size=1, max_size=4), data=st.data())
-def test_a_mention_is_lost_or_moved(ending, texts, data):
+def test_mentions_keep_their_offsets_ids_and_scores(ending, texts, data):
     docs, expected = [], []
     for number, text in enumerate(texts):
         doc = NLP.make_doc(text)
@@ -272,7 +272,7 @@ def test_a_mention_is_lost_or_moved(ending, texts, data):
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_docs_are_held_or_no_docs_are_no_file(ending):
+def test_docs_are_written_as_a_stream_and_no_docs_are_valid(ending):
     file_, sizes = io.BytesIO(), []
 
     def docs():
@@ -288,6 +288,6 @@ def test_docs_are_held_or_no_docs_are_no_file(ending):
     assert "a?b" in written(ending, a_doc(id_="a\ud800b")).replace("\ufffd", "?")
 
 
-def test_the_extension_is_another():
+def test_fhir_extension_has_its_published_url():
     """Readers go by it."""
     assert fhir.MENTION == "urn:uuid:86f67abe-d601-54e6-8d72-e2dd18df82e8"

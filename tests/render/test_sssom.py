@@ -22,13 +22,13 @@ ROW = Mapping("X:1", "flu", "skos:exactMatch", "MESH:D007251", "influenza", "sem
         ("owl:Thing", "owl:Thing", {}),
     ],
 )
-def test_an_id_has_no_curie_or_an_undeclared_prefix(id, curie, prefixes):
+def test_id_becomes_a_curie_with_a_declared_prefix(id, curie, prefixes):
     pytest.importorskip("bioregistry")
     curies = Curies()
     assert (curies(id, "kb"), curies.prefixes()) == (curie, prefixes)
 
 
-def test_two_prefixes_have_one_address():
+def test_each_prefix_has_its_own_address():
     """Which readers refuse."""
     curies = Curies()
     found = [curies(id, "kb") for id in ("Foo:1", "foo:2", "http://x.org/1", "http://x.org/2", "http://y.org/1")]
@@ -38,14 +38,14 @@ def test_two_prefixes_have_one_address():
 
 
 def test_a_known_prefix_is_declared_without_the_extra(monkeypatch):
-    """As an address that may not be there."""
+    """The prefix gets a placeholder address."""
     monkeypatch.setitem(sys.modules, "bioregistry", None)
     curies = Curies()
     assert curies("HP:1", "kb") == "HP:1"
     assert curies.prefixes() == {"HP": "https://w3id.org/sssom/unknown_prefix/hp/"}
 
 
-def test_the_header_or_a_column_is_not_that_of_the_standard(tmp_path):
+def test_header_and_columns_follow_the_standard(tmp_path):
     curies = Curies()
     curies("X:1", "kb")
     rows = [ROW, ROW._replace(subject_label='of "birds"', confidence="")]
@@ -70,7 +70,7 @@ def test_the_header_or_a_column_is_not_that_of_the_standard(tmp_path):
     assert lines[11].split("\t")[1] == '"of ""birds"""' and len(lines) == 12
 
 
-def test_two_mapping_sets_have_one_id(tmp_path):
+def test_each_mapping_set_has_its_own_id(tmp_path):
     for name in ("a", "b"):
         write_sssom(tmp_path / name, [ROW], Curies())
     assert (tmp_path / "a").read_text() != (tmp_path / "b").read_text()

@@ -39,7 +39,7 @@ def test_an_entity_without_fragments_has_no_row(knee):
     assert "fever" not in render_svg(knee, KEY)
 
 
-def test_names_are_read_from_a_saved_doc_and_labels_used_without_them(knee):
+def test_rows_use_saved_names_or_else_labels(knee):
     again = next(DocBin().from_bytes(DocBin(docs=[knee]).to_bytes()).get_docs(spacy.blank("en").vocab))
     assert render_svg(again, KEY) == render_svg(knee, KEY)
     del knee.spans[KEY].attrs["entities"]
@@ -54,7 +54,7 @@ def test_mentions_of_one_entity_share_a_row_and_no_line(knee):
     assert (row.bars, row.lines) == ({0, 8}, set())
 
 
-def test_text_and_names_are_not_escaped():
+def test_text_and_names_are_escaped():
     doc = NLP('a <b>&amp;"c" \x07 d')
     write_fragments(doc, [DocMention("<id>", "<i>&\x08", ((1, 3),))], KEY)
     for picture in (render_page([doc], KEY, title="<&>\x00"), render_svg(doc, KEY)):
@@ -65,21 +65,21 @@ def test_text_and_names_are_not_escaped():
         assert picture.count("�") >= 2 and not {"\x07", "\x08"}.intersection(picture)
 
 
-def test_a_page_has_a_drawing_of_each_doc_and_loads_nothing(knee):
+def test_page_has_a_drawing_per_doc_and_loads_nothing(knee):
     page = render_page([knee, _without_fragments("Well.")], KEY, title="Knees")
     assert page.startswith("<!DOCTYPE html>") and ET.fromstring(page).findtext(".//title") == "Knees"
     assert len(list(ET.fromstring(page).iter(f"{SVG}svg"))) == 2
     assert "http" not in page.replace('xmlns="http://www.w3.org/2000/svg"', "")
 
 
-def test_a_word_of_several_tokens_does_not_break():
+def test_word_of_several_tokens_does_not_break():
     texts = ET.fromstring(render_svg(_without_fragments("I can't, no"), KEY, columns=7)).iter(f"{SVG}text")
     assert [(text.text, text.get("y")) for text in texts] == [
         ("I", "34"), ("ca", "74"), ("n't", "74"), (",", "74"), ("no", "114")
     ]  # fmt: skip
 
 
-def test_fragments_have_bars_and_a_line_joins_them(knee):
+def test_fragments_have_bars_joined_by_a_line(knee):
     tree = ET.fromstring(render_svg(knee, KEY))
     bars, lines = ([r for r in tree.iter(f"{SVG}rect") if kind in r.get("class").split()] for kind in ("bar", "line"))
     columns = [(round((float(r.get("x")) - 16) / COLUMN), round(float(r.get("width")) / COLUMN)) for r in bars]
@@ -112,7 +112,7 @@ def test_a_wide_letter_takes_two_columns():
     assert float(bar.get("x")) == 16 + 2 * COLUMN
 
 
-def test_a_missing_key_is_accepted(knee):
+def test_missing_key_raises(knee):
     with pytest.raises(KrisselError, match="K691.*'fund'.*found"):
         render_svg(knee, "fund")
 

@@ -19,7 +19,7 @@ class KB:
         self.entity_ids, self.ontology = sorted(ids), [*ontology]
 
 
-def test_facts_are_those_of_the_pipeline(nlp):
+def test_facts_describe_the_pipeline(nlp):
     nlp.get_pipe("krissel_linker").cfg["types_by_label"] = {"Disease": ["Disease"]}
     about = CorrectedLinker(nlp).about()
     assert about["entities"] == 5 and about["finders"] == ["entity_ruler"]
@@ -29,7 +29,7 @@ def test_facts_are_those_of_the_pipeline(nlp):
 
 
 @pytest.mark.parametrize("change", ["no coefficients", "a re-ranker"])
-def test_no_confidence_is_stated_where_links_have_none(nlp, change):
+def test_no_confidence_is_stated_if_links_have_none(nlp, change):
     if change == "a re-ranker":
         nlp.add_pipe("krissel_reranker", config={"linker": "krissel_linker"})
     else:
@@ -84,7 +84,7 @@ def test_one_of_several_sources_is_not_recognized_by_ids():
     assert [each["name"] for each in found] == ["a.obo", "b.tsv"] and not any(each["licence"] for each in found)
 
 
-def test_a_hierarchy_has_names_and_ends(tmp_path):
+def test_hierarchy_has_names_and_handles_cycles(tmp_path):
     """Also in a ring, below itself, and below what the knowledge base does not have."""
     entities = [
         Entity("A", "top"),

@@ -36,7 +36,7 @@ def last(name):
 
 
 def copied():
-    """What is copied from the checkout."""
+    """Return the files that are copied from the checkout."""
     lines = [rest.split() for name, rest in instructions() if name == "COPY" and not rest.startswith("--from")]
     return [source for *sources, _ in lines for source in sources]
 
@@ -53,13 +53,13 @@ def served():
     return typer.main.get_group(krissel).get_command(None, command).make_context(command, words).params
 
 
-def test_the_image_gives_an_option_that_the_command_does_not_have():
+def test_image_starts_the_command_with_valid_options():
     settings = served()
     assert (settings["host"], settings["port"]) == ("0.0.0.0", 8000)
     assert last("EXPOSE") == str(settings["port"])
 
 
-def test_what_the_service_reads_and_writes_is_not_mounted():
+def test_pipeline_and_corrections_are_mounted():
     settings, mounts = served(), {each["target"]: each for each in service()["volumes"]}
     named = srsly.read_yaml(FOLDER / "compose.yml")["volumes"]
     pipeline, corrections = mounts[str(settings["pipeline"])], mounts[str(Path(settings["corrections"]).parent)]
@@ -68,36 +68,36 @@ def test_what_the_service_reads_and_writes_is_not_mounted():
     assert f" {corrections['target']}" in last("RUN"), "the volume would belong to root"
 
 
-def test_the_service_is_open_to_others_or_starts_without_a_key():
+def test_service_is_local_and_requires_a_key():
     assert service()["environment"][KEY].startswith(f"${{{KEY}:?")
     assert not [rest for name, rest in instructions() if name in ("ENV", "ARG") and KEY in rest]
     (port,) = service()["ports"]
     assert port.startswith("127.0.0.1:") and port.endswith(f":{served()['port']}")
 
 
-def test_the_container_may_do_more_than_serve():
+def test_container_has_minimal_privileges():
     assert last("USER") not in ("root", "0")
     assert service()["read_only"] and service()["tmpfs"] == ["/tmp"]
     assert service()["cap_drop"] == ["ALL"] and service()["security_opt"] == ["no-new-privileges:true"]
 
 
-def test_a_service_that_ended_is_not_started_again():
+def test_service_is_restarted_unless_stopped():
     assert service()["restart"] == "unless-stopped" and service()["init"]
 
 
-def test_compose_builds_another_image():
+def test_compose_builds_the_documented_image():
     build = service()["build"]
     context = (FOLDER / build["context"]).resolve()
     assert context == ROOT and (context / build["dockerfile"]) == DOCKERFILE
 
 
-def test_the_image_installs_other_extras_or_versions():
+def test_image_installs_the_required_extras_at_pinned_versions():
     (install,) = [rest for name, rest in instructions() if name == "RUN" and ".[" in rest]
     assert '".[cpu,serve]"' in install and "-c constraints.txt" in install
 
 
 @pytest.mark.parametrize("status", [200, 503])
-def test_the_health_check_does_not_see_whether_the_service_links(status):
+def test_health_check_follows_the_status_of_the_service(status):
     python, option, code = json.loads(last("HEALTHCHECK").split("CMD", 1)[1])
     assert (python, option) == ("python", "-c")
     (url,) = re.findall(r"'(http:[^']+)'", code)
@@ -122,7 +122,7 @@ def test_the_health_check_does_not_see_whether_the_service_links(status):
                 exec(code, {})
 
 
-def test_a_file_of_the_image_is_not_in_the_checkout_or_not_sent_to_docker():
+def test_copied_files_exist_and_are_not_ignored_by_docker():
     ignored = (FOLDER / "Dockerfile.dockerignore").read_text(encoding="utf8").splitlines()
     assert "*" in ignored
     assert {f"!{source}" for source in copied()} == {line for line in ignored if line.startswith("!")}
@@ -130,7 +130,7 @@ def test_a_file_of_the_image_is_not_in_the_checkout_or_not_sent_to_docker():
 
 
 @pytest.mark.slow
-def test_the_image_lacks_a_file_of_the_package(tmp_path):
+def test_image_contains_every_file_of_the_package(tmp_path):
     source = tmp_path / "source"
     for name in copied():
         if (ROOT / name).is_dir():

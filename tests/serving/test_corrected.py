@@ -29,7 +29,7 @@ def shared_linker(saved):
 
 
 def correct(linker, **values):
-    """As the service does it."""
+    """Add a correction as the service does."""
     made = linker.checked(CorrectionLog().new(**values))
     linker.add(made)
     return made
@@ -40,7 +40,7 @@ def answer(linker):
     return linker.link([Document(TEXT)])
 
 
-def test_an_answer_is_not_the_pipelines(linker, saved):
+def test_answer_equals_the_pipelines_links(linker, saved):
     doc = spacy.load(saved)(TEXT)
     (found,) = answer(linker)
     assert [(each["start"], each["end"], each["kb_id"]) for each in found["mentions"]] == [
@@ -50,7 +50,7 @@ def test_an_answer_is_not_the_pipelines(linker, saved):
     assert "text" not in found
 
 
-def test_mentions_that_are_given_are_looked_for(linker):
+def test_given_mentions_are_linked(linker):
     (found,) = linker.link([Document(TEXT, "a", (Mention(9, 13, "Y"), Mention(3, 6)))])
     # In the order of the text.
     assert found["id"] == "a"
@@ -68,7 +68,7 @@ def test_mentions_that_are_given_are_looked_for(linker):
         ([Mention(0, 9)] * 2 + [Mention(0, end) for end in range(1, 9)], "9 mentions of the same words; .* 4 are"),
     ],
 )
-def test_a_mention_that_is_none_is_linked(linker, mentions, problem, monkeypatch):
+def test_invalid_mentions_raise(linker, mentions, problem, monkeypatch):
     monkeypatch.setattr(corrected, "MAX_COPIED", 4 * len(TEXT))
     with pytest.raises(KrisselError, match=rf"K682.*Document 1 \('b'\).*{problem}"):
         linker.link([Document(TEXT), Document(TEXT, "b", tuple(mentions))])
@@ -80,7 +80,7 @@ def place(mention):
 
 
 @pytest.mark.parametrize("key", ["", "mentions"])
-def test_mentions_keep_their_offsets_inside_of_tokens(nlp, key):
+def test_mentions_inside_tokens_keep_their_offsets(nlp, key):
     nlp.get_pipe("krissel_linker").cfg["spans_key"] = key
     linker = CorrectedLinker(nlp)
     text = "An anticold remedy, cold-like. "
@@ -115,7 +115,7 @@ def test_any_mentions_are_answered_at_their_offsets(shared_linker, text, data):
     assert [(each["start"], each["end"]) for each in found["mentions"]] == [each[:2] for each in sorted(asked)]
 
 
-def test_a_text_without_mentions_is_silently_left_unlinked(nlp):
+def test_text_without_a_mention_finder_raises(nlp):
     nlp.remove_pipe("entity_ruler")
     linker = CorrectedLinker(nlp)
     with pytest.raises(KrisselError, match=r"K682.*no component"):
@@ -123,7 +123,7 @@ def test_a_text_without_mentions_is_silently_left_unlinked(nlp):
     assert linker.link([Document(TEXT, mentions=(Mention(9, 13),))])[0]["mentions"][0]["kb_id"] == "D2"
 
 
-def test_a_correction_does_not_count_or_is_not_undone_exactly(linker):
+def test_correction_counts_and_is_undone_exactly(linker):
     before = answer(linker)
     assert before[0]["mentions"][0]["kb_id"] == "D2"
     made = correct(linker, **COLD, right=("D3",), linked="D2", author="Ada")
@@ -140,7 +140,7 @@ def test_a_correction_does_not_count_or_is_not_undone_exactly(linker):
     assert linker.in_force == []
 
 
-def test_what_is_in_force_depends_on_what_was_taken_back(linker, saved):
+def test_undone_corrections_leave_no_trace(linker, saved):
     first = correct(linker, **COLD, right=("D3",))
     correct(linker, text="MS was used.", start=0, end=2, right=("C1",))
     linker.remove(first.id)
@@ -149,7 +149,7 @@ def test_what_is_in_force_depends_on_what_was_taken_back(linker, saved):
     assert answer(linker) == answer(fresh)
 
 
-def test_each_correction_encodes_all_of_them_again(linker, monkeypatch):
+def test_only_new_corrections_are_encoded(linker, monkeypatch):
     encoded = []
     encode = linker.linker.encode
     monkeypatch.setattr(linker.linker, "encode", lambda views: encoded.extend(views) or encode(views))
@@ -165,7 +165,7 @@ def test_each_correction_encodes_all_of_them_again(linker, monkeypatch):
     assert [view.mention for view in encoded] == ["cold"] * 2 + ["MS"] * 2 + ["cold"] * 2
 
 
-def test_a_correction_is_lost_by_a_restart(nlp, saved, tmp_path):
+def test_corrections_survive_a_restart(nlp, saved, tmp_path):
     log = CorrectionLog(tmp_path / "corrections.jsonl")
     linker = CorrectedLinker(nlp)
     log.add(correct(linker, **COLD, right=("D3",)))
@@ -212,7 +212,7 @@ def other_linker(saved):
 @pytest.mark.filterwarnings("ignore:.*KW682")
 @settings(deadline=None, max_examples=25)
 @given(done=DONE)
-def test_what_is_in_force_depends_on_how_it_came_about(shared_linker, other_linker, done):
+def test_corrections_in_force_do_not_depend_on_their_history(shared_linker, other_linker, done):
     log = CorrectionLog()
     linker = shared_linker
     linker.follow([])
@@ -250,13 +250,13 @@ def nearly(values):
     return [nearly(value) for value in values] if isinstance(values, list) else values
 
 
-def test_a_start_encodes_what_another_encoded_before(saved, tmp_path, monkeypatch):
+def test_start_reuses_cached_vectors_of_the_same_encoder(saved, tmp_path, monkeypatch):
     monkeypatch.setattr(vector_cache, "MIN_NEW", 3)
     path, log = tmp_path / "vectors.npz", CorrectionLog()
     log.add(log.new(**COLD, right=("D3",)))
 
     def started(encoder=None):
-        """What is answered, and the number of views that were encoded."""
+        """Return the answer and the number of encoded views."""
         linker, encoded = CorrectedLinker(spacy.load(saved), vectors=path), []
         encode = linker.linker.encode
         monkeypatch.setattr(linker.linker, "encode", lambda views: encoded.extend(views) or encode(views))
@@ -290,7 +290,7 @@ def test_a_start_encodes_what_another_encoded_before(saved, tmp_path, monkeypatc
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="folders can be written to there")
-def test_a_disk_that_takes_no_vectors_ends_the_service(saved, tmp_path, monkeypatch):
+def test_unwritable_vector_cache_only_warns(saved, tmp_path, monkeypatch):
     monkeypatch.setattr(vector_cache, "MIN_NEW", 1)
     (tmp_path / "vectors.npz").mkdir()
     linker, log = CorrectedLinker(spacy.load(saved), vectors=tmp_path / "vectors.npz"), CorrectionLog()
@@ -300,7 +300,7 @@ def test_a_disk_that_takes_no_vectors_ends_the_service(saved, tmp_path, monkeypa
     assert answer(linker)[0]["mentions"][0]["kb_id"] == "D3"
 
 
-def test_a_mistake_cannot_be_corrected(linker):
+def test_a_mistaken_correction_can_be_corrected(linker):
     before = answer(linker)
     for right, linked in ((("D3",), "D3"), (("D0",), "D0"), ((), "D2")):
         correct(linker, **COLD, right=right)
@@ -308,7 +308,7 @@ def test_a_mistake_cannot_be_corrected(linker):
     assert answer(linker) == before
 
 
-def test_an_entity_that_is_no_more_keeps_the_service_from_starting(nlp):
+def test_correction_to_a_removed_entity_warns_on_start(nlp):
     log = CorrectionLog()
     log.add(log.new(**COLD, right=("D9",)))
     log.add(log.new(text="MS was used.", start=0, end=2, right=("C1",)))
@@ -323,13 +323,13 @@ def test_an_entity_that_is_no_more_keeps_the_service_from_starting(nlp):
 @pytest.mark.parametrize(
     "values", [{"end": 9}, {"start": -1}, {"end": 99}, {"start": 8, "end": 9}, {"right": ("D3", "D99")}]
 )
-def test_a_correction_that_is_none_is_kept(linker, values):
+def test_invalid_correction_raises_and_is_not_kept(linker, values):
     with pytest.raises(KrisselError, match="K682"):
         correct(linker, **{**COLD, "right": ("D3",), **values})
     assert linker.in_force == []
 
 
-def test_an_entity_is_not_found(linker):
+def test_entities_are_found_by_name_and_id(linker):
     assert next(each["id"] for each in linker.search("cold injuries")) == "D3"
     # By its id, and before others.
     assert linker.search("D1")[0] == {"id": "D1", "name": "multiple sclerosis", "types": ["Disease"], "alias": ""}
@@ -339,7 +339,7 @@ def test_an_entity_is_not_found(linker):
         linker.entity("D99")
 
 
-def test_a_search_shows_the_name_that_is_similar(linker):
+def test_search_shows_the_matching_name(linker):
     def found(text):
         return {each["id"]: each["alias"] for each in linker.search(text)}
 
@@ -355,7 +355,7 @@ def test_a_search_shows_the_name_that_is_similar(linker):
 
 @pytest.mark.parametrize("format", [ending.removeprefix(".") for ending in WRITERS])
 @pytest.mark.parametrize("key", ["", "mentions"])
-def test_an_export_is_what_link_writes(nlp, format, key):
+def test_export_equals_what_link_writes(nlp, format, key):
     if format == "xmi.zip":
         pytest.importorskip("cassis")
     if key:
@@ -389,7 +389,7 @@ def comparable(format, content):
     return content
 
 
-def test_an_export_holds_corrections_given_mentions_and_the_chosen_confidence(linker):
+def test_export_has_corrections_given_mentions_and_min_confidence(linker):
     def exported(min_confidence=None):
         documents = [Document(TEXT, "7", (Mention(9, 13, "Y"), Mention(19, 21)))]
         content, _ = linker.export(documents, "jsonl", min_confidence)
@@ -420,7 +420,7 @@ def test_an_export_that_cannot_be_written_is_refused(shared_linker, document, se
         shared_linker.export([document], **settings)
 
 
-def test_a_confidence_is_refused_where_links_have_none(linker):
+def test_min_confidence_without_a_fitted_confidence_raises(linker):
     linker.linker.cfg["confidence"] = {}
     with pytest.raises(KrisselError, match="K682.*`min_confidence` needs"):
         linker.export([Document(TEXT)], "tsv", 0.5)

@@ -17,7 +17,7 @@ VALUES = {"text": "He had a cold.", "start": 9, "end": 13, "right": ("D3",), "au
 LINE = {**VALUES, "linked": "", "doc": "", "id": "1", "time": ""}
 
 
-def test_corrections_are_lost_or_changed_on_the_disk(tmp_path):
+def test_corrections_are_kept_and_undone_on_disk(tmp_path):
     path = tmp_path / "made" / "corrections.jsonl"
     log = CorrectionLog(path)
     first, second = log.new(**VALUES), log.new(**{**VALUES, "right": (), "author": "É\n"})
@@ -36,7 +36,7 @@ def test_corrections_are_lost_or_changed_on_the_disk(tmp_path):
     again.close()
 
 
-def test_a_line_that_was_cut_off_is_joined_to_the_next(tmp_path):
+def test_line_that_was_cut_off_is_dropped(tmp_path):
     path = tmp_path / "corrections.jsonl"
     log = CorrectionLog(path)
     log.add(kept := log.new(**VALUES))
@@ -71,7 +71,7 @@ def test_a_line_that_was_cut_off_is_joined_to_the_next(tmp_path):
     ],
 )
 @pytest.mark.parametrize("end", ["\n", ""])
-def test_another_file_is_written_to(tmp_path, line, end):
+def test_foreign_file_is_refused_and_unchanged(tmp_path, line, end):
     path = tmp_path / "corrections.jsonl"
     path.write_text(f"{line}{end}", encoding="utf8")
     with pytest.raises(KrisselError, match=r"K681.*line 1"):
@@ -79,7 +79,7 @@ def test_another_file_is_written_to(tmp_path, line, end):
     assert path.read_text(encoding="utf8") == f"{line}{end}"
 
 
-def test_a_whole_line_without_an_end_is_cut_off(tmp_path):
+def test_complete_line_without_a_line_end_is_kept(tmp_path):
     path = tmp_path / "corrections.jsonl"
     log = CorrectionLog(path)
     log.add(kept := log.new(**VALUES))
@@ -92,7 +92,7 @@ def test_a_whole_line_without_an_end_is_cut_off(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="files are not locked there")
-def test_two_services_write_to_one_file(tmp_path):
+def test_file_of_another_service_is_refused(tmp_path):
     log = CorrectionLog(tmp_path / "corrections.jsonl")
     with pytest.raises(KrisselError, match=r"K681.*another process"):
         CorrectionLog(tmp_path / "corrections.jsonl")
@@ -116,7 +116,7 @@ class Full:
         return n
 
 
-def test_a_correction_counts_though_the_disk_did_not_take_it(tmp_path):
+def test_correction_that_was_not_saved_does_not_count(tmp_path):
     path = tmp_path / "corrections.jsonl"
     log = CorrectionLog(path)
     file_ = log._file
@@ -132,7 +132,7 @@ def test_a_correction_counts_though_the_disk_did_not_take_it(tmp_path):
 
 
 @given(st.text("a⟦\u2028\r\x00é", min_size=1), st.text(), st.lists(st.text()))
-def test_a_text_is_not_read_as_it_was_written(tmp_path_factory, text, author, right):
+def test_any_text_is_read_as_it_was_written(tmp_path_factory, text, author, right):
     path = tmp_path_factory.mktemp("log") / "corrections.jsonl"
     log = CorrectionLog(path)
     log.add(made := log.new(text=text, start=0, end=len(text), right=tuple(right), author=author))
@@ -143,7 +143,7 @@ def test_a_text_is_not_read_as_it_was_written(tmp_path_factory, text, author, ri
 
 
 @given(st.data())
-def test_a_damaged_line_is_taken_or_fails_without_a_code(tmp_path_factory, data):
+def test_damaged_line_raises_a_coded_error_or_is_harmless(tmp_path_factory, data):
     """Any value in place of any field, or bytes in place of any bytes."""
     path = tmp_path_factory.mktemp("log") / "corrections.jsonl"
     values = st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists, max_leaves=3)
@@ -165,7 +165,7 @@ def test_a_damaged_line_is_taken_or_fails_without_a_code(tmp_path_factory, data)
 
 @pytest.mark.skipif(sys.platform == "win32", reason="an open file cannot be moved there")
 @pytest.mark.parametrize("how", ["moved", "removed", "with its folder"])
-def test_a_file_that_vanished_takes_corrections_with_it(tmp_path, how):
+def test_vanished_file_is_written_again(tmp_path, how):
     path = tmp_path / "folder" / "corrections.jsonl"
     log = CorrectionLog(path)
     first, second = log.new(**VALUES), log.new(**{**VALUES, "right": ()})
@@ -190,7 +190,7 @@ def test_a_file_that_vanished_takes_corrections_with_it(tmp_path, how):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="an open file cannot be replaced there")
-def test_another_file_in_its_place_is_written_to(tmp_path):
+def test_file_that_was_swapped_is_not_written_to(tmp_path):
     path = tmp_path / "corrections.jsonl"
     log = CorrectionLog(path)
     log.add(first := log.new(**VALUES))

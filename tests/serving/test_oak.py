@@ -13,7 +13,7 @@ from spacy_krissel.errors import KrisselError
 from spacy_krissel.serving.oak import KrisselImplementation
 
 
-def test_an_annotation_is_not_the_link(saved, nlp):
+def test_annotations_equal_the_links(saved, nlp):
     text = "She has multiple sclerosis, no cold"
     adapter = get_adapter(f"krissel:{saved}")
     assert isinstance(adapter, TextAnnotatorInterface)
@@ -28,7 +28,7 @@ def test_an_annotation_is_not_the_link(saved, nlp):
         assert each.confidence == (pytest.approx(best["confidence"]) if "confidence" in best else None)
 
 
-def test_a_setting_of_oak_is_ignored(nlp):
+def test_settings_of_oak_apply(nlp):
     adapter = KrisselImplementation(OntologyResource(), nlp=nlp)
     (whole,) = adapter.annotate_text("common cold", TextAnnotationConfiguration(matches_whole_text=True))
     assert (whole.object_id, whole.subject_start, whole.subject_end, whole.matches_whole_text) == ("D2", 1, 11, True)
@@ -39,6 +39,6 @@ def test_a_setting_of_oak_is_ignored(nlp):
     assert nlp.pipe_names == list(nlp.component_names)
 
 
-def test_a_missing_pipeline_is_no_error_of_ours():
+def test_missing_pipeline_raises():
     with pytest.raises(KrisselError, match="K611"):
         KrisselImplementation(OntologyResource(slug="missing"))

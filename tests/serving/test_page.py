@@ -39,7 +39,7 @@ def browser():
 
 
 class Page:
-    """What a person does on it."""
+    """Actions of a person on the page."""
 
     def __init__(self, browser, address):
         self.browser = browser
@@ -87,7 +87,7 @@ def page(browser, nlp, make_service, served, tmp_path):
     return Page(browser, served(make_app(service)))
 
 
-def test_a_correction_does_not_count_or_is_not_undone(page):
+def test_correction_counts_and_can_be_undone(page):
     page.link(TEXT)
     before = page.mentions()
     assert [each.replace("\n", " ") for each in before] == ["cold common cold", "MS mass spectrometry"]
@@ -121,7 +121,7 @@ def test_a_correction_does_not_count_or_is_not_undone(page):
     assert page.problems() == []
 
 
-def test_what_the_pipeline_did_not_find_cannot_be_added(page):
+def test_mentions_the_pipeline_missed_can_be_added(page):
     page.link(TEXT)
     page.browser.execute_script(
         "const last = document.querySelector('#text > span:last-child').firstChild;"
@@ -166,7 +166,7 @@ FILES = {
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_file_is_shown_as_it_is_written(page, name):
+def test_text_of_a_file_is_shown(page, name):
     content, ids = FILES[name]
     page.browser.execute_script(
         "const data = new DataTransfer(); data.items.add(new File([arguments[0]], arguments[1]));"
@@ -196,7 +196,7 @@ def test_a_file_is_shown_as_it_is_written(page, name):
     assert page.browser.execute_script("return state.file") == ids[0] and page.problems() == []
 
 
-def test_the_threshold_changes_no_link(page):
+def test_threshold_changes_the_links(page):
     page.link(TEXT)
     before, shown = page.mentions(), page.text("shown")
     # The number of the pipeline, and how many mentions it leaves out.
@@ -222,7 +222,7 @@ def test_entities_are_counted_and_lead_to_their_mentions(page):
         assert pressed.get_attribute("data-start") == start
 
 
-def test_parents_and_aliases_are_shown_once_and_looked_at(page):
+def test_parents_and_aliases_are_shown_once_and_can_be_opened(page):
     page.link(TEXT)
     page.mention("cold").click()
     page.until(lambda: "common cold" in page.text("entity"))
@@ -258,7 +258,7 @@ def test_links_are_saved_as_they_are_shown(page):
     assert page.problems() == []
 
 
-def test_a_phone_must_scroll_sideways(page):
+def test_page_fits_a_phone_without_sideways_scrolling(page):
     try:
         page.browser.set_window_size(390, 844)
         page.link(TEXT)
@@ -269,7 +269,7 @@ def test_a_phone_must_scroll_sideways(page):
         page.browser.set_window_size(1440, 1000)
 
 
-def test_a_pipeline_that_finds_nothing_has_no_page(browser, nlp, make_service, served):
+def test_page_works_with_a_pipeline_that_finds_nothing(browser, nlp, make_service, served):
     nlp.remove_pipe("entity_ruler")
     page = Page(browser, served(make_app(make_service(CorrectedLinker(nlp)))))
     assert "no component" in page.text("facts")
@@ -280,7 +280,7 @@ def test_a_pipeline_that_finds_nothing_has_no_page(browser, nlp, make_service, s
     page.until(lambda: [each.replace("\n", " ") for each in page.mentions()] == ["cold common cold"])
 
 
-def test_the_key_is_asked_for(browser, nlp, make_service, served):
+def test_page_asks_for_the_key(browser, nlp, make_service, served):
     try:
         page = Page(browser, served(make_app(make_service(CorrectedLinker(nlp)), key="sesame")))
         page.until(lambda: page["key"].is_displayed() and "key" in page.text("status"))
@@ -296,7 +296,7 @@ def test_the_key_is_asked_for(browser, nlp, make_service, served):
 HOSTILE = "<img src=x onerror=alert(1)>"
 
 
-def test_an_ontology_runs_nothing_and_leads_to_the_web_alone(browser, make_service, served, tmp_path):
+def test_page_treats_ontology_content_as_text(browser, make_service, served, tmp_path):
     """Names, ids and definitions are text, also those that would be markup or addresses of scripts."""
     evil = Entity(
         "javascript://%0aalert(1)", f"{HOSTILE} sarcoma", (HOSTILE,), (HOSTILE,), (HOSTILE,), HOSTILE, parents=("P",)

@@ -44,7 +44,7 @@ def is_answered(connection):
 
 
 @pytest.mark.parametrize("unfinished", [*UNFINISHED])
-def test_unfinished_requests_keep_others_out(connect, unfinished):
+def test_unfinished_requests_make_room_for_others(connect, unfinished):
     one = connect(connections=4)
     held = [one(UNFINISHED[unfinished]) for _ in range(12)]
     for _ in range(6):
@@ -57,7 +57,7 @@ def test_unfinished_requests_keep_others_out(connect, unfinished):
 
 
 @pytest.mark.parametrize("unfinished", ["nothing", "headers", "next request"])
-def test_headers_take_as_long_as_they_like(connect, unfinished):
+def test_slow_headers_are_closed_after_their_timeout(connect, unfinished):
     connection = connect(connections=4, header_seconds=0.2)(UNFINISHED[unfinished])
     start = time.monotonic()
     try:
@@ -68,7 +68,7 @@ def test_headers_take_as_long_as_they_like(connect, unfinished):
     assert time.monotonic() - start < 4.0, "closed by the time of an idle connection"
 
 
-def test_a_request_that_is_answered_is_closed_by_the_time_of_headers(connect, service, monkeypatch):
+def test_header_timeout_does_not_cut_off_an_answer(connect, service, monkeypatch):
     ask = service.ask
     monkeypatch.setattr(service, "ask", lambda *values, **settings: time.sleep(0.4) or ask(*values, **settings))
     connection = connect(connections=4, header_seconds=0.2)(WHOLE.replace(b"/health", b"/search?q=cold"))

@@ -37,7 +37,7 @@ def post(client, path, content, **headers):
     return client.post(path, content=content, headers={"content-type": "application/json", **headers})
 
 
-def test_a_text_is_not_linked(client, linker):
+def test_texts_are_linked(client, linker):
     expected = {"documents": linker.link([Document(TEXT)])}
     assert client.post("/link", json={"text": TEXT}).json() == expected
     found = client.post("/link", json={"documents": [{"text": TEXT, "id": "é", "mentions": [{"start": 9, "end": 13}]}]})
@@ -74,12 +74,12 @@ def test_links_are_exported(client, linker):
         ({"documents": [{"text": "a"}] * 6, "format": "tsv"}, 413, "[K692]"),
     ],
 )
-def test_an_export_of_nonsense_is_refused(client, given, status, said):
+def test_invalid_export_requests_are_refused(client, given, status, said):
     answered = client.post("/export", json=given)
     assert answered.status_code == status and said in answered.json()["error"]
 
 
-def test_entities_and_corrections_have_no_address(client):
+def test_entities_and_corrections_have_routes(client):
     assert client.get("/entities/D1").json()["definition"] == "Myelin is lost."
     assert client.get("/entities/D99").status_code == 404
     assert client.get("/search", params={"q": "sclerosis", "k": 1}).json()["entities"][0]["id"] == "D1"
@@ -93,7 +93,7 @@ def test_entities_and_corrections_have_no_address(client):
     assert client.get("/health").json()["status"] == "ok"
 
 
-def test_a_long_correction_is_kept(client):
+def test_oversized_correction_is_refused(client):
     given = {"text": "a " * 2_600, "start": 0, "end": 1, "right": ["D3"]}
     assert client.post("/corrections", json=given).status_code == 413
     assert client.post("/corrections", json={**given, "text": "a", "right": ["D3"] * 21}).status_code == 422
@@ -123,14 +123,14 @@ def test_a_long_correction_is_kept(client):
         (b'{"text": ""}', 200),
     ],
 )
-def test_nonsense_is_answered_otherwise(client, content, status):
+def test_invalid_content_gets_its_status(client, content, status):
     answered = post(client, "/link", content)
     assert answered.status_code == status
     assert status == 200 or set(answered.json()) == {"error"}
 
 
 @pytest.mark.slow
-def test_a_hostile_request_is_answered_500_or_with_the_text_of_another(client):
+def test_hostile_requests_get_no_500_and_no_text_of_others(client):
     """1,000 requests of pieces of requests, paths and markup, and as many good ones beside them, by eight threads: each
     is answered with its own text only."""
     pieces = [
@@ -190,7 +190,7 @@ def test_a_hostile_request_is_answered_500_or_with_the_text_of_another(client):
     assert statuses[422] > 300
 
 
-def test_a_page_of_another_site_can_ask(service):
+def test_pages_of_other_sites_are_refused(service):
     client = TestClient(make_app(service, hosts=("localhost", "127.0.0.1")), base_url="http://localhost")
     assert client.get("/health").status_code == 200
     for host in ("evil.example", "localhost.evil.example", "localhost:80@evil.example", "localhost/evil.example", ""):
@@ -206,7 +206,7 @@ def test_a_page_of_another_site_can_ask(service):
     assert "default-src 'none'" in policy and "unsafe" not in policy
 
 
-def test_who_has_no_key_is_let_in(service):
+def test_requests_without_the_key_are_refused(service):
     client = TestClient(make_app(service, key="sésame"))
     for headers in (
         {},
@@ -220,14 +220,14 @@ def test_who_has_no_key_is_let_in(service):
     assert client.get("/metrics").status_code == 401
 
 
-def test_the_author_is_not_who_the_proxy_says(service):
+def test_author_is_the_user_named_by_the_proxy(service):
     client = TestClient(make_app(service, user_header="X-User"))
     given = {"text": TEXT, "start": 9, "end": 13, "right": ["D3"], "author": "Eve"}
     assert client.post("/corrections", json=given).status_code == 401
     assert client.post("/corrections", json=given, headers={"x-user": "Ada"}).json()["author"] == "Ada"
 
 
-def test_overload_is_not_said(linker, make_service, monkeypatch):
+def test_overload_is_answered_with_429_or_503(linker, make_service, monkeypatch):
     held = threading.Event()
     monkeypatch.setattr(linker, "link", lambda documents: held.wait(10) and [])
     service = make_service(linker, waiting=2)
@@ -242,7 +242,7 @@ def test_overload_is_not_said(linker, make_service, monkeypatch):
     assert client.post("/link", json={"text": TEXT}).status_code == 429
 
 
-def test_a_request_has_too_many_mentions_or_too_long_an_answer(service, linker, monkeypatch):
+def test_too_many_mentions_or_too_long_an_answer_are_refused(service, linker, monkeypatch):
     client = TestClient(make_app(service))
     monkeypatch.setattr(linker, "bounds", Bounds(mentions=3))
     encoded = []
@@ -273,7 +273,7 @@ def test_a_request_has_too_many_mentions_or_too_long_an_answer(service, linker, 
     assert set(answers) == {whole.content}
 
 
-def test_bodies_are_read_without_end(service, served, monkeypatch):
+def test_bodies_in_progress_are_limited(service, served, monkeypatch):
     monkeypatch.setattr(app_module, "MAX_BODIES", 30_000)
     monkeypatch.setattr(app_module, "SHORT_BODY", 1_000)
     limits = Limits(chars=2_000, seconds=60)
@@ -315,7 +315,7 @@ def wait_until(condition):
         time.sleep(0.01)
 
 
-def test_a_full_disk_is_a_fault_of_the_service(linker, make_service, tmp_path, monkeypatch):
+def test_full_disk_is_answered_with_507_and_keeps_nothing(linker, make_service, tmp_path, monkeypatch):
     log = CorrectionLog(tmp_path / "corrections.jsonl")
     client = TestClient(make_app(make_service(linker, log=log)))
     given = {"text": TEXT, "start": 9, "end": 13, "right": ["D3"]}
@@ -329,7 +329,7 @@ def test_a_full_disk_is_a_fault_of_the_service(linker, make_service, tmp_path, m
     log.close()
 
 
-def test_all_corrections_are_listed_at_once(linker, make_service):
+def test_corrections_are_listed_in_pages(linker, make_service):
     log = CorrectionLog()
     for i in range(1_005):
         log.add(log.new(text=f"cold {i}", start=0, end=4))
@@ -347,13 +347,13 @@ def test_all_corrections_are_listed_at_once(linker, make_service):
         assert client.get("/corrections", params=wrong).status_code == 422
 
 
-def test_a_slash_leads_to_another_host(client):
+def test_trailing_slash_does_not_redirect(client):
     for path in ("/corrections/", "/link/", "/health/"):
         answered = client.get(path, headers={"host": "evil.example"}, follow_redirects=False)
         assert answered.status_code in (404, 405) and "location" not in answered.headers
 
 
-def test_a_fault_of_the_linker_is_that_of_the_request(service, linker, monkeypatch, caplog):
+def test_linker_errors_are_logged_and_answered_with_500(service, linker, monkeypatch, caplog):
     client = TestClient(make_app(service), raise_server_exceptions=False)
     for error in (KrisselError("[K999] /srv/secret is broken"), OSError("/srv/secret is broken")):
 
@@ -368,13 +368,13 @@ def test_a_fault_of_the_linker_is_that_of_the_request(service, linker, monkeypat
         caplog.clear()
 
 
-def test_a_slow_request_waits_for_ever(service, monkeypatch):
+def test_slow_request_times_out(service, monkeypatch):
     monkeypatch.setattr(service, "ask", lambda *_, **__: Future())
     client = TestClient(make_app(service, limits=Limits(seconds=0.05)))
     assert client.post("/link", json={"text": TEXT}).status_code == 503
 
 
-def test_words_are_cut_without_a_word_in_the_log(client, caplog):
+def test_cut_words_are_logged_and_counted(client, caplog):
     with caplog.at_level(logging.INFO, app_module.LOG.name):
         for text in (TEXT, f"{TEXT} {'(' * 200} {'a_' * 200}"):
             assert client.post("/link", json={"text": text}).status_code == 200
@@ -382,7 +382,7 @@ def test_words_are_cut_without_a_word_in_the_log(client, caplog):
     assert "krissel_cut_words_total 2.0" in client.get("/metrics").text
 
 
-def test_a_log_or_a_metric_holds_a_text(client, caplog):
+def test_logs_and_metrics_hold_no_text(client, caplog):
     with caplog.at_level(logging.INFO, app_module.LOG.name):
         client.post("/link", json={"text": TEXT})
         client.get("/nowhere/secret")
@@ -396,7 +396,7 @@ def test_a_log_or_a_metric_holds_a_text(client, caplog):
     assert "secret" not in metrics
 
 
-def test_the_description_names_no_field(client):
+def test_openapi_description_names_the_fields(client):
     described = client.get("/openapi.json").json()
     link = described["paths"]["/link"]["post"]["requestBody"]["content"]["application/json"]["schema"]
     assert set(link["properties"]) == {"text", "documents"} and "$ref" not in json.dumps(link)

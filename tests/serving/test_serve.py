@@ -93,7 +93,7 @@ def linkers_of(process):
 
 
 def commands(pid):
-    """What a process was started with; nothing where it has ended."""
+    """Return the command line of a process, or nothing if it has ended."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
@@ -104,7 +104,7 @@ TEXT = "He had a cold."
 
 
 @pytest.mark.slow
-def test_a_killed_service_loses_a_correction_that_it_accepted(saved, tmp_path):
+def test_accepted_corrections_survive_a_kill(saved, tmp_path):
     corrections = tmp_path / "corrections.jsonl"
     first = Served(saved, "--corrections", corrections)
     made = first.ask("/corrections", {"text": TEXT, "start": 9, "end": 13, "right": ["D3"]})
@@ -133,7 +133,7 @@ def answered(service, text=TEXT):
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_the_process_that_listens_loads_what_links(saved, tmp_path):
+def test_listening_process_loads_no_linking_library(saved, tmp_path):
     service = Served(saved, "--corrections", tmp_path / "corrections.jsonl")
     service.ask("/link", {"text": TEXT})
     service.ask("/corrections", {"text": TEXT, "start": 9, "end": 13, "right": ["D3"]})
@@ -144,8 +144,8 @@ def test_the_process_that_listens_loads_what_links(saved, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_service_ends_with_its_linker(saved, tmp_path):
-    """What was accepted counts for the one that takes its place."""
+def test_killed_linker_is_replaced(saved, tmp_path):
+    """Accepted corrections also count for its replacement."""
     corrections = tmp_path / "corrections.jsonl"
     options = ((), ("--corrections", corrections))
     for given in options:
@@ -160,7 +160,7 @@ def test_a_service_ends_with_its_linker(saved, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_linker_that_cannot_be_replaced_leaves_a_service_without(saved, tmp_path):
+def test_service_ends_if_its_linker_cannot_be_replaced(saved, tmp_path):
     pipeline = shutil.copytree(saved, tmp_path / "pipeline")
     service = Served(pipeline)
     linker = service.linker()
@@ -221,7 +221,7 @@ def hang(service):
 
 
 @pytest.mark.slow
-def test_work_goes_on_after_its_timeout(hanging):
+def test_work_is_ended_after_its_timeout(hanging):
     service = Served(hanging, "--timeout", "2")
     linker = service.linker()
     status = hang(service)
@@ -232,7 +232,7 @@ def test_work_goes_on_after_its_timeout(hanging):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
-def test_a_linker_that_works_outlives_its_service(hanging, how):
+def test_busy_linker_ends_with_its_service(hanging, how):
     service = Served(hanging, "--grace", "1")
     linker = service.linker()
     hang(service)
@@ -244,7 +244,7 @@ def test_a_linker_that_works_outlives_its_service(hanging, how):
         time.sleep(0.05)
 
 
-def test_a_port_that_is_taken_is_served(saved):
+def test_port_in_use_raises(saved):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -256,8 +256,8 @@ def test_a_port_that_is_taken_is_served(saved):
 
 
 @pytest.mark.slow
-def test_the_end_of_all_loses_what_was_asked(saved):
-    """As a supervisor ends a service: with its processes, at once."""
+def test_termination_finishes_accepted_requests(saved):
+    """A supervisor ends a service together with its processes."""
     service = Served(saved, "--max-mentions", "20000", "--max-answer", "100000000", "--grace", "60", "--timeout", "60")
     linker, text = service.linker(), "a cold " * 20_000
     with ThreadPoolExecutor(1) as pool:
@@ -270,7 +270,7 @@ def test_the_end_of_all_loses_what_was_asked(saved):
 
 
 @pytest.mark.slow
-def test_a_linker_that_ends_while_it_begins_ends_in_a_traceback(saved):
+def test_linker_that_dies_on_start_gives_a_coded_error(saved):
     command = [
         sys.executable,
         "-m",
@@ -294,7 +294,7 @@ def test_a_linker_that_ends_while_it_begins_ends_in_a_traceback(saved):
 
 
 @pytest.mark.slow
-def test_a_linker_goes_on_without_its_service(saved):
+def test_linker_ends_when_its_service_is_killed(saved):
     service = Served(saved)
     linker = service.linker()
     service.end(signal.SIGKILL)
@@ -304,7 +304,7 @@ def test_a_linker_goes_on_without_its_service(saved):
         time.sleep(0.1)
 
 
-def test_others_are_let_in_without_a_key(saved, monkeypatch):
+def test_other_hosts_without_a_key_raise(saved, monkeypatch):
     monkeypatch.delenv(KEY, raising=False)
     for host in ("0.0.0.0", "::", "example.org"):
         with pytest.raises(KrisselError, match=rf"K683.*{re.escape(host)}.*{KEY}"):
@@ -312,7 +312,7 @@ def test_others_are_let_in_without_a_key(saved, monkeypatch):
 
 
 @pytest.mark.parametrize("key", ["", "secret"])
-def test_other_names_are_answered_without_a_key(saved, monkeypatch, key):
+def test_only_known_host_names_are_answered_without_a_key(saved, monkeypatch, key):
     seen = []
 
     def make_app(*_, hosts, **__):
@@ -331,7 +331,7 @@ def test_other_names_are_answered_without_a_key(saved, monkeypatch, key):
         assert set(seen.pop()) == (set() if key else names)
 
 
-def test_a_file_that_cannot_be_written_is_refused_after_the_work(tmp_path):
+def test_unwritable_corrections_file_raises_before_loading(tmp_path):
     (tmp_path / "file").write_text("earlier")
     with pytest.raises(KrisselError, match="K026"):
         serve("nowhere", corrections=tmp_path / "file" / "corrections.jsonl")
@@ -343,7 +343,7 @@ def start_all(starts, *_, **__):
         start()
 
 
-def test_each_process_takes_its_share_of_the_processors(saved, monkeypatch):
+def test_each_process_takes_its_share_of_the_cpus(saved, monkeypatch):
     seen = []
 
     def start(*_, **__):
@@ -363,13 +363,13 @@ def test_each_process_takes_its_share_of_the_processors(saved, monkeypatch):
         assert seen.pop() == expected
 
 
-def test_a_missing_extra_is_an_import_error(saved, monkeypatch):
+def test_missing_extra_raises(saved, monkeypatch):
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     with pytest.raises(KrisselError, match=r"K684.*spacy-krissel\[serve\]"):
         serve(saved)
 
 
-def test_each_process_chooses_its_own_gpu(saved):
+def test_linking_process_chooses_its_own_gpu(saved):
     """The one that it is told, in the process that links: no machine has this one."""
     process = LinkProcess(saved, gpu_id=99)
     with pytest.raises(KrisselError, match="K675.*GPU 99"):
@@ -377,7 +377,7 @@ def test_each_process_chooses_its_own_gpu(saved):
     assert not process.process.is_alive()
 
 
-def test_processes_have_a_gpu_each_where_there_are_enough(saved, monkeypatch):
+def test_each_process_gets_its_own_gpu_if_there_are_enough(saved, monkeypatch):
     started = []
     # Set, so that it is put back afterwards.
     monkeypatch.setenv("OMP_NUM_THREADS", "1")

@@ -46,7 +46,7 @@ def held(linker):
     return held
 
 
-def test_threads_get_each_others_answers(service):
+def test_threads_get_their_own_answers(service):
     def own(i):
         texts = [f"{'x ' * i}cold {i}", f"{'y ' * i}MS"]
         found = link(service, *({"text": text, "id": f"{i}/{n}"} for n, text in enumerate(texts)))
@@ -72,7 +72,7 @@ def test_threads_get_their_own_mentions(service):
         list(pool.map(own, range(100)))
 
 
-def test_the_error_of_one_request_is_that_of_others(service, held):
+def test_error_of_one_request_leaves_the_others_unaffected(service, held):
     first = ask(service, TEXT)
     held.begun.wait(10)
     futures = [ask(service, text) for text in (TEXT, "a bad cold", TEXT)]
@@ -84,7 +84,7 @@ def test_the_error_of_one_request_is_that_of_others(service, held):
     assert service.is_alive() and link(service, TEXT)
 
 
-def test_more_requests_wait_than_may(linker, make_service, held):
+def test_requests_beyond_the_limit_are_refused(linker, make_service, held):
     service = make_service(linker, waiting=2)
     futures = [ask(service, TEXT) for _ in range(2)]
     # One that is given up still waits, as its text does.
@@ -105,7 +105,7 @@ def test_more_requests_wait_than_may(linker, make_service, held):
         ask(service, TEXT)
 
 
-def test_what_nobody_waits_for_is_linked(linker, make_service, held):
+def test_timed_out_requests_are_not_linked(linker, make_service, held):
     service = make_service(linker, seconds=0.2)
     first = ask(service, TEXT)
     held.begun.wait(10)
@@ -119,7 +119,7 @@ def test_what_nobody_waits_for_is_linked(linker, make_service, held):
     assert service.corrections()["total"] == len(linker.in_force) == 0
 
 
-def test_what_was_asked_before_the_end_has_no_answer(linker, make_service, held):
+def test_requests_before_closing_are_answered(linker, make_service, held):
     service = make_service(linker)
     futures = [ask(service, TEXT) for _ in range(20)]
     threading.Timer(0.1, held.set).start()
@@ -127,7 +127,7 @@ def test_what_was_asked_before_the_end_has_no_answer(linker, make_service, held)
     assert {future.result(0).mentions for future in futures} == {2}
 
 
-def test_a_worker_that_ended_is_missed(linker, make_service, held, monkeypatch):
+def test_worker_that_ended_is_replaced(linker, make_service, held, monkeypatch):
     service = make_service(linker)
     answer = worker_module._answer
     monkeypatch.setattr(worker_module, "_answer", lambda *_: (_ for _ in ()).throw(EOFError()))
@@ -141,7 +141,7 @@ def test_a_worker_that_ended_is_missed(linker, make_service, held, monkeypatch):
     assert link(service, TEXT) and service.answering() == 1
 
 
-def test_a_worker_that_cannot_be_replaced_is_waited_for(linker, make_service):
+def test_service_ends_if_its_worker_cannot_be_replaced(linker, make_service):
     reasons = queue.Queue()
     service = make_service(linker, ended=reasons.put)
     # The worker of the next start ends before it says that it is there.
@@ -156,7 +156,7 @@ def test_a_worker_that_cannot_be_replaced_is_waited_for(linker, make_service):
         ask(service, TEXT)
 
 
-def test_work_that_takes_too_long_goes_on(saved, make_service):
+def test_work_that_takes_too_long_is_ended(saved, make_service):
     """Its worker is replaced, the other answers meanwhile, and what has not begun is done."""
     linkers = [CorrectedLinker(spacy.load(saved)) for _ in range(2)]
     begun, never = threading.Semaphore(0), threading.Event()
@@ -185,7 +185,7 @@ def test_work_that_takes_too_long_goes_on(saved, make_service):
 
 
 @pytest.mark.parametrize("n", [2, 3])
-def test_a_short_request_waits_for_long_ones(saved, make_service, n):
+def test_short_request_does_not_wait_for_long_ones(saved, make_service, n):
     """However many long ones wait, one worker takes none of them."""
     linkers = [CorrectedLinker(spacy.load(saved)) for _ in range(n)]
     begun, done = threading.Semaphore(0), threading.Event()
@@ -219,7 +219,7 @@ def test_a_short_request_waits_for_long_ones(saved, make_service, n):
     assert [future.result(60).documents for future in long] == [1] * 2 * n and most == n - 1
 
 
-def test_a_hanging_service_is_said_to_be_well(linker, make_service, held, monkeypatch):
+def test_hanging_service_is_reported_as_unhealthy(linker, make_service, held, monkeypatch):
     monkeypatch.setattr(service_module, "SILENT_SECONDS", 0.1)
     service = make_service(linker, seconds=2.0)
     hang = ask(service, TEXT)
@@ -231,7 +231,7 @@ def test_a_hanging_service_is_said_to_be_well(linker, make_service, held, monkey
     assert service.is_alive()
 
 
-def test_the_end_waits_for_work_that_does_not_end(linker, make_service, held):
+def test_closing_does_not_wait_beyond_the_grace_period(linker, make_service, held):
     service = make_service(linker, grace=0.2)
     futures = [ask(service, TEXT) for _ in range(3)]
     held.begun.wait(10)
@@ -245,7 +245,7 @@ def test_the_end_waits_for_work_that_does_not_end(linker, make_service, held):
 
 
 def everywhere(service, linkers):
-    """What each linker says of the text."""
+    """Return each linker's answer for the text."""
     documents = [Document(TEXT)]
     # Each follows before it does what is asked next.
     assert link(service, TEXT)
@@ -257,7 +257,7 @@ def everywhere(service, linkers):
     return [each.link(documents) for each in linkers]
 
 
-def test_a_correction_counts_for_one_worker_alone(saved, make_service):
+def test_correction_counts_for_every_worker(saved, make_service):
     log = CorrectionLog()
     log.add(log.new(text="MS was used.", start=0, end=2, right=("C1",)))
     linkers = [CorrectedLinker(spacy.load(saved)) for _ in range(3)]
@@ -272,7 +272,7 @@ def test_a_correction_counts_for_one_worker_alone(saved, make_service):
         service.ask("undo", {"id_": "none"}).result(30)
 
 
-def test_a_worker_goes_on_without_a_correction(saved, make_service):
+def test_worker_that_missed_a_correction_is_replaced(saved, make_service):
     """One that fails is replaced, and the next one follows; as does one whose worker was lost."""
     linkers = [CorrectedLinker(spacy.load(saved)) for _ in range(2)]
     service = make_service(*linkers)
@@ -290,7 +290,7 @@ def test_a_worker_goes_on_without_a_correction(saved, make_service):
     assert first == second and first[0]["mentions"][0]["kb_id"] == "D3"
 
 
-def test_all_is_linked_by_one_worker(saved, make_service):
+def test_work_is_spread_over_the_workers(saved, make_service):
     linkers = [CorrectedLinker(spacy.load(saved)) for _ in range(2)]
     service, ids = make_service(*linkers), set()
     started = threading.Barrier(2, timeout=30)
@@ -307,7 +307,7 @@ def test_all_is_linked_by_one_worker(saved, make_service):
     assert len(ids) == 2
 
 
-def test_a_worker_leaves_the_part_of_another_that_still_works(saved, make_service):
+def test_free_worker_leaves_part_of_the_queue_to_a_busy_one(saved, make_service):
     """Else the other has nothing left, and the same work is done in batches of all and of one in turn."""
     linkers = [CorrectedLinker(spacy.load(saved)) for _ in range(2)]
     service = make_service(*linkers)
@@ -337,7 +337,7 @@ def test_a_worker_leaves_the_part_of_another_that_still_works(saved, make_servic
     assert all(future.result().documents == 1 for future in futures)
 
 
-def test_the_linker_reads_while_it_links(service, held):
+def test_large_request_does_not_block_its_sender(service, held):
     """More than a connection holds: who asks would wait for it."""
     first = ask(service, TEXT)
     held.begun.wait(10)
@@ -348,7 +348,7 @@ def test_the_linker_reads_while_it_links(service, held):
     assert first.result(30).documents == large.result(60).documents == 1
 
 
-def test_texts_stay_in_the_memory(linker, make_service, monkeypatch):
+def test_texts_do_not_accumulate_in_memory(linker, make_service, monkeypatch):
     monkeypatch.setattr(worker_module, "DOCS_PER_ZONE", 3)
     monkeypatch.setattr(worker_module, "WARMUP_CHARS", 1)
     service = make_service(linker)

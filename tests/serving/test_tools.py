@@ -32,7 +32,7 @@ def client(service):
 
 
 def asked(places=(), text=TEXT, scores=True):
-    """As INCEpTION sends it: the layer with the features that it adds for recommenders."""
+    """Make a request as INCEpTION sends it, with the features it adds for recommenders."""
     types = cassis.TypeSystem()
     layer = types.create_type(LAYER, "uima.tcas.Annotation")
     features = {FEATURE: "String", "value": "String", "inception_internal_predicted": "Boolean"}
@@ -55,7 +55,7 @@ def suggestions(request, answer):
     return [each for each in cas.select(LAYER) if each.inception_internal_predicted]
 
 
-def test_inception_is_given_another_place_or_entity(client):
+def test_inception_gets_the_links_and_scores(client):
     request = asked()
     answer = client.post("/inception/predict", json=request)
     assert answer.status_code == 200 and set(answer.json()) == {"document"}
@@ -76,7 +76,7 @@ def test_inception_is_given_another_place_or_entity(client):
     assert client.post("/inception/train", json={"documents": [request["document"]]}).status_code == 204
 
 
-def test_annotations_that_are_there_are_not_linked(client):
+def test_existing_annotations_are_linked(client):
     start = TEXT.index("cold")
     request = asked([(start, start + 4), (start + 2, start + 4)], scores=False)
     found = suggestions(request, client.post("/inception/predict", json=request))
@@ -85,13 +85,13 @@ def test_annotations_that_are_there_are_not_linked(client):
     assert {each.identifier for each in found if each.begin == start} >= {"D2", "D3"}
 
 
-def test_annotations_of_one_word_are_an_error(client):
+def test_annotations_within_one_word_are_answered(client):
     request = asked([(7, 11), (11, 13), (14, 14), (13, 14)], text="he had coldMS .")
     found = suggestions(request, client.post("/inception/predict", json=request))
     assert {(each.begin, each.end) for each in found} == {(7, 11), (11, 13)}
 
 
-def test_many_annotations_of_one_word_take_all_the_time(client):
+def test_too_many_annotations_of_one_word_are_refused_quickly(client):
     places = [(i, 4_000 - i) for i in range(1_900)]
     start = time.monotonic()
     answered = client.post("/inception/predict", json=asked(places, text="a" * 4_000))
@@ -99,7 +99,7 @@ def test_many_annotations_of_one_word_take_all_the_time(client):
     assert time.monotonic() - start < 10.0
 
 
-def test_what_was_predicted_is_taken_for_an_annotation(client):
+def test_predictions_are_not_taken_for_annotations(client):
     request = asked()
     first = client.post("/inception/predict", json=request)
     again = {**request, "document": {"xmi": first.json()["document"]}}
@@ -126,25 +126,25 @@ def test_what_was_predicted_is_taken_for_an_annotation(client):
         ({"typeSystem": "<supertypeName></supertypeName>" * 1_001}, "types"),
     ],
 )
-def test_what_is_no_document_is_an_error_of_the_service(client, change, problem):
+def test_invalid_documents_are_refused(client, change, problem):
     answer = client.post("/inception/predict", json={**asked(), **change})
     assert answer.status_code == 422 and problem in answer.json()["error"]
 
 
-def test_a_service_that_cannot_read_documents_of_tools_does_not_say_what_to_install(client, monkeypatch):
+def test_missing_cassis_is_answered_with_what_to_install(client, monkeypatch):
     request = asked()
     monkeypatch.setitem(sys.modules, "cassis", None)
     answer = client.post("/inception/predict", json=request)
     assert answer.status_code == 501 and "pip install spacy-krissel[serve]" in answer.json()["error"]
 
 
-def test_a_place_outside_of_the_text_is_an_error_of_the_service(client):
+def test_offsets_outside_the_text_give_no_server_error(client):
     request = asked([(0, 2)])
     request["document"]["xmi"] = request["document"]["xmi"].replace('begin="0"', 'begin="-5"')
     assert client.post("/inception/predict", json=request).status_code in (200, 422)
 
 
-def test_limits_do_not_hold_for_tools(client, linker):
+def test_limits_apply_to_tools(client, linker):
     linker.bounds = Bounds(chars=5_000, mentions=2)
     assert client.post("/inception/predict", json=asked(text="a cold " * 1_000)).status_code == 413
     answered = client.post("/inception/predict", json=asked([(3, 5), (6, 9), (10, 11)]))
@@ -153,7 +153,7 @@ def test_limits_do_not_hold_for_tools(client, linker):
     assert client.post("/labelstudio/predict", json={"tasks": [task]}).status_code == 413
 
 
-def test_label_studio_is_given_another_place_or_entity(client, tmp_path):
+def test_label_studio_gets_the_links(client, tmp_path):
     assert client.get("/labelstudio/health").json()["status"] == "UP"
     version = client.post("/labelstudio/setup", json={"project": "1", "schema": CONFIG}).json()["model_version"]
     tasks = [{"id": 1, "data": {"text": TEXT}}, {"id": 2, "data": {"text": "nothing"}}]
@@ -172,7 +172,7 @@ def test_label_studio_is_given_another_place_or_entity(client, tmp_path):
     assert second.mentions == []
 
 
-def test_a_projects_own_tags_have_other_names(client):
+def test_tag_names_of_a_project_are_used(client):
     config = '<View><Labels name="l" toName="t"/><Text name="t" value="$abstract"/></View>'
     asked = {"tasks": [{"data": {"abstract": TEXT}}], "label_config": config}
     (result,) = client.post("/labelstudio/predict", json=asked).json()["results"]
@@ -183,7 +183,7 @@ def test_a_projects_own_tags_have_other_names(client):
     assert client.post("/labelstudio/predict", json={"tasks": [{"data": {}}]}).status_code == 422
 
 
-def test_a_tool_with_a_password_is_kept_out(service):
+def test_tools_can_authenticate_with_a_password(service):
     client = TestClient(make_app(service, key="sésame"))
     for password, status in (("sésame", 200), ("other", 401), ("", 401)):
         basic = base64.b64encode(f"any:{password}".encode()).decode()
@@ -191,5 +191,5 @@ def test_a_tool_with_a_password_is_kept_out(service):
     assert client.get("/labelstudio/health", headers={"authorization": "Basic ☃".encode()}).status_code == 401
 
 
-def test_the_version_of_the_model_is_another_in_each_answer():
+def test_model_version_is_constant():
     assert app_module.MODEL == MODEL

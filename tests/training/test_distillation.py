@@ -20,8 +20,8 @@ def random_vectors(n, width, seed=0):
 
 
 @given(rank=st.integers(1, 6), width=st.integers(1, 12), seed=st.integers(0, 20))
-def test_no_other_directions_keep_more_of_the_inner_products(rank, width, seed):
-    """Of unit vectors (n, d) of some rank: as many singular values are kept as there is room for."""
+def test_narrowing_keeps_the_most_of_the_inner_products(rank, width, seed):
+    """For unit vectors (n, d), as many singular values are kept as fit."""
     vectors = to_unit(random_vectors(30, rank, seed) @ random_vectors(rank, 8, seed + 1))
     kept = vectors @ narrowing_projection(vectors, width, seed)
     assert kept.shape == (30, width)
@@ -30,7 +30,7 @@ def test_no_other_directions_keep_more_of_the_inner_products(rank, width, seed):
     assert lost == pytest.approx(np.linalg.norm(singular[width:] ** 2), abs=1e-4)
 
 
-def test_of_long_and_short_vectors_the_direction_counts():
+def test_narrowing_ignores_vector_lengths():
     vectors = random_vectors(40, 8) * np.geomspace(0.01, 100, 40, dtype=np.float32)[:, None]
     assert_allclose(
         abs(narrowing_projection(vectors, 3, 0)), abs(narrowing_projection(to_unit(vectors), 3, 0)), atol=1e-5
@@ -56,7 +56,7 @@ def fitted(seed=0, passes=150):
     return before, (model.predict(VIEWS) * wanted).sum(axis=1), model.to_bytes()
 
 
-def test_vectors_are_learned_of_names_and_of_contexts():
+def test_vectors_of_names_and_contexts_are_learned():
     before, after, _ = fitted()
     assert abs(before.mean()) < 0.3 and after.mean() > 0.9
 

@@ -20,7 +20,7 @@ VIEWS = [View("the ", "cold", " of a week"), name_view("cold"), name_view("multi
 
 
 @pytest.mark.parametrize("clip_norm", [0.0, 0.5])
-def test_steps_differ_from_torch(clip_norm):
+def test_steps_equal_those_of_torch(clip_norm):
     torch = pytest.importorskip("torch")
     fix_random_seed(0)
     random = np.random.default_rng(0)
@@ -48,7 +48,7 @@ def test_steps_differ_from_torch(clip_norm):
 
 
 @pytest.mark.parametrize("kind", ["small", "bert"])
-def test_scaled_gradients_are_of_another_size(tiny_bert, kind):
+def test_scaling_gradients_scales_their_norm(tiny_bert, kind):
     encoder = SmallEncoder(width=8, rows=512, context_rows=256, hidden=4)
     if kind == "bert":
         encoder = TransformerEncoder(str(tiny_bert), window=32, pooling="mean")
@@ -74,7 +74,7 @@ rates = st.floats(1e-5, 1e-3)
     seed=st.integers(0, 99),
 )
 @settings(max_examples=25)
-def test_steps_of_all_weights_at_once_are_thincs(rate, decay, decoupled, grad_clip, eps, betas, ours, seed):
+def test_fused_steps_equal_thincs(rate, decay, decoupled, grad_clip, eps, betas, ours, seed):
     """Over 20 steps: weights that get a gradient later than others, and one of zeros, among them."""
     import torch
 
@@ -112,7 +112,7 @@ def test_steps_of_all_weights_at_once_are_thincs(rate, decay, decoupled, grad_cl
 
 
 @pytest.mark.parametrize("settings", [{"use_averages": True}, {"use_averages": False, "beta1": 0.0, "beta2": 0.0}])
-def test_other_optimizers_make_their_own_steps(tiny_bert, monkeypatch, settings):
+def test_other_optimizers_are_not_fused(tiny_bert, monkeypatch, settings):
     from spacy_krissel.layers.hf import shim
 
     monkeypatch.setattr(shim, "FUSED_STEPS", {"cpu"})
@@ -126,7 +126,7 @@ def test_other_optimizers_make_their_own_steps(tiny_bert, monkeypatch, settings)
     assert not np.allclose(encoder.predict(VIEWS), vectors) and bool(optimizer.averages) == settings["use_averages"]
 
 
-def test_a_step_whose_gradients_overflowed_is_left_out(tiny_bert, monkeypatch):
+def test_step_with_overflowed_gradients_is_skipped(tiny_bert, monkeypatch):
     from spacy_krissel.layers.hf import shim
 
     monkeypatch.setattr(shim, "FUSED_STEPS", {"cpu"})
@@ -142,7 +142,7 @@ def test_a_step_whose_gradients_overflowed_is_left_out(tiny_bert, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["small", "bert"])
-def test_gradients_are_bounded_without_reading_them(tiny_bert, kind, monkeypatch):
+def test_gradients_are_clipped_without_reading_them(tiny_bert, kind, monkeypatch):
     import torch
 
     encoder = SmallEncoder(width=8, rows=512, context_rows=256, hidden=4)

@@ -8,7 +8,7 @@ from spacy_krissel.errors import KrisselError
 from spacy_krissel.training.optimizers import delayed_decay, noam
 
 
-def test_constant_for_a_tenth_then_exponential():
+def test_rate_is_constant_for_a_tenth_then_decays_exponentially():
     rates = list(islice(delayed_decay(0.2, 100, final=0.01), 101))
     assert rates[:11] == [0.2] * 11
     # Half of the way to a hundredth is a tenth.
@@ -18,12 +18,12 @@ def test_constant_for_a_tenth_then_exponential():
     assert max(ratios) == pytest.approx(min(ratios)) and max(ratios) < 1
 
 
-def test_wrong_settings_are_accepted():
+def test_invalid_settings_raise():
     with pytest.raises(KrisselError, match="K006.*delay"):
         delayed_decay(0.1, 10, delay=1.0)
 
 
-def test_noam_has_not_a_tenth_of_its_factor_at_the_end_of_the_warmup():
+def test_noam_has_a_tenth_of_its_factor_after_warmup():
     rates = list(islice(noam(0.002, 100), 400))
     assert max(rates) == rates[99] == pytest.approx(0.0002)
     assert rates[49] == pytest.approx(0.0001) and rates[399] == pytest.approx(0.0001)

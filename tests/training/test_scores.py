@@ -34,13 +34,13 @@ def test_a_vector_of_zeros_has_no_cosine_and_no_gradient():
     assert not backprop(np.ones((2, 2), dtype="float32"))[0].any()
 
 
-def test_label_pairs():
+def test_label_pairs_are_positive_for_equal_labels():
     positives, negatives = label_pairs(np.array([4, 7, 4]))
     assert_array_equal(positives, [[0, 0, 1], [0, 0, 0], [1, 0, 0]])
     assert_array_equal(negatives, [[0, 1, 0], [1, 0, 1], [0, 1, 0]])
 
 
-def test_padded_rows_lead_back():
+def test_padding_can_be_undone():
     values = np.array([1.0, 2, 3, 4], dtype="float32")
     padding = Padding(NumpyOps(), [1, 3], positive=[0, 2])
     rows = padding.pad(values)

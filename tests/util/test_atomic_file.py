@@ -18,7 +18,7 @@ def test_a_failure_leaves_the_earlier_file_alone(tmp_path):
     assert path.read_text() == "earlier" and os.listdir(tmp_path) == ["out.txt"]
 
 
-def test_nothing_is_left_where_the_lock_cannot_be_opened(tmp_path, monkeypatch):
+def test_failed_lock_leaves_no_file(tmp_path, monkeypatch):
     def failing(folder):
         raise OSError(errno.EIO, os.strerror(errno.EIO), str(folder))
 
@@ -28,7 +28,7 @@ def test_nothing_is_left_where_the_lock_cannot_be_opened(tmp_path, monkeypatch):
     assert not os.listdir(tmp_path)
 
 
-def test_two_writers_do_not_meet(tmp_path):
+def test_concurrent_writers_write_complete_files(tmp_path):
     path = tmp_path / "deep" / "out.txt"
     barrier = threading.Barrier(2)
 
@@ -46,7 +46,7 @@ def test_two_writers_do_not_meet(tmp_path):
     assert path.read_text() in ("a" * 1000, "b" * 1000) and os.listdir(path.parent) == ["out.txt"]
 
 
-def test_what_a_killed_writer_left_goes(tmp_path):
+def test_leftovers_of_a_killed_writer_are_removed(tmp_path):
     (tmp_path / ".out.txt.01234567.tmp").write_text("half")
     (tmp_path / ".out.txt.76543210.tmp").mkdir()
     (tmp_path / ".other.txt.01234567.tmp").write_text("another's")
@@ -77,18 +77,18 @@ def test_half_surrogates_are_written_as_escapes(tmp_path):
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO], ids=errno.errorcode.get)
-def test_a_disk_that_fails_while_writing_is_coded(number, tmp_path):
+def test_disk_errors_while_writing_are_coded(number, tmp_path):
     with pytest.raises(KrisselError, match="K026.*out.txt"), atomic_file(tmp_path / "out.txt"):
         raise OSError(number, os.strerror(number))
     assert os.listdir(tmp_path) == []
 
 
-def test_a_reader_that_is_gone_is_not_the_disk(tmp_path):
+def test_broken_pipe_is_not_reported_as_a_disk_error(tmp_path):
     with pytest.raises(BrokenPipeError), atomic_file(tmp_path / "out.txt"):
         raise BrokenPipeError(errno.EPIPE, "Broken pipe")
 
 
-def test_places_that_cannot_be_written(tmp_path):
+def test_unwritable_paths_raise(tmp_path):
     (tmp_path / "file").write_text("")
     (tmp_path / "folder").mkdir()
     (tmp_path / "nowhere").symlink_to(tmp_path / "missing" / "deeper")

@@ -36,7 +36,7 @@ def content_of(path):
 
 @pytest.fixture
 def no_exchange(monkeypatch):
-    """As on a system that cannot exchange folders."""
+    """Disable the exchange of folders."""
     monkeypatch.setattr(atomic, "exchange", lambda first, second: False)
 
 
@@ -71,7 +71,7 @@ def test_a_folder_is_replaced_and_nothing_is_left(tmp_path):
 
 @pytest.mark.parametrize("target", ["full", "missing"])
 @pytest.mark.parametrize("can_exchange", [True, False])
-def test_a_link_is_replaced_by_a_folder(tmp_path, monkeypatch, target, can_exchange):
+def test_link_to_a_folder_stays_a_link(tmp_path, monkeypatch, target, can_exchange):
     if not can_exchange:
         monkeypatch.setattr(atomic, "exchange", lambda first, second: False)
     (tmp_path / "elsewhere").mkdir()
@@ -90,7 +90,7 @@ def test_a_link_is_replaced_by_a_folder(tmp_path, monkeypatch, target, can_excha
 
 
 @pytest.mark.parametrize("number, there", [(1, True), (2, False), (3, True)])
-def test_killed_while_it_is_replaced(tmp_path, no_exchange, killed_at, number, there):
+def test_replacement_that_is_killed_can_be_restored(tmp_path, no_exchange, killed_at, number, there):
     """Before anything; between the old one's stepping aside and the new one's coming; before the old one's removal."""
     path = tmp_path / "x"
     write(path, "a")
@@ -103,7 +103,7 @@ def test_killed_while_it_is_replaced(tmp_path, no_exchange, killed_at, number, t
     assert content_of(path) == ["c"] * 3 and [found.name for found in tmp_path.iterdir()] == ["x"]
 
 
-def test_what_is_half_removed_is_never_put_back(tmp_path, monkeypatch):
+def test_half_removed_folder_is_never_restored(tmp_path, monkeypatch):
     path = tmp_path / "x"
     write(path, "a")
 
@@ -130,7 +130,7 @@ def test_other_folders_are_left_alone(tmp_path):
 
 
 @pytest.mark.parametrize("failing", [1, 2])
-def test_a_rename_that_fails_leaves_nothing_in_place(tmp_path, no_exchange, monkeypatch, failing):
+def test_failed_rename_leaves_the_old_folder(tmp_path, no_exchange, monkeypatch, failing):
     write(tmp_path / "out", "old")
     replace, calls = os.replace, []
 
@@ -149,7 +149,7 @@ def test_a_rename_that_fails_leaves_nothing_in_place(tmp_path, no_exchange, monk
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs Linux's renameat2")
 class TestExchange:
-    def test_there_is_a_moment_without_a_folder(self, tmp_path, monkeypatch):
+    def test_folder_exists_at_every_moment(self, tmp_path, monkeypatch):
         """Whatever is renamed, and when: `path` is there before and after."""
         path = tmp_path / "x"
         write(path, "a")
@@ -166,7 +166,7 @@ class TestExchange:
         assert content_of(path) == ["b"] * 3 and there and all(there)
         assert [found.name for found in tmp_path.iterdir()] == ["x"]
 
-    def test_the_old_folder_stays_after_a_kill(self, tmp_path, killed_at):
+    def test_old_folder_is_removed_after_a_kill(self, tmp_path, killed_at):
         path = tmp_path / "x"
         write(path, "a")
         with killed_at(1):
@@ -175,7 +175,7 @@ class TestExchange:
         write(path, "c")
         assert content_of(path) == ["c"] * 3 and [found.name for found in tmp_path.iterdir()] == ["x"]
 
-    def test_an_error_of_the_disk_is_not_raised(self, tmp_path):
+    def test_disk_error_is_raised(self, tmp_path):
         (tmp_path / "x").mkdir()
         with pytest.raises(OSError, match="No such file") as caught:
             atomic.exchange(tmp_path / "missing", tmp_path / "x")
@@ -187,7 +187,7 @@ def inodes(folder):
 
 
 @pytest.mark.parametrize("can_link", [True, False])
-def test_a_copied_folder_shares_more_or_less_than_its_large_files(tmp_path, monkeypatch, can_link):
+def test_linked_copy_shares_only_its_large_files(tmp_path, monkeypatch, can_link):
     """What is edited in place is a copy; without `hard_linking`, or on a disk without links, all is."""
     source = tmp_path / "source"
     (source / "kb").mkdir(parents=True)
@@ -208,7 +208,7 @@ def test_a_copied_folder_shares_more_or_less_than_its_large_files(tmp_path, monk
         assert (tmp_path / name / "kb" / "vectors.npy").read_text() == "kb/vectors.npy"
 
 
-def test_a_linked_copy_of_a_relative_link_leads_nowhere(tmp_path):
+def test_linked_copy_of_a_relative_link_is_a_file(tmp_path):
     for name in ("blobs", "from", "to"):
         (tmp_path / name).mkdir()
     (tmp_path / "blobs" / "1").write_bytes(b"vectors")

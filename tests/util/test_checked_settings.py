@@ -74,12 +74,12 @@ class Thing:
         ({"below_one": 1}, "a number from 0 to below 1"),
     ],
 )
-def test_a_wrong_setting_is_taken(given, message):
+def test_invalid_setting_raises(given, message):
     with pytest.raises(KrisselError, match=f"K006.*{message}"):
         call(**given)
 
 
-def test_a_right_setting_is_refused_or_changed():
+def test_valid_settings_are_accepted_and_converted():
     n, fraction, _rate, _kind, _flag, names, _by_label, path = call(
         object(), n=np.int64(2), fraction=np.float32(0.5), rate=1, names=("x", "y"), path=Path("a")
     )
@@ -87,13 +87,13 @@ def test_a_right_setting_is_refused_or_changed():
     assert call()[:3] == (3, 0.5, 1.0)
 
 
-def test_the_settings_of_a_class_are_not_checked():
+def test_settings_of_a_class_are_checked():
     assert Thing(False).flag is False
     with pytest.raises(KrisselError, match="K006"):
         Thing("no")
 
 
-def test_help_is_not_read_from_the_docstring():
+def test_help_is_read_from_the_docstring():
     help_ = parameter_help(call)
     assert help_["fraction"] == help_["rate"] == "two numbers over two lines."
     assert help_["store"] == "anything. n: how many."
@@ -108,7 +108,7 @@ class Part:
         self.values = owner, size, name
 
 
-def test_a_maker_has_other_settings_than_what_it_makes():
+def test_maker_has_the_settings_of_what_it_makes():
     make = factory_for(Part, "owner")
     assert list(inspect.signature(make).parameters) == ["size", "name"] and parameter_help(make) == {
         "size": "how large it is."
@@ -122,7 +122,7 @@ def test_a_maker_has_other_settings_than_what_it_makes():
         make(owner="me")
 
 
-def test_the_text_of_a_path_in_a_config_is_refused():
+def test_path_settings_accept_text():
     @checked
     def read(path: Path, cache: Path | None = None, either: str | Path = "") -> Any:
         return path, cache, either
@@ -168,7 +168,7 @@ def test_a_function_of_settings_is_called_with_the_fields_of_the_class():
         ask("a", size=0)
 
 
-def test_given_settings_are_those_of_the_group_that_were_passed():
+def test_given_returns_only_settings_that_were_passed():
     assert explicit_settings(ask("a", flag=True), Shared) == {}
     assert explicit_settings(ask("a", size=3, flag=True), Shared) == {"size": 3}
     assert explicit_settings(ask("a", flag=True), Asked) == {"path": Path("a"), "flag": True}

@@ -21,7 +21,7 @@ def test_numba_that_cannot_be_imported_has_a_code(monkeypatch, reason):
         compiled(lambda x: x)
 
 
-def test_where_no_folder_can_be_written_to_loops_are_compiled_all_the_same(monkeypatch):
+def test_loops_are_compiled_without_a_writable_cache(monkeypatch):
     plain = numba.njit
 
     def refusing(function, *, cache=False, **settings):

@@ -36,7 +36,7 @@ def test_rows_are_those_that_were_written(rows, delimiter):
 
 
 @given(ROWS, ROWS, st.sampled_from(['x,"y,z', 'x,y,"z', '"x,y,z', 'x,"y" y,z']))
-def test_unclosed_quote_costs_one_row(before, after, damaged):
+def test_unclosed_quote_loses_only_one_row(before, after, damaged):
     head = written(before)
     found = read([*head, damaged, *written(after)])
     problems = [(number, row) for number, row in found if isinstance(row, str)]
@@ -44,14 +44,14 @@ def test_unclosed_quote_costs_one_row(before, after, damaged):
     assert [row for _, row in found if not isinstance(row, str)] == [*before, *after]
 
 
-def test_quote_of_another_row_closes_none():
+def test_quote_is_not_closed_by_another_row():
     """The two rows would be one of two lines, with more cells than the first row has."""
     found = read(["id,name", '1,"gout', '2,5",y', "3,croup"])
     assert [number for number, row in found if isinstance(row, str)] == [2]
     assert [row for _, row in found if isinstance(row, list)] == [["id", "name"], ["2", '5"', "y"], ["3", "croup"]]
 
 
-def test_quotes_that_nothing_closes_take_linear_time():
+def test_unclosed_quotes_take_linear_time():
     lines = ['a,"b'] * 3 + ["a,b"] * (3 * MAX_LINES)
     found = read(lines)
     assert [number for number, row in found if isinstance(row, str)] == [1, 2, 3]

@@ -32,5 +32,5 @@ def test_markdown_stays_text_in_its_cell(text, escaped):
     assert markdown_text(text) == escaped
 
 
-def test_a_cell_keeps_to_its_line():
+def test_one_line_removes_line_breaks_and_tabs():
     assert one_line("a\tb\nc\r\nd\u2028e") == "a b c d e"

@@ -32,12 +32,12 @@ INVISIBLE = [
         ("J\u030c", "\u01f0"),
     ],
 )
-def test_folding(text, folded):
+def test_names_are_folded(text, folded):
     assert fold_name(text) == folded
 
 
 @given(st.text(st.characters(max_codepoint=127)))
-def test_ascii_is_folded_as_all_text(text):
+def test_ascii_table_folds_like_the_general_rule(text):
     """By its table, to what Unicode's rules make of it."""
     assert fold_name(text) == (re.sub(r"[\W_]+", " ", text.lower()).strip() or text.lower().strip())
 
@@ -116,7 +116,7 @@ def test_a_folded_name_has_the_spelling_of_the_name(text):
 
 
 @given(PHRASES, st.data())
-def test_invisible_characters_are_not_there(phrase, data):
+def test_invisible_characters_are_ignored(phrase, data):
     for _ in range(data.draw(st.integers(1, 4))):
         offset = data.draw(st.integers(0, len(phrase)))
         phrase = phrase[:offset] + data.draw(st.sampled_from(INVISIBLE)) + phrase[offset:]
@@ -129,7 +129,7 @@ def test_invisible_characters_are_not_there(phrase, data):
     PHRASES,
     st.lists(st.tuples(st.integers(0, 40), st.sampled_from("\u0300\u0301\u0302\u0303\u0308\u030a\u030c\u0327"))),
 )
-def test_accents_do_not_count_composed_or_not(phrase, marks):
+def test_accents_are_ignored_composed_or_not(phrase, marks):
     accented = phrase
     for offset, mark in marks:
         offset = offset % len(accented) + 1
@@ -140,7 +140,7 @@ def test_accents_do_not_count_composed_or_not(phrase, marks):
 
 
 @given(st.sampled_from(sorted(GREEK_NAMES)), WORDS, st.booleans())
-def test_a_greek_letter_is_its_name(letter, word, upper):
+def test_greek_letter_equals_its_name(letter, word, upper):
     written = letter.upper() if upper else letter
     assert canonical_name(f"{written}-{word}") == canonical_name(f"{GREEK_NAMES[letter]}-{word}")
     assert canonical_name(f"{word} {written}2") == canonical_name(f"{word} {GREEK_NAMES[letter]}2")
@@ -151,7 +151,7 @@ def test_words_of_the_greek_language_stay_greek():
 
 
 @given(PHRASES, st.sampled_from("\u2010\u2011\u2012\u2013\u2212"), st.sampled_from("'’ʼ′`´"))
-def test_dashes_and_apostrophes_are_alike(phrase, dash, quote):
+def test_dashes_and_apostrophes_are_normalized(phrase, dash, quote):
     words = [*phrase.split(), "x"]
     assert canonical_name(dash.join(words)) == canonical_name("-".join(words))
     assert canonical_name(f"{words[0]}{quote}s disease") == canonical_name(f"{words[0]} disease")
@@ -206,7 +206,7 @@ def test_different_names_have_different_canonical_forms(one, other):
 
 
 @given(st.text())
-def test_canonical_form_is_stable_and_blank_for_blank_text_alone(text):
+def test_canonical_form_is_stable_and_blank_only_for_blank_text(text):
     canonical = canonical_name(text)
     assert canonical_name(canonical) == canonical
     if fold_name(text):
@@ -216,7 +216,7 @@ def test_canonical_form_is_stable_and_blank_for_blank_text_alone(text):
 
 
 @given(st.text(st.characters(max_codepoint=127)))
-def test_ascii_is_plain_already(text):
+def test_plain_text_leaves_ascii_unchanged(text):
     assert plain_text(text) == text
 
 
@@ -224,7 +224,7 @@ def test_ascii_is_plain_already(text):
     st.lists(st.text("bcdfhjmnqrtuvxy", min_size=5, max_size=8), min_size=1, max_size=3),
     st.sampled_from(["gene", "protein", "mRNA"]),
 )
-def test_kinds_count_where_nothing_is_a_symbol(words, kind):
+def test_gene_and_protein_are_dropped_only_after_a_symbol(words, kind):
     """A gene for asthma is not asthma."""
     name = " ".join(words)
     assert spelling(f"{name} {kind}") != spelling(name)
@@ -232,7 +232,7 @@ def test_kinds_count_where_nothing_is_a_symbol(words, kind):
 
 
 @given(WORDS, st.sampled_from(sorted(GREEK_NAMES.values())), WORDS)
-def test_names_of_letters_inside_words_stay(before, letter, after):
+def test_greek_letter_names_inside_words_are_kept(before, letter, after):
     """But for symbols, of at most five letters before and one after."""
     word = f"{before}xxxxx{letter}xx{after}"
     assert spelling(word) == word

@@ -25,7 +25,7 @@ def test_any_text_has_a_hash(parts):
     assert stable_hashes(parts) == each
 
 
-def test_hashes_spread():
+def test_hashes_are_evenly_distributed():
     hashes = [stable_hash(0, i) for i in range(1000)]
     assert len(set(hashes)) == 1000
     assert 400 < sum(value < 2**63 for value in hashes) < 600

@@ -25,7 +25,7 @@ def opened(path):
         (OSError(errno.EIO, "Input/output error"), "K026", "Input/output error"),
     ],
 )
-def test_an_error_of_a_reader_has_no_code(error, code, said):
+def test_errors_of_a_reader_are_coded(error, code, said):
     with (
         pytest.raises(KrisselError, match=rf"{code}.*a\.txt.*{said}") as caught,
         coded_reading("a.txt", lambda: "line 3"),
@@ -35,13 +35,13 @@ def test_an_error_of_a_reader_has_no_code(error, code, said):
 
 
 @pytest.mark.parametrize("error", [MemoryError(), KrisselError("[K001] …"), KrisselWarning("…"), KeyboardInterrupt()])
-def test_what_is_not_about_the_file_is_coded(error):
+def test_other_errors_pass_unchanged(error):
     with pytest.raises(type(error)) as caught, coded_reading("a.txt"):
         raise error
     assert caught.value is error
 
 
-def test_a_directory_and_an_unreadable_file_have_no_code(tmp_path, monkeypatch):
+def test_directory_and_unreadable_file_raise(tmp_path, monkeypatch):
     path = tmp_path / "a"
     with pytest.raises(KrisselError, match="nothing there"), opened(tmp_path):
         pass
@@ -54,7 +54,7 @@ def test_a_directory_and_an_unreadable_file_have_no_code(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("data", [b"\x1f\x8b", gzip.compress(b"text" * 99)[:-4]], ids=["header", "cut"])
-def test_damaged_compression_is_not_said(tmp_path, data):
+def test_damaged_compression_raises(tmp_path, data):
     path = tmp_path / "a"
     path.write_bytes(data)
     with pytest.raises(KrisselError, match="1 Compressed file ended"), opened(path) as file_:
@@ -62,7 +62,7 @@ def test_damaged_compression_is_not_said(tmp_path, data):
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
-def test_a_line_is_held_whatever_its_length(tmp_path, monkeypatch, pack):
+def test_line_beyond_the_limit_raises(tmp_path, monkeypatch, pack):
     monkeypatch.setenv("KRISSEL_MAX_RECORD_MIB", "1")
     path = tmp_path / "a"
     path.write_bytes(pack(b"short\n" + b"x" * (2**20 + 1)))
@@ -75,7 +75,7 @@ def test_a_line_is_held_whatever_its_length(tmp_path, monkeypatch, pack):
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
-def test_a_file_is_held_whatever_its_size(tmp_path, monkeypatch, pack):
+def test_file_beyond_the_limit_raises(tmp_path, monkeypatch, pack):
     monkeypatch.setenv("KRISSEL_MAX_FILE_MIB", "1")
     path = tmp_path / "a"
     path.write_bytes(pack(b"x" * (2**20 + 1)))
@@ -84,13 +84,13 @@ def test_a_file_is_held_whatever_its_size(tmp_path, monkeypatch, pack):
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "many", "1.5", "²"])
-def test_a_limit_that_is_no_number_is_taken(monkeypatch, value):
+def test_invalid_limit_raises(monkeypatch, value):
     monkeypatch.setenv("KRISSEL_MAX_FILE_MIB", value)
     with pytest.raises(KrisselError, match="K006.*KRISSEL_MAX_FILE_MIB"):
         InputFile("a", io.BytesIO(b"x")).read_all()
 
 
-def test_lines_end_elsewhere():
+def test_only_line_feeds_end_lines():
     raw = b"one\r\ntwo\x0b\xc2\x85three\rfour\nlast"
     file_ = InputFile("a", io.BytesIO(raw))
     assert list(file_.lines()) == [*raw.splitlines(True)[:0], b"one\r\n", b"two\x0b\xc2\x85three\rfour\n", b"last"]
@@ -98,14 +98,14 @@ def test_lines_end_elsewhere():
 
 
 @pytest.mark.parametrize("raw", [b"a\rb\rc", b"a\rb\rc\r", b"a\rb\rc\n"])
-def test_carriage_returns_alone_make_one_line(raw):
+def test_bare_carriage_returns_raise(raw):
     with pytest.raises(KrisselError, match="K057"):
         list(InputFile("a", io.BytesIO(raw)).lines())
     assert list(InputFile("a", io.BytesIO(b"a\r\n")).lines()) == [b"a\r\n"]
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
-def test_another_encoding_is_not_named(encoding):
+def test_other_encodings_are_named(encoding):
     named = "UTF-32" if encoding == "utf-32" else "UTF-16"
     with pytest.raises(KrisselError, match=f"K056.*{named}"):
         check_encoding("D009103||Multiple Sclerosis\n".encode(encoding), "a")
@@ -113,12 +113,12 @@ def test_another_encoding_is_not_named(encoding):
         check_encoding(plain, "a")
 
 
-def test_control_characters_pass():
+def test_control_characters_are_named():
     assert control_character("a\tb") == control_character("é\u2028\x85") == ""
     assert control_character("a\x00b") == "holds the control character U+0000"
 
 
-def test_a_file_of_blank_lines_takes_hours(tmp_path, monkeypatch):
+def test_too_many_blank_lines_raise(tmp_path, monkeypatch):
     monkeypatch.setattr(inputs, "MAX_BLANK_LINES", 10)
     path = tmp_path / "blank.txt"
     path.write_bytes(b"a\n" + b"\n" * 10 + b"b\n" + b" \r\n" * 11)

@@ -53,7 +53,7 @@ def test_manifest_describes_every_file(directory):
     assert sha256_file(directory / "a.txt") == "8ed3f6ad685b959ead7022518e1af76cd816f8e8ec7ccdda1ed4018e8f2223f8"
 
 
-def test_same_content_same_bytes(tmp_path):
+def test_same_content_gives_the_same_bytes(tmp_path):
     one, two = write(tmp_path / "one", x=1, y=2), write(tmp_path / "two", y=2, x=1)
     assert (one / MANIFEST).read_bytes() == (two / MANIFEST).read_bytes()
 
@@ -71,7 +71,7 @@ def test_exception_leaves_nothing(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def test_exception_leaves_the_old_one_whole(directory, tmp_path):
+def test_exception_leaves_the_old_directory_intact(directory, tmp_path):
     before = read_manifest(directory, KIND, 1)
     with pytest.raises(KeyboardInterrupt), new_directory(directory, KIND, 1) as writer:
         (writer.path / "a.txt").write_text("half")
@@ -80,14 +80,14 @@ def test_exception_leaves_the_old_one_whole(directory, tmp_path):
     assert os.listdir(tmp_path) == ["made"]
 
 
-def test_manifest_that_cannot_be_written_leaves_the_old_one(directory, tmp_path):
+def test_unwritable_manifest_leaves_the_old_directory(directory, tmp_path):
     with pytest.raises(TypeError), new_directory(directory, KIND, 1) as writer:
         writer.info["not JSON"] = object()
     assert read_manifest(directory, KIND, 1)["count"] == 2
     assert os.listdir(tmp_path) == ["made"]
 
 
-def test_old_directory_is_there_until_the_new_one_is_whole(directory):
+def test_old_directory_exists_until_the_new_one_is_complete(directory):
     with new_directory(directory, KIND, 1) as writer:
         (writer.path / "c.txt").write_text("new")
         assert read_manifest(directory, KIND, 1)["count"] == 2
@@ -100,13 +100,13 @@ def test_open_files_of_the_old_directory_stay_readable(directory):
         assert file_.read() == "alpha"
 
 
-def test_parents_are_made_and_an_empty_directory_is_taken(tmp_path):
+def test_parents_are_created_and_an_empty_directory_is_used(tmp_path):
     write(tmp_path / "deep" / "er" / "made")
     (tmp_path / "empty").mkdir()
     assert read_manifest(write(tmp_path / "empty"), KIND, 1)
 
 
-def test_k001_missing(tmp_path):
+def test_missing_directory_raises_k001(tmp_path):
     with pytest.raises(KrisselError, match=f"K001.*mention shards.*{tmp_path}.*python -m spacy krissel mine"):
         read_manifest(tmp_path / "missing", KIND, 1)
     with pytest.raises(KrisselError, match="K001.*create it with: the oven"):
@@ -114,13 +114,13 @@ def test_k001_missing(tmp_path):
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "1", "null", '"text"', '{"kind": "cake"}', "{}", "\0"])
-def test_k002_not_such_a_directory(directory, content):
+def test_manifest_of_another_kind_raises_k002(directory, content):
     (directory / MANIFEST).write_text(content)
     with pytest.raises(KrisselError, match="K002.*holds no mention shards.*python -m spacy krissel mine"):
         read_manifest(directory, KIND, 1)
 
 
-def test_k002_no_manifest(directory, tmp_path):
+def test_missing_manifest_raises_k002(directory, tmp_path):
     (directory / MANIFEST).unlink()
     (tmp_path / "file").write_text("")
     (tmp_path / "latin").mkdir()
@@ -133,13 +133,13 @@ def test_k002_no_manifest(directory, tmp_path):
 @pytest.mark.parametrize(
     "files", [[], None, "a.txt", {"a.txt": {}}, {"a.txt": 5}, {"a.txt": {"bytes": "5", "sha256": None}}]
 )
-def test_k002_files_that_are_not_described(directory, files):
+def test_invalid_file_entries_raise(directory, files):
     edit(directory, lambda manifest: manifest.update(files=files))
     with pytest.raises(KrisselError, match="K00[24].*made"):
         read_manifest(directory, KIND, 1)
 
 
-def test_k003_other_version(directory):
+def test_other_version_raises_k003(directory):
     with pytest.raises(KrisselError, match="K003.*format version 1.*expected 2|K003.*version 1.*2"):
         read_manifest(directory, KIND, 2)
     edit(directory, lambda manifest: manifest.pop("format_version"))
@@ -155,14 +155,14 @@ def test_k003_other_version(directory):
         (lambda path: path.write_text("alphA"), "SHA-256"),
     ],
 )
-def test_k004_damaged(directory, damage, problem):
+def test_damaged_file_raises_k004(directory, damage, problem):
     damage(directory / "a.txt")
     with pytest.raises(KrisselError, match=f"K004.*'a.txt'.*{problem}"):
         read_manifest(directory, KIND, 1)
 
 
-def test_large_files_are_not_hashed(directory):
-    """Of any size, unless it is asked for."""
+def test_large_files_are_hashed_unless_verification_is_off(directory):
+    """Files of any size are hashed unless `verify` is off."""
     with (directory / "a.txt").open("r+b") as file_:
         file_.truncate(65 * 2**20)
         os.utime(directory / "a.txt", (1e9, 1e9))
@@ -180,7 +180,7 @@ def hashed(monkeypatch):
     return found
 
 
-def test_a_file_that_stays_as_it_is_is_hashed_again(directory, hashed, monkeypatch):
+def test_unchanged_file_is_hashed_once(directory, hashed, monkeypatch):
     monkeypatch.setattr(module, "CLOCK_STEP", 0.05)
     time.sleep(0.1)
     for _ in range(3):
@@ -188,7 +188,7 @@ def test_a_file_that_stays_as_it_is_is_hashed_again(directory, hashed, monkeypat
     assert sorted(hashed) == ["a.txt", "b.bin"]
 
 
-def test_a_change_after_a_file_was_hashed_is_not_seen(directory, monkeypatch):
+def test_change_after_hashing_is_detected(directory, monkeypatch):
     """At once, within one step of the file system's clock; later, with the time set back; and by another file."""
     path = directory / "a.txt"
 
@@ -228,7 +228,7 @@ def test_a_change_after_a_file_was_hashed_is_not_seen(directory, monkeypatch):
         lambda manifest: manifest.update({OWN_HASH: None}),
     ],
 )
-def test_a_manifest_that_was_changed_is_read(directory, change):
+def test_changed_manifest_raises(directory, change):
     manifest = json.loads((directory / MANIFEST).read_text())
     change(manifest)
     (directory / MANIFEST).write_text(json.dumps(manifest))
@@ -236,7 +236,7 @@ def test_a_manifest_that_was_changed_is_read(directory, change):
         read_manifest(directory, KIND, 1)
 
 
-def test_a_flipped_bit_of_a_manifest_is_read(directory):
+def test_flipped_bit_of_a_manifest_is_refused_or_harmless(directory):
     """Each bit: refused, or the same is read, as where white space became other white space."""
     before, whole = read_manifest(directory, KIND, 1), (directory / MANIFEST).read_bytes()
     for bit in range(len(whole) * 8):
@@ -266,7 +266,7 @@ HUGE = "9" * 400
 
 @pytest.mark.parametrize("text", ["null", "true", '"2"', "2.0", "-1", "[]", "{}", "NaN", "Infinity", "1e400", HUGE])
 @pytest.mark.parametrize("key", ["count", "layers", "files", "format_version", "kind"])
-def test_a_value_of_another_type_is_read(tmp_path, key, text):
+def test_value_of_another_type_raises(tmp_path, key, text):
     path = cake(tmp_path / "cake")
     try:
         edit(path, lambda manifest: manifest.update({key: json.loads(text)}))
@@ -280,7 +280,7 @@ def test_a_value_of_another_type_is_read(tmp_path, key, text):
 
 
 @pytest.mark.parametrize("key", ["count", "layers", "files", "format_version", "kind"])
-def test_a_missing_key_is_not_named(tmp_path, key):
+def test_missing_key_is_named(tmp_path, key):
     path = cake(tmp_path / "cake")
     edit(path, lambda manifest: manifest.pop(key))
     with pytest.raises(KrisselError, match=rf"K002.*'{key}'|K003.*None|K002.*None"):
@@ -288,14 +288,14 @@ def test_a_missing_key_is_not_named(tmp_path, key):
 
 
 @pytest.mark.parametrize("layers", [{"top": [1, "2"]}, {"top": [float("nan")]}, {"top": [float("inf")]}, {"top": 1}])
-def test_a_value_within_another_is_read(tmp_path, layers):
+def test_invalid_nested_value_raises(tmp_path, layers):
     path = cake(tmp_path / "cake", layers=layers)
     with pytest.raises(KrisselError, match=r"K002.*'layers\.top"):
         read_manifest(path, KIND, 1, schema=Cake)
 
 
 @pytest.mark.parametrize("bomb", ["[" * 100_000, '{"a":' * 100_000, "[" * 900 + "]" * 900, "1" * 10_000])
-def test_a_bomb_is_not_coded(directory, bomb):
+def test_deeply_nested_or_huge_manifest_raises(directory, bomb):
     text = (directory / MANIFEST).read_text()
     for content in (bomb, text.replace('"count": 2', f'"count": {bomb}')):
         (directory / MANIFEST).write_text(content)
@@ -303,13 +303,13 @@ def test_a_bomb_is_not_coded(directory, bomb):
             read_manifest(directory, KIND, 1)
 
 
-def test_a_manifest_of_any_size_is_read(directory, monkeypatch):
+def test_oversized_manifest_raises(directory, monkeypatch):
     monkeypatch.setattr(module, "MAX_BYTES", 100)
     with pytest.raises(KrisselError, match="K002.*more than 100 bytes"):
         read_manifest(directory, KIND, 1)
 
 
-def test_a_file_that_is_needed_and_not_listed_is_read(tmp_path):
+def test_unlisted_files_raise(tmp_path):
     path = cake(tmp_path / "cake")
     read_manifest(path, KIND, 1, schema=Cake)
     (path / "notes.txt").write_text("Nobody reads this.")
@@ -327,7 +327,7 @@ def test_a_file_that_is_needed_and_not_listed_is_read(tmp_path):
     "name",
     ["/etc/hostname", "../secret", "sub/../../secret", "./a.txt", "sub//b.bin", "", ".", "..", "a\0", "C:a", "a\\b"],
 )
-def test_a_file_outside_the_folder_is_read(directory, tmp_path, name):
+def test_file_outside_the_folder_raises(directory, tmp_path, name):
     (tmp_path / "secret").write_text("alpha")
     edit(directory, lambda manifest: manifest["files"].update({name: manifest["files"]["a.txt"]}))
     with pytest.raises(KrisselError, match="K002.*cannot be in it"):
@@ -335,7 +335,7 @@ def test_a_file_outside_the_folder_is_read(directory, tmp_path, name):
 
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="needs files that this user may not read")
-def test_a_file_that_may_not_be_read_is_called_damaged(directory):
+def test_unreadable_file_is_not_reported_as_damage(directory):
     for name in (MANIFEST, "a.txt"):
         (directory / name).chmod(0)
         with pytest.raises(KrisselError, match=f"K026.*{name}"):
@@ -343,7 +343,7 @@ def test_a_file_that_may_not_be_read_is_called_damaged(directory):
         (directory / name).chmod(0o600)
 
 
-def test_what_the_disk_refuses_is_not_coded(directory, monkeypatch):
+def test_disk_errors_are_coded(directory, monkeypatch):
     def fails(path):
         raise OSError(5, "Input/output error", str(path))
 
@@ -355,7 +355,7 @@ def test_what_the_disk_refuses_is_not_coded(directory, monkeypatch):
     assert read_manifest(directory, KIND, 1)["count"] == 2
 
 
-def test_k005_something_else_is_in_the_way(directory, tmp_path):
+def test_something_else_at_the_path_raises_k005(directory, tmp_path):
     (tmp_path / "file").write_text("mine")
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "thesis.txt").write_text("mine")
@@ -371,7 +371,7 @@ def test_k005_something_else_is_in_the_way(directory, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["thesis.txt", "notes/thesis.txt", "sub/thesis.txt"])
-def test_k028_files_of_others_are_replaced(directory, name):
+def test_foreign_files_raise_k028(directory, name):
     (directory / ".DS_Store").touch()
     write(directory)
     mine = directory / name
@@ -382,7 +382,7 @@ def test_k028_files_of_others_are_replaced(directory, name):
     assert mine.read_text() == "mine"
 
 
-def test_content_of_whatever_is_at_a_path(directory, tmp_path):
+def test_content_hash_covers_files_and_folders(directory, tmp_path):
     assert content_hash(directory) == sha256_file(directory / MANIFEST)
     assert content_hash(directory / "a.txt") == sha256_file(directory / "a.txt")
     assert content_hash(tmp_path / "missing") == ""
@@ -397,7 +397,7 @@ def test_content_of_whatever_is_at_a_path(directory, tmp_path):
     assert len(set(found)) == 5 and content_hash(plain) == found[-1]
 
 
-def test_a_directory_that_is_replaced_while_it_is_read_is_called_damaged(tmp_path, monkeypatch):
+def test_directory_replaced_while_reading_is_read_again(tmp_path, monkeypatch):
     write(tmp_path / "shards", {"a.txt": "old"})
 
     def hash_of_the_new(path):

@@ -34,7 +34,7 @@ def save(pipeline, output, *, text="new"):
 
 
 def make(folder, text, n_gold, name="krissel_linker"):
-    """What a pipeline's folder has of a knowledge base."""
+    """Make the knowledge base part of a pipeline's folder."""
     kb = folder / name / "kb"
     kb.mkdir(parents=True)
     kinds = {"name": 3, **({"gold": n_gold} if n_gold else {})}
@@ -63,7 +63,7 @@ def test_a_failed_rename_leaves_no_backup_and_the_earlier_output(tmp_path, monke
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\x85\u2028\u2029")), max_size=5))
-def test_nothing_that_stood_at_an_output_is_lost(tmp_path_factory, texts):
+def test_earlier_outputs_are_never_lost(tmp_path_factory, texts):
     folder = tmp_path_factory.mktemp("outputs")
     output = folder / "links.tsv"
     for number, text in enumerate(texts):
@@ -78,7 +78,7 @@ def test_nothing_that_stood_at_an_output_is_lost(tmp_path_factory, texts):
         assert {each for each in texts[: number + 1] if each} <= kept
 
 
-def test_what_fails_after_the_backup_leaves_both(tmp_path):
+def test_failure_after_the_backup_keeps_both_files(tmp_path):
     output = tmp_path / "a.txt"
     write("one", output)
     with pytest.raises(ZeroDivisionError):
@@ -98,13 +98,13 @@ def test_what_fails_after_the_backup_leaves_both(tmp_path):
         ("id\tname\nD1\tyes\n", 0),
     ],
 )
-def test_filled_in_rows_are_named(tmp_path, rows, n):
+def test_filled_in_rows_are_counted(tmp_path, rows, n):
     path = tmp_path / "links.tsv"
     path.write_text(rows, encoding="utf8")
     assert describe_loss(path) == (f"a table with {n} row(s) that were filled in" if n else "a file")
 
 
-def test_an_empty_file_is_written_to(tmp_path):
+def test_empty_file_is_overwritten(tmp_path):
     (tmp_path / "a.txt").touch()
     write("text", tmp_path / "a.txt")
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
@@ -129,7 +129,7 @@ def test_a_pipeline_with_gold_mentions_is_kept(tmp_path):
     assert kept == ["curated 0", "curated 1"]
 
 
-def test_a_pipeline_is_saved_where_it_is(tmp_path):
+def test_pipeline_can_be_saved_over_itself(tmp_path):
     make(tmp_path / "linker", "curated", 2)
     (tmp_path / "link").symlink_to(tmp_path / "linker")
     with pytest.raises(KrisselError, match=r"K027.*'.*/link'.*next to it as linker\.bak"):
@@ -140,7 +140,7 @@ def test_a_pipeline_is_saved_where_it_is(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["review.tsv", "corrections.jsonl", ".git", "notes", "my.cfg"])
-def test_files_of_a_person_in_a_pipelines_folder_are_kept(tmp_path, name):
+def test_personal_files_in_a_pipeline_folder_are_kept(tmp_path, name):
     """`correct`, too, would leave them out of the pipeline that it saves where it is."""
     folder = tmp_path / "linker"
     make(folder, "first", 0)
@@ -157,7 +157,7 @@ def test_files_of_a_person_in_a_pipelines_folder_are_kept(tmp_path, name):
     assert (tmp_path / "linker.bak" / name).exists()
 
 
-def test_what_may_not_be_read_is_kept(tmp_path, monkeypatch):
+def test_unreadable_outputs_are_kept(tmp_path, monkeypatch):
     write("mine", tmp_path / "links.tsv")
     make(tmp_path / "linker", "curated", 2)
 
@@ -176,14 +176,14 @@ def test_what_may_not_be_read_is_kept(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("force", ["no", "false", 1, None])
-def test_force_is_true_or_false(tmp_path, force):
+def test_force_must_be_a_boolean(tmp_path, force):
     write("mine", tmp_path / "a.txt")
     with pytest.raises(KrisselError, match="K006.*'force'.*true or false"):
         write("other", tmp_path / "a.txt", force=force)
     assert [each.read_text() for each in tmp_path.iterdir()] == ["mine"]
 
 
-def test_all_kinds_of_paths_are_looked_at(tmp_path):
+def test_path_like_outputs_are_checked(tmp_path):
     class Place:
         def __fspath__(self):
             return str(tmp_path / "a.txt")
@@ -195,12 +195,12 @@ def test_all_kinds_of_paths_are_looked_at(tmp_path):
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{", '{"prototype_kinds": 3}', '{"prototype_kinds": {"gold": "x"}}'])
-def test_a_damaged_manifest_holds_nothing(tmp_path, content):
+def test_damaged_manifest_counts_as_holding_nothing(tmp_path, content):
     (tmp_path / "manifest.json").write_text(content)
     assert describe_loss(tmp_path) == ""
 
 
-def test_all_commands_that_write_have_the_option():
+def test_all_writing_commands_have_the_force_option():
     for name, command in COMMANDS.items():
         parameters = signature(_functions(command)[0]).parameters
         if {"output", "metrics", "homonyms", "kb_path"} & parameters.keys() and name not in MADE_AGAIN:
@@ -208,7 +208,7 @@ def test_all_commands_that_write_have_the_option():
 
 
 @pytest.mark.parametrize("output", [5, None, "a\0b"])
-def test_what_is_no_path_is_for_the_function_to_refuse(output):
+def test_invalid_paths_are_left_to_the_function(output):
     @writes("output", folders=["output"], keeps="output")
     def refuse(output):
         raise LookupError

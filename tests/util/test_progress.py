@@ -10,14 +10,14 @@ from spacy_krissel.util.progress import progress_bar, reading_bar, size_of
 
 @pytest.mark.parametrize("show", [True, False])
 @pytest.mark.parametrize("is_terminal", [True, False])
-def test_drawn_on_a_terminal_alone(capsys, monkeypatch, show, is_terminal):
+def test_bar_is_drawn_only_on_a_terminal(capsys, monkeypatch, show, is_terminal):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
     assert list(progress_bar(range(3), show=show, desc="Counting")) == [0, 1, 2]
     out, err = capsys.readouterr()
     assert not out and ("Counting: 100%" in err if show and is_terminal else not err)
 
 
-def test_without_items(terminal):
+def test_bar_can_be_updated_without_items(terminal):
     with progress_bar(show=True, total=5, unit=" views") as bar:
         bar.update(5)
     assert "5/5" in terminal.readouterr().err
@@ -29,7 +29,7 @@ def lines_of(path):
 
 
 @pytest.mark.parametrize("packed", [True, False])
-def test_a_bar_of_files_does_not_follow_their_bytes_or_end_at_all_of_them(tmp_path, terminal, packed):
+def test_bar_of_files_follows_their_bytes_to_the_end(tmp_path, terminal, packed):
     path = tmp_path / "lines.txt"
     lines = [f"{number:050}\n".encode() for number in range(20_000)]
     path.write_bytes(gzip.compress(b"".join(lines), 0) if packed else b"".join(lines))
@@ -47,7 +47,7 @@ def test_a_bar_of_files_does_not_follow_their_bytes_or_end_at_all_of_them(tmp_pa
     assert not terminal.readouterr().err
 
 
-def test_the_size_of_folders_is_not_that_of_their_files(tmp_path):
+def test_size_of_folders_is_that_of_their_files(tmp_path):
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a").write_bytes(b"abc")
     (tmp_path / "b").write_bytes(b"de")

@@ -34,12 +34,12 @@ def started(path, state=None, restart=False):
 
 
 def unlock(monkeypatch):
-    """As where there are no locks."""
+    """Make locking unavailable."""
     monkeypatch.setattr(module, "try_lock", lambda path: None)
 
 
 @LOCKS
-def test_two_runs_of_one_process_share_a_folder(tmp_path):
+def test_second_run_in_one_process_is_refused(tmp_path):
     with started(tmp_path / "w") as work:
         work.write("work", b"1")
         for restart in (False, True):
@@ -51,7 +51,7 @@ def test_two_runs_of_one_process_share_a_folder(tmp_path):
 
 
 @LOCKS
-def test_two_threads_share_a_folder(tmp_path):
+def test_only_one_thread_gets_the_folder(tmp_path):
     outcomes, barrier, done = [], threading.Barrier(8), threading.Event()
 
     def run():
@@ -85,7 +85,7 @@ time.sleep(60)
 
 
 @LOCKS
-def test_a_killed_process_holds_its_folder(tmp_path):
+def test_killed_process_releases_its_folder(tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(Path(spacy_krissel.__file__).parent.parent)}
     command = [sys.executable, "-c", SCRIPT, str(tmp_path / "w")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as process:
@@ -97,7 +97,7 @@ def test_a_killed_process_holds_its_folder(tmp_path):
 
 
 @LOCKS
-def test_a_forked_worker_holds_the_folder_after_its_parent(tmp_path):
+def test_forked_worker_does_not_hold_the_folder(tmp_path):
     lock = FolderLock(tmp_path / "w")
     context = multiprocessing.get_context("fork")
     started = context.Event()
@@ -115,7 +115,7 @@ def test_a_forked_worker_holds_the_folder_after_its_parent(tmp_path):
 
 
 @LOCKS
-def test_a_folder_that_its_holder_removed_is_held(tmp_path, monkeypatch):
+def test_folder_removed_while_locking_is_created_again(tmp_path, monkeypatch):
     """The lock would be on what is no longer there, and a third run could have the folder too."""
     first = started(tmp_path / "w")
     try_lock = disk.try_lock
@@ -138,7 +138,7 @@ def test_a_folder_that_its_holder_removed_is_held(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("locks", [pytest.param(True, marks=LOCKS), False])
-def test_work_of_another_state_is_lost(tmp_path, monkeypatch, locks):
+def test_work_of_another_state_is_kept(tmp_path, monkeypatch, locks):
     if not locks:
         unlock(monkeypatch)
     with started(tmp_path / "w", {"a": 1, "b": [1]}) as work:
@@ -152,7 +152,7 @@ def test_work_of_another_state_is_lost(tmp_path, monkeypatch, locks):
         assert [path.name for path in (tmp_path / "w").iterdir()] == [STATE]
 
 
-def test_a_state_without_work_is_refused(tmp_path):
+def test_state_without_work_is_replaced(tmp_path):
     for number in range(3):
         with started(tmp_path / "w", {"a": number}):
             pass
@@ -166,14 +166,14 @@ def test_a_state_without_work_is_refused(tmp_path):
 
 
 @LOCKS
-def test_a_run_without_work_leaves_its_folder(tmp_path):
+def test_run_without_work_removes_its_folder(tmp_path):
     with pytest.raises(ZeroDivisionError), started(tmp_path / "w"):
         raise ZeroDivisionError
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "null", "[" * 100_000, '{"a":' * 100_000, '{"a": 1}\0', "\xff"])
-def test_a_damaged_state_is_not_coded(tmp_path, content):
+def test_damaged_state_raises(tmp_path, content):
     (tmp_path / "w").mkdir()
     (tmp_path / "w" / STATE).write_bytes(content.encode("latin1"))
     (tmp_path / "w" / "work").write_text("1")
@@ -183,7 +183,7 @@ def test_a_damaged_state_is_not_coded(tmp_path, content):
     started(tmp_path / "w", {"a": 1})
 
 
-def test_a_folder_that_was_being_removed_is_refused(tmp_path):
+def test_half_removed_folder_is_reused(tmp_path):
     """By a run that was killed when all was done."""
     with started(tmp_path / "w", {"a": 1}) as work:
         work.write("work", b"1")
@@ -192,7 +192,7 @@ def test_a_folder_that_was_being_removed_is_refused(tmp_path):
         assert [path.name for path in (tmp_path / "w").iterdir()] == [STATE]
 
 
-def test_a_run_without_locks_goes_on_in_a_folder_that_another_took(tmp_path, monkeypatch):
+def test_run_without_locks_detects_that_its_folder_was_taken(tmp_path, monkeypatch):
     unlock(monkeypatch)
     first = started(tmp_path / "w", {"a": 1})
     assert not first._lock.held
@@ -205,7 +205,7 @@ def test_a_run_without_locks_goes_on_in_a_folder_that_another_took(tmp_path, mon
     assert first.temporary("x") != first.temporary("x")
 
 
-def test_what_the_disk_refuses_is_not_coded(tmp_path):
+def test_disk_errors_are_coded(tmp_path):
     (tmp_path / "file").write_text("mine")
     with pytest.raises(KrisselError, match="K026"):
         started(tmp_path / "file")

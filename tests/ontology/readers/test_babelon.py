@@ -47,7 +47,7 @@ def write(tmp_path):
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("head", ["", "\ufeff", "#curie_map:\n#  HP: a, b, c\n", "sep=\t\n"])
 @pytest.mark.parametrize("delimiter", ["\t", ","])
-def test_translations_are_names_by_their_predicates(write, head, delimiter):
+def test_predicates_decide_what_translations_become(write, head, delimiter):
     path = write(ROWS, head=head, delimiter=delimiter)
     assert detect_format(path) == "babelon"
     assert list(read_ontology(path)) == [HEADACHE, FEVER]
@@ -56,7 +56,7 @@ def test_translations_are_names_by_their_predicates(write, head, delimiter):
 
 @pytest.mark.filterwarnings("error")
 @given(st.permutations(COLUMNS.split()), st.sampled_from(["\n", "\r\n"]), st.booleans(), st.booleans(), st.booleans())
-def test_columns_in_any_order_are_the_same_table(tmp_path_factory, columns, end, quoted, marked, zipped):
+def test_column_order_and_quoting_do_not_matter(tmp_path_factory, columns, end, quoted, marked, zipped):
     table = [dict(zip(COLUMNS.split(), row, strict=True)) for row in ROWS]
     rows = [columns, *([row[column] for column in columns] for row in table)]
     cells = '"{}"' if quoted else "{}"
@@ -67,14 +67,14 @@ def test_columns_in_any_order_are_the_same_table(tmp_path_factory, columns, end,
     assert list(read_ontology(path)) == [HEADACHE, FEVER]
 
 
-def test_columns_that_need_not_be_there(write):
+def test_optional_columns_can_be_missing(write):
     needed = "subject_id predicate_id translation_value translation_status".split()
     places = [COLUMNS.split().index(column) for column in needed]
     path = write([[row[place] for place in places] for row in ROWS], " ".join(needed))
     assert list(read_ontology(path)) == [HEADACHE, FEVER]
 
 
-def test_all_languages_of_a_table_are_names(write, phenotypes, tmp_path):
+def test_names_in_all_languages_of_a_table_are_read(write, phenotypes, tmp_path):
     rows = [("en", code, "HP:0002315", "rdfs:label", "Headache", f"{code}-name", "CANDIDATE") for code in ("fr", "de")]
     store, _ = ontology([phenotypes], tmp_path / "store", translations=[write(rows)])
     assert store.get("HP:0002315").names == ("Headache", "fr-name", "de-name")
@@ -121,7 +121,7 @@ def test_translations_are_synonyms_of_the_entities_with_their_ids(write, phenoty
     assert info["translations"] == ["hp-nl.babelon.tsv"] and info["translated"]["aliases"] == 1
 
 
-def test_translations_of_other_ids_are_named(write, phenotypes, tmp_path):
+def test_translations_of_unknown_ids_warn(write, phenotypes, tmp_path):
     rows = [("X:1", "Pijn", "")]
     with pytest.warns(KrisselWarning, match=r"KW110.*hp-nl\.babelon\.tsv"):
         build_ontology(

@@ -72,7 +72,7 @@ def write(tmp_path):
 
 
 @pytest.mark.filterwarnings("error")
-def test_entries(write):
+def test_cell_lines_are_read_from_entries(write):
     hela, hybrid = read_cellosaurus(write(HEADER + HELA + HYBRID))
     assert hela == Entity(
         "CVCL_0030",
@@ -88,12 +88,12 @@ def test_entries(write):
 
 
 @pytest.mark.parametrize("id", ["CVCL_0030", "CVCL:0030", "Cellosaurus:CVCL_0030", "cvcl_1922"])
-def test_ids_of_corpora(write, tmp_path, id):
+def test_id_spellings_of_corpora_resolve(write, tmp_path, id):
     store = write_store(read_cellosaurus(write(HELA)), tmp_path / "store")
     assert store.resolve(id) == "CVCL_0030"
 
 
-def test_bad_entries_are_not_counted(write):
+def test_bad_entries_are_counted(write):
     bad = "ID   no accession\nCA   Hybridoma\n//\nID   not ended\nAC   CVCL_0001\n" + HELA.replace(
         "SX   Female", "Female"
     )
@@ -113,25 +113,25 @@ def test_bad_entries_are_not_counted(write):
         ("ID\nAC\n", "K103"),
     ],
 )
-def test_other_and_cut_files(write, text, message):
+def test_other_and_cut_files_raise(write, text, message):
     with pytest.raises(KrisselError, match=message):
         list(read_cellosaurus(write(text)))
 
 
 @pytest.mark.filterwarnings("error")
-def test_table(write):
+def test_table_is_read(write):
     first, second = read_cellosaurus_table(write(TABLE))
     assert first == Entity("CVCL_0045", "293", ("HEK293",), ("CellLine",), species="Homo sapiens", source="Cellosaurus")
     assert (second.id, second.name, second.species) == ("CVCL_B375", "#490", "Mus musculus")
 
 
-def test_bad_rows_of_the_table_are_not_counted(write):
+def test_bad_rows_of_the_table_are_counted(write):
     with pytest.warns(KrisselWarning, match="KW101.*2 of 5.*line 4 is not a row of name, CVCL id and species; line 5"):
         assert len(list(read_cellosaurus_table(write(TABLE + "HeLa\t9606\tHomo sapiens\nHeLa\tCVCL_0030\n")))) == 2
 
 
 @pytest.mark.filterwarnings("error")
-def test_obo(write):
+def test_obo_edition_is_read(write):
     hela, hybrid = read_obo(write(OBO), types=["CellLine"])
     assert (hela.id, hela.name, hela.aliases, hela.xrefs) == ("CVCL_0030", "HeLa", ("He La",), ("ATCC:CCL-2",))
     # A species without a name keeps its number.
@@ -140,7 +140,7 @@ def test_obo(write):
 
 @pytest.mark.data
 @pytest.mark.filterwarnings("error")
-def test_real_table(data_dir):
+def test_real_table_is_read_completely(data_dir):
     cell_lines = list(read_cellosaurus_table(data_dir / "ontologies" / "Cellosaurus.tsv.gz"))
     assert len(cell_lines) == 64_234 and sum(len(each.names) for each in cell_lines) == 92_932
     assert all(each.species for each in cell_lines)

@@ -41,7 +41,7 @@ def write(tmp_path):
 
 
 @pytest.mark.filterwarnings("error")
-def test_diseases(write, tmp_path):
+def test_diseases_are_read(write, tmp_path):
     path = write(DISEASES)
     cystic, ataxia = read_ctd(path)
     assert cystic == Entity(
@@ -93,7 +93,7 @@ def test_diseases(write, tmp_path):
         ),
     ],
 )
-def test_chemicals_of_two_releases(write, text, expected):
+def test_chemicals_of_both_releases_are_read(write, text, expected):
     assert list(read_ctd(write(text))) == [expected]
 
 
@@ -101,7 +101,7 @@ def test_types_can_be_chosen(write):
     assert [disease.types for disease in read_ctd(write(DISEASES), types=["Condition"])] == [("Condition",)] * 2
 
 
-def test_bad_rows_are_not_counted(write):
+def test_bad_rows_are_counted(write):
     bad = 'Ataxia,MESH:D1,too few\n"Open,MESH:D2,,,,,,,\n,MESH:D3,,,,,,,\n'
     expected = (
         "KW101.*3 of 7.*line 9 has 3 columns instead of 9; line 10 is not a comma-separated row .*line 11 has nothing"
@@ -110,7 +110,7 @@ def test_bad_rows_are_not_counted(write):
         assert [each.id for each in read_ctd(write(DISEASES + bad + "X,MESH:D4,,,,,,,\n"))][2:] == ["MESH:D4"]
 
 
-def test_tables_without_the_names_of_columns(write):
+def test_table_without_column_names_raises(write):
     relations = "# ChemicalName,ChemicalID,CasRN,DiseaseName,DiseaseID,DirectEvidence,PubMedIDs\n#\na,b,c,d,e,f,g\n"
     with pytest.raises(KrisselError, match="K103.*ctd.*line 3 stands above the names of the columns"):
         list(read_ctd(write(relations)))

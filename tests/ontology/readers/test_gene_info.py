@@ -49,7 +49,7 @@ def write(tmp_path):
 
 
 @pytest.mark.filterwarnings("error")
-def test_genes(write):
+def test_genes_are_read(write):
     human, cattle, yeast = read_gene_info(write(HEADER + ROWS))
     assert human == Entity(
         "2",
@@ -65,7 +65,7 @@ def test_genes(write):
 
 
 @pytest.mark.filterwarnings("error")
-def test_species_are_chosen(write, tmp_path):
+def test_species_can_be_chosen(write, tmp_path):
     path = write(HEADER + ROWS)
     assert [gene.id for gene in read_gene_info(path, species=["9913", "4932"], types=["Protein"])] == [
         "513856",
@@ -76,7 +76,7 @@ def test_species_are_chosen(write, tmp_path):
     assert list(store.ids) == ["2"] and store.resolve("2") == "2" and store.get("2").species == "9606"
 
 
-def test_species_of_corpora(write):
+def test_species_subsets_of_corpora_select_genes(write):
     with pytest.warns(KrisselWarning, match=r"KW130.*species 3702, 3847, .*559292; "):
         assert [gene.id for gene in read_gene_info(write(HEADER + ROWS), species=["gnormplus"])] == ["2", "513856"]
     assert {name: len(ids) for name, ids in SPECIES_SUBSETS.items()} == {"gnormplus": 22, "nlm-gene": 26}
@@ -86,23 +86,23 @@ def test_species_of_corpora(write):
 @pytest.mark.parametrize(
     "species, found", [("9606", "'9606'"), (["human"], "'human'"), (["gnormplus", "9606 "], "'9606 '")]
 )
-def test_misspelt_species_are_accepted(write, species, found):
+def test_misspelt_species_raise(write, species, found):
     # Before the first gene is asked for.
     with pytest.raises(KrisselError, match=f"K006.*'species' is {found}.*gnormplus, nlm-gene"):
         read_gene_info(write(HEADER + ROWS), species=species)
 
 
-def test_no_gene_is_left(write):
+def test_species_without_genes_raise(write):
     with pytest.raises(KrisselError, match="K130.*gene_info.gz.*species 562, 10090. "):
         list(read_gene_info(write(HEADER + ROWS), species=["10090", "562"]))
 
 
-def test_bad_rows_are_not_counted(write):
+def test_bad_rows_are_counted(write):
     path = write(HEADER + "9606\t3\ttoo few\n" + ROWS + row("9606", "", "X"))
     with pytest.warns(KrisselWarning, match="KW101.*2 of 6.*line 2 has 3 columns instead of 16; line 7.*'GeneID'"):
         assert len(list(read_gene_info(path))) == 3
 
 
-def test_another_table(write):
+def test_another_table_raises(write):
     with pytest.raises(KrisselError, match="K103.*gene-info.*line 1 has no column '#tax_id'"):
         list(read_gene_info(write("#Format: tax_id GeneID Symbol\n")))

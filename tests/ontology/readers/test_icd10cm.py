@@ -70,7 +70,7 @@ def write(tmp_path):
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
-def test_a_code_is_not_as_the_list_has_it(write, pack):
+def test_codes_are_read_as_listed(write, pack):
     path = write(HEAD + CODES + END, pack)
     shared = {"types": (CHAPTER,), "source": "ICD-10-CM"}
     assert detect_format(path) == "icd10cm"
@@ -88,7 +88,7 @@ def test_a_code_is_not_as_the_list_has_it(write, pack):
     assert provenance(path, "auto")[0]["version"] == "2026"
 
 
-def test_a_code_without_a_description_is_not_counted(write):
+def test_code_without_a_description_is_counted(write):
     bad = "<diag><name>I12</name></diag>\n<diag><desc>x</desc></diag>"
     with pytest.warns(KrisselWarning, match=r"KW101.*Left out 2 of 5.*begins a code without a description"):
         assert len(list(read_icd10cm(write(HEAD + CODES + bad + END)))) == 3
@@ -104,6 +104,6 @@ def test_a_code_without_a_description_is_not_counted(write):
         (HEAD + END, "K103"),
     ],
 )
-def test_errors_have_no_code(write, text, code):
+def test_errors_are_coded(write, text, code):
     with pytest.raises(KrisselError, match=rf"{code}\].*icd10cm-tabular"):
         list(read_icd10cm(write(text)))

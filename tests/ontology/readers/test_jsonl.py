@@ -22,7 +22,7 @@ def write(tmp_path):
 
 
 @pytest.mark.filterwarnings("error")
-def test_scispacys_keys_and_ours(write):
+def test_scispacys_keys_and_ours_are_read(write):
     more = {
         **RECORD,
         "concept_id": "2",
@@ -55,7 +55,7 @@ def test_scispacys_keys_and_ours(write):
         ("[" * 100_000, "is (nested too deeply|not JSON)"),
     ],
 )
-def test_bad_record_in_the_middle_is_not_counted(write, bad, problem):
+def test_bad_record_in_the_middle_is_counted(write, bad, problem):
     path = write(RECORD, bad, {**RECORD, "concept_id": "2"})
     with pytest.warns(KrisselWarning, match=f"KW101.*Left out 1 of 3.*small.jsonl.*line 2 {problem}"):
         assert [entity.id for entity in read_jsonl(path)] == ["C0000039", "2"]
@@ -66,13 +66,13 @@ def test_whole_surrogate_pairs_are_text(write):
     assert entity.name == "🦠"
 
 
-def test_unknown_keys_are_not_counted(write):
+def test_unknown_keys_are_counted(write):
     path = write({**RECORD, "synonyms": ["lost"]}, {**RECORD, "concept_id": "2", "synonyms": []})
     with pytest.warns(KrisselWarning, match=r"KW104.*Ignored 2 values.*'synonyms' \(2\).*aliases"):
         assert len(list(read_jsonl(path))) == 2
 
 
-def test_file_cut_within_its_last_line(tmp_path):
+def test_file_cut_within_its_last_line_raises(tmp_path):
     path = tmp_path / "cut.jsonl"
     path.write_text(json.dumps(RECORD) + "\n" + json.dumps(RECORD)[:40])
     with pytest.raises(KrisselError, match="K102.*cut.jsonl.*line 2"):
@@ -81,7 +81,7 @@ def test_file_cut_within_its_last_line(tmp_path):
 
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.binary(max_size=300))
-def test_any_bytes_are_read_or_refused(tmp_path, data):
+def test_random_bytes_raise(tmp_path, data):
     path = tmp_path / "wild.jsonl"
     path.write_bytes(data)
     with pytest.raises(KrisselError):

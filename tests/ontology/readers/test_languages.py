@@ -90,7 +90,7 @@ def folder(tmp_path_factory):
 @pytest.mark.parametrize("write", [as_owl, as_skos, as_fhir])
 @settings(max_examples=40)
 @given(LABELS, st.sampled_from(["en", "fr", "de", "pt"]))
-def test_no_entity_is_lost_for_its_language(folder, write, labels, wanted):
+def test_entities_without_the_wanted_language_are_kept(folder, write, labels, wanted):
     pytest.importorskip("rdflib")
     name, content = write(labels)
     (folder / name).write_text(content, encoding="utf8")
@@ -136,10 +136,10 @@ def test_language_is_a_setting_of_the_commands(folder, tmp_path):
 
 
 @pytest.mark.parametrize("found, wanted", [("en", "en"), ("en-GB", "en"), ("EN_us", "en"), ("en", "en-GB")])
-def test_regions_are_of_their_language(found, wanted):
+def test_regional_tags_match_their_language(found, wanted):
     assert is_language(found, wanted)
 
 
 @pytest.mark.parametrize("found, wanted", [("", "en"), ("enm", "en"), ("de", "en"), ("en-US", "en-GB")])
-def test_other_languages_are_not_taken(found, wanted):
+def test_other_languages_do_not_match(found, wanted):
     assert not is_language(found, wanted)

@@ -36,14 +36,14 @@ CONCEPTS = [
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
-def test_reads_plain_and_gzipped(tmp_path, pack):
+def test_plain_and_gzipped_files_are_read(tmp_path, pack):
     # The name does not matter, the content does.
     path = tmp_path / "medic.dat"
     path.write_bytes(pack(LINES.encode("utf8")))
     assert list(read_medic(path)) == CONCEPTS
 
 
-def test_bad_lines_are_counted_with_their_places(tmp_path):
+def test_bad_lines_are_counted_with_their_line_numbers(tmp_path):
     path = tmp_path / "medic.txt"
     good = "".join(f"D{i:06}||Name {i}\n" for i in range(30))
     path.write_bytes(f"{good}no bars\n||no id\nD1|| |x\n".encode() + b"D2||\xff\xfe\n" + good.encode())
@@ -54,14 +54,14 @@ def test_bad_lines_are_counted_with_their_places(tmp_path):
     assert "line 31 has no '||'" in message and "line 32 has no id" in message and "line 33 has no preferred" in message
 
 
-def test_many_bad_lines_mean_another_format(tmp_path):
+def test_many_bad_lines_raise(tmp_path):
     path = tmp_path / "prose.txt"
     path.write_text("D000001||Name\n" + "only prose\n" * 1000, encoding="utf8")
     with pytest.raises(KrisselError, match=r"K103.*prose\.txt.*medic.*line 22 has no '\|\|'.*ID\|alternative"):
         list(read_medic(path))
 
 
-def test_file_cut_within_its_last_line(tmp_path):
+def test_file_cut_within_its_last_line_raises(tmp_path):
     path = tmp_path / "medic.txt"
     path.write_text("D000001||Name\nD0000", encoding="utf8")
     with pytest.raises(KrisselError, match=r"K102.*medic\.txt.*line 2"):
@@ -69,7 +69,7 @@ def test_file_cut_within_its_last_line(tmp_path):
 
 
 @pytest.mark.parametrize("content", ["", "\n\n"])
-def test_empty_file_has_no_code(tmp_path, content):
+def test_empty_file_raises(tmp_path, content):
     path = tmp_path / "medic.txt"
     path.write_text(content)
     with pytest.raises(KrisselError, match="K103.*without a record"):
@@ -77,7 +77,7 @@ def test_empty_file_has_no_code(tmp_path, content):
 
 
 @pytest.mark.data
-def test_real_file(data_dir, tmp_path):
+def test_real_file_is_read_completely(data_dir, tmp_path):
     with pytest.warns(KrisselWarning, match="KW103.*260350"):
         store = write_store(read_medic(data_dir / "ontologies" / "medic_06Jul2012.txt"), tmp_path / "medic")
     assert len(store) == 11_915

@@ -30,7 +30,7 @@ def tables(tmp_path):
 
 
 @pytest.mark.filterwarnings("error")
-def test_terms_with_tree_numbers(tables):
+def test_terms_get_their_tree_numbers(tables):
     assert list(read_mesh(*tables)) == [
         Entity("D000001", "Calcimycin", ("A-23187",), ("Chemicals and Drugs",), ("D02.355", "D03.633"), source="MeSH"),
         # Without a term marked as preferred, the first; quotes are part of a term.
@@ -51,13 +51,13 @@ def test_tree_numbers_are_optional(tables):
     assert not any(entity.tree_numbers or entity.types for entity in entities)
 
 
-def test_tree_table_alone(tables):
+def test_tree_table_alone_is_read(tables):
     first, second = read_mesh_tree(tables[1])
     assert first == Entity("D000001", "Calcimycin", (), ("Chemicals and Drugs",), ("D02.355", "D03.633"), source="MeSH")
     assert second.name == "Multiple Sclerosis"
 
 
-def test_bad_rows_are_not_counted(tmp_path):
+def test_bad_rows_are_counted(tmp_path):
     path = tmp_path / "terms.tsv"
     path.write_text(TERMS + "D3\ttoo few\nD4\tx\t \tY\n" + "D5\tFive\tFive\tY\n")
     with pytest.warns(
@@ -66,7 +66,7 @@ def test_bad_rows_are_not_counted(tmp_path):
         assert [entity.id for entity in read_mesh(path)] == ["D000001", "D009103", "D5"]
 
 
-def test_wrong_header_and_cut_row_is_accepted(tmp_path, tables):
+def test_wrong_header_and_cut_row_raise(tmp_path, tables):
     with pytest.raises(KrisselError, match="K103.*trees.tsv.*mesh.*line 1 has no column 'TermName'"):
         list(read_mesh(tables[1]))
     path = tmp_path / "cut.tsv"
@@ -77,7 +77,7 @@ def test_wrong_header_and_cut_row_is_accepted(tmp_path, tables):
 
 @pytest.mark.data
 @pytest.mark.filterwarnings("error")
-def test_real_files(data_dir):
+def test_real_files_are_read_completely(data_dir):
     folder = data_dir / "ontologies"
     count = names = trees = rows = 0
     for entity in read_mesh(folder / "mesh_descriptor_terms.tsv.gz", folder / "mesh_tree_numbers.tsv.gz"):

@@ -65,13 +65,13 @@ def write(tmp_path):
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
-def test_descriptors(write, pack):
+def test_descriptors_are_read(write, pack):
     path = write(whole(RECORD), pack)
     assert list(read_mesh_xml(path)) == [GOUT]
     assert detect_format(path) == "mesh-xml" and list(read_ontology(path)) == [GOUT]
 
 
-def test_supplementary_records(write):
+def test_supplementary_records_are_read(write):
     path = write(whole(SUPPLEMENT, root="SupplementalRecordSet"))
     (found,) = read_ontology(path)
     assert found == Entity(
@@ -85,12 +85,12 @@ def test_nothing_of_one_record_is_left_in_the_next(write):
     assert list(read_mesh_xml(path)) == [GOUT, Entity("D1", "One", source="MeSH")]
 
 
-def test_many_records_are_a_stream(write):
+def test_records_are_read_as_a_stream(write):
     stream = read_mesh_xml(write(whole(*(RECORD.replace("D006073", f"D{i}") for i in range(2000)))))
     assert next(stream).id == "D0" and sum(1 for _ in stream) == 1999
 
 
-def test_bad_records_are_not_counted(write):
+def test_bad_records_are_counted(write):
     bad = "<DescriptorRecord><DescriptorUI> </DescriptorUI></DescriptorRecord>\n<DescriptorRecord/>"
     with pytest.warns(KrisselWarning, match=r"KW101.*Left out 2 of 3.*begins a record without an id"):
         assert list(read_mesh_xml(write(whole(bad, RECORD)))) == [GOUT]
@@ -106,12 +106,12 @@ def test_bad_records_are_not_counted(write):
         (whole(), "K103"),
     ],
 )
-def test_errors_have_no_code(write, text, code):
+def test_errors_are_coded(write, text, code):
     with pytest.raises(KrisselError, match=rf"{code}\].*desc\.xml"):
         list(read_mesh_xml(write(text)))
 
 
-def test_a_damaged_archive(write):
+def test_damaged_archive_raises(write):
     path = write(whole(RECORD, SUPPLEMENT), lambda data: gzip.compress(data)[:-40])
     with pytest.raises(KrisselError, match=r"K[10]0[27]\]"):
         list(read_mesh_xml(path))

@@ -62,7 +62,7 @@ def shared_folder(tmp_path_factory):
 
 
 @pytest.mark.filterwarnings("error")
-def test_terms(write):
+def test_terms_are_read(write):
     angiosarcoma, other = read_obo(write(HEADER + TERM + OTHERS))
     assert angiosarcoma == Entity(
         "DOID:0001816",
@@ -86,7 +86,7 @@ def test_scopes_and_types_can_be_chosen(write):
     assert broad.aliases == ("sarcoma", "liver angiosarcoma")
 
 
-def test_bad_lines_and_terms_are_not_counted(write):
+def test_bad_lines_and_terms_are_counted(write):
     bad = "[Term]\nid: DOID:9\n\n[Term]\nname: no id\n\n"
     bad += "[Term]\nid: DOID:8\nname: kept\nnonsense\ndef: no quotes\n\n[Ter\n"
     with pytest.warns(KrisselWarning, match=r"KW101.*Left out 5 of 8.*line 24 begins a \[Term\] without name"):
@@ -104,7 +104,7 @@ def test_bad_lines_and_terms_are_not_counted(write):
         (HEADER + TERM + "[Term]\nid: DOID:5\nna", "K102.*line 26"),
     ],
 )
-def test_wrong_format_and_truncation_is_accepted(write, text, message):
+def test_wrong_format_and_truncation_raise(write, text, message):
     with pytest.raises(KrisselError, match=message):
         list(read_obo(write(text)))
 
@@ -120,13 +120,13 @@ def test_wrong_format_and_truncation_is_accepted(write, text, message):
         ("taxslim_2022-10-06.obo", 14907, 0),
     ],
 )
-def test_real_files(data_dir, file, stanzas, obsolete):
+def test_real_files_are_read_completely(data_dir, file, stanzas, obsolete):
     terms = list(read_obo(data_dir / "ontologies" / file))
     assert len(terms) == len({term.id for term in terms}) == stanzas - obsolete
 
 
 @pytest.mark.data
-def test_layperson_synonyms_and_xrefs_of_hpo(data_dir):
+def test_layperson_synonyms_and_xrefs_of_hpo_are_read(data_dir):
     terms = {term.id: term for term in read_obo(data_dir / "ontologies" / "hp_2017-04-13.obo.gz")}
     assert "Abnormally shaped skull" in terms["HP:0002648"].aliases
     assert "MSH:D021782" in terms["HP:0000003"].xrefs and terms["HP:0000003"].types == ("human_phenotype",)
@@ -192,7 +192,7 @@ def test_values_are_without_modifiers_and_comments(
 
 # A bracket or a brace in a text with bare quotes may begin what follows it.
 @given(st.text('ab "-()', min_size=1, max_size=10).map(str.strip).filter(bool), SCOPE_WORDS, XREFS, MODIFIERS)
-def test_quotes_that_nothing_escapes_are_part_of_the_text(shared_folder, text, words, xrefs, modifiers):
+def test_unescaped_quotes_are_part_of_the_text(shared_folder, text, words, xrefs, modifiers):
     term = read_term(
         shared_folder,
         "id: A:1",
@@ -226,21 +226,21 @@ def test_quotes_that_nothing_escapes_are_part_of_the_text(shared_folder, text, w
     ],
 )
 @pytest.mark.filterwarnings("error")
-def test_synonyms_as_files_break_them(tmp_path, line, aliases):
+def test_malformed_synonyms_are_read(tmp_path, line, aliases):
     assert read_term(tmp_path, "id: A:1", "name: n", line).aliases == aliases
 
 
 @pytest.mark.parametrize(
     "line", ['synonym: "quinsy EXACT []', "synonym: quinsy EXACT []", 'def: "A 5" nail', "[A:1 B]"]
 )
-def test_line_that_cannot_be_read_is_counted(write, line):
+def test_unreadable_line_is_counted(write, line):
     text = HEADER + f'[Term]\nid: A:1\nname: n\n{line}\nsynonym: "m" EXACT []\n'
     with pytest.warns(KrisselWarning, match=r"KW101.*Left out 1 of 2.*line 8 "):
         (term,) = read_obo(write(text))
     assert (term.aliases, term.definition) == (("m",), "")
 
 
-def test_tags_that_the_format_does_not_have_are_counted(write):
+def test_unknown_tags_are_counted(write):
     text = HEADER + '[Term]\nid: A:1\nname: n\nsynonim: "m" EXACT []\nsubset: s\nname: second\n'
     with pytest.warns(KrisselWarning, match=r"KW104.*Ignored 1 values.*synonim"):
         (term,) = read_obo(write(text))
@@ -248,7 +248,7 @@ def test_tags_that_the_format_does_not_have_are_counted(write):
 
 
 @pytest.mark.filterwarnings("error")
-def test_names_keep_signs_that_are_theirs(tmp_path):
+def test_names_keep_braces_and_exclamation_marks(tmp_path):
     for name in ("N-{4-[x=1]phenyl}amine", "wow! effect", "a {b} c", "{2,3}", "Ca2+!"):
         assert read_term(tmp_path, "id: A:1", f"name: {name}").name == name
 
@@ -273,7 +273,7 @@ def test_obsolete_ids_lead_to_the_term_at_the_end_of_a_chain(shared_folder, leng
     assert set(term.alt_ids) == older | {"A:0.1" if by_alternative else "A:0.2"}
 
 
-def test_obsolete_ids_that_lead_nowhere_are_named(write):
+def test_obsolete_ids_that_lead_nowhere_warn(write):
     text = HEADER + (
         "[Term]\nid: A:1\nname: n\n\n[Term]\nid: A:2\nname: m\n\n"
         "[Term]\nid: B:1\nname: o\nis_obsolete: true\nconsider: A:1\nconsider: A:2\n\n"

@@ -61,7 +61,7 @@ def graph(nodes):
     return {"meta": {"version": "1"}, "graphs": [{"id": f"{OBO}cl.json", "nodes": nodes, "edges": EDGES}]}
 
 
-def test_classes(write):
+def test_classes_are_read(write):
     path = write(graph([NEURON, *OTHERS]))
     neuron, thing = read_obographs(path)
     assert neuron == Entity(
@@ -81,12 +81,12 @@ def test_classes(write):
     assert (exact.aliases, exact.types) == (("nerve cell",), ("Cell",))
 
 
-def test_a_graph_without_types_has_no_classes(write):
+def test_classes_are_read_from_a_graph_without_types(write):
     untyped = [{key: value for key, value in node.items() if key != "type"} for node in (NEURON, OTHERS[-1])]
     assert [entity.name for entity in read_obographs(write(graph(untyped)))] == ["neuron", "has part"]
 
 
-def test_the_same_as_of_the_obo_file(write, tmp_path):
+def test_graph_and_obo_file_give_the_same_entities(write, tmp_path):
     (tmp_path / "cl.obo").write_text(
         "format-version: 1.2\nontology: cl\n\n[Term]\nid: CL:0000540\nname: neuron\nnamespace: cell\n"
         'alt_id: CL:0000899\nalt_id: CL:0000538\ndef: "A cell of the nervous system." [PMID:1]\n'
@@ -96,12 +96,12 @@ def test_the_same_as_of_the_obo_file(write, tmp_path):
     assert list(read_obographs(write(graph([NEURON])))) == list(read_obo(tmp_path / "cl.obo"))
 
 
-def test_the_format_is_told(write):
+def test_format_is_detected(write):
     assert detect_format(write(graph([NEURON]))) == "obographs"
     assert detect_format(write('{"concept_id": "1", "canonical_name": "\\"graphs\\": ["}')) == "jsonl"
 
 
-def test_bad_nodes_are_not_counted(write):
+def test_bad_nodes_are_counted(write):
     no_meta = {"id": "X:2", "lbl": "x", "type": "CLASS", "meta": []}
     bad = ["node", {"lbl": "no id"}, {"id": "X:1", "lbl": 7}, no_meta, {"id": "X:3"}]
     odd = {
@@ -116,7 +116,7 @@ def test_bad_nodes_are_not_counted(write):
 
 
 @pytest.mark.parametrize("text", ['{"graphs": [', "[" * 100_000, '{"graphs": [{"nodes": [{"id": "\ud800"}]'])
-def test_no_json(write, tmp_path, text):
+def test_invalid_json_raises(write, tmp_path, text):
     path = tmp_path / "cl.json"
     path.write_bytes(text.encode("utf8", "surrogatepass"))
     with pytest.raises(KrisselError, match=r"K102\].*cl\.json"):
@@ -124,12 +124,12 @@ def test_no_json(write, tmp_path, text):
 
 
 @pytest.mark.parametrize("data", [[], {"graphs": {}}, {"graphs": [7]}, {"graphs": [{"nodes": 7}]}, {"graphs": [{}]}])
-def test_other_json(write, data):
+def test_other_json_raises(write, data):
     with pytest.raises(KrisselError, match=r"K103\].*obographs"):
         list(read_obographs(write(data)))
 
 
-def test_damaged_gzip(tmp_path):
+def test_damaged_gzip_raises(tmp_path):
     path = tmp_path / "cl.json.gz"
     path.write_bytes(gzip.compress(json.dumps(graph([NEURON])).encode())[:-30])
     with pytest.raises(KrisselError, match=r"K102\]"):

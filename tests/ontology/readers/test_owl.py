@@ -149,7 +149,7 @@ def write(tmp_path):
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
-def test_a_class_is_not_as_its_properties_say(write, pack):
+def test_classes_are_read_from_their_properties(write, pack):
     path = write(whole(CELL, NEURON, OLD, OTHERS), pack)
     cell = Entity("TST:0000001", "cell", source="tst")
     assert detect_format(path) == "owl"
@@ -157,12 +157,12 @@ def test_a_class_is_not_as_its_properties_say(write, pack):
 
 
 @pytest.mark.filterwarnings("ignore:.*KW108")
-def test_a_class_with_deprecated_1_is_read(write):
+def test_class_with_deprecated_1_is_left_out(write):
     (found,) = read_owl(write(whole(CELL, OLD.replace(">true<", ">1<"))))
     assert found.id == "TST:0000001"
 
 
-def test_scopes_types_or_a_language_are_ignored(write):
+def test_scopes_types_and_language_apply(write):
     path = write(whole(NEURON))
     (found,) = read_owl(path, scopes=("EXACT", "BROAD"), types=("Cell",))
     assert (found.aliases, found.types) == (("brain cell", "nerve cell", "ganglion cell"), ("Cell",))
@@ -171,7 +171,7 @@ def test_scopes_types_or_a_language_are_ignored(write):
 
 
 @pytest.mark.parametrize("is_obo", [False, True])
-def test_properties_of_nci_thesaurus_are_not_read(write, is_obo):
+def test_properties_of_nci_thesaurus_are_read(write, is_obo):
     text = NCIT
     if is_obo:
         # The edition of the OBO Foundry.
@@ -190,7 +190,7 @@ def test_properties_of_nci_thesaurus_are_not_read(write, is_obo):
     )
 
 
-def test_prefixes_decide_what_is_read(write):
+def test_namespace_prefixes_do_not_matter(write):
     text = """<r:RDF xmlns:r="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:o="http://www.w3.org/2002/07/owl#"
     xmlns:ns1="http://www.w3.org/2000/01/rdf-schema#" >
     <r:Description r:about="http://x.org/XX_1"><r:type r:resource="http://www.w3.org/2002/07/owl#Class"/>
@@ -200,7 +200,7 @@ def test_prefixes_decide_what_is_read(write):
     assert [(each.id, each.parents) for each in read_ontology(write(text))] == [("XX:1", ()), ("XX:2", ("XX:1",))]
 
 
-def test_a_class_without_an_address_is_not_counted(write):
+def test_class_without_an_address_is_counted(write):
     bad = '<owl:Class rdf:about=""><rdfs:label>x</rdfs:label></owl:Class>'
     with pytest.warns(KrisselWarning, match=r"KW101.*Left out 1 of 2.*line 2\d has no address"):
         assert [each.name for each in read_owl(write(whole(bad, CELL)))] == ["cell"]
@@ -215,19 +215,19 @@ def test_a_class_without_an_address_is_not_counted(write):
         (whole(), "K103"),
     ],
 )
-def test_errors_have_no_code(write, text, code):
+def test_errors_are_coded(write, text, code):
     with pytest.raises(KrisselError, match=rf"{code}\].*tst\.owl"):
         list(read_owl(write(text)))
 
 
-def test_the_version_and_licence_of_a_file_are_lost(write):
+def test_version_and_licence_of_a_file_are_kept(write):
     (found,) = provenance(write(whole(CELL)), "auto")
     assert found["version"] == "2026-01-01"
     assert found["licence"] == "https://creativecommons.org/licenses/by/4.0/"
 
 
 @pytest.mark.parametrize("format", ["turtle", "nt"])
-def test_turtle_is_read_as_rdf_xml(tmp_path, format):
+def test_turtle_gives_the_same_entities_as_rdf_xml(tmp_path, format):
     rdflib = pytest.importorskip("rdflib")
     path = tmp_path / "tst.owl"
     path.write_text(whole(CELL, NEURON, OLD), encoding="utf8")

@@ -60,7 +60,7 @@ WHOLE = ("obographs", "mesh-xml", "owl", "skos", "fhir", "icd10cm")
 @pytest.mark.parametrize("format", TOLD)
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
 @pytest.mark.parametrize("start", ["", "\ufeff"])
-def test_format_is_told_by_content(tmp_path, format, pack, start):
+def test_format_is_detected_by_content(tmp_path, format, pack, start):
     path = tmp_path / "ontology.bin"
     path.write_bytes(pack((start + SAMPLES[format]).encode("utf8")))
     assert detect_format(path) == format
@@ -70,7 +70,7 @@ def test_format_is_told_by_content(tmp_path, format, pack, start):
 
 
 @pytest.mark.parametrize("content", [b"", b"Once upon a time\n", b"<?xml?>"])
-def test_unknown_content_is_accepted(tmp_path, content):
+def test_unknown_content_raises(tmp_path, content):
     path = tmp_path / "what.txt"
     path.write_bytes(content)
     with pytest.raises(KrisselError, match=r"K104.*what\.txt.*zeshel, jsonl.*concept_id"):
@@ -85,7 +85,7 @@ def test_unknown_content_is_accepted(tmp_path, content):
     (b"\xd0\xcf\x11\xe0\xa1\xb1", "Excel workbook"),
     (b"BZh91AY&SY", "Decompress"),
 ])  # fmt: skip
-def test_binary_files_are_refused_by_name(tmp_path, content, advice, format):
+def test_binary_files_raise_with_their_kind(tmp_path, content, advice, format):
     path = tmp_path / "lab.xlsx"
     path.write_bytes(content)
     with pytest.raises(KrisselError, match=rf"K060.*lab\.xlsx.*{advice}") as caught:
@@ -105,7 +105,7 @@ def test_marked_encodings_are_read(tmp_path, format, encoding):
     assert format == "phrases" or detect_format(marked) == format
 
 
-def test_the_encoding_of_windows_is_named_once(tmp_path):
+def test_windows_encoding_is_named_once(tmp_path):
     path = tmp_path / "lab.csv"
     rows = ["id,name", *(f"X:{n},name {n}" for n in range(9)), "X:10,Ménière", "X:11,Sjögren"]
     path.write_text("\n".join([*rows, ""]), encoding="cp1252")
@@ -127,7 +127,7 @@ def test_the_encoding_of_windows_is_named_once(tmp_path):
     ("fever\nheart attack\nWilson's disease, type 2\n", "K120.*'fever'.*columns id and name.*krissel map"),
     ("name\nfever\n", "K120"),
 ])  # fmt: skip
-def test_other_syntaxes_are_refused_with_what_to_do(tmp_path, content, code):
+def test_other_syntaxes_raise_with_advice(tmp_path, content, code):
     path = tmp_path / "what.txt"
     path.write_text(content)
     with pytest.raises(KrisselError, match=code):
@@ -150,7 +150,7 @@ def test_errors_come_before_the_first_entity(tmp_path):
 
 
 @pytest.mark.parametrize("format", [format for format in FILES if format not in WHOLE])
-def test_truncated_and_damaged_gzip(tmp_path, format):
+def test_truncated_and_damaged_gzip_raises(tmp_path, format):
     head, _, record = SAMPLES[format].rstrip("\n").rpartition("\n")
     block = {
         "obo": "[Term]\nid: X:{0}\nname: name {0}",
@@ -193,7 +193,7 @@ def test_truncated_and_damaged_gzip(tmp_path, format):
 @given(st.sampled_from(sorted(FILES)), st.binary(max_size=200), st.booleans())
 @example("jsonl", b"\x1f\x8b", False)
 @pytest.mark.filterwarnings("ignore::spacy_krissel.errors.KrisselWarning")
-def test_wild_bytes_end_in_entities_or_a_coded_error(tmp_path, format, data, after_sample):
+def test_random_bytes_give_entities_or_a_coded_error(tmp_path, format, data, after_sample):
     path = tmp_path / "wild"
     path.write_bytes(SAMPLES[format].encode() * after_sample + data)
     try:

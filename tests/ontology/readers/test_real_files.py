@@ -30,7 +30,7 @@ FILES = [
 
 @pytest.mark.data
 @pytest.mark.parametrize("name, format, n", FILES, ids=[name for name, _, _ in FILES])
-def test_a_publishers_file_is_taken_for_another_or_read_in_part(data_dir, name, format, n):
+def test_publishers_file_is_detected_and_read_completely(data_dir, name, format, n):
     path = data_dir / "ontologies" / name
     assert detect_format(path) == format
     with warnings.catch_warnings():

@@ -117,7 +117,7 @@ def test_obsolete_ids_lead_to_the_entity_at_the_end(folder, write, steps, seed):
 
 
 @pytest.mark.parametrize("write", [as_obographs, as_owl, as_skos])
-def test_circles_and_unknown_ids_are_named(folder, write):
+def test_circular_and_unknown_replacements_warn(folder, write):
     circle = [("TST:1", []), ("TST:2", ["TST:3"]), ("TST:3", ["TST:2"]), ("TST:4", ["TST:9"])]
     # With what replaces an id alone: of the choices of this seed, whichever it is.
     with pytest.warns(
@@ -173,7 +173,7 @@ DEAD = ["GONE:1", "http://purl.obolibrary.org/obo/GONE_1", "OLD:1", "OLD:2"]
 @pytest.mark.parametrize("write, name", WRITERS)
 @pytest.mark.parametrize("spelt", ["{}:{}", "{}_{}", OBO + "{}_{}", "https://example.org/id/{}_{}"])
 @pytest.mark.parametrize("dead", ["", *DEAD])
-def test_id_without_a_replacement_in_the_file_leads_to_the_one_to_consider(folder, write, name, spelt, dead):
+def test_consider_is_used_if_no_replacement_is_known(folder, write, name, spelt, dead):
     # OLD:1 is replaced by itself over a step, and OLD:2 states none of the file.
     lines = f"replaced_by: {dead}\n" * bool(dead) + "consider: "
     stated = {
@@ -193,7 +193,7 @@ def test_id_without_a_replacement_in_the_file_leads_to_the_one_to_consider(folde
     assert found == {"TST:0": {"ALT:0", "OLD:4", "OLD:6", "OLD:7"}, "TST:1": {"ALT:1", "OLD:5"}}
 
 
-def test_id_as_it_is_written_comes_before_other_spellings(folder):
+def test_exact_id_comes_before_other_spellings(folder):
     terms = "".join(f"\n[Term]\nid: {id_}\nname: n\n" for id_ in ("T:0", "T_0"))
     stated = "\n[Term]\nid: T:9\nname: n\nis_obsolete: true\nreplaced_by: T_0\n"
     (folder / "both.obo").write_text(terms + stated)

@@ -56,11 +56,11 @@ def rxnorm(tmp_path):
     return folder
 
 
-def test_what_is_suppressed_or_of_another_source_is_a_name(rxnorm):
+def test_suppressed_and_foreign_source_names_are_left_out(rxnorm):
     assert list(read_rxnorm(rxnorm)) == [COLCHICINE, TABLET]
 
 
-def test_a_folder_or_file_of_it_is_refused(rxnorm):
+def test_folders_and_files_of_the_release_are_read(rxnorm):
     for path in (rxnorm, rxnorm.parent, rxnorm / "RXNCONSO.RRF"):
         assert detect_format(path) == "rxnorm"
         assert list(read_ontology(path)) == [COLCHICINE, TABLET]
@@ -69,14 +69,14 @@ def test_a_folder_or_file_of_it_is_refused(rxnorm):
     assert list(read_ontology(rxnorm.parent)) == [COLCHICINE, TABLET]
 
 
-def test_concepts_that_were_not_asked_for_are_taken(rxnorm):
+def test_only_requested_concepts_are_read(rxnorm):
     assert list(read_rxnorm(rxnorm, term_types=["IN", "BN"])) == [COLCHICINE]
     first, second, third = read_rxnorm(rxnorm, vocabularies=["RXNORM", "MSH"])
     assert first.names == ("colchicine", "Kolchizin", "Colchicine", "Colchysat")
     assert second == TABLET and (third.name, third.xrefs) == ("Only of MeSH", ("MESH:D000900",))
 
 
-def test_a_name_of_another_source_replaces_that_of_rxnorm(tmp_path):
+def test_rxnorms_name_comes_before_that_of_another_source(tmp_path):
     first, second, *_ = CONCEPTS.splitlines()
     other = second.replace("RXNORM|IN", "NDDF|IN").replace("colchicine", "COLCHICINE")
     path = tmp_path / "RXNCONSO.RRF"
@@ -85,13 +85,13 @@ def test_a_name_of_another_source_replaces_that_of_rxnorm(tmp_path):
     assert (found.name, found.types) == ("Kolchizin", ("SY",))
 
 
-def test_a_missing_file_is_not_named(rxnorm):
+def test_missing_file_is_named(rxnorm):
     (rxnorm / "RXNCONSO.RRF").unlink()
     with pytest.raises(KrisselError, match=r"K101.*RXNCONSO\.RRF.*RxNorm's RXNCONSO\.RRF"):
         read_ontology(rxnorm.parent, format="rxnorm")
 
 
-def test_damaged_rows_are_not_counted(rxnorm):
+def test_damaged_rows_are_counted(rxnorm):
     (rxnorm / "RXNCONSO.RRF").write_text(f"{CONCEPTS}2683|ENG|x|\n|ENG||||||1||||RXNORM|IN|1|x||N||\n")
     with pytest.warns(KrisselWarning, match=r"KW101.*Left out 2 of 14.*line 13 has 3 columns.*first column"):
         assert list(read_rxnorm(rxnorm)) == [COLCHICINE, TABLET]
@@ -100,7 +100,7 @@ def test_damaged_rows_are_not_counted(rxnorm):
         list(read_rxnorm(rxnorm))
 
 
-def test_what_the_files_say_of_themselves_is_lost(rxnorm, tmp_path):
+def test_provenance_of_the_files_is_kept(rxnorm, tmp_path):
     store = build_ontology(rxnorm.parent, tmp_path / "store", version="not this", licence="UMLS")
     assert store.resolve("RXNORM:2683") == "2683"
     (stated,) = store.manifest["info"]["provenance"]

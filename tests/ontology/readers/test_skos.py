@@ -81,7 +81,7 @@ def write(tmp_path):
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
-def test_a_concept_in_turtle_is_not_as_it_is_written(write, pack):
+def test_concepts_in_turtle_are_read_as_written(write, pack):
     pytest.importorskip("rdflib")
     path = write(TURTLE, pack)
     assert detect_format(path) == "skos"
@@ -89,7 +89,7 @@ def test_a_concept_in_turtle_is_not_as_it_is_written(write, pack):
         assert list(read_ontology(path)) == FOUND
 
 
-def test_a_concept_in_xml_is_not_as_it_is_written(write):
+def test_concepts_in_xml_are_read_as_written(write):
     pytest.importorskip("rdflib")
     path = write(XML)
     assert detect_format(path) == "skos"
@@ -108,13 +108,13 @@ def test_a_concept_in_xml_is_not_as_it_is_written(write):
         "PREFIX c: <http://www.w3.org/2004/02/skos/core#>\n<http://x.org/y/1>\n  a <http://x.org/Z>, c:Concept .",
     ],
 )
-def test_other_spellings_of_a_type_are_not_read(write, line):
+def test_other_spellings_of_a_type_are_read(write, line):
     pytest.importorskip("rdflib")
     path = write(f'{line}\n<http://x.org/y/1> <http://www.w3.org/2004/02/skos/core#prefLabel> "one" .\n')
     assert [(each.id, each.name) for each in read_ontology(path)] == [("y:1", "one")]
 
 
-def test_an_option_is_ignored(write):
+def test_language_and_hidden_labels_can_be_chosen(write):
     pytest.importorskip("rdflib")
     with pytest.warns(KrisselWarning, match=r"KW109\] 2 entities.*'de'.*: en \(2\)"):
         found = list(read_skos(write(TURTLE), language="de", hidden=True))
@@ -124,7 +124,7 @@ def test_an_option_is_ignored(write):
     assert "Goot" in next(read_skos(write(TURTLE), hidden=True)).aliases
 
 
-def test_ids_depend_on_the_working_directory(write, tmp_path, monkeypatch):
+def test_ids_are_independent_of_the_working_directory(write, tmp_path, monkeypatch):
     pytest.importorskip("rdflib")
     path = write('@prefix s: <http://www.w3.org/2004/02/skos/core#> . <#a> a s:Concept ; s:prefLabel "one" .')
     (first,) = read_skos(path)
@@ -133,7 +133,7 @@ def test_ids_depend_on_the_working_directory(write, tmp_path, monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore:.*KW109")
-def test_a_concept_without_an_address_is_not_counted(write):
+def test_concept_without_an_address_is_counted(write):
     pytest.importorskip("rdflib")
     with pytest.warns(KrisselWarning, match=r"KW101.*Left out 1 of 6.*line 6 has no address"):
         assert len(list(read_skos(write(TURTLE + '[] a skos:Concept ; skos:prefLabel "x" .\n')))) == 4
@@ -149,21 +149,21 @@ def test_a_concept_without_an_address_is_not_counted(write):
         ("<other/>", "K008"),
     ],
 )
-def test_errors_have_no_code(write, text, code):
+def test_errors_are_coded(write, text, code):
     pytest.importorskip("rdflib")
     with pytest.raises(KrisselError, match=code):
         list(read_skos(write(text)))
 
 
 @pytest.mark.filterwarnings("ignore:.*KW109")
-def test_a_blank_or_escaped_character_is_a_name(write):
+def test_blank_and_control_character_names_are_left_out(write):
     pytest.importorskip("rdflib")
     more = 't:c7 a skos:Concept ; skos:prefLabel " "@en .\nt:c8 a skos:Concept ; skos:prefLabel "a\\u0007"@en .\n'
     with pytest.warns(KrisselWarning, match=r"KW101.*Left out 1 of 7.*holds the control character U\+0007"):
         assert len(list(read_skos(write(TURTLE + more)))) == 4
 
 
-def test_a_missing_library_has_no_code(write, monkeypatch):
+def test_missing_library_raises(write, monkeypatch):
     monkeypatch.setitem(sys.modules, "rdflib", None)
     with pytest.raises(KrisselError, match=r"K114.*joints\.rdf.*pip install 'spacy-krissel\[rdf\]'"):
         list(read_ontology(write(TURTLE)))

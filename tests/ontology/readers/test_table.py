@@ -49,7 +49,7 @@ def quoted(text):
 
 
 @pytest.mark.parametrize("delimiter", [",", "\t", ";"])
-def test_a_column_is_not_read_by_its_usual_name(write, delimiter):
+def test_columns_are_read_by_their_usual_names(write, delimiter):
     text = (
         quoted(CSV) if delimiter == "," else quoted(CSV).replace("Epileptic, ", "Epileptic# ").replace(",", delimiter)
     )
@@ -58,7 +58,7 @@ def test_a_column_is_not_read_by_its_usual_name(write, delimiter):
     assert list(read_ontology(path)) == [FITS, MYOCLONIC]
 
 
-def test_given_columns_are_not_read(write):
+def test_given_columns_are_read(write):
     path = write("Code;Bezeichnung;Auch\nE10;Diabetes;Zuckerkrankheit/Zucker\n")
     columns = {"id_column": "code", "name_column": "Bezeichnung", "synonym_column": "auch", "separator": "/"}
     assert list(read_table(path, **columns)) == [Entity("E10", "Diabetes", ("Zuckerkrankheit", "Zucker"))]
@@ -70,23 +70,23 @@ def test_given_columns_are_not_read(write):
     assert [each.id for each in read_ontology(path, **columns)] == ["E10"]
 
 
-def test_rows_of_one_id_are_two_concepts(write):
+def test_rows_of_one_id_are_one_concept(write):
     path = write("id,name\nX:1,fever\nX:1,pyrexia\nX:2,cough\n")
     assert list(read_table(path)) == [Entity("X:1", "fever", ("pyrexia",)), Entity("X:2", "cough")]
 
 
-def test_a_row_without_id_or_name_is_not_counted(write):
+def test_row_without_id_or_name_is_counted(write):
     path = write("id,name\nX:1,fever\n,cough\nX:3,\nX:4,pain,more\n")
     with pytest.warns(KrisselWarning, match="KW101.*3"):
         assert list(read_table(path)) == [Entity("X:1", "fever")]
 
 
-def test_obsolete_rows_are_read(write):
+def test_obsolete_rows_are_left_out(write):
     path = write("Class ID,Preferred Label,Synonyms,Obsolete\nX:1,fever,,false\nX:2,ague,,true\n")
     assert [entity.id for entity in read_ontology(path)] == ["X:1"]
 
 
-def test_medcats_preferred_name_is_an_alias(write):
+def test_medcats_preferred_name_becomes_the_name(write):
     path = write(MEDCAT)
     assert detect_format(path) == "medcat"
     assert list(read_medcat(path)) == [
@@ -95,7 +95,7 @@ def test_medcats_preferred_name_is_an_alias(write):
     ]
 
 
-def test_broad_synonyms_are_names(write):
+def test_broad_synonyms_are_names_only_on_request(write):
     path = write(SSSLM, "civic.tsv")
     assert detect_format(path) == "ssslm"
     (found,) = read_ontology(path)
@@ -106,7 +106,7 @@ def test_broad_synonyms_are_names(write):
 
 @pytest.mark.data
 @pytest.mark.parametrize("name", ["civic.gid", "depmap", "hgnc.genegroup", "sgd"])
-def test_a_published_table_of_synonyms_has_other_entities_than_its_obo_file(data_dir, name):
+def test_published_synonym_table_has_the_entities_of_its_obo_file(data_dir, name):
     folder = data_dir / "ontologies" / "obo-db-ingest"
     (table,) = folder.glob(f"{name}.synonyms.tsv*")
     (obo,) = folder.glob(f"{name}.obo*")
@@ -115,7 +115,7 @@ def test_a_published_table_of_synonyms_has_other_entities_than_its_obo_file(data
     assert ids and len(ids & in_obo) > 0.95 * len(ids)
 
 
-def test_synonyms_in_several_columns_are_lost(write):
+def test_synonyms_in_several_columns_are_read(write):
     path = write('id\tname\told\tshort\told, but used\n1\tGout\tPodagra|Tophi\tG\t"Gouty ""fit"""\n', "terms.tsv")
     (gout,) = read_table(path, synonym_column="Old,short")
     assert gout.aliases == ("Podagra", "Tophi", "G")
@@ -129,7 +129,7 @@ def test_synonyms_in_several_columns_are_lost(write):
 
 
 @pytest.mark.parametrize("read, header", [(read_table, "id,name,synonyms"), (read_medcat, "cui,name,name_status")])
-def test_unclosed_quote_names_its_row_and_costs_no_other(write, read, header):
+def test_unclosed_quote_loses_only_its_own_row(write, read, header):
     rows = ["A:1,rickets,P", 'A:2,"scurvy,P', 'A:3,"beriberi, dry",P', "A:4,pellagra,P"]
     with pytest.warns(KrisselWarning, match=r"KW101.*Left out 1 of 4.*line 3 .*a quote is not closed") as caught:
         found = list(read(write("\n".join([header, *rows, ""]))))
@@ -139,7 +139,7 @@ def test_unclosed_quote_names_its_row_and_costs_no_other(write, read, header):
     assert len(caught) == 1
 
 
-def test_row_of_several_lines_is_named_by_its_first(write):
+def test_multiline_row_is_named_by_its_first_line(write):
     path = write('id,name,definition\nA:1,rickets,"soft\nbones"\nA:2,,"of\nnothing"\nA:3,croup,cough\n')
     with pytest.warns(KrisselWarning, match=r"KW101.*Left out 1 of 3.*line 4 has no name"):
         first, second = read_table(path)
@@ -148,7 +148,7 @@ def test_row_of_several_lines_is_named_by_its_first(write):
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("first", ["sep=;", '"sep=;"', "SEP=,"])
-def test_rows_of_excel_are_read(write, first):
+def test_excel_exports_are_read(write, first):
     """A line that names the separator, and rows without a filled cell."""
     path = write(f"\ufeff{first}\r\nid;name;synonyms\r\nA:1;rickets;\r\n;;\r\nA:2;croup;cough\r\n; ;\r\n")
     assert detect_format(path) == "table"
@@ -172,7 +172,7 @@ def test_numbered_columns_are_all_read(write, header):
     assert [entity.aliases for entity in read_ontology(path)] == [("pyrexia", "heat"), ("shivers", "chills")]
 
 
-def test_lines_in_a_cell_are_synonyms(write):
+def test_lines_within_a_cell_are_separate_synonyms(write):
     """Spreadsheets have them: Alt and Enter."""
     path = write('id,name,synonyms\nX:1,"yellow\nfever","black vomit\r\nyellow jack | bronze john\n"\n')
     (found,) = read_ontology(path)
@@ -182,7 +182,7 @@ def test_lines_in_a_cell_are_synonyms(write):
 
 
 @pytest.mark.parametrize("option", [{"id_column": 1}, {"synonym_column": ["a", "b"]}, {"separator": 5}])
-def test_options_of_another_type_are_refused(write, option):
+def test_options_of_another_type_raise(write, option):
     path = write("id,name\nX:1,fever\n")
     with pytest.raises(KrisselError, match=f"K006.*{next(iter(option))}"):
         list(read_ontology(path, **option))
@@ -237,7 +237,7 @@ def test_evident_separators_split_synonyms(tmp_path, rows, mark, delimiter):
         ("infarct", "heart attack; MI", "KW111.*1 of 1 cells in column 'synonyms'.*split at ';'.*heart attack; MI"),
     ],
 )
-def test_doubtful_separators_are_named(write, name, synonyms, warning):
+def test_doubtful_separators_warn(write, name, synonyms, warning):
     path = write(f"id\tname\tsynonyms\nX:1\t{name}\t{synonyms}\n")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -254,7 +254,7 @@ def test_doubtful_separators_are_named(write, name, synonyms, warning):
         assert len(found.aliases) == n or "&beta;" in synonyms
 
 
-def test_types_and_parents_have_separators_of_their_own(write):
+def test_types_and_parents_have_their_own_separators(write):
     path = write("id\tname\tsynonyms\ttypes\tparents\nX:1\tfever\tpyrexia|heat\tSign;Finding\tX:2|X:3\n")
     with pytest.warns(KrisselWarning, match="KW111.*'types'"):
         (fever,) = read_table(path)

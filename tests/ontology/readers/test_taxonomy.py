@@ -39,20 +39,20 @@ def names(write):
 
 
 @pytest.mark.filterwarnings("error")
-def test_taxa(names):
+def test_taxa_are_read(names):
     bacteria, human = read_taxonomy(names)
     assert bacteria == Entity("2", "Bacteria", ("bacteria",), ("Species",), source="NCBI Taxonomy")
     assert (human.id, human.name, human.aliases) == ("9606", "Homo sapiens", ("human",))
 
 
-def test_a_taxon_has_not_the_common_name_of_genbank(names):
+def test_common_name_of_genbank_can_be_preferred(names):
     bacteria, human = read_taxonomy(names, common_names=True)
     assert (human.name, human.aliases) == ("human", ("Homo sapiens",))
     # It has none; the class of names that BLAST shows is another.
     assert (bacteria.name, bacteria.aliases) == ("Bacteria", ("bacteria",))
 
 
-def test_merged_ids_stand_for_their_taxon(names):
+def test_merged_ids_are_alternative_ids_of_their_taxon(names):
     merged = names.with_name("merged.dmp")
     merged.write_text("12\t|\t9606\t|\n30\t|\t9606\t|\n46\t|\t39\t|\nx\t|\t2\t|\n", encoding="utf8")
     with pytest.warns(KrisselWarning, match="KW101.*1 of 4.*line 4 is not two tax ids"):
@@ -60,7 +60,7 @@ def test_merged_ids_stand_for_their_taxon(names):
     assert (bacteria.alt_ids, human.alt_ids) == ((), ("12", "30"))
 
 
-def test_a_taxon_has_not_its_parent(names):
+def test_taxon_has_its_parent(names):
     rows = [
         line("1", "1", "no rank"),
         line("2", "131567", "superkingdom"),
@@ -79,7 +79,7 @@ def test_classes_can_be_chosen(names):
     assert human.aliases == ("NHM 1",)
 
 
-def test_bad_lines_are_not_counted(write):
+def test_bad_lines_are_counted(write):
     rows = [line(*cells) for cells in NAMES]
     path = write(
         "".join(rows) + line("x", "y", "", "synonym") + line("1", "root") + "8\t|\tno bar\t|\t\t|\tsynonym\n" + rows[5]
@@ -90,12 +90,12 @@ def test_bad_lines_are_not_counted(write):
         assert [taxon.name for taxon in read_taxonomy(path)][:2] == ["Bacteria", "Homo sapiens"]
 
 
-def test_another_file_of_the_dump(write):
+def test_another_file_of_the_dump_raises(write):
     with pytest.raises(KrisselError, match="K103.*taxonomy.*line 1 has 5 columns instead of 4"):
         list(read_taxonomy(write(line("1", "1", "no rank", "", "8"))))
 
 
-def test_the_largest_number_takes_no_memory(tmp_path):
+def test_large_tax_id_takes_no_memory(tmp_path):
     names = tmp_path / "names.dmp"
     names.write_text(line("99999999", "Homo sapiens", "", "scientific name"), encoding="utf8")
     names.with_name("nodes.dmp").write_text(line("99999999", "9605", "species"), encoding="utf8")

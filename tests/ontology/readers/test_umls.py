@@ -103,11 +103,11 @@ def ids(entities):
     return [entity.id for entity in entities]
 
 
-def test_what_is_taken_of_each_file(umls):
+def test_entities_combine_all_files(umls):
     assert list(read_umls(umls())) == [KNEE_PAIN, GOUT]
 
 
-def test_the_preferred_name_is_of_the_first_term_in_its_first_form(umls):
+def test_preferred_name_is_the_preferred_term_in_its_preferred_form(umls):
     atoms = {(ts, stt, pref): f"{ts}{stt}{pref}" for ts in "PS" for stt in ("PF", "VO") for pref in "YN"}
     rows = [f"C1|ENG|{ts}|L|{stt}|S|{pref}|A||||S|PT|C|{name}|0|N||" for (ts, stt, pref), name in atoms.items()]
     for order in (rows, rows[::-1]):
@@ -117,7 +117,7 @@ def test_the_preferred_name_is_of_the_first_term_in_its_first_form(umls):
     assert entity.name == "SPFY", "where the first term is not taken"
 
 
-def test_subsets(umls):
+def test_subsets_can_be_chosen(umls):
     folder = umls()
     assert [entity.name for entity in read_umls(folder, vocabularies=["SNOMEDCT_US"])] == ["Knee pain"]
     (found,) = read_umls(folder, vocabularies=["MSH"], term_types=["MH"])
@@ -141,11 +141,11 @@ def test_subsets(umls):
         ("A", ["C0000001"]),
     ],
 )
-def test_semantic_types_and_those_below_them(umls, asked, expected):
+def test_semantic_type_selects_itself_and_its_descendants(umls, asked, expected):
     assert ids(read_umls(umls(), semantic_types=[asked])) == expected
 
 
-def test_a_type_that_no_concept_has_is_found_in_the_network(umls, tmp_path):
+def test_type_without_concepts_is_found_in_the_semantic_network(umls, tmp_path):
     folder = umls()
     for asked in ("Pathologic Function", "T046"):
         with pytest.raises(KrisselError, match=rf"K006\].*semantic_types.*{asked}"):
@@ -157,7 +157,7 @@ def test_a_type_that_no_concept_has_is_found_in_the_network(umls, tmp_path):
     assert ids(read_umls(folder, semantic_types=["T071"])) == ["C0000001"], "A is not above B2.2"
 
 
-def test_related_concepts_are_references_where_they_are_asked_for(umls, tmp_path):
+def test_related_concepts_become_xrefs_on_request(umls, tmp_path):
     folder = umls(**{"MRREL.RRF": RELATIONS})
     assert [entity.xrefs for entity in read_umls(folder)] == [KNEE_PAIN.xrefs, GOUT.xrefs]
     first, second = read_umls(folder, relations=["RL", "SY"])
@@ -173,7 +173,7 @@ def test_related_concepts_are_references_where_they_are_asked_for(umls, tmp_path
         list(read_umls(folder, relations=["RL"]))
 
 
-def test_a_parent_of_another_vocabulary_is_kept(umls, tmp_path):
+def test_parents_of_other_vocabularies_are_left_out(umls, tmp_path):
     folder = umls(**{"MRREL.RRF": RELATIONS})
     assert [entity.parents for entity in read_umls(folder)] == [(), ()]
     first, second = read_umls(folder, parents=True)
@@ -183,7 +183,7 @@ def test_a_parent_of_another_vocabulary_is_kept(umls, tmp_path):
     assert "MRREL.RRF" in provenance["files"]
 
 
-def test_ids_of_sources_that_have_their_prefix_or_none(umls):
+def test_source_codes_get_a_prefix_or_are_left_out(umls):
     codes = {"GO": "GO:0008150", "NCBI": "9606", "MTH": "NOCODE", "RXNORM": " "}
     rows = [f"C1|ENG|P|L|PF|S|Y|A||||{source}|PT|{code}|x|0|N||\n" for source, code in codes.items()]
     (entity,) = read_umls(umls(**{"MRCONSO.RRF": "".join(rows)}))
@@ -203,7 +203,7 @@ C0000004|ENG|P|L|PF|S|Y|A||||OMIM|PT|145250|Ache|0|N||
 """
 
 
-def test_a_gold_id_of_a_source_is_of_no_concept_or_of_a_narrower_one(umls, tmp_path):
+def test_source_codes_resolve_to_the_concept_of_their_main_term(umls, tmp_path):
     folder = umls(**{"MRCONSO.RRF": HUB, "MRCUI.RRF": None})
     assert build_ontology(folder, tmp_path / "plain").resolve("MESH:D000001") is None
     with pytest.warns(KrisselWarning, match=r"KW103\] 1 alternative ids.*OMIM:145250"):
@@ -223,7 +223,7 @@ def test_a_gold_id_of_a_source_is_of_no_concept_or_of_a_narrower_one(umls, tmp_p
     assert first.alt_ids == ("MESH:D000001",) and first.xrefs == ("SNOMEDCT:99",)
 
 
-def test_gold_of_mesh_cannot_be_evaluated_in_a_umls_store(umls, tmp_path):
+def test_mesh_gold_can_be_evaluated_in_a_umls_store(umls, tmp_path):
     with pytest.warns(KrisselWarning, match="KW103"):
         store = build_ontology(umls(**{"MRCONSO.RRF": HUB, "MRCUI.RRF": None}), tmp_path / "hub", codes=["MSH", "OMIM"])
     gold = tmp_path / "gold.txt"
@@ -251,7 +251,7 @@ C0000003|A7|CUI|RO|C0000002|A1|CUI|has_tradename|R3||RXNORM|RXNORM|||N||
 """
 
 
-def test_a_trade_name_is_no_name_of_its_drug(umls, tmp_path):
+def test_trade_names_are_names_of_their_drug_on_request(umls, tmp_path):
     folder = umls(**{"MRCONSO.RRF": HUB, "MRCUI.RRF": None, "MRREL.RRF": TRADED})
     names = {entity.id: entity.names for entity in read_umls(folder, tradenames=True)}
     assert names == {
@@ -268,7 +268,7 @@ def test_a_trade_name_is_no_name_of_its_drug(umls, tmp_path):
         list(read_umls(folder, tradenames=True))
 
 
-def test_a_preset_takes_other_types_sources_or_a_release_in_silence(umls, tmp_path):
+def test_preset_selects_types_and_sources_and_warns_of_another_release(umls, tmp_path):
     release = {"release.dat": "umls.release.name=2017AA\n"}
     rows = "C0000008|ENG|P|L|PF|S|Y|A||||CHV|PT|1|Ill|0|N||\nC0000009|ENG|P|L|PF|S|Y|A||||HPO|PT|HP:1|Fever|0|N||\n"
     types = (
@@ -304,7 +304,7 @@ def test_a_preset_takes_other_types_sources_or_a_release_in_silence(umls, tmp_pa
         list(read_umls(folder, preset="st22pv"))
 
 
-def test_sapberts_names_are_without_suppressed_ones_or_trade_names(umls, tmp_path):
+def test_sapbert_preset_includes_suppressed_and_trade_names(umls, tmp_path):
     rows = HUB.replace("KNEE PAIN|0|N||", "KNEE PAIN|0|O||")
     folder = umls(**{"MRCONSO.RRF": rows, "MRCUI.RRF": None, "MRREL.RRF": TRADED})
     (folder / "release.dat").write_text("umls.release.name=2020AA\n")
@@ -317,7 +317,7 @@ def test_sapberts_names_are_without_suppressed_ones_or_trade_names(umls, tmp_pat
         list(read_umls(folder, preset="sapbert"))
 
 
-def test_what_the_files_say_of_themselves(umls, tmp_path):
+def test_provenance_of_the_files_is_kept(umls, tmp_path):
     folder = umls(**{"MRSAB.RRF": SOURCES, "release.dat": "umls.release.name=2017AA\numls.release.date=20170508\n"})
     store = build_ontology(folder, tmp_path / "store", licence="UMLS", version="not this")
     (stated,) = store.manifest["info"]["provenance"]
@@ -333,7 +333,7 @@ def test_what_the_files_say_of_themselves(umls, tmp_path):
     assert "vocabularies" not in stated and "MRSAB.RRF" not in stated["files"]
 
 
-def test_only_the_concepts_are_needed(umls):
+def test_only_the_concept_file_is_required(umls):
     folder = umls(**dict.fromkeys(("MRSTY.RRF", "MRDEF.RRF", "MRCUI.RRF")))
     first, _ = read_umls(folder / "MRCONSO.RRF")
     assert (first.types, first.tree_numbers, first.definition, first.alt_ids) == ((), (), "", ())
@@ -341,7 +341,7 @@ def test_only_the_concepts_are_needed(umls):
         list(read_umls(folder, semantic_types=["T047"]))
 
 
-def test_gzipped_files(umls):
+def test_gzipped_files_are_read(umls):
     folder = umls(**dict.fromkeys(FILES))
     for name, text in FILES.items():
         (folder / f"{name}.gz").write_bytes(gzip.compress(text.encode()))
@@ -349,19 +349,19 @@ def test_gzipped_files(umls):
     assert list(read_ontology(folder)) == [KNEE_PAIN, GOUT]
 
 
-def test_a_store_of_it(umls, tmp_path):
+def test_store_is_built_from_umls(umls, tmp_path):
     store = build_ontology(umls(), tmp_path / "store", vocabularies=["MSH", "NCI"])
     assert len(store) == 2 and store.get("C0000005").id == "C0000001" == store.resolve("UMLS:C0000002")
     assert store.manifest["info"]["sources"] == ["META"]
 
 
-def test_bad_rows_are_not_counted(umls):
+def test_bad_rows_are_counted(umls):
     folder = umls(**{"MRCONSO.RRF": CONCEPTS + "C0000010|ENG|P\n|ENG|P|L|PF|S|Y|A||||S|PT|C|x|0|N||\n"})
     with pytest.warns(KrisselWarning, match=r"KW101.*MRCONSO\.RRF.*line 11 has 3 columns instead of 18.*line 12"):
         assert list(read_umls(folder)) == [KNEE_PAIN, GOUT]
 
 
-def test_errors_have_no_code(umls, tmp_path):
+def test_errors_are_coded(umls, tmp_path):
     with pytest.raises(KrisselError, match=r"K101\].*MRCONSO"):
         list(read_umls(tmp_path))
     with pytest.raises(KrisselError, match=r"K131\].*MRCONSO\.RRF.*C0000001 at line 3 comes after C0000003"):

@@ -31,7 +31,7 @@ LATEST = date.today().year + (date.today().month >= 10)
 
 
 @pytest.mark.parametrize("name", OPEN)
-def test_a_vocabulary_is_not_read_as_its_publisher_has_it(name, publisher, publish, tmp_path):
+def test_vocabulary_is_read_as_published(name, publisher, publish, tmp_path):
     known = VOCABULARIES[name]
     content, ids = PUBLISHED[name]
     path = publish(name, content)
@@ -49,7 +49,7 @@ def test_a_vocabulary_is_not_read_as_its_publisher_has_it(name, publisher, publi
     assert found["licence"] and found["version"] and found["downloaded"]
 
 
-def test_a_name_without_what_it_needs():
+def test_every_vocabulary_has_its_metadata():
     assert set(OPEN) == set(PUBLISHED) and CLOSED == ["umls", "snomed", "rxnorm", "icd10-who"]
     for name, known in VOCABULARIES.items():
         assert known.title and known.licence and known.terms.startswith("https://"), name
@@ -58,13 +58,13 @@ def test_a_name_without_what_it_needs():
 
 
 @pytest.mark.parametrize("name", CLOSED)
-def test_a_licence_is_not_asked_for(name, publisher, tmp_path):
+def test_licensed_vocabulary_raises_without_a_download(name, publisher, tmp_path):
     with pytest.raises(KrisselError, match=r"K116.*https?://.*krissel ontology"):
         build_ontology(name, tmp_path / "store")
     assert not publisher.requests
 
 
-def test_what_a_gene_table_says_of_its_names_is_lost(publisher, publish, tmp_path):
+def test_names_of_a_gene_table_become_aliases(publisher, publish, tmp_path):
     publish("hgnc", PUBLISHED["hgnc"][0])
     gene = build_ontology("hgnc", tmp_path / "store").get("HGNC:3")
     expected = "activin A receptor like type 1", "HHT2", "ALK1", "HHT", 'TGF-B "superfamily" receptor', "ALK-1"
@@ -72,7 +72,7 @@ def test_what_a_gene_table_says_of_its_names_is_lost(publisher, publish, tmp_pat
     assert gene.types == ("protein-coding gene",)
 
 
-def test_imported_terms_stay_or_options_are_not_taken(publisher, publish, tmp_path):
+def test_imported_terms_are_left_out_and_options_apply(publisher, publish, tmp_path):
     publish("mondo", PUBLISHED["mondo"][0])
     store = build_ontology("Mondo", tmp_path / "store", types=["Disease"], below=["MONDO:0000002"], licence="mine")
     assert [(entity.id, entity.types) for entity in store] == [("MONDO:0000002", ("Disease",))]
@@ -80,7 +80,7 @@ def test_imported_terms_stay_or_options_are_not_taken(publisher, publish, tmp_pa
     assert (found["version"], found["licence"]) == ("releases/2026-11-01", "mine")
 
 
-def test_a_vocabulary_is_downloaded_for_each_use(publisher, publish, tmp_path, caplog, monkeypatch):
+def test_vocabulary_is_downloaded_once(publisher, publish, tmp_path, caplog, monkeypatch):
     monkeypatch.setattr(pooch.get_logger(), "handlers", [caplog.handler])
     publish("hpo", PUBLISHED["hpo"][0])
     path, record = fetch("hpo")
@@ -97,7 +97,7 @@ def test_a_vocabulary_is_downloaded_for_each_use(publisher, publish, tmp_path, c
     assert sorted(each.name for each in (tmp_path / "cache").iterdir()) == ["hpo"]
 
 
-def test_a_local_file_does_not_win(publisher, tmp_path, monkeypatch):
+def test_local_file_takes_precedence(publisher, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mondo").write_bytes(obo("MINE"))
     assert {entity.id for entity in build_ontology("mondo", tmp_path / "store")} > {"MINE:0000001", "XYZ:0000003"}
@@ -105,7 +105,7 @@ def test_a_local_file_does_not_win(publisher, tmp_path, monkeypatch):
     assert not publisher.requests
 
 
-def test_an_older_release_is_not_found_or_is_preferred(publisher, publish):
+def test_newest_available_release_is_downloaded(publisher, publish):
     publish("mesh", PUBLISHED["mesh"][0], LATEST - 1)
     missing = f"/nlmpubs.nlm.nih.gov/projects/mesh/MESH_FILES/xmlmesh/desc{LATEST}.gz"
     # NLM answers with a page where a year has no files yet.
@@ -116,7 +116,7 @@ def test_an_older_release_is_not_found_or_is_preferred(publisher, publish):
     assert fetch("mesh", refresh=True)[0].name == f"desc{LATEST}.gz"
 
 
-def test_a_cut_download_starts_over(publisher, publish, tmp_path):
+def test_interrupted_download_is_resumed(publisher, publish, tmp_path):
     content = obo("CL") * 2000
     path = publish("cl", content)
     publisher.cuts = [50_000, None]
@@ -143,7 +143,7 @@ def test_a_cut_download_starts_over(publisher, publish, tmp_path):
 
 @pytest.mark.parametrize("ranges", ["yes", "no", "blindly"])
 @pytest.mark.parametrize("shorter", [False, True])
-def test_two_releases_are_mixed(ranges, shorter, publisher, publish, tmp_path):
+def test_two_releases_are_never_mixed(ranges, shorter, publisher, publish, tmp_path):
     publisher.ranges = ranges
     publish("cl", obo("CL") * 1000)
     publisher.cuts = [90_000, 0, 0, 0]
@@ -155,7 +155,7 @@ def test_two_releases_are_mixed(ranges, shorter, publisher, publish, tmp_path):
     assert not list((tmp_path / "cache").glob(".*"))
 
 
-def test_a_download_without_validators_is_continued(publisher, publish):
+def test_download_without_validators_starts_over(publisher, publish):
     publisher.etags, publisher.modified = False, ""
     publish("cl", content := obo("CL") * 1000)
     publisher.cuts = [50_000, None]
@@ -166,7 +166,7 @@ def test_a_download_without_validators_is_continued(publisher, publish):
 
 
 @pytest.mark.parametrize("answer, said", [(404, "HTTP 404"), (403, "HTTP 403"), (503, "503"), (200, "web page")])
-def test_a_refusal_is_taken_for_the_file(answer, said, publisher, publish, tmp_path):
+def test_refused_download_raises_and_keeps_nothing(answer, said, publisher, publish, tmp_path):
     publisher.answers[publish("medic", PUBLISHED["medic"][0])] = answer
     with pytest.raises(KrisselError, match="K117.*CTD_diseases.tsv.gz") as raised:
         fetch("medic")
@@ -181,7 +181,7 @@ def test_a_refusal_is_taken_for_the_file(answer, said, publisher, publish, tmp_p
     assert store.manifest["info"]["provenance"][0]["licence"].startswith("CTD's terms")
 
 
-def test_without_a_network_the_place_for_the_file_is_not_said(publisher, monkeypatch, tmp_path):
+def test_without_a_network_the_error_names_the_folder(publisher, monkeypatch, tmp_path):
     known = VOCABULARIES["ncbitaxon"]
     nowhere = "http://127.0.0.1:9/taxdmp.zip"
     monkeypatch.setitem(VOCABULARIES, "ncbitaxon", cache.Vocabulary(**{**vars(known), "address": nowhere}))
@@ -234,7 +234,7 @@ def publish_archive(content, publisher, publish):
         archived(**{"a/names.dmp": "1", "b/names.dmp": "2"}),
     ],
 )
-def test_a_wrong_archive_is_not_kept(content, publisher, publish, tmp_path):
+def test_invalid_archive_is_not_kept(content, publisher, publish, tmp_path):
     publish_archive(content, publisher, publish)
     with pytest.raises(KrisselError, match="K117"):
         fetch("ncbitaxon")
@@ -244,7 +244,7 @@ def test_a_wrong_archive_is_not_kept(content, publisher, publish, tmp_path):
 @pytest.mark.parametrize(
     "content", [PUBLISHED["medic"][0][:-9], gzip.compress(b"1", mtime=0)[:-5] + b"12345", b"no gzip"]
 )
-def test_a_wrong_gzip_file_is_not_kept(content, publisher, publish, tmp_path):
+def test_invalid_gzip_file_is_not_kept(content, publisher, publish, tmp_path):
     publish("medic", content)
     with pytest.raises(KrisselError, match="K117.*is damaged"):
         fetch("medic")
@@ -252,7 +252,7 @@ def test_a_wrong_gzip_file_is_not_kept(content, publisher, publish, tmp_path):
 
 
 @pytest.mark.parametrize("states", ["the truth", "a lie"])
-def test_an_archive_unpacks_up_to_the_limit(states, publisher, publish, tmp_path, monkeypatch):
+def test_archive_beyond_the_limit_is_refused(states, publisher, publish, tmp_path, monkeypatch):
     monkeypatch.setenv("KRISSEL_MAX_UNPACKED_MIB", "1")
     content = archived(**{"names.dmp": "1\t|\troot\t|\n", "nodes.dmp": "x" * 2**21})
     if states == "a lie":
@@ -313,7 +313,7 @@ def test_any_damage_is_refused_or_harmless(name, publisher, tmp_path):
 
 
 @pytest.mark.parametrize("checksum", [b"0" * 32 + b"  taxdmp.zip", b"none", b"", None])
-def test_a_wrong_checksum_is_overlooked(checksum, publisher, publish, tmp_path):
+def test_wrong_checksum_raises(checksum, publisher, publish, tmp_path):
     path = publish("ncbitaxon", PUBLISHED["ncbitaxon"][0])
     if checksum is not None:
         publisher.files[f"{path}.md5"] = checksum
@@ -322,7 +322,7 @@ def test_a_wrong_checksum_is_overlooked(checksum, publisher, publish, tmp_path):
     assert not list((tmp_path / "cache").iterdir())
 
 
-def test_a_damaged_cache_is_read(publisher, publish):
+def test_damaged_cache_is_downloaded_again(publisher, publish):
     publish("go", PUBLISHED["go"][0])
     path, _ = fetch("go")
     for damage in (
@@ -342,7 +342,7 @@ def test_a_damaged_cache_is_read(publisher, publish):
     assert path.read_bytes() == b"damaged"
 
 
-def test_two_builds_download_at_once(publisher, publish):
+def test_concurrent_builds_download_once(publisher, publish):
     publish("uberon", PUBLISHED["uberon"][0] * 5000)
     paths = []
     threads = [threading.Thread(target=lambda: paths.append(fetch("uberon")[0])) for _ in range(4)]
@@ -353,14 +353,14 @@ def test_two_builds_download_at_once(publisher, publish):
     assert len(paths) == 4 and len(set(paths)) == 1 and len(publisher.requests) == 1
 
 
-def test_a_download_of_another_process_is_not_awaited(publisher, publish, tmp_path, monkeypatch):
+def test_download_of_another_process_is_awaited(publisher, publish, tmp_path, monkeypatch):
     publish("uberon", PUBLISHED["uberon"][0])
     lock = cache.FolderLock(tmp_path / "cache" / ".uberon.download")
     monkeypatch.setattr(cache.time, "sleep", lambda seconds: lock.release())
     assert fetch("uberon")[0].exists()
 
 
-def test_the_vocabulary_of_a_build_is_another_one_than_its_work(publisher, publish, tmp_path):
+def test_build_downloads_a_vocabulary_once_and_records_it(publisher, publish, tmp_path):
     from spacy_krissel import build
 
     names = ("gout", "rickets", "common cold", "asthma")
@@ -372,7 +372,7 @@ def test_the_vocabulary_of_a_build_is_another_one_than_its_work(publisher, publi
     assert linker.kb.ontology[0]["vocabulary"] == "hpo"
 
 
-def test_names_of_other_vocabularies_do_not_enrich(publisher, publish, tmp_path):
+def test_vocabularies_combine_and_enrich_by_name(publisher, publish, tmp_path):
     publish("hpo", PUBLISHED["hpo"][0])
     publish("medic", PUBLISHED["medic"][0])
     store = build_ontology(["hpo", "medic"], tmp_path / "store", enrich_from=["medic"])
@@ -380,18 +380,18 @@ def test_names_of_other_vocabularies_do_not_enrich(publisher, publish, tmp_path)
     assert [each["vocabulary"] for each in store.manifest["info"]["provenance"]] == ["hpo", "medic"]
 
 
-def test_a_date_that_is_none_stops_the_reading(publisher, publish):
+def test_invalid_date_is_ignored(publisher, publish):
     publisher.modified = "Wed, 99 Feb 2026 08:00:00 GMT"
     publish("cl", obo("CL"))
     assert "version" not in locate("cl", "auto", False).stated
 
 
-def test_compressed_bytes_are_unpacked_on_the_way(publisher, publish):
+def test_compressed_download_is_kept_as_sent(publisher, publish):
     publish("chebi", content := gzip.compress(obo("CHEBI")))
     assert fetch("chebi")[0].read_bytes() == content
 
 
-def test_the_command_does_not_list_or_download(publisher, publish, tmp_path):
+def test_command_lists_and_downloads(publisher, publish, tmp_path):
     publish("hpo", PUBLISHED["hpo"][0])
     publish("mondo", PUBLISHED["mondo"][0])
     folder = tmp_path / "cache" / "doid"

@@ -26,7 +26,7 @@ def test_mentions_without_an_entity_are_left_out(doc):
     assert linked_mentions(doc, "") == expected
 
 
-def test_mentions_of_a_span_group(doc):
+def test_mentions_can_come_from_a_span_group(doc):
     assert [(id_, view.mention) for id_, view in linked_mentions(doc, "nested")] == [
         ("D3", "flu and asthma"),
         ("D4", "asthma"),
@@ -35,7 +35,7 @@ def test_mentions_of_a_span_group(doc):
 
 
 @pytest.mark.parametrize("spans_key", ["", "sc"])
-def test_views_are_not_given_back_as_they_were(spans_key):
+def test_views_round_trip_through_examples(spans_key):
     pair = [("T1", name_view("type-2 diabetes, (old)")), ("T1", name_view("t2d"))]
     for linked in ([("T2", CONTEXT)], pair, [("T2", CONTEXT), ("T1", CONTEXT._replace(masked=True))]):
         (example,) = view_examples([linked], spans_key)
@@ -52,7 +52,7 @@ def test_views_are_not_given_back_as_they_were(spans_key):
         assert not any(span.kb_id_ for span in spans)
 
 
-def test_order_of_a_batch_depends_on_the_lengths_of_its_contexts():
+def test_batch_order_is_independent_of_context_lengths():
     """spaCy sorts a batch by the tokens of its predicted docs before `update` sees it."""
     linked = [("T1", View("of a ", "flu", "")), ("T2", name_view("a b c")), ("T3", CONTEXT), ("T4", name_view("flu"))]
     batch = list(view_examples([each] for each in linked))
@@ -60,7 +60,7 @@ def test_order_of_a_batch_depends_on_the_lengths_of_its_contexts():
     assert [linked_mentions(example.reference) for example in ordered] == [[each] for each in linked]
 
 
-def test_mention_inside_a_token_is_widened_in_training():
+def test_mention_inside_a_token_keeps_its_boundaries_in_training():
     """The view that was mined is the view of its prototype: the tokenizer must have no say in it."""
     (example,) = view_examples([[("T10", CONTEXT)]])
     assert linked_mentions(example.reference) == [("T10", CONTEXT)]
@@ -70,7 +70,7 @@ def test_mention_inside_a_token_is_widened_in_training():
 
 
 @pytest.mark.parametrize("spans_key", ["", "sc"])
-def test_single_mentions_lose_their_views(spans_key):
+def test_single_mentions_keep_their_views(spans_key):
     linked = [("T1", CONTEXT), ("T2", name_view("t2d")), ("T1", name_view("old"))]
     (example,) = view_examples([linked], spans_key)
     found = list(single_mentions(example, spans_key))
@@ -82,7 +82,7 @@ def test_single_mentions_lose_their_views(spans_key):
     assert linked_mentions(example.reference, spans_key) == linked
 
 
-def test_names_and_contexts_stay_in_memory(monkeypatch):
+def test_names_and_contexts_do_not_accumulate_in_memory(monkeypatch):
     monkeypatch.setattr(examples_module, "VOCAB_EXAMPLES", 10)
     vocabs = []
     for i, example in enumerate(view_examples([("T", name_view(f"name {i}"))] for i in range(35))):

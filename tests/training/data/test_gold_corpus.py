@@ -42,7 +42,7 @@ def linked(examples):
     return [[span.kb_id_ for span in example.reference.ents] for example in examples]
 
 
-def test_ids_are_those_of_the_ontology(write, toy_store):
+def test_gold_ids_are_mapped_to_the_ontology(write, toy_store):
     path = write([(0, 1, "MESH:T01"), (2, 3, "T02|T03"), (4, 5, "T99"), (6, 7, "-1")], [(0, 1, "T04+T99")])
     with pytest.warns(KrisselWarning, match=r"KW603\] 1 of 4"):
         assert linked(read(path, toy_store)) == [["T01", "T02|T03", "", "NIL"], ["T04"]]
@@ -51,7 +51,7 @@ def test_ids_are_those_of_the_ontology(write, toy_store):
         assert linked(read(path, toy_store, split="train", dev_share=0.0)) == [["T01", "", "", "NIL"], ["T04"]]
 
 
-def test_the_predicted_side_has_the_mentions_without_ids(write, toy_store):
+def test_predicted_docs_have_the_mentions_without_ids(write, toy_store):
     for key in ("", "nested"):
         (example,) = read(write([(0, 1, "T01"), (2, 4, "T02")], key=key), toy_store, spans_key=key)
         spans = example.predicted.spans[key] if key else example.predicted.ents
@@ -76,7 +76,7 @@ def test_splits_are_by_document_and_the_same_for_prototypes(write, toy_store):
     assert len(list(source.entities())) == len(toy_store)
 
 
-def test_a_development_split_of_its_own_is_not_all_of_it(write, toy_store, tmp_path):
+def test_separate_development_file_is_used_completely(write, toy_store, tmp_path):
     """Or a part of the training split is left out."""
     dev = write(*[[(0, 1, "T02")]] * 5).rename(tmp_path / "dev.spacy")
     path = write(*[[(0, 1, "T01")]] * 20)
@@ -84,7 +84,7 @@ def test_a_development_split_of_its_own_is_not_all_of_it(write, toy_store, tmp_p
     assert found == {"train": [["T01"]] * 20, "dev": [["T02"]] * 5, "all": [["T01"]] * 20}
 
 
-def test_wrong_settings_and_nothing_linked_is_accepted(write, toy_store):
+def test_invalid_settings_and_missing_links_raise(write, toy_store):
     path = write([(0, 1, "NIL")])
     with pytest.raises(KrisselError, match="K608"):
         read(path, toy_store)
@@ -95,7 +95,7 @@ def test_wrong_settings_and_nothing_linked_is_accepted(write, toy_store):
             make(path, toy_store.path, dev_share=1.0)
 
 
-def test_a_document_is_as_many_examples_as_it_has_linked_mentions(write, toy_store):
+def test_document_gives_one_example_per_linked_mention(write, toy_store):
     path = write([(0, 1, "T01"), (2, 3, "NIL"), (4, 6, "T02")])
     (example,) = read(path, toy_store)
     alone = list(single_mentions(example))
@@ -106,7 +106,7 @@ def test_a_document_is_as_many_examples_as_it_has_linked_mentions(write, toy_sto
 
 
 def test_batches_hold_every_mention_of_a_document(write, toy_store):
-    """As `spacy.Corpus.v1` gives them: several mentions a document, and the batcher takes each for itself."""
+    """`spacy.Corpus.v1` gives several mentions per document; each is batched separately."""
     path = write(*[[(0, 1, "T01"), (1, 2, "T02"), (3, 4, "T03")]] * 4)
     examples = list(spacy.training.Corpus(path)(spacy.blank("en")))
     batches = list(PairBatcher(pairs=3)(examples))

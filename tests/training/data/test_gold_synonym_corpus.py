@@ -50,7 +50,7 @@ def read(gold, toy_store):
 
 
 @pytest.mark.filterwarnings("ignore:.*KW603")
-def test_mentions_with_the_names_of_their_entities(read):
+def test_mentions_are_paired_with_names_of_their_entities(read):
     found = read(split="all")
     by_entity = {id_: {tuple(pair[1:]) for pair in found if pair[0] == id_} for id_ in ("T01", "T10", "T12")}
     assert sum(map(len, by_entity.values())) == len(found)
@@ -66,14 +66,14 @@ def test_mentions_with_the_names_of_their_entities(read):
 
 
 @pytest.mark.filterwarnings("ignore:.*KW603")
-def test_the_order_is_another_with_the_same_seed(read):
+def test_order_is_reproducible_by_seed(read):
     found = read(split="all", seed=3)
     assert found == read(split="all", seed=3) != read(split="all", seed=4)
     assert max(Counter(entity for entity, *_ in found).values()) > 3, "none is left out"
 
 
 @pytest.mark.filterwarnings("ignore:.*KW603")
-def test_documents_of_the_split_alone(gold, toy_store):
+def test_only_documents_of_the_split_are_read(gold, toy_store):
     path, key = gold
     with pytest.raises(KrisselError, match="K608"):
         # A share of nearly one leaves no document to train on.

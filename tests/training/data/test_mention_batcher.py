@@ -16,13 +16,13 @@ def mentions(batch):
     return [view.mention for example in batch for _, view in linked_mentions(example.reference)]
 
 
-def test_every_linked_mention_once(examples):
+def test_every_linked_mention_is_batched_once(examples):
     batches = list(MentionBatcher(size=4)(examples))
     assert [len(batch) for batch in batches] == [4, 4, 2]
     assert sorted(chain.from_iterable(map(mentions, batches))) == sorted(f"m{i}" for i in range(10))
 
 
-def test_a_document_is_cut_into_its_mentions():
+def test_document_is_split_into_its_mentions():
     import spacy
     from spacy.tokens import Span
     from spacy.training import Example
@@ -34,7 +34,7 @@ def test_a_document_is_cut_into_its_mentions():
     assert sorted(map(mentions, batches)) == [["a"], ["b"]]
 
 
-def test_order_by_seed_and_epoch(examples):
+def test_order_changes_with_seed_and_epoch(examples):
     def orders(seed):
         batcher = MentionBatcher(size=10, seed=seed)
         return [mentions(next(iter(batcher(examples)))) for _ in range(2)]
@@ -43,6 +43,6 @@ def test_order_by_seed_and_epoch(examples):
     assert orders(0)[0] != orders(0)[1]
 
 
-def test_empty_batches_are_accepted():
+def test_batch_size_of_zero_raises():
     with pytest.raises(KrisselError, match="K006"):
         MentionBatcher(size=0)

@@ -37,20 +37,20 @@ def nearest_by_turn(refresh_every):
     return found, encoder.rows
 
 
-def test_index_is_not_refreshed_on_schedule():
+def test_index_is_refreshed_on_schedule():
     found, encoded = nearest_by_turn(3)
     assert found == [0, 0, 0, 1, 1, 1, 2]
     assert encoded == [0, 1, 2, 3] * 3
 
 
-def test_index_is_refreshed_though_it_should_never_be():
+def test_refresh_every_zero_never_refreshes_the_index():
     found, encoded = nearest_by_turn(0)
     assert found == [0] * 7 and encoded == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("sizes", [[2, 3, 2, 3, 2], [5, 5, 5], [3, 3, 3, 3]])
-def test_index_is_not_refreshed_after_each_epoch(sizes):
-    """Of five queries: at the first search of each epoch, or where a batch reaches across its end, at the next one."""
+def test_index_is_refreshed_after_each_epoch(sizes):
+    """Refresh at the first search of an epoch, or at the next if a batch crosses its end."""
     encoder, index, refreshed = Encoder(), NearestEntities(ExactIndex, 4, "epoch"), []
     index.epoch = 5
     done = 0
@@ -63,12 +63,12 @@ def test_index_is_not_refreshed_after_each_epoch(sizes):
     assert refreshed == {5: [0, 5, 10], 3: [0, 6]}.get(sizes[0] if sizes[0] != 2 else 5)
 
 
-def test_missing_neighbours_are_not_padded():
+def test_missing_neighbours_are_padded():
     found = NearestEntities(ExactIndex, 3, 500).search(Encoder(), QUERY, 5)
     assert sorted(found[0].tolist()) == [-1, -1, 0, 1, 2]
 
 
 @pytest.mark.parametrize("refresh_every", [-1, "batch"])
-def test_settings(refresh_every):
+def test_invalid_refresh_every_raises(refresh_every):
     with pytest.raises(KrisselError, match="K006"):
         NearestEntities(ExactIndex, 4, refresh_every=refresh_every)

@@ -16,7 +16,7 @@ HOMONYMS = {1: {2}, 2: {1}}
     shared=st.booleans(),
     seed=st.integers(0, 50),
 )
-def test_candidates(gold, n_negatives, hard_share, shared, seed):
+def test_candidates_contain_gold_and_valid_negatives(gold, n_negatives, hard_share, shared, seed):
     rng = np.random.default_rng(seed)
     nearest = np.stack([rng.permutation(30)[:20] for _ in gold]) if hard_share else None
     draw = Negatives(30, HOMONYMS, n_negatives=n_negatives, hard_share=hard_share, shared=shared, seed=seed)
@@ -36,7 +36,7 @@ def test_candidates(gold, n_negatives, hard_share, shared, seed):
         assert len(entities) == len(gold) * (1 + n_negatives)
 
 
-def test_mixed_negatives_of_a_mention():
+def test_hard_negatives_are_filled_up_with_random_ones():
     draw = Negatives(100, HOMONYMS, n_negatives=4, hard_share=0.5, shared=False)
     entities, _, negatives = draw.draw([1, 5], np.array([[1, 2, 7, 8, 9], [6, -1, -1, -1, -1]]))
     # The first: its homonym is left out; the second: too few, so that random ones take their place.
@@ -44,7 +44,7 @@ def test_mixed_negatives_of_a_mention():
     assert entities[negatives[1]][0] == 6 and len(entities[negatives[1]]) == 4
 
 
-def test_distinct_candidates_are_others():
+def test_distinct_candidates_are_the_same_entities():
     """An entity that is a negative of two mentions, and the own one of a third, is encoded three times."""
     negatives = Negatives(20, {}, 3, 0.5, shared=False)
     candidates = negatives.draw([0, 1, 2, 0], np.array([[1, 2, 3], [0, 2, 3], [3, 0, 1], [5, 1, 2]]))
@@ -64,7 +64,7 @@ def test_shared_hard_negatives_come_in_turns():
     assert negatives.tolist() == [[False, True, True, True, True], [True, False, True, True, True]]
 
 
-def test_a_hard_negative_of_one_mention_is_not_that_of_its_homonym():
+def test_hard_negative_is_never_a_homonym_of_the_mention():
     draw = Negatives(100, HOMONYMS, n_negatives=1, hard_share=1.0, shared=True)
     entities, _, negatives = draw.draw([1, 5], np.array([[7], [2]]))
     assert entities.tolist() == [1, 5, 7]
@@ -72,7 +72,7 @@ def test_a_hard_negative_of_one_mention_is_not_that_of_its_homonym():
     assert entities.tolist() == [1, 5, 2] and negatives.tolist() == [[False, True, False], [True, False, True]]
 
 
-def test_random_negatives_are_drawn_by_seed_and_uniformly():
+def test_random_negatives_are_uniform_and_reproducible():
     def drawn(seed):
         draw = Negatives(10, {}, n_negatives=2, hard_share=0.0, shared=True, seed=seed)
         return [draw.draw([0]).entities[1:].tolist() for _ in range(500)]
@@ -82,12 +82,12 @@ def test_random_negatives_are_drawn_by_seed_and_uniformly():
     assert counts[0] == 0 and counts[1:].min() > 70 and counts[1:].max() < 160
 
 
-def test_a_small_ontology_gives_what_it_has():
+def test_small_ontology_gives_all_its_entities():
     entities, _, negatives = Negatives(3, HOMONYMS, n_negatives=8, hard_share=0.0, shared=False).draw([1, 0])
     assert [sorted(entities[mask].tolist()) for mask in negatives] == [[0], [1, 2]]
 
 
-def test_how_many_nearest_are_wanted():
+def test_n_nearest_covers_the_hard_negatives():
     assert Negatives(1000, {}, n_negatives=64, hard_share=0.5, shared=False).n_nearest(32) == 48
     assert Negatives(1000, {}, n_negatives=64, hard_share=0.5, shared=True).n_nearest(32) == 20
     assert Negatives(1000, {}, n_negatives=64, hard_share=0.0, shared=True).n_nearest(32) == 0
@@ -95,6 +95,6 @@ def test_how_many_nearest_are_wanted():
 
 
 @pytest.mark.parametrize("settings", [{"n_negatives": 0}, {"hard_share": -0.1}, {"hard_share": 2}])
-def test_settings(settings):
+def test_invalid_settings_raise(settings):
     with pytest.raises(KrisselError, match="K006"):
         Negatives(10, {}, **{"n_negatives": 2, "hard_share": 0.5, "shared": True, **settings})

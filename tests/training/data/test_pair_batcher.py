@@ -67,7 +67,7 @@ def conflict(a, b):
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.integers(0, 11), max_size=60), st.integers(2, 8), st.integers(0, 3))
-def test_invariants_do_not_hold(store, examples_of, entities, pairs, seed):
+def test_batches_satisfy_their_invariants(store, examples_of, entities, pairs, seed):
     examples = examples_of([f"E{i}" for i in entities])
     batches = batches_of(PairBatcher(pairs=pairs, ontology=store.path, seed=seed), examples)
     check(batches, pairs)
@@ -97,7 +97,7 @@ def check(batches, pairs):
 
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.integers(0, 11), st.integers(1, 5)), max_size=30), st.integers(2, 5), st.integers(2, 12))
-def test_invariants_do_not_hold_for_a_stream(store, examples_of, groups, pairs, buffer_size):
+def test_batches_of_a_stream_satisfy_their_invariants(store, examples_of, groups, pairs, buffer_size):
     """More parts than one, and homonyms that wait over their ends."""
     batcher = PairBatcher(pairs=pairs, ontology=store.path, buffer_size=buffer_size)
     examples = examples_of([f"E{i}" for i, count in groups for _ in range(count)])
@@ -109,20 +109,20 @@ def test_invariants_do_not_hold_for_a_stream(store, examples_of, groups, pairs, 
         assert {f"E{i}" for i in runs} <= {entity for entity, _ in used(batches)}
 
 
-def test_a_stream_is_read_to_its_end_before_the_first_batch(examples_of):
+def test_first_batch_needs_only_the_start_of_a_stream(examples_of):
     taken = []
     stream = (taken.append(i) or example for i, example in enumerate(examples_of([f"E{i}" for i in range(12)] * 20)))
     next(PairBatcher(pairs=4, buffer_size=48)(stream))
     assert len(taken) == 49
 
 
-def test_an_entity_at_the_end_of_a_part_is_separated(examples_of):
+def test_entity_at_the_end_of_a_part_is_kept_together(examples_of):
     examples = examples_of(["E6", "E6", "E7", "E7", "E7", "E8", "E8", "E9", "E9"])
     batches = list(PairBatcher(pairs=2, buffer_size=4)(iter(examples)))
     assert set(used(batches)) == set(mentions(examples))
 
 
-def test_pairs_that_wait_fill_the_memory(store, examples_of):
+def test_waiting_pairs_are_limited(store, examples_of):
     """Homonyms alone follow two pairs, so that the third of the batch does not come."""
     taken = []
     entities = ["E6", "E6", "E3", "E3", *["E4", "E4", "E3", "E3"] * 50]
@@ -152,7 +152,7 @@ def test_single_views_and_unlinked_docs_are_left_out(examples_of, make_example):
     assert sorted(entity for entity, _ in mentions(batch)) == ["E6", "E6", "E8", "E8"]
 
 
-def test_entities_of_a_span_group(make_example):
+def test_entities_can_come_from_a_span_group(make_example):
     examples = [make_example(entity, left, "MS") for entity in ("E6", "E7") for left in ("the ", "in a ")]
     for example in examples:
         example.reference.spans["sc"] = list(example.reference.ents)
@@ -188,7 +188,7 @@ def test_pairs_that_wait_together_are_not_lost(store, examples_of):
         assert set(used(batches)) == set(mentions(examples))
 
 
-def test_seeds_and_epochs(examples_of):
+def test_batches_are_reproducible_by_seed_and_epoch(examples_of):
     examples = examples_of([f"E{i}" for i in range(12)] * 4)
     batcher = PairBatcher(pairs=4, seed=5)
     first, second = names(batcher(examples)), names(batcher(examples))
@@ -198,7 +198,7 @@ def test_seeds_and_epochs(examples_of):
     assert names(PairBatcher(pairs=4, seed=6)(examples)) != first
 
 
-def test_pairs_are_drawn_anew_each_epoch(examples_of):
+def test_pairs_differ_between_epochs(examples_of):
     examples = examples_of([f"E{i}" for i in range(12)] * 6)
     batcher = PairBatcher(pairs=6)
     partners = [
@@ -221,7 +221,7 @@ def test_order_within_a_batch_does_not_matter_to_the_objective(examples_of):
     assert all(a != b for a, b in zip(views[::2], views[1::2], strict=True))
 
 
-def test_homonym_groups(store, toy_store):
+def test_homonyms_are_grouped_by_shared_name(store, toy_store):
     assert homonym_groups(store) == {
         "E0": {"E1"},
         "E1": {"E0", "E2"},
@@ -233,7 +233,7 @@ def test_homonym_groups(store, toy_store):
     assert homonym_groups(toy_store) == {"T01": {"T02"}, "T02": {"T01"}, "T04": {"T05"}, "T05": {"T04"}}
 
 
-def test_wrong_settings_are_accepted(tmp_path):
+def test_invalid_settings_raise(tmp_path):
     with pytest.raises(KrisselError, match="K006.*pairs"):
         PairBatcher(pairs=1)
     with pytest.raises(KrisselError, match="K006.*max_pairs"):
@@ -243,7 +243,7 @@ def test_wrong_settings_are_accepted(tmp_path):
 
 
 @pytest.mark.parametrize("entities", ["", "A", "AB", "AAA"])
-def test_a_corpus_without_a_batch_is_waited_for_for_ever(entities):
+def test_corpus_without_a_batch_raises(entities):
     examples = list(view_examples([(entity, name_view(f"{entity}{i}"))] for i, entity in enumerate(entities)))
     with pytest.raises(KrisselError, match="K634.* mention pairs"):
         list(PairBatcher()(examples))

@@ -43,7 +43,7 @@ def split_kinds(found):
     return [item for item in found if item[1] == item[2]], [item for item in found if item[1] != item[2]]
 
 
-def test_held_out_names_are_in_dev_alone(read, toy_store):
+def test_held_out_names_are_only_in_dev(read, toy_store):
     train, dev = read(names_per_entity=99, mentions_per_entity=99), read(split="dev", mentions_per_entity=99)
     assert train and dev
     held_out = HeldOut(HELD_OUT, 0)
@@ -54,14 +54,14 @@ def test_held_out_names_are_in_dev_alone(read, toy_store):
     assert not dev_names & {(entity, fold_name(mention)) for entity, _, mention in train}
 
 
-def test_together_the_splits_are_all_that_was_mined(read, toy_shards):
+def test_splits_together_cover_all_mined_mentions(read, toy_shards):
     _, train = split_kinds(read(mentions_per_entity=99))
     dev = read(split="dev", mentions_per_entity=99)
     mined = [(m.entity, m.left + m.mention + m.right, m.mention) for m in MentionShards(toy_shards)]
     assert sorted(train + dev) == sorted(mined)
 
 
-def test_caps(read, toy_names):
+def test_mentions_and_names_are_capped_per_entity(read, toy_names):
     names, mentions = split_kinds(read(mentions_per_entity=3, names_per_entity=2, held_out=0.0))
     assert max(Counter(entity for entity, *_ in mentions).values()) == 3
     assert Counter(entity for entity, *_ in names) == {id_: min(2, len(bearing)) for id_, bearing in toy_names.items()}
@@ -71,19 +71,19 @@ def test_caps(read, toy_names):
     assert split_kinds(read(names_per_entity=0))[0] == []
 
 
-def test_limit_is_no_sample_of_the_entities(read):
+def test_limit_takes_a_random_sample_of_entities(read):
     whole = read()
     assert read(limit=7) == whole[:7]
     assert len({read(seed=seed, limit=1)[0][0] for seed in range(12)}) > 4
 
 
-def test_examples_of_an_entity_are_separated(read):
+def test_examples_of_an_entity_are_consecutive(read):
     for settings in ({}, {"names_per_entity": 0}, {"mentions": None}):
         entities = [entity for entity, _ in groupby(read(**settings), key=lambda item: item[0])]
         assert len(entities) == len(set(entities)) > 3
 
 
-def test_each_epoch_has_the_same_mentions_in_the_same_order(nlp, toy_store, toy_shards):
+def test_each_epoch_has_other_mentions_in_another_order(nlp, toy_store, toy_shards):
     corpus = SelfSupervisedCorpus(toy_store.path, toy_shards, mentions_per_entity=1, names_per_entity=2, held_out=0.0)
     epochs = [list(corpus.linked_views()) for _ in range(8)]
     seen = [list(dict.fromkeys(entity for entity, _ in epoch)) for epoch in epochs]
@@ -93,7 +93,7 @@ def test_each_epoch_has_the_same_mentions_in_the_same_order(nlp, toy_store, toy_
     assert len(set.union(*mined)) > 2 * len(mined[0])
 
 
-def test_a_chunk_is_all_there_is(read, monkeypatch):
+def test_small_chunks_give_the_same_examples(read, monkeypatch):
     """Blocks and chunks smaller than the ontology give the same examples in another order."""
     settings = {"mentions_per_entity": 99, "names_per_entity": 99}
     whole = read(**settings)
@@ -106,7 +106,7 @@ def test_a_chunk_is_all_there_is(read, monkeypatch):
     assert sorted(read(names_per_entity=0)) == sorted(read(names_per_entity=0, seed=0))
 
 
-def test_an_entity_with_any_number_of_mentions_is_read_whole(toy_store, write_mentions, monkeypatch):
+def test_only_the_needed_mentions_of_an_entity_are_read(toy_store, write_mentions, monkeypatch):
     many = [MinedMention("T10", "flu", f"d{i}", 0, 3, f"{i} ", "flu", "") for i in range(500)]
     shards = write_mentions(many)
     corpus = SelfSupervisedCorpus(toy_store.path, shards, names_per_entity=0)
@@ -119,31 +119,31 @@ def test_an_entity_with_any_number_of_mentions_is_read_whole(toy_store, write_me
     assert max(read) <= 20
 
 
-def test_development_mentions_are_looked_for_at_each_evaluation(toy_store, toy_shards, monkeypatch):
+def test_development_mentions_are_searched_once(toy_store, toy_shards, monkeypatch):
     corpus = SelfSupervisedCorpus(toy_store.path, toy_shards, "dev", held_out=HELD_OUT)
     first = list(corpus.linked_views())
     monkeypatch.setattr(MentionShards, "fields", None)
     assert list(corpus.linked_views()) == first
 
 
-def test_same_seed_same_examples(read):
+def test_same_seed_gives_the_same_examples(read):
     assert read(seed=3) == read(seed=3)
     assert read(seed=3) != read(seed=4)
 
 
-def test_without_mentions_there_are_names_alone(read, toy_names):
+def test_without_mentions_only_names_are_read(read, toy_names):
     found = read(mentions=None, held_out=0.0, names_per_entity=99)
     assert sorted(found) == sorted((id_, name, name) for id_, names in toy_names.items() for name in names)
 
 
-def test_what_is_predicted_has_the_mention_but_not_its_link(nlp, toy_store, toy_shards):
+def test_predicted_docs_have_the_mention_without_its_link(nlp, toy_store, toy_shards):
     for example in SelfSupervisedCorpus(toy_store.path, toy_shards)(nlp):
         (predicted,), (reference,) = example.predicted.ents, example.reference.ents
         assert (predicted.text, predicted.label) == (reference.text, reference.label)
         assert not predicted.kb_id_ and reference.kb_id_
 
 
-def test_mentions_in_a_span_group(nlp, toy_store, toy_shards):
+def test_mentions_can_be_in_a_span_group(nlp, toy_store, toy_shards):
     as_ents, as_spans = (
         list(SelfSupervisedCorpus(toy_store.path, toy_shards, spans_key=key)(nlp)) for key in ("", "sc")
     )
@@ -159,7 +159,7 @@ def test_mentions_in_a_span_group(nlp, toy_store, toy_shards):
         assert not example.reference.ents and not example.predicted.ents and not expected.reference.spans
 
 
-def test_a_training_mention_is_another_view_than_its_prototype(nlp, toy_store, toy_shards, write_mentions):
+def test_training_mentions_have_the_views_of_their_prototypes(nlp, toy_store, toy_shards, write_mentions):
     inside = MinedMention("T10", "flu", "d", 0, 3, "The pre", "flu", "x season")
     shards = write_mentions(sorted([*MentionShards(toy_shards), inside]))
     corpus = SelfSupervisedCorpus(toy_store.path, shards, names_per_entity=0, mentions_per_entity=99, held_out=0.0)
@@ -186,16 +186,16 @@ def test_a_reader_can_be_read_again_and_pickled(nlp, toy_store, toy_shards):
         ({"mentions_per_entity": 0, "names_per_entity": 0}, "lower the limits"),
     ],
 )
-def test_no_example(read, settings, todo):
+def test_corpus_without_an_example_raises(read, settings, todo):
     with pytest.raises(KrisselError, match=f"K608.*{todo}"):
         read(**settings)
 
 
-def test_mined_entities_that_the_ontology_does_not_have(read, write_mentions):
+def test_mined_entities_missing_from_the_ontology_raise(read, write_mentions):
     with pytest.raises(KrisselError, match="K106.*D404"):
         read(mentions=write_mentions([MinedMention("D404", "x", "d", 0, 1, "", "x", " y")]))
 
 
-def test_unknown_split_is_accepted(read):
+def test_unknown_split_raises(read):
     with pytest.raises(KrisselError, match="K006.*split.*test"):
         read(split="test")

@@ -20,18 +20,18 @@ def batches(entities, **settings):
     return [entities_of(batch) for batch in SynonymBatcher(**settings)(view_examples(pairs))]
 
 
-def test_pairs_in_their_order():
+def test_pairs_keep_their_order():
     assert batches("abcabdd", pairs=3) == [["a", "b", "c"], ["a", "b", "d"]]
     assert batches("abcabde", pairs=5) == [["a", "b", "c", "a", "b"], ["d", "e"]]
     assert batches("", pairs=5) == []
 
 
-def test_a_batch_of_one_entity_has_no_negatives():
+def test_batches_have_at_least_two_entities():
     assert batches("aabbbab", pairs=2) == [["b", "a"]]
     assert batches("aaab", pairs=4) == [["a", "a", "a", "b"]]
 
 
-def test_bearers_of_one_name_never_meet(toy_store):
+def test_homonyms_are_never_in_one_batch(toy_store):
     """ "MS" is a name of T01 and of T02, "cold" one of T04 and of T05."""
     found = batches(["T01", "T02", "T03", "T04", "T02", "T05", "T01", "T06"], pairs=3, ontology=toy_store.path)
     assert found == [["T01", "T03", "T04"], ["T02", "T02", "T05"], ["T01", "T06"]]
@@ -39,7 +39,7 @@ def test_bearers_of_one_name_never_meet(toy_store):
     assert batches(["T01", "T02", "T03"], pairs=3) == [["T01", "T02", "T03"]]
 
 
-def test_every_pair_of_an_ontology_is_used_once(toy_store):
+def test_pairs_of_an_ontology_are_used_at_most_once(toy_store):
     corpus = SynonymCorpus(toy_store.path)
     every = Counter(example.reference.text for example in SynonymCorpus(toy_store.path)(NLP))
     used = Counter()
@@ -69,13 +69,13 @@ def test_a_stream_of_homonyms_is_not_read_to_its_end(toy_store):
     assert [entities_of(batch) for batch in stream] == [["T02", "T03"]]
 
 
-def test_no_batch_at_all():
+def test_pairs_without_a_batch_raise():
     """Asked for an epoch after the other, `spacy train` would never come back."""
     for entities in ("a", "aaaa", "aabbb"):
         with pytest.raises(KrisselError, match=f"K634.* {len(entities)} synonym pairs"):
             batches(entities, pairs=2)
 
 
-def test_wrong_settings_are_accepted():
+def test_invalid_settings_raise():
     with pytest.raises(KrisselError, match="K006.*'pairs'"):
         SynonymBatcher(1)

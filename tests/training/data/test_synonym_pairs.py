@@ -10,7 +10,7 @@ from spacy_krissel.ontology.readers.ctd import read_medic
 from spacy_krissel.training.data.synonyms import different_names, draw_pairs, shuffled
 
 
-def test_names_that_differ_in_punctuation_are_one():
+def test_names_that_differ_in_punctuation_are_different():
     names = ["Type-2 Diabetes", "NIDDM", "type 2 diabetes", "Niddm", "T2D", "NIDDM"]
     assert different_names(names) == ["type-2 diabetes", "niddm", "type 2 diabetes", "t2d"]
     assert different_names(names, lowercase=False) == names[:-1]
@@ -19,14 +19,14 @@ def test_names_that_differ_in_punctuation_are_one():
 
 
 @given(st.lists(st.text(min_size=1, max_size=6), max_size=12))
-def test_different_names_are_different(names):
+def test_different_names_are_lower_cased_and_distinct(names):
     found = different_names([name for name in names if name.strip()])
     assert len(set(found)) == len(found)
     assert set(found) == {" ".join(name.split()).lower() for name in names if name.strip()}
 
 
 @pytest.mark.data
-def test_medic_has_other_pairs_than_by_the_papers_rule(data_dir):
+def test_medic_has_as_many_pairs_as_by_the_papers_rule(data_dir):
     """Names in lower case, each once, all pairs up to 50 per entity; 158,289 where punctuation does not count."""
     entities = read_medic(data_dir / "ontologies" / "medic_06Jul2012.txt")
     rng = random.Random(0)
@@ -34,7 +34,7 @@ def test_medic_has_other_pairs_than_by_the_papers_rule(data_dir):
 
 
 @given(st.integers(0, 30), st.integers(1, 60), st.integers(0, 99))
-def test_pairs_are_all_or_so_many_of_them(n, limit, seed):
+def test_all_pairs_or_a_random_sample_are_drawn(n, limit, seed):
     names = [f"name {i}" for i in range(n)]
     every = list(combinations(names, 2))
     assert draw_pairs(names, 0, random.Random(seed)) == every
@@ -44,7 +44,7 @@ def test_pairs_are_all_or_so_many_of_them(n, limit, seed):
     assert drawn == draw_pairs(names, limit, random.Random(seed))
 
 
-def test_any_pair_can_be_drawn_and_none_is_preferred():
+def test_pairs_are_drawn_uniformly():
     names = list("abcdefgh")
     counts = Counter(pair for seed in range(4000) for pair in draw_pairs(names, 2, random.Random(seed)))
     assert len(counts) == 28
@@ -52,7 +52,7 @@ def test_any_pair_can_be_drawn_and_none_is_preferred():
     assert all(200 < count < 372 for count in counts.values())
 
 
-def test_pairs_of_many_names_are_not_made():
+def test_pairs_of_many_names_are_not_enumerated():
     """All 5 · 10^11 of a million names would not fit."""
     names = range(10**6)
     drawn = draw_pairs(names, 50, random.Random(0))
@@ -66,7 +66,7 @@ def test_shuffled_keeps_every_item(items, size, seed):
     assert found == list(shuffled(items, size, random.Random(seed)))
 
 
-def test_shuffled_holds_as_many_as_its_buffer():
+def test_shuffled_holds_at_most_its_buffer():
     read = 0
 
     def items():

@@ -33,7 +33,7 @@ def read(toy_store):
     return read
 
 
-def test_all_pairs_of_every_entity_lower_cased(read, toy_names):
+def test_pairs_of_all_entities_are_read_in_lower_case(read, toy_names):
     expected = [
         (id_, *sorted(pair)) for id_, names in toy_names.items() for pair in combinations(map(str.lower, names), 2)
     ]
@@ -46,7 +46,7 @@ def test_all_pairs_of_every_entity_lower_cased(read, toy_names):
     assert len({entity for entity, *_ in found[:15]}) > 6
 
 
-def test_trimmed_by_seed(read, toy_names):
+def test_pairs_per_entity_are_sampled_by_seed(read, toy_names):
     found = read(pairs_per_entity=2)
     counts = Counter(entity for entity, *_ in found)
     assert counts == {id_: 2 for id_, names in toy_names.items() if len(names) > 1}
@@ -64,16 +64,16 @@ def test_epochs_have_the_same_pairs_in_another_order(toy_store):
     assert [pairs_of(again(NLP)), pairs_of(again(NLP))] == [first, second]
 
 
-def test_a_small_buffer_mixes_too(read):
+def test_small_buffer_also_shuffles(read):
     found = read(buffer_size=8)
     assert sorted(found) == sorted(read()) and found != read()
 
 
-def test_limit(read):
+def test_limit_takes_the_first_pairs(read):
     assert read(limit=7) == read()[:7]
 
 
-def test_held_out_names_are_in_dev_alone(toy_store, read):
+def test_held_out_names_are_only_in_dev(toy_store, read):
     held_out = HeldOut(0.4, 2)
     train = read(held_out=0.4, seed=2)
     corpus = SynonymCorpus(toy_store.path, "dev", held_out=0.4, seed=2)
@@ -88,7 +88,7 @@ def test_held_out_names_are_in_dev_alone(toy_store, read):
     assert not set(dev) & {(entity, name) for entity, *names in train for name in names}
 
 
-def test_dev_asks_for_entities_that_a_bounded_knowledge_base_has(toy_store):
+def test_dev_contains_only_entities_of_a_bounded_kb(toy_store):
     from spacy_krissel.building.sources import make_prototype_source
 
     source = make_prototype_source(toy_store.path, max_entities=5, held_out=0.4, seed=3)()
@@ -98,7 +98,7 @@ def test_dev_asks_for_entities_that_a_bounded_knowledge_base_has(toy_store):
     assert within == [each for each in everywhere if each[0] in known] and 0 < len(within) < len(everywhere)
 
 
-def test_stream_of_an_ontology_is_not_held(tmp_path, monkeypatch):
+def test_stream_of_an_ontology_is_not_held_in_memory(tmp_path, monkeypatch):
     """10 M names do not fit: so many entities are read as the buffer needs, and their pairs are forgotten."""
     entities = (Entity(f"E{i}", f"name {i}", (f"alias {i}", f"other {i}")) for i in range(3000))
     store = write_store(entities, tmp_path / "store")
@@ -116,12 +116,12 @@ def test_stream_of_an_ontology_is_not_held(tmp_path, monkeypatch):
     assert i == 1000 and epoch == 1
 
 
-def test_wrong_settings_are_accepted(toy_store):
+def test_invalid_settings_raise(toy_store):
     with pytest.raises(KrisselError, match="K006.*'buffer_size'"):
         SynonymCorpus(toy_store.path, buffer_size=0)
 
 
-def test_nothing_to_learn_or_to_ask(tmp_path, toy_store):
+def test_ontology_without_pairs_or_held_out_names_raises(tmp_path, toy_store):
     store = write_store([Entity("E1", "only"), Entity("E2", "one", ("ONE",))], tmp_path / "store")
     with pytest.raises(KrisselError, match="K608.*two names"):
         list(SynonymCorpus(store.path)(NLP))

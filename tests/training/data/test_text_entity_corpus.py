@@ -26,7 +26,7 @@ def corpus(tmp_path, toy_store):
     return read
 
 
-def test_a_text_has_the_entities_that_the_ontology_holds(corpus):
+def test_texts_keep_only_entities_of_the_ontology(corpus):
     with pytest.warns(KrisselWarning, match="KW603.*8 of 20"):
         examples = corpus()
     assert [list(example.reference.cats) for example in examples] == [["T01"], ["T03"], ["T05"]] * 4
@@ -35,14 +35,14 @@ def test_a_text_has_the_entities_that_the_ontology_holds(corpus):
 
 
 @pytest.mark.filterwarnings("ignore::spacy_krissel.errors.KrisselWarning")
-def test_parts_are_all_of_it(corpus):
+def test_splits_are_disjoint_and_complete(corpus):
     train, dev = (corpus(split=split, dev_share=0.4) for split in ("train", "dev"))
     texts = [{example.reference.text for example in part} for part in (train, dev)]
     assert texts[0] and texts[1] and not texts[0] & texts[1]
     assert texts[0] | texts[1] == {example.reference.text for example in corpus()}
 
 
-def test_nothing_to_learn_from(tmp_path, toy_store):
+def test_texts_without_entities_raise(tmp_path, toy_store):
     DocBin(docs=[spacy.blank("en")("text")]).to_disk(tmp_path / "empty.spacy")
     with pytest.raises(KrisselError, match="K608.*empty.spacy"):
         list(TextEntityCorpus(tmp_path / "empty.spacy", toy_store.path)(spacy.blank("en")))

@@ -73,7 +73,7 @@ def brute_force(model, store, examples, n_candidates, n_shared):
 
 
 @pytest.mark.parametrize("n_shared", [0, 2, 50])
-def test_candidates_are_own_and_shared(make, model, toy_store, examples, n_shared):
+def test_candidates_are_own_and_shared_names(make, model, toy_store, examples, n_shared):
     """The loss sees each mention's nearest names, and the most similar of those that others of its document have."""
     seen = {}
 
@@ -96,7 +96,7 @@ def test_candidates_are_own_and_shared(make, model, toy_store, examples, n_share
         assert (seen["candidates"].sum(axis=1) == 3).all()
 
 
-def test_shared_candidates_are_not_those_of_brute_force(make):
+def test_shared_candidates_equal_brute_force(make):
     """At the paper's 16 and 16: 300 mentions of documents of several sizes, that find some of 400 names."""
     objective, random = make(n_candidates=16, n_shared=16), np.random.default_rng(0)
     documents = random.permutation(np.repeat(np.arange(60), random.multinomial(300 - 60, np.ones(60) / 60) + 1))
@@ -114,7 +114,7 @@ def test_shared_candidates_are_not_those_of_brute_force(make):
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.1])
-def test_loss_is_not_the_papers_equations_1_and_2(make, model, toy_store, examples, temperature):
+def test_loss_matches_the_papers_equations_1_and_2(make, model, toy_store, examples, temperature):
     """Eq. 1, the probability of a name among a mention's candidates; eq. 2, the sum of those of its entity's names, its
     negative logarithm averaged over the mentions that have one."""
     losses = []
@@ -131,7 +131,7 @@ def test_loss_is_not_the_papers_equations_1_and_2(make, model, toy_store, exampl
     assert 0 < len(losses) < len(found) and loss == pytest.approx(np.mean(losses), rel=1e-4)
 
 
-def test_names_that_others_found_are_not_negatives_in_a_batch(make, model, toy_store, examples):
+def test_names_that_others_found_are_negatives_in_a_batch(make, model, toy_store, examples):
     """All of the batch, whatever their documents, but the names of a mention's own entity."""
     seen = {}
 
@@ -149,7 +149,7 @@ def test_names_that_others_found_are_not_negatives_in_a_batch(make, model, toy_s
 
 
 @pytest.mark.parametrize("refresh_every, times", [("epoch", 3), (1, 9), (0, 1)])
-def test_names_are_not_encoded_again_at_each_epoch(toy_store, refresh_every, times, monkeypatch):
+def test_names_are_encoded_again_on_schedule(toy_store, refresh_every, times, monkeypatch):
     """Three epochs of three documents, one at a time in any order, one of them without a linked mention and one with
     several; a pipe counts the mentions when it is initialized."""
     documents = [
@@ -183,7 +183,7 @@ def test_names_are_not_encoded_again_at_each_epoch(toy_store, refresh_every, tim
 
 
 @pytest.mark.parametrize("n_candidates", [1, 3])
-def test_a_mention_that_finds_no_right_name_is_given_one(make, model, toy_store, examples, n_candidates):
+def test_mention_without_a_correct_candidate_gets_one(make, model, toy_store, examples, n_candidates):
     """Its entity's nearest name takes the place of its last candidate; mentions that have a right one keep theirs."""
     seen = []
 
@@ -221,7 +221,7 @@ def test_mentions_know_their_sentence(examples):
     assert [entity for entity, _ in mentions_in_context(by_key, "sentence", "gold")] == ["T07"]
 
 
-def test_gradient_is_that_of_the_loss(make, model, examples):
+def test_gradient_matches_the_loss(make, model, examples):
     """Along a step the loss falls by what the gradient says: candidates stay those that were found before it."""
     objective = make(refresh_every=0)
     before = model.copy()
@@ -239,7 +239,7 @@ def test_gradient_is_that_of_the_loss(make, model, examples):
     assert before.to_bytes() != model.to_bytes()
 
 
-def test_loss_does_not_fall(make, model, examples):
+def test_loss_falls(make, model, examples):
     from thinc.api import Adam
 
     objective, optimizer = make(refresh_every=5), Adam(0.005, eps=1e-3, use_averages=False)
@@ -251,7 +251,7 @@ def test_loss_does_not_fall(make, model, examples):
     assert losses[-1] < 0.7 * losses[0]
 
 
-def test_a_mention_alone_shares_nothing(make, model):
+def test_single_mention_shares_no_candidates(make, model):
     seen = []
     objective = make(lambda scores, right, wrong: (seen.append(right | wrong), (0 * scores, 0.0))[1])
     objective.update(model, [example("flu here", (0, 1, "T10")), example("MS here", (0, 1, "T01"))])
@@ -268,7 +268,7 @@ def test_batches_without_mentions_are_skipped(make, model):
     assert objective.update(model, [grouped]) == 0.0 < objective.update(model, [grouped], "gold")
 
 
-def test_a_missing_ontology_or_entity_is_accepted(make, model):
+def test_missing_ontology_or_entity_raises(make, model):
     with pytest.raises(KrisselError, match="K639.*no ontology"):
         make(ontology=None)
     with pytest.raises(KrisselError, match="K639.*no ontology"):

@@ -266,7 +266,7 @@ def assert_same(found, expected, tolerance=1e-5):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_gradient_of_one_process(two_processes, toy_store, tiny_bert, case):
+def test_two_processes_have_the_gradient_of_one(two_processes, toy_store, tiny_bert, case):
     setting = case, str(toy_store.path), str(tiny_bert), 8
     expected = update(*setting)
     first, second = two_processes(update, *setting)
@@ -280,7 +280,7 @@ def test_gradient_of_one_process(two_processes, toy_store, tiny_bert, case):
 @pytest.mark.parametrize(
     "case, n", [("entities of a transformer, hard ones, FGSM", 1), ("candidate names", 1), ("re-ranking of pairs", 1)]
 )
-def test_fewer_mentions_than_processes(two_processes, toy_store, tiny_bert, case, n):
+def test_fewer_mentions_than_processes_work(two_processes, toy_store, tiny_bert, case, n):
     setting = case, str(toy_store.path), str(tiny_bert), n
     expected = update(*setting)
     for found in two_processes(update, *setting):
@@ -288,7 +288,7 @@ def test_fewer_mentions_than_processes(two_processes, toy_store, tiny_bert, case
 
 
 def read(case, store, path):
-    """How many views each process reads in a step."""
+    """Return the left contexts that each process reads, per pass."""
     model, accumulate = make_step(case, store, path)
     counts = []
     inner = model._func
@@ -297,7 +297,7 @@ def read(case, store, path):
     return counts
 
 
-def test_the_work_is_divided(two_processes, toy_store, tiny_bert):
+def test_work_is_divided_between_the_processes(two_processes, toy_store, tiny_bert):
     setting = str(toy_store.path), str(tiny_bert)
     for case, passes in {"mentions": [4], "cached": [3, 1, 3, 1]}.items():
         assert [[len(part) for part in counts] for counts in two_processes(read, case, *setting)] == [passes] * 2
@@ -351,7 +351,7 @@ def skip_and_learn(case, store, path):
 
 @pytest.mark.parametrize("case", ["mentions", "names", "candidate names", "words", "re-ranking of lists"])
 @pytest.mark.filterwarnings("ignore:.KW625")
-def test_one_process_waits_where_the_others_skip_a_batch(two_processes, toy_store, tiny_bert, case):
+def test_all_processes_skip_an_empty_batch_together(two_processes, toy_store, tiny_bert, case):
     setting = case, str(toy_store.path), str(tiny_bert)
     losses, expected = skip_and_learn(*setting)
     assert losses[0] == 0 < losses[1]

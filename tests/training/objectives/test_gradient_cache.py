@@ -105,14 +105,14 @@ def test_second_pass_has_the_dropout_of_the_first(model, views, take_step):
     assert losses[0] != pytest.approx(LOSS(model.predict(views))[1], rel=1e-3)
 
 
-def test_dropout_of_the_next_step_is_another(model, views):
+def test_dropout_differs_between_steps(model, views):
     model = with_dropout(model, 0.4)
     seed(1)
     assert update_in_chunks(model, views, LOSS, 3) != update_in_chunks(model, views, LOSS, 3)
 
 
 @pytest.mark.parametrize("chunk_size, passes", [(0, [8]), (8, [8]), (99, [8]), (3, [3, 3, 2, 3, 3, 2])])
-def test_forward_passes(small_encoder, views, chunk_size, passes):
+def test_chunk_size_decides_the_forward_passes(small_encoder, views, chunk_size, passes):
     sizes = []
 
     def forward(model, X, is_train):
@@ -123,7 +123,7 @@ def test_forward_passes(small_encoder, views, chunk_size, passes):
     assert sizes == passes
 
 
-def test_views_of_like_length_share_a_chunk(small_encoder, views):
+def test_views_of_similar_length_share_a_chunk(small_encoder, views):
     chunks = []
 
     def forward(model, X, is_train):

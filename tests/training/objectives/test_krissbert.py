@@ -29,7 +29,7 @@ def make(toy_store):
 
 
 def kinds(objective, view=IN_CONTEXT, n=4000):
-    """How often a view was masked, replaced by which name, or left."""
+    """Count how often a view was masked, left, or replaced by which name."""
     counts = Counter()
     for _ in range(n):
         found = objective.augment("T01", view)
@@ -42,7 +42,7 @@ def kinds(objective, view=IN_CONTEXT, n=4000):
     return counts
 
 
-def test_masking_and_replacement_rates(make, toy_names):
+def test_masking_and_replacement_follow_their_probabilities(make, toy_names):
     counts = kinds(make(p_mask=0.3, p_replace=0.4))
     # Standard deviation of the count of 0.3 * 4000: 29.
     assert counts["masked"] == pytest.approx(1200, abs=150)
@@ -58,11 +58,11 @@ def test_masking_and_replacement_rates(make, toy_names):
     "settings, expected",
     [({"p_mask": 1, "p_replace": 0}, {"masked"}), ({"p_mask": 0, "p_replace": 0}, {"MS"})],
 )
-def test_certain_events(make, settings, expected):
+def test_probabilities_of_zero_and_one_are_exact(make, settings, expected):
     assert set(kinds(make(**settings), n=50)) == expected
 
 
-def test_a_replacement_is_the_mentions_own_name(make, tmp_path):
+def test_replacement_is_never_the_mentions_own_name(make, tmp_path):
     """In any case and punctuation; an entity that has no other name keeps its mention."""
     entities = [Entity("D1", "Asthma", ("ASTHMA", "asthma.", "bronchial asthma")), Entity("D2", "Flu", ("FLU",))]
     objective = make(write_store(entities, tmp_path / "store"), p_mask=0, p_replace=1)
@@ -71,7 +71,7 @@ def test_a_replacement_is_the_mentions_own_name(make, tmp_path):
     assert objective.augment("D2", View("a ", "flu", "")).mention == "flu"
 
 
-def test_all_entities_of_a_training_are_kept(make, toy_store, monkeypatch):
+def test_cached_entities_are_limited(make, toy_store, monkeypatch):
     monkeypatch.setattr(krissbert, "MAX_CACHED", 3)
     objective = make(p_mask=0, p_replace=1)
     found = []
@@ -81,7 +81,7 @@ def test_all_entities_of_a_training_are_kept(make, toy_store, monkeypatch):
     assert [view for view, _ in found[: len(toy_store)]] == [view for view, _ in found[len(toy_store) :]]
 
 
-def test_names_without_context_stay_as_they_are(make):
+def test_names_without_context_are_not_augmented(make):
     objective = make(p_mask=0.5, p_replace=0.5)
     assert all(objective.augment("T01", name_view("MS")) == name_view("MS") for _ in range(100))
     # One side is context enough.
@@ -89,7 +89,7 @@ def test_names_without_context_stay_as_they_are(make):
         assert kinds(objective, view, 100)["masked"] > 20
 
 
-def test_held_out_names_are_never_put_in(make, toy_store, toy_names):
+def test_held_out_names_are_never_inserted(make, toy_store, toy_names):
     settings = {"p_mask": 0, "p_replace": 1, "held_out": 0.5, "seed": 3}
     entity = toy_store.get("T01")
     allowed = {name for name in toy_names["T01"] if not HeldOut(0.5, 3)(entity, name)}
@@ -98,7 +98,7 @@ def test_held_out_names_are_never_put_in(make, toy_store, toy_names):
     assert set(kinds(make(**{**settings, "held_out": 1.0}), n=50)) == {toy_names["T01"][0]}
 
 
-def test_same_seed_same_augmentation(make):
+def test_same_seed_gives_the_same_augmentation(make):
     first, again, other = (make(p_mask=0.4, p_replace=0.4, seed=seed) for seed in (1, 1, 2))
     found = [[objective.augment("T01", IN_CONTEXT) for _ in range(50)] for objective in (first, again, other)]
     assert found[0] == found[1] != found[2]
@@ -127,8 +127,8 @@ def test_pairs_are_the_first_two_mentions_of_each_entity(make, make_example):
     ]
 
 
-def test_examples_without_a_partner_are_warned_of_once(make, make_example, small_encoder):
-    """As when `accumulate_gradient` divides a batch of pairs."""
+def test_examples_without_a_partner_warn_once(make, make_example, small_encoder):
+    """`accumulate_gradient` divides a batch of pairs in this way."""
     entities = ("T01", "T02", "T03", "T04")
     examples = [make_example(entity, left, "ms") for left in ("the ", "in a ") for entity in entities]
     objective = make()
@@ -141,7 +141,7 @@ def test_examples_without_a_partner_are_warned_of_once(make, make_example, small
     assert len(warned) == 1
 
 
-def test_mentions_of_a_span_group(make, make_example):
+def test_mentions_can_come_from_a_span_group(make, make_example):
     examples = [make_example(entity, left, "MS") for entity in ("T01", "T02") for left in ("the ", "in a ")]
     for example in examples:
         example.reference.spans["sc"] = list(example.reference.ents)
@@ -168,7 +168,7 @@ def test_update_accumulates_the_gradient_of_the_loss(make, make_example, small_e
 
 
 @pytest.mark.parametrize("chunk_size", [0, 2])
-def test_loss_does_not_fall(make, make_example, small_encoder, chunk_size):
+def test_loss_falls(make, make_example, small_encoder, chunk_size):
     from thinc.api import Adam
 
     objective = make(p_mask=0.2, p_replace=0.2, chunk_size=chunk_size)
@@ -213,11 +213,11 @@ def test_without_an_ontology_mentions_are_kept_with_a_warning(make, make_example
     assert len(warned) == 1 and min(losses) > 0
 
 
-def test_unknown_entity_has_no_code(make):
+def test_unknown_entity_raises(make):
     with pytest.raises(KrisselError, match="K106.*D404"):
         make(p_mask=0, p_replace=1).augment("D404", IN_CONTEXT)
 
 
-def test_wrong_settings_are_accepted():
+def test_invalid_settings_raise():
     with pytest.raises(KrisselError, match=r"K006.*p_mask \+ p_replace"):
         ContrastiveObjective(SoftmaxLoss(), p_mask=0.6, p_replace=0.6)

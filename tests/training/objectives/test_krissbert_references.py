@@ -63,7 +63,7 @@ def equation(objective, mentions, references, alpha, beta):
 
 @pytest.mark.parametrize("alpha, beta", [(0.5, 0.5), (1.0, 1.0), (0.0, 0.7), (0.3, 0.0)])
 @pytest.mark.parametrize("chunk_size", [0, 2, 4])
-def test_update_is_the_weighted_sum(make, examples, references, encoder, take_step, alpha, beta, chunk_size):
+def test_update_uses_the_weighted_loss(make, examples, references, encoder, take_step, alpha, beta, chunk_size):
     objective = make(alpha=alpha, beta=beta, chunk_size=chunk_size)
     views = [view for _, pair in objective.pairs(examples) for view in pair]
     mentions, known = encoder.predict(views), encoder.predict(references)
@@ -86,7 +86,7 @@ def test_update_is_the_weighted_sum(make, examples, references, encoder, take_st
     assert any((before[name] != after[name]).any() for name in before)
 
 
-def test_weights_are_in_the_gradient_of_the_joint_loss(make):
+def test_joint_gradient_includes_the_weights(make):
     """Central differences over mentions and references together."""
     objective = make(alpha=0.4, beta=0.9)
     vectors = np.random.default_rng(0).standard_normal((6, 3))
@@ -98,7 +98,7 @@ def test_weights_are_in_the_gradient_of_the_joint_loss(make):
         assert gradient[place] == pytest.approx(numeric, rel=1e-6, abs=1e-8)
 
 
-def test_without_a_weight_nothing_is_encoded_for_it(make, examples, encoder):
+def test_references_with_weight_zero_are_not_encoded(make, examples, encoder):
     seen = []
     reference = encoder.layers[1]
     forward = reference._func
@@ -138,7 +138,7 @@ def test_training_brings_mentions_near_their_references(make, make_example, toy_
     assert (scores.argmax(axis=1) == np.arange(8) // 2).all()
 
 
-def test_an_encoder_of_mentions_alone_is_accepted(make, examples, encoder):
+def test_encoder_without_references_raises(make, examples, encoder):
     with pytest.raises(KrisselError, match="K636.*ReferencedEncoder"):
         make().update(encoder.layers[0], examples)
     # Without a reference loss either is fine.
@@ -161,7 +161,7 @@ def test_references_need_an_ontology(make, examples, encoder):
         ({"alpha": 0, "reference_loss": None}, "alpha"),
     ],
 )
-def test_wrong_weights_are_accepted(settings, named):
+def test_invalid_weights_raise(settings, named):
     settings = {"reference_loss": SoftmaxLoss(), **settings}
     with pytest.raises(KrisselError, match=f"K006.*{named}"):
         ContrastiveObjective(SoftmaxLoss(), **settings)

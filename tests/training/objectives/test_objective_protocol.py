@@ -6,7 +6,7 @@ from spacy_krissel.errors import KrisselWarning
 from spacy_krissel.training.objectives.protocol import BatchCount
 
 
-def test_skipped_batches_are_warned_of_at_1_10_and_100():
+def test_skipped_batches_warn_at_1_10_and_100():
     """Their number is told when it has grown tenfold."""
     batches = BatchCount("gold", "Dig deeper")
     with warnings.catch_warnings(record=True) as told:

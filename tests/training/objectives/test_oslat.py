@@ -61,7 +61,7 @@ def queries(model, names):
     return mean_states(model.predict(names))[0]
 
 
-def test_names_are_drawn_and_no_entity_of_the_text_is_its_negative(make_objective, examples, toy_names, toy_store):
+def test_negatives_are_never_entities_of_the_text(make_objective, examples, toy_names, toy_store):
     objective = make_objective(n_negatives=len(toy_names))
     drawn = set()
     for _ in range(20):
@@ -95,7 +95,7 @@ def test_the_loss_is_the_mean_over_entities_of_texts(make_objective, examples, m
     assert objective.update(model, examples) == pytest.approx(np.mean(expected), rel=1e-5)
 
 
-def test_the_classifier_learns_which_names_are_those_of_the_text(make_objective, examples, model):
+def test_presence_loss_is_over_names_of_the_text_and_others(make_objective, examples, model):
     objective = make_objective(loss=False)
     named = make_objective(loss=False)._named(examples)
     logits, truths = [], []
@@ -125,7 +125,7 @@ def test_gradient_equals_central_differences(make_objective, examples, model):
         assert gradient[place] == pytest.approx((ends[0] - ends[1]) / 2e-2, rel=2e-2, abs=1e-4)
 
 
-def test_no_gradient_of_the_classifier_goes_to_the_encoder(make_objective, examples, model):
+def test_classifier_gradient_does_not_reach_the_encoder(make_objective, examples, model):
     make_objective(loss=False).update(model, examples)
     encoder = model.layers[0].layers[0]
     assert not encoder.has_grad("W2") and presence_layer(model).has_grad("W")
@@ -142,7 +142,7 @@ def test_a_frozen_encoder_reads_each_text_once(make_objective, examples, model, 
     assert len(set(losses)) > 1, "names are drawn anew"
 
 
-def test_loss_does_not_fall(make_objective, examples, model):
+def test_loss_falls(make_objective, examples, model):
     objective, optimizer = make_objective(n_negatives=50), Adam(0.02, use_averages=False)
     losses = []
     for _ in range(40):
@@ -151,7 +151,7 @@ def test_loss_does_not_fall(make_objective, examples, model):
     assert np.mean(losses[-5:]) < 0.7 * np.mean(losses[:5])
 
 
-def test_negatives_are_entities_of_the_texts_that_are_trained_on(make_objective, examples, tmp_path, toy_names):
+def test_negatives_come_from_entities_of_the_training_texts(make_objective, examples, tmp_path, toy_names):
     path = tmp_path / "train.spacy"
     DocBin(docs=[make_doc(*text) for text in TEXTS]).to_disk(path)
     objective = make_objective(seen=path, n_negatives=50)
@@ -159,14 +159,14 @@ def test_negatives_are_entities_of_the_texts_that_are_trained_on(make_objective,
     assert others and others <= {name for entity in ("T01", "T05", "T07") for name in toy_names[entity]}
 
 
-def test_texts_without_entities_teach_nothing(make_objective, model):
+def test_texts_without_entities_are_skipped(make_objective, model):
     objective = make_objective()
     with pytest.warns(KrisselWarning, match="KW625.* 1 of 1 .*text with an entity.*doc.cats"):
         assert objective.update(model, [Example(NLP.make_doc("a"), make_doc("a", []))]) == 0
     assert objective.update(model, [Example(NLP.make_doc("..."), make_doc("...", ["T01"]))]) == 0
 
 
-def test_a_missing_ontology_or_entity_is_accepted(make_objective, examples, model, tmp_path, toy_store):
+def test_missing_ontology_or_entity_raises(make_objective, examples, model, tmp_path, toy_store):
     objective = LabelAttentionObjective(LOSS, None)
     with pytest.raises(KrisselError, match="K639.*ontology"):
         objective.update(model, examples)
@@ -180,6 +180,6 @@ def test_a_missing_ontology_or_entity_is_accepted(make_objective, examples, mode
         make_objective(seen=path)
 
 
-def test_wrong_settings_are_accepted(make_objective):
+def test_invalid_settings_raise(make_objective):
     with pytest.raises(KrisselError, match="K006"):
         make_objective(loss=False, presence=False)

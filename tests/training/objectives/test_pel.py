@@ -87,7 +87,7 @@ def embedded(model, views, steps=None):
 
 
 def gradients(model):
-    """Of all weights of both transformers, by name; None for those that were not used."""
+    """Return the gradients of both transformers by name; None for unused weights."""
     found = {}
     for which in (0, 1):
         for name, weight in transformer(model, which).named_parameters():
@@ -107,7 +107,7 @@ def proxy(scores, gold, negatives):
 
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("weight", [0.0, 0.7])
-def test_update_is_equation_8(make, examples, bert, toy_store, shared, weight):
+def test_update_matches_equation_8(make, examples, bert, toy_store, shared, weight):
     """Loss and gradients of every weight equal those of torch's own graph; the entities' input embeddings are moved by
     epsilon along the sign of the gradient of each mention's own scores (eq. 6, 7)."""
     torch = pytest.importorskip("torch")
@@ -150,7 +150,7 @@ def test_update_is_equation_8(make, examples, bert, toy_store, shared, weight):
 
 @pytest.mark.parametrize("loss", [LOSS, SoftmaxLoss(temperature=0.2)])
 @pytest.mark.parametrize("shared", [True, False])
-def test_the_step_raises_the_loss(make, examples, bert, loss, shared):
+def test_adversarial_step_raises_the_loss(make, examples, bert, loss, shared):
     def update(weight, epsilon=0.01):
         return make(loss, share_negatives=shared, fgsm_weight=weight, fgsm_epsilon=epsilon).update(bert, examples)
 
@@ -162,7 +162,7 @@ def test_the_step_raises_the_loss(make, examples, bert, loss, shared):
 
 
 @pytest.mark.parametrize("weight", [0.0, 0.7])
-def test_chunks_have_another_gradient(make, examples, bert, weight):
+def test_chunks_have_the_same_gradient(make, examples, bert, weight):
     """Or adversaries of another chunk."""
     found = []
     for chunk_size in (0, 4):
@@ -176,7 +176,7 @@ def test_chunks_have_another_gradient(make, examples, bert, weight):
 
 
 @pytest.mark.parametrize("shared", [True, False])
-def test_an_entity_moves_towards_its_mention(make, examples, bert, shared):
+def test_adversarial_step_moves_entities_away_from_their_mentions(make, examples, bert, shared):
     """Or a negative away from it: eq. 6 and 7 the wrong way round. Along the loss of a batch, 7 of 8 entities did."""
     found = []
 
@@ -191,7 +191,7 @@ def test_an_entity_moves_towards_its_mention(make, examples, bert, shared):
     assert (np.where(others, after - before, 0).sum(axis=0)[others.any(axis=0)] > 0).all()
 
 
-def test_no_step_where_the_gradient_of_the_loss_is_zero(make, examples, bert):
+def test_adversarial_step_is_made_even_if_the_loss_gradient_is_zero(make, examples, bert):
     """In float32, for scores that are far apart."""
     loss = SoftmaxLoss(temperature=1e-4)
     moved, same = (make(loss, fgsm_weight=1.0, fgsm_epsilon=epsilon) for epsilon in (0.05, 0.0))
@@ -206,8 +206,8 @@ def test_no_step_where_the_gradient_of_the_loss_is_zero(make, examples, bert):
     assert (np.abs(found["moved"][0] - found["moved"][1]).max(axis=0) > 0).all()
 
 
-def test_the_direction_of_the_step_is_trained_on(make, examples, bert):
-    """What was accumulated before stays, and the search for the direction adds nothing."""
+def test_adversarial_direction_adds_no_gradient(make, examples, bert):
+    """Earlier gradients stay, and the search for the direction adds none."""
     plain, both = make(), make(fgsm_weight=1e-9)
     plain.update(bert, examples)
     expected = gradients(bert)
@@ -220,7 +220,7 @@ def test_the_direction_of_the_step_is_trained_on(make, examples, bert):
 
 @pytest.mark.data
 @pytest.mark.filterwarnings("ignore::spacy_krissel.errors.KrisselWarning")
-def test_the_step_raises_the_loss_on_real_batches(data_dir, bert, tmp_path):
+def test_adversarial_step_raises_the_loss_on_real_batches(data_dir, bert, tmp_path):
     """BC5CDR's diseases on MEDIC, each batch by itself. With shared candidates it need not: an entity that moves away
     from its mention moves away from others, too, whose negative it is."""
     store = write_store(read_medic(data_dir / "ontologies" / "medic_06Jul2012.txt"), tmp_path / "medic")
@@ -252,7 +252,7 @@ def test_dropout_is_the_same_in_both_passes(make, examples, tiny_bert):
     assert both.update(model, examples) == pytest.approx(2 * expected, rel=1e-5)
 
 
-def test_gradients_of_the_small_encoder(make, examples, small, take_step):
+def test_both_small_encoders_learn(make, examples, small, take_step):
     """Both encoders learn: the loss falls along the step."""
     objective = make()
     again = copy.deepcopy(objective)
@@ -297,7 +297,7 @@ def test_examples_without_a_mention_are_skipped(make, small, make_example):
     assert objective.update(small, [grouped]) == 0.0 < objective.update(small, [grouped], "sc")
 
 
-def test_a_missing_ontology_or_encoder_is_accepted(make, examples, small, toy_store, views):
+def test_missing_ontology_or_encoder_raises(make, examples, small, toy_store, views):
     with pytest.raises(KrisselError, match="K639.*no ontology"):
         make(ontology=None)
     with pytest.raises(KrisselError, match="K639.*no ontology"):
@@ -310,12 +310,12 @@ def test_a_missing_ontology_or_encoder_is_accepted(make, examples, small, toy_st
         make(fgsm_weight=1.0).update(small, examples)
 
 
-def test_unknown_entity_has_no_code(make, small, make_example):
+def test_unknown_entity_raises(make, small, make_example):
     with pytest.raises(KrisselError, match="K639.*'T99'"):
         make().update(small, [make_example("T99")])
 
 
-def test_wrong_settings_are_accepted():
+def test_invalid_settings_raise():
     """Hard negatives, and no index to find them."""
     with pytest.raises(KrisselError, match="K006"):
         RetrievalObjective(LOSS, hard_share=0.5)

@@ -17,6 +17,6 @@ def summary(loss, gradients):
 
 
 @pytest.mark.parametrize("case", VALUES)
-def test_loss_or_gradient_changed(toy_store, case):
+def test_losses_and_gradients_match_their_reference_values(toy_store, case):
     found = summary(*update(case, str(toy_store.path), None, 8))
     assert found == pytest.approx(VALUES[case], rel=1e-5)

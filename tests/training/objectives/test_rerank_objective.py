@@ -29,7 +29,7 @@ def ranked(*logits):
     return RankedMention(name_view("ms"), candidates, np.array(logits, dtype="float32"))
 
 
-def test_a_step():
+def test_step_passes_the_gradient_to_the_model():
     """The model gets the gradient of the loss on top of the linker's logits, mention by mention."""
     seen = []
 
@@ -52,7 +52,7 @@ def pairs(tiny_bert):
     return model
 
 
-def test_adversarial_examples(pairs):
+def test_adversarial_examples_raise_the_loss(pairs):
     """A step of no length doubles the loss and every gradient; one along the gradient's sign raises the loss."""
     mentions = [
         RankedMention(
@@ -83,14 +83,14 @@ def test_adversarial_examples_need_a_transformer():
         RerankObjective(SoftmaxLoss(), fgsm_weight=1.0).step(model, [ranked(1, 0.5)], [1])
 
 
-def test_nothing_to_learn_from():
+def test_empty_batch_is_skipped_with_a_warning():
     with pytest.warns(KrisselWarning, match="KW625.* 1 of 1 .*candidates"):
         assert RerankObjective(SoftmaxLoss()).step(Model("m", None), [], []) == 0
 
 
 @pytest.fixture
 def draws():
-    """Whether the name of each of 1000 mentions is hidden, and whether its entity is taken out of the candidates."""
+    """Return whether each of 1000 names is hidden, and whether its entity is withheld."""
     doc = Doc(Vocab(), words=["ms"] * 1000)
     doc.ents = [Span(doc, i, i + 1, label="X", kb_id="T1") for i in range(1000)]
     kb = SimpleNamespace(entities=SimpleNamespace(rows=np.array, names=SimpleNamespace(take=list)))
@@ -114,14 +114,14 @@ def draws():
     return draw
 
 
-def test_hiding_is_no_matter_of_seed_and_probability(draws):
+def test_hiding_depends_on_seed_and_probability(draws):
     assert draws(seed=1)[0] == draws(seed=1)[0] != draws(seed=2)[0]
     assert sum(draws(p_hide=0.3)[0]) == pytest.approx(300, abs=60)
     assert not any(draws(p_hide=0.0)[0]) and all(draws(p_hide=1.0)[0])
 
 
 @given(st.floats(0.01, 100), st.integers(0, 9))
-def test_temperature_follows_the_unit_of_the_scores(unit, seed):
+def test_temperature_scales_with_the_scores(unit, seed):
     random = np.random.default_rng(seed)
     scores = [random.normal(size=6) for _ in range(50)]
     gold = [int((each + random.normal(size=6) * 0.3).argmax()) for each in scores]
@@ -129,7 +129,7 @@ def test_temperature_follows_the_unit_of_the_scores(unit, seed):
     assert found == pytest.approx(unit * fit_temperature(scores, gold), rel=1e-6)
 
 
-def test_temperature_is_the_likeliest():
+def test_temperature_maximizes_the_likelihood():
     """Gold drawn from softmax(scores / .05) itself."""
     random = np.random.default_rng(0)
     scores = [random.normal(size=8) * 0.1 for _ in range(3000)]
@@ -138,30 +138,30 @@ def test_temperature_is_the_likeliest():
     assert fit_temperature(scores, gold) == pytest.approx(0.05, rel=0.15)
 
 
-def test_temperature_of_a_linker_that_is_always_right():
+def test_temperature_is_finite_if_the_linker_is_always_correct():
     """Two candidates: likeliest is log-odds of log(.99 / .01) between them, with one answer in fifty open."""
     found = fit_temperature([np.array([1.0, 0.0])] * 9, [0] * 9)
     assert 1 / found == pytest.approx(np.log(99), rel=0.06)
 
 
 @pytest.mark.parametrize("scores, gold", [([], []), ([np.ones(1)], [0]), ([np.ones(3)], [1])])
-def test_temperature_of_nothing(scores, gold):
+def test_temperature_defaults_to_one(scores, gold):
     assert fit_temperature(scores, gold) == 1.0
 
 
-def test_wrong_settings_are_accepted():
+def test_invalid_settings_raise():
     with pytest.raises(KrisselError, match="K006.*'n_candidates'"):
         RerankObjective(SoftmaxLoss(), n_candidates=1)
 
 
-def test_withholding_is_no_matter_of_seed_and_probability(draws):
+def test_withholding_depends_on_seed_and_probability(draws):
     settings = {"nil_score": 0.0, "p_nil": 0.3}
     assert draws(seed=1, **settings)[1] == draws(seed=1, **settings)[1] != draws(seed=2, **settings)[1]
     assert sum(draws(**settings)[1]) == pytest.approx(300, abs=60)
     assert not any(draws()[1]) and not any(draws(nil_score=0.0)[1])
 
 
-def test_nil_logit_worked_by_hand():
+def test_nil_logit_matches_a_hand_computed_value():
     """Candidates 2 and 0, the first right: the likelihood of x is .5 (2 - log(e^2 + 1 + e^x)) + .5 (x - log(1 + e^x)),
     and its derivative .5 / (1 + e^x) - .5 e^x / (e^2 + 1 + e^x) is 0 at e^2x = e^2 + 1, x = 1.063464."""
     assert fit_nil_logit([np.array([2.0, 0.0])], [0], 0.5) == pytest.approx(1.063464, abs=0.03)
@@ -170,14 +170,14 @@ def test_nil_logit_worked_by_hand():
     assert logits == sorted(logits) and len(set(logits)) == 3
 
 
-def test_nil_logit_of_nothing():
+def test_nil_logit_has_a_default_without_competing_candidates():
     assert fit_nil_logit([], [], 0.5) == 0.0
     # A mention that had one candidate: without it, NIL is sure at any log-odds; with it, the lower the better.
     assert fit_nil_logit([np.array([1.0])], [0], 0.5) == pytest.approx(-4.0)
 
 
 @pytest.mark.parametrize("logits", [(0, 0, 0), (9, -3, 1)])
-def test_without_a_bound_the_loss_is_not_that_of_the_models_scores_alone(tiny_bert, logits):
+def test_without_a_bound_the_loss_uses_only_the_models_scores(tiny_bert, logits):
     """−log softmax of the head's scores (§3.6), whatever the linker says, and its gradient."""
     no_dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
     model = CrossEncoder(str(tiny_bert), window=16, candidate_window=16, bound=None, transformer_config=no_dropout)

@@ -59,7 +59,7 @@ def test_mentions_of_documents_are_names_too(make_example):
     assert views == [name_view("MS"), name_view("sclerosis")] and entities == ["T1", "T1"]
 
 
-def test_span_groups():
+def test_names_can_come_from_a_span_group():
     examples = list(view_examples(PAIRS, "sc"))
     assert SelfAlignmentObjective(None).labelled_names(examples) == ([], [])
     assert len(SelfAlignmentObjective(None).labelled_names(examples, "sc")[0]) == 7
@@ -81,7 +81,7 @@ def test_update_accumulates_the_gradient_of_the_loss(examples, small_encoder, ta
     assert any((before[name] != after[name]).any() for name in before)
 
 
-def test_synonyms_come_together_and_others_part(examples, small_encoder):
+def test_training_separates_synonyms_from_other_names(examples, small_encoder):
     from thinc.api import Adam
 
     objective = SelfAlignmentObjective(MultiSimilarity(), HardPairMiner())
@@ -103,14 +103,14 @@ def test_synonyms_come_together_and_others_part(examples, small_encoder):
     assert before < 0 < margin()
 
 
-def test_batch_without_synonyms(make_example, small_encoder):
+def test_batch_without_synonyms_is_skipped_with_a_warning(make_example, small_encoder):
     objective = SelfAlignmentObjective(MultiSimilarity())
     with pytest.warns(KrisselWarning, match="KW625.* 1 of 1 .*two names"):
         assert objective.update(small_encoder, [make_example("T1"), make_example("T2", mention="other")]) == 0
     assert objective.update(small_encoder, []) == 0
 
 
-def test_wrong_settings_are_accepted():
+def test_invalid_settings_raise():
     with pytest.raises(KrisselError, match="K006.*chunk_size"):
         SelfAlignmentObjective(MultiSimilarity(), chunk_size=-1)
 
