@@ -52,7 +52,9 @@ def main(
             print(f"{name} …", flush=True)
             statuses[name] = dict(at_once(attack, port, clients))
             watch.next(name)
-        at_last = threading.Thread(target=at_once, args=(attacks(scale)["brackets"], port, clients), daemon=True)
+        at_last = threading.Thread(
+            target=at_once, args=(attacks(scale)["brackets"], port, clients), daemon=True
+        )
         at_last.start()
         time.sleep(0.5)
         result = watch.end()
@@ -87,7 +89,9 @@ def main(
         "end": result["seconds_to_end"] < MAX_END and not result["left"],
     }
     if not all(held.values()):
-        sys.exit(f"Beyond its limit: {', '.join(name for name, is_held in held.items() if not is_held)}")
+        sys.exit(
+            f"Beyond its limit: {', '.join(name for name, is_held in held.items() if not is_held)}"
+        )
 
 
 def attacks(scale: float) -> dict[str, Callable[[int], str]]:
@@ -95,14 +99,25 @@ def attacks(scale: float) -> dict[str, Callable[[int], str]]:
     n = int(100_000 * scale)
     texts = {"brackets": "(" * n, "short forms": "MS " * int(333_000 * scale)}
     asked = {name: (json.dumps({"text": text}).encode(), "/link") for name, text in texts.items()}
-    asked["annotations"] = json.dumps(annotations(int(2_000 * scale))).encode(), "/inception/iri/predict"
+    asked["annotations"] = (
+        json.dumps(annotations(int(2_000 * scale))).encode(),
+        "/inception/iri/predict",
+    )
     found: dict[str, Callable[[int], str]] = {
-        name: lambda port, body=body, path=path: ask(port, path, body) for name, (body, path) in asked.items()
+        name: lambda port, body=body, path=path: ask(port, path, body)
+        for name, (body, path) in asked.items()
     }
-    found["headers"] = lambda port: unfinished(port, int(250 * scale), b"GET /health HTTP/1.1\r\nHost: local")
+    found["headers"] = lambda port: unfinished(
+        port, int(250 * scale), b"GET /health HTTP/1.1\r\nHost: local"
+    )
     size = int(12_000_000 * scale)
-    head = f"POST /link HTTP/1.1\r\nHost: localhost\r\ncontent-type: application/json\r\ncontent-length: {size}\r\n\r\n"
-    found["bodies"] = lambda port: unfinished(port, int(25 * min(1, scale * 10)), head.encode() + b" " * (size - 1))
+    head = (
+        "POST /link HTTP/1.1\r\nHost: localhost\r\ncontent-type: application/json\r\n"
+        f"content-length: {size}\r\n\r\n"
+    )
+    found["bodies"] = lambda port: unfinished(
+        port, int(25 * min(1, scale * 10)), head.encode() + b" " * (size - 1)
+    )
     return found
 
 
@@ -124,7 +139,9 @@ def annotations(n: int) -> dict[str, Any]:
 def at_once(attack: Callable[[int], str], port: int, clients: int) -> Counter[str]:
     """Return the statuses of clients that attack at once."""
     statuses: Counter[str] = Counter()
-    threads = [threading.Thread(target=lambda: statuses.update([attack(port)])) for _ in range(clients)]
+    threads = [
+        threading.Thread(target=lambda: statuses.update([attack(port)])) for _ in range(clients)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -170,7 +187,9 @@ class Watch:
         self.bytes: dict[str, tuple[int, int]] = {}
         self._most = (0, 0)
         self._longest, self._is_open = 0.0, True
-        self._threads = [threading.Thread(target=each, daemon=True) for each in (self._ask, self._measure)]
+        self._threads = [
+            threading.Thread(target=each, daemon=True) for each in (self._ask, self._measure)
+        ]
         for thread in self._threads:
             thread.start()
 

@@ -5,8 +5,8 @@
 For each ontology store: its names, how many are changed by `canonical_name` beyond `fold_name`, the
 collisions (canonical forms that several entities have, where no writing is shared by all of them),
 and how many of these writings `OntologyStore.find` resolves to the entities that have them: all, or
-writing does not keep them apart. A writing is looked up as the source spells it: folded, "Quincke's"
-is two words.
+writing does not keep them apart. A writing is looked up as the source spells it: folded,
+"Quincke's" is two words.
 """
 
 from collections import defaultdict
@@ -48,8 +48,8 @@ def main(
 
 
 def read_names(store: OntologyStore) -> tuple[int, int, Writings]:
-    """Return the number of names, of those that the canonical form changes, and the writings of each
-    form that has one of these."""
+    """Return the number of names, of those that the canonical form changes, and the writings of
+    each form that has one of these."""
     writings: Writings = defaultdict(lambda: defaultdict(dict))
     changed, n = set(), 0
     for row, name, _ in store.names():
@@ -68,7 +68,8 @@ def collides(writings: dict[str, dict[int, str]]) -> bool:
 
 
 def is_found(store: OntologyStore, names: dict[int, str]) -> bool:
-    """Return whether each spelling of a writing finds exactly the entities that have the writing."""
+    """Return whether each spelling of a writing finds exactly the entities that have the
+    writing."""
     ids = set(map(store.id_at, names))
     return all(set(store.find(name)) == ids for name in set(names.values()))
 

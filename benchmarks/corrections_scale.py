@@ -39,13 +39,22 @@ CONTEXT, CHANGES = 60, 20
 
 def main(
     pipeline: Annotated[Path, typer.Argument(help="A pipeline with a linker")],
-    sizes: Annotated[list[int], typer.Option(help="Corrections, repeatable")] = [1_000, 10_000, 100_000],  # noqa: B006
+    sizes: Annotated[list[int], typer.Option(help="Corrections, repeatable")] = [  # noqa: B006
+        1_000,
+        10_000,
+        100_000,
+    ],
     workers: Annotated[int, typer.Option(help="Number of worker processes")] = 2,
     output: Annotated[Path, typer.Option(help="Result (JSON)")] = RESULT,
 ) -> None:
     """Measure, and print the results."""
     rows = [measured(pipeline, n, workers) for n in (0, *sizes)]
-    setup = {"pipeline": pipeline.name, "workers": workers, "processor": processor(), "cpus": os.cpu_count()}
+    setup = {
+        "pipeline": pipeline.name,
+        "workers": workers,
+        "processor": processor(),
+        "cpus": os.cpu_count(),
+    }
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(json.dumps({"rows": rows, "setup": setup}, indent=2) + "\n", encoding="utf8")
     for row in rows:
@@ -58,7 +67,9 @@ def main(
         "first link": last["first_link"] <= MAX_FIRST,
     }
     if not all(held.values()):
-        sys.exit(f"Beyond its limit: {', '.join(name for name, is_held in held.items() if not is_held)}")
+        sys.exit(
+            f"Beyond its limit: {', '.join(name for name, is_held in held.items() if not is_held)}"
+        )
 
 
 def measured(pipeline: Path, n: int, workers: int) -> dict[str, Any]:
@@ -71,12 +82,16 @@ def measured(pipeline: Path, n: int, workers: int) -> dict[str, Any]:
         path.write_text("".join(f"{line}\n" for line in lines), encoding="utf8")
         for name in ("first_start", "start"):
             start = time.perf_counter()
-            process, port = start_service(pipeline, "--corrections", str(path), "--workers", str(workers))
+            process, port = start_service(
+                pipeline, "--corrections", str(path), "--workers", str(workers)
+            )
             try:
                 row[name] = time.perf_counter() - start
                 if name == "start":
                     row |= asked(port, said)
-                    row["rss"], row["pss"] = map(sum, zip(*map(own_bytes, processes(process.pid)), strict=True))
+                    row["rss"], row["pss"] = map(
+                        sum, zip(*map(own_bytes, processes(process.pid)), strict=True)
+                    )
             finally:
                 process.terminate()
                 process.wait()
@@ -104,13 +119,17 @@ def asked(port: int, said: "Said") -> dict[str, float]:
     def link() -> Any:
         values = said()
         mention = {"start": values["start"], "end": values["end"]}
-        return ask("POST", "/link", {"documents": [{"text": values["text"], "mentions": [mention]}]})
+        return ask(
+            "POST", "/link", {"documents": [{"text": values["text"], "mentions": [mention]}]}
+        )
 
     first = timed(link)[0]
     links = [timed(link)[0] for _ in range(CHANGES)]
     made = [timed(lambda: ask("POST", "/corrections", said())) for _ in range(CHANGES)]
     listed = timed(lambda: ask("GET", "/corrections"))[0]
-    undone = [timed(lambda id_=each["id"]: ask("DELETE", f"/corrections/{id_}"))[0] for _, each in made]
+    undone = [
+        timed(lambda id_=each["id"]: ask("DELETE", f"/corrections/{id_}"))[0] for _, each in made
+    ]
     corrected = [seconds for seconds, _ in made]
     return {
         "first_link": first,
@@ -135,7 +154,11 @@ class Said:
 
     def __call__(self) -> dict[str, Any]:
         draw = self._random.choices
-        mention = draw(self._names)[0] if self._random.random() < 0.5 else " ".join(draw(self._words, k=2))
+        mention = (
+            draw(self._names)[0]
+            if self._random.random() < 0.5
+            else " ".join(draw(self._words, k=2))
+        )
         left, right = (" ".join(draw(self._words, k=CONTEXT)) for _ in range(2))
         start = len(left) + 1
         return {

@@ -47,7 +47,9 @@ NAME, SPELLING, NEITHER = "name", "spelling", "neither"
 
 def main(
     pipelines: Annotated[list[Path], typer.Argument(help="Pipelines with a confidence")],
-    text: Annotated[Path, typer.Option(help="Text whose words are linked, as `krissel mine` reads it")],
+    text: Annotated[
+        Path, typer.Option(help="Text whose words are linked, as `krissel mine` reads it")
+    ],
     words: Annotated[int, typer.Option(help="Words of each set")] = 1000,
     seed: Annotated[int, typer.Option(help="Seed of the random words")] = 0,
 ) -> None:
@@ -64,10 +66,27 @@ def main(
                 counts.update(kinds.keys())
                 counts["confident"] += bool(kinds)
                 counts["linked"] += confidence >= lowest
-                wrong += [f"{path.name}: {word} ({title}), {each}" for each in kinds.get(NEITHER, ())]
+                wrong += [
+                    f"{path.name}: {word} ({title}), {each}" for each in kinds.get(NEITHER, ())
+                ]
             found = ("confident", NAME, SPELLING, NEITHER, "linked")
-            rows.append((path.name, title, *(f"{count:,}" for count in (len(chosen), *(counts[key] for key in found)))))
-    header = ("pipeline", "set", "words", f"≥ {CONFIDENT}", "a name", "same spelling", "neither", "linked")
+            rows.append(
+                (
+                    path.name,
+                    title,
+                    *(f"{count:,}" for count in (len(chosen), *(counts[key] for key in found))),
+                )
+            )
+    header = (
+        "pipeline",
+        "set",
+        "words",
+        f"≥ {CONFIDENT}",
+        "a name",
+        "same spelling",
+        "neither",
+        "linked",
+    )
     msg.table(rows, header=header, divider=True, aligns=("l", "l", *"rrrrrr"))
     if wrong:
         msg.fail(f"{len(wrong)} words that are no name", "\n".join(wrong), exits=1)
@@ -104,7 +123,9 @@ def linked(nlp: Language, words: Sequence[str]) -> Iterator[tuple[str, float, di
         kinds: dict[str, set[str]] = {}
         for candidate in chain.from_iterable(of_word):
             if candidate["confidence"] >= CONFIDENT:
-                kinds.setdefault(kind_of(linker.kb, candidate["id"], word), set()).add(described(candidate))
+                kinds.setdefault(kind_of(linker.kb, candidate["id"], word), set()).add(
+                    described(candidate)
+                )
         yield word, max((each[0]["confidence"] for each in of_word if each), default=0.0), kinds
 
 

@@ -87,7 +87,9 @@ STAGES = {
 
 
 def main(
-    stage: Annotated[list[str] | None, typer.Option(help=f"Stages to run: {', '.join(STAGES)}")] = None,
+    stage: Annotated[
+        list[str] | None, typer.Option(help=f"Stages to run: {', '.join(STAGES)}")
+    ] = None,
     skip: Annotated[list[str] | None, typer.Option(help="Skip these stages")] = None,
     seconds: Annotated[float | None, typer.Option(help=SECONDS_HELP, min=1)] = None,
     toy: Annotated[bool, typer.Option(help="Tiny sizes, on a CPU")] = False,

@@ -27,9 +27,21 @@ RESULT = Path(__file__).parent / "results" / "index_filters.json"
 def main(
     size: Annotated[int, typer.Option(help="Number of vectors")] = 1_000_000,
     width: Annotated[int, typer.Option(help="Width of the vectors")] = 128,
-    type_: Annotated[list[str], typer.Option("--type", help="Types of index")] = ["hnsw", "ivf_sq8", "ivf_pq"],  # noqa: B006
-    part: Annotated[list[float], typer.Option(help="Parts that may be found")] = [0.5, 0.2, 0.1, 0.06, 0.01],  # noqa: B006
-    recall: Annotated[float, typer.Option(help="Recall@1 without a filter at which the width is taken")] = 0.99,
+    type_: Annotated[list[str], typer.Option("--type", help="Types of index")] = [  # noqa: B006
+        "hnsw",
+        "ivf_sq8",
+        "ivf_pq",
+    ],
+    part: Annotated[list[float], typer.Option(help="Parts that may be found")] = [  # noqa: B006
+        0.5,
+        0.2,
+        0.1,
+        0.06,
+        0.01,
+    ],
+    recall: Annotated[
+        float, typer.Option(help="Recall@1 without a filter at which the width is taken")
+    ] = 0.99,
     n_queries: Annotated[int, typer.Option(help="Number of queries")] = 1000,
     seed: Annotated[int, typer.Option()] = 0,
     output: Annotated[Path, typer.Option(help="Result (JSON), to which the run is added")] = RESULT,
@@ -47,8 +59,13 @@ def main(
         for share in part:
             masks["drawn", share] = np.random.default_rng(seed).random(size) < share
             masks["near", share] = nearest_part(vectors, share, seed)
-        best = {key: searched(exact, of_part(vectors, queries, key[0], mask), mask) for key, mask in masks.items()}
-        rows = [row for each in type_ for row in measured(each, vectors, queries, masks, best, recall)]
+        best = {
+            key: searched(exact, of_part(vectors, queries, key[0], mask), mask)
+            for key, mask in masks.items()
+        }
+        rows = [
+            row for each in type_ for row in measured(each, vectors, queries, masks, best, recall)
+        ]
     add_run(output, "index_filters.py", {"size": size, "width": width, "seed": seed, "rows": rows})
     print(table(rows))
 
@@ -65,7 +82,9 @@ def of_part(vectors: np.ndarray, queries: np.ndarray, kind: str, mask: Any) -> n
         return queries
     random = np.random.default_rng(0)
     rows = random.choice(np.flatnonzero(mask), len(queries))
-    moved = vectors[rows].astype(np.float32) + 0.5 * unit(random.standard_normal(queries.shape, dtype=np.float32))
+    moved = vectors[rows].astype(np.float32) + 0.5 * unit(
+        random.standard_normal(queries.shape, dtype=np.float32)
+    )
     return unit(moved)
 
 
@@ -87,7 +106,9 @@ def measured(
     return rows
 
 
-def row_of(index: Any, vectors: np.ndarray, queries: np.ndarray, key: Any, mask: Any, best: Any) -> dict[str, Any]:
+def row_of(
+    index: Any, vectors: np.ndarray, queries: np.ndarray, key: Any, mask: Any, best: Any
+) -> dict[str, Any]:
     expected, _, exact_seconds = best[key]
     _, found, seconds = searched(index, queries, mask)
     return {
@@ -101,13 +122,18 @@ def row_of(index: Any, vectors: np.ndarray, queries: np.ndarray, key: Any, mask:
 
 def table(rows: list[dict[str, Any]]) -> str:
     lines = [
-        f"| type | filter | part | recall@1 | recall@{K} | × no filter, time | × exact index, speed |",
+        (
+            f"| type | filter | part | recall@1 | recall@{K} | × no filter, time | × exact index, "
+            "speed |"
+        ),
         "| --- | --- | ---: | ---: | ---: | ---: | ---: |",
     ]
     for row in rows:
         figures = [f"{row['recall_1']:.3f}", f"{row[f'recall_{K}']:.3f}"]
         figures += [f"{row['times_no_filter']:.2g}", f"{row['times_exact']:.2g}"]
-        lines.append(f"| {row['type']} | {row['filter']} | {row['part']:g} | {' | '.join(figures)} |")
+        lines.append(
+            f"| {row['type']} | {row['filter']} | {row['part']:g} | {' | '.join(figures)} |"
+        )
     return "\n".join(lines)
 
 

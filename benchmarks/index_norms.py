@@ -1,7 +1,9 @@
-"""Recall and speed of the FAISS indexes over vectors whose lengths vary, as those of an encoder without normalisation.
+"""Recall and speed of the FAISS indexes over vectors whose lengths vary, as those of an encoder
+without normalisation.
 
-Vectors are sums as in KRISSBERT's eq. 6, of a prototype near its entity and the entity's reference; entities lie in
-groups and these in fields. Their lengths are spread, half of it by entity. Queries are new mentions of entities.
+Vectors are sums as in KRISSBERT's eq. 6, of a prototype near its entity and the entity's reference;
+entities lie in groups and these in fields. Their lengths are spread, half of it by entity. Queries
+are new mentions of entities.
 
     python benchmarks/index_norms.py
     python benchmarks/index_norms.py --size 100000 --type hnsw
@@ -29,7 +31,9 @@ FIELDS, GROUP_ENTITIES, ENTITY_PROTOTYPES = 200, 100, 8
 K = 64
 
 
-def made(n: int, width: int, spread: float, n_queries: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def made(
+    n: int, width: int, spread: float, n_queries: int, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Return vectors (n, width) in float16, whose lengths have the standard deviation `spread`
     relative to their mean, and queries."""
     rng = np.random.default_rng(seed)
@@ -55,12 +59,22 @@ def made(n: int, width: int, spread: float, n_queries: int, seed: int) -> tuple[
 def main(
     size: Annotated[int, typer.Option(help="Number of vectors")] = 1_000_000,
     width: Annotated[int, typer.Option(help="Width of the vectors")] = 128,
-    type_: Annotated[list[str], typer.Option("--type", help="Types of index")] = ["ivf", "ivf_sq8", "ivf_pq"],  # noqa: B006
-    spread: Annotated[list[float], typer.Option(help="Standard deviation of the lengths")] = [0.0, 0.2, 0.4],  # noqa: B006
+    type_: Annotated[list[str], typer.Option("--type", help="Types of index")] = [  # noqa: B006
+        "ivf",
+        "ivf_sq8",
+        "ivf_pq",
+    ],
+    spread: Annotated[list[float], typer.Option(help="Standard deviation of the lengths")] = [  # noqa: B006
+        0.0,
+        0.2,
+        0.4,
+    ],
     recall: Annotated[float, typer.Option(help="Recall@1 at which wider searches end")] = 0.995,
     n_queries: Annotated[int, typer.Option(help="Number of queries")] = 1000,
     seed: Annotated[int, typer.Option()] = 0,
-    output: Annotated[Path, typer.Option(help="Results (JSON), to which the runs are added")] = RESULT,
+    output: Annotated[
+        Path, typer.Option(help="Results (JSON), to which the runs are added")
+    ] = RESULT,
 ) -> None:
     """Build each index, and search with increasing width."""
     import faiss
@@ -69,7 +83,9 @@ def main(
     rows: list[dict[str, Any]] = []
     with threadpool_limits(1):
         for each in spread:
-            rows.extend(measured(*made(size, width, each, n_queries, seed), type_, recall, {"spread": each}))
+            rows.extend(
+                measured(*made(size, width, each, n_queries, seed), type_, recall, {"spread": each})
+            )
     add_run(output, "index_norms.py", {"size": size, "width": width, "seed": seed, "rows": rows})
 
 
@@ -80,7 +96,11 @@ def measured(
     exact.build(vectors)
     best, _, exact_seconds = searched(exact, queries)
     lengths = np.linalg.norm(vectors.astype(np.float32), axis=1)
-    about = {**about, "lengths_sd": float(lengths.std() / lengths.mean()), "exact_ms": 1000 * exact_seconds}
+    about = {
+        **about,
+        "lengths_sd": float(lengths.std() / lengths.mean()),
+        "exact_ms": 1000 * exact_seconds,
+    }
     rows: list[dict[str, Any]] = []
     centroids = None
     for type_ in types:
@@ -94,7 +114,13 @@ def measured(
         for settings in next(PLANS[type_].searches()):
             index.set_search(**settings)
             _, found, seconds = searched(index, queries)
-            row = {**about, "type": type_, **settings, **recalls(vectors, queries, found, best), "ms": 1000 * seconds}
+            row = {
+                **about,
+                "type": type_,
+                **settings,
+                **recalls(vectors, queries, found, best),
+                "ms": 1000 * seconds,
+            }
             rows.append({**row, "ratio": exact_seconds / seconds, "build_seconds": built})
             print(json.dumps(rows[-1]), flush=True)
             if row["recall_1"] >= wanted:
@@ -122,7 +148,10 @@ def recalls(vectors: np.ndarray, queries: np.ndarray, found: Any, best: Any) -> 
     k = best.shape[1]
     scores, _ = rescored([vectors], queries, found, k)
     first = float(np.mean(scores[:, 0] >= tie_bound(best[:, 0])))
-    return {"recall_1": first, f"recall_{k}": float(np.mean(scores >= tie_bound(best[:, k - 1 : k])))}
+    return {
+        "recall_1": first,
+        f"recall_{k}": float(np.mean(scores >= tie_bound(best[:, k - 1 : k]))),
+    }
 
 
 def add_run(output: Path, script: str, run: dict[str, Any]) -> None:

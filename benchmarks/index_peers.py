@@ -50,10 +50,22 @@ Searches = Iterator[tuple[dict[str, int], Any]]
 def main(
     size: Annotated[int, typer.Option(help="Number of vectors")] = 1_000_000,
     width: Annotated[int, typer.Option(help="Width of the vectors")] = 128,
-    index: Annotated[list[str], typer.Option(help="Indexes to compare")] = ["hnsw", "ivf_pq", "usearch", "scann"],  # noqa: B006
-    pipeline: Annotated[Path | None, typer.Option(help="Pipeline whose prototypes are searched")] = None,
-    gold: Annotated[list[Path] | None, typer.Option(help="Its queries: documents (DocBin) with mentions")] = None,
-    recall: Annotated[list[float], typer.Option(help="Recalls@10 at which speeds are compared")] = [0.9, 0.95],  # noqa: B006
+    index: Annotated[list[str], typer.Option(help="Indexes to compare")] = [  # noqa: B006
+        "hnsw",
+        "ivf_pq",
+        "usearch",
+        "scann",
+    ],
+    pipeline: Annotated[
+        Path | None, typer.Option(help="Pipeline whose prototypes are searched")
+    ] = None,
+    gold: Annotated[
+        list[Path] | None, typer.Option(help="Its queries: documents (DocBin) with mentions")
+    ] = None,
+    recall: Annotated[list[float], typer.Option(help="Recalls@10 at which speeds are compared")] = [  # noqa: B006
+        0.9,
+        0.95,
+    ],
     n_queries: Annotated[int, typer.Option(help="Number of queries")] = 2000,
     seed: Annotated[int, typer.Option()] = 0,
     output: Annotated[Path, typer.Option(help="Result (JSON), to which the run is added")] = RESULT,
@@ -63,15 +75,25 @@ def main(
 
     faiss.omp_set_num_threads(1)
     with threadpool_limits(1):
-        vectors, queries = made(size, width, 0.0, n_queries, seed) if pipeline is None else read(pipeline, gold or [])
+        vectors, queries = (
+            made(size, width, 0.0, n_queries, seed)
+            if pipeline is None
+            else read(pipeline, gold or [])
+        )
         exact = ExactIndex()
         exact.build(vectors)
         best = exact.search(queries, K)[0]
-        rows = [row for each in index for row in measured(each, vectors, queries, best, max(recall))]
+        rows = [
+            row for each in index for row in measured(each, vectors, queries, best, max(recall))
+        ]
     rows = [row for row in rows if row["recall_10"] >= min(recall)]
     peers = {name: version(name) for name in ("usearch", "scann") if name in index}
     size, width = vectors.shape
-    add_run(output, "index_peers.py", {"peers": peers, "size": size, "width": width, "seed": seed, "rows": rows})
+    add_run(
+        output,
+        "index_peers.py",
+        {"peers": peers, "size": size, "width": width, "seed": seed, "rows": rows},
+    )
     print(table(rows, recall))
 
 
@@ -79,7 +101,11 @@ def read(pipeline: Path, gold: list[Path]) -> tuple[np.ndarray, np.ndarray]:
     """Return the pipeline's prototypes (n, d), and the vectors of the mentions (q, d)."""
     nlp = spacy.load(pipeline)
     linker: Any = nlp.get_pipe("krissel_linker")
-    docs = [doc for path in gold for doc in DocBin(store_user_data=True).from_disk(path).get_docs(nlp.vocab)]
+    docs = [
+        doc
+        for path in gold
+        for doc in DocBin(store_user_data=True).from_disk(path).get_docs(nlp.vocab)
+    ]
     queries = linker.encode([view for doc in docs for view in linker.views(doc, doc.ents)])
     return np.asarray(linker.kb.prototypes.vectors), queries
 
@@ -90,13 +116,17 @@ def measured(
     """Measure each search of an index, up to the first with the wanted recall. best: the exact
     scores (q, K)."""
     start = time.process_time()
-    searches = {"usearch": usearch_searches, "scann": scann_searches}.get(name, our_searches)(name, vectors)
+    searches = {"usearch": usearch_searches, "scann": scann_searches}.get(name, our_searches)(
+        name, vectors
+    )
     rows: list[dict[str, Any]] = []
     for settings, index in searches:
         built = rows[0]["build_seconds"] if rows else time.process_time() - start
         _, found, seconds = searched(index, queries, k=K, passes=3)
         shares = recalls(vectors, queries, found, best)
-        rows.append({"index": name, **settings, **shares, "ms": 1000 * seconds, "build_seconds": built})
+        rows.append(
+            {"index": name, **settings, **shares, "ms": 1000 * seconds, "build_seconds": built}
+        )
         print(json.dumps(rows[-1]), flush=True)
         if rows[-1]["recall_10"] >= wanted:
             break
@@ -127,7 +157,10 @@ def usearch_searches(_: str, vectors: np.ndarray) -> Searches:
     index.add(np.arange(len(vectors)), vectors.astype(np.float32), threads=1)
     for width in WIDTHS:
         index.expansion_search = width
-        yield {"expansion": width}, Peer(lambda queries, k: index.search(queries, k, threads=1).keys)
+        yield (
+            {"expansion": width},
+            Peer(lambda queries, k: index.search(queries, k, threads=1).keys),
+        )
 
 
 def scann_searches(_: str, vectors: np.ndarray) -> Searches:
@@ -136,12 +169,17 @@ def scann_searches(_: str, vectors: np.ndarray) -> Searches:
     from scann import scann_ops_pybind
 
     leaves = max(1, int(len(vectors) ** 0.5))
-    builder = scann_ops_pybind.builder(vectors.astype(np.float32), K, "dot_product").set_n_training_threads(1)
+    builder = scann_ops_pybind.builder(
+        vectors.astype(np.float32), K, "dot_product"
+    ).set_n_training_threads(1)
     builder = builder.tree(leaves, 1, training_sample_size=min(len(vectors), 250_000))
     index = builder.score_ah(2, anisotropic_quantization_threshold=0.2).reorder(100).build()
     for width in (each for each in (1, 2, 4, 8, *WIDTHS) if each <= leaves):
         settings = {"leaves_to_search": width}
-        yield settings, Peer(lambda queries, k, given=settings: index.search_batched(queries, k, **given)[0])
+        yield (
+            settings,
+            Peer(lambda queries, k, given=settings: index.search_batched(queries, k, **given)[0]),
+        )
 
 
 def table(rows: Sequence[dict[str, Any]], recalls: Sequence[float]) -> str:
@@ -152,12 +190,16 @@ def table(rows: Sequence[dict[str, Any]], recalls: Sequence[float]) -> str:
     for wanted in recalls:
         best: dict[str, dict[str, Any]] = {}
         for row in rows:
-            if row["recall_10"] >= wanted and row["ms"] < best.get(row["index"], {"ms": np.inf})["ms"]:
+            if (
+                row["recall_10"] >= wanted
+                and row["ms"] < best.get(row["index"], {"ms": np.inf})["ms"]
+            ):
                 best[row["index"]] = row
         fastest = min(row["ms"] for row in best.values()) if best else 0.0
         for row in best.values():
             figures = (
-                f"{row['recall_10']:.3f} | {row['ms']:.3f} | {fastest / row['ms']:.2f} | {row['build_seconds']:.0f}"
+                f"{row['recall_10']:.3f} | {row['ms']:.3f} | {fastest / row['ms']:.2f} | "
+                f"{row['build_seconds']:.0f}"
             )
             lines.append(f"| {wanted:g} | {row['index']} | {figures} |")
     return "\n".join(lines)

@@ -1,8 +1,9 @@
-"""A knowledge base at the size of UMLS: built, opened, searched, shared by two processes, and its index tuned.
+"""A knowledge base at the size of UMLS: built, opened, searched, shared by two processes, and its
+index tuned.
 
-Entities, prototypes and vectors are synthetic: vectors of an entity lie around its centre, entities around the centres
-of groups, groups around those of fields, all of unit length. They are written by `fill_kb` and `PrototypeKB.to_disk`.
-Each step runs in its own process.
+Entities, prototypes and vectors are synthetic: vectors of an entity lie around its centre, entities
+around the centres of groups, groups around those of fields, all of unit length. They are written by
+`fill_kb` and `PrototypeKB.to_disk`. Each step runs in its own process.
 
     python benchmarks/kb_at_size.py FOLDER
     python benchmarks/kb_at_size.py FOLDER --entities 35000 --prototypes 100000 --index ivf_sq8
@@ -74,10 +75,16 @@ class MadeSource:
             for number in range(self.first(row), self.first(row + 1)):
                 index = number - self.first(row)
                 if index:
-                    view = View(f"Of {row % 97} patients, {index} had ", f"disorder {row}", " when they were seen")
+                    view = View(
+                        f"Of {row % 97} patients, {index} had ",
+                        f"disorder {row}",
+                        " when they were seen",
+                    )
                     yield Prototype(f"C{row:07}", "mention", view)
                 else:
-                    yield Prototype(f"C{row:07}", "name", name_view(f"disorder {row - (row % SHARING == 1)}"))
+                    yield Prototype(
+                        f"C{row:07}", "name", name_view(f"disorder {row - (row % SHARING == 1)}")
+                    )
 
     def first(self, row: int) -> int:
         """Return the row of an entity's first prototype."""
@@ -94,7 +101,9 @@ class Vectors:
         n_groups = source.n_entities // GROUP_ENTITIES + 1
         rng = np.random.default_rng([seed, 0])
         fields = _unit(rng.standard_normal((FIELDS, width)))
-        self.groups = _unit(fields[rng.integers(0, FIELDS, n_groups)] + self._noise(rng, n_groups, GROUP_SPREAD))
+        self.groups = _unit(
+            fields[rng.integers(0, FIELDS, n_groups)] + self._noise(rng, n_groups, GROUP_SPREAD)
+        )
         self._next = 0
         self._chunks: dict[int, np.ndarray] = {}
 
@@ -110,8 +119,12 @@ class Vectors:
         from `rng`."""
         source = self.source
         rows = ((numbers + 1) * source.n_entities - 1) // source.n_prototypes
-        rows = rows - ((rows % SHARING == 1) & (numbers == rows * source.n_prototypes // source.n_entities))
-        return _unit(self._centres(rows) + self._noise(rng, len(rows), PROTOTYPE_SPREAD)).astype(np.float32)
+        rows = rows - (
+            (rows % SHARING == 1) & (numbers == rows * source.n_prototypes // source.n_entities)
+        )
+        return _unit(self._centres(rows) + self._noise(rng, len(rows), PROTOTYPE_SPREAD)).astype(
+            np.float32
+        )
 
     def _centres(self, rows: np.ndarray) -> np.ndarray:
         offsets = np.empty((len(rows), self.width), dtype=np.float32)
@@ -128,24 +141,34 @@ class Vectors:
 
     def _noise(self, rng: np.random.Generator, rows: int, spread: float) -> np.ndarray:
         """Return vectors (rows, width) of about the length `spread`."""
-        return rng.standard_normal((rows, self.width), dtype=np.float32) * np.float32(spread / self.width**0.5)
+        return rng.standard_normal((rows, self.width), dtype=np.float32) * np.float32(
+            spread / self.width**0.5
+        )
 
 
 def main(
-    folder: Annotated[Path, typer.Argument(help="Folder of the knowledge base, written if missing")],
+    folder: Annotated[
+        Path, typer.Argument(help="Folder of the knowledge base, written if missing")
+    ],
     entities: Annotated[int, typer.Option(help="Number of entities")] = 3_500_000,
     prototypes: Annotated[int, typer.Option(help="Number of prototypes")] = 10_000_000,
     width: Annotated[int, typer.Option(help="Width of the vectors")] = 128,
     dtype: Annotated[str, typer.Option(help="float16 or float32")] = "float16",
     seed: Annotated[int, typer.Option()] = 0,
-    index: Annotated[list[str], typer.Option(help="Types of index to try")] = ["ivf", "ivf_sq8", "ivf_pq"],  # noqa: B006
+    index: Annotated[list[str], typer.Option(help="Types of index to try")] = [  # noqa: B006
+        "ivf",
+        "ivf_sq8",
+        "ivf_pq",
+    ],
     n_queries: Annotated[int, typer.Option(help="Number of queries")] = 500,
     recall: Annotated[float, typer.Option(help="Minimum recall of the chosen index")] = 0.99,
     output: Annotated[Path, typer.Option(help="Result (JSON)")] = RESULT,
 ) -> None:
     """Build, open, search and tune; print the costs."""
     # Local paths are not recorded.
-    arguments = ["FOLDER" if argument == str(folder) else Path(argument).name for argument in sys.argv[1:]]
+    arguments = [
+        "FOLDER" if argument == str(folder) else Path(argument).name for argument in sys.argv[1:]
+    ]
     result: dict[str, Any] = {"command": " ".join(["python benchmarks/kb_at_size.py", *arguments])}
     result["build"] = in_process(build, folder, entities, prototypes, width, dtype, seed)
     show("Build", result["build"])
@@ -173,7 +196,9 @@ def main(
     output.write_text(json.dumps(result, indent=2) + "\n", encoding="utf8")
 
 
-def build(folder: Path, entities: int, prototypes: int, width: int, dtype: str, seed: int) -> dict[str, Any]:
+def build(
+    folder: Path, entities: int, prototypes: int, width: int, dtype: str, seed: int
+) -> dict[str, Any]:
     with watched() as figures:
         source = MadeSource(entities, prototypes)
         kb = PrototypeKB(Vocab(), width, dtype=dtype)
@@ -189,23 +214,32 @@ def build(folder: Path, entities: int, prototypes: int, width: int, dtype: str, 
     return figures
 
 
-def tuned(folder: Path, types: list[str], n_queries: int, recall: float, seed: int) -> dict[str, Any]:
+def tuned(
+    folder: Path, types: list[str], n_queries: int, recall: float, seed: int
+) -> dict[str, Any]:
     with watched() as figures:
-        tuning = tune_index(folder, n_queries=n_queries, types=types, recall=recall, seed=seed, progress=True)
+        tuning = tune_index(
+            folder, n_queries=n_queries, types=types, recall=recall, seed=seed, progress=True
+        )
     chosen = asdict(tuning.chosen)
     trials = [asdict(trial) for trial in tuning.trials]
     return {**figures, "chosen": chosen, "trials": trials, "lines": list(tuning_lines(tuning))}
 
 
-def opened_twice(folder: Path, entities: int, prototypes: int, width: int, seed: int) -> dict[str, Any]:
-    """Measure opening and searching in one process, and the memory that two such processes share."""
+def opened_twice(
+    folder: Path, entities: int, prototypes: int, width: int, seed: int
+) -> dict[str, Any]:
+    """Measure opening and searching in one process, and the memory that two such processes
+    share."""
     context = multiprocessing.get_context("spawn")
     pipes: list[Any] = []
     processes: list[Any] = []
     answers: list[dict[str, Any]] = []
     for _ in range(2):
         ours, theirs = context.Pipe()
-        process = context.Process(target=serve, args=(theirs, folder, entities, prototypes, width, seed))
+        process = context.Process(
+            target=serve, args=(theirs, folder, entities, prototypes, width, seed)
+        )
         process.start()
         # Only the process holds the other end, so its death closes the pipe.
         theirs.close()
@@ -264,7 +298,9 @@ class watched:
         self._end.set()
         self._thread.join()
         self._figures["seconds"] = time.perf_counter() - self._start
-        self._figures["peak_rss_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * UNIT / MIB
+        self._figures["peak_rss_mib"] = (
+            resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * UNIT / MIB
+        )
 
     def _watch(self) -> None:
         while not self._end.wait(0.1):
@@ -300,14 +336,20 @@ def size(path: Path) -> float:
 
 
 def processor() -> str:
-    names = [line.partition(":")[2].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")]
+    names = [
+        line.partition(":")[2].strip()
+        for line in _lines("/proc/cpuinfo")
+        if line.startswith("model name")
+    ]
     return names[0] if names else platform.processor()
 
 
 def show(title: str, figures: dict[str, Any]) -> None:
     msg.divider(title)
     for name, value in figures.items():
-        print(f"{name}: {json.dumps(value) if isinstance(value, (list, dict)) else f'{value:,.2f}'}")
+        print(
+            f"{name}: {json.dumps(value) if isinstance(value, (list, dict)) else f'{value:,.2f}'}"
+        )
 
 
 def _proc(path: str) -> dict[str, int]:

@@ -38,7 +38,9 @@ class Mentions(MadeSource):
     def prototypes(self) -> Iterator[Prototype]:
         for row in range(self.n_entities):
             for number in range(self.first(row), self.first(row + 1)):
-                view = View(f"{number} {CONTEXT * 2}", f"disorder {row}", f", and {number} {CONTEXT * 2}")
+                view = View(
+                    f"{number} {CONTEXT * 2}", f"disorder {row}", f", and {number} {CONTEXT * 2}"
+                )
                 yield Prototype(f"C{row:07}", "mention", view)
 
     def references(self, parts: ReferenceParts) -> Iterator[tuple[str, View]]:
@@ -57,13 +59,20 @@ class Encoder(Vectors):
         return self._lengthened(self._centres(rows).astype(np.float32))
 
     def _lengthened(self, vectors: np.ndarray) -> np.ndarray:
-        lengths = 1 + SPREAD * np.random.default_rng([self.seed, 4, self._next]).standard_normal((len(vectors), 1))
+        lengths = 1 + SPREAD * np.random.default_rng([self.seed, 4, self._next]).standard_normal(
+            (len(vectors), 1)
+        )
         return vectors * np.maximum(0.1, lengths).astype(np.float32)
 
 
 def main(
-    folder: Annotated[Path, typer.Argument(help="An empty folder for the knowledge bases, which are removed")],
-    prototypes: Annotated[list[int], typer.Option(help="Number of prototypes")] = [300_000, 3_000_000],  # noqa: B006
+    folder: Annotated[
+        Path, typer.Argument(help="An empty folder for the knowledge bases, which are removed")
+    ],
+    prototypes: Annotated[list[int], typer.Option(help="Number of prototypes")] = [  # noqa: B006
+        300_000,
+        3_000_000,
+    ],
     indexed: Annotated[list[int], typer.Option(help="Sizes that get an index")] = [300_000],  # noqa: B006
     width: Annotated[int, typer.Option(help="Width of the vectors")] = 768,
     index: Annotated[str, typer.Option(help="Type of index")] = "ivf_sq8",
@@ -71,11 +80,21 @@ def main(
     output: Annotated[Path, typer.Option(help="Result (JSON)")] = RESULT,
 ) -> None:
     """Build each size, and print its costs."""
-    result: dict[str, Any] = {"width": width, "dtype": "float16", "index": index, "seed": seed, "sizes": []}
+    result: dict[str, Any] = {
+        "width": width,
+        "dtype": "float16",
+        "index": index,
+        "seed": seed,
+        "sizes": [],
+    }
     folder.mkdir(parents=True, exist_ok=True)
     for number in prototypes:
         path = folder / str(number)
-        row = {"prototypes": number, "entities": number // PER_ENTITY, **in_process(built, path, number, width, seed)}
+        row = {
+            "prototypes": number,
+            "entities": number // PER_ENTITY,
+            **in_process(built, path, number, width, seed),
+        }
         if number in indexed:
             row["indexed"] = in_process(with_index, path, index)
         shutil.rmtree(path)
@@ -97,7 +116,9 @@ def built(path: Path, prototypes: int, width: int, seed: int) -> dict[str, Any]:
         kb.to_disk(path)
         figures["save_cpu_seconds"] = time.process_time() - start
     figures["disk_mib"] = size(path)
-    figures["files_mib"] = {file_.name: file_.stat().st_size / 2**20 for file_ in sorted(path.iterdir())}
+    figures["files_mib"] = {
+        file_.name: file_.stat().st_size / 2**20 for file_ in sorted(path.iterdir())
+    }
     return figures
 
 

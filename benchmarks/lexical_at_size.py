@@ -34,7 +34,11 @@ COMPARED = 12
 def main(
     store: Annotated[Path, typer.Argument(help="An ontology store")],
     folder: Annotated[Path, typer.Argument(help="Folder for temporary files")],
-    names: Annotated[list[int], typer.Option(help="Number of names, repeatable")] = [100_000, 1_000_000, 8_000_000],  # noqa: B006
+    names: Annotated[list[int], typer.Option(help="Number of names, repeatable")] = [  # noqa: B006
+        100_000,
+        1_000_000,
+        8_000_000,
+    ],
     seed: Annotated[int, typer.Option()] = 0,
     output: Annotated[Path, typer.Option(help="Result (JSON)")] = RESULT,
 ) -> None:
@@ -44,13 +48,22 @@ def main(
         work = folder / f"lexical-{n}"
         work.mkdir(parents=True)
         try:
-            row = {"names": n, **in_process(build, store, work, n, seed), **in_process(search, work)}
+            row = {
+                "names": n,
+                **in_process(build, store, work, n, seed),
+                **in_process(search, work),
+            }
         finally:
             shutil.rmtree(work)
         msg.info(json.dumps(row))
         rows.append(row)
-    result = {"rows": rows, "setup": {"processor": processor(), "cpus": os.cpu_count(), "queries": N_QUERIES}}
-    result["setup"]["store"] = {name: OntologyStore(store).manifest[name] for name in ("entities", "names")}
+    result = {
+        "rows": rows,
+        "setup": {"processor": processor(), "cpus": os.cpu_count(), "queries": N_QUERIES},
+    }
+    result["setup"]["store"] = {
+        name: OntologyStore(store).manifest[name] for name in ("entities", "names")
+    }
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(json.dumps(result, indent=2) + "\n", encoding="utf8")
     print(markdown(rows))
@@ -78,7 +91,10 @@ def build(store: Path, work: Path, n: int, seed: int) -> dict[str, Any]:
 
 def search(work: Path) -> dict[str, Any]:
     queries = json.loads((work / "queries.json").read_text(encoding="utf8"))
-    texts, entities = [doubled(name) for name, _ in queries], np.array([entity for _, entity in queries])
+    texts, entities = (
+        [doubled(name) for name, _ in queries],
+        np.array([entity for _, entity in queries]),
+    )
     before, before_private = memory_of_this()["rss_mib"], anonymous()
     start = time.perf_counter()
     index = LexicalIndex.from_disk(work / "lexical", 2**31)
@@ -113,10 +129,13 @@ def names_of(store: Path, n: int, seed: int) -> tuple[list[str], np.ndarray]:
     rows, names = zip(*((row, name) for row, name, _ in OntologyStore(store).names()), strict=True)
     order = np.random.default_rng(seed).permutation(len(names)).tolist()
     rounds = range(-(-n // len(order)))
-    chosen = [names[i] + (f" {turn}" if turn else "") for turn, i in chain(*([(t, i) for i in order] for t in rounds))]
-    entities = np.tile(np.array(rows)[order], len(rounds)) + np.repeat(np.arange(len(rounds)), len(order)) * (
-        max(rows) + 1
-    )
+    chosen = [
+        names[i] + (f" {turn}" if turn else "")
+        for turn, i in chain(*([(t, i) for i in order] for t in rounds))
+    ]
+    entities = np.tile(np.array(rows)[order], len(rounds)) + np.repeat(
+        np.arange(len(rounds)), len(order)
+    ) * (max(rows) + 1)
     return chosen[:n], entities[:n]
 
 
@@ -138,7 +157,10 @@ def markdown(rows: list[dict[str, Any]]) -> str:
         "memory_mib": "memory after 2,048 texts, MiB",
         "private_mib": "of which not mapped",
     }
-    lines = ["| names | " + " | ".join(f"{row['names']:,}" for row in rows) + " |", "| --- |" + " ---: |" * len(rows)]
+    lines = [
+        "| names | " + " | ".join(f"{row['names']:,}" for row in rows) + " |",
+        "| --- |" + " ---: |" * len(rows),
+    ]
     for key, title in titles.items():
         digits = 3 if max(row[key] for row in rows) < 10 else 0
         lines.append(f"| {title} | " + " | ".join(f"{row[key]:,.{digits}f}" for row in rows) + " |")

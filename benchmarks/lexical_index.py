@@ -1,9 +1,11 @@
-"""The knowledge base's lexical index compared with scikit-learn's TF-IDF over the same character 3-grams.
+"""The knowledge base's lexical index compared with scikit-learn's TF-IDF over the same character
+3-grams.
 
     python benchmarks/lexical_index.py PIPELINE/krissel_linker/kb
 
-Both get all surface forms of a saved knowledge base, then some of them, without their last letter, as queries. The peer
-searches the nearest forms by a sparse product with all forms, in the same batches. Prints Markdown.
+Both get all surface forms of a saved knowledge base, then some of them, without their last letter,
+as queries. The peer searches the nearest forms by a sparse product with all forms, in the same
+batches. Prints Markdown.
 """
 
 import time
@@ -33,17 +35,25 @@ def main(kb: Path, queries: int = 4096, repeat: int = 1) -> None:
     """
     table = PrototypeKB(Vocab(), 0).from_disk(kb, exclude=["index"]).prototypes
     rows = table.rows_of_kinds(MENTION_KINDS)
-    mentions = [f"{form} {i}" if i else form for i in range(repeat) for form in table.mentions(rows)]
+    mentions = [
+        f"{form} {i}" if i else form for i in range(repeat) for form in table.mentions(rows)
+    ]
     owners = np.tile(table.entity_rows[rows], repeat)
     forms = list(dict.fromkeys(map(canonical_form, mentions)))
     index, built = _timed(lambda: LexicalIndex.of(mentions, owners))
-    vectorizer = TfidfVectorizer(analyzer="char_wb", ngram_range=(3, 3), lowercase=False, dtype=np.float32)
-    peer, peer_built = _timed(lambda: vectorizer.fit_transform(list(dict.fromkeys(map(canonical_form, mentions)))))
+    vectorizer = TfidfVectorizer(
+        analyzer="char_wb", ngram_range=(3, 3), lowercase=False, dtype=np.float32
+    )
+    peer, peer_built = _timed(
+        lambda: vectorizer.fit_transform(list(dict.fromkeys(map(canonical_form, mentions))))
+    )
     chosen = np.random.default_rng(0).choice(len(forms), min(queries, len(forms)), replace=False)
     texts = [forms[i][:-1] for i in chosen]
     batches = [texts[start : start + BATCH] for start in range(0, len(texts), BATCH)]
     vectors, encoded = _timed(lambda: [index.vectors(batch) for batch in batches])
-    peer_vectors, peer_encoded = _timed(lambda: [vectorizer.transform(map(canonical_form, batch)) for batch in batches])
+    peer_vectors, peer_encoded = _timed(
+        lambda: [vectorizer.transform(map(canonical_form, batch)) for batch in batches]
+    )
     index.search(vectors[0], K)  # compiles its loop
     _, found = _timed(lambda: [index.search(batch, K) for batch in vectors])
     transposed = peer.T.tocsr()
@@ -53,8 +63,14 @@ def main(kb: Path, queries: int = 4096, repeat: int = 1) -> None:
     ours = [np.sort((batch @ by_gram).data) for batch in vectors]
     theirs = [np.sort((batch @ transposed).data) for batch in peer_vectors]
     difference = max(float(np.abs(a - b).max()) for a, b in zip(ours, theirs, strict=True))
-    print(f"{len(forms):,} forms, {len(texts):,} texts; the largest difference of a cosine is {difference:.1e}\n")
-    print("| | index built, s | texts to vectors, ms each | nearest forms, ms each |\n| --- | ---: | ---: | ---: |")
+    print(
+        f"{len(forms):,} forms, {len(texts):,} texts; the largest difference of a cosine is "
+        f"{difference:.1e}\n"
+    )
+    print(
+        "| | index built, s | texts to vectors, ms each | nearest forms, ms each |\n"
+        "| --- | ---: | ---: | ---: |"
+    )
     for name, seconds in (
         ("`LexicalIndex`", (built, encoded, found)),
         ("`TfidfVectorizer`", (peer_built, peer_encoded, peer_found)),

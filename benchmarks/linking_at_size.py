@@ -1,13 +1,16 @@
-"""Linking by the number of names and the length of documents: mentions per second, memory, time to build, accuracy.
+"""Linking by the number of names and the length of documents: mentions per second, memory, time to
+build, accuracy.
 
     OMP_NUM_THREADS=1 python benchmarks/linking_at_size.py FOLDER STORE PADDING... --gold dev.spacy
 
-The entities of STORE, which the gold mentions are of, come first; those of PADDING follow, and where names are too few
-all come again, with a number behind each name. The linker is that of `krissel build` for STORE, with the knowledge base
-of each size, all mentions linked: as it is, and by vectors alone, without lexical similarity and the confidence that
-needs it. Each of these steps is a process of its own; seconds are those of the processor, the best pass of several.
-Documents of various lengths are made of the gold ones, and linked to the smallest knowledge base, in this process and
-in two others, whose start counts; seconds are those of the clock. Writes `results/linking_at_size.json`, and `.svg`.
+The entities of STORE, which the gold mentions are of, come first; those of PADDING follow, and
+where names are too few all come again, with a number behind each name. The linker is that of
+`krissel build` for STORE, with the knowledge base of each size, all mentions linked: as it is, and
+by vectors alone, without lexical similarity and the confidence that needs it. Each of these steps
+is a process of its own; seconds are those of the processor, the best pass of several. Documents of
+various lengths are made of the gold ones, and linked to the smallest knowledge base, in this
+process and in two others, whose start counts; seconds are those of the clock. Writes
+`results/linking_at_size.json`, and `.svg`.
 """
 
 import json
@@ -57,8 +60,14 @@ def main(
     store: Annotated[Path, typer.Argument(help="The ontology store of the gold mentions")],
     padding: Annotated[list[Path], typer.Argument(help="Stores of other entities, in this order")],
     gold: Annotated[list[Path], typer.Option(help=".spacy file with gold mentions, repeatable")],
-    label: Annotated[list[str] | None, typer.Option(help="Mentions of this label only, repeatable")] = None,
-    names: Annotated[list[int], typer.Option(help="Number of names, repeatable")] = [10_000, 100_000, 1_000_000],  # noqa: B006
+    label: Annotated[
+        list[str] | None, typer.Option(help="Mentions of this label only, repeatable")
+    ] = None,
+    names: Annotated[list[int], typer.Option(help="Number of names, repeatable")] = [  # noqa: B006
+        10_000,
+        100_000,
+        1_000_000,
+    ],
     words: Annotated[list[int], typer.Option(help="Words per document, repeatable")] = WORDS,
     passes: Annotated[int, typer.Option(help="Timed passes; the best counts")] = 2,
     output: Annotated[Path, typer.Option(help="Result (JSON), with the curves as .svg")] = RESULT,
@@ -114,7 +123,14 @@ def fill(base: Path, work: Path, store: Path, padding: Sequence[Path], n: int) -
     overrides = {f"components.{LINKER}.generate_empty_kb.dtype": "float16"} if is_large else {}
     start = time.process_time()
     with watched() as figures:
-        prototypes(base, work / "linker", ontology.path, index=index, class_weight=CLASS_WEIGHT, overrides=overrides)
+        prototypes(
+            base,
+            work / "linker",
+            ontology.path,
+            index=index,
+            class_weight=CLASS_WEIGHT,
+            overrides=overrides,
+        )
     return {
         "entities": len(ontology),
         "index": kind,
@@ -145,7 +161,9 @@ def entities(stores: Sequence[Path], n: int) -> Iterator[Entity]:
                     return
 
 
-def link(work: Path, gold: Sequence[Path], labels: Sequence[str] | None, settings: str, passes: int) -> dict[str, Any]:
+def link(
+    work: Path, gold: Sequence[Path], labels: Sequence[str] | None, settings: str, passes: int
+) -> dict[str, Any]:
     """Link the gold mentions whose entity is included, with the settings of this name."""
     start = time.perf_counter()
     nlp = linker_at(work, settings)
@@ -160,7 +178,9 @@ def link(work: Path, gold: Sequence[Path], labels: Sequence[str] | None, setting
         docs = list(nlp.pipe(docs))
         best = min(best, time.process_time() - start)
         pairs = [
-            (ent, ids) for doc, own in zip(docs, wanted, strict=True) for ent, ids in zip(doc.ents, own, strict=True)
+            (ent, ids)
+            for doc, own in zip(docs, wanted, strict=True)
+            for ent, ids in zip(doc.ents, own, strict=True)
         ]
         right, n = sum(ent.kb_id_ in ids for ent, ids in pairs), len(pairs)
     return {
@@ -174,7 +194,11 @@ def link(work: Path, gold: Sequence[Path], labels: Sequence[str] | None, setting
 
 
 def link_lengths(
-    work: Path, gold: Sequence[Path], labels: Sequence[str] | None, words: Sequence[int], passes: int
+    work: Path,
+    gold: Sequence[Path],
+    labels: Sequence[str] | None,
+    words: Sequence[int],
+    passes: int,
 ) -> list[dict[str, Any]]:
     """Link documents of each length, with the same number of words in total, in one process and in
     two."""
@@ -203,7 +227,11 @@ def linker_at(work: Path, settings: str) -> Language:
 
 
 def read(nlp: Language, gold: Sequence[Path], labels: Sequence[str] | None) -> list[Doc]:
-    docs = [doc for path in gold for doc in DocBin(store_user_data=True).from_disk(path).get_docs(nlp.vocab)]
+    docs = [
+        doc
+        for path in gold
+        for doc in DocBin(store_user_data=True).from_disk(path).get_docs(nlp.vocab)
+    ]
     for doc in docs:
         doc.spans.clear()
         if labels:
@@ -250,7 +278,10 @@ def markdown(result: dict[str, Any]) -> str:
         return f"| {title} | " + " | ".join(values) + " |"
 
     rows, lengths = result["rows"], result["lengths"]
-    lines = [line("names", [f"{row['names']:,}" for row in rows]), "| --- |" + " ---: |" * len(rows)]
+    lines = [
+        line("names", [f"{row['names']:,}" for row in rows]),
+        "| --- |" + " ---: |" * len(rows),
+    ]
     lines += [
         line("index", [row["index"] for row in rows]),
         line("built, processor seconds", [f"{row['build_seconds']:,.0f}" for row in rows]),
@@ -261,14 +292,23 @@ def markdown(result: dict[str, Any]) -> str:
     ]
     for name, title in TITLES.items():
         lines += [
-            line(f"{title}: mentions per second", [f"{row[name]['mentions_per_second']:,.0f}" for row in rows]),
+            line(
+                f"{title}: mentions per second",
+                [f"{row[name]['mentions_per_second']:,.0f}" for row in rows],
+            ),
             line("strict accuracy", [f"{100 * row[name]['strict']:.1f}" for row in rows]),
             line("memory, MiB", [f"{row[name]['rss_mib']:,.0f}" for row in rows]),
             line("of which not mapped", [f"{row[name]['private_mib']:,.0f}" for row in rows]),
         ]
-    ratio = [row["recommended"]["mentions_per_second"] / row["vectors"]["mentions_per_second"] for row in rows]
+    ratio = [
+        row["recommended"]["mentions_per_second"] / row["vectors"]["mentions_per_second"]
+        for row in rows
+    ]
     lines += [line("the one rate ÷ the other", [f"{each:.2f}" for each in ratio]), ""]
-    lines += [line("words a document", [f"{row['words']:,}" for row in lengths]), "| --- |" + " ---: |" * len(lengths)]
+    lines += [
+        line("words a document", [f"{row['words']:,}" for row in lengths]),
+        "| --- |" + " ---: |" * len(lengths),
+    ]
     for n in (1, 2):
         title = "words per second, one process" if n == 1 else "two processes"
         lines.append(line(title, [f"{row[f'words_per_second_{n}']:,.0f}" for row in lengths]))
@@ -284,19 +324,35 @@ def draw(result: dict[str, Any], path: Path) -> None:
         msg.warn("No curves: matplotlib is not installed")
         return
     rows, lengths = result["rows"], result["lengths"]
-    with mpl.rc_context({"svg.hashsalt": "spacy-krissel", "svg.fonttype": "none", "font.size": 9.0}):
+    with mpl.rc_context(
+        {"svg.hashsalt": "spacy-krissel", "svg.fonttype": "none", "font.size": 9.0}
+    ):
         figure = Figure(figsize=(12.6, 3.2), layout="constrained")
         names = [row["names"] for row in rows]
         panels: Any = figure.subplots(1, 4)
         for name, title in TITLES.items():
-            panels[0].plot(names, [row[name]["mentions_per_second"] for row in rows], marker="o", label=title)
-            panels[1].plot(names, [row[name]["rss_mib"] for row in rows], marker="o", label=f"linking, {title}")
+            panels[0].plot(
+                names, [row[name]["mentions_per_second"] for row in rows], marker="o", label=title
+            )
+            panels[1].plot(
+                names, [row[name]["rss_mib"] for row in rows], marker="o", label=f"linking, {title}"
+            )
         panels[1].plot(names, [row["build_mib"] for row in rows], marker="s", label="building")
         panels[2].plot(names, [row["build_seconds"] for row in rows], marker="o")
         for n in (1, 2):
             rates = [row[f"words_per_second_{n}"] for row in lengths]
-            panels[3].plot([row["words"] for row in lengths], rates, marker="o", label=f"{n} process{'es' * (n > 1)}")
-        titles = ("mentions per second", "memory, MiB", "processor seconds to build", "words per second")
+            panels[3].plot(
+                [row["words"] for row in lengths],
+                rates,
+                marker="o",
+                label=f"{n} process{'es' * (n > 1)}",
+            )
+        titles = (
+            "mentions per second",
+            "memory, MiB",
+            "processor seconds to build",
+            "words per second",
+        )
         for panel, title in zip(panels, titles, strict=True):
             panel.set_title(title)
             panel.set_xscale("log")

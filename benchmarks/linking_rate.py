@@ -1,9 +1,10 @@
-"""Mentions per second of an encoder as large as PubMedBERT over millions of prototypes, end to end and by part.
+"""Mentions per second of an encoder as large as PubMedBERT over millions of prototypes, end to end
+and by part.
 
-The encoder is a BERT of that shape with random weights, mentions are read in windows of 64 pieces, and the knowledge
-base is that of `kb_at_size.py` with vectors as wide as the encoder's. `nlp.pipe` over tokenized documents is
-timed, and encoding and searching of the same mentions alone. Utilisation is their number of operations divided by the
-maker's bf16 rate of the card.
+The encoder is a BERT of that shape with random weights, mentions are read in windows of 64 pieces,
+and the knowledge base is that of `kb_at_size.py` with vectors as wide as the encoder's. `nlp.pipe`
+over tokenized documents is timed, and encoding and searching of the same mentions alone.
+Utilisation is their number of operations divided by the maker's bf16 rate of the card.
 
     python benchmarks/linking_rate.py --device cuda:0
     python benchmarks/linking_rate.py --size tiny --entities 300 --prototypes 1000 --mentions 200
@@ -54,14 +55,18 @@ SIZES = {"base": Size(768, 12, 12, 3072), "tiny": Size(32, 2, 4, 64)}
 
 
 def main(
-    size: Annotated[str, typer.Option(help="Size of the encoder: base, as PubMedBERT, or tiny")] = "base",
+    size: Annotated[
+        str, typer.Option(help="Size of the encoder: base, as PubMedBERT, or tiny")
+    ] = "base",
     entities: Annotated[int, typer.Option(help="Number of entities")] = 3_500_000,
     prototypes: Annotated[int, typer.Option(help="Number of prototypes")] = 10_000_000,
     mentions: Annotated[int, typer.Option(help="Number of mentions, ten per document")] = 50_000,
     device: Annotated[str, typer.Option(help="cpu, cuda:0, cuda:1, …")] = "cpu",
     batch_size: Annotated[int, typer.Option(help="Documents per batch")] = 512,
     passes: Annotated[int, typer.Option(help="Timed passes of each part; the best counts")] = 3,
-    peak: Annotated[float | None, typer.Option(help="The card's bf16 rate in TFLOPS, if it is not known here")] = None,
+    peak: Annotated[
+        float | None, typer.Option(help="The card's bf16 rate in TFLOPS, if it is not known here")
+    ] = None,
     seed: Annotated[int, typer.Option()] = 0,
     folder: Annotated[Path | None, typer.Option(help="Folder for temporary files")] = None,
     output: Annotated[Path, typer.Option(help="Result (JSON)")] = RESULT,
@@ -84,20 +89,28 @@ def main(
         views = [
             view
             for doc in docs
-            for view in mention_views(doc, list(doc.ents), context="window", use_abbreviations=False)
+            for view in mention_views(
+                doc, list(doc.ents), context="window", use_abbreviations=False
+            )
         ]
         vectors = pipe.encode(views[: 8 * batch_size])
         seconds = {
             "linking": best_of(lambda: link(nlp, docs, batch_size), passes),
             "encoding": best_of(lambda: pipe.encode(views), passes),
-            "searching": best_of(lambda: kb.search(vectors, 16), passes) * len(views) / len(vectors),
+            "searching": best_of(lambda: kb.search(vectors, 16), passes)
+            * len(views)
+            / len(vectors),
         }
     rate = {part: len(views) / taken for part, taken in seconds.items()}
     work = {"encoding": shape.arithmetic(WINDOW), "searching": 2.0 * prototypes * shape.hidden}
     work["linking"] = work["encoding"] + work["searching"]
     card = card_name(device)
     known = next((value for name, value in PEAKS.items() if name in card), None)
-    share = {part: rate[part] * work[part] / (1e12 * limit) for part in rate} if (limit := peak or known) else {}
+    share = (
+        {part: rate[part] * work[part] / (1e12 * limit) for part in rate}
+        if (limit := peak or known)
+        else {}
+    )
     result = {
         "command": " ".join(["python", *sys.argv]),
         "mentions_per_second": rate,
@@ -114,7 +127,9 @@ def main(
             "batch_size": batch_size,
             "passes": passes,
             "seed": seed,
-            "versions": {name: version(name) for name in ("spacy", "numpy", "torch", "transformers")},
+            "versions": {
+                name: version(name) for name in ("spacy", "numpy", "torch", "transformers")
+            },
             "python": platform.python_version(),
             "cpus": os.cpu_count(),
         },
@@ -124,7 +139,11 @@ def main(
     print("| | mentions per second | fraction of the card's bf16 rate |\n| --- | ---: | ---: |")
     for part in ("linking", "encoding", "searching"):
         print(f"| {part} | {rate[part]:,.0f} | {f'{share[part]:.1%}' if share else '–'} |")
-    print(f"\n{card or device}: {result['of_the_paper']:.1f} times the paper's {PAPER} mentions per second")
+    print(
+        "\n"
+        f"{card or device}: {result['of_the_paper']:.1f} times the paper's {PAPER} mentions per "
+        "second"
+    )
 
 
 def save_encoder(path: Path, shape: Size, seed: int) -> list[str]:
@@ -145,7 +164,9 @@ def save_encoder(path: Path, shape: Size, seed: int) -> list[str]:
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     ends = [(each, vocabulary[each]) for each in ("[CLS]", "[SEP]")]
-    tokenizer.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=ends)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=ends
+    )
     BertTokenizerFast(tokenizer_object=tokenizer, model_max_length=512).save_pretrained(path)
     torch.manual_seed(seed)
     config = BertConfig(
@@ -170,7 +191,12 @@ def make_pipeline(encoder: Path, device: str) -> Any:
     }
     index = {"@misc": "spacy-krissel.ExactIndex.v1", "device": device}
     empty = {"@misc": "spacy-krissel.EmptyKB.v1", "index": index, "dtype": "float16"}
-    settings = {"model": model, "generate_empty_kb": empty, "use_abbreviations": False, "lexical_weight": 0.0}
+    settings = {
+        "model": model,
+        "generate_empty_kb": empty,
+        "use_abbreviations": False,
+        "lexical_weight": 0.0,
+    }
     pipe: Any = nlp.add_pipe("krissel_linker", config=settings)
     pipe.model.initialize()
     return nlp

@@ -1,16 +1,18 @@
 """Mentions per second, end to end, of trained pipelines and of scispaCy, in one run.
 
-Both sides get the same mentions and the same knowledge base. Our side is `nlp.pipe` over tokenized documents with gold
-mentions: abbreviations, views, encoding, search, candidates and ids written. The peer's side, in a process of its own
-under its own Python, is the candidate generator alone, called once a document as its linker does or once a corpus, and
-its pipeline, `abbreviation_detector` and `EntityLinker`, which do what ours does: see `scispacy_candidates.py`. The
-passes alternate, the best of each side counts, and loading and index building are not timed. Rates are by the clock,
-and by the processor's time, which is that of all cores together ("of one core"). What was loaded is kept from Python's
-garbage collector, which else goes through all pipelines that wait for their turn. The peer has a row for each batching
-and search width; several pipelines of ours may be compared.
+Both sides get the same mentions and the same knowledge base. Our side is `nlp.pipe` over tokenized
+documents with gold mentions: abbreviations, views, encoding, search, candidates and ids written.
+The peer's side, in a process of its own under its own Python, is the candidate generator alone,
+called once a document as its linker does or once a corpus, and its pipeline,
+`abbreviation_detector` and `EntityLinker`, which do what ours does: see `scispacy_candidates.py`.
+The passes alternate, the best of each side counts, and loading and index building are not timed.
+Rates are by the clock, and by the processor's time, which is that of all cores together ("of one
+core"). What was loaded is kept from Python's garbage collector, which else goes through all
+pipelines that wait for their turn. The peer has a row for each batching and search width; several
+pipelines of ours may be compared.
 
     python benchmarks/linking_speed.py --pipeline PIPELINE --gold dev.spacy --ontology STORE --scispacy-python PYTHON
-"""
+"""  # noqa: E501
 
 import gc
 import json
@@ -42,38 +44,67 @@ BATCHINGS = {
     "corpus": "scispaCy's candidate generator, one call a corpus",
     "pipeline": "scispaCy's pipeline, with abbreviations",
 }
-# efSearch: what scispaCy's constructor and the linkers that it ships use, and what nmslib gives to an index that was
-# just built, which is what a linker made by `EntityLinker.from_kb` without a folder gets.
+# efSearch: what scispaCy's constructor and the linkers that it ships use, and what nmslib gives to
+# an index that was just built, which is what a linker made by `EntityLinker.from_kb` without a
+# folder gets.
 DEFAULT_WIDTHS = [200, 20]
 
 
 def main(
-    pipeline: Annotated[list[Path], typer.Option(help="Trained pipeline with a krissel_linker and its KB, repeatable")],
+    pipeline: Annotated[
+        list[Path],
+        typer.Option(help="Trained pipeline with a krissel_linker and its KB, repeatable"),
+    ],
     gold: Annotated[list[Path], typer.Option(help=".spacy file with gold mentions, repeatable")],
-    ontology: Annotated[Path, typer.Option(help="Ontology store that the pipeline's KB was made from")],
-    scispacy_python: Annotated[Path, typer.Option(help="The python of a virtual environment that has scispacy")],
-    label: Annotated[list[str] | None, typer.Option(help="Time mentions of this label only, repeatable")] = None,
+    ontology: Annotated[
+        Path, typer.Option(help="Ontology store that the pipeline's KB was made from")
+    ],
+    scispacy_python: Annotated[
+        Path, typer.Option(help="The python of a virtual environment that has scispacy")
+    ],
+    label: Annotated[
+        list[str] | None, typer.Option(help="Time mentions of this label only, repeatable")
+    ] = None,
     passes: Annotated[int, typer.Option(help="Timed passes of each side; the best counts")] = 3,
-    k: Annotated[int, typer.Option(help="The peer's number of neighbours (30 is its default)")] = 30,
-    ef_search: Annotated[list[int], typer.Option(help="The peer's search width, repeatable")] = DEFAULT_WIDTHS,
-    index_cache: Annotated[Path | None, typer.Option(help="Folder that keeps the peer's index")] = None,
+    k: Annotated[
+        int, typer.Option(help="The peer's number of neighbours (30 is its default)")
+    ] = 30,
+    ef_search: Annotated[
+        list[int], typer.Option(help="The peer's search width, repeatable")
+    ] = DEFAULT_WIDTHS,
+    index_cache: Annotated[
+        Path | None, typer.Option(help="Folder that keeps the peer's index")
+    ] = None,
     output: Annotated[Path, typer.Option(help="Result (JSON)")] = RESULT,
 ) -> None:
-    """Time our pipeline and scispaCy's candidate generator on the same mentions, alternating, and print both."""
+    """Time our pipeline and scispaCy's candidate generator on the same mentions, alternating, and
+    print both."""
     if len({path.name for path in pipeline}) < len(pipeline):
-        raise typer.BadParameter("Two pipelines have the same folder name, by which the result tells them apart")
+        raise typer.BadParameter(
+            "Two pipelines have the same folder name, by which the result tells them apart"
+        )
     store = OntologyStore(ontology)
     nlps = [spacy.load(path) for path in pipeline]
     doc_bins = [DocBin(store_user_data=True).from_disk(path) for path in gold]
     docs = read_docs(doc_bins, nlps[0], label)
     documents = [gold_mentions(doc, store) for doc in docs]
-    requests = [{"batching": batching, "ef_search": width} for width in ef_search for batching in BATCHINGS]
+    requests = [
+        {"batching": batching, "ef_search": width} for width in ef_search for batching in BATCHINGS
+    ]
     with tempfile.TemporaryDirectory() as folder:
         kb_path, mentions_path = Path(folder) / "kb.jsonl", Path(folder) / "mentions.json"
         write_kb(store, kb_path)
         texts = {"documents": documents, "docs": [as_words(doc) for doc in docs]}
         mentions_path.write_text(json.dumps(texts), encoding="utf8")
-        command = [str(scispacy_python), str(PEER_SCRIPT), str(kb_path), str(mentions_path), "--k", str(k), "--serve"]
+        command = [
+            str(scispacy_python),
+            str(PEER_SCRIPT),
+            str(kb_path),
+            str(mentions_path),
+            "--k",
+            str(k),
+            "--serve",
+        ]
         if index_cache:
             command += ["--index-cache", str(index_cache)]
         with serving(command) as peer:
@@ -124,7 +155,8 @@ def read_docs(doc_bins: Sequence[DocBin], nlp: Language, labels: Sequence[str] |
 
 
 def gold_mentions(doc: Doc, store: OntologyStore) -> list[dict[str, Any]]:
-    """Return each entity's text and primary gold ids; the list of ids is empty without a concept."""
+    """Return each entity's text and primary gold ids; the list of ids is empty without a
+    concept."""
     mentions = []
     for ent in doc.ents:
         primary = [store.resolve(id_) or id_ for id_ in split_ids(ent.kb_id_)]
@@ -141,7 +173,9 @@ def as_words(doc: Doc) -> dict[str, Any]:
     }
 
 
-def time_pipeline(nlp: Language, docs: list[Doc], documents: Sequence[Sequence[dict[str, Any]]]) -> dict[str, Any]:
+def time_pipeline(
+    nlp: Language, docs: list[Doc], documents: Sequence[Sequence[dict[str, Any]]]
+) -> dict[str, Any]:
     """Time one pass of `nlp.pipe` over docs whose links are removed first, and compute its strict
     accuracy."""
     for doc in docs:
@@ -154,7 +188,10 @@ def time_pipeline(nlp: Language, docs: list[Doc], documents: Sequence[Sequence[d
     ties = Span.has_extension("krissel_ties")
     for doc, mentions in zip(linked, documents, strict=True):
         if len(doc.ents) != len(mentions):
-            raise ValueError("The pipeline changed the gold mentions: time one without a component that sets doc.ents")
+            raise ValueError(
+                "The pipeline changed the gold mentions: time one without a component that sets "
+                "doc.ents"
+            )
         n_mentions += len(mentions)
         for ent, mention in zip(doc.ents, mentions, strict=True):
             scored += bool(mention["gold"])
@@ -169,7 +206,9 @@ def time_pipeline(nlp: Language, docs: list[Doc], documents: Sequence[Sequence[d
     }
 
 
-def summarize(ours: dict[str, Sequence[dict[str, Any]]], theirs: Sequence[Sequence[dict[str, Any]]]) -> dict[str, Any]:
+def summarize(
+    ours: dict[str, Sequence[dict[str, Any]]], theirs: Sequence[Sequence[dict[str, Any]]]
+) -> dict[str, Any]:
     """Return the fastest pass of each system, all its times, and ours as a multiple of each of the
     peer's rows."""
     peers = []
@@ -180,13 +219,19 @@ def summarize(ours: dict[str, Sequence[dict[str, Any]]], theirs: Sequence[Sequen
     rows = []
     for name, runs in ours.items():
         row = {"system": f"krissel_linker, {name}", **fastest(runs)}
-        row["times"] = {peer["system"]: row["mentions_per_second"] / peer["mentions_per_second"] for peer in peers}
+        row["times"] = {
+            peer["system"]: row["mentions_per_second"] / peer["mentions_per_second"]
+            for peer in peers
+        }
         rows.append(row)
     return {"ours": rows, "peers": peers}
 
 
 def fastest(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    return {**min(runs, key=lambda run: run["seconds"]), "all_seconds": [run["seconds"] for run in runs]}
+    return {
+        **min(runs, key=lambda run: run["seconds"]),
+        "all_seconds": [run["seconds"] for run in runs],
+    }
 
 
 def write_kb(store: OntologyStore, path: Path) -> None:
@@ -236,10 +281,22 @@ def markdown_table(result: dict[str, Any]) -> str:
     alone = [row for row in result["peers"] if row["batching"] != "pipeline"]
     whole = [row for row in result["peers"] if row["batching"] == "pipeline"]
     beside = [
-        each for rows in (alone, whole) for each in (rows[0], max(rows, key=lambda row: row["mentions_per_second"]))
+        each
+        for rows in (alone, whole)
+        for each in (rows[0], max(rows, key=lambda row: row["mentions_per_second"]))
     ]
-    titles = ["system", "mentions/s", "of one core", "× generator, default", "× its fastest", "× pipeline, default"]
-    lines = ["| " + " | ".join([*titles, "× its fastest", "strict"]) + " |", "| --- " + 7 * "| ---: " + "|"]
+    titles = [
+        "system",
+        "mentions/s",
+        "of one core",
+        "× generator, default",
+        "× its fastest",
+        "× pipeline, default",
+    ]
+    lines = [
+        "| " + " | ".join([*titles, "× its fastest", "strict"]) + " |",
+        "| --- " + 7 * "| ---: " + "|",
+    ]
     for row in [*result["ours"], *result["peers"]]:
         times = [f"{row['times'][peer['system']]:.2g}" if "times" in row else "" for peer in beside]
         strict = "" if row["strict"] is None else f"{100 * row['strict']:.1f}"

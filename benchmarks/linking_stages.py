@@ -14,7 +14,7 @@ and find:
   index), with `--encoder`.
 
 Writes `results/linking_stages.json`.
-"""
+"""  # noqa: E501
 
 import importlib
 import json
@@ -91,23 +91,42 @@ class Clock:
 def main(
     store: Annotated[Path, typer.Argument(help="Ontology store whose names the others search")],
     pipelines: Annotated[list[Path], typer.Argument(help="Pipelines with a krissel_linker")],
-    gold: Annotated[list[Path], typer.Option(help=".spacy file with gold mentions as doc.ents, repeatable")],
-    encoder: Annotated[Path | None, typer.Option(help="Folder of a transformer, which encodes names alone")] = None,
+    gold: Annotated[
+        list[Path], typer.Option(help=".spacy file with gold mentions as doc.ents, repeatable")
+    ],
+    encoder: Annotated[
+        Path | None, typer.Option(help="Folder of a transformer, which encodes names alone")
+    ] = None,
     passes: Annotated[int, typer.Option(help="Timed passes; the best counts")] = 3,
     output: Annotated[Path, typer.Option(help="Result (JSON)")] = RESULT,
 ) -> None:
     """Time each row in its own process, and print the table."""
     rows = [
-        {"system": pipeline.name, **in_process(pipeline_row, pipeline, store, gold, passes)} for pipeline in pipelines
+        {"system": pipeline.name, **in_process(pipeline_row, pipeline, store, gold, passes)}
+        for pipeline in pipelines
     ]
-    rows.append({"system": "exact match, then TF-IDF", **in_process(peer_row, None, store, gold, passes)})
+    rows.append(
+        {"system": "exact match, then TF-IDF", **in_process(peer_row, None, store, gold, passes)}
+    )
     if encoder is not None:
         title = "a transformer of names, FAISS"
         rows.append({"system": title, **in_process(peer_row, encoder, store, gold, passes)})
-    setup = {"gold": [each.name for each in gold], "passes": passes, "processor": processor(), "cpus": os.cpu_count()}
+    setup = {
+        "gold": [each.name for each in gold],
+        "passes": passes,
+        "processor": processor(),
+        "cpus": os.cpu_count(),
+    }
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(json.dumps({"rows": rows, "setup": setup}, indent=2) + "\n", encoding="utf8")
-    columns = "load_seconds", "first_seconds", "mentions_per_second", "words_per_second", "rss_mib", "strict"
+    columns = (
+        "load_seconds",
+        "first_seconds",
+        "mentions_per_second",
+        "words_per_second",
+        "rss_mib",
+        "strict",
+    )
     print("| system | " + " | ".join(columns) + " |\n| --- |" + " ---: |" * len(columns))
     for row in rows:
         print(f"| {row['system']} | " + " | ".join(f"{row[name]:,.4g}" for name in columns) + " |")
@@ -120,7 +139,10 @@ def pipeline_row(path: Path, store: Path, gold: Sequence[Path], passes: int) -> 
     start = time.process_time()
     nlp = spacy.load(path)
     row: dict[str, Any] = {"load_seconds": time.process_time() - start}
-    bins, ontology = [DocBin(store_user_data=True).from_disk(each) for each in gold], OntologyStore(store)
+    bins, ontology = (
+        [DocBin(store_user_data=True).from_disk(each) for each in gold],
+        OntologyStore(store),
+    )
     docs = read_docs(bins, nlp, None)
     documents = [gold_mentions(doc, ontology) for doc in docs]
     start = time.process_time()
@@ -145,10 +167,16 @@ def pipeline_row(path: Path, store: Path, gold: Sequence[Path], passes: int) -> 
     seconds = best["mentions"] / best["mentions_per_core_second"]
     # What the pass itself did not take is that of reading the links.
     best["stages"][REST] -= sum(best["stages"].values()) - seconds
-    return row | measured(best["mentions"], sum(map(len, docs)), seconds, best["strict"]) | {"stages": best["stages"]}
+    return (
+        row
+        | measured(best["mentions"], sum(map(len, docs)), seconds, best["strict"])
+        | {"stages": best["stages"]}
+    )
 
 
-def peer_row(encoder: Path | None, store: Path, gold: Sequence[Path], passes: int) -> dict[str, Any]:
+def peer_row(
+    encoder: Path | None, store: Path, gold: Sequence[Path], passes: int
+) -> dict[str, Any]:
     """Time a peer: TF-IDF if there is no encoder."""
     nlp, ontology = spacy.blank("en"), OntologyStore(store)
     docs = read_docs([DocBin(store_user_data=True).from_disk(each) for each in gold], nlp, None)
@@ -166,7 +194,11 @@ def peer_row(encoder: Path | None, store: Path, gold: Sequence[Path], passes: in
         start = time.process_time()
         found = nearest(expanded(docs))
         seconds.append(time.process_time() - start)
-    scored = [(id_, mention["gold"]) for id_, mention in zip(found, mentions, strict=True) if mention["gold"]]
+    scored = [
+        (id_, mention["gold"])
+        for id_, mention in zip(found, mentions, strict=True)
+        if mention["gold"]
+    ]
     strict = sum(id_ in wanted for id_, wanted in scored) / len(scored)
     return row | measured(len(mentions), sum(map(len, docs)), min(seconds), strict)
 
@@ -205,7 +237,9 @@ def tf_idf(pairs: Sequence[tuple[str, str]]) -> Callable[[list[str]], list[str]]
     return nearest
 
 
-def by_transformer(pairs: Sequence[tuple[str, str]], folder: Path) -> Callable[[list[str]], list[str]]:
+def by_transformer(
+    pairs: Sequence[tuple[str, str]], folder: Path
+) -> Callable[[list[str]], list[str]]:
     import faiss
     from transformers import AutoModel, AutoTokenizer
 
@@ -235,7 +269,9 @@ def mean_states(tokenizer: Any, model: Any, texts: Sequence[str]) -> np.ndarray:
     with torch.inference_mode():
         for start in range(0, len(order), BATCH):
             rows = order[start : start + BATCH]
-            batch = tokenizer([texts[row] for row in rows], padding=True, truncation=True, max_length=25)
+            batch = tokenizer(
+                [texts[row] for row in rows], padding=True, truncation=True, max_length=25
+            )
             tensors = {name: torch.tensor(batch[name]) for name in ("input_ids", "attention_mask")}
             mask = tensors["attention_mask"][:, :, None]
             states = (model(**tensors).last_hidden_state * mask).sum(dim=1) / mask.sum(dim=1)

@@ -1,5 +1,5 @@
-"""The peers' side of `mining_rate.py`: spaCy's PhraseMatcher, FlashText, or Aho-Corasick in Rust or C, given names and
-texts, one peer per run.
+"""The peers' side of `mining_rate.py`: spaCy's PhraseMatcher, FlashText, or Aho-Corasick in Rust or
+C, given names and texts, one peer per run.
 
 Runs in an environment that has the peer's package and typer; spacy_krissel is not imported.
 
@@ -22,7 +22,8 @@ UNIT = 2**20 if sys.platform == "darwin" else 2**10
 
 
 def main(peer: str, names: str, texts: Path) -> None:
-    """Add the names (one a line), match the texts (a folder of JSON lines), and print a JSON object."""
+    """Add the names (one a line), match the texts (a folder of JSON lines), and print a JSON
+    object."""
     with open(names, encoding="utf8") as file_:
         patterns = [line.rstrip("\n") for line in file_]
     read = []
@@ -40,7 +41,12 @@ def main(peer: str, names: str, texts: Path) -> None:
     seconds = time.perf_counter() - start
     n_bytes = sum(len(text.encode("utf8")) for text in read)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / UNIT
-    result = {"names": n_names, "build_seconds": built, "mb_per_second": n_bytes / 1e6 / seconds, "mib": peak}
+    result = {
+        "names": n_names,
+        "build_seconds": built,
+        "mb_per_second": n_bytes / 1e6 / seconds,
+        "mib": peak,
+    }
     print(json.dumps({**result, "matches": found, "version": version(package)}))
 
 
@@ -72,7 +78,9 @@ def ahocorasick_rust(patterns: list[str]) -> Callable[[list[str]], int]:
     import ahocorasick_rs
 
     implementation = ahocorasick_rs.Implementation.ContiguousNFA
-    automaton: Any = ahocorasick_rs.AhoCorasick([name.lower() for name in patterns], implementation=implementation)
+    automaton: Any = ahocorasick_rs.AhoCorasick(
+        [name.lower() for name in patterns], implementation=implementation
+    )
 
     def match(text: str) -> int:
         lower = text.lower()
@@ -93,7 +101,9 @@ def ahocorasick_c(patterns: list[str]) -> Callable[[list[str]], int]:
 
     def match(text: str) -> int:
         lower = text.lower()
-        return longest(lower, ((last + 1 - length, last + 1) for last, length in automaton.iter(lower)))
+        return longest(
+            lower, ((last + 1 - length, last + 1) for last, length in automaton.iter(lower))
+        )
 
     return lambda texts: sum(map(match, texts))
 

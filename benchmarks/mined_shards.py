@@ -1,7 +1,8 @@
 """Synthetic mined mentions of an ontology's entities, in the format of `krissel mine`, from a seed.
 
-As many mentions as are asked for, of entities drawn from a store, by names that no other entity has; an entity has from
-one to twice the mean. Contexts are about 256 characters a side of made-up words, drawn from a pool.
+As many mentions as are asked for, of entities drawn from a store, by names that no other entity
+has; an entity has from one to twice the mean. Contexts are about 256 characters a side of made-up
+words, drawn from a pool.
 
     python benchmarks/mined_shards.py STORE SHARDS --mentions 18000000 --entities 1000000
 """
@@ -17,7 +18,13 @@ import typer
 from umls_files import words
 from wasabi import msg
 
-from spacy_krissel.mining.shards import FORMAT_VERSION, KIND, SHARD_MENTIONS, shard_schema, write_shard
+from spacy_krissel.mining.shards import (
+    FORMAT_VERSION,
+    KIND,
+    SHARD_MENTIONS,
+    shard_schema,
+    write_shard,
+)
 from spacy_krissel.ontology.store import OntologyStore
 from spacy_krissel.util.manifest import new_directory
 from spacy_krissel.util.progress import progress_bar
@@ -38,7 +45,9 @@ def main(
     msg.good(f"{mentions:,} mentions of {entities:,} entities", output)
 
 
-def write_mined(store: OntologyStore, output: Path, mentions: int, entities: int, seed: int = 0) -> None:
+def write_mined(
+    store: OntologyStore, output: Path, mentions: int, entities: int, seed: int = 0
+) -> None:
     """Write `mentions` mentions of `entities` entities; fewer entities if fewer have an unshared
     name."""
     rng = np.random.default_rng(seed)
@@ -47,7 +56,9 @@ def write_mined(store: OntologyStore, output: Path, mentions: int, entities: int
     chosen = np.sort(rng.choice(len(bearing), min(entities, len(bearing)), replace=False))
     ids = pa.array([store.id_at(row) for row in bearing[chosen].tolist()])
     shares = np.cumsum(rng.random(len(chosen)))
-    ends = np.arange(1, len(chosen) + 1) + (shares / shares[-1] * (mentions - len(chosen))).round().astype(np.int64)
+    ends = np.arange(1, len(chosen) + 1) + (
+        shares / shares[-1] * (mentions - len(chosen))
+    ).round().astype(np.int64)
     left, right = _contexts(seed)
     shards = []
     with new_directory(output, KIND, FORMAT_VERSION) as directory:
@@ -55,7 +66,9 @@ def write_mined(store: OntologyStore, output: Path, mentions: int, entities: int
             n = min(SHARD_MENTIONS, mentions - start)
             owners = np.searchsorted(ends, np.arange(start, start + n), "right")
             of_owners = chosen[owners]
-            name = names.take(pa.array(firsts[of_owners] + (rng.random(n) * counts[of_owners]).astype(np.int64)))
+            name = names.take(
+                pa.array(firsts[of_owners] + (rng.random(n) * counts[of_owners]).astype(np.int64))
+            )
             begin = pa.array(rng.integers(0, 2000, n, dtype=np.int32))
             number = pa.array(rng.integers(0, 36_000_000, n)).cast(pa.string())
             columns = {
@@ -71,7 +84,9 @@ def write_mined(store: OntologyStore, output: Path, mentions: int, entities: int
             file_ = f"shard-{len(shards):05}.arrow"
             write_shard(directory.path / file_, pa.table(columns, schema=shard_schema()))
             shards.append({"file": file_, "mentions": n})
-        directory.info.update(shards=shards, mentions=mentions, entities=len(chosen), synthetic=True)
+        directory.info.update(
+            shards=shards, mentions=mentions, entities=len(chosen), synthetic=True
+        )
 
 
 def _own_names(store: OntologyStore) -> tuple[np.ndarray, pa.Array]:
@@ -84,7 +99,9 @@ def _own_names(store: OntologyStore) -> tuple[np.ndarray, pa.Array]:
             parts.append(pa.array(part))
             part = []
     # Names of a large ontology are more than 2 GB together.
-    return np.array(rows), pa.concat_arrays([part.cast(pa.large_string()) for part in [*parts, pa.array(part)]])
+    return np.array(rows), pa.concat_arrays(
+        [part.cast(pa.large_string()) for part in [*parts, pa.array(part)]]
+    )
 
 
 def _contexts(seed: int) -> tuple[pa.Array, pa.Array]:

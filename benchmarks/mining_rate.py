@@ -1,9 +1,11 @@
-"""Mining with all names of a UMLS-sized store: memory, MB of text per second, two processes, and four peers.
+"""Mining with all names of a UMLS-sized store: memory, MB of text per second, two processes, and
+four peers.
 
-The texts are synthetic: words of the store's names with their frequencies, and some whole names. Ours is `mine` from
-files to shards, in its own process; its rate is that of reading, matching and sampling, without building the table of
-names, which is done once. The peers only match, texts in memory, with the number of names in `--peer-names`, and are
-compared with `mine` with the same names. The best of `--repeats` runs counts, since other load makes some slower.
+The texts are synthetic: words of the store's names with their frequencies, and some whole names.
+Ours is `mine` from files to shards, in its own process; its rate is that of reading, matching and
+sampling, without building the table of names, which is done once. The peers only match, texts in
+memory, with the number of names in `--peer-names`, and are compared with `mine` with the same
+names. The best of `--repeats` runs counts, since other load makes some slower.
 
     python benchmarks/mining_rate.py run STORE --peer-python PYTHON --peer-names 1000000
 """
@@ -44,12 +46,16 @@ def run(
     store: Annotated[Path, typer.Argument(help="Ontology store")],
     megabytes: Annotated[int, typer.Option(help="MB of text for our matcher")] = 400,
     peer_megabytes: Annotated[int, typer.Option(help="MB of text for the peers")] = 4,
-    peer_python: Annotated[Path | None, typer.Option(help="The python of an environment with the peers")] = None,
+    peer_python: Annotated[
+        Path | None, typer.Option(help="The python of an environment with the peers")
+    ] = None,
     peer_names: Annotated[int, typer.Option(help="Number of names of the peers")] = 1_000_000,
     processes: Annotated[int, typer.Option(help="Number of processes of our second run")] = 2,
     repeats: Annotated[int, typer.Option(help="Runs of each", min=1)] = 2,
     seed: Annotated[int, typer.Option(help="Random seed of the texts")] = 0,
-    folder: Annotated[Path | None, typer.Option(help="Folder for temporary texts and shards")] = None,
+    folder: Annotated[
+        Path | None, typer.Option(help="Folder for temporary texts and shards")
+    ] = None,
     output: Annotated[Path, typer.Option(help="Result (JSON)")] = RESULT,
 ) -> None:
     """Mine made-up texts, match them by the peers, and print rates, memory and ratios."""
@@ -104,7 +110,9 @@ def mine_once(store: Path, texts: Path, output: Path, processes: int) -> None:
     # Of the largest of the other processes; what they share with the first is counted in each.
     others = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / UNIT
     found = {"names": report.manifest["names"]["searched"], "mb_per_second": report.mb_per_second}
-    found.update(seconds=report.seconds, match_seconds=report.match_seconds, mib=peak, mib_of_others=others)
+    found.update(
+        seconds=report.seconds, match_seconds=report.match_seconds, mib=peak, mib_of_others=others
+    )
     print(json.dumps({**found, "matches": report.manifest["counts"]["mentions_found"]}))
 
 
@@ -119,9 +127,13 @@ def write_texts(store: OntologyStore, folder: Path, n_bytes: int, seed: int) -> 
         with (folder / f"{start // FILE_BYTES:05}.jsonl").open("w", encoding="utf8") as file_:
             written = 0
             while written < min(FILE_BYTES, n_bytes - start):
-                parts = [draw.choice(names if draw.random() < NAMES else words) for _ in range(WORDS)]
+                parts = [
+                    draw.choice(names if draw.random() < NAMES else words) for _ in range(WORDS)
+                ]
                 text = " ".join(parts) + "."
-                file_.write(json.dumps({"id": str(number), "text": text}, ensure_ascii=False) + "\n")
+                file_.write(
+                    json.dumps({"id": str(number), "text": text}, ensure_ascii=False) + "\n"
+                )
                 written += len(text.encode("utf8"))
                 number += 1
 
@@ -148,16 +160,25 @@ def last_line(command: list[str]) -> dict[str, Any]:
 
 
 def table(result: dict[str, Any], several: str) -> str:
-    rows = ["| | names | MB of text per second | most memory, MiB |", "| --- | ---: | ---: | ---: |"]
+    rows = [
+        "| | names | MB of text per second | most memory, MiB |",
+        "| --- | ---: | ---: | ---: |",
+    ]
     for title, found in result.items():
         if isinstance(found, dict) and "mb_per_second" in found:
-            rows.append(f"| {title} | {found['names']:,} | {found['mb_per_second']:.2f} | {found['mib']:,.0f} |")
+            rows.append(
+                f"| {title} | {found['names']:,} | {found['mb_per_second']:.2f} | "
+                f"{found['mib']:,.0f} |"
+            )
     one = result["one"]["mb_per_second"]
     rows.append(f"\n{several}: {result[several]['mb_per_second'] / one:.2f} times one")
     for peer in PEERS:
         if peer in result:
             ratio = result["one, the peers' names"]["mb_per_second"] / result[peer]["mb_per_second"]
-            rows.append(f"{peer} {result[peer]['version']}: ours is {ratio:.1f} times as fast with the same names")
+            rows.append(
+                f"{peer} {result[peer]['version']}: ours is {ratio:.1f} times as fast with the "
+                "same names"
+            )
     return "\n".join(rows)
 
 

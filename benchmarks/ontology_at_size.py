@@ -1,8 +1,9 @@
-"""A store of UMLS's size: RRF files to store, opening, lookups, and scispaCy's knowledge base of the same concepts.
+"""A store of UMLS's size: RRF files to store, opening, lookups, and scispaCy's knowledge base of
+the same concepts.
 
 Each part runs in its own process, and memory is the peak of that process. The files are those of
-`umls_files.py`, or UMLS's own. The peer's side is its KnowledgeBase alone (`scispacy_kb.py`), which reads concepts from
-JSON lines; they are written here from the store, and not timed.
+`umls_files.py`, or UMLS's own. The peer's side is its KnowledgeBase alone (`scispacy_kb.py`), which
+reads concepts from JSON lines; they are written here from the store, and not timed.
 
     python benchmarks/umls_files.py META
     python benchmarks/ontology_at_size.py run META --scispacy-python PYTHON
@@ -37,8 +38,12 @@ app = typer.Typer(add_completion=False)
 @app.command("run")
 def run(
     files: Annotated[Path, typer.Argument(help="Folder of the RRF files")],
-    folder: Annotated[Path | None, typer.Option(help="Folder for the temporary store and concepts")] = None,
-    scispacy_python: Annotated[Path | None, typer.Option(help="The python of an environment with scispacy")] = None,
+    folder: Annotated[
+        Path | None, typer.Option(help="Folder for the temporary store and concepts")
+    ] = None,
+    scispacy_python: Annotated[
+        Path | None, typer.Option(help="The python of an environment with scispacy")
+    ] = None,
     output: Annotated[Path, typer.Option(help="Result (JSON)")] = RESULT,
 ) -> None:
     """Build a store, open it, look up ids and names, and print seconds, memory and ratios."""
@@ -46,17 +51,33 @@ def run(
     with TemporaryDirectory(prefix="krissel-", dir=folder) as temporary:
         store, concepts = Path(temporary) / "store", Path(temporary) / "concepts.jsonl"
         start = time.perf_counter()
-        _process([sys.executable, "-m", "spacy", "krissel", "ontology", str(files), "--output", str(store)])
+        _process(
+            [
+                sys.executable,
+                "-m",
+                "spacy",
+                "krissel",
+                "ontology",
+                str(files),
+                "--output",
+                str(store),
+            ]
+        )
         # The only child process so far.
         most = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / UNIT
         result["build"] = {"seconds": time.perf_counter() - start, "mib": most}
         result["open"], result["rates"] = _part("open", store), _part("rates", store)
         manifest = OntologyStore(store).manifest
-        result["store"] = {name: manifest[name] for name in ("entities", "names", "shared_names", "alternative_ids")}
+        result["store"] = {
+            name: manifest[name]
+            for name in ("entities", "names", "shared_names", "alternative_ids")
+        }
         result["store"]["mib"] = sum(file_["bytes"] for file_ in manifest["files"].values()) / 2**20
         if scispacy_python is not None:
             write_concepts(OntologyStore(store), concepts)
-            result["scispacy"] = json.loads(_process([str(scispacy_python), str(PEER_SCRIPT), str(concepts)]))
+            result["scispacy"] = json.loads(
+                _process([str(scispacy_python), str(PEER_SCRIPT), str(concepts)])
+            )
     result["setup"] = {
         "versions": {name: version(name) for name in ("numpy", "pyarrow")},
         "python": platform.python_version(),
@@ -76,7 +97,16 @@ def open_store(store: Path) -> None:
     seconds = time.perf_counter() - start
     opened.get(opened.id_at(len(opened) // 2))
     looked_up = time.perf_counter() - start
-    print(json.dumps({"seconds": seconds, "first_entity": looked_up, "mib": peak() - before, "process_mib": peak()}))
+    print(
+        json.dumps(
+            {
+                "seconds": seconds,
+                "first_entity": looked_up,
+                "mib": peak() - before,
+                "process_mib": peak(),
+            }
+        )
+    )
 
 
 @app.command("rates")
@@ -86,12 +116,17 @@ def rates(store: Path, n: int = 50_000, seed: int = 0) -> None:
     draw = Random(seed)
     rows = [draw.randrange(len(opened)) for _ in range(n)]
     entities = [opened.entity_at(row) for row in rows]
-    ids, names = [entity.id for entity in entities], [draw.choice(entity.names) for entity in entities]
+    ids, names = (
+        [entity.id for entity in entities],
+        [draw.choice(entity.names) for entity in entities],
+    )
     timed: dict[str, Callable[[], Sequence[Any]]] = {
         "ids resolved": lambda: [opened.resolve(id_) for id_ in ids],
         "entities by id": lambda: [opened.get(id_) for id_ in ids],
         # All entities with the name.
-        "entities by name": lambda: [opened.get(id_) for name in names for id_ in opened.find(name)],
+        "entities by name": lambda: [
+            opened.get(id_) for name in names for id_ in opened.find(name)
+        ],
     }
     found: dict[str, Any] = {}
     for title, function in timed.items():
@@ -123,13 +158,20 @@ def table(result: dict[str, Any]) -> str:
     rows.append(["files to store: seconds", f"{build['seconds']:.0f}"])
     rows.append(["files to store: most memory, MiB", f"{build['mib']:,.0f}"])
     rows.append(["opened: seconds", f"{open_['seconds']:.2f}"])
-    rows.append(["opened, and an entity read: most memory of the process, MiB", f"{open_['process_mib']:,.0f}"])
+    rows.append(
+        [
+            "opened, and an entity read: most memory of the process, MiB",
+            f"{open_['process_mib']:,.0f}",
+        ]
+    )
     rows += [[f"{title}, a second", f"{rate:,.0f}"] for title, rate in rates_["a second"].items()]
     if "scispacy" in result:
         peer = result["scispacy"]
         rows.append([f"scispaCy {peer['version']}: seconds to load", f"{peer['seconds']:.0f}"])
         rows.append(["scispaCy: memory for it, MiB", f"{peer['mib']:,.0f}"])
-        rows.append(["times as fast as scispaCy", f"{peer['seconds'] / open_['first_entity']:,.0f}"])
+        rows.append(
+            ["times as fast as scispaCy", f"{peer['seconds'] / open_['first_entity']:,.0f}"]
+        )
         rows.append(["times as small as scispaCy", f"{peer['mib'] / open_['mib']:,.0f}"])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
@@ -145,7 +187,11 @@ def _part(part: str, store: Path) -> dict[str, Any]:
 
 
 def _process(command: list[str]) -> str:
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.strip().splitlines()[-1]
+    return (
+        subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+        .stdout.strip()
+        .splitlines()[-1]
+    )
 
 
 if __name__ == "__main__":

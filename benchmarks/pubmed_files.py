@@ -1,7 +1,8 @@
-"""Synthetic PubMed XML and gold mentions in MedMentions' format, about the concepts of `umls_files.py`, from a seed.
+"""Synthetic PubMed XML and gold mentions in MedMentions' format, about the concepts of
+`umls_files.py`, from a seed.
 
-Articles have the elements of NLM's baseline files. A text has words with Zipf's frequencies, and complete names of
-concepts: three in ten concepts occur, with Zipf's frequencies too.
+Articles have the elements of NLM's baseline files. A text has words with Zipf's frequencies, and
+complete names of concepts: three in ten concepts occur, with Zipf's frequencies too.
 """
 
 import gzip
@@ -21,7 +22,7 @@ OCCURRING = 0.3
 HEAD = """<?xml version="1.0" encoding="utf-8"?>
 <!DOCTYPE PubmedArticleSet PUBLIC "-//NLM//DTD PubMedArticle, 1st January 2026//EN" "pubmed_260101.dtd">
 <PubmedArticleSet>
-"""
+"""  # noqa: E501
 ARTICLE = """<PubmedArticle><MedlineCitation Status="MEDLINE" Owner="NLM" IndexingMethod="Automated">
 <PMID Version="1">{pmid}</PMID>
 <DateCompleted><Year>2020</Year><Month>06</Month><Day>11</Day></DateCompleted>
@@ -40,12 +41,16 @@ UI="D016428">Journal Article</PublicationType></PublicationTypeList></Article>
 <PubMedPubDate PubStatus="pubmed"><Year>2020</Year><Month>6</Month><Day>2</Day></PubMedPubDate></History>
 <PublicationStatus>ppublish</PublicationStatus><ArticleIdList><ArticleId IdType="pubmed">{pmid}</ArticleId>
 <ArticleId IdType="doi">10.0000/j.synth.{pmid}</ArticleId></ArticleIdList></PubmedData></PubmedArticle>
-"""
+"""  # noqa: E501
 AUTHOR = (
-    '<Author ValidYN="Y"><LastName>Nemo</LastName><ForeName>A B</ForeName><Initials>AB</Initials><AffiliationInfo>'
-    "<Affiliation>Department of Synthetic Medicine, University, City, Country.</Affiliation></AffiliationInfo></Author>"
+    '<Author ValidYN="Y"><LastName>Nemo</LastName><ForeName>A '
+    "B</ForeName><Initials>AB</Initials><AffiliationInfo><Affiliation>Department of Synthetic "
+    "Medicine, University, City, Country.</Affiliation></AffiliationInfo></Author>"
 )
-HEADING = '<MeshHeading><DescriptorName UI="D{:06}" MajorTopicYN="N">Heading {}</DescriptorName></MeshHeading>'
+HEADING = (
+    '<MeshHeading><DescriptorName UI="D{:06}" MajorTopicYN="N">Heading '
+    "{}</DescriptorName></MeshHeading>"
+)
 
 
 class Mention(NamedTuple):
@@ -55,7 +60,8 @@ class Mention(NamedTuple):
 
 
 class Texts:
-    """Random texts about the concepts of `meta`, the folder of RRF files. words: the most frequent first."""
+    """Random texts about the concepts of `meta`, the folder of RRF files. words: the most frequent
+    first."""
 
     def __init__(self, meta: Path, seed: int = 0) -> None:
         self._random = Random(seed)
@@ -67,7 +73,11 @@ class Texts:
                     names.setdefault(cells[0], []).append(cells[14])
         cuis = self._random.sample(list(names), max(1, int(OCCURRING * len(names))))
         self._concepts = [(cui, list(dict.fromkeys(names[cui]))) for cui in cuis]
-        self.words = list(dict.fromkeys(word for _, found in self._concepts for name in found for word in name.split()))
+        self.words = list(
+            dict.fromkeys(
+                word for _, found in self._concepts for name in found for word in name.split()
+            )
+        )
         self._word_weights, self._weights = _zipf(len(self.words)), _zipf(len(self._concepts))
 
     def text(self, n: int, words_a_name: int) -> tuple[str, list[Mention]]:
@@ -98,15 +108,19 @@ def write_pubmed(folder: Path, texts: Texts, articles: int) -> None:
             file_.write(HEAD)
             for number in range(start, min(start + FILE_ARTICLES, articles)):
                 title, background, results = (
-                    escape(texts.text(n, WORDS_A_NAME)[0]) for n in (TITLE, ABSTRACT // 2, ABSTRACT // 2)
+                    escape(texts.text(n, WORDS_A_NAME)[0])
+                    for n in (TITLE, ABSTRACT // 2, ABSTRACT // 2)
                 )
                 filled = {"title": title, "background": background, "results": results}
-                file_.write(ARTICLE.format(pmid=number + 1, authors=4 * AUTHOR, headings=headings, **filled))
+                file_.write(
+                    ARTICLE.format(pmid=number + 1, authors=4 * AUTHOR, headings=headings, **filled)
+                )
             file_.write("</PubmedArticleSet>\n")
 
 
 def write_gold(corpus: Path, test: Path, texts: Texts, documents: int) -> int:
-    """Write `documents` documents with gold mentions, all of them test documents; RETURNS: the number of mentions."""
+    """Write `documents` documents with gold mentions, all of them test documents; RETURNS: the
+    number of mentions."""
     n_mentions = 0
     with gzip.open(corpus, "wt", encoding="utf8") as file_:
         for number in range(documents):
@@ -115,7 +129,9 @@ def write_gold(corpus: Path, test: Path, texts: Texts, documents: int) -> int:
             file_.write(f"{number}|t|{title}\n{number}|a|{text}\n")
             for start, end, cui in mentions:
                 offset = len(title) + 1
-                file_.write(f"{number}\t{offset + start}\t{offset + end}\t{text[start:end]}\tT047\t{cui}\n")
+                file_.write(
+                    f"{number}\t{offset + start}\t{offset + end}\t{text[start:end]}\tT047\t{cui}\n"
+                )
             file_.write("\n")
             n_mentions += len(mentions)
     test.write_text("".join(f"{number}\n" for number in range(documents)))

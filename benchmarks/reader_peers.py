@@ -1,10 +1,12 @@
-"""The package's readers of OBO, OBO Graphs, OWL and BioC next to pronto, fastobo, rdflib and bioc, on the same files.
+"""The package's readers of OBO, OBO Graphs, OWL and BioC next to pronto, fastobo, rdflib and bioc,
+on the same files.
 
     python benchmarks/reader_peers.py FILE... --peer-python PYTHON
 
-PYTHON has `pip install pronto fastobo rdflib bioc`. Each library reads each file of its format in a process of its
-own; what it found is counted (terms, or annotations), or its error is shown. Prints Markdown. Times are of processor.
-Times and memory are those of reading alone, without imports. Needs Linux.
+PYTHON has `pip install pronto fastobo rdflib bioc`. Each library reads each file of its format in a
+process of its own; what it found is counted (terms, or annotations), or its error is shown. Prints
+Markdown. Times are of processor. Times and memory are those of reading alone, without imports.
+Needs Linux.
 """
 
 import gzip
@@ -39,13 +41,17 @@ def ours(path: str) -> int:
 def fastobo(path: str) -> int:
     import fastobo
 
-    return _count(frame for frame in fastobo.iter(path) if isinstance(frame, fastobo.term.TermFrame))
+    return _count(
+        frame for frame in fastobo.iter(path) if isinstance(frame, fastobo.term.TermFrame)
+    )
 
 
 def pronto(path: str) -> int:
     import pronto
 
-    return _count(term for term in pronto.Ontology(path, import_depth=0).terms() if not term.obsolete)
+    return _count(
+        term for term in pronto.Ontology(path, import_depth=0).terms() if not term.obsolete
+    )
 
 
 def rdflib(path: str) -> int:
@@ -76,7 +82,9 @@ LIBRARIES: dict[str, Callable[[str], int]] = {
 
 
 def measure(library: str, path: str) -> dict[str, Any]:
-    ours = "spacy_krissel.corpora.readers.bioc" if ".xml" in path else "spacy_krissel.ontology.readers"
+    ours = (
+        "spacy_krissel.corpora.readers.bioc" if ".xml" in path else "spacy_krissel.ontology.readers"
+    )
     importlib.import_module(ours if library == "ours" else library)
     # Reset the peak to the current memory.
     Path("/proc/self/clear_refs").write_text("5")
@@ -95,7 +103,11 @@ def _peak_mib() -> float:
 
 
 def main(arguments: list[str]) -> None:
-    peer = arguments[arguments.index("--peer-python") + 1] if "--peer-python" in arguments else sys.executable
+    peer = (
+        arguments[arguments.index("--peer-python") + 1]
+        if "--peer-python" in arguments
+        else sys.executable
+    )
     files = [Path(each) for each in arguments if each not in ("--peer-python", peer)]
     print("| file | reader | terms or annotations | s | MiB |\n| --- | --- | --- | ---: | ---: |")
     with tempfile.TemporaryDirectory() as folder:
@@ -108,7 +120,10 @@ def main(arguments: list[str]) -> None:
                 python = sys.executable if library == "ours" else peer
                 command = [python, __file__, "--measure", library, str(plain)]
                 row = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
-                print(f"| {path.name} | {library} | {row['found']} | {row['seconds']:.2f} | {row['mib']:.0f} |")
+                print(
+                    f"| {path.name} | {library} | {row['found']} | {row['seconds']:.2f} | "
+                    f"{row['mib']:.0f} |"
+                )
 
 
 if __name__ == "__main__":

@@ -1,12 +1,13 @@
-"""Both forms of `krissel_reranker` on the same candidates of one linker, in one run: mentions per second, accuracy.
+"""Both forms of `krissel_reranker` on the same candidates of one linker, in one run: mentions per
+second, accuracy.
 
-The linker's candidates are found once. Then the re-rankers alone are timed, `pipe` over docs that hold candidates, in
-alternating passes of which the best counts. Each is read from a pipeline that `spacy train` made with a config such as
-`configs/reranker.cfg` (all candidates in one pass, its `encoder` a transformer) or
-`configs/reranker-pairs.cfg` (one pair per row).
+The linker's candidates are found once. Then the re-rankers alone are timed, `pipe` over docs that
+hold candidates, in alternating passes of which the best counts. Each is read from a pipeline that
+`spacy train` made with a config such as `configs/reranker.cfg` (all candidates in one pass, its
+`encoder` a transformer) or `configs/reranker-pairs.cfg` (one pair per row).
 
     python benchmarks/reranking.py --linker PIPELINE --list PIPELINE --pairs PIPELINE --gold dev.spacy --ontology STORE
-"""
+"""  # noqa: E501
 
 import json
 import os
@@ -32,16 +33,23 @@ FORMS = ("list", "pairs")
 
 def main(
     linker: Annotated[Path, typer.Option(help="Trained pipeline with a krissel_linker and its KB")],
-    list_: Annotated[Path, typer.Option("--list", help="Pipeline with a re-ranker of all candidates in one pass")],
+    list_: Annotated[
+        Path, typer.Option("--list", help="Pipeline with a re-ranker of all candidates in one pass")
+    ],
     pairs: Annotated[Path, typer.Option(help="Pipeline with a re-ranker of one pair per row")],
     gold: Annotated[list[Path], typer.Option(help=".spacy file with gold mentions, repeatable")],
-    ontology: Annotated[Path, typer.Option(help="Ontology store that the linker's KB was made from")],
+    ontology: Annotated[
+        Path, typer.Option(help="Ontology store that the linker's KB was made from")
+    ],
     k: Annotated[int, typer.Option(help="Candidates per mention")] = 32,
-    documents: Annotated[int | None, typer.Option(help="Maximum number of documents per file")] = None,
+    documents: Annotated[
+        int | None, typer.Option(help="Maximum number of documents per file")
+    ] = None,
     passes: Annotated[int, typer.Option(help="Timed passes of each form; the best counts")] = 2,
     output: Annotated[Path, typer.Option(help="Result (JSON)")] = RESULT,
 ) -> None:
-    """Time both forms of the re-ranker on the same candidates, alternating, and print them with their accuracy."""
+    """Time both forms of the re-ranker on the same candidates, alternating, and print them with
+    their accuracy."""
     store = OntologyStore(ontology)
     settings = {"components.krissel_linker.n_candidates": k}
     nlp = spacy.load(linker, config=settings, exclude=["krissel_reranker"])
@@ -52,7 +60,9 @@ def main(
     for doc in docs:
         doc.set_ents([Span(doc, ent.start, ent.end, label=ent.label) for ent in doc.ents])
     linked = DocBin(docs=list(nlp.pipe(docs)), store_user_data=True)
-    rerankers = {form: load_reranker(path, k) for form, path in zip(FORMS, (list_, pairs), strict=True)}
+    rerankers = {
+        form: load_reranker(path, k) for form, path in zip(FORMS, (list_, pairs), strict=True)
+    }
     n_mentions = sum(map(len, mentions))
     rows: dict[str, dict[str, Any]] = {
         "linker": {"strict": strict(list(linked.get_docs(nlp.vocab)), mentions)},
@@ -88,7 +98,9 @@ def main(
     for name, row in rows.items():
         speed = f"{row['mentions_per_second']:,.0f}" if name in FORMS else ""
         print(f"| {name} | {100 * row['strict']:.1f} | {speed} |")
-    msg.info(f"All candidates in one pass: {result['ratio']:.1f} times the mentions per second, K = {k}")
+    msg.info(
+        f"All candidates in one pass: {result['ratio']:.1f} times the mentions per second, K = {k}"
+    )
 
 
 def load_reranker(path: Path, k: int) -> KrisselReranker:

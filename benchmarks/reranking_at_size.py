@@ -45,13 +45,19 @@ FIGURES = ("peak_rss_mib", "peak_private_mib", "processor_seconds")
 def main(
     ontology: Annotated[Path, typer.Argument(help="Ontology store")],
     mentions: Annotated[Path, typer.Argument(help="Mined mentions")],
-    folder: Annotated[Path, typer.Argument(help="Folder for linker, encoder and training; the first two are kept")],
+    folder: Annotated[
+        Path, typer.Argument(help="Folder for linker, encoder and training; the first two are kept")
+    ],
     processes: Annotated[int, typer.Option(help="Number of processes that train together")] = 1,
     steps: Annotated[int, typer.Option(help="Training steps")] = 200,
-    output: Annotated[Path, typer.Option(help="Result (JSON), to which each number of processes adds")] = RESULT,
+    output: Annotated[
+        Path, typer.Option(help="Result (JSON), to which each number of processes adds")
+    ] = RESULT,
 ) -> None:
     """Make the missing inputs, train, and print the costs."""
-    result: dict[str, Any] = json.loads(output.read_text(encoding="utf8")) if output.exists() else {}
+    result: dict[str, Any] = (
+        json.loads(output.read_text(encoding="utf8")) if output.exists() else {}
+    )
     linker, encoder = folder / "linker", folder / "encoder"
     if not linker.exists():
         result["linker"] = in_process(make_linker, ontology, linker)
@@ -69,7 +75,9 @@ def main(
         "processor": processor(),
         "cpus": os.cpu_count(),
         "python": platform.python_version(),
-        "versions": {name: version(name) for name in ("spacy", "numpy", "torch", "transformers", "faiss-cpu")},
+        "versions": {
+            name: version(name) for name in ("spacy", "numpy", "torch", "transformers", "faiss-cpu")
+        },
     }
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(json.dumps(result, indent=2) + "\n", encoding="utf8")
@@ -79,7 +87,9 @@ def make_linker(ontology: Path, linker: Path) -> dict[str, Any]:
     with watched() as figures:
         nlp = spacy.blank("en")
         model = {"@architectures": "spacy-krissel.SmallEncoder.v1", "width": WIDTH, "hidden": WIDTH}
-        nlp.add_pipe("krissel_linker", config={"model": {**model, "rows": 8192, "context_rows": 2048}})
+        nlp.add_pipe(
+            "krissel_linker", config={"model": {**model, "rows": 8192, "context_rows": 2048}}
+        )
         nlp.initialize()
         linker.parent.mkdir(parents=True, exist_ok=True)
         pipe = find_linker(nlp)
@@ -98,18 +108,34 @@ def make_encoder(path: Path) -> None:
 
     letters = list(string.ascii_lowercase + string.digits + string.punctuation)
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    pairs = [f"##{one}{other}" for one in string.ascii_lowercase for other in string.ascii_lowercase]
-    vocab = {piece: i for i, piece in enumerate([*special, *letters, *(f"##{letter}" for letter in letters), *pairs])}
+    pairs = [
+        f"##{one}{other}" for one in string.ascii_lowercase for other in string.ascii_lowercase
+    ]
+    vocab = {
+        piece: i
+        for i, piece in enumerate(
+            [*special, *letters, *(f"##{letter}" for letter in letters), *pairs]
+        )
+    }
     tokenizer = Tokenizer(models.WordPiece(vocab, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     BertTokenizerFast(tokenizer_object=tokenizer, model_max_length=128).save_pretrained(path)
     torch.manual_seed(0)
-    sizes = {"hidden_size": WIDTH, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 4 * WIDTH}
-    BertModel(BertConfig(vocab_size=len(vocab), max_position_embeddings=130, **sizes)).save_pretrained(path)
+    sizes = {
+        "hidden_size": WIDTH,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "intermediate_size": 4 * WIDTH,
+    }
+    BertModel(
+        BertConfig(vocab_size=len(vocab), max_position_embeddings=130, **sizes)
+    ).save_pretrained(path)
 
 
-def trained(ontology: Path, mentions: Path, folder: Path, processes: int, steps: int) -> dict[str, Any]:
+def trained(
+    ontology: Path, mentions: Path, folder: Path, processes: int, steps: int
+) -> dict[str, Any]:
     """Train, and read the peak memory of each process from the system meanwhile."""
     log = folder / "steps.jsonl"
     log.unlink(missing_ok=True)
@@ -128,7 +154,9 @@ def trained(ontology: Path, mentions: Path, folder: Path, processes: int, steps:
     config.to_disk(folder / CONFIG.name)
     run = ["-m", "spacy", "krissel", "train", folder / CONFIG.name, "--output", folder / "trained"]
     run += [word for key, value in overrides.items() for word in (f"--{key}", value)]
-    launcher = ["-m", "torch.distributed.run", "--nproc-per-node", processes] if processes > 1 else []
+    launcher = (
+        ["-m", "torch.distributed.run", "--nproc-per-node", processes] if processes > 1 else []
+    )
     start = time.perf_counter()
     process = subprocess.Popen(
         [sys.executable, *map(str, [*launcher, *run])], env={**os.environ, "OMP_NUM_THREADS": "1"}
@@ -144,13 +172,17 @@ def trained(ontology: Path, mentions: Path, folder: Path, processes: int, steps:
             if done >= number and f"seconds_{figure}" not in figures:
                 figures[f"seconds_{figure}"] = time.perf_counter() - start
                 # Other work on the machine affects this less.
-                figures[f"processor_seconds_{figure}"] = max(each["processor_seconds"] for each in peaks.values())
+                figures[f"processor_seconds_{figure}"] = max(
+                    each["processor_seconds"] for each in peaks.values()
+                )
         time.sleep(0.2)
     if process.returncode:
         msg.fail(f"Training ended with {process.returncode}", exits=1)
     figures["seconds"] = time.perf_counter() - start
     # The launcher is small; the others are ordered by memory.
-    figures["processes"] = sorted(peaks.values(), key=lambda each: -each["peak_rss_mib"])[:processes]
+    figures["processes"] = sorted(peaks.values(), key=lambda each: -each["peak_rss_mib"])[
+        :processes
+    ]
     saved, linker, store = map(on_disk, (folder / "trained", folder / "linker", ontology))
     figures["saved_mib"] = sum(saved.values()) / 2**20
     figures["saved_and_not_shared_mib"] = (
@@ -177,7 +209,9 @@ def observe(peaks: dict[str, float], pid: int) -> None:
 
 def children(pid: int) -> list[int]:
     try:
-        direct = [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        direct = [
+            int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        ]
     except OSError:
         return []
     return [*direct, *(each for child in direct for each in children(child))]

@@ -1,17 +1,19 @@
 """The peer's side of `linking_speed.py`: time scispaCy on given mentions and a given KB.
 
-Either its CandidateGenerator alone, or its pipeline, with what ours does too: `abbreviation_detector` and
-`EntityLinker` on docs with the mentions as entities, thresholds as they are, but concepts without a definition kept.
+Either its CandidateGenerator alone, or its pipeline, with what ours does too:
+`abbreviation_detector` and `EntityLinker` on docs with the mentions as entities, thresholds as they
+are, but concepts without a definition kept.
 
-Runs inside a virtual environment that has scispacy and needs nothing else; spacy_krissel is not imported. scispaCy's
-own `create_tfidf_ann_index` refuses scipy 1.11 and newer, and with it Python 3.11 and newer, only because it would
-store the vectors as float16. The index is therefore built here in memory, by the same libraries with the same
-settings: character 3-grams within word boundaries, `min_df=10`, float32, then nmslib's HNSW over sparse cosine with
-M=100 and efConstruction=2000.
+Runs inside a virtual environment that has scispacy and needs nothing else; spacy_krissel is not
+imported. scispaCy's own `create_tfidf_ann_index` refuses scipy 1.11 and newer, and with it Python
+3.11 and newer, only because it would store the vectors as float16. The index is therefore built
+here in memory, by the same libraries with the same settings: character 3-grams within word
+boundaries, `min_df=10`, float32, then nmslib's HNSW over sparse cosine with M=100 and
+efConstruction=2000.
 
-By hand: `python scispacy_candidates.py kb.jsonl mentions.json --output result.json`. With `--serve` the process builds
-the index, then answers one JSON line for each line on its standard input, so that a driver can alternate its own passes
-with these in one run.
+By hand: `python scispacy_candidates.py kb.jsonl mentions.json --output result.json`. With `--serve`
+the process builds the index, then answers one JSON line for each line on its standard input, so
+that a driver can alternate its own passes with these in one run.
 """
 
 import gc
@@ -36,8 +38,9 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from spacy.tokens import Doc, Span
 
 BATCHINGS = ("document", "corpus", "pipeline")
-# efSearch: what scispaCy's constructor and the linkers that it ships use, and what nmslib gives to an index that was
-# just built, which is what a linker made by `EntityLinker.from_kb` without a folder gets.
+# efSearch: what scispaCy's constructor and the linkers that it ships use, and what nmslib gives to
+# an index that was just built, which is what a linker made by `EntityLinker.from_kb` without a
+# folder gets.
 DEFAULT_WIDTHS = [200, 20]
 LIBRARIES = ("scispacy", "nmslib-metabrainz", "scikit-learn", "numpy", "spacy")
 VECTORISER = {"analyzer": "char_wb", "ngram_range": (3, 3), "min_df": 10, "dtype": numpy.float32}
@@ -54,14 +57,24 @@ class Texts(TypedDict):
 
 
 def main(
-    kb_path: Annotated[Path, typer.Argument(help="Concepts, one JSON object per line, in scispaCy's format")],
+    kb_path: Annotated[
+        Path, typer.Argument(help="Concepts, one JSON object per line, in scispaCy's format")
+    ],
     mentions_path: Annotated[Path, typer.Argument(help="JSON: see `Texts`")],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Result (JSON)")] = None,
-    k: Annotated[int, typer.Option(help="Neighbours per mention, as in scispaCy's EntityLinker")] = 30,
-    ef_search: Annotated[list[int], typer.Option(help="HNSW search width, repeatable")] = DEFAULT_WIDTHS,
-    passes: Annotated[int, typer.Option(help="Timed passes over the mentions; the best counts")] = 3,
+    k: Annotated[
+        int, typer.Option(help="Neighbours per mention, as in scispaCy's EntityLinker")
+    ] = 30,
+    ef_search: Annotated[
+        list[int], typer.Option(help="HNSW search width, repeatable")
+    ] = DEFAULT_WIDTHS,
+    passes: Annotated[
+        int, typer.Option(help="Timed passes over the mentions; the best counts")
+    ] = 3,
     index_cache: Annotated[Path | None, typer.Option(help="Folder that keeps the index")] = None,
-    serve: Annotated[bool, typer.Option("--serve", help="Answer requests on standard input")] = False,
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Answer requests on standard input")
+    ] = False,
 ) -> None:
     """Build scispaCy's index of a knowledge base in memory and time its candidate generator."""
     texts: Texts = json.loads(mentions_path.read_text(encoding="utf8"))
@@ -90,7 +103,9 @@ def main(
     print(result)
 
 
-def answer_requests(generator: CandidateGenerator, texts: Texts, k: int, built: dict[str, Any]) -> None:
+def answer_requests(
+    generator: CandidateGenerator, texts: Texts, k: int, built: dict[str, Any]
+) -> None:
     """Report that the index is ready, then run one pass for each request line {"batching": ...,
     "ef_search": ...}."""
     gc.collect()
@@ -98,10 +113,15 @@ def answer_requests(generator: CandidateGenerator, texts: Texts, k: int, built: 
     print(json.dumps({"ready": True, **built}), flush=True)
     for line in sys.stdin:
         request = json.loads(line)
-        print(json.dumps(time_pass(generator, texts, k, request["ef_search"], request["batching"])), flush=True)
+        print(
+            json.dumps(time_pass(generator, texts, k, request["ef_search"], request["batching"])),
+            flush=True,
+        )
 
 
-def time_pass(generator: CandidateGenerator, texts: Texts, k: int, ef_search: int, batching: str) -> dict[str, Any]:
+def time_pass(
+    generator: CandidateGenerator, texts: Texts, k: int, ef_search: int, batching: str
+) -> dict[str, Any]:
     """Time one pass over all mentions.
 
     `batching` is "document" (one call per document, like scispaCy's EntityLinker), "corpus" (one
@@ -115,11 +135,19 @@ def time_pass(generator: CandidateGenerator, texts: Texts, k: int, ef_search: in
         ranked, seconds, processor = time_pipeline(generator, texts["docs"], k)
     else:
         mentions = [[mention["text"] for mention in document] for document in texts["documents"]]
-        batches = mentions if batching == "document" else [[text for document in mentions for text in document]]
+        batches = (
+            mentions
+            if batching == "document"
+            else [[text for document in mentions for text in document]]
+        )
         start, used = time.perf_counter(), time.process_time()
         answers = [generator(batch, k) for batch in batches]
         seconds, processor = time.perf_counter() - start, time.process_time() - used
-        ranked = [[(each.concept_id, max(each.similarities)) for each in found] for one in answers for found in one]
+        ranked = [
+            [(each.concept_id, max(each.similarities)) for each in found]
+            for one in answers
+            for found in one
+        ]
     golds = [mention["gold"] for document in texts["documents"] for mention in document]
     return {
         "batching": batching,
@@ -174,7 +202,9 @@ def accuracy(candidates: list[list[tuple[str, float]]], golds: list[list[str]]) 
     return {"scored": scored, "strict": right / scored if scored else None}
 
 
-def build_generator(kb_path: Path, index_cache: Path | None) -> tuple[CandidateGenerator, int, bool]:
+def build_generator(
+    kb_path: Path, index_cache: Path | None
+) -> tuple[CandidateGenerator, int, bool]:
     """Build scispaCy's KnowledgeBase and CandidateGenerator over the concepts in `kb_path`.
 
     Returns the generator, its number of names and whether the index came from the cache. The cache
@@ -195,8 +225,13 @@ def build_generator(kb_path: Path, index_cache: Path | None) -> tuple[CandidateG
     else:
         # nmslib ends the process when it meets a vector of zeros.
         filled = numpy.asarray(vectors.sum(axis=1)).reshape(-1) != 0
-        vectors, names = vectors[filled], [name for name, keep in zip(names, filled, strict=True) if keep]
-    index = nmslib.init(method="hnsw", space="cosinesimil_sparse", data_type=nmslib.DataType.SPARSE_VECTOR)
+        vectors, names = (
+            vectors[filled],
+            [name for name, keep in zip(names, filled, strict=True) if keep],
+        )
+    index = nmslib.init(
+        method="hnsw", space="cosinesimil_sparse", data_type=nmslib.DataType.SPARSE_VECTOR
+    )
     index.addDataPointBatch(vectors)
     if folder is not None and cached:
         index.loadIndex(str(folder / "index.bin"))

@@ -1,19 +1,21 @@
-"""A common chain, on predicted mentions: spaCy's `ner`, scispaCy's `abbreviation_detector`, our `krissel_linker`.
+"""A common chain, on predicted mentions: spaCy's `ner`, scispaCy's `abbreviation_detector`, our
+`krissel_linker`.
 
-Runs inside a virtual environment that has both scispacy and spacy_krissel. The NER (spaCy's small convolutional
-default) is trained on NCBI Disease's training split; the epoch is chosen on the last tenth of that split, so the
-development split that is scored stays unseen. Scores are micro-averaged over mentions:
+Runs inside a virtual environment that has both scispacy and spacy_krissel. The NER (spaCy's small
+convolutional default) is trained on NCBI Disease's training split; the epoch is chosen on the last
+tenth of that split, so the development split that is scored stays unseen. Scores are micro-averaged
+over mentions:
 
 - span: exact character offsets, all gold mentions;
-- id: exact offsets and a right id. A gold mention without an id ("-1", "-") is left out, with any prediction
-  there; a composite mention is right when any of its ids is predicted; `NIL`, no id and several ids tied at the top are
-  no answer, so they cost recall.
+- id: exact offsets and a right id. A gold mention without an id ("-1", "-") is left out, with any
+  prediction there; a composite mention is right when any of its ids is predicted; `NIL`, no id and
+  several ids tied at the top are no answer, so they cost recall.
 
     pip install scispacy "pyarrow<26"  # scispacy holds numpy below 2, pyarrow 26 fails on it at import
     python -m spacy krissel convert NCBItrainset_corpus.txt --output train.spacy
     python -m spacy krissel convert NCBIdevelopset_corpus.txt --output dev.spacy
     python benchmarks/scispacy_chain.py PIPELINE train.spacy dev.spacy --ontology STORE --ner NER
-"""
+"""  # noqa: E501
 
 import json
 import random
@@ -53,14 +55,19 @@ def main(
     pipeline: Annotated[Path, typer.Argument(help="Trained pipeline with a krissel_linker")],
     train: Annotated[Path, typer.Argument(help=".spacy file that the NER is trained on")],
     dev: Annotated[Path, typer.Argument(help=".spacy file that is scored")],
-    ontology: Annotated[Path | None, typer.Option(help="Ontology store: maps ids to primary ones")] = None,
-    ner: Annotated[Path | None, typer.Option(help="Folder of the NER: loaded, or written if new")] = None,
+    ontology: Annotated[
+        Path | None, typer.Option(help="Ontology store: maps ids to primary ones")
+    ] = None,
+    ner: Annotated[
+        Path | None, typer.Option(help="Folder of the NER: loaded, or written if new")
+    ] = None,
     label: Annotated[str, typer.Option(help="Label of all mentions")] = "Disease",
     epochs: Annotated[int, typer.Option(help="NER epochs")] = 8,
     seed: Annotated[int, typer.Option(help="Seed of the NER's initialization and shuffling")] = 0,
     output: Annotated[Path, typer.Option(help="Result (JSON)")] = RESULT,
 ) -> None:
-    """Train or load the NER, run the chain with and without the abbreviation detector, print a Markdown table."""
+    """Train or load the NER, run the chain with and without the abbreviation detector, print a
+    Markdown table."""
     resolve = make_resolver(ontology)
     trained = load_or_train_ner(ner, train, label=label, epochs=epochs, seed=seed)
     golds = read_docs(dev)
@@ -71,7 +78,8 @@ def main(
         predicted = list(nlp.pipe(doc.text for doc in golds))
         seconds = time.perf_counter() - start
         scores = score(
-            [gold_mentions(doc, resolve) for doc in golds], [predicted_mentions(doc, resolve) for doc in predicted]
+            [gold_mentions(doc, resolve) for doc in golds],
+            [predicted_mentions(doc, resolve) for doc in predicted],
         )
         rows.append({"system": system, **scores, "docs_per_second": len(golds) / seconds})
     result = {
@@ -105,7 +113,9 @@ def build_chain(pipeline: Path, ner: Language, *, abbreviations: bool) -> Langua
     return nlp
 
 
-def load_or_train_ner(path: Path | None, train: Path, *, label: str, epochs: int, seed: int) -> Language:
+def load_or_train_ner(
+    path: Path | None, train: Path, *, label: str, epochs: int, seed: int
+) -> Language:
     """Return the NER saved at `path`, or one trained on the docs of `train` and saved there."""
     if path and path.exists():
         return spacy.load(path)
@@ -115,7 +125,9 @@ def load_or_train_ner(path: Path | None, train: Path, *, label: str, epochs: int
     return nlp
 
 
-def train_ner(docs: Sequence[Doc], *, label: str = "Disease", epochs: int = 8, seed: int = 0) -> Language:
+def train_ner(
+    docs: Sequence[Doc], *, label: str = "Disease", epochs: int = 8, seed: int = 0
+) -> Language:
     """Train spaCy's default `ner` (hash embeddings, 4 convolutions, width 96) on the entities of
     `docs`.
 
@@ -139,8 +151,13 @@ def train_ner(docs: Sequence[Doc], *, label: str = "Disease", epochs: int = 8, s
         for batch in minibatch(examples, size=sizes):
             nlp.update(batch, sgd=optimizer, drop=0.2, losses=losses)
         with nlp.use_params(optimizer.averages):
-            f = nlp.evaluate([Example(nlp.make_doc(eg.text), eg.reference) for eg in held])["ents_f"]
-            msg.text(f"ner epoch {epoch}: loss {losses['ner']:.0f}, F on held-out training documents {100 * f:.1f}")
+            f = nlp.evaluate([Example(nlp.make_doc(eg.text), eg.reference) for eg in held])[
+                "ents_f"
+            ]
+            msg.text(
+                f"ner epoch {epoch}: loss {losses['ner']:.0f}, F on held-out training documents "
+                f"{100 * f:.1f}"
+            )
             if f > best_f:
                 best_f, best = f, nlp.to_bytes()
     return nlp.from_bytes(best)
@@ -172,7 +189,10 @@ def gold_mentions(doc: Doc, resolve: Resolve) -> list[Mention]:
     group."""
     spans = doc.spans.get(SPANS_KEY, doc.ents)
     return [
-        Mention(span.start_char, span.end_char, tuple(resolve(id_) for id_ in split_ids(span.kb_id_))) for span in spans
+        Mention(
+            span.start_char, span.end_char, tuple(resolve(id_) for id_ in split_ids(span.kb_id_))
+        )
+        for span in spans
     ]
 
 
@@ -182,13 +202,17 @@ def predicted_mentions(doc: Doc, resolve: Resolve) -> list[Mention]:
         Mention(
             ent.start_char,
             ent.end_char,
-            () if ent.kb_id_ in NO_ANSWER or (ties and ent._.krissel_ties) else (resolve(ent.kb_id_),),
+            ()
+            if ent.kb_id_ in NO_ANSWER or (ties and ent._.krissel_ties)
+            else (resolve(ent.kb_id_),),
         )
         for ent in doc.ents
     ]
 
 
-def score(golds: Sequence[Sequence[Mention]], predictions: Sequence[Sequence[Mention]]) -> dict[str, Any]:
+def score(
+    golds: Sequence[Sequence[Mention]], predictions: Sequence[Sequence[Mention]]
+) -> dict[str, Any]:
     """Return span and id precision, recall and F, micro-averaged; see the module's docstring for
     the counting."""
     n_gold, n_predicted, n_found = 0, 0, 0
@@ -210,14 +234,23 @@ def score(golds: Sequence[Sequence[Mention]], predictions: Sequence[Sequence[Men
         "span": precision_recall_f(n_found, n_predicted, n_gold),
         "id": precision_recall_f(n_right, n_predicted_ids, n_gold_ids),
         "id_accuracy_on_found_spans": n_right / n_found_ids if n_found_ids else 0.0,
-        "mentions": {"gold": n_gold, "gold_with_id": n_gold_ids, "predicted": n_predicted, "found": n_found},
+        "mentions": {
+            "gold": n_gold,
+            "gold_with_id": n_gold_ids,
+            "predicted": n_predicted,
+            "found": n_found,
+        },
     }
 
 
 def precision_recall_f(n_right: int, n_predicted: int, n_gold: int) -> dict[str, float]:
     precision = n_right / n_predicted if n_predicted else 0.0
     recall = n_right / n_gold if n_gold else 0.0
-    return {"p": precision, "r": recall, "f": 2 * precision * recall / (precision + recall) if n_right else 0.0}
+    return {
+        "p": precision,
+        "r": recall,
+        "f": 2 * precision * recall / (precision + recall) if n_right else 0.0,
+    }
 
 
 def markdown_table(rows: Sequence[dict[str, Any]]) -> str:
@@ -226,8 +259,12 @@ def markdown_table(rows: Sequence[dict[str, Any]]) -> str:
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for row in rows:
-        values = [row[what][key] for what in ("span", "id") for key in "prf"] + [row["id_accuracy_on_found_spans"]]
-        lines.append(f"| {row['system']} | " + " | ".join(f"{100 * value:.1f}" for value in values) + " |")
+        values = [row[what][key] for what in ("span", "id") for key in "prf"] + [
+            row["id_accuracy_on_found_spans"]
+        ]
+        lines.append(
+            f"| {row['system']} | " + " | ".join(f"{100 * value:.1f}" for value in values) + " |"
+        )
     return "\n".join(lines)
 
 

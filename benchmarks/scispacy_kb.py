@@ -1,6 +1,8 @@
-"""The peer's side of `ontology_at_size.py`: seconds and memory that scispaCy's KnowledgeBase takes to load.
+"""The peer's side of `ontology_at_size.py`: seconds and memory that scispaCy's KnowledgeBase takes
+to load.
 
-Runs inside a virtual environment that has scispacy and needs nothing else; spacy_krissel is not imported.
+Runs inside a virtual environment that has scispacy and needs nothing else; spacy_krissel is not
+imported.
 
     python scispacy_kb.py concepts.jsonl
 """
@@ -25,7 +27,11 @@ def main(concepts: str) -> None:
     start = time.perf_counter()
     kb = KnowledgeBase(concepts)
     seconds = time.perf_counter() - start
-    found: dict[str, Any] = {"seconds": seconds, "mib": peak() - before, "entities": len(kb.cui_to_entity)}
+    found: dict[str, Any] = {
+        "seconds": seconds,
+        "mib": peak() - before,
+        "entities": len(kb.cui_to_entity),
+    }
     print(json.dumps({**found, "version": version("scispacy")}))
 
 

@@ -22,11 +22,15 @@ from spacy_krissel.pipeline.linker.component import KrisselLinker
 from spacy_krissel.pipeline.pipeline_io import find_linker
 
 RESULT = Path(__file__).parent / "results" / "searched_names.json"
-SEARCHES: dict[str, Any] = {"contexts": lambda self, kb: False, "names": KrisselLinker._searches_names}
+SEARCHES: dict[str, Any] = {
+    "contexts": lambda self, kb: False,
+    "names": KrisselLinker._searches_names,
+}
 
 
 def measured(pipeline: Path, store: OntologyStore, gold: Path) -> dict[str, Any]:
-    """Return the case, and for each search the fraction of correct links and mentions per second."""
+    """Return the case, and for each search the fraction of correct links and mentions per
+    second."""
     nlp = spacy.load(pipeline)
     find_linker(nlp).cfg["min_confidence"] = 0.0
     mentions = DocBin(store_user_data=True).from_disk(gold)
@@ -38,7 +42,9 @@ def measured(pipeline: Path, store: OntologyStore, gold: Path) -> dict[str, Any]
             run = time_pipeline(nlp, docs, documents)
         found[name] = max(run, found.get(name, run), key=lambda each: each["mentions_per_second"])
         links[name] = [ent.kb_id_ for doc in docs for ent in doc.ents]
-    strict, rates = ({name: run[key] for name, run in found.items()} for key in ("strict", "mentions_per_second"))
+    strict, rates = (
+        {name: run[key] for name, run in found.items()} for key in ("strict", "mentions_per_second")
+    )
     return {
         "pipeline": pipeline.name,
         "gold": gold.stem,
@@ -63,7 +69,15 @@ def main(
     shown = []
     for row in rows:
         strict = map(percent, row["strict"].values())
-        shown.append((row["gold"], f"{row['mentions']:,}", *strict, str(row["differ"]), f"{row['times']:.1f}"))
+        shown.append(
+            (
+                row["gold"],
+                f"{row['mentions']:,}",
+                *strict,
+                str(row["differ"]),
+                f"{row['times']:.1f}",
+            )
+        )
     print(markdown_table([header, *shown]))
 
 

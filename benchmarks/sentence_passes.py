@@ -1,9 +1,10 @@
-"""One transformer pass per sentence, with all of its mentions marked, against one pass per mention: mentions per second
-of each, in one run (BELHD §4.2).
+"""One transformer pass per sentence, with all of its mentions marked, against one pass per mention:
+mentions per second of each, in one run (BELHD §4.2).
 
-Cutting views of documents and encoding them is timed, in alternating passes over all documents, of which the best
-counts. "a mention, its window" is how a linker reads by default: the text about each mention, 64
-pieces; "a mention, its sentence" reads for each mention what the first row reads once for all of a sentence.
+Cutting views of documents and encoding them is timed, in alternating passes over all documents, of
+which the best counts. "a mention, its window" is how a linker reads by default: the text about each
+mention, 64 pieces; "a mention, its sentence" reads for each mention what the first row reads once
+for all of a sentence.
 
     python benchmarks/sentence_passes.py --encoder PATH_OR_NAME --gold ncbi-dev.spacy
 """
@@ -46,7 +47,11 @@ def main(
     models = {}
     for row, settings in ROWS.items():
         models[row] = TransformerEncoder(
-            encoder, window=settings["window"], pooling="marker", units=settings["units"], mixed_precision=True
+            encoder,
+            window=settings["window"],
+            pooling="marker",
+            units=settings["units"],
+            mixed_precision=True,
         )
         models[row].initialize()
     seconds: dict[str, list[float]] = {row: [] for row in ROWS}
@@ -55,7 +60,9 @@ def main(
             start = time.perf_counter()
             views: list[View] = []
             for doc in docs:
-                views += mention_views(doc, list(doc.ents), context=settings["context"], use_abbreviations=False)
+                views += mention_views(
+                    doc, list(doc.ents), context=settings["context"], use_abbreviations=False
+                )
             models[row].predict(views)
             seconds[row].append(time.perf_counter() - start)
     # The first pass of each is a warm-up.
@@ -70,7 +77,9 @@ def main(
         "settings": ROWS,
         "setup": {
             "passes": passes,
-            "versions": {name: version(name) for name in ("spacy", "numpy", "torch", "transformers")},
+            "versions": {
+                name: version(name) for name in ("spacy", "numpy", "torch", "transformers")
+            },
             "python": platform.python_version(),
             "cpus": os.cpu_count(),
         },

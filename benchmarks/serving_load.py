@@ -75,10 +75,14 @@ def main(
 
 def read(pipeline: Path, gold: list[Path]) -> list[dict[str, Any]]:
     vocab = spacy.load(pipeline).vocab
-    docs = (doc for path in gold for doc in DocBin(store_user_data=True).from_disk(path).get_docs(vocab))
+    docs = (
+        doc for path in gold for doc in DocBin(store_user_data=True).from_disk(path).get_docs(vocab)
+    )
     found = []
     for number, doc in enumerate(docs):
-        mentions = [{"start": ent.start_char, "end": ent.end_char, "label": ent.label_} for ent in doc.ents]
+        mentions = [
+            {"start": ent.start_char, "end": ent.end_char, "label": ent.label_} for ent in doc.ents
+        ]
         if mentions:
             found.append({"id": str(number), "text": doc.text, "mentions": mentions})
     return found
@@ -88,7 +92,9 @@ def pipe_rate(pipeline: Path, documents: list[dict[str, Any]]) -> float:
     """Return documents per second, tokenized and linked: the best of three passes."""
     linker = CorrectedLinker(spacy.load(pipeline))
     wanted = [
-        Document(each["text"], each["id"], tuple(Mention(**mention) for mention in each["mentions"]))
+        Document(
+            each["text"], each["id"], tuple(Mention(**mention) for mention in each["mentions"])
+        )
         for each in documents
     ]
     best = float("inf")
@@ -117,7 +123,17 @@ def start_service(pipeline: Path, *options: str) -> "tuple[subprocess.Popen[byte
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "spacy", "krissel", "serve", str(pipeline), "--port", str(port), *options]
+    command = [
+        sys.executable,
+        "-m",
+        "spacy",
+        "krissel",
+        "serve",
+        str(pipeline),
+        "--port",
+        str(port),
+        *options,
+    ]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     while True:
         try:
@@ -142,7 +158,12 @@ def asked(port: int, bodies: list[bytes], clients: int, seconds: float) -> dict[
         while time.perf_counter() < end:
             start = time.perf_counter()
             try:
-                connection.request("POST", "/link", bodies[index % len(bodies)], {"content-type": "application/json"})
+                connection.request(
+                    "POST",
+                    "/link",
+                    bodies[index % len(bodies)],
+                    {"content-type": "application/json"},
+                )
                 answer = connection.getresponse()
                 answer.read()
                 status = str(answer.status)
@@ -162,7 +183,12 @@ def asked(port: int, bodies: list[bytes], clients: int, seconds: float) -> dict[
         thread.join()
     spent = time.perf_counter() - start
     p50, p99 = (1000 * np.percentile(times, [50, 99])).tolist() if times else (None, None)
-    return {"per_second": len(times) / spent, "p50_ms": p50, "p99_ms": p99, "statuses": dict(statuses)}
+    return {
+        "per_second": len(times) / spent,
+        "p50_ms": p50,
+        "p99_ms": p99,
+        "statuses": dict(statuses),
+    }
 
 
 if __name__ == "__main__":

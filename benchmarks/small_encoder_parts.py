@@ -1,9 +1,11 @@
-"""The small encoder's parts compared with those of torch and scikit-learn, in milliseconds per batch on one core.
+"""The small encoder's parts compared with those of torch and scikit-learn, in milliseconds per
+batch on one core.
 
     OMP_NUM_THREADS=1 python benchmarks/small_encoder_parts.py
 
-Measured: one step of the hashed table 29, `EmbeddingBag(sparse=True)` with `SparseAdam` 35; features of mentions 0.25
-compiled, 0.38 by NumPy, `HashingVectorizer` 3.1; features of contexts 0.94 and 1.5, `HashingVectorizer` 22.
+Measured: one step of the hashed table 29, `EmbeddingBag(sparse=True)` with `SparseAdam` 35;
+features of mentions 0.25 compiled, 0.38 by NumPy, `HashingVectorizer` 3.1; features of contexts
+0.94 and 1.5, `HashingVectorizer` 22.
 """
 
 import random
@@ -26,12 +28,18 @@ from spacy_krissel.views import View
 CONTEXT_CHARS = 100
 
 
-def main(batches: int = 12, size: int = 256, rows: int = 2**17, width: int = 256) -> dict[str, float]:
+def main(
+    batches: int = 12, size: int = 256, rows: int = 2**17, width: int = 256
+) -> dict[str, float]:
     """Print the median processor time per batch, by part."""
     rng = random.Random(0)
-    words = ["".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=rng.randint(3, 11))) for _ in range(20_000)]
+    words = [
+        "".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=rng.randint(3, 11)))
+        for _ in range(20_000)
+    ]
     views = [
-        [View(*(" ".join(rng.choices(words, k=k)) for k in (15, 2, 15))) for _ in range(size)] for _ in range(batches)
+        [View(*(" ".join(rng.choices(words, k=k)) for k in (15, 2, 15))) for _ in range(size)]
+        for _ in range(batches)
     ]
     of_mention = partial(mention_features, rows=rows, ngrams=(3, 5))
     of_context = partial(context_features, rows=rows, ngrams=(4, 5), chars=CONTEXT_CHARS)
@@ -56,7 +64,10 @@ def main(batches: int = 12, size: int = 256, rows: int = 2**17, width: int = 256
         "contexts, scikit-learn": _median(peer_of_context, views),
     }
     with patch.object(features, "kernel", lambda name, n: None):
-        found |= {"mentions, NumPy": _median(of_mention, views), "contexts, NumPy": _median(of_context, views)}
+        found |= {
+            "mentions, NumPy": _median(of_mention, views),
+            "contexts, NumPy": _median(of_context, views),
+        }
     return found
 
 

@@ -30,12 +30,17 @@ SCRIPTS = {
         "import spacy; from spacy.tokens import Span; nlp = spacy.load({pipeline!r}); "
         "doc = nlp.make_doc('He had fever.'); doc.set_ents([Span(doc, 2, 3, label='X')]); nlp(doc)"
     ),
-    "krissel --help": "import sys; sys.argv = ['krissel', '--help']; from spacy_krissel.cli.app import main; main()",
+    "krissel --help": (
+        "import sys; sys.argv = ['krissel', '--help']; from spacy_krissel.cli.app import main; "
+        "main()"
+    ),
 }
 
 
 def main(
-    pipeline: Annotated[Path, typer.Argument(help="A pipeline with a krissel_linker and nothing else")],
+    pipeline: Annotated[
+        Path, typer.Argument(help="A pipeline with a krissel_linker and nothing else")
+    ],
     times: Annotated[int, typer.Option(help="Runs of each; the lowest counts")] = 5,
     output: Annotated[Path, typer.Option(help="Result (JSON)")] = RESULT,
 ) -> None:
@@ -46,10 +51,15 @@ def main(
         seconds: dict[str, list[float]] = {title: [] for title in SCRIPTS}
         for _ in range(times):
             for title, script in SCRIPTS.items():
-                seconds[title].append(processor_seconds(script.format(pipeline=str(pipeline), blank=str(blank))))
+                seconds[title].append(
+                    processor_seconds(script.format(pipeline=str(pipeline), blank=str(blank)))
+                )
     least = {title: min(each) for title, each in seconds.items()}
     first = least["a blank pipeline, saved and loaded"]
-    result: dict[str, Any] = {"seconds": least, "ratio": {title: each / first for title, each in least.items()}}
+    result: dict[str, Any] = {
+        "seconds": least,
+        "ratio": {title: each / first for title, each in least.items()},
+    }
     result["setup"] = {
         "pipeline": pipeline.name,
         "pipeline_mib": size(pipeline),

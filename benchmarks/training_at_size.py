@@ -1,9 +1,10 @@
-"""KRISSBERT's training on a large ontology and any number of mined mentions: time to the first step, memory, and how
-fast mentions are read.
+"""KRISSBERT's training on a large ontology and any number of mined mentions: time to the first
+step, memory, and how fast mentions are read.
 
-`krissel train configs/krissbert.cfg` with a small random encoder, so that what is measured is the data and not the
-encoder; in one process and in two that train together. Then corpus and batcher alone, as a process that only reads.
-Stores and shards: `umls_files.py`, `krissel ontology`, `mined_shards.py`.
+`krissel train configs/krissbert.cfg` with a small random encoder, so that what is measured is the
+data and not the encoder; in one process and in two that train together. Then corpus and batcher
+alone, as a process that only reads. Stores and shards: `umls_files.py`, `krissel ontology`,
+`mined_shards.py`.
 
     python benchmarks/training_at_size.py STORE SHARDS
 """
@@ -39,8 +40,8 @@ READ_AHEAD = load_config(CONFIG, interpolate=False)["corpora"]["train"]["read_ah
 # Folder of the measurements of the training processes: this file is their `--code`.
 REPORTS = "KRISSEL_TRAINING_REPORTS"
 CONSONANTS, VOWELS, LETTERS = "bcdfghlmnprstvz", "aeiou", "abcdefghijklmnopqrstuvwxyz0123456789.,-"
-# What an H200 needs: 85 million parameters without embeddings, 64 pieces a view, six operations for each forward and
-# backward, eight with cached gradients; 40 % of 989 TFLOP/s.
+# What an H200 needs: 85 million parameters without embeddings, 64 pieces a view, six operations for
+# each forward and backward, eight with cached gradients; 40 % of 989 TFLOP/s.
 VIEW_FLOP, H200_FLOPS = 85e6 * 64, 0.4 * 989e12
 MIB = 2**20
 
@@ -49,7 +50,9 @@ def main(
     store: Annotated[Path, typer.Argument(help="Ontology store")],
     shards: Annotated[list[Path], typer.Argument(help="Mined shards, one or several")],
     steps: Annotated[int, typer.Option(help="Training steps")] = 200,
-    read: Annotated[int, typer.Option(help="Mentions read by the process that only reads")] = 500_000,
+    read: Annotated[
+        int, typer.Option(help="Mentions read by the process that only reads")
+    ] = 500_000,
     output: Annotated[Path, typer.Option(help="Result (JSON)")] = RESULT,
 ) -> None:
     """Measure each, and write the results."""
@@ -74,11 +77,15 @@ def main(
                 rows[-1][name] = measure()
                 print(name, json.dumps(rows[-1][name], indent=2))
                 output.parent.mkdir(parents=True, exist_ok=True)
-                output.write_text(json.dumps({"rows": rows, "setup": setup}, indent=2) + "\n", encoding="utf8")
+                output.write_text(
+                    json.dumps({"rows": rows, "setup": setup}, indent=2) + "\n", encoding="utf8"
+                )
     msg.good("Results", output)
 
 
-def train(store: Path, shards: Path, encoder: Path, steps: int, processes: int) -> list[dict[str, Any]]:
+def train(
+    store: Path, shards: Path, encoder: Path, steps: int, processes: int
+) -> list[dict[str, Any]]:
     """Return the measurements of each training process (`_measure`)."""
     config = load_config(CONFIG, interpolate=False)
     config["training"]["logger"] = {"@loggers": "training_at_size.v1"}
@@ -89,19 +96,34 @@ def train(store: Path, shards: Path, encoder: Path, steps: int, processes: int) 
     config.to_disk(path)
     command = ["-m", "spacy", "krissel", "train", str(path), "--code", __file__]
     if processes > 1:
-        command = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}", *command]
+        command = [
+            "-m",
+            "torch.distributed.run",
+            "--standalone",
+            f"--nproc-per-node={processes}",
+            *command,
+        ]
     with tempfile.TemporaryDirectory() as folder:
         _run([sys.executable, *command], {REPORTS: folder})
         return [json.loads(path.read_text()) for path in sorted(Path(folder).iterdir())]
 
 
 def _run(command: list[str], environment: dict[str, str] | None = None) -> str:
-    changed = {**os.environ, "OMP_NUM_THREADS": "1", "KRISSEL_STARTED": str(time.time()), **(environment or {})}
-    return subprocess.run(command, env=changed, check=True, stdout=subprocess.PIPE, text=True).stdout
+    changed = {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "KRISSEL_STARTED": str(time.time()),
+        **(environment or {}),
+    }
+    return subprocess.run(
+        command, env=changed, check=True, stdout=subprocess.PIPE, text=True
+    ).stdout
 
 
 def read_in_process(store: Path, shards: Path, n: int, ahead: int) -> Any:
-    return json.loads(_run([sys.executable, __file__, "--read", str(store), str(shards), str(n), str(ahead)]))
+    return json.loads(
+        _run([sys.executable, __file__, "--read", str(store), str(shards), str(n), str(ahead)])
+    )
 
 
 def read_alone(store: Path, shards: Path, n: int, ahead: int) -> dict[str, Any]:
@@ -109,7 +131,9 @@ def read_alone(store: Path, shards: Path, n: int, ahead: int) -> dict[str, Any]:
     processor; then mentions per second, and per processor second of this process and of the one
     that reads ahead."""
     others, began, nlp = set(multiprocessing.active_children()), time.time(), spacy.blank("en")
-    corpus = SelfSupervisedCorpus(store, shards, mentions_per_entity=3, names_per_entity=0, read_ahead=ahead)
+    corpus = SelfSupervisedCorpus(
+        store, shards, mentions_per_entity=3, names_per_entity=0, read_ahead=ahead
+    )
     batches = _endless(corpus, PairBatcher(pairs=256, ontology=store), nlp)
     next(batches)
     first, used, found = time.time() - began, time.process_time(), 0
@@ -117,7 +141,10 @@ def read_alone(store: Path, shards: Path, n: int, ahead: int) -> dict[str, Any]:
     processes = {"": "self"}
     for child in set(multiprocessing.active_children()) - others:
         processes["reader_"] = str(child.pid)
-    started, before = time.time(), {name: _processor_seconds(pid) for name, pid in processes.items()}
+    started, before = (
+        time.time(),
+        {name: _processor_seconds(pid) for name, pid in processes.items()},
+    )
     while found < n:
         found += 2 * len(next(batches))
     report["per_second_of_clock"] = round(found / (time.time() - started))
@@ -144,13 +171,16 @@ def memory(pid: str = "self") -> dict[str, int]:
     MiB (Linux)."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     values = {
-        key: int(value.split()[0]) // 1024 for key, _, value in (line.partition(":") for line in lines) if "kB" in value
+        key: int(value.split()[0]) // 1024
+        for key, _, value in (line.partition(":") for line in lines)
+        if "kB" in value
     }
     return {"peak_mib": values["VmHWM"], "not_mapped_mib": values["RssAnon"]}
 
 
 def _measure(folder: Path) -> None:
-    """Write a report of this process: memory, twice per second, and the times of the first steps."""
+    """Write a report of this process: memory, twice per second, and the times of the first
+    steps."""
     report: dict[str, Any] = {"process": int(os.environ.get("RANK", "0")), "not_mapped_mib": 0}
     started = float(os.environ["KRISSEL_STARTED"])
     lock = threading.Lock()
@@ -194,15 +224,30 @@ def make_encoder(path: Path) -> Path:
     from transformers import BertConfig, BertModel, BertTokenizerFast
 
     units = [*LETTERS, *(consonant + vowel for consonant in CONSONANTS for vowel in VOWELS)]
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *units, *(f"##{unit}" for unit in units)]
+    pieces = [
+        "[PAD]",
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        "[MASK]",
+        *units,
+        *(f"##{unit}" for unit in units),
+    ]
     vocabulary = {piece: i for i, piece in enumerate(pieces)}
     tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     special = [(name, vocabulary[name]) for name in ("[CLS]", "[SEP]")]
-    tokenizer.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=special)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=special
+    )
     BertTokenizerFast(tokenizer_object=tokenizer, model_max_length=512).save_pretrained(path)
-    sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
+    sizes = {
+        "hidden_size": 32,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 64,
+    }
     BertModel(BertConfig(vocab_size=len(vocabulary), **sizes)).save_pretrained(path)
     return path
 

@@ -77,7 +77,9 @@ def main(
         print(json.dumps(measured(model, objective, batches, warm_up, 3 * pairs), indent=2))
 
 
-def measured(model: Any, objective: Any, batches: list[Any], warm_up: int, n_views: int) -> dict[str, Any]:
+def measured(
+    model: Any, objective: Any, batches: list[Any], warm_up: int, n_views: int
+) -> dict[str, Any]:
     optimizer = Adam(1e-5, L2=0.0, grad_clip=1.0, use_averages=False)
     found = {"step": 0.0, "arithmetic": 0.0, "pieces": 0.0, "optimizer": 0.0}
     calls: dict[str, int] = {}
@@ -110,7 +112,9 @@ def measured(model: Any, objective: Any, batches: list[Any], warm_up: int, n_vie
 
 
 @contextmanager
-def timed_parts(objective: Any, shims: set[Any], times: dict[str, float], calls: dict[str, int]) -> Iterator[None]:
+def timed_parts(
+    objective: Any, shims: set[Any], times: dict[str, float], calls: dict[str, int]
+) -> Iterator[None]:
     """Sum the seconds of the transformers' arithmetic and of making pieces inside this context,
     each by the processor time of its own thread."""
     depth = 0
@@ -139,9 +143,13 @@ def timed_parts(objective: Any, shims: set[Any], times: dict[str, float], calls:
                     function = timed("pieces", name, getattr(module, name))
                     stack.enter_context(patch.object(module, name, function))
         backward = torch.autograd.backward
-        stack.enter_context(patch("torch.autograd.backward", timed("arithmetic", "backward", backward)))
+        stack.enter_context(
+            patch("torch.autograd.backward", timed("arithmetic", "backward", backward))
+        )
         loss = objective.joint_loss
-        stack.enter_context(patch.object(objective, "joint_loss", timed("arithmetic", "loss", loss)))
+        stack.enter_context(
+            patch.object(objective, "joint_loss", timed("arithmetic", "loss", loss))
+        )
         for shim in shims:
             words = shim.transformer.get_input_embeddings()
 
@@ -165,14 +173,18 @@ def make_model(folder: Path, encoder: Path, layers: int) -> Any:
     )
     torch.manual_seed(0)
     BertModel(config).save_pretrained(folder / "encoder")
-    encoders = [TransformerEncoder(str(folder / "encoder"), window=size) for size in (WINDOW, REFERENCE_WINDOW)]
+    encoders = [
+        TransformerEncoder(str(folder / "encoder"), window=size)
+        for size in (WINDOW, REFERENCE_WINDOW)
+    ]
     model = ReferencedEncoder(*encoders)
     model.initialize()
     return model
 
 
 def make_batches(folder: Path, path: Path, pairs: int, n: int) -> tuple[OntologyStore, list[Any]]:
-    """Return words of abstracts as mentions, two per entity, and their entities with definitions."""
+    """Return words of abstracts as mentions, two per entity, and their entities with
+    definitions."""
     rng = random.Random(0)
     texts: list[str] = []
     with gzip.open(path, "rt", encoding="utf8") as file:

@@ -1,8 +1,10 @@
-"""Memory of a training step at the paper's batch size: 512 mentions of 256 entities, and their references.
+"""Memory of a training step at the paper's batch size: 512 mentions of 256 entities, and their
+references.
 
-Cached gradients (`chunk_size`) hold the activations of one chunk at a time, so that memory does not grow with the
-batch. The model is made and trained as by `spacy train CONFIG`, for a few steps. Prints the peak memory of the whole
-process, including training examples and optimizer, after each step.
+Cached gradients (`chunk_size`) hold the activations of one chunk at a time, so that memory does not
+grow with the batch. The model is made and trained as by `spacy train CONFIG`, for a few steps.
+Prints the peak memory of the whole process, including training examples and optimizer, after each
+step.
 
     python benchmarks/training_memory.py --encoder NAME_OR_PATH --ontology STORE --mentions SHARDS
 """
@@ -61,7 +63,13 @@ def main(
     for step in range(1, steps + 1):
         batch = next(batches, None)
         if batch is None:
-            msg.fail(f"The examples make {step - 1} batches of {pairs} pairs: more mentions or fewer steps", exits=1)
+            msg.fail(
+                (
+                    f"The examples make {step - 1} batches of {pairs} pairs: more mentions or "
+                    "fewer steps"
+                ),
+                exits=1,
+            )
         nlp.update(batch, sgd=training["optimizer"])
         rows.append({"step": step, "mentions": 2 * len(batch), "peak_mib": peak()})
     result = {

@@ -1,8 +1,10 @@
-"""Synthetic RRF files of UMLS's shape and size, from a seed: MRCONSO, MRSTY, MRDEF, MRCUI, MRREL, MRSAB and SRDEF.
+"""Synthetic RRF files of UMLS's shape and size, from a seed: MRCONSO, MRSTY, MRDEF, MRCUI, MRREL,
+MRSAB and SRDEF.
 
-Words are made of syllables and have Zipf's frequencies, names have one to eight of them, and the names of a
-concept share some. A concept has 2.55 English names, each with an atom or two of several sources, some of them
-suppressed, and a fourth as many names in other languages; one name in seventy is shared with another concept.
+Words are made of syllables and have Zipf's frequencies, names have one to eight of them, and the
+names of a concept share some. A concept has 2.55 English names, each with an atom or two of several
+sources, some of them suppressed, and a fourth as many names in other languages; one name in seventy
+is shared with another concept.
 
     python benchmarks/umls_files.py META --concepts 3400000
 """
@@ -19,7 +21,15 @@ import typer
 from spacy_krissel.util.progress import progress_bar
 
 # Fraction of atoms, and restriction level of the licence.
-SOURCES = {"SNOMEDCT_US": 0.24, "MSH": 0.22, "NCI": 0.12, "RXNORM": 0.10, "MDR": 0.06, "LNC": 0.14, "NCBI": 0.12}
+SOURCES = {
+    "SNOMEDCT_US": 0.24,
+    "MSH": 0.22,
+    "NCI": 0.12,
+    "RXNORM": 0.10,
+    "MDR": 0.06,
+    "LNC": 0.14,
+    "NCBI": 0.12,
+}
 LICENCES = {"SNOMEDCT_US": 9, "MSH": 0, "NCI": 0, "RXNORM": 0, "MDR": 3, "LNC": 0, "NCBI": 0}
 TERM_TYPES = ("PT", "SY", "LLT", "AB", "PM", "ET")
 OTHER_LANGUAGES = ("SPA", "FRE", "GER", "JPN")
@@ -33,7 +43,9 @@ CONSONANTS, VOWELS = "bcdfghlmnprstvz", "aeiou"
 
 def main(
     folder: Annotated[Path, typer.Argument(help="Folder of the files")],
-    concepts: Annotated[int, typer.Option(help="Number of concepts; UMLS has 3.4 million")] = 3_400_000,
+    concepts: Annotated[
+        int, typer.Option(help="Number of concepts; UMLS has 3.4 million")
+    ] = 3_400_000,
     seed: Annotated[int, typer.Option()] = 0,
 ) -> None:
     """Write the files, and print how many rows each has."""
@@ -90,24 +102,60 @@ class _Made:
                 (source,) = draw.choices(list(SOURCES), weights=list(SOURCES.values()))
                 first = False
             if draw.random() < FOREIGN:
-                self._atom(write, cui, draw.choice(OTHER_LANGUAGES), "MDR", index, True, f"{name} ü", "N")
+                self._atom(
+                    write, cui, draw.choice(OTHER_LANGUAGES), "MDR", index, True, f"{name} ü", "N"
+                )
         for type_ in {int(N_TYPES * draw.random() ** 2) for _ in range(1 + (draw.random() < 0.08))}:
             tui = f"T{type_ + 1:03}"
-            write("MRSTY", cui, tui, self._tree_numbers[type_], f"Kind {tui}", f"AT{number:08}", 256)
+            write(
+                "MRSTY", cui, tui, self._tree_numbers[type_], f"Kind {tui}", f"AT{number:08}", 256
+            )
         if draw.random() < DEFINED:
             text = " ".join(self._draw_words(draw, 20 + int(40 * draw.random())))
-            write("MRDEF", cui, f"A{self._atoms:08}", f"AT{number:08}", "", source, f"{text}.", "N", "")
+            write(
+                "MRDEF",
+                cui,
+                f"A{self._atoms:08}",
+                f"AT{number:08}",
+                "",
+                source,
+                f"{text}.",
+                "N",
+                "",
+            )
         if draw.random() < RETIRED:
             write("MRCUI", f"C{9_000_000 - number:07}", "2016AB", "SY", "", "", cui, "Y")
         for _ in range(2):
             other = f"C{draw.randrange(concepts):07}"
             relation = draw.choice(("PAR", "CHD", "RB", "RN", "RO"))
-            write("MRREL", cui, "", "CUI", relation, other, "", "CUI", "", "", "", source, source, "", "", "N", "")
+            write(
+                "MRREL",
+                cui,
+                "",
+                "CUI",
+                relation,
+                other,
+                "",
+                "CUI",
+                "",
+                "",
+                "",
+                source,
+                source,
+                "",
+                "",
+                "N",
+                "",
+            )
 
     def _names(self, draw: Random) -> Iterator[str]:
         # A single word is rarely a name, and then a rare word.
         alone = draw.random() < 0.08
-        name = [f"{draw.choice(self._words)}{draw.randrange(99)}"] if alone else self._draw_words(draw, _length(draw))
+        name = (
+            [f"{draw.choice(self._words)}{draw.randrange(99)}"]
+            if alone
+            else self._draw_words(draw, _length(draw))
+        )
         preferred = " ".join(name)
         yield preferred
         if len(self._earlier) < KEPT:
@@ -119,7 +167,11 @@ class _Made:
                 yield draw.choice(self._earlier)
                 continue
             # Another word order, or with some words replaced.
-            other = name[::-1] if draw.random() < 0.2 else [*name[1:], *self._draw_words(draw, 1 + len(name) // 3)]
+            other = (
+                name[::-1]
+                if draw.random() < 0.2
+                else [*name[1:], *self._draw_words(draw, 1 + len(name) // 3)]
+            )
             yield " ".join(other)
 
     def _atom(
@@ -135,7 +187,11 @@ class _Made:
     ) -> None:
         self._atoms += 1
         number = f"{self._atoms:08}"
-        status, form, preferred = ("P" if index == 0 else "S"), ("PF" if first else "VO"), ("Y" if first else "N")
+        status, form, preferred = (
+            ("P" if index == 0 else "S"),
+            ("PF" if first else "VO"),
+            ("Y" if first else "N"),
+        )
         kind = TERM_TYPES[min(index, len(TERM_TYPES) - 1)]
         lui, sui, aui, code = f"L{number}", f"S{number}", f"A{number}", int(cui[1:]) + 100_000
         write(
@@ -208,7 +264,8 @@ def words(draw: Random, n: int) -> list[str]:
     while len(found) < n:
         syllables = 2 + len(found) * 3 // n + draw.randrange(3)
         found[
-            "".join(draw.choice(CONSONANTS) + draw.choice(VOWELS) for _ in range(syllables)) + draw.choice(CONSONANTS)
+            "".join(draw.choice(CONSONANTS) + draw.choice(VOWELS) for _ in range(syllables))
+            + draw.choice(CONSONANTS)
         ] = None
     return list(found)
 

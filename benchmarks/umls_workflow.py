@@ -1,9 +1,11 @@
-"""The workflow `umls` on synthetic UMLS and PubMed: time, memory and bytes written of each line, and their growth.
+"""The workflow `umls` on synthetic UMLS and PubMed: time, memory and bytes written of each line,
+and their growth.
 
-The lines are those of `project.yml`, each in its own process, with these variables changed: folders, an encoder of
-random weights with width 32, few training steps. UMLS, PubMed and the development set grow with the fraction; the gold
-documents are a twentieth of MedMentions' test documents at any fraction. Full size is extrapolated from the smallest
-and the largest fraction: a constant and a part that grows with the fraction. Linux only: memory is read from /proc.
+The lines are those of `project.yml`, each in its own process, with these variables changed:
+folders, an encoder of random weights with width 32, few training steps. UMLS, PubMed and the
+development set grow with the fraction; the gold documents are a twentieth of MedMentions' test
+documents at any fraction. Full size is extrapolated from the smallest and the largest fraction: a
+constant and a part that grows with the fraction. Linux only: memory is read from /proc.
 
     python benchmarks/umls_workflow.py FOLDER --fraction 0.001 --fraction 0.01
 """
@@ -35,7 +37,8 @@ WINDOW = 32
 STEPS = "--training.max_steps 4 --training.eval_frequency 4"
 LINKER, RERANKER = "components.krissel_linker.model", "components.krissel_reranker.model"
 TRAINING = (
-    f"{STEPS} --training.batcher.pairs 16 --{LINKER}.mention.window {WINDOW} --{LINKER}.reference.window {WINDOW}"
+    f"{STEPS} --training.batcher.pairs 16 --{LINKER}.mention.window {WINDOW} "
+    f"--{LINKER}.reference.window {WINDOW}"
 )
 # Random weights find few entities, and a batch without any is skipped.
 RERANKING = (
@@ -67,7 +70,8 @@ def main(
     seed: Annotated[int, typer.Option(help="Random seed of the inputs")] = 0,
     output: Annotated[Path, typer.Option(help="Result (JSON)")] = RESULT,
 ) -> None:
-    """Run the workflow at each fraction, and print the table. Other fractions in the result stay."""
+    """Run the workflow at each fraction, and print the table. Other fractions in the result
+    stay."""
     output.parent.mkdir(parents=True, exist_ok=True)
     runs: dict[str, Any] = json.loads(output.read_text(encoding="utf8")) if output.exists() else {}
     for each in sorted(fraction):
@@ -75,7 +79,9 @@ def main(
         setup = {
             "processes": processes,
             "seed": seed,
-            "versions": {name: version(name) for name in ("numpy", "pyarrow", "spacy", "torch", "faiss-cpu")},
+            "versions": {
+                name: version(name) for name in ("numpy", "pyarrow", "spacy", "torch", "faiss-cpu")
+            },
             "python": platform.python_version(),
             "cpus": os.cpu_count(),
         }
@@ -98,7 +104,9 @@ def make_inputs(work: Path, fraction: float, seed: int) -> dict[str, int]:
     write_pubmed(work / "PUBMED", texts, articles)
     download = work / "corpus" / "download"
     download.mkdir(parents=True)
-    gold = write_gold(download / "medmentions.txt.gz", download / "medmentions-test.txt", texts, GOLD_DOCUMENTS)
+    gold = write_gold(
+        download / "medmentions.txt.gz", download / "medmentions-test.txt", texts, GOLD_DOCUMENTS
+    )
     write_encoder(work / "encoder", texts)
     return {
         "concepts": concepts,
@@ -118,32 +126,51 @@ def write_encoder(path: Path, texts: Texts) -> None:
 
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     letters = list(string.ascii_lowercase + string.digits + string.punctuation)
-    pieces = dict.fromkeys([*special, *letters, *(f"##{letter}" for letter in letters), *texts.words[:30_000]])
+    pieces = dict.fromkeys(
+        [*special, *letters, *(f"##{letter}" for letter in letters), *texts.words[:30_000]]
+    )
     vocab = {piece: number for number, piece in enumerate(pieces)}
     tokenizer = Tokenizer(models.WordPiece(vocab, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     ends = [(token, vocab[token]) for token in ("[CLS]", "[SEP]")]
-    tokenizer.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=ends)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=ends
+    )
     BertTokenizerFast(tokenizer_object=tokenizer, model_max_length=512).save_pretrained(path)
     torch.manual_seed(0)
-    size = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
+    size = {
+        "hidden_size": 32,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 64,
+    }
     # With the usual 0.02 the vectors of all texts are nearly the same, and all entities tie.
-    BertModel(BertConfig(vocab_size=len(vocab), initializer_range=0.5, **size)).save_pretrained(path)
+    BertModel(BertConfig(vocab_size=len(vocab), initializer_range=0.5, **size)).save_pretrained(
+        path
+    )
 
 
 def run_workflow(work: Path, processes: int) -> Iterator[Row]:
     """Run each line of the workflow in `work`."""
-    changed: dict[str, Any] = {"umls": "META", "pubmed": "PUBMED", "pubmedbert": "encoder", "processes": processes}
+    changed: dict[str, Any] = {
+        "umls": "META",
+        "pubmed": "PUBMED",
+        "pubmedbert": "encoder",
+        "processes": processes,
+    }
     changed.update(training=TRAINING, reranking=RERANKING)
-    project = load_project_config(work, overrides={f"vars.{name}": value for name, value in changed.items()})
+    project = load_project_config(
+        work, overrides={f"vars.{name}": value for name, value in changed.items()}
+    )
     commands = {command["name"]: command["script"] for command in project["commands"]}
     for name in project["workflows"]["umls"]:
         for number, line in enumerate(commands[name]):
             python, *words = shlex.split(line)
             assert python == "python"
-            title = f"{name}: {words[words.index('spacy') + 1 + ('krissel' in words)]}" + f" {number + 1}" * (
-                name == "umls-evaluate"
+            title = (
+                f"{name}: {words[words.index('spacy') + 1 + ('krissel' in words)]}"
+                + f" {number + 1}" * (name == "umls-evaluate")
             )
             row = measured(title, [sys.executable, *words], work)
             msg.info(f"{title}: {row.seconds:.0f} s, {row.mib:,.0f} MiB")
@@ -189,7 +216,9 @@ def table(runs: dict[str, Any]) -> str:
         for values in zip(*(_numbers(row) for row in found), strict=True):
             cell = [f"{value:,.0f}" for value in values]
             if len(fractions) > 1:
-                cell.append(f"**{extrapolated(fractions[0], values[0], fractions[-1], values[-1])}**")
+                cell.append(
+                    f"**{extrapolated(fractions[0], values[0], fractions[-1], values[-1])}**"
+                )
             cells.append(" · ".join(cell))
         lines.append([found[0].line, *cells])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
@@ -214,7 +243,9 @@ def _memory(pid: int) -> tuple[int, int]:
     while waiting:
         process = Path("/proc") / str(waiting.pop())
         try:
-            status = dict(line.split(":", 1) for line in (process / "status").read_text().splitlines())
+            status = dict(
+                line.split(":", 1) for line in (process / "status").read_text().splitlines()
+            )
             for task in (process / "task").iterdir():
                 waiting += map(int, (task / "children").read_text().split())
         except (FileNotFoundError, ProcessLookupError):
@@ -236,7 +267,11 @@ def _children_seconds() -> float:
 
 
 def _size(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+    return sum(
+        path.stat().st_size
+        for path in folder.rglob("*")
+        if path.is_file() and not path.is_symlink()
+    )
 
 
 if __name__ == "__main__":

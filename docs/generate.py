@@ -1,7 +1,8 @@
-"""The pages made from the code, settings, errors and the API, and those of the notebooks. A hook of mkdocs; `python
-docs/generate.py FOLDER` writes them.
+"""The pages made from the code, settings, errors and the API, and those of the notebooks. A hook of
+mkdocs; `python docs/generate.py FOLDER` writes them.
 
-Every setting is declared once, with its type, bounds, default and help; this shows those declarations.
+Every setting is declared once, with its type, bounds, default and help; this shows those
+declarations.
 """
 
 import html
@@ -33,8 +34,13 @@ COMPONENT_PARTS = {
     "model": "the encoder, a registered model",
     "objective": "how it is trained; null for a component that is not",
     "generate_empty_kb": "makes the knowledge base that is filled or loaded, with its index",
-    "terms": "further terms of the score, each under its name ([Add a term](how-it-works.md#add-a-term))",
-    "kb_path": "folder of a knowledge base that several pipelines share; null: it is saved with the pipeline",
+    "terms": (
+        "further terms of the score, each under its name ([Add a term](how-it-works.md#add-a-term))"
+    ),
+    "kb_path": (
+        "folder of a knowledge base that several pipelines share; null: it is saved with the "
+        "pipeline"
+    ),
     "linker": "name of the linker whose candidates are re-ranked",
     "max_names": "number of names of a candidate that the model reads",
     "tree_numbers": "whether the model reads a candidate's tree numbers",
@@ -101,7 +107,9 @@ def part_settings(part: Any) -> list[Setting]:
         help = {**parameter_help(part.__init__), **help}
     hints = type_hints(part.__init__ if inspect.isclass(part) else part, include_extras=True)
     return [
-        Setting(name, type_name(hints.get(name)), default_name(parameter.default), help.get(name, ""))
+        Setting(
+            name, type_name(hints.get(name)), default_name(parameter.default), help.get(name, "")
+        )
         for name, parameter in inspect.signature(part).parameters.items()
     ]
 
@@ -117,9 +125,17 @@ def commands() -> Iterator[tuple[str, str, list[Setting]]]:
                 continue
             # An argument is known by its name alone.
             is_option = parameter.param_type_name == "option"
-            names = ", ".join([*parameter.opts, *parameter.secondary_opts]) if is_option else parameter.name.upper()
+            names = (
+                ", ".join([*parameter.opts, *parameter.secondary_opts])
+                if is_option
+                else parameter.name.upper()
+            )
             default = "required" if parameter.required else default_name(parameter.default)
-            rows.append(Setting(names, option_type(parameter), default, getattr(parameter, "help", None) or ""))
+            rows.append(
+                Setting(
+                    names, option_type(parameter), default, getattr(parameter, "help", None) or ""
+                )
+            )
         yield name, (command.help or "").strip(), rows
 
 
@@ -149,9 +165,18 @@ def settings_page() -> str:
     lines = [
         "# Settings",
         "",
-        "Made from the declarations in the code. A setting of a wrong type or out of bounds is refused with K006.",
-        "Settings of a component are given to `nlp.add_pipe(..., config=...)` or in a config file. Those that",
-        '`nlp.get_pipe("krissel_linker").cfg` holds can be changed on a loaded pipeline: `cfg["threshold"] = 0.6`.',
+        (
+            "Made from the declarations in the code. A setting of a wrong type or out of bounds is "
+            "refused with K006."
+        ),
+        (
+            "Settings of a component are given to `nlp.add_pipe(..., config=...)` or in a config "
+            "file. Those that"
+        ),
+        (
+            '`nlp.get_pipe("krissel_linker").cfg` holds can be changed on a loaded pipeline: '
+            '`cfg["threshold"] = 0.6`.'
+        ),
         "",
         "## Components",
         "",
@@ -168,7 +193,13 @@ def settings_page() -> str:
         lines += [f"### {name} {{#{anchor}}}", "", what, "", *table(rows, "setting")]
     lines += ["## Commands", "", "`python -m spacy krissel COMMAND …`", ""]
     for name, what, rows in commands():
-        lines += [f"### krissel {name} {{#krissel-{name}}}", "", text(what), "", *table(rows, "argument or option")]
+        lines += [
+            f"### krissel {name} {{#krissel-{name}}}",
+            "",
+            text(what),
+            "",
+            *table(rows, "argument or option"),
+        ]
     return "\n".join(lines) + "\n"
 
 
@@ -177,8 +208,14 @@ def errors_page() -> str:
     lines = [
         "# Errors and warnings",
         "",
-        "`K…` are errors (`KrisselError`), `KW…` warnings (`KrisselWarning`). Each message says what was expected,",
-        "what was found and what to do; words in braces are filled in. Codes are stable; `error.code` has the code.",
+        (
+            "`K…` are errors (`KrisselError`), `KW…` warnings (`KrisselWarning`). Each message "
+            "says what was expected,"
+        ),
+        (
+            "what was found and what to do; words in braces are filled in. Codes are stable; "
+            "`error.code` has the code."
+        ),
         "",
     ]
     seen = ""
@@ -202,7 +239,12 @@ def api_page() -> str:
         "",
     ]
     for name in spacy_krissel.__all__:
-        lines += [f"## {name} {{#{name}}}", "", f"::: spacy_krissel.{spacy_krissel._MODULES[name]}.{name}", ""]
+        lines += [
+            f"## {name} {{#{name}}}",
+            "",
+            f"::: spacy_krissel.{spacy_krissel._MODULES[name]}.{name}",
+            "",
+        ]
         if settings := getattr(getattr(spacy_krissel, name), "settings", None):
             lines += [f"::: {settings.__module__}.{settings.__name__}", ""]
     return "\n".join(lines) + "\n"
@@ -222,7 +264,8 @@ def notebook_page(path: Path) -> str:
             if output["output_type"] == "stream":
                 lines += ["```", "".join(output["text"]).rstrip("\n"), "```", ""]
             else:
-                # Around the block that displaCy makes is a span, which Markdown would take for prose.
+                # Around the block that displaCy makes is a span, which Markdown would take for
+                # prose.
                 shown = "".join(output["data"]["text/html"])
                 lines += [re.sub(r"^<span[^>]*>|</span>$", "", shown), ""]
     return "\n".join([*lines, f"This page is `docs/notebooks/{path.name}`."]) + "\n"
@@ -238,7 +281,9 @@ def table(rows: list[Setting], first: str) -> list[str]:
     lines = [f"| {first} | type | default | |", "| --- | --- | --- | --- |"]
     for row in rows:
         default = f"`{row.default}`" if row.default not in ("", "required") else row.default
-        lines.append(f"| `{row.name}` | {cell(row.type)} | {cell(default)} | {cell(text(row.help))} |")
+        lines.append(
+            f"| `{row.name}` | {cell(row.type)} | {cell(default)} | {cell(text(row.help))} |"
+        )
     return [*lines, ""]
 
 
@@ -250,7 +295,8 @@ def text(value: str) -> str:
     """Prose of a docstring, so that Markdown shows it as it is; what stands in backticks stays."""
     parts = re.split(r"(`[^`]*`)", value)
     return "".join(
-        part if part.startswith("`") else re.sub(r"([\[\]*_])", r"\\\1", html.escape(part, False)) for part in parts
+        part if part.startswith("`") else re.sub(r"([\[\]*_])", r"\\\1", html.escape(part, False))
+        for part in parts
     )
 
 
@@ -260,7 +306,9 @@ def summary(part: Any) -> str:
 
     known = parameter_help(part)
     for paragraph in (inspect.getdoc(part) or "").split("\n\n"):
-        if paragraph.strip() and not any(paragraph.startswith((f"{name}:", f"{name},")) for name in known):
+        if paragraph.strip() and not any(
+            paragraph.startswith((f"{name}:", f"{name},")) for name in known
+        ):
             return text(" ".join(paragraph.split()))
     return ""
 
@@ -286,9 +334,19 @@ def option_type(parameter: Any) -> str:
     if kind is None:
         words = type_name(parameter.type_descriptor.annotation)
     else:
-        words = " or ".join(kind.choices) if hasattr(kind, "choices") else kind.name.replace(" range", "")
+        words = (
+            " or ".join(kind.choices)
+            if hasattr(kind, "choices")
+            else kind.name.replace(" range", "")
+        )
     if low is not None or high is not None:
-        words += f" from {low}" if high is None else f" from {low} to {high}" if low is not None else f" up to {high}"
+        words += (
+            f" from {low}"
+            if high is None
+            else f" from {low} to {high}"
+            if low is not None
+            else f" up to {high}"
+        )
     return words
 
 

@@ -34,7 +34,8 @@ class View(NamedTuple):
     left: text before the mention, with its white space; in a reference the parts before the names,
         joined by `PART_SEPARATOR`.
     mention: the surface form; in a reference all names.
-    right: text after the mention; in a reference the parts after the names, joined by `PART_SEPARATOR`.
+    right: text after the mention; in a reference the parts after the names, joined by
+        `PART_SEPARATOR`.
     masked: the encoder must not see the surface form (KRISSBERT §3.3, mention masking).
     reference: an entity-centric reference (§3.5), made by `reference_view`.
     co_mentions: sorted offsets of the other mentions of the passage in `left + mention + right`,
@@ -125,7 +126,9 @@ def name_view(name: str) -> View:
     return View("", name, "")
 
 
-def reference_view(entity: EntityLike, parts: ReferenceParts = ALL_PARTS, names: Sequence[str] | None = None) -> View:
+def reference_view(
+    entity: EntityLike, parts: ReferenceParts = ALL_PARTS, names: Sequence[str] | None = None
+) -> View:
     """Make the entity-centric reference `stn [SEP] type [SEP] aliases [SEP]
     definition` (KRISSBERT §3.5); with `title_first`, `title [SEP] stn [SEP] type [SEP] definition`.
 
@@ -153,7 +156,13 @@ def reference_view(entity: EntityLike, parts: ReferenceParts = ALL_PARTS, names:
 def reference_texts(view: View) -> list[str]:
     """Return the parts of a reference, which `[SEP]` separates."""
     return [
-        text for text in (*view.left.split(PART_SEPARATOR), view.mention, *view.right.split(PART_SEPARATOR)) if text
+        text
+        for text in (
+            *view.left.split(PART_SEPARATOR),
+            view.mention,
+            *view.right.split(PART_SEPARATOR),
+        )
+        if text
     ]
 
 
@@ -174,16 +183,23 @@ def mention_view(text: str, start: int, end: int, context_chars: int = CONTEXT_C
 
 
 def crop_view(view: View, window: int) -> View:
-    """Crop the context of a view to the characters that a window of this many word pieces may hold."""
+    """Crop the context of a view to the characters that a window of this many word pieces may
+    hold."""
     chars = window * PIECE_CHARS
     if max(len(view.left), len(view.right)) <= chars:
         return view
     start, end = len(view.left), len(view.left) + len(view.mention)
-    return mention_view(view.left + view.mention + view.right, start, end, chars)._replace(masked=view.masked)
+    return mention_view(view.left + view.mention + view.right, start, end, chars)._replace(
+        masked=view.masked
+    )
 
 
 def view_edges(
-    whole: str, firsts: "np.ndarray", starts: "np.ndarray", ends: "np.ndarray", context_chars: int = MINED_CHARS
+    whole: str,
+    firsts: "np.ndarray",
+    starts: "np.ndarray",
+    ends: "np.ndarray",
+    context_chars: int = MINED_CHARS,
 ) -> tuple["np.ndarray", "np.ndarray"]:
     """Find the start and end of the contexts of many mentions, as in `mention_view`.
 
@@ -237,7 +253,9 @@ def _passage_view(texts: Sequence[str], own: int) -> View:
         if i % 2 and i != own:
             co_mentions.append((end, end + len(text)))
         end += len(text)
-    return View("".join(texts[:own]), texts[own], "".join(texts[own + 1 :]), co_mentions=tuple(co_mentions))
+    return View(
+        "".join(texts[:own]), texts[own], "".join(texts[own + 1 :]), co_mentions=tuple(co_mentions)
+    )
 
 
 def passage_texts(view: View) -> tuple[list[str], int]:
@@ -257,9 +275,15 @@ def with_mentions(view: View, rewrite: Callable[[str, int], str], start: int) ->
     if not view.co_mentions:
         mention = rewrite(view.mention, start)
         # This takes a third of the time of `_replace`.
-        return view if mention is view.mention else View(view.left, mention, view.right, view.masked, view.reference)
+        return (
+            view
+            if mention is view.mention
+            else View(view.left, mention, view.right, view.masked, view.reference)
+        )
     texts, own = passage_texts(view)
-    return _passage_view([rewrite(text, start) if i % 2 else text for i, text in enumerate(texts)], own)
+    return _passage_view(
+        [rewrite(text, start) if i % 2 else text for i, text in enumerate(texts)], own
+    )
 
 
 def with_mention(view: View, mention: str) -> View:
@@ -353,7 +377,9 @@ def piece_window(
     return ids, 1 + n_left, 2 + n_left + len(mention)
 
 
-def reference_window(parts: Sequence[Sequence[int]], *, window: int, cls_id: int, sep_id: int) -> list[int]:
+def reference_window(
+    parts: Sequence[Sequence[int]], *, window: int, cls_id: int, sep_id: int
+) -> list[int]:
     """Build `[CLS] part [SEP] part [SEP] …` with at most `window` pieces, truncated at the end."""
     ids = [cls_id]
     for part in parts or ((),):

@@ -24,16 +24,22 @@ def names_of(application: Any) -> set:
     return set(typer.main.get_group(application).list_commands(None))
 
 
-def run_commands(folder: Path, *names: str, extras: Sequence[str] | None = None, **variables: Any) -> None:
+def run_commands(
+    folder: Path, *names: str, extras: Sequence[str] | None = None, **variables: Any
+) -> None:
     """Run commands of a project as they stand, in the working directory and in this process.
 
-    extras: what is appended to each of their first lines, which alone are run; None: nothing, and all are.
+    extras: what is appended to each of their first lines, which alone are run; None: nothing, and
+        all are.
     """
     from spacy import registry
     from spacy.cli._util import app
 
     registry.cli.get_all()
-    scripts = {command["name"]: command["script"] for command in read_project(folder, **variables)["commands"]}
+    scripts = {
+        command["name"]: command["script"]
+        for command in read_project(folder, **variables)["commands"]
+    }
     lines = [line for name in names for line in scripts[name]]
     for line, extra in zip(lines, [""] * len(lines) if extras is None else extras, strict=False):
         words = words_of(f"{line} {extra}")
@@ -48,7 +54,8 @@ def run_commands(folder: Path, *names: str, extras: Sequence[str] | None = None,
 
 
 def invoke(*arguments: Any) -> Result:
-    """Run `python -m spacy krissel …`, or `python experiments/lab …` where the command is one of those."""
+    """Run `python -m spacy krissel …`, or `python experiments/lab …` where the command is one of
+    those."""
     from spacy import registry
     from spacy.cli._util import app
 

@@ -59,8 +59,9 @@ def data_dir() -> Path:
 
 @pytest.fixture(scope="session")
 def make_once(tmp_path_factory):
-    """Makes a folder once for all processes of `pytest -n`: `make_once(name, make)` calls `make(folder)` unless another
-    process has, and returns the folder. Tests read it: they change a copy."""
+    """Makes a folder once for all processes of `pytest -n`: `make_once(name, make)` calls
+    `make(folder)` unless another process has, and returns the folder. Tests read it: they change a
+    copy."""
     root = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         root = root.parent
@@ -82,18 +83,23 @@ def make_once(tmp_path_factory):
 
 
 # The words of the tiny BERT.
-WORDS = "the patient had acute lung injury and cold with fever in of a discharge was ms multiple sclerosis".split()
+WORDS = (
+    "the patient had acute lung injury and cold with fever in of a discharge was ms multiple "
+    "sclerosis"
+).split()
 
 
 @pytest.fixture(scope="session")
 def tiny_bert(make_once):
-    """A directory with a BERT of width 32, two layers and 64 positions, as `save_pretrained` writes it."""
+    """A directory with a BERT of width 32, two layers and 64 positions, as `save_pretrained` writes
+    it."""
     return make_once("tiny_bert", write_bert)
 
 
 @pytest.fixture(scope="session")
 def bert_with_markers(make_once):
-    """`tiny_bert` with `<ENT>` and `</ENT>` in its vocabulary, as the released KRISSBERT has them."""
+    """`tiny_bert` with `<ENT>` and `</ENT>` in its vocabulary, as the released KRISSBERT has
+    them."""
     return make_once("bert_with_markers", partial(write_bert, tokens=["<ENT>", "</ENT>"]))
 
 
@@ -110,14 +116,16 @@ def write_bert(path, tokens=()):
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", vocab["[CLS]"]), ("[SEP]", vocab["[SEP]"])]
+        single="[CLS] $A [SEP]",
+        special_tokens=[("[CLS]", vocab["[CLS]"]), ("[SEP]", vocab["[SEP]"])],
     )
     # Settings that a saved tokenizer may bring along, and that must not touch the pieces of a view.
     tokenizer.enable_truncation(5)
     tokenizer.enable_padding(length=9)
     fast = BertTokenizerFast(tokenizer_object=tokenizer, model_max_length=64)
     fast.save_pretrained(path)
-    (path / "vocab.txt").write_text("\n".join(vocab) + "\n", encoding="utf8")  # what a slow tokenizer reads
+    # what a slow tokenizer reads
+    (path / "vocab.txt").write_text("\n".join(vocab) + "\n", encoding="utf8")
     config = BertConfig(
         vocab_size=len(vocab),
         hidden_size=32,
@@ -129,19 +137,50 @@ def write_bert(path, tokens=()):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         model = BertModel(config)
-        for parameter in model.parameters():  # away from the tiny initial values, so that differences show
+        # away from the tiny initial values, so that differences show
+        for parameter in model.parameters():
             torch.nn.init.normal_(parameter, std=0.2)
         model.save_pretrained(path)
 
 
 # A small ontology: "MS" and "cold" are homonyms, and every entity but the last has aliases.
 TOY_NAMES = {
-    "T01": ("multiple sclerosis", "MS", "disseminated sclerosis", "insular sclerosis", "sclerosis multiplex"),
-    "T02": ("mitral stenosis", "MS", "mitral valve stenosis", "stenosed mitral valve", "mitral narrowing"),
-    "T03": ("lung neoplasms", "lung cancer", "pulmonary neoplasm", "carcinoma of lung", "lung tumour"),
+    "T01": (
+        "multiple sclerosis",
+        "MS",
+        "disseminated sclerosis",
+        "insular sclerosis",
+        "sclerosis multiplex",
+    ),
+    "T02": (
+        "mitral stenosis",
+        "MS",
+        "mitral valve stenosis",
+        "stenosed mitral valve",
+        "mitral narrowing",
+    ),
+    "T03": (
+        "lung neoplasms",
+        "lung cancer",
+        "pulmonary neoplasm",
+        "carcinoma of lung",
+        "lung tumour",
+    ),
     "T04": ("common cold", "cold", "acute coryza", "acute nasopharyngitis", "viral rhinitis"),
-    "T05": ("cold temperature", "cold", "low temperature", "icy temperature", "chilled surroundings"),
-    "T06": ("breast neoplasms", "breast cancer", "mammary neoplasm", "breast tumour", "carcinoma of breast"),
+    "T05": (
+        "cold temperature",
+        "cold",
+        "low temperature",
+        "icy temperature",
+        "chilled surroundings",
+    ),
+    "T06": (
+        "breast neoplasms",
+        "breast cancer",
+        "mammary neoplasm",
+        "breast tumour",
+        "carcinoma of breast",
+    ),
     "T07": ("asthma", "bronchial asthma", "asthma bronchiale", "wheezy bronchitis"),
     "T08": ("migraine", "migraine disorder", "megrim", "sick headache", "hemicrania"),
     "T09": ("anemia", "anaemia", "low haemoglobin", "hypohaemoglobinaemia"),
@@ -172,7 +211,8 @@ def toy_names():
 
 @pytest.fixture(scope="session")
 def toy_files(make_once) -> Path:
-    """A folder with the toy ontology (ontology.jsonl), text to mine (texts.jsonl) and a gold corpus (gold.pubtator)."""
+    """A folder with the toy ontology (ontology.jsonl), text to mine (texts.jsonl) and a gold corpus
+    (gold.pubtator)."""
     return make_once("toy", write_toy_files)
 
 
@@ -188,10 +228,13 @@ def write_toy_files(path):
     ]
     _write_jsonl(path / "ontology.jsonl", records)
     texts = [
-        # Of different words: two texts of the same n-grams would have one vector, and either could be the evidence.
+        # Of different words: two texts of the same n-grams would have one vector, and either could
+        # be the evidence.
         {
             "id": f"{id_}-{i}-{j}",
-            "text": f"{MONTHS[i]}, {DAYS[j]}. {TOY_CONTEXTS[id_].format(name)} Follow-up was short.",
+            "text": (
+                f"{MONTHS[i]}, {DAYS[j]}. {TOY_CONTEXTS[id_].format(name)} Follow-up was short."
+            ),
         }
         for id_, names in TOY_NAMES.items()
         if id_ in TOY_CONTEXTS
@@ -220,7 +263,10 @@ def toy_store(toy_files, make_once):
     from spacy_krissel.ontology.store import OntologyStore
 
     return OntologyStore(
-        make_once("toy_store", lambda path: build_ontology(toy_files / "ontology.jsonl", path / "store")) / "store"
+        make_once(
+            "toy_store", lambda path: build_ontology(toy_files / "ontology.jsonl", path / "store")
+        )
+        / "store"
     )
 
 
@@ -229,12 +275,16 @@ def toy_shards(toy_files, toy_store, make_once) -> Path:
     from spacy_krissel.mining.mine import mine
 
     texts = toy_files / "texts.jsonl"
-    return make_once("toy_shards", lambda path: mine(toy_store, texts, path / "shards", cap=None)) / "shards"
+    return (
+        make_once("toy_shards", lambda path: mine(toy_store, texts, path / "shards", cap=None))
+        / "shards"
+    )
 
 
 @pytest.fixture(scope="session")
 def make_example():
-    """Makes a training example of one linked mention: predicted without its link, reference with it."""
+    """Makes a training example of one linked mention: predicted without its link, reference with
+    it."""
     import spacy
     from spacy.tokens import Span
     from spacy.training import Example
@@ -262,14 +312,18 @@ def write_mentions(tmp_path):
     def write(mentions, name="mentions"):
         with new_directory(tmp_path / name, KIND, FORMAT_VERSION) as directory:
             rows = [mention._asdict() for mention in mentions]
-            write_shard(directory.path / "shard-00000.arrow", pa.Table.from_pylist(rows, schema=shard_schema()))
+            write_shard(
+                directory.path / "shard-00000.arrow",
+                pa.Table.from_pylist(rows, schema=shard_schema()),
+            )
             directory.info["shards"] = [{"file": "shard-00000.arrow", "mentions": len(rows)}]
         return tmp_path / name
 
     return write
 
 
-# What makes a run of the configs on the toy data take seconds, and the same ones whatever the configs are tuned to.
+# What makes a run of the configs on the toy data take seconds, and the same ones whatever the
+# configs are tuned to.
 FEW_STEPS = {
     "corpora.train.held_out": 0.3,
     "training.batcher.pairs": 4,
@@ -296,7 +350,9 @@ def toy_overrides(toy_store, toy_shards):
     names = ("transformer", "krissbert", "small-references")
     ontology = {"paths.ontology": str(toy_store.path)}
     no_schedule = {key: value for key, value in FEW_STEPS.items() if "learn_rate" not in key}
-    small_names = {key: value for key, value in {**FEW_STEPS, **TINY_MODEL}.items() if ".p_" not in key}
+    small_names = {
+        key: value for key, value in {**FEW_STEPS, **TINY_MODEL}.items() if ".p_" not in key
+    }
     return {
         "small": {**data, **FEW_STEPS, **TINY_MODEL},
         "sapbert": {**ontology, **no_schedule},
@@ -316,13 +372,27 @@ def trained(toy_overrides, configs, make_once) -> Path:
     from spacy.cli.train import train
 
     overrides = toy_overrides["small"]
-    return make_once("trained", lambda path: train(configs / "small.cfg", path, overrides=overrides)) / "model-last"
+    return (
+        make_once("trained", lambda path: train(configs / "small.cfg", path, overrides=overrides))
+        / "model-last"
+    )
 
 
-# PsyTAR's sheets: post, number, sentence; and post, number, phrase, UMLS1, SNOMED CT, UMLS2, SNOMED CT.
-_KNEE_PAIN = ("C0000001 / Knee Pain / Finding", "Pain in knee (finding) [A1/SNOMEDCT_US/FN/1]", None, None)
+# PsyTAR's sheets: post, number, sentence; and post, number, phrase, UMLS1, SNOMED CT, UMLS2, SNOMED
+# CT.
+_KNEE_PAIN = (
+    "C0000001 / Knee Pain / Finding",
+    "Pain in knee (finding) [A1/SNOMEDCT_US/FN/1]",
+    None,
+    None,
+)
 _SLEEP = ("\nC0000003 / Not sleeping / Sign or Symptom ", None, None, None)
-_HEADACHE = ("C0000004 / Headache / Finding", "Headache (finding) [A2/SNOMEDCT_US/FN/2]", None, None)
+_HEADACHE = (
+    "C0000004 / Headache / Finding",
+    "Headache (finding) [A2/SNOMEDCT_US/FN/2]",
+    None,
+    None,
+)
 PSYTAR_SENTENCES = (
     ("d.1", 1, "Pain and swelling in knee."),
     ("d.1", 2, " No sleep, bad headaches; no SLEEP at all "),
@@ -334,7 +404,15 @@ PSYTAR_SENTENCES = (
 PSYTAR_PHRASES = {
     "ADR_Mapped": (
         ("d.1", 1, "pain in knee ", *_KNEE_PAIN),
-        ("d.1", 1, "swelling in knee", "c0000002/swelling/fullness of knee/finding", "No code", None, None),
+        (
+            "d.1",
+            1,
+            "swelling in knee",
+            "c0000002/swelling/fullness of knee/finding",
+            "No code",
+            None,
+            None,
+        ),
         ("d.1", 2, "no sleep", *_SLEEP),
         ("d.1", 2, "no sleep", *_SLEEP),
         (None, None, None, None, None, None, None),
@@ -365,7 +443,18 @@ def write_psytar():
             workbook.active.append([number, number, *row])
         for title, rows in phrases.items():
             sheet = workbook.create_sheet(title)
-            sheet.append(["id", "drug_id", "sentence_index", title, "UMLS1", "SNOMED-CT", "UMLS2", "SNOMED-CT"])
+            sheet.append(
+                [
+                    "id",
+                    "drug_id",
+                    "sentence_index",
+                    title,
+                    "UMLS1",
+                    "SNOMED-CT",
+                    "UMLS2",
+                    "SNOMED-CT",
+                ]
+            )
             for number, row in enumerate(rows, 1):
                 sheet.append([number, *row])
         workbook.save(path)

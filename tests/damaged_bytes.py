@@ -7,6 +7,8 @@ def damaged(data: bytes) -> st.SearchStrategy[bytes]:
     """`data` with one byte changed, or cut short."""
     places = st.integers(0, len(data) - 1)
     changed = st.builds(
-        lambda place, bits: data[:place] + bytes([data[place] ^ bits]) + data[place + 1 :], places, st.integers(1, 255)
+        lambda place, bits: data[:place] + bytes([data[place] ^ bits]) + data[place + 1 :],
+        places,
+        st.integers(1, 255),
     )
     return changed | places.map(lambda place: data[:place])

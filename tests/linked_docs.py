@@ -16,7 +16,9 @@ def linked_doc(text, id_, mentions):
     doc.user_data[ID_KEY] = id_
     ents = []
     for start, end, label, candidates in mentions:
-        span = doc.char_span(start, end, label=label, kb_id=candidates[0]["id"] if candidates else "")
+        span = doc.char_span(
+            start, end, label=label, kb_id=candidates[0]["id"] if candidates else ""
+        )
         span._.krissel_candidates = candidates
         ents.append(span)
     doc.set_ents(ents)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The tests of tests/quick.txt with the lowest version of every direct dependency that setup.cfg declares,
-# in a new environment:
+# The tests of tests/quick.txt with the lowest version of every direct dependency that setup.cfg
+# declares, in a new environment:
 #
 #     tests/lowest.sh [FOLDER]        PYTHON=3.10 by default, or a path; needs uv
 set -euo pipefail

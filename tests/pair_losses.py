@@ -1,4 +1,5 @@
-"""What the tests of losses over labelled names share: batches, pairs by brute force, and properties of every loss."""
+"""What the tests of losses over labelled names share: batches, pairs by brute force, and properties
+of every loss."""
 
 import math
 
@@ -26,7 +27,8 @@ def names(n=6, width=3, seed=0, dtype=np.float64):
 
 
 def mined(units, labels, margin=None):
-    """(positives, negatives) of each anchor as lists, by eq. 1 of SapBERT over every triplet; None: all pairs."""
+    """(positives, negatives) of each anchor as lists, by eq. 1 of SapBERT over every triplet; None:
+    all pairs."""
     n = len(units)
     positives = [[p for p in range(n) if p != a and labels[p] == labels[a]] for a in range(n)]
     negatives = [[k for k in range(n) if labels[k] != labels[a]] for a in range(n)]
@@ -88,7 +90,8 @@ def assert_order_and_length_do_not_count(loss):
 
 
 def assert_names_of_one_entity_are_no_negatives(loss):
-    """Three names of one entity, far apart: a loss that took the third for a negative would push it away."""
+    """Three names of one entity, far apart: a loss that took the third for a negative would push it
+    away."""
     vectors = np.array([[1.0, 0, 0], [0, 1, 0], [0, 0, 1], [-1, -1, -1]])
     gradient, _ = of_names(loss)(vectors, np.array([0, 0, 0, 1]))
     for i in range(3):
@@ -106,7 +109,11 @@ def assert_stays_finite_and_keeps_dtype_and_input(loss):
     for miner in (None, HardPairMiner()):
         with np.errstate(all="raise", under="ignore"):
             gradient, value = of_names(loss, miner)(vectors, labels)
-        assert np.isfinite(gradient).all() and gradient.dtype == np.float32 and gradient.shape == vectors.shape
+        assert (
+            np.isfinite(gradient).all()
+            and gradient.dtype == np.float32
+            and gradient.shape == vectors.shape
+        )
         assert np.isfinite(value) and isinstance(value, float)
     assert_array_equal(vectors, before)
     assert not gradient[4].any()

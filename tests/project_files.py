@@ -27,7 +27,9 @@ def read_project(folder: Path, **variables: Any) -> dict[str, Any]:
     for name in srsly.read_yaml(folder / "project.yml").get("directories", []):
         (folder / name).mkdir(parents=True, exist_ok=True)
     with patch.dict(os.environ, {"KRISSEL_DATA": DATA}):
-        return load_project_config(folder, overrides={f"vars.{key}": value for key, value in variables.items()})
+        return load_project_config(
+            folder, overrides={f"vars.{key}": value for key, value in variables.items()}
+        )
 
 
 def words_of(line: str) -> list[str]:
@@ -35,7 +37,8 @@ def words_of(line: str) -> list[str]:
 
 
 def settings_of(folder: str, command: str, line: int = 0) -> dict[str, Any]:
-    """What a line of a command changes of a config (`--training.max_steps 3`), by key; without paths."""
+    """What a line of a command changes of a config (`--training.max_steps 3`), by key; without
+    paths."""
     commands = {each["name"]: each["script"] for each in read_project(ROOT / folder)["commands"]}
     words = words_of(commands[command][line])
     pairs = [(key, value) for key, value in pairwise(words) if key.startswith("--") and "." in key]
@@ -44,6 +47,7 @@ def settings_of(folder: str, command: str, line: int = 0) -> dict[str, Any]:
 
 
 def rows_in(path: str) -> dict[str, Any]:
-    """What an ablation file of `experiments/` changes of its training config, by key; without paths."""
+    """What an ablation file of `experiments/` changes of its training config, by key; without
+    paths."""
     overrides = srsly.read_yaml(ROOT / "experiments" / path)["train"]["overrides"]
     return {key: value for key, value in overrides.items() if not key.startswith("paths.")}

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Build the sdist, install it alone, and run the tests of tests/quick.txt on its files, with the dependencies of a Python
-# that has the extra `tests`:
+# Build the sdist, install it alone, and run the tests of tests/quick.txt on its files, with the
+# dependencies of a Python that has the extra `tests`:
 #
 #     tests/sdist.sh [PYTHON]
 set -euo pipefail

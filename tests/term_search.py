@@ -25,11 +25,13 @@ def search(
     terms=(),
     **given,
 ):
-    """The best `k` entities for each of the vectors, by the terms that these settings of a linker turn on.
+    """The best `k` entities for each of the vectors, by the terms that these settings of a linker
+    turn on.
 
-    texts, spelt: of the mentions, with abbreviations written out, and as the doc has them. by_name: vectors of texts
-    and the number of each mention's, to be searched by. names, name_weight: vectors of the texts alone, and their
-    weight. species: the log-odds of each species. terms: further ones. given: an `allowed` mask, and weights.
+    texts, spelt: of the mentions, with abbreviations written out, and as the doc has them. by_name:
+    vectors of texts and the number of each mention's, to be searched by. names, name_weight:
+    vectors of the texts alone, and their weight. species: the log-odds of each species. terms:
+    further ones. given: an `allowed` mask, and weights.
     """
     kb = kb.snapshot()
     texts = [""] * len(vectors) if texts is None else list(texts)
@@ -43,7 +45,9 @@ def search(
         species=species,
         allowed=given.pop("allowed", None),
     )
-    of_settings = built_in_terms(LinkerSettings(coherence_weight=0.0, **{"gold_prior": 0.0, **given}), kb)[1:]
+    of_settings = built_in_terms(
+        LinkerSettings(coherence_weight=0.0, **{"gold_prior": 0.0, **given}), kb
+    )[1:]
     of_species = [] if species is None else [SpeciesTerm(1.0)]
     return search_candidates(query, [VectorTerm(name_weight), *of_settings, *of_species, *terms], k)
 

@@ -38,7 +38,9 @@ def test_synthetic_umls_is_read_completely(benchmark, tmp_path):
         assert (tmp_path / "META" / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        store = build_ontology(tmp_path / "META", tmp_path / "store", relations=["RB"], semantic_types=["A", "B"])
+        store = build_ontology(
+            tmp_path / "META", tmp_path / "store", relations=["RB"], semantic_types=["A", "B"]
+        )
     assert len(store) == 300 and 2 < store.manifest["names"] / len(store) < 2.7
     assert store.manifest["shared_names"] and store.manifest["alternative_ids"] == rows["MRCUI"]
     assert len(store.manifest["info"]["provenance"][0]["vocabularies"]) == rows["MRSAB"]
@@ -67,17 +69,31 @@ def test_lexical_index_benchmark_runs(benchmark, tmp_path):
         "the second round is not told from the first"
     )
     (tmp_path / "place").mkdir()
-    row = {"names": n, **script.build(store.path, tmp_path / "place", n, 0), **script.search(tmp_path / "place")}
+    row = {
+        "names": n,
+        **script.build(store.path, tmp_path / "place", n, 0),
+        **script.search(tmp_path / "place"),
+    }
     assert row["found"] > 0.5 and row["files_mib"] > 0
     assert f"{n:,}" in script.markdown([row])
 
 
 @pytest.fixture(scope="module")
 def linking(tmp_path_factory):
-    """A store, a linker to it, and gold mentions: the folder of `store`, `linker` and `gold.spacy`."""
+    """A store, a linker to it, and gold mentions: the folder of `store`, `linker` and
+    `gold.spacy`."""
     folder = tmp_path_factory.mktemp("linking")
-    names = ("heart failure", "liver failure", "skin cancer", "lung disease", "common cold", "stroke")
-    write_store((Entity(f"D{i}", name, (f"{name} {i}",)) for i, name in enumerate(names)), folder / "store")
+    names = (
+        "heart failure",
+        "liver failure",
+        "skin cancer",
+        "lung disease",
+        "common cold",
+        "stroke",
+    )
+    write_store(
+        (Entity(f"D{i}", name, (f"{name} {i}",)) for i, name in enumerate(names)), folder / "store"
+    )
     build(folder / "store", folder / "linker")
     blank, docs = spacy.blank("en"), []
     for i, name in enumerate(names):
@@ -104,7 +120,11 @@ def test_linking_benchmark_runs(benchmark, linking, tmp_path, monkeypatch):
     )
     found = json.loads((tmp_path / "found.json").read_text())
     (row,), (length,) = found["rows"], found["lengths"]
-    assert row["entities"] == 15 and row["recommended"]["mentions"] == 6 and row["recommended"]["strict"] == 1
+    assert (
+        row["entities"] == 15
+        and row["recommended"]["mentions"] == 6
+        and row["recommended"]["strict"] == 1
+    )
     assert length["documents"] == length["mentions"] == 12
     assert (tmp_path / "found.svg").read_text().startswith("<?xml")
 
@@ -115,7 +135,10 @@ def test_startup_benchmark_runs(benchmark, linking, tmp_path, monkeypatch):
         monkeypatch.delitem(script.SCRIPTS, title)
     script.main(linking / "linker", times=1, output=tmp_path / "found.json")
     found = json.loads((tmp_path / "found.json").read_text())
-    assert found["ratio"]["a blank pipeline, saved and loaded"] == 1 and found["setup"]["pipeline_mib"] > 0
+    assert (
+        found["ratio"]["a blank pipeline, saved and loaded"] == 1
+        and found["setup"]["pipeline_mib"] > 0
+    )
 
 
 def test_linking_stage_times_add_up(benchmark, linking, tmp_path):
@@ -124,16 +147,25 @@ def test_linking_stage_times_add_up(benchmark, linking, tmp_path):
     script.main(*paths, gold=[linking / "gold.spacy"], passes=1, output=tmp_path / "found.json")
     ours, peer = json.loads((tmp_path / "found.json").read_text())["rows"]
     assert ours["mentions"] == peer["mentions"] == 6 and ours["strict"] == peer["strict"] == 1
-    assert set(ours["stages"]) == {script.REST, *script.STAGES.values()}, "a function is not called where it was"
+    assert set(ours["stages"]) == {script.REST, *script.STAGES.values()}, (
+        "a function is not called where it was"
+    )
     assert sum(ours["stages"].values()) == pytest.approx(6 / ours["mentions_per_second"])
 
 
 def test_service_load_benchmark_runs(benchmark, linking, tmp_path):
     benchmark("serving_load").main(
-        linking / "linker", [linking / "gold.spacy"], clients=2, seconds=0.5, output=tmp_path / "found.json"
+        linking / "linker",
+        [linking / "gold.spacy"],
+        clients=2,
+        seconds=0.5,
+        output=tmp_path / "found.json",
     )
     found = json.loads((tmp_path / "found.json").read_text())
-    assert set(found["load"]["statuses"]) == {"200"} and set(found["overload"]["statuses"]) <= {"200", "429"}
+    assert set(found["load"]["statuses"]) == {"200"} and set(found["overload"]["statuses"]) <= {
+        "200",
+        "429",
+    }
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -145,7 +177,9 @@ def test_corrections_benchmark_runs(benchmark, linking, tmp_path, monkeypatch):
     script.main(linking / "linker", sizes=[1_200], workers=1, output=tmp_path / "found.json")
     none, some = json.loads((tmp_path / "found.json").read_text())["rows"]
     assert (none["corrections"], some["corrections"]) == (0, 1_200)
-    assert all(some[key] > 0 for key in ("first_start", "start", "link", "correct", "undo", "rss", "pss"))
+    assert all(
+        some[key] > 0 for key in ("first_start", "start", "link", "correct", "undo", "rss", "pss")
+    )
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -159,17 +193,27 @@ def test_service_survives_the_attack_benchmark(benchmark, linking, tmp_path, mon
     nlp = spacy.load(linking / "linker")
     nlp.add_pipe("entity_ruler", first=True).add_patterns([{"label": "X", "pattern": "MS"}])
     nlp.to_disk(tmp_path / "pipeline")
-    script.main(tmp_path / "pipeline", workers=1, scale=0.02, clients=1, output=tmp_path / "found.json")
+    script.main(
+        tmp_path / "pipeline", workers=1, scale=0.02, clients=1, output=tmp_path / "found.json"
+    )
     found = json.loads((tmp_path / "found.json").read_text())
-    assert found["statuses"]["brackets"] == {"200": 1} and found["statuses"]["short forms"] == {"413": 1}
-    assert found["left"] == 0 and found["max_rss"] > found["max_bytes"] > 0 and set(found["answered"]) == {"200"}
+    assert found["statuses"]["brackets"] == {"200": 1} and found["statuses"]["short forms"] == {
+        "413": 1
+    }
+    assert (
+        found["left"] == 0
+        and found["max_rss"] > found["max_bytes"] > 0
+        and set(found["answered"]) == {"200"}
+    )
 
 
 def test_searches_by_names_and_by_contexts_are_compared(benchmark, linking, tmp_path, capsys):
     case = ",".join(str(linking / name) for name in ("linker", "store", "gold.spacy"))
     benchmark("searched_names").main([case], output=tmp_path / "result.json")
     (row,) = json.loads((tmp_path / "result.json").read_text())
-    assert row["mentions"] == 6 and row["strict"] == {"contexts": 1, "names": 1} and row["differ"] == 0
+    assert (
+        row["mentions"] == 6 and row["strict"] == {"contexts": 1, "names": 1} and row["differ"] == 0
+    )
     assert "| gold | 6 | 100.0 | 100.0 | 0 |" in capsys.readouterr().out
 
 
@@ -190,7 +234,9 @@ def test_mining_rate_benchmark_runs(benchmark, tmp_path, capsys):
     assert 100 <= sum(len(entity.names) for entity in some) < 120
     names = [name for entity in some for name in entity.names]
     (tmp_path / "names.txt").write_text("\n".join(names) + "\n")
-    benchmark("matcher_peers").main("phrasematcher", str(tmp_path / "names.txt"), tmp_path / "texts")
+    benchmark("matcher_peers").main(
+        "phrasematcher", str(tmp_path / "names.txt"), tmp_path / "texts"
+    )
     peer = json.loads(capsys.readouterr().out)
     assert peer["names"] == len(names) and peer["matches"] > 30
 
@@ -206,7 +252,12 @@ def test_synthetic_pubmed_and_gold_are_read_completely(benchmark, tmp_path, monk
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         mined = mine(store, tmp_path / "PUBMED", tmp_path / "mined").manifest
-        docs = convert(tmp_path / "gold.txt.gz", tmp_path / "gold.spacy", ids=tmp_path / "ids.txt", ontology=store.path)
+        docs = convert(
+            tmp_path / "gold.txt.gz",
+            tmp_path / "gold.spacy",
+            ids=tmp_path / "ids.txt",
+            ontology=store.path,
+        )
     assert len(list((tmp_path / "PUBMED").iterdir())) == 2
     assert mined["counts"]["texts"] == 40 and mined["counts"]["mentions_found"] > 200
     assert docs["mentions"] == n_mentions > 100
@@ -229,11 +280,16 @@ def test_memory_and_growth_of_a_command_are_measured(benchmark, tmp_path):
 def test_linking_rate_benchmark_runs(benchmark, tmp_path, capsys):
     script = benchmark("linking_rate")
     script.main(
-        size="tiny", entities=300, prototypes=1000, mentions=95, device="cpu", batch_size=4, passes=1, peak=1.0, seed=0,
+        size="tiny", entities=300, prototypes=1000, mentions=95, device="cpu", batch_size=4,
+        passes=1, peak=1.0, seed=0,
         folder=tmp_path, output=tmp_path / "result.json",
     )  # fmt: skip
     result = json.loads((tmp_path / "result.json").read_text())
-    assert result["setup"]["mentions"] == 100 and set(result["share_of_bf16"]) == {"linking", "encoding", "searching"}
+    assert result["setup"]["mentions"] == 100 and set(result["share_of_bf16"]) == {
+        "linking",
+        "encoding",
+        "searching",
+    }
     assert 0 < result["mentions_per_second"]["linking"] < result["mentions_per_second"]["searching"]
     assert "times the paper's 91" in capsys.readouterr().out
     # A layer of width 1 over one piece: 8 + 4 operations, and 4 of attention.
@@ -249,7 +305,9 @@ def test_our_reader_is_measured(benchmark, obo_file):
     row = benchmark("reader_peers").measure("ours", str(obo_file))
     # One term may fit into memory that the process holds already.
     assert row["found"] == "1" and row["mib"] >= 0 and row["seconds"] > 0
-    assert benchmark("reader_peers").measure("ours", "nothing.obo")["found"].startswith("KrisselError")
+    assert (
+        benchmark("reader_peers").measure("ours", "nothing.obo")["found"].startswith("KrisselError")
+    )
 
 
 @pytest.fixture
@@ -283,12 +341,20 @@ def test_filtered_searches_are_measured(benchmark, tmp_path):
 def test_indexes_are_compared_at_equal_recall(benchmark, tmp_path, capsys):
     pytest.importorskip("faiss")
     script = benchmark("index_peers")
-    script.main(3000, 16, ["hnsw", "ivf_pq"], None, None, [0.8, 0.9], 50, 0, tmp_path / "peers.json")
+    script.main(
+        3000, 16, ["hnsw", "ivf_pq"], None, None, [0.8, 0.9], 50, 0, tmp_path / "peers.json"
+    )
     (run,) = json.loads((tmp_path / "peers.json").read_text())["runs"]
     assert (run["size"], run["width"], run["peers"]) == (3000, 16, {})
     assert min(row["recall_10"] for row in run["rows"]) >= 0.8
-    lines = [line.split(" | ") for line in capsys.readouterr().out.splitlines() if line.startswith("| 0.9 ")]
-    assert {line[1] for line in lines} == {"hnsw", "ivf_pq"} and max(float(line[4]) for line in lines) == 1
+    lines = [
+        line.split(" | ")
+        for line in capsys.readouterr().out.splitlines()
+        if line.startswith("| 0.9 ")
+    ]
+    assert {line[1] for line in lines} == {"hnsw", "ivf_pq"} and max(
+        float(line[4]) for line in lines
+    ) == 1
     assert all(float(line[2]) >= 0.9 for line in lines)
 
 
@@ -298,7 +364,11 @@ def test_the_papers_knowledge_base_is_measured(benchmark, tmp_path, monkeypatch)
     monkeypatch.setattr(script, "in_process", lambda function, *arguments: function(*arguments))
     script.main(tmp_path / "kb", [500], [500], 16, "ivf_sq8", 0, tmp_path / "kb.json")
     (row,) = json.loads((tmp_path / "kb.json").read_text())["sizes"]
-    assert row["entities"] == 100 and row["files_mib"]["vectors.npy"] > 0 and row["indexed"]["index_mib"] > 0
+    assert (
+        row["entities"] == 100
+        and row["files_mib"]["vectors.npy"] > 0
+        and row["indexed"]["index_mib"] > 0
+    )
     assert not list((tmp_path / "kb").iterdir())
 
 
@@ -354,7 +424,9 @@ def test_abbreviation_definitions_are_scored(benchmark, tmp_path, capsys):
 def test_abbreviation_strategies_are_learned(benchmark, tmp_path, capsys):
     script = benchmark("abbreviations")
     words = [f"{a}{b}no {c}{d}ti" for a in "abcd" for b in "ou" for c in "efgh" for d in "ai"]
-    texts = [f"We saw {pair} ({pair[0]}{pair.split()[1][0]}) here.".replace("(", "( ") for pair in words]
+    texts = [
+        f"We saw {pair} ({pair[0]}{pair.split()[1][0]}) here.".replace("(", "( ") for pair in words
+    ]
     texts = [text[: text.index("(")] + text[text.index("(") :].upper() for text in texts]
     texts += [f"We saw small mice (Z{a}{b})." for a in "QXW" for b in "QXW"]
     lines = (json.dumps({"title": "Of pairs.", "text": text}) for text in texts)
@@ -366,8 +438,17 @@ def test_abbreviation_strategies_are_learned(benchmark, tmp_path, capsys):
 
 
 def test_names_equal_only_in_canonical_form_are_found_by_spelling(benchmark, tmp_path, capsys):
-    names = ("Löfgren syndrome", "Lofgren syndrome", "Quincke's edema", "Quincke edema", "asthma", "Asthma")
-    store = write_store((Entity(f"X:{i}", name) for i, name in enumerate(names)), tmp_path / "store")
+    names = (
+        "Löfgren syndrome",
+        "Lofgren syndrome",
+        "Quincke's edema",
+        "Quincke edema",
+        "asthma",
+        "Asthma",
+    )
+    store = write_store(
+        (Entity(f"X:{i}", name) for i, name in enumerate(names)), tmp_path / "store"
+    )
     benchmark("canonical_names").main([store.path], tmp_path / "collisions.tsv")
     assert re.search(r"store +6 +2 +2 +4 of 4", capsys.readouterr().out)
     lines = (tmp_path / "collisions.tsv").read_text(encoding="utf8").splitlines()
@@ -392,7 +473,9 @@ def test_only_words_that_are_names_are_linked_confidently(benchmark, tmp_path, c
     script.main([tmp_path / "linker"], tmp_path / "text.txt", words=400)
     row = next(line for line in capsys.readouterr().out.splitlines() if "common" in line)
     pipeline, _, n, confident, name, spelling, neither, _ = row.split()
-    assert (pipeline, confident, name, spelling, neither) == ("linker", "2", "2", "0", "0") and int(n) > 300
+    assert (pipeline, confident, name, spelling, neither) == ("linker", "2", "2", "0", "0") and int(
+        n
+    ) > 300
 
 
 def test_confident_word_that_is_no_name_fails(benchmark, linking, tmp_path, monkeypatch, capsys):
@@ -408,7 +491,11 @@ def test_word_sets_are_limited_and_reproducible(benchmark):
     script = benchmark("english_words")
     texts = ["zebra Zoo zebra quagga's okapi-like ibex"]
     sets = script.word_sets(texts, 400, seed=1)
-    assert sets["common"][-2:] == ["zebra", "ibex"] and "about" in sets["common"] and sets["random"] == []
+    assert (
+        sets["common"][-2:] == ["zebra", "ibex"]
+        and "about" in sets["common"]
+        and sets["random"] == []
+    )
     few = script.word_sets(texts, 1, seed=1)
     assert set(few["random"]) <= {"zebra", "ibex"} and [*map(len, few.values())] == [1, 1, 1]
     assert few == script.word_sets(texts, 1, seed=1)

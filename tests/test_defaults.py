@@ -1,4 +1,5 @@
-"""A default is written once: what a function, or an object, passes on as it got it has the default of one of them."""
+"""A default is written once: what a function, or an object, passes on as it got it has the default
+of one of them."""
 
 import ast
 from collections import defaultdict
@@ -15,7 +16,8 @@ Defaults = dict[str, ast.expr]
 
 
 class Declared(NamedTuple):
-    """A function, or a class that is called: the names of its positional parameters, and its defaults."""
+    """A function, or a class that is called: the names of its positional parameters, and its
+    defaults."""
 
     positional: list[str]
     defaults: Defaults
@@ -34,7 +36,11 @@ def of_function(function: ast.FunctionDef) -> Declared:
     given = function.args
     names = [each.arg for each in (*given.posonlyargs, *given.args)]
     pairs = [*zip(names[len(names) - len(given.defaults) :], given.defaults, strict=True)]
-    pairs += [(each.arg, value) for each, value in zip(given.kwonlyargs, given.kw_defaults, strict=True) if value]
+    pairs += [
+        (each.arg, value)
+        for each, value in zip(given.kwonlyargs, given.kw_defaults, strict=True)
+        if value
+    ]
     return Declared(names, dict(pairs))
 
 
@@ -65,12 +71,16 @@ def known(trees: dict[str, ast.Module]) -> dict[str, list[Declared]]:
 
 
 def calls(module: str, tree: ast.Module) -> Iterator[Call]:
-    def visit(node: ast.AST, owner: ast.ClassDef | None, function: ast.FunctionDef | None) -> Iterator[Call]:
+    def visit(
+        node: ast.AST, owner: ast.ClassDef | None, function: ast.FunctionDef | None
+    ) -> Iterator[Call]:
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.Call) and function is not None:
                 yield Call(module, owner, function, child)
             inner = (child, None) if isinstance(child, ast.ClassDef) else (owner, function)
-            yield from visit(child, *((owner, child) if isinstance(child, ast.FunctionDef) else inner))
+            yield from visit(
+                child, *((owner, child) if isinstance(child, ast.FunctionDef) else inner)
+            )
 
     yield from visit(tree, None, None)
 
@@ -89,8 +99,15 @@ def written_twice(trees: dict[str, ast.Module]) -> Iterator[str]:
             for parameter, value in passed:
                 ours, theirs = default_of(call, value), defaults.get(parameter)
                 # A constant with a name is one declaration, which several may use.
-                if says_something(ours) and says_something(theirs) and not isinstance(ours, ast.Name):
-                    where = f"{call.module}: {call.function.name}({ast.unparse(value)}={ast.unparse(ours)})"
+                if (
+                    says_something(ours)
+                    and says_something(theirs)
+                    and not isinstance(ours, ast.Name)
+                ):
+                    where = (
+                        f"{call.module}: "
+                        f"{call.function.name}({ast.unparse(value)}={ast.unparse(ours)})"
+                    )
                     yield f"{where} passes it on to {name}, whose default is {ast.unparse(theirs)}"
 
 
@@ -98,24 +115,34 @@ def default_of(call: Call, value: ast.expr) -> ast.expr | None:
     """Return the default of a parameter of the function, or of a setting of its object."""
     if isinstance(value, ast.Name):
         return of_function(call.function).defaults.get(value.id)
-    if call.owner is not None and isinstance(value, ast.Attribute) and isinstance(value.value, ast.Name):
+    if (
+        call.owner is not None
+        and isinstance(value, ast.Attribute)
+        and isinstance(value.value, ast.Name)
+    ):
         if value.value.id == "self":
             return of_class(call.owner).defaults.get(value.attr.lstrip("_"))
     return None
 
 
 def says_something(default: ast.expr | None) -> bool:
-    return isinstance(default, ast.Name) or (isinstance(default, ast.Constant) and default.value not in PLAIN)
+    return isinstance(default, ast.Name) or (
+        isinstance(default, ast.Constant) and default.value not in PLAIN
+    )
 
 
 def test_no_default_is_written_twice():
     files = sorted(ROOT.rglob("*.py"))
-    trees = {path.relative_to(ROOT).as_posix(): ast.parse(path.read_text(encoding="utf8")) for path in files}
+    trees = {
+        path.relative_to(ROOT).as_posix(): ast.parse(path.read_text(encoding="utf8"))
+        for path in files
+    }
     assert sorted(set(written_twice(trees))) == []
 
 
 def test_repeated_defaults_are_found():
-    """By keyword, by position, from an object's own setting, by one of several functions of a name, for a constant."""
+    """By keyword, by position, from an object's own setting, by one of several functions of a name,
+    for a constant."""
     code = """
 CAP = 3
 def inner(texts, cap=3): ...

@@ -1,4 +1,5 @@
-"""The demo of README's first command at toy size: its commands as they stand, with few steps of training."""
+"""The demo of README's first command at toy size: its commands as they stand, with few steps of
+training."""
 
 import json
 
@@ -17,7 +18,12 @@ def test_the_demo_is_built_trained_evaluated_and_links(tmp_path, monkeypatch):
     pipeline = tmp_path / "training" / "demo" / "pipeline"
     found = json.loads((tmp_path / "metrics" / "demo.json").read_text(encoding="utf8"))
     assert found["n"] >= 400 and 0 < found["strict"] < 1
-    assert spacy.load(pipeline).get_pipe("krissel_linker").kb.description()["prototype_kinds"]["mention"] > 1000
+    assert (
+        spacy.load(pipeline)
+        .get_pipe("krissel_linker")
+        .kb.description()["prototype_kinds"]["mention"]
+        > 1000
+    )
     linked = invoke("link", pipeline, "corpus/demo/gold.spacy", "-o", "links.jsonl")
     assert linked.exit_code == 0, linked.output
     lines = (tmp_path / "links.jsonl").read_text(encoding="utf8").splitlines()

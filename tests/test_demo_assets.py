@@ -46,7 +46,9 @@ def test_ontology_has_entities_that_share_forms():
     assert len({entity.id for entity in entities}) == len(entities)
     assert all(entity.types and entity.tree_numbers for entity in entities)
     assert sum(bool(entity.definition) for entity in entities) >= 200
-    counts = Counter(folded for entity in entities for folded in {fold_name(name) for name in entity.names})
+    counts = Counter(
+        folded for entity in entities for folded in {fold_name(name) for name in entity.names}
+    )
     assert sum(count > 1 for count in counts.values()) >= 60
 
 

@@ -1,7 +1,8 @@
 """README and the documentation: their snippets run, and what they name exists.
 
-A block of Python or shell runs, in a folder with the assets and configs, after the blocks above it on its page; a block
-without a language after it is its output. A block that cannot run has a comment above: `<!-- not run: needs a GPU -->`.
+A block of Python or shell runs, in a folder with the assets and configs, after the blocks above it
+on its page; a block without a language after it is its output. A block that cannot run has a
+comment above: `<!-- not run: needs a GPU -->`.
 """
 
 import contextlib
@@ -21,7 +22,10 @@ import spacy_krissel
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-BLOCK = re.compile(r"(?:^<!-- not run: (?P<reason>.+?) -->\n)?^```(?P<language>\w*)\n(?P<code>.*?)^```$", re.M | re.S)
+BLOCK = re.compile(
+    r"(?:^<!-- not run: (?P<reason>.+?) -->\n)?^```(?P<language>\w*)\n(?P<code>.*?)^```$",
+    re.M | re.S,
+)
 README_BYTES = 8 * 1024
 
 
@@ -53,15 +57,30 @@ def generator():
 
 GENERATE = generator()
 RUN = [
-    page for page in PAGES if any(not each.reason and each.language in ("python", "bash") for each in blocks_of(page))
+    page
+    for page in PAGES
+    if any(not each.reason and each.language in ("python", "bash") for each in blocks_of(page))
 ]
 # What installs, builds or tests the whole of it is run by `.ci/run`, or by hand.
-RUN_ELSEWHERE = ("python3 -m venv", "pytest", "python -m tests", "ruff", "mkdocs", ".ci/run", "tests/")
+RUN_ELSEWHERE = (
+    "python3 -m venv",
+    "pytest",
+    "python -m tests",
+    "ruff",
+    "mkdocs",
+    ".ci/run",
+    "tests/",
+)
 
 
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(page, id=page.name, marks=[] if page == ROOT / "README.md" else pytest.mark.slow) for page in RUN],
+    [
+        pytest.param(
+            page, id=page.name, marks=[] if page == ROOT / "README.md" else pytest.mark.slow
+        )
+        for page in RUN
+    ],
 )
 def test_snippets_run_and_print_the_output_shown(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -86,7 +105,9 @@ def run_commands(code):
     for words in commands_of(code):
         if " ".join(words).startswith(RUN_ELSEWHERE):
             continue
-        assert words[:4] == ["python", "-m", "spacy", "krissel"], "mark it `not run`, with the reason"
+        assert words[:4] == ["python", "-m", "spacy", "krissel"], (
+            "mark it `not run`, with the reason"
+        )
         done = invoke(*words[4:])
         assert done.exit_code == 0, (words, done.output, done.exception)
 
@@ -96,7 +117,10 @@ def test_readme_is_within_its_size_limit():
 
 
 def test_readme_shows_the_commands_that_ci_runs():
-    readme, ci = (ROOT / "README.md").read_text(encoding="utf8"), (ROOT / ".ci" / "run").read_text(encoding="utf8")
+    readme, ci = (
+        (ROOT / "README.md").read_text(encoding="utf8"),
+        (ROOT / ".ci" / "run").read_text(encoding="utf8"),
+    )
     (tests,) = (line for line in readme.splitlines() if "pytest -q" in line)
     assert tests in ci
     assert ".venv/bin/python -m spacy project run all" in readme
@@ -107,12 +131,16 @@ def documented_commands():
         for block in blocks_of(page):
             for words in commands_of(block.code) if block.language == "bash" else ():
                 if "krissel" in words:
-                    yield pytest.param(words[words.index("krissel") + 1 :], id=f"{page.stem}: {' '.join(words)[-50:]}")
+                    yield pytest.param(
+                        words[words.index("krissel") + 1 :],
+                        id=f"{page.stem}: {' '.join(words)[-50:]}",
+                    )
 
 
 def test_documented_commands_and_options_exist():
     options_of = {
-        name: {option for row in rows for option in row.name.split(", ")} for name, _, rows in GENERATE.commands()
+        name: {option for row in rows for option in row.name.split(", ")}
+        for name, _, rows in GENERATE.commands()
     }
     for parameter in documented_commands():
         ((name, *words),) = parameter.values
@@ -133,13 +161,21 @@ def test_documented_workflows_exist():
     for path in projects():
         project = yaml.safe_load(path.read_text(encoding="utf8"))
         known |= {*project.get("workflows", {}), *(each["name"] for each in project["commands"])}
-    named = {name for page in PAGES for name in re.findall(r"project\s+run ([\w-]+)", page.read_text(encoding="utf8"))}
+    named = {
+        name
+        for page in PAGES
+        for name in re.findall(r"project\s+run ([\w-]+)", page.read_text(encoding="utf8"))
+    }
     assert len(named) > 3 and named <= known, named - known
 
 
 def test_documented_paths_exist():
     folders = "spacy_krissel|experiments|configs|tests|docs|benchmarks|assets"
-    own = "|".join(path.name for path in (ROOT / "spacy_krissel").iterdir() if path.is_dir() and path.name[0] != "_")
+    own = "|".join(
+        path.name
+        for path in (ROOT / "spacy_krissel").iterdir()
+        if path.is_dir() and path.name[0] != "_"
+    )
     missing = []
     for page in PAGES:
         text = page.read_text(encoding="utf8")
@@ -147,7 +183,11 @@ def test_documented_paths_exist():
             missing += [(page.name, path)] if not (ROOT / path).exists() else []
         # The architecture names files of the package from its folder on.
         for path in re.findall(rf"`((?:{own})/[\w./-]*)`", text):
-            missing += [(page.name, path)] if not any((base / path).exists() for base in package_folders()) else []
+            missing += (
+                [(page.name, path)]
+                if not any((base / path).exists() for base in package_folders())
+                else []
+            )
         for target in re.findall(r"\]\((?!https?:|#|mailto:)([^)#]+)", text):
             known = (page.parent / target).exists() or target in GENERATE.PAGES
             missing += [(page.name, target)] if not known else []
@@ -170,7 +210,9 @@ def test_every_page_is_in_the_navigation():
     # The file has tags of Python that a safe loader refuses; its navigation has none.
     text = (ROOT / "mkdocs.yml").read_text(encoding="utf8")
     named = re.findall(r": ([\w/-]+\.md)$", text[text.index("\nnav:") :], re.M)
-    assert sorted(named) == sorted({*(page.name for page in (ROOT / "docs").glob("*.md")), *GENERATE.PAGES})
+    assert sorted(named) == sorted(
+        {*(page.name for page in (ROOT / "docs").glob("*.md")), *GENERATE.PAGES}
+    )
 
 
 def test_every_registered_part_is_on_the_settings_page():
@@ -184,17 +226,25 @@ def test_every_registered_part_is_on_the_settings_page():
 
 
 def test_every_setting_has_help():
-    missing = [(name, row.name) for name, rows in GENERATE.components() for row in rows if not row.help]
+    missing = [
+        (name, row.name) for name, rows in GENERATE.components() for row in rows if not row.help
+    ]
     for _, name, what, rows in GENERATE.parts():
-        missing += [(name, row.name) for row in rows if not row.help] + ([] if what else [(name, "what it is")])
+        missing += [(name, row.name) for row in rows if not row.help] + (
+            [] if what else [(name, "what it is")]
+        )
     for name, what, rows in GENERATE.commands():
-        missing += [(name, row.name) for row in rows if not row.help] + ([] if what else [(name, "what it does")])
+        missing += [(name, row.name) for row in rows if not row.help] + (
+            [] if what else [(name, "what it does")]
+        )
     assert missing == []
 
 
 def test_every_error_has_an_anchor():
     page = GENERATE.errors_page()
-    codes = set(re.findall(r"\[(KW?\d{3})\]", "\n".join(message for _, _, message in GENERATE.codes())))
+    codes = set(
+        re.findall(r"\[(KW?\d{3})\]", "\n".join(message for _, _, message in GENERATE.codes()))
+    )
     assert len(codes) > 100
     assert codes == set(re.findall(r"\{#(KW?\d{3})\}", page))
 

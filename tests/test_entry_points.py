@@ -1,4 +1,5 @@
-"""Registered names: every entry point resolves by the name that a config gives, and setup.cfg is what is installed."""
+"""Registered names: every entry point resolves by the name that a config gives, and setup.cfg is
+what is installed."""
 
 from configparser import ConfigParser
 from importlib.metadata import EntryPoint, distribution
@@ -14,7 +15,9 @@ PREFIXES = {"spacy_factories": "krissel_", "spacy_cli": "krissel"}
 
 def entry_points() -> list[EntryPoint]:
     """Return the entry points of the installed distribution."""
-    return sorted(distribution("spacy-krissel").entry_points, key=lambda point: (point.group, point.name))
+    return sorted(
+        distribution("spacy-krissel").entry_points, key=lambda point: (point.group, point.name)
+    )
 
 
 POINTS = [
@@ -27,12 +30,16 @@ POINTS = [
 
 @pytest.mark.parametrize("point", POINTS)
 def test_entry_point_resolves(point):
-    """By the name that a config gives, through spaCy's own registries, to the function that is named."""
+    """By the name that a config gives, through spaCy's own registries, to the function that is
+    named."""
     if point.group == "spacy_factories":
-        # The registry of factories holds wrappers; the pipeline knows which function they are made of.
+        # The registry of factories holds wrappers; the pipeline knows which function they are made
+        # of.
         nlp = spacy.blank("en")
         assert spacy.registry._entry_point_factories.get(point.name) is point.load()
-        assert nlp.has_factory(point.name) and nlp.get_factory_meta(point.name).factory == point.name
+        assert (
+            nlp.has_factory(point.name) and nlp.get_factory_meta(point.name).factory == point.name
+        )
     else:
         registry = point.group.partition("_")[2]
         assert getattr(spacy.registry, registry).get(point.name) is point.load()
@@ -45,7 +52,12 @@ def test_registered_name_follows_the_convention(point):
         assert point.name.startswith(prefix) and "." not in point.name
     else:
         base, dot, version = point.name.removeprefix("spacy-krissel.").partition(".v")
-        assert point.name.startswith("spacy-krissel.") and base.isidentifier() and dot and version.isdigit()
+        assert (
+            point.name.startswith("spacy-krissel.")
+            and base.isidentifier()
+            and dot
+            and version.isdigit()
+        )
 
 
 @pytest.mark.skipif(not SETUP.exists(), reason="the suite runs without the source tree")
@@ -55,7 +67,9 @@ def test_installed_entry_points_match_setup_cfg():
     parser.read(SETUP, encoding="utf8")
     written = {}
     for group, lines in parser["options.entry_points"].items():
-        written[group] = dict(line.replace(" ", "").split("=") for line in lines.strip().splitlines())
+        written[group] = dict(
+            line.replace(" ", "").split("=") for line in lines.strip().splitlines()
+        )
     installed: dict[str, dict[str, str]] = {}
     for point in entry_points():
         installed.setdefault(point.group, {})[point.name] = point.value
@@ -63,7 +77,8 @@ def test_installed_entry_points_match_setup_cfg():
 
 
 def test_package_data_lists_every_file():
-    """setuptools splits a list of patterns at line ends, or at commas where there is one line, never at both."""
+    """setuptools splits a list of patterns at line ends, or at commas where there is one line,
+    never at both."""
     package = SETUP.parent / "spacy_krissel"
     patterns = read_configuration(SETUP)["options"]["package_data"]["spacy_krissel"]
     listed = {path for pattern in patterns for path in package.glob(pattern)}

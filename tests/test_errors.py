@@ -29,7 +29,8 @@ DEFINED = [*ERRORS, *WARNINGS]
 
 
 class Use(NamedTuple):
-    """One place that uses a message; `fields` are the keywords it is formatted with, None when they cannot be read."""
+    """One place that uses a message; `fields` are the keywords it is formatted with, None when they
+    cannot be read."""
 
     place: str
     catalogue: str
@@ -42,10 +43,20 @@ def uses() -> Iterator[Use]:
         tree = ast.parse(path.read_text(encoding="utf8"))
         formatted: dict[ast.AST, set[str] | None] = {}
         for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format":
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and node.func.attr == "format"
+            ):
                 plain = not node.args and all(keyword.arg for keyword in node.keywords)
-                formatted[node.func.value] = {str(keyword.arg) for keyword in node.keywords} if plain else None
-            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "KrisselError":
+                formatted[node.func.value] = (
+                    {str(keyword.arg) for keyword in node.keywords} if plain else None
+                )
+            elif (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Name)
+                and node.func.id == "KrisselError"
+            ):
                 formatted.update((argument, set()) for argument in node.args)
         for node in ast.walk(tree):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
@@ -58,7 +69,11 @@ USES: list[Use] = list(uses())
 
 
 def fields_of(message: str) -> set[str]:
-    return {field.split("[")[0].split(".")[0] for _, field, _, _ in Formatter().parse(message) if field is not None}
+    return {
+        field.split("[")[0].split(".")[0]
+        for _, field, _, _ in Formatter().parse(message)
+        if field is not None
+    }
 
 
 def test_codes_and_uses_were_found():
@@ -85,7 +100,9 @@ def test_message_starts_with_its_code(code):
     assert raised.code == code and pickle.loads(pickle.dumps(raised)).code == code
 
 
-@pytest.mark.parametrize("message", ["", "no code", "[K06] short", "[X001] other", "after [K001] it", "[K001]"])
+@pytest.mark.parametrize(
+    "message", ["", "no code", "[K06] short", "[X001] other", "after [K001] it", "[K001]"]
+)
 @pytest.mark.parametrize("kind", [KrisselError, KrisselWarning])
 def test_message_without_a_code_has_an_empty_code(kind, message):
     assert kind(message).code == kind().code == ""
@@ -109,16 +126,21 @@ def test_messages_differ():
 
 
 def test_every_used_code_is_defined():
-    wrong = [use for use in USES if use.code not in (ERRORS if use.catalogue == "Errors" else WARNINGS)]
+    wrong = [
+        use for use in USES if use.code not in (ERRORS if use.catalogue == "Errors" else WARNINGS)
+    ]
     assert wrong == []
 
 
 def test_every_defined_code_is_used():
-    assert sorted(set(DEFINED) - {use.code for use in USES}) == [], "remove these messages, or raise them"
+    assert sorted(set(DEFINED) - {use.code for use in USES}) == [], (
+        "remove these messages, or raise them"
+    )
 
 
 def test_messages_are_formatted_with_their_fields():
-    """A field that is missing would end in a KeyError in the place of the message; one too many says nothing."""
+    """A field that is missing would end in a KeyError in the place of the message; one too many
+    says nothing."""
     wrong = []
     for use in USES:
         wanted = fields_of(getattr(getattr(errors, use.catalogue), use.code))

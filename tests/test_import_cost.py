@@ -29,7 +29,8 @@ print(json.dumps([sorted(after - before), ours]))
 
 
 def imported(first, then):
-    """The packages, and the modules of ours, that importing `then` adds to what importing `first` brought."""
+    """The packages, and the modules of ours, that importing `then` adds to what importing `first`
+    brought."""
     command = [sys.executable, "-c", SCRIPT, first, then]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
@@ -57,14 +58,16 @@ def test_unknown_attribute_raises():
 
 
 @pytest.mark.parametrize(
-    "first, then", [("spacy", "spacy_krissel.pipeline.factories"), ("spacy.cli", "spacy_krissel.cli.app")]
+    "first, then",
+    [("spacy", "spacy_krissel.pipeline.factories"), ("spacy.cli", "spacy_krissel.cli.app")],
 )
 def test_entry_points_import_nothing_heavy(first, then):
     """Beyond what spaCy brings itself: thinc, for one, imports torch where it is installed."""
     packages, ours = imported(first, then)
     assert "spacy_krissel" in packages, "or nothing was measured"
     assert packages & HEAVY == set()
-    # The package that it lies in; spaCy's extension attributes and the error catalogue are a few names and strings.
+    # The package that it lies in; spaCy's extension attributes and the error catalogue are a few
+    # names and strings.
     packages_of_ours = {name.split(".")[1] for name in ours if "." in name}
     assert packages_of_ours <= {then.split(".")[1], "about", "errors", "mentions", "util"}
 
@@ -107,7 +110,8 @@ print(json.dumps({
 
 
 def test_blank_pipeline_imports_only_factories_and_loggers():
-    """All that it lists counts, loggers too. What other pipelines wrote to docs can be read in it."""
+    """All that it lists counts, loggers too. What other pipelines wrote to docs can be read in
+    it."""
     spans = ("krissel_candidates", "krissel_ties", "krissel_reranked_by")
     docs = ("krissel_entities", "krissel_entity_candidates")
     command = [sys.executable, "-c", BLANK, " ".join(spans), " ".join(docs)]
@@ -128,5 +132,7 @@ sys.modules.update({{name: None for name in {sorted(HEAVY)!r}}})
 import spacy
 import spacy_krissel.pipeline.factories
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0, done.stderr

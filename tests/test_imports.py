@@ -1,4 +1,5 @@
-"""The layers of the package: imports run downward only, and some packages know nothing of some libraries."""
+"""The layers of the package: imports run downward only, and some packages know nothing of some
+libraries."""
 
 import ast
 import re
@@ -36,15 +37,45 @@ LAYERS = (
     ("",),
 )
 RANKS = {room: rank for rank, rooms in enumerate(LAYERS) for room in rooms}
-# Requirements of setup.cfg by the name they are imported by, and what these bring: jinja2 markupsafe, spaCy wasabi,
-# scikit-learn threadpoolctl, pooch requests and its urllib3. Extras: faiss, numba, onnx, ray, cupy, bioregistry,
-# rdflib, oaklib.
+# Requirements of setup.cfg by the name they are imported by, and what these bring: jinja2
+# markupsafe, spaCy wasabi, scikit-learn threadpoolctl, pooch requests and its urllib3. Extras:
+# faiss, numba, onnx, ray, cupy, bioregistry, rdflib, oaklib.
 LIBRARIES = {
-    *("spacy", "thinc", "srsly", "pydantic", "pydantic_core", "typer", "tqdm", "jinja2", "markupsafe", "wasabi"),
+    *(
+        "spacy",
+        "thinc",
+        "srsly",
+        "pydantic",
+        "pydantic_core",
+        "typer",
+        "tqdm",
+        "jinja2",
+        "markupsafe",
+        "wasabi",
+    ),
     *("pooch", "requests", "urllib3"),
-    *("numpy", "scipy", "sklearn", "threadpoolctl", "pyarrow", "torch", "transformers", "safetensors"),
+    *(
+        "numpy",
+        "scipy",
+        "sklearn",
+        "threadpoolctl",
+        "pyarrow",
+        "torch",
+        "transformers",
+        "safetensors",
+    ),
     *("cassis", "cupy", "cupyx", "numba", "onnx", "onnxruntime"),
-    *("faiss", "ray", "bioregistry", "rdflib", "oaklib", "fastapi", "starlette", "uvicorn", "prometheus_client"),
+    *(
+        "faiss",
+        "ray",
+        "bioregistry",
+        "rdflib",
+        "oaklib",
+        "fastapi",
+        "starlette",
+        "uvicorn",
+        "prometheus_client",
+    ),
 }
 # Below what its rank allows: what a package must not know, libraries and packages.
 TRANSFORMERS = ("torch", "transformers", "spacy_transformers", "safetensors")
@@ -63,11 +94,23 @@ STRANGERS = {
     "index": ("spacy", "thinc", "spacy_krissel.ontology", "spacy_krissel.views"),
     "lexical": ("spacy", "thinc", "faiss", "spacy_krissel.views", *MODELS),
     "layers": ("faiss", "spacy_krissel.losses"),
-    "kb": ("spacy_krissel.mining", "spacy_krissel.corpora", "spacy_krissel.losses", "faiss", *MODELS),
+    "kb": (
+        "spacy_krissel.mining",
+        "spacy_krissel.corpora",
+        "spacy_krissel.losses",
+        "faiss",
+        *MODELS,
+    ),
     "building": ("faiss", "spacy_krissel.losses", *MODELS),
     "training": ("faiss", *TRANSFORMERS),
     "pipeline": ("faiss", "spacy_krissel.losses", "spacy_krissel.index", *TRANSFORMERS),
-    "evaluation": ("faiss", "spacy_krissel.losses", "spacy_krissel.training", "spacy_krissel.layers", *TRANSFORMERS),
+    "evaluation": (
+        "faiss",
+        "spacy_krissel.losses",
+        "spacy_krissel.training",
+        "spacy_krissel.layers",
+        *TRANSFORMERS,
+    ),
     "render": ("faiss", *MODELS),
     "serving": ("faiss", "spacy_krissel.losses", "spacy_krissel.training", *MODELS),
     "commands": ("faiss", "spacy_krissel.losses", "transformers"),
@@ -104,7 +147,8 @@ def room_of(module: str) -> str:
 
 
 def imports_of(module: str, source: str, is_package: bool) -> Iterator[Import]:
-    """Every import in `source`, at whatever depth, with relative ones resolved and each name of a `from` apart."""
+    """Every import in `source`, at whatever depth, with relative ones resolved and each name of a
+    `from` apart."""
 
     def visit(node: ast.AST, typing: bool, late: bool) -> Iterator[Import]:
         if isinstance(node, ast.Import):
@@ -131,7 +175,9 @@ def imports_of(module: str, source: str, is_package: bool) -> Iterator[Import]:
 def imports() -> list[Import]:
     found = []
     for module, path in SOURCES.items():
-        found.extend(imports_of(module, path.read_text(encoding="utf8"), path.name == "__init__.py"))
+        found.extend(
+            imports_of(module, path.read_text(encoding="utf8"), path.name == "__init__.py")
+        )
     return found
 
 
@@ -144,7 +190,8 @@ def our_module(name: str) -> str:
 
 
 def cycle_in(graph: dict[str, set[str]]) -> list[str]:
-    """Modules that import each other in a ring, the first one again at the end; empty without a ring."""
+    """Modules that import each other in a ring, the first one again at the end; empty without a
+    ring."""
     done: set[str] = set()
 
     def visit(module: str, path: list[str]) -> list[str]:
@@ -249,12 +296,18 @@ def test_core_knows_neither_the_service_nor_output_formats(imports):
     apart = ("serving", "render.formats")
     users = ("serving", "commands", "cli")
     core = {name for name in SOURCES if room_of(name) not in users and not is_in(name, apart)}
-    assert {each.importer for each in imports if is_in(each.imported, apart)} - core, "or nothing was found"
-    assert [str(each) for each in imports if each.importer in core and is_in(each.imported, apart)] == []
+    assert {each.importer for each in imports if is_in(each.imported, apart)} - core, (
+        "or nothing was found"
+    )
+    assert [
+        str(each) for each in imports if each.importer in core and is_in(each.imported, apart)
+    ] == []
     for module in core:
         for node in ast.walk(ast.parse(SOURCES[module].read_text(encoding="utf8"))):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                assert not re.fullmatch(r"(spacy_krissel)?\.?(serving|render\.formats)[\w.:]*", node.value), module
+                assert not re.fullmatch(
+                    r"(spacy_krissel)?\.?(serving|render\.formats)[\w.:]*", node.value
+                ), module
 
 
 def is_in(module: str, rooms: tuple[str, ...]) -> bool:
@@ -263,7 +316,11 @@ def is_in(module: str, rooms: tuple[str, ...]) -> bool:
 
 def test_views_import_spacy_for_type_checking_only(imports):
     """`views` names spaCy's `Span` for type checkers alone: it takes one and makes none."""
-    found = [each for each in imports if room_of(each.importer) == "views" and each.imported.startswith("spacy.")]
+    found = [
+        each
+        for each in imports
+        if room_of(each.importer) == "views" and each.imported.startswith("spacy.")
+    ]
     assert found and all(each.typing for each in found)
 
 
@@ -271,16 +328,24 @@ def test_views_import_spacy_for_type_checking_only(imports):
 def test_cli_imports_other_packages_late(imports, library):
     """`python -m spacy` imports the command line each time it starts."""
     for each in imports:
-        if room_of(each.importer) == "cli" and room_of(our_module(each.imported)) not in ("cli", "errors", "util", ""):
+        if room_of(each.importer) == "cli" and room_of(our_module(each.imported)) not in (
+            "cli",
+            "errors",
+            "util",
+            "",
+        ):
             assert each.late, each
         assert not (room_of(each.importer) == "cli" and each.imported.split(".")[0] == library)
 
 
 def test_the_root_imports_only_its_version():
-    """`import spacy_krissel` costs nothing: spaCy imports entry points of it in every `spacy.blank`."""
+    """`import spacy_krissel` costs nothing: spaCy imports entry points of it in every
+    `spacy.blank`."""
     found = imports_of(PACKAGE.name, SOURCES[PACKAGE.name].read_text(encoding="utf8"), True)
     allowed = ("importlib.", "typing.", f"{PACKAGE.name}.about.")
-    assert [str(each) for each in found if not each.typing and not each.imported.startswith(allowed)] == []
+    assert [
+        str(each) for each in found if not each.typing and not each.imported.startswith(allowed)
+    ] == []
 
 
 def test_about_imports_nothing():
@@ -292,11 +357,18 @@ def test_about_imports_nothing():
 
 def test_type_checkers_see_what_the_root_resolves():
     found = imports_of(PACKAGE.name, SOURCES[PACKAGE.name].read_text(encoding="utf8"), True)
-    typed = {each.imported.rpartition(".")[2]: each.imported.rpartition(".")[0] for each in found if each.typing}
-    assert typed == {name: f"{PACKAGE.name}.{module}" for name, module in spacy_krissel._MODULES.items()}
+    typed = {
+        each.imported.rpartition(".")[2]: each.imported.rpartition(".")[0]
+        for each in found
+        if each.typing
+    }
+    assert typed == {
+        name: f"{PACKAGE.name}.{module}" for name, module in spacy_krissel._MODULES.items()
+    }
 
 
 def test_package_imports_only_declared_libraries(imports):
-    """The laboratory (`lab`, `experiments`), tests and benchmarks above all, and any library that setup.cfg lacks."""
+    """The laboratory (`lab`, `experiments`), tests and benchmarks above all, and any library that
+    setup.cfg lacks."""
     found = {each.imported.split(".")[0] for each in imports} - sys.stdlib_module_names
     assert sorted(found - {PACKAGE.name, *LIBRARIES}) == []

@@ -1,4 +1,5 @@
-"""Each step of a build, killed: nothing half-written is ever loaded, and the step run again completes."""
+"""Each step of a build, killed: nothing half-written is ever loaded, and the step run again
+completes."""
 
 import os
 import signal
@@ -14,7 +15,9 @@ from spacy_krissel.commands.train_pipeline import train
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.pipeline import pipeline_io as save
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that can be forked")
+pytestmark = pytest.mark.skipif(
+    not hasattr(os, "fork"), reason="needs processes that can be forked"
+)
 POINTS = 10
 
 
@@ -28,10 +31,13 @@ def step(request, toy_files, toy_store, toy_shards, trained, tmp_path, monkeypat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", ["ontology", "mine", "convert", "split", "prototypes", "tune"], indirect=True)
+@pytest.mark.parametrize(
+    "step", ["ontology", "mine", "convert", "split", "prototypes", "tune"], indirect=True
+)
 @pytest.mark.parametrize("earlier", [False, True])
 def test_killed_step_leaves_nothing_partial_and_can_be_rerun(step, earlier, tmp_path):
-    """At changes of folders all through a first run and one that replaces earlier work, and in between at calls."""
+    """At changes of folders all through a first run and one that replaces earlier work, and in
+    between at calls."""
     name = "out.spacy" if step.load is docs_of else "out"
     whole = tmp_path / "whole" / name
     n_calls, n_changes = run_until(lambda: step.make(whole))
@@ -53,12 +59,15 @@ def test_killed_step_leaves_nothing_partial_and_can_be_rerun(step, earlier, tmp_
         step.make(path)
         assert step.load(path) == expected
         assert not list(path.parent.rglob("*.tmp"))
-        assert [each.name for each in path.parent.iterdir()] == [name], "and nothing is left beside it"
+        assert [each.name for each in path.parent.iterdir()] == [name], (
+            "and nothing is left beside it"
+        )
 
 
 @pytest.mark.slow
 def test_killed_training_leaves_complete_models(configs, toy_overrides, tmp_path, monkeypatch):
-    """`model-best` and `model-last` are one of those that were saved, all of it, whenever training is killed."""
+    """`model-best` and `model-last` are one of those that were saved, all of it, whenever training
+    is killed."""
     saved = []
     commit_folder = save.commit_folder
 
@@ -81,14 +90,19 @@ def test_killed_training_leaves_complete_models(configs, toy_overrides, tmp_path
         for _ in range(2):
             # The second time with what the first one left in its place.
             run_until(lambda path=path: make(path), 0, change)
-            assert {state_of(path / name) for name in MODELS if (path / name).exists()} <= set(saved)
+            assert {state_of(path / name) for name in MODELS if (path / name).exists()} <= set(
+                saved
+            )
         make(path)
         assert [state_of(path / name) for name in MODELS] == expected
-        assert sorted(each.name for each in path.iterdir()) == sorted(MODELS), "and nothing is left beside them"
+        assert sorted(each.name for each in path.iterdir()) == sorted(MODELS), (
+            "and nothing is left beside them"
+        )
 
 
 def run_until(make, calls=0, changes=0):
-    """Run `make` in another process, and kill that at its so manieth call of a function, or change of a folder.
+    """Run `make` in another process, and kill that at its so manieth call of a function, or change
+    of a folder.
 
     RETURNS: how many there were of both, of one that ran to its end.
     """
@@ -103,13 +117,17 @@ def run_until(make, calls=0, changes=0):
                 os.kill(os.getpid(), signal.SIGKILL)
 
         def audit(event, arguments):
-            if event in CHANGING or (event == "open" and arguments[1] and set("wxa+") & set(str(arguments[1]))):
+            if event in CHANGING or (
+                event == "open" and arguments[1] and set("wxa+") & set(str(arguments[1]))
+            ):
                 count("change", changes)
 
         status = 1
         try:
             sys.addaudithook(audit)
-            sys.setprofile(lambda frame, event, argument: count("call", calls) if event == "call" else None)
+            sys.setprofile(
+                lambda frame, event, argument: count("call", calls) if event == "call" else None
+            )
             make()
             sys.setprofile(None)
             os.write(writer, f"{counts['call']} {counts['change']}".encode())

@@ -1,4 +1,5 @@
-"""The notebooks of the documentation: their cells run, and the outputs that are stored in them are those."""
+"""The notebooks of the documentation: their cells run, and the outputs that are stored in them are
+those."""
 
 import ast
 import contextlib
@@ -32,14 +33,25 @@ def source_of(cell):
 
 def stored(cell):
     """Return what the cell printed and the pages that it displayed."""
-    printed = "".join("".join(each["text"]) for each in cell["outputs"] if each["output_type"] == "stream")
-    pages = ["".join(each["data"]["text/html"]) for each in cell["outputs"] if each["output_type"] == "display_data"]
+    printed = "".join(
+        "".join(each["text"]) for each in cell["outputs"] if each["output_type"] == "stream"
+    )
+    pages = [
+        "".join(each["data"]["text/html"])
+        for each in cell["outputs"]
+        if each["output_type"] == "display_data"
+    ]
     return printed, pages
 
 
 def compared(printed):
-    """Without what another machine would print: which device is used is said in lines that begin so."""
-    return "".join(line for line in COLOURS.sub("", printed).splitlines(keepends=True) if not line.startswith("ℹ"))
+    """Without what another machine would print: which device is used is said in lines that begin
+    so."""
+    return "".join(
+        line
+        for line in COLOURS.sub("", printed).splitlines(keepends=True)
+        if not line.startswith("ℹ")
+    )
 
 
 def shell(line):
@@ -53,10 +65,14 @@ def shell(line):
 def run(source, names):
     """Run a cell without Jupyter. RETURNS: the value that Jupyter would show below it."""
     names["shell"] = shell
-    body = ast.parse(re.sub(r"^!(.+)$", lambda each: f"shell({each[1]!r})", source, flags=re.M)).body
+    body = ast.parse(
+        re.sub(r"^!(.+)$", lambda each: f"shell({each[1]!r})", source, flags=re.M)
+    ).body
     last = body.pop() if body and isinstance(body[-1], ast.Expr) else None
     exec(compile(ast.Module(body, []), "cell", "exec"), names)
-    return None if last is None else eval(compile(ast.Expression(last.value), "cell", "eval"), names)
+    return (
+        None if last is None else eval(compile(ast.Expression(last.value), "cell", "eval"), names)
+    )
 
 
 @pytest.mark.slow
@@ -76,7 +92,9 @@ def test_stored_outputs_match_what_the_cells_print(path, tmp_path, monkeypatch):
         with contextlib.redirect_stdout(io.StringIO()) as output:
             value = run(source_of(cell), names)
         # In Jupyter displaCy shows the page and returns nothing.
-        assert value is None or value in pages, f"Jupyter would show a value that is not stored: {source_of(cell)}"
+        assert value is None or value in pages, (
+            f"Jupyter would show a value that is not stored: {source_of(cell)}"
+        )
         printed, shown = stored(cell)
         assert compared(output.getvalue()) == compared(printed)
         assert [f'<span class="tex2jax_ignore">{page}</span>' for page in pages] == shown
@@ -91,7 +109,9 @@ def test_notebook_is_in_format_4_and_run_in_order(path):
     assert len(set(ids)) == len(ids) and all(re.fullmatch(r"[\w-]{1,64}", id) for id in ids)
     codes = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
     assert all(set(cell) == CODE_KEYS for cell in codes)
-    assert [cell["execution_count"] for cell in codes] == [*range(1, len(codes) + 1)], "not run from top to bottom"
+    assert [cell["execution_count"] for cell in codes] == [*range(1, len(codes) + 1)], (
+        "not run from top to bottom"
+    )
     others = [cell for cell in notebook["cells"] if cell["cell_type"] != "code"]
     assert all(set(cell) == {"cell_type", "id", "metadata", "source"} for cell in others)
     assert {cell["cell_type"] for cell in others} == {"markdown"}
@@ -119,7 +139,12 @@ def test_notebook_links_resolve(path):
 
 def test_every_notebook_is_linked_from_the_index_page():
     index = (ROOT / "docs" / "index.md").read_text(encoding="utf8")
-    assert {path.stem for path in NOTEBOOKS} == {"correct", "from-scispacy", "own-ontology", "vocabularies"}
+    assert {path.stem for path in NOTEBOOKS} == {
+        "correct",
+        "from-scispacy",
+        "own-ontology",
+        "vocabularies",
+    }
     assert [path.name for path in NOTEBOOKS if f"(notebooks/{path.name})" not in index] == []
 
 
@@ -131,4 +156,7 @@ def test_site_shows_notebook_cells_and_outputs():
 
 def test_notebook_links_are_rewritten_to_site_pages():
     links = "[a](notebooks/correct.ipynb), [b](https://example.org/b.ipynb)"
-    assert GENERATE.on_page_markdown(links) == "[a](notebooks/correct.md), [b](https://example.org/b.ipynb)"
+    assert (
+        GENERATE.on_page_markdown(links)
+        == "[a](notebooks/correct.md), [b](https://example.org/b.ipynb)"
+    )

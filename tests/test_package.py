@@ -1,4 +1,5 @@
-"""A packaged pipeline installs and links with the network cut; so does one saved by another process."""
+"""A packaged pipeline installs and links with the network cut; so does one saved by another
+process."""
 
 import json
 import subprocess
@@ -39,7 +40,9 @@ LINK = """
 @pytest.fixture(scope="module")
 def texts(toy_shards):
     mentions = list(MentionShards(toy_shards))[:12]
-    return [(m.left + m.mention + m.right, len(m.left), len(m.left) + len(m.mention)) for m in mentions]
+    return [
+        (m.left + m.mention + m.right, len(m.left), len(m.left) + len(m.mention)) for m in mentions
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +67,11 @@ def link(nlp, texts):
 def run_cut(program, texts):
     script = textwrap.dedent(CUT) + textwrap.dedent(LINK) + textwrap.dedent(program)
     done = subprocess.run(
-        [sys.executable, "-c", script], input=json.dumps(texts), capture_output=True, text=True, timeout=300
+        [sys.executable, "-c", script],
+        input=json.dumps(texts),
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
@@ -89,7 +96,15 @@ def test_only_the_cpu_extra_requires_faiss_cpu():
 
 @pytest.mark.slow
 def test_wheel_installs_and_links_without_network(pipeline, texts, tmp_path):
-    package(pipeline, tmp_path, name="toy_linker", version="1.2.3", create_wheel=True, create_sdist=False, silent=True)
+    package(
+        pipeline,
+        tmp_path,
+        name="toy_linker",
+        version="1.2.3",
+        create_wheel=True,
+        create_sdist=False,
+        silent=True,
+    )
     wheel = next(tmp_path.glob("*/dist/*.whl"))
     site = tmp_path / "site"
     # Its requirements are there already; what matters is that the wheel holds everything else.

@@ -1,4 +1,5 @@
-"""Parts of other distributions: each is a module and an entry point, used through the public commands."""
+"""Parts of other distributions: each is a module and an entry point, used through the public
+commands."""
 
 import json
 import os
@@ -41,7 +42,7 @@ def read(path, *, report):
         start = text.index(mention)
         place = ((start, start + len(mention)),)
         yield AnnotatedText(id_, text, [Mention(place, mention, "Disease", kb_id, number)], str(path), number)
-""",
+""",  # noqa: E501
     ("krissel_ontology_readers", "arrows"): """# READER
 from pathlib import Path
 from spacy_krissel import Entity
@@ -205,20 +206,29 @@ def test_index(installed, linker, tmp_path):
 def test_loss_and_term(folders, linker, configs, toy_overrides, tmp_path):
     """spaCy looks up entry points once per process."""
     config = spacy.util.load_config(configs / "small.cfg")
-    config["components"]["krissel_linker"]["objective"]["loss"] = {"@losses": "test-plugins.Margin.v1", "weight": 0.5}
+    config["components"]["krissel_linker"]["objective"]["loss"] = {
+        "@losses": "test-plugins.Margin.v1",
+        "weight": 0.5,
+    }
     config.to_disk(tmp_path / "margin.cfg")
     options = {**toy_overrides["small"], "training.max_steps": 2, "training.eval_frequency": 1}
     words = [part for key, value in options.items() for part in (f"--{key}", str(value))]
     nlp = spacy.util.load_config(linker / "config.cfg")
     links = []
     for id_ in ("D1", "D2"):
-        nlp["components"]["krissel_linker"]["terms"] = {"prior": {"@misc": "test-plugins.Prior.v1", "id": id_}}
+        nlp["components"]["krissel_linker"]["terms"] = {
+            "prior": {"@misc": "test-plugins.Prior.v1", "id": id_}
+        }
         nlp.to_disk(shutil.copytree(linker, tmp_path / id_) / "config.cfg")
-        links.append(["link", str(tmp_path / id_), "She had MS then.", "-o", str(tmp_path / f"{id_}.words")])
+        links.append(
+            ["link", str(tmp_path / id_), "She had MS then.", "-o", str(tmp_path / f"{id_}.words")]
+        )
     train = ["train", str(tmp_path / "margin.cfg"), "--output", str(tmp_path / "trained"), *words]
     package = str(Path(spacy_krissel.__file__).parents[1])
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([*folders, package])}
-    subprocess.run([sys.executable, "-c", RUN, json.dumps([train, *links])], check=True, env=env, cwd=tmp_path)
+    subprocess.run(
+        [sys.executable, "-c", RUN, json.dumps([train, *links])], check=True, env=env, cwd=tmp_path
+    )
     for id_ in ("D1", "D2"):
         assert (tmp_path / f"{id_}.words").read_text() == f"MS = {id_} 1.0\n"
     saved = spacy.util.load_config(tmp_path / "trained" / "model-last" / "config.cfg")
@@ -255,7 +265,9 @@ REGISTRIES = {
 def distribution(folder, name, points, source=""):
     folder = folder / name
     (folder / f"{name}-1.dist-info").mkdir(parents=True)
-    (folder / f"{name}-1.dist-info" / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
+    (folder / f"{name}-1.dist-info" / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n"
+    )
     (folder / f"{name}-1.dist-info" / "entry_points.txt").write_text(points)
     (folder / f"{name}_module.py").write_text(source)
     return folder
@@ -269,9 +281,13 @@ def distribution(folder, name, points, source=""):
     ("other = 1", "AttributeError"),
     ("part = 1", "is of the type int"),
 ])  # fmt: skip
-def test_broken_plugins_are_refused_with_their_distribution(tmp_path, monkeypatch, group, source, problem):
+def test_broken_plugins_are_refused_with_their_distribution(
+    tmp_path, monkeypatch, group, source, problem
+):
     name = f"bad_{abs(hash((group, source)))}"
-    monkeypatch.syspath_prepend(distribution(tmp_path, name, f"[{group}]\n.bad = {name}_module:part\n", source))
+    monkeypatch.syspath_prepend(
+        distribution(tmp_path, name, f"[{group}]\n.bad = {name}_module:part\n", source)
+    )
     registry = REGISTRIES[group]
     with pytest.raises(KrisselError, match=f"K061.*'.bad'.*'{name}'.*{problem}.*{group}"):
         registry[".bad"]
@@ -285,7 +301,9 @@ def test_broken_plugins_are_refused_with_their_distribution(tmp_path, monkeypatc
 def test_plugins_of_one_name_are_refused(tmp_path, monkeypatch, group):
     for name in ("first", "second"):
         monkeypatch.syspath_prepend(distribution(tmp_path, name, f"[{group}]\n.bad = json:loads\n"))
-    with pytest.raises(KrisselError, match="K061.*'.bad'.*'first'.*'second' has a plugin of this name"):
+    with pytest.raises(
+        KrisselError, match="K061.*'.bad'.*'first'.*'second' has a plugin of this name"
+    ):
         REGISTRIES[group][".bad"]
 
 
@@ -294,7 +312,9 @@ def test_plugins_do_not_replace_what_is_built_in(tmp_path, monkeypatch, group):
     registry = REGISTRIES[group]
     before = dict(registry)
     name = next(iter(before))
-    monkeypatch.syspath_prepend(distribution(tmp_path, "first", f"[{group}]\n{name} = json:loads\n"))
+    monkeypatch.syspath_prepend(
+        distribution(tmp_path, "first", f"[{group}]\n{name} = json:loads\n")
+    )
     with pytest.warns(KrisselWarning, match=f"KW035.*'{name}'.*'first'.*built-in"):
         assert dict(registry) == before and len(registry) == len(before)
     assert registry[name] is before[name]

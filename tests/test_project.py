@@ -1,4 +1,5 @@
-"""The `project.yml` files: whatever a command names exists, before a run of hours finds that it does not."""
+"""The `project.yml` files: whatever a command names exists, before a run of hours finds that it
+does not."""
 
 import os
 from functools import cache
@@ -58,14 +59,17 @@ def test_workflows_name_existing_commands(folder):
     project = load_project_config(folder)
     commands = [command["name"] for command in project["commands"]]
     assert len(set(commands)) == len(commands)
-    assert not set(commands) & set(project["workflows"]), "a workflow and a command of one name: neither runs"
+    assert not set(commands) & set(project["workflows"]), (
+        "a workflow and a command of one name: neither runs"
+    )
     for steps in project["workflows"].values():
         assert set(steps) <= set(commands)
 
 
 @every_project
 def test_every_dependency_is_made_or_exists(folder):
-    """By no earlier command of the project and none of another one, and it is no asset and not in the repository."""
+    """By no earlier command of the project and none of another one, and it is no asset and not in
+    the repository."""
     project = read_project(folder)
     made = {absolute(folder, asset["dest"]) for asset in project.get("assets", [])}
     for other in FOLDERS:
@@ -79,7 +83,8 @@ def test_every_dependency_is_made_or_exists(folder):
 
 @every_project
 def test_every_line_can_run(folder, monkeypatch):
-    """Its command, options, configs, settings of a config, rows of an ablation and projects exist."""
+    """Its command, options, configs, settings of a config, rows of an ablation and projects
+    exist."""
     monkeypatch.chdir(folder)
     for name, line in lines_of(folder):
         try:
@@ -97,7 +102,9 @@ def check_line(folder, words):
     if words[:5] == ["python", "-m", "spacy", "project", "run"]:
         name, where = words[5:]
         project = load_project_config(folder / where)
-        assert name in project["workflows"] or name in [command["name"] for command in project["commands"]]
+        assert name in project["workflows"] or name in [
+            command["name"] for command in project["commands"]
+        ]
         return
     spacys, laboratorys = command_groups()
     if words[:3] == ["python", "-m", "spacy"]:
@@ -110,7 +117,8 @@ def check_line(folder, words):
 
 
 def parsed(group, words):
-    """The options of a command line by the parameter's name, and the overrides that are left of it."""
+    """The options of a command line by the parameter's name, and the overrides that are left of
+    it."""
     command, words = group, list(words)
     while hasattr(command, "commands"):
         name = words.pop(0)
@@ -139,7 +147,11 @@ def check_settings(words, options, rest):
         ablation = read_ablation(options["config"], overrides)
         assert ablation.chosen(options.get("row") or ())
         for row in ablation.rows.values():
-            load_config(ablation.train.config, overrides={**ablation.train.overrides, **row.train}, interpolate=True)
+            load_config(
+                ablation.train.config,
+                overrides={**ablation.train.overrides, **row.train},
+                interpolate=True,
+            )
             if ablation.reranker is not None:
                 settings = {**ablation.reranker.overrides, **row.reranker}
                 load_config(ablation.reranker.config, overrides=settings, interpolate=True)
@@ -148,19 +160,25 @@ def check_settings(words, options, rest):
 
 
 def test_projects_use_all_but_four_laboratory_commands():
-    used = {words_of(line)[2] for folder in FOLDERS for _, line in lines_of(folder) if "/lab " in line}
+    used = {
+        words_of(line)[2] for folder in FOLDERS for _, line in lines_of(folder) if "/lab " in line
+    }
     # For reading, for corpora of one's own, and over pipelines of any project.
     assert names_of(laboratory()) - used == {"judged-links", "projection", "sample", "zero-shot"}
 
 
 # Settings of one meaning, and the section that holds the value.
 ONCE = ("held_out", "dev_share", "spans_key", "seed", "ontology", "mentions", "gold", "texts")
-CONFIGS = [*sorted((ROOT / "configs").glob("*.cfg")), *sorted((ROOT / "experiments").glob("*/configs/*.cfg"))]
+CONFIGS = [
+    *sorted((ROOT / "configs").glob("*.cfg")),
+    *sorted((ROOT / "experiments").glob("*/configs/*.cfg")),
+]
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
 def test_config_defines_each_shared_value_once(path):
-    """A path, the seed, the fraction held out or the span key is written twice, where one is meant."""
+    """A path, the seed, the fraction held out or the span key is written twice, where one is
+    meant."""
     config = load_config(path, interpolate=False)
     values = {}
 
@@ -173,4 +191,6 @@ def test_config_defines_each_shared_value_once(path):
 
     collect(config, "")
     assert {key: places for key, places in values.items() if len(places) > 1} == {}
-    assert all(places[0] == f"paths.{key}" for key, places in values.items() if key in config["paths"])
+    assert all(
+        places[0] == f"paths.{key}" for key, places in values.items() if key in config["paths"]
+    )

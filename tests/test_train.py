@@ -37,7 +37,11 @@ def rows_of(log):
 
 
 def files(path):
-    return {file_.relative_to(path).as_posix(): file_.read_bytes() for file_ in path.rglob("*") if file_.is_file()}
+    return {
+        file_.relative_to(path).as_posix(): file_.read_bytes()
+        for file_ in path.rglob("*")
+        if file_.is_file()
+    }
 
 
 @pytest.fixture
@@ -64,7 +68,9 @@ def test_table_has_loss_and_dev_accuracy(run):
     assert rows[-1][3] > rows[0][3]
     meta = json.loads((path / "model-best" / "meta.json").read_text())
     # model-best is the one that links best.
-    assert meta["performance"]["krissel_acc"] == pytest.approx(max(accuracy for *_, accuracy in rows) / 100, abs=0.01)
+    assert meta["performance"]["krissel_acc"] == pytest.approx(
+        max(accuracy for *_, accuracy in rows) / 100, abs=0.01
+    )
 
 
 def test_no_knowledge_base_is_saved(trained):
@@ -91,20 +97,26 @@ def test_two_runs_give_the_same_files(run, trained):
 
 def test_another_seed_gives_another_model(run, trained):
     _, path = run(system__seed=1)
-    assert files(path / "model-last")["krissel_linker/model"] != files(trained)["krissel_linker/model"]
+    assert (
+        files(path / "model-last")["krissel_linker/model"] != files(trained)["krissel_linker/model"]
+    )
 
 
 @pytest.mark.slow
 def test_training_works_with_dropout_and_cached_gradients(run, trained):
     rows, path = run(training__dropout=0.2, components__krissel_linker__objective__chunk_size=3)
     assert rows[-1][2] > 0
-    assert files(path / "model-last")["krissel_linker/model"] != files(trained)["krissel_linker/model"]
+    assert (
+        files(path / "model-last")["krissel_linker/model"] != files(trained)["krissel_linker/model"]
+    )
 
 
 @pytest.mark.slow
 def test_cached_gradients_equal_plain_gradients(run, trained):
     _, path = run(components__krissel_linker__objective__chunk_size=3)
-    plain, cached = (find_linker(spacy.load(each)).encode(VIEWS) for each in (trained, path / "model-last"))
+    plain, cached = (
+        find_linker(spacy.load(each)).encode(VIEWS) for each in (trained, path / "model-last")
+    )
     np.testing.assert_allclose(plain, cached, atol=1e-2)
 
 
@@ -112,7 +124,9 @@ def test_mentions_in_a_span_group_train_the_same_model(run, trained):
     """Trained on `doc.spans`, and measured on them, as on `doc.ents`."""
     rows, path = run(corpora__train__spans_key="sc")
     assert rows[-1][3] > 0
-    assert files(path / "model-last")["krissel_linker/model"] == files(trained)["krissel_linker/model"]
+    assert (
+        files(path / "model-last")["krissel_linker/model"] == files(trained)["krissel_linker/model"]
+    )
 
 
 @pytest.mark.slow
@@ -120,14 +134,22 @@ def test_demo_config_trains(run, toy_overrides):
     settings = settings_of(".", "demo-train")
     toy = {key: settings[key] for key in settings if key not in toy_overrides["small"]}
     assert len(toy) > 3
-    rows, path = run("small", training__dropout=0.3, **{key.replace(".", "__"): value for key, value in toy.items()})
+    rows, path = run(
+        "small",
+        training__dropout=0.3,
+        **{key.replace(".", "__"): value for key, value in toy.items()},
+    )
     assert rows[-1][:2] >= (0, 20) and rows[-1][2] > 0
     assert find_linker(spacy.load(path / "model-last")).encode(VIEWS).shape == (2, 16)
 
 
 def test_transformer_config_trains(run, tiny_bert):
     pytest.importorskip("torch")
-    settings = {"training__max_steps": 6, "training__eval_frequency": 3, "training__optimizer__learn_rate": 0.01}
+    settings = {
+        "training__max_steps": 6,
+        "training__eval_frequency": 3,
+        "training__optimizer__learn_rate": 0.01,
+    }
     rows, path = run("transformer", paths__encoder=str(tiny_bert), **settings)
     assert [step for _, step, *_ in rows] == [0, 3, 6]
     assert all(loss > 0 for _, _, loss, _ in rows)
@@ -144,13 +166,16 @@ def test_transformer_config_trains(run, tiny_bert):
 
 @pytest.mark.slow
 def test_small_references_config_trains_and_links(run, toy_store, toy_shards, tmp_path):
-    """From training to a linked doc: both encoders learn, and the knowledge base has a reference for every entity."""
+    """From training to a linked doc: both encoders learn, and the knowledge base has a reference
+    for every entity."""
     parts = {
         f"components.krissel_linker.model.{part}.{name}": value
         for part in ("mention", "reference")
         for name, value in {"width": 16, "rows": 2048, "context_rows": 1024, "hidden": 8}.items()
     }
-    rows, path = run("small-references", training__max_steps=60, training__eval_frequency=20, **parts)
+    rows, path = run(
+        "small-references", training__max_steps=60, training__eval_frequency=20, **parts
+    )
     assert 0 < rows[-1][2] < rows[1][2] and rows[-1][3] > 0
     described = prototypes(
         path / "model-last",
@@ -202,11 +227,21 @@ def test_krissbert_config_trains_both_encoders(run, tiny_bert):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("cpu, rate", [({}, ""), (settings_of("experiments/sapbert", "align"), "__initial_rate")])
+@pytest.mark.parametrize(
+    "cpu, rate", [({}, ""), (settings_of("experiments/sapbert", "align"), "__initial_rate")]
+)
 def test_self_alignment_trains_on_synonym_pairs(run, tiny_bert, cpu, rate):
     """With a tiny encoder: two steps on pairs of synonyms."""
-    settings = {"training__max_steps": 2, "training__eval_frequency": 1, f"training__optimizer__learn_rate{rate}": 0.01}
-    kept = {key.replace(".", "__"): value for key, value in cpu.items() if not key.startswith("training.")}
+    settings = {
+        "training__max_steps": 2,
+        "training__eval_frequency": 1,
+        f"training__optimizer__learn_rate{rate}": 0.01,
+    }
+    kept = {
+        key.replace(".", "__"): value
+        for key, value in cpu.items()
+        if not key.startswith("training.")
+    }
     if rate:
         schedule = {**cpu["training.optimizer.learn_rate"], "initial_rate": 0.01, "warmup_steps": 0}
         settings = {**settings, **kept, "training__optimizer__learn_rate": schedule}
@@ -221,7 +256,9 @@ def test_self_alignment_trains_on_synonym_pairs(run, tiny_bert, cpu, rate):
     assert not np.allclose(fresh.predict(VIEWS), linker.encode(VIEWS), atol=1e-2)
     np.testing.assert_allclose(np.linalg.norm(linker.encode(VIEWS), axis=1), 1, atol=1e-3)
     # The names that it learned from are not kept in the pipeline.
-    assert "multiple sclerosis" not in json.loads((path / "model-last" / "vocab" / "strings.json").read_text())
+    assert "multiple sclerosis" not in json.loads(
+        (path / "model-last" / "vocab" / "strings.json").read_text()
+    )
 
 
 @pytest.mark.slow
@@ -230,16 +267,23 @@ def test_small_encoder_learns_by_self_alignment(run):
     assert [step for _, step, *_ in rows] == [0, 20, 40, 60]
     assert 0 < rows[-1][2] < rows[1][2]
     linker = find_linker(spacy.load(path / "model-last"))
-    name, synonym, other = linker.encode([View("", name, "") for name in ("acute coryza", "viral rhinitis", "megrim")])
+    name, synonym, other = linker.encode(
+        [View("", name, "") for name in ("acute coryza", "viral rhinitis", "megrim")]
+    )
     assert name @ synonym > name @ other
 
 
 @pytest.mark.slow
 def test_krissbert_starts_from_an_aligned_encoder(configs, toy_overrides, tiny_bert, tmp_path):
-    """`sapbert.cfg`, its encoder written out, and `krissbert.cfg` from there: both of its encoders begin with it."""
+    """`sapbert.cfg`, its encoder written out, and `krissbert.cfg` from there: both of its encoders
+    begin with it."""
     settings = {"training.max_steps": 2, "training.eval_frequency": 1}
     aligned = {**settings, "paths.encoder": str(tiny_bert), "training.optimizer.learn_rate": 0.01}
-    train(configs / "sapbert.cfg", tmp_path / "sapbert", overrides={**toy_overrides["sapbert"], **aligned})
+    train(
+        configs / "sapbert.cfg",
+        tmp_path / "sapbert",
+        overrides={**toy_overrides["sapbert"], **aligned},
+    )
     export_encoder(tmp_path / "sapbert" / "model-last", tmp_path / "encoder")
     still = {
         **settings,
@@ -247,21 +291,30 @@ def test_krissbert_starts_from_an_aligned_encoder(configs, toy_overrides, tiny_b
         "training.optimizer.learn_rate.initial_rate": 0.0,
         "components.krissel_linker.model.reference.window": 64,
     }
-    train(configs / "krissbert.cfg", tmp_path / "krissbert", overrides={**toy_overrides["krissbert"], **still})
+    train(
+        configs / "krissbert.cfg",
+        tmp_path / "krissbert",
+        overrides={**toy_overrides["krissbert"], **still},
+    )
     linker = find_linker(spacy.load(tmp_path / "krissbert" / "model-last"))
     from spacy_krissel.layers.hf.transformer import TransformerEncoder
 
-    aligned_encoder, plain = (TransformerEncoder(str(path), window=64) for path in (tmp_path / "encoder", tiny_bert))
+    aligned_encoder, plain = (
+        TransformerEncoder(str(path), window=64) for path in (tmp_path / "encoder", tiny_bert)
+    )
     for encoder in (aligned_encoder, plain):
         encoder.initialize()
     for view in (VIEWS[0], View("T047", "multiple sclerosis; ms", "", reference=True)):
-        np.testing.assert_allclose(linker.encode([view]), aligned_encoder.predict([view]), atol=0.02)
+        np.testing.assert_allclose(
+            linker.encode([view]), aligned_encoder.predict([view]), atol=0.02
+        )
         assert not np.allclose(linker.encode([view]), plain.predict([view]), atol=0.1)
 
 
 @pytest.mark.slow
 def test_fine_tuning_runs_its_epochs(configs, toy_files, toy_store, tiny_bert, tmp_path, capsys):
-    """`sapbert-fine-tune.cfg` on the toy gold corpus: as many epochs as it says, over pairs that are shuffled."""
+    """`sapbert-fine-tune.cfg` on the toy gold corpus: as many epochs as it says, over pairs that
+    are shuffled."""
     gold = DocBin(store_user_data=True)
     for doc in read_docs(toy_files / "gold.pubtator", spacy.blank("en")):
         gold.add(doc)
@@ -295,7 +348,9 @@ def test_small_encoder_starts_from_an_aligned_one(configs, toy_overrides, tmp_pa
     config.to_disk(tmp_path / "small.cfg")
     train(tmp_path / "small.cfg", tmp_path / "out")
     aligned, started = (
-        find_linker(spacy.load(tmp_path / folder / "model-last")).encode([View("", "lung cancer", "")])
+        find_linker(spacy.load(tmp_path / folder / "model-last")).encode(
+            [View("", "lung cancer", "")]
+        )
         for folder in ("names", "out")
     )
     np.testing.assert_allclose(aligned, started, atol=1e-6)
@@ -313,7 +368,8 @@ LOSSES = (
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("miner", [MINER, None])
 def test_config_selects_any_loss(configs, toy_overrides, tmp_path, capsys, loss, miner):
-    """The loss is a block of the config, and its settings are those of Table 9 where none are given."""
+    """The loss is a block of the config, and its settings are those of Table 9 where none are
+    given."""
     config = load_config(SMALL_NAMES, overrides=toy_overrides["sapbert-small"], interpolate=False)
     import_module("lab.losses")
     objective = config["components"]["krissel_linker"]["objective"]
@@ -336,10 +392,17 @@ def test_sapbert_config_has_the_papers_values(configs):
     loss = linker["objective"]["loss"]
     assert (loss["alpha"], loss["beta"], loss["epsilon"]) == (2, 50, 0.5)
     assert linker["objective"]["miner"]["margin"] == -0.2
-    assert config["corpora"]["train"]["pairs_per_entity"] == 50 and config["corpora"]["train"]["lowercase"]
+    assert (
+        config["corpora"]["train"]["pairs_per_entity"] == 50
+        and config["corpora"]["train"]["lowercase"]
+    )
     assert 2 * config["training"]["batcher"]["pairs"] == 512
     optimizer = config["training"]["optimizer"]
-    assert (optimizer["learn_rate"], optimizer["L2"], optimizer["L2_is_weight_decay"]) == (2e-5, 1e-2, True)
+    assert (optimizer["learn_rate"], optimizer["L2"], optimizer["L2_is_weight_decay"]) == (
+        2e-5,
+        1e-2,
+        True,
+    )
     # Both configs train by one objective, about another cosine.
     small = load_config(SMALL_NAMES, interpolate=False)["components"]["krissel_linker"]
     assert small["objective"]["loss"] == {**loss, "epsilon": 0.2}
@@ -349,13 +412,19 @@ def test_sapbert_config_has_the_papers_values(configs):
 def test_krissbert_config_has_the_papers_values(configs):
     config = load_config(configs / "krissbert.cfg", interpolate=False)
     linker = config["components"]["krissel_linker"]
-    assert {name: linker["objective"][name] for name in ("p_mask", "p_replace", "alpha", "beta")} == {
+    assert {
+        name: linker["objective"][name] for name in ("p_mask", "p_replace", "alpha", "beta")
+    } == {
         "p_mask": 0.2,
         "p_replace": 0.2,
         "alpha": 0.5,
         "beta": 0.5,
     }
-    assert linker["objective"]["loss"]["temperature"] == linker["objective"]["reference_loss"]["temperature"] == 1.0
+    assert (
+        linker["objective"]["loss"]["temperature"]
+        == linker["objective"]["reference_loss"]["temperature"]
+        == 1.0
+    )
     mention = linker["model"]["mention"]
     assert (mention["window"], mention["pooling"], mention["normalize"]) == (64, "cls", False)
     assert mention["transformer_config"]["hidden_dropout_prob"] == 0.1
@@ -368,7 +437,9 @@ def test_krissbert_config_has_the_papers_values(configs):
 
 
 @pytest.mark.slow
-def test_reranker_trains_and_keeps_the_linker(configs, toy_overrides, toy_store, toy_shards, trained, tmp_path, capsys):
+def test_reranker_trains_and_keeps_the_linker(
+    configs, toy_overrides, toy_store, toy_shards, trained, tmp_path, capsys
+):
     """Over a linker that is sourced, frozen and annotating, and comes out as it went in."""
     linker = tmp_path / "linker"
     prototypes(trained, linker, toy_store.path, toy_shards, progress=False)
@@ -391,14 +462,17 @@ def test_reranker_trains_and_keeps_the_linker(configs, toy_overrides, toy_store,
     assert [step for _, step, *_ in rows] == [0, 10, 20]
     assert 0 < rows[-1][2] < rows[1][2]
     before, after = files(linker), files(tmp_path / "out" / "model-last")
-    assert all(after[name] == data for name, data in before.items() if name.startswith("krissel_linker/"))
+    assert all(
+        after[name] == data for name, data in before.items() if name.startswith("krissel_linker/")
+    )
     assert {"krissel_reranker/model", "krissel_reranker/entities/manifest.json"} <= set(after)
     assert not any(name.startswith("krissel_reranker/kb") for name in after)
 
 
 @pytest.fixture
 def pairs_overrides(toy_store, toy_shards, trained, tiny_bert, tmp_path):
-    """The overrides that train `reranker-pairs.cfg` for two steps over a linker at `tmp_path / "linker"`."""
+    """The overrides that train `reranker-pairs.cfg` for two steps over a linker at
+    `tmp_path / "linker"`."""
     prototypes(trained, tmp_path / "linker", toy_store.path, toy_shards, progress=False)
     return {
         "paths.linker": str(tmp_path / "linker"),
@@ -433,7 +507,9 @@ def test_saved_rerankers_link_or_copy_the_linkers_knowledge_base(
     nlp = spacy.load(tmp_path / "out" / "model-last")
     assert (
         len(find_linker(nlp).kb)
-        and nlp.get_pipe("krissel_reranker").cfg["top_k"] == find_linker(nlp).n_candidates_kept() == 100
+        and nlp.get_pipe("krissel_reranker").cfg["top_k"]
+        == find_linker(nlp).n_candidates_kept()
+        == 100
     )
     # A package copies it whole.
     shutil.copytree(tmp_path / "out" / "model-last", tmp_path / "package")
@@ -447,10 +523,15 @@ def test_reranker_config_has_krissberts_values(configs):
     reranker = config["components"]["krissel_reranker"]
     assert reranker["top_k"] == 100
     model = reranker["model"]
-    assert (model["window"], model["bound"], model["transformer_config"]["hidden_dropout_prob"]) == (64, None, 0.1)
+    assert (
+        model["window"],
+        model["bound"],
+        model["transformer_config"]["hidden_dropout_prob"],
+    ) == (64, None, 0.1)
     assert config["paths"]["encoder"] == "microsoft/BiomedNLP-BiomedBERT-base-uncased-abstract"
     assert (
-        config["corpora"]["train"]["mentions_per_entity"] == 1 and config["corpora"]["train"]["names_per_entity"] == 0
+        config["corpora"]["train"]["mentions_per_entity"] == 1
+        and config["corpora"]["train"]["names_per_entity"] == 0
     )
     assert config["training"]["max_epochs"] == -1
     assert config["training"]["optimizer"]["learn_rate"]["initial_rate"] == 1e-5
@@ -461,7 +542,14 @@ def pels_table_6(training):
     optimizer, rate = training["optimizer"], training["optimizer"]["learn_rate"]
     size = training["batcher"]["size"] * training["accumulate_gradient"]
     warmup = rate["warmup_steps"] / rate["total_steps"]
-    return training["max_epochs"], size, rate["initial_rate"], warmup, optimizer["clip_norm"], optimizer["eps"]
+    return (
+        training["max_epochs"],
+        size,
+        rate["initial_rate"],
+        warmup,
+        optimizer["clip_norm"],
+        optimizer["eps"],
+    )
 
 
 def test_pel_config_has_the_papers_values(configs):
@@ -474,7 +562,11 @@ def test_pel_config_has_the_papers_values(configs):
     assert [model[part] for part in parts] == [True, False, False, True, True]
     assert (objective["loss"]["alpha"], objective["loss"]["delta"]) == (32, 0)
     assert (objective["fgsm_weight"], objective["fgsm_epsilon"]) == (1, 0.01)
-    assert (objective["n_negatives"], objective["share_negatives"], objective["hard_share"]) == (32, False, 0.5)
+    assert (objective["n_negatives"], objective["share_negatives"], objective["hard_share"]) == (
+        32,
+        False,
+        0.5,
+    )
     assert pels_table_6(training) == (7, 32, 1e-5, 0.25, 1, 1e-6)
 
 
@@ -486,7 +578,11 @@ def test_pel_ranker_config_has_the_papers_values(configs):
     model, objective = ranker["model"], ranker["objective"]
     assert model["window"] + model["candidate_window"] == 256
     assert (model["pooling"], model["bound"]) == ("mean", None)
-    assert (objective["n_candidates"], objective["fgsm_weight"], objective["fgsm_epsilon"]) == (16, 1, 0.01)
+    assert (objective["n_candidates"], objective["fgsm_weight"], objective["fgsm_epsilon"]) == (
+        16,
+        1,
+        0.01,
+    )
     assert pels_table_6(training) == (5, 4, 2e-5, 0.2, 1, 1e-6)
 
 
@@ -496,7 +592,11 @@ def test_belhd_config_has_the_papers_values(configs):
     linker, training = config["components"]["krissel_linker"], config["training"]
     objective = linker["objective"]
     assert (linker["context"], linker["model"]["width"]) == ("sentence", 128)
-    assert (objective["n_candidates"], objective["n_shared"], objective["refresh_every"]) == (16, 16, "epoch")
+    assert (objective["n_candidates"], objective["n_shared"], objective["refresh_every"]) == (
+        16,
+        16,
+        "epoch",
+    )
     assert (objective["loss"]["positives"], objective["loss"]["temperature"]) == ("sum", 1)
     assert (training["max_epochs"], training["accumulate_gradient"]) == (20, 8)
     assert training["optimizer"]["learn_rate"] == 1e-5
@@ -510,7 +610,11 @@ def test_oslat_configs_have_the_papers_values(configs):
     assert [pipe["objective"]["n_negatives"] for pipe in pipes] == [50, 100, 100]
     assert [stage["training"]["max_epochs"] for stage in stages] == [20, 10, 10]
     rates = [stage["training"]["optimizer"]["learn_rate"] for stage in stages]
-    assert [(rate["factor"], rate["warmup_steps"]) for rate in rates] == [(2e-3, 100), (2e-4, 100), (2e-4, 100)]
+    assert [(rate["factor"], rate["warmup_steps"]) for rate in rates] == [
+        (2e-3, 100),
+        (2e-4, 100),
+        (2e-4, 100),
+    ]
     assert [pipe["objective"]["loss"]["temperature"] for pipe in pipes[:2]] == [0.07, 0.07]
     batchers = [stage["training"]["batcher"] for stage in stages]
     assert (batchers[0]["pairs"], batchers[1]["size"], batchers[2]["size"]) == (32, 32, 32)
@@ -584,13 +688,16 @@ SMALL_PEL = rows_in("pel/configs/losses.yml")
 @pytest.mark.slow
 @pytest.mark.parametrize("config, cpu", [("pel.cfg", {}), ("pel.cfg", SMALL_PEL), (ENTITIES, {})])
 def test_retrieval_configs_train(config, cpu, configs, pel_overrides, toy_store, tmp_path, capsys):
-    """Trained with hard negatives and adversarial examples; the knowledge base has references alone."""
+    """Trained with hard negatives and adversarial examples; the knowledge base has references
+    alone."""
     if "training.optimizer.learn_rate" in cpu:
         cpu = {key: value for key, value in cpu.items() if key != "training.optimizer.learn_rate"}
     train(configs / config, tmp_path / "out", overrides={**cpu, **pel_overrides})
     rows = rows_of(capsys.readouterr().out)
     assert [step for _, step, *_ in rows] == [0, 3, 6] and all(loss > 0 for _, _, loss, _ in rows)
-    steps = [json.loads(line) for line in (tmp_path / "log" / "steps.jsonl").read_text().splitlines()]
+    steps = [
+        json.loads(line) for line in (tmp_path / "log" / "steps.jsonl").read_text().splitlines()
+    ]
     assert [step["step"] for step in steps] == list(range(7))
     assert all(step["krissel_linker"].keys() == {"loss", "gradient_norm"} for step in steps)
     assert all(step["krissel_linker"]["gradient_norm"] > 0 for step in steps)
@@ -598,7 +705,8 @@ def test_retrieval_configs_train(config, cpu, configs, pel_overrides, toy_store,
     losses = [step["krissel_linker"]["loss"] for step in steps]
     assert rows[1][2] == pytest.approx(sum(losses[1:4]), abs=0.01)
     described = prototypes(
-        tmp_path / "out" / "model-last", tmp_path / "linker", toy_store.path, names=False, mentions_per_entity=0,
+        tmp_path / "out" / "model-last", tmp_path / "linker", toy_store.path, names=False,
+        mentions_per_entity=0,
         use_references=False, reference_prototypes=True, progress=False,
     )  # fmt: skip
     assert described["prototype_kinds"] == {"reference": len(toy_store)}
@@ -614,12 +722,17 @@ def test_retrieval_configs_train(config, cpu, configs, pel_overrides, toy_store,
 @pytest.mark.parametrize("cpu", [{}, settings_of("experiments/pel", "nil-candidate", 3)])
 def test_pel_ranker_trains_and_keeps_the_linker(cpu, configs, pel_overrides, toy_store, tmp_path):
     """Over a trained bi-encoder, which stays as it is, with NIL as a candidate."""
-    train(configs / "pel.cfg", tmp_path / "out", overrides={**pel_overrides, "training.max_steps": 2})
+    train(
+        configs / "pel.cfg", tmp_path / "out", overrides={**pel_overrides, "training.max_steps": 2}
+    )
     prototypes(
-        tmp_path / "out" / "model-last", tmp_path / "linker", toy_store.path, names=False, mentions_per_entity=0,
+        tmp_path / "out" / "model-last", tmp_path / "linker", toy_store.path, names=False,
+        mentions_per_entity=0,
         use_references=False, reference_prototypes=True, progress=False,
     )  # fmt: skip
-    overrides = {key: value for key, value in pel_overrides.items() if not key.startswith("components.")}
+    overrides = {
+        key: value for key, value in pel_overrides.items() if not key.startswith("components.")
+    }
     del overrides["training.logger.path"]
     overrides.update(
         {
@@ -666,7 +779,8 @@ def test_belhd_config_trains_and_links(cpu, configs, pel_overrides, toy_store, t
     rows = rows_of(capsys.readouterr().out)
     assert [step for _, step, *_ in rows] == [0, 3, 6] and all(loss > 0 for _, _, loss, _ in rows)
     described = prototypes(
-        tmp_path / "out" / "model-last", tmp_path / "linker", toy_store.path, mentions_per_entity=0, class_names=False,
+        tmp_path / "out" / "model-last", tmp_path / "linker", toy_store.path, mentions_per_entity=0,
+        class_names=False,
         progress=False,
     )  # fmt: skip
     assert described["prototype_kinds"].keys() == {"name"}
@@ -679,7 +793,9 @@ def test_belhd_config_trains_and_links(cpu, configs, pel_overrides, toy_store, t
 
 
 @pytest.mark.slow
-def test_supervised_config_trains_on_gold_alone(configs, toy_overrides, toy_files, toy_store, tmp_path):
+def test_supervised_config_trains_on_gold_alone(
+    configs, toy_overrides, toy_files, toy_store, tmp_path
+):
     """Trained on gold documents of several mentions, which are its only prototypes."""
     nlp = spacy.blank("en")
     gold = DocBin(store_user_data=True)
@@ -694,12 +810,22 @@ def test_supervised_config_trains_on_gold_alone(configs, toy_overrides, toy_file
     few_steps = {
         key: value
         for key, value in toy_overrides["small"].items()
-        if key not in ("paths.mentions", "corpora.train.held_out", "components.krissel_linker.objective.p_replace")
+        if key
+        not in (
+            "paths.mentions",
+            "corpora.train.held_out",
+            "components.krissel_linker.objective.p_replace",
+        )
     }
-    overrides = {**few_steps, "paths.gold": str(tmp_path / "gold.spacy"), "corpora.train.dev_share": 0.4}
+    overrides = {
+        **few_steps,
+        "paths.gold": str(tmp_path / "gold.spacy"),
+        "corpora.train.dev_share": 0.4,
+    }
     train(configs / "supervised.cfg", tmp_path / "out", overrides=overrides)
     described = prototypes(
-        tmp_path / "out" / "model-best", tmp_path / "linker", toy_store.path, gold=[tmp_path / "gold.spacy"],
+        tmp_path / "out" / "model-best", tmp_path / "linker", toy_store.path,
+        gold=[tmp_path / "gold.spacy"],
         names=False, mentions_per_entity=0, progress=False,
     )  # fmt: skip
     assert set(described["prototype_kinds"]) == {"gold"} and described["entities"] == len(toy_store)

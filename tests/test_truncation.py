@@ -1,4 +1,5 @@
-"""Files cut at any place: a last record that differs from the whole file's is an error or a warning, never silent."""
+"""Files cut at any place: a last record that differs from the whole file's is an error or a
+warning, never silent."""
 
 import gzip
 import json
@@ -20,7 +21,8 @@ CUTS = 200
 
 
 class Format(NamedTuple):
-    """records: lines, or blocks of lines. several: one record has several lines, and a cut between two is not seen."""
+    """records: lines, or blocks of lines. several: one record has several lines, and a cut between
+    two is not seen."""
 
     name: str
     content: str
@@ -42,12 +44,15 @@ def corpus(name: str, content: str, **options: Any) -> Format:
 
 
 GENE_COLUMNS = (
-    "#tax_id GeneID Symbol dbXrefs Symbol_from_nomenclature_authority Full_name_from_nomenclature_authority "
-    "description Synonyms Other_designations"
+    "#tax_id GeneID Symbol dbXrefs Symbol_from_nomenclature_authority "
+    "Full_name_from_nomenclature_authority description Synonyms Other_designations"
 )
 DESCRIPTOR = """<DescriptorRecord><DescriptorUI>D{i}</DescriptorUI><DescriptorName><String>Name {i}</String>
-</DescriptorName></DescriptorRecord>"""
-DIAG = "<diag><name>A0{i}</name><desc>Name {i}</desc><diag><name>A0{i}.1</name><desc>Name {i}</desc></diag></diag>"
+</DescriptorName></DescriptorRecord>"""  # noqa: E501
+DIAG = (
+    "<diag><name>A0{i}</name><desc>Name {i}</desc><diag><name>A0{i}.1</name><desc>Name "
+    "{i}</desc></diag></diag>"
+)
 OWL_CLASS = """<owl:Class rdf:about="http://x.org/XX_{i}"><rdfs:label>Name {i}</rdfs:label>
 <rdfs:subClassOf rdf:resource="http://x.org/XX_1"/></owl:Class>"""
 OWL_HEAD = """<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:owl="http://www.w3.org/2002/07/owl#"
@@ -55,35 +60,49 @@ xmlns:rdfs="http://www.w3.org/2000/01/rdf-schema#">
 """
 DOCUMENT = """<document><id>{i}</id><passage><offset>0</offset><text>Some pain {i}</text><annotation>
 <infon key="identifier">D{i}</infon><location offset="5" length="4"/><text>pain</text></annotation></passage>
-</document>"""
+</document>"""  # noqa: E501
 ARTICLE = """<PubmedArticle><MedlineCitation><PMID>{i}</PMID><Article><ArticleTitle>Title {i}.</ArticleTitle>
-</Article></MedlineCitation></PubmedArticle>"""
+</Article></MedlineCitation></PubmedArticle>"""  # noqa: E501
 FORMATS: list[Format] = [
     ontology("medic", lines("D00{i}|MESH:1{i}||Name of {i}|Synonym of {i}|Other {i}")),
     ontology(
         "obo",
         "format-version: 1.2\n\n"
-        + lines('[Term]\nid: X:{i}\nname: name {i}\nsynonym: "synonym {i}" EXACT []\nxref: UMLS:C{i}\n'),
+        + lines(
+            '[Term]\nid: X:{i}\nname: name {i}\nsynonym: "synonym {i}" EXACT []\nxref: UMLS:C{i}\n'
+        ),
         several=True,
     ),
     ontology(
-        "jsonl", lines(json.dumps({"concept_id": "C{i}", "canonical_name": "Name {i}", "aliases": ["a {i}", "b {i}"]}))
+        "jsonl",
+        lines(
+            json.dumps(
+                {"concept_id": "C{i}", "canonical_name": "Name {i}", "aliases": ["a {i}", "b {i}"]}
+            )
+        ),
     ),
     ontology(
         "mesh",
-        "DescriptorUI\tTermName\tRecordPreferredTermYN\n" + lines("D{i}\tName {i}\tY\nD{i}\tOther {i}\tN"),
+        "DescriptorUI\tTermName\tRecordPreferredTermYN\n"
+        + lines("D{i}\tName {i}\tY\nD{i}\tOther {i}\tN"),
         several=True,
     ),
     ontology(
         "mesh-tree",
-        "DescriptorUI\tDescriptorName\ttree_location\n" + lines("D{i}\tName {i}\tC01.{i}10\nD{i}\tName {i}\tC02.{i}20"),
+        "DescriptorUI\tDescriptorName\ttree_location\n"
+        + lines("D{i}\tName {i}\tC01.{i}10\nD{i}\tName {i}\tC02.{i}20"),
         several=True,
     ),
     ontology("phrases", lines("C{i}\tName {i}\tphrase {i}")),
-    ontology("zeshel", lines(json.dumps({"document_id": "A{i}", "title": "Title {i}", "text": "Text of {i}"}))),
+    ontology(
+        "zeshel",
+        lines(json.dumps({"document_id": "A{i}", "title": "Title {i}", "text": "Text of {i}"})),
+    ),
     ontology(
         "gene-info",
-        GENE_COLUMNS.replace(" ", "\t") + "\n" + lines("9606\t{i}\tG{i}\t-\tG{i}\tgene {i}\tgene {i}\tS{i}|T{i}\tO{i}"),
+        GENE_COLUMNS.replace(" ", "\t")
+        + "\n"
+        + lines("9606\t{i}\tG{i}\t-\tG{i}\tgene {i}\tgene {i}\tS{i}|T{i}\tO{i}"),
     ),
     ontology(
         "taxonomy",
@@ -91,13 +110,23 @@ FORMATS: list[Format] = [
         several=True,
     ),
     ontology(
-        "cellosaurus", lines("ID   Line {i}\nAC   CVCL_000{i}\nSY   L{i}; L-{i}\nOX   NCBI_TaxID=9606; ! Human\n//")
+        "cellosaurus",
+        lines(
+            "ID   Line {i}\nAC   CVCL_000{i}\nSY   L{i}; L-{i}\nOX   NCBI_TaxID=9606; ! Human\n//"
+        ),
     ),
-    ontology("table", "id,name,synonyms,definition\n" + lines("X:{i},Name {i},a {i}|b {i},Text of {i}."), several=True),
-    ontology("medcat", "cui,name,name_status,description\n" + lines("C{i},name {i},P,text"), several=True),
+    ontology(
+        "table",
+        "id,name,synonyms,definition\n" + lines("X:{i},Name {i},a {i}|b {i},Text of {i}."),
+        several=True,
+    ),
+    ontology(
+        "medcat", "cui,name,name_status,description\n" + lines("C{i},name {i},P,text"), several=True
+    ),
     ontology(
         "ssslm",
-        "text\tcurie\tname\tpredicate\tsource\n" + lines("a {i}\tX:{i}\tName {i}\toboInOwl:hasExactSynonym\tX"),
+        "text\tcurie\tname\tpredicate\tsource\n"
+        + lines("a {i}\tX:{i}\tName {i}\toboInOwl:hasExactSynonym\tX"),
         several=True,
     ),
     ontology(
@@ -118,13 +147,26 @@ FORMATS: list[Format] = [
     ontology("rxnorm", lines("{i}|ENG||||||A{i}||{i}||RXNORM|IN|{i}|name {i}||N||")),
     ontology(
         "obographs",
-        json.dumps({"graphs": [{"nodes": [{"id": f"X_{i}", "lbl": f"name {i}", "type": "CLASS"} for i in range(6)]}]}),
+        json.dumps(
+            {
+                "graphs": [
+                    {
+                        "nodes": [
+                            {"id": f"X_{i}", "lbl": f"name {i}", "type": "CLASS"} for i in range(6)
+                        ]
+                    }
+                ]
+            }
+        ),
     ),
     ontology("mesh-xml", "<DescriptorRecordSet>\n" + lines(DESCRIPTOR) + "</DescriptorRecordSet>"),
     ontology(
         "fhir",
         json.dumps(
-            {"resourceType": "CodeSystem", "concept": [{"code": f"{i}", "display": f"a {i}"} for i in range(6)]}
+            {
+                "resourceType": "CodeSystem",
+                "concept": [{"code": f"{i}", "display": f"a {i}"} for i in range(6)],
+            }
         ),
     ),
     ontology("icd10cm", "<ICD10CM.tabular>\n" + lines(DIAG) + "</ICD10CM.tabular>"),
@@ -132,7 +174,10 @@ FORMATS: list[Format] = [
         "skos",
         '<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"\n'
         ' xmlns:skos="http://www.w3.org/2004/02/skos/core#">\n'
-        + lines('<skos:Concept rdf:about="http://x.org/{i}"><skos:prefLabel>a {i}</skos:prefLabel></skos:Concept>')
+        + lines(
+            '<skos:Concept rdf:about="http://x.org/{i}"><skos:prefLabel>a '
+            "{i}</skos:prefLabel></skos:Concept>"
+        )
         + "</rdf:RDF>",
     ),
     ontology("owl", OWL_HEAD + lines(OWL_CLASS) + "</rdf:RDF>"),
@@ -151,10 +196,24 @@ FORMATS: list[Format] = [
         lines(json.dumps({"id": "{i}", "text": "Pain {i}", "entities": [{"id": "C{i}"}]})),
         read_text_labels,
     ),
-    Format("lay names", lines("HP:000000{i}\tterm {i}\tlay name {i}"), lambda path: read_lay_names(path).items()),
+    Format(
+        "lay names",
+        lines("HP:000000{i}\tterm {i}\tlay name {i}"),
+        lambda path: read_lay_names(path).items(),
+    ),
     Format("plain texts", lines("A paragraph of text {i}."), read_texts),
-    Format("JSONL texts", lines(json.dumps({"id": "{i}", "text": "Some text {i}"})), read_texts, suffix=".jsonl"),
-    Format("PubMed", "<PubmedArticleSet>\n" + lines(ARTICLE) + "</PubmedArticleSet>", read_texts, suffix=".xml"),
+    Format(
+        "JSONL texts",
+        lines(json.dumps({"id": "{i}", "text": "Some text {i}"})),
+        read_texts,
+        suffix=".jsonl",
+    ),
+    Format(
+        "PubMed",
+        "<PubmedArticleSet>\n" + lines(ARTICLE) + "</PubmedArticleSet>",
+        read_texts,
+        suffix=".xml",
+    ),
 ]
 
 
@@ -181,7 +240,11 @@ def test_cut_files_raise_or_warn(format_, tmp_path):
     for cut in sorted({*ends, *(end - 1 for end in ends), *others} - {len(data)}):
         cut_whole = found(format_, path, data[:cut])
         at_a_line = cut in ends or cut + 1 in ends
-        if cut_whole is not None and cut_whole != whole[: len(cut_whole)] and not (format_.several and at_a_line):
+        if (
+            cut_whole is not None
+            and cut_whole != whole[: len(cut_whole)]
+            and not (format_.several and at_a_line)
+        ):
             silent.append(data[:cut][-60:])
     assert silent == []
 
@@ -210,7 +273,8 @@ def test_document_without_its_abstract_warns(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "format_", [each for each in FORMATS if not each.content.startswith(("<", '{"graphs', '{"resource'))]
+    "format_",
+    [each for each in FORMATS if not each.content.startswith(("<", '{"graphs', '{"resource'))],
 )
 def test_bare_carriage_returns_raise_and_crlf_is_read(format_, tmp_path):
     path = tmp_path / f"file{format_.suffix}"

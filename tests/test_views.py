@@ -35,7 +35,9 @@ NLP = spacy.blank("en")
 
 
 def window_of(left, mention, right, window):
-    return piece_window(left, mention, right, window=window, cls_id=CLS, sep_id=SEP, start_id=START, end_id=END)
+    return piece_window(
+        left, mention, right, window=window, cls_id=CLS, sep_id=SEP, start_id=START, end_id=END
+    )
 
 
 @pytest.mark.parametrize(
@@ -71,7 +73,9 @@ def test_piece_window_matches_hand_made_examples(left, mention, right, window, e
 
 @given(st.integers(0, 40), st.integers(0, 40), st.integers(0, 40), st.integers(5, 64))
 def test_window_keeps_the_mention_and_as_much_context_as_fits(n_left, n_mention, n_right, window):
-    left, mention, right = (list(range(base, base + n)) for base, n in ((0, n_left), (100, n_mention), (200, n_right)))
+    left, mention, right = (
+        list(range(base, base + n)) for base, n in ((0, n_left), (100, n_mention), (200, n_right))
+    )
     ids, start, end = window_of(left, mention, right, window)
     assert len(ids) <= window
     assert ids[0] == CLS and ids[-1] == SEP
@@ -117,14 +121,18 @@ def test_context_within_one_endless_word_is_empty():
     text = "x" * 300 + "MS" + "y" * 300
     assert mention_view(text, 300, 302, 256) == View("", "MS", "")
     # At the edge of the text nothing is cut, so there is no half word.
-    assert mention_view("x" * 256 + "MS" + "y" * 256, 256, 258, 256) == View("x" * 256, "MS", "y" * 256)
+    assert mention_view("x" * 256 + "MS" + "y" * 256, 256, 258, 256) == View(
+        "x" * 256, "MS", "y" * 256
+    )
 
 
 @pytest.mark.parametrize("window", [1, 8, 200])
 def test_near_view_equals_the_view_with_less_context(window):
     text = " ".join(f"word{i}" for i in range(400))
     whole = mention_view(text, 1000, 1007)._replace(masked=True)
-    assert crop_view(whole, window) == mention_view(text, 1000, 1007, min(8 * window, 1024))._replace(masked=True)
+    assert crop_view(whole, window) == mention_view(
+        text, 1000, 1007, min(8 * window, 1024)
+    )._replace(masked=True)
 
 
 @given(st.text(st.sampled_from("ab \n\t."), max_size=60), st.data(), st.integers(0, 20))
@@ -190,8 +198,8 @@ def test_reference_view_contains_all_parts_of_the_entity():
         reference=True,
     )
     assert evidence(view) == (
-        "C04.588 C08.381 C08.785 [SEP] Disease, Neoplasm [SEP] Lung Neoplasms; Cancer of Lung; Lung Cancer [SEP] "
-        "Tumors of the LUNG."
+        "C04.588 C08.381 C08.785 [SEP] Disease, Neoplasm [SEP] Lung Neoplasms; Cancer of Lung; "
+        "Lung Cancer [SEP] Tumors of the LUNG."
     )
 
 
@@ -205,7 +213,10 @@ def test_reference_view_contains_all_parts_of_the_entity():
     ],
 )
 def test_each_reference_part_can_be_switched_off(switch, lost):
-    whole, without = (reference_view(ENTITY, parts) for parts in (ReferenceParts(), ReferenceParts(**{switch: False})))
+    whole, without = (
+        reference_view(ENTITY, parts)
+        for parts in (ReferenceParts(), ReferenceParts(**{switch: False}))
+    )
     texts = [text.replace(lost, "") for text in reference_texts(whole)]
     assert reference_texts(without) == [text for text in texts if text]
 
@@ -229,16 +240,24 @@ def test_reference_window_separates_and_truncates_parts():
     assert reference_window([], window=8, **frame) == [1, 2]
 
 
-# Candidates ----------------------------------------------------------------------------------------------------------
+# Candidates ---------------------------------------------------------------------------------------
 
 ALIASES = ("MS", "disseminated sclerosis")
-SCLEROSIS = Entity("T01", "multiple sclerosis", ALIASES, ("T047",), ("C10.1", "C20.2"), "Of nerves.")
+SCLEROSIS = Entity(
+    "T01", "multiple sclerosis", ALIASES, ("T047",), ("C10.1", "C20.2"), "Of nerves."
+)
 
 
 def test_candidate_view_lists_names_and_parts():
     view = candidate_view(SCLEROSIS, max_names=8)
     assert view.names == ("multiple sclerosis", "MS", "disseminated sclerosis")
-    assert view.parts == ("multiple sclerosis", "MS; disseminated sclerosis", "T047", "C10.1; C20.2", "Of nerves.")
+    assert view.parts == (
+        "multiple sclerosis",
+        "MS; disseminated sclerosis",
+        "T047",
+        "C10.1; C20.2",
+        "Of nerves.",
+    )
 
 
 def test_candidate_view_leaves_out_missing_parts():
@@ -259,19 +278,33 @@ def test_candidate_view_leaves_out_the_excluded_name():
 
 
 def test_candidate_view_shows_at_most_max_names():
-    assert candidate_view(SCLEROSIS, max_names=1).parts == ("multiple sclerosis", "T047", "C10.1; C20.2", "Of nerves.")
+    assert candidate_view(SCLEROSIS, max_names=1).parts == (
+        "multiple sclerosis",
+        "T047",
+        "C10.1; C20.2",
+        "Of nerves.",
+    )
     plain = candidate_view(SCLEROSIS, max_names=1, tree_numbers=False)
     assert plain.parts == ("multiple sclerosis", "T047", "Of nerves.")
 
 
 def test_reference_can_begin_with_the_title():
-    entity = Entity("T1", "asthma", ("wheeze",), ("Disease", "Lung"), ("C08",), "It is\nhard to breathe.")
+    entity = Entity(
+        "T1", "asthma", ("wheeze",), ("Disease", "Lung"), ("C08",), "It is\nhard to breathe."
+    )
     view = reference_view(entity, PEL_PARTS)
     assert reference_texts(view) == ["asthma", "Disease, Lung", "It is hard to breathe."]
     assert (view.left, view.mention, view.reference) == ("", "asthma", True)
     whole = reference_view(entity, ReferenceParts(title_first=True))
-    assert reference_texts(whole) == ["asthma; wheeze", "C08", "Disease, Lung", "It is hard to breathe."]
-    assert reference_texts(reference_view(entity, PEL_PARTS._replace(types=False, definition=False))) == ["asthma"]
+    assert reference_texts(whole) == [
+        "asthma; wheeze",
+        "C08",
+        "Disease, Lung",
+        "It is hard to breathe.",
+    ]
+    assert reference_texts(
+        reference_view(entity, PEL_PARTS._replace(types=False, definition=False))
+    ) == ["asthma"]
 
 
 def test_passage_views_know_their_co_mentions():
@@ -289,20 +322,26 @@ texts = st.text(alphabet="ab .", max_size=6)
 @given(st.lists(texts, min_size=1, max_size=4), st.data())
 def test_passage_texts_invert_passage_views(outside, data):
     """Each view knows the unit that it was made of, and which of its mentions it is."""
-    mentions = data.draw(st.lists(texts.filter(bool), min_size=len(outside) - 1, max_size=len(outside) - 1))
+    mentions = data.draw(
+        st.lists(texts.filter(bool), min_size=len(outside) - 1, max_size=len(outside) - 1)
+    )
     unit = [text for pair in zip(outside, [*mentions, ""], strict=True) for text in pair][:-1]
     views = passage_views(unit)
-    assert [passage_texts(view) for view in views] == [(unit, 2 * i + 1) for i in range(len(mentions))]
+    assert [passage_texts(view) for view in views] == [
+        (unit, 2 * i + 1) for i in range(len(mentions))
+    ]
     assert [with_mentions(view, lambda mention, start: mention, 0) for view in views] == views
     longer = [text + "xx" if i % 2 else text for i, text in enumerate(unit)]
-    assert [with_mentions(view, lambda mention, start: mention + "x" * start, 2) for view in views] == passage_views(
-        longer
-    )
+    assert [
+        with_mentions(view, lambda mention, start: mention + "x" * start, 2) for view in views
+    ] == passage_views(longer)
 
 
 def test_with_mentions_changes_a_lone_mention():
     view = View("a ", "b", " c", masked=True)
-    assert with_mentions(view, lambda mention, start: mention.upper() + str(start), 2) == view._replace(mention="B2")
+    assert with_mentions(
+        view, lambda mention, start: mention.upper() + str(start), 2
+    ) == view._replace(mention="B2")
 
 
 @given(
@@ -313,14 +352,18 @@ def test_with_mentions_changes_a_lone_mention():
 def test_view_edges_equal_those_of_each_mention_view(texts, context_chars, data):
     mentions = []
     for number, text in enumerate(texts):
-        places = data.draw(st.lists(st.tuples(st.integers(0, len(text)), st.integers(0, len(text))), max_size=4))
+        places = data.draw(
+            st.lists(st.tuples(st.integers(0, len(text)), st.integers(0, len(text))), max_size=4)
+        )
         mentions += [(number, *sorted(place)) for place in places if place[0] != place[1]]
     firsts = np.cumsum([0, *map(len, texts)])
     numbers, starts, ends = np.array(mentions, dtype=np.int64).reshape(-1, 3).T
     starts, ends = starts + firsts[numbers], ends + firsts[numbers]
     whole = "".join(texts)
     left, right = view_edges(whole, firsts, starts, ends, context_chars)
-    for (number, start, end), first, a, b, last in zip(mentions, left, starts, ends, right, strict=True):
+    for (number, start, end), first, a, b, last in zip(
+        mentions, left, starts, ends, right, strict=True
+    ):
         view = mention_view(texts[number], start, end, context_chars)
         assert (whole[first:a], whole[a:b], whole[b:last]) == (view.left, view.mention, view.right)
 

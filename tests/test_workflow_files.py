@@ -52,12 +52,15 @@ def words_of(line: str) -> list[str]:
 
 
 def requirements_of(line: str) -> set[str]:
-    """The distributions that a line of `pip install` brings, those of the named extras included; "." is the package."""
+    """The distributions that a line of `pip install` brings, those of the named extras included;
+    "." is the package."""
     found = set()
     for word in words_of(line):
         if word.startswith(".["):
             for extra in word[2:-1].split(","):
-                found |= {re.split(r"[\[<>=;]", each)[0] for each in EXTRAS[extra].split("\n") if each}
+                found |= {
+                    re.split(r"[\[<>=;]", each)[0] for each in EXTRAS[extra].split("\n") if each
+                }
         elif not word.startswith("-"):
             found.add(word)
     return found
@@ -97,7 +100,9 @@ def test_every_supported_python_is_tested():
     job = load(WORKFLOWS["tests"])["jobs"]
     assert job["newest"]["strategy"]["matrix"]["python"] == PYTHONS
     assert SETUP["options"]["python_requires"] == f">={PYTHONS[0]},<3.{int(PYTHONS[-1][2:]) + 1}"
-    (lowest,) = (step["with"] for step in job["lowest"]["steps"] if "setup-python" in step.get("uses", ""))
+    (lowest,) = (
+        step["with"] for step in job["lowest"]["steps"] if "setup-python" in step.get("uses", "")
+    )
     assert lowest["python-version"] == PYTHONS[0]
     assert f"PYTHON:-{PYTHONS[0]}" in (ROOT / "tests" / "lowest.sh").read_text(encoding="utf8")
 
@@ -118,14 +123,22 @@ def test_commands_are_installed_and_paths_exist(name, title, job):
     for line in lines_of(job):
         words = words_of(line)
         if words[:2] == ["pip", "install"]:
-            assert all(word in EXTRAS for found in re.findall(r"\.\[(.+?)\]", line) for word in found.split(","))
+            assert all(
+                word in EXTRAS
+                for found in re.findall(r"\.\[(.+?)\]", line)
+                for word in found.split(",")
+            )
             installed |= requirements_of(line)
         if "/" in words[0]:
             assert (ROOT / words[0]).stat().st_mode & 0o111, f"{words[0]} cannot be run"
         else:
             tool = words[2] if words[:2] == ["python", "-m"] else words[0]
-            assert TOOLS[tool] is None or TOOLS[tool] in installed, f"{tool} is not installed before: {line}"
-        for path in re.findall(r"(?:^|[\s\"'])((?:tests|docs|spacy_krissel)(?:/\S*)?|[\w.-]+\.(?:txt|cfg|sh))\b", line):
+            assert TOOLS[tool] is None or TOOLS[tool] in installed, (
+                f"{tool} is not installed before: {line}"
+            )
+        for path in re.findall(
+            r"(?:^|[\s\"'])((?:tests|docs|spacy_krissel)(?:/\S*)?|[\w.-]+\.(?:txt|cfg|sh))\b", line
+        ):
             assert (ROOT / path).exists(), f"{line} names {path}"
 
 
@@ -141,25 +154,38 @@ def test_workflows_run_their_commands():
         for name, path in WORKFLOWS.items()
     }
     assert {"ruff check .", "ruff format --check .", "mypy spacy_krissel"} <= set(lines["lint"])
-    assert any(line.startswith("pytest ") for line in lines["tests"]) and "tests/lowest.sh" in lines["tests"]
+    assert (
+        any(line.startswith("pytest ") for line in lines["tests"])
+        and "tests/lowest.sh" in lines["tests"]
+    )
     assert lines["nightly"] == [".ci/run"]
     assert "mkdocs build --strict" in lines["docs"]
-    assert {"tests/sdist.sh", "python -m build", "twine check --strict dist/*"} <= set(lines["release"])
+    assert {"tests/sdist.sh", "python -m build", "twine check --strict dist/*"} <= set(
+        lines["release"]
+    )
 
 
 def test_a_test_runs_in_one_tier(pytestconfig):
     """What `pytest` leaves out by default is what `.ci/run` asks for after it."""
     commands = (ROOT / ".ci" / "run").read_text(encoding="utf8").splitlines()
-    readmes, slow = (shlex.split(line.partition("/pytest ")[2]) for line in commands if "/pytest " in line)
+    readmes, slow = (
+        shlex.split(line.partition("/pytest ")[2]) for line in commands if "/pytest " in line
+    )
     options = pytestconfig.getini("addopts")
-    assert "-m" not in readmes and options[options.index("-m") + 1] == f"not ({slow[slow.index('-m') + 1]})"
+    assert (
+        "-m" not in readmes
+        and options[options.index("-m") + 1] == f"not ({slow[slow.index('-m') + 1]})"
+    )
 
 
 def test_only_a_checked_tag_is_published():
     release = load(WORKFLOWS["release"])
     assert release["on"] == {"push": {"tags": ["v*"]}}
     assert release["jobs"]["publish"]["needs"] == "build"
-    assert any("GITHUB_REF_NAME" in line and "__version__" in line for line in lines_of(release["jobs"]["build"]))
+    assert any(
+        "GITHUB_REF_NAME" in line and "__version__" in line
+        for line in lines_of(release["jobs"]["build"])
+    )
     up, down = (
         next(step["with"] for step in job["steps"] if f"{verb}-artifact" in step.get("uses", ""))
         for job, verb in zip(release["jobs"].values(), ("upload", "download"), strict=True)
@@ -182,14 +208,20 @@ def test_changelog_sections_are_short():
 def test_pre_commit_runs_what_the_workflow_runs():
     config = load(ROOT / ".pre-commit-config.yaml")
     pinned = dict(
-        line.split("==") for line in (ROOT / "constraints.txt").read_text(encoding="utf8").split() if "==" in line
+        line.split("==")
+        for line in (ROOT / "constraints.txt").read_text(encoding="utf8").split()
+        if "==" in line
     )
     revisions = {repo["repo"].rpartition("/")[2]: repo.get("rev") for repo in config["repos"]}
     assert revisions["ruff-pre-commit"] == f"v{pinned['ruff']}"
     (local,) = (repo["hooks"] for repo in config["repos"] if repo["repo"] == "local")
     assert [hook["entry"] for hook in local] == ["mypy spacy_krissel"]
     for pattern in (config["exclude"], *(hook["files"] for hook in local)):
-        names = [path.relative_to(ROOT).as_posix() for path in (ROOT / "spacy_krissel").rglob("*") if path.is_file()]
+        names = [
+            path.relative_to(ROOT).as_posix()
+            for path in (ROOT / "spacy_krissel").rglob("*")
+            if path.is_file()
+        ]
         assert any(re.search(pattern, name) for name in names)
 
 
@@ -198,7 +230,10 @@ def test_issue_form_asks_each_question_once(path):
     form = load(path)
     assert form["name"] and form["description"] and form["labels"]
     questions = [each for each in form["body"] if each["type"] != "markdown"]
-    ids, labels = ([each["id"] for each in questions], [each["attributes"]["label"] for each in questions])
+    ids, labels = (
+        [each["id"] for each in questions],
+        [each["attributes"]["label"] for each in questions],
+    )
     assert len(set(ids)) == len(set(labels)) == len(questions) > 0
     assert any(each.get("validations", {}).get("required") for each in questions)
 
@@ -209,8 +244,12 @@ def test_dependabot_updates_the_actions():
 
 
 @pytest.mark.parametrize(
-    "path", [path for path in (ROOT / ".github").rglob("*") if path.is_file()], ids=lambda path: path.name
+    "path",
+    [path for path in (ROOT / ".github").rglob("*") if path.is_file()],
+    ids=lambda path: path.name,
 )
 def test_paths_in_comments_and_texts_exist(path):
-    for named in re.findall(r"(?<![\w./-])(?:docs|tests)/[\w./-]*\w", path.read_text(encoding="utf8")):
+    for named in re.findall(
+        r"(?<![\w./-])(?:docs|tests)/[\w./-]*\w", path.read_text(encoding="utf8")
+    ):
         assert (ROOT / named).exists(), named

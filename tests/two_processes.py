@@ -1,4 +1,5 @@
-"""Two processes that train together, for tests: they are started once, and do what they are told."""
+"""Two processes that train together, for tests: they are started once, and do what they are
+told."""
 
 import os
 import socket
@@ -7,8 +8,8 @@ from multiprocessing import get_context
 
 
 class TwoProcesses:
-    """Calls module-level functions in both processes at once, joined as a launcher's are. Without arguments that
-    cannot be pickled."""
+    """Calls module-level functions in both processes at once, joined as a launcher's are. Without
+    arguments that cannot be pickled."""
 
     def __init__(self):
         context = get_context("spawn")
@@ -47,7 +48,9 @@ def _work(number, end):
     from spacy_krissel.errors import KrisselError
 
     torch.set_num_threads(1)
-    os.environ.update(RANK=str(number), LOCAL_RANK=str(number), WORLD_SIZE="2", MASTER_ADDR="127.0.0.1")
+    os.environ.update(
+        RANK=str(number), LOCAL_RANK=str(number), WORLD_SIZE="2", MASTER_ADDR="127.0.0.1"
+    )
     while True:
         function, args, port, timeout, to_join = end.recv()
         os.environ["MASTER_PORT"] = str(port)

@@ -2,4 +2,6 @@
 
 from spacy_krissel.cli.app import CodedApp
 
-lab = CodedApp(name="lab", help="Data sets, ablations and baselines of the papers.", no_args_is_help=True)
+lab = CodedApp(
+    name="lab", help="Data sets, ablations and baselines of the papers.", no_args_is_help=True
+)

@@ -1,5 +1,5 @@
-"""BioSyn's training step (Sung et al. 2020, §3), SapBERT's Table 1 "+ BioSyn": half of a mention's candidates are the
-names nearest by character 3-grams, and the weight of that similarity is learned.
+"""BioSyn's training step (Sung et al. 2020, §3), SapBERT's Table 1 "+ BioSyn": half of a mention's
+candidates are the names nearest by character 3-grams, and the weight of that similarity is learned.
 
 `krissel train --code` and `lab ablation` register it by loading this file.
 """
@@ -56,14 +56,19 @@ class BioSynObjective(NameObjective):
         # Each name by itself, as if it were an entity.
         self._lexical = LexicalIndex.of(self._texts.to_pylist(), np.arange(len(self._texts)))
 
-    def _candidates(self, model: EncoderModel, views: Sequence[View], queries: Floats2d, k: int) -> np.ndarray:
+    def _candidates(
+        self, model: EncoderModel, views: Sequence[View], queries: Floats2d, k: int
+    ) -> np.ndarray:
         dense = super()._candidates(model, views, queries, k)
         n_sparse = round(k * self.sparse_share)
         if not n_sparse:
             return dense
-        sparse = self._lexical.search(self._lexical.vectors([view.mention for view in views]), n_sparse)
+        sparse = self._lexical.search(
+            self._lexical.vectors([view.mention for view in views]), n_sparse
+        )
         both = [
-            dict.fromkeys([*own[own >= 0].tolist(), *near.tolist()]) for own, near in zip(sparse, dense, strict=True)
+            dict.fromkeys([*own[own >= 0].tolist(), *near.tolist()])
+            for own, near in zip(sparse, dense, strict=True)
         ]
         return np.array([list(numbers)[:k] for numbers in both])
 
@@ -73,7 +78,9 @@ class BioSynObjective(NameObjective):
         dense, backprop_dense = super()._scores(views, numbers, queries, names)
         xp: Any = get_array_module(dense)
         n, texts = len(numbers), self._lexical.read([view.mention for view in views])
-        sparse = self._lexical.similarity(texts, np.repeat(np.arange(len(views)), n), np.tile(numbers, len(views)))
+        sparse = self._lexical.similarity(
+            texts, np.repeat(np.arange(len(views)), n), np.tile(numbers, len(views))
+        )
         similarity = xp.asarray(sparse.reshape(len(views), n))
 
         def backprop(d_scores: Floats2d) -> tuple[Floats2d, Floats2d]:

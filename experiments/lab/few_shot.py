@@ -1,4 +1,5 @@
-"""Few-shot linking: accuracy with n gold mentions an entity as prototypes (KRISSBERT Figure 2, §3.7)."""
+"""Few-shot linking: accuracy with n gold mentions an entity as prototypes (KRISSBERT Figure 2,
+§3.7)."""
 
 import json
 from collections.abc import Sequence
@@ -33,7 +34,8 @@ Shots = int | str
 
 @dataclass
 class FewShot:
-    """Strict accuracy with `shots` gold mentions an entity: one value a draw. prototypes: added ones, on average."""
+    """Strict accuracy with `shots` gold mentions an entity: one value a draw. prototypes: added
+    ones, on average."""
 
     shots: Shots
     strict: list[float]
@@ -51,18 +53,24 @@ def few_shot(
     weight: float = GOLD_WEIGHT,
     name: str = "krissel_linker",
 ) -> list[FewShot]:
-    """Strict accuracy on `docs` with n mentions of `examples` an entity among the prototypes, for each n of `shots`.
+    """Strict accuracy on `docs` with n mentions of `examples` an entity among the prototypes, for
+    each n of `shots`.
 
-    The gold mentions are encoded once, and each draw is added to the knowledge base and taken out again; gold
-    prototypes that the knowledge base has already are left out meanwhile. An index that cannot forget vectors (HNSW,
-    IVF) is made anew for each draw; load the pipeline with an exact one.
+    The gold mentions are encoded once, and each draw is added to the knowledge base and taken out
+    again; gold prototypes that the knowledge base has already are left out meanwhile. An index that
+    cannot forget vectors (HNSW, IVF) is made anew for each draw; load the pipeline with an exact
+    one.
 
-    examples, docs: gold corpora, as `read_gold` takes them. seeds: of the draws; 0 and "all" need but one.
-    Raises KrisselError K006 for shots that are neither a number nor "all", and what `read_gold` and `run_pipeline` do.
+    examples, docs: gold corpora, as `read_gold` takes them. seeds: of the draws; 0 and "all" need
+        but one.
+    Raises KrisselError K006 for shots that are neither a number nor "all", and what `read_gold` and
+    `run_pipeline` do.
     """
     for n in shots:
         if n != "all" and not (isinstance(n, int) and n >= 0):
-            raise KrisselError(Errors.K006.format(setting="shots", found=n, expected="numbers from 0 on, or 'all'"))
+            raise KrisselError(
+                Errors.K006.format(setting="shots", found=n, expected="numbers from 0 on, or 'all'")
+            )
     store = ontology if isinstance(ontology, OntologyStore) else OntologyStore(ontology)
     kb = find_linker(nlp, name).kb
     gold = read_gold(docs, nlp)
@@ -86,11 +94,15 @@ def few_shot(
                 added = 0
                 if n:
                     per_entity = 0 if n == "all" else int(n)
-                    drawn, _ = gold_prototypes(train, kb, source=SOURCE, per_entity=per_entity, seed=seed)
+                    drawn, _ = gold_prototypes(
+                        train, kb, source=SOURCE, per_entity=per_entity, seed=seed
+                    )
                 if drawn:
                     added, _ = add_gold_prototypes(kb, drawn, encode=known, weight=weight)
                 with without_own_gold(nlp, gold):
-                    run = run_pipeline(nlp, gold, store, mentions="gold", n_candidates=1, timed_mentions=0)
+                    run = run_pipeline(
+                        nlp, gold, store, mentions="gold", n_candidates=1, timed_mentions=0
+                    )
                 kb.remove_prototypes(source=SOURCE)
                 row.strict.append(mean(map(is_strict, counted(run.records))))
                 row.prototypes += added / len(draws)
@@ -99,16 +111,22 @@ def few_shot(
 
 
 def few_shot_table(rows: Sequence[FewShot]) -> str:
-    """A Markdown table: mentions an entity, prototypes added, strict accuracy (mean and range over the draws)."""
+    """A Markdown table: mentions an entity, prototypes added, strict accuracy (mean and range over
+    the draws)."""
     table = [("mentions an entity", "prototypes added", "strict", "range")]
     for row in rows:
-        span = f"{percent(min(row.strict))} to {percent(max(row.strict))}" if len(row.strict) > 1 else "–"
+        span = (
+            f"{percent(min(row.strict))} to {percent(max(row.strict))}"
+            if len(row.strict) > 1
+            else "–"
+        )
         table.append((str(row.shots), f"{row.prototypes:,.0f}", percent(mean(row.strict)), span))
     return markdown_table(table)
 
 
 def save_few_shot(rows: Sequence[FewShot], folder: Path, name: str) -> None:
-    """Write `<name>.json` and `.md` to `folder`. Raises KrisselError K006 and K026 as `check_report` does."""
+    """Write `<name>.json` and `.md` to `folder`. Raises KrisselError K006 and K026 as
+    `check_report` does."""
     folder = check_report(folder, name)
     data = {"few_shot": [asdict(row) for row in rows]}
     write_text(folder / f"{name}.json", json.dumps(data, indent=2) + "\n")

@@ -42,10 +42,15 @@ def fit_species(ontology: Path, mentions: Path, text: Path) -> tuple[Weights, in
         p = np.exp(odds) / np.exp(odds).sum(axis=1, keepdims=True)
         wrong = p.copy()
         wrong[np.arange(len(y)), y] -= 1
-        gradient = np.concatenate([np.einsum("nt,ntf->f", wrong, x), wrong.sum(axis=0)]) / len(y) + 2 * PENALTY * w
+        gradient = (
+            np.concatenate([np.einsum("nt,ntf->f", wrong, x), wrong.sum(axis=0)]) / len(y)
+            + 2 * PENALTY * w
+        )
         return -float(np.log(p[np.arange(len(y)), y]).mean()) + PENALTY * float(w @ w), gradient
 
-    fitted = minimize(loss, np.zeros(n_weights + len(taxa)), jac=True, method="L-BFGS-B").x[:n_weights]
+    fitted = minimize(loss, np.zeros(n_weights + len(taxa)), jac=True, method="L-BFGS-B").x[
+        :n_weights
+    ]
     return Weights(*(round(float(each), 2) for each in fitted)), len(y)
 
 
@@ -65,6 +70,8 @@ def _examples(
         if each.id in by_doc:
             doc = nlp.make_doc(each.text)
             for start, end, taxon in islice(by_doc.pop(each.id), OF_DOC):
-                found = species_features(doc, [doc.char_span(start, end, alignment_mode="expand")], taxa)[0]
+                found = species_features(
+                    doc, [doc.char_span(start, end, alignment_mode="expand")], taxa
+                )[0]
                 if taxon and found[:, :-1].any():
                     yield found, taxon

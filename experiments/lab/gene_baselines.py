@@ -39,7 +39,9 @@ def gene_baselines(
     ids = list(store.ids)
     spelt: list[list[str]] = [[] for _ in records]
     # The long form, or else the mention as written.
-    rows, owner, _ = LexicalQuery(index, texts).spelling_matches([record.text for record in records])
+    rows, owner, _ = LexicalQuery(index, texts).spelling_matches(
+        [record.text for record in records]
+    )
     for row, row_of_mention in zip(rows.tolist(), owner.tolist(), strict=True):
         spelt[row_of_mention].append(ids[row])
 
@@ -48,7 +50,9 @@ def gene_baselines(
 
     def of_document(record: LinkRecord, species: list[str]) -> str | None:
         span = docs[record.doc].char_span(record.start, record.end, alignment_mode="expand")
-        scores = species_scores(docs[record.doc], [span], [taxon_of(each) for each in everything])[0]
+        scores = species_scores(docs[record.doc], [span], [taxon_of(each) for each in everything])[
+            0
+        ]
         return max(species, key=lambda each: scores[everything.index(each)])
 
     def with_rules(link: Link, choose: Choose) -> list[LinkRecord]:
@@ -57,7 +61,8 @@ def gene_baselines(
             for record, own in zip(link(records, store, texts=texts), spelt, strict=True)
         ]
         narrowed = [
-            preferred(of_species(each, choose, store), text, store) for each, text in zip(linked, texts, strict=True)
+            preferred(of_species(each, choose, store), text, store)
+            for each, text in zip(linked, texts, strict=True)
         ]
         return settle_ties(narrowed, store)
 
@@ -73,14 +78,20 @@ def gene_baselines(
 
 
 def of_species(record: LinkRecord, choose: Choose, store: OntologyStore) -> LinkRecord:
-    """The record with those of its tied entities alone that are of the species that `choose` takes."""
+    """The record with those of its tied entities alone that are of the species that `choose`
+    takes."""
     species = {id_: store.get(id_).species for id_ in record.ties}
     wanted = choose(record, sorted(set(species.values()))) if record.ties else None
-    return record if wanted is None else _narrowed(record, [id_ for id_ in record.ties if species[id_] == wanted])
+    return (
+        record
+        if wanted is None
+        else _narrowed(record, [id_ for id_ in record.ties if species[id_] == wanted])
+    )
 
 
 def preferred(record: LinkRecord, text: str, store: OntologyStore) -> LinkRecord:
-    """The record with the one of its tied entities alone whose preferred name the text is, if it is one."""
+    """The record with the one of its tied entities alone whose preferred name the text is, if it is
+    one."""
     folded = fold_name(text)
     with_it = [id_ for id_ in record.ties if fold_name(store.get(id_).name) == folded]
     return _narrowed(record, with_it) if len(with_it) == 1 else record
@@ -88,4 +99,6 @@ def preferred(record: LinkRecord, text: str, store: OntologyStore) -> LinkRecord
 
 def _narrowed(record: LinkRecord, first: list[str]) -> LinkRecord:
     others = [id_ for id_ in record.ranked if id_ not in first]
-    return replace(record, ranked=first + others, ties=first if len(first) > 1 else [], prediction=first[0])
+    return replace(
+        record, ranked=first + others, ties=first if len(first) > 1 else [], prediction=first[0]
+    )

@@ -1,4 +1,5 @@
-"""Links of mentions that a pipeline finds itself, judged by gold mentions, with and without the least confidence."""
+"""Links of mentions that a pipeline finds itself, judged by gold mentions, with and without the
+least confidence."""
 
 import random
 from collections import defaultdict
@@ -15,10 +16,21 @@ from spacy_krissel.pipeline.settings import LINKER
 from spacy_krissel.util.progress import progress_bar
 
 Row = tuple[str, ...]
-HEADER: Row = ("linked", "of mentions found", "% linked", "judged", "right", "% right", "no entity", "% of these NIL")
+HEADER: Row = (
+    "linked",
+    "of mentions found",
+    "% linked",
+    "judged",
+    "right",
+    "% right",
+    "no entity",
+    "% of these NIL",
+)
 
 
-def judged_links(pipeline: Path, gold: Path, *, documents: int, links: int, seed: int = 0) -> list[Row]:
+def judged_links(
+    pipeline: Path, gold: Path, *, documents: int, links: int, seed: int = 0
+) -> list[Row]:
     """Judge links by gold mentions. A link is correct if a gold id is the entity's id, or one of
     its cross-references; mentions with other boundaries than gold mentions are not judged. Mentions
     count as without an entity if the knowledge base has none of their gold ids.
@@ -38,11 +50,15 @@ def judged_links(pipeline: Path, gold: Path, *, documents: int, links: int, seed
         configure(nlp, LINKER, min_confidence=least)
         found: list[Any] = []
         texts = (doc.text for doc in docs)
-        for doc, linked in zip(docs, progress_bar(nlp.pipe(texts), total=len(docs), show=True), strict=True):
+        for doc, linked in zip(
+            docs, progress_bar(nlp.pipe(texts), total=len(docs), show=True), strict=True
+        ):
             ids = {(span.start_char, span.end_char): split_ids(span.kb_id_) for span in doc.ents}
             found += [(ent.kb_id_, ids.get((ent.start_char, ent.end_char))) for ent in linked.ents]
         n_linked = sum(id_ not in ("", NIL) for id_, _ in found)
-        meant = [(id_, set().union(*(known[_bare(each)] for each in ids))) for id_, ids in found if ids]
+        meant = [
+            (id_, set().union(*(known[_bare(each)] for each in ids))) for id_, ids in found if ids
+        ]
         without = [id_ for id_, entities in meant if not entities]
         judged = [id_ in entities for id_, entities in meant if id_ not in ("", NIL)]
         random.Random(seed).shuffle(judged)
@@ -63,5 +79,6 @@ def judged_links(pipeline: Path, gold: Path, *, documents: int, links: int, seed
 
 
 def _bare(id_: str) -> str:
-    """An id of MeSH without its prefix, which corpora and cross-references write in several ways."""
+    """An id of MeSH without its prefix, which corpora and cross-references write in several
+    ways."""
     return id_.rpartition(":")[2] if id_.upper().startswith(("MESH:", "MSH:")) else id_

@@ -1,4 +1,5 @@
-"""Recall over the nearest names, which SapBERT counts where our reports count the nearest entities."""
+"""Recall over the nearest names, which SapBERT counts where our reports count the nearest
+entities."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,9 +17,11 @@ from spacy_krissel.util.settings import PositiveInt, checked
 
 @dataclass(frozen=True)
 class NameRecall:
-    """n: mentions. recall: by k, the fraction with a gold entity among those with one of the k nearest names.
+    """n: mentions. recall: by k, the fraction with a gold entity among those with one of the k
+    nearest names.
 
-    random: the probability of a gold entity when one of those with the nearest name is drawn (KRISSBERT §4.5).
+    random: the probability of a gold entity when one of those with the nearest name is drawn
+        (KRISSBERT §4.5).
     shared: the fraction whose nearest name several entities share.
     """
 
@@ -30,7 +33,12 @@ class NameRecall:
 
 @checked
 def name_recall(
-    nlp: Language, gold: Source, store: Resolver, *, at: Sequence[PositiveInt] = (1, 5), name: str = "krissel_linker"
+    nlp: Language,
+    gold: Source,
+    store: Resolver,
+    *,
+    at: Sequence[PositiveInt] = (1, 5),
+    name: str = "krissel_linker",
 ) -> NameRecall:
     """Return recall at `at` over the names of a linker's knowledge base, by vectors alone; names
     that differ only in case count as one.
@@ -41,7 +49,9 @@ def name_recall(
     views, wanted = [], []
     for item in read_gold(gold, nlp):
         ids = [split_gold(mention.kb_id_, store) for mention in item.mentions]
-        views += linker.views(item.doc, [mention for mention, own in zip(item.mentions, ids, strict=True) if own])
+        views += linker.views(
+            item.doc, [mention for mention, own in zip(item.mentions, ids, strict=True) if own]
+        )
         wanted += [set(own) for own in ids if own]
     kb, row_of, bearers = linker.kb, {}, {}
     for row, prototype in enumerate(kb.prototypes_at(range(kb.n_prototypes))):
@@ -55,9 +65,17 @@ def name_recall(
     entities = list(bearers.values())
     found = [[entities[row] for row in rows if row >= 0] for rows in nearest]
     recall = {
-        k: _mean([any(own & right for own in near[:k]) for near, right in zip(found, wanted, strict=True)]) for k in at
+        k: _mean(
+            [
+                any(own & right for own in near[:k])
+                for near, right in zip(found, wanted, strict=True)
+            ]
+        )
+        for k in at
     }
-    drawn = _mean([len(near[0] & right) / len(near[0]) for near, right in zip(found, wanted, strict=True)])
+    drawn = _mean(
+        [len(near[0] & right) / len(near[0]) for near, right in zip(found, wanted, strict=True)]
+    )
     return NameRecall(len(wanted), recall, drawn, _mean([len(near[0]) > 1 for near in found]))
 
 

@@ -1,4 +1,5 @@
-"""Texts and names as folded words, the same way for both, for baselines that compare them word by word."""
+"""Texts and names as folded words, the same way for both, for baselines that compare them word by
+word."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -47,17 +48,23 @@ def doc_words(doc: Doc) -> list[TextWord]:
 class NameTable:
     """The names of some entities as words.
 
-    words: of each different name of each entity, in the entities' order. of: rows of `words` by entity.
+    words: of each different name of each entity, in the entities' order. of: rows of `words` by
+        entity.
     stop: words to leave out; a name of nothing else is left without words.
     """
 
-    def __init__(self, store: OntologyStore, entity_ids: Sequence[str], stop: Collection[str] = ()) -> None:
+    def __init__(
+        self, store: OntologyStore, entity_ids: Sequence[str], stop: Collection[str] = ()
+    ) -> None:
         self.words: list[tuple[str, ...]] = []
         self.of: dict[str, range] = {}
         starts = []
         for id_ in entity_ids:
             starts.append(len(self.words))
-            names = (tuple(w for w in split_words(name) if w not in stop) for name in store.get(id_).names)
+            names = (
+                tuple(w for w in split_words(name) if w not in stop)
+                for name in store.get(id_).names
+            )
             self.words.extend(dict.fromkeys(names))
             self.of[id_] = range(starts[-1], len(self.words))
         self._starts = np.array(starts, dtype=np.int64)
@@ -70,7 +77,8 @@ class NameTable:
 
 
 class NameTables:
-    """The tables of a store, the last one kept: an evaluation asks for the same entities block by block."""
+    """The tables of a store, the last one kept: an evaluation asks for the same entities block by
+    block."""
 
     def __init__(self, store: OntologyStore, stop: Collection[str] | None = None) -> None:
         self._store, self._stop = store, frozenset(stop or ())

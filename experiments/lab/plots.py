@@ -1,4 +1,5 @@
-"""Figures, drawn by matplotlib where it is installed: the curves of KRISSBERT's Figure 2 and of PEL's."""
+"""Figures, drawn by matplotlib where it is installed: the curves of KRISSBERT's Figure 2 and of
+PEL's."""
 
 import importlib.util
 import warnings
@@ -17,7 +18,8 @@ from .errors import KrisselWarning, Warnings
 TOP_K, FEW_SHOT, NIL, GRADIENTS = "top-k.svg", "few-shot.svg", "nil.svg", "gradient-norms.svg"
 # Inches, of one panel.
 WIDTH, HEIGHT = 4.2, 3.2
-# Colours that colour-blind readers tell apart (Okabe and Ito), and line styles and markers for who sees none.
+# Colours that colour-blind readers tell apart (Okabe and Ito), and line styles and markers for who
+# sees none.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#000000", "#56b4e9", "#e69f00")
 LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1, 1, 1)))
 MARKERS = "osD^vPX*<>"
@@ -34,8 +36,8 @@ METADATA = {"Date": None}
 
 
 def draw_curves(found: dict[str, Any], folder: Path) -> list[Path]:
-    """Draw an ablation's `top_k`, `few_shot`, `nil_curves` and `gradient_norms`, as they stand in ablation.json, to
-    `folder`.
+    """Draw an ablation's `top_k`, `few_shot`, `nil_curves` and `gradient_norms`, as they stand in
+    ablation.json, to `folder`.
 
     RETURNS: the files. Warns KW901, and draws nothing, without matplotlib.
     """
@@ -57,7 +59,8 @@ def draw_curves(found: dict[str, Any], folder: Path) -> list[Path]:
 
 
 def draw(figures: Callable[[], dict[Path, Any]]) -> list[Path]:
-    """Save the figures that `figures` makes, each to its path, the same file for the same figures. RETURNS: the paths.
+    """Save the figures that `figures` makes, each to its path, the same file for the same
+    figures. RETURNS: the paths.
 
     Warns KW901, and makes none, without matplotlib. Raises KrisselError K026 (the disk).
     """
@@ -75,14 +78,19 @@ def draw(figures: Callable[[], dict[Path, Any]]) -> list[Path]:
 
 
 def top_k_figure(curves: dict[str, dict[str, list[float]]], titles: dict[str, str]) -> Any:
-    """A panel per set, a line per row: K against the fraction of mentions with a gold entity among the first K."""
+    """A panel per set, a line per row: K against the fraction of mentions with a gold entity among
+    the first K."""
     figure, axes = panels(len(curves), sharey=True)
     for panel, (gold, rows) in zip(axes, curves.items(), strict=True):
         for index, (name, curve) in enumerate(rows.items()):
             ranks = range(1, len(curve) + 1)
             marks = [rank - 1 for rank in ranks if rank & (rank - 1) == 0]
             panel.plot(
-                ranks, [100 * value for value in curve], label=titles[name], **line_style(index), markevery=marks
+                ranks,
+                [100 * value for value in curve],
+                label=titles[name],
+                **line_style(index),
+                markevery=marks,
             )
         panel.set_xscale("log", base=2)
         panel.xaxis.set_major_formatter("{x:.0f}")
@@ -94,18 +102,25 @@ def top_k_figure(curves: dict[str, dict[str, list[float]]], titles: dict[str, st
 
 
 def few_shot_figure(curves: dict[str, list[dict[str, Any]]]) -> Any:
-    """A line per set: gold mentions per entity against strict accuracy, the mean of the draws and their range."""
+    """A line per set: gold mentions per entity against strict accuracy, the mean of the draws and
+    their range."""
     figure, (panel,) = panels(1)
     # Not a number: "all" is one of them.
     labels = list(dict.fromkeys(str(shot["shots"]) for shots in curves.values() for shot in shots))
     for index, (gold, shots) in enumerate(curves.items()):
         positions = [labels.index(str(shot["shots"])) for shot in shots]
         means = [100 * mean(shot["strict"]) for shot in shots]
-        below = [value - 100 * min(shot["strict"]) for value, shot in zip(means, shots, strict=True)]
-        above = [100 * max(shot["strict"]) - value for value, shot in zip(means, shots, strict=True)]
+        below = [
+            value - 100 * min(shot["strict"]) for value, shot in zip(means, shots, strict=True)
+        ]
+        above = [
+            100 * max(shot["strict"]) - value for value, shot in zip(means, shots, strict=True)
+        ]
         # Rounding may leave a bar of minus nothing.
         bars = [[max(value, 0.0) for value in side] for side in (below, above)]
-        panel.errorbar(positions, means, yerr=bars, capsize=2, label=SETS.get(gold, gold), **line_style(index))
+        panel.errorbar(
+            positions, means, yerr=bars, capsize=2, label=SETS.get(gold, gold), **line_style(index)
+        )
     panel.set_xticks(range(len(labels)), labels)
     panel.set(
         title="Gold mentions as prototypes",
@@ -124,10 +139,20 @@ def nil_curves_figure(curves: dict[str, dict[str, Any]], titles: dict[str, str])
     for panel, (gold, rows) in zip(axes, curves.items(), strict=True):
         for index, (name, curve) in enumerate(rows.items()):
             if curve is not None:
-                recall, precision = ([100 * value for value in curve[key]] for key in ("recall", "precision"))
-                panel.plot(recall, precision, label=titles[name], **line_style(index), markevery=marks_of(recall))
+                recall, precision = (
+                    [100 * value for value in curve[key]] for key in ("recall", "precision")
+                )
+                panel.plot(
+                    recall,
+                    precision,
+                    label=titles[name],
+                    **line_style(index),
+                    markevery=marks_of(recall),
+                )
                 # The first few mentions say nothing yet.
-                lowest = min([lowest, *(low for at, low in zip(recall, precision, strict=True) if at >= 10)])
+                lowest = min(
+                    [lowest, *(low for at, low in zip(recall, precision, strict=True) if at >= 10)]
+                )
         panel.set(title=f"NIL, {SETS.get(gold, gold)}", xlabel="recall of NIL (%)")
         panel.grid(alpha=0.3)
     axes[0].set(ylabel="precision of NIL (%)", ylim=(10 * (lowest // 10), 101))
@@ -136,13 +161,15 @@ def nil_curves_figure(curves: dict[str, dict[str, Any]], titles: dict[str, str])
 
 
 def gradient_norms_figure(norms: dict[str, dict[str, Any]], titles: dict[str, str]) -> Any:
-    """A line per row: training steps against the smoothed norm of the gradient, in units of its mean over all steps, so
-    that losses of different scale can be compared."""
+    """A line per row: training steps against the smoothed norm of the gradient, in units of its
+    mean over all steps, so that losses of different scale can be compared."""
     figure, (panel,) = panels(1)
     for index, (name, each) in enumerate(norms.items()):
         values = [value / each["mean"] for value in each["smoothed"]]
         panel.plot(values, label=titles[name], **line_style(index), markevery=marks_of(values))
-    panel.set(title="Size of the gradient in training", xlabel="step", ylabel="gradient norm / its mean")
+    panel.set(
+        title="Size of the gradient in training", xlabel="step", ylabel="gradient norm / its mean"
+    )
     panel.set_yscale("log")
     panel.grid(alpha=0.3)
     legend(figure, panel)
@@ -172,11 +199,14 @@ def legend(figure: Any, panel: Any) -> None:
     columns = len(figure.axes)
     rows = -(-len(labels) // columns)
     figure.set_figheight(HEIGHT + 0.19 * rows)
-    figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, handlelength=3.5)
+    figure.legend(
+        handles, labels, loc="outside lower center", ncols=columns, frameon=False, handlelength=3.5
+    )
 
 
 def draw_nil_curve(curve: NilCurve, threshold: float, path: Path) -> list[Path]:
-    """Draw the curve, with a mark at the one of its thresholds that was chosen, to the SVG at `path`.
+    """Draw the curve, with a mark at the one of its thresholds that was chosen, to the SVG at
+    `path`.
 
     RETURNS: the files; none without matplotlib, which KW901 warns of.
     """
@@ -195,7 +225,11 @@ def nil_figure(curve: NilCurve, threshold: float) -> Any:
     )
     chosen = int(np.abs(curve.thresholds - threshold).argmin())
     panel.plot(recall[chosen], precision[chosen], "o", label=f"threshold {threshold:.4g}")
-    panel.set(title="Precision and recall of NIL", xlabel="recall of NIL (%)", ylabel="precision of NIL (%)")
+    panel.set(
+        title="Precision and recall of NIL",
+        xlabel="recall of NIL (%)",
+        ylabel="precision of NIL (%)",
+    )
     panel.set(xlim=(0, 102), ylim=(0, 102))
     panel.grid(alpha=0.3)
     legend(figure, panel)

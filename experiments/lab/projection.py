@@ -47,12 +47,20 @@ def choose_names(
     rows = [row for row, found in names.items() if len(found) >= n_names]
     if len(rows) < n_entities or n_entities < 2 or n_names < 2:
         raise KrisselError(
-            Errors.K905.format(path=store.path, n=len(rows), names=max(n_names, 2), entities=max(n_entities, 2))
+            Errors.K905.format(
+                path=store.path, n=len(rows), names=max(n_names, 2), entities=max(n_entities, 2)
+            )
         )
     rows = sorted(rows, key=lambda row: stable_hash(seed, store.id_at(row)))[:n_entities]
-    chosen = [sorted(names[row], key=lambda name: stable_hash(seed, name))[:n_names] for row in rows]
+    chosen = [
+        sorted(names[row], key=lambda name: stable_hash(seed, name))[:n_names] for row in rows
+    ]
     owners = np.repeat(np.arange(n_entities), n_names)
-    return [name for each in chosen for name in each], owners, [store.entity_at(row).name for row in rows]
+    return (
+        [name for each in chosen for name in each],
+        owners,
+        [store.entity_at(row).name for row in rows],
+    )
 
 
 def project(vectors: np.ndarray, owners: np.ndarray, *, seed: int = 0) -> Projection:
@@ -70,14 +78,17 @@ def project(vectors: np.ndarray, owners: np.ndarray, *, seed: int = 0) -> Projec
     # Euclidean distance of unit vectors ranks as cosine does.
     points = TSNE(2, perplexity=perplexity, init="pca", random_state=seed).fit_transform(unit)
     return Projection(
-        points, float(silhouette_score(unit, owners, metric="cosine")), float((owners[nearest] == owners).mean())
+        points,
+        float(silhouette_score(unit, owners, metric="cosine")),
+        float((owners[nearest] == owners).mean()),
     )
 
 
 def pair_similarities(
     vectors: np.ndarray, owners: np.ndarray, n: int = 1000, *, seed: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Cosines of up to n pairs of names of one entity, and of as many of two, drawn by seed (OSLAT, Figure C.1).
+    """Cosines of up to n pairs of names of one entity, and of as many of two, drawn by seed (OSLAT,
+    Figure C.1).
 
     vectors: (m, width) of names. owners: (m,) the entity of each.
     """
@@ -87,13 +98,16 @@ def pair_similarities(
     random = np.random.default_rng(seed)
     found = []
     for kind in (alike, ~alike):
-        rows = random.permutation(np.flatnonzero(kind))[: min(n, int(alike.sum()), int((~alike).sum()))]
+        rows = random.permutation(np.flatnonzero(kind))[
+            : min(n, int(alike.sum()), int((~alike).sum()))
+        ]
         found.append((unit[first[rows]] * unit[second[rows]]).sum(axis=1))
     return found[0], found[1]
 
 
 def draw_similarities(pairs: dict[str, tuple[np.ndarray, np.ndarray]], path: Path) -> list[Path]:
-    """A panel of two densities for each encoder, by title, to the SVG at `path`. RETURNS: the files.
+    """A panel of two densities for each encoder, by title, to the SVG at `path`. RETURNS: the
+    files.
 
     Warns KW901, and draws nothing, without matplotlib.
     """
@@ -104,8 +118,18 @@ def similarities_figure(pairs: dict[str, tuple[np.ndarray, np.ndarray]]) -> Any:
     figure, axes = panels(len(pairs), sharex=True)
     bins = np.linspace(-1, 1, 81)
     for panel, (title, found) in zip(axes, pairs.items(), strict=True):
-        for values, label, colour in zip(found, ("of one entity", "of two entities"), PAIR_COLOURS, strict=True):
-            panel.hist(values, bins=bins, density=True, histtype="stepfilled", alpha=0.5, color=colour, label=label)
+        for values, label, colour in zip(
+            found, ("of one entity", "of two entities"), PAIR_COLOURS, strict=True
+        ):
+            panel.hist(
+                values,
+                bins=bins,
+                density=True,
+                histtype="stepfilled",
+                alpha=0.5,
+                color=colour,
+                label=label,
+            )
         panel.set(title=title, xlabel="cosine of two names", ylabel="density")
     axes[0].legend(fontsize=7)
     return figure
@@ -121,7 +145,9 @@ def draw_projections(
     return draw(lambda: {path: projection_figure(projections, owners, entities)})
 
 
-def projection_figure(projections: dict[str, Projection], owners: np.ndarray, entities: Sequence[str]) -> Any:
+def projection_figure(
+    projections: dict[str, Projection], owners: np.ndarray, entities: Sequence[str]
+) -> Any:
     from matplotlib import colormaps
 
     figure, axes = panels(len(projections))
@@ -130,7 +156,11 @@ def projection_figure(projections: dict[str, Projection], owners: np.ndarray, en
         for entity, name in enumerate(entities):
             points = projection.points[owners == entity]
             marker = MARKERS[entity % len(MARKERS)]
-            panel.scatter(*points.T, s=14, color=colours(entity % colours.N), marker=marker, label=name)
+            panel.scatter(
+                *points.T, s=14, color=colours(entity % colours.N), marker=marker, label=name
+            )
         panel.set(title=f"{title} (silhouette {projection.silhouette:.2f})", xticks=[], yticks=[])
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=6)
+    figure.legend(
+        *axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=6
+    )
     return figure

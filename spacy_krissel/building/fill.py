@@ -52,7 +52,9 @@ def fill_kb(
         """Yield items, several blocks at a time, with the vectors of their views."""
         some: list[tuple[list[Item], np.ndarray]] = []
         with progress_bar(show=progress, total=total, desc=name.capitalize(), unit=" views") as bar:
-            for block, vectors in encode_blocks(_blocks(items), view, encoders, kb.entity_vector_length, work, name):
+            for block, vectors in encode_blocks(
+                _blocks(items), view, encoders, kb.entity_vector_length, work, name
+            ):
                 bar.update(len(block))
                 some.append((block, vectors))
                 if len(some) == BLOCKS_PER_ADD:
@@ -61,34 +63,50 @@ def fill_kb(
             if some:
                 yield _concatenated(some)
 
-    def encoded_references(parts: ReferenceParts) -> Iterator[tuple[list[tuple[str, View]], np.ndarray]]:
-        return vectors_of(source.references(parts), lambda each: each[1], "references", kb.n_entities)
+    def encoded_references(
+        parts: ReferenceParts,
+    ) -> Iterator[tuple[list[tuple[str, View]], np.ndarray]]:
+        return vectors_of(
+            source.references(parts), lambda each: each[1], "references", kb.n_entities
+        )
 
     if references is not None and source.use_references:
         # First, so that only the sums are stored.
-        kb.set_references(([entity for entity, _ in some], vectors) for some, vectors in encoded_references(references))
+        kb.set_references(
+            ([entity for entity, _ in some], vectors)
+            for some, vectors in encoded_references(references)
+        )
     # Count them in a first pass, since a progress bar without an end is of little use over hours.
     # They are never in memory at once.
     total = sum(1 for _ in source.prototypes()) if progress else None
-    for prototypes, vectors in vectors_of(source.prototypes(), lambda each: each.view, "prototypes", total):
+    for prototypes, vectors in vectors_of(
+        source.prototypes(), lambda each: each.view, "prototypes", total
+    ):
         weights = [source.class_weight if each.kind == "class" else 1.0 for each in prototypes]
         kb.add_prototypes(prototypes, vectors, weight=weights)
     if references is not None and (source.reference_prototypes or source.mentions_only):
         known = kb.prototypes.references
         if known is not None:
             left = _blocks(_reference_prototypes(kb, source, references))
-            blocks = ((some, known.vectors[kb.entities.rows([entity for entity, _ in some])]) for some in left)
+            blocks = (
+                (some, known.vectors[kb.entities.rows([entity for entity, _ in some])])
+                for some in left
+            )
         else:
             blocks = encoded_references(references) if source.reference_prototypes else iter(())
         for some, vectors in blocks:
-            kb.add_prototypes([Prototype(entity, "reference", view) for entity, view in some], vectors)
+            kb.add_prototypes(
+                [Prototype(entity, "reference", view) for entity, view in some], vectors
+            )
     if encoder is not None:
         kb.encoder = encoder
     return kb
 
 
 def _concatenated(some: list[tuple[list[Item], np.ndarray]]) -> tuple[list[Item], np.ndarray]:
-    return [item for items, _ in some for item in items], np.concatenate([vectors for _, vectors in some])
+    return [item for items, _ in some for item in items], np.concatenate(
+        [vectors for _, vectors in some]
+    )
 
 
 def _blocks(items: Iterable[Item]) -> Iterator[list[Item]]:

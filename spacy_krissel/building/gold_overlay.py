@@ -131,7 +131,11 @@ class GoldOverlay:
         """Number of mentions, shown or hidden."""
         return len(self._mentions)
 
-    def add(self, mentions: Iterable[tuple[Hashable, GoldMention]], encode: Callable[[list[View]], Vectors]) -> None:
+    def add(
+        self,
+        mentions: Iterable[tuple[Hashable, GoldMention]],
+        encode: Callable[[list[View]], Vectors],
+    ) -> None:
         """Add mentions by their keys, hidden, and encode their views.
 
         On an error nothing is added. Raises KrisselError K503 (vectors of another width), K504
@@ -161,9 +165,16 @@ class GoldOverlay:
                 of_rows += [numbers.setdefault(each, len(numbers)) for each in views]
                 about += [(mention, is_bare) for is_bare in (False, True)[: len(views)]]
         if numbers:
-            vectors = self._base.scaled(check_vectors(encode([*numbers]), self._base.width, "vectors of mentions"))
+            vectors = self._base.scaled(
+                check_vectors(encode([*numbers]), self._base.width, "vectors of mentions")
+            )
             n = len(of_rows)
-            rows = vectors[of_rows], np.zeros(n, dtype=np.float32), np.full(n, -1), np.ones(n, dtype=bool)
+            rows = (
+                vectors[of_rows],
+                np.zeros(n, dtype=np.float32),
+                np.full(n, -1),
+                np.ones(n, dtype=bool),
+            )
             for column, values in zip(self._columns, rows, strict=True):
                 column.append(values)
             self._read_columns()
@@ -172,7 +183,9 @@ class GoldOverlay:
 
     def show(self, keys: Iterable[Hashable]) -> None:
         """Show mentions that were added: they become prototypes."""
-        keys = [key for key in keys if self._mentions[key].rows and not self._mentions[key].is_shown]
+        keys = [
+            key for key in keys if self._mentions[key].rows and not self._mentions[key].is_shown
+        ]
         forms = {self._mentions[key].form for key in keys}
         self._read_forms(form for form in forms if form not in self._forms)
         new: dict[str, dict[int, list[_Mention]]] = {}
@@ -238,7 +251,11 @@ class GoldOverlay:
         """Return the searched vectors at rows of the overlay (n,): (n, width) float32."""
         found = self.unweighted[rows].astype(np.float32) * self.weights[rows, None]
         references = self._base.prototypes.references
-        return found if references is None else found + references.at(self.entity_rows[self.n_base + rows])
+        return (
+            found
+            if references is None
+            else found + references.at(self.entity_rows[self.n_base + rows])
+        )
 
     def rows_of(self, entity: int) -> Rows:
         """Return the shown rows of an entity, ascending, numbered after the base's rows."""
@@ -258,7 +275,9 @@ class GoldOverlay:
         entities, indices = self._base.prototypes.lexical_index.entities_named(different)
         for entity, index in zip(entities.tolist(), indices.tolist(), strict=True):
             named[index].append(entity)
-        self._forms |= {name: _Form(frozenset(each)) for name, each in zip(different, named, strict=True)}
+        self._forms |= {
+            name: _Form(frozenset(each)) for name, each in zip(different, named, strict=True)
+        }
 
     def _reweight(self, name: str, new: dict[int, list[_Mention]]) -> None:
         """Recompute the weight of the mentions of a form, and show the `new` mentions of its
@@ -308,16 +327,23 @@ class GoldOverlay:
         """Drop the rows of removed mentions."""
         kept = np.array([bool(mention.rows) for mention, _ in self._about], dtype=bool)
         moved = (np.cumsum(kept) - 1).tolist()
-        self._about = [each for each, is_kept in zip(self._about, kept.tolist(), strict=True) if is_kept]
+        self._about = [
+            each for each, is_kept in zip(self._about, kept.tolist(), strict=True) if is_kept
+        ]
         for mention in self._mentions.values():
             mention.rows = {
                 entity: _Rows(moved[context], moved[bare] if bare >= 0 else -1)
                 for entity, (context, bare) in mention.rows.items()
             }
-        self._rows_of = {entity: {moved[row]: None for row in rows} for entity, rows in self._rows_of.items()}
+        self._rows_of = {
+            entity: {moved[row]: None for row in rows} for entity, rows in self._rows_of.items()
+        }
         with_base = np.append(np.ones(self.n_base, dtype=bool), kept)
         self._set_columns(
-            self.unweighted[kept], self.weights[kept], self.entity_rows[with_base], self.in_text[with_base]
+            self.unweighted[kept],
+            self.weights[kept],
+            self.entity_rows[with_base],
+            self.in_text[with_base],
         )
         self._n_removed = 0
         self._changed()
@@ -327,7 +353,9 @@ class GoldOverlay:
         self._read_columns()
 
     def _read_columns(self) -> None:
-        self.unweighted, self.weights, self.entity_rows, self.in_text = (column.array for column in self._columns)
+        self.unweighted, self.weights, self.entity_rows, self.in_text = (
+            column.array for column in self._columns
+        )
 
     def _read_base(self) -> None:
         """Read the gold mentions of the base once, before the first one is added."""
@@ -376,7 +404,9 @@ class OverlaidTable(PrototypeTable):
 
     @property
     def vectors(self) -> Any:
-        return OverlaidVectors(self._base.vectors, self._overlay.vectors_at, len(self._overlay.unweighted))
+        return OverlaidVectors(
+            self._base.vectors, self._overlay.vectors_at, len(self._overlay.unweighted)
+        )
 
     @property
     def entity_rows(self) -> Rows:  # type: ignore[override]
@@ -397,7 +427,9 @@ class OverlaidTable(PrototypeTable):
     @property
     def gold_entities(self) -> Rows:  # type: ignore[override]
         if self._gold is None:
-            self._gold = np.union1d(self._base.gold_entities, np.flatnonzero(self._overlay.has_rows))
+            self._gold = np.union1d(
+                self._base.gold_entities, np.flatnonzero(self._overlay.has_rows)
+            )
         return self._gold
 
     def all_by_entity(self) -> Groups:
@@ -488,7 +520,9 @@ class OverlaidIndex:
 
     def search(self, queries: Vectors, k: int, allowed: Mask | None = None) -> tuple[Scores, Rows]:
         n_base = len(self._base)
-        base = self._base.search(queries, min(k, n_base), None if allowed is None else allowed[:n_base])
+        base = self._base.search(
+            queries, min(k, n_base), None if allowed is None else allowed[:n_base]
+        )
         counts = self._overlay.entity_rows[n_base:] >= 0
         if allowed is not None:
             counts &= allowed[n_base:]
@@ -499,7 +533,9 @@ class OverlaidIndex:
                 continue
             for first in range(0, len(queries), QUERY_ROWS):
                 part = slice(first, first + QUERY_ROWS)
-                found = self._block(queries[part], start, end, counts[start:end], k, scores[part, -1])
+                found = self._block(
+                    queries[part], start, end, counts[start:end], k, scores[part, -1]
+                )
                 scores[part], rows[part] = merge_hits([(scores[part], rows[part]), found], k)
         rows[rows >= 0] += n_base
         return merge_hits([base, (scores, rows)], k)

@@ -59,7 +59,9 @@ class GoldCounts:
 
     def unknown_message(self, message: str) -> str:
         """Return a message about unknown ids."""
-        return message.format(count=self.unknown, total=self.mentions, examples="; ".join(self.examples))
+        return message.format(
+            count=self.unknown, total=self.mentions, examples="; ".join(self.examples)
+        )
 
 
 def add_gold(
@@ -112,7 +114,11 @@ def add_gold(
 
 @checked
 def add_gold_prototypes(
-    kb: PrototypeKB, prototypes: Iterable[Prototype], *, encode: Encode | None = None, weight: Positive = GOLD_WEIGHT
+    kb: PrototypeKB,
+    prototypes: Iterable[Prototype],
+    *,
+    encode: Encode | None = None,
+    weight: Positive = GOLD_WEIGHT,
 ) -> tuple[int, int]:
     """Add the output of `gold_prototypes`; shared names get no extra weight (`split_shared_names`).
 
@@ -192,7 +198,9 @@ def gold_prototypes(
     return found, counts
 
 
-def drop_known(prototypes: Iterable[Prototype], ids: StringColumn, known: PrototypeTable) -> list[Prototype]:
+def drop_known(
+    prototypes: Iterable[Prototype], ids: StringColumn, known: PrototypeTable
+) -> list[Prototype]:
     """Return the distinct prototypes whose mention and entity are not `known` yet.
 
     ids: as in `split_shared_names`.
@@ -226,7 +234,9 @@ def split_shared_names(
     # Documents in which gold already gives a form to an entity.
     documents: dict[tuple[str, str], set[Any]] = defaultdict(set)
     rows = known.rows_of_kinds(["gold"])
-    rows = rows[np.array([canonical_form(mention) in named for mention in known.mentions(rows)], dtype=bool)]
+    rows = rows[
+        np.array([canonical_form(mention) in named for mention in known.mentions(rows)], dtype=bool)
+    ]
     for row, _, view, origin in known.at(rows):
         documents[canonical_form(view.mention), ids[row]].add(_document_key(origin))
     mentions: dict[str, set[Origin]] = defaultdict(set)
@@ -266,7 +276,9 @@ def _draw(prototypes: Sequence[Prototype], per_entity: int, seed: int) -> list[P
     by_entity: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for i, prototype in enumerate(prototypes):
         _, doc, start, end, _ = prototype.origin
-        by_entity[prototype.entity].append((stable_hash(seed, prototype.entity, doc, start, end), i))
+        by_entity[prototype.entity].append(
+            (stable_hash(seed, prototype.entity, doc, start, end), i)
+        )
     chosen = sorted(i for drawn in by_entity.values() for _, i in sorted(drawn)[:per_entity])
     return [prototypes[i] for i in chosen]
 

@@ -171,7 +171,11 @@ class PrototypeSource:
             for entity in map(self.ontology.get, ids):
                 groups.setdefault(self._species(entity), []).append(entity)
             for species, group in groups.items():
-                preferring = group if len(group) == 1 else [each for each in group if fold_name(each.name) == folded]
+                preferring = (
+                    group
+                    if len(group) == 1
+                    else [each for each in group if fold_name(each.name) == folded]
+                )
                 owners[folded, species] = preferring[0].id if len(preferring) == 1 else None
         return owners
 
@@ -195,7 +199,9 @@ class PrototypeSource:
         if self.held_out.fraction:
             mentions = [mention for mention in mentions if not self.held_out(entity, mention.name)]
         # Stable: mentions with equal hashes keep their order.
-        mentions.sort(key=lambda mention: stable_hash(self.seed, mention.doc, mention.start, mention.entity))
+        mentions.sort(
+            key=lambda mention: stable_hash(self.seed, mention.doc, mention.start, mention.entity)
+        )
         return mentions[:wanted]
 
     def _choose(self) -> set[str] | None:
@@ -208,7 +214,9 @@ class PrototypeSource:
                 chosen.update(id_ for id_, _ in islice(asked, self.max_entities))
             others = (id_ for id_ in self.ontology.ids if id_ not in chosen)
             missing = self.max_entities - len(chosen)
-            self._chosen = chosen.union(heapq.nsmallest(missing, others, key=lambda id_: stable_hash(self.seed, id_)))
+            self._chosen = chosen.union(
+                heapq.nsmallest(missing, others, key=lambda id_: stable_hash(self.seed, id_))
+            )
         return self._chosen
 
 

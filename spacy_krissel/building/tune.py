@@ -105,7 +105,13 @@ class Tuning:
         """
         measured = asdict(self.chosen)
         del measured["kind"], measured["settings"]
-        return {**measured, "k": self.k, "queries": self.queries, "wanted": self.wanted, "prototypes": prototypes}
+        return {
+            **measured,
+            "k": self.k,
+            "queries": self.queries,
+            "wanted": self.wanted,
+            "prototypes": prototypes,
+        }
 
 
 @checked
@@ -163,7 +169,9 @@ def tune(
     chosen = tuning.chosen
     if chosen.kind == ExactIndex.kind:
         return tuning, measure.index
-    return tuning, _open_index(chosen.settings, device, folder / chosen.settings["type"], kb.vectors)
+    return tuning, _open_index(
+        chosen.settings, device, folder / chosen.settings["type"], kb.vectors
+    )
 
 
 class _Measure:
@@ -179,14 +187,18 @@ class _Measure:
         self.index = ExactIndex(device)
         self.index.build(kb.vectors)
         self._entities, self._scores, _, self._seconds = self._time_search(self.index)
-        self.exact = Trial(self.index.kind, self.index.settings, 1.0, 1.0, 1.0, 1.0, self._seconds, 1.0, 0.0, 0.0)
+        self.exact = Trial(
+            self.index.kind, self.index.settings, 1.0, 1.0, 1.0, 1.0, self._seconds, 1.0, 0.0, 0.0
+        )
 
     def __call__(self, index: VectorIndex, build_seconds: float, mib: float) -> Trial:
         entities, _, rows, seconds = self._time_search(index)
         k = min(self._k, len(self._prototypes))
         # Some indexes round their scores.
         scores, _ = rescored([self._prototypes.vectors], self._queries, rows[:, :k], k)
-        common = [np.isin(b[b >= 0], a).sum() for a, b in zip(entities, self._entities, strict=True)]
+        common = [
+            np.isin(b[b >= 0], a).sum() for a, b in zip(entities, self._entities, strict=True)
+        ]
         return Trial(
             index.kind,
             index.settings,
@@ -235,7 +247,9 @@ def _build_index(
     RETURNS: the index and the seconds that it took.
     """
     index = _empty(type_, device)
-    with progress_bar(show=progress, total=len(vectors), desc=f"{type_}, vectors", unit=" vectors") as bar:
+    with progress_bar(
+        show=progress, total=len(vectors), desc=f"{type_}, vectors", unit=" vectors"
+    ) as bar:
         index.on_added = bar.update
         start = time.perf_counter()
         index.build(vectors, centroids)
@@ -276,7 +290,10 @@ def tuning_lines(tuning: Tuning) -> Iterator[str]:
     for trial in tuning.trials:
         name, search = _named(trial)
         mark = "**" if trial == tuning.chosen else ""
-        recalls = [f"{recall:.4f}" for recall in (trial.recall, trial.recall_k, trial.entities, trial.entities_k)]
+        recalls = [
+            f"{recall:.4f}"
+            for recall in (trial.recall, trial.recall_k, trial.entities, trial.entities_k)
+        ]
         cells = [
             f"{mark}{name}{mark}",
             search,
@@ -293,7 +310,9 @@ def _named(trial: Trial) -> tuple[str, str]:
     settings = dict(trial.settings)
     name = settings.pop("type", trial.kind)
     name += " float16" if settings.pop("float16", False) else ""
-    return name, ", ".join(f"{key} {settings[key]}" for key in ("nprobe", "ef_search", "refine") if key in settings)
+    return name, ", ".join(
+        f"{key} {settings[key]}" for key in ("nprobe", "ef_search", "refine") if key in settings
+    )
 
 
 # Number of neighbours of a vector that are searched for the nearest distinct one.
@@ -318,8 +337,11 @@ def near_vectors(kb: PrototypeKB, n: int, seed: int = 0) -> Vectors:
     vectors = prototypes.base_vectors(drawn)
     # The highest q·c - |c|²/2 is the nearest c, whatever its length.
     queries = np.hstack([vectors, np.ones((len(vectors), 1), np.float32)])
-    _, nearest = search_blocks(_with_half_norms(prototypes, rows), queries, min(NEIGHBOURS, len(rows)))
-    others = prototypes.base_vectors(nearest.ravel()).reshape(*nearest.shape, -1)  # (n, neighbours, d)
+    _, nearest = search_blocks(
+        _with_half_norms(prototypes, rows), queries, min(NEIGHBOURS, len(rows))
+    )
+    # (n, neighbours, d)
+    others = prototypes.base_vectors(nearest.ravel()).reshape(*nearest.shape, -1)
     distances = np.linalg.norm(others - vectors[:, None], axis=2)
     distances[distances <= SAME_DISTANCE * np.linalg.norm(vectors, axis=1, keepdims=True)] = np.inf
     distance = distances.min(axis=1)

@@ -24,7 +24,8 @@ def can_run_alone() -> bool:
 
 
 def run_alone(function: str, values: dict[str, Any]) -> NoReturn:
-    """Replace this process by one that calls "module:function" of this package with these values."""
+    """Replace this process by one that calls "module:function" of this package with these
+    values."""
     sys.stdout.flush()
     sys.stderr.flush()
     options = [f"-W{each}" for each in sys.warnoptions]

@@ -61,7 +61,11 @@ class LazyGroup(TyperGroup):
         if cmd_name not in self.lazy:
             return super().get_command(ctx, cmd_name)
         found = self.lazy[cmd_name]
-        return click_command(cmd_name, found if isinstance(found, Command) else Command(found, "Plugins"), coded_errors)
+        return click_command(
+            cmd_name,
+            found if isinstance(found, Command) else Command(found, "Plugins"),
+            coded_errors,
+        )
 
 
 # Option names for the parameter `name`.
@@ -108,17 +112,44 @@ _BUILT_IN = {
         names={"use_references": "references", **LINKER},
     ),
     "tune": Command(
-        "commands.tune_pipeline:tune_index", "Build", "linker -o tuned", names={"types": "index", **LINKER}
+        "commands.tune_pipeline:tune_index",
+        "Build",
+        "linker -o tuned",
+        names={"types": "index", **LINKER},
     ),
-    "distill": Command("commands.distill_encoder:distill", "Build", "linker -o small", names=LINKER, defaults=SAVED),
-    "quantize": Command("commands.quantize_encoder:quantize", "Build", "linker -o quick", names=LINKER, defaults=SAVED),
-    "link": Command("commands.link_texts:link", "Use", "linker abstracts.jsonl -o links.tsv", gpu=True, names=LINKER),
+    "distill": Command(
+        "commands.distill_encoder:distill", "Build", "linker -o small", names=LINKER, defaults=SAVED
+    ),
+    "quantize": Command(
+        "commands.quantize_encoder:quantize",
+        "Build",
+        "linker -o quick",
+        names=LINKER,
+        defaults=SAVED,
+    ),
+    "link": Command(
+        "commands.link_texts:link",
+        "Use",
+        "linker abstracts.jsonl -o links.tsv",
+        gpu=True,
+        names=LINKER,
+    ),
     "review": Command(
-        "commands.review_links:review", "Use", "linker abstracts.jsonl -o review.tsv", gpu=True, names=LINKER
+        "commands.review_links:review",
+        "Use",
+        "linker abstracts.jsonl -o review.tsv",
+        gpu=True,
+        names=LINKER,
     ),
-    "correct": Command("commands.correct_links:correct", "Use", "linker links.tsv -o fixed", gpu=True, names=LINKER),
+    "correct": Command(
+        "commands.correct_links:correct", "Use", "linker links.tsv -o fixed", gpu=True, names=LINKER
+    ),
     "map": Command(
-        "commands.map_terms:map_terms", "Use", "linker terms.csv -o mappings.sssom.tsv", gpu=True, names=LINKER
+        "commands.map_terms:map_terms",
+        "Use",
+        "linker terms.csv -o mappings.sssom.tsv",
+        gpu=True,
+        names=LINKER,
     ),
     "serve": Command(
         "commands.serve_pipeline:serve",
@@ -129,9 +160,15 @@ _BUILT_IN = {
     ),
     "show": Command("commands.show_entity:show", "Use", "linker HP:0001677"),
     "extract": Command(
-        "commands.extract_entities:extract", "Use", 'extractor "Both knees hurt." -o page.html', True, EXTRACTOR
+        "commands.extract_entities:extract",
+        "Use",
+        'extractor "Both knees hurt." -o page.html',
+        True,
+        EXTRACTOR,
     ),
-    "convert": Command("corpora.convert:convert", "Measure", "dev.PubTator.txt --ontology store -o dev.spacy"),
+    "convert": Command(
+        "corpora.convert:convert", "Measure", "dev.PubTator.txt --ontology store -o dev.spacy"
+    ),
     "evaluate": Command(
         "evaluation.evaluate:evaluate",
         "Measure",
@@ -141,7 +178,9 @@ _BUILT_IN = {
         defaults={"output": Path("metrics")},
         hidden=("seen", "n_candidates", "timed_mentions"),
     ),
-    "precision": Command("commands.measure_precision:precision", "Measure", "linker review.tsv", names=LINKER),
+    "precision": Command(
+        "commands.measure_precision:precision", "Measure", "linker review.tsv", names=LINKER
+    ),
     "confidence": Command(
         "evaluation.confidence:fit_confidence",
         "Measure",
@@ -159,7 +198,10 @@ _BUILT_IN = {
         defaults=SAVED,
     ),
     "encoder": Command(
-        "commands.export_encoder:export_encoder", "Research", "trained/model-last -o encoder", names=LINKER
+        "commands.export_encoder:export_encoder",
+        "Research",
+        "trained/model-last -o encoder",
+        names=LINKER,
     ),
 }
 COMMANDS: Registry[Any] = Registry("krissel_commands", _BUILT_IN)

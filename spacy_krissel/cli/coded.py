@@ -64,7 +64,8 @@ def _end(error: KrisselError, code: int = 1) -> NoReturn:
 
 
 def _has_no_reader() -> bool:
-    """Return whether standard output or error is a closed pipe; further output to it is then discarded."""
+    """Return whether standard output or error is a closed pipe; further output to it is then
+    discarded."""
     closed = [stream for stream in (sys.stdout, sys.stderr) if _is_closed(stream)]
     for stream in closed:
         # Python flushes once more when it exits, which would raise an error.

@@ -36,8 +36,10 @@ class Command(NamedTuple):
     defaults: of options, by parameter, where it is another, or is required (`Parameter.empty`).
     hidden: parameters that are no options, for Python alone.
     panels: of options in the help, by a pattern that the parameter matches.
-    gpu: for a function without `gpu_id`: add the option --gpu-id, and choose the GPU before the call.
-    alone: the function returns nothing, and goes on in a process without spaCy's command line (`run_alone`).
+    gpu: for a function without `gpu_id`: add the option --gpu-id, and choose the GPU before the
+        call.
+    alone: the function returns nothing, and goes on in a process without spaCy's command line
+        (`run_alone`).
     """
 
     function: str | Callable[..., Any]
@@ -66,14 +68,18 @@ def click_command(name: str, command: Command, guard: Callable[[Any], Any]) -> A
     function, show = _functions(command)
     takes = inspect.signature(function, eval_str=True).parameters
     help = parameter_help(function)
-    parameters = [inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)]
+    parameters = [
+        inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+    ]
     parameters += [
         _option(each, help.get(each.name, ""), command)
         for each in takes.values()
         if each.name not in (*FILLED_IN, *command.hidden) and cli_type(each.annotation) is not None
     ]
     if command.gpu:
-        parameters.append(inspect.Parameter("gpu_id", inspect.Parameter.KEYWORD_ONLY, default=GPU, annotation=int))
+        parameters.append(
+            inspect.Parameter("gpu_id", inspect.Parameter.KEYWORD_ONLY, default=GPU, annotation=int)
+        )
 
     def run(ctx: typer.Context, **values: Any) -> None:
         if command.gpu:
@@ -84,7 +90,11 @@ def click_command(name: str, command: Command, guard: Callable[[Any], Any]) -> A
             from ..index.devices import require_device
 
             require_device(values["index_device"])
-        typed = {name: _plain(value) for name, value in values.items() if name in takes and _is_typed(ctx, name)}
+        typed = {
+            name: _plain(value)
+            for name, value in values.items()
+            if name in takes and _is_typed(ctx, name)
+        }
         typed = {**command.defaults, **typed}
         typed.update({name: make(ctx) for name, make in FILLED_IN.items() if name in takes})
         if command.alone and can_run_alone():
@@ -92,7 +102,10 @@ def click_command(name: str, command: Command, guard: Callable[[Any], Any]) -> A
         found = function(**typed)
         if show is not None:
             given = {**{name: each.default for name, each in takes.items()}, **typed}
-            found = show(found, **{name: given[name] for name in list(inspect.signature(show).parameters)[1:]})
+            found = show(
+                found,
+                **{name: given[name] for name in list(inspect.signature(show).parameters)[1:]},
+            )
         if found is not None:
             typer.echo(str(found))
 
@@ -100,9 +113,13 @@ def click_command(name: str, command: Command, guard: Callable[[Any], Any]) -> A
     run.__annotations__ = {each.name: each.annotation for each in parameters}
     run.__doc__ = _summary(function)
     single = typer.Typer(add_completion=False)
-    more = {"allow_extra_args": True, "ignore_unknown_options": True} if "overrides" in takes else {}
+    more = (
+        {"allow_extra_args": True, "ignore_unknown_options": True} if "overrides" in takes else {}
+    )
     example = f"Example: krissel {name} {command.example}" if command.example else None
-    single.command(name, rich_help_panel=command.panel, context_settings=more, epilog=example)(guard(run))
+    single.command(name, rich_help_panel=command.panel, context_settings=more, epilog=example)(
+        guard(run)
+    )
     return typer.main.get_command(single)
 
 
@@ -133,7 +150,9 @@ def _option(parameter: inspect.Parameter, help: str, command: Command) -> inspec
         help = f"{help.rstrip('.')} ({names})"
     if is_list and not required:
         default, help = list(default or ()), f"{help.rstrip('.')}; may be repeated"
-    panel = next((panel for pattern, panel in command.panels.items() if re.fullmatch(pattern, name)), None)
+    panel = next(
+        (panel for pattern, panel in command.panels.items() if re.fullmatch(pattern, name)), None
+    )
     settings: dict[str, Any] = {"help": help, "min": limits.get("Ge"), "max": limits.get("Le")}
     settings.update(rich_help_panel=panel, callback=checks)
     positional = parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -143,7 +162,9 @@ def _option(parameter: inspect.Parameter, help: str, command: Command) -> inspec
         names = _names(command.names.get(name, name), type_, default)
         declared = typer.Option(... if required else default, *names, **settings)
     annotation = type_ | None if default is None else type_
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=declared, annotation=annotation)
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=declared, annotation=annotation
+    )
 
 
 def _bounded(name: str, type_: Any, words: str) -> Callable[[Any], Any]:
@@ -170,13 +191,16 @@ def _names(name: str, type_: Any, default: Any) -> list[str]:
 
 
 def cli_type(type_: Any) -> Any:
-    """Return the type of an option that takes values of a parameter's type; None if there is none."""
+    """Return the type of an option that takes values of a parameter's type; None if there is
+    none."""
     origin, args = get_origin(type_), get_args(type_)
     if type_ in (bool, int, float, str, Path):
         return type_
     if origin is Annotated:
         names = listed(type_)
-        return cli_type(args[0] if names is None or names.is_ending else Literal[tuple(names.names())])  # type: ignore[valid-type]
+        return cli_type(
+            args[0] if names is None or names.is_ending else Literal[tuple(names.names())]
+        )  # type: ignore[valid-type]
     if origin is Literal:
         return Enum("Choice", {str(value): value for value in args})
     if origin in UNION:
@@ -192,7 +216,11 @@ def cli_type(type_: Any) -> Any:
 def _summary(function: Any) -> str:
     """Return a docstring up to its first parameter."""
     text = inspect.cleandoc(function.__doc__ or "")
-    starts = [text.find(f"\n{name}") for line in parameter_help(function) for name in (f"{line}:", f"{line},")]
+    starts = [
+        text.find(f"\n{name}")
+        for line in parameter_help(function)
+        for name in (f"{line}:", f"{line},")
+    ]
     text = text[: min((start for start in starts if start >= 0), default=len(text))].strip()
     # The terminal wraps paragraphs.
     return re.sub(r"(?<!\n)\n(?!\n)", " ", text)

@@ -59,19 +59,21 @@ from .make_ontology import OntologySettings
 from .train_pipeline import train
 
 CONFIG = Path(__file__).parent / "build.cfg"
-# The small encoder that every build starts from, with its card in meta.json; `experiments/compact` makes it.
+# The small encoder that every build starts from, with its card in meta.json; `experiments/compact`
+# makes it.
 COMPACT = Path(__file__).parents[1] / "compact"
 COMPONENT = f"components.{LINKER}"
 # With fewer mined mentions nothing is trained: too few are held out to see what training does.
 MIN_MENTIONS = 500
 # In an error message.
 MAX_TYPES_SHOWN = 8
-# Of class names, which are guesses. Chosen on Linnaeus and S800, where "yeast" is no class "yeasts"; on the training
-# splits of NCBI Disease and BC5CDR's diseases 0.9 is 0.2 points better and 0.2 worse than 1.
+# Of class names, which are guesses. Chosen on Linnaeus and S800, where "yeast" is no class
+# "yeasts"; on the training splits of NCBI Disease and BC5CDR's diseases 0.9 is 0.2 points better
+# and 0.2 worse than 1.
 CLASS_WEIGHT = 0.9
-# Weight of the species where entities are of several, and of their names this share or more is of several entities.
-# Chosen on nine tenths of the training documents of GNormPlus, NLM-Gene and BioRED. Genes share a tenth of their
-# names; cell lines one in two hundred.
+# Weight of the species where entities are of several, and of their names this share or more is of
+# several entities. Chosen on nine tenths of the training documents of GNormPlus, NLM-Gene and
+# BioRED. Genes share a tenth of their names; cell lines one in two hundred.
 MIN_SHARED = 0.05
 SPECIES_WEIGHT = 0.15
 TRANSFORMER: dict[str, Any] = {
@@ -179,7 +181,11 @@ class BuildPlan:
     @cached_property
     def trained_on(self) -> Path | None:
         """The mentions, unless nothing is to be trained or they are too few (KW680)."""
-        return self.mentions if self.mentions and self.asked.steps != 0 and _are_enough(self.mentions) else None
+        return (
+            self.mentions
+            if self.mentions and self.asked.steps != 0 and _are_enough(self.mentions)
+            else None
+        )
 
     def shared(self) -> dict[str, Any]:
         return {"seed": self.asked.seed, "progress": self.asked.progress}
@@ -252,15 +258,19 @@ def show_build(built: Built) -> str:
         lines.append(TOO_FEW.format(n=data["n"]))
     else:
         if n >= MIN_STATED:
-            lines.append(f"Self-test: with the name hidden, {100 * right:.0f} % of {n:,} names were linked correctly.")
+            lines.append(
+                f"Self-test: with the name hidden, {100 * right:.0f} % of {n:,} names were linked "
+                "correctly."
+            )
         lines.append(
-            f"Expected of mentions in text: {linked:.0f} % are linked, {precision:.0f} % of these correctly; "
-            "others are NIL."
+            f"Expected of mentions in text: {linked:.0f} % are linked, {precision:.0f} % of these "
+            "correctly; others are NIL."
         )
     lines.append(f'Use: nlp = spacy.load("{built.output}")')
     if not [name for name in built.nlp.pipe_names if name != LINKER]:
         lines.append(
-            "No component finds mentions: add the linker to a pipeline that does, or build it with --ner.\n"
+            "No component finds mentions: add the linker to a pipeline that does, or build it with "
+            "--ner.\n"
             f'Add: nlp.add_pipe("{LINKER}", source=spacy.load("{built.output}"))'
         )
     return "\n".join(lines)
@@ -268,7 +278,9 @@ def show_build(built: Built) -> str:
 
 def compact_model() -> dict[str, Any]:
     """Return the architecture of the encoder that ships, and its settings."""
-    model: dict[str, Any] = spacy.util.load_config(COMPACT / "config.cfg")["components"][LINKER]["model"]
+    model: dict[str, Any] = spacy.util.load_config(COMPACT / "config.cfg")["components"][LINKER][
+        "model"
+    ]
     return model
 
 
@@ -327,7 +339,9 @@ def _sources(ontology: Any) -> list[Any]:
     """Return the paths and names of vocabularies, or the entities. Raises KrisselError K006 for
     anything else."""
     sources = (
-        [ontology] if isinstance(ontology, (str, Path, Mapping)) or not isinstance(ontology, Iterable) else [*ontology]
+        [ontology]
+        if isinstance(ontology, (str, Path, Mapping)) or not isinstance(ontology, Iterable)
+        else [*ontology]
     )
     kinds = (str, Path) if sources and isinstance(sources[0], (str, Path)) else Entity
     wrong = [each for each in sources if not isinstance(each, kinds)]
@@ -370,12 +384,27 @@ def _are_enough(mentions: Path) -> bool:
 def _read_ontology(plan: BuildPlan, path: Path) -> None:
     with TemporaryDirectory(prefix="krissel-") as folder:
         # Entities as a store, which settings such as `below` are applied to.
-        stored = plan.sources if plan.located else [write_store(iter(plan.sources), Path(folder) / "entities").path]
-        build_ontology(stored, path, progress=plan.asked.progress, **explicit_settings(plan.asked, OntologySettings))
+        stored = (
+            plan.sources
+            if plan.located
+            else [write_store(iter(plan.sources), Path(folder) / "entities").path]
+        )
+        build_ontology(
+            stored,
+            path,
+            progress=plan.asked.progress,
+            **explicit_settings(plan.asked, OntologySettings),
+        )
 
 
 def _mine(plan: BuildPlan, path: Path) -> None:
-    mine(plan.store, [*map(Path, plan.asked.text)], path, n_process=plan.asked.n_process, **plan.shared())
+    mine(
+        plan.store,
+        [*map(Path, plan.asked.text)],
+        path,
+        n_process=plan.asked.n_process,
+        **plan.shared(),
+    )
 
 
 def _encoder_title(plan: BuildPlan) -> str:
@@ -386,16 +415,29 @@ def _make_encoder(plan: BuildPlan, path: Path) -> None:
     """Save a pipeline without a knowledge base: with its encoder unchanged, at `path`, or trained
     on mentions, in model-last."""
     encoder, steps, progress = plan.asked.encoder, plan.asked.steps, plan.asked.progress
-    overrides: dict[str, Any] = {"paths.ontology": str(plan.store.path), "system.seed": plan.asked.seed}
+    overrides: dict[str, Any] = {
+        "paths.ontology": str(plan.store.path),
+        "system.seed": plan.asked.seed,
+    }
     if encoder is not None:
         overrides |= {f"{COMPONENT}.model": {**TRANSFORMER, "name": encoder}, **FOR_TRANSFORMER}
     else:
-        start = {"@misc": "spacy-krissel.EncoderFromPipeline.v1", "path": str(COMPACT), "contexts": True}
-        overrides |= {f"{COMPONENT}.model": compact_model(), f"initialize.{COMPONENT}.encoder": start}
+        start = {
+            "@misc": "spacy-krissel.EncoderFromPipeline.v1",
+            "path": str(COMPACT),
+            "contexts": True,
+        }
+        overrides |= {
+            f"{COMPONENT}.model": compact_model(),
+            f"initialize.{COMPONENT}.encoder": start,
+        }
     if plan.trained_on is None:
         config = spacy.util.load_config(CONFIG, overrides=overrides).interpolate()
         nlp = spacy.blank("en")
-        linker = {key: config["components"][LINKER][key] for key in ("model", "lexical_weight", "spelling_weight")}
+        linker = {
+            key: config["components"][LINKER][key]
+            for key in ("model", "lexical_weight", "spelling_weight")
+        }
         nlp.add_pipe(LINKER, config={**linker, "objective": None})
         nlp.initialize()
         if encoder is None:
@@ -403,7 +445,10 @@ def _make_encoder(plan: BuildPlan, path: Path) -> None:
     else:
         overrides["paths.mentions"] = str(plan.trained_on)
         if steps is not None:
-            overrides |= {"training.max_steps": steps, "training.eval_frequency": max(1, steps // 3)}
+            overrides |= {
+                "training.max_steps": steps,
+                "training.eval_frequency": max(1, steps // 3),
+            }
         # Its log is a table, which is hidden without progress.
         with nullcontext() if progress else redirect_stdout(StringIO()):
             train(CONFIG, path, gpu_id=plan.asked.gpu_id, overrides=overrides, progress=progress)
@@ -420,7 +465,11 @@ def _make_encoder(plan: BuildPlan, path: Path) -> None:
 def _encode(plan: BuildPlan, path: Path) -> None:
     """Make the prototypes."""
     store, base = plan.store, plan.folder / "encoder"
-    encoding: dict[str, Any] = {"class_weight": CLASS_WEIGHT, "gpu_id": plan.asked.gpu_id, **plan.shared()}
+    encoding: dict[str, Any] = {
+        "class_weight": CLASS_WEIGHT,
+        "gpu_id": plan.asked.gpu_id,
+        **plan.shared(),
+    }
     if len({species for species in store.each("species") if species}) > 1:
         share = store.manifest["shared_names"] / max(1, store.manifest["names"])
         weights = {f"{COMPONENT}.species_weight": SPECIES_WEIGHT} if share >= MIN_SHARED else {}

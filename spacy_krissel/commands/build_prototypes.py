@@ -23,12 +23,26 @@ from ..kb.prototype_kb import PrototypeKB
 from ..ontology.build import open_ontology
 from ..pipeline.card import update_card
 from ..pipeline.kb_pipe import skip_loading_kb
-from ..pipeline.pipeline_io import check_pipeline_output, choose_gpu, find_kb_pipe, load_pipeline, save_pipeline
+from ..pipeline.pipeline_io import (
+    check_pipeline_output,
+    choose_gpu,
+    find_kb_pipe,
+    load_pipeline,
+    save_pipeline,
+)
 from ..pipeline.settings import LINKER
 from ..util.disk import coded_io
 from ..util.manifest import content_hash
 from ..util.outputs import writes
-from ..util.settings import Count, NotNegative, Positive, PositiveInt, checked, explicit_settings, takes
+from ..util.settings import (
+    Count,
+    NotNegative,
+    Positive,
+    PositiveInt,
+    checked,
+    explicit_settings,
+    takes,
+)
 from .encoding_workers import EncoderOf, encoding_actors, encoding_processes
 
 
@@ -55,7 +69,11 @@ def build_prototypes(
     pipe.require_weights()
     kb = pipe.new_kb(index=index)
     kb.scratch = scratch
-    given: Any = {"encoder": pipe.fingerprint(), "references": pipe.reference_parts(), "progress": progress}
+    given: Any = {
+        "encoder": pipe.fingerprint(),
+        "references": pipe.reference_parts(),
+        "progress": progress,
+    }
     fill_kb(kb, source, pipe.encode, encoders=encoders, work=work, **given)
     pipe.set_kb(kb)
     # Lines of file name and SHA-256.
@@ -95,10 +113,19 @@ def add_gold_files(
         if source in present:
             problem = f"the knowledge base has {present[source]:,} prototypes of it already"
             todo = f"Remove those with kb.remove_prototypes(source='{source}'), or rename the file"
-            raise KrisselError(Errors.K619.format(path=path, source=source, problem=problem, todo=todo))
-    drawn: Any = {"weight": weight, "per_entity": per_entity, "surface_forms": surface_forms, "seed": seed}
+            raise KrisselError(
+                Errors.K619.format(path=path, source=source, problem=problem, todo=todo)
+            )
+    drawn: Any = {
+        "weight": weight,
+        "per_entity": per_entity,
+        "surface_forms": surface_forms,
+        "seed": seed,
+    }
     return {
-        source: add_gold(kb, read_doc_bins(path, nlp.vocab), source=source, skip_unknown=True, **drawn)
+        source: add_gold(
+            kb, read_doc_bins(path, nlp.vocab), source=source, skip_unknown=True, **drawn
+        )
         for source, path in sources.items()
     }
 
@@ -108,8 +135,13 @@ def _gold_sources(gold: Sequence[Path]) -> dict[str, Path]:
     sources: dict[str, Path] = {}
     for path in gold:
         if path.stem in sources:
-            problem, todo = f"'{sources[path.stem]}' has the same name", "Rename one of them, or leave one out"
-            raise KrisselError(Errors.K619.format(path=path, source=path.stem, problem=problem, todo=todo))
+            problem, todo = (
+                f"'{sources[path.stem]}' has the same name",
+                "Rename one of them, or leave one out",
+            )
+            raise KrisselError(
+                Errors.K619.format(path=path, source=path.stem, problem=problem, todo=todo)
+            )
         sources[path.stem] = path
     return sources
 
@@ -229,8 +261,14 @@ def prototypes(asked: PrototypeSettings) -> dict[str, Any]:
     with skip_loading_kb(name) if asked.ontology is not None else nullcontext():
         nlp = load_pipeline(asked.pipeline, asked.overrides, index_device=asked.index_device)
     with ExitStack() as stack:
-        work = None if asked.ontology is None else stack.enter_context(_encoded(nlp, asked, made_by))
-        of_gold: Any = {"weight": asked.gold_weight, "per_entity": asked.gold_per_entity, "seed": asked.seed}
+        work = (
+            None if asked.ontology is None else stack.enter_context(_encoded(nlp, asked, made_by))
+        )
+        of_gold: Any = {
+            "weight": asked.gold_weight,
+            "per_entity": asked.gold_per_entity,
+            "seed": asked.seed,
+        }
         add_gold_files(nlp, asked.gold, name=name, surface_forms=asked.gold_names, **of_gold)
         pipe = find_kb_pipe(nlp, name)
         if pipe.kb_path and asked.kb_path is None:
@@ -258,17 +296,25 @@ def _check_read(asked: PrototypeSettings) -> None:
         plain = {"mentions": None, "index": None, "n_process": 1, "ray": None, "restart": False}
         unread = [name for name, default in plain.items() if getattr(asked, name) != default]
         if unread := [*unread, *explicit_settings(asked, SourceSettings)]:
-            raise KrisselError(Errors.K614.format(problem=f"Without an ontology, nothing reads {', '.join(unread)}"))
+            raise KrisselError(
+                Errors.K614.format(
+                    problem=f"Without an ontology, nothing reads {', '.join(unread)}"
+                )
+            )
         if not asked.gold:
             raise KrisselError(Errors.K614.format(problem="There is nothing to make prototypes of"))
     if not asked.gold and (unread := [*explicit_settings(asked, GoldSettings)]):
-        raise KrisselError(Errors.K614.format(problem=f"Without gold mentions, nothing reads {', '.join(unread)}"))
+        raise KrisselError(
+            Errors.K614.format(problem=f"Without gold mentions, nothing reads {', '.join(unread)}")
+        )
     if asked.ray is not None and asked.n_process != 1:
         raise wrong_setting("n_process", asked.n_process, "1, since Ray has its own")
 
 
 @contextmanager
-def _encoded(nlp: Language, asked: PrototypeSettings, index: Callable[..., Any] | None) -> Iterator[VectorWork]:
+def _encoded(
+    nlp: Language, asked: PrototypeSettings, index: Callable[..., Any] | None
+) -> Iterator[VectorWork]:
     """Fill the knowledge base from the ontology, reusing the vectors of an interrupted run."""
     assert asked.ontology is not None
     # On the disk of the result.
@@ -293,11 +339,15 @@ def _encoded(nlp: Language, asked: PrototypeSettings, index: Callable[..., Any] 
     }
     with VectorWork(target, state, restart=asked.restart) as work:
         source = PrototypeSource(store, asked.mentions, **drawn)
-        path: Any = Path(asked.pipeline).absolute() if Path(asked.pipeline).exists() else asked.pipeline
+        path: Any = (
+            Path(asked.pipeline).absolute() if Path(asked.pipeline).exists() else asked.pipeline
+        )
         encoder = EncoderOf(path, asked.overrides or {}, asked.name)
         with _encoders(encoder, asked.n_process, asked.gpu_id, asked.ray) as encoders:
             settings: dict[str, Any] = {"scratch": scratch, "encoders": encoders, "work": work}
-            build_prototypes(nlp, source, name=asked.name, index=index, progress=asked.progress, **settings)
+            build_prototypes(
+                nlp, source, name=asked.name, index=index, progress=asked.progress, **settings
+            )
         yield work
 
 

@@ -16,7 +16,13 @@ from ..util.settings import checked
 @writes(folders=["output"], keeps="pipeline")
 @checked
 def correct(
-    pipeline: str | Path, links: Path, output: Path, *, source: str = "", replace: bool = False, name: str = LINKER
+    pipeline: str | Path,
+    links: Path,
+    output: Path,
+    *,
+    source: str = "",
+    replace: bool = False,
+    name: str = LINKER,
 ) -> dict[str, int]:
     """Correct a linker by a table of links that you filled in.
 
@@ -49,14 +55,21 @@ def correct(
             found += [Prototype(id, "gold", row.view, origin) for id in row.right]
     report.warn()
     if not found:
-        raise KrisselError(Errors.K204.format(path=links, what="row to add", line=report["lines"], expected=EXPECTED))
+        raise KrisselError(
+            Errors.K204.format(
+                path=links, what="row to add", line=report["lines"], expected=EXPECTED
+            )
+        )
     if replace:
         linker.kb.remove_prototypes(source=source)
     prototypes, _ = add_gold_prototypes(linker.kb, with_surface_forms(found))
     # The knowledge base is no longer the one that the pipeline referred to.
     linker.kb_path = nlp.get_pipe_config(name)["kb_path"] = None
     save_pipeline(nlp, output, name=name)
-    return {**{key: report[key] for key in ("rows", "added", "without_entity")}, "prototypes": prototypes}
+    return {
+        **{key: report[key] for key in ("rows", "added", "without_entity")},
+        "prototypes": prototypes,
+    }
 
 
 def show_correct(counts: dict[str, int]) -> str:

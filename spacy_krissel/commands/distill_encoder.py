@@ -123,7 +123,10 @@ def distill(
 
 
 def show_distill(cosine: float, output: Path) -> str:
-    return f"Mean cosine with the vectors it was trained on: {cosine:.3f}\nPipeline written to {output}"
+    return (
+        f"Mean cosine with the vectors it was trained on: {cosine:.3f}\n"
+        f"Pipeline written to {output}"
+    )
 
 
 def _with_small_encoder(nlp: Language, name: str, kb: PrototypeKB, seed: int) -> KrisselLinker:
@@ -132,7 +135,11 @@ def _with_small_encoder(nlp: Language, name: str, kb: PrototypeKB, seed: int) ->
     settings = nlp.config.interpolate()["components"][name]
     factory = settings.pop("factory")
     # Current values: settings may have been changed since the pipeline was made.
-    settings |= {**find_linker(nlp, name).cfg, **REFITTED, "model": {**compact_model(), "seed": seed}}
+    settings |= {
+        **find_linker(nlp, name).cfg,
+        **REFITTED,
+        "model": {**compact_model(), "seed": seed},
+    }
     settings |= {"objective": None, "kb_path": None}
     if not kb.prototypes.in_text.any():
         settings["context"] = "none"
@@ -147,21 +154,28 @@ def _with_small_encoder(nlp: Language, name: str, kb: PrototypeKB, seed: int) ->
 
 def _blocks(kb: PrototypeKB, progress: bool) -> Iterator[tuple[Rows, list[Prototype]]]:
     step = BLOCK_VIEWS * BLOCKS_PER_ADD
-    with progress_bar(show=progress, total=kb.n_prototypes, desc="Prototypes", unit=" views") as bar:
+    with progress_bar(
+        show=progress, total=kb.n_prototypes, desc="Prototypes", unit=" views"
+    ) as bar:
         for start in range(0, kb.n_prototypes, step):
             rows = np.arange(start, min(start + step, kb.n_prototypes))
             yield rows, kb.prototypes_at(rows)
             bar.update(len(rows))
 
 
-def _weights(large: KrisselLinker, kb: PrototypeKB, rows: Rows, prototypes: list[Prototype]) -> list[float]:
+def _weights(
+    large: KrisselLinker, kb: PrototypeKB, rows: Rows, prototypes: list[Prototype]
+) -> list[float]:
     """Return the weights that the vectors of class names and gold mentions at `rows` were
     multiplied by, from their lengths relative to the encoder's; 1 for others."""
     weights = np.ones(len(rows))
     weighted = np.array([each.kind in WEIGHTED for each in prototypes])
     if weighted.any():
         own = kb.queries(large.encode([each.view for each in prototypes if each.kind in WEIGHTED]))
-        stored, own = (np.linalg.norm(each, axis=1) for each in (kb.prototypes.base_vectors(rows[weighted]), own))
+        stored, own = (
+            np.linalg.norm(each, axis=1)
+            for each in (kb.prototypes.base_vectors(rows[weighted]), own)
+        )
         # No length says nothing.
         weights[weighted] = np.divide(
             stored, own, out=np.ones(len(own), dtype=np.float32), where=(own > 0) & (stored > 0)

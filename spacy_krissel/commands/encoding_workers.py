@@ -104,7 +104,9 @@ class EncodingActors(Encoders):
 
     def __init__(self, ray: Any, encoder: EncoderOf, use_gpu: bool, n_actors: int) -> None:
         self._ray = ray
-        make = ray.remote(num_cpus=0 if use_gpu else 1, num_gpus=int(use_gpu), max_restarts=MAX_RETRIES)
+        make = ray.remote(
+            num_cpus=0 if use_gpu else 1, num_gpus=int(use_gpu), max_restarts=MAX_RETRIES
+        )
         actor = make(RayEncoder)
         self._actors = deque(actor.remote(encoder, use_gpu) for _ in range(n_actors))
         # Lost actors, by the pending answer of each.
@@ -172,7 +174,9 @@ def encoding_actors(encoder: EncoderOf, address: str, gpu_id: int) -> Iterator[E
         # Free resources only: an actor would wait forever for others.
         n_actors = int(ray.available_resources().get(kind, 0))
         if not n_actors:
-            raise KrisselError(Errors.K024.format(address=address, problem=f"the one there has no free {kind}"))
+            raise KrisselError(
+                Errors.K024.format(address=address, problem=f"the one there has no free {kind}")
+            )
         yield EncodingActors(ray, encoder, gpu_id >= 0, n_actors)
 
 

@@ -69,14 +69,16 @@ def make_encoder_from_pipeline(
     contexts: for a small encoder, copy the table of contexts too, which an encoder of names has not
         trained
 
-    Every encoder of the pipeline to be trained, that of references too, gets the weights of the trained encoder of
-    mentions or names, be it small or a transformer; see `layers.hf.weights.warm_start`.
+    Every encoder of the pipeline to be trained, that of references too, gets the weights of the
+    trained encoder of mentions or names, be it small or a transformer; see
+    `layers.hf.weights.warm_start`.
     """
     return partial(start_encoder, path=path, name=name, contexts=contexts)
 
 
 def start_encoder(model: Model[Any, Any], *, path: Path, name: str, contexts: bool = False) -> None:
-    """Raises KrisselError K408, K411 (a small encoder of other sizes), K610, K611, K633 (of another kind)."""
+    """Raises KrisselError K408, K411 (a small encoder of other sizes), K610, K611, K633 (of another
+    kind)."""
     from ..layers.hf.weights import warm_start
 
     pipe = find_kb_pipe(load_pipeline(path), name)

@@ -14,7 +14,11 @@ from ..util.outputs import writes
 
 @writes("output")
 def extract(
-    pipeline: Path, texts: list[str], *, output: Path | None = None, name: str = "krissel_span_extractor"
+    pipeline: Path,
+    texts: list[str],
+    *,
+    output: Path | None = None,
+    name: str = "krissel_span_extractor",
 ) -> list[Doc]:
     """Find entities in texts without mentions, and draw them.
 
@@ -38,7 +42,10 @@ def extract(
         doc.spans.setdefault(key, [])
     if output is not None and docs:
         is_page = output.suffix == ".html"
-        write_text(output, render_page(docs, key, title=output.stem) if is_page else render_svg(docs[0], key))
+        write_text(
+            output,
+            render_page(docs, key, title=output.stem) if is_page else render_svg(docs[0], key),
+        )
     return docs
 
 
@@ -48,7 +55,10 @@ def show_extract(docs: list[Doc], output: Path | None) -> str:
         found = []
         for entity in doc._.krissel_entities:
             fragments = " … ".join(doc[start:end].text for start, end in entity["fragments"])
-            found.append(f"  {entity['score']:.2f}  {entity['id']}  {entity['name']}: {fragments or '(no tokens)'}")
+            found.append(
+                f"  {entity['score']:.2f}  {entity['id']}  {entity['name']}: "
+                f"{fragments or '(no tokens)'}"
+            )
         lines += [doc.text, *(found or ["  nothing found"])]
     if output is not None and docs:
         lines.append(f"Drawn: {output}")

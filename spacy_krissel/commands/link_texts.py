@@ -44,20 +44,21 @@ def link(
     """Link the mentions of a text, texts or docs.
 
     pipeline: A pipeline with a linker, and with a component that finds mentions
-    texts: A text in quotes; or a file: docs with mentions (.spacy), or text: JSONL, PubTator, plain, .gz
-    output: The file to write, in the format that its name ends in, such as .tsv for "krissel correct"; without it, the
-        links of a text are printed
+    texts: A text in quotes; or a file: docs with mentions (.spacy), or text: JSONL, PubTator,
+        plain, .gz
+    output: The file to write, in the format that its name ends in, such as .tsv for "krissel
+        correct"; without it, the links of a text are printed
     name: Name of the linker in the pipeline
     index_device: Device of the index: cpu, cuda:0 or cuda:all; default: the pipeline's setting
     batch_size: Number of docs per batch
 
-    A doc of a .spacy file keeps its mentions: components that set mentions do not run. A text longer
-    than `nlp.max_length` is left out. RETURNS: the numbers of docs and of mentions, or the `link_rows`
-    of a printed text.
+    A doc of a .spacy file keeps its mentions: components that set mentions do not run. A text
+    longer than `nlp.max_length` is left out. RETURNS: the numbers of docs and of mentions, or the
+    `link_rows` of a printed text.
 
-    Raises KrisselError K006 (output, batch size), K026 (output), K611, K610, K676 (pipeline), K603 (no knowledge base),
-    K247 (dkpro-cassis, for `.xmi.zip`), and those of the readers. Warns KW620 (texts left out), KW621 (no mention
-    anywhere).
+    Raises KrisselError K006 (output, batch size), K026 (output), K611, K610, K676 (pipeline), K603
+    (no knowledge base), K247 (dkpro-cassis, for `.xmi.zip`), and those of the readers. Warns KW620
+    (texts left out), KW621 (no mention anywhere).
     """
     # A word with a dot or slash is a file name, existing or not.
     named = str(texts).endswith((".spacy", *SUFFIXES)) or re.fullmatch(r"\S*[./\\]\S*", str(texts))
@@ -71,7 +72,14 @@ def link(
     write = None if output is None else writer_of(output)
     if output is not None:
         check_file(Path(output))
-    docs = LinkedDocs(pipeline, source, name=name, index_device=index_device, batch_size=batch_size, progress=progress)
+    docs = LinkedDocs(
+        pipeline,
+        source,
+        name=name,
+        index_device=index_device,
+        batch_size=batch_size,
+        progress=progress,
+    )
     if output is None or write is None:
         return [row for doc in docs for row in link_rows(doc, docs.key)]
     with atomic_file(Path(output)) as temporary, temporary.open("wb") as file_:
@@ -107,9 +115,13 @@ class LinkedDocs:
             nlp.enable_pipe(name)
         self._where = f"doc.spans['{self.key}']" if self.key else "doc.ents"
         # A component without `assigns` may set mentions too.
-        setters = mention_setters(nlp) or [pipe for pipe in nlp.pipe_names if not nlp.get_pipe_meta(pipe).assigns]
+        setters = mention_setters(nlp) or [
+            pipe for pipe in nlp.pipe_names if not nlp.get_pipe_meta(pipe).assigns
+        ]
         if is_text and not setters:
-            raise KrisselError(Errors.K676.format(found=", ".join(nlp.pipe_names), where=self._where))
+            raise KrisselError(
+                Errors.K676.format(found=", ".join(nlp.pipe_names), where=self._where)
+            )
         self.n_docs = self.n_mentions = 0
         self._nlp, self._read = nlp, (source, batch_size, progress)
 
@@ -126,7 +138,9 @@ class LinkedDocs:
 
 def show_link(found: tuple[int, int] | list[dict[str, str]], output: Path | None) -> str:
     if isinstance(found, list):
-        cells = [[" | ".join(row[column].split(" | ")[:2]) for column in COLUMNS_SHOWN] for row in found]
+        cells = [
+            [" | ".join(row[column].split(" | ")[:2]) for column in COLUMNS_SHOWN] for row in found
+        ]
         return str(wasabi.table(cells, header=COLUMNS_SHOWN, max_col=100))
     return f"{found[1]} mentions of {found[0]} docs linked in {output}"
 
@@ -137,7 +151,9 @@ def _linked(nlp: Language, source: Path | str, batch_size: int, progress: bool) 
         total = sum(1 for _ in read_doc_bins(source, nlp.vocab)) if progress else None
         with nlp.select_pipes(disable=mention_setters(nlp)):
             linked = nlp.pipe(read_doc_bins(source, nlp.vocab), batch_size=batch_size)
-            yield from progress_bar(linked, show=progress, total=total, desc="Linking", unit=" docs")
+            yield from progress_bar(
+                linked, show=progress, total=total, desc="Linking", unit=" docs"
+            )
         return
     texts = [Text("", source, "", 1)] if isinstance(source, str) else read_texts(source)
     read = within_max_length(nlp, texts, lambda text: (text.text, text.id))

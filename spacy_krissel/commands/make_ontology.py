@@ -63,8 +63,8 @@ class OntologySettings:
 class StoreSettings(OntologySettings):
     """Settings of `ontology`.
 
-    sources: Ontology files or folders (formats: see --format), stores, or names of vocabularies (krissel vocabularies);
-        .gz too
+    sources: Ontology files or folders (formats: see --format), stores, or names of vocabularies
+        (krissel vocabularies); .gz too
     output: Directory of the store
     species: NCBI Gene: keep this species (a tax id), or those of gnormplus or nlm-gene
     common_names: Taxonomy: name taxa by GenBank's common name (human), if they have one
@@ -75,10 +75,12 @@ class StoreSettings(OntologySettings):
     umls_suppressed: UMLS: include suppressible and obsolete atoms
     umls_type_ids: UMLS: types by id (T047), not by name
     umls_relation: UMLS: use concepts with this relation (RL, SY) as cross-references
-    umls_code: UMLS: use ids of this source (MSH, OMIM) as alternative ids, so that its gold ids resolve
+    umls_code: UMLS: use ids of this source (MSH, OMIM) as alternative ids, so that its gold ids
+        resolve
     umls_tradenames: UMLS: add trade names to the names of a drug
     umls_parents: UMLS: keep the parents of concepts (MRREL's PAR)
-    umls_preset: UMLS: release, types, sources and atoms of 2017AA (all), st21pv (MedMentions' subset) or sapbert
+    umls_preset: UMLS: release, types, sources and atoms of 2017AA (all), st21pv (MedMentions'
+        subset) or sapbert
     omop_vocabulary: OMOP: concepts of this vocabulary (SNOMED)
     omop_domain: OMOP: concepts of this domain (Condition)
     omop_standard: OMOP: standard concepts only
@@ -89,8 +91,8 @@ class StoreSettings(OntologySettings):
     enrich_names: Take names too, for shared ids
     tree_types: Use the names of the roots of an entity's trees as its types
     prefix: Add this prefix to all ids without one (NCBIGene), which may equal ids of another store
-    disambiguate: Expand names that several entities share by the preferred name, or by the "shortest" or "longest"
-        other name
+    disambiguate: Expand names that several entities share by the preferred name, or by the
+        "shortest" or "longest" other name
     taxonomy: Store of a taxonomy with the names of the entities' species
     homonyms: Write a report of the names that several entities share to this .json file
     """
@@ -192,11 +194,16 @@ def ontology(asked: StoreSettings) -> tuple[OntologyStore, dict[str, Any]]:
     return store, report
 
 
-def show_ontology(found: tuple[OntologyStore, dict[str, Any]], output: Path, merge: bool, homonyms: Path | None) -> str:
+def show_ontology(
+    found: tuple[OntologyStore, dict[str, Any]], output: Path, merge: bool, homonyms: Path | None
+) -> str:
     store, report = found
     manifest = store.manifest
     lines = [
-        f"{manifest['entities']} entities, {manifest['names']} names ({manifest['shared_names']} shared) in {output}"
+        (
+            f"{manifest['entities']} entities, {manifest['names']} names "
+            f"({manifest['shared_names']} shared) in {output}"
+        )
     ]
     if merge:
         merged = manifest["info"]["merged"]
@@ -205,9 +212,10 @@ def show_ontology(found: tuple[OntologyStore, dict[str, Any]], output: Path, mer
         lines.append("No homonyms to disambiguate")
         if counts["success_rate"] is not None:
             lines[-1] = (
-                f"{counts['success_rate']:.2%} of {counts['before']['homonyms']:,} homonyms disambiguated, "
-                f"{counts['failures']:,} names still shared; {counts['second_choices']:,} second choices, "
-                f"{counts['unchanged']:,} names unchanged"
+                f"{counts['success_rate']:.2%} of {counts['before']['homonyms']:,} homonyms "
+                f"disambiguated, {counts['failures']:,} names still shared; "
+                f"{counts['second_choices']:,} second choices, {counts['unchanged']:,} names "
+                "unchanged"
             )
     if homonyms is not None:
         lines.append(f"{_table(report)}\n\nReport: {homonyms}")
@@ -219,9 +227,16 @@ def _table(report: dict[str, Any]) -> str:
     keys = [key for key in ("read", "result") if key in report]
     columns = [report[key] for key in keys]
     rows: list[tuple[str, ...]] = [("homonyms", *keys)]
-    rows += [(key, *(f"{column[key]:,}" for column in columns)) for key in ("entities", "names", "homonyms")]
-    rows.append(("names that are homonyms", *(_of(column["pairs"], column["names"]) for column in columns)))
-    rows += [(f"– {title}", *(f"{column[key]:,}" for column in columns)) for key, title in CASES.items()]
+    rows += [
+        (key, *(f"{column[key]:,}" for column in columns))
+        for key in ("entities", "names", "homonyms")
+    ]
+    rows.append(
+        ("names that are homonyms", *(_of(column["pairs"], column["names"]) for column in columns))
+    )
+    rows += [
+        (f"– {title}", *(f"{column[key]:,}" for column in columns)) for key, title in CASES.items()
+    ]
     return markdown_table(rows)
 
 
@@ -253,7 +268,11 @@ def show_vocabularies(found: dict[str, Any]) -> str:
     rows = []
     for name, record in found.items():
         known = VOCABULARIES[name]
-        cached = record.get("downloaded", "by hand")[:10] if record else known.command and "needs a login"
+        cached = (
+            record.get("downloaded", "by hand")[:10]
+            if record
+            else known.command and "needs a login"
+        )
         rows.append((name, known.title, known.size, cached, known.licence))
     header = ("name", "vocabulary", "about", "in the cache", "licence")
     return f"{wasabi.table(rows, header=header, max_col=60)}\nCache: {cache_folder()}"

@@ -73,7 +73,10 @@ def map_terms(
     """
     if output.suffix != ".tsv":
         raise wrong_setting("output", str(output), "a path ending in .tsv")
-    addresses = {"license": license, **({"mapping_set_id": mapping_set_id} if mapping_set_id else {})}
+    addresses = {
+        "license": license,
+        **({"mapping_set_id": mapping_set_id} if mapping_set_id else {}),
+    }
     for setting, found in addresses.items():
         if not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*:\S+", found):
             raise wrong_setting(setting, found, "an address, https://…")
@@ -85,7 +88,10 @@ def map_terms(
     nlp = load_pipeline(pipeline)
     linker = find_linker(nlp, name)
     if top_k > linker.n_candidates_kept():
-        expected = f"at most {linker.n_candidates_kept()}, the candidates that the linker keeps (`n_candidates`)"
+        expected = (
+            f"at most {linker.n_candidates_kept()}, the candidates that the linker keeps "
+            "(`n_candidates`)"
+        )
         raise wrong_setting("top_k", top_k, expected)
     if name not in nlp.pipe_names:
         nlp.enable_pipe(name)
@@ -93,10 +99,14 @@ def map_terms(
 
     def mappings() -> Iterator[Mapping]:
         linked = _linked(nlp, read, linker.cfg["spans_key"], batch_size)
-        for span, term in reading_bar(linked, size_of([terms]), show=progress, unit=" terms", desc="Mapping"):
+        for span, term in reading_bar(
+            linked, size_of([terms]), show=progress, unit=" terms", desc="Mapping"
+        ):
             first, *others = islice(_mappings(term, span, linker.kb, curies), top_k)
             exact = first.predicate_id == EXACT
-            report.count("without_entity" if first.object_id == NOT_FOUND else "exact" if exact else "close")
+            report.count(
+                "without_entity" if first.object_id == NOT_FOUND else "exact" if exact else "close"
+            )
             report.count("terms")
             yield from [first, *others]
 
@@ -112,9 +122,13 @@ def show_map_terms(counts: dict[str, int]) -> str:
     return "\n".join(f"{key}: {value}" for key, value in counts.items())
 
 
-def _linked(nlp: Language, terms: Iterator[Term], key: str, batch_size: int) -> Iterator[tuple[Span, Term]]:
+def _linked(
+    nlp: Language, terms: Iterator[Term], key: str, batch_size: int
+) -> Iterator[tuple[Span, Term]]:
     def docs() -> Iterator[tuple[Doc, Term]]:
-        for term in within_max_length(nlp, terms, lambda term: (term.label, term.id or term.label[:40])):
+        for term in within_max_length(
+            nlp, terms, lambda term: (term.label, term.id or term.label[:40])
+        ):
             doc = nlp.make_doc(term.label)
             set_spans(doc, [Span(doc, 0, len(doc), label="MENTION")], key)
             yield doc, term
@@ -129,7 +143,9 @@ def _mappings(term: Term, span: Span, kb: PrototypeKB, curies: Curies) -> Iterat
     subject, linked = term.id and curies(term.id, "term"), span.kb_id_
 
     def mapping(predicate: str, found: dict[str, Any]) -> Mapping:
-        is_name = bool(found) and canonical_name(term.label) in map(canonical_name, _names(kb, found["id"]))
+        is_name = bool(found) and canonical_name(term.label) in map(
+            canonical_name, _names(kb, found["id"])
+        )
         confidence, score = found.get("confidence"), found.get("score", -1)
         return Mapping(
             subject,

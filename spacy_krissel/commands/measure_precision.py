@@ -40,17 +40,30 @@ def precision(pipeline: str | Path, links: Path, *, name: str = LINKER) -> dict[
         if not row.linked:
             report.count("unlinked")
             continue
-        counts = groups["all" if row.why is None else RANDOM if row.why.lower() == RANDOM else "chosen"]
+        counts = groups[
+            "all" if row.why is None else RANDOM if row.why.lower() == RANDOM else "chosen"
+        ]
         counts["unfilled" if row.right is None else "filled"] += 1
         counts["right"] += not set(row.linked).isdisjoint(row.right or ())
     report.warn()
     if not any(counts["filled"] for counts in groups.values()):
         what = "link that is filled in"
-        raise KrisselError(Errors.K204.format(path=links, what=what, line=report["lines"], expected=EXPECTED))
+        raise KrisselError(
+            Errors.K204.format(path=links, what=what, line=report["lines"], expected=EXPECTED)
+        )
     right, filled = groups[RANDOM]["right"], groups[RANDOM]["filled"]
     measured = {"precision": right / filled, "interval": _interval(right, filled)} if filled else {}
-    numbers = {group: {key: groups[group][key] for key in ("right", "filled", "unfilled")} for group in groups}
-    return {"precision": None, "interval": None, **measured, **numbers, "unlinked": report["unlinked"]}
+    numbers = {
+        group: {key: groups[group][key] for key in ("right", "filled", "unfilled")}
+        for group in groups
+    }
+    return {
+        "precision": None,
+        "interval": None,
+        **measured,
+        **numbers,
+        "unlinked": report["unlinked"],
+    }
 
 
 def _interval(right: int, n: int) -> tuple[float, float]:
@@ -62,15 +75,29 @@ def show_precision(found: dict[str, Any]) -> str:
     shown = {
         RANDOM: "precision, by the rows drawn at random",
         "chosen": "correct among the rows to review first, no estimate of the precision",
-        "all": "correct among the rows filled in; the precision only if they are all links or a random sample",
+        "all": (
+            "correct among the rows filled in; the precision only if they are all links or a "
+            "random sample"
+        ),
     }
     lines = []
     for group, what in shown.items():
         if not (counts := found.get(group, {})).get("filled"):
-            lines += [f"{what}: unknown, none is filled in"] if group == RANDOM and "all" not in found else []
+            lines += (
+                [f"{what}: unknown, none is filled in"]
+                if group == RANDOM and "all" not in found
+                else []
+            )
             continue
-        lines.append(f"{what}: {counts['right'] / counts['filled']:.1%} ({counts['right']} of {counts['filled']})")
+        lines.append(
+            f"{what}: {counts['right'] / counts['filled']:.1%} ({counts['right']} of "
+            f"{counts['filled']})"
+        )
         if group == RANDOM:
             lines[-1] += ", 95 % interval {:.1%} to {:.1%}".format(*found["interval"])
-    lines += [f"not filled in: {found[each]['unfilled']} ({each})" for each in shown if each in found]
-    return "\n".join([*lines, *([f"without a link: {found['unlinked']}"] if found["unlinked"] else [])])
+    lines += [
+        f"not filled in: {found[each]['unfilled']} ({each})" for each in shown if each in found
+    ]
+    return "\n".join(
+        [*lines, *([f"without a link: {found['unlinked']}"] if found["unlinked"] else [])]
+    )

@@ -18,7 +18,9 @@ COMPARED = 512
 
 @writes(folders=["output"], keeps="pipeline")
 @checked
-def quantize(pipeline: Language | str | Path, output: Path | None = None, *, name: str = LINKER) -> float:
+def quantize(
+    pipeline: Language | str | Path, output: Path | None = None, *, name: str = LINKER
+) -> float:
     """Quantize a linker's transformer to 8-bit integers.
 
     ONNX Runtime then runs it on CPUs (the extra `onnx`); a GPU runs the original. The knowledge

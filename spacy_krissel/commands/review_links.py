@@ -102,23 +102,39 @@ def review(
         raise wrong_setting("output", str(output), "a path ending in .tsv")
     check_file(output)
     docs = LinkedDocs(pipeline, texts, name=name, batch_size=batch_size, progress=progress)
-    answered = ((doc, {}) for doc in docs) if also is None else _answered(docs, also, name, batch_size)
+    answered = (
+        ((doc, {}) for doc in docs) if also is None else _answered(docs, also, name, batch_size)
+    )
     sample, links, n_linked = _draw(answered, docs.key, rows, random.Random(seed))
     if not n_linked:
-        raise KrisselError(Errors.K678.format(path=texts, n_docs=docs.n_docs, n_mentions=docs.n_mentions))
+        raise KrisselError(
+            Errors.K678.format(path=texts, n_docs=docs.n_docs, n_mentions=docs.n_mentions)
+        )
     drawn, chosen = _choose(sample, links, rows)
-    pairs = zip_longest(((each, RANDOM) for each in drawn), ((each, _reason(each)) for each in chosen))
-    written = [(*pair[0].row.values(), cell_text(pair[1])) for both in pairs for pair in both if pair is not None]
+    pairs = zip_longest(
+        ((each, RANDOM) for each in drawn), ((each, _reason(each)) for each in chosen)
+    )
+    written = [
+        (*pair[0].row.values(), cell_text(pair[1]))
+        for both in pairs
+        for pair in both
+        if pair is not None
+    ]
     with atomic_file(output) as temporary, temporary.open("wb") as file_:
         file_.writelines(table_lines((*COLUMNS, WHY), written))
-    counts = {"docs": docs.n_docs, "mentions": docs.n_mentions, "linked": n_linked, "links": len(links)}
+    counts = {
+        "docs": docs.n_docs,
+        "mentions": docs.n_mentions,
+        "linked": n_linked,
+        "links": len(links),
+    }
     return {**counts, "rows": len(written), "random": len(drawn)}
 
 
 def show_review(counts: dict[str, int], output: Path) -> str:
     return (
-        f"{counts['rows']} of {counts['linked']} linked mentions in {output}: {counts['random']} drawn at random, "
-        f"{counts['rows'] - counts['random']} to review first"
+        f"{counts['rows']} of {counts['linked']} linked mentions in {output}: {counts['random']} "
+        f"drawn at random, {counts['rows'] - counts['random']} to review first"
     )
 
 
@@ -154,7 +170,9 @@ def _draw(
     return sample, links, number
 
 
-def _choose(sample: list[Mention], links: dict[tuple[str, str], Link], n: int) -> tuple[list[Mention], list[Mention]]:
+def _choose(
+    sample: list[Mention], links: dict[tuple[str, str], Link], n: int
+) -> tuple[list[Mention], list[Mention]]:
     """Return the random rows and those to review first, `n` in all if there are as many mentions.
 
     The number of random rows does not depend on the mentions drawn, and an example that was drawn
@@ -163,7 +181,9 @@ def _choose(sample: list[Mention], links: dict[tuple[str, str], Link], n: int) -
     n = min(n, len(sample))
     n_random = max((n + 1) // 2, n - len(links))
     drawn = sample[:n_random]
-    ordered = sorted(links.values(), key=lambda link: (-link.disagreements, -link.doubt, -link.n_mentions))
+    ordered = sorted(
+        links.values(), key=lambda link: (-link.disagreements, -link.doubt, -link.n_mentions)
+    )
     # If the example of a link was drawn, a second example takes its row.
     queue = [*(link.example for link in ordered if link.example is not None), *sample[n_random:]]
     taken = {each.number for each in drawn}
@@ -188,7 +208,9 @@ def _reason(mention: Mention) -> str:
     return f"{mention.reason}; mentions: {mention.link.n_mentions}"
 
 
-def _answered(docs: LinkedDocs, pipeline: str | Path, name: str, batch_size: int) -> Iterator[tuple[Doc, Answers]]:
+def _answered(
+    docs: LinkedDocs, pipeline: str | Path, name: str, batch_size: int
+) -> Iterator[tuple[Doc, Answers]]:
     """Yield each doc with the links of another pipeline for its mentions."""
     nlp = load_pipeline(pipeline)
     key = find_linker(nlp, name).cfg["spans_key"]
@@ -204,7 +226,9 @@ def _answered(docs: LinkedDocs, pipeline: str | Path, name: str, batch_size: int
 def _unlinked(doc: Doc, nlp: Language, key: str, new_key: str) -> Doc:
     """Return a copy with its tokens and mentions, without the links of the first pipeline."""
     words, spaces = [token.text for token in doc], [bool(token.whitespace_) for token in doc]
-    copy = Doc(nlp.vocab, words=words, spaces=spaces, user_data={ID_KEY: doc.user_data.get(ID_KEY, "")})
+    copy = Doc(
+        nlp.vocab, words=words, spaces=spaces, user_data={ID_KEY: doc.user_data.get(ID_KEY, "")}
+    )
     spans = [Span(copy, span.start, span.end, label=span.label_) for span in spans_of(doc, key)]
     set_spans(copy, spans if new_key else filter_spans(spans), new_key)
     return copy

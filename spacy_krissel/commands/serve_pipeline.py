@@ -107,7 +107,9 @@ def serve(
     bounds = Bounds(max_documents, max_chars, max_mentions, max_answer)
     # Otherwise each start encodes the mentions of all corrections.
     vectors = corrections and corrections.with_name(f"{corrections.name}.vectors.npz")
-    process = partial(LinkProcess, pipeline, name=name, index_device=index_device, bounds=bounds, vectors=vectors)
+    process = partial(
+        LinkProcess, pipeline, name=name, index_device=index_device, bounds=bounds, vectors=vectors
+    )
     server: uvicorn.Server | None = None
     problem = ""
 
@@ -120,15 +122,28 @@ def serve(
     try:
         starts = [partial(process, gpu_id=gpu) for gpu in worker_gpus(gpu_id, workers)]
         # At its end nobody waits for answers: uvicorn has waited for `grace` seconds.
-        service = LinkService(starts, log, waiting=max_waiting, seconds=timeout, grace=1, ended=ended)
+        service = LinkService(
+            starts, log, waiting=max_waiting, seconds=timeout, grace=1, ended=ended
+        )
         # A page of another site has no key.
         own_names = (*LOCAL_NAMES, f"[{host}]" if ":" in host else host, *(server_names or ()))
         limits = Limits(max_documents, max_chars, timeout)
-        app = make_app(service, limits=limits, key=key, user_header=user_header, hosts=() if key else own_names)
+        app = make_app(
+            service, limits=limits, key=key, user_header=user_header, hosts=() if key else own_names
+        )
         _log_to_stderr()
-        settings: dict[str, Any] = {"log_level": "warning", "access_log": False, "timeout_graceful_shutdown": grace}
-        server = uvicorn.Server(uvicorn.Config(app, http=bounded_protocol(max_connections), **settings))
-        print(f"Serving {pipeline} at http://{f'[{host}]' if ':' in host else host}:{port}", flush=True)
+        settings: dict[str, Any] = {
+            "log_level": "warning",
+            "access_log": False,
+            "timeout_graceful_shutdown": grace,
+        }
+        server = uvicorn.Server(
+            uvicorn.Config(app, http=bounded_protocol(max_connections), **settings)
+        )
+        print(
+            f"Serving {pipeline} at http://{f'[{host}]' if ':' in host else host}:{port}",
+            flush=True,
+        )
         try:
             if not problem:
                 server.run(sockets)
@@ -149,7 +164,9 @@ def _bound(host: str, port: int) -> list[socket.socket]:
     sockets: list[socket.socket] = []
     missing: OSError | None = None
     try:
-        for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+        for family, kind, protocol, _, address in socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM
+        ):
             try:
                 sockets.append(_bound_socket(family, kind, protocol, address))
             except OSError as error:
@@ -162,7 +179,9 @@ def _bound(host: str, port: int) -> list[socket.socket]:
     except OSError as error:
         for each in sockets:
             each.close()
-        raise KrisselError(Errors.K693.format(host=host, port=port, problem=error.strerror or str(error))) from error
+        raise KrisselError(
+            Errors.K693.format(host=host, port=port, problem=error.strerror or str(error))
+        ) from error
     return sockets
 
 

@@ -45,12 +45,17 @@ def describe_entity(kb: PrototypeKB, id: str) -> str:
     kinds = Counter(prototype.kind for prototype in kb.prototypes_at(kb.prototype_rows(entity.id)))
     facts: dict[str, Any] = asdict(entity)
     if "parents" in facts:
-        facts["parents"] = [f"{each} {kb[each].name}" if each in kb else each for each in facts["parents"]]
+        facts["parents"] = [
+            f"{each} {kb[each].name}" if each in kb else each for each in facts["parents"]
+        ]
     facts["prototypes"] = [f"{count} {kind}" for kind, count in kinds.items()]
     facts["url"] = entity_url(entity.id)
     for each in kb.ontology:
         stated = [f"{key} {each[key]}" for key in ("version", "licence") if each.get(key)]
-        facts["ontology"] = [*facts.get("ontology", ()), ", ".join([str(each.get("source", "")), *stated])]
+        facts["ontology"] = [
+            *facts.get("ontology", ()),
+            ", ".join([str(each.get("source", "")), *stated]),
+        ]
     lines = []
     for name, value in facts.items():
         shown = value if isinstance(value, str) else "; ".join(value)

@@ -48,7 +48,14 @@ from ..util.settings import NotNegative, checked
 SILENT = {"@loggers": "spacy.ConsoleLogger.v1", "progress_bar": False}
 RATE = "training.optimizer.learn_rate"
 # Settings of [training] that `train_while_improving` takes.
-STEP_SETTINGS = ("dropout", "accumulate_gradient", "patience", "max_steps", "eval_frequency", "before_update")
+STEP_SETTINGS = (
+    "dropout",
+    "accumulate_gradient",
+    "patience",
+    "max_steps",
+    "eval_frequency",
+    "before_update",
+)
 
 
 @checked
@@ -139,7 +146,9 @@ def fit_schedule(nlp: Language, overrides: Container[str]) -> None:
     """
     training = nlp.config.interpolate()["training"]
     rate = nlp.config["training"]["optimizer"].get("learn_rate")
-    has_end = isinstance(rate, dict) and "total_steps" in rate and f"{RATE}.total_steps" not in overrides
+    has_end = (
+        isinstance(rate, dict) and "total_steps" in rate and f"{RATE}.total_steps" not in overrides
+    )
     each_epoch = training["eval_frequency"] == 0
     if each_epoch and training["max_epochs"] == -1:
         expected = "a whole number, 1 or more, with max_epochs -1"
@@ -157,7 +166,10 @@ def fit_schedule(nlp: Language, overrides: Container[str]) -> None:
         rate["total_steps"] = total
         if "warmup_steps" in rate and f"{RATE}.warmup_steps" not in overrides:
             rate["warmup_steps"] = round(rate["warmup_steps"] * total / planned) if planned else 0
-        msg.info(f"Learning rate over {total} steps, the length of this training ({planned} in the config)")
+        msg.info(
+            f"Learning rate over {total} steps, the length of this training ({planned} in the "
+            "config)"
+        )
 
 
 def _log_settings(nlp: Language, T: dict[str, Any]) -> None:
@@ -180,7 +192,11 @@ def _train(nlp: Language, output: Path | None, gpu_id: int, progress: bool) -> N
         set_gpu_allocator(allocator)
     T = registry.resolve(config["training"], schema=ConfigSchemaTraining)
     train_corpus, dev_corpus = resolve_dot_names(config, [T["train_corpus"], T["dev_corpus"]])
-    optimizer, frozen, annotating = T["optimizer"], T["frozen_components"], T["annotating_components"]
+    optimizer, frozen, annotating = (
+        T["optimizer"],
+        T["frozen_components"],
+        T["annotating_components"],
+    )
     evaluate = create_evaluation_callback(nlp, dev_corpus, T["score_weights"])
     before_to_disk = create_before_to_disk_callback(T["before_to_disk"])
 
@@ -283,8 +299,9 @@ def _evaluated_by_first(evaluate: Callable[[], Any]) -> Any:
 
 @contextmanager
 def _output_of_first_process() -> Iterator[None]:
-    """What all processes have to say is said once; errors are raised in each. When a process has ended, the launcher
-    tells all others to end: the first does so after its next step, which fails, and writes its pipeline whole before.
+    """What all processes have to say is said once; errors are raised in each. When a process has
+    ended, the launcher tells all others to end: the first does so after its next step, which fails,
+    and writes its pipeline whole before.
     """
     if n_processes() == 1:
         yield

@@ -26,7 +26,14 @@ from ..pipeline.pipeline_io import (
     save_pipeline,
 )
 from ..pipeline.settings import LINKER
-from ..util.atomic import atomic_file, check_file, check_parent, restore_backup, temporary_folder, write_text
+from ..util.atomic import (
+    atomic_file,
+    check_file,
+    check_parent,
+    restore_backup,
+    temporary_folder,
+    write_text,
+)
 from ..util.manifest import MANIFEST, check_replaceable
 from ..util.outputs import writes
 from ..util.settings import Count, PositiveInt, checked
@@ -107,7 +114,14 @@ def tune_index(
     # Built indexes are as large as the chosen one: on the disk of the result.
     with temporary_folder(target.absolute()) as folder:
         tuning, index = tune(
-            kb, vectors, folder, recall=recall, k=k, types=types, index_device=index_device, progress=progress
+            kb,
+            vectors,
+            folder,
+            recall=recall,
+            k=k,
+            types=types,
+            index_device=index_device,
+            progress=progress,
         )
         if not dry_run:
             kb.set_index(index, tuning.summary(kb.n_prototypes))
@@ -122,7 +136,9 @@ def tune_index(
 
 
 def show_tune_index(tuning: Tuning, path: Path, output: Path | None, dry_run: bool) -> str:
-    return "\n".join([*tuning_lines(tuning), "Nothing was saved" if dry_run else f"Saved: {output or path}"])
+    return "\n".join(
+        [*tuning_lines(tuning), "Nothing was saved" if dry_run else f"Saved: {output or path}"]
+    )
 
 
 def _restore_backups(path: Path, name: str) -> None:
@@ -135,7 +151,9 @@ def _restore_backups(path: Path, name: str) -> None:
         restore_backup(each)
 
 
-def _save(nlp: Language, path: Path, output: Path | None, kb_path: Path, name: str, device: str | None) -> None:
+def _save(
+    nlp: Language, path: Path, output: Path | None, kb_path: Path, name: str, device: str | None
+) -> None:
     """Save the pipeline to `output`, or only its changed parts in place."""
     pipe, config = find_kb_pipe(nlp, name), nlp.get_pipe_config(name)
     made = config[KB_FACTORY_KEY]

@@ -54,13 +54,19 @@ class Bundle(NamedTuple):
         folders: list[PurePath] = [annotations.parent]
         if documents is not None:
             folders.insert(0, Path(documents) if self.members is None else PurePosixPath(documents))
-        folders_tried = [f"'{folder}'" for folder in folders] + [f"'{layout}' of a folder above" for layout in layouts]
+        folders_tried = [f"'{folder}'" for folder in folders] + [
+            f"'{layout}' of a folder above" for layout in layouts
+        ]
         folders.extend(above / layout for above in start.parents for layout in layouts)
         for folder in folders:
             # Unlike `Path.is_file`, `isfile` accepts impossible file names.
             if isfile(folder / name) if self.members is None else folder / name in self.members:
                 return folder / name
-        raise KrisselError(Errors.K226.format(path=self.name(annotations), name=name, folders=", ".join(folders_tried)))
+        raise KrisselError(
+            Errors.K226.format(
+                path=self.name(annotations), name=name, folders=", ".join(folders_tried)
+            )
+        )
 
     def read_text(self, file_: PurePath) -> str:
         return decode_text(self.read(file_), self.name(file_))
@@ -84,7 +90,9 @@ def open_bundle(path: PathLike, suffix: str, expected: str) -> Bundle:
         if not path.is_file():
             raise KrisselError(Errors.K201.format(path=path, expected=expected))
         return Bundle(path, [path], None)
-    members: dict[PurePath, bytes] | None = None if path.is_dir() else dict(_members(path, (suffix, *TEXT_SUFFIXES)))
+    members: dict[PurePath, bytes] | None = (
+        None if path.is_dir() else dict(_members(path, (suffix, *TEXT_SUFFIXES)))
+    )
     names: Iterable[PurePath] = _below(path) if members is None else members
     files = sorted(name for name in names if name.name.endswith(suffix))
     if not files:

@@ -52,8 +52,8 @@ def read_docs(
 
     inputs: see `convert`
     format: format of the inputs; "auto" detects all but phrases, COMETA and those of plugins
-    documents: ZESHEL: folder with one file of documents per world; knowtator, BRAT, SemEval, ShARe, n2c2, Linnaeus,
-        S800, BioID: folder of the texts, if they are not next to the annotations
+    documents: ZESHEL: folder with one file of documents per world; knowtator, BRAT, SemEval, ShARe,
+        n2c2, Linnaeus, S800, BioID: folder of the texts, if they are not next to the annotations
     labels: keep only mentions with this label
     types: keep only mentions of this semantic type, by id or name (`filters.keep_types`), or
         "st21pv", MedMentions' 21 types, by the tree numbers in `ontology`
@@ -79,7 +79,11 @@ def read_docs(
         label, _, prefix = each.rpartition("=")
         by_label[label] = check_prefix(prefix)
     # A preset needs types, and an ontology for its tree numbers.
-    misnamed = {name for name in PRESETS.keys() & set(types or ()) if ontology is None or not PRESETS[name].trees}
+    misnamed = {
+        name
+        for name in PRESETS.keys() & set(types or ())
+        if ontology is None or not PRESETS[name].trees
+    }
     if misnamed:
         raise wrong_setting("types", min(misnamed), "semantic types, or 'st21pv' with an ontology")
     if isinstance(ontology, (str, Path)):
@@ -92,7 +96,11 @@ def read_docs(
         store = ontology if isinstance(ontology, OntologyStore) else None
         steps.append(partial(keep_types, types=types, store=store))
     if ontology is not None or by_label:
-        steps.append(partial(rewrite_ids, ontology=ontology, prefixes=by_label, unknown_as_nil=unknown_as_nil))
+        steps.append(
+            partial(
+                rewrite_ids, ontology=ontology, prefixes=by_label, unknown_as_nil=unknown_as_nil
+            )
+        )
     paths = [Path(path) for path in ([inputs] if isinstance(inputs, (str, Path)) else inputs)]
 
     def read(path: Path, report: CorpusReport) -> Iterator[AnnotatedText]:
@@ -201,13 +209,18 @@ def blank_pipeline(lang: str) -> Language:
 def _requested_ids(path: Path, report: CorpusReport) -> dict[str, int]:
     """Read the ids in a file, with their lines. Raises KrisselError K204 if there is none."""
     expected = "one document id per line"
-    return dict(read_records(path, lambda line, number: (line.strip(), number), report, expected=expected, what="id"))
+    return dict(
+        read_records(
+            path, lambda line, number: (line.strip(), number), report, expected=expected, what="id"
+        )
+    )
 
 
 def _selected_docs(
     docs: Iterable[Doc], part: GoldSplit, listed: dict[str, int] | None, report: CorpusReport
 ) -> Iterator[Doc]:
-    """Yield the listed documents of a split. Ids that remain in `listed` at the end were not found."""
+    """Yield the listed documents of a split. Ids that remain in `listed` at the end were not
+    found."""
     for doc in docs:
         if listed is not None and listed.pop(gold_mentions.document_id(doc), None) is None:
             report.count("unlisted_documents")
@@ -216,10 +229,14 @@ def _selected_docs(
             yield doc
 
 
-def _as_texts(docs: Iterable[Doc], sentences: bool, with_labels: bool, report: CorpusReport) -> Iterator[Doc]:
+def _as_texts(
+    docs: Iterable[Doc], sentences: bool, with_labels: bool, report: CorpusReport
+) -> Iterator[Doc]:
     for doc in docs:
         if sentences and doc.cats:
-            expected = "false for documents with labels, since these do not say which sentence they are of"
+            expected = (
+                "false for documents with labels, since these do not say which sentence they are of"
+            )
             raise wrong_setting("sentences", sentences, expected)
         for text in sentence_docs(doc, report=report) if sentences else (doc,):
             if with_labels:

@@ -23,7 +23,17 @@ if TYPE_CHECKING:
     from spacy.vocab import Vocab
 
 # Text attributes of a token.
-STRINGS: list[int | str] = ["ORTH", "NORM", "LEMMA", "TAG", "DEP", "MORPH", "ENT_TYPE", "ENT_ID", "ENT_KB_ID"]
+STRINGS: list[int | str] = [
+    "ORTH",
+    "NORM",
+    "LEMMA",
+    "TAG",
+    "DEP",
+    "MORPH",
+    "ENT_TYPE",
+    "ENT_ID",
+    "ENT_KB_ID",
+]
 # Default for a corpus without a development split.
 DEV_SHARE = 0.1
 DevShare = Annotated[float, Field(ge=0, lt=1)]
@@ -53,7 +63,9 @@ def read_doc_bins(path: str | Path, vocab: "Vocab") -> Iterator["Doc"]:
 
 
 def _damaged(path: Path, problem: object) -> KrisselError:
-    return KrisselError(Errors.K212.format(path=path, problem=f"{type(problem).__name__}: {problem}"))
+    return KrisselError(
+        Errors.K212.format(path=path, problem=f"{type(problem).__name__}: {problem}")
+    )
 
 
 def _check_size(path: Path) -> None:

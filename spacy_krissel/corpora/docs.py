@@ -51,11 +51,12 @@ def to_doc(annotated: AnnotatedText, nlp: Language, *, report: CorpusReport) -> 
     mentions are only in `doc.spans["krissel_disjoint"]` (`mentions.discontinuous`), which exists if
     there are any; fragments with only white space between them are joined.
 
-    A token is split at the edges of mentions inside the token. White space at the edges of a mention is
-    dropped. A mention is kept if the text at its offsets and its stated text have the same letters
-    and digits, in any case (some files lost their quote marks), with or without accents and Greek
-    letters ("TNF-a" for TNF-α). It is left out otherwise, since either of the two may be wrong. The
-    fragments of a mention may be stated in the order of the source or of the text.
+    A token is split at the edges of mentions inside the token. White space at the edges of a
+    mention is dropped. A mention is kept if the text at its offsets and its stated text have the
+    same letters and digits, in any case (some files lost their quote marks), with or without
+    accents and Greek letters ("TNF-a" for TNF-α). It is left out otherwise, since either of the two
+    may be wrong. The fragments of a mention may be stated in the order of the source or of the
+    text.
 
     For a weakly annotated text, `doc.cats` is `{entity: 1.0}` for all of its entities, and each
     concept of a composite is a mention of its own. Tokens are those of the tokenizer, as a pipeline
@@ -69,7 +70,9 @@ def to_doc(annotated: AnnotatedText, nlp: Language, *, report: CorpusReport) -> 
         doc = nlp.tokenizer(annotated.text)
     else:
         n_words = len(annotated.words)
-        doc = Doc(nlp.vocab, words=annotated.words, spaces=[i < n_words - 1 for i in range(n_words)])
+        doc = Doc(
+            nlp.vocab, words=annotated.words, spaces=[i < n_words - 1 for i in range(n_words)]
+        )
     doc.user_data[ID_KEY] = annotated.id
     mentions = (_weak_mentions if annotated.weak else _exact_mentions)(doc, annotated, report)
     write_gold_mentions(doc, mentions)
@@ -90,7 +93,9 @@ def write_gold_mentions(doc: Doc, mentions: Iterable[DocMention]) -> None:
     """Set `mentions` as the gold of `doc`: `doc.spans["krissel"]`, `doc.ents` and
     `doc.spans["krissel_disjoint"]`.
     """
-    ordered = sorted(mentions, key=lambda mention: (mention.fragments[0][0], -mention.fragments[-1][1]))
+    ordered = sorted(
+        mentions, key=lambda mention: (mention.fragments[0][0], -mention.fragments[-1][1])
+    )
     continuous = [
         Span(doc, *mention.fragments[0], label=mention.label, kb_id=mention.kb_id)
         for mention in ordered
@@ -112,10 +117,18 @@ def _exact_mentions(doc: Doc, annotated: AnnotatedText, report: CorpusReport) ->
             continue
         found = DocMention(to_kb_id(mention.kb_id), mention.label or DEFAULT_LABEL, fragments)
         if found in located:
-            report.record_issue("duplicate_mentions", annotated.file_of(mention), mention.line, repr(mention.text[:60]))
+            report.record_issue(
+                "duplicate_mentions",
+                annotated.file_of(mention),
+                mention.line,
+                repr(mention.text[:60]),
+            )
         located[found] = None
     _cut_tokens(doc, list(located), report)
-    return [mention._replace(fragments=tuple(_tokens(doc, *each) for each in mention.fragments)) for mention in located]
+    return [
+        mention._replace(fragments=tuple(_tokens(doc, *each) for each in mention.fragments))
+        for mention in located
+    ]
 
 
 def _tokens(doc: Doc, start: int, end: int) -> tuple[int, int]:
@@ -136,20 +149,29 @@ def _weak_mentions(doc: Doc, annotated: AnnotatedText, report: CorpusReport) -> 
             found = DocMention(concept, mention.label or DEFAULT_LABEL, fragments)
             if found in mentions:
                 report.record_issue(
-                    "duplicate_mentions", annotated.source, mention.line, f"{concept} in {annotated.id}"
+                    "duplicate_mentions",
+                    annotated.source,
+                    mention.line,
+                    f"{concept} in {annotated.id}",
                 )
             mentions[found] = None
     return list(mentions)
 
 
-def _whole_tokens(doc: Doc, mention: Mention, annotated: AnnotatedText, report: CorpusReport) -> Fragments:
+def _whole_tokens(
+    doc: Doc, mention: Mention, annotated: AnnotatedText, report: CorpusReport
+) -> Fragments:
     """Return the token offsets of the fragments of a mention; empty if they are not in the text."""
     if not mention.fragments:
         report.count("without_offsets")
         return ()
     found, widened = [], False
     for start, end in mention.fragments:
-        trimmed = _trimmed(annotated.text, start, end) if 0 <= start < end <= len(annotated.text) else None
+        trimmed = (
+            _trimmed(annotated.text, start, end)
+            if 0 <= start < end <= len(annotated.text)
+            else None
+        )
         if trimmed is None:
             detail = f"{mention.kb_id} at {start}-{end} in {annotated.id}"
             report.record_issue("outside_text", annotated.source, mention.line, detail)
@@ -186,7 +208,8 @@ def _locate(mention: Mention, annotated: AnnotatedText, report: CorpusReport) ->
     if not _is_stated(mention, covered):
         detail = f"{mention.text[:60]!r} at {at} is {' ... '.join(covered)[:60]!r}"
         stated, *others = map(
-            _letters, (mention.text, "".join(covered), "".join(text[start:end] for start, end in fragments))
+            _letters,
+            (mention.text, "".join(covered), "".join(text[start:end] for start, end in fragments)),
         )
         if not any(stated) or all(stated.isdisjoint(other) for other in others):
             report.record_issue("text_mismatches", annotated.file_of(mention), mention.line, detail)
@@ -215,7 +238,9 @@ def _is_stated(mention: Mention, covered: list[str]) -> bool:
     if len(covered) == 1:
         return covered[0] == mention.text
     in_order = [fragment for _, fragment in sorted(zip(mention.fragments, covered, strict=True))]
-    return _BETWEEN.sub("", mention.text) in (_BETWEEN.sub("", "".join(each)) for each in (covered, in_order))
+    return _BETWEEN.sub("", mention.text) in (
+        _BETWEEN.sub("", "".join(each)) for each in (covered, in_order)
+    )
 
 
 def _letters(text: str) -> set[str]:
@@ -233,9 +258,13 @@ def _cut_tokens(doc: Doc, found: list[DocMention], report: CorpusReport) -> None
     """Split every token at the edges of mentions inside it, so that each mention consists of whole
     tokens.
     """
-    split = split_at(doc, (offset for mention in found for fragment in mention.fragments for offset in fragment))
+    split = split_at(
+        doc, (offset for mention in found for fragment in mention.fragments for offset in fragment)
+    )
     cuts = set(chain.from_iterable(split))
-    n_misfit = sum(any(not cuts.isdisjoint(fragment) for fragment in mention.fragments) for mention in found)
+    n_misfit = sum(
+        any(not cuts.isdisjoint(fragment) for fragment in mention.fragments) for mention in found
+    )
     report.count("misfit_mentions", n_misfit)
     report.count("split_tokens", len(split))
 
@@ -266,7 +295,9 @@ def sentence_docs(doc: Doc, *, report: CorpusReport) -> Iterator[Doc]:
         yield _cut(doc, start, end, within[i], f"{name}:{i + 1}")
 
 
-def _sentences(doc: Doc, mentions: list[DocMention], report: CorpusReport) -> Iterator[tuple[int, int]]:
+def _sentences(
+    doc: Doc, mentions: list[DocMention], report: CorpusReport
+) -> Iterator[tuple[int, int]]:
     """Yield the token offsets of the sentences."""
     offsets = set(sentence_starts(doc))
     borders = {token.i for token in doc if token.idx in offsets}
@@ -297,11 +328,14 @@ def _cut(doc: Doc, start: int, end: int, mentions: list[DocMention], name: str) 
     cut = Doc(doc.vocab, words=[token.text for token in tokens], spaces=[*spaces[:-1], False])
     cut.user_data[ID_KEY] = name
     inside = [
-        mention._replace(fragments=tuple((first - start, last - start) for first, last in mention.fragments))
+        mention._replace(
+            fragments=tuple((first - start, last - start) for first, last in mention.fragments)
+        )
         for mention in mentions
     ]
     write_gold_mentions(cut, inside)
     cut.ents = [
-        Span(cut, ent.start - start, ent.end - start, label=ent.label_, kb_id=ent.kb_id_) for ent in tokens.ents
+        Span(cut, ent.start - start, ent.end - start, label=ent.label_, kb_id=ent.kb_id_)
+        for ent in tokens.ents
     ]
     return cut

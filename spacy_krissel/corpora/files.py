@@ -62,7 +62,9 @@ def open_lines(
         if not file_.may_be_truncated(closing):
             return
         if report.last_bad[:2] == (str(path), file_.line):
-            raise KrisselError(Errors.K206.format(path=path, line=file_.line, problem=report.last_bad[2]))
+            raise KrisselError(
+                Errors.K206.format(path=path, line=file_.line, problem=report.last_bad[2])
+            )
         report.record_issue("unended_files", str(path), file_.line)
 
 
@@ -96,7 +98,9 @@ def read_records(
         report.record_issue("bad_records", str(path), number, problem)
 
     skip = bad if skip_undecoded else None
-    with open_lines(path, expected, report=report, skip=skip, closing=closing, content=content) as lines:
+    with open_lines(
+        path, expected, report=report, skip=skip, closing=closing, content=content
+    ) as lines:
         for number, line in lines:
             if not line.strip():
                 continue
@@ -105,14 +109,18 @@ def read_records(
             except (ValueError, RecursionError) as error:
                 problem = str(error)[:80]
                 if first_error and not (found or first_bad):
-                    message = first_error.format(path=path, line=number, problem=problem, found=line[:80])
+                    message = first_error.format(
+                        path=path, line=number, problem=problem, found=line[:80]
+                    )
                     raise KrisselError(message) from None
                 bad(number, problem)
                 continue
             found = True
             yield record
     if what and not found:
-        raise KrisselError(Errors.K204.format(path=path, what=what + first_bad, line=number, expected=expected))
+        raise KrisselError(
+            Errors.K204.format(path=path, what=what + first_bad, line=number, expected=expected)
+        )
 
 
 def json_object(line: str) -> dict[str, Any]:
@@ -133,7 +141,9 @@ def has_surrogate(text: str) -> bool:
     return not text.isascii() and _SURROGATE.search(text) is not None
 
 
-def decoded_lines(file_: InputFile, skip: Callable[[int, str], None] | None = None) -> Iterator[tuple[int, str]]:
+def decoded_lines(
+    file_: InputFile, skip: Callable[[int, str], None] | None = None
+) -> Iterator[tuple[int, str]]:
     """Yield the lines with their numbers, see `open_lines`."""
     for raw in file_.lines():
         try:
@@ -181,7 +191,8 @@ MAX_HEADER = 1 << 20
 
 
 class _Member(NamedTuple):
-    """A file of an archive: its name and its stated size. source: `archive!member`, for messages."""
+    """A file of an archive: its name and its stated size. source: `archive!member`, for
+    messages."""
 
     name: PurePosixPath
     size: int
@@ -207,7 +218,9 @@ def open_archive(path: PathLike, expected: str) -> Iterator[Iterator[_Member]]:
             while file_.read(CHUNK):
                 pass
         except (*DAMAGED, tarfile.TarError) as error:
-            raise KrisselError(Errors.K211.format(path=path, problem=error, member=latest[0])) from error
+            raise KrisselError(
+                Errors.K211.format(path=path, problem=error, member=latest[0])
+            ) from error
 
 
 def _members(file_: InputFile, latest: list[str]) -> Iterator[_Member]:

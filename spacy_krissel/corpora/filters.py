@@ -25,13 +25,17 @@ def distinct_texts(texts: Texts, report: CorpusReport) -> Iterator[AnnotatedText
     seen: set[str] = set()
     for annotated in texts:
         if annotated.id in seen:
-            report.record_issue("duplicate_documents", annotated.source, annotated.line, f"document {annotated.id}")
+            report.record_issue(
+                "duplicate_documents", annotated.source, annotated.line, f"document {annotated.id}"
+            )
         else:
             seen.add(annotated.id)
             yield annotated
 
 
-def keep_labels(texts: Texts, labels: Collection[str], report: CorpusReport) -> Iterator[AnnotatedText]:
+def keep_labels(
+    texts: Texts, labels: Collection[str], report: CorpusReport
+) -> Iterator[AnnotatedText]:
     """Drop mentions with other labels, counted as `other_labels`. A text that loses all of them
     stays.
 
@@ -40,7 +44,9 @@ def keep_labels(texts: Texts, labels: Collection[str], report: CorpusReport) -> 
     found: set[str] = set()
     for annotated in texts:
         found.update(mention.label for mention in annotated.mentions)
-        yield _keep_mentions(annotated, lambda mention: mention.label in labels, "other_labels", report)
+        yield _keep_mentions(
+            annotated, lambda mention: mention.label in labels, "other_labels", report
+        )
     if missing := set(labels) - found:
         others = ", ".join(map(repr, sorted(found))) or "none"
         message = Warnings.KW209.format(missing=", ".join(map(repr, sorted(missing))), found=others)
@@ -64,19 +70,35 @@ def keep_types(
     trees: list[str] = []
     if store is not None:
         sources = store.manifest["info"].get("provenance", [])
-        release = next((each["version"] for each in sources if each.get("format") == "umls" and "version" in each), "")
+        release = next(
+            (
+                each["version"]
+                for each in sources
+                if each.get("format") == "umls" and "version" in each
+            ),
+            "",
+        )
         for name in PRESETS.keys() & set(types):
             trees += find_preset(name, release, store.path).trees
     kept = False
     for annotated in texts:
         left = _keep_mentions(
-            annotated, lambda mention: _has_type(mention, wanted, trees, store), "other_types", report
+            annotated,
+            lambda mention: _has_type(mention, wanted, trees, store),
+            "other_types",
+            report,
         )
         kept = kept or bool(left.mentions)
         yield left
     if not kept and report["other_types"]:
-        found = ", ".join(map(repr, sorted(wanted)[:MAX_TYPES_SHOWN])) + ", …" * (len(wanted) > MAX_TYPES_SHOWN)
-        warnings.warn(Warnings.KW223.format(count=report["other_types"], types=found), KrisselWarning, stacklevel=2)
+        found = ", ".join(map(repr, sorted(wanted)[:MAX_TYPES_SHOWN])) + ", …" * (
+            len(wanted) > MAX_TYPES_SHOWN
+        )
+        warnings.warn(
+            Warnings.KW223.format(count=report["other_types"], types=found),
+            KrisselWarning,
+            stacklevel=2,
+        )
 
 
 def _keep_mentions(
@@ -89,14 +111,21 @@ def _keep_mentions(
     return replace(annotated, mentions=kept)
 
 
-def _has_type(mention: Mention, wanted: set[str], trees: list[str], store: OntologyStore | None) -> bool:
+def _has_type(
+    mention: Mention, wanted: set[str], trees: list[str], store: OntologyStore | None
+) -> bool:
     # Include the whole label, since a name may contain a comma ("Element, Ion, or Isotope").
     types = [mention.label, *mention.label.split(",")]
     if store is not None:
         rows = map(store.row, split_gold(mention.kb_id, store))
         entities = [store.entity_at(row) for row in rows if row is not None]
         types += [type_ for entity in entities for type_ in entity.types]
-        if any(is_in_tree(number, tree) for each in entities for number in each.tree_numbers for tree in trees):
+        if any(
+            is_in_tree(number, tree)
+            for each in entities
+            for number in each.tree_numbers
+            for tree in trees
+        ):
             return True
     return not wanted.isdisjoint(map(fold_name, types))
 
@@ -142,8 +171,12 @@ def rewrite_ids(
             report.count("unknown_as_nil")
             kb_id = NIL
         elif unknown:
-            report.record_issue("unknown_ids", annotated.file_of(mention), mention.line, ", ".join(unknown))
+            report.record_issue(
+                "unknown_ids", annotated.file_of(mention), mention.line, ", ".join(unknown)
+            )
         return replace(mention, kb_id=kb_id)
 
     for annotated in texts:
-        yield replace(annotated, mentions=[with_ids(mention, annotated) for mention in annotated.mentions])
+        yield replace(
+            annotated, mentions=[with_ids(mention, annotated) for mention in annotated.mentions]
+        )

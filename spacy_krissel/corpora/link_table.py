@@ -15,7 +15,10 @@ from ..views import View
 from .files import open_lines
 from .report import CorpusReport
 
-EXPECTED = "a table as `krissel link -o links.tsv` writes it, with yes or no in `verdict`, or an id in `right_id`"
+EXPECTED = (
+    "a table as `krissel link -o links.tsv` writes it, with yes or no in `verdict`, or an id in "
+    "`right_id`"
+)
 READ = ("doc", "start", "end", "context", "id", "verdict", "right_id")
 # Column with the reason why `krissel review` chose a row, and its value for random rows.
 WHY, RANDOM = "why", "random"
@@ -71,7 +74,9 @@ def read_verdicts(path: Path, kb: Resolver, report: CorpusReport) -> Iterator[Ve
                 if not columns:
                     columns = [cell.strip().lower() for cell in cells]
                 elif any(cell.strip() for cell in cells):
-                    yield _verdict(dict(zip(columns, cells, strict=False)), WHY in columns, kb, report)
+                    yield _verdict(
+                        dict(zip(columns, cells, strict=False)), WHY in columns, kb, report
+                    )
             except ValueError as error:
                 report.record_issue("bad_records", str(path), first, str(error))
         report.count("lines", number)
@@ -79,7 +84,9 @@ def read_verdicts(path: Path, kb: Resolver, report: CorpusReport) -> Iterator[Ve
 
 def _verdict(row: dict[str, str], has_why: bool, kb: Resolver, report: CorpusReport) -> Verdict:
     """Parse a row. Raises ValueError for an unknown id or an unreadable row."""
-    doc, start, end, context, link, verdict, right = (text_of_cell(row.get(name, "").strip()) for name in READ)
+    doc, start, end, context, link, verdict, right = (
+        text_of_cell(row.get(name, "").strip()) for name in READ
+    )
     linked = split_gold(link, kb)
     why = row.get(WHY, "").strip() if has_why else None
     if not verdict and not right:
@@ -92,4 +99,6 @@ def _verdict(row: dict[str, str], has_why: bool, kb: Resolver, report: CorpusRep
         raise ValueError(f"the knowledge base has no {unknown[0][:80]!r}")
     if (location := _LOCATION.fullmatch(f"{start} {end} {context}")) is None:
         raise ValueError("no mention in brackets, ⟦ ⟧, in the context, or no offsets")
-    return Verdict(linked, ids, why, doc, int(start), int(end), View(location[3], location[4], location[5]))
+    return Verdict(
+        linked, ids, why, doc, int(start), int(end), View(location[3], location[4], location[5])
+    )

@@ -82,7 +82,9 @@ class CorpusReport:
                 examples = "; ".join(self.examples[name])
                 if count > len(self.examples[name]):
                     examples += f"; and {count - len(self.examples[name])} more"
-                warnings.warn(message.format(count=count, examples=examples), KrisselWarning, stacklevel=3)
+                warnings.warn(
+                    message.format(count=count, examples=examples), KrisselWarning, stacklevel=3
+                )
 
     def to_dict(self) -> dict[str, Any]:
         return {

@@ -14,8 +14,14 @@ from .report import CorpusReport
 
 TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 # Usual column names, most specific first.
-USUAL_COLUMNS = {"label_column": ("label", "subjectlabel", "term", *NAMES), "id_column": ("id", "subjectid", *IDS)}
-EXPECTED = f"a table ({', '.join(TABLES)}) with a header and a column of terms, or a text file with one term per line"
+USUAL_COLUMNS = {
+    "label_column": ("label", "subjectlabel", "term", *NAMES),
+    "id_column": ("id", "subjectid", *IDS),
+}
+EXPECTED = (
+    f"a table ({', '.join(TABLES)}) with a header and a column of terms, or a text file with one "
+    "term per line"
+)
 
 
 class Term(NamedTuple):
@@ -28,13 +34,15 @@ class Term(NamedTuple):
     others: Mapping[str, str] = {}
 
 
-def read_terms(path: Path, report: CorpusReport, *, label_column: str = "", id_column: str = "") -> Iterator[Term]:
+def read_terms(
+    path: Path, report: CorpusReport, *, label_column: str = "", id_column: str = ""
+) -> Iterator[Term]:
     """Yield the terms in the order of the file, which is read as a stream. Blank lines of a text
     file are left out.
 
     label_column, id_column: columns of a table; case, spaces and underscores do not matter. "" for
-        the first usual name (`USUAL_COLUMNS`) in the header; terms default to the only column. If either is
-        set, a file with any name is a table.
+        the first usual name (`USUAL_COLUMNS`) in the header; terms default to the only column. If
+        either is set, a file with any name is a table.
     report: counts `bad_records`: unreadable rows and rows without a term.
 
     Raises KrisselError K006 (no such column), K204 (no term), and what `open_lines` raises. Warns
@@ -52,7 +60,9 @@ def read_terms(path: Path, report: CorpusReport, *, label_column: str = "", id_c
                 if label := one_line(line).strip():
                     found = True
                     yield Term(label, "")
-        elif first := next(dropwhile(lambda line: SEPARATOR.fullmatch(line[1].strip("\ufeff\r\n ")), lines), None):
+        elif first := next(
+            dropwhile(lambda line: SEPARATOR.fullmatch(line[1].strip("\ufeff\r\n ")), lines), None
+        ):
             table = csv_rows(chain([first], lines), max(DELIMITERS, key=first[1].count))
             header: list[str] = []
             for number, row in table:
@@ -66,11 +76,17 @@ def read_terms(path: Path, report: CorpusReport, *, label_column: str = "", id_c
                     if label := cells.get(label_at, ""):
                         found = True
                         id_ = "" if id_at is None else cells.get(id_at, "")
-                        yield Term(label, id_, {name: cells[at] for at, name in others.items() if cells.get(at)})
+                        yield Term(
+                            label,
+                            id_,
+                            {name: cells[at] for at, name in others.items() if cells.get(at)},
+                        )
                     else:
                         bad(number, "no term")
     if not found:
-        raise KrisselError(Errors.K204.format(path=path, what="term", line=number, expected=EXPECTED))
+        raise KrisselError(
+            Errors.K204.format(path=path, what="term", line=number, expected=EXPECTED)
+        )
 
 
 def _named(header: list[str], *left_out: int | None) -> dict[int, str]:
@@ -83,7 +99,9 @@ def _named(header: list[str], *left_out: int | None) -> dict[int, str]:
     return found
 
 
-def _columns(path: Path, header: list[str], label_column: str, id_column: str) -> tuple[int, int | None]:
+def _columns(
+    path: Path, header: list[str], label_column: str, id_column: str
+) -> tuple[int, int | None]:
     """Return the indices of the label and id columns."""
     found = {}
     for setting, asked in (("label_column", label_column), ("id_column", id_column)):

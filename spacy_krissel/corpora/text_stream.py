@@ -58,7 +58,9 @@ def text_files(path: Path) -> list[Path]:
     """
     files = [path]
     if path.is_dir():
-        files = sorted(file_ for file_ in path.rglob("*") if file_.is_file() and _has_suffix(file_, SUFFIXES))
+        files = sorted(
+            file_ for file_ in path.rglob("*") if file_.is_file() and _has_suffix(file_, SUFFIXES)
+        )
         path = path / "*"
     if not files or not files[0].is_file():
         raise KrisselError(Errors.K201.format(path=path, expected=EXPECTED))
@@ -71,7 +73,9 @@ def is_pubmed(path: Path) -> bool:
 
 
 @reporting
-def read_texts(path: str | Path, *, report: CorpusReport, deleted: list[str] | None = None) -> Iterator[Text]:
+def read_texts(
+    path: str | Path, *, report: CorpusReport, deleted: list[str] | None = None
+) -> Iterator[Text]:
     """Yield the texts of a file, or of all such files below a folder, sorted by path.
 
     - `.jsonl`: one object per line with "text" and, optionally, "title" and "id". The text is
@@ -106,7 +110,11 @@ def read_texts(path: str | Path, *, report: CorpusReport, deleted: list[str] | N
             yield text
         # An update may consist of deletions only.
         if report["texts"] == n_before and len(deleted) == n_deleted:
-            raise KrisselError(Errors.K204.format(path=file_, what="text", line="0 or more blank", expected=EXPECTED))
+            raise KrisselError(
+                Errors.K204.format(
+                    path=file_, what="text", line="0 or more blank", expected=EXPECTED
+                )
+            )
 
 
 def _has_suffix(path: Path, suffixes: tuple[str, ...]) -> bool:
@@ -115,7 +123,10 @@ def _has_suffix(path: Path, suffixes: tuple[str, ...]) -> bool:
 
 def _read_file(path: Path, report: CorpusReport, deleted: list[str]) -> Iterator[Text]:
     if is_pubmed(path):
-        return (Text(id_, text, str(path), line) for id_, text, line in read_pubmed(path, report, deleted))
+        return (
+            Text(id_, text, str(path), line)
+            for id_, text, line in read_pubmed(path, report, deleted)
+        )
     for suffixes, read in (
         (ARCHIVE_SUFFIXES, _read_archive),
         (JSONL_SUFFIXES, _read_jsonl),
@@ -134,11 +145,19 @@ def _read_jsonl(path: Path, report: CorpusReport) -> Iterator[Text]:
         return _text_of_record(json_object(line), path, number, report)
 
     first_error, closing = Errors.K209, JSON_CLOSING
-    return filter(None, read_records(path, parse, report, expected=EXPECTED, first_error=first_error, closing=closing))
+    return filter(
+        None,
+        read_records(
+            path, parse, report, expected=EXPECTED, first_error=first_error, closing=closing
+        ),
+    )
 
 
 def _read_pubtator(path: Path, report: CorpusReport) -> Iterator[Text]:
-    return (Text(each.id, each.text, str(path), each.line) for each in read_pubtator(path, report=report))
+    return (
+        Text(each.id, each.text, str(path), each.line)
+        for each in read_pubtator(path, report=report)
+    )
 
 
 def _read_plain(path: Path, report: CorpusReport) -> Iterator[Text]:
@@ -155,10 +174,16 @@ def _read_archive(path: Path, report: CorpusReport) -> Iterator[Text]:
 
 
 def _paragraphs(lines: Iterator[tuple[int, str]], name: str, source: str) -> Iterator[Text]:
-    return (Text(f"{name}:{number}", text, source, number) for number, line in lines if (text := line.strip()))
+    return (
+        Text(f"{name}:{number}", text, source, number)
+        for number, line in lines
+        if (text := line.strip())
+    )
 
 
-def _text_of_record(record: Mapping[str, Any], path: Path, line: int, report: CorpusReport) -> Text | None:
+def _text_of_record(
+    record: Mapping[str, Any], path: Path, line: int, report: CorpusReport
+) -> Text | None:
     """Return the text of a record with "text" and, optionally, "title" and "id"; count a bad record
     and return None.
     """
@@ -197,7 +222,9 @@ def _read_parquet(path: Path, report: CorpusReport) -> Iterator[Text]:
         # A dictionary unpacks repeated texts once.
         with pq.ParquetFile(path, read_dictionary=texts) as file_:
             if not {"title", "text"} & set(columns):
-                raise KrisselError(Errors.K213.format(path=path, problem=f"its columns are {names}"))
+                raise KrisselError(
+                    Errors.K213.format(path=path, problem=f"its columns are {names}")
+                )
             _check_size(file_, path)
             for batch in file_.iter_batches(BATCH_ROWS, columns=columns):
                 for record in _records(batch, path, row):

@@ -41,7 +41,9 @@ def local_gpu(first: int) -> int:
         return first
     found, own = n_gpus(), first + int(os.environ.get("LOCAL_RANK") or 0)
     if own >= found:
-        problem = f"process {os.environ.get('RANK')} is to use GPU {own}, and torch finds {found} here"
+        problem = (
+            f"process {os.environ.get('RANK')} is to use GPU {own}, and torch finds {found} here"
+        )
         raise KrisselError(Errors.K022.format(count=_n_launched_processes(), problem=problem))
     return own
 
@@ -78,7 +80,9 @@ def process_group(use_gpu: int, timeout: float) -> Iterator[None]:
         backend = "cpu:gloo,cuda:nccl" if use_gpu >= 0 else "gloo"
         distributed.init_process_group(backend, timeout=timedelta(minutes=timeout))
     except (RuntimeError, ValueError) as error:
-        raise KrisselError(Errors.K022.format(count=_n_launched_processes(), problem=error)) from error
+        raise KrisselError(
+            Errors.K022.format(count=_n_launched_processes(), problem=error)
+        ) from error
     yield
     # Not after an error: the process must end then, and this call might wait for the others.
     distributed.destroy_process_group()
@@ -96,7 +100,9 @@ def process_rank() -> int:
     return 0 if distributed is None else distributed.get_rank()
 
 
-def begin_shared(begin: Begin, sizes: Sequence[int], rows: Sequence[Sequence[int]] | None = None) -> tuple[Any, Any]:
+def begin_shared(
+    begin: Begin, sizes: Sequence[int], rows: Sequence[Sequence[int]] | None = None
+) -> tuple[Any, Any]:
     """Run `begin(range(n))` of n items, divided among the processes.
 
     begin: takes item numbers; returns their rows of an array, item by item, and the backprop of
@@ -250,7 +256,9 @@ def _squared_gradient(model: Model[Any, Any]) -> Any:
     xp: Any = model.ops.xp
     total = xp.zeros((), dtype=xp.float32)
     for node in model.walk():
-        gradients: list[Any] = [node.get_grad(name) for name in node.param_names if node.has_grad(name)]
+        gradients: list[Any] = [
+            node.get_grad(name) for name in node.param_names if node.has_grad(name)
+        ]
         total = sum(((gradient * gradient).sum() for gradient in gradients), total)
         total = sum((shim.squared_gradient() for shim in _trained_shims(node)), total)
     return total
@@ -272,9 +280,15 @@ def sum_gradients(model: Model[Any, Any]) -> None:
     nodes = list(model.walk())
     params = [(node, name) for node in nodes for name in node.param_names]
     shims = [shim for node in nodes for shim in node.shims]
-    weights = [p for shim in shims if isinstance(shim, PyTorchShim) for p in shim._model.parameters()]
+    weights = [
+        p for shim in shims if isinstance(shim, PyTorchShim) for p in shim._model.parameters()
+    ]
     held = np.array(
-        [*(node.has_grad(name) is True for node, name in params), *(p.grad is not None for p in weights)], dtype="int32"
+        [
+            *(node.has_grad(name) is True for node, name in params),
+            *(p.grad is not None for p in weights),
+        ],
+        dtype="int32",
     )
     sum_over_processes([held])
     gradients: list[Any] = []

@@ -86,11 +86,17 @@ class ReadAhead:
     def __init__(self, read: Read, size: int) -> None:
         sampler = self._sampler = _Blocks(read, BLOCK)
         ahead = max(2, size // BLOCK)
-        settings: dict[str, Any] = {"num_workers": 1, "persistent_workers": True, "prefetch_factor": ahead}
+        settings: dict[str, Any] = {
+            "num_workers": 1,
+            "persistent_workers": True,
+            "prefetch_factor": ahead,
+        }
         # Spawned, since a fork would inherit this process's GPU and locks. With a generator of its
         # own, so that the numbers drawn in training stay the same.
         settings |= {"multiprocessing_context": "spawn", "generator": Generator()}
-        self._blocks: DataLoader[Block] = DataLoader(sampler, None, sampler=sampler, collate_fn=_identity, **settings)
+        self._blocks: DataLoader[Block] = DataLoader(
+            sampler, None, sampler=sampler, collate_fn=_identity, **settings
+        )
 
     def epoch(self, number: int) -> Iterator[Any]:
         """Yield the items of an epoch.

@@ -41,7 +41,9 @@ def settle_ties(records: Sequence[LinkRecord], store: OntologyStore) -> list[Lin
         known = {id_: len(store.get(id_).names) for id_ in record.ties}
         first = [id_ for id_ in record.ties if known[id_] == max(known.values())]
         others = [id_ for id_ in record.ranked if id_ not in first]
-        return replace(record, ranked=first + others, ties=first if len(first) > 1 else [], prediction=first[0])
+        return replace(
+            record, ranked=first + others, ties=first if len(first) > 1 else [], prediction=first[0]
+        )
 
     return [settled(record) if record.ties else record for record in records]
 
@@ -59,13 +61,21 @@ def exact_match(
     for record, text in zip(records, texts or [record.text for record in records], strict=True):
         ids = store.find(text) if record.found else []
         names = store.get(ids[0]).names if ids else []
-        surface = next((name for name in names if canonical_name(name) == canonical_name(text)), text) if ids else ""
+        surface = (
+            next((name for name in names if canonical_name(name) == canonical_name(text)), text)
+            if ids
+            else ""
+        )
         linked.append(_relink(record, ids, [1.0] * len(ids), surface))
     return linked
 
 
 def tfidf(
-    records: Sequence[LinkRecord], store: OntologyStore, *, k: int = 64, texts: Sequence[str] | None = None
+    records: Sequence[LinkRecord],
+    store: OntologyStore,
+    *,
+    k: int = 64,
+    texts: Sequence[str] | None = None,
 ) -> list[LinkRecord]:
     """Link each mention to the entity whose best name is nearest by TF-IDF over character 3-grams.
 
@@ -81,7 +91,9 @@ def tfidf(
     if not records or not len(store):
         return [_relink(record, [], [], "") for record in records]
     names = _FoldedNames.collect(store)
-    vectorizer = TfidfVectorizer(analyzer="char_wb", ngram_range=(3, 3), lowercase=False, dtype=np.float32)
+    vectorizer = TfidfVectorizer(
+        analyzer="char_wb", ngram_range=(3, 3), lowercase=False, dtype=np.float32
+    )
     name_vectors = vectorizer.fit_transform(names.folded)
     folded = [canonical_name(text) for text in texts or [record.text for record in records]]
     distinct = list(dict.fromkeys(folded))
@@ -96,7 +108,9 @@ def tfidf(
             linked.append(_relink(record, [], [], ""))
             continue
         # Equal scores differ in their last bits: ties get the top score and are ordered by id.
-        values = np.where(scores[i][0] - scores[i][kept] <= TIE, scores[i][0], scores[i][kept]).tolist()
+        values = np.where(
+            scores[i][0] - scores[i][kept] <= TIE, scores[i][0], scores[i][kept]
+        ).tolist()
         found = zip(values, rows[i][kept].tolist(), strict=True)
         ranked = sorted((-value, store.id_at(row), row) for value, row in found)
         own = names.of_entity(ranked[0][2])
@@ -184,7 +198,9 @@ def _top(scores: np.ndarray, k: int) -> np.ndarray:
     return order
 
 
-def _relink(record: LinkRecord, ranked: Sequence[str], scores: Sequence[float], surface: str) -> LinkRecord:
+def _relink(
+    record: LinkRecord, ranked: Sequence[str], scores: Sequence[float], surface: str
+) -> LinkRecord:
     ties = [id_ for id_, score in zip(ranked, scores, strict=True) if score == scores[0]]
     return replace(
         record,
@@ -202,7 +218,11 @@ BASELINES = {"exact": exact_match, "tfidf": tfidf}
 
 
 def link_by_baselines(
-    records: Sequence[LinkRecord], store: OntologyStore, documents: Mapping[str, str], *, progress: bool = False
+    records: Sequence[LinkRecord],
+    store: OntologyStore,
+    documents: Mapping[str, str],
+    *,
+    progress: bool = False,
 ) -> dict[str, list[LinkRecord]]:
     """Return the records of each baseline by title, and of each with abbreviations expanded as by
     the linker.

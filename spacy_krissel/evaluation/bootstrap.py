@@ -18,8 +18,12 @@ class Bootstrap:
     docs: (n,) the document of each mention; arrays passed to the methods are parallel to it.
     """
 
-    def __init__(self, docs: Sequence[str], *, resamples: int = RESAMPLES, seed: int = 0, level: float = 0.95) -> None:
-        names, self._doc_of = np.unique(np.asarray(docs, dtype=object).astype(str), return_inverse=True)
+    def __init__(
+        self, docs: Sequence[str], *, resamples: int = RESAMPLES, seed: int = 0, level: float = 0.95
+    ) -> None:
+        names, self._doc_of = np.unique(
+            np.asarray(docs, dtype=object).astype(str), return_inverse=True
+        )
         self._n_docs = max(len(names), 1)
         self._tail = 100 * (1 - level) / 2
         # (resamples, documents): number of times each document was drawn.
@@ -35,7 +39,9 @@ class Bootstrap:
 
     def difference(self, ours: Values, theirs: Values, denominators: Values) -> Interval:
         """Return the paired interval of (sum(ours) - sum(theirs)) / sum(denominators)."""
-        return self.interval(np.asarray(ours, dtype=float) - np.asarray(theirs, dtype=float), denominators)
+        return self.interval(
+            np.asarray(ours, dtype=float) - np.asarray(theirs, dtype=float), denominators
+        )
 
     def counts(self) -> np.ndarray:
         """Return the count of each mention in each resample (resamples, n)."""

@@ -15,7 +15,13 @@ from ..about import __version__
 from ..corpora.doc_bins import GoldSplit
 from ..errors import KrisselWarning, Warnings
 from ..mentions.annotations import NIL
-from ..pipeline.pipeline_io import configure, find_linker, link_writers, open_to_change, save_pipeline
+from ..pipeline.pipeline_io import (
+    configure,
+    find_linker,
+    link_writers,
+    open_to_change,
+    save_pipeline,
+)
 from ..pipeline.reranker import KrisselReranker
 from ..pipeline.settings import LINKER
 from ..util.atomic import check_file, write_text
@@ -105,11 +111,15 @@ def calibrate(
     nlp = open_to_change(pipeline, output)
     linker = find_linker(nlp, name)
     part = GoldSplit("dev" if held_out else "all", held_out, seed)
-    docs = [each for each in read_gold(gold, nlp, spans_key=spans_key, labels=labels) if part(each.doc)]
+    docs = [
+        each for each in read_gold(gold, nlp, spans_key=spans_key, labels=labels) if part(each.doc)
+    ]
     # Re-rankers of the same spans reorder this linker's candidates.
     key = linker.cfg["spans_key"]
     rerankers = [
-        each for each, pipe in nlp.pipeline if isinstance(pipe, KrisselReranker) and pipe.cfg["spans_key"] == key
+        each
+        for each, pipe in nlp.pipeline
+        if isinstance(pipe, KrisselReranker) and pipe.cfg["spans_key"] == key
     ]
     with without_own_gold(nlp, docs):
         linked = _linked(nlp, docs, progress, name)
@@ -151,7 +161,9 @@ def calibrate(
         save_pipeline(nlp, output, name=name)
     if metrics is not None:
         shown = {key: values.tolist() for key, values in curve._asdict().items()}
-        write_text(metrics, json.dumps({"command": command, **data, "curve": shown}, indent=2) + "\n")
+        write_text(
+            metrics, json.dumps({"command": command, **data, "curve": shown}, indent=2) + "\n"
+        )
     return Calibration(threshold, before, data, curve)
 
 
@@ -160,15 +172,22 @@ def show_calibrate(found: Calibration, output: Path, name: str, metrics: Path | 
     rerankers = "".join(f", before {reranker}" for reranker in data["rerankers"])
     lines = [
         f"Threshold: {found.threshold:.6g} on the scores of {name}{rerankers}",
-        f"Fitted to {data['n']:,} mentions, {data['n_nil']:,} of them NIL; results on others tend to be lower",
+        (
+            f"Fitted to {data['n']:,} mentions, {data['n_nil']:,} of them NIL; results on others "
+            "tend to be lower"
+        ),
     ]
     for when, threshold in (("before", found.threshold_before), ("after", found.threshold)):
         title = f"{when} ({'no threshold' if threshold is None else format(threshold, '.6g')})"
-        lines.append(f"{title}\n  NIL     {nil_line(data[when])}\n  strict  {strict_line(data[when])}")
+        lines.append(
+            f"{title}\n  NIL     {nil_line(data[when])}\n  strict  {strict_line(data[when])}"
+        )
     return "\n".join([*lines, f"Pipeline: {output}", *([f"Written: {metrics}"] if metrics else [])])
 
 
-def _linked(nlp: Language, gold: Sequence[GoldDoc], progress: bool, name: str, *rerankers: str) -> list[LinkRecord]:
+def _linked(
+    nlp: Language, gold: Sequence[GoldDoc], progress: bool, name: str, *rerankers: str
+) -> list[LinkRecord]:
     """Return the records of the gold mentions as linked by the linker and these re-rankers without
     a threshold."""
     linker = find_linker(nlp, name)

@@ -42,7 +42,10 @@ PRIOR, PRIOR_MENTIONS = np.array([-3.0, 3.0, 1.0, 8.0]), 20.0
 TINY = float(np.finfo(float).tiny)
 # With fewer names and mentions, no fraction of correct links is reported.
 MIN_STATED = 100
-TOO_FEW = f"Too few names to tell how many links are correct: {{n}} names and mentions, and {MIN_STATED} are needed."
+TOO_FEW = (
+    f"Too few names to tell how many links are correct: {{n}} names and mentions, and {MIN_STATED} "
+    "are needed."
+)
 # Default precision of links, and default fraction of mentions without an entity.
 PRECISION, NIL_SHARE = 0.87, 0.03
 Precision = Annotated[float, Field(gt=0, le=TRUST)]
@@ -104,15 +107,25 @@ def fit_confidence(
     kb = linker.kb.snapshot()
     rows = kb.prototypes.rows_of_kinds(KINDS)
     if not len(rows):
-        raise KrisselError(Errors.K715.format(name=name, kinds=", ".join(kb.prototypes.kind_counts())))
+        raise KrisselError(
+            Errors.K715.format(name=name, kinds=", ".join(kb.prototypes.kind_counts()))
+        )
     rows = np.random.default_rng(seed).permutation(rows)[:n_mentions]
     blocks = [rows[start : start + BLOCK] for start in range(0, len(rows), BLOCK)]
-    found = [_linked(linker, kb, block) for block in progress_bar(blocks, show=progress, desc="Confidence")]
-    unseen, nil = ([np.concatenate(each) for each in zip(*kind, strict=True)] for kind in zip(*found, strict=True))
+    found = [
+        _linked(linker, kb, block)
+        for block in progress_bar(blocks, show=progress, desc="Confidence")
+    ]
+    unseen, nil = (
+        [np.concatenate(each) for each in zip(*kind, strict=True)]
+        for kind in zip(*found, strict=True)
+    )
     x, right = (np.concatenate([unseen[i], nil[i]]) for i in (0, 1))
     n = int(unseen[2].sum())
     shares = ((1 - LISTED - nil_share, unseen[2]), (nil_share, nil[2]))
-    weights = np.concatenate([share / max(1, possible.sum()) * possible for share, possible in shares])
+    weights = np.concatenate(
+        [share / max(1, possible.sum()) * possible for share, possible in shares]
+    )
     confidence = Confidence(TRUST, *map(float, _fit(x, right, weights, PRIOR_MENTIONS / max(1, n))))
     least, linked, expected = _lowest_confidence(
         np.append(confidence.probabilities(x), TRUST), np.append(weights, LISTED), precision
@@ -141,11 +154,13 @@ def show_fit_confidence(found: ConfidenceFit, output: Path) -> str:
     stated = TOO_FEW.format(n=data["n"])
     if data["n"] >= MIN_STATED:
         shares = (
-            f"{100 * data['linked']:.0f} % of mentions are linked, {100 * data['precision']:.0f} % of these correctly"
+            f"{100 * data['linked']:.0f} % of mentions are linked, {100 * data['precision']:.0f} % "
+            "of these correctly"
         )
         stated = f"Expected: {shares}, where {100 * data['nil_share']:.0f} % have no entity there"
     return (
-        f"min_confidence: {found.min_confidence:.3f}, by {data['n']:,} names and mentions of the knowledge base\n"
+        f"min_confidence: {found.min_confidence:.3f}, by {data['n']:,} names and mentions of the "
+        "knowledge base\n"
         f"{stated}\nPipeline: {output}"
     )
 
@@ -165,7 +180,9 @@ def _linked(linker: KrisselLinker, kb: KBSnapshot, rows: np.ndarray) -> list[lis
             visible &= ~table.in_context(seen, view.left, view.right)
         mine = np.flatnonzero(table.entity_rows[seen] == own[query])
         name = canonical_name(view.mention)
-        visible[mine] &= np.array([canonical_name(form) != name for form in table.mentions(seen[mine])], dtype=bool)
+        visible[mine] &= np.array(
+            [canonical_name(form) != name for form in table.mentions(seen[mine])], dtype=bool
+        )
         return visible
 
     def without_entity(query: int, seen: np.ndarray) -> np.ndarray:
@@ -174,10 +191,17 @@ def _linked(linker: KrisselLinker, kb: KBSnapshot, rows: np.ndarray) -> list[lis
     hidden = [True] * len(rows)
     kinds = species_of(kb, own) if linker.cfg.species_weight else None
     n = N_CANDIDATES if kinds is None else MIN_SPECIES_CANDIDATES
-    left = np.array([without_name(query, table.by_entity.at(int(entity))).any() for query, entity in enumerate(own)])
+    left = np.array(
+        [
+            without_name(query, table.by_entity.at(int(entity))).any()
+            for query, entity in enumerate(own)
+        ]
+    )
     found = []
     for can_see in (without_name, without_entity):
-        query = Query(kb, views, vectors=kb.queries(vectors), visible=Visible(can_see, hidden, N_PROTOTYPES))
+        query = Query(
+            kb, views, vectors=kb.queries(vectors), visible=Visible(can_see, hidden, N_PROTOTYPES)
+        )
         result = search_visible(query, n, linker.cfg.lexical_weight)
         same, best = None, np.zeros(len(rows), dtype=np.intp)
         # An entity without another name cannot be found with this one hidden.
@@ -213,7 +237,9 @@ def _fit(x: np.ndarray, right: np.ndarray, weights: np.ndarray, ridge: float) ->
     return minimize(loss, PRIOR, jac=True, method="BFGS", options={"gtol": 1e-8}).x
 
 
-def _lowest_confidence(confidence: np.ndarray, weights: np.ndarray, precision: float) -> tuple[float, float, float]:
+def _lowest_confidence(
+    confidence: np.ndarray, weights: np.ndarray, precision: float
+) -> tuple[float, float, float]:
     """Return the lowest confidence at which mentions with these confidences have this mean
     precision, the fraction of mentions that reach it, and their precision."""
     order = np.argsort(-confidence, kind="stable")
@@ -223,4 +249,8 @@ def _lowest_confidence(confidence: np.ndarray, weights: np.ndarray, precision: f
     expected = np.cumsum(weights * confidence[order]) / np.maximum(linked, TINY)
     last = int(np.flatnonzero(expected >= precision - 1e-12)[-1])
     everyone = last == len(order) - 1
-    return 0.0 if everyone else float(confidence[order[last]]), float(linked[last]), float(expected[last])
+    return (
+        0.0 if everyone else float(confidence[order[last]]),
+        float(linked[last]),
+        float(expected[last]),
+    )

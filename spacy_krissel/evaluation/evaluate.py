@@ -28,7 +28,14 @@ from .metrics import compare as compare_systems
 from .metrics import measure, span_scores
 from .records import LinkRecord, counted, read_records
 from .report import Report
-from .run import N_CANDIDATES, TIMED_MENTIONS, check_counted, mined_entities, run_pipeline, warn_of_unknown_ids
+from .run import (
+    N_CANDIDATES,
+    TIMED_MENTIONS,
+    check_counted,
+    mined_entities,
+    run_pipeline,
+    warn_of_unknown_ids,
+)
 from .slices import primary_ids
 from .tables import check_report
 
@@ -103,10 +110,19 @@ def evaluate(
     if output is not None:
         check_report(output, name)
     card = _card_of(pipeline, overrides) if write_meta else None
-    nlp = pipeline if isinstance(pipeline, Language) else load_pipeline(pipeline, overrides, index_device=index_device)
-    store = ontology if isinstance(ontology, OntologyStore) else open_ontology(ontology, progress=progress)
+    nlp = (
+        pipeline
+        if isinstance(pipeline, Language)
+        else load_pipeline(pipeline, overrides, index_device=index_device)
+    )
+    store = (
+        ontology
+        if isinstance(ontology, OntologyStore)
+        else open_ontology(ontology, progress=progress)
+    )
     others = {
-        title: read_records(other) if isinstance(other, (str, Path)) else other for title, other in compared.items()
+        title: read_records(other) if isinstance(other, (str, Path)) else other
+        for title, other in compared.items()
     }
     trained = [train] if isinstance(train, (str, Path)) else list(train)
     if trained:
@@ -166,7 +182,9 @@ def evaluate(
         },
     }
     report = Report(name, data, records, others=others)
-    report.titles = {id_: store.get(id_).name for id_ in sorted(report.page_entity_ids()) if id_ in store}
+    report.titles = {
+        id_: store.get(id_).name for id_ in sorted(report.page_entity_ids()) if id_ in store
+    }
     if output is not None:
         report.save(output)
     if card is not None:
@@ -184,7 +202,10 @@ def show_evaluate(report: Report, output: Path, name: str, pipeline: Path, write
     lines = [report.to_table(), f"Report: {output / name}.json, .md, .html"]
     lines += [f"Model card: {pipeline / 'meta.json'}"] if write_meta else []
     if n := report.data["n_unknown"]:
-        lines.append(f"⚠ {n:,} gold mentions have an id that is not in the ontology: they count as wrong [KW702]")
+        lines.append(
+            f"⚠ {n:,} gold mentions have an id that is not in the ontology: they count as wrong "
+            "[KW702]"
+        )
     return "\n".join(lines)
 
 
@@ -204,7 +225,9 @@ def _card_of(pipeline: Language | str | Path, overrides: dict[str, Any] | None) 
     """Return the path of a pipeline's card. Raises KrisselError K006 for a pipeline other than one
     in a folder, K026 if its card cannot be written."""
     if isinstance(pipeline, Language) or overrides or not Path(pipeline).is_dir():
-        expected = "false, except for a pipeline's folder (no installed package) with its own settings"
+        expected = (
+            "false, except for a pipeline's folder (no installed package) with its own settings"
+        )
         raise wrong_setting("write_meta", True, expected)
     card = Path(pipeline) / "meta.json"
     check_file(card)
@@ -222,7 +245,9 @@ def link_distance(records: Sequence[LinkRecord], store: OntologyStore) -> dict[s
     gold entity, and to any `other`; None without a wrong link, or if none of their entities has a
     parent.
     """
-    keys = cache(lambda id_: position_keys(store.get(id_), store) if id_ in store else ({id_}, set()))
+    keys = cache(
+        lambda id_: position_keys(store.get(id_), store) if id_ in store else ({id_}, set())
+    )
     found, placed = dict.fromkeys(("parent", "child", "sibling", "other"), 0), False
     for record in counted(records):
         wrong = {record.prediction, *record.ties}.isdisjoint(record.gold)

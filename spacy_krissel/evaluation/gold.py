@@ -16,7 +16,14 @@ from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..kb.prototype_kb import PrototypeKB
 from ..mentions.annotations import set_spans
 from ..mentions.gold_ids import Resolver
-from ..mentions.gold_mentions import ID_KEY, Corrections, document_id, gold_spans, split_gold, text_hash
+from ..mentions.gold_mentions import (
+    ID_KEY,
+    Corrections,
+    document_id,
+    gold_spans,
+    split_gold,
+    text_hash,
+)
 
 Source = str | Path | Iterable[Doc]
 
@@ -63,7 +70,9 @@ def linked_mentions(gold: Iterable[GoldDoc], store: Resolver) -> Iterator[tuple[
                 yield mention.text, id_
 
 
-def linked_entities(sources: Sequence[Source], nlp: Language, store: Resolver, *, spans_key: str = "") -> set[str]:
+def linked_entities(
+    sources: Sequence[Source], nlp: Language, store: Resolver, *, spans_key: str = ""
+) -> set[str]:
     """Return the primary ids of all entities that gold documents link to, including composite
     mentions.
 
@@ -83,13 +92,18 @@ def linked_entities(sources: Sequence[Source], nlp: Language, store: Resolver, *
 
 def _read_files(path: Path, nlp: Language) -> Iterator[Doc]:
     if not path.exists():
-        wanted = {"expected": "a .spacy, PubTator or BioC file", "make": "python -m spacy krissel convert"}
+        wanted = {
+            "expected": "a .spacy, PubTator or BioC file",
+            "make": "python -m spacy krissel convert",
+        }
         raise KrisselError(Errors.K001.format(what="corpus", path=path, **wanted))
     if path.is_dir() or path.suffix == ".spacy":
         return read_doc_bins(path, nlp.vocab)
     if path.is_file() and detect_format(path) == "zeshel":
         problem = "ZESHEL's documents are in another folder"
-        raise KrisselError(Errors.K250.format(path=path, problem=problem, options="--documents FOLDER"))
+        raise KrisselError(
+            Errors.K250.format(path=path, problem=problem, options="--documents FOLDER")
+        )
     return read_docs(path, nlp)
 
 
@@ -105,7 +119,9 @@ def without_links(gold: GoldDoc, nlp: Language, spans_key: str) -> list[Doc]:
     for mentions in layers:
         words = [token.text for token in gold.doc]
         copy = Doc(nlp.vocab, words=words, spaces=[bool(token.whitespace_) for token in gold.doc])
-        spans = [Span(copy, mention.start, mention.end, label=mention.label_) for mention in mentions]
+        spans = [
+            Span(copy, mention.start, mention.end, label=mention.label_) for mention in mentions
+        ]
         set_spans(copy, spans, spans_key)
         copies.append(copy)
     return copies
@@ -135,7 +151,11 @@ def without_own_gold(nlp: Language, gold: Sequence[GoldDoc]) -> Iterator[int]:
     with ExitStack() as stack:
         kbs = (getattr(pipe, "kb", None) for _, pipe in nlp.pipeline)
         used = [kb for kb in kbs if isinstance(kb, PrototypeKB)]
-        count = sum(stack.enter_context(kb.without_prototypes(kind="gold", docs=docs)) for kb in used)
+        count = sum(
+            stack.enter_context(kb.without_prototypes(kind="gold", docs=docs)) for kb in used
+        )
         if count:
-            warnings.warn(Warnings.KW703.format(count=count, n_docs=len(gold)), KrisselWarning, stacklevel=4)
+            warnings.warn(
+                Warnings.KW703.format(count=count, n_docs=len(gold)), KrisselWarning, stacklevel=4
+            )
         yield count

@@ -19,7 +19,12 @@ RECALL_AT = (1, 5, 20, 64)
 # Number of equal bins of the confidences from 0 to 1.
 N_BINS = 10
 # Names of the outcomes of two systems on a mention: (this is correct, the other is).
-OUTCOMES = {(True, True): "both", (True, False): "this", (False, True): "other", (False, False): "neither"}
+OUTCOMES = {
+    (True, True): "both",
+    (True, False): "this",
+    (False, True): "other",
+    (False, False): "neither",
+}
 
 
 def is_strict(record: LinkRecord) -> bool:
@@ -54,13 +59,20 @@ def macro_accuracy(records: Sequence[LinkRecord]) -> float | None:
     by_label: dict[str, list[bool]] = defaultdict(list)
     for record in records:
         by_label[record.label].append(is_strict(record))
-    return sum(sum(right) / len(right) for right in by_label.values()) / len(by_label) if len(by_label) > 1 else None
+    return (
+        sum(sum(right) / len(right) for right in by_label.values()) / len(by_label)
+        if len(by_label) > 1
+        else None
+    )
 
 
 def gold_rank(record: LinkRecord) -> int | None:
     """Return the rank of the first gold entity among the distinct candidates, from 0; None if there
     is none."""
-    return next((rank for rank, entity in enumerate(dict.fromkeys(record.ranked)) if entity in record.gold), None)
+    return next(
+        (rank for rank, entity in enumerate(dict.fromkeys(record.ranked)) if entity in record.gold),
+        None,
+    )
 
 
 def reliability(records: Sequence[LinkRecord]) -> dict[str, Any] | None:
@@ -72,12 +84,17 @@ def reliability(records: Sequence[LinkRecord]) -> dict[str, Any] | None:
     if not known:
         return None
     confidence = np.array([record.confidence for record in known], dtype=float)
-    right = np.array([bool(record.ranked) and record.ranked[0] in record.gold for record in known], dtype=float)
+    right = np.array(
+        [bool(record.ranked) and record.ranked[0] in record.gold for record in known], dtype=float
+    )
     of_bin = np.minimum((confidence * N_BINS).astype(int), N_BINS - 1)
     bins = []
     for number in np.unique(of_bin):
         inside = of_bin == number
-        figures = {"confidence": float(confidence[inside].mean()), "right": float(right[inside].mean())}
+        figures = {
+            "confidence": float(confidence[inside].mean()),
+            "right": float(right[inside].mean()),
+        }
         bins.append({"n": int(inside.sum()), **figures})
     ece = sum(each["n"] * abs(each["confidence"] - each["right"]) for each in bins) / len(known)
     return {"n": len(known), "ece": ece, "bins": bins}
@@ -123,7 +140,9 @@ def measure(
                 "lenient": _ratio(lenient * inside, inside),
                 "random": _ratio(at_random * inside, inside),
                 "interval": bootstrap.interval(strict * inside, inside),
-                "recall": {k: _ratio(values * inside, linked * inside) for k, values in hits.items()},
+                "recall": {
+                    k: _ratio(values * inside, linked * inside) for k, values in hits.items()
+                },
             }
     return {
         "n": len(gold),
@@ -154,10 +173,15 @@ def _linked(gold: Sequence[LinkRecord]) -> dict[str, float | None]:
     """Return the fraction of mentions that are linked to an entity, and the precision of these
     links."""
     links = [record for record in gold if record.prediction not in ("", NIL)]
-    return {"share": len(links) / len(gold) if gold else None, "precision": _mean([*map(is_strict, links)])}
+    return {
+        "share": len(links) / len(gold) if gold else None,
+        "precision": _mean([*map(is_strict, links)]),
+    }
 
 
-def same_mentions(records: Sequence[LinkRecord], others: Sequence[LinkRecord], *, name: str) -> list[LinkRecord]:
+def same_mentions(
+    records: Sequence[LinkRecord], others: Sequence[LinkRecord], *, name: str
+) -> list[LinkRecord]:
     """Return the records of `others` for the counted mentions of `records`, in their order.
 
     Raises KrisselError K705 if `others` lacks a mention.
@@ -168,7 +192,9 @@ def same_mentions(records: Sequence[LinkRecord], others: Sequence[LinkRecord], *
     missing = [key for key in keys if key not in by_key]
     if missing:
         first = "{} {}-{}".format(*missing[0][:3])
-        raise KrisselError(Errors.K705.format(name=name, n_missing=len(missing), n=len(keys), first=first))
+        raise KrisselError(
+            Errors.K705.format(name=name, n_missing=len(missing), n=len(keys), first=first)
+        )
     return [by_key[key] for key in keys]
 
 
@@ -203,7 +229,9 @@ def compare(
     }
 
 
-def winners(records: Sequence[LinkRecord], *, mined: Collection[str] | None = None) -> dict[str, Any]:
+def winners(
+    records: Sequence[LinkRecord], *, mined: Collection[str] | None = None
+) -> dict[str, Any]:
     """Return statistics of the links to entities by kind of the winning prototype (`kinds`), and,
     with `mined`, of links to entities without mined mentions (`unmined`).
 
@@ -214,11 +242,18 @@ def winners(records: Sequence[LinkRecord], *, mined: Collection[str] | None = No
 
     def part(members: Sequence[LinkRecord]) -> dict[str, Any]:
         right = [float(is_strict(record)) for record in members]
-        return {"n": len(members), "share": len(members) / len(linked) if linked else None, "strict": _mean(right)}
+        return {
+            "n": len(members),
+            "share": len(members) / len(linked) if linked else None,
+            "strict": _mean(right),
+        }
 
     kinds = sorted({record.prototype_kind for record in linked} - {""})
     found: dict[str, Any] = {
-        "kinds": {kind: part([record for record in linked if record.prototype_kind == kind]) for kind in kinds}
+        "kinds": {
+            kind: part([record for record in linked if record.prototype_kind == kind])
+            for kind in kinds
+        }
     }
     if mined is not None:
         found["unmined"] = part([record for record in linked if record.prediction not in mined])
@@ -242,7 +277,9 @@ def nil_scores(records: Sequence[LinkRecord], share: float | None = None) -> dic
     is_nil = np.array([record.gold == (NIL,) for record in records], dtype=bool)
     called = np.array([record.prediction == NIL for record in records], dtype=bool)
     n_gold, n_predicted = int(is_nil.sum()), int(called.sum())
-    scores: dict[str, Any] = dict.fromkeys(("precision", "recall", "f1", "aupr", "strict", "strict_linked", "share"))
+    scores: dict[str, Any] = dict.fromkeys(
+        ("precision", "recall", "f1", "aupr", "strict", "strict_linked", "share")
+    )
     if n_gold:
         top, weights = top_scores(records), share_weights(is_nil, share)
         n_right, n_called = weights @ (called & is_nil), weights @ called
@@ -255,14 +292,18 @@ def nil_scores(records: Sequence[LinkRecord], share: float | None = None) -> dic
     return {**scores, "n_gold": n_gold, "n_predicted": n_predicted}
 
 
-def span_scores(records: Sequence[LinkRecord], *, resamples: int = RESAMPLES, seed: int = 0) -> dict[str, Any]:
+def span_scores(
+    records: Sequence[LinkRecord], *, resamples: int = RESAMPLES, seed: int = 0
+) -> dict[str, Any]:
     """Return precision, recall and F1 of span and id: exact offsets and the strictly correct id,
     with any label.
 
     Predictions are links; NIL and missing predictions are none. Gold mentions are those with a
     concept.
     """
-    predicted = np.array([record.found and record.prediction not in ("", NIL) for record in records], dtype=int)
+    predicted = np.array(
+        [record.found and record.prediction not in ("", NIL) for record in records], dtype=int
+    )
     gold = np.array([record.gold not in ((), (NIL,)) for record in records], dtype=int)
     right = np.array([is_strict(record) for record in records], dtype=int) * predicted * gold
     n_predicted, n_gold = int(predicted.sum()), int(gold.sum())

@@ -75,7 +75,11 @@ def nil_curve(scores: ArrayLike, is_nil: ArrayLike, share: float | None = None) 
     if not nil.any():
         raise KrisselError(Errors.K711.format(n=len(nil)))
     if np.isnan(values).any():
-        raise KrisselError(Errors.K714.format(n=int(np.isnan(values).sum()), total=len(values), what="is not a number"))
+        raise KrisselError(
+            Errors.K714.format(
+                n=int(np.isnan(values).sum()), total=len(values), what="is not a number"
+            )
+        )
     distinct, index = np.unique(values, return_inverse=True)
     weights = share_weights(nil, share)
     called = np.bincount(index, weights=weights, minlength=len(distinct)).cumsum()
@@ -84,7 +88,9 @@ def nil_curve(scores: ArrayLike, is_nil: ArrayLike, share: float | None = None) 
     n = len(distinct) - bool(np.isposinf(distinct[-1]))
     called, right = called[:n], right[:n]
     n_nil = weights[nil].sum()
-    return NilCurve(_above(distinct[:n]), called, right / called, right / n_nil, 2 * right / (called + n_nil))
+    return NilCurve(
+        _above(distinct[:n]), called, right / called, right / n_nil, 2 * right / (called + n_nil)
+    )
 
 
 @checked
@@ -108,7 +114,9 @@ def fit_threshold(
         raise KrisselError(Errors.K712.format(n=len(nil)))
     curve = nil_curve(values, nil, share)
     if np.isinf(values).all():
-        raise KrisselError(Errors.K714.format(n=len(values), total=len(values), what="has no candidate"))
+        raise KrisselError(
+            Errors.K714.format(n=len(values), total=len(values), what="has no candidate")
+        )
     if precision is None:
         # With a share, equal values differ by rounding.
         return float(curve.thresholds[(curve.f1 >= curve.f1.max() - ROUNDING).argmax()])
@@ -117,7 +125,11 @@ def fit_threshold(
         best = int(curve.precision.argmax())
         # Rounded down, so that the suggested precision can be reached.
         highest = np.floor(1e4 * curve.precision[best]) / 1e4
-        raise KrisselError(Errors.K713.format(wanted=precision, highest=highest, recall=f"{curve.recall[best]:.4f}"))
+        raise KrisselError(
+            Errors.K713.format(
+                wanted=precision, highest=highest, recall=f"{curve.recall[best]:.4f}"
+            )
+        )
     # Recall grows with the threshold.
     return float(curve.thresholds[reached[curve.recall[reached].argmax()]])
 
@@ -130,15 +142,22 @@ def top_scores(records: Sequence[LinkRecord]) -> np.ndarray | None:
     """
     if any(record.prediction not in ("", NIL) and not record.scores for record in records):
         return None
-    return np.array([(*each.scores, -np.inf if each.found else np.inf)[0] for each in records], dtype=np.float64)
+    return np.array(
+        [(*each.scores, -np.inf if each.found else np.inf)[0] for each in records], dtype=np.float64
+    )
 
 
-def call_nil(records: Sequence[LinkRecord], scores: ArrayLike, threshold: float | None) -> list[LinkRecord]:
+def call_nil(
+    records: Sequence[LinkRecord], scores: ArrayLike, threshold: float | None
+) -> list[LinkRecord]:
     """Return `records`, made without a threshold, with this threshold applied to `scores` (n,)."""
     if threshold is None:
         return list(records)
     below = np.asarray(scores, dtype=np.float64) < threshold
-    return [replace(record, prediction=NIL) if nil else record for record, nil in zip(records, below, strict=True)]
+    return [
+        replace(record, prediction=NIL) if nil else record
+        for record, nil in zip(records, below, strict=True)
+    ]
 
 
 def _above(distinct: np.ndarray) -> np.ndarray:

@@ -53,12 +53,14 @@ class LinkRecord:
 
 
 def counted(records: Iterable[LinkRecord]) -> list[LinkRecord]:
-    """Return the records of gold mentions, without predicted mentions that match no gold mention."""
+    """Return the records of gold mentions, without predicted mentions that match no gold
+    mention."""
     return [record for record in records if record.gold]
 
 
 def record_keys(records: Iterable[LinkRecord]) -> Iterator[tuple[str, int, int, int]]:
-    """Yield document, offsets and occurrence of each record, which identify a mention in two lists."""
+    """Yield document, offsets and occurrence of each record, which identify a mention in two
+    lists."""
     seen: dict[tuple[str, int, int], int] = {}
     for record in records:
         span = (record.doc, record.start, record.end)
@@ -80,7 +82,11 @@ def read_records(path: str | Path) -> list[LinkRecord]:
     """
     path = Path(path)
     if not path.is_file():
-        wanted = {"what": "link records", "expected": "a .links.jsonl file", "make": "python -m spacy krissel evaluate"}
+        wanted = {
+            "what": "link records",
+            "expected": "a .links.jsonl file",
+            "make": "python -m spacy krissel evaluate",
+        }
         raise KrisselError(Errors.K001.format(path=path, **wanted))
     record = TypeAdapter(LinkRecord)
     records = []
@@ -92,5 +98,7 @@ def read_records(path: str | Path) -> list[LinkRecord]:
                 first = error.errors(include_url=False, include_input=False)[0]
                 location = ".".join(map(str, first["loc"]))
                 problem = f"'{location}': {first['msg']}" if location else first["msg"]
-                raise KrisselError(Errors.K704.format(path=path, line=number, problem=problem)) from None
+                raise KrisselError(
+                    Errors.K704.format(path=path, line=number, problem=problem)
+                ) from None
     return records

@@ -35,29 +35,52 @@ MEANINGS = {
     "random tie": "the expected accuracy when a tie is broken at random",
     "recall at k": "a gold entity among the first k distinct entities",
     "95 %": "the interval of strict accuracy: bootstrap over documents",
-    "improvement": "strict accuracy of the pipeline minus that of this system, in points, with its paired interval",
-    "both correct": "mentions that this pipeline and the other system link correctly, as strict accuracy counts",
-    "only this correct": "mentions that this pipeline links correctly and the other system does not",
-    "only the other correct": "mentions that the other system links correctly and this pipeline does not",
+    "improvement": (
+        "strict accuracy of the pipeline minus that of this system, in points, with its paired "
+        "interval"
+    ),
+    "both correct": (
+        "mentions that this pipeline and the other system link correctly, as strict accuracy counts"
+    ),
+    "only this correct": (
+        "mentions that this pipeline links correctly and the other system does not"
+    ),
+    "only the other correct": (
+        "mentions that the other system links correctly and this pipeline does not"
+    ),
     "both wrong": "mentions that neither links correctly",
     "macro accuracy": "the mean of the labels' strict accuracies",
-    "wrong links": "the fraction that leads to a parent, a child or a sibling of the correct entity",
+    "wrong links": (
+        "the fraction that leads to a parent, a child or a sibling of the correct entity"
+    ),
     "NIL": "no entity of the ontology is meant",
     "predicts NIL": "the rule for leaving a mention unlinked",
     "strict with NIL": "strict accuracy with NIL as a possible answer",
     "linked": "mentions with a link to an entity, not to NIL",
-    "mentions": "composite ones have more than one gold id; those without a concept in the corpus are left out",
+    "mentions": (
+        "composite ones have more than one gold id; those without a concept in the corpus are left "
+        "out"
+    ),
     "kind of mentions": "source of the linked mentions: the corpus, or the pipeline",
     "own gold": "gold mentions of these documents in the knowledge base, as prototypes",
     "seen entities": "entities that a gold mention in training links to",
     "span and id": "a prediction is correct with the exact offsets and a gold id",
-    "score": "the similarity of the mention to the entity's best prototype, plus the linker's other terms",
+    "score": (
+        "the similarity of the mention to the entity's best prototype, plus the linker's other "
+        "terms"
+    ),
     "rank": "of the correct entity among the candidates, from 1",
-    "gold": "the entity that annotators gave a mention; as the kind of a prototype, an annotated mention",
+    "gold": (
+        "the entity that annotators gave a mention; as the kind of a prototype, an annotated "
+        "mention"
+    ),
     "composite": "mentions with more than one gold id; any of them is correct",
     "links won by": "the kind of the prototype with the best score: percent of links",
     "unmined entities": "entities without mined mentions as prototypes",
-    "confidence": 'the probability that the best candidate is correct; after "is", the fraction that was correct',
+    "confidence": (
+        'the probability that the best candidate is correct; after "is", the fraction that was '
+        "correct"
+    ),
     # Systems.
     "exact": "the entities with the mention's text as a name",
     "tfidf": "the entity with the nearest name, by TF-IDF over character 3-grams",
@@ -78,7 +101,9 @@ MEANINGS = {
     # Kinds of prototypes.
     "name": "a name of the entity, without context",
     "mention": "a mined passage with an unambiguous name of the entity",
-    "replaced": "a mined passage of the entity, with its name replaced by one that other entities share",
+    "replaced": (
+        "a mined passage of the entity, with its name replaced by one that other entities share"
+    ),
     "class": "an induced hypernym name: a word shared by the names of the entities below this one",
     "reference": "the ontology's description of the entity",
     # Errors.
@@ -184,11 +209,15 @@ class Report:
         correct ones, those that other systems answer differently first."""
         records = counted(self.records)
         others = [same_mentions(records, theirs, name=name) for name, theirs in self.others.items()]
-        compared = [[_compared(record, theirs[i]) for theirs in others] for i, record in enumerate(records)]
+        compared = [
+            [_compared(record, theirs[i]) for theirs in others] for i, record in enumerate(records)
+        ]
         kept: set[int] = set()
         for wanted, n in ((True, MAX_CORRECT), (False, MAX_ERRORS)):
             rows = [i for i, record in enumerate(records) if is_strict(record) is wanted]
-            kept.update(sorted(rows, key=lambda i: not any(each.differs for each in compared[i]))[:n])
+            kept.update(
+                sorted(rows, key=lambda i: not any(each.differs for each in compared[i]))[:n]
+            )
         for i in sorted(kept):
             yield _page_mention(records[i], compared[i])
 
@@ -198,13 +227,21 @@ class Report:
             id_
             for mention in self.page_mentions()
             for record in (mention.record, *(other.record for other in mention.others))
-            for id_ in (*record.gold, *record.ties, record.prediction, *(id_ for _, id_, _ in mention.candidates))
+            for id_ in (
+                *record.gold,
+                *record.ties,
+                record.prediction,
+                *(id_ for _, id_, _ in mention.candidates),
+            )
         }
 
     def to_html(self) -> str:
         """Return the report as a self-contained page, with the errors and the winning prototypes.
         All texts of the corpus and the ontology are escaped."""
-        tables, shown = {"systems": system_rows(self.data), "slices": slice_rows(self.data)}, list(self.page_mentions())
+        tables, shown = (
+            {"systems": system_rows(self.data), "slices": slice_rows(self.data)},
+            list(self.page_mentions()),
+        )
         systems = [[each.record for each in shown]]
         systems += [[each.others[i].record for each in shown] for i in range(len(self.others))]
         return _template().render(
@@ -223,7 +260,9 @@ class Report:
             systems=[self.data["pipeline"]["name"], *self.others],
             compared=compared_rows(self.data, self.others),
             orders=[
-                "confidence" if any(record.confidence is not None for record in records) else "score"
+                "confidence"
+                if any(record.confidence is not None for record in records)
+                else "score"
                 for records in systems
             ],
         )
@@ -235,7 +274,11 @@ class Report:
         Raises KrisselError K006 and K026 as `check_report` does.
         """
         folder = check_report(folder, self.name)
-        for suffix, text in (("json", self.to_json()), ("md", self.to_markdown()), ("html", self.to_html())):
+        for suffix, text in (
+            ("json", self.to_json()),
+            ("md", self.to_markdown()),
+            ("html", self.to_html()),
+        ):
             write_text(folder / f"{self.name}.{suffix}", text)
         write_records(self.records, folder / f"{self.name}.links.jsonl")
         return folder / f"{self.name}.json"

@@ -77,7 +77,9 @@ def run_pipeline(
     linkers = link_writers(nlp)
     if not linkers:
         raise KrisselError(Errors.K703.format(pipes=", ".join(nlp.pipe_names) or "none"))
-    spans_key = next((cfg["spans_key"] for cfg in _settings(nlp, linkers) if cfg.get("spans_key")), "")
+    spans_key = next(
+        (cfg["spans_key"] for cfg in _settings(nlp, linkers) if cfg.get("spans_key")), ""
+    )
     off = [name for name in disable if name in nlp.pipe_names]
     if mentions == "gold":
         off += [name for name in mention_setters(nlp) if name not in off]
@@ -85,28 +87,42 @@ def run_pipeline(
         gold = list(within_max_length(nlp, gold, lambda item: (item.doc.text, item.id)))
 
     def inputs(item: GoldDoc) -> list[Doc]:
-        return without_links(item, nlp, spans_key) if mentions == "gold" else [nlp.make_doc(item.doc.text)]
+        return (
+            without_links(item, nlp, spans_key)
+            if mentions == "gold"
+            else [nlp.make_doc(item.doc.text)]
+        )
 
-    wanted = None if labels is None or mentions == "gold" else {label.casefold() for label in labels}
+    wanted = (
+        None if labels is None or mentions == "gold" else {label.casefold() for label in labels}
+    )
     records: list[LinkRecord] = []
     with nlp.select_pipes(disable=off):
         with min_candidates(nlp, linkers, n_candidates):
             docs = ((doc, number) for number, item in enumerate(gold) for doc in inputs(item))
             piped = nlp.pipe(docs, as_tuples=True, batch_size=batch_size)
             groups = groupby(piped, key=itemgetter(1))
-            for number, group in progress_bar(groups, show=progress, total=len(gold), desc="Linking", unit=" docs"):
+            for number, group in progress_bar(
+                groups, show=progress, total=len(gold), desc="Linking", unit=" docs"
+            ):
                 spans = [span for doc, _ in group for span in spans_of(doc, spans_key)]
                 if wanted is not None:
                     spans = [span for span in spans if span.label_.casefold() in wanted]
-                records += _records(gold[number], spans, store, gold_nil, predicted=mentions == "predicted")
+                records += _records(
+                    gold[number], spans, store, gold_nil, predicted=mentions == "predicted"
+                )
         speed = _mentions_per_second(nlp, gold, inputs, spans_key, batch_size, timed_mentions)
     linked = counted(records)
     if mentions == "gold" and (lost := [record for record in records if not record.found]):
-        places = ", ".join(f"{record.doc} {record.start}-{record.end}" for record in lost[:MAX_LISTED])
+        places = ", ".join(
+            f"{record.doc} {record.start}-{record.end}" for record in lost[:MAX_LISTED]
+        )
         message = Warnings.KW701.format(n=len(lost), total=len(records), examples=places)
         warnings.warn(message, KrisselWarning, stacklevel=3)
     # Lost gold mentions have their own warning.
-    if any(record.found or mentions == "predicted" for record in linked) and not any(r.prediction for r in records):
+    if any(record.found or mentions == "predicted" for record in linked) and not any(
+        r.prediction for r in records
+    ):
         message = Warnings.KW720.format(n=len(records), pipes=", ".join(linkers))
         warnings.warn(message, KrisselWarning, stacklevel=3)
     return Run(records, sum(len(item.mentions) for item in gold) - len(linked), speed)
@@ -140,7 +156,9 @@ def _records(
                 yield _record(item, span, (), span, store)
 
 
-def _record(item: GoldDoc, mention: Span, gold: tuple[str, ...], linked: Span | None, store: Resolver) -> LinkRecord:
+def _record(
+    item: GoldDoc, mention: Span, gold: tuple[str, ...], linked: Span | None, store: Resolver
+) -> LinkRecord:
     """Return the record of the gold (or, without gold, predicted) `mention`, with the answer
     `linked`."""
     view = mention_view(mention.doc.text, mention.start_char, mention.end_char, SHOWN_CONTEXT)
@@ -158,7 +176,9 @@ def _record(item: GoldDoc, mention: Span, gold: tuple[str, ...], linked: Span | 
     if linked is None:
         return record
     record.prediction = primary_id(linked.kb_id_, store) if linked.kb_id_ else ""
-    candidates = (linked._.krissel_candidates or []) if Span.has_extension("krissel_candidates") else []
+    candidates = (
+        (linked._.krissel_candidates or []) if Span.has_extension("krissel_candidates") else []
+    )
     if not candidates:
         # The linker writes no candidates, or none for this mention.
         record.ranked = [record.prediction] if store.resolve(record.prediction) is not None else []
@@ -210,7 +230,9 @@ def min_candidates(nlp: Language, linkers: Sequence[str], n_candidates: int) -> 
     with ExitStack() as stack:
         for cfg in settings:
             if "n_candidates" in cfg:
-                stack.enter_context(override_setting(cfg, "n_candidates", max(cfg["n_candidates"] or 0, wanted)))
+                stack.enter_context(
+                    override_setting(cfg, "n_candidates", max(cfg["n_candidates"] or 0, wanted))
+                )
         yield
 
 
@@ -227,13 +249,20 @@ def override_setting(cfg: MutableMapping[str, Any], setting: str, value: Any) ->
 
 def _mentions_per_second(nlp, gold, inputs, spans_key, batch_size, timed_mentions) -> float:
     counts = accumulate((len(item.mentions) for item in gold), initial=0)
-    docs = [doc for item, n in zip(gold, counts, strict=False) if n < timed_mentions for doc in inputs(item)]
+    docs = [
+        doc
+        for item, n in zip(gold, counts, strict=False)
+        if n < timed_mentions
+        for doc in inputs(item)
+    ]
     start = time.perf_counter()
     n_linked = sum(len(spans_of(doc, spans_key)) for doc in nlp.pipe(docs, batch_size=batch_size))
     return n_linked / (time.perf_counter() - start)
 
 
-def check_counted(records: Sequence[LinkRecord], source: Source, n_docs: int, labels: list[str] | None) -> None:
+def check_counted(
+    records: Sequence[LinkRecord], source: Source, n_docs: int, labels: list[str] | None
+) -> None:
     """Raise KrisselError K701 if there are no records."""
     if not records:
         found = f"'{source}'" if isinstance(source, (str, Path)) else "the corpus"
@@ -243,9 +272,15 @@ def check_counted(records: Sequence[LinkRecord], source: Source, n_docs: int, la
 
 def warn_of_unknown_ids(records: Sequence[LinkRecord], known: Container[str], message: str) -> int:
     """Warn with `message` of gold mentions none of whose ids is known. RETURNS: their number."""
-    lost = [record for record in records if record.gold != (NIL,) and not any(id_ in known for id_ in record.gold)]
+    lost = [
+        record
+        for record in records
+        if record.gold != (NIL,) and not any(id_ in known for id_ in record.gold)
+    ]
     if lost:
-        places = ", ".join(f"{each.doc} {each.start}-{each.end} {each.gold[0]}" for each in lost[:MAX_LISTED])
+        places = ", ".join(
+            f"{each.doc} {each.start}-{each.end} {each.gold[0]}" for each in lost[:MAX_LISTED]
+        )
         text = message.format(n=len(lost), total=len(records), examples=places)
         warnings.warn(text, KrisselWarning, stacklevel=4)
     return len(lost)

@@ -44,13 +44,19 @@ def _score_entities(
             wanted[mention.kb_id].update(mention.tokens)
         for mention in read_fragments(example.predicted, spans_key):
             if mention.kb_id in wanted:
-                tokens.update(right=len(wanted[mention.kb_id] & mention.tokens), predicted=len(mention.tokens))
+                tokens.update(
+                    right=len(wanted[mention.kb_id] & mention.tokens), predicted=len(mention.tokens)
+                )
         tokens.update(gold=sum(map(len, wanted.values())))
     return {**_prf("krissel_entity", pairs), **_prf("krissel_token", tokens)}
 
 
 def _prf(name: str, counts: Counter[str]) -> dict[str, float | None]:
-    scores = precision_recall(counts["right"], counts["predicted"], counts["gold"]) if counts["gold"] else {}
+    scores = (
+        precision_recall(counts["right"], counts["predicted"], counts["gold"])
+        if counts["gold"]
+        else {}
+    )
     return {f"{name}_{key[0]}": scores.get(key) for key in ("precision", "recall", "f1")}
 
 
@@ -63,7 +69,9 @@ def make_link_scorer() -> Callable[..., dict[str, Any]]:
     return score_links
 
 
-def score_links(examples: Iterable[Example], *, spans_key: str = "", **settings: Any) -> dict[str, Any]:
+def score_links(
+    examples: Iterable[Example], *, spans_key: str = "", **settings: Any
+) -> dict[str, Any]:
     """Score links against gold ids by character offsets, on `doc.ents` or on
     `doc.spans[spans_key]`.
 
@@ -101,7 +109,11 @@ def score_links(examples: Iterable[Example], *, spans_key: str = "", **settings:
     plain = {f"krissel_{name}": score for name, score in scores.items()}
     if not spans_key:
         return plain
-    if any(ent.kb_id_ and ent._.krissel_candidates for example in examples for ent in example.predicted.ents):
+    if any(
+        ent.kb_id_ and ent._.krissel_candidates
+        for example in examples
+        for ent in example.predicted.ents
+    ):
         plain = {}
     # None would replace another group's score.
     found = {name: score for name, score in plain.items() if score is not None}
@@ -115,10 +127,13 @@ def _count(example: Example, spans_key: str, links: Counter[str], nil: Counter[s
         predicted[key(span)].append(span)
     key = _span_keys(example.reference)
     for span in spans_of(example.reference, spans_key):
-        # Gold mentions with equal offsets and different ids: each takes the answer that fits it, if any.
+        # Gold mentions with equal offsets and different ids: each takes the answer that fits it, if
+        # any.
         there = predicted[key(span)]
         gold = _gold_ids(span.kb_id_)
-        taken = next((other for other in there if _answer(other) in gold), there[0] if there else None)
+        taken = next(
+            (other for other in there if _answer(other) in gold), there[0] if there else None
+        )
         if taken is not None:
             there.remove(taken)
         answer = "" if taken is None else _answer(taken)
@@ -128,7 +143,11 @@ def _count(example: Example, spans_key: str, links: Counter[str], nil: Counter[s
             links.update(gold=1, right=answer in gold, predicted=answer not in ("", NIL))
             nil.update(predicted=answer == NIL)
     # The remaining links match no gold mention.
-    links.update(predicted=sum(_answer(span) not in ("", NIL) for there in predicted.values() for span in there))
+    links.update(
+        predicted=sum(
+            _answer(span) not in ("", NIL) for there in predicted.values() for span in there
+        )
+    )
 
 
 def _span_keys(doc: Doc) -> Callable[[Span], tuple[int, int]]:
@@ -148,6 +167,10 @@ def _gold_ids(kb_id: str) -> list[str]:
 
 def _answer(span: Span) -> str:
     """Return the predicted id; several ids tied at the top are a link that is never correct."""
-    if span.kb_id_ not in ("", NIL) and Span.has_extension("krissel_ties") and len(span._.krissel_ties or ()) > 1:
+    if (
+        span.kb_id_ not in ("", NIL)
+        and Span.has_extension("krissel_ties")
+        and len(span._.krissel_ties or ()) > 1
+    ):
         return TIED
     return span.kb_id_

@@ -49,13 +49,18 @@ def slice_mentions(
     for inside, outside, entities in (("seen", "unseen", seen), ("mined", "unmined", mined)):
         if entities is not None:
             slices[inside] = [any(id_ in entities for id_ in record.gold) for record in records]
-            slices[outside] = [not value and not nil for value, nil in zip(slices[inside], is_nil, strict=True)]
+            slices[outside] = [
+                not value and not nil for value, nil in zip(slices[inside], is_nil, strict=True)
+            ]
     if any(is_nil):
         slices["nil"] = is_nil
     for label in sorted({record.label for record in records}):
         slices[f"label:{label}"] = [record.label == label for record in records]
     rows = [[store.row(entity) for entity in record.gold] for record in records]
-    types = [{type_ for row in found if row is not None for type_ in store.entity_at(row).types} for found in rows]
+    types = [
+        {type_ for row in found if row is not None for type_ in store.entity_at(row).types}
+        for found in rows
+    ]
     for type_ in sorted(set().union(*types)):
         slices[f"type:{type_}"] = [type_ in types_ for types_ in types]
     return slices

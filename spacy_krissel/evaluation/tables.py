@@ -34,7 +34,17 @@ def system_rows(data: dict[str, Any]) -> list[Row]:
     """Return a header, and rows for the pipeline and each baseline, with the pipeline's improvement
     over it. Baselines with the same results share a row."""
     recall = [f"R@{k}" for k in RECALL_AT]
-    header = ("system", "strict", "95 %", "random tie", "lenient", *recall, "ambiguous", "homonym", "improvement")
+    header = (
+        "system",
+        "strict",
+        "95 %",
+        "random tie",
+        "lenient",
+        *recall,
+        "ambiguous",
+        "homonym",
+        "improvement",
+    )
     others: dict[Row, list[str]] = {}
     for name, figures in data["baselines"].items():
         others.setdefault(_system_cells(figures, figures["difference"]), []).append(name)
@@ -46,21 +56,36 @@ def compared_rows(data: dict[str, Any], names: Iterable[str]) -> list[Row]:
     """Return a header, and a row per system: the number of mentions by which systems link them
     correctly, and the improvement."""
     rows: list[Row] = [
-        ("compared with", "both correct", "only this correct", "only the other correct", "both wrong", "improvement")
+        (
+            "compared with",
+            "both correct",
+            "only this correct",
+            "only the other correct",
+            "both wrong",
+            "improvement",
+        )
     ]
     for name in names:
         difference = data["baselines"][name]["difference"]
-        rows.append((name, *(f"{n:,}" for n in difference["right"].values()), improvement(difference)))
+        rows.append(
+            (name, *(f"{n:,}" for n in difference["right"].values()), improvement(difference))
+        )
     return rows
 
 
 def slice_rows(data: dict[str, Any]) -> list[Row]:
     """Return a header, and a row per slice with enough mentions."""
     shown = {name: figures for name, figures in data["slices"].items() if figures["n"] >= MIN_SHOWN}
-    types = sorted((name for name in shown if name.startswith("type:")), key=lambda name: -shown[name]["n"])
-    rows: list[Row] = [("slice", "n", "strict", "95 %", "random tie", "lenient", f"R@{RECALL_AT[-1]}")]
+    types = sorted(
+        (name for name in shown if name.startswith("type:")), key=lambda name: -shown[name]["n"]
+    )
+    rows: list[Row] = [
+        ("slice", "n", "strict", "95 %", "random tie", "lenient", f"R@{RECALL_AT[-1]}")
+    ]
     for name in [name for name in shown if name not in types] + types[:MAX_SHOWN_TYPES]:
-        n, strict, at_random, lenient = (shown[name][key] for key in ("n", "strict", "random", "lenient"))
+        n, strict, at_random, lenient = (
+            shown[name][key] for key in ("n", "strict", "random", "lenient")
+        )
         recall = shown[name]["recall"][str(RECALL_AT[-1])]
         interval = bounds(shown[name]["interval"])
         cells = (percent(strict), interval, percent(at_random), percent(lenient), percent(recall))
@@ -70,14 +95,23 @@ def slice_rows(data: dict[str, Any]) -> list[Row]:
 
 def fact_rows(data: dict[str, Any]) -> list[tuple[str, str]]:
     """Return names and values of all other results."""
-    n, n_docs, n_composite, n_left_out = (data[key] for key in ("n", "n_docs", "n_composite", "n_left_out"))
+    n, n_docs, n_composite, n_left_out = (
+        data[key] for key in ("n", "n_docs", "n_composite", "n_left_out")
+    )
     by, software = data["pipeline"], {"spacy-krissel": data["version"], **data["software"]}
     versions = ", ".join(f"{name} {version}" for name, version in software.items())
-    facts = [("date", data["date"]), ("versions", versions), ("pipeline", f"{by['name']}, {by['package']}")]
+    facts = [
+        ("date", data["date"]),
+        ("versions", versions),
+        ("pipeline", f"{by['name']}, {by['package']}"),
+    ]
     for linker in by["linkers"].values():
         facts += [("knowledge base", linker["knowledge_base"]), ("predicts NIL", linker["nil"])]
     facts += [
-        ("mentions", f"{n:,} in {n_docs:,} documents, {n_composite:,} composite; {n_left_out:,} left out"),
+        (
+            "mentions",
+            f"{n:,} in {n_docs:,} documents, {n_composite:,} composite; {n_left_out:,} left out",
+        ),
         ("kind of mentions", KINDS[data["mentions"]]),
         ("no answer", f"{data['n_missing']:,}; several ids tied at the top: {data['n_tied']:,}"),
         ("speed", f"{data['mentions_per_second']:,.0f} mentions per second"),
@@ -89,19 +123,33 @@ def fact_rows(data: dict[str, Any]) -> list[tuple[str, str]]:
         facts.append(("seen entities", f"{data['n_seen']:,} seen in training"))
     won = data["winners"]
     if won["kinds"]:
-        kinds = ", ".join(f"{kind} {percent(figures['share'])}" for kind, figures in won["kinds"].items())
+        kinds = ", ".join(
+            f"{kind} {percent(figures['share'])}" for kind, figures in won["kinds"].items()
+        )
         facts.append(("links won by", kinds))
     if won.get("unmined", {}).get("n"):
         figures = won["unmined"]
-        shares = f"{percent(figures['share'])} of links, of which {percent(figures['strict'])} correct"
+        shares = (
+            f"{percent(figures['share'])} of links, of which {percent(figures['strict'])} correct"
+        )
         facts.append(("unmined entities", shares))
     if far := data["distance"]:
-        near = ", ".join(f"{percent(far[kind])} % a {kind}" for kind in ("parent", "child", "sibling"))
+        near = ", ".join(
+            f"{percent(far[kind])} % a {kind}" for kind in ("parent", "child", "sibling")
+        )
         facts.append(
-            ("wrong links", f"{far['n']:,}, of which {near} of the correct entity, {percent(far['other'])} % other")
+            (
+                "wrong links",
+                (
+                    f"{far['n']:,}, of which {near} of the correct entity, {percent(far['other'])} "
+                    "% other"
+                ),
+            )
         )
     if data["n_own_gold"]:
-        facts.append(("own gold", f"{data['n_own_gold']:,} gold prototypes of these documents not used"))
+        facts.append(
+            ("own gold", f"{data['n_own_gold']:,} gold prototypes of these documents not used")
+        )
     nil = data["nil"]
     if nil["n_gold"] or nil["n_predicted"]:
         facts.append(("NIL", nil_line(nil)))
@@ -112,8 +160,12 @@ def fact_rows(data: dict[str, Any]) -> list[tuple[str, str]]:
         facts.append(("linked", f"{share} % of mentions, {precision} % of these correctly"))
     if data["reliability"] is not None:
         bins = data["reliability"]["bins"]
-        shares = ", ".join(f"{percent(each['confidence'])} is {percent(each['right'])}" for each in bins)
-        facts.append(("confidence", f"expected calibration error {data['reliability']['ece']:.3f}; {shares}"))
+        shares = ", ".join(
+            f"{percent(each['confidence'])} is {percent(each['right'])}" for each in bins
+        )
+        facts.append(
+            ("confidence", f"expected calibration error {data['reliability']['ece']:.3f}; {shares}")
+        )
     if data["span"]:
         interval = bounds(data["span"]["interval"])
         facts.append(("span and id", f"{_precision_recall_line(data['span'])} (95 %: {interval})"))
@@ -125,7 +177,9 @@ def tiles(data: dict[str, Any]) -> list[Row]:
     found = [(name, data[name], data["intervals"][name]) for name in ("strict", "lenient")]
     recall, intervals = data["recall"], data["intervals"]["recall"]
     found += [(f"recall at {k}", recall[str(k)], intervals[str(k)]) for k in RECALL_AT if k > 1]
-    slices = ((name, data["slices"][name]) for name in ("ambiguous", "homonym") if name in data["slices"])
+    slices = (
+        (name, data["slices"][name]) for name in ("ambiguous", "homonym") if name in data["slices"]
+    )
     found += [(f"{name}: strict", each["strict"], each["interval"]) for name, each in slices]
     return [(title, percent(value), bounds(interval)) for title, value, interval in found]
 
@@ -168,14 +222,20 @@ def nil_line(nil: dict[str, Any]) -> str:
     """Return a line with the results of `nil_scores`; without gold NIL the counts only."""
     if not nil["n_gold"]:
         return f"{nil['n_predicted']:,} predicted, 0 gold"
-    figures = f"{_precision_recall_line(nil)}, auPR {percent(nil['aupr'])} where {percent(nil['share'])} % are NIL"
+    figures = (
+        f"{_precision_recall_line(nil)}, auPR {percent(nil['aupr'])} where {percent(nil['share'])} "
+        "% are NIL"
+    )
     return f"{figures}; {nil['n_predicted']:,} predicted, {nil['n_gold']:,} gold"
 
 
 def strict_line(nil: dict[str, Any]) -> str:
     """Return a line with the accuracy over all classes with NIL, and on mentions with an entity
     only."""
-    return f"{percent(nil['strict'])} over all classes, {percent(nil['strict_linked'])} on mentions with an entity"
+    return (
+        f"{percent(nil['strict'])} over all classes, {percent(nil['strict_linked'])} on mentions "
+        "with an entity"
+    )
 
 
 def markdown_head(title: str, facts: Sequence[tuple[str, str]], command: str) -> list[str]:
@@ -193,7 +253,9 @@ def markdown_table(rows: Sequence[Row]) -> str:
 
 
 def _system_cells(figures: dict[str, Any], difference: dict[str, Any] | None) -> Row:
-    slices = [figures["slices"].get(slice_, {}).get("strict") for slice_ in ("ambiguous", "homonym")]
+    slices = [
+        figures["slices"].get(slice_, {}).get("strict") for slice_ in ("ambiguous", "homonym")
+    ]
     return (
         percent(figures["strict"]),
         bounds(figures["intervals"]["strict"]),

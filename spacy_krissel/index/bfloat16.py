@@ -47,7 +47,9 @@ def rounded_blocks(blocks: Iterable[Block]) -> Iterator[Block]:
         yield rows, RoundedBlock(vectors, *_rounded(vectors))
 
 
-def rounded_hits(queries: Vectors, block: RoundedBlock, k: int, floor: Scores) -> tuple[Rows, Rows, Scores]:
+def rounded_hits(
+    queries: Vectors, block: RoundedBlock, k: int, floor: Scores
+) -> tuple[Rows, Rows, Scores]:
     """Return the hits that may be among the best `k` of a block (`hits.FindHits`), in float32.
 
     q·v and q'·v', the product of the rounded vectors, differ by q·(v - v') + (q - q')·v'. By
@@ -58,7 +60,10 @@ def rounded_hits(queries: Vectors, block: RoundedBlock, k: int, floor: Scores) -
     lengths = np.maximum(lengths, np.finfo(np.float64).tiny)
     unit, _, rounding = _rounded((queries / lengths[:, None]).astype(np.float32))
     length = block.norm + block.rounding
-    error = block.rounding + (rounding + (RESULT_ERROR + SUM_ERROR * queries.shape[1]) * (1 + rounding)) * length
+    error = (
+        block.rounding
+        + (rounding + (RESULT_ERROR + SUM_ERROR * queries.shape[1]) * (1 + rounding)) * length
+    )
     scores = _bits(unit @ block.rounded.T)
     bound, min_bits = _bounds(scores, k, floor, lengths, error)
     # Bits are ordered like positive scores.
@@ -77,7 +82,9 @@ def rounded_hits(queries: Vectors, block: RoundedBlock, k: int, floor: Scores) -
     return query[kept], position[kept], exact[kept]
 
 
-def _bounds(scores: np.ndarray, k: int, floor: Scores, lengths: Any, error: float) -> tuple[np.ndarray, np.ndarray]:
+def _bounds(
+    scores: np.ndarray, k: int, floor: Scores, lengths: Any, error: float
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the bounds of exact scores, and of the bits of rounded scores: (q,) each.
 
     They are the minimum scores to be among the best `k` and not below the `floor` (q,). scores (q,
@@ -113,7 +120,9 @@ def _rounded(vectors: Vectors) -> tuple[Any, float, float]:
 
 def _longest(vectors: Vectors) -> float:
     # In float64: the squares of small values underflow in float32.
-    return float(np.sqrt(np.einsum("nd,nd->n", vectors, vectors, dtype=np.float64).max(initial=0.0)))
+    return float(
+        np.sqrt(np.einsum("nd,nd->n", vectors, vectors, dtype=np.float64).max(initial=0.0))
+    )
 
 
 def _bits(tensor: Any) -> np.ndarray:

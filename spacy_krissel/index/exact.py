@@ -76,7 +76,9 @@ class ExactIndex:
 
         if len(queries) >= bfloat16.MIN_QUERIES and bfloat16.has_bfloat16():
             devices.guard_forks()
-            return search_blocks(bfloat16.rounded_blocks(blocks), queries, k, find_hits=bfloat16.rounded_hits)
+            return search_blocks(
+                bfloat16.rounded_blocks(blocks), queries, k, find_hits=bfloat16.rounded_hits
+            )
         return search_blocks(blocks, queries, k)
 
     def to_disk(self, directory: Path) -> None:
@@ -164,7 +166,8 @@ def rescored(parts: Sequence[Vectors], queries: Vectors, rows: Rows, k: int) -> 
     step = max(1, BLOCK_VALUES // max(1, rows.shape[1] * queries.shape[1]))
     for start in range(0, len(queries), step):
         part = rows[start : start + step]
-        vectors = vectors_at(parts, np.maximum(part, 0).ravel()).reshape(*part.shape, -1)  # (s, w, d)
+        # (s, w, d)
+        vectors = vectors_at(parts, np.maximum(part, 0).ravel()).reshape(*part.shape, -1)
         products = (vectors @ queries[start : start + step, :, None])[..., 0]
         query, column = np.nonzero(part >= 0)
         hits = query, part[query, column], products[query, column]

@@ -97,7 +97,12 @@ class FaissIndex:
         pq_bytes: Count | None = None,
         refine: Count | None = None,
     ) -> None:
-        settings = {"m": m, "ef_construction": ef_construction, "ef_search": ef_search, "nlist": nlist}
+        settings = {
+            "m": m,
+            "ef_construction": ef_construction,
+            "ef_search": ef_search,
+            "nlist": nlist,
+        }
         settings.update(nprobe=nprobe, pq_bytes=pq_bytes, refine=refine)
         self.device = check_device(device)
         self._own = _type_settings(type, device, float16, settings)
@@ -122,13 +127,21 @@ class FaissIndex:
 
     def can_read(self, settings: dict[str, Any]) -> bool:
         own = self.settings
-        return all(settings.get(name) == own.get(name) for name in {*settings, *own} - {*SEARCH_SETTINGS})
+        return all(
+            settings.get(name) == own.get(name) for name in {*settings, *own} - {*SEARCH_SETTINGS}
+        )
 
     def __len__(self) -> int:
         return self._index.ntotal if self._index is not None else 0
 
     def __getstate__(self) -> dict[str, Any]:
-        state = {**self.__dict__, "_gpu_index": None, "_cards": None, "_mapped": False, "on_added": None}
+        state = {
+            **self.__dict__,
+            "_gpu_index": None,
+            "_cards": None,
+            "_mapped": False,
+            "on_added": None,
+        }
         if self._stored is not None:
             state["_stored"] = [np.concatenate(self._stored)]
         if self._index is not None:
@@ -146,7 +159,9 @@ class FaissIndex:
         copied.on_added = self.on_added
         if self._index is not None:
             faiss = _faiss()
-            copied._set_index(faiss.deserialize_index(faiss.serialize_index(self._index)), mapped=False)
+            copied._set_index(
+                faiss.deserialize_index(faiss.serialize_index(self._index)), mapped=False
+            )
         if self._stored is not None:
             copied._stored = list(self._stored)
         return copied
@@ -196,7 +211,9 @@ class FaissIndex:
             raise KrisselError(Errors.K508)
         queries = check_queries(queries, self._index.d)
         if not len(queries) or not k:
-            return np.zeros((len(queries), k), dtype=np.float32), np.zeros((len(queries), k), dtype=np.int64)
+            return np.zeros((len(queries), k), dtype=np.float32), np.zeros(
+                (len(queries), k), dtype=np.int64
+            )
         if allowed is not None:
             return self._search_allowed(faiss, queries, k, check_mask(allowed, len(self), "vector"))
         wanted = self._wanted(k)
@@ -212,7 +229,11 @@ class FaissIndex:
 
     def centroids(self) -> Vectors | None:
         """Return the centroids of an IVF index (nlist, d), None for other types."""
-        return self._index.quantizer.reconstruct_n(0, self._index.nlist) if self._ivf and self._index else None
+        return (
+            self._index.quantizer.reconstruct_n(0, self._index.nlist)
+            if self._ivf and self._index
+            else None
+        )
 
     def set_search(self, **settings: int) -> None:
         """Set search settings: "ef_search", "nprobe" and "refine", as far as the type has them.
@@ -221,9 +242,14 @@ class FaissIndex:
         """
         for name, value in settings.items():
             if name not in SEARCH_SETTINGS:
-                expected = f"one of {', '.join(SEARCH_SETTINGS)}, which can change after an index was built"
+                expected = (
+                    f"one of {', '.join(SEARCH_SETTINGS)}, which can change after an index was "
+                    "built"
+                )
                 raise wrong_setting(name, value, expected)
-        self._own = FaissIndex(self.type, self.device, self.float16, **{**self._own, **settings})._own
+        self._own = FaissIndex(
+            self.type, self.device, self.float16, **{**self._own, **settings}
+        )._own
         if self._index is not None:
             self._set_index(self._index, mapped=self._mapped, gpu_index=self._gpu_index)
 
@@ -254,7 +280,9 @@ class FaissIndex:
             elif self.type == "hnsw" and not _is_sound_graph(faiss, index.hnsw, rows):
                 problem = "the entry point of its graph is not a vector, or on a missing level"
         if problem:
-            raise KrisselError(Errors.K506.format(path=directory, problem=problem, rows=rows, width=width))
+            raise KrisselError(
+                Errors.K506.format(path=directory, problem=problem, rows=rows, width=width)
+            )
         self._set_index(index, mapped=bool(mapping))
         self._read_from = directory
         self._stored = [vectors] if "refine" in self._own else None
@@ -323,7 +351,9 @@ class FaissIndex:
     def _parts(self, index: Any) -> list[Any]:
         return [] if index is None else parts_of(_faiss(), index)
 
-    def _search_allowed(self, faiss: Any, queries: Vectors, k: int, allowed: Mask) -> tuple[Scores, Rows]:
+    def _search_allowed(
+        self, faiss: Any, queries: Vectors, k: int, allowed: Mask
+    ) -> tuple[Scores, Rows]:
         """Search among the allowed rows, in the CPU form: GPU indexes have no filter."""
         rows = np.flatnonzero(allowed)
         # Only this fraction of the visited vectors counts, so the search must be wider by its
@@ -339,21 +369,35 @@ class FaissIndex:
         else:
             few = 0 if self._ivf else len(self) // 20
         if len(rows) * (1 + PER_COPY / len(queries)) <= few:
-            at = self._index.reconstruct_batch if self._stored is None else partial(vectors_at, self._stored)
+            at = (
+                self._index.reconstruct_batch
+                if self._stored is None
+                else partial(vectors_at, self._stored)
+            )
             blocks = (rows[start : start + BLOCK_ROWS] for start in range(0, len(rows), BLOCK_ROWS))
             return search_blocks(((block, at(block)) for block in blocks), queries, k)
         selector = faiss.IDSelectorBitmap(np.packbits(allowed, bitorder="little"))
         if self.type == "hnsw":
-            parameters = faiss.SearchParametersHNSW(sel=selector, efSearch=min(ef_search, len(self)))
+            parameters = faiss.SearchParametersHNSW(
+                sel=selector, efSearch=min(ef_search, len(self))
+            )
         elif self._ivf:
-            parameters = faiss.SearchParametersIVF(sel=selector, nprobe=min(self._index.nlist, nprobe))
+            parameters = faiss.SearchParametersIVF(
+                sel=selector, nprobe=min(self._index.nlist, nprobe)
+            )
         else:
             parameters = faiss.SearchParameters(sel=selector)
-        return self._rescored(queries, k, *self._index.search(queries, self._wanted(k), params=parameters))
+        return self._rescored(
+            queries, k, *self._index.search(queries, self._wanted(k), params=parameters)
+        )
 
     def _wanted(self, k: int) -> int:
         """Return the number of rows to request from the index."""
-        return min(len(self), k * self._own["refine"]) if self._own.get("refine") and k < len(self) else k
+        return (
+            min(len(self), k * self._own["refine"])
+            if self._own.get("refine") and k < len(self)
+            else k
+        )
 
     def _is_small(self) -> bool:
         """Return whether a graph has no more vectors than one search of it may compare.
@@ -364,7 +408,9 @@ class FaissIndex:
         """
         return self.type == "hnsw" and len(self) <= 2 * self._own["m"] * self._own["ef_search"]
 
-    def _rescored(self, queries: Vectors, k: int, scores: Scores, rows: Rows) -> tuple[Scores, Rows]:
+    def _rescored(
+        self, queries: Vectors, k: int, scores: Scores, rows: Rows
+    ) -> tuple[Scores, Rows]:
         """Return the best `k` of the results of the index.
 
         scores, rows: (q, w), with FAISS's padding.
@@ -422,7 +468,10 @@ def _is_sound_graph(faiss: Any, graph: Any, rows: int) -> bool:
     levels = faiss.vector_to_array(graph.levels)
     if len(levels) != rows or not rows:
         return len(levels) == rows
-    return 0 <= graph.entry_point < rows and graph.max_level + 1 == levels[graph.entry_point] == levels.max()
+    return (
+        0 <= graph.entry_point < rows
+        and graph.max_level + 1 == levels[graph.entry_point] == levels.max()
+    )
 
 
 def _training_sample(vectors: Vectors, max_rows: int) -> Vectors:
@@ -432,7 +481,9 @@ def _training_sample(vectors: Vectors, max_rows: int) -> Vectors:
     return np.ascontiguousarray(vectors, dtype=np.float32)
 
 
-def _type_settings(type: str, device: str, float16: bool, settings: dict[str, int | None]) -> dict[str, int]:
+def _type_settings(
+    type: str, device: str, float16: bool, settings: dict[str, int | None]
+) -> dict[str, int]:
     """Return the settings of this type of index: those given, and the defaults.
 
     Raises KrisselError K006.
@@ -441,9 +492,17 @@ def _type_settings(type: str, device: str, float16: bool, settings: dict[str, in
     wrong: tuple[str, Any, str] | None = None
     if unknown := sorted(set(given) - set(DEFAULTS[type])):
         known = ", ".join(DEFAULTS[type]) or "none"
-        wrong = unknown[0], given[unknown[0]], f"nothing: it is not a setting of a {type!r} index (these are: {known})"
+        wrong = (
+            unknown[0],
+            given[unknown[0]],
+            f"nothing: it is not a setting of a {type!r} index (these are: {known})",
+        )
     elif type == "hnsw" and device != "cpu":
-        wrong = "device", device, "'cpu' with type 'hnsw'; for a CUDA device choose 'flat' or one of the 'ivf' types"
+        wrong = (
+            "device",
+            device,
+            "'cpu' with type 'hnsw'; for a CUDA device choose 'flat' or one of the 'ivf' types",
+        )
     elif device != "cpu" and given.get("nprobe", 0) > MAX_SELECTED:
         wrong = "nprobe", given["nprobe"], f"{MAX_SELECTED} or less with device {device!r}"
     elif device != "cpu" and given.get("pq_bytes") and given["pq_bytes"] not in CARD_PQ_BYTES:
@@ -451,7 +510,11 @@ def _type_settings(type: str, device: str, float16: bool, settings: dict[str, in
         expected = f"a size that cards take ({sizes}) with device {device!r}"
         wrong = "pq_bytes", given["pq_bytes"], expected
     elif float16 and type in ("ivf_sq8", "ivf_pq"):
-        wrong = "float16", float16, f"False with type {type!r}, which holds the vectors in less than half the space"
+        wrong = (
+            "float16",
+            float16,
+            f"False with type {type!r}, which holds the vectors in less than half the space",
+        )
     if wrong:
         setting, found, expected = wrong
         raise wrong_setting(setting, found, expected)

@@ -13,11 +13,12 @@ BLOCK_ROWS = 65_536
 
 
 class GrowingArray:
-    """Rows that are read and written in slices and followed by others: in memory, or in an unnamed file, which is not
-    mapped before it is asked for as an array."""
+    """Rows that are read and written in slices and followed by others: in memory, or in an unnamed
+    file, which is not mapped before it is asked for as an array."""
 
     def __init__(self, start: np.ndarray, directory: Path | None = None) -> None:
-        """start: the first rows; in memory they are not copied. directory: of the file, None: in memory."""
+        """start: the first rows; in memory they are not copied. directory: of the file, None: in
+        memory."""
         self.in_file = directory is not None
         self._n, self._room = (0, start[:0]) if self.in_file else (len(start), start)
         self._file = tempfile.TemporaryFile(dir=directory) if self.in_file else None  # noqa: SIM115
@@ -58,12 +59,14 @@ class GrowingArray:
             return
         self._file.seek(part.start * self._row_size)
         for start in range(0, len(rows), BLOCK_ROWS):
-            self._file.write(np.ascontiguousarray(rows[start : start + BLOCK_ROWS], dtype=self._room.dtype).data)
+            self._file.write(
+                np.ascontiguousarray(rows[start : start + BLOCK_ROWS], dtype=self._room.dtype).data
+            )
 
 
 class GrowingVectors:
-    """Vectors (n, width) that can be followed by others. Never changed: `appended` gives another object, which shares
-    the rows of both."""
+    """Vectors (n, width) that can be followed by others. Never changed: `appended` gives another
+    object, which shares the rows of both."""
 
     def __init__(self, array: Vectors, store: GrowingArray | None = None) -> None:
         """array: read only. store: where it can grow, as long as it ends with these rows."""
@@ -73,7 +76,11 @@ class GrowingVectors:
     def appended(self, vectors: Vectors, directory: Path | None = None) -> "GrowingVectors":
         """These and a copy of `vectors` (m, width); directory: of the file, None: in memory."""
         store = self._store
-        if store is None or len(store) != len(self.array) or (directory is not None and not store.in_file):
+        if (
+            store is None
+            or len(store) != len(self.array)
+            or (directory is not None and not store.in_file)
+        ):
             store = GrowingArray(self.array, directory)
         store.append(vectors)
         return GrowingVectors(store.array, store)
@@ -89,4 +96,8 @@ def zeros(shape: tuple[int, ...], dtype: Any, directory: Path | None) -> np.ndar
 
 def _mapped(file_: Any, shape: tuple[int, ...], dtype: Any, mode: Any) -> np.ndarray:
     # An empty file cannot be mapped.
-    return np.memmap(file_, dtype=dtype, mode=mode, shape=shape) if all(shape) else np.zeros(shape, dtype)
+    return (
+        np.memmap(file_, dtype=dtype, mode=mode, shape=shape)
+        if all(shape)
+        else np.zeros(shape, dtype)
+    )

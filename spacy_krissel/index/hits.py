@@ -16,7 +16,9 @@ FindHits = Callable[[Vectors, Any, int, Scores], tuple[Rows, Rows, Scores]]
 QUERY_ROWS = 256
 
 
-def numpy_hits(queries: Vectors, vectors: Vectors, k: int, floor: Scores) -> tuple[Rows, Rows, Scores]:
+def numpy_hits(
+    queries: Vectors, vectors: Vectors, k: int, floor: Scores
+) -> tuple[Rows, Rows, Scores]:
     """Return the hits that may be among the best `k` of a block (`FindHits`), in float32."""
     scores = queries @ vectors.T  # (q, b)
     hits = np.flatnonzero(scores >= np.maximum(lower_bound(scores, k), floor)[:, None])
@@ -65,11 +67,17 @@ def rank_hits(query: Rows, row: Rows, score: Scores, n_queries: int, k: int) -> 
 
 def no_hits(n_queries: int, k: int) -> tuple[Scores, Rows]:
     """Return scores and rows (n_queries, k) that are all padding."""
-    return np.full((n_queries, k), -np.inf, dtype=np.float32), np.full((n_queries, k), -1, dtype=np.int64)
+    return np.full((n_queries, k), -np.inf, dtype=np.float32), np.full(
+        (n_queries, k), -1, dtype=np.int64
+    )
 
 
 def search_blocks(
-    blocks: Iterable[Block], queries: Vectors, k: int, find_hits: FindHits = numpy_hits, query_rows: int = QUERY_ROWS
+    blocks: Iterable[Block],
+    queries: Vectors,
+    k: int,
+    find_hits: FindHits = numpy_hits,
+    query_rows: int = QUERY_ROWS,
 ) -> tuple[Scores, Rows]:
     """Return the `k` highest inner products of queries (q, d) over all blocks.
 

@@ -14,7 +14,9 @@ from .protocol import MakeIndex, VectorIndex
 
 # An extra brings FAISS: what has no such index imports none of it.
 KINDS = Registry(
-    "krissel_indexes", {ExactIndex.kind: ExactIndex, "faiss": "spacy_krissel.index.faiss_index:FaissIndex"}, type
+    "krissel_indexes",
+    {ExactIndex.kind: ExactIndex, "faiss": "spacy_krissel.index.faiss_index:FaissIndex"},
+    type,
 )
 
 

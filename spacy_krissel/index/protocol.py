@@ -84,15 +84,23 @@ def check_vectors(array: Any, width: int | None, what: str) -> Vectors:
     Raises KrisselError K503 (no float matrix of that width) and K504 (NaN or infinity).
     """
     matrix = np.asarray(array)
-    if matrix.ndim != 2 or matrix.dtype.kind != "f" or (width is not None and matrix.shape[1] != width):
+    if (
+        matrix.ndim != 2
+        or matrix.dtype.kind != "f"
+        or (width is not None and matrix.shape[1] != width)
+    ):
         found = f"shape {matrix.shape} of {matrix.dtype}"
-        raise KrisselError(Errors.K503.format(what=what, rows="any", width=width or "any", found=found))
+        raise KrisselError(
+            Errors.K503.format(what=what, rows="any", width=width or "any", found=found)
+        )
     # A sum detects rows with NaN or infinity without a boolean copy of the whole matrix.
     with np.errstate(invalid="ignore", over="ignore"):
         sums = np.add.reduce(matrix, axis=1, dtype=np.float64)
     bad = np.flatnonzero(~np.isfinite(sums))
     if len(bad):
-        raise KrisselError(Errors.K504.format(count=len(bad), total=len(matrix), what=what, first=bad[0]))
+        raise KrisselError(
+            Errors.K504.format(count=len(bad), total=len(matrix), what=what, first=bad[0])
+        )
     return matrix
 
 
@@ -105,5 +113,7 @@ def check_mask(allowed: Any, n: int, what: str) -> Mask:
     """Return `allowed` as a boolean array of length `n`. Raises KrisselError K505."""
     mask = np.asarray(allowed)
     if mask.dtype != np.bool_ or mask.shape != (n,):
-        raise KrisselError(Errors.K505.format(n=n, what=what, found=f"shape {mask.shape} of {mask.dtype}"))
+        raise KrisselError(
+            Errors.K505.format(n=n, what=what, found=f"shape {mask.shape} of {mask.dtype}")
+        )
     return mask

@@ -31,12 +31,16 @@ class CandidateTable:
         self._store = OntologyStore(path)
         self._folder = folder
         self._source = Source.of(Path(path))
-        self._files = {file_.name: _mapped(file_) for file_ in sorted(Path(path).iterdir()) if file_.is_file()}
+        self._files = {
+            file_.name: _mapped(file_) for file_ in sorted(Path(path).iterdir()) if file_.is_file()
+        }
 
     @classmethod
     def from_entities(cls, entities: Iterable[Entity]) -> "CandidateTable":
         """Build a table of these entities, without alternative ids: candidates have primary ids."""
-        small = (replace(entity, xrefs=(), alt_ids=(), species="", source="") for entity in entities)
+        small = (
+            replace(entity, xrefs=(), alt_ids=(), species="", source="") for entity in entities
+        )
         return cls._in_new_folder(lambda path: write_store(small, path))
 
     @classmethod
@@ -100,7 +104,9 @@ def _mapped(path: Path) -> memoryview:
     with path.open("rb") as file_:
         # An empty file cannot be mapped.
         is_empty = not os.fstat(file_.fileno()).st_size
-        return memoryview(b"" if is_empty else mmap.mmap(file_.fileno(), 0, access=mmap.ACCESS_READ))
+        return memoryview(
+            b"" if is_empty else mmap.mmap(file_.fileno(), 0, access=mmap.ACCESS_READ)
+        )
 
 
 def _open(source: Source) -> CandidateTable:

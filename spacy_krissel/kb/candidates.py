@@ -12,7 +12,9 @@ from .search_result import SearchResult
 from .snapshot import KBSnapshot
 
 
-def candidate_dicts(kb: KBSnapshot, result: SearchResult, k: int | None = None) -> list[list[dict[str, Any]]]:
+def candidate_dicts(
+    kb: KBSnapshot, result: SearchResult, k: int | None = None
+) -> list[list[dict[str, Any]]]:
     """Return up to `k` candidates of each query, best first.
 
     Each is a dict of "id", "name", "score", and of the winning prototype "kind" (`Prototype`) and
@@ -64,8 +66,14 @@ def spacy_candidates(
         ids = snapshot.entity_ids.take(found)
         alias = strings.add(mention.text)
         each = []
-        for id_, vector, prior in zip(ids, snapshot.get_vectors(ids), exponentials / exponentials.sum(), strict=True):
+        for id_, vector, prior in zip(
+            ids, snapshot.get_vectors(ids), exponentials / exponentials.sum(), strict=True
+        ):
             entity = strings.add(id_, allow_transient=False)
-            each.append(Candidate(kb, entity, len(snapshot.prototype_rows(id_)), vector, alias, float(prior)))
+            each.append(
+                Candidate(
+                    kb, entity, len(snapshot.prototype_rows(id_)), vector, alias, float(prior)
+                )
+            )
         candidates.append(each)
     return candidates

@@ -31,13 +31,19 @@ def with_entities(snapshot: KBSnapshot, entities: EntityTable) -> KBSnapshot:
         present = prototypes.by_entity.present
         lost = present[moved[present] < 0]
         if len(lost):
-            raise KrisselError(Errors.K515.format(count=len(lost), entity=snapshot.entity_ids[lost[0]]))
+            raise KrisselError(
+                Errors.K515.format(count=len(lost), entity=snapshot.entity_ids[lost[0]])
+            )
         prototypes = prototypes.with_entity_rows(moved, len(entities))
     return changed(snapshot, entities=entities, prototypes=prototypes)
 
 
 def with_prototypes(
-    snapshot: KBSnapshot, prototypes: Sequence[Prototype], vectors: Any, weights: np.ndarray, scratch: Path | None
+    snapshot: KBSnapshot,
+    prototypes: Sequence[Prototype],
+    vectors: Any,
+    weights: np.ndarray,
+    scratch: Path | None,
 ) -> KBSnapshot:
     """Return the snapshot with more prototypes.
 
@@ -60,7 +66,10 @@ def with_prototypes(
 
 
 def with_references(
-    snapshot: KBSnapshot, blocks: Iterable[tuple[Sequence[str], Any]], weight: float, scratch: Path | None
+    snapshot: KBSnapshot,
+    blocks: Iterable[tuple[Sequence[str], Any]],
+    weight: float,
+    scratch: Path | None,
 ) -> KBSnapshot:
     """Return the snapshot with only the references of `blocks`.
 
@@ -84,12 +93,16 @@ def with_references(
         return snapshot
     known = snapshot.prototypes.references
     references = References(vectors, weight if known is None else known.weight)
-    return _without_index(snapshot, _fix_width(snapshot, width).with_references(references, scratch))
+    return _without_index(
+        snapshot, _fix_width(snapshot, width).with_references(references, scratch)
+    )
 
 
 def without_prototypes(snapshot: KBSnapshot, removed: Mask) -> KBSnapshot:
     """Return the snapshot without the prototypes marked in `removed` (n,)."""
-    return _without_index(snapshot, snapshot.prototypes.take(~removed)) if removed.any() else snapshot
+    return (
+        _without_index(snapshot, snapshot.prototypes.take(~removed)) if removed.any() else snapshot
+    )
 
 
 def _without_index(snapshot: KBSnapshot, prototypes: PrototypeTable) -> KBSnapshot:
@@ -99,7 +112,11 @@ def _without_index(snapshot: KBSnapshot, prototypes: PrototypeTable) -> KBSnapsh
 
 def _fix_width(snapshot: KBSnapshot, width: int) -> PrototypeTable:
     """Return the prototypes, with the width set by the first vectors if nothing else set it."""
-    return snapshot.prototypes if snapshot.width else PrototypeTable.empty(width, snapshot.prototypes.dtype)
+    return (
+        snapshot.prototypes
+        if snapshot.width
+        else PrototypeTable.empty(width, snapshot.prototypes.dtype)
+    )
 
 
 def _known_rows(snapshot: KBSnapshot, ids: Sequence[str], error: str) -> Rows:
@@ -107,5 +124,7 @@ def _known_rows(snapshot: KBSnapshot, ids: Sequence[str], error: str) -> Rows:
     unknown = np.flatnonzero(rows < 0)
     if len(unknown):
         first = int(unknown[0])
-        raise KrisselError(error.format(count=len(unknown), total=len(ids), entity=ids[first], first=first))
+        raise KrisselError(
+            error.format(count=len(unknown), total=len(ids), entity=ids[first], first=first)
+        )
     return rows

@@ -38,7 +38,10 @@ def read_array(path: Path, rows: int, width: int, dtype: str, *, verify: bool = 
         # An empty file cannot be mapped.
         vectors = np.load(path, mmap_mode="r" if rows and width else None, allow_pickle=False)
     if vectors.shape != (rows, width) or vectors.dtype != np.dtype(dtype):
-        problem = f"{path.name} holds {vectors.shape} of {vectors.dtype}, expected {(rows, width)} of {dtype}"
+        problem = (
+            f"{path.name} holds {vectors.shape} of {vectors.dtype}, expected {(rows, width)} of "
+            f"{dtype}"
+        )
         raise KrisselError(Errors.K524.format(path=path.parent, problem=problem))
     for start in range(0, rows if verify else 0, BLOCK_ROWS):
         block = vectors[start : start + BLOCK_ROWS]
@@ -47,7 +50,9 @@ def read_array(path: Path, rows: int, width: int, dtype: str, *, verify: bool = 
         with np.errstate(all="ignore"):
             is_finite = np.isfinite(block.sum(dtype=np.float32)) or np.isfinite(block).all()
         if not is_finite:
-            raise _damaged(path, f"values of rows {start} to {start + len(block) - 1} are not finite")
+            raise _damaged(
+                path, f"values of rows {start} to {start + len(block) - 1} are not finite"
+            )
     return vectors
 
 
@@ -142,7 +147,9 @@ def take_rows(table: pa.Table, rows: Any) -> pa.Table:
         raise IndexError(f"rows from {rows.min()} to {rows.max()} of a table of {len(table)}")
     try:
         if (rows[1:] >= rows[:-1]).all():
-            return pa.concat_tables([chunk.take(pa.array(within)) for chunk, within in _chunks(table, rows)])
+            return pa.concat_tables(
+                [chunk.take(pa.array(within)) for chunk, within in _chunks(table, rows)]
+            )
         order = np.argsort(rows, kind="stable")
         taken = take_rows(table, rows[order])
         back = np.empty(len(order), dtype=np.int64)

@@ -37,7 +37,9 @@ class Source(NamedTuple):
             content = (self.path / MANIFEST).read_bytes()
             if hashlib.sha256(content).hexdigest() != self.digest:
                 return "was changed"
-            is_whole = all((self.path / name).exists() for name in srsly.json_loads(content)["files"])
+            is_whole = all(
+                (self.path / name).exists() for name in srsly.json_loads(content)["files"]
+            )
             return "" if is_whole else "lost files"
         except OSError:
             return "was removed"
@@ -51,13 +53,17 @@ class Source(NamedTuple):
 def pack(directory: Path) -> bytes:
     """Return all files below `directory` as bytes."""
     files = (file_ for file_ in sorted(directory.rglob("*")) if file_.is_file())
-    return pack_files({file_.relative_to(directory).as_posix(): memoryview(file_.read_bytes()) for file_ in files})
+    return pack_files(
+        {file_.relative_to(directory).as_posix(): memoryview(file_.read_bytes()) for file_ in files}
+    )
 
 
 def pack_files(files: Mapping[str, memoryview]) -> bytes:
     """Return files by name, in memory or mapped, as bytes."""
     pieces = {
-        name: [content[start : start + CHUNK_BYTES] for start in range(0, len(content), CHUNK_BYTES)]
+        name: [
+            content[start : start + CHUNK_BYTES] for start in range(0, len(content), CHUNK_BYTES)
+        ]
         for name, content in files.items()
     }
     return srsly.msgpack_dumps({"kind": KIND, "files": pieces})
@@ -74,11 +80,19 @@ def unpack(bytes_data: bytes, directory: Path) -> None:
         raise
     except Exception as error:  # msgpack's errors have no common base class
         raise KrisselError(Errors.K527.format(problem=f"cannot be read ({error})")) from None
-    if not isinstance(message, dict) or message.get("kind") != KIND or not isinstance(message.get("files"), dict):
+    if (
+        not isinstance(message, dict)
+        or message.get("kind") != KIND
+        or not isinstance(message.get("files"), dict)
+    ):
         raise KrisselError(Errors.K527.format(problem="have other contents"))
     for name, pieces in message["files"].items():
         if not isinstance(name, str) or not plain_name(name):
-            raise KrisselError(Errors.K527.format(problem=f"name a file outside their folder ({str(name)[:200]!r})"))
+            raise KrisselError(
+                Errors.K527.format(
+                    problem=f"name a file outside their folder ({str(name)[:200]!r})"
+                )
+            )
         if not isinstance(pieces, list) or not all(isinstance(piece, bytes) for piece in pieces):
             raise KrisselError(Errors.K527.format(problem=f"have no bytes for the file '{name}'"))
         file_ = directory / name

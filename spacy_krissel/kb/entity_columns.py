@@ -20,7 +20,13 @@ from .columns import BATCH_ROWS, check_table, on_disk, read_table, take_rows, wr
 FILE, DETAILS_FILE = "entities.arrow", "details.arrow"
 LIST = pa.list_(pa.string())
 SCHEMA = pa.schema(
-    [("id", pa.string()), ("name", pa.string()), ("types", LIST), ("alt_ids", LIST), ("species", pa.string())]
+    [
+        ("id", pa.string()),
+        ("name", pa.string()),
+        ("types", LIST),
+        ("alt_ids", LIST),
+        ("species", pa.string()),
+    ]
 )
 # The other fields of `Entity`, which search does not read, in a file of their own.
 DETAILS = pa.schema([field for field in WHOLE if field.name not in SCHEMA.names])
@@ -55,7 +61,10 @@ class EntityTable:
     """Entities in the order of their ids, so that a lower row is also the lower id."""
 
     def __init__(
-        self, table: pa.Table | None = None, details: pa.Table | None = None, unchecked: Path | None = None
+        self,
+        table: pa.Table | None = None,
+        details: pa.Table | None = None,
+        unchecked: Path | None = None,
     ) -> None:
         """Wrap the tables of the entities.
 
@@ -103,11 +112,16 @@ class EntityTable:
         if not details or not len(table):
             return cls(table)
         whole, rows = pa.concat_tables(others), order.to_numpy().astype(np.int64)
-        parts = [kept(take_rows(whole, rows[start : start + BATCH_ROWS])) for start in range(0, len(rows), BATCH_ROWS)]
+        parts = [
+            kept(take_rows(whole, rows[start : start + BATCH_ROWS]))
+            for start in range(0, len(rows), BATCH_ROWS)
+        ]
         return cls(table, pa.concat_tables(parts))
 
     @classmethod
-    def from_disk(cls, directory: Path, rows: int, *, details: bool, verify: bool = True) -> "EntityTable":
+    def from_disk(
+        cls, directory: Path, rows: int, *, details: bool, verify: bool = True
+    ) -> "EntityTable":
         """Read the table from the folder `directory`.
 
         The searched fields are always checked whole, since Arrow follows damaged offsets of lists.
@@ -134,7 +148,9 @@ class EntityTable:
             if self._unchecked is not None:
                 check_table(self.details, self._unchecked, row)
             found.update(take_rows(self.details, [row]).to_pylist()[0])
-        fields: dict[str, Any] = {name: tuple(each) if isinstance(each, list) else each for name, each in found.items()}
+        fields: dict[str, Any] = {
+            name: tuple(each) if isinstance(each, list) else each for name, each in found.items()
+        }
         return Entity(**fields)
 
     def display_fields(self, rows: Rows) -> tuple[list[str], list[str]]:
@@ -165,12 +181,17 @@ class EntityTable:
         (`Entity.species`).
         """
         coded = self.table.column("species").combine_chunks().dictionary_encode()
-        return coded.indices.to_numpy(zero_copy_only=False).astype(np.int64), coded.dictionary.to_pylist()
+        return coded.indices.to_numpy(zero_copy_only=False).astype(
+            np.int64
+        ), coded.dictionary.to_pylist()
 
     @once
     def _alternatives(self) -> dict[str, int]:
         column = self.table.column("alt_ids").combine_chunks()
-        owners, ids = pc.list_parent_indices(column).to_pylist(), pc.list_flatten(column).to_pylist()
+        owners, ids = (
+            pc.list_parent_indices(column).to_pylist(),
+            pc.list_flatten(column).to_pylist(),
+        )
         # Reversed, so that the lowest row is written last.
         return dict(zip(reversed(ids), reversed(owners), strict=True))
 
@@ -182,7 +203,9 @@ class EntityTable:
         # Search only the range that the ids span: millions of prototypes are added entity by
         # entity.
         first = bisect.bisect_left(self.ids, min(entities))
-        spanned = self.table.column("id")[first : bisect.bisect_right(self.ids, max(entities))].combine_chunks()
+        spanned = self.table.column("id")[
+            first : bisect.bisect_right(self.ids, max(entities))
+        ].combine_chunks()
         indices = pc.index_in(pa.array(entities, pa.string()), value_set=spanned)
         found = pc.fill_null(indices, -1 - first).to_numpy(zero_copy_only=False).astype(np.int64)
         return found + first
@@ -201,13 +224,23 @@ class EntityTable:
         if unknown:
             raise self.unknown("types", unknown, sorted(known))
         mask = np.zeros(len(self), dtype=bool)
-        mask[owner[pc.is_in(values, value_set=pa.array(wanted, pa.string())).to_numpy(zero_copy_only=False)]] = True
+        mask[
+            owner[
+                pc.is_in(values, value_set=pa.array(wanted, pa.string())).to_numpy(
+                    zero_copy_only=False
+                )
+            ]
+        ] = True
         return mask
 
-    def unknown(self, what: str, unknown: Sequence[str], known: Sequence[str] | None = None) -> KrisselError:
+    def unknown(
+        self, what: str, unknown: Sequence[str], known: Sequence[str] | None = None
+    ) -> KrisselError:
         known = self.ids if known is None else known
         some = ", ".join(known[:5]) or "none"
-        message = Errors.K525.format(count=len(unknown), what=what, first=unknown[0], total=len(known), known=some)
+        message = Errors.K525.format(
+            count=len(unknown), what=what, first=unknown[0], total=len(known), known=some
+        )
         return KrisselError(message)
 
 
@@ -215,7 +248,10 @@ def _columns(entities: Sequence[Any], schema: pa.Schema) -> pa.Table:
     """Return these fields of the entities; missing values are empty."""
     lists = {field.name: pa.types.is_list(field.type) for field in schema}
     columns = {
-        name: [list(getattr(each, name, ())) if is_list else getattr(each, name, "") for each in entities]
+        name: [
+            list(getattr(each, name, ())) if is_list else getattr(each, name, "")
+            for each in entities
+        ]
         for name, is_list in lists.items()
     }
     return pa.table(columns, schema=schema)

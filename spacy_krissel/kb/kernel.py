@@ -35,7 +35,11 @@ def write_first(entities, scores, rows, is_top, lines, found, best, prototypes, 
                 if after < n_extra:
                     extra[line, at, after] = rows[query, column]
             elif n < k:
-                found[line, n], best[line, n], prototypes[line, n] = entity, scores[query, column], rows[query, column]
+                found[line, n], best[line, n], prototypes[line, n] = (
+                    entity,
+                    scores[query, column],
+                    rows[query, column],
+                )
                 first[query, column] = True
                 n += 1
             elif is_top[query, column]:

@@ -34,7 +34,11 @@ class OverlaidVectors:
 
     def __getitem__(self, rows: Any) -> Vectors:
         if isinstance(rows, slice):
-            if rows.step is None and 0 <= (rows.start or 0) and 0 < (rows.stop or 0) <= len(self.base):
+            if (
+                rows.step is None
+                and 0 <= (rows.start or 0)
+                and 0 < (rows.stop or 0) <= len(self.base)
+            ):
                 return self.base[rows]
             rows = np.arange(*rows.indices(len(self)))
         rows = np.asarray(rows, dtype=np.int64)
@@ -54,19 +58,30 @@ def nearest_among(
     w, m). Of equal ones the first wins. RETURNS: (n,) both; -1 and -inf if there is none, and for
     columns beyond those of `nearest`.
     """
-    rows, best = np.full(len(queries), -1, dtype=np.int64), np.full(len(queries), -np.inf, dtype=np.float32)
+    rows, best = (
+        np.full(len(queries), -1, dtype=np.int64),
+        np.full(len(queries), -np.inf, dtype=np.float32),
+    )
     within = np.flatnonzero(columns < nearest.shape[1])
     near = nearest[queries[within], columns[within]]
     pair, column = np.nonzero(near >= 0)
     scores = np.full(near.shape, -np.inf, dtype=np.float32)
-    scores[pair, column] = _products(prototypes.vectors, near[pair, column], vectors, queries[within[pair]])
+    scores[pair, column] = _products(
+        prototypes.vectors, near[pair, column], vectors, queries[within[pair]]
+    )
     first = scores.argmax(axis=1)[:, None]
-    rows[within], best[within] = (np.take_along_axis(each, first, axis=1)[:, 0] for each in (near, scores))
+    rows[within], best[within] = (
+        np.take_along_axis(each, first, axis=1)[:, 0] for each in (near, scores)
+    )
     return rows, best
 
 
 def nearest_of_entities(
-    prototypes: PrototypeTable, vectors: Vectors, queries: Rows, entities: Rows, can_see: VisibilityFilter | None = None
+    prototypes: PrototypeTable,
+    vectors: Vectors,
+    queries: Rows,
+    entities: Rows,
+    can_see: VisibilityFilter | None = None,
 ) -> tuple[Rows, Scores]:
     """Return the row of the nearest prototype of `entities[i]` to `vectors[queries[i]]`.
 
@@ -115,11 +130,16 @@ def _multiply(vectors: Any, rows: Rows, queries: Vectors, of_query: Rows, produc
     def multiply(first: int, end: int) -> None:
         if is_compiled:
             part = slice(first, end)
-            kernel.products(read_only(vectors), rows[part], read_only(queries), of_query[part], products[part])
+            kernel.products(
+                read_only(vectors), rows[part], read_only(queries), of_query[part], products[part]
+            )
             return
         for start in range(first, end, step):
             part = slice(start, min(start + step, end))
-            left, right = vectors[rows[part]].astype(np.float32, copy=False), queries[of_query[part]]
+            left, right = (
+                vectors[rows[part]].astype(np.float32, copy=False),
+                queries[of_query[part]],
+            )
             products[part] = np.einsum("nd,nd->n", left, right)
 
     in_parts(multiply, len(rows), step)

@@ -93,7 +93,11 @@ class PrototypeKB(Lookups, KnowledgeBase):
         self.lock = Lock()
         self._snapshots: WeakSet[KBSnapshot] = WeakSet()
         prototypes = PrototypeTable.empty(entity_vector_length, dtype)
-        self.replace(KBSnapshot(EntityTable(), prototypes, normalize, make_index=index, index_device=index_device))
+        self.replace(
+            KBSnapshot(
+                EntityTable(), prototypes, normalize, make_index=index, index_device=index_device
+            )
+        )
         self.current.check_device()
 
     @property
@@ -139,7 +143,11 @@ class PrototypeKB(Lookups, KnowledgeBase):
 
     @checked
     def add_prototypes(
-        self, prototypes: Iterable[Prototype], vectors: Any = None, *, weight: Positive | list[Positive] = 1.0
+        self,
+        prototypes: Iterable[Prototype],
+        vectors: Any = None,
+        *,
+        weight: Positive | list[Positive] = 1.0,
     ) -> None:
         """Add `prototypes` with their `vectors` (len(prototypes), d); the next search indexes them.
 
@@ -157,7 +165,11 @@ class PrototypeKB(Lookups, KnowledgeBase):
             raise wrong_setting("prototypes", "docs", expected)
         if vectors is None:
             vectors = self.attached_encoder()([prototype.view for prototype in prototypes])
-        weights = np.full(len(prototypes), weight) if isinstance(weight, (int, float)) else np.array(weight)
+        weights = (
+            np.full(len(prototypes), weight)
+            if isinstance(weight, (int, float))
+            else np.array(weight)
+        )
         if len(weights) != len(prototypes):
             expected = f"one number, or one for each of the {len(prototypes)} prototypes"
             raise wrong_setting("weight", f"{len(weights)} numbers", expected)
@@ -208,7 +220,9 @@ class PrototypeKB(Lookups, KnowledgeBase):
         K503 (wrong width), K504 (NaN), K531 (another number of vectors), K532 (unknown entity).
         """
         with self.lock:
-            self.replace(with_references(self.current, blocks, self._reference_weight, self.scratch))
+            self.replace(
+                with_references(self.current, blocks, self._reference_weight, self.scratch)
+            )
 
     @property
     def ontology(self) -> list[dict[str, Any]]:
@@ -300,7 +314,14 @@ class PrototypeKB(Lookups, KnowledgeBase):
             `index_device`.
         """
         with self.lock:
-            now = changed(self.current, make_index=index, make_saved=None, index=None, is_indexed=False, tuning=None)
+            now = changed(
+                self.current,
+                make_index=index,
+                make_saved=None,
+                index=None,
+                is_indexed=False,
+                tuning=None,
+            )
             now.check_device()
             self.replace(now)
 
@@ -313,9 +334,13 @@ class PrototypeKB(Lookups, KnowledgeBase):
         device = device_of(index)
         make = partial(make_index, index.kind, index.settings, device)
         with self.lock:
-            now = changed(self.current, make_index=make, make_saved=None, index=index, tuning=tuning)
+            now = changed(
+                self.current, make_index=make, make_saved=None, index=index, tuning=tuning
+            )
             device_kept = self.index_device and device
-            self.replace(replace(now, is_indexed=len(index) == now.n_prototypes, index_device=device_kept))
+            self.replace(
+                replace(now, is_indexed=len(index) == now.n_prototypes, index_device=device_kept)
+            )
 
     @property
     def index_device(self) -> str | None:
@@ -328,7 +353,9 @@ class PrototypeKB(Lookups, KnowledgeBase):
         It is saved until the prototypes change.
         """
         with self.lock:
-            self.replace(changed(self.current, prototypes=self.prototypes.with_lexical_index(self.scratch)))
+            self.replace(
+                changed(self.current, prototypes=self.prototypes.with_lexical_index(self.scratch))
+            )
 
     # spaCy's look-ups -----------------------------------------------------------------------------
 
@@ -366,7 +393,11 @@ class PrototypeKB(Lookups, KnowledgeBase):
                 self.replace(written)
 
     def from_disk(
-        self, path: str | Path, exclude: Iterable[str] = SimpleFrozenList(), *, verify: bool | None = None
+        self,
+        path: str | Path,
+        exclude: Iterable[str] = SimpleFrozenList(),
+        *,
+        verify: bool | None = None,
     ) -> "PrototypeKB":
         """Read the folder `path`, memory-mapped. An attached encoder is kept.
 
@@ -391,7 +422,9 @@ class PrototypeKB(Lookups, KnowledgeBase):
             write_snapshot(self._to_save(exclude), path, exclude)
             return pack(path)
 
-    def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = SimpleFrozenList()) -> "PrototypeKB":
+    def from_bytes(
+        self, bytes_data: bytes, *, exclude: Iterable[str] = SimpleFrozenList()
+    ) -> "PrototypeKB":
         """Read the bytes of `to_bytes`. Raises KrisselError K527, and the errors of `from_disk`."""
         # Mapped files outlive their names. Where they do not (Windows), they stay in the folder for
         # temporary files.
@@ -418,12 +451,18 @@ class PrototypeKB(Lookups, KnowledgeBase):
             "reference_weight": self._reference_weight,
             "verify": self.verify,
         }
-        source = now.source if now.source is not None and not now.source.problem() else self.to_bytes()
+        source = (
+            now.source if now.source is not None and not now.source.problem() else self.to_bytes()
+        )
         return _restore, (type(self), self.vocab, self.entity_vector_length, settings, source)
 
     def _to_save(self, excluded: Iterable[str]) -> KBSnapshot:
         # An index without prototypes cannot be built.
-        return self.current if self.is_empty() or {"index", "prototypes"} & set(excluded) else self.snapshot()
+        return (
+            self.current
+            if self.is_empty() or {"index", "prototypes"} & set(excluded)
+            else self.snapshot()
+        )
 
     # Helpers --------------------------------------------------------------------------------------
 
@@ -436,7 +475,9 @@ class PrototypeKB(Lookups, KnowledgeBase):
             self.vocab.strings.add(id_, allow_transient=False)
 
 
-def _restore(cls: Any, vocab: Vocab, width: int, settings: dict[str, Any], source: Source | bytes) -> "PrototypeKB":
+def _restore(
+    cls: Any, vocab: Vocab, width: int, settings: dict[str, Any], source: Source | bytes
+) -> "PrototypeKB":
     kb = cls(vocab, width, **settings)
     if isinstance(source, bytes):
         return kb.from_bytes(source)

@@ -165,7 +165,11 @@ class PrototypeTable:
         return self.vectors.dtype.name
 
     def appended(
-        self, entity_rows: Rows, prototypes: Sequence[Prototype], vectors: Vectors, scratch: Path | None = None
+        self,
+        entity_rows: Rows,
+        prototypes: Sequence[Prototype],
+        vectors: Vectors,
+        scratch: Path | None = None,
     ) -> "PrototypeTable":
         """Return the table with `prototypes` of the entities at `entity_rows` (m,) appended.
 
@@ -177,7 +181,9 @@ class PrototypeTable:
         for first, (entity, kind, *_) in enumerate(prototypes):
             if kind not in KINDS:
                 known = ", ".join(KINDS)
-                raise KrisselError(Errors.K512.format(first=first, entity=entity, kind=kind, known=known))
+                raise KrisselError(
+                    Errors.K512.format(first=first, entity=entity, kind=kind, known=known)
+                )
         columns: dict[str, Any] = {
             "entity": entity_rows.astype(np.int32),
             "kind": [KINDS.index(prototype.kind) for prototype in prototypes],
@@ -191,14 +197,23 @@ class PrototypeTable:
             rows = _added_rows(entity_rows, np.array(columns["kind"]))
             # Rounded before the sum, so that references added later give the same.
             vectors = vectors.astype(self.dtype) + self.references.at(rows)
-        return replace(self, table=table, stored=self.stored.appended(vectors, scratch), saves_lexical_index=False)
+        return replace(
+            self,
+            table=table,
+            stored=self.stored.appended(vectors, scratch),
+            saves_lexical_index=False,
+        )
 
-    def with_references(self, references: References, scratch: Path | None = None) -> "PrototypeTable":
+    def with_references(
+        self, references: References, scratch: Path | None = None
+    ) -> "PrototypeTable":
         """Return the table with these references in use. scratch: see `appended`."""
         stored = GrowingVectors(self.vectors[:0])
         for start in range(0, len(self), BLOCK_ROWS):
             rows = np.arange(start, min(start + BLOCK_ROWS, len(self)))
-            stored = stored.appended(self.base_vectors(rows) + references.at(self._added(rows)), scratch)
+            stored = stored.appended(
+                self.base_vectors(rows) + references.at(self._added(rows)), scratch
+            )
         return replace(self, stored=stored, references=references, saves_lexical_index=False)
 
     def base_vectors(self, rows: Rows) -> Vectors:
@@ -207,7 +222,9 @@ class PrototypeTable:
         If references are in use, it is recomputed from the stored sum, within its rounding.
         """
         vectors = self.vectors[rows].astype(np.float32)
-        return vectors if self.references is None else vectors - self.references.at(self._added(rows))
+        return (
+            vectors if self.references is None else vectors - self.references.at(self._added(rows))
+        )
 
     def _added(self, rows: Rows) -> Rows:
         return _added_rows(self.entity_rows[rows], self.table.column("kind").to_numpy()[rows])
@@ -219,14 +236,20 @@ class PrototypeTable:
         """
         entities = pa.array(new_rows[self.entity_rows].astype(np.int32))
         table = self.table.set_column(0, SCHEMA.field("entity"), entities)
-        references = None if self.references is None else self.references.with_entity_rows(new_rows, n_entities)
+        references = (
+            None
+            if self.references is None
+            else self.references.with_entity_rows(new_rows, n_entities)
+        )
         return replace(self, table=table, references=references, saves_lexical_index=False)
 
     @report_damage
     def take(self, mask: Mask) -> "PrototypeTable":
         """Return the prototypes at `mask` (len(self),), in memory."""
         table = self.table.filter(pa.array(mask)).combine_chunks()
-        return replace(self, table=table, stored=GrowingVectors(self.vectors[mask]), saves_lexical_index=False)
+        return replace(
+            self, table=table, stored=GrowingVectors(self.vectors[mask]), saves_lexical_index=False
+        )
 
     @report_damage
     def where(self, kind: str | None, source: str | None, docs: Sequence[str] | None) -> Mask:
@@ -241,7 +264,9 @@ class PrototypeTable:
             mask &= pc.equal(self.table.column("source"), source).to_numpy().astype(bool)
         if docs is not None:
             wanted = pa.array(docs, pa.large_string())
-            doc, text = (pc.is_in(self.table.column(name), value_set=wanted) for name in ("doc", "text_hash"))
+            doc, text = (
+                pc.is_in(self.table.column(name), value_set=wanted) for name in ("doc", "text_hash")
+            )
             mask &= pc.or_(doc, text).to_numpy().astype(bool)
         return mask
 
@@ -250,7 +275,9 @@ class PrototypeTable:
         """Return the number of prototypes per named source."""
         counts = self.table.column("source").value_counts().to_pylist()
         return {
-            each["values"]: each["counts"] for each in sorted(counts, key=lambda each: each["values"]) if each["values"]
+            each["values"]: each["counts"]
+            for each in sorted(counts, key=lambda each: each["values"])
+            if each["values"]
         }
 
     @once
@@ -274,7 +301,9 @@ class PrototypeTable:
         `appended`.
         """
         table = replace(self, saves_lexical_index=True)
-        vars(table)["lexical_index"] = vars(self).get("lexical_index") or self._lexical_index(scratch)
+        vars(table)["lexical_index"] = vars(self).get("lexical_index") or self._lexical_index(
+            scratch
+        )
         return table
 
     @report_damage
@@ -282,7 +311,9 @@ class PrototypeTable:
         rows = self.rows_of_kinds(MENTION_KINDS)
         # A word shared by the entities below is only a guess at a name.
         named = ~self._of_kinds(["class"])[rows]
-        arrays = lexical_arrays(lambda part: self.mentions(rows[part]), self.entity_rows[rows], named, scratch)
+        arrays = lexical_arrays(
+            lambda part: self.mentions(rows[part]), self.entity_rows[rows], named, scratch
+        )
         return LexicalIndex(arrays)
 
     @once
@@ -318,7 +349,9 @@ class PrototypeTable:
         taken = take_rows(self.table, rows).to_pydict()
         kinds = [KINDS[kind] for kind in taken["kind"]]
         are_references = [kind == "reference" for kind in kinds]
-        views = map(View, taken["left"], taken["mention"], taken["right"], taken["masked"], are_references)
+        views = map(
+            View, taken["left"], taken["mention"], taken["right"], taken["masked"], are_references
+        )
         origins = map(Origin, *(taken[name] for name in Origin._fields))
         return list(zip(taken["entity"], kinds, views, origins, strict=True))
 
@@ -353,7 +386,10 @@ class PrototypeTable:
     def distinct_mentions(self) -> list[str]:
         """Return the distinct surface forms of all prototypes except references, in row order."""
         return (
-            take_rows(self.table.select(["mention"]), self.rows_of_kinds(MENTION_KINDS)).column(0).unique().to_pylist()
+            take_rows(self.table.select(["mention"]), self.rows_of_kinds(MENTION_KINDS))
+            .column(0)
+            .unique()
+            .to_pylist()
         )
 
     @report_damage
@@ -369,7 +405,11 @@ class PrototypeTable:
     def in_context(self, rows: Rows, left: str, right: str) -> Mask:
         """Return which prototypes at `rows` (n,) have the contexts `left` and `right`: (n,)."""
         taken = take_rows(self.table.select(["left", "right"]), rows)
-        return pc.and_(pc.equal(taken["left"], left), pc.equal(taken["right"], right)).to_numpy().astype(bool)
+        return (
+            pc.and_(pc.equal(taken["left"], left), pc.equal(taken["right"], right))
+            .to_numpy()
+            .astype(bool)
+        )
 
     def to_disk(self, directory: Path) -> None:
         write_table(self.table, directory / FILE)
@@ -400,16 +440,23 @@ class PrototypeTable:
         Raises KrisselError K524 if the files differ from the manifest.
         """
         table = read_table(directory / FILE, SCHEMA, rows, verify=verify)
-        for column, n, what in (("entity", n_entities, "entity rows"), ("kind", len(KINDS), "kinds")):
+        for column, n, what in (
+            ("entity", n_entities, "entity rows"),
+            ("kind", len(KINDS), "kinds"),
+        ):
             found = pc.min_max(table.column(column)).as_py()
             if rows and (found["min"] < 0 or found["max"] >= n):
                 problem = f"{FILE} names {what} outside 0 to {n - 1}"
                 raise KrisselError(Errors.K524.format(path=directory, problem=problem))
-        stored = GrowingVectors(read_array(directory / VECTORS_FILE, rows, width, dtype, verify=verify))
+        stored = GrowingVectors(
+            read_array(directory / VECTORS_FILE, rows, width, dtype, verify=verify)
+        )
         read = cls(table, stored, references, directory / FILE, lexical)
         if lexical:
             with coded_damage(directory / LEXICAL_DIR, partial(_damaged_index, directory)):
-                vars(read)["lexical_index"] = LexicalIndex.from_disk(directory / LEXICAL_DIR, n_entities)
+                vars(read)["lexical_index"] = LexicalIndex.from_disk(
+                    directory / LEXICAL_DIR, n_entities
+                )
         return read
 
 

@@ -36,7 +36,9 @@ def search_entities(
     """
     result = SearchResult.padded(len(queries), k, extra_prototypes)
     # Exclude rows without an entity.
-    mask = None if allowed is None else allowed[prototypes.entity_rows] & (prototypes.entity_rows >= 0)
+    mask = (
+        None if allowed is None else allowed[prototypes.entity_rows] & (prototypes.entity_rows >= 0)
+    )
     total = len(prototypes) if mask is None else int(mask.sum())
     if not k or not total:
         return result
@@ -68,7 +70,11 @@ def search_entities(
 
 
 def _search_all(
-    result: SearchResult, prototypes: PrototypeTable, queries: Vectors, todo: Rows, mask: Mask | None
+    result: SearchResult,
+    prototypes: PrototypeTable,
+    queries: Vectors,
+    todo: Rows,
+    mask: Mask | None,
 ) -> None:
     """Compare every prototype, and take the maximum of each entity."""
     order = prototypes.by_entity.values
@@ -91,7 +97,9 @@ def _search_all(
         _rank(result, prototypes, part, ranked_rows, ranked)
 
 
-def _rank(result: SearchResult, prototypes: PrototypeTable, queries: Rows, rows: Rows, scores: Scores) -> Rows:
+def _rank(
+    result: SearchResult, prototypes: PrototypeTable, queries: Rows, rows: Rows, scores: Scores
+) -> Rows:
     """Write the entities of the nearest prototypes into the rows `queries` of the result.
 
     Ties at the top are recorded, too.
@@ -121,12 +129,18 @@ def best_entities(entities: Rows, scores: Scores, rows: Rows, k: int) -> SearchR
     return result
 
 
-def _write_first(result: SearchResult, lines: Rows, entities: Rows, scores: Scores, rows: Rows) -> Mask:
-    """Write the first k distinct entities into the `lines` of the result. RETURNS: where each of them comes first, and
-    at least where each other that is level with the best one does."""
+def _write_first(
+    result: SearchResult, lines: Rows, entities: Rows, scores: Scores, rows: Rows
+) -> Mask:
+    """Write the first k distinct entities into the `lines` of the result. RETURNS: where each of
+    them comes first, and at least where each other that is level with the best one does."""
     from . import kernel
 
-    further = np.empty((0, 0, 0), dtype=np.int64) if result.extra_prototypes is None else result.extra_prototypes
+    further = (
+        np.empty((0, 0, 0), dtype=np.int64)
+        if result.extra_prototypes is None
+        else result.extra_prototypes
+    )
     if result.extra_prototypes is not None:
         further[lines] = -1
     level, first = scores >= tie_bound(scores[:, :1]), np.zeros(entities.shape, dtype=bool)

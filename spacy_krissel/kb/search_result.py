@@ -46,11 +46,21 @@ class SearchResult:
 
     def at(self, queries: Rows) -> "SearchResult":
         """Return the result of these queries (n,), which may contain repeats."""
-        ties = {row: self.ties[query] for row, query in enumerate(queries.tolist()) if query in self.ties}
+        ties = {
+            row: self.ties[query]
+            for row, query in enumerate(queries.tolist())
+            if query in self.ties
+        }
         parts = {name: values[queries] for name, values in self.parts.items()}
         extra_prototypes = None if self.extra_prototypes is None else self.extra_prototypes[queries]
-        entities, scores, prototypes = self.entities[queries], self.scores[queries], self.prototypes[queries]
-        return SearchResult(entities, scores, prototypes, ties, parts, extra_prototypes=extra_prototypes)
+        entities, scores, prototypes = (
+            self.entities[queries],
+            self.scores[queries],
+            self.prototypes[queries],
+        )
+        return SearchResult(
+            entities, scores, prototypes, ties, parts, extra_prototypes=extra_prototypes
+        )
 
     def tied(self, query: int) -> Rows:
         """Return the entity rows at the top: one, several if they tie, none if nothing was
@@ -70,4 +80,8 @@ class SearchResult:
     def all_prototypes(self) -> Rows:
         """Return the rows of all prototypes found per entity: (q, k, m), -1 padded."""
         nearest = self.prototypes[:, :, None]
-        return nearest if self.extra_prototypes is None else np.concatenate([nearest, self.extra_prototypes], axis=2)
+        return (
+            nearest
+            if self.extra_prototypes is None
+            else np.concatenate([nearest, self.extra_prototypes], axis=2)
+        )

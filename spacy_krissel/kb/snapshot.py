@@ -88,7 +88,10 @@ class Lookups:
         rows = np.append(index.entities_with_forms(texts.forms, k), index.search(texts.vectors, k))
         rows = np.unique(rows[rows >= 0])
         similar = index.similarity(texts, rows * 0, rows)
-        ids = [self.entity_ids[int(row)] for _, row in sorted(zip(-similar, rows.tolist(), strict=True))]
+        ids = [
+            self.entity_ids[int(row)]
+            for _, row in sorted(zip(-similar, rows.tolist(), strict=True))
+        ]
         exact = self.resolve(text.strip()) if text.strip() else None
         return [self[id_] for id_ in dict.fromkeys([*([exact] if exact else []), *ids])][:k]
 
@@ -102,7 +105,9 @@ class Lookups:
         found = []
         for entity in entities:
             prototypes = self.current.prototypes_at(self.prototype_rows(entity))
-            forms = [*dict.fromkeys(each.view.mention for each in prototypes if not each.view.reference)]
+            forms = [
+                *dict.fromkeys(each.view.mention for each in prototypes if not each.view.reference)
+            ]
             similar = (index.vectors(forms) @ query).toarray().ravel() if forms else np.zeros(0)
             found.append(forms[int(np.argmax(similar))] if similar.any() else "")
         return found
@@ -145,7 +150,10 @@ class Lookups:
         now = self.current
         found = now.prototypes.at(rows)
         ids = now.entities.ids.take(np.array([entity for entity, *_ in found], dtype=np.int64))
-        return [Prototype(id_, kind, view, origin) for id_, (_, kind, view, origin) in zip(ids, found, strict=True)]
+        return [
+            Prototype(id_, kind, view, origin)
+            for id_, (_, kind, view, origin) in zip(ids, found, strict=True)
+        ]
 
     def prototype_rows(self, entity: str) -> Rows:
         """Return the rows of an entity's prototypes; none for an unknown entity."""
@@ -161,7 +169,9 @@ class Lookups:
         """Raise KrisselError K520 if there is nothing to link to."""
         now = self.current
         if now.is_empty():
-            raise KrisselError(Errors.K520.format(entities=len(now.entities), prototypes=len(now.prototypes)))
+            raise KrisselError(
+                Errors.K520.format(entities=len(now.entities), prototypes=len(now.prototypes))
+            )
 
     def search(self, vectors: Any, k: int, *, allowed: Mask | None = None) -> SearchResult:
         """Return the `k` nearest distinct entities of each vector (q, d).

@@ -72,7 +72,12 @@ def write_snapshot(snapshot: KBSnapshot, path: Path, excluded: Iterable[str]) ->
     RETURNS: the snapshot, with the folder as its source if both hold the same.
     """
     is_whole = not {"index", "prototypes"} & set(excluded)
-    if is_whole and is_hard_linking() and snapshot.source is not None and not snapshot.source.problem():
+    if (
+        is_whole
+        and is_hard_linking()
+        and snapshot.source is not None
+        and not snapshot.source.problem()
+    ):
         copy_folder(snapshot.source.path, path)
         # The source is kept: this copy may be deleted before the next one is made.
         return replace(snapshot, saved=Source.of(path))
@@ -85,7 +90,9 @@ def write_snapshot(snapshot: KBSnapshot, path: Path, excluded: Iterable[str]) ->
         written.entities.to_disk(directory.path)
         written.prototypes.to_disk(directory.path)
         directory.info.update(written.description())
-        directory.info.update(index_saved=index is not None, tuning=None if index is None else written.tuning)
+        directory.info.update(
+            index_saved=index is not None, tuning=None if index is None else written.tuning
+        )
         if index is not None:
             (directory.path / INDEX_DIR).mkdir()
             index.to_disk(directory.path / INDEX_DIR)
@@ -96,7 +103,13 @@ def write_snapshot(snapshot: KBSnapshot, path: Path, excluded: Iterable[str]) ->
 
 
 def read_snapshot(
-    path: Path, width: int, make: MakeIndex | None, device: str | None, excluded: Iterable[str], *, verify: bool
+    path: Path,
+    width: int,
+    make: MakeIndex | None,
+    device: str | None,
+    excluded: Iterable[str],
+    *,
+    verify: bool,
 ) -> KBSnapshot:
     """Read the folder `path`, memory-mapped.
 
@@ -111,7 +124,9 @@ def read_snapshot(
     dimensions, dtype = manifest["dimensions"], manifest["dtype"]
     if width and dimensions and dimensions != width:
         raise KrisselError(Errors.K523.format(path=path, found=dimensions, expected=width))
-    entities = EntityTable.from_disk(path, manifest["entities"], details=manifest["details"], verify=verify)
+    entities = EntityTable.from_disk(
+        path, manifest["entities"], details=manifest["details"], verify=verify
+    )
     policy = manifest["normalized"], manifest["encoder"], manifest["ontology"]
     # A knowledge base saved before its first vectors has no width.
     empty = PrototypeTable.empty(dimensions or width, dtype)
@@ -120,7 +135,9 @@ def read_snapshot(
         return read
     described, references = manifest["references"], None
     if described:
-        vectors = read_array(path / REFERENCES_FILE, len(entities), dimensions, dtype, verify=verify)
+        vectors = read_array(
+            path / REFERENCES_FILE, len(entities), dimensions, dtype, verify=verify
+        )
         references = References(vectors, float(described["weight"]))
     prototypes = PrototypeTable.from_disk(
         path,
@@ -141,7 +158,9 @@ def read_snapshot(
         return read
     make_saved = partial(make_index, index.kind, index.settings)
     tuning = manifest["tuning"]
-    return replace(read, make_saved=make_saved, index=index, is_indexed=True, tuning=tuning, source=source)
+    return replace(
+        read, make_saved=make_saved, index=index, is_indexed=True, tuning=tuning, source=source
+    )
 
 
 def _read_index(path: Path, saved: dict[str, Any], wanted: KBSnapshot) -> VectorIndex | None:

@@ -35,11 +35,15 @@ def rank_entities(entities: Rows, scores: Scores, prototypes: Rows, k: int) -> S
     entities.
     """
     order = np.lexsort((entities, -scores), axis=1)
-    entities, prototypes = (np.take_along_axis(each, order, axis=1) for each in (entities, prototypes))
+    entities, prototypes = (
+        np.take_along_axis(each, order, axis=1) for each in (entities, prototypes)
+    )
     scores = np.take_along_axis(scores, order, axis=1)
     tied = (scores >= tie_bound(scores[:, :1])) & (entities >= 0)
     ties = {int(i): np.sort(entities[i, tied[i]]) for i in np.flatnonzero(tied.sum(axis=1) > 1)}
-    return SearchResult(entities[:, :k].copy(), scores[:, :k].copy(), prototypes[:, :k].copy(), ties)
+    return SearchResult(
+        entities[:, :k].copy(), scores[:, :k].copy(), prototypes[:, :k].copy(), ties
+    )
 
 
 def order_equal_by_id(entities: Rows, rows: Rows, scores: Scores) -> tuple[Rows, Rows]:
@@ -66,7 +70,9 @@ def ties_at_top(queries: Rows, scores: Scores) -> Mask:
     highest = np.maximum.reduceat(scores, starts) if len(starts) else scores
     highest = np.repeat(highest, np.diff(np.append(starts, len(queries))))
     level = np.isfinite(scores) & (scores >= tie_bound(highest))
-    return level & (np.bincount(queries[level], minlength=int(queries.max(initial=0)) + 1)[queries] > 1)
+    return level & (
+        np.bincount(queries[level], minlength=int(queries.max(initial=0)) + 1)[queries] > 1
+    )
 
 
 def order_ties(result: SearchResult, prototypes: PrototypeTable, queries: Vectors) -> None:
@@ -83,7 +89,9 @@ def order_ties(result: SearchResult, prototypes: PrototypeTable, queries: Vector
         # Recomputed, since the index may round its top scores to float16.
         bound = tie_bound(max(each.max() for each in scores))
         best = [rows[int(np.argmax(each))] for rows, each in zip(groups, scores, strict=True)]
-        score = np.array([np.max(each, initial=-np.inf, where=each < bound) for each in scores], dtype=np.float32)
+        score = np.array(
+            [np.max(each, initial=-np.inf, where=each < bound) for each in scores], dtype=np.float32
+        )
         n_names = np.array([len(rows) for rows in groups], dtype=np.float32)
         if prototypes.in_text[np.concatenate(groups)].any():
             n_names[:] = 0
@@ -94,7 +102,10 @@ def order_ties(result: SearchResult, prototypes: PrototypeTable, queries: Vector
         result.prototypes[query, :n] = np.array(best)[order[:n]]
         result.scores[query, :n] = result.scores[query, 0]
         best_score = score[order[0]]
-        left = tied[(n_names == n_names[order[0]]) & ((score >= tie_bound(best_score)) | (score == best_score))]
+        left = tied[
+            (n_names == n_names[order[0]])
+            & ((score >= tie_bound(best_score)) | (score == best_score))
+        ]
         if len(left) > 1:
             result.ties[query] = left
         else:
@@ -126,7 +137,9 @@ def with_term(result: SearchResult, name: str, gain: np.ndarray) -> SearchResult
     )
 
 
-def _ties_with_term(result: SearchResult, gain: Scores, scores: Scores, first: Rows) -> dict[int, Rows]:
+def _ties_with_term(
+    result: SearchResult, gain: Scores, scores: Scores, first: Rows
+) -> dict[int, Rows]:
     """Return the entities that tie with the new first ones, which were at `first` (q,)."""
     lines = np.arange(len(scores))
     level = (scores >= tie_bound(scores[lines, first])[:, None]) & (result.entities >= 0)
@@ -139,7 +152,11 @@ def _ties_with_term(result: SearchResult, gain: Scores, scores: Scores, first: R
             ties[query] = tied
             continue
         others = level[query] & ~(before[query] & before[query, first[query]])
-        kept = np.isin(found, tied) & level[query] if found[first[query]] in tied else found == found[first[query]]
+        kept = (
+            np.isin(found, tied) & level[query]
+            if found[first[query]] in tied
+            else found == found[first[query]]
+        )
         now = found[others | kept]
         if len(now) > 1:
             ties[query] = np.sort(now)

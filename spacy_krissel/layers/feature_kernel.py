@@ -99,7 +99,9 @@ def distinct_words(codes, starts, lengths, words, counts, firsts, sizes):  # typ
                 end += 1
             size = end + 1 - begin
             slot = np.int64((value * MIX1) >> _HALF) & (n_slots - 1)
-            while slots[slot] >= 0 and not _same(codes, firsts[slots[slot]], sizes[slots[slot]], begin, size):
+            while slots[slot] >= 0 and not _same(
+                codes, firsts[slots[slot]], sizes[slots[slot]], begin, size
+            ):
                 slot = (slot + 1) & (n_slots - 1)
             if slots[slot] < 0:
                 slots[slot] = n_different

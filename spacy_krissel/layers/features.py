@@ -1,8 +1,9 @@
 """Hashed character n-grams and words of views, computed for a whole batch at once.
 
-All work is on one array of code points per batch, in compiled loops (`feature_kernel`): scikit-learn's
-`HashingVectorizer` takes more than 8 times as long (benchmarks/small_encoder_parts.py). A feature is the row of an
-embedding table; the features of a view form a bag.
+All work is on one array of code points per batch, in compiled loops (`feature_kernel`):
+scikit-learn's `HashingVectorizer` takes more than 8 times as long
+(benchmarks/small_encoder_parts.py). A feature is the row of an embedding table; the features of a
+view form a bag.
 """
 
 from collections.abc import Sequence
@@ -71,22 +72,30 @@ def mention_features(views: Sequence[View], *, rows: int, ngrams: tuple[int, int
     texts = ["" if view.masked else view.mention for view in views]
     found = text_features(texts, rows=rows - 1, ngrams=ngrams, whole=True)
     masked = [bag for bag, view in enumerate(views) if view.masked]
-    return _join([found, Bags(np.full(len(masked), rows - 1), np.array(masked))]) if masked else found
+    return (
+        _join([found, Bags(np.full(len(masked), rows - 1), np.array(masked))]) if masked else found
+    )
 
 
-def context_features(views: Sequence[View], *, rows: int, ngrams: tuple[int, int], chars: int) -> Bags:
+def context_features(
+    views: Sequence[View], *, rows: int, ngrams: tuple[int, int], chars: int
+) -> Bags:
     """Return the features of each context, the nearest `chars` characters on both sides in one
     bag.
     """
     return text_features(_nearest(views, chars), rows=rows, ngrams=ngrams)
 
 
-def context_words(views: Sequence[View], *, rows: int, ngrams: tuple[int, int], chars: int) -> WordBags:
+def context_words(
+    views: Sequence[View], *, rows: int, ngrams: tuple[int, int], chars: int
+) -> WordBags:
     """`context_features` by words."""
     return word_features(_nearest(views, chars), rows=rows, ngrams=ngrams)
 
 
-def text_features(texts: Sequence[str], *, rows: int, ngrams: tuple[int, int], whole: bool = False) -> Bags:
+def text_features(
+    texts: Sequence[str], *, rows: int, ngrams: tuple[int, int], whole: bool = False
+) -> Bags:
     """Return the words and the character n-grams of each text.
 
     ngrams: shortest and longest length. whole: add one feature per non-empty text, all of its
@@ -108,8 +117,8 @@ def text_features(texts: Sequence[str], *, rows: int, ngrams: tuple[int, int], w
 
 
 def word_features(texts: Sequence[str], *, rows: int, ngrams: tuple[int, int]) -> WordBags:
-    """`text_features` by words, of one text or more. The contexts of 5,031 mentions have 170,000 words, of which 10,600
-    different ones have 146,000 features, in place of 1,221,000."""
+    """`text_features` by words, of one text or more. The contexts of 5,031 mentions have 170,000
+    words, of which 10,600 different ones have 146,000 features, in place of 1,221,000."""
     from . import feature_kernel
 
     codes, starts, lengths = _codes([f" {text} " for text in texts])
@@ -117,7 +126,9 @@ def word_features(texts: Sequence[str], *, rows: int, ngrams: tuple[int, int]) -
 
     def read(start: int, end: int) -> tuple[np.ndarray, ...]:
         own = slice(start, end)
-        n_spaces = np.count_nonzero(codes[starts[start] : starts[end - 1] + lengths[end - 1]] == SPACE)
+        n_spaces = np.count_nonzero(
+            codes[starts[start] : starts[end - 1] + lengths[end - 1]] == SPACE
+        )
         words, firsts, sizes = np.empty((3, n_spaces), dtype=np.int64)
         n, n_different = feature_kernel.distinct_words(
             codes, starts[own], lengths[own], words, n_words[own], firsts, sizes
@@ -135,26 +146,40 @@ def word_features(texts: Sequence[str], *, rows: int, ngrams: tuple[int, int]) -
 
 
 def _rows(
-    codes: np.ndarray, starts: np.ndarray, lengths: np.ndarray, rows: int, ngrams: tuple[int, int], whole: bool = False
+    codes: np.ndarray,
+    starts: np.ndarray,
+    lengths: np.ndarray,
+    rows: int,
+    ngrams: tuple[int, int],
+    whole: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The rows of pieces of `codes`, each between two spaces, one piece's after the other's, and how many each has."""
+    """The rows of pieces of `codes`, each between two spaces, one piece's after the other's, and
+    how many each has."""
     from . import feature_kernel
 
     counts = np.empty(len(starts), dtype=np.int64)
     # One n-gram per length and position, plus words.
     found = np.empty(lengths.sum() * (1 + max(0, ngrams[1] - ngrams[0] + 1)), dtype=np.int64)
-    n = feature_kernel.text_rows(codes, starts, lengths, *ngrams, np.uint64(rows), whole, found, counts)
+    n = feature_kernel.text_rows(
+        codes, starts, lengths, *ngrams, np.uint64(rows), whole, found, counts
+    )
     return found[:n], counts
 
 
 def _concatenated(parts: Sequence[tuple[np.ndarray, ...]]) -> list[np.ndarray]:
     """Return the concatenated arrays of all parts."""
-    return [np.concatenate(each) for each in zip(*parts, strict=True)] if len(parts) > 1 else [*parts[0]]
+    return (
+        [np.concatenate(each) for each in zip(*parts, strict=True)]
+        if len(parts) > 1
+        else [*parts[0]]
+    )
 
 
 def _nearest(views: Sequence[View], chars: int) -> list[str]:
     """Return the nearest `chars` characters on both sides of each mention."""
-    return [f"{_nearest_left(view.left, chars)} {_nearest_right(view.right, chars)}" for view in views]
+    return [
+        f"{_nearest_left(view.left, chars)} {_nearest_right(view.right, chars)}" for view in views
+    ]
 
 
 def _nearest_left(text: str, chars: int) -> str:

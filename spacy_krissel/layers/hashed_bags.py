@@ -49,7 +49,9 @@ class HashedTable(Shim):
         scale: (rows,) factors, if given.
         """
         random = np.random.default_rng(seed)
-        table = random.standard_normal((self.rows, self.width), dtype=np.float32) / np.float32(np.sqrt(self.width))
+        table = random.standard_normal((self.rows, self.width), dtype=np.float32) / np.float32(
+            np.sqrt(self.width)
+        )
         if scale is not None:
             table *= scale[:, None].astype(np.float32)
         self._set(cast(Any, get_current_ops()).asarray(table))
@@ -81,17 +83,23 @@ class HashedTable(Shim):
         if len(self._gradients) == 1:
             return self._gradients[0]
         xp = get_array_module(self.table)
-        rows, inverse = xp.unique(xp.concatenate([rows for rows, _ in self._gradients]), return_inverse=True)
+        rows, inverse = xp.unique(
+            xp.concatenate([rows for rows, _ in self._gradients]), return_inverse=True
+        )
         gradient = xp.zeros((len(rows), self.width), dtype="f")
         ops = get_current_ops()
-        ops.scatter_add(gradient, inverse.reshape(-1), xp.concatenate([g for _, g in self._gradients]))
+        ops.scatter_add(
+            gradient, inverse.reshape(-1), xp.concatenate([g for _, g in self._gradients])
+        )
         return rows, gradient
 
     def sum_gradients(self) -> None:
         """Replace the accumulated gradient by its sum over all processes."""
         assert self.table is not None
         xp = get_array_module(self.table)
-        rows, gradient = self._summed() if self._gradients else (xp.zeros(0, dtype="int64"), self.table[:0])
+        rows, gradient = (
+            self._summed() if self._gradients else (xp.zeros(0, dtype="int64"), self.table[:0])
+        )
         # One more for the number of passes: a pass without rows is a step too.
         touched = xp.zeros(self.rows + 1, dtype="int32")
         touched[rows] = 1
@@ -148,7 +156,11 @@ class HashedTable(Shim):
 
     def _check(self, optimizer: Any) -> None:
         if optimizer.use_radam or not (optimizer.b1 > 0 and optimizer.b2 > 0):
-            found = "RAdam" if optimizer.use_radam else f"beta1 = {optimizer.b1}, beta2 = {optimizer.b2}"
+            found = (
+                "RAdam"
+                if optimizer.use_radam
+                else f"beta1 = {optimizer.b1}, beta2 = {optimizer.b2}"
+            )
             raise KrisselError(Errors.K409.format(found=found))
         if optimizer.averages is not None and not self._warned:
             self._warned = True
@@ -186,11 +198,15 @@ class HashedTable(Shim):
             raise KrisselError(Errors.K408.format(found=found, expected=(self.rows, self.width)))
         table, steps = self.table, None
         if message["table"] is not None:
-            read: Any = np.frombuffer(message["table"], dtype=np.int8 if "steps" in message else np.float32)
+            read: Any = np.frombuffer(
+                message["table"], dtype=np.int8 if "steps" in message else np.float32
+            )
             read = read.reshape(self.rows, self.width)
             if "steps" in message:
                 steps = np.frombuffer(message["steps"], dtype=np.float32).reshape(self.rows, 1)
-            table = cast(Any, get_current_ops()).asarray(read.copy() if steps is None else read * steps)
+            table = cast(Any, get_current_ops()).asarray(
+                read.copy() if steps is None else read * steps
+            )
         self._set(table, steps)
         self._gradients = []
         return self
@@ -239,7 +255,9 @@ def _init(model: Model[Any, Any], X: Any = None, Y: Any = None) -> Model[Any, An
     if X:
         # Rare features are more informative: start with IDF weights.
         bags = model.attrs["features"](X)
-        documents = np.bincount(np.unique(bags.rows * np.int64(len(X)) + bags.bags) // len(X), minlength=shim.rows)
+        documents = np.bincount(
+            np.unique(bags.rows * np.int64(len(X)) + bags.bags) // len(X), minlength=shim.rows
+        )
         scale = 1.0 + np.log((1.0 + len(X)) / (1.0 + documents))
         scale /= scale.max()
     shim.initialize(model.attrs["seed"], scale)
@@ -251,7 +269,9 @@ def _forward(model: Model[Any, Any], X: Any, is_train: bool) -> tuple[Floats2d, 
     by_words = None if is_train else model.attrs.get("by_words")
     if by_words is not None and len(X):
         # Nothing asks for this gradient; with dropout it is that of another pass.
-        return _word_means(model.ops, shim.table, by_words(X)), lambda dY: _forward(model, X, True)[1](dY)
+        return _word_means(model.ops, shim.table, by_words(X)), lambda dY: _forward(model, X, True)[
+            1
+        ](dY)
     bags = model.attrs["features"](X)
     rate = model.attrs["dropout_rate"]
     if is_train and rate:
@@ -301,7 +321,9 @@ def _of_bags(table: Any, rows: np.ndarray, counts: np.ndarray, mode: str) -> Any
     # In one copy to a GPU.
     both = torch.from_numpy(np.concatenate((rows, np.cumsum(counts) - counts))).to(table.device)
     with torch.no_grad():
-        return torch.nn.functional.embedding_bag(both[: len(rows)], table, both[len(rows) :], mode=mode)
+        return torch.nn.functional.embedding_bag(
+            both[: len(rows)], table, both[len(rows) :], mode=mode
+        )
 
 
 def _row_gradients(ops: Ops, bags: Bags, counts: np.ndarray, dY: Any) -> tuple[Any, Any]:
@@ -320,7 +342,9 @@ def _row_gradients(ops: Ops, bags: Bags, counts: np.ndarray, dY: Any) -> tuple[A
         means = sparse.csr_matrix((values, inverse, starts), shape=(len(counts), len(rows)))
         return rows, means.T @ dY
     # CuPy's sparse product waits for the device. Here there is one copy, and no wait.
-    packed = cast(Any, ops).asarray(np.concatenate((rows, inverse, bags.bags, np.maximum(counts, 1))))
+    packed = cast(Any, ops).asarray(
+        np.concatenate((rows, inverse, bags.bags, np.maximum(counts, 1)))
+    )
     n, m = len(rows), len(inverse)
     weighted = dY / packed[n + 2 * m :, None].astype("float32")
     gradient = ops.alloc2f(n, dY.shape[1])

@@ -50,13 +50,19 @@ def _init_headed(model: Model[Any, Any], X: list[View] | None = None, Y: Any = N
     head.initialize(X=model.ops.alloc2f(1, encoder.get_dim("nO")))
 
 
-def _forward_headed(model: Model[Any, Any], X: list[View], is_train: bool) -> tuple[Floats2d, Callable[..., Any]]:
+def _forward_headed(
+    model: Model[Any, Any], X: list[View], is_train: bool
+) -> tuple[Floats2d, Callable[..., Any]]:
     return forward_all(model, X, is_train) if is_train else model.layers[0](X, is_train)
 
 
 @checked
 def ProjectedEncoder(
-    encoder: Model[list[View], Floats2d], *, width: PositiveInt = 128, normalize: bool = False, layer_norm: bool = False
+    encoder: Model[list[View], Floats2d],
+    *,
+    width: PositiveInt = 128,
+    normalize: bool = False,
+    layer_norm: bool = False,
 ) -> Model[list[View], Floats2d]:
     """Project each vector v of `encoder` to `vᵀW`: n views to (n, width).
 
@@ -77,14 +83,20 @@ def ProjectedEncoder(
         _forward_projected,
         init=_init_projected,
         # The encoder, the layers after it, and the layers after W.
-        layers=[encoder, *[layer_norm_of() for _ in range(2 * layer_norm)], *[normalize_rows()] * normalize],
+        layers=[
+            encoder,
+            *[layer_norm_of() for _ in range(2 * layer_norm)],
+            *[normalize_rows()] * normalize,
+        ],
         dims={"nO": width, "nI": None},
         params={"W": None},
         attrs={"settings": Settings(normalize=normalize, layer_norm=layer_norm)},
     )
 
 
-def _init_projected(model: Model[Any, Any], X: list[View] | None = None, Y: Floats2d | None = None) -> None:
+def _init_projected(
+    model: Model[Any, Any], X: list[View] | None = None, Y: Floats2d | None = None
+) -> None:
     encoder = model.layers[0]
     encoder.initialize(X=X)
     width, p = encoder.get_dim("nO"), model.get_dim("nO")
@@ -115,7 +127,9 @@ def _forward_projected(
     return Y, backprop
 
 
-def _through(layers: Sequence[Model[Any, Any]], X: Any, is_train: bool) -> tuple[Any, Callable[..., Any]]:
+def _through(
+    layers: Sequence[Model[Any, Any]], X: Any, is_train: bool
+) -> tuple[Any, Callable[..., Any]]:
     backprops = []
     for layer in layers:
         X, backprop_layer = layer(X, is_train)

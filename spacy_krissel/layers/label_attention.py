@@ -68,7 +68,11 @@ def mean_states(states: TokenStates) -> tuple[Floats2d, Callable[[Floats2d], Flo
 
 @checked
 def LabelAttention(
-    tokens: StatesModel, *, scale: Positive = 1.0, classifier: Literal["context", "pair"] = "context", hidden: Count = 0
+    tokens: StatesModel,
+    *,
+    scale: Positive = 1.0,
+    classifier: Literal["context", "pair"] = "context",
+    hidden: Count = 0,
 ) -> StatesModel:
     """Encode texts and names by their tokens, with a classifier of texts that are about an entity.
 
@@ -160,7 +164,9 @@ def _init(model: StatesModel, X: list[str] | None = None, Y: Any = None) -> None
         presence.set_param("b", ops.alloc1f(1))
 
 
-def _forward(model: StatesModel, X: list[str], is_train: bool) -> tuple[TokenStates, Callable[..., Any]]:
+def _forward(
+    model: StatesModel, X: list[str], is_train: bool
+) -> tuple[TokenStates, Callable[..., Any]]:
     return model.layers[0](X, is_train)
 
 

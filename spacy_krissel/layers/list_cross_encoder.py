@@ -18,7 +18,15 @@ from .ranked import RankedMention, Reranker, bounded, list_lengths
 # The linker's score gap to the first candidate; 1 / rank; cosines of the mention's name with the
 # nearest and the preferred name, and of the mention in context with the preferred name; lexical
 # similarity for the first two.
-FEATURES = ("gap", "rank", "nearest", "preferred", "context", "lexical nearest", "lexical preferred")
+FEATURES = (
+    "gap",
+    "rank",
+    "nearest",
+    "preferred",
+    "context",
+    "lexical nearest",
+    "lexical preferred",
+)
 # In log-odds; wider gaps are clipped.
 MAX_GAP = 10.0
 # Number of cached vectors: about 150 MB at a width of 384.
@@ -47,7 +55,11 @@ class Lists(NamedTuple):
 
 @checked
 def ListCrossEncoder(
-    encoder: Model[list[View], Floats2d], *, n_names: PositiveInt = 4, hidden: PositiveInt = 32, bound: Positive = 1.0
+    encoder: Model[list[View], Floats2d],
+    *,
+    n_names: PositiveInt = 4,
+    hidden: PositiveInt = 32,
+    bound: Positive = 1.0,
 ) -> Reranker:
     """Score all candidates of a mention in one pass.
 
@@ -82,7 +94,9 @@ def ListCrossEncoder(
     return chain(model, bounded(bound))
 
 
-def init(model: Model[Any, Any], X: list[RankedMention] | None = None, Y: Floats1d | None = None) -> None:
+def init(
+    model: Model[Any, Any], X: list[RankedMention] | None = None, Y: Floats1d | None = None
+) -> None:
     encoder = model.layers[0]
     encoder.initialize(X=[mention.view for mention in X or ()] or [name_view("mention")])
     cast(VectorCache, model.shims[0]).clear()
@@ -151,7 +165,11 @@ def read_lists(model: Model[Any, Any], mentions: list[RankedMention]) -> Lists:
     lengths = list_lengths(mentions)
     owner = numpy.repeat(numpy.arange(len(mentions)), lengths)
     # A candidate without a name gets an empty one.
-    names = [candidate.names[:n_names] or ("",) for mention in mentions for candidate in mention.candidates]
+    names = [
+        candidate.names[:n_names] or ("",)
+        for mention in mentions
+        for candidate in mention.candidates
+    ]
     features = numpy.zeros((0, len(FEATURES)))
     own = nearest = numpy.zeros((0, width), dtype="float32")
     if names:
@@ -159,13 +177,20 @@ def read_lists(model: Model[Any, Any], mentions: list[RankedMention]) -> Lists:
         own = cache.encode(encoder, [mention.view.mention for mention in mentions])[owner]
         vectors = cache.encode(encoder, [name for each in names for name in each])
         starts = numpy.cumsum([0, *map(len, names[:-1])])
-        likeness = numpy.einsum("ij,ij->i", vectors, numpy.repeat(own, [len(each) for each in names], axis=0))
+        likeness = numpy.einsum(
+            "ij,ij->i", vectors, numpy.repeat(own, [len(each) for each in names], axis=0)
+        )
         best = numpy.array(
-            [s + int(likeness[s : s + len(each)].argmax()) for s, each in zip(starts, names, strict=True)]
+            [
+                s + int(likeness[s : s + len(each)].argmax())
+                for s, each in zip(starts, names, strict=True)
+            ]
         )
         nearest = vectors[best]
         gaps = numpy.concatenate([mention.logits - mention.logits[:1] for mention in mentions])
-        letters = [dice(mentions[i].view.mention, each) for i, each in zip(owner, names, strict=True)]
+        letters = [
+            dice(mentions[i].view.mention, each) for i, each in zip(owner, names, strict=True)
+        ]
         columns = (
             numpy.clip(gaps, -MAX_GAP, MAX_GAP) / MAX_GAP,
             1 / numpy.concatenate([numpy.arange(1, length + 1) for length in lengths]),
@@ -181,7 +206,12 @@ def read_lists(model: Model[Any, Any], mentions: list[RankedMention]) -> Lists:
     # In two copies to a GPU: of numbers, and of indices.
     whole = as_array(numpy.concatenate((features, weights, own, nearest), axis=1).astype("float32"))
     n, first = len(FEATURES), len(FEATURES) + 1
-    parts = whole[:, :n], whole[:, first : first + width], whole[:, first + width :], whole[:, n:first]
+    parts = (
+        whole[:, :n],
+        whole[:, first : first + width],
+        whole[:, first + width :],
+        whole[:, n:first],
+    )
     return Lists(*parts, as_array(owner), len(mentions))
 
 
@@ -223,7 +253,9 @@ class VectorCache(Shim):
         if len(kept) + len(new) > MAX_CACHED_NAMES:
             self.clear()
             target = self._vectors
-        vectors = encoder.ops.to_numpy(encoder.predict([name_view(name) for name in new])) if new else ()
+        vectors = (
+            encoder.ops.to_numpy(encoder.predict([name_view(name) for name in new])) if new else ()
+        )
         # Copies, since a view of one row would keep the whole batch in memory.
         found = {name: vector.copy() for name, vector in zip(new, vectors, strict=True)}
         target.update(islice(found.items(), MAX_CACHED_NAMES))

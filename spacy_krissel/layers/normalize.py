@@ -15,7 +15,9 @@ def normalize_rows() -> Model[Floats2d, Floats2d]:
     return Model("normalize_rows", forward)
 
 
-def forward(model: Model[Floats2d, Floats2d], X: Floats2d, is_train: bool) -> tuple[Floats2d, Callable[..., Any]]:
+def forward(
+    model: Model[Floats2d, Floats2d], X: Floats2d, is_train: bool
+) -> tuple[Floats2d, Callable[..., Any]]:
     return unit_rows(X)
 
 

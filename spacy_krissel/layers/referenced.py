@@ -50,7 +50,11 @@ def ReferencedEncoder(
         init=_init,
         layers=[mention] if reference is None else [mention, reference],
         dims={"nO": None},
-        attrs={"parts": Settings(**ReferenceParts(aliases, tree_numbers, types, definition, title_first)._asdict())},
+        attrs={
+            "parts": Settings(
+                **ReferenceParts(aliases, tree_numbers, types, definition, title_first)._asdict()
+            )
+        },
     )
 
 
@@ -73,7 +77,9 @@ def _init(model: Model[Any, Any], X: list[View] | None = None, Y: Floats2d | Non
         model.set_dim("nO", widths.pop())
 
 
-def _forward(model: Model[Any, Any], X: list[View], is_train: bool) -> tuple[Floats2d, Callable[..., Any]]:
+def _forward(
+    model: Model[Any, Any], X: list[View], is_train: bool
+) -> tuple[Floats2d, Callable[..., Any]]:
     kinds = [view.reference for view in X] if len(model.layers) > 1 else []
     if True not in kinds:
         return model.layers[0](X, is_train)

@@ -82,10 +82,19 @@ def SmallEncoder(
     """
     ngrams = (shortest_ngram, longest_ngram)
     settings = Settings(
-        shortest_ngram=shortest_ngram, longest_ngram=longest_ngram, context_chars=context_chars, normalize=normalize
+        shortest_ngram=shortest_ngram,
+        longest_ngram=longest_ngram,
+        context_chars=context_chars,
+        normalize=normalize,
     )
-    mention = HashedBags(rows, width, partial(mention_features, rows=rows, ngrams=ngrams), seed=seed)
-    reading: dict[str, Any] = {"rows": context_rows, "ngrams": CONTEXT_NGRAMS, "chars": context_chars}
+    mention = HashedBags(
+        rows, width, partial(mention_features, rows=rows, ngrams=ngrams), seed=seed
+    )
+    reading: dict[str, Any] = {
+        "rows": context_rows,
+        "ngrams": CONTEXT_NGRAMS,
+        "chars": context_chars,
+    }
     read_context, by_words = partial(context_features, **reading), partial(context_words, **reading)
     context = HashedBags(context_rows, width, read_context, by_words, seed=seed + 1)
     model: Model[list[View], Floats2d] = Model(
@@ -113,7 +122,9 @@ def _init(model: Model[Any, Any], X: list[View] | None = None, Y: Any = None) ->
     return model
 
 
-def _forward(model: Model[Any, Any], X: list[View], is_train: bool) -> tuple[Floats2d, Callable[..., Any]]:
+def _forward(
+    model: Model[Any, Any], X: list[View], is_train: bool
+) -> tuple[Floats2d, Callable[..., Any]]:
     if not is_train:
         # This gradient is not used; with dropout it is that of another pass.
         return _predicted(model, X), lambda dY: _forward(model, X, True)[1](dY)
@@ -157,7 +168,9 @@ def _predicted(model: Model[Any, Any], X: list[View]) -> Floats2d:
     width = model.get_dim("nO")
     # Looked up once: for each array it takes as long as the conversion.
     as_tensor = partial(xp2torch, device=get_torch_default_device())
-    w, W1, b1, W2, b2 = (as_tensor(model.get_param(name)) for name in ("context_weight", "W1", "b1", "W2", "b2"))
+    w, W1, b1, W2, b2 = (
+        as_tensor(model.get_param(name)) for name in ("context_weight", "W1", "b1", "W2", "b2")
+    )
     # None marks a form that the encoder must not see.
     forms = [None if view.masked else view.mention for view in X]
     rows = {form: row for row, form in enumerate(dict.fromkeys(forms))}

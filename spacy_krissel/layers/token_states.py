@@ -35,7 +35,10 @@ class TokenStates(NamedTuple):
     def texts(self) -> list[slice]:
         """Return the slice of each text's tokens."""
         ends = np.cumsum(self.lengths)
-        return [slice(int(end - length), int(end)) for end, length in zip(ends, self.lengths, strict=True)]
+        return [
+            slice(int(end - length), int(end))
+            for end, length in zip(ends, self.lengths, strict=True)
+        ]
 
 
 StatesModel = Model[list[str], TokenStates]
@@ -62,7 +65,9 @@ def _init(model: StatesModel, X: list[str] | None = None, Y: Any = None) -> None
     model.set_dim("nO", encoder.get_dim("nO"))
 
 
-def _forward(model: StatesModel, X: list[str], is_train: bool) -> tuple[TokenStates, Callable[[Floats2d], list[str]]]:
+def _forward(
+    model: StatesModel, X: list[str], is_train: bool
+) -> tuple[TokenStates, Callable[[Floats2d], list[str]]]:
     words = [words_of(text) for text in X]
     views = _views(X, words)
     lengths = np.asarray([len(each) for each in words], dtype=np.int64)

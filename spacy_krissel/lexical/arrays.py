@@ -22,7 +22,10 @@ Arrays = dict[str, np.ndarray]
 
 
 def lexical_arrays(
-    forms: Callable[[slice], Sequence[str]], entities: Rows, is_name: Mask | None = None, directory: Path | None = None
+    forms: Callable[[slice], Sequence[str]],
+    entities: Rows,
+    is_name: Mask | None = None,
+    directory: Path | None = None,
 ) -> Arrays:
     """Build the arrays that `LexicalIndex` searches, by the names of their files.
 
@@ -30,7 +33,9 @@ def lexical_arrays(
     is_name: mask of the pairs that are names of the entity, not guesses (n,); None: all.
     directory: folder for unnamed, mapped files that hold the arrays; None: keep them in memory.
     """
-    hashes, written, spelt, symbols, acronyms, sizes, gram_indices, grams = _read(forms, len(entities), directory)
+    hashes, written, spelt, symbols, acronyms, sizes, gram_indices, grams = _read(
+        forms, len(entities), directory
+    )
     # Forms are numbered in order of first occurrence; forms that fold to the same text are one.
     distinct, first, of_hash = np.unique(hashes, return_index=True, return_inverse=True)
     number = np.empty(len(first), dtype=np.int32)
@@ -48,7 +53,10 @@ def lexical_arrays(
     arrays |= _vectors(sizes, is_first, gram_indices, len(grams), directory)
     # Skip forms without n-grams.
     with_grams = np.diff(arrays["form_starts"])[of_form] > 0
-    for kind, chosen in (("form", with_grams), ("name", with_grams if is_name is None else with_grams & is_name)):
+    for kind, chosen in (
+        ("form", with_grams),
+        ("name", with_grams if is_name is None else with_grams & is_name),
+    ):
         pairs = np.unique(pair_keys(of_form[chosen].astype(np.int64), entities[chosen]))
         form, entity = np.divmod(pairs, int(entities[chosen].max(initial=0)) + 1)
         arrays[f"{kind}_entity_starts"], arrays[f"{kind}_entities"] = (
@@ -74,7 +82,9 @@ def _written_forms(of_form: np.ndarray, written: Rows, entities: Rows, n_forms: 
     several = np.zeros(n_forms, dtype=bool)
     several[form[1:][differs]] = True
     chosen = np.flatnonzero(several[of_form])
-    pairs = np.unique(np.stack([written[chosen], entities[chosen].astype(np.int64)], axis=1), axis=0)
+    pairs = np.unique(
+        np.stack([written[chosen], entities[chosen].astype(np.int64)], axis=1), axis=0
+    )
     return {
         "written_forms": np.flatnonzero(several),
         "written_hashes": pairs[:, 0].copy(),
@@ -89,7 +99,9 @@ def _spellings(spelt: Rows, of_form: np.ndarray, symbols: np.ndarray) -> Arrays:
     order = np.lexsort((symbols, of_form, spelt))
     order = order[spelt[order] != 0]
     spelling, form = spelt[order], of_form[order]
-    is_first = np.append(True, (spelling[1:] != spelling[:-1]) | (form[1:] != form[:-1]))[: len(order)]
+    is_first = np.append(True, (spelling[1:] != spelling[:-1]) | (form[1:] != form[:-1]))[
+        : len(order)
+    ]
     return {
         "spelling_hashes": spelling[is_first],
         "spelling_forms": form[is_first],
@@ -100,9 +112,9 @@ def _spellings(spelt: Rows, of_form: np.ndarray, symbols: np.ndarray) -> Arrays:
 def _read(
     forms: Callable[[slice], Sequence[str]], n: int, directory: Path | None
 ) -> tuple[Rows, Rows, Rows, np.ndarray, np.ndarray, Rows, GrowingArray, np.ndarray]:
-    """The hashes of each form, canonical and as written, and of its spelling (0 for none); whether it is a symbol in
-    capitals, and an acronym, which is one word; how many n-grams it has (n,); their places among all n-grams, form by
-    form; and all n-grams, ascending."""
+    """The hashes of each form, canonical and as written, and of its spelling (0 for none); whether
+    it is a symbol in capitals, and an acronym, which is one word; how many n-grams it has (n,);
+    their places among all n-grams, form by form; and all n-grams, ascending."""
     hashes, written, spelt, sizes = (np.empty(n, dtype=np.int64) for _ in range(4))
     acronyms, symbols = np.zeros((2, n), dtype=np.int8)
     # Count phrases, and phrases in capitals: if most are in capitals, capitals carry no
@@ -118,7 +130,10 @@ def _read(
         acronyms[part] = [form.isupper() and form.isalpha() for form in own]
         symbols[part] = [*map(is_capital_symbol, own)]
         phrases = [form for form in own if " " in form]
-        n_phrases, n_capitals = n_phrases + len(phrases), n_capitals + sum(map(str.isupper, phrases))
+        n_phrases, n_capitals = (
+            n_phrases + len(phrases),
+            n_capitals + sum(map(str.isupper, phrases)),
+        )
         hashes[part] = hashed(folded)
         respelt = [i for i, form in enumerate(as_written) if form is not folded[i]]
         written[part] = hashes[part]
@@ -142,7 +157,9 @@ def _read(
     return hashes, written, spelt, symbols, acronyms, sizes, numbers, seen
 
 
-def _vectors(sizes: Rows, is_first: Mask, gram_indices: GrowingArray, n_grams: int, directory: Path | None) -> Arrays:
+def _vectors(
+    sizes: Rows, is_first: Mask, gram_indices: GrowingArray, n_grams: int, directory: Path | None
+) -> Arrays:
     """The TF-IDF vectors of the forms that are the first of their kind, and their columns.
 
     sizes, gram_indices: as returned by `_read`.
@@ -157,7 +174,9 @@ def _vectors(sizes: Rows, is_first: Mask, gram_indices: GrowingArray, n_grams: i
         n = int(own.sum())
         here = gram_indices[read : read + n][np.repeat(kept, own)]
         owners = np.repeat(np.arange(kept.sum()), own[kept])
-        counts = csr_matrix((np.ones(len(here), np.float32), (owners, here)), shape=(int(kept.sum()), n_grams))
+        counts = csr_matrix(
+            (np.ones(len(here), np.float32), (owners, here)), shape=(int(kept.sum()), n_grams)
+        )
         counts.sum_duplicates()
         starts.append(counts.indptr[1:].astype(index_type) + index_type(len(indices)))
         frequencies += np.bincount(counts.indices, minlength=n_grams)
@@ -168,7 +187,9 @@ def _vectors(sizes: Rows, is_first: Mask, gram_indices: GrowingArray, n_grams: i
     n_forms = len(form_starts) - 1
     idf = (np.log((1 + n_forms) / (1 + frequencies)) + 1).astype(np.float32)
     gram_starts = np.append(0, np.cumsum(frequencies)).astype(index_type)
-    gram_forms, gram_weights = (zeros((len(indices),), each, directory) for each in (index_type, np.float32))
+    gram_forms, gram_weights = (
+        zeros((len(indices),), each, directory) for each in (index_type, np.float32)
+    )
     free = gram_starts[:-1].astype(np.int64)
     for part in _blocks(n_forms):
         edges = form_starts[part.start : part.stop + 1]

@@ -31,12 +31,15 @@ class Groups(NamedTuple):
         return self.values[int(self.edges[key]) : int(self.edges[key + 1])]
 
     def take(self, keys: Rows) -> tuple[Rows, Rows]:
-        """Return all values of the `keys`, and the index in `keys` of each value's key, ascending."""
+        """Return all values of the `keys`, and the index in `keys` of each value's key,
+        ascending."""
         known = np.flatnonzero((keys >= 0) & (keys < len(self.edges) - 1))
         keys = keys[known]
         starts = self.edges[keys]
         lengths = self.edges[keys + 1] - starts
-        return self.values[ranges(starts, lengths)].astype(np.int64, copy=False), np.repeat(known, lengths)
+        return self.values[ranges(starts, lengths)].astype(np.int64, copy=False), np.repeat(
+            known, lengths
+        )
 
 
 def edges(lengths: Rows) -> Rows:

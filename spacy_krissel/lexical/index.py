@@ -16,8 +16,8 @@ from .arrays import Arrays, lexical_arrays
 from .groups import Groups, edges, indices_of, pad_groups, pair_keys, ranges, read_only
 from .ngrams import Forms, Grams, Sparse, Spellings, hashed, to_unit_length
 
-# Number of its rarest n-grams by which a text is looked up, as far as they stand in no more forms together; the rarest
-# one in any case.
+# Number of its rarest n-grams by which a text is looked up, as far as they stand in no more forms
+# together; the rarest one in any case.
 MAX_RAREST, MAX_POSTINGS = 8, 20_000
 # Surface forms looked at per entity asked for, since several may be of one entity.
 FORMS_PER_ENTITY = 4
@@ -112,14 +112,20 @@ class LexicalIndex:
     def __init__(self, arrays: Arrays) -> None:
         self._arrays = arrays
         self._read_only = {name: read_only(array) for name, array in arrays.items()}
-        self._hashes, self._by_hash, self._grams = arrays["hashes"], arrays["by_hash"], arrays["grams"]
+        self._hashes, self._by_hash, self._grams = (
+            arrays["hashes"],
+            arrays["by_hash"],
+            arrays["grams"],
+        )
         self._frequencies, self._idf = arrays["frequencies"], arrays["idf"]
         self._of_form = Groups(arrays["form_entities"], arrays["form_entity_starts"])
         self._of_name = Groups(arrays["name_entities"], arrays["name_entity_starts"])
         self._of_entity = Groups(arrays["entity_forms"], arrays["entity_form_starts"])
 
     @classmethod
-    def of(cls, forms: Sequence[str], entities: Rows, is_name: Mask | None = None) -> "LexicalIndex":
+    def of(
+        cls, forms: Sequence[str], entities: Rows, is_name: Mask | None = None
+    ) -> "LexicalIndex":
         """Build an index of surface forms.
 
         forms: the surface forms. entities: the entity row of each, (len(forms),). Pairs may be
@@ -146,12 +152,21 @@ class LexicalIndex:
             path = directory / f"{name}.npy"
             with coded_damage(path, partial(_damaged, path)):
                 is_large = path.stat().st_size > MAX_READ_BYTES
-                arrays[name] = np.load(path, mmap_mode="r" if is_large else None, allow_pickle=False)
+                arrays[name] = np.load(
+                    path, mmap_mode="r" if is_large else None, allow_pickle=False
+                )
             one_of, _, more = one_of.partition("+")
             n = arrays[name].size - len(more)
             kind = "f" if name in FLOATS else "i"
-            if arrays[name].ndim != 1 or arrays[name].dtype.kind != kind or lengths.setdefault(one_of, n) != n:
-                problem = f"it has {arrays[name].shape} of {arrays[name].dtype}, which does not fit the other files"
+            if (
+                arrays[name].ndim != 1
+                or arrays[name].dtype.kind != kind
+                or lengths.setdefault(one_of, n) != n
+            ):
+                problem = (
+                    f"it has {arrays[name].shape} of {arrays[name].dtype}, which does not fit the "
+                    "other files"
+                )
                 raise _damaged(path, problem)
         if lengths["entity"] > n_entities:
             problem = f"it has forms of {lengths['entity']} entities, of {n_entities}"
@@ -181,7 +196,9 @@ class LexicalIndex:
         acronyms = np.zeros(len(forms), dtype=bool)
         if len(self._hashes):
             acronyms = (self._arrays["acronyms"][forms] > 0) & (forms >= 0)
-        return Texts(vectors, forms, as_written, spellings.words & acronyms, spellings, canonical, hashes)
+        return Texts(
+            vectors, forms, as_written, spellings.words & acronyms, spellings, canonical, hashes
+        )
 
     def forms(self, texts: Sequence[str]) -> Rows:
         """Return the index of the surface form equal to each text in canonical form, -1 for none:
@@ -228,7 +245,11 @@ class LexicalIndex:
         return pad_groups(entities, owner, len(forms), k)
 
     def search(
-        self, vectors: Sparse | csr_matrix, k: int, allowed: Mask | None = None, without: Rows | None = None
+        self,
+        vectors: Sparse | csr_matrix,
+        k: int,
+        allowed: Mask | None = None,
+        without: Rows | None = None,
     ) -> Rows:
         """Search `k` entities that are lexically similar to each of the `vectors` (q, n-grams).
 
@@ -243,12 +264,24 @@ class LexicalIndex:
         found = np.full((vectors.shape[0], k), -1, dtype=np.int64)
         postings = self._read_only_arrays("gram_starts", "gram_forms", "gram_weights")
         of_form = self._read_only_arrays("form_entity_starts", "form_entities")
-        mask, hidden = NO_MASK if allowed is None else allowed, NO_ROWS if without is None else without
+        mask, hidden = (
+            NO_MASK if allowed is None else allowed,
+            NO_ROWS if without is None else without,
+        )
 
         def search(start: int, end: int) -> None:
             queries, own = (starts[start : end + 1], grams, weights), slice(start, end)
             zeros = _zeros(len(self._by_hash))
-            kernel.search(queries, postings, of_form, mask, hidden[own], k * FORMS_PER_ENTITY, zeros, found[own])
+            kernel.search(
+                queries,
+                postings,
+                of_form,
+                mask,
+                hidden[own],
+                k * FORMS_PER_ENTITY,
+                zeros,
+                found[own],
+            )
 
         if k:
             in_parts(search, len(found), MIN_PER_THREAD)
@@ -257,7 +290,9 @@ class LexicalIndex:
     def _read_only_arrays(self, *names: str) -> tuple[np.ndarray, ...]:
         return tuple(self._read_only[name] for name in names)
 
-    def similarity(self, texts: "Texts", queries: Rows, entities: Rows, without: Rows | None = None) -> Scores:
+    def similarity(
+        self, texts: "Texts", queries: Rows, entities: Rows, without: Rows | None = None
+    ) -> Scores:
         """Compute the similarity of text `queries[i]` with `entities[i]`: (n,), for pairs in the
         order of `queries`.
 
@@ -277,7 +312,9 @@ class LexicalIndex:
         written = texts.written[queries[near]]
         several = near[equal & (written != 0) & ~lower]
         if len(several):
-            asked = zip(texts.written[queries[several]].tolist(), entities[several].tolist(), strict=True)
+            asked = zip(
+                texts.written[queries[several]].tolist(), entities[several].tolist(), strict=True
+            )
             known = self._written_pairs
             is_written = np.array([pair in known for pair in asked])
             result[several[~is_written]] = CANONICAL
@@ -290,12 +327,24 @@ class LexicalIndex:
 
     @cached_property
     def _written_pairs(self) -> set[tuple[int, int]]:
-        return set(zip(*(self._arrays[f"written_{each}"].tolist() for each in ("hashes", "entities")), strict=True))
+        return set(
+            zip(
+                *(self._arrays[f"written_{each}"].tolist() for each in ("hashes", "entities")),
+                strict=True,
+            )
+        )
 
-    def _cosines(self, vectors: Sparse, queries: Rows, entities: Rows, without: Rows | None) -> Scores:
+    def _cosines(
+        self, vectors: Sparse, queries: Rows, entities: Rows, without: Rows | None
+    ) -> Scores:
         forms = self._read_only_arrays("form_starts", "form_grams", "form_weights")
         return cosines(
-            vectors, forms, self._read_only_arrays("entity_form_starts", "entity_forms"), queries, entities, without
+            vectors,
+            forms,
+            self._read_only_arrays("entity_form_starts", "entity_forms"),
+            queries,
+            entities,
+            without,
         )
 
     def weighted_grams(self, canonical: Sequence[str]) -> tuple[Rows, Rows, np.ndarray]:
@@ -348,7 +397,9 @@ def cosines(
 
     def compare(start: int, end: int) -> None:
         pairs = queries[start:end], entities[start:end]
-        kernel.similarities(vectors.shape[1], texts, forms, of_entity, *pairs, hidden, result[start:end])
+        kernel.similarities(
+            vectors.shape[1], texts, forms, of_entity, *pairs, hidden, result[start:end]
+        )
 
     in_parts(compare, len(queries), MIN_PER_THREAD)
     return result

@@ -49,7 +49,8 @@ def search(queries, postings, of_form, allowed, without, n_forms, similarity, fo
                         continue
                 position = min(n_best, n_forms - 1)
                 while position and (
-                    values[position - 1] < value or (values[position - 1] == value and best[position - 1] > form)
+                    values[position - 1] < value
+                    or (values[position - 1] == value and best[position - 1] > form)
                 ):
                     best[position], values[position] = best[position - 1], values[position - 1]
                     position -= 1
@@ -61,7 +62,11 @@ def search(queries, postings, of_form, allowed, without, n_forms, similarity, fo
         for i in range(n_best):
             for position in range(entity_starts[best[i]], entity_starts[best[i] + 1]):
                 entity = entities[position]
-                if k < found.shape[1] and (not len(allowed) or allowed[entity]) and entity not in found[query, :k]:
+                if (
+                    k < found.shape[1]
+                    and (not len(allowed) or allowed[entity])
+                    and entity not in found[query, :k]
+                ):
                     found[query, k] = entity
                     k += 1
 

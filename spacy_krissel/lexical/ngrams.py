@@ -7,7 +7,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..index.protocol import Mask, Rows
-from ..util.folding import canonical_name, fold_name, folded_spelling, is_canonical, plain_text, to_american
+from ..util.folding import (
+    canonical_name,
+    fold_name,
+    folded_spelling,
+    is_canonical,
+    plain_text,
+    to_american,
+)
 from ..util.hashing import stable_hashes
 from .groups import edges, ranges
 
@@ -28,7 +35,9 @@ class Grams(NamedTuple):
         owners = np.repeat(np.arange(len(padded)), [len(text) for text in padded])
         # Three characters of one word, or of a word and its boundary, have no space in the middle.
         middle = np.flatnonzero(codes[1:-1] != SPACE) + 1
-        return cls(owners[middle], codes[middle - 1] << 42 | codes[middle] << 21 | codes[middle + 1])
+        return cls(
+            owners[middle], codes[middle - 1] << 42 | codes[middle] << 21 | codes[middle + 1]
+        )
 
     def counted(self) -> tuple[Rows, Rows, Rows]:
         """Count the distinct n-grams of each text. RETURNS: owners, keys and counts, sorted by
@@ -56,7 +65,9 @@ class Sparse:
     def __getitem__(self, rows: Rows) -> "Sparse":
         starts, lengths = self.indptr[rows], np.diff(self.indptr)[rows]
         cells = ranges(starts, lengths)
-        return Sparse(self.data[cells], self.indices[cells], edges(lengths), (len(rows), self.shape[1]))
+        return Sparse(
+            self.data[cells], self.indices[cells], edges(lengths), (len(rows), self.shape[1])
+        )
 
 
 def canonical_form(text: str) -> str:

@@ -35,8 +35,8 @@ class _Name(NamedTuple):
 class _Form:
     """A canonical form with added names.
 
-    entities: counts of the hashes of written forms, by entity. n_words: number of names that are not
-        acronyms.
+    entities: counts of the hashes of written forms, by entity. n_words: number of names that are
+        not acronyms.
     """
 
     keys: Rows
@@ -108,8 +108,15 @@ class OverlaidLexicalIndex(LexicalIndex):
         found = super().entities_with_forms(forms, k, allowed)
         for i, form in enumerate(forms.tolist()):
             if added := self._forms.get(form):
-                ours = [entity for entity in sorted(added.entities) if allowed is None or allowed[entity]]
-                both = [*ours, *(entity for entity in found[i].tolist() if entity >= 0 and entity not in ours)]
+                ours = [
+                    entity
+                    for entity in sorted(added.entities)
+                    if allowed is None or allowed[entity]
+                ]
+                both = [
+                    *ours,
+                    *(entity for entity in found[i].tolist() if entity >= 0 and entity not in ours),
+                ]
                 found[i] = [*both[:k], *[-1] * (k - len(both))]
         return found
 
@@ -126,14 +133,20 @@ class OverlaidLexicalIndex(LexicalIndex):
         ]
         return Groups.of(*_distinct(entities, owners, added)[::-1]) if added else base
 
-    def similarity(self, texts: Texts, queries: Rows, entities: Rows, without: Rows | None = None) -> Scores:
+    def similarity(
+        self, texts: Texts, queries: Rows, entities: Rows, without: Rows | None = None
+    ) -> Scores:
         """Compute similarities that include added names. without: forms of the base to ignore."""
         result = super().similarity(texts, queries, entities, without)
         pairs = np.flatnonzero(self._has[entities])
         if not len(pairs):
             return result
-        own = np.minimum(self._added_cosines(texts, queries[pairs], entities[pairs]), np.float32(DIFFERENT))
-        for i, (query, entity) in enumerate(zip(queries[pairs].tolist(), entities[pairs].tolist(), strict=True)):
+        own = np.minimum(
+            self._added_cosines(texts, queries[pairs], entities[pairs]), np.float32(DIFFERENT)
+        )
+        for i, (query, entity) in enumerate(
+            zip(queries[pairs].tolist(), entities[pairs].tolist(), strict=True)
+        ):
             added = self._forms.get(int(texts.forms[query]))
             if added is not None and (written := added.entities.get(entity)):
                 own[i] = 1 if texts.written[query] in (0, *written) else CANONICAL
@@ -150,7 +163,10 @@ class OverlaidLexicalIndex(LexicalIndex):
         vectors = Sparse(weights, columns, starts, (len(used), len(grams)))
         different, entity = np.unique(entities, return_inverse=True)
         of_entity = [[*self._forms_of[each]] for each in different.tolist()]
-        numbers = {number: i for i, number in enumerate(dict.fromkeys(n for each in of_entity for n in each))}
+        numbers = {
+            number: i
+            for i, number in enumerate(dict.fromkeys(n for each in of_entity for n in each))
+        }
         forms = [self._forms[number] for number in numbers]
         owner = np.repeat(np.arange(len(forms)), [len(form.keys) for form in forms])
         positions = indices_of(grams, np.concatenate([form.keys for form in forms]))
@@ -164,7 +180,9 @@ class OverlaidLexicalIndex(LexicalIndex):
             edges(np.array([len(each) for each in of_entity], dtype=np.int64)),
             np.array([numbers[n] for each in of_entity for n in each], dtype=np.int32),
         )
-        return cosines(vectors, tuple(map(read_only, arrays)), tuple(map(read_only, lists)), query, entity)
+        return cosines(
+            vectors, tuple(map(read_only, arrays)), tuple(map(read_only, lists)), query, entity
+        )
 
     def _with_added(self, entities: Rows, owners: Rows, forms: Rows) -> tuple[Rows, Rows]:
         added = [

@@ -13,4 +13,4 @@ objective. Each loss is one file, and its class is registered in `setup.cfg` und
 | `MultiSimilarity` | cosines | labelled names, several per entity | SapBERT (`HardPairMiner`) |
 | `ProxyLoss` | cosines | mentions with entities, sampled negatives | PEL |
 | `FocalLoss` | logits | yes or no per pair, mostly no | OSLAT's classifier |
-"""
+"""  # noqa: E501

@@ -23,7 +23,9 @@ class FocalLoss:
     gamma: γ; 0 is the weighted cross-entropy.
     """
 
-    def __init__(self, alpha: Annotated[float, Field(gt=0, lt=1)] = 0.25, gamma: NotNegative = 2.0) -> None:
+    def __init__(
+        self, alpha: Annotated[float, Field(gt=0, lt=1)] = 0.25, gamma: NotNegative = 2.0
+    ) -> None:
         self.alpha = alpha
         self.gamma = gamma
 

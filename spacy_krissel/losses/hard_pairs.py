@@ -34,7 +34,9 @@ class HardPairMiner:
         apart: Any = distances(scores)
         farthest = xp.where(positives, apart, -xp.inf).max(axis=1, keepdims=True)  # (q, 1)
         nearest = xp.where(negatives, apart, xp.inf).min(axis=1, keepdims=True)
-        return positives & (apart >= nearest + self.margin), negatives & (farthest >= apart + self.margin)
+        return positives & (apart >= nearest + self.margin), negatives & (
+            farthest >= apart + self.margin
+        )
 
 
 def distances(cosines: Floats2d) -> Floats2d:

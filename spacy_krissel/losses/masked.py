@@ -24,7 +24,9 @@ def check_masks(scores: Floats2d, positives: Any, negatives: Any) -> None:
     """
     shapes = [tuple(each.shape) for each in (scores, positives, negatives)]
     if len(shapes[0]) != 2 or not shapes[0][0] or len(set(shapes)) > 1:
-        found = f"scores of shape {shapes[0]}, positives of {shapes[1]} and negatives of {shapes[2]}"
+        found = (
+            f"scores of shape {shapes[0]}, positives of {shapes[1]} and negatives of {shapes[2]}"
+        )
         raise KrisselError(Errors.K601.format(found=found))
     if isinstance(positives, numpy.ndarray) and (positives & negatives).any():
         raise KrisselError(Errors.K601.format(found="pairs that are both positive and negative"))

@@ -27,7 +27,9 @@ class SoftmaxLoss:
         over the queries of `-log( Σ_P / Σ_P∪N )`, marginal likelihood (BioSyn; BELHD eq. 1 and 2).
     """
 
-    def __init__(self, temperature: Positive = 1.0, positives: Literal["pairs", "mean", "sum"] = "pairs") -> None:
+    def __init__(
+        self, temperature: Positive = 1.0, positives: Literal["pairs", "mean", "sum"] = "pairs"
+    ) -> None:
         self.temperature = temperature
         self.positives = positives
 
@@ -35,7 +37,9 @@ class SoftmaxLoss:
         """Compute a `Loss`."""
         check_masks(scores, positives, negatives)
         given = scores / self.temperature, positives, negatives
-        gradient, loss = _pairs(*given) if self.positives == "pairs" else _per_query(*given, self.positives)
+        gradient, loss = (
+            _pairs(*given) if self.positives == "pairs" else _per_query(*given, self.positives)
+        )
         return cast(Floats2d, (gradient / self.temperature).astype(scores.dtype)), float(loss)
 
 

@@ -25,7 +25,15 @@ from .alignment import (
     letters_of,
     word_before,
 )
-from .short_forms import PlainView, any_word_starts_with, first_letters, fold_short, key_of, keyed_runs, plain_view
+from .short_forms import (
+    PlainView,
+    any_word_starts_with,
+    first_letters,
+    fold_short,
+    key_of,
+    keyed_runs,
+    plain_view,
+)
 
 # Bounds of a short form, in characters and words. Single letters have rules of their own.
 MIN_CHARS, MAX_CHARS, MAX_WORDS = 2, 14, 2
@@ -51,12 +59,14 @@ ENDS = re.compile(r"[;,:.]\s|\s(?:or|and|in|on)\s|\s[(\[–-]")
 # What may precede a short form: "hereafter referred to as".
 REFERRING = ("hereafter", "hereinafter", "henceforth", "abbreviated", "from now on", "a.k.a.")
 REFERRED = (
-    rf"(?:(?:{'|'.join(map(re.escape, REFERRING))}|aka|short for|stands for|standing for|abbreviation"
-    r"|abbr\.?|abbrev\.?|designated|denoted|referred to|termed|called|known|also|or|i\.\s?e\."
-    r"|further|as|to|by|here|the(?=\s[\"'“‘„‹«]))[,:]?\s{1,4}){1,6}"
+    rf"(?:(?:{'|'.join(map(re.escape, REFERRING))}|aka|short for|stands for|standing for|"
+    r"abbreviation|abbr\.?|abbrev\.?|designated|denoted|referred to|termed|called|known|also|or|"
+    r"i\.\s?e\.|further|as|to|by|here|the(?=\s[\"'“‘„‹«]))[,:]?\s{1,4}){1,6}"
 )
 LEAD = re.compile(REFERRED, re.IGNORECASE)
-TRAIL = re.compile(r",?\s+(?:hereafter|hereinafter|henceforth|from now on|for short|in short)$", re.IGNORECASE)
+TRAIL = re.compile(
+    r",?\s+(?:hereafter|hereinafter|henceforth|from now on|for short|in short)$", re.IGNORECASE
+)
 LEAD_STARTS, TRAIL_ENDS = frozenset("abcdfhikorstABCDFHIKORST"), frozenset("hnrtHNRT")
 # Without a bracket: "chronic fatigue syndrome, hereafter CFS".
 WITHOUT_BRACKET = re.compile(
@@ -87,12 +97,17 @@ LOCATOR = re.compile(
     r"|FIG|TAB|SEC|REF|EQ|APP|SUPPL|VOL)s?(?:\.\s*|\s+)[(\[]?(?:[A-Z]?\d|[IVX]+\b|[A-Z]\b)"
 )
 # "(Tim, 2004)", "(POM 2012)", "(Smith et al., 1999)"; and "(CR, Wilmington, MA)".
-CITATION = re.compile(r"[^\W\d_][^\s,;:]*(?:\s(?:et al|and|&)[^;,:]{0,20})?,?\s+(?:19|20)\d\d[a-z]?")
-ADDRESS = re.compile(r"[^,;:]+,\s+[A-Z][a-z]+(?:[\s-][A-Z][a-z]+)*,\s+(?:[A-Z]{2}|USA|UK|[A-Z][a-z]+)(?:,\s+[\w. ]+)?")
+CITATION = re.compile(
+    r"[^\W\d_][^\s,;:]*(?:\s(?:et al|and|&)[^;,:]{0,20})?,?\s+(?:19|20)\d\d[a-z]?"
+)
+ADDRESS = re.compile(
+    r"[^,;:]+,\s+[A-Z][a-z]+(?:[\s-][A-Z][a-z]+)*,\s+(?:[A-Z]{2}|USA|UK|[A-Z][a-z]+)(?:,\s+[\w. "
+    r"]+)?"
+)
 # "yes or no (Y/N)" lists values.
 VALUES = re.compile(
-    r"(?:yes|no|males?|females?|present|absent|positive|negative|true|false|wom[ae]n|m[ae]n|left|right"
-    r"|day|night|or|and|\W+)+",
+    r"(?:yes|no|males?|females?|present|absent|positive|negative|true|false|wom[ae]n|m[ae]n|left|"
+    r"right|day|night|or|and|\W+)+",
     re.IGNORECASE,
 )
 # Prefixes of a long form's first word, joined without a space: "4,4'-", "N-", "alpha-1-".
@@ -268,7 +283,9 @@ def with_variants(pairs: Sequence[Definition]) -> list[Definition]:
                 long = pair.long[alignment.start :]
                 implied.append(pair._replace(short=end, long=long))
     known = {name for pair in pairs for name in (pair.short, key_of(pair.short))}
-    implied = [pair for pair in implied if known.isdisjoint((pair.short, key_of(pair.short) or None))]
+    implied = [
+        pair for pair in implied if known.isdisjoint((pair.short, key_of(pair.short) or None))
+    ]
     return [*pairs, *implied]
 
 
@@ -410,7 +427,9 @@ def _in_parts(text: str, start: int, inside: tuple[int, int], first: int) -> lis
             continue
         pair = _forward(text, *earlier, part) if earlier is not None else None
         earlier = None
-        measured = text[part[1] : part[1] + 1].isspace() and text[part[1] + 1 : part[1] + 2].isdigit()
+        measured = (
+            text[part[1] : part[1] + 1].isspace() and text[part[1] + 1 : part[1] + 2].isdigit()
+        )
         pair = pair or _forward(text, first, start, part, strict=index > 0, close=measured)
         if pair is not None:
             found.append(pair)
@@ -429,7 +448,11 @@ def _trim(text: str, start: int, end: int) -> tuple[int, int]:
     if end - start > 4 and text[start] in LEAD_STARTS and not text[start : start + 2].isupper():
         if lead := LEAD.match(text, start, end):
             return _trim(text, lead.end(), end)
-    if end - start > 8 and text[end - 1] in TRAIL_ENDS and (trail := TRAIL.search(text, start, end)):
+    if (
+        end - start > 8
+        and text[end - 1] in TRAIL_ENDS
+        and (trail := TRAIL.search(text, start, end))
+    ):
         return _trim(text, start, trail.start())
     # Drop a sentence's full stop, but not that of "E.C.".
     if start < end and text[end - 1] == "." and text.find(".", start, end) == end - 1:
@@ -602,7 +625,11 @@ def _pair(entry: Any) -> tuple[str, str] | None:
         short, long = entry.text, getattr(entry._.long_form, "text", entry._.long_form)
     else:
         return None
-    return (short, long) if isinstance(short, str) and isinstance(long, str) and short and long else None
+    return (
+        (short, long)
+        if isinstance(short, str) and isinstance(long, str) and short and long
+        else None
+    )
 
 
 def document_expander(text: str, pairs: Sequence[Definition] | None = None) -> Callable[..., str]:
@@ -626,7 +653,9 @@ def _loses_number(pair: Definition) -> bool:
     return alignment is not None and alignment.strategy.startswith("numbered")
 
 
-def abbreviation_expander(forms: Iterable[Definition] | Mapping[str, str], title: int = 0) -> Callable[..., str]:  # noqa: C901
+def abbreviation_expander(  # noqa: C901
+    forms: Iterable[Definition] | Mapping[str, str], title: int = 0
+) -> Callable[..., str]:
     """Return a function that replaces each short form in a mention, as a word, by its long form.
 
     `expand(mention, start)` uses the last definition that begins before the mention ends. A mention
@@ -729,7 +758,9 @@ class _ShortForms:
                 by_key.setdefault(key, []).append(short)
         self.lengths = {first: sorted(some, reverse=True) for first, some in lengths.items()}
         self.keyed = {
-            key: sorted((entry for short in some for entry in self.longs[short]), key=lambda e: e[0])
+            key: sorted(
+                (entry for short in some for entry in self.longs[short]), key=lambda e: e[0]
+            )
             for key, some in by_key.items()
             if len(some) == 1 or len({long for short in some for _, long in self.longs[short]}) == 1
         }
@@ -746,7 +777,11 @@ class _ShortForms:
 
     def are_absent(self, mention: str) -> bool:
         """Return True if no short form can be in a mention, by its characters alone."""
-        return mention.isascii() and self.lengths.keys().isdisjoint(mention) and self.key_starts.isdisjoint(mention)
+        return (
+            mention.isascii()
+            and self.lengths.keys().isdisjoint(mention)
+            and self.key_starts.isdisjoint(mention)
+        )
 
     def named(self, short: str) -> "Entries | None":
         """Return the long forms of a folded short form, or None if it is unknown or a single

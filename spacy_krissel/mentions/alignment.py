@@ -16,7 +16,7 @@ BACKWARD_WORD = re.compile(rf"(?:s['’](?=[^\W_]))?[^\W_]*[^\W_{MARK}]")
 MORE_WORDS = 5
 # Words that a short form often leaves out.
 SMALL_WORDS = frozenset(
-    "a an and at by da de del der des di du et for from in la of on or per the to van von with".split()
+    "a an and at by da de del der des di du et for from in la of on or per the to van von with".split()  # noqa: E501
 )
 # Words that no noun phrase contains, and further words that none begins with.
 OUTSIDE = frozenset(
@@ -28,8 +28,8 @@ OUTSIDE = frozenset(
 NO_START = OUTSIDE.union("a an and as at both by et for from of on or per the to with".split())
 # Nouns that may be followed by a letter of their own: "vitamin E deficiency".
 LETTERED = frozenset(
-    "vitamin hepatitis type class group grade stage factor protein chromosome complex phase subtype "
-    "haemoglobin types hemoglobin immunoglobulin influenza streptococcus".split()
+    "vitamin hepatitis type class group grade stage factor protein chromosome complex phase "
+    "subtype haemoglobin types hemoglobin immunoglobulin influenza streptococcus".split()
 )
 # Words of Latin phrases after "in". Other long forms do not begin with "in".
 WORDS_AFTER_IN = frozenset("vitro vivo situ silico utero ovo cellulo toto planta extremis".split())
@@ -78,7 +78,8 @@ NUMBERS = {
     "6": ("six", "hexa"),
 }
 ROMAN_NUMBERS = {
-    "i": "1", "ii": "2", "iii": "3", "iv": "4", "v": "5", "vi": "6", "vii": "7", "viii": "8", "ix": "9",
+    "i": "1", "ii": "2", "iii": "3", "iv": "4", "v": "5", "vi": "6", "vii": "7", "viii": "8",
+    "ix": "9",
     "x": "10", "xi": "11", "xii": "12", "xiii": "13",
 }  # fmt: skip
 # Characters that a word may give without containing them: digits, and X for "-ectomy".

@@ -13,7 +13,11 @@ from spacy.tokens import Doc, Span, SpanGroup
 NIL = "NIL"
 # Span extensions: the candidates, the ids that share the best score, and the names of the
 # re-rankers.
-CANDIDATES, TIES, RERANKED_BY = SPAN_EXTENSIONS = ("krissel_candidates", "krissel_ties", "krissel_reranked_by")
+CANDIDATES, TIES, RERANKED_BY = SPAN_EXTENSIONS = (
+    "krissel_candidates",
+    "krissel_ties",
+    "krissel_reranked_by",
+)
 # Doc extensions: document-level entity labels, and the entities to look for.
 ENTITIES, CANDIDATE_IDS = DOC_EXTENSIONS = ("krissel_entities", "krissel_entity_candidates")
 
@@ -71,10 +75,15 @@ def write_links(
         # Only Python lists, strings and numbers survive `Doc.to_bytes`. Empty values replace those
         # of an earlier run. Writing spaCy's own keys is six times as fast as `span._`.
         start, end = span.start_char, span.end_char
-        data["._.", CANDIDATES, start, end], data["._.", TIES, start, end] = link.candidates, link.ties
+        data["._.", CANDIDATES, start, end], data["._.", TIES, start, end] = (
+            link.candidates,
+            link.ties,
+        )
         if reranker:
             # Record the name once, even if two spans share the same offsets.
-            span._.krissel_reranked_by = list(dict.fromkeys([*span._.krissel_reranked_by, reranker]))
+            span._.krissel_reranked_by = list(
+                dict.fromkeys([*span._.krissel_reranked_by, reranker])
+            )
         elif any_reranked and span._.krissel_reranked_by:
             span._.krissel_reranked_by = []
         if not spans_key:
@@ -86,14 +95,18 @@ def write_links(
         _write_group(doc, spans, links, spans_key)
 
 
-def _write_group(doc: Doc, spans: Sequence[Span], links: Sequence[SpanLink | None], key: str) -> None:
+def _write_group(
+    doc: Doc, spans: Sequence[Span], links: Sequence[SpanLink | None], key: str
+) -> None:
     old: SpanGroup = doc.spans[key]
     new: list[Span] = []
     for span, link in zip(spans, links, strict=True):
         if link is None:
             new.append(span)
             continue
-        linked = Span(doc, span.start, span.end, label=span.label, kb_id=doc.vocab.strings.add(link.kb_id))
+        linked = Span(
+            doc, span.start, span.end, label=span.label, kb_id=doc.vocab.strings.add(link.kb_id)
+        )
         linked.id = span.id
         new.append(linked)
     doc.spans[key] = SpanGroup(doc, name=old.name, attrs=dict(old.attrs), spans=new)

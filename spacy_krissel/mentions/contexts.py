@@ -7,7 +7,15 @@ from itertools import pairwise
 from spacy.pipeline import Sentencizer
 from spacy.tokens import Doc, Span
 
-from ..views import View, doc_text, mention_view, name_view, passage_views, with_mention, with_mentions
+from ..views import (
+    View,
+    doc_text,
+    mention_view,
+    name_view,
+    passage_views,
+    with_mention,
+    with_mentions,
+)
 from .abbreviations import doc_definitions, document_expander
 from .discontinuous import holds_fragments
 
@@ -18,7 +26,9 @@ MAX_UNIT_CHARS = 4096
 UNIT_REACH = 2048
 
 
-def context_views(doc: Doc, spans: Sequence[Span], context: str | None, text: str | None = None) -> list[View]:
+def context_views(
+    doc: Doc, spans: Sequence[Span], context: str | None, text: str | None = None
+) -> list[View]:
     """Return the view of each span.
 
     context: "window", the text around each span; "sentence", its sentence, with the other spans
@@ -48,12 +58,18 @@ def sentence_views(doc: Doc, spans: Sequence[Span], text: str | None = None) -> 
     text = doc_text(doc) if text is None else text
     starts = sentence_starts(doc)
     views: list[View | None] = [None] * len(spans)
-    for start, end, unit in _units(starts, len(text), [(span.start_char, span.end_char) for span in spans]):
+    for start, end, unit in _units(
+        starts, len(text), [(span.start_char, span.end_char) for span in spans]
+    ):
         if end - start > MAX_UNIT_CHARS:
             offsets = [(spans[i].start_char - start, spans[i].end_char - start) for i in unit]
             found = _near_views(text[start:end], offsets)
         else:
-            edges = [start, *(edge for i in unit for edge in (spans[i].start_char, spans[i].end_char)), end]
+            edges = [
+                start,
+                *(edge for i in unit for edge in (spans[i].start_char, spans[i].end_char)),
+                end,
+            ]
             found = passage_views([text[first:last] for first, last in pairwise(edges)])
         for i, view in zip(unit, found, strict=True):
             views[i] = view
@@ -86,7 +102,9 @@ def sentence_starts(doc: Doc) -> list[int]:
     return sorted({0, *found})
 
 
-def _units(starts: list[int], end: int, offsets: list[tuple[int, int]]) -> list[tuple[int, int, list[int]]]:
+def _units(
+    starts: list[int], end: int, offsets: list[tuple[int, int]]
+) -> list[tuple[int, int, list[int]]]:
     """Return the start and end of each unit, and the indices of its mentions in order.
 
     starts: of the sentences. end: of the text. offsets: (start, end) of each mention.
@@ -120,10 +138,17 @@ def _units(starts: list[int], end: int, offsets: list[tuple[int, int]]) -> list[
 
 
 def mention_views(
-    doc: Doc, spans: Sequence[Span], *, context: str | None, use_abbreviations: bool, spans_key: str = ""
+    doc: Doc,
+    spans: Sequence[Span],
+    *,
+    context: str | None,
+    use_abbreviations: bool,
+    spans_key: str = "",
 ) -> list[View]:
     """Return the views of a doc's spans, as in `read_mentions`."""
-    return read_mentions(doc, spans, context=context, use_abbreviations=use_abbreviations, spans_key=spans_key)[0]
+    return read_mentions(
+        doc, spans, context=context, use_abbreviations=use_abbreviations, spans_key=spans_key
+    )[0]
 
 
 def read_mentions(
@@ -152,13 +177,18 @@ def read_mentions(
     defined = doc_definitions(doc, text, mentions) if use_abbreviations else []
     if defined:
         expand = document_expander(text, defined)
-        views = [with_mentions(view, expand, span.start_char) for view, span in zip(views, spans, strict=True)]
+        views = [
+            with_mentions(view, expand, span.start_char)
+            for view, span in zip(views, spans, strict=True)
+        ]
     if holds_fragments(doc, spans_key):
         views = _merge_fragments(views, mentions, spans)
     return views, mentions
 
 
-def _merge_fragments(views: Sequence[View], mentions: list[str], spans: Sequence[Span]) -> list[View]:
+def _merge_fragments(
+    views: Sequence[View], mentions: list[str], spans: Sequence[Span]
+) -> list[View]:
     fragments: dict[tuple[str, int], list[int]] = {}
     for row, span in enumerate(spans):
         fragments.setdefault((span.id_, 0) if span.id_ else ("", row), []).append(row)

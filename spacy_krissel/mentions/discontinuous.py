@@ -76,6 +76,10 @@ def read_fragments(doc: Doc, key: str) -> list[DocMention]:
         own = ("shared", span.id_, span.kb_id_, span.label_) if span.id_ else ("alone", str(number))
         found.setdefault(own, []).append(span)
     return [
-        DocMention(spans[0].kb_id_, spans[0].label_, join_fragments((span.start, span.end) for span in spans))
+        DocMention(
+            spans[0].kb_id_,
+            spans[0].label_,
+            join_fragments((span.start, span.end) for span in spans),
+        )
         for spans in found.values()
     ]

@@ -10,28 +10,38 @@ from .annotations import NIL
 NIL_MARKS = frozenset({"-1", "-", NIL})
 # A separator, or a variant in HGVS or by its intron, such as `NM_000059.3:c.68+1G>A` and
 # `IVS2+1G>A`. A "+" between its numbers separates no ids.
-_HGVS_OR_BAR = re.compile(r"(?<![^\s|+])(?:[^\s|+]*:)?(?:[cgmnpr]\.|IVS\d)(?:[^|+]+|(?<=[\d?])\+(?=[\d?]))*|([|+])")
+_HGVS_OR_BAR = re.compile(
+    r"(?<![^\s|+])(?:[^\s|+]*:)?(?:[cgmnpr]\.|IVS\d)(?:[^|+]+|(?<=[\d?])\+(?=[\d?]))*|([|+])"
+)
 # Separators in gold files of genes and chemicals, and a suffix that GNormPlus adds.
 _OTHER_SEPARATOR = re.compile("[,;]")
 _TAX_ID = re.compile(r"\(tax:\d+\)", re.IGNORECASE)
 # The beginning of a variant in tmVar's form, `p|SUB|P|799|L`; its bars separate no ids. The first
 # letter may be another kind. A label may precede it: `DNAMutation:c|SUB|A|1|G`.
 _VARIANT_LABEL = (
-    r"(?:(?:tmVar|SNP|(?:DNA|Protein|Other)Mutation|(?:DNA|Protein)?AcidChange|(?:DNA|Protein)Allele"
-    r"|CopyNumberVariant):\s*)?"
+    r"(?:(?:tmVar|SNP|(?:DNA|Protein|Other)Mutation|(?:DNA|Protein)?AcidChange|(?:DNA|"
+    r"Protein)Allele|CopyNumberVariant):\s*)?"
 )
-_VARIANT_HEAD = rf"{_VARIANT_LABEL}[a-z]?\|(?:SUB|DEL|INS|INDEL|DUP|INV|CON|FS|Allele|CNV|RPT|REP)\|"
+_VARIANT_HEAD = (
+    rf"{_VARIANT_LABEL}[a-z]?\|(?:SUB|DEL|INS|INDEL|DUP|INV|CON|FS|Allele|CNV|RPT|REP)\|"
+)
 _LABEL = re.compile(rf"\A{_VARIANT_LABEL}", re.IGNORECASE)
-_VARIANT = re.compile(rf"\A\s*{_VARIANT_LABEL}[cgmnpr]\|[a-z]{{2,10}}\||{_VARIANT_HEAD}", re.IGNORECASE)
+_VARIANT = re.compile(
+    rf"\A\s*{_VARIANT_LABEL}[cgmnpr]\|[a-z]{{2,10}}\||{_VARIANT_HEAD}", re.IGNORECASE
+)
 _NEXT_VARIANT = re.compile(rf"([|+])(?=\s*(?:{_VARIANT_HEAD}|rs\d+\s*(?:[|+]|\Z)))", re.IGNORECASE)
 # Separators of the variants of one mention, and tmVar's notes on a variant:
 # `;CorrespondingGene:673`. All notes may also follow `##`.
 _VARIANT_SEPARATOR = re.compile(rf";|,\s*(?=rs\d|{_VARIANT_HEAD})", re.IGNORECASE)
 _VARIANT_NOTE = re.compile(r"(\w+#?):(.*)")
-_NOTES = frozenset("hgvs variantgroup correspondinggene correspondingspecies rs# ca# originalgene".split())
+_NOTES = frozenset(
+    "hgvs variantgroup correspondinggene correspondingspecies rs# ca# originalgene".split()
+)
 _HAS_NOTE = re.compile(rf"(?:\A|;|##)\s*(?:{'|'.join(_NOTES)}):", re.IGNORECASE)
 # Prefixes of unlinked names in BioID, such as `protein:GFP`.
-_UNLINKED = frozenset("cell cellorganismgene gene molecule organism protein subcellular tissue".split())
+_UNLINKED = frozenset(
+    "cell cellorganismgene gene molecule organism protein subcellular tissue".split()
+)
 
 
 class Resolver(Protocol):
@@ -107,7 +117,9 @@ def split_ids(kb_id: str) -> list[str]:
     A composite is joined by `|` or `+`; parts that mean "no concept" are dropped. A variant is one
     concept (`read_ids`), also in HGVS: `c.76+1G>A`.
     """
-    return list(dict.fromkeys(part for part in _split(kb_id)[::2] if part and part not in NIL_MARKS))
+    return list(
+        dict.fromkeys(part for part in _split(kb_id)[::2] if part and part not in NIL_MARKS)
+    )
 
 
 def _split(raw: str) -> list[str]:
@@ -157,5 +169,6 @@ def map_ids(kb_id: str, function: Callable[[str], str]) -> str:
     """
     parts = _split(to_kb_id(kb_id))
     return "".join(
-        function(part) if part and i % 2 == 0 and part not in NIL_MARKS else part for i, part in enumerate(parts)
+        function(part) if part and i % 2 == 0 and part not in NIL_MARKS else part
+        for i, part in enumerate(parts)
     )

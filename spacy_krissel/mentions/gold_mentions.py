@@ -36,7 +36,9 @@ class Corrections:
             warnings.warn(Warnings.KW030.format(**vars(self)), KrisselWarning, stacklevel=3)
 
 
-def gold_spans(doc: Doc, spans_key: str = "", corrections: Corrections | None = None) -> Sequence[Span]:
+def gold_spans(
+    doc: Doc, spans_key: str = "", corrections: Corrections | None = None
+) -> Sequence[Span]:
     """Return the gold mentions of a doc.
 
     These are `doc.spans[spans_key]` if a key is given. Otherwise they are all mentions of the
@@ -56,14 +58,18 @@ def gold_spans(doc: Doc, spans_key: str = "", corrections: Corrections | None = 
     groups: dict[tuple[int, int], list[Span]] = {}
     for span in doc.spans[SPANS_KEY]:
         groups.setdefault((span.start, span.end), []).append(span)
-    changed = {key: ent for key, ent in ents.items() if key in groups and not _agree(ent, groups[key])}
+    changed = {
+        key: ent for key, ent in ents.items() if key in groups and not _agree(ent, groups[key])
+    }
     elsewhere = [ent for key, ent in ents.items() if key not in groups]
     if corrections is not None and (changed or elsewhere):
         corrections.corrected += len(changed)
         corrections.elsewhere += len(elsewhere)
         corrections.docs += 1
         span = [*changed.values(), *elsewhere][0]
-        corrections.first = corrections.first or f"{document_id(doc)} {span.start_char}-{span.end_char}"
+        corrections.first = (
+            corrections.first or f"{document_id(doc)} {span.start_char}-{span.end_char}"
+        )
     found: list[Span] = []
     for span in doc.spans[SPANS_KEY]:
         ent = changed.get((span.start, span.end))
@@ -130,7 +136,9 @@ def gold_mentions(doc: Doc) -> list[DocMention]:
     """Return all gold mentions of a doc written by `convert`: first contiguous, then
     discontinuous.
     """
-    whole = [DocMention(span.kb_id_, span.label_, ((span.start, span.end),)) for span in gold_spans(doc)]
+    whole = [
+        DocMention(span.kb_id_, span.label_, ((span.start, span.end),)) for span in gold_spans(doc)
+    ]
     return whole + read_fragments(doc, DISJOINT_KEY)
 
 

@@ -20,15 +20,24 @@ from .contexts import sentence_starts
 # By taxon id (NCBI Taxonomy): strains, cell lines, and words for people or for a group of species
 # that mean this one near a gene. None is a name of the species.
 OTHER_WORDS: dict[str, str] = {
-    "9606": "donors|subjects|kindred|kindreds|smokers|HeLa|HEK|HEK293|HEK-293|HEK293T|293T|HepG2|Hep3B|Huh7|Huh-7"
-    "|MCF-7|MCF7|MCF10A|MCF-10A|T47D|T-47D|MDA-MB-231|MDA-MB-468|SK-BR-3|SKBR3|Jurkat|K562|U937|U-937|THP-1"
-    "|THP1|HL-60|HL60|KG-1|MOLT-4|Raji|Daudi|Ramos|Caco-2|Caco2|HT-29|HT29|SW480|RKO|LoVo|HCT116|HCT-116|A549"
-    "|H1299|Calu-3|BEAS-2B|LNCaP|PC-3|PC3|DU145|DU-145|SH-SY5Y|U251|U87|U2OS|Saos-2|MG-63|HT1080|HT-1080|A431"
-    "|A375|HaCaT|IMR-90|WI-38|ARPE-19|SKOV3|SK-OV-3|PANC-1|BxPC-3|MKN45|HUVEC|HUVECs|PBMC|PBMCs|cancer cell"
-    "|cancer cells|carcinoma|carcinoma cell|carcinoma cells|xenograft|xenografts|nude mice|nude mouse",
-    "10090": "C57BL|BALB|NIH3T3|3T3|3T3-L1|C2C12|C3H10T1/2|MC3T3-E1|RAW264|RAW264.7|RAW 264.7|J774|BV-2|BV2|Ba/F3|BaF3"
-    "|EL4|CTLL-2|4T1|CT26|Neuro-2a|Neuro2a|N2a|NSC-34|MIN6|ATDC5|ST-2|Hepa1-6|splenocytes|MEF|MEFs",
-    "10116": "Rattus|Sprague-Dawley|Sprague Dawley|Wistar|Long-Evans|PC12|PC-12|INS-1|H9c2|GH3|RBL-2H3|IEC-6|AR42J",
+    "9606": (
+        "donors|subjects|kindred|kindreds|smokers|HeLa|HEK|HEK293|HEK-293|HEK293T|293T|HepG2|Hep3B|"
+        "Huh7|Huh-7|MCF-7|MCF7|MCF10A|MCF-10A|T47D|T-47D|MDA-MB-231|MDA-MB-468|SK-BR-3|SKBR3|"
+        "Jurkat|K562|U937|U-937|THP-1|THP1|HL-60|HL60|KG-1|MOLT-4|Raji|Daudi|Ramos|Caco-2|Caco2|"
+        "HT-29|HT29|SW480|RKO|LoVo|HCT116|HCT-116|A549|H1299|Calu-3|BEAS-2B|LNCaP|PC-3|PC3|DU145|"
+        "DU-145|SH-SY5Y|U251|U87|U2OS|Saos-2|MG-63|HT1080|HT-1080|A431|A375|HaCaT|IMR-90|WI-38|"
+        "ARPE-19|SKOV3|SK-OV-3|PANC-1|BxPC-3|MKN45|HUVEC|HUVECs|PBMC|PBMCs|cancer cell|cancer "
+        "cells|carcinoma|carcinoma cell|carcinoma cells|xenograft|xenografts|nude mice|nude mouse"
+    ),
+    "10090": (
+        "C57BL|BALB|NIH3T3|3T3|3T3-L1|C2C12|C3H10T1/2|MC3T3-E1|RAW264|RAW264.7|RAW 264.7|J774|BV-2|"
+        "BV2|Ba/F3|BaF3|EL4|CTLL-2|4T1|CT26|Neuro-2a|Neuro2a|N2a|NSC-34|MIN6|ATDC5|ST-2|Hepa1-6|"
+        "splenocytes|MEF|MEFs"
+    ),
+    "10116": (
+        "Rattus|Sprague-Dawley|Sprague "
+        "Dawley|Wistar|Long-Evans|PC12|PC-12|INS-1|H9c2|GH3|RBL-2H3|IEC-6|AR42J"
+    ),
     "7227": "Drosophila|fly|flies",
     "4932": "Saccharomyces",
     "4896": "Schizosaccharomyces",
@@ -41,13 +50,16 @@ OTHER_WORDS: dict[str, str] = {
     "9544": "macaque|macaques|monkey|monkeys",
     "10029": "CHO",
 }
-WORDS = {taxon: "|".join([words, OTHER_WORDS.get(taxon, "")]).strip("|") for taxon, words in SPECIES_WORDS.items()}
+WORDS = {
+    taxon: "|".join([words, OTHER_WORDS.get(taxon, "")]).strip("|")
+    for taxon, words in SPECIES_WORDS.items()
+}
 # Reagents made from a species, or assays in it, do not name the species studied. The words after or
 # before a match tell.
 TOOL = re.compile(
-    r"(?:human|mouse|murine|rat|rabbit)[\s-]+(?:anti[\s-](?!m[uü]ller)|monoclonal|polyclonal|antibod|antiser)"
-    r"|rabbit\s+(?:reticulocyte|serum|sera)|(?:bovine|calf)\s+(?:serum(?!\s+amyloid)|thymus)"
-    r"|yeast[\s-]+(?:one|two|three|[123])[\s-]*hybrid",
+    r"(?:human|mouse|murine|rat|rabbit)[\s-]+(?:anti[\s-](?!m[uü]ller)|monoclonal|polyclonal|"
+    r"antibod|antiser)|rabbit\s+(?:reticulocyte|serum|sera)|(?:bovine|"
+    r"calf)\s+(?:serum(?!\s+amyloid)|thymus)|yeast[\s-]+(?:one|two|three|[123])[\s-]*hybrid",
     re.IGNORECASE,
 )
 TOOL_BEFORE = re.compile(r"(?:anti[\s-]|fo?etal\s|scid\s)$", re.IGNORECASE)
@@ -57,9 +69,24 @@ TOOL_CHARS = 8
 SHORT_GAP = re.compile(r"[^\S\n]*(?:(?!(?:and|or|but|than)\s)[\w/-]+[^\S\n]+){0,3}", re.IGNORECASE)
 MAX_GAP_CHARS = 40
 # Strains and subspecies that publishers annotate instead of the species.
-SPECIES_OF = {"559292": "4932", "284812": "4896", "511145": "562", "83333": "562", "10091": "10090", "10092": "10090"}
+SPECIES_OF = {
+    "559292": "4932",
+    "284812": "4896",
+    "511145": "562",
+    "83333": "562",
+    "10091": "10090",
+    "10092": "10090",
+}
 # Species prefixes of gene mentions: hMLH1, mCB2.
-PREFIXES = {"h": "9606", "m": "10090", "r": "10116", "d": "7227", "y": "4932", "x": "8355", "z": "7955"}
+PREFIXES = {
+    "h": "9606",
+    "m": "10090",
+    "r": "10116",
+    "d": "7227",
+    "y": "4932",
+    "x": "8355",
+    "z": "7955",
+}
 PREFIX = re.compile(rf"([{''.join(PREFIXES)}])(?=[A-Z][A-Za-z\d])")
 # Log-odds of the least likely species: no text rules one out.
 FLOOR = -4.0
@@ -110,7 +137,9 @@ def _lexicon() -> tuple[dict[str, str], re.Pattern[str]]:
     for taxon, words in WORDS.items():
         genus, _, species = words.partition("|")[0].partition(" ")
         taxa[f"{genus[0]}. {species}".lower()] = taxon
-    longest_first = sorted((re.escape(word).replace(r"\ ", r"\s+") for word in taxa), key=len, reverse=True)
+    longest_first = sorted(
+        (re.escape(word).replace(r"\ ", r"\s+") for word in taxa), key=len, reverse=True
+    )
     # Exclude PIG-A and MEF-2.
     end = r"(?![^\W_]|-\d|-[a-z](?![^\W_]))"
     return taxa, re.compile(rf"(?<![^\W_])(?:{'|'.join(longest_first)}){end}", re.IGNORECASE)
@@ -163,7 +192,9 @@ def species_cues(doc: Doc) -> list[_Cue]:
     ]
     for span in chain(doc.ents, *doc.spans.values()):
         prefix, _, number = span.kb_id_.rpartition(":")
-        is_taxon = prefix.lower() in TAXONOMIES or (not prefix and span.label_.lower() in TAXA_LABELS)
+        is_taxon = prefix.lower() in TAXONOMIES or (
+            not prefix and span.label_.lower() in TAXA_LABELS
+        )
         if is_taxon and number.isdigit():
             cues.append(_Cue(span.start_char, span.end_char, SPECIES_OF.get(number, number)))
     # A linked span may also be a word of the lexicon.
@@ -239,5 +270,7 @@ def species_features(doc: Doc, spans: Sequence[Span], taxa: Sequence[str]) -> np
         ):
             if SHORT_GAP.fullmatch(text, end[after - 1], span.start_char):
                 of_span[:, 5] = is_of[after - 1]
-        of_span[:, 4] = is_of[min(around, key=lambda i: max(start[i] - span.end_char, span.start_char - end[i], 0))]
+        of_span[:, 4] = is_of[
+            min(around, key=lambda i: max(start[i] - span.end_char, span.start_char - end[i], 0))
+        ]
     return found

@@ -35,7 +35,11 @@ def _plain_letters(text: str) -> _PlainLetters:
     """
     if text.isascii():
         return _PlainLetters(text, None, None)
-    others = [(offset, char) for run in _NOT_ASCII.finditer(text) for offset, char in enumerate(run[0], run.start())]
+    others = [
+        (offset, char)
+        for run in _NOT_ASCII.finditer(text)
+        for offset, char in enumerate(run[0], run.start())
+    ]
     letters = [_LETTERS[ord(char)] for _, char in others]
     lengths = np.ones(len(text), dtype=np.int64)
     lengths[[offset for offset, _ in others]] = [len(letter) for letter in letters]
@@ -44,7 +48,9 @@ def _plain_letters(text: str) -> _PlainLetters:
         if offset and ACCENTS.match(char):
             ends[offset - 1] = ends[offset]
     starts = np.repeat(np.arange(len(text)), lengths)
-    return _PlainLetters(_NOT_ASCII.sub(lambda run: run[0].translate(_LETTERS), text), starts, ends[starts])
+    return _PlainLetters(
+        _NOT_ASCII.sub(lambda run: run[0].translate(_LETTERS), text), starts, ends[starts]
+    )
 
 
 class _Letters(dict[int, str]):
@@ -96,8 +102,8 @@ class NameMatcher:
     A match is never next to a letter, a digit or a combining mark. White space, dashes and
     apostrophes match their typographic variants. Accents and invisible characters are ignored, and
     Greek letters match their names (`_plain_letters`). Possessives and numbers match their variant
-    spellings (`spelling_variants`). A name shared by several entities is matched, so that no shorter
-    name is found inside it, and then dropped.
+    spellings (`spelling_variants`). A name shared by several entities is matched, so that no
+    shorter name is found inside it, and then dropped.
 
     case:
     - "preserve" matches case exactly, as in the paper.
@@ -135,7 +141,9 @@ class NameMatcher:
             yield self._find_in_block(block, n_texts)
 
     def _normalized(self, name: SearchName) -> Iterator[NormalizedName]:
-        exact = self.case == "preserve" or (self.case == "smart" and is_acronym(" ".join(name.text.split())))
+        exact = self.case == "preserve" or (
+            self.case == "smart" and is_acronym(" ".join(name.text.split()))
+        )
         for text in (name.text, *spelling_variants(name.text)):
             plain = " ".join(plain_form(_plain_letters(text).text).split())
             yield NormalizedName(name.text, plain, name.row, exact)
@@ -143,7 +151,9 @@ class NameMatcher:
     def _find_in_block(self, texts: list[str], n_before: int) -> Matches:
         plain = [_plain_letters(text) for text in texts]
         # No name contains two spaces in a row, so no match crosses two texts.
-        parts = zip(*(forms(each.text, fold=self.case != "preserve") for each in plain), strict=True)
+        parts = zip(
+            *(forms(each.text, fold=self.case != "preserve") for each in plain), strict=True
+        )
         found = self.table.find(Forms(*map("  ".join, parts)))
         found = take(found, _non_overlapping(found.start, found.end))
         firsts = np.cumsum([0, *(len(each.text) + 2 for each in plain)])
@@ -189,7 +199,9 @@ def _non_overlapping(start: np.ndarray, end: np.ndarray) -> np.ndarray:
     if len(last):
         starts = start.tolist()
         for index in last.tolist():
-            while (index := bisect_left(starts, int(end[index]), index)) < len(starts) and not chosen[index]:
+            while (index := bisect_left(starts, int(end[index]), index)) < len(
+                starts
+            ) and not chosen[index]:
                 chosen[index] = True
     return np.flatnonzero(chosen)
 

@@ -119,15 +119,31 @@ def mine(
         if not names["searched"]:
             skipped = ", ".join(f"{count} are {reason}" for reason, count in names.items() if count)
             raise KrisselError(
-                Errors.K301.format(path=ontology.path, entities=len(ontology), skipped=skipped or "none is left")
+                Errors.K301.format(
+                    path=ontology.path, entities=len(ontology), skipped=skipped or "none is left"
+                )
             )
-        settings = {"case": case, "aliases": aliases, "cap": cap, "seed": seed, "context_chars": MINED_CHARS}
+        settings = {
+            "case": case,
+            "aliases": aliases,
+            "cap": cap,
+            "seed": seed,
+            "context_chars": MINED_CHARS,
+        }
         hashes = {"ontology": _ontology_hash(ontology), "texts": _text_hashes(files)}
         # Chunks are counted in the order of the files, so the order is part of the state.
         order = [file_.name for file_ in files]
-        state = {"format_version": WORK_VERSION, "chunk_chars": chunk_chars, "order": order, **settings, **hashes}
+        state = {
+            "format_version": WORK_VERSION,
+            "chunk_chars": chunk_chars,
+            "order": order,
+            **settings,
+            **hashes,
+        }
         work.begin(state, cap, len(ontology), restart=restart)
-        miner = Miner(matcher, pa.array(ontology.ids, type=pa.large_string()), cap, seed, work.limits)
+        miner = Miner(
+            matcher, pa.array(ontology.ids, type=pa.large_string()), cap, seed, work.limits
+        )
 
         seen = SeenIds()
         for ids in work.ids():
@@ -137,7 +153,11 @@ def mine(
         first, n_skipped = work.next_unit()
         units = list(enumerate(units_of(files)))[first:]
         matching = time.perf_counter()
-        used = local_workers(miner, n_process, len(units), work.path) if ray is None else ray_workers(miner, ray)
+        used = (
+            local_workers(miner, n_process, len(units), work.path)
+            if ray is None
+            else ray_workers(miner, ray)
+        )
         size = sum(map(_text_size, files))
         shown = progress_bar(show=progress, total=size, desc="Mining", unit="B", unit_scale=True)
         with shown as bar, used as workers:
@@ -174,7 +194,12 @@ def mine(
                 "ontology_entities": len(ontology),
             }
             directory.info.update(
-                settings=settings, counts=counts, names=names, rates=_rates(counts), shards=shards, **hashes
+                settings=settings,
+                counts=counts,
+                names=names,
+                rates=_rates(counts),
+                shards=shards,
+                **hashes,
             )
         manifest = MentionShards(output, verify=False).manifest
         work.remove()
@@ -190,8 +215,9 @@ def mine(
 def show_mine(report: MiningReport) -> str:
     counts = report.manifest["counts"]
     return (
-        f"{counts['mentions']} mentions of {counts['entities']} entities (of {counts['mentions_found']} found) in "
-        f"{counts['texts']} texts; {report.mb_per_second:.1f} MB/s"
+        f"{counts['mentions']} mentions of {counts['entities']} entities (of "
+        f"{counts['mentions_found']} found) in {counts['texts']} texts; {report.mb_per_second:.1f} "
+        "MB/s"
     )
 
 
@@ -208,7 +234,9 @@ def _sum_counts(records: Iterable[dict[str, Any]]) -> dict[str, int]:
             report.add(record["report"])
     report.warn()
     if repeated := counts["repeated_ids"]:
-        message = Warnings.KW302.format(count=repeated, texts=repeated + counts["texts"], first=first_repeated)
+        message = Warnings.KW302.format(
+            count=repeated, texts=repeated + counts["texts"], first=first_repeated
+        )
         warnings.warn(message, KrisselWarning, stacklevel=4)
     mined = {name: counts[name] for name in (*TEXT_COUNTS, "deleted_ids", *COUNTS)}
     return {**mined, **{name: report[name] for name in READ_COUNTS}}
@@ -223,7 +251,8 @@ def _text_hashes(files: list[Path]) -> list[str]:
     # By name and sorted: the same texts in another folder or order give the same shards.
     with ThreadPoolExecutor(os.cpu_count()) as threads:
         return sorted(
-            f"{file_.name} {sha256}" for file_, sha256 in zip(files, threads.map(sha256_file, files), strict=True)
+            f"{file_.name} {sha256}"
+            for file_, sha256 in zip(files, threads.map(sha256_file, files), strict=True)
         )
 
 

@@ -75,7 +75,9 @@ class Miner(NamedTuple):
         prefixes = [doc_prefix(self.seed, texts[number].id) for number in numbers.tolist()]
         rows, row_of = np.unique(matches.row, return_inverse=True)
         ids = [id_.encode() for id_ in self.ids.take(rows).to_pylist()]
-        prefix_of, id_of = (map(of.__getitem__, i.tolist()) for of, i in ((prefixes, which), (ids, row_of)))
+        prefix_of, id_of = (
+            map(of.__getitem__, i.tolist()) for of, i in ((prefixes, which), (ids, row_of))
+        )
         return priorities(prefix_of, matches.start.tolist(), id_of)
 
     def _table(self, texts: Sequence[Text], matches: Matches, orders: np.ndarray) -> "pa.Table":
@@ -105,7 +107,9 @@ class Miner(NamedTuple):
             "priority": orders,
         }
         schema = work_schema()
-        return pa.table([pa.array(columns[field.name]).cast(field.type) for field in schema], schema=schema)
+        return pa.table(
+            [pa.array(columns[field.name]).cast(field.type) for field in schema], schema=schema
+        )
 
 
 def _slices(whole: str, *edges: np.ndarray) -> list["pa.Array"]:
@@ -125,7 +129,9 @@ def _slices(whole: str, *edges: np.ndarray) -> list["pa.Array"]:
         # Twice as fast as an array of Python strings.
         parts = b"".join([encoded[a:b] for a, b in zip(first.tolist(), last.tolist(), strict=True)])
         ends = np.append(0, np.cumsum(last - first))
-        columns.append(pa.LargeStringArray.from_buffers(len(first), pa.py_buffer(ends), pa.py_buffer(parts)))
+        columns.append(
+            pa.LargeStringArray.from_buffers(len(first), pa.py_buffer(ends), pa.py_buffer(parts))
+        )
     return columns
 
 

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 AMBIGUOUS = -1
 # Common words that some ontologies list as names or abbreviations (ALL, WAS, AS).
 STOP_WORDS = frozenset(
-    "a about after all also am an and any are as at be been both but by can could did do does each for "
-    "from had has have he her here him his how i if in into is it its may me men met might more most my "
-    "no non nor not now of off on one or our out over per she so some such than that the their them then "
-    "there these they this those to too two under up us use very via was we were what when where which "
-    "who will with would yet you".split()
+    "a about after all also am an and any are as at be been both but by can could did do does each "
+    "for from had has have he her here him his how i if in into is it its may me men met might "
+    "more most my no non nor not now of off on one or our out over per she so some such than that "
+    "the their them then there these they this those to too two under up us use very via was we "
+    "were what when where which who will with would yet you".split()
 )
 MAX_STOP_WORD_CHARS = max(map(len, STOP_WORDS))
 
@@ -35,7 +35,9 @@ class SearchName(NamedTuple):
     text: str
 
 
-def search_names(ontology: "OntologyStore", counts: dict[str, int], aliases: bool = True) -> Iterator[SearchName]:
+def search_names(
+    ontology: "OntologyStore", counts: dict[str, int], aliases: bool = True
+) -> Iterator[SearchName]:
     """Yield the names to search for: unambiguous names first, then ambiguous ones.
 
     counts: set to the number of names that are `searched`, `ambiguous` (shared by several
@@ -156,7 +158,9 @@ class NameTable:
             self._hash_block([], 0)
         ]
         self._names = pa.concat_arrays([block.pop("text") for block in blocks])
-        columns = {name: np.concatenate([block.pop(name) for block in blocks]) for name in list(blocks[0])}
+        columns = {
+            name: np.concatenate([block.pop(name) for block in blocks]) for name in list(blocks[0])
+        }
         beginnings = columns.pop("beginning")
         bits = max(10, (SPARSITY * (len(columns["hash"]) + len(beginnings))).bit_length())
         self._filter_shift = np.uint64(64 - bits)
@@ -174,8 +178,12 @@ class NameTable:
         columns = {name: columns.pop(name)[starts] for name in list(columns)}
         hashes = columns["hash"]
         self._n_names = len(hashes)
-        special = np.flatnonzero(columns["exact"] | (columns["before"] > 0) | (columns["after"] > 0))
-        self._before, self._after, self._checks = (columns[name][special] for name in ("before", "after", "check"))
+        special = np.flatnonzero(
+            columns["exact"] | (columns["before"] > 0) | (columns["after"] > 0)
+        )
+        self._before, self._after, self._checks = (
+            columns[name][special] for name in ("before", "after", "check")
+        )
         about = row.view(np.uint32).astype(np.uint64)
         about |= np.append(hashes[1:] == hashes[:-1], False)[: len(hashes)].astype(np.uint64) * MORE
         about |= columns["exact"].astype(np.uint64) * EXACT
@@ -185,7 +193,9 @@ class NameTable:
         bits = len(self).bit_length() + 1
         self._slot_shift = np.uint64(64 - bits)
         numbers = np.arange(len(self))
-        slots = np.maximum.accumulate((hashes >> self._slot_shift).astype(np.int64) - numbers) + numbers
+        slots = (
+            np.maximum.accumulate((hashes >> self._slot_shift).astype(np.int64) - numbers) + numbers
+        )
         n_slots = max(1 << bits, slots.max(initial=0) + 1) + 1
         self._entries = np.full((n_slots, 2), np.iinfo(np.uint64).max)
         self._entries[slots, 0], self._entries[slots, 1] = hashes, about
@@ -294,7 +304,9 @@ class NameTable:
         first, name = words.starts[is_first], name_of[is_first]
         spans = SpanHashes(plain, key)
         hashes = spans.hashes(first[np.cumsum(is_first) - 1], words.ends)
-        exact = np.fromiter((self._fold and name.exact for name in names), dtype=bool, count=len(names))[name]
+        exact = np.fromiter(
+            (self._fold and name.exact for name in names), dtype=bool, count=len(names)
+        )[name]
         before, after = first - starts[name], ends[name] - words.ends[is_last]
         start, end = starts[name], ends[name]
         checks = np.where(exact, spans.plain_hashes(start, end), spans.hashes(start, end))
@@ -306,7 +318,9 @@ class NameTable:
             "beginning": np.unique(hashes[~is_last]),
             "check": checks,
             "number": (name + number).astype(np.uint32),
-            "row": np.fromiter((name.row for name in names), dtype=np.int32, count=len(names))[name],
+            "row": np.fromiter((name.row for name in names), dtype=np.int32, count=len(names))[
+                name
+            ],
             "exact": exact,
             "before": before.astype(np.int32),
             "after": after.astype(np.int32),

@@ -111,7 +111,9 @@ def read_unit(unit: Unit, number: int, chunk_chars: int) -> Iterator[tuple[Chunk
     yield chunk._replace(is_last=True, report=report.to_dict()), texts
 
 
-def _texts_and_deleted(unit: Unit, chunk_chars: int, report: CorpusReport) -> Iterator[tuple[list[Text], list[str]]]:
+def _texts_and_deleted(
+    unit: Unit, chunk_chars: int, report: CorpusReport
+) -> Iterator[tuple[list[Text], list[str]]]:
     texts: list[Text] = []
     size = 0
     for file_ in unit:

@@ -22,7 +22,9 @@ def doc_prefix(seed: int, doc: str) -> bytes:
     return f"{seed}\0{doc}\0".encode()
 
 
-def priorities(prefixes: Iterable[bytes], starts: Iterable[int], entities: Iterable[bytes]) -> np.ndarray:
+def priorities(
+    prefixes: Iterable[bytes], starts: Iterable[int], entities: Iterable[bytes]
+) -> np.ndarray:
     """Return the priorities of mentions, uniform in [0, 2^64), (n,) uint64; the lowest are kept."""
     digests = [
         blake2b(b"%b%d\0%b" % (prefix, start, entity), digest_size=8).digest()

@@ -101,7 +101,11 @@ class MentionShards(Sequence[MinedMention]):
         """Return the mention at position `i`, or a list of mentions for a slice."""
         if isinstance(i, slice):
             start, stop, step = i.indices(len(self))
-            return self._span(start, stop) if step == 1 else [self[j] for j in range(start, stop, step)]
+            return (
+                self._span(start, stop)
+                if step == 1
+                else [self[j] for j in range(start, stop, step)]
+            )
         if not -len(self) <= i < len(self):
             raise IndexError(i)
         return self._span(i % len(self), i % len(self) + 1)[0]
@@ -127,7 +131,10 @@ class MentionShards(Sequence[MinedMention]):
                     start += batch.num_rows
             # An entity may continue in the next batch.
             runs = pc.run_end_encode(pa.concat_arrays(ids))
-            self._groups = runs.values, np.append(0, np.concatenate(ends)[runs.run_ends.to_numpy() - 1])
+            self._groups = (
+                runs.values,
+                np.append(0, np.concatenate(ends)[runs.run_ends.to_numpy() - 1]),
+            )
         return self._groups
 
     def by_entity(self) -> dict[str, range]:
@@ -136,16 +143,23 @@ class MentionShards(Sequence[MinedMention]):
         `shards[by_entity()[id][0]]` is an entity's first mention.
         """
         ids, starts = self.groups()
-        return {id_: range(*edges) for id_, edges in zip(ids.to_pylist(), pairwise(starts.tolist()), strict=True)}
+        return {
+            id_: range(*edges)
+            for id_, edges in zip(ids.to_pylist(), pairwise(starts.tolist()), strict=True)
+        }
 
     def fields(self, positions: Sequence[int], *names: str) -> list[list[Any]]:
         """Return fields of the mentions at these positions, reading each shard once, in order."""
         order = np.argsort(np.asarray(positions, dtype=np.int64), kind="stable")
         sorted_positions = np.asarray(positions, dtype=np.int64)[order]
         shards = np.searchsorted(self._starts, sorted_positions, "right") - 1
-        batches, rows = np.divmod(sorted_positions - np.asarray(self._starts)[shards], BATCH_MENTIONS)
+        batches, rows = np.divmod(
+            sorted_positions - np.asarray(self._starts)[shards], BATCH_MENTIONS
+        )
         found: list[list[Any]] = [[] for _ in names]
-        edges = np.flatnonzero(np.diff(shards, prepend=-1, append=-1) | np.diff(batches, prepend=-1, append=-1))
+        edges = np.flatnonzero(
+            np.diff(shards, prepend=-1, append=-1) | np.diff(batches, prepend=-1, append=-1)
+        )
         for first, last in pairwise(edges.tolist()):
             batch = self._batches(int(shards[first]))[int(batches[first])]
             for name, values in zip(names, found, strict=True):
@@ -182,7 +196,9 @@ class MentionShards(Sequence[MinedMention]):
 
         def damaged(problem: object) -> KrisselError:
             return KrisselError(
-                Errors.K004.format(file=name, path=self.path, problem=problem, make=BUILD_COMMANDS[KIND])
+                Errors.K004.format(
+                    file=name, path=self.path, problem=problem, make=BUILD_COMMANDS[KIND]
+                )
             )
 
         with coded_damage(self.path / name, damaged):
@@ -208,7 +224,10 @@ def shard_schema() -> "pa.Schema":
 
     text, offset = pa.string(), pa.int32()
     return pa.schema(
-        [pa.field(name, offset if name in ("start", "end") else text, nullable=False) for name in MinedMention._fields]
+        [
+            pa.field(name, offset if name in ("start", "end") else text, nullable=False)
+            for name in MinedMention._fields
+        ]
     )
 
 
@@ -252,7 +271,12 @@ class MinedEntities:
         self.rows = ontology.rows(ids)
 
     def choose(
-        self, numbers: np.ndarray, draw: Callable[[range], Sequence[int]], held_out: HeldOut, *, hidden: bool
+        self,
+        numbers: np.ndarray,
+        draw: Callable[[range], Sequence[int]],
+        held_out: HeldOut,
+        *,
+        hidden: bool,
     ) -> dict[int, list[int]]:
         """Return mentions of these entities, as positions by number.
 
@@ -261,7 +285,11 @@ class MinedEntities:
         """
         edges = zip(self.starts[numbers].tolist(), self.starts[numbers + 1].tolist(), strict=True)
         drawn = [draw(range(start, end)) for start, end in edges]
-        names = iter(self.shards.fields([position for positions in drawn for position in positions], "name")[0])
+        names = iter(
+            self.shards.fields([position for positions in drawn for position in positions], "name")[
+                0
+            ]
+        )
         found = {}
         for number, positions in zip(numbers.tolist(), drawn, strict=True):
             named = list(zip(positions, islice(names, len(positions)), strict=True))
@@ -283,11 +311,14 @@ class MinedEntities:
             return
         ids = map(self.ontology.id_at, self.rows.tolist())
         order = np.argsort(
-            np.fromiter((stable_hash(held_out.seed, id_) for id_ in ids), dtype=np.uint64), kind="stable"
+            np.fromiter((stable_hash(held_out.seed, id_) for id_ in ids), dtype=np.uint64),
+            kind="stable",
         )
         for first in range(0, len(order), CHUNK):
             numbers = order[first : first + CHUNK]
-            chosen = self.choose(numbers, lambda positions: positions[:MAX_MENTIONS_READ], held_out, hidden=True)
+            chosen = self.choose(
+                numbers, lambda positions: positions[:MAX_MENTIONS_READ], held_out, hidden=True
+            )
             for number, positions in chosen.items():
                 if positions:
                     yield self.ontology.id_at(int(self.rows[number])), positions

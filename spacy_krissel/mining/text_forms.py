@@ -83,10 +83,14 @@ class SpanHashes:
         self._powers, inverse_powers = _powers(1 << len(key).bit_length())
         self._sums = np.zeros(len(key) + 1, dtype=np.uint64)
         folded = codes(key)
-        np.cumsum(np.multiply(folded, inverse_powers[: len(key)], dtype=np.uint64), out=self._sums[1:])
+        np.cumsum(
+            np.multiply(folded, inverse_powers[: len(key)], dtype=np.uint64), out=self._sums[1:]
+        )
         # Capitals are rare: only the difference that each makes to the sums is kept for `plain`.
         raised = codes(plain)
-        self.capitals = np.flatnonzero(raised != folded) if plain is not key else np.zeros(0, dtype=np.int64)
+        self.capitals = (
+            np.flatnonzero(raised != folded) if plain is not key else np.zeros(0, dtype=np.int64)
+        )
         more = raised[self.capitals].astype(np.uint64) - folded[self.capitals].astype(np.uint64)
         self._more = np.append(np.uint64(0), np.cumsum(more * inverse_powers[self.capitals]))
 
@@ -99,7 +103,10 @@ class SpanHashes:
 
     def plain_hashes(self, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
         """Return the hashes of the characters of `plain`: those of `key` if there is no capital."""
-        more = self._more[np.searchsorted(self.capitals, ends)] - self._more[np.searchsorted(self.capitals, starts)]
+        more = (
+            self._more[np.searchsorted(self.capitals, ends)]
+            - self._more[np.searchsorted(self.capitals, starts)]
+        )
         return self._mixed(self._sums[ends] - self._sums[starts] + more, starts)
 
     def has_capital(self, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:

@@ -42,7 +42,9 @@ class WorkDirectory(WorkFolder):
         super().__init__(output.parent / f".{output.name}.partial")
         self.records: list[dict[str, Any]] = []
 
-    def begin(self, state: dict[str, Any], cap: int | None, n_rows: int, *, restart: bool = False) -> None:
+    def begin(
+        self, state: dict[str, Any], cap: int | None, n_rows: int, *, restart: bool = False
+    ) -> None:
         """Resume the work of an earlier run, or begin.
 
         state: everything that the mentions depend on (settings, hashes of ontology and texts); work
@@ -86,7 +88,9 @@ class WorkDirectory(WorkFolder):
                 mentions.unlink()
         content = {"record": record, "ids": ids.tobytes().hex(), "mentions": _checksum(path)}
         os.replace(path, self._chunk_path(len(self)))
-        self.write(self._record_path(len(self)).name, json.dumps([content, _checksum_of(content)]).encode())
+        self.write(
+            self._record_path(len(self)).name, json.dumps([content, _checksum_of(content)]).encode()
+        )
         self.records.append(record)
 
     def ids(self) -> Iterator["np.ndarray"]:
@@ -175,7 +179,10 @@ def work_schema() -> "pa.Schema":
     """Return the columns of a shard, the entity's row in the ontology store, and the priority."""
     import pyarrow as pa
 
-    fields = [pa.field("row", pa.int32(), nullable=False), pa.field("priority", pa.uint64(), nullable=False)]
+    fields = [
+        pa.field("row", pa.int32(), nullable=False),
+        pa.field("priority", pa.uint64(), nullable=False),
+    ]
     return pa.schema([*shard_schema(), *fields])
 
 

@@ -62,7 +62,11 @@ class Workers:
 
 
 def mine_units(
-    workers: Workers, units: Iterable[tuple[int, Unit]], chunk_chars: int, seen: SeenIds, n_skipped: int
+    workers: Workers,
+    units: Iterable[tuple[int, Unit]],
+    chunk_chars: int,
+    seen: SeenIds,
+    n_skipped: int,
 ) -> Iterator[tuple[Chunk, MinedChunk, np.ndarray]]:
     """Yield the mined chunks of the units in order, each with the hashes of its new ids.
 
@@ -86,7 +90,9 @@ def mine_units(
     yield from finish(0)
 
 
-def _read(workers: Workers, units: Iterable[tuple[int, Unit]], chunk_chars: int) -> Iterator[tuple[Chunk, Any]]:
+def _read(
+    workers: Workers, units: Iterable[tuple[int, Unit]], chunk_chars: int
+) -> Iterator[tuple[Chunk, Any]]:
     ahead: deque[tuple[int, Iterator[tuple[Chunk, Any]]]] = deque()
     n_bytes = 0
     for number, unit in units:
@@ -148,7 +154,9 @@ def _read_whole(unit: Unit, number: int, chunk_chars: int) -> list[tuple[Chunk, 
 def _save_texts(texts: list[Text]) -> Path:
     import pyarrow as pa
 
-    schema = pa.schema([(name, pa.int64() if name == "line" else pa.large_string()) for name in Text._fields])
+    schema = pa.schema(
+        [(name, pa.int64() if name == "line" else pa.large_string()) for name in Text._fields]
+    )
     columns = zip(*texts, strict=True) if texts else [()] * len(Text._fields)
     path = _directory / f"{uuid4().hex}.tmp"
     write_shard(path, pa.table(dict(zip(Text._fields, columns, strict=True)), schema=schema))
@@ -202,7 +210,9 @@ class RayWorkers(Workers):
         if self._n_mined % CHUNKS_WITH_LIMITS == 0:
             self._sent_limits = self._ray.put(self._limits)
         self._n_mined += 1
-        return partial(self._ray.get, self._mine_task.remote(self._miner, self._sent_limits, texts, new))
+        return partial(
+            self._ray.get, self._mine_task.remote(self._miner, self._sent_limits, texts, new)
+        )
 
     def _chunks(self, parts: Any) -> Iterator[tuple[Chunk, Any]]:
         for part in parts:
@@ -230,5 +240,7 @@ def _read_on_ray(unit: Unit, number: int, chunk_chars: int) -> Iterator[Any]:
         yield texts
 
 
-def _mine_on_ray(miner: Miner, limits: np.ndarray, texts: list[Text], new: np.ndarray) -> MinedChunk:
+def _mine_on_ray(
+    miner: Miner, limits: np.ndarray, texts: list[Text], new: np.ndarray
+) -> MinedChunk:
     return mine_chunk(miner._replace(limits=limits), texts, new)

@@ -139,7 +139,9 @@ def build_ontology(
     _check_options(located, format, options)
     info: dict[str, Any] = {"sources": _names(paths)}
     if options:
-        info["options"] = {name: str(each) if isinstance(each, Path) else each for name, each in options.items()}
+        info["options"] = {
+            name: str(each) if isinstance(each, Path) else each for name, each in options.items()
+        }
     streams = _streams(located, info, progress, {"version": version, "licence": licence})
     entities: Iterable[Entity] = streams[0] if len(streams) == 1 else chain.from_iterable(streams)
     with ExitStack() as stack:
@@ -148,7 +150,10 @@ def build_ontology(
         stages: list[tuple[dict[str, Any], Stage]] = [
             ({"merged": merge_sources}, _merged),
             ({"translations": _names(translations)}, partial(_translated, paths=translations)),
-            ({"enriched_from": _names(enrich_from)}, partial(_enriched, paths=enrich_from, fields=fields)),
+            (
+                {"enriched_from": _names(enrich_from)},
+                partial(_enriched, paths=enrich_from, fields=fields),
+            ),
             (
                 {"below": below, "not_below": not_below},
                 lambda each, plan: subtree(plan.materialize(each), below, not_below),
@@ -157,15 +162,23 @@ def build_ontology(
             ({"species_words": species_words}, lambda each, _: with_species_words(each)),
             ({"prefix": prefix}, lambda each, _: (_with_prefix(entity, prefix) for entity in each)),
             ({}, _require_nonempty),
-            ({"tree_types": tree_types}, lambda each, plan: with_tree_types(plan.materialize(each))),
-            ({"disambiguated": disambiguate}, partial(_disambiguated, disambiguate, taxonomy, inspect)),
+            (
+                {"tree_types": tree_types},
+                lambda each, plan: with_tree_types(plan.materialize(each)),
+            ),
+            (
+                {"disambiguated": disambiguate},
+                partial(_disambiguated, disambiguate, taxonomy, inspect),
+            ),
         ]
         for stated, stage in stages:
             if not stated or any(stated.values()):
                 info.update({name: value for name, value in stated.items() if value})
                 entities = stage(entities, plan)
         # Only files that are read need a progress bar.
-        return write_store(entities, output, info=info, progress=progress and isinstance(entities, Sized))
+        return write_store(
+            entities, output, info=info, progress=progress and isinstance(entities, Sized)
+        )
 
 
 def open_ontology(ontology: PathLike, *, progress: bool = False) -> OntologyStore:
@@ -181,18 +194,26 @@ def open_ontology(ontology: PathLike, *, progress: bool = False) -> OntologyStor
     with _OPENING:
         if (store := _TEMPORARY.get(key)) is None:
             folder = TemporaryDirectory(prefix="krissel-")
-            store = _TEMPORARY[key] = build_ontology(str(ontology), Path(folder.name) / "store", progress=progress)
+            store = _TEMPORARY[key] = build_ontology(
+                str(ontology), Path(folder.name) / "store", progress=progress
+            )
             weakref.finalize(store, folder.cleanup)
         return store
 
 
-def _located(paths: list[PathLike], format: str, progress: bool, options: dict[str, Any]) -> list[Source]:
+def _located(
+    paths: list[PathLike], format: str, progress: bool, options: dict[str, Any]
+) -> list[Source]:
     """Locate the sources, each with its options. With several sources, table options go to the
     tables that they fit.
     """
     others = {name: each for name, each in options.items() if name not in TABLE_OPTIONS}
     # An empty option names no column.
-    unnamed = {name for name, each in options.items() if each is None or (name in TABLE_COLUMNS and each == "")}
+    unnamed = {
+        name
+        for name, each in options.items()
+        if each is None or (name in TABLE_COLUMNS and each == "")
+    }
     of_tables = {name: options[name] for name in options.keys() - others.keys() - unnamed}
     sources = [locate(path, format, progress, **others) for path in paths]
     tables: set[int] = set()
@@ -205,14 +226,19 @@ def _located(paths: list[PathLike], format: str, progress: bool, options: dict[s
         }
     if not tables:
         return [source._replace(options={**source.options, **of_tables}) for source in sources]
-    columns, fits = TABLE_COLUMNS & of_tables.keys(), {n: table_options(sources[n].path, of_tables) for n in tables}
+    columns, fits = (
+        TABLE_COLUMNS & of_tables.keys(),
+        {n: table_options(sources[n].path, of_tables) for n in tables},
+    )
     # The reader raises the error for a column that no table has.
     nowhere = columns.difference(*fits.values())
     for n in tables:
         named = fits[n] | nowhere
         # A separator applies to the tables whose columns are named.
         own = named | of_tables.keys() - columns if named or not columns else set()
-        sources[n] = sources[n]._replace(options={**sources[n].options, **{name: of_tables[name] for name in own}})
+        sources[n] = sources[n]._replace(
+            options={**sources[n].options, **{name: of_tables[name] for name in own}}
+        )
     return sources
 
 
@@ -234,7 +260,11 @@ def _open_source(source: Source) -> Iterable[Entity]:
     if _is_store(source):
         return OntologyStore(source.path)
     entities = read_ontology(source.path, source.format, **source.options)
-    return (entity for entity in entities if entity.id.startswith(source.ids)) if source.ids else entities
+    return (
+        (entity for entity in entities if entity.id.startswith(source.ids))
+        if source.ids
+        else entities
+    )
 
 
 def _check_options(located: list[Source], format: str, options: dict[str, Any]) -> None:
@@ -244,7 +274,9 @@ def _check_options(located: list[Source], format: str, options: dict[str, Any]) 
     if not all(map(_is_store, located)):
         return
     if options:
-        raise KrisselError(Errors.K110.format(format="store", found=min(options), expected="no option"))
+        raise KrisselError(
+            Errors.K110.format(format="store", found=min(options), expected="no option")
+        )
     if format != "auto":
         raise wrong_setting("format", format, "auto for stores and entities, which have been read")
 
@@ -260,7 +292,9 @@ def _streams(
         info["provenance"] += [{**source.stated, **each} for each in files]
         if not isinstance(streams[number], OntologyStore):
             size = sum(file_["bytes"] for each in files for file_ in each["files"].values())
-            streams[number] = reading_bar(streams[number], size, show=progress, unit=" entities", desc="Reading")
+            streams[number] = reading_bar(
+                streams[number], size, show=progress, unit=" entities", desc="Reading"
+            )
     return streams
 
 
@@ -288,14 +322,18 @@ def _translated(entities: Iterable[Entity], plan: Plan, paths: list[PathLike]) -
     return translated()
 
 
-def _enriched(entities: Iterable[Entity], plan: Plan, paths: list[PathLike], fields: list[str]) -> Iterable[Entity]:
+def _enriched(
+    entities: Iterable[Entity], plan: Plan, paths: list[PathLike], fields: list[str]
+) -> Iterable[Entity]:
     stores = [plan.materialize(_open_source(locate(path, "auto", plan.progress))) for path in paths]
     counts = plan.info["enriched"] = Counter()
     return enrich(entities, stores, fields=fields, counts=counts)
 
 
 def _with_prefix(entity: Entity, prefix: str) -> Entity:
-    alt_ids, parents = (tuple(add_prefix(id_, prefix) for id_ in ids) for ids in (entity.alt_ids, entity.parents))
+    alt_ids, parents = (
+        tuple(add_prefix(id_, prefix) for id_ in ids) for ids in (entity.alt_ids, entity.parents)
+    )
     return replace(entity, id=add_prefix(entity.id, prefix), alt_ids=alt_ids, parents=parents)
 
 
@@ -308,7 +346,10 @@ def _in_trees(entities: Iterable[Entity], plan: Plan, trees: tuple[str, ...]) ->
             yield entity
     if not n_kept:
         hint = "" if n_numbered else "; `below` takes an id of an entity instead"
-        why = f"{n_numbered} of {n_entities} have a tree number, and none of these begins with {', '.join(trees)}{hint}"
+        why = (
+            f"{n_numbered} of {n_entities} have a tree number, and none of these begins with "
+            f"{', '.join(trees)}{hint}"
+        )
         raise KrisselError(Errors.K112.format(why=why))
 
 
@@ -318,7 +359,11 @@ def _require_nonempty(entities: Iterable[Entity], plan: Plan) -> Iterable[Entity
     stream = iter(entities)
     first = next(stream, None)
     if first is None:
-        raise KrisselError(Errors.K112.format(why="the sources have none, or none with the options of their format"))
+        raise KrisselError(
+            Errors.K112.format(
+                why="the sources have none, or none with the options of their format"
+            )
+        )
     return chain([first], stream)
 
 

@@ -94,7 +94,9 @@ class Disambiguation:
         names = (entity.name, *entity.aliases)
         spellings: dict[int, list[str]] = {}
         for position, number in zip(
-            homonyms.entry_position[start:end].tolist(), homonyms.entry_member[start:end].tolist(), strict=True
+            homonyms.entry_position[start:end].tolist(),
+            homonyms.entry_member[start:end].tolist(),
+            strict=True,
         ):
             spellings.setdefault(number, []).append(names[position])
         return {
@@ -114,7 +116,9 @@ class Disambiguation:
         return next(chain(member.expansions(self._order), member.defaults()))
 
     def _choose_first(self, progress: bool) -> None:
-        entities = progress_bar(self._store, show=progress, desc="homonyms", unit=" entities", unit_scale=True)
+        entities = progress_bar(
+            self._store, show=progress, desc="homonyms", unit=" entities", unit_scale=True
+        )
         for row, entity in enumerate(entities):
             for number, member in self._members(row, entity).items():
                 parts = self._first_choice(member)
@@ -122,7 +126,8 @@ class Disambiguation:
                 self._plain[number] = not parts
 
     def _resolve(self) -> None:
-        """Resolve the units in which first choices collide, and units that then collide with them."""
+        """Resolve the units in which first choices collide, and units that then collide with
+        them."""
         unit = self._homonyms.unit
         # The original name collides only within its unit, where keys are equal.
         taken = self._store.may_be_shared(self._keys, self._homonyms.row) & ~self._plain
@@ -137,11 +142,15 @@ class Disambiguation:
             unsolved = np.concatenate([unsolved, *collisions])
             if not len(unsolved):
                 return
-            graph = coo_array((np.ones(links.shape[1]), tuple(links)), shape=(len(component), len(component)))
+            graph = coo_array(
+                (np.ones(links.shape[1]), tuple(links)), shape=(len(component), len(component))
+            )
             _, component = connected_components(graph, directed=False)
             members = np.flatnonzero(np.isin(component[unit], component[unsolved]))
             members = members[np.argsort(component[unit[members]], kind="stable")]
-            for together in np.split(members, np.flatnonzero(np.diff(component[unit[members]])) + 1):
+            for together in np.split(
+                members, np.flatnonzero(np.diff(component[unit[members]])) + 1
+            ):
                 self._solve(together.tolist())
             unsolved = unsolved[:0]
 
@@ -160,19 +169,30 @@ class Disambiguation:
         """
         members = [(number, self._member(number)) for number in numbers]
         # Members with a preferred name as only choice come first.
-        members.sort(key=lambda item: (fold_name(item[1].homonym), item[1].homonym == item[1].preferred, item[1].id))
+        members.sort(
+            key=lambda item: (
+                fold_name(item[1].homonym),
+                item[1].homonym == item[1].preferred,
+                item[1].id,
+            )
+        )
         ids = [member.id for _, member in members]
         wishes = [self._free_names(member, member.expansions(self._order)) for _, member in members]
         # Use the first default that no other entity has.
         defaults = [self._free_names(member, member.defaults()) for _, member in members]
-        expansions, fallbacks = [list(wish) for wish in wishes], [next(iter(default)) for default in defaults]
+        expansions, fallbacks = (
+            [list(wish) for wish in wishes],
+            [next(iter(default)) for default in defaults],
+        )
         names = _assign(expansions, fallbacks)
         if failed := _failures(names, fallbacks, ids):
             # Two homonyms of one entity may get the same name: a member that can share leaves the
             # name to others.
             owners = {name: i for i, name in enumerate(names)}
             sharing = {
-                i for i, name in enumerate(fallbacks) if (owner := owners.get(name, i)) != i and ids[owner] == ids[i]
+                i
+                for i, name in enumerate(fallbacks)
+                if (owner := owners.get(name, i)) != i and ids[owner] == ids[i]
             }
             again = _assign(expansions, fallbacks, sharing)
             if len(fewer := _failures(again, fallbacks, ids)) < len(failed):

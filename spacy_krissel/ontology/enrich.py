@@ -55,15 +55,30 @@ class _CrossIndex:
             return [(strength, location, other) for location, (strength, other) in found.items()]
         names = {canonical_name(name) for name in entity.names}
         namesakes = {
-            location for location in found if any(canonical_name(name) in names for name in found[location][1].names)
+            location
+            for location in found
+            if any(canonical_name(name) in names for name in found[location][1].names)
         }
         # If a store has an entity with a shared name, its other entities with this xref are
         # narrower or wider concepts.
-        settled = {(found[location][0], location[0]) for location in namesakes if found[location][0] == BY_XREF}
+        settled = {
+            (found[location][0], location[0])
+            for location in namesakes
+            if found[location][0] == BY_XREF
+        }
         locations = [
-            location for location in found if location in namesakes or (found[location][0], location[0]) not in settled
+            location
+            for location in found
+            if location in namesakes or (found[location][0], location[0]) not in settled
         ]
-        locations.sort(key=lambda location: (found[location][0], location[0], location not in namesakes, location[1]))
+        locations.sort(
+            key=lambda location: (
+                found[location][0],
+                location[0],
+                location not in namesakes,
+                location[1],
+            )
+        )
         return [(found[location][0], location, found[location][1]) for location in locations]
 
 
@@ -129,12 +144,16 @@ def _added_value(entity: Entity, field: str, linked: list[tuple[int, Entity]]) -
     """
     old = getattr(entity, field)
     if field == "aliases":
-        names = dict.fromkeys(name for strength, other in linked if strength == SAME_ID for name in other.names)
+        names = dict.fromkeys(
+            name for strength, other in linked if strength == SAME_ID for name in other.names
+        )
         return (*old, *(name for name in names if name not in entity.names))
     if field == "xrefs":
         # Ids and xrefs of the entity are not repeated in another spelling.
         known = {canonical_id(id_) for id_ in (entity.id, *entity.alt_ids, *old)}
-        found = dict.fromkeys(canonical_id(id_) for _, other in linked for id_ in (other.id, *other.xrefs))
+        found = dict.fromkeys(
+            canonical_id(id_) for _, other in linked for id_ in (other.id, *other.xrefs)
+        )
         return (*old, *(id_ for id_ in found if id_ not in known))
     if field == "parents":
         linked = [(strength, other) for strength, other in linked if strength == SAME_ID]
@@ -144,10 +163,14 @@ def _added_value(entity: Entity, field: str, linked: list[tuple[int, Entity]]) -
     strength, first = values[0]
     if isinstance(first, str) or strength == BY_XREF:
         return first
-    return tuple(dict.fromkeys(item for strength, value in values if strength == SAME_ID for item in value))
+    return tuple(
+        dict.fromkeys(item for strength, value in values if strength == SAME_ID for item in value)
+    )
 
 
-def merge(stores: Sequence[OntologyStore], *, counts: Counter[str] | None = None) -> Iterator[Entity]:
+def merge(
+    stores: Sequence[OntologyStore], *, counts: Counter[str] | None = None
+) -> Iterator[Entity]:
     """Yield the entities of `stores` in order, each merged into an earlier store's entity for the
     same concept.
 
@@ -186,15 +209,21 @@ def _same(
     for strength, location, other in index.links(entity):
         if location[0] in owners or location in merged:
             continue
-        if strength == SAME_ID or not names.isdisjoint(canonical_name(name) for name in other.names):
+        if strength == SAME_ID or not names.isdisjoint(
+            canonical_name(name) for name in other.names
+        ):
             return location, other
     return None
 
 
 def _merge_pair(entity: Entity, other: Entity) -> Entity:
     known = {canonical_id(id_) for id_ in (entity.id, *entity.alt_ids)}
-    ids = tuple(id_ for id_ in dict.fromkeys((other.id, *other.alt_ids)) if canonical_id(id_) not in known)
+    ids = tuple(
+        id_ for id_ in dict.fromkeys((other.id, *other.alt_ids)) if canonical_id(id_) not in known
+    )
     known.update(map(canonical_id, ids))
-    xrefs = dict.fromkeys(id_ for id_ in (*entity.xrefs, *other.xrefs) if canonical_id(id_) not in known)
+    xrefs = dict.fromkeys(
+        id_ for id_ in (*entity.xrefs, *other.xrefs) if canonical_id(id_) not in known
+    )
     added = {field: _added_value(entity, field, [(SAME_ID, other)]) for field in FIELDS}
     return replace(entity, **{**added, "xrefs": tuple(xrefs), "alt_ids": (*entity.alt_ids, *ids)})

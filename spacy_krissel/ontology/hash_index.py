@@ -37,7 +37,9 @@ class HashIndexBuilder:
 
     def columns(self) -> Columns:
         """Return `hash`, `row` and `position` in insertion order."""
-        columns = zip(INDEX_COLUMNS.items(), (self._hashes, self._rows, self._positions), strict=True)
+        columns = zip(
+            INDEX_COLUMNS.items(), (self._hashes, self._rows, self._positions), strict=True
+        )
         return {name: np.array(column, dtype) for (name, dtype), column in columns}
 
 
@@ -67,15 +69,18 @@ def find_hash(hashes: np.ndarray, text: str) -> range:
 
 
 def groups_across_rows(hashes: np.ndarray, rows: np.ndarray) -> list[range]:
-    """Return runs of equal values in the sorted `hashes` (n,) that belong to more than one of `rows`
-    (n,).
+    """Return runs of equal values in the sorted `hashes` (n,) that belong to more than one of
+    `rows` (n,).
     """
     if not len(hashes):
         return []
     starts = np.flatnonzero(np.concatenate(([True], hashes[1:] != hashes[:-1])))
     mixed = np.minimum.reduceat(rows, starts) != np.maximum.reduceat(rows, starts)
     ends = np.append(starts[1:], len(hashes))
-    return [range(start, end) for start, end in zip(starts[mixed].tolist(), ends[mixed].tolist(), strict=True)]
+    return [
+        range(start, end)
+        for start, end in zip(starts[mixed].tolist(), ends[mixed].tolist(), strict=True)
+    ]
 
 
 def write_indexed(entities: Iterable[Entity], target: Path) -> tuple[Columns, Columns]:
@@ -97,7 +102,9 @@ def write_indexed(entities: Iterable[Entity], target: Path) -> tuple[Columns, Co
                 # entities.
                 texts = (entity.id, entity.name, *entity.aliases, *entity.alt_ids)
                 wrong = next((text for text in texts if not isinstance(text, str)), error)
-                raise not_storable(entity, row + 1, f"{wrong!r} is no text", "texts for ids and names") from error
+                raise not_storable(
+                    entity, row + 1, f"{wrong!r} is no text", "texts for ids and names"
+                ) from error
             yield entity
 
     write_table(indexed(), target)
@@ -118,11 +125,17 @@ def drop_duplicates(target: Path, names: Columns, ids: Columns) -> int:
     """
     table = EntityFile(target)
     primary = {name: column[ids["position"] == 0] for name, column in ids.items()}
-    dropped = {row: id_ for id_, entries in shared_groups(primary, table.id_at) for row in primary["row"][entries[1:]]}
+    dropped = {
+        row: id_
+        for id_, entries in shared_groups(primary, table.id_at)
+        for row in primary["row"][entries[1:]]
+    }
     if not dropped:
         return 0
     shown = ", ".join(dict.fromkeys(dropped[row] for row in sorted(dropped)[:IDS_SHOWN]))
-    warnings.warn(Warnings.KW102.format(count=len(dropped), ids=shown), KrisselWarning, stacklevel=4)
+    warnings.warn(
+        Warnings.KW102.format(count=len(dropped), ids=shown), KrisselWarning, stacklevel=4
+    )
     keep = np.ones(len(table), dtype=bool)
     keep[list(dropped)] = False
     rest = target.with_suffix(".rest")
@@ -136,7 +149,8 @@ def drop_duplicates(target: Path, names: Columns, ids: Columns) -> int:
 
 
 def count_ambiguous_ids(table: EntityFile, ids: Columns) -> int:
-    """Count ids that belong to several entities and are alternative for at least one; warns KW103."""
+    """Count ids that belong to several entities and are alternative for at least one; warns
+    KW103."""
     ambiguous = sorted(id_ for id_, _ in shared_groups(ids, table.id_at))
     if ambiguous:
         message = Warnings.KW103.format(count=len(ambiguous), ids=", ".join(ambiguous[:IDS_SHOWN]))
@@ -144,7 +158,9 @@ def count_ambiguous_ids(table: EntityFile, ids: Columns) -> int:
     return len(ambiguous)
 
 
-def shared_groups(columns: Columns, text_at: Callable[[int, int], str]) -> Iterator[tuple[str, list[int]]]:
+def shared_groups(
+    columns: Columns, text_at: Callable[[int, int], str]
+) -> Iterator[tuple[str, list[int]]]:
     """Yield texts of several rows in an index sorted by hash, with their entries (offsets in it).
 
     text_at: returns the text of a row and position, which distinguishes entries with the same hash.

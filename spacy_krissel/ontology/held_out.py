@@ -35,4 +35,7 @@ class HeldOut(NamedTuple):
 
         If it does not, the name is not held out, and the entity need not be read.
         """
-        return bool(self.fraction) and stable_hash(self.seed, id, fold_name(name)) < self.fraction * 2**64
+        return (
+            bool(self.fraction)
+            and stable_hash(self.seed, id, fold_name(name)) < self.fraction * 2**64
+        )

@@ -28,7 +28,9 @@ class Hierarchy:
         find = cache(store.row)
         row_by_number: dict[str, int] = {}
         if by_numbers:
-            for row, (numbers, source) in enumerate(zip(store.each("tree_numbers"), store.each("source"), strict=True)):
+            for row, (numbers, source) in enumerate(
+                zip(store.each("tree_numbers"), store.each("source"), strict=True)
+            ):
                 if source not in NUMBERED_BY_TYPE:
                     for number in numbers:
                         row_by_number.setdefault(number, row)
@@ -78,7 +80,9 @@ class Hierarchy:
         return (self._below[self._above == roots[0]] if len(roots) == 1 else roots).tolist()
 
 
-def subtree(store: OntologyStore, below: Sequence[str], not_below: Sequence[str]) -> Iterator[Entity]:
+def subtree(
+    store: OntologyStore, below: Sequence[str], not_below: Sequence[str]
+) -> Iterator[Entity]:
     """Yield the entities at or below one of `below` (all if empty) that are not at or below one of
     `not_below`.
 
@@ -91,14 +95,22 @@ def subtree(store: OntologyStore, below: Sequence[str], not_below: Sequence[str]
         for id_ in ids:
             row = store.row(id_)
             if row is None or not hierarchy.in_hierarchy.any():
-                problem = "no entity has this id" if row is None else "no entity has a parent that is here"
+                problem = (
+                    "no entity has this id"
+                    if row is None
+                    else "no entity has a parent that is here"
+                )
                 raise KrisselError(Errors.K113.format(id=id_, problem=problem))
             rows.append(row)
         return hierarchy.descendants(rows)
 
     keep = (mask(below) if below else np.ones(len(store), dtype=bool)) & ~mask(not_below)
     if not keep.any():
-        asked = [f"{what} {', '.join(ids)}" for what, ids in (("below", below), ("not below", not_below)) if ids]
+        asked = [
+            f"{what} {', '.join(ids)}"
+            for what, ids in (("below", below), ("not below", not_below))
+            if ids
+        ]
         raise KrisselError(Errors.K112.format(why=f"none of {len(store)} is {' and '.join(asked)}"))
     return compress(store, keep)
 

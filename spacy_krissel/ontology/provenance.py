@@ -18,7 +18,10 @@ STATED: dict[str, tuple[Pattern[str], Pattern[str]]] = {
         re.compile(r"^data-version:\s*(\S.*)$", re.MULTILINE),
         # A property of the ontology, or a remark.
         re.compile(
-            r"^(?:property_value:\s*\S*licen[cs]e\s+\"?|remark:\s*(?=.*licen[cs]e))(.+?)\"?(?:\s+xsd:\S+)?\s*$",
+            (
+                r"^(?:property_value:\s*\S*licen[cs]e\s+\"?|"
+                r"remark:\s*(?=.*licen[cs]e))(.+?)\"?(?:\s+xsd:\S+)?\s*$"
+            ),
             re.MULTILINE | re.IGNORECASE,
         ),
     ),
@@ -26,7 +29,10 @@ STATED: dict[str, tuple[Pattern[str], Pattern[str]]] = {
         re.compile(r"<owl:versionInfo[^>]*>\s*([^<]+)"),
         re.compile(r"<\w+:licen[cs]e(?:\s+rdf:resource=\"|[^>]*>)\s*([^\"<]+)"),
     ),
-    "fhir": (re.compile(r'"version"\s*:\s*"([^"]+)"'), re.compile(rf'"copyright"\s*:\s*"({JSON_TEXT})"')),
+    "fhir": (
+        re.compile(r'"version"\s*:\s*"([^"]+)"'),
+        re.compile(rf'"copyright"\s*:\s*"({JSON_TEXT})"'),
+    ),
     # This format states no licence.
     "icd10cm": (re.compile(r"<version>\s*([^<]+)"), re.compile("(?!)")),
     "obographs": (
@@ -35,7 +41,11 @@ STATED: dict[str, tuple[Pattern[str], Pattern[str]]] = {
     ),
 }
 # Converters of the stated texts to plain text.
-UNESCAPED: dict[str, Callable[[str], str]] = {"owl": unescape, "fhir": json_text, "obographs": json_text}
+UNESCAPED: dict[str, Callable[[str], str]] = {
+    "owl": unescape,
+    "fhir": json_text,
+    "obographs": json_text,
+}
 # The graph's own statements precede or follow its nodes. Nodes have statements as well, and so do
 # concepts of FHIR.
 NODES = re.compile(r'"(?:nodes|concept)"\s*:')
@@ -60,13 +70,17 @@ def provenance(
     """
     path = Path(path)
     if (path / MANIFEST).is_file():
-        earlier = read_manifest(path, KIND, VERSION, verify=False, schema=StoreSchema)["info"].get("provenance", [])
+        earlier = read_manifest(path, KIND, VERSION, verify=False, schema=StoreSchema)["info"].get(
+            "provenance", []
+        )
         return [dict(each) for each in earlier]
     format = detect_format(path, options or {}) if format == "auto" else format
     reader = READERS[format]
     files = reader.files(path, **(options or {}))
     found: dict[str, Any] = {"source": path.name, "format": format}
-    found["files"] = {file_.name: {"bytes": file_.stat().st_size, "sha256": sha256_file(file_)} for file_ in files}
+    found["files"] = {
+        file_.name: {"bytes": file_.stat().st_size, "sha256": sha256_file(file_)} for file_ in files
+    }
     stated = {**_stated(path, format), **reader.states(path)}
     given = {"version": version, "licence": licence}
     return [{**found, **{name: value for name, value in given.items() if value}, **stated}]
@@ -78,6 +92,8 @@ def _stated(path: Path, format: str) -> dict[str, Any]:
     text = FileHead(path).text
     if format in ("obographs", "fhir"):
         text = NODES.split(text, maxsplit=1)[0]
-    found = zip(("version", "licence"), (pattern.search(text) for pattern in STATED[format]), strict=True)
+    found = zip(
+        ("version", "licence"), (pattern.search(text) for pattern in STATED[format]), strict=True
+    )
     plain = UNESCAPED.get(format, str)
     return {name: plain(match[1]).strip() for name, match in found if match}

@@ -85,7 +85,9 @@ class HomonymMember:
     def _names(self, order: Order) -> Iterator[str]:
         sign = 1 if order == "shortest" else -1
         # Sort names of equal length by text: the order of the aliases must not matter.
-        names = sorted(self.others, key=lambda name: (name != self.preferred, sign * len(name), name))
+        names = sorted(
+            self.others, key=lambda name: (name != self.preferred, sign * len(name), name)
+        )
         return filter(_is_informative, names)
 
 
@@ -135,7 +137,9 @@ class SpeciesNames(dict[str, str]):
         """Warn KW121 about ids that were not found, if any."""
         if self._taxonomy is not None and self._unknown:
             shown = ", ".join(sorted(self._unknown)[:IDS_SHOWN])
-            message = Warnings.KW121.format(count=len(self._unknown), path=self._taxonomy.path, ids=shown)
+            message = Warnings.KW121.format(
+                count=len(self._unknown), path=self._taxonomy.path, ids=shown
+            )
             warnings.warn(message, KrisselWarning, stacklevel=2)
 
     def _find(self, species: str) -> str:
@@ -202,7 +206,9 @@ class Homonyms:
         pairs = rows * self.n_homonyms + entries["homonym"]
         _, firsts, self.entry_member = np.unique(pairs, return_index=True, return_inverse=True)
         self.entry_position = entries["position"]
-        self.row, self.homonym, self.position = (entries[key][firsts] for key in ("row", "homonym", "position"))
+        self.row, self.homonym, self.position = (
+            entries[key][firsts] for key in ("row", "homonym", "position")
+        )
         self._split_by_species(_species_numbers(store, species))
         self._n_entities, self._n_names = len(store), int(store.manifest["names"])
 
@@ -227,7 +233,9 @@ class Homonyms:
         mine = numbers[self.row]
         n_numbers = int(numbers.max(initial=0)) + 1
         pairs, pair, sizes = np.unique(
-            self.homonym.astype(np.int64) * n_numbers + mine, return_inverse=True, return_counts=True
+            self.homonym.astype(np.int64) * n_numbers + mine,
+            return_inverse=True,
+            return_counts=True,
         )
         homonyms, species = pairs // n_numbers, pairs % n_numbers
         n_species = np.bincount(homonyms[species > 0], minlength=self.n_homonyms)
@@ -238,7 +246,9 @@ class Homonyms:
         self.use[cross & (mine > 0)] = SpeciesUse.SHARED
         self.use[cross & (mine > 0) & (sizes[pair] == 1)] = SpeciesUse.ALONE
         # Dense numbers keep arrays by unit short.
-        self.unit = np.unique(np.where(cross, self.n_homonyms + pair, self.homonym), return_inverse=True)[1]
+        self.unit = np.unique(
+            np.where(cross, self.n_homonyms + pair, self.homonym), return_inverse=True
+        )[1]
 
 
 def homonym_figures(store: OntologyStore, taxonomy: OntologyStore | None = None) -> HomonymFigures:
@@ -260,7 +270,8 @@ def homonym_report(store: OntologyStore, taxonomy: OntologyStore | None = None) 
 
 
 def _species_numbers(store: OntologyStore, species: SpeciesNames) -> np.ndarray:
-    """Number the species of each row, 0 for none; names that fold to the same text are one species."""
+    """Number the species of each row, 0 for none; names that fold to the same text are one
+    species."""
     numbers = {"": 0}
     folded = cache(lambda text: fold_name(species[text]))
     found = (numbers.setdefault(folded(text), len(numbers)) for text in store.each("species"))

@@ -7,8 +7,11 @@ from .entity import Entity
 
 # Id in NCBI's Taxonomy -> its scientific name, then other words.
 SPECIES_WORDS: dict[str, str] = {
-    "9606": "Homo sapiens|human|humans|patient|patients|man|men|woman|women|person|persons|people|child|children|infant"
-    "|infants|boy|boys|girl|girls|volunteer|volunteers|participant|participants|proband|probands",
+    "9606": (
+        "Homo sapiens|human|humans|patient|patients|man|men|woman|women|person|persons|people|"
+        "child|children|infant|infants|boy|boys|girl|girls|volunteer|volunteers|participant|"
+        "participants|proband|probands"
+    ),
     "10090": "Mus musculus|mouse|mice|murine",
     "10116": "Rattus norvegicus|rat|rats",
     "7227": "Drosophila melanogaster|fruitfly",
@@ -39,4 +42,8 @@ def with_species_words(entities: Iterable[Entity]) -> Iterator[Entity]:
     """
     for entity in entities:
         words = next((_BY_NAME[name] for name in entity.names if name in _BY_NAME), ())
-        yield replace(entity, aliases=tuple(dict.fromkeys((*entity.aliases, *words)))) if words else entity
+        yield (
+            replace(entity, aliases=tuple(dict.fromkeys((*entity.aliases, *words))))
+            if words
+            else entity
+        )

@@ -60,13 +60,19 @@ class OntologyStore:
 
     def __init__(self, path: str | Path, verify: bool = True) -> None:
         self.path = Path(path)
-        self.manifest: dict[str, Any] = read_manifest(self.path, KIND, VERSION, verify=verify, schema=StoreSchema)
+        self.manifest: dict[str, Any] = read_manifest(
+            self.path, KIND, VERSION, verify=verify, schema=StoreSchema
+        )
         self._verify = verify
         self._table = EntityFile(self.path / ENTITIES, verify)
         if len(self._table) != self.manifest["entities"]:
-            raise self._damaged(ENTITIES, f"it has {len(self._table)} rows instead of {self.manifest['entities']}")
+            raise self._damaged(
+                ENTITIES, f"it has {len(self._table)} rows instead of {self.manifest['entities']}"
+            )
         # Columns are sorted by hash, except "shared_in_order", which follows the order of `names`.
-        self._names = self._columns(NAMES, {**INDEX_COLUMNS, "shared": np.uint8, "shared_in_order": np.uint8})
+        self._names = self._columns(
+            NAMES, {**INDEX_COLUMNS, "shared": np.uint8, "shared_in_order": np.uint8}
+        )
         self._ids = self._columns(IDS, INDEX_COLUMNS)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -105,7 +111,10 @@ class OntologyStore:
         """Yield the rows of all entities with this id, in the order of `row`."""
         for spelling in spellings(id):
             entries = find_hash(self._ids["hash"], spelling)
-            found = [(int(self._ids["position"][entry]), int(self._ids["row"][entry])) for entry in entries]
+            found = [
+                (int(self._ids["position"][entry]), int(self._ids["row"][entry]))
+                for entry in entries
+            ]
             for position, row in sorted(found, key=lambda entry: (entry[0] > 0, entry[1])):
                 if self._table.id_at(row, position) == spelling:
                     yield row
@@ -115,7 +124,10 @@ class OntologyStore:
         K106 for an unknown id.
         """
         rows = (
-            pc.index_in(ids, value_set=self._table.ids()).fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+            pc.index_in(ids, value_set=self._table.ids())
+            .fill_null(-1)
+            .to_numpy(zero_copy_only=False)
+            .astype(np.int64)
         )
         for i in np.flatnonzero(rows < 0).tolist():
             rows[i] = self.row(self.get(ids[i].as_py()).id)
@@ -156,7 +168,9 @@ class OntologyStore:
         shared: only names that several entities share (True), or that one entity has (False).
         """
         flags = iter(self._names["shared_in_order"])
-        for row, (name, aliases) in enumerate(zip(self.each("name"), self.each("aliases"), strict=True)):
+        for row, (name, aliases) in enumerate(
+            zip(self.each("name"), self.each("aliases"), strict=True)
+        ):
             # Numbered names come first: zip must not consume a flag when the names end.
             for (position, text), flag in zip(numbered_names(name, aliases), flags, strict=False):
                 if shared is None or flag == shared:
@@ -191,7 +205,9 @@ class OntologyStore:
         RETURNS: a mask (n,). False: there is none. True: check with `find`.
         """
         order = np.argsort(hashes)  # Sorted hashes need a single pass through the index.
-        starts, ends = (self._names["hash"].searchsorted(hashes[order], side) for side in ("left", "right"))
+        starts, ends = (
+            self._names["hash"].searchsorted(hashes[order], side) for side in ("left", "right")
+        )
         found = ends > starts
         # A single entry belongs to another entity if its row differs.
         only = np.flatnonzero(ends - starts == 1)
@@ -205,7 +221,9 @@ class OntologyStore:
         canonical, written = canonical_name(name), fold_name(name)
         equal, as_written = [], []
         for entry in find_hash(self._names["hash"], canonical):
-            own = self._table.name_at(int(self._names["row"][entry]), int(self._names["position"][entry]))
+            own = self._table.name_at(
+                int(self._names["row"][entry]), int(self._names["position"][entry])
+            )
             if fold_name(own) == written:
                 as_written.append(entry)
             elif canonical_name(own) == canonical:
@@ -234,7 +252,11 @@ class OntologyStore:
 
 
 def write_store(
-    entities: Iterable[Entity], path: str | Path, *, info: dict[str, Any] | None = None, progress: bool = False
+    entities: Iterable[Entity],
+    path: str | Path,
+    *,
+    info: dict[str, Any] | None = None,
+    progress: bool = False,
 ) -> OntologyStore:
     """Write entities to a store at `path` atomically, replacing an earlier store.
 
@@ -248,7 +270,9 @@ def write_store(
     """
     with new_directory(path, KIND, VERSION) as writer:
         target = writer.path / ENTITIES
-        read = progress_bar(entities, show=progress, desc="ontology", unit=" entities", unit_scale=True)
+        read = progress_bar(
+            entities, show=progress, desc="ontology", unit=" entities", unit_scale=True
+        )
         names, ids = write_indexed(read, target)
         sort_by_hash(ids)
         n_dropped = drop_duplicates(target, names, ids)

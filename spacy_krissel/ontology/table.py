@@ -17,7 +17,9 @@ from .entity import LISTS, Entity
 # All batches except the last have this many rows, so that a division finds the batch of a row.
 BATCH_ROWS = 2048
 TEXTS = ("id", "name", "definition", "species", "source")
-SCHEMA = pa.schema([*((name, pa.string()) for name in TEXTS), *((name, pa.list_(pa.string())) for name in LISTS)])
+SCHEMA = pa.schema(
+    [*((name, pa.string()) for name in TEXTS), *((name, pa.list_(pa.string())) for name in LISTS)]
+)
 
 
 def write_table(entities: Iterable[Entity], path: Path) -> None:
@@ -30,7 +32,9 @@ def write_table(entities: Iterable[Entity], path: Path) -> None:
         while batch := list(islice(stream, BATCH_ROWS)):
             for number, entity in enumerate(batch, n_rows + 1):
                 if not isinstance(entity.id, str):
-                    raise not_storable(entity, number, f"{entity.id!r} is no text", "texts for ids and names")
+                    raise not_storable(
+                        entity, number, f"{entity.id!r} is no text", "texts for ids and names"
+                    )
                 if not entity.id.strip() or not entity.name.strip():
                     raise not_storable(entity, number, "it has a blank id or name", "both")
             try:
@@ -41,7 +45,9 @@ def write_table(entities: Iterable[Entity], path: Path) -> None:
                     try:
                         _to_batch([entity])
                     except (pa.ArrowException, UnicodeError, TypeError) as error:
-                        raise not_storable(entity, number, str(error), "texts that UTF-8 can hold") from error
+                        raise not_storable(
+                            entity, number, str(error), "texts that UTF-8 can hold"
+                        ) from error
                 raise
             n_rows += len(batch)
 
@@ -72,7 +78,13 @@ class EntityFile:
 
     def __iter__(self) -> Iterator[Entity]:
         columns = Entity.__dataclass_fields__
-        yield from map(Entity, *(map(tuple, self.each(name)) if name in LISTS else self.each(name) for name in columns))
+        yield from map(
+            Entity,
+            *(
+                map(tuple, self.each(name)) if name in LISTS else self.each(name)
+                for name in columns
+            ),
+        )
 
     def each(self, column: str) -> Iterator[Any]:
         """Yield the values of a column by row, texts or lists of texts."""
@@ -87,7 +99,9 @@ class EntityFile:
     def entity(self, row: int) -> Entity:
         columns, i = self._batch(row // BATCH_ROWS), row % BATCH_ROWS
         values = {name: column[i].as_py() for name, column in columns.items()}
-        fields: dict[str, Any] = {name: tuple(value) if name in LISTS else value for name, value in values.items()}
+        fields: dict[str, Any] = {
+            name: tuple(value) if name in LISTS else value for name, value in values.items()
+        }
         return Entity(**fields)
 
     def name_at(self, row: int, position: int) -> str:
@@ -126,11 +140,14 @@ class EntityFile:
         return columns
 
     def _damaged(self, error: object) -> KrisselError:
-        return KrisselError(Errors.K109.format(file=self.path.name, path=self.path.parent, problem=error))
+        return KrisselError(
+            Errors.K109.format(file=self.path.name, path=self.path.parent, problem=error)
+        )
 
 
 def numbered_names(name: str, aliases: Iterable[str]) -> list[tuple[int, str]]:
-    """Return `Entity.names` with the position of each: 0 for the canonical name, i for alias i - 1."""
+    """Return `Entity.names` with the position of each: 0 for the canonical name, i for alias
+    i - 1."""
     seen: dict[str, int] = {}
     for position, text in enumerate((name, *aliases)):
         if text.strip():
@@ -139,11 +156,20 @@ def numbered_names(name: str, aliases: Iterable[str]) -> list[tuple[int, str]]:
 
 
 def _to_batch(entities: list[Entity]) -> pa.RecordBatch:
-    columns = [pa.array([getattr(entity, field.name) for entity in entities], field.type) for field in SCHEMA]
+    columns = [
+        pa.array([getattr(entity, field.name) for entity in entities], field.type)
+        for field in SCHEMA
+    ]
     return pa.record_batch(columns, schema=SCHEMA)
 
 
 def not_storable(entity: Entity, number: int, problem: str, expected: str) -> KrisselError:
     return KrisselError(
-        Errors.K108.format(number=number, id=entity.id, name=str(entity.name)[:60], problem=problem, expected=expected)
+        Errors.K108.format(
+            number=number,
+            id=entity.id,
+            name=str(entity.name)[:60],
+            problem=problem,
+            expected=expected,
+        )
     )

@@ -57,7 +57,7 @@ _MESH_TREES = """
     Physiological Phenomena; G10 Digestive System and Oral Physiological Phenomena; G11 Musculoskeletal and Neural
     Physiological Phenomena; G12 Immune System Phenomena; G13 Integumentary System Physiological Phenomena; G14 Ocular
     Physiological Phenomena; G15 Plant Physiological Phenomena; G16 Biological Phenomena; G17 Mathematical Concepts
-"""
+"""  # noqa: E501
 MESH_TREES = dict(" ".join(each.split()).split(" ", 1) for each in _MESH_TREES.split(";"))
 
 
@@ -79,9 +79,13 @@ def with_tree_types(store: OntologyStore) -> Iterator[Entity]:
     for row, entity in enumerate(store):
         numbers = dict.fromkeys(number.partition(".")[0] for number in entity.tree_numbers)
         if numbers:
-            types = dict.fromkeys(tops.get(number) or MESH_TREES.get(number, number) for number in numbers)
+            types = dict.fromkeys(
+                tops.get(number) or MESH_TREES.get(number, number) for number in numbers
+            )
             entity = replace(entity, types=tuple(types))
-        elif above := dict.fromkeys(roots[each] for each in hierarchy.ancestors(row) if each in roots):
+        elif above := dict.fromkeys(
+            roots[each] for each in hierarchy.ancestors(row) if each in roots
+        ):
             entity = replace(entity, types=tuple(above))
         yield entity
 
@@ -106,8 +110,11 @@ class _Preset(NamedTuple):
 _ST21 = """
     A1.1.4 A1.1.2 A1.2 A2.1.4.1 A1.4.2 A2.2 B2.3 B2.2.1 B1.3.1 B1.3.2 A1.3.1 A2.1.5 A2.6.1 A2.7 A2.9.1 A2.9.2 A1.4.1
     A1.4.3 A2.4 A2.3.1 A1.1.3
-"""
-_ST_SOURCES = "CPT FMA GO HGNC HPO ICD10 ICD10CM ICD9CM MDR MSH MTH NCBI NCI NDDF NDFRT OMIM RXNORM SNOMEDCT_US"
+"""  # noqa: E501
+_ST_SOURCES = (
+    "CPT FMA GO HGNC HPO ICD10 ICD10CM ICD9CM MDR MSH MTH NCBI NCI NDDF NDFRT OMIM RXNORM "
+    "SNOMEDCT_US"
+)
 PRESETS = {
     # MedMentions, KRISSBERT.
     "2017AA": _Preset("2017AA"),
@@ -131,6 +138,8 @@ def find_preset(name: str, release: str, where: object) -> _Preset:
     preset = PRESETS[name]
     if release != preset.release:
         found = release or "no release"
-        message = Warnings.KW106.format(where=where, found=found, name=name, expected=preset.release)
+        message = Warnings.KW106.format(
+            where=where, found=found, name=name, expected=preset.release
+        )
         warnings.warn(message, KrisselWarning, stacklevel=2)
     return preset

@@ -41,25 +41,42 @@ def update_card(nlp: Language) -> None:
     scores of evaluations (`krissel evaluate --write-meta`) if knowledge base, encoder or settings
     have changed since. `nlp.to_disk` saves the card unchanged.
     """
-    pipes = {name: pipe for name, pipe in _pipes(nlp).items() if isinstance(pipe, KBPipe) and pipe.kb.n_entities}
+    pipes = {
+        name: pipe
+        for name, pipe in _pipes(nlp).items()
+        if isinstance(pipe, KBPipe) and pipe.kb.n_entities
+    }
     if not pipes:
         return
     meta = nlp.meta
     facts = meta.setdefault("krissel", {})
     _update_performance(nlp, facts)
-    licences = list(dict.fromkeys(_licence(each) for pipe in pipes.values() for each in pipe.kb.ontology or [{}]))
+    licences = list(
+        dict.fromkeys(
+            _licence(each) for pipe in pipes.values() for each in pipe.kb.ontology or [{}]
+        )
+    )
     before, description = facts.get("card", {}), " ".join(map(_summary, pipes.values()))
     # A licence that omits a source would mislead.
-    facts["card"] = {"description": description, "license": "; ".join(licences) * (NOT_STATED not in licences)}
+    facts["card"] = {
+        "description": description,
+        "license": "; ".join(licences) * (NOT_STATED not in licences),
+    }
     for key, text in facts["card"].items():
         if meta.get(key, "") in ("", before.get(key)):
             meta[key] = text
     # Two components that share an ontology have one source.
-    ours = {each["name"]: each for name, pipe in pipes.items() for each in _sources(nlp, name, pipe)}
+    ours = {
+        each["name"]: each for name, pipe in pipes.items() for each in _sources(nlp, name, pipe)
+    }
     others = [each for each in meta.get("sources") or () if not _is_ours(each)]
-    meta["sources"] = [each if isinstance(each, dict) else {"name": each} for each in others] + [*ours.values()]
+    meta["sources"] = [each if isinstance(each, dict) else {"name": each} for each in others] + [
+        *ours.values()
+    ]
     lines = [line for name, pipe in pipes.items() for line in _section(nlp, name, pipe, facts)]
-    meta["notes"] = _with_ours(meta.get("notes") or "", [*lines, *_evaluation(facts), *_use(nlp, pipes)])
+    meta["notes"] = _with_ours(
+        meta.get("notes") or "", [*lines, *_evaluation(facts), *_use(nlp, pipes)]
+    )
 
 
 def add_evaluation(nlp: Language, corpus: str, data: dict[str, Any]) -> None:
@@ -81,17 +98,31 @@ def describe(nlp: Language) -> dict[str, Any]:
     for name, pipe in _pipes(nlp).items():
         if isinstance(pipe, KrisselLinker):
             sources = [f"{_title(each)}, licence {_licence(each)}" for each in pipe.kb.ontology]
-            text = f"{pipe.kb.n_entities:,} entities of {'; '.join(sources) or 'an ontology that is not stated'}"
-            linkers[name] = {"knowledge_base": text, "nil": _nil(name, pipe.cfg, nlp.meta.get("krissel", {}))}
+            text = (
+                f"{pipe.kb.n_entities:,} entities of "
+                f"{'; '.join(sources) or 'an ontology that is not stated'}"
+            )
+            linkers[name] = {
+                "knowledge_base": text,
+                "nil": _nil(name, pipe.cfg, nlp.meta.get("krissel", {})),
+            }
     package = "{lang}_{name} {version}".format(**nlp.meta)
-    return {"name": getattr(nlp.path, "name", "") or package.split()[0], "package": package, "linkers": linkers}
+    return {
+        "name": getattr(nlp.path, "name", "") or package.split()[0],
+        "package": package,
+        "linkers": linkers,
+    }
 
 
 def write_licences(nlp: Language, folder: Path) -> None:
     """Write LICENSES_SOURCES into the folder of a saved pipeline.
     Keep what the folder it was loaded from contained: LICENSE, and licences of other sources.
     """
-    lines = [f"- {each['name']}: licence {each['license']}" for each in nlp.meta.get("sources") or () if _is_ours(each)]
+    lines = [
+        f"- {each['name']}: licence {each['license']}"
+        for each in nlp.meta.get("sources") or ()
+        if _is_ours(each)
+    ]
     for pipe in _pipes(nlp).values():
         for each in pipe.kb.ontology if isinstance(pipe, KBPipe) else ():
             for name, of in each.get("vocabularies", {}).items():
@@ -132,12 +163,20 @@ def _update_performance(nlp: Language, facts: dict[str, Any]) -> None:
     performance = nlp.meta.get("performance") or {}
     losses = {f"{name}_loss": name for name in _pipes(nlp)}
     for key in losses.keys() & performance.keys():
-        facts.setdefault("training", {})[losses[key]] = {"max_steps": nlp.config["training"].get("max_steps")}
+        facts.setdefault("training", {})[losses[key]] = {
+            "max_steps": nlp.config["training"].get("max_steps")
+        }
     # Training scores have the same prefix, for any group of spans.
-    kept = {key: score for key, score in performance.items() if not key.startswith("krissel_") and key not in losses}
+    kept = {
+        key: score
+        for key, score in performance.items()
+        if not key.startswith("krissel_") and key not in losses
+    }
     if evaluations := facts.pop("evaluations", None):
         state = _state(nlp)
-        facts["evaluations"] = {corpus: each for corpus, each in evaluations.items() if each["state"] == state}
+        facts["evaluations"] = {
+            corpus: each for corpus, each in evaluations.items() if each["state"] == state
+        }
         for corpus, each in facts["evaluations"].items():
             kept |= {f"krissel_{corpus}_{key}": each[key] for key in FIGURES}
     nlp.meta["performance"] = kept
@@ -163,7 +202,8 @@ def _is_ours(source: Any) -> bool:
 
 
 def _sources(nlp: Language, name: str, pipe: KBPipe) -> Iterator[dict[str, str]]:
-    """Yield sources as `meta.json` expects them, with text keys and values. "for": the component."""
+    """Yield sources as `meta.json` expects them, with text keys and values. "for": the
+    component."""
     for each in pipe.kb.ontology:
         version = str(each.get("version", ""))
         url = {"url": version} if version.startswith("http") else {}
@@ -171,7 +211,12 @@ def _sources(nlp: Language, name: str, pipe: KBPipe) -> Iterator[dict[str, str]]
     texts = nlp.meta["krissel"].get("text", {}).get(name) or []
     mined = [(", ".join([*texts[:3], *(["…"] if len(texts) > 3 else [])]), "")] if texts else []
     for found, address in (*mined, *_models(nlp, name)):
-        yield {"name": found, **({"url": address} if address else {}), "license": NOT_STATED, "for": name}
+        yield {
+            "name": found,
+            **({"url": address} if address else {}),
+            "license": NOT_STATED,
+            "for": name,
+        }
     for each in _start(nlp, name).get("sources", ()):
         yield {**each, "for": name}
 
@@ -187,7 +232,10 @@ def encoder_facts(nlp: Language, name: str) -> dict[str, Any]:
     """Return the name and the sources of a component's encoder, for encoders derived from it
     (`_start`)."""
     start, models = _start(nlp, name), dict(_models(nlp, name))
-    sources = [{"name": found, **({"url": url} if url else {}), "license": NOT_STATED} for found, url in models.items()]
+    sources = [
+        {"name": found, **({"url": url} if url else {}), "license": NOT_STATED}
+        for found, url in models.items()
+    ]
     names = [*models, *filter(None, [start.get("name")])]
     return {"name": ", ".join(names), "sources": [*sources, *start.get("sources", ())]}
 
@@ -205,15 +253,28 @@ def _section(nlp: Language, name: str, pipe: KBPipe, facts: dict[str, Any]) -> I
     kinds, gold = described["prototype_kinds"], described["prototype_sources"]
     yield f"### Knowledge base of `{name}`\n"
     counts = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items())
-    yield f"- **Entities**: {described['entities']:,}, with {described['prototypes']:,} prototypes ({counts})"
+    yield (
+        f"- **Entities**: {described['entities']:,}, with {described['prototypes']:,} prototypes "
+        f"({counts})"
+    )
     for each in described["ontology"] or [{}]:
-        yield f"- **Ontology**: {markdown_text(_title(each))}; licence: {markdown_text(_licence(each))}"
+        yield (
+            f"- **Ontology**: {markdown_text(_title(each))}; licence: "
+            f"{markdown_text(_licence(each))}"
+        )
     config, trained = nlp.get_pipe_config(name), facts.get("training", {}).get(name)
     # A linker sourced from another pipeline does not carry over whether it was trained.
-    by = f"{'trained by' if trained else 'objective:'} {(config.get('objective') or {}).get('@misc', NOT_STATED)}"
+    by = (
+        f"{'trained by' if trained else 'objective:'} "
+        f"{(config.get('objective') or {}).get('@misc', NOT_STATED)}"
+    )
     steps = f", {trained['max_steps']:,} steps at most" if trained and trained["max_steps"] else ""
     models = [*dict(_models(nlp, name)), *filter(None, [_start(nlp, name).get("name")])]
-    how = f"{by}{steps}" if trained or config.get("objective") else f"not trained{' further' * bool(models)}"
+    how = (
+        f"{by}{steps}"
+        if trained or config.get("objective")
+        else f"not trained{' further' * bool(models)}"
+    )
     how = "distilled" if _start(nlp, name).get("distilled") else how
     how += ", in 8-bit integers" if pipe.is_quantized else ""
     of = "".join(f" of {markdown_text(model)}" for model in models)
@@ -221,7 +282,9 @@ def _section(nlp: Language, name: str, pipe: KBPipe, facts: dict[str, Any]) -> I
     if isinstance(pipe, KrisselLinker):
         yield f"- **NIL**: {_nil(name, pipe.cfg, facts)}"
     named = {**gold, "an unnamed source": kinds.get("gold", 0) - sum(gold.values())}
-    added = ", ".join(f"{count:,} of {markdown_text(source)}" for source, count in named.items() if count > 0)
+    added = ", ".join(
+        f"{count:,} of {markdown_text(source)}" for source, count in named.items() if count > 0
+    )
     yield f"- **Gold prototypes**, of annotated mentions: {added or 'none'}\n"
 
 
@@ -231,38 +294,74 @@ def _nil(name: str, cfg: Any, facts: dict[str, Any]) -> str:
     if least := cfg.get("min_confidence"):
         said.append(f"where the best candidate's confidence is below {least:.3f}")
     if fit and math.isclose(fit["min_confidence"], least, abs_tol=1e-6):
-        linked, precision, nil = (f"{100 * fit[key]:.0f} %" for key in ("linked", "precision", "nil_share"))
+        linked, precision, nil = (
+            f"{100 * fit[key]:.0f} %" for key in ("linked", "precision", "nil_share")
+        )
         said.append(
-            f"expected of mentions, if {nil} have no entity here: {linked} are linked, {precision} of these correctly "
-            f"(by {fit['n']:,} names and mentions of the knowledge base, without gold mentions)"
+            f"expected of mentions, if {nil} have no entity here: {linked} are linked, {precision} "
+            f"of these correctly (by {fit['n']:,} names and mentions of the knowledge base, "
+            "without gold mentions)"
         )
     if (threshold := cfg.get("threshold")) is not None:
         is_fitted = calibrated and math.isclose(calibrated["threshold"], threshold, abs_tol=1e-6)
         fitted = f", fitted to {calibrated['n']:,} gold mentions" if is_fitted else ""
         said.append(f"where the best score is below {threshold:.6g}{fitted}")
-    return "; ".join(said) or "none; every mention is linked, also where its entity is not in the knowledge base"
+    return (
+        "; ".join(said)
+        or "none; every mention is linked, also where its entity is not in the knowledge base"
+    )
 
 
 def _evaluation(facts: dict[str, Any]) -> Iterator[str]:
     yield "### Evaluation\n"
     if not facts.get("evaluations"):
-        yield "None for the present state of this pipeline; `krissel evaluate --write-meta` adds one."
+        yield (
+            "None for the present state of this pipeline; `krissel evaluate --write-meta` adds one."
+        )
         return
-    yield "| corpus | mentions | n | strict, 95 % interval | lenient, 95 % interval | date | spacy-krissel |"
+    yield (
+        "| corpus | mentions | n | strict, 95 % interval | lenient, 95 % interval | date | "
+        "spacy-krissel |"
+    )
     yield "| --- | --- | ---: | ---: | ---: | --- | --- |"
     for corpus, each in facts["evaluations"].items():
-        intervals = (" to ".join(f"{100 * bound:.1f}" for bound in each["intervals"][key] or ()) for key in FIGURES)
-        shown = (f"{100 * each[key]:.1f}, {between or '–'}" for key, between in zip(FIGURES, intervals, strict=True))
-        cells = [markdown_text(corpus), each["mentions"], f"{each['n']:,}", *shown, each["date"], each["version"]]
+        intervals = (
+            " to ".join(f"{100 * bound:.1f}" for bound in each["intervals"][key] or ())
+            for key in FIGURES
+        )
+        shown = (
+            f"{100 * each[key]:.1f}, {between or '–'}"
+            for key, between in zip(FIGURES, intervals, strict=True)
+        )
+        cells = [
+            markdown_text(corpus),
+            each["mentions"],
+            f"{each['n']:,}",
+            *shown,
+            each["date"],
+            each["version"],
+        ]
         yield f"| {' | '.join(cells)} |"
 
 
 def _use(nlp: Language, pipes: dict[str, KBPipe]) -> Iterator[str]:
     yield "\n### Intended use and limits\n"
-    yield "- For research. Links are not checked by a person: no decision on a patient should rest on them alone."
+    yield (
+        "- For research. Links are not checked by a person: no decision on a patient should rest "
+        "on them alone."
+    )
     for name, pipe in pipes.items():
-        if not {"mention", "replaced", "gold", "reference"} & pipe.kb.description()["prototype_kinds"].keys():
+        if (
+            not {"mention", "replaced", "gold", "reference"}
+            & pipe.kb.description()["prototype_kinds"].keys()
+        ):
             taken = "the one that prefers it, or else the one with the most names"
-            yield f"- `{name}` knows names without contexts: of entities that share a name it takes {taken}."
+            yield (
+                f"- `{name}` knows names without contexts: of entities that share a name it takes "
+                f"{taken}."
+            )
         if isinstance(pipe, KrisselLinker) and len(nlp.pipe_names) == len(_pipes(nlp)):
-            yield f"- `{name}` needs a component before it that finds mentions; none is in this pipeline."
+            yield (
+                f"- `{name}` needs a component before it that finds mentions; none is in this "
+                "pipeline."
+            )

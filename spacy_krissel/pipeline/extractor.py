@@ -1,4 +1,5 @@
-"""`krissel_span_extractor`: find the entities of a text, and the tokens that refer to them (OSLAT)."""
+"""`krissel_span_extractor`: find the entities of a text, and the tokens that refer to them
+(OSLAT)."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -9,7 +10,13 @@ from spacy.tokens import Doc
 from spacy.training import Example
 
 from ..kb.snapshot import KBSnapshot
-from ..layers.label_attention import PresenceInput, attention, mean_states, predict, predict_presence
+from ..layers.label_attention import (
+    PresenceInput,
+    attention,
+    mean_states,
+    predict,
+    predict_presence,
+)
 from ..mentions.annotations import CANDIDATE_IDS, ENTITIES
 from ..mentions.discontinuous import DocMention, join_fragments, write_fragments
 from ..ontology.store import OntologyStore
@@ -39,7 +46,13 @@ class FoundEntity(NamedTuple):
         """Return a dictionary of built-in types only: others would not survive `Doc.to_bytes`."""
         fragments = [list(fragment) for fragment in self.fragments]
         attention = [round(fraction, 4) for fraction in self.attention.tolist()]
-        return {"id": self.id, "name": self.name, "score": self.score, "fragments": fragments, "attention": attention}
+        return {
+            "id": self.id,
+            "name": self.name,
+            "score": self.score,
+            "fragments": fragments,
+            "attention": attention,
+        }
 
 
 def token_rows(doc: Doc, offsets: np.ndarray) -> np.ndarray:
@@ -58,13 +71,19 @@ def sum_by_token(weights: np.ndarray, rows: np.ndarray, n_tokens: int) -> np.nda
 def content_tokens(doc: Doc) -> np.ndarray:
     """Return a mask (n,) of the tokens that can be part of an entity: no stop words, punctuation or
     white space (§6.1)."""
-    return np.asarray([not (token.is_stop or token.is_punct or token.is_space) for token in doc], dtype=bool)
+    return np.asarray(
+        [not (token.is_stop or token.is_punct or token.is_space) for token in doc], dtype=bool
+    )
 
 
-def attended_fragments(attention: np.ndarray, content: np.ndarray, threshold: float) -> tuple[tuple[int, int], ...]:
+def attended_fragments(
+    attention: np.ndarray, content: np.ndarray, threshold: float
+) -> tuple[tuple[int, int], ...]:
     """Return the runs of tokens with at least `threshold` of the attention (n,), among those that
     are `content` (n,)."""
-    return join_fragments((int(i), int(i) + 1) for i in np.flatnonzero((attention >= threshold) & content))
+    return join_fragments(
+        (int(i), int(i) + 1) for i in np.flatnonzero((attention >= threshold) & content)
+    )
 
 
 def _write_entities(doc: Doc, found: Sequence[FoundEntity], *, spans_key: str, label: str) -> None:
@@ -75,7 +94,9 @@ def _write_entities(doc: Doc, found: Sequence[FoundEntity], *, spans_key: str, l
     if not found and spans_key not in doc.spans and not doc._.get(ENTITIES):
         return
     write_fragments(doc, [DocMention(each.id, label, each.fragments) for each in found], spans_key)
-    doc.spans[spans_key].attrs[GROUP_ATTR] = [{"id": each.id, "name": each.name, "score": each.score} for each in found]
+    doc.spans[spans_key].attrs[GROUP_ATTR] = [
+        {"id": each.id, "name": each.name, "score": each.score} for each in found
+    ]
     doc._.set(ENTITIES, [each.to_dict() for each in found])
 
 
@@ -83,7 +104,12 @@ def runs(content: np.ndarray, longest: int) -> list[tuple[int, int]]:
     """Return the runs of one to `longest` tokens whose first and last are `content` (n,), as
     (start, end)."""
     indices = np.flatnonzero(content).tolist()
-    return [(i, j + 1) for n, i in enumerate(indices) for j in indices[n : n + longest] if j < i + longest]
+    return [
+        (i, j + 1)
+        for n, i in enumerate(indices)
+        for j in indices[n : n + longest]
+        if j < i + longest
+    ]
 
 
 # Number of names and texts that initialize the encoder, as for the linker.
@@ -130,7 +156,7 @@ class KrisselSpanExtractor(KBPipe):
         self.require_weights()
         return super()._kb_to_search()
 
-    # Finding -------------------------------------------------------------------------------------------------------
+    # Finding --------------------------------------------------------------------------------------
 
     def predict(self, docs: Iterable[Doc]) -> list[list[FoundEntity]]:
         """Return the entities of every doc, most probable first, without writing any."""
@@ -141,7 +167,9 @@ class KrisselSpanExtractor(KBPipe):
         found = []
         for doc, states in zip(docs, self._states(docs), strict=True):
             rows = self._candidates(kb, doc, states)
-            found.append(self._found(kb, doc, states, rows, self.cfg.threshold, self.cfg.max_entities))
+            found.append(
+                self._found(kb, doc, states, rows, self.cfg.threshold, self.cfg.max_entities)
+            )
         return found
 
     def set_annotations(self, docs: Iterable[Doc], found: list[list[FoundEntity]]) -> None:
@@ -155,7 +183,9 @@ class KrisselSpanExtractor(KBPipe):
         """
         kb = self._kb_to_search()
         (states,) = self._states([doc])
-        return {each.id: each for each in self._found(kb, doc, states, _rows_of(kb, entities), None)}
+        return {
+            each.id: each for each in self._found(kb, doc, states, _rows_of(kb, entities), None)
+        }
 
     def scores(self, docs: Sequence[Doc], entities: Sequence[str]) -> np.ndarray:
         """Return the probability that each doc refers to each of `entities`: (docs, entities); 0
@@ -166,7 +196,9 @@ class KrisselSpanExtractor(KBPipe):
         answers = np.zeros((len(docs), len(entities)), dtype=np.float32)
         for answer, states in zip(answers, self._states(docs), strict=True):
             by_entity = np.zeros(kb.n_entities + 1, dtype=np.float32)
-            np.maximum.at(by_entity, kb.prototypes.entity_rows[rows], self._probabilities(kb, states, rows))
+            np.maximum.at(
+                by_entity, kb.prototypes.entity_rows[rows], self._probabilities(kb, states, rows)
+            )
             answer[:] = by_entity[columns]
         return answers
 
@@ -182,9 +214,13 @@ class KrisselSpanExtractor(KBPipe):
         for entity, own in tokens.items():
             rows, inside = _rows_of(kb, [entity]), np.isin(states.rows, list(own))
             if len(rows) and inside.any():
-                contexts = states.vectors[inside].mean(axis=0, keepdims=True).repeat(len(rows), axis=0)
+                contexts = (
+                    states.vectors[inside].mean(axis=0, keepdims=True).repeat(len(rows), axis=0)
+                )
                 found[entity] = float(
-                    predict_presence(self.model, PresenceInput(contexts, self._queries(kb, rows))).max()
+                    predict_presence(
+                        self.model, PresenceInput(contexts, self._queries(kb, rows))
+                    ).max()
                 )
         return found
 
@@ -202,7 +238,13 @@ class KrisselSpanExtractor(KBPipe):
             first = last
 
     def _found(
-        self, kb: KBSnapshot, doc: Doc, states: _TextStates, rows: np.ndarray, threshold: float | None, limit: int = 0
+        self,
+        kb: KBSnapshot,
+        doc: Doc,
+        states: _TextStates,
+        rows: np.ndarray,
+        threshold: float | None,
+        limit: int = 0,
     ) -> list[FoundEntity]:
         """Return the entities of the prototypes at `rows` that are probable enough, most probable
         first, then by id.
@@ -221,7 +263,9 @@ class KrisselSpanExtractor(KBPipe):
         entities = entities[np.argsort(-best[entities], kind="stable")][: limit or None]
         content = content_tokens(doc)
         found = []
-        for entity, attended in zip(entities.tolist(), self._attended(kb, states, rows, owners, entities), strict=True):
+        for entity, attended in zip(
+            entities.tolist(), self._attended(kb, states, rows, owners, entities), strict=True
+        ):
             weights = sum_by_token(attended, states.rows, len(doc))
             fragments = attended_fragments(weights, content, self.cfg.attention_threshold)
             name, score = kb.entities.names[entity], float(best[entity])
@@ -233,7 +277,12 @@ class KrisselSpanExtractor(KBPipe):
         return self.model.ops.asarray(vectors)
 
     def _attended(
-        self, kb: KBSnapshot, states: _TextStates, rows: np.ndarray, owners: np.ndarray, entities: np.ndarray
+        self,
+        kb: KBSnapshot,
+        states: _TextStates,
+        rows: np.ndarray,
+        owners: np.ndarray,
+        entities: np.ndarray,
     ) -> Iterator[np.ndarray]:
         """Yield the attention (m,) of each entity, the mean over its names, which are at some of
         `rows`."""
@@ -257,10 +306,14 @@ class KrisselSpanExtractor(KBPipe):
         found = []
         block = max(1, min(BLOCK, MAX_WEIGHTS // len(states.vectors)))
         for start in range(0, len(rows), block):
-            found.append(predict(self.model, self._queries(kb, rows[start : start + block]), states.vectors)[1])
+            found.append(
+                predict(self.model, self._queries(kb, rows[start : start + block]), states.vectors)[
+                    1
+                ]
+            )
         return np.concatenate(found) if found else np.zeros(0, dtype=np.float32)
 
-    # Candidates ----------------------------------------------------------------------------------------------------
+    # Candidates -----------------------------------------------------------------------------------
 
     def _candidates(self, kb: KBSnapshot, doc: Doc, states: _TextStates) -> np.ndarray:
         """Return the prototype rows of the entities that are searched for in a doc."""

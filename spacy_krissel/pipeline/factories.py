@@ -24,7 +24,9 @@ KB_PARTS: dict[str, Any] = {**PARTS, "generate_empty_kb": Callable, "kb_path": s
 LINKER_PARTS: dict[str, Any] = {**KB_PARTS, "terms": dict[str, Any]}
 
 
-def with_config(parts: dict[str, Any], declared: type[Settings]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def with_config(
+    parts: dict[str, Any], declared: type[Settings]
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorate a factory so that spaCy sees `nlp`, `name`, the parts and each setting as
     parameters.
     The factory itself receives the settings as one object.
@@ -32,7 +34,10 @@ def with_config(parts: dict[str, Any], declared: type[Settings]) -> Callable[[Ca
     # Without bounds: the config's type check does not know them.
     types = type_hints(declared)
     annotations = {"nlp": Language, "name": str, **parts, **types}
-    parameters = [Parameter(name, Parameter.KEYWORD_ONLY, annotation=type_) for name, type_ in annotations.items()]
+    parameters = [
+        Parameter(name, Parameter.KEYWORD_ONLY, annotation=type_)
+        for name, type_ in annotations.items()
+    ]
 
     def decorate(make: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(make)
@@ -71,7 +76,11 @@ LINKER_CONFIG: dict[str, Any] = {
     "krissel_linker",
     # Reads `doc.ents`, or `doc.spans[spans_key]`; the default is declared.
     requires=["doc.ents"],
-    assigns=["token.ent_kb_id", "doc.spans", *(f"span._.{name}" for name in annotations.SPAN_EXTENSIONS[:2])],
+    assigns=[
+        "token.ent_kb_id",
+        "doc.spans",
+        *(f"span._.{name}" for name in annotations.SPAN_EXTENSIONS[:2]),
+    ],
     default_config=LINKER_CONFIG,
     default_score_weights={
         "krissel_acc": 1.0,
@@ -96,7 +105,10 @@ RERANKER_CONFIG: dict[str, Any] = {
         "@architectures": "spacy-krissel.ListCrossEncoder.v1",
         "encoder": {"@architectures": "spacy-krissel.SmallEncoder.v1"},
     },
-    "objective": {"@misc": "spacy-krissel.RerankObjective.v1", "loss": {"@losses": "spacy-krissel.SoftmaxLoss.v1"}},
+    "objective": {
+        "@misc": "spacy-krissel.RerankObjective.v1",
+        "loss": {"@losses": "spacy-krissel.SoftmaxLoss.v1"},
+    },
     "linker": "krissel_linker",
     "max_names": 8,
     "tree_numbers": True,
@@ -134,7 +146,11 @@ EXTRACTOR_CONFIG: dict[str, Any] = {
     },
     "objective": {
         "@misc": "spacy-krissel.LabelAttentionObjective.v1",
-        "loss": {"@losses": "spacy-krissel.SoftmaxLoss.v1", "temperature": 0.07, "positives": "mean"},
+        "loss": {
+            "@losses": "spacy-krissel.SoftmaxLoss.v1",
+            "temperature": 0.07,
+            "positives": "mean",
+        },
         "presence_loss": {"@losses": "spacy-krissel.FocalLoss.v1"},
     },
     "generate_empty_kb": {"@misc": "spacy-krissel.EmptyKB.v1", "index": None},

@@ -25,7 +25,8 @@ from ..util.settings import Settings
 from ..views import ReferenceParts, View
 from .pipe import KrisselPipe, check_examples
 
-# Linking needs none of these: what trains or fills a knowledge base is imported by the method that does.
+# Linking needs none of these: what trains or fills a knowledge base is imported by the method that
+# does.
 if TYPE_CHECKING:
     from ..building.sources import PrototypeSource
     from ..ontology.store import OntologyStore
@@ -87,7 +88,7 @@ class KBPipe(KrisselPipe):
         self._kb_stays_in: Path | None = None
         self._lock = Lock()
 
-    # Knowledge base ------------------------------------------------------------------------------------------------
+    # Knowledge base -------------------------------------------------------------------------------
 
     @property
     def kb(self) -> PrototypeKB:
@@ -136,7 +137,9 @@ class KBPipe(KrisselPipe):
     @property
     def has_transformer(self) -> bool:
         """True if the encoder has a transformer, which is slow per view."""
-        return any(hasattr(shim, "transformer") for node in self.model.walk() for shim in node.shims)
+        return any(
+            hasattr(shim, "transformer") for node in self.model.walk() for shim in node.shims
+        )
 
     @property
     def is_quantized(self) -> bool:
@@ -199,7 +202,7 @@ class KBPipe(KrisselPipe):
             kb.check_filled()
         raise KrisselError(Errors.K603.format(name=self.name))
 
-    # Training ------------------------------------------------------------------------------------------------------
+    # Training -------------------------------------------------------------------------------------
 
     def initialize(
         self,
@@ -264,7 +267,7 @@ class KBPipe(KrisselPipe):
     def _width(self) -> int:
         return self.model.get_dim("nO") if self.model.has_dim("nO") else 0
 
-    # Serialisation -------------------------------------------------------------------------------------------------
+    # Serialisation --------------------------------------------------------------------------------
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
         """Serialize the pipe with its knowledge base (held twice in memory); `exclude=["kb"]` omits
@@ -278,12 +281,15 @@ class KBPipe(KrisselPipe):
         return util.to_bytes({**self._files(), **kb}, exclude)
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "KBPipe":
-        self._read_bytes(bytes_data, {"kb": lambda data: self.set_kb(self.new_kb().from_bytes(data))}, exclude)
+        self._read_bytes(
+            bytes_data, {"kb": lambda data: self.set_kb(self.new_kb().from_bytes(data))}, exclude
+        )
         self._open_kb_path(exclude)
         return self
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
-        """Save the pipe. Raises KrisselError K660 as `to_bytes` does, before anything is written."""
+        """Save the pipe. Raises KrisselError K660 as `to_bytes` does, before anything is
+        written."""
         self._check_kb_path(exclude)
         path = util.ensure_path(path)
         carried = self._carries_kb()
@@ -317,7 +323,13 @@ class KBPipe(KrisselPipe):
 
     def _check_kb_path(self, exclude: Iterable[str]) -> None:
         kb = self._kb
-        if self.kb_path and "kb" not in exclude and kb is not None and kb.n_entities and not kb.is_saved(self.kb_path):
+        if (
+            self.kb_path
+            and "kb" not in exclude
+            and kb is not None
+            and kb.n_entities
+            and not kb.is_saved(self.kb_path)
+        ):
             raise KrisselError(Errors.K660.format(name=self.name, path=self.kb_path))
 
     def _remove_kb(self, path: Path) -> None:

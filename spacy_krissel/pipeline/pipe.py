@@ -26,7 +26,8 @@ CHECKSUMS = "checksums.json"
 
 
 def check_examples(get_examples: Any, method: str) -> None:
-    """Call spaCy's `validate_get_examples` on the first 100 examples only: there may be millions."""
+    """Call spaCy's `validate_get_examples` on the first 100 examples only: there may be
+    millions."""
     some = (lambda: list(islice(get_examples(), 100))) if callable(get_examples) else get_examples
     validate_get_examples(some, method)
 
@@ -96,7 +97,7 @@ class KrisselPipe(TrainablePipe):
         except Exception as error:
             error_handler(self.name, self, docs, error)
 
-    # Training ------------------------------------------------------------------------------------------------------
+    # Training -------------------------------------------------------------------------------------
 
     def update(
         self,
@@ -130,7 +131,8 @@ class KrisselPipe(TrainablePipe):
         return loss
 
     def finish_update(self, sgd: Optimizer) -> None:
-        """Make a step by the gradients of all updates since the last one, those of other processes included."""
+        """Make a step by the gradients of all updates since the last one, those of other processes
+        included."""
         from ..distributed.processes import clip_gradients, sum_gradients
 
         sum_gradients(self.model)
@@ -158,9 +160,11 @@ class KrisselPipe(TrainablePipe):
         if missing:
             raise KrisselError(Errors.K604.format(name=self.name))
 
-    # Serialisation -------------------------------------------------------------------------------------------------
+    # Serialisation --------------------------------------------------------------------------------
 
-    def _read_bytes(self, data: bytes, readers: Mapping[str, Callable[[bytes], Any]], exclude: Iterable[str]) -> None:
+    def _read_bytes(
+        self, data: bytes, readers: Mapping[str, Callable[[bytes], Any]], exclude: Iterable[str]
+    ) -> None:
         with self._coded("bytes"):
             util.from_bytes(data, {**self._readers(), **readers}, exclude)
 
@@ -174,7 +178,9 @@ class KrisselPipe(TrainablePipe):
             raise
         except Exception as error:
             problem = f"{type(error).__name__}: {error}"
-            raise KrisselError(Errors.K605.format(name=self.name, source=source, problem=problem)) from error
+            raise KrisselError(
+                Errors.K605.format(name=self.name, source=source, problem=problem)
+            ) from error
 
     def _files(self) -> dict[str, Callable[[], bytes]]:
         return {"cfg": self._changed_settings, "model": self.model.to_bytes}
@@ -183,9 +189,14 @@ class KrisselPipe(TrainablePipe):
         return {"cfg": self._restore_settings, "model": self._load_model}
 
     def _changed_settings(self) -> bytes:
-        """Return JSON that maps each changed setting to its value in the config and its value now."""
+        """Return JSON that maps each changed setting to its value in the config and its value
+        now."""
         before = self._configured
-        changed = {name: [before[name], value] for name, value in self.cfg.checked().items() if value != before[name]}
+        changed = {
+            name: [before[name], value]
+            for name, value in self.cfg.checked().items()
+            if value != before[name]
+        }
         return srsly.json_dumps(changed, sort_keys=True).encode("utf8")
 
     def _restore_settings(self, data: bytes) -> None:
@@ -203,7 +214,11 @@ class KrisselPipe(TrainablePipe):
         contents = {name: content() for name, content in files.items() if name not in exclude}
         with coded_io(path):
             path.mkdir(parents=True, exist_ok=True)
-            sums = {name: sum_ for name, sum_ in _checksums(path).items() if name in files and name in exclude}
+            sums = {
+                name: sum_
+                for name, sum_ in _checksums(path).items()
+                if name in files and name in exclude
+            }
             for name, content in contents.items():
                 (path / name).write_bytes(content)
                 sums[name] = hashlib.sha256(content).hexdigest()
@@ -220,7 +235,9 @@ class KrisselPipe(TrainablePipe):
                 content = (path / name).read_bytes()
                 if sums.get(name) != hashlib.sha256(content).hexdigest():
                     problem = f"the SHA-256 of '{name}' is not the one in {CHECKSUMS}"
-                    raise KrisselError(Errors.K605.format(name=self.name, source=path, problem=problem))
+                    raise KrisselError(
+                        Errors.K605.format(name=self.name, source=path, problem=problem)
+                    )
                 read(content)
 
 

@@ -1,4 +1,5 @@
-"""Pipelines as a whole: loading, atomic saving, finding components and filtering texts by length."""
+"""Pipelines as a whole: loading, atomic saving, finding components and filtering texts by
+length."""
 
 import os
 import warnings
@@ -41,25 +42,31 @@ def load_pipeline(
     """
     name = str(pipeline)
     if not Path(pipeline).exists() and not is_package(name):
-        raise KrisselError(Errors.K611.format(path=pipeline, problem="there is no such directory or package"))
+        raise KrisselError(
+            Errors.K611.format(path=pipeline, problem="there is no such directory or package")
+        )
     try:
         overrides = {**(config or {})}
         if index_device is not None:
-            overrides |= {f"{section}.index_device": index_device for section in _kb_sections(pipeline)}
+            overrides |= {
+                f"{section}.index_device": index_device for section in _kb_sections(pipeline)
+            }
         return spacy.load(pipeline if Path(pipeline).exists() else name, config=overrides)
     except (KrisselError, MemoryError):
         raise
     # A damaged directory raises many types of error: from files, JSON or the config.
     except Exception as error:
-        raise KrisselError(Errors.K611.format(path=pipeline, problem=f"{type(error).__name__}: {error}")) from error
+        raise KrisselError(
+            Errors.K611.format(path=pipeline, problem=f"{type(error).__name__}: {error}")
+        ) from error
 
 
 def open_to_change(pipeline: Language | str | Path, output: Path | None) -> Language:
     """Return the pipeline, loaded if it is a path or package.
 
     output: folder that the changed pipeline will be saved in.
-    Raises KrisselError K006 (a path without an output), and what `check_pipeline_output` and `load_pipeline`
-    raise.
+    Raises KrisselError K006 (a path without an output), and what `check_pipeline_output` and
+    `load_pipeline` raise.
     """
     if output is not None:
         check_pipeline_output(output)
@@ -77,7 +84,9 @@ def _kb_sections(pipeline: str | Path) -> list[str]:
     if not Path(pipeline).exists():
         (path,) = get_package_path(str(pipeline)).glob("*/config.cfg")
     components = load_config(path)["components"].items()
-    return [f"components.{name}.{KB_FACTORY_KEY}" for name, each in components if KB_FACTORY_KEY in each]
+    return [
+        f"components.{name}.{KB_FACTORY_KEY}" for name, each in components if KB_FACTORY_KEY in each
+    ]
 
 
 def choose_gpu(gpu_id: int, allocator: str | None = "pytorch", *, silent: bool = False) -> None:
@@ -99,7 +108,9 @@ def choose_gpu(gpu_id: int, allocator: str | None = "pytorch", *, silent: bool =
         raise KrisselError(Errors.K675.format(gpu_id=gpu_id, problem=error)) from error
 
 
-def save_pipeline(nlp: Language, output: Path, *, kb_path: Path | None = None, name: str = LINKER) -> None:
+def save_pipeline(
+    nlp: Language, output: Path, *, kb_path: Path | None = None, name: str = LINKER
+) -> None:
     """Save the pipeline with its card (`update_card`) and its knowledge base.
 
     kb_path: saves a large knowledge base there, outside the pipeline's folder.
@@ -155,7 +166,10 @@ def check_pipeline_output(output: Path, kb_path: Path | None = None) -> None:
     something other than a knowledge base; K006 if `output` is a mount point, or `kb_path` is inside
     `output`; K026 if the folder cannot be written.
     """
-    if kb_path is not None and output.absolute() in (kb_path.absolute(), *kb_path.absolute().parents):
+    if kb_path is not None and output.absolute() in (
+        kb_path.absolute(),
+        *kb_path.absolute().parents,
+    ):
         expected = f"a folder outside '{output}', which is replaced as a whole"
         raise wrong_setting("kb_path", str(kb_path), expected)
     if kb_path is not None:
@@ -177,7 +191,9 @@ def find_linker(nlp: Language, name: str = LINKER) -> KrisselLinker:
     called `name`."""
     pipe = nlp.get_pipe(name) if name in nlp.component_names else None
     if not isinstance(pipe, KrisselLinker):
-        raise KrisselError(Errors.K610.format(name=name, found=", ".join(nlp.component_names) or "nothing"))
+        raise KrisselError(
+            Errors.K610.format(name=name, found=", ".join(nlp.component_names) or "nothing")
+        )
     return pipe
 
 
@@ -186,7 +202,9 @@ def find_kb_pipe(nlp: Language, name: str) -> KBPipe:
     KrisselError K610 if there is none called `name`."""
     pipe = nlp.get_pipe(name) if name in nlp.component_names else None
     if not isinstance(pipe, KBPipe):
-        raise KrisselError(Errors.K610.format(name=name, found=", ".join(nlp.component_names) or "nothing"))
+        raise KrisselError(
+            Errors.K610.format(name=name, found=", ".join(nlp.component_names) or "nothing")
+        )
     return pipe
 
 
@@ -200,8 +218,15 @@ def mention_setters(nlp: Language) -> list[str]:
     Docs that keep their given mentions are processed with these disabled.
     """
     links = link_writers(nlp)
-    setters = ({"doc.ents", "doc.spans"}.intersection(nlp.get_pipe_meta(name).assigns) for name in nlp.pipe_names)
-    return [name for name, sets in zip(nlp.pipe_names, setters, strict=True) if sets and name not in links]
+    setters = (
+        {"doc.ents", "doc.spans"}.intersection(nlp.get_pipe_meta(name).assigns)
+        for name in nlp.pipe_names
+    )
+    return [
+        name
+        for name, sets in zip(nlp.pipe_names, setters, strict=True)
+        if sets and name not in links
+    ]
 
 
 def within_max_length(
@@ -222,5 +247,7 @@ def within_max_length(
             yield item
     if longer:
         first = ", ".join(longer[:MAX_IDS])
-        message = Warnings.KW620.format(count=len(longer), total=total, limit=nlp.max_length, first=first)
+        message = Warnings.KW620.format(
+            count=len(longer), total=total, limit=nlp.max_length, first=first
+        )
         warnings.warn(message, KrisselWarning, stacklevel=2)

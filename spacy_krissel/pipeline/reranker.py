@@ -35,7 +35,9 @@ FIT_EXAMPLES, INIT_EXAMPLES = 512, 8
 ENTITIES = "entities"
 
 
-def reorder(candidates: Sequence[dict[str, Any]], ties: Sequence[str], corrections: np.ndarray) -> SpanLink:
+def reorder(
+    candidates: Sequence[dict[str, Any]], ties: Sequence[str], corrections: np.ndarray
+) -> SpanLink:
     """Add corrections to the scores of the first candidates, and sort by the sums.
 
     candidates: best first, at least one; their dicts are not changed.
@@ -48,14 +50,23 @@ def reorder(candidates: Sequence[dict[str, Any]], ties: Sequence[str], correctio
     candidate keeps its confidence, which applied to the linker's scores.
     """
     k = len(corrections)
-    scores = [candidate["score"] + float(change) for candidate, change in zip(candidates[:k], corrections, strict=True)]
+    scores = [
+        candidate["score"] + float(change)
+        for candidate, change in zip(candidates[:k], corrections, strict=True)
+    ]
     order = sorted(range(k), key=lambda i: -scores[i])
-    kept = [{key: value for key, value in each.items() if key != "confidence"} for each in candidates]
+    kept = [
+        {key: value for key, value in each.items() if key != "confidence"} for each in candidates
+    ]
     new: list[dict[str, Any]] = [{**kept[i], "score": scores[i]} for i in order]
     lowest = new[-1]["score"]
     new += [{**candidate, "score": min(candidate["score"], lowest)} for candidate in kept[k:]]
     best = new[0]["score"]
-    at_top = {candidate["id"] for candidate in new if best - candidate["score"] <= TIE * max(1.0, abs(best))}
+    at_top = {
+        candidate["id"]
+        for candidate in new
+        if best - candidate["score"] <= TIE * max(1.0, abs(best))
+    }
     left = [id_ for id_ in ties if id_ in at_top] if new[0]["id"] in ties else []
     return SpanLink(new[0]["id"], new, left if len(left) > 1 else [])
 
@@ -127,11 +138,12 @@ class KrisselReranker(KrisselPipe):
         self.tree_numbers = tree_numbers
         self._table: CandidateTable | None = None
         self._nlp: WeakReference[Language] = WeakReference(nlp)
-        # Found while the pipeline is there: a pipe that is sourced into another may outlive its own, beside its linker.
+        # Found while the pipeline is there: a pipe that is sourced into another may outlive its
+        # own, beside its linker.
         self._linker: WeakReference[KrisselLinker] = WeakReference()
         self._look_for_linker()
 
-    # Re-ranking ----------------------------------------------------------------------------------------------------
+    # Re-ranking -----------------------------------------------------------------------------------
 
     def predict(self, docs: Iterable[Doc]) -> list[list[SpanLink | None]]:
         """Return the new link of every span of every doc, None for a span that is left unchanged;
@@ -139,7 +151,9 @@ class KrisselReranker(KrisselPipe):
         docs = list(docs)
         if self._linker() is None:
             self._look_for_linker()
-        links: list[list[SpanLink | None]] = [[None] * len(spans_of(doc, self.cfg.spans_key)) for doc in docs]
+        links: list[list[SpanLink | None]] = [
+            [None] * len(spans_of(doc, self.cfg.spans_key)) for doc in docs
+        ]
         if not self.cfg.weight:
             return links
         positions: list[tuple[int, int]] = []
@@ -158,7 +172,9 @@ class KrisselReranker(KrisselPipe):
         corrections = self.model.ops.to_numpy(self.model.predict(mentions)) * np.float32(scale)
         ends = np.cumsum(list_lengths(mentions))[:-1]
         nil_score = self.cfg.nil_score
-        for (i, j), span, changes in zip(positions, spans, np.split(corrections, ends), strict=True):
+        for (i, j), span, changes in zip(
+            positions, spans, np.split(corrections, ends), strict=True
+        ):
             if nil_score is not None:
                 changes = relative_to_nil(changes)
             link = reorder(span._.krissel_candidates, span._.krissel_ties, changes)
@@ -173,13 +189,15 @@ class KrisselReranker(KrisselPipe):
                 write_links(doc, spans_of(doc, key), doc_links, spans_key=key, reranker=self.name)
 
     def _ranked(self, doc: Doc) -> Iterator[tuple[int, Span, RankedMention]]:
-        """Yield the spans of a doc whose order can change, with their index and the model's input."""
+        """Yield the spans of a doc whose order can change, with their index and the model's
+        input."""
         nil_score = self.cfg.nil_score
         min_candidates = 2 if nil_score is None else 1
         spans = [
             (j, span)
             for j, span in enumerate(spans_of(doc, self.cfg.spans_key))
-            if len(span._.krissel_candidates[: self.cfg.top_k]) >= min_candidates and self._is_linkers(span)
+            if len(span._.krissel_candidates[: self.cfg.top_k]) >= min_candidates
+            and self._is_linkers(span)
         ]
         views = self._views(doc, [span for _, span in spans])
         for (j, span), view in zip(spans, views, strict=True):
@@ -187,12 +205,20 @@ class KrisselReranker(KrisselPipe):
             scores = np.array([candidate["score"] for candidate in candidates], dtype=np.float32)
             named = [(candidate["id"], candidate["name"]) for candidate in candidates]
             mention = self._mention(view, named, scores, hidden=False)
-            yield j, span, mention if nil_score is None else with_nil(mention, nil_score / self._temperature())
+            yield (
+                j,
+                span,
+                mention
+                if nil_score is None
+                else with_nil(mention, nil_score / self._temperature()),
+            )
 
     def _views(self, doc: Doc, spans: Sequence[Span]) -> list[View]:
         """Return the model's input for mentions, in training and in use."""
         key, abbreviations = self.cfg.spans_key, bool(self.cfg.use_abbreviations)
-        return mention_views(doc, spans, context="window", use_abbreviations=abbreviations, spans_key=key)
+        return mention_views(
+            doc, spans, context="window", use_abbreviations=abbreviations, spans_key=key
+        )
 
     def _check_number(self, spans: Sequence[Span]) -> None:
         """Warn KW615 if the linker kept fewer candidates than the pipe reads."""
@@ -201,7 +227,9 @@ class KrisselReranker(KrisselPipe):
         found = max(len(span._.krissel_candidates) for span in spans)
         wanted = min(self.cfg.top_k, 0 if self._table is None else len(self._table))
         if found < wanted and (linker is None or linker.n_candidates_kept() < wanted):
-            message = Warnings.KW615.format(name=self.name, wanted=wanted, found=found, linker=self.linker_name)
+            message = Warnings.KW615.format(
+                name=self.name, wanted=wanted, found=found, linker=self.linker_name
+            )
             warnings.warn(message, KrisselWarning, stacklevel=3)
 
     def _check_key(self, docs: Sequence[Doc]) -> None:
@@ -210,7 +238,9 @@ class KrisselReranker(KrisselPipe):
         if linker is None:
             return
         own, other = self.cfg.spans_key, linker.cfg["spans_key"]
-        if own != other and any(span._.krissel_candidates for doc in docs for span in spans_of(doc, other)):
+        if own != other and any(
+            span._.krissel_candidates for doc in docs for span in spans_of(doc, other)
+        ):
             positions = [f"spans['{key}']" if key else "ents" for key in (own, other)]
             message = Warnings.KW614.format(
                 name=self.name, own=positions[0], linker=self.linker_name, other=positions[1]
@@ -222,7 +252,10 @@ class KrisselReranker(KrisselPipe):
         True if the link is the linker's own, not written by hand since, not NIL, and not yet scored
         by this pipe.
         """
-        return span.kb_id_ == span._.krissel_candidates[0]["id"] and self.name not in span._.krissel_reranked_by
+        return (
+            span.kb_id_ == span._.krissel_candidates[0]["id"]
+            and self.name not in span._.krissel_reranked_by
+        )
 
     def _mention(
         self, view: View, named: Sequence[tuple[str, str]], scores: np.ndarray, *, hidden: bool
@@ -239,9 +272,15 @@ class KrisselReranker(KrisselPipe):
                 # The knowledge base is newer than the table.
                 candidates.append(CandidateView((name,), (name,)))
                 continue
-            without = [each for each in entity.names if folded(each) == folded(view.mention)] if hidden else ()
+            without = (
+                [each for each in entity.names if folded(each) == folded(view.mention)]
+                if hidden
+                else ()
+            )
             n, numbers = self.max_names, self.tree_numbers
-            candidates.append(candidate_view(entity, max_names=n, tree_numbers=numbers, without=without))
+            candidates.append(
+                candidate_view(entity, max_names=n, tree_numbers=numbers, without=without)
+            )
         return RankedMention(view, tuple(candidates), scores / np.float32(self._temperature()))
 
     def _temperature(self) -> float:
@@ -249,7 +288,7 @@ class KrisselReranker(KrisselPipe):
             raise KrisselError(Errors.K615.format(name=self.name))
         return self.cfg.temperature
 
-    # Training ------------------------------------------------------------------------------------------------------
+    # Training -------------------------------------------------------------------------------------
 
     def initialize(
         self,
@@ -283,10 +322,16 @@ class KrisselReranker(KrisselPipe):
             self.objective.initialize(None)
             key = self.cfg.spans_key
             if fits:
-                self.cfg.temperature = self.objective.temperature(examples, key, self._training_candidates())
+                self.cfg.temperature = self.objective.temperature(
+                    examples, key, self._training_candidates()
+                )
             if self.cfg.nil_score is None:
-                self.cfg.nil_score = self.objective.nil_score(examples, key, self._training_candidates())
-            mentions, _ = self.objective.mentions(examples[:INIT_EXAMPLES], key, self._training_candidates())
+                self.cfg.nil_score = self.objective.nil_score(
+                    examples, key, self._training_candidates()
+                )
+            mentions, _ = self.objective.mentions(
+                examples[:INIT_EXAMPLES], key, self._training_candidates()
+            )
         self.model.initialize(X=mentions)
 
     def _learn(self, objective: RerankObjective, examples: list[Example]) -> float:
@@ -294,7 +339,9 @@ class KrisselReranker(KrisselPipe):
         Candidates are searched here, not read from the annotated docs: there a mention has met its
         own prototype (`RerankObjective`).
         """
-        return objective.update(self.model, examples, self.cfg.spans_key, self._training_candidates())
+        return objective.update(
+            self.model, examples, self.cfg.spans_key, self._training_candidates()
+        )
 
     def learn_from(self, nlp: Language) -> None:
         """Use the candidates of this pipeline's linker in training from now on.
@@ -330,13 +377,15 @@ class KrisselReranker(KrisselPipe):
             linker.kb,
             linker.views,
             self._views,
-            lambda views, hidden, k: unseen_candidates(linker.kb, views, linker.encode(views), hidden, k, weight),
+            lambda views, hidden, k: unseen_candidates(
+                linker.kb, views, linker.encode(views), hidden, k, weight
+            ),
             self._mention,
             self._temperature(),
             self.cfg.nil_score,
         )
 
-    # Serialisation -------------------------------------------------------------------------------------------------
+    # Serialisation --------------------------------------------------------------------------------
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
         table = {} if self._table is None else {ENTITIES: self._table.to_bytes}

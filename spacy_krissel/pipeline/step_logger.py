@@ -12,7 +12,9 @@ from spacy.training.loggers import console_logger_v3
 LogStep = Callable[[dict[str, Any] | None], None]
 
 
-def make_step_logger(path: Path | None = None, progress_bar: str | None = None) -> Callable[..., Any]:
+def make_step_logger(
+    path: Path | None = None, progress_bar: str | None = None
+) -> Callable[..., Any]:
     """Registered in loggers as `spacy-krissel.StepLogger.v1`: spaCy's table on the terminal, and a
     JSON line per step.
 
@@ -46,7 +48,10 @@ def make_step_logger(path: Path | None = None, progress_bar: str | None = None) 
         def log_step(info: dict[str, Any] | None) -> None:
             nonlocal step
             log_row(info)
-            file_.write(json.dumps({"step": step, **{name: pipe.last_step for name, pipe in linkers}}) + "\n")
+            file_.write(
+                json.dumps({"step": step, **{name: pipe.last_step for name, pipe in linkers}})
+                + "\n"
+            )
             file_.flush()
             step += 1
 

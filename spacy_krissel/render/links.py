@@ -14,7 +14,9 @@ from ..ontology.entity import entity_url
 from ..util.escape import cell_text, html_text
 from ..views import MINED_CHARS, evidence, mention_view
 
-COLUMNS = tuple("doc start end mention context id name score confidence alternatives verdict right_id".split())
+COLUMNS = tuple(
+    "doc start end mention context id name score confidence alternatives verdict right_id".split()
+)
 _ENTITY = TPL_ENT.replace("<mark ", '<mark title="{title}" ', 1)
 
 
@@ -46,19 +48,42 @@ def links_page(docs: Iterable[Doc], spans_key: str = "") -> str:
         ents = []
         for span in filter_spans(spans_of(doc, spans_key)):
             candidates = span._.krissel_candidates
-            name = next((each["name"] for each in candidates if each["id"] == span.kb_id_), span.label_)
+            name = next(
+                (each["name"] for each in candidates if each["id"] == span.kb_id_), span.label_
+            )
             # displaCy escapes only the text.
-            shown = {"label": html_text(name), "title": html_text("\n".join(map(_candidate_text, candidates)))}
+            shown = {
+                "label": html_text(name),
+                "title": html_text("\n".join(map(_candidate_text, candidates))),
+            }
             url = entity_url(span.kb_id_)
-            link = {"kb_id": html_text(span.kb_id_), "kb_url": html_text(url) if url.startswith("http") else "#"}
-            ents.append({"start": span.start_char, "end": span.end_char, "label": span.label_, **link, "params": shown})
-        parsed.append({"text": doc.text, "ents": ents, "title": html_text(str(doc.user_data.get(ID_KEY, "")))})
+            link = {
+                "kb_id": html_text(span.kb_id_),
+                "kb_url": html_text(url) if url.startswith("http") else "#",
+            }
+            ents.append(
+                {
+                    "start": span.start_char,
+                    "end": span.end_char,
+                    "label": span.label_,
+                    **link,
+                    "params": shown,
+                }
+            )
+        parsed.append(
+            {"text": doc.text, "ents": ents, "title": html_text(str(doc.user_data.get(ID_KEY, "")))}
+        )
     return EntityRenderer({"template": _ENTITY}).render(parsed, page=True).strip() + "\n"
 
 
 def doc_to_dict(doc: Doc, spans_key: str = "") -> dict[str, Any]:
-    """Return a linked doc as JSON: its id and text, and each mention with its link and candidates."""
-    return {"id": doc.user_data.get(ID_KEY, ""), "text": doc.text, "mentions": mention_dicts(doc, spans_key)}
+    """Return a linked doc as JSON: its id and text, and each mention with its link and
+    candidates."""
+    return {
+        "id": doc.user_data.get(ID_KEY, ""),
+        "text": doc.text,
+        "mentions": mention_dicts(doc, spans_key),
+    }
 
 
 def mention_dicts(doc: Doc, spans_key: str = "") -> list[dict[str, Any]]:

@@ -74,7 +74,7 @@ class Curies:
         prefix, ns and a number."""
         prefix, address, local = self.parts(id, bare)
         # One prefix per address: "hp" is written "HP" if that came first.
-        return f"{self._prefixes.setdefault(address, prefix)}:{_NOT_IN_IRI.sub(lambda match: quote(match[0]), local)}"
+        return f"{self._prefixes.setdefault(address, prefix)}:{_NOT_IN_IRI.sub(lambda match: quote(match[0]), local)}"  # noqa: E501
 
     def parts(self, id: str, bare: str) -> tuple[str, str, str]:
         """Return the prefix of an id, the address that it represents, and the rest: `HP:0001677` →
@@ -88,8 +88,11 @@ class Curies:
         return prefix, self._addresses[prefix], local
 
     def prefixes(self) -> dict[str, str]:
-        """Return the address of each prefix that was used, except those that the standard declares."""
-        return {prefix: address for address, prefix in self._prefixes.items() if prefix not in _BUILT_IN}
+        """Return the address of each prefix that was used, except those that the standard
+        declares."""
+        return {
+            prefix: address for address, prefix in self._prefixes.items() if prefix not in _BUILT_IN
+        }
 
 
 def write_sssom(
@@ -106,7 +109,10 @@ def write_sssom(
     mapping_set_id: "" for a new one. object_source: CURIE or address of the vocabulary of the
         objects.
     """
-    with path.open("w", encoding="utf8", newline="") as file_, TemporaryFile("w+", dir=path.parent) as body:
+    with (
+        path.open("w", encoding="utf8", newline="") as file_,
+        TemporaryFile("w+", dir=path.parent) as body,
+    ):
         # The header needs the prefixes of all mappings.
         filled = [False] * len(COLUMNS)
         others: dict[str, None] = {}
@@ -120,14 +126,19 @@ def write_sssom(
         source = object_source and curies(object_source, "kb")
         # In quotes, since YAML would parse some prefixes and addresses as other types.
         declared = [
-            f"  {json.dumps(each)}: {json.dumps(address)}" for each, address in sorted(curies.prefixes().items())
+            f"  {json.dumps(each)}: {json.dumps(address)}"
+            for each, address in sorted(curies.prefixes().items())
         ]
         header = [
             *(["curie_map:", *declared] if declared else []),
             f"mapping_set_id: {json.dumps(mapping_set_id or _SET + str(uuid.uuid4()))}",
             f"license: {json.dumps(license)}",
             *([f"object_source: {json.dumps(source)}"] if source else []),
-            *(["extension_definitions:", *(f"  - slot_name: {slot}" for slot in slots)] if slots else []),
+            *(
+                ["extension_definitions:", *(f"  - slot_name: {slot}" for slot in slots)]
+                if slots
+                else []
+            ),
             "mapping_tool: spacy-krissel",
             f"mapping_tool_version: {json.dumps(__version__)}",
             f"mapping_date: {date.today().isoformat()}",

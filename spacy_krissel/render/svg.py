@@ -56,7 +56,9 @@ def drawn_entities(doc: Doc, key: str) -> list[_DrawnEntity]:
     if key not in doc.spans:
         raise KrisselError(Errors.K691.format(key=key, keys=sorted(doc.spans) or "none"))
     known: dict[str, Mapping[str, Any]] = {
-        str(entity["id"]): entity for entity in doc.spans[key].attrs.get("entities", ()) if "id" in entity
+        str(entity["id"]): entity
+        for entity in doc.spans[key].attrs.get("entities", ())
+        if "id" in entity
     }
     bars: dict[str, set[int]] = defaultdict(set)
     joined: dict[str, set[int]] = defaultdict(set)
@@ -68,14 +70,20 @@ def drawn_entities(doc: Doc, key: str) -> list[_DrawnEntity]:
             bars[id_].update(range(2 * start, 2 * end - 1))
         joined[id_].update(range(2 * mention.fragments[0][0], 2 * mention.fragments[-1][1] - 1))
     rows = []
-    for number, id_ in enumerate(sorted(bars, key=lambda id_: (min(bars[id_]), max(bars[id_]), id_))):
+    for number, id_ in enumerate(
+        sorted(bars, key=lambda id_: (min(bars[id_]), max(bars[id_]), id_))
+    ):
         entity = known.get(id_, {})
         name = str(entity.get("name") or labels[id_] or id_)
         details = [id_] if id_ and id_ != name else []
         if entity.get("score") is not None:
             details.append(f"{float(entity['score']):.2f}")
         lines = frozenset(joined[id_] - bars[id_])
-        rows.append(_DrawnEntity(name, " · ".join(details), number % len(LIGHT), frozenset(bars[id_]), lines))
+        rows.append(
+            _DrawnEntity(
+                name, " · ".join(details), number % len(LIGHT), frozenset(bars[id_]), lines
+            )
+        )
     return rows
 
 
@@ -113,7 +121,10 @@ class _Cell(NamedTuple):
 def render_page(docs: Iterable[Doc], key: str, *, title: str = "Entities") -> str:
     """Return a self-contained HTML page, also valid XML, with `render_svg` of each doc."""
     drawings = "\n".join(render_svg(doc, key) for doc in docs)
-    style = f"svg {{ display: block }} @media (prefers-color-scheme: dark) {{ body {{ background: {PAPER['dark']} }} }}"
+    style = (
+        "svg { display: block } @media (prefers-color-scheme: dark) { body { background: "
+        f"{PAPER['dark']} }} }}"
+    )
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/>'
         '<meta name="viewport" content="width=device-width, initial-scale=1"/>'
@@ -149,12 +160,16 @@ def render_svg(doc: Doc, key: str, *, columns: int = 88) -> str:
                 top += ROW_HEIGHT
         top += LINE_GAP
     width, height = right + MARGIN, top - LINE_GAP + MARGIN
-    title = html_text("; ".join(f"{row.name} ({row.details})" if row.details else row.name for row in rows))
+    title = html_text(
+        "; ".join(f"{row.name} ({row.details})" if row.details else row.name for row in rows)
+    )
     size = f'viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}"'
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="krissel-svg" {size} role="img">'
         f"<title>{title}</title><style>{_style()}</style>"
-        f'<rect class="paper" width="{width:g}" height="{height:g}" rx="6"/>\n' + "\n".join(parts) + "\n</svg>\n"
+        f'<rect class="paper" width="{width:g}" height="{height:g}" rx="6"/>\n'
+        + "\n".join(parts)
+        + "\n</svg>\n"
     )
 
 
@@ -166,8 +181,14 @@ def _draw_row(row: _DrawnEntity, line: Sequence[_Cell], top: float, parts: list[
         run = list(cells)
         if kind:
             wide = sum(cell.width for cell in run) * COLUMN
-            shape = f'y="{top:g}" height="{BAR}" rx="2"' if kind == "bar" else f'y="{middle - 0.75:g}" height="1.5"'
-            parts.append(f'<rect class="c{row.colour} {kind}" x="{run[0].left:g}" width="{wide:g}" {shape}/>')
+            shape = (
+                f'y="{top:g}" height="{BAR}" rx="2"'
+                if kind == "bar"
+                else f'y="{middle - 0.75:g}" height="1.5"'
+            )
+            parts.append(
+                f'<rect class="c{row.colour} {kind}" x="{run[0].left:g}" width="{wide:g}" {shape}/>'
+            )
     last = max(row.bars)
     end = next((cell.right for cell in line if cell.number == last), None)
     if end is None:
@@ -179,12 +200,17 @@ def _draw_row(row: _DrawnEntity, line: Sequence[_Cell], top: float, parts: list[
 
 
 def _lines(cells: Sequence[str], columns: int) -> list[list[_Cell]]:
-    """Return cells by line; lines break after a space, before a word that would exceed `columns`."""
+    """Return cells by line; lines break after a space, before a word that would exceed
+    `columns`."""
     lines: list[list[_Cell]] = []
     column = 0
     after_spaces = [number + 1 for number, text in enumerate(cells) if text == " "]
     for start, end in pairwise([0, *after_spaces, len(cells)]):
-        word = [(number, cells[number], max(1, _width(cells[number]))) for number in range(start, end) if cells[number]]
+        word = [
+            (number, cells[number], max(1, _width(cells[number])))
+            for number in range(start, end)
+            if cells[number]
+        ]
         if not word:
             continue
         if not lines or column + sum(width for _, text, width in word if text != " ") > columns:
@@ -199,14 +225,18 @@ def _lines(cells: Sequence[str], columns: int) -> list[list[_Cell]]:
 def _width(text: str) -> int:
     """Return the width in columns: two for wide East Asian letters, none for combining marks."""
     return sum(
-        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text
+        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1
+        for char in text
     )
 
 
 def _style() -> str:
     # Each rule starts with the picture's class, since styles apply to the whole page.
     face = ".krissel-svg text { font: 16px ui-monospace, Menlo, Consolas, monospace }"
-    label = ".krissel-svg .label { font-size: 12px; font-weight: 600 } .krissel-svg .soft { font-weight: 400 }"
+    label = (
+        ".krissel-svg .label { font-size: 12px; font-weight: 600 } .krissel-svg .soft { "
+        "font-weight: 400 }"
+    )
     dark = f"@media (prefers-color-scheme: dark) {{ {_fills('dark', DARK)} }}"
     return " ".join((face, label, _fills("light", LIGHT), dark))
 

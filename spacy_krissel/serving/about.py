@@ -1,4 +1,5 @@
-"""Facts about a served pipeline: its vocabularies, the components that find mentions, its formats."""
+"""Facts about a served pipeline: its vocabularies, the components that find mentions, its
+formats."""
 
 import re
 from typing import Any
@@ -15,7 +16,9 @@ from ..render.formats import WRITERS
 MAX_LABELS = 200
 _ADDRESS = re.compile(r"https?://\S+")
 # By the address of the terms, normalised.
-_LICENCES = {re.sub(r"^https?://|/$", "", each.terms): each.licence for each in VOCABULARIES.values()}
+_LICENCES = {
+    re.sub(r"^https?://|/$", "", each.terms): each.licence for each in VOCABULARIES.values()
+}
 
 
 def about(nlp: Language, linker: KrisselLinker) -> dict[str, Any]:
@@ -51,7 +54,10 @@ def vocabularies(kb: PrototypeKB) -> list[dict[str, str]]:
     ends = (ids[0], ids[len(ids) - 1]) if len(kb.ontology) == 1 and len(ids) else ()
     by_ids = (each for each in VOCABULARIES.values() if each.ids and ends)
     same = next((each for each in by_ids if all(id_.startswith(each.ids) for id_ in ends)), None)
-    return [_vocabulary(each, VOCABULARIES.get(each.get("vocabulary", ""), same)) for each in kb.ontology]
+    return [
+        _vocabulary(each, VOCABULARIES.get(each.get("vocabulary", ""), same))
+        for each in kb.ontology
+    ]
 
 
 def _vocabulary(stated: dict[str, Any], known: Vocabulary | None) -> dict[str, str]:

@@ -17,7 +17,13 @@ from typing import Annotated, Any, TypeVar, cast
 
 from fastapi import Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    Histogram,
+    generate_latest,
+)
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse
@@ -27,7 +33,15 @@ from ..errors import KrisselError
 from ..util.disk import is_full
 from .bounds import DEFAULT_FOUND, MAX_CHARS, MAX_DOCUMENTS, Bounds
 from .messages import encoded
-from .service import MAX_LISTED, TIMEOUT_SECONDS, Answer, LinkService, RequestTimeout, ServiceBusy, WorkerLost
+from .service import (
+    MAX_LISTED,
+    TIMEOUT_SECONDS,
+    Answer,
+    LinkService,
+    RequestTimeout,
+    ServiceBusy,
+    WorkerLost,
+)
 from .tool_requests import InvalidRequest, PredictionIn, TasksIn
 
 LOG = logging.getLogger("spacy_krissel.serving")
@@ -170,12 +184,16 @@ def make_app(  # noqa: C901
         redirect_slashes=False,
     )
     metrics, bodies = Metrics(), Bodies()
-    app.add_middleware(Guard, metrics=metrics, bodies=bodies, key=key, user_header=user_header, hosts=hosts)
+    app.add_middleware(
+        Guard, metrics=metrics, bodies=bodies, key=key, user_header=user_header, hosts=hosts
+    )
 
     def body_of(model: type[Model]) -> Any:
         async def read(request: Request) -> Model:
             try:
-                content = await asyncio.wait_for(_body(request, limits.body, bodies), limits.seconds)
+                content = await asyncio.wait_for(
+                    _body(request, limits.body, bodies), limits.seconds
+                )
             except asyncio.TimeoutError:
                 raise HTTPException(408, "The request body is incomplete") from None
             return _parsed(model, content)
@@ -190,7 +208,9 @@ def make_app(  # noqa: C901
             raise RequestTimeout from None
 
     def check(documents: list[DocumentIn]) -> None:
-        limits.check(documents=len(documents), chars=sum(len(document.text) for document in documents))
+        limits.check(
+            documents=len(documents), chars=sum(len(document.text) for document in documents)
+        )
 
     def note(request: Request, answered: Answer) -> None:
         metrics.linked(answered)
@@ -207,7 +227,11 @@ def make_app(  # noqa: C901
 
     formats = service.about["formats"]
 
-    @app.post("/export", openapi_extra=_schema(ExportIn, format=formats), summary="Link, and export in a format")
+    @app.post(
+        "/export",
+        openapi_extra=_schema(ExportIn, format=formats),
+        summary="Link, and export in a format",
+    )
     async def export(request: Request, given: Annotated[ExportIn, body_of(ExportIn)]) -> Response:
         documents = given.all_documents()
         check(documents)
@@ -227,38 +251,64 @@ def make_app(  # noqa: C901
             raise HTTPException(404, str(error)) from None
 
     @app.get("/search", summary="Entities with a similar name")
-    async def search(q: Annotated[str, Field(min_length=1, max_length=200)], k: int = DEFAULT_FOUND) -> Response:
+    async def search(
+        q: Annotated[str, Field(min_length=1, max_length=200)], k: int = DEFAULT_FOUND
+    ) -> Response:
         return _response((await answer("search", {"text": _text(q), "k": k})).content)
 
-    @app.post("/corrections", status_code=201, openapi_extra=_schema(CorrectionIn), summary="Correct a link")
-    async def correct(request: Request, given: Annotated[CorrectionIn, body_of(CorrectionIn)]) -> Response:
+    @app.post(
+        "/corrections",
+        status_code=201,
+        openapi_extra=_schema(CorrectionIn),
+        summary="Correct a link",
+    )
+    async def correct(
+        request: Request, given: Annotated[CorrectionIn, body_of(CorrectionIn)]
+    ) -> Response:
         limits.check(chars=len(given.text))
         values = {**given.model_dump(), "author": request.state.user or given.author}
         return _response((await answer("correct", values)).content, 201)
 
     @app.get("/corrections", summary="The last `k` active corrections before the last `skip`")
     async def corrections(
-        k: Annotated[int, Field(ge=1, le=MAX_LISTED)] = MAX_LISTED, skip: Annotated[int, Field(ge=0)] = 0
+        k: Annotated[int, Field(ge=1, le=MAX_LISTED)] = MAX_LISTED,
+        skip: Annotated[int, Field(ge=0)] = 0,
     ) -> Response:
         return _json(service.corrections(k, skip), 200)
 
     @app.delete("/corrections/{id}", summary="Undo a correction")
     async def undo(request: Request, id: Id, author: Id = "") -> Response:
         try:
-            return _response((await answer("undo", {"id_": id, "author": request.state.user or author})).content)
+            return _response(
+                (await answer("undo", {"id_": id, "author": request.state.user or author})).content
+            )
         except KeyError:
             raise HTTPException(404, "There is no such active correction") from None
 
-    @app.post("/inception/predict", openapi_extra=_schema(PredictionIn), summary="INCEpTION: suggest ids of entities")
-    @app.post("/inception/iri/predict", openapi_extra=_schema(PredictionIn), summary="INCEpTION: suggest addresses")
-    async def suggest(request: Request, given: Annotated[PredictionIn, body_of(PredictionIn)]) -> Response:
+    @app.post(
+        "/inception/predict",
+        openapi_extra=_schema(PredictionIn),
+        summary="INCEpTION: suggest ids of entities",
+    )
+    @app.post(
+        "/inception/iri/predict",
+        openapi_extra=_schema(PredictionIn),
+        summary="INCEpTION: suggest addresses",
+    )
+    async def suggest(
+        request: Request, given: Annotated[PredictionIn, body_of(PredictionIn)]
+    ) -> Response:
         as_addresses = "/iri/" in request.scope["path"]
-        answered = await answer("suggest", {"asked": given.model_dump(by_alias=True), "as_addresses": as_addresses})
+        answered = await answer(
+            "suggest", {"asked": given.model_dump(by_alias=True), "as_addresses": as_addresses}
+        )
         metrics.linked(answered)
         return _response(answered.content)
 
     @app.post(
-        "/inception/train", status_code=204, summary="INCEpTION: accepted and ignored, the service does not train"
+        "/inception/train",
+        status_code=204,
+        summary="INCEpTION: accepted and ignored, the service does not train",
     )
     @app.post("/inception/iri/train", status_code=204, include_in_schema=False)
     async def train() -> Response:
@@ -267,13 +317,20 @@ def make_app(  # noqa: C901
     @app.get("/labelstudio/health", summary="Label Studio: health")
     async def label_studio_health() -> Response:
         is_alive = service.is_alive()
-        return _json({"status": "UP" if is_alive else "DOWN", "model_class": "spacy-krissel"}, 200 if is_alive else 503)
+        return _json(
+            {"status": "UP" if is_alive else "DOWN", "model_class": "spacy-krissel"},
+            200 if is_alive else 503,
+        )
 
     @app.post("/labelstudio/setup", summary="Label Studio: the version of the model")
     async def label_studio_setup() -> Response:
         return _json({"model_version": MODEL}, 200)
 
-    @app.post("/labelstudio/predict", openapi_extra=_schema(TasksIn), summary="Label Studio: links of tasks")
+    @app.post(
+        "/labelstudio/predict",
+        openapi_extra=_schema(TasksIn),
+        summary="Label Studio: links of tasks",
+    )
     async def label_studio(given: Annotated[TasksIn, body_of(TasksIn)]) -> Response:
         answered = await answer("predict", {"asked": given.model_dump()}, len(given.tasks))
         metrics.linked(answered)
@@ -283,14 +340,21 @@ def make_app(  # noqa: C901
     @app.get("/page.js", include_in_schema=False)
     @app.get("/page.css", include_in_schema=False)
     async def page(request: Request) -> Response:
-        headers = {"Content-Security-Policy": POLICY, "Referrer-Policy": "no-referrer", "Cache-Control": "no-cache"}
+        headers = {
+            "Content-Security-Policy": POLICY,
+            "Referrer-Policy": "no-referrer",
+            "Cache-Control": "no-cache",
+        }
         name, kind = FILES[request.scope["path"]]
         return FileResponse(PAGE / name, headers=headers, media_type=kind)
 
     @app.get("/health", summary="Health")
     async def health() -> Response:
         n = service.answering()
-        return _json({"status": "ok" if n else "no answer", "answering": n, **service.about}, 200 if n else 503)
+        return _json(
+            {"status": "ok" if n else "no answer", "answering": n, **service.about},
+            200 if n else 503,
+        )
 
     @app.get("/metrics", summary="Counts and times, for Prometheus")
     async def show_metrics() -> Response:
@@ -307,7 +371,9 @@ def make_app(  # noqa: C901
 
     @app.exception_handler(WorkerLost)
     async def lost(_: Request, error: WorkerLost) -> Response:
-        return _refusal(503, "The worker process ended. The change may have been applied", {"Retry-After": "1"})
+        return _refusal(
+            503, "The worker process ended. The change may have been applied", {"Retry-After": "1"}
+        )
 
     @app.exception_handler(InvalidRequest)
     async def wrong(_: Request, error: InvalidRequest) -> Response:
@@ -349,7 +415,9 @@ class Bodies:
         n = n if n > SHORT_BODY else 0
         more = n - getattr(state, "taken", 0)
         if self._taken + more > MAX_BODIES:
-            raise HTTPException(429, "Too many large requests at once. Try again soon", {"Retry-After": "1"})
+            raise HTTPException(
+                429, "Too many large requests at once. Try again soon", {"Retry-After": "1"}
+            )
         self._taken, state.taken = self._taken + more, n
 
     def release(self, n: int) -> None:
@@ -361,11 +429,17 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self.requests = Counter("krissel_requests", "Requests", ["route", "status"], registry=self.registry)
-        self.seconds = Histogram("krissel_request_seconds", "Time of requests", ["route"], registry=self.registry)
+        self.requests = Counter(
+            "krissel_requests", "Requests", ["route", "status"], registry=self.registry
+        )
+        self.seconds = Histogram(
+            "krissel_request_seconds", "Time of requests", ["route"], registry=self.registry
+        )
         self.documents = Counter("krissel_documents", "Documents linked", registry=self.registry)
         self.mentions = Counter("krissel_mentions", "Mentions linked", registry=self.registry)
-        self.cut = Counter("krissel_cut_words", "Long words cut before tokenization", registry=self.registry)
+        self.cut = Counter(
+            "krissel_cut_words", "Long words cut before tokenization", registry=self.registry
+        )
 
     def linked(self, answer: Answer) -> None:
         self.documents.inc(answer.documents)
@@ -377,7 +451,13 @@ class Guard:
     """Middleware that authenticates, counts and logs each request, without its text."""
 
     def __init__(
-        self, app: Any, metrics: Metrics, bodies: Bodies, key: str, user_header: str, hosts: tuple[str, ...]
+        self,
+        app: Any,
+        metrics: Metrics,
+        bodies: Bodies,
+        key: str,
+        user_header: str,
+        hosts: tuple[str, ...],
     ) -> None:
         self.app, self.metrics, self.bodies, self.hosts = app, metrics, bodies, hosts
         self.key, self.user_header = key.encode(), user_header.lower().encode("latin-1")
@@ -405,7 +485,9 @@ class Guard:
             elif scope["path"] not in PUBLIC_PATHS and self.user_header and not user:
                 await _refusal(401, "Expected the user's name from the proxy")(scope, receive, sent)
             elif scope["path"] not in PUBLIC_PATHS and not self._may(headers):
-                await _refusal(401, "Expected the key", {"WWW-Authenticate": "Bearer"})(scope, receive, sent)
+                await _refusal(401, "Expected the key", {"WWW-Authenticate": "Bearer"})(
+                    scope, receive, sent
+                )
             else:
                 await self.app(scope, receive, sent)
         finally:
@@ -414,7 +496,12 @@ class Guard:
             route = getattr(scope.get("route"), "path", "other")
             self.metrics.requests.labels(route, status).inc()
             self.metrics.seconds.labels(route).observe(seconds)
-            record = {"method": scope["method"], "route": route, "status": status, "ms": round(1000 * seconds, 1)}
+            record = {
+                "method": scope["method"],
+                "route": route,
+                "status": status,
+                "ms": round(1000 * seconds, 1),
+            }
             LOG.info(json.dumps({**record, **state.get("counts", {})}))
 
     def _may(self, headers: dict[bytes, bytes]) -> bool:
@@ -422,7 +509,9 @@ class Guard:
         if given.startswith(b"Basic "):
             # For tools that support nothing else, with any user name: Label Studio.
             with suppress(ValueError):
-                given = b"Bearer " + base64.b64decode(given.removeprefix(b"Basic ")).partition(b":")[2]
+                given = (
+                    b"Bearer " + base64.b64decode(given.removeprefix(b"Basic ")).partition(b":")[2]
+                )
         return not self.key or hmac.compare_digest(given, b"Bearer " + self.key)
 
 
@@ -459,7 +548,9 @@ def _parsed(model: type[Model], content: bytearray) -> Model:
     try:
         return model.model_validate_json(content)
     except ValidationError as error:
-        raise HTTPException(422, _problems(error.errors(include_url=False, include_input=False))) from None
+        raise HTTPException(
+            422, _problems(error.errors(include_url=False, include_input=False))
+        ) from None
 
 
 def _text(text: str) -> str:
@@ -473,7 +564,10 @@ def _text(text: str) -> str:
 
 
 def _problems(errors: Any) -> str:
-    shown = [f"{'.'.join(map(str, error['loc'])) or 'the request'}: {error['msg']}" for error in errors[:3]]
+    shown = [
+        f"{'.'.join(map(str, error['loc'])) or 'the request'}: {error['msg']}"
+        for error in errors[:3]
+    ]
     return "; ".join(shown)
 
 
@@ -490,7 +584,8 @@ def _response(content: bytes, status: int = 200, headers: Any = None) -> Respons
 
 
 def _schema(model: type[BaseModel], **choices: list[str]) -> dict[str, Any]:
-    """Return the OpenAPI schema of a request body. choices: allowed values of a field, by its name."""
+    """Return the OpenAPI schema of a request body. choices: allowed values of a field, by its
+    name."""
     schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
     for name, values in choices.items():
         schema["properties"][name]["enum"] = values
@@ -499,8 +594,15 @@ def _schema(model: type[BaseModel], **choices: list[str]) -> dict[str, Any]:
     text = json.dumps(schema)
     while "#/components/schemas/" in text:
         for name, part in parts.items():
-            text = text.replace(json.dumps({"$ref": f"#/components/schemas/{name}"}), json.dumps(part))
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": json.loads(text)}}}}
+            text = text.replace(
+                json.dumps({"$ref": f"#/components/schemas/{name}"}), json.dumps(part)
+            )
+    return {
+        "requestBody": {
+            "required": True,
+            "content": {"application/json": {"schema": json.loads(text)}},
+        }
+    }
 
 
 def _description(service: LinkService) -> str:

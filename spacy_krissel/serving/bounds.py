@@ -17,7 +17,8 @@ NAMES = {
 
 
 class Bounds(NamedTuple):
-    """Limits of a request: documents, characters of all texts, mentions, and bytes of its answer."""
+    """Limits of a request: documents, characters of all texts, mentions, and bytes of its
+    answer."""
 
     documents: int = MAX_DOCUMENTS
     chars: int = MAX_CHARS

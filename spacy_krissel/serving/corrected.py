@@ -1,4 +1,5 @@
-"""A pipeline with corrections: each applies from the next document on, and can be undone exactly."""
+"""A pipeline with corrections: each applies from the next document on, and can be undone
+exactly."""
 
 import warnings
 from collections.abc import Iterable, Sequence
@@ -71,7 +72,8 @@ class Document(NamedTuple):
 
 @dataclass
 class _Layer:
-    """Mentions that are linked in one doc. offsets: of their text, without surrounding white space."""
+    """Mentions that are linked in one doc. offsets: of their text, without surrounding white
+    space."""
 
     mentions: list[Mention] = field(default_factory=list)
     offsets: list[tuple[int, int]] = field(default_factory=list)
@@ -89,7 +91,12 @@ class CorrectedLinker:
     """
 
     def __init__(
-        self, nlp: Language, *, name: str = LINKER, bounds: Bounds | None = None, vectors: Path | None = None
+        self,
+        nlp: Language,
+        *,
+        name: str = LINKER,
+        bounds: Bounds | None = None,
+        vectors: Path | None = None,
     ) -> None:
         self.nlp, self._name = nlp, name
         self.bounds = bounds or Bounds()
@@ -124,15 +131,18 @@ class CorrectedLinker:
         one longer than the pipeline allows; K692 for too many mentions.
         """
         layers = self._linked(documents)
-        return [self._document_dict(document, own) for document, own in zip(documents, layers, strict=True)]
+        return [
+            self._document_dict(document, own)
+            for document, own in zip(documents, layers, strict=True)
+        ]
 
     def export(
         self, documents: Sequence[Document], format: str, min_confidence: float | None = None
     ) -> tuple[bytes, int]:
         """Return the linked documents as `krissel link` writes them, and the number of mentions.
 
-        format: a name in `WRITERS`, without its dot. min_confidence: links the best candidate of each mention that has
-        at least this confidence; None keeps the links of the pipeline.
+        format: a name in `WRITERS`, without its dot. min_confidence: links the best candidate of
+        each mention that has at least this confidence; None keeps the links of the pipeline.
 
         Raises KrisselError K682 as `link` does, for another format, for overlapping mentions, and
         for a `min_confidence` without confidences; K692; K247 for a format whose library is not
@@ -141,15 +151,21 @@ class CorrectedLinker:
         key = self.linker.cfg["spans_key"]
         if (ending := f".{format}") not in WRITERS:
             problem = f"is none of {', '.join(each.removeprefix('.') for each in WRITERS)}"
-            raise KrisselError(Errors.K682.format(what=f"The format '{format[:40]}'", problem=problem))
+            raise KrisselError(
+                Errors.K682.format(what=f"The format '{format[:40]}'", problem=problem)
+            )
         if min_confidence is not None and not gives_confidence(self.nlp, self.linker):
-            problem = "needs a linker with confidences (`krissel confidence`), and no re-ranker after it"
+            problem = (
+                "needs a linker with confidences (`krissel confidence`), and no re-ranker after it"
+            )
             raise KrisselError(Errors.K682.format(what="`min_confidence`", problem=problem))
         layers = self._linked(documents)
         for document, (_, *others) in zip(documents, layers, strict=True):
             if others:
                 problem = "has overlapping mentions, which cannot be exported"
-                raise KrisselError(Errors.K682.format(what=f"Document '{document.id[:40]}'", problem=problem))
+                raise KrisselError(
+                    Errors.K682.format(what=f"Document '{document.id[:40]}'", problem=problem)
+                )
         docs = [own[0].doc for own in layers]
         if min_confidence is not None:
             for doc in docs:
@@ -166,12 +182,19 @@ class CorrectedLinker:
     def checked(self, correction: Correction) -> Correction:
         """Return the correction with the current ids of its entities. Its mention is encoded, so
         that `add` does not fail. Raises KrisselError K682 for no mention, or an unknown id."""
-        if not 0 <= correction.start < correction.end <= len(correction.text) or not correction.mention.strip():
+        if (
+            not 0 <= correction.start < correction.end <= len(correction.text)
+            or not correction.mention.strip()
+        ):
             raise KrisselError(Errors.K682.format(what="The mention", problem="is not in the text"))
         ids = [self.kb.resolve(id_) for id_ in correction.right]
         if None in ids:
             unknown = correction.right[ids.index(None)]
-            raise KrisselError(Errors.K682.format(what=f"'{unknown[:80]}'", problem="is no id of the knowledge base"))
+            raise KrisselError(
+                Errors.K682.format(
+                    what=f"'{unknown[:80]}'", problem="is no id of the knowledge base"
+                )
+            )
         correction = replace(correction, right=tuple(dict.fromkeys(map(str, ids))))
         views = _gold(correction).views
         self._checked = dict(zip(views, self.linker.encode(views), strict=True))
@@ -182,7 +205,8 @@ class CorrectedLinker:
         self._add([correction])
 
     def remove(self, id_: str) -> None:
-        """Undo a correction: links are as if it had never existed. An inactive one changes nothing."""
+        """Undo a correction: links are as if it had never existed. An inactive one changes
+        nothing."""
         if id_ not in self._in_force:
             return
         span = self._in_force.pop(id_)
@@ -196,7 +220,9 @@ class CorrectedLinker:
             self._overlay.show([next(reversed(ids))])
         self._use()
 
-    def follow(self, corrections: Sequence[Correction], *, is_first: bool = True, is_last: bool = True) -> None:
+    def follow(
+        self, corrections: Sequence[Correction], *, is_first: bool = True, is_last: bool = True
+    ) -> None:
         """Activate these corrections and no others, oldest first. They may be passed in parts.
 
         Warns KW682 of those ignored because the knowledge base does not contain their entities;
@@ -218,7 +244,12 @@ class CorrectedLinker:
         the root to the first parent. Raises KrisselError K525."""
         entity = self.kb[id_]
         parents = [self._named(each) for each in entity.parents]
-        return {**asdict(entity), "parents": parents, "path": self._path(entity), "url": entity_url(entity.id)}
+        return {
+            **asdict(entity),
+            "parents": parents,
+            "path": self._path(entity),
+            "url": entity_url(entity.id),
+        }
 
     def search(self, text: str, k: int = DEFAULT_FOUND) -> list[dict[str, Any]]:
         """Return entities with a similar name, best first; an entity with that id comes first.
@@ -260,7 +291,9 @@ class CorrectedLinker:
         for is_given, disabled in ((False, last), (True, [*last, *self._setters])):
             list(self.nlp.pipe(docs[is_given], disable=disabled))
         # The cost is mostly per mention.
-        self.bounds.check(mentions=sum(len(doc.spans.get(key, ()) if key else doc.ents) for doc in docs[False]))
+        self.bounds.check(
+            mentions=sum(len(doc.spans.get(key, ()) if key else doc.ents) for doc in docs[False])
+        )
         for is_given, disabled in ((False, first), (True, [*first, *self._setters])):
             list(self.nlp.pipe(docs[is_given], disable=disabled))
         return layers
@@ -271,9 +304,15 @@ class CorrectedLinker:
         Raises KrisselError K682.
         """
         text, mentions, key = document.text, document.mentions, self.linker.cfg["spans_key"]
-        problem, layers, limit = None, [_Layer()], max(2, min(MAX_LAYERS, MAX_COPIED // (len(text) or 1)))
+        problem, layers, limit = (
+            None,
+            [_Layer()],
+            max(2, min(MAX_LAYERS, MAX_COPIED // (len(text) or 1))),
+        )
         if len(text) > self.nlp.max_length:
-            problem = f"has {len(text):,} characters, and the pipeline allows {self.nlp.max_length:,}"
+            problem = (
+                f"has {len(text):,} characters, and the pipeline allows {self.nlp.max_length:,}"
+            )
         elif mentions is None:
             if not self._setters:
                 problem = "has no `mentions`, and no component of the pipeline finds any"
@@ -284,7 +323,10 @@ class CorrectedLinker:
         else:
             layers = _layers_of(text, mentions, may_overlap=bool(key))
             if len(layers) > limit:
-                problem = f"has {len(layers):,} mentions of the same words; at its length {limit:,} are allowed"
+                problem = (
+                    f"has {len(layers):,} mentions of the same words; at its length {limit:,} are "
+                    "allowed"
+                )
         if problem is not None:
             what = f"Document {number}" + (f" ('{document.id[:40]}')" if document.id else "")
             raise KrisselError(Errors.K682.format(what=what, problem=problem))
@@ -311,7 +353,12 @@ class CorrectedLinker:
             links |= zip(layer.mentions, each, strict=True)
         # With the requested offsets, which may include white space.
         mentions = [
-            {**links[each], "start": each.start, "end": each.end, "text": document.text[each.start : each.end]}
+            {
+                **links[each],
+                "start": each.start,
+                "end": each.end,
+                "text": document.text[each.start : each.end],
+            }
             for each in sorted(document.mentions)
         ]
         return {"id": document.id, "mentions": mentions}

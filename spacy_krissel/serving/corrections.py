@@ -118,7 +118,13 @@ class CorrectionLog:
     def undo(self, id_: str, author: str = "") -> Correction:
         """Undo a correction. RETURNS: the correction. Raises KeyError if it was not active."""
         correction = self._in_force[id_]
-        self._write({"undone": id_, "author": author, "time": datetime.now(timezone.utc).isoformat(timespec="seconds")})
+        self._write(
+            {
+                "undone": id_,
+                "author": author,
+                "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            }
+        )
         del self._in_force[id_]
         return correction
 
@@ -151,7 +157,11 @@ class CorrectionLog:
         if not last:
             return
         # The beginning of a line of `_write`. Nothing is removed from another file.
-        is_cut_off = last.startswith(b"{") and not _is_json(last) and bool(lines or last.startswith(b'{"text": "'))
+        is_cut_off = (
+            last.startswith(b"{")
+            and not _is_json(last)
+            and bool(lines or last.startswith(b'{"text": "'))
+        )
         with coded_io(path):
             try:
                 self._read(last, len(lines) + 1)
@@ -160,7 +170,9 @@ class CorrectionLog:
                 if not is_cut_off:
                     raise
                 file_.truncate(file_.seek(0, os.SEEK_END) - len(last))
-                warnings.warn(Warnings.KW681.format(path=path, n=len(last)), KrisselWarning, stacklevel=4)
+                warnings.warn(
+                    Warnings.KW681.format(path=path, n=len(last)), KrisselWarning, stacklevel=4
+                )
 
     def _read(self, line: bytes, number: int) -> None:
         """Read a line. Raises KrisselError K681 for any line that `_write` does not write."""
@@ -177,7 +189,9 @@ class CorrectionLog:
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             where = f" at '{'.'.join(map(str, first['loc']))}'" if first["loc"] else ""
-            raise self._no_correction(number, f"is no correction{where} ({first['msg']})") from error
+            raise self._no_correction(
+                number, f"is no correction{where} ({first['msg']})"
+            ) from error
         except ValueError as error:
             raise self._no_correction(number, f"is no correction ({error})") from error
         self._keep(correction)
@@ -225,7 +239,9 @@ def _lock(file_: BinaryIO, path: Path) -> None:
     try:
         fcntl.flock(file_, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        raise KrisselError(Errors.K681.format(path=path, problem="another process writes to it")) from error
+        raise KrisselError(
+            Errors.K681.format(path=path, problem="another process writes to it")
+        ) from error
 
 
 def _is_json(line: bytes) -> bool:

@@ -49,4 +49,7 @@ def receive(connection: Connection) -> list[Message]:
     line, _, contents = connection.recv_bytes().partition(b"\n")
     heads, lengths = zip(*json.loads(line), strict=True)
     ends = accumulate(lengths, initial=0)
-    return [Message(head, contents[start:end]) for head, (start, end) in zip(heads, pairwise(ends), strict=True)]
+    return [
+        Message(head, contents[start:end])
+        for head, (start, end) in zip(heads, pairwise(ends), strict=True)
+    ]

@@ -51,7 +51,9 @@ class KrisselImplementation(TextAnnotatorInterface):
         from ..render.formats.mentions import linked_mentions, short_facts
 
         configuration = configuration or TextAnnotationConfiguration()
-        for each in linked_mentions(self._linked(text, bool(configuration.matches_whole_text)), self._key):
+        for each in linked_mentions(
+            self._linked(text, bool(configuration.matches_whole_text)), self._key
+        ):
             if each.id and each.text not in configuration.token_exclusion_list:
                 yield TextAnnotation(
                     object_id=canonical_id(each.id),

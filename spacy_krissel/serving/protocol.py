@@ -10,7 +10,9 @@ HEADER_SECONDS = 10.0
 _BASE: Any = AutoHTTPProtocol
 
 
-def bounded_protocol(connections: int, header_seconds: float = HEADER_SECONDS) -> type[asyncio.Protocol]:
+def bounded_protocol(
+    connections: int, header_seconds: float = HEADER_SECONDS
+) -> type[asyncio.Protocol]:
     """Return a protocol for `uvicorn.Config(http=…)`.
 
     connections: maximum number. A further connection replaces the one whose request has been

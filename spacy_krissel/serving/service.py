@@ -117,15 +117,17 @@ class LinkService:
         grace: float = GRACE_SECONDS,
         ended: Callable[[str], Any] = lambda _: None,
     ) -> None:
-        """Wait until the workers are ready. Raises WorkerLost for one that ended, KrisselError or WorkerFailed
-        for its error."""
+        """Wait until the workers are ready. Raises WorkerLost for one that ended, KrisselError or
+        WorkerFailed for its error."""
         self._log = log or CorrectionLog()
         self._seconds, self._grace = seconds, grace
         self._slots = threading.Semaphore(waiting)
         self._queue = _Queue()
         # Sequential, so that all workers get them in the same order.
         self._changes = ThreadPoolExecutor(1)
-        self._threads = [_WorkerThread(start, self._queue, self._in_force, seconds, ended) for start in starts]
+        self._threads = [
+            _WorkerThread(start, self._queue, self._in_force, seconds, ended) for start in starts
+        ]
         try:
             self.about: dict[str, Any] = [thread.about.result() for thread in self._threads][0]  # noqa: RUF015 (waits for all)
         except BaseException:
@@ -164,7 +166,10 @@ class LinkService:
         most of its text; and the total."""
         in_force = self._in_force()
         end = max(0, len(in_force) - skip)
-        return {"corrections": [_brief(each) for each in in_force[max(0, end - k) : end]], "total": len(in_force)}
+        return {
+            "corrections": [_brief(each) for each in in_force[max(0, end - k) : end]],
+            "total": len(in_force),
+        }
 
     def answering(self) -> int:
         """Return the number of workers that answer."""
@@ -198,7 +203,9 @@ class LinkService:
     def _correct(self, until: float, **values: Any) -> Answer:
         """Check a correction with a worker, save it, and apply it to all later requests."""
         correction = self._log.new(**{**values, "right": tuple(values["right"])})
-        checked = self._queue.put(_Request("check", json.dumps({"correction": correction.data()}).encode(), until))
+        checked = self._queue.put(
+            _Request("check", json.dumps({"correction": correction.data()}).encode(), until)
+        )
         right = json.loads(checked.result().content)["right"]
         correction = replace(correction, right=tuple(right))
         self._log.add(correction)
@@ -287,7 +294,9 @@ class _Queue:
                 self._large -= batch[0].is_large
             self._changed.notify_all()
 
-    def restart(self, updates: "deque[_Request]", in_force: Callable[[], list[Correction]]) -> list[Correction]:
+    def restart(
+        self, updates: "deque[_Request]", in_force: Callable[[], list[Correction]]
+    ) -> list[Correction]:
         """Return the corrections that a new worker applies first."""
         with self._changed:
             updates.clear()
@@ -432,7 +441,10 @@ class _WorkerThread:
         in_force = self._queue.restart(self._updates, self._in_force)
         for start in range(0, len(in_force), CORRECTIONS_PER_MESSAGE):
             part = [each.data() for each in in_force[start : start + CORRECTIONS_PER_MESSAGE]]
-            which = {"is_first": not start, "is_last": start + CORRECTIONS_PER_MESSAGE >= len(in_force)}
+            which = {
+                "is_first": not start,
+                "is_last": start + CORRECTIONS_PER_MESSAGE >= len(in_force),
+            }
             message = Message.of({"corrections": part, **which}, number=0, do="follow")
             # Encoded while the worker applies the previous part.
             if start:
@@ -452,7 +464,9 @@ class _WorkerThread:
         asked = dict(enumerate(batch))
         error: Exception = WorkerLost()
         try:
-            messages = (Message({"number": n, "do": each.do}, each.content) for n, each in asked.items())
+            messages = (
+                Message({"number": n, "do": each.do}, each.content) for n, each in asked.items()
+            )
             send(worker.connection, *messages)
             while asked:
                 if not worker.connection.poll(max(0.0, end - time.monotonic())):

@@ -23,8 +23,8 @@ class Suggestions:
     finds. Each gets its candidates as suggestions, with their scores if the layer has a feature for
     them.
 
-    Raises InvalidRequest for XML that is invalid, declares entities or has no text, and for a layer that is
-    missing; KrisselError K247 if dkpro-cassis is not installed.
+    Raises InvalidRequest for XML that is invalid, declares entities or has no text, and for a layer
+    that is missing; KrisselError K247 if dkpro-cassis is not installed.
     """
 
     def __init__(self, asked: PredictionIn) -> None:
@@ -34,12 +34,16 @@ class Suggestions:
             self._cas = load_cas(asked.document.xmi, types)
             self._type = types.get_type(layer)
             self._features = {feature.name for feature in self._type.all_features}
-            there = [each for each in self._cas.select(layer) if not getattr(each, PREDICTED, False)]
+            there = [
+                each for each in self._cas.select(layer) if not getattr(each, PREDICTED, False)
+            ]
         except KrisselError:
             raise
         except Exception as error:
             # cassis and lxml raise errors of any type for an invalid CAS.
-            raise InvalidRequest(f"is not a readable CAS ({type(error).__name__}: {str(error)[:200]})") from error
+            raise InvalidRequest(
+                f"is not a readable CAS ({type(error).__name__}: {str(error)[:200]})"
+            ) from error
         own = {"begin", "end"}
         text = self._cas.sofa_string
         if (
@@ -47,11 +51,15 @@ class Suggestions:
             or not own <= self._features
             or self._feature not in self._features - own - {"sofa"}
         ):
-            raise InvalidRequest(f"has no text, or no feature '{self._feature[:100]}' of a layer of spans")
+            raise InvalidRequest(
+                f"has no text, or no feature '{self._feature[:100]}' of a layer of spans"
+            )
         self._text = text
         spans = {(each.begin, each.end) for each in there}
         self._spans = [
-            (start, end) for start, end in spans if 0 <= start < end <= len(text) and text[start:end].strip()
+            (start, end)
+            for start, end in spans
+            if 0 <= start < end <= len(text) and text[start:end].strip()
         ]
 
     def documents(self) -> list[dict[str, Any]]:
@@ -79,8 +87,8 @@ class Suggestions:
 
 
 class Tasks:
-    """Tasks of Label Studio. Raises InvalidRequest for a task without a text, or an invalid labelling
-    configuration."""
+    """Tasks of Label Studio. Raises InvalidRequest for a task without a text, or an invalid
+    labelling configuration."""
 
     def __init__(self, asked: TasksIn) -> None:
         key, self._names = _tags(asked.label_config or "")
@@ -94,25 +102,32 @@ class Tasks:
 
     def answer(self, linked: list[dict[str, Any]]) -> dict[str, Any]:
         """Return for each task the result of `label_studio.prediction`."""
-        results = [prediction(map(LinkedMention.of, each["mentions"]), **self._names) for each in linked]
+        results = [
+            prediction(map(LinkedMention.of, each["mentions"]), **self._names) for each in linked
+        ]
         return {"results": results, "model_version": MODEL}
 
 
 def _tags(config: str) -> tuple[str, dict[str, str]]:
-    """Return the key of the text among a task's data, and the names of the tags. Raises InvalidRequest."""
+    """Return the key of the text among a task's data, and the names of the tags. Raises
+    InvalidRequest."""
     if not config.strip():
         return "text", {}
     try:
         root = ElementTree.fromstring(without_declaration(config))
     except (ElementTree.ParseError, ValueError) as error:
-        raise InvalidRequest(f"has a labelling configuration that cannot be read ({error})") from error
+        raise InvalidRequest(
+            f"has a labelling configuration that cannot be read ({error})"
+        ) from error
     text = next(root.iter("Text"), None)
     if text is None:
         raise InvalidRequest("has a labelling configuration without <Text>")
     name = text.get("name", "")
 
     def of(kind: str) -> str:
-        return next((tag.get("name", "") for tag in root.iter(kind) if tag.get("toName") == name), "")
+        return next(
+            (tag.get("name", "") for tag in root.iter(kind) if tag.get("toName") == name), ""
+        )
 
     return text.get("value", "$text").removeprefix("$"), {
         "text": name,

@@ -63,7 +63,12 @@ class VectorCache:
         keys = np.frombuffer(b"".join(self._used), dtype=np.uint8).reshape(-1, DIGEST)
         try:
             with atomic_file(self._path) as temporary, temporary.open("wb") as file_:
-                np.savez(file_, encoder=np.array(self._encoder), keys=keys, vectors=np.stack([*self._used.values()]))
+                np.savez(
+                    file_,
+                    encoder=np.array(self._encoder),
+                    keys=keys,
+                    vectors=np.stack([*self._used.values()]),
+                )
         except KrisselError as error:
             self._warn(error)
 
@@ -73,14 +78,22 @@ class VectorCache:
             if str(file_["encoder"]) != self._encoder:
                 return
             keys, vectors = file_["keys"], file_["vectors"]
-            if keys.dtype != np.uint8 or keys.shape != (len(vectors), DIGEST) or not np.isfinite(vectors).all():
+            if (
+                keys.dtype != np.uint8
+                or keys.shape != (len(vectors), DIGEST)
+                or not np.isfinite(vectors).all()
+            ):
                 raise ValueError("its parts are inconsistent")
             if vectors.dtype != np.float32 or vectors.shape[1:] != (self._width,):
-                raise ValueError(f"it has vectors of shape {vectors.shape} and type {vectors.dtype}")
+                raise ValueError(
+                    f"it has vectors of shape {vectors.shape} and type {vectors.dtype}"
+                )
         self._known = dict(zip([row.tobytes() for row in keys], vectors, strict=True))
 
     def _warn(self, error: Exception) -> None:
-        warnings.warn(Warnings.KW684.format(path=self._path, problem=error), KrisselWarning, stacklevel=4)
+        warnings.warn(
+            Warnings.KW684.format(path=self._path, problem=error), KrisselWarning, stacklevel=4
+        )
 
 
 class _Damaged(Exception):

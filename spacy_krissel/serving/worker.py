@@ -121,7 +121,9 @@ def _answer_batch(connection: Connection, linker: CorrectedLinker) -> list[Docum
 def _document(given: dict[str, Any]) -> Document:
     mentions = given.get("mentions")
     if mentions is not None:
-        mentions = tuple(Mention(each["start"], each["end"], each.get("label") or LABEL) for each in mentions)
+        mentions = tuple(
+            Mention(each["start"], each["end"], each.get("label") or LABEL) for each in mentions
+        )
     return Document(given["text"], given.get("id", ""), mentions)
 
 
@@ -130,8 +132,12 @@ def _answer(connection: Connection, linker: CorrectedLinker, batch: Sequence[_Re
     does not affect others."""
     try:
         if batch[0].do == "link":
-            linked = iter(linker.link([document for request in batch for document in request.values]))
-            found: list[dict[str, Any]] = [{"documents": [next(linked) for _ in r.values]} for r in batch]
+            linked = iter(
+                linker.link([document for request in batch for document in request.values])
+            )
+            found: list[dict[str, Any]] = [
+                {"documents": [next(linked) for _ in r.values]} for r in batch
+            ]
             for each, request in zip(found, batch, strict=True):
                 each["counts"] = _counts(each["documents"], request.values)
         else:
@@ -139,7 +145,9 @@ def _answer(connection: Connection, linker: CorrectedLinker, batch: Sequence[_Re
         answers = []
         for each, request in zip(found, batch, strict=True):
             head = {"number": request.number, "counts": each.pop("counts", {})}
-            answers.append(Message(head, each["content"]) if "content" in each else Message.of(each, **head))
+            answers.append(
+                Message(head, each["content"]) if "content" in each else Message.of(each, **head)
+            )
         if batch[0].do in BOUNDED:
             linker.bounds.check(answer=max(len(answer.content) for answer in answers))
     except BaseException as error:
@@ -155,7 +163,11 @@ def _answer(connection: Connection, linker: CorrectedLinker, batch: Sequence[_Re
 def _counts(linked: Sequence[dict[str, Any]], documents: Sequence[Document]) -> dict[str, int]:
     """Return the counts of an `Answer`."""
     mentions = sum(len(document["mentions"]) for document in linked)
-    return {"documents": len(linked), "mentions": mentions, "cut": sum(n_cut(each.text) for each in documents)}
+    return {
+        "documents": len(linked),
+        "mentions": mentions,
+        "cut": sum(n_cut(each.text) for each in documents),
+    }
 
 
 def _suggest(linker: CorrectedLinker, asked: dict[str, Any], as_addresses: bool) -> dict[str, Any]:
@@ -163,10 +175,15 @@ def _suggest(linker: CorrectedLinker, asked: dict[str, Any], as_addresses: bool)
     (document,) = map(_document, suggestions.documents())
     linker.bounds.check(chars=len(document.text))
     linked = linker.link([document])
-    return {"document": suggestions.answer(linked, as_addresses=as_addresses), "counts": _counts(linked, [document])}
+    return {
+        "document": suggestions.answer(linked, as_addresses=as_addresses),
+        "counts": _counts(linked, [document]),
+    }
 
 
-def _follow(linker: CorrectedLinker, corrections: list[dict[str, Any]], **which: bool) -> dict[str, Any]:
+def _follow(
+    linker: CorrectedLinker, corrections: list[dict[str, Any]], **which: bool
+) -> dict[str, Any]:
     # All objects made here stay, and garbage collections would take as long as the rest.
     gc.disable()
     try:
@@ -185,11 +202,16 @@ def _predict(linker: CorrectedLinker, asked: dict[str, Any]) -> dict[str, Any]:
     return {**tasks.answer(linked), "counts": _counts(linked, documents)}
 
 
-def _export(linker: CorrectedLinker, documents: list[dict[str, Any]], **settings: Any) -> dict[str, Any]:
+def _export(
+    linker: CorrectedLinker, documents: list[dict[str, Any]], **settings: Any
+) -> dict[str, Any]:
     given = [*map(_document, documents)]
     content, mentions = linker.export(given, **settings)
     cut = sum(n_cut(each.text) for each in given)
-    return {"content": content, "counts": {"documents": len(given), "mentions": mentions, "cut": cut}}
+    return {
+        "content": content,
+        "counts": {"documents": len(given), "mentions": mentions, "cut": cut},
+    }
 
 
 # Operations whose answers grow with the request.

@@ -12,7 +12,8 @@ from ..util.progress import progress_bar
 from ..views import View
 
 BATCH = 512
-# On the training splits of NCBI Disease and BC5CDR's diseases, 0.01 and twice the passes are as good.
+# On the training splits of NCBI Disease and BC5CDR's diseases, 0.01 and twice the passes are as
+# good.
 RATE = 0.003
 # Number of vectors that the kept directions are computed from.
 SAMPLE = 20_000

@@ -18,9 +18,16 @@ class AdamW(Optimizer):
     clip_norm: the bound, which the component applies before the step; 0 for none.
     """
 
-    def __init__(self, learn_rate: Any, weight_decay: float, clip_norm: float, **settings: Any) -> None:
+    def __init__(
+        self, learn_rate: Any, weight_decay: float, clip_norm: float, **settings: Any
+    ) -> None:
         super().__init__(
-            learn_rate, L2=weight_decay, L2_is_weight_decay=True, grad_clip=0.0, use_averages=False, **settings
+            learn_rate,
+            L2=weight_decay,
+            L2_is_weight_decay=True,
+            grad_clip=0.0,
+            use_averages=False,
+            **settings,
         )
         self.clip_norm = clip_norm
 
@@ -71,7 +78,9 @@ def delayed_decay(
     final: fraction of the learning rate left after `total_steps`; not stated in the paper.
     """
     start = delay * total_steps
-    return (learn_rate * final ** (max(0.0, step - start) / (total_steps - start)) for step in count())
+    return (
+        learn_rate * final ** (max(0.0, step - start) / (total_steps - start)) for step in count()
+    )
 
 
 @checked

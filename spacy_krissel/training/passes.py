@@ -1,4 +1,5 @@
-"""Passes of a batch through a model: split over processes, in chunks, and with adversarial inputs."""
+"""Passes of a batch through a model: split over processes, in chunks, and with adversarial
+inputs."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,10 +24,12 @@ Y = TypeVar("Y")
 Begin = Callable[[list[X]], tuple[Y, Callable[..., Any]]]
 
 
-# Data-parallel training -----------------------------------------------------------------------------------------------
+# Data-parallel training ---------------------------------------------------------------------------
 
 
-def begin_views(begin: Begin[View, Floats2d], views: list[View]) -> tuple[Floats2d, Callable[..., Any]]:
+def begin_views(
+    begin: Begin[View, Floats2d], views: list[View]
+) -> tuple[Floats2d, Callable[..., Any]]:
     """Return `begin(views)`, such as an encoder's `begin_update`: the vectors of all views, and a
     backprop.
     The backprop takes the gradient of all vectors and runs the part of this process's views. In one
@@ -36,7 +39,9 @@ def begin_views(begin: Begin[View, Floats2d], views: list[View]) -> tuple[Floats
         return begin(views)
     groups = _read_together(views)
     sizes = [view_length(views[group[0]]) for group in groups]
-    return begin_shared(lambda own: begin([views[i] for each in own for i in groups[each]]), sizes, groups)
+    return begin_shared(
+        lambda own: begin([views[i] for each in own for i in groups[each]]), sizes, groups
+    )
 
 
 def predict_views(model: EncoderModel, views: list[View]) -> Floats2d:
@@ -44,7 +49,9 @@ def predict_views(model: EncoderModel, views: list[View]) -> Floats2d:
     return begin_views(lambda own: (model.predict(own), no_backprop), views)[0]
 
 
-def begin_texts(begin: Begin[str, TokenStates], texts: list[str]) -> tuple[TokenStates, Callable[..., Any]]:
+def begin_texts(
+    begin: Begin[str, TokenStates], texts: list[str]
+) -> tuple[TokenStates, Callable[..., Any]]:
     """Return `begin(texts)`: the states of all texts, and a backprop that takes the gradient of all
     vectors."""
     if n_processes() == 1:
@@ -81,11 +88,13 @@ def _read_together(views: Sequence[View]) -> list[list[int]]:
     one pass."""
     groups: dict[Any, list[int]] = {}
     for i, view in enumerate(views):
-        groups.setdefault(view.left + view.mention + view.right if view.co_mentions else i, []).append(i)
+        groups.setdefault(
+            view.left + view.mention + view.right if view.co_mentions else i, []
+        ).append(i)
     return list(groups.values())
 
 
-# Gradient cache -------------------------------------------------------------------------------------------------------
+# Gradient cache -----------------------------------------------------------------------------------
 
 
 def update_in_chunks(
@@ -182,13 +191,15 @@ def _begin_in_chunks(
     return xp.concatenate(parts)[xp.asarray(np.argsort(order))], backprop
 
 
-# Adversarial inputs ---------------------------------------------------------------------------------------------------
+# Adversarial inputs -------------------------------------------------------------------------------
 
 
 Step = Callable[[Loss, float], float]
 
 
-def with_adversary(model: Model[Any, Any], step: Step, loss: Loss, weight: float, epsilon: float) -> float:
+def with_adversary(
+    model: Model[Any, Any], step: Step, loss: Loss, weight: float, epsilon: float
+) -> float:
     """Accumulate the gradient of FGSM, `L + λ L_adv` (PEL §4.2, eq. 8). RETURNS: its value.
 
     step: a forward and a backward pass of a loss through a transformer, the gradient scaled by a
@@ -220,13 +231,17 @@ def with_adversary(model: Model[Any, Any], step: Step, loss: Loss, weight: float
 def adverse(scores: Floats2d, positives: Any, negatives: Any) -> tuple[Floats2d, float]:
     """Return the gradient of a pseudo-loss that lowers each mention's own candidate and raises
     negatives that are no mention's own. A candidate of several mentions follows all of them."""
-    return (negatives & ~positives.any(axis=0)).astype(scores.dtype) - positives.astype(scores.dtype), 0.0
+    return (negatives & ~positives.any(axis=0)).astype(scores.dtype) - positives.astype(
+        scores.dtype
+    ), 0.0
 
 
 @contextmanager
 def frozen(model: Model[Any, Any]) -> Iterator[None]:
     """Keep the gradients of weights unchanged by backward passes inside this context."""
-    weights = [weight for node in model.walk() for shim in node.shims for weight in _trained_weights(shim)]
+    weights = [
+        weight for node in model.walk() for shim in node.shims for weight in _trained_weights(shim)
+    ]
     params = [(node, name) for node in model.walk() for name in node.param_names]
     kept = [node.get_grad(name).copy() if node.has_grad(name) else None for node, name in params]
     for weight in weights:
@@ -244,4 +259,8 @@ def frozen(model: Model[Any, Any]) -> Iterator[None]:
 def _trained_weights(shim: Any) -> list[Any]:
     """Return the trainable weights of a transformer; none for other shims."""
     transformer = getattr(shim, "transformer", None)
-    return [weight for weight in transformer.parameters() if weight.requires_grad] if transformer is not None else []
+    return (
+        [weight for weight in transformer.parameters() if weight.requires_grad]
+        if transformer is not None
+        else []
+    )

@@ -10,7 +10,9 @@ from thinc.types import Floats1d, Floats2d
 from ..layers.normalize import unit_rows
 
 
-def inner(queries: Floats2d, keys: Floats2d) -> tuple[Floats2d, Callable[[Floats2d], tuple[Floats2d, Floats2d]]]:
+def inner(
+    queries: Floats2d, keys: Floats2d
+) -> tuple[Floats2d, Callable[[Floats2d], tuple[Floats2d, Floats2d]]]:
     """Return the inner products (q, k) of queries (q, d) and keys (k, d), and a backprop to the
     gradients of both."""
 
@@ -56,14 +58,25 @@ class Padding:
     """
 
     def __init__(
-        self, ops: Ops, lengths: Sequence[int], *, positive: Sequence[int] = (), n_positives: Sequence[int] = ()
+        self,
+        ops: Ops,
+        lengths: Sequence[int],
+        *,
+        positive: Sequence[int] = (),
+        n_positives: Sequence[int] = (),
     ) -> None:
         xp: Any = ops.xp
         columns = np.concatenate([np.arange(length) for length in lengths])
         rows = np.repeat(np.arange(len(lengths)), lengths)
-        chosen = columns < np.asarray(n_positives)[rows] if len(n_positives) else columns == np.asarray(positive)[rows]
+        chosen = (
+            columns < np.asarray(n_positives)[rows]
+            if len(n_positives)
+            else columns == np.asarray(positive)[rows]
+        )
         self._shape = len(lengths), max(lengths)
-        offsets, chosen = cast(Any, ops).asarray(np.stack([rows * self._shape[1] + columns, chosen]))
+        offsets, chosen = cast(Any, ops).asarray(
+            np.stack([rows * self._shape[1] + columns, chosen])
+        )
         self._offsets = offsets
         self.positives, self.negatives = (xp.zeros(self._shape, dtype=bool) for _ in range(2))
         self.positives.reshape(-1)[offsets] = chosen == 1

@@ -109,7 +109,11 @@ def exchange(first: Path, second: Path) -> bool:
 
     Raises OSError for other failures of the disk.
     """
-    renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if sys.platform == "linux" else None
+    renameat2 = (
+        getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+        if sys.platform == "linux"
+        else None
+    )
     if renameat2 is None:
         return False
     # Report the event of `os.rename` to audit hooks.
@@ -155,7 +159,9 @@ def _remove(folder: Path, path: Path) -> None:
 
 
 @contextmanager
-def _temporary(path: Path, create: Callable[[Path], None], remove: Callable[[Path], None]) -> Iterator[Path]:
+def _temporary(
+    path: Path, create: Callable[[Path], None], remove: Callable[[Path], None]
+) -> Iterator[Path]:
     """Create a locked sibling of `path`, and remove it at the end of the block. Leftovers of killed
     processes are removed as well.
     """

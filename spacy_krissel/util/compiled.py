@@ -1,6 +1,7 @@
 """Compiled loops, and threads for them.
 
-Modules with loops are imported by the functions that call them: to import numba takes half a second.
+Modules with loops are imported by the functions that call them: to import numba takes half a
+second.
 """
 
 import os
@@ -19,10 +20,11 @@ Result = TypeVar("Result")
 def compiled(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Compile the function on first call, for each combination of argument types.
 
-    It runs without Python's lock, and its machine code is kept for other processes: next to its file, or in the user's
-    cache. options: others of `numba.njit`, such as `fastmath`.
+    It runs without Python's lock, and its machine code is kept for other processes: next to its
+    file, or in the user's cache. options: others of `numba.njit`, such as `fastmath`.
 
-    Raises KrisselError K803 where numba cannot be imported, such as with a version of NumPy that is newer than it.
+    Raises KrisselError K803 where numba cannot be imported, such as with a version of NumPy that is
+    newer than it.
     """
     try:
         import numba

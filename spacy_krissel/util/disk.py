@@ -27,7 +27,10 @@ _ADVICE = {
 
 def is_full(error: BaseException) -> bool:
     """Return whether a full disk is the cause of `error`."""
-    return isinstance(error.__cause__, OSError) and error.__cause__.errno in (errno.ENOSPC, errno.EDQUOT)
+    return isinstance(error.__cause__, OSError) and error.__cause__.errno in (
+        errno.ENOSPC,
+        errno.EDQUOT,
+    )
 
 
 @contextmanager

@@ -7,20 +7,23 @@ from collections.abc import Iterator
 # `\w` covers what `str.isalnum` accepts, plus the underscore.
 _BREAKS = re.compile(r"[\W_]+")
 # A byte table does the same for ASCII in less than half the time: lower case, and breaks to spaces.
-_LOWER_ASCII = bytes(ord(char.lower()) if char.isalnum() else ord(" ") for char in map(chr, range(128))) + bytes(128)
+_LOWER_ASCII = bytes(
+    ord(char.lower()) if char.isalnum() else ord(" ") for char in map(chr, range(128))
+) + bytes(128)
 # Possessives are optional: "Graves's disease", "Alzheimer's disease".
 _APOSTROPHES = re.compile("['’ʼ‘‛′`´＇ꞌ]")
 # Tokenizers leave a space before it, and some texts double it.
 _POSSESSIVE = re.compile(f"(?<=\\w) ?{_APOSTROPHES.pattern}{{1,2}}[sS](?!\\w)")
 _ROMAN = {
-    "i": "1", "ii": "2", "iii": "3", "iv": "4", "v": "5", "vi": "6", "vii": "7", "viii": "8", "ix": "9",
+    "i": "1", "ii": "2", "iii": "3", "iv": "4", "v": "5", "vi": "6", "vii": "7", "viii": "8",
+    "ix": "9",
     "x": "10", "xi": "11", "xii": "12", "xiii": "13", "xiv": "14", "xv": "15",
 }  # fmt: skip
 # Letters as well as numbers, which only these nouns show to be numbers: chromosome X is not 10.
 _LETTERS_TOO = ("i", "v", "x")
 _NUMBERED = frozenset(
-    "type types subtype class grade stage phase factor group category form degree level zone complex "
-    "nerve variant".split()
+    "type types subtype class grade stage phase factor group category form degree level zone "
+    "complex nerve variant".split()
 )
 
 
@@ -52,7 +55,8 @@ _SHARP_S = re.compile(r"(?<![^\W_])ß|ß(?=\d)")
 # Letters that decomposition does not make plain.
 _PLAIN = str.maketrans(
     {
-        "ß": "ss", "æ": "ae", "œ": "oe", "ø": "o", "đ": "d", "ð": "d", "þ": "th", "ł": "l", "ħ": "h",
+        "ß": "ss", "æ": "ae", "œ": "oe", "ø": "o", "đ": "d", "ð": "d", "þ": "th", "ł": "l",
+        "ħ": "h",
         "ŧ": "t", "ı": "i", "ĸ": "k", "ŋ": "ng", "ȷ": "j", "ɑ": "α", "ɛ": "ε", "ɣ": "γ",
     }
 )  # fmt: skip
@@ -64,7 +68,8 @@ GREEK_NAMES = {
 }  # fmt: skip
 # Names of Greek letters, and the Latin letters that stand for them.
 LATIN_FOR_GREEK = {
-    "alpha": "a", "beta": "b", "gamma": "g", "delta": "d", "epsilon": "e", "zeta": "z", "theta": "q",
+    "alpha": "a", "beta": "b", "gamma": "g", "delta": "d", "epsilon": "e", "zeta": "z",
+    "theta": "q",
     "kappa": "k", "lambda": "l", "sigma": "s", "omega": "w",
 }  # fmt: skip
 # Longer runs are words of the Greek language.
@@ -98,7 +103,9 @@ def plain_letter(char: str) -> str:
     """Convert a character to plain letters, and keep its case. Accents and invisible characters
     become "". Characters other than letters and digits stay unchanged.
     """
-    bare = ACCENTS.sub("", unicodedata.normalize("NFKD", INVISIBLE_CHARS.sub("", char).translate(_LOOK_GREEK)))
+    bare = ACCENTS.sub(
+        "", unicodedata.normalize("NFKD", INVISIBLE_CHARS.sub("", char).translate(_LOOK_GREEK))
+    )
     plain = unicodedata.normalize("NFKC", "".join(map(_cased, bare)))
     # Fractions contain slashes.
     return plain if not plain or plain.isalnum() else char
@@ -120,12 +127,18 @@ def fold_name(text: str) -> str:
     A name of symbols only keeps them: `fold_name("±") == "±"`. Folding is idempotent.
     """
     if text.isascii():
-        return b" ".join(text.encode().translate(_LOWER_ASCII).split()).decode() or text.lower().strip()
+        return (
+            b" ".join(text.encode().translate(_LOWER_ASCII).split()).decode()
+            or text.lower().strip()
+        )
     # Lower-casing can leave pairs that compose (J + caron has no capital form), hence the second
     # round.
     lower = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", visible_text(text)).lower())
     if _SIGNS.search(lower):
-        kept = [char if char.isalnum() or unicodedata.category(char)[0] == "M" else " " for char in lower]
+        kept = [
+            char if char.isalnum() or unicodedata.category(char)[0] == "M" else " "
+            for char in lower
+        ]
         return " ".join("".join(kept).split()) or lower.strip()
     return _BREAKS.sub(" ", lower).strip() or lower.strip()
 
@@ -167,7 +180,10 @@ def _numbered(match: "re.Match[str]") -> str:
 
 
 _NUMERALS = {number: numeral.upper() for numeral, number in _ROMAN.items()}
-_NUMBER = re.compile(rf"(?<=\w )(?:[IVX]+|[ivx]+)(?!\w)|\b(?:{'|'.join(sorted(_NUMBERED))}) \d\d?(?!\w)", re.IGNORECASE)
+_NUMBER = re.compile(
+    rf"(?<=\w )(?:[IVX]+|[ivx]+)(?!\w)|\b(?:{'|'.join(sorted(_NUMBERED))}) \d\d?(?!\w)",
+    re.IGNORECASE,
+)
 
 
 def spelling_variants(name: str) -> Iterator[str]:
@@ -258,7 +274,9 @@ def is_capital_symbol(name: str) -> bool:
 def _is_symbol(word: str) -> bool:
     if word.lower() in _KINDS:
         return False
-    return any(map(str.isdigit, word)) or (len(word) <= _SYMBOL_LETTERS and sum(map(str.isupper, word)) > 1)
+    return any(map(str.isdigit, word)) or (
+        len(word) <= _SYMBOL_LETTERS and sum(map(str.isupper, word)) > 1
+    )
 
 
 def _ends_symbol(word: str) -> bool:

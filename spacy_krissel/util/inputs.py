@@ -29,7 +29,10 @@ TO_CONVERT = ": convert the file with iconv -f WINDOWS-1252 -t UTF-8"
 # First bytes of binary formats.
 _WORKBOOK = "Save a workbook as CSV UTF-8 in its spreadsheet program"
 BINARY = {
-    b"PK\x03\x04": ("an Excel workbook (.xlsx) or another ZIP archive", f"{_WORKBOOK}, or unpack the archive"),
+    b"PK\x03\x04": (
+        "an Excel workbook (.xlsx) or another ZIP archive",
+        f"{_WORKBOOK}, or unpack the archive",
+    ),
     b"\xd0\xcf\x11\xe0": ("an Excel workbook (.xls) or another old Office file", _WORKBOOK),
     b"%PDF-": ("a PDF", "Get the data in another form"),
     b"BZh": ("bzip2's", "Decompress it"),
@@ -182,11 +185,17 @@ def open_input(path: PathLike, missing: str, damaged: str) -> Iterator[InputFile
                 start = b""
             try:
                 # Buffered, because Python reads the lines of a gzip file slowly.
-                stream = io.BufferedReader(cast(io.RawIOBase, unpacked()), CHUNK) if compressed else unpacked()
+                stream = (
+                    io.BufferedReader(cast(io.RawIOBase, unpacked()), CHUNK)
+                    if compressed
+                    else unpacked()
+                )
                 file_ = InputFile(path, _as_utf8(stream, start))
                 yield file_
             except DAMAGED as error:
-                raise KrisselError(damaged.format(path=path, line=file_.line + 1, problem=error)) from error
+                raise KrisselError(
+                    damaged.format(path=path, line=file_.line + 1, problem=error)
+                ) from error
 
 
 class _Recoded(io.RawIOBase):
@@ -228,7 +237,8 @@ class _Recoded(io.RawIOBase):
 
 
 def _as_utf8(stream: IO[bytes], start: bytes) -> IO[bytes]:
-    """Return the stream, recoded as UTF-8 if it starts with another byte order mark and is not XML."""
+    """Return the stream, recoded as UTF-8 if it starts with another byte order mark and is not
+    XML."""
     encoding = next((name for mark, name in MARKS.items() if start.startswith(mark)), "")
     if not encoding or start.decode(encoding, errors="ignore").lstrip().startswith("<"):
         return stream
@@ -236,7 +246,8 @@ def _as_utf8(stream: IO[bytes], start: bytes) -> IO[bytes]:
 
 
 def not_utf8(raw: bytes, error: UnicodeDecodeError) -> str:
-    """Describe where bytes are not UTF-8, how Windows-1252 decodes them, and how to convert them."""
+    """Describe where bytes are not UTF-8, how Windows-1252 decodes them, and how to convert
+    them."""
     problem = f"not UTF-8 (byte {error.start + 1} is 0x{raw[error.start]:02x})"
     try:
         text = raw.decode("cp1252")
@@ -248,7 +259,8 @@ def not_utf8(raw: bytes, error: UnicodeDecodeError) -> str:
 
 
 def check_encoding(start: bytes, path: PathLike) -> None:
-    """Raise KrisselError K056 for the start of a UTF-16 or UTF-32 file, and K060 for a binary file."""
+    """Raise KrisselError K056 for the start of a UTF-16 or UTF-32 file, and K060 for a binary
+    file."""
     for magic, (found, advice) in BINARY.items():
         if start.startswith(magic):
             raise KrisselError(Errors.K060.format(path=path, found=found, advice=advice))
@@ -261,8 +273,13 @@ def check_encoding(start: bytes, path: PathLike) -> None:
     if found:
         raise KrisselError(Errors.K056.format(path=path, found=found))
     n = len(start[:START])
-    if n >= MIN_START and n - len(start[:START].translate(None, _NOT_IN_TEXT)) > MAX_NOT_IN_TEXT * n:
-        raise KrisselError(Errors.K060.format(path=path, found="binary data", advice="Check the path"))
+    if (
+        n >= MIN_START
+        and n - len(start[:START].translate(None, _NOT_IN_TEXT)) > MAX_NOT_IN_TEXT * n
+    ):
+        raise KrisselError(
+            Errors.K060.format(path=path, found="binary data", advice="Check the path")
+        )
 
 
 def control_character(text: str) -> str:

@@ -1,4 +1,5 @@
-"""Limits on bytes held in memory or unpacked, so that a small file cannot exhaust memory or disk."""
+"""Limits on bytes held in memory or unpacked, so that a small file cannot exhaust memory or
+disk."""
 
 import os
 from dataclasses import dataclass
@@ -35,7 +36,8 @@ class Limit:
             raise self.exceeded(found, path, position, limit)
 
     def check_unpacked(self, found: int, packed: int, path: str | Path, position: str) -> None:
-        """Raise KrisselError K055 if `found` exceeds the limit and far exceeds the `packed` bytes."""
+        """Raise KrisselError K055 if `found` exceeds the limit and far exceeds the `packed`
+        bytes."""
         if found > MAX_RATIO * packed:
             self.check(found, path, position)
 

@@ -132,10 +132,14 @@ def check_replaceable(path: Path, kind: str) -> None:
         # Folders without files belong to nobody.
         known = {MANIFEST, *SYSTEM_FILES}
         found = [
-            each.relative_to(path).as_posix() for each in path.rglob("*") if each.is_file() and each.name not in known
+            each.relative_to(path).as_posix()
+            for each in path.rglob("*")
+            if each.is_file() and each.name not in known
         ]
         if others := sorted(set(found).difference(files)):
-            raise KrisselError(Errors.K028.format(path=path, n=len(others), first=others[0], kind=kind))
+            raise KrisselError(
+                Errors.K028.format(path=path, n=len(others), first=others[0], kind=kind)
+            )
 
 
 class DirectoryWriter:
@@ -147,22 +151,31 @@ class DirectoryWriter:
 def write_manifest(path: Path, kind: str, version: int, info: dict[str, Any]) -> None:
     """Write the manifest, with the size and SHA-256 of all files below `path`."""
     files = {
-        file_.relative_to(path).as_posix(): {"bytes": file_.stat().st_size, "sha256": sha256_file(file_)}
+        file_.relative_to(path).as_posix(): {
+            "bytes": file_.stat().st_size,
+            "sha256": sha256_file(file_),
+        }
         for file_ in sorted(path.rglob("*"))
         if file_.is_file() and file_.name != MANIFEST
     }
     # Use the form that is read back: numeric keys become strings.
-    manifest = json.loads(json.dumps({"kind": kind, "format_version": version, **info, "files": files}))
+    manifest = json.loads(
+        json.dumps({"kind": kind, "format_version": version, **info, "files": files})
+    )
     manifest[OWN_HASH] = manifest_hash(manifest)
     temporary = path / f".{MANIFEST}.tmp"
-    temporary.write_text(json.dumps(manifest, indent=2, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf8")
+    temporary.write_text(
+        json.dumps(manifest, indent=2, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf8"
+    )
     os.replace(temporary, path / MANIFEST)
 
 
 def manifest_hash(manifest: dict[str, Any]) -> str:
     """Return the SHA-256 of all keys of a manifest except this hash."""
     content = {key: value for key, value in manifest.items() if key != OWN_HASH}
-    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    return hashlib.sha256(
+        json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
+    ).hexdigest()
 
 
 def read_manifest(
@@ -176,13 +189,13 @@ def read_manifest(
 ) -> dict[str, Any]:
     """Read and check the manifest of the directory `path`.
 
-    Every file must exist with its recorded size and SHA-256. Hashing takes about 0.7 seconds per gigabyte and core,
-    once per process for an unchanged file.
+    Every file must exist with its recorded size and SHA-256. Hashing takes about 0.7 seconds per
+    gigabyte and core, once per process for an unchanged file.
 
     verify: False skips the hashes of files. schema: required keys.
 
-    Raises KrisselError K001 (missing), K002 (not such a directory), K003 (other version), K004 (damaged), K026 (the
-    disk).
+    Raises KrisselError K001 (missing), K002 (not such a directory), K003 (other version), K004
+    (damaged), K026 (the disk).
     """
     path = Path(path)
     make = make or BUILD_COMMANDS.get(kind, "the command that made it")
@@ -209,7 +222,9 @@ def _read_manifest(
     with coded_io(path):
         if not path.exists():
             expected = "a directory with manifest.json"
-            raise KrisselError(Errors.K001.format(what=kind, path=path, expected=expected, make=make))
+            raise KrisselError(
+                Errors.K001.format(what=kind, path=path, expected=expected, make=make)
+            )
         if not (path / MANIFEST).is_file():
             raise refused("is missing")
         if (path / MANIFEST).stat().st_size > MAX_BYTES:
@@ -253,17 +268,26 @@ def verify_file(path: Path, name: str, described: dict[str, Any], make: str) -> 
 def plain_name(name: str) -> bool:
     """Return whether `name` is a portable relative path to a file within a folder, without `..`."""
     parts = PurePosixPath(name).parts
-    return "/".join(parts) == name and ".." not in parts and not set("\\\0:") & set(name) and name != ""
+    return (
+        "/".join(parts) == name
+        and ".." not in parts
+        and not set("\\\0:") & set(name)
+        and name != ""
+    )
 
 
-def _check_names(path: Path, files: dict[str, FileEntry], needs: Iterable[str], refused: Any) -> None:
+def _check_names(
+    path: Path, files: dict[str, FileEntry], needs: Iterable[str], refused: Any
+) -> None:
     wrong = [name for name in files if not plain_name(name) or name == MANIFEST]
     if wrong:
         raise refused(f"names a file that cannot be in it ({wrong[0][:200]!r})")
     for need in needs:
         if need.endswith("/"):
             there = (file_ for file_ in (path / need).rglob("*") if not file_.is_dir())
-            unknown = [name for file_ in there if (name := file_.relative_to(path).as_posix()) not in files]
+            unknown = [
+                name for file_ in there if (name := file_.relative_to(path).as_posix()) not in files
+            ]
             if unknown:
                 raise refused(f"does not list the file {sorted(unknown)[0]!r}, which is there")
         elif need not in files:
@@ -295,7 +319,14 @@ def _problem(file_: Path, described: FileEntry, verify: bool) -> str:
     found = file_.stat()
     if found.st_size != described.bytes:
         return f"it has {found.st_size} bytes instead of {described.bytes}"
-    state = _Verified(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, described.sha256)
+    state = _Verified(
+        found.st_dev,
+        found.st_ino,
+        found.st_size,
+        found.st_mtime_ns,
+        found.st_ctime_ns,
+        described.sha256,
+    )
     if not verify or state in _verified:
         return ""
     began = time.time()

@@ -47,7 +47,9 @@ def writes(*files: str, folders: Sequence[str] = (), keeps: str = "") -> Callabl
 
     def decorate(function: Writer) -> Writer:
         signature = inspect.signature(function)
-        parameter = inspect.Parameter("force", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=bool)
+        parameter = inspect.Parameter(
+            "force", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=bool
+        )
         own = [*signature.parameters.values()]
         index = next((i for i, each in enumerate(own) if each.kind is each.VAR_KEYWORD), len(own))
 
@@ -60,13 +62,25 @@ def writes(*files: str, folders: Sequence[str] = (), keeps: str = "") -> Callabl
             given = {name: each.default for name, each in signature.parameters.items()}
             given |= {**dict(zip(signature.parameters, args, strict=False)), **settings}
             # Paths of another kind, and values that are no path, are left to the function itself.
-            paths = [path for name in files if (path := _path(given[name])) is not None and not path.is_dir()]
-            paths += [path for name in folders if (path := _path(given[name])) is not None and path.is_dir()]
+            paths = [
+                path
+                for name in files
+                if (path := _path(given[name])) is not None and not path.is_dir()
+            ]
+            paths += [
+                path
+                for name in folders
+                if (path := _path(given[name])) is not None and path.is_dir()
+            ]
             saved_again = _path(given[keeps]) if keeps else None
             kept = None if saved_again is None else _resolved(saved_again)
             # Outputs of an outer call with `force` may be replaced by an inner one.
             unasked = [path for path in paths if _resolved(path) not in _REPLACED.get()]
-            held = {path: what for path in unasked if (what := describe_loss(path, is_kept=_resolved(path) == kept))}
+            held = {
+                path: what
+                for path in unasked
+                if (what := describe_loss(path, is_kept=_resolved(path) == kept))
+            }
             if held and not force:
                 path, what = next(iter(held.items()))
                 # The target of a link is replaced.
@@ -93,14 +107,21 @@ def describe_loss(path: Path, *, is_kept: bool = False) -> str:
             return f"a table with {n_filled} row(s) that were filled in" if n_filled else "a file"
         if path.is_dir():
             sources: dict[str, int] = {}
-            for manifest in () if is_kept else (path / "manifest.json", *sorted(path.glob("*/kb/manifest.json"))):
+            for manifest in (
+                ()
+                if is_kept
+                else (path / "manifest.json", *sorted(path.glob("*/kb/manifest.json")))
+            ):
                 sources.update(_gold(manifest))
             n_gold = sources.pop("", 0)
             if n_gold:
                 of = f" of {', '.join(sources)}" if sources else ""
                 return f"{n_gold} gold mention(s) or correction(s){of}"
             if others := _foreign_files(path):
-                return f"{len(others)} file(s) or folder(s) of others in it, such as {', '.join(others[:NAMES_SHOWN])}"
+                return (
+                    f"{len(others)} file(s) or folder(s) of others in it, such as "
+                    f"{', '.join(others[:NAMES_SHOWN])}"
+                )
     except PermissionError:
         return "something that you may not read"
     except OSError:
@@ -189,7 +210,9 @@ def _foreign_files(folder: Path) -> list[str]:
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return []
     # A component may be saved as a file with a suffix.
-    return sorted(each.name for each in folder.iterdir() if each.name not in known and each.stem not in known)
+    return sorted(
+        each.name for each in folder.iterdir() if each.name not in known and each.stem not in known
+    )
 
 
 def _filled_rows(path: Path) -> int:
@@ -198,10 +221,17 @@ def _filled_rows(path: Path) -> int:
     """
     if path.suffix.lower() not in (".tsv", ".csv") or path.stat().st_size > MAX_READ_BYTES:
         return 0
-    with suppress(OSError, csv.Error), path.open(encoding="utf-8-sig", errors="replace", newline="") as file_:
+    with (
+        suppress(OSError, csv.Error),
+        path.open(encoding="utf-8-sig", errors="replace", newline="") as file_,
+    ):
         header = file_.readline()
         file_.seek(0)
         rows = csv.reader(file_, delimiter=max("\t,;", key=header.count))
-        columns = [index for index, name in enumerate(next(rows, [])) if name.strip().lower() in VERDICT_COLUMNS]
+        columns = [
+            index
+            for index, name in enumerate(next(rows, []))
+            if name.strip().lower() in VERDICT_COLUMNS
+        ]
         return sum(any(row[index].strip() for index in columns if index < len(row)) for row in rows)
     return 0

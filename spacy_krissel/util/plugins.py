@@ -11,7 +11,8 @@ Part = TypeVar("Part")
 
 
 class Registry(Mapping[str, Part]):
-    """Parts by name: the built-in ones, then those that other distributions add by entry points of a group.
+    """Parts by name: the built-in ones, then those that other distributions add by entry points of
+    a group.
 
     Entry points are looked up for a name that is not built in, and for a list of all names. The
     module of a plugin is imported when the plugin is asked for, and so is that of a built-in part
@@ -22,7 +23,9 @@ class Registry(Mapping[str, Part]):
     part, is left out of a list.
     """
 
-    def __init__(self, group: str, built_in: Mapping[str, Part | str], part: Any = Callable) -> None:
+    def __init__(
+        self, group: str, built_in: Mapping[str, Part | str], part: Any = Callable
+    ) -> None:
         self._group, self.built_in, self._part = group, built_in, part
 
     def __getitem__(self, name: str) -> Part:
@@ -35,7 +38,9 @@ class Registry(Mapping[str, Part]):
             raise KeyError(name)
         point = points[0]
         if len(points) > 1:
-            raise self._refusal(point, f"'{_distribution(points[1])}' has a plugin of this name, too")
+            raise self._refusal(
+                point, f"'{_distribution(points[1])}' has a plugin of this name, too"
+            )
         try:
             part = point.load()
         # Whatever the module of another distribution raises.
@@ -65,7 +70,9 @@ class Registry(Mapping[str, Part]):
                 _warn(error)
 
     def _points(self) -> list[EntryPoint]:
-        return sorted(entry_points(group=self._group), key=lambda each: (each.name, _distribution(each)))
+        return sorted(
+            entry_points(group=self._group), key=lambda each: (each.name, _distribution(each))
+        )
 
     def _refusal(self, point: EntryPoint, problem: str) -> KrisselError:
         facts = {"name": point.name, "group": self._group, "distribution": _distribution(point)}

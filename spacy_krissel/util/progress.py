@@ -18,7 +18,9 @@ def progress_bar(items: Iterable[Any] | None = None, *, show: bool, **settings: 
     return tqdm(items, disable=None if show else True, **settings)
 
 
-def reading_bar(items: Iterable[Item], size: int, *, show: bool, unit: str, desc: str) -> Iterator[Item]:
+def reading_bar(
+    items: Iterable[Item], size: int, *, show: bool, unit: str, desc: str
+) -> Iterator[Item]:
     """Yield `items`, with a bar of the bytes read from their files (`open_input`), out of `size`.
 
     unit: name of an item.
@@ -35,5 +37,9 @@ def reading_bar(items: Iterable[Item], size: int, *, show: bool, unit: str, desc
 
 def size_of(paths: Iterable[str | Path]) -> int:
     """Return the total size in bytes of files, and of the files below folders."""
-    every = (file_ for path in map(Path, paths) for file_ in ([path] if path.is_file() else path.rglob("*")))
+    every = (
+        file_
+        for path in map(Path, paths)
+        for file_ in ([path] if path.is_file() else path.rglob("*"))
+    )
     return sum(file_.stat().st_size for file_ in every if file_.is_file())

@@ -55,7 +55,8 @@ _ELSEWHERE = re.compile(r"see `(\w+)`")
 
 @dataclass(frozen=True)
 class OneOf:
-    """In `Annotated`: the names that a text may be, or a path may end in. Listed when used, since plugins add some."""
+    """In `Annotated`: the names that a text may be, or a path may end in. Listed when used, since
+    plugins add some."""
 
     names: Callable[[], Iterable[str]]
     is_ending: bool = False
@@ -67,7 +68,9 @@ class OneOf:
         return core_schema.no_info_after_validator_function(self._checked, handler(source))
 
     def _checked(self, value: Any) -> Any:
-        if not (str(value).endswith(tuple(self.names())) if self.is_ending else value in self.names()):
+        if not (
+            str(value).endswith(tuple(self.names())) if self.is_ending else value in self.names()
+        ):
             raise ValueError(str(self))
         return value
 
@@ -134,12 +137,16 @@ class Settings(MutableMapping[str, Any]):
     def __setattr__(self, name: str, value: Any) -> None:
         types = _fields(type(self))
         if name not in types:
-            raise KrisselError(Errors.K607.format(name=type(self).__name__, setting=name, known=", ".join(types)))
+            raise KrisselError(
+                Errors.K607.format(name=type(self).__name__, setting=name, known=", ".join(types))
+            )
         super().__setattr__(name, check(name, value, *types[name]))
 
     def checked(self) -> dict[str, Any]:
         """Return all settings as plain values. Raises KrisselError K006."""
-        return {name: check(name, self[name], *field) for name, field in _fields(type(self)).items()}
+        return {
+            name: check(name, self[name], *field) for name, field in _fields(type(self)).items()
+        }
 
     def __getitem__(self, name: str) -> Any:
         if name not in _fields(type(self)):
@@ -166,7 +173,10 @@ class Settings(MutableMapping[str, Any]):
 @cache
 def _fields(declared: Any) -> dict[str, tuple[Any, TypeAdapter[Any]]]:
     types = type_hints(declared, include_extras=True)
-    return {each.name: (types[each.name], TypeAdapter(types[each.name], config=STRICT)) for each in fields(declared)}
+    return {
+        each.name: (types[each.name], TypeAdapter(types[each.name], config=STRICT))
+        for each in fields(declared)
+    }
 
 
 def check(name: str, value: Any, type_: Any, adapter: Any = None) -> Any:
@@ -177,7 +187,9 @@ def check(name: str, value: Any, type_: Any, adapter: Any = None) -> Any:
         raise wrong_setting(name, value, describe_type(type_)) from None
 
 
-def takes(settings: Callable[Given, Made]) -> Callable[[Callable[[Made], Returned]], Callable[Given, Returned]]:
+def takes(
+    settings: Callable[Given, Made],
+) -> Callable[[Callable[[Made], Returned]], Callable[Given, Returned]]:
     """Decorate a function of one settings object, so that it is called with the fields of the
     dataclass and has their help.
 
@@ -186,7 +198,8 @@ def takes(settings: Callable[Given, Made]) -> Callable[[Callable[[Made], Returne
     signature = inspect.signature(settings)
     # Fields inherited from other dataclasses come last.
     ordered = sorted(
-        signature.parameters.values(), key=lambda each: (each.kind, each.name not in settings.__annotations__)
+        signature.parameters.values(),
+        key=lambda each: (each.kind, each.name not in settings.__annotations__),
     )
 
     def decorate(function: Callable[[Made], Returned]) -> Callable[Given, Returned]:
@@ -210,7 +223,11 @@ def explicit_settings(settings: Any, group: Any) -> dict[str, Any]:
     explicitly and are not None.
     """
     values = ((each.name, getattr(settings, each.name)) for each in fields(group))
-    return {name: value for name, value in values if name in vars(settings)[_GIVEN] and value is not None}
+    return {
+        name: value
+        for name, value in values
+        if name in vars(settings)[_GIVEN] and value is not None
+    }
 
 
 def parameter_help(declared: Any) -> dict[str, str]:
@@ -220,7 +237,11 @@ def parameter_help(declared: Any) -> dict[str, str]:
     A dataclass inherits the help of its bases; "see `other`" refers to the help in `other`, in the
     same module.
     """
-    bases = [each for each in inspect.getmro(declared)[1:] if is_dataclass(each)] if inspect.isclass(declared) else []
+    bases = (
+        [each for each in inspect.getmro(declared)[1:] if is_dataclass(each)]
+        if inspect.isclass(declared)
+        else []
+    )
     found: dict[str, str] = {}
     for each in reversed([declared, *bases]):
         for name, text in _help(each).items():
@@ -275,7 +296,9 @@ def bounds(type_: Any) -> dict[str, Any]:
         return {kind: bound for each in args for kind, bound in bounds(each).items()}
     if origin is not Annotated:
         return {}
-    found = [each for field in args[1:] for each in getattr(field, "metadata", ()) if is_dataclass(each)]
+    found = [
+        each for field in args[1:] for each in getattr(field, "metadata", ()) if is_dataclass(each)
+    ]
     return {type(each).__name__: getattr(each, fields(each)[0].name) for each in found}
 
 

@@ -64,7 +64,8 @@ class _Lines:
         return f"{line[1]}\n"
 
     def give_back(self) -> int:
-        """Push back all lines of the row except the first. RETURNS: the number of the first line."""
+        """Push back all lines of the row except the first. RETURNS: the number of the first
+        line."""
         self._waiting.extendleft(reversed(self.taken[1:]))
         return self.finish()
 

@@ -10,7 +10,9 @@ from .inputs import InputFile
 from .limits import RECORD
 
 CHUNK = 1 << 16
-_DECLARATION = re.compile(rb"""(?:\xef\xbb\xbf)?(<\?xml\s[^>]*?encoding\s*=\s*["']([^"'>]*)["'][^>]*\?>)""")
+_DECLARATION = re.compile(
+    rb"""(?:\xef\xbb\xbf)?(<\?xml\s[^>]*?encoding\s*=\s*["']([^"'>]*)["'][^>]*\?>)"""
+)
 
 
 class XmlParser:
@@ -47,18 +49,24 @@ class XmlParser:
 
     def malformed(self, line: int, problem: str) -> KrisselError:
         expected = {"kind": self.kind, "root": self.root}
-        return KrisselError(Errors.K007.format(path=self.path, line=line, problem=problem, **expected))
+        return KrisselError(
+            Errors.K007.format(path=self.path, line=line, problem=problem, **expected)
+        )
 
     def _start_root(self, name: str, attributes: dict[str, str]) -> None:
         if name != self.root:
             expected = {"kind": self.kind, "root": self.root}
-            raise KrisselError(Errors.K008.format(path=self.path, line=self.line, found=name, **expected))
+            raise KrisselError(
+                Errors.K008.format(path=self.path, line=self.line, found=name, **expected)
+            )
         self.parser.StartElementHandler = self.start_element
         self.start_element(name, attributes)
 
     def _refuse_entity(self, name: str, *declared: object) -> None:
         raise KrisselError(
-            Errors.K009.format(path=self.path, line=self.line, problem=f"it declares the entity {name!r}")
+            Errors.K009.format(
+                path=self.path, line=self.line, problem=f"it declares the entity {name!r}"
+            )
         )
 
     def _refuse_unknown(self, name: str, is_parameter: bool) -> None:
@@ -120,7 +128,9 @@ def feed(file_: InputFile, handler: XmlParser) -> Iterator[None]:
             size = size + len(chunk) if handler.done == before else 0
             before = handler.done
             if size > limit:
-                raise RECORD.exceeded(size, file_.path, f"a record, up to line {file_.line},", limit)
+                raise RECORD.exceeded(
+                    size, file_.path, f"a record, up to line {file_.line},", limit
+                )
             chunk = file_.read(CHUNK)
         handler.parser.Parse(b"", True)
         yield
@@ -142,7 +152,9 @@ def _check_declaration(start: bytes, file_: InputFile) -> None:
         return
     except (LookupError, ValueError) as error:
         found = match[2].decode("ascii", errors="replace")
-        raise KrisselError(Errors.K058.format(path=file_.path, found=found, problem=error)) from error
+        raise KrisselError(
+            Errors.K058.format(path=file_.path, found=found, problem=error)
+        ) from error
 
 
 _HEAD = re.compile(r"\ufeff?\s*<\?xml\b[^>]*>")

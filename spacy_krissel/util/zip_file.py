@@ -29,7 +29,10 @@ def open_zip(path: Path, coded: Callable[[str], Exception]) -> Iterator[ZipFile]
     Raises the error of `coded`, and KrisselError K026 (the disk).
     """
     # zipfile gives no message for a truncated member.
-    with coded_damage(path, lambda error: coded(str(error) or "a member is truncated")), ZipFile(path) as archive:
+    with (
+        coded_damage(path, lambda error: coded(str(error) or "a member is truncated")),
+        ZipFile(path) as archive,
+    ):
         with path.open("rb") as raw:
             _check_members(archive, raw)
         yield archive

@@ -45,7 +45,9 @@ def test_every_prototype_gets_its_vector_encoded_in_bounded_blocks(source, monke
     assert kb.prototypes_at(np.arange(len(prototypes))) == prototypes
     found = kb.search(encode([prototype.view for prototype in prototypes]), 1)
     np.testing.assert_allclose(found.scores[:, 0], 1, atol=1e-5)
-    assert [kb.entity_ids[row] for row in found.entities[:, 0]] == [prototype.entity for prototype in prototypes]
+    assert [kb.entity_ids[row] for row in found.entities[:, 0]] == [
+        prototype.entity for prototype in prototypes
+    ]
 
 
 def test_class_names_weigh_less_than_names(tmp_path):
@@ -59,7 +61,9 @@ def test_class_names_weigh_less_than_names(tmp_path):
     kb = fill_kb(empty_kb()(Vocab(), WIDTH), PrototypeSource(store, class_weight=0.75), encode)
     of_class = np.array([each.kind == "class" for each in kb.prototypes_at(range(kb.n_prototypes))])
     assert of_class.sum() == 1
-    np.testing.assert_allclose(np.linalg.norm(kb.vectors, axis=1), np.where(of_class, 0.75, 1), atol=1e-6)
+    np.testing.assert_allclose(
+        np.linalg.norm(kb.vectors, axis=1), np.where(of_class, 0.75, 1), atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("weight", [[1.0], [1.0, 2.0, 3.0], [], 0.0, [1.0, -1.0]])
@@ -67,7 +71,11 @@ def test_invalid_prototype_weights_raise(source, weight):
     kb = empty_kb()(Vocab(), WIDTH)
     kb.set_entities(source.entities())
     with pytest.raises(KrisselError, match="K006.*weight"):
-        kb.add_prototypes([Prototype("T01", "name", name_view(name)) for name in "ab"], np.eye(2, WIDTH), weight=weight)
+        kb.add_prototypes(
+            [Prototype("T01", "name", name_view(name)) for name in "ab"],
+            np.eye(2, WIDTH),
+            weight=weight,
+        )
     assert not kb.n_prototypes
 
 
@@ -102,17 +110,23 @@ def test_references_use_the_requested_parts_and_are_added_to_prototypes(source, 
 
 def test_reference_prototypes_are_not_added_to_themselves(toy_store):
     source = PrototypeSource(toy_store, names=False, reference_prototypes=True)
-    kb = fill_kb(empty_kb(reference_weight=0.5)(Vocab(), WIDTH), source, encode, references=ReferenceParts())
+    kb = fill_kb(
+        empty_kb(reference_weight=0.5)(Vocab(), WIDTH), source, encode, references=ReferenceParts()
+    )
     references = encode([reference_view(entity) for entity in toy_store])
     assert kb.description()["prototype_kinds"] == {"reference": 12}
     np.testing.assert_allclose(kb.vectors, references, atol=1e-6)
-    assert [prototype.view for prototype in kb.prototypes_at(range(12))] == list(map(reference_view, toy_store))
+    assert [prototype.view for prototype in kb.prototypes_at(range(12))] == list(
+        map(reference_view, toy_store)
+    )
 
 
 def test_an_entity_without_mentions_has_its_reference_as_only_prototype(toy_store, toy_shards):
     """KRISSBERT's own knowledge base: mentions with their references, and no bare name."""
     shards = MentionShards(toy_shards)
-    source = PrototypeSource(toy_store, shards, mentions_only=True, mentions_per_entity=2, contexts_per_shared_name=3)
+    source = PrototypeSource(
+        toy_store, shards, mentions_only=True, mentions_per_entity=2, contexts_per_shared_name=3
+    )
     kb = fill_kb(empty_kb()(Vocab(), WIDTH), source, encode, references=ReferenceParts())
     mined = {mention.entity for mention in shards}
     assert 0 < len(mined) < len(toy_store)
@@ -122,7 +136,9 @@ def test_an_entity_without_mentions_has_its_reference_as_only_prototype(toy_stor
         found, (reference,) = kb.prototypes_at(rows), encode([view])
         assert {each.kind for each in found} == ({"mention"} if entity in mined else {"reference"})
         own = encode([each.view for each in found])
-        np.testing.assert_allclose(kb.vectors[rows], own + reference if entity in mined else own, atol=1e-6)
+        np.testing.assert_allclose(
+            kb.vectors[rows], own + reference if entity in mined else own, atol=1e-6
+        )
         assert entity in mined or [each.view for each in found] == [view]
     alone = fill_kb(empty_kb()(Vocab(), WIDTH), source, encode)
     assert set(alone.description()["prototype_kinds"]) == {"mention"}
@@ -132,12 +148,18 @@ def test_references_need_both_the_source_setting_and_reference_parts(toy_store):
     off = PrototypeSource(toy_store, use_references=False)
     for source, parts in ((off, ReferenceParts()), (PrototypeSource(toy_store), None)):
         kb = fill_kb(empty_kb()(Vocab(), WIDTH), source, encode, references=parts)
-        assert kb.prototypes.references is None and set(kb.description()["prototype_kinds"]) == {"name"}
+        assert kb.prototypes.references is None and set(kb.description()["prototype_kinds"]) == {
+            "name"
+        }
 
 
 def test_references_can_be_the_only_prototypes(toy_store):
-    source = PrototypeSource(toy_store, names=False, use_references=False, reference_prototypes=True)
+    source = PrototypeSource(
+        toy_store, names=False, use_references=False, reference_prototypes=True
+    )
     kb = fill_kb(empty_kb()(Vocab(), WIDTH), source, encode, references=PEL_PARTS)
-    assert kb.prototypes.references is None and kb.description()["prototype_kinds"] == {"reference": 12}
+    assert kb.prototypes.references is None and kb.description()["prototype_kinds"] == {
+        "reference": 12
+    }
     expected = encode([reference_view(entity, PEL_PARTS) for entity in toy_store])
     np.testing.assert_allclose(kb.vectors, expected, atol=1e-6)

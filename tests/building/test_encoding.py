@@ -66,7 +66,11 @@ def filled(toy_store, toy_shards, monkeypatch):
     def fill(encode, kb_settings=None, **settings):
         source = PrototypeSource(toy_store, MentionShards(toy_shards))
         kb = fill_kb(
-            empty_kb(**kb_settings or {})(Vocab(), WIDTH), source, encode, references=ReferenceParts(), **settings
+            empty_kb(**kb_settings or {})(Vocab(), WIDTH),
+            source,
+            encode,
+            references=ReferenceParts(),
+            **settings,
         )
         return (
             kb.vectors.tolist(),
@@ -126,7 +130,9 @@ def test_partial_work_of_other_input_raises_unless_restarted(tmp_path):
         pass
     with VectorWork(tmp_path / "kb", {"encoder": "b"}) as work:
         work.put("x", np.zeros((2, 3)))
-    with pytest.raises(KrisselError, match=r"K529.*\.kb\.vectors\.partial.*encoder was 'b' and is 'c'"):
+    with pytest.raises(
+        KrisselError, match=r"K529.*\.kb\.vectors\.partial.*encoder was 'b' and is 'c'"
+    ):
         VectorWork(tmp_path / "kb", {"encoder": "c"})
     assert work.get("x", 2, 3).tolist() == np.zeros((2, 3)).tolist() and work.get("x", 3, 2) is None
     (work.path / "state.json").write_text("{")
@@ -136,7 +142,9 @@ def test_partial_work_of_other_input_raises_unless_restarted(tmp_path):
         assert work.get("x", 2, 3) is None
 
 
-@pytest.mark.parametrize("state, restart", [({}, False), ({"other": 1}, False), ({"other": 1}, True)])
+@pytest.mark.parametrize(
+    "state, restart", [({}, False), ({"other": 1}, False), ({"other": 1}, True)]
+)
 @pytest.mark.parametrize("n_blocks", [0, 3])
 def test_a_second_concurrent_run_raises(filled, tmp_path, state, restart, n_blocks):
     """The second begins when the first has so many blocks."""
@@ -144,7 +152,9 @@ def test_a_second_concurrent_run_raises(filled, tmp_path, state, restart, n_bloc
     class Second(Counting):
         def __call__(self, views):
             if self.n_blocks == n_blocks:
-                with pytest.raises(KrisselError, match=r"K045.*\.kb\.vectors\.partial.*choose another output"):
+                with pytest.raises(
+                    KrisselError, match=r"K045.*\.kb\.vectors\.partial.*choose another output"
+                ):
                     VectorWork(tmp_path / "kb", state, restart=restart)
             return super().__call__(views)
 
@@ -168,7 +178,10 @@ def test_a_full_disk_raises_a_coded_error(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("spacy_krissel.building.encoding.write_array", full)
-    with VectorWork(tmp_path / "kb", {}) as work, pytest.raises(KrisselError, match="K026.*Free space"):
+    with (
+        VectorWork(tmp_path / "kb", {}) as work,
+        pytest.raises(KrisselError, match="K026.*Free space"),
+    ):
         work.put("x", np.zeros((2, 3)))
     assert not list(tmp_path.iterdir())
 

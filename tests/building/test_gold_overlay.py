@@ -28,7 +28,16 @@ ENTITIES = [
 ]
 IDS = [entity.id for entity in ENTITIES]
 WIDTH = 8
-QUERIES = ["MS", "multiple sclerosis", "was", "morbus celik", "Morbus Çelik", "frostbite", "colds", "日本"]
+QUERIES = [
+    "MS",
+    "multiple sclerosis",
+    "was",
+    "morbus celik",
+    "Morbus Çelik",
+    "frostbite",
+    "colds",
+    "日本",
+]
 
 
 def encode(views):
@@ -44,20 +53,28 @@ def encode(views):
 def make_kb(index=None, references=False, gold=False, **given):
     kb = PrototypeKB(Vocab(), WIDTH, index=index, **given)
     kb.set_entities(ENTITIES)
-    names = [Prototype(entity.id, "name", name_view(name)) for entity in ENTITIES for name in entity.names]
+    names = [
+        Prototype(entity.id, "name", name_view(name))
+        for entity in ENTITIES
+        for name in entity.names
+    ]
     kb.add_prototypes(names, encode([name.view for name in names]))
     if references:
         kb.set_references([(IDS[:3], encode([name_view(f"about {id_}") for id_ in IDS[:3]]))])
     if gold:
         add_gold_prototypes(
-            kb, [prototype for each in (MENTIONS[0], MENTIONS[9]) for prototype in prototypes(each)], encode=encode
+            kb,
+            [prototype for each in (MENTIONS[0], MENTIONS[9]) for prototype in prototypes(each)],
+            encode=encode,
         )
     return kb
 
 
 def mention(number, text, left, *rows, doc=""):
     return GoldMention(
-        rows, View(left, text, " here" * bool(left)), Origin("said", doc, number, number + 1, f"h{number}")
+        rows,
+        View(left, text, " here" * bool(left)),
+        Origin("said", doc, number, number + 1, f"h{number}"),
     )
 
 
@@ -80,14 +97,20 @@ MENTIONS = [
 
 
 def prototypes(mention_):
-    return [Prototype(IDS[row], "gold", view, mention_.origin) for row in mention_.entities for view in mention_.views]
+    return [
+        Prototype(IDS[row], "gold", view, mention_.origin)
+        for row in mention_.entities
+        for view in mention_.views
+    ]
 
 
 def found(kb, **weights):
     """All that a search says, of names and of contexts."""
     views = [name_view(text) for text in QUERIES] + [View("she had ", "MS", " here")]
     texts = [view.mention for view in views]
-    result = search(kb, encode(views), 5, texts=texts, names=encode([*map(name_view, texts)]), **weights)
+    result = search(
+        kb, encode(views), 5, texts=texts, names=encode([*map(name_view, texts)]), **weights
+    )
     about = [kb.prototypes.display_fields(row[row >= 0]) for row in result.prototypes]
     return [
         result.entities.tolist(),
@@ -98,7 +121,9 @@ def found(kb, **weights):
 
 
 ALL = {"lexical_weight": 0.3, "spelling_weight": 0.1, "name_weight": 0.5, "gold_prior": 0.05}
-STEPS = st.lists(st.tuples(st.sampled_from(["add", "hide", "show", "remove"]), st.integers(0, len(MENTIONS) - 1)))
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["add", "hide", "show", "remove"]), st.integers(0, len(MENTIONS) - 1))
+)
 
 
 def as_told(kb, steps):
@@ -161,7 +186,9 @@ def test_an_overlay_mention_counts_like_a_gold_prototype(name, numbers):
     """By vectors alone as in a knowledge base of which the mentions are part."""
     settings_ = {"normalized": {"normalize": True, "dtype": "float16"}}.get(name, {})
     part = make_kb(references=name == "references", gold=name == "gold", **settings_)
-    add_gold_prototypes(part, [each for n in numbers for each in prototypes(MENTIONS[n])], encode=encode)
+    add_gold_prototypes(
+        part, [each for n in numbers for each in prototypes(MENTIONS[n])], encode=encode
+    )
     corrected, overlay = with_overlay(KBS[name])
     overlay.add([(n, MENTIONS[n]) for n in numbers], encode)
     overlay.show(numbers)
@@ -198,7 +225,9 @@ def test_vectors_of_wrong_width_or_nan_raise_and_add_nothing():
     with pytest.raises(KrisselError, match="K503"):
         overlay.add([(0, MENTIONS[0])], lambda views: np.ones((len(views), WIDTH + 1), np.float32))
     with pytest.raises(KrisselError, match="K504"):
-        overlay.add([(0, MENTIONS[0])], lambda views: np.full((len(views), WIDTH), np.nan, np.float32))
+        overlay.add(
+            [(0, MENTIONS[0])], lambda views: np.full((len(views), WIDTH), np.nan, np.float32)
+        )
     assert len(overlay) == 0 and isinstance(overlay, GoldOverlay)
 
 
@@ -210,6 +239,14 @@ def test_only_allowed_entities_are_found():
     allowed = np.array([False, True, False, True, False])
     for weights in ({}, ALL):
         result = search(
-            corrected, encode([name_view(each) for each in QUERIES]), 5, texts=QUERIES, allowed=allowed, **weights
+            corrected,
+            encode([name_view(each) for each in QUERIES]),
+            5,
+            texts=QUERIES,
+            allowed=allowed,
+            **weights,
         )
-        assert set(result.entities.ravel().tolist()) <= {-1, 1, 3} and (result.entities[:, 0] >= 0).all()
+        assert (
+            set(result.entities.ravel().tolist()) <= {-1, 1, 3}
+            and (result.entities[:, 0] >= 0).all()
+        )

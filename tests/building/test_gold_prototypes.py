@@ -21,7 +21,11 @@ from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.views import View, name_view
 
 TEXT = "MS in MS or stenosis"
-ENTITIES = [Entity("D1", "Multiple sclerosis", alt_ids=("OMIM:1",)), Entity("D2", "Mitral stenosis"), Entity("D3", "x")]
+ENTITIES = [
+    Entity("D1", "Multiple sclerosis", alt_ids=("OMIM:1",)),
+    Entity("D2", "Mitral stenosis"),
+    Entity("D3", "x"),
+]
 
 
 def make_doc(mentions, doc_id="", key="", text=TEXT):
@@ -38,7 +42,10 @@ def make_doc(mentions, doc_id="", key="", text=TEXT):
 
 def encode(views):
     """Words of the mention, and whether there is context: enough to tell views apart."""
-    return np.array([["M" in v.mention, "s" in v.mention, bool(v.left), bool(v.right)] for v in views], dtype="f4")
+    return np.array(
+        [["M" in v.mention, "s" in v.mention, bool(v.left), bool(v.right)] for v in views],
+        dtype="f4",
+    )
 
 
 @pytest.fixture
@@ -114,10 +121,16 @@ def test_mentions_are_selected_by_spans_key_and_label(kb):
 def test_corrected_entities_are_added_as_gold(kb, tmp_path):
     """Converted, put right in `doc.ents`, added."""
     source = tmp_path / "corpus.pubtator"
-    source.write_text(f"1|t|{TEXT}\n1|a|\n1\t0\t2\tMS\tDisease\tD1\n1\t12\t20\tstenosis\tDisease\tD2\n")
+    source.write_text(
+        f"1|t|{TEXT}\n1|a|\n1\t0\t2\tMS\tDisease\tD1\n1\t12\t20\tstenosis\tDisease\tD2\n"
+    )
     convert(source, tmp_path / "corpus.spacy")
     (doc,) = read_doc_bins(tmp_path / "corpus.spacy", Vocab())
-    assert [ent.kb_id_ for ent in doc.ents] == [span.kb_id_ for span in doc.spans["krissel"]] == ["D1", "D2"]
+    assert (
+        [ent.kb_id_ for ent in doc.ents]
+        == [span.kb_id_ for span in doc.spans["krissel"]]
+        == ["D1", "D2"]
+    )
     doc.ents = [Span(doc, 0, 1, label="Disease", kb_id="D3"), doc.ents[1]]
     with pytest.warns(KrisselWarning, match="KW030.*1 mentions"):
         counts = add_gold(kb, [doc], surface_forms=False)
@@ -143,7 +156,10 @@ def test_document_ids_must_be_a_collection_of_strings(kb, docs):
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_few_shot_examples_depend_on_the_seed_only_and_are_nested(kb, n):
     docs = [make_doc([(0, 1, "D1"), (2, 3, "D1"), (4, 5, "D2")], str(i)) for i in range(4)]
-    drawn = [gold_prototypes(docs, kb, per_entity=n, seed=seed, surface_forms=False)[0] for seed in range(6)]
+    drawn = [
+        gold_prototypes(docs, kb, per_entity=n, seed=seed, surface_forms=False)[0]
+        for seed in range(6)
+    ]
     assert all(Counter(p.entity for p in found) == {"D1": n, "D2": n} for found in drawn)
     assert drawn[0] == gold_prototypes(docs, kb, per_entity=n, seed=0, surface_forms=False)[0]
     assert any(found != drawn[0] for found in drawn)
@@ -170,8 +186,12 @@ def test_gold_prototypes_have_a_higher_weight(kb):
             add_gold(kb, [make_doc([(0, 1, "D1")])], weight=weight)
 
 
-@pytest.mark.parametrize("kind, view", [("name", name_view("ms")), ("replaced", View("some ", "MS", " context"))])
-@pytest.mark.parametrize("other, n_docs, weighted", [("D2", 1, False), ("D2", 2, True), ("D1", 1, True)])
+@pytest.mark.parametrize(
+    "kind, view", [("name", name_view("ms")), ("replaced", View("some ", "MS", " context"))]
+)
+@pytest.mark.parametrize(
+    "other, n_docs, weighted", [("D2", 1, False), ("D2", 2, True), ("D1", 1, True)]
+)
 def test_shared_names_need_gold_of_two_documents(kb, kind, view, other, n_docs, weighted):
     """Gold says that MS is D1, the knowledge base that it is a name of `other`."""
     kb.add_prototypes([Prototype(other, kind, view)], np.ones((1, 4)))
@@ -194,15 +214,22 @@ def gold_of(kb, entity):
 
 def test_gold_added_one_document_at_a_time_settles_a_shared_name(kb):
     kb.add_prototypes([Prototype("D2", "name", name_view("MS"))], np.ones((1, 4)))
-    shared = [add_gold(kb, [make_doc([(0, 1, "D1")], text=f"{TEXT} {i}")]).shared for i in (0, 0, 1, 2)]
+    shared = [
+        add_gold(kb, [make_doc([(0, 1, "D1")], text=f"{TEXT} {i}")]).shared for i in (0, 0, 1, 2)
+    ]
     # The second is the first again, which is there already.
     assert shared == [1, 0, 0, 0]
-    assert [prototype.view == name_view("MS") for prototype in gold_of(kb, "D1")] == [False] + [False, True] * 2
+    assert [prototype.view == name_view("MS") for prototype in gold_of(kb, "D1")] == [False] + [
+        False,
+        True,
+    ] * 2
 
 
 def test_gold_of_other_entities_makes_a_name_shared(kb):
     """Nothing but gold says that MS is D1, in two documents, and D2, in one."""
-    docs = [make_doc([(0, 1, "D1")], text=f"{TEXT} {i}") for i in range(2)] + [make_doc([(0, 1, "D2")])]
+    docs = [make_doc([(0, 1, "D1")], text=f"{TEXT} {i}") for i in range(2)] + [
+        make_doc([(0, 1, "D2")])
+    ]
     assert add_gold(kb, docs).shared == 1
     assert len(gold_of(kb, "D1")) == 4 and len(gold_of(kb, "D2")) == 1
     # D3 comes when they are there.
@@ -220,10 +247,14 @@ def test_a_mention_that_is_its_whole_document_is_always_kept(kb):
     counts = add_gold(kb, [*docs, make_doc([(0, 1, "D2")], "q", text="MS")], weight=2.0)
     assert (counts.prototypes, counts.shared) == (11, 1)
     (row,) = kb.prototype_rows("D2")
-    assert np.linalg.norm(kb.vectors[row]) == pytest.approx(np.linalg.norm(encode([name_view("MS")])))
+    assert np.linalg.norm(kb.vectors[row]) == pytest.approx(
+        np.linalg.norm(encode([name_view("MS")]))
+    )
 
 
-@pytest.mark.parametrize("kind, form, shared", [("name", "Tumour", 1), ("name", "tumours", 0), ("class", "tumor", 0)])
+@pytest.mark.parametrize(
+    "kind, form, shared", [("name", "Tumour", 1), ("name", "tumours", 0), ("class", "tumor", 0)]
+)
 def test_shared_names_match_spelling_variants_of_names_only(kb, kind, form, shared):
     kb.add_prototypes([Prototype("D2", kind, name_view(form))], np.ones((1, 4)))
     assert add_gold(kb, [make_doc([(0, 1, "D1")], text="tumor of something")]).shared == shared
@@ -234,7 +265,10 @@ def test_the_attached_encoder_makes_missing_vectors(kb):
     assert kb.vectors[-1].tolist() == [1, 0, 0, 0]
     bare = PrototypeKB(Vocab(), 4)
     bare.set_entities(ENTITIES)
-    for add in (lambda: add_gold(bare, [make_doc([(0, 1, "D1")])]), lambda: bare.add_prototypes(kb.prototypes_at([0]))):
+    for add in (
+        lambda: add_gold(bare, [make_doc([(0, 1, "D1")])]),
+        lambda: bare.add_prototypes(kb.prototypes_at([0])),
+    ):
         with pytest.raises(KrisselError, match="K521"):
             add()
 
@@ -248,7 +282,9 @@ def test_a_document_added_twice_counts_once(kb):
     assert add_gold(kb, doc, source="mine").prototypes == 0
     assert add_gold(kb, [more], source="mine").prototypes == 2
     after = kb.prototypes_at(range(kb.n_prototypes))
-    assert after[: len(before)] == before and {prototype.entity for prototype in after[len(before) :]} == {"D2"}
+    assert after[: len(before)] == before and {
+        prototype.entity for prototype in after[len(before) :]
+    } == {"D2"}
     # From elsewhere it is another one.
     assert add_gold(kb, [doc], source="theirs").prototypes == 2
 
@@ -274,16 +310,24 @@ def test_removed_prototypes_are_gone_and_the_rest_is_unchanged(index, tmp_path):
     add_gold(kb, [make_doc([(2, 3, "D1")], "c")], source="two")
     assert kb.description()["prototype_sources"] == {"one": 4, "two": 2}
     best = kb.search(query, 3)
-    assert kb.entity_ids[best.entities[0, 0]] == "D1" and candidate_dicts(kb, best)[0][0]["kind"] == "gold"
+    assert (
+        kb.entity_ids[best.entities[0, 0]] == "D1"
+        and candidate_dicts(kb, best)[0][0]["kind"] == "gold"
+    )
     assert kb.remove_prototypes(source="two") == 2
     assert kb.remove_prototypes(kind="gold", docs=["a", "c"]) == 2
     assert [p.origin.doc for p in kb.prototypes_at(np.arange(1, 3))] == ["b", "b"]
     assert kb.remove_prototypes(kind="mention") == 0
     assert kb.remove_prototypes(kind="gold") == 2
     after = kb.search(query, 3)
-    assert after.entities.tolist() == before.entities.tolist() and after.scores.tolist() == before.scores.tolist()
+    assert (
+        after.entities.tolist() == before.entities.tolist()
+        and after.scores.tolist() == before.scores.tolist()
+    )
     kb.to_disk(tmp_path / "after")
-    manifests = [json.loads((tmp_path / name / "manifest.json").read_text()) for name in ("before", "after")]
+    manifests = [
+        json.loads((tmp_path / name / "manifest.json").read_text()) for name in ("before", "after")
+    ]
     assert manifests[0]["files"] == manifests[1]["files"]
     with pytest.raises(KrisselError, match="K006.*kind"):
         kb.remove_prototypes(kind="golden")
@@ -317,11 +361,15 @@ def test_changes_inside_without_prototypes_are_reverted(kb):
                 change()
                 kb.search(np.eye(4), 3)
             after = kb.search(np.eye(4), 3)
-            assert kb.description() == description and kb.prototypes.references.vectors.tolist() == [
-                [1] * 4,
-                [0] * 4,
-                [0] * 4,
-            ]
+            assert (
+                kb.description() == description
+                and kb.prototypes.references.vectors.tolist()
+                == [
+                    [1] * 4,
+                    [0] * 4,
+                    [0] * 4,
+                ]
+            )
             assert after.entities.tolist() == before.entities.tolist()
             assert after.scores.tolist() == before.scores.tolist()
     # What is added later has the sums of the weight that is stated.
@@ -356,13 +404,21 @@ def test_origins_survive_saving(kb, tmp_path):
         assert loaded.prototypes_at(np.arange(3)) == kb.prototypes_at(np.arange(3))
         assert loaded.prototypes_at([0])[0].origin == NO_ORIGIN
         assert loaded.description() == kb.description()
-        assert (loaded.resolve("OMIM:1"), loaded.resolve("D2"), loaded.resolve("D9")) == ("D1", "D2", None)
+        assert (loaded.resolve("OMIM:1"), loaded.resolve("D2"), loaded.resolve("D9")) == (
+            "D1",
+            "D2",
+            None,
+        )
         assert loaded.remove_prototypes(source="corpus", docs={"a"}) == 2
     manifest = json.loads((tmp_path / "kb" / "manifest.json").read_text())
-    assert manifest["prototype_kinds"] == {"name": 1, "gold": 2} and manifest["prototype_sources"] == {"corpus": 2}
+    assert manifest["prototype_kinds"] == {"name": 1, "gold": 2} and manifest[
+        "prototype_sources"
+    ] == {"corpus": 2}
 
 
 def test_primary_ids_win_over_alternative_ones():
     kb = PrototypeKB(Vocab(), 4)
-    kb.set_entities([Entity("B", "b", alt_ids=("A", "C")), Entity("D", "d", alt_ids=("C",)), Entity("A", "a")])
+    kb.set_entities(
+        [Entity("B", "b", alt_ids=("A", "C")), Entity("D", "d", alt_ids=("C",)), Entity("A", "a")]
+    )
     assert (kb.resolve("A"), kb.resolve("C"), kb.resolve("E")) == ("A", "B", None)

@@ -36,7 +36,10 @@ def of_kind(source, kind, entity=None):
 def test_each_unshared_name_is_a_prototype(make, toy_names):
     found = [(p.entity, p.view) for p in of_kind(make(), "name")]
     expected = [
-        (id_, name_view(name)) for id_, names in toy_names.items() for name in names if name not in ("MS", "cold")
+        (id_, name_view(name))
+        for id_, names in toy_names.items()
+        for name in names
+        if name not in ("MS", "cold")
     ]
     assert found == expected
 
@@ -61,7 +64,9 @@ def test_a_mined_prototype_has_the_origin_of_its_mention(make, toy_shards):
 
 
 def test_a_shared_name_without_mined_contexts_is_a_bare_name(make, write_mentions):
-    mentions = write_mentions([MinedMention("T01", "multiple sclerosis", "d", 2, 20, "a ", "multiple sclerosis", " b")])
+    mentions = write_mentions(
+        [MinedMention("T01", "multiple sclerosis", "d", 2, 20, "a ", "multiple sclerosis", " b")]
+    )
     source = make(mentions)
     assert [p.view for p in of_kind(source, "replaced")] == [View("a ", "MS", " b")]
     assert ("T02", name_view("MS")) in [(p.entity, p.view) for p in of_kind(source, "name")]
@@ -82,9 +87,14 @@ def test_induced_hypernym_names_are_prototypes_of_the_class(tmp_path):
     from spacy_krissel.ontology.entity import Entity
     from spacy_krissel.ontology.store import write_store
 
-    members = [Entity(f"K{i}", f"Nephropathy, {i}th", tree_numbers=(f"C1.1.{i}",)) for i in range(4)]
+    members = [
+        Entity(f"K{i}", f"Nephropathy, {i}th", tree_numbers=(f"C1.1.{i}",)) for i in range(4)
+    ]
     others = [Entity(f"O{i}", f"Other {i}", tree_numbers=(f"C2.{i}",)) for i in range(95)]
-    store = write_store([Entity("K", "Kidney Diseases", tree_numbers=("C1.1",)), *members, *others], tmp_path / "store")
+    store = write_store(
+        [Entity("K", "Kidney Diseases", tree_numbers=("C1.1",)), *members, *others],
+        tmp_path / "store",
+    )
     (found,) = of_kind(PrototypeSource(store), "class")
     assert (found.entity, found.view) == ("K", name_view("nephropathy"))
     for settings in ({"class_names": False}, {"names": False}):
@@ -118,7 +128,11 @@ def test_held_out_names_and_their_mentions_are_left_out(make, toy_store, toy_sha
     source = make(held_out=HELD_OUT.fraction, mentions_per_entity=999, contexts_per_shared_name=999)
     entities = {entity.id: entity for entity in toy_store}
     assert not any(HELD_OUT(entities[p.entity], p.view.mention) for p in source.prototypes())
-    hidden = {(m.entity, m.left, m.right) for m in MentionShards(toy_shards) if HELD_OUT(entities[m.entity], m.name)}
+    hidden = {
+        (m.entity, m.left, m.right)
+        for m in MentionShards(toy_shards)
+        if HELD_OUT(entities[m.entity], m.name)
+    }
     seen = {(m.entity, m.left, m.right) for m in MentionShards(toy_shards)} - hidden
     used = {(p.entity, p.view.left, p.view.right) for p in source.prototypes() if p.kind != "name"}
     assert hidden and used <= seen
@@ -127,14 +141,18 @@ def test_held_out_names_and_their_mentions_are_left_out(make, toy_store, toy_sha
 
 
 def test_mentions_are_held_out_by_their_matched_name(make, toy_store, write_mentions):
-    name = next(name for name in toy_store.get("T03").aliases if HELD_OUT(toy_store.get("T03"), name))
+    name = next(
+        name for name in toy_store.get("T03").aliases if HELD_OUT(toy_store.get("T03"), name)
+    )
     mined = MinedMention("T03", name, "d", 0, 4, "", "as it stood in the text", " x")
     assert not of_kind(make(write_mentions([mined]), held_out=HELD_OUT.fraction), "mention")
 
 
 def test_a_bounded_kb_keeps_to_its_bound_and_prefers_needed_entities(make, toy_store, toy_shards):
     """It holds the entities that are asked for first, the same ones that the corpus asks for."""
-    needed = {m.entity for m in MentionShards(toy_shards) if HELD_OUT(toy_store.get(m.entity), m.name)}
+    needed = {
+        m.entity for m in MentionShards(toy_shards) if HELD_OUT(toy_store.get(m.entity), m.name)
+    }
     assert 2 < len(needed) < len(toy_store) - 1
     for bound in (1, 2, len(needed), len(needed) + 1, len(toy_store)):
         source = make(held_out=HELD_OUT.fraction, max_entities=bound)
@@ -144,7 +162,12 @@ def test_a_bounded_kb_keeps_to_its_bound_and_prefers_needed_entities(make, toy_s
         assert ids == sorted(ids)  # in the ontology's order
         assert {p.entity for p in source.prototypes()} == set(ids)
         corpus = SelfSupervisedCorpus(
-            toy_store.path, toy_shards, "dev", mentions_per_entity=1, held_out=HELD_OUT.fraction, limit=bound
+            toy_store.path,
+            toy_shards,
+            "dev",
+            mentions_per_entity=1,
+            held_out=HELD_OUT.fraction,
+            limit=bound,
         )
         assert {entity for entity, _ in corpus.linked_views()} <= set(ids)
     assert len(list(make(max_entities=5).entities())) == 5
@@ -193,7 +216,9 @@ def test_without_aliases_only_preferred_names_are_prototypes(make, toy_names):
 def test_every_entity_has_a_reference(make, toy_store, toy_names):
     """Without held-out names, in the parts that are asked for."""
     parts = ReferenceParts(types=False)
-    assert dict(make().references(parts)) == {entity.id: reference_view(entity, parts) for entity in toy_store}
+    assert dict(make().references(parts)) == {
+        entity.id: reference_view(entity, parts) for entity in toy_store
+    }
     source = make(held_out=HELD_OUT.fraction, max_entities=9)
     found = dict(source.references(ReferenceParts()))
     assert list(found) == [entity.id for entity in source.entities()]
@@ -205,7 +230,9 @@ def test_every_entity_has_a_reference(make, toy_store, toy_names):
     assert hidden
 
 
-@pytest.mark.parametrize("setting", ["mentions_per_entity", "contexts_per_shared_name", "max_entities"])
+@pytest.mark.parametrize(
+    "setting", ["mentions_per_entity", "contexts_per_shared_name", "max_entities"]
+)
 def test_negative_limits_raise(make, toy_store, setting):
     for maker in (make, partial(make_prototype_source, toy_store.path)):
         with pytest.raises(KrisselError, match=f"K006.*'{setting}' is -1"):

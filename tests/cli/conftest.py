@@ -15,7 +15,9 @@ def run():
         result = invoke(*args)
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
-        assert result.exit_code == code if code is not None else result.exit_code in (1, 2), result.output
+        assert result.exit_code == code if code is not None else result.exit_code in (1, 2), (
+            result.output
+        )
         return result.output
 
     return run
@@ -23,7 +25,8 @@ def run():
 
 @pytest.fixture(scope="session")
 def refuse(run):
-    """Runs a command that must end with a coded error, exit code 1 and no traceback. RETURNS: what was printed."""
+    """Runs a command that must end with a coded error, exit code 1 and no traceback. RETURNS: what
+    was printed."""
 
     def refuse(*args):
         output = run(*args, code=1)
@@ -42,7 +45,8 @@ class Made(NamedTuple):
 
 @pytest.fixture(scope="session")
 def made(run, toy_files, configs, toy_overrides, make_once):
-    """ontology → convert → mine → sample → spacy train → prototypes → evaluate → link, on the toy data."""
+    """ontology → convert → mine → sample → spacy train → prototypes → evaluate → link, on the toy
+    data."""
 
     def make(path):
         printed = run_chain(path, run, toy_files, configs, toy_overrides)
@@ -57,20 +61,37 @@ def run_chain(path, run, toy_files, configs, toy_overrides):
 
     said = {}
     said["ontology"] = run(
-        "ontology", toy_files / "ontology.jsonl", "-o", path / "store", "--homonyms", path / "homonyms.json"
+        "ontology",
+        toy_files / "ontology.jsonl",
+        "-o",
+        path / "store",
+        "--homonyms",
+        path / "homonyms.json",
     )
     said["convert"] = run(
-        "convert", toy_files / "gold.pubtator", "-o", path / "gold.spacy", "--ontology", path / "store"
+        "convert",
+        toy_files / "gold.pubtator",
+        "-o",
+        path / "gold.spacy",
+        "--ontology",
+        path / "store",
     )
-    said["mine"] = run("mine", path / "store", toy_files / "texts.jsonl", "-o", path / "shards", "--cap", "0")
+    said["mine"] = run(
+        "mine", path / "store", toy_files / "texts.jsonl", "-o", path / "shards", "--cap", "0"
+    )
     said["sample"] = run("sample", path / "shards", "-n", "5", "--ontology", path / "store")
     overrides = {"paths.ontology": str(path / "store"), "paths.mentions": str(path / "shards")}
-    train(configs / "small.cfg", path / "training", overrides={**toy_overrides["small"], **overrides})
+    train(
+        configs / "small.cfg", path / "training", overrides={**toy_overrides["small"], **overrides}
+    )
     metrics = ("-o", path / "metrics", "--name", "toy")
     said["prototypes"] = run(
-        "prototypes", path / "training" / "model-last", "-o", path / "linker", "--ontology", path / "store",
+        "prototypes", path / "training" / "model-last", "-o", path / "linker",
+        "--ontology", path / "store",
         "--mentions", path / "shards", "--components.krissel_linker.n_candidates", "3",
     )  # fmt: skip
-    said["evaluate"] = run("evaluate", path / "linker", path / "gold.spacy", "--ontology", path / "store", *metrics)
+    said["evaluate"] = run(
+        "evaluate", path / "linker", path / "gold.spacy", "--ontology", path / "store", *metrics
+    )
     said["link"] = run("link", path / "linker", path / "gold.spacy", "-o", path / "links.jsonl")
     return said

@@ -44,9 +44,19 @@ class ArrowMemoryError(MemoryError):
         (OSError(errno.ENOSPC, "No space left on device", "/data/out"), 1, "[K026] '/data/out'"),
         (PermissionError(errno.EACCES, "Permission denied", "/data/out"), 1, "[K026] '/data/out'"),
         (MemoryError(), 1, "[K802] Out of memory (MemoryError)"),
-        (ArrowMemoryError("malloc of size 64 failed"), 1, "[K802] Out of memory (malloc of size 64 failed)"),
+        (
+            ArrowMemoryError("malloc of size 64 failed"),
+            1,
+            "[K802] Out of memory (malloc of size 64 failed)",
+        ),
         (RuntimeError("CUDA out of memory. Tried to allocate 20.00 MiB"), 1, "[K802]"),
-        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes"), 1, "[K802]"),
+        (
+            RuntimeError(
+                "DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes"
+            ),
+            1,
+            "[K802]",
+        ),
         (KeyboardInterrupt(), 130, "[K801] Interrupted"),
     ],
     ids=str,
@@ -58,7 +68,9 @@ def test_an_error_ends_with_one_message_and_its_exit_code(end, error, code, said
     assert len(output.splitlines()) == 1
 
 
-@pytest.mark.parametrize("error", [RuntimeError("an error of ours"), KeyError("x"), AssertionError()], ids=repr)
+@pytest.mark.parametrize(
+    "error", [RuntimeError("an error of ours"), KeyError("x"), AssertionError()], ids=repr
+)
 def test_an_unexpected_error_keeps_its_traceback(end, error):
     assert end(error)[2] is error
 
@@ -93,7 +105,10 @@ app(["krissel", "talk"])
 def test_a_closed_pipe_ends_the_command_quietly():
     """`krissel sample … | head -1`"""
     process = subprocess.Popen(
-        [sys.executable, "-c", CLOSED], stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf8"
+        [sys.executable, "-c", CLOSED],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf8",
     )
     assert process.stdout.readline() == "0\n"
     process.stdout.close()
@@ -102,7 +117,9 @@ def test_a_closed_pipe_ends_the_command_quietly():
     assert process.wait() == 141
 
 
-@pytest.mark.parametrize("typed", [["/usr/bin/krissel", "link"], ["/lib/spacy/__main__.py", "krissel", "link"]])
+@pytest.mark.parametrize(
+    "typed", [["/usr/bin/krissel", "link"], ["/lib/spacy/__main__.py", "krissel", "link"]]
+)
 def test_a_report_names_the_command_as_typed(monkeypatch, typed):
     monkeypatch.setattr(sys, "argv", typed)
     assert command_line() in ("krissel link", "python -m spacy krissel link")

@@ -1,4 +1,5 @@
-"""`krissel build`: from an ontology to a pipeline, with and without text and a pipeline that finds mentions."""
+"""`krissel build`: from an ontology to a pipeline, with and without text and a pipeline that finds
+mentions."""
 
 import gc
 import inspect
@@ -32,7 +33,9 @@ def finder(tmp_path):
 
 def test_one_command_builds_a_pipeline(run, toy_files, finder, tmp_path):
     ontology = toy_files / "ontology.jsonl"
-    said = run("build", ontology, "--output", tmp_path / "built", "--ner", finder, "--precision", "0.5")
+    said = run(
+        "build", ontology, "--output", tmp_path / "built", "--ner", finder, "--precision", "0.5"
+    )
     assert "12 entities" in said and "spacy.load(" in said and "finds mentions" not in said
     nlp = spacy.load(tmp_path / "built")
     assert nlp.pipe_names == ["entity_ruler", "krissel_linker"]
@@ -51,14 +54,20 @@ def test_text_is_mined_and_trained_on(toy_files, tmp_path, monkeypatch, capsys):
     trained = []
     original = build_linker.train
     monkeypatch.setattr(
-        build_linker, "train", lambda *args, **settings: trained.append(settings) or original(*args, **settings)
+        build_linker,
+        "train",
+        lambda *args, **settings: trained.append(settings) or original(*args, **settings),
     )
     built = build(toy_files / "ontology.jsonl", tmp_path / "built", text=[texts], steps=2)
     assert built.n_mentions > 0 and built.n_entities == 12
     # Who asked for no progress has the training's log as well.
     assert capsys.readouterr().out == ""
     assert [each["overrides"]["training.max_steps"] for each in trained] == [2]
-    kinds = spacy.load(tmp_path / "built").get_pipe("krissel_linker").kb.description()["prototype_kinds"]
+    kinds = (
+        spacy.load(tmp_path / "built")
+        .get_pipe("krissel_linker")
+        .kb.description()["prototype_kinds"]
+    )
     assert kinds["mention"] == built.n_mentions
     # Mined mentions as prototypes of the encoder as it is.
     built = build(toy_files / "ontology.jsonl", tmp_path / "again", text=[str(texts)], steps=0)
@@ -78,14 +87,21 @@ def test_a_build_reports_each_step(toy_files, tmp_path, monkeypatch, terminal):
         with pytest.raises(ZeroDivisionError):
             build(ontology, tmp_path / "built", text=[texts], steps=2, progress=True)
     said = terminal.readouterr()
-    steps = ["Reading the ontology", "Mining mentions", "Training the encoder", "Encoding names and mentions"]
+    steps = [
+        "Reading the ontology",
+        "Mining mentions",
+        "Training the encoder",
+        "Encoding names and mentions",
+    ]
     places = [said.out.index(f"{number}/5 {step}") for number, step in enumerate(steps, 1)]
     assert places == sorted(places) and "5/5 Fitting" in said.out
     for bar in ("Reading", "Mining", "Training", "Prototypes"):
         assert f"{bar}: 100%" in said.err
     build(ontology, tmp_path / "built", text=[texts], steps=2, progress=True)
     said = terminal.readouterr()
-    assert all(f"{number}/5 {step} (already done)" in said.out for number, step in enumerate(steps, 1))
+    assert all(
+        f"{number}/5 {step} (already done)" in said.out for number, step in enumerate(steps, 1)
+    )
     assert "Confidence: 100%" in said.err and "Training" not in said.err
     build(ontology, tmp_path / "names", progress=True)
     said = terminal.readouterr().out
@@ -100,12 +116,19 @@ def test_a_build_starts_from_the_shipped_encoder_and_stays_small(toy_files, tmp_
     plain = build(toy_files / "ontology.jsonl", tmp_path / "plain")
     np.testing.assert_array_equal(find_linker(plain.nlp).encode(views), as_shipped)
     # Trained by two steps, of which the first has a rate of 0.
-    text = build(toy_files / "ontology.jsonl", tmp_path / "text", text=[toy_files / "texts.jsonl"], steps=2)
+    text = build(
+        toy_files / "ontology.jsonl", tmp_path / "text", text=[toy_files / "texts.jsonl"], steps=2
+    )
     trained = find_linker(text.nlp).encode(views)
     assert not np.array_equal(trained, as_shipped)
     np.testing.assert_allclose(trained, as_shipped, atol=0.2)
-    sizes = [(tmp_path / name / "krissel_linker" / "model").stat().st_size for name in ("plain", "text")]
-    assert max(sizes) < 16e6 and build_linker.COMPACT.joinpath("krissel_linker", "model").stat().st_size < 16e6
+    sizes = [
+        (tmp_path / name / "krissel_linker" / "model").stat().st_size for name in ("plain", "text")
+    ]
+    assert (
+        max(sizes) < 16e6
+        and build_linker.COMPACT.joinpath("krissel_linker", "model").stat().st_size < 16e6
+    )
 
 
 @pytest.mark.slow
@@ -113,7 +136,9 @@ def test_an_interrupted_build_resumes_and_refuses_other_work(toy_files, tmp_path
     ontology, made = toy_files / "ontology.jsonl", []
     original = build_linker.build_ontology
     monkeypatch.setattr(
-        build_linker, "build_ontology", lambda *args, **settings: made.append(1) or original(*args, **settings)
+        build_linker,
+        "build_ontology",
+        lambda *args, **settings: made.append(1) or original(*args, **settings),
     )
 
     def killed(*args, **settings):
@@ -130,7 +155,9 @@ def test_an_interrupted_build_resumes_and_refuses_other_work(toy_files, tmp_path
     for name, other in (("COMPACT", tmp_path / "another"), ("__version__", "9.9.9")):
         with monkeypatch.context() as patched:
             patched.setattr(build_linker, name, other)
-            with pytest.raises(KrisselError, match="K680.*(encoder changed|spacy-krissel was .* and is '9.9.9')"):
+            with pytest.raises(
+                KrisselError, match="K680.*(encoder changed|spacy-krissel was .* and is '9.9.9')"
+            ):
                 build(ontology, tmp_path / "built")
     build(ontology, tmp_path / "built")
     assert len(made) == 1 and (tmp_path / "built" / "meta.json").exists()
@@ -143,7 +170,12 @@ def test_a_changed_ontology_folder_is_detected(run, tmp_path, monkeypatch):
     row = "{0}|ENG||||||1||{0}||RXNORM|{1}|{0}|{2}||N||\n"
     rows = [
         row.format(*each)
-        for each in ((1, "IN", "colchicine"), (1, "SY", "colchicin"), (2, "IN", "aspirin"), (2, "SY", "ASA"))
+        for each in (
+            (1, "IN", "colchicine"),
+            (1, "SY", "colchicin"),
+            (2, "IN", "aspirin"),
+            (2, "SY", "ASA"),
+        )
     ]
     (folder / "RXNCONSO.RRF").write_text("".join(rows[:2]))
     with monkeypatch.context() as patched:
@@ -163,7 +195,10 @@ def test_a_changed_ontology_folder_is_detected(run, tmp_path, monkeypatch):
 
 
 def test_entities_can_be_passed_without_a_file(tmp_path):
-    entities = [Entity("X1", "Odd disease", ("oddity",)), Entity("X2", "Even disease", ("evenness", "even fever"))]
+    entities = [
+        Entity("X1", "Odd disease", ("oddity",)),
+        Entity("X2", "Even disease", ("evenness", "even fever")),
+    ]
     built = build(entities, tmp_path / "built")
     assert built.n_entities == 2
     doc = built.nlp.make_doc("oddity")
@@ -174,12 +209,21 @@ def test_entities_can_be_passed_without_a_file(tmp_path):
 def test_mentions_are_linked_to_the_types_of_their_label(run, refuse, tmp_path):
     path = tmp_path / "all.jsonl"
     records = [("G1", "MS", "Gene"), ("D1", "MS", "Disease"), ("D2", "Gout", "Disease")]
-    lines = [json.dumps({"concept_id": id_, "canonical_name": name, "types": [type_]}) for id_, name, type_ in records]
+    lines = [
+        json.dumps({"concept_id": id_, "canonical_name": name, "types": [type_]})
+        for id_, name, type_ in records
+    ]
     path.write_text("\n".join(lines))
     said = refuse("build", path, "-o", tmp_path / "x", "--types-by-label", "GENE=Genes")
     assert "[K006]" in said and "'Disease', 'Gene'" in said and not (tmp_path / "x").exists()
     assert "[K006]" in refuse("build", path, "-o", tmp_path / "x", "--types-by-label", "Gene")
-    run("build", path, "-o", tmp_path / "x", *("--types-by-label", "a.GENE=Gene", "--types-by-label", "DIS=Disease"))
+    run(
+        "build",
+        path,
+        "-o",
+        tmp_path / "x",
+        *("--types-by-label", "a.GENE=Gene", "--types-by-label", "DIS=Disease"),
+    )
     nlp = spacy.load(tmp_path / "x")
     doc = nlp.make_doc("MS or MS")
     doc.ents = [Span(doc, 0, 1, label="a.GENE"), Span(doc, 2, 3, label="DIS")]
@@ -190,7 +234,9 @@ def test_mentions_are_linked_to_the_types_of_their_label(run, refuse, tmp_path):
 def test_invalid_build_arguments_are_refused_early(toy_files, finder, refuse, tmp_path):
     ontology = toy_files / "ontology.jsonl"
     assert "[K006]" in refuse("build", ontology, "-o", tmp_path / "x", "--steps", "3")
-    assert "[K611]" in refuse("build", ontology, "-o", tmp_path / "x", "--ner", tmp_path / "nothing")
+    assert "[K611]" in refuse(
+        "build", ontology, "-o", tmp_path / "x", "--ner", tmp_path / "nothing"
+    )
     (tmp_path / "y").mkdir()
     (tmp_path / "y" / "mine.txt").write_text("mine")
     assert "[K005]" in refuse("build", ontology, "-o", tmp_path / "y")
@@ -218,7 +264,9 @@ def test_saved_vectors_are_freed_before_they_are_loaded_again(tmp_path, monkeypa
     before, meanwhile = filled(), []
     fit = build_linker.fit_confidence
     monkeypatch.setattr(
-        build_linker, "fit_confidence", lambda *args, **kwargs: meanwhile.append(filled()) or fit(*args, **kwargs)
+        build_linker,
+        "fit_confidence",
+        lambda *args, **kwargs: meanwhile.append(filled()) or fit(*args, **kwargs),
     )
     # It may run by chance.
     gc.disable()
@@ -247,11 +295,22 @@ def test_build_in_python_takes_a_gpu_id(toy_files, tmp_path):
 def test_build_and_ontology_take_table_columns_as_options(run, refuse, tmp_path):
     table = tmp_path / "lab.csv"
     table.write_text(
-        "Nummer;Wort;Auch\nL:1;glucose;sugar; dextrose\nL:2;sodium;Na\n".replace("sugar; dextrose", '"sugar; dextrose"')
+        "Nummer;Wort;Auch\nL:1;glucose;sugar; dextrose\nL:2;sodium;Na\n".replace(
+            "sugar; dextrose", '"sugar; dextrose"'
+        )
     )
     said = refuse("build", table, "-o", tmp_path / "built")
     assert "K118" in said and "'Nummer', 'Wort', 'Auch'" in said and "--id-column" in said
-    columns = ("--id-column", "nummer", "--name-column", "Wort", "--synonym-column", "AUCH", "--separator", ";")
+    columns = (
+        "--id-column",
+        "nummer",
+        "--name-column",
+        "Wort",
+        "--synonym-column",
+        "AUCH",
+        "--separator",
+        ";",
+    )
     assert "2 entities, 5 names" in run("build", table, "-o", tmp_path / "built", *columns)
     assert "2 entities, 5 names" in run("ontology", table, "-o", tmp_path / "store", *columns)
 
@@ -276,7 +335,11 @@ def test_ontologies_that_are_neither_entities_nor_paths_are_refused(tmp_path, on
 
 
 def test_settings_for_passed_entities_are_applied_or_refused(tmp_path):
-    above, below, other = Entity("L:1", "lung"), Entity("L:2", "lobe", parents=["L:1"]), Entity("L:3", "liver")
+    above, below, other = (
+        Entity("L:1", "lung"),
+        Entity("L:2", "lobe", parents=["L:1"]),
+        Entity("L:3", "liver"),
+    )
     built = build([above, below, other], tmp_path / "built", below=["L:1"], not_below=["L:2"])
     assert built.n_entities == 1
     for settings, code in (
@@ -302,7 +365,9 @@ def test_unknown_settings_of_public_functions_are_refused(toy_files, tmp_path):
     }
     public = {name: getattr(spacy_krissel, name) for name in spacy_krissel.__all__}
     takes_any = {
-        name for name, each in public.items() if inspect.isfunction(each) and inspect.unwrap(each).__code__.co_flags & 8
+        name
+        for name, each in public.items()
+        if inspect.isfunction(each) and inspect.unwrap(each).__code__.co_flags & 8
     }
     # The readers of formats have options of their own.
     assert takes_any == {"build_ontology"}
@@ -315,7 +380,13 @@ def test_unknown_settings_of_public_functions_are_refused(toy_files, tmp_path):
 
 @pytest.mark.parametrize("n, stated", [(99, False), (100, True)])
 def test_percentages_are_shown_only_for_100_names_or_more(n, stated):
-    data = {"n": n, "n_with_other_names": n, "right_without_the_name": 0.5, "linked": 0.9, "precision": 0.9}
+    data = {
+        "n": n,
+        "n_with_other_names": n,
+        "right_without_the_name": 0.5,
+        "linked": 0.9,
+        "precision": 0.9,
+    }
     nlp = spacy.blank("en")
     said = build_linker.show_build(build_linker.Built(nlp, "out", n, n, 0, data))
     fit = ConfidenceFit(None, 0.5, {**data, "nil_share": 0.03})

@@ -30,9 +30,13 @@ def test_ontology_reports_homonyms(made):
 def test_ontology_disambiguates_homonyms(made, run, tmp_path):
     gold, report = made.path / "gold.spacy", tmp_path / "reports" / "homonyms.json"
     said = run(
-        "ontology", made.path / "store", "-o", tmp_path / "apart", "--disambiguate", "shortest", "--homonyms", report,
+        "ontology", made.path / "store", "-o", tmp_path / "apart", "--disambiguate", "shortest",
+        "--homonyms", report,
     )  # fmt: skip
-    assert "100.00% of 2 homonyms disambiguated, 0 names still shared; 0 second choices, 0 names unchanged" in said
+    assert (
+        "100.00% of 2 homonyms disambiguated, 0 names still shared; 0 second choices, 0 names "
+        "unchanged"
+    ) in said
     assert "| names that are homonyms | 4 of 52 (7.69%) | 0 of 52 (0.00%) |" in said
     found = json.loads(report.read_text())
     assert list(found) == ["read", "result", "disambiguated"]
@@ -41,26 +45,41 @@ def test_ontology_disambiguates_homonyms(made, run, tmp_path):
     assert store.find("MS") == [] and store.find("MS (mitral stenosis)") == ["T02"]
     assert store.manifest["info"]["disambiguated"] == found["disambiguated"]
     # "MS" twice and "cold", both of them second names.
-    assert f"| {gold} | 11 | 11 | 4 | 36.4 | 4 | 36.4 |" in run("affected-mentions", made.path / "store", gold)
-    assert f"| {gold} | 11 | 11 | 0 | 0.0 | 0 | 0.0 |" in run("affected-mentions", tmp_path / "apart", gold)
-    said = run("ontology", tmp_path / "apart", "-o", tmp_path / "again", "--disambiguate", "longest")
+    assert f"| {gold} | 11 | 11 | 4 | 36.4 | 4 | 36.4 |" in run(
+        "affected-mentions", made.path / "store", gold
+    )
+    assert f"| {gold} | 11 | 11 | 0 | 0.0 | 0 | 0.0 |" in run(
+        "affected-mentions", tmp_path / "apart", gold
+    )
+    said = run(
+        "ontology", tmp_path / "apart", "-o", tmp_path / "again", "--disambiguate", "longest"
+    )
     assert "No homonyms to disambiguate" in said and "Report" not in said
 
 
 def test_genes_are_disambiguated_by_species(run, tmp_path):
     genes = [
-        {"concept_id": id_, "canonical_name": "A2M", "species": taxon} for id_, taxon in (("2", "9606"), ("3", "9913"))
+        {"concept_id": id_, "canonical_name": "A2M", "species": taxon}
+        for id_, taxon in (("2", "9606"), ("3", "9913"))
     ]
-    taxa = [{"concept_id": "9606", "canonical_name": "human"}, {"concept_id": "9913", "canonical_name": "cattle"}]
+    taxa = [
+        {"concept_id": "9606", "canonical_name": "human"},
+        {"concept_id": "9913", "canonical_name": "cattle"},
+    ]
     for name, records in (("genes", genes), ("taxa", taxa)):
-        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+        (tmp_path / f"{name}.jsonl").write_text(
+            "".join(json.dumps(record) + "\n" for record in records)
+        )
     run("ontology", tmp_path / "taxa.jsonl", "-o", tmp_path / "taxa")
     said = run(
-        "ontology", tmp_path / "genes.jsonl", "-o", tmp_path / "genes", "--disambiguate", "longest", "--taxonomy",
-        tmp_path / "taxa", "--homonyms", tmp_path / "homonyms.json",
+        "ontology", tmp_path / "genes.jsonl", "-o", tmp_path / "genes", "--disambiguate", "longest",
+        "--taxonomy", tmp_path / "taxa", "--homonyms", tmp_path / "homonyms.json",
     )  # fmt: skip
     assert "| – cross-species | 2 | 0 |" in said
-    assert [entity.name for entity in OntologyStore(tmp_path / "genes")] == ["A2M (human)", "A2M (cattle)"]
+    assert [entity.name for entity in OntologyStore(tmp_path / "genes")] == [
+        "A2M (human)",
+        "A2M (cattle)",
+    ]
 
 
 def test_convert_writes_linked_mentions(made):
@@ -82,7 +101,9 @@ def test_convert_splits_sentences_and_adds_text_labels(run, tmp_path):
     (tmp_path / "brat").mkdir()
     (tmp_path / "brat" / "1.txt").write_text("Gout. Pain and swelling in knee")
     (tmp_path / "brat" / "1.ann").write_text("T1\tX:1 6 10;27 31\tPain knee\n")
-    said = run("convert", tmp_path / "brat", "-o", tmp_path / "gold.spacy", "--sentences", "--text-labels")
+    said = run(
+        "convert", tmp_path / "brat", "-o", tmp_path / "gold.spacy", "--sentences", "--text-labels"
+    )
     assert "disjoint: 1" in said and "sentences: 2" in said
     docs = DocBin().from_disk(tmp_path / "gold.spacy").get_docs(spacy.blank("en").vocab)
     assert [doc.cats for doc in docs] == [{}, {"X:1": 1.0}]
@@ -93,11 +114,27 @@ def test_zeshel_documents_become_ontology_and_texts(run, refuse, tmp_path):
     (tmp_path / "worlds").mkdir()
     document = {"document_id": "0A", "title": "Kermit", "text": "Kermit the Frog ."}
     (tmp_path / "worlds" / "muppets.json").write_text(json.dumps(document) + "\n")
-    mention = {"context_document_id": "0A", "start_index": 0, "end_index": 2, "text": "Kermit the Frog"}
-    mention.update(label_document_id="0A", corpus="muppets", mention_id="1", category="HIGH_OVERLAP")
+    mention = {
+        "context_document_id": "0A",
+        "start_index": 0,
+        "end_index": 2,
+        "text": "Kermit the Frog",
+    }
+    mention.update(
+        label_document_id="0A", corpus="muppets", mention_id="1", category="HIGH_OVERLAP"
+    )
     (tmp_path / "train.json").write_text(json.dumps(mention) + "\n")
-    assert "1 entities" in run("ontology", tmp_path / "worlds" / "muppets.json", "-o", tmp_path / "store")
-    arguments = ("convert", tmp_path / "train.json", "-o", tmp_path / "train.spacy", "--format", "zeshel")
+    assert "1 entities" in run(
+        "ontology", tmp_path / "worlds" / "muppets.json", "-o", tmp_path / "store"
+    )
+    arguments = (
+        "convert",
+        tmp_path / "train.json",
+        "-o",
+        tmp_path / "train.spacy",
+        "--format",
+        "zeshel",
+    )
     assert "[K006]" in refuse(*arguments)
     said = run(*arguments, "--documents", tmp_path / "worlds", "--ontology", tmp_path / "store")
     assert "mentions: 1" in said and "unknown" not in said
@@ -110,7 +147,10 @@ def test_umls_options_select_concepts_and_names(run, refuse, tmp_path):
         ("C0000001", "SPA", "MSHSPA", "MH", "Dolor de rodilla", "N"),
         ("C0000002", "ENG", "NCI", "PT", "Gout", "N"),
     ]
-    atoms = [f"{cui}|{lat}|P|L|PF|S|Y|A||||{sab}|{tty}|1|{text}|0|{out}||" for cui, lat, sab, tty, text, out in rows]
+    atoms = [
+        f"{cui}|{lat}|P|L|PF|S|Y|A||||{sab}|{tty}|1|{text}|0|{out}||"
+        for cui, lat, sab, tty, text, out in rows
+    ]
     (tmp_path / "MRCONSO.RRF").write_text("\n".join(atoms) + "\n")
     (tmp_path / "MRSTY.RRF").write_text("C0000002|T047|B2.2.1.2.1|Disease or Syndrome|AT1||\n")
     arguments = ("ontology", tmp_path, "--output", tmp_path / "store")
@@ -128,7 +168,10 @@ def test_umls_options_select_concepts_and_names(run, refuse, tmp_path):
 
 
 def test_omop_options_select_concepts(run, refuse, tmp_path):
-    columns = "concept_id concept_name domain_id vocabulary_id standard_concept concept_code invalid_reason".split()
+    columns = (
+        "concept_id concept_name domain_id vocabulary_id standard_concept concept_code "
+        "invalid_reason"
+    ).split()
     rows = [
         columns,
         ["1", "Gout", "Condition", "SNOMED", "S", "11", ""],
@@ -136,7 +179,9 @@ def test_omop_options_select_concepts(run, refuse, tmp_path):
         ["3", "colchicine", "Drug", "RxNorm", "S", "13", ""],
     ]
     (tmp_path / "CONCEPT.csv").write_text("".join("\t".join(row) + "\n" for row in rows))
-    (tmp_path / "CONCEPT_SYNONYM.csv").write_text("concept_id\tconcept_synonym_name\tlanguage_concept_id\n")
+    (tmp_path / "CONCEPT_SYNONYM.csv").write_text(
+        "concept_id\tconcept_synonym_name\tlanguage_concept_id\n"
+    )
     arguments = ("ontology", tmp_path, "--output", tmp_path / "store")
     for options, said in (
         ((), "3 entities"),
@@ -150,7 +195,15 @@ def test_omop_options_select_concepts(run, refuse, tmp_path):
 
 def test_genes_are_selected_by_species(run, refuse, tmp_path):
     """The store's ids are those of a corpus of genes."""
-    columns = ("#tax_id", "GeneID", "Symbol", "Synonyms", "dbXrefs", "description", "Other_designations")
+    columns = (
+        "#tax_id",
+        "GeneID",
+        "Symbol",
+        "Synonyms",
+        "dbXrefs",
+        "description",
+        "Other_designations",
+    )
     authority = ("Symbol_from_nomenclature_authority", "Full_name_from_nomenclature_authority")
     genes = (("9606", "2", "A2M"), ("9913", "513856", "A2M"))
     rows = [(*columns, *authority), *((*gene, *"------") for gene in genes)]
@@ -159,16 +212,36 @@ def test_genes_are_selected_by_species(run, refuse, tmp_path):
     arguments = ("ontology", tmp_path / "gene_info", "-o", tmp_path / "store")
     assert "[K006]" in refuse(*arguments, "--species", "human")
     assert "1 entities" in run(*arguments, "--species", "9913")
-    assert "2 entities, 2 names (1 shared)" in run(*arguments, "--species", "9913", "--species", "9606")
-    said = run("convert", tmp_path / "gold.txt", "-o", tmp_path / "gold.spacy", "--ontology", tmp_path / "store")
+    assert "2 entities, 2 names (1 shared)" in run(
+        *arguments, "--species", "9913", "--species", "9606"
+    )
+    said = run(
+        "convert",
+        tmp_path / "gold.txt",
+        "-o",
+        tmp_path / "gold.spacy",
+        "--ontology",
+        tmp_path / "store",
+    )
     assert "composite: 1" in said and "unknown" not in said
-    said = run("convert", tmp_path / "gold.txt", "-o", tmp_path / "gold.spacy", "--prefix", "NCBIGene", "--force")
+    said = run(
+        "convert",
+        tmp_path / "gold.txt",
+        "-o",
+        tmp_path / "gold.spacy",
+        "--prefix",
+        "NCBIGene",
+        "--force",
+    )
     assert "rewritten_ids: 1" in said
 
 
 def test_mine_finds_every_unambiguous_name(made):
     shards = MentionShards(made.path / "shards")
-    assert f"{len(shards)} mentions of 11 entities" in made.printed["mine"] and "MB/s" in made.printed["mine"]
+    assert (
+        f"{len(shards)} mentions of 11 entities" in made.printed["mine"]
+        and "MB/s" in made.printed["mine"]
+    )
     # Without a cap, every unambiguous name of every text.
     assert len(shards) == shards.manifest["counts"]["mentions_found"] > 100
 
@@ -191,20 +264,29 @@ def test_prototypes_builds_a_linker_with_a_knowledge_base(made):
 
 def test_encoder_exports_a_transformer_and_refuses_others(made, run, refuse, tiny_bert, tmp_path):
     nlp = spacy.blank("en")
-    settings = {"@architectures": "spacy-krissel.TransformerEncoder.v1", "name": str(tiny_bert), "window": 16}
+    settings = {
+        "@architectures": "spacy-krissel.TransformerEncoder.v1",
+        "name": str(tiny_bert),
+        "window": 16,
+    }
     nlp.add_pipe("krissel_linker", config={"model": settings})
     nlp.initialize()
     nlp.to_disk(tmp_path / "pipeline")
-    assert str(tmp_path / "encoder") in run("encoder", tmp_path / "pipeline", "-o", tmp_path / "encoder")
+    assert str(tmp_path / "encoder") in run(
+        "encoder", tmp_path / "pipeline", "-o", tmp_path / "encoder"
+    )
     assert (tmp_path / "encoder" / "model.safetensors").exists()
-    assert "average_with" in refuse("encoder", tmp_path / "pipeline", "-o", tmp_path / "other", "--share", "0.3")
+    assert "average_with" in refuse(
+        "encoder", tmp_path / "pipeline", "-o", tmp_path / "other", "--share", "0.3"
+    )
     said = refuse("encoder", made.path / "training" / "model-last", "-o", tmp_path / "small")
     assert "[K632]" in said and not (tmp_path / "small").exists()
 
 
 def test_the_knowledge_base_can_be_saved_outside_the_pipeline(made, run, tmp_path):
     run(
-        "prototypes", made.path / "training" / "model-last", "-o", tmp_path / "out", "--ontology", made.path / "store",
+        "prototypes", made.path / "training" / "model-last", "-o", tmp_path / "out",
+        "--ontology", made.path / "store",
         "--kb-path", tmp_path / "kb", "--index", "exact", "--max-entities", 3,
     )  # fmt: skip
     assert (tmp_path / "kb" / "manifest.json").exists()
@@ -213,39 +295,75 @@ def test_the_knowledge_base_can_be_saved_outside_the_pipeline(made, run, tmp_pat
 
 def test_no_aliases_uses_preferred_names_only(made, run, toy_files, tmp_path):
     said = run(
-        "mine", made.path / "store", toy_files / "texts.jsonl", "-o", tmp_path / "shards", "--cap", "0", "--no-aliases",
+        "mine", made.path / "store", toy_files / "texts.jsonl", "-o", tmp_path / "shards",
+        "--cap", "0", "--no-aliases",
     )  # fmt: skip
     mentions = list(MentionShards(tmp_path / "shards"))
     preferred = {entity.name for entity in OntologyStore(made.path / "store")}
     assert {mention.name for mention in mentions} <= preferred and "of 11 entities" in said
     said = run(
-        "prototypes", made.path / "training" / "model-last", "-o", tmp_path / "out", "--ontology", made.path / "store",
+        "prototypes", made.path / "training" / "model-last", "-o", tmp_path / "out",
+        "--ontology", made.path / "store",
         "--no-aliases", "--no-references",
     )  # fmt: skip
     assert "prototype_kinds: {'name': 12}" in said and "references: None" in said
 
 
 def test_evaluate_leaves_out_gold_prototypes_of_the_same_documents(made, run, tmp_path):
-    """Added to the pipeline's knowledge base; the report then does without those of the same documents."""
+    """Added to the pipeline's knowledge base; the report then does without those of the same
+    documents."""
     gold = made.path / "gold.spacy"
-    said = run("prototypes", made.path / "linker", "-o", tmp_path / "lazy", "--gold", gold, "--gold-per-entity", 1)
-    # Eleven mentions and their bare texts, but for four: names with other bearers, in one document each.
+    said = run(
+        "prototypes",
+        made.path / "linker",
+        "-o",
+        tmp_path / "lazy",
+        "--gold",
+        gold,
+        "--gold-per-entity",
+        1,
+    )
+    # Eleven mentions and their bare texts, but for four: names with other bearers, in one document
+    # each.
     assert "'gold': 18" in said and "prototype_sources: {'gold': 18}" in said
     arguments = ("--ontology", made.path / "store", "-o", tmp_path, "--no-baselines")
     with pytest.warns(KrisselWarning, match="KW703"):
         run("evaluate", tmp_path / "lazy", gold, *arguments)
     found, plain = (
         [json.loads(line) for line in (path / name).read_text().splitlines()]
-        for path, name in ((tmp_path, "evaluation.links.jsonl"), (made.path / "metrics", "toy.links.jsonl"))
+        for path, name in (
+            (tmp_path, "evaluation.links.jsonl"),
+            (made.path / "metrics", "toy.links.jsonl"),
+        )
     )
     assert [record["prediction"] for record in found] == [record["prediction"] for record in plain]
 
 
 def test_few_shot_reports_one_row_per_number_of_shots(made, run, refuse, tmp_path):
     gold = made.path / "gold.spacy"
-    arguments = ("few-shot", made.path / "linker", gold, "--examples", gold, "--ontology", made.path / "store")
+    arguments = (
+        "few-shot",
+        made.path / "linker",
+        gold,
+        "--examples",
+        gold,
+        "--ontology",
+        made.path / "store",
+    )
     with pytest.warns(KrisselWarning, match="KW703"):
-        said = run(*arguments, "--shots", "0, 1,all", "--seed", 3, "--seed", 4, "-o", tmp_path, "--name", "toy")
+        said = run(
+            *arguments,
+            "--shots",
+            "0, 1,all",
+            "--seed",
+            3,
+            "--seed",
+            4,
+            "-o",
+            tmp_path,
+            "--name",
+            "toy",
+        )
     assert "| all |" in said
     rows = json.loads((tmp_path / "toy.json").read_text())["few_shot"]
     assert [(row["shots"], len(row["strict"])) for row in rows] == [(0, 1), (1, 2), ("all", 1)]
@@ -271,23 +389,44 @@ def nil_corpus(tmp_path_factory):
 
 def test_calibrate_sets_the_threshold_and_draws_the_curve(made, run, nil_corpus, tmp_path):
     pytest.importorskip("matplotlib")
-    out, metrics, plot = tmp_path / "new" / "out", tmp_path / "figures" / "nil.json", tmp_path / "plots" / "nil.svg"
+    out, metrics, plot = (
+        tmp_path / "new" / "out",
+        tmp_path / "figures" / "nil.json",
+        tmp_path / "plots" / "nil.svg",
+    )
     said = run("calibrate", made.path / "linker", nil_corpus, "-o", out, "--metrics", metrics)
     run("nil-curve", metrics, "-o", plot)
     data = json.loads(metrics.read_text())
     cfg = spacy.load(out).get_pipe("krissel_linker").cfg
-    assert cfg["threshold"] == pytest.approx(data["threshold"], abs=1e-9) and cfg["n_candidates"] == 3
+    assert (
+        cfg["threshold"] == pytest.approx(data["threshold"], abs=1e-9) and cfg["n_candidates"] == 3
+    )
     assert f"Threshold: {data['threshold']:.6g} on the scores of krissel_linker\n" in said
     assert "3 mentions, 1 of them NIL" in said and "auPR 100.0" in said
-    assert "before (no threshold)" in said and "66.7 over all classes, 100.0 on mentions with an entity" in said
-    assert "precision 100.0, recall 100.0, F1 100.0" in said and "100.0 over all classes, 100.0 on mentions" in said
-    assert (data["gold"], data["before"]["recall"], data["after"]["recall"]) == ("dev.pubtator", 0.0, 1.0)
+    assert (
+        "before (no threshold)" in said
+        and "66.7 over all classes, 100.0 on mentions with an entity" in said
+    )
+    assert (
+        "precision 100.0, recall 100.0, F1 100.0" in said
+        and "100.0 over all classes, 100.0 on mentions" in said
+    )
+    assert (data["gold"], data["before"]["recall"], data["after"]["recall"]) == (
+        "dev.pubtator",
+        0.0,
+        1.0,
+    )
     assert data["curve"]["precision"][0] == 1.0 and len(data["curve"]["thresholds"]) == 3
     assert "<svg" in plot.read_text() and "zyxt" not in plot.read_text()
     # Over the folder that it came from, a second time, to another aim.
     again = run("calibrate", out, nil_corpus, "-o", out, "--nil-precision", "0.5")
-    assert f"before ({data['threshold']:.6g})" in again and spacy.load(out).meta["krissel"]["calibration"]
-    said = run("evaluate", out, nil_corpus, "--ontology", made.path / "store", "-o", tmp_path, "--gold-nil")
+    assert (
+        f"before ({data['threshold']:.6g})" in again
+        and spacy.load(out).meta["krissel"]["calibration"]
+    )
+    said = run(
+        "evaluate", out, nil_corpus, "--ontology", made.path / "store", "-o", tmp_path, "--gold-nil"
+    )
     assert "recall 100.0, F1 100.0, auPR 100.0 where 33.3 % are NIL; 1 predicted, 1 gold" in said
 
 
@@ -303,7 +442,9 @@ def test_invalid_calibrate_arguments_are_refused(run, refuse, made, missing, nil
     assert "[K006]" in refuse("nil-curve", missing, "-o", tmp_path / "nil.txt")
     assert "[K906]" in refuse("nil-curve", missing, "-o", tmp_path / "nil.svg")
     assert "[K701]" in refuse("calibrate", linker, nil_corpus, *output, "--label", "Cake")
-    assert "[K603]" in refuse("calibrate", made.path / "training" / "model-last", nil_corpus, *output)
+    assert "[K603]" in refuse(
+        "calibrate", made.path / "training" / "model-last", nil_corpus, *output
+    )
     assert list(tmp_path.iterdir()) == []
 
 
@@ -311,23 +452,41 @@ def test_projection_draws_the_entities_of_each_linker(made, run, refuse, tmp_pat
     pytest.importorskip("matplotlib")
     linker, store = made.path / "linker", made.path / "store"
     said = run(
-        "projection", linker, linker, "--ontology", store, "-o", tmp_path / "a.svg", "--entities", 2, "--names", 2
+        "projection",
+        linker,
+        linker,
+        "--ontology",
+        store,
+        "-o",
+        tmp_path / "a.svg",
+        "--entities",
+        2,
+        "--names",
+        2,
     )
     assert said.count(f"| {linker} |") == 1 and (tmp_path / "a.svg").exists()
-    assert "[K905]" in refuse("projection", linker, "--ontology", store, "-o", tmp_path / "b.svg", "--names", 99)
+    assert "[K905]" in refuse(
+        "projection", linker, "--ontology", store, "-o", tmp_path / "b.svg", "--names", 99
+    )
 
 
 @pytest.fixture
 def ablation(made, configs, toy_overrides, tmp_path):
     """An ablation file of one row over the names alone, and its path."""
     knowledge = {"ontology": str(made.path / "store"), "mentions": str(made.path / "shards")}
-    few_steps = {key: value for key, value in toy_overrides["small"].items() if not key.startswith("paths.")}
+    few_steps = {
+        key: value for key, value in toy_overrides["small"].items() if not key.startswith("paths.")
+    }
     content = {
         "train": {"config": str(configs / "small.cfg"), **knowledge, "overrides": few_steps},
         "sets": {"toy": {"gold": str(made.path / "missing.spacy"), **knowledge}},
         "rows": {
             "full": {"title": "full"},
-            "names": {"title": "names alone", "of": "full", "prototypes": {"mentions_per_entity": 0}},
+            "names": {
+                "title": "names alone",
+                "of": "full",
+                "prototypes": {"mentions_per_entity": 0},
+            },
         },
     }
     path = tmp_path / "ablation.json"
@@ -336,7 +495,14 @@ def ablation(made, configs, toy_overrides, tmp_path):
 
 
 def test_ablation_runs_and_reuses_its_rows(made, run, ablation, tmp_path):
-    arguments = ("ablation", ablation, "-o", tmp_path / "out", "--sets.toy.gold", made.path / "gold.spacy")
+    arguments = (
+        "ablation",
+        ablation,
+        "-o",
+        tmp_path / "out",
+        "--sets.toy.gold",
+        made.path / "gold.spacy",
+    )
     said = run(*arguments, "--row", "full")
     assert "| full |" in said and "names alone" not in said and "training the linker" in said
     said = run(*arguments)
@@ -358,7 +524,9 @@ def test_evaluate_writes_metrics_with_baselines(made):
     metrics = json.loads((made.path / "metrics" / "toy.json").read_text())
     assert metrics["n"] == 11
     assert 0 <= metrics["strict"] <= 1
-    assert set(metrics["baselines"]) and all("strict" in baseline for baseline in metrics["baselines"].values())
+    assert set(metrics["baselines"]) and all(
+        "strict" in baseline for baseline in metrics["baselines"].values()
+    )
     assert str(made.path / "metrics" / "toy") in said.replace("\n", "")
     assert {".md", ".html"} <= {path.suffix for path in (made.path / "metrics").iterdir()}
 
@@ -366,7 +534,8 @@ def test_evaluate_writes_metrics_with_baselines(made):
 def test_evaluate_compares_and_leaves_out_baselines(made, run, tmp_path):
     (links,) = (made.path / "metrics").glob("*.links.jsonl")
     said = run(
-        "evaluate", made.path / "linker", made.path / "gold.spacy", "--ontology", made.path / "store", "-o", tmp_path,
+        "evaluate", made.path / "linker", made.path / "gold.spacy",
+        "--ontology", made.path / "store", "-o", tmp_path,
         "--no-baselines", "--compare", f"earlier={links}", "--label", "Disease",
     )  # fmt: skip
     assert "earlier" in said
@@ -374,18 +543,35 @@ def test_evaluate_compares_and_leaves_out_baselines(made, run, tmp_path):
 
 
 def test_evaluate_applies_overrides_and_refuses_unknown_ones(made, run, refuse, tmp_path):
-    arguments = ("evaluate", made.path / "linker", made.path / "gold.spacy", "--ontology", made.path / "store")
+    arguments = (
+        "evaluate",
+        made.path / "linker",
+        made.path / "gold.spacy",
+        "--ontology",
+        made.path / "store",
+    )
     run(*arguments, "-o", tmp_path, "--no-baselines", "--components.krissel_linker.threshold", "99")
     assert json.loads((tmp_path / "evaluation.json").read_text())["strict"] == 0
-    assert "treshold" in refuse(*arguments, "-o", tmp_path, "--components.krissel_linker.treshold", "99")
+    assert "treshold" in refuse(
+        *arguments, "-o", tmp_path, "--components.krissel_linker.treshold", "99"
+    )
 
 
 def test_evaluate_counts_seen_and_unseen_entities(made, run, refuse, toy_files, tmp_path):
-    arguments = ("evaluate", made.path / "linker", made.path / "gold.spacy", "--ontology", made.path / "store")
+    arguments = (
+        "evaluate",
+        made.path / "linker",
+        made.path / "gold.spacy",
+        "--ontology",
+        made.path / "store",
+    )
     train = ("--train", made.path / "gold.spacy", "--train", toy_files / "gold.pubtator")
     said = run(*arguments, "-o", tmp_path, "--no-baselines", *train)
     metrics = json.loads((tmp_path / "evaluation.json").read_text())
-    assert metrics["slices"]["seen"]["n"] == metrics["n_seen"] == 11 and "unseen" not in metrics["slices"]
+    assert (
+        metrics["slices"]["seen"]["n"] == metrics["n_seen"] == 11
+        and "unseen" not in metrics["slices"]
+    )
     assert "11 seen in training" in said and "R@64" in said
     assert "[K001]" in refuse(*arguments, "-o", tmp_path, "--train", tmp_path / "missing.spacy")
 
@@ -394,7 +580,9 @@ def test_link_writes_candidates_of_every_mention(made):
     assert "11 mentions of 11 docs" in made.printed["link"]
     records = [json.loads(line) for line in (made.path / "links.jsonl").read_text().splitlines()]
     assert len(records) == 11
-    assert all(len(mention["candidates"]) == 3 for record in records for mention in record["mentions"])
+    assert all(
+        len(mention["candidates"]) == 3 for record in records for mention in record["mentions"]
+    )
 
 
 def test_every_command_has_help(run):
@@ -448,7 +636,9 @@ def test_ontology_does_not_overwrite_other_files(refuse, toy_files, tmp_path):
 
 
 def test_invalid_ontology_formats_are_refused(run, refuse, toy_files, tmp_path):
-    assert "gold.pubtator" in refuse("ontology", toy_files / "gold.pubtator", "-o", tmp_path / "s", "--format", "jsonl")
+    assert "gold.pubtator" in refuse(
+        "ontology", toy_files / "gold.pubtator", "-o", tmp_path / "s", "--format", "jsonl"
+    )
     cake = ("ontology", toy_files / "ontology.jsonl", "-o", tmp_path / "s", "--format", "cake")
     assert "'obographs'" in run(*cake, code=2)
 
@@ -456,10 +646,16 @@ def test_invalid_ontology_formats_are_refused(run, refuse, toy_files, tmp_path):
 def test_invalid_convert_arguments_are_refused(run, refuse, missing, toy_files, tmp_path):
     output = tmp_path / "gold.spacy"
     assert "[K201]" in refuse("convert", missing, "-o", output)
-    assert "line 1" in refuse("convert", toy_files / "ontology.jsonl", "-o", output, "--format", "pubtator")
-    assert "'bioc'" in run("convert", toy_files / "gold.pubtator", "-o", output, "--format", "cake", code=2)
+    assert "line 1" in refuse(
+        "convert", toy_files / "ontology.jsonl", "-o", output, "--format", "pubtator"
+    )
+    assert "'bioc'" in run(
+        "convert", toy_files / "gold.pubtator", "-o", output, "--format", "cake", code=2
+    )
     assert "[K006]" in refuse("convert", toy_files / "gold.pubtator", "-o", tmp_path / "gold.txt")
-    assert "[K001]" in refuse("convert", toy_files / "gold.pubtator", "-o", output, "--ontology", missing)
+    assert "[K001]" in refuse(
+        "convert", toy_files / "gold.pubtator", "-o", output, "--ontology", missing
+    )
     assert not output.exists()
 
 
@@ -467,10 +663,30 @@ def test_invalid_mine_arguments_are_refused(run, refuse, made, missing, toy_file
     output = tmp_path / "shards"
     assert "[K201]" in refuse("mine", made.path / "store", missing, "-o", output)
     texts = toy_files / "texts.jsonl"
-    assert "'smart'" in run("mine", made.path / "store", texts, "-o", output, "--case", "upper", code=2)
-    assert "cap" in run("mine", made.path / "store", toy_files / "texts.jsonl", "-o", output, "--cap", "-1", code=None)
+    assert "'smart'" in run(
+        "mine", made.path / "store", texts, "-o", output, "--case", "upper", code=2
+    )
+    assert "cap" in run(
+        "mine",
+        made.path / "store",
+        toy_files / "texts.jsonl",
+        "-o",
+        output,
+        "--cap",
+        "-1",
+        code=None,
+    )
     for ray in (("--ray", "local"), ("--ray", "auto")):
-        said = refuse("mine", made.path / "store", toy_files / "texts.jsonl", "-o", output, *ray, "--n-process", "2")
+        said = refuse(
+            "mine",
+            made.path / "store",
+            toy_files / "texts.jsonl",
+            "-o",
+            output,
+            *ray,
+            "--n-process",
+            "2",
+        )
         assert "[K006]" in said and "n_process" in said
 
 
@@ -492,15 +708,32 @@ def test_invalid_prototypes_arguments_are_refused(run, refuse, made, missing, tm
         "prototypes", made.path / "linker", "-o", output, *ontology, "--gold-weight", "1.1"
     )
     gold = ("prototypes", made.path / "linker", "-o", output, "--gold", made.path / "gold.spacy")
-    for option, setting in (("--no-names", "names"), ("--max-entities=3", "max_entities"), ("--references", "use_ref")):
+    for option, setting in (
+        ("--no-names", "names"),
+        ("--max-entities=3", "max_entities"),
+        ("--references", "use_ref"),
+    ):
         assert f"nothing reads {setting}" in refuse(*gold, option)
     assert "[K619]" in refuse(*gold, "--gold", made.path / "gold.spacy")
     assert "[K201]" in refuse("prototypes", made.path / "linker", "-o", output, "--gold", missing)
-    assert "[K001]" in refuse("prototypes", trained, "-o", output, "--ontology", store, "--mentions", missing)
-    assert "'ivf_pq'" in run("prototypes", trained, "-o", output, "--ontology", store, "--index", "cake", code=2)
-    assert "[K610]" in refuse("prototypes", trained, "-o", output, "--ontology", store, "--linker", "cake")
+    assert "[K001]" in refuse(
+        "prototypes", trained, "-o", output, "--ontology", store, "--mentions", missing
+    )
+    assert "'ivf_pq'" in run(
+        "prototypes", trained, "-o", output, "--ontology", store, "--index", "cake", code=2
+    )
+    assert "[K610]" in refuse(
+        "prototypes", trained, "-o", output, "--ontology", store, "--linker", "cake"
+    )
     misspelt = refuse(
-        "prototypes", trained, "-o", output, "--ontology", store, "--components.krissel_linker.treshold", "0.5"
+        "prototypes",
+        trained,
+        "-o",
+        output,
+        "--ontology",
+        store,
+        "--components.krissel_linker.treshold",
+        "0.5",
     )
     assert "treshold" in misspelt
     assert not output.exists()
@@ -512,8 +745,12 @@ def test_invalid_evaluate_arguments_are_refused(refuse, made, missing, tmp_path)
     assert "[K611]" in refuse("evaluate", missing, gold, "--ontology", store, *output)
     assert "[K001]" in refuse("evaluate", linker, missing, "--ontology", store, *output)
     assert "[K001]" in refuse("evaluate", linker, gold, "--ontology", missing, *output)
-    assert "[K603]" in refuse("evaluate", made.path / "training" / "model-last", gold, "--ontology", store, *output)
-    assert "[K701]" in refuse("evaluate", linker, gold, "--ontology", store, *output, "--label", "Cake")
+    assert "[K603]" in refuse(
+        "evaluate", made.path / "training" / "model-last", gold, "--ontology", store, *output
+    )
+    assert "[K701]" in refuse(
+        "evaluate", linker, gold, "--ontology", store, *output, "--label", "Cake"
+    )
     wrong = ("evaluate", linker, gold, "--ontology", store, *output, "--compare")
     assert "[K704]" in refuse(*wrong, f"a={made.path / 'links.jsonl'}")
     assert not (tmp_path / "metrics").exists()
@@ -528,8 +765,12 @@ def test_invalid_link_arguments_are_refused(refuse, made, missing, tmp_path):
     output = ("-o", tmp_path / "links.jsonl")
     assert "[K611]" in refuse("link", missing, made.path / "gold.spacy", *output)
     assert "[K201]" in refuse("link", made.path / "linker", missing.with_suffix(".spacy"), *output)
-    assert "[K006]" in refuse("link", made.path / "linker", made.path / "gold.spacy", "-o", tmp_path / "links.txt")
-    assert "[K603]" in refuse("link", made.path / "training" / "model-last", made.path / "gold.spacy", *output)
+    assert "[K006]" in refuse(
+        "link", made.path / "linker", made.path / "gold.spacy", "-o", tmp_path / "links.txt"
+    )
+    assert "[K603]" in refuse(
+        "link", made.path / "training" / "model-last", made.path / "gold.spacy", *output
+    )
     assert list(tmp_path.iterdir()) == []
 
 
@@ -537,9 +778,14 @@ def test_a_damaged_kb_raises_a_coded_error(refuse, made, tmp_path):
     import shutil
 
     shutil.copytree(made.path / "linker", tmp_path / "linker")
-    vectors = max((tmp_path / "linker" / "krissel_linker" / "kb").rglob("*"), key=lambda path: path.stat().st_size)
+    vectors = max(
+        (tmp_path / "linker" / "krissel_linker" / "kb").rglob("*"),
+        key=lambda path: path.stat().st_size,
+    )
     vectors.write_bytes(vectors.read_bytes()[:-8])
-    assert "[K004]" in refuse("link", tmp_path / "linker", made.path / "gold.spacy", "-o", tmp_path / "links.jsonl")
+    assert "[K004]" in refuse(
+        "link", tmp_path / "linker", made.path / "gold.spacy", "-o", tmp_path / "links.jsonl"
+    )
 
 
 def test_show_prints_an_entity(made, run, refuse):
@@ -558,9 +804,19 @@ def test_show_finds_an_entity_by_name(made, run, refuse):
     assert "[K534]" in said and "multiple sclerosis (T01)" in said
 
 
-def test_evaluate_takes_files_and_vocabularies_as_ontology(made, run, toy_files, monkeypatch, tmp_path):
+def test_evaluate_takes_files_and_vocabularies_as_ontology(
+    made, run, toy_files, monkeypatch, tmp_path
+):
     by_store = made.printed["evaluate"]
-    arguments = ("evaluate", made.path / "linker", made.path / "gold.spacy", "-o", tmp_path, "--name", "toy")
+    arguments = (
+        "evaluate",
+        made.path / "linker",
+        made.path / "gold.spacy",
+        "-o",
+        tmp_path,
+        "--name",
+        "toy",
+    )
     said = run(*arguments, "--ontology", toy_files / "ontology.jsonl")
     # But for the speed.
     speed = re.compile(r".*mentions per second\n|Report.*")
@@ -569,7 +825,8 @@ def test_evaluate_takes_files_and_vocabularies_as_ontology(made, run, toy_files,
     folder.mkdir(parents=True)
     # Put there by hand.
     columns = (
-        "DiseaseName", "DiseaseID", "AltDiseaseIDs", "Definition", "ParentIDs", "TreeNumbers", "ParentTreeNumbers",
+        "DiseaseName", "DiseaseID", "AltDiseaseIDs", "Definition", "ParentIDs", "TreeNumbers",
+        "ParentTreeNumbers",
         "Synonyms", "SlimMappings",
     )  # fmt: skip
     row = ("multiple sclerosis", "T01", *[""] * 5, "MS", "")
@@ -582,7 +839,12 @@ def test_evaluate_takes_files_and_vocabularies_as_ontology(made, run, toy_files,
 def test_unsuitable_gold_is_refused_with_the_command_to_use(made, refuse, toy_files, tmp_path):
     arguments = ("--ontology", made.path / "store", "-o", tmp_path / "metrics")
     said = refuse("evaluate", made.path / "linker", toy_files / "texts.jsonl", *arguments)
-    assert "[K249]" in said and "texts.jsonl" in said and "krissel link" in said and "documents" not in said
+    assert (
+        "[K249]" in said
+        and "texts.jsonl" in said
+        and "krissel link" in said
+        and "documents" not in said
+    )
     (tmp_path / "mentions.json").write_text('{"context_document_id": "A", "start_index": 0}\n')
     said = refuse("evaluate", made.path / "linker", tmp_path / "mentions.json", *arguments)
     assert "[K250]" in said and "krissel convert" in said and "--documents FOLDER" in said
@@ -594,5 +856,11 @@ def test_link_reads_pubtator_and_lists_its_output_formats(made, run, refuse, toy
     # It is read: the toy linker has nothing that finds mentions.
     assert "[K676]" in said
     for ending in ("csv", "xlsx", "json"):
-        said = refuse("link", made.path / "linker", toy_files / "gold.pubtator", "-o", tmp_path / f"links.{ending}")
+        said = refuse(
+            "link",
+            made.path / "linker",
+            toy_files / "gold.pubtator",
+            "-o",
+            tmp_path / f"links.{ending}",
+        )
         assert "[K006]" in said and ".jsonl, .spacy, .tsv" in said

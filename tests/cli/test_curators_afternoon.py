@@ -1,11 +1,16 @@
-"""Build, review, fill in, correct, build again without thinking, review again: nothing that was typed is gone."""
+"""Build, review, fill in, correct, build again without thinking, review again: nothing that was
+typed is gone."""
 
 import csv
 
 import pytest
 import spacy
 
-TEXTS = ["She had rickets, MS and a common cold.", "MS is no rickets.", "A common cold again, and MS."]
+TEXTS = [
+    "She had rickets, MS and a common cold.",
+    "MS is no rickets.",
+    "A common cold again, and MS.",
+]
 
 
 @pytest.fixture
@@ -31,7 +36,12 @@ def fill_in(path):
 
 
 def gold(folder):
-    return spacy.load(folder).get_pipe("krissel_linker").kb.description()["prototype_kinds"].get("gold", 0)
+    return (
+        spacy.load(folder)
+        .get_pipe("krissel_linker")
+        .kb.description()["prototype_kinds"]
+        .get("gold", 0)
+    )
 
 
 @pytest.mark.slow

@@ -1,4 +1,5 @@
-"""The whole way of entities without mentions: labels, split, training, knowledge base, `extract`, `evaluate-spans`."""
+"""The whole way of entities without mentions: labels, split, training, knowledge base, `extract`,
+`evaluate-spans`."""
 
 import json
 import xml.etree.ElementTree as ElementTree
@@ -26,15 +27,22 @@ def made(run, tmp_path_factory):
     run("ontology", ROOT / "assets" / "findings.jsonl", "--output", path / "findings")
     run("convert", ROOT / "assets" / "complaints.jsonl", "--output", path / "complaints.spacy")
     run("text-split", path / "complaints.spacy", "--output", path / "split")
-    overrides = {"paths.ontology": str(path / "findings"), "paths.texts": str(path / "split" / "train.spacy")}
+    overrides = {
+        "paths.ontology": str(path / "findings"),
+        "paths.texts": str(path / "split" / "train.spacy"),
+    }
     train(ROOT / "configs" / "oslat-small.cfg", path / "out", overrides=overrides)
     names = ("--ontology", path / "findings", "--mentions-per-entity", 0, "--no-class-names")
-    run("prototypes", path / "out" / "model-last", "-o", path / "pipeline", "--linker", NAME, *names)
+    run(
+        "prototypes", path / "out" / "model-last", "-o", path / "pipeline", "--linker", NAME, *names
+    )
     return path
 
 
 def test_discontinuous_entities_are_extracted_with_their_fragments(run, made):
-    printed = run("extract", made / "pipeline", TEXT, "nothing of the kind", "--output", made / "found.html")
+    printed = run(
+        "extract", made / "pipeline", TEXT, "nothing of the kind", "--output", made / "found.html"
+    )
     assert "knee pain: pain … knee" in printed and "knee swelling: swelling … knee" in printed
     assert printed.split("nothing of the kind")[1].lstrip().startswith("nothing found")
     assert "knee swelling" in (made / "found.html").read_text()
@@ -43,7 +51,9 @@ def test_discontinuous_entities_are_extracted_with_their_fragments(run, made):
 
 
 def test_extract_refuses_unsupported_output_and_unknown_components(refuse, made):
-    assert "K006" in refuse("extract", made / "pipeline", TEXT, "again", "--output", made / "two.svg")
+    assert "K006" in refuse(
+        "extract", made / "pipeline", TEXT, "again", "--output", made / "two.svg"
+    )
     assert "K610" in refuse("extract", made / "pipeline", TEXT, "--extractor", "another")
 
 
@@ -58,13 +68,18 @@ def test_evaluate_spans_reports_spans_and_linking(run, made):
         "--output",
         made / "metrics",
     )
-    printed = run("evaluate-spans", made / "pipeline", gold, *settings, "--name", "oslat", "--gold-spans")
+    printed = run(
+        "evaluate-spans", made / "pipeline", gold, *settings, "--name", "oslat", "--gold-spans"
+    )
     systems = json.loads((made / "metrics" / "oslat.json").read_text())["systems"]
     assert list(systems) == ["oslat", "oslat, gold spans", "rule", "fuzzy"]
     assert "| oslat |" in printed and "rule" in printed
     assert systems["oslat"]["spans"]["slices"]["all"]["f1"] > 0.9
     # Told where entities stand, the same classifier finds about as many.
-    found = [systems[name]["linking"]["slices"]["all"]["accuracy"]["5"] for name in ("oslat", "oslat, gold spans")]
+    found = [
+        systems[name]["linking"]["slices"]["all"]["accuracy"]["5"]
+        for name in ("oslat", "oslat, gold spans")
+    ]
     assert found[1] >= found[0] - 0.05 and found[0] > 0.9
 
 
@@ -72,11 +87,21 @@ def test_rank_limits_the_candidates_to_entities_of_the_given_texts(run, refuse, 
     gold, few = made / "split" / "test.spacy", made / "few.spacy"
     docs = list(DocBin().from_disk(gold).get_docs(spacy.blank("en").vocab))[:6]
     DocBin(docs=docs).to_disk(few)
-    settings = ("--ontology", made / "findings", "--output", made / "metrics", "--no-baselines", "--name", "few")
+    settings = (
+        "--ontology",
+        made / "findings",
+        "--output",
+        made / "metrics",
+        "--no-baselines",
+        "--name",
+        "few",
+    )
     run("evaluate-spans", made / "pipeline", few, *settings, "--rank", few)
     found = json.loads((made / "metrics" / "few.json").read_text())
     assert found["n_entities"] == len({entity for doc in docs for entity in doc.cats}) < 40
-    assert "K201" in refuse("evaluate-spans", made / "pipeline", gold, *settings, "--rank", made / "none.spacy")
+    assert "K201" in refuse(
+        "evaluate-spans", made / "pipeline", gold, *settings, "--rank", made / "none.spacy"
+    )
 
 
 def test_a_linker_is_compared_as_a_bi_encoder(run, made, save_linker_of_names):
@@ -92,7 +117,12 @@ def test_a_linker_is_compared_as_a_bi_encoder(run, made, save_linker_of_names):
 def save_linker_of_names(tmp_path):
     def save(ontology):
         nlp = spacy.blank("en")
-        encoder = {"@architectures": "spacy-krissel.SmallEncoder.v1", "width": 32, "rows": 4096, "context_rows": 64}
+        encoder = {
+            "@architectures": "spacy-krissel.SmallEncoder.v1",
+            "width": 32,
+            "rows": 4096,
+            "context_rows": 64,
+        }
         nlp.add_pipe("krissel_linker", config={"model": encoder})
         nlp.initialize()
         nlp.to_disk(tmp_path / "linker")
@@ -104,11 +134,15 @@ def save_linker_of_names(tmp_path):
 def test_evaluate_spans_refuses_systems_and_gold_without_entities(refuse, made, tmp_path):
     gold = made / "split" / "test.spacy"
     settings = ("--ontology", made / "findings", "--output", made / "metrics", "--no-baselines")
-    assert "K006" in refuse("evaluate-spans", made / "pipeline", gold, *settings, "--compare", "nameless")
+    assert "K006" in refuse(
+        "evaluate-spans", made / "pipeline", gold, *settings, "--compare", "nameless"
+    )
     spacy.blank("en").to_disk(tmp_path / "empty")
     assert "K738" in refuse("evaluate-spans", tmp_path / "empty", gold, *settings)
     DocBin(docs=[spacy.blank("en")("no entity")]).to_disk(tmp_path / "none.spacy")
-    found = refuse("evaluate-spans", made / "pipeline", gold, *settings, "--train", tmp_path / "none.spacy")
+    found = refuse(
+        "evaluate-spans", made / "pipeline", gold, *settings, "--train", tmp_path / "none.spacy"
+    )
     assert "K721" in found and "none.spacy" in found
 
 
@@ -117,7 +151,9 @@ def test_gold_spans_change_scores_of_gold_entities_only(made):
     store = OntologyStore(made / "findings")
     systems = pipe_systems(nlp, store, name="own", with_gold_spans=True)
     plain, told = systems["own"], systems["own, gold spans"]
-    (doc, *_) = DocBin(store_user_data=True).from_disk(made / "split" / "test.spacy").get_docs(nlp.vocab)
+    (doc, *_) = (
+        DocBin(store_user_data=True).from_disk(made / "split" / "test.spacy").get_docs(nlp.vocab)
+    )
     ids = list(store.ids)
     before, after = plain.scores([doc], ids)[0], told.scores([doc], ids)[0]
     changed = {ids[i] for i in (before != after).nonzero()[0]}

@@ -44,7 +44,9 @@ def finder(tmp_path):
     """A pipeline of someone else, with a card and licences of its own."""
     nlp = spacy.blank("en")
     nlp.add_pipe("entity_ruler").add_patterns([{"label": "Disease", "pattern": "rickets"}])
-    nlp.meta.update(description="Finds diseases.", license="MIT", notes="Theirs.", sources=["GENIA"])
+    nlp.meta.update(
+        description="Finds diseases.", license="MIT", notes="Theirs.", sources=["GENIA"]
+    )
     nlp.meta["performance"] = {"ents_f": 0.81, "ner_loss": 12.5}
     nlp.to_disk(tmp_path / "finder")
     (tmp_path / "finder" / "LICENSE").write_text("MIT, theirs")
@@ -57,7 +59,11 @@ def test_the_model_card_of_a_built_pipeline_names_its_ontology_and_sources(linke
     assert meta["description"] == "Links mentions to 12 entities of ontology.jsonl, version 1999."
     assert meta["license"] == "CC0 | toy"
     ontology, *of_the_encoder = meta["sources"]
-    assert ontology == {"name": "ontology.jsonl, version 1999", "license": "CC0 | toy", "for": LINKER}
+    assert ontology == {
+        "name": "ontology.jsonl, version 1999",
+        "license": "CC0 | toy",
+        "for": LINKER,
+    }
     compact = srsly.read_json(COMPACT / "meta.json")
     assert of_the_encoder == [{**each, "for": LINKER} for each in compact["sources"]]
     for said in (
@@ -82,8 +88,14 @@ def test_describe_names_the_linker_and_its_knowledge_base(linker):
     assert said["name"] == "linker" and list(said["linkers"]) == [LINKER]
     made_of = "12 entities of ontology.jsonl, version 1999, licence CC0 | toy"
     assert said["linkers"][LINKER]["knowledge_base"] == made_of
-    assert said["linkers"][LINKER]["nil"].startswith("where the best candidate's confidence is below 0.")
-    assert describe(spacy.blank("en")) == {"name": "en_pipeline", "package": "en_pipeline 0.0.0", "linkers": {}}
+    assert said["linkers"][LINKER]["nil"].startswith(
+        "where the best candidate's confidence is below 0."
+    )
+    assert describe(spacy.blank("en")) == {
+        "name": "en_pipeline",
+        "package": "en_pipeline 0.0.0",
+        "linkers": {},
+    }
 
 
 def test_encoder_training_scores_are_not_performance(trained, toy_store, toy_shards, tmp_path):
@@ -110,10 +122,14 @@ def test_vocabularies_without_restriction_level_are_listed_in_the_licences(linke
     """OMOP states the versions of its vocabularies, and no level of restriction."""
     nlp = load_pipeline(linker)
     stated = {"SNOMED": {"version": "2026-01-01"}, "MSH": {"version": "2026", "restriction": 0}}
-    nlp.get_pipe(LINKER).kb.ontology = [{"source": "ATHENA", "format": "omop", "vocabularies": stated}]
+    nlp.get_pipe(LINKER).kb.ontology = [
+        {"source": "ATHENA", "format": "omop", "vocabularies": stated}
+    ]
     save_pipeline(nlp, tmp_path / "saved")
     licences = (tmp_path / "saved" / "LICENSES_SOURCES").read_text(encoding="utf8")
-    assert "- SNOMED 2026-01-01, of ATHENA\n- MSH 2026, of ATHENA: restriction level 0\n" in licences
+    assert (
+        "- SNOMED 2026-01-01, of ATHENA\n- MSH 2026, of ATHENA: restriction level 0\n" in licences
+    )
 
 
 def test_the_model_card_and_licences_of_the_ner_are_kept(toy_files, finder, stated, tmp_path):
@@ -122,8 +138,14 @@ def test_the_model_card_and_licences_of_the_ner_are_kept(toy_files, finder, stat
         meta = meta_of(tmp_path / "both")
         assert (meta["description"], meta["license"]) == ("Finds diseases.", "MIT")
         assert meta["performance"] == {"ents_f": 0.81, "ner_loss": 12.5}
-        assert [each["name"] for each in meta["sources"]][:2] == ["GENIA", "ontology.jsonl, version 1999"]
-        assert meta["notes"].startswith("Theirs.\n\n<!--") and meta["notes"].count("### Evaluation") == 1
+        assert [each["name"] for each in meta["sources"]][:2] == [
+            "GENIA",
+            "ontology.jsonl, version 1999",
+        ]
+        assert (
+            meta["notes"].startswith("Theirs.\n\n<!--")
+            and meta["notes"].count("### Evaluation") == 1
+        )
         assert "finds mentions" not in meta["notes"]
         assert (tmp_path / "both" / "LICENSE").read_text() == "MIT, theirs"
         licences = (tmp_path / "both" / "LICENSES_SOURCES").read_text(encoding="utf8")
@@ -167,14 +189,20 @@ def evaluated(linker, toy_files, toy_store, tmp_path):
 def test_an_evaluation_is_written_to_the_meta(evaluated, linker):
     path, data = evaluated
     meta = meta_of(path)
-    scores = {f"krissel_{name}_{key}": data[key] for name in ("first", "second") for key in ("strict", "lenient")}
+    scores = {
+        f"krissel_{name}_{key}": data[key]
+        for name in ("first", "second")
+        for key in ("strict", "lenient")
+    }
     assert meta["performance"] == pytest.approx(scores)
     low, high = (100 * bound for bound in data["intervals"]["strict"])
     row = f"| first | gold | {data['n']} | {100 * data['strict']:.1f}, {low:.1f} to {high:.1f} |"
     assert row in meta["notes"] and "| second |" in meta["notes"]
     # Nothing but the card has changed, and another pipeline not at all.
     assert meta_of(linker)["performance"] == {}
-    for file_ in (each for each in linker.rglob("*") if each.is_file() and each.name != "meta.json"):
+    for file_ in (
+        each for each in linker.rglob("*") if each.is_file() and each.name != "meta.json"
+    ):
         assert (path / file_.relative_to(linker)).read_bytes() == file_.read_bytes()
     # spaCy multiplies by 100.
     assert f"| `KRISSEL_FIRST_STRICT` | {100 * data['strict']:.2f} |" in generate_readme(meta)
@@ -199,7 +227,14 @@ def test_expected_accuracy_is_dropped_with_the_knowledge_base(linker, toy_store,
 
 
 def test_write_meta_refuses_packages_and_overrides(linker, toy_files, toy_store, refuse, tmp_path):
-    given = (toy_files / "gold.pubtator", "--ontology", toy_store.path, "-o", tmp_path, "--write-meta")
+    given = (
+        toy_files / "gold.pubtator",
+        "--ontology",
+        toy_store.path,
+        "-o",
+        tmp_path,
+        "--write-meta",
+    )
     assert "[K006]" in refuse("evaluate", "en_some_package", *given)
     assert "[K006]" in refuse("evaluate", linker, *given, f"--components.{LINKER}.threshold", "0.6")
     assert meta_of(linker)["performance"] == {}
@@ -208,12 +243,22 @@ def test_write_meta_refuses_packages_and_overrides(linker, toy_files, toy_store,
 @pytest.mark.slow
 def test_the_wheel_contains_the_model_card_and_the_licences(evaluated, tmp_path, monkeypatch):
     path, data = evaluated
-    package(path, tmp_path, name="toy_card", version="1.2.3", create_wheel=True, create_sdist=False, silent=True)
+    package(
+        path,
+        tmp_path,
+        name="toy_card",
+        version="1.2.3",
+        create_wheel=True,
+        create_sdist=False,
+        silent=True,
+    )
     wheel_path = next(tmp_path.glob("*/dist/*.whl"))
     with zipfile.ZipFile(wheel_path) as wheel:
         files = {name: wheel.read(name).decode("utf8", "replace") for name in wheel.namelist()}
     licences = [name for name in files if name.endswith("LICENSES_SOURCES")]
-    assert any("dist-info" in name for name in licences) and all("CC0 | toy" in files[name] for name in licences)
+    assert any("dist-info" in name for name in licences) and all(
+        "CC0 | toy" in files[name] for name in licences
+    )
     (metadata,) = (files[name] for name in files if name.endswith("dist-info/METADATA"))
     (readme,) = (files[name] for name in files if name.endswith("README.md"))
     for text in (metadata, readme):
@@ -231,7 +276,9 @@ def pushed_to_the_hub(wheel_path, monkeypatch):
     pushed = {}
 
     def upload(repo_id, folder_path, **_):
-        pushed.update({path.name: path.read_bytes() for path in folder_path.rglob("*") if path.is_file()})
+        pushed.update(
+            {path.name: path.read_bytes() for path in folder_path.rglob("*") if path.is_file()}
+        )
         return f"https://hub/{repo_id}/tree/main"
 
     monkeypatch.setattr(hub, "HfApi", lambda: SimpleNamespace(create_repo=lambda **_: None))

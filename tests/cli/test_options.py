@@ -50,7 +50,10 @@ def test_the_first_line_of_the_help_fits_the_list(name):
 def test_commands_are_listed_in_the_order_of_work(run):
     """Or has no panels below `python -m spacy`."""
     listed = run("--help")
-    places = [listed.index(f" {word} ") for word in ("Build", "build", "mine", "train", "Use", "link", "Measure")]
+    places = [
+        listed.index(f" {word} ")
+        for word in ("Build", "build", "mine", "train", "Use", "link", "Measure")
+    ]
     assert places == sorted(places)
 
 
@@ -71,9 +74,14 @@ def test_linker_and_output_options_have_the_same_name_everywhere():
 
 def test_options_of_one_vocabulary_have_their_own_panel():
     panels = {
-        each.name: each.rich_help_panel for each in click_command("ontology", COMMANDS["ontology"], coded_errors).params
+        each.name: each.rich_help_panel
+        for each in click_command("ontology", COMMANDS["ontology"], coded_errors).params
     }
-    assert panels["umls_source"] == "UMLS" and panels["id_column"] == "Tables" and panels["merge"] == "Several sources"
+    assert (
+        panels["umls_source"] == "UMLS"
+        and panels["id_column"] == "Tables"
+        and panels["merge"] == "Several sources"
+    )
     assert panels["output"] is panels["version"] is None and panels["homonyms"] == "Homonyms"
 
 
@@ -90,7 +98,10 @@ def test_no_gpu_is_chosen_for_functions_with_a_gpu_id():
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_setting_is_an_option_unless_hidden(name):
     """But for what Python alone can give."""
-    command, parameters = COMMANDS[name], inspect.signature(_functions(COMMANDS[name])[0]).parameters
+    command, parameters = (
+        COMMANDS[name],
+        inspect.signature(_functions(COMMANDS[name])[0]).parameters,
+    )
     options = {option.name for option in click_command(name, command, coded_errors).params}
     assert set(parameters) - options - set(FILLED_IN) == set(command.hidden)
 
@@ -113,7 +124,11 @@ def test_an_unavailable_index_device_is_refused_before_loading(refuse, name, mon
 
 
 def test_every_command_with_an_index_device_is_tested():
-    takes = {name for name in COMMANDS if "index_device" in inspect.signature(_functions(COMMANDS[name])[0]).parameters}
+    takes = {
+        name
+        for name in COMMANDS
+        if "index_device" in inspect.signature(_functions(COMMANDS[name])[0]).parameters
+    }
     assert takes == set(SEARCHING)
 
 
@@ -128,7 +143,11 @@ OPEN = [
 @pytest.mark.parametrize("name, option", OPEN)
 def test_open_bounds_are_the_same_in_help_and_error(name, option):
     annotation = inspect.signature(_functions(COMMANDS[name])[0]).parameters[option].annotation
-    (declared,) = (each for each in click_command(name, COMMANDS[name], coded_errors).params if each.name == option)
+    (declared,) = (
+        each
+        for each in click_command(name, COMMANDS[name], coded_errors).params
+        if each.name == option
+    )
     words = describe_type(annotation).removesuffix(" or null")
     assert words in declared.help
     limits = bounds(annotation)

@@ -34,12 +34,18 @@ def write_gold(tmp_path):
 
 def test_without_a_launcher_training_equals_spacy_train(run, configs, toy_overrides, tmp_path):
     """`spacy train`: the same files; of a stream it shows `initialize` the beginning alone."""
-    overrides = {**toy_overrides["small"], "training.max_epochs": 0, "training.optimizer.learn_rate.total_steps": 50}
+    overrides = {
+        **toy_overrides["small"],
+        "training.max_epochs": 0,
+        "training.optimizer.learn_rate.total_steps": 50,
+    }
     options = [part for key, value in overrides.items() for part in (f"--{key}", value)]
     printed = run("train", configs / "small.cfg", "--output", tmp_path / "out", *options)
     assert "Initializing pipeline in" not in printed
     spacy_train(configs / "small.cfg", tmp_path / "plain", overrides=overrides)
-    models = [tmp_path / out / "model-last" / "krissel_linker" / "model" for out in ("out", "plain")]
+    models = [
+        tmp_path / out / "model-last" / "krissel_linker" / "model" for out in ("out", "plain")
+    ]
     assert models[0].read_bytes() == models[1].read_bytes()
     assert spacy.load(tmp_path / "out" / "model-best").pipe_names == ["krissel_linker"]
 
@@ -57,11 +63,19 @@ def test_without_a_launcher_training_equals_spacy_train(run, configs, toy_overri
         ({"training.max_epochs": 0}, (26740, 6685)),
     ],
 )
-def test_the_learning_rate_fits_the_training_length(configs, toy_store, write_gold, settings, expected):
+def test_the_learning_rate_fits_the_training_length(
+    configs, toy_store, write_gold, settings, expected
+):
     path = write_gold([("T01", "T02", "T03"), ("T01", "T02"), ("T04", "T01|T02")])
-    data = {"paths.gold": str(path), "paths.ontology": str(toy_store.path), "corpora.train.dev_share": 0.0}
+    data = {
+        "paths.gold": str(path),
+        "paths.ontology": str(toy_store.path),
+        "corpora.train.dev_share": 0.0,
+    }
     nlp = spacy.blank("en")
-    nlp.config = load_config(configs / "pel.cfg", {**data, "training.batcher.size": 4, **settings}, interpolate=False)
+    nlp.config = load_config(
+        configs / "pel.cfg", {**data, "training.batcher.size": 4, **settings}, interpolate=False
+    )
     fit_schedule(nlp, settings)
     rate = nlp.config["training"]["optimizer"]["learn_rate"]
     assert (rate["total_steps"], rate["warmup_steps"]) == expected
@@ -72,8 +86,15 @@ def test_accuracy_is_measured_once_per_epoch(configs, toy_store, write_gold, fre
     """Two batches of three mentions, whatever the number of epochs; at a constant rate too."""
     path = write_gold([("T01", "T02"), ("T04",)])
     for config, max_epochs in (("pel.cfg", 0), ("pel.cfg", 3), ("belhd.cfg", 3)):
-        data = {"paths.gold": str(path), "paths.ontology": str(toy_store.path), "corpora.train.dev_share": 0.0}
-        size = {"training.batcher.size": 1 if config == "belhd.cfg" else 2, "training.max_epochs": max_epochs}
+        data = {
+            "paths.gold": str(path),
+            "paths.ontology": str(toy_store.path),
+            "corpora.train.dev_share": 0.0,
+        }
+        size = {
+            "training.batcher.size": 1 if config == "belhd.cfg" else 2,
+            "training.max_epochs": max_epochs,
+        }
         nlp = spacy.blank("en")
         settings = {**data, **size, "training.eval_frequency": frequency}
         nlp.config = load_config(configs / config, settings, interpolate=False)
@@ -107,7 +128,9 @@ def test_an_incomplete_launcher_environment_is_refused(refuse, configs, monkeypa
     assert "K022" in refuse("train", configs / "small.cfg")
 
 
-def test_failed_training_keeps_earlier_models(refuse, configs, toy_overrides, trained, tmp_path, monkeypatch):
+def test_failed_training_keeps_earlier_models(
+    refuse, configs, toy_overrides, trained, tmp_path, monkeypatch
+):
     """Neither before its first checkpoint nor in the middle of one."""
     out = tmp_path / "out"
     for name in ("model-best", "model-last"):
@@ -117,7 +140,9 @@ def test_failed_training_keeps_earlier_models(refuse, configs, toy_overrides, tr
         return {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
 
     before = contents()
-    options = [part for key, value in toy_overrides["small"].items() for part in (f"--{key}", value)]
+    options = [
+        part for key, value in toy_overrides["small"].items() for part in (f"--{key}", value)
+    ]
 
     def failing(*args, **settings):
         raise OSError(errno.EIO, os.strerror(errno.EIO))
@@ -142,9 +167,15 @@ def test_failed_training_keeps_earlier_models(refuse, configs, toy_overrides, tr
 
 @pytest.mark.parametrize("own", [False, True])
 def test_training_shows_exactly_one_progress_bar(configs, toy_overrides, terminal, own):
-    more = {"training.logger": {"@loggers": "spacy.ConsoleLogger.v3", "progress_bar": "train"}} if own else {}
+    more = (
+        {"training.logger": {"@loggers": "spacy.ConsoleLogger.v3", "progress_bar": "train"}}
+        if own
+        else {}
+    )
     steps = {"training.max_steps": 4, "training.eval_frequency": 2}
-    train(configs / "small.cfg", overrides={**toy_overrides["small"], **steps, **more}, progress=True)
+    train(
+        configs / "small.cfg", overrides={**toy_overrides["small"], **steps, **more}, progress=True
+    )
     shown = terminal.readouterr().err
     assert ("Training: 100%" in shown and "4/4" in shown and "Evaluating" in shown) is not own
     train(configs / "small.cfg", overrides={**toy_overrides["small"], **steps})
@@ -152,7 +183,9 @@ def test_training_shows_exactly_one_progress_bar(configs, toy_overrides, termina
 
 
 def test_a_training_that_never_began_leaves_no_model(refuse, configs, toy_store, tmp_path):
-    said = refuse("train", configs / "small.cfg", "-o", tmp_path / "out", "--paths.ontology", toy_store.path)
+    said = refuse(
+        "train", configs / "small.cfg", "-o", tmp_path / "out", "--paths.ontology", toy_store.path
+    )
     assert "K608" in said and "--paths.mentions" in said
     assert not list((tmp_path / "out").iterdir())
 

@@ -12,8 +12,8 @@ def test_tune_measures_and_saves_the_chosen_index(made, run, refuse, tmp_path):
     manifest = pipeline / "krissel_linker" / "kb" / "manifest.json"
     before = manifest.read_bytes()
     said = run(
-        "tune", pipeline, "--dry-run", "--index", "ivf", "--n-queries", "9", "--metrics", metrics, "--queries",
-        made.path / "gold.spacy",
+        "tune", pipeline, "--dry-run", "--index", "ivf", "--n-queries", "9", "--metrics", metrics,
+        "--queries", made.path / "gold.spacy",
     )  # fmt: skip
     assert (
         "entities R@1" in said

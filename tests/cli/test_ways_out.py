@@ -1,4 +1,5 @@
-"""Every command ends with a coded message where a user can change what went wrong, and leaves nothing half-done."""
+"""Every command ends with a coded message where a user can change what went wrong, and leaves
+nothing half-done."""
 
 import errno
 import os
@@ -11,8 +12,8 @@ from spacy_krissel.cli.app import krissel
 
 
 class Written(NamedTuple):
-    """A command and one of its outputs: `{out}` in its arguments is that, `{in}` a path to read from, and `{ok}`
-    another output. ending: of a file; "" for a folder."""
+    """A command and one of its outputs: `{out}` in its arguments is that, `{in}` a path to read
+    from, and `{ok}` another output. ending: of a file; "" for a folder."""
 
     arguments: tuple[str, ...]
     ending: str = ""
@@ -33,7 +34,9 @@ OUTPUTS = [
     Written(("evaluate-spans", "{in}", "{in}", "--ontology", "{in}", "-o", "{out}")),
     Written(("extract", "{in}", "pain", "-o", "{out}"), ".html"),
     Written(("fetch-abstracts", "{in}", "-o", "{out}", "--keep", "{ok}"), ".jsonl.gz"),
-    Written(("few-shot", "{in}", "{in}", "--examples", "{in}", "--ontology", "{in}", "-o", "{out}")),
+    Written(
+        ("few-shot", "{in}", "{in}", "--examples", "{in}", "--ontology", "{in}", "-o", "{out}")
+    ),
     Written(("gold-concepts", "{in}", "-o", "{out}"), ".jsonl"),
     Written(("gsc-plus", "{in}", "-o", "{out}"), ".pubtator"),
     Written(("lay-out", "{in}", "-o", "{out}", "--member", "names.txt"), ".txt"),
@@ -61,7 +64,8 @@ OUTPUTS = [
     Written(("tune", "{in}", "-o", "{ok}", "--metrics", "{out}"), ".json"),
     Written(("zero-shot", "{in}", "-o", "{out}")),
 ]
-# Nothing but what it prints; `vocabularies` writes into its cache alone (tests/ontology/vocabularies).
+# Nothing but what it prints; `vocabularies` writes into its cache alone
+# (tests/ontology/vocabularies).
 PRINT = {
     "affected-mentions",
     "campaign-assemble",
@@ -108,16 +112,22 @@ def tree(path):
 
 
 def test_every_command_is_tested_here():
-    assert {each.arguments[0] for each in OUTPUTS} | PRINT == names_of(krissel) | names_of(laboratory())
+    assert {each.arguments[0] for each in OUTPUTS} | PRINT == names_of(krissel) | names_of(
+        laboratory()
+    )
 
 
 @every_output
 def test_an_output_of_the_wrong_kind_is_refused_before_the_work(written, given, refuse, tmp_path):
-    """Below a file, a folder where a file is to be written, a file where a folder is. There is nothing to read."""
+    """Below a file, a folder where a file is to be written, a file where a folder is. There is
+    nothing to read."""
     (tmp_path / "file").write_text("earlier")
     other = tmp_path / f"out{written.ending}"
     other.mkdir() if written.ending else other.write_text("earlier")
-    for out, named in ((tmp_path / "file" / "folder" / other.name, str(tmp_path / "file")), (other, other.name)):
+    for out, named in (
+        (tmp_path / "file" / "folder" / other.name, str(tmp_path / "file")),
+        (other, other.name),
+    ):
         arguments = given(written, out)
         before = tree(tmp_path)
         said = refuse(*arguments)
@@ -125,7 +135,8 @@ def test_an_output_of_the_wrong_kind_is_refused_before_the_work(written, given, 
         assert tree(tmp_path) == before
 
 
-# The other reasons pass through the same lines: a command that writes a file and one that writes a folder show them.
+# The other reasons pass through the same lines: a command that writes a file and one that writes a
+# folder show them.
 OTHER_REASONS = {"build -o", "link -o"}
 
 
@@ -134,10 +145,15 @@ OTHER_REASONS = {"build -o", "link -o"}
     [
         pytest.param(written, number, id=f"{title} {errno.errorcode[number]}")
         for written, title in zip(OUTPUTS, TITLES, strict=True)
-        for number in (errno.EACCES, *((errno.EROFS, errno.ENOSPC) if title in OTHER_REASONS else ()))
+        for number in (
+            errno.EACCES,
+            *((errno.EROFS, errno.ENOSPC) if title in OTHER_REASONS else ()),
+        )
     ],
 )
-def test_an_output_that_cannot_be_written_has_a_coded_error(written, number, given, refuse, tmp_path, monkeypatch):
+def test_an_output_that_cannot_be_written_has_a_coded_error(
+    written, number, given, refuse, tmp_path, monkeypatch
+):
     forbidden = tmp_path / "forbidden"
     forbidden.mkdir()
     arguments = given(written, forbidden / f"out{written.ending}")
@@ -160,7 +176,8 @@ INPUTS = [*OUTPUTS, Written(("sample", "{in}"))]
 
 @pytest.mark.parametrize("written", INPUTS, ids=[*TITLES, "sample"])
 def test_an_invalid_input_has_a_coded_error(written, given, run, tmp_path):
-    """A missing one, bytes, text that no reader takes, and a folder of neither a pipeline nor a store."""
+    """A missing one, bytes, text that no reader takes, and a folder of neither a pipeline nor a
+    store."""
     for content in ("missing", "bytes", "text", "folder"):
         source = tmp_path / f"{content}-in"
         if content == "bytes":
@@ -181,7 +198,14 @@ def test_an_invalid_input_has_a_coded_error(written, given, run, tmp_path):
 
 
 def test_an_invalid_config_ends_without_a_traceback(run, tmp_path):
-    for content in (b"", b"\x00\xff", b"cake", b"[nlp]\nlang = en\n", b"[training]\n", b"[nlp]\n[training]\n"):
+    for content in (
+        b"",
+        b"\x00\xff",
+        b"cake",
+        b"[nlp]\nlang = en\n",
+        b"[training]\n",
+        b"[nlp]\n[training]\n",
+    ):
         (tmp_path / "train.cfg").write_bytes(content)
         said = run("train", tmp_path / "train.cfg", "-o", tmp_path / "out", code=1)
         assert "Traceback" not in said and not (tmp_path / "out").exists(), content
@@ -193,7 +217,16 @@ def test_a_path_as_report_name_is_refused(refuse, tmp_path):
         examples = ("--examples", "missing") if command == "few-shot" else ()
         for name in ("a/b", "..", ""):
             said = refuse(
-                command, "missing", "missing", "--ontology", "missing", *examples, "-o", tmp_path, "--name", name
+                command,
+                "missing",
+                "missing",
+                "--ontology",
+                "missing",
+                *examples,
+                "-o",
+                tmp_path,
+                "--name",
+                name,
             )
             assert "[K006]" in said and "'name'" in said
     assert not list(tmp_path.iterdir())

@@ -10,9 +10,9 @@ import spacy
 class Component(NamedTuple):
     """One component with one kind of model.
 
-    name: in the pipeline. save: gives the folder of a small, trained pipeline. make: a pipeline, initialized and
-    untrained. docs: unannotated docs. links: what the component wrote to a doc. examples: to train it with. source: of
-    its knowledge base.
+    name: in the pipeline. save: gives the folder of a small, trained pipeline. make: a pipeline,
+    initialized and untrained. docs: unannotated docs. links: what the component wrote to a
+    doc. examples: to train it with. source: of its knowledge base.
     """
 
     name: str
@@ -26,7 +26,10 @@ class Component(NamedTuple):
     steps: int
 
     def load(self, **config):
-        return spacy.load(self.save(), config={f"components.{self.name}.{key}": value for key, value in config.items()})
+        return spacy.load(
+            self.save(),
+            config={f"components.{self.name}.{key}": value for key, value in config.items()},
+        )
 
     def run(self, nlp):
         return [self.links(nlp(doc)) for doc in self.docs(nlp)]
@@ -41,7 +44,8 @@ LEARN_RATES = {
     "words": 0.02,
     "pieces": 0.002,
 }
-# Enough to learn the toy examples by heart; a head that begins at zero over a transformer from nothing takes its time.
+# Enough to learn the toy examples by heart; a head that begins at zero over a transformer from
+# nothing takes its time.
 STEPS = {"pairs": 100, "pieces": 60}
 LINKERS = ["krissel_linker-small", "krissel_linker-transformer", "krissel_linker-referenced"]
 RERANKERS = ["krissel_reranker-list", "krissel_reranker-pairs"]
@@ -50,7 +54,8 @@ FIRST = [LINKERS[0], RERANKERS[0], EXTRACTORS[0]]
 
 
 def kinds(*names):
-    """Parameters of `component`. The other kinds of model are slow, and go the same ways through the components."""
+    """Parameters of `component`. The other kinds of model are slow, and go the same ways through
+    the components."""
     return [pytest.param(name, marks=[] if name in FIRST else pytest.mark.slow) for name in names]
 
 

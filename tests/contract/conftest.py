@@ -13,7 +13,9 @@ _SPEC = importlib.util.spec_from_file_location(
 assert _SPEC is not None and _SPEC.loader is not None
 _FIXTURES = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(_FIXTURES)
-globals().update({name: value for name, value in vars(_FIXTURES).items() if not name.startswith("_")})
+globals().update(
+    {name: value for name, value in vars(_FIXTURES).items() if not name.startswith("_")}
+)
 
 
 @pytest.fixture
@@ -27,7 +29,15 @@ def makers(save_linker, make_linker, save_reranker, make_reranker, save_extracto
 
 @pytest.fixture(params=kinds(*LINKERS, *RERANKERS, *EXTRACTORS))
 def component(
-    request, makers, make_docs, links_of, entities_of, make_examples, make_text_examples, source, names_source
+    request,
+    makers,
+    make_docs,
+    links_of,
+    entities_of,
+    make_examples,
+    make_text_examples,
+    source,
+    names_source,
 ):
     name, kind = request.param.split("-")
     saver, maker = makers[name]

@@ -1,4 +1,5 @@
-"""A number below zero is refused where it is set, by every reader, batcher, objective and source of prototypes."""
+"""A number below zero is refused where it is set, by every reader, batcher, objective and source of
+prototypes."""
 
 import inspect
 from importlib.metadata import distribution

@@ -26,10 +26,14 @@ from spacy_krissel.kb.prototype_kb import PrototypeKB
 
 
 def read_files(folder):
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
-# Documents -----------------------------------------------------------------------------------------------------------
+# Documents ----------------------------------------------------------------------------------------
 
 
 def test_an_empty_batch_gives_no_docs(nlp, pipe):
@@ -100,7 +104,8 @@ def _fail(error, docs):
 
 
 def test_docs_survive_doc_bin(component, nlp):
-    """Links, candidates and ties go to a .spacy file and come back in a vocabulary that never saw them."""
+    """Links, candidates and ties go to a .spacy file and come back in a vocabulary that never saw
+    them."""
     docs = list(nlp.pipe(component.docs(nlp)))
     data = DocBin(docs=docs, store_user_data=True).to_bytes()
     back = list(DocBin().from_bytes(data).get_docs(spacy.blank("en").vocab))
@@ -127,7 +132,7 @@ def test_a_kb_loaded_in_a_memory_zone_outlives_it(component, nlp, pipe):
     assert component.run(fresh) == expected
 
 
-# Processes -----------------------------------------------------------------------------------------------------------
+# Processes ----------------------------------------------------------------------------------------
 
 SCRIPT = """
 import json, multiprocessing, sys
@@ -155,7 +160,10 @@ def read(docs):
     found = []
     for doc in docs:
         ents = [ent for ent in doc.ents if ent.kb_id_]
-        links = [[e.kb_id_, [c["id"] for c in e._.krissel_candidates], list(e._.krissel_ties)] for e in ents]
+        links = [
+            [e.kb_id_, [c["id"] for c in e._.krissel_candidates], list(e._.krissel_ties)]
+            for e in ents
+        ]
         spans = [[s.start, s.end, s.kb_id_, s.id_] for group in doc.spans.values() for s in group]
         listed = doc._.krissel_entities if doc.has_extension("krissel_entities") else []
         found.append([links, spans, [each["id"] for each in listed]])
@@ -216,7 +224,7 @@ def test_a_pickled_linker_keeps_its_kb_and_settings(component, nlp, pipe):
     assert [candidate.entity_ for candidate in copy.kb.get_candidates(doc.ents[0])] == expected
 
 
-# Saving and loading --------------------------------------------------------------------------------------------------
+# Saving and loading -------------------------------------------------------------------------------
 
 
 def test_saved_bytes_are_stable_after_loading(component, nlp, tmp_path):
@@ -242,7 +250,8 @@ def test_bytes_round_trip_keeps_links(component, nlp):
 
 @with_kb
 def test_bytes_without_kb_keep_an_attached_kb(component, nlp, pipe):
-    """`exclude=["kb"]` leaves the knowledge base out, and a pipe that has one for these weights keeps it."""
+    """`exclude=["kb"]` leaves the knowledge base out, and a pipe that has one for these weights
+    keeps it."""
     expected = component.run(nlp)
     data = pipe.to_bytes(exclude=["kb"])
     assert len(data) < len(pipe.to_bytes())
@@ -267,7 +276,11 @@ def other_kb(pipe, encoder):
 @with_kb
 def test_a_pipe_saved_without_kb_takes_one_later(component, nlp, pipe, tmp_path):
     pipe.to_disk(tmp_path / "pipe", exclude=["kb"])
-    assert sorted(path.name for path in (tmp_path / "pipe").iterdir()) == ["cfg", "checksums.json", "model"]
+    assert sorted(path.name for path in (tmp_path / "pipe").iterdir()) == [
+        "cfg",
+        "checksums.json",
+        "model",
+    ]
     other = component.make()
     bare = other.get_pipe(component.name).from_disk(tmp_path / "pipe")
     bare.set_kb(pipe.kb)
@@ -291,7 +304,8 @@ EXTRAS = {"lexical_weight": 0.5, "gold_prior": 0.1}
 
 @linkers
 def test_extra_scores_survive_batches_saving_and_pickling(component, tmp_path):
-    """Lexical similarity and gold prior: equal one by one, in batches, after a save, in another process."""
+    """Lexical similarity and gold prior: equal one by one, in batches, after a save, in another
+    process."""
     nlp = component.load(**EXTRAS)
     expected = component.run(nlp)
     assert expected != component.run(component.load())
@@ -311,7 +325,9 @@ def test_config_overrides_saved_settings(component, nlp, pipe, tmp_path):
     pipe.cfg["threshold"] = 0.99999
     pipe.cfg["n_candidates"] = 2
     nlp.to_disk(tmp_path / "changed")
-    again = spacy.load(tmp_path / "changed", config={f"components.{component.name}.threshold": 0.25})
+    again = spacy.load(
+        tmp_path / "changed", config={f"components.{component.name}.threshold": 0.25}
+    )
     cfg = again.get_pipe(component.name).cfg
     assert (cfg["threshold"], cfg["n_candidates"]) == (0.25, 2)
     again.to_disk(tmp_path / "again")
@@ -400,14 +416,19 @@ def test_a_kb_of_another_width_raises(component, nlp, pipe, tmp_path):
         pipe.set_kb(kb)
 
 
-# Training ------------------------------------------------------------------------------------------------------------
+# Training -----------------------------------------------------------------------------------------
 
 
 @with_kb
 def test_a_frozen_component_is_not_updated(component, nlp, pipe):
     before, kb = pipe.model.to_bytes(), pipe.kb
     losses = {}
-    nlp.update(component.examples(nlp), sgd=Adam(0.1, use_averages=False), losses=losses, exclude=[component.name])
+    nlp.update(
+        component.examples(nlp),
+        sgd=Adam(0.1, use_averages=False),
+        losses=losses,
+        exclude=[component.name],
+    )
     assert pipe.model.to_bytes() == before and pipe.kb is kb and losses == {}
 
 
@@ -442,7 +463,8 @@ def test_updating_on_no_examples_gives_zero_loss(component, nlp, pipe):
 
 @with_kb
 def test_training_clears_the_kb(component, nlp, pipe, tmp_path):
-    """New weights do not search old vectors: the knowledge base goes, and what is saved can be loaded."""
+    """New weights do not search old vectors: the knowledge base goes, and what is saved can be
+    loaded."""
     with pytest.warns(KrisselWarning, match="KW601"):
         nlp.update(component.examples(nlp), sgd=Adam(0.01, use_averages=False))
     assert pipe.kb.is_empty()
@@ -455,18 +477,27 @@ def test_training_clears_the_kb(component, nlp, pipe, tmp_path):
 
 @linkers
 def test_evaluation_during_training_uses_current_weights(component, make_examples):
-    """Development accuracy is measured on prototypes of the present weights, with no knowledge base about."""
+    """Development accuracy is measured on prototypes of the present weights, with no knowledge base
+    about."""
     nlp = component.make()
     examples = make_examples(nlp)
     pipe = nlp.get_pipe(component.name)
-    before = [candidate["score"] for link in pipe.predict([examples[0].predicted])[0] for candidate in link.candidates]
+    before = [
+        candidate["score"]
+        for link in pipe.predict([examples[0].predicted])[0]
+        for candidate in link.candidates
+    ]
     assert nlp.evaluate(examples)["krissel_acc"] is not None
     nlp.update(examples, sgd=Adam(component.learn_rate, use_averages=False))
-    after = [candidate["score"] for link in pipe.predict([examples[0].predicted])[0] for candidate in link.candidates]
+    after = [
+        candidate["score"]
+        for link in pipe.predict([examples[0].predicted])[0]
+        for candidate in link.candidates
+    ]
     assert after != before
 
 
-# Config --------------------------------------------------------------------------------------------------------------
+# Config -------------------------------------------------------------------------------------------
 
 
 def test_components_need_no_settings(component):

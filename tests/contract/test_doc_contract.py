@@ -1,4 +1,5 @@
-"""Links are part of a doc: they go wherever spaCy takes a doc, and no component minds where it comes from."""
+"""Links are part of a doc: they go wherever spaCy takes a doc, and no component minds where it
+comes from."""
 
 import json
 import pickle
@@ -34,10 +35,14 @@ def test_links_survive_copies_pickles_and_bytes(component, docs, way):
 def test_links_survive_saving_a_doc(component, docs, tmp_path):
     for doc in docs:
         doc.to_disk(tmp_path / "doc")
-        assert component.links(Doc(spacy.blank("en").vocab).from_disk(tmp_path / "doc")) == component.links(doc)
+        assert component.links(
+            Doc(spacy.blank("en").vocab).from_disk(tmp_path / "doc")
+        ) == component.links(doc)
 
 
-@pytest.mark.parametrize("component", ["krissel_linker-small", "krissel_reranker-list"], indirect=True)
+@pytest.mark.parametrize(
+    "component", ["krissel_linker-small", "krissel_reranker-list"], indirect=True
+)
 def test_links_survive_joining_docs(component, docs):
     """Each mention keeps what it has, further back in the text."""
     joined, start = component.links(Doc.from_docs(docs)), 0
@@ -48,7 +53,9 @@ def test_links_survive_joining_docs(component, docs):
     assert joined == expected and len(expected) == 10
 
 
-@pytest.mark.parametrize("component", ["krissel_linker-small", "krissel_reranker-list"], indirect=True)
+@pytest.mark.parametrize(
+    "component", ["krissel_linker-small", "krissel_reranker-list"], indirect=True
+)
 def test_links_survive_in_a_part_of_a_doc(component, docs):
     for doc in docs:
         for ent, link in zip(doc.ents, component.links(doc), strict=True):
@@ -56,7 +63,9 @@ def test_links_survive_in_a_part_of_a_doc(component, docs):
             assert component.links(part)[0] == (0, ent.end - ent.start, *link[2:])
 
 
-@pytest.mark.parametrize("component", ["krissel_linker-small", "krissel_reranker-list"], indirect=True)
+@pytest.mark.parametrize(
+    "component", ["krissel_linker-small", "krissel_reranker-list"], indirect=True
+)
 def test_links_survive_merging_tokens(component, docs):
     for doc in docs:
         before = component.links(doc)
@@ -67,9 +76,12 @@ def test_links_survive_merging_tokens(component, docs):
         assert all(len(ent) == 1 for ent in doc.ents)
 
 
-@pytest.mark.parametrize("component", ["krissel_linker-small", "krissel_reranker-list"], indirect=True)
+@pytest.mark.parametrize(
+    "component", ["krissel_linker-small", "krissel_reranker-list"], indirect=True
+)
 def test_candidates_survive_json_on_request(component, docs, nlp):
-    """spaCy writes the ids of spans, and no `kb_id_` of `doc.ents`; what is on `_` is written where it is asked for."""
+    """spaCy writes the ids of spans, and no `kb_id_` of `doc.ents`; what is on `_` is written where
+    it is asked for."""
     for doc in docs:
         ids = [ent.kb_id_ for ent in doc.ents]
         doc.spans["links"] = list(doc.ents)
@@ -87,11 +99,15 @@ def test_candidates_survive_json_on_request(component, docs, nlp):
 @pytest.mark.parametrize("component", ["krissel_span_extractor-words"], indirect=True)
 def test_found_entities_survive_json(component, docs, nlp):
     for doc in docs:
-        back = Doc(nlp.vocab).from_json(json.loads(json.dumps(doc.to_json(underscore=["krissel_entities"]))))
+        back = Doc(nlp.vocab).from_json(
+            json.loads(json.dumps(doc.to_json(underscore=["krissel_entities"])))
+        )
         ((spans, entities),) = component.links(doc)
         assert component.links(back)[0][1] == entities
         # spaCy writes no group without a span.
-        found = [(span.start, span.end, span.kb_id_) for span in back.spans.get("krissel_entities", ())]
+        found = [
+            (span.start, span.end, span.kb_id_) for span in back.spans.get("krissel_entities", ())
+        ]
         assert found == [span[:3] for span in spans]
 
 
@@ -99,7 +115,9 @@ def test_found_entities_survive_json(component, docs, nlp):
 def test_links_without_user_data_keep_ids_only(component, docs):
     """Without it the ids are in the file all the same, and candidates are none."""
     data = DocBin(docs=docs, store_user_data=False).to_bytes()
-    for doc, back in zip(docs, DocBin().from_bytes(data).get_docs(spacy.blank("en").vocab), strict=True):
+    for doc, back in zip(
+        docs, DocBin().from_bytes(data).get_docs(spacy.blank("en").vocab), strict=True
+    ):
         assert [ent.kb_id_ for ent in back.ents] == [ent.kb_id_ for ent in doc.ents]
         assert not any(ent._.krissel_candidates for ent in back.ents)
 

@@ -20,7 +20,7 @@ def expected(component):
     return component.run(component.load())
 
 
-# Folders -------------------------------------------------------------------------------------------------------------
+# Folders ------------------------------------------------------------------------------------------
 
 
 def run_from_disk(component, nlp, path):
@@ -91,7 +91,7 @@ def test_a_saved_pipeline_can_be_moved(component, folder, expected, tmp_path):
     assert component.run(spacy.load(tmp_path / "elsewhere")) == expected
 
 
-# Components ----------------------------------------------------------------------------------------------------------
+# Components ---------------------------------------------------------------------------------------
 
 
 @each_pipe
@@ -147,17 +147,22 @@ def test_another_vocab_gives_the_same_links(component, expected):
     assert component.run(nlp) == expected
 
 
-# Excluded ------------------------------------------------------------------------------------------------------------
+# Excluded -----------------------------------------------------------------------------------------
 
 
 @each_pipe
 def test_a_component_excluded_from_saving_is_not_written(component, nlp, expected, tmp_path):
-    """`exclude` of spaCy's own methods takes a component's name: what was there of it stays as it is."""
+    """`exclude` of spaCy's own methods takes a component's name: what was there of it stays as it
+    is."""
     nlp.to_disk(tmp_path / "without", exclude=[component.name])
     assert not (tmp_path / "without" / component.name).exists()
     nlp.to_disk(tmp_path / "whole")
     pipe = nlp.get_pipe(component.name)
-    before = {path: path.read_bytes() for path in (tmp_path / "whole" / component.name).rglob("*") if path.is_file()}
+    before = {
+        path: path.read_bytes()
+        for path in (tmp_path / "whole" / component.name).rglob("*")
+        if path.is_file()
+    }
     key = next(key for key in ("threshold", "weight") if key in pipe.cfg)
     pipe.cfg[key] = 0.125
     nlp.to_disk(tmp_path / "whole", exclude=[component.name])
@@ -185,7 +190,7 @@ def test_parts_of_a_component_can_be_excluded(component, pipe, tmp_path):
         assert len(pipe.to_bytes(exclude=[part])) < len(pipe.to_bytes())
 
 
-# The front page ------------------------------------------------------------------------------------------------------
+# The front page -----------------------------------------------------------------------------------
 
 
 def test_settings_of_the_front_page_survive_saving(save_linker, make_docs, tmp_path):
@@ -194,7 +199,12 @@ def test_settings_of_the_front_page_survive_saving(save_linker, make_docs, tmp_p
     nlp.to_disk(tmp_path / "saved")
     cfg = spacy.load(tmp_path / "saved").get_pipe("krissel_linker").cfg
     assert (cfg["threshold"], cfg["types_by_label"]) == (0.6, {"Disease": ["T047"]})
-    linked = {ent.kb_id_ for doc in nlp.pipe(make_docs(nlp)) for ent in doc.ents if ent.label_ == "Disease"}
+    linked = {
+        ent.kb_id_
+        for doc in nlp.pipe(make_docs(nlp))
+        for ent in doc.ents
+        if ent.label_ == "Disease"
+    }
     assert linked and all(id_ == "NIL" or id_ < "T07" for id_ in linked)
 
 
@@ -204,7 +214,9 @@ def test_a_sourced_reranker_reranks(save_linker, save_reranker, make_docs, links
     nlp = spacy.load(save_linker("small"), config=candidates)
     nlp.add_pipe("krissel_reranker", source=spacy.load(save_reranker("list")))
     trained = spacy.load(save_reranker("list"), config=candidates)
-    found, expected = ([links_of(doc) for doc in each.pipe(make_docs(each))] for each in (nlp, trained))
+    found, expected = (
+        [links_of(doc) for doc in each.pipe(make_docs(each))] for each in (nlp, trained)
+    )
     assert found == expected
     alone = [links_of(doc) for doc in nlp.pipe(make_docs(nlp), disable=["krissel_reranker"])]
     assert found != alone and all(len(link[4]) > 5 for doc in found for link in doc)

@@ -16,14 +16,19 @@ from spacy_krissel.errors import KrisselError, KrisselWarning
 
 CONFIGS = sorted(path.stem for path in (Path(__file__).parents[2] / "configs").glob("*.cfg"))
 # One config for each component, in the order of `each_pipe`.
-TRAINED = {"krissel_linker": "small", "krissel_reranker": "reranker", "krissel_span_extractor": "oslat-small"}
+TRAINED = {
+    "krissel_linker": "small",
+    "krissel_reranker": "reranker",
+    "krissel_span_extractor": "oslat-small",
+}
 FIRST_LINKER = pytest.mark.parametrize("component", LINKERS[:1], indirect=True)
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
 def run():
-    """Runs a command of spaCy's. RETURNS: what it printed. code: None for a command that may end as it likes."""
+    """Runs a command of spaCy's. RETURNS: what it printed. code: None for a command that may end as
+    it likes."""
 
     def run(*args, code=0):
         result = CliRunner().invoke(app, list(map(str, args)))
@@ -38,11 +43,22 @@ def run():
 
 
 @pytest.fixture
-def paths(toy_store, toy_shards, tiny_bert, save_linker, save_extractor, make_examples, make_text_examples, tmp_path):
+def paths(
+    toy_store,
+    toy_shards,
+    tiny_bert,
+    save_linker,
+    save_extractor,
+    make_examples,
+    make_text_examples,
+    tmp_path,
+):
     """Return a value for each setting of [paths] on the toy data."""
     nlp = spacy.blank("en")
     for name, make in {"gold": make_examples, "texts": make_text_examples}.items():
-        DocBin(docs=[example.reference for example in make(nlp)]).to_disk(tmp_path / f"{name}.spacy")
+        DocBin(docs=[example.reference for example in make(nlp)]).to_disk(
+            tmp_path / f"{name}.spacy"
+        )
     return {
         "ontology": toy_store.path,
         "mentions": toy_shards,
@@ -58,7 +74,8 @@ def paths(toy_store, toy_shards, tiny_bert, save_linker, save_extractor, make_ex
 
 @pytest.fixture
 def filled(run, configs, paths, tmp_path):
-    """A config that ships, on the toy data and filled. RETURNS: its path, and what it was made of."""
+    """A config that ships, on the toy data and filled. RETURNS: its path, and what it was made
+    of."""
 
     def fill(name):
         base = load_config(configs / f"{name}.cfg", interpolate=False)
@@ -84,7 +101,8 @@ def missing(given, found, at=""):
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_every_shipped_config_is_valid(run, filled, name, tmp_path):
-    """Filled it keeps what it says, filling it again changes nothing, and `debug config` finds all functions."""
+    """Filled it keeps what it says, filling it again changes nothing, and `debug config` finds all
+    functions."""
     path, base = filled(name)
     assert list(missing(base, load_config(path, interpolate=False))) == []
     run("init", "fill-config", path, tmp_path / "again.cfg")
@@ -107,8 +125,9 @@ def test_debug_data_works(run, filled, component):
 @pytest.mark.parametrize("component", [LINKERS[0], EXTRACTORS[0]], indirect=True)
 @pytest.mark.filterwarnings("ignore:.KW625")
 def test_debug_model_trains(run, filled, component):
-    """On the first five examples, in which nothing may be twice. Its last step gives docs to the model itself, as if
-    all models read docs: these read mentions or texts, and what is printed of the training is all."""
+    """On the first five examples, in which nothing may be twice. Its last step gives docs to the
+    model itself, as if all models read docs: these read mentions or texts, and what is printed of
+    the training is all."""
     path, _ = filled(TRAINED[component.name])
     found = run("debug", "model", path, component.name, "-P0", "-P1", "-P2", code=None)
     assert "STEP 1 - after initialization" in found and "STEP 2 - after training" in found
@@ -124,13 +143,17 @@ def test_assemble_works(run, filled, component, tmp_path):
 @pytest.fixture
 def gold(component, tmp_path):
     nlp = spacy.blank("en")
-    DocBin(docs=[example.reference for example in component.examples(nlp)]).to_disk(tmp_path / "gold.spacy")
+    DocBin(docs=[example.reference for example in component.examples(nlp)]).to_disk(
+        tmp_path / "gold.spacy"
+    )
     return tmp_path / "gold.spacy"
 
 
 @each_pipe
 def test_benchmark_speed_works(run, component, gold):
-    assert "Mean" in run("benchmark", "speed", component.save(), gold, "--batches", 30, "--warmup", 0)
+    assert "Mean" in run(
+        "benchmark", "speed", component.save(), gold, "--batches", 30, "--warmup", 0
+    )
 
 
 @each_pipe
@@ -149,7 +172,14 @@ def test_find_threshold_works(run, component, gold, tmp_path):
     ruler.add_patterns([{"label": "MENTION", "pattern": mention} for mention in mentions])
     nlp.to_disk(tmp_path / "pipeline")
     out = run(
-        "find-threshold", tmp_path / "pipeline", gold, "krissel_linker", "threshold", "krissel_acc", "--n_trials", 3
+        "find-threshold",
+        tmp_path / "pipeline",
+        gold,
+        "krissel_linker",
+        "threshold",
+        "krissel_acc",
+        "--n_trials",
+        3,
     )
     assert "Best threshold" in out
 
@@ -163,7 +193,14 @@ def test_apply_links_like_the_pipeline(run, component, tmp_path):
     run("apply", component.save(), tmp_path / "texts", tmp_path / "texts.spacy")
     assert len(list(DocBin().from_disk(tmp_path / "texts.spacy").get_docs(nlp.vocab))) == 1
     DocBin(docs=component.docs(nlp)).to_disk(tmp_path / "docs.spacy")
-    run("apply", component.save(), tmp_path / "docs.spacy", tmp_path / "linked.spacy", "--batch-size", 2)
+    run(
+        "apply",
+        component.save(),
+        tmp_path / "docs.spacy",
+        tmp_path / "linked.spacy",
+        "--batch-size",
+        2,
+    )
     linked = DocBin().from_disk(tmp_path / "linked.spacy").get_docs(nlp.vocab)
     assert [component.links(doc) for doc in linked] == component.run(nlp)
 
@@ -171,7 +208,17 @@ def test_apply_links_like_the_pipeline(run, component, tmp_path):
 @each_pipe
 def test_a_packaged_pipeline_links_like_the_original(run, component, tmp_path):
     (tmp_path / "packages").mkdir()
-    run("package", component.save(), tmp_path / "packages", "--name", "toy", "--version", "1.0.0", "--build", "none")
+    run(
+        "package",
+        component.save(),
+        tmp_path / "packages",
+        "--name",
+        "toy",
+        "--version",
+        "1.0.0",
+        "--build",
+        "none",
+    )
     (package,) = (tmp_path / "packages").iterdir()
     (model,) = (path.parent for path in package.rglob("config.cfg"))
     assert "spacy-krissel" in (package / "meta.json").read_text()

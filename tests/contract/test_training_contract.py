@@ -1,4 +1,5 @@
-"""Training as spaCy does it: with the default config, beside other components, further after loading."""
+"""Training as spaCy does it: with the default config, beside other components, further after
+loading."""
 
 import json
 import warnings
@@ -26,18 +27,21 @@ def to_spans(examples, key="sc"):
     return examples
 
 
-# The default config --------------------------------------------------------------------------------------------------
+# The default config -------------------------------------------------------------------------------
 
 
 def test_the_default_linker_can_be_trained(make_examples):
-    """On annotated examples, with nothing else given: no mention is replaced, and that is said once."""
+    """On annotated examples, with nothing else given: no mention is replaced, and that is said
+    once."""
     nlp = spacy.blank("en")
     nlp.add_pipe("krissel_linker")
     with pytest.warns(KrisselWarning, match="KW626.*ontology"):
         optimizer = nlp.initialize(lambda: make_examples(nlp))
     with warnings.catch_warnings():
         warnings.simplefilter("error", KrisselWarning)
-        losses = [nlp.update(make_examples(nlp), sgd=optimizer)["krissel_linker"] for _ in range(20)]
+        losses = [
+            nlp.update(make_examples(nlp), sgd=optimizer)["krissel_linker"] for _ in range(20)
+        ]
     assert 0 < min(losses) and sum(losses[-5:]) < sum(losses[:5])
 
 
@@ -55,14 +59,18 @@ def test_the_default_linker_trains_on_the_spans_that_it_links(make_examples):
 
 
 def test_the_default_reranker_requires_an_ontology(save_linker, make_examples, toy_store):
-    """It needs descriptions of its candidates: `initialize` says so, and with them the default config trains."""
+    """It needs descriptions of its candidates: `initialize` says so, and with them the default
+    config trains."""
     nlp = spacy.load(save_linker("small"))
     reranker = nlp.add_pipe("krissel_reranker")
     with nlp.select_pipes(disable=["krissel_linker"]):
         with pytest.raises(KrisselError, match=r"K616.*\[initialize.components.krissel_reranker\]"):
             nlp.initialize(lambda: make_examples(nlp))
         reranker.initialize(lambda: make_examples(nlp), nlp=nlp, ontology=lambda: toy_store)
-        assert nlp.update(make_examples(nlp), sgd=Adam(0.001, use_averages=False))["krissel_reranker"] > 0
+        assert (
+            nlp.update(make_examples(nlp), sgd=Adam(0.001, use_averages=False))["krissel_reranker"]
+            > 0
+        )
 
 
 def test_the_default_extractor_requires_an_ontology(make_text_examples, toy_store):
@@ -72,10 +80,15 @@ def test_the_default_extractor_requires_an_ontology(make_text_examples, toy_stor
     with pytest.raises(KrisselError, match=r"K639.*\[initialize.components\]"):
         nlp.initialize(lambda: make_text_examples(nlp))
     extractor.initialize(lambda: make_text_examples(nlp), nlp=nlp, ontology=lambda: toy_store)
-    assert nlp.update(make_text_examples(nlp), sgd=Adam(0.001, use_averages=False))["krissel_span_extractor"] > 0
+    assert (
+        nlp.update(make_text_examples(nlp), sgd=Adam(0.001, use_averages=False))[
+            "krissel_span_extractor"
+        ]
+        > 0
+    )
 
 
-# Batches -------------------------------------------------------------------------------------------------------------
+# Batches ------------------------------------------------------------------------------------------
 
 
 @each_pipe
@@ -93,15 +106,21 @@ def test_a_batch_with_nothing_to_learn_changes_nothing(component, nlp, pipe):
 
 
 def config_of(nlp, path, **training):
-    """The pipeline's config for `spacy train` on the docs at `path`, in batches that no component chose."""
+    """The pipeline's config for `spacy train` on the docs at `path`, in batches that no component
+    chose."""
     config = nlp.config.copy()
-    config["corpora"] = {name: {"@readers": "spacy.Corpus.v1", "path": str(path)} for name in ("train", "dev")}
+    config["corpora"] = {
+        name: {"@readers": "spacy.Corpus.v1", "path": str(path)} for name in ("train", "dev")
+    }
     config["training"] = {
         **config["training"],
         "max_steps": 12,
         "eval_frequency": 6,
         "batcher": {"@batchers": "spacy.batch_by_sequence.v1", "size": 2},
-        "logger": {"@loggers": "spacy.ConsoleLogger.v3", "output_file": str(path.parent / "log.jsonl")},
+        "logger": {
+            "@loggers": "spacy.ConsoleLogger.v3",
+            "output_file": str(path.parent / "log.jsonl"),
+        },
         "score_weights": {"krissel_acc": 0.5, "ents_f": 0.5},
         **training,
     }
@@ -110,10 +129,13 @@ def config_of(nlp, path, **training):
 
 @pytest.fixture
 def annotated(make_linker, make_examples, tmp_path):
-    """A .spacy file of linked mentions, and a pipeline of `ner` and a linker that was never initialized."""
+    """A .spacy file of linked mentions, and a pipeline of `ner` and a linker that was never
+    initialized."""
     nlp = make_linker("small")
     nlp.add_pipe("ner", first=True)
-    DocBin(docs=[example.reference for example in make_examples(nlp)]).to_disk(tmp_path / "train.spacy")
+    DocBin(docs=[example.reference for example in make_examples(nlp)]).to_disk(
+        tmp_path / "train.spacy"
+    )
     return nlp, tmp_path / "train.spacy"
 
 
@@ -139,7 +161,7 @@ def test_joint_training_trains_ner_and_linker(annotated, tmp_path):
     assert all(row["losses"][name] > 0 for row in rows[1:] for name in ("ner", "krissel_linker"))
 
 
-# Further training ----------------------------------------------------------------------------------------------------
+# Further training ---------------------------------------------------------------------------------
 
 
 @each_pipe
@@ -150,14 +172,17 @@ def test_a_loaded_pipeline_can_be_trained_further(component, nlp, pipe):
         optimizer = nlp.resume_training()
         optimizer.learn_rate = component.learn_rate
         before = pipe.model.to_bytes()
-        losses = [nlp.update(component.examples(nlp), sgd=optimizer)[component.name] for _ in range(3)]
+        losses = [
+            nlp.update(component.examples(nlp), sgd=optimizer)[component.name] for _ in range(3)
+        ]
     assert min(losses) > 0 and pipe.model.to_bytes() != before
 
 
 @with_kb
 @pytest.mark.parametrize("onto_itself", [True, False])
 def test_an_outdated_kb_can_be_rebuilt(component, toy_store, toy_shards, tmp_path, onto_itself):
-    """Trained further, saved onto its folder, loaded, and given its knowledge base again, as KW601 says."""
+    """Trained further, saved onto its folder, loaded, and given its knowledge base again, as KW601
+    says."""
     spacy.load(component.save()).to_disk(tmp_path / "pipeline")
     nlp = spacy.load(tmp_path / "pipeline")
     nlp.get_pipe(component.name).objective.initialize(toy_store)
@@ -169,9 +194,13 @@ def test_an_outdated_kb_can_be_rebuilt(component, toy_store, toy_shards, tmp_pat
         component.run(loaded)
     output = tmp_path / ("pipeline" if onto_itself else "other")
     mentions = None if "extractor" in component.name else toy_shards
-    prototypes(tmp_path / "pipeline", output, toy_store.path, mentions, name=component.name, progress=False)
+    prototypes(
+        tmp_path / "pipeline", output, toy_store.path, mentions, name=component.name, progress=False
+    )
     again = spacy.load(output)
-    before, after = (each.get_pipe(component.name).to_bytes(exclude=["kb"]) for each in (loaded, again))
+    before, after = (
+        each.get_pipe(component.name).to_bytes(exclude=["kb"]) for each in (loaded, again)
+    )
     assert after == before
     found = [link for doc in component.run(again) for link in doc]
     assert found and not again.get_pipe(component.name).kb.is_empty()

@@ -36,7 +36,9 @@ def test_a_name_that_is_not_utf8_becomes_a_valid_id(tmp_path):
     info = tarfile.TarInfo("caf\xe9.txt")
     info.size = 4
     path = tmp_path / "a.tar.gz"
-    path.write_bytes(gzip.compress(info.tobuf(tarfile.GNU_FORMAT, "latin-1") + b"Pain" + bytes(508 + 1024)))
+    path.write_bytes(
+        gzip.compress(info.tobuf(tarfile.GNU_FORMAT, "latin-1") + b"Pain" + bytes(508 + 1024))
+    )
     (text,) = read_texts(path)
     assert text.id.encode("utf8").startswith("caf\ufffd".encode("utf8"))
 
@@ -56,7 +58,11 @@ def test_a_sparse_header_without_numbers_raises_a_coded_error(tmp_path, read):
     path = tmp_path / "a.tar.gz"
     with tarfile.open(path, "w:gz", format=tarfile.PAX_FORMAT) as tar:
         info = tarfile.TarInfo("1.txt")
-        info.pax_headers = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.realsize": "9"}
+        info.pax_headers = {
+            "GNU.sparse.major": "1",
+            "GNU.sparse.minor": "0",
+            "GNU.sparse.realsize": "9",
+        }
         info.size = 512
         tar.addfile(info, io.BytesIO(b"many\n" + bytes(507)))
     with pytest.raises(KrisselError, match="K211.*ValueError"):
@@ -67,7 +73,9 @@ def test_archive_size_in_memory_is_limited(tmp_path, monkeypatch):
     monkeypatch.setenv("KRISSEL_MAX_FILE_MIB", "1")
     half = b"x" * (600 * 1024)
     path = archive(tmp_path / "a.tar.gz", ("1.txt", len(half), half), ("2.txt", len(half), half))
-    with pytest.raises(KrisselError, match=r"K055.*a\.tar\.gz!2\.txt.*1\.2 MiB.*KRISSEL_MAX_FILE_MIB"):
+    with pytest.raises(
+        KrisselError, match=r"K055.*a\.tar\.gz!2\.txt.*1\.2 MiB.*KRISSEL_MAX_FILE_MIB"
+    ):
         list(read_brat(path))
     # Each of them is read by itself.
     assert len(list(read_texts(path))) == 2

@@ -26,7 +26,10 @@ LINNAEUS = HEADER + (
     "species:ncbi:9606|species:ncbi:10090\tpmcA2\t0\t6\tHumans\t\n"
     "species:ncbi:0\tpmcA1\t19\t24\tmules\t\n"
 )
-S800 = "9606\tmed002:20300\t0\t5\tHumans\n10090|10116\tmed002:20300\t10\t13\tmice\n9606\tmed001:20200\t0\t5\tHumans\n"
+S800 = (
+    "9606\tmed002:20300\t0\t5\tHumans\n10090|10116\tmed002:20300\t10\t13\tmice\n"
+    "9606\tmed001:20200\t0\t5\tHumans\n"
+)
 CAPTIONS = """<?xml version="1.0"?>
 <collection><source>SourceData</source>
 <document><id>7 Figure_1-A</id><infon key="pmc_id">7</infon><infon key="sourcedata_figure_dir">Figure_1-A</infon>
@@ -36,9 +39,10 @@ CAPTIONS = """<?xml version="1.0"?>
 </passage></document>
 <document><id>7 Figure_1-B</id><passage><offset>0</offset><text>(B) GFP, heart.</text></passage></document>
 </collection>
-"""
+"""  # noqa: E501
 ANNOTATIONS = (
-    '"thomas article",doi,don_article,figure,annot id,paper id,first left,last right,length,text,obj,overlap\n'
+    '"thomas article",doi,don_article,figure,annot id,paper id,first left,last '
+    "right,length,text,obj,overlap\n"
     "sd1,10/1,7,Figure_1-A,1,1,4,7,3,p53,NCBI gene:7157|NCBI gene:22059,\n"
     "sd1,10/1,7,Figure_1-B,1,2,4,7,3,GFP,protein:GFP,yes\n"
     "sd1,10/1,7,Figure_1-B,2,3,9,15,6,heart.,Uberon:UBERON:0000948,\n"
@@ -78,7 +82,11 @@ def test_linnaeus_is_read_with_ids_and_offsets(write):
     path = write("tags.tsv", LINNAEUS.replace("\n", "\r\n"))
     for name in ("pmcA1", "pmcA2"):
         write(f"txt/{name}.txt", TEXT)
-    assert detect_format(path) == detect_format(write("other.tsv", LINNAEUS.removeprefix(HEADER))) == "linnaeus"
+    assert (
+        detect_format(path)
+        == detect_format(write("other.tsv", LINNAEUS.removeprefix(HEADER)))
+        == "linnaeus"
+    )
     (first, second), counts = read("linnaeus", path)
     assert (first.id, first.text, second.id, counts) == ("pmcA1", TEXT, "pmcA2", {})
     assert states(first) == [
@@ -143,26 +151,40 @@ def test_class_names_are_split_into_label_and_id(name, found):
 
 def test_bioid_ids_resolve_to_entities_of_a_store(write, tmp_path):
     """In each spelling of the prefix."""
-    store = write_store([Entity("CVCL_0030", "HeLa"), Entity("NCBITaxon:9606", "human")], tmp_path / "store")
-    for id_, entity in (("Cellosaurus:CVCL_0030", "CVCL_0030"), ("NCBI taxon:9606", "NCBITaxon:9606")):
+    store = write_store(
+        [Entity("CVCL_0030", "HeLa"), Entity("NCBITaxon:9606", "human")], tmp_path / "store"
+    )
+    for id_, entity in (
+        ("Cellosaurus:CVCL_0030", "CVCL_0030"),
+        ("NCBI taxon:9606", "NCBITaxon:9606"),
+    ):
         assert store.resolve(id_) == entity
 
 
 BAD = {
-    "linnaeus": ["x", "species:ncbi:\td\t0\t1\tH", "species:ncbi:1\td\t0", "species:ncbi:1\td\tx\t1\tH"],
+    "linnaeus": [
+        "x",
+        "species:ncbi:\td\t0\t1\tH",
+        "species:ncbi:1\td\t0",
+        "species:ncbi:1\td\tx\t1\tH",
+    ],
     "s800": ["x", "|\td:1\t0\t1\tH", "1\td:1\t0\t-1\tH", "1\td:1\t0\t1\tH\x07"],
     "bioid": ["7,Figure_1-A", 'sd1,10/1,7,F,1,1,4,7,3,p53,"x', "sd1,10/1,7,F,1,1,x,7,3,p53,GO:1,"],
 }
 
 
-@pytest.mark.parametrize("format, table", [("linnaeus", LINNAEUS), ("s800", S800), ("bioid", ANNOTATIONS)])
+@pytest.mark.parametrize(
+    "format, table", [("linnaeus", LINNAEUS), ("s800", S800), ("bioid", ANNOTATIONS)]
+)
 def test_damaged_table_lines_are_bad_records(write, format, table):
     for folder, names in (("txt", ("pmcA1", "pmcA2")), ("abstracts", ("med001", "med002"))):
         for name in names:
             write(f"{folder}/{name}.txt", TEXT)
     write("caption_bioc/7.xml", CAPTIONS)
     whole, _ = read(format, write("table", table))
-    found, counts = read(format, write("table", table + "".join(f"{line}\n" for line in BAD[format])))
+    found, counts = read(
+        format, write("table", table + "".join(f"{line}\n" for line in BAD[format]))
+    )
     assert [each.mentions for each in found] == [each.mentions for each in whole]
     assert counts == {"bad_records": len(BAD[format])}
     with pytest.raises(KrisselError, match=r"K243\].*table.*line 1 is '1\|t\|"):
@@ -190,14 +212,24 @@ COLLECTION = {
                     "offset": 0,
                     "text": "Gout é.",
                     "annotations": [
-                        annotation("Gout", 0, type="disease", identifier="MESH:D006073;MESH:D1", foreign=False),
+                        annotation(
+                            "Gout",
+                            0,
+                            type="disease",
+                            identifier="MESH:D006073;MESH:D1",
+                            foreign=False,
+                        ),
                         annotation("é", 5, type="species", foreign=True),
                     ],
                 },
                 {
                     "offset": 9,
                     "sentences": [
-                        {"offset": 9, "text": "HeLa", "annotations": [annotation("HeLa", 9, type="CVCL_0030")]}
+                        {
+                            "offset": 9,
+                            "text": "HeLa",
+                            "annotations": [annotation("HeLa", 9, type="CVCL_0030")],
+                        }
                     ],
                 },
             ],
@@ -214,13 +246,21 @@ def test_belb_bioc_keeps_its_mentions_and_skips_foreign_annotations(tmp_path, co
     assert detect_format(path) == "bioc-json"
     (document,), counts = read("bioc-json", path)
     assert (document.id, document.text) == ("12", "Gout é.  HeLa")
-    assert states(document) == [("Gout", "disease", "MESH:D006073|MESH:D1"), ("HeLa", "Cellosaurus", "CVCL_0030")]
+    assert states(document) == [
+        ("Gout", "disease", "MESH:D006073|MESH:D1"),
+        ("HeLa", "Cellosaurus", "CVCL_0030"),
+    ]
     assert counts == {"foreign_annotations": 1, "bad_records": 1}
 
 
 @pytest.mark.parametrize(
     "text, code",
-    [('{"documents": [', "K244"), ("[1]", "K244"), ('{"documents": {}}', "K244"), ('{"documents": [1]}', "K204")],
+    [
+        ('{"documents": [', "K244"),
+        ("[1]", "K244"),
+        ('{"documents": {}}', "K244"),
+        ('{"documents": [1]}', "K204"),
+    ],
 )
 def test_json_that_is_no_collection_raises_a_coded_error(write, text, code):
     with pytest.raises(KrisselError, match=rf"{code}\].*a\.json"):
@@ -257,8 +297,13 @@ def test_bioc_json_documents_are_found_in_every_layout(write, text):
     path = write("a.json", text)
     assert detect_format(path) == "bioc-json"
     documents, counts = read("bioc-json", path)
-    assert [(each.id, each.text) for each in documents] == [("21", "Gout"), ("22", "Croup")] and not counts
-    assert [states(each) for each in documents] == [[(t, "disease", "MESH:D006073")] for t in ("Gout", "Croup")]
+    assert [(each.id, each.text) for each in documents] == [
+        ("21", "Gout"),
+        ("22", "Croup"),
+    ] and not counts
+    assert [states(each) for each in documents] == [
+        [(t, "disease", "MESH:D006073")] for t in ("Gout", "Croup")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -276,8 +321,13 @@ def test_bioc_json_documents_are_found_in_every_layout(write, text):
     ],
 )
 def test_ids_in_a_list_are_joined(write, infons, kb_id):
-    found = {**GOUT["passages"][0], "annotations": [annotation("Gout", 0, type="disease", **infons)]}
-    ((document,), counts) = read("bioc-json", write("a.json", json.dumps({**GOUT, "passages": [found]})))
+    found = {
+        **GOUT["passages"][0],
+        "annotations": [annotation("Gout", 0, type="disease", **infons)],
+    }
+    ((document,), counts) = read(
+        "bioc-json", write("a.json", json.dumps({**GOUT, "passages": [found]}))
+    )
     assert states(document) == [("Gout", "disease", kb_id)] and not counts
 
 
@@ -296,7 +346,9 @@ FORMS = {
 
 @given(
     st.lists(
-        st.tuples(st.sampled_from([*FORMS]), st.integers(1, 3), st.sampled_from([None, 1])), min_size=1, max_size=4
+        st.tuples(st.sampled_from([*FORMS]), st.integers(1, 3), st.sampled_from([None, 1])),
+        min_size=1,
+        max_size=4,
     ),
     st.sampled_from(["", "\n", "\r\n", "\n\n "]),
 )
@@ -322,12 +374,28 @@ def test_a_damaged_bioc_json_line_is_one_bad_record(write, bad):
 
 
 def row(*ids, start=0, **more):
-    return {"type": "DISEASE", "text": "Gout", "start": start, "end": start + 4, "ids": list(ids), **more}
+    return {
+        "type": "DISEASE",
+        "text": "Gout",
+        "start": start,
+        "end": start + 4,
+        "ids": list(ids),
+        **more,
+    }
 
 
 ROWS = [
-    {"id": "1", "text": "Gout", "annotations": [row("D006073", "D1")], "metadata": {"passages": []}},
-    {"id": 2, "text": "No Gout.", "annotations": [row("NIL", start=3), row("D1", start=-1, end=-1)]},
+    {
+        "id": "1",
+        "text": "Gout",
+        "annotations": [row("D006073", "D1")],
+        "metadata": {"passages": []},
+    },
+    {
+        "id": 2,
+        "text": "No Gout.",
+        "annotations": [row("NIL", start=3), row("D1", start=-1, end=-1)],
+    },
     {"id": "3", "text": "Gout", "annotations": [row(7157)]},
 ]
 

@@ -15,8 +15,9 @@ HEAD = "<?xml version='1.0' encoding='UTF-8'?><!DOCTYPE collection SYSTEM 'BioC.
 
 def annotation(start, length, text, kb_id="D1", extra="", more=""):
     return (
-        f"<annotation id='0'><infon key='type'>Disease</infon><infon key='MESH'>{kb_id}</infon>{extra}"
-        f"<location offset='{start}' length='{length}'/>{more}<text>{text}</text></annotation>\n"
+        "<annotation id='0'><infon key='type'>Disease</infon><infon "
+        f"key='MESH'>{kb_id}</infon>{extra}<location offset='{start}' "
+        f"length='{length}'/>{more}<text>{text}</text></annotation>\n"
     )
 
 
@@ -26,7 +27,10 @@ def passage(offset, text, *annotations):
 
 
 def collection(*documents):
-    body = "".join(f"<document><id>{i}</id>\n{passages}</document>\n" for i, passages in enumerate(documents, 1))
+    body = "".join(
+        f"<document><id>{i}</id>\n{passages}</document>\n"
+        for i, passages in enumerate(documents, 1)
+    )
     return f"{HEAD}<collection><source>x</source>\n{body}</collection>"
 
 
@@ -51,8 +55,9 @@ def test_passages_are_put_at_their_offsets(tmp_path):
 
 def test_sentences_with_their_own_offsets_are_joined(tmp_path):
     passages = (
-        "<passage><offset>0</offset><sentence><offset>0</offset><text>One.</text></sentence>"
-        f"<sentence><offset>5</offset><text>Two gout.</text>{annotation(9, 4, 'gout')}</sentence></passage>"
+        "<passage><offset>0</offset><sentence><offset>0</offset><text>One.</text>"
+        "</sentence><sentence><offset>5</offset><text>Two "
+        f"gout.</text>{annotation(9, 4, 'gout')}</sentence></passage>"
     )
     (text,) = read(tmp_path, collection(passages))
     assert text.text == "One. Two gout."
@@ -96,7 +101,11 @@ def test_fragments_move_with_their_passage(tmp_path):
     "infons, label, kb_id",
     [
         # NLM-Gene: members of a family, an enumeration, no gene.
-        ({"code": "222", "NCBI Gene identifier": "12458,12772", "type": "Gene"}, "Gene", "12458|12772"),
+        (
+            {"code": "222", "NCBI Gene identifier": "12458,12772", "type": "Gene"},
+            "Gene",
+            "12458|12772",
+        ),
         ({"NCBI Gene identifier": "15900;15977", "type": "GENERIF"}, "GENERIF", "15900|15977"),
         ({"NCBI Gene identifier": "-", "type": "Gene"}, "Gene", "-"),
         ({"type": "Domain"}, "Domain", ""),
@@ -106,30 +115,47 @@ def test_fragments_move_with_their_passage(tmp_path):
         ({"type": "Gene", "NCBI Gene": "51592"}, "Gene", "51592"),
         ({"type": "Species", "NCBI Taxonomy": "9606"}, "Species", "9606"),
         # NLM-Chem
-        ({"type": "Chemical", "identifier": "MESH:D014364,MESH:D000596"}, "Chemical", "MESH:D014364|MESH:D000596"),
+        (
+            {"type": "Chemical", "identifier": "MESH:D014364,MESH:D000596"},
+            "Chemical",
+            "MESH:D014364|MESH:D000596",
+        ),
         ({"type": "Chemical", "identifier": "-"}, "Chemical", "-"),
     ],
 )
 def test_ids_are_read_in_the_layout_of_each_corpus(tmp_path, infons, label, kb_id):
     written = "".join(f"<infon key='{key}'>{value}</infon>" for key, value in infons.items())
-    mention = f"<annotation id='1'>{written}<location offset='0' length='5'/><text>Title</text></annotation>"
+    mention = (
+        f"<annotation id='1'>{written}<location offset='0' "
+        "length='5'/><text>Title</text></annotation>"
+    )
     (text,) = read(tmp_path, collection(passage(0, "Title", mention)))
     assert [(mention.label, mention.kb_id) for mention in text.mentions] == [(label, kb_id)]
 
 
 @pytest.mark.filterwarnings("error")
 def test_annotations_of_a_whole_document_are_counted(tmp_path):
-    infons = "<infon key='type'>MeSH_Indexing_Chemical</infon><infon key='identifier'>MESH:D007210</infon>"
-    heading = f"<annotation id='MIC2'>{infons}<infon key='entry_term'>Indoleacetic Acids</infon><text/></annotation>"
+    infons = (
+        "<infon key='type'>MeSH_Indexing_Chemical</infon><infon "
+        "key='identifier'>MESH:D007210</infon>"
+    )
+    heading = (
+        f"<annotation id='MIC2'>{infons}<infon key='entry_term'>Indoleacetic "
+        "Acids</infon><text/></annotation>"
+    )
     report = CorpusReport()
-    (text,) = read(tmp_path, collection(passage(0, "Title", heading, annotation(0, 5, "Title"))), report)
+    (text,) = read(
+        tmp_path, collection(passage(0, "Title", heading, annotation(0, 5, "Title"))), report
+    )
     assert len(text.mentions) == 1 and report.to_dict()["counts"] == {"document_annotations": 1}
 
 
 def test_skipped_records_raise_a_warning(tmp_path):
     path = tmp_path / "a.xml"
     path.write_text(collection(passage("here", "Title", annotation("x", 5, "Title"))))
-    with pytest.warns(KrisselWarning, match=r"KW201\] 2 record.*a\.xml, line 4 \(the offset 'here' of a passage\)"):
+    with pytest.warns(
+        KrisselWarning, match=r"KW201\] 2 record.*a\.xml, line 4 \(the offset 'here' of a passage\)"
+    ):
         (text,) = read_bioc(path)
     assert text.text == "Title"
 
@@ -142,7 +168,9 @@ def test_every_truncation_of_a_file_raises_a_coded_error(tmp_path):
 
 
 def test_truncated_gzip_raises(tmp_path):
-    content = gzip.compress(collection(*[passage(0, f"Title {i * 7919}") for i in range(5000)]).encode())
+    content = gzip.compress(
+        collection(*[passage(0, f"Title {i * 7919}") for i in range(5000)]).encode()
+    )
     with pytest.raises(KrisselError, match=r"\[K202\].*a\.xml.*at line [1-9]"):
         read(tmp_path, content[: len(content) // 2])
     assert len(read(tmp_path, content)) == 5000
@@ -156,8 +184,14 @@ def test_truncated_gzip_raises(tmp_path):
         (b"<html><body/></html>", "K008.*line 1.*<html>"),
         (b"<collection><source>x</source></collection>", "K204"),
         (b"<collection>\xff</collection>", "K007"),
-        (b"<!DOCTYPE c [<!ENTITY a 'aaaa'>]><collection>&a;</collection>", "K009.*declares the entity 'a'"),
-        (b"<!DOCTYPE c [<!ENTITY a SYSTEM 'file:///etc/hostname'>]><collection>&a;</collection>", "K009"),
+        (
+            b"<!DOCTYPE c [<!ENTITY a 'aaaa'>]><collection>&a;</collection>",
+            "K009.*declares the entity 'a'",
+        ),
+        (
+            b"<!DOCTYPE c [<!ENTITY a SYSTEM 'file:///etc/hostname'>]><collection>&a;</collection>",
+            "K009",
+        ),
     ],
 )
 def test_unreadable_files_raise_coded_errors(tmp_path, content, code):
@@ -182,13 +216,27 @@ def test_memory_does_not_grow_with_the_file(tmp_path):
 
 @given(
     st.lists(
-        st.sampled_from(["passage", "sentence", "annotation", "document", "offset", "text", "infon", "id", "location"]),
+        st.sampled_from(
+            [
+                "passage",
+                "sentence",
+                "annotation",
+                "document",
+                "offset",
+                "text",
+                "infon",
+                "id",
+                "location",
+            ]
+        ),
         max_size=12,
     ),
     st.text(alphabet="0123456789a ", max_size=4),
 )
 def test_arbitrary_nesting_gives_documents_or_a_coded_error(tmp_path_factory, names, content):
-    xml = "".join(f"<{name}>{content}" for name in names) + "".join(f"</{name}>" for name in reversed(names))
+    xml = "".join(f"<{name}>{content}" for name in names) + "".join(
+        f"</{name}>" for name in reversed(names)
+    )
     path = tmp_path_factory.mktemp("wild") / "a.xml"
     path.write_text(f"<collection>{xml}</collection>")
     try:

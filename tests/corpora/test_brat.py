@@ -24,7 +24,8 @@ ANN = (
     "T4\tPlace 21 25\tknee\n"
 )
 OTHERS = (
-    "R1\tPart-of Arg1:T1 Arg2:T2\nE1\tHurts:T1 Theme:T2\n*\tEquiv T1 T2\nA1\tSevere T1\n#1\tAnnotatorNotes T1\tSo\n"
+    "R1\tPart-of Arg1:T1 Arg2:T2\nE1\tHurts:T1 Theme:T2\n*\tEquiv T1 T2\nA1\tSevere T1\n"
+    "#1\tAnnotatorNotes T1\tSo\n"
 )
 
 
@@ -66,7 +67,8 @@ def test_docs_keep_discontinuous_mentions(tmp_path):
 
 def test_other_and_bad_records_are_counted(tmp_path):
     bad = (
-        "T5\tFinding 0\tPain\nT6\tFinding 0 4\nT1\tFinding 0 4\tPain\nN9\tReference T99 MESH:D1\tx\nN8\tReference T1\n"
+        "T5\tFinding 0\tPain\nT6\tFinding 0 4\nT1\tFinding 0 4\tPain\n"
+        "N9\tReference T99 MESH:D1\tx\nN8\tReference T1\n"
         "pain\n"
     )
     (text,), report = read(tmp_path, ANN + OTHERS + bad)
@@ -81,7 +83,8 @@ def test_a_text_without_annotations_has_no_mentions(tmp_path):
 
 
 def test_offsets_count_every_character(tmp_path):
-    """A carriage return and a character outside Unicode's first plane are one each, and no line is normalised."""
+    """A carriage return and a character outside Unicode's first plane are one each, and no line is
+    normalised."""
     text = "A\r\n\N{MICROBE} gout"
     (found,), _ = read(tmp_path, "T1\tFinding 5 9\tgout\n", text)
     assert found.text == text and found.text[5:9] == "gout"
@@ -109,4 +112,7 @@ def test_missing_and_foreign_files_raise_coded_errors(tmp_path):
 def test_arbitrary_lines_are_mentions_or_counted(tmp_path_factory, lines):
     tmp_path = tmp_path_factory.mktemp("brat")
     (text,), report = read(tmp_path, "T0\tFinding 0 4\tPain\n" + "\n".join([*lines, ""]))
-    assert text.mentions[0].text == "Pain" and len(text.mentions) + report["bad_records"] <= len(lines) + 1
+    assert (
+        text.mentions[0].text == "Pain"
+        and len(text.mentions) + report["bad_records"] <= len(lines) + 1
+    )

@@ -31,20 +31,26 @@ def test_mentions_are_read_and_suggestions_are_not(tmp_path):
     assert [(each.fragments, each.text, each.label, each.kb_id) for each in document.mentions] == [
         (((0, 4),), "Gout", "Disease", "MESH:D006073")
     ]
-    nested = {f"ada/{name}": text for name, text in FILES.items()} | {"bob/2.xmi": FILES["1.xmi"], **FILES}
+    nested = {f"ada/{name}": text for name, text in FILES.items()} | {
+        "bob/2.xmi": FILES["1.xmi"],
+        **FILES,
+    }
     assert [each.id for each in read(zipped(tmp_path / "nested.zip", nested))] == ["1", "1", "2"]
     for name, text in FILES.items():
         (tmp_path / name).write_text(text, encoding="utf8")
-    assert read(tmp_path / "1.xmi") == [type(document)("1", document.text, document.mentions, str(tmp_path / "1.xmi"))]
+    assert read(tmp_path / "1.xmi") == [
+        type(document)("1", document.text, document.mentions, str(tmp_path / "1.xmi"))
+    ]
     assert [each.id for each in READERS["cas"](tmp_path, report=CorpusReport())] == ["1"]
 
 
 def test_bad_files_are_counted_and_unusable_archives_raise(tmp_path):
     bad = '<!DOCTYPE a [<!ENTITY b "x">]><a>&b;</a>'
     report = CorpusReport()
-    assert [each.id for each in read(zipped(tmp_path / "a.zip", {**FILES, "0.xmi": bad, "2.xmi": "<a"}), report)] == [
-        "1"
-    ]
+    assert [
+        each.id
+        for each in read(zipped(tmp_path / "a.zip", {**FILES, "0.xmi": bad, "2.xmi": "<a"}), report)
+    ] == ["1"]
     assert report["bad_records"] == 2
     with pytest.raises(KrisselError, match="K204"):
         read(zipped(tmp_path / "b.zip", {"0.xmi": bad, "TypeSystem.xml": FILES["TypeSystem.xml"]}))

@@ -24,7 +24,10 @@ MENTIONS = [
 PLACES = ("C0231749||0||4||21||25", "C0015967||30||35", "CUI-less||42||49")
 SHARE = "".join(f"{NOTE}.txt||Disease_Disorder||{places}\n" for places in PLACES)
 N2C2 = "".join(f"N{number:03}||{places}\n" for number, places in enumerate(PLACES))
-HEADER = "ID\tTerm\tGeneral SNOMED Label\tGeneral SNOMED ID\tSpecific SNOMED Label\tSpecific SNOMED ID\tExample\n"
+HEADER = (
+    "ID\tTerm\tGeneral SNOMED Label\tGeneral SNOMED ID\tSpecific SNOMED Label\tSpecific SNOMED ID\t"
+    "Example\n"
+)
 COMETA = HEADER + (
     "0\theadaches\tHeadache\t25064002\tMigraine\t37796009\tMy Headaches  are back.\n"
     '1\tbad knee\tKnee pain\t30989003\tKnee pain\t30989003\t"A ""bad  knee"" again"\n'
@@ -62,7 +65,12 @@ def test_notes_keep_all_fragments_and_concepts(write, read, lines, files, label)
     write(files[1], TEXT)
     report = CorpusReport()
     (note,) = read(path, report=report)
-    assert (note.id, note.text, states(note), report.to_dict()["counts"]) == (NOTE, TEXT, MENTIONS, {})
+    assert (note.id, note.text, states(note), report.to_dict()["counts"]) == (
+        NOTE,
+        TEXT,
+        MENTIONS,
+        {},
+    )
     assert {each.label for each in note.mentions} == {label}
     (doc,) = read_docs(path.parent, spacy.blank("en"))
     assert [each.kb_id for each in gold_mentions(doc)] == ["C0015967", "NIL", "C0231749"]
@@ -71,7 +79,10 @@ def test_notes_keep_all_fragments_and_concepts(write, read, lines, files, label)
 def test_texts_in_a_separate_folder_are_found(write, tmp_path):
     write("train/train_norm/0034.norm", N2C2)
     write("train/train_note/0034.txt", TEXT)
-    folders = {"inputs": tmp_path / "train" / "train_norm", "documents": tmp_path / "train" / "train_note"}
+    folders = {
+        "inputs": tmp_path / "train" / "train_norm",
+        "documents": tmp_path / "train" / "train_note",
+    }
     assert convert(**folders, output=tmp_path / "n2c2.spacy")["mentions_read"] == 3
 
 
@@ -113,14 +124,18 @@ def test_cometa_terms_are_found_in_their_examples_with_the_chosen_id(write, ids)
         "Specific": ["37796009", "30989003", "1", "90560007"],
     }
     assert states(found[0]) == [(((3, 12),), "Headaches", f"SNOMEDCT:{expected[ids][0]}")]
-    assert [each.mentions[0].kb_id for each in found] == [f"SNOMEDCT:{id_}" for id_ in expected[ids]]
+    assert [each.mentions[0].kb_id for each in found] == [
+        f"SNOMEDCT:{id_}" for id_ in expected[ids]
+    ]
     # The whole word; a term without its example is a text by itself.
     assert states(found[2])[0][:2] == (((16, 22),), "zoloft")
     assert (found[3].text, report.to_dict()["counts"]) == ("gout", {"without_example": 1})
 
 
 def test_cometa_columns_may_have_another_order_or_separator(write, tmp_path):
-    path = write("a.csv", 'Term,Specific SNOMED ID,General SNOMED ID,Example\ngout,2,1,"Gout, again"\n')
+    path = write(
+        "a.csv", 'Term,Specific SNOMED ID,General SNOMED ID,Example\ngout,2,1,"Gout, again"\n'
+    )
     report = convert(path, tmp_path / "a.spacy", format="cometa-specific")
     assert (report["mentions"], report["bad_records"]) == (1, 0)
     (tmp_path / "b.csv.gz").write_bytes(gzip.compress(path.read_bytes()))
@@ -129,7 +144,10 @@ def test_cometa_columns_may_have_another_order_or_separator(write, tmp_path):
 
 
 def test_damaged_cometa_lines_are_bad_records(write):
-    bad = "4\tgout\ta\t1\ta\t1\n5\tgout\ta\tx\ta\t1\tGout\n6\t \ta\t1\ta\t1\tGout\n7\tg\x01\ta\t1\ta\t1\tb\n"
+    bad = (
+        "4\tgout\ta\t1\ta\t1\n5\tgout\ta\tx\ta\t1\tGout\n6\t \ta\t1\ta\t1\tGout\n"
+        "7\tg\x01\ta\t1\ta\t1\tb\n"
+    )
     report = CorpusReport()
     assert len(list(read_cometa(write("a.csv", COMETA + bad), ids="General", report=report))) == 4
     assert report["bad_records"] == 4

@@ -16,11 +16,15 @@ from spacy_krissel.mentions.gold_ids import is_composite, split_ids
 from spacy_krissel.mentions.gold_mentions import SPANS_KEY, gold_mentions
 
 ONE = "1|t|Gout and salt.\n1\t0\t4\tGout\tDisease\tOMIM:7|D2\n1\t9\t13\tsalt\tChemical\t-1\n"
-TWO = "2|t|Cold.\n2\t0\t4\tCold\tDisease\tMESH:D3\n\n1|t|Another text.\n1\t0\t7\tAnother\tDisease\tD9\n"
+TWO = (
+    "2|t|Cold.\n2\t0\t4\tCold\tDisease\tMESH:D3\n\n1|t|Another text.\n"
+    "1\t0\t7\tAnother\tDisease\tD9\n"
+)
 BIOC = (
-    "<?xml version='1.0'?><collection><document><id>3</id><passage><offset>0</offset><text>Cold</text>"
-    "<annotation id='1'><infon key='type'>Disease</infon><infon key='identifier'>D3</infon>"
-    "<location offset='0' length='4'/><text>Cold</text></annotation></passage></document></collection>"
+    "<?xml version='1.0'?><collection><document><id>3</id><passage><offset>0</offset>"
+    "<text>Cold</text><annotation id='1'><infon key='type'>Disease</infon><infon "
+    "key='identifier'>D3</infon><location offset='0' length='4'/><text>Cold</text></annotation>"
+    "</passage></document></collection>"
 )
 
 
@@ -63,33 +67,53 @@ def test_train_and_dev_parts_make_up_the_whole_corpus(files, tmp_path):
         convert(files, tmp_path / f"{split}.spacy", split=split, dev_share=0.5, seed=3)
         parts[split] = load(tmp_path / f"{split}.spacy")
     assert {**ids(parts["train"]), **ids(parts["dev"])} == ids(parts["all"])
-    assert not ids(parts["train"]).keys() & ids(parts["dev"]).keys() and parts["dev"] and parts["train"]
+    assert (
+        not ids(parts["train"]).keys() & ids(parts["dev"]).keys()
+        and parts["dev"]
+        and parts["train"]
+    )
     with pytest.raises(KrisselError, match="K006.*'split'"):
         convert(files, tmp_path / "test.spacy", split="test")
 
 
 def test_a_part_can_be_split_again_with_the_same_seed(tmp_path):
     """Training holds documents out of the part that was written for it."""
-    lines = [f"{number}|t|Asthma.\n{number}|a|\n{number}\t0\t6\tAsthma\tDisease\tD1\n" for number in range(100)]
+    lines = [
+        f"{number}|t|Asthma.\n{number}|a|\n{number}\t0\t6\tAsthma\tDisease\tD1\n"
+        for number in range(100)
+    ]
     (tmp_path / "gold.txt").write_text("\n".join(lines))
     report = convert(tmp_path / "gold.txt", tmp_path / "train.spacy", split="train", dev_share=0.3)
     train = load(tmp_path / "train.spacy")
-    assert report["documents"] == 100 and report["documents_written"] == len(train) and 55 <= len(train) <= 85
+    assert (
+        report["documents"] == 100
+        and report["documents_written"] == len(train)
+        and 55 <= len(train) <= 85
+    )
     held_out = [doc for doc in train if GoldSplit("dev", 0.3)(doc)]
     assert 0.15 * len(train) <= len(held_out) <= 0.45 * len(train)
 
 
 def test_documents_are_selected_by_a_list_of_ids(tmp_path):
-    lines = [f"{number}|t|Asthma.\n{number}|a|\n{number}\t0\t6\tAsthma\tDisease\tD1\n" for number in range(9)]
+    lines = [
+        f"{number}|t|Asthma.\n{number}|a|\n{number}\t0\t6\tAsthma\tDisease\tD1\n"
+        for number in range(9)
+    ]
     (tmp_path / "gold.txt").write_text("\n".join(lines))
     (tmp_path / "ids.txt").write_text("3\n7 \n\n12\n13\n")
-    with pytest.warns(KrisselWarning, match=r"KW232\] 2 of.*ids\.txt, line 4 \(12\); .*line 5 \(13\)"):
-        report = convert(tmp_path / "gold.txt", tmp_path / "gold.spacy", ids=tmp_path / "ids.txt", force=True)
+    with pytest.warns(
+        KrisselWarning, match=r"KW232\] 2 of.*ids\.txt, line 4 \(12\); .*line 5 \(13\)"
+    ):
+        report = convert(
+            tmp_path / "gold.txt", tmp_path / "gold.spacy", ids=tmp_path / "ids.txt", force=True
+        )
     assert set(ids(load(tmp_path / "gold.spacy"))) == {"3", "7"}
     assert (report["documents_written"], report["unlisted_documents"]) == (2, 7)
     (tmp_path / "ids.txt").write_text("\n")
     with pytest.raises(KrisselError, match=r"K204.*ids\.txt"):
-        convert(tmp_path / "gold.txt", tmp_path / "gold.spacy", ids=tmp_path / "ids.txt", force=True)
+        convert(
+            tmp_path / "gold.txt", tmp_path / "gold.spacy", ids=tmp_path / "ids.txt", force=True
+        )
 
 
 def test_spacy_corpus_reads_the_converted_file(files, tmp_path):
@@ -98,7 +122,10 @@ def test_spacy_corpus_reads_the_converted_file(files, tmp_path):
     output = tmp_path / "gold.spacy"
     convert(files[0], output)
     (example,) = Corpus(output)(spacy.blank("en"))
-    assert [token.ent_kb_id_ for token in example.reference if token.ent_kb_id_] == ["OMIM:7|D2", "NIL"]
+    assert [token.ent_kb_id_ for token in example.reference if token.ent_kb_id_] == [
+        "OMIM:7|D2",
+        "NIL",
+    ]
 
 
 def test_mentions_are_selected_by_label(files, tmp_path):
@@ -128,7 +155,12 @@ def test_ids_missing_from_the_ontology_are_counted(tmp_path):
 
 def test_ids_missing_from_the_ontology_become_nil(tmp_path):
     path = tmp_path / "a.txt"
-    mentions = ((0, 4, "Gout", "D2|X"), (5, 9, "gout", "X|Y"), (10, 14, "GOUT", "OMIM:7"), (15, 19, "gOUT", "-1"))
+    mentions = (
+        (0, 4, "Gout", "D2|X"),
+        (5, 9, "gout", "X|Y"),
+        (10, 14, "GOUT", "OMIM:7"),
+        (15, 19, "gOUT", "-1"),
+    )
     lines = [f"1\t{start}\t{end}\t{text}\tDisease\t{id_}\n" for start, end, text, id_ in mentions]
     path.write_text("1|t|Gout gout GOUT gOUT\n" + "".join(lines))
     with pytest.warns(KrisselWarning, match=r"KW208\] 1 mention"):
@@ -150,7 +182,13 @@ def test_ids_get_the_prefix_of_the_ontology(tmp_path):
 def test_a_prefix_is_kept_if_the_bare_id_is_another_entity(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("1|t|MS\n1\t0\t2\tMS\tGene\t7\n")
-    convert(path, tmp_path / "gold.spacy", ontology=KnownIds(), prefixes=["Gene=NCBIGene"], unknown_as_nil=True)
+    convert(
+        path,
+        tmp_path / "gold.spacy",
+        ontology=KnownIds(),
+        prefixes=["Gene=NCBIGene"],
+        unknown_as_nil=True,
+    )
     assert ids(load(tmp_path / "gold.spacy")) == {"1": ["NIL"]}
 
 
@@ -180,7 +218,8 @@ def test_invalid_settings_raise(files, tmp_path, settings, setting):
 
 
 @pytest.mark.parametrize(
-    "content, code", [("", "K204"), ("id,text\n1,Gout\n", "K205"), ("<html/>", "K008"), (BIOC[:200], "K007")]
+    "content, code",
+    [("", "K204"), ("id,text\n1,Gout\n", "K205"), ("<html/>", "K008"), (BIOC[:200], "K007")],
 )
 def test_an_invalid_file_leaves_no_output(tmp_path, content, code):
     path = tmp_path / "input"
@@ -204,7 +243,11 @@ def test_a_missing_input_raises_a_coded_error(tmp_path):
 
 CORPORA = [
     ("ncbi_disease/NCBIdevelopset_corpus.txt", 787, {}),
-    ("ncbi_disease/NCBItrainset_corpus.txt", 5145, {"duplicate_documents": 1, "text_differences": 1}),
+    (
+        "ncbi_disease/NCBItrainset_corpus.txt",
+        5145,
+        {"duplicate_documents": 1, "text_differences": 1},
+    ),
     ("bc5cdr/CDR_TrainingSet.PubTator.txt", 9385, {}),
     ("bc5cdr/CDR_DevelopmentSet.PubTator.txt", 9591, {}),
     ("bioid/BioID_Train_revision.PubTator", 4137, {"text_mismatches": 1}),
@@ -222,10 +265,17 @@ def test_real_corpora_have_known_data_issues(data_dir, tmp_path, name, n_mention
     assert sum(len(text.mentions) for text in texts) == n_mentions
     report = convert(path, tmp_path / "gold.spacy")
     assert {kind: len(places) for kind, places in report.examples.items()} == blemishes
-    # The mentions of the repeated document, and those whose text is another, are all that is missing.
+    # The mentions of the repeated document, and those whose text is another, are all that is
+    # missing.
     seen = Counter()
-    repeated = sum(len(text.mentions) for text in texts if seen.update([text.id]) or seen[text.id] > 1)
-    assert report["mentions"] == report["ents"] == n_mentions - repeated - blemishes.get("text_mismatches", 0)
+    repeated = sum(
+        len(text.mentions) for text in texts if seen.update([text.id]) or seen[text.id] > 1
+    )
+    assert (
+        report["mentions"]
+        == report["ents"]
+        == n_mentions - repeated - blemishes.get("text_mismatches", 0)
+    )
 
 
 @pytest.mark.data
@@ -235,7 +285,10 @@ def test_bioc_and_pubtator_give_the_same_docs(data_dir):
 
     def content(name):
         for doc in read_docs(folder / name, nlp):
-            mentions = [(span.start_char, span.end_char, span.label_, span.kb_id_) for span in doc.spans[SPANS_KEY]]
+            mentions = [
+                (span.start_char, span.end_char, span.label_, span.kb_id_)
+                for span in doc.spans[SPANS_KEY]
+            ]
             yield doc.user_data["krissel_id"], doc.text, mentions
 
     pubtator = list(content("CDR_DevelopmentSet.PubTator.txt"))
@@ -261,12 +314,16 @@ def test_medic_of_2012_has_all_ids_of_ncbi_disease(data_dir, tmp_path):
     from spacy_krissel.ontology.readers.ctd import read_medic
     from spacy_krissel.ontology.store import write_store
 
-    store = write_store(read_medic(data_dir / "ontologies" / "medic_06Jul2012.txt"), tmp_path / "medic")
+    store = write_store(
+        read_medic(data_dir / "ontologies" / "medic_06Jul2012.txt"), tmp_path / "medic"
+    )
     report = CorpusReport()
     folder = data_dir / "corpora" / "ncbi_disease"
     files = [folder / "NCBItrainset_corpus.txt", folder / "NCBIdevelopset_corpus.txt"]
     golds = [
-        ent.kb_id_ for doc in read_docs(files, spacy.blank("en"), ontology=store, report=report) for ent in doc.ents
+        ent.kb_id_
+        for doc in read_docs(files, spacy.blank("en"), ontology=store, report=report)
+        for ent in doc.ents
     ]
     assert report["unknown_ids"] == 0
     assert all(store.resolve(concept) for gold in golds for concept in split_ids(gold))
@@ -280,7 +337,9 @@ def build(data_dir, tmp_path_factory):
 
     @cache
     def build(name):
-        return build_ontology(data_dir / "ontologies" / name, tmp_path_factory.mktemp("ontology") / "store")
+        return build_ontology(
+            data_dir / "ontologies" / name, tmp_path_factory.mktemp("ontology") / "store"
+        )
 
     return build
 
@@ -291,15 +350,24 @@ def build(data_dir, tmp_path_factory):
     "ontology, name, prefixes, n_linked, n_held",
     [
         ("Cellosaurus.tsv.gz", "bioid/BioID_Train_revision.PubTator", [], 4136, 4136),
-        # A slim taxonomy has few of the species of S800; six mentions of Linnaeus have the id 0, which is none.
+        # A slim taxonomy has few of the species of S800; six mentions of Linnaeus have the id 0,
+        # which is none.
         ("taxslim_2022-10-06.obo", "species/SPECIES_Train.PubTator", ["NCBITaxon"], 3053, 2102),
         ("taxslim_2022-10-06.obo", "species/Linnaeus_Train.PubTator", ["NCBITaxon"], 2321, 1940),
     ],
 )
-def test_cell_line_and_species_ids_resolve(data_dir, build, ontology, name, prefixes, n_linked, n_held):
+def test_cell_line_and_species_ids_resolve(
+    data_dir, build, ontology, name, prefixes, n_linked, n_held
+):
     store = build(ontology)
     report = CorpusReport()
-    docs = read_docs(data_dir / "corpora" / name, spacy.blank("en"), ontology=store, prefixes=prefixes, report=report)
+    docs = read_docs(
+        data_dir / "corpora" / name,
+        spacy.blank("en"),
+        ontology=store,
+        prefixes=prefixes,
+        report=report,
+    )
     golds = [split_ids(ent.kb_id_) for doc in docs for ent in doc.ents]
     assert sum(map(bool, golds)) == n_linked and report["unknown_ids"] == n_linked - n_held
     assert sum(any(store.resolve(concept) for concept in gold) for gold in golds) == n_held
@@ -307,12 +375,14 @@ def test_cell_line_and_species_ids_resolve(data_dir, build, ontology, name, pref
 
 KNEE = "Gout. Pain and swelling in knee"
 KNEE_ANN = (
-    "T1\tFinding 0 4\tGout\nN1\tReference T1 OMIM:7\tx\nT2\tFinding 6 10;27 31\tPain knee\nN2\tReference T2 X:1\tx\n"
+    "T1\tFinding 0 4\tGout\nN1\tReference T1 OMIM:7\tx\nT2\tFinding 6 10;27 31\tPain knee\n"
+    "N2\tReference T2 X:1\tx\n"
 )
 KNEE_XML = (
-    '<?xml version="1.0"?><annotations textSource="7.txt"><annotation><mention id="m"/><span start="6" end="10"/>'
-    '<span start="27" end="31"/><spannedText>Pain ... knee</spannedText></annotation>'
-    '<classMention id="m"><mentionClass id="CL:1"/></classMention></annotations>'
+    '<?xml version="1.0"?><annotations textSource="7.txt"><annotation><mention id="m"/><span '
+    'start="6" end="10"/><span start="27" end="31"/><spannedText>Pain ... '
+    'knee</spannedText></annotation><classMention id="m"><mentionClass '
+    'id="CL:1"/></classMention></annotations>'
 )
 
 
@@ -331,7 +401,9 @@ def test_ids_of_discontinuous_mentions_are_rewritten(knee, tmp_path):
     settings = {"ontology": KnownIds(), "unknown_as_nil": True, "text_labels": True}
     report = convert(knee, output, **settings)
     (doc,) = load(output)
-    assert [mention.kb_id for mention in gold_mentions(doc)] == ["7", "NIL"] and doc.cats == {"7": 1.0}
+    assert [mention.kb_id for mention in gold_mentions(doc)] == ["7", "NIL"] and doc.cats == {
+        "7": 1.0
+    }
     assert (report["unknown_as_nil"], report["disjoint"], report["text_labels"]) == (1, 1, 1)
     convert(knee, output, labels=["Finding"], force=True)
     (doc,) = load(output)
@@ -355,11 +427,17 @@ def test_sentences_become_docs_with_their_own_labels(knee, tmp_path):
 @pytest.mark.filterwarnings("ignore::spacy_krissel.errors.KrisselWarning")
 def test_sentences_of_a_document_stay_in_the_same_part(tmp_path):
     path = tmp_path / "gold.txt"
-    path.write_text("\n".join(f"{i}|t|Gout. Gout.\n{i}\t0\t4\tGout\tDisease\tD1\n" for i in range(30)))
+    path.write_text(
+        "\n".join(f"{i}|t|Gout. Gout.\n{i}\t0\t4\tGout\tDisease\tD1\n" for i in range(30))
+    )
     parts = []
     for split in ("train", "dev"):
-        convert(path, tmp_path / "gold.spacy", sentences=True, split=split, dev_share=0.5, force=True)
-        parts.append({doc.user_data["krissel_id"].partition(":")[0] for doc in load(tmp_path / "gold.spacy")})
+        convert(
+            path, tmp_path / "gold.spacy", sentences=True, split=split, dev_share=0.5, force=True
+        )
+        parts.append(
+            {doc.user_data["krissel_id"].partition(":")[0] for doc in load(tmp_path / "gold.spacy")}
+        )
     assert all(parts) and not parts[0] & parts[1] and len(parts[0] | parts[1]) == 30
 
 

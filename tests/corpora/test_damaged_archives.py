@@ -1,4 +1,5 @@
-"""One byte of a compressed corpus changed, or its end cut off: refused with a code, or read as before."""
+"""One byte of a compressed corpus changed, or its end cut off: refused with a code, or read as
+before."""
 
 import gzip
 
@@ -37,7 +38,10 @@ def docs(path):
 
 
 def encoded(files):
-    return {name: text if isinstance(text, bytes) else text.encode("utf8") for name, text in files.items()}
+    return {
+        name: text if isinstance(text, bytes) else text.encode("utf8")
+        for name, text in files.items()
+    }
 
 
 @pytest.mark.parametrize(
@@ -46,8 +50,18 @@ def encoded(files):
         ("export.zip", zipped(encoded(seeds.CAS[0])), annotated(read_cas), "K248"),
         ("a.jsonl.gz", gzip.compress(LINES, mtime=0), texts, "K202"),
         ("a.txt.gz", gzip.compress(b"Gout in the knee.\nRickets.\n", mtime=0), texts, "K202"),
-        ("a.tar.gz", gzip.compress(tarred({"1.txt": b"Gout.\n", "2.txt": b"Rickets.\n"}), mtime=0), texts, "K211"),
-        ("brat.tar.gz", gzip.compress(tarred(encoded(seeds.BRAT[0])), mtime=0), annotated(read_brat), "K211"),
+        (
+            "a.tar.gz",
+            gzip.compress(tarred({"1.txt": b"Gout.\n", "2.txt": b"Rickets.\n"}), mtime=0),
+            texts,
+            "K211",
+        ),
+        (
+            "brat.tar.gz",
+            gzip.compress(tarred(encoded(seeds.BRAT[0])), mtime=0),
+            annotated(read_brat),
+            "K211",
+        ),
         ("docs.spacy", DocBin(docs=[NLP("Gout in the knee.")]).to_bytes(), docs, "K212"),
     ],
 )

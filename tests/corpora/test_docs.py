@@ -16,7 +16,9 @@ NLP = spacy.blank("en")
 
 
 def annotated(text, *mentions):
-    found = [Mention(((start, end),), *rest, line=i) for i, (start, end, *rest) in enumerate(mentions, 3)]
+    found = [
+        Mention(((start, end),), *rest, line=i) for i, (start, end, *rest) in enumerate(mentions, 3)
+    ]
     return AnnotatedText("1", text, found, "a.txt", 1)
 
 
@@ -36,7 +38,9 @@ def keys(spans):
 
 def test_docs_have_ents_spans_and_an_id():
     text = "Renal colic and gout."
-    doc, report = convert(text, at(text, "Renal colic", kb_id="D1|D2"), at(text, "gout", "Chemical", "-1"))
+    doc, report = convert(
+        text, at(text, "Renal colic", kb_id="D1|D2"), at(text, "gout", "Chemical", "-1")
+    )
     expected = [("Renal colic", "Disease", "D1|D2"), ("gout", "Chemical", "NIL")]
     assert keys(doc.ents) == keys(doc.spans["krissel"]) == expected
     assert doc.text == text and doc.user_data["krissel_id"] == "1"
@@ -44,7 +48,9 @@ def test_docs_have_ents_spans_and_an_id():
     assert (report["composite"], report["nil"], report["split_tokens"]) == (1, 1, 0)
 
 
-@pytest.mark.parametrize("kb_id, expected", [("-", "NIL"), ("", ""), (" D1 ", "D1"), ("D1 + D2", "D1+D2")])
+@pytest.mark.parametrize(
+    "kb_id, expected", [("-", "NIL"), ("", ""), (" D1 ", "D1"), ("D1 + D2", "D1+D2")]
+)
 def test_ids_are_normalized(kb_id, expected):
     doc, _ = convert("gout", (0, 4, "gout", "Disease", kb_id))
     assert doc.ents[0].kb_id_ == expected
@@ -59,7 +65,17 @@ def test_tokens_are_split_at_mention_boundaries():
     text = "The antihypertensives don't  help."
     doc, report = convert(text, at(text, "hypertensive"), at(text, "help"))
     assert doc.text == text
-    assert [token.text for token in doc] == ["The", "anti", "hypertensive", "s", "do", "n't", " ", "help", "."]
+    assert [token.text for token in doc] == [
+        "The",
+        "anti",
+        "hypertensive",
+        "s",
+        "do",
+        "n't",
+        " ",
+        "help",
+        ".",
+    ]
     assert keys(doc.ents) == [("hypertensive", "Disease", "D1"), ("help", "Disease", "D1")]
     # What the tokenizer knew about the others stays, and no false annotation appears.
     assert doc[5].norm_ == "not"
@@ -99,7 +115,9 @@ def test_missing_quote_marks_keep_the_offsets():
 @pytest.mark.parametrize("stated", ["Jurkat ", "gout", ""])
 def test_a_mention_whose_text_differs_is_left_out(stated):
     doc, report = convert("Jurkat T cells", (0, 8, stated, "CellLine", "C1"))
-    with pytest.warns(KrisselWarning, match=r"KW203\] 1 mention.*a\.txt, line 3.*at 0-8 is 'Jurkat T'"):
+    with pytest.warns(
+        KrisselWarning, match=r"KW203\] 1 mention.*a\.txt, line 3.*at 0-8 is 'Jurkat T'"
+    ):
         report.warn()
     assert not doc.ents and not doc.spans["krissel"]
 
@@ -149,12 +167,18 @@ def test_duplicate_documents_are_dropped_and_counted():
     report = CorpusReport()
     texts = [annotated("one"), annotated("two"), AnnotatedText("2", "three")]
     assert [text.text for text in distinct_texts(texts, report)] == ["one", "three"]
-    assert report["duplicate_documents"] == 1 and "a.txt, line 1" in report.examples["duplicate_documents"][0]
+    assert (
+        report["duplicate_documents"] == 1
+        and "a.txt, line 1" in report.examples["duplicate_documents"][0]
+    )
 
 
 def test_the_label_filter_keeps_texts_that_lose_all_mentions():
     report = CorpusReport()
-    texts = [annotated("gout", (0, 4, "gout", "Disease", "D1")), annotated("salt", (0, 4, "salt", "Chemical", "C1"))]
+    texts = [
+        annotated("gout", (0, 4, "gout", "Disease", "D1")),
+        annotated("salt", (0, 4, "salt", "Chemical", "C1")),
+    ]
     first, second = keep_labels(texts, {"Disease"}, report)
     assert len(first.mentions) == 1 and second.mentions == [] and second.text == "salt"
     assert report["other_labels"] == 1 and len(texts[1].mentions) == 1
@@ -165,7 +189,10 @@ def test_the_label_filter_keeps_texts_that_lose_all_mentions():
     st.lists(st.tuples(st.integers(-3, 45), st.integers(-3, 45)), max_size=6),
 )
 def test_arbitrary_offsets_lose_no_valid_mention(text, offsets):
-    mentions = [(start, end, text[max(0, start) : max(0, end)], "X", f"D{i}") for i, (start, end) in enumerate(offsets)]
+    mentions = [
+        (start, end, text[max(0, start) : max(0, end)], "X", f"D{i}")
+        for i, (start, end) in enumerate(offsets)
+    ]
     doc, report = convert(text, *mentions)
     assert doc.text == text
     inside = {
@@ -185,7 +212,9 @@ KNEE = "Pain and swelling in knee."
 
 def fragmented(text, stated, *fragments, kb_id="D1"):
     """A mention of the given parts of `text`."""
-    return Mention(tuple(at(text, fragment)[:2] for fragment in fragments), stated, "Finding", kb_id, 3)
+    return Mention(
+        tuple(at(text, fragment)[:2] for fragment in fragments), stated, "Finding", kb_id, 3
+    )
 
 
 def convert_fragments(text, *mentions):
@@ -200,7 +229,10 @@ def test_discontinuous_mentions_are_kept_in_their_own_span_group():
     )
     doc, report = convert_fragments(KNEE, *mentions)
     assert keys(doc.ents) == keys(doc.spans["krissel"]) == [("swelling in knee", "Finding", "D2")]
-    assert keys(doc.spans["krissel_disjoint"]) == [("Pain", "Finding", "NIL"), ("knee", "Finding", "NIL")]
+    assert keys(doc.spans["krissel_disjoint"]) == [
+        ("Pain", "Finding", "NIL"),
+        ("knee", "Finding", "NIL"),
+    ]
     assert gold_mentions(doc) == [
         DocMention("D2", "Finding", ((2, 5),)),
         DocMention("NIL", "Finding", ((0, 1), (4, 5))),
@@ -237,7 +269,8 @@ def test_fragments_may_be_joined_by_any_separator(stated, differs):
 @pytest.mark.parametrize(
     "fragments, whole",
     [
-        # Adjacent; parted by a line end, as BRAT does; overlapping; one within the other; one of white space.
+        # Adjacent; parted by a line end, as BRAT does; overlapping; one within the other; one of
+        # white space.
         (((0, 2), (2, 4)), "acid"),
         (((0, 4), (5, 11)), "acid\nreflux"),
         (((5, 11), (2, 7)), "id\nreflux"),
@@ -250,16 +283,26 @@ def test_adjacent_fragments_are_joined(fragments, whole):
     stated = " ".join(text[start:end] for start, end in fragments)
     doc, report = convert_fragments(text, Mention(fragments, stated, "", "D1"))
     assert [span.text for span in doc.spans["krissel"]] == [whole]
-    assert (report["joined_fragments"], report["disjoint"]) == (1, 0) and "krissel_disjoint" not in doc.spans
+    assert (report["joined_fragments"], report["disjoint"]) == (
+        1,
+        0,
+    ) and "krissel_disjoint" not in doc.spans
 
 
 def test_fragments_that_cannot_be_kept_are_counted():
     outside = Mention(((0, 4), (90, 94)), "Pain knee", "", "D1", 7)
     other = fragmented(KNEE, "Pain hip", "Pain", "knee")
-    twice = [fragmented(KNEE, "Pain knee", "Pain", "knee"), fragmented(KNEE, "Pain ... knee", "knee", "Pain")]
+    twice = [
+        fragmented(KNEE, "Pain knee", "Pain", "knee"),
+        fragmented(KNEE, "Pain ... knee", "knee", "Pain"),
+    ]
     doc, report = convert_fragments(KNEE, outside, other, *twice)
     assert gold_mentions(doc) == [DocMention("D1", "Finding", ((0, 1), (4, 5)))]
-    assert (report["outside_text"], report["text_mismatches"], report["duplicate_mentions"]) == (1, 1, 1)
+    assert (report["outside_text"], report["text_mismatches"], report["duplicate_mentions"]) == (
+        1,
+        1,
+        1,
+    )
     assert report.examples["outside_text"] == ["a.txt, line 7 ('Pain knee' at 0-4, 90-94)"]
     assert "'Pain ... knee'" in report.examples["text_mismatches"][0]
 
@@ -273,7 +316,9 @@ def test_reported_positions_name_the_file_of_the_mention():
 def test_arbitrary_fragments_are_kept_or_counted(text, data):
     place = st.tuples(st.integers(0, 21), st.integers(0, 21))
     mentions = []
-    for line, fragments in enumerate(data.draw(st.lists(st.lists(place, min_size=1, max_size=4), max_size=4))):
+    for line, fragments in enumerate(
+        data.draw(st.lists(st.lists(place, min_size=1, max_size=4), max_size=4))
+    ):
         stated = " ".join(text[first:last] for first, last in fragments)
         mentions.append(Mention(tuple(fragments), stated, "", f"D{line}"))
     doc, report = convert_fragments(text, *mentions)
@@ -316,24 +361,42 @@ def test_transliterated_accents_and_greek_letters_keep_the_offsets(covered, stat
     assert keys(doc.ents) == [(covered, "Gene", "1")] and report["text_differences"] == 1
 
 
-@pytest.mark.parametrize("covered, stated", [("TNF-α", "TNF-b"), ("IL-1β", "IL-1"), ("α", "β"), ("TNF-α", "TNF-α1")])
+@pytest.mark.parametrize(
+    "covered, stated", [("TNF-α", "TNF-b"), ("IL-1β", "IL-1"), ("α", "β"), ("TNF-α", "TNF-α1")]
+)
 def test_a_different_greek_letter_is_a_text_mismatch(covered, stated):
     doc, report = convert(covered, (0, len(covered), stated, "Gene", "1"))
     assert not doc.ents and report["text_mismatches"] == 1
 
 
-GREEK = {"α": ("alpha", "a"), "β": ("beta", "b"), "γ": ("gamma", "g"), "Δ": ("delta", "d"), "κ": ("kappa", "k")}
-SIGNS = {"-": "\u2010\u2011\u2012\u2013\u2014\u2212", "'": "\u2018\u2019\u02bc\u2032", '"': "\u201c\u201d\u201e\u2033"}
+GREEK = {
+    "α": ("alpha", "a"),
+    "β": ("beta", "b"),
+    "γ": ("gamma", "g"),
+    "Δ": ("delta", "d"),
+    "κ": ("kappa", "k"),
+}
+SIGNS = {
+    "-": "\u2010\u2011\u2012\u2013\u2014\u2212",
+    "'": "\u2018\u2019\u02bc\u2032",
+    '"': "\u201c\u201d\u201e\u2033",
+}
 
 
 @given(
-    st.lists(st.sampled_from([*GREEK, *SIGNS, "IL", "1", "TNF", "é", "receptor"]), min_size=1, max_size=8),
+    st.lists(
+        st.sampled_from([*GREEK, *SIGNS, "IL", "1", "TNF", "é", "receptor"]), min_size=1, max_size=8
+    ),
     st.sampled_from([0, 1]),
     st.data(),
 )
 def test_arbitrary_transliterations_keep_the_offsets(parts, way, data):
-    covered = "".join(data.draw(st.sampled_from(SIGNS[each] + each)) if each in SIGNS else each for each in parts)
-    stated = "".join(GREEK[each][way] if each in GREEK else each for each in parts).replace("é", "e")
+    covered = "".join(
+        data.draw(st.sampled_from(SIGNS[each] + each)) if each in SIGNS else each for each in parts
+    )
+    stated = "".join(GREEK[each][way] if each in GREEK else each for each in parts).replace(
+        "é", "e"
+    )
     for text, other in ((covered, stated), (stated, covered)):
         doc, report = convert(f"x {text} y", (2, 2 + len(text), other, "Gene", "1"))
         if not SIGNS.keys() >= {*parts} or covered == stated:

@@ -1,4 +1,5 @@
-"""Files that unpack to more than there is, in encodings that are not read, or with what no text has."""
+"""Files that unpack to more than there is, in encodings that are not read, or with what no text
+has."""
 
 import gzip
 import json
@@ -26,20 +27,44 @@ def blanks(root, before="", after=""):
 BOMBS = {
     "plain text": (read_texts, "a.txt", "x" * MORE),
     "JSONL": (read_texts, "a.jsonl", '{"text": "' + "x" * MORE + '"}\n'),
-    "PubMed, a text": (read_texts, "a.xml", blanks("PubmedArticleSet", "<AbstractText>", "</AbstractText>")),
+    "PubMed, a text": (
+        read_texts,
+        "a.xml",
+        blanks("PubmedArticleSet", "<AbstractText>", "</AbstractText>"),
+    ),
     "PubMed, blanks": (read_texts, "a.xml", blanks("PubmedArticleSet")),
-    "PubMed, a tag": (read_texts, "a.xml", "<PubmedArticleSet><a " + "x" * MORE + "='1'></a></PubmedArticleSet>"),
+    "PubMed, a tag": (
+        read_texts,
+        "a.xml",
+        "<PubmedArticleSet><a " + "x" * MORE + "='1'></a></PubmedArticleSet>",
+    ),
     "BioC": (READERS["bioc"], "a.xml", blanks("collection", "<document>", "</document>")),
     "knowtator": (READERS["knowtator"], "a.knowtator.xml", blanks("annotations")),
     "BRAT": (READERS["brat"], "a.ann", "T1\tDisease 0 4\t" + "x" * MORE + "\n"),
     "PubTator, a line": (READERS["pubtator"], "a.txt", "1|t|" + "x" * MORE + "\n"),
-    "PubTator, a document": (READERS["pubtator"], "a.txt", "1|t|x\n" + "1\t0\t1\tx\tD\tC\n" * 20_000),
+    "PubTator, a document": (
+        READERS["pubtator"],
+        "a.txt",
+        "1|t|x\n" + "1\t0\t1\tx\tD\tC\n" * 20_000,
+    ),
     "Linnaeus": (READERS["linnaeus"], "a.tsv", "species:ncbi:1\ta\t0\t1\t" + "x" * MORE + "\n"),
     "BioC JSON": (READERS["bioc-json"], "a.json", '{"documents": [{"id": "' + "x" * MORE + '"}]}'),
     "BELB": (READERS["belb"], "a.jsonl", '{"text": "' + "x" * MORE + '", "annotations": []}\n'),
-    "Label Studio": (READERS["label-studio"], "a.json", '[{"data": {"text": "' + "x" * MORE + '"}}]'),
-    "Prodigy": (READERS["prodigy"], "a.jsonl", '{"text": "' + "x" * MORE + '", "answer": "accept"}\n'),
-    "BigBIO": (READERS["bigbio"], "a.jsonl", '{"document_id": "' + "x" * MORE + '", "passages": []}\n'),
+    "Label Studio": (
+        READERS["label-studio"],
+        "a.json",
+        '[{"data": {"text": "' + "x" * MORE + '"}}]',
+    ),
+    "Prodigy": (
+        READERS["prodigy"],
+        "a.jsonl",
+        '{"text": "' + "x" * MORE + '", "answer": "accept"}\n',
+    ),
+    "BigBIO": (
+        READERS["bigbio"],
+        "a.jsonl",
+        '{"document_id": "' + "x" * MORE + '", "passages": []}\n',
+    ),
     "phrases": (read_phrases, "a.txt", "C1\tname\t" + "x" * MORE + "\n"),
 }
 
@@ -85,7 +110,9 @@ def test_a_repeated_dictionary_text_is_streamed(tmp_path):
     import pyarrow.parquet as pq
 
     indices, texts = pa.array([0] * 1024, pa.int32()), pa.array(["x" * 2**20])
-    pq.write_table(pa.table({"text": pa.DictionaryArray.from_arrays(indices, texts)}), tmp_path / "a.parquet")
+    pq.write_table(
+        pa.table({"text": pa.DictionaryArray.from_arrays(indices, texts)}), tmp_path / "a.parquet"
+    )
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     assert sum(1 for _ in read_texts(tmp_path / "a.parquet")) == 1024
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000
@@ -112,16 +139,22 @@ XML = {
 }
 
 
-@pytest.mark.parametrize("encoding", ["gb2312", "shift_jis", "utf-7", "rot13", "idna", "no-such-thing", "undefined"])
+@pytest.mark.parametrize(
+    "encoding", ["gb2312", "shift_jis", "utf-7", "rot13", "idna", "no-such-thing", "undefined"]
+)
 @pytest.mark.parametrize("read, content", XML.values(), ids=XML)
 def test_an_unsupported_encoding_raises_a_coded_error(tmp_path, read, content, encoding):
     path = tmp_path / "a.xml"
     path.write_text(f"<?xml version='1.0' encoding='{encoding}'?>\n{content}")
-    with pytest.raises(KrisselError, match=rf"K058.*a\.xml.*'{encoding}'|K007.*a\.xml.*unknown encoding"):
+    with pytest.raises(
+        KrisselError, match=rf"K058.*a\.xml.*'{encoding}'|K007.*a\.xml.*unknown encoding"
+    ):
         list(read(path))
 
 
-def workbook(path, rows, sheets=("Sentence_Labeling", "ADR_Mapped", "WD-Mapped", "SSI_Mapped", "DI_Mapped")):
+def workbook(
+    path, rows, sheets=("Sentence_Labeling", "ADR_Mapped", "WD-Mapped", "SSI_Mapped", "DI_Mapped")
+):
     openpyxl = pytest.importorskip("openpyxl")
     book = openpyxl.Workbook()
     book.remove(book.active)
@@ -177,14 +210,21 @@ def test_a_workbook_member_larger_than_its_stated_size_is_refused(tmp_path):
 def test_a_huge_row_number_is_refused(tmp_path):
     path = workbook(tmp_path / "a.xlsx", [[1, 2, 3]])
     far = b'<row r="99999999999"'
-    rewritten(path, "xl/worksheets/sheet2.xml", lambda sheet: re.sub(b"<dimension[^>]*>", b"", sheet))
+    rewritten(
+        path, "xl/worksheets/sheet2.xml", lambda sheet: re.sub(b"<dimension[^>]*>", b"", sheet)
+    )
     rewritten(path, "xl/worksheets/sheet2.xml", lambda sheet: sheet.replace(b'<row r="2"', far))
     with pytest.raises(KrisselError, match=r"K232.*a\.xlsx.*rows"):
         list(read_psytar(path))
 
 
 def test_a_too_long_world_name_raises_a_coded_error(tmp_path):
-    mention = {"context_document_id": "A", "label_document_id": "B", "corpus": "x" * 999, "text": "a"}
+    mention = {
+        "context_document_id": "A",
+        "label_document_id": "B",
+        "corpus": "x" * 999,
+        "text": "a",
+    }
     path = tmp_path / "a.json"
     path.write_text(json.dumps({**mention, "start_index": 0, "end_index": 0}) + "\n")
     with pytest.raises(KrisselError, match="K201.*xxx"):
@@ -212,10 +252,15 @@ def test_invalid_spans_raise_when_a_file_is_read(tmp_path):
     nlp = English()
     doc = nlp("some severe pain")
     doc.spans["krissel"] = [doc[1:3]]
-    content = srsly.msgpack_loads(zlib.decompress(DocBin(docs=[doc], store_user_data=True).to_bytes()))
+    content = srsly.msgpack_loads(
+        zlib.decompress(DocBin(docs=[doc], store_user_data=True).to_bytes())
+    )
     groups = srsly.msgpack_loads(content["span_groups"][0])
     changed = [
-        group.replace((1).to_bytes(4, "big") + (3).to_bytes(4, "big"), (3).to_bytes(4, "big") + (1).to_bytes(4, "big"))
+        group.replace(
+            (1).to_bytes(4, "big") + (3).to_bytes(4, "big"),
+            (3).to_bytes(4, "big") + (1).to_bytes(4, "big"),
+        )
         for group in groups
     ]
     assert changed != groups, "the places of spans are written otherwise"

@@ -28,7 +28,8 @@ def annotation(mention, spans, text):
     places = "".join(f'<span start="{start}" end="{end}" />\n' for start, end in spans)
     stated = f"<spannedText>{text}</spannedText>" if text else ""
     return (
-        f'<annotation>\n<mention id="{mention}" />\n<annotator id="a">A. B.</annotator>{places}{stated}</annotation>\n'
+        f'<annotation>\n<mention id="{mention}" />\n'
+        f'<annotator id="a">A. B.</annotator>{places}{stated}</annotation>\n'
     )
 
 
@@ -39,7 +40,10 @@ def knowtator(*annotations, text="7.txt", more=""):
         for mention, _, _, name in annotations
         if name
     )
-    return f'<?xml version="1.0"?>\n<annotations textSource="{text}">\n{body}{more}{classes}</annotations>\n'
+    return (
+        f'<?xml version="1.0"?>\n<annotations textSource="{text}">\n'
+        f"{body}{more}{classes}</annotations>\n"
+    )
 
 
 CRAFT = {
@@ -80,10 +84,17 @@ def read(path, **settings):
 @pytest.mark.parametrize("kind", ["folder", "archive", "texts behind annotations"])
 def test_each_text_has_the_annotations_of_all_files(tmp_path, kind):
     files = CRAFT if kind != "texts behind annotations" else dict(reversed(CRAFT.items()))
-    path = write_folder(tmp_path, files) if kind == "folder" else write_archive(tmp_path / "craft.tar.gz", files)
+    path = (
+        write_folder(tmp_path, files)
+        if kind == "folder"
+        else write_archive(tmp_path / "craft.tar.gz", files)
+    )
     (first, second), report = read(path)
     assert (first.id, first.text, second.id, second.text) == ("7", TEXT, "8", "Cells")
-    assert [(mention.fragments, mention.text, mention.label, mention.kb_id) for mention in first.mentions] == [
+    assert [
+        (mention.fragments, mention.text, mention.label, mention.kb_id)
+        for mention in first.mentions
+    ] == [
         (((0, 4), (21, 25)), "Pain ... knee", "CL", "CL:1"),
         (((9, 25),), "swelling in knee", "UBERON", "UBERON:2"),
     ]
@@ -140,7 +151,9 @@ def test_bad_records_are_counted(tmp_path):
 
 def test_a_missing_text_raises(tmp_path):
     write_folder(tmp_path, {"a/7.txt.knowtator.xml": knowtator(PAIN)})
-    with pytest.raises(KrisselError, match=r"K226\].*7\.txt\.knowtator\.xml.*'7\.txt'.*articles/txt"):
+    with pytest.raises(
+        KrisselError, match=r"K226\].*7\.txt\.knowtator\.xml.*'7\.txt'.*articles/txt"
+    ):
         read(tmp_path)
     archive = write_archive(tmp_path / "a.tar.gz", {"a/7.txt.knowtator.xml": knowtator(PAIN)})
     with pytest.raises(KrisselError, match=r"K226\].*a\.tar\.gz!a/7\.txt\.knowtator\.xml"):
@@ -155,7 +168,10 @@ def test_a_too_long_text_name_raises_a_coded_error(tmp_path):
 
 def test_texts_are_never_searched_outside_the_folder(tmp_path):
     """The source that a file names is a name, and no path."""
-    write_folder(tmp_path, {"a/b/7.txt.knowtator.xml": knowtator(PAIN, text="../../secret.txt"), "secret.txt": "x"})
+    write_folder(
+        tmp_path,
+        {"a/b/7.txt.knowtator.xml": knowtator(PAIN, text="../../secret.txt"), "secret.txt": "x"},
+    )
     with pytest.raises(KrisselError, match="K226.*'secret.txt'"):
         read(tmp_path / "a")
 
@@ -176,7 +192,11 @@ def test_other_xml_raises_a_coded_error(tmp_path, content, code):
 
 def test_inputs_without_annotations_raise(tmp_path):
     (tmp_path / "7.txt").write_text(TEXT)
-    for path in (tmp_path, tmp_path / "missing", write_archive(tmp_path / "a.tar.gz", {"7.txt": TEXT})):
+    for path in (
+        tmp_path,
+        tmp_path / "missing",
+        write_archive(tmp_path / "a.tar.gz", {"7.txt": TEXT}),
+    ):
         with pytest.raises(KrisselError, match="K201"):
             read(path)
 
@@ -209,17 +229,35 @@ def test_craft_keeps_every_annotation_and_fragment(data_dir, tmp_path, ontology,
     said, texts, settings = craft_of(source, ontology, tmp_path)
     report = convert(source, whole, **settings)
     assert report["documents"] == 67 == len(texts)
-    assert sum(map(len, said.values())) == report["mentions"] == report["mentions_read"] - report["other_labels"]
-    disjoint = [fragments for found in said.values() for fragments, _ in found if len(fragments) > 1]
-    assert (report["disjoint"], report["disjoint_fragments"]) == (len(disjoint), sum(map(len, disjoint)))
+    assert (
+        sum(map(len, said.values()))
+        == report["mentions"]
+        == report["mentions_read"] - report["other_labels"]
+    )
+    disjoint = [
+        fragments for found in said.values() for fragments, _ in found if len(fragments) > 1
+    ]
+    assert (report["disjoint"], report["disjoint_fragments"]) == (
+        len(disjoint),
+        sum(map(len, disjoint)),
+    )
     assert (report["mentions"], report["disjoint"]) == counted
     docs = load(whole)
     assert {doc.user_data["krissel_id"]: doc.text for doc in docs} == texts
     written = {doc.user_data["krissel_id"]: sorted(places_of(doc)) for doc in docs}
     assert written == {id_: sorted(found) for id_, found in said.items()}
-    assert all(doc.cats == {kb_id: 1.0 for _, kb_id in said[doc.user_data["krissel_id"]]} for doc in docs)
-    # Nothing was lost, joined or moved, so that no counter has a difference to explain; the OBO holds every id.
-    blemishes = {"bad_records", "outside_text", "text_mismatches", "text_differences", "duplicate_mentions"}
+    assert all(
+        doc.cats == {kb_id: 1.0 for _, kb_id in said[doc.user_data["krissel_id"]]} for doc in docs
+    )
+    # Nothing was lost, joined or moved, so that no counter has a difference to explain; the OBO
+    # holds every id.
+    blemishes = {
+        "bad_records",
+        "outside_text",
+        "text_mismatches",
+        "text_differences",
+        "duplicate_mentions",
+    }
     assert not {*blemishes, "joined_fragments", "unknown_ids"} & report.to_dict()["counts"].keys()
 
 
@@ -234,7 +272,9 @@ def test_sentences_of_craft_against_its_source(data_dir, tmp_path):
     assert len(docs) == cut["sentences"] > 20_000
     stated: dict = {id_: [] for id_ in texts}
     for doc in docs:
-        stated[doc.user_data["krissel_id"].partition(":")[0]].extend(words_of(doc.text, places_of(doc)))
+        stated[doc.user_data["krissel_id"].partition(":")[0]].extend(
+            words_of(doc.text, places_of(doc))
+        )
         assert doc.cats == {mention.kb_id: 1.0 for mention in gold_mentions(doc)}
     assert {id_: sorted(found) for id_, found in stated.items()} == {
         id_: sorted(words_of(texts[id_], found)) for id_, found in said.items()
@@ -251,8 +291,8 @@ def craft_of(source, ontology, folder):
 
 
 def read_craft(path, ontology, folder):
-    """The (fragments, id) of each article's annotations, straight from the XML, and its text; the OBO goes to
-    `folder`."""
+    """The (fragments, id) of each article's annotations, straight from the XML, and its text; the
+    OBO goes to `folder`."""
     said: dict = {}
     texts: dict = {}
     with tarfile.open(path) as archive:
@@ -260,10 +300,16 @@ def read_craft(path, ontology, folder):
             name = os.path.basename(member.name)
             if f"/{ontology}/" in member.name and name.endswith(".xml"):
                 root = ElementTree.parse(archive.extractfile(member)).getroot()
-                classes = {each.get("id"): each.find("mentionClass").get("id") for each in root.iter("classMention")}
+                classes = {
+                    each.get("id"): each.find("mentionClass").get("id")
+                    for each in root.iter("classMention")
+                }
                 said[name.partition(".")[0]] = [
                     (
-                        tuple((int(span.get("start")), int(span.get("end"))) for span in each.iter("span")),
+                        tuple(
+                            (int(span.get("start")), int(span.get("end")))
+                            for span in each.iter("span")
+                        ),
                         classes[each.find("mention").get("id")],
                     )
                     for each in root.iter("annotation")
@@ -282,10 +328,18 @@ def load(path):
 def places_of(doc):
     """The (fragments, id) of a doc's mentions, in characters."""
     return [
-        (tuple((doc[start:end].start_char, doc[start:end].end_char) for start, end in mention.fragments), mention.kb_id)
+        (
+            tuple(
+                (doc[start:end].start_char, doc[start:end].end_char)
+                for start, end in mention.fragments
+            ),
+            mention.kb_id,
+        )
         for mention in gold_mentions(doc)
     ]
 
 
 def words_of(text, found):
-    return [(tuple(text[start:end] for start, end in fragments), kb_id) for fragments, kb_id in found]
+    return [
+        (tuple(text[start:end] for start, end in fragments), kb_id) for fragments, kb_id in found
+    ]

@@ -20,7 +20,9 @@ TEXT = "pain and swelling in knee"
 
 
 def lines(path, records):
-    path.write_text("".join((each if isinstance(each, str) else json.dumps(each)) + "\n" for each in records))
+    path.write_text(
+        "".join((each if isinstance(each, str) else json.dumps(each)) + "\n" for each in records)
+    )
     return path
 
 
@@ -29,12 +31,18 @@ def entity(id_, label="", fragments=(), line=0):
 
 
 def doc_of(*entities, text=TEXT, report=None):
-    return to_doc(AnnotatedText("t", text, list(entities), weak=True), NLP, report=report or CorpusReport())
+    return to_doc(
+        AnnotatedText("t", text, list(entities), weak=True), NLP, report=report or CorpusReport()
+    )
 
 
 def test_json_lines_are_read_with_entities(tmp_path):
     records = [
-        {"id": 7, "text": TEXT, "entities": [{"id": "C1", "spans": [[18, 25], [0, 4]]}, {"id": "C2", "label": "X"}]},
+        {
+            "id": 7,
+            "text": TEXT,
+            "entities": [{"id": "C1", "spans": [[18, 25], [0, 4]]}, {"id": "C2", "label": "X"}],
+        },
         {"text": "nothing", "entities": None},
         "",
         {"id": "bare", "text": "no entities"},
@@ -55,7 +63,8 @@ def test_json_lines_are_read_with_entities(tmp_path):
         "{", "[]", '"text"', "[" * 100_000, '{"text": ""}', '{"text": 3}', '{"text": "\\ud800"}',
         {"text": "x", "entities": {"C1": []}}, {"text": "x", "entities": ["C1"]},
         {"text": "x", "entities": [{"id": 3}]},
-        {"text": "x", "entities": [{"id": " "}]}, {"text": "x", "entities": [{"id": "C1", "spans": [[0]]}]},
+        {"text": "x", "entities": [{"id": " "}]},
+        {"text": "x", "entities": [{"id": "C1", "spans": [[0]]}]},
         {"text": "x", "entities": [{"id": "C1", "spans": [[0, "1"]]}]},
         {"text": "x", "entities": [{"id": "C1", "spans": [[False, True]]}]},
         {"text": "x", "entities": [{"id": "C1", "label": 1}]},
@@ -82,12 +91,16 @@ def test_docs_have_categories_and_spans():
     assert doc.cats == dict.fromkeys(["C1", "C2", "C3", "C4", "C5"], 1.0)
     assert document_entities(doc) == ("C1", "C2", "C3", "C4", "C5")
     whole = [(span.text, span.kb_id_, span.label_) for span in doc.spans["krissel"]]
-    assert whole == [("pain", "C4", "ENTITY"), ("pain", "C5", "ENTITY"), ("swelling in knee", "C3", "ENTITY")]
+    assert whole == [
+        ("pain", "C4", "ENTITY"),
+        ("pain", "C5", "ENTITY"),
+        ("swelling in knee", "C3", "ENTITY"),
+    ]
     disjoint = [(span.text, span.kb_id_, span.label_) for span in doc.spans["krissel_disjoint"]]
     assert disjoint == [("pain", "C1", "Sign"), ("in knee", "C1", "Sign")]
     assert [ent.text for ent in doc.ents] == ["pain", "swelling in knee"]
     assert doc.user_data["krissel_id"] == "t"
-    assert {key: report[key] for key in ("mentions_read", "mentions", "disjoint", "without_offsets", "nil")} == {
+    assert {key: report[key] for key in ("mentions_read", "mentions", "disjoint", "without_offsets", "nil")} == {  # noqa: E501
         "mentions_read": 5, "mentions": 4, "disjoint": 1, "without_offsets": 1, "nil": 1,
     }  # fmt: skip
 
@@ -101,11 +114,20 @@ def test_fragments_are_widened_to_whole_tokens():
         entity("C1", "", ((9, 17),)),
         report=report,
     )
-    assert [(m.kb_id, m.fragments) for m in gold_mentions(doc)] == [("C1", ((2, 3),)), ("C2", ((2, 3),))]
-    assert report["widened_mentions"] == 2 and report["duplicate_mentions"] == 1 and report["mentions"] == 2
+    assert [(m.kb_id, m.fragments) for m in gold_mentions(doc)] == [
+        ("C1", ((2, 3),)),
+        ("C2", ((2, 3),)),
+    ]
+    assert (
+        report["widened_mentions"] == 2
+        and report["duplicate_mentions"] == 1
+        and report["mentions"] == 2
+    )
 
 
-@pytest.mark.parametrize("fragments", [((20, 26),), ((-1, 4),), ((4, 4),), ((5, 3),), ((4, 5),), ((0, 4), (30, 40))])
+@pytest.mark.parametrize(
+    "fragments", [((20, 26),), ((-1, 4),), ((4, 4),), ((5, 3),), ((4, 5),), ((0, 4), (30, 40))]
+)
 def test_spans_outside_the_text_are_counted(fragments):
     report = CorpusReport()
     doc = doc_of(entity("C1", "", fragments), report=report)
@@ -128,7 +150,9 @@ def test_compressed_files_are_converted_without_duplicates(tmp_path):
     with pytest.warns(KrisselWarning, match="KW202"):
         report = convert(path, tmp_path / "labels.spacy")
     (doc,) = read_doc_bins(tmp_path / "labels.spacy", NLP.vocab)
-    assert doc.cats == {"C1": 1.0} and [m.fragments for m in gold_mentions(doc)] == [((0, 1), (3, 5))]
+    assert doc.cats == {"C1": 1.0} and [m.fragments for m in gold_mentions(doc)] == [
+        ((0, 1), (3, 5))
+    ]
     assert report["documents"] == 1 and report["disjoint"] == 1
     for settings in ({"format": "xml"}, {"lang": "zz9"}, {"sentences": True}):
         with pytest.raises(KrisselError, match="K006"):

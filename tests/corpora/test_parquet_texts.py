@@ -36,7 +36,9 @@ def test_texts_are_read_by_column_name(write, batch_rows, group_rows, monkeypatc
         Text("c", "Third", str(path), 3),
         Text("e", "Five.", str(path), 5),
     ]
-    assert report["bad_records"] == 1 and report.examples["bad_records"] == [f'{path}, line 4 (no "text")']
+    assert report["bad_records"] == 1 and report.examples["bad_records"] == [
+        f'{path}, line 4 (no "text")'
+    ]
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,12 @@ def test_each_phrase_is_a_document_with_one_mention(table):
         "fold-0.test.txt:4",
     )
     (mention,) = second.mentions
-    assert (mention.fragments, mention.text, mention.kb_id, mention.line) == (((0, 12),), "HEART ATTACK", "2", 2)
+    assert (mention.fragments, mention.text, mention.kb_id, mention.line) == (
+        ((0, 12),),
+        "HEART ATTACK",
+        "2",
+        2,
+    )
 
 
 def test_docs_have_one_entity(table, tmp_path):
@@ -67,7 +72,8 @@ def test_a_file_without_phrases_raises(tmp_path):
 def test_an_ontology_is_built_from_the_concepts_of_phrases(tmp_path, table):
     other = tmp_path / "other.txt"
     other.write_text(
-        "2\tHeart attack\tchest gave out\n3\tNausea\tsick\n2\tMyocardial infarction\tMI\n", encoding="utf8"
+        "2\tHeart attack\tchest gave out\n3\tNausea\tsick\n2\tMyocardial infarction\tMI\n",
+        encoding="utf8",
     )
     store = build_ontology([other], tmp_path / "store", format="phrases")
     assert [(entity.id, entity.names) for entity in store] == [

@@ -45,7 +45,7 @@ ARTICLES = """<PubmedArticleSet>
   <Article><ArticleTitle>No id.</ArticleTitle></Article></MedlineCitation></PubmedArticle>
 <PubmedArticle><MedlineCitation><PMID Version="2">11</PMID>
   <Article><ArticleTitle>Another version.</ArticleTitle></Article></MedlineCitation></PubmedArticle>
-"""
+"""  # noqa: E501
 DELETED = "<DeleteCitation><PMID Version='1'>7</PMID><PMID Version='1'>8</PMID></DeleteCitation>\n"
 END = "</PubmedArticleSet>\n"
 
@@ -54,7 +54,9 @@ END = "</PubmedArticleSet>\n"
 def write(tmp_path):
     def write(content=HEAD + ARTICLES + DELETED + END, name="pubmed26n0001.xml.gz"):
         path = tmp_path / name
-        path.write_bytes(gzip.compress(content.encode()) if name.endswith(".gz") else content.encode())
+        path.write_bytes(
+            gzip.compress(content.encode()) if name.endswith(".gz") else content.encode()
+        )
         return path
 
     return write
@@ -88,7 +90,9 @@ def test_texts_are_streamed(write):
 
 def test_an_update_file_may_contain_deletions_only(write):
     deleted = []
-    assert list(read_texts(write(HEAD + "<PubmedArticleSet>" + DELETED + END), deleted=deleted)) == []
+    assert (
+        list(read_texts(write(HEAD + "<PubmedArticleSet>" + DELETED + END), deleted=deleted)) == []
+    )
     assert deleted == ["7", "8"]
     assert list(read_texts(write(HEAD + "<PubmedArticleSet>" + DELETED + END))) == []
 
@@ -113,14 +117,19 @@ PARAMETER = '<!DOCTYPE PubmedArticleSet [<!ENTITY % a SYSTEM "http://example.org
         (HEAD + ARTICLES.replace("</Abstract>", "", 1), "K007.*line 19.*mismatched tag"),
         (HEAD + "<PubmedArticleSet>&unknown;" + END, "K007.*line 3.*&unknown;"),
         (HEAD + "<PubmedArticleSet>" + END, "K204"),
-        ("<?xml version='1.0'?>\n<collection/>", "K008.*line 2, is <collection>.*<PubmedArticleSet>"),
+        (
+            "<?xml version='1.0'?>\n<collection/>",
+            "K008.*line 2, is <collection>.*<PubmedArticleSet>",
+        ),
         (BOMB + ARTICLES + END, "K009.*line 1"),
         (OTHER_FILE + ARTICLES + END, "K009"),
         (PARAMETER + ARTICLES + END, "K009"),
     ],
 )
 def test_invalid_files_raise(write, content, code):
-    with pytest.raises(KrisselError, match=rf"(?s)\[{code[:4]}\].*pubmed26n0001.xml.gz.*{code[4:]}"):
+    with pytest.raises(
+        KrisselError, match=rf"(?s)\[{code[:4]}\].*pubmed26n0001.xml.gz.*{code[4:]}"
+    ):
         list(read_texts(write(content)))
 
 

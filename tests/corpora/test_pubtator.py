@@ -71,7 +71,9 @@ def test_a_bad_line_is_counted_and_reported(tmp_path, line):
 
 def test_many_bad_lines_give_one_warning(tmp_path):
     path = write(tmp_path / "a.txt", "1|t|Cold\n" + "bad\n" * 50)
-    with pytest.warns(KrisselWarning, match=r"50 record.*line 2.*line 3.*line 4.*and 47 more") as caught:
+    with pytest.warns(
+        KrisselWarning, match=r"50 record.*line 2.*line 3.*line 4.*and 47 more"
+    ) as caught:
         list(read_pubtator(path))
     assert len(caught) == 1
 
@@ -121,6 +123,10 @@ def test_gnormplus_gene_ids_are_read(tmp_path):
         (4, 7, "def", "Gene", "4535(Tax:9606)"),
         (8, 11, "ghi", "FamilyName", ""),
     )
-    lines = [f"1\t{start}\t{end}\t{text}\t{label}\t{kb_id}\n" for start, end, text, label, kb_id in rows]
-    (text,) = read_pubtator(write(tmp_path / "BC2GNtrain.PubTator.txt", "1|t|Abc def ghi\n1|a|\n" + "".join(lines)))
+    lines = [
+        f"1\t{start}\t{end}\t{text}\t{label}\t{kb_id}\n" for start, end, text, label, kb_id in rows
+    ]
+    (text,) = read_pubtator(
+        write(tmp_path / "BC2GNtrain.PubTator.txt", "1|t|Abc def ghi\n1|a|\n" + "".join(lines))
+    )
     assert [mention.kb_id for mention in text.mentions] == ["4363|9429", "4535", ""]

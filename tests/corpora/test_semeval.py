@@ -79,4 +79,7 @@ def test_missing_and_foreign_files_raise_coded_errors(tmp_path):
 def test_arbitrary_lines_are_mentions_or_counted(tmp_path_factory, lines):
     tmp_path = tmp_path_factory.mktemp("semeval")
     (note,), report = read(tmp_path, "7.text|0-4|C1\n" + "\n".join([*lines, ""]))
-    assert note.mentions[0].text == "Pain" and len(note.mentions) + report["bad_records"] <= len(lines) + 1
+    assert (
+        note.mentions[0].text == "Pain"
+        and len(note.mentions) + report["bad_records"] <= len(lines) + 1
+    )

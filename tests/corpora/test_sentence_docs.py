@@ -15,7 +15,9 @@ NLP = spacy.blank("en")
 
 def mention(text, kb_id, *fragments):
     """A mention of the given parts of `text`."""
-    places = tuple((text.index(fragment), text.index(fragment) + len(fragment)) for fragment in fragments)
+    places = tuple(
+        (text.index(fragment), text.index(fragment) + len(fragment)) for fragment in fragments
+    )
     return Mention(places, " ".join(fragments), "Finding", kb_id)
 
 
@@ -40,7 +42,9 @@ def test_each_sentence_keeps_its_mentions():
         DocMention("D3", "Finding", ((2, 5),)),
         DocMention("D2", "Finding", ((0, 1), (4, 5))),
     ]
-    assert [(ent.text, ent.label_, ent.kb_id_) for ent in second.ents] == [("swelling in knee", "Finding", "D3")]
+    assert [(ent.text, ent.label_, ent.kb_id_) for ent in second.ents] == [
+        ("swelling in knee", "Finding", "D3")
+    ]
     assert "krissel_disjoint" not in first.spans
     assert report.to_dict()["counts"] == {"sentences": 2}
 
@@ -56,7 +60,11 @@ def test_a_mention_across_sentences_joins_them():
     assert [doc.text for doc in docs] == ["See E. coli here.", "Pain! In knee too.", "End."]
     assert [[found.kb_id for found in gold_mentions(doc)] for doc in docs] == [["D1"], ["D2"], []]
     # The tokenizer keeps "E." whole, so that the second mention alone meets a border.
-    assert (report["across_sentences"], report["joined_sentences"], report["sentences"]) == (1, 1, 3)
+    assert (report["across_sentences"], report["joined_sentences"], report["sentences"]) == (
+        1,
+        1,
+        3,
+    )
 
 
 def test_white_space_gives_no_docs():
@@ -67,13 +75,18 @@ def test_white_space_gives_no_docs():
 def test_no_mention_is_lost(text, data):
     place = st.tuples(st.integers(0, len(text)), st.integers(0, len(text))).map(sorted).map(tuple)
     mentions = []
-    for number, fragments in enumerate(data.draw(st.lists(st.lists(place, min_size=1, max_size=3), max_size=4))):
+    for number, fragments in enumerate(
+        data.draw(st.lists(st.lists(place, min_size=1, max_size=3), max_size=4))
+    ):
         stated = " ".join(text[first:last] for first, last in fragments)
         mentions.append(Mention(tuple(fragments), stated, "", f"D{number}"))
     doc = to_doc(AnnotatedText("7", text, mentions), NLP, report=CorpusReport())
 
     def said(doc):
-        return sorted((m.kb_id, [doc[start:end].text for start, end in m.fragments]) for m in gold_mentions(doc))
+        return sorted(
+            (m.kb_id, [doc[start:end].text for start, end in m.fragments])
+            for m in gold_mentions(doc)
+        )
 
     docs = list(sentence_docs(doc, report=CorpusReport()))
     assert sorted(found for each in docs for found in said(each)) == said(doc)

@@ -9,7 +9,8 @@ from spacy_krissel.errors import KrisselError
 
 @pytest.fixture
 def read(tmp_path):
-    """Reads a file with this content. RETURNS: labels with ids, and the places of rows that were left out."""
+    """Reads a file with this content. RETURNS: labels with ids, and the places of rows that were
+    left out."""
 
     def read(content, name="terms.csv", **columns):
         path = tmp_path / name
@@ -50,7 +51,9 @@ def test_unreadable_rows_are_reported_by_line_and_skipped(read):
     found, places = read(content)
     assert found == [("flu", "1"), ("a b", "4"), ("cold", "6")]
     assert places[:2] == ["line 3 (no term)", "line 4 (no term)"]
-    assert places[2].startswith("line 6 (not UTF-8 (byte 1 is 0xff); in Windows-1252 it reads 'ÿ': convert")
+    assert places[2].startswith(
+        "line 6 (not UTF-8 (byte 1 is 0xff); in Windows-1252 it reads 'ÿ': convert"
+    )
 
 
 @pytest.mark.parametrize(
@@ -102,4 +105,6 @@ def test_an_unrecognized_header_raises_a_warning(tmp_path, header, told, recwarn
     path = tmp_path / "terms.csv"
     path.write_text(f"{header}\nMS\ncold\n")
     assert [term.label for term in read_terms(path, CorpusReport())] == ["MS", "cold"]
-    assert [f"'{header}', was read as the name" in str(each.message) for each in recwarn] == [True] * told
+    assert [f"'{header}', was read as the name" in str(each.message) for each in recwarn] == [
+        True
+    ] * told

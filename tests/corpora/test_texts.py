@@ -38,7 +38,9 @@ def test_jsonl_joins_title_and_text(tmp_path):
     ]
 
 
-@pytest.mark.parametrize("line", ['{"text": 3}', '{"title": "", "text": " "}', "[]", '{"text', r'{"text": "\ud800"}'])
+@pytest.mark.parametrize(
+    "line", ['{"text": 3}', '{"title": "", "text": " "}', "[]", '{"text', r'{"text": "\ud800"}']
+)
 def test_bad_jsonl_lines_raise_a_warning(tmp_path, line):
     path = tmp_path / "a.jsonl"
     path.write_text(f'{{"text": "one"}}\n{line}\n{{"text": "two"}}\n')
@@ -58,7 +60,9 @@ def test_each_paragraph_of_plain_text_is_a_text(tmp_path, name):
 
 
 def test_text_files_of_an_archive_are_read(tmp_path):
-    path = archive(tmp_path / "a.tar.gz", README_md=b"no", PMC2_txt=PARAGRAPHS.encode(), PMC1_txt=b"Other")
+    path = archive(
+        tmp_path / "a.tar.gz", README_md=b"no", PMC2_txt=PARAGRAPHS.encode(), PMC1_txt=b"Other"
+    )
     texts = list(read_texts(path))
     assert [(text.id, text.text) for text in texts] == [
         ("PMC2:1", "First paragraph."),
@@ -99,7 +103,9 @@ def test_unreadable_files_raise_coded_errors(tmp_path, name, content, code):
 
 
 def test_every_truncation_of_an_archive_raises_a_coded_error(tmp_path):
-    whole = archive(tmp_path / "whole.tar.gz", A_txt=b"one\n" * 400, B_txt=bytes(range(32, 127)) * 30).read_bytes()
+    whole = archive(
+        tmp_path / "whole.tar.gz", A_txt=b"one\n" * 400, B_txt=bytes(range(32, 127)) * 30
+    ).read_bytes()
     path = tmp_path / "cut.tar.gz"
     for length in range(1, len(whole) - 8, 5):
         path.write_bytes(whole[:length])
@@ -119,10 +125,17 @@ def test_missing_files_and_empty_folders_raise(tmp_path, path):
         list(read_texts(tmp_path / path))
 
 
-@given(st.lists(st.text(st.characters(blacklist_categories=["Cs"]), max_size=30), min_size=1, max_size=5))
+@given(
+    st.lists(
+        st.text(st.characters(blacklist_categories=["Cs"]), max_size=30), min_size=1, max_size=5
+    )
+)
 def test_arbitrary_texts_round_trip_through_jsonl(tmp_path_factory, contents):
     path = tmp_path_factory.mktemp("wild") / "a.jsonl"
-    path.write_text("\n".join(json.dumps({"text": text}, ensure_ascii=False) for text in contents), encoding="utf8")
+    path.write_text(
+        "\n".join(json.dumps({"text": text}, ensure_ascii=False) for text in contents),
+        encoding="utf8",
+    )
     wanted = [text for text in contents if text.strip()]
     report = CorpusReport()
     if wanted:
@@ -140,7 +153,10 @@ def test_real_abstracts_have_unique_ids_and_text(data_dir):
 @pytest.mark.data
 @pytest.mark.slow
 def test_every_article_of_a_real_archive_is_read(data_dir):
-    sources = {text.source for text in read_texts(data_dir / "text" / "evidence_inference_txt_files.tar.gz")}
+    sources = {
+        text.source
+        for text in read_texts(data_dir / "text" / "evidence_inference_txt_files.tar.gz")
+    }
     # One of the 4,470 articles is empty.
     assert len(sources) == 4469
 

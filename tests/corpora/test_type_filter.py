@@ -48,7 +48,10 @@ def test_types_that_no_mention_has_raise_a_warning(texts):
 
 
 def test_mentions_are_selected_by_types_of_their_entity(texts, tmp_path):
-    entities = [Entity("C1", "gout", types=("Disease",)), Entity("C3", "cure", types=("T061",), alt_ids=("C2",))]
+    entities = [
+        Entity("C1", "gout", types=("Disease",)),
+        Entity("C3", "cure", types=("T061",), alt_ids=("C2",)),
+    ]
     store = write_store(iter(entities), tmp_path / "store")
     assert texts(types=["Disease"], ontology=store) == ["Gout"]
     assert texts(types=["disease", "T061"], ontology=store.path) == ["Gout", "toe", "cured"]
@@ -56,7 +59,12 @@ def test_mentions_are_selected_by_types_of_their_entity(texts, tmp_path):
 
 def test_type_and_label_filters_can_be_combined(texts, corpus, tmp_path):
     report = convert(corpus, tmp_path / "gold.spacy", labels=["T023", "T061"], types=["T023"])
-    assert (report["mentions"], report["other_labels"], report["other_types"], report["mentions_read"]) == (1, 2, 1, 4)
+    assert (
+        report["mentions"],
+        report["other_labels"],
+        report["other_types"],
+        report["mentions_read"],
+    ) == (1, 2, 1, 4)
 
 
 def test_a_single_type_instead_of_a_list_raises(corpus, tmp_path):
@@ -73,6 +81,12 @@ def test_bc5cdr_diseases_are_selected_by_medic_types(data_dir, tmp_path):
     store = build_ontology(data_dir / "ontologies" / "medic_06Jul2012.txt", tmp_path / "medic")
     path = data_dir / "corpora" / "bc5cdr" / "CDR_DevelopmentSet.PubTator.txt"
     by_label = convert(path, tmp_path / "a.spacy", types=["Disease"])
-    by_entity = convert(path, tmp_path / "b.spacy", types=["disease"], labels=["Disease", "Chemical"], ontology=store)
+    by_entity = convert(
+        path,
+        tmp_path / "b.spacy",
+        types=["disease"],
+        labels=["Disease", "Chemical"],
+        ontology=store,
+    )
     assert by_label["mentions"] == 4244 and by_label["other_types"] == 9591 - 4244
     assert by_label["mentions"] <= by_entity["mentions"] < 4300

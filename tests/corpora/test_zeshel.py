@@ -17,7 +17,10 @@ from spacy_krissel.ontology.readers import detect_format
 
 NLP = spacy.blank("en")
 DOCUMENTS = {
-    "lego": {"0A": ("Batmobile", "The  Batmobile ( 7784 ) isn't\nBatman 's car ."), "0B": ("Batman", "Batman is .")},
+    "lego": {
+        "0A": ("Batmobile", "The  Batmobile ( 7784 ) isn't\nBatman 's car ."),
+        "0B": ("Batman", "Batman is ."),
+    },
     "muppets": {"0C": ("Kermit", "Kermit the Frog met Batman .")},
 }
 MENTIONS = [
@@ -30,7 +33,9 @@ MENTIONS = [
 
 def line(document, start, end, text, label, world, **more):
     record = {"context_document_id": document, "start_index": start, "end_index": end, "text": text}
-    return json.dumps({**record, "label_document_id": label, "corpus": world, "category": "LOW_OVERLAP", **more})
+    return json.dumps(
+        {**record, "label_document_id": label, "corpus": world, "category": "LOW_OVERLAP", **more}
+    )
 
 
 @pytest.fixture
@@ -38,9 +43,16 @@ def folder(tmp_path):
     """`documents/` with a file a world, and `mentions.json`."""
     (tmp_path / "documents").mkdir()
     for world, documents in DOCUMENTS.items():
-        lines = [json.dumps({"document_id": i, "title": t, "text": text}) for i, (t, text) in documents.items()]
-        (tmp_path / "documents" / f"{world}.json").write_text("\n".join(lines) + "\n", encoding="utf8")
-    (tmp_path / "mentions.json").write_text("\n".join(line(*mention) for mention in MENTIONS) + "\n", encoding="utf8")
+        lines = [
+            json.dumps({"document_id": i, "title": t, "text": text})
+            for i, (t, text) in documents.items()
+        ]
+        (tmp_path / "documents" / f"{world}.json").write_text(
+            "\n".join(lines) + "\n", encoding="utf8"
+        )
+    (tmp_path / "mentions.json").write_text(
+        "\n".join(line(*mention) for mention in MENTIONS) + "\n", encoding="utf8"
+    )
     return tmp_path
 
 
@@ -48,7 +60,10 @@ def test_docs_are_tokenized_at_white_space(folder):
     with pytest.warns(KrisselWarning, match=r"KW204\] 1 mention.*kermit THE Frog"):
         first, second = read_docs(folder / "mentions.json", NLP, documents=folder / "documents")
     assert [token.text for token in first] == DOCUMENTS["lego"]["0A"][1].split()
-    assert first.text == "The Batmobile ( 7784 ) isn't Batman 's car ." and first.user_data["krissel_id"] == "0A"
+    assert (
+        first.text == "The Batmobile ( 7784 ) isn't Batman 's car ."
+        and first.user_data["krissel_id"] == "0A"
+    )
     assert [(span.text, span.label_, span.kb_id_) for span in first.spans[SPANS_KEY]] == [
         ("Batmobile", "lego", "0A"),
         ("Batman 's", "lego", "0B"),
@@ -64,12 +79,22 @@ def test_converted_ids_are_those_of_the_built_ontology(folder):
     store = build_ontology(worlds, folder / "store", format="zeshel")
     with pytest.warns(KrisselWarning, match="KW204"):
         report = convert(
-            folder / "mentions.json", folder / "gold.spacy", format="zeshel", documents=folder / "documents",
+            folder / "mentions.json", folder / "gold.spacy", format="zeshel",
+            documents=folder / "documents",
             ontology=store, labels=["lego", "muppets"],
         )  # fmt: skip
-    assert (report["documents"], report["mentions"], report["ents"], report["unknown_ids"]) == (2, 4, 3, 0)
+    assert (report["documents"], report["mentions"], report["ents"], report["unknown_ids"]) == (
+        2,
+        4,
+        3,
+        0,
+    )
     assert store.get("0C") == Entity(
-        "0C", "Kermit", types=("muppets",), definition="Kermit the Frog met Batman .", source="ZESHEL"
+        "0C",
+        "Kermit",
+        types=("muppets",),
+        definition="Kermit the Frog met Batman .",
+        source="ZESHEL",
     )
     assert store.find("batman") == ["0B"]
 
@@ -105,7 +130,10 @@ def test_invalid_mentions_and_documents_are_counted(folder):
         file_.write('{"document_id": 7}\n' + rest)
     with pytest.warns(KrisselWarning) as found:
         report = convert(
-            folder / "mentions.json", folder / "gold.spacy", format="zeshel", documents=folder / "documents"
+            folder / "mentions.json",
+            folder / "gold.spacy",
+            format="zeshel",
+            documents=folder / "documents",
         )
     assert (report["mentions"], report["text_mismatches"], report["outside_text"]) == (1, 1, 3)
     # Six mentions, the lost one, and a document.
@@ -127,14 +155,18 @@ def test_invalid_files_raise(folder, tmp_path):
     refuse("K224", mentions=folder / "documents" / "lego.json")
     (tmp_path / "empty.json").write_text("\n\n")
     refuse("K204", mentions=tmp_path / "empty.json")
-    (tmp_path / "up.json").write_text(line("0A", 1, 1, "Batmobile", "0A", "../documents/../../secret"))
+    (tmp_path / "up.json").write_text(
+        line("0A", 1, 1, "Batmobile", "0A", "../documents/../../secret")
+    )
     refuse("K201", mentions=tmp_path / "up.json")
     assert not (folder / "gold.spacy").exists()
 
 
 def test_a_document_in_two_mention_files_raises_a_warning(folder):
     paths = [folder / "mentions.json", folder / "more.json"]
-    paths[0].write_text(line(*MENTIONS[0]) + "\n" + line(*MENTIONS[3]).replace("kermit THE", "Kermit the"))
+    paths[0].write_text(
+        line(*MENTIONS[0]) + "\n" + line(*MENTIONS[3]).replace("kermit THE", "Kermit the")
+    )
     paths[1].write_text(line("0A", 0, 0, "The", "0B", "lego") + "\n")
     with pytest.warns(KrisselWarning, match=r"KW202\] 1 document.*more\.json, line 1"):
         docs = list(read_docs(paths, NLP, documents=folder / "documents"))
@@ -143,23 +175,37 @@ def test_a_document_in_two_mention_files_raises_a_warning(folder):
 
 def test_the_format_of_documents_is_detected(folder, tmp_path):
     assert detect_format(folder / "documents" / "lego.json") == "zeshel"
-    (tmp_path / "a.jsonl").write_text('{"concept_id": "D1", "canonical_name": "a", "definition": "\\"document_id\\""}')
+    (tmp_path / "a.jsonl").write_text(
+        '{"concept_id": "D1", "canonical_name": "a", "definition": "\\"document_id\\""}'
+    )
     assert detect_format(tmp_path / "a.jsonl") == "jsonl"
 
 
 def test_bad_documents_are_skipped_with_a_warning_by_the_ontology_reader(folder):
     path = folder / "documents" / "lego.json"
-    bad = ['{"document_id": 7, "title": "a", "text": "b"}', '{"document_id": "7", "title": " ", "text": "b"}', "[]"]
-    bad += ['{"document_id": "7", "title": "a"}', '{"document_id": "7", "title": "\\ud800", "text": "b"}', "{"]
+    bad = [
+        '{"document_id": 7, "title": "a", "text": "b"}',
+        '{"document_id": "7", "title": " ", "text": "b"}',
+        "[]",
+    ]
+    bad += [
+        '{"document_id": "7", "title": "a"}',
+        '{"document_id": "7", "title": "\\ud800", "text": "b"}',
+        "{",
+    ]
     path.write_text(path.read_text(encoding="utf8") + "\n".join(bad) + "\n", encoding="utf8")
-    with pytest.warns(KrisselWarning, match=r"KW101\] Left out 6 of 8 records.*line 3 has a int instead of a text"):
+    with pytest.warns(
+        KrisselWarning, match=r"KW101\] Left out 6 of 8 records.*line 3 has a int instead of a text"
+    ):
         store = build_ontology(path, folder / "store", format="zeshel")
     assert list(store.ids) == ["0A", "0B"]
 
 
 @settings(max_examples=30)
 @given(
-    words=st.lists(st.text(st.characters(codec="utf8", exclude_categories=["Z", "C"]), min_size=1), min_size=1),
+    words=st.lists(
+        st.text(st.characters(codec="utf8", exclude_categories=["Z", "C"]), min_size=1), min_size=1
+    ),
     spaces=st.sampled_from([" ", "  ", "\n", "\t "]),
     data=st.data(),
 )
@@ -170,7 +216,9 @@ def test_token_offsets_hold_for_arbitrary_text(tmp_path_factory, words, spaces, 
     end = data.draw(st.integers(start, len(words) - 1))
     record = {"document_id": "1", "title": "t", "text": spaces.join(words)}
     (folder / "w.json").write_text(json.dumps(record), encoding="utf8")
-    (folder / "m.json").write_text(line("1", start, end, " ".join(words[start : end + 1]), "2", "w"), encoding="utf8")
+    (folder / "m.json").write_text(
+        line("1", start, end, " ".join(words[start : end + 1]), "2", "w"), encoding="utf8"
+    )
     report = CorpusReport()
     (doc,) = read_docs(folder / "m.json", NLP, documents=folder, report=report)
     assert [token.text for token in doc] == words

@@ -9,7 +9,8 @@ VIEWS = [View("the ", "cold", " of a week"), name_view("cold"), name_view("multi
 
 
 def test_gradient_norm_of_a_small_encoder_accumulates_over_passes():
-    """The norm is that of the change of the loss along the gradient: d loss / d step = |gradient|."""
+    """The norm is that of the change of the loss along the gradient: d loss / d
+    step = |gradient|."""
     model = SmallEncoder(width=6, rows=256, context_rows=128, hidden=5, context_weight=0.5)
     model.initialize(X=VIEWS)
     weights = np.random.default_rng(0).normal(size=(3, 6)).astype("float32")
@@ -38,4 +39,6 @@ def test_gradient_norm_of_a_transformer_equals_the_norm_of_torch(tiny_bert):
     model.begin_update(VIEWS)[1](np.ones((3, 32), dtype="float32"))
     (shim,) = [shim for node in model.walk() for shim in node.shims]
     gradients = [p.grad for p in shim.transformer.parameters() if p.grad is not None]
-    assert gradient_norm(model) == pytest.approx(float(torch.cat([g.flatten() for g in gradients]).norm()), rel=1e-4)
+    assert gradient_norm(model) == pytest.approx(
+        float(torch.cat([g.flatten() for g in gradients]).norm()), rel=1e-4
+    )

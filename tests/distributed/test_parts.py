@@ -19,8 +19,12 @@ def three_threads(monkeypatch):
 @pytest.mark.parametrize("n", [0, 1, 9, 10, 19, 20, 29, 30, 31, 100])
 def test_parts_are_contiguous_and_have_the_minimum_size(n, three_threads):
     parts = in_parts(lambda start, end: (start, end), n, 10)
-    assert [start for start, _ in parts] == [0, *(end for _, end in parts[:-1])] and parts[-1][1] == n
-    assert len(parts) == max(1, min(3, n // 10)) and all(end - start >= min(n, 10) for start, end in parts)
+    assert [start for start, _ in parts] == [0, *(end for _, end in parts[:-1])] and parts[-1][
+        1
+    ] == n
+    assert len(parts) == max(1, min(3, n // 10)) and all(
+        end - start >= min(n, 10) for start, end in parts
+    )
 
 
 def test_parts_run_concurrently(three_threads):
@@ -53,7 +57,12 @@ def test_features_and_similarities_do_not_depend_on_the_number_of_threads(monkey
         of_word = np.split(by_words.rows, np.cumsum(by_words.n_rows))
         read = np.concatenate([of_word[word] for word in by_words.words])
         bags = *bags, read, by_words.n_words
-        return *bags, query.candidates(), query.similarity(*pairs), _products(vectors, pairs[0] // 4, vectors, pairs[1])
+        return (
+            *bags,
+            query.candidates(),
+            query.similarity(*pairs),
+            _products(vectors, pairs[0] // 4, vectors, pairs[1]),
+        )
 
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
     by_one = found()

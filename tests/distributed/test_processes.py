@@ -29,7 +29,8 @@ SIZES = [5, 1, 9, 2, 2, 7, 3]
 
 
 def share(sizes, rows):
-    """Items that make rows of their numbers; the gradient of the whole array is its own rows' numbers."""
+    """Items that make rows of their numbers; the gradient of the whole array is its own rows'
+    numbers."""
     asked, learnt = [], []
 
     def begin(own):
@@ -95,7 +96,9 @@ def test_a_single_process_does_all_work():
 
 
 def made():
-    return make_shared(lambda own: np.array([[10 * i, process_rank()] for i in own]), [[1], [0], [2]])
+    return make_shared(
+        lambda own: np.array([[10 * i, process_rank()] for i in own]), [[1], [0], [2]]
+    )
 
 
 @pytest.mark.slow
@@ -182,7 +185,8 @@ def test_a_process_that_hangs_raises_in_the_others(two_processes):
 
 
 def model_gradients(held):
-    """held: of each weight of a thinc layer, a torch layer and a table, the gradient in both processes, or None."""
+    """held: of each weight of a thinc layer, a torch layer and a table, the gradient in both
+    processes, or None."""
     import torch
     from thinc.api import PyTorchWrapper
 
@@ -235,7 +239,10 @@ def test_gradients_of_only_one_process_are_summed(two_processes):
         assert_array_equal(found["weight"], np.full((3, 2), 2))
         assert found["rows"][0].tolist() == [3] and found["rows"][1].tolist() == [[3, 1]]
     held = [{"b": None, "weight": None, "rows": []}] * 2
-    assert two_processes(model_gradients, held) == [dict.fromkeys(("W", "b", "weight", "bias", "rows"))] * 2
+    assert (
+        two_processes(model_gradients, held)
+        == [dict.fromkeys(("W", "b", "weight", "bias", "rows"))] * 2
+    )
 
 
 def test_each_local_process_gets_its_own_gpu(monkeypatch):

@@ -20,7 +20,8 @@ def corpus(toy_store, toy_shards):
 
 
 def test_reading_ahead_gives_the_same_stream(corpus, monkeypatch):
-    """Over the ends of blocks and epochs, and after an epoch that was left early, as `initialize` leaves it."""
+    """Over the ends of blocks and epochs, and after an epoch that was left early, as `initialize`
+    leaves it."""
     monkeypatch.setattr(workers, "BLOCK", 7)
     here, ahead = corpus(), corpus(read_ahead=20)
     state = torch.random.get_rng_state()

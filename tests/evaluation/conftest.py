@@ -13,7 +13,9 @@ from spacy_krissel.ontology.store import write_store
 ENTITIES = [
     Entity("D1", "Multiple Sclerosis", ("MS", "disseminated sclerosis"), types=("Disease",)),
     Entity("D2", "Mitral Stenosis", ("MS",), types=("Disease", "Heart")),
-    Entity("D3", "Common Cold", ("cold", "acute coryza"), types=("Disease",), alt_ids=("OMIM:300",)),
+    Entity(
+        "D3", "Common Cold", ("cold", "acute coryza"), types=("Disease",), alt_ids=("OMIM:300",)
+    ),
     Entity("D4", "Cold Temperature", ("cold",), types=("Phenomenon",)),
     Entity("D5", "Breast Neoplasms", ("breast cancer", "breast tumour"), types=("Disease",)),
     Entity("D6", "<Odd & Sons> disease", ("odd",), types=("Disease",)),
@@ -27,18 +29,31 @@ def store(tmp_path_factory):
 
 @pytest.fixture
 def make_record():
-    def make(text="breast cancer", gold=("D5",), prediction="", ranked=None, doc="1", start=0, **fields):
-        ranked = ([prediction] if prediction not in ("", "NIL") else []) if ranked is None else ranked
+    def make(
+        text="breast cancer", gold=("D5",), prediction="", ranked=None, doc="1", start=0, **fields
+    ):
+        ranked = (
+            ([prediction] if prediction not in ("", "NIL") else []) if ranked is None else ranked
+        )
         label = fields.pop("label", "Disease")
         return LinkRecord(
-            doc, start, start + len(text), text, label, tuple(gold), list(ranked), prediction=prediction, **fields
+            doc,
+            start,
+            start + len(text),
+            text,
+            label,
+            tuple(gold),
+            list(ranked),
+            prediction=prediction,
+            **fields,
         )
 
     return make
 
 
 class TableLinker:
-    """Answers each mention text with the candidates in `answers`, or with an id, "NIL" or "" alone."""
+    """Answers each mention text with the candidates in `answers`, or with an id, "NIL" or ""
+    alone."""
 
     def __init__(self, answers, spans_key):
         register_extensions()
@@ -55,7 +70,13 @@ class TableLinker:
             answer = self.answers.get(span.text, "")
             ranked = [] if answer in ("", "NIL") else answer.split("=")[-1].split()
             candidates = [
-                {"id": id_, "name": id_, "score": 1.0 - i / 10, "kind": "name", "evidence": f"⟦{span.text}⟧"}
+                {
+                    "id": id_,
+                    "name": id_,
+                    "score": 1.0 - i / 10,
+                    "kind": "name",
+                    "evidence": f"⟦{span.text}⟧",
+                }
                 for i, id_ in enumerate(ranked)
             ]
             ties = ranked if "=" in answer else []
@@ -76,7 +97,8 @@ def make_table_linker(nlp, name, answers: dict, spans_key: str):
 
 @pytest.fixture
 def make_nlp():
-    """A blank pipeline whose linker answers from a table: "D1 D2" are ranked candidates, "tied=D1 D2" are tied."""
+    """A blank pipeline whose linker answers from a table: "D1 D2" are ranked candidates, "tied=D1
+    D2" are tied."""
 
     def make(answers, spans_key=""):
         nlp = spacy.blank("en")
@@ -92,7 +114,10 @@ def make_doc():
 
     def make(text, mentions, doc_id="", spans_key=""):
         doc = spacy.blank("en")(text)
-        spans = [Span(doc, m[0], m[1], label=m[3] if len(m) > 3 else "Disease", kb_id=m[2]) for m in mentions]
+        spans = [
+            Span(doc, m[0], m[1], label=m[3] if len(m) > 3 else "Disease", kb_id=m[2])
+            for m in mentions
+        ]
         if spans_key:
             doc.spans[spans_key] = spans
         else:
@@ -109,5 +134,8 @@ def gold_linker(trained, toy_store, make_once):
     """The folder of a small pipeline that links to the names of the toy ontology."""
     from spacy_krissel.commands.build_prototypes import prototypes
 
-    made = make_once("gold_linker", lambda path: prototypes(trained, path / "linker", toy_store.path, progress=False))
+    made = make_once(
+        "gold_linker",
+        lambda path: prototypes(trained, path / "linker", toy_store.path, progress=False),
+    )
     return made / "linker"

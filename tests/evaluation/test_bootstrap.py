@@ -32,7 +32,8 @@ def test_intervals_depend_on_the_seed_only():
 
 
 def test_differences_are_paired():
-    # Theirs is ours minus one right mention in each document: the difference never varies, though both figures do.
+    # Theirs is ours minus one right mention in each document: the difference never varies, though
+    # both figures do.
     docs = [str(i) for i in range(20) for _ in range(10)]
     ours = [float(i % 10 <= i // 10 % 8 + 1) for i in range(200)]
     theirs = [value * (i % 10 != 0) for i, value in enumerate(ours)]

@@ -18,7 +18,13 @@ from spacy_krissel.pipeline.pipeline_io import find_linker, save_pipeline
 from spacy_krissel.pipeline.reranker import KrisselReranker, reorder
 
 # Names of the toy ontology, and words that none of its names is like.
-LINKED = {"T03": "lung cancer", "T07": "bronchial asthma", "T08": "megrim", "T10": "grippe", "T06": "mammary neoplasm"}
+LINKED = {
+    "T03": "lung cancer",
+    "T07": "bronchial asthma",
+    "T08": "megrim",
+    "T10": "grippe",
+    "T06": "mammary neoplasm",
+}
 NIL = ("kwashiorkor", "zyxt", "quokka", "vww")
 
 
@@ -35,9 +41,15 @@ def linker(nlp):
 @pytest.fixture
 def docs(make_doc):
     """Nine mentions that count and one without any id."""
-    linked = [make_doc(f"was {name}", [(1, 1 + len(name.split()), id_)], doc_id=id_) for id_, name in LINKED.items()]
+    linked = [
+        make_doc(f"was {name}", [(1, 1 + len(name.split()), id_)], doc_id=id_)
+        for id_, name in LINKED.items()
+    ]
     marks = ("NIL", "-1", "-", "NIL")
-    nil = [make_doc(f"was {word}", [(1, 2, mark)], doc_id=word) for word, mark in zip(NIL, marks, strict=True)]
+    nil = [
+        make_doc(f"was {word}", [(1, 2, mark)], doc_id=word)
+        for word, mark in zip(NIL, marks, strict=True)
+    ]
     return [*linked, *nil, make_doc("was flu", [(1, 2, "")], doc_id="none")]
 
 
@@ -46,7 +58,9 @@ def links(nlp, docs):
     found = []
     for gold in docs:
         doc = nlp.make_doc(gold.text)
-        doc.set_ents([spacy.tokens.Span(doc, ent.start, ent.end, label=ent.label) for ent in gold.ents])
+        doc.set_ents(
+            [spacy.tokens.Span(doc, ent.start, ent.end, label=ent.label) for ent in gold.ents]
+        )
         found.append(nlp(doc).ents[0].kb_id_)
     return found
 
@@ -77,8 +91,13 @@ def test_a_low_nil_fraction_lowers_the_threshold(nlp, docs):
     """If fewer mentions are expected to be NIL, the threshold must not rise."""
     plain, rare = calibrate(nlp, docs), calibrate(nlp, docs, nil_share=0.01)
     assert (plain.data["nil_share"], rare.data["nil_share"]) == (None, 0.01)
-    assert rare.data["after"]["share"] == pytest.approx(0.01) and plain.data["after"]["share"] == pytest.approx(4 / 9)
-    assert rare.threshold <= plain.threshold and rare.data["after"]["aupr"] <= plain.data["after"]["aupr"]
+    assert rare.data["after"]["share"] == pytest.approx(0.01) and plain.data["after"][
+        "share"
+    ] == pytest.approx(4 / 9)
+    assert (
+        rare.threshold <= plain.threshold
+        and rare.data["after"]["aupr"] <= plain.data["after"]["aupr"]
+    )
     for share in (0.0, 1.0):
         with pytest.raises(KrisselError, match="K006.*nil_share"):
             calibrate(nlp, docs, nil_share=share)
@@ -89,7 +108,10 @@ def test_only_held_out_documents_are_used_on_request(nlp, docs):
     kept = [doc for doc in docs if part(doc)]
     assert 0 < len(kept) < len(docs)
     found = calibrate(nlp, docs, held_out=0.6, seed=2)
-    assert found.data["n"] == sum(bool(doc.ents[0].kb_id_) for doc in kept) and found.data["held_out"] == 0.6
+    assert (
+        found.data["n"] == sum(bool(doc.ents[0].kb_id_) for doc in kept)
+        and found.data["held_out"] == 0.6
+    )
     with pytest.raises(KrisselError, match="K006.*held_out"):
         calibrate(nlp, docs, held_out=1.5)
 
@@ -141,7 +163,10 @@ def test_the_calibration_survives_saving_and_packaging(nlp, docs, tmp_path):
     assert links(loaded[0], docs) == links(nlp, docs)
     for threshold in (0.25, None):
         override = {"components.krissel_linker.threshold": threshold}
-        assert find_linker(spacy.load(tmp_path / "second", config=override)).cfg["threshold"] == threshold
+        assert (
+            find_linker(spacy.load(tmp_path / "second", config=override)).cfg["threshold"]
+            == threshold
+        )
 
 
 def test_an_external_kb_stays_in_its_folder(nlp, docs, tmp_path):
@@ -152,7 +177,9 @@ def test_an_external_kb_stays_in_its_folder(nlp, docs, tmp_path):
     save_pipeline(nlp, tmp_path / "out")
     assert not (tmp_path / "out" / "krissel_linker" / "kb").exists()
     assert find_linker(spacy.load(tmp_path / "out")).kb_path == str(tmp_path / "kb")
-    assert before == {path: path.read_bytes() for path in (tmp_path / "kb").rglob("*") if path.is_file()}
+    assert before == {
+        path: path.read_bytes() for path in (tmp_path / "kb").rglob("*") if path.is_file()
+    }
 
 
 def test_a_requested_precision_is_reached(nlp, docs, make_doc):
@@ -161,9 +188,14 @@ def test_a_requested_precision_is_reached(nlp, docs, make_doc):
         make_doc("was psoriasis", [(1, 2, "NIL")], doc_id="p"),
         make_doc("was anemia", [(1, 2, "NIL")], doc_id="a"),
     ]
-    best, precise = calibrate(nlp, [*docs, *hidden]), calibrate(nlp, [*docs, *hidden], precision=1.0)
+    best, precise = (
+        calibrate(nlp, [*docs, *hidden]),
+        calibrate(nlp, [*docs, *hidden], precision=1.0),
+    )
     assert precise.data["after"]["precision"] == 1.0 and precise.data["precision"] == 1.0
-    assert best.data["after"]["f1"] >= precise.data["after"]["f1"] and best.data["precision"] is None
+    assert (
+        best.data["after"]["f1"] >= precise.data["after"]["f1"] and best.data["precision"] is None
+    )
 
 
 def test_unsuitable_gold_and_settings_raise(nlp, linker, docs, make_doc):
@@ -179,13 +211,18 @@ def test_unsuitable_gold_and_settings_raise(nlp, linker, docs, make_doc):
     refuse(r"K701.*labels \['Cake'\]", docs, labels=["Cake"])
     refuse("K006.*precision", docs, precision=2.0)
     # All alike.
-    mixed = [make_doc("was flu", [(1, 2, id_)], doc_id=str(i)) for i, id_ in enumerate(["T10", "T10", "NIL"])]
+    mixed = [
+        make_doc("was flu", [(1, 2, id_)], doc_id=str(i))
+        for i, id_ in enumerate(["T10", "T10", "NIL"])
+    ]
     refuse("K713.* 0.9.* 0.3333", mixed, precision=0.9)
     refuse("K610", docs, name="cake")
 
 
 def test_scores_that_cannot_separate_nil_raise_a_warning(nlp, make_doc):
-    docs = [make_doc("was flu", [(1, 2, id_)], doc_id=str(i)) for i, id_ in enumerate(["T10", "NIL"])]
+    docs = [
+        make_doc("was flu", [(1, 2, id_)], doc_id=str(i)) for i, id_ in enumerate(["T10", "NIL"])
+    ]
     with pytest.warns(KrisselWarning, match="KW712.* all 2 "):
         assert calibrate(nlp, docs).data["after"]["recall"] == 1.0
 
@@ -200,7 +237,10 @@ def test_unknown_ids_are_not_nil(nlp, docs, make_doc):
 def test_alternative_ids_are_known(nlp, store, make_doc, recwarn):
     """The knowledge base knows them: no ontology is asked for."""
     build_prototypes(nlp, PrototypeSource(store, held_out=0.0))
-    docs = [make_doc("was common cold", [(1, 3, "MESH:OMIM:300")]), make_doc("was zyxt", [(1, 2, "NIL")])]
+    docs = [
+        make_doc("was common cold", [(1, 3, "MESH:OMIM:300")]),
+        make_doc("was zyxt", [(1, 2, "NIL")]),
+    ]
     assert calibrate(nlp, docs).data["after"]["strict"] == 1.0
     assert not [each for each in recwarn if "KW711" in str(each.message)]
 

@@ -19,7 +19,15 @@ def docs(make_doc):
 
 def test_a_report_has_the_documented_keys_and_files(make_nlp, docs, store, tmp_path):
     nlp = make_nlp({"MS": "D1 D2", "cold": "tied=D3 D4"})
-    report = evaluate(nlp, docs, store, tmp_path / "metrics", name="demo", seen=["D1"], command="krissel evaluate x")
+    report = evaluate(
+        nlp,
+        docs,
+        store,
+        tmp_path / "metrics",
+        name="demo",
+        seen=["D1"],
+        command="krissel evaluate x",
+    )
     data = json.loads((tmp_path / "metrics" / "demo.json").read_text(encoding="utf8"))
     assert data == json.loads(json.dumps(report.data))
     assert (data["n"], data["n_left_out"], data["command"]) == (4, 1, "krissel evaluate x")
@@ -29,7 +37,12 @@ def test_a_report_has_the_documented_keys_and_files(make_nlp, docs, store, tmp_p
     assert data["slices"]["seen"]["n"] == 1
     assert data["nil"]["n_gold"] == 0
     assert data["mentions_per_second"] > 0
-    assert set(data["baselines"]) == {"exact", "exact + abbreviations", "tfidf", "tfidf + abbreviations"}
+    assert set(data["baselines"]) == {
+        "exact",
+        "exact + abbreviations",
+        "tfidf",
+        "tfidf + abbreviations",
+    }
     assert data["baselines"]["exact"]["strict"] == 0.0
     assert data["baselines"]["exact"]["lenient"] == 0.75
     assert data["baselines"]["tfidf"]["strict"] == 0.25
@@ -38,18 +51,27 @@ def test_a_report_has_the_documented_keys_and_files(make_nlp, docs, store, tmp_p
     assert read_records(tmp_path / "metrics" / "demo.links.jsonl") == report.records
     assert [record.text for record in report.errors()] == ["cold", "MS", "breast cancers"]
     assert report.titles["D5"] == "Breast Neoplasms"
-    assert (tmp_path / "metrics" / "demo.md").exists() and (tmp_path / "metrics" / "demo.html").exists()
+    assert (tmp_path / "metrics" / "demo.md").exists() and (
+        tmp_path / "metrics" / "demo.html"
+    ).exists()
 
 
 def test_baselines_expand_abbreviations_per_document(make_nlp, make_doc, store):
     """Abbreviations of one document are not expanded in another."""
     docs = [
-        make_doc("Breast cancer ( BC ) or BC type", [(0, 2, "D5"), (3, 4, "D5"), (6, 8, "D5")], doc_id="a"),
+        make_doc(
+            "Breast cancer ( BC ) or BC type",
+            [(0, 2, "D5"), (3, 4, "D5"), (6, 8, "D5")],
+            doc_id="a",
+        ),
         make_doc("no BC", [(1, 2, "D5")], doc_id="b"),
     ]
     baselines = evaluate(make_nlp({}), docs, store).data["baselines"]
     assert [baselines[name]["strict"] for name in ("exact", "exact + abbreviations")] == [0.25, 0.5]
-    assert [baselines[name]["strict"] for name in ("tfidf", "tfidf + abbreviations")] == [0.25, 0.75]
+    assert [baselines[name]["strict"] for name in ("tfidf", "tfidf + abbreviations")] == [
+        0.25,
+        0.75,
+    ]
 
 
 def test_other_systems_are_in_the_same_table(make_nlp, docs, store, tmp_path):
@@ -66,7 +88,10 @@ def test_other_systems_are_in_the_same_table(make_nlp, docs, store, tmp_path):
     for figures in report.data["baselines"].values():
         assert (figures["strict"], figures["difference"]["strict"]) == (0.25, 0.25)
         assert figures["difference"]["right"] == {"both": 1, "this": 1, "other": 0, "neither": 2}
-    assert report.to_html().count('<ul class="side">') == 4 and set(report.others) == {"names", "file"}
+    assert report.to_html().count('<ul class="side">') == 4 and set(report.others) == {
+        "names",
+        "file",
+    }
     with pytest.raises(KrisselError, match="K705.*'names'"):
         evaluate(better, docs, store, baselines=False, compare={"names": first.records[1:]})
 
@@ -116,16 +141,25 @@ def test_gold_nil_is_reported_on_request(make_nlp, docs, store):
 
 
 def test_nil_scores_are_reported_with_average_precision(make_nlp, docs, store):
-    """The linker that links all: MS and cold score 1, what it has no candidate for is NIL whatever the threshold."""
+    """The linker that links all: MS and cold score 1, what it has no candidate for is NIL whatever
+    the threshold."""
     report = evaluate(
-        make_nlp({"MS": "D1", "cold": "D4", "|": "NIL", "breast cancers": "NIL"}), docs, store, gold_nil=True
+        make_nlp({"MS": "D1", "cold": "D4", "|": "NIL", "breast cancers": "NIL"}),
+        docs,
+        store,
+        gold_nil=True,
     )
     nil = report.data["nil"]
     assert (nil["aupr"], nil["precision"], nil["recall"]) == (0.5, 0.5, 1.0)
     assert (nil["strict"], nil["strict_linked"]) == (0.6, 0.5)
-    assert report.data["baselines"]["tfidf"]["nil"]["aupr"] == 1.0, "it has candidates for all but the NIL"
+    assert report.data["baselines"]["tfidf"]["nil"]["aupr"] == 1.0, (
+        "it has candidates for all but the NIL"
+    )
     for text in (report.to_markdown(), report.to_html(), report.to_table()):
-        assert "precision 50.0, recall 100.0, F1 66.7, auPR 50.0 where 20.0 % are NIL; 2 predicted, 1 gold" in text
+        assert (
+            "precision 50.0, recall 100.0, F1 66.7, auPR 50.0 where 20.0 % are NIL; 2 "
+            "predicted, 1 gold"
+        ) in text
         assert "60.0 over all classes, 50.0 on mentions with an entity" in text
     assert "over all classes" not in evaluate(make_nlp({"MS": "D1"}), docs, store).to_markdown()
 
@@ -152,7 +186,10 @@ def test_entities_of_training_documents_count_as_seen(make_nlp, make_doc, docs, 
     report = evaluate(nlp, docs, store, train=[trained, tmp_path / "train.spacy"], baselines=False)
     # D2 and D5 of D1, D4, D2 and D5.
     assert (report.data["slices"]["seen"]["n"], report.data["slices"]["unseen"]["n"]) == (2, 2)
-    assert report.data["slices"]["seen"]["recall"]["64"] == 0.5 and report.data["slices"]["seen"]["strict"] == 0.0
+    assert (
+        report.data["slices"]["seen"]["recall"]["64"] == 0.5
+        and report.data["slices"]["seen"]["strict"] == 0.0
+    )
     assert report.data["n_seen"] == 3 and "3 seen in training" in report.to_markdown()
     one = evaluate(nlp, docs, store, train=tmp_path / "train.spacy", baselines=False).data
     assert (one["n_seen"], one["slices"]["seen"]["n"]) == (1, 1)

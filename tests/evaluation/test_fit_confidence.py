@@ -6,7 +6,13 @@ import spacy
 
 from spacy_krissel.commands.build_linker import build
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.evaluation.confidence import PRIOR, TRUST, _fit, _lowest_confidence, fit_confidence
+from spacy_krissel.evaluation.confidence import (
+    PRIOR,
+    TRUST,
+    _fit,
+    _lowest_confidence,
+    fit_confidence,
+)
 from spacy_krissel.evaluation.evaluate import evaluate
 from spacy_krissel.evaluation.metrics import reliability
 from spacy_krissel.evaluation.records import read_records, write_records
@@ -22,7 +28,9 @@ def test_the_fit_recovers_the_true_coefficients():
     assert _fit(x, right, np.ones(len(x)), 0.0) == pytest.approx(true, abs=0.1)
     # A mention with twice the weight counts as two.
     weights = rng.integers(1, 4, len(x))
-    twice = _fit(np.repeat(x, weights, axis=0), np.repeat(right, weights), np.ones(weights.sum()), 0.1)
+    twice = _fit(
+        np.repeat(x, weights, axis=0), np.repeat(right, weights), np.ones(weights.sum()), 0.1
+    )
     assert _fit(x, right, weights.astype(float), 0.1) == pytest.approx(twice, abs=1e-6)
 
 
@@ -41,7 +49,10 @@ def test_zero_weights_cause_no_division_by_zero(tmp_path):
     nlp = spacy.load(build([Entity("A", "gout"), Entity("B", "asthma")], tmp_path / "nlp").output)
     for nil_share in (0.03, 0.0):
         fit = fit_confidence(nlp, nil_share=nil_share)
-        assert fit.data["n_with_other_names"] == 0 and np.isfinite([*vars(fit.confidence).values()]).all()
+        assert (
+            fit.data["n_with_other_names"] == 0
+            and np.isfinite([*vars(fit.confidence).values()]).all()
+        )
     assert [*vars(fit.confidence).values()] == pytest.approx([TRUST, *PRIOR])
 
 
@@ -49,7 +60,11 @@ def test_the_fit_leaves_the_species_of_a_name_to_the_document(tmp_path):
     """Which species it is, a name by itself does not say: that is left to the document."""
     names = ["alpha kinase", "beta globin", "gamma tubulin", "delta catenin"]
     taxa = ("9606", "10090", "10116")
-    genes = [Entity(f"{name}{taxon}", name, (f"{name} 1",), species=taxon) for name in names for taxon in taxa]
+    genes = [
+        Entity(f"{name}{taxon}", name, (f"{name} 1",), species=taxon)
+        for name in names
+        for taxon in taxa
+    ]
     nlp = spacy.load(build(genes, tmp_path / "nlp").output)
     assert fit_confidence(nlp).data["right_without_the_name"] == 1
     nlp.get_pipe("krissel_linker").cfg["species_weight"] = 0.0
@@ -74,7 +89,10 @@ def test_a_fit_is_kept_in_the_pipeline(nlp, tmp_path):
     assert nlp.meta["krissel"]["confidence"]["krissel_linker"] == fit.data
     nlp.to_disk(tmp_path / "nlp")
     again = spacy.load(tmp_path / "nlp").get_pipe("krissel_linker").cfg
-    assert again["min_confidence"] == pytest.approx(fit.min_confidence) and again["confidence"] == cfg["confidence"]
+    assert (
+        again["min_confidence"] == pytest.approx(fit.min_confidence)
+        and again["confidence"] == cfg["confidence"]
+    )
     assert fit_confidence(nlp, precision=0.9).data == fit.data
 
 
@@ -85,7 +103,9 @@ def test_higher_precision_links_fewer_mentions(nlp):
     assert least == sorted(least) and least[-1] <= TRUST and linked == sorted(linked, reverse=True)
 
 
-@pytest.mark.parametrize("settings", [{"precision": 0.99}, {"precision": 0.0}, {"nil_share": 0.5}, {"n_mentions": 0}])
+@pytest.mark.parametrize(
+    "settings", [{"precision": 0.99}, {"precision": 0.0}, {"nil_share": 0.5}, {"n_mentions": 0}]
+)
 def test_invalid_settings_raise(nlp, settings):
     with pytest.raises(KrisselError, match=f"K006.*{next(iter(settings))}"):
         fit_confidence(nlp, **settings)
@@ -113,8 +133,13 @@ def test_reliability_agrees_with_hand_computed_values(make_record, tmp_path):
     ]
     found = reliability(records)
     assert found["n"] == 5
-    assert [(each["n"], each["right"]) for each in found["bins"]] == [(2, 0.5), (3, pytest.approx(2 / 3))]
-    assert found["ece"] == pytest.approx((2 * abs(0.33 - 0.5) + 3 * abs((0.95 + 0.91 + 1) / 3 - 2 / 3)) / 5)
+    assert [(each["n"], each["right"]) for each in found["bins"]] == [
+        (2, 0.5),
+        (3, pytest.approx(2 / 3)),
+    ]
+    assert found["ece"] == pytest.approx(
+        (2 * abs(0.33 - 0.5) + 3 * abs((0.95 + 0.91 + 1) / 3 - 2 / 3)) / 5
+    )
     assert reliability(records[-1:]) is None
     write_records(records, tmp_path / "x.links.jsonl")
     assert read_records(tmp_path / "x.links.jsonl") == records
@@ -122,7 +147,9 @@ def test_reliability_agrees_with_hand_computed_values(make_record, tmp_path):
 
 def test_a_report_has_reliability_and_calibration_error(nlp, toy_store, toy_files, tmp_path):
     fit_confidence(nlp)
-    report = evaluate(nlp, toy_files / "gold.pubtator", toy_store, tmp_path, name="toy", baselines=False)
+    report = evaluate(
+        nlp, toy_files / "gold.pubtator", toy_store, tmp_path, name="toy", baselines=False
+    )
     assert report.data["reliability"]["n"] == report.data["n"]
     assert "expected calibration error" in (tmp_path / "toy.md").read_text()
 

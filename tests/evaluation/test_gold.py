@@ -6,7 +6,8 @@ from spacy_krissel.errors import KrisselError
 from spacy_krissel.evaluation.gold import GoldDoc, read_gold, without_links
 
 PUBTATOR = (
-    "7|t|Breast cancer and colds\n7|a|MS again.\n7\t0\t13\tBreast cancer\tDisease\tD5\n7\t24\t26\tMS\tOther\tD1|D2\n\n"
+    "7|t|Breast cancer and colds\n7|a|MS again.\n7\t0\t13\tBreast cancer\tDisease\tD5\n"
+    "7\t24\t26\tMS\tOther\tD1|D2\n\n"
 )
 
 
@@ -24,7 +25,10 @@ def test_gold_is_read_from_pubtator(tmp_path):
 
 
 def test_gold_is_read_from_spacy_files_and_folders(tmp_path, make_doc):
-    docs = [make_doc("He has MS", [(2, 3, "D1")], doc_id="x"), make_doc("She has MS", [(2, 3, "D2")])]
+    docs = [
+        make_doc("He has MS", [(2, 3, "D1")], doc_id="x"),
+        make_doc("She has MS", [(2, 3, "D2")]),
+    ]
     DocBin(docs=docs, store_user_data=True).to_disk(tmp_path / "dev.spacy")
     for source in (tmp_path / "dev.spacy", str(tmp_path)):
         gold = read_gold(source, spacy.blank("en"))

@@ -36,7 +36,9 @@ def test_a_missing_prediction_is_never_correct(make_record):
     # Neither against gold that is empty, where "" == "" and "" in "D5" lie in wait.
     assert not is_strict(make_record(prediction=""))
     assert not is_strict(make_record(gold=("",), prediction=""))
-    assert not is_lenient(make_record(prediction="", prototype_surface="breast cancer"), lambda name: ("D5",))
+    assert not is_lenient(
+        make_record(prediction="", prototype_surface="breast cancer"), lambda name: ("D5",)
+    )
 
 
 def test_predicted_nil_is_correct_for_gold_nil_despite_ties(make_record):
@@ -48,12 +50,16 @@ def test_lenient_counts_every_entity_with_the_winning_name(make_record, store):
     record = make_record("MS", ("D2",), "D1", prototype_surface="MS")
     assert not is_strict(record)
     assert is_lenient(record, store.find)
-    assert not is_lenient(make_record("MS", ("D2",), "D1", prototype_surface="Multiple sclerosis"), store.find)
+    assert not is_lenient(
+        make_record("MS", ("D2",), "D1", prototype_surface="Multiple sclerosis"), store.find
+    )
 
 
 def test_ties_count_with_the_probability_of_a_random_choice(make_record):
     assert random_accuracy(make_record("MS", ("D2",), "D1", ties=["D1", "D2"])) == 0.5
-    assert random_accuracy(make_record("MS", ("D2", "D3"), "D1", ties=["D1", "D2", "D3"])) == pytest.approx(2 / 3)
+    assert random_accuracy(
+        make_record("MS", ("D2", "D3"), "D1", ties=["D1", "D2", "D3"])
+    ) == pytest.approx(2 / 3)
     assert random_accuracy(make_record("MS", ("D1",), "D1", prototype_surface="MS")) == 1
     assert random_accuracy(make_record("MS", ("D2",), "D1", prototype_surface="MS")) == 0
     assert random_accuracy(make_record("MS", ("D2",), "")) == 0
@@ -63,7 +69,9 @@ def test_ties_count_with_the_probability_of_a_random_choice(make_record):
 def test_lenient_counts_ties_and_strictly_correct_links(make_record):
     assert is_lenient(make_record("MS", ("D2",), "D1", ties=["D1", "D2"]), none)
     assert is_lenient(make_record("MS", ("D1",), "D1", prototype_surface="unlisted"), none)
-    assert not is_lenient(make_record("MS", ("D2",), "NIL", prototype_surface="MS"), lambda name: ("D2",))
+    assert not is_lenient(
+        make_record("MS", ("D2",), "NIL", prototype_surface="MS"), lambda name: ("D2",)
+    )
 
 
 def test_recall_is_over_distinct_entities(make_record):
@@ -145,11 +153,18 @@ def test_slices_have_their_own_random_choice_accuracy(make_record, store):
 
 
 def test_macro_accuracy_averages_over_labels(make_record, store):
-    records = [make_record(prediction="D5", label="lego")] * 3 + [make_record(prediction="D1", label="lego")]
+    records = [make_record(prediction="D5", label="lego")] * 3 + [
+        make_record(prediction="D1", label="lego")
+    ]
     assert measure(records, store)["macro"] is None
-    records += [make_record(prediction="D1", label="muppets"), make_record(prediction="D5", label="trek")]
+    records += [
+        make_record(prediction="D1", label="muppets"),
+        make_record(prediction="D5", label="trek"),
+    ]
     figures = measure(records, store)
-    assert figures["macro"] == pytest.approx((0.75 + 0 + 1) / 3) and figures["strict"] == pytest.approx(4 / 6)
+    assert figures["macro"] == pytest.approx((0.75 + 0 + 1) / 3) and figures[
+        "strict"
+    ] == pytest.approx(4 / 6)
     assert macro_accuracy([]) is None
 
 
@@ -168,7 +183,9 @@ def test_nil_scores_have_precision_recall_and_f1(make_record):
     assert scores["precision"] == pytest.approx(1 / 3)
     assert scores["recall"] == 0.5
     assert scores["f1"] == pytest.approx(0.4)
-    figures = dict.fromkeys(("precision", "recall", "f1", "aupr", "strict", "strict_linked", "share"))
+    figures = dict.fromkeys(
+        ("precision", "recall", "f1", "aupr", "strict", "strict_linked", "share")
+    )
     assert nil_scores(records[2:]) == {**figures, "n_gold": 0, "n_predicted": 2}
 
 

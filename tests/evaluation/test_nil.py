@@ -67,7 +67,9 @@ def test_the_curve_agrees_with_the_linkers_rule(mentions):
     assert np.isfinite(curve.thresholds).all() and (np.diff(curve.thresholds) > 0).all()
     for i, threshold in enumerate(curve.thresholds):
         assert curve.called[i] == sum(score < threshold for score in scores)
-        assert (curve.precision[i], curve.recall[i], curve.f1[i]) == judge(scores, is_nil, threshold)
+        assert (curve.precision[i], curve.recall[i], curve.f1[i]) == judge(
+            scores, is_nil, threshold
+        )
     # And no division of the mentions is left out.
     found = {judge(scores, is_nil, threshold) for threshold in every_threshold(scores)} - {None}
     assert found == set(zip(curve.precision, curve.recall, curve.f1, strict=True))
@@ -95,7 +97,9 @@ def test_the_fitted_threshold_has_the_best_f1(mentions):
     judged = [each for each in (judge(scores, is_nil, t) for t in every_threshold(scores)) if each]
     f1 = max(each[2] for each in judged)
     # Of equal ones the lowest threshold, which is the most precise.
-    assert judge(scores, is_nil, fit_threshold(scores, is_nil)) == max(each for each in judged if each[2] == f1)
+    assert judge(scores, is_nil, fit_threshold(scores, is_nil)) == max(
+        each for each in judged if each[2] == f1
+    )
 
 
 @given(MENTIONS, st.sampled_from([0.2, 0.5, 0.75, 0.9, 1.0]))
@@ -113,7 +117,10 @@ def test_the_fitted_threshold_has_the_best_recall_at_a_precision(mentions, preci
     assert judge(scores, is_nil, fit_threshold(scores, is_nil, precision)) == best
 
 
-@given(st.lists(st.tuples(st.integers(0, 6), st.booleans()), min_size=2, max_size=20), st.integers(1, 5))
+@given(
+    st.lists(st.tuples(st.integers(0, 6), st.booleans()), min_size=2, max_size=20),
+    st.integers(1, 5),
+)
 @example([(0, False)] * 2 + [(0, True)] * 3 + [(1, False)] * 2 + [(1, True), (2, False)], 1)
 def test_a_nil_fraction_is_equivalent_to_repeated_mentions(mentions, times):
     scores, is_nil = zip(*mentions, strict=True)
@@ -124,12 +131,14 @@ def test_a_nil_fraction_is_equivalent_to_repeated_mentions(mentions, times):
     found = nil_curve(scores, is_nil, share)
     for theirs, ours in zip(repeated, found, strict=True):
         assert_allclose(ours, theirs)
-    assert fit_threshold(scores, is_nil, share=share) == pytest.approx(fit_threshold(*zip(*more, strict=True)))
+    assert fit_threshold(scores, is_nil, share=share) == pytest.approx(
+        fit_threshold(*zip(*more, strict=True))
+    )
 
 
 def test_average_precision_depends_on_the_nil_fraction():
-    """NIL by 1.5 standard deviations lower: 84.8 where 48.5 % are NIL, 51.7 where 11.8 % are, as in PEL's MedMentions.
-    By chance the area is the share."""
+    """NIL by 1.5 standard deviations lower: 84.8 where 48.5 % are NIL, 51.7 where 11.8 % are, as in
+    PEL's MedMentions. By chance the area is the share."""
     random = np.random.default_rng(0)
     is_nil = random.random(200_000) < 0.485
     for distance, areas in ((1.5, (0.848, 0.517)), (0.0, (0.485, 0.118))):
@@ -155,9 +164,13 @@ def test_unsuitable_scores_and_settings_raise():
         fit_threshold([], [])
     with pytest.raises(KrisselError, match="K712.* 2 mentions"):
         fit_threshold([0.1, 0.2], [True, True])
-    with pytest.raises(KrisselError, match=r"K713.* of 0\.9\. .* is 0\.6666, at a recall of 1\.0000"):
+    with pytest.raises(
+        KrisselError, match=r"K713.* of 0\.9\. .* is 0\.6666, at a recall of 1\.0000"
+    ):
         fit_threshold([0.1, 0.2, 0.3], [False, True, True], 0.9)
-    assert fit_threshold([0.1, 0.2, 0.3], [False, True, True], 0.6666) > 0.3, "what the message says can be reached"
+    assert fit_threshold([0.1, 0.2, 0.3], [False, True, True], 0.6666) > 0.3, (
+        "what the message says can be reached"
+    )
     with pytest.raises(KrisselError, match="K714.* 1 of 2 .*not a number"):
         fit_threshold([0.1, float("nan")], [True, False])
     with pytest.raises(KrisselError, match="K714.* 2 of 2 .*no candidate"):
@@ -182,7 +195,10 @@ def test_top_scores_of_records_include_nil(make_record):
 
 
 def test_records_below_the_threshold_become_nil(make_record):
-    records = [make_record(prediction="D5", scores=[0.5]), make_record(prediction="D1", scores=[0.4])]
+    records = [
+        make_record(prediction="D5", scores=[0.5]),
+        make_record(prediction="D1", scores=[0.4]),
+    ]
     assert [record.prediction for record in call_nil(records, [0.5, 0.4], 0.5)] == ["D5", "NIL"]
     assert call_nil(records, [0.5, 0.4], None) == records
     assert records[1].prediction == "D1"

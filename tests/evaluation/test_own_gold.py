@@ -35,7 +35,10 @@ def test_gold_prototypes_of_evaluated_documents_are_left_out(nlp, docs, toy_stor
 def test_gold_prototypes_of_other_documents_are_kept(nlp, docs, toy_store):
     kb = nlp.get_pipe("krissel_linker").kb
     add_gold(kb, docs)
-    with pytest.warns(KrisselWarning, match="KW703"), without_own_gold(nlp, read_gold(docs[:3], nlp)):
+    with (
+        pytest.warns(KrisselWarning, match="KW703"),
+        without_own_gold(nlp, read_gold(docs[:3], nlp)),
+    ):
         left = {p.origin.doc for p in kb.prototypes_at(range(kb.n_prototypes)) if p.kind == "gold"}
     assert left == {doc.user_data["krissel_id"] for doc in docs[3:]}
 
@@ -45,7 +48,10 @@ def test_documents_without_ids_are_matched_by_text(nlp, docs):
         del doc.user_data["krissel_id"]
     kb = nlp.get_pipe("krissel_linker").kb
     n_own = add_gold(kb, docs).prototypes
-    with pytest.warns(KrisselWarning, match="KW703"), without_own_gold(nlp, read_gold(docs, nlp)) as count:
+    with (
+        pytest.warns(KrisselWarning, match="KW703"),
+        without_own_gold(nlp, read_gold(docs, nlp)) as count,
+    ):
         assert count == n_own
 
 
@@ -64,18 +70,24 @@ def test_documents_with_another_id_are_matched_by_text(nlp, docs, tmp_path, adde
     linker.kb.from_disk(tmp_path / "kb")
     name(evaluated)
     expected = rf"KW703\] {n_own} gold .* these {len(docs)} documents"
-    with pytest.warns(KrisselWarning, match=expected), without_own_gold(nlp, read_gold(docs, nlp)) as count:
+    with (
+        pytest.warns(KrisselWarning, match=expected),
+        without_own_gold(nlp, read_gold(docs, nlp)) as count,
+    ):
         assert count == n_own
 
 
 def test_annotated_entities_do_not_count_as_mined(nlp, docs, toy_store):
-    """Names and gold mentions are all that there is: no entity was mined, the documents' own ones least of all."""
+    """Names and gold mentions are all that there is: no entity was mined, the documents' own ones
+    least of all."""
     kb = nlp.get_pipe("krissel_linker").kb
     add_gold(kb, docs)
     with pytest.warns(KrisselWarning, match="KW703"):
         data = evaluate(nlp, docs, toy_store, baselines=False).data
     assert "mined" not in data["slices"] or data["slices"]["mined"]["n"] == 0
-    assert data["slices"]["unmined"]["n"] == data["n"] and data["winners"]["unmined"]["share"] == 1.0
+    assert (
+        data["slices"]["unmined"]["n"] == data["n"] and data["winners"]["unmined"]["share"] == 1.0
+    )
 
 
 def test_pipelines_without_gold_prototypes_give_no_warning(nlp, docs, make_nlp):

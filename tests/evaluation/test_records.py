@@ -42,9 +42,15 @@ def test_mentions_with_equal_offsets_have_different_keys(make_record):
     assert list(record_keys(records)) == [("1", 0, 13, 0), ("1", 0, 13, 1), ("2", 0, 13, 0)]
 
 
-@given(text=st.text(max_size=20), gold=st.lists(st.text(max_size=5), max_size=3), scores=st.lists(st.floats(0, 1)))
+@given(
+    text=st.text(max_size=20),
+    gold=st.lists(st.text(max_size=5), max_size=3),
+    scores=st.lists(st.floats(0, 1)),
+)
 def test_records_are_read_back_unchanged(tmp_path_factory, text, gold, scores):
-    record = LinkRecord("1", 3, 9, text, "Disease", tuple(gold), ["D1"], scores, left=text, found=False)
+    record = LinkRecord(
+        "1", 3, 9, text, "Disease", tuple(gold), ["D1"], scores, left=text, found=False
+    )
     path = tmp_path_factory.mktemp("records") / "r.jsonl"
     write_records([record, record], path)
     assert read_records(path) == [record, record]
@@ -61,7 +67,9 @@ def test_a_damaged_record_raises_with_its_line(tmp_path, make_record, line):
 
 
 @pytest.mark.parametrize(
-    "changed", [{"gold": "D1"}, {"text": None}, {"scores": ["1"]}, {"start": "3"}, {"found": 1}, {"more": 1}], ids=str
+    "changed",
+    [{"gold": "D1"}, {"text": None}, {"scores": ["1"]}, {"start": "3"}, {"found": 1}, {"more": 1}],
+    ids=str,
 )
 def test_a_value_of_another_type_raises(tmp_path, make_record, changed):
     path = tmp_path / "r.jsonl"

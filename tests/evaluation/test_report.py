@@ -9,7 +9,13 @@ import pytest
 from spacy_krissel.evaluation import report as report_module
 from spacy_krissel.evaluation.metrics import compare, measure, span_scores
 from spacy_krissel.evaluation.report import MEANINGS, Report, error_reason, meaning
-from spacy_krissel.evaluation.tables import compared_rows, fact_rows, markdown_table, slice_rows, system_rows
+from spacy_krissel.evaluation.tables import (
+    compared_rows,
+    fact_rows,
+    markdown_table,
+    slice_rows,
+    system_rows,
+)
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -27,7 +33,12 @@ def make_report(store):
             "pipeline": {
                 "name": "model-<best>",
                 "package": "en_demo 1.2",
-                "linkers": {"krissel_linker": {"knowledge_base": "6 entities of <b>, licence CC0", "nil": "below 0.4"}},
+                "linkers": {
+                    "krissel_linker": {
+                        "knowledge_base": "6 entities of <b>, licence CC0",
+                        "nil": "below 0.4",
+                    }
+                },
             },
             "n_left_out": 0,
             "n_own_gold": 0,
@@ -76,7 +87,9 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag, attrs):
         self.tags.append(tag)
-        self.links += [value for name, value in attrs if name in ("src", "href", "srcset", "action")]
+        self.links += [
+            value for name, value in attrs if name in ("src", "href", "srcset", "action")
+        ]
         if tag not in self.VOID:
             self.open.append(tag)
 
@@ -101,30 +114,47 @@ def test_the_page_is_well_formed_self_contained_and_escaped(report):
 def test_the_distance_of_wrong_links_is_shown(make_report, make_record):
     far = {"n": 1200, "parent": 0.25, "child": 0.125, "sibling": 0.1, "other": 0.525}
     report = make_report([make_record(prediction="D1")], distance=far)
-    row = "1,200, of which 25.0 % a parent, 12.5 % a child, 10.0 % a sibling of the correct entity, 52.5 % other"
-    assert f"- wrong links: {row}" in report.to_markdown() and f"</abbr></dt><dd>{row}</dd>" in report.to_html()
+    row = (
+        "1,200, of which 25.0 % a parent, 12.5 % a child, 10.0 % a sibling of the correct entity, "
+        "52.5 % other"
+    )
+    assert (
+        f"- wrong links: {row}" in report.to_markdown()
+        and f"</abbr></dt><dd>{row}</dd>" in report.to_html()
+    )
 
 
 def test_a_page_without_errors_shows_its_correct_links(make_report, make_record):
     text = make_report([make_record(prediction="D5")]).to_html()
-    assert "Errors (0)" in text and "None." in text and "correct links too (1)" in text and text.count("<article") == 1
+    assert (
+        "Errors (0)" in text
+        and "None." in text
+        and "correct links too (1)" in text
+        and text.count("<article") == 1
+    )
 
 
 def test_a_page_says_how_many_mentions_it_shows(make_report, make_record, monkeypatch):
     monkeypatch.setattr(report_module, "MAX_ERRORS", 3)
     monkeypatch.setattr(report_module, "MAX_CORRECT", 2)
-    records = [make_record(prediction=id_, doc=f"{id_}-{i}") for i in range(5) for id_ in ("D1", "D5")]
+    records = [
+        make_record(prediction=id_, doc=f"{id_}-{i}") for i in range(5) for id_ in ("D1", "D5")
+    ]
     text = make_report(records).to_html()
     assert text.count("<article") == 5 and "Errors (5)" in text and "The first 3;" in text
     assert "correct links too (the first 2 of 5)" in text
-    assert re.findall('class="doc">(.+?)<', text) == ["D1-0", "D5-0", "D1-1", "D5-1", "D1-2"], "not the corpus's order"
+    assert re.findall('class="doc">(.+?)<', text) == ["D1-0", "D5-0", "D1-1", "D5-1", "D1-2"], (
+        "not the corpus's order"
+    )
 
 
 def test_an_error_shows_scores_and_the_rank_of_the_correct_entity(make_report, make_record):
     ranked = ["D1", "D2", "D1", "D3", "D4", "D6", "X", "D5"]
     scores = [0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.25]
     record = make_record(prediction="D1", ranked=ranked, scores=scores, confidence=0.125, ties=[])
-    report = make_report([record, make_record(prediction="D5", ranked=["D5", "D1", "D2"])], titles={"D2": "<2>"})
+    report = make_report(
+        [record, make_record(prediction="D5", ranked=["D5", "D1", "D2"])], titles={"D2": "<2>"}
+    )
     wrong, right = report.to_html().split("<article")[1:]
     assert 'rank <b class="rank">7</b>' in wrong and 'confidence <b class="sure">0.125</b>' in wrong
     assert re.findall("<a>(.+?)</a> <b>(.+?)</b>", wrong) == [
@@ -142,9 +172,15 @@ def compared(make_report, make_record):
 
     The other system gives no answer to the second.
     """
-    answers = {"both": ("D5", "D5"), "this": ("D5", ""), "other": ("D1", "D5"), "neither": ("D1", "<script>x")}
+    answers = {
+        "both": ("D5", "D5"),
+        "this": ("D5", ""),
+        "other": ("D1", "D5"),
+        "neither": ("D1", "<script>x"),
+    }
     ours = [
-        make_record(prediction=id_, doc=f"{who}<", confidence=0.75, scores=[0.9]) for who, (id_, _) in answers.items()
+        make_record(prediction=id_, doc=f"{who}<", confidence=0.75, scores=[0.9])
+        for who, (id_, _) in answers.items()
     ]
     theirs = [
         make_record(prediction=id_, doc=f"{who}<", scores=[0.5] if id_ else [], found=bool(id_))
@@ -156,7 +192,9 @@ def compared(make_report, make_record):
 
 def test_answers_of_two_pipelines_are_side_by_side(compared):
     text = compared.to_html()
-    sides = dict(re.findall(r'class="doc">(\w+)&lt;<.+?<ul class="side">(.+?)</ul>', text, re.DOTALL))
+    sides = dict(
+        re.findall(r'class="doc">(\w+)&lt;<.+?<ul class="side">(.+?)</ul>', text, re.DOTALL)
+    )
     found = {}
     for who, side in sides.items():
         (own, said), (shade, other) = re.findall('<li class="(.+?)">(.+?)</li>', side, re.DOTALL)
@@ -165,12 +203,23 @@ def test_answers_of_two_pipelines_are_side_by_side(compared):
     other = "&lt;/script&gt;&#34;&lt;i&gt;&amp;"
     this = "model-&lt;best&gt;"
     assert found == {
-        "both": [f"{this} right &lt;5&gt; D5 confidence 0.750", f"{other} right &lt;5&gt; D5 score 0.500"],
+        "both": [
+            f"{this} right &lt;5&gt; D5 confidence 0.750",
+            f"{other} right &lt;5&gt; D5 score 0.500",
+        ],
         "this": [f"{this} right &lt;5&gt; D5 confidence 0.750", f"{other} wrong mention not found"],
         "other": [f"{this} wrong D1 confidence 0.750", f"{other} right &lt;5&gt; D5 score 0.500"],
-        "neither": [f"{this} wrong D1 confidence 0.750", f"{other} wrong &lt;script&gt;x score 0.500"],
+        "neither": [
+            f"{this} wrong D1 confidence 0.750",
+            f"{other} wrong &lt;script&gt;x score 0.500",
+        ],
     }
-    assert re.findall('data-versus="(.+?)"', text) == ["both", "this differ", "other differ", "neither differ"]
+    assert re.findall('data-versus="(.+?)"', text) == [
+        "both",
+        "this differ",
+        "other differ",
+        "neither differ",
+    ]
     assert re.findall('data-order="(.+?)"', text) == ["0.75|0.5", "0.75|", "0.75|0.5", "0.75|0.5"]
     assert "only there" not in text and "<script>x" in compared.page_entity_ids()
 
@@ -180,27 +229,38 @@ def test_a_comparison_page_is_well_formed_and_escaped(compared):
     page = Page()
     page.feed(text)
     assert not page.open and page.tags.count("script") == 1 and "http" not in text
-    assert '<optgroup label="&lt;/script&gt;&#34;&lt;i&gt;&amp;">' in text and text.count("</script>") == 1
+    assert (
+        '<optgroup label="&lt;/script&gt;&#34;&lt;i&gt;&amp;">' in text
+        and text.count("</script>") == 1
+    )
     assert "only model-&lt;best&gt; correct" in text
 
 
 def test_a_comparison_counts_agreements_with_an_interval(compared):
     improvement = r"\+0\.0 \([+-][\d.]+ to \+[\d.]+\)"
-    assert re.search(f"<td>&lt;/script.+?</td>{'<td>1</td>' * 4}<td>{improvement}</td>", compared.to_html())
+    assert re.search(
+        f"<td>&lt;/script.+?</td>{'<td>1</td>' * 4}<td>{improvement}</td>", compared.to_html()
+    )
 
 
 def test_a_page_of_one_system_has_no_comparison(report):
     text = report.to_html()
-    assert 'id="versus"' not in text and 'id="comparison"' not in text and 'class="side"' not in text
+    assert (
+        'id="versus"' not in text and 'id="comparison"' not in text and 'class="side"' not in text
+    )
 
 
 def test_mentions_with_different_answers_are_shown_first(make_report, make_record, monkeypatch):
     monkeypatch.setattr(report_module, "MAX_ERRORS", 2)
     monkeypatch.setattr(report_module, "MAX_CORRECT", 2)
     ours = [make_record(prediction=id_, doc=f"{id_}-{i}") for i in range(4) for id_ in ("D1", "D5")]
-    theirs = [make_record(prediction=r.prediction if r.doc[-1] < "3" else "D2", doc=r.doc) for r in ours]
+    theirs = [
+        make_record(prediction=r.prediction if r.doc[-1] < "3" else "D2", doc=r.doc) for r in ours
+    ]
     text = make_report(ours, others={"old": theirs}).to_html()
-    assert re.findall('class="doc">(.+?)<', text) == ["D1-0", "D5-0", "D1-3", "D5-3"], "not the corpus's order"
+    assert re.findall('class="doc">(.+?)<', text) == ["D1-0", "D5-0", "D1-3", "D5-3"], (
+        "not the corpus's order"
+    )
     assert "The first 2, those that the systems answer differently before others;" in text
 
 
@@ -218,7 +278,9 @@ def test_the_page_filters_and_sorts_by_the_chosen_system(compared):
 
 def test_an_id_with_a_url_is_a_link(make_report, make_record, monkeypatch):
     address = 'https://example.org/?a="&b='
-    monkeypatch.setattr(report_module, "entity_url", lambda id_: address + id_ if id_ == "D1" else "")
+    monkeypatch.setattr(
+        report_module, "entity_url", lambda id_: address + id_ if id_ == "D1" else ""
+    )
     text = make_report([make_record(prediction="D1")]).to_html()
     assert '<a href="https://example.org/?a=&#34;&amp;b=D1">D1</a>' in text and "<a>D5</a>" in text
 
@@ -228,20 +290,29 @@ def test_the_page_sorts_by_confidence_or_else_by_score(make_report, make_record)
     assert 'data-order="0.1235"' in make_report([scored]).to_html()
     sure = make_record(prediction="D1", scores=[0.12345], confidence=0.75)
     text = make_report([scored, sure]).to_html()
-    assert 'data-order=""' in text and 'data-order="0.75"' in text and "lowest confidence first" in text
+    assert (
+        'data-order=""' in text
+        and 'data-order="0.75"' in text
+        and "lowest confidence first" in text
+    )
 
 
 @pytest.mark.skipif(not which("node"), reason="needs node")
 def test_exported_cells_are_escaped_against_formulas(report):
     line = next(line for line in report.to_html().splitlines() if line.startswith("const cell ="))
     cells = """['=1+1', '@x', '-x', '-0.5', 'a"b', ''].map(cell).join()"""
-    found = subprocess.run(["node", "-p", f"{line}\n{cells}"], capture_output=True, text=True, check=True)
+    found = subprocess.run(
+        ["node", "-p", f"{line}\n{cells}"], capture_output=True, text=True, check=True
+    )
     assert found.stdout.strip() == """"'=1+1","'@x","'-x","-0.5","a""b","\""""
 
 
 def test_slices_come_folded_after_the_errors(report):
     text = report.to_html()
-    places = [text.index(part) for part in ("<h2>Systems", '<h2 id="errors"', "<article", '<details id="slices"')]
+    places = [
+        text.index(part)
+        for part in ("<h2>Systems", '<h2 id="errors"', "<article", '<details id="slices"')
+    ]
     assert places == sorted(places) and "<details open" not in text
 
 
@@ -249,13 +320,18 @@ def test_the_head_states_what_was_evaluated(report):
     facts = dict(fact_rows(report.data))
     assert facts["date"] == "2026-01-02" and facts["pipeline"] == "model-<best>, en_demo 1.2"
     assert facts["versions"] == "spacy-krissel 0.1.0, spaCy 3.8.1, Python 3.12.3"
-    assert (facts["knowledge base"], facts["predicts NIL"]) == ("6 entities of <b>, licence CC0", "below 0.4")
+    assert (facts["knowledge base"], facts["predicts NIL"]) == (
+        "6 entities of <b>, licence CC0",
+        "below 0.4",
+    )
     assert system_rows(report.data)[1][0] == "model-<best>"
 
 
 def test_each_result_has_an_interval(report):
     tiles = re.findall(r"<dd>([\d.]+)<small>95 %: ([\d.]+ to [\d.]+)</small>", report.to_html())
-    assert len(tiles) == 5 + ("homonym" in report.data["slices"]) + ("ambiguous" in report.data["slices"])
+    assert len(tiles) == 5 + ("homonym" in report.data["slices"]) + (
+        "ambiguous" in report.data["slices"]
+    )
     assert tiles[0][0] == "92.3"
 
 
@@ -270,24 +346,40 @@ def test_intervals_are_drawn_to_scale(report):
 
 def test_baselines_with_equal_results_share_a_row(report):
     exact = report.data["baselines"]["exact"]
-    report.data["baselines"] = {"exact": exact, "tfidf": {**exact, "random": 0.5}, "exact + abbreviations": exact}
-    assert [row[0] for row in system_rows(report.data)[2:]] == ["exact, exact + abbreviations", "tfidf"]
+    report.data["baselines"] = {
+        "exact": exact,
+        "tfidf": {**exact, "random": 0.5},
+        "exact + abbreviations": exact,
+    }
+    assert [row[0] for row in system_rows(report.data)[2:]] == [
+        "exact, exact + abbreviations",
+        "tfidf",
+    ]
 
 
 def test_every_term_has_an_explanation(report):
-    terms = [*system_rows(report.data)[0][1:], "exact, exact + abbreviations", "tfidf + abbreviations"]
+    terms = [
+        *system_rows(report.data)[0][1:],
+        "exact, exact + abbreviations",
+        "tfidf + abbreviations",
+    ]
     terms += [*report.data["slices"], "seen", "unmined", "nil"]
     terms += ["name", "mention", "gold", "reference", "replaced", "class", "score", "rank"]
     terms += compared_rows(report.data, ["exact"])[0][1:]
     named = {"date", "versions", "pipeline", "knowledge base", "speed"}
     terms += [title for title, _ in fact_rows(report.data) if title not in named]
     assert [term for term in terms if not meaning(term)] == []
-    assert meaning("exact, exact + abbreviations") == f"{MEANINGS['exact']}; {MEANINGS['abbreviations']}"
+    assert (
+        meaning("exact, exact + abbreviations")
+        == f"{MEANINGS['exact']}; {MEANINGS['abbreviations']}"
+    )
     assert f'<abbr title="{MEANINGS["recall at k"]}">R@5</abbr>' in report.to_html()
 
 
 def test_the_documentation_explains_terms_like_the_report():
-    text = "".join((DOCS / page).read_text(encoding="utf8") for page in ("evaluate.md", "quickstart.md"))
+    text = "".join(
+        (DOCS / page).read_text(encoding="utf8") for page in ("evaluate.md", "quickstart.md")
+    )
     found = dict(re.findall(r"^\| `?([\w ]+)`? \| (.+) \|$", text, re.MULTILINE))
     # As the kind of a prototype only.
     assert found.pop("gold") != MEANINGS["gold"]
@@ -305,7 +397,10 @@ def test_the_documentation_explains_terms_like_the_report():
         ({"prediction": "D1", "ties": ["D1", "D5"]}, "tied with the correct entity"),
         ({"prediction": "D1", "ties": ["D1", "D2"]}, "correct entity not among the candidates"),
         ({"prediction": "D1", "ranked": ["D1", "D5"]}, "correct entity in the top 5"),
-        ({"prediction": "D1", "ranked": ["D1", "D2", "D3", "D4", "D6", "D5"]}, "correct entity below the top 5"),
+        (
+            {"prediction": "D1", "ranked": ["D1", "D2", "D3", "D4", "D6", "D5"]},
+            "correct entity below the top 5",
+        ),
     ],
 )
 def test_errors_are_classified_by_reason(make_record, fields, reason):
@@ -354,9 +449,14 @@ def test_html_of_a_corpus_is_escaped_in_markdown(make_report, make_record):
     report = make_report([record] * 10, "a <b>name</b>\n# other", command="run\n\n<script>")
     text = report.to_markdown()
     assert "\n# Title" not in text and "\n# other" not in text and "\n<script>" not in text
-    assert "<b>" not in text.replace("\\<b>", "") and "| label:\\<script>alert(1)\\</script>\\|x" in text
+    assert (
+        "<b>" not in text.replace("\\<b>", "")
+        and "| label:\\<script>alert(1)\\</script>\\|x" in text
+    )
 
 
 def test_the_page_contains_no_control_characters(make_report, make_record):
-    report = make_report([make_record("a\x00b", ("D6",), "D1", ["D1"], left="\x08\x1b")], "na\x01me")
+    report = make_report(
+        [make_record("a\x00b", ("D6",), "D1", ["D1"], left="\x08\x1b")], "na\x01me"
+    )
     assert not set(map(chr, range(32))).difference("\t\n\r").intersection(report.to_html())

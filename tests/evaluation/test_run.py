@@ -24,7 +24,12 @@ def test_gold_mentions_are_linked_and_recorded(make_nlp, make_doc, link):
     assert (ms.left, ms.right) == ("He has ", " and a cold")
     assert ms.gold == ("D3", "D1")
     # Three candidates, although the linker's own setting keeps two.
-    assert (ms.prediction, ms.ranked, ms.scores, ms.ties) == ("D3", ["D3", "D1", "D2"], [1.0, 0.9, 0.8], [])
+    assert (ms.prediction, ms.ranked, ms.scores, ms.ties) == (
+        "D3",
+        ["D3", "D1", "D2"],
+        [1.0, 0.9, 0.8],
+        [],
+    )
     assert (ms.prototype, ms.prototype_surface, ms.prototype_kind) == ("⟦MS⟧", "MS", "name")
     assert cold.ties == ["D3", "D4"]
     assert run.mentions_per_second > 0
@@ -49,7 +54,9 @@ def test_the_number_of_candidates_is_raised_only_during_the_run(make_nlp, make_d
     assert linker.cfg["n_candidates"] == 2
 
 
-@pytest.mark.parametrize("own, asked, kept", [(5, 64, 64), (5, 8, 32), (100, 8, 100), (None, 64, 64), (None, 8, 32)])
+@pytest.mark.parametrize(
+    "own, asked, kept", [(5, 64, 64), (5, 8, 32), (100, 8, 100), (None, 64, 64), (None, 8, 32)]
+)
 def test_a_reranker_gets_the_number_of_candidates_it_asks_for(make_nlp, own, asked, kept):
     nlp = make_nlp({"MS": "D1"})
     linker = nlp.get_pipe("test_table_linker")
@@ -66,7 +73,10 @@ def test_speed_is_measured_on_a_limited_number_of_mentions(make_nlp, make_doc, l
 
 
 def test_mentions_without_a_concept_are_left_out_by_default(make_nlp, make_doc, link):
-    docs = [make_doc("He has MS and a cold", [(2, 3, "-1"), (5, 6, "")]), make_doc("MS", [(0, 1, "NIL")])]
+    docs = [
+        make_doc("He has MS and a cold", [(2, 3, "-1"), (5, 6, "")]),
+        make_doc("MS", [(0, 1, "NIL")]),
+    ]
     nlp = make_nlp({"MS": "NIL"})
     run = link(nlp, docs)
     assert (run.records, run.n_left_out) == ([], 3)
@@ -79,7 +89,12 @@ def test_overlapping_gold_mentions_are_all_evaluated(make_nlp, make_doc, link):
     doc = make_doc("He has bad MS", [])
     doc.spans["krissel"] = [
         Span(doc, start, 4, label=label, kb_id=kb_id)
-        for start, label, kb_id in ((2, "Disease", "D1"), (3, "Disease", "D2"), (3, "Other", "D3"), (3, "Other", "D4"))
+        for start, label, kb_id in (
+            (2, "Disease", "D1"),
+            (3, "Disease", "D2"),
+            (3, "Other", "D3"),
+            (3, "Other", "D4"),
+        )
     ]
     run = link(make_nlp({"MS": "D2", "bad MS": "D1"}), [doc])
     assert [(record.text, record.gold, record.prediction) for record in run.records] == [
@@ -97,7 +112,11 @@ def test_a_linker_with_a_spans_key_gets_its_span_group(make_nlp, make_doc, link)
 
 @Language.component("test_ruler", assigns=["doc.ents"])
 def ruler(doc):
-    doc.ents = [Span(doc, token.i, token.i + 1, label="DISEASE") for token in doc if token.text in ("MS", "has")]
+    doc.ents = [
+        Span(doc, token.i, token.i + 1, label="DISEASE")
+        for token in doc
+        if token.text in ("MS", "has")
+    ]
     return doc
 
 
@@ -127,9 +146,14 @@ def test_lost_gold_mentions_count_as_missing_and_raise_a_warning(make_nlp, make_
 def test_predicted_mentions_are_matched_to_gold(make_nlp, make_doc, link):
     nlp = make_nlp({"MS": "D1", "has": "D2"})
     nlp.add_pipe("test_ruler", first=True)
-    docs = [make_doc("He has MS and a cold", [(2, 3, "D1"), (5, 6, "D4")]), make_doc("MS", [(0, 1, "-1")])]
+    docs = [
+        make_doc("He has MS and a cold", [(2, 3, "D1"), (5, 6, "D4")]),
+        make_doc("MS", [(0, 1, "-1")]),
+    ]
     run = link(nlp, docs, mentions="predicted")
-    assert [(record.text, record.gold, record.prediction, record.found) for record in run.records] == [
+    assert [
+        (record.text, record.gold, record.prediction, record.found) for record in run.records
+    ] == [
         ("MS", ("D1",), "D1", True),
         ("cold", ("D4",), "", False),
         ("has", (), "D2", True),
@@ -173,7 +197,10 @@ def test_empty_and_blank_docs_give_no_records(make_nlp, make_doc, link):
     ],
 )
 def test_the_surface_form_of_a_prototype_is_taken_from_its_evidence(kind, evidence, surface):
-    assert prototype_surface({"kind": kind, "evidence": evidence, "name": "Multiple Sclerosis"}) == surface
+    assert (
+        prototype_surface({"kind": kind, "evidence": evidence, "name": "Multiple Sclerosis"})
+        == surface
+    )
 
 
 def test_a_run_without_any_link_raises_a_warning(make_nlp, make_doc, link):
@@ -187,7 +214,10 @@ def test_texts_beyond_max_length_are_skipped_with_a_warning(make_nlp, make_doc, 
     nlp = make_nlp({"MS": "D1"})
     nlp.add_pipe("test_ruler", first=True)
     nlp.max_length = 12
-    docs = [make_doc("He has MS", [(2, 3, "D1")]), make_doc("He has MS, too", [(2, 3, "D1")], doc_id="long")]
+    docs = [
+        make_doc("He has MS", [(2, 3, "D1")]),
+        make_doc("He has MS, too", [(2, 3, "D1")], doc_id="long"),
+    ]
     with pytest.warns(KrisselWarning, match="KW620.*1 of 2 texts.*12 characters.*first: long"):
         run = link(nlp, docs, mentions="predicted")
     assert [record.prediction for record in run.records if record.gold] == ["D1"]

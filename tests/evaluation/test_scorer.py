@@ -13,16 +13,23 @@ from spacy_krissel.mentions.annotations import register_extensions
 def example(make_doc):
     def make(gold, predicted, text="He has MS and a cold", spans_key="", predicted_text=None):
         return Example(
-            make_doc(predicted_text or text, predicted, spans_key=spans_key), make_doc(text, gold, spans_key=spans_key)
+            make_doc(predicted_text or text, predicted, spans_key=spans_key),
+            make_doc(text, gold, spans_key=spans_key),
         )
 
     return make
 
 
 def test_links_are_scored_by_offsets_and_id(example):
-    scores = score_links([example([(2, 3, "D1"), (5, 6, "D3")], [(2, 3, "D1", "OTHER"), (4, 6, "D3")])])
+    scores = score_links(
+        [example([(2, 3, "D1"), (5, 6, "D3")], [(2, 3, "D1", "OTHER"), (4, 6, "D3")])]
+    )
     assert scores["krissel_acc"] == 0.5
-    assert (scores["krissel_span_p"], scores["krissel_span_r"], scores["krissel_span_f"]) == (0.5, 0.5, 0.5)
+    assert (scores["krissel_span_p"], scores["krissel_span_r"], scores["krissel_span_f"]) == (
+        0.5,
+        0.5,
+        0.5,
+    )
     assert scores["krissel_nil_f"] is None
 
 
@@ -41,8 +48,14 @@ def test_a_composite_is_correct_by_any_of_its_ids(example):
 
 def test_nil_is_scored_separately(example):
     gold = [(0, 1, "NIL"), (1, 2, "-1"), (2, 3, "D1"), (5, 6, "D3")]
-    scores = score_links([example(gold, [(0, 1, "NIL"), (1, 2, "D9"), (2, 3, "NIL"), (5, 6, "D3")])])
-    assert (scores["krissel_nil_p"], scores["krissel_nil_r"], scores["krissel_nil_f"]) == (0.5, 0.5, 0.5)
+    scores = score_links(
+        [example(gold, [(0, 1, "NIL"), (1, 2, "D9"), (2, 3, "NIL"), (5, 6, "D3")])]
+    )
+    assert (scores["krissel_nil_p"], scores["krissel_nil_r"], scores["krissel_nil_f"]) == (
+        0.5,
+        0.5,
+        0.5,
+    )
     # Accuracy and span scores are about the mentions that have a concept.
     assert (scores["krissel_acc"], scores["krissel_span_p"]) == (0.5, 1.0)
 
@@ -57,7 +70,11 @@ def test_ties_count_as_wrong_links(example):
     tied = example([(2, 3, "D1")], [(2, 3, "D1")])
     tied.predicted.ents[0]._.krissel_ties = ["D1", "D2"]
     scores = score_links([tied])
-    assert (scores["krissel_acc"], scores["krissel_span_p"], scores["krissel_span_r"]) == (0.0, 0.0, 0.0)
+    assert (scores["krissel_acc"], scores["krissel_span_p"], scores["krissel_span_r"]) == (
+        0.0,
+        0.0,
+        0.0,
+    )
 
 
 def test_span_groups_may_have_two_ids_at_the_same_offsets(example):
@@ -72,7 +89,12 @@ def test_span_groups_may_have_two_ids_at_the_same_offsets(example):
 
 
 def test_white_space_may_differ(example):
-    pair = example([(5, 6, "D3")], [(6, 7, "D3")], text="He has MS and a cold", predicted_text="He  has MS and a cold")
+    pair = example(
+        [(5, 6, "D3")],
+        [(6, 7, "D3")],
+        text="He has MS and a cold",
+        predicted_text="He  has MS and a cold",
+    )
     assert score_links([pair])["krissel_acc"] == 1.0
 
 
@@ -85,7 +107,9 @@ def test_gold_docs_are_unchanged(example):
 
 def test_the_scorer_accepts_settings_of_the_component(example):
     scorer = make_link_scorer()
-    scores = scorer([example([(2, 3, "D1")], [(2, 3, "D1")])], spans_key="", threshold=0.3, n_candidates=5)
+    scores = scorer(
+        [example([(2, 3, "D1")], [(2, 3, "D1")])], spans_key="", threshold=0.3, n_candidates=5
+    )
     assert scores["krissel_acc"] == 1.0
 
 
@@ -99,7 +123,10 @@ def test_without_a_predicted_mention_scores_are_none(example):
         assert set(score_links([example([(2, 3, "D1")], []), example([], [])]).values()) == {None}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert score_links([example([(2, 3, "D1")], []), example([], [(5, 6, "D3")])])["krissel_acc"] == 0.0
+        assert (
+            score_links([example([(2, 3, "D1")], []), example([], [(5, 6, "D3")])])["krissel_acc"]
+            == 0.0
+        )
         score_links([example([], [])])
 
 
@@ -125,9 +152,15 @@ def test_two_linkers_have_separate_scores(example):
 
 
 def test_a_single_linker_of_a_span_group_also_has_plain_score_names(example):
-    """Training configs choose the best model by them; entities that something else linked change nothing."""
+    """Training configs choose the best model by them; entities that something else linked change
+    nothing."""
     pair = example([(2, 3, "D1")], [(2, 3, "D1")], spans_key="sc")
-    expected = {"krissel_acc": 1.0, "krissel_span_f": 1.0, "krissel_sc_acc": 1.0, "krissel_sc_span_f": 1.0}
+    expected = {
+        "krissel_acc": 1.0,
+        "krissel_span_f": 1.0,
+        "krissel_sc_acc": 1.0,
+        "krissel_sc_span_f": 1.0,
+    }
     for kb_id in ("", "Q1"):
         pair.predicted.ents = [Span(pair.predicted, 0, 1, label="X", kb_id=kb_id)]
         assert expected.items() <= score_links([pair], spans_key="sc").items()
@@ -137,4 +170,8 @@ def test_a_span_group_without_gold_removes_no_score(example):
     pair = example([(2, 3, "D1")], [(2, 3, "D1")], spans_key="a")
     pair.predicted.spans["b"] = [Span(pair.predicted, 0, 1, label="X", kb_id="D2")]
     scores = {**score_links([pair], spans_key="a"), **score_links([pair], spans_key="b")}
-    assert (scores["krissel_acc"], scores["krissel_a_acc"], scores["krissel_b_acc"]) == (1.0, 1.0, None)
+    assert (scores["krissel_acc"], scores["krissel_a_acc"], scores["krissel_b_acc"]) == (
+        1.0,
+        1.0,
+        None,
+    )

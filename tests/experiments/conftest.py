@@ -46,7 +46,9 @@ def milvus_uri(tmp_path_factory):
     pytest.importorskip("milvus_lite")
     folder = tmp_path_factory.mktemp("server") / "milvus.db"
     command = [sys.executable, "-c", MILVUS_SERVER, str(folder)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as server:
         yield f"http://127.0.0.1:{int(server.stdout.readline())}"
         server.stdin.close()
 
@@ -70,7 +72,10 @@ def toy_gold(toy_files, toy_store, make_once):
 def toy_preferred(toy_files, toy_store, make_once):
     """Mentions mined by preferred names alone."""
     texts = toy_files / "texts.jsonl"
-    mined = make_once("toy_preferred", lambda path: mine(toy_store, texts, path / "shards", cap=None, aliases=False))
+    mined = make_once(
+        "toy_preferred",
+        lambda path: mine(toy_store, texts, path / "shards", cap=None, aliases=False),
+    )
     return mined / "shards"
 
 
@@ -85,20 +90,29 @@ def toy_copies(toy_store, toy_shards, tmp_path_factory):
 
 
 @pytest.fixture
-def toy_ablation(configs, toy_overrides, toy_store, toy_shards, toy_preferred, toy_gold, toy_copies):
-    """An ablation file's content: two rows that train, one with another switch, one with examples."""
+def toy_ablation(
+    configs, toy_overrides, toy_store, toy_shards, toy_preferred, toy_gold, toy_copies
+):
+    """An ablation file's content: two rows that train, one with another switch, one with
+    examples."""
     knowledge = {
         "ontology": str(toy_store.path),
         "mentions": str(toy_shards),
         "mentions_without_aliases": str(toy_preferred),
     }
-    few_steps = {key: value for key, value in toy_overrides["small"].items() if not key.startswith("paths.")}
+    few_steps = {
+        key: value for key, value in toy_overrides["small"].items() if not key.startswith("paths.")
+    }
     few_steps.update({"training.max_steps": 4, "training.eval_frequency": 4})
     gold, examples = map(str, toy_gold)
     return copy.deepcopy(
         {
             "train": {"config": str(configs / "small.cfg"), **knowledge, "overrides": few_steps},
-            "reranker": {"config": str(configs / "reranker.cfg"), "held_out": 0.3, "overrides": TINY_RERANKER},
+            "reranker": {
+                "config": str(configs / "reranker.cfg"),
+                "held_out": 0.3,
+                "overrides": TINY_RERANKER,
+            },
             "sets": {
                 "with": {"gold": gold, "examples": examples, **knowledge},
                 "without": {"gold": gold, **knowledge, **toy_copies},
@@ -106,18 +120,30 @@ def toy_ablation(configs, toy_overrides, toy_store, toy_shards, toy_preferred, t
             "seeds": [0],
             "rows": {
                 "full": {"title": "full"},
-                "re-ranking": {"title": "− re-ranking", "of": "full", "pipeline": {f"{RERANKER}.weight": 0.0}},
+                "re-ranking": {
+                    "title": "− re-ranking",
+                    "of": "full",
+                    "pipeline": {f"{RERANKER}.weight": 0.0},
+                },
                 "aliases": {
                     "title": "− aliases",
                     "mined_aliases": False,
-                    "train": {f"{LINKER}.objective.p_replace": 0.0, "corpora.train.names_per_entity": 1},
+                    "train": {
+                        f"{LINKER}.objective.p_replace": 0.0,
+                        "corpora.train.names_per_entity": 1,
+                    },
                     "reranker": {f"{RERANKER}.max_names": 1},
                     "prototypes": {"aliases": False},
                     "seeds": [3],
                 },
                 "lazy": {"title": "+ gold", "of": "full", "examples": True},
             },
-            "curves": {"top_k": ["full", "lazy"], "max_k": 8, "shots": [0, 1, "all"], "draws": [0, 1]},
+            "curves": {
+                "top_k": ["full", "lazy"],
+                "max_k": 8,
+                "shots": [0, 1, "all"],
+                "draws": [0, 1],
+            },
         }
     )
 

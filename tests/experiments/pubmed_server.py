@@ -12,16 +12,18 @@ from xml.sax.saxutils import escape
 def article_set(articles: dict[str, tuple[str, str]]) -> bytes:
     """PubMed's XML of articles: PMID to title and abstract."""
     body = "".join(
-        f'<PubmedArticle><MedlineCitation Status="MEDLINE"><PMID Version="1">{pmid}</PMID><Article>'
-        f"<ArticleTitle>{escape(title)}</ArticleTitle><Abstract><AbstractText>{escape(text)}</AbstractText></Abstract>"
-        "</Article></MedlineCitation></PubmedArticle>\n"
+        f'<PubmedArticle><MedlineCitation Status="MEDLINE"><PMID Version="1">{pmid}</PMID>'
+        f"<Article><ArticleTitle>{escape(title)}</ArticleTitle><Abstract>"
+        f"<AbstractText>{escape(text)}</AbstractText></Abstract></Article></MedlineCitation>"
+        "</PubmedArticle>\n"
         for pmid, (title, text) in articles.items()
     )
     return f'<?xml version="1.0" ?>\n<PubmedArticleSet>{body}</PubmedArticleSet>\n'.encode()
 
 
 class Server:
-    """files: answers to GET by path. articles: what efetch has. requests: the fields of each POST, in order.
+    """files: answers to GET by path. articles: what efetch has. requests: the fields of each POST,
+    in order.
 
     faults: popped for each POST, a function of (handler, whole answer) that answers in its place.
     """
@@ -36,14 +38,18 @@ class Server:
     def efetch(self, handler: BaseHTTPRequestHandler, content: str) -> None:
         fields = {name: values[0] for name, values in parse_qs(content).items()}
         self.requests.append(fields)
-        known = {pmid: self.articles[pmid] for pmid in fields["id"].split(",") if pmid in self.articles}
+        known = {
+            pmid: self.articles[pmid] for pmid in fields["id"].split(",") if pmid in self.articles
+        }
         fault = self.faults.pop(0) if self.faults else None
         if fault is not None:
             fault(handler, article_set(known))
         elif known:
             answer(handler, 200, article_set(known))
         else:
-            answer(handler, 400, b'{"error":"F+ ID list is empty! Possibly it has no correct IDs."}')
+            answer(
+                handler, 400, b'{"error":"F+ ID list is empty! Possibly it has no correct IDs."}'
+            )
 
 
 def answer(handler: BaseHTTPRequestHandler, code: int, content: bytes, **headers: str) -> None:

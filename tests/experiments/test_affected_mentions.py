@@ -48,14 +48,18 @@ def gold(path, mentions):
 
 
 def test_mentions_of_homonyms_are_counted(store, tmp_path):
-    assert affected_mentions(gold(tmp_path / "gold.spacy", MENTIONS), store) == AffectedMentions(7, 3, 1, 0)
+    assert affected_mentions(gold(tmp_path / "gold.spacy", MENTIONS), store) == AffectedMentions(
+        7, 3, 1, 0
+    )
     for i, mention in enumerate(MENTIONS):
         found = affected_mentions(gold(tmp_path / f"{i}.spacy", [mention]), store)
         assert found.affected == mention[2]
 
 
 def test_names_that_differ_in_a_hyphen_are_not_counted_as_identical(tmp_path):
-    store = write_store([Entity("1", "a", ("IL-2", "MS")), Entity("2", "b", ("IL 2", "MS"))], tmp_path / "store")
+    store = write_store(
+        [Entity("1", "a", ("IL-2", "MS")), Entity("2", "b", ("IL 2", "MS"))], tmp_path / "store"
+    )
     path = gold(tmp_path / "gold.spacy", [("il2", "1", True), ("ms", "2", True)])
     assert affected_mentions(path, store) == AffectedMentions(2, 2, 0, 1)
 
@@ -83,7 +87,9 @@ def test_affected_mentions_of_ncbi_disease_have_the_known_count(data_dir, tmp_pa
     """By names compared as they are, the paper finds 1.25 % of the test split (Table 1)."""
     store = build_ontology(data_dir / "ontologies" / "medic_06Jul2012.txt", tmp_path / "medic")
     convert(
-        data_dir / "corpora" / "ncbi_disease" / "NCBIdevelopset_corpus.txt", tmp_path / "dev.spacy", ontology=store.path
+        data_dir / "corpora" / "ncbi_disease" / "NCBIdevelopset_corpus.txt",
+        tmp_path / "dev.spacy",
+        ontology=store.path,
     )
     found = affected_mentions(tmp_path / "dev.spacy", store)
     assert found == AffectedMentions(787, 26, 0, 6)

@@ -16,20 +16,35 @@ def found(phrase, text, nth=0):
     [
         ("Knee Swelling", "pain and knee swelling", IN_A_ROW, ["knee swelling"]),
         # Punctuation between the words is part of the fragment, and none at its ends.
-        ("jaw clenching, grinding", "bad (jaw-clenching / grinding).", IN_A_ROW, ["jaw-clenching / grinding"]),
+        (
+            "jaw clenching, grinding",
+            "bad (jaw-clenching / grinding).",
+            IN_A_ROW,
+            ["jaw-clenching / grinding"],
+        ),
         ("don’t care", "I dont care", IN_A_ROW, ["dont care"]),
         # A word is never found inside another one.
         ("ache", "toothache, no ache", IN_A_ROW, ["ache"]),
         ("pain in knee", "pain and swelling in knee", IN_ORDER, ["pain", "in knee"]),
         # The second "loss" is nearer to what follows.
         ("loss of libido", "loss, and loss of all libido", IN_ORDER, ["loss of", "libido"]),
-        ("gain of weight", "gain, weight of others: gain of some weight", IN_ORDER, ["gain of", "weight"]),
+        (
+            "gain of weight",
+            "gain, weight of others: gain of some weight",
+            IN_ORDER,
+            ["gain of", "weight"],
+        ),
         ("infrequent orgasm", "the orgasm was infrequent", ANY_ORDER, ["orgasm", "infrequent"]),
         # In order comes first, though the words the other way round are nearer to each other.
         ("a b", "b a x x b", IN_ORDER, ["a", "b"]),
         ("sad sad day", "sad x day, day x sad sad", ANY_ORDER, ["day", "sad sad"]),
         ("headache", "bad headaches", STEMS_IN_A_ROW, ["headaches"]),
-        ("suicidal attempt", "suicidal thoughts and attempts", STEMS_IN_ORDER, ["suicidal", "attempts"]),
+        (
+            "suicidal attempt",
+            "suicidal thoughts and attempts",
+            STEMS_IN_ORDER,
+            ["suicidal", "attempts"],
+        ),
         ("attempts at driving", "drove, at driven, attempt", None, None),
         ("swings of mood", "moods: swing of them", STEMS_IN_ANY_ORDER, ["moods: swing of"]),
         ("one\ntwo", "one\ntwo", IN_A_ROW, ["one", "two"]),
@@ -45,14 +60,20 @@ def test_phrases_are_aligned_by_the_first_matching_rule(phrase, text, rule, frag
 
 def test_the_nth_occurrence_is_aligned():
     text = "anxiety, then Anxiety"
-    assert [align("anxiety", text, nth).fragments for nth in range(3)] == [((0, 7),), ((14, 21),), ((14, 21),)]
+    assert [align("anxiety", text, nth).fragments for nth in range(3)] == [
+        ((0, 7),),
+        ((14, 21),),
+        ((14, 21),),
+    ]
 
 
 @pytest.mark.parametrize(
     "word, expected",
     [
-        ("headaches", "headach"), ("headache", "headach"), ("stopped", "stop"), ("anxieties", "anxieti"),
-        ("anxiety", "anxieti"), ("loss", "los"), ("gas", "gas"), ("red", "red"), ("ring", "ring"), ("", ""),
+        ("headaches", "headach"), ("headache", "headach"), ("stopped", "stop"),
+        ("anxieties", "anxieti"),
+        ("anxiety", "anxieti"), ("loss", "los"), ("gas", "gas"), ("red", "red"), ("ring", "ring"),
+        ("", ""),
     ],
 )  # fmt: skip
 def test_words_are_stemmed(word, expected):
@@ -64,13 +85,16 @@ def test_missing_words_are_listed():
     assert missing_words("don't", "dont") == []
 
 
-words = st.lists(st.sampled_from(["pain", "in", "Knee", "knees", "swelling", "it's"]), min_size=1, max_size=9)
+words = st.lists(
+    st.sampled_from(["pain", "in", "Knee", "knees", "swelling", "it's"]), min_size=1, max_size=9
+)
 gaps = st.sampled_from([" ", ", ", "-", "  ", "\n"])
 
 
 @given(words, st.data())
 def test_words_in_order_are_always_aligned(text_words, data):
-    """A choice of a text's words, in order, is found in as many words; its fragments are in order, and never touch."""
+    """A choice of a text's words, in order, is found in as many words; its fragments are in order,
+    and never touch."""
     text = "".join(word + data.draw(gaps) for word in text_words)
     chosen = data.draw(st.lists(st.integers(0, len(text_words) - 1), min_size=1, unique=True))
     phrase = " ".join(text_words[i] for i in sorted(chosen))

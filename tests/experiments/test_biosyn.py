@@ -1,4 +1,5 @@
-"""BioSyn's training step: candidates from two searches, and a learned weight of lexical similarity."""
+"""BioSyn's training step: candidates from two searches, and a learned weight of lexical
+similarity."""
 
 import math
 
@@ -24,7 +25,10 @@ TEMPERATURE = 0.5
 def examples():
     nlp = spacy.blank("en")
     doc = nlp.make_doc(" and ".join(MENTIONS))
-    doc.ents = [Span(doc, 2 * i, 2 * i + 1, label="Disease", kb_id=id_) for i, id_ in enumerate(MENTIONS.values())]
+    doc.ents = [
+        Span(doc, 2 * i, 2 * i + 1, label="Disease", kb_id=id_)
+        for i, id_ in enumerate(MENTIONS.values())
+    ]
     return [Example(nlp.make_doc(doc.text), doc)]
 
 
@@ -65,7 +69,8 @@ def test_half_of_the_candidates_are_lexical(make, model, toy_store):
 
 
 def marginal_likelihood(model, toy_store, weight, numbers):
-    """The loss by its equations, over the candidates `numbers` of each mention, which share none."""
+    """The loss by its equations, over the candidates `numbers` of each mention, which share
+    none."""
     names = list(toy_store.names())
     index = LexicalIndex.of([name for _, name, _ in names], np.arange(len(names)))
     every = vectors(model, [name for _, name, _ in names])
@@ -80,7 +85,9 @@ def marginal_likelihood(model, toy_store, weight, numbers):
 
 def test_the_lexical_weight_follows_its_gradient(make, model, toy_store, examples):
     objective = make(n_candidates=6, sparse_rate=0.01)
-    numbers = objective._candidates(model, [name_view(m) for m in MENTIONS], vectors(model, MENTIONS), 6)
+    numbers = objective._candidates(
+        model, [name_view(m) for m in MENTIONS], vectors(model, MENTIONS), 6
+    )
     loss = objective.update(model, examples)
     assert_allclose(loss, marginal_likelihood(model, toy_store, 0.0, numbers), rtol=1e-4)
     up, down = (marginal_likelihood(model, toy_store, weight, numbers) for weight in (0.01, -0.01))

@@ -53,7 +53,15 @@ def toy_archive(toy_store, toy_shards, toy_gold, tiny_bert, tmp_path_factory):
     stores = ("--store", folder / "medic", "--store", folder / "chemicals")
     output = folder / "campaign.tar.xz"
     packed = invoke(
-        "campaign-pack", folder / "ontology", toy_shards, *stores, *given, "--encoder", tiny_bert, "-o", output
+        "campaign-pack",
+        folder / "ontology",
+        toy_shards,
+        *stores,
+        *given,
+        "--encoder",
+        tiny_bert,
+        "-o",
+        output,
     )
     assert packed.exit_code == 0, packed.output
     return output
@@ -82,14 +90,17 @@ class InProcess:
 
 @pytest.fixture(scope="module")
 def campaign(toy_archive, tmp_path_factory):
-    """A run of all stages but the package, in this process: its folder, what comes home, and its reports."""
+    """A run of all stages but the package, in this process: its folder, what comes home, and its
+    reports."""
     folder = tmp_path_factory.mktemp("run")
     table = read_stages(STAGES, TOY)
     table.variables.update(gpu="--gpu-id -1", index="")
     table.stages = [stage for stage in table.stages if stage.name != "package"]
     ops = get_current_ops()
     values = given_values(toy_archive, folder, folder / "home")
-    reports = run_stages(table, values, folder, seconds=600, collected=folder / "home", start=InProcess)
+    reports = run_stages(
+        table, values, folder, seconds=600, collected=folder / "home", start=InProcess
+    )
     set_current_ops(ops)
     return folder, folder / "home", {report["stage"]: report for report in reports}
 
@@ -117,7 +128,8 @@ def test_compared_linkers_differ_in_weights_only(campaign):
     """Only weights differ between the linkers that are compared."""
     folder, _, reports = campaign
     before, after = (
-        spacy.load(folder / name).config["components"]["krissel_linker"] for name in ("untrained", "diseases")
+        spacy.load(folder / name).config["components"]["krissel_linker"]
+        for name in ("untrained", "diseases")
     )
     ignored = ("model", "kb_path")
     assert {key: value for key, value in before.items() if key not in ignored} == {
@@ -143,7 +155,8 @@ def test_the_trained_pipeline_is_assembled_from_its_parts(campaign, tmp_path):
             difference = (values - encoders[1][number][name]).norm() / (values.norm() + 1e-9)
             assert difference <= tolerance, (number, name, difference)
     assert any(
-        not np.array_equal(values.detach(), encoders[1][1][name].detach()) for name, values in encoders[0][1].items()
+        not np.array_equal(values.detach(), encoders[1][1][name].detach())
+        for name, values in encoders[0][1].items()
     )
 
 
@@ -166,7 +179,9 @@ def test_parts_are_small_replace_earlier_ones_and_are_checked(campaign, tmp_path
         assemble_parts(tmp_path / "home", tmp_path / "linker")
 
 
-def test_the_archive_preserves_its_contents(toy_archive, toy_store, toy_shards, tiny_bert, tmp_path):
+def test_the_archive_preserves_its_contents(
+    toy_archive, toy_store, toy_shards, tiny_bert, tmp_path
+):
     manifest = unpack(toy_archive, tmp_path / "data")
     store = OntologyStore(tmp_path / "data" / "ontology")
     assert list(store) == list(toy_store)
@@ -182,11 +197,17 @@ def test_the_archive_preserves_its_contents(toy_archive, toy_store, toy_shards, 
             assert mention.mention == full.mention
             assert full.left.endswith(mention.left) and full.right.startswith(mention.right)
     encoder = tmp_path / "data" / "encoder"
-    assert {path.name for path in encoder.iterdir()} >= {"config.json", "tokenizer.json", "model.safetensors"}
+    assert {path.name for path in encoder.iterdir()} >= {
+        "config.json",
+        "tokenizer.json",
+        "model.safetensors",
+    }
     assert manifest["counts"]["ontology"]["entities"] == len(toy_store)
 
 
-def test_archives_are_reproducible(toy_archive, toy_store, toy_shards, toy_gold, tiny_bert, tmp_path):
+def test_archives_are_reproducible(
+    toy_archive, toy_store, toy_shards, toy_gold, tiny_bert, tmp_path
+):
     (tmp_path / "ontology").symlink_to(toy_store.path)
     settings = {"cap": 8, "context_chars": 128, "max_mib": 40}
     found = []
@@ -200,7 +221,17 @@ def test_archives_are_reproducible(toy_archive, toy_store, toy_shards, toy_gold,
 def test_a_too_large_archive_is_not_written(toy_store, toy_shards, toy_gold, tiny_bert, tmp_path):
     output = tmp_path / "campaign.tar.xz"
     with pytest.raises(KrisselError, match="K291.*cap, now 3"):
-        pack(toy_store.path, toy_shards, [], [toy_gold[0]], tiny_bert, output, cap=3, context_chars=9, max_mib=0.01)
+        pack(
+            toy_store.path,
+            toy_shards,
+            [],
+            [toy_gold[0]],
+            tiny_bert,
+            output,
+            cap=3,
+            context_chars=9,
+            max_mib=0.01,
+        )
     assert not list(tmp_path.iterdir())
 
 
@@ -230,10 +261,18 @@ def test_shrunk_weights_are_restored_within_tolerance(bits, tolerance):
     stored = shrink(weights, bits)
     grown = grow(stored)
     assert grown.keys() == weights.keys()
-    assert sum(each.nbytes for name, each in stored.items() if "matrix" in name) <= 7 * 40 * bits / 8 + 14
+    assert (
+        sum(each.nbytes for name, each in stored.items() if "matrix" in name)
+        <= 7 * 40 * bits / 8 + 14
+    )
     for name in ("zeros", "vector", "ids"):
-        assert np.array_equal(grown[name], weights[name]) and grown[name].dtype == weights[name].dtype
-    assert np.abs(grown["matrix"] - weights["matrix"]).max() < tolerance * np.abs(weights["matrix"]).max()
+        assert (
+            np.array_equal(grown[name], weights[name]) and grown[name].dtype == weights[name].dtype
+        )
+    assert (
+        np.abs(grown["matrix"] - weights["matrix"]).max()
+        < tolerance * np.abs(weights["matrix"]).max()
+    )
 
 
 # Scripts of stages: one that ends by SIGINT as a training does, one that has to be killed.
@@ -245,7 +284,9 @@ try:
 finally:
     pathlib.Path(sys.argv[1]).write_text('saved')
 """
-STUBBORN = "import signal, time; [signal.signal(n, signal.SIG_IGN) for n in (2, 15)]; time.sleep(60)"
+STUBBORN = (
+    "import signal, time; [signal.signal(n, signal.SIG_IGN) for n in (2, 15)]; time.sleep(60)"
+)
 
 
 def table_of(*stages):
@@ -261,7 +302,9 @@ def fast(monkeypatch, tmp_path):
     """No wait before SIGTERM and SIGKILL, and no search for a card."""
     monkeypatch.setattr(campaign_run, "GRACE", 2.0)
     monkeypatch.setattr(campaign_run, "TERM_SECONDS", 0.2)
-    monkeypatch.setattr(campaign_run, "describe_machine", lambda gpu_id: {"device": "cpu", "versions": {}})
+    monkeypatch.setattr(
+        campaign_run, "describe_machine", lambda gpu_id: {"device": "cpu", "versions": {}}
+    )
     for name, script in (("saves", SAVES), ("stubborn", STUBBORN)):
         (tmp_path / f"{name}.py").write_text(script)
     return tmp_path
@@ -271,8 +314,18 @@ def fast(monkeypatch, tmp_path):
 def test_a_cut_stage_passes_its_saved_output_to_the_next(fast):
     saved = fast / "saved"
     table = table_of(
-        {"name": "train", "script": [f"python {fast}/saves.py {saved}", "python -c 1"], "seconds": 3, "saves": True},
-        {"name": "use", "inputs": {"it": [f"{fast}/none", str(saved)]}, "script": ["python -c 1 {it}"], "seconds": 9},
+        {
+            "name": "train",
+            "script": [f"python {fast}/saves.py {saved}", "python -c 1"],
+            "seconds": 3,
+            "saves": True,
+        },
+        {
+            "name": "use",
+            "inputs": {"it": [f"{fast}/none", str(saved)]},
+            "script": ["python -c 1 {it}"],
+            "seconds": 9,
+        },
         {"name": "other", "inputs": {"it": [f"{fast}/none"]}, "script": ["python -c 1"]},
     )
     first, second, third = run_stages(table, {}, fast / "out", seconds=20)
@@ -285,11 +338,18 @@ def test_a_cut_stage_passes_its_saved_output_to_the_next(fast):
 @pytest.mark.slow
 def test_a_stage_that_does_not_end_is_killed_and_the_rest_left_out(fast):
     table = table_of(
-        {"name": "stuck", "script": [[f"python {fast}/stubborn.py", f"python {fast}/stubborn.py"]], "seconds": 99},
+        {
+            "name": "stuck",
+            "script": [[f"python {fast}/stubborn.py", f"python {fast}/stubborn.py"]],
+            "seconds": 99,
+        },
         {"name": "late", "script": ["python -c 1"]},
     )
     stuck, late = run_stages(table, {}, fast / "out", seconds=1.5, collected=fast / "home")
-    assert stuck["status"] == CUT and [line["returncode"] for line in stuck["lines"]] == [-signal.SIGKILL] * 2
+    assert (
+        stuck["status"] == CUT
+        and [line["returncode"] for line in stuck["lines"]] == [-signal.SIGKILL] * 2
+    )
     assert (late["status"], late["reason"]) == (LEFT_OUT, "no time was left")
     for folder in (fast / "out", fast / "home"):
         lines = [json.loads(line) for line in (folder / LOG).read_text().splitlines()]
@@ -310,7 +370,8 @@ def test_a_failed_stage_states_its_reason_and_others_run(fast):
 def test_a_stopped_run_saves_its_stage_and_leaves_the_rest_out(fast):
     saved = fast / "saved"
     table = table_of(
-        {"name": "train", "script": [f"python {fast}/saves.py {saved}"]}, {"name": "use", "script": ["python -c 1"]}
+        {"name": "train", "script": [f"python {fast}/saves.py {saved}"]},
+        {"name": "use", "script": ["python -c 1"]},
     )
 
     def stop():
@@ -332,7 +393,10 @@ def test_unused_time_goes_to_later_stages(fast):
 
 def test_an_invalid_stage_table_is_refused(tmp_path):
     path = tmp_path / "stages.yml"
-    for content, problem in (({"stages": []}, "stages"), ({"stages": [{"name": "One"}]}, "stages.0.name")):
+    for content, problem in (
+        ({"stages": []}, "stages"),
+        ({"stages": [{"name": "One"}]}, "stages.0.name"),
+    ):
         srsly.write_yaml(path, content)
         with pytest.raises(KrisselError, match=rf"K295.*{problem}"):
             read_stages(path)
@@ -341,10 +405,15 @@ def test_an_invalid_stage_table_is_refused(tmp_path):
 
 
 def test_lines_use_the_gpu_where_they_encode_or_search():
-    """On a card each line that encodes has the GPU, and each that searches the device of the index."""
+    """On a card each line that encodes has the GPU, and each that searches the device of the
+    index."""
     table = read_stages(STAGES)
     table.variables.update(gpu="--gpu-id 0", index="--index-device cuda:0")
-    values = {**given_values(Path("a.tar.xz"), Path("a work"), Path("home")), "until": "9.5", "start": "x"}
+    values = {
+        **given_values(Path("a.tar.xz"), Path("a work"), Path("home")),
+        "until": "9.5",
+        "start": "x",
+    }
     lines = [
         words_of(line, {**table.variables, **dict.fromkeys(stage.options, "")}, values)
         for stage in table.stages

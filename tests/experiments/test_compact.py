@@ -1,4 +1,5 @@
-"""The encoder that ships: the texts that it may be trained on, the gold it is measured by, and its weights."""
+"""The encoder that ships: the texts that it may be trained on, the gold it is measured by, and its
+weights."""
 
 import gzip
 import json
@@ -17,25 +18,39 @@ from spacy_krissel.layers.hashed_bags import MAX_STEP, HashedTable
 from spacy_krissel.mentions.gold_mentions import SPANS_KEY
 from spacy_krissel.pipeline.pipeline_io import find_linker
 
-CARD = {"lang": "en", "name": "tiny", "version": "3.2.1", "license": "MIT", "sources": [{"name": "x"}]}
+CARD = {
+    "lang": "en",
+    "name": "tiny",
+    "version": "3.2.1",
+    "license": "MIT",
+    "sources": [{"name": "x"}],
+}
 
 
 def json_lines(*ids):
-    return "".join(json.dumps({"id": id_, "text": f"Text “{id_}”."}, ensure_ascii=False) + "\n" for id_ in ids)
+    return "".join(
+        json.dumps({"id": id_, "text": f"Text “{id_}”."}, ensure_ascii=False) + "\n" for id_ in ids
+    )
 
 
 def test_only_texts_of_open_sources_are_copied(tmp_path):
     (tmp_path / "abstracts.jsonl.gz").write_bytes(gzip.compress(json_lines(7, "8").encode("utf8")))
-    (tmp_path / "genes.jsonl").write_text(json_lines("epi-1", "epis-1", "a-epi", "epi", "pc-2-a"), encoding="utf8")
+    (tmp_path / "genes.jsonl").write_text(
+        json_lines("epi-1", "epis-1", "a-epi", "epi", "pc-2-a"), encoding="utf8"
+    )
     paths = [tmp_path / "abstracts.jsonl.gz", tmp_path / "genes.jsonl"]
     assert open_texts(paths, tmp_path / "open.jsonl", {"epi", "pc"}) == (4, 7)
-    assert (tmp_path / "open.jsonl").read_text(encoding="utf8") == json_lines(7, "8", "epis-1", "a-epi")
+    assert (tmp_path / "open.jsonl").read_text(encoding="utf8") == json_lines(
+        7, "8", "epis-1", "a-epi"
+    )
 
 
 @pytest.mark.filterwarnings("error")
 def test_a_text_without_an_id_is_skipped_with_a_warning(tmp_path):
     """Its licence is not known."""
-    (tmp_path / "texts.jsonl").write_text(json_lines("a-1") + '{"text": "Whose?"}\n', encoding="utf8")
+    (tmp_path / "texts.jsonl").write_text(
+        json_lines("a-1") + '{"text": "Whose?"}\n', encoding="utf8"
+    )
     with pytest.warns(UserWarning, match="line 2.*it has no id"):
         assert open_texts([tmp_path / "texts.jsonl"], tmp_path / "open.jsonl", ()) == (1, 1)
 
@@ -44,7 +59,10 @@ def test_a_text_without_an_id_is_skipped_with_a_warning(tmp_path):
 def gsc(tmp_path):
     """Two texts, one on several lines and one with a letter that takes two bytes."""
     texts = {
-        "11": ("Short  fingers\nand gout.\n", [(0, 14, "HP_0001156"), (19, 23, "HP_0001997"), (19, 23, "HP_0001")]),
+        "11": (
+            "Short  fingers\nand gout.\n",
+            [(0, 14, "HP_0001156"), (19, 23, "HP_0001997"), (19, 23, "HP_0001")],
+        ),
         "2": ("Naïve\n\n gout", [(8, 12, "HP_0001997")]),
     }
     for name in ("corpus", "ann"):
@@ -61,9 +79,14 @@ def test_gsc_plus_phenotypes_keep_their_offsets(gsc, tmp_path):
     convert([tmp_path / "gsc.pubtator"], tmp_path / "gsc.spacy")
     docs = list(DocBin().from_disk(tmp_path / "gsc.spacy").get_docs(spacy.blank("en").vocab))
     assert [doc.text for doc in docs] == ["Short  fingers and gout.", "Naïve   gout"]
-    found = [[(span.text, span.label_, span.kb_id_) for span in doc.spans[SPANS_KEY]] for doc in docs]
+    found = [
+        [(span.text, span.label_, span.kb_id_) for span in doc.spans[SPANS_KEY]] for doc in docs
+    ]
     gout = ("gout", "Phenotype", "HP:0001997")
-    assert found == [[("Short  fingers", "Phenotype", "HP:0001156"), gout, (*gout[:2], "HP:0001")], [gout]]
+    assert found == [
+        [("Short  fingers", "Phenotype", "HP:0001156"), gout, (*gout[:2], "HP:0001")],
+        [gout],
+    ]
 
 
 def test_a_missing_part_of_gsc_plus_raises_a_coded_error(gsc, tmp_path):
@@ -77,7 +100,8 @@ def test_a_missing_part_of_gsc_plus_raises_a_coded_error(gsc, tmp_path):
 
 @pytest.fixture
 def make_pipeline(tmp_path):
-    """Saves a pipeline with a small encoder, its weights drawn by `seed`. RETURNS: its path and encoder."""
+    """Saves a pipeline with a small encoder, its weights drawn by `seed`. RETURNS: its path and
+    encoder."""
 
     def make(name, seed):
         nlp = spacy.blank("en")
@@ -89,7 +113,9 @@ def make_pipeline(tmp_path):
         random = np.random.default_rng(seed)
         for node in encoder.walk():
             for param in node.param_names:
-                node.set_param(param, random.normal(size=node.get_param(param).shape).astype("float32"))
+                node.set_param(
+                    param, random.normal(size=node.get_param(param).shape).astype("float32")
+                )
         nlp.to_disk(tmp_path / name)
         return tmp_path / name, encoder
 
@@ -100,7 +126,9 @@ def weights(encoder):
     """Its tables, and its parameters."""
     nodes = list(encoder.walk())
     tables = [shim.table for node in nodes for shim in node.shims if isinstance(shim, HashedTable)]
-    return tables, [node.get_param(name) for node in nodes for name in node.param_names if node.has_param(name)]
+    return tables, [
+        node.get_param(name) for node in nodes for name in node.param_names if node.has_param(name)
+    ]
 
 
 def test_the_shipped_encoder_is_a_rounded_average(make_pipeline, tmp_path):
@@ -108,9 +136,13 @@ def test_the_shipped_encoder_is_a_rounded_average(make_pipeline, tmp_path):
     srsly.write_json(tmp_path / "meta.json", CARD)
     size = make_compact(trained, start, tmp_path / "made", share=0.75, meta=tmp_path / "meta.json")
     files = [path for path in (tmp_path / "made").rglob("*") if path.is_file()]
-    assert size == sum(path.stat().st_size for path in files) and "vocab" not in {path.name for path in files}
+    assert size == sum(path.stat().st_size for path in files) and "vocab" not in {
+        path.name for path in files
+    }
     made = spacy.load(tmp_path / "made")
-    (tables, params), (old, old_params), (new, new_params) = map(weights, (find_linker(made).model, before, after))
+    (tables, params), (old, old_params), (new, new_params) = map(
+        weights, (find_linker(made).model, before, after)
+    )
     assert len(tables) == 2 and len(params) > 2
     for found, a, b in zip(tables, old, new, strict=True):
         expected = 0.25 * a + 0.75 * b
@@ -120,8 +152,12 @@ def test_the_shipped_encoder_is_a_rounded_average(make_pipeline, tmp_path):
     for found, a, b in zip(params, old_params, new_params, strict=True):
         assert_allclose(found, 0.25 * a + 0.75 * b, atol=1e-6)
     # A byte a weight, in place of four.
-    before_size, made_size = (path / "krissel_linker" / "model" for path in (trained, tmp_path / "made"))
-    assert before_size.stat().st_size - made_size.stat().st_size > 0.5 * sum(table.nbytes for table in tables)
+    before_size, made_size = (
+        path / "krissel_linker" / "model" for path in (trained, tmp_path / "made")
+    )
+    assert before_size.stat().st_size - made_size.stat().st_size > 0.5 * sum(
+        table.nbytes for table in tables
+    )
 
 
 def test_the_shipped_encoder_has_the_given_model_card_and_no_training(make_pipeline, tmp_path):

@@ -25,8 +25,12 @@ def test_each_draw_is_added_and_removed(nlp, docs, toy_store, tmp_path):
     before = kb.description()
     examples, test = docs, [nlp.make_doc(f"{doc.text} Again.") for doc in docs]
     for doc, gold in zip(test, docs, strict=True):
-        # Other documents of nearly the same text, so that one example an entity is all that is to be known.
-        doc.ents = [doc.char_span(e.start_char, e.end_char, label=e.label_, kb_id=e.kb_id_) for e in gold.ents]
+        # Other documents of nearly the same text, so that one example an entity is all that is to
+        # be known.
+        doc.ents = [
+            doc.char_span(e.start_char, e.end_char, label=e.label_, kb_id=e.kb_id_)
+            for e in gold.ents
+        ]
         doc.user_data["krissel_id"] = "other " + gold.user_data["krissel_id"]
     rows = few_shot(nlp, examples, test, toy_store, shots=(0, 1, "all"), seeds=(0, 1))
     assert kb.description() == before

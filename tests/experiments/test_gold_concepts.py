@@ -11,7 +11,10 @@ from spacy_krissel.ontology.store import write_store
 def test_each_gold_concept_has_the_names_of_its_mentions(tmp_path):
     nlp = spacy.blank("en")
     docs = []
-    for words, ids in (("MS cold gout", ("C1", "C2|C3", "NIL")), ("sclerosis MS -", ("C1", "C1", "-"))):
+    for words, ids in (
+        ("MS cold gout", ("C1", "C2|C3", "NIL")),
+        ("sclerosis MS -", ("C1", "C1", "-")),
+    ):
         doc = nlp.make_doc(words)
         doc.ents = [Span(doc, i, i + 1, label="X", kb_id=id_) for i, id_ in enumerate(ids)]
         docs.append(doc)
@@ -28,7 +31,9 @@ def test_each_gold_concept_has_the_names_of_its_mentions(tmp_path):
 def test_concepts_take_their_names_from_a_given_store(tmp_path):
     nlp = spacy.blank("en")
     doc = nlp.make_doc("MS cold gout")
-    doc.ents = [Span(doc, i, i + 1, label="X", kb_id=id_) for i, id_ in enumerate(("OLD1", "C2", "C9"))]
+    doc.ents = [
+        Span(doc, i, i + 1, label="X", kb_id=id_) for i, id_ in enumerate(("OLD1", "C2", "C9"))
+    ]
     write_doc_bin([doc], tmp_path / "gold.spacy")
     entities = [
         Entity("C1", "multiple sclerosis", ("MS",), alt_ids=("OLD1",)),
@@ -36,7 +41,10 @@ def test_concepts_take_their_names_from_a_given_store(tmp_path):
         Entity("C3", "flu"),
     ]
     store = write_store(entities, tmp_path / "store")
-    assert gold_concepts([tmp_path / "gold.spacy"], tmp_path / "concepts.jsonl", ontology=store.path) == 2
+    assert (
+        gold_concepts([tmp_path / "gold.spacy"], tmp_path / "concepts.jsonl", ontology=store.path)
+        == 2
+    )
     found = list(srsly.read_jsonl(tmp_path / "concepts.jsonl"))
     assert found == [
         {"concept_id": "C1", "canonical_name": "multiple sclerosis", "aliases": ["MS"]},

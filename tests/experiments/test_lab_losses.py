@@ -5,9 +5,23 @@ import pickle
 
 import numpy as np
 import pytest
-from lab.losses import NCA, Circle, CosinePairs, LiftedStructure, MaxMarginTriplet, through_distances
+from lab.losses import (
+    NCA,
+    Circle,
+    CosinePairs,
+    LiftedStructure,
+    MaxMarginTriplet,
+    through_distances,
+)
 from numpy.testing import assert_allclose
-from pair_losses import PROPERTIES, THREE, assert_gradient_equals_central_differences, assert_restated, names, of_names
+from pair_losses import (
+    PROPERTIES,
+    THREE,
+    assert_gradient_equals_central_differences,
+    assert_restated,
+    names,
+    of_names,
+)
 from spacy import registry
 
 from spacy_krissel.errors import KrisselError
@@ -95,25 +109,27 @@ def test_each_loss_equals_its_equation(make, equation, settings):
 @pytest.mark.parametrize(
     "loss, expected",
     [
-        # m = .25, γ = 4. Positive: a = .75, exponent -4 * .75 * (.5 - .75) = .75. Negatives: a = .25,
-        # 4 * .25 * (-.25) = -.25; and a = 1.116025, 4 * 1.116025 * .616025 = 2.75.
-        # log(1 + e^.5) = .974077, log(1 + e^3.5) = 3.529750, nothing at the third: 4.503827 / 3 = 1.501276.
+        # m = .25, γ = 4. Positive: a = .75, exponent -4 * .75 * (.5 - .75) = .75. Negatives: a =
+        # .25, 4 * .25 * (-.25) = -.25; and a = 1.116025, 4 * 1.116025 * .616025 = 2.75. log(1 +
+        # e^.5) = .974077, log(1 + e^3.5) = 3.529750, nothing at the third: 4.503827 / 3 = 1.501276.
         (Circle(0.25, 4.0), 1.501276),
         # .5 + .866025 / 2; a margin of 1 leaves the negatives out.
         (CosinePairs(), 0.933013),
         (CosinePairs(0.6), 0.633013),
         (CosinePairs(1.0), 0.5),
         # α = 1. 0° and 60°, 1 apart, with 90° of another entity 1.414214 and .517638 away:
-        # J = log(e^-.414214 + e^.482362) + 1 = log(.660859 + 1.619895) + 1 = 1.824506, for either order of the pair.
-        # The sum over two ordered pairs by twice their number: 1.824506² / 2 = 1.664411.
+        # J = log(e^-.414214 + e^.482362) + 1 = log(.660859 + 1.619895) + 1 = 1.824506, for either
+        # order of the pair. The sum over two ordered pairs by twice their number: 1.824506² / 2 =
+        # 1.664411.
         (LiftedStructure(1.0), 1.664411),
-        # α = 0.2. (0°, 60°, 90°): 1 - 1.414214 + .2 < 0. (60°, 0°, 90°): 1 - .517638 + .2 = .682362, the only one.
+        # α = 0.2. (0°, 60°, 90°): 1 - 1.414214 + .2 < 0. (60°, 0°, 90°): 1 - .517638 + .2 =
+        # .682362, the only one.
         (MaxMarginTriplet(), 0.682362),
         # α = 0.5, both: (.085786 + .982362) / 2.
         (MaxMarginTriplet(0.5), 0.534074),
-        # Squared distances: 0°-60° 1, 0°-90° 2, 60°-90° .267949; scale 1.
-        # log(1 + e^(1 - 2)) = .313262, log(1 + e^(1 - .267949)) = 1.124715; the third name has no positive.
-        # Over the three names: 1.437977 / 3 = .479326.
+        # Squared distances: 0°-60° 1, 0°-90° 2, 60°-90° .267949; scale 1. log(1 + e^(1 - 2)) =
+        # .313262, log(1 + e^(1 - .267949)) = 1.124715; the third name has no positive. Over the
+        # three names: 1.437977 / 3 = .479326.
         (NCA(1.0), 0.479326),
     ],
 )
@@ -151,7 +167,9 @@ def test_circle_loss_gradient_equals_torch_with_constant_weights(scale, miner):
     loss = torch.tensor(0.0)
     for i in range(10):
         if positives[i].any() and negatives[i].any():
-            sums = torch.logsumexp(far[i][negatives[i]], 0) + torch.logsumexp(near[i][positives[i]], 0)
+            sums = torch.logsumexp(far[i][negatives[i]], 0) + torch.logsumexp(
+                near[i][positives[i]], 0
+            )
             loss = loss + torch.nn.functional.softplus(sums, threshold=1e9) / 10
     loss.backward()
     gradient, value = of_names(Circle(0.25, scale), miner)(vectors, labels)

@@ -6,7 +6,9 @@ from lab.data.mention_sample import format_mentions, sample_mentions, tsv_cell
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.mining.shards import MentionShards, MinedMention
 
-MENTION = MinedMention("D1", "Lung\tCancer", "t|1", 4, 15, "x" * 200 + " a|\n", "lung cancer", "\tb")
+MENTION = MinedMention(
+    "D1", "Lung\tCancer", "t|1", 4, 15, "x" * 200 + " a|\n", "lung cancer", "\tb"
+)
 
 
 @pytest.fixture
@@ -28,7 +30,10 @@ def test_an_invalid_sample_size_raises(shards, n):
 
 
 def test_text_shows_mentions_in_context(shards):
-    assert format_mentions([MENTION], context_chars=5) == "1. D1 Lung Cancer (t|1:4)\n   x a| ⟦lung cancer⟧ b\n"
+    assert (
+        format_mentions([MENTION], context_chars=5)
+        == "1. D1 Lung Cancer (t|1:4)\n   x a| ⟦lung cancer⟧ b\n"
+    )
     assert format_mentions([]) == ""
 
 
@@ -39,10 +44,15 @@ def test_zero_context_shows_the_mention_only():
 def test_tsv_can_be_read_back():
     rows = list(
         csv.DictReader(
-            format_mentions([MENTION], "tsv", names={"D1": "Lung Neoplasms"}).splitlines(), dialect="excel-tab"
+            format_mentions([MENTION], "tsv", names={"D1": "Lung Neoplasms"}).splitlines(),
+            dialect="excel-tab",
         )
     )
-    assert len(rows) == 1 and rows[0]["name"] == "Lung Neoplasms" and rows[0]["mention"].endswith("a| ⟦lung cancer⟧ b")
+    assert (
+        len(rows) == 1
+        and rows[0]["name"] == "Lung Neoplasms"
+        and rows[0]["mention"].endswith("a| ⟦lung cancer⟧ b")
+    )
     assert rows[0]["right?"] == "" and rows[0]["text"] == "t|1"
 
 
@@ -59,7 +69,8 @@ def test_an_unknown_format_raises():
 
 def test_names_are_escaped_against_formulas():
     (row,) = csv.DictReader(
-        format_mentions([MENTION], "tsv", names={"D1": "=cmd|' /C calc'!A0"}).splitlines(), dialect="excel-tab"
+        format_mentions([MENTION], "tsv", names={"D1": "=cmd|' /C calc'!A0"}).splitlines(),
+        dialect="excel-tab",
     )
     assert row["name"] == "'=cmd|' /C calc'!A0"
 

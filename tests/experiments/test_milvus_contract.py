@@ -1,4 +1,5 @@
-"""The contract of every index (`tests/index/test_index_contract.py`), kept by the plugin of `experiments/milvus`."""
+"""The contract of every index (`tests/index/test_index_contract.py`), kept by the plugin of
+`experiments/milvus`."""
 
 from functools import partial
 
@@ -7,7 +8,10 @@ from index.conftest import clustered  # noqa: F401
 from index.test_index_contract import *  # noqa: F403
 from spacy_krissel_milvus.index import MilvusIndex
 
-KINDS = {"milvus-flat": {}, "milvus-hnsw": {"type": "HNSW", "index_params": {"M": 16, "efConstruction": 200}}}
+KINDS = {
+    "milvus-flat": {},
+    "milvus-hnsw": {"type": "HNSW", "index_params": {"M": 16, "efConstruction": 200}},
+}
 
 
 @pytest.fixture(scope="module", params=KINDS)

@@ -1,4 +1,5 @@
-"""The plugin of `experiments/milvus`, against Milvus Lite in a process of its own, which stands for a server."""
+"""The plugin of `experiments/milvus`, against Milvus Lite in a process of its own, which stands for
+a server."""
 
 import json
 import pickle
@@ -96,9 +97,14 @@ def entry_points():
     parser = ConfigParser()
     parser.optionxform = str
     parser.read(PLUGIN / "pyproject.toml", encoding="utf8")
-    groups = {name.removeprefix("project.entry-points."): parser[name] for name in parser.sections()}
+    groups = {
+        name.removeprefix("project.entry-points."): parser[name] for name in parser.sections()
+    }
     return {
-        group: [EntryPoint(name.strip('"'), value.strip('"'), group) for name, value in groups[group].items()]
+        group: [
+            EntryPoint(name.strip('"'), value.strip('"'), group)
+            for name, value in groups[group].items()
+        ]
         for group in ("spacy_misc", "krissel_indexes")
     }
 
@@ -117,7 +123,9 @@ def test_error_codes_differ_from_those_of_the_package():
         assert not hasattr(product.Errors, code)
 
 
-@pytest.mark.parametrize("settings", [{}, {"collection": "mine", "type": "hnsw", "search_params": {"ef": 9}}])
+@pytest.mark.parametrize(
+    "settings", [{}, {"collection": "mine", "type": "hnsw", "search_params": {"ef": 9}}]
+)
 def test_settings_make_the_same_index(entry_points, settings):
     index = pickle.loads(pickle.dumps(make_milvus_index(ADDRESS, **settings)))()
     with patch.object(plugins, "entry_points", lambda group: entry_points[group]):
@@ -126,7 +134,9 @@ def test_settings_make_the_same_index(entry_points, settings):
             kinds.make_index("milvus", {"trees": 10})
 
 
-@pytest.mark.parametrize("uri", ["milvus.db", "host:19530", "ftp://host", "", "http://me:secret@host:19530"])
+@pytest.mark.parametrize(
+    "uri", ["milvus.db", "host:19530", "ftp://host", "", "http://me:secret@host:19530"]
+)
 def test_an_invalid_uri_raises(uri):
     with pytest.raises(KrisselError, match="K006.*'uri'") as error:
         make_milvus_index(uri)()
@@ -183,7 +193,9 @@ def test_vectors_and_queries_are_sent_in_parts(client, milvus_uri, vectors, monk
     sent = []
     insert = type(client).insert
     monkeypatch.setattr(
-        type(client), "insert", lambda self, name, data: sent.append(len(data)) or insert(self, name, data)
+        type(client),
+        "insert",
+        lambda self, name, data: sent.append(len(data)) or insert(self, name, data),
     )
     index = MilvusIndex(milvus_uri)
     index.build(vectors)
@@ -192,10 +204,14 @@ def test_vectors_and_queries_are_sent_in_parts(client, milvus_uri, vectors, monk
         assert_same(index.search(vectors[:20], 9), exactly(vectors, vectors[:20], 9))
 
 
-@pytest.mark.parametrize("width, type", [("ef", "HNSW"), ("search_list", "DISKANN"), (None, "IVF_FLAT")])
+@pytest.mark.parametrize(
+    "width, type", [("ef", "HNSW"), ("search_list", "DISKANN"), (None, "IVF_FLAT")]
+)
 def test_the_search_width_is_at_least_the_limit(width, type, monkeypatch):
     pytest.importorskip("pymilvus")
-    index = MilvusIndex(ADDRESS, type=type, search_params={"other": 1, **({width: 100} if width else {})})
+    index = MilvusIndex(
+        ADDRESS, type=type, search_params={"other": 1, **({width: 100} if width else {})}
+    )
     asked = []
 
     class Client:
@@ -243,7 +259,11 @@ def test_only_the_collection_name_is_saved(client, milvus_uri, vectors, tmp_path
     copies[0].from_disk(tmp_path, vectors)
     for copy in copies:
         assert_same(copy.search(vectors[:9], 20), exactly(vectors, vectors[:9], 20))
-    for written in (json.dumps(index.settings), (tmp_path / "milvus.json").read_text(), str(pickle.dumps(index))):
+    for written in (
+        json.dumps(index.settings),
+        (tmp_path / "milvus.json").read_text(),
+        str(pickle.dumps(index)),
+    ):
         assert "secret" not in written
 
 

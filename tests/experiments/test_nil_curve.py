@@ -17,6 +17,9 @@ def test_the_curve_and_the_threshold_are_drawn(tmp_path):
     assert line.get_drawstyle() == "steps-pre"
     area = np.sum(np.diff(line.get_xdata()) * line.get_ydata()[1:]) / 100**2
     assert area == pytest.approx(CURVE.average_precision) and line.get_label() == "auPR 83.3"
-    assert (point.get_xdata().tolist(), point.get_ydata().tolist()) == ([100], pytest.approx([200 / 3]))
+    assert (point.get_xdata().tolist(), point.get_ydata().tolist()) == (
+        [100],
+        pytest.approx([200 / 3]),
+    )
     (drawn,) = draw_nil_curve(CURVE, threshold, tmp_path / "nil.svg")
     assert "threshold 0.35" in drawn.read_text() and "auPR 83.3" in drawn.read_text()

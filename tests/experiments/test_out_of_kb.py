@@ -2,7 +2,14 @@ import json
 
 import pytest
 import spacy
-from lab.data.out_of_kb import LinkedMention, drop_ids, out_of_kb, removed_entities, split_figures, without_removed
+from lab.data.out_of_kb import (
+    LinkedMention,
+    drop_ids,
+    out_of_kb,
+    removed_entities,
+    split_figures,
+    without_removed,
+)
 from lab.data.relink import relink
 from spacy.tokens import Span
 
@@ -14,7 +21,9 @@ from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.ontology.store import OntologyStore, write_store
 
 ENTITIES = [
-    Entity("D1", "gout", ("podagra", "uric disease"), ("T047",), ("C05.550",), "Crystals in a joint."),
+    Entity(
+        "D1", "gout", ("podagra", "uric disease"), ("T047",), ("C05.550",), "Crystals in a joint."
+    ),
     Entity("D2", "cold", (), ("T047", "T041"), ("C08.730",)),
     Entity("D3", "lung cancer", (), ("T191",), ("C04.588", "C08.785"), alt_ids=("OMIM:3",)),
     Entity("D4", "skin cancer", (), ("T191",), ("C04.5881",)),
@@ -24,7 +33,9 @@ ENTITIES = [
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
-    return write_store(iter(ENTITIES), tmp_path_factory.mktemp("out_of_kb") / "full", info={"sources": ["made"]})
+    return write_store(
+        iter(ENTITIES), tmp_path_factory.mktemp("out_of_kb") / "full", info={"sources": ["made"]}
+    )
 
 
 @pytest.fixture
@@ -36,7 +47,11 @@ def gold(tmp_path):
         docs = []
         for number, (text, ids) in enumerate(texts):
             doc = nlp(text)
-            spans = [Span(doc, i, i + 1, label="Disease", kb_id=id_) for i, id_ in enumerate(ids) if id_ is not None]
+            spans = [
+                Span(doc, i, i + 1, label="Disease", kb_id=id_)
+                for i, id_ in enumerate(ids)
+                if id_ is not None
+            ]
             doc.ents, doc.spans["krissel"] = spans[::2], spans
             doc.user_data["krissel_id"] = f"{name}{number}"
             docs.append(doc)
@@ -44,8 +59,14 @@ def gold(tmp_path):
         return tmp_path / f"{name}.spacy"
 
     return {
-        "train": write("train", ("Tumour gout x", ["OMIM:3", "D1", None]), ("one two", ["D1|D2", "-1"])),
-        "dev": write("dev", ("tumour Tumor gout what where", ["D3", "D3|X9", "D1", "X9", ""]), ("both", ["D3+D4"])),
+        "train": write(
+            "train", ("Tumour gout x", ["OMIM:3", "D1", None]), ("one two", ["D1|D2", "-1"])
+        ),
+        "dev": write(
+            "dev",
+            ("tumour Tumor gout what where", ["D3", "D3|X9", "D1", "X9", ""]),
+            ("both", ["D3+D4"]),
+        ),
     }
 
 
@@ -90,7 +111,9 @@ def test_split_statistics_count_seen_entities_and_forms(store, gold, tmp_path):
 
 
 def test_reference_lengths_are_averaged(store, gold, tmp_path):
-    references = out_of_kb(store, gold, tmp_path / "benchmark", types=["T041"], trees=["C04"])["references"]
+    references = out_of_kb(store, gold, tmp_path / "benchmark", types=["T041"], trees=["C04"])[
+        "references"
+    ]
     assert references["ontology"]["removed"] == {
         "entities": 4,
         "names": 1.0,
@@ -140,7 +163,12 @@ def test_invalid_split_names_raise(store, gold, tmp_path, name):
 def test_a_missing_split_leaves_an_earlier_benchmark_unchanged(store, gold, tmp_path):
     out_of_kb(store, gold, tmp_path / "benchmark", trees=["C04.588"])
     with pytest.raises(KrisselError, match="K201"):
-        out_of_kb(store, {**gold, "test": tmp_path / "missing.spacy"}, tmp_path / "benchmark", trees=["C08"])
+        out_of_kb(
+            store,
+            {**gold, "test": tmp_path / "missing.spacy"},
+            tmp_path / "benchmark",
+            trees=["C08"],
+        )
     assert "D3" not in OntologyStore(tmp_path / "benchmark" / "ontology")
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
@@ -189,16 +217,23 @@ def test_relinking_keeps_everything_else():
     assert (ent.kb_id_, ent.label_, ent.id_) == ("d1", "Disease", "s1")
     assert [token.ent_iob for token in doc] == [3, 0, 0]
     assert doc.spans["other"].attrs == {"made": "here"}
-    assert [(span.kb_id_, span.label_, span.end) for span in doc.spans["other"]] == [("d2", "All", 3)]
+    assert [(span.kb_id_, span.label_, span.end) for span in doc.spans["other"]] == [
+        ("d2", "All", 3)
+    ]
 
 
 def test_fractions_of_no_mentions_are_none():
     figures = split_figures([], [LinkedMention(("D1",), "gout")])
-    assert figures["mentions"] == 0 and figures["entities_seen"] is None and figures["mentions_of_seen_forms"] is None
+    assert (
+        figures["mentions"] == 0
+        and figures["entities_seen"] is None
+        and figures["mentions_of_seen_forms"] is None
+    )
 
 
 def test_the_root_of_a_tree_is_removed_with_it(tmp_path):
-    """MeSH's files give its roots no number: they are known by their preferred name. A number goes before it."""
+    """MeSH's files give its roots no number: they are known by their preferred name. A number goes
+    before it."""
     entities = [
         Entity("R", "nervous system diseases"),
         Entity("N", "Nervous System Diseases", tree_numbers=("C23.1",)),
@@ -217,7 +252,9 @@ def test_the_root_of_a_tree_is_removed_with_it(tmp_path):
 def test_neoplasms_are_removed_from_medic(data_dir, tmp_path):
     ontologies, corpora = data_dir / "ontologies", data_dir / "corpora" / "bc5cdr"
     tree = ontologies / "mesh_tree_numbers.tsv.gz"
-    store = build_ontology(ontologies / "medic_06Jul2012.txt", tmp_path / "medic", enrich_from=[tree])
+    store = build_ontology(
+        ontologies / "medic_06Jul2012.txt", tmp_path / "medic", enrich_from=[tree]
+    )
     gold = {}
     for name, file in (("train", "CDR_TrainingSet"), ("dev", "CDR_DevelopmentSet")):
         gold[name] = tmp_path / f"{name}.spacy"
@@ -234,7 +271,10 @@ def test_neoplasms_are_removed_from_medic(data_dir, tmp_path):
     assert 0 < dev["nil"]["mentions"] < dev["all"]["mentions"] / 5
     assert report["splits"]["train"]["nil"]["entities_seen"] == 1
     assert 0.3 < dev["nil"]["entities_seen"] < 0.9 and 0.3 < dev["all"]["entities_seen"] < 0.9
-    # No mention of the written split names an entity that the reduced store lacks, but for unknown ones.
-    again = out_of_kb(store, {"dev": tmp_path / "benchmark" / "dev.spacy"}, tmp_path / "again", trees=["C04"])
+    # No mention of the written split names an entity that the reduced store lacks, but for unknown
+    # ones.
+    again = out_of_kb(
+        store, {"dev": tmp_path / "benchmark" / "dev.spacy"}, tmp_path / "again", trees=["C04"]
+    )
     assert again["splits"]["dev"]["nil"]["mentions"] == 0
     assert again["splits"]["dev"]["nil_before"] == dev["nil"]["mentions"] + dev["nil_before"]

@@ -16,7 +16,9 @@ from spacy_krissel.ontology.store import write_store
 
 @pytest.fixture
 def store(tmp_path):
-    entities = [Entity(f"E{i}", f"entity {i}", tuple(f"alias {i} {j}" for j in range(i))) for i in range(6)]
+    entities = [
+        Entity(f"E{i}", f"entity {i}", tuple(f"alias {i} {j}" for j in range(i))) for i in range(6)
+    ]
     shared = Entity("S", "shared", ("entity 5", "entity 4", "entity 3", "entity 2"))
     return write_store([*entities, shared], tmp_path / "store")
 
@@ -26,10 +28,16 @@ def test_names_of_entities_with_enough_unshared_names_are_chosen(store):
     # Of E3, E4 and E5 the preferred name is shared; E3 to E5 have three to five others, S has one.
     assert sorted(titles) == ["entity 3", "entity 4", "entity 5"]
     assert owners.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2]
-    assert all(name.startswith(f"alias {titles[owner][-1]} ") for name, owner in zip(names, owners, strict=True))
+    assert all(
+        name.startswith(f"alias {titles[owner][-1]} ")
+        for name, owner in zip(names, owners, strict=True)
+    )
     assert len(set(names)) == 9
     assert choose_names(store, n_entities=3, n_names=3)[0] == names
-    assert choose_names(store, n_entities=2, n_names=2, seed=1)[0] != choose_names(store, n_entities=2, n_names=2)[0]
+    assert (
+        choose_names(store, n_entities=2, n_names=2, seed=1)[0]
+        != choose_names(store, n_entities=2, n_names=2)[0]
+    )
 
 
 @pytest.mark.parametrize("n_entities, n_names", [(4, 3), (2, 6), (1, 3), (2, 1)])
@@ -71,7 +79,10 @@ def test_the_figure_has_one_panel_per_projection(tmp_path):
     pytest.importorskip("matplotlib")
     vectors = np.random.default_rng(0).normal(size=(6, 4))
     owners = np.repeat([0, 1, 2], 2)
-    projections = {"before": project(vectors, owners), "after": project(vectors * 2, owners, seed=1)}
+    projections = {
+        "before": project(vectors, owners),
+        "after": project(vectors * 2, owners, seed=1),
+    }
     figure = projection_figure(projections, owners, ["a", "b", "c"])
     assert [panel.get_title().split()[0] for panel in figure.axes] == ["before", "after"]
     points = figure.axes[1].collections[2].get_offsets()

@@ -33,7 +33,10 @@ def test_phrases_are_aligned_to_their_sentences(workbook):
         for id_, text in texts.items()
     }
     assert found == {
-        "d.1:1": [("C0000001", "ADR", ["Pain", "in knee"]), ("C0000002", "ADR", ["swelling in knee"])],
+        "d.1:1": [
+            ("C0000001", "ADR", ["Pain", "in knee"]),
+            ("C0000002", "ADR", ["swelling in knee"]),
+        ],
         "d.1:2": [
             # Listed twice under one label: the second is the second in the sentence.
             ("C0000003", "ADR", ["No sleep"]),
@@ -108,7 +111,9 @@ def test_invalid_workbooks_raise_coded_errors(write_psytar, tmp_path, monkeypatc
     found = refused(write_psytar(tmp_path / "other.xlsx", phrases={"ADR_Mapped": ()}))
     assert "no sheet WD-Mapped, but Sentence_Labeling, ADR_Mapped" in found
     sheets = dict.fromkeys(("ADR_Mapped", "WD-Mapped", "SSI_Mapped", "DI_Mapped"), ())
-    assert "5 sentences and phrases of 0" in refused(write_psytar(tmp_path / "empty.xlsx", phrases=sheets))
+    assert "5 sentences and phrases of 0" in refused(
+        write_psytar(tmp_path / "empty.xlsx", phrases=sheets)
+    )
     path = write_psytar(tmp_path / "psytar.xlsx")
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     assert refused(path).startswith("[K231]") and "spacy-krissel[psytar]" in refused(path)
@@ -118,7 +123,9 @@ def test_invalid_workbooks_raise_coded_errors(write_psytar, tmp_path, monkeypatc
 def test_the_real_workbook_is_converted_with_known_counts(data_dir, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", KrisselWarning)
-        report = convert_psytar(data_dir / "corpora" / "psytar" / "PsyTAR_dataset.xlsx", tmp_path / "p.spacy")
+        report = convert_psytar(
+            data_dir / "corpora" / "psytar" / "PsyTAR_dataset.xlsx", tmp_path / "p.spacy"
+        )
     expected = {
         "sentences": 6003,
         "phrases": 7413,

@@ -63,7 +63,10 @@ def files(write_psytar, tmp_path):
 
 
 def names(path):
-    return {record["concept_id"]: [record["canonical_name"], *record["aliases"]] for record in records(path)}
+    return {
+        record["concept_id"]: [record["canonical_name"], *record["aliases"]]
+        for record in records(path)
+    }
 
 
 def records(path):
@@ -91,7 +94,11 @@ def test_names_come_from_all_sources(files):
         "unseen": {"entities": 2, "1": 1, "2": 0, "3+": 1, "names": 2.0},
     }
     first = records(files / "names.jsonl")[0]
-    assert first["types"] == ["Finding"] and first["xrefs"] == ["HP:0000001"] and first["source"] == "PsyTAR"
+    assert (
+        first["types"] == ["Finding"]
+        and first["xrefs"] == ["HP:0000001"]
+        and first["source"] == "PsyTAR"
+    )
     store = write_store(read_jsonl(files / "names.jsonl"), files / "store")
     assert isinstance(store, OntologyStore) and store.find("gonalgia") == ["C0000001"]
     psytar_names(files / "psytar.xlsx", files / "again.jsonl", **settings)
@@ -101,9 +108,13 @@ def test_names_come_from_all_sources(files):
 def test_sources_are_optional(files):
     report = psytar_names(files / "psytar.xlsx", files / "bare.jsonl")
     assert names(files / "bare.jsonl")["C0000001"] == ["Knee Pain", "Pain in knee"]
-    assert report["added"] == {"psytar": 6, "hpo": 0, "lay": 0, "phrases": 0} and report["in_hpo"] == 0
+    assert (
+        report["added"] == {"psytar": 6, "hpo": 0, "lay": 0, "phrases": 0} and report["in_hpo"] == 0
+    )
     assert report["unseen"] == {"entities": 0, "1": 0, "2": 0, "3+": 0, "names": None}
-    report = psytar_names(files / "psytar.xlsx", files / "bare.jsonl", train=files / "train.spacy", phrases=False)
+    report = psytar_names(
+        files / "psytar.xlsx", files / "bare.jsonl", train=files / "train.spacy", phrases=False
+    )
     assert names(files / "bare.jsonl")["C0000002"] == ["swelling/fullness of knee"]
     assert report["unseen"]["entities"] == 2
 
@@ -127,7 +138,10 @@ def test_invalid_input_raises(files):
 
 
 def test_lay_names_are_read_by_hpo_id(files):
-    assert read_lay_names(files / "lay.tsv") == {"HP:0000001": ["Sore knee", "knee pain"], "HP:0000002": ["Sore head"]}
+    assert read_lay_names(files / "lay.tsv") == {
+        "HP:0000001": ["Sore knee", "knee pain"],
+        "HP:0000002": ["Sore head"],
+    }
 
 
 @pytest.mark.data
@@ -140,7 +154,11 @@ def test_the_real_corpus_has_known_split_and_name_counts(data_dir, tmp_path):
     report = text_split(tmp_path / "psytar.spacy", tmp_path / "split")
     assert (report["texts"], report["entities"], report["pairs"]) == (2788, 789, 6266)
     parts = ("train", "test_seen", "test_unseen")
-    assert [(report[part]["entities"], report[part]["pairs"]) for part in parts] == [(710, 5449), (177, 523), (79, 294)]
+    assert [(report[part]["entities"], report[part]["pairs"]) for part in parts] == [
+        (710, 5449),
+        (177, 523),
+        (79, 294),
+    ]
     assert [report[part]["disjoint"] for part in parts] == [345, 35, 26]
     assert [figures["unseen"] for figures in report["bins"].values()] == [16, 31, 32]
     found = psytar_names(
@@ -150,7 +168,12 @@ def test_the_real_corpus_has_known_split_and_name_counts(data_dir, tmp_path):
         hpo=data_dir / "ontologies" / "hp_2017-04-13.obo.gz",
         lay=data_dir / "ontologies" / "hp_layperson-synonyms.tsv",
     )
-    assert found["in_hpo"] == 163 and found["added"] == {"psytar": 959, "hpo": 309, "lay": 34, "phrases": 3053}
+    assert found["in_hpo"] == 163 and found["added"] == {
+        "psytar": 959,
+        "hpo": 309,
+        "lay": 34,
+        "phrases": 3053,
+    }
     assert {key: found["unseen"][key] for key in ("entities", "1", "2", "3+")} == {
         "entities": 79, "1": 52, "2": 18, "3+": 9,
     }  # fmt: skip

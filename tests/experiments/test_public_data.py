@@ -1,5 +1,5 @@
-"""`reproduce` and `reproduce-small` from the publishers' files: each line of the commands as it stands, on archives
-in the layouts of the publishers, at toy size, from a server on this machine."""
+"""`reproduce` and `reproduce-small` from the publishers' files: each line of the commands as it
+stands, on archives in the layouts of the publishers, at toy size, from a server on this machine."""
 
 import gzip
 import hashlib
@@ -26,12 +26,17 @@ from weasel.cli.assets import project_assets
 from weasel.util.config import load_project_config
 
 pytestmark = pytest.mark.slow
-FEW = "--training.max_steps 2 --training.eval_frequency 2 --corpora.train.held_out 0.3 --training.batcher.pairs 4"
+FEW = (
+    "--training.max_steps 2 --training.eval_frequency 2 --corpora.train.held_out 0.3 "
+    "--training.batcher.pairs 4"
+)
 ENCODER = "components.krissel_linker.model"
 EXTRA = {
     "configs/transformer.cfg": f"{FEW} --training.max_epochs 0",
-    "configs/small-references.cfg": f"{FEW} --{ENCODER}.mention.width 16 --{ENCODER}.mention.hidden 8 "
-    f"--{ENCODER}.reference.width 16 --{ENCODER}.reference.hidden 8",
+    "configs/small-references.cfg": (
+        f"{FEW} --{ENCODER}.mention.width 16 --{ENCODER}.mention.hidden 8 "
+        f"--{ENCODER}.reference.width 16 --{ENCODER}.reference.hidden 8"
+    ),
 }
 CHEMICALS = {
     "D001241": ("Aspirin", "Acetylsalicylic Acid", "2-(Acetyloxy)benzoic Acid"),
@@ -45,25 +50,36 @@ MESH = """<DescriptorRecord DescriptorClass="1"><DescriptorUI>{id}</DescriptorUI
 <TreeNumberList><TreeNumber>{tree}</TreeNumber></TreeNumberList>
 <ConceptList><Concept PreferredConceptYN="Y"><ConceptUI>M1</ConceptUI><ConceptName><String>{name}</String></ConceptName>
 <ScopeNote>A note.</ScopeNote><TermList>{terms}</TermList></Concept></ConceptList></DescriptorRecord>
-"""
+"""  # noqa: E501
 TERM = '<Term RecordPreferredTermYN="{preferred}"><TermUI>T1</TermUI><String>{name}</String></Term>'
 
 
 def mesh_xml(names):
     records = []
     for number, (id_, (name, *aliases)) in enumerate(names.items(), 1):
-        terms = [TERM.format(preferred="Y", name=name), *(TERM.format(preferred="N", name=each) for each in aliases)]
+        terms = [
+            TERM.format(preferred="Y", name=name),
+            *(TERM.format(preferred="N", name=each) for each in aliases),
+        ]
         tree = f"{'D02' if id_ in CHEMICALS else 'C10'}.{number:03}"
         records.append(MESH.format(id=id_, name=name, tree=tree, terms="".join(terms)))
     body = "".join(records)
-    return f'<?xml version="1.0"?>\n<DescriptorRecordSet LanguageCode="eng">\n{body}</DescriptorRecordSet>\n'.encode()
+    return (
+        '<?xml version="1.0"?>\n<DescriptorRecordSet LanguageCode="eng">\n'
+        f"{body}</DescriptorRecordSet>\n"
+    ).encode()
 
 
 def ctd_table(names):
-    lines = ["# Fields:", "# " + "\t".join("DiseaseName DiseaseID AltDiseaseIDs Definition".split())]
+    lines = [
+        "# Fields:",
+        "# " + "\t".join("DiseaseName DiseaseID AltDiseaseIDs Definition".split()),
+    ]
     lines[1] += "\tParentIDs\tTreeNumbers\tParentTreeNumbers\tSynonyms"
     for number, (id_, (name, *aliases)) in enumerate(names.items()):
-        lines.append(f"{name}\tMESH:{id_}\tOMIM:{600000 + number}\t\tMESH:C\tC10\tC\t{'|'.join(aliases)}")
+        lines.append(
+            f"{name}\tMESH:{id_}\tOMIM:{600000 + number}\t\tMESH:C\tC10\tC\t{'|'.join(aliases)}"
+        )
     return ("\n".join(lines) + "\n").encode()
 
 
@@ -105,29 +121,50 @@ def tarred(files):
 
 @pytest.fixture
 def repository(toy_files, toy_names, tmp_path, monkeypatch):
-    """A folder like the repository, and its projects with their files from a server of toy archives."""
+    """A folder like the repository, and its projects with their files from a server of toy
+    archives."""
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     diseases = {id_.replace("T", "D0000"): names for id_, names in toy_names.items()}
     texts = [json.loads(line) for line in (toy_files / "texts.jsonl").read_text().splitlines()]
     abstracts = [each["text"] for each in texts]
     names = [name for names in CHEMICALS.values() for name in names]
     abstracts += [f"{number}. {DRUG_TEXT.format(name)}" for number in range(4) for name in names]
-    gold = [line.split("\t") for line in (toy_files / "gold.pubtator").read_text().splitlines() if "\t" in line]
-    text_of = [line.split("|a|")[1] for line in (toy_files / "gold.pubtator").read_text().splitlines() if "|a|" in line]
+    gold = [
+        line.split("\t")
+        for line in (toy_files / "gold.pubtator").read_text().splitlines()
+        if "\t" in line
+    ]
+    text_of = [
+        line.split("|a|")[1]
+        for line in (toy_files / "gold.pubtator").read_text().splitlines()
+        if "|a|" in line
+    ]
     of_ncbi = [
-        (text, row[3], "SpecificDisease", row[5].replace("T", "D0000")) for text, row in zip(text_of, gold, strict=True)
+        (text, row[3], "SpecificDisease", row[5].replace("T", "D0000"))
+        for text, row in zip(text_of, gold, strict=True)
     ]
     of_cdr = [(text, mention, "Disease", id_) for text, mention, _, id_ in of_ncbi]
-    of_cdr += [(DRUG_TEXT.format(names[1]), names[1], "Chemical", id_) for id_, names in CHEMICALS.items()]
+    of_cdr += [
+        (DRUG_TEXT.format(names[1]), names[1], "Chemical", id_) for id_, names in CHEMICALS.items()
+    ]
     of_cdr.append((DRUG_TEXT.format("Xylitol"), "Xylitol", "Chemical", "-1"))
     pmids = {str(1000 + number): ("A report.", text) for number, text in enumerate(abstracts[:-2])}
-    of_table = {f"review-{number}": (f"Title {number}", text) for number, text in enumerate(abstracts[-2:])}
+    of_table = {
+        f"review-{number}": (f"Title {number}", text) for number, text in enumerate(abstracts[-2:])
+    }
     rows = [f"{id_}\tAuthor\t{title}\t{text}\t1" for id_, (title, text) in of_table.items()]
     ncbi, cdr = pubtator(of_ncbi), pubtator(of_cdr)
     folder = "CDR_Data/CDR.Corpus.v010516/"
-    cdr_files = {f"{folder}CDR_{part}Set.PubTator.txt": cdr for part in ("Training", "Development", "Test")}
-    cdr_files |= {f"{folder}CDR_DevelopmentSet.BioC.xml": b"<collection/>", "CDR_Data/README.txt": b"A corpus."}
-    cdr_files |= {f"__MACOSX/{name.replace('CDR_', '._CDR_', 2)}": b"\0\5\26\7" for name in list(cdr_files)}
+    cdr_files = {
+        f"{folder}CDR_{part}Set.PubTator.txt": cdr for part in ("Training", "Development", "Test")
+    }
+    cdr_files |= {
+        f"{folder}CDR_DevelopmentSet.BioC.xml": b"<collection/>",
+        "CDR_Data/README.txt": b"A corpus.",
+    }
+    cdr_files |= {
+        f"__MACOSX/{name.replace('CDR_', '._CDR_', 2)}": b"\0\5\26\7" for name in list(cdr_files)
+    }
     cdr_files[f"__MACOSX/{folder}CDR_DevelopmentSet.PubTator.txt"] = b"\0\5\26\7"
     doid, hp = obo("DOID", diseases), obo("HP", dict(list(diseases.items())[:4]))
     with serving() as server:
@@ -136,7 +173,10 @@ def repository(toy_files, toy_names, tmp_path, monkeypatch):
             "NCBIdevelopset_corpus.zip": zipped({"NCBIdevelopset_corpus.txt": ncbi}),
             "CDR_Data.zip": zipped(cdr_files),
             "DNorm-0.0.7.tgz": tarred(
-                {"DNorm-0.0.7/data/CTD_diseases.tsv": ctd_table(diseases), "DNorm-0.0.7/README.txt": b"A tool."}
+                {
+                    "DNorm-0.0.7/data/CTD_diseases.tsv": ctd_table(diseases),
+                    "DNorm-0.0.7/README.txt": b"A tool.",
+                }
             ),
             "desc2024.gz": gzip.compress(mesh_xml({**diseases, **CHEMICALS})),
             "doid.obo": doid,
@@ -158,7 +198,9 @@ def repository(toy_files, toy_names, tmp_path, monkeypatch):
             name = Path(asset["url"]).name
             asset["url"] = f"{server.address}/{name}"
             if "checksum" in asset:
-                asset["checksum"] = hashlib.md5(server.files[name], usedforsecurity=False).hexdigest()
+                asset["checksum"] = hashlib.md5(
+                    server.files[name], usedforsecurity=False
+                ).hexdigest()
         srsly.write_yaml(sources, project)
         listed = [f"{id_}\t{title_hash(title)}" for id_, (title, _) in of_table.items()]
         listed += pmids
@@ -168,7 +210,8 @@ def repository(toy_files, toy_names, tmp_path, monkeypatch):
 
 @pytest.fixture
 def run(repository, tiny_bert, monkeypatch):
-    """Runs the lines of a command or of a workflow's, each in this process, with what `EXTRA` adds to them."""
+    """Runs the lines of a command or of a workflow's, each in this process, with what `EXTRA` adds
+    to them."""
     root, server = repository
     extra = {**EXTRA, "fetch-abstracts": f"--address {server.address}"}
     registry.cli.get_all()
@@ -233,7 +276,9 @@ def test_without_krissel_data_the_workflow_fails_first(repository, tmp_path):
     environment = {**os.environ, "COLUMNS": "500"}
     environment.pop("KRISSEL_DATA", None)
     command = [sys.executable, "-m", "spacy", "project", "run", "reproduce"]
-    found = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+    found = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
+    )
     assert found.returncode != 0
     assert "[K239] The environment variable KRISSEL_DATA is not set." in found.stdout + found.stderr
     assert "krissel ontology" not in found.stdout

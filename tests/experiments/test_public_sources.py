@@ -65,7 +65,11 @@ def test_a_plain_file_is_copied_or_compressed(tmp_path):
     source.write_bytes(TEXT)
     lay_out(source, tmp_path / "copy.obo")
     lay_out(source, tmp_path / "copy.obo.gz")
-    assert (tmp_path / "copy.obo").read_bytes() == gzip.decompress((tmp_path / "copy.obo.gz").read_bytes()) == TEXT
+    assert (
+        (tmp_path / "copy.obo").read_bytes()
+        == gzip.decompress((tmp_path / "copy.obo.gz").read_bytes())
+        == TEXT
+    )
 
 
 @pytest.mark.parametrize("members", [{"a.txt": TEXT}, {"x/dev.txt": TEXT, "y/dev.txt": TEXT}])
@@ -79,7 +83,11 @@ def test_a_missing_or_ambiguous_archive_member_raises(archive, members, tmp_path
 def test_a_truncated_or_damaged_archive_raises(archive, name, tmp_path):
     path = archive(name, {"dev.txt": bytes(range(256)) * 40})
     whole = path.read_bytes()
-    for data in (whole[: len(whole) // 2], whole[:60] + b"\xff\x00\xff" + whole[63:], b"<html>404</html>"):
+    for data in (
+        whole[: len(whole) // 2],
+        whole[:60] + b"\xff\x00\xff" + whole[63:],
+        b"<html>404</html>",
+    ):
         path.write_bytes(data)
         with pytest.raises(KrisselError, match="K242"):
             lay_out(path, tmp_path / "dev.txt", member="dev.txt")
@@ -170,11 +178,15 @@ DESCRIPTORS = """<?xml version="1.0"?>
 <ConceptUI>M1</ConceptUI><ConceptName><String>Female &amp; &#233;</String></ConceptName><TermList>
 <Term RecordPreferredTermYN="Y"><TermUI>T2</TermUI><String>Female &amp; &#233;</String></Term></TermList></Concept>
 </ConceptList></DescriptorRecord></DescriptorRecordSet>
-"""
+"""  # noqa: E501
 
 
 def test_mesh_tables_hold_the_entities_of_its_xml(tmp_path):
-    source, terms, trees = tmp_path / "desc2024.gz", tmp_path / "terms.tsv.gz", tmp_path / "trees.tsv.gz"
+    source, terms, trees = (
+        tmp_path / "desc2024.gz",
+        tmp_path / "terms.tsv.gz",
+        tmp_path / "trees.tsv.gz",
+    )
     source.write_bytes(gzip.compress(DESCRIPTORS.encode()))
     assert mesh_tables(source, terms, trees) == (2, 4, 2)
     of_xml = build_ontology(source, tmp_path / "xml")
@@ -193,7 +205,7 @@ CTD = """# Report created: Fri Jul 06 2012
 Diseases\tMESH:C\t\t\t\tC\t\t
 Porphyria, Erythropoietic\tMESH:D017092\tOMIM:263700\tText.\tMESH:C\tC06\tC\tCEP|G&apos;s disease
 Skin cancer\tOMIM:145250\tMESH:D9|OMIM:1\t\t\t\t\t
-"""
+"""  # noqa: E501
 
 
 def test_medic_lines_agree_with_the_ctd_table(tmp_path):
@@ -201,7 +213,8 @@ def test_medic_lines_agree_with_the_ctd_table(tmp_path):
     source.write_text(CTD)
     assert medic_lines(source, output) == 3
     assert output.read_text() == (
-        "C||Diseases\nD017092|263700||Porphyria, Erythropoietic|CEP|G&apos;s disease\n145250|D9|1||Skin cancer\n"
+        "C||Diseases\nD017092|263700||Porphyria, Erythropoietic|CEP|G&apos;s disease\n"
+        "145250|D9|1||Skin cancer\n"
     )
     entities = {entity.id: entity for entity in read_ontology(output)}
     assert entities["145250"].alt_ids == ("OMIM:145250", "D9", "1", "OMIM:1")
@@ -227,9 +240,19 @@ TABLE = """ID\tAuthor\tTitle\tAbstract\tUrl
 
 @pytest.fixture
 def lists(tmp_path):
-    titles = {f"r-{name}": title_hash(title) for name, title in (("rats", "of Rats and mice."), ("cats", "Of cats"))}
+    titles = {
+        f"r-{name}": title_hash(title)
+        for name, title in (("rats", "of Rats and mice."), ("cats", "Of cats"))
+    }
     path = tmp_path / "list.txt.gz"
-    lines = ["# a list", f"r-rats\t{titles['r-rats']}", "12", f"r-cats\t{titles['r-cats']}", "11", "13"]
+    lines = [
+        "# a list",
+        f"r-rats\t{titles['r-rats']}",
+        "12",
+        f"r-cats\t{titles['r-cats']}",
+        "11",
+        "13",
+    ]
     path.write_bytes(gzip.compress("\n".join(lines).encode()))
     (tmp_path / "table.txt").write_text(TABLE)
     return path
@@ -244,7 +267,9 @@ def test_abstracts_are_in_list_order_and_missing_ones_raise_a_warning(lists, tmp
         with pytest.warns(KrisselWarning, match=r"KW234\] 2 of 5 .*first: r-cats, 13"):
             counts = fetch_abstracts(lists, output, pubmed, table=tmp_path / "table.txt")
     assert counts == {"listed": 5, "pubmed": 2, "table": 1, "missing": 2}
-    found = [json.loads(line) for line in gzip.decompress(output.read_bytes()).decode().splitlines()]
+    found = [
+        json.loads(line) for line in gzip.decompress(output.read_bytes()).decode().splitlines()
+    ]
     assert [(each["id"], each["text"]) for each in found] == [
         ("r-rats", "Of rats and Mice They ran."),
         ("12", "T12. A12."),
@@ -263,7 +288,9 @@ def test_an_invalid_list_raises(tmp_path, line):
 def test_an_unsuitable_table_of_abstracts_raises(lists, tmp_path):
     (tmp_path / "table.txt").write_text("Name\tAbstract\nx\ty\n")
     with pytest.raises(KrisselError, match="K240.*Title and Abstract"):
-        fetch_abstracts(lists, tmp_path / "out.jsonl.gz", PubMed(tmp_path), table=tmp_path / "table.txt")
+        fetch_abstracts(
+            lists, tmp_path / "out.jsonl.gz", PubMed(tmp_path), table=tmp_path / "table.txt"
+        )
 
 
 def test_the_list_of_the_repository_is_complete():
@@ -277,5 +304,8 @@ def test_the_list_of_the_repository_is_complete():
 def test_the_list_matches_the_development_data(data_dir):
     with gzip.open(data_dir / "text" / "abstracts.jsonl.gz", "rt", encoding="utf8") as file_:
         records = [json.loads(line) for line in file_]
-    expected = [Listed(each["id"], "" if each["id"].isdecimal() else title_hash(each["title"])) for each in records]
+    expected = [
+        Listed(each["id"], "" if each["id"].isdecimal() else title_hash(each["title"]))
+        for each in records
+    ]
     assert read_list(LIST) == expected

@@ -15,7 +15,9 @@ PMIDS = [str(number) for number in range(101, 108)]
 def server(monkeypatch):
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     with serving() as found:
-        found.articles = {pmid: (f"Title {pmid}.", f"Names & contexts of {pmid}.") for pmid in PMIDS}
+        found.articles = {
+            pmid: (f"Title {pmid}.", f"Names & contexts of {pmid}.") for pmid in PMIDS
+        }
         yield found
 
 
@@ -30,7 +32,9 @@ def pubmed(server, pauses, tmp_path):
 
 
 def fails(code, **headers):
-    return lambda handler, content: answer(handler, code, b'{"error":"API rate limit exceeded"}', **headers)
+    return lambda handler, content: answer(
+        handler, code, b'{"error":"API rate limit exceeded"}', **headers
+    )
 
 
 def cut(handler, content):
@@ -49,8 +53,15 @@ def other(handler, content):
 
 
 def labelled(handler, content):
-    parts = b'<AbstractText Label="METHODS">We ran.</AbstractText><AbstractText Label="RESULTS">Far.</AbstractText>'
-    answer(handler, 200, content.replace(b"<AbstractText>Names &amp; contexts of 101.</AbstractText>", parts))
+    parts = (
+        b'<AbstractText Label="METHODS">We ran.</AbstractText><AbstractText '
+        b'Label="RESULTS">Far.</AbstractText>'
+    )
+    answer(
+        handler,
+        200,
+        content.replace(b"<AbstractText>Names &amp; contexts of 101.</AbstractText>", parts),
+    )
 
 
 def ids_of(server):
@@ -58,7 +69,9 @@ def ids_of(server):
 
 
 def test_each_article_is_requested_once(server, pubmed, pauses):
-    assert pubmed.texts(PMIDS) == {pmid: f"Title {pmid}. Names & contexts of {pmid}." for pmid in PMIDS}
+    assert pubmed.texts(PMIDS) == {
+        pmid: f"Title {pmid}. Names & contexts of {pmid}." for pmid in PMIDS
+    }
     assert ids_of(server) == [PMIDS[:3], PMIDS[3:6], PMIDS[6:]]
     assert pauses == [INTERVAL] * 3, "each request waits, so that no second has more than three"
 
@@ -69,10 +82,18 @@ def test_section_labels_are_left_out_of_the_text(server, pubmed):
 
 
 def test_requests_identify_the_sender(server, tmp_path):
-    pubmed = PubMed(tmp_path, server.address, email="a@b.org", api_key="k", pause=lambda seconds: None)
+    pubmed = PubMed(
+        tmp_path, server.address, email="a@b.org", api_key="k", pause=lambda seconds: None
+    )
     pubmed.texts(PMIDS)
     (request,) = server.requests
-    expected = {"db": "pubmed", "retmode": "xml", "tool": "spacy-krissel", "email": "a@b.org", "api_key": "k"}
+    expected = {
+        "db": "pubmed",
+        "retmode": "xml",
+        "tool": "spacy-krissel",
+        "email": "a@b.org",
+        "api_key": "k",
+    }
     assert {name: request[name] for name in expected} == expected
 
 
@@ -85,14 +106,20 @@ def test_a_bad_answer_is_requested_again_with_growing_pauses(server, pubmed, pau
 
 
 def test_retry_after_is_respected_up_to_a_limit(server, pubmed, pauses):
-    server.faults = [fails(429, Retry_After="7"), fails(429, Retry_After="100000"), fails(429, Retry_After="Tue")]
+    server.faults = [
+        fails(429, Retry_After="7"),
+        fails(429, Retry_After="100000"),
+        fails(429, Retry_After="Tue"),
+    ]
     pubmed.texts(PMIDS)
     assert pauses[:4] == [INTERVAL, 7.0, LONGEST_PAUSE, 4.0]
 
 
 def test_a_refused_request_is_not_repeated(server, pubmed):
     server.faults = [fails(403)]
-    with pytest.raises(KrisselError, match=r"K241.*3 articles from PMID 101 on: HTTP 403 .*rate limit"):
+    with pytest.raises(
+        KrisselError, match=r"K241.*3 articles from PMID 101 on: HTTP 403 .*rate limit"
+    ):
         pubmed.texts(PMIDS)
     assert len(server.requests) == 1
 
@@ -106,7 +133,9 @@ def test_requests_end_after_six_attempts(server, pubmed):
 
 
 def test_an_article_left_out_once_is_requested_again(server, pubmed):
-    server.faults = [lambda handler, content: answer(handler, 200, article_set({"101": ("T.", "A.")}))]
+    server.faults = [
+        lambda handler, content: answer(handler, 200, article_set({"101": ("T.", "A.")}))
+    ]
     assert set(pubmed.texts(PMIDS)) == set(PMIDS)
     assert ids_of(server)[-1] == ["102", "103"]
 

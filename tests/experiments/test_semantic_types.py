@@ -9,7 +9,11 @@ def test_the_pel_preset_has_11_types():
 
 
 def test_spellings_of_a_type_have_the_same_key():
-    assert type_key("T196") == type_key("Element, Ion, or Isotope") == type_key("element ion or isotope")
+    assert (
+        type_key("T196")
+        == type_key("Element, Ion, or Isotope")
+        == type_key("element ion or isotope")
+    )
     assert type_key("T041") != type_key("T058")
     assert type_key("Disease") == type_key("disease") != type_key("T047")
 

@@ -15,7 +15,9 @@ def test_rows_sets_and_curves_are_read(toy_ablation, write_ablation, toy_shards,
     assert [ablation.trained(name) for name in ablation.rows] == ["full", "full", "aliases", "full"]
     assert [ablation.seeds_of(name) for name in ablation.rows] == [[0], [0], [3], [0]]
     assert ablation.train.mined(True) == toy_shards and ablation.train.mined(False) == toy_preferred
-    assert not ablation.rows["aliases"].prototypes.aliases and ablation.rows["full"].prototypes.aliases
+    assert (
+        not ablation.rows["aliases"].prototypes.aliases and ablation.rows["full"].prototypes.aliases
+    )
     assert ablation.curves.shots == [0, 1, "all"]
 
 
@@ -27,12 +29,18 @@ def test_overrides_replace_settings(toy_ablation, write_ablation):
     assert ablation.seeds_of("re-ranking") == [1, 2] and ablation.seeds_of("aliases") == [3]
     assert ablation.curves.max_k == 3
     del toy_ablation["curves"]
-    assert read_ablation(write_ablation(toy_ablation), {"curves.top_k": ["full"]}).curves.top_k == ["full"]
+    assert read_ablation(write_ablation(toy_ablation), {"curves.top_k": ["full"]}).curves.top_k == [
+        "full"
+    ]
 
 
 def test_single_keys_of_config_overrides_can_be_overridden(toy_ablation, write_ablation):
     """Keys of a training config have dots of their own."""
-    overrides = {"train.overrides.training.max_steps": 7, "rows.aliases.train.system.seed": 9, "train.config": "x.cfg"}
+    overrides = {
+        "train.overrides.training.max_steps": 7,
+        "rows.aliases.train.system.seed": 9,
+        "train.config": "x.cfg",
+    }
     path = write_ablation(toy_ablation)
     before, ablation = read_ablation(path), read_ablation(path, overrides)
     assert ablation.train.overrides == {**before.train.overrides, "training.max_steps": 7}
@@ -55,7 +63,12 @@ def test_reranked_rows_are_those_listed(toy_ablation, write_ablation):
         ablation = read_ablation(path, {"reranker.rows": rows, "rows.aliases.reranker": {}})
         assert [name for name in ablation.rows if ablation.has_reranker(name)] == rows
     assert all(map(read_ablation(path).has_reranker, toy_ablation["rows"]))
-    assert not any(map(read_ablation(path, {"reranker": None, "rows.aliases.reranker": {}}).has_reranker, ["full"]))
+    assert not any(
+        map(
+            read_ablation(path, {"reranker": None, "rows.aliases.reranker": {}}).has_reranker,
+            ["full"],
+        )
+    )
 
 
 def test_a_row_with_its_own_kb_may_change_kb_settings(toy_ablation, write_ablation):
@@ -68,12 +81,20 @@ def test_a_row_with_its_own_kb_may_change_kb_settings(toy_ablation, write_ablati
 
 def test_a_required_row_need_not_be_the_first(toy_ablation, write_ablation):
     toy_ablation["rows"]["lazy"]["of"] = "aliases"
-    assert read_ablation(write_ablation(toy_ablation)).chosen(["lazy"]) == ["full", "aliases", "lazy"]
+    assert read_ablation(write_ablation(toy_ablation)).chosen(["lazy"]) == [
+        "full",
+        "aliases",
+        "lazy",
+    ]
 
 
 def test_a_row_includes_the_row_it_is_compared_with(toy_ablation, write_ablation):
     toy_ablation["rows"]["lazy"]["baseline"] = "re-ranking"
-    assert read_ablation(write_ablation(toy_ablation)).chosen(["lazy"]) == ["full", "re-ranking", "lazy"]
+    assert read_ablation(write_ablation(toy_ablation)).chosen(["lazy"]) == [
+        "full",
+        "re-ranking",
+        "lazy",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -95,8 +116,13 @@ def test_a_row_includes_the_row_it_is_compared_with(toy_ablation, write_ablation
         ({"rows.re-ranking.train": {"a.b": 1}}, "rows.re-ranking.train: it trains nothing"),
         ({"rows.re-ranking.seeds": [1]}, "rows.re-ranking.seeds: it trains nothing"),
         (
-            {"rows.re-ranking.pipeline.components.krissel_linker.generate_empty_kb.reference_weight": 0.5},
-            "krissel_linker.generate_empty_kb.reference_weight: it has the knowledge base of 'full'",
+            {
+                "rows.re-ranking.pipeline.components.krissel_linker.generate_empty_kb.reference_weight": 0.5  # noqa: E501
+            },
+            (
+                "krissel_linker.generate_empty_kb.reference_weight: it has the knowledge base of "
+                "'full'"
+            ),
         ),
         ({"reranker": None}, "rows.aliases.reranker: there is no re-ranker"),
         ({"reranker.rows": ["lazy"]}, "rows.aliases.reranker: there is no re-ranker"),
@@ -128,12 +154,28 @@ def test_missing_and_invalid_files_raise(tmp_path):
 
 def test_overrides_of_the_shipped_rows_exist_in_their_configs(configs):
     """Every row that the project ships has switches that its training config knows."""
-    ablation = read_ablation(configs.parent / "experiments" / "krissbert" / "configs" / "ablation.yml")
-    assert {"re-ranking", "mention-pairs", "aliases", "hierarchy", "description", "initialisation"} < set(ablation.rows)
-    assert ablation.rows["mention-pairs"].train == {"components.krissel_linker.objective.alpha": 0.0}
+    ablation = read_ablation(
+        configs.parent / "experiments" / "krissbert" / "configs" / "ablation.yml"
+    )
+    assert {
+        "re-ranking",
+        "mention-pairs",
+        "aliases",
+        "hierarchy",
+        "description",
+        "initialisation",
+    } < set(ablation.rows)
+    assert ablation.rows["mention-pairs"].train == {
+        "components.krissel_linker.objective.alpha": 0.0
+    }
     for name, row in ablation.rows.items():
-        for config, overrides in ((ablation.train.config, row.train), (ablation.reranker.config, row.reranker)):
-            section = load_config(configs.parent / "experiments" / "krissbert" / config, interpolate=False)
+        for config, overrides in (
+            (ablation.train.config, row.train),
+            (ablation.reranker.config, row.reranker),
+        ):
+            section = load_config(
+                configs.parent / "experiments" / "krissbert" / config, interpolate=False
+            )
             for key in overrides:
                 found = section
                 for part in key.split(".")[:-1]:

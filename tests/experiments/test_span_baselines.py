@@ -41,9 +41,20 @@ def words_at(doc, pieces):
 
 def test_words_of_docs_and_names_are_split_the_same_way():
     doc = NLP("I can't sleep; X-RAY.")
-    assert [word.text for word in doc_words(doc)] == split_words(doc.text) == "i can t sleep x ray".split()
+    assert (
+        [word.text for word in doc_words(doc)]
+        == split_words(doc.text)
+        == "i can t sleep x ray".split()
+    )
     tokens = {word.text: doc[word.start : word.end].text for word in doc_words(doc)}
-    assert tokens == {"i": "I", "can": "can't", "t": "n't", "sleep": "sleep", "x": "X", "ray": "RAY"}
+    assert tokens == {
+        "i": "I",
+        "can": "can't",
+        "t": "n't",
+        "sleep": "sleep",
+        "x": "X",
+        "ray": "RAY",
+    }
 
 
 @given(st.text())
@@ -58,13 +69,19 @@ def test_rule_matches_across_stop_words(findings):
     spans = RuleMatch(findings).spans(doc, IDS)
     assert words_at(doc, spans["F2"]) == ["SWELLING", "knee"]
     assert words_at(doc, spans["F5"]) == ["Pain"]
-    assert spans["F1"] == spans["F3"] == spans["F6"] == ()  # "swelling" stands between, and that is no stop word
+    # "swelling" stands between, and that is no stop word
+    assert spans["F1"] == spans["F3"] == spans["F6"] == ()
 
 
 def test_rule_takes_the_longest_of_overlapping_matches(tmp_path):
-    store = write_store([Entity("E", "back ache", ("chronic back ache", "ache", "ache relief"))], tmp_path / "store")
+    store = write_store(
+        [Entity("E", "back ache", ("chronic back ache", "ache", "ache relief"))], tmp_path / "store"
+    )
     doc = NLP("chronic back ache relief, ache")
-    assert words_at(doc, RuleMatch(store, stop=()).spans(doc, ["E"])["E"]) == ["chronic back ache", "ache"]
+    assert words_at(doc, RuleMatch(store, stop=()).spans(doc, ["E"])["E"]) == [
+        "chronic back ache",
+        "ache",
+    ]
     # "back" is a stop word of spaCy's.
     assert words_at(doc, RuleMatch(store).spans(doc, ["E"])["E"]) == ["chronic", "ache", "ache"]
 
@@ -72,7 +89,10 @@ def test_rule_takes_the_longest_of_overlapping_matches(tmp_path):
 def test_rule_can_match_words_in_any_order(findings):
     doc = NLP("pain of head")
     assert RuleMatch(findings).spans(doc, ["F3"]) == {"F3": ()}
-    assert words_at(doc, RuleMatch(findings, any_order=True).spans(doc, ["F3"])["F3"]) == ["pain", "head"]
+    assert words_at(doc, RuleMatch(findings, any_order=True).spans(doc, ["F3"])["F3"]) == [
+        "pain",
+        "head",
+    ]
 
 
 def test_rule_scores_count_matched_words(findings):
@@ -103,7 +123,8 @@ def test_fuzzy_match_respects_its_threshold(findings, fuzzy):
     assert FuzzyMatch(findings, threshold=0.875).spans(doc, ["F3"])["F3"] == ((0, 1),)
     assert FuzzyMatch(findings, threshold=0.88).spans(doc, ["F3"])["F3"] == ()
     pains = NLP("pains")
-    assert FuzzyMatch(findings, threshold=0.8).spans(pains, ["F5"])["F5"] == ((0, 1),)  # 4 of 5, just so
+    # 4 of 5, just so
+    assert FuzzyMatch(findings, threshold=0.8).spans(pains, ["F5"])["F5"] == ((0, 1),)
     with pytest.raises(KrisselError, match="K006.*threshold"):
         FuzzyMatch(findings, threshold=80)
 
@@ -112,7 +133,9 @@ def test_fuzzy_windows_do_not_overlap(findings):
     doc = NLP("knee pain, then kne pain and pain in the knee")
     everywhere = FuzzyMatch(findings).spans(doc, ["F1"])["F1"]
     assert words_at(doc, everywhere) == ["knee pain", "kne pain", "pain in the knee"]
-    assert words_at(doc, FuzzyMatch(findings, best_only=True).spans(doc, ["F1"])["F1"]) == ["knee pain"]
+    assert words_at(doc, FuzzyMatch(findings, best_only=True).spans(doc, ["F1"])["F1"]) == [
+        "knee pain"
+    ]
 
 
 def test_fuzzy_scores_are_similarities_of_the_best_window(fuzzy, monkeypatch):
@@ -153,7 +176,8 @@ def test_the_bi_encoder_scores_by_the_best_name(findings):
     system = BiEncoder(findings, encoder)
     docs = [NLP("hhh"), NLP("xyz")]
     scores = system.scores(docs, ["F3", "F5", "F1"])
-    # headache (0, 0, 2) is the text's direction, head pain (1, 0, 1) is not; "pain in the knee" is (1, 1, 1).
+    # headache (0, 0, 2) is the text's direction, head pain (1, 0, 1) is not; "pain in the knee" is
+    # (1, 1, 1).
     assert scores[0] == pytest.approx([1, 0, 3**-0.5])
     assert scores[1].tolist() == [0, 0, 0]
     system.scores(docs, ["F3", "F5", "F1"])

@@ -20,7 +20,9 @@ NAMES = ("knee pain", "knee swelling", "headache", "fever")
 
 @pytest.fixture(scope="module")
 def findings(tmp_path_factory):
-    entities = [Entity(id_, name, alt_ids=(f"X:{id_}",)) for id_, name in zip(IDS, NAMES, strict=True)]
+    entities = [
+        Entity(id_, name, alt_ids=(f"X:{id_}",)) for id_, name in zip(IDS, NAMES, strict=True)
+    ]
     return write_store(entities, tmp_path_factory.mktemp("spans") / "store")
 
 
@@ -32,7 +34,8 @@ def docs():
     knee.spans["krissel"] = [Span(knee, 2, 5, label="Finding", kb_id="F2")]
     write_fragments(knee, [DocMention("F1", "Finding", ((0, 1), (4, 5)))], DISJOINT_KEY)
     head.cats = {"F3": 1.0, "F4": 1.0}
-    head.spans["krissel"] = [Span(head, 1, 2, label="Finding", kb_id="F3")]  # fever's place is not known
+    # fever's place is not known
+    head.spans["krissel"] = [Span(head, 1, 2, label="Finding", kb_id="F3")]
     for doc, id_ in ((knee, "a"), (head, "b")):
         doc.user_data["krissel_id"] = id_
     return [knee, nlp("Of nothing."), head]
@@ -65,7 +68,9 @@ class Wrong:
 
 
 def test_results_agree_with_hand_computed_values(findings, docs):
-    report = evaluate_spans({"oracle": Oracle(), "all": Everything()}, docs, findings, seen=["X:F1", "F3", "F4"])
+    report = evaluate_spans(
+        {"oracle": Oracle(), "all": Everything()}, docs, findings, seen=["X:F1", "F3", "F4"]
+    )
     data = report.data
     assert (data["n"], data["n_docs"], data["n_gold"], data["n_entities"]) == (4, 2, 3, 4)
     assert data["slices"] == {
@@ -99,14 +104,18 @@ def test_results_of_several_seeds_are_pooled(findings, docs):
     half = data["systems"]["half"]["spans"]["slices"]["all"]
     # Right 5 and 5, predicted 5 and 8, gold 5 and 5.
     assert half["f1"] == pytest.approx(2 * 10 / (13 + 10)) and half["exact"] == 0.5
-    assert data["systems"]["all"]["behind"]["spans"]["all"]["f1"]["lead"] == pytest.approx(20 / 23 - 10 / 13)
+    assert data["systems"]["all"]["behind"]["spans"]["all"]["f1"]["lead"] == pytest.approx(
+        20 / 23 - 10 / 13
+    )
     assert (data["n"], data["n_runs"]) == (4, 2)
     with pytest.raises(KrisselError, match="K006.*systems"):
         evaluate_spans({**systems, "thrice": [Oracle()] * 3}, docs, findings)
 
 
 def test_equal_scores_are_ranked_by_id(findings, docs):
-    report = evaluate_spans({"all": Everything()}, docs, findings, entities=["F4", "F2", "X:F1", "F3"])
+    report = evaluate_spans(
+        {"all": Everything()}, docs, findings, entities=["F4", "F2", "X:F1", "F3"]
+    )
     assert [record.rank for record in report.records["all"]] == [1, 2, 3, 4]
     # A score that is no number is the lowest.
     scores = np.array([[np.nan, 1, 2, 3], [0, 1, 2, np.nan]])
@@ -121,10 +130,17 @@ def test_a_file_is_read_with_the_stop_words_of_its_language(findings, docs, tmp_
     again = evaluate_spans(systems, tmp_path / "test.spacy", findings.path)
     assert again.data == report.data
     saved = sorted(path.name for path in (tmp_path / "report").iterdir())
-    assert saved == ["spans.1-all.spans.jsonl", "spans.2-oracle.spans.jsonl", "spans.json", "spans.md"]
+    assert saved == [
+        "spans.1-all.spans.jsonl",
+        "spans.2-oracle.spans.jsonl",
+        "spans.json",
+        "spans.md",
+    ]
     assert json.loads((tmp_path / "report" / "spans.json").read_text()) == report.data
     lines = (tmp_path / "report" / saved[1]).read_text().splitlines()
-    assert [json.loads(line)["entity"] for line in lines] == [record.entity for record in report.records["oracle"]]
+    assert [json.loads(line)["entity"] for line in lines] == [
+        record.entity for record in report.records["oracle"]
+    ]
 
 
 def test_tables_show_results_and_leads(findings, docs):
@@ -134,7 +150,10 @@ def test_tables_show_results_and_leads(findings, docs):
     assert "| oracle | 100.0 (100.0 to 100.0) |" in text
     assert "## Linking: accuracy @10" in text and "## Exact set of pieces" in text
     f1 = text.split("F1 of tokens")[1].split("##")[0]
-    assert "| system | contiguous seen | contiguous unseen | contiguous | disjoint unseen | disjoint |" in f1
+    assert (
+        "| system | contiguous seen | contiguous unseen | contiguous | disjoint unseen | disjoint |"
+        in f1
+    )
     lead = text.split("Lead of oracle in F1")[1]
     # 1 - 2 * 2 / (3 + 2) for knee swelling, 1 - 2 * 1 / (2 + 1) for headache
     assert "| all | +20.0 (+20.0 to +20.0) | +33.3 (+33.3 to +33.3) |" in lead

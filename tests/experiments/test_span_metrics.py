@@ -1,4 +1,5 @@
-"""Figures worked out by hand on "pain(0) and(1) swelling(2) in(3) knee(4)", of which "and" and "in" are stop words."""
+"""Figures worked out by hand on "pain(0) and(1) swelling(2) in(3) knee(4)", of which "and" and "in"
+are stop words."""
 
 from dataclasses import replace
 
@@ -68,11 +69,16 @@ def test_stop_words_can_be_counted(records):
 
 
 def test_gold_spans_of_stop_words_only_are_left_out():
-    records = [SpanRecord("1", "a", ((1, 2),), ((1, 3),), ignored=(1,)), SpanRecord("1", "b", ((0, 1),), ((0, 1),))]
+    records = [
+        SpanRecord("1", "a", ((1, 2),), ((1, 3),), ignored=(1,)),
+        SpanRecord("1", "b", ((0, 1),), ((0, 1),)),
+    ]
     figures = span_figures(records)
     assert (figures["n"], figures["n_without_content"]) == (1, 1)
     assert figures["slices"]["all"]["precision"] == 1
-    assert span_figures(records, content_only=False)["slices"]["all"]["precision"] == pytest.approx(2 / 3)
+    assert span_figures(records, content_only=False)["slices"]["all"]["precision"] == pytest.approx(
+        2 / 3
+    )
 
 
 def test_accuracy_at_k_is_reported_per_slice(records):
@@ -81,7 +87,9 @@ def test_accuracy_at_k_is_reported_per_slice(records):
     assert slices["seen"]["accuracy"] == {"1": 1 / 3, "5": 1 / 3, "10": 2 / 3}
     assert slices["disjoint"]["accuracy"]["1"] == 1
     assert slices["contiguous"]["accuracy"]["5"] == 0.5
-    assert link_figures([*records, SpanRecord("4", "x")])["slices"]["all"]["accuracy"]["10"] == 3 / 5
+    assert (
+        link_figures([*records, SpanRecord("4", "x")])["slices"]["all"]["accuracy"]["10"] == 3 / 5
+    )
 
 
 def test_systems_without_spans_or_ranks_have_no_results(records):
@@ -92,9 +100,16 @@ def test_systems_without_spans_or_ranks_have_no_results(records):
 
 def test_intervals_resample_documents():
     # Two documents, one all right, one all wrong: any resample of pairs would lie between.
-    records = [SpanRecord(str(i % 2), str(i), ((0, 1),), ((i % 2, i % 2 + 1),), 1 + i % 2) for i in range(40)]
+    records = [
+        SpanRecord(str(i % 2), str(i), ((0, 1),), ((i % 2, i % 2 + 1),), 1 + i % 2)
+        for i in range(40)
+    ]
     for figures in (span_figures(records)["slices"]["all"], link_figures(records)["slices"]["all"]):
-        assert all(figures["intervals"][name] == [0, 1] for name in figures["intervals"] if name not in ("5", "10"))
+        assert all(
+            figures["intervals"][name] == [0, 1]
+            for name in figures["intervals"]
+            if name not in ("5", "10")
+        )
 
 
 def test_leads_are_paired(records):
@@ -157,18 +172,24 @@ def test_invariants_hold(records, content_only):
         assert low - 1e-9 <= figures["f1"] <= high + 1e-9
         for interval in figures["intervals"].values():
             assert interval is None or 0 <= interval[0] <= interval[1] <= 1
-    accuracy = [slice_["accuracy"] for slice_ in link_figures(records, resamples=20)["slices"].values()]
+    accuracy = [
+        slice_["accuracy"] for slice_ in link_figures(records, resamples=20)["slices"].values()
+    ]
     assert all(figures["1"] <= figures["5"] <= figures["10"] for figures in accuracy)
     # F1 does not tell which side was predicted, where both sides have tokens.
     both = [record for record in records if record.gold and record.predicted]
     turned = [replace(record, gold=record.predicted, predicted=record.gold) for record in both]
     options["content_only"] = False
-    straight, back = (span_figures(side, **options)["slices"].get("all", {}) for side in (both, turned))
+    straight, back = (
+        span_figures(side, **options)["slices"].get("all", {}) for side in (both, turned)
+    )
     assert straight.get("f1") == back.get("f1") and straight.get("precision") == back.get("recall")
 
 
 @given(span_records, st.booleans())
 def test_the_gold_answer_is_perfect(records, content_only):
     perfect = [replace(record, predicted=record.gold) for record in records]
-    for figures in span_figures(perfect, content_only=content_only, resamples=20)["slices"].values():
+    for figures in span_figures(perfect, content_only=content_only, resamples=20)[
+        "slices"
+    ].values():
         assert figures["f1"] == figures["precision"] == figures["recall"] == figures["exact"] == 1

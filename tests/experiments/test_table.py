@@ -22,7 +22,9 @@ def records(right, docs="aabb"):
     found = []
     for i, (value, doc) in enumerate(zip(right, docs, strict=False)):
         answer = "D1" if value else "D2"
-        found.append(LinkRecord(doc, i, i + 1, "x", "", ("D1",), ranked=[answer], prediction=answer))
+        found.append(
+            LinkRecord(doc, i, i + 1, "x", "", ("D1",), ranked=[answer], prediction=answer)
+        )
     return answers(found)
 
 
@@ -33,7 +35,9 @@ def test_mention_scores_are_means_over_seeds():
 
 def test_strict_accuracy_resamples_documents():
     found = strict_accuracy({0: records([1, 1, 0, 0]), 1: records([1, 1, 1, 0])})
-    assert found["n"] == 4 and found["strict"] == 0.625 and found["by_seed"] == {"0": 0.5, "1": 0.75}
+    assert (
+        found["n"] == 4 and found["strict"] == 0.625 and found["by_seed"] == {"0": 0.5, "1": 0.75}
+    )
     # Drawn are the documents aa, ab or bb: a is always right, b has a quarter.
     assert found["interval"] == [0.25, 1.0]
 
@@ -45,17 +49,26 @@ def test_differences_are_paired():
     assert found == {"strict": 0.5, "interval": [0.5, 0.5]}
     assert difference(theirs, ours) == {"strict": -0.5, "interval": [-0.5, -0.5]}
     # By one document alone: nothing, half of it, or all.
-    assert difference({0: records([1, 1, 0, 0])}, {0: records([0, 0, 0, 0])}) == {"strict": 0.5, "interval": [0.0, 1.0]}
+    assert difference({0: records([1, 1, 0, 0])}, {0: records([0, 0, 0, 0])}) == {
+        "strict": 0.5,
+        "interval": [0.0, 1.0],
+    }
 
 
 def test_differences_are_of_means_over_seeds():
     ours = {0: records([1, 1, 1, 1]), 1: records([1, 0, 1, 0])}
-    assert difference(ours, {5: records([1, 0, 1, 0])}) == {"strict": 0.25, "interval": [0.25, 0.25]}
+    assert difference(ours, {5: records([1, 0, 1, 0])}) == {
+        "strict": 0.25,
+        "interval": [0.25, 0.25],
+    }
 
 
 def test_differences_do_not_depend_on_mention_order():
     ours = records([1, 0, 1, 0])
-    assert difference({0: ours}, {0: dict(reversed(ours.items()))}) == {"strict": 0.0, "interval": [0.0, 0.0]}
+    assert difference({0: ours}, {0: dict(reversed(ours.items()))}) == {
+        "strict": 0.0,
+        "interval": [0.0, 0.0],
+    }
 
 
 def test_comparing_other_mentions_raises():
@@ -106,10 +119,18 @@ def test_summary_table_and_report_agree(ablation):
         "| PART | – |  | 50.0 | -50.0 (-50.0 to -50.0) | – |",
     ]
     ablation.rows["part"] = ablation.rows["part"].model_copy(update={"baseline": "less"})
-    beside = summarize(ablation, {"full": {"two": {0: right}}, "less": {"two": {7: half}}, "part": {"two": {0: half}}})
-    assert ablation_table(beside).splitlines()[-1] == "| PART | – |  | 50.0 | +0.0 (+0.0 to +0.0), to LESS | – |"
+    beside = summarize(
+        ablation,
+        {"full": {"two": {0: right}}, "less": {"two": {7: half}}, "part": {"two": {0: half}}},
+    )
+    assert (
+        ablation_table(beside).splitlines()[-1]
+        == "| PART | – |  | 50.0 | +0.0 (+0.0 to +0.0), to LESS | – |"
+    )
     shot = {"shots": 1, "strict": [0.5, 0.75], "prototypes": 3.0}
-    report = ablation_report({**found, "top_k": {"one": {"full": [0.25, 0.5, 0.75]}}, "few_shot": {"two": [shot]}})
+    report = ablation_report(
+        {**found, "top_k": {"one": {"full": [0.25, 0.5, 0.75]}}, "few_shot": {"two": [shot]}}
+    )
     assert "Mentions: one 4, two 4. Seeds: 0; LESS: 7." in report
     assert "| set, system | K = 1 | K = 2 |\n" in report and "| one, FULL | 25.0 | 50.0 |" in report
     assert "## Few-shot: two" in report and "50.0 to 75.0" in report

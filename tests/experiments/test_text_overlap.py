@@ -13,8 +13,16 @@ from spacy_krissel.ontology.store import write_store
 def texts(tmp_path):
     """Two sets of texts whose entities have other ids, and names in common."""
     entities = {
-        "a": [Entity("A1", "Headache", ("cephalalgia",)), Entity("A2", "cough"), Entity("A3", "itch")],
-        "b": [Entity("B1", "head pain", ("headache",)), Entity("B2", "Cough"), Entity("B3", "fever")],
+        "a": [
+            Entity("A1", "Headache", ("cephalalgia",)),
+            Entity("A2", "cough"),
+            Entity("A3", "itch"),
+        ],
+        "b": [
+            Entity("B1", "head pain", ("headache",)),
+            Entity("B2", "Cough"),
+            Entity("B3", "fever"),
+        ],
     }
     labels = {"a": (["A1", "A1", "A2"], ["A3", "A1"]), "b": (["B1", "B3"], ["B2"])}
     nlp = spacy.blank("en")
@@ -32,7 +40,9 @@ def texts(tmp_path):
 def test_entities_are_matched_by_folded_name(texts):
     first, second = map(read_texts, texts)
     # A1 is seen in the other by "headache", A2 is there but not seen, and nothing itches.
-    shares = {row[0]: row[1:] for row in (*overlap_rows(first, second), *overlap_rows(second, first))}
+    shares = {
+        row[0]: row[1:] for row in (*overlap_rows(first, second), *overlap_rows(second, first))
+    }
     assert shares == {
         "a, seen": ("2", "50.0", "50.0", "0.0"),
         "a, unseen": ("1", "0.0", "0.0", "100.0"),
@@ -41,7 +51,9 @@ def test_entities_are_matched_by_folded_name(texts):
     }
     assert frequent(first, 2) == ["Headache", "cough"]
     printed = invoke("text-overlap", *texts).output
-    assert "| b, unseen | 1 | 100.0 | 0.0 | 0.0 |" in printed and "a: Headache, cough, itch" in printed
+    assert (
+        "| b, unseen | 1 | 100.0 | 0.0 | 0.0 |" in printed and "a: Headache, cough, itch" in printed
+    )
 
 
 @pytest.mark.parametrize("given", ["a", "a=b", "=a:b", "a=:b"])

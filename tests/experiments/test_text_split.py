@@ -41,25 +41,45 @@ def test_bins_are_thirds_with_ties_by_id():
 @pytest.mark.parametrize(
     "n_entities, share, drawn",
     # 20, 40 and 40 % of 10; of 3: 0.6, 1.2 and 1.2; of 1: the last of the largest remainders.
-    [(100, 0.1, (2, 4, 4)), (30, 0.1, (1, 1, 1)), (10, 0.1, (0, 0, 1)), (10, 0.8, (2, 3, 3)), (10, 0.04, (0, 0, 0))],
+    [
+        (100, 0.1, (2, 4, 4)),
+        (30, 0.1, (1, 1, 1)),
+        (10, 0.1, (0, 0, 1)),
+        (10, 0.8, (2, 3, 3)),
+        (10, 0.04, (0, 0, 0)),
+    ],
 )
 def test_unseen_entities_are_drawn_from_each_bin(n_entities, share, drawn):
     frequencies = {f"E{i:03}": 1 + n_entities - i for i in range(n_entities)}
     split = split_pairs(pairs_of(frequencies), unseen=share, seed=3)
-    assert tuple(len(split.unseen.intersection(each)) for each in frequency_bins(frequencies)) == drawn
+    assert (
+        tuple(len(split.unseen.intersection(each)) for each in frequency_bins(frequencies)) == drawn
+    )
 
 
 @pytest.mark.parametrize(
     "number, min_train, tested",
     # To the nearest, halves up, and training first.
-    [(5, 5, 0), (6, 5, 1), (4, 0, 0), (5, 0, 1), (14, 5, 1), (15, 5, 2), (40, 5, 4), (40, 38, 2), (40, 41, 0)],
+    [
+        (5, 5, 0),
+        (6, 5, 1),
+        (4, 0, 0),
+        (5, 0, 1),
+        (14, 5, 1),
+        (15, 5, 2),
+        (40, 5, 4),
+        (40, 38, 2),
+        (40, 41, 0),
+    ],
 )
 def test_the_test_fraction_of_seen_entities_is_rounded(number, min_train, tested):
     split = split_pairs(pairs_of({"E": number}), unseen=0, min_train=min_train)
     assert len(split.test) == tested and not split.unseen
 
 
-frequencies = st.dictionaries(st.text("ABC|é ", min_size=1, max_size=3), st.integers(1, 30), max_size=12)
+frequencies = st.dictionaries(
+    st.text("ABC|é ", min_size=1, max_size=3), st.integers(1, 30), max_size=12
+)
 
 
 @settings(max_examples=60)
@@ -85,7 +105,15 @@ def test_splits_depend_on_the_seed():
     assert len({split_pairs(pairs, seed=seed).unseen for seed in range(5)}) == 5
     # Each entity has its own draw of texts.
     split = split_pairs(pairs, unseen=0)
-    assert len({frozenset(text for text, each in split.test if each == entity) for entity in ("E1", "E2", "E3")}) == 3
+    assert (
+        len(
+            {
+                frozenset(text for text, each in split.test if each == entity)
+                for entity in ("E1", "E2", "E3")
+            }
+        )
+        == 3
+    )
 
 
 @pytest.mark.parametrize("wrong", [{"unseen": 0.9}, {"test": 1}])
@@ -96,14 +124,19 @@ def test_invalid_settings_raise(wrong):
 
 @pytest.fixture
 def gold(tmp_path):
-    """Fifty texts of six entities: two in every text, one of them disjoint, and four in ten to one text each."""
+    """Fifty texts of six entities: two in every text, one of them disjoint, and four in ten to one
+    text each."""
     docs = []
     for i in range(50):
         own = [("C1", ((0, 1), (3, 4))), ("C2", ((2, 3),))]
         own += [(f"D{j}", ((4, 5),)) for j in range(1, 5) if i % (5 * j) == 0]
         # D4 is known to be there, but not where.
         mentions = [each for each in own if each[0] != "D4"]
-        docs.append(doc_of(f"t{i}", f"pain and swelling knee number {i}", [each[0] for each in own], mentions))
+        docs.append(
+            doc_of(
+                f"t{i}", f"pain and swelling knee number {i}", [each[0] for each in own], mentions
+            )
+        )
     write_doc_bin(docs, tmp_path / "gold.spacy")
     return tmp_path / "gold.spacy"
 
@@ -112,10 +145,13 @@ def test_train_and_test_partition_the_pairs(gold, tmp_path):
     report = text_split(gold, tmp_path / "split", unseen=0.33, test=0.2, min_train=3, seed=1)
     train, test = read(tmp_path / "split" / "train.spacy"), read(tmp_path / "split" / "test.spacy")
     sets = {
-        name: {(doc.text, entity) for doc in docs for entity in doc.cats} for name, docs in (("a", train), ("b", test))
+        name: {(doc.text, entity) for doc in docs for entity in doc.cats}
+        for name, docs in (("a", train), ("b", test))
     }
     all_pairs = {(doc.text, entity) for doc in read(gold) for entity in doc.cats}
-    assert sets["a"] | sets["b"] == all_pairs and not sets["a"] & sets["b"] and sets["a"] and sets["b"]
+    assert (
+        sets["a"] | sets["b"] == all_pairs and not sets["a"] & sets["b"] and sets["a"] and sets["b"]
+    )
     unseen = {entity for _, entity in all_pairs} - {entity for _, entity in sets["a"]}
     assert len(unseen) == 2
     # Nothing tells training where an entity is.
@@ -125,9 +161,15 @@ def test_train_and_test_partition_the_pairs(gold, tmp_path):
     for doc in test:
         placed = {mention.kb_id: mention.fragments for mention in gold_mentions(doc)}
         assert set(placed) == set(doc.cats) - {"D4"}
-        assert placed.get("C1", ((0, 1), (3, 4))) == ((0, 1), (3, 4)) and placed.get("C2", ((2, 3),)) == ((2, 3),)
+        assert placed.get("C1", ((0, 1), (3, 4))) == ((0, 1), (3, 4)) and placed.get(
+            "C2", ((2, 3),)
+        ) == ((2, 3),)
         assert {ent.kb_id_ for ent in doc.ents} <= set(doc.cats)
-    parts = {"train": (sets["a"], False), "test_seen": (sets["b"], False), "test_unseen": (sets["b"], True)}
+    parts = {
+        "train": (sets["a"], False),
+        "test_seen": (sets["b"], False),
+        "test_unseen": (sets["b"], True),
+    }
     for name, (pairs, is_unseen) in parts.items():
         chosen = [pair for pair in pairs if (pair[1] in unseen) == is_unseen]
         disjoint = sum(entity == "C1" for _, entity in chosen)
@@ -162,12 +204,22 @@ def test_texts_with_the_same_words_are_one_text(tmp_path):
     ]
     write_doc_bin(docs, tmp_path / "gold.spacy")
     report = text_split(tmp_path / "gold.spacy", tmp_path / "split", unseen=0)
-    assert (report["pairs"], report["texts"], report["repeated_pairs"], report["unlabelled"]) == (2, 1, 2, 1)
-    assert [(doc.user_data[ID_KEY], dict(doc.cats)) for doc in read(tmp_path / "split" / "train.spacy")] == [
+    assert (report["pairs"], report["texts"], report["repeated_pairs"], report["unlabelled"]) == (
+        2,
+        1,
+        2,
+        1,
+    )
+    assert [
+        (doc.user_data[ID_KEY], dict(doc.cats)) for doc in read(tmp_path / "split" / "train.spacy")
+    ] == [
         ("a", {"C1": 1.0}),
         ("b", {"C2": 1.0}),
     ]
-    assert report["test_seen"]["disjoint_share"] is None and read(tmp_path / "split" / "test.spacy") == []
+    assert (
+        report["test_seen"]["disjoint_share"] is None
+        and read(tmp_path / "split" / "test.spacy") == []
+    )
 
 
 def test_training_tokens_do_not_reveal_mentions(tmp_path):
@@ -175,11 +227,16 @@ def test_training_tokens_do_not_reveal_mentions(tmp_path):
     doc = NLP("kneepain here")
     with doc.retokenize() as retokenizer:
         retokenizer.split(doc[0], ["knee", "pain"], heads=[(doc[0], 0), (doc[0], 1)])
-    write_gold_mentions(doc, [DocMention("C1|C2", "X", ((1, 2),)), DocMention("NIL", "X", ((2, 3),))])
+    write_gold_mentions(
+        doc, [DocMention("C1|C2", "X", ((1, 2),)), DocMention("NIL", "X", ((2, 3),))]
+    )
     write_doc_bin([doc], tmp_path / "gold.spacy")
     text_split(tmp_path / "gold.spacy", tmp_path / "seen", unseen=0)
     (train,) = read(tmp_path / "seen" / "train.spacy")
-    assert [token.text for token in train] == ["kneepain", "here"] and set(train.cats) == {"C1", "C2"}
+    assert [token.text for token in train] == ["kneepain", "here"] and set(train.cats) == {
+        "C1",
+        "C2",
+    }
     report = text_split(tmp_path / "gold.spacy", tmp_path / "unseen", unseen=0.5)
     (train,), (test,) = (read(tmp_path / "unseen" / f"{name}.spacy") for name in ("train", "test"))
     assert report["test_unseen"]["pairs"] == 1 and set(train.cats) | set(test.cats) == {"C1", "C2"}
@@ -189,7 +246,12 @@ def test_training_tokens_do_not_reveal_mentions(tmp_path):
 
 
 def test_sentences_can_be_the_units(tmp_path):
-    doc = doc_of("d", "Knee pain. No pain. Knee.", [], [("C1", ((0, 2),)), ("C2", ((4, 5),)), ("C1", ((6, 7),))])
+    doc = doc_of(
+        "d",
+        "Knee pain. No pain. Knee.",
+        [],
+        [("C1", ((0, 2),)), ("C2", ((4, 5),)), ("C1", ((6, 7),))],
+    )
     write_doc_bin([doc], tmp_path / "gold.spacy")
     report = text_split(tmp_path / "gold.spacy", tmp_path / "split", unit="sentence", unseen=0)
     train = read(tmp_path / "split" / "train.spacy")

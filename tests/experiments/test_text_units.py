@@ -21,8 +21,13 @@ def doc_of(text, *mentions):
 def units(doc, unit):
     parts = list(text_units(doc, unit))
     assert all(not part.cats for part in parts)
-    mentions = [[(mention.kb_id, mention.fragments) for mention in gold_mentions(part)] for part in parts]
-    return [(part.user_data[ID_KEY], part.text, found) for part, found in zip(parts, mentions, strict=True)]
+    mentions = [
+        [(mention.kb_id, mention.fragments) for mention in gold_mentions(part)] for part in parts
+    ]
+    return [
+        (part.user_data[ID_KEY], part.text, found)
+        for part, found in zip(parts, mentions, strict=True)
+    ]
 
 
 def test_docs_are_split_into_sentences():

@@ -1,4 +1,5 @@
-"""`experiments/umls`: its commands as they stand, on toy files in the layout of each data set, and a toy UMLS."""
+"""`experiments/umls`: its commands as they stand, on toy files in the layout of each data set, and
+a toy UMLS."""
 
 import gzip
 import sys
@@ -31,9 +32,14 @@ SMALL = "--training.max_epochs 0 --training.max_steps 2 --training.eval_frequenc
 
 def pubtator(split, ids):
     """A document in the form of each corpus; its id is of the split."""
-    rows = [f"{split}\t{start}\t{end}\t{TEXT[start:end]}\t{ids[name]}" for name, (start, end) in PLACES.items()]
+    rows = [
+        f"{split}\t{start}\t{end}\t{TEXT[start:end]}\t{ids[name]}"
+        for name, (start, end) in PLACES.items()
+    ]
     # Of one text, training mentions would not be used in the evaluation.
-    return f"{split}|t|{TEXT[:33]}\n{split}|a|{TEXT[34:]} Case {split}.\n" + "\n".join(rows) + "\n\n"
+    return (
+        f"{split}|t|{TEXT[:33]}\n{split}|a|{TEXT[34:]} Case {split}.\n" + "\n".join(rows) + "\n\n"
+    )
 
 
 @pytest.fixture
@@ -54,7 +60,11 @@ def place(tmp_path):
     (meta / "MRREL.RRF").write_text("C0000001|A|CUI|RO|C0000002|A|CUI|isa|R||RXNORM|RXNORM|||N||\n")
     build_ontology(meta, tmp_path / "corpus" / "umls-store", codes=["MSH", "OMIM", "SNOMEDCT_US"])
 
-    mesh = {"asthma": "Disease\tD001249", "gout": "Disease\tOMIM:138900", "aspirin": "Chemical\tD001241"}
+    mesh = {
+        "asthma": "Disease\tD001249",
+        "gout": "Disease\tOMIM:138900",
+        "aspirin": "Chemical\tD001241",
+    }
     disease = {**mesh, "aspirin": "Modifier\t-1"}
     cuis = {name: f"T047\t{cui}" for name, cui in CUIS.items()}
     for split, name in zip(SPLITS, ("train", "develop", "test"), strict=True):
@@ -62,9 +72,15 @@ def place(tmp_path):
             archive.writestr(f"NCBI{name}set_corpus.txt", pubtator(split, disease))
     with zipfile.ZipFile(down / "CDR_Data.zip", "w") as archive:
         for split, name in zip(SPLITS, ("Training", "Development", "Test"), strict=True):
-            archive.writestr(f"CDR_Data/CDR.Corpus.v010516/CDR_{name}Set.PubTator.txt", pubtator(split, mesh))
+            archive.writestr(
+                f"CDR_Data/CDR.Corpus.v010516/CDR_{name}Set.PubTator.txt", pubtator(split, mesh)
+            )
     # So many that entities have pairs of mentions.
-    documents = {"trng": [f"train{number}" for number in range(16)], "dev": ["dev"], "test": ["test"]}
+    documents = {
+        "trng": [f"train{number}" for number in range(16)],
+        "dev": ["dev"],
+        "test": ["test"],
+    }
     whole = "".join(pubtator(each, cuis) for part in documents.values() for each in part)
     for name in ("medmentions", "st21pv"):
         (down / f"{name}.txt.gz").write_bytes(gzip.compress(whole.encode()))
@@ -72,7 +88,11 @@ def place(tmp_path):
         (down / f"pmids-{name}.txt").write_text("\n".join(part) + "\n")
 
     pain = f"{CUIS['knee pain']}||46||50||58||62"
-    lines = [*(f"{CUIS[name]}||{start}||{end}" for name, (start, end) in PLACES.items()), pain, "CUI-less||0||6"]
+    lines = [
+        *(f"{CUIS[name]}||{start}||{end}" for name, (start, end) in PLACES.items()),
+        pain,
+        "CUI-less||0||6",
+    ]
     for split in SPLITS:
         folder = down / "share" / split
         folder.mkdir(parents=True)
@@ -85,17 +105,24 @@ def place(tmp_path):
             folder.mkdir(parents=True, exist_ok=True)
             rows = "".join(f"N{i:03}||{line}\n" for i, line in enumerate(lines))
             (folder / f"{number:04}.{ending}").write_text(TEXT if kind == "note" else rows)
-    header = "\tTerm\tGeneral SNOMED Label\tGeneral SNOMED ID\tSpecific SNOMED Label\tSpecific SNOMED ID\tExample\n"
+    header = (
+        "\tTerm\tGeneral SNOMED Label\tGeneral SNOMED ID\tSpecific SNOMED Label\t"
+        "Specific SNOMED ID\tExample\n"
+    )
     for split in ("stratified", "zeroshot"):
         (down / "cometa" / f"{split}_general").mkdir(parents=True)
-        rows = "0\tgout\tGout\t90560007\tGout\t1\tMy Gout.\n1\tknees hurt\tPain\t30989003\tPain\t1\tMy knees hurt\n"
+        rows = (
+            "0\tgout\tGout\t90560007\tGout\t1\tMy Gout.\n"
+            "1\tknees hurt\tPain\t30989003\tPain\t1\tMy knees hurt\n"
+        )
         (down / "cometa" / f"{split}_general" / "test.csv").write_text(header + rows)
     return down.parent
 
 
 @pytest.fixture
 def run(place, monkeypatch):
-    """Runs commands of the project. extras: what is appended to the lines of one, in their order."""
+    """Runs commands of the project. extras: what is appended to the lines of one, in their
+    order."""
     monkeypatch.chdir(place)
     (place / "configs").symlink_to(ROOT / "experiments" / "umls" / "configs")
     (place.parents[1] / "configs").symlink_to(ROOT / "configs")
@@ -105,7 +132,9 @@ def run(place, monkeypatch):
 def linked(path, store):
     """The entities of the gold mentions of a file, as `krissel evaluate` reads them."""
     docs = read_doc_bins(path, spacy.blank("en").vocab)
-    return [id_ for doc in docs for each in gold_mentions(doc) for id_ in split_gold(each.kb_id, store)]
+    return [
+        id_ for doc in docs for each in gold_mentions(doc) for id_ in split_gold(each.kb_id, store)
+    ]
 
 
 @pytest.mark.slow
@@ -140,7 +169,13 @@ def test_every_row_of_table_2_can_be_measured(place, run, tiny_bert):
     run("medmentions", "cometa")
     corpus, linker = place.parents[1] / "corpus", place.parents[1] / "linker"
     for words in (
-        ["assemble", "../../configs/sapbert.cfg", "plain", "--paths.ontology", str(corpus / "umls-store")],
+        [
+            "assemble",
+            "../../configs/sapbert.cfg",
+            "plain",
+            "--paths.ontology",
+            str(corpus / "umls-store"),
+        ],
         [
             "krissel",
             "prototypes",
@@ -154,10 +189,19 @@ def test_every_row_of_table_2_can_be_measured(place, run, tiny_bert):
     ):
         more = ["--paths.encoder", str(tiny_bert)] if words[0] == "assemble" else []
         assert CliRunner().invoke(app, [*words, *more]).exit_code == 0, words
-    settings = {"set": "medmentions", "linker": str(linker), "reranker": str(linker), "pubmedbert": str(tiny_bert)}
+    settings = {
+        "set": "medmentions",
+        "linker": str(linker),
+        "reranker": str(linker),
+        "pubmedbert": str(tiny_bert),
+    }
     run("evaluate", "lazy", "few-shot", **settings)
-    small = " ".join(f"--train.overrides.{each[2:]}" if each[:2] == "--" else each for each in SMALL.split())
-    more = "--train.overrides.corpora.train.dev_share 0.4 --train.overrides.training.batcher.pairs 2"
+    small = " ".join(
+        f"--train.overrides.{each[2:]}" if each[:2] == "--" else each for each in SMALL.split()
+    )
+    more = (
+        "--train.overrides.corpora.train.dev_share 0.4 --train.overrides.training.batcher.pairs 2"
+    )
     run("supervised", supervised=f"{small} {more}", **settings)
     names = f"{SMALL} --corpora.train.held_out 0.3 --training.batcher.pairs 2"
     run("names", names=names, pubmedbert_full=str(tiny_bert))

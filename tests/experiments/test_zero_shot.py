@@ -23,9 +23,13 @@ def gold(tmp_path):
     docs = []
     for i in range(N_DOCS):
         doc = nlp(f"one two three four five document {i}")
-        first, second, third = (f"D{number:06}" for number in (i % N_ENTITIES, 7 * i % N_ENTITIES, 3 * i % N_ENTITIES))
+        first, second, third = (
+            f"D{number:06}" for number in (i % N_ENTITIES, 7 * i % N_ENTITIES, 3 * i % N_ENTITIES)
+        )
         kb_ids = (first, f"{second}|{third}", f"MESH:{second}", "NIL", "")
-        doc.ents = [Span(doc, j, j + 1, label="Disease", kb_id=kb_id) for j, kb_id in enumerate(kb_ids)]
+        doc.ents = [
+            Span(doc, j, j + 1, label="Disease", kb_id=kb_id) for j, kb_id in enumerate(kb_ids)
+        ]
         doc.user_data["krissel_id"] = str(i)
         docs.append(doc)
     write_doc_bin(docs, tmp_path / "gold.spacy")
@@ -43,15 +47,25 @@ def linked(docs):
 
 def test_no_entity_is_in_two_splits(gold, tmp_path):
     report = zero_shot(gold, tmp_path / "splits", shares=(0.5, 0.3, 0.2))
-    splits = {name: read(tmp_path / "splits" / f"{name}.spacy") for name in ("train", "dev", "test")}
+    splits = {
+        name: read(tmp_path / "splits" / f"{name}.spacy") for name in ("train", "dev", "test")
+    }
     entities = {name: linked(docs) for name, docs in splits.items()}
-    assert all(entities.values()) and len(set().union(*entities.values())) == sum(map(len, entities.values()))
+    assert all(entities.values()) and len(set().union(*entities.values())) == sum(
+        map(len, entities.values())
+    )
     assert sum(map(len, splits.values())) == N_DOCS
     for name, docs in splits.items():
         figures = report["splits"][name]
         n_linked = sum(bool(ent.kb_id_) and ent.kb_id_ != "NIL" for doc in docs for ent in doc.ents)
-        assert (figures["documents"], figures["nil"], figures["kept"]) == (len(docs), len(docs), n_linked)
-        assert figures["kept"] + figures["lost"] == 3 * len(docs) and figures["entities"] == len(entities[name])
+        assert (figures["documents"], figures["nil"], figures["kept"]) == (
+            len(docs),
+            len(docs),
+            n_linked,
+        )
+        assert figures["kept"] + figures["lost"] == 3 * len(docs) and figures["entities"] == len(
+            entities[name]
+        )
         # A mention that lost its link is still one.
         assert all(len(doc.ents) == 5 and doc.ents[3].kb_id_ == "NIL" for doc in docs)
     assert json.loads((tmp_path / "splits" / "report.json").read_text(encoding="utf8")) == report
@@ -62,23 +76,32 @@ def test_splits_depend_on_the_seed_only(gold, tmp_path):
     folders = [tmp_path / name for name in "abc"]
     for folder, seed in zip(folders, (1, 1, 2), strict=True):
         zero_shot(gold, folder, shares=shares, seed=seed)
-    first, again, other = ([doc.user_data["krissel_id"] for doc in read(folder / "dev.spacy")] for folder in folders)
+    first, again, other = (
+        [doc.user_data["krissel_id"] for doc in read(folder / "dev.spacy")] for folder in folders
+    )
     assert first == again != other
     assert (folders[0] / "dev.spacy").read_bytes() == (folders[1] / "dev.spacy").read_bytes()
 
 
 def test_alternative_ids_are_one_entity(gold, tmp_path):
-    store = write_store(iter([Entity("D1", "gout", alt_ids=("OMIM:1",)), Entity("D2", "cold")]), tmp_path / "store")
+    store = write_store(
+        iter([Entity("D1", "gout", alt_ids=("OMIM:1",)), Entity("D2", "cold")]), tmp_path / "store"
+    )
     part = ZeroShot((0.5, 0.3, 0.2), ontology=store)
     assert part.entities("OMIM:1|D1") == ("D1",) and part.entities("X9") == ("X9",)
     assert part.kept("OMIM:1", part.entity("D1"))
-    assert ZeroShot().entities("D000001|MESH:D000001|UMLS_CUI:C0018923") == ("MESH:D000001", "UMLS:C0018923")
+    assert ZeroShot().entities("D000001|MESH:D000001|UMLS_CUI:C0018923") == (
+        "MESH:D000001",
+        "UMLS:C0018923",
+    )
 
 
 def test_nil_and_unlinked_mentions_are_kept_in_every_split():
     part = ZeroShot()
     for kb_id in ("", "-1", "NIL", "-|-1"):
-        assert part.entities(kb_id) == () and all(part.kept(kb_id, split) for split in ("train", "dev", "test"))
+        assert part.entities(kb_id) == () and all(
+            part.kept(kb_id, split) for split in ("train", "dev", "test")
+        )
 
 
 def test_a_document_read_twice_counts_once(gold, tmp_path):
@@ -89,7 +112,11 @@ def test_a_document_read_twice_counts_once(gold, tmp_path):
     assert not (tmp_path / "splits" / "test.spacy").exists()
 
 
-@given(st.lists(st.floats(0.01, 1), min_size=3, max_size=3), st.integers(), st.lists(st.text(), max_size=20))
+@given(
+    st.lists(st.floats(0.01, 1), min_size=3, max_size=3),
+    st.integers(),
+    st.lists(st.text(), max_size=20),
+)
 def test_the_split_of_an_id_depends_on_the_seed_only(weights, seed, ids):
     shares = [weight / sum(weights) for weight in weights]
     part = ZeroShot(shares, seed)
@@ -104,7 +131,9 @@ def test_the_requested_fractions_are_met():
     assert splits.count("test") / 5000 == pytest.approx(0.1, abs=0.03)
 
 
-@pytest.mark.parametrize("shares", [(0.5, 0.5), (0.5, 0.6, -0.1), (0.5, 0.3, 0.3), (float("nan"), 0.5, 0.5)])
+@pytest.mark.parametrize(
+    "shares", [(0.5, 0.5), (0.5, 0.6, -0.1), (0.5, 0.3, 0.3), (float("nan"), 0.5, 0.5)]
+)
 def test_invalid_fractions_raise(shares):
     with pytest.raises(KrisselError, match="K006.*shares"):
         ZeroShot(shares)

@@ -12,13 +12,19 @@ from spacy_krissel.ontology.store import OntologyStore
 
 PEL = ROOT / "experiments" / "pel"
 WORLDS = {
-    "train": "american_football doctor_who fallout final_fantasy military pro_wrestling starwars world_of_warcraft",
+    "train": (
+        "american_football doctor_who fallout final_fantasy military pro_wrestling starwars "
+        "world_of_warcraft"
+    ),
     "val": "coronation_street muppets ice_hockey elder_scrolls",
     "test": "forgotten_realms lego star_trek yugioh",
 }
 SMALL = {
-    "zeshel_linker": "components.krissel_linker.objective.n_negatives 4 "
-    "components.krissel_linker.model.mention.window 24 components.krissel_linker.model.reference.window 24",
+    "zeshel_linker": (
+        "components.krissel_linker.objective.n_negatives 4 "
+        "components.krissel_linker.model.mention.window 24 "
+        "components.krissel_linker.model.reference.window 24"
+    ),
     "zeshel_ranker": "components.krissel_reranker.model.window 24 "
     "components.krissel_reranker.model.candidate_window 24",
 }
@@ -43,9 +49,16 @@ def place(tmp_path, monkeypatch):
             lines = "".join(json.dumps(each) + "\n" for each in documents)
             (data / "documents" / f"{world}.json").write_text(lines)
             for number, id_ in enumerate(ids):
-                place = {"context_document_id": id_, "start_index": 4, "end_index": 4, "text": "Batman"}
+                place = {
+                    "context_document_id": id_,
+                    "start_index": 4,
+                    "end_index": 4,
+                    "text": "Batman",
+                }
                 mentions.append({**place, "label_document_id": ids[number - 1], "corpus": world})
-        (data / "mentions" / f"{split}.json").write_text("".join(json.dumps(each) + "\n" for each in mentions))
+        (data / "mentions" / f"{split}.json").write_text(
+            "".join(json.dumps(each) + "\n" for each in mentions)
+        )
     monkeypatch.chdir(folder)
     (folder / "configs").symlink_to(PEL / "configs")
     (tmp_path / "configs").symlink_to(ROOT / "configs")
@@ -66,7 +79,9 @@ def test_mentions_are_linked_within_their_world(place, tiny_bert):
         records = read_records(place / "metrics" / f"{name}.links.jsonl")
         assert len(records) == 16
         for record in records:
-            assert {store.get(id_).types for id_ in record.ranked} == {(record.label,)} and len(record.ranked) == 4
+            assert {store.get(id_).types for id_ in record.ranked} == {(record.label,)} and len(
+                record.ranked
+            ) == 4
         report = json.loads((place / "metrics" / f"{name}.json").read_text())
         # Of four worlds with four mentions each, the means are the same.
         assert report["macro"] == pytest.approx(report["strict"])
@@ -77,7 +92,11 @@ def test_the_config_differs_from_pels_only_where_zeshel_requires(configs):
 
     def flat(section, path=()):
         for key, value in section.items():
-            yield from flat(value, (*path, key)) if isinstance(value, dict) else [(".".join((*path, key)), value)]
+            yield from (
+                flat(value, (*path, key))
+                if isinstance(value, dict)
+                else [(".".join((*path, key)), value)]
+            )
 
     ours = dict(flat(load_config(PEL / "configs" / "zeshel.cfg", interpolate=False)))
     pel = dict(flat(load_config(configs / "pel.cfg", interpolate=False)))

@@ -20,7 +20,8 @@ from .targets import Target
 
 CPU_SECONDS = 5.0
 MEMORY = 2**30
-# Above what a worker has when it begins: the machine is not to suffer. More than MEMORY, which is measured.
+# Above what a worker has when it begins: the machine is not to suffer. More than MEMORY, which is
+# measured.
 ADDRESS_SPACE = 3 * 2**30
 OK, WARNED, CODED, TOKENIZER = "ok", "warned", "coded", "tokenizer"
 UNCODED, HANG, TOO_LARGE, CRASH = "uncoded", "hang", "memory", "crash"
@@ -31,9 +32,11 @@ HERE = str(Path(__file__).parent)
 
 
 class Result(NamedTuple):
-    """detail: the code of a coded error; of a failure, what would be the same for another of its cause.
+    """detail: the code of a coded error; of a failure, what would be the same for another of its
+    cause.
 
-    warned: by others than this package. left_open: files that were closed by garbage collection alone.
+    warned: by others than this package. left_open: files that were closed by garbage collection
+        alone.
     """
 
     outcome: str
@@ -66,7 +69,10 @@ def _end_of_time(signum: int, frame: Any) -> None:
 
 def _memory() -> list[int]:
     """The sizes of this process in bytes: address space, resident."""
-    return [int(pages) * resource.getpagesize() for pages in Path("/proc/self/statm").read_text().split()[:2]]
+    return [
+        int(pages) * resource.getpagesize()
+        for pages in Path("/proc/self/statm").read_text().split()[:2]
+    ]
 
 
 def peak() -> int:
@@ -109,19 +115,29 @@ def attempt(target: Target, files: Files, thorough: bool, work: Path) -> Result:
     outcome = result.outcome
     if outcome == OK and any(issubclass(each.category, KrisselWarning) for each in caught):
         outcome = WARNED
-    others = [each for each in caught if not issubclass(each.category, (KrisselWarning, ResourceWarning))]
+    others = [
+        each for each in caught if not issubclass(each.category, (KrisselWarning, ResourceWarning))
+    ]
     left_open = sum(issubclass(each.category, ResourceWarning) for each in caught)
-    return result._replace(outcome=outcome, warned=[_describe(each) for each in others], left_open=left_open)
+    return result._replace(
+        outcome=outcome, warned=[_describe(each) for each in others], left_open=left_open
+    )
 
 
 def _judge(problem: BaseException | None, growth: int) -> Result:
     if isinstance(problem, OutOfTime):
         where = _where(problem)
-        lines = [f"{frame.filename}:{frame.line}" for frame in traceback.extract_tb(problem.__traceback__)]
+        lines = [
+            f"{frame.filename}:{frame.line}"
+            for frame in traceback.extract_tb(problem.__traceback__)
+        ]
         is_tokenizer = any(in_tokenizer(line) for line in lines)
         return Result(TOKENIZER if is_tokenizer else HANG, where)
     if growth > MEMORY:
-        return Result(TOO_LARGE, f"{_where(problem)} (more than {MEMORY >> 30} GiB)" if problem else "read to its end")
+        return Result(
+            TOO_LARGE,
+            f"{_where(problem)} (more than {MEMORY >> 30} GiB)" if problem else "read to its end",
+        )
     if problem is None:
         return Result(OK)
     if isinstance(problem, KrisselError):
@@ -132,7 +148,8 @@ def _judge(problem: BaseException | None, growth: int) -> Result:
 
 
 def in_tokenizer(line: str) -> bool:
-    """Does a line of a stack (`file:code`) belong to spaCy's tokenizer, or call it? Its own frames may be missing."""
+    """Does a line of a stack (`file:code`) belong to spaCy's tokenizer, or call it? Its own frames
+    may be missing."""
     return "spacy/tokenizer" in line or "nlp.tokenizer(" in line
 
 
@@ -142,7 +159,11 @@ def _where(problem: BaseException) -> str:
     own = [frame for frame in frames if PACKAGE in frame.filename] or [
         frame for frame in frames if not frame.filename.startswith(HERE)
     ]
-    place = f"{own[-1].filename.rpartition(PACKAGE)[2]}:{own[-1].lineno}" if own else "the check after reading"
+    place = (
+        f"{own[-1].filename.rpartition(PACKAGE)[2]}:{own[-1].lineno}"
+        if own
+        else "the check after reading"
+    )
     return f"{type(problem).__name__} in {place}: {' '.join(str(problem).split())[:100]}"
 
 
@@ -156,7 +177,9 @@ def innermost(log: str) -> str:
         if line.strip().startswith('File "'):
             name, _, rest = line.strip()[6:].partition('", line ')
             number = int(rest.split()[0])
-            return f"{name.rpartition(PACKAGE)[2]}:{number}: {linecache.getline(name, number).strip()}"
+            return (
+                f"{name.rpartition(PACKAGE)[2]}:{number}: {linecache.getline(name, number).strip()}"
+            )
     return "no stack"
 
 

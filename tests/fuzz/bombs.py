@@ -18,7 +18,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 from . import seeds
-from .attempt import CODED, CPU_SECONDS, CRASH, HANG, OK, WARNED, Result, attempt, innermost, limit_worker, peak
+from .attempt import (
+    CODED,
+    CPU_SECONDS,
+    CRASH,
+    HANG,
+    OK,
+    WARNED,
+    Result,
+    attempt,
+    innermost,
+    limit_worker,
+    peak,
+)
 from .containers import BLOCK as BLOCK_SIZE
 from .containers import base256, gzipped, tar_header, workbook, zipped
 from .run import fast_folder
@@ -43,11 +55,23 @@ INSIDE = {
 }
 # Formats that are read whole or by lines, with no compression of their own.
 PLAIN = ("onto:", "lay-names", "corp:", "text:", "records")
-PACKED = ("-tar", "-zip", "xlsx", "docbin", ".gz", "parquet", "wrong-format", "auto-detect", "suffix", "species")
+PACKED = (
+    "-tar",
+    "-zip",
+    "xlsx",
+    "docbin",
+    ".gz",
+    "parquet",
+    "wrong-format",
+    "auto-detect",
+    "suffix",
+    "species",
+)
 
 
 class Bomb(NamedTuple):
-    """make: the files, the first of which is read, as those of the target. large: unpacks to `SIZE`."""
+    """make: the files, the first of which is read, as those of the target. large: unpacks to
+    `SIZE`."""
 
     name: str
     target: str
@@ -56,7 +80,8 @@ class Bomb(NamedTuple):
 
 
 def gzip_bomb(filler: bytes, before: bytes = b"", after: bytes = b"", size: int = SIZE) -> bytes:
-    """A gzip file of `before`, `size` bytes of `filler`, and `after`: a block is compressed once and repeated."""
+    """A gzip file of `before`, `size` bytes of `filler`, and `after`: a block is compressed once
+    and repeated."""
     block = (filler * (BLOCK // len(filler) + 1))[:BLOCK]
     parts = [b"\x1f\x8b\x08\0\0\0\0\0\0\xff"]
     packer = zlib.compressobj(9, zlib.DEFLATED, -15)
@@ -70,11 +95,16 @@ def gzip_bomb(filler: bytes, before: bytes = b"", after: bytes = b"", size: int 
         checksum = zlib.crc32(block, checksum)
     checksum = zlib.crc32(after, checksum)
     length = len(before) + size // BLOCK * BLOCK + len(after)
-    return b"".join(parts) + checksum.to_bytes(4, "little") + (length & 0xFFFFFFFF).to_bytes(4, "little")
+    return (
+        b"".join(parts)
+        + checksum.to_bytes(4, "little")
+        + (length & 0xFFFFFFFF).to_bytes(4, "little")
+    )
 
 
 def _fill(files: Files, filler: bytes, place: int | None = 0) -> Files:
-    """`files` with the first one compressed and filled: in place of all of it, or at a place in it."""
+    """`files` with the first one compressed and filled: in place of all of it, or at a place in
+    it."""
     name, *others = files
     data = files[name]
     bomb = gzip_bomb(filler) if place is None else gzip_bomb(filler, data[:place], data[place:])
@@ -93,7 +123,9 @@ def _inside(target: str, data: bytes) -> int:
 
 def _root_end(data: bytes) -> int:
     """The place behind the first tag of an XML file that is no declaration."""
-    start = next(i for i in range(len(data)) if data[i : i + 1] == b"<" and data[i + 1 : i + 2].isalpha())
+    start = next(
+        i for i in range(len(data)) if data[i : i + 1] == b"<" and data[i + 1 : i + 2].isalpha()
+    )
     return data.index(b">", start) + 1
 
 
@@ -123,9 +155,13 @@ def _xml_bombs(target: str, files: Files) -> Iterator[Bomb]:
     first = next(iter(files))
     data = files[first]
     place = _root_end(data)
-    yield Bomb("gzip of blanks between elements", target, partial(_fill, files, b" ", place), large=True)
+    yield Bomb(
+        "gzip of blanks between elements", target, partial(_fill, files, b" ", place), large=True
+    )
     nested = data[:place] + b"<a>" * N_NESTED_XML
-    yield Bomb("2 million nested elements", target, partial(dict, {**files, first: gzipped(nested)}))
+    yield Bomb(
+        "2 million nested elements", target, partial(dict, {**files, first: gzipped(nested)})
+    )
     attributes = b" ".join(b'a%d="1"' % i for i in range(300_000))
     wide = data[:place] + b"<a " + attributes + b"/>" + data[place:]
     yield Bomb("300,000 attributes", target, partial(dict, {**files, first: gzipped(wide)}))
@@ -146,7 +182,11 @@ def _json_bombs(targets: dict[str, Target]) -> Iterator[Bomb]:
         ),
         *("text:jsonl", "records", "manifest:kb", "manifest:store", "manifest:shards", "state"),
     ):
-        files = targets[name].seeds[0] if targets[name].seeds else {"a.jsonl": seeds.JSONL[0].encode("utf8")}
+        files = (
+            targets[name].seeds[0]
+            if targets[name].seeds
+            else {"a.jsonl": seeds.JSONL[0].encode("utf8")}
+        )
         first = next(iter(files))
         data = files[first].rstrip()
         value = data[: data.rfind(b"}")] + b', "x": ' + lists + b"}"
@@ -169,7 +209,12 @@ def _tar_bombs() -> Iterator[Bomb]:
             yield Bomb(f"{title}, not compressed", target, partial(dict, {TAR_GZ: data}))
         start = tar_header(member, b"%011o\0" % SIZE)
         for filler, title in ((b"\0", "zeros"), (b"a", "one long line"), (b"\n", "line ends")):
-            yield Bomb(f"tar.gz with a file of {title}", target, partial(_packed, filler, start), large=True)
+            yield Bomb(
+                f"tar.gz with a file of {title}",
+                target,
+                partial(_packed, filler, start),
+                large=True,
+            )
 
 
 def _tar_headers(member: bytes) -> Iterator[tuple[str, bytes]]:
@@ -184,8 +229,14 @@ def _tar_headers(member: bytes) -> Iterator[tuple[str, bytes]]:
     for size, title in ((base256(2**50), "huge"), (b"x" * 12, "no number")):
         first = b"%011o\0" % 0 + small
         data = b" " * BLOCK_SIZE
-        yield f"sparse tar header, {title}", tar_header(member, small, b"S", sparse=first, real_size=size) + data
-        yield f"sparse tar map, {title}", tar_header(member, small, b"S", sparse=size + size, real_size=small) + data
+        yield (
+            f"sparse tar header, {title}",
+            tar_header(member, small, b"S", sparse=first, real_size=size) + data,
+        )
+        yield (
+            f"sparse tar map, {title}",
+            tar_header(member, small, b"S", sparse=size + size, real_size=small) + data,
+        )
 
 
 def _packed(filler: bytes, header: bytes) -> Files:
@@ -205,14 +256,27 @@ def _other_bombs() -> Iterator[Bomb]:
         ("rows without cells", sheet, row_end, b"<row/>"),
     ):
         yield Bomb(
-            f"xlsx of {title}", "corp:psytar-xlsx", partial(_zip_bomb, XLSX, book, member, place, filler), large=True
+            f"xlsx of {title}",
+            "corp:psytar-xlsx",
+            partial(_zip_bomb, XLSX, book, member, place, filler),
+            large=True,
         )
-    tall = {**book, sheet: rows.replace(b'r="2"', b'r="1048576"').replace(b"A1:E4", b"A1:XFD1048576")}
-    yield Bomb("xlsx of a million rows that are not there", "corp:psytar-xlsx", partial(dict, {XLSX: zipped(tall)}))
+    tall = {
+        **book,
+        sheet: rows.replace(b'r="2"', b'r="1048576"').replace(b"A1:E4", b"A1:XFD1048576"),
+    }
+    yield Bomb(
+        "xlsx of a million rows that are not there",
+        "corp:psytar-xlsx",
+        partial(dict, {XLSX: zipped(tall)}),
+    )
     cas = {name: text.encode("utf8") for name, text in seeds.CAS[0].items()}
     place = cas["1.xmi"].index(b"Gout")
     yield Bomb(
-        "ZIP of one long text", "corp:cas-zip", partial(_zip_bomb, "a.zip", cas, "1.xmi", place, b"a"), large=True
+        "ZIP of one long text",
+        "corp:cas-zip",
+        partial(_zip_bomb, "a.zip", cas, "1.xmi", place, b"a"),
+        large=True,
     )
     yield Bomb("zlib of zeros", "corp:docbin", _zlib_bomb, large=True)
     yield Bomb("one text of 400 MB", "text:parquet", _parquet_bomb, large=True)
@@ -223,7 +287,8 @@ def _zlib_bomb() -> Files:
 
 
 def _zip_bomb(path: str, files: Files, member: str, place: int, filler: bytes) -> Files:
-    """A ZIP with one of its members filled at a place to 400 MB, so that whole fillers are repeated."""
+    """A ZIP with one of its members filled at a place to 400 MB, so that whole fillers are
+    repeated."""
     block = filler * (BLOCK // len(filler))
     data = files[member]
     out = io.BytesIO()
@@ -297,14 +362,18 @@ def _cpu_seconds() -> float:
 
 
 def try_bombs(pattern: str | None = None, *, small: bool = False) -> int:
-    """Print what each bomb did. Returns 1 if one ended in anything but a coded refusal or a reading to the end.
+    """Print what each bomb did. Returns 1 if one ended in anything but a coded refusal or a reading
+    to the end.
 
     small: without those that unpack to much.
     """
     targets = {target.name: target for target in all_targets()}
     print(f"Decompressing {SIZE >> 20} MiB of zeros alone: {_decompression():.1f} s of CPU.\n")
     print(
-        "| target | bomb | bytes | outcome | memory, MB | CPU, s |\n| --- | --- | ---: | --- | ---: | ---: |",
+        (
+            "| target | bomb | bytes | outcome | memory, MB | CPU, s |\n"
+            "| --- | --- | ---: | --- | ---: | ---: |"
+        ),
         flush=True,
     )
     harm: list[tuple[str, str]] = []
@@ -318,7 +387,11 @@ def try_bombs(pattern: str | None = None, *, small: bool = False) -> int:
         outcome = outcome if well else f"**{outcome}**"
         size = len(next(iter(files.values())))
         print(
-            f"| {bomb.target} | {bomb.name} | {size:,} | {outcome} | {growth / 1e6:,.0f} | {seconds:.1f} |", flush=True
+            (
+                f"| {bomb.target} | {bomb.name} | {size:,} | {outcome} | {growth / 1e6:,.0f} | "
+                f"{seconds:.1f} |"
+            ),
+            flush=True,
         )
         if not well:
             harm.append((bomb.target, bomb.name))

@@ -50,7 +50,9 @@ def damage_gzip(rng: Random, data: bytes) -> bytes:
     if how == 1:
         return packed[: rng.randrange(len(packed))]
     if how == 2:
-        return packed + rng.choice((b"\0" * 10, b"x", packed, packed[:5], b"\x1f\x8b", rng.randbytes(20)))
+        return packed + rng.choice(
+            (b"\0" * 10, b"x", packed, packed[:5], b"\x1f\x8b", rng.randbytes(20))
+        )
     if how == 3:
         # Flags for fields that are not there.
         return packed[:3] + bytes([rng.choice((1, 2, 4, 8, 16, 31, 0xE0))]) + packed[4:]
@@ -66,13 +68,21 @@ def damage_gzip(rng: Random, data: bytes) -> bytes:
         middle = rng.randrange(len(data) + 1)
         return gzipped(data[:middle]) + gzipped(data[middle:])
     if how == 9:
-        return b"\x1f\x8b\x08\x04\0\0\0\0\0\xff" + struct.pack("<H", rng.choice((0, 3, 65535))) + packed[10:]
+        return (
+            b"\x1f\x8b\x08\x04\0\0\0\0\0\xff"
+            + struct.pack("<H", rng.choice((0, 3, 65535)))
+            + packed[10:]
+        )
     return rng.choice(BYTES)(rng, packed, ())
 
 
 # bzip2 and xz
 
-PACKERS: dict[str, Callable[[bytes], bytes]] = {"gz": gzipped, "bz2": bz2.compress, "xz": lzma.compress}
+PACKERS: dict[str, Callable[[bytes], bytes]] = {
+    "gz": gzipped,
+    "bz2": bz2.compress,
+    "xz": lzma.compress,
+}
 
 
 # tar
@@ -86,13 +96,22 @@ def tarred(files: Files) -> bytes:
             member.size = len(data)
             archive.addfile(member, io.BytesIO(data))
     # Without the filling up to 10 KiB, of which half of all damage would be.
-    return out.getvalue()[: sum(BLOCK + -(-len(data) // BLOCK) * BLOCK for data in files.values())] + b"\0" * 2 * BLOCK
+    return (
+        out.getvalue()[: sum(BLOCK + -(-len(data) // BLOCK) * BLOCK for data in files.values())]
+        + b"\0" * 2 * BLOCK
+    )
 
 
 def tar_header(name: bytes, size: bytes, type_: bytes = b"0", **fields: bytes) -> bytes:
     """A header with its checksum; the fields as they stand in it."""
     header = bytearray(BLOCK)
-    values = {"name": name, "mode": b"0000644\0", "size": size, "mtime": b"00000000000\0", "type": type_}
+    values = {
+        "name": name,
+        "mode": b"0000644\0",
+        "size": size,
+        "mtime": b"00000000000\0",
+        "type": type_,
+    }
     values["magic"] = b"ustar  \0"
     for field, value in {**values, **fields}.items():
         start, length = TAR_FIELDS[field.replace("_", " ")]
@@ -114,19 +133,58 @@ def base256(number: int, length: int = 12) -> bytes:
 def _odd_field(rng: Random, field: str) -> bytes:
     if field in ("size", "mtime", "mode", "real size"):
         sizes = (0, 1, 511, 512, 513, 2**20, 2**31, 2**33 - 1, 2**36, 2**50, 2**62)
-        octal = (b"77777777777\0", b"-1", b"", b"9", b"1e3", b" 17 ", b"\xff" * 12, b"\x80" + b"\xff" * 11)
+        octal = (
+            b"77777777777\0",
+            b"-1",
+            b"",
+            b"9",
+            b"1e3",
+            b" 17 ",
+            b"\xff" * 12,
+            b"\x80" + b"\xff" * 11,
+        )
         return rng.choice((*octal, base256(rng.choice(sizes)), b"%011o\0" % rng.choice(sizes[:6])))
     if field == "type":
-        return rng.choice((b"S", b"L", b"K", b"x", b"g", b"1", b"2", b"3", b"4", b"5", b"6", b"7", b"D", b"V", b"\0"))
+        return rng.choice(
+            (
+                b"S",
+                b"L",
+                b"K",
+                b"x",
+                b"g",
+                b"1",
+                b"2",
+                b"3",
+                b"4",
+                b"5",
+                b"6",
+                b"7",
+                b"D",
+                b"V",
+                b"\0",
+            )
+        )
     if field == "magic":
         return rng.choice((b"ustar\x0000", b"ustar  \0", b"\0" * 8, b"xxxxxxxx"))
     if field == "more sparse":
         return b"\1"
     if field == "sparse":
-        return b"".join(rng.choice((b"%011o\0" % 5, b"x" * 12, base256(2**50), b"\0" * 12)) for _ in range(8))
+        return b"".join(
+            rng.choice((b"%011o\0" % 5, b"x" * 12, base256(2**50), b"\0" * 12)) for _ in range(8)
+        )
     if field == "checksum":
         return rng.randbytes(8)
-    names = (b"../x.txt", b"/x.txt", b".x.txt", b"", b"\xff\xfe.txt", b"a" * 100, b"a/../7.txt", b"7.txt", b"a\nb.txt")
+    names = (
+        b"../x.txt",
+        b"/x.txt",
+        b".x.txt",
+        b"",
+        b"\xff\xfe.txt",
+        b"a" * 100,
+        b"a/../7.txt",
+        b"7.txt",
+        b"a\nb.txt",
+    )
     return rng.choice(names)
 
 
@@ -179,11 +237,17 @@ def damage_tar(rng: Random, files: Files) -> bytes:
         return data[:at] + _pax(rng) + data[at:]
     if how == 4:
         link = tar_header(
-            rng.choice((b"7.txt", b"x.txt", b"../x.txt")), b"", rng.choice((b"1", b"2", b"3", b"5", b"6"))
+            rng.choice((b"7.txt", b"x.txt", b"../x.txt")),
+            b"",
+            rng.choice((b"1", b"2", b"3", b"5", b"6")),
         )
         return data[:at] + link + data[at:]
     if how == 5:
-        return data[: rng.choice((rng.randrange(len(data)), at, at + BLOCK, len(data) - BLOCK, len(data) - 2 * BLOCK))]
+        return data[
+            : rng.choice(
+                (rng.randrange(len(data)), at, at + BLOCK, len(data) - BLOCK, len(data) - 2 * BLOCK)
+            )
+        ]
     if how == 6:
         return rng.choice(BYTES)(rng, data, ())
     return data
@@ -199,7 +263,8 @@ _TYPE = "application/vnd.openxmlformats-officedocument.spreadsheetml"
 
 
 def workbook(sheets: dict[str, list[Sequence[Any]]]) -> Files:
-    """The members of a workbook with these cells; texts are shared strings, as Excel writes them."""
+    """The members of a workbook with these cells; texts are shared strings, as Excel writes
+    them."""
     strings: dict[str, int] = {}
     members: dict[str, str] = {}
     for number, rows in enumerate(sheets.values(), 1):
@@ -209,25 +274,34 @@ def workbook(sheets: dict[str, list[Sequence[Any]]]) -> Files:
             for c, value in enumerate(row):
                 ref = f"{chr(65 + c)}{r}"
                 if isinstance(value, str):
-                    cells += f'<c r="{ref}" t="s"><v>{strings.setdefault(value, len(strings))}</v></c>'
+                    cells += (
+                        f'<c r="{ref}" t="s"><v>{strings.setdefault(value, len(strings))}</v></c>'
+                    )
                 elif value is not None:
                     cells += f'<c r="{ref}"><v>{value}</v></c>'
             body += f'<row r="{r}">{cells}</row>'
         size = f"A1:{chr(64 + max(map(len, rows)))}{len(rows)}"
-        sheet = f'<worksheet {_NS}><dimension ref="{size}"/><sheetData>{body}</sheetData></worksheet>'
+        sheet = (
+            f'<worksheet {_NS}><dimension ref="{size}"/><sheetData>{body}</sheetData></worksheet>'
+        )
         members[f"xl/worksheets/sheet{number}.xml"] = _HEAD + sheet
     shared = "".join(f'<si><t xml:space="preserve">{escape(text)}</t></si>' for text in strings)
     count = f'count="{len(strings)}" uniqueCount="{len(strings)}"'
     members["xl/sharedStrings.xml"] = f"{_HEAD}<sst {_NS} {count}>{shared}</sst>"
     listed = "".join(
-        f'<sheet name="{escape(title)}" sheetId="{i}" r:id="rId{i}"/>' for i, title in enumerate(sheets, 1)
+        f'<sheet name="{escape(title)}" sheetId="{i}" r:id="rId{i}"/>'
+        for i, title in enumerate(sheets, 1)
     )
-    members["xl/workbook.xml"] = f'{_HEAD}<workbook {_NS} xmlns:r="{_REL}"><sheets>{listed}</sheets></workbook>'
+    members["xl/workbook.xml"] = (
+        f'{_HEAD}<workbook {_NS} xmlns:r="{_REL}"><sheets>{listed}</sheets></workbook>'
+    )
     relations = "".join(
         f'<Relationship Id="rId{i}" Type="{_REL}/worksheet" Target="worksheets/sheet{i}.xml"/>'
         for i in range(1, len(sheets) + 1)
     )
-    relations += f'<Relationship Id="rId99" Type="{_REL}/sharedStrings" Target="sharedStrings.xml"/>'
+    relations += (
+        f'<Relationship Id="rId99" Type="{_REL}/sharedStrings" Target="sharedStrings.xml"/>'
+    )
     of = f'{_HEAD}<Relationships xmlns="{_PACKAGE}/relationships">'
     members["xl/_rels/workbook.xml.rels"] = f"{of}{relations}</Relationships>"
     whole = f'<Relationship Id="rId1" Type="{_REL}/officeDocument" Target="xl/workbook.xml"/>'
@@ -240,8 +314,13 @@ def workbook(sheets: dict[str, list[Sequence[Any]]]) -> Files:
             ("xl/workbook.xml", "sheet.main"),
         )
     )
-    default = '<Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
-    members["[Content_Types].xml"] = f'{_HEAD}<Types xmlns="{_PACKAGE}/content-types">{default}{parts}</Types>'
+    default = (
+        '<Default Extension="rels" '
+        'ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
+    )
+    members["[Content_Types].xml"] = (
+        f'{_HEAD}<Types xmlns="{_PACKAGE}/content-types">{default}{parts}</Types>'
+    )
     return {name: text.encode("utf8") for name, text in members.items()}
 
 
@@ -269,7 +348,12 @@ def damage_zip(rng: Random, files: Files) -> bytes:
         return zipped(files)
     if how == 7:
         name = rng.choice(list(files))
-        renamed = {**files, rng.choice(("../x.xml", "/x.xml", name.upper(), "xl/x.xml", "a" * 300)): files.pop(name)}
+        renamed = {
+            **files,
+            rng.choice(("../x.xml", "/x.xml", name.upper(), "xl/x.xml", "a" * 300)): files.pop(
+                name
+            ),
+        }
         return zipped(renamed, rng.choice(METHODS))
     packed = zipped(files, rng.choice((zipfile.ZIP_DEFLATED, zipfile.ZIP_DEFLATED, *METHODS)))
     if how == 8:
@@ -277,7 +361,9 @@ def damage_zip(rng: Random, files: Files) -> bytes:
         signature = rng.choice((b"PK\x03\x04", b"PK\x01\x02", b"PK\x05\x06"))
         places = [i for i in range(len(packed) - 4) if packed.startswith(signature, i)]
         at = rng.choice(places) + rng.randrange(4, 30)
-        value = rng.choice((b"\0", b"\1", b"\xff", b"\xff\xff", b"\xff\xff\xff\xff", b"\0\0\0\x80", b"\x63"))
+        value = rng.choice(
+            (b"\0", b"\1", b"\xff", b"\xff\xff", b"\xff\xff\xff\xff", b"\0\0\0\x80", b"\x63")
+        )
         return packed[:at] + value + packed[at + len(value) :]
     return rng.choice(BYTES)(rng, packed, ())
 

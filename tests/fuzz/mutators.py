@@ -1,4 +1,5 @@
-"""Ways to damage a file. Each takes a seeded random generator, so that a seed gives the same damage everywhere."""
+"""Ways to damage a file. Each takes a seeded random generator, so that a seed gives the same damage
+everywhere."""
 
 import json
 import re
@@ -10,31 +11,235 @@ from typing import Any
 Mutator = Callable[[Random, bytes, Sequence[bytes]], bytes]
 
 NUMBERS = (
-    *("0", "-0", "-1", "1", "007", "2147483648", "-2147483649", "9223372036854775808", "18446744073709551616"),
-    *("999999999", "1000000000", "1" * 400, "9" * 5000, "1e999", "-1e999", "1e5", "0x10", "1_000", "1.0", "+1", "3.5"),
-    *("NaN", "Infinity", "-Infinity", "nan", "²", "٣", "１２", "߁", "½", "Ⅷ", "", " 1 ", "1 2", "null", "true"),
+    *(
+        "0",
+        "-0",
+        "-1",
+        "1",
+        "007",
+        "2147483648",
+        "-2147483649",
+        "9223372036854775808",
+        "18446744073709551616",
+    ),
+    *(
+        "999999999",
+        "1000000000",
+        "1" * 400,
+        "9" * 5000,
+        "1e999",
+        "-1e999",
+        "1e5",
+        "0x10",
+        "1_000",
+        "1.0",
+        "+1",
+        "3.5",
+    ),
+    *(
+        "NaN",
+        "Infinity",
+        "-Infinity",
+        "nan",
+        "²",
+        "٣",
+        "１２",
+        "߁",
+        "½",
+        "Ⅷ",
+        "",
+        " 1 ",
+        "1 2",
+        "null",
+        "true",
+    ),
 )
 ODD_TEXTS = (
-    *("\0", "\x01", "\x08", "\x0b", "\x0c", "\x1a", "\x1b[31m", "\x7f", "\x85", "\xa0", "\u200b", "\u202e", "\u2028"),
-    *("\u2029", "\ufeff", "\ufffd", "\uffff", "\U0001f468\u200d\U0001f469", "\U0010ffff", "e\u0301", "İ", "ß", "ﬃ"),
-    *("\r", "\n", "\r\n", "\t", " ", "  ", '"', '""', "'", "\\", "\\\\", "\\n", "\\", "/", "//", "../", "%s", "{0}"),
-    *("&", "&amp;", "&#0;", "&#x110000;", "&#55296;", "&nope;", "<", ">", "<a>", "</a>", "]]>", "<![CDATA[", "<!--"),
-    *("\\ud800", "\\udfff\\ud800", "\\u0000", "NaN", "null", "-1", "NIL", "|", "||", "|t|", "#", "!", "[Term]", "["),
+    *(
+        "\0",
+        "\x01",
+        "\x08",
+        "\x0b",
+        "\x0c",
+        "\x1a",
+        "\x1b[31m",
+        "\x7f",
+        "\x85",
+        "\xa0",
+        "\u200b",
+        "\u202e",
+        "\u2028",
+    ),
+    *(
+        "\u2029",
+        "\ufeff",
+        "\ufffd",
+        "\uffff",
+        "\U0001f468\u200d\U0001f469",
+        "\U0010ffff",
+        "e\u0301",
+        "İ",
+        "ß",
+        "ﬃ",
+    ),
+    *(
+        "\r",
+        "\n",
+        "\r\n",
+        "\t",
+        " ",
+        "  ",
+        '"',
+        '""',
+        "'",
+        "\\",
+        "\\\\",
+        "\\n",
+        "\\",
+        "/",
+        "//",
+        "../",
+        "%s",
+        "{0}",
+    ),
+    *(
+        "&",
+        "&amp;",
+        "&#0;",
+        "&#x110000;",
+        "&#55296;",
+        "&nope;",
+        "<",
+        ">",
+        "<a>",
+        "</a>",
+        "]]>",
+        "<![CDATA[",
+        "<!--",
+    ),
+    *(
+        "\\ud800",
+        "\\udfff\\ud800",
+        "\\u0000",
+        "NaN",
+        "null",
+        "-1",
+        "NIL",
+        "|",
+        "||",
+        "|t|",
+        "#",
+        "!",
+        "[Term]",
+        "[",
+    ),
     *("]", "{", "}", "(", ")", ";", ",", ":", "=", "==", "CON", "nul", "~", "*", "?"),
 )
-ODD_BYTES = (0x00, 0x09, 0x0A, 0x0D, 0x1F, 0x22, 0x3C, 0x5C, 0x7B, 0x7C, 0x80, 0xBF, 0xC0, 0xED, 0xF8, 0xFE, 0xFF)
+ODD_BYTES = (
+    0x00,
+    0x09,
+    0x0A,
+    0x0D,
+    0x1F,
+    0x22,
+    0x3C,
+    0x5C,
+    0x7B,
+    0x7C,
+    0x80,
+    0xBF,
+    0xC0,
+    0xED,
+    0xF8,
+    0xFE,
+    0xFF,
+)
 # Encodings that Python knows; some are no encodings of text at all.
 ENCODINGS = (
-    *("utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-be", "utf-7", "utf-8-sig", "latin-1", "cp1252", "cp437"),
-    *("gb18030", "gb2312", "shift_jis", "euc-kr", "big5", "koi8-r", "iso2022_jp", "hz", "cp037", "ascii", "mac-roman"),
+    *(
+        "utf-16",
+        "utf-16-le",
+        "utf-16-be",
+        "utf-32",
+        "utf-32-be",
+        "utf-7",
+        "utf-8-sig",
+        "latin-1",
+        "cp1252",
+        "cp437",
+    ),
+    *(
+        "gb18030",
+        "gb2312",
+        "shift_jis",
+        "euc-kr",
+        "big5",
+        "koi8-r",
+        "iso2022_jp",
+        "hz",
+        "cp037",
+        "ascii",
+        "mac-roman",
+    ),
 )
 DECLARED = (
     *ENCODINGS,
-    *("UTF-8", "utf8", "ISO-8859-1", "US-ASCII", "no-such", "hex", "base64", "rot13", "zlib", "idna", "punycode"),
-    *("unicode_escape", "raw_unicode_escape", "mbcs", "undefined", "x-user-defined", "a" * 100, "", "utf-8 ", "../x"),
+    *(
+        "UTF-8",
+        "utf8",
+        "ISO-8859-1",
+        "US-ASCII",
+        "no-such",
+        "hex",
+        "base64",
+        "rot13",
+        "zlib",
+        "idna",
+        "punycode",
+    ),
+    *(
+        "unicode_escape",
+        "raw_unicode_escape",
+        "mbcs",
+        "undefined",
+        "x-user-defined",
+        "a" * 100,
+        "",
+        "utf-8 ",
+        "../x",
+    ),
 )
-DELIMITERS = (b"\t", b"|", b"||", b";", b",", b":", b" ", b"//", b"\n", b'"', b"{", b"}", b"[", b"]", b"<", b">", b"=")
-LINE_ENDS = (b"\r", b"\r\n", b"\n\n", b"\r\r\n", b"\x85", b"\xe2\x80\xa8", b"\x0b", b"\x0c", b"\n\r", b"\x00\n")
+DELIMITERS = (
+    b"\t",
+    b"|",
+    b"||",
+    b";",
+    b",",
+    b":",
+    b" ",
+    b"//",
+    b"\n",
+    b'"',
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    b"<",
+    b">",
+    b"=",
+)
+LINE_ENDS = (
+    b"\r",
+    b"\r\n",
+    b"\n\n",
+    b"\r\r\n",
+    b"\x85",
+    b"\xe2\x80\xa8",
+    b"\x0b",
+    b"\x0c",
+    b"\n\r",
+    b"\x00\n",
+)
 RUN_CHARACTERS = "a A0 .\t-_/()[]\"'&<>{}|:;,é字\U0001f600\0\n\r"
 # Few are long: they cost time, and say little more than short ones.
 RUN_LENGTHS = (*[100] * 6, *[1_000] * 6, *[4_000] * 3, 60_000)
@@ -73,7 +278,9 @@ def delete(rng: Random, data: bytes, others: Sequence[bytes]) -> bytes:
 def duplicate(rng: Random, data: bytes, others: Sequence[bytes]) -> bytes:
     start, end = cut_places(rng, data)
     times = rng.choice((1, 1, 2, 10, 100))
-    return data[:start] + data[start:end] * min(times, 1 + 50_000 // (end - start + 1)) + data[start:]
+    return (
+        data[:start] + data[start:end] * min(times, 1 + 50_000 // (end - start + 1)) + data[start:]
+    )
 
 
 def insert(rng: Random, data: bytes, others: Sequence[bytes]) -> bytes:
@@ -103,7 +310,16 @@ def swap(rng: Random, data: bytes, others: Sequence[bytes]) -> bytes:
 def odd_integer(rng: Random, data: bytes, others: Sequence[bytes]) -> bytes:
     """Write a boundary value over what may be a length or an offset of a binary format."""
     size = rng.choice((1, 2, 4, 8))
-    value = rng.choice((0, 1, 2 ** (8 * size) - 1, 2 ** (8 * size - 1), 2 ** (8 * size - 1) - 1, 2 ** (8 * size) - 2))
+    value = rng.choice(
+        (
+            0,
+            1,
+            2 ** (8 * size) - 1,
+            2 ** (8 * size - 1),
+            2 ** (8 * size - 1) - 1,
+            2 ** (8 * size) - 2,
+        )
+    )
     start = rng.randrange(len(data) + 1)
     return data[:start] + value.to_bytes(size, rng.choice(("little", "big"))) + data[start + size :]
 
@@ -170,7 +386,11 @@ def change_number(rng: Random, data: bytes, others: Sequence[bytes]) -> bytes:
 def odd_text(rng: Random, data: bytes, others: Sequence[bytes]) -> bytes:
     for _ in range(rng.choice((1, 1, 1, 5))):
         start, _ = cut_places(rng, data)
-        data = data[:start] + rng.choice(ODD_TEXTS).encode("utf8") * rng.choice((1, 1, 1, 3)) + data[start:]
+        data = (
+            data[:start]
+            + rng.choice(ODD_TEXTS).encode("utf8") * rng.choice((1, 1, 1, 3))
+            + data[start:]
+        )
     return data
 
 
@@ -182,7 +402,17 @@ def long_run(rng: Random, data: bytes, others: Sequence[bytes]) -> bytes:
 
 def bad_utf8(rng: Random, data: bytes, others: Sequence[bytes]) -> bytes:
     start, _ = cut_places(rng, data)
-    wrong = rng.choice((b"\xff", b"\xc0\x80", b"\xed\xa0\x80", b"\xf5\x80\x80\x80", b"\xe2\x82", b"\x80", b"\xf0\x9f"))
+    wrong = rng.choice(
+        (
+            b"\xff",
+            b"\xc0\x80",
+            b"\xed\xa0\x80",
+            b"\xf5\x80\x80\x80",
+            b"\xe2\x82",
+            b"\x80",
+            b"\xf0\x9f",
+        )
+    )
     return data[:start] + wrong + data[start:]
 
 
@@ -192,12 +422,17 @@ def reencode(rng: Random, data: bytes, others: Sequence[bytes]) -> bytes:
 
 def mark_order(rng: Random, data: bytes, others: Sequence[bytes]) -> bytes:
     """Put a byte order mark, true or not, before the text or at a line's start."""
-    mark = rng.choice((b"\xef\xbb\xbf", b"\xef\xbb\xbf" * 2, b"\xff\xfe", b"\xfe\xff", b"\x2b\x2f\x76\x38"))
+    mark = rng.choice(
+        (b"\xef\xbb\xbf", b"\xef\xbb\xbf" * 2, b"\xff\xfe", b"\xfe\xff", b"\x2b\x2f\x76\x38")
+    )
     return mark + data if rng.random() < 0.7 else data.replace(b"\n", b"\n" + mark)
 
 
 def change_delimiters(rng: Random, data: bytes, others: Sequence[bytes]) -> bytes:
-    old, new = rng.choice([each for each in DELIMITERS if each in data] or [b""]), rng.choice((*DELIMITERS, b""))
+    old, new = (
+        rng.choice([each for each in DELIMITERS if each in data] or [b""]),
+        rng.choice((*DELIMITERS, b"")),
+    )
     if not old:
         return data + new
     if rng.random() < 0.3:
@@ -249,9 +484,51 @@ TEXTS: Sequence[Mutator] = (
 def odd_value(rng: Random) -> Any:
     return rng.choice(
         (
-            *(None, True, False, 0, -1, 1, 2**31, 2**63, 2**70, -(2**63), 1.5, float("nan"), float("inf"), "", " "),
-            *("x", "\0", "\ud800", "é", "²", "1", "../x", "/x", "x" * 3000, [], [[]], {}, {"": {}}, [None], ["x", 1]),
-            *([[0, 1]], [[-1, 10**9]], [[0]], [0, 1], {"id": "x"}, {"x": [1, {"y": None}]}, "CON", "a\nb", "\r"),
+            *(
+                None,
+                True,
+                False,
+                0,
+                -1,
+                1,
+                2**31,
+                2**63,
+                2**70,
+                -(2**63),
+                1.5,
+                float("nan"),
+                float("inf"),
+                "",
+                " ",
+            ),
+            *(
+                "x",
+                "\0",
+                "\ud800",
+                "é",
+                "²",
+                "1",
+                "../x",
+                "/x",
+                "x" * 3000,
+                [],
+                [[]],
+                {},
+                {"": {}},
+                [None],
+                ["x", 1],
+            ),
+            *(
+                [[0, 1]],
+                [[-1, 10**9]],
+                [[0]],
+                [0, 1],
+                {"id": "x"},
+                {"x": [1, {"y": None}]},
+                "CON",
+                "a\nb",
+                "\r",
+            ),
         )
     )
 
@@ -268,7 +545,9 @@ def change_tree(rng: Random, tree: Any) -> Any:
         elif how == 1 and isinstance(changed, list):
             changed.insert(key, changed[key])
         elif how == 1:
-            changed[rng.choice((f"{key}x", "", str(key).upper(), "\0", "__proto__"))] = changed.pop(key)
+            changed[rng.choice((f"{key}x", "", str(key).upper(), "\0", "__proto__"))] = changed.pop(
+                key
+            )
         elif how == 2 and isinstance(changed, dict):
             other = rng.choice(list(changed))
             changed[key], changed[other] = changed[other], changed[key]
@@ -278,7 +557,9 @@ def change_tree(rng: Random, tree: Any) -> Any:
     if isinstance(tree, bytes) and rng.random() < 0.8:
         return rng.choice(BYTES)(rng, tree, ())
     if isinstance(tree, str) and rng.random() < 0.5:
-        return rng.choice(TEXTS)(rng, tree.encode("utf8", "surrogatepass"), ()).decode("utf8", "replace")
+        return rng.choice(TEXTS)(rng, tree.encode("utf8", "surrogatepass"), ()).decode(
+            "utf8", "replace"
+        )
     if isinstance(tree, int) and rng.random() < 0.4:
         return tree + rng.choice((-1, 1, 10, -1000))
     how = rng.randrange(6)
@@ -381,7 +662,18 @@ def nest_xml(rng: Random, data: bytes, others: Sequence[bytes]) -> bytes:
     if not tags:
         return data
     place = rng.choice(tags).end()
-    name = rng.choice((b"a", b"passage", b"sentence", b"annotation", b"Concept", b"AbstractText", b"String", b"span"))
+    name = rng.choice(
+        (
+            b"a",
+            b"passage",
+            b"sentence",
+            b"annotation",
+            b"Concept",
+            b"AbstractText",
+            b"String",
+            b"span",
+        )
+    )
     depth = rng.choice((5, 50, 500, 5_000))
     closed = b"</" + name + b">" if rng.random() < 0.7 else b""
     return data[:place] + (b"<" + name + b">") * depth + closed * depth + data[place:]
@@ -400,11 +692,17 @@ def change_tags(rng: Random, data: bytes, others: Sequence[bytes]) -> bytes:
     elif how == 2:
         new = other[0]
     elif how == 3:
-        new = match[0].replace(b">", b" " + b" ".join(b'a%d="1"' % i for i in range(rng.choice((1, 300)))) + b">", 1)
+        new = match[0].replace(
+            b">", b" " + b" ".join(b'a%d="1"' % i for i in range(rng.choice((1, 300)))) + b">", 1
+        )
     elif how == 4:
-        new = re.sub(rb'"[^"]*"', b'"%s"' % rng.choice(NUMBERS)[:99].encode("utf8"), match[0], count=1)
+        new = re.sub(
+            rb'"[^"]*"', b'"%s"' % rng.choice(NUMBERS)[:99].encode("utf8"), match[0], count=1
+        )
     elif how == 5:
-        new = match[0] + rng.choice((b"<!-- x -->", b"<?x y?>", b"<![CDATA[<&]]>", b"<x/>", b"text", b"&#13;"))
+        new = match[0] + rng.choice(
+            (b"<!-- x -->", b"<?x y?>", b"<![CDATA[<&]]>", b"<x/>", b"text", b"&#13;")
+        )
     else:
         new = re.sub(rb"\w+", rng.choice((b"x", b"id", b"a:b", b"text")), match[0], count=1)
     return data[: match.start()] + new + data[match.end() :]
@@ -423,7 +721,11 @@ def drop_element(rng: Random, data: bytes, others: Sequence[bytes]) -> bytes:
         chosen = rng.choice(inner)
         start, end = start + chosen.start(), start + chosen.end()
     element = data[start:end]
-    return data[:start] + rng.choice((b"", element * 2, element * 40, re.sub(rb">[^<]*<", b"><", element))) + data[end:]
+    return (
+        data[:start]
+        + rng.choice((b"", element * 2, element * 40, re.sub(rb">[^<]*<", b"><", element)))
+        + data[end:]
+    )
 
 
 XML: Sequence[Mutator] = (

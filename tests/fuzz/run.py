@@ -67,7 +67,8 @@ class Chunk:
 
 @dataclass
 class Worker:
-    """tasks, results: the pipes to it and from it. cpu, wall: when the input began that it is at."""
+    """tasks, results: the pipes to it and from it. cpu, wall: when the input began that it is
+    at."""
 
     pid: int
     tasks: int
@@ -97,10 +98,13 @@ class Failure:
 class Fuzzer:
     """Tries inputs of targets, `jobs` at a time.
 
-    seed: input i of a target depends on it and on nothing else. keep: where inputs that failed are written.
+    seed: input i of a target depends on it and on nothing else. keep: where inputs that failed are
+        written.
     """
 
-    def __init__(self, targets: Sequence[Target], seed: int, *, jobs: int = 2, keep: Path | None = None) -> None:
+    def __init__(
+        self, targets: Sequence[Target], seed: int, *, jobs: int = 2, keep: Path | None = None
+    ) -> None:
         self.targets = list(targets)
         self.seed, self.jobs, self.keep = seed, jobs, keep
         self.counts: dict[str, Counter] = {target.name: Counter() for target in targets}
@@ -128,7 +132,13 @@ class Fuzzer:
                 for worker in self._workers:
                     if worker.chunk is None:
                         ended = time.monotonic() > until
-                        worker.chunk = self._left.popleft() if self._left else None if ended else next(chunks, None)
+                        worker.chunk = (
+                            self._left.popleft()
+                            if self._left
+                            else None
+                            if ended
+                            else next(chunks, None)
+                        )
                         self._give(worker)
                 if not any(worker.chunk for worker in self._workers):
                     break
@@ -138,7 +148,10 @@ class Fuzzer:
                     self._watch(worker)
                 if time.monotonic() - shown > PROGRESS_SECONDS:
                     shown = time.monotonic()
-                    say(f"{self.n_inputs():,} inputs, {self.n_failures():,} failures, {shown - started:.0f} s")
+                    say(
+                        f"{self.n_inputs():,} inputs, {self.n_failures():,} failures, "
+                        f"{shown - started:.0f} s"
+                    )
         finally:
             self.seconds = time.monotonic() - started
             for worker in self._workers:
@@ -181,7 +194,8 @@ class Fuzzer:
     def _be_worker(self, tasks: int, results: int, folder: Path) -> NoReturn:
         """Read chunks of inputs from one pipe, and write what came of each to another.
 
-        After a failure, and from time to time, the process ends: what is left of one input is not for the others.
+        After a failure, and from time to time, the process ends: what is left of one input is not
+        for the others.
         """
         # Nothing of the parent's is to run at the end, whatever happens.
         try:
@@ -194,7 +208,11 @@ class Fuzzer:
                     case = make_case(target, self.seed, index)
                     result = attempt(target, case.files, case.thorough, folder)
                     n += 1
-                    retired = n >= WORKER_INPUTS or result.outcome in FAILURES or result.outcome == TOKENIZER
+                    retired = (
+                        n >= WORKER_INPUTS
+                        or result.outcome in FAILURES
+                        or result.outcome == TOKENIZER
+                    )
                     os.write(results, json.dumps([index, retired, *result]).encode() + b"\n")
                     if retired:
                         os._exit(0)
@@ -216,7 +234,11 @@ class Fuzzer:
             index, worker.retired, *result = json.loads(line)
             self._count(worker.chunk, index, Result(*result))
         worker.cpu, worker.wall = _cpu(worker.pid), time.monotonic()
-        if worker.chunk is not None and worker.chunk.start == worker.chunk.stop and not worker.retired:
+        if (
+            worker.chunk is not None
+            and worker.chunk.start == worker.chunk.stop
+            and not worker.retired
+        ):
             worker.chunk = None
         if not data:
             self._replace(worker)
@@ -243,10 +265,14 @@ class Fuzzer:
         chunk = worker.chunk
         if chunk is not None and not worker.retired:
             if not os.WIFSIGNALED(status):
-                raise RuntimeError(f"input {chunk.start} of {self.targets[chunk.target].name}:\n{worker.log()}")
+                raise RuntimeError(
+                    f"input {chunk.start} of {self.targets[chunk.target].name}:\n{worker.log()}"
+                )
             where = innermost(worker.log())
             outcome = CRASH if not worker.killed else TOKENIZER if in_tokenizer(where) else HANG
-            self._count(chunk, chunk.start, Result(outcome, f"signal {os.WTERMSIG(status)} in {where}"))
+            self._count(
+                chunk, chunk.start, Result(outcome, f"signal {os.WTERMSIG(status)} in {where}")
+            )
         if chunk is not None and chunk.start < chunk.stop:
             self._left.append(chunk)
         shutil.rmtree(worker.folder, ignore_errors=True)
@@ -270,7 +296,10 @@ class Fuzzer:
         key = result.outcome, f"{place}{message if place.startswith('CheckFailed') else ''}"
         failure = self.failures.setdefault(key, Failure(result.outcome, result.detail))
         failure.inputs.append((name, index))
-        if self.keep is not None and sum(each == name for each, _ in failure.inputs) <= SAVED_PER_CAUSE:
+        if (
+            self.keep is not None
+            and sum(each == name for each, _ in failure.inputs) <= SAVED_PER_CAUSE
+        ):
             target = next(target for target in self.targets if target.name == name)
             folder = self.keep / f"{name.replace(':', '-').replace('/', '-')}-{self.seed}-{index}"
             write_files(folder, make_case(target, self.seed, index).files)
@@ -278,7 +307,10 @@ class Fuzzer:
 
     def table(self) -> str:
         """Return the outcomes of each target's inputs as a Markdown table."""
-        rows = [f"| target | n | {' | '.join(COLUMNS.values())} |", "| --- |" + " ---: |" * (len(COLUMNS) + 1)]
+        rows = [
+            f"| target | n | {' | '.join(COLUMNS.values())} |",
+            "| --- |" + " ---: |" * (len(COLUMNS) + 1),
+        ]
         total: Counter = sum(self.counts.values(), Counter())
         for name, counts in [*self.counts.items(), ("**all**", total)]:
             n = sum(counts[outcome] for outcome in OUTCOMES)
@@ -294,8 +326,13 @@ class Fuzzer:
             name, index = failure.inputs[0]
             lines.append(f"{failure.outcome} {len(failure.inputs)}x: {failure.detail}")
             lines.append("  " + ", ".join(f"{each} {n}" for each, n in targets.most_common(8)))
-            lines.append(f"  python -m tests.fuzz --target '{name}' --seed {self.seed} --index {index}")
-            lines.extend(f"  python -m tests.fuzz --target '{name}' --repro '{path}'" for path in failure.saved[:1])
+            lines.append(
+                f"  python -m tests.fuzz --target '{name}' --seed {self.seed} --index {index}"
+            )
+            lines.extend(
+                f"  python -m tests.fuzz --target '{name}' --repro '{path}'"
+                for path in failure.saved[:1]
+            )
         return "\n".join(lines)
 
 

@@ -1,4 +1,5 @@
-"""Small valid files of every format that is read, which the mutators damage. All of them are synthetic."""
+"""Small valid files of every format that is read, which the mutators damage. All of them are
+synthetic."""
 
 import json
 from collections.abc import Sequence
@@ -32,19 +33,24 @@ MEDIC = (
 )
 CTD = (
     "# Diseases of a test\n#\n"
-    "# Fields:\n# DiseaseName\tDiseaseID\tAltDiseaseIDs\tDefinition\tParentIDs\tTreeNumbers\tParentTreeNumbers\t"
-    "SlimMappings\tSynonyms\n#\n"
-    "Gout\tMESH:D006073\tDO:DOID:13189|OMIM:300323\tUrate crystals.\tMESH:D1\tC05.550|C16\tC05\tx\tPodagra|Tophi\n"
+    "# Fields:\n"
+    "# DiseaseName\tDiseaseID\tAltDiseaseIDs\tDefinition\tParentIDs\tTreeNumbers\t"
+    "ParentTreeNumbers\tSlimMappings\tSynonyms\n#\n"
+    "Gout\tMESH:D006073\tDO:DOID:13189|OMIM:300323\tUrate crystals.\tMESH:D1\tC05.550|C16\tC05\tx\t"
+    "Podagra|Tophi\n"
     "Fever\tMESH:D005334\t\t\tMESH:C\tC23.888\tC23\t\tPyrexia\n"
     "Diseases\tMESH:C\t\t\t\tC\t\t\t\n",
-    "# ChemicalName,ChemicalID,CasRN,Definition,ParentIDs,TreeNumbers,ParentTreeNumbers,Synonyms,DrugBankIDs\n"
-    'Colchicine,MESH:D003078,64-86-8,"From the ""autumn"" crocus, mostly.",MESH:D1,D03.132,D03,Colchisol|x,DB01394\n'
+    "# ChemicalName,ChemicalID,CasRN,Definition,ParentIDs,TreeNumbers,ParentTreeNumbers,Synonyms,"
+    "DrugBankIDs\n"
+    'Colchicine,MESH:D003078,64-86-8,"From the ""autumn"" crocus, '
+    'mostly.",MESH:D1,D03.132,D03,Colchisol|x,DB01394\n'
     "Urea,MESH:D014508,57-13-6,,MESH:D,D02.948,D02,Carbamide,DB03904\n",
 )
 OBO = (
     "format-version: 1.2\ndefault-namespace: test\nontology: tst\n\n"
     "[Term]\nid: TST:0000001\nname: neuron\nalt_id: TST:0000009\n"
-    'def: "A cell that \\"fires\\"." [TST:x]\nsynonym: "nerve cell" EXACT [TST:x]\nsynonym: "big one" BROAD []\n'
+    'def: "A cell that \\"fires\\"." [TST:x]\nsynonym: "nerve cell" EXACT [TST:x]\n'
+    'synonym: "big one" BROAD []\n'
     "xref: FMA:54527 ! neuron\nis_a: TST:0000002 ! cell\n\n"
     "[Typedef]\nid: part_of\nname: part of\n\n"
     "[Term]\nid: TST:0000002\nname: cell\nnamespace: other\n\n"
@@ -52,7 +58,8 @@ OBO = (
     "[Term]\nid: CVCL_0030\nname: HeLa\nxref: NCBI_TaxID:9606 ! Homo sapiens\n",
 )
 OBO_SPECIES = (
-    "format-version: 1.2\n\n[Term]\nid: CVCL_0030\nname: HeLa\nxref: NCBI_TaxID:9606 ! Homo sapiens (Human)\n"
+    "format-version: 1.2\n\n[Term]\nid: CVCL_0030\nname: HeLa\n"
+    "xref: NCBI_TaxID:9606 ! Homo sapiens (Human)\n"
     'xref: NCBI_TaxID:10090 ! Mus musculus\nsynonym: "He La" RELATED []\n\n'
     "[Term]\nid: CVCL_0031\nname: L929\nxref: NCBI_TaxID:10090\n",
 )
@@ -76,17 +83,30 @@ OBOGRAPHS = tuple(
                                         {"pred": "hasExactSynonym", "val": "nerve cell"},
                                         {"pred": "hasBroadSynonym", "val": "cell"},
                                     ],
-                                    "xrefs": [{"val": "FMA:54527"}, {"val": "NCBI_TaxID:9606 ! Homo sapiens"}],
+                                    "xrefs": [
+                                        {"val": "FMA:54527"},
+                                        {"val": "NCBI_TaxID:9606 ! Homo sapiens"},
+                                    ],
                                     "basicPropertyValues": [
-                                        {"pred": "http://x.org/oboInOwl#hasOBONamespace", "val": "test"},
-                                        {"pred": "http://x.org/oboInOwl#hasAlternativeId", "val": "TST:9"},
+                                        {
+                                            "pred": "http://x.org/oboInOwl#hasOBONamespace",
+                                            "val": "test",
+                                        },
+                                        {
+                                            "pred": "http://x.org/oboInOwl#hasAlternativeId",
+                                            "val": "TST:9",
+                                        },
                                     ],
                                 },
                             },
                             {"id": "http://example.org/TST_0000002", "lbl": "cell"},
                             {"id": "http://example.org/TST_0000003"},
                             {"id": "http://example.org/p", "lbl": "part of", "type": "PROPERTY"},
-                            {"id": "http://example.org/TST_4", "lbl": "old", "meta": {"deprecated": True}},
+                            {
+                                "id": "http://example.org/TST_4",
+                                "lbl": "old",
+                                "meta": {"deprecated": True},
+                            },
                         ],
                         "edges": [{"sub": "a", "pred": "is_a", "obj": "b"}],
                     }
@@ -97,9 +117,11 @@ OBOGRAPHS = tuple(
     )
 )
 OWL = (
-    '<?xml version="1.0"?>\n<rdf:RDF xmlns="http://example.org/tst.owl#" xml:base="http://example.org/tst.owl"\n'
+    '<?xml version="1.0"?>\n'
+    '<rdf:RDF xmlns="http://example.org/tst.owl#" xml:base="http://example.org/tst.owl"\n'
     '     xmlns:obo="http://purl.obolibrary.org/obo/" xmlns:owl="http://www.w3.org/2002/07/owl#"\n'
-    '     xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:rdfs="http://www.w3.org/2000/01/rdf-schema#"\n'
+    '     xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" '
+    'xmlns:rdfs="http://www.w3.org/2000/01/rdf-schema#"\n'
     '     xmlns:oboInOwl="http://www.geneontology.org/formats/oboInOwl#">\n'
     '  <owl:Ontology rdf:about="http://example.org/tst.owl"/>\n'
     '  <owl:Class rdf:about="http://example.org/TST_0000001">\n'
@@ -108,27 +130,37 @@ OWL = (
     "    <oboInOwl:hasDbXref>FMA:54527</oboInOwl:hasDbXref>\n"
     '    <oboInOwl:hasExactSynonym xml:lang="en">nerve cell</oboInOwl:hasExactSynonym>\n'
     "    <rdfs:label>neuron é</rdfs:label>\n  </owl:Class>\n"
-    '  <owl:Class rdf:about="http://example.org/TST_0000002"><rdfs:label>cell</rdfs:label></owl:Class>\n'
+    "  <owl:Class "
+    'rdf:about="http://example.org/TST_0000002"><rdfs:label>cell</rdfs:label></owl:Class>\n'
     '  <owl:Class rdf:about="http://example.org/TST_0000003"><rdfs:label>old</rdfs:label>\n'
-    '    <obo:IAO_0100001 rdf:resource="http://example.org/TST_0000002"/><owl:deprecated>true</owl:deprecated>\n'
+    "    <obo:IAO_0100001 "
+    'rdf:resource="http://example.org/TST_0000002"/><owl:deprecated>true</owl:deprecated>\n'
     "  </owl:Class>\n</rdf:RDF>\n",
-    "@prefix owl: <http://www.w3.org/2002/07/owl#> .\n@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .\n"
+    "@prefix owl: <http://www.w3.org/2002/07/owl#> .\n"
+    "@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .\n"
     "@prefix ex: <http://example.org/> .\n\n<http://example.org/tst.owl> a owl:Ontology .\n"
     'ex:TST_1 a owl:Class ; rdfs:label "neuron é"@en ; rdfs:subClassOf ex:TST_2 .\n'
     'ex:TST_2 a owl:Class ; rdfs:label "cell" .\n',
 )
 SKOS = (
-    '<?xml version="1.0" encoding="UTF-8"?>\n<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"\n'
+    '<?xml version="1.0" encoding="UTF-8"?>\n'
+    '<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"\n'
     '     xmlns:skos="http://www.w3.org/2004/02/skos/core#">\n'
-    '  <skos:Concept rdf:about="http://example.org/t/1"><skos:prefLabel xml:lang="en">Gout é</skos:prefLabel>\n'
-    '    <skos:altLabel xml:lang="en">Podagra</skos:altLabel><skos:broader rdf:resource="http://example.org/t/2"/>\n'
+    '  <skos:Concept rdf:about="http://example.org/t/1"><skos:prefLabel xml:lang="en">Gout '
+    "é</skos:prefLabel>\n"
+    '    <skos:altLabel xml:lang="en">Podagra</skos:altLabel><skos:broader '
+    'rdf:resource="http://example.org/t/2"/>\n'
     '  </skos:Concept>\n  <rdf:Description rdf:about="http://example.org/t/2">\n'
-    '    <rdf:type rdf:resource="http://www.w3.org/2004/02/skos/core#Concept"/><skos:prefLabel>Arthritis\n'
+    "    <rdf:type "
+    'rdf:resource="http://www.w3.org/2004/02/skos/core#Concept"/><skos:prefLabel>Arthritis\n'
     "    </skos:prefLabel></rdf:Description>\n</rdf:RDF>\n",
-    "@prefix skos: <http://www.w3.org/2004/02/skos/core#> .\n@prefix ex: <http://example.org/t/> .\n\n"
+    "@prefix skos: <http://www.w3.org/2004/02/skos/core#> .\n"
+    "@prefix ex: <http://example.org/t/> .\n\n"
     "ex:scheme a skos:ConceptScheme ; skos:hasTopConcept ex:2 .\n"
-    'ex:1 a skos:Concept ; skos:prefLabel "Gout é"@en , "Gicht"@de ;\n    skos:altLabel "Podagra"@en ;\n'
-    '    skos:notation "M10" ; skos:broader ex:2 ; skos:inScheme ex:scheme ; skos:exactMatch <http://x.org/y/1> .\n'
+    'ex:1 a skos:Concept ; skos:prefLabel "Gout é"@en , "Gicht"@de ;\n'
+    '    skos:altLabel "Podagra"@en ;\n'
+    '    skos:notation "M10" ; skos:broader ex:2 ; skos:inScheme ex:scheme ; skos:exactMatch '
+    "<http://x.org/y/1> .\n"
     'ex:2 a skos:Concept ; skos:prefLabel """Arthritis""" ; skos:narrower ex:1 .\n',
 )
 FHIR = (
@@ -144,12 +176,28 @@ FHIR = (
                     "code": "A",
                     "display": "Arthritis é",
                     "definition": "Of a joint.",
-                    "designation": [{"language": "en", "value": "Joint pain"}, {"language": "de", "value": "Gicht"}],
-                    "property": [{"code": "parent", "valueCode": "C"}, {"code": "inactive", "valueBoolean": False}],
-                    "concept": [{"code": "B", "display": "Gout", "concept": [{"code": "D", "display": "Acute gout"}]}],
+                    "designation": [
+                        {"language": "en", "value": "Joint pain"},
+                        {"language": "de", "value": "Gicht"},
+                    ],
+                    "property": [
+                        {"code": "parent", "valueCode": "C"},
+                        {"code": "inactive", "valueBoolean": False},
+                    ],
+                    "concept": [
+                        {
+                            "code": "B",
+                            "display": "Gout",
+                            "concept": [{"code": "D", "display": "Acute gout"}],
+                        }
+                    ],
                 },
                 {"code": "C", "display": "Disease"},
-                {"code": "E", "display": "Old", "property": [{"code": "status", "valueCode": "retired"}]},
+                {
+                    "code": "E",
+                    "display": "Old",
+                    "property": [{"code": "status", "valueCode": "retired"}],
+                },
             ],
         },
         indent=1,
@@ -157,13 +205,15 @@ FHIR = (
     + "\n",
 )
 ICD10CM = (
-    '<?xml version="1.0" encoding="utf-8"?>\n<ICD10CM.tabular>\n<version>2026</version>\n<chapter>\n<name>1</name>\n'
+    '<?xml version="1.0" encoding="utf-8"?>\n<ICD10CM.tabular>\n<version>2026</version>\n'
+    "<chapter>\n<name>1</name>\n"
     "<desc>Infectious diseases (A00-B99)</desc>\n<includes><note>many</note></includes>\n"
     '<section id="A00-A09">\n<desc>Intestinal diseases (A00-A09)</desc>\n'
     "<diag><name>A00</name><desc>Cholera é</desc><includes><note>rice water</note></includes>\n"
     "<diag><name>A00.0</name><desc>Cholera due to Vibrio cholerae 01</desc>\n"
     "<inclusionTerm><note>Classical cholera</note></inclusionTerm></diag>\n</diag>\n"
-    "<diag><name>A01</name><desc>Typhoid fever</desc></diag>\n</section>\n</chapter>\n</ICD10CM.tabular>\n",
+    "<diag><name>A01</name><desc>Typhoid fever</desc></diag>\n</section>\n</chapter>\n"
+    "</ICD10CM.tabular>\n",
 )
 JSONL = (
     json_lines(
@@ -177,7 +227,12 @@ JSONL = (
             "xrefs": ["MESH:D006073"],
             "alt_ids": ["C0000001"],
         },
-        {"concept_id": "C0015967", "canonical_name": "Fever", "aliases": ["pyrexia — fièvre"], "types": ["T184"]},
+        {
+            "concept_id": "C0015967",
+            "canonical_name": "Fever",
+            "aliases": ["pyrexia — fièvre"],
+            "types": ["T184"],
+        },
         {"concept_id": "C1", "canonical_name": "A", "species": "9606", "source": "X", "unknown": 1},
     ),
     json_lines({"concept_id": "1", "canonical_name": "b"}),
@@ -200,24 +255,37 @@ MESH_TREE = (
         ("D000001", "Odd", "Q1"),
     ),
 )
-_HEAD = '<?xml version="1.0"?>\n<!DOCTYPE {root} SYSTEM "https://example.org/x.dtd">\n<{root} LanguageCode="eng">\n'
+_HEAD = (
+    '<?xml version="1.0"?>\n<!DOCTYPE {root} SYSTEM "https://example.org/x.dtd">\n'
+    '<{root} LanguageCode="eng">\n'
+)
 MESH_XML = (
     _HEAD.replace("{root}", "DescriptorRecordSet")
-    + '<DescriptorRecord DescriptorClass="1">\n <DescriptorUI>D006073</DescriptorUI>\n'
-    " <DescriptorName><String>Gout</String></DescriptorName>\n"
-    " <TreeNumberList><TreeNumber>C05.550</TreeNumber><TreeNumber>C16</TreeNumber></TreeNumberList>\n"
-    ' <ConceptList><Concept PreferredConceptYN="Y"><ScopeNote>Crystals &amp; pain.</ScopeNote>\n'
-    "  <TermList><Term><String>Gout</String></Term><Term><String>Podagra é</String></Term></TermList></Concept>"
-    "</ConceptList>\n</DescriptorRecord>\n"
-    "<DescriptorRecord><DescriptorUI>D1</DescriptorUI><DescriptorName><String>A</String></DescriptorName>"
-    "</DescriptorRecord>\n</DescriptorRecordSet>\n",
+    + (
+        '<DescriptorRecord DescriptorClass="1">\n <DescriptorUI>D006073</DescriptorUI>\n'
+        " <DescriptorName><String>Gout</String></DescriptorName>\n"
+        " <TreeNumberList><TreeNumber>C05.550</TreeNumber><TreeNumber>C16</TreeNumber>"
+        "</TreeNumberList>\n"
+        ' <ConceptList><Concept PreferredConceptYN="Y"><ScopeNote>Crystals &amp; '
+        "pain.</ScopeNote>\n"
+        "  <TermList><Term><String>Gout</String></Term><Term><String>Podagra é</String></Term>"
+        "</TermList></Concept></ConceptList>\n</DescriptorRecord>\n"
+        "<DescriptorRecord><DescriptorUI>D1</DescriptorUI><DescriptorName><String>A</String>"
+        "</DescriptorName></DescriptorRecord>\n</DescriptorRecordSet>\n"
+    ),
     _HEAD.replace("{root}", "SupplementalRecordSet")
-    + '<SupplementalRecord SCRClass="3">\n <SupplementalRecordUI>C536280</SupplementalRecordUI>\n'
-    " <SupplementalRecordName><String>Gout, rare</String></SupplementalRecordName>\n <Note>A note.</Note>\n"
-    " <ConceptList><Concept><TermList><Term><String>Rare gout</String></Term></TermList></Concept></ConceptList>\n"
-    "</SupplementalRecord>\n</SupplementalRecordSet>\n",
+    + (
+        '<SupplementalRecord SCRClass="3">\n <SupplementalRecordUI>C536280</SupplementalRecordUI>\n'
+        " <SupplementalRecordName><String>Gout, rare</String></SupplementalRecordName>\n"
+        " <Note>A note.</Note>\n"
+        " <ConceptList><Concept><TermList><Term><String>Rare "
+        "gout</String></Term></TermList></Concept></ConceptList>\n</SupplementalRecord>\n"
+        "</SupplementalRecordSet>\n"
+    ),
 )
-_DESCRIPTIONS = "id effectiveTime active moduleId conceptId languageCode typeId term caseSignificanceId".split()
+_DESCRIPTIONS = (
+    "id effectiveTime active moduleId conceptId languageCode typeId term caseSignificanceId".split()
+)
 UMLS: tuple[dict[str, str], ...] = (
     {
         "MRCONSO.RRF": "C0000001|ENG|S|L2|PF|S2|Y|A2||||MSH|ET|D01|Knee ache|0|N||\n"
@@ -231,7 +299,9 @@ UMLS: tuple[dict[str, str], ...] = (
         "MRDEF.RRF": "C0000001|A2|AT6||HPO|An ache.|N||\nC0000003|A7|ATA||XYZ|Crystals.|N||\n",
         "MRCUI.RRF": "C0000002|2016AA|SY|||C0000001|Y|\nC0000004|2016AA|RB|||C0000001|Y|\n",
         "MRREL.RRF": "C0000001|A2|AUI|RL|C0000003|A7|AUI||R1||MSH|MSH|||N||\n",
-        "MRSAB.RRF": "C1|C2|MSH2026|MSH|MeSH|MSH|2026||||||a;b|0|3|4|FULL|PT|x|ENG|UTF-8|Y|Y|MeSH|x|\n",
+        "MRSAB.RRF": (
+            "C1|C2|MSH2026|MSH|MeSH|MSH|2026||||||a;b|0|3|4|FULL|PT|x|ENG|UTF-8|Y|Y|MeSH|x|\n"
+        ),
         "release.dat": "umls.release.name=2026AA\numls.release.description=x\n",
     },
     {"MRCONSO.RRF": "C0000003|ENG|P|L5|PF|S6|Y|A7||||NCI|PT|C1|Gout|0|N||\n"},
@@ -240,14 +310,37 @@ SNOMED: tuple[dict[str, str], ...] = (
     {
         "Terminology/sct2_Concept_Snapshot_INT_20260101.txt": table(
             ("id", "effectiveTime", "active", "moduleId", "definitionStatusId"),
-            *((id_, "20020131", active, "9", "9") for id_, active in (("1001", "1"), ("1002", "1"), ("1003", "0"))),
+            *(
+                (id_, "20020131", active, "9", "9")
+                for id_, active in (("1001", "1"), ("1002", "1"), ("1003", "0"))
+            ),
         ),
         "Terminology/sct2_Description_Snapshot-en_INT_20260101.txt": table(
             _DESCRIPTIONS,
-            ("11", "20020131", "1", "9", "1001", "en", "900000000000003001", "Gout (disorder)", "9"),
+            (
+                "11",
+                "20020131",
+                "1",
+                "9",
+                "1001",
+                "en",
+                "900000000000003001",
+                "Gout (disorder)",
+                "9",
+            ),
             ("12", "20020131", "1", "9", "1001", "en", "900000000000013009", "Gout", "9"),
             ("13", "20020131", "1", "9", "1001", "en", "900000000000013009", 'Podagra "é"', "9"),
-            ("14", "20020131", "1", "9", "1002", "en", "900000000000003001", "Disease (disorder)", "9"),
+            (
+                "14",
+                "20020131",
+                "1",
+                "9",
+                "1002",
+                "en",
+                "900000000000003001",
+                "Disease (disorder)",
+                "9",
+            ),
             ("15", "20020131", "0", "9", "1002", "en", "900000000000013009", "Illness", "9"),
         ),
         "Terminology/sct2_Relationship_Snapshot_INT_20260101.txt": table(
@@ -256,7 +349,8 @@ SNOMED: tuple[dict[str, str], ...] = (
             ("22", "1", "1002", "1001", "363698007"),
         ),
         "Terminology/sct2_TextDefinition_Snapshot-en_INT_20260101.txt": table(
-            _DESCRIPTIONS, ("16", "20020131", "1", "9", "1001", "en", "900000000000550004", "Crystals.", "9")
+            _DESCRIPTIONS,
+            ("16", "20020131", "1", "9", "1001", "en", "900000000000550004", "Crystals.", "9"),
         ),
         "Refset/Language/der2_cRefset_LanguageSnapshot-en_INT_20260101.txt": table(
             ("id", "active", "refsetId", "referencedComponentId", "acceptabilityId"),
@@ -272,16 +366,41 @@ RXNORM: tuple[dict[str, str], ...] = (
         "2683|ENG||||||12||2683||RXNORM|SY|2683|kolchizin é||N||\n"
         "197541|ENG||||||13||197541||RXNORM|PSN|197541|colchicine 0.6 MG Oral Tablet||N||\n"
         "197541|ENG||||||14||197541||RXNORM|SCD|197541|colchicine 0.6 MG Oral Tablet||O||\n",
-        "RXNSAB.RRF": "C1|C2|RXNORM2026|RXNORM|RxNorm|RXNORM|2026||||||a;b|0|3|4|FULL|PT|ENG|UTF-8|Y|Y|RxNorm|x|y|\n",
+        "RXNSAB.RRF": (
+            "C1|C2|RXNORM2026|RXNORM|RxNorm|RXNORM|2026||||||a;b|0|3|4|FULL|PT|ENG|UTF-8|Y|Y|"
+            "RxNorm|x|y|\n"
+        ),
     },
 )
 OMOP: tuple[dict[str, str], ...] = (
     {
         "CONCEPT.csv": table(
-            "concept_id concept_name domain_id vocabulary_id concept_class_id standard_concept concept_code "
-            "valid_start_date valid_end_date invalid_reason".split(),
-            ("31", "Gout", "Condition", "SNOMED", "Disorder", "S", "1001", "20020131", "20991231", ""),
-            ("32", 'The "Gouty" disease', "Condition", "MeSH", "Main", "", "D006073", "19700101", "20991231", ""),
+            "concept_id concept_name domain_id vocabulary_id concept_class_id standard_concept "
+            "concept_code valid_start_date valid_end_date invalid_reason".split(),
+            (
+                "31",
+                "Gout",
+                "Condition",
+                "SNOMED",
+                "Disorder",
+                "S",
+                "1001",
+                "20020131",
+                "20991231",
+                "",
+            ),
+            (
+                "32",
+                'The "Gouty" disease',
+                "Condition",
+                "MeSH",
+                "Main",
+                "",
+                "D006073",
+                "19700101",
+                "20991231",
+                "",
+            ),
             ("33", "Old", "Drug", "RxNorm", "Ingredient", "", "7", "19700101", "20200101", "U"),
         ),
         "CONCEPT_SYNONYM.csv": table(
@@ -296,20 +415,29 @@ OMOP: tuple[dict[str, str], ...] = (
             ("32", "31", "Subsumes", ""),
         ),
         "VOCABULARY.csv": table(
-            ("vocabulary_id", "vocabulary_version"), ("SNOMED", "2026"), ("None", "v5.0 01-JAN-26"), ("Domain", "")
+            ("vocabulary_id", "vocabulary_version"),
+            ("SNOMED", "2026"),
+            ("None", "v5.0 01-JAN-26"),
+            ("Domain", ""),
         ),
     },
 )
 _GENE_COLUMNS = (
-    "#tax_id GeneID Symbol LocusTag Synonyms dbXrefs chromosome map_location description type_of_gene "
-    "Symbol_from_nomenclature_authority Full_name_from_nomenclature_authority Nomenclature_status Other_designations "
-    "Modification_date Feature_type"
+    "#tax_id GeneID Symbol LocusTag Synonyms dbXrefs chromosome map_location description "
+    "type_of_gene Symbol_from_nomenclature_authority Full_name_from_nomenclature_authority "
+    "Nomenclature_status Other_designations Modification_date Feature_type"
 ).split()
 GENE_INFO = (
     table(
         _GENE_COLUMNS,
-        "9606 1 A1BG - A1B|ABG HGNC:5|MIM:138670 19 19q13 one protein-coding A1BG glyco O alpha|beta 2026 -".split(),
-        "10090 11287 Pzp - A1m|A2m MGI:87854 6 6F1 zone-protein protein-coding Pzp PZP O é 2026 -".split(),
+        (
+            "9606 1 A1BG - A1B|ABG HGNC:5|MIM:138670 19 19q13 one protein-coding A1BG glyco O "
+            "alpha|beta 2026 -"
+        ).split(),
+        (
+            "10090 11287 Pzp - A1m|A2m MGI:87854 6 6F1 zone-protein protein-coding Pzp PZP O é "
+            "2026 -"
+        ).split(),
         "9606 2 NEWENTRY - - - - - Record - - - - - 2026 -".split(),
     ),
 )
@@ -330,7 +458,8 @@ TAXONOMY: tuple[dict[str, str], ...] = (
 )
 CELLOSAURUS = (
     "----\n A test's cell lines\n----\n\n"
-    "ID   HeLa\nAC   CVCL_0030\nAS   CVCL_9999\nSY   HELA; Hela; He La\nDR   ATCC; CCL-2\nDR   BTO; BTO:0000567\n"
+    "ID   HeLa\nAC   CVCL_0030\nAS   CVCL_9999\nSY   HELA; Hela; He La\nDR   ATCC; CCL-2\n"
+    "DR   BTO; BTO:0000567\n"
     "RX   PubMed=1;\nOX   NCBI_TaxID=9606; ! Homo sapiens (Human)\nSX   Female\n//\n"
     "ID   Hybrid é\nAC   CVCL_A1B2\nOX   NCBI_TaxID=9606; ! Homo sapiens (Human)\n"
     "OX   NCBI_TaxID=10090; ! Mus musculus (Mouse)\n//\n",
@@ -345,15 +474,31 @@ CELLOSAURUS_TSV = (
 )
 ZESHEL_WORLD = (
     json_lines(
-        {"document_id": "0A", "title": "Batmobile", "text": "The  Batmobile ( 7784 ) is n't Batman 's car ."},
+        {
+            "document_id": "0A",
+            "title": "Batmobile",
+            "text": "The  Batmobile ( 7784 ) is n't Batman 's car .",
+        },
         {"document_id": "0B", "title": "Batman", "text": "Batman is é ."},
     ),
 )
 TABLE = (
-    'id,name,synonyms,definition,parents\nX:1,Gout,Podagra|"Arthritis, gouty",,\nX:2,Fièvre,,"A ""high"" one.",X:1\n',
-    table(("Class ID", "Preferred Label", "Obsolete"), ("http://a.org/b#C_1", "Pain", "false"), ("D2", "Ague", "true")),
+    (
+        'id,name,synonyms,definition,parents\nX:1,Gout,Podagra|"Arthritis, gouty",,\n'
+        'X:2,Fièvre,,"A ""high"" one.",X:1\n'
+    ),
+    table(
+        ("Class ID", "Preferred Label", "Obsolete"),
+        ("http://a.org/b#C_1", "Pain", "false"),
+        ("D2", "Ague", "true"),
+    ),
 )
-MEDCAT = ("cui,name,ontologies,name_status,type_ids,description\nC1,fits,HPO,A,T1|T2,\nC1,seizure,HPO,P,T1,An event\n",)
+MEDCAT = (
+    (
+        "cui,name,ontologies,name_status,type_ids,description\nC1,fits,HPO,A,T1|T2,\n"
+        "C1,seizure,HPO,P,T1,An event\n"
+    ),
+)
 BABELON = (
     table(
         ("subject_id", "predicate_id", "source_value", "translation_value", "translation_status"),
@@ -386,7 +531,11 @@ PHRASES = (
 LAY_NAMES = (
     table(
         ("term", "label", "lay"),
-        ("<http://example.org/obo/HP_0002648>", "Abnormality of calvarial morphology", "Odd skull shape"),
+        (
+            "<http://example.org/obo/HP_0002648>",
+            "Abnormality of calvarial morphology",
+            "Odd skull shape",
+        ),
         ("HP:0001945", '"Fever"', "running hot"),
         ("HP:0001945", "Fever", "fièvre"),
     ),
@@ -409,8 +558,9 @@ BIOC = (
     "<passage><offset>18</offset><sentence><offset>18</offset><text>Podagra é.</text>"
     '<annotation id="T2"><infon key="identifier">D1</infon><location offset="18" length="4"/>'
     '<location offset="26" length="1"/><text>Poda é</text></annotation></sentence></passage>\n'
-    '<relation id="R1"/></document>\n<document><id>2</id><passage><offset>0</offset><text>Fever</text></passage>'
-    "</document>\n</collection>\n",
+    '<relation id="R1"/></document>\n'
+    "<document><id>2</id><passage><offset>0</offset><text>Fever</text></passage></document>\n"
+    "</collection>\n",
 )
 
 
@@ -421,7 +571,8 @@ def _knowtator(text: str) -> str:
         '<span start="12" end="16" /><spannedText>Gout ... knee</spannedText></annotation>\n'
         '<annotation><mention id="m2" /><span start="12" end="16" /></annotation>\n'
         '<classMention id="m1"><mentionClass id="CL:0000540">neuron</mentionClass></classMention>\n'
-        '<classMention id="m2"><mentionClass id="UBERON:1">knee</mentionClass></classMention>\n</annotations>\n'
+        '<classMention id="m2"><mentionClass id="UBERON:1">knee</mentionClass></classMention>\n'
+        "</annotations>\n"
     )
 
 
@@ -432,31 +583,44 @@ KNOWTATOR: tuple[dict[str, str], ...] = (
 )
 BRAT: tuple[dict[str, str], ...] = (
     {
-        "7.ann": "T1\tFinding 0 4;12 16\tGout knee\nN1\tReference T1 MESH:D10\tGout\nT2\tCL:0000540 12 16\tknee\n"
-        "R1\tPart-of Arg1:T1 Arg2:T2\nA1\tSevere T1\n#1\tAnnotatorNotes T1\tSo\nT3\tPlace 18 22\tleft\n",
+        "7.ann": (
+            "T1\tFinding 0 4;12 16\tGout knee\nN1\tReference T1 MESH:D10\tGout\n"
+            "T2\tCL:0000540 12 16\tknee\nR1\tPart-of Arg1:T1 Arg2:T2\nA1\tSevere T1\n"
+            "#1\tAnnotatorNotes T1\tSo\nT3\tPlace 18 22\tleft\n"
+        ),
         "7.txt": TEXT,
     },
 )
 SEMEVAL: tuple[dict[str, str], ...] = (
     {
-        "7.pipe": "7.text|0-4,12-16|C0231749|no|*NULL*|patient\n7.text|12-16|CUI-less\n7.text|18-22|C1|no\n",
+        "7.pipe": (
+            "7.text|0-4,12-16|C0231749|no|*NULL*|patient\n7.text|12-16|CUI-less\n"
+            "7.text|18-22|C1|no\n"
+        ),
         "7.text": TEXT,
     },
 )
 SHARE: tuple[dict[str, str], ...] = (
     {
-        "7.pipe.txt": "7.txt||Disease_Disorder||C0231749||0||4||12||16\n7.txt||Disease_Disorder||CUI-less||12||16\n"
-        "7.txt||Disease_Disorder||C1||18||22\n",
+        "7.pipe.txt": (
+            "7.txt||Disease_Disorder||C0231749||0||4||12||16\n"
+            "7.txt||Disease_Disorder||CUI-less||12||16\n7.txt||Disease_Disorder||C1||18||22\n"
+        ),
         "7.txt": TEXT,
     },
 )
 N2C2: tuple[dict[str, str], ...] = (
-    {"7.norm": "N000||C0231749||0||4||12||16\nN001||CUI-less||12||16\nN002||C1||18||22\n", "7.txt": TEXT},
+    {
+        "7.norm": "N000||C0231749||0||4||12||16\nN001||CUI-less||12||16\nN002||C1||18||22\n",
+        "7.txt": TEXT,
+    },
 )
 COMETA = (
-    "ID\tTerm\tGeneral SNOMED Label\tGeneral SNOMED ID\tSpecific SNOMED Label\tSpecific SNOMED ID\tExample\n"
-    "1\tgout\tGout\t90560007\tAcute gout\t190828008\tMy Gout is bad\n2\tknee  ache\tPain\t1\tPain\t2\t"
-    '"The ""knee ache"" again"\n3\tache\tPain\t3\tPain\t4\tNothing\n',
+    "ID\tTerm\tGeneral SNOMED Label\tGeneral SNOMED ID\tSpecific SNOMED Label\tSpecific SNOMED ID\t"
+    "Example\n"
+    "1\tgout\tGout\t90560007\tAcute gout\t190828008\tMy Gout is bad\n"
+    '2\tknee  ache\tPain\t1\tPain\t2\t"The ""knee ache"" again"\n'
+    "3\tache\tPain\t3\tPain\t4\tNothing\n",
     'Term,General SNOMED ID,Specific SNOMED ID,Example\ngout,1,2,"Gout, again"\n',
 )
 LINNAEUS: tuple[dict[str, str], ...] = (
@@ -473,19 +637,28 @@ LINNAEUS: tuple[dict[str, str], ...] = (
 )
 S800: tuple[dict[str, str], ...] = (
     {
-        "S800.tsv": table(("9606", "med1:7", "0", "4", "Human"), ("9606|10090", "med1:7", "10", "13", "mice")),
+        "S800.tsv": table(
+            ("9606", "med1:7", "0", "4", "Human"), ("9606|10090", "med1:7", "10", "13", "mice")
+        ),
         "abstracts/med1.txt": "Human and mice é.\n",
     },
 )
 BIOID: tuple[dict[str, str], ...] = (
     {
-        "annotations.csv": "thomas_article,don_article,figure,first left,last right,text,obj,overlap\n"
-        "sd1,7,Figure_1-A,0,4,HeLa,CVCL_0030,\nsd1,7,Figure_1-A,6,9,p53,NCBI gene:7157|NCBI gene:22059,yes\n"
-        'sd1,7,Figure_1-B,0,7,"GFP, é.",protein:GFP,\n',
-        "caption_bioc/7.xml": "<collection><document><id>7 Figure_1-A</id><infon key='pmc_id'>7</infon><passage>"
-        "<offset>0</offset><text>HeLa, p53.</text><annotation id='1'><infon key='type'>CVCL_0030</infon>"
-        "<location offset='0' length='4'/><text>HeLa</text></annotation></passage></document><document>"
-        "<id>7 Figure_1-B</id><passage><offset>0</offset><text>GFP, é.</text></passage></document></collection>\n",
+        "annotations.csv": (
+            "thomas_article,don_article,figure,first left,last right,text,obj,overlap\n"
+            "sd1,7,Figure_1-A,0,4,HeLa,CVCL_0030,\n"
+            "sd1,7,Figure_1-A,6,9,p53,NCBI gene:7157|NCBI gene:22059,yes\n"
+            'sd1,7,Figure_1-B,0,7,"GFP, é.",protein:GFP,\n'
+        ),
+        "caption_bioc/7.xml": (
+            "<collection><document><id>7 Figure_1-A</id><infon "
+            "key='pmc_id'>7</infon><passage><offset>0</offset><text>HeLa, p53.</text><annotation "
+            "id='1'><infon key='type'>CVCL_0030</infon><location offset='0' "
+            "length='4'/><text>HeLa</text></annotation></passage></document><document><id>7 "
+            "Figure_1-B</id><passage><offset>0</offset><text>GFP, "
+            "é.</text></passage></document></collection>\n"
+        ),
     },
 )
 BIOC_JSON = tuple(
@@ -506,11 +679,19 @@ BIOC_JSON = tuple(
                             "annotations": [
                                 {
                                     "id": "0",
-                                    "infons": {"type": "disease", "identifier": "D006073;D1", "foreign": False},
+                                    "infons": {
+                                        "type": "disease",
+                                        "identifier": "D006073;D1",
+                                        "foreign": False,
+                                    },
                                     "text": "Gout",
                                     "locations": [{"offset": 0, "length": 4}],
                                 },
-                                {"infons": {"type": "species", "foreign": True}, "locations": [], "text": "x"},
+                                {
+                                    "infons": {"type": "species", "foreign": True},
+                                    "locations": [],
+                                    "text": "x",
+                                },
                             ],
                             "relations": [{}],
                         },
@@ -526,7 +707,12 @@ BIOC_JSON = tuple(
 _ROW = {"type": "DISEASE", "text": "Gout", "start": 0, "end": 4}
 BELB = (
     json_lines(
-        {"id": "1", "annotations": [{**_ROW, "ids": ["D006073", "D1"]}], "text": "Gout é.", "metadata": {}},
+        {
+            "id": "1",
+            "annotations": [{**_ROW, "ids": ["D006073", "D1"]}],
+            "text": "Gout é.",
+            "metadata": {},
+        },
         {
             "id": "2",
             "text": "Gout",
@@ -534,7 +720,11 @@ BELB = (
         },
     ),
 )
-_REGION = {"id": "m0", "to_name": "text", "value": {"start": 0, "end": 4, "text": "Gout", "labels": ["Disease"]}}
+_REGION = {
+    "id": "m0",
+    "to_name": "text",
+    "value": {"start": 0, "end": 4, "text": "Gout", "labels": ["Disease"]},
+}
 _REGION_ID = {**_REGION, "value": {"start": 0, "end": 4, "text": ["MESH:D006073"]}}
 LABEL_STUDIO = (
     json.dumps(
@@ -569,7 +759,12 @@ PRODIGY = (
             "meta": {"doc": "a", "score": 0.5},
         },
         {"_input_hash": 2, "text": "Gout", "spans": [], "answer": "reject"},
-        {"_input_hash": 3, "text": "Fever", "spans": [{"start": 0, "end": 5, "label": "X"}], "answer": "accept"},
+        {
+            "_input_hash": 3,
+            "text": "Fever",
+            "spans": [{"start": 0, "end": 5, "label": "X"}],
+            "answer": "accept",
+        },
     ),
 )
 _NORMALIZED = [{"db_name": "MESH", "db_id": "D006073"}, {"db_name": "", "db_id": "D1"}]
@@ -583,38 +778,84 @@ BIGBIO = (
                 {"id": "0_a", "type": "abstract", "text": ["Fever."], "offsets": [[8, 14]]},
             ],
             "entities": [
-                {"id": "T", "type": "Disease", "text": ["Gout"], "offsets": [[0, 4]], "normalized": _NORMALIZED},
-                {"id": "U", "type": "Disease", "text": ["Fever"], "offsets": [[8, 13]], "normalized": []},
+                {
+                    "id": "T",
+                    "type": "Disease",
+                    "text": ["Gout"],
+                    "offsets": [[0, 4]],
+                    "normalized": _NORMALIZED,
+                },
+                {
+                    "id": "U",
+                    "type": "Disease",
+                    "text": ["Fever"],
+                    "offsets": [[8, 13]],
+                    "normalized": [],
+                },
             ],
             "events": [],
         },
     ),
 )
 _FEATURES = "".join(
-    f"<featureDescription><name>{name}</name><description/><rangeTypeName>uima.cas.{kind}</rangeTypeName>"
-    "</featureDescription>"
-    for name, kind in (("value", "String"), ("identifier", "String"), ("inception_internal_predicted", "Boolean"))
+    f"<featureDescription><name>{name}</name><description/>"
+    f"<rangeTypeName>uima.cas.{kind}</rangeTypeName></featureDescription>"
+    for name, kind in (
+        ("value", "String"),
+        ("identifier", "String"),
+        ("inception_internal_predicted", "Boolean"),
+    )
 )
 CAS: tuple[dict[str, str], ...] = (
     {
-        "1.xmi": '<xmi:XMI xmlns:xmi="http://www.omg.org/XMI" xmlns:cas="http:///uima/cas.ecore" '
-        'xmlns:custom="http:///custom.ecore" xmi:version="2.0"><cas:NULL xmi:id="0"/>\n'
-        '<custom:Entity xmi:id="2" sofa="1" begin="0" end="4" value="Disease" identifier="MESH:D006073"/>\n'
-        '<custom:Entity xmi:id="3" sofa="1" begin="5" end="6" identifier="D1" inception_internal_predicted="true"/>\n'
-        '<cas:Sofa xmi:id="1" sofaNum="1" sofaID="_InitialView" mimeType="text/plain" sofaString="Gout é."/>\n'
-        '<cas:View sofa="1" members="2 3"/></xmi:XMI>\n',
-        "TypeSystem.xml": '<typeSystemDescription xmlns="http://uima.apache.org/resourceSpecifier"><types>'
-        "<typeDescription><name>custom.Entity</name><description/><supertypeName>uima.tcas.Annotation</supertypeName>"
-        f"<features>{_FEATURES}</features></typeDescription></types></typeSystemDescription>\n",
+        "1.xmi": (
+            '<xmi:XMI xmlns:xmi="http://www.omg.org/XMI" xmlns:cas="http:///uima/cas.ecore" '
+            'xmlns:custom="http:///custom.ecore" xmi:version="2.0"><cas:NULL xmi:id="0"/>\n'
+            '<custom:Entity xmi:id="2" sofa="1" begin="0" end="4" value="Disease" '
+            'identifier="MESH:D006073"/>\n'
+            '<custom:Entity xmi:id="3" sofa="1" begin="5" end="6" identifier="D1" '
+            'inception_internal_predicted="true"/>\n'
+            '<cas:Sofa xmi:id="1" sofaNum="1" sofaID="_InitialView" mimeType="text/plain" '
+            'sofaString="Gout é."/>\n<cas:View sofa="1" members="2 3"/></xmi:XMI>\n'
+        ),
+        "TypeSystem.xml": (
+            '<typeSystemDescription xmlns="http://uima.apache.org/resourceSpecifier">'
+            "<types><typeDescription><name>custom.Entity</name><description/>"
+            f"<supertypeName>uima.tcas.Annotation</supertypeName><features>{_FEATURES}</features>"
+            "</typeDescription></types></typeSystemDescription>\n"
+        ),
     },
 )
-_MENTION = {"mention_id": "M", "category": "LOW_OVERLAP", "corpus": "lego", "label_document_id": "0B"}
+_MENTION = {
+    "mention_id": "M",
+    "category": "LOW_OVERLAP",
+    "corpus": "lego",
+    "label_document_id": "0B",
+}
 ZESHEL: tuple[dict[str, str], ...] = (
     {
         "mentions.json": json_lines(
-            {**_MENTION, "context_document_id": "0A", "start_index": 1, "end_index": 1, "text": "Batmobile"},
-            {**_MENTION, "context_document_id": "0A", "start_index": 7, "end_index": 8, "text": "Batman 's"},
-            {**_MENTION, "context_document_id": "0B", "start_index": 0, "end_index": 0, "text": "Batman"},
+            {
+                **_MENTION,
+                "context_document_id": "0A",
+                "start_index": 1,
+                "end_index": 1,
+                "text": "Batmobile",
+            },
+            {
+                **_MENTION,
+                "context_document_id": "0A",
+                "start_index": 7,
+                "end_index": 8,
+                "text": "Batman 's",
+            },
+            {
+                **_MENTION,
+                "context_document_id": "0B",
+                "start_index": 0,
+                "end_index": 0,
+                "text": "Batman",
+            },
         ),
         "documents/lego.json": ZESHEL_WORLD[0],
     },
@@ -624,7 +865,10 @@ TEXT_LABELS = (
         {
             "id": "t1",
             "text": "Gout in the knee.",
-            "entities": [{"id": "C1", "label": "ADR", "spans": [[0, 4], [12, 16]]}, {"id": "C2", "spans": [[12, 16]]}],
+            "entities": [
+                {"id": "C1", "label": "ADR", "spans": [[0, 4], [12, 16]]},
+                {"id": "C2", "spans": [[12, 16]]},
+            ],
         },
         {"text": "Fièvre (bad)", "entities": [{"id": "C3"}]},
         {"id": 3, "text": "Nothing."},
@@ -642,14 +886,17 @@ TEXTS_JSONL = (
 )
 PLAIN = ("Gout in the knee.\n\n  Fièvre (bad).  \nThe last line.\n",)
 PUBMED = (
-    '<?xml version="1.0" encoding="utf-8"?>\n<!DOCTYPE PubmedArticleSet SYSTEM "https://example.org/pubmed.dtd">\n'
-    '<PubmedArticleSet>\n<PubmedArticle><MedlineCitation><PMID Version="1">11</PMID><Article>'
-    "<ArticleTitle>Gout &amp; <i>knees</i>.</ArticleTitle><Abstract>"
-    '<AbstractText Label="METHODS">We looked.</AbstractText><AbstractText>Fièvre.</AbstractText></Abstract>'
-    "<OtherAbstract><AbstractText>Rien.</AbstractText></OtherAbstract></Article>"
-    "<CommentsCorrections><PMID>12</PMID></CommentsCorrections></MedlineCitation></PubmedArticle>\n"
-    "<PubmedArticle><MedlineCitation><PMID>13</PMID><Article><ArticleTitle>Fever.</ArticleTitle></Article>"
-    "</MedlineCitation></PubmedArticle>\n<DeleteCitation><PMID>14</PMID></DeleteCitation>\n</PubmedArticleSet>\n",
+    '<?xml version="1.0" encoding="utf-8"?>\n'
+    '<!DOCTYPE PubmedArticleSet SYSTEM "https://example.org/pubmed.dtd">\n'
+    "<PubmedArticleSet>\n"
+    '<PubmedArticle><MedlineCitation><PMID Version="1">11</PMID><Article><ArticleTitle>Gout &amp; '
+    '<i>knees</i>.</ArticleTitle><Abstract><AbstractText Label="METHODS">We looked.</AbstractText>'
+    "<AbstractText>Fièvre.</AbstractText></Abstract><OtherAbstract>"
+    "<AbstractText>Rien.</AbstractText></OtherAbstract></Article><CommentsCorrections>"
+    "<PMID>12</PMID></CommentsCorrections></MedlineCitation></PubmedArticle>\n"
+    "<PubmedArticle><MedlineCitation><PMID>13</PMID><Article><ArticleTitle>Fever.</ArticleTitle>"
+    "</Article></MedlineCitation></PubmedArticle>\n"
+    "<DeleteCitation><PMID>14</PMID></DeleteCitation>\n</PubmedArticleSet>\n",
 )
 
 # What the package writes itself
@@ -694,10 +941,21 @@ RECORDS = (
         },
     ),
 )
-STATE: dict[str, Any] = {"cap": 10, "seed": 0, "texts": {"a.jsonl": "0" * 64}, "aliases": True, "names": ["x", "y"]}
+STATE: dict[str, Any] = {
+    "cap": 10,
+    "seed": 0,
+    "texts": {"a.jsonl": "0" * 64},
+    "aliases": True,
+    "names": ["x", "y"],
+}
 
 # PsyTAR's sheets, as rows of cells.
-_KNEE = ("C0000001 / Knee Pain / Finding", "Pain in knee (finding) [A1/SNOMEDCT_US/FN/1]", None, None)
+_KNEE = (
+    "C0000001 / Knee Pain / Finding",
+    "Pain in knee (finding) [A1/SNOMEDCT_US/FN/1]",
+    None,
+    None,
+)
 _HEAD_ROW = ("id", "drug_id", "sentence_index", "x", "UMLS1", "SNOMED-CT", "UMLS2", "SNOMED-CT")
 SHEETS: dict[str, list[Sequence[Any]]] = {
     "Sentence_Labeling": [

@@ -34,7 +34,14 @@ from spacy_krissel.kb.candidates import candidate_dicts
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototype_table import Prototype
 from spacy_krissel.mentions.gold_mentions import SPANS_KEY
-from spacy_krissel.mining.shards import FORMAT_VERSION, KIND, MentionShards, MinedMention, shard_schema, write_shard
+from spacy_krissel.mining.shards import (
+    FORMAT_VERSION,
+    KIND,
+    MentionShards,
+    MinedMention,
+    shard_schema,
+    write_shard,
+)
 from spacy_krissel.ontology.build import build_ontology
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.ontology.readers import READERS as ONTOLOGY_READERS
@@ -46,12 +53,23 @@ from spacy_krissel.util.work_folder import STATE, WorkFolder
 from spacy_krissel.views import View
 
 from . import seeds
-from .containers import PACKERS, damage_gzip, damage_tar, damage_zip, deflated, gzipped, tarred, workbook, zipped
+from .containers import (
+    PACKERS,
+    damage_gzip,
+    damage_tar,
+    damage_zip,
+    deflated,
+    gzipped,
+    tarred,
+    workbook,
+    zipped,
+)
 from .mutators import BYTES, change_tree, mutate, mutators_of
 from .seeds import Files
 
 NLP = spacy.blank("en")
-# Of a damaged text, a part is also compressed, or its compression damaged: files are told by their first bytes.
+# Of a damaged text, a part is also compressed, or its compression damaged: files are told by their
+# first bytes.
 COMPRESSED = 0.08
 # Of ontologies, a part is also written as a store: it costs more than all the rest.
 BUILT = 0.25
@@ -72,8 +90,9 @@ class Case(NamedTuple):
 
 
 class Target(NamedTuple):
-    """name: such as `onto:medic`. seeds: valid folders. make: a damaged folder, given the seeds. read: a folder to the
-    end; it gets the name of the first file. forged: of damage that hashes would show, if it were not made to fit them.
+    """name: such as `onto:medic`. seeds: valid folders. make: a damaged folder, given the
+    seeds. read: a folder to the end; it gets the name of the first file. forged: of damage that
+    hashes would show, if it were not made to fit them.
     """
 
     name: str
@@ -93,9 +112,13 @@ def make_case(target: Target, seed: int, index: int) -> Case:
 def select(pattern: str | None) -> list[Target]:
     """Return targets that match a pattern like `onto:*`; without one, all but the forged."""
     every = all_targets()
-    chosen = [each for each in every if (fnmatchcase(each.name, pattern) if pattern else not each.forged)]
+    chosen = [
+        each for each in every if (fnmatchcase(each.name, pattern) if pattern else not each.forged)
+    ]
     if not chosen:
-        raise SystemExit(f"No target is called {pattern!r}. There are: {', '.join(each.name for each in every)}")
+        raise SystemExit(
+            f"No target is called {pattern!r}. There are: {', '.join(each.name for each in every)}"
+        )
     return chosen
 
 
@@ -186,7 +209,10 @@ def damage_packed(rng: Random, folders: Sequence[Files]) -> Files:
     for i in range(rng.choice((1, 1, 2))):
         if not compressed and not i and rng.random() < 0.4:
             manifest = json.loads(b"".join(tree["files"]["manifest.json"]))
-            tree["files"] = {**tree["files"], "manifest.json": [json.dumps(change_tree(rng, manifest)).encode()]}
+            tree["files"] = {
+                **tree["files"],
+                "manifest.json": [json.dumps(change_tree(rng, manifest)).encode()],
+            }
         else:
             tree = change_tree(rng, tree)
     try:
@@ -203,7 +229,8 @@ def _inflated(data: bytes) -> bytes:
 
 
 def damage_manifest(rng: Random, folders: Sequence[Files]) -> Files:
-    """A folder with its manifest damaged: mostly its values, since one that is no JSON is soon refused."""
+    """A folder with its manifest damaged: mostly its values, since one that is no JSON is soon
+    refused."""
     chosen = dict(folders[0])
     if rng.random() < 0.75:
         tree = json.loads(chosen["manifest.json"])
@@ -226,7 +253,10 @@ def damage_and_forge(rng: Random, folders: Sequence[Files]) -> Files:
     for _ in range(rng.choice((1, 1, 2, 4))):
         chosen[name] = rng.choice(mutators_of(name))(rng, chosen[name], ())
     manifest = json.loads(chosen["manifest.json"])
-    manifest["files"][name] = {"bytes": len(chosen[name]), "sha256": hashlib.sha256(chosen[name]).hexdigest()}
+    manifest["files"][name] = {
+        "bytes": len(chosen[name]),
+        "sha256": hashlib.sha256(chosen[name]).hexdigest(),
+    }
     chosen["manifest.json"] = json.dumps(manifest).encode()
     return chosen
 
@@ -299,7 +329,14 @@ def checked(*texts: str) -> None:
 
 def check_entity(entity: Entity) -> None:
     checked(entity.id, entity.name, entity.definition, entity.species, entity.source)
-    for texts in (entity.aliases, entity.types, entity.tree_numbers, entity.xrefs, entity.alt_ids, entity.parents):
+    for texts in (
+        entity.aliases,
+        entity.types,
+        entity.tree_numbers,
+        entity.xrefs,
+        entity.alt_ids,
+        entity.parents,
+    ):
         checked(*texts)
     if not entity.id or not entity.name:
         raise CheckFailed("an entity without id or name")
@@ -362,7 +399,8 @@ class Transfer:
 
 
 def read_as_download(path: Path, thorough: bool, vocabulary: str, by_hand: bool) -> None:
-    """Fetch a vocabulary into an empty cache, and read it. By hand: where its file is in the cache already."""
+    """Fetch a vocabulary into an empty cache, and read it. By hand: where its file is in the cache
+    already."""
     with tempfile.TemporaryDirectory() as folder:
         kept = Path(folder) / vocabulary
         if by_hand:
@@ -386,10 +424,21 @@ def read_as_records(path: Path, thorough: bool) -> None:
     records = read_records(path)
     list(record_keys(records))
     for each in records:
-        checked(each.doc, each.text, each.label, *each.gold, *each.ranked, *each.ties, each.prediction, each.prototype)
+        checked(
+            each.doc,
+            each.text,
+            each.label,
+            *each.gold,
+            *each.ranked,
+            *each.ties,
+            each.prediction,
+            each.prototype,
+        )
         checked(each.prototype_surface, each.prototype_kind, each.left, each.right)
         numbers = (each.start, each.end, *each.scores)
-        if not all(isinstance(n, (int, float)) for n in numbers) or not isinstance(each.found, bool):
+        if not all(isinstance(n, (int, float)) for n in numbers) or not isinstance(
+            each.found, bool
+        ):
             raise CheckFailed("a record with values of other kinds")
 
 
@@ -453,7 +502,10 @@ def all_targets() -> list[Target]:
         **options: Any,
     ) -> None:
         encoded = [
-            {each: text if isinstance(text, bytes) else text.encode("utf8") for each, text in files.items()}
+            {
+                each: text if isinstance(text, bytes) else text.encode("utf8")
+                for each, text in files.items()
+            }
             for files in folders
         ]
 
@@ -467,10 +519,25 @@ def all_targets() -> list[Target]:
         add(f"onto:{name}", folders, read_as_ontology, format=name, folder=is_folder(name))
     add("onto:auto-detect", (), read_as_ontology, _any_of(ontologies), format="auto")
     _add_wrong_formats(found, ontologies)
-    add("onto:species(obo)", [{"a.obo": text} for text in seeds.OBO_SPECIES], read_as_ontology, format="obo")
+    add(
+        "onto:species(obo)",
+        [{"a.obo": text} for text in seeds.OBO_SPECIES],
+        read_as_ontology,
+        format="obo",
+    )
     genes = [{"gene_info": text} for text in seeds.GENE_INFO]
-    add("onto:species(genes)", genes, read_as_ontology, format="gene-info", species=["9606", "nlm-gene"])
-    add("lay-names", [{"lay.tsv": text} for text in seeds.LAY_NAMES], lambda path, _: read_lay_names(path))
+    add(
+        "onto:species(genes)",
+        genes,
+        read_as_ontology,
+        format="gene-info",
+        species=["9606", "nlm-gene"],
+    )
+    add(
+        "lay-names",
+        [{"lay.tsv": text} for text in seeds.LAY_NAMES],
+        lambda path, _: read_lay_names(path),
+    )
 
     corpora = corpus_seeds()
     for name, folders in corpora.items():
@@ -482,12 +549,25 @@ def all_targets() -> list[Target]:
     add("corp:auto-detect", (), read_as_corpus, _any_of(corpora), format="auto")
     _add_wrong_corpora(found, corpora)
     book = workbook(seeds.SHEETS)
-    add("corp:psytar-xlsx", [{"psytar.xlsx": zipped(book)}], read_as_labels, _of_parts(damage_workbook, [book]))
+    add(
+        "corp:psytar-xlsx",
+        [{"psytar.xlsx": zipped(book)}],
+        read_as_labels,
+        _of_parts(damage_workbook, [book]),
+    )
     export = [_encoded(files) for files in seeds.CAS]
     cas = [{"export.zip": zipped(files)} for files in export]
-    add("corp:cas-zip", cas, read_as_corpus, _of_parts(damage_zip_as("export.zip"), export), format="cas")
+    add(
+        "corp:cas-zip",
+        cas,
+        read_as_corpus,
+        _of_parts(damage_zip_as("export.zip"), export),
+        format="cas",
+    )
     bins = [{"docs.spacy": _doc_bin()}]
-    add("corp:docbin", bins, lambda path, _: use_docs(read_doc_bins(path, NLP.vocab)), damage_packed)
+    add(
+        "corp:docbin", bins, lambda path, _: use_docs(read_doc_bins(path, NLP.vocab)), damage_packed
+    )
 
     texts = [{"texts.jsonl": text} for text in seeds.TEXTS_JSONL]
     pubmed = [{"pubmed.xml": text} for text in seeds.PUBMED]
@@ -495,18 +575,38 @@ def all_targets() -> list[Target]:
     add("text:jsonl.gz", _gz(texts), read_as_texts, _of_parts(damage_compressed, texts))
     add("text:plain", [{"texts.txt": text} for text in seeds.PLAIN], read_as_texts)
     plain = [{"a/1.txt": seeds.PLAIN[0], "2.txt": "Another text.\n", "README.md": "None."}]
-    add("text:tar.gz", [{TAR_GZ: gzipped(tarred(_encoded(plain[0])))}], read_as_texts, _of_parts(damage_archive, plain))
+    add(
+        "text:tar.gz",
+        [{TAR_GZ: gzipped(tarred(_encoded(plain[0])))}],
+        read_as_texts,
+        _of_parts(damage_archive, plain),
+    )
     add("text:pubmed", pubmed, read_as_texts)
     add("text:pubmed.gz", _gz(pubmed), read_as_texts, _of_parts(damage_compressed, pubmed))
-    table = pa.table({"id": ["1", "2"], "title": ["Gout", None], "text": ["Crystals.", "Fièvre."], "n": [1, 2]})
-    add("text:parquet", [{"texts.parquet": _parquet(table, Random(0))}], read_as_texts, damage_parquet)
+    table = pa.table(
+        {"id": ["1", "2"], "title": ["Gout", None], "text": ["Crystals.", "Fièvre."], "n": [1, 2]}
+    )
+    add(
+        "text:parquet",
+        [{"texts.parquet": _parquet(table, Random(0))}],
+        read_as_texts,
+        damage_parquet,
+    )
     add("text:suffix", (), read_as_texts, _any_suffix([*texts, *pubmed, *plain, *_gz(texts)]))
 
     taxonomy = [_encoded(seeds.TAXONOMY[0]) | {"nodes.dmp": b"9606\t|\t9605\t|\tspecies\t|\n"}]
     for name, file_, parts in (
         ("ncbitaxon", "taxdmp.zip", taxonomy),
-        ("ncit", "Thesaurus.OWL.zip", [{"Thesaurus.owl": text.encode("utf8")} for text in seeds.OWL]),
-        ("icd10cm", "tables.zip", [{"a/icd10cm-tabular.xml": text.encode("utf8")} for text in seeds.ICD10CM]),
+        (
+            "ncit",
+            "Thesaurus.OWL.zip",
+            [{"Thesaurus.owl": text.encode("utf8")} for text in seeds.OWL],
+        ),
+        (
+            "icd10cm",
+            "tables.zip",
+            [{"a/icd10cm-tabular.xml": text.encode("utf8")} for text in seeds.ICD10CM],
+        ),
     ):
         packed = [{file_: zipped(files)} for files in parts]
         make = _of_parts(damage_zip_as(file_), parts)
@@ -515,15 +615,34 @@ def all_targets() -> list[Target]:
         add(f"vocab:{name}", packed, read_as_download, make, vocabulary=name, by_hand=by_hand)
     tables = [{"CTD_diseases.tsv": text} for text in seeds.CTD[:1]]
     damage_table = _of_parts(damage_compressed, tables)
-    add("vocab:medic", _gz(tables), read_as_download, damage_table, vocabulary="medic", by_hand=False)
+    add(
+        "vocab:medic",
+        _gz(tables),
+        read_as_download,
+        damage_table,
+        vocabulary="medic",
+        by_hand=False,
+    )
     source = [{f"a/{MEMBER}": b"1|t|Gout\n" * 9, "b.txt": b"Another."}]
-    add("lab:source.zip", [{"a.zip": zipped(source[0])}], read_as_source, _of_parts(damage_zip_as("a.zip"), source))
+    add(
+        "lab:source.zip",
+        [{"a.zip": zipped(source[0])}],
+        read_as_source,
+        _of_parts(damage_zip_as("a.zip"), source),
+    )
     for suffix, pack in PACKERS.items():
         tar = f"a.tar.{suffix}"
         packed = [{tar: pack(tarred(source[0]))}]
-        add(f"lab:source.tar.{suffix}", packed, read_as_source, _of_parts(damage_tar_as(tar), source))
+        add(
+            f"lab:source.tar.{suffix}",
+            packed,
+            read_as_source,
+            _of_parts(damage_tar_as(tar), source),
+        )
 
-    add("records", [{"a.links.jsonl": text} for text in seeds.RECORDS], read_as_records, damage_some)
+    add(
+        "records", [{"a.links.jsonl": text} for text in seeds.RECORDS], read_as_records, damage_some
+    )
     for name, saved, read in (
         ("kb", _kb_files(), read_as_kb),
         ("store", _store_files(), read_as_store),
@@ -621,11 +740,16 @@ def _corpus_reader(format: str) -> Callable[..., None]:
 
 
 def _encoded(files: Mapping[str, Any]) -> Files:
-    return {name: text if isinstance(text, bytes) else text.encode("utf8") for name, text in files.items()}
+    return {
+        name: text if isinstance(text, bytes) else text.encode("utf8")
+        for name, text in files.items()
+    }
 
 
 def _gz(folders: Sequence[Mapping[str, Any]]) -> list[Files]:
-    return [{f"{name}.gz": gzipped(data) for name, data in _encoded(files).items()} for files in folders]
+    return [
+        {f"{name}.gz": gzipped(data) for name, data in _encoded(files).items()} for files in folders
+    ]
 
 
 def _of_parts(
@@ -636,7 +760,9 @@ def _of_parts(
     return lambda rng, _: make(rng, parts)
 
 
-def _any_of(by_format: Mapping[str, Sequence[Mapping[str, Any]]]) -> Callable[[Random, Sequence[Files]], Files]:
+def _any_of(
+    by_format: Mapping[str, Sequence[Mapping[str, Any]]],
+) -> Callable[[Random, Sequence[Files]], Files]:
     """A file of any format, often under a name that says nothing."""
     stem = "input"
 
@@ -665,7 +791,9 @@ def _any_suffix(folders: Sequence[Mapping[str, Any]]) -> Callable[[Random, Seque
     return make
 
 
-def _add_wrong_formats(found: list[Target], ontologies: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
+def _add_wrong_formats(
+    found: list[Target], ontologies: Mapping[str, Sequence[Mapping[str, Any]]]
+) -> None:
     """Each file under the name of each other format, which stands in the name of the file."""
     names = list(ontologies)
 
@@ -680,7 +808,9 @@ def _add_wrong_formats(found: list[Target], ontologies: Mapping[str, Sequence[Ma
     found.append(Target("onto:wrong-format", (), read, make))
 
 
-def _add_wrong_corpora(found: list[Target], corpora: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
+def _add_wrong_corpora(
+    found: list[Target], corpora: Mapping[str, Sequence[Mapping[str, Any]]]
+) -> None:
     names = list(corpora)
 
     def make(rng: Random, _: Sequence[Files]) -> Files:
@@ -756,7 +886,9 @@ def _shard_files() -> Files:
 
     def write(path: Path) -> None:
         with new_directory(path, KIND, FORMAT_VERSION) as directory:
-            table = pa.Table.from_pylist([mention._asdict() for mention in mentions], schema=shard_schema())
+            table = pa.Table.from_pylist(
+                [mention._asdict() for mention in mentions], schema=shard_schema()
+            )
             write_shard(directory.path / "shard-00000.arrow", table)
             directory.info["shards"] = [{"file": "shard-00000.arrow", "mentions": len(mentions)}]
 
@@ -779,6 +911,9 @@ def _doc_bin() -> bytes:
         doc.user_data["krissel_id"] = text[:4]
         doc.cats = {"C1": 1.0}
         doc.ents = [Span(doc, 0, 1, label="Disease", kb_id="C1")]
-        doc.spans[SPANS_KEY] = [Span(doc, 0, 2, label="Disease", kb_id="C1"), Span(doc, 1, 2, label="x")]
+        doc.spans[SPANS_KEY] = [
+            Span(doc, 0, 2, label="Disease", kb_id="C1"),
+            Span(doc, 1, 2, label="x"),
+        ]
         doc_bin.add(doc)
     return doc_bin.to_bytes()

@@ -20,7 +20,8 @@ TESTS = Path(__file__).parents[1]
 
 
 def fuzz(*arguments):
-    # From here, so that the package that is installed is tested. A process of its own: workers are forked from it.
+    # From here, so that the package that is installed is tested. A process of its own: workers are
+    # forked from it.
     command = [sys.executable, "-m", "fuzz", *arguments]
     return subprocess.run(command, cwd=TESTS, capture_output=True, encoding="utf8", timeout=1200)
 
@@ -104,7 +105,18 @@ def _read_badly(path, thorough):
         warnings.warn("y", UserWarning, stacklevel=1)
 
 
-KINDS = ("ok", "uncoded", "hang", "memory", "too much memory", "crash", "coded", "warned", "open", "ok")
+KINDS = (
+    "ok",
+    "uncoded",
+    "hang",
+    "memory",
+    "too much memory",
+    "crash",
+    "coded",
+    "warned",
+    "open",
+    "ok",
+)
 
 
 def test_every_outcome_is_recorded(tmp_path):

@@ -1,4 +1,5 @@
-"""Files cut short: is it noticed? And files whose lines end in CR alone, as of old Macs and careless conversions."""
+"""Files cut short: is it noticed? And files whose lines end in CR alone, as of old Macs and
+careless conversions."""
 
 import re
 import tempfile
@@ -33,7 +34,8 @@ UNCUT = (".txt", ".text")
 
 
 class Format(NamedTuple):
-    """read: the records of a file. cut: the name of the file that is cut. lines: a record ends where a line does."""
+    """read: the records of a file. cut: the name of the file that is cut. lines: a record ends
+    where a line does."""
 
     name: str
     files: Files
@@ -54,7 +56,13 @@ def formats() -> Iterator[Format]:
         lines += [(f"onto:{name}", dict(files), _ontology_reader(name)) for files in folders]
     for name, folders in corpus_seeds().items():
         lines += [(f"corp:{name}", dict(files), _corpus_reader(name)) for files in folders]
-    lines.append(("lay-names", {"lay.tsv": seeds.LAY_NAMES[0]}, lambda path: sorted(read_lay_names(path).items())))
+    lines.append(
+        (
+            "lay-names",
+            {"lay.tsv": seeds.LAY_NAMES[0]},
+            lambda path: sorted(read_lay_names(path).items()),
+        )
+    )
     lines.append(("corp:text-labels", {"labels.jsonl": seeds.TEXT_LABELS[0]}, read_text_labels))
     lines.append(("text:jsonl", {"texts.jsonl": seeds.TEXTS_JSONL[0]}, read_texts))
     lines.append(("text:plain", {"texts.txt": seeds.PLAIN[0]}, read_texts))
@@ -65,7 +73,9 @@ def formats() -> Iterator[Format]:
         for i, each in enumerate(encoded):
             is_text = name.startswith("corp:") and each.endswith(UNCUT)
             if not i or (not is_text and each != "release.dat"):
-                yield Format(f"{name} ({each})" if len(encoded) > 1 else name, encoded, read, each, True)
+                yield Format(
+                    f"{name} ({each})" if len(encoded) > 1 else name, encoded, read, each, True
+                )
     packed: dict[str, Callable[[Path], Any]] = {
         "text:jsonl.gz": read_texts,
         "text:pubmed.gz": read_texts,
@@ -87,7 +97,8 @@ def formats() -> Iterator[Format]:
 
 
 def try_truncation(pattern: str | None = None, seed: int = 0) -> int:
-    """Print a table of what was noticed. Returns 1 where a cut or other line ends gave other records in silence."""
+    """Print a table of what was noticed. Returns 1 where a cut or other line ends gave other
+    records in silence."""
     rows: dict[str, dict[str, int]] = {}
     line_ends: dict[str, set[str]] = {}
     silent: dict[str, list[str]] = {}
@@ -100,10 +111,16 @@ def try_truncation(pattern: str | None = None, seed: int = 0) -> int:
             assert whole.records is not None, f"{format.name}: the whole file is not read"
             for place in cut_places(format, Random(f"{seed}:{format.name}")):
                 data = format.files[format.cut][:place]
-                outcome = judge(whole, _read(format, data, Path(folder)), is_boundary=_is_boundary(format, place))
+                outcome = judge(
+                    whole,
+                    _read(format, data, Path(folder)),
+                    is_boundary=_is_boundary(format, place),
+                )
                 counts[outcome] += 1
                 if outcome == SILENT:
-                    silent.setdefault(format.name, []).append(f"cut at byte {place}, behind {data[-40:]!r}")
+                    silent.setdefault(format.name, []).append(
+                        f"cut at byte {place}, behind {data[-40:]!r}"
+                    )
             if format.lines:
                 other = _read(format, format.files[format.cut].replace(b"\n", b"\r"), Path(folder))
                 same = other.records == whole.records
@@ -112,10 +129,17 @@ def try_truncation(pattern: str | None = None, seed: int = 0) -> int:
                 if outcome == SILENT:
                     found = f"{len(other.records or ())} instead of {len(whole.records)} records"
                     silent.setdefault(f"{format.name} with CR", []).append(found)
-    print("| format | cuts | noticed | harmless | **silent** | line ends of CR |\n| --- |" + " ---: |" * 4 + " --- |")
+    print(
+        "| format | cuts | noticed | harmless | **silent** | line ends of CR |\n| --- |"
+        + " ---: |" * 4
+        + " --- |"
+    )
     for name, counts in rows.items():
         cells = " | ".join(str(counts[key] or "") for key in (NOTICED, HARMLESS, SILENT))
-        print(f"| {name} | {sum(counts.values())} | {cells} | {', '.join(sorted(line_ends.get(name, ())))} |")
+        print(
+            f"| {name} | {sum(counts.values())} | {cells} | "
+            f"{', '.join(sorted(line_ends.get(name, ())))} |"
+        )
     print()
     for name, places in silent.items():
         print(f"silent: {name}, {len(places)}x, {places[0]}")
@@ -153,15 +177,25 @@ def _read(format: Format, data: bytes, folder: Path) -> Reading:
             records: list[str] | None = [repr(record) for record in format.read(path)]
         except KrisselError:
             records = None
-    return Reading(records, {str(each.message) for each in caught if issubclass(each.category, KrisselWarning)})
+    return Reading(
+        records, {str(each.message) for each in caught if issubclass(each.category, KrisselWarning)}
+    )
 
 
 def _ontology_reader(format: str) -> Callable[[Path], Any]:
     def read_folder(path: Path) -> list[Any]:
         # Relations are read on demand, MRSAB for what is said of the store.
-        on_demand = {"MRREL.RRF": {"relations": ["RL"]}, "CONCEPT_RELATIONSHIP.csv": {"parents": True}}
-        options = next((each for name, each in on_demand.items() if (path.parent / name).exists()), {})
-        return [*read_ontology(path.parent, format=format, **options), READERS[format].states(path.parent)]
+        on_demand = {
+            "MRREL.RRF": {"relations": ["RL"]},
+            "CONCEPT_RELATIONSHIP.csv": {"parents": True},
+        }
+        options = next(
+            (each for name, each in on_demand.items() if (path.parent / name).exists()), {}
+        )
+        return [
+            *read_ontology(path.parent, format=format, **options),
+            READERS[format].states(path.parent),
+        ]
 
     def read_file(path: Path) -> Iterator[Any]:
         return read_ontology(path, format=format)

@@ -47,7 +47,9 @@ EXPECTED = {
 REASONS = {
     "to_device": {
         "layers/hashed_bags.py": "rows and bags of a table: one copy forward, one backward",
-        "layers/heads.py": "thinc's layer norm makes an array of one number, twice forward and back",
+        "layers/heads.py": (
+            "thinc's layer norm makes an array of one number, twice forward and back"
+        ),
         "layers/hf/cross_encoder.py": "the linker's log-odds, which an unbounded head replaces",
         "layers/hf/passes.py": "word pieces of all passes and their order, in one copy",
         "layers/hf/transformer.py": "which views also have a vector of the name alone",
@@ -126,14 +128,19 @@ def write_docs(folder, gold_file, toy_names):
             texts.add(doc)
     gold.to_disk(folder / "gold.spacy")
     texts.to_disk(folder / "texts.spacy")
-    return {key: folder / f"{name}.spacy" for key, name in {"gold": "gold", "dev": "gold", "texts": "texts"}.items()}
+    return {
+        key: folder / f"{name}.spacy"
+        for key, name in {"gold": "gold", "dev": "gold", "texts": "texts"}.items()
+    }
 
 
 def run_worker(given):
     paths = [str(STANDIN), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, str(STANDIN / "worker.py")]
-    found = subprocess.run(command, input=json.dumps(given), env=environment, capture_output=True, text=True)
+    found = subprocess.run(
+        command, input=json.dumps(given), env=environment, capture_output=True, text=True
+    )
     assert found.returncode == 0, found.stdout + found.stderr
 
 

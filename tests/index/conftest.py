@@ -4,7 +4,8 @@ import pytest
 
 @pytest.fixture(scope="session")
 def clustered():
-    """Makes unit vectors (n, width) float32 in clusters of ten, as the prototypes of entities are."""
+    """Makes unit vectors (n, width) float32 in clusters of ten, as the prototypes of entities
+    are."""
 
     def make(n, width):
         rng = np.random.default_rng(0)

@@ -31,7 +31,11 @@ def brute_force(vectors, queries, k, allowed):
     scores = np.full((len(queries), k), -np.inf, dtype=np.float32)
     rows = np.full((len(queries), k), -1)
     for i, query in enumerate(queries):
-        found = [(-float(query @ vectors[row]), row) for row in range(len(vectors)) if allowed is None or allowed[row]]
+        found = [
+            (-float(query @ vectors[row]), row)
+            for row in range(len(vectors))
+            if allowed is None or allowed[row]
+        ]
         for place, (score, row) in enumerate(sorted(found)[:k]):
             scores[i, place], rows[i, place] = -score, row
     return scores, rows
@@ -72,7 +76,9 @@ def test_float16_vectors_are_searched_as_float32():
     index = ExactIndex()
     index.build(vectors)
     scores, rows = index.search(vectors[:5].astype(np.float32), 4)
-    expected_scores, expected_rows = brute_force(vectors.astype(np.float32), vectors[:5].astype(np.float32), 4, None)
+    expected_scores, expected_rows = brute_force(
+        vectors.astype(np.float32), vectors[:5].astype(np.float32), 4, None
+    )
     np.testing.assert_array_equal(rows, expected_rows)
     np.testing.assert_allclose(scores, expected_scores, rtol=1e-5)
 
@@ -130,7 +136,8 @@ def test_scores_closer_than_bfloat16_precision_keep_their_order(rounded, offset,
 
 
 def test_rounding_errors_stay_within_the_bound(rounded, monkeypatch):
-    """The worst case: what is best is rounded down by half a unit in each value, and the next is rounded up."""
+    """The worst case: what is best is rounded down by half a unit in each value, and the next is
+    rounded up."""
     half_way, step = 1 + 2.0**-8, 2.0**-20
     best = np.array([half_way - step] * 63 + [1.5])
     other = np.array([half_way + step] * 63 + [1.5 - 63 * 2 * step - 2.0**-10])
@@ -184,14 +191,18 @@ def test_memory_mapped_vectors_are_searched_without_a_warning(rounded, dtype, tm
         (_, rows), n_calls = search_counted(index, vectors[:300].astype(np.float32), 5)
     assert n_calls == 2
     scores = vectors[:300].astype(np.float32) @ vectors.T.astype(np.float32)
-    assert (np.sort(rows, axis=1) == np.sort(np.argsort(-scores, axis=1)[:, :5], axis=1)).mean() > 0.999
+    assert (
+        np.sort(rows, axis=1) == np.sort(np.argsort(-scores, axis=1)[:, :5], axis=1)
+    ).mean() > 0.999
 
 
 def test_few_queries_are_searched_without_bfloat16(rounded, monkeypatch):
     monkeypatch.setattr(bfloat16, "MIN_QUERIES", MIN_QUERIES)
     index = ExactIndex()
     index.build(np.eye(8, dtype=np.float32))
-    assert search_counted(index, np.ones((bfloat16.MIN_QUERIES - 1, 8), dtype=np.float32), 1)[1] == 0
+    assert (
+        search_counted(index, np.ones((bfloat16.MIN_QUERIES - 1, 8), dtype=np.float32), 1)[1] == 0
+    )
     assert search_counted(index, np.ones((bfloat16.MIN_QUERIES, 8), dtype=np.float32), 1)[1] == 1
 
 

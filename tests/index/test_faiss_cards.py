@@ -334,7 +334,12 @@ def test_ivf_search_on_gpus_agrees_with_cpu(vectors, queries, gpu_faiss, type_, 
 @pytest.mark.gpu
 def test_training_on_a_gpu_costs_no_recall(vectors, queries, gpu_faiss):
     on_card, on_cpu = (
-        recall(made("ivf", vectors, device, **ivf_settings({})).search(queries, 10), vectors, queries, 10)
+        recall(
+            made("ivf", vectors, device, **ivf_settings({})).search(queries, 10),
+            vectors,
+            queries,
+            10,
+        )
         for device in ("cuda:0", "cpu")
     )
     assert on_card > on_cpu - 0.03

@@ -9,7 +9,12 @@ from spacy_krissel.errors import KrisselError
 from spacy_krissel.index import exact as exact_module
 from spacy_krissel.index import faiss_index
 from spacy_krissel.index.exact import ExactIndex, rescored, vectors_at
-from spacy_krissel.index.faiss_index import FaissIndex, factory_string, make_faiss_index, training_rows
+from spacy_krissel.index.faiss_index import (
+    FaissIndex,
+    factory_string,
+    make_faiss_index,
+    training_rows,
+)
 from spacy_krissel.index.kinds import make_index
 
 faiss = pytest.importorskip("faiss")
@@ -25,7 +30,9 @@ def vectors(clustered):
 
 @pytest.fixture(scope="module")
 def queries(vectors):
-    return vectors[:100] + 0.02 * np.random.default_rng(1).standard_normal((100, WIDTH)).astype(np.float32)
+    return vectors[:100] + 0.02 * np.random.default_rng(1).standard_normal((100, WIDTH)).astype(
+        np.float32
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -83,7 +90,9 @@ def test_rescoring_survives_loading_and_growing(vectors, queries, exact, type_, 
 
 @pytest.mark.parametrize("compares_few", [False, True])
 @pytest.mark.parametrize("type_,settings", TYPES)
-def test_only_allowed_rows_are_found(vectors, queries, exact, type_, settings, compares_few, monkeypatch):
+def test_only_allowed_rows_are_found(
+    vectors, queries, exact, type_, settings, compares_few, monkeypatch
+):
     for cost in () if compares_few else ("PER_WIDTH", "PER_LISTED"):
         monkeypatch.setattr(faiss_index, cost, 0)
     allowed = np.random.default_rng(2).random(N) < 0.4
@@ -162,8 +171,11 @@ def test_centroids_can_be_reused(vectors, queries):
 
 
 @pytest.mark.parametrize("type_,settings", [("ivf", {}), *TYPES])
-def test_vectors_are_listed_with_their_nearest_centroid(vectors, queries, tmp_path, type_, settings):
-    """By inner product the lists of long vectors would take those of others, whatever was loaded or added."""
+def test_vectors_are_listed_with_their_nearest_centroid(
+    vectors, queries, tmp_path, type_, settings
+):
+    """By inner product the lists of long vectors would take those of others, whatever was loaded or
+    added."""
     rng = np.random.default_rng(3)
     varied = vectors.astype(np.float32) * np.maximum(0.1, 1 + 0.4 * rng.standard_normal((N, 1)))
     varied = varied.astype(np.float32)

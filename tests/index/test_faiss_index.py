@@ -20,7 +20,9 @@ def vectors(clustered):
 
 @pytest.fixture(scope="module")
 def queries(vectors):
-    return vectors[:200] + 0.02 * np.random.default_rng(1).standard_normal((200, WIDTH)).astype(np.float32)
+    return vectors[:200] + 0.02 * np.random.default_rng(1).standard_normal((200, WIDTH)).astype(
+        np.float32
+    )
 
 
 def exactly(vectors, queries, k, allowed=None):
@@ -30,7 +32,12 @@ def exactly(vectors, queries, k, allowed=None):
 
 
 def recall(rows, expected):
-    return np.mean([len(set(a) & set(b)) / len(b) for a, b in zip(rows.tolist(), expected.tolist(), strict=True)])
+    return np.mean(
+        [
+            len(set(a) & set(b)) / len(b)
+            for a, b in zip(rows.tolist(), expected.tolist(), strict=True)
+        ]
+    )
 
 
 @pytest.mark.parametrize("float16", [False, True])
@@ -49,7 +56,8 @@ def test_recall_is_close_to_exact_search(vectors, queries, type_, settings, floa
 @pytest.mark.parametrize("n,settings", [(300, {}), (3000, {"ef_search": 100})])
 def test_a_small_graph_finds_neighbours_despite_longer_vectors(n, settings, grown):
     rng = np.random.default_rng(0)
-    # All near to one another, so that the two longest are the nearest neighbours of every other one.
+    # All near to one another, so that the two longest are the nearest neighbours of every other
+    # one.
     vectors = rng.standard_normal(16) + 0.1 * rng.standard_normal((n, 16))
     vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
     vectors[-2:] *= 1.05
@@ -68,7 +76,9 @@ def test_filtered_rows_are_compared_exactly_only_for_enough_queries(vectors, mon
     index.build(vectors)
     compared = []
     whole = faiss_index.search_blocks
-    monkeypatch.setattr(faiss_index, "search_blocks", lambda *given: compared.append(1) or whole(*given))
+    monkeypatch.setattr(
+        faiss_index, "search_blocks", lambda *given: compared.append(1) or whole(*given)
+    )
     allowed = np.arange(len(vectors)) % 2 == 0
     monkeypatch.setattr(faiss_index, "PER_WIDTH", len(vectors) / 2 * 2 / 128)
     for n, expected in ((1, 0), (faiss_index.PER_COPY - 1, 0), (faiss_index.PER_COPY, 1)):
@@ -80,7 +90,9 @@ def test_filtered_rows_are_compared_exactly_only_for_enough_queries(vectors, mon
 @pytest.mark.parametrize("part", [0.0, 0.01, 0.4, 1.0])
 @pytest.mark.parametrize("compares_few", [False, True])
 @pytest.mark.parametrize("type_,settings", ALL_TYPES)
-def test_only_allowed_rows_are_found(vectors, queries, type_, settings, part, compares_few, monkeypatch):
+def test_only_allowed_rows_are_found(
+    vectors, queries, type_, settings, part, compares_few, monkeypatch
+):
     # Both ways of filtering: comparing the allowed rows, and searching the index with a selector.
     for cost in () if compares_few else ("PER_WIDTH", "PER_LISTED"):
         monkeypatch.setattr(faiss_index, cost, 0)
@@ -176,7 +188,9 @@ def test_disk_errors_raise_coded_errors(vectors, tmp_path, monkeypatch):
         index.to_disk(tmp_path / "missing")
 
     def full(index, path):
-        raise RuntimeError("Error: 'ret == size' failed: write error in index.faiss: No space left on device")
+        raise RuntimeError(
+            "Error: 'ret == size' failed: write error in index.faiss: No space left on device"
+        )
 
     monkeypatch.setattr(faiss, "write_index", full)
     with pytest.raises(KrisselError, match="K026.*index.faiss.*No space left.*Free space"):

@@ -40,7 +40,9 @@ sys.exit(os.waitstatus_to_exitcode(status))
 def run(program, *arguments):
     # Several threads, however many this machine and its environment would give.
     environment = {**os.environ, "OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2"}
-    process = subprocess.Popen([sys.executable, "-c", program, *arguments], env=environment, start_new_session=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, *arguments], env=environment, start_new_session=True
+    )
     try:
         return process.wait(timeout=120)
     except subprocess.TimeoutExpired:

@@ -45,7 +45,9 @@ def vectors(clustered):
 
 @pytest.fixture(scope="module")
 def queries(vectors):
-    return vectors[:50] + 0.02 * np.random.default_rng(1).standard_normal((50, WIDTH)).astype(np.float32)
+    return vectors[:50] + 0.02 * np.random.default_rng(1).standard_normal((50, WIDTH)).astype(
+        np.float32
+    )
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +67,10 @@ def exactly(vectors):
 
 def recall(rows, expected):
     return np.mean(
-        [len(set(a) & set(b) - {-1}) / max(1, len(set(b) - {-1})) for a, b in zip(rows, expected, strict=True)]
+        [
+            len(set(a) & set(b) - {-1}) / max(1, len(set(b) - {-1}))
+            for a, b in zip(rows, expected, strict=True)
+        ]
     )
 
 
@@ -106,7 +111,8 @@ def test_missing_results_are_padded(kind, make, vectors):
     assert np.array_equal(rows < 0, np.isneginf(scores))
     found = [set(line[line >= 0].tolist()) for line in rows]
     assert all(
-        len(each) == (line >= 0).sum() and each <= set(range(40)) for each, line in zip(found, rows, strict=True)
+        len(each) == (line >= 0).sum() and each <= set(range(40))
+        for each, line in zip(found, rows, strict=True)
     )
     if kind != "faiss-ivf":
         assert all(each == set(range(40)) for each in found)
@@ -147,7 +153,11 @@ def test_other_float_types_are_accepted(make, vectors, dtype):
 
 
 def files(path):
-    return {file_.relative_to(path).as_posix(): file_.read_bytes() for file_ in path.rglob("*") if file_.is_file()}
+    return {
+        file_.relative_to(path).as_posix(): file_.read_bytes()
+        for file_ in path.rglob("*")
+        if file_.is_file()
+    }
 
 
 def test_saved_bytes_are_stable_after_loading(make, built, vectors, queries, tmp_path):

@@ -33,8 +33,12 @@ def toy_plugin(tmp_path):
     metadata = folder / "toy_index-1.0.dist-info"
     metadata.mkdir(parents=True)
     (folder / "toy_index.py").write_text(PLUGIN, encoding="utf8")
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-index\nVersion: 1.0\n", encoding="utf8")
-    (metadata / "entry_points.txt").write_text("[krissel_indexes]\ntoy = toy_index:ToyIndex\n", encoding="utf8")
+    (metadata / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: toy-index\nVersion: 1.0\n", encoding="utf8"
+    )
+    (metadata / "entry_points.txt").write_text(
+        "[krissel_indexes]\ntoy = toy_index:ToyIndex\n", encoding="utf8"
+    )
     return folder
 
 
@@ -45,7 +49,10 @@ def test_a_saved_plugin_index_loads_only_with_the_plugin(toy_plugin, tmp_path, m
         assert type(made).__name__ == "ToyIndex"
         kb = PrototypeKB(Vocab(), 2, index=type(made))
         kb.set_entities([Entity("D1", "one"), Entity("D2", "two")])
-        kb.add_prototypes([Prototype(id_, "name", name_view(id_)) for id_ in ("D1", "D2")], np.eye(2, dtype=np.float32))
+        kb.add_prototypes(
+            [Prototype(id_, "name", name_view(id_)) for id_ in ("D1", "D2")],
+            np.eye(2, dtype=np.float32),
+        )
         kb.to_disk(tmp_path / "kb")
         loaded = PrototypeKB(Vocab(), 2).from_disk(tmp_path / "kb")
         assert loaded.description()["index"]["kind"] == "toy"
@@ -56,7 +63,9 @@ def test_a_saved_plugin_index_loads_only_with_the_plugin(toy_plugin, tmp_path, m
     assert exact.search(np.eye(2, dtype=np.float32), 1).entities.tolist() == [[0], [1]]
 
 
-@pytest.mark.parametrize("index", [ExactIndex(), FaissIndex("hnsw", m=8, float16=True), FaissIndex("ivf", nprobe=3)])
+@pytest.mark.parametrize(
+    "index", [ExactIndex(), FaissIndex("hnsw", m=8, float16=True), FaissIndex("ivf", nprobe=3)]
+)
 def test_settings_make_the_same_index(index):
     made = make_index(index.kind, index.settings)
     assert type(made) is type(index)

@@ -124,7 +124,9 @@ def test_half_precision_loses_no_result(length, dtype, finds):
 class Counted(torch.overrides.TorchFunctionMode):
     """Counts calls for which a host waits for its card, by name."""
 
-    WAITING = frozenset({"cpu", "item", "tolist", "numpy", "nonzero", "to", "__bool__", "__float__"})
+    WAITING = frozenset(
+        {"cpu", "item", "tolist", "numpy", "nonzero", "to", "__bool__", "__float__"}
+    )
 
     def __init__(self):
         super().__init__()

@@ -29,7 +29,9 @@ PROTOTYPES = [
     Prototype("D003", "gold", View("a murmur of ", "MS", " was heard", masked=True)),
     Prototype("D003", "name", View("", "Mitral stenosis", "")),
 ]
-VECTORS = np.array([[1, 0, 0, 0], [0.8, 0.6, 0, 0], [0, 1, 0, 0], [0, 0.6, 0.8, 0], [0, 0, 1, 0]], dtype=np.float32)
+VECTORS = np.array(
+    [[1, 0, 0, 0], [0.8, 0.6, 0, 0], [0, 1, 0, 0], [0, 0.6, 0.8, 0], [0, 0, 1, 0]], dtype=np.float32
+)
 
 
 @pytest.fixture
@@ -67,8 +69,15 @@ def random_kb():
 
     def make(owners, vectors, index=None, **settings):
         kb = PrototypeKB(Vocab(), vectors.shape[1], index=index, **settings)
-        kb.set_entities([Entity(f"E{row:05}", f"name {row}", (f"T{row % 3}",)) for row in range(max(owners) + 1)])
-        prototypes = [Prototype(f"E{row:05}", "name", View("", f"name {row}", "")) for row in owners]
+        kb.set_entities(
+            [
+                Entity(f"E{row:05}", f"name {row}", (f"T{row % 3}",))
+                for row in range(max(owners) + 1)
+            ]
+        )
+        prototypes = [
+            Prototype(f"E{row:05}", "name", View("", f"name {row}", "")) for row in owners
+        ]
         kb.add_prototypes(prototypes, vectors)
         return kb
 

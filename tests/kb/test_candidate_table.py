@@ -14,7 +14,18 @@ from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.ontology.store import write_store
 
 ENTITIES = [
-    Entity("B", "flu", ("grippe",), ("T047",), ("C01.1",), "An illness.", ("X:1",), "human", "here", ("OLD",)),
+    Entity(
+        "B",
+        "flu",
+        ("grippe",),
+        ("T047",),
+        ("C01.1",),
+        "An illness.",
+        ("X:1",),
+        "human",
+        "here",
+        ("OLD",),
+    ),
     Entity("A", "cold"),
 ]
 
@@ -44,7 +55,9 @@ def test_saving_loading_and_pickling_keep_the_contents(table, tmp_path):
     again.to_disk(tmp_path / "two")
     assert read_files(tmp_path / "one") == read_files(tmp_path / "two")
     loaded.to_disk(tmp_path / "one")
-    assert read_files(tmp_path / "one") == read_files(tmp_path / "two"), "onto the folder it was loaded from"
+    assert read_files(tmp_path / "one") == read_files(tmp_path / "two"), (
+        "onto the folder it was loaded from"
+    )
     for copy in (loaded, again, pickle.loads(pickle.dumps(table))):
         assert copy.get(["A", "B"]) == table.get(["A", "B"])
 
@@ -113,7 +126,9 @@ def test_a_loaded_table_works_without_its_folder(table, loaded_and_gone, tmp_pat
         pickle.loads(pickle.dumps(loaded)),
         deepcopy(loaded),
     ]
-    assert [(len(each), each.get(["A", "B"])) for each in copies] == [(2, table.get(["A", "B"]))] * len(copies)
+    assert [(len(each), each.get(["A", "B"])) for each in copies] == [
+        (2, table.get(["A", "B"]))
+    ] * len(copies)
     assert loaded.to_bytes() == table.to_bytes()
 
 
@@ -141,7 +156,9 @@ def test_saving_leaves_no_other_files(table, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["one"]
 
 
-@pytest.mark.parametrize("held, whole", [(("A", "B"), True), (("B",), True), (("Z",), True), ((), False)])
+@pytest.mark.parametrize(
+    "held, whole", [(("A", "B"), True), (("B",), True), (("Z",), True), ((), False)]
+)
 def test_a_table_of_half_an_ontology_contains_all_of_it(tmp_path, held, whole):
     store = write_store([*ENTITIES], tmp_path / "store")
     table = CandidateTable.of(store, held)

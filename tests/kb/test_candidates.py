@@ -9,7 +9,10 @@ from spacy_krissel.errors import KrisselError
 
 def encode(views):
     """The axis of the disease when "relapsing" stands to the left, else that of the method."""
-    return np.array([[1, 0, 0, 0] if "elapsing" in view.left else [0, 1, 0, 0] for view in views], dtype=np.float32)
+    return np.array(
+        [[1, 0, 0, 0] if "elapsing" in view.left else [0, 1, 0, 0] for view in views],
+        dtype=np.float32,
+    )
 
 
 @pytest.fixture
@@ -54,7 +57,9 @@ def test_spacys_entity_linker_uses_the_candidates(make_kb, nlp):
     nlp.add_pipe("sentencizer")
     ruler = nlp.add_pipe("entity_ruler")
     ruler.add_patterns([{"label": "DISEASE", "pattern": "MS"}])
-    linker = nlp.add_pipe("entity_linker", config={"incl_context": False, "candidates_batch_size": 2})
+    linker = nlp.add_pipe(
+        "entity_linker", config={"incl_context": False, "candidates_batch_size": 2}
+    )
     linker.set_kb(lambda vocab: kb)
     doc = nlp("MS found it. Relapsing MS is treated.")
     assert [ent.kb_id_ for ent in doc.ents] == ["D002", "D001"]

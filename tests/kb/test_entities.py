@@ -11,7 +11,11 @@ from spacy_krissel.ontology.entity import Entity
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
 
 
-@given(st.lists(TEXT, unique=True, max_size=30), st.lists(TEXT, max_size=10), st.sampled_from([0, 1000]))
+@given(
+    st.lists(TEXT, unique=True, max_size=30),
+    st.lists(TEXT, max_size=10),
+    st.sampled_from([0, 1000]),
+)
 def test_rows_are_in_the_order_of_ids(ids, others, many):
     table = EntityTable.from_entities(Entity(id_, f"name of {id_}") for id_ in ids)
     assert list(table.ids) == sorted(ids)

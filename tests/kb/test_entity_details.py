@@ -15,9 +15,17 @@ from spacy_krissel.ontology.entity import Entity, entity_url, spellings
 
 ENTITIES = [
     Entity(
-        "HP:0001677", "Coronary artery disease", ("CAD",), ("disease",), ("C14.280",), "Narrow arteries.", ("MSH:1",)
+        "HP:0001677",
+        "Coronary artery disease",
+        ("CAD",),
+        ("disease",),
+        ("C14.280",),
+        "Narrow arteries.",
+        ("MSH:1",),
     ),
-    Entity("D003920", "Diabetes mellitus", alt_ids=("HP:0000819",), species="human", source="medic"),
+    Entity(
+        "D003920", "Diabetes mellitus", alt_ids=("HP:0000819",), species="human", source="medic"
+    ),
     Entity("HP:0000001", "All"),
 ]
 
@@ -44,9 +52,13 @@ def test_entities_are_saved_and_loaded_completely(kb, tmp_path):
 def test_details_stay_with_their_entity(tmp_path, monkeypatch, scratch):
     for module in (columns, entity_columns):
         monkeypatch.setattr(module, "BATCH_ROWS", 7)
-    entities = [Entity(f"E{i * 37 % 100:02}", "name", (f"alias {i * 37 % 100:02}",)) for i in range(100)]
+    entities = [
+        Entity(f"E{i * 37 % 100:02}", "name", (f"alias {i * 37 % 100:02}",)) for i in range(100)
+    ]
     table = EntityTable.from_entities(entities, scratch=tmp_path if scratch else None)
-    assert [table.at(row).aliases for row in range(100)] == [(f"alias {row:02}",) for row in range(100)]
+    assert [table.at(row).aliases for row in range(100)] == [
+        (f"alias {row:02}",) for row in range(100)
+    ]
 
 
 def test_details_can_be_left_out(kb, tmp_path):
@@ -54,7 +66,9 @@ def test_details_can_be_left_out(kb, tmp_path):
     kb.to_disk(tmp_path / "kb")
     assert not (tmp_path / "kb" / DETAILS_FILE).exists()
     loaded = PrototypeKB(Vocab(), 4).from_disk(tmp_path / "kb")
-    assert loaded["HP:0001677"] == Entity("HP:0001677", "Coronary artery disease", types=("disease",))
+    assert loaded["HP:0001677"] == Entity(
+        "HP:0001677", "Coronary artery disease", types=("disease",)
+    )
 
 
 def test_damaged_details_raise_even_without_verification(kb, tmp_path):
@@ -88,7 +102,9 @@ def test_common_spellings_of_an_id_are_resolved(kb, spelling, id_):
     assert spelling == spellings(spelling)[0]
 
 
-@pytest.mark.parametrize("spelling", ["", "HP", "0001677", "HP:", "_", "http://", "HP:1677", "GO:0001677"])
+@pytest.mark.parametrize(
+    "spelling", ["", "HP", "0001677", "HP:", "_", "http://", "HP:1677", "GO:0001677"]
+)
 def test_other_ids_are_not_resolved(kb, spelling):
     assert kb.resolve(spelling) is None
     with pytest.raises(KrisselError, match="K525"):

@@ -32,7 +32,10 @@ def small_blocks(monkeypatch):
 
 
 def encode(views):
-    rows = [np.random.default_rng(sum(map(ord, view.left + view.mention))).standard_normal(WIDTH) for view in views]
+    rows = [
+        np.random.default_rng(sum(map(ord, view.left + view.mention))).standard_normal(WIDTH)
+        for view in views
+    ]
     return np.array(rows, dtype=np.float32).reshape(-1, WIDTH)
 
 
@@ -56,7 +59,10 @@ def test_a_growing_file_keeps_earlier_arrays_unchanged(tmp_path, dtype, pieces, 
 
 @pytest.mark.parametrize("in_file", [False, True])
 def test_additions_to_the_same_rows_are_independent(tmp_path, in_file):
-    rows, directory = np.arange(28, dtype=np.float32).reshape(7, WIDTH), tmp_path if in_file else None
+    rows, directory = (
+        np.arange(28, dtype=np.float32).reshape(7, WIDTH),
+        tmp_path if in_file else None,
+    )
     start = GrowingVectors(rows[:1].copy()).appended(rows[1:3], directory)
     one, two = start.appended(rows[3:5], directory), start.appended(rows[5:], directory)
     again = one.appended(rows[:2], directory)
@@ -89,7 +95,9 @@ def test_zero_vectors_are_writable(tmp_path):
 
 
 def test_rows_are_taken_from_tables_in_several_chunks(tmp_path, small_blocks):
-    table = pa.table({"text": pa.array([f"number {i}" for i in range(23)], pa.large_string()), "i": range(23)})
+    table = pa.table(
+        {"text": pa.array([f"number {i}" for i in range(23)], pa.large_string()), "i": range(23)}
+    )
     write_table(table, tmp_path / "table.arrow")
     mapped = read_table(tmp_path / "table.arrow", table.schema, 23)
     assert mapped.column(0).num_chunks == 5
@@ -104,8 +112,12 @@ def test_rows_are_taken_from_tables_in_several_chunks(tmp_path, small_blocks):
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 @pytest.mark.parametrize("settings", [{}, {"reference_prototypes": True}])
-def test_building_on_disk_equals_in_memory(toy_store, toy_shards, tmp_path, small_blocks, settings, dtype):
-    source = PrototypeSource(toy_store, MentionShards(toy_shards), mentions_per_entity=2, **settings)
+def test_building_on_disk_equals_in_memory(
+    toy_store, toy_shards, tmp_path, small_blocks, settings, dtype
+):
+    source = PrototypeSource(
+        toy_store, MentionShards(toy_shards), mentions_per_entity=2, **settings
+    )
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     made = {}
@@ -115,14 +127,20 @@ def test_building_on_disk_equals_in_memory(toy_store, toy_shards, tmp_path, smal
         fill_kb(kb, source, encode, references=ReferenceParts())
         # Added after it was searched.
         kb.search(encode([name_view("ms")]), 1)
-        kb.add_prototypes([Prototype(kb.entity_ids[0], "gold", name_view("late"))], encode([name_view("late")]))
+        kb.add_prototypes(
+            [Prototype(kb.entity_ids[0], "gold", name_view("late"))], encode([name_view("late")])
+        )
         made[name] = kb
     memory, disk = made["memory"], made["disk"]
     assert isinstance(disk.vectors, np.memmap)
     assert isinstance(disk.prototypes.references.vectors, np.memmap)
     for array in ("vectors", "entity_rows"):
-        np.testing.assert_array_equal(getattr(disk.prototypes, array), getattr(memory.prototypes, array))
-    np.testing.assert_array_equal(disk.prototypes.references.vectors, memory.prototypes.references.vectors)
+        np.testing.assert_array_equal(
+            getattr(disk.prototypes, array), getattr(memory.prototypes, array)
+        )
+    np.testing.assert_array_equal(
+        disk.prototypes.references.vectors, memory.prototypes.references.vectors
+    )
     everything = np.arange(memory.n_prototypes)
     assert disk.prototypes_at(everything) == memory.prototypes_at(everything)
     assert disk.description() == memory.description()
@@ -147,7 +165,9 @@ def test_a_scratch_folder_takes_over_existing_vectors(make_kb, tmp_path, vectors
     assert [prototype.view.mention for prototype in kb.prototypes_at([5, 6])] == ["late", "later"]
 
 
-def test_only_candidate_ids_of_many_entities_enter_the_vocab(make_kb, monkeypatch, vectors, tmp_path):
+def test_only_candidate_ids_of_many_entities_enter_the_vocab(
+    make_kb, monkeypatch, vectors, tmp_path
+):
     make_kb().to_disk(tmp_path / "kb")
     monkeypatch.setattr(prototype_kb, "MAX_STRINGS", 3)
     kb = PrototypeKB(Vocab(), WIDTH).from_disk(tmp_path / "kb")

@@ -1,4 +1,5 @@
-"""Knowledge bases whose index lives on a card, without one: it searches on the CPU, as after a fork."""
+"""Knowledge bases whose index lives on a card, without one: it searches on the CPU, as after a
+fork."""
 
 import json
 import pickle
@@ -53,7 +54,9 @@ def test_index_device_applies_to_a_new_index(make_kb, index, chosen, expected):
     assert device(kb) == (chosen or "cpu")
 
 
-@pytest.mark.parametrize("saved_with", [None, make_faiss_index("flat"), make_faiss_index("ivf", nlist=2)])
+@pytest.mark.parametrize(
+    "saved_with", [None, make_faiss_index("flat"), make_faiss_index("ivf", nlist=2)]
+)
 @pytest.mark.parametrize("named", [True, False], ids=["config", "manifest"])
 def test_index_device_applies_to_a_loaded_index(make_kb, tmp_path, saved_with, named):
     pytest.importorskip("faiss")
@@ -89,7 +92,11 @@ def test_an_index_that_is_set_stays_on_its_device(make_kb):
 def test_invalid_devices_and_hnsw_on_a_gpu_raise(make_kb, tmp_path):
     pytest.importorskip("faiss")
     hnsw = partial(FaissIndex, type="hnsw")
-    for settings in ({"index_device": "gpu"}, {"index_device": 0}, {"index": hnsw, "index_device": CARD}):
+    for settings in (
+        {"index_device": "gpu"},
+        {"index_device": 0},
+        {"index": hnsw, "index_device": CARD},
+    ):
         with pytest.raises(KrisselError, match="K006.*device"):
             PrototypeKB(Vocab(), 4, **settings)
     kb = make_kb(None, index_device=CARD)

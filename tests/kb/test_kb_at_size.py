@@ -42,7 +42,11 @@ def test_each_step_of_the_benchmark_works(benchmark, tmp_path):
     built = benchmark.build(tmp_path / "kb", *SIZE, "float16", 0)
     assert built["disk_mib"] > 0 and built["seconds"] >= built["fill_seconds"]
     kb = PrototypeKB(Vocab(), width).from_disk(tmp_path / "kb")
-    assert (kb.n_entities, kb.n_prototypes, kb.prototypes.dtype) == (entities, prototypes, "float16")
+    assert (kb.n_entities, kb.n_prototypes, kb.prototypes.dtype) == (
+        entities,
+        prototypes,
+        "float16",
+    )
     assert np.linalg.norm(kb.vectors.astype(np.float32), axis=1) == pytest.approx(1, abs=1e-3)
     assert (np.bincount(kb.prototypes.entity_rows) >= prototypes // entities).all()
     tuned = benchmark.tuned(tmp_path / "kb", ["ivf_sq8"], 20, 0.9, 0)
@@ -70,11 +74,15 @@ def test_vectors_without_noise_do_not_depend_on_the_block_size(benchmark):
 
     whole = centres().at(numbers, np.random.default_rng(0))
     parts = centres()
-    np.testing.assert_array_equal(whole[400:410], parts.at(numbers[400:410], np.random.default_rng(1)))
+    np.testing.assert_array_equal(
+        whole[400:410], parts.at(numbers[400:410], np.random.default_rng(1))
+    )
     # Prototypes of one entity share a centre, and a name of two entities has one of them.
     by_name = {}
     for number, prototype in enumerate(made):
-        by_name.setdefault(prototype.view.mention if prototype.kind == "name" else prototype.entity, []).append(number)
+        by_name.setdefault(
+            prototype.view.mention if prototype.kind == "name" else prototype.entity, []
+        ).append(number)
     for rows in by_name.values():
         np.testing.assert_array_equal(whole[rows], whole[rows[:1]].repeat(len(rows), axis=0))
     first = [source.first(row) for row in range(entities)]

@@ -58,7 +58,12 @@ def queries(n=8):
 def answer(kb):
     kb = kb.snapshot()
     result = search(kb, queries(), 5, texts=["name 7"] * 8, lexical_weight=0.1)
-    return candidate_dicts(kb, result), kb.has_gold, kb.n_prototypes, kb.get_vector("E00003").tolist()
+    return (
+        candidate_dicts(kb, result),
+        kb.has_gold,
+        kb.n_prototypes,
+        kb.get_vector("E00003").tolist(),
+    )
 
 
 def test_concurrent_first_searches_see_a_complete_index(kb, quick_switches):
@@ -80,7 +85,9 @@ def test_concurrent_first_searches_build_one_index(kb, monkeypatch, quick_switch
 
 def test_a_search_sees_a_change_completely_or_not_at_all(kb, quick_switches, request):
     """Each thread finds the result before or after the change, with its correct scores."""
-    gold = [Prototype(f"E{row:05}", "gold", View("of ", f"name {row}", " here")) for row in range(20)]
+    gold = [
+        Prototype(f"E{row:05}", "gold", View("of ", f"name {row}", " here")) for row in range(20)
+    ]
     vectors = queries(20)
     added = pickle.loads(pickle.dumps(kb))
     added.build_index()
@@ -158,7 +165,12 @@ def test_copies_have_their_own_lock(kb):
     with kb.lock:
         for other in (copy.deepcopy(kb), pickle.loads(pickle.dumps(kb))):
             with ThreadPoolExecutor(1) as threads:
-                assert threads.submit(lambda kb=other: len(kb.search(queries(), 3).entities)).result(30) == 8
+                assert (
+                    threads.submit(lambda kb=other: len(kb.search(queries(), 3).entities)).result(
+                        30
+                    )
+                    == 8
+                )
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -185,7 +197,10 @@ def test_gold_is_added_in_one_step(quick_switches, random_kb):
     """Believed gold mentions and those of shared names come together."""
     kb = random_kb([0, 1], np.eye(WIDTH, dtype=np.float32)[:2])
     kb.attach_encoder(lambda views: queries(len(views)))
-    gold = [Prototype("E00000", "gold", View("a ", "name 1", "")), Prototype("E00001", "gold", View("", "other", ""))]
+    gold = [
+        Prototype("E00000", "gold", View("a ", "name 1", "")),
+        Prototype("E00001", "gold", View("", "other", "")),
+    ]
     seen, stop = set(), threading.Event()
 
     def read():

@@ -13,8 +13,12 @@ def test_scores_are_correct_and_independent_of_row_position(width):
     vectors[7] = vectors[3]
     rows, of_query = rng.integers(0, 20, 500), rng.integers(0, 6, 500)
     products = _products(vectors, rows, queries, of_query)
-    np.testing.assert_allclose(products, (vectors.astype(float)[rows] * queries[of_query]).sum(axis=1), atol=1e-4)
-    _, first, same = np.unique(np.where(rows == 7, 3, rows) * 6 + of_query, return_index=True, return_inverse=True)
+    np.testing.assert_allclose(
+        products, (vectors.astype(float)[rows] * queries[of_query]).sum(axis=1), atol=1e-4
+    )
+    _, first, same = np.unique(
+        np.where(rows == 7, 3, rows) * 6 + of_query, return_index=True, return_inverse=True
+    )
     assert (products == products[first][same]).all()
 
 

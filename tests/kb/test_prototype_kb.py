@@ -33,9 +33,16 @@ def test_entities_are_found_by_id(make_kb):
     with pytest.raises(KrisselError, match="K525.*'D9'"):
         kb["D9"]
     kb.set_entities(
-        [Entity("D1", "one", types=("T1",), alt_ids=("OLD",), species="human"), *map(entity_of, kb.entity_ids)]
+        [
+            Entity("D1", "one", types=("T1",), alt_ids=("OLD",), species="human"),
+            *map(entity_of, kb.entity_ids),
+        ]
     )
-    assert kb["OLD"] == kb["D1"] == Entity("D1", "one", types=("T1",), alt_ids=("OLD",), species="human")
+    assert (
+        kb["OLD"]
+        == kb["D1"]
+        == Entity("D1", "one", types=("T1",), alt_ids=("OLD",), species="human")
+    )
     assert "OLD" not in kb and kb.resolve("OLD") == "D1"
 
 
@@ -50,7 +57,10 @@ def test_prototypes_keep_their_text(make_kb, prototypes):
     assert kb.prototypes.mentions([2, 4]) == ["MS", "Mitral stenosis"]
     view = prototypes[3].view
     rows = np.array([4, 3])
-    expected = [(prototypes[row].view.left, prototypes[row].view.right) == (view.left, view.right) for row in rows]
+    expected = [
+        (prototypes[row].view.left, prototypes[row].view.right) == (view.left, view.right)
+        for row in rows
+    ]
     assert kb.prototypes.in_context(rows, view.left, view.right).tolist() == expected
     assert kb.prototype_rows("D003").tolist() == [3, 4]
     assert kb.prototype_rows("D004").tolist() == kb.prototype_rows("D9").tolist() == []
@@ -59,7 +69,11 @@ def test_prototypes_keep_their_text(make_kb, prototypes):
 def test_the_description_counts_entities_and_prototypes(make_kb):
     description = make_kb(index=make_faiss_index("ivf", nlist=2)).description()
     assert description["prototype_kinds"] == {"name": 2, "mention": 2, "gold": 1}
-    assert (description["entities"], description["prototypes"], description["dimensions"]) == (4, 5, 4)
+    assert (description["entities"], description["prototypes"], description["dimensions"]) == (
+        4,
+        5,
+        4,
+    )
     assert (description["metric"], description["normalized"]) == ("inner product", False)
     assert description["encoder"] == "fingerprint"
     assert description["index"]["settings"]["nlist"] == 2
@@ -94,7 +108,9 @@ def test_new_entities_keep_the_prototypes(make_kb, entities, prototypes):
     kb = make_kb()
     query = np.array([[0, 1, 0, 0]], dtype=np.float32)
     assert kb.search(query, 1).entities.tolist() == [[1]]
-    kb.set_entities([*entities[:3], entities[0]._replace(id="D000"), entities[0]._replace(id="D0015")])
+    kb.set_entities(
+        [*entities[:3], entities[0]._replace(id="D000"), entities[0]._replace(id="D0015")]
+    )
     assert list(kb.entity_ids) == ["D000", "D001", "D0015", "D002", "D003"]
     assert kb.prototypes_at(np.arange(5)) == prototypes
     result = kb.search(query, 1)
@@ -129,8 +145,16 @@ def test_candidate_dicts_have_plain_values(make_kb):
     # Plain values, which msgpack takes.
     assert type(first[0]["score"]) is float
     # An entity without prototypes is found by nobody, and no candidate stands for it.
-    assert [len(candidates) for candidates in candidate_dicts(kb, kb.search(queries, 4))] == [3, 3, 3]
-    assert candidate_dicts(kb, kb.search(queries, 4, allowed=np.zeros(4, dtype=bool))) == [[], [], []]
+    assert [len(candidates) for candidates in candidate_dicts(kb, kb.search(queries, 4))] == [
+        3,
+        3,
+        3,
+    ]
+    assert candidate_dicts(kb, kb.search(queries, 4, allowed=np.zeros(4, dtype=bool))) == [
+        [],
+        [],
+        [],
+    ]
     assert candidate_dicts(kb, kb.search(queries[:0], 4)) == []
 
 
@@ -140,7 +164,9 @@ def test_candidates_show_their_prototypes_correctly(make_kb):
     kb.add_prototypes([Prototype("D003", "reference", reference)], np.eye(4, dtype=np.float32)[:1])
     rows = np.array([[5, 0], [3, 5]])
     shown, prototypes = kb.prototypes.display_fields(rows), kb.prototypes_at(rows)
-    assert [list(kb.entity_ids)[row] for row in shown["entity"]] == [each.entity for each in prototypes]
+    assert [list(kb.entity_ids)[row] for row in shown["entity"]] == [
+        each.entity for each in prototypes
+    ]
     assert shown["kind"] == [each.kind for each in prototypes]
     assert shown["evidence"] == [evidence(each.view) for each in prototypes]
     assert shown["doc"] == [each.origin.doc for each in prototypes]
@@ -150,7 +176,10 @@ def test_candidates_show_their_prototypes_correctly(make_kb):
 def test_vectors_and_queries_are_normalized_on_request(make_kb, entities):
     kb = PrototypeKB(Vocab(), 2, normalize=True)
     kb.set_entities(entities)
-    prototypes = [Prototype("D001", "name", name_view("a")), Prototype("D002", "name", name_view("b"))]
+    prototypes = [
+        Prototype("D001", "name", name_view("a")),
+        Prototype("D002", "name", name_view("b")),
+    ]
     kb.add_prototypes(prototypes, np.array([[3, 4], [0, 0]], dtype=np.float32))
     np.testing.assert_allclose(kb.vectors, [[0.6, 0.8], [0, 0]], atol=1e-6)
     assert kb.search(np.array([[30, 40]], dtype=np.float32), 1).scores[0, 0] == pytest.approx(1)
@@ -177,7 +206,11 @@ def test_invalid_prototypes_raise(make_kb):
     kb = make_kb()
     good, row = Prototype("D001", "name", name_view("a")), np.ones((1, 4), dtype=np.float32)
     cases = [
-        ("K510.*1 of 2 prototypes.*'D9', number 1", [good, good._replace(entity="D9")], np.repeat(row, 2, axis=0)),
+        (
+            "K510.*1 of 2 prototypes.*'D9', number 1",
+            [good, good._replace(entity="D9")],
+            np.repeat(row, 2, axis=0),
+        ),
         ("K511.*1 prototypes and 2 vectors", [good], np.repeat(row, 2, axis=0)),
         ("K512.*'nickname'.*name, mention", [good._replace(kind="nickname")], row),
         ("K503.*4.*(1, 3)", [good], row[:, :3]),
@@ -226,7 +259,9 @@ def test_another_encoder_raises(make_kb):
 def test_the_maker_of_an_empty_kb_can_be_pickled(make_kb):
     import pickle
 
-    make = pickle.loads(pickle.dumps(empty_kb(index=make_faiss_index("flat"), normalize=True, n_candidates=3)))
+    make = pickle.loads(
+        pickle.dumps(empty_kb(index=make_faiss_index("flat"), normalize=True, n_candidates=3))
+    )
     kb = make(Vocab(), 4)
     assert kb.is_empty() and kb.description()["normalized"] and kb.n_candidates == 3
     assert kb.description()["index"]["settings"]["type"] == "flat"
@@ -240,7 +275,7 @@ def test_the_text_of_a_view_is_kept_unchanged(entities):
     assert kb.prototypes_at([0])[0].view == view
 
 
-# As spaCy's own knowledge base --------------------------------------------------------------------------------------
+# As spaCy's own knowledge base --------------------------------------------------------------------
 
 
 def test_lookup_methods_of_spacy_are_supported(make_kb):
@@ -248,7 +283,10 @@ def test_lookup_methods_of_spacy_are_supported(make_kb):
     assert len(kb) == kb.get_size_entities() == 4 and bool(PrototypeKB(Vocab(), 4))
     assert kb.get_entity_strings() == ["D001", "D002", "D003", "D004"]
     assert kb.contains_entity("D004") and not kb.contains_entity("D005")
-    assert kb.get_alias_strings() == ["Multiple sclerosis", "MS", "Mitral stenosis"] and kb.get_size_aliases() == 3
+    assert (
+        kb.get_alias_strings() == ["Multiple sclerosis", "MS", "Mitral stenosis"]
+        and kb.get_size_aliases() == 3
+    )
     assert all(map(kb.contains_alias, kb.get_alias_strings())) and not kb.contains_alias("ms")
     found = [kb.get_prior_prob(id_, "MS") for id_ in kb.get_entity_strings()]
     assert found == pytest.approx([1 / 3, 1 / 3, 1 / 3, 0])
@@ -267,7 +305,9 @@ def test_lookups_agree_with_spacys_in_memory_kb():
     ours = PrototypeKB(Vocab(), 2)
     ours.set_entities([type("E", (), {"id": id_, "name": id_, "types": ()}) for id_ in "AB"])
     pairs = [("A", "x"), ("B", "x"), ("B", "y")]
-    ours.add_prototypes([Prototype(id_, "name", name_view(name)) for id_, name in pairs], np.eye(3, 2, dtype="f4"))
+    ours.add_prototypes(
+        [Prototype(id_, "name", name_view(name)) for id_, name in pairs], np.eye(3, 2, dtype="f4")
+    )
     for ask in (
         len,
         lambda kb: kb.get_size_entities(),

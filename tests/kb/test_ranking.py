@@ -13,7 +13,12 @@ from spacy_krissel.kb.ties import order_ties
 from spacy_krissel.views import View
 
 WHOLE = st.integers(-2, 2).map(float)
-INDEXES = [None, make_faiss_index("flat"), make_faiss_index("hnsw"), make_faiss_index("ivf", nlist=4, nprobe=1)]
+INDEXES = [
+    None,
+    make_faiss_index("flat"),
+    make_faiss_index("hnsw"),
+    make_faiss_index("ivf", nlist=4, nprobe=1),
+]
 
 
 @st.composite
@@ -27,10 +32,11 @@ def searches(draw):
 
 
 def brute_force(owners, vectors, queries, allowed):
-    """For each query, (score, entity) best first, and the entities at the top that nothing tells apart.
+    """For each query, (score, entity) best first, and the entities at the top that nothing tells
+    apart.
 
-    Entities at the top are ordered by their number of names, their best score below the top, then by id; all others by
-    score, then by id.
+    Entities at the top are ordered by their number of names, their best score below the top, then
+    by id; all others by score, then by id.
     """
     for query in queries:
         scores = {}
@@ -39,7 +45,9 @@ def brute_force(owners, vectors, queries, allowed):
                 scores.setdefault(owner, []).append(float(query @ vector))
         best = {owner: max(found) for owner, found in scores.items()}
         top = max(best.values(), default=None)
-        following = {o: max((s for s in found if s < top), default=-np.inf) for o, found in scores.items()}
+        following = {
+            o: max((s for s in found if s < top), default=-np.inf) for o, found in scores.items()
+        }
         tied = [owner for owner in sorted(best) if best[owner] == top]
         place = {owner: (-owners.count(owner), -following[owner]) for owner in tied}
         ranked = sorted((-best[o], place.get(o, (0, 0)), o) for o in best)
@@ -54,7 +62,9 @@ def check(result, owners, vectors, queries, k, allowed):
         expected = [entity for _, entity in ranked[:k]]
         found = result.entities[i].tolist()
         assert found == expected + [-1] * (k - len(expected))
-        np.testing.assert_allclose(result.scores[i, : len(expected)], [-score for score, _ in ranked[:k]], atol=1e-5)
+        np.testing.assert_allclose(
+            result.scores[i, : len(expected)], [-score for score, _ in ranked[:k]], atol=1e-5
+        )
         assert np.isneginf(result.scores[i, len(expected) :]).all()
         for entity, score, row in zip(found, result.scores[i], result.prototypes[i], strict=True):
             if entity >= 0:
@@ -68,7 +78,9 @@ def check(result, owners, vectors, queries, k, allowed):
 
 @pytest.mark.parametrize("widest", [ranking.MAX_RETRIEVED, 20])
 @given(search=searches())
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 def test_entities_are_ranked_by_their_best_prototype(random_kb, monkeypatch, widest, search):
     # A low MAX_RETRIEVED sends the wider searches through the comparison of all prototypes.
     monkeypatch.setattr(ranking, "MAX_RETRIEVED", widest)
@@ -79,14 +91,18 @@ def test_entities_are_ranked_by_their_best_prototype(random_kb, monkeypatch, wid
 
 @pytest.mark.parametrize("widest", [ranking.MAX_RETRIEVED, 20])
 @given(search=searches(), extra_prototypes=st.integers(1, 3))
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 def test_further_prototypes_are_the_next_nearest(
     random_kb, monkeypatch, widest, search, extra_prototypes
 ):
     monkeypatch.setattr(ranking, "MAX_RETRIEVED", widest)
     owners, vectors, queries, k, allowed = search
     kb = random_kb(owners, vectors)
-    result = ranking.search_entities(kb.build_index(), kb.prototypes, queries, k, allowed, extra_prototypes)
+    result = ranking.search_entities(
+        kb.build_index(), kb.prototypes, queries, k, allowed, extra_prototypes
+    )
     plain = ranking.search_entities(kb.build_index(), kb.prototypes, queries, k, allowed)
     np.testing.assert_array_equal(result.entities, plain.entities)
     np.testing.assert_array_equal(result.scores, plain.scores)
@@ -104,15 +120,20 @@ def test_further_prototypes_are_the_next_nearest(
         if len(owners) <= ranking.MIN_RETRIEVED and widest > 20 and len(own):
             assert len(rows) == min(extra_prototypes, len(own) - 1)
         assert set(rows) <= set(own.tolist()) - {result.prototypes[query, rank]}
-        np.testing.assert_allclose(vectors[rows] @ queries[query], scores[1 : 1 + len(rows)], atol=1e-5)
+        np.testing.assert_allclose(
+            vectors[rows] @ queries[query], scores[1 : 1 + len(rows)], atol=1e-5
+        )
 
 
 def test_further_prototypes_of_a_wider_search_belong_to_their_entity(random_kb):
-    """The first 64 end among equal scores: entity 2 comes before 1 there, which has its place in the wider search."""
+    """The first 64 end among equal scores: entity 2 comes before 1 there, which has its place in
+    the wider search."""
     owners = [0] * 60 + [2] * 4 + [1, 3]
     vectors = np.float32([[2, 0]] * 60 + [[1, 0]] * 5 + [[0, 0]])
     kb = random_kb(owners, vectors)
-    result = ranking.search_entities(kb.build_index(), kb.prototypes, np.float32([[1, 0]]), 4, None, 3)
+    result = ranking.search_entities(
+        kb.build_index(), kb.prototypes, np.float32([[1, 0]]), 4, None, 3
+    )
     for entity, rows in zip(result.entities[0], result.extra_prototypes[0], strict=True):
         assert {owners[row] for row in rows if row >= 0} <= {int(entity)}
 
@@ -125,7 +146,9 @@ def test_results_can_be_selected_by_query(random_kb):
     again = result.at(lines)
     for name in ("entities", "scores", "prototypes", "extra_prototypes"):
         np.testing.assert_array_equal(getattr(again, name), getattr(result, name)[lines])
-    assert [again.tied(row).tolist() for row in range(3)] == [result.tied(row).tolist() for row in (1, 0, 0)]
+    assert [again.tied(row).tolist() for row in range(3)] == [
+        result.tied(row).tolist() for row in (1, 0, 0)
+    ]
 
 
 @pytest.mark.parametrize("index", INDEXES)
@@ -140,10 +163,14 @@ def test_every_index_gives_the_same_entities(random_kb, index):
         queries = centres if allowed is None else centres[allowed]
         result = kb.search(queries, 3, allowed=allowed)
         expected = np.array(
-            [[e for _, e in ranked[:3]] for ranked, _ in brute_force(owners, vectors, queries, allowed)]
+            [
+                [e for _, e in ranked[:3]]
+                for ranked, _ in brute_force(owners, vectors, queries, allowed)
+            ]
         )
         assert (result.entities[:, 0] == expected[:, 0]).mean() > 0.95
-        # An index that runs dry is helped out: k distinct entities are found where there are as many.
+        # An index that runs dry is helped out: k distinct entities are found where there are as
+        # many.
         assert (result.entities >= 0).all()
 
 
@@ -162,14 +189,17 @@ class Limited:
 
 @pytest.mark.parametrize("most, compared", [(100, 0), (66, 1), (40, 1)])
 def test_all_prototypes_are_compared_only_if_necessary(random_kb, monkeypatch, most, compared):
-    """66 of its best hold too few entities; 40 are less than it was first asked for, and may be of a graph's island."""
+    """66 of its best hold too few entities; 40 are less than it was first asked for, and may be of
+    a graph's island."""
     owners = [0] * 64 + list(range(1, 60)) + [0] * 20
     vectors = np.zeros((len(owners), 4), dtype=np.float32)
     vectors[:, 0] = np.linspace(1, 0.1, len(owners))
     kb = random_kb(owners, vectors)
     asked = []
     monkeypatch.setattr(ranking, "_search_all", lambda *args: asked.append(len(args[3])))
-    ranking.search_entities(Limited(vectors, most), kb.prototypes, np.eye(4, dtype=np.float32)[:1], 8, None)
+    ranking.search_entities(
+        Limited(vectors, most), kb.prototypes, np.eye(4, dtype=np.float32)[:1], 8, None
+    )
     assert sum(asked) == compared
 
 
@@ -177,7 +207,8 @@ def test_all_prototypes_are_compared_only_if_necessary(random_kb, monkeypatch, m
 def test_a_search_widens_past_an_entity_with_many_prototypes(random_kb, index):
     pytest.importorskip("faiss")
     rng = np.random.default_rng(0)
-    # Entity 0 has 5,000 prototypes around the query, more than any widening asks for; the others lie behind them.
+    # Entity 0 has 5,000 prototypes around the query, more than any widening asks for; the others
+    # lie behind them.
     owners = [0] * 5000 + [1, 2, 3]
     vectors = np.zeros((5003, 8), dtype=np.float32)
     vectors[:, 0] = 1
@@ -190,7 +221,9 @@ def test_a_search_widens_past_an_entity_with_many_prototypes(random_kb, index):
 
 
 def test_ties_within_rounding_are_ordered_by_id(random_kb):
-    vectors = np.array([[0.5, 0.1], [1 + 4e-7, 0], [1, 0], [1 - 4e-7, 0], [1 - 1e-4, 0]], dtype=np.float32)
+    vectors = np.array(
+        [[0.5, 0.1], [1 + 4e-7, 0], [1, 0], [1 - 4e-7, 0], [1 - 1e-4, 0]], dtype=np.float32
+    )
     result = random_kb([4, 3, 2, 1, 0], vectors).search(np.array([[1, 0]], dtype=np.float32), 4)
     assert result.entities.tolist() == [[1, 2, 3, 0]]
     assert result.tied(0).tolist() == [1, 2, 3]
@@ -212,13 +245,19 @@ def test_next_best_prototypes_break_a_tie(random_kb):
 def test_an_entity_with_more_names_wins_a_tie_of_names(random_kb):
     # 2 has the most names, 1 the nearest other one; of 0 and 3 as much is known.
     owners = [0, 0, 1, 1, 2, 2, 2, 3, 3]
-    vectors = np.array([[1, 0], [0, 1], [1, 0], [0.9, 0.1], [1, 0], [0, 1], [0, 1], [1, 0], [0, 1]], dtype=np.float32)
+    vectors = np.array(
+        [[1, 0], [0, 1], [1, 0], [0.9, 0.1], [1, 0], [0, 1], [0, 1], [1, 0], [0, 1]],
+        dtype=np.float32,
+    )
     query = np.array([[1, 0]], dtype=np.float32)
     kb = random_kb(owners, vectors)
     result = kb.search(query, 4)
     assert result.entities.tolist() == [[2, 1, 0, 3]] and not result.ties
     # What is seen of one in text decides instead.
-    kb.add_prototypes([Prototype("E00001", "mention", View("a", "b", "c"))], np.array([[0.95, 0]], dtype=np.float32))
+    kb.add_prototypes(
+        [Prototype("E00001", "mention", View("a", "b", "c"))],
+        np.array([[0.95, 0]], dtype=np.float32),
+    )
     assert kb.search(query, 4).entities.tolist() == [[1, 0, 2, 3]]
 
 
@@ -244,7 +283,8 @@ def test_ordering_a_tie_needs_no_memory_per_entity(random_kb):
 @pytest.mark.parametrize("type_", ["flat", "hnsw"])
 def test_a_float16_index_breaks_ties_by_the_original_vectors(random_kb, type_):
     pytest.importorskip("faiss")
-    # 1/3 is 0.33325 in float16: below the true score, so that the shared prototype itself looks like a better one.
+    # 1/3 is 0.33325 in float16: below the true score, so that the shared prototype itself looks
+    # like a better one.
     third = 1 / 3
     owners = [0, 0, 1, 1, 2]
     vectors = np.array([[third, 1], [0.1, 0], [third, 1], [0.3, 0], [0.2, 0]], dtype=np.float32)
@@ -257,7 +297,9 @@ def test_a_float16_index_breaks_ties_by_the_original_vectors(random_kb, type_):
 
 def test_a_tie_larger_than_k_is_reported_completely(random_kb):
     owners = list(range(300))
-    result = random_kb(owners, np.ones((300, 2), dtype=np.float32)).search(np.ones((2, 2), dtype=np.float32), 3)
+    result = random_kb(owners, np.ones((300, 2), dtype=np.float32)).search(
+        np.ones((2, 2), dtype=np.float32), 3
+    )
     assert result.entities.tolist() == [[0, 1, 2]] * 2
     assert result.tied(1).tolist() == owners
 

@@ -26,7 +26,9 @@ def draw(n, seed):
     return unit(np.random.default_rng(seed).standard_normal((n, WIDTH))).astype(np.float32)
 
 
-OWN, LATER, REFERENCES, QUERIES = (draw(n, seed) for seed, n in enumerate((len(OWNERS), 3, N_ENTITIES, 20)))
+OWN, LATER, REFERENCES, QUERIES = (
+    draw(n, seed) for seed, n in enumerate((len(OWNERS), 3, N_ENTITIES, 20))
+)
 # Two more of an entity that has some already, and one of an entity that had none.
 LATER_OWNERS = [2, 2, N_ENTITIES - 1]
 
@@ -78,7 +80,9 @@ def check(kb, later=False, references=REFERENCES, weight=1.0):
     for i, row in enumerate(result.entities):
         found = row[row >= 0]
         assert len(found) == np.isfinite(expected[i]).sum()
-        np.testing.assert_allclose(result.scores[i, : len(found)], expected[i, found], atol=tolerance)
+        np.testing.assert_allclose(
+            result.scores[i, : len(found)], expected[i, found], atol=tolerance
+        )
         assert (np.diff(result.scores[i, : len(found)]) <= 0).all()
     # The winner is that of the equation wherever rounding cannot have changed it.
     clear = np.sort(expected, axis=1)[:, -1] - np.sort(expected, axis=1)[:, -2] > 2 * tolerance
@@ -110,7 +114,8 @@ def test_scores_with_references_agree_with_hand_computed_values():
     kb.set_entities(map(Entity, range(2)))
     kb.add_prototypes(prototypes_of([0, 1, 1]), [[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
     kb.set_references([(["E01"], [[1.0, -1.0]])])
-    # Entity 0 has no reference: (1, 0). Entity 1: (0, 1) + (1, -1) = (1, 0) and (0.5, 0.5) + (1, -1) = (1.5, -0.5).
+    # Entity 0 has no reference: (1, 0). Entity 1: (0, 1) + (1, -1) = (1, 0) and (0.5, 0.5) + (1,
+    # -1) = (1.5, -0.5).
     assert kb.vectors.tolist() == [[1, 0], [1, 0], [1.5, -0.5]]
     result = kb.search([[1.0, 0.0], [0.0, -1.0]], 2)
     assert result.entities.tolist() == [[1, 0], [1, 0]]
@@ -177,7 +182,9 @@ def test_a_reference_prototype_is_not_added_to_itself(references_first):
     if not references_first:
         kb.set_references(blocks)
     np.testing.assert_allclose(kb.vectors, [OWN[0] + 0.5 * REFERENCES[0], REFERENCES[1]], atol=1e-6)
-    np.testing.assert_allclose(kb.prototypes.base_vectors(np.arange(2)), [OWN[0], REFERENCES[1]], atol=1e-6)
+    np.testing.assert_allclose(
+        kb.prototypes.base_vectors(np.arange(2)), [OWN[0], REFERENCES[1]], atol=1e-6
+    )
     assert kb.remove_prototypes(kind="mention") == 1
     np.testing.assert_array_equal(kb.vectors, REFERENCES[1:2])
 
@@ -190,7 +197,11 @@ def test_files_are_memory_mapped_and_stable_after_loading(make, tmp_path):
     assert isinstance(loaded.prototypes.references.vectors, np.memmap)
     loaded.to_disk(tmp_path / "two")
     files = [
-        {file_.name: file_.read_bytes() for file_ in (tmp_path / name).rglob("*") if file_.is_file()}
+        {
+            file_.name: file_.read_bytes()
+            for file_ in (tmp_path / name).rglob("*")
+            if file_.is_file()
+        }
         for name in ("one", "two")
     ]
     assert files[0] == files[1] and "references.npy" in files[0]
@@ -256,7 +267,9 @@ def test_ties_are_broken_by_prototypes_with_their_references(make):
 def test_entities_are_selected_by_prototype_kind(make):
     kb = make()
     add_later(kb)
-    kb.add_prototypes([Prototype("E00", "reference", View("", "name", "", reference=True))], REFERENCES[:1])
+    kb.add_prototypes(
+        [Prototype("E00", "reference", View("", "name", "", reference=True))], REFERENCES[:1]
+    )
     assert kb.prototypes.entities_of(["gold"]).tolist() == [2, N_ENTITIES - 1]
     assert kb.prototypes.entities_of(["reference", "gold"]).tolist() == [0, 2, N_ENTITIES - 1]
     assert not kb.prototypes.entities_of(["name"]).size

@@ -21,12 +21,22 @@ def test_a_snapshot_is_frozen(make_kb, name):
 def test_a_knowledge_base_and_its_snapshot_give_the_same_answers(make_kb, vectors):
     kb = make_kb()
     snapshot = kb.snapshot()
-    assert snapshot.snapshot() is snapshot is kb.current and snapshot.build_index() is kb.build_index()
+    assert (
+        snapshot.snapshot() is snapshot is kb.current and snapshot.build_index() is kb.build_index()
+    )
     for one, other in ((kb, snapshot), (snapshot, kb)):
-        assert one.description() == other.description() and list(one.entity_ids) == list(other.entity_ids)
+        assert one.description() == other.description() and list(one.entity_ids) == list(
+            other.entity_ids
+        )
         assert one["D001"] == other["D001"] and one.find("stenosis", 2) == other.find("stenosis", 2)
-        assert ("D001" in one, "D9" in one, len(one)) == ("D001" in other, "D9" in other, len(other))
-        np.testing.assert_array_equal(one.search(vectors, 2).entities, other.search(vectors, 2).entities)
+        assert ("D001" in one, "D9" in one, len(one)) == (
+            "D001" in other,
+            "D9" in other,
+            len(other),
+        )
+        np.testing.assert_array_equal(
+            one.search(vectors, 2).entities, other.search(vectors, 2).entities
+        )
         np.testing.assert_array_equal(one.get_vectors(["D001"]), other.get_vectors(["D001"]))
 
 
@@ -37,7 +47,9 @@ def test_a_grown_index_is_reused_when_its_prototypes_are_restored(make_kb, vecto
     kb.add_prototypes(ADDED, vectors[:1])
     with kb.without_prototypes(source="none"):
         assert len(kb.build_index()) == len(vectors) + 1
-    monkeypatch.setattr(type(kb.current.index), "build", lambda *_: pytest.fail("it was built again"))
+    monkeypatch.setattr(
+        type(kb.current.index), "build", lambda *_: pytest.fail("it was built again")
+    )
     assert len(kb.build_index()) == kb.n_prototypes == len(vectors) + 1
 
 

@@ -36,12 +36,18 @@ INDEXES = [
 
 
 def files(path):
-    return {file_.relative_to(path).as_posix(): file_.read_bytes() for file_ in path.rglob("*") if file_.is_file()}
+    return {
+        file_.relative_to(path).as_posix(): file_.read_bytes()
+        for file_ in path.rglob("*")
+        if file_.is_file()
+    }
 
 
 def same_answers(a, b):
     found, expected = a.search(QUERIES, 4), b.search(QUERIES, 4)
-    return (found.entities == expected.entities).all() and candidate_dicts(a, found) == candidate_dicts(b, expected)
+    return (found.entities == expected.entities).all() and candidate_dicts(
+        a, found
+    ) == candidate_dicts(b, expected)
 
 
 def add_one(kb):
@@ -84,7 +90,9 @@ def test_a_kept_lexical_index_is_loaded_and_not_rebuilt(make_kb, tmp_path, monke
             pickle.loads(pickle.dumps(kb)),
         ):
             found = search(loaded, QUERIES, 4, **both)
-            assert (found.entities == expected.entities).all() and (found.scores == expected.scores).all()
+            assert (found.entities == expected.entities).all() and (
+                found.scores == expected.scores
+            ).all()
             assert loaded.description() == kb.description()
             assert loaded.description()["lexical"]
         loaded.to_disk(tmp_path / "two")
@@ -104,10 +112,14 @@ def test_vectors_can_be_added_to_a_kb_saved_without_any(entities, tmp_path, widt
     empty.set_entities(entities)
     empty.to_disk(tmp_path / "kb")
     kb = PrototypeKB(Vocab(), width).from_disk(tmp_path / "kb", exclude=exclude)
-    assert kb.entity_vector_length == kb.current.width == width and (exclude or kb.is_saved(tmp_path / "kb"))
+    assert kb.entity_vector_length == kb.current.width == width and (
+        exclude or kb.is_saved(tmp_path / "kb")
+    )
     if width:
         with pytest.raises(KrisselError, match="K503"):
-            kb.add_prototypes([Prototype("D001", "name", View("", "x", ""))], np.ones((1, width + 1)))
+            kb.add_prototypes(
+                [Prototype("D001", "name", View("", "x", ""))], np.ones((1, width + 1))
+            )
     kb.add_prototypes([Prototype("D001", "name", View("", "x", ""))], np.ones((1, 3)))
     assert kb.entity_vector_length == 3 and kb.search(np.ones((1, 3)), 1).scores[0, 0] == 3
     kb.to_disk(tmp_path / "kb")
@@ -122,7 +134,9 @@ def test_a_damaged_lexical_index_raises(make_kb, tmp_path):
     for content in (b"no array", path.read_bytes()[:-8]):
         path.write_bytes(content)
         with pytest.raises(KrisselError, match=r"K524.*lexical/grams\.npy: ") as raised:
-            PrototypeTable.from_disk(tmp_path / "kb", len(kb.prototypes), 4, "float32", len(kb), lexical=True)
+            PrototypeTable.from_disk(
+                tmp_path / "kb", len(kb.prototypes), 4, "float32", len(kb), lexical=True
+            )
         assert str(tmp_path / "kb") in str(raised.value)
 
 
@@ -215,10 +229,15 @@ def test_excluded_parts_are_neither_saved_nor_loaded(make_kb, tmp_path):
     kb.to_disk(tmp_path / "whole")
     loaded = PrototypeKB(Vocab(), 4).from_disk(tmp_path / "whole", exclude=["index"])
     assert isinstance(loaded.build_index(), ExactIndex)
-    assert PrototypeKB(Vocab(), 4).from_disk(tmp_path / "whole", exclude=["prototypes"]).n_prototypes == 0
+    assert (
+        PrototypeKB(Vocab(), 4).from_disk(tmp_path / "whole", exclude=["prototypes"]).n_prototypes
+        == 0
+    )
     assert len(kb.to_bytes(exclude=["index"])) < len(kb.to_bytes())
     assert same_answers(PrototypeKB(Vocab(), 4).from_bytes(kb.to_bytes(exclude=["index"])), kb)
-    assert PrototypeKB(Vocab(), 4).from_bytes(kb.to_bytes(), exclude=["prototypes"]).n_prototypes == 0
+    assert (
+        PrototypeKB(Vocab(), 4).from_bytes(kb.to_bytes(), exclude=["prototypes"]).n_prototypes == 0
+    )
 
 
 @pytest.mark.parametrize("index", INDEXES)
@@ -242,14 +261,31 @@ def test_invalid_bytes_raise(tmp_path):
 
     kb = PrototypeKB(Vocab(), 4)
     names = ["../../escaped", "/escaped", ".", "", "a\0", "a/../../b", "C:\\a", 5, None, b"a"]
-    files = [*({name: [b"x"]} for name in names), {"a": b"x"}, {"a": 5}, {"a": ["x"]}, {"a": [5]}, [], None, 5, "a"]
-    messages = [[1, 2], {"kb": b""}, {"kind": "knowledge base"}, {"kind": ["knowledge base"], "files": {}}]
+    files = [
+        *({name: [b"x"]} for name in names),
+        {"a": b"x"},
+        {"a": 5},
+        {"a": ["x"]},
+        {"a": [5]},
+        [],
+        None,
+        5,
+        "a",
+    ]
+    messages = [
+        [1, 2],
+        {"kb": b""},
+        {"kind": "knowledge base"},
+        {"kind": ["knowledge base"], "files": {}},
+    ]
     messages += [{"kind": "knowledge base", "files": each} for each in files]
     for data in (b"", b"\xc1rubbish", b"\x91" * 100_000, *map(srsly.msgpack_dumps, messages)):
         with pytest.raises(KrisselError, match="K527"):
             kb.from_bytes(data)
     with pytest.raises(KrisselError, match="K026"):
-        kb.from_bytes(srsly.msgpack_dumps({"kind": "knowledge base", "files": {"a": [b"x"], "a/b": [b"x"]}}))
+        kb.from_bytes(
+            srsly.msgpack_dumps({"kind": "knowledge base", "files": {"a": [b"x"], "a/b": [b"x"]}})
+        )
 
 
 def test_an_empty_kb_is_saved_and_loaded(tmp_path):
@@ -275,7 +311,9 @@ def test_a_saved_kb_is_pickled_by_path_until_it_changes(make_kb, tmp_path):
     assert same_answers(pickle.loads(pickle.dumps(kb)), kb)
     for change in (
         add_one,
-        lambda kb: kb.set_entities([type("E", (), {"id": id_, "name": "", "types": ()}) for id_ in kb.entity_ids]),
+        lambda kb: kb.set_entities(
+            [type("E", (), {"id": id_, "name": "", "types": ()}) for id_ in kb.entity_ids]
+        ),
         lambda kb: setattr(kb, "encoder", "another"),
         lambda kb: (tmp_path / "kb/manifest.json").write_text("{}"),
         lambda kb: shutil.rmtree(tmp_path / "kb"),
@@ -313,7 +351,9 @@ def test_worker_processes_can_search_after_their_parent(make_kb, method, tmp_pat
     kb.attach_encoder(lambda views: QUERIES[: len(views)])
     expected = kb.search(QUERIES, 4)
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context(method)) as pool:
-        assert (pool.submit(kb.search, QUERIES, 4).result(timeout=120).entities == expected.entities).all()
+        assert (
+            pool.submit(kb.search, QUERIES, 4).result(timeout=120).entities == expected.entities
+        ).all()
         add_one(kb)
         assert pool.submit(kb.search, QUERIES[3:], 1).result(timeout=120).entities.tolist() == [[3]]
 
@@ -345,7 +385,9 @@ def test_files_that_contradict_the_manifest_raise_with_their_name(make_kb, tmp_p
     manifest = json.loads((tmp_path / "kb/manifest.json").read_text())
 
     def fails(message, **changes):
-        monkeypatch.setattr(storage, "read_manifest", lambda *args, **settings: {**manifest, **changes})
+        monkeypatch.setattr(
+            storage, "read_manifest", lambda *args, **settings: {**manifest, **changes}
+        )
         with pytest.raises(KrisselError, match=message):
             PrototypeKB(Vocab(), 0).from_disk(tmp_path / "kb")
 
@@ -404,7 +446,9 @@ def test_a_flipped_bit_raises(random_kb, tmp_path):
     """In any file, also above 64 MiB."""
     pytest.importorskip("faiss")
     n = 70_000
-    kb = random_kb(list(range(n)), np.random.default_rng(0).standard_normal((n, 256), dtype=np.float32))
+    kb = random_kb(
+        list(range(n)), np.random.default_rng(0).standard_normal((n, 256), dtype=np.float32)
+    )
     kb.use_index(make_faiss_index("flat"))
     kb.to_disk(tmp_path / "kb")
     large = [name for name, content in files(tmp_path / "kb").items() if len(content) > 64 * 2**20]
@@ -417,14 +461,33 @@ def test_a_flipped_bit_raises(random_kb, tmp_path):
                 byte = file_.read(1)
                 file_.seek(-1, 1)
                 file_.write(bytes([byte[0] ^ 16]))
-            with pytest.raises(KrisselError, match="K00[23]" if name == "manifest.json" else f"K004.*{name}.*SHA-256"):
+            with pytest.raises(
+                KrisselError,
+                match="K00[23]" if name == "manifest.json" else f"K004.*{name}.*SHA-256",
+            ):
                 PrototypeKB(Vocab(), 256).from_disk(tmp_path / "kb")
             with path.open("r+b") as file_:
                 file_.seek(int(path.stat().st_size * place))
                 file_.write(byte)
 
 
-VALUES = [..., None, True, 5, -1, 2.5, 10**30, "x", [], {}, [1], {"a": 1}, float("nan"), float("inf"), "float64"]
+VALUES = [
+    ...,
+    None,
+    True,
+    5,
+    -1,
+    2.5,
+    10**30,
+    "x",
+    [],
+    {},
+    [1],
+    {"a": 1},
+    float("nan"),
+    float("inf"),
+    "float64",
+]
 
 
 @pytest.mark.parametrize("value", VALUES)
@@ -455,7 +518,9 @@ def test_invalid_manifest_values_raise_only_coded_errors(make_kb, tmp_path, valu
                 PrototypeKB(Vocab(), 0).from_disk(tmp_path / "kb", exclude=exclude)
 
 
-@pytest.mark.parametrize("name", ["entities.arrow", "prototypes.arrow", "vectors.npy", "references.npy"])
+@pytest.mark.parametrize(
+    "name", ["entities.arrow", "prototypes.arrow", "vectors.npy", "references.npy"]
+)
 def test_a_file_missing_from_the_manifest_raises(make_kb, tmp_path, name):
     kb = make_kb()
     kb.set_references([(["D001"], np.ones((1, 4)))])
@@ -489,7 +554,9 @@ def wrong_offsets(table):
 def not_utf8(table):
     n = len(table)
     offsets = pa.py_buffer(np.arange(n + 1, dtype=np.int32))
-    return table.set_column(0, "id", pa.StringArray.from_buffers(n, offsets, pa.py_buffer(b"\xff" * n)))
+    return table.set_column(
+        0, "id", pa.StringArray.from_buffers(n, offsets, pa.py_buffer(b"\xff" * n))
+    )
 
 
 def without_value(table):
@@ -506,7 +573,9 @@ def rewrite(path, change):
 def wrong_offsets_of_lists(table):
     n = len(table)
     offsets = pa.py_buffer(np.array([0, 2**28, *range(2, n + 1)], dtype=np.int32))
-    lists = pa.ListArray.from_buffers(pa.list_(pa.string()), n, [None, offsets], children=[pa.array(["x"] * n)])
+    lists = pa.ListArray.from_buffers(
+        pa.list_(pa.string()), n, [None, offsets], children=[pa.array(["x"] * n)]
+    )
     return table.set_column(table.schema.get_field_index("types"), "types", lists)
 
 
@@ -524,7 +593,9 @@ def test_damaged_arrow_data_with_valid_checksums_raises(make_kb, tmp_path, chang
 def test_a_string_longer_than_its_file_is_reported_as_damage(make_kb, tmp_path, monkeypatch, end):
     def too_long(table):
         offsets = pa.py_buffer(np.array([0, end, *range(len(table) - 1)], dtype=np.int64))
-        column = pa.LargeStringArray.from_buffers(len(table), offsets, pa.py_buffer(b"x" * len(table)))
+        column = pa.LargeStringArray.from_buffers(
+            len(table), offsets, pa.py_buffer(b"x" * len(table))
+        )
         return table.set_column(table.schema.get_field_index("mention"), "mention", column)
 
     make_kb().to_disk(tmp_path / "kb")
@@ -555,7 +626,10 @@ def test_out_of_memory_in_reading_rows_is_not_reported_as_damage(make_kb, tmp_pa
 def test_vectors_that_are_not_finite_raise(make_kb, tmp_path, value, dtype):
     make_kb(dtype=dtype).to_disk(tmp_path / "kb")
     vectors = np.load(tmp_path / "kb" / "vectors.npy")
-    for changed in (np.full_like(vectors, np.finfo(dtype).max), np.where(np.arange(4) == 3, value, vectors)):
+    for changed in (
+        np.full_like(vectors, np.finfo(dtype).max),
+        np.where(np.arange(4) == 3, value, vectors),
+    ):
         np.save(tmp_path / "kb" / "vectors.npy", changed.astype(dtype))
         sign(tmp_path / "kb")
         if np.isfinite(changed).all():
@@ -568,7 +642,9 @@ def test_vectors_that_are_not_finite_raise(make_kb, tmp_path, value, dtype):
 def test_unknown_prototype_kinds_raise(make_kb, tmp_path):
     make_kb().to_disk(tmp_path / "kb")
     unknown = pa.array([99] * 5, pa.int8())
-    rewrite(tmp_path / "kb" / "prototypes.arrow", lambda table: table.set_column(1, "kind", unknown))
+    rewrite(
+        tmp_path / "kb" / "prototypes.arrow", lambda table: table.set_column(1, "kind", unknown)
+    )
     with pytest.raises(KrisselError, match="K524.*kinds outside 0 to 5"):
         PrototypeKB(Vocab(), 4).from_disk(tmp_path / "kb")
 
@@ -576,7 +652,10 @@ def test_unknown_prototype_kinds_raise(make_kb, tmp_path):
 @pytest.mark.parametrize("name", ["pyarrow.ipc.open_file", "numpy.load"])
 def test_out_of_memory_in_loading_is_not_reported_as_damage(make_kb, tmp_path, monkeypatch, name):
     make_kb().to_disk(tmp_path / "kb")
-    for error in (pa.ArrowMemoryError("malloc of size 5000 failed"), OSError(12, "Cannot allocate memory")):
+    for error in (
+        pa.ArrowMemoryError("malloc of size 5000 failed"),
+        OSError(12, "Cannot allocate memory"),
+    ):
         with monkeypatch.context() as patch, pytest.raises(MemoryError):
             patch.setattr(name, lambda *args, error=error, **settings: (_ for _ in ()).throw(error))
             PrototypeKB(Vocab(), 4).from_disk(tmp_path / "kb")

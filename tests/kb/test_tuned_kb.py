@@ -18,9 +18,12 @@ N, WIDTH = 1200, 8
 
 @pytest.fixture(scope="module")
 def vectors():
-    """Unit vectors around as many centres as there are entities, every tenth a name that two entities share."""
+    """Unit vectors around as many centres as there are entities, every tenth a name that two
+    entities share."""
     rng = np.random.default_rng(0)
-    points = rng.standard_normal((N // 4, WIDTH))[np.arange(N) // 4] + 0.2 * rng.standard_normal((N, WIDTH))
+    points = rng.standard_normal((N // 4, WIDTH))[np.arange(N) // 4] + 0.2 * rng.standard_normal(
+        (N, WIDTH)
+    )
     points[10::40] = points[0::40]
     return (points / np.linalg.norm(points, axis=1, keepdims=True)).astype(np.float32)
 
@@ -43,7 +46,9 @@ def any_time_will_do(monkeypatch):
     def searched(self, index):
         *found, _ = measure(self, index)
         settings = getattr(index, "settings", {})
-        wide = settings.get("nprobe", settings.get("ef_search", 0)) * (1 + settings.get("refine", 0))
+        wide = settings.get("nprobe", settings.get("ef_search", 0)) * (
+            1 + settings.get("refine", 0)
+        )
         return (*found, wide / 1000 if wide else 1.0)
 
     monkeypatch.setattr(tune_module._Measure, "_time_search", searched)
@@ -52,7 +57,13 @@ def any_time_will_do(monkeypatch):
 def test_the_fastest_index_with_enough_recall_is_chosen(kb, queries, tmp_path):
     tuning, index = tune(kb, queries, tmp_path, recall=0.95, k=5)
     assert tuning.trials[0].kind == "exact" and tuning.trials[0].ratio == 1
-    assert {trial.settings.get("type") for trial in tuning.trials} == {None, "ivf", "ivf_sq8", "ivf_pq", "hnsw"}
+    assert {trial.settings.get("type") for trial in tuning.trials} == {
+        None,
+        "ivf",
+        "ivf_sq8",
+        "ivf_pq",
+        "hnsw",
+    }
     good = [trial for trial in tuning.trials if min(trial.recall, trial.entities) >= 0.95]
     assert tuning.chosen.seconds == min(trial.seconds for trial in good) < 1
     assert tuning.chosen.ratio == pytest.approx(1 / tuning.chosen.seconds)
@@ -70,7 +81,9 @@ def test_the_fastest_index_with_enough_recall_is_chosen(kb, queries, tmp_path):
 def test_each_index_is_built_once(kb, queries, tmp_path, monkeypatch):
     built = []
     build = FaissIndex.build
-    monkeypatch.setattr(FaissIndex, "build", lambda self, *given: built.append(self.type) or build(self, *given))
+    monkeypatch.setattr(
+        FaissIndex, "build", lambda self, *given: built.append(self.type) or build(self, *given)
+    )
     tuning, _ = tune(kb, queries, tmp_path, recall=0.9, types=["ivf_pq", "ivf"])
     assert built == ["ivf", "ivf_pq"]
     assert len([trial for trial in tuning.trials if trial.settings.get("type") == "ivf_pq"]) > 1
@@ -80,7 +93,9 @@ def test_searches_widen_until_recall_is_reached(kb, queries, tmp_path):
     tuning, _ = tune(kb, queries, tmp_path, recall=1.0, types=["ivf"])
     widths = [trial.settings["nprobe"] for trial in tuning.trials[1:]]
     assert widths == [2**i for i in range(len(widths))]
-    assert [trial.min_recall() == 1 for trial in tuning.trials[1:]] == [False] * (len(widths) - 1) + [True]
+    assert [trial.min_recall() == 1 for trial in tuning.trials[1:]] == [False] * (
+        len(widths) - 1
+    ) + [True]
 
 
 def test_the_exact_index_is_chosen_if_no_other_is_good_enough(kb, queries, tmp_path, monkeypatch):
@@ -89,7 +104,8 @@ def test_the_exact_index_is_chosen_if_no_other_is_good_enough(kb, queries, tmp_p
     assert tuning.chosen == tuning.trials[0] and isinstance(index, ExactIndex)
     assert len(tuning.trials) == 2 and not list(tmp_path.iterdir())
     np.testing.assert_array_equal(
-        search_entities(index, kb.prototypes, queries, 3, None).entities, kb.search(queries, 3).entities
+        search_entities(index, kb.prototypes, queries, 3, None).entities,
+        kb.search(queries, 3).entities,
     )
 
 
@@ -111,13 +127,20 @@ def test_the_chosen_index_and_its_measurements_are_saved(kb, queries, tmp_path):
     assert loaded.description() == kb.description()
     assert loaded.description()["index"] == {"kind": "faiss", "settings": tuning.chosen.settings}
     figures = loaded.description()["tuning"]
-    assert figures["recall"] == tuning.chosen.recall and figures["prototypes"] == N and figures["queries"] == 60
+    assert (
+        figures["recall"] == tuning.chosen.recall
+        and figures["prototypes"] == N
+        and figures["queries"] == 60
+    )
     np.testing.assert_array_equal(
-        loaded.search(queries, 3).entities, search_entities(index, kb.prototypes, queries, 3, None).entities
+        loaded.search(queries, 3).entities,
+        search_entities(index, kb.prototypes, queries, 3, None).entities,
     )
     # They are of this index alone.
     loaded.to_disk(tmp_path / "without", exclude=["index"])
-    assert PrototypeKB(Vocab(), WIDTH).from_disk(tmp_path / "without").description()["tuning"] is None
+    assert (
+        PrototypeKB(Vocab(), WIDTH).from_disk(tmp_path / "without").description()["tuning"] is None
+    )
     loaded.use_index(None)
     assert loaded.description()["tuning"] is None
 
@@ -144,11 +167,15 @@ def test_queries_are_made_around_prototypes_without_their_references(random_kb, 
     plain = near_vectors(kb, 100)
     rows = np.sort(np.random.default_rng(0).choice(N, 100, replace=False))
     apart = np.linalg.norm(varied[rows][:, None] - varied[None], axis=2)
-    nearest = np.where(apart > 0.01 * np.linalg.norm(varied[rows], axis=1)[:, None], apart, np.inf).min(axis=1)
+    nearest = np.where(
+        apart > 0.01 * np.linalg.norm(varied[rows], axis=1)[:, None], apart, np.inf
+    ).min(axis=1)
     np.testing.assert_allclose(np.linalg.norm(plain - varied[rows], axis=1), nearest, rtol=1e-3)
     ids = list(kb.entity_ids)
     kb.set_references([(ids, 3 * rng.standard_normal((len(ids), WIDTH)))])
-    kb.add_prototypes([Prototype(ids[0], "reference", View("", "a", "", reference=True))], np.ones((1, WIDTH)))
+    kb.add_prototypes(
+        [Prototype(ids[0], "reference", View("", "a", "", reference=True))], np.ones((1, WIDTH))
+    )
     np.testing.assert_allclose(near_vectors(kb, 100), plain, atol=1e-2)
 
 
@@ -164,7 +191,10 @@ def test_the_table_has_a_row_per_trial():
     lines = list(tuning_lines(Tuning(k=8, queries=10, wanted=0.99, trials=[exact, quick])))
     assert lines[0].startswith("| index | search | prototypes R@1 | R@8 |")
     assert lines[2] == "| exact |  | 1.0000 | 1.0000 | 1.0000 | 1.0000 | 40.000 | 1.0 | 0 | 0 |"
-    assert lines[3] == ("| **ivf float16** | nprobe 4 | 0.9950 | 0.9800 | 1.0000 | 0.9900 | 1.000 | 40.0 | 12 | 61 |")
+    assert lines[3] == (
+        "| **ivf float16** | nprobe 4 | 0.9950 | 0.9800 | 1.0000 | 0.9900 | 1.000 | 40.0 | 12 | 61 "
+        "|"
+    )
 
 
 def test_indexes_are_built_and_measured_on_the_gpu(kb, queries, tmp_path, monkeypatch):
@@ -185,7 +215,9 @@ def test_indexes_are_built_and_measured_on_the_gpu(kb, queries, tmp_path, monkey
     monkeypatch.setattr(tune_module, "FaissIndex", OnCard)
     monkeypatch.setattr(tune_module, "ExactIndex", ExactOnCard)
     tuning, _ = tune(kb, queries, tmp_path, index_device="cuda:0")
-    assert {type_ for type_, _ in made} == {"exact", "ivf", "ivf_sq8", "ivf_pq"}, "a graph is searched on CPUs alone"
+    assert {type_ for type_, _ in made} == {"exact", "ivf", "ivf_sq8", "ivf_pq"}, (
+        "a graph is searched on CPUs alone"
+    )
     assert {device for _, device in made} == {"cuda:0"}
     assert len(tuning.trials) > 3
 

@@ -53,7 +53,9 @@ def test_bare_names_have_no_markers(tiny_bert, read):
     configure_tokenizer(tokenizer)
     rows = read(tokenizer, [VIEWS[0], VIEWS[3]], 64, bare_names=True)
     texts = [" ".join(tokenizer.convert_ids_to_tokens(row.ids.tolist())) for row in rows]
-    assert texts[0] == "[CLS] multiple sclerosis [SEP]" and texts[1].startswith("[CLS] a [Ms] cold [Me]")
+    assert texts[0] == "[CLS] multiple sclerosis [SEP]" and texts[1].startswith(
+        "[CLS] a [Ms] cold [Me]"
+    )
     assert (rows[0].start, rows[0].end) == (0, 0) != (rows[1].start, rows[1].end)
 
 
@@ -63,7 +65,11 @@ def test_names_are_pooled_by_cls_and_mentions_by_markers(make):
         expected = restated(model).numpy()
     np.testing.assert_allclose(model.predict(VIEWS), expected, atol=1e-6)
     others = make(bare_names=False).predict(VIEWS)
-    assert [np.allclose(*pair, atol=1e-4) for pair in zip(others, expected, strict=True)] == [False, *[True] * 3, False]
+    assert [np.allclose(*pair, atol=1e-4) for pair in zip(others, expected, strict=True)] == [
+        False,
+        *[True] * 3,
+        False,
+    ]
 
 
 def test_gradients_equal_autograd(make):

@@ -19,17 +19,28 @@ def candidate(*parts):
 MENTIONS = [
     RankedMention(
         View("The patient had ", "ms", " and fever. "),
-        (candidate("multiple sclerosis", "ms"), candidate("cold"), candidate("acute lung injury", "a", "b")),
+        (
+            candidate("multiple sclerosis", "ms"),
+            candidate("cold"),
+            candidate("acute lung injury", "a", "b"),
+        ),
         np.zeros(3, dtype="float32"),
     ),
-    RankedMention(View("", "cold", ""), (candidate("cold"), candidate("fever")), np.zeros(2, dtype="float32")),
+    RankedMention(
+        View("", "cold", ""), (candidate("cold"), candidate("fever")), np.zeros(2, dtype="float32")
+    ),
 ]
 
 
 @pytest.fixture
 def make(tiny_bert):
     def make(trained=True, **settings):
-        settings = {"window": 24, "candidate_window": 16, "transformer_config": NO_DROPOUT, **settings}
+        settings = {
+            "window": 24,
+            "candidate_window": 16,
+            "transformer_config": NO_DROPOUT,
+            **settings,
+        }
         model = CrossEncoder(str(tiny_bert), **settings)
         model.initialize(X=MENTIONS)
         if trained:
@@ -53,7 +64,11 @@ def torch_only(model, bound, pooling="cls"):
     scores = []
     for row in pair_pieces(shim.tokenizer, MENTIONS, 24, 16):
         hidden = shim.transformer(torch.tensor(row.ids[None].astype("int64"))).last_hidden_state[0]
-        hidden = {"cls": hidden[0], "mean": hidden.mean(0), "marker": hidden[[row.start, row.end]].mean(0)}[pooling]
+        hidden = {
+            "cls": hidden[0],
+            "mean": hidden.mean(0),
+            "marker": hidden[[row.start, row.end]].mean(0),
+        }[pooling]
         scores.append(bound * torch.tanh((W @ hidden + b)[0] / bound))
     return torch.stack(scores)
 
@@ -76,7 +91,9 @@ def test_each_pooling_equals_torch(make, pooling):
     scores = model.predict(MENTIONS)
     assert_allclose(scores, torch_only(model, 1.0, pooling).detach().numpy(), atol=1e-5)
     assert np.abs(scores - torch_only(model, 1.0).detach().numpy()).max() > 5e-4
-    other = CrossEncoder("nothing is read from here", window=24, candidate_window=16, pooling=pooling)
+    other = CrossEncoder(
+        "nothing is read from here", window=24, candidate_window=16, pooling=pooling
+    )
     assert_allclose(other.from_bytes(model.to_bytes()).predict(MENTIONS), scores, atol=1e-6)
 
 
@@ -108,7 +125,9 @@ def test_training_changes_scores_towards_the_gradient(make):
 
 def test_scores_survive_saving_and_loading(make, tiny_bert):
     model = make()
-    other = CrossEncoder("nothing is read from here", window=24, candidate_window=16).from_bytes(model.to_bytes())
+    other = CrossEncoder("nothing is read from here", window=24, candidate_window=16).from_bytes(
+        model.to_bytes()
+    )
     assert_allclose(other.predict(MENTIONS), model.predict(MENTIONS), atol=1e-6)
     assert other.to_bytes() == model.to_bytes()
 

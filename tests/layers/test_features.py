@@ -8,7 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_krissel.layers.feature_kernel import BASE, MAX_WORD, MIX1, MIX2, SPACE, WHOLE, WORD
-from spacy_krissel.layers.features import _codes, context_features, mention_features, text_features, word_features
+from spacy_krissel.layers.features import (
+    _codes,
+    context_features,
+    mention_features,
+    text_features,
+    word_features,
+)
 from spacy_krissel.views import View, name_view
 
 ROWS = 2**20
@@ -68,9 +74,13 @@ def overlap(a, b):
 
 
 def test_case_and_punctuation_are_folded():
-    plain, *others = of_mentions("breast neoplasms", "Breast Neoplasms", "BREAST-NEOPLASMS", "breast/neoplasms")
+    plain, *others = of_mentions(
+        "breast neoplasms", "Breast Neoplasms", "BREAST-NEOPLASMS", "breast/neoplasms"
+    )
     assert plain and all(other == plain for other in others)
-    accented, *others = of_mentions("sjögren", "SJÖGREN", "sjogren", "sjo\u0308gren", "sjö\u00adgren")
+    accented, *others = of_mentions(
+        "sjögren", "SJÖGREN", "sjogren", "sjo\u0308gren", "sjö\u00adgren"
+    )
     assert accented and all(other == accented for other in others)
     greek, spelt_out = of_mentions("β-catenin", "beta catenin")
     assert greek == spelt_out
@@ -98,7 +108,9 @@ def test_ngrams_stay_within_words():
 
 def test_ngrams_have_the_given_lengths():
     # " abcd " has 4 + 3 + 2 n-grams of 3 to 5, and 5 of 2.
-    counts = [of_mentions("abcd", ngrams=ngrams)[0].total() for ngrams in ((2, 2), (3, 3), (3, 5), (5, 5))]
+    counts = [
+        of_mentions("abcd", ngrams=ngrams)[0].total() for ngrams in ((2, 2), (3, 3), (3, 5), (5, 5))
+    ]
     assert np.diff(counts).tolist() == [-1, 5, -7]
 
 
@@ -117,20 +129,30 @@ def test_names_have_no_context():
 
 
 @pytest.mark.parametrize("space", [" ", "\n", "\t", "\u2003"])
-@pytest.mark.parametrize("chars, n", [(0, 0), (3, 0), (4, 1), (5, 1), (10, 1), (11, 2), (12, 2), (17, 2), (18, 3)])
+@pytest.mark.parametrize(
+    "chars, n", [(0, 0), (3, 0), (4, 1), (5, 1), (10, 1), (11, 2), (12, 2), (17, 2), (18, 3)]
+)
 def test_context_is_cut_at_whole_words(space, chars, n):
     words = ["near", "nearly", "remote"]
     left, right = space.join(words[::-1]), space.join(words)
     whole_left, whole_right = " ".join(words[:n][::-1]), " ".join(words[:n])
     assert of_contexts(View(left, "MS", ""), chars=chars) == of_contexts(View(whole_left, "MS", ""))
-    assert of_contexts(View("", "MS", right), chars=chars) == of_contexts(View("", "MS", whole_right))
+    assert of_contexts(View("", "MS", right), chars=chars) == of_contexts(
+        View("", "MS", whole_right)
+    )
 
 
 @pytest.mark.parametrize("chars", [6, 10, 15, 22, 29])
 def test_only_the_context_nearest_to_the_mention_counts(chars):
-    left, right = "first seconds third fourths fifth sixth ", " sixth fifth fourths third seconds first"
+    left, right = (
+        "first seconds third fourths fifth sixth ",
+        " sixth fifth fourths third seconds first",
+    )
     (bag,) = of_contexts(View(left, "MS", right), chars=chars)
-    assert bag == of_contexts(View("far away " * 9 + left, "MS", right + " far away" * 9), chars=chars)[0]
+    assert (
+        bag
+        == of_contexts(View("far away " * 9 + left, "MS", right + " far away" * 9), chars=chars)[0]
+    )
     # As many whole words as fit, or one less a side; never half a word.
     words = left.split()
     allowed = []
@@ -153,7 +175,9 @@ def test_inflected_context_words_share_ngrams():
 
 
 def test_left_and_right_contexts_are_equivalent():
-    left, right = of_contexts(View("fever and cough ", "MS", ""), View("", "MS", " fever and cough"))
+    left, right = of_contexts(
+        View("fever and cough ", "MS", ""), View("", "MS", " fever and cough")
+    )
     assert left == right
 
 
@@ -197,19 +221,29 @@ def test_arbitrary_texts_give_valid_rows(views, rows):
 @given(VIEWS)
 def test_features_of_a_view_do_not_depend_on_its_batch(views):
     for ngrams in ((3, 5), (2, 2)):
-        assert of_mentions(*views, ngrams=ngrams) == [of_mentions(view, ngrams=ngrams)[0] for view in views]
+        assert of_mentions(*views, ngrams=ngrams) == [
+            of_mentions(view, ngrams=ngrams)[0] for view in views
+        ]
     assert of_contexts(*views, chars=12) == [of_contexts(view, chars=12)[0] for view in views]
 
 
 @settings(max_examples=200)
-@given(st.lists(WILD, max_size=6), st.integers(2, 50), st.sampled_from([(3, 5), (1, 1), (2, 2), (4, 3)]))
+@given(
+    st.lists(WILD, max_size=6),
+    st.integers(2, 50),
+    st.sampled_from([(3, 5), (1, 1), (2, 2), (4, 3)]),
+)
 def test_features_are_the_hashes_of_ngrams_and_words(texts, rows, ngrams):
     found = bags_of(text_features(texts, rows=rows, ngrams=ngrams, whole=True), texts)
     assert found == [restated(text, rows, ngrams) for text in texts]
 
 
 @settings(max_examples=200)
-@given(st.lists(WILD, min_size=1, max_size=6), st.integers(2, 50), st.sampled_from([(3, 5), (1, 1), (2, 2), (4, 3)]))
+@given(
+    st.lists(WILD, min_size=1, max_size=6),
+    st.integers(2, 50),
+    st.sampled_from([(3, 5), (1, 1), (2, 2), (4, 3)]),
+)
 def test_texts_read_by_words_have_the_same_features(texts, rows, ngrams):
     found = word_features(texts, rows=rows, ngrams=ngrams)
     of_word = np.split(found.rows, np.cumsum(found.n_rows))[:-1]
@@ -237,5 +271,7 @@ def test_features_are_the_same_in_every_process():
         "print(text_features(['seen in MS'], rows=999, ngrams=(3, 5)).rows.tolist())"
     )
     here = text_features(["seen in MS"], rows=999, ngrams=(3, 5)).rows.tolist()
-    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    printed = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
     assert printed.strip() == str(here)

@@ -40,24 +40,34 @@ def gradient_of(rows, seed=0):
 def test_output_is_the_mean_of_the_rows(model):
     table = model.shims[0].table
     Y = model.predict([[4], [0, 4], [2, 2, 0], []])
-    assert_allclose(Y, [table[4], (table[0] + table[4]) / 2, (2 * table[2] + table[0]) / 3, np.zeros(WIDTH)], atol=1e-6)
+    assert_allclose(
+        Y,
+        [table[4], (table[0] + table[4]) / 2, (2 * table[2] + table[0]) / 3, np.zeros(WIDTH)],
+        atol=1e-6,
+    )
     assert Y.dtype == np.float32
     assert model.predict([]).shape == (0, WIDTH)
     assert model.predict([[], []]).tolist() == [[0] * WIDTH] * 2
 
 
 def given_words(X):
-    """The same features by words: each is one row, but for 0 with 4, which are one word where they follow each other,
-    and for a last word without any."""
+    """The same features by words: each is one row, but for 0 with 4, which are one word where they
+    follow each other, and for a last word without any."""
     words = [(0, 4), *((row,) for row in range(ROWS)), ()]
     texts = []
     for view in X:
         pairs = [i for i in range(len(view) - 1) if view[i : i + 2] == [0, 4]]
         texts.append(
-            [0 if i in pairs else 1 + row for i, row in enumerate(view) if i - 1 not in pairs] + [len(words) - 1]
+            [0 if i in pairs else 1 + row for i, row in enumerate(view) if i - 1 not in pairs]
+            + [len(words) - 1]
         )
-    flat = [np.array([value for each in nested for value in each], dtype=np.int64) for nested in (words, texts)]
-    n_rows, n_words = (np.array([len(each) for each in nested], dtype=np.int64) for nested in (words, texts))
+    flat = [
+        np.array([value for each in nested for value in each], dtype=np.int64)
+        for nested in (words, texts)
+    ]
+    n_rows, n_words = (
+        np.array([len(each) for each in nested], dtype=np.int64) for nested in (words, texts)
+    )
     return WordBags(flat[0], n_rows, flat[1], n_words)
 
 
@@ -98,7 +108,12 @@ def test_the_gradient_is_divided_among_the_rows(model):
 @pytest.mark.parametrize("grad_clip", [0.0, 0.5, 100.0])
 @pytest.mark.parametrize("L2, L2_is_weight_decay", [(0.0, True), (0.3, True), (0.3, False)])
 def test_sparse_adam_equals_dense_adam_on_updated_rows(table, grad_clip, L2, L2_is_weight_decay):
-    settings = {"grad_clip": grad_clip, "L2": L2, "L2_is_weight_decay": L2_is_weight_decay, "use_averages": False}
+    settings = {
+        "grad_clip": grad_clip,
+        "L2": L2,
+        "L2_is_weight_decay": L2_is_weight_decay,
+        "use_averages": False,
+    }
     ours, theirs = Adam(0.01, **settings), Adam(0.01, **settings)
     rows = np.array([1, 4, 7])
     dense = table.table.copy()
@@ -148,7 +163,9 @@ def test_the_learning_rate_is_that_of_the_optimizer(table):
     assert_allclose(np.abs(before - table.table)[3], 0.001, rtol=1e-3)
 
 
-@pytest.mark.parametrize("optimizer", [SGD(0.1), RAdam(0.1, use_averages=False), Adam(0.1, beta1=0.0, beta2=0.0)])
+@pytest.mark.parametrize(
+    "optimizer", [SGD(0.1), RAdam(0.1, use_averages=False), Adam(0.1, beta1=0.0, beta2=0.0)]
+)
 def test_unsupported_optimizers_raise(table, optimizer):
     table.accumulate(np.array([3]), gradient_of([3]))
     with pytest.raises(KrisselError, match="K409.*Adam.v1"):
@@ -170,7 +187,8 @@ def test_a_bytes_round_trip_keeps_vectors_and_training(model):
     assert other.to_bytes() == data
     X = [[1, 2], [3]]
     assert (other.predict(X) == model.predict(X)).all()
-    # What was loaded is trained like what was initialized: its table can be written, and its moments start anew.
+    # What was loaded is trained like what was initialized: its table can be written, and its
+    # moments start anew.
     for each in (model, other):
         _, backprop = each.begin_update(X)
         backprop(np.ones((2, WIDTH), dtype="float32"))
@@ -208,7 +226,10 @@ def test_bytes_of_another_shape_raise(model, shape):
 
 
 def test_initial_values_depend_on_the_seed(model):
-    same, other = HashedBags(ROWS, WIDTH, given_bags, seed=1), HashedBags(ROWS, WIDTH, given_bags, seed=2)
+    same, other = (
+        HashedBags(ROWS, WIDTH, given_bags, seed=1),
+        HashedBags(ROWS, WIDTH, given_bags, seed=2),
+    )
     same.initialize()
     other.initialize()
     assert same.to_bytes() == model.to_bytes() != other.to_bytes()
@@ -259,7 +280,9 @@ def test_a_rounded_table_is_unchanged_by_saving(table):
     before = table.table.copy()
     table.round()
     largest = np.abs(before).max(axis=1, keepdims=True)
-    assert (np.abs(table.table - before) <= largest / 127 / 2 + 1e-7).all() and (table.table != before).any()
+    assert (np.abs(table.table - before) <= largest / 127 / 2 + 1e-7).all() and (
+        table.table != before
+    ).any()
     saved = table.to_bytes()
     loaded = HashedTable(ROWS, WIDTH).from_bytes(saved)
     assert (loaded.table == table.table).all() and loaded.to_bytes() == saved

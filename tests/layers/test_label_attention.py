@@ -25,14 +25,21 @@ from spacy_krissel.layers.token_states import TokenStates, WordStates
 def restated(queries, states, scale):
     weights, contexts = [], []
     for query in queries:
-        exponents = [math.exp(scale * sum(a * b for a, b in zip(query, state, strict=True))) for state in states]
+        exponents = [
+            math.exp(scale * sum(a * b for a, b in zip(query, state, strict=True)))
+            for state in states
+        ]
         weights.append([each / sum(exponents) for each in exponents])
-        contexts.append(sum(weight * state for weight, state in zip(weights[-1], states, strict=True)))
+        contexts.append(
+            sum(weight * state for weight, state in zip(weights[-1], states, strict=True))
+        )
     return np.array(weights), np.array(contexts)
 
 
 def make_model(**settings):
-    tokens = WordStates(SmallEncoder(width=8, rows=128, context_rows=64, hidden=4, context_weight=0.1))
+    tokens = WordStates(
+        SmallEncoder(width=8, rows=128, context_rows=64, hidden=4, context_weight=0.1)
+    )
     model = LabelAttention(tokens, **settings)
     model.initialize(X=["pain and swelling in knee", "knee pain"])
     return model
@@ -58,7 +65,11 @@ def test_attention_equals_equations_2_and_3(m, n, scale, seed):
 
 def test_gradients_equal_central_differences():
     rng = np.random.default_rng(0)
-    queries, states, weights = rng.normal(size=(3, 4)), rng.normal(size=(5, 4)), rng.normal(size=(3, 4))
+    queries, states, weights = (
+        rng.normal(size=(3, 4)),
+        rng.normal(size=(5, 4)),
+        rng.normal(size=(3, 4)),
+    )
 
     def value(queries, states):
         return (attend(queries, states, 0.7)[0].contexts * weights).sum()
@@ -86,7 +97,12 @@ def test_token_means_and_their_gradient_agree_with_hand_computed_values():
 
 def test_texts_of_a_batch_are_independent():
     model = make_model()
-    texts = ["pain and swelling in knee", "", "headache", "a long text about nothing that matters, with knee pain"]
+    texts = [
+        "pain and swelling in knee",
+        "",
+        "headache",
+        "a long text about nothing that matters, with knee pain",
+    ]
     together = model.predict(texts)
     assert_array_equal(together.lengths, [5, 0, 1, 10])
     for text, place in zip(texts, together.texts(), strict=True):
@@ -116,7 +132,9 @@ def test_gradients_of_the_classifier_equal_central_differences(classifier, hidde
                 layer.set_param(name, moved)
                 ends.append(float((layer.predict(seen) * weights).sum()))
             layer.set_param(name, value)
-            assert layer.get_grad(name)[place] == pytest.approx((ends[0] - ends[1]) / 2e-3, rel=1e-2, abs=1e-3)
+            assert layer.get_grad(name)[place] == pytest.approx(
+                (ends[0] - ends[1]) / 2e-3, rel=1e-2, abs=1e-3
+            )
 
 
 @pytest.mark.parametrize("hidden", [0, 6])
@@ -126,7 +144,9 @@ def test_the_classifier_equals_its_formula(hidden):
     for name in layer.param_names:
         layer.set_param(name, rng.normal(size=layer.get_param(name).shape))
     contexts, queries = rng.normal(size=(2, 5, 8))
-    for c, q, logit in zip(contexts, queries, layer.predict(PresenceInput(contexts, queries)), strict=True):
+    for c, q, logit in zip(
+        contexts, queries, layer.predict(PresenceInput(contexts, queries)), strict=True
+    ):
         x = np.array([*c, *q, *(c * q), c @ q / np.linalg.norm(c) / np.linalg.norm(q)])
         if hidden:
             x = np.maximum(0, x @ layer.get_param("V") + layer.get_param("c"))

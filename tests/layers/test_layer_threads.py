@@ -24,12 +24,17 @@ from spacy_krissel.views import CandidateView, View, name_view
 
 N_THREADS = 8
 N_CALLS = 5
-WORDS = "the patient had acute lung injury and cold with fever in of a discharge was ms multiple sclerosis".split()
+WORDS = (
+    "the patient had acute lung injury and cold with fever in of a discharge was ms multiple "
+    "sclerosis"
+).split()
 
 
 def views(seed):
     random = np.random.default_rng(seed)
-    parts = [[" ".join(random.choice(WORDS, random.integers(1, 9))) for _ in range(3)] for _ in range(3)]
+    parts = [
+        [" ".join(random.choice(WORDS, random.integers(1, 9))) for _ in range(3)] for _ in range(3)
+    ]
     return [View(f"{left} ", mention, f" {right}") for left, mention, right in parts]
 
 
@@ -40,7 +45,10 @@ def texts(seed):
 def ranked(seed):
     names = [view.mention for view in views(seed + 1)]
     candidates = tuple(CandidateView((name,), (name, "a")) for name in names)
-    return [RankedMention(view, candidates, np.zeros(len(names), dtype="float32")) for view in views(seed)]
+    return [
+        RankedMention(view, candidates, np.zeros(len(names), dtype="float32"))
+        for view in views(seed)
+    ]
 
 
 def small():
@@ -52,14 +60,18 @@ def list_model():
     model.initialize(X=ranked(0))
     for name in PARAMS:
         shape = model.layers[0].get_param(name).shape
-        model.layers[0].set_param(name, np.random.default_rng(0).normal(size=shape).astype("float32"))
+        model.layers[0].set_param(
+            name, np.random.default_rng(0).normal(size=shape).astype("float32")
+        )
     return model
 
 
 def pair_model(path):
     model = CrossEncoder(path, window=24, candidate_window=16)
     model.initialize(X=ranked(0))
-    model.layers[0].layers[0].layers[1].set_param("W", np.random.default_rng(0).normal(size=(1, 32)).astype("float32"))
+    model.layers[0].layers[0].layers[1].set_param(
+        "W", np.random.default_rng(0).normal(size=(1, 32)).astype("float32")
+    )
     return model
 
 
@@ -71,9 +83,15 @@ def initialized(model, inputs):
 MAKERS = {
     "small": (lambda path: initialized(small(), views(0)), views),
     "transformer": (lambda path: initialized(TransformerEncoder(path), views(0)), views),
-    "units": (lambda path: initialized(TransformerEncoder(path, units=True, pooling="marker"), views(0)), views),
+    "units": (
+        lambda path: initialized(TransformerEncoder(path, units=True, pooling="marker"), views(0)),
+        views,
+    ),
     "words": (lambda path: initialized(LabelAttention(WordStates(small())), texts(0)), texts),
-    "pieces": (lambda path: initialized(LabelAttention(PieceStates(path, window=32)), texts(0)), texts),
+    "pieces": (
+        lambda path: initialized(LabelAttention(PieceStates(path, window=32)), texts(0)),
+        texts,
+    ),
     "pairs": (pair_model, ranked),
     "list": (lambda path: list_model(), ranked),
 }
@@ -128,7 +146,8 @@ def test_concurrent_predictions_equal_sequential_ones(tiny_bert, often, kind, ho
 
 
 def test_no_thread_predicts_with_dropout(tiny_bert):
-    """A loaded encoder is in training mode until its first prediction, and its modules leave it one after another."""
+    """A loaded encoder is in training mode until its first prediction, and its modules leave it one
+    after another."""
     make, inputs = MAKERS["transformer"]
     model = make(str(tiny_bert))
     expected = model.predict(inputs(0))
@@ -154,7 +173,8 @@ def test_no_thread_predicts_with_dropout(tiny_bert):
 
 
 def test_copies_ignore_saved_tokenizer_settings(tiny_bert):
-    """It truncates to five pieces and reads markers in texts, and a copy loses a part of what it was set to."""
+    """It truncates to five pieces and reads markers in texts, and a copy loses a part of what it
+    was set to."""
     make, _ = MAKERS["transformer"]
     model = make(str(tiny_bert))
     odd = [View("a [Me] [MASK] " * 5, "[Ms] cold", " [SEP]" + " fever" * 9), name_view("ms")]

@@ -5,7 +5,13 @@ from scipy.special import erf
 from thinc.api import Adam
 
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.layers.list_cross_encoder import FEATURES, PARAMS, ListCrossEncoder, dice, read_lists
+from spacy_krissel.layers.list_cross_encoder import (
+    FEATURES,
+    PARAMS,
+    ListCrossEncoder,
+    dice,
+    read_lists,
+)
 from spacy_krissel.layers.ranked import RankedMention
 from spacy_krissel.layers.small import SmallEncoder
 from spacy_krissel.views import CandidateView, View, name_view
@@ -17,7 +23,13 @@ def mention(view, logits, *names):
 
 
 MENTIONS = [
-    mention(View("relapses of ", "MS", " in a man"), [2, 1.5, -30], ("multiple sclerosis", "MS"), ("mitral",), ()),
+    mention(
+        View("relapses of ", "MS", " in a man"),
+        [2, 1.5, -30],
+        ("multiple sclerosis", "MS"),
+        ("mitral",),
+        (),
+    ),
     mention(View("", "cold", ""), [1, 1], ("common cold", "coryza", "cold"), ("cold temperature",)),
 ]
 
@@ -88,7 +100,9 @@ def test_gradients_equal_central_differences(make):
             inner.set_param(name, value + sign * np.float32(1e-2) * direction)
             sums.append(float((model.predict(MENTIONS).astype("float64") * weights).sum()))
         inner.set_param(name, value)
-        assert (gradient * direction).sum() == pytest.approx((sums[0] - sums[1]) / 2e-2, abs=1e-2, rel=1e-2), name
+        assert (gradient * direction).sum() == pytest.approx(
+            (sums[0] - sums[1]) / 2e-2, abs=1e-2, rel=1e-2
+        ), name
 
 
 def test_an_untrained_cross_encoder_scores_zero(make):

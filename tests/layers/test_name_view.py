@@ -19,7 +19,9 @@ VIEWS = [MENTION, *OTHERS]
 @pytest.fixture
 def make(tiny_bert):
     def make(weight, **settings):
-        model = TransformerEncoder(str(tiny_bert), name_weight=weight, transformer_config=NO_DROPOUT, **settings)
+        model = TransformerEncoder(
+            str(tiny_bert), name_weight=weight, transformer_config=NO_DROPOUT, **settings
+        )
         model.initialize()
         return model
 
@@ -44,7 +46,10 @@ def test_the_gradient_reaches_both_views(make):
     model.begin_update(VIEWS)[1](dY)
     plain.begin_update([*VIEWS, name_view("cold")])[1](np.vstack((dY, 2 * dY[:1])))
     assert model.get_dim("nO") == 32
-    weights = [next(s for node in m.walk() for s in node.shims).transformer.named_parameters() for m in (model, plain)]
+    weights = [
+        next(s for node in m.walk() for s in node.shims).transformer.named_parameters()
+        for m in (model, plain)
+    ]
     for (name, found), (_, expected) in zip(*weights, strict=True):
         assert (found.grad is None) == (expected.grad is None), name
         if found.grad is not None:

@@ -23,7 +23,8 @@ def test_a_row_of_zeros_stays_zero_and_gets_no_gradient():
     arrays("float32", (3, 4), elements=st.floats(-1, 1, width=32)),
 )
 def test_the_gradient_equals_central_differences(X, dY):
-    X[numpy.linalg.norm(X, axis=1) < 0.5, 0] = 1.0  # away from zero, where the function has no gradient
+    # away from zero, where the function has no gradient
+    X[numpy.linalg.norm(X, axis=1) < 0.5, 0] = 1.0
     Y, backprop = normalize_rows().begin_update(X)
     dX = backprop(dY)
     assert Y.dtype == dX.dtype == numpy.float32

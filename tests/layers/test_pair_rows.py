@@ -33,7 +33,10 @@ def test_a_pair_has_the_mention_before_the_names(tokenizer):
 
 def test_special_tokens_in_a_text_are_read_as_plain_text(tokenizer):
     (row,) = pair_pieces(tokenizer, [ranked(MS, ("[SEP] [CLS]",))], 64, 32)
-    assert list(row.ids).count(tokenizer.cls_token_id) == 1 and list(row.ids).count(tokenizer.sep_token_id) == 2
+    assert (
+        list(row.ids).count(tokenizer.cls_token_id) == 1
+        and list(row.ids).count(tokenizer.sep_token_id) == 2
+    )
 
 
 def test_a_candidate_without_names_leaves_the_mention_only(tokenizer):
@@ -41,9 +44,15 @@ def test_a_candidate_without_names_leaves_the_mention_only(tokenizer):
     assert list(row.ids) == list(view_pieces(tokenizer, [MS], 64)[0].ids)
 
 
-@given(st.lists(st.lists(st.sampled_from(["cold", "ms", "acute lung injury"]), max_size=4).map(tuple), max_size=3))
+@given(
+    st.lists(
+        st.lists(st.sampled_from(["cold", "ms", "acute lung injury"]), max_size=4).map(tuple),
+        max_size=3,
+    )
+)
 def test_candidates_stay_within_their_window(tokenizer, candidates):
-    """Whatever stands in it, a row has the mention first, a [SEP] last, and no more than its share of pieces."""
+    """Whatever stands in it, a row has the mention first, a [SEP] last, and no more than its share
+    of pieces."""
     mention = view_pieces(tokenizer, [MS], 12)[0].ids
     for row in pair_pieces(tokenizer, [ranked(MS, *candidates)], 12, 5):
         assert list(row.ids[: len(mention)]) == list(mention)
@@ -53,7 +62,9 @@ def test_candidates_stay_within_their_window(tokenizer, candidates):
 
 def test_rows_are_in_the_order_of_mentions(tokenizer):
     other = View("", "cold", "")
-    rows = pair_pieces(tokenizer, [ranked(MS, ("cold",)), ranked(other, ("ms",), ("fever",))], 64, 16)
+    rows = pair_pieces(
+        tokenizer, [ranked(MS, ("cold",)), ranked(other, ("ms",), ("fever",))], 64, 16
+    )
     read = [tokenizer.convert_ids_to_tokens(row.ids)[-2] for row in rows]
     assert read == ["cold", "ms", "fever"]
 

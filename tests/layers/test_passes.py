@@ -1,4 +1,5 @@
-"""Passes over word pieces: made once per step, with one upload, and without waiting for the device."""
+"""Passes over word pieces: made once per step, with one upload, and without waiting for the
+device."""
 
 import numpy as np
 import pytest
@@ -78,7 +79,9 @@ def texts_tokenised(monkeypatch):
     """The number of texts of each call of the tokenizer."""
     counted = []
     inner = wordpieces.encode_texts
-    monkeypatch.setattr(wordpieces, "encode_texts", lambda t, texts: counted.append(len(texts)) or inner(t, texts))
+    monkeypatch.setattr(
+        wordpieces, "encode_texts", lambda t, texts: counted.append(len(texts)) or inner(t, texts)
+    )
     return counted
 
 
@@ -151,7 +154,9 @@ def test_cached_pieces_are_not_shared_between_steps_or_models(tiny_bert):
 def uploads(monkeypatch):
     made = []
     inner = passes.on_device
-    monkeypatch.setattr(passes, "on_device", lambda array, device: made.append(array.nbytes) or inner(array, device))
+    monkeypatch.setattr(
+        passes, "on_device", lambda array, device: made.append(array.nbytes) or inner(array, device)
+    )
     return made
 
 
@@ -182,7 +187,9 @@ def test_the_next_views_are_tokenized_while_the_device_encodes(tiny_bert, upload
     held, inner = hf_shim(model), wordpieces.encode_texts
     predict = held.predict
     monkeypatch.setattr(held, "predict", lambda inputs: events.append("pass") or predict(inputs))
-    monkeypatch.setattr(wordpieces, "encode_texts", lambda t, texts: events.append("pieces") or inner(t, texts))
+    monkeypatch.setattr(
+        wordpieces, "encode_texts", lambda t, texts: events.append("pieces") or inner(t, texts)
+    )
     monkeypatch.setattr(transformer, "GROUPS", {"cpu": 4})
     held.batch_pieces = 10_000
     monkeypatch.setattr(shim, "MIN_FILL", {})
@@ -198,10 +205,14 @@ def test_masks_hide_padding_only(tiny_bert, kind, attention):
     import torch
     from transformers import BertConfig, BertModel, RobertaConfig, RobertaModel
 
-    config, build = {"bert": (BertConfig, BertModel), "roberta": (RobertaConfig, RobertaModel)}[kind]
+    config, build = {"bert": (BertConfig, BertModel), "roberta": (RobertaConfig, RobertaModel)}[
+        kind
+    ]
     sizes = {"vocab_size": 60, "hidden_size": 32, "intermediate_size": 16, "pad_token_id": 0}
     torch.manual_seed(0)
-    inner = build(config(**sizes, num_hidden_layers=2, num_attention_heads=4, attn_implementation=attention)).eval()
+    inner = build(
+        config(**sizes, num_hidden_layers=2, num_attention_heads=4, attn_implementation=attention)
+    ).eval()
     held = shim.TransformerShim({}, {})
     held._model = inner
     row = [wordpieces.PieceRow(np.arange(3, 3 + n, dtype="int32"), 0, 0) for n in (9, 4, 7, 2)]
@@ -283,7 +294,11 @@ def test_the_fused_optimizer_step_on_a_gpu_equals_thincs(card, tiny_bert, monkey
 
 
 texts = st.lists(
-    st.text(st.one_of(st.characters(exclude_categories=["Cs"]), st.sampled_from(" the.,-()/[Ms]\u0301\n"))),
+    st.text(
+        st.one_of(
+            st.characters(exclude_categories=["Cs"]), st.sampled_from(" the.,-()/[Ms]\u0301\n")
+        )
+    ),
     max_size=6,
 )
 
@@ -313,7 +328,9 @@ def test_tokenizers_that_read_across_words_have_no_word_cache(tiny_bert):
     found.add_tokens(["acute fever"])
     configure_tokenizer(found)
     assert found not in wordpieces._WORDS
-    assert encode_texts(found, ["an acute fever"])[0][-1] == found.convert_tokens_to_ids("acute fever")
+    assert encode_texts(found, ["an acute fever"])[0][-1] == found.convert_tokens_to_ids(
+        "acute fever"
+    )
 
 
 def test_default_chunk_sizes_follow_the_device(tiny_bert):
@@ -325,7 +342,9 @@ def test_default_chunk_sizes_follow_the_device(tiny_bert):
         sizes = []
         for layer in model.layers:
             inner = layer._func
-            layer._func = lambda node, X, is_train, inner=inner: sizes.append(len(X)) or inner(node, X, is_train)
+            layer._func = lambda node, X, is_train, inner=inner: (
+                sizes.append(len(X)) or inner(node, X, is_train)
+            )
         in_chunks(model, None)(views)
         return sizes
 

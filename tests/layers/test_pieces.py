@@ -14,7 +14,14 @@ from spacy_krissel.layers.hf.wordpieces import (
     unit_pieces,
     view_pieces,
 )
-from spacy_krissel.views import View, crop_view, mention_view, name_view, passage_views, piece_window
+from spacy_krissel.views import (
+    View,
+    crop_view,
+    mention_view,
+    name_view,
+    passage_views,
+    piece_window,
+)
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +82,11 @@ def test_a_masked_mention_is_a_single_mask_token(tokenizer):
 def test_masking_a_view_leaves_other_views_unchanged(tokenizer):
     views = [View("a ", "cold", "", masked=i == 1) for i in range(3)]
     rows = view_pieces(tokenizer, views, 64)
-    assert tokens(tokenizer, rows[0]) == tokens(tokenizer, rows[2]) == "[CLS] a [Ms] cold [Me] [SEP]".split()
+    assert (
+        tokens(tokenizer, rows[0])
+        == tokens(tokenizer, rows[2])
+        == "[CLS] a [Ms] cold [Me] [SEP]".split()
+    )
 
 
 def test_a_masked_view_without_a_mask_token_raises(tiny_bert):
@@ -96,11 +107,14 @@ def test_a_too_long_mention_loses_its_middle(tokenizer):
 def test_markers_in_the_text_are_read_as_plain_text(tokenizer):
     (row,) = view_pieces(tokenizer, [View("a [Me] [MASK] ", "[Ms] cold", " [SEP]")], 64)
     specials = {*tokenizer.all_special_tokens, "[Ms]", "[Me]"} - {"[UNK]"}
-    assert [token for token in tokens(tokenizer, row) if token in specials] == "[CLS] [Ms] [Me] [SEP]".split()
+    assert [
+        token for token in tokens(tokenizer, row) if token in specials
+    ] == "[CLS] [Ms] [Me] [SEP]".split()
 
 
 text = st.text(
-    alphabet=st.one_of(st.characters(exclude_categories=["Cs"]), st.sampled_from(" the[Ms][Me]-.")), max_size=80
+    alphabet=st.one_of(st.characters(exclude_categories=["Cs"]), st.sampled_from(" the[Ms][Me]-.")),
+    max_size=80,
 )
 
 
@@ -122,8 +136,16 @@ def test_markers_are_never_cut(tokenizer, views, window):
 
 @settings(deadline=None)
 @given(
-    left=st.lists(st.sampled_from(["the", "patient", "x-1", "unseenword", "\u200d", "é."]), min_size=30, max_size=60),
-    right=st.lists(st.sampled_from(["had", "fever", "T(2)", "unseenword", "\x01", "ﬁ"]), min_size=30, max_size=60),
+    left=st.lists(
+        st.sampled_from(["the", "patient", "x-1", "unseenword", "\u200d", "é."]),
+        min_size=30,
+        max_size=60,
+    ),
+    right=st.lists(
+        st.sampled_from(["had", "fever", "T(2)", "unseenword", "\x01", "ﬁ"]),
+        min_size=30,
+        max_size=60,
+    ),
     window=st.integers(12, 40),
 )
 @example(left=["the"] * 18 + ["\u200d"] * 18, right=["had"] * 30, window=16)
@@ -166,7 +188,9 @@ def test_padding_is_on_the_right(tokenizer):
     assert pieces.starts.tolist() == [1, 4] and pieces.ends.tolist() == [3, 6]
 
 
-@pytest.mark.parametrize("allowed, length", [((), 8), ((4, 9), 9), ((4, 8, 12), 8), ((4, 7), 8), ((16, 32), 16)])
+@pytest.mark.parametrize(
+    "allowed, length", [((), 8), ((4, 9), 9), ((4, 8, 12), 8), ((4, 7), 8), ((16, 32), 16)]
+)
 def test_rows_are_padded_to_an_allowed_length(tokenizer, allowed, length):
     rows = view_pieces(tokenizer, [name_view("cold"), View("the patient had ", "fever", "")], 64)
     pieces = pad_pieces(rows, 7, allowed)
@@ -176,7 +200,9 @@ def test_rows_are_padded_to_an_allowed_length(tokenizer, allowed, length):
 
 
 def test_a_reference_has_separators_and_no_markers(tokenizer):
-    view = View("a2\nof a cold", "multiple sclerosis; ms", "sclerosis with [SEP] fever", reference=True)
+    view = View(
+        "a2\nof a cold", "multiple sclerosis; ms", "sclerosis with [SEP] fever", reference=True
+    )
     (row,) = view_pieces(tokenizer, [view], 64)
     expected = "[CLS] a ##2 [SEP] of a cold [SEP] multiple sclerosis [UNK] ms [SEP] sclerosis with"
     found = tokens(tokenizer, row)
@@ -190,7 +216,10 @@ def test_a_reference_has_separators_and_no_markers(tokenizer):
 def test_a_reference_is_cut_at_its_end(tokenizer):
     view = View("a cold", "acute lung injury " * 40, "fever", reference=True)
     rows = view_pieces(tokenizer, [view, View("a ", "cold", ""), view._replace(left="")], 12)
-    assert tokens(tokenizer, rows[0]) == "[CLS] a cold [SEP] acute lung injury acute lung injury acute [SEP]".split()
+    assert (
+        tokens(tokenizer, rows[0])
+        == "[CLS] a cold [SEP] acute lung injury acute lung injury acute [SEP]".split()
+    )
     assert tokens(tokenizer, rows[1]) == "[CLS] a [Ms] cold [Me] [SEP]".split()
     assert tokens(tokenizer, rows[2])[:2] == ["[CLS]", "acute"] and len(rows[2].ids) == 12
 
@@ -214,9 +243,15 @@ UNIT = ["the ", "cold", " and ", "multiple sclerosis", " with ", "fever", ""]
 
 def test_a_unit_is_one_row(tokenizer):
     rows = unit_pieces(tokenizer, passage_views(UNIT)[::-1], 64)
-    expected = "[CLS] the [Ms] cold [Me] and [Ms] multiple sclerosis [Me] with [Ms] fever [Me] [SEP]".split()
+    expected = (
+        "[CLS] the [Ms] cold [Me] and [Ms] multiple sclerosis [Me] with [Ms] fever [Me] [SEP]"
+    ).split()
     assert all(row.ids is rows[0].ids for row in rows) and tokens(tokenizer, rows[0]) == expected
-    assert [expected[row.start + 1 : row.end] for row in rows] == [["fever"], ["multiple", "sclerosis"], ["cold"]]
+    assert [expected[row.start + 1 : row.end] for row in rows] == [
+        ["fever"],
+        ["multiple", "sclerosis"],
+        ["cold"],
+    ]
     assert all((expected[row.start], expected[row.end]) == ("[Ms]", "[Me]") for row in rows)
     pieces = pad_pieces([*rows, *view_pieces(tokenizer, [name_view("cold")], 64)], 0)
     assert pieces.ids.shape == (2, len(expected)) and pieces.owners.tolist() == [0, 0, 0, 1]
@@ -224,16 +259,26 @@ def test_a_unit_is_one_row(tokenizer):
 
 
 def test_views_outside_units_are_unchanged(tokenizer):
-    views = [name_view("cold"), View("the ", "fever", ""), View("a ", "cold", " with ms", masked=True)]
+    views = [
+        name_view("cold"),
+        View("the ", "fever", ""),
+        View("a ", "cold", " with ms", masked=True),
+    ]
     mixed = [views[0], *passage_views(UNIT), *views[1:]]
     rows = unit_pieces(tokenizer, mixed, 64)
     assert read_together(rows) == [[0], [1, 2, 3], [4], [5]]
     for row, expected in zip([rows[0], *rows[4:]], view_pieces(tokenizer, views, 64), strict=True):
-        assert row.ids.tolist() == expected.ids.tolist() and (row.start, row.end) == (expected.start, expected.end)
+        assert row.ids.tolist() == expected.ids.tolist() and (row.start, row.end) == (
+            expected.start,
+            expected.end,
+        )
 
 
 def test_units_with_other_mentions_are_separate_rows(tokenizer):
-    one, other = passage_views(["the ", "cold", " and fever"]), passage_views(["the ", "cold", " and ", "fever", ""])
+    one, other = (
+        passage_views(["the ", "cold", " and fever"]),
+        passage_views(["the ", "cold", " and ", "fever", ""]),
+    )
     rows = unit_pieces(tokenizer, [*one, *other, *one], 64)
     assert read_together(rows)[1] == [1, 2]
     assert tokens(tokenizer, rows[0]) == "[CLS] the [Ms] cold [Me] and fever [SEP]".split()
@@ -264,12 +309,22 @@ def test_a_mention_too_long_for_the_window_is_cut(tokenizer):
 @settings(deadline=None)
 @given(data=st.data(), window=st.integers(8, 40))
 def test_own_markers_are_never_cut(tokenizer, data, window):
-    unit = data.draw(st.lists(text.filter(bool), min_size=3, max_size=9).filter(lambda texts: len(texts) % 2))
+    unit = data.draw(
+        st.lists(text.filter(bool), min_size=3, max_size=9).filter(lambda texts: len(texts) % 2)
+    )
     start_id, end_id = tokenizer.convert_tokens_to_ids(["[Ms]", "[Me]"])
     rows = unit_pieces(tokenizer, passage_views(unit), window)
     assert len(rows) == len(unit) // 2
     for row in rows:
         ids = row.ids.tolist()
-        assert len(ids) <= window and ids[0] == tokenizer.cls_token_id and ids[-1] == tokenizer.sep_token_id
-        assert ids[row.start] == start_id and ids[row.end] == end_id and end_id not in ids[row.start : row.end]
+        assert (
+            len(ids) <= window
+            and ids[0] == tokenizer.cls_token_id
+            and ids[-1] == tokenizer.sep_token_id
+        )
+        assert (
+            ids[row.start] == start_id
+            and ids[row.end] == end_id
+            and end_id not in ids[row.start : row.end]
+        )
         assert ids.count(start_id) == ids.count(end_id)

@@ -68,7 +68,10 @@ def test_gradients_equal_central_differences(make, normalize):
 def test_the_encoder_gets_its_gradient(make):
     model = make()
     seen = []
-    model.layers[0]._func = lambda layer, X, is_train: (np.ones((3, 8), dtype="float32"), lambda dY: seen.append(dY))
+    model.layers[0]._func = lambda layer, X, is_train: (
+        np.ones((3, 8), dtype="float32"),
+        lambda dY: seen.append(dY),
+    )
     d_vectors = np.arange(9, dtype="float32").reshape(3, 3)
     model.begin_update(VIEWS)[1](d_vectors)
     assert_allclose(seen[0], d_vectors @ model.get_param("W").T)
@@ -76,7 +79,8 @@ def test_the_encoder_gets_its_gradient(make):
 
 @pytest.mark.parametrize("normalize", [False, True])
 def test_layer_norms_equal_torch(make, normalize):
-    """`LayerNorm, Linear, LayerNorm`: vectors, and the gradients of all weights and of the encoder's output."""
+    """`LayerNorm, Linear, LayerNorm`: vectors, and the gradients of all weights and of the
+    encoder's output."""
     model = make(normalize=normalize, layer_norm=True)
     random = np.random.default_rng(0)
     given = random.normal(size=(3, 8)).astype("float32")
@@ -112,14 +116,19 @@ def test_with_layer_norms_squared_lengths_equal_the_width(make):
 
 def test_vectors_survive_saving_and_loading(make):
     for layer_norm in (False, True):
-        model, other = make(layer_norm=layer_norm), ProjectedEncoder(small(), width=3, layer_norm=layer_norm)
+        model, other = (
+            make(layer_norm=layer_norm),
+            ProjectedEncoder(small(), width=3, layer_norm=layer_norm),
+        )
         other.from_bytes(model.to_bytes())
         assert_allclose(other.predict(VIEWS), model.predict(VIEWS), atol=1e-7)
         for node in other.layers[1:]:
             node.set_param("b", node.get_param("b") + 1)
         trained = other.predict(VIEWS)
         other.initialize(X=VIEWS)
-        assert_allclose(other.predict(VIEWS), trained, err_msg="initialized again, it keeps its weights")
+        assert_allclose(
+            other.predict(VIEWS), trained, err_msg="initialized again, it keeps its weights"
+        )
         other.from_bytes(model.to_bytes())
         others = [fingerprint(make(normalize=True)), fingerprint(make(layer_norm=not layer_norm))]
         assert fingerprint(other) == fingerprint(model) not in others

@@ -32,7 +32,8 @@ def make(request, tiny_bert):
 
 
 def numbers(value, seen):
-    """A stand-in for an encoder: every vector is (value, length of the text), and gradients are kept in `seen`."""
+    """A stand-in for an encoder: every vector is (value, length of the text), and gradients are
+    kept in `seen`."""
 
     def forward(model, X, is_train):
         def backprop(dY):
@@ -52,7 +53,10 @@ def test_mentions_and_references_go_to_their_encoders_in_order():
     assert vectors[:, 0].tolist() == [2, 1, 2, 1]
     assert vectors[:, 1].tolist() == [len(view.mention) for view in VIEWS]
     backprop(np.array([[0, 0], [1, 1], [2, 2], [3, 3]], dtype=np.float32))
-    assert seen == [(1, [MENTION, NAME], [[1, 1], [3, 3]]), (2, [REFERENCE, OTHER], [[0, 0], [2, 2]])]
+    assert seen == [
+        (1, [MENTION, NAME], [[1, 1], [3, 3]]),
+        (2, [REFERENCE, OTHER], [[0, 0], [2, 2]]),
+    ]
     seen.clear()
     for only, value in ([MENTION], 1), ([REFERENCE], 2):
         vectors, backprop = model(only, is_train=True)
@@ -103,7 +107,12 @@ def test_reference_parts_come_from_the_config_and_change_the_fingerprint():
     """So that references cannot be written otherwise in linking than they were in training."""
     model = ReferencedEncoder(small(), small(), definition=False)
     model.initialize(X=VIEWS)
-    others = [{}, {"definition": False, "aliases": False}, {"tree_numbers": False}, {"types": False}]
+    others = [
+        {},
+        {"definition": False, "aliases": False},
+        {"tree_numbers": False},
+        {"types": False},
+    ]
     prints = {fingerprint(model)}
     for parts in others:
         loaded = ReferencedEncoder(small(), small(), **parts).from_bytes(model.to_bytes())

@@ -26,10 +26,17 @@ class OwnTokenizer(BertTokenizerFast):
 """
 # What of the model is its own; the first two are of a kind that the library does not know.
 ATTACKS = {
-    "config": ({"model_type": "own", "auto_map": {"AutoConfig": "own.Own", "AutoModel": "own.OwnModel"}}, {}, True),
+    "config": (
+        {"model_type": "own", "auto_map": {"AutoConfig": "own.Own", "AutoModel": "own.OwnModel"}},
+        {},
+        True,
+    ),
     "tokenizer": (
         {},
-        {"tokenizer_class": "OwnTokenizer", "auto_map": {"AutoTokenizer": ["own.OwnTokenizer", "own.OwnTokenizer"]}},
+        {
+            "tokenizer_class": "OwnTokenizer",
+            "auto_map": {"AutoTokenizer": ["own.OwnTokenizer", "own.OwnTokenizer"]},
+        },
         None,
     ),
     # The library's own class is there to be used.
@@ -39,7 +46,8 @@ ATTACKS = {
 
 @pytest.fixture(params=ATTACKS)
 def attack(request, tmp_path, monkeypatch):
-    """Rewrites the files of a transformer, by name; `refused` says whether one of them is left to read."""
+    """Rewrites the files of a transformer, by name; `refused` says whether one of them is left to
+    read."""
     config, tokenizer, refused = ATTACKS[request.param]
     mark = tmp_path / "mark"
     asked = []
@@ -56,7 +64,9 @@ def attack(request, tmp_path, monkeypatch):
     yield rewrite
     assert not mark.exists(), "the code ran"
     assert not asked, "a question was asked"
-    assert not [name for name in sys.modules if name.startswith("transformers_modules") and "own" in name]
+    assert not [
+        name for name in sys.modules if name.startswith("transformers_modules") and "own" in name
+    ]
 
 
 def check(refused, load):

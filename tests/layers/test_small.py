@@ -49,12 +49,16 @@ def test_vectors_have_unit_length_if_normalized(make):
 
 
 def test_one_mention_in_two_contexts_has_two_vectors(make):
-    a, b = make(trained=True).predict([View("relapses of ", "MS", ""), View("a murmur of ", "MS", "")])
+    a, b = make(trained=True).predict(
+        [View("relapses of ", "MS", ""), View("a murmur of ", "MS", "")]
+    )
     assert not np.allclose(a, b, atol=1e-2)
 
 
 @pytest.mark.parametrize("normalize", [True, False])
-@pytest.mark.parametrize("views", [VIEWS, [*VIEWS, View("seen ", "MS", " again"), VIEWS[0]], VIEWS[1:2] * 3, []])
+@pytest.mark.parametrize(
+    "views", [VIEWS, [*VIEWS, View("seen ", "MS", " again"), VIEWS[0]], VIEWS[1:2] * 3, []]
+)
 def test_predicted_vectors_equal_those_of_training(make, views, normalize):
     model = make(trained=True, normalize=normalize)
     vectors, _ = model.begin_update(views)
@@ -133,7 +137,9 @@ def test_gradient_equals_central_differences(make, normalize):
             direction, expected = numeric[name]
             size = np.linalg.norm(gradient) * np.linalg.norm(direction)
             assert gradient.any()
-            assert float((gradient * direction).sum()) == pytest.approx(expected, abs=2e-3 * size + 1e-3), name
+            assert float((gradient * direction).sum()) == pytest.approx(
+                expected, abs=2e-3 * size + 1e-3
+            ), name
 
 
 def test_training_brings_pairs_together(make):
@@ -184,7 +190,11 @@ def test_dropout_is_applied_in_training_only(make):
 def test_without_context_only_the_mention_counts(make):
     model = make(trained=True)
     a, b, c = model.predict(
-        [name_view("breast neoplasms"), name_view("Breast-Neoplasms"), View("(", "breast neoplasms", ")")]
+        [
+            name_view("breast neoplasms"),
+            name_view("Breast-Neoplasms"),
+            View("(", "breast neoplasms", ")"),
+        ]
     )
     assert_allclose(a, b, atol=1e-6)
     assert_allclose(a, c, atol=1e-6)

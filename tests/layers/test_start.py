@@ -17,11 +17,17 @@ from spacy_krissel.layers.small import SmallEncoder
 from spacy_krissel.views import View, name_view
 
 NAME = name_view("acute lung injury")
-VIEWS = [NAME, View("the patient had ", "fever", " and ms"), View("T1", "ms; cold", "", reference=True)]
+VIEWS = [
+    NAME,
+    View("the patient had ", "fever", " and ms"),
+    View("T1", "ms; cold", "", reference=True),
+]
 
 
 def shim_of(model):
-    return next(shim for node in model.walk() for shim in node.shims if hasattr(shim, "transformer"))
+    return next(
+        shim for node in model.walk() for shim in node.shims if hasattr(shim, "transformer")
+    )
 
 
 @pytest.fixture
@@ -37,7 +43,13 @@ def trained(tiny_bert):
 
 def make_small(seed=0, hidden=5, context_rows=64, normalize=True, **settings):
     model = SmallEncoder(
-        width=6, rows=128, context_rows=context_rows, hidden=hidden, normalize=normalize, seed=seed, **settings
+        width=6,
+        rows=128,
+        context_rows=context_rows,
+        hidden=hidden,
+        normalize=normalize,
+        seed=seed,
+        **settings,
     )
     model.initialize(X=VIEWS)
     random = np.random.default_rng(seed)
@@ -49,7 +61,9 @@ def make_small(seed=0, hidden=5, context_rows=64, normalize=True, **settings):
 
 def test_an_encoder_can_start_from_a_written_transformer(trained, tmp_path, no_network):
     assert write_transformer(trained, tmp_path / "deep" / "encoder")
-    other = TransformerEncoder(str(tmp_path / "deep" / "encoder"), window=25, normalize=True, markers=False)
+    other = TransformerEncoder(
+        str(tmp_path / "deep" / "encoder"), window=25, normalize=True, markers=False
+    )
     other.initialize()
     assert_array_equal(other.predict(VIEWS), trained.predict(VIEWS))
     # In another role: with markers, another window, another pooling.
@@ -59,7 +73,9 @@ def test_an_encoder_can_start_from_a_written_transformer(trained, tmp_path, no_n
     # Written again, it is the same. (The tokenizer's files are spelled anew by its library.)
     write_transformer(other, tmp_path / "again")
     for name in ("model.safetensors", "config.json"):
-        assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "deep" / "encoder" / name).read_bytes()
+        assert (tmp_path / "again" / name).read_bytes() == (
+            tmp_path / "deep" / "encoder" / name
+        ).read_bytes()
 
 
 def test_a_written_transformer_can_be_loaded_by_transformers(trained, tmp_path):
@@ -67,9 +83,15 @@ def test_a_written_transformer_can_be_loaded_by_transformers(trained, tmp_path):
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "encoder")
     transformer = AutoModel.from_pretrained(tmp_path / "encoder", add_pooling_layer=False).eval()
     with torch.no_grad():
-        hidden = transformer(**tokenizer(NAME.mention, return_tensors="pt", truncation=False)).last_hidden_state[0, 0]
-    assert_allclose(trained.predict([NAME])[0], torch.nn.functional.normalize(hidden, dim=0).numpy(), atol=1e-5)
-    assert str(tmp_path) not in json.dumps(json.loads((tmp_path / "encoder" / "config.json").read_text()))
+        hidden = transformer(
+            **tokenizer(NAME.mention, return_tensors="pt", truncation=False)
+        ).last_hidden_state[0, 0]
+    assert_allclose(
+        trained.predict([NAME])[0], torch.nn.functional.normalize(hidden, dim=0).numpy(), atol=1e-5
+    )
+    assert str(tmp_path) not in json.dumps(
+        json.loads((tmp_path / "encoder" / "config.json").read_text())
+    )
 
 
 def test_the_mention_transformer_of_two_is_written(trained, tiny_bert, tmp_path):
@@ -82,7 +104,10 @@ def test_the_mention_transformer_of_two_is_written(trained, tiny_bert, tmp_path)
 
 
 def test_unwritable_encoders_and_outputs_are_refused(trained, tmp_path):
-    assert not write_transformer(make_small(), tmp_path / "small") and not (tmp_path / "small").exists()
+    assert (
+        not write_transformer(make_small(), tmp_path / "small")
+        and not (tmp_path / "small").exists()
+    )
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.doc").write_text("years of work")
     with pytest.raises(KrisselError, match="K005.*other"):
@@ -123,7 +148,9 @@ def test_a_failed_write_leaves_the_earlier_transformer(trained, tmp_path, monkey
 
 
 def test_transformers_can_start_from_a_model(trained, tiny_bert):
-    target = ReferencedEncoder(*(TransformerEncoder(str(tiny_bert), window=window) for window in (64, 32)))
+    target = ReferencedEncoder(
+        *(TransformerEncoder(str(tiny_bert), window=window) for window in (64, 32))
+    )
     target.initialize()
     before = target.predict(VIEWS)
     assert warm_start(trained, target)
@@ -142,8 +169,12 @@ def test_transformers_can_start_from_a_model(trained, tiny_bert):
 
 
 def test_small_encoders_start_from_the_name_weights_of_a_model():
-    """Names read as the trained one reads them; contexts as the target does, whatever the size of its table."""
-    source, target = make_small(seed=1, context_rows=16), make_small(seed=2, context_rows=256, normalize=False)
+    """Names read as the trained one reads them; contexts as the target does, whatever the size of
+    its table."""
+    source, target = (
+        make_small(seed=1, context_rows=16),
+        make_small(seed=2, context_rows=256, normalize=False),
+    )
     view = View("fever and ", "cold", " were seen")
     context, before = target.layers[1].shims[0].table.copy(), target.predict([view])
     weight = target.get_param("context_weight").copy()
@@ -185,11 +216,16 @@ def test_an_encoder_of_another_kind_is_no_start(trained):
 
 @pytest.mark.parametrize("share", [0, 0.25, 1])
 def test_weights_are_averaged_with_the_starting_weights(trained, tiny_bert, share, no_network):
-    before = {name: weight.detach().clone() for name, weight in shim_of(trained).transformer.named_parameters()}
+    before = {
+        name: weight.detach().clone()
+        for name, weight in shim_of(trained).transformer.named_parameters()
+    }
     average_with(trained, str(tiny_bert), share)
     # It was trained to 1.1 times its start.
     for name, weight in shim_of(trained).transformer.named_parameters():
-        assert_allclose(weight.detach(), before[name] * (share + (1 - share) / 1.1), rtol=1e-5, atol=1e-7)
+        assert_allclose(
+            weight.detach(), before[name] * (share + (1 - share) / 1.1), rtol=1e-5, atol=1e-7
+        )
 
 
 def test_only_the_same_architecture_is_averaged(trained, tiny_bert, tmp_path):

@@ -10,7 +10,12 @@ from spacy_krissel.layers.small import SmallEncoder
 from spacy_krissel.layers.token_states import WordStates
 from spacy_krissel.views import View
 
-TEXTS = ["the patient had acute lung injury", "", "fever.", "multiple sclerosis and cold in a patient with fever"]
+TEXTS = [
+    "the patient had acute lung injury",
+    "",
+    "fever.",
+    "multiple sclerosis and cold in a patient with fever",
+]
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +30,9 @@ def make_pieces(tiny_bert):
     still = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 
     def make(**settings):
-        model = PieceStates(str(tiny_bert), **{"window": 32, "transformer_config": still, **settings})
+        model = PieceStates(
+            str(tiny_bert), **{"window": 32, "transformer_config": still, **settings}
+        )
         model.initialize()
         return model
 
@@ -35,7 +42,11 @@ def make_pieces(tiny_bert):
 def test_words_are_encoded_as_views_in_their_text(words):
     states = words.predict(["pain, in knee"])
     assert_array_equal(states.offsets, [[0, 4], [6, 8], [9, 13]])
-    views = [View("", "pain", ", in knee"), View("pain, ", "in", " knee"), View("pain, in ", "knee", "")]
+    views = [
+        View("", "pain", ", in knee"),
+        View("pain, ", "in", " knee"),
+        View("pain, in ", "knee", ""),
+    ]
     assert_allclose(states.vectors, words.layers[0].predict(views))
 
 
@@ -51,7 +62,9 @@ def test_piece_states_exclude_special_tokens_and_padding(make_pieces):
     model = make_pieces()
     states = model.predict(TEXTS)
     for text, place in zip(TEXTS, states.texts(), strict=True):
-        assert "".join(text[start:end] for start, end in states.offsets[place]) == text.replace(" ", "")
+        assert "".join(text[start:end] for start, end in states.offsets[place]) == text.replace(
+            " ", ""
+        )
         alone = model.predict([text])
         assert_allclose(states.vectors[place], alone.vectors, atol=1e-5)
     assert np.abs(states.vectors).sum(axis=1).min() > 0

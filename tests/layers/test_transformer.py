@@ -64,7 +64,9 @@ def torch_only(model, views, pooling, normalize):
 @pytest.mark.parametrize("normalize", [False, True])
 @pytest.mark.parametrize("pooling", ["cls", "mean", "marker"])
 def test_vectors_and_gradients_equal_torch(make, pooling, normalize):
-    model = make(pooling=pooling, normalize=normalize, batch_pieces=100, transformer_config=NO_DROPOUT)
+    model = make(
+        pooling=pooling, normalize=normalize, batch_pieces=100, transformer_config=NO_DROPOUT
+    )
     Y, backprop = model.begin_update(VIEWS)
     dY = numpy.random.default_rng(0).normal(size=Y.shape).astype("f")
     backprop(dY)
@@ -95,7 +97,9 @@ def test_gradients_accumulate_until_finish_update(make):
 
 def test_finish_update_changes_all_weights_and_the_markers(make):
     model = make()
-    before = {name: tensor.clone() for name, tensor in shim_of(model).transformer.state_dict().items()}
+    before = {
+        name: tensor.clone() for name, tensor in shim_of(model).transformer.state_dict().items()
+    }
     Y, backprop = model.begin_update(VIEWS)
     backprop(Y)
     model.finish_update(Adam(0.01))
@@ -131,7 +135,9 @@ def test_the_size_of_passes_is_limited(make, monkeypatch):
     shapes = []
     shim = shim_of(model)
     inner = shim.predict
-    monkeypatch.setattr(shim, "predict", lambda x: shapes.append(tuple(x.kwargs["input_ids"].shape)) or inner(x))
+    monkeypatch.setattr(
+        shim, "predict", lambda x: shapes.append(tuple(x.kwargs["input_ids"].shape)) or inner(x)
+    )
     model.predict(VIEWS * 4)
     assert len(shapes) > 1 and all(n * longest <= 130 for n, longest in shapes)
     assert sum(n for n, _ in shapes) == 20
@@ -146,7 +152,11 @@ def test_no_views_give_no_vectors(make):
 
 def test_mask_hides_the_mention(make):
     model = make()
-    views = [View("a ", mention, " with fever", masked) for masked in (True, False) for mention in ("cold", "ms")]
+    views = [
+        View("a ", mention, " with fever", masked)
+        for masked in (True, False)
+        for mention in ("cold", "ms")
+    ]
     cold_masked, ms_masked, cold, ms = model.predict(views)
     assert_allclose(cold_masked, ms_masked, atol=1e-6)
     assert abs(cold - ms).max() > 1e-3
@@ -162,7 +172,10 @@ def test_dropout_is_applied_in_training_only(make):
 
 
 def test_mixed_precision_is_close_to_full_precision(make):
-    exact, mixed = make(transformer_config=NO_DROPOUT), make(transformer_config=NO_DROPOUT, mixed_precision=True)
+    exact, mixed = (
+        make(transformer_config=NO_DROPOUT),
+        make(transformer_config=NO_DROPOUT, mixed_precision=True),
+    )
     Y = exact.predict(VIEWS)
     Z = mixed.predict(VIEWS)
     assert Z.dtype == numpy.float32
@@ -174,7 +187,9 @@ def test_mixed_precision_is_close_to_full_precision(make):
     theirs = gradients(exact)
     for name, gradient in gradients(mixed).items():
         assert gradient.dtype == torch.float32
-        cosine = torch.nn.functional.cosine_similarity(gradient.flatten(), theirs[name].flatten(), dim=0)
+        cosine = torch.nn.functional.cosine_similarity(
+            gradient.flatten(), theirs[name].flatten(), dim=0
+        )
         assert cosine > 0.98 or theirs[name].norm() < 1e-3, name
 
 
@@ -243,7 +258,9 @@ def test_the_fingerprint_depends_on_weights_and_encoding_settings(make):
     original = fingerprint(model)
     assert len(original) == 64
     assert fingerprint(TransformerEncoder("x").from_bytes(model.to_bytes())) == original
-    assert fingerprint(make(batch_pieces=64, mixed_precision=True)) == original, "the same vectors, but for rounding"
+    assert fingerprint(make(batch_pieces=64, mixed_precision=True)) == original, (
+        "the same vectors, but for rounding"
+    )
     assert fingerprint(make(window=32)) != original
     assert fingerprint(make(pooling="mean")) != original
     with torch.no_grad():
@@ -309,7 +326,9 @@ def test_markers_start_as_the_mean_embedding_and_are_added_once(make, tiny_bert,
 
 class TestErrors:
     @pytest.mark.parametrize(
-        "settings", [{"window": 3}, {"pooling": "max"}, {"batch_pieces": 0}], ids=lambda s: next(iter(s))
+        "settings",
+        [{"window": 3}, {"pooling": "max"}, {"batch_pieces": 0}],
+        ids=lambda s: next(iter(s)),
     )
     def test_invalid_settings_raise(self, settings):
         with pytest.raises(KrisselError, match="K006.*" + next(iter(settings))):
@@ -358,7 +377,9 @@ class TestErrors:
         with pytest.raises(KrisselError, match="K40[23].*bert"):
             TransformerEncoder(str(path)).initialize()
 
-    @pytest.mark.skipif(transformers.__version__ >= "5", reason="transformers 5 has no slow tokenizers")
+    @pytest.mark.skipif(
+        transformers.__version__ >= "5", reason="transformers 5 has no slow tokenizers"
+    )
     def test_a_slow_tokenizer_raises(self, tiny_bert):
         with pytest.raises(KrisselError, match="K403.*fast"):
             TransformerEncoder(str(tiny_bert), tokenizer_config={"use_fast": False}).initialize()
@@ -422,7 +443,8 @@ def test_an_encoder_without_markers_reads_plain_text(make):
 
 
 def test_markers_follow_the_config(make):
-    """The weights of one can be loaded into the other, and what is read stays as the config says."""
+    """The weights of one can be loaded into the other, and what is read stays as the config
+    says."""
     marked, plain = make(), make(markers=False)
     data = marked.to_bytes()
     loaded = TransformerEncoder("nowhere", markers=False).from_bytes(data)
@@ -455,14 +477,19 @@ ENT = ("<ENT>", "</ENT>")
 
 
 def test_markers_of_the_checkpoint_are_not_added_again(make, bert_with_markers):
-    """The released KRISSBERT has its markers in the vocabulary, with embeddings that were trained."""
+    """The released KRISSBERT has its markers in the vocabulary, with embeddings that were
+    trained."""
     model = make(name=str(bert_with_markers), markers=ENT)
     shim = shim_of(model)
     ids = shim.tokenizer.convert_tokens_to_ids(list(ENT))
     assert len(shim.tokenizer) == shim.transformer.config.vocab_size
-    trained = load_file(bert_with_markers / "model.safetensors")["embeddings.word_embeddings.weight"]
+    trained = load_file(bert_with_markers / "model.safetensors")[
+        "embeddings.word_embeddings.weight"
+    ]
     weight = shim.transformer.embeddings.word_embeddings.weight
-    assert torch.equal(weight[ids], trained[ids]) and not torch.equal(trained[ids[0]], trained[ids[1]])
+    assert torch.equal(weight[ids], trained[ids]) and not torch.equal(
+        trained[ids[0]], trained[ids[1]]
+    )
     (row,) = view_pieces(shim.tokenizer, [View("with ", "<ENT> cold", " and")], 64, ENT)
     assert [row.ids[row.start], row.ids[row.end]] == ids
     assert sum(piece in ids for piece in row.ids) == 2, "a marker in the text is read as one"
@@ -475,9 +502,9 @@ def test_markers_change_vectors_and_fingerprint(make, bert_with_markers, units, 
     views = passage_views(["the ", "cold", " with ", "fever", ""])
     assert fingerprint(ours) != fingerprint(theirs)
     assert not numpy.allclose(ours.predict(views), theirs.predict(views), atol=1e-3)
-    loaded = TransformerEncoder("nowhere", pooling="marker", units=units, markers=list(ENT)).from_bytes(
-        theirs.to_bytes()
-    )
+    loaded = TransformerEncoder(
+        "nowhere", pooling="marker", units=units, markers=list(ENT)
+    ).from_bytes(theirs.to_bytes())
     assert fingerprint(loaded) == fingerprint(theirs)
     assert_allclose(loaded.predict(views), theirs.predict(views), atol=1e-6)
 
@@ -501,7 +528,8 @@ def test_marker_pooling_requires_markers():
 
 
 def test_units_are_encoded_in_one_pass(make):
-    """Vectors and gradients of all mentions of a unit are those of one pass over its text, whatever else is there."""
+    """Vectors and gradients of all mentions of a unit are those of one pass over its text, whatever
+    else is there."""
     model = make(pooling="marker", units=True, batch_pieces=60, transformer_config=NO_DROPOUT)
     unit = passage_views(["the ", "cold", " with ", "fever", " and ", "ms", ""])
     views = [unit[2], *VIEWS, unit[0], unit[1]]
@@ -519,7 +547,10 @@ def test_units_are_encoded_in_one_pass(make):
     places = {0: (10, 12), len(views) - 2: (2, 4), len(views) - 1: (6, 8)}
     rest = torch_only(model, VIEWS, "marker", False)
     expected = torch.stack(
-        [(hidden[places[i][0]] + hidden[places[i][1]]) / 2 if i in places else rest[i - 1] for i in range(len(views))]
+        [
+            (hidden[places[i][0]] + hidden[places[i][1]]) / 2 if i in places else rest[i - 1]
+            for i in range(len(views))
+        ]
     )
     assert_allclose(Y, expected.detach().numpy(), atol=2e-6)
     (expected * torch.tensor(dY)).sum().backward()
@@ -528,7 +559,11 @@ def test_units_are_encoded_in_one_pass(make):
     assert_allclose(model.predict([views[i] for i in together[:1]]), Y[:1], atol=2e-6)
     # An encoder without units does not see the others.
     plain = make(pooling="marker", transformer_config=NO_DROPOUT)
-    assert_allclose(plain.predict(unit), plain.predict([view._replace(co_mentions=()) for view in unit]), atol=2e-6)
+    assert_allclose(
+        plain.predict(unit),
+        plain.predict([view._replace(co_mentions=()) for view in unit]),
+        atol=2e-6,
+    )
     assert fingerprint(plain) != fingerprint(model)
 
 

@@ -14,18 +14,24 @@ def test_groups_agree_with_hand_computed_values():
     none = np.zeros(0, dtype=np.int64)
     for empty in (groups.take(none), Groups.of(none, none).take(np.array([0, 2]))):
         assert [each.tolist() for each in empty] == [[], []]
-    assert Groups.of(none, none).present.tolist() == [] and Groups.of(none, none).at(0).tolist() == []
+    assert (
+        Groups.of(none, none).present.tolist() == [] and Groups.of(none, none).at(0).tolist() == []
+    )
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 4))))
 def test_ranges_are_concatenated(pairs):
     starts, lengths = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
-    assert ranges(starts, lengths).tolist() == [start + i for start, length in pairs for i in range(length)]
+    assert ranges(starts, lengths).tolist() == [
+        start + i for start, length in pairs for i in range(length)
+    ]
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9))))
 def test_pair_keys_are_ordered_like_pairs(pairs):
     first, second = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
     keys = pair_keys(first, second).tolist()
-    assert sorted(range(len(pairs)), key=keys.__getitem__) == sorted(range(len(pairs)), key=pairs.__getitem__)
+    assert sorted(range(len(pairs)), key=keys.__getitem__) == sorted(
+        range(len(pairs)), key=pairs.__getitem__
+    )
     assert len(set(keys)) == len(set(pairs))

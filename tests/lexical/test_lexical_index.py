@@ -23,7 +23,17 @@ from spacy_krissel.lexical.index import _csr as as_csr
 from spacy_krissel.lexical.ngrams import canonical_form
 from spacy_krissel.pipeline.linker.query import LexicalQuery
 
-FORMS = ["Lung cancer", "lung-cancer", "Carcinoma of lung", "Common cold", "cold", "MS", "±", "Renal failure", "MS"]
+FORMS = [
+    "Lung cancer",
+    "lung-cancer",
+    "Carcinoma of lung",
+    "Common cold",
+    "cold",
+    "MS",
+    "±",
+    "Renal failure",
+    "MS",
+]
 ENTITIES = np.array([0, 0, 0, 1, 1, 2, 3, 5, 6])
 N_ENTITIES = 7
 
@@ -42,22 +52,33 @@ def similarities(lexicon, texts, entities=None):
 
 
 def oracle(forms, entities, texts, n_entities):
-    """The same by scikit-learn, every form compared: n-grams that no form has weigh as the mean of others, and only
-    equal texts have 1."""
+    """The same by scikit-learn, every form compared: n-grams that no form has weigh as the mean of
+    others, and only equal texts have 1."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    folded, asked = [canonical_form(form) for form in forms], [canonical_form(text) for text in texts]
+    folded, asked = (
+        [canonical_form(form) for form in forms],
+        [canonical_form(text) for text in texts],
+    )
     known = TfidfVectorizer(analyzer="char_wb", ngram_range=(3, 3), lowercase=False)
     distinct = sorted(set(folded))
     known.fit(distinct)
-    every = TfidfVectorizer(analyzer="char_wb", ngram_range=(3, 3), lowercase=False, norm=None, use_idf=False)
+    every = TfidfVectorizer(
+        analyzer="char_wb", ngram_range=(3, 3), lowercase=False, norm=None, use_idf=False
+    )
     every.fit(distinct + asked)
     rare = known.idf_.mean()
     idf = np.array(
-        [known.idf_[known.vocabulary_[g]] if g in known.vocabulary_ else rare for g in every.get_feature_names_out()]
+        [
+            known.idf_[known.vocabulary_[g]] if g in known.vocabulary_ else rare
+            for g in every.get_feature_names_out()
+        ]
     )
     queries, names = (every.transform(each).toarray() * idf for each in (asked, folded))
-    queries, names = (each / np.maximum(np.linalg.norm(each, axis=1, keepdims=True), 1e-9) for each in (queries, names))
+    queries, names = (
+        each / np.maximum(np.linalg.norm(each, axis=1, keepdims=True), 1e-9)
+        for each in (queries, names)
+    )
     cosines = np.minimum(queries @ names.T, DIFFERENT)
     equal = np.array([[text == form for form in folded] for text in asked])
     cosines = np.where(equal & (cosines > 0), 1, cosines)
@@ -97,16 +118,26 @@ def test_search_finds_allowed_entities_only(lexicon):
     allowed[[1, 2]] = False
     found = lexicon.search(lexicon.vectors(["lung cancer", "MS", "renal cold"]), 3, allowed)
     assert [set(line[line >= 0]) for line in found] == [{0}, {6}, {5}]
-    assert (lexicon.search(lexicon.vectors(["MS"]), 2, np.zeros(N_ENTITIES, dtype=bool)) == -1).all()
+    assert (
+        lexicon.search(lexicon.vectors(["MS"]), 2, np.zeros(N_ENTITIES, dtype=bool)) == -1
+    ).all()
 
 
 def test_entities_with_a_form_are_found(lexicon):
     forms = lexicon.forms(["MS", "zzz", "lung cancer"])
-    assert [set(line[line >= 0]) for line in lexicon.entities_with_forms(forms, 3)] == [{2, 6}, set(), {0}]
+    assert [set(line[line >= 0]) for line in lexicon.entities_with_forms(forms, 3)] == [
+        {2, 6},
+        set(),
+        {0},
+    ]
     assert (lexicon.entities_with_forms(forms, 1)[:, 0] >= 0).tolist() == [True, False, True]
     allowed = np.ones(N_ENTITIES, dtype=bool)
     allowed[[0, 2]] = False
-    assert [set(line[line >= 0]) for line in lexicon.entities_with_forms(forms, 3, allowed)] == [{6}, set(), set()]
+    assert [set(line[line >= 0]) for line in lexicon.entities_with_forms(forms, 3, allowed)] == [
+        {6},
+        set(),
+        set(),
+    ]
 
 
 def test_induced_names_do_not_end_the_search():
@@ -119,7 +150,9 @@ def test_induced_names_do_not_end_the_search():
 
 def test_an_induced_name_has_a_similarity_below_1():
     """The first entity has "Heart" as a guess, the second as a name."""
-    index = LexicalIndex.of(["Heart", "heart", "liver"], np.arange(3), np.array([False, True, False]))
+    index = LexicalIndex.of(
+        ["Heart", "heart", "liver"], np.arange(3), np.array([False, True, False])
+    )
     assert similarities(index, ["HEART", "liver"], np.arange(3)) == pytest.approx(
         np.array([[DIFFERENT, 1, 0], [0, 0, DIFFERENT]]), abs=1e-6
     )
@@ -143,18 +176,27 @@ def test_an_empty_index_finds_nothing():
     assert similarities(empty, ["cold"]).tolist() == [[0.0] * N_ENTITIES]
 
 
-# Without capitals that fold to one of the others: "a" is less like the acronym "𝔸" than the oracle says.
+# Without capitals that fold to one of the others: "a" is less like the acronym "𝔸" than the oracle
+# says.
 WORDS = st.text(st.sampled_from("abc é-İ𝕒\ud800"), max_size=8)
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.tuples(WORDS, st.integers(0, 6)), max_size=15), st.lists(WORDS, min_size=1, max_size=4))
+@given(
+    st.lists(st.tuples(WORDS, st.integers(0, 6)), max_size=15),
+    st.lists(WORDS, min_size=1, max_size=4),
+)
 def test_arbitrary_names_are_found_with_tfidf_similarity(pairs, texts):
-    forms, entities = [form for form, _ in pairs], np.array([entity for _, entity in pairs], dtype=np.int64)
+    forms, entities = (
+        [form for form, _ in pairs],
+        np.array([entity for _, entity in pairs], dtype=np.int64),
+    )
     lexicon = LexicalIndex.of(forms, entities)
     scores = similarities(lexicon, texts)
     if any(len(canonical_form(form)) for form in forms):
-        assert scores == pytest.approx(oracle(forms, entities, texts, N_ENTITIES).reshape(scores.shape), abs=1e-5)
+        assert scores == pytest.approx(
+            oracle(forms, entities, texts, N_ENTITIES).reshape(scores.shape), abs=1e-5
+        )
     found = lexicon.search(lexicon.vectors(texts), N_ENTITIES)
     for line, near in zip(found, scores, strict=True):
         kept = line[line >= 0]
@@ -172,35 +214,57 @@ def test_arbitrary_names_are_found_with_tfidf_similarity(pairs, texts):
     st.booleans(),
 )
 def test_search_and_similarity_compare_every_form(pairs, texts, allowed, hidden):
-    forms, entities = [form for form, _ in pairs], np.array([entity for _, entity in pairs], dtype=np.int64)
+    forms, entities = (
+        [form for form, _ in pairs],
+        np.array([entity for _, entity in pairs], dtype=np.int64),
+    )
     mask = None if allowed is None else np.array(allowed)
     index = LexicalIndex.of(forms, entities)
     asked = index.read(texts)
     without = index.forms(texts) if hidden else np.full(len(texts), -1)
     arrays = {name: index._arrays[name] for name in LENGTHS}
     shape = len(arrays["hashes"]), len(arrays["grams"])
-    known = csr_matrix((arrays["form_weights"], arrays["form_grams"], arrays["form_starts"]), shape=shape)
+    known = csr_matrix(
+        (arrays["form_weights"], arrays["form_grams"], arrays["form_starts"]), shape=shape
+    )
     bearers = np.split(arrays["form_entities"], arrays["form_entity_starts"][1:-1])
 
     near = index.search(asked.vectors, 2, mask, without)
     by_rarest = (as_csr(index._rarest(asked.vectors)) @ known.T.tocsr()).toarray()
     for line, similarity, own in zip(near, by_rarest, without, strict=True):
         usable = [form for form, found in enumerate(bearers) if mask is None or mask[found].any()]
-        best = sorted((-similarity[form], form) for form in usable if similarity[form] > 0 and form != own)
-        found = [entity for _, form in best[: 2 * FORMS_PER_ENTITY] for entity in bearers[form].tolist()]
-        assert line[line >= 0].tolist() == [e for e in dict.fromkeys(found) if mask is None or mask[e]][:2]
+        best = sorted(
+            (-similarity[form], form) for form in usable if similarity[form] > 0 and form != own
+        )
+        found = [
+            entity for _, form in best[: 2 * FORMS_PER_ENTITY] for entity in bearers[form].tolist()
+        ]
+        assert (
+            line[line >= 0].tolist()
+            == [e for e in dict.fromkeys(found) if mask is None or mask[e]][:2]
+        )
 
     queries, every = np.repeat(np.arange(len(texts)), 7), np.tile(np.arange(7), len(texts))
     cosines = (as_csr(asked.vectors) @ known.T).toarray()
     expected = [
-        max((cosines[q, f] for f, found in enumerate(bearers) if e in found and f != without[q]), default=0)
+        max(
+            (cosines[q, f] for f, found in enumerate(bearers) if e in found and f != without[q]),
+            default=0,
+        )
         for q, e in zip(queries, every, strict=True)
     ]
-    np.testing.assert_allclose(index._cosines(asked.vectors, queries, every, without), expected, atol=1e-6)
+    np.testing.assert_allclose(
+        index._cosines(asked.vectors, queries, every, without), expected, atol=1e-6
+    )
 
 
 def test_forms_ignore_case_and_punctuation(lexicon):
-    assert (lexicon.forms(["LUNG  cancer", "cold", "zzz", ""]) >= 0).tolist() == [True, True, False, False]
+    assert (lexicon.forms(["LUNG  cancer", "cold", "zzz", ""]) >= 0).tolist() == [
+        True,
+        True,
+        False,
+        False,
+    ]
     one, other, third = lexicon.forms(["Lung-Cancer", "lung cancer", "cold"])
     assert one == other != third
 
@@ -211,7 +275,9 @@ def test_a_form_can_be_left_out_per_text(lexicon):
     without = np.where([True, False, True], lexicon.forms(texts), -1)
     queries, entities = np.array([0, 0, 1, 2, 2]), np.array([0, 1, 0, 2, 6])
     found = lexicon.similarity(lexicon.read(texts), queries, entities, without)
-    others = LexicalIndex.of(FORMS, ENTITIES).similarity(lexicon.read(["lung cancer"]), np.zeros(1, int), np.array([0]))
+    others = LexicalIndex.of(FORMS, ENTITIES).similarity(
+        lexicon.read(["lung cancer"]), np.zeros(1, int), np.array([0])
+    )
     assert found[2] == pytest.approx(1, abs=1e-6) == others[0]
     left = lexicon.vectors(["lung cancer"]) @ lexicon.vectors(["Carcinoma of lung"]).T
     assert found[0] == pytest.approx(left.toarray()[0, 0], abs=1e-6) and 0 < found[0] < 0.9
@@ -221,11 +287,15 @@ def test_a_form_can_be_left_out_per_text(lexicon):
 
 
 @given(
-    st.lists(st.tuples(st.text("ab c", max_size=6), st.integers(0, 4), st.booleans()), max_size=20), st.integers(1, 7)
+    st.lists(st.tuples(st.text("ab c", max_size=6), st.integers(0, 4), st.booleans()), max_size=20),
+    st.integers(1, 7),
 )
 @settings(deadline=None)
 def test_arrays_do_not_depend_on_blocks_or_files(tmp_path_factory, rows, size):
-    forms, entities = [form for form, _, _ in rows], np.array([entity for _, entity, _ in rows], dtype=np.int64)
+    forms, entities = (
+        [form for form, _, _ in rows],
+        np.array([entity for _, entity, _ in rows], dtype=np.int64),
+    )
     named = np.array([is_name for _, _, is_name in rows], dtype=bool)
     whole = lexical_arrays(forms.__getitem__, entities, named)
     with patch.object(lexical, "BLOCK_FORMS", size):
@@ -240,9 +310,9 @@ def test_arrays_do_not_depend_on_blocks_or_files(tmp_path_factory, rows, size):
 def test_large_indexes_use_64_bit_offsets(monkeypatch, lexicon):
     monkeypatch.setattr(lexical, "MAX_INT32", 10)
     arrays = lexical_arrays(FORMS.__getitem__, ENTITIES)
-    assert {arrays[name].dtype for name in ("form_starts", "form_grams", "gram_starts", "gram_forms")} == {
-        np.dtype("i8")
-    }
+    assert {
+        arrays[name].dtype for name in ("form_starts", "form_grams", "gram_starts", "gram_forms")
+    } == {np.dtype("i8")}
     texts = ["lung cancers", "Cold", "the common MS"]
     assert (similarities(LexicalIndex(arrays), texts) == similarities(lexicon, texts)).all()
 
@@ -280,7 +350,9 @@ assert index.entities_named(["COLD", "lung cancer"])[0].tolist() == [1, 0]
 def test_files_that_do_not_fit_together_raise(name, tmp_path):
     index = LexicalIndex.of(FORMS, ENTITIES)
     index.to_disk(tmp_path / "lexical")
-    with pytest.raises(ValueError, match=f"entity_form_starts.*{N_ENTITIES} entities, of {N_ENTITIES - 1}"):
+    with pytest.raises(
+        ValueError, match=f"entity_form_starts.*{N_ENTITIES} entities, of {N_ENTITIES - 1}"
+    ):
         LexicalIndex.from_disk(tmp_path / "lexical", N_ENTITIES - 1)
     path = tmp_path / "lexical" / f"{name}.npy"
     np.save(path, np.load(path)[1:])
@@ -318,17 +390,27 @@ def test_text_that_contains_a_name_and_more_has_a_similarity_below_one(words, ot
     for forms in ([name], [name, other], [name, f"{other} {name}x", f"{name} {other}x"]):
         lexicon = LexicalIndex.of(forms, np.arange(len(forms)))
         assert similarities(lexicon, [name.upper()], np.zeros(1, int))[0, 0] == 1
-        for text in (f"{other} {name}", f"{name} {other}", f"{name}{other}", f"{other}-{name}", f"{name} {name}"):
+        for text in (
+            f"{other} {name}",
+            f"{name} {other}",
+            f"{name}{other}",
+            f"{other}-{name}",
+            f"{name} {name}",
+        ):
             assert similarities(lexicon, [text], np.zeros(1, int))[0, 0] <= DIFFERENT
 
 
 def test_words_in_another_order_have_a_similarity_below_one():
     lexicon = LexicalIndex.of(["lung cancer"], np.zeros(1, int))
-    assert similarities(lexicon, ["cancer lung"], np.zeros(1, int))[0, 0] == pytest.approx(DIFFERENT)
+    assert similarities(lexicon, ["cancer lung"], np.zeros(1, int))[0, 0] == pytest.approx(
+        DIFFERENT
+    )
 
 
 def test_names_with_the_same_accents_are_preferred():
-    lexicon = LexicalIndex.of(["Löfgren syndrome", "Lofgren syndrome", "Sjögren syndrome"], np.arange(3))
+    lexicon = LexicalIndex.of(
+        ["Löfgren syndrome", "Lofgren syndrome", "Sjögren syndrome"], np.arange(3)
+    )
     texts = ["Löfgren syndrome", "lofgren syndrome", "Lófgren syndrome", "Sjogren syndrome"]
     found = similarities(lexicon, texts, np.arange(3))
     assert found[0].tolist()[:2] == pytest.approx([1, CANONICAL], abs=1e-6)
@@ -339,9 +421,13 @@ def test_names_with_the_same_accents_are_preferred():
 
 
 def test_a_lower_case_word_is_less_similar_to_an_acronym():
-    lexicon = LexicalIndex.of(["WAS", "Wiskott-Aldrich syndrome", "heart attack"], np.array([0, 0, 1]))
+    lexicon = LexicalIndex.of(
+        ["WAS", "Wiskott-Aldrich syndrome", "heart attack"], np.array([0, 0, 1])
+    )
     expected = [1, LOWER_CASE, LOWER_CASE]
-    assert similarities(lexicon, ["WAS", "Was", "was"], np.zeros(1, int)).ravel() == pytest.approx(expected)
+    assert similarities(lexicon, ["WAS", "Was", "was"], np.zeros(1, int)).ravel() == pytest.approx(
+        expected
+    )
     # Where phrases are in capitals, so is everything.
     capitals = LexicalIndex.of(["ASTHMA", "HEART ATTACK"], np.arange(2))
     assert similarities(capitals, ["asthma"], np.zeros(1, int))[0, 0] == 1

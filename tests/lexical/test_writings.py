@@ -45,14 +45,20 @@ def check_writings(store):
             expected = {row for row, other in own if fold_name(other) == fold_name(name)}
             assert store.find(name) == sorted(map(store.id_at, expected))
             found = index.similarity(index.read([name]), np.zeros(len(rows), dtype=np.int64), rows)
-            assert found == pytest.approx([1 if row in expected else CANONICAL for row in rows], abs=1e-6)
+            assert found == pytest.approx(
+                [1 if row in expected else CANONICAL for row in rows], abs=1e-6
+            )
     return n
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     st.lists(st.integers(0, len(PARTS) - 1), min_size=1, max_size=3).flatmap(
-        lambda parts: st.lists(st.tuples(*(st.sampled_from(PARTS[part]) for part in parts)), min_size=2, max_size=6)
+        lambda parts: st.lists(
+            st.tuples(*(st.sampled_from(PARTS[part]) for part in parts)), min_size=2, max_size=6
+        )
     )
 )
 def test_names_are_disambiguated_by_their_exact_spelling(tmp_path, names):
@@ -72,4 +78,7 @@ def test_names_are_disambiguated_by_their_exact_spelling(tmp_path, names):
 )
 @pytest.mark.filterwarnings("ignore::spacy_krissel.errors.KrisselWarning")
 def test_public_vocabularies_are_disambiguated_by_spelling(data_dir, tmp_path, file, n_forms):
-    assert check_writings(build_ontology(data_dir / "ontologies" / file, tmp_path / "store")) >= n_forms
+    assert (
+        check_writings(build_ontology(data_dir / "ontologies" / file, tmp_path / "store"))
+        >= n_forms
+    )

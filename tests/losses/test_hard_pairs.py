@@ -21,8 +21,8 @@ def mine(units, labels, margin):
 
 def test_mined_pairs_agree_with_hand_computed_values():
     # Entity 0 at 0° and 60°, 1 apart; entity 1 at 72° and 180°.
-    # |0°-72°| = 1.1756, |60°-72°| = 0.2091, |60°-180°| = 1.7321, |0°-180°| = 2, |72°-180°| = 1.6180.
-    # λ = -0.2: a triplet is hard when |a - p| ≥ |a - n| - 0.2.
+    # |0°-72°| = 1.1756, |60°-72°| = 0.2091, |60°-180°| = 1.7321, |0°-180°| = 2, |72°-180°| =
+    # 1.6180. λ = -0.2: a triplet is hard when |a - p| ≥ |a - n| - 0.2.
     #   a = 0°: p 1; n at 72°: 1 ≥ 0.9756, hard; n at 180°: 1 < 1.8.
     #   a = 60°: p 1; n at 72°: 1 ≥ 0.0091, hard; n at 180°: 1 < 1.5321.
     #   a = 72°: p 1.6180; n at 0°: ≥ 0.9756, hard; n at 60°: hard.
@@ -30,7 +30,8 @@ def test_mined_pairs_agree_with_hand_computed_values():
     units, labels = at(0, 60, 72, 180), [0, 0, 1, 1]
     every_positive = [(0, 1), (1, 0), (2, 3), (3, 2)]
     assert mine(units, labels, -0.2) == [every_positive, [(0, 2), (1, 2), (2, 0), (2, 1), (3, 1)]]
-    # λ = 0: only what stands nearer than the positive, or as near. 0° and 180° have nothing of that.
+    # λ = 0: only what stands nearer than the positive, or as near. 0° and 180° have nothing of
+    # that.
     assert mine(units, labels, 0.0) == [[(1, 0), (2, 3)], [(1, 2), (2, 0), (2, 1)]]
     # λ = 1: |a - p| ≥ |a - n| + 1, at 72° and 60° alone: 1.6180 ≥ 1.2091.
     assert mine(units, labels, 1.0) == [[(2, 3)], [(2, 1)]]
@@ -40,7 +41,12 @@ def test_mined_pairs_agree_with_hand_computed_values():
     ]
 
 
-@given(st.integers(1, 9), st.integers(1, 4), st.sampled_from([-0.5, -0.2, 0.0, 0.4]), st.integers(0, 99))
+@given(
+    st.integers(1, 9),
+    st.integers(1, 4),
+    st.sampled_from([-0.5, -0.2, 0.0, 0.4]),
+    st.integers(0, 99),
+)
 def test_mined_pairs_equal_equation_1(n, width, margin, seed):
     random = np.random.default_rng(seed)
     units = random.standard_normal((n, width)) + 1e-3
@@ -53,7 +59,10 @@ def test_mined_pairs_equal_equation_1(n, width, margin, seed):
 
 def test_the_papers_margin_is_the_default():
     units, labels = at(0, 60, 72, 180), np.array([0, 0, 1, 1])
-    found, expected = (miner(units @ units.T, *label_pairs(labels)) for miner in (HardPairMiner(), HardPairMiner(-0.2)))
+    found, expected = (
+        miner(units @ units.T, *label_pairs(labels))
+        for miner in (HardPairMiner(), HardPairMiner(-0.2))
+    )
     for ours, theirs in zip(found, expected, strict=True):
         assert_array_equal(ours, theirs)
 

@@ -29,7 +29,8 @@ LOSSES = {
 
 
 def batch(q, k, seed=0):
-    """Scores, positives and negatives; some rows have no positive, some no negative, some keys are neither."""
+    """Scores, positives and negatives; some rows have no positive, some no negative, some keys are
+    neither."""
     random = np.random.default_rng(seed)
     positives = random.random((q, k)) < 0.3
     return random.uniform(-1, 1, (q, k)), positives, (random.random((q, k)) < 0.7) & ~positives
@@ -61,7 +62,9 @@ def test_keys_in_neither_mask_are_ignored(loss):
 
 
 @pytest.mark.parametrize("property", PROPERTIES, ids=lambda each: each.__name__)
-@pytest.mark.parametrize("name", [name for name in LOSSES if not name.startswith(("proxy", "focal"))])
+@pytest.mark.parametrize(
+    "name", [name for name in LOSSES if not name.startswith(("proxy", "focal"))]
+)
 def test_losses_over_labelled_names_have_the_shared_properties(name, property):
     """Proxy and focal loss learn from negatives alone too, and the other cases hold for any."""
     property(LOSSES[name])
@@ -77,13 +80,21 @@ def test_large_scores_do_not_overflow_or_change_dtype_or_input(loss):
     before = scores.copy()
     gradient, value = loss(scores, positives, ~positives)
     assert np.isfinite(value) and isinstance(value, float)
-    assert np.isfinite(gradient).all() and gradient.dtype == np.float32 and gradient.shape == scores.shape
+    assert (
+        np.isfinite(gradient).all()
+        and gradient.dtype == np.float32
+        and gradient.shape == scores.shape
+    )
     assert_array_equal(scores, before)
 
 
 def test_large_scales_do_not_overflow():
     vectors = np.array([[1, 0], [1, 0.01], [1, -0.01], [-1, 0.1]], dtype=np.float32)
-    for sharp in (MultiSimilarity(alpha=500, beta=500), SoftmaxLoss(temperature=1e-3), ProxyLoss(alpha=500)):
+    for sharp in (
+        MultiSimilarity(alpha=500, beta=500),
+        SoftmaxLoss(temperature=1e-3),
+        ProxyLoss(alpha=500),
+    ):
         with np.errstate(all="raise", under="ignore"):
             gradient, value = of_names(sharp)(vectors, np.array([0, 1, 1, 0]))
         assert np.isfinite(gradient).all() and np.isfinite(value)
@@ -120,7 +131,10 @@ def test_invalid_settings_raise(make, setting, value):
 
 def test_losses_can_be_pickled(loss):
     vectors, labels = names()
-    assert of_names(pickle.loads(pickle.dumps(loss)))(vectors, labels)[1] == of_names(loss)(vectors, labels)[1]
+    assert (
+        of_names(pickle.loads(pickle.dumps(loss)))(vectors, labels)[1]
+        == of_names(loss)(vectors, labels)[1]
+    )
 
 
 @given(st.lists(st.tuples(st.floats(-500, 500), st.booleans()), min_size=1, max_size=6))

@@ -13,7 +13,8 @@ from spacy_krissel.losses.softmax import SoftmaxLoss
 
 
 def batch(q, k, seed=0):
-    """Scores as cosines, a gold column each, and negatives among the others; some rows may have none."""
+    """Scores as cosines, a gold column each, and negatives among the others; some rows may have
+    none."""
     random = np.random.default_rng(seed)
     gold = random.integers(k, size=q)
     negatives = random.random((q, k)) < 0.7
@@ -47,10 +48,13 @@ def equation_4(scores, gold, negatives, alpha, delta):
 
 
 def test_the_loss_agrees_with_hand_computed_values():
-    # One mention, alpha 2, delta 0.1; its entity scores .5, two negatives .2 and -.3, another candidate does not count.
-    # Pull: log(1 + e^-0.8) = 0.371101. Push: log(1 + e^0.6 + e^-0.4) = log 3.492439 = 1.250600.
+    # One mention, alpha 2, delta 0.1; its entity scores .5, two negatives .2 and -.3, another
+    # candidate does not count. Pull: log(1 + e^-0.8) = 0.371101. Push: log(1 + e^0.6 + e^-0.4) =
+    # log 3.492439 = 1.250600.
     scores, positives = np.array([[0.2, 0.5, 0.9, -0.3]]), np.array([[False, True, False, False]])
-    gradient, loss = ProxyLoss(alpha=2.0, delta=0.1)(scores, positives, np.array([[True, False, False, True]]))
+    gradient, loss = ProxyLoss(alpha=2.0, delta=0.1)(
+        scores, positives, np.array([[True, False, False, True]])
+    )
     assert loss == pytest.approx(1.621701, abs=1e-6)
     # Gold: -2 e^-0.8 / (1 + e^-0.8); negatives: 2 e^0.6 / 3.492439 and 2 e^-0.4 / 3.492439.
     assert_allclose(gradient, [[1.043465, -0.620051, 0, 0.383870]], atol=1e-6)
@@ -66,8 +70,12 @@ def test_the_loss_agrees_with_hand_computed_values():
 def test_loss_and_gradient_equal_equations_3_and_4(q, k, alpha, delta, seed):
     scores, gold, negatives = batch(q, k, seed)
     gradient, loss = ProxyLoss(alpha=alpha, delta=delta)(scores, *masks(gold, negatives))
-    assert loss == pytest.approx(equation_3(scores, gold, negatives, alpha, delta), rel=1e-6, abs=1e-9)
-    assert_allclose(gradient, equation_4(scores, gold, negatives, alpha, delta), rtol=1e-6, atol=1e-9)
+    assert loss == pytest.approx(
+        equation_3(scores, gold, negatives, alpha, delta), rel=1e-6, abs=1e-9
+    )
+    assert_allclose(
+        gradient, equation_4(scores, gold, negatives, alpha, delta), rtol=1e-6, atol=1e-9
+    )
 
 
 def test_the_gradient_equals_torch():
@@ -75,7 +83,9 @@ def test_the_gradient_equals_torch():
     scores, gold, negatives = batch(5, 6, seed=1)
     leaf = torch.tensor(scores, requires_grad=True)
     exponents = torch.where(torch.tensor(negatives), torch.exp(4 * (leaf + 0.1)), 0.0).sum(dim=1)
-    theirs = torch.log1p(torch.exp(-4 * (leaf[torch.arange(5), torch.tensor(gold)] - 0.1))) + torch.log1p(exponents)
+    theirs = torch.log1p(
+        torch.exp(-4 * (leaf[torch.arange(5), torch.tensor(gold)] - 0.1))
+    ) + torch.log1p(exponents)
     theirs.mean().backward()
     gradient, loss = ProxyLoss(alpha=4.0, delta=0.1)(scores, *masks(gold, negatives))
     assert loss == pytest.approx(theirs.mean().item())

@@ -20,7 +20,11 @@ from spacy_krissel.mentions.contexts import mention_views
 from spacy_krissel.mentions.short_forms import fold_short, key_of, keyed_runs
 from spacy_krissel.util.folding import INVISIBLE_CHARS
 
-FORMS = {"A-T": "ataxia-telangiectasia", "PLL": "prolymphocytic leukemia", "T-PLL": "T-cell prolymphocytic leukemia"}
+FORMS = {
+    "A-T": "ataxia-telangiectasia",
+    "PLL": "prolymphocytic leukemia",
+    "T-PLL": "T-cell prolymphocytic leukemia",
+}
 
 
 @pytest.mark.parametrize(
@@ -111,12 +115,17 @@ def test_short_forms_within_a_long_form_are_kept():
     assert abbreviation_expander({"AB": "a CD", "CD": "an AB"})("AB of CD") == "a CD of an AB"
 
 
-@given(st.text(max_size=20), st.dictionaries(st.text(min_size=1, max_size=4), st.text(min_size=1, max_size=9)))
+@given(
+    st.text(max_size=20),
+    st.dictionaries(st.text(min_size=1, max_size=4), st.text(min_size=1, max_size=9)),
+)
 def test_only_known_short_forms_are_written_out(mention, forms):
     written, folded = abbreviation_expander(forms)(mention), fold_short(mention)
     shorts = [fold_short(short) for short in forms]
     keys = {key for start in range(len(folded)) for _, key in keyed_runs(folded, start)}
-    if not any(short and short in folded for short in shorts) and keys.isdisjoint(map(key_of, shorts)):
+    if not any(short and short in folded for short in shorts) and keys.isdisjoint(
+        map(key_of, shorts)
+    ):
         assert written == mention
     if shorts.count(folded) == 1 and folded:
         assert written == forms.get(mention, written)
@@ -124,12 +133,15 @@ def test_only_known_short_forms_are_written_out(mention, forms):
 
 @given(
     st.text("Ab-( )é_1", max_size=16),
-    st.dictionaries(st.text("Ab-( )é_1", min_size=1, max_size=4), st.text("Ab( -", min_size=1, max_size=5)),
+    st.dictionaries(
+        st.text("Ab-( )é_1", min_size=1, max_size=4), st.text("Ab( -", min_size=1, max_size=5)
+    ),
 )
 @example("b_A", {"_": "b"})
 @example("A1A A_b 1", {"b": "A", "A1": "Ab"})
 def test_short_forms_are_replaced_in_one_pass(mention, forms):
-    """Compare with a regular expression of all short forms, where no key or bracket plays a role."""
+    """Compare with a regular expression of all short forms, where no key or bracket plays a
+    role."""
     keys = {key for start in range(len(mention)) for _, key in keyed_runs(mention, start)}
     assume("(" not in mention and keys.isdisjoint(map(key_of, forms)))
     either = "|".join(map(re.escape, sorted(forms, key=len, reverse=True))) or "(?!)"
@@ -141,7 +153,10 @@ INVISIBLE = st.sampled_from("\u200b\u00ad\u2060\ufeff\ufe0f\u200e\u200d")
 FORM_TEXT = "Systemic lupus erythematosus (SLE) and NF-1 (neurofibromatosis type 1) are rare."
 
 
-@given(st.lists(st.tuples(st.integers(0, len(FORM_TEXT)), INVISIBLE), max_size=8), st.sampled_from(["SLE", "NF-1"]))
+@given(
+    st.lists(st.tuples(st.integers(0, len(FORM_TEXT)), INVISIBLE), max_size=8),
+    st.sampled_from(["SLE", "NF-1"]),
+)
 @example([(FORM_TEXT.index("SLE"), "\u200b")], "SLE")
 @example([(FORM_TEXT.index("LE)"), "\u00ad")], "SLE")
 @example([(FORM_TEXT.index(")"), "\u200b")], "SLE")
@@ -165,25 +180,35 @@ def test_invisible_characters_do_not_matter(inserted, short):
 @pytest.mark.parametrize(
     "text",
     [
-        "Multiple sclerosis (ＭＳ) is", "Multiple sclerosis（MS） is", "Multiple sclerosis\u00a0(MS) is",
-        "Multiple sclerosis\u2009(MS\u2009) is", "Multiple sclerosis [\u200bMS\ufe0f] is", "ＭＳ (Multiple sclerosis)",
+        "Multiple sclerosis (ＭＳ) is", "Multiple sclerosis（MS） is",
+        "Multiple sclerosis\u00a0(MS) is",
+        "Multiple sclerosis\u2009(MS\u2009) is", "Multiple sclerosis [\u200bMS\ufe0f] is",
+        "ＭＳ (Multiple sclerosis)",
     ],
 )  # fmt: skip
 def test_other_spaces_and_full_width_forms_do_not_matter(text):
-    assert find_definitions(text, ["ＭＳ"]) == find_definitions(text) == {"MS": "Multiple sclerosis"}
-    assert document_expander(text)("ＭＳ") == document_expander(text)("M\u00adS") == "Multiple sclerosis"
+    assert (
+        find_definitions(text, ["ＭＳ"]) == find_definitions(text) == {"MS": "Multiple sclerosis"}
+    )
+    assert (
+        document_expander(text)("ＭＳ")
+        == document_expander(text)("M\u00adS")
+        == "Multiple sclerosis"
+    )
 
 
 @pytest.mark.parametrize(
     "text, same, others",
     [
-        ("nuclear factor kappa B (NF-κB)", ["NF-kB", "NFkB", "NF-kappaB", "NF kappa B", "NFκB"], ["nfkb", "NFKB"]),
+        ("nuclear factor kappa B (NF-κB)", ["NF-kB", "NFkB", "NF-kappaB", "NF kappa B", "NFκB"],
+         ["nfkb", "NFKB"]),
         ("nuclear factor kappa B (NF-kappaB)", ["NF-kB", "NFkB", "NF-κB", "NF‐κB"], ["NF"]),
         ("interferon gamma (IFN-γ)", ["IFNg", "IFN gamma", "IFN-gamma", "IFNγ"], ["IFN", "IFNG"]),
         ("diabetes mellitus 2 (DM-2)", ["DM2", "DM 2", "DM–2"], ["DM", "dm2", "DM-21", "ADM2"]),
         ("diabetes mellitus 2 (DM2)", ["DM-2", "DM 2"], ["dm-2"]),
         ("type 2 diabetes mellitus (T2DM)", ["T2-DM", "T2 DM"], ["t2-dm", "T-DM"]),
-        ("amyotrophic lateral sclerosis (A.L.S.)", ["ALS", "A.L.S.", "A-L-S"], ["als", "Als", "A L S"]),
+        ("amyotrophic lateral sclerosis (A.L.S.)", ["ALS", "A.L.S.", "A-L-S"],
+         ["als", "Als", "A L S"]),
         ("amyotrophic lateral sclerosis (ALS)", ["A.L.S.", "A.L.S"], ["A. L. Smith", "a.l.s."]),
         ("forced expiratory volume in 1 s (FEV(1))", ["FEV1", "FEV-1"], ["FEV"]),
         # Plain words, and signs that count.
@@ -221,7 +246,11 @@ def test_ambiguous_variants_of_short_forms_are_kept():
 def test_lower_case_words_are_not_short_forms(mention):
     shorts = [mention.upper(), mention.upper().replace("-", ""), mention.upper().replace(" ", "-")]
     expand = abbreviation_expander(
-        {short: "long form" for short in [*shorts, mention.title()] if short.upper() != short.lower()}
+        {
+            short: "long form"
+            for short in [*shorts, mention.title()]
+            if short.upper() != short.lower()
+        }
     )
     assert expand(mention) == mention
 
@@ -230,7 +259,9 @@ def lookups(n):
     """Count the interpreter's operations of writing out a mention of `n` short forms."""
     shorts = ["".join(letters) for letters in islice(product("ABCDEFGHIJ", repeat=3), n)]
     expand = abbreviation_expander([Definition(short, f"long {short.lower()}") for short in shorts])
-    return operations(lambda: expand(" ".join(f"{short} or long x ({short})" for short in shorts)), "mentions")
+    return operations(
+        lambda: expand(" ".join(f"{short} or long x ({short})" for short in shorts)), "mentions"
+    )
 
 
 def test_cost_is_linear_in_the_mention():
@@ -331,6 +362,7 @@ def test_skipping_unneeded_definitions_changes_no_mention(text, mentions):
     whole, needed = find_definitions(text), find_definitions(text, mentions)
     assert needed.keys() <= whole.keys()
     for mention in mentions:
-        # Words that stand together only where a bracket between them was left out may be none of the mentions'.
+        # Words that stand together only where a bracket between them was left out may be none of
+        # the mentions'.
         if "(" not in mention:
             assert abbreviation_expander(needed)(mention) == abbreviation_expander(whole)(mention)

@@ -41,7 +41,9 @@ def test_mentions_of_a_sentence_form_one_unit(doc):
 def test_a_mention_across_sentences_joins_them(doc):
     spans = spans_of(doc, "recur. MS", "Colds", "fever")
     first, _, last = sentence_views(doc, spans)
-    assert first == View("Colds ", "recur. MS", " and fever were seen. ", co_mentions=((0, 5), (20, 25)))
+    assert first == View(
+        "Colds ", "recur. MS", " and fever were seen. ", co_mentions=((0, 5), (20, 25))
+    )
     assert last.left == "Colds recur. MS and " and last.co_mentions == ((0, 5), (6, 15))
 
 
@@ -50,7 +52,10 @@ def test_overlapping_mentions_form_separate_units(doc):
     views = sentence_views(doc, spans)
     assert [view.co_mentions for view in views] == [(), ((0, 2),), ((7, 12),)]
     assert views[0] == View("", "MS and fever", " were seen. ")
-    assert views[2].left + views[2].mention + views[2].right == views[1].left + views[1].mention + views[1].right
+    assert (
+        views[2].left + views[2].mention + views[2].right
+        == views[1].left + views[1].mention + views[1].right
+    )
 
 
 def test_no_spans_give_no_views(doc):
@@ -65,7 +70,8 @@ def test_sentence_views_leave_the_doc_unchanged():
 
 @pytest.fixture
 def note():
-    """A text without punctuation, of some 7,000 characters, in which every tenth word is a mention."""
+    """A text without punctuation, of some 7,000 characters, in which every tenth word is a
+    mention."""
     words = [f"word{i}" for i in range(800)]
     doc = Doc(spacy.blank("en").vocab, words=words)
     return doc, [Span(doc, i, i + 2) for i in range(3, 800, 10)]
@@ -81,8 +87,14 @@ def test_long_sentence_is_cut_around_the_mention(note):
         assert min(span.start_char, UNIT_REACH - 20) <= len(view.left) <= UNIT_REACH
         assert min(len(doc.text) - span.end_char, UNIT_REACH - 20) <= len(view.right) <= UNIT_REACH
         assert not first or doc.text[first - 1].isspace() or doc.text[first].isspace()
-        near = [each for each in spans if each.start_char >= first and each.end_char <= first + len(whole)]
-        assert [whole[start:end] for start, end in view.co_mentions] == [each.text for each in near if each != span]
+        near = [
+            each
+            for each in spans
+            if each.start_char >= first and each.end_char <= first + len(whole)
+        ]
+        assert [whole[start:end] for start, end in view.co_mentions] == [
+            each.text for each in near if each != span
+        ]
         assert 10 < len(view.co_mentions) < len(spans) - 1
 
 
@@ -90,14 +102,20 @@ def test_ordinary_sentences_are_read_whole(note, monkeypatch):
     doc, spans = note
     monkeypatch.setattr(sentences, "MAX_UNIT_CHARS", len(doc.text))
     for view in sentence_views(doc, spans):
-        assert view.left + view.mention + view.right == doc.text and len(view.co_mentions) == len(spans) - 1
+        assert (
+            view.left + view.mention + view.right == doc.text
+            and len(view.co_mentions) == len(spans) - 1
+        )
 
 
 def test_the_cost_of_long_sentences_is_linear(monkeypatch):
-    """In what encoders are given to read: ten times the text has ten times as much, and not a hundred times."""
+    """In what encoders are given to read: ten times the text has ten times as much, and not a
+    hundred times."""
     sizes = []
     for n in (1000, 10_000):
         doc = Doc(spacy.blank("en").vocab, words=[f"word{i}" for i in range(n)])
         views = sentence_views(doc, [Span(doc, i, i + 1) for i in range(0, n, 20)])
-        sizes.append(sum(len(view.left) + len(view.right) + 9 * len(view.co_mentions) for view in views))
+        sizes.append(
+            sum(len(view.left) + len(view.right) + 9 * len(view.co_mentions) for view in views)
+        )
     assert sizes[1] < 15 * sizes[0]

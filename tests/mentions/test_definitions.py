@@ -43,14 +43,18 @@ from spacy_krissel.mentions.short_forms import plain_view
         ("In myotonic dystrophy (DM), the repeat", {"DM": "myotonic dystrophy"}),
         ("Therapy (TT)-associated liver failure (TT-ALF)",
          {"TT-ALF": "Therapy (TT)-associated liver failure"}),
-        ("steroid hypertension (S-HT) and Huntington (HT)", {"S-HT": "steroid hypertension", "HT": "Huntington"}),
+        ("steroid hypertension (S-HT) and Huntington (HT)",
+         {"S-HT": "steroid hypertension", "HT": "Huntington"}),
         # The first definition counts, and each short form is one of its own.
         ("Angelman syndrome (AS) or aortic stenosis (AS)", {"AS": "Angelman syndrome"}),
-        ("breast cancer (BC) and ovarian cancer (OC)", {"BC": "breast cancer", "OC": "ovarian cancer"}),
+        ("breast cancer (BC) and ovarian cancer (OC)",
+         {"BC": "breast cancer", "OC": "ovarian cancer"}),
         # Shortened genera, before or behind the genus in full.
-        ("Strains of Streptococcus faecium, and S. faecium", {"S. faecium": "Streptococcus faecium"}),
+        ("Strains of Streptococcus faecium, and S. faecium",
+         {"S. faecium": "Streptococcus faecium"}),
         ("S. FAECIUM AND CH.VELIA. Streptococcus faecium", {"S. FAECIUM": "Streptococcus faecium"}),
-        ("Ch. velia and Chromera velia, C. velia", {"Ch. velia": "Chromera velia", "C. velia": "Chromera velia"}),
+        ("Ch. velia and Chromera velia, C. velia",
+         {"Ch. velia": "Chromera velia", "C. velia": "Chromera velia"}),
         ("Salmonella avium, Staphylococcus avium: S. avium", {"S. avium": "Salmonella avium"}),
         ("Drosophila melanogaster: D.melanogaster", {"D.melanogaster": "Drosophila melanogaster"}),
         # Neither another genus, nor one with another species, nor a sentence that ends.
@@ -151,9 +155,12 @@ def test_both_orders_define_the_whole_long_form(short, long):
 @pytest.mark.parametrize(
     "bracket",
     [
-        "(CFS)", "[CFS]", "( CFS )", "(hereafter CFS)", "(hereafter referred to as CFS)", "(CFS, hereafter)",
-        "(abbreviated as CFS)", "(abbreviated: CFS)", '("CFS")', "(‘CFS’)", "(or CFS)", "(CFS; also ME)", "(CFS, 12%)",
-        "(CFS [2])", "(CFS) (1)", "(ME) (CFS)", ", hereafter CFS.", ", abbreviated as CFS,", " hereafter “CFS”",
+        "(CFS)", "[CFS]", "( CFS )", "(hereafter CFS)", "(hereafter referred to as CFS)",
+        "(CFS, hereafter)",
+        "(abbreviated as CFS)", "(abbreviated: CFS)", '("CFS")', "(‘CFS’)", "(or CFS)",
+        "(CFS; also ME)", "(CFS, 12%)",
+        "(CFS [2])", "(CFS) (1)", "(ME) (CFS)", ", hereafter CFS.", ", abbreviated as CFS,",
+        " hereafter “CFS”",
     ],
 )  # fmt: skip
 def test_short_form_is_found_however_it_is_introduced(bracket):
@@ -173,13 +180,15 @@ def test_short_form_is_found_however_it_is_introduced(bracket):
         ("an acute kidney\ninjury (AKI)", {"AKI": "acute kidney\ninjury"}),
         ("e.g. Acute kidney injury (AKI)", {"AKI": "Acute kidney injury"}),
         # Brackets in the short form.
-        ("forced expiratory volume in 1 second (FEV(1))", {"FEV(1)": "forced expiratory volume in 1 second"}),
+        ("forced expiratory volume in 1 second (FEV(1))",
+         {"FEV(1)": "forced expiratory volume in 1 second"}),
         # A word in capitals is no small word.
         ("nitric oxide (NO), neuronal NO synthase (nNOS)",
          {"NO": "nitric oxide", "nNOS": "neuronal NO synthase"}),
         # Roman numbers define nothing but by the initials of all words.
         ("Induction of immunity (II) and index value (IV)", {"IV": "index value"}),
-        ("APC (adenomatous polyposis coli gene, on 5q)", {"APC": "adenomatous polyposis coli gene"}),
+        ("APC (adenomatous polyposis coli gene, on 5q)",
+         {"APC": "adenomatous polyposis coli gene"}),
         # One capital, where the text uses it as a word.
         ("to placebo (P) or drug (D, 40 mg). P was better", {"P": "placebo"}),
         ("to placebo (P) or drug (D)", {}),
@@ -192,15 +201,22 @@ def test_difficult_definitions_are_resolved(text, expected):
 @pytest.mark.parametrize(
     "text",
     [
-        "febrile events (fever)", "Pain at initial notice (pain)", "people keep own records (owners)",
-        "is equivalent to (iv)", "in vivo (iv)", "some items (ii)", "stage of disease (II)", "interacted with it (II)",
+        "febrile events (fever)", "Pain at initial notice (pain)",
+        "people keep own records (owners)",
+        "is equivalent to (iv)", "in vivo (iv)", "some items (ii)", "stage of disease (II)",
+        "interacted with it (II)",
         "body (e.g. bones)", "in essence (i.e. in effect)", "the effective group (e.g.)",
-        "people (n = 12)", "placebo (P < .05)", "odds ratio (OR = 1.5)", "confidence (95% CI 1-2)", "see data (SD ± 2)",
-        "many grams (10 mg)", "milligrams (mg)", "kilodalton (kDa)", "millimolar (mM)", "megahertz (MHz)",
-        "so many in Tokyo hospital (Smith, 1999)", "some material in theory (Smith et al., 1999)", "figure (Fig. 1)",
-        "(a) asthma, (b) bronchitis", "(A) asthma (B) bronchitis", "1) asthma 2) bronchitis (PC)", "5-HT(1A) GABA(A)",
+        "people (n = 12)", "placebo (P < .05)", "odds ratio (OR = 1.5)", "confidence (95% CI 1-2)",
+        "see data (SD ± 2)",
+        "many grams (10 mg)", "milligrams (mg)", "kilodalton (kDa)", "millimolar (mM)",
+        "megahertz (MHz)",
+        "so many in Tokyo hospital (Smith, 1999)", "some material in theory (Smith et al., 1999)",
+        "figure (Fig. 1)",
+        "(a) asthma, (b) bronchitis", "(A) asthma (B) bronchitis", "1) asthma 2) bronchitis (PC)",
+        "5-HT(1A) GABA(A)",
         "Acute kidney. Injury (AKI)", "Acute kidney\n\nInjury (AKI)", "Acute kidney\nInjury (AKI)",
-        "(Acute kidney) injury (AKI", "C57Bl mice (C57)", "mouse, abbreviated as me", "QT (QTc time)",
+        "(Acute kidney) injury (AKI", "C57Bl mice (C57)", "mouse, abbreviated as me",
+        "QT (QTc time)",
         "was it known (WIK)", "drug which may act (DMA)",
     ],
 )  # fmt: skip
@@ -223,7 +239,9 @@ def test_plain_text_in_brackets_defines_nothing(text):
 def test_variants_are_implied_if_not_defined(text, expected):
     found = definitions(text)
     known = {pair.short for pair in found}
-    assert {pair.short: pair.long for pair in with_variants(found) if pair.short not in known} == expected
+    assert {
+        pair.short: pair.long for pair in with_variants(found) if pair.short not in known
+    } == expected
 
 
 @pytest.mark.parametrize(
@@ -251,7 +269,25 @@ def in_order(short, long):
 
 
 PIECES = st.sampled_from(
-    ["(", ")", "[", "]", "AT", "a", "ataxia ", "t", ". ", " ", "; ", "/", "İ", "ß", "\n", "or ", "9"]
+    [
+        "(",
+        ")",
+        "[",
+        "]",
+        "AT",
+        "a",
+        "ataxia ",
+        "t",
+        ". ",
+        " ",
+        "; ",
+        "/",
+        "İ",
+        "ß",
+        "\n",
+        "or ",
+        "9",
+    ]
 )
 
 
@@ -291,15 +327,26 @@ def test_locators_define_nothing(locator, data):
     assert find_definitions(f"We saw {' '.join(words)} ({locator}) here.") == {}
 
 
-@given(st.lists(st.text("bcdfglmprstv", min_size=4, max_size=7), min_size=2, max_size=4), st.integers(1900, 2029))
+@given(
+    st.lists(st.text("bcdfglmprstv", min_size=4, max_size=7), min_size=2, max_size=4),
+    st.integers(1900, 2029),
+)
 def test_citations_define_nothing(words, year):
     initials = "".join(word[0] for word in words)
     for name in (initials.upper(), initials.title()):
-        for content in (f"{name}, {year}", f"{name} {year}", f"{name} et al., {year}", f"{name} and Xu, {year}a"):
+        for content in (
+            f"{name}, {year}",
+            f"{name} {year}",
+            f"{name} et al., {year}",
+            f"{name} and Xu, {year}a",
+        ):
             assert find_definitions(f"We saw {' '.join(words)} ({content}) here.") == {}
 
 
-@given(st.lists(st.text("bcdfglprst", min_size=4, max_size=7), min_size=2, max_size=4), st.floats(0.1, 99))
+@given(
+    st.lists(st.text("bcdfglprst", min_size=4, max_size=7), min_size=2, max_size=4),
+    st.floats(0.1, 99),
+)
 def test_a_number_after_a_short_form_is_no_part_of_its_definition(words, number):
     short, long = "".join(word[0] for word in words).upper(), " ".join(words)
     for content in (f"{short} {number:.2f}", f"{short}: {number:.2f}"):
@@ -310,21 +357,26 @@ def test_a_number_after_a_short_form_is_no_part_of_its_definition(words, number)
 @pytest.mark.parametrize(
     "text, expected",
     [
-        ("Charles river (CR, Wilmington, MA)", {}), ("In Toronto, Ontario (IT)", {}), ("in press (IP)", {}),
-        ("yes or no (Y/N)", {}), ("vitamin E deficiency (ED)", {}), ("the hepatitis B virus (BV)", {}),
+        ("Charles river (CR, Wilmington, MA)", {}), ("In Toronto, Ontario (IT)", {}),
+        ("in press (IP)", {}),
+        ("yes or no (Y/N)", {}), ("vitamin E deficiency (ED)", {}),
+        ("the hepatitis B virus (BV)", {}),
         ("once or twice and more pain (AMP)", {}),
         ("acute and chronic hepatitis (ACH)", {"ACH": "acute and chronic hepatitis"}),
         ("in vitro fertilization (IVF)", {"IVF": "in vitro fertilization"}),
         ("the in situ hybridization (ISH)", {"ISH": "in situ hybridization"}),
         ("the T cell receptor (TCR)", {"TCR": "T cell receptor"}),
-        ("standard error (SE 0.2)", {"SE": "standard error"}), ("odds ratio (OR 1.2, 95% CI 1)", {"OR": "odds ratio"}),
+        ("standard error (SE 0.2)", {"SE": "standard error"}),
+        ("odds ratio (OR 1.2, 95% CI 1)", {"OR": "odds ratio"}),
         ("risk ratio (RR: 1.2)", {"RR": "risk ratio"}),
         # Numbers in Roman letters.
         ("type II diabetes (T2D)", {"T2D": "type II diabetes"}),
         ("Neurofibromatosis type II (NF2)", {"NF2": "Neurofibromatosis type II"}),
-        ("coagulation factor VIII (F8)", {"F8": "factor VIII"}), ("factor XIII (F13)", {"F13": "factor XIII"}),
+        ("coagulation factor VIII (F8)", {"F8": "factor VIII"}),
+        ("factor XIII (F13)", {"F13": "factor XIII"}),
         ("Mucopolysaccharidosis II (MPS2)", {"MPS2": "Mucopolysaccharidosis II"}),
-        ("Group I plasminogen activator inhibitor (PAI-1)", {"PAI-1": "plasminogen activator inhibitor"}),
+        ("Group I plasminogen activator inhibitor (PAI-1)",
+         {"PAI-1": "plasminogen activator inhibitor"}),
         ("type 2 diabetes mellitus (DM2)", {"DM2": "type 2 diabetes mellitus"}),
         # British words that American English begins with "e".
         ("oestrogen receptor (ER)", {"ER": "oestrogen receptor"}),
@@ -359,7 +411,9 @@ def test_formerly_false_or_missed_definitions_are_correct(text, expected):
 
 # Such that no word is a function word or short form, and none of them begins with a vowel's number.
 PLAIN = st.text(LETTERS, min_size=4, max_size=9).filter(
-    lambda word: word not in NO_START | OUTSIDE | SMALL_WORDS and word not in ("hereafter", "abbreviated")
+    lambda word: (
+        word not in NO_START | OUTSIDE | SMALL_WORDS and word not in ("hereafter", "abbreviated")
+    )
 )
 
 
@@ -369,7 +423,9 @@ def test_offsets_point_to_the_forms(text):
         assert plain_view(text[pair.start : pair.end]).text == pair.short
         assert text[pair.long_start : pair.long_end] == pair.long
         assert pair.end <= pair.long_start or pair.long_end <= pair.start
-    assert set(find_definitions(text)) == {pair.short for pair in definitions(text)} | set(find_genera(text))
+    assert set(find_definitions(text)) == {pair.short for pair in definitions(text)} | set(
+        find_genera(text)
+    )
 
 
 @given(st.lists(PLAIN, min_size=2, max_size=8), st.booleans())
@@ -390,9 +446,14 @@ def test_words_in_lower_case_define_nothing(words, data):
 @given(st.lists(st.lists(PLAIN, min_size=2, max_size=4), min_size=2, max_size=5), st.data())
 def test_a_definition_leaves_other_sentences_alone(sentences, data):
     plain = ["We saw " + " ".join(words) + ". " for words in sentences]
-    defining = [f"We saw {' '.join(words)} ({''.join(word[0] for word in words).upper()}). " for words in sentences]
+    defining = [
+        f"We saw {' '.join(words)} ({''.join(word[0] for word in words).upper()}). "
+        for words in sentences
+    ]
     chosen = data.draw(st.lists(st.booleans(), min_size=len(plain), max_size=len(plain)))
-    texts = [one if chose else other for one, other, chose in zip(defining, plain, chosen, strict=True)]
+    texts = [
+        one if chose else other for one, other, chose in zip(defining, plain, chosen, strict=True)
+    ]
     expected = [(pair.short, pair.long) for text in texts for pair in definitions(text)]
     assert [(pair.short, pair.long) for pair in definitions("".join(texts))] == expected
     assert len(expected) == sum(chosen)
@@ -421,7 +482,9 @@ LONG_TEXTS = {
 
 @pytest.mark.parametrize("kind", LONG_TEXTS)
 def test_cost_is_linear_in_the_text(kind):
-    short, long = (operations(partial(definitions, LONG_TEXTS[kind](n)), "mentions") for n in (100, 400))
+    short, long = (
+        operations(partial(definitions, LONG_TEXTS[kind](n)), "mentions") for n in (100, 400)
+    )
     assert long < 4.2 * short
 
 
@@ -432,7 +495,9 @@ def test_a_hundred_thousand_brackets_define_nothing(kind):
     assert definitions(text) == []
 
 
-@pytest.mark.parametrize("word", ["dexamethasone", "atorvastatin", "doxorubicin", "cyclophosphamide"])
+@pytest.mark.parametrize(
+    "word", ["dexamethasone", "atorvastatin", "doxorubicin", "cyclophosphamide"]
+)
 def test_truncated_words_define_short_forms_at_sentence_starts_too(word):
     for long in (word, word.capitalize()):
         short = word[:3].capitalize()

@@ -43,7 +43,10 @@ def test_two_mentions_of_one_concept_stay_separate():
 
 def test_span_without_a_number_is_a_mention_of_its_own():
     doc = make_doc()
-    doc.spans["found"] = [Span(doc, 0, 1, "Finding", kb_id="C1"), Span(doc, 4, 5, "Finding", kb_id="C1")]
+    doc.spans["found"] = [
+        Span(doc, 0, 1, "Finding", kb_id="C1"),
+        Span(doc, 4, 5, "Finding", kb_id="C1"),
+    ]
     assert [mention.fragments for mention in read_fragments(doc, "found")] == [((0, 1),), ((4, 5),)]
 
 
@@ -64,5 +67,7 @@ def test_missing_span_group_has_no_mentions():
 def test_joined_fragments_cover_the_same_tokens_and_never_touch(found):
     fragments = [(start, start + length) for start, length in found]
     joined = join_fragments(fragments)
-    assert {i for start, end in joined for i in range(start, end)} == {i for s, e in fragments for i in range(s, e)}
+    assert {i for start, end in joined for i in range(start, end)} == {
+        i for s, e in fragments for i in range(s, e)
+    }
     assert all(first[1] < second[0] for first, second in pairwise(joined))

@@ -62,7 +62,9 @@ def test_separators_of_publishers_are_normalized(raw, kb_id):
     assert read_ids(raw) == kb_id
 
 
-@pytest.mark.parametrize("raw", ["c.1" + "+1" * 200_000, "a:" * 200_000, "c. " * 200_000, "SNP: " * 100_000 + "|rs1"])
+@pytest.mark.parametrize(
+    "raw", ["c.1" + "+1" * 200_000, "a:" * 200_000, "c. " * 200_000, "SNP: " * 100_000 + "|rs1"]
+)
 def test_long_ids_take_linear_time(raw):
     assert "".join(split_ids(raw)).replace(" ", "") == raw.replace(" ", "").replace("|", "")
 
@@ -78,7 +80,10 @@ def test_long_white_space_takes_linear_time(function):
     "raw, kb_id",
     [
         ("c|SUB|G|35|A", "c|SUB|G|35|A"),
-        ("tmVar:c|DEL|68_69|AG;HGVS:c.68_69delAG;CorrespondingGene:672;RS#:80357914", "c|DEL|68_69|AG"),
+        (
+            "tmVar:c|DEL|68_69|AG;HGVS:c.68_69delAG;CorrespondingGene:672;RS#:80357914",
+            "c|DEL|68_69|AG",
+        ),
         ("|SUB|T|-786|C", "|SUB|T|-786|C"),
         ("c|SUB|IVS14+1|G|A;CorrespondingGene:1806,1807", "c|SUB|IVS14+1|G|A"),
         ("p|FS|R|97|X|21 ; p|SUB|H|41|D", "p|FS|R|97|X|21|p|SUB|H|41|D"),
@@ -110,11 +115,20 @@ VARIANTS = st.builds(
     st.sampled_from("cgpmnr"),
     st.sampled_from(["SUB", "DEL", "INS", "INDEL", "DUP", "FS", "Allele"]),
     # As positions and residues are written, that of an intron among them.
-    st.lists(st.from_regex(r"[A-Z]{0,3}[0-9_*?-]{0,4}(\+[0-9])?", fullmatch=True), min_size=2, max_size=4),
+    st.lists(
+        st.from_regex(r"[A-Z]{0,3}[0-9_*?-]{0,4}(\+[0-9])?", fullmatch=True), min_size=2, max_size=4
+    ),
 )
 
 
-@given(st.lists(st.one_of(VARIANTS, st.sampled_from(["D1", "rs4680", "799"])), min_size=1, max_size=4, unique=True))
+@given(
+    st.lists(
+        st.one_of(VARIANTS, st.sampled_from(["D1", "rs4680", "799"])),
+        min_size=1,
+        max_size=4,
+        unique=True,
+    )
+)
 def test_variants_of_a_composite_are_one_concept_each(ids):
     # A variant ends where another begins: other ids stand before.
     ids = sorted(ids, key=lambda id_: "|" in id_)
@@ -136,7 +150,11 @@ IN_HGVS = st.builds(
 
 
 @given(
-    st.lists(st.one_of(IN_HGVS, st.sampled_from(["D1", "rs4680", "IVS2+1G>A", "76"])), min_size=1, max_size=5),
+    st.lists(
+        st.one_of(IN_HGVS, st.sampled_from(["D1", "rs4680", "IVS2+1G>A", "76"])),
+        min_size=1,
+        max_size=5,
+    ),
     st.sampled_from(["|", "+", " | ", " + "]),
 )
 def test_plus_within_a_variant_does_not_separate_ids(ids, joint):
@@ -155,11 +173,18 @@ def test_plus_between_other_ids_separates_them():
 LABELS = "tmVar DNAMutation ProteinMutation SNP DNAAllele ProteinAllele AcidChange".split()
 
 
-@given(VARIANTS, st.sampled_from(LABELS), st.sampled_from(["", "D1|", "rs4680+"]), st.sampled_from(["", "|rs4680"]))
+@given(
+    VARIANTS,
+    st.sampled_from(LABELS),
+    st.sampled_from(["", "D1|", "rs4680+"]),
+    st.sampled_from(["", "|rs4680"]),
+)
 def test_labelled_variant_is_one_id(variant, label, before, after):
     found = split_ids(f"{before}{label}:{variant}{after}")
     assert found == list(
-        dict.fromkeys([*filter(None, [before[:-1]]), f"{label}:{variant}", *filter(None, [after[1:]])])
+        dict.fromkeys(
+            [*filter(None, [before[:-1]]), f"{label}:{variant}", *filter(None, [after[1:]])]
+        )
     )
     assert read_ids(f"{label}:{variant}") == variant
 

@@ -31,7 +31,9 @@ def test_document_without_an_id_is_identified_by_its_text(doc):
 
 
 def group(doc, *mentions):
-    doc.spans["krissel"] = [Span(doc, start, end, label=label, kb_id=kb_id) for start, end, label, kb_id in mentions]
+    doc.spans["krissel"] = [
+        Span(doc, start, end, label=label, kb_id=kb_id) for start, end, label, kb_id in mentions
+    ]
 
 
 def read(doc):

@@ -8,7 +8,10 @@ def test_kb_ents_have_scispacys_form():
     doc = spacy.blank("en")("MS relapsed")
     span = doc[:1]
     assert span._.kb_ents == []
-    span._.krissel_candidates = [{"id": "D1", "name": "one", "score": 0.9}, {"id": "D2", "name": "two", "score": 0.5}]
+    span._.krissel_candidates = [
+        {"id": "D1", "name": "one", "score": 0.9},
+        {"id": "D2", "name": "two", "score": 0.5},
+    ]
     assert span._.kb_ents == [("D1", 0.9), ("D2", 0.5)]
 
 

@@ -15,12 +15,15 @@ from spacy_krissel.mentions.alignment import (
     "short, text, long, strategy",
     [
         ("AA", "in anaemia, aplastic anemia", "aplastic anemia", "initials"),
-        ("IIEF", "International Index of Erectile Function", "International Index of Erectile Function", "initials"),
+        ("IIEF", "International Index of Erectile Function",
+         "International Index of Erectile Function", "initials"),
         ("MCL", "a mantle-cell lymphoma", "mantle-cell lymphoma", "initials"),
         ("Epo", "of erythropoietin", "erythropoietin", "inner"),
         ("Glu", "of glutamate", "glutamate", "runs"),
-        ("AML", "acute non-Hodgkin myeloid leukemia", "acute non-Hodgkin myeloid leukemia", "skipped initials"),
-        ("APC", "adenomatous polyposis coli gene", "adenomatous polyposis coli gene", "trailing initials"),
+        ("AML", "acute non-Hodgkin myeloid leukemia", "acute non-Hodgkin myeloid leukemia",
+         "skipped initials"),
+        ("APC", "adenomatous polyposis coli gene", "adenomatous polyposis coli gene",
+         "trailing initials"),
         ("PPAD", "phenyl methylpropyl azo dye", "phenyl methylpropyl azo dye", "scattered"),
         ("IFN-gamma", "the gamma-interferon", "gamma-interferon", "swapped"),
         ("Aβ", "the β-amyloid", "β-amyloid", "initials"),
@@ -63,7 +66,8 @@ def test_a_whole_alignment_starts_at_the_first_word():
 
 @pytest.mark.parametrize(
     "short, letters",
-    [("NF-κB", "nfkb"), ("NF-kappaB", "nfkb"), ("TGF-beta1", "tgfb1"), ("MSCs", "msc"), ("MSC's", "msc"),
+    [("NF-κB", "nfkb"), ("NF-kappaB", "nfkb"), ("TGF-beta1", "tgfb1"), ("MSCs", "msc"),
+     ("MSC's", "msc"),
      ("FEV(1)", "fev1"), ("CO₂", "co2"), ("É-A", "ea"), ("ABBEY", "abbey"), ("PGF2alpha", "pgf2a")],
 )  # fmt: skip
 def test_short_form_is_normalized_to_letters(short, letters):

@@ -33,7 +33,9 @@ def spans_of(doc, *words):
 
 
 def best(doc, *words, species=TAXA):
-    return [species[row] for row in species_scores(doc, spans_of(doc, *words), species).argmax(axis=1)]
+    return [
+        species[row] for row in species_scores(doc, spans_of(doc, *words), species).argmax(axis=1)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -72,8 +74,9 @@ def test_species_prefixes_of_genes_are_recognized(mention, taxon):
 
 def test_species_words_are_found_as_whole_words(blank):
     doc = blank(
-        "Mice, MURINE cells, ratios, a strategy, patients' kin, womanhood, E. coli, C. elegans, fission\nyeast and "
-        "yeast-like cells; PIG-A, MEF-2, HEK-293 cells, guinea  pigs, mouse-derived"
+        "Mice, MURINE cells, ratios, a strategy, patients' kin, womanhood, E. coli, C. elegans, "
+        "fission\n"
+        "yeast and yeast-like cells; PIG-A, MEF-2, HEK-293 cells, guinea  pigs, mouse-derived"
     )
     text = doc.text
     assert [(text[cue.start : cue.end], cue.taxon) for cue in species_cues(doc)] == [
@@ -149,19 +152,27 @@ def test_linked_taxa_are_cues(blank):
         Span(doc, 1, 2, label="Species", kb_id="10116"),
     ]
     # A subspecies counts for its species; "mice", linked and in the lexicon, counts once.
-    assert [(cue.start, cue.taxon) for cue in species_cues(doc)] == [(6, RAT), (13, MOUSE), (29, MOUSE)]
+    assert [(cue.start, cue.taxon) for cue in species_cues(doc)] == [
+        (6, RAT),
+        (13, MOUSE),
+        (29, MOUSE),
+    ]
 
 
 def test_taxa_missing_from_the_doc_do_not_lower_those_it_names(blank):
     """Example: genes together with the thousand species of cell lines."""
     doc = blank("Brca1 in mice.")
     others = [str(taxon) for taxon in range(1, 2000)]
-    few, many = (species_scores(doc, spans_of(doc, "Brca1"), [*TAXA, *more])[0] for more in ([], others))
+    few, many = (
+        species_scores(doc, spans_of(doc, "Brca1"), [*TAXA, *more])[0] for more in ([], others)
+    )
     assert many[: len(TAXA)] == pytest.approx(few) and few[1] > few[0] > few[2] > few[3] > FLOOR
 
 
 def test_doc_without_species_is_scored_by_the_prior(blank):
-    human, mouse, rat, fly, _ = np.exp(species_scores(blank("Brca1 was seen."), [blank("Brca1")[:1]], TAXA)[0])
+    human, mouse, rat, fly, _ = np.exp(
+        species_scores(blank("Brca1 was seen."), [blank("Brca1")[:1]], TAXA)[0]
+    )
     assert human > 4 * mouse > 4 * rat > 4 * fly
 
 
@@ -170,12 +181,16 @@ def test_features_match_hand_computed_values(blank):
     first, second, last = species_features(doc, spans_of(doc, "Brca1", "hRad51", "Rad51"), TAXA)
     #                  fraction sentence title before nearest just before
     assert first == pytest.approx(
-        np.array([[1 / 4, 0, 0, 0, 0, 0], [1 / 2, 1, 1, 0, 1, 0], *np.zeros((2, 6)), [1 / 4, *[0] * 5]])
+        np.array(
+            [[1 / 4, 0, 0, 0, 0, 0], [1 / 2, 1, 1, 0, 1, 0], *np.zeros((2, 6)), [1 / 4, *[0] * 5]]
+        )
     )
     assert second[0] == pytest.approx([1 / 4, 1, 0, 0, 1, 0])
     assert second[1] == pytest.approx([1 / 2, 1, 1, 1, 0, 0])
     assert last[4] == pytest.approx([1 / 4, 1, 0, 1, 1, 1])
-    expected = last @ np.array(WEIGHTS[:N_FEATURES]) + [dict(WEIGHTS.prior).get(taxon, 0) for taxon in TAXA]
+    expected = last @ np.array(WEIGHTS[:N_FEATURES]) + [
+        dict(WEIGHTS.prior).get(taxon, 0) for taxon in TAXA
+    ]
     scores = species_scores(doc, spans_of(doc, "Rad51"), TAXA)[0]
     assert scores == pytest.approx(np.maximum(expected - expected.max(), FLOOR), abs=1e-6)
 
@@ -189,7 +204,9 @@ def test_species_within_a_mention_wins_over_the_one_before(blank):
 def test_missing_species_gets_the_best_score(blank):
     doc = blank("Mice without Brca1")
     scores = species_scores(doc, spans_of(doc, "Brca1"), [*TAXA, ""])
-    assert scores[:, :-1] == pytest.approx(species_scores(doc, spans_of(doc, "Brca1"), TAXA), abs=1e-6)
+    assert scores[:, :-1] == pytest.approx(
+        species_scores(doc, spans_of(doc, "Brca1"), TAXA), abs=1e-6
+    )
     assert scores[0, -1] == scores[0].max()
     assert (species_scores(doc, spans_of(doc, "Brca1"), [""]) == 0).all()
 
@@ -218,7 +235,9 @@ def test_named_species_scores_highest(blank):
 
 def test_species_of_one_taxon_score_equally(blank):
     doc = blank("Mice without Brca1")
-    scores = species_scores(doc, spans_of(doc, "Brca1"), [taxon_of(each) for each in ("10090", "10092", "9606")])
+    scores = species_scores(
+        doc, spans_of(doc, "Brca1"), [taxon_of(each) for each in ("10090", "10092", "9606")]
+    )
     assert scores[0, 0] == scores[0, 1] > scores[0, 2]
 
 
@@ -232,5 +251,8 @@ def test_scores_of_any_doc_are_finite_and_bounded(words, n):
     spans = [doc[0:1]] * n
     scores = species_scores(doc, spans, TAXA)
     assert (
-        scores.shape == (n, len(TAXA)) and np.isfinite(scores).all() and (scores <= 0).all() and (scores >= FLOOR).all()
+        scores.shape == (n, len(TAXA))
+        and np.isfinite(scores).all()
+        and (scores <= 0).all()
+        and (scores >= FLOOR).all()
     )

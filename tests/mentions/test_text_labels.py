@@ -13,7 +13,9 @@ NLP = spacy.blank("en")
 def make_doc():
     doc = NLP("pain and swelling in knee or knee")
     ids = ((2, 5, "C2"), (4, 5, "NIL"), (6, 7, "C3|C2+C4"), (3, 4, ""))
-    doc.spans["krissel"] = [Span(doc, start, end, label="Finding", kb_id=kb_id) for start, end, kb_id in ids]
+    doc.spans["krissel"] = [
+        Span(doc, start, end, label="Finding", kb_id=kb_id) for start, end, kb_id in ids
+    ]
     write_fragments(doc, [DocMention("C1|-1", "Finding", ((0, 1), (4, 5)))], DISJOINT_KEY)
     return doc
 

@@ -28,7 +28,9 @@ def write_texts(tmp_path):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         records = texts.items() if isinstance(texts, dict) else texts
-        path.write_text("".join(json.dumps({"id": id_, "text": text}) + "\n" for id_, text in records))
+        path.write_text(
+            "".join(json.dumps({"id": id_, "text": text}) + "\n" for id_, text in records)
+        )
         return path
 
     return write
@@ -40,7 +42,8 @@ def many_texts(write_texts):
     words = ["lung cancer", "tumor", "AIDS", "glioma", "immunodeficiency", "Cancer of lung"]
     return write_texts(
         {
-            f"t{i}": f"Case {i} had {words[i % 6]}, then {words[i * i % 5]}" + f" and {words[i % 4]}" * (i % 3)
+            f"t{i}": f"Case {i} had {words[i % 6]}, then {words[i * i % 5]}"
+            + f" and {words[i % 4]}" * (i % 3)
             for i in range(300)
         }
     )

@@ -12,7 +12,8 @@ from spacy_krissel.mining.matcher import UNSUPPORTED, NameMatcher, is_acronym
 from spacy_krissel.mining.name_table import AMBIGUOUS, SearchName
 
 TWINS = {"\u2013": "-", "\u2019": "'", "\n": " ", "\u00a0": " "}
-# Few characters, so that names are found often; all kinds that boundaries, folding and typography are about.
+# Few characters, so that names are found often; all kinds that boundaries, folding and typography
+# are about.
 ALPHABET = "aAbBİΣς1é\u0301 -,('_" + "".join(TWINS)
 
 
@@ -30,7 +31,9 @@ def naive_plain(text):
         end = i + 1
         while end < len(text) and text[end] == "\u0301":
             end += 1
-        letter = {"é": "e", "İ": "I", "Σ": "Sigma", "ς": "sigma", "\u0301": ""}.get(text[i], text[i])
+        letter = {"é": "e", "İ": "I", "Σ": "Sigma", "ς": "sigma", "\u0301": ""}.get(
+            text[i], text[i]
+        )
         groups += [(char, i, end) for char in letter]
         i = end
     return groups
@@ -56,14 +59,20 @@ def naive_matches(names, text, fold):
         ends = [
             start + len(name)
             for name in wanted
-            if form.startswith(name, start) and not is_word(start - 1) and not is_word(start + len(name))
+            if form.startswith(name, start)
+            and not is_word(start - 1)
+            and not is_word(start + len(name))
         ]
         if ends:
             matches.append((start, max(ends), wanted[form[start : max(ends)]]))
             start = max(ends)
         else:
             start += 1
-    return [(groups[start][1], groups[end - 1][2], row) for start, end, row in matches if row != AMBIGUOUS]
+    return [
+        (groups[start][1], groups[end - 1][2], row)
+        for start, end, row in matches
+        if row != AMBIGUOUS
+    ]
 
 
 class Match(NamedTuple):
@@ -89,7 +98,10 @@ def find(matcher, text):
 @settings(max_examples=400)
 @given(
     st.lists(
-        st.tuples(st.integers(0, 3), st.text(ALPHABET, min_size=1, max_size=5).filter(lambda name: name.strip())),
+        st.tuples(
+            st.integers(0, 3),
+            st.text(ALPHABET, min_size=1, max_size=5).filter(lambda name: name.strip()),
+        ),
         max_size=12,
     ),
     st.text(ALPHABET, max_size=40),
@@ -114,7 +126,10 @@ def test_matcher_equals_a_naive_one(names, text, fold):
 def test_any_text_can_be_searched(text, case):
     matcher = NameMatcher([SearchName(0, "lung"), SearchName(1, "NS")], case)
     text = text + " lung cancer İ lung"
-    assert [text[match.start : match.end].lower() for match in find(matcher, text)][-2:] == ["lung", "lung"]
+    assert [text[match.start : match.end].lower() for match in find(matcher, text)][-2:] == [
+        "lung",
+        "lung",
+    ]
 
 
 def found(matcher, text):
@@ -183,13 +198,16 @@ def test_names_equal_after_folding_are_ambiguous():
     ],
 )
 def test_smart_is_case_sensitive_for_acronyms_only(text, expected):
-    matcher = NameMatcher(names("AIDS", "Gout", "Lung cancer", "GSD II", "PIEBALDISM", "Tay-Sachs Disease"), "smart")
+    matcher = NameMatcher(
+        names("AIDS", "Gout", "Lung cancer", "GSD II", "PIEBALDISM", "Tay-Sachs Disease"), "smart"
+    )
     assert found(matcher, text) == expected
 
 
 def test_smart_requires_support_for_short_acronyms():
     matcher = NameMatcher(
-        [SearchName(0, "Netherton Syndrome"), SearchName(0, "NS"), SearchName(1, "Ichthyosis")], "smart"
+        [SearchName(0, "Netherton Syndrome"), SearchName(0, "NS"), SearchName(1, "Ichthyosis")],
+        "smart",
     )
     assert found(matcher, "NS in netherton syndrome") == ["NS", "netherton syndrome"]
     assert found(matcher, "NS in ichthyosis") == ["ichthyosis"]
@@ -201,7 +219,19 @@ def test_smart_requires_support_for_short_acronyms():
 def test_acronyms_are_recognized():
     assert all(map(is_acronym, ["AIDS", "mRNA", "MEN1", "T-ALL", "HbS", "GSD II", "NS", "22q11DS"]))
     assert not any(
-        map(is_acronym, ["Aids", "Tay-Sachs", "Lung Cancer", "cold", "Dba5", "PIEBALDISM", "X-linked", "A B"[:1]])
+        map(
+            is_acronym,
+            [
+                "Aids",
+                "Tay-Sachs",
+                "Lung Cancer",
+                "cold",
+                "Dba5",
+                "PIEBALDISM",
+                "X-linked",
+                "A B"[:1],
+            ],
+        )
     )
 
 
@@ -221,13 +251,21 @@ def test_pickled_matcher_finds_the_same():
     [
         (
             "Sjögren's syndrome",
-            ["Sjogren's syndrome", "Sjo\u0308gren’s syndrome", "Sjögren syndrome", "Sjögren's syndrome"],
+            [
+                "Sjogren's syndrome",
+                "Sjo\u0308gren’s syndrome",
+                "Sjögren syndrome",
+                "Sjögren's syndrome",
+            ],
         ),
         ("beta-catenin", ["β-catenin", "Beta-catenin", "ϐ-catenin"]),
         ("TNF-α", ["TNF-alpha", "TNF-α", "TNF‐α"]),
         ("factor VIII deficiency", ["factor 8 deficiency", "Factor VIII deficiency"]),
         ("type 2 diabetes", ["Type II diabetes", "type 2 diabetes"]),
-        ("fibrosis of lung", ["ﬁbrosis of lung", "fib\u00adrosis of lung", "ｆｉｂｒｏｓｉｓ of lung"]),
+        (
+            "fibrosis of lung",
+            ["ﬁbrosis of lung", "fib\u00adrosis of lung", "ｆｉｂｒｏｓｉｓ of lung"],
+        ),
         ("H2O2 poisoning", ["H₂O₂ poisoning"]),
     ],
 )
@@ -249,7 +287,11 @@ def test_offsets_include_invisible_characters(words, before, data):
     name = written = " ".join(words)
     for _ in range(data.draw(st.integers(0, 4))):
         offset = data.draw(st.integers(1, len(written) - 1))
-        written = written[:offset] + data.draw(st.sampled_from("\u00ad\u200b\ufeff\u0301\u0308")) + written[offset:]
+        written = (
+            written[:offset]
+            + data.draw(st.sampled_from("\u00ad\u200b\ufeff\u0301\u0308"))
+            + written[offset:]
+        )
     text = f"{before} {written}, {before}"
     matcher = NameMatcher([SearchName(0, name)], "smart")
     assert (match := find(matcher, text)) and text[match[0].start : match[0].end] == written

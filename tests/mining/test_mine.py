@@ -47,7 +47,11 @@ def test_mentions_names_and_counts_are_written(ontology, write_texts, tmp_path):
     }
     counts = report.manifest["counts"]
     assert counts["texts"] == 3 and counts["mentions_found"] == counts["mentions"] == 5
-    assert counts["entities"] == 3 and counts["ontology_entities"] == 7 and counts["ambiguous_matches"] == 1
+    assert (
+        counts["entities"] == 3
+        and counts["ontology_entities"] == 7
+        and counts["ambiguous_matches"] == 1
+    )
     assert counts["characters"] == sum(map(len, TEXTS.values())) == counts["bytes"] - 1
     assert report.manifest["names"]["ambiguous"] == 4
     assert report.manifest["rates"]["entities_covered"] == round(3 / 7, 4)
@@ -63,7 +67,9 @@ def test_offsets_and_views_match_the_text(ontology, write_texts, tmp_path):
 
 
 def by_entity(shards):
-    return {entity: list(group) for entity, group in groupby(shards, key=lambda mention: mention.entity)}
+    return {
+        entity: list(group) for entity, group in groupby(shards, key=lambda mention: mention.entity)
+    }
 
 
 def test_cap_keeps_a_sample_of_all(ontology, many_texts, tmp_path):
@@ -128,7 +134,9 @@ def test_interrupted_run_resumes(ontology, many_texts, tmp_path, monkeypatch, do
     with monkeypatch.context() as patch, pytest.raises(Stop):
         first = stop_after(patch, done)
         mine(ontology, many_texts, tmp_path / "resumed", **settings)
-    assert not (tmp_path / "resumed").exists() and (tmp_path / ".resumed.partial").is_dir() == (done > 0)
+    assert not (tmp_path / "resumed").exists() and (tmp_path / ".resumed.partial").is_dir() == (
+        done > 0
+    )
     with monkeypatch.context() as patch:
         second = stop_after(patch, -1)
         report = mine(ontology, many_texts, tmp_path / "resumed", **settings)
@@ -157,20 +165,29 @@ def test_truncated_chunk_is_mined_again(ontology, many_texts, tmp_path, monkeypa
     assert read_bytes(tmp_path / "resumed") == read_bytes(tmp_path / "whole")
 
 
-def test_run_interrupted_before_writing_shards_resumes(ontology, many_texts, tmp_path, monkeypatch, read_bytes):
+def test_run_interrupted_before_writing_shards_resumes(
+    ontology, many_texts, tmp_path, monkeypatch, read_bytes
+):
     mine(ontology, many_texts, tmp_path / "whole")
     with monkeypatch.context() as patch, pytest.raises(Stop):
         patch.setattr(mine_module, "write_shard", lambda *args: (_ for _ in ()).throw(Stop))
         mine(ontology, many_texts, tmp_path / "resumed")
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".resumed.partial", "texts.jsonl", "whole"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        ".resumed.partial",
+        "texts.jsonl",
+        "whole",
+    ]
     mine(ontology, many_texts, tmp_path / "resumed")
     assert read_bytes(tmp_path / "resumed") == read_bytes(tmp_path / "whole")
 
 
 @pytest.mark.parametrize(
-    "changed", ["cap was 10 and is 11", "seed was", "case was 'smart'", "texts changed", "ontology changed"]
+    "changed",
+    ["cap was 10 and is 11", "seed was", "case was 'smart'", "texts changed", "ontology changed"],
 )
-def test_work_of_other_input_is_refused_and_kept(ontology, many_texts, tmp_path, monkeypatch, changed, read_bytes):
+def test_work_of_other_input_is_refused_and_kept(
+    ontology, many_texts, tmp_path, monkeypatch, changed, read_bytes
+):
     settings = {"cap": 10, "seed": 0, "case": "smart", "chunk_chars": 1500}
     with monkeypatch.context() as patch, pytest.raises(Stop):
         stop_after(patch, 3)
@@ -197,7 +214,7 @@ from spacy_krissel.mining.mine import mine
 from spacy_krissel.ontology.store import OntologyStore
 if __name__ == "__main__":
     mine(OntologyStore(sys.argv[1]), sys.argv[2], sys.argv[3], cap=20, chunk_chars=2000, n_process=int(sys.argv[4]))
-"""
+"""  # noqa: E501
 
 
 @pytest.mark.slow
@@ -205,12 +222,20 @@ if __name__ == "__main__":
 def test_killed_run_resumes(ontology, write_texts, tmp_path, n_process, read_bytes):
     texts = write_texts({f"t{i}": f"{i} tumor, lung cancer, AIDS, glioma" for i in range(20000)})
     (tmp_path / "script.py").write_text(SCRIPT)
-    command = [sys.executable, str(tmp_path / "script.py"), str(ontology.path), str(texts), str(tmp_path / "killed")]
+    command = [
+        sys.executable,
+        str(tmp_path / "script.py"),
+        str(ontology.path),
+        str(texts),
+        str(tmp_path / "killed"),
+    ]
     partial = tmp_path / ".killed.partial"
     environment = {**os.environ, "PYTHONPATH": str(Path(spacy_krissel.__file__).parent.parent)}
     process = subprocess.Popen([*command, str(n_process)], env=environment, start_new_session=True)
     deadline = time.time() + 60
-    while len(list(partial.glob("*.json"))) < 5 and process.poll() is None and time.time() < deadline:
+    while (
+        len(list(partial.glob("*.json"))) < 5 and process.poll() is None and time.time() < deadline
+    ):
         time.sleep(0.005)
     process.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL, "the run ended before it could be killed"
@@ -230,7 +255,9 @@ def _die(miner):
     os._exit(9)
 
 
-def test_dead_process_raises_and_loses_no_work(ontology, many_texts, tmp_path, monkeypatch, read_bytes):
+def test_dead_process_raises_and_loses_no_work(
+    ontology, many_texts, tmp_path, monkeypatch, read_bytes
+):
     monkeypatch.setattr(workers_module, "_start_worker", _die)
     with pytest.raises(KrisselError, match="K303.*n_process is 2"):
         mine(ontology, many_texts, tmp_path / "shards", n_process=2)
@@ -245,7 +272,9 @@ def test_repeated_ids_are_left_out_and_counted(ontology, write_texts, tmp_path):
     with pytest.warns(KrisselWarning, match=r"KW302.*2 of 4 texts.*a in .*texts.jsonl, line 3"):
         report = mine(ontology, texts, tmp_path / "shards")
     assert [m.mention for m in MentionShards(tmp_path / "shards")] == ["tumor", "glioma"]
-    assert report.manifest["counts"]["repeated_ids"] == 2 and report.manifest["counts"]["texts"] == 2
+    assert (
+        report.manifest["counts"]["repeated_ids"] == 2 and report.manifest["counts"]["texts"] == 2
+    )
 
 
 def test_bad_records_are_counted(ontology, write_texts, tmp_path):
@@ -263,7 +292,9 @@ def test_run_without_matches_warns_and_writes_empty_shards(ontology, write_texts
     assert (len(shards), list(shards), shards.by_entity(), shards[0:3]) == (0, [], {}, [])
 
 
-@pytest.mark.parametrize("entities", [[], [Entity("A", "x", ("12", "was")), Entity("B", "flu"), Entity("C", "Flu")]])
+@pytest.mark.parametrize(
+    "entities", [[], [Entity("A", "x", ("12", "was")), Entity("B", "flu"), Entity("C", "Flu")]]
+)
 def test_ontology_without_searchable_names_raises(entities, write_texts, tmp_path):
     empty = write_store(entities, tmp_path / "empty")
     with pytest.raises(KrisselError, match=f"K301.*empty.*has {len(entities)} entities"):
@@ -271,7 +302,9 @@ def test_ontology_without_searchable_names_raises(entities, write_texts, tmp_pat
     assert not (tmp_path / ".shards.partial").exists()
 
 
-def test_truncated_text_is_refused_and_nothing_written(ontology, many_texts, tmp_path, read_bytes, monkeypatch):
+def test_truncated_text_is_refused_and_nothing_written(
+    ontology, many_texts, tmp_path, read_bytes, monkeypatch
+):
     # Chunks are mined before the end is met.
     monkeypatch.setattr(inputs, "CHUNK", 256)
     whole = gzip.compress(many_texts.read_bytes())
@@ -280,7 +313,8 @@ def test_truncated_text_is_refused_and_nothing_written(ontology, many_texts, tmp
     with pytest.raises(KrisselError, match="K202.*broken.jsonl.gz"):
         mine(ontology, broken, tmp_path / "shards", chunk_chars=500)
     assert not (tmp_path / "shards").exists()
-    # With the file repaired it is other text: what was mined from the broken one is not taken for it.
+    # With the file repaired it is other text: what was mined from the broken one is not taken for
+    # it.
     broken.write_bytes(whole)
     with pytest.raises(KrisselError, match="K302.*texts changed"):
         mine(ontology, broken, tmp_path / "shards", chunk_chars=500)
@@ -364,7 +398,9 @@ def test_second_run_into_the_same_output_is_refused(
     def second(self, texts):
         if len(list((tmp_path / ".shards.partial").glob("*.json"))) == n_chunks + 1 and not refused:
             refused.append(True)
-            with pytest.raises(KrisselError, match=r"K045.*\.shards\.partial.*choose another output"):
+            with pytest.raises(
+                KrisselError, match=r"K045.*\.shards\.partial.*choose another output"
+            ):
                 mine(ontology, many_texts, tmp_path / "shards", **{**settings, **other})
         return call(self, texts)
 
@@ -373,12 +409,24 @@ def test_second_run_into_the_same_output_is_refused(
     assert refused and read_bytes(tmp_path / "shards") == read_bytes(tmp_path / "whole")
 
 
-def test_two_processes_into_one_output_leave_valid_shards(ontology, write_texts, tmp_path, read_bytes):
+def test_two_processes_into_one_output_leave_valid_shards(
+    ontology, write_texts, tmp_path, read_bytes
+):
     texts = write_texts({f"t{i}": f"{i} tumor, lung cancer, AIDS, glioma" for i in range(20000)})
     (tmp_path / "script.py").write_text(SCRIPT)
-    command = [sys.executable, str(tmp_path / "script.py"), str(ontology.path), str(texts), str(tmp_path / "both"), "1"]
+    command = [
+        sys.executable,
+        str(tmp_path / "script.py"),
+        str(ontology.path),
+        str(texts),
+        str(tmp_path / "both"),
+        "1",
+    ]
     environment = {**os.environ, "PYTHONPATH": str(Path(spacy_krissel.__file__).parent.parent)}
-    runs = [subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    runs = [
+        subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
     messages = [run.communicate()[1] for run in runs]
     failed = [message for run, message in zip(runs, messages, strict=True) if run.returncode]
     assert len(failed) < 2 and all("[K045]" in message for message in failed), messages
@@ -389,13 +437,24 @@ def test_two_processes_into_one_output_leave_valid_shards(ontology, write_texts,
 def test_disk_errors_are_coded(ontology, write_texts, tmp_path, monkeypatch):
     texts = write_texts(TEXTS)
     for module in (work_module, mine_module):
-        with monkeypatch.context() as patch, pytest.raises(KrisselError, match="K026.*No space left.*Free space"):
-            patch.setattr(module, "write_shard", lambda *args: (_ for _ in ()).throw(OSError(28, "No space left")))
+        with (
+            monkeypatch.context() as patch,
+            pytest.raises(KrisselError, match="K026.*No space left.*Free space"),
+        ):
+            patch.setattr(
+                module,
+                "write_shard",
+                lambda *args: (_ for _ in ()).throw(OSError(28, "No space left")),
+            )
             mine(ontology, texts, tmp_path / "shards")
     (tmp_path / "file").write_text("mine")
     with pytest.raises(KrisselError, match="K026.*A file stands where a folder is needed"):
         mine(ontology, texts, tmp_path / "file" / "shards")
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".shards.partial", "file", "texts.jsonl"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        ".shards.partial",
+        "file",
+        "texts.jsonl",
+    ]
 
 
 def test_missing_texts_raise(ontology, tmp_path):
@@ -432,7 +491,8 @@ def test_progress_bar_writes_to_stderr_only_when_asked(ontology, write_texts, tm
 
 @pytest.mark.data
 @pytest.mark.parametrize(
-    "case, mentions, entities", [("preserve", 12000, 550), ("fold", 85000, 1600), ("smart", 75000, 1400)]
+    "case, mentions, entities",
+    [("preserve", 12000, 550), ("fold", 85000, 1600), ("smart", 75000, 1400)],
 )
 def test_abstracts_give_the_expected_counts(medic, data_dir, tmp_path, case, mentions, entities):
     report = mine(medic, data_dir / "text" / "abstracts.jsonl.gz", tmp_path / "shards", case=case)
@@ -449,17 +509,26 @@ def medic(data_dir, tmp_path_factory):
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", KrisselWarning)
-        return build_ontology(data_dir / "ontologies" / "medic_06Jul2012.txt", tmp_path_factory.mktemp("medic") / "s")
+        return build_ontology(
+            data_dir / "ontologies" / "medic_06Jul2012.txt", tmp_path_factory.mktemp("medic") / "s"
+        )
 
 
-def test_workers_with_stale_limits_write_the_same_shards(ontology, many_texts, tmp_path, monkeypatch, read_bytes):
+def test_workers_with_stale_limits_write_the_same_shards(
+    ontology, many_texts, tmp_path, monkeypatch, read_bytes
+):
     """On some systems, processes do not see how the limits of the first one sink."""
     monkeypatch.setattr(reservoir_module, "MIN_NEW", 1)
     kept = []
     remove = WorkDirectory.remove
 
     def counting(self):
-        kept.append(sum(pa.ipc.open_file(path.read_bytes()).read_all().num_rows for path in self.path.glob("*.arrow")))
+        kept.append(
+            sum(
+                pa.ipc.open_file(path.read_bytes()).read_all().num_rows
+                for path in self.path.glob("*.arrow")
+            )
+        )
         remove(self)
 
     monkeypatch.setattr(WorkDirectory, "remove", counting)

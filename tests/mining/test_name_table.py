@@ -17,7 +17,9 @@ def found(table, text):
 
 
 def places(names, text):
-    table = NameTable([NormalizedName(name, name, row, False) for row, name in enumerate(names)], fold=True)
+    table = NameTable(
+        [NormalizedName(name, name, row, False) for row, name in enumerate(names)], fold=True
+    )
     return [place for place, _ in found(table, text)]
 
 
@@ -29,7 +31,16 @@ def test_longest_name_from_each_start_wins():
 
 def test_names_with_punctuation_at_their_edges_are_found():
     names = ["(d) e", "(d) e.", "(d)", "d", "d)", "((d", "d) e f", "e"]
-    assert places(names, "((d) e.) d) e f ((d") == ["((d", "(d) e.", "d)", "e", "d) e f", "e", "((d", "d"]
+    assert places(names, "((d) e.) d) e f ((d") == [
+        "((d",
+        "(d) e.",
+        "d)",
+        "e",
+        "d) e f",
+        "e",
+        "((d",
+        "d",
+    ]
 
 
 def test_exact_name_is_found_before_a_folded_one():
@@ -40,7 +51,16 @@ def test_exact_name_is_found_before_a_folded_one():
 
 
 def test_equal_names_are_merged():
-    names = [("A b", 3), ("a b", 3), ("A B", 3), ("c", 1), ("C", 2), ("c", 1), ("d", AMBIGUOUS), ("D", AMBIGUOUS)]
+    names = [
+        ("A b", 3),
+        ("a b", 3),
+        ("A B", 3),
+        ("c", 1),
+        ("C", 2),
+        ("c", 1),
+        ("d", AMBIGUOUS),
+        ("D", AMBIGUOUS),
+    ]
     table = NameTable([NormalizedName(name, name, row, False) for name, row in names], fold=True)
     assert len(table) == 3
     matches = table.find(forms("a b c d", fold=True))
@@ -52,7 +72,9 @@ def test_equal_names_are_merged():
 
 
 def test_building_in_blocks_changes_nothing(monkeypatch):
-    names = [NormalizedName(f"{i % 7} w{i} ({i})", f"{i % 7} w{i} ({i})", i, False) for i in range(50)]
+    names = [
+        NormalizedName(f"{i % 7} w{i} ({i})", f"{i % 7} w{i} ({i})", i, False) for i in range(50)
+    ]
     names += [NormalizedName("...", "...", 9, False)]
     text = " and ".join(name.plain for name in names)
     whole = NameTable(names, fold=True)
@@ -72,7 +94,8 @@ def test_a_filter_that_lets_everything_pass_changes_nothing():
 
 
 def test_names_with_equal_hashes_are_distinguished(monkeypatch):
-    """Names that share the hash that is looked up are all found, and what has this hash alone is none of them."""
+    """Names that share the hash that is looked up are all found, and what has this hash alone is
+    none of them."""
     hashes = name_table_module.SpanHashes.hashes
 
     def poor(self, starts, ends):
@@ -89,8 +112,14 @@ def test_names_with_equal_hashes_are_distinguished(monkeypatch):
 def test_texts_of_several_blocks_keep_their_numbers(monkeypatch):
     monkeypatch.setattr("spacy_krissel.mining.matcher.BLOCK_CHARS", 12)
     texts = ["lung", "", "no", "a lung lung", "", "x" * 40, "lung"]
-    matcher = NameMatcher([SearchName(4, "lung"), SearchName(5, "lung no"), SearchName(6, "no a")], "fold")
+    matcher = NameMatcher(
+        [SearchName(4, "lung"), SearchName(5, "lung no"), SearchName(6, "no a")], "fold"
+    )
     parts = list(matcher.find_in(texts))
-    places = [place for part in parts for place in zip(*(column.tolist() for column in part[:4]), strict=True)]
+    places = [
+        place
+        for part in parts
+        for place in zip(*(column.tolist() for column in part[:4]), strict=True)
+    ]
     assert places == [(0, 0, 4, 4), (3, 2, 6, 4), (3, 7, 11, 4), (6, 0, 4, 4)]
     assert len(parts) > 1 and list(matcher.find_in([])) == []

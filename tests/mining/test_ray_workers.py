@@ -53,7 +53,9 @@ def expected(ontology, folder, tmp_path, read_bytes):
 
 
 @pytest.mark.slow
-def test_ray_writes_the_same_shards_as_one_process(cluster, ontology, folder, tmp_path, expected, read_bytes):
+def test_ray_writes_the_same_shards_as_one_process(
+    cluster, ontology, folder, tmp_path, expected, read_bytes
+):
     with pytest.warns(KrisselWarning) as found:
         report = mine(ontology, folder, tmp_path / "s", ray="local", **SETTINGS)
     assert (read_bytes(tmp_path / "s"), [str(each.message) for each in found]) == expected
@@ -87,7 +89,9 @@ def test_worker_killed_in_a_task_changes_no_shards(
             end_once()
         return mine_(miner, limits, texts, new)
 
-    monkeypatch.setattr(workers, task, {"_read_on_ray": read_and_end, "_mine_on_ray": mine_and_end}[task])
+    monkeypatch.setattr(
+        workers, task, {"_read_on_ray": read_and_end, "_mine_on_ray": mine_and_end}[task]
+    )
     with pytest.warns(KrisselWarning):
         mine(ontology, folder, tmp_path / "s", ray="local", **SETTINGS)
     assert killed.exists()
@@ -148,14 +152,17 @@ def test_n_process_with_ray_raises(ontology, write_texts, tmp_path):
 
 
 @pytest.mark.slow
-def test_temporary_cluster_ends_and_a_missing_one_raises(cluster, ontology, write_texts, tmp_path, monkeypatch):
+def test_temporary_cluster_ends_and_a_missing_one_raises(
+    cluster, ontology, write_texts, tmp_path, monkeypatch
+):
     """After the others, since it ends their connection."""
     cluster.shutdown()
     texts = write_texts({"a": "glioma"})
     mine(ontology, texts, tmp_path / "s", ray="local")
     assert [m.doc for m in MentionShards(tmp_path / "s")] == ["a"]
     assert not cluster.is_initialized()
-    # Where no other program has noted the address of its cluster, nor is seen to run one, as a test beside this may.
+    # Where no other program has noted the address of its cluster, nor is seen to run one, as a test
+    # beside this may.
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
     monkeypatch.setattr("ray._private.services.find_gcs_addresses", Mock(return_value=frozenset()))
     with pytest.raises(KrisselError, match=r"K024.*'auto'"):
@@ -163,7 +170,9 @@ def test_temporary_cluster_ends_and_a_missing_one_raises(cluster, ontology, writ
 
 
 @pytest.mark.slow
-def test_lost_machine_changes_no_shards(ontology, folder, tmp_path, expected, read_bytes, monkeypatch):
+def test_lost_machine_changes_no_shards(
+    ontology, folder, tmp_path, expected, read_bytes, monkeypatch
+):
     """Last, since a program has one connection."""
     # The connection of the tests before, unless another process of pytest ran the one that ends it.
     pytest.importorskip("ray").shutdown()

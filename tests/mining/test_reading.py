@@ -23,8 +23,8 @@ from spacy_krissel.mining.shards import MentionShards
 
 def pubmed(articles, deleted=()):
     records = "".join(
-        f"<PubmedArticle><MedlineCitation><PMID>{pmid}</PMID><Article><ArticleTitle>{title}</ArticleTitle></Article>"
-        f"</MedlineCitation></PubmedArticle>\n"
+        f"<PubmedArticle><MedlineCitation><PMID>{pmid}</PMID><Article>"
+        f"<ArticleTitle>{title}</ArticleTitle></Article></MedlineCitation></PubmedArticle>\n"
         for pmid, title in articles
     )
     gone = "".join(f"<PMID>{pmid}</PMID>" for pmid in deleted)
@@ -39,7 +39,9 @@ def baseline(tmp_path):
     files = {
         "1": pubmed([(1, "glioma one"), (2, "glioma two"), (3, "glioma three"), (4, "")]),
         "2": pubmed([(5, "tumor five"), (6, "tumor six")]),
-        "3": pubmed([(2, "glioma two revised"), (7, "tumor seven"), (8, "tumor eight")], deleted=[3, 5]),
+        "3": pubmed(
+            [(2, "glioma two revised"), (7, "tumor seven"), (8, "tumor eight")], deleted=[3, 5]
+        ),
         "4": pubmed([(2, "glioma two, again revised"), (5, "tumor five, back")], deleted=[8]),
     }
     folder.mkdir()
@@ -49,14 +51,18 @@ def baseline(tmp_path):
     return folder
 
 
-@pytest.mark.parametrize("unit_bytes, chunk_chars", [(1, 1), (1, 10**6), (10**6, 1), (10**6, 10**6), (500, 30)])
+@pytest.mark.parametrize(
+    "unit_bytes, chunk_chars", [(1, 1), (1, 10**6), (10**6, 1), (10**6, 10**6), (500, 30)]
+)
 @pytest.mark.parametrize("n_process", [1, 2])
 def test_the_last_version_of_an_article_counts(
     ontology, baseline, tmp_path, monkeypatch, unit_bytes, chunk_chars, n_process
 ):
     monkeypatch.setattr(reading_module, "UNIT_BYTES", unit_bytes)
     with pytest.warns(KrisselWarning, match=r"KW302\] 5 of 10 texts"):
-        report = mine(ontology, baseline, tmp_path / "s", chunk_chars=chunk_chars, n_process=n_process)
+        report = mine(
+            ontology, baseline, tmp_path / "s", chunk_chars=chunk_chars, n_process=n_process
+        )
     found = sorted((m.doc, m.left + m.mention + m.right) for m in MentionShards(tmp_path / "s"))
     assert found == [
         ("1", "glioma one"),
@@ -96,7 +102,12 @@ def test_unit_is_read_in_chunks_with_a_report_at_the_end(write_texts):
     one.write_text(one.read_text() + "no JSON\n")
     two = write_texts({f"b{i}": "0123456789" for i in range(2)}, "two.jsonl")
     chunks = list(read_unit((one, two), 7, chunk_chars=20))
-    assert [[text.id for text in texts] for _, texts in chunks] == [["a0", "a1"], ["a2", "a3"], ["a4", "b0"], ["b1"]]
+    assert [[text.id for text in texts] for _, texts in chunks] == [
+        ["a0", "a1"],
+        ["a2", "a3"],
+        ["a4", "b0"],
+        ["b1"],
+    ]
     assert [chunk.is_last for chunk, _ in chunks] == [False, False, False, True]
     assert {chunk.unit for chunk, _ in chunks} == {7}
     assert [bool(chunk.report) for chunk, _ in chunks] == [False, False, False, True]
@@ -116,7 +127,8 @@ def test_files_of_all_formats_are_mined_together(ontology, tmp_path, read_bytes,
 
 @pytest.fixture
 def many_files(write_texts, tmp_path):
-    """Eight files of ten texts; the last line of each is bad, and the id of its first text is that of another's."""
+    """Eight files of ten texts; the last line of each is bad, and the id of its first text is that
+    of another's."""
     for i in range(8):
         texts = {f"t{i}-{j}": f"{i} {j} tumor, lung cancer, AIDS" for j in range(9)}
         path = write_texts({"same": "glioma", **texts}, f"in/{i}.jsonl")
@@ -130,7 +142,9 @@ class Stop(Exception):
 
 @pytest.mark.parametrize("n_process", [1, 2, 3])
 @pytest.mark.parametrize("stop_at", [0, 4, 7, 15])
-def test_read_units_are_not_read_again(ontology, many_files, tmp_path, monkeypatch, read_bytes, n_process, stop_at):
+def test_read_units_are_not_read_again(
+    ontology, many_files, tmp_path, monkeypatch, read_bytes, n_process, stop_at
+):
     monkeypatch.setattr(reading_module, "UNIT_BYTES", 1)
     settings = {"cap": 3, "chunk_chars": 150}
     with pytest.warns(KrisselWarning) as expected:
@@ -164,7 +178,9 @@ def test_read_units_are_not_read_again(ontology, many_files, tmp_path, monkeypat
     assert [str(each.message) for each in found] == [str(each.message) for each in expected] != []
 
 
-def test_large_files_are_read_by_this_process(ontology, many_files, tmp_path, monkeypatch, read_bytes):
+def test_large_files_are_read_by_this_process(
+    ontology, many_files, tmp_path, monkeypatch, read_bytes
+):
     """And many processes read the others, whatever is read first."""
     monkeypatch.setattr(reading_module, "UNIT_BYTES", 1)
     with warnings.catch_warnings():
@@ -198,7 +214,11 @@ def test_work_of_another_version_raises(ontology, write_texts, tmp_path):
     assert sorted(os.listdir(partial)) == ["000000.arrow", "state.json"]
 
 
-@given(st.lists(st.lists(st.integers(0, 30) | st.integers(2**64 - 3, 2**64 - 1), max_size=12), max_size=12))
+@given(
+    st.lists(
+        st.lists(st.integers(0, 30) | st.integers(2**64 - 3, 2**64 - 1), max_size=12), max_size=12
+    )
+)
 def test_each_id_is_new_once(parts):
     seen, known = SeenIds(), set()
     for part in parts:

@@ -9,7 +9,11 @@ from hypothesis import strategies as st
 from spacy_krissel.mining import reservoir as reservoir_module
 from spacy_krissel.mining.reservoir import Reservoir, doc_prefix, lowest, priorities
 
-items = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2**64 - 1)), max_size=60, unique_by=lambda item: item[1])
+items = st.lists(
+    st.tuples(st.integers(0, 3), st.integers(0, 2**64 - 1)),
+    max_size=60,
+    unique_by=lambda item: item[1],
+)
 
 
 def priority(seed, doc, start, entity):
@@ -17,7 +21,9 @@ def priority(seed, doc, start, entity):
 
 
 def columns(offers):
-    return np.array([row for row, _ in offers], dtype=np.int32), np.array([order for _, order in offers], np.uint64)
+    return np.array([row for row, _ in offers], dtype=np.int32), np.array(
+        [order for _, order in offers], np.uint64
+    )
 
 
 def sample(cap, offers):
@@ -30,7 +36,9 @@ def sample(cap, offers):
 def test_sample_is_the_lowest_in_any_order(offers, cap, random):
     expected = []
     for row in range(4):
-        expected += [(row, order) for order in sorted(order for r, order in offers if r == row)[:cap]]
+        expected += [
+            (row, order) for order in sorted(order for r, order in offers if r == row)[:cap]
+        ]
     random.shuffle(offers)
     assert sample(cap, offers) == expected
 
@@ -53,7 +61,11 @@ def test_reservoir_keeps_every_mention_of_the_sample(offers, cap, cuts):
     with patch.object(reservoir_module, "MIN_NEW", 4):
         for start, end in zip([0, *sorted(cuts)], [*sorted(cuts), len(offers)], strict=True):
             part = offers[start:end]
-            kept += [offer for offer, may in zip(part, reservoir.offer(*columns(part)), strict=True) if may]
+            kept += [
+                offer
+                for offer, may in zip(part, reservoir.offer(*columns(part)), strict=True)
+                if may
+            ]
     assert sample(cap, kept) == sample(cap, offers)
 
 
@@ -63,9 +75,19 @@ def test_reservoir_drops_mentions_over_the_cap(monkeypatch):
     # Of a priority the last bits may be lost, here one; a limit is never below that of the sample.
     assert reservoir.offer(*columns([(0, 10), (0, 14), (0, 6), (1, 18)])).all()
     assert reservoir.limits.tolist() == [11, 2**64 - 1]
-    assert reservoir.offer(*columns([(0, 12), (0, 8), (1, 2**64 - 1), (0, 10)])).tolist() == [False, True, True, True]
+    assert reservoir.offer(*columns([(0, 12), (0, 8), (1, 2**64 - 1), (0, 10)])).tolist() == [
+        False,
+        True,
+        True,
+        True,
+    ]
     # What was kept before counts, and a limit never rises.
-    assert reservoir.offer(*columns([(0, 16), (1, 2), (1, 4), (0, 2)])).tolist() == [False, True, True, True]
+    assert reservoir.offer(*columns([(0, 16), (1, 2), (1, 4), (0, 2)])).tolist() == [
+        False,
+        True,
+        True,
+        True,
+    ]
     assert reservoir.limits.tolist() == [7, 5]
     assert Reservoir(None, n_rows=1).offer(*columns([(0, 2**64 - 1)] * 5)).all()
 
@@ -75,7 +97,10 @@ def test_equal_priorities_are_kept_in_order():
     assert lowest(rows, orders, 2).tolist() == [0, 1]
 
 
-@given(st.text(max_size=9), st.lists(st.tuples(st.integers(0, 2**20), st.text(max_size=9)), min_size=1, max_size=4))
+@given(
+    st.text(max_size=9),
+    st.lists(st.tuples(st.integers(0, 2**20), st.text(max_size=9)), min_size=1, max_size=4),
+)
 def test_priorities_together_equal_those_of_each_mention(doc, mentions):
     starts, entities = zip(*mentions, strict=True)
     prefixes = [doc_prefix(3, doc)] * len(mentions)
@@ -98,7 +123,9 @@ def test_every_mention_has_the_same_chance():
 
 def fill_places(seed, n, cap):
     orders = [priority(seed, "doc", start, "D1") for start in range(n)]
-    return [(seed, start) for start in lowest(*columns([(0, order) for order in orders]), cap).tolist()]
+    return [
+        (seed, start) for start in lowest(*columns([(0, order) for order in orders]), cap).tolist()
+    ]
 
 
 def test_priority_is_the_same_everywhere():
@@ -108,7 +135,13 @@ def test_priority_is_the_same_everywhere():
         len(
             {
                 priority(*args)
-                for args in [(0, "d", 1, "e"), (1, "d", 1, "e"), (0, "d1", 1, "e"), (0, "d", 2, "e"), (0, "d", 1, "f")]
+                for args in [
+                    (0, "d", 1, "e"),
+                    (1, "d", 1, "e"),
+                    (0, "d1", 1, "e"),
+                    (0, "d", 2, "e"),
+                    (0, "d", 1, "f"),
+                ]
             }
         )
         == 5

@@ -20,11 +20,14 @@ def test_names_are_searched_or_counted_as_left_out(ontology):
 
 def test_the_preferred_name_comes_first(ontology):
     names, _ = names_and_counts(ontology)
-    assert next(name.text for name in names if name.row == 2) == "Acquired Immunodeficiency Syndrome"
+    assert (
+        next(name.text for name in names if name.row == 2) == "Acquired Immunodeficiency Syndrome"
+    )
 
 
 def test_without_aliases_only_preferred_names_are_searched(ontology):
-    """An alias is not searched, and a preferred name that is another entity's alias stays ambiguous."""
+    """An alias is not searched, and a preferred name that is another entity's alias stays
+    ambiguous."""
     names, counts = names_and_counts(ontology, aliases=False)
     everything, _ = names_and_counts(ontology)
     preferred = {name for _, name, is_preferred in ontology.names() if is_preferred}

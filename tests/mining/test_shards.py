@@ -43,12 +43,18 @@ def test_positions_iteration_and_groups_agree(shards):
 def test_groups_and_fields_match_the_mentions(shards):
     mentions = list(shards)
     ids, starts = shards.groups()
-    assert [mentions[start].entity for start in starts[:-1]] == ids.to_pylist() == ["D1", "D2", "D3", "D7"]
+    assert (
+        [mentions[start].entity for start in starts[:-1]]
+        == ids.to_pylist()
+        == ["D1", "D2", "D3", "D7"]
+    )
     assert starts[-1] == len(shards)
     # In any order, and several times.
     places = np.array([len(shards) - 1, 0, 3, 3, *range(len(shards))])
     docs, starts = shards.fields(places, "doc", "start")
-    assert list(zip(docs, starts, strict=True)) == [(mentions[i].doc, mentions[i].start) for i in places]
+    assert list(zip(docs, starts, strict=True)) == [
+        (mentions[i].doc, mentions[i].start) for i in places
+    ]
     assert shards.fields(np.zeros(0, dtype=np.int64), "doc", "start") == [[], []]
 
 
@@ -129,12 +135,18 @@ def test_flipped_bit_of_a_shard_raises(shards):
         (shards.path / "shard-00001.arrow").write_bytes(damaged)
         opened = MentionShards(shards.path)
         assert opened[0] == shards[0]
-        for read in (lambda opened=opened: opened[50], opened.by_entity, lambda opened=opened: list(opened)):
+        for read in (
+            lambda opened=opened: opened[50],
+            opened.by_entity,
+            lambda opened=opened: list(opened),
+        ):
             with pytest.raises(KrisselError, match="K004.*shard-00001.arrow.*SHA-256"):
                 read()
 
 
-@pytest.mark.parametrize("value", [None, 5, "x", [], {}, [1], [{}], [{"file": "shard-00000.arrow"}], -1, float("nan")])
+@pytest.mark.parametrize(
+    "value", [None, 5, "x", [], {}, [1], [{}], [{"file": "shard-00000.arrow"}], -1, float("nan")]
+)
 @pytest.mark.parametrize("key", ["shards", "files"])
 def test_invalid_manifest_raises(shards, key, value):
     sign(shards.path, lambda manifest: manifest.update({key: value}))

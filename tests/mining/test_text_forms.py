@@ -47,14 +47,19 @@ def test_capitals_in_spans_are_found(text):
 def test_words_match_str_split(text):
     form = forms(text, fold=False).words
     words = Words(form)
-    assert [form[start:end] for start, end in zip(words.starts, words.ends, strict=True)] == form.split()
+    assert [
+        form[start:end] for start, end in zip(words.starts, words.ends, strict=True)
+    ] == form.split()
     places = np.arange(-1, len(form) + 1)
     assert words.inside(places).tolist() == [0 <= i < len(form) and form[i] != " " for i in places]
 
 
 def test_empty_text_has_no_words_and_no_hashes():
     assert len(Words("").starts) == 0
-    assert len(SpanHashes("", "").hashes(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))) == 0
+    assert (
+        len(SpanHashes("", "").hashes(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)))
+        == 0
+    )
 
 
 any_text = st.text(st.characters(codec=None), max_size=60) | st.text(

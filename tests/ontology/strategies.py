@@ -28,4 +28,6 @@ def entities(id_: str) -> st.SearchStrategy:
     )
 
 
-ontologies = st.lists(filled, max_size=8, unique=True).flatmap(lambda ids: st.tuples(*map(entities, ids)).map(list))
+ontologies = st.lists(filled, max_size=8, unique=True).flatmap(
+    lambda ids: st.tuples(*map(entities, ids)).map(list)
+)

@@ -20,7 +20,9 @@ from spacy_krissel.ontology.vocabularies.cache import Source
 @pytest.fixture
 def medic(tmp_path):
     path = tmp_path / "medic.txt"
-    path.write_text("D009103|126200||Multiple Sclerosis|MS\n145250||HYPERPIGMENTATION|FPH\n", encoding="utf8")
+    path.write_text(
+        "D009103|126200||Multiple Sclerosis|MS\n145250||HYPERPIGMENTATION|FPH\n", encoding="utf8"
+    )
     return path
 
 
@@ -37,23 +39,36 @@ def obo(tmp_path):
 
 def test_sources_of_several_formats_fill_one_store(tmp_path, medic, obo):
     more = tmp_path / "more.jsonl.gz"
-    records = [{"concept_id": "C9", "canonical_name": "ms"}, {"concept_id": "D009103", "canonical_name": "again"}]
+    records = [
+        {"concept_id": "C9", "canonical_name": "ms"},
+        {"concept_id": "D009103", "canonical_name": "again"},
+    ]
     more.write_bytes(gzip.compress("\n".join(map(json.dumps, records)).encode()))
     with pytest.warns(KrisselWarning, match="KW102.*D009103"):
         store = build_ontology([medic, obo, more], tmp_path / "store")
     assert list(store.ids) == ["D009103", "145250", "DOID:2377", "C9"]
     assert store.find("MS") == ["C9", "D009103"]
     assert store.manifest["info"]["sources"] == ["medic.txt", "small.obo", "more.jsonl.gz"]
-    assert [each["format"] for each in store.manifest["info"]["provenance"]] == ["medic", "obo", "jsonl"]
+    assert [each["format"] for each in store.manifest["info"]["provenance"]] == [
+        "medic",
+        "obo",
+        "jsonl",
+    ]
 
 
 def test_prefix_separates_equal_ids_of_two_sources(tmp_path, medic):
     genes = tmp_path / "genes.jsonl"
-    genes.write_text(json.dumps({"concept_id": "145250", "canonical_name": "KRT5", "alt_ids": ["7", "HGNC:5"]}) + "\n")
+    genes.write_text(
+        json.dumps({"concept_id": "145250", "canonical_name": "KRT5", "alt_ids": ["7", "HGNC:5"]})
+        + "\n"
+    )
     prefixed = build_ontology(genes, tmp_path / "genes", prefix="NCBIGene:")
     assert prefixed.get("NCBIGene:145250").alt_ids == ("NCBIGene:7", "HGNC:5")
     store = build_ontology([medic, prefixed.path], tmp_path / "store")
-    assert [store.get(id_).name for id_ in ("145250", "NCBIGene:145250")] == ["HYPERPIGMENTATION", "KRT5"]
+    assert [store.get(id_).name for id_ in ("145250", "NCBIGene:145250")] == [
+        "HYPERPIGMENTATION",
+        "KRT5",
+    ]
     with pytest.raises(KrisselError, match="K006.*prefix"):
         build_ontology(genes, tmp_path / "none", prefix="NCBI Gene")
 
@@ -61,7 +76,9 @@ def test_prefix_separates_equal_ids_of_two_sources(tmp_path, medic):
 def test_species_words_name_their_species_on_request(tmp_path):
     taxa = tmp_path / "taxa.jsonl"
     names = {"NCBITaxon:9606": "Homo sapiens", "NCBITaxon:10088": "Mus", "9606": "a gene"}
-    taxa.write_text("\n".join(json.dumps({"concept_id": id_, "canonical_name": names[id_]}) for id_ in names))
+    taxa.write_text(
+        "\n".join(json.dumps({"concept_id": id_, "canonical_name": names[id_]}) for id_ in names)
+    )
     assert OntologyStore(build_ontology(taxa, tmp_path / "plain").path).find("patients") == []
     store = build_ontology(taxa, tmp_path / "store", species_words=True)
     assert store.find("Patients") == ["NCBITaxon:9606"] and store.find("mice") == []
@@ -72,8 +89,16 @@ def test_sources_are_merged_into_one_entity_per_concept(tmp_path, medic, obo):
     store = build_ontology([obo, medic], tmp_path / "store", merge_sources=True)
     assert list(store.ids) == ["DOID:2377", "145250"]
     found = store.get("D009103")
-    assert (found.id, found.name, found.aliases) == ("DOID:2377", "multiple sclerosis", ("Multiple Sclerosis", "MS"))
-    assert (found.definition, found.alt_ids, found.xrefs) == ("A disease.", ("D009103", "126200", "OMIM:126200"), ())
+    assert (found.id, found.name, found.aliases) == (
+        "DOID:2377",
+        "multiple sclerosis",
+        ("Multiple Sclerosis", "MS"),
+    )
+    assert (found.definition, found.alt_ids, found.xrefs) == (
+        "A disease.",
+        ("D009103", "126200", "OMIM:126200"),
+        (),
+    )
     assert store.manifest["info"]["merged"] == {"seen": 3, "merged": 1}
 
 
@@ -91,7 +116,9 @@ def test_store_is_enriched_from_a_file_or_a_store(tmp_path, medic, obo, monkeypa
     scratch.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(scratch))
     other = build_ontology(obo, tmp_path / "doid")
-    stores = [build_ontology(medic, tmp_path / "a", enrich_from=[source]) for source in (obo, other.path)]
+    stores = [
+        build_ontology(medic, tmp_path / "a", enrich_from=[source]) for source in (obo, other.path)
+    ]
     assert [store.get("D009103").definition for store in stores] == ["A disease."] * 2
     assert stores[0].manifest["info"]["enriched"] == {"seen": 2, "linked": 1, "definition": 1}
     assert stores[0].manifest["info"]["enriched_from"] == ["small.obo"]
@@ -180,7 +207,12 @@ def test_a_column_applies_to_the_tables_that_have_it(tmp_path):
     first.write_text("Nummer;Wort;Auch\nL:1;glucose;sugar/dextrose\n")
     second.write_text("id\tname\tsynonyms\nL:2\twater/ice\tH2O|aqua/vapour\n")
     third.write_text("Code,Wort\nL:3,salt\n")
-    columns = {"id_column": "Nummer", "name_column": "wort", "synonym_column": "Auch", "separator": "/"}
+    columns = {
+        "id_column": "Nummer",
+        "name_column": "wort",
+        "synonym_column": "Auch",
+        "separator": "/",
+    }
     for sources in ([first, second, third], [third, second, first]):
         store = build_ontology(sources, tmp_path / "store", **columns)
         found = {entity.id: entity.names for entity in store}
@@ -191,7 +223,9 @@ def test_a_column_applies_to_the_tables_that_have_it(tmp_path):
         }
     # A table whose columns are neither named nor usual; a column that no table has.
     third.write_text("Kennung,Wort\nL:3,salt\n")
-    with pytest.raises(KrisselError, match=r"K118.*third\.csv.*the ids.*'Kennung'.*krissel ontology"):
+    with pytest.raises(
+        KrisselError, match=r"K118.*third\.csv.*the ids.*'Kennung'.*krissel ontology"
+    ):
         build_ontology([first, second, third], tmp_path / "other", **columns)
     with pytest.raises(KrisselError, match="K103.*no column 'Anders'"):
         build_ontology([first, second], tmp_path / "other", **{**columns, "type_column": "Anders"})
@@ -205,10 +239,15 @@ def test_a_vocabulary_keeps_its_own_columns(tmp_path, monkeypatch):
     own = {"id_column": "hgnc_id", "name_column": "symbol", "synonym_column": "name"}
     known = Source(hgnc, "table", own)
     monkeypatch.setattr(
-        build_module, "locate", lambda path, *_, **options: known if path == "hgnc" else Source(path, "auto", options)
+        build_module,
+        "locate",
+        lambda path, *_, **options: known if path == "hgnc" else Source(path, "auto", options),
     )
     store = build_ontology(["hgnc", table], tmp_path / "store", id_column="Nummer", separator="~")
-    assert [entity.names for entity in store] == [("A1BG", "alpha-1-B glycoprotein"), ("glucose", "sugar", "dextrose")]
+    assert [entity.names for entity in store] == [
+        ("A1BG", "alpha-1-B glycoprotein"),
+        ("glucose", "sugar", "dextrose"),
+    ]
 
 
 def test_format_and_reader_options_for_a_store_raise(obo, tmp_path):

@@ -65,14 +65,21 @@ def test_preferred_homonym_is_expanded_with_another_name(names_of, order, chosen
     }
     assert figures["order"] == order
     assert figures["before"] == {
-        "entities": 2, "names": 6, "homonyms": 1, "pairs": 3, "preferred": 1, "other": 2, "cross_species": 0,
+        "entities": 2, "names": 6, "homonyms": 1, "pairs": 3, "preferred": 1, "other": 2,
+        "cross_species": 0,
     }  # fmt: skip
 
 
 def test_one_entity_without_other_names_keeps_the_homonym(names_of):
     """Figure 2c: of n versions, one may be the name as it is."""
-    names, figures = names_of(Entity("1", "Lead"), Entity("2", "Lead", ("Pb",)), Entity("3", "Electrode", ("Lead",)))
-    assert names == {"1": ("Lead",), "2": ("Lead (Pb)", "Pb"), "3": ("Electrode", "Lead (Electrode)")}
+    names, figures = names_of(
+        Entity("1", "Lead"), Entity("2", "Lead", ("Pb",)), Entity("3", "Electrode", ("Lead",))
+    )
+    assert names == {
+        "1": ("Lead",),
+        "2": ("Lead (Pb)", "Pb"),
+        "3": ("Electrode", "Lead (Electrode)"),
+    }
     assert figures["unchanged"] == 1 and figures["success_rate"] == 1.0
 
 
@@ -82,13 +89,18 @@ def test_second_entity_without_other_names_is_a_failure(names_of):
         Entity("1", "Lead"), Entity("2", "Lead", ("LEAD",)), Entity("3", "Lead", ("Pb",)),
         Entity("4", "Tin", ("Sn",)), Entity("5", "Tin", ("Can",)),
     )  # fmt: skip
-    assert names["1"] == ("Lead",) and names["2"] == ("Lead", "LEAD") and names["3"] == ("Lead (Pb)", "Pb")
+    assert (
+        names["1"] == ("Lead",)
+        and names["2"] == ("Lead", "LEAD")
+        and names["3"] == ("Lead (Pb)", "Pb")
+    )
     assert names["4"] == ("Tin (Sn)", "Sn") and names["5"] == ("Tin (Can)", "Can")
     assert (figures["failures"], figures["success_rate"], figures["unchanged"]) == (1, 0.5, 0)
 
 
 def test_cross_species_homonyms_are_expanded_with_the_species(names_of):
-    """§4.1.1: the species alone where it tells the genes apart, and behind a name where it does not."""
+    """§4.1.1: the species alone where it tells the genes apart, and behind a name where it does
+    not."""
     names, figures = names_of(
         Entity("2", "A2M", ("α2microglobulin",), species="human"),
         Entity("513856", "A2M", ("α2microglobulin",), species="cattle"),
@@ -105,7 +117,8 @@ def test_cross_species_homonyms_are_expanded_with_the_species(names_of):
 
 @pytest.mark.parametrize("common_names", [True, False])
 def test_gene_names_get_the_common_name_of_their_species(tmp_path, common_names):
-    """§4.1.1 from NCBI's own files: "A2M (IGHA2, human)", where the taxonomy is named as Table 11 names species."""
+    """§4.1.1 from NCBI's own files: "A2M (IGHA2, human)", where the taxonomy is named as Table 11
+    names species."""
     taxa = [
         ("9606", "human", "", "genbank common name"),
         ("9606", "Homo sapiens", "", "scientific name"),
@@ -116,7 +129,15 @@ def test_gene_names_get_the_common_name_of_their_species(tmp_path, common_names)
     (tmp_path / "names.dmp").write_text("".join("\t|\t".join(cells) + "\t|\n" for cells in taxa))
     options = {"common_names": True} if common_names else {}
     taxonomy = build_ontology(tmp_path / "names.dmp", tmp_path / "taxonomy", **options)
-    columns = ["#tax_id", "GeneID", "Symbol", "dbXrefs", "Synonyms", "description", "Other_designations"]
+    columns = [
+        "#tax_id",
+        "GeneID",
+        "Symbol",
+        "dbXrefs",
+        "Synonyms",
+        "description",
+        "Other_designations",
+    ]
     columns += ["Symbol_from_nomenclature_authority", "Full_name_from_nomenclature_authority"]
     genes = [
         ("9606", "2", "A2M", "-", "α2microglobulin", *"----"),
@@ -125,7 +146,9 @@ def test_gene_names_get_the_common_name_of_their_species(tmp_path, common_names)
     ]
     table = "".join("\t".join(cells) + "\n" for cells in (columns, *genes))
     (tmp_path / "gene_info").write_text(table, encoding="utf8")
-    store = build_ontology(tmp_path / "gene_info", tmp_path / "genes", disambiguate="shortest", taxonomy=taxonomy)
+    store = build_ontology(
+        tmp_path / "gene_info", tmp_path / "genes", disambiguate="shortest", taxonomy=taxonomy
+    )
     human, cattle = ("human", "cattle") if common_names else ("Homo sapiens", "Bos taurus")
     assert {entity.id: (entity.name, *entity.aliases) for entity in store} == {
         "2": (f"A2M (α2microglobulin, {human})", f"α2microglobulin ({human})"),
@@ -150,16 +173,25 @@ def test_cross_species_homonyms_without_other_names_get_the_species(names_of):
         Entity("1", "trnL", species="human"), Entity("2", "trnL", ("tl",), species="human"),
         Entity("3", "trnL", species="mouse"), Entity("4", "trnL"),
     )  # fmt: skip
-    assert names == {"1": ("trnL (human)",), "2": ("trnL (tl, human)", "tl"), "3": ("trnL (mouse)",), "4": ("trnL",)}
+    assert names == {
+        "1": ("trnL (human)",),
+        "2": ("trnL (tl, human)", "tl"),
+        "3": ("trnL (mouse)",),
+        "4": ("trnL",),
+    }
     assert (figures["failures"], figures["unchanged"]) == (0, 1)
-    names, figures = names_of(*(Entity(str(i), "trnL", species="human" if i else "mouse") for i in range(3)))
+    names, figures = names_of(
+        *(Entity(str(i), "trnL", species="human" if i else "mouse") for i in range(3))
+    )
     assert names == {"0": ("trnL (mouse)",), "1": ("trnL (human)",), "2": ("trnL (human)",)}
     assert (figures["failures"], figures["success_rate"]) == (1, 0.0)
 
 
 def test_species_of_only_some_entities_is_used_last(names_of):
     names, figures = names_of(
-        Entity("1", "X", ("Y",), species="human"), Entity("2", "X", ("Y",)), Entity("3", "X", ("Y",))
+        Entity("1", "X", ("Y",), species="human"),
+        Entity("2", "X", ("Y",)),
+        Entity("3", "X", ("Y",)),
     )
     assert names == {
         "1": ("X (human)", "Y (human)"), "2": ("X (Y)", "Y (X)"), "3": ("X", "Y"),
@@ -170,10 +202,15 @@ def test_species_of_only_some_entities_is_used_last(names_of):
 
 
 def test_species_ids_are_replaced_by_names_of_the_taxonomy(names_of, tmp_path):
-    taxonomy = [Entity("NCBITaxon:9606", "Homo sapiens", ("human",)), Entity("NCBITaxon:9913", "Bos taurus")]
+    taxonomy = [
+        Entity("NCBITaxon:9606", "Homo sapiens", ("human",)),
+        Entity("NCBITaxon:9913", "Bos taurus"),
+    ]
     write_store(taxonomy, tmp_path / "taxonomy")
     names, _ = names_of(
-        Entity("1", "A2M", species="9606"), Entity("2", "A2M", species="NCBITaxID:9913"), taxonomy=tmp_path / "taxonomy"
+        Entity("1", "A2M", species="9606"),
+        Entity("2", "A2M", species="NCBITaxID:9913"),
+        taxonomy=tmp_path / "taxonomy",
     )
     assert names == {"1": ("A2M (Homo sapiens)",), "2": ("A2M (Bos taurus)",)}
 
@@ -184,7 +221,11 @@ def test_colliding_choices_are_resolved(names_of):
         Entity("C0003663", "Aquacobalamin", ("Hydroxocobalamin", "Aquocobalamin")),
         Entity("C0020316", "Hydroxocobalamin", ("Aquacobalamin", "Vitamin B12 alpha")),
     )
-    assert names["C0003663"] == ("Aquacobalamin (Aquocobalamin)", "Hydroxocobalamin (Aquacobalamin)", "Aquocobalamin")
+    assert names["C0003663"] == (
+        "Aquacobalamin (Aquocobalamin)",
+        "Hydroxocobalamin (Aquacobalamin)",
+        "Aquocobalamin",
+    )
     assert names["C0020316"] == (
         "Hydroxocobalamin (Vitamin B12 alpha)",
         "Aquacobalamin (Hydroxocobalamin)",
@@ -212,23 +253,31 @@ def test_entity_with_more_names_gives_way(names_of):
 def test_names_of_other_entities_are_never_generated(names_of):
     """However they are punctuated."""
     names, figures = names_of(
-        Entity("1", "a-B", ("X", "Second")), Entity("2", "Z", ("X",)), Entity("3", "other", ("x A/b",))
+        Entity("1", "a-B", ("X", "Second")),
+        Entity("2", "Z", ("X",)),
+        Entity("3", "other", ("x A/b",)),
     )
     assert names["1"] == ("a-B", "X (Second)", "Second") and names["2"] == ("Z", "X (Z)")
     assert figures["second_choices"] == 1
     # As a protein of UniProt is called after its species.
     names, _ = names_of(
-        Entity("1", "A2M", ("one",), species="human"), Entity("2", "A2M", species="mouse"), Entity("3", "A2M_HUMAN")
+        Entity("1", "A2M", ("one",), species="human"),
+        Entity("2", "A2M", species="mouse"),
+        Entity("3", "A2M_HUMAN"),
     )
     assert names == {"1": ("A2M (one, human)", "one"), "2": ("A2M (mouse)",), "3": ("A2M_HUMAN",)}
     names, _ = names_of(
-        Entity("1", "A2M", species="human"), Entity("2", "A2M", species="mouse"), Entity("3", "A2M_HUMAN")
+        Entity("1", "A2M", species="human"),
+        Entity("2", "A2M", species="mouse"),
+        Entity("3", "A2M_HUMAN"),
     )
     assert names["1"] == ("A2M",)
 
 
 def test_own_names_may_be_generated(names_of):
-    names, figures = names_of(Entity("1", "Breast", ("X", "X, breast")), Entity("2", "Lung", ("X",)))
+    names, figures = names_of(
+        Entity("1", "Breast", ("X", "X, breast")), Entity("2", "Lung", ("X",))
+    )
     assert names["1"] == ("Breast", "X (Breast)", "X, breast") and figures["second_choices"] == 0
 
 
@@ -240,7 +289,11 @@ def test_colliding_homonyms_are_resolved(names_of):
     )  # fmt: skip
     assert figures["failures"] == 0 and figures["second_choices"] == 1
     # The homonym that is first by its text has its first choice.
-    assert names["1"] == ("a b", "x (a b)") and names["3"] == ("b", "x a") and names["4"][1] == "x a (d)"
+    assert (
+        names["1"] == ("a b", "x (a b)")
+        and names["3"] == ("b", "x a")
+        and names["4"][1] == "x a (d)"
+    )
 
 
 def test_equal_expansions_of_one_entity_are_no_failure(names_of):
@@ -253,7 +306,9 @@ def test_equal_expansions_of_one_entity_are_no_failure(names_of):
 
 
 def test_expansion_that_folds_to_the_homonym_is_skipped(names_of):
-    names, _ = names_of(Entity("1", "M.S.", ("M-S", "m s", "Multiple")), Entity("2", "Mitral", ("M S", "±")))
+    names, _ = names_of(
+        Entity("1", "M.S.", ("M-S", "m s", "Multiple")), Entity("2", "Mitral", ("M S", "±"))
+    )
     assert names["1"] == ("M.S. (Multiple)", "M-S (Multiple)", "m s (Multiple)", "Multiple")
     assert names["2"] == ("Mitral", "M S (Mitral)", "±")
 
@@ -261,7 +316,16 @@ def test_expansion_that_folds_to_the_homonym_is_skipped(names_of):
 def test_disambiguation_changes_only_homonyms(names_of, tmp_path):
     entities = [
         Entity(
-            "1", "One", ("X", "", "X", "One"), ("T1",), ("C01",), "A definition.", ("UMLS:1",), "human", "src", ("A1",)
+            "1",
+            "One",
+            ("X", "", "X", "One"),
+            ("T1",),
+            ("C01",),
+            "A definition.",
+            ("UMLS:1",),
+            "human",
+            "src",
+            ("A1",),
         ),
         Entity("2", "Two", ("X",)),
     ]
@@ -270,40 +334,64 @@ def test_disambiguation_changes_only_homonyms(names_of, tmp_path):
     one = store.get("1")
     assert one.aliases == ("X (One)", "", "X (One)", "One")
     assert (one.types, one.tree_numbers, one.definition) == (("T1",), ("C01",), "A definition.")
-    assert (one.xrefs, one.species, one.source, one.alt_ids) == (("UMLS:1",), "human", "src", ("A1",))
+    assert (one.xrefs, one.species, one.source, one.alt_ids) == (
+        ("UMLS:1",),
+        "human",
+        "src",
+        ("A1",),
+    )
     assert store.manifest["info"]["provenance"] == [{"source": "in.obo"}]
     # Disambiguated names stay as they are.
-    assert list(build_ontology(store.path, tmp_path / "again", disambiguate="shortest")) == list(store)
+    assert list(build_ontology(store.path, tmp_path / "again", disambiguate="shortest")) == list(
+        store
+    )
 
 
 def test_ontology_without_homonyms_is_unchanged(names_of):
     for entities in ([], [Entity("1", "One", ("Two",))]):
         names, figures = names_of(*entities)
         assert names == {entity.id: ("One", "Two") for entity in entities}
-        assert figures["success_rate"] is None and figures["failures"] == figures["second_choices"] == 0
+        assert (
+            figures["success_rate"] is None
+            and figures["failures"] == figures["second_choices"] == 0
+        )
 
 
 def test_disambiguation_is_a_step_of_building(tmp_path):
     write_store(
-        [Entity("1", "One", ("X",), species="9606"), Entity("2", "Two", ("X",), species="9913")], tmp_path / "a"
+        [Entity("1", "One", ("X",), species="9606"), Entity("2", "Two", ("X",), species="9913")],
+        tmp_path / "a",
     )
     write_store([Entity("3", "Three", ("x", "Y"))], tmp_path / "b")
     seen = []
-    taxonomy = write_store([Entity("9606", "human"), Entity("9913", "cattle")], tmp_path / "taxonomy")
+    taxonomy = write_store(
+        [Entity("9606", "human"), Entity("9913", "cattle")], tmp_path / "taxonomy"
+    )
     store = build_ontology(
-        [tmp_path / "a", tmp_path / "b"], tmp_path / "out", disambiguate="longest", taxonomy=taxonomy,
+        [tmp_path / "a", tmp_path / "b"], tmp_path / "out", disambiguate="longest",
+        taxonomy=taxonomy,
         inspect=lambda store: seen.append(store.find("X")),
     )  # fmt: skip
-    assert [entity.aliases for entity in store] == [("X (human)",), ("X (cattle)",), ("x (Three)", "Y")]
+    assert [entity.aliases for entity in store] == [
+        ("X (human)",),
+        ("X (cattle)",),
+        ("x (Three)", "Y"),
+    ]
     assert seen == [["1", "2", "3"]]
     assert store.manifest["info"]["sources"] == ["a", "b"]
     assert store.manifest["info"]["disambiguated"]["order"] == "longest"
     # From a store as it is, without a copy, also in its place.
     build_ontology(
-        tmp_path / "a", tmp_path / "a", disambiguate="shortest", inspect=lambda store: seen.append(store.path)
+        tmp_path / "a",
+        tmp_path / "a",
+        disambiguate="shortest",
+        inspect=lambda store: seen.append(store.path),
     )
     assert seen[1:] == [tmp_path / "a"]
-    assert [entity.aliases for entity in OntologyStore(tmp_path / "a")] == [("X (9606)",), ("X (9913)",)]
+    assert [entity.aliases for entity in OntologyStore(tmp_path / "a")] == [
+        ("X (9606)",),
+        ("X (9913)",),
+    ]
 
 
 def test_unknown_order_and_missing_store_raise(tmp_path):
@@ -318,12 +406,21 @@ def test_unknown_order_and_missing_store_raise(tmp_path):
 words = st.sampled_from(["a", "b", "A", "a b", "a-b", "b (a)", "c", "a c", "±", "c b a"])
 species = st.sampled_from(["", "", "a", "B", "c", "?"])
 entities = st.builds(
-    Entity, st.just(""), words.filter(str.isascii), st.lists(words, max_size=3).map(tuple), species=species
+    Entity,
+    st.just(""),
+    words.filter(str.isascii),
+    st.lists(words, max_size=3).map(tuple),
+    species=species,
 )
 ontologies = st.lists(entities, max_size=9).map(
-    lambda found: [Entity(f"E{i}", each.name, each.aliases, species=each.species) for i, each in enumerate(found)]
+    lambda found: [
+        Entity(f"E{i}", each.name, each.aliases, species=each.species)
+        for i, each in enumerate(found)
+    ]
 )
-wild = settings(deadline=None, max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture])
+wild = settings(
+    deadline=None, max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 
 def bearers_of(entities):
@@ -336,7 +433,8 @@ def bearers_of(entities):
 
 
 def choices(entity, homonym, bearers, entities):
-    """All folded names that this bearer may get, by the paper's rules written down once more, without an order."""
+    """All folded names that this bearer may get, by the paper's rules written down once more,
+    without an order."""
     says = lambda text: any(map(str.isalnum, text))  # noqa: E731
     spelt = next(name for name in entity.names if fold_name(name) == homonym)
     names = [name for name in entity.names if fold_name(name) != homonym and says(name)]
@@ -356,9 +454,17 @@ def choices(entity, homonym, bearers, entities):
 
 @pytest.mark.slow
 @wild
-@given(ontologies, st.sampled_from(["shortest", "longest"]), st.sampled_from([2**64, 1, 3]), st.randoms())
-def test_all_possible_homonyms_are_disambiguated(tmp_path, monkeypatch, entities, order, n_hashes, chance):
-    """No other choice of expansions tells more bearers apart; with the real hash, and where most hashes collide."""
+@given(
+    ontologies,
+    st.sampled_from(["shortest", "longest"]),
+    st.sampled_from([2**64, 1, 3]),
+    st.randoms(),
+)
+def test_all_possible_homonyms_are_disambiguated(
+    tmp_path, monkeypatch, entities, order, n_hashes, chance
+):
+    """No other choice of expansions tells more bearers apart; with the real hash, and where most
+    hashes collide."""
     for each in (hashes, module):
         monkeypatch.setattr(each, "stable_hash", lambda text: stable_hash(text) % n_hashes)
     told_apart = Disambiguation(write_store(entities, tmp_path / "in"), order=order)
@@ -370,9 +476,13 @@ def test_all_possible_homonyms_are_disambiguated(tmp_path, monkeypatch, entities
     for old, new in zip(entities, renamed, strict=True):
         for before, after in zip((old.name, *old.aliases), (new.name, *new.aliases), strict=True):
             is_homonym = fold_name(before) in homonyms
-            assert after == before or (is_homonym and after.startswith(f"{before} (") and after.endswith(")"))
+            assert after == before or (
+                is_homonym and after.startswith(f"{before} (") and after.endswith(")")
+            )
             if is_homonym:
-                assert fold_name(after) in choices(old, fold_name(before), homonyms[fold_name(before)], entities)
+                assert fold_name(after) in choices(
+                    old, fold_name(before), homonyms[fold_name(before)], entities
+                )
     # What is shared still, but for one entity each, is what no assignment could serve.
     bearers = [(homonym, entity) for homonym, found in homonyms.items() for entity in found]
     wanted = [choices(entity, homonym, homonyms[homonym], entities) for homonym, entity in bearers]
@@ -386,7 +496,12 @@ def test_all_possible_homonyms_are_disambiguated(tmp_path, monkeypatch, entities
     assert told_apart.figures["failures"] == len(left) == store.manifest["shared_names"]
     # In whatever order entities and aliases come.
     shuffled = [
-        Entity(each.id, each.name, tuple(chance.sample(each.aliases, len(each.aliases))), species=each.species)
+        Entity(
+            each.id,
+            each.name,
+            tuple(chance.sample(each.aliases, len(each.aliases))),
+            species=each.species,
+        )
         for each in chance.sample(entities, len(entities))
     ]
     again = list(Disambiguation(write_store(shuffled, tmp_path / "in"), order=order))
@@ -399,7 +514,12 @@ def test_thousands_of_homonyms_are_disambiguated(tmp_path):
     """Thousands of bearers, of which some have a name of their own and the others the same few."""
     rng = random.Random(0)
     entities = [
-        Entity(f"E{i:04}", "trn", (f"own {i}",) if i % 3 == 0 else (f"few {rng.randrange(50)}",), species=f"s{i % 2}")
+        Entity(
+            f"E{i:04}",
+            "trn",
+            (f"own {i}",) if i % 3 == 0 else (f"few {rng.randrange(50)}",),
+            species=f"s{i % 2}",
+        )
         for i in range(4000)
     ]
     told_apart = Disambiguation(write_store(entities, tmp_path / "in"))
@@ -411,7 +531,8 @@ def test_thousands_of_homonyms_are_disambiguated(tmp_path):
 
 
 def read_cellosaurus(path):
-    """Entities from a table of name, id and species; the first name is taken for the preferred one."""
+    """Entities from a table of name, id and species; the first name is taken for the preferred
+    one."""
     names = {}
     with gzip.open(path, "rt", encoding="utf8") as file_:
         for line in file_:
@@ -425,7 +546,8 @@ def read_cellosaurus(path):
 @pytest.mark.filterwarnings("ignore:.*KW103")
 @pytest.mark.parametrize(
     "name, n_homonyms, failures",
-    # Most cell lines that fail have one name, and in it other punctuation or capitals than another: FAK+/+ and FAK-/-.
+    # Most cell lines that fail have one name, and in it other punctuation or capitals than another:
+    # FAK+/+ and FAK-/-.
     [
         ("medic_06Jul2012.txt", 1014, (0, [])),
         ("taxslim_2022-10-06.obo", 194, (0, [])),
@@ -435,7 +557,9 @@ def read_cellosaurus(path):
 def test_real_ontologies_are_disambiguated(data_dir, tmp_path, name, n_homonyms, failures):
     path = data_dir / "ontologies" / name
     is_table = name.endswith(".tsv.gz")
-    store = write_store(read_cellosaurus(path) if is_table else read_ontology(path), tmp_path / "store")
+    store = write_store(
+        read_cellosaurus(path) if is_table else read_ontology(path), tmp_path / "store"
+    )
     apart = build_ontology(store.path, tmp_path / "disambiguated", disambiguate="shortest")
     figures = apart.manifest["info"]["disambiguated"]
     assert figures["before"]["homonyms"] == store.manifest["shared_names"] == n_homonyms
@@ -444,4 +568,6 @@ def test_real_ontologies_are_disambiguated(data_dir, tmp_path, name, n_homonyms,
     for row, spelt, _ in apart.names():
         bearers.setdefault(spelt, set()).add(row)
     spelt_alike = sorted(spelt for spelt, rows in bearers.items() if len(rows) > 1)
-    assert (figures["failures"], spelt_alike) == failures and apart.manifest["shared_names"] == failures[0]
+    assert (figures["failures"], spelt_alike) == failures and apart.manifest[
+        "shared_names"
+    ] == failures[0]

@@ -46,7 +46,10 @@ def test_stronger_links_come_first(make):
         Entity("A2", "Near", definition="xref, same name", xrefs=("E",), tree_numbers=("X.2",)),
         Entity("A3", "Near", xrefs=("E",)),
     )
-    namesake = make(Entity("A1", "narrower", definition="too narrow", xrefs=("E",)), Entity("A2", "Near", xrefs=("E",)))
+    namesake = make(
+        Entity("A1", "narrower", definition="too narrow", xrefs=("E",)),
+        Entity("A2", "Near", xrefs=("E",)),
+    )
     by_id = make(Entity("E", "e", definition="same id", tree_numbers=("T.1", "T.2")))
     by_alternative = make(Entity("E9", "e", tree_numbers=("T.2", "T.3"), alt_ids=("E",)))
     entity = Entity("E", "near")
@@ -62,7 +65,9 @@ def test_stronger_links_come_first(make):
 
 
 def test_existing_values_are_kept(make):
-    other = make(Entity("E", "o", ("b",), ("T",), ("1.1",), "theirs", ("UMLS_CUI:C0000001",), "mouse"))
+    other = make(
+        Entity("E", "o", ("b",), ("T",), ("1.1",), "theirs", ("UMLS_CUI:C0000001",), "mouse")
+    )
     entity = Entity("E", "e", ("a",), (), ("2.2",), "ours")
     assert one(entity, other) == Entity("E", "e", ("a",), ("T",), ("2.2",), "ours")
     everything = one(entity, other, fields=FIELDS)
@@ -127,9 +132,16 @@ def test_medic_is_enriched_from_doid_and_mesh(data_dir, tmp_path):
         assert set(entity.tree_numbers) == set(trees_of), entity.id
         terms = [term for id_ in ids for term in linked.get(id_, ())]
         names = set(map(canonical_name, entity.names))
-        namesakes = [term for term in terms if not names.isdisjoint(map(canonical_name, term.names))]
+        namesakes = [
+            term for term in terms if not names.isdisjoint(map(canonical_name, term.names))
+        ]
         definitions = {term.definition for term in namesakes or terms} - {""}
-        assert entity.definition in definitions if definitions else entity.definition == "", entity.id
+        assert entity.definition in definitions if definitions else entity.definition == "", (
+            entity.id
+        )
     sclerosis = store.get("MESH:D009103")
-    assert sclerosis.definition.startswith("A demyelinating disease") and "C10.314.350.500" in sclerosis.tree_numbers
+    assert (
+        sclerosis.definition.startswith("A demyelinating disease")
+        and "C10.314.350.500" in sclerosis.tree_numbers
+    )
     assert fold_name("MS") in map(fold_name, sclerosis.aliases)

@@ -7,7 +7,11 @@ from spacy_krissel.ontology.entity import LISTS, Entity
 
 
 def test_names_are_distinct_and_in_order():
-    assert Entity("1", "MS", ("Multiple Sclerosis", "MS", " ", "ms")).names == ("MS", "Multiple Sclerosis", "ms")
+    assert Entity("1", "MS", ("Multiple Sclerosis", "MS", " ", "ms")).names == (
+        "MS",
+        "Multiple Sclerosis",
+        "ms",
+    )
 
 
 def test_entities_are_values():
@@ -25,6 +29,8 @@ def test_fields_other_than_lists_of_texts_raise(field, value):
 
 
 def test_lists_become_tuples():
-    assert Entity("LAB:1", "x", ["heart attack", "MI"], parents=[]) == Entity("LAB:1", "x", ("heart attack", "MI"))
+    assert Entity("LAB:1", "x", ["heart attack", "MI"], parents=[]) == Entity(
+        "LAB:1", "x", ("heart attack", "MI")
+    )
     with pytest.raises(KrisselError, match=r"\('heart attack',\)"):
         Entity("LAB:1", "x", "heart attack")

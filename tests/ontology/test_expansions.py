@@ -7,9 +7,19 @@ def bearer(*names, homonym, **settings):
 
 
 def test_expansions_start_with_the_preferred_name():
-    each = bearer("Patient Discharge", "Discharge", "Leaving", "Discharge from hospital", homonym="Discharge")
-    assert list(each.expansions("shortest")) == [("Patient Discharge",), ("Leaving",), ("Discharge from hospital",)]
-    assert list(each.expansions("longest")) == [("Patient Discharge",), ("Discharge from hospital",), ("Leaving",)]
+    each = bearer(
+        "Patient Discharge", "Discharge", "Leaving", "Discharge from hospital", homonym="Discharge"
+    )
+    assert list(each.expansions("shortest")) == [
+        ("Patient Discharge",),
+        ("Leaving",),
+        ("Discharge from hospital",),
+    ]
+    assert list(each.expansions("longest")) == [
+        ("Patient Discharge",),
+        ("Discharge from hospital",),
+        ("Leaving",),
+    ]
     assert each.defaults() == ((),)
 
 
@@ -33,9 +43,18 @@ def test_species_is_used_as_configured():
     assert list(shared.expansions("shortest")) == [("IGHA2", "human"), ("x", "human")]
     assert alone.defaults() == shared.defaults() == (("human",), ())
     spare = bearer(*names, use=SpeciesUse.SPARE, **more)
-    assert list(spare.expansions("shortest")) == [("IGHA2",), ("x",), ("human",), ("IGHA2", "human"), ("x", "human")]
+    assert list(spare.expansions("shortest")) == [
+        ("IGHA2",),
+        ("x",),
+        ("human",),
+        ("IGHA2", "human"),
+        ("x", "human"),
+    ]
     never = bearer(*names, use=SpeciesUse.NEVER, **more)
-    assert list(never.expansions("shortest")) == [("IGHA2",), ("x",)] and never.defaults() == spare.defaults() == ((),)
+    assert list(never.expansions("shortest")) == [
+        ("IGHA2",),
+        ("x",),
+    ] and never.defaults() == spare.defaults() == ((),)
 
 
 def test_expansions_are_written_in_brackets():

@@ -4,11 +4,15 @@ import sys
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.ontology.held_out import HeldOut
 
-ENTITIES = [Entity(f"D{i}", f"name {i}", tuple(f"alias {i} {j}" for j in range(20))) for i in range(100)]
+ENTITIES = [
+    Entity(f"D{i}", f"name {i}", tuple(f"alias {i} {j}" for j in range(20))) for i in range(100)
+]
 
 
 def chosen(held_out):
-    return {(entity.id, name) for entity in ENTITIES for name in entity.names if held_out(entity, name)}
+    return {
+        (entity.id, name) for entity in ENTITIES for name in entity.names if held_out(entity, name)
+    }
 
 
 def test_given_fraction_of_aliases_is_held_out():
@@ -45,8 +49,13 @@ def test_larger_fraction_includes_the_smaller_ones_choice():
 
 def test_choice_is_the_same_in_every_process():
     code = (
-        "from spacy_krissel.ontology.held_out import HeldOut\nfrom spacy_krissel.ontology.entity import Entity\n"
+        "from spacy_krissel.ontology.held_out import HeldOut\n"
+        "from spacy_krissel.ontology.entity import Entity\n"
         "print([j for j in range(20) if HeldOut(0.5)(Entity('D7', 'name'), f'alias 7 {j}')])"
     )
-    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert printed.strip() == str([j for j in range(20) if HeldOut(0.5)(ENTITIES[7], f"alias 7 {j}")])
+    printed = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
+    assert printed.strip() == str(
+        [j for j in range(20) if HeldOut(0.5)(ENTITIES[7], f"alias 7 {j}")]
+    )

@@ -48,10 +48,14 @@ def part(tmp_path):
 
 def test_below_and_not_below_select_descendants(part):
     assert part(PHENOTYPES, below=["HP:2"]) == ["HP:2", "HP:4", "HP:5", "HP:6"]
-    assert part(PHENOTYPES, below=["HP:9"]) == ["HP:2", "HP:4", "HP:5", "HP:6"], "by an alternative id"
+    assert part(PHENOTYPES, below=["HP:9"]) == ["HP:2", "HP:4", "HP:5", "HP:6"], (
+        "by an alternative id"
+    )
     assert part(PHENOTYPES, below=["HP:4", "HP:3"]) == ["HP:3", "HP:4", "HP:6", "HP:7"]
     assert part(PHENOTYPES, not_below=["HP:3"]) == ["HP:1", "HP:2", "HP:4", "HP:5", "HP:6"]
-    assert part(PHENOTYPES, below=["HP:2"], not_below=["HP:5"]) == ["HP:2", "HP:4"], "one of two paths is enough"
+    assert part(PHENOTYPES, below=["HP:2"], not_below=["HP:5"]) == ["HP:2", "HP:4"], (
+        "one of two paths is enough"
+    )
 
 
 def test_tree_numbers_count_despite_missing_steps(part):
@@ -61,17 +65,28 @@ def test_tree_numbers_count_despite_missing_steps(part):
 
 def test_umls_semantic_types_are_no_hierarchy(part):
     concepts = [
-        Entity(f"C{i}", f"n{i}", tree_numbers=(number,), source="UMLS") for i, number in enumerate(("A1", "A1.2"))
+        Entity(f"C{i}", f"n{i}", tree_numbers=(number,), source="UMLS")
+        for i, number in enumerate(("A1", "A1.2"))
     ]
     with pytest.raises(KrisselError, match="K113.*'C0'.*no entity has a parent"):
         part(concepts, below=["C0"])
 
 
 def test_cycle_is_followed_once(tmp_path, part):
-    cycle = [entity("A", "C"), entity("B", "A"), entity("C", "B"), entity("D", "D", "B"), entity("E")]
+    cycle = [
+        entity("A", "C"),
+        entity("B", "A"),
+        entity("C", "B"),
+        entity("D", "D", "B"),
+        entity("E"),
+    ]
     assert part(cycle, below=["B"]) == ["A", "B", "C", "D"]
     hierarchy = Hierarchy(OntologyStore(tmp_path / "all"))
-    assert sorted(hierarchy.ancestors(3)) == [0, 1, 2, 3] and hierarchy.ancestors(4) == [] and hierarchy.roots() == []
+    assert (
+        sorted(hierarchy.ancestors(3)) == [0, 1, 2, 3]
+        and hierarchy.ancestors(4) == []
+        and hierarchy.roots() == []
+    )
     assert class_names(OntologyStore(tmp_path / "all")) == {}
 
 
@@ -104,7 +119,10 @@ def test_parents_are_kept_in_a_store(tmp_path):
 
 
 def test_parents_of_a_merged_entity_resolve(tmp_path):
-    ours = [Entity("D1", "heart disease", alt_ids=("X:1",)), Entity("D2", "infarction", alt_ids=("X:2",))]
+    ours = [
+        Entity("D1", "heart disease", alt_ids=("X:1",)),
+        Entity("D2", "infarction", alt_ids=("X:2",)),
+    ]
     theirs = [entity("X:1", name="heart disease"), entity("X:2", "X:1", name="infarction")]
     stores = [write_store(each, tmp_path / str(i)) for i, each in enumerate((ours, theirs))]
     merged = write_store(merge(stores), tmp_path / "merged")
@@ -139,9 +157,12 @@ def test_parents_and_tree_numbers_give_the_same_class_names(tmp_path):
     places = {"C12.1": "Kidney Diseases", **{f"C12.1.{i}": name for i, name in enumerate(members)}}
     places |= {"C20": "Others", **{f"C20.{i}": f"Other {i}" for i in range(60)}}
     numbered = [Entity(number, name, tree_numbers=(number,)) for number, name in places.items()]
-    children = [entity(number, number.rpartition(".")[0], name=name) for number, name in places.items()]
+    children = [
+        entity(number, number.rpartition(".")[0], name=name) for number, name in places.items()
+    ]
     found = [
-        class_names(write_store(each, tmp_path / str(i)), largest=0.1) for i, each in enumerate((numbered, children))
+        class_names(write_store(each, tmp_path / str(i)), largest=0.1)
+        for i, each in enumerate((numbered, children))
     ]
     assert found[0] == found[1] == {"nephropathy": 0}
 
@@ -150,9 +171,15 @@ IDS = st.sampled_from("ABCDEFG")
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.dictionaries(IDS, st.lists(IDS, max_size=3), min_size=1), st.lists(IDS, min_size=1, max_size=2))
+@given(
+    st.dictionaries(IDS, st.lists(IDS, max_size=3), min_size=1),
+    st.lists(IDS, min_size=1, max_size=2),
+)
 def test_below_equals_a_plain_restatement(tmp_path_factory, parents, roots):
-    store = write_store([entity(id_, *above) for id_, above in parents.items()], tmp_path_factory.mktemp("h") / "store")
+    store = write_store(
+        [entity(id_, *above) for id_, above in parents.items()],
+        tmp_path_factory.mktemp("h") / "store",
+    )
     expected = set(roots) & set(parents)
     for _ in parents:
         expected |= {id_ for id_, above in parents.items() if expected & set(above)}

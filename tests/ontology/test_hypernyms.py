@@ -11,7 +11,10 @@ KIDNEY = [
     Entity("K1", "IgA Nephropathy", tree_numbers=("C12.1.1",)),
     Entity("K2", "Gouty nephropathy", tree_numbers=("C12.1.2",)),
     Entity(
-        "K3", "Kimmelstiel syndrome", ("Nephropathy, Diabetic", "nephropathy of diabetes"), tree_numbers=("C12.1.3",)
+        "K3",
+        "Kimmelstiel syndrome",
+        ("Nephropathy, Diabetic", "nephropathy of diabetes"),
+        tree_numbers=("C12.1.3",),
     ),
     Entity("U", "Urologic Disorders", tree_numbers=("C12",)),
 ]
@@ -53,7 +56,9 @@ def test_too_few_entities_or_too_large_a_class_induce_no_name(found):
 
 
 def test_most_of_the_entities_must_be_in_the_class(found):
-    elsewhere = [Entity(f"E{i}", f"False nephropathy {i}", tree_numbers=(f"C20.{i}.1",)) for i in range(3)]
+    elsewhere = [
+        Entity(f"E{i}", f"False nephropathy {i}", tree_numbers=(f"C20.{i}.1",)) for i in range(3)
+    ]
     # Three of four: the lower bound of the share is about .5.
     assert _lower_bound(3, 4) == pytest.approx(0.5, abs=0.01)
     few = found(*KIDNEY, *OTHERS, elsewhere[0], largest=0.1)
@@ -77,26 +82,35 @@ def test_class_named_by_the_word_needs_only_two_entities(found):
 
 
 def test_short_words_and_numbers_are_not_induced(found):
-    members = [Entity(f"M{i}", f"type 12345 {i} nosis", tree_numbers=(f"C30.{i}",)) for i in range(4)]
+    members = [
+        Entity(f"M{i}", f"type 12345 {i} nosis", tree_numbers=(f"C30.{i}",)) for i in range(4)
+    ]
     top = Entity("M", "All of it", tree_numbers=("C30",))
     assert found(top, *members, *OTHERS, largest=0.1) == {"nosis": "M"}
 
 
-@pytest.mark.parametrize("m, n, expected", [(1, 1, 0.5), (3, 3, 0.75), (9, 10, 0.7662), (50, 100, 0.4502)])
+@pytest.mark.parametrize(
+    "m, n, expected", [(1, 1, 0.5), (3, 3, 0.75), (9, 10, 0.7662), (50, 100, 0.4502)]
+)
 def test_wilson_lower_bound_matches_hand_computed_values(m, n, expected):
     # At one standard error, of m = n it is n / (n + 1).
     assert _lower_bound(m, n) == pytest.approx(expected, abs=1e-3)
 
 
 WORDS = st.sampled_from(["alpha", "bravos", "gamma", "delta", "short", "tiny"])
-TREES = st.lists(st.sampled_from(["A", "A.1", "A.1.1", "A.2", "B", "B.1", "C"]), max_size=2).map(tuple)
+TREES = st.lists(st.sampled_from(["A", "A.1", "A.1.1", "A.2", "B", "B.1", "C"]), max_size=2).map(
+    tuple
+)
 NAMES = st.lists(WORDS, min_size=1, max_size=3).map(" ".join)
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.lists(NAMES, min_size=1, max_size=3), TREES), max_size=12))
 def test_class_names_equal_a_plain_restatement(tmp_path_factory, described):
-    entities = [Entity(f"E{i}", names[0], tuple(names[1:]), tree_numbers=t) for i, (names, t) in enumerate(described)]
+    entities = [
+        Entity(f"E{i}", names[0], tuple(names[1:]), tree_numbers=t)
+        for i, (names, t) in enumerate(described)
+    ]
     store = write_store(entities, tmp_path_factory.mktemp("store") / "store")
     entities = list(store)
     placed = [e for e in entities if e.tree_numbers]
@@ -107,7 +121,9 @@ def test_class_names_equal_a_plain_restatement(tmp_path_factory, described):
 
     def is_in(e, cls):
         return any(
-            first.get(t) == cls.id and (n + ".").startswith(t + ".") for n in e.tree_numbers for t in cls.tree_numbers
+            first.get(t) == cls.id and (n + ".").startswith(t + ".")
+            for n in e.tree_numbers
+            for t in cls.tree_numbers
         )
 
     expected = {}

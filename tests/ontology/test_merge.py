@@ -12,7 +12,10 @@ from spacy_krissel.ontology.store import write_store
 @pytest.fixture
 def merged(tmp_path):
     def merge_all(*ontologies, counts=None):
-        stores = [write_store(entities, tmp_path / str(number)) for number, entities in enumerate(ontologies)]
+        stores = [
+            write_store(entities, tmp_path / str(number))
+            for number, entities in enumerate(ontologies)
+        ]
         return list(merge(stores, counts=counts))
 
     return merge_all
@@ -20,7 +23,15 @@ def merged(tmp_path):
 
 def test_first_ontology_has_priority_and_is_completed(merged):
     ours = Entity("D1", "Gout", ("Podagra",), ("Disease",), xrefs=("DOID:13189",), source="MEDIC")
-    theirs = Entity("DOID:13189", "gout", ("Podagra", "gouty arthritis"), ("x",), ("1.2",), "Crystals.", ("UMLS:C1",))
+    theirs = Entity(
+        "DOID:13189",
+        "gout",
+        ("Podagra", "gouty arthritis"),
+        ("x",),
+        ("1.2",),
+        "Crystals.",
+        ("UMLS:C1",),
+    )
     counts = Counter()
     (found,) = merged([ours], [theirs], counts=counts)
     assert found == Entity(
@@ -36,7 +47,12 @@ def test_first_ontology_has_priority_and_is_completed(merged):
     )
     assert counts == {"seen": 2, "merged": 1}
     (other,) = merged([theirs], [ours])
-    assert (other.id, other.name, other.definition, other.alt_ids) == ("DOID:13189", "gout", "Crystals.", ("D1",))
+    assert (other.id, other.name, other.definition, other.alt_ids) == (
+        "DOID:13189",
+        "gout",
+        "Crystals.",
+        ("D1",),
+    )
 
 
 def test_xref_without_a_common_name_does_not_merge(merged):
@@ -45,8 +61,14 @@ def test_xref_without_a_common_name_does_not_merge(merged):
 
 
 def test_common_id_merges_without_a_common_name(merged):
-    (found,) = merged([Entity("D000001", "Gout", alt_ids=("MIM:7",))], [Entity("OMIM:7", "Uric acid disease")])
-    assert (found.id, found.aliases, found.alt_ids) == ("D000001", ("Uric acid disease",), ("MIM:7",))
+    (found,) = merged(
+        [Entity("D000001", "Gout", alt_ids=("MIM:7",))], [Entity("OMIM:7", "Uric acid disease")]
+    )
+    assert (found.id, found.aliases, found.alt_ids) == (
+        "D000001",
+        ("Uric acid disease",),
+        ("MIM:7",),
+    )
 
 
 def test_common_name_alone_does_not_merge(merged):

@@ -28,7 +28,9 @@ GRAPHS = {
                 "basicPropertyValues": [{"pred": "http://purl.org/dc/terms/license", "val": "CC0"}],
                 "version": "2024-01-01",
             },
-            "nodes": [{"id": "CL_1", "lbl": "cell", "type": "CLASS", "meta": {"version": "not this"}}],
+            "nodes": [
+                {"id": "CL_1", "lbl": "cell", "type": "CLASS", "meta": {"version": "not this"}}
+            ],
         }
     ]
 }
@@ -41,7 +43,9 @@ def test_files_version_and_licence_are_recorded(tmp_path):
     assert found == {
         "source": "cl.obo",
         "format": "obo",
-        "files": {"cl.obo": {"bytes": len(OBO), "sha256": hashlib.sha256(OBO.encode()).hexdigest()}},
+        "files": {
+            "cl.obo": {"bytes": len(OBO), "sha256": hashlib.sha256(OBO.encode()).hexdigest()}
+        },
         "version": "releases/2022-12-15",
         "licence": "http://creativecommons.org/licenses/by/4.0/",
     }
@@ -51,10 +55,16 @@ def test_files_version_and_licence_are_recorded(tmp_path):
     "line, licence",
     [
         (
-            'property_value: http://purl.org/dc/elements/1.1/license "see http://example.org" xsd:string',
+            (
+                'property_value: http://purl.org/dc/elements/1.1/license "see http://example.org" '
+                "xsd:string"
+            ),
             "see http://example.org",
         ),
-        ("remark: This work is licensed under CC BY 3.0.", "This work is licensed under CC BY 3.0."),
+        (
+            "remark: This work is licensed under CC BY 3.0.",
+            "This work is licensed under CC BY 3.0.",
+        ),
         ("remark: something else", None),
     ],
 )
@@ -95,14 +105,31 @@ LICENCE = 'Of the "society" &\nof © others'
 @pytest.mark.parametrize(
     "name, data",
     [
-        ("code.json", {"resourceType": "CodeSystem", "copyright": LICENCE, "concept": [{"code": "1", "display": "a"}]}),
+        (
+            "code.json",
+            {
+                "resourceType": "CodeSystem",
+                "copyright": LICENCE,
+                "concept": [{"code": "1", "display": "a"}],
+            },
+        ),
         (
             "graph.json",
             {
                 "graphs": [
                     {
-                        "meta": {"basicPropertyValues": [{"pred": "http://purl.org/dc/terms/license", "val": LICENCE}]},
-                        "nodes": [{"id": "http://purl.obolibrary.org/obo/A_1", "lbl": "a", "type": "CLASS"}],
+                        "meta": {
+                            "basicPropertyValues": [
+                                {"pred": "http://purl.org/dc/terms/license", "val": LICENCE}
+                            ]
+                        },
+                        "nodes": [
+                            {
+                                "id": "http://purl.obolibrary.org/obo/A_1",
+                                "lbl": "a",
+                                "type": "CLASS",
+                            }
+                        ],
                     }
                 ]
             },
@@ -117,9 +144,10 @@ def test_licence_in_json_is_read_whole_and_unescaped(tmp_path, name, data):
 
 def test_licence_in_xml_is_unescaped(tmp_path):
     (tmp_path / "a.owl").write_text(
-        '<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:owl="http://www.w3.org/2002/07/owl#" '
-        'xmlns:dc="http://purl.org/dc/terms/">\n<owl:Ontology rdf:about="http://example.org/a.owl">'
-        "<dc:license>Free &amp; open</dc:license></owl:Ontology></rdf:RDF>"
+        '<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" '
+        'xmlns:owl="http://www.w3.org/2002/07/owl#" xmlns:dc="http://purl.org/dc/terms/">\n'
+        '<owl:Ontology rdf:about="http://example.org/a.owl"><dc:license>Free &amp; '
+        "open</dc:license></owl:Ontology></rdf:RDF>"
     )
     (found,) = provenance(tmp_path / "a.owl", "auto")
     assert found["licence"] == "Free & open"

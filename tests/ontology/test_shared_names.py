@@ -5,7 +5,8 @@ from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.ontology.shared_names import HomonymFigures, homonym_figures, homonym_report
 from spacy_krissel.ontology.store import write_store
 
-# Figure 2 and §4.1.1 of the paper, with genes of two more species and one whose species is not told.
+# Figure 2 and §4.1.1 of the paper, with genes of two more species and one whose species is not
+# told.
 GENES = [
     Entity("1", "A2M", ("α2microglobulin",), species="human"),
     Entity("2", "A2M", ("α2microglobulin",), species="cattle"),
@@ -37,7 +38,9 @@ def test_homonyms_are_counted_by_the_cases_of_table_2(store):
 
 
 def test_without_species_no_homonym_is_cross_species(tmp_path):
-    plain = write_store([Entity(gene.id, gene.name, gene.aliases) for gene in GENES], tmp_path / "plain")
+    plain = write_store(
+        [Entity(gene.id, gene.name, gene.aliases) for gene in GENES], tmp_path / "plain"
+    )
     figures = homonym_figures(plain)
     assert (figures.preferred, figures.other, figures.cross_species) == (3, 6, 0)
 
@@ -45,7 +48,9 @@ def test_without_species_no_homonym_is_cross_species(tmp_path):
 def test_taxonomy_unifies_spellings_of_a_species(tmp_path):
     taxonomy = write_store([Entity("NCBITaxon:9606", "human")], tmp_path / "taxonomy")
     spellings = ("9606", "NCBITaxon:9606", "NCBITaxID:9606", "Human")
-    genes = write_store([Entity(text, "A2M", species=text) for text in spellings], tmp_path / "genes")
+    genes = write_store(
+        [Entity(text, "A2M", species=text) for text in spellings], tmp_path / "genes"
+    )
     assert homonym_figures(genes).cross_species == 4
     assert homonym_figures(genes, taxonomy).cross_species == 0
 
@@ -61,7 +66,9 @@ def test_report_lists_the_most_shared(store, monkeypatch):
     assert report["listed"][0]["ids"] == ["1", "2", "3", "4"]
     monkeypatch.setattr(homonyms, "LISTED", 1)
     monkeypatch.setattr(homonyms, "IDS_LISTED", 3)
-    assert homonym_report(store)["listed"] == [{"name": "a2m", "entities": 4, "ids": ["1", "2", "3"]}]
+    assert homonym_report(store)["listed"] == [
+        {"name": "a2m", "entities": 4, "ids": ["1", "2", "3"]}
+    ]
 
 
 def test_store_without_homonyms_reports_none(tmp_path):
@@ -80,7 +87,9 @@ def test_store_without_homonyms_reports_none(tmp_path):
 def test_homonym_entries_list_every_shared_name(store):
     entries = store.homonym_entries()
     found = {}
-    for row, position, homonym in zip(*(entries[key].tolist() for key in ("row", "position", "homonym")), strict=True):
+    for row, position, homonym in zip(
+        *(entries[key].tolist() for key in ("row", "position", "homonym")), strict=True
+    ):
         name = (GENES[row].name, *GENES[row].aliases)[position]
         found.setdefault(homonym, []).append((GENES[row].id, name))
     assert sorted(found.values()) == [

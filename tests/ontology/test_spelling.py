@@ -29,7 +29,8 @@ def test_british_spellings_become_american(british, plain):
 
 @pytest.mark.parametrize("part, plain", _PARTS.items())
 def test_every_word_part_becomes_american(part, plain):
-    ending = "" if part.endswith(r"\b") else "d"  # "leuco" is read in "leucod…" and not in "leucovorin"
+    # "leuco" is read in "leucod…" and not in "leucovorin"
+    ending = "" if part.endswith(r"\b") else "d"
     british = re.sub(r"\(.*?\)+|\\b", "", part) + ending
     assert to_american(british) == plain + ending
     assert to_american(british.upper()) == (plain + ending).upper()

@@ -26,13 +26,27 @@ from spacy_krissel.util.manifest import OWN_HASH, manifest_hash, write_manifest
 from .strategies import names, ontologies
 
 CONCEPTS = [
-    Entity("D009103", "Multiple Sclerosis", ("MS", "Sclerosis, Multiple"), ("Disease",), alt_ids=("126200",)),
-    Entity("D008946", "Mitral Valve Stenosis", ("M.S.", "Mitral Stenosis"), ("Disease",), alt_ids=("126200", "X1")),
+    Entity(
+        "D009103",
+        "Multiple Sclerosis",
+        ("MS", "Sclerosis, Multiple"),
+        ("Disease",),
+        alt_ids=("126200",),
+    ),
+    Entity(
+        "D008946",
+        "Mitral Valve Stenosis",
+        ("M.S.", "Mitral Stenosis"),
+        ("Disease",),
+        alt_ids=("126200", "X1"),
+    ),
     Entity("C535", "Morphine Sulfate", ("ms",), ("Chemical", "Drug")),
     Entity("X1", "Asthma", ("asthma", "ASTHMA"), ("Disease",)),
 ]
 # Three of the wide tests write a store an example.
-wild = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+wild = settings(
+    deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 
 @pytest.fixture
@@ -52,7 +66,9 @@ def test_stored_entities_are_unchanged(tmp_path, entities):
         assert store.get(entity.id) == entity
         assert store.row(entity.id) == row
     assert list(store.names()) == [
-        (row, name, name == entity.name) for row, entity in enumerate(entities) for name in entity.names
+        (row, name, name == entity.name)
+        for row, entity in enumerate(entities)
+        for name in entity.names
     ]
 
 
@@ -72,7 +88,9 @@ def test_names_are_found_as_by_scanning(tmp_path, monkeypatch, entities, others,
         assert store.find(name) == expected
     homonyms = {name: sorted(ids) for name, ids in bearers.items() if len(ids) > 1}
     shared = list(store.shared_names())
-    assert dict(shared) == homonyms and len(shared) == len(homonyms) == store.manifest["shared_names"]
+    assert (
+        dict(shared) == homonyms and len(shared) == len(homonyms) == store.manifest["shared_names"]
+    )
     for flag in (True, False):
         wanted = [entry for entry in store.names() if (fold_name(entry[1]) in homonyms) == flag]
         assert list(store.names(shared=flag)) == wanted
@@ -120,12 +138,29 @@ def test_ids_are_found_as_by_scanning(tmp_path, monkeypatch, entities, others, n
     for row, entity in enumerate(entities):
         for id_ in entity.alt_ids:
             rows.setdefault(id_, row)
-    for id_ in [*rows, *others, *(f"UMLS:{id_}" for id_ in rows), "MSH:D009103", "UMLS_CUI:C0000001"]:
-        assert store.row(id_) == next((rows[spelling] for spelling in spellings(id_) if spelling in rows), None)
+    for id_ in [
+        *rows,
+        *others,
+        *(f"UMLS:{id_}" for id_ in rows),
+        "MSH:D009103",
+        "UMLS_CUI:C0000001",
+    ]:
+        assert store.row(id_) == next(
+            (rows[spelling] for spelling in spellings(id_) if spelling in rows), None
+        )
 
 
 def test_ids_in_other_spellings_are_found(store):
-    ids = ["MSH:D009103", "D009103", "MESH:D009103", "126200", "X1", "unknown", "MESH:D000000", "C535"]
+    ids = [
+        "MSH:D009103",
+        "D009103",
+        "MESH:D009103",
+        "126200",
+        "X1",
+        "unknown",
+        "MESH:D000000",
+        "C535",
+    ]
     assert list(map(store.resolve, ids)) == ["D009103"] * 4 + ["X1", None, None, "C535"]
 
 
@@ -138,7 +173,11 @@ def test_unknown_ids_and_rows_raise(store):
 
 
 def test_ids_are_in_row_order(store):
-    assert list(store.ids) == [store.id_at(row) for row in range(4)] == ["D009103", "D008946", "C535", "X1"]
+    assert (
+        list(store.ids)
+        == [store.id_at(row) for row in range(4)]
+        == ["D009103", "D008946", "C535", "X1"]
+    )
     assert store.id_at(np.int64(1)) == "D008946"
     with pytest.raises(KrisselError, match="K107"):
         store.id_at(4)
@@ -147,7 +186,10 @@ def test_ids_are_in_row_order(store):
 def test_second_entity_of_an_id_is_counted_and_left_out(tmp_path):
     # Across batches, so that rows move: every third entity is a repetition.
     n = 2 * BATCH_ROWS + 10
-    entities = [Entity(f"E{i - i % 3}" if i % 3 == 2 else f"E{i}", f"name {i}", (f"alias {i}",)) for i in range(n)]
+    entities = [
+        Entity(f"E{i - i % 3}" if i % 3 == 2 else f"E{i}", f"name {i}", (f"alias {i}",))
+        for i in range(n)
+    ]
     kept = [entity for i, entity in enumerate(entities) if i % 3 != 2]
     with pytest.warns(KrisselWarning, match=rf"KW102.*{n - len(kept)} entities.*E0, E3"):
         store = write_store(entities, tmp_path / "store")
@@ -162,7 +204,9 @@ def test_second_entity_of_an_id_is_counted_and_left_out(tmp_path):
 
 def test_store_of_many_batches_is_searchable(tmp_path):
     n = 2 * BATCH_ROWS
-    store = write_store((Entity(f"E{i}", f"name {i}", ("common",)) for i in range(n)), tmp_path / "store")
+    store = write_store(
+        (Entity(f"E{i}", f"name {i}", ("common",)) for i in range(n)), tmp_path / "store"
+    )
     assert len(store) == n and store.entity_at(n - 1).id == f"E{n - 1}"
     assert store.find(f"name {BATCH_ROWS}") == [f"E{BATCH_ROWS}"]
     assert len(store.find("common")) == n
@@ -171,7 +215,12 @@ def test_store_of_many_batches_is_searchable(tmp_path):
 
 def test_empty_store_can_be_read(tmp_path):
     store = write_store([], tmp_path / "store")
-    assert len(store) == 0 and list(store) == [] and list(store.names()) == [] and list(store.shared_names()) == []
+    assert (
+        len(store) == 0
+        and list(store) == []
+        and list(store.names()) == []
+        and list(store.shared_names()) == []
+    )
     assert store.find("x") == [] and "x" not in store
 
 
@@ -305,7 +354,9 @@ def test_memory_does_not_grow_with_the_ontology(tmp_path):
 
 
 def test_opening_and_looking_up_do_not_read_everything(tmp_path):
-    write_store((Entity(f"E{i}", f"name {i}", (f"alias {i}",)) for i in range(30_000)), tmp_path / "store")
+    write_store(
+        (Entity(f"E{i}", f"name {i}", (f"alias {i}",)) for i in range(30_000)), tmp_path / "store"
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         start = time.perf_counter()
@@ -381,7 +432,9 @@ def rewrite(path, change):
 
 
 def strings(n, ends, data):
-    return pa.StringArray.from_buffers(n, pa.py_buffer(np.array(ends, dtype=np.int32)), pa.py_buffer(data))
+    return pa.StringArray.from_buffers(
+        n, pa.py_buffer(np.array(ends, dtype=np.int32)), pa.py_buffer(data)
+    )
 
 
 @pytest.mark.parametrize(
@@ -395,7 +448,9 @@ def strings(n, ends, data):
 )
 def test_damaged_signed_arrow_raises(store, column):
     """Reading it could end the process."""
-    rewrite(store.path / "entities.arrow", lambda table: table.set_column(1, "name", column(len(table))))
+    rewrite(
+        store.path / "entities.arrow", lambda table: table.set_column(1, "name", column(len(table)))
+    )
     with pytest.raises(KrisselError, match="K109.*entities.arrow"):
         OntologyStore(store.path)
 
@@ -424,9 +479,14 @@ def test_positions_out_of_range_raise(store):
 
 
 def test_out_of_memory_is_not_reported_as_damage(store, monkeypatch):
-    for error in (pa.ArrowMemoryError("malloc of size 5000 failed"), OSError(12, "Cannot allocate memory")):
+    for error in (
+        pa.ArrowMemoryError("malloc of size 5000 failed"),
+        OSError(12, "Cannot allocate memory"),
+    ):
         with monkeypatch.context() as patch, pytest.raises(MemoryError):
-            patch.setattr("pyarrow.memory_map", lambda *args, error=error: (_ for _ in ()).throw(error))
+            patch.setattr(
+                "pyarrow.memory_map", lambda *args, error=error: (_ for _ in ()).throw(error)
+            )
             OntologyStore(store.path)
 
 
@@ -434,6 +494,9 @@ def test_store_can_be_opened_without_verification(store):
     path = store.path / "entities.arrow"
     path.write_bytes(path.read_bytes().replace(b"Asthma", b"Asthmb"))
     assert OntologyStore(store.path, verify=False).get("X1").name == "Asthmb"
-    assert pickle.loads(pickle.dumps(OntologyStore(store.path, verify=False))).get("X1").name == "Asthmb"
+    assert (
+        pickle.loads(pickle.dumps(OntologyStore(store.path, verify=False))).get("X1").name
+        == "Asthmb"
+    )
     with pytest.raises(KrisselError, match="K004"):
         OntologyStore(store.path)

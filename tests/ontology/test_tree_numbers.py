@@ -32,5 +32,10 @@ def test_a_prefix_counts_by_whole_parts(number, tree, expected):
 def test_any_text_can_be_a_tree_number(number, below):
     assert all(tree_parts(number))
     assert is_in_tree(number, number) is bool(tree_parts(number))
-    if tree_parts(number) and not below.startswith(tuple("0123456789")) and "." not in below and below.strip():
+    if (
+        tree_parts(number)
+        and not below.startswith(tuple("0123456789"))
+        and "." not in below
+        and below.strip()
+    ):
         assert is_in_tree(f"C04.{number}", "C04")

@@ -5,7 +5,12 @@ from spacy_krissel.ontology.store import OntologyStore, write_store
 
 def test_types_are_the_tops_of_the_trees(tmp_path):
     entities = [
-        Entity("D1", "Multiple Sclerosis", types=("Disease",), tree_numbers=("C10.114.375", "C20.111", "C10.9")),
+        Entity(
+            "D1",
+            "Multiple Sclerosis",
+            types=("Disease",),
+            tree_numbers=("C10.114.375", "C20.111", "C10.9"),
+        ),
         Entity("D2", "Nerves", types=("Disease",), tree_numbers=("C10",)),
         Entity("D3", "Orphan", types=("Disease",)),
         Entity("D4", "Elsewhere", tree_numbers=("X03.1",)),

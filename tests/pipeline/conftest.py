@@ -26,7 +26,10 @@ MARKED = re.compile(r"\[([^]|]*)\|(\w+)\]")
 TEXTS = (
     "Demyelinating lesions and relapses pointed to [MS|Disease] in this man.",
     "A diastolic murmur and an enlarged atrium pointed to [MS|Disease] too.",
-    "Sneezing, a running nose and a [cold|Disease], caught at school, with [migraine|Disease] and an aura.",
+    (
+        "Sneezing, a running nose and a [cold|Disease], caught at school, with [migraine|Disease] "
+        "and an aura."
+    ),
     "[Lung cancer|Disease] was seen in the upper lobe.",
     "No mention stands here.",
     "The samples were kept in the [cold|Phenomenon] until thawed. Then came [wheeziness|Disease]",
@@ -36,7 +39,8 @@ TEXTS = (
 
 @pytest.fixture(scope="session")
 def make_doc():
-    """Makes a doc of text in which each mention is marked as `[mention|LABEL]`, as entities or as a group of spans."""
+    """Makes a doc of text in which each mention is marked as `[mention|LABEL]`, as entities or as a
+    group of spans."""
 
     def make(nlp, marked, spans_key=""):
         text, spans, end = "", [], 0
@@ -83,7 +87,11 @@ def encoders(tiny_bert):
         # Without chance, so that a step is the same whatever ran before it.
         "transformer_config": {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},
     }
-    referenced = {"@architectures": "spacy-krissel.ReferencedEncoder.v1", "mention": SMALL, "reference": SMALL}
+    referenced = {
+        "@architectures": "spacy-krissel.ReferencedEncoder.v1",
+        "mention": SMALL,
+        "reference": SMALL,
+    }
     return {"small": SMALL, "transformer": bert, "referenced": referenced}
 
 
@@ -102,7 +110,10 @@ def make_linker(encoders, toy_store, toy_shards):
         if encoder == "referenced":
             reference_loss = {"@losses": "spacy-krissel.SoftmaxLoss.v1", "temperature": 0.1}
             objective = {**objective, "reference_loss": reference_loss}
-        nlp.add_pipe("krissel_linker", config={"model": encoders[encoder], "objective": objective, **settings})
+        nlp.add_pipe(
+            "krissel_linker",
+            config={"model": encoders[encoder], "objective": objective, **settings},
+        )
         nlp.config["initialize"]["components"]["krissel_linker"] = {
             "ontology": {"@misc": "spacy-krissel.OntologyFromDisk.v1", "path": str(toy_store.path)},
             "dev_kb": {
@@ -134,7 +145,8 @@ def make_examples(toy_store, toy_shards):
 
 @pytest.fixture(scope="session")
 def save_linker(make_linker, make_examples, source, make_once):
-    """The folder of a pipeline whose linker was trained for a few steps and has a knowledge base; made once each."""
+    """The folder of a pipeline whose linker was trained for a few steps and has a knowledge base;
+    made once each."""
 
     def make(encoder, path):
         fix_random_seed(0)
@@ -168,10 +180,12 @@ def rerankers(tiny_bert):
 
 @pytest.fixture(scope="session")
 def make_reranker(save_linker, rerankers, make_examples, toy_store):
-    """Makes a pipeline of a trained linker and an initialized re-ranker: `make_reranker(kind, **settings)`."""
+    """Makes a pipeline of a trained linker and an initialized re-ranker:
+    `make_reranker(kind, **settings)`."""
 
     def make(kind="list", **settings):
-        # A tenth of the linker's own sharpness: on the toy data it is always right, and nothing were left to learn.
+        # A tenth of the linker's own sharpness: on the toy data it is always right, and nothing
+        # were left to learn.
         settings = {"temperature": 1.0, **settings}
         nlp = spacy.load(save_linker("small"))
         objective = {
@@ -181,7 +195,10 @@ def make_reranker(save_linker, rerankers, make_examples, toy_store):
             "p_hide": 1.0,
             "insert_gold": True,
         }
-        nlp.add_pipe("krissel_reranker", config={"model": rerankers[kind], "objective": objective, **settings})
+        nlp.add_pipe(
+            "krissel_reranker",
+            config={"model": rerankers[kind], "objective": objective, **settings},
+        )
         ontology = {"@misc": "spacy-krissel.OntologyFromDisk.v1", "path": str(toy_store.path)}
         nlp.config["initialize"]["components"]["krissel_reranker"] = {"ontology": ontology}
         with nlp.select_pipes(disable=["krissel_linker"]):
@@ -193,7 +210,8 @@ def make_reranker(save_linker, rerankers, make_examples, toy_store):
 
 @pytest.fixture(scope="session")
 def save_reranker(make_reranker, make_examples, make_once):
-    """The folder of a pipeline whose re-ranker was trained for a few steps and changes some links; made once each."""
+    """The folder of a pipeline whose re-ranker was trained for a few steps and changes some links;
+    made once each."""
 
     def make(kind, path):
         fix_random_seed(0)
@@ -212,7 +230,8 @@ def save_reranker(make_reranker, make_examples, make_once):
 
 @pytest.fixture(scope="session")
 def make_text_examples(make_examples):
-    """Makes the examples of `make_examples` as texts that speak of an entity, without saying where."""
+    """Makes the examples of `make_examples` as texts that speak of an entity, without saying
+    where."""
 
     def make(nlp):
         examples = make_examples(nlp)
@@ -230,7 +249,10 @@ def token_encoders(tiny_bert, encoders):
     """The config of each kind of encoder of texts by their tokens, as small as it gets."""
     bert = {key: encoders["transformer"][key] for key in ("name", "window", "transformer_config")}
     return {
-        "words": {"@architectures": "spacy-krissel.WordStates.v1", "encoder": {**SMALL, "context_weight": 0.1}},
+        "words": {
+            "@architectures": "spacy-krissel.WordStates.v1",
+            "encoder": {**SMALL, "context_weight": 0.1},
+        },
         "pieces": {"@architectures": "spacy-krissel.PieceStates.v1", **bert},
     }
 
@@ -250,15 +272,25 @@ def make_extractor(token_encoders, toy_store, make_text_examples):
         }
         objective = {
             "@misc": "spacy-krissel.LabelAttentionObjective.v1",
-            "loss": {"@losses": "spacy-krissel.SoftmaxLoss.v1", "temperature": 0.5, "positives": "mean"},
+            "loss": {
+                "@losses": "spacy-krissel.SoftmaxLoss.v1",
+                "temperature": 0.5,
+                "positives": "mean",
+            },
             "presence_loss": {"@losses": "spacy-krissel.FocalLoss.v1", "alpha": 0.5, "gamma": 0.0},
             "n_negatives": 12,
         }
-        nlp.add_pipe("krissel_span_extractor", config={"model": model, "objective": objective, **settings})
+        nlp.add_pipe(
+            "krissel_span_extractor", config={"model": model, "objective": objective, **settings}
+        )
         store = str(toy_store.path)
         nlp.config["initialize"]["components"]["krissel_span_extractor"] = {
             "ontology": {"@misc": "spacy-krissel.OntologyFromDisk.v1", "path": store},
-            "dev_kb": {"@misc": "spacy-krissel.PrototypeSource.v1", "ontology": store, "mentions_per_entity": 0},
+            "dev_kb": {
+                "@misc": "spacy-krissel.PrototypeSource.v1",
+                "ontology": store,
+                "mentions_per_entity": 0,
+            },
         }
         nlp.initialize(lambda: make_text_examples(nlp))
         for node in nlp.get_pipe("krissel_span_extractor").model.walk():
@@ -274,7 +306,8 @@ def make_extractor(token_encoders, toy_store, make_text_examples):
 
 @pytest.fixture(scope="session")
 def save_extractor(make_extractor, make_text_examples, names_source, make_once):
-    """The folder of a pipeline whose extractor was trained for a few steps and has a knowledge base; made once each."""
+    """The folder of a pipeline whose extractor was trained for a few steps and has a knowledge
+    base; made once each."""
 
     def make(kind, path):
         fix_random_seed(0)
@@ -302,9 +335,15 @@ def entities_of():
     """Return what a span extractor wrote to a doc, with scores that compare approximately."""
 
     def read(doc, spans_key="krissel_entities"):
-        spans = [(span.start, span.end, span.kb_id_, span.id_) for span in doc.spans.get(spans_key, ())]
+        spans = [
+            (span.start, span.end, span.kb_id_, span.id_) for span in doc.spans.get(spans_key, ())
+        ]
         entities = [
-            (each["id"], each["name"], [pytest.approx(n, abs=2e-4) for n in (each["score"], *each["attention"])])
+            (
+                each["id"],
+                each["name"],
+                [pytest.approx(n, abs=2e-4) for n in (each["score"], *each["attention"])],
+            )
             for each in doc._.krissel_entities
         ]
         return [(spans, entities)]
@@ -340,7 +379,16 @@ def links_of():
                 }
                 for each in span._.krissel_candidates
             ]
-            links.append((span.start, span.end, span.label_, span.kb_id_, candidates, list(span._.krissel_ties)))
+            links.append(
+                (
+                    span.start,
+                    span.end,
+                    span.label_,
+                    span.kb_id_,
+                    candidates,
+                    list(span._.krissel_ties),
+                )
+            )
         return links
 
     return read

@@ -26,7 +26,9 @@ def test_gradients_are_clipped_by_their_total_norm(make_linker, make_examples, m
     sgd = make_adamw(1e-9, clip_norm=0.001)
     seen = Seen(monkeypatch, sgd)
     linker.update(examples, sgd=sgd)
-    assert linker.last_step["gradient_norm"] > 0.002 and seen.total**0.5 == pytest.approx(0.001, rel=1e-4)
+    assert linker.last_step["gradient_norm"] > 0.002 and seen.total**0.5 == pytest.approx(
+        0.001, rel=1e-4
+    )
     seen.total = 0.0
     linker.update(examples, sgd=make_adamw(1e-9, clip_norm=1e9))
     assert seen.total**0.5 == pytest.approx(linker.last_step["gradient_norm"], rel=1e-4)

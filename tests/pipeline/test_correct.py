@@ -24,7 +24,9 @@ def pipeline(nlp, tmp_path):
 def fill_in(pipeline, tmp_path):
     """Links texts, one per row, and fills in rows of the table, by number."""
 
-    def fill_in(rows, *, texts=(TEXT,), columns=COLUMNS, encoding="utf8", name="links.tsv", **dialect):
+    def fill_in(
+        rows, *, texts=(TEXT,), columns=COLUMNS, encoding="utf8", name="links.tsv", **dialect
+    ):
         (tmp_path / "texts.txt").write_text("".join(f"{text}\n" for text in texts))
         link(pipeline, tmp_path / "texts.txt", tmp_path / "links.tsv", force=True)
         with (tmp_path / "links.tsv").open(encoding="utf8", newline="") as file_:
@@ -52,7 +54,12 @@ def test_correction_changes_the_link_and_can_be_undone(pipeline, fill_in, tmp_pa
     assert found == {"rows": 1, "added": 1, "without_entity": 0, "prototypes": 2}
     nlp = spacy.load(tmp_path / "fixed")
     after = best(nlp)
-    assert (after["id"], after["kind"], after["source"], after["doc"]) == (wrong, "gold", "links", "texts.txt:1")
+    assert (after["id"], after["kind"], after["source"], after["doc"]) == (
+        wrong,
+        "gold",
+        "links",
+        "texts.txt:1",
+    )
     assert "2 of links" in nlp.meta["notes"]
     assert nlp.get_pipe("krissel_linker").kb.remove_prototypes(source="links") == 2
     assert best(nlp)["id"] == before["id"]
@@ -62,24 +69,34 @@ def test_correction_changes_the_link_and_can_be_undone(pipeline, fill_in, tmp_pa
 def test_formula_guard_is_removed_from_the_context(pipeline, fill_in, tmp_path):
     correct(pipeline, fill_in({0: {"right_id": "T10"}}, texts=["- " + TEXT]), tmp_path / "fixed")
     kb = spacy.load(tmp_path / "fixed").get_pipe("krissel_linker").kb
-    (found, *_) = [each for each in kb.prototypes_at(range(len(kb.prototypes))) if each.kind == "gold"]
+    (found, *_) = [
+        each for each in kb.prototypes_at(range(len(kb.prototypes))) if each.kind == "gold"
+    ]
     assert (found.view.left, found.origin.start) == ("- The clinic saw ", 17)
 
 
 def test_printed_table_shows_the_correction(pipeline, fill_in, tmp_path):
-    correct = invoke("correct", pipeline, fill_in({0: {"right_id": "T10"}}), "-o", tmp_path / "fixed")
+    correct = invoke(
+        "correct", pipeline, fill_in({0: {"right_id": "T10"}}), "-o", tmp_path / "fixed"
+    )
     assert (correct.exit_code, "added: 1" in correct.output) == (0, True)
     printed = invoke("link", tmp_path / "fixed", TEXT).output
-    header, row = [line.split() for line in printed.splitlines() if "STEMI" in line or "mention" in line]
+    header, row = [
+        line.split() for line in printed.splitlines() if "STEMI" in line or "mention" in line
+    ]
     assert header == ["mention", "id", "name", "score", "confidence", "alternatives"]
     assert row[:3] == ["STEMI", "T10", "influenza"] and row.count("|") == 1
 
 
 def test_confirmed_link_becomes_a_prototype(pipeline, fill_in, tmp_path):
-    links = fill_in({0: {"verdict": "Yes"}, 1: {"verdict": "no"}}, texts=["He had flu.", "She had flu."])
+    links = fill_in(
+        {0: {"verdict": "Yes"}, 1: {"verdict": "no"}}, texts=["He had flu.", "She had flu."]
+    )
     assert correct(pipeline, links, tmp_path / "fixed", source="mine")["without_entity"] == 1
     kb = spacy.load(tmp_path / "fixed").get_pipe("krissel_linker").kb
-    (found, *_) = [each for each in kb.prototypes_at(range(len(kb.prototypes))) if each.kind == "gold"]
+    (found, *_) = [
+        each for each in kb.prototypes_at(range(len(kb.prototypes))) if each.kind == "gold"
+    ]
     assert (found.view.left, found.view.mention, found.view.right) == ("He had ", "flu", ".")
     assert found.origin[:4] == ("mine", "texts.txt:1", 7, 10)
 
@@ -89,7 +106,12 @@ def test_confirmed_link_becomes_a_prototype(pipeline, fill_in, tmp_path):
     [
         {"encoding": "utf-8-sig", "lineterminator": "\r\n"},
         {"quoting": csv.QUOTE_ALL, "columns": COLUMNS[::-1]},
-        {"delimiter": ";", "name": "links.csv", "columns": ("notes", *COLUMNS), "lineterminator": "\r\n"},
+        {
+            "delimiter": ";",
+            "name": "links.csv",
+            "columns": ("notes", *COLUMNS),
+            "lineterminator": "\r\n",
+        },
         {"delimiter": ",", "name": "links.csv", "encoding": "utf-8-sig"},
     ],
     ids=["windows", "quoted and reordered", "semicolons and another column", "commas"],
@@ -111,7 +133,10 @@ def test_bad_rows_are_counted_and_the_others_applied(pipeline, fill_in, tmp_path
         5: {"right_id": "T10", "context": "a ⟦STEMI⟧ and ⟦another⟧"},
     }
     links = fill_in(rows, texts=[TEXT] * 7)
-    with pytest.warns(KrisselWarning, match=r"KW201.*5 record.*links.tsv, line 2 \(the knowledge base has no 'T999'\)"):
+    with pytest.warns(
+        KrisselWarning,
+        match=r"KW201.*5 record.*links.tsv, line 2 \(the knowledge base has no 'T999'\)",
+    ):
         found = correct(pipeline, links, tmp_path / "fixed")
     assert (found["rows"], found["added"]) == (6, 1)
 
@@ -153,7 +178,12 @@ def test_shared_name_is_settled_by_two_documents_not_two_rows(pipeline, fill_in,
     rows, kept = {0: {"right_id": "T05"}, 1: {"right_id": "T05"}}, "A cold day, and a cold night."
     found = correct(pipeline, fill_in(rows, texts=[kept]), tmp_path / "fixed")
     assert (found["added"], found["prototypes"]) == (2, 2)
-    found = correct(pipeline, fill_in(rows, texts=["A cold day.", "A cold night."]), tmp_path / "fixed", force=True)
+    found = correct(
+        pipeline,
+        fill_in(rows, texts=["A cold day.", "A cold night."]),
+        tmp_path / "fixed",
+        force=True,
+    )
     assert (found["added"], found["prototypes"]) == (2, 4)
 
 
@@ -166,4 +196,9 @@ def test_corrections_leave_a_shared_knowledge_base_unchanged(pipeline, fill_in, 
     nlp.to_disk(tmp_path / "shared")
     correct(tmp_path / "shared", links, tmp_path / "fixed")
     assert best(tmp_path / "fixed")["id"] == "T10"
-    assert spacy.load(tmp_path / "shared").get_pipe("krissel_linker").kb.description()["prototype_sources"] == {}
+    assert (
+        spacy.load(tmp_path / "shared")
+        .get_pipe("krissel_linker")
+        .kb.description()["prototype_sources"]
+        == {}
+    )

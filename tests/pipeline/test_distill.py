@@ -18,11 +18,22 @@ def test_small_encoder_replaces_the_transformer(save_linker, make_docs, tmp_path
     assert cosine > 0.9
     nlp = spacy.load(tmp_path / "small")
     large, small = find_linker(before), find_linker(nlp)
-    assert nlp.config["components"]["krissel_linker"]["model"]["@architectures"] == "spacy-krissel.SmallEncoder.v1"
-    assert nlp.pipe_names == before.pipe_names and small.kb.encoder == small.fingerprint() != large.fingerprint()
-    assert [small.kb[id_] for id_ in small.kb.entity_ids] == [large.kb[id_] for id_ in large.kb.entity_ids]
+    assert (
+        nlp.config["components"]["krissel_linker"]["model"]["@architectures"]
+        == "spacy-krissel.SmallEncoder.v1"
+    )
+    assert (
+        nlp.pipe_names == before.pipe_names
+        and small.kb.encoder == small.fingerprint() != large.fingerprint()
+    )
+    assert [small.kb[id_] for id_ in small.kb.entity_ids] == [
+        large.kb[id_] for id_ in large.kb.entity_ids
+    ]
     rows = np.arange(large.kb.n_prototypes)
-    assert small.kb.prototypes_at(rows) == large.kb.prototypes_at(rows) and small.kb.ontology == large.kb.ontology
+    assert (
+        small.kb.prototypes_at(rows) == large.kb.prototypes_at(rows)
+        and small.kb.ontology == large.kb.ontology
+    )
     # Both see the same prototypes as near to each other.
     near = [linker.kb.vectors @ linker.kb.vectors.T for linker in (large, small)]
     assert np.corrcoef(*(each.ravel() for each in near))[0, 1] > 0.8
@@ -47,7 +58,11 @@ def test_settings_are_kept_except_fitted_ones(make_linker, source):
         facts[kind] = {"krissel_linker": {"max_steps": 7}, "other": {"max_steps": 7}}
     distill(nlp, passes=1)
     linker = find_linker(nlp)
-    assert (linker.cfg.lexical_weight, linker.cfg.n_candidates, linker.cfg.context) == (0.2, 3, "window")
+    assert (linker.cfg.lexical_weight, linker.cfg.n_candidates, linker.cfg.context) == (
+        0.2,
+        3,
+        "window",
+    )
     assert linker.cfg.types_by_label == {"Disease": ["Disease"]}
     assert (linker.cfg.threshold, linker.cfg.confidence, linker.cfg.min_confidence) == (None, {}, 0)
     assert all([*facts[kind]] == ["other"] for kind in ("confidence", "calibration", "training"))
@@ -95,7 +110,10 @@ def test_distillation_includes_the_references(make_linker, source):
     assert distill(nlp, passes=60) > 0.9
     kb = find_linker(nlp).kb
     assert kb.prototypes.references is None and kb.vectors.shape[1] == 256
-    near = [each @ each.T for each in (wanted / np.linalg.norm(wanted, axis=1, keepdims=True), kb.vectors)]
+    near = [
+        each @ each.T
+        for each in (wanted / np.linalg.norm(wanted, axis=1, keepdims=True), kb.vectors)
+    ]
     assert np.corrcoef(*(each.ravel() for each in near))[0, 1] > 0.8
 
 

@@ -30,7 +30,10 @@ def test_exported_encoder_starts_a_pipeline(save, encoders, tmp_path):
     pipeline = save("transformer", name="names")
     export_encoder(pipeline, tmp_path / "encoder", name="names")
     nlp = spacy.blank("en")
-    nlp.add_pipe("krissel_linker", config={"model": {**encoders["transformer"], "name": str(tmp_path / "encoder")}})
+    nlp.add_pipe(
+        "krissel_linker",
+        config={"model": {**encoders["transformer"], "name": str(tmp_path / "encoder")}},
+    )
     nlp.initialize()
     expected = find_linker(spacy.load(pipeline), "names").encode([NAME])
     assert_allclose(find_linker(nlp).encode([NAME]), expected, atol=1e-6)
@@ -38,9 +41,13 @@ def test_exported_encoder_starts_a_pipeline(save, encoders, tmp_path):
 
 def test_exported_encoder_can_be_averaged_with_its_start(encoders, tiny_bert, tmp_path):
     nlp = spacy.blank("en")
-    linker = nlp.add_pipe("krissel_linker", config={"model": {**encoders["transformer"], "name": str(tiny_bert)}})
+    linker = nlp.add_pipe(
+        "krissel_linker", config={"model": {**encoders["transformer"], "name": str(tiny_bert)}}
+    )
     nlp.initialize()
-    shim = next(shim for node in linker.model.walk() for shim in node.shims if hasattr(shim, "transformer"))
+    shim = next(
+        shim for node in linker.model.walk() for shim in node.shims if hasattr(shim, "transformer")
+    )
     with torch.no_grad():
         for weight in shim.transformer.parameters():
             weight *= 3
@@ -48,7 +55,9 @@ def test_exported_encoder_can_be_averaged_with_its_start(encoders, tiny_bert, tm
     weights = {}
     for share in (0.0, 0.5, 1.0):
         # Each in a folder of its own: the files are mapped, not read.
-        export_encoder(tmp_path / "trained", tmp_path / str(share), average_with=str(tiny_bert), share=share)
+        export_encoder(
+            tmp_path / "trained", tmp_path / str(share), average_with=str(tiny_bert), share=share
+        )
         weights[share] = load_file(tmp_path / str(share) / "model.safetensors")
     export_encoder(tmp_path / "trained", tmp_path / "as-it-is")
     for name, weight in load_file(tmp_path / "as-it-is" / "model.safetensors").items():
@@ -56,7 +65,9 @@ def test_exported_encoder_can_be_averaged_with_its_start(encoders, tiny_bert, tm
         assert_allclose(weights[0.5][name], weight * 2 / 3, rtol=1e-5)
         assert_allclose(weights[0.0][name], weight / 3, rtol=1e-5)
     with pytest.raises(KrisselError, match="K401"):
-        export_encoder(tmp_path / "trained", tmp_path / "other", average_with=str(tmp_path / "missing"))
+        export_encoder(
+            tmp_path / "trained", tmp_path / "other", average_with=str(tmp_path / "missing")
+        )
     assert not (tmp_path / "other").exists()
 
 
@@ -66,8 +77,12 @@ def test_linker_starts_from_the_encoder_of_a_pipeline(save, encoders, make_examp
     pipeline = save(kind, **other)
     nlp = spacy.blank("en")
     linker = nlp.add_pipe("krissel_linker", config={"model": encoders[kind]})
-    linker.initialize(lambda: [make_example("T01")], nlp=nlp, encoder=make_encoder_from_pipeline(pipeline))
-    assert_allclose(linker.encode([NAME]), find_linker(spacy.load(pipeline)).encode([NAME]), atol=1e-6)
+    linker.initialize(
+        lambda: [make_example("T01")], nlp=nlp, encoder=make_encoder_from_pipeline(pipeline)
+    )
+    assert_allclose(
+        linker.encode([NAME]), find_linker(spacy.load(pipeline)).encode([NAME]), atol=1e-6
+    )
 
 
 def test_unsuitable_encoder_sources_raise(save, encoders, make_example, tmp_path):
@@ -81,4 +96,6 @@ def test_unsuitable_encoder_sources_raise(save, encoders, make_example, tmp_path
     nlp = spacy.blank("en")
     linker = nlp.add_pipe("krissel_linker", config={"model": encoders["transformer"]})
     with pytest.raises(KrisselError, match="K633"):
-        linker.initialize(lambda: [make_example("T01")], nlp=nlp, encoder=make_encoder_from_pipeline(small))
+        linker.initialize(
+            lambda: [make_example("T01")], nlp=nlp, encoder=make_encoder_from_pipeline(small)
+        )

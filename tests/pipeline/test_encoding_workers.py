@@ -86,7 +86,11 @@ def test_dead_process_raises_and_encoded_vectors_are_kept(built, tmp_path, monke
         built(n_process=2)
     assert len(list((tmp_path / ".out.vectors.partial").glob("*.npy"))) == len(encoded)
     assert not (tmp_path / "out").exists()
-    monkeypatch.setattr(VectorWork, "put", lambda self, name, vectors: (encoded.append(name), put(self, name, vectors)))
+    monkeypatch.setattr(
+        VectorWork,
+        "put",
+        lambda self, name, vectors: (encoded.append(name), put(self, name, vectors)),
+    )
     # The other way: this process goes on where several stopped.
     assert_alike(built(), expected)
     assert len(encoded) == len(set(encoded))
@@ -134,7 +138,9 @@ def test_second_run_into_the_same_output_is_refused(built, monkeypatch, other):
     def second(self, name, vectors):
         if len(n_refused) < 2:
             n_refused.append(name)
-            with pytest.raises(KrisselError, match=r"K045.*\.out\.vectors\.partial.*choose another output"):
+            with pytest.raises(
+                KrisselError, match=r"K045.*\.out\.vectors\.partial.*choose another output"
+            ):
                 built(**other)
         put(self, name, vectors)
 

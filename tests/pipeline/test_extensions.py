@@ -17,7 +17,11 @@ def test_bytes_copies_and_files_keep_links(doc, links_of):
     copies = [
         doc.copy(),
         Doc(empty.vocab).from_bytes(doc.to_bytes()),
-        next(DocBin().from_bytes(DocBin(docs=[doc], store_user_data=True).to_bytes()).get_docs(empty.vocab)),
+        next(
+            DocBin()
+            .from_bytes(DocBin(docs=[doc], store_user_data=True).to_bytes())
+            .get_docs(empty.vocab)
+        ),
         doc[:].as_doc(copy_user_data=True),
         Doc.from_docs([doc]),
     ]

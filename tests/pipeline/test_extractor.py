@@ -1,4 +1,5 @@
-"""`krissel_span_extractor` beyond the contract of components: which entities it looks for, what it writes."""
+"""`krissel_span_extractor` beyond the contract of components: which entities it looks for, what it
+writes."""
 
 import tracemalloc
 
@@ -15,7 +16,13 @@ from spacy_krissel.layers import token_states
 from spacy_krissel.layers.label_attention import PresenceInput, attend, mean_states, presence_layer
 from spacy_krissel.mentions.discontinuous import read_fragments
 from spacy_krissel.pipeline import extractor as extractor_module
-from spacy_krissel.pipeline.extractor import attended_fragments, content_tokens, runs, sum_by_token, token_rows
+from spacy_krissel.pipeline.extractor import (
+    attended_fragments,
+    content_tokens,
+    runs,
+    sum_by_token,
+    token_rows,
+)
 
 TEXT = "Relapses of sclerosis , and migraine with a running nose"
 NAME = "krissel_span_extractor"
@@ -84,7 +91,9 @@ def test_entities_are_written_to_the_doc(nlp, extractor):
         assert (mentions[each["id"]].fragments if fragments else ()) == fragments
         assert len(each["attention"]) == len(doc)
     assert {span.label_ for span in doc.spans["krissel_entities"]} == {"ENTITY"}
-    assert [each["id"] for each in doc.spans["krissel_entities"].attrs["entities"]] == [each["id"] for each in listed]
+    assert [each["id"] for each in doc.spans["krissel_entities"].attrs["entities"]] == [
+        each["id"] for each in listed
+    ]
 
 
 def test_a_second_run_leaves_nothing_of_the_first(nlp, extractor):
@@ -123,7 +132,9 @@ def test_threshold_and_max_entities_limit_the_output(nlp, extractor):
         id_ for id_, score in scores.items() if score >= extractor.cfg["threshold"]
     }
     extractor.cfg["max_entities"] = 2
-    assert [each["id"] for each in nlp(TEXT)._.krissel_entities] == sorted(scores, key=lambda id_: -scores[id_])[:2]
+    assert [each["id"] for each in nlp(TEXT)._.krissel_entities] == sorted(
+        scores, key=lambda id_: -scores[id_]
+    )[:2]
 
 
 def test_extractor_can_be_evaluated_while_training(make_extractor, make_text_examples):
@@ -146,9 +157,13 @@ def test_the_scorer_counts_pairs_and_tokens(nlp, extractor):
     (start, end), *_others = pieces
     reference.spans["krissel"] = [spacy.tokens.Span(reference, start, end, "ENTITY", kb_id=id_)]
     scores = nlp.evaluate([Example(doc, reference)])
-    assert scores["krissel_entity_r"] == 0.5 and scores["krissel_entity_p"] == pytest.approx(1 / len(found))
+    assert scores["krissel_entity_r"] == 0.5 and scores["krissel_entity_p"] == pytest.approx(
+        1 / len(found)
+    )
     n_tokens = sum(b - a for a, b in pieces)
-    assert scores["krissel_token_r"] == 1 and scores["krissel_token_p"] == pytest.approx((end - start) / n_tokens)
+    assert scores["krissel_token_r"] == 1 and scores["krissel_token_p"] == pytest.approx(
+        (end - start) / n_tokens
+    )
 
 
 def test_linker_links_fragments_of_a_mention_together(nlp, extractor, save_linker):
@@ -157,12 +172,19 @@ def test_linker_links_fragments_of_a_mention_together(nlp, extractor, save_linke
     docs = extractor(nlp.make_doc(TEXT)), nlp(TEXT)
     found, linked = (doc.spans["krissel_entities"] for doc in docs)
     pieces = [[(span.start, span.end, span.id_) for span in group] for group in (found, linked)]
-    assert pieces[0] == pieces[1] and len({span.id_ for span in found}) < len(found), "some are in pieces"
-    ids = {id_: {span.kb_id_ for span in linked if span.id_ == id_} for id_ in {span.id_ for span in linked}}
+    assert pieces[0] == pieces[1] and len({span.id_ for span in found}) < len(found), (
+        "some are in pieces"
+    )
+    ids = {
+        id_: {span.kb_id_ for span in linked if span.id_ == id_}
+        for id_ in {span.id_ for span in linked}
+    }
     assert all(len(each) == 1 and "" not in each for each in ids.values())
 
 
-def test_extractor_starts_from_another_extractors_tokens(nlp, save_extractor, make_extractor, tmp_path):
+def test_extractor_starts_from_another_extractors_tokens(
+    nlp, save_extractor, make_extractor, tmp_path
+):
     """The second training stage does so; the classifier starts untrained."""
     from spacy_krissel.commands.export_encoder import start_encoder
 
@@ -211,7 +233,8 @@ def test_tokens_have_the_attention_of_their_pieces(nlp):
 
 
 def dense_answer(extractor, doc, found):
-    """The attention of each entity by the matrix of places and tokens, which takes memory with the square of a text."""
+    """The attention of each entity by the matrix of places and tokens, which takes memory with the
+    square of a text."""
     (states,) = extractor._states([doc])
     matrix = np.zeros((len(states.rows), len(doc)), dtype="float32")
     matrix[np.arange(len(states.rows)), states.rows] = 1
@@ -225,14 +248,19 @@ def test_attention_equals_the_dense_product(save_extractor, kind):
     nlp = spacy.load(save_extractor(kind))
     extractor = nlp.get_pipe(NAME)
     extractor.cfg.update(max_entities=0, threshold=None)
-    doc = nlp.make_doc("  Relapses of sclerosis-like pain , \n\n and migraine with a running nose; " * 3)
+    doc = nlp.make_doc(
+        "  Relapses of sclerosis-like pain , \n\n and migraine with a running nose; " * 3
+    )
     (found,) = extractor.predict([doc])
     assert len(found) > 5
-    assert_allclose([each.attention for each in found], dense_answer(extractor, doc, found), atol=1e-6)
+    assert_allclose(
+        [each.attention for each in found], dense_answer(extractor, doc, found), atol=1e-6
+    )
 
 
 def test_large_batches_are_split(nlp, extractor, monkeypatch):
-    """Into parts that are as good as the whole: of texts, of a text's words, and of the names that attend to it."""
+    """Into parts that are as good as the whole: of texts, of a text's words, and of the names that
+    attend to it."""
     docs = [nlp.make_doc(text) for text in (TEXT, "", TEXT[:30], TEXT * 3, "Flu.")]
     expected = extractor.predict(docs)
     passes = []
@@ -249,7 +277,9 @@ def test_large_batches_are_split(nlp, extractor, monkeypatch):
     monkeypatch.setattr(Model, "predict", seen)
     found = extractor.predict(docs)
     assert passes == [2, 1, 1, 1]
-    assert [[each.id for each in entities] for entities in found] == [[each.id for each in e] for e in expected]
+    assert [[each.id for each in entities] for entities in found] == [
+        [each.id for each in e] for e in expected
+    ]
     for one, other in zip(found, expected, strict=True):
         assert_allclose([each.score for each in one], [each.score for each in other], atol=1e-5)
         for each, same in zip(one, other, strict=True):
@@ -257,11 +287,14 @@ def test_large_batches_are_split(nlp, extractor, monkeypatch):
 
 
 def test_memory_is_linear_in_the_text(nlp, extractor):
-    """Twice the text takes twice the memory, not four times; and candidates are found by its words in linear time."""
+    """Twice the text takes twice the memory, not four times; and candidates are found by its words
+    in linear time."""
     extractor.cfg.update(candidates="retrieved", max_entities=1)
     peaks = []
     for n in (2000, 4000):
-        doc = nlp.make_doc(" ".join(["Relapses of sclerosis and migraine with a running nose ."] * (n // 10)))
+        doc = nlp.make_doc(
+            " ".join(["Relapses of sclerosis and migraine with a running nose ."] * (n // 10))
+        )
         tracemalloc.start()
         extractor.predict([doc])
         peaks.append(tracemalloc.get_traced_memory()[1])

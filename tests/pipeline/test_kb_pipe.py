@@ -54,14 +54,16 @@ def retrain(nlp, make_examples):
         nlp.update(make_examples(nlp), sgd=Adam(0.01, use_averages=False))
 
 
-# An old knowledge base in the folder ---------------------------------------------------------------------------------
+# An old knowledge base in the folder --------------------------------------------------------------
 
 
 def test_retrained_pipeline_loads_without_a_kb(nlp, path, make_examples, make_doc, toy_store):
     retrain(nlp, make_examples)
     nlp.to_disk(path)
     assert not (path / "krissel_linker" / "kb").exists()
-    assert [each.name for each in (path / "krissel_linker").iterdir() if each.name.startswith(".")] == []
+    assert [
+        each.name for each in (path / "krissel_linker").iterdir() if each.name.startswith(".")
+    ] == []
     again = spacy.load(path)
     with pytest.raises(KrisselError, match="K603.*krissel prototypes"):
         again(make_doc(again, MS))
@@ -150,7 +152,7 @@ def test_entities_alone_are_saved(make_linker, toy_store, tmp_path):
     assert find_linker(spacy.load(tmp_path / "pipeline")).kb.n_entities == 12
 
 
-# A knowledge base elsewhere ------------------------------------------------------------------------------------------
+# A knowledge base elsewhere -----------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -160,7 +162,9 @@ def outside(nlp, path, tmp_path):
     return spacy.load(path)
 
 
-@pytest.mark.parametrize("save", [lambda nlp, path: nlp.to_disk(path), lambda nlp, path: nlp.to_bytes()])
+@pytest.mark.parametrize(
+    "save", [lambda nlp, path: nlp.to_disk(path), lambda nlp, path: nlp.to_bytes()]
+)
 def test_unsaved_edits_of_an_external_kb_raise(outside, path, tmp_path, make_doc, save):
     kb = find_linker(outside).kb
     add_gold(kb, [gold_doc(make_doc, outside)])
@@ -235,7 +239,11 @@ def test_relative_kb_path_is_independent_of_the_working_directory(nlp, path, tmp
     save_pipeline(nlp, path, kb_path=type(tmp_path)("kb"))
     monkeypatch.chdir(tmp_path / "elsewhere")
     again = spacy.load(path)
-    assert find_linker(again).kb_path == str(tmp_path / "kb") == again.config["components"]["krissel_linker"]["kb_path"]
+    assert (
+        find_linker(again).kb_path
+        == str(tmp_path / "kb")
+        == again.config["components"]["krissel_linker"]["kb_path"]
+    )
 
 
 def test_loaded_pipeline_works_without_its_folder(nlp, linker, path, tmp_path, make_doc):
@@ -247,7 +255,7 @@ def test_loaded_pipeline_works_without_its_folder(nlp, linker, path, tmp_path, m
         assert other(make_doc(other, MS)).ents[0].kb_id_ == expected
 
 
-# Files ---------------------------------------------------------------------------------------------------------------
+# Files --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("component", ["krissel_linker", "krissel_reranker"])
@@ -291,7 +299,7 @@ def test_verify_setting_reaches_the_kb(path, monkeypatch):
     assert asked == [True, False, False]
 
 
-# Setting it ----------------------------------------------------------------------------------------------------------
+# Setting it ---------------------------------------------------------------------------------------
 
 
 def test_set_kb_accepts_a_loader(linker, path):
@@ -327,7 +335,7 @@ def test_setting_changed_in_place_is_saved(made, nlp, make_linker, path, tmp_pat
     assert again["types"] == ["T047"] and again["types_by_label"] == {"DRUG": ["T121"]}
 
 
-# Threads -------------------------------------------------------------------------------------------------------------
+# Threads ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("settings", [{}, {"lexical_weight": 0.3, "gold_prior": 0.03}])

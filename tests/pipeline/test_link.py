@@ -24,7 +24,9 @@ def docs_file(nlp, make_docs, tmp_path):
 def with_ruler(nlp, tmp_path):
     """The pipeline with a component that finds mentions."""
     ruler = nlp.add_pipe("entity_ruler", before="krissel_linker")
-    ruler.add_patterns([{"label": "Disease", "pattern": name} for name in ("MS", "flu", "migraine", "Sneezing")])
+    ruler.add_patterns(
+        [{"label": "Disease", "pattern": name} for name in ("MS", "flu", "migraine", "Sneezing")]
+    )
     nlp.to_disk(tmp_path / "with_ruler")
     return tmp_path / "with_ruler"
 
@@ -40,7 +42,9 @@ def test_docs_are_linked_to_jsonl(docs_file, save_linker, nlp, make_docs, tmp_pa
     expected = [nlp(doc) for doc in make_docs(nlp)]
     assert [record["text"] for record in records] == [doc.text for doc in expected]
     for record, doc in zip(records, expected, strict=True):
-        found = [(m["start"], m["end"], m["text"], m["label"], m["kb_id"]) for m in record["mentions"]]
+        found = [
+            (m["start"], m["end"], m["text"], m["label"], m["kb_id"]) for m in record["mentions"]
+        ]
         assert found == [(e.start_char, e.end_char, e.text, e.label_, e.kb_id_) for e in doc.ents]
         for mention in record["mentions"]:
             assert record["text"][mention["start"] : mention["end"]] == mention["text"]
@@ -80,14 +84,24 @@ def test_docs_are_linked_as_a_stream(docs_file, nlp, monkeypatch):
 def test_docs_keep_their_mentions(docs_file, with_ruler, tmp_path):
     """A component that finds mentions would change those of docs."""
     link(with_ruler, docs_file, tmp_path / "links.jsonl")
-    texts = [mention["text"] for record in read_jsonl(tmp_path / "links.jsonl") for mention in record["mentions"]]
+    texts = [
+        mention["text"]
+        for record in read_jsonl(tmp_path / "links.jsonl")
+        for mention in record["mentions"]
+    ]
     assert texts.count("cold") == 2 and "Sneezing" not in texts
 
 
 def test_texts_are_linked(with_ruler, tmp_path):
-    lines = [{"id": "a", "title": "Relapses", "text": "pointed to MS and flu."}, {"id": "b", "text": "Nothing."}]
+    lines = [
+        {"id": "a", "title": "Relapses", "text": "pointed to MS and flu."},
+        {"id": "b", "text": "Nothing."},
+    ]
     (tmp_path / "texts.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert link(with_ruler, tmp_path / "texts.jsonl", tmp_path / "links.jsonl", progress=True) == (2, 2)
+    assert link(with_ruler, tmp_path / "texts.jsonl", tmp_path / "links.jsonl", progress=True) == (
+        2,
+        2,
+    )
     first, second = read_jsonl(tmp_path / "links.jsonl")
     assert (first["id"], first["text"]) == ("a", "Relapses pointed to MS and flu.")
     assert [m["text"] for m in first["mentions"]] == ["MS", "flu"]
@@ -98,7 +112,9 @@ def test_texts_are_linked(with_ruler, tmp_path):
 def test_spans_of_a_group_are_linked(nlp, linker, make_doc, tmp_path):
     linker.cfg["spans_key"] = "sc"
     nlp.to_disk(tmp_path / "grouped")
-    DocBin(docs=[make_doc(nlp, "Seen in [MS|Disease] and [flu|Disease]", "sc")]).to_disk(tmp_path / "docs.spacy")
+    DocBin(docs=[make_doc(nlp, "Seen in [MS|Disease] and [flu|Disease]", "sc")]).to_disk(
+        tmp_path / "docs.spacy"
+    )
     assert link(tmp_path / "grouped", tmp_path / "docs.spacy", tmp_path / "links.jsonl") == (1, 2)
     (record,) = read_jsonl(tmp_path / "links.jsonl")
     assert [mention["text"] for mention in record["mentions"]] == ["MS", "flu"]
@@ -106,7 +122,9 @@ def test_spans_of_a_group_are_linked(nlp, linker, make_doc, tmp_path):
 
 @pytest.mark.parametrize("name", ["links.txt", "links", "links.json"])
 def test_output_of_unknown_kind_raises(save_linker, docs_file, tmp_path, name):
-    with pytest.raises(KrisselError, match="K006.*output.*.jsonl, .spacy, .tsv, .html, .*, .phenopackets.jsonl"):
+    with pytest.raises(
+        KrisselError, match="K006.*output.*.jsonl, .spacy, .tsv, .html, .*, .phenopackets.jsonl"
+    ):
         link(save_linker(), docs_file, tmp_path / name)
 
 
@@ -151,7 +169,13 @@ def test_docs_pass_all_components_but_mention_setters(save_reranker, make_docs, 
 
     def candidates(docs):
         return [
-            (ent.kb_id_, [(each["id"], pytest.approx(each["score"], abs=1e-4)) for each in ent._.krissel_candidates])
+            (
+                ent.kb_id_,
+                [
+                    (each["id"], pytest.approx(each["score"], abs=1e-4))
+                    for each in ent._.krissel_candidates
+                ],
+            )
             for doc in docs
             for ent in doc.ents
         ]
@@ -164,7 +188,11 @@ def test_disabled_linker_is_enabled_for_linking(nlp, docs_file, tmp_path):
     nlp.disable_pipe("krissel_linker")
     nlp.to_disk(tmp_path / "disabled")
     link(tmp_path / "disabled", docs_file, tmp_path / "links.jsonl")
-    assert all(mention["kb_id"] for record in read_jsonl(tmp_path / "links.jsonl") for mention in record["mentions"])
+    assert all(
+        mention["kb_id"]
+        for record in read_jsonl(tmp_path / "links.jsonl")
+        for mention in record["mentions"]
+    )
 
 
 @pytest.mark.parametrize("size", [0, -1])
@@ -172,14 +200,22 @@ def test_invalid_batch_size_raises_and_keeps_an_earlier_output(tmp_path, size):
     """Before anything is read: there is no such pipeline."""
     (tmp_path / "links.jsonl").write_text("earlier")
     with pytest.raises(KrisselError, match="K006.*batch_size"):
-        link(tmp_path / "missing", tmp_path / "missing", tmp_path / "links.jsonl", batch_size=size, force=True)
+        link(
+            tmp_path / "missing",
+            tmp_path / "missing",
+            tmp_path / "links.jsonl",
+            batch_size=size,
+            force=True,
+        )
     assert (tmp_path / "links.jsonl").read_text() == "earlier"
 
 
 def test_texts_beyond_the_limit_are_counted_and_left_out(with_ruler, tmp_path, monkeypatch):
     nlp = spacy.load(with_ruler)
     nlp.max_length = 30
-    monkeypatch.setattr("spacy_krissel.commands.link_texts.load_pipeline", lambda path, **settings: nlp)
+    monkeypatch.setattr(
+        "spacy_krissel.commands.link_texts.load_pipeline", lambda path, **settings: nlp
+    )
     lines = [{"id": str(number), "text": "flu " * number} for number in (2, 9, 3, 10, 11, 12)]
     (tmp_path / "texts.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     with pytest.warns(KrisselWarning, match="KW620.*4 of 6 texts.*30 characters.*first: 9, 10, 11"):
@@ -234,8 +270,14 @@ def test_table_rows_match_the_links(docs_file, save_linker, tmp_path):
         left, right = record["text"][: place[0]], record["text"][place[1] :]
         assert (*place, row["mention"]) == (mention["start"], mention["end"], mention["text"])
         assert row["context"] == f"{left}⟦{row['mention']}⟧{right}"
-        assert (row["id"], row["name"], row["score"]) == (best["id"], best["name"], f"{best['score']:.3f}")
-        assert row["alternatives"].split(" | ") == [f"{o['id']} {o['name']} {o['score']:.3f}" for o in others]
+        assert (row["id"], row["name"], row["score"]) == (
+            best["id"],
+            best["name"],
+            f"{best['score']:.3f}",
+        )
+        assert row["alternatives"].split(" | ") == [
+            f"{o['id']} {o['name']} {o['score']:.3f}" for o in others
+        ]
         assert row["verdict"] == row["right_id"] == ""
 
 
@@ -262,7 +304,10 @@ class Page(HTMLParser):
 
 
 def test_page_has_links_and_escapes_text(nlp, linker, with_ruler, tmp_path):
-    texts = [{"id": "<i>1</i>", "text": "<b>Dépistage</b> of MS and flu"}, {"id": "2", "text": "migraine"}]
+    texts = [
+        {"id": "<i>1</i>", "text": "<b>Dépistage</b> of MS and flu"},
+        {"id": "2", "text": "migraine"},
+    ]
     (tmp_path / "texts.jsonl").write_text("".join(json.dumps(each) + "\n" for each in texts))
     assert link(with_ruler, tmp_path / "texts.jsonl", tmp_path / "links.html") == (2, 3)
     page = Page((tmp_path / "links.html").read_text(encoding="ascii"))
@@ -287,7 +332,13 @@ def test_texts_and_missing_files_are_distinguished(with_ruler, tmp_path, monkeyp
     for text in ("He has MS and/or flu", "flu", "MS " * 2000, "a path/of words with flu"):
         rows = link(with_ruler, text)
         assert rows and {row["mention"] for row in rows} <= {"MS", "flu"}
-    for missing in ("missing.jsonl", "a folder/missing.txt", "missing/folder", "missing.spacy", "text.jsnl"):
+    for missing in (
+        "missing.jsonl",
+        "a folder/missing.txt",
+        "missing/folder",
+        "missing.spacy",
+        "text.jsnl",
+    ):
         with pytest.raises(KrisselError, match="K201"):
             link(with_ruler, missing, "links.jsonl")
     with pytest.raises(KrisselError, match="K006.*texts.*and/or.*several words"):
@@ -299,7 +350,12 @@ def test_texts_and_missing_files_are_distinguished(with_ruler, tmp_path, monkeyp
 
 
 @pytest.mark.parametrize(
-    "url, href", [('https://x.org/?q="&id=1', 'https://x.org/?q="&id=1'), ("javascript:alert(1)", "#"), ("", "#")]
+    "url, href",
+    [
+        ('https://x.org/?q="&id=1', 'https://x.org/?q="&id=1'),
+        ("javascript:alert(1)", "#"),
+        ("", "#"),
+    ],
 )
 def test_page_links_no_script(url, href, with_ruler, tmp_path, monkeypatch):
     monkeypatch.setattr("spacy_krissel.render.links.entity_url", lambda id: url)

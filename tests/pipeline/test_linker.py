@@ -12,7 +12,12 @@ from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototype_table import Prototype
 from spacy_krissel.lexical.index import LexicalIndex
-from spacy_krissel.mentions.discontinuous import DocMention, holds_fragments, read_fragments, write_fragments
+from spacy_krissel.mentions.discontinuous import (
+    DocMention,
+    holds_fragments,
+    read_fragments,
+    write_fragments,
+)
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.pipeline.linker.terms import vectors
 from spacy_krissel.pipeline.pipeline_io import save_pipeline
@@ -35,18 +40,32 @@ def ids(spans):
     return [span.kb_id_ for span in spans]
 
 
-# What is written -----------------------------------------------------------------------------------------------------
+# What is written ----------------------------------------------------------------------------------
 
 
 def test_context_decides_between_homonyms(link):
-    assert ids(link("Demyelinating lesions and relapses in this woman with [MS|Disease]").ents) == ["T01"]
-    assert ids(link("An enlarged atrium and a diastolic murmur in this man with [MS|Disease]").ents) == ["T02"]
+    assert ids(link("Demyelinating lesions and relapses in this woman with [MS|Disease]").ents) == [
+        "T01"
+    ]
+    assert ids(
+        link("An enlarged atrium and a diastolic murmur in this man with [MS|Disease]").ents
+    ) == ["T02"]
 
 
 def test_links_are_written_to_every_token(link):
     doc = link("She had [acute nasopharyngitis|Disease] and [carcinoma of lung|Disease].")
     assert ids(doc.ents) == ["T04", "T03"]
-    assert [token.ent_kb_id_ for token in doc] == ["", "", "T04", "T04", "", "T03", "T03", "T03", ""]
+    assert [token.ent_kb_id_ for token in doc] == [
+        "",
+        "",
+        "T04",
+        "T04",
+        "",
+        "T03",
+        "T03",
+        "T03",
+        "",
+    ]
 
 
 def test_candidates_are_plain_and_ordered(link, linker):
@@ -64,22 +83,36 @@ def test_candidates_are_plain_and_ordered(link, linker):
     # The ids of the toy texts begin with that of their entity.
     assert candidates[0]["doc"].startswith("T01-") and candidates[0]["source"] == ""
     # A name was seen in no text.
-    linker.kb.add_prototypes([Prototype("T01", "name", name_view("ms here"))], linker.encode([name_view("ms here")]))
+    linker.kb.add_prototypes(
+        [Prototype("T01", "name", name_view("ms here"))], linker.encode([name_view("ms here")])
+    )
     assert {"doc", "source"}.isdisjoint(link("[ms here|Disease]").ents[0]._.krissel_candidates[0])
 
 
 def test_repeated_names_are_searched_once(link, linker, monkeypatch):
     asked, search = [], vectors.search_entities
-    monkeypatch.setattr(vectors, "search_entities", lambda *args: asked.append(len(args[2])) or search(*args))
-    marked = "She had [lung cancer|Disease], he a [cold|Disease] and [lung cancer|Disease], they [lung cancer|Disease]."
+    monkeypatch.setattr(
+        vectors, "search_entities", lambda *args: asked.append(len(args[2])) or search(*args)
+    )
+    marked = (
+        "She had [lung cancer|Disease], he a [cold|Disease] and [lung cancer|Disease], they [lung "
+        "cancer|Disease]."
+    )
     link(marked)
     for kind in ("mention", "replaced"):
         linker.kb.remove_prototypes(kind=kind)
     doc = link(marked)
-    assert asked == [4, 2], "with mined mentions contexts are searched for, with names alone each name once"
+    assert asked == [4, 2], (
+        "with mined mentions contexts are searched for, with names alone each name once"
+    )
     # Mentions are compared in their contexts.
-    best = [each.ents[0]._.krissel_candidates[0] for each in (doc, link("Sneezing in [lung cancer|Disease]."))]
-    assert best[0]["id"] == best[1]["id"] and best[0]["score"] != pytest.approx(best[1]["score"], abs=1e-3)
+    best = [
+        each.ents[0]._.krissel_candidates[0]
+        for each in (doc, link("Sneezing in [lung cancer|Disease]."))
+    ]
+    assert best[0]["id"] == best[1]["id"] and best[0]["score"] != pytest.approx(
+        best[1]["score"], abs=1e-3
+    )
     # Of one type alone, as all of them together.
     linker.cfg["types_by_label"] = {"Disease": ["T047"]}
     assert ids(link(f"{marked} A [cold|Phenomenon].").ents)[:4] == ids(doc.ents)
@@ -94,7 +127,9 @@ def test_only_linkers_without_a_transformer_search_by_name(make_linker, encoder,
     linker = make_linker(encoder).get_pipe("krissel_linker")
     kb = linker.new_kb()
     kb.set_entities([Entity("T1", "cold")])
-    kb.add_prototypes([Prototype("T1", "name", name_view("cold"))], linker.encode([name_view("cold")]))
+    kb.add_prototypes(
+        [Prototype("T1", "name", name_view("cold"))], linker.encode([name_view("cold")])
+    )
     assert linker.has_transformer != by_name and linker._searches_names(kb) == by_name
     # A description is known besides, which contexts speak of.
     kb.set_references([(["T1"], kb.vectors)])
@@ -117,7 +152,7 @@ def test_score_is_that_of_the_nearest_prototype(link, linker):
         assert candidate["score"] == pytest.approx(scores.max(), abs=1e-5)
 
 
-# Ties ----------------------------------------------------------------------------------------------------------------
+# Ties ---------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -127,7 +162,11 @@ def set_names(linker, toy_store):
     def set_names(**names):
         kb = linker.new_kb()
         kb.set_entities(toy_store)
-        prototypes = [Prototype(id_, "name", name_view(name)) for id_, found in names.items() for name in found]
+        prototypes = [
+            Prototype(id_, "name", name_view(name))
+            for id_, found in names.items()
+            for name in found
+        ]
         kb.add_prototypes(prototypes, linker.encode([prototype.view for prototype in prototypes]))
         linker.set_kb(kb)
         linker.cfg["context"] = "none"
@@ -136,7 +175,8 @@ def set_names(linker, toy_store):
 
 
 def test_entities_with_the_same_names_tie(linker, link, set_names):
-    """Entities of which the same names are known cannot be told apart: the first id is written, and all are kept."""
+    """Entities of which the same names are known cannot be told apart: the first id is written, and
+    all are kept."""
     set_names(T02=["MS"], T01=["MS"], T05=["cold"], T04=["cold"], T10=["influenza"])
     doc = link("[MS|Disease] and [cold|Disease] and [influenza|Disease]")
     assert ids(doc.ents) == ["T01", "T04", "T10"]
@@ -164,7 +204,9 @@ def test_the_next_best_name_breaks_a_tie(linker, link, set_names):
     ]
     for span in (first, second):
         assert span.kb_id_ == span._.krissel_candidates[0]["id"] and span._.krissel_ties == []
-        assert span._.krissel_candidates[0]["score"] == pytest.approx(span._.krissel_candidates[1]["score"], abs=1e-5)
+        assert span._.krissel_candidates[0]["score"] == pytest.approx(
+            span._.krissel_candidates[1]["score"], abs=1e-5
+        )
 
 
 def test_linking_again_clears_earlier_candidates(linker, link, set_names):
@@ -179,7 +221,7 @@ def test_linking_again_clears_earlier_candidates(linker, link, set_names):
     assert doc.ents[0]._.krissel_ties == [] and doc.ents[0]._.krissel_candidates == []
 
 
-# NIL -----------------------------------------------------------------------------------------------------------------
+# NIL ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("n_candidates", [5, 1, 0])
@@ -219,7 +261,7 @@ def test_threshold_works_with_a_kb_of_one_entity(nlp, linker, link):
     assert [len(span._.krissel_candidates) for span in doc.ents] == [1, 1]
 
 
-# Filters -------------------------------------------------------------------------------------------------------------
+# Filters ------------------------------------------------------------------------------------------
 
 
 def test_types_filter_before_ranking(link, linker):
@@ -234,7 +276,9 @@ def test_types_filter_before_ranking(link, linker):
 def test_types_can_depend_on_the_label(link, linker):
     linker.cfg["types_by_label"] = {"Symptom": ["T184"], "Any": []}
     linker.cfg["types"] = ["T047"]
-    text = "Wheezing: [{0}|Symptom], [{0}|Disease], [{0}|Any] and [{0}|Symptom]".format("bronchial asthma")
+    text = "Wheezing: [{0}|Symptom], [{0}|Disease], [{0}|Any] and [{0}|Symptom]".format(
+        "bronchial asthma"
+    )
     symptom, disease, any_, again = link(text).ents
     assert (symptom.kb_id_, any_.kb_id_, again.kb_id_) == ("T07", "T07", "T07")
     assert disease.kb_id_ < "T07"
@@ -245,7 +289,9 @@ def test_types_can_depend_on_the_label(link, linker):
 def test_filtered_search_keeps_the_unfiltered_order(link, linker):
     """Filtering gives the order of the unfiltered search, less the other types."""
     linker.cfg["n_candidates"] = 12
-    everything = [candidate["id"] for candidate in link(DISEASE_CONTEXT).ents[0]._.krissel_candidates]
+    everything = [
+        candidate["id"] for candidate in link(DISEASE_CONTEXT).ents[0]._.krissel_candidates
+    ]
     linker.cfg["types"] = ["T184"]
     filtered = [candidate["id"] for candidate in link(DISEASE_CONTEXT).ents[0]._.krissel_candidates]
     assert filtered == [id_ for id_ in everything if id_ >= "T07"]
@@ -268,12 +314,13 @@ def test_type_without_prototypes_gives_nil(nlp, linker, link, toy_store):
     assert (span.kb_id_, span._.krissel_candidates, span._.krissel_ties) == ("NIL", [], [])
 
 
-# Spans ---------------------------------------------------------------------------------------------------------------
+# Spans --------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def grouped(nlp, linker):
-    """A doc with nested and crossing spans in `doc.spans["sc"]`, and an entity that is none of them."""
+    """A doc with nested and crossing spans in `doc.spans["sc"]`, and an entity that is none of
+    them."""
     linker.cfg["spans_key"] = "sc"
     doc = nlp.make_doc("Carcinoma of lung cancer was seen with flu.")
     doc.ents = [doc.char_span(39, 42, label="Disease")]
@@ -313,7 +360,10 @@ def test_discontinuous_mention_is_linked_as_a_whole(nlp, linker, link):
     text = "Carcinoma and inflammation of lung"
     whole, flu = link("[carcinoma lung|Disease] and [flu|Disease]").ents
     linker.cfg.update(spans_key="sc", context="none")
-    mentions = [DocMention("", "Disease", ((0, 1), (4, 5))), DocMention("", "Disease", ((2, 3), (4, 5)))]
+    mentions = [
+        DocMention("", "Disease", ((0, 1), (4, 5))),
+        DocMention("", "Disease", ((2, 3), (4, 5))),
+    ]
     doc = nlp.make_doc(text)
     write_fragments(doc, mentions, "sc")
     seen = linker.views(doc, list(doc.spans["sc"]))
@@ -321,23 +371,31 @@ def test_discontinuous_mention_is_linked_as_a_whole(nlp, linker, link):
     found = nlp(doc).spans["sc"]
     assert ids(found)[:2] == [whole.kb_id_] * 2 and whole.kb_id_ != flu.kb_id_
     assert ids(found)[2] == ids(found)[3] and holds_fragments(doc, "sc")
-    assert [mention.fragments for mention in read_fragments(doc, "sc")] == [mention.fragments for mention in mentions]
+    assert [mention.fragments for mention in read_fragments(doc, "sc")] == [
+        mention.fragments for mention in mentions
+    ]
     doc.spans["sc"].attrs.clear()
     alone = linker.views(doc, list(doc.spans["sc"]))
-    assert [view.mention for view in alone] == ["Carcinoma", "lung", "inflammation", "lung"], "ids of rules, say"
+    assert [view.mention for view in alone] == ["Carcinoma", "lung", "inflammation", "lung"], (
+        "ids of rules, say"
+    )
 
 
 @pytest.mark.parametrize("context", ["window", "sentence"])
 def test_discontinuous_mention_takes_the_position_of_its_first_fragment(nlp, linker, context):
     linker.cfg.update(spans_key="sc", context=context)
     doc = nlp.make_doc("She had carcinoma, then inflammation, of lung. No flu.")
-    write_fragments(doc, [DocMention("", "Disease", ((2, 3), (8, 9))), DocMention("", "Disease", ((11, 12),))], "sc")
+    write_fragments(
+        doc,
+        [DocMention("", "Disease", ((2, 3), (8, 9))), DocMention("", "Disease", ((11, 12),))],
+        "sc",
+    )
     first, second, other = linker.views(doc, list(doc.spans["sc"]))
     assert first == second and (first.left, first.mention) == ("She had ", "carcinoma lung")
     assert first.right.startswith(", then inflammation, of lung.") and other.mention == "flu"
-    assert [(first.left + first.mention + first.right)[start:end] for start, end in first.co_mentions] == (
-        ["lung"] if context == "sentence" else []
-    )
+    assert [
+        (first.left + first.mention + first.right)[start:end] for start, end in first.co_mentions
+    ] == (["lung"] if context == "sentence" else [])
 
 
 def test_links_in_a_span_group_survive_bytes(nlp, grouped, links_of):
@@ -361,12 +419,17 @@ def test_empty_group_stays_empty(nlp, linker):
 
 def test_links_in_a_span_group_are_scored(nlp, grouped, linker):
     reference = grouped.copy()
-    gold = [Span(reference, span.start, span.end, label=span.label, kb_id="T03") for span in reference.spans["sc"]]
+    gold = [
+        Span(reference, span.start, span.end, label=span.label, kb_id="T03")
+        for span in reference.spans["sc"]
+    ]
     gold[1].kb_id_ = "T12"
     reference.spans["sc"] = gold
     doc = nlp(grouped)
     right = [span.kb_id_ for span in doc.spans["sc"]].count("T03") - 1
-    assert right > 0 and linker.score([Example(doc, reference)])["krissel_acc"] == pytest.approx(right / 3)
+    assert right > 0 and linker.score([Example(doc, reference)])["krissel_acc"] == pytest.approx(
+        right / 3
+    )
 
 
 def test_without_overwrite_linked_entities_are_kept(nlp, linker, make_doc):
@@ -381,7 +444,7 @@ def test_without_overwrite_linked_entities_are_kept(nlp, linker, make_doc):
     assert ids(nlp(doc).ents) == ["T10", "T07"]
 
 
-# What the encoder sees -----------------------------------------------------------------------------------------------
+# What the encoder sees ----------------------------------------------------------------------------
 
 
 def test_context_none_ignores_the_context(link, linker):
@@ -398,14 +461,25 @@ def test_context_none_ignores_the_context(link, linker):
 def test_context_can_be_the_sentence(link, linker):
     """All mentions of a sentence know each other, abbreviations written out in all of them."""
     linker.cfg["context"] = "sentence"
-    doc = link("Multiple sclerosis (MS) is old. In [MS|Disease] and [flu|Disease] it was seen. No [flu|Disease] here.")
+    doc = link(
+        "Multiple sclerosis (MS) is old. In [MS|Disease] and [flu|Disease] it was seen. No "
+        "[flu|Disease] here."
+    )
     first, second, third = linker.views(doc, doc.ents)
-    assert first == View("In ", "Multiple sclerosis", " and flu it was seen. ", co_mentions=((26, 29),))
-    assert second == View("In Multiple sclerosis and ", "flu", " it was seen. ", co_mentions=((3, 21),))
+    assert first == View(
+        "In ", "Multiple sclerosis", " and flu it was seen. ", co_mentions=((26, 29),)
+    )
+    assert second == View(
+        "In Multiple sclerosis and ", "flu", " it was seen. ", co_mentions=((3, 21),)
+    )
     assert third == View("No ", "flu", " here.")
     assert all(doc_link.candidates for doc_link in linker.predict([doc])[0])
     linker.cfg["context"] = "none"
-    assert linker.views(doc, doc.ents) == [name_view("Multiple sclerosis"), name_view("flu"), name_view("flu")]
+    assert linker.views(doc, doc.ents) == [
+        name_view("Multiple sclerosis"),
+        name_view("flu"),
+        name_view("flu"),
+    ]
     with pytest.raises(KrisselError, match="K006.*'context'.*window, sentence, none"):
         linker.cfg["context"] = "document"
 
@@ -413,7 +487,10 @@ def test_context_can_be_the_sentence(link, linker):
 def test_mentions_at_the_edges_of_a_doc_are_linked(link, linker):
     doc = link("[Lung cancer|Disease] and [flu|Disease]")
     assert ids(doc.ents) == ["T03", "T10"]
-    assert linker.views(doc, doc.ents) == [View("", "Lung cancer", " and flu"), View("Lung cancer and ", "flu", "")]
+    assert linker.views(doc, doc.ents) == [
+        View("", "Lung cancer", " and flu"),
+        View("Lung cancer and ", "flu", ""),
+    ]
     assert ids(link("[asthma|Disease]").ents) == ["T07"]
 
 
@@ -435,7 +512,7 @@ def test_context_reaches_across_sentences(link, linker):
     assert linker.views(doc, doc.ents)[0].left.startswith("A diastolic")
 
 
-# Abbreviations -------------------------------------------------------------------------------------------------------
+# Abbreviations ------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -449,11 +526,16 @@ def abbreviations():
 
 
 def abbreviated(nlp, make_doc, serializable):
-    doc = make_doc(nlp, "Bronchial asthma (BA) was treated. Her [BA|Disease] improved, her [flu|Disease] did not.")
+    doc = make_doc(
+        nlp,
+        "Bronchial asthma (BA) was treated. Her [BA|Disease] improved, her [flu|Disease] did not.",
+    )
     short, long = doc.char_span(18, 20), doc.char_span(0, 16)
     assert (short.text, long.text) == ("BA", "Bronchial asthma")
     if serializable:
-        doc._.abbreviations = [{"short_text": "BA", "short_start": 3, "long_text": "Bronchial asthma", "long_start": 0}]
+        doc._.abbreviations = [
+            {"short_text": "BA", "short_start": 3, "long_text": "Bronchial asthma", "long_start": 0}
+        ]
     else:
         short._.long_form = long
         doc._.abbreviations = [short]
@@ -461,7 +543,9 @@ def abbreviated(nlp, make_doc, serializable):
 
 
 @pytest.mark.parametrize("serializable", [False, True])
-def test_component_abbreviations_are_written_out(nlp, linker, make_doc, abbreviations, serializable):
+def test_component_abbreviations_are_written_out(
+    nlp, linker, make_doc, abbreviations, serializable
+):
     doc = abbreviated(nlp, make_doc, serializable)
     assert [view.mention for view in linker.views(doc, doc.ents)] == ["Bronchial asthma", "flu"]
     assert linker.views(doc, doc.ents)[0].left.endswith("was treated. Her ")
@@ -480,7 +564,10 @@ def test_undefined_abbreviation_is_kept(nlp, linker, make_doc, abbreviations):
     assert [view.mention for view in linker.views(doc, doc.ents)] == ["BA"]
 
 
-DEFINED = "Bronchial asthma (BA) was treated. Her [BA|Disease] improved, her [BA attacks|Disease] did not."
+DEFINED = (
+    "Bronchial asthma (BA) was treated. Her [BA|Disease] improved, her [BA attacks|Disease] did "
+    "not."
+)
 
 
 def test_abbreviations_defined_in_the_text_are_written_out(nlp, linker, make_doc):
@@ -497,11 +584,12 @@ def test_abbreviations_defined_in_the_text_are_written_out(nlp, linker, make_doc
     assert [view.mention for view in linker.views(doc, doc.ents)] == ["BA", "BA attacks"]
 
 
-# Spelling ------------------------------------------------------------------------------------------------------------
+# Spelling -----------------------------------------------------------------------------------------
 
 
 def test_lexical_similarity_is_added_with_its_weight(linker, link):
-    """The score is that of the vectors plus the weighted similarity in spelling, for every candidate."""
+    """The score is that of the vectors plus the weighted similarity in spelling, for every
+    candidate."""
     linker.cfg.update(n_candidates=100, lexical_weight=0.5)
     doc = link("Demyelinating lesions point to [multiple scleroses|Disease] and [colds|Disease].")
     lexicon = linker.kb.prototypes.lexical_index
@@ -510,7 +598,9 @@ def test_lexical_similarity_is_added_with_its_weight(linker, link):
         for candidate in span._.krissel_candidates:
             dense = (linker.kb.vectors[linker.kb.prototype_rows(candidate["id"])] @ vector).max()
             row = np.array([linker.kb.entities.row(candidate["id"])])
-            lexical = lexicon.similarity(lexicon.read([span.text]), np.zeros(1, dtype=np.int64), row)[0]
+            lexical = lexicon.similarity(
+                lexicon.read([span.text]), np.zeros(1, dtype=np.int64), row
+            )[0]
             assert candidate["score"] == pytest.approx(dense + 0.5 * lexical, abs=1e-5)
         scores = [candidate["score"] for candidate in span._.krissel_candidates]
         assert scores == sorted(scores, reverse=True)
@@ -525,7 +615,7 @@ def test_lexical_similarity_uses_the_long_form(linker, link, set_names):
     assert ids(link(DEFINED).ents)[0] == "T10"
 
 
-# Gold mentions -------------------------------------------------------------------------------------------------------
+# Gold mentions ------------------------------------------------------------------------------------
 
 
 def test_gold_settings_apply_only_with_gold_mentions(linker, link):
@@ -536,17 +626,23 @@ def test_gold_settings_apply_only_with_gold_mentions(linker, link):
     linker.cfg.update(gold_name_weight=0.25, gold_prior=0.125)
     assert [span._.krissel_candidates for span in link(text).ents] == off
     views = [name_view("scleroses"), name_view("catarrh")]
-    linker.kb.add_prototypes([Prototype(id_, "gold", view) for id_, view in zip(("T01", "T04"), views, strict=True)])
+    linker.kb.add_prototypes(
+        [Prototype(id_, "gold", view) for id_, view in zip(("T01", "T04"), views, strict=True)]
+    )
     doc = link(text)
     names = linker.encode([name_view(span.text) for span in doc.ents])
-    for span, vector, name in zip(doc.ents, linker.encode(linker.views(doc, doc.ents)), names, strict=True):
+    for span, vector, name in zip(
+        doc.ents, linker.encode(linker.views(doc, doc.ents)), names, strict=True
+    ):
         assert len(span._.krissel_candidates) == 12
         for candidate in span._.krissel_candidates:
             own = linker.kb.vectors[linker.kb.prototype_rows(candidate["id"])]
             expected = 0.75 * (own @ vector).max() + 0.25 * (own @ name).max()
             assert candidate["vector"] == pytest.approx(expected, abs=1e-5)
             assert candidate["gold"] == 0.125 * (candidate["id"] in ("T01", "T04"))
-            assert candidate["score"] == pytest.approx(candidate["vector"] + candidate["gold"], abs=1e-5)
+            assert candidate["score"] == pytest.approx(
+                candidate["vector"] + candidate["gold"], abs=1e-5
+            )
     linker.kb.remove_prototypes(kind="gold")
     assert [span._.krissel_candidates for span in link(text).ents] == off
 
@@ -569,10 +665,12 @@ def test_names_without_context_are_encoded_once(linker, link, monkeypatch):
 def test_lexical_index_matches_british_and_american_spelling():
     lexicon = LexicalIndex.of(["Haemorrhage", "fever"], np.array([0, 1]))
     texts = lexicon.read(["hemorrhage"])
-    np.testing.assert_allclose(lexicon.similarity(texts, np.array([0]), np.array([0])), [1.0], rtol=1e-6)
+    np.testing.assert_allclose(
+        lexicon.similarity(texts, np.array([0]), np.array([0])), [1.0], rtol=1e-6
+    )
 
 
-# All together --------------------------------------------------------------------------------------------------------
+# All together -------------------------------------------------------------------------------------
 
 ALL = {"use_abbreviations": True, "lexical_weight": 0.5}
 
@@ -602,17 +700,25 @@ def test_ties_remain_with_lexical_similarity(linker, link, set_names):
     linker.cfg.update(ALL)
     doc = link("[MS|Disease], [cold|Disease], [influenza|Disease] and [MS|Disease]")
     assert ids(doc.ents) == ["T01", "T04", "T10", "T01"]
-    assert [span._.krissel_ties for span in doc.ents] == [["T01", "T02"], ["T04", "T05"], [], ["T01", "T02"]]
+    assert [span._.krissel_ties for span in doc.ents] == [
+        ["T01", "T02"],
+        ["T04", "T05"],
+        [],
+        ["T01", "T02"],
+    ]
 
 
-# Knowledge base elsewhere --------------------------------------------------------------------------------------------
+# Knowledge base elsewhere -------------------------------------------------------------------------
 
 
 def test_kb_path_of_the_config_wins_over_the_folder(nlp, linker, link, save_linker, tmp_path):
-    """The knowledge base that the config names wins over the one in the folder, and is not copied into it."""
+    """The knowledge base that the config names wins over the one in the folder, and is not copied
+    into it."""
     kb = linker.new_kb()
     kb.set_entities([Entity("X1", "anything")])
-    kb.add_prototypes([Prototype("X1", "name", name_view("anything"))], linker.encode([name_view("anything")]))
+    kb.add_prototypes(
+        [Prototype("X1", "name", name_view("anything"))], linker.encode([name_view("anything")])
+    )
     kb.encoder = linker.fingerprint()
     kb.to_disk(tmp_path / "kb")
     config = {"components.krissel_linker.kb_path": str(tmp_path / "kb")}
@@ -643,24 +749,32 @@ def test_missing_kb_path_raises(save_linker, tmp_path):
 
 def test_kb_path_of_something_else_raises(save_linker, toy_store):
     with pytest.raises(KrisselError, match="K002"):
-        spacy.load(save_linker("small"), config={"components.krissel_linker.kb_path": str(toy_store.path)})
+        spacy.load(
+            save_linker("small"), config={"components.krissel_linker.kb_path": str(toy_store.path)}
+        )
 
 
 def test_kb_path_of_another_encoder_raises(linker, save_linker, make_linker, source, tmp_path):
     untrained = make_linker("small")
     build_prototypes(untrained, source).to_disk(tmp_path / "kb")
     with pytest.raises(KrisselError, match="K522"):
-        spacy.load(save_linker("small"), config={"components.krissel_linker.kb_path": str(tmp_path / "kb")})
+        spacy.load(
+            save_linker("small"), config={"components.krissel_linker.kb_path": str(tmp_path / "kb")}
+        )
 
 
-@pytest.mark.parametrize("setting, value", [("rows", 1024), ("width", 16), ("context_rows", 4096), ("hidden", 8)])
+@pytest.mark.parametrize(
+    "setting, value", [("rows", 1024), ("width", 16), ("context_rows", 4096), ("hidden", 8)]
+)
 def test_config_of_another_encoder_raises(save_linker, setting, value):
     """Else its features would be looked up in the wrong rows of its tables."""
     with pytest.raises(KrisselError, match=r"K408|K605"):
-        spacy.load(save_linker("small"), config={f"components.krissel_linker.model.{setting}": value})
+        spacy.load(
+            save_linker("small"), config={f"components.krissel_linker.model.{setting}": value}
+        )
 
 
-# Encoder -------------------------------------------------------------------------------------------------------------
+# Encoder ------------------------------------------------------------------------------------------
 
 
 def test_no_views_give_no_vectors(linker):
@@ -682,7 +796,8 @@ def test_kb_of_another_width_raises(linker):
 
 
 def test_initialize_reads_the_examples(make_linker, encoders):
-    """Frequent features start smaller than rare ones: the encoder is shown the examples' mentions."""
+    """Frequent features start smaller than rare ones: the encoder is shown the examples'
+    mentions."""
     shown = make_linker("small").get_pipe("krissel_linker")
     nlp = spacy.blank("en")
     blank = nlp.add_pipe("krissel_linker", config={"model": encoders["small"]})

@@ -22,7 +22,10 @@ MENTION = st.tuples(
     st.integers(0, 2),
     st.sampled_from(["cold", "Cold", "co-ld", "flu", "ms"]),
     st.lists(
-        st.tuples(st.integers(-1, 4), st.floats(0, 1, width=16)), min_size=3, max_size=3, unique_by=lambda c: c[0]
+        st.tuples(st.integers(-1, 4), st.floats(0, 1, width=16)),
+        min_size=3,
+        max_size=3,
+        unique_by=lambda c: c[0],
     ),
 )
 
@@ -31,8 +34,12 @@ MENTION = st.tuples(
 def test_only_other_mentions_of_the_document_give_support(mentions):
     docs = np.array([doc for doc, _, _ in mentions], dtype=np.int64)
     texts = [text for _, text, _ in mentions]
-    entities = np.array([[entity for entity, _ in each] for *_, each in mentions], dtype=np.int64).reshape(-1, 3)
-    sure = np.array([[value for _, value in each] for *_, each in mentions], dtype=float).reshape(-1, 3)
+    entities = np.array(
+        [[entity for entity, _ in each] for *_, each in mentions], dtype=np.int64
+    ).reshape(-1, 3)
+    sure = np.array([[value for _, value in each] for *_, each in mentions], dtype=float).reshape(
+        -1, 3
+    )
     expected = np.zeros(entities.shape)
     for i, place in np.ndindex(*entities.shape):
         for j, other in np.ndindex(*entities.shape):
@@ -45,18 +52,29 @@ def test_only_other_mentions_of_the_document_give_support(mentions):
 def result_of(entities, scores, ties=None):
     entities, scores = np.array([entities]), np.array([scores], dtype=np.float32)
     return SearchResult(
-        entities, scores, entities * 10, {} if ties is None else {0: np.array(ties)}, {"lexical": scores / 2}
+        entities,
+        scores,
+        entities * 10,
+        {} if ties is None else {0: np.array(ties)},
+        {"lexical": scores / 2},
     )
 
 
 def test_score_parts_move_with_their_candidates():
-    result = with_term(result_of([3, 5, -1], [0.9, 0.8, -np.inf]), "coherence", np.array([[0.0, 0.2, 0.0]]))
-    assert result.entities.tolist() == [[5, 3, -1]] and result.prototypes.tolist() == [[50, 30, -10]]
-    assert result.scores[0] == pytest.approx([1.0, 0.9, -np.inf]) and result.parts["coherence"][0] == pytest.approx(
-        [0.2, 0, 0]
+    result = with_term(
+        result_of([3, 5, -1], [0.9, 0.8, -np.inf]), "coherence", np.array([[0.0, 0.2, 0.0]])
     )
+    assert result.entities.tolist() == [[5, 3, -1]] and result.prototypes.tolist() == [
+        [50, 30, -10]
+    ]
+    assert result.scores[0] == pytest.approx([1.0, 0.9, -np.inf]) and result.parts["coherence"][
+        0
+    ] == pytest.approx([0.2, 0, 0])
     # The score was that of the vectors, and is more now.
-    assert result.parts["vector"][0] == pytest.approx([0.8, 0.9, -np.inf]) and "species" not in result.parts
+    assert (
+        result.parts["vector"][0] == pytest.approx([0.8, 0.9, -np.inf])
+        and "species" not in result.parts
+    )
     assert result.parts["lexical"][0] == pytest.approx([0.4, 0.45, -np.inf])
 
 
@@ -76,14 +94,20 @@ def test_score_parts_move_with_their_candidates():
     ],
 )
 def test_support_breaks_ties(gain, first, ties):
-    result = with_term(result_of([3, 4, 7, 8], [0.75, 0.75, 0.5, 0.5], [3, 4, 9]), "coherence", np.array([gain]))
+    result = with_term(
+        result_of([3, 4, 7, 8], [0.75, 0.75, 0.5, 0.5], [3, 4, 9]), "coherence", np.array([gain])
+    )
     assert result.entities[0, 0] == first
-    assert {query: rows.tolist() for query, rows in result.ties.items()} == ({} if ties is None else {0: ties})
+    assert {query: rows.tolist() for query, rows in result.ties.items()} == (
+        {} if ties is None else {0: ties}
+    )
 
 
 def test_order_of_equal_candidates_is_kept():
     """Three had one score, and their number of names put them in order."""
-    result = with_term(result_of([1, 2, 3], [0.75, 0.75, 0.75]), "coherence", np.array([[0.0, 0.125, 0.125]]))
+    result = with_term(
+        result_of([1, 2, 3], [0.75, 0.75, 0.75]), "coherence", np.array([[0.0, 0.125, 0.125]])
+    )
     assert result.entities.tolist() == [[2, 3, 1]] and not result.ties
 
 
@@ -104,10 +128,15 @@ def test_supported_confidence_is_capped_and_zero_stays_zero():
 
 def test_document_support_matches_a_hand_computed_example():
     """Mentions 0 and 3 are of one document, and 3 is sure of entity 6; so is 1, of another."""
-    entities, scores = np.array([[5, 6], [6, 7], [5, 6], [6, 7]]), [[0.8, 0.75], [0.9, 0.5], [0.8, 0.75], [0.9, 0.5]]
+    entities, scores = (
+        np.array([[5, 6], [6, 7], [5, 6], [6, 7]]),
+        [[0.8, 0.75], [0.9, 0.5], [0.8, 0.75], [0.9, 0.5]],
+    )
     confidence = np.array([[0.4, 0.3], [0.3, 0.2], [0.4, 0.3], [0.9, 0.1]])
     by_name = np.array([[0.4, 0.3], [0.3, 0.2], [0.95, 0.3], [0.9, 0.1]])
-    before = SearchResult(entities, np.array(scores, np.float32), entities, {}, {}, confidence, by_name)
+    before = SearchResult(
+        entities, np.array(scores, np.float32), entities, {}, {}, confidence, by_name
+    )
     settings = LinkerSettings(confidence=vars(MODEL), coherence_weight=0.2)
     texts = ["flu", "cold", "flu", "cold"]
     query = Query(None, [name_view(text) for text in texts], doc_of=np.array([0, 1, 1, 0]))
@@ -119,7 +148,9 @@ def test_document_support_matches_a_hand_computed_example():
     raised = 1 / (1 + math.exp(-(math.log(0.3 / 0.7) + 1.5 * 0.9)))
     assert found.confidence == pytest.approx(np.array([[raised, 0.4], *confidence[1:].tolist()]))
     assert found.scores[1:] == pytest.approx(before.scores[1:])
-    assert DocumentTerm.of(LinkerSettings(confidence=vars(MODEL), coherence_weight=0.0), None) is None
+    assert (
+        DocumentTerm.of(LinkerSettings(confidence=vars(MODEL), coherence_weight=0.0), None) is None
+    )
 
 
 @pytest.fixture
@@ -129,9 +160,16 @@ def nlp(toy_store):
 
     nlp = spacy.blank("en")
     labels = ["multiple sclerosis", "mitral stenosis", "MS", "rickets"]
-    nlp.add_pipe("entity_ruler").add_patterns([{"label": "Term", "pattern": text} for text in labels])
+    nlp.add_pipe("entity_ruler").add_patterns(
+        [{"label": "Term", "pattern": text} for text in labels]
+    )
     names = spacy.blank("en")
-    settings = {"lexical_weight": 0.3, "confidence": vars(MODEL), "use_abbreviations": False, "context": "none"}
+    settings = {
+        "lexical_weight": 0.3,
+        "confidence": vars(MODEL),
+        "use_abbreviations": False,
+        "context": "none",
+    }
     names.add_pipe("krissel_linker", config=settings)
     names.initialize()
     build_prototypes(names, PrototypeSource(toy_store, class_names=False))
@@ -144,14 +182,18 @@ def ms(doc):
 
 
 def test_another_mention_of_the_document_disambiguates(nlp):
-    """ "MS" is a name of both: each text tells which by its other mention, and neither does where it is off."""
+    """ "MS" is a name of both: each text tells which by its other mention, and neither does where
+    it is off."""
     texts = ["multiple sclerosis and MS", "mitral stenosis and MS", "rickets and MS"]
     sclerosis, stenosis, neither = map(ms, nlp.pipe(texts))
     names = [ent._.krissel_candidates[0]["name"] for ent in (sclerosis, stenosis)]
     assert names == ["multiple sclerosis", "mitral stenosis"]
     for ent in (sclerosis, stenosis):
         best, second = ent._.krissel_candidates[:2]
-        assert best["coherence"] > 0 == second["coherence"] and best["confidence"] > second["confidence"]
+        assert (
+            best["coherence"] > 0 == second["coherence"]
+            and best["confidence"] > second["confidence"]
+        )
         parts = best["vector"] + 0.3 * best["lexical"] + best["coherence"]
         assert best["score"] == pytest.approx(parts, abs=1e-5) and not ent._.krissel_ties
     assert {each["coherence"] for each in neither._.krissel_candidates[:2]} == {0}
@@ -165,5 +207,8 @@ def test_coherence_can_be_switched_off(nlp, off):
     cfg = nlp.get_pipe("krissel_linker").cfg
     for key, value in off.items():
         cfg[key] = value
-    found = [ms(doc)._.krissel_candidates for doc in nlp.pipe(["multiple sclerosis and MS", "rickets and MS"])]
+    found = [
+        ms(doc)._.krissel_candidates
+        for doc in nlp.pipe(["multiple sclerosis and MS", "rickets and MS"])
+    ]
     assert found[0] == found[1] and not any("coherence" in each for each in found[0])

@@ -22,7 +22,10 @@ def one(vector, lexical, j):
     others = [i for i in range(len(vector)) if i != j and vector[i] != -math.inf]
     if lexical[j] == 1 and all(lexical[i] < 0.9999 for i in range(len(lexical)) if i != j):
         return 0.95
-    leads = [min(1.0, mine[j] - max((mine[i] for i in others), default=-math.inf)) for mine in (lexical, vector)]
+    leads = [
+        min(1.0, mine[j] - max((mine[i] for i in others), default=-math.inf))
+        for mine in (lexical, vector)
+    ]
     logit = -2 + 3 * lexical[j] + leads[0] + 2 * leads[1]
     return min(0.89, 1 / (1 + math.exp(-logit)))
 
@@ -34,7 +37,10 @@ def test_confidence_matches_its_equation(pairs):
     assert found[0] == pytest.approx([one(vector, lexical, j) for j in range(len(pairs))], abs=1e-9)
 
 
-@given(st.lists(st.tuples(SIMILAR, SIMILAR, st.integers(0, 2)), min_size=1, max_size=5), st.tuples(*[SIMILAR] * 3))
+@given(
+    st.lists(st.tuples(SIMILAR, SIMILAR, st.integers(0, 2)), min_size=1, max_size=5),
+    st.tuples(*[SIMILAR] * 3),
+)
 def test_confidence_with_several_species_matches_its_equation(candidates, odds):
     vector, lexical, kind = (list(each) for each in zip(*candidates, strict=True))
     expected, by_names = [], []
@@ -42,9 +48,13 @@ def test_confidence_with_several_species_matches_its_equation(candidates, odds):
         mine = [i for i in range(len(kind)) if kind[i] == kind[j]]
         own = one([vector[i] for i in mine], [lexical[i] for i in mine], mine.index(j))
         by_names.append(own)
-        nearest = {each: max(lexical[i] for i in range(len(kind)) if kind[i] == each) for each in kind}
+        nearest = {
+            each: max(lexical[i] for i in range(len(kind)) if kind[i] == each) for each in kind
+        }
         possible = [each for each in nearest if nearest[each] >= min(lexical[j], 0.9999)]
-        expected.append(own * math.exp(odds[kind[j]]) / sum(math.exp(odds[each]) for each in possible))
+        expected.append(
+            own * math.exp(odds[kind[j]]) / sum(math.exp(odds[each]) for each in possible)
+        )
     of_species = np.array([kind]), np.array([[odds[each] for each in kind]])
     found, by_name = MODEL(np.array([vector]), np.array([lexical]), *of_species)
     near = np.array(lexical) >= max(lexical) - 0.0001
@@ -86,7 +96,11 @@ def found(nlp):
 
 
 def test_candidates_have_no_confidence_before_it_is_fitted(nlp):
-    assert not any("confidence" in candidate for _, candidates in found(nlp).values() for candidate in candidates)
+    assert not any(
+        "confidence" in candidate
+        for _, candidates in found(nlp).values()
+        for candidate in candidates
+    )
 
 
 def test_score_parts_add_up_to_the_score(nlp):

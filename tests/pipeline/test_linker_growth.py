@@ -10,16 +10,23 @@ from spacy_krissel import Entity, build
 WORDS = ("heart", "liver", "lung", "brain", "skin", "kidney", "bone", "blood", "ear", "eye")
 KINDS = ("failure", "disease", "injury", "cancer", "infection")
 ENTITIES = [
-    Entity(f"D{i:02}{j}", f"{word} {kind}", (f"{kind} of the {word}", f"{word[0]}{kind[0]}".upper()))
+    Entity(
+        f"D{i:02}{j}", f"{word} {kind}", (f"{kind} of the {word}", f"{word[0]}{kind[0]}".upper())
+    )
     for i, word in enumerate(WORDS)
     for j, kind in enumerate(KINDS)
 ]
-GENES = [Entity(f"{taxon}{i}", f"BRCA{i}", species=taxon) for i in range(1, 4) for taxon in ("9606", "10090")]
+GENES = [
+    Entity(f"{taxon}{i}", f"BRCA{i}", species=taxon)
+    for i in range(1, 4)
+    for taxon in ("9606", "10090")
+]
 
 
 @pytest.fixture(scope="module")
 def nlp(tmp_path_factory):
-    # With all that a linker may read: abbreviations, spelling, species, confidence, the other mentions.
+    # With all that a linker may read: abbreviations, spelling, species, confidence, the other
+    # mentions.
     return build([*ENTITIES, *GENES], tmp_path_factory.mktemp("growth") / "linker").nlp
 
 
@@ -31,7 +38,10 @@ def document(nlp, n):
         short = f"{word[0]}{kind[0]}n{i}".upper()
         start = len(text)
         gene, species = f"BRCA{1 + i % 3}", ("mice", "men")[i % 2]
-        text += f"The {word} {kind} number {i} ({short}) was seen in {species} with {gene} and {short}. "
+        text += (
+            f"The {word} {kind} number {i} ({short}) was seen in {species} with {gene} and "
+            f"{short}. "
+        )
         for mention in (f"{word} {kind}", gene, f"{short}."):
             place = text.index(mention, start)
             places.append((place, place + len(mention.rstrip("."))))

@@ -36,7 +36,10 @@ def nlp(built):
 
 def link(nlp, text, *mentions):
     doc = nlp.make_doc(text)
-    doc.ents = [doc.char_span(text.index(each), text.index(each) + len(each), label="Gene") for each in mentions]
+    doc.ents = [
+        doc.char_span(text.index(each), text.index(each) + len(each), label="Gene")
+        for each in mentions
+    ]
     return [ent.kb_id_ for ent in nlp.get_pipe("krissel_linker")(doc).ents]
 
 
@@ -45,12 +48,16 @@ def test_species_of_the_document_decides(nlp):
     assert link(nlp, "Mice with BRCA1 were seen.", "BRCA1") == ["2"]
     assert link(nlp, "Patients had Rad51, and men too.", "Rad51") == ["4"]
     nlp.get_pipe("krissel_linker").cfg["species_weight"] = 0.0
-    assert link(nlp, "Mice with BRCA1 were seen.", "BRCA1") == link(nlp, "Patients with BRCA1 were seen.", "BRCA1")
+    assert link(nlp, "Mice with BRCA1 were seen.", "BRCA1") == link(
+        nlp, "Patients with BRCA1 were seen.", "BRCA1"
+    )
 
 
 def confidence(nlp, text, mention, id_):
     doc = nlp.make_doc(text)
-    doc.ents = [doc.char_span(text.index(mention), text.index(mention) + len(mention), label="Gene")]
+    doc.ents = [
+        doc.char_span(text.index(mention), text.index(mention) + len(mention), label="Gene")
+    ]
     (ent,) = nlp.get_pipe("krissel_linker")(doc).ents
     return {each["id"]: each["confidence"] for each in ent._.krissel_candidates}[id_]
 
@@ -84,9 +91,14 @@ def test_spellings_of_one_species_are_one_species(tmp_path):
 
 def test_rarely_shared_names_give_no_species_weight(tmp_path):
     """Names of cell lines, for example, need no species to be disambiguated."""
-    lines = [Entity(f"CVCL_{i:04}", f"LN-{i}", (f"LN{i}x",), species=("9606", "10090")[i % 2]) for i in range(30)]
+    lines = [
+        Entity(f"CVCL_{i:04}", f"LN-{i}", (f"LN{i}x",), species=("9606", "10090")[i % 2])
+        for i in range(30)
+    ]
     cfg = (
-        build([*lines, Entity("CVCL_1", "LN-1", species="10116")], tmp_path / "nlp").nlp.get_pipe("krissel_linker").cfg
+        build([*lines, Entity("CVCL_1", "LN-1", species="10116")], tmp_path / "nlp")
+        .nlp.get_pipe("krissel_linker")
+        .cfg
     )
     assert cfg["species_weight"] == 0
 
@@ -116,12 +128,18 @@ def test_species_prefix_is_stripped_from_the_name(nlp):
 
 
 def test_disease_wins_over_genes(nlp):
-    assert link(nlp, "In patients, women with breast cancer were seen by patients.", "breast cancer") == ["D1"]
+    assert link(
+        nlp, "In patients, women with breast cancer were seen by patients.", "breast cancer"
+    ) == ["D1"]
 
 
 def test_fragments_of_a_mention_share_their_species(built):
-    nlp = spacy.load(built, config={"components.krissel_linker": {"min_confidence": 0.0, "spans_key": "found"}})
-    doc = nlp.make_doc("Of mice and mice, in mice BRCA1 was lost. Patients, patients had the protein.")
+    nlp = spacy.load(
+        built, config={"components.krissel_linker": {"min_confidence": 0.0, "spans_key": "found"}}
+    )
+    doc = nlp.make_doc(
+        "Of mice and mice, in mice BRCA1 was lost. Patients, patients had the protein."
+    )
     doc.spans["found"] = [
         Span(doc, 7, 8, label="Gene", span_id="m1"),
         Span(doc, 16, 17, label="Gene", span_id="m1"),
@@ -161,6 +179,9 @@ def test_abbreviation_that_is_a_name_is_still_found(nlp):
 
 
 def test_entities_of_one_species_have_no_species_weight(tmp_path):
-    built = build([Entity("1", "BRCA1", species="9606"), Entity("2", "gout", species="9606")], tmp_path / "linker")
+    built = build(
+        [Entity("1", "BRCA1", species="9606"), Entity("2", "gout", species="9606")],
+        tmp_path / "linker",
+    )
     cfg = built.nlp.get_pipe("krissel_linker").cfg
     assert cfg["species_weight"] == 0

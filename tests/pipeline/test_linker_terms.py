@@ -37,7 +37,9 @@ class Popularity(Term):
         self.weight, self._counts = weight, counts or {}
 
     def score(self, query, pairs):
-        return np.array([self._counts.get(id_, 0.0) for id_ in query.kb.entity_ids.take(pairs.entities)])
+        return np.array(
+            [self._counts.get(id_, 0.0) for id_ in query.kb.entity_ids.take(pairs.entities)]
+        )
 
 
 class Codes(Term):
@@ -60,7 +62,9 @@ class First(Term):
     """No candidate but the first."""
 
     def revise(self, query, result):
-        return replace(result, entities=np.where(np.arange(result.entities.shape[1]) == 0, result.entities, -1))
+        return replace(
+            result, entities=np.where(np.arange(result.entities.shape[1]) == 0, result.entities, -1)
+        )
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +87,9 @@ def link(loaded, monkeypatch):
     """The link of a mention and its candidates, with further terms."""
 
     def link(text="MS", **terms):
-        monkeypatch.setattr(loaded.get_pipe("krissel_linker"), "terms", named_terms("krissel_linker", terms))
+        monkeypatch.setattr(
+            loaded.get_pipe("krissel_linker"), "terms", named_terms("krissel_linker", terms)
+        )
         return linked(loaded, text)
 
     return link
@@ -103,7 +109,13 @@ def test_term_of_a_config_is_added_to_the_score(built, loaded, tmp_path):
     link, found = linked(nlp := load(built, popularity=popular))
     assert link == other and all(each["popularity"] == (each["id"] == other) for each in found)
     for each in found:
-        parts = each["vector"] + 0.3 * each["lexical"] + each["spelling"] + each["coherence"] + 0.5 * each["popularity"]
+        parts = (
+            each["vector"]
+            + 0.3 * each["lexical"]
+            + each["spelling"]
+            + each["coherence"]
+            + 0.5 * each["popularity"]
+        )
         assert each["score"] == pytest.approx(parts, abs=1e-5)
     nlp.to_disk(tmp_path / "nlp")
     again = spacy.load(tmp_path / "nlp")
@@ -112,7 +124,10 @@ def test_term_of_a_config_is_added_to_the_score(built, loaded, tmp_path):
 
 @pytest.mark.parametrize("count", [0.0, 0.25])
 def test_equal_term_scores_keep_the_order_of_ties(link, count):
-    (_, before), (_, after) = link(), link(popularity=Popularity(1.0, dict.fromkeys(("D1", "D2", "D3"), count)))
+    (_, before), (_, after) = (
+        link(),
+        link(popularity=Popularity(1.0, dict.fromkeys(("D1", "D2", "D3"), count))),
+    )
     assert [each["id"] for each in after] == [each["id"] for each in before]
     expected = [each["score"] + count * (each["id"] in ("D1", "D2", "D3")) for each in before]
     assert [each["score"] for each in after] == pytest.approx(expected, abs=1e-6)
@@ -153,7 +168,9 @@ def test_minus_infinity_leaves_an_entity_out(link):
     assert sorted(each["id"] for each in found) == ["D2", "D3", "D4", "D5"]
 
 
-@pytest.mark.parametrize("values", [lambda n: np.zeros(n + 1), lambda n: [np.nan] * n, lambda n: [np.inf] * n])
+@pytest.mark.parametrize(
+    "values", [lambda n: np.zeros(n + 1), lambda n: [np.nan] * n, lambda n: [np.inf] * n]
+)
 def test_invalid_scores_raise(link, values):
     class Wrong(Term):
         def score(self, query, pairs):
@@ -173,7 +190,9 @@ def test_invalid_proposals_raise(link, rows):
         link(wrong=Wrong())
 
 
-@pytest.mark.parametrize("name", ["id", "name", "score", "confidence", *(term.name for term in BUILT_IN)])
+@pytest.mark.parametrize(
+    "name", ["id", "name", "score", "confidence", *(term.name for term in BUILT_IN)]
+)
 def test_reserved_term_names_raise(link, name):
     with pytest.raises(KrisselError, match=f"K662.*'{name}'.*another key of candidates"):
         link(**{name: Popularity()})
@@ -192,12 +211,30 @@ def test_settings_of_a_term_are_checked(built):
 def test_results_of_types_are_joined_in_the_order_of_mentions():
     """Mentions 0 and 2 are of one type, 1 and 3 of another; mentions 1 and 2 are ties."""
     parts = [
-        ([0, 2], SearchResult(np.array([[1], [5]]), np.float32([[0.5], [0.25]]), np.array([[7], [8]]), {1: [5, 6]})),
-        ([1, 3], SearchResult(np.array([[2], [3]]), np.float32([[0.75], [1]]), np.array([[9], [4]]), {0: [2, 3]})),
+        (
+            [0, 2],
+            SearchResult(
+                np.array([[1], [5]]), np.float32([[0.5], [0.25]]), np.array([[7], [8]]), {1: [5, 6]}
+            ),
+        ),
+        (
+            [1, 3],
+            SearchResult(
+                np.array([[2], [3]]), np.float32([[0.75], [1]]), np.array([[9], [4]]), {0: [2, 3]}
+            ),
+        ),
     ]
     for _, part in parts:
         part.parts["vector"] = part.scores * 2
     found = _joined(parts, 4)
-    assert found.entities.tolist() == [[1], [2], [5], [3]] and found.prototypes.tolist() == [[7], [9], [8], [4]]
-    assert found.scores.tolist() == [[0.5], [0.75], [0.25], [1]] and found.ties == {1: [2, 3], 2: [5, 6]}
+    assert found.entities.tolist() == [[1], [2], [5], [3]] and found.prototypes.tolist() == [
+        [7],
+        [9],
+        [8],
+        [4],
+    ]
+    assert found.scores.tolist() == [[0.5], [0.75], [0.25], [1]] and found.ties == {
+        1: [2, 3],
+        2: [5, 6],
+    }
     assert found.parts["vector"].tolist() == [[1], [1.5], [0.5], [2]]

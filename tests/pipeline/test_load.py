@@ -19,10 +19,15 @@ def test_pipeline_loads_from_a_path_with_overrides(save_linker):
 
 def test_pipeline_loads_by_package_name(save_linker, tmp_path, monkeypatch):
     (tmp_path / "en_toylinks").mkdir()
-    code = f"import spacy\n\n\ndef load(**settings):\n    return spacy.load({str(save_linker())!r}, **settings)\n"
+    code = (
+        "import spacy\n\n\ndef load(**settings):\n"
+        f"    return spacy.load({str(save_linker())!r}, **settings)\n"
+    )
     (tmp_path / "en_toylinks" / "__init__.py").write_text(code)
     (tmp_path / "en_toylinks-1.dist-info").mkdir()
-    (tmp_path / "en_toylinks-1.dist-info" / "METADATA").write_text("Name: en_toylinks\nVersion: 1\n")
+    (tmp_path / "en_toylinks-1.dist-info" / "METADATA").write_text(
+        "Name: en_toylinks\nVersion: 1\n"
+    )
     monkeypatch.syspath_prepend(str(tmp_path))
     assert load_pipeline("en_toylinks").pipe_names == ["krissel_linker"]
 
@@ -31,15 +36,22 @@ def test_index_device_overrides_the_saved_setting(save_linker, tmp_path, monkeyp
     nlp = load_pipeline(save_linker(), index_device="cuda:1")
     assert find_linker(nlp).kb.index_device == find_linker(nlp).kb.build_index().device == "cuda:1"
     nlp.to_disk(tmp_path / "saved")
-    package(tmp_path / "saved", tmp_path, name="on_card", version="1.0", create_sdist=False, silent=True)
+    package(
+        tmp_path / "saved", tmp_path, name="on_card", version="1.0", create_sdist=False, silent=True
+    )
     folder = tmp_path / "en_on_card-1.0"
     # As its setup.py does.
     shutil.copy(folder / "meta.json", folder / "en_on_card")
     (folder / "en_on_card-1.0.dist-info").mkdir()
-    (folder / "en_on_card-1.0.dist-info" / "METADATA").write_text("Name: en_on_card\nVersion: 1.0\n")
+    (folder / "en_on_card-1.0.dist-info" / "METADATA").write_text(
+        "Name: en_on_card\nVersion: 1.0\n"
+    )
     monkeypatch.syspath_prepend(str(folder))
     for saved in (tmp_path / "saved", "en_on_card"):
-        found = [find_linker(load_pipeline(saved, index_device=each)).kb.index_device for each in (None, "cpu")]
+        found = [
+            find_linker(load_pipeline(saved, index_device=each)).kb.index_device
+            for each in (None, "cpu")
+        ]
         assert found == ["cuda:1", "cpu"], "a saved pipeline keeps its setting"
 
 
@@ -67,7 +79,9 @@ def test_directory_of_something_else_raises(tmp_path, toy_store):
 
 def test_error_codes_from_loading_are_kept(save_linker, tmp_path):
     with pytest.raises(KrisselError, match="K001.*nowhere"):
-        load_pipeline(save_linker(), {"components.krissel_linker.kb_path": str(tmp_path / "nowhere")})
+        load_pipeline(
+            save_linker(), {"components.krissel_linker.kb_path": str(tmp_path / "nowhere")}
+        )
 
 
 def test_out_of_memory_is_not_reported_as_damage(save_linker, monkeypatch):
@@ -113,7 +127,7 @@ import spacy
 nlp = spacy.load(sys.argv[1])
 assert nlp.pipe_names == ["krissel_linker"]
 print(json.dumps([name for name in ("transformers", "tokenizers", "faiss", "sklearn") if name in sys.modules]))
-"""
+"""  # noqa: E501
 
 
 def test_small_encoder_pipeline_imports_nothing_unused(save_linker):

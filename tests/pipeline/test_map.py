@@ -41,7 +41,9 @@ def test_mapping_equals_the_link_of_its_term(save_linker, nlp, terms, tmp_path):
     assert [row["subject_id"] for row in rows] == ["X:1", "X:2", "", "term:4"]
     assert [row["subject_type"] for row in rows] == ["", "", "rdfs literal", ""]
     lexical, semantic = "semapv:LexicalMatching", "semapv:SemanticSimilarityThresholdMatching"
-    assert [row["predicate_id"] for row in rows] == [f"skos:{each}Match" for each in ("exact", "close", *["exact"] * 2)]
+    assert [row["predicate_id"] for row in rows] == [
+        f"skos:{each}Match" for each in ("exact", "close", *["exact"] * 2)
+    ]
     assert [row["mapping_justification"] for row in rows] == [lexical, semantic, lexical, lexical]
     for row in rows:
         ent = linked(nlp, row["subject_label"])
@@ -49,23 +51,40 @@ def test_mapping_equals_the_link_of_its_term(save_linker, nlp, terms, tmp_path):
         assert (row["object_id"], row["object_label"]) == (f"kb:{ent.kb_id_}", best["name"])
         # No confidence is invented.
         assert "confidence" not in row
-        assert row["similarity_score"] == (f"{round(best['score'], 3):g}" if 0 <= best["score"] <= 1 else "")
+        assert row["similarity_score"] == (
+            f"{round(best['score'], 3):g}" if 0 <= best["score"] <= 1 else ""
+        )
 
 
 def test_sssom_library_reads_the_same_mappings(save_linker, tmp_path):
     """It has no mappings without a subject id yet."""
     sssom = pytest.importorskip("sssom_pydantic")
-    (tmp_path / "terms.csv").write_text("id,label\nX:1,flu\nhttp://x.org/2,of \"birds\"\n3,'cold'\n")
+    (tmp_path / "terms.csv").write_text(
+        "id,label\nX:1,flu\nhttp://x.org/2,of \"birds\"\n3,'cold'\n"
+    )
     map_terms(save_linker(), tmp_path / "terms.csv", tmp_path / "out.sssom.tsv", top_k=2)
     rows = read(tmp_path / "out.sssom.tsv")[1]
-    mappings, converter, mapping_set, errors = sssom.read(tmp_path / "out.sssom.tsv", return_errors=True)
+    mappings, converter, mapping_set, errors = sssom.read(
+        tmp_path / "out.sssom.tsv", return_errors=True
+    )
     assert not errors and len(mappings) == len(rows) == 6
     assert str(mapping_set.license) == "https://w3id.org/sssom/license/unspecified"
     for mapping, row in zip(mappings, rows, strict=True):
-        assert (mapping.subject.curie, mapping.subject_name) == (row["subject_id"], row["subject_label"])
-        assert (mapping.predicate.curie, mapping.object.curie) == (row["predicate_id"], row["object_id"])
-        assert (mapping.object_name, mapping.justification.curie) == (row["object_label"], row["mapping_justification"])
-        assert mapping.similarity_score == (float(row["similarity_score"]) if row["similarity_score"] else None)
+        assert (mapping.subject.curie, mapping.subject_name) == (
+            row["subject_id"],
+            row["subject_label"],
+        )
+        assert (mapping.predicate.curie, mapping.object.curie) == (
+            row["predicate_id"],
+            row["object_id"],
+        )
+        assert (mapping.object_name, mapping.justification.curie) == (
+            row["object_label"],
+            row["mapping_justification"],
+        )
+        assert mapping.similarity_score == (
+            float(row["similarity_score"]) if row["similarity_score"] else None
+        )
         assert (mapping.mapping_tool_name, str(mapping.mapping_date)[:2]) == ("spacy-krissel", "20")
     assert converter.expand(mappings[2].subject.curie) == "http://x.org/2"
     assert [each.subject_name for each in mappings[::2]] == ["flu", 'of "birds"', "'cold'"]
@@ -103,12 +122,16 @@ def test_confidence_is_written(save_linker, terms, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "load_pipeline", lambda path: nlp)
     map_terms(tmp_path, terms, tmp_path / "out.tsv")
     rows = read(tmp_path / "out.tsv")[1]
-    assert [row["confidence"] for row in rows] == ["0.877"] * 4 and "similarity_score" not in rows[0]
+    assert [row["confidence"] for row in rows] == ["0.877"] * 4 and "similarity_score" not in rows[
+        0
+    ]
 
 
 def confident(doc):
     for ent in doc.ents:
-        ent._.krissel_candidates = [{**each, "confidence": 0.8768} for each in ent._.krissel_candidates]
+        ent._.krissel_candidates = [
+            {**each, "confidence": 0.8768} for each in ent._.krissel_candidates
+        ]
     return doc
 
 
@@ -142,7 +165,9 @@ def test_terms_are_linked_as_a_stream(nlp):
 def test_bad_rows_are_counted_and_the_progress_bar_ends(save_linker, tmp_path, terminal):
     (tmp_path / "terms.csv").write_text("label\nflu\n" + '""\n' * 4 + "cold\n")
     with pytest.warns(KrisselWarning, match=r"KW201.*4 record.*terms.csv, line 3 \(no term\)"):
-        found = map_terms(save_linker(), tmp_path / "terms.csv", tmp_path / "out.tsv", progress=True)
+        found = map_terms(
+            save_linker(), tmp_path / "terms.csv", tmp_path / "out.tsv", progress=True
+        )
     assert (found["terms"], found["left_out"]) == (2, 4)
     assert "Mapping: 100%" in terminal.readouterr().err
 
@@ -174,12 +199,21 @@ def test_command_prints_its_counts(save_linker, terms, tmp_path):
 
 
 def test_all_columns_of_the_input_are_kept(save_linker, tmp_path):
-    (tmp_path / "terms.csv").write_text("code;term;Ward no.;confidence;empty\nX:1;flu;3;high;\n7;MS;;low;\n;cold;4;;\n")
+    (tmp_path / "terms.csv").write_text(
+        "code;term;Ward no.;confidence;empty\nX:1;flu;3;high;\n7;MS;;low;\n;cold;4;;\n"
+    )
     map_terms(save_linker(), tmp_path / "terms.csv", tmp_path / "out.sssom.tsv", top_k=2)
     header, rows = read(tmp_path / "out.sssom.tsv")
     first = [row for row in rows if row["predicate_id"] != "skos:relatedMatch"]
     assert [row["subject_id"] for row in first] == ["X:1", "term:7", ""]
-    assert [(row["input_Ward_no"], row["input_confidence"]) for row in first] == [("3", "high"), ("", "low"), ("4", "")]
+    assert [(row["input_Ward_no"], row["input_confidence"]) for row in first] == [
+        ("3", "high"),
+        ("", "low"),
+        ("4", ""),
+    ]
     assert len(rows) == 6 and rows[1]["input_Ward_no"] == "3" and "input_empty" not in rows[0]
     start = header.index("extension_definitions:")
-    assert header[start + 1 : start + 3] == ["  - slot_name: input_Ward_no", "  - slot_name: input_confidence"]
+    assert header[start + 1 : start + 3] == [
+        "  - slot_name: input_Ward_no",
+        "  - slot_name: input_confidence",
+    ]

@@ -13,7 +13,11 @@ from spacy_krissel.util.settings import parameter_help
 
 CLASSES = [LinkerSettings, RerankerSettings, ExtractorSettings]
 WRONG = [
-    (LinkerSettings, "threshold", ["high", "0.5", float("inf"), -float("inf"), float("nan"), [0.5], True]),
+    (
+        LinkerSettings,
+        "threshold",
+        ["high", "0.5", float("inf"), -float("inf"), float("nan"), [0.5], True],
+    ),
     (LinkerSettings, "n_candidates", [2.5, "5", -1, True, np.float64(2.5), float("inf")]),
     (LinkerSettings, "overwrite", ["no", 1, None, 0.0]),
     (LinkerSettings, "types", ["T047", None, [1], {"T047": 1}, 5, ["T047", None]]),
@@ -39,7 +43,9 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize("settings, name, values", WRONG, ids=[f"{cls.__name__}-{name}" for cls, name, _ in WRONG])
+@pytest.mark.parametrize(
+    "settings, name, values", WRONG, ids=[f"{cls.__name__}-{name}" for cls, name, _ in WRONG]
+)
 def test_invalid_value_raises(settings, name, values):
     for value in values:
         cfg = settings()
@@ -78,7 +84,12 @@ def test_error_describes_the_expected_value():
         (LinkerSettings, "n_candidates", -1, "a whole number, 0 or more or null."),
         (LinkerSettings, "threshold", "x", "a number or null."),
         (LinkerSettings, "context", "x", "one of window, sentence, none."),
-        (LinkerSettings, "types_by_label", [], "a dictionary with a list with text at each index for each key."),
+        (
+            LinkerSettings,
+            "types_by_label",
+            [],
+            "a dictionary with a list with text at each index for each key.",
+        ),
         (ExtractorSettings, "threshold", 2, "a number from 0 to 1 or null."),
         (ExtractorSettings, "spans_key", "", "text that is not empty."),
         (RerankerSettings, "temperature", 0, "a number above 0 or null."),
@@ -105,13 +116,17 @@ def test_removing_a_setting_raises(settings):
     assert dict(cfg) == before
 
 
-@pytest.mark.parametrize("made", [lambda cfg: cfg, copy.deepcopy, lambda cfg: pickle.loads(pickle.dumps(cfg))])
+@pytest.mark.parametrize(
+    "made", [lambda cfg: cfg, copy.deepcopy, lambda cfg: pickle.loads(pickle.dumps(cfg))]
+)
 def test_change_in_place_is_kept(made):
     cfg = made(LinkerSettings())
     cfg["types"].append("T047")
     cfg["types_by_label"]["DRUG"] = ["T121"]
     cfg.checked()
-    assert cfg["types"] == cfg.types == ["T047"] and cfg.checked()["types_by_label"] == {"DRUG": ["T121"]}
+    assert cfg["types"] == cfg.types == ["T047"] and cfg.checked()["types_by_label"] == {
+        "DRUG": ["T121"]
+    }
 
 
 def test_invalid_change_in_place_raises():

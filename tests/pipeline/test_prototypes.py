@@ -24,13 +24,26 @@ def trained_dir(make_linker, tmp_path):
 def test_pipeline_gets_a_complete_kb(trained_dir, toy_store, toy_shards, tmp_path, make_docs):
     assert not (trained_dir / "krissel_linker" / "kb").exists()
     described = prototypes(
-        trained_dir, tmp_path / "out", toy_store.path, toy_shards, mentions_per_entity=2, progress=False
+        trained_dir,
+        tmp_path / "out",
+        toy_store.path,
+        toy_shards,
+        mentions_per_entity=2,
+        progress=False,
     )
-    assert described["entities"] == 12 and set(described["prototype_kinds"]) == {"name", "mention", "replaced"}
+    assert described["entities"] == 12 and set(described["prototype_kinds"]) == {
+        "name",
+        "mention",
+        "replaced",
+    }
     nlp = spacy.load(tmp_path / "out")
     linker = find_linker(nlp)
     assert linker.kb.description() == described
-    assert described["encoder"] == linker.fingerprint() == find_linker(spacy.load(trained_dir)).fingerprint()
+    assert (
+        described["encoder"]
+        == linker.fingerprint()
+        == find_linker(spacy.load(trained_dir)).fingerprint()
+    )
     docs = list(nlp.pipe(make_docs(nlp)))
     assert all(ent.kb_id_ for doc in docs for ent in doc.ents)
 
@@ -41,7 +54,9 @@ def test_names_alone_need_no_mentions(trained_dir, toy_store, tmp_path, toy_name
 
 
 def test_kb_can_be_saved_outside_the_pipeline(trained_dir, toy_store, tmp_path):
-    prototypes(trained_dir, tmp_path / "out", toy_store.path, kb_path=tmp_path / "kb", progress=False)
+    prototypes(
+        trained_dir, tmp_path / "out", toy_store.path, kb_path=tmp_path / "kb", progress=False
+    )
     assert not (tmp_path / "out" / "krissel_linker" / "kb").exists()
     nlp = spacy.load(tmp_path / "out")
     assert nlp.config["components"]["krissel_linker"]["kb_path"] == str(tmp_path / "kb")
@@ -82,17 +97,23 @@ def test_settings_of_the_config_can_be_overridden(trained_dir, toy_store, tmp_pa
 
 
 @pytest.mark.parametrize("weight, with_gold", [(0.3, False), (0.0, True), (0.0, False)])
-def test_lexical_index_is_saved_only_if_it_is_used(trained_dir, toy_store, gold_file, tmp_path, weight, with_gold):
+def test_lexical_index_is_saved_only_if_it_is_used(
+    trained_dir, toy_store, gold_file, tmp_path, weight, with_gold
+):
     overrides = {"components.krissel_linker.lexical_weight": weight}
     gold = [gold_file] if with_gold else []
-    described = prototypes(trained_dir, tmp_path / "out", toy_store.path, gold=gold, overrides=overrides)
+    described = prototypes(
+        trained_dir, tmp_path / "out", toy_store.path, gold=gold, overrides=overrides
+    )
     saved = tmp_path / "out" / "krissel_linker" / "kb" / "lexical"
     assert described["lexical"] == saved.is_dir() == bool(weight or with_gold)
 
 
 def test_index_chosen_by_name_is_loaded(trained_dir, toy_store, tmp_path):
     pytest.importorskip("faiss")
-    prototypes(trained_dir, tmp_path / "out", toy_store.path, index=named_index("hnsw"), progress=False)
+    prototypes(
+        trained_dir, tmp_path / "out", toy_store.path, index=named_index("hnsw"), progress=False
+    )
     index = find_linker(spacy.load(tmp_path / "out")).kb.description()["index"]
     assert (index["kind"], index["settings"]["type"]) == ("faiss", "hnsw")
 
@@ -102,7 +123,9 @@ def test_index_device_is_kept_by_the_saved_pipeline(trained_dir, toy_store, tmp_
     built = {"index": "flat", "index_device": "cuda:0", "progress": False}
     prototypes(trained_dir, tmp_path / "out", toy_store.path, **built)
     kb = find_linker(spacy.load(tmp_path / "out")).kb
-    assert kb.index_device == kb.build_index().device == "cuda:0" and kb.build_index().type == "flat"
+    assert (
+        kb.index_device == kb.build_index().device == "cuda:0" and kb.build_index().type == "flat"
+    )
 
 
 def test_hnsw_on_a_gpu_raises_before_loading_the_pipeline(tmp_path):
@@ -114,8 +137,18 @@ def test_hnsw_on_a_gpu_raises_before_loading_the_pipeline(tmp_path):
 def test_kb_settings_of_the_config_apply_with_any_index(trained_dir, toy_store, tmp_path, index):
     """Another index changes nothing else that the config says of the knowledge base."""
     settings = {"normalize": True, "dtype": "float16", "n_candidates": 3, "reference_weight": 0.1}
-    overrides = {f"components.krissel_linker.generate_empty_kb.{name}": value for name, value in settings.items()}
-    prototypes(trained_dir, tmp_path / "out", toy_store.path, overrides=overrides, index=index, progress=False)
+    overrides = {
+        f"components.krissel_linker.generate_empty_kb.{name}": value
+        for name, value in settings.items()
+    }
+    prototypes(
+        trained_dir,
+        tmp_path / "out",
+        toy_store.path,
+        overrides=overrides,
+        index=index,
+        progress=False,
+    )
     kb = find_linker(spacy.load(tmp_path / "out")).kb
     described = kb.description()
     assert (described["normalized"], described["dtype"], kb.n_candidates) == (True, "float16", 3)
@@ -158,7 +191,9 @@ def test_references_follow_the_encoder(save_linker, toy_store, toy_shards, tmp_p
     assert linker.kb.description()["references"]["entities"] == 12
     settings = {"mentions": toy_shards, "progress": False}
     override = {"components.krissel_linker.generate_empty_kb.reference_weight": 0.5}
-    described = prototypes(pipeline, tmp_path / "half", toy_store.path, overrides=override, **settings)
+    described = prototypes(
+        pipeline, tmp_path / "half", toy_store.path, overrides=override, **settings
+    )
     assert described["references"]["weight"] == 0.5
     half = find_linker(spacy.load(tmp_path / "half")).kb
     expected = (
@@ -166,7 +201,9 @@ def test_references_follow_the_encoder(save_linker, toy_store, toy_shards, tmp_p
         + 0.5 * half.prototypes.references.vectors[half.prototypes.entity_rows]
     )
     np.testing.assert_allclose(half.vectors, expected, atol=1e-6)
-    described = prototypes(pipeline, tmp_path / "none", toy_store.path, use_references=False, **settings)
+    described = prototypes(
+        pipeline, tmp_path / "none", toy_store.path, use_references=False, **settings
+    )
     assert described["references"] is None
     assert find_linker(spacy.load(tmp_path / "none")).kb.prototypes.references is None
 
@@ -178,14 +215,17 @@ def gold_file(toy_files, tmp_path):
 
 
 def test_gold_mentions_are_added_to_names(trained_dir, toy_store, gold_file, tmp_path):
-    described = prototypes(trained_dir, tmp_path / "out", toy_store.path, gold=[gold_file], progress=False)
+    described = prototypes(
+        trained_dir, tmp_path / "out", toy_store.path, gold=[gold_file], progress=False
+    )
     assert set(described["prototype_kinds"]) == {"name", "gold"}
     assert described["prototype_sources"] == {"toy-gold": described["prototype_kinds"]["gold"]}
 
 
 def test_gold_mentions_can_be_the_only_prototypes(trained_dir, toy_store, gold_file, tmp_path):
     described = prototypes(
-        trained_dir, tmp_path / "out", toy_store.path, gold=[gold_file], names=False, mentions_per_entity=0,
+        trained_dir, tmp_path / "out", toy_store.path, gold=[gold_file], names=False,
+        mentions_per_entity=0,
         progress=False,
     )  # fmt: skip
     assert described["prototype_kinds"] == {"gold": 18} and described["entities"] == 12
@@ -195,7 +235,9 @@ def test_gold_is_added_to_an_existing_knowledge_base(save_linker, gold_file, tmp
     before = find_linker(spacy.load(save_linker("small"))).kb
     encoded = []
     encode = KrisselLinker.encode
-    monkeypatch.setattr(KrisselLinker, "encode", lambda self, views: encoded.extend(views) or encode(self, views))
+    monkeypatch.setattr(
+        KrisselLinker, "encode", lambda self, views: encoded.extend(views) or encode(self, views)
+    )
     described = prototypes(save_linker("small"), tmp_path / "out", gold=[gold_file], progress=False)
     # Nothing but the gold mentions is encoded.
     assert len(encoded) == described["prototype_kinds"].pop("gold") > 11
@@ -207,7 +249,9 @@ def test_gold_is_added_to_an_existing_knowledge_base(save_linker, gold_file, tmp
 
 def test_gold_added_to_an_external_kb_is_saved_inside(trained_dir, toy_store, gold_file, tmp_path):
     outside = tmp_path / "kb"
-    first = prototypes(trained_dir, tmp_path / "out", toy_store.path, kb_path=outside, progress=False)
+    first = prototypes(
+        trained_dir, tmp_path / "out", toy_store.path, kb_path=outside, progress=False
+    )
     prototypes(tmp_path / "out", tmp_path / "more", gold=[gold_file], progress=False)
     # The folder that others may point to stays as it was.
     assert find_linker(spacy.load(tmp_path / "out")).kb.description() == first
@@ -217,7 +261,12 @@ def test_gold_added_to_an_external_kb_is_saved_inside(trained_dir, toy_store, go
 
 
 def test_settings_without_ontology_or_gold_raise(trained_dir, gold_file, toy_shards, tmp_path):
-    for settings in ({}, {"mentions": toy_shards}, {"index": named_index("exact")}, {"names": False}):
+    for settings in (
+        {},
+        {"mentions": toy_shards},
+        {"index": named_index("exact")},
+        {"names": False},
+    ):
         gold, unread = ([gold_file] if settings else []), "|".join(settings)
         with pytest.raises(KrisselError, match=f"K614.*{unread}"):
             prototypes(trained_dir, tmp_path / "out", gold=gold, progress=False, **settings)
@@ -248,7 +297,10 @@ def test_adding_a_file_twice_raises(save_linker, gold_file, tmp_path):
     n_prototypes = kb.n_prototypes
     renamed = tmp_path / "renamed.spacy"
     renamed.write_bytes(gold_file.read_bytes())
-    with pytest.raises(KrisselError, match=rf"K619.*has {n_added} prototypes.*remove_prototypes\(source='toy-gold'\)"):
+    with pytest.raises(
+        KrisselError,
+        match=rf"K619.*has {n_added} prototypes.*remove_prototypes\(source='toy-gold'\)",
+    ):
         add_gold_files(nlp, [renamed, gold_file])
     assert kb.n_prototypes == n_prototypes, "nor is the other file"
     assert kb.remove_prototypes(source="toy-gold") == n_added
@@ -260,16 +312,24 @@ def test_added_gold_changes_links_and_can_be_removed(nlp, make_docs, gold_file, 
     before = [links_of(doc) for doc in nlp.pipe(make_docs(nlp))]
     docs = list(read_doc_bins(gold_file, nlp.vocab))
     add_gold(linker.kb, docs)
-    kinds = {c["kind"] for doc in nlp.pipe(make_docs(nlp)) for ent in doc.ents for c in ent._.krissel_candidates}
+    kinds = {
+        c["kind"]
+        for doc in nlp.pipe(make_docs(nlp))
+        for ent in doc.ents
+        for c in ent._.krissel_candidates
+    }
     assert "gold" in kinds
     linker.kb.remove_prototypes(kind="gold")
     assert [links_of(doc) for doc in nlp.pipe(make_docs(nlp))] == before
 
 
 @pytest.mark.parametrize(
-    "settings, n_gpus, expected", [({}, 1, [0]), ({"ray": "local"}, 0, []), ({"ray": "local"}, 1, [0])]
+    "settings, n_gpus, expected",
+    [({}, 1, [0]), ({"ray": "local"}, 0, []), ({"ray": "local"}, 1, [0])],
 )
-def test_gpu_is_chosen_except_with_ray_and_without_a_local_gpu(tmp_path, monkeypatch, settings, n_gpus, expected):
+def test_gpu_is_chosen_except_with_ray_and_without_a_local_gpu(
+    tmp_path, monkeypatch, settings, n_gpus, expected
+):
     """A machine that has Ray's cluster encode may have none."""
     chosen = []
     monkeypatch.setattr(build_module, "choose_gpu", lambda gpu_id, **_: chosen.append(gpu_id))

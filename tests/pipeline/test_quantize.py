@@ -53,9 +53,14 @@ def test_quantized_vectors_are_close_to_the_original(saved, make_docs):
     assert (cosines > 0.97).all() and not np.array_equal(x, y)
     np.testing.assert_array_equal(quick.kb.vectors, large.kb.vectors)
     assert quick.kb.encoder == quick.fingerprint() != large.fingerprint()
-    links = [[ent.kb_id_ for doc in nlp.pipe(make_docs(nlp)) for ent in doc.ents] for nlp in (before, after)]
+    links = [
+        [ent.kb_id_ for doc in nlp.pipe(make_docs(nlp)) for ent in doc.ents]
+        for nlp in (before, after)
+    ]
     # The tiny transformer knows nothing, so that scores of some entities are nearly equal.
-    assert all(links[1]) and np.mean([one == other for one, other in zip(*links, strict=True)]) > 0.7
+    assert (
+        all(links[1]) and np.mean([one == other for one, other in zip(*links, strict=True)]) > 0.7
+    )
     assert "in 8-bit integers" in after.meta["notes"] and "in 8-bit" not in before.meta["notes"]
 
 
@@ -128,7 +133,10 @@ def refuse(*args, **settings):
 def test_inaccurate_export_raises_and_is_discarded(saved, name, other, problem):
     linker = find_linker(spacy.load(saved[0]))
     before = linker.fingerprint()
-    with patch.object(quantized, name, other), pytest.raises(KrisselError, match=f"K418.*{problem}"):
+    with (
+        patch.object(quantized, name, other),
+        pytest.raises(KrisselError, match=f"K418.*{problem}"),
+    ):
         linker.quantize()
     assert linker.fingerprint() == before and not linker.is_quantized
 
@@ -148,7 +156,10 @@ def test_model_card_does_not_call_a_small_encoder_quantized(saved, tmp_path):
 
 @pytest.mark.parametrize("missing", ["onnx", "onnxruntime", "onnxruntime.quantization"])
 def test_missing_onnx_runtime_raises(saved, missing):
-    with patch.dict("sys.modules", {missing: None}), pytest.raises(KrisselError, match=r"K417.*spacy-krissel\[onnx\]"):
+    with (
+        patch.dict("sys.modules", {missing: None}),
+        pytest.raises(KrisselError, match=r"K417.*spacy-krissel\[onnx\]"),
+    ):
         quantize(spacy.load(saved[0]))
     if missing == "onnxruntime":
         linker = find_linker(spacy.load(saved[1]))

@@ -4,7 +4,9 @@ from hypothesis import strategies as st
 
 from spacy_krissel.pipeline.reranker import reorder
 
-SCORES = st.lists(st.floats(-3, 3, width=32), min_size=1, max_size=8).map(lambda scores: sorted(scores, reverse=True))
+SCORES = st.lists(st.floats(-3, 3, width=32), min_size=1, max_size=8).map(
+    lambda scores: sorted(scores, reverse=True)
+)
 
 
 def candidates(*scores):
@@ -37,7 +39,9 @@ def test_reordered_candidates_are_sorted_and_complete(scores, data):
     link = reorder(candidates(*scores), [], np.array(changes))
     found = [each["score"] for each in link.candidates]
     assert found == sorted(found, reverse=True)
-    assert sorted(each["id"] for each in link.candidates) == sorted(each["id"] for each in candidates(*scores))
+    assert sorted(each["id"] for each in link.candidates) == sorted(
+        each["id"] for each in candidates(*scores)
+    )
     assert link.kb_id == link.candidates[0]["id"]
     # Those beyond the k first stay behind, in their order.
     assert [each["id"] for each in link.candidates[k:]] == [f"E{i}" for i in range(k, len(scores))]
@@ -45,10 +49,14 @@ def test_reordered_candidates_are_sorted_and_complete(scores, data):
 
 @given(SCORES, st.floats(0.01, 1), st.data())
 def test_a_lead_of_twice_the_largest_correction_is_kept(scores, bound, data):
-    """Rank regularisation: no correction, however wrong, turns two candidates that are far enough apart."""
+    """Rank regularisation: no correction, however wrong, turns two candidates that are far enough
+    apart."""
     each = st.floats(-bound, bound)
     changes = data.draw(st.lists(each, min_size=len(scores), max_size=len(scores)))
-    place = {c["id"]: i for i, c in enumerate(reorder(candidates(*scores), [], np.array(changes)).candidates)}
+    place = {
+        c["id"]: i
+        for i, c in enumerate(reorder(candidates(*scores), [], np.array(changes)).candidates)
+    }
     for i in range(len(scores)):
         for j in range(i + 1, len(scores)):
             if scores[i] - scores[j] > 2 * bound + 1e-6:

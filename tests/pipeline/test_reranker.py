@@ -54,11 +54,12 @@ def frozen(nlp):
     return nlp.select_pipes(disable=["krissel_linker"])
 
 
-# Re-ranking ----------------------------------------------------------------------------------------------------------
+# Re-ranking ---------------------------------------------------------------------------------------
 
 
 def test_reranker_changes_scores(nlp, linked, make_docs, links_of):
-    """Without which the rest of this file says nothing. Scores, for on the toy data the linker's order is right."""
+    """Without which the rest of this file says nothing. Scores, for on the toy data the linker's
+    order is right."""
     for before, doc in zip(linked(), make_docs(nlp), strict=True):
         assert not doc.ents or links_of(nlp(doc)) != links_of(before)
 
@@ -102,7 +103,9 @@ def test_weight_scales_the_correction(nlp, reranker, linked):
         reranker.cfg["weight"] = weight
         doc = linked()[0]
         old = {c["id"]: c["score"] for c in doc.ents[0]._.krissel_candidates}
-        return {c["id"]: c["score"] - old[c["id"]] for c in reranker(doc).ents[0]._.krissel_candidates}
+        return {
+            c["id"]: c["score"] - old[c["id"]] for c in reranker(doc).ents[0]._.krissel_candidates
+        }
 
     half, double = change(0.5), change(2.0)
     assert all(double[id_] == pytest.approx(4 * half[id_], abs=1e-6) for id_ in half)
@@ -132,7 +135,9 @@ def test_spans_of_a_group_are_reranked(nlp, reranker, make_doc, links_of):
     grouped = [nlp(make_doc(nlp, text, "sc")) for text in texts]
     nlp.get_pipe("krissel_linker").cfg["spans_key"] = ""
     reranker.cfg["spans_key"] = ""
-    assert [links_of(doc, "sc") for doc in grouped] == [links_of(nlp(make_doc(nlp, text))) for text in texts]
+    assert [links_of(doc, "sc") for doc in grouped] == [
+        links_of(nlp(make_doc(nlp, text))) for text in texts
+    ]
 
 
 @pytest.mark.parametrize("key", ["", "sc"])
@@ -158,7 +163,10 @@ def test_an_abbreviation_is_read_as_its_long_form(reranker, linked, monkeypatch)
 
 def views_in_training(reranker, nlp, doc):
     doc = doc.copy()
-    doc.ents = [Span(doc, ent.start, ent.end, ent.label_, kb_id=ent._.krissel_candidates[0]["id"]) for ent in doc.ents]
+    doc.ents = [
+        Span(doc, ent.start, ent.end, ent.label_, kb_id=ent._.krissel_candidates[0]["id"])
+        for ent in doc.ents
+    ]
     reranker.objective.p_hide, reranker.objective.insert_gold = 0.0, True
     mentions, _ = training_mentions(reranker, [Example(nlp.make_doc(doc.text), doc)])
     return [mention.view for mention in mentions]
@@ -166,8 +174,11 @@ def views_in_training(reranker, nlp, doc):
 
 @pytest.mark.parametrize("own", [True, False])
 @pytest.mark.parametrize("of_linker", [True, False])
-def test_training_and_inference_read_the_same_views(make_reranker, make_docs, monkeypatch, own, of_linker):
-    """Abbreviations are the re-ranker's own setting in both, and the context a window, whatever the linker's is."""
+def test_training_and_inference_read_the_same_views(
+    make_reranker, make_docs, monkeypatch, own, of_linker
+):
+    """Abbreviations are the re-ranker's own setting in both, and the context a window, whatever the
+    linker's is."""
     defined = [Definition("MS", "multiple sclerosis")]
     monkeypatch.setattr("spacy_krissel.mentions.contexts.doc_definitions", lambda *_: defined)
     nlp = make_reranker("list")
@@ -177,7 +188,9 @@ def test_training_and_inference_read_the_same_views(make_reranker, make_docs, mo
     with nlp.select_pipes(disable=["krissel_reranker"]):
         doc = nlp(make_docs(nlp)[0])
     in_use = [mention.view for _, _, mention in reranker._ranked(doc)]
-    assert [view.mention for view in in_use] == ["multiple sclerosis" if own else "MS"] and in_use[0].left
+    assert [view.mention for view in in_use] == ["multiple sclerosis" if own else "MS"] and in_use[
+        0
+    ].left
     assert views_in_training(reranker, nlp, doc) == in_use
 
 
@@ -193,10 +206,13 @@ def test_abbreviation_setting_is_that_of_the_linker(
     reranker.initialize(lambda: make_examples(nlp), nlp=nlp, ontology=lambda: toy_store)
     assert reranker.cfg["use_abbreviations"] is of_linker
     nlp.to_disk(tmp_path / "pipeline")
-    assert spacy.load(tmp_path / "pipeline").get_pipe("krissel_reranker").cfg["use_abbreviations"] is of_linker
+    assert (
+        spacy.load(tmp_path / "pipeline").get_pipe("krissel_reranker").cfg["use_abbreviations"]
+        is of_linker
+    )
 
 
-# How many candidates there are ---------------------------------------------------------------------------------------
+# How many candidates there are --------------------------------------------------------------------
 
 
 def n_written(nlp, make_docs):
@@ -204,8 +220,11 @@ def n_written(nlp, make_docs):
     return max(len(ent._.krissel_candidates) for doc in docs for ent in doc.ents)
 
 
-def test_linker_keeps_as_many_candidates_as_are_reranked(nlp, reranker, make_docs, tmp_path, recwarn):
-    """It follows `top_k` as it is now, loaded, copied and sent too, and nothing of that is saved."""
+def test_linker_keeps_as_many_candidates_as_are_reranked(
+    nlp, reranker, make_docs, tmp_path, recwarn
+):
+    """It follows `top_k` as it is now, loaded, copied and sent too, and nothing of that is
+    saved."""
     for top_k, kept in ((8, 8), (9, 9), (2, 5)):
         reranker.cfg["top_k"] = top_k
         assert n_written(nlp, make_docs) == kept
@@ -231,7 +250,9 @@ def test_linker_ignores_a_removed_reranker(nlp, make_docs):
 
 def test_too_few_candidates_to_rerank_warn(nlp, make_docs):
     nlp.get_pipe("krissel_linker").cfg["n_candidates"] = 3
-    with pytest.warns(KrisselWarning, match="KW615.*'krissel_reranker'.* have 3 at most.*`n_candidates`"):
+    with pytest.warns(
+        KrisselWarning, match="KW615.*'krissel_reranker'.* have 3 at most.*`n_candidates`"
+    ):
         assert n_written(nlp, make_docs) == 3
 
 
@@ -245,12 +266,13 @@ def test_sourced_reranker_with_few_candidates_warns(save_reranker, save_linker, 
     assert n_written(nlp, make_docs) > 5
 
 
-# Without a bound -----------------------------------------------------------------------------------------------------
+# Without a bound ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("weight", [1.0, 0.5])
 def test_without_a_bound_the_models_scores_are_weighted_in(save_reranker, make_docs, weight):
-    """At weight 1 the final score is the model's in the unit of the linker's, below 1 it is between both."""
+    """At weight 1 the final score is the model's in the unit of the linker's, below 1 it is between
+    both."""
     nlp = spacy.load(save_reranker("plain"))
     reranker = nlp.get_pipe("krissel_reranker")
     reranker.cfg.update(weight=weight, temperature=0.5)
@@ -261,10 +283,15 @@ def test_without_a_bound_the_models_scores_are_weighted_in(save_reranker, make_d
         for ent, mention in zip(doc.ents, mentions, strict=True):
             own = {c["id"]: c["score"] for c in ent._.krissel_candidates}
             model = 0.5 * (reranker.model.predict([mention]) + mention.logits)
-            expected = {id_: (1 - weight) * own[id_] + weight * float(m) for id_, m in zip(own, model, strict=True)}
+            expected = {
+                id_: (1 - weight) * own[id_] + weight * float(m)
+                for id_, m in zip(own, model, strict=True)
+            }
             (copied,) = reranker(doc.copy()).ents[list(doc.ents).index(ent) :][:1]
             found = {c["id"]: c["score"] for c in copied._.krissel_candidates}
-            assert found == pytest.approx(expected, abs=1e-5) and copied.kb_id_ == max(found, key=found.get)
+            assert found == pytest.approx(expected, abs=1e-5) and copied.kb_id_ == max(
+                found, key=found.get
+            )
 
 
 def test_without_a_bound_the_model_scores_nil(save_reranker, make_docs):
@@ -291,7 +318,9 @@ def test_candidate_missing_from_the_table_is_read_by_its_name(reranker, linked):
     assert [c.parts for c in mention.candidates] == [(c["name"],) for c in candidates]
 
 
-def test_reranker_needs_no_linker_and_no_ontology(nlp, save_reranker, linked, links_of, make_docs, tmp_path):
+def test_reranker_needs_no_linker_and_no_ontology(
+    nlp, save_reranker, linked, links_of, make_docs, tmp_path
+):
     """The pipe holds everything that it needs except the candidates on the doc."""
     expected = [links_of(nlp(doc)) for doc in make_docs(nlp)]
     docs = linked()
@@ -305,17 +334,22 @@ def test_pickled_reranker_gives_the_same_links(reranker, linked, links_of):
     reranker.cfg["weight"] = 0.7
     copy = pickle.loads(pickle.dumps(reranker))
     assert copy.cfg == reranker.cfg
-    assert [links_of(copy(doc)) for doc in linked()] == [links_of(reranker(doc)) for doc in linked()]
+    assert [links_of(copy(doc)) for doc in linked()] == [
+        links_of(reranker(doc)) for doc in linked()
+    ]
 
 
-# What was put right by hand ------------------------------------------------------------------------------------------
+# What was put right by hand -----------------------------------------------------------------------
 
 
 def put_right(doc, kb_id="CORRECTED", spans_key=""):
     """Change the link of the first mention, as a curator does."""
     if spans_key:
         first, *others = doc.spans[spans_key]
-        doc.spans[spans_key] = [Span(doc, first.start, first.end, label=first.label, kb_id=kb_id), *others]
+        doc.spans[spans_key] = [
+            Span(doc, first.start, first.end, label=first.label, kb_id=kb_id),
+            *others,
+        ]
         return doc
     for token in doc.ents[0]:
         token.ent_kb_id_ = kb_id
@@ -330,11 +364,16 @@ def through_a_file(nlp, docs):
 @pytest.mark.parametrize("kb_id", ["CORRECTED", "second", "NIL", ""])
 @pytest.mark.parametrize("key", ["", "sc"])
 def test_corrected_link_is_kept(nlp, reranker, make_doc, links_of, kb_id, key):
-    """Whoever wrote the candidates that are still there, and whether or not they came out of a file."""
+    """Whoever wrote the candidates that are still there, and whether or not they came out of a
+    file."""
     for name in nlp.pipe_names:
         nlp.get_pipe(name).cfg["spans_key"] = key
     nlp.get_pipe("krissel_linker").cfg["overwrite"] = False
-    made = make_doc(nlp, "Sneezing, a [cold|Disease], caught at school, with [migraine|Disease] and an aura.", key)
+    made = make_doc(
+        nlp,
+        "Sneezing, a [cold|Disease], caught at school, with [migraine|Disease] and an aura.",
+        key,
+    )
     with nlp.select_pipes(disable=["krissel_reranker"]):
         linked = nlp(made)
     spans = linked.spans[key] if key else linked.ents
@@ -344,7 +383,9 @@ def test_corrected_link_is_kept(nlp, reranker, make_doc, links_of, kb_id, key):
         doc = put_right(doc, wanted, key)
         before = links_of(doc, key)
         reranker(doc)
-        assert links_of(doc, key) == [before[0], other], "the mention that nobody touched is re-ranked"
+        assert links_of(doc, key) == [before[0], other], (
+            "the mention that nobody touched is re-ranked"
+        )
         again = through_a_file(nlp, [doc])[0]
         if wanted:
             assert links_of(nlp(again), key) == links_of(doc, key), "through the whole pipeline"
@@ -358,7 +399,8 @@ def test_link_confirmed_after_reranking_is_kept(nlp, reranker, make_docs, links_
 
 
 def test_reranking_twice_equals_reranking_once(nlp, reranker, make_docs, links_of):
-    """Corrections are added to the linker's scores, never to those that have them; new links are corrected anew."""
+    """Corrections are added to the linker's scores, never to those that have them; new links are
+    corrected anew."""
     docs = [nlp(doc) for doc in make_docs(nlp)]
     expected = [links_of(doc) for doc in docs]
     assert [links_of(reranker(doc)) for doc in docs] == expected
@@ -368,12 +410,17 @@ def test_reranking_twice_equals_reranking_once(nlp, reranker, make_docs, links_o
 
 @pytest.mark.parametrize("key", ["", "sc"])
 def test_spans_without_candidates_are_left_alone(nlp, reranker, linked, make_doc, key):
-    """Nothing is stored with a doc, not even an empty list, by reading or for a mention that nothing linked."""
+    """Nothing is stored with a doc, not even an empty list, by reading or for a mention that
+    nothing linked."""
     reranker.cfg["spans_key"] = nlp.get_pipe("krissel_linker").cfg["spans_key"] = key
     doc = make_doc(nlp, "A [cold|Disease] and [migraine|Disease]", key)
     reranker(doc)
     for span in doc.spans[key] if key else doc.ents:
-        assert not span._.krissel_candidates and not span._.krissel_ties and not span._.krissel_reranked_by
+        assert (
+            not span._.krissel_candidates
+            and not span._.krissel_ties
+            and not span._.krissel_reranked_by
+        )
     assert doc.user_data == {}
     nlp.get_pipe("krissel_linker")(doc)
     spans = list(doc.spans[key] if key else doc.ents)
@@ -383,7 +430,7 @@ def test_spans_without_candidates_are_left_alone(nlp, reranker, linked, make_doc
     assert stored == {"krissel_ties"}
 
 
-# Saving and loading --------------------------------------------------------------------------------------------------
+# Saving and loading -------------------------------------------------------------------------------
 
 
 def test_settings_survive_and_the_config_wins(nlp, reranker, tmp_path):
@@ -394,7 +441,11 @@ def test_settings_survive_and_the_config_wins(nlp, reranker, tmp_path):
     assert again.cfg == reranker.cfg and again.cfg["temperature"] > 0
     config = {"components.krissel_reranker.weight": 0.0}
     cfg = spacy.load(tmp_path / "one", config=config).get_pipe("krissel_reranker").cfg
-    assert (cfg["weight"], cfg["top_k"], cfg["temperature"]) == (0.0, 3, reranker.cfg["temperature"])
+    assert (cfg["weight"], cfg["top_k"], cfg["temperature"]) == (
+        0.0,
+        3,
+        reranker.cfg["temperature"],
+    )
 
 
 def test_sourced_reranker_gives_the_same_links(nlp, make_docs, links_of, tmp_path):
@@ -409,7 +460,8 @@ def test_sourced_reranker_gives_the_same_links(nlp, make_docs, links_of, tmp_pat
 
 
 def test_loaded_reranker_works_without_its_folder(nlp, make_docs, links_of, tmp_path):
-    """It is saved, copied and sent on whole, as the linker is: no folder is needed once a pipeline is loaded."""
+    """It is saved, copied and sent on whole, as the linker is: no folder is needed once a pipeline
+    is loaded."""
     expected = [links_of(nlp(doc)) for doc in make_docs(nlp)]
     with tempfile.TemporaryDirectory() as folder:
         nlp.to_disk(folder)
@@ -436,11 +488,13 @@ def test_damaged_table_raises(save_reranker, tmp_path):
         spacy.load(path)
 
 
-# Training ------------------------------------------------------------------------------------------------------------
+# Training -----------------------------------------------------------------------------------------
 
 
 def training_mentions(reranker, examples):
-    return reranker.objective.mentions(examples, reranker.cfg["spans_key"], reranker._training_candidates())
+    return reranker.objective.mentions(
+        examples, reranker.cfg["spans_key"], reranker._training_candidates()
+    )
 
 
 def test_update_changes_only_its_own_weights(make_reranker, make_examples):
@@ -450,7 +504,11 @@ def test_update_changes_only_its_own_weights(make_reranker, make_examples):
     assert reranker.update(make_examples(nlp))["krissel_reranker"] > 0
     assert reranker.model.to_bytes() == before
     reranker.finish_update(Adam(0.01, use_averages=False))
-    assert reranker.model.to_bytes() != before and linker.model.to_bytes() == of_linker and not linker.kb.is_empty()
+    assert (
+        reranker.model.to_bytes() != before
+        and linker.model.to_bytes() == of_linker
+        and not linker.kb.is_empty()
+    )
 
 
 def test_training_mentions_do_not_see_their_names(make_reranker, make_examples):
@@ -497,7 +555,12 @@ def test_correct_entity_that_was_not_found_is_inserted(make_reranker, make_examp
             token.ent_kb_id_ = kb_id
     inserted, gold = training_mentions(reranker, examples)
     assert gold == [1] * 4
-    assert [m.candidates[1].names[0] for m in inserted] == ["migraine", "asthma", "anemia", "influenza"]
+    assert [m.candidates[1].names[0] for m in inserted] == [
+        "migraine",
+        "asthma",
+        "anemia",
+        "influenza",
+    ]
     assert all(m.logits[0] >= m.logits[1] for m in inserted)
     reranker.objective.insert_gold = False
     assert training_mentions(reranker, examples) == ([], [])
@@ -506,7 +569,9 @@ def test_correct_entity_that_was_not_found_is_inserted(make_reranker, make_examp
 def test_training_continues_after_loading(nlp, reranker, make_examples):
     before = reranker.model.to_bytes()
     with frozen(nlp):
-        losses = nlp.update(make_examples(nlp), sgd=nlp.resume_training(sgd=Adam(0.01, use_averages=False)))
+        losses = nlp.update(
+            make_examples(nlp), sgd=nlp.resume_training(sgd=Adam(0.01, use_averages=False))
+        )
     assert losses["krissel_reranker"] > 0 and reranker.model.to_bytes() != before
 
 
@@ -552,14 +617,19 @@ def test_configs_do_not_link_training_batches():
     paths = sorted(CONFIGS.glob("reranker*.cfg"))
     for path in paths:
         training = load_config(path)["training"]
-        assert training["frozen_components"] == ["krissel_linker"] and not training.get("annotating_components")
+        assert training["frozen_components"] == ["krissel_linker"] and not training.get(
+            "annotating_components"
+        )
     assert paths
 
 
 def test_temperature_is_fitted_or_given(make_reranker):
     fitted = make_reranker("list", temperature=None).get_pipe("krissel_reranker").cfg["temperature"]
     assert 0.001 < fitted < 10
-    assert make_reranker("list", temperature=0.25).get_pipe("krissel_reranker").cfg["temperature"] == 0.25
+    assert (
+        make_reranker("list", temperature=0.25).get_pipe("krissel_reranker").cfg["temperature"]
+        == 0.25
+    )
 
 
 def test_reranker_can_be_evaluated_while_training(make_reranker, make_examples):
@@ -578,7 +648,9 @@ def test_use_before_initialization_raises(save_linker, rerankers, make_docs, mak
     nlp("Nothing to re-rank is nothing to complain about.")
 
 
-def test_training_needs_a_linker_and_an_ontology(make_linker, make_examples, toy_store, save_linker):
+def test_training_needs_a_linker_and_an_ontology(
+    make_linker, make_examples, toy_store, save_linker
+):
     nlp = make_linker("small")
     reranker = nlp.add_pipe("krissel_reranker")
     with pytest.raises(KrisselError, match="K616"):
@@ -590,7 +662,7 @@ def test_training_needs_a_linker_and_an_ontology(make_linker, make_examples, toy
         reranker.initialize(lambda: make_examples(nlp), nlp=nlp, ontology=lambda: toy_store)
 
 
-# Settings ------------------------------------------------------------------------------------------------------------
+# Settings -----------------------------------------------------------------------------------------
 
 
 def test_invalid_setting_raises():
@@ -612,7 +684,7 @@ def test_analyze_pipes_reports_problems(nlp):
     assert nlp.analyze_pipes()["problems"]["krissel_reranker"] == ["token.ent_kb_id"]
 
 
-# NIL as a candidate --------------------------------------------------------------------------------------------------
+# NIL as a candidate -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -621,12 +693,22 @@ def test_untrained_nil_is_a_threshold(make_reranker, make_docs, kind):
     nlp = make_reranker(kind)
     reranker = nlp.get_pipe("krissel_reranker")
     docs = [nlp(doc) for doc in make_docs(nlp)]
-    tops = [ent._.krissel_candidates[0]["score"] for doc in docs for ent in doc.ents if ent._.krissel_candidates]
+    tops = [
+        ent._.krissel_candidates[0]["score"]
+        for doc in docs
+        for ent in doc.ents
+        if ent._.krissel_candidates
+    ]
     links = [ent.kb_id_ for doc in docs for ent in doc.ents if ent._.krissel_candidates]
     reranker.cfg["nil_score"] = float(np.median(tops)) + 1e-4
     again = [ent for doc in make_docs(nlp) for ent in nlp(doc).ents if ent._.krissel_candidates]
-    expected = ["NIL" if top < reranker.cfg["nil_score"] else link for top, link in zip(tops, links, strict=True)]
-    assert [ent.kb_id_ for ent in again] == expected and "NIL" in expected and set(expected) != {"NIL"}
+    expected = [
+        "NIL" if top < reranker.cfg["nil_score"] else link
+        for top, link in zip(tops, links, strict=True)
+    ]
+    assert (
+        [ent.kb_id_ for ent in again] == expected and "NIL" in expected and set(expected) != {"NIL"}
+    )
     # The candidates stay, with the scores that they had.
     assert [ent._.krissel_candidates[0]["score"] for ent in again] == pytest.approx(tops, abs=1e-5)
 
@@ -649,7 +731,8 @@ def test_removed_entities_train_nil(make_reranker, make_examples):
 
 
 def test_reranker_learns_with_removed_entities(make_reranker, make_examples):
-    """After some steps NIL is likelier for mentions whose entity is taken away than for the others."""
+    """After some steps NIL is likelier for mentions whose entity is taken away than for the
+    others."""
     nlp = make_reranker("list")
     reranker = nlp.get_pipe("krissel_reranker")
     reranker.objective.p_nil = 0.5
@@ -679,6 +762,8 @@ def test_nil_score_is_fitted_and_saved(rerankers, save_linker, make_examples, to
     fitted = nlp.get_pipe("krissel_reranker").cfg["nil_score"]
     assert fitted is not None and np.isfinite(fitted)
     nlp.to_disk(tmp_path / "pipeline")
-    assert spacy.load(tmp_path / "pipeline").get_pipe("krissel_reranker").cfg["nil_score"] == pytest.approx(fitted)
+    assert spacy.load(tmp_path / "pipeline").get_pipe("krissel_reranker").cfg[
+        "nil_score"
+    ] == pytest.approx(fitted)
     with pytest.raises(KrisselError, match="K006.*'nil_score'"):
         nlp.get_pipe("krissel_reranker").cfg["nil_score"] = float("nan")

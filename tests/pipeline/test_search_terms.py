@@ -15,7 +15,16 @@ from spacy_krissel.pipeline.linker.query import LEXICAL_CANDIDATES
 from spacy_krissel.pipeline.linker.terms.spelling import MAX_SPELLING_MATCHES
 from spacy_krissel.views import name_view
 
-NAMES = ["lung cancer", "cold", "common cold", "MS", "renal failure", "failure", "cancer of the lung", "colds"]
+NAMES = [
+    "lung cancer",
+    "cold",
+    "common cold",
+    "MS",
+    "renal failure",
+    "failure",
+    "cancer of the lung",
+    "colds",
+]
 WHOLE = st.integers(-2, 2).map(float)
 
 
@@ -29,7 +38,8 @@ def make_kb(owners, names, vectors, kinds=None, **settings):
     kb.set_entities([Entity(row) for row in range(max(owners) + 1)])
     kinds = kinds or ["name"] * len(owners)
     prototypes = [
-        Prototype(f"E{o:02}", kind, name_view(name)) for o, kind, name in zip(owners, kinds, names, strict=True)
+        Prototype(f"E{o:02}", kind, name_view(name))
+        for o, kind, name in zip(owners, kinds, names, strict=True)
     ]
     kb.add_prototypes(prototypes, vectors)
     return kb
@@ -40,7 +50,11 @@ def restated(kb, owners, names, vectors, query, text, weight):
     lexicon = LexicalIndex.of(names, np.array(owners))
     scores = {}
     for entity in sorted(set(owners)):
-        dense = max(float(query @ vector) for owner, vector in zip(owners, vectors, strict=True) if owner == entity)
+        dense = max(
+            float(query @ vector)
+            for owner, vector in zip(owners, vectors, strict=True)
+            if owner == entity
+        )
         one = np.zeros(1, dtype=np.int64)
         lexical = lexicon.similarity(lexicon.read([text]), one, one + entity)[0]
         scores[entity] = dense + weight * float(lexical)
@@ -54,8 +68,18 @@ def searches(draw):
     names = draw(st.lists(st.sampled_from(NAMES), min_size=n, max_size=n))
     vectors = draw(arrays(np.float32, (n, d), elements=WHOLE))
     queries = draw(arrays(np.float32, (q, d), elements=WHOLE))
-    texts = draw(st.lists(st.sampled_from([*NAMES, "lung", "", "cold failure"]), min_size=q, max_size=q))
-    return owners, names, vectors, queries, texts, draw(st.sampled_from([0.5, 3.0])), draw(st.integers(1, 12))
+    texts = draw(
+        st.lists(st.sampled_from([*NAMES, "lung", "", "cold failure"]), min_size=q, max_size=q)
+    )
+    return (
+        owners,
+        names,
+        vectors,
+        queries,
+        texts,
+        draw(st.sampled_from([0.5, 3.0])),
+        draw(st.integers(1, 12)),
+    )
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -72,19 +96,27 @@ def test_scores_combine_vectors_and_lexical_similarity(case, masked):
             expected = {entity: score for entity, score in expected.items() if entity % 2 == 0}
         found = result.entities[i][result.entities[i] >= 0].tolist()
         assert len(set(found)) == len(found) == min(k, len(expected))
-        assert result.scores[i][: len(found)] == pytest.approx([expected[entity] for entity in found], abs=1e-5)
+        assert result.scores[i][: len(found)] == pytest.approx(
+            [expected[entity] for entity in found], abs=1e-5
+        )
         assert (np.diff(result.scores[i][: len(found)]) <= 0).all()
         if not found:
             continue
         # No worse than what vectors alone chose, and the best of all where all are looked at.
-        assert result.scores[i, 0] >= max(expected[entity] for entity in dense.tied(i).tolist()) - 1e-5
+        assert (
+            result.scores[i, 0] >= max(expected[entity] for entity in dense.tied(i).tolist()) - 1e-5
+        )
         if k >= len(expected):
             assert result.scores[i, 0] == pytest.approx(max(expected.values()), abs=1e-5)
         for entity in result.tied(i):
             assert expected[int(entity)] == pytest.approx(float(result.scores[i, 0]), abs=1e-5)
         for entity, row in zip(found, result.prototypes[i], strict=False):
             assert owners[row] == entity
-            best = max(float(query @ vector) for owner, vector in zip(owners, vectors, strict=True) if owner == entity)
+            best = max(
+                float(query @ vector)
+                for owner, vector in zip(owners, vectors, strict=True)
+                if owner == entity
+            )
             assert float(query @ vectors[row]) == pytest.approx(best, abs=1e-5)
 
 
@@ -95,7 +127,10 @@ def test_name_weight_and_gold_prior_match_a_restatement(case, data):
     owners, names, vectors, queries, texts, weight, _ = case
     gold = data.draw(st.lists(st.booleans(), min_size=len(owners), max_size=len(owners)))
     alone = data.draw(arrays(np.float32, queries.shape, elements=WHOLE))
-    share, prior = data.draw(st.sampled_from([0.0, 0.25, 1.0])), data.draw(st.sampled_from([0.0, 0.5]))
+    share, prior = (
+        data.draw(st.sampled_from([0.0, 0.25, 1.0])),
+        data.draw(st.sampled_from([0.0, 0.5])),
+    )
     weight = data.draw(st.sampled_from([0.0, weight]))
     kb = make_kb(owners, names, vectors, kinds=["gold" if each else "name" for each in gold])
     settings_ = {"lexical_weight": weight, "name_weight": share, "gold_prior": prior}
@@ -113,17 +148,24 @@ def test_name_weight_and_gold_prior_match_a_restatement(case, data):
             else (0.0, 0.0)
         )
         expected = {
-            entity: (1 - of) * context[entity] + of * name[entity] + more * (entity in annotated) for entity in context
+            entity: (1 - of) * context[entity] + of * name[entity] + more * (entity in annotated)
+            for entity in context
         }
         found = result.entities[i][result.entities[i] >= 0].tolist()
         assert sorted(found) == sorted(expected)
-        assert result.scores[i][: len(found)] == pytest.approx([expected[entity] for entity in found], abs=1e-5)
+        assert result.scores[i][: len(found)] == pytest.approx(
+            [expected[entity] for entity in found], abs=1e-5
+        )
         assert (np.diff(result.scores[i][: len(found)]) <= 0).all()
         for entity, row in zip(found, result.prototypes[i], strict=False):
             nearest = max(
-                float(queries[i] @ vector) for owner, vector in zip(owners, vectors, strict=True) if owner == entity
+                float(queries[i] @ vector)
+                for owner, vector in zip(owners, vectors, strict=True)
+                if owner == entity
             )
-            assert owners[row] == entity and float(queries[i] @ vectors[row]) == pytest.approx(nearest, abs=1e-5)
+            assert owners[row] == entity and float(queries[i] @ vectors[row]) == pytest.approx(
+                nearest, abs=1e-5
+            )
 
 
 def test_entity_found_only_by_name_is_a_candidate():
@@ -134,17 +176,26 @@ def test_entity_found_only_by_name_is_a_candidate():
     result = search(kb, query, 2, names=name, name_weight=0.6)
     assert result.entities.tolist() == [[3, 0]] and result.prototypes.tolist() == [[3, 0]]
     assert result.scores[0] == pytest.approx([0.4 * 0.1 + 0.6, 0.4])
-    assert search(kb, query, 2, names=name).entities.tolist() == search(kb, query, 2).entities.tolist() == [[0, 1]]
+    assert (
+        search(kb, query, 2, names=name).entities.tolist()
+        == search(kb, query, 2).entities.tolist()
+        == [[0, 1]]
+    )
 
 
 def test_context_decides_between_entities_that_share_a_name():
     """And what the entities below one share does not count as a name of it."""
     vectors = np.array([[1, 0], [0.9, 0], [0.1, 0], [0.1, 0]], dtype=np.float32)
-    names, kinds = ["MS", "MS", "multiple sclerosis", "multiple sclerosis"], ["name", "gold", "name", "class"]
+    names, kinds = (
+        ["MS", "MS", "multiple sclerosis", "multiple sclerosis"],
+        ["name", "gold", "name", "class"],
+    )
     kb = make_kb([0, 1, 0, 1], names, vectors, kinds=kinds)
     given = {"names": np.array([[0, 0]], dtype=np.float32), "name_weight": 0.5, "gold_prior": 0.5}
     query = np.array([[1, 0]], dtype=np.float32)
-    shared, alone = (search(kb, query, 2, texts=[text], **given) for text in ("ms", "multiple sclerosis"))
+    shared, alone = (
+        search(kb, query, 2, texts=[text], **given) for text in ("ms", "multiple sclerosis")
+    )
     assert shared.entities.tolist() == [[0, 1]] and shared.scores[0] == pytest.approx([1, 0.9])
     assert alone.entities.tolist() == [[1, 0]] and alone.scores[0] == pytest.approx([0.95, 0.5])
 
@@ -153,7 +204,9 @@ def test_prior_ends_when_gold_mentions_are_removed():
     kb = make_kb([0, 1], ["fever", "cold"], np.array([[0.5, 0], [0.48, 0]], dtype=np.float32))
     query = np.array([[1, 0]], dtype=np.float32)
     assert search(kb, query, 2, gold_prior=0.05).scores[0] == pytest.approx([0.5, 0.48])
-    kb.add_prototypes([Prototype("E01", "gold", name_view("catarrh"))], np.zeros((1, 2), dtype=np.float32))
+    kb.add_prototypes(
+        [Prototype("E01", "gold", name_view("catarrh"))], np.zeros((1, 2), dtype=np.float32)
+    )
     result = search(kb, query, 2, gold_prior=0.05)
     assert result.entities.tolist() == [[1, 0]] and result.scores[0] == pytest.approx([0.53, 0.5])
     with kb.without_prototypes(kind="gold"):
@@ -162,7 +215,8 @@ def test_prior_ends_when_gold_mentions_are_removed():
 
 
 def test_lexical_search_adds_candidates():
-    """Entity 3 is far from the query, and no candidate of one that asks for two: it comes with its true score."""
+    """Entity 3 is far from the query, and no candidate of one that asks for two: it comes with its
+    true score."""
     vectors = np.array([[1, 0], [0.9, 0], [0.8, 0], [0.5, 0]], dtype=np.float32)
     kb = make_kb([0, 1, 2, 3], ["fits", "thirst", "hiccups", "lung cancer"], vectors)
     query = np.array([[1, 0]], dtype=np.float32)
@@ -177,7 +231,9 @@ def test_lexical_search_adds_candidates():
 
 def test_lexical_index_is_not_built_for_a_weight_of_zero(monkeypatch):
     kb = make_kb([0, 1], ["fever", "cold"], np.eye(2, dtype=np.float32))
-    monkeypatch.setattr(PrototypeTable, "lexical_index", property(lambda self: pytest.fail("it was made")))
+    monkeypatch.setattr(
+        PrototypeTable, "lexical_index", property(lambda self: pytest.fail("it was made"))
+    )
     query = np.eye(2, dtype=np.float32)
     plain, off = (
         search(kb, query, 2),
@@ -188,14 +244,17 @@ def test_lexical_index_is_not_built_for_a_weight_of_zero(monkeypatch):
 
 
 def test_equal_entities_tie():
-    """Homonyms without a difference tie, whatever the index and more than are asked for; the lowest id goes first."""
+    """Homonyms without a difference tie, whatever the index and more than are asked for; the lowest
+    id goes first."""
     n = 8
     vectors = np.tile(np.array([[0.6, 0.8]], dtype=np.float32), (n, 1))
     for index in (None, make_faiss_index("hnsw", float16=True)):
         kb = make_kb(list(range(n)), ["MS"] * n, vectors, index=index)
         result = search(kb, vectors[:1], 2, texts=["MS"], lexical_weight=0.5)
         assert result.ties[0].tolist() == list(range(n))
-        assert result.entities.tolist() == [[0, 1]] and result.scores[0] == pytest.approx([1.5, 1.5])
+        assert result.entities.tolist() == [[0, 1]] and result.scores[0] == pytest.approx(
+            [1.5, 1.5]
+        )
 
 
 def test_lexical_similarity_breaks_a_tie_of_vectors():
@@ -219,16 +278,22 @@ def test_lexical_index_includes_added_prototypes(tmp_path):
     query = np.full((1, 2), 0.5, dtype=np.float32)
     both = {"texts": ["lumbago"], "lexical_weight": 1.0}
     assert search(kb, query, 2, **both).scores[0] == pytest.approx([0.5, 0.5])
-    kb.add_prototypes([Prototype("E01", "gold", name_view("lumbago"))], np.zeros((1, 2), dtype=np.float32))
+    kb.add_prototypes(
+        [Prototype("E01", "gold", name_view("lumbago"))], np.zeros((1, 2), dtype=np.float32)
+    )
     expected = search(kb, query, 2, **both)
-    assert expected.entities.tolist() == [[1, 0]] and expected.scores[0] == pytest.approx([1.5, 0.5])
+    assert expected.entities.tolist() == [[1, 0]] and expected.scores[0] == pytest.approx(
+        [1.5, 0.5]
+    )
     kb.to_disk(tmp_path / "kb")
     for again in (
         PrototypeKB(Vocab(), 2).from_disk(tmp_path / "kb"),
         PrototypeKB(Vocab(), 2).from_bytes(kb.to_bytes()),
     ):
         found = search(again, query, 2, **both)
-        assert (found.entities == expected.entities).all() and (found.scores == expected.scores).all()
+        assert (found.entities == expected.entities).all() and (
+            found.scores == expected.scores
+        ).all()
     with kb.without_prototypes(kind="gold"):
         assert search(kb, query, 2, **both).scores[0] == pytest.approx([0.5, 0.5])
     assert (search(kb, query, 2, **both).scores == expected.scores).all()
@@ -238,24 +303,40 @@ def test_lexical_index_includes_added_prototypes(tmp_path):
 
 def test_references_are_not_surface_forms():
     kb = make_kb([0, 1], ["fever", "cold"], np.eye(2, dtype=np.float32))
-    kb.add_prototypes([Prototype("E00", "reference", name_view("lumbago"))], np.zeros((1, 2), dtype=np.float32))
+    kb.add_prototypes(
+        [Prototype("E00", "reference", name_view("lumbago"))], np.zeros((1, 2), dtype=np.float32)
+    )
     index = kb.prototypes.lexical_index
     assert (index.search(index.vectors(["lumbago"]), LEXICAL_CANDIDATES) == -1).all()
 
 
 def test_missing_candidates_have_no_similarity():
     kb = make_kb([0, 1], ["cold", "flu"], np.array([[1, 0], [0, 1]], dtype=np.float32))
-    asked = {"texts": ["cold"], "lexical_weight": 0.5, "spelling_weight": 0.2, "species": np.zeros((1, 1), np.float32)}
-    result = search(kb, np.array([[1, 0]], dtype=np.float32), 3, allowed=np.array([True, False]), **asked)
+    asked = {
+        "texts": ["cold"],
+        "lexical_weight": 0.5,
+        "spelling_weight": 0.2,
+        "species": np.zeros((1, 1), np.float32),
+    }
+    result = search(
+        kb, np.array([[1, 0]], dtype=np.float32), 3, allowed=np.array([True, False]), **asked
+    )
     assert result.entities.tolist() == [[0, -1, -1]]
-    assert result.parts["vector"].tolist() == [[1, -np.inf, -np.inf]] and result.scores[0, 1] == -np.inf
-    assert all(result.parts[name][0, 1:].tolist() == [0, 0] for name in ("lexical", "spelling", "species"))
+    assert (
+        result.parts["vector"].tolist() == [[1, -np.inf, -np.inf]]
+        and result.scores[0, 1] == -np.inf
+    )
+    assert all(
+        result.parts[name][0, 1:].tolist() == [0, 0] for name in ("lexical", "spelling", "species")
+    )
 
 
 def test_candidates_by_shared_spelling_are_capped():
     """With a hundred entities of one spelling, the found ones and a few others gain."""
     kb = make_kb(range(100), ["IL-2"] * 100, np.eye(100, dtype=np.float32))
-    result = search(kb, np.eye(100, dtype=np.float32)[-2:], 100, texts=["IL2", "x"], spelling_weight=0.2)
+    result = search(
+        kb, np.eye(100, dtype=np.float32)[-2:], 100, texts=["IL2", "x"], spelling_weight=0.2
+    )
     assert result.entities[0, 0] == 98 and result.scores[0, 0] == np.float32(1.2)
     spelt, other = result.parts["spelling"]
     assert (spelt[result.entities[0] >= 0] == np.float32(0.2)).all() and not other.any()
@@ -264,7 +345,7 @@ def test_candidates_by_shared_spelling_are_capped():
     assert rows[0].tolist() == list(range(MAX_SPELLING_MATCHES)) and (rows[1] == -1).all()
 
 
-# Searched for by name ------------------------------------------------------------------------------------------------
+# Searched for by name -----------------------------------------------------------------------------
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -291,7 +372,8 @@ def test_prototype_is_chosen_among_those_nearest_to_the_name():
     kb = make_kb([0, 0, 0, 0, 0, 1], names, vectors)
     name, mention = np.float32([[1, 0]]), np.float32([[0, 1]])
     found = search(kb, mention, 2, by_name=(name, np.zeros(1, dtype=np.int64)))
-    # Of the four that are nearest to the name, the fourth; the fifth, nearer to the mention, is not looked at.
+    # Of the four that are nearest to the name, the fourth; the fifth, nearer to the mention, is not
+    # looked at.
     assert found.entities.tolist() == [[1, 0]] and found.prototypes.tolist() == [[5, 3]]
     np.testing.assert_allclose(found.scores, [[0.5, 0.3]])
 
@@ -314,7 +396,8 @@ def test_homonyms_are_compared_by_their_other_names_too(k, swapped):
 
 
 def test_ties_are_broken_by_the_remaining_names():
-    """The three names of each that are nearest to the text, and a fourth that they share; the fifth decides."""
+    """The three names of each that are nearest to the text, and a fourth that they share; the fifth
+    decides."""
     near = [[1, 0], [0.99, 0.01], [0.98, 0.02]]
     other = [[1, 0.01], [0.99, 0.02], [0.98, 0.03]]
     vectors = np.float32([*near, [0.9, 0.1], [0.3, 0.8], *other, [0.9, 0.1], [0.2, 0.1]])
@@ -322,6 +405,8 @@ def test_ties_are_broken_by_the_remaining_names():
     name, mention = np.float32([[1, 0]]), np.float32([[0, 1]])
     found = search(kb, mention, 2, by_name=(name, np.zeros(1, dtype=np.int64)))
     expected = search(kb, mention, 2)
-    assert found.entities.tolist() == expected.entities.tolist() and found.prototypes.tolist() == [[4, 8]]
+    assert found.entities.tolist() == expected.entities.tolist() and found.prototypes.tolist() == [
+        [4, 8]
+    ]
     np.testing.assert_allclose(found.scores, expected.scores, atol=1e-6)
     assert not found.ties

@@ -24,7 +24,8 @@ VIEWS = [View("relapses point to ", "MS", " in this woman"), View("", "lung canc
 
 @pytest.fixture
 def logged_config(configs, toy_overrides, tmp_path):
-    """Writes a config of the project for the toy data, with a line a step in `steps.jsonl` of its folder."""
+    """Writes a config of the project for the toy data, with a line a step in `steps.jsonl` of its
+    folder."""
 
     def write(name, folder, **changes):
         path = tmp_path / folder
@@ -58,7 +59,11 @@ def steps(config):
         # Of a stream, `spacy train` shows `initialize` the beginning alone.
         (
             "small",
-            {"components.krissel_linker.objective.chunk_size": 3, "training.max_steps": 12, "training.max_epochs": 0},
+            {
+                "components.krissel_linker.objective.chunk_size": 3,
+                "training.max_steps": 12,
+                "training.max_epochs": 0,
+            },
         ),
         ("transformer", {"training.max_steps": 3, "training.eval_frequency": 2}),
     ],
@@ -80,20 +85,29 @@ def test_two_processes_train_as_one(two_processes, logged_config, tiny_bert, cap
     assert second == ""
     # The same table: epochs, steps, losses, development accuracy.
     table, expected = (
-        [line.split()[:4] for line in text.splitlines() if line[:3].strip().isdigit()] for text in (first, printed)
+        [line.split()[:4] for line in text.splitlines() if line[:3].strip().isdigit()]
+        for text in (first, printed)
     )
     assert len(table) >= 2
     np.testing.assert_allclose(np.array(table, float), np.array(expected, float), atol=0.02)
     assert "in 2 processes" in first and "Saved pipeline" in first
     found, wanted = steps(together), steps(alone)
     assert len(found) == len(wanted) > 3
-    np.testing.assert_allclose([each["loss"] for each in found], [each["loss"] for each in wanted], rtol=1e-4)
     np.testing.assert_allclose(
-        [each["gradient_norm"] for each in found], [each["gradient_norm"] for each in wanted], rtol=1e-3
+        [each["loss"] for each in found], [each["loss"] for each in wanted], rtol=1e-4
     )
-    assert sorted(path.name for path in (together.parent / "out").iterdir()) == ["model-best", "model-last"]
+    np.testing.assert_allclose(
+        [each["gradient_norm"] for each in found],
+        [each["gradient_norm"] for each in wanted],
+        rtol=1e-3,
+    )
+    assert sorted(path.name for path in (together.parent / "out").iterdir()) == [
+        "model-best",
+        "model-last",
+    ]
     vectors, expected = (
-        find_linker(spacy.load(config.parent / "out" / "model-last")).encode(VIEWS) for config in (together, alone)
+        find_linker(spacy.load(config.parent / "out" / "model-last")).encode(VIEWS)
+        for config in (together, alone)
     )
     np.testing.assert_allclose(vectors, expected, atol=1e-3)
 
@@ -102,7 +116,9 @@ def test_training_with_dropout_is_reproducible(two_processes, logged_config):
     """Twice the same, and not what there is without."""
     found = []
     for folder, dropout in {"plain": 0.0, "once": 0.5, "again": 0.5}.items():
-        config = logged_config("small", folder, **{"training.max_steps": 4, "training.dropout": dropout})
+        config = logged_config(
+            "small", folder, **{"training.max_steps": 4, "training.dropout": dropout}
+        )
         two_processes(run, str(config), joined=False)
         found.append([step["loss"] for step in steps(config)])
     plain, once, again = found
@@ -129,12 +145,20 @@ def check(seed_of_each):
     _check(nlp)
 
 
-TINY = {"@architectures": "spacy-krissel.SmallEncoder.v1", "width": 4, "rows": 64, "context_rows": 64, "hidden": 4}
+TINY = {
+    "@architectures": "spacy-krissel.SmallEncoder.v1",
+    "width": 4,
+    "rows": 64,
+    "context_rows": 64,
+    "hidden": 4,
+}
 
 
 def test_different_initial_weights_raise(two_processes):
     assert two_processes(check, [1, 1]) == [None, None]
-    assert all("[K653]" in said and "'krissel_linker'" in said for said in two_processes(check, [1, 2]))
+    assert all(
+        "[K653]" in said and "'krissel_linker'" in said for said in two_processes(check, [1, 2])
+    )
 
 
 def test_unsupported_components_raise():

@@ -24,7 +24,9 @@ def make_pipeline(make_linker, toy_store, toy_shards, tmp_path):
     def make(**settings):
         make_linker().to_disk(tmp_path / "trained")
         path = tmp_path / "pipeline"
-        prototypes(tmp_path / "trained", path, toy_store.path, toy_shards, progress=False, **settings)
+        prototypes(
+            tmp_path / "trained", path, toy_store.path, toy_shards, progress=False, **settings
+        )
         return path
 
     return make
@@ -55,7 +57,9 @@ def test_the_choice_is_written_into_the_pipeline(make_pipeline, make_docs):
     found = index_of(path / KB)
     assert before["index"]["kind"] == "exact" and before["tuning"] is None
     assert found["index"] == {"kind": "faiss", "settings": tuning.chosen.settings}
-    assert found["tuning"]["queries"] == 20 and found["tuning"]["prototypes"] == before["prototypes"]
+    assert (
+        found["tuning"]["queries"] == 20 and found["tuning"]["prototypes"] == before["prototypes"]
+    )
     assert linked(path, make_docs) == expected
     assert find_linker(spacy.load(path)).kb.build_index().settings == tuning.chosen.settings
     assert (path / "krissel_linker" / "model").read_bytes() == model
@@ -83,7 +87,10 @@ def test_tuned_pipeline_can_be_saved_elsewhere(make_pipeline, make_docs, tmp_pat
     assert linked(tmp_path / "new" / "tuned", make_docs) == linked(path, make_docs)
     # A knowledge base beside its pipeline stays there.
     tune_index(path, types=["ivf_sq8"])
-    assert index_of(tmp_path / "kb")["index"]["settings"]["type"] == "ivf_sq8" and not (path / KB).exists()
+    assert (
+        index_of(tmp_path / "kb")["index"]["settings"]["type"] == "ivf_sq8"
+        and not (path / KB).exists()
+    )
 
 
 def test_knowledge_base_can_be_tuned_alone(make_pipeline, tmp_path):
@@ -136,7 +143,11 @@ def test_docs_provide_the_queries(make_pipeline, make_docs, tmp_path, monkeypatc
     assert asked[1].shape[0] == 3 and len(views) > 3
     assert all((abs(asked[0] - row).max(axis=1) < 1e-5).any() for row in asked[1])
     DocBin(docs=[nlp.make_doc("nothing")]).to_disk(tmp_path / "empty.spacy")
-    for queries, of, code in (("empty", path, "K006"), ("missing", path, "K201"), ("docs", path / KB, "K006")):
+    for queries, of, code in (
+        ("empty", path, "K006"),
+        ("missing", path, "K201"),
+        ("docs", path / KB, "K006"),
+    ):
         with pytest.raises(KrisselError, match=code):
             tune_index(of, queries=tmp_path / f"{queries}.spacy")
 
@@ -156,14 +167,14 @@ def test_untunable_inputs_raise(make_linker, tmp_path):
 
 
 @pytest.mark.parametrize("apart", [False, True])
-def test_tuning_killed_between_renames_can_be_rerun(
-    make_pipeline, make_docs, tmp_path, apart
-):
+def test_tuning_killed_between_renames_can_be_rerun(make_pipeline, make_docs, tmp_path, apart):
     path = make_pipeline(kb_path=tmp_path / "kb" if apart else None)
     expected = linked(path, make_docs)
     kb = tmp_path / "kb" if apart else path / KB
     kb.rename(kb.parent / f".{kb.name}.12345678.old")
-    with pytest.raises(KrisselError, match="K001" if apart else "K642.*being replaced.*12345678.old"):
+    with pytest.raises(
+        KrisselError, match="K001" if apart else "K642.*being replaced.*12345678.old"
+    ):
         spacy.load(path)
     tune_index(path, types=["ivf"], n_queries=20)
     assert linked(path, make_docs) == expected
@@ -171,7 +182,9 @@ def test_tuning_killed_between_renames_can_be_rerun(
 
 
 @pytest.mark.parametrize("elsewhere", [False, True])
-def test_pipeline_keeps_the_device_of_the_chosen_index(make_pipeline, tmp_path, monkeypatch, elsewhere):
+def test_pipeline_keeps_the_device_of_the_chosen_index(
+    make_pipeline, tmp_path, monkeypatch, elsewhere
+):
     made = []
 
     def on_cpu(*args, index_device, **settings):

@@ -58,16 +58,21 @@ def test_several_mentions_are_searched_at_once(kb):
     assert [each.ids for each in both] == [["A", "C"], ["A", "B"]]
 
 
-# A mention's own prototype is told by its place in the text, whatever its score is ------------------------------------
+# A mention's own prototype is told by its place in the text, whatever its score is ----------------
 
 
 def made(vectors, references=None, weight=1.0, **settings):
     """Two entities: the mention's own with a name of it, and another with a name."""
     kb = PrototypeKB(spacy.blank("en").vocab, 2, **settings)
     kb.set_entities([Entity(id_, id_) for id_ in "AB"])
-    names = [Prototype("A", "name", name_view("multiple sclerosis")), Prototype("B", "name", name_view("cold"))]
+    names = [
+        Prototype("A", "name", name_view("multiple sclerosis")),
+        Prototype("B", "name", name_view("cold")),
+    ]
     kb.add_prototypes(names, np.array(vectors[1:], dtype="float32"))
-    kb.add_prototypes([Prototype("A", "gold", CONTEXT)], np.array(vectors[:1], dtype="float32"), weight=weight)
+    kb.add_prototypes(
+        [Prototype("A", "gold", CONTEXT)], np.array(vectors[:1], dtype="float32"), weight=weight
+    )
     if references is not None:
         kb.set_references([(["A", "B"], np.array(references, dtype="float32"))])
     return kb
@@ -85,11 +90,15 @@ def test_own_prototype_is_hidden_with_normalized_vectors():
 
 
 def test_own_prototype_is_hidden_whatever_its_weight():
-    assert found(made([[1, 0], [0.6, 0.8], [0, 1]], weight=1.5), CONTEXT, False) == [("A", 0.6), ("B", 0.0)]
+    assert found(made([[1, 0], [0.6, 0.8], [0, 1]], weight=1.5), CONTEXT, False) == [
+        ("A", 0.6),
+        ("B", 0.0),
+    ]
 
 
 def test_own_prototype_is_hidden_if_the_abbreviation_is_written_out():
-    """The query is made of the long form, the prototype of the short one; the context is the same."""
+    """The query is made of the long form, the prototype of the short one; the context is the
+    same."""
     kb = made([[0.9, 0], [0.6, 0.8], [0, 1]])
     written_out = CONTEXT._replace(mention="multiple sclerosis")
     assert found(kb, written_out, False) == [("A", 0.6), ("B", 0.0)]
@@ -114,9 +123,14 @@ def test_prototype_sharing_half_of_the_context_is_not_hidden(kb):
         assert found(kb, view, False)[0] == ("A", 1.0)
 
 
-# Spelling -------------------------------------------------------------------------------------------------------------
+# Spelling -----------------------------------------------------------------------------------------
 
-NAMES = {"A": ["heart failure", "cardiac failure"], "B": ["heart attack"], "C": ["liver failure"], "D": ["cold"]}
+NAMES = {
+    "A": ["heart failure", "cardiac failure"],
+    "B": ["heart attack"],
+    "C": ["liver failure"],
+    "D": ["cold"],
+}
 MENTION = View("signs of ", "heart failure", " at night")
 WEIGHT = 0.7
 
@@ -126,12 +140,16 @@ def spelt(request):
     """With and without references."""
     kb = PrototypeKB(spacy.blank("en").vocab, 3)
     kb.set_entities([Entity(id_, id_) for id_ in NAMES])
-    prototypes = [Prototype(id_, "name", name_view(name)) for id_, names in NAMES.items() for name in names]
+    prototypes = [
+        Prototype(id_, "name", name_view(name)) for id_, names in NAMES.items() for name in names
+    ]
     prototypes.append(Prototype("A", "mention", MENTION))
     vectors = np.random.default_rng(5).normal(size=(len(prototypes), 3)).astype("float32")
     kb.add_prototypes(prototypes, vectors)
     if request.param:
-        kb.set_references([(list(NAMES), np.random.default_rng(6).normal(size=(4, 3)).astype("float32"))])
+        kb.set_references(
+            [(list(NAMES), np.random.default_rng(6).normal(size=(4, 3)).astype("float32"))]
+        )
     return kb
 
 
@@ -157,7 +175,10 @@ def plain(kb, query, view, hidden):
     scores = {}
     for id_ in NAMES:
         rows = kb.prototype_rows(id_)
-        seen = [(row, prototype.view) for row, prototype in zip(rows, kb.prototypes_at(rows), strict=True)]
+        seen = [
+            (row, prototype.view)
+            for row, prototype in zip(rows, kb.prototypes_at(rows), strict=True)
+        ]
         forms = {each.mention for _, each in seen if not hidden or each.mention != view.mention}
         vectors = [
             kb.vectors[row]

@@ -1,1 +1,2 @@
-"""Faults while writing, damage on disk, threads and a model of the knowledge base; `python -m tests.reliability`."""
+"""Faults while writing, damage on disk, threads and a model of the knowledge base;
+`python -m tests.reliability`."""

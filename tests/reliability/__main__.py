@@ -24,7 +24,9 @@ def main(arguments: list[str] | None = None) -> int:
 
     parser = argparse.ArgumentParser(prog="python -m tests.reliability", description=__doc__)
     parser.add_argument("name", choices=FILES)
-    parser.add_argument("--points", type=int, default=0, help="faults: points per kind (0: every operation)")
+    parser.add_argument(
+        "--points", type=int, default=0, help="faults: points per kind (0: every operation)"
+    )
     parser.add_argument("--offsets", type=int, default=20, help="flips: bits per file")
     parser.add_argument("--seconds", type=float, default=60, help="threads: of each round")
     parser.add_argument("--threads", type=int, default=16)

@@ -42,7 +42,8 @@ def size(request) -> Size:
 
 @pytest.fixture(scope="module")
 def table(request):
-    """Takes rows; in a run by command it prints each as it comes, and all at the end of the file."""
+    """Takes rows; in a run by command it prints each as it comes, and all at the end of the
+    file."""
     header, rows = request.module.HEADER, []
     if not request.config.pluginmanager.has_plugin(SIZE):
         yield rows.append

@@ -25,8 +25,10 @@ SIZE = "krissel-reliability-size"
 class Size(NamedTuple):
     """Extent of a test run: a few points in CI, all of them by command.
 
-    points: faults per command and kind, of three kinds if 1; 0: every operation. offsets: flipped bits per file.
-    seconds, threads: of each round of threads. full_disk: also with real full disks, which root alone can mount.
+    points: faults per command and kind, of three kinds if 1; 0: every operation. offsets: flipped
+        bits per file.
+    seconds, threads: of each round of threads. full_disk: also with real full disks, which root
+        alone can mount.
     """
 
     points: int = 1
@@ -39,7 +41,8 @@ class Size(NamedTuple):
 class Ended(NamedTuple):
     """Outcome: "returned", "coded" (KrisselError), "uncoded", "killed", "crashed" or "hung".
 
-    value: what was returned, or the message. where: the innermost lines of the package for an uncoded error.
+    value: what was returned, or the message. where: the innermost lines of the package for an
+        uncoded error.
     """
 
     how: str
@@ -85,8 +88,14 @@ def ended_by(work: Callable[[], Any]) -> Ended:
     except KrisselError as error:
         return Ended("coded", str(error))
     except BaseException as error:
-        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "spacy_krissel" in frame.filename]
-        where = " < ".join(f"{Path(frame.filename).name}:{frame.lineno}" for frame in frames[:-4:-1])
+        frames = [
+            frame
+            for frame in traceback.extract_tb(error.__traceback__)
+            if "spacy_krissel" in frame.filename
+        ]
+        where = " < ".join(
+            f"{Path(frame.filename).name}:{frame.lineno}" for frame in frames[:-4:-1]
+        )
         return Ended("uncoded", f"{type(error).__name__}: {error}"[:300], where)
 
 
@@ -104,11 +113,14 @@ def drawn(numbers: Sequence[Drawn], points: int, seed: str) -> list[Drawn]:
     if not points:
         return list(numbers)
     draw = random.Random(seed)
-    parts = [numbers[i * len(numbers) // points : (i + 1) * len(numbers) // points] for i in range(points)]
+    parts = [
+        numbers[i * len(numbers) // points : (i + 1) * len(numbers) // points]
+        for i in range(points)
+    ]
     return [draw.choice(part) for part in parts if part]
 
 
-# Faults ---------------------------------------------------------------------------------------------------------------
+# Faults -------------------------------------------------------------------------------------------
 
 REMOVING = ("os.remove", "os.rmdir")
 CHANGING = ("os.mkdir", "os.rename", "os.link", "os.symlink", "os.truncate", "os.chmod", *REMOVING)
@@ -124,13 +136,16 @@ class Operation(NamedTuple):
 
     @property
     def removes(self) -> bool:
-        """Does it take away what is not wanted any more? What cannot be removed stays. See `util.beside`."""
-        return self.what in REMOVING or (self.what == "os.rename" and self.path.endswith((".old", ".del")))
+        """Does it take away what is not wanted any more? What cannot be removed stays. See
+        `util.beside`."""
+        return self.what in REMOVING or (
+            self.what == "os.rename" and self.path.endswith((".old", ".del"))
+        )
 
 
 class Fault(NamedTuple):
-    """kind: ENOSPC (from operation number `at` on), EIO or EACCES (there alone), KILL (there), FSIZE (no file may be
-    longer than `at`, native code included)."""
+    """kind: ENOSPC (from operation number `at` on), EIO or EACCES (there alone), KILL (there),
+    FSIZE (no file may be longer than `at`, native code included)."""
 
     kind: str
     at: int
@@ -146,8 +161,8 @@ class Fault(NamedTuple):
 class Injector:
     """Counts this process's operations on files below `root`, and fails or kills at one of them.
 
-    Audit events tell of opening, making, renaming and removing; writing is seen through the raw file under Python's
-    buffers. It cannot be taken out again: for a child process.
+    Audit events tell of opening, making, renaming and removing; writing is seen through the raw
+    file under Python's buffers. It cannot be taken out again: for a child process.
     """
 
     def __init__(self, root: Path, fault: Fault | None = None) -> None:
@@ -158,7 +173,9 @@ class Injector:
         self._patch()
         if fault and fault.kind == "FSIZE":
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-            resource.setrlimit(resource.RLIMIT_FSIZE, (fault.at, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+            resource.setrlimit(
+                resource.RLIMIT_FSIZE, (fault.at, resource.getrlimit(resource.RLIMIT_FSIZE)[1])
+            )
 
     def hit(self, what: str, path: str) -> None:
         operation = Operation(what, path)
@@ -173,13 +190,19 @@ class Injector:
             raise OSError(number, os.strerror(number), path)
 
     def is_below(self, path: Any) -> bool:
-        return isinstance(path, (str, bytes, os.PathLike)) and os.path.abspath(os.fsdecode(path)).startswith(self.root)
+        return isinstance(path, (str, bytes, os.PathLike)) and os.path.abspath(
+            os.fsdecode(path)
+        ).startswith(self.root)
 
     def _audit(self, event: str, arguments: Sequence[Any]) -> None:
         if event == "open":
             path, mode, flags = arguments
             if self.is_below(path):
-                writes = set("wxa+") & set(mode) if mode else flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
+                writes = (
+                    set("wxa+") & set(mode)
+                    if mode
+                    else flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
+                )
                 self.hit("open" if writes else "read", os.fsdecode(path))
         elif event in CHANGING:
             path = _resolved(event, arguments)
@@ -196,7 +219,16 @@ class Injector:
                 injector.hit("write", str(self.name))
                 return super().write(data)
 
-        def opened(file, mode="r", buffering=-1, encoding=None, errors=None, newline=None, closefd=True, opener=None):
+        def opened(
+            file,
+            mode="r",
+            buffering=-1,
+            encoding=None,
+            errors=None,
+            newline=None,
+            closefd=True,
+            opener=None,
+        ):
             if not (set("wxa+") & set(mode) and injector.is_below(file)) or not buffering:
                 return plain_open(file, mode, buffering, encoding, errors, newline, closefd, opener)
             raw = Raw(file, mode.replace("b", "").replace("t", ""), closefd, opener)
@@ -208,7 +240,9 @@ class Injector:
             return text
 
         def fsync(handle: Any) -> None:
-            path = os.readlink(f"/proc/self/fd/{handle if isinstance(handle, int) else handle.fileno()}")
+            path = os.readlink(
+                f"/proc/self/fd/{handle if isinstance(handle, int) else handle.fileno()}"
+            )
             if injector.is_below(path):
                 injector.hit("fsync", path)
             plain_fsync(handle)
@@ -218,22 +252,23 @@ class Injector:
 
 
 def _resolved(event: str, arguments: Sequence[Any]) -> Any:
-    """The path of an event, also where it is given by a name and an open folder, as `shutil.rmtree` does."""
+    """The path of an event, also where it is given by a name and an open folder, as `shutil.rmtree`
+    does."""
     path, folder = arguments[0], arguments[-1]
     if event in REMOVING and isinstance(folder, int) and folder >= 0 and not os.path.isabs(path):
         return os.path.join(os.readlink(f"/proc/self/fd/{folder}"), os.fsdecode(path))
     return path
 
 
-# Damage ---------------------------------------------------------------------------------------------------------------
+# Damage -------------------------------------------------------------------------------------------
 
 
 SMALL_FILE = 200
 
 
 def bits_to_flip(size: int, offsets: int, seed: int) -> list[tuple[int, int]]:
-    """(byte, bit) to flip: the first byte, the last and `offsets` others; of a small file, where there are to be many,
-    each byte."""
+    """(byte, bit) to flip: the first byte, the last and `offsets` others; of a small file, where
+    there are to be many, each byte."""
     draw = random.Random(seed)
     if size <= SMALL_FILE and offsets >= 10:
         places = set(range(size))
@@ -250,7 +285,7 @@ def flip(path: Path, byte: int, bit: int) -> None:
         file_.write(bytes([value ^ (1 << bit)]))
 
 
-# Tables ---------------------------------------------------------------------------------------------------------------
+# Tables -------------------------------------------------------------------------------------------
 
 
 def markdown(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:

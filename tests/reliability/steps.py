@@ -30,13 +30,14 @@ MODELS = ("model-best", "model-last")
 
 
 class Step(NamedTuple):
-    """make: writes at a path. load: RETURNS what is there, to be compared; raises KrisselError where nothing is."""
+    """make: writes at a path. load: RETURNS what is there, to be compared; raises KrisselError
+    where nothing is."""
 
     make: Callable[[Path], Any]
     load: Callable[[Path], Any]
 
 
-# Readers --------------------------------------------------------------------------------------------------------------
+# Readers ------------------------------------------------------------------------------------------
 
 
 def store_of(path):
@@ -80,7 +81,11 @@ def split_of(path):
 
 def state_of(path):
     nlp = load_pipeline(path)
-    return json.dumps(nlp.meta["performance"]), find_linker(nlp).fingerprint(), len(nlp.vocab.strings)
+    return (
+        json.dumps(nlp.meta["performance"]),
+        find_linker(nlp).fingerprint(),
+        len(nlp.vocab.strings),
+    )
 
 
 def kb_of(path):
@@ -93,7 +98,10 @@ def file_of(path):
     # Times and paths are of one run.
     text = path.read_text(encoding="utf8")
     return re.sub(
-        r"(?m)^.*(per_second|mentions per second|command|<dc:date|/tmp/|#[mp][0-9a-f]{10}|id=\").*$",
+        (
+            r"(?m)^.*(per_second|mentions per "
+            r"second|command|<dc:date|/tmp/|#[mp][0-9a-f]{10}|id=\").*$"
+        ),
         "",
         text,
     )
@@ -111,11 +119,14 @@ def folder_of(path):
     return found
 
 
-# Steps of a build -----------------------------------------------------------------------------------------------------
+# Steps of a build ---------------------------------------------------------------------------------
 
 
-def build_steps(files: Path, store: OntologyStore, shards: Path, trained: Path, work: Path) -> dict[str, Step]:
-    """The steps from an ontology to a linker, on the toy data; `work` is a folder for what they need besides."""
+def build_steps(
+    files: Path, store: OntologyStore, shards: Path, trained: Path, work: Path
+) -> dict[str, Step]:
+    """The steps from an ontology to a linker, on the toy data; `work` is a folder for what they
+    need besides."""
 
     def split(path):
         convert(files / "gold.pubtator", work / "gold.spacy", force=True)
@@ -133,7 +144,9 @@ def build_steps(files: Path, store: OntologyStore, shards: Path, trained: Path, 
 
     return {
         "ontology": Step(lambda path: build_ontology(files / "ontology.jsonl", path), store_of),
-        "mine": Step(lambda path: mine(store, files / "texts.jsonl", path, chunk_chars=300), shards_of),
+        "mine": Step(
+            lambda path: mine(store, files / "texts.jsonl", path, chunk_chars=300), shards_of
+        ),
         "convert": Step(lambda path: convert(files / "gold.pubtator", path, force=True), docs_of),
         "split": Step(split, split_of),
         "prototypes": Step(linker, links_of),
@@ -141,16 +154,18 @@ def build_steps(files: Path, store: OntologyStore, shards: Path, trained: Path, 
     }
 
 
-# Every command that writes --------------------------------------------------------------------------------------------
+# Every command that writes ------------------------------------------------------------------------
 
 
 class Command(NamedTuple):
-    """A command over the toy data: what it writes at a path, in two versions, and the parts of that by name.
+    """A command over the toy data: what it writes at a path, in two versions, and the parts of that
+    by name.
 
-    name: of the file or folder that it writes. make: `make(path, version)`, version 0 or 1. load: the parts at a path;
-    each raises KrisselError where it is not there. several: its files are replaced one by one, so that they may be of
-    two runs. in_place: spaCy writes into the folder, so that what is left may be refused. watched: each model that is
-    saved on the way is a whole one, too.
+    name: of the file or folder that it writes. make: `make(path, version)`, version 0 or 1. load:
+    the parts at a path; each raises KrisselError where it is not there. several: its files are
+    replaced one by one, so that they may be of two runs. in_place: spaCy writes into the folder, so
+    that what is left may be refused. watched: each model that is saved on the way is a whole one,
+    too.
     """
 
     name: str
@@ -162,7 +177,8 @@ class Command(NamedTuple):
 
 
 def state_at(command: Command, path: Path) -> dict[str, str]:
-    """The digest of each part, "absent", or "refused: …" by a coded error although something is there."""
+    """The digest of each part, "absent", or "refused: …" by a coded error although something is
+    there."""
     found = {}
     for part, load in command.load.items():
         at = path / part if part else path
@@ -174,8 +190,8 @@ def state_at(command: Command, path: Path) -> dict[str, str]:
 
 
 def cli(*arguments: Any) -> None:
-    """`python -m spacy krissel …` in this process. Raises KrisselError for a coded message with exit code 1, and
-    whatever would have been a traceback."""
+    """`python -m spacy krissel …` in this process. Raises KrisselError for a coded message with
+    exit code 1, and whatever would have been a traceback."""
     result = invoke(*arguments)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
@@ -188,7 +204,8 @@ def cli(*arguments: Any) -> None:
 class Inputs(NamedTuple):
     """Inputs of all commands: files and pipelines, which none of them changes.
 
-    bert: the transformer that `transformer` was made from. workbooks: of PsyTAR, the first with less in it.
+    bert: the transformer that `transformer` was made from. workbooks: of PsyTAR, the first with
+        less in it.
     config, overrides: of a short training.
     """
 
@@ -207,12 +224,15 @@ class Inputs(NamedTuple):
 
 
 def lines_of(path: Path, fraction: float) -> Path:
-    """The first lines of a file, or of a PubTator file the first documents, as another file of that format."""
+    """The first lines of a file, or of a PubTator file the first documents, as another file of that
+    format."""
     text = path.read_text(encoding="utf8")
     between = "\n\n" if path.suffix == ".pubtator" else "\n"
     blocks = text.strip().split(between)
     part = path.with_name(f"part-{path.name}")
-    part.write_text(between.join(blocks[: max(1, int(len(blocks) * fraction))]) + "\n", encoding="utf8")
+    part.write_text(
+        between.join(blocks[: max(1, int(len(blocks) * fraction))]) + "\n", encoding="utf8"
+    )
     return part
 
 
@@ -220,7 +240,8 @@ def commands(given: Inputs) -> dict[str, Command]:  # noqa: C901
     """Every command that writes, by its name."""
     work = given.files
     both = {
-        name: (lines_of(work / name, 0.6), work / name) for name in ("ontology.jsonl", "texts.jsonl", "gold.pubtator")
+        name: (lines_of(work / name, 0.6), work / name)
+        for name in ("ontology.jsonl", "texts.jsonl", "gold.pubtator")
     }
     docs: list[Path] = []
     for number, source in enumerate(both["gold.pubtator"]):
@@ -236,7 +257,10 @@ def commands(given: Inputs) -> dict[str, Command]:  # noqa: C901
             for i, (text, id_) in enumerate(mentions)
         )
     )
-    records = [{"text": f"text {i}", "entities": [{"id": f"C{i % 3}", "spans": [[0, 4]]}]} for i in range(12)]
+    records = [
+        {"text": f"text {i}", "entities": [{"id": f"C{i % 3}", "spans": [[0, 4]]}]}
+        for i in range(12)
+    ]
     for number in range(2):
         content = "\n".join(map(json.dumps, records[: 6 + 6 * number]))
         (work / f"labels-{number}.jsonl").write_text(content + "\n")
@@ -266,7 +290,17 @@ def commands(given: Inputs) -> dict[str, Command]:  # noqa: C901
 
     def calibrated(path, version):
         precision = ("--nil-precision", 0.5) if version else ()
-        cli("calibrate", linker, nil, "-o", path / "pipeline", "--metrics", path / "nil.json", "--force", *precision)
+        cli(
+            "calibrate",
+            linker,
+            nil,
+            "-o",
+            path / "pipeline",
+            "--metrics",
+            path / "nil.json",
+            "--force",
+            *precision,
+        )
 
     def threshold_of(path):
         return load_pipeline(path).get_pipe("krissel_linker").cfg["threshold"]
@@ -285,7 +319,12 @@ def commands(given: Inputs) -> dict[str, Command]:  # noqa: C901
             pipe = nlp.get_pipe(pipe_name).from_disk(path)
             found = getattr(pipe, "kb", None)
             contents = None if found is None else contents_of(found)
-            return pipe.cfg.get("threshold"), pipe.cfg.get("weight"), pipe.model.to_bytes(), contents
+            return (
+                pipe.cfg.get("threshold"),
+                pipe.cfg.get("weight"),
+                pipe.model.to_bytes(),
+                contents,
+            )
 
         return Command("pipe", make, {"": load}, in_place=True)
 
@@ -305,7 +344,9 @@ def commands(given: Inputs) -> dict[str, Command]:  # noqa: C901
                 raise AssertionError(f"half a transformer: {error}") from error
             raise KrisselError("no transformer") from error
         # A pooler that no one trained is drawn anew at each load.
-        weights = [value.sum().item() for name, value in model.named_parameters() if "pooler" not in name]
+        weights = [
+            value.sum().item() for name, value in model.named_parameters() if "pooler" not in name
+        ]
         return weights, sorted(file_.name for file_ in path.iterdir())
 
     def encoded(path, version):
@@ -314,15 +355,21 @@ def commands(given: Inputs) -> dict[str, Command]:  # noqa: C901
 
     return {
         "ontology": Command(
-            "out", lambda path, v: cli("ontology", both["ontology.jsonl"][v], "-o", path), {"": store_of}
+            "out",
+            lambda path, v: cli("ontology", both["ontology.jsonl"][v], "-o", path),
+            {"": store_of},
         ),
         "mine": Command(
             "out",
-            lambda path, v: mine(OntologyStore(store), both["texts.jsonl"][v], path, chunk_chars=1500),
+            lambda path, v: mine(
+                OntologyStore(store), both["texts.jsonl"][v], path, chunk_chars=1500
+            ),
             {"": shards_of},
         ),
         "convert": Command(
-            "out.spacy", lambda path, v: cli("convert", both["gold.pubtator"][v], "-o", path, "--force"), {"": docs_of}
+            "out.spacy",
+            lambda path, v: cli("convert", both["gold.pubtator"][v], "-o", path, "--force"),
+            {"": docs_of},
         ),
         "text-labels": Command(
             "out.spacy",
@@ -330,17 +377,28 @@ def commands(given: Inputs) -> dict[str, Command]:  # noqa: C901
             {"": docs_of},
         ),
         "text-split": Command(
-            "out", lambda path, v: cli("text-split", labels[v], "-o", path, "--min-train", 0), {"": split_of}
+            "out",
+            lambda path, v: cli("text-split", labels[v], "-o", path, "--min-train", 0),
+            {"": split_of},
         ),
         "zero-shot": Command(
             "out",
-            lambda path, v: cli("zero-shot", docs[1], "-o", path, "--shares", "0.6,0.2,0.2", "--seed", (15, 17)[v]),
+            lambda path, v: cli(
+                "zero-shot", docs[1], "-o", path, "--shares", "0.6,0.2,0.2", "--seed", (15, 17)[v]
+            ),
             {"": folder_of},
         ),
         "out-of-kb": Command(
             "out",
             lambda path, v: cli(
-                "out-of-kb", store, "--gold", f"train={docs[1]}", "-o", path, "--type", ("T047", "T184")[v]
+                "out-of-kb",
+                store,
+                "--gold",
+                f"train={docs[1]}",
+                "-o",
+                path,
+                "--type",
+                ("T047", "T184")[v],
             ),
             {"": folder_of},
         ),
@@ -371,18 +429,35 @@ def commands(given: Inputs) -> dict[str, Command]:  # noqa: C901
         ),
         "kb": Command("out", saved_kb, {"": kb_of}),
         "tune": Command("out", tuned, {"": index_of}),
-        "calibrate": Command("out", calibrated, {"pipeline": threshold_of, "nil.json": file_of}, several=True),
-        "train": Command("out", trained, dict.fromkeys(MODELS, state_of), several=True, watched=True),
+        "calibrate": Command(
+            "out", calibrated, {"pipeline": threshold_of, "nil.json": file_of}, several=True
+        ),
+        "train": Command(
+            "out", trained, dict.fromkeys(MODELS, state_of), several=True, watched=True
+        ),
         "link-jsonl": Command(
-            "out.jsonl", lambda path, v: cli("link", linker, docs[v], "-o", path, "--force"), {"": file_of}
+            "out.jsonl",
+            lambda path, v: cli("link", linker, docs[v], "-o", path, "--force"),
+            {"": file_of},
         ),
         "link-spacy": Command(
-            "out.spacy", lambda path, v: cli("link", linker, docs[v], "-o", path, "--force"), {"": docs_of}
+            "out.spacy",
+            lambda path, v: cli("link", linker, docs[v], "-o", path, "--force"),
+            {"": docs_of},
         ),
         "evaluate": Command(
             "out",
             lambda path, v: cli(
-                "evaluate", linker, docs[v], "--ontology", store, "-o", path, "--name", "report", "--no-baselines"
+                "evaluate",
+                linker,
+                docs[v],
+                "--ontology",
+                store,
+                "-o",
+                path,
+                "--name",
+                "report",
+                "--no-baselines",
             ),
             {**reports, "report.links.jsonl": file_of},
             several=True,
@@ -429,14 +504,28 @@ def commands(given: Inputs) -> dict[str, Command]:  # noqa: C901
         "extract": Command(
             "out.html",
             lambda path, v: cli(
-                "extract", given.extractor, ("a cold at school", "wheezy asthma")[v], "-o", path, "--force"
+                "extract",
+                given.extractor,
+                ("a cold at school", "wheezy asthma")[v],
+                "-o",
+                path,
+                "--force",
             ),
             {"": file_of},
         ),
         "projection": Command(
             "out.svg",
             lambda path, v: cli(
-                "projection", linker, "--ontology", store, "-o", path, "--entities", 2 + v, "--names", 2
+                "projection",
+                linker,
+                "--ontology",
+                store,
+                "-o",
+                path,
+                "--entities",
+                2 + v,
+                "--names",
+                2,
             ),
             {"": file_of},
         ),

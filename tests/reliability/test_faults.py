@@ -1,4 +1,5 @@
-"""Every command that writes, where the disk fails or the process is killed: the old result or the new one, no third."""
+"""Every command that writes, where the disk fails or the process is killed: the old result or the
+new one, no third."""
 
 import os
 import shutil
@@ -22,13 +23,17 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),
 ]
 HEADER = (
-    "command", "in place of", "operations", "faults", "old", "new", "nothing", "mixed", "coded", "uncoded", "silent",
+    "command", "in place of", "operations", "faults", "old", "new", "nothing", "mixed", "coded",
+    "uncoded", "silent",
     "half", "left over", "not rerun", "crashed",
 )  # fmt: skip
 NAMES = (
-    "ontology", "mine", "convert", "text-labels", "text-split", "zero-shot", "out-of-kb", "psytar-names", "prototypes",
-    "prototypes-gold", "kb", "tune", "calibrate", "train", "link-jsonl", "link-spacy", "evaluate", "evaluate-spans",
-    "few-shot", "extract", "projection", "encoder", "linker.to_disk", "reranker.to_disk", "extractor.to_disk",
+    "ontology", "mine", "convert", "text-labels", "text-split", "zero-shot", "out-of-kb",
+    "psytar-names", "prototypes",
+    "prototypes-gold", "kb", "tune", "calibrate", "train", "link-jsonl", "link-spacy", "evaluate",
+    "evaluate-spans",
+    "few-shot", "extract", "projection", "encoder", "linker.to_disk", "reranker.to_disk",
+    "extractor.to_disk",
 )  # fmt: skip
 EXCHANGES = sys.platform == "linux"
 KINDS = ("ENOSPC", "EIO", "EACCES", "KILL", "FSIZE")
@@ -43,7 +48,8 @@ FEW_PHRASES = {
 
 @pytest.fixture(scope="module")
 def all_commands(
-    toy_files, toy_store, toy_shards, trained, save_linker, save_reranker, save_extractor, tiny_bert,
+    toy_files, toy_store, toy_shards, trained, save_linker, save_reranker, save_extractor,
+    tiny_bert,
     write_psytar, configs, toy_overrides, tmp_path_factory,
 ) -> dict[str, Command]:  # fmt: skip
     pytest.importorskip("matplotlib")
@@ -71,7 +77,9 @@ def all_commands(
 
 @pytest.mark.parametrize("earlier", [False, True], ids=["new", "replace"])
 @pytest.mark.parametrize("name", NAMES)
-def test_fault_leaves_the_old_result_or_the_new(all_commands, name, earlier, size, table, tmp_path, monkeypatch):
+def test_fault_leaves_the_old_result_or_the_new(
+    all_commands, name, earlier, size, table, tmp_path, monkeypatch
+):
     # Of so few vectors no index is faster than the exact one.
     monkeypatch.setattr(Tuning, "chosen", property(lambda tuning: tuning.trials[-1]))
     trial = Trial(all_commands[name], earlier, tmp_path)
@@ -87,7 +95,8 @@ def test_fault_leaves_the_old_result_or_the_new(all_commands, name, earlier, siz
 
 
 class Trial:
-    """One command, in place of an earlier result or of nothing, and what became of it under each fault."""
+    """One command, in place of an earlier result or of nothing, and what became of it under each
+    fault."""
 
     def __init__(self, command: Command, earlier: bool, work: Path) -> None:
         self.command, self.earlier, self.work = command, earlier, work
@@ -97,7 +106,9 @@ class Trial:
         self.old = self._whole("old", 0)[0] if earlier else dict.fromkeys(command.load, "absent")
         self.new, self.operations, self.sizes = self._whole("new", 1)
         self.on_the_way = self._models_on_the_way() if command.watched else set()
-        assert self.old != self.new and "absent" not in self.new.values(), "two results that can be told apart"
+        assert self.old != self.new and "absent" not in self.new.values(), (
+            "two results that can be told apart"
+        )
 
     def _whole(self, name: str, version: int) -> tuple[dict[str, str], list[Operation], list[int]]:
         """A run without a fault: its state, its operations and the sizes of its files."""
@@ -109,7 +120,9 @@ class Trial:
             injector = Injector(path.parent)
             self.command.make(path, version)
             operations = [Operation(*each) for each in injector.operations]
-            files = [path] if path.is_file() else [each for each in path.rglob("*") if each.is_file()]
+            files = (
+                [path] if path.is_file() else [each for each in path.rglob("*") if each.is_file()]
+            )
             sizes = [file_.stat().st_size for file_ in files]
             return state_at(self.command, path), operations, sizes
 
@@ -149,15 +162,25 @@ class Trial:
     def faults(self, points: int, seed: str = "") -> Iterator[Fault]:
         # One of each kind would take CI too long.
         for kind in KINDS if points != 1 else drawn(KINDS, 3, seed):
-            numbers = [n for n, operation in enumerate(self.operations, 1) if Fault(kind, 0).fits(operation)]
+            numbers = [
+                n
+                for n, operation in enumerate(self.operations, 1)
+                if Fault(kind, 0).fits(operation)
+            ]
             if kind == "FSIZE":
-                numbers = sorted({0, *(n // 2 for n in self.sizes), *(n - 1 for n in self.sizes if n)})
+                numbers = sorted(
+                    {0, *(n // 2 for n in self.sizes), *(n - 1 for n in self.sizes if n)}
+                )
             for number in drawn(numbers, points, f"{seed} {kind}"):
                 yield Fault(kind, number)
 
     def run(self, fault: Fault) -> None:
         place = self._place(f"{fault.kind}-{fault.at}")
-        at = "" if fault.kind == "FSIZE" else " ".join(self.operations[fault.at - 1]).replace(str(self.work), "")
+        at = (
+            ""
+            if fault.kind == "FSIZE"
+            else " ".join(self.operations[fault.at - 1]).replace(str(self.work), "")
+        )
         removes = fault.kind != "FSIZE" and self.operations[fault.at - 1].removes
         self._judge(place, f"{fault.kind} {fault.at} {at}", lambda: Injector(place, fault), removes)
         shutil.rmtree(place, ignore_errors=True)
@@ -187,7 +210,9 @@ class Trial:
             self.command.make(path, 1)
 
         ended = in_child(faulty)
-        left = sorted(each.name for each in place.iterdir() if each.name not in before | {self.command.name})
+        left = sorted(
+            each.name for each in place.iterdir() if each.name not in before | {self.command.name}
+        )
         mend()
         told = f"{title}: {_told(ended)}"
         if ended.how in ("coded", "uncoded"):
@@ -206,14 +231,20 @@ class Trial:
             self._count("not rerun", f"{title}: the rerun {_told(again)}")
         elif again.value != (self.new, []):
             state, beside = again.value
-            self._count("not rerun", f"{title}: after the rerun {_short(state)}, beside it {beside}")
+            self._count(
+                "not rerun", f"{title}: after the rerun {_short(state)}, beside it {beside}"
+            )
 
     def _state_and_rerun(self, path: Path) -> tuple[dict[str, str], Ended]:
         """Return the state at the path, and how a rerun ended: its state and the other names."""
 
         def rerun() -> Any:
             self.command.make(path, 1)
-            beside = [each.name for each in path.parent.iterdir() if each != path and not self._is_backup(each)]
+            beside = [
+                each.name
+                for each in path.parent.iterdir()
+                if each != path and not self._is_backup(each)
+            ]
             return state_at(self.command, path), beside
 
         both = in_child(lambda: (state_at(self.command, path), ended_by(rerun)))
@@ -236,8 +267,12 @@ class Trial:
             return self._count("old" if self.earlier else "nothing")
         whole = all(
             state in (self.old[part], self.new[part], *self.on_the_way)
-            # Where folders cannot be exchanged, one killed between two renames leaves a backup that a rerun restores.
-            or (state == "absent" and (not self.earlier or (ended.how == "killed" and not EXCHANGES)))
+            # Where folders cannot be exchanged, one killed between two renames leaves a backup that
+            # a rerun restores.
+            or (
+                state == "absent"
+                and (not self.earlier or (ended.how == "killed" and not EXCHANGES))
+            )
             or (self.command.in_place and state.startswith("refused"))
             for part, state in found.items()
         )
@@ -258,7 +293,9 @@ class Trial:
 
 def _kilobytes(folder: Path) -> int:
     """Return the size of the files on a disk with blocks of 4 kB."""
-    return sum(-(-file_.stat().st_size // 4096) * 4 for file_ in folder.rglob("*") if file_.is_file())
+    return sum(
+        -(-file_.stat().st_size // 4096) * 4 for file_ in folder.rglob("*") if file_.is_file()
+    )
 
 
 def _remount(place: Path) -> None:
@@ -267,7 +304,11 @@ def _remount(place: Path) -> None:
 
 def _told(ended: Ended) -> str:
     where = f" ({ended.where})" if ended.where else ""
-    return f"{ended.how} {' '.join(str(ended.value).split())[:160]}{where}" if ended.value else ended.how
+    return (
+        f"{ended.how} {' '.join(str(ended.value).split())[:160]}{where}"
+        if ended.value
+        else ended.how
+    )
 
 
 def _short(state: dict[str, str]) -> str:

@@ -1,4 +1,5 @@
-"""One bit of a saved file flipped, or its manifest rewritten: refused by a coded error, or the same answer."""
+"""One bit of a saved file flipped, or its manifest rewritten: refused by a coded error, or the same
+answer."""
 
 import inspect
 import json
@@ -30,15 +31,16 @@ pytestmark = [
 HEADER = ("saved", "file", "bits", "refused", "same", "other", "uncoded", "crashed")
 # What spaCy writes and reads by itself, without a hash.
 OF_SPACY = ("config.cfg", "meta.json", "tokenizer", "vocab/")
-# Not hashed: a bit may pass that says nothing, in a note of a manifest or at the end of a compressed stream, but no
-# other answer.
+# Not hashed: a bit may pass that says nothing, in a note of a manifest or at the end of a
+# compressed stream, but no other answer.
 UNHASHED = (MANIFEST, "gold.spacy")
 DEEP = "«deep»"
 ODD = (None, "", [], {}, -1, 1e308, "x", True, [None], {"x": None}, "../x", 2**70)
 
 
 class Saved(NamedTuple):
-    """path: of what is damaged. read: RETURNS what it answers. load: of a pipeline, which `read` is given instead."""
+    """path: of what is damaged. read: RETURNS what it answers. load: of a pipeline, which `read` is
+    given instead."""
 
     path: Path
     read: Callable[[Any], Any]
@@ -46,21 +48,26 @@ class Saved(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def saved(save_linker, save_reranker, save_extractor, make_docs, toy_store, toy_shards, tmp_path_factory):
+def saved(
+    save_linker, save_reranker, save_extractor, make_docs, toy_store, toy_shards, tmp_path_factory
+):
     """Gives what was saved, by name."""
     work = tmp_path_factory.mktemp("saved")
 
     def links(nlp):
         docs = [nlp(doc) for doc in make_docs(nlp)]
         return [
-            [(ent.start, ent.end, ent.kb_id_, [(c["id"], round(c["score"], 4)) for c in ent._.krissel_candidates])
+            [(ent.start, ent.end, ent.kb_id_, [(c["id"], round(c["score"], 4)) for c in ent._.krissel_candidates])  # noqa: E501
              for ent in doc.ents]
             for doc in docs
         ]  # fmt: skip
 
     def entities(nlp):
         docs = [nlp(doc.text) for doc in make_docs(nlp)]
-        return [[(each["id"], round(each["score"], 4)) for each in doc._.krissel_entities] for doc in docs]
+        return [
+            [(each["id"], round(each["score"], 4)) for each in doc._.krissel_entities]
+            for doc in docs
+        ]
 
     def hnsw():
         pytest.importorskip("faiss")
@@ -93,7 +100,8 @@ def saved(save_linker, save_reranker, save_extractor, make_docs, toy_store, toy_
 
 
 @pytest.mark.parametrize(
-    "name", ["small, exact", "transformer, HNSW", "re-ranker", "extractor", "store", "shards", "docs"]
+    "name",
+    ["small, exact", "transformer, HNSW", "re-ranker", "extractor", "store", "shards", "docs"],
 )
 def test_flipped_bit_is_refused_or_harmless(saved, name, size, table, tmp_path):
     path, read, load = saved(name)
@@ -105,7 +113,9 @@ def test_flipped_bit_is_refused_or_harmless(saved, name, size, table, tmp_path):
     read_components = _component_reader(copy, read) if load else read_all
     assert in_child(read_components) == whole
     problems: list[str] = []
-    files = sorted(file_ for file_ in copy.rglob("*") if file_.is_file()) if copy.is_dir() else [copy]
+    files = (
+        sorted(file_ for file_ in copy.rglob("*") if file_.is_file()) if copy.is_dir() else [copy]
+    )
     for number, file_ in enumerate(files):
         title = file_.relative_to(copy).as_posix() if copy.is_dir() else copy.name
         of_spacy = title.startswith(OF_SPACY)
@@ -119,12 +129,21 @@ def test_flipped_bit_is_refused_or_harmless(saved, name, size, table, tmp_path):
             noted = verdict == "same" and Path(title).name in UNHASHED
             if verdict == "refused" or noted or (of_spacy and verdict != "crashed"):
                 continue
-            problems.append(f"{title}, byte {byte}, bit {bit}: {verdict} {str(ended.value)[:150]} {ended.where}")
+            problems.append(
+                f"{title}, byte {byte}, bit {bit}: {verdict} {str(ended.value)[:150]} {ended.where}"
+            )
         table(
-            (name, title + (" (spaCy's)" if of_spacy else ""), sum(seen.values()), *(seen[key] for key in HEADER[3:]))
+            (
+                name,
+                title + (" (spaCy's)" if of_spacy else ""),
+                sum(seen.values()),
+                *(seen[key] for key in HEADER[3:]),
+            )
         )
     if problems:
-        pytest.fail(f"{len(problems)} damages were not refused\n" + "\n".join(problems), pytrace=False)
+        pytest.fail(
+            f"{len(problems)} damages were not refused\n" + "\n".join(problems), pytrace=False
+        )
 
 
 def _component_reader(path: Path, read: Callable[[Any], Any]) -> Callable[[], str]:
@@ -154,7 +173,9 @@ def test_damaged_knowledge_base_without_verification_ends_no_process(saved, name
         return kb.prototypes_at([0])
 
     crashed = []
-    for number, file_ in enumerate(sorted(each for each in (tmp_path / "kb").rglob("*") if each.is_file())):
+    for number, file_ in enumerate(
+        sorted(each for each in (tmp_path / "kb").rglob("*") if each.is_file())
+    ):
         for byte, bit in bits_to_flip(file_.stat().st_size, size.offsets * 5, number):
             flip(file_, byte, bit)
             if (ended := in_child(search, seconds=60)).how not in ("returned", "coded"):
@@ -164,7 +185,7 @@ def test_damaged_knowledge_base_without_verification_ends_no_process(saved, name
         pytest.fail("\n".join(crashed), pytrace=False)
 
 
-# Manifests ------------------------------------------------------------------------------------------------------------
+# Manifests ----------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -180,7 +201,9 @@ def described(saved):
     def get(kind):
         return {
             "kb": lambda: Saved(saved("small, exact").path / "krissel_linker" / "kb", kb),
-            "kb with HNSW": lambda: Saved(saved("transformer, HNSW").path / "krissel_linker" / "kb", kb),
+            "kb with HNSW": lambda: Saved(
+                saved("transformer, HNSW").path / "krissel_linker" / "kb", kb
+            ),
             "store": lambda: saved("store"),
             "shards": lambda: saved("shards"),
         }[kind]()
@@ -210,7 +233,9 @@ def test_odd_manifest_raises_only_coded_errors(described, kind, tmp_path):
     ended = in_child(try_all, seconds=300)
     assert ended.how == "returned", f"the process did not live: {ended}"
     if ended.value:
-        pytest.fail("\n".join(f"{title}: {problem}" for title, problem in ended.value), pytrace=False)
+        pytest.fail(
+            "\n".join(f"{title}: {problem}" for title, problem in ended.value), pytrace=False
+        )
 
 
 @pytest.mark.parametrize("kind", ["kb", "store", "shards"])
@@ -220,14 +245,17 @@ def test_manifest_without_all_files_raises(described, kind, left_out, tmp_path):
     shutil.copytree(path, tmp_path / "copy")
     manifest = json.loads((path / MANIFEST).read_text(encoding="utf8"))
     names = list(manifest["files"])
-    manifest["files"] = {} if left_out == "all" else {name: manifest["files"][name] for name in names[:-1]}
+    manifest["files"] = (
+        {} if left_out == "all" else {name: manifest["files"][name] for name in names[:-1]}
+    )
     (tmp_path / "copy" / MANIFEST).write_text(json.dumps(manifest), encoding="utf8")
     with pytest.raises(KrisselError):
         read(tmp_path / "copy")
 
 
 def _variants(manifest: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Titles and texts of manifests with one key left out or odd, at any depth; and of what is no manifest."""
+    """Titles and texts of manifests with one key left out or odd, at any depth; and of what is no
+    manifest."""
     for keys in _paths(manifest):
         # Once for each depth is enough: it fails, or not, before anything is known of the key.
         for odd in ("left out", *ODD, *([DEEP] if keys[-1] == "kind" else ())):
@@ -241,12 +269,27 @@ def _variants(manifest: dict[str, Any]) -> Iterator[tuple[str, str]]:
                 at[keys[-1]] = odd
             text = json.dumps(changed).replace(json.dumps(DEEP), "[" * 50_000 + "]" * 50_000)
             yield f"{'.'.join(map(str, keys))} {odd!r}", text
-    for text in ("", "[]", "null", "1", "[" * 50_000, '{"kind": ' * 50_000, "\x00", '"' + "x" * 100):
+    for text in (
+        "",
+        "[]",
+        "null",
+        "1",
+        "[" * 50_000,
+        '{"kind": ' * 50_000,
+        "\x00",
+        '"' + "x" * 100,
+    ):
         yield f"instead of it {text[:12]!r}", text
 
 
 def _paths(value: Any, before: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    items = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     for key, each in items:
         yield (*before, key)
         yield from _paths(each, (*before, key))

@@ -1,4 +1,5 @@
-"""The injector sees what it is to see: a writer that is careless is found out, and a careful one is not."""
+"""The injector sees what it is to see: a writer that is careless is found out, and a careful one is
+not."""
 
 import os
 from contextlib import suppress
@@ -12,7 +13,9 @@ from .harness import Fault, Injector, bits_to_flip, flip, in_child
 from .steps import Command
 from .test_faults import Trial
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that can be forked")
+pytestmark = pytest.mark.skipif(
+    not hasattr(os, "fork"), reason="needs processes that can be forked"
+)
 
 
 def content(version):
@@ -55,7 +58,12 @@ def silent(path, version):
 @pytest.mark.parametrize("earlier", [False, True])
 @pytest.mark.parametrize(
     "make, found",
-    [(renamed, set()), (in_place, {"half"}), (uncoded, {"left over", "uncoded"}), (silent, {"silent"})],
+    [
+        (renamed, set()),
+        (in_place, {"half"}),
+        (uncoded, {"left over", "uncoded"}),
+        (silent, {"silent"}),
+    ],
 )
 def test_careless_writers_are_found(make, found, earlier, tmp_path):
     trial = Trial(Command("out", make, {"": read}), earlier, tmp_path)
@@ -104,7 +112,11 @@ def test_crash_hang_and_error_of_a_child_are_reported():
 def test_flipping_a_bit_twice_restores_the_file(tmp_path):
     (tmp_path / "file").write_bytes(bytes(range(256)))
     places = bits_to_flip(256, 20, seed=0)
-    assert places == bits_to_flip(256, 20, seed=0) and {0, 255} <= {byte for byte, _ in places} and len(places) > 15
+    assert (
+        places == bits_to_flip(256, 20, seed=0)
+        and {0, 255} <= {byte for byte, _ in places}
+        and len(places) > 15
+    )
     for byte, bit in places:
         flip(tmp_path / "file", byte, bit)
         assert (tmp_path / "file").read_bytes() != bytes(range(256))

@@ -1,4 +1,5 @@
-"""A knowledge base under any order of calls, against a plain list of prototypes that is searched one by one."""
+"""A knowledge base under any order of calls, against a plain list of prototypes that is searched
+one by one."""
 
 import copy
 import pickle
@@ -12,7 +13,13 @@ import pytest
 import spacy
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
 from spacy.tokens import Span
 
 from spacy_krissel.building.gold_prototypes import GOLD_WEIGHT, add_gold
@@ -37,7 +44,11 @@ NLP = spacy.blank("en")
 try:
     import faiss  # noqa: F401
 
-    INDEXES = {"exact": make_exact_index(), "hnsw": make_faiss_index("hnsw"), "flat": make_faiss_index("flat")}
+    INDEXES = {
+        "exact": make_exact_index(),
+        "hnsw": make_faiss_index("hnsw"),
+        "flat": make_faiss_index("flat"),
+    }
 except ImportError:
     INDEXES = {"exact": make_exact_index()}
 
@@ -116,7 +127,10 @@ class KBMachine(RuleBasedStateMachine):
     )
     def add_prototypes(self, ids, seed, source, doc, weight):
         kind = "mention" if doc else "name"
-        added = [Prototype(id_, kind, name_view(f"form {id_}"), Origin(source, doc, 0, 1, "")) for id_ in ids]
+        added = [
+            Prototype(id_, kind, name_view(f"form {id_}"), Origin(source, doc, 0, 1, ""))
+            for id_ in ids
+        ]
         vectors = [vector_of(seed + i) for i in range(len(ids))]
         matrix = np.array(vectors, dtype=np.float32).reshape(len(ids), WIDTH)
         if set(ids) - set(self.model.entities):
@@ -125,7 +139,10 @@ class KBMachine(RuleBasedStateMachine):
             return
         self.kb.add_prototypes(added, matrix, weight=weight)
         scaled = matrix * np.float32(weight)
-        self._add(Known(id_, kind, source, doc, "", tuple(row.tolist())) for id_, row in zip(ids, scaled, strict=True))
+        self._add(
+            Known(id_, kind, source, doc, "", tuple(row.tolist()))
+            for id_, row in zip(ids, scaled, strict=True)
+        )
 
     @rule(data=st.data(), source=st.sampled_from(SOURCES), doc=st.sampled_from(DOCS[1:]))
     def add_gold(self, data, source, doc):
@@ -142,9 +159,13 @@ class KBMachine(RuleBasedStateMachine):
         for given in (view, name_view(view.mention)):
             (vector,) = encode([given]) * np.float32(GOLD_WEIGHT)
             origin = self.kb.prototypes_at([before])[0].origin
-            self._add([Known(entity, "gold", source, origin.doc, text_hash(gold), tuple(vector.tolist()))])
+            self._add(
+                [Known(entity, "gold", source, origin.doc, text_hash(gold), tuple(vector.tolist()))]
+            )
 
-    @rule(source=st.none() | st.sampled_from(SOURCES), docs=st.none() | st.sets(st.sampled_from(DOCS)))
+    @rule(
+        source=st.none() | st.sampled_from(SOURCES), docs=st.none() | st.sets(st.sampled_from(DOCS))
+    )
     def remove_prototypes(self, source, docs):
         if source is None and docs is None:
             with pytest.raises(KrisselError, match="K006"):
@@ -177,7 +198,9 @@ class KBMachine(RuleBasedStateMachine):
         (name, value), *_ = which.items()
         with self.kb.without_prototypes(**which):
             self.model = before._replace(
-                prototypes=tuple(known for known in before.prototypes if getattr(known, name) != value)
+                prototypes=tuple(
+                    known for known in before.prototypes if getattr(known, name) != value
+                )
             )
             self.searches_like_the_model()
         self.model = before
@@ -229,8 +252,13 @@ class KBMachine(RuleBasedStateMachine):
         for kb, model in [(self.kb, self.model), *self.copies]:
             assert tuple(kb.entity_ids) == model.entities
             rows = np.arange(kb.n_prototypes)
-            found = [(each.entity, each.kind, each.origin.source, each.origin.doc) for each in kb.prototypes_at(rows)]
-            assert found == [(known.entity, known.kind, known.source, known.doc) for known in model.prototypes]
+            found = [
+                (each.entity, each.kind, each.origin.source, each.origin.doc)
+                for each in kb.prototypes_at(rows)
+            ]
+            assert found == [
+                (known.entity, known.kind, known.source, known.doc) for known in model.prototypes
+            ]
             expected = np.array([known.vector for known in model.prototypes], dtype=np.float32)
             np.testing.assert_allclose(kb.vectors, expected.reshape(-1, WIDTH), atol=1e-6)
 
@@ -241,7 +269,11 @@ class KBMachine(RuleBasedStateMachine):
                 with pytest.raises(KrisselError, match="K520"):
                     kb.search(np.zeros((1, WIDTH), dtype=np.float32), 3)
                 continue
-            queries = np.random.default_rng(len(model.prototypes)).normal(size=(3, WIDTH)).astype(np.float32)
+            queries = (
+                np.random.default_rng(len(model.prototypes))
+                .normal(size=(3, WIDTH))
+                .astype(np.float32)
+            )
             result = kb.search(queries, 4)
             for query, rows, scores in zip(queries, result.entities, result.scores, strict=True):
                 best = model.best(query)

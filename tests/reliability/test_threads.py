@@ -1,4 +1,5 @@
-"""One pipeline for many threads, while gold is added and removed: the answers of one thread, and no error."""
+"""One pipeline for many threads, while gold is added and removed: the answers of one thread, and no
+error."""
 
 import threading
 import time
@@ -18,7 +19,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 HEADER = ("pipeline", "threads", "cold rounds", "calls", "with gold", "errors", "differences")
 # As near as scores come that are computed in batches of other sizes.
 TOLERANCE = 1e-4
-GOLD_TEXT, GOLD_MENTION, GOLD_ENTITY = "Bowed legs pointed to rickets in this child.", "Bowed legs", "T12"
+GOLD_TEXT, GOLD_MENTION, GOLD_ENTITY = (
+    "Bowed legs pointed to rickets in this child.",
+    "Bowed legs",
+    "T12",
+)
 
 
 # Whatever an extractor thinks of an entity is in its answer.
@@ -59,7 +64,9 @@ def kinds(save_linker, save_reranker, save_extractor, tmp_path_factory):
         "extractor, words": lambda: Kind(save_extractor("words"), ALL, "krissel_span_extractor"),
         "extractor, pieces": lambda: Kind(save_extractor("pieces"), ALL, "krissel_span_extractor"),
         "extractor, retrieved": lambda: Kind(
-            save_extractor("words"), {**ALL, "candidates": "retrieved", "n_retrieved": 3}, "krissel_span_extractor"
+            save_extractor("words"),
+            {**ALL, "candidates": "retrieved", "n_retrieved": 3},
+            "krissel_span_extractor",
         ),
     }
 
@@ -86,9 +93,9 @@ def test_threads_get_the_answers_of_a_single_thread(kinds, name, make_docs, size
     without = [_answer(nlp(doc)) for doc in make_docs(nlp)]
     _add_gold(nlp, kind.pipe)
     added = [_answer(nlp(doc)) for doc in make_docs(nlp)]
-    assert not all(_is_one_of(answer, [each]) for answer, each in zip(added, without, strict=True)), (
-        "gold changes nothing"
-    )
+    assert not all(
+        _is_one_of(answer, [each]) for answer, each in zip(added, without, strict=True)
+    ), "gold changes nothing"
     work = Work([without, added], make_docs)
     end = time.monotonic() + size.seconds / 2
     cold = 0
@@ -98,7 +105,9 @@ def test_threads_get_the_answers_of_a_single_thread(kinds, name, make_docs, size
         cold += 1
     nlp = load()
     end = time.monotonic() + size.seconds / 2
-    changes = work.run(nlp, size.threads, lambda: time.monotonic() < end, lambda: _change(nlp, kind.pipe))
+    changes = work.run(
+        nlp, size.threads, lambda: time.monotonic() < end, lambda: _change(nlp, kind.pipe)
+    )
     table((name, size.threads, cold, work.n, changes, sum(work.errors.values()), work.differences))
     problems = [f"{n} times {error}" for error, n in work.errors.most_common(5)]
     if work.differences:
@@ -120,11 +129,13 @@ class Work:
         self._lock = threading.Lock()
 
     def run(self, nlp: Any, threads: int, goes_on: Callable[[], bool], change: Any = None) -> int:
-        """All threads link all docs at least once. RETURNS: how often `change` was called meanwhile."""
+        """All threads link all docs at least once. RETURNS: how often `change` was called
+        meanwhile."""
         changes = 0
         start = threading.Barrier(threads)
         workers = [
-            threading.Thread(target=self._call, args=(nlp, start, goes_on, i), daemon=True) for i in range(threads)
+            threading.Thread(target=self._call, args=(nlp, start, goes_on, i), daemon=True)
+            for i in range(threads)
         ]
         for worker in workers:
             worker.start()
@@ -139,7 +150,9 @@ class Work:
             assert not worker.is_alive(), "a thread hangs"
         return changes
 
-    def _call(self, nlp: Any, start: threading.Barrier, goes_on: Callable[[], bool], number: int) -> None:
+    def _call(
+        self, nlp: Any, start: threading.Barrier, goes_on: Callable[[], bool], number: int
+    ) -> None:
         start.wait()
         first = True
         while first or goes_on():
@@ -147,7 +160,9 @@ class Work:
             try:
                 docs = self.make_docs(nlp)
                 # Half of them in batches.
-                docs = list(nlp.pipe(docs, batch_size=3)) if number % 2 else [nlp(doc) for doc in docs]
+                docs = (
+                    list(nlp.pipe(docs, batch_size=3)) if number % 2 else [nlp(doc) for doc in docs]
+                )
                 answers = [_answer(doc) for doc in docs]
             except Exception as error:
                 self._note(f"{type(error).__name__}: {error}"[:200])
@@ -175,7 +190,9 @@ def _loaded(kind: Kind) -> Any:
 def _answer(doc: Any) -> list[Answer]:
     """Return the decision and all scores for each mention or entity."""
     found = [
-        (ent.kb_id_, ent._.krissel_candidates or ()) for ent in doc.ents if ent.has_extension("krissel_candidates")
+        (ent.kb_id_, ent._.krissel_candidates or ())
+        for ent in doc.ents
+        if ent.has_extension("krissel_candidates")
     ]
     if doc.has_extension("krissel_entities"):
         found.append(("", doc._.krissel_entities or ()))

@@ -1,4 +1,5 @@
-"""Linked docs in the formats of other tools: what is written is read back, places, labels, ids and scores."""
+"""Linked docs in the formats of other tools: what is written is read back, places, labels, ids and
+scores."""
 
 import io
 import json
@@ -48,11 +49,18 @@ def answered(ending, content):
         tasks = json.loads(content)
         for number, task in enumerate(tasks, 1):
             task["annotations"] = [
-                {"id": number, "result": task.pop("predictions")[0]["result"], "was_cancelled": False}
+                {
+                    "id": number,
+                    "result": task.pop("predictions")[0]["result"],
+                    "was_cancelled": False,
+                }
             ]
         return json.dumps(tasks).encode()
     if ending == ".prodigy.jsonl":
-        tasks = [{**json.loads(line), "answer": "accept", "_input_hash": 1} for line in content.splitlines()]
+        tasks = [
+            {**json.loads(line), "answer": "accept", "_input_hash": 1}
+            for line in content.splitlines()
+        ]
         return "".join(json.dumps(task) + "\n" for task in tasks).encode()
     return content
 
@@ -64,10 +72,21 @@ def read_back(ending, content, tmp_path, report=None):
 
 
 def places(mentions):
-    return [(each.fragments, each.label, "" if each.kb_id in NIL_MARKS else each.kb_id) for each in mentions]
+    return [
+        (each.fragments, each.label, "" if each.kb_id in NIL_MARKS else each.kb_id)
+        for each in mentions
+    ]
 
 
-BACK = (".pubtator", ".bioc.xml", ".brat.tar.gz", ".bigbio.jsonl", ".prodigy.jsonl", ".labelstudio.json", ".xmi.zip")
+BACK = (
+    ".pubtator",
+    ".bioc.xml",
+    ".brat.tar.gz",
+    ".bigbio.jsonl",
+    ".prodigy.jsonl",
+    ".labelstudio.json",
+    ".xmi.zip",
+)
 
 
 @pytest.mark.parametrize("ending", BACK)
@@ -86,8 +105,12 @@ def test_mentions_round_trip_through_each_format(ending, tmp_path):
         "fever",
         "rash",
     ]
-    assert first.text == (TEXT.replace("\n", " ").replace("\t", " ") if ending == ".pubtator" else TEXT)
-    assert [first.id, second.id] == ["7", "8"] and places(second.mentions) == [(((7, 12),), "Finding", "D005334")]
+    assert first.text == (
+        TEXT.replace("\n", " ").replace("\t", " ") if ending == ".pubtator" else TEXT
+    )
+    assert [first.id, second.id] == ["7", "8"] and places(second.mentions) == [
+        (((7, 12),), "Finding", "D005334")
+    ]
 
 
 @pytest.mark.parametrize("ending", BACK)
@@ -102,7 +125,9 @@ def test_written_file_can_be_read_as_a_corpus(ending, tmp_path):
     ]
 
 
-TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cn"]), min_size=1, max_size=60)
+TEXTS = st.text(
+    st.characters(codec="utf-8", exclude_categories=["Cs", "Cn"]), min_size=1, max_size=60
+)
 
 
 @pytest.mark.parametrize("ending", BACK)
@@ -116,11 +141,15 @@ def test_any_text_round_trips_through_each_format(ending, texts, data, tmp_path_
         ents = []
         for i in data.draw(st.sets(st.integers(0, len(doc) - 1), max_size=3)):
             if not doc[i].is_space and doc[i].text.strip():
-                ents.append(Span(doc, i, i + 1, label="A", kb_id=data.draw(st.sampled_from(["M:1", "2"]))))
+                ents.append(
+                    Span(doc, i, i + 1, label="A", kb_id=data.draw(st.sampled_from(["M:1", "2"])))
+                )
         doc.set_ents(sorted(ents))
         docs.append(doc)
     if ending != ".brat.tar.gz":
-        docs = [doc for doc in docs if doc.text.strip() and (doc.ents or ending != ".prodigy.jsonl")]
+        docs = [
+            doc for doc in docs if doc.text.strip() and (doc.ents or ending != ".prodigy.jsonl")
+        ]
     if not docs:
         return
     found = read_back(ending, written(ending, *docs), tmp_path_factory.mktemp("any"))
@@ -166,12 +195,16 @@ def test_scores_are_written():
     assert table[3]["id"] == "" and table[3]["score"] is None
     tasks = [json.loads(line) for line in written(".prodigy.jsonl", a_doc()).splitlines()]
     assert [option["id"] for option in tasks[0]["options"]] == ["MESH:D006073", "D005334", NIL]
-    assert tasks[0]["options"][0]["meta"] == {"score": 0.75} and tasks[0]["accept"] == ["MESH:D006073"]
+    assert tasks[0]["options"][0]["meta"] == {"score": 0.75} and tasks[0]["accept"] == [
+        "MESH:D006073"
+    ]
     assert tasks[3]["accept"] == [NIL]
     (task,) = json.loads(written(".labelstudio.json", a_doc()))
     results = task["predictions"][0]["result"]
     with zipfile.ZipFile(io.BytesIO(written(".xmi.zip", a_doc()))) as archive:
-        cas = load_cas(archive.read("7.xmi").decode(), load_types(archive.read("TypeSystem.xml").decode()))
+        cas = load_cas(
+            archive.read("7.xmi").decode(), load_types(archive.read("TypeSystem.xml").decode())
+        )
     annotations = [(each.identifier, each.score, each.confidence) for each in cas.select(LAYER)]
     assert annotations == [
         (GOUT["id"], 0.75, 0.9),
@@ -197,14 +230,23 @@ def test_label_studio_gets_its_documented_form():
 def test_unanswered_tasks_do_not_become_gold(tmp_path):
     tasks = json.loads(written(".labelstudio.json", a_doc(id_="1"), a_doc(id_="2"), a_doc(id_="3")))
     result = tasks[0]["predictions"][0]["result"]
-    corrected = [{**result[0]}, {**result[1], "value": {**result[1]["value"], "text": ["D1 ", "D2"]}}]
-    tasks[0]["annotations"] = [{"result": []}, {"result": corrected}, {"result": result, "was_cancelled": True}]
+    corrected = [
+        {**result[0]},
+        {**result[1], "value": {**result[1]["value"], "text": ["D1 ", "D2"]}},
+    ]
+    tasks[0]["annotations"] = [
+        {"result": []},
+        {"result": corrected},
+        {"result": result, "was_cancelled": True},
+    ]
     tasks[1]["annotations"] = []
     path = tmp_path / "a.json"
     path.write_text(json.dumps(tasks))
     report = CorpusReport()
     (document,) = READERS["label-studio"](path, report=report)
-    assert places(document.mentions) == [(((0, 4),), "Disease", "D1|D2")] and report["unanswered"] == 2
+    assert (
+        places(document.mentions) == [(((0, 4),), "Disease", "D1|D2")] and report["unanswered"] == 2
+    )
 
     answers = [json.loads(line) for line in written(".prodigy.jsonl", a_doc()).splitlines()]
     for answer, said in zip(answers, ("accept", "reject", "ignore", "accept"), strict=True):

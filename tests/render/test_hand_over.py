@@ -1,4 +1,5 @@
-"""Linked docs as FHIR, OMOP's NOTE_NLP and Phenopackets: in these forms, with all places, ids and scores."""
+"""Linked docs as FHIR, OMOP's NOTE_NLP and Phenopackets: in these forms, with all places, ids and
+scores."""
 
 import csv
 import io
@@ -24,7 +25,12 @@ FEVER = {"id": "HP:0001945", "name": "Fever", "score": 0.25}
 HEART = {"id": "OMOP:312327", "name": 'Acute "MI"', "score": 0.5}
 # A character beyond the first plane, a comma, quotes, a line end, a tab.
 TEXT = 'Gout in 𝛽-men\nHe, <had> "MI",\tfever & a rash.'
-MENTIONS = [(0, 4, "Disease", [GOUT, FEVER]), (25, 27, "X", [HEART]), (30, 35, "Finding", [FEVER]), (40, 44, "X", [])]
+MENTIONS = [
+    (0, 4, "Disease", [GOUT, FEVER]),
+    (25, 27, "X", [HEART]),
+    (30, 35, "Finding", [FEVER]),
+    (40, 44, "X", []),
+]
 
 
 def a_doc(text=TEXT, id_="7", mentions=MENTIONS):
@@ -63,18 +69,36 @@ def test_fhir_has_the_documented_form():
     assert document["identifier"] == [{"value": "7"}]
     assert b64decode(document["content"][0]["attachment"]["data"]).decode() == TEXT
     entries = json.loads(written(".fhir.json", a_doc()))["entry"]
-    assert {each["subject"]["reference"] for each in (gout, heart, fever, rash)} == {entries[0]["fullUrl"]}
+    assert {each["subject"]["reference"] for each in (gout, heart, fever, rash)} == {
+        entries[0]["fullUrl"]
+    }
     coding = {"system": "https://www.nlm.nih.gov/mesh", "code": "D006073", "display": "Gout & co"}
     assert mention_of(gout) == {
-        **{"concept": {"coding": [coding], "text": "Gout"}, "start": 0, "end": 4, "label": "Disease"},
+        **{
+            "concept": {"coding": [coding], "text": "Gout"},
+            "start": 0,
+            "end": 4,
+            "label": "Disease",
+        },
         **{"score": 0.75, "confidence": 0.9},
     }
-    coding = {"system": "http://human-phenotype-ontology.org", "code": "HP:0001945", "display": "Fever"}
+    coding = {
+        "system": "http://human-phenotype-ontology.org",
+        "code": "HP:0001945",
+        "display": "Fever",
+    }
     assert mention_of(fever) == {
-        **{"concept": {"coding": [coding], "text": "fever"}, "start": 30, "end": 35, "label": "Finding"},
+        **{
+            "concept": {"coding": [coding], "text": "fever"},
+            "start": 30,
+            "end": 35,
+            "label": "Finding",
+        },
         **{"score": 0.25},
     }
-    assert mention_of(heart)["concept"]["coding"][0]["system"] == "https://fhir-terminology.ohdsi.org"
+    assert (
+        mention_of(heart)["concept"]["coding"][0]["system"] == "https://fhir-terminology.ohdsi.org"
+    )
     assert mention_of(rash) == {"concept": {"text": "rash"}, "start": 40, "end": 44, "label": "X"}
 
 
@@ -125,15 +149,37 @@ def test_note_nlp_has_the_documented_form():
     assert content.count("\n") == 6
     day = gout.pop("nlp_date")
     assert len(day) == 10 and gout == {
-        **{"note_nlp_id": "1", "note_id": "7", "section_concept_id": "", "offset": "0", "lexical_variant": "Gout"},
-        **{"note_nlp_concept_id": "0", "note_nlp_source_concept_id": "0", "nlp_system": f"spacy-krissel {__version__}"},
-        **{"nlp_datetime": "", "term_exists": "", "term_temporal": "", "snippet": TEXT.translate({9: " ", 10: " "})},
+        **{
+            "note_nlp_id": "1",
+            "note_id": "7",
+            "section_concept_id": "",
+            "offset": "0",
+            "lexical_variant": "Gout",
+        },
+        **{
+            "note_nlp_concept_id": "0",
+            "note_nlp_source_concept_id": "0",
+            "nlp_system": f"spacy-krissel {__version__}",
+        },
+        **{
+            "nlp_datetime": "",
+            "term_exists": "",
+            "term_temporal": "",
+            "snippet": TEXT.translate({9: " ", 10: " "}),
+        },
         **{"term_modifiers": "end=4;label=Disease;id=D006073;score=0.75;confidence=0.9"},
     }
-    assert (heart["note_nlp_concept_id"], heart["offset"], heart["lexical_variant"]) == ("312327", "25", "MI")
+    assert (heart["note_nlp_concept_id"], heart["offset"], heart["lexical_variant"]) == (
+        "312327",
+        "25",
+        "MI",
+    )
     assert rash["term_modifiers"] == "end=44;label=X"
     assert (other["note_nlp_id"], other["note_id"]) == ("5", "1000000001")
-    assert other["term_modifiers"] == "doc=PMID%3B1;end=4;label=D=e;id=D006073;score=0.75;confidence=0.9"
+    assert (
+        other["term_modifiers"]
+        == "doc=PMID%3B1;end=4;label=D=e;id=D006073;score=0.75;confidence=0.9"
+    )
     assert facts(other["term_modifiers"])["doc"] == "PMID;1"
 
 
@@ -145,16 +191,30 @@ def test_numbers_of_other_vocabularies_are_no_omop_concepts():
 
 def test_cells_are_cut_to_their_column_width():
     words = "x " * 300
-    doc = a_doc(f"{words}gout {words}{'y' * 400}", "12345678901", [(600, 604, "D", [GOUT]), (1205, 1605, "D", [])])
+    doc = a_doc(
+        f"{words}gout {words}{'y' * 400}",
+        "12345678901",
+        [(600, 604, "D", [GOUT]), (1205, 1605, "D", [])],
+    )
     gout, long = rows(written(".note_nlp.csv", doc))
     assert len(gout["snippet"]) == 250 and gout["snippet"][123:127] == "gout"
-    assert long["lexical_variant"] == long["snippet"] == "y" * 250 and facts(long["term_modifiers"])["end"] == "1605"
+    assert (
+        long["lexical_variant"] == long["snippet"] == "y" * 250
+        and facts(long["term_modifiers"])["end"] == "1605"
+    )
     assert gout["note_id"] == "1000000000"
 
 
 def test_phenopacket_has_the_documented_form():
     mondo = {"id": "MONDO:0005393", "name": "gout", "score": 0.5}
-    texts = a_doc(), a_doc("gout; fever", "a b", [(0, 4, "X", [mondo]), (6, 11, "X", [{**FEVER, "confidence": 1.0}])])
+    texts = (
+        a_doc(),
+        a_doc(
+            "gout; fever",
+            "a b",
+            [(0, 4, "X", [mondo]), (6, 11, "X", [{**FEVER, "confidence": 1.0}])],
+        ),
+    )
     first, second = map(json.loads, written(".phenopackets.jsonl", *texts).splitlines())
     created = first["metaData"].pop("created")
     assert created.endswith("T00:00:00Z")
@@ -171,7 +231,9 @@ def test_phenopacket_has_the_documented_form():
     assert prefixes == ["HP", "MESH", "ECO"]
     assert first == {
         "id": "7",
-        "phenotypicFeatures": [{"type": {"id": "HP:0001945", "label": "Fever"}, "evidence": [evidence]}],
+        "phenotypicFeatures": [
+            {"type": {"id": "HP:0001945", "label": "Fever"}, "evidence": [evidence]}
+        ],
         "diseases": [{"term": {"id": "MESH:D006073", "label": "Gout & co"}}],
         "metaData": {
             "createdBy": f"spacy-krissel {__version__}",
@@ -181,8 +243,16 @@ def test_phenopacket_has_the_documented_form():
     }
     assert second["metaData"]["externalReferences"][0]["reference"] == "a%20b#char=0,4"
     assert second["metaData"]["resources"][1] == {
-        **{"id": "mondo", "name": "Mondo Disease Ontology", "url": "http://purl.obolibrary.org/obo/mondo.owl"},
-        **{"version": "unknown", "namespacePrefix": "MONDO", "iriPrefix": "http://purl.obolibrary.org/obo/MONDO_"},
+        **{
+            "id": "mondo",
+            "name": "Mondo Disease Ontology",
+            "url": "http://purl.obolibrary.org/obo/mondo.owl",
+        },
+        **{
+            "version": "unknown",
+            "namespacePrefix": "MONDO",
+            "iriPrefix": "http://purl.obolibrary.org/obo/MONDO_",
+        },
     }
 
 
@@ -209,9 +279,15 @@ def test_published_schema_accepts_the_phenopacket():
     json_format = pytest.importorskip("google.protobuf.json_format")
     for line in written(".phenopackets.jsonl", a_doc(), a_doc("", "9", [])).splitlines():
         packet = json_format.Parse(line, schema.Phenopacket())
-        assert packet.meta_data.created.seconds > 0 and packet.meta_data.phenopacket_schema_version == "2.0"
+        assert (
+            packet.meta_data.created.seconds > 0
+            and packet.meta_data.phenopacket_schema_version == "2.0"
+        )
     packet = json_format.Parse(written(".phenopackets.jsonl", a_doc()), schema.Phenopacket())
-    assert packet.phenotypic_features[0].type.id == "HP:0001945" and not packet.phenotypic_features[0].excluded
+    assert (
+        packet.phenotypic_features[0].type.id == "HP:0001945"
+        and not packet.phenotypic_features[0].excluded
+    )
 
 
 def read_back(ending, content):
@@ -231,11 +307,15 @@ def read_back(ending, content):
         for row in rows(content):
             shown = facts(row["term_modifiers"])
             place = int(row["offset"]), int(shown["end"])
-            found.setdefault(row["note_id"], []).append((*place, shown["id"], float(shown["score"])))
+            found.setdefault(row["note_id"], []).append(
+                (*place, shown["id"], float(shown["score"]))
+            )
         return [*found.values()]
     for line in content.split("\n")[:-1]:
         packet = json.loads(line)
-        references = [each["reference"] for one in packet["phenotypicFeatures"] for each in one["evidence"]]
+        references = [
+            each["reference"] for one in packet["phenotypicFeatures"] for each in one["evidence"]
+        ]
         mentions = found.setdefault(packet["id"], [])
         for reference in [*references, *packet["metaData"]["externalReferences"]]:
             shown = facts(reference["description"])
@@ -258,7 +338,10 @@ def test_mentions_keep_their_offsets_ids_and_scores(ending, texts, data):
         doc.user_data[ID_KEY] = f"{data.draw(TEXTS)}{number}"
         ents, found = [], []
         for i in sorted(data.draw(st.sets(st.integers(0, len(doc) - 1), max_size=3))):
-            id_, score = data.draw(st.sampled_from(["HP:1", "MONDO:2"])), data.draw(st.floats(-1, 1))
+            id_, score = (
+                data.draw(st.sampled_from(["HP:1", "MONDO:2"])),
+                data.draw(st.floats(-1, 1)),
+            )
             span = Span(doc, i, i + 1, label=data.draw(TEXTS), kb_id=id_)
             if doc[i].is_space:
                 continue

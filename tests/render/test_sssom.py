@@ -4,7 +4,17 @@ import pytest
 
 from spacy_krissel.render.sssom import Curies, Mapping, write_sssom
 
-ROW = Mapping("X:1", "flu", "skos:exactMatch", "MESH:D007251", "influenza", "semapv:LexicalMatching", "", "0.9", "")
+ROW = Mapping(
+    "X:1",
+    "flu",
+    "skos:exactMatch",
+    "MESH:D007251",
+    "influenza",
+    "semapv:LexicalMatching",
+    "",
+    "0.9",
+    "",
+)
 
 
 @pytest.mark.parametrize(
@@ -31,7 +41,10 @@ def test_id_becomes_a_curie_with_a_declared_prefix(id, curie, prefixes):
 def test_each_prefix_has_its_own_address():
     """Which readers refuse."""
     curies = Curies()
-    found = [curies(id, "kb") for id in ("Foo:1", "foo:2", "http://x.org/1", "http://x.org/2", "http://y.org/1")]
+    found = [
+        curies(id, "kb")
+        for id in ("Foo:1", "foo:2", "http://x.org/1", "http://x.org/2", "http://y.org/1")
+    ]
     assert found[:2] == ["Foo:1", "Foo:2"] and found[2][:-1] == found[3][:-1] != found[4][:-1]
     addresses = list(curies.prefixes().values())
     assert len(addresses) == len(set(addresses)) == 3
@@ -49,7 +62,9 @@ def test_header_and_columns_follow_the_standard(tmp_path):
     curies = Curies()
     curies("X:1", "kb")
     rows = [ROW, ROW._replace(subject_label='of "birds"', confidence="")]
-    write_sssom(tmp_path / "out", rows, curies, mapping_set_id="https://x.org/1", object_source="NO:1")
+    write_sssom(
+        tmp_path / "out", rows, curies, mapping_set_id="https://x.org/1", object_source="NO:1"
+    )
     lines = (tmp_path / "out").read_bytes().decode().splitlines(keepends=True)
     assert [line.split(":")[0] for line in lines[:9]] == [
         "#curie_map",
@@ -64,9 +79,13 @@ def test_header_and_columns_follow_the_standard(tmp_path):
     ]
     # A column without a cell is none.
     assert lines[9] == (
-        "subject_id\tsubject_label\tpredicate_id\tobject_id\tobject_label\tmapping_justification\tconfidence\n"
+        "subject_id\tsubject_label\tpredicate_id\tobject_id\tobject_label\tmapping_justification\t"
+        "confidence\n"
     )
-    assert lines[10] == "X:1\tflu\tskos:exactMatch\tMESH:D007251\tinfluenza\tsemapv:LexicalMatching\t0.9\n"
+    assert (
+        lines[10]
+        == "X:1\tflu\tskos:exactMatch\tMESH:D007251\tinfluenza\tsemapv:LexicalMatching\t0.9\n"
+    )
     assert lines[11].split("\t")[1] == '"of ""birds"""' and len(lines) == 12
 
 

@@ -51,7 +51,8 @@ def linker(nlp):
 
 
 class ThreadWorker:
-    """A worker in a thread, where `krissel serve` has processes. What it does when it is killed goes on in vain."""
+    """A worker in a thread, where `krissel serve` has processes. What it does when it is killed
+    goes on in vain."""
 
     def __init__(self, linker):
         self.connection, self._other = multiprocessing.Pipe()

@@ -1,4 +1,5 @@
-"""Facts about a served pipeline: vocabularies with version and licence, finders, labels, formats."""
+"""Facts about a served pipeline: vocabularies with version and licence, finders, labels,
+formats."""
 
 import pytest
 import spacy
@@ -43,7 +44,12 @@ def test_no_confidence_is_stated_if_links_have_none(nlp, change):
         # Read by its name.
         (
             ["MONDO:1"],
-            {"source": "mondo.obo", "vocabulary": "mondo", "version": "2024", "licence": f"CC BY 4.0, {CC_BY}"},
+            {
+                "source": "mondo.obo",
+                "vocabulary": "mondo",
+                "version": "2024",
+                "licence": f"CC BY 4.0, {CC_BY}",
+            },
             (VOCABULARIES["mondo"].title, "2024", "CC BY 4.0", CC_BY),
         ),
         # A file with the ids of a known vocabulary alone, which states a licence or none.
@@ -58,10 +64,17 @@ def test_no_confidence_is_stated_if_links_have_none(nlp, change):
             (VOCABULARIES["hpo"].title, "", "", "https://example.org/terms"),
         ),
         # A known address has a name.
-        (["X:1"], {"source": "a.owl", "licence": CC_BY.rstrip("/")}, ("a.owl", "", "CC BY 4.0", CC_BY.rstrip("/"))),
         (
             ["X:1"],
-            {"source": "a.obo", "licence": f"This work is licensed under a Creative Commons licence: {CC_BY}."},
+            {"source": "a.owl", "licence": CC_BY.rstrip("/")},
+            ("a.owl", "", "CC BY 4.0", CC_BY.rstrip("/")),
+        ),
+        (
+            ["X:1"],
+            {
+                "source": "a.obo",
+                "licence": f"This work is licensed under a Creative Commons licence: {CC_BY}.",
+            },
             ("a.obo", "", "CC BY 4.0", CC_BY),
         ),
         (
@@ -81,7 +94,9 @@ def test_a_vocabulary_has_its_name_version_and_licence(ids, stated, expected):
 
 def test_one_of_several_sources_is_not_recognized_by_ids():
     found = vocabularies(KB(["HP:1"], {"source": "a.obo"}, {"source": "b.tsv"}))
-    assert [each["name"] for each in found] == ["a.obo", "b.tsv"] and not any(each["licence"] for each in found)
+    assert [each["name"] for each in found] == ["a.obo", "b.tsv"] and not any(
+        each["licence"] for each in found
+    )
 
 
 def test_hierarchy_has_names_and_handles_cycles(tmp_path):

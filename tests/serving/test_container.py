@@ -1,5 +1,5 @@
-"""The files by which a container serves a pipeline. Docker itself runs in none of these tests: they hold what the files
-say against the command, the service and the package."""
+"""The files by which a container serves a pipeline. Docker itself runs in none of these tests: they
+hold what the files say against the command, the service and the package."""
 
 import http.server
 import json
@@ -27,7 +27,9 @@ DOCKERFILE = FOLDER / "Dockerfile"
 
 def instructions():
     """Each instruction of the Dockerfile with its arguments."""
-    text = re.sub(r"^#.*\n", "", DOCKERFILE.read_text(encoding="utf8"), flags=re.M).replace("\\\n", " ")
+    text = re.sub(r"^#.*\n", "", DOCKERFILE.read_text(encoding="utf8"), flags=re.M).replace(
+        "\\\n", " "
+    )
     return [tuple(line.split(maxsplit=1)) for line in text.splitlines() if line]
 
 
@@ -37,7 +39,11 @@ def last(name):
 
 def copied():
     """Return the files that are copied from the checkout."""
-    lines = [rest.split() for name, rest in instructions() if name == "COPY" and not rest.startswith("--from")]
+    lines = [
+        rest.split()
+        for name, rest in instructions()
+        if name == "COPY" and not rest.startswith("--from")
+    ]
     return [source for *sources, _ in lines for source in sources]
 
 
@@ -50,7 +56,9 @@ def served():
     program, command, *words = json.loads(last("ENTRYPOINT")) + json.loads(last("CMD"))
     assert (program, command) == ("krissel", "serve")
     # Raises for an option that the command does not have, and for a value that it does not take.
-    return typer.main.get_group(krissel).get_command(None, command).make_context(command, words).params
+    return (
+        typer.main.get_group(krissel).get_command(None, command).make_context(command, words).params
+    )
 
 
 def test_image_starts_the_command_with_valid_options():
@@ -62,7 +70,10 @@ def test_image_starts_the_command_with_valid_options():
 def test_pipeline_and_corrections_are_mounted():
     settings, mounts = served(), {each["target"]: each for each in service()["volumes"]}
     named = srsly.read_yaml(FOLDER / "compose.yml")["volumes"]
-    pipeline, corrections = mounts[str(settings["pipeline"])], mounts[str(Path(settings["corrections"]).parent)]
+    pipeline, corrections = (
+        mounts[str(settings["pipeline"])],
+        mounts[str(Path(settings["corrections"]).parent)],
+    )
     assert pipeline["read_only"] and pipeline["source"].startswith("${KRISSEL_PIPELINE:?")
     assert corrections["type"] == "volume" and corrections["source"] in named
     assert f" {corrections['target']}" in last("RUN"), "the volume would belong to root"
@@ -78,7 +89,9 @@ def test_service_is_local_and_requires_a_key():
 def test_container_has_minimal_privileges():
     assert last("USER") not in ("root", "0")
     assert service()["read_only"] and service()["tmpfs"] == ["/tmp"]
-    assert service()["cap_drop"] == ["ALL"] and service()["security_opt"] == ["no-new-privileges:true"]
+    assert service()["cap_drop"] == ["ALL"] and service()["security_opt"] == [
+        "no-new-privileges:true"
+    ]
 
 
 def test_service_is_restarted_unless_stopped():
@@ -125,7 +138,9 @@ def test_health_check_follows_the_status_of_the_service(status):
 def test_copied_files_exist_and_are_not_ignored_by_docker():
     ignored = (FOLDER / "Dockerfile.dockerignore").read_text(encoding="utf8").splitlines()
     assert "*" in ignored
-    assert {f"!{source}" for source in copied()} == {line for line in ignored if line.startswith("!")}
+    assert {f"!{source}" for source in copied()} == {
+        line for line in ignored if line.startswith("!")
+    }
     assert [source for source in copied() if not (ROOT / source).exists()] == []
 
 
@@ -134,12 +149,24 @@ def test_image_contains_every_file_of_the_package(tmp_path):
     source = tmp_path / "source"
     for name in copied():
         if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(
+                ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__")
+            )
         else:
             source.mkdir(exist_ok=True)
             shutil.copy(ROOT / name, source)
-    # Its requirements are there already; what matters is that the files are enough to build and install it.
-    pip = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-index", "--no-build-isolation"]
+    # Its requirements are there already; what matters is that the files are enough to build and
+    # install it.
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "-q",
+        "--no-deps",
+        "--no-index",
+        "--no-build-isolation",
+    ]
     subprocess.run([*pip, "-w", str(tmp_path), str(source)], check=True)
     with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
         held = {name for name in wheel.namelist() if name.startswith("spacy_krissel/")}

@@ -1,4 +1,5 @@
-"""A linker with corrections: as the pipeline links, and a correction counts, no longer and no less."""
+"""A linker with corrections: as the pipeline links, and a correction counts, no longer and no
+less."""
 
 import json
 import sys
@@ -46,7 +47,9 @@ def test_answer_equals_the_pipelines_links(linker, saved):
     assert [(each["start"], each["end"], each["kb_id"]) for each in found["mentions"]] == [
         (ent.start_char, ent.end_char, ent.kb_id_) for ent in doc.ents
     ]
-    assert [each["candidates"] for each in found["mentions"]] == [ent._.krissel_candidates for ent in doc.ents]
+    assert [each["candidates"] for each in found["mentions"]] == [
+        ent._.krissel_candidates for ent in doc.ents
+    ]
     assert "text" not in found
 
 
@@ -54,7 +57,10 @@ def test_given_mentions_are_linked(linker):
     (found,) = linker.link([Document(TEXT, "a", (Mention(9, 13, "Y"), Mention(3, 6)))])
     # In the order of the text.
     assert found["id"] == "a"
-    assert [(each["text"], each["label"]) for each in found["mentions"]] == [("had", "MENTION"), ("cold", "Y")]
+    assert [(each["text"], each["label"]) for each in found["mentions"]] == [
+        ("had", "MENTION"),
+        ("cold", "Y"),
+    ]
     assert linker.link([Document(TEXT, mentions=())])[0]["mentions"] == []
 
 
@@ -65,7 +71,10 @@ def test_given_mentions_are_linked(linker):
         ([Mention(2, 2)], "outside"),
         ([Mention(0, 99)], "outside"),
         ([Mention(2, 3)], "white space only"),
-        ([Mention(0, 9)] * 2 + [Mention(0, end) for end in range(1, 9)], "9 mentions of the same words; .* 4 are"),
+        (
+            [Mention(0, 9)] * 2 + [Mention(0, end) for end in range(1, 9)],
+            "9 mentions of the same words; .* 4 are",
+        ),
     ],
 )
 def test_invalid_mentions_raise(linker, mentions, problem, monkeypatch):
@@ -86,7 +95,9 @@ def test_mentions_inside_tokens_keep_their_offsets(nlp, key):
     text = "An anticold remedy, cold-like. "
     asked = [(7, 11), (3, 7), (19, 24), (20, 24), (29, 31)]
     (found,) = linker.link([Document(text, mentions=tuple(Mention(*each) for each in asked))])
-    assert [*map(place, found["mentions"])] == [(*each, text[slice(*each)]) for each in sorted(asked)]
+    assert [*map(place, found["mentions"])] == [
+        (*each, text[slice(*each)]) for each in sorted(asked)
+    ]
     # Each is linked by its own words.
     by_place = {place(each)[:2]: each["kb_id"] for each in found["mentions"]}
     assert by_place[7, 11] == by_place[20, 24] == by_place[19, 24] == "D2"
@@ -97,9 +108,18 @@ def test_overlapping_mentions_are_linked_as_if_alone(nlp, key):
     nlp.get_pipe("krissel_linker").cfg["spans_key"] = key
     linker = CorrectedLinker(nlp)
     text = "A common cold, no multiple sclerosis."
-    asked = [Mention(2, 13), Mention(9, 13), Mention(2, 8), Mention(9, 13, "Y"), Mention(18, 36), Mention(9, 13)]
+    asked = [
+        Mention(2, 13),
+        Mention(9, 13),
+        Mention(2, 8),
+        Mention(9, 13, "Y"),
+        Mention(18, 36),
+        Mention(9, 13),
+    ]
     (together,) = linker.link([Document(text, mentions=tuple(asked))])
-    alone = [linker.link([Document(text, mentions=(each,))])[0]["mentions"] for each in sorted(asked)]
+    alone = [
+        linker.link([Document(text, mentions=(each,))])[0]["mentions"] for each in sorted(asked)
+    ]
     assert [(*place(each), each["label"], each["kb_id"]) for each in together["mentions"]] == [
         (*place(each), each["label"], each["kb_id"]) for (each,) in alone
     ]
@@ -112,7 +132,9 @@ def test_any_mentions_are_answered_at_their_offsets(shared_linker, text, data):
     asked = data.draw(st.lists(st.tuples(offsets, offsets), max_size=6))
     asked = [Mention(*each) for each in asked if text[slice(*each)].strip()]
     (found,) = shared_linker.link([Document(text, mentions=tuple(asked))])
-    assert [(each["start"], each["end"]) for each in found["mentions"]] == [each[:2] for each in sorted(asked)]
+    assert [(each["start"], each["end"]) for each in found["mentions"]] == [
+        each[:2] for each in sorted(asked)
+    ]
 
 
 def test_text_without_a_mention_finder_raises(nlp):
@@ -120,7 +142,9 @@ def test_text_without_a_mention_finder_raises(nlp):
     linker = CorrectedLinker(nlp)
     with pytest.raises(KrisselError, match=r"K682.*no component"):
         answer(linker)
-    assert linker.link([Document(TEXT, mentions=(Mention(9, 13),))])[0]["mentions"][0]["kb_id"] == "D2"
+    assert (
+        linker.link([Document(TEXT, mentions=(Mention(9, 13),))])[0]["mentions"][0]["kb_id"] == "D2"
+    )
 
 
 def test_correction_counts_and_is_undone_exactly(linker):
@@ -152,7 +176,9 @@ def test_undone_corrections_leave_no_trace(linker, saved):
 def test_only_new_corrections_are_encoded(linker, monkeypatch):
     encoded = []
     encode = linker.linker.encode
-    monkeypatch.setattr(linker.linker, "encode", lambda views: encoded.extend(views) or encode(views))
+    monkeypatch.setattr(
+        linker.linker, "encode", lambda views: encoded.extend(views) or encode(views)
+    )
     first = correct(linker, **COLD, right=("D3",))
     # In its context, and alone.
     assert [view.mention for view in encoded] == ["cold"] * 2
@@ -201,7 +227,9 @@ LINKED = [
         (Mention(2, 6), Mention(13, 23), Mention(25, 30), Mention(36, 39)),
     ),
 ]
-DONE = st.lists(st.tuples(st.sampled_from(["add", "add", "remove", "follow"]), st.integers(0, 50)), max_size=12)
+DONE = st.lists(
+    st.tuples(st.sampled_from(["add", "add", "remove", "follow"]), st.integers(0, 50)), max_size=12
+)
 
 
 @pytest.fixture(scope="module")
@@ -233,7 +261,9 @@ def test_corrections_in_force_do_not_depend_on_their_history(shared_linker, othe
     linked = linker.link(LINKED)
     assert nearly(linked) == nearly(other_linker.link(LINKED))
     # By the same vectors, all is exactly as it was.
-    more = [log.new(text=text, start=start, end=end, right=right) for text, start, end, right in SAID]
+    more = [
+        log.new(text=text, start=start, end=end, right=right) for text, start, end, right in SAID
+    ]
     for each in more:
         linker.add(each)
     for each in more[::-1]:
@@ -259,7 +289,9 @@ def test_start_reuses_cached_vectors_of_the_same_encoder(saved, tmp_path, monkey
         """Return the answer and the number of encoded views."""
         linker, encoded = CorrectedLinker(spacy.load(saved), vectors=path), []
         encode = linker.linker.encode
-        monkeypatch.setattr(linker.linker, "encode", lambda views: encoded.extend(views) or encode(views))
+        monkeypatch.setattr(
+            linker.linker, "encode", lambda views: encoded.extend(views) or encode(views)
+        )
         if encoder is not None:
             monkeypatch.setattr(linker.linker, "fingerprint", lambda: encoder)
             monkeypatch.setattr(linker.linker, "set_kb", lambda kb: None)
@@ -293,7 +325,10 @@ def test_start_reuses_cached_vectors_of_the_same_encoder(saved, tmp_path, monkey
 def test_unwritable_vector_cache_only_warns(saved, tmp_path, monkeypatch):
     monkeypatch.setattr(vector_cache, "MIN_NEW", 1)
     (tmp_path / "vectors.npz").mkdir()
-    linker, log = CorrectedLinker(spacy.load(saved), vectors=tmp_path / "vectors.npz"), CorrectionLog()
+    linker, log = (
+        CorrectedLinker(spacy.load(saved), vectors=tmp_path / "vectors.npz"),
+        CorrectionLog(),
+    )
     log.add(log.new(**COLD, right=("D3",)))
     with pytest.warns(KrisselWarning, match="KW684"):
         linker.follow(log.in_force)
@@ -321,7 +356,8 @@ def test_correction_to_a_removed_entity_warns_on_start(nlp):
 
 
 @pytest.mark.parametrize(
-    "values", [{"end": 9}, {"start": -1}, {"end": 99}, {"start": 8, "end": 9}, {"right": ("D3", "D99")}]
+    "values",
+    [{"end": 9}, {"start": -1}, {"end": 99}, {"start": 8, "end": 9}, {"right": ("D3", "D99")}],
 )
 def test_invalid_correction_raises_and_is_not_kept(linker, values):
     with pytest.raises(KrisselError, match="K682"):
@@ -332,7 +368,12 @@ def test_invalid_correction_raises_and_is_not_kept(linker, values):
 def test_entities_are_found_by_name_and_id(linker):
     assert next(each["id"] for each in linker.search("cold injuries")) == "D3"
     # By its id, and before others.
-    assert linker.search("D1")[0] == {"id": "D1", "name": "multiple sclerosis", "types": ["Disease"], "alias": ""}
+    assert linker.search("D1")[0] == {
+        "id": "D1",
+        "name": "multiple sclerosis",
+        "types": ["Disease"],
+        "alias": "",
+    }
     assert linker.search("☃") == linker.search(" ") == []
     assert linker.entity("D2")["parents"] == [{"id": "D0", "name": "disease"}]
     with pytest.raises(KrisselError, match="K525"):
@@ -347,7 +388,9 @@ def test_search_shows_the_matching_name(linker):
     assert found("sclerosys")["D1"] == "multiple sclerosis"
     assert found("the cold")["D2"] == "cold"
     # By its id, and no name.
-    assert linker.search("D2", 1) == [{"id": "D2", "name": "common cold", "types": ["Disease"], "alias": ""}]
+    assert linker.search("D2", 1) == [
+        {"id": "D2", "name": "common cold", "types": ["Disease"], "alias": ""}
+    ]
     # A mention of a correction is a name as well.
     correct(linker, text="A sniffle.", start=2, end=9, right=("D2",))
     assert found("sniffle")["D2"] == "sniffle"
@@ -382,7 +425,9 @@ def comparable(format, content):
             return {name: archive.read(name) for name in archive.namelist()}
     if format == "brat.tar.gz":
         with tarfile.open(fileobj=BytesIO(content)) as archive:
-            return {each.name: archive.extractfile(each).read() for each in archive if each.isfile()}
+            return {
+                each.name: archive.extractfile(each).read() for each in archive if each.isfile()
+            }
     if format == "spacy":
         docs = DocBin().from_bytes(content).get_docs(spacy.blank("en").vocab)
         return [(doc.to_json(), {key: doc.user_data[key] for key in doc.user_data}) for doc in docs]
@@ -411,7 +456,11 @@ def test_export_has_corrections_given_mentions_and_min_confidence(linker):
     [
         (Document(TEXT), {"format": "docx"}, "format 'docx' is none of jsonl, spacy, tsv"),
         (Document(TEXT), {"format": ".tsv"}, "is none of"),
-        (Document(TEXT, "b", (Mention(9, 13), Mention(7, 13))), {"format": "tsv"}, "'b' has overlapping mentions"),
+        (
+            Document(TEXT, "b", (Mention(9, 13), Mention(7, 13))),
+            {"format": "tsv"},
+            "'b' has overlapping mentions",
+        ),
         (Document(TEXT, "b", (Mention(9, 99),)), {"format": "tsv"}, "outside its text"),
     ],
 )

@@ -1,4 +1,5 @@
-"""Corrections in a file: kept, undone, read again, and what a killed process or another one does to it."""
+"""Corrections in a file: kept, undone, read again, and what a killed process or another one does to
+it."""
 
 import errno
 import json
@@ -28,7 +29,9 @@ def test_corrections_are_kept_and_undone_on_disk(tmp_path):
     log.close()
     # Nothing that was said is removed.
     lines = [json.loads(line) for line in path.read_text(encoding="utf8").splitlines()]
-    assert [line.get("author") for line in lines] == ["Ada", "É\n", "Bob"] and lines[2]["undone"] == first.id
+    assert [line.get("author") for line in lines] == ["Ada", "É\n", "Bob"] and lines[2][
+        "undone"
+    ] == first.id
     again = CorrectionLog(path)
     assert again.in_force == [second]
     with pytest.raises(KeyError):
@@ -146,7 +149,9 @@ def test_any_text_is_read_as_it_was_written(tmp_path_factory, text, author, righ
 def test_damaged_line_raises_a_coded_error_or_is_harmless(tmp_path_factory, data):
     """Any value in place of any field, or bytes in place of any bytes."""
     path = tmp_path_factory.mktemp("log") / "corrections.jsonl"
-    values = st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists, max_leaves=3)
+    values = st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(), st.lists, max_leaves=3
+    )
     line = json.dumps({**LINE, data.draw(st.sampled_from([*LINE])): data.draw(values)}).encode()
     at = data.draw(st.integers(0, len(line)))
     line = line[:at] + data.draw(st.binary(max_size=3)) + line[at + data.draw(st.integers(0, 3)) :]

@@ -30,10 +30,17 @@ TEXT = "𝛽𝛽 He had a cold, MS and a mild <b> chill."
 def browser():
     options = webdriver.ChromeOptions()
     options.binary_location = CHROMIUM
-    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--window-size=1440,1000"):
+    for argument in (
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-dev-shm-usage",
+        "--window-size=1440,1000",
+    ):
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(executable_path=DRIVER))
+    driver = webdriver.Chrome(
+        options=options, service=webdriver.ChromeService(executable_path=DRIVER)
+    )
     yield driver
     driver.quit()
 
@@ -68,7 +75,11 @@ class Page:
         return [each.text for each in self["text"].find_elements(By.TAG_NAME, "button")]
 
     def mention(self, begins):
-        return next(each for each in self["text"].find_elements(By.TAG_NAME, "button") if each.text.startswith(begins))
+        return next(
+            each
+            for each in self["text"].find_elements(By.TAG_NAME, "button")
+            if each.text.startswith(begins)
+        )
 
     def button(self, name):
         return next(
@@ -78,7 +89,9 @@ class Page:
         )
 
     def problems(self):
-        return [each["message"] for each in self.browser.get_log("browser") if each["level"] == "SEVERE"]
+        return [
+            each["message"] for each in self.browser.get_log("browser") if each["level"] == "SEVERE"
+        ]
 
 
 @pytest.fixture
@@ -90,7 +103,10 @@ def page(browser, nlp, make_service, served, tmp_path):
 def test_correction_counts_and_can_be_undone(page):
     page.link(TEXT)
     before = page.mentions()
-    assert [each.replace("\n", " ") for each in before] == ["cold common cold", "MS mass spectrometry"]
+    assert [each.replace("\n", " ") for each in before] == [
+        "cold common cold",
+        "MS mass spectrometry",
+    ]
     # Markup of the text is text.
     assert "<b>" in page.text("text") and not page["text"].find_elements(By.TAG_NAME, "b")
 
@@ -131,7 +147,10 @@ def test_mentions_the_pipeline_missed_can_be_added(page):
     page.until(lambda: page["words"].get_attribute("value") == "mild <b>")
     page["add"].click()
     # Nothing is added without a label.
-    assert page.browser.switch_to.active_element.get_attribute("id") == "label" and len(page.mentions()) == 2
+    assert (
+        page.browser.switch_to.active_element.get_attribute("id") == "label"
+        and len(page.mentions()) == 2
+    )
     page["label"].send_keys("Finding", Keys.ENTER)
     page.until(lambda: "mild <b>" in page.text("h-mention") and "Finding" in page.text("h-mention"))
     assert len(page.mentions()) == 3 and page.mention("mild <b>")
@@ -150,18 +169,21 @@ def test_mentions_the_pipeline_missed_can_be_added(page):
 FILES = {
     "a.txt": ("He had a cold.", ["a.txt"]),
     "bioc.xml": (
-        "<collection><document><id>7</id><passage><offset>0</offset><text>He had a cold.</text></passage><passage>"
-        "<text>MS &lt;b&gt;</text></passage></document><document><id>8</id><passage><text>x</text></passage></document>"
-        "</collection>",
+        "<collection><document><id>7</id><passage><offset>0</offset><text>He had a cold.</text>"
+        "</passage><passage><text>MS &lt;b&gt;</text></passage></document><document><id>8</id>"
+        "<passage><text>x</text></passage></document></collection>",
         ["7", "8"],
     ),
     "pubmed.xml": (
-        "<PubmedArticleSet><PubmedArticle><MedlineCitation><PMID>9</PMID><Article><ArticleTitle>He had a cold."
-        '</ArticleTitle><Abstract><AbstractText Label="X">MS &lt;b&gt;</AbstractText></Abstract></Article>'
-        "</MedlineCitation></PubmedArticle></PubmedArticleSet>",
+        "<PubmedArticleSet><PubmedArticle><MedlineCitation><PMID>9</PMID><Article><ArticleTitle>He "
+        'had a cold.</ArticleTitle><Abstract><AbstractText Label="X">MS &lt;b&gt;</AbstractText>'
+        "</Abstract></Article></MedlineCitation></PubmedArticle></PubmedArticleSet>",
         ["9"],
     ),
-    "a.pubtator": ("1|t|He had a cold.\n1|a|MS <b>\n1\t9\t13\tcold\tX\tD2\n\n2|t|x\n2|a|\n", ["1", "2"]),
+    "a.pubtator": (
+        "1|t|He had a cold.\n1|a|MS <b>\n1\t9\t13\tcold\tX\tD2\n\n2|t|x\n2|a|\n",
+        ["1", "2"],
+    ),
 }
 
 
@@ -176,14 +198,17 @@ def test_text_of_a_file_is_shown(page, name):
     )
     page.until(lambda: page["given"].get_attribute("value").startswith("He had a cold."))
     options = [each.text for each in page["document"].find_elements(By.TAG_NAME, "option")]
-    assert options == (ids if len(ids) > 1 else []) and page["document-row"].is_displayed() is (len(ids) > 1)
+    assert options == (ids if len(ids) > 1 else []) and page["document-row"].is_displayed() is (
+        len(ids) > 1
+    )
     if len(ids) > 1:
         page["document"].send_keys(Keys.ARROW_DOWN)
         page.until(lambda: page["given"].get_attribute("value") == "x")
         page["document"].send_keys(Keys.ARROW_UP)
     page.until(
         lambda: (
-            page["given"].get_attribute("value") == ("He had a cold." if name == "a.txt" else "He had a cold.\nMS <b>")
+            page["given"].get_attribute("value")
+            == ("He had a cold." if name == "a.txt" else "He had a cold.\nMS <b>")
         )
     )
     page.button("Link").click()
@@ -204,9 +229,9 @@ def test_threshold_changes_the_links(page):
     assert not page["reset"].is_enabled()
     page.browser.execute_script("threshold.value = 1; threshold.dispatchEvent(new Event('input'))")
     assert page.text("shown") == "1.00: leaves out 2 of 2 mentions"
-    assert [each.get_attribute("title") for each in page["text"].find_elements(By.TAG_NAME, "button")] == [
-        "no entity"
-    ] * 2
+    assert [
+        each.get_attribute("title") for each in page["text"].find_elements(By.TAG_NAME, "button")
+    ] == ["no entity"] * 2
     page["reset"].click()
     assert page.mentions() == before and page.text("shown") == shown
 
@@ -244,9 +269,9 @@ def test_links_are_saved_as_they_are_shown(page):
     page.link(TEXT)
     page.browser.execute_script("threshold.value = 1; threshold.dispatchEvent(new Event('input'))")
     page.browser.execute_script(
-        "window.saved = [];"
-        "URL.createObjectURL = (blob) => { blob.text().then((text) => saved.push(text)); return 'blob:x'; };"
-        "HTMLAnchorElement.prototype.click = function () { saved.push(this.download); };"
+        "window.saved = [];URL.createObjectURL = (blob) => { blob.text().then((text) => "
+        "saved.push(text)); return 'blob:x'; };HTMLAnchorElement.prototype.click = function () { "
+        "saved.push(this.download); };"
     )
     page["format"].send_keys(".tsv")
     page.button("Save").click()
@@ -263,7 +288,9 @@ def test_page_fits_a_phone_without_sideways_scrolling(page):
         page.browser.set_window_size(390, 844)
         page.link(TEXT)
         page.mention("MS").click()
-        width = page.browser.execute_script("return [document.documentElement.scrollWidth, window.innerWidth]")
+        width = page.browser.execute_script(
+            "return [document.documentElement.scrollWidth, window.innerWidth]"
+        )
         assert width[0] <= width[1]
     finally:
         page.browser.set_window_size(1440, 1000)
@@ -277,7 +304,9 @@ def test_page_works_with_a_pipeline_that_finds_nothing(browser, nlp, make_servic
     assert page.mentions() == [] and "cold" in page.text("text")
     page["label"].send_keys("X")
     page["words"].send_keys("cold", Keys.ENTER)
-    page.until(lambda: [each.replace("\n", " ") for each in page.mentions()] == ["cold common cold"])
+    page.until(
+        lambda: [each.replace("\n", " ") for each in page.mentions()] == ["cold common cold"]
+    )
 
 
 def test_page_asks_for_the_key(browser, nlp, make_service, served):
@@ -297,9 +326,16 @@ HOSTILE = "<img src=x onerror=alert(1)>"
 
 
 def test_page_treats_ontology_content_as_text(browser, make_service, served, tmp_path):
-    """Names, ids and definitions are text, also those that would be markup or addresses of scripts."""
+    """Names, ids and definitions are text, also those that would be markup or addresses of
+    scripts."""
     evil = Entity(
-        "javascript://%0aalert(1)", f"{HOSTILE} sarcoma", (HOSTILE,), (HOSTILE,), (HOSTILE,), HOSTILE, parents=("P",)
+        "javascript://%0aalert(1)",
+        f"{HOSTILE} sarcoma",
+        (HOSTILE,),
+        (HOSTILE,),
+        (HOSTILE,),
+        HOSTILE,
+        parents=("P",),
     )
     finder = spacy.blank("en")
     finder.add_pipe("entity_ruler").add_patterns([{"label": HOSTILE, "pattern": "sarcoma"}])
@@ -310,12 +346,16 @@ def test_page_treats_ontology_content_as_text(browser, make_service, served, tmp
         ner=str(tmp_path / "finder"),
         precision=0.01,
     )
-    page = Page(browser, served(make_app(make_service(CorrectedLinker(spacy.load(tmp_path / "linker"))))))
+    page = Page(
+        browser, served(make_app(make_service(CorrectedLinker(spacy.load(tmp_path / "linker")))))
+    )
     page.link(f"A sarcoma {HOSTILE}.")
     page.until(lambda: HOSTILE in page.text("entity"))
     page["query"].send_keys("sarcoma", Keys.ENTER)
     page.until(lambda: HOSTILE in page.text("found"))
     assert not page.browser.find_elements(By.TAG_NAME, "img")
-    addresses = [each.get_attribute("href") for each in page.browser.find_elements(By.TAG_NAME, "a")]
+    addresses = [
+        each.get_attribute("href") for each in page.browser.find_elements(By.TAG_NAME, "a")
+    ]
     assert all(each.startswith("http") for each in addresses)
     assert page.problems() == []

@@ -14,7 +14,10 @@ WHOLE = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
 UNFINISHED = {
     "nothing": b"",
     "headers": WHOLE[:-3],
-    "body": b"POST /link HTTP/1.1\r\nHost: localhost\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n{",
+    "body": (
+        b"POST /link HTTP/1.1\r\nHost: localhost\r\ncontent-type: application/json\r\n"
+        b"content-length: 9\r\n\r\n{"
+    ),
     "next request": WHOLE + WHOLE[:-3],
 }
 
@@ -70,6 +73,10 @@ def test_slow_headers_are_closed_after_their_timeout(connect, unfinished):
 
 def test_header_timeout_does_not_cut_off_an_answer(connect, service, monkeypatch):
     ask = service.ask
-    monkeypatch.setattr(service, "ask", lambda *values, **settings: time.sleep(0.4) or ask(*values, **settings))
-    connection = connect(connections=4, header_seconds=0.2)(WHOLE.replace(b"/health", b"/search?q=cold"))
+    monkeypatch.setattr(
+        service, "ask", lambda *values, **settings: time.sleep(0.4) or ask(*values, **settings)
+    )
+    connection = connect(connections=4, header_seconds=0.2)(
+        WHOLE.replace(b"/health", b"/search?q=cold")
+    )
     assert is_answered(connection)

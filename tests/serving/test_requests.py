@@ -34,25 +34,37 @@ def client(service):
 
 
 def post(client, path, content, **headers):
-    return client.post(path, content=content, headers={"content-type": "application/json", **headers})
+    return client.post(
+        path, content=content, headers={"content-type": "application/json", **headers}
+    )
 
 
 def test_texts_are_linked(client, linker):
     expected = {"documents": linker.link([Document(TEXT)])}
     assert client.post("/link", json={"text": TEXT}).json() == expected
-    found = client.post("/link", json={"documents": [{"text": TEXT, "id": "é", "mentions": [{"start": 9, "end": 13}]}]})
+    found = client.post(
+        "/link",
+        json={"documents": [{"text": TEXT, "id": "é", "mentions": [{"start": 9, "end": 13}]}]},
+    )
     (document,) = found.json()["documents"]
     assert document["id"] == "é" and [each["kb_id"] for each in document["mentions"]] == ["D2"]
 
 
 def test_links_are_exported(client, linker):
-    given = {"documents": [{"text": TEXT, "id": "7", "mentions": [{"start": 9, "end": 13, "label": "Y"}]}]}
+    given = {
+        "documents": [
+            {"text": TEXT, "id": "7", "mentions": [{"start": 9, "end": 13, "label": "Y"}]}
+        ]
+    }
     for format in client.get("/health").json()["formats"]:
         answered = client.post("/export", json={**given, "format": format})
         if format == "xmi.zip" and answered.status_code == 501:
             continue
         # Saved, and never a page of the service.
-        assert answered.status_code == 200 and answered.headers["content-type"] == "application/octet-stream"
+        assert (
+            answered.status_code == 200
+            and answered.headers["content-type"] == "application/octet-stream"
+        )
         assert answered.headers["content-disposition"] == f'attachment; filename="links.{format}"'
         assert answered.content
     table = client.post("/export", json={"text": TEXT, "format": "tsv", "min_confidence": 1}).text
@@ -82,12 +94,19 @@ def test_invalid_export_requests_are_refused(client, given, status, said):
 def test_entities_and_corrections_have_routes(client):
     assert client.get("/entities/D1").json()["definition"] == "Myelin is lost."
     assert client.get("/entities/D99").status_code == 404
-    assert client.get("/search", params={"q": "sclerosis", "k": 1}).json()["entities"][0]["id"] == "D1"
-    made = client.post("/corrections", json={"text": TEXT, "start": 9, "end": 13, "right": ["D3"], "author": "Ada"})
+    assert (
+        client.get("/search", params={"q": "sclerosis", "k": 1}).json()["entities"][0]["id"] == "D1"
+    )
+    made = client.post(
+        "/corrections", json={"text": TEXT, "start": 9, "end": 13, "right": ["D3"], "author": "Ada"}
+    )
     assert made.status_code == 201
     assert client.get("/corrections").json() == {"corrections": [made.json()], "total": 1}
     assert made.json()["mention"] == "cold" and made.json()["context"] == "He had a ⟦cold⟧, and MS."
-    assert client.post("/link", json={"text": TEXT}).json()["documents"][0]["mentions"][0]["kb_id"] == "D3"
+    assert (
+        client.post("/link", json={"text": TEXT}).json()["documents"][0]["mentions"][0]["kb_id"]
+        == "D3"
+    )
     assert client.delete(f"/corrections/{made.json()['id']}").status_code == 200
     assert client.delete(f"/corrections/{made.json()['id']}").status_code == 404
     assert client.get("/health").json()["status"] == "ok"
@@ -96,7 +115,10 @@ def test_entities_and_corrections_have_routes(client):
 def test_oversized_correction_is_refused(client):
     given = {"text": "a " * 2_600, "start": 0, "end": 1, "right": ["D3"]}
     assert client.post("/corrections", json=given).status_code == 413
-    assert client.post("/corrections", json={**given, "text": "a", "right": ["D3"] * 21}).status_code == 422
+    assert (
+        client.post("/corrections", json={**given, "text": "a", "right": ["D3"] * 21}).status_code
+        == 422
+    )
     assert client.get("/corrections").json() == {"corrections": [], "total": 0}
 
 
@@ -131,8 +153,8 @@ def test_invalid_content_gets_its_status(client, content, status):
 
 @pytest.mark.slow
 def test_hostile_requests_get_no_500_and_no_text_of_others(client):
-    """1,000 requests of pieces of requests, paths and markup, and as many good ones beside them, by eight threads: each
-    is answered with its own text only."""
+    """1,000 requests of pieces of requests, paths and markup, and as many good ones beside them, by
+    eight threads: each is answered with its own text only."""
     pieces = [
         *(
             '{"text": "',
@@ -156,7 +178,12 @@ def test_hostile_requests_get_no_500_and_no_text_of_others(client):
             "-1",
             "1e999",
         ),
-        *('"tasks": [{"data": {"text": "cold"}}]', '"label_config": "<View>', '"xmi": "<a', '"typeSystem": ""'),
+        *(
+            '"tasks": [{"data": {"text": "cold"}}]',
+            '"label_config": "<View>',
+            '"xmi": "<a',
+            '"typeSystem": ""',
+        ),
         *("[" * 500, '"right": ["D1"], "start": 0, "end": 2', "NaN", "𝕄𝕊", "\ufeff", "a" * 3_000),
     ]
     paths = [
@@ -167,8 +194,20 @@ def test_hostile_requests_get_no_500_and_no_text_of_others(client):
         "//",
         "/corrections/%2e%2e",
     ]
-    paths += ["/page.js/../app.py", "/openapi.json", "/?q=" + "a" * 2_000, *["/link"] * 10, *["/corrections"] * 4]
-    paths += ["/export", "/inception/predict", "/inception/iri/train", "/labelstudio/predict", "/labelstudio/setup"]
+    paths += [
+        "/page.js/../app.py",
+        "/openapi.json",
+        "/?q=" + "a" * 2_000,
+        *["/link"] * 10,
+        *["/corrections"] * 4,
+    ]
+    paths += [
+        "/export",
+        "/inception/predict",
+        "/inception/iri/train",
+        "/labelstudio/predict",
+        "/labelstudio/setup",
+    ]
     kinds = [*["application/json"] * 5, "text/plain", "application/json; charset=utf-16"]
 
     def ask(number):
@@ -179,8 +218,14 @@ def test_hostile_requests_get_no_500_and_no_text_of_others(client):
         data, headers = content.encode("utf8", "surrogatepass"), {"content-type": rng.choice(kinds)}
         answered = client.request(method, path, content=data, headers=headers)
         assert answered.status_code < 500, (method, path, content)
-        assert set(re.findall(r"own\d+x", answered.text)) <= {own} or path == "/corrections", (method, path, content)
-        good = client.post("/link", json={"documents": [{"text": f"a cold {own}", "id": own}]}).json()["documents"]
+        assert set(re.findall(r"own\d+x", answered.text)) <= {own} or path == "/corrections", (
+            method,
+            path,
+            content,
+        )
+        good = client.post(
+            "/link", json={"documents": [{"text": f"a cold {own}", "id": own}]}
+        ).json()["documents"]
         assert [(each["id"], each["mentions"][0]["text"]) for each in good] == [(own, "cold")]
         return answered.status_code
 
@@ -191,16 +236,30 @@ def test_hostile_requests_get_no_500_and_no_text_of_others(client):
 
 
 def test_pages_of_other_sites_are_refused(service):
-    client = TestClient(make_app(service, hosts=("localhost", "127.0.0.1")), base_url="http://localhost")
+    client = TestClient(
+        make_app(service, hosts=("localhost", "127.0.0.1")), base_url="http://localhost"
+    )
     assert client.get("/health").status_code == 200
-    for host in ("evil.example", "localhost.evil.example", "localhost:80@evil.example", "localhost/evil.example", ""):
+    for host in (
+        "evil.example",
+        "localhost.evil.example",
+        "localhost:80@evil.example",
+        "localhost/evil.example",
+        "",
+    ):
         answered = client.get("/health", headers={"host": host})
         assert answered.status_code == 400 and set(answered.json()) == {"error"}
     assert client.get("/health", headers={"host": "127.0.0.1:8000"}).status_code == 200
     # A form or an image may send this without asking first.
-    assert client.post("/corrections", content=b"{}", headers={"content-type": "text/plain"}).status_code == 415
     assert (
-        "access-control-allow-origin" not in client.get("/health", headers={"origin": "https://evil.example"}).headers
+        client.post(
+            "/corrections", content=b"{}", headers={"content-type": "text/plain"}
+        ).status_code
+        == 415
+    )
+    assert (
+        "access-control-allow-origin"
+        not in client.get("/health", headers={"origin": "https://evil.example"}).headers
     )
     policy = client.get("/").headers["content-security-policy"]
     assert "default-src 'none'" in policy and "unsafe" not in policy
@@ -215,7 +274,10 @@ def test_requests_without_the_key_are_refused(service):
         {"authorization": b"Bearer s\xff"},
     ):
         assert client.get("/corrections", headers=headers).status_code == 401
-    assert client.get("/corrections", headers={"authorization": "Bearer sésame".encode()}).status_code == 200
+    assert (
+        client.get("/corrections", headers={"authorization": "Bearer sésame".encode()}).status_code
+        == 200
+    )
     assert client.get("/health").status_code == client.get("/").status_code == 200
     assert client.get("/metrics").status_code == 401
 
@@ -224,7 +286,9 @@ def test_author_is_the_user_named_by_the_proxy(service):
     client = TestClient(make_app(service, user_header="X-User"))
     given = {"text": TEXT, "start": 9, "end": 13, "right": ["D3"], "author": "Eve"}
     assert client.post("/corrections", json=given).status_code == 401
-    assert client.post("/corrections", json=given, headers={"x-user": "Ada"}).json()["author"] == "Ada"
+    assert (
+        client.post("/corrections", json=given, headers={"x-user": "Ada"}).json()["author"] == "Ada"
+    )
 
 
 def test_overload_is_answered_with_429_or_503(linker, make_service, monkeypatch):
@@ -235,7 +299,9 @@ def test_overload_is_answered_with_429_or_503(linker, make_service, monkeypatch)
     # One is worked on, and one waits, though nobody waits for its answer.
     answered = [client.post("/link", json={"documents": []}) for _ in range(3)]
     held.set()
-    assert [each.status_code for each in answered] == [503, 503, 429] and answered[2].headers["retry-after"] == "1"
+    assert [each.status_code for each in answered] == [503, 503, 429] and answered[2].headers[
+        "retry-after"
+    ] == "1"
     assert client.get("/health").json()["status"] == "ok"
     service.close()
     assert client.get("/health").status_code == 503
@@ -255,7 +321,11 @@ def test_too_many_mentions_or_too_long_an_answer_are_refused(service, linker, mo
         ("/export", {**several, "format": "tsv"}),
     ):
         answered = client.post(path, json=asked)
-        assert answered.status_code == 413 and "[K692]" in answered.text and "--max-mentions" in answered.text
+        assert (
+            answered.status_code == 413
+            and "[K692]" in answered.text
+            and "--max-mentions" in answered.text
+        )
     # Refused before they take time.
     assert encoded == []
     monkeypatch.undo()
@@ -269,7 +339,9 @@ def test_too_many_mentions_or_too_long_an_answer_are_refused(service, linker, mo
     monkeypatch.setattr(linker, "bounds", Bounds(mentions=2, answer=len(whole.content)))
     with ThreadPoolExecutor(8) as pool:
         # Limits are those of a request, whatever it is linked with.
-        answers = list(pool.map(lambda _: client.post("/link", json={"text": TEXT}).content, range(24)))
+        answers = list(
+            pool.map(lambda _: client.post("/link", json={"text": TEXT}).content, range(24))
+        )
     assert set(answers) == {whole.content}
 
 
@@ -315,16 +387,25 @@ def wait_until(condition):
         time.sleep(0.01)
 
 
-def test_full_disk_is_answered_with_507_and_keeps_nothing(linker, make_service, tmp_path, monkeypatch):
+def test_full_disk_is_answered_with_507_and_keeps_nothing(
+    linker, make_service, tmp_path, monkeypatch
+):
     log = CorrectionLog(tmp_path / "corrections.jsonl")
     client = TestClient(make_app(make_service(linker, log=log)))
     given = {"text": TEXT, "start": 9, "end": 13, "right": ["D3"]}
-    monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(errno.ENOSPC, "No space left on device")))
+    monkeypatch.setattr(
+        os,
+        "fsync",
+        lambda _: (_ for _ in ()).throw(OSError(errno.ENOSPC, "No space left on device")),
+    )
     answered = client.post("/corrections", json=given)
     assert answered.status_code == 507 and str(log.path) in answered.json()["error"]
     monkeypatch.undo()
     assert client.get("/corrections").json() == {"corrections": [], "total": 0}
-    assert client.post("/link", json={"text": TEXT}).json()["documents"][0]["mentions"][0]["kb_id"] == "D2"
+    assert (
+        client.post("/link", json={"text": TEXT}).json()["documents"][0]["mentions"][0]["kb_id"]
+        == "D2"
+    )
     assert client.post("/corrections", json=given).status_code == 201
     log.close()
 
@@ -362,7 +443,11 @@ def test_linker_errors_are_logged_and_answered_with_500(service, linker, monkeyp
 
         monkeypatch.setattr(linker, "link", fail)
         answered = client.post("/link", json={"text": TEXT})
-        assert answered.status_code == 500 and "secret" not in answered.text and set(answered.json()) == {"error"}
+        assert (
+            answered.status_code == 500
+            and "secret" not in answered.text
+            and set(answered.json()) == {"error"}
+        )
         # Who looks after it is told.
         assert "/srv/secret is broken" in caplog.text
         caplog.clear()
@@ -387,17 +472,36 @@ def test_logs_and_metrics_hold_no_text(client, caplog):
         client.post("/link", json={"text": TEXT})
         client.get("/nowhere/secret")
     first, second = map(json.loads, caplog.messages)
-    assert first.items() >= {"method": "POST", "route": "/link", "status": 200, "documents": 1, "mentions": 2}.items()
+    assert (
+        first.items()
+        >= {
+            "method": "POST",
+            "route": "/link",
+            "status": 200,
+            "documents": 1,
+            "mentions": 2,
+        }.items()
+    )
     assert second["route"] == "other" and "secret" not in caplog.text and "cold" not in caplog.text
     metrics = client.get("/metrics").text
     assert (
-        'krissel_requests_total{route="/link",status="200"} 1.0' in metrics and "krissel_mentions_total 2.0" in metrics
+        'krissel_requests_total{route="/link",status="200"} 1.0' in metrics
+        and "krissel_mentions_total 2.0" in metrics
     )
     assert "secret" not in metrics
 
 
 def test_openapi_description_names_the_fields(client):
     described = client.get("/openapi.json").json()
-    link = described["paths"]["/link"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    link = described["paths"]["/link"]["post"]["requestBody"]["content"]["application/json"][
+        "schema"
+    ]
     assert set(link["properties"]) == {"text", "documents"} and "$ref" not in json.dumps(link)
-    assert set(described["paths"]) >= {"/link", "/entities/{id}", "/search", "/corrections", "/health", "/metrics"}
+    assert set(described["paths"]) >= {
+        "/link",
+        "/entities/{id}",
+        "/search",
+        "/corrections",
+        "/health",
+        "/metrics",
+    }

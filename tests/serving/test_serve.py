@@ -53,11 +53,23 @@ class Served:
 
     def __init__(self, pipeline, *options, **environment):
         port = str(free_port())
-        command = [sys.executable, "-m", "spacy", "krissel", "serve", str(pipeline), "--port", port, *map(str, options)]
+        command = [
+            sys.executable,
+            "-m",
+            "spacy",
+            "krissel",
+            "serve",
+            str(pipeline),
+            "--port",
+            port,
+            *map(str, options),
+        ]
         self.address = f"http://127.0.0.1:{port}"
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         RUNNING.append(self)
-        self.process = subprocess.Popen(command, env={**os.environ, **environment}, text=True, **pipes)
+        self.process = subprocess.Popen(
+            command, env={**os.environ, **environment}, text=True, **pipes
+        )
         end = time.monotonic() + 120
         while time.monotonic() < end and self.process.poll() is None:
             try:
@@ -69,7 +81,9 @@ class Served:
 
     def ask(self, path, content=None):
         data = None if content is None else json.dumps(content).encode()
-        request = urllib.request.Request(self.address + path, data, {"content-type": "application/json"})
+        request = urllib.request.Request(
+            self.address + path, data, {"content-type": "application/json"}
+        )
         with urllib.request.urlopen(request, timeout=30) as answer:
             return json.load(answer)
 
@@ -117,7 +131,10 @@ def test_accepted_corrections_survive_a_kill(saved, tmp_path):
     code, said = again.end(signal.SIGTERM)
     assert code in (0, -signal.SIGTERM) and "Traceback" not in said
     # A line of JSON for each request, without its text.
-    assert [json.loads(line)["route"] for line in said.splitlines()][-2:] == ["/corrections", "/link"]
+    assert [json.loads(line)["route"] for line in said.splitlines()][-2:] == [
+        "/corrections",
+        "/link",
+    ]
     assert "cold" not in said
 
 
@@ -138,8 +155,12 @@ def test_listening_process_loads_no_linking_library(saved, tmp_path):
     service.ask("/link", {"text": TEXT})
     service.ask("/corrections", {"text": TEXT, "start": 9, "end": 13, "right": ["D3"]})
     libraries = ("libtorch_cpu", "_multiarray_umath", "libarrow", "spacy/")
-    listens, links = (Path(f"/proc/{pid}/maps").read_text() for pid in (service.process.pid, service.linker()))
-    assert not any(each in listens for each in libraries) and all(each in links for each in libraries)
+    listens, links = (
+        Path(f"/proc/{pid}/maps").read_text() for pid in (service.process.pid, service.linker())
+    )
+    assert not any(each in listens for each in libraries) and all(
+        each in links for each in libraries
+    )
     assert b"spacy_krissel.cli.alone" in commands(service.process.pid)
 
 
@@ -190,9 +211,13 @@ def hang(doc):
 def hanging(saved, tmp_path, monkeypatch):
     """A pipeline that never ends with some texts."""
     (tmp_path / "hanging.py").write_text(HANGING)
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
+    monkeypatch.setenv(
+        "PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    )
     # Read by each process before it loads the pipeline.
-    (tmp_path / "sitecustomize.py").write_text("import sys\nif 'spawn_main' in str(sys.orig_argv): import hanging\n")
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\nif 'spawn_main' in str(sys.orig_argv): import hanging\n"
+    )
     monkeypatch.syspath_prepend(tmp_path)
     import hanging  # noqa: F401
 
@@ -203,7 +228,8 @@ def hanging(saved, tmp_path, monkeypatch):
 
 
 def hang(service):
-    """Ask for what never ends, and wait until it has begun. RETURNS: a function that gives its status."""
+    """Ask for what never ends, and wait until it has begun. RETURNS: a function that gives its
+    status."""
     statuses = queue.Queue()
 
     def ask():
@@ -226,7 +252,11 @@ def test_work_is_ended_after_its_timeout(hanging):
     linker = service.linker()
     status = hang(service)
     assert status() == 503
-    assert answered(service)["documents"][0]["mentions"] and service.linker() != linker and not commands(linker)
+    assert (
+        answered(service)["documents"][0]["mentions"]
+        and service.linker() != linker
+        and not commands(linker)
+    )
     service.end(signal.SIGTERM)
 
 
@@ -258,7 +288,17 @@ def test_port_in_use_raises(saved):
 @pytest.mark.slow
 def test_termination_finishes_accepted_requests(saved):
     """A supervisor ends a service together with its processes."""
-    service = Served(saved, "--max-mentions", "20000", "--max-answer", "100000000", "--grace", "60", "--timeout", "60")
+    service = Served(
+        saved,
+        "--max-mentions",
+        "20000",
+        "--max-answer",
+        "100000000",
+        "--grace",
+        "60",
+        "--timeout",
+        "60",
+    )
     linker, text = service.linker(), "a cold " * 20_000
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(service.ask, "/link", {"text": text})
@@ -323,10 +363,14 @@ def test_only_known_host_names_are_answered_without_a_key(saved, monkeypatch, ke
     # Set, so that it is put back afterwards.
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setattr("spacy_krissel.serving.app.make_app", make_app)
-    monkeypatch.setattr(serve_pipeline, "LinkService", lambda *_, **__: SimpleNamespace(close=lambda: None))
+    monkeypatch.setattr(
+        serve_pipeline, "LinkService", lambda *_, **__: SimpleNamespace(close=lambda: None)
+    )
     for user_header in ("", "X-User"):
         with pytest.raises(KeyboardInterrupt):
-            serve(saved, port=free_port(), user_header=user_header, server_names=["links.example.org"])
+            serve(
+                saved, port=free_port(), user_header=user_header, server_names=["links.example.org"]
+            )
         names = {"localhost", "127.0.0.1", "[::1]", "links.example.org"}
         assert set(seen.pop()) == (set() if key else names)
 
@@ -395,7 +439,16 @@ def test_each_process_gets_its_own_gpu_if_there_are_enough(saved, monkeypatch):
     monkeypatch.setattr(pipeline_io, "choose_gpu", choose)
     for gpus, gpu_id, expected in ((3, 1, [1, 2]), (2, 1, [1, 1]), (2, -1, [-1, -1])):
         monkeypatch.setattr("torch.cuda.device_count", lambda gpus=gpus: gpus)
-        words = ("--port", free_port(), "--workers", "2", "--gpu-id", gpu_id, "--index-device", "cuda:1")
+        words = (
+            "--port",
+            free_port(),
+            "--workers",
+            "2",
+            "--gpu-id",
+            gpu_id,
+            "--index-device",
+            "cuda:1",
+        )
         assert invoke("serve", saved, *words).exit_code == INTERRUPTED
         assert started == [(each, "cuda:1") for each in expected]
         started.clear()

@@ -20,7 +20,9 @@ TEXT = "He had a cold, and MS."
 
 
 def ask(service, *texts):
-    content = json.dumps([{"text": each} if isinstance(each, str) else each for each in texts]).encode()
+    content = json.dumps(
+        [{"text": each} if isinstance(each, str) else each for each in texts]
+    ).encode()
     return service.ask("link", content)
 
 
@@ -109,7 +111,10 @@ def test_timed_out_requests_are_not_linked(linker, make_service, held):
     service = make_service(linker, seconds=0.2)
     first = ask(service, TEXT)
     held.begun.wait(10)
-    late = [ask(service, TEXT), service.ask("correct", {"text": TEXT, "start": 9, "end": 13, "right": ["D3"]})]
+    late = [
+        ask(service, TEXT),
+        service.ask("correct", {"text": TEXT, "start": 9, "end": 13, "right": ["D3"]}),
+    ]
     time.sleep(0.3)
     held.set()
     # Nor what was worked on, and took too long.
@@ -308,7 +313,8 @@ def test_work_is_spread_over_the_workers(saved, make_service):
 
 
 def test_free_worker_leaves_part_of_the_queue_to_a_busy_one(saved, make_service):
-    """Else the other has nothing left, and the same work is done in batches of all and of one in turn."""
+    """Else the other has nothing left, and the same work is done in batches of all and of one in
+    turn."""
     linkers = [CorrectedLinker(spacy.load(saved)) for _ in range(2)]
     service = make_service(*linkers)
     taken: queue.Queue[tuple[int, threading.Event]] = queue.Queue()

@@ -1,4 +1,5 @@
-"""Tokens of long words: as spaCy's of others, in time that grows with the length, and where they are in the text."""
+"""Tokens of long words: as spaCy's of others, in time that grows with the length, and where they
+are in the text."""
 
 import time
 
@@ -13,7 +14,11 @@ from spacy_krissel.serving.tokens import CACHED_WORDS, MAX_WORD, n_cut, remember
 NLP = spacy.blank("en")
 
 
-@given(st.text("ab (\t\n'_𝛽-", max_size=2 * MAX_WORD), st.text("a(_ '", min_size=1, max_size=5), st.integers(0, 200))
+@given(
+    st.text("ab (\t\n'_𝛽-", max_size=2 * MAX_WORD),
+    st.text("a(_ '", min_size=1, max_size=5),
+    st.integers(0, 200),
+)
 def test_tokens_are_at_their_offsets_in_the_text(text, part, n):
     text = f"{text}{part * n}{text}"
     doc = tokenized(NLP, text)
@@ -28,14 +33,18 @@ def test_short_words_have_spacys_tokens(text):
 
 @given(st.text("ab ('.", max_size=40), st.text("ab ('.", max_size=40))
 def test_long_word_leaves_other_tokens_unchanged(before, after):
-    alone = [str(token) for part in (before, after) for token in NLP.make_doc(part) if not token.is_space]
+    alone = [
+        str(token) for part in (before, after) for token in NLP.make_doc(part) if not token.is_space
+    ]
     doc = tokenized(NLP, f"{before} {'a(' * MAX_WORD} {after}")
     kept = [str(token) for token in doc if not token.is_space]
     n = sum(not token.is_space for token in NLP.make_doc(before))
     assert len(kept) == len(alone) + 2 * MAX_WORD and kept[:n] + kept[n + 2 * MAX_WORD :] == alone
 
 
-@pytest.mark.parametrize("part", ["(", ")", '"', "_", "$", "%", "=", "😀", "°", "§", ":)", "*", "'s", "a(", "http://"])
+@pytest.mark.parametrize(
+    "part", ["(", ")", '"', "_", "$", "%", "=", "😀", "°", "§", ":)", "*", "'s", "a(", "http://"]
+)
 def test_long_run_takes_linear_time(part):
     """spaCy takes 16 times as long for four times as many, and for 8,000 some ten seconds."""
     start = time.perf_counter()

@@ -44,7 +44,13 @@ def asked(places=(), text=TEXT, scores=True):
     cas.sofa_string, cas.sofa_mime = text, "text"
     for start, end in places:
         cas.add(layer(begin=start, end=end))
-    metadata = {"layer": LAYER, "feature": FEATURE, "projectId": 1, "anchoringMode": "tokens", "crossSentence": False}
+    metadata = {
+        "layer": LAYER,
+        "feature": FEATURE,
+        "projectId": 1,
+        "anchoringMode": "tokens",
+        "crossSentence": False,
+    }
     document = {"xmi": cas.to_xmi(), "documentId": 7, "userId": "ada"}
     return {"metadata": metadata, "document": document, "typeSystem": types.to_xml()}
 
@@ -61,19 +67,29 @@ def test_inception_gets_the_links_and_scores(client):
     assert answer.status_code == 200 and set(answer.json()) == {"document"}
     found = suggestions(request, answer)
     (linked,) = client.post("/link", json={"text": TEXT}).json()["documents"]
-    expected = [(m["start"], m["end"], c["id"]) for m in linked["mentions"] for c in m["candidates"]]
-    assert sorted((each.begin, each.end, each.identifier) for each in found) == sorted(expected) and len(expected) > 2
+    expected = [
+        (m["start"], m["end"], c["id"]) for m in linked["mentions"] for c in m["candidates"]
+    ]
+    assert (
+        sorted((each.begin, each.end, each.identifier) for each in found) == sorted(expected)
+        and len(expected) > 2
+    )
     by_id = {(each.begin, each.identifier): each for each in found}
     for mention in linked["mentions"]:
         for candidate in mention["candidates"]:
             each = by_id[mention["start"], candidate["id"]]
-            assert each.identifier_score == pytest.approx(candidate.get("confidence", candidate["score"]))
+            assert each.identifier_score == pytest.approx(
+                candidate.get("confidence", candidate["score"])
+            )
             assert each.identifier_score_explanation == f"{candidate['name']} ({candidate['id']})"
             assert each.get_covered_text() == mention["text"]
     # On the wire UIMA counts as Java does.
     start = TEXT.index("cold")
     assert f'begin="{start + 2}"' in answer.json()["document"]
-    assert client.post("/inception/train", json={"documents": [request["document"]]}).status_code == 204
+    assert (
+        client.post("/inception/train", json={"documents": [request["document"]]}).status_code
+        == 204
+    )
 
 
 def test_existing_annotations_are_linked(client):
@@ -81,7 +97,10 @@ def test_existing_annotations_are_linked(client):
     request = asked([(start, start + 4), (start + 2, start + 4)], scores=False)
     found = suggestions(request, client.post("/inception/predict", json=request))
     # Where they are, though one is in the other, and a part of a word.
-    assert {(each.begin, each.end) for each in found} == {(start, start + 4), (start + 2, start + 4)}
+    assert {(each.begin, each.end) for each in found} == {
+        (start, start + 4),
+        (start + 2, start + 4),
+    }
     assert {each.identifier for each in found if each.begin == start} >= {"D2", "D3"}
 
 
@@ -112,15 +131,32 @@ def test_predictions_are_not_taken_for_annotations(client):
     [
         ({"typeSystem": "<x"}, "no CAS"),
         ({"document": {"xmi": ""}}, "no CAS"),
-        ({"document": {"xmi": '<!DOCTYPE a [<!ENTITY b SYSTEM "file:///etc/passwd">]><a>&b;</a>'}}, "declares"),
+        (
+            {
+                "document": {
+                    "xmi": '<!DOCTYPE a [<!ENTITY b SYSTEM "file:///etc/passwd">]><a>&b;</a>'
+                }
+            },
+            "declares",
+        ),
         ({"metadata": {"layer": "a.B", "feature": FEATURE}}, "no CAS"),
         ({"metadata": {"layer": LAYER, "feature": "other"}}, "no feature 'other'"),
         ({"metadata": {}}, "layer"),
         ({"metadata": {"layer": LAYER, "feature": "begin"}}, "no feature 'begin'"),
-        ({"metadata": {"layer": "uima.cas.AnnotationBase", "feature": "sofa"}}, "no feature 'sofa'"),
+        (
+            {"metadata": {"layer": "uima.cas.AnnotationBase", "feature": "sofa"}},
+            "no feature 'sofa'",
+        ),
         ({"document": {"xmi": DECLARED.encode("utf-16-le").decode("utf8")}}, "declares"),
         (
-            {"document": {"xmi": f'<?xml version="1.0" encoding="UTF-7"?>{DECLARED.replace("<!", "+ADwAIQ-")}'}},
+            {
+                "document": {
+                    "xmi": (
+                        '<?xml version="1.0" '
+                        f'encoding="UTF-7"?>{DECLARED.replace("<!", "+ADwAIQ-")}'
+                    )
+                }
+            },
             "no CAS",
         ),
         ({"typeSystem": "<supertypeName></supertypeName>" * 1_001}, "types"),
@@ -135,7 +171,9 @@ def test_missing_cassis_is_answered_with_what_to_install(client, monkeypatch):
     request = asked()
     monkeypatch.setitem(sys.modules, "cassis", None)
     answer = client.post("/inception/predict", json=request)
-    assert answer.status_code == 501 and "pip install spacy-krissel[serve]" in answer.json()["error"]
+    assert (
+        answer.status_code == 501 and "pip install spacy-krissel[serve]" in answer.json()["error"]
+    )
 
 
 def test_offsets_outside_the_text_give_no_server_error(client):
@@ -155,11 +193,15 @@ def test_limits_apply_to_tools(client, linker):
 
 def test_label_studio_gets_the_links(client, tmp_path):
     assert client.get("/labelstudio/health").json()["status"] == "UP"
-    version = client.post("/labelstudio/setup", json={"project": "1", "schema": CONFIG}).json()["model_version"]
+    version = client.post("/labelstudio/setup", json={"project": "1", "schema": CONFIG}).json()[
+        "model_version"
+    ]
     tasks = [{"id": 1, "data": {"text": TEXT}}, {"id": 2, "data": {"text": "nothing"}}]
     asked = {"tasks": tasks, "project": "1.2", "label_config": CONFIG, "params": {"context": None}}
     answer = client.post("/labelstudio/predict", json=asked).json()
-    assert answer["model_version"] == version and [len(each["result"]) for each in answer["results"]] == [4, 0]
+    assert answer["model_version"] == version and [
+        len(each["result"]) for each in answer["results"]
+    ] == [4, 0]
     (linked,) = client.post("/link", json={"text": TEXT}).json()["documents"]
     # A person submits it as it is, and exports.
     for task, result in zip(tasks, answer["results"], strict=True):
@@ -168,7 +210,9 @@ def test_label_studio_gets_the_links(client, tmp_path):
     path.write_text(json.dumps(tasks))
     first, second = READERS["label-studio"](path, report=CorpusReport())
     found = [(*each.fragments[0], each.label, each.kb_id) for each in first.mentions]
-    assert found == [(each["start"], each["end"], each["label"], each["kb_id"]) for each in linked["mentions"]]
+    assert found == [
+        (each["start"], each["end"], each["label"], each["kb_id"]) for each in linked["mentions"]
+    ]
     assert second.mentions == []
 
 
@@ -176,8 +220,15 @@ def test_tag_names_of_a_project_are_used(client):
     config = '<View><Labels name="l" toName="t"/><Text name="t" value="$abstract"/></View>'
     asked = {"tasks": [{"data": {"abstract": TEXT}}], "label_config": config}
     (result,) = client.post("/labelstudio/predict", json=asked).json()["results"]
-    assert {(each["from_name"], each["to_name"], each["type"]) for each in result["result"]} == {("l", "t", "labels")}
-    for wrong in ("<View>", "<View/>", "<!DOCTYPE a><View/>", "<View>" + "<a/>" * 26_000 + "</View>"):
+    assert {(each["from_name"], each["to_name"], each["type"]) for each in result["result"]} == {
+        ("l", "t", "labels")
+    }
+    for wrong in (
+        "<View>",
+        "<View/>",
+        "<!DOCTYPE a><View/>",
+        "<View>" + "<a/>" * 26_000 + "</View>",
+    ):
         answer = client.post("/labelstudio/predict", json={**asked, "label_config": wrong})
         assert answer.status_code == 422 and set(answer.json()) == {"error"}
     assert client.post("/labelstudio/predict", json={"tasks": [{"data": {}}]}).status_code == 422
@@ -187,8 +238,16 @@ def test_tools_can_authenticate_with_a_password(service):
     client = TestClient(make_app(service, key="sésame"))
     for password, status in (("sésame", 200), ("other", 401), ("", 401)):
         basic = base64.b64encode(f"any:{password}".encode()).decode()
-        assert client.get("/labelstudio/health", headers={"authorization": f"Basic {basic}"}).status_code == status
-    assert client.get("/labelstudio/health", headers={"authorization": "Basic ☃".encode()}).status_code == 401
+        assert (
+            client.get(
+                "/labelstudio/health", headers={"authorization": f"Basic {basic}"}
+            ).status_code
+            == status
+        )
+    assert (
+        client.get("/labelstudio/health", headers={"authorization": "Basic ☃".encode()}).status_code
+        == 401
+    )
 
 
 def test_model_version_is_constant():

@@ -21,7 +21,17 @@ TEST = Path(__file__).parents[1] / "gpu_standin" / "test_configs_on_a_device.py"
 def main(names: list[str]) -> None:
     with TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
-        command = [sys.executable, "-m", "pytest", "-q", "-m", "", TEST, "-k", "stand_in_follows_cupy"]
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-m",
+            "",
+            TEST,
+            "-k",
+            "stand_in_follows_cupy",
+        ]
         subprocess.run(command, check=True, env={**os.environ, "STANDIN_REPORT": str(report)})
         configs = json.loads(report.read_text())["configs"]
     columns = [*KINDS, LIBRARY]
@@ -30,7 +40,9 @@ def main(names: list[str]) -> None:
         if "error" in found:
             print(f"{name:20}{found['error'].splitlines()[-1]}")
             continue
-        step, batch = ("".join(f"{found[part][column]:10}" for column in columns) for part in ("step", "batch"))
+        step, batch = (
+            "".join(f"{found[part][column]:10}" for column in columns) for part in ("step", "batch")
+        )
         print(f"{name:20}{step}  {batch}")
         for part in ("step", "batch"):
             for function, n in found[f"{part} by function"].items() if name in names else ():

@@ -1,7 +1,7 @@
 """Makes torch's tensors on the CPU pass for tensors on a card, and counts their traffic.
 
-A tensor of host data (`torch.from_numpy`, `torch.tensor`) is marked as the host's until it is copied
-by `to`; what is computed from host tensors alone is too. Every other tensor is the device's.
+A tensor of host data (`torch.from_numpy`, `torch.tensor`) is marked as the host's until it is
+copied by `to`; what is computed from host tensors alone is too. Every other tensor is the device's.
 """
 
 import threading
@@ -44,7 +44,9 @@ class Traffic(TorchFunctionMode):
     """Counts copies and waits of torch's functions. Raises RuntimeError, as torch does, where a
     function takes tensors of both sides."""
 
-    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         kwargs = kwargs or {}
         if not _in_use() or getattr(function, "__name__", "") == "__get__":
             return function(*args, **kwargs)
@@ -67,11 +69,15 @@ class Traffic(TorchFunctionMode):
                 return _marked(found)
             note("to_device")
             return found
-        mixed = not on_host and any(host and tensor.ndim for tensor, host in zip(tensors, of_host, strict=True))
+        mixed = not on_host and any(
+            host and tensor.ndim for tensor, host in zip(tensors, of_host, strict=True)
+        )
         if mixed and function in TAKE_HOST:
             note("to_device")
         elif mixed:
-            raise RuntimeError("Expected all tensors to be on the same device, found the host's and the device's")
+            raise RuntimeError(
+                "Expected all tensors to be on the same device, found the host's and the device's"
+            )
         found = function(*args, **kwargs)
         return _marked(found) if on_host else found
 
@@ -97,7 +103,11 @@ def _marked(found: Any) -> Any:
 
 def _moves(args: Any, kwargs: Any) -> bool:
     """Tell whether `to` was called with a device, and not with a dtype alone."""
-    return "device" in kwargs or not args or isinstance(args[0], (torch.device, torch.Tensor, str, int))
+    return (
+        "device" in kwargs
+        or not args
+        or isinstance(args[0], (torch.device, torch.Tensor, str, int))
+    )
 
 
 def _copied(tensor: torch.Tensor, result: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
@@ -112,7 +122,9 @@ def _by_mask(function: Any, args: Any) -> bool:
     """Tell whether a tensor is indexed by a mask; to fill by one needs no count."""
     if function not in (torch.Tensor.__getitem__, torch.Tensor.__setitem__):
         return False
-    if function is torch.Tensor.__setitem__ and not (isinstance(args[2], torch.Tensor) and args[2].ndim):
+    if function is torch.Tensor.__setitem__ and not (
+        isinstance(args[2], torch.Tensor) and args[2].ndim
+    ):
         return False
     return any(tensor.dtype == torch.bool for tensor in _tensors((args[1],)))
 
@@ -124,7 +136,8 @@ def _in_use() -> bool:
 
 
 def install() -> None:
-    """Count from here on, in all threads, and let thinc take torch's tensors for those of a card."""
+    """Count from here on, in all threads, and let thinc take torch's tensors for those of a
+    card."""
     # In place, since modules have imported them by name.
     thinc.util.get_torch_default_device.__code__ = _default_device.__code__
     thinc.util.is_torch_cuda_array.__code__ = _is_cuda_array.__code__

@@ -17,7 +17,9 @@ from pathlib import Path
 KINDS = ("to_device", "to_host", "waits")
 # Counted apart: how often it waits depends on its version.
 LIBRARY = "transformers"
-_PACKAGE, _LIBRARY = (f"{Path(find_spec(name).origin).parent}/" for name in ("spacy_krissel", LIBRARY))
+_PACKAGE, _LIBRARY = (
+    f"{Path(find_spec(name).origin).parent}/" for name in ("spacy_krissel", LIBRARY)
+)
 
 # (kind, function of the package) -> how often.
 _events: Counter[tuple[str, str]] = Counter()

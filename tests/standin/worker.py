@@ -69,7 +69,11 @@ PIECES = model(EXTRACTOR, ".tokens", window=32)
 # In an order in which each comes after those that it starts from.
 OVERRIDES: dict[str, dict[str, Any]] = {
     "small": {**PAIRS, **model(LINKER, **SMALL)},
-    "small-references": {**PAIRS, **model(LINKER, ".mention", **SMALL), **model(LINKER, ".reference", **SMALL)},
+    "small-references": {
+        **PAIRS,
+        **model(LINKER, ".mention", **SMALL),
+        **model(LINKER, ".reference", **SMALL),
+    },
     "transformer": PAIRS,
     "krissbert": {**PAIRS, **model(LINKER, ".reference", window=64)},
     "sapbert": PAIRS,
@@ -121,7 +125,12 @@ STARTS = {
 }
 # Prototypes that the papers have; of the others names and mined mentions.
 PROTOTYPES: dict[str, dict[str, Any]] = {
-    "pel": {"names": False, "use_references": False, "reference_prototypes": True, "mentions_per_entity": 0},
+    "pel": {
+        "names": False,
+        "use_references": False,
+        "reference_prototypes": True,
+        "mentions_per_entity": 0,
+    },
     "belhd": {"mentions_per_entity": 0, "class_names": False},
 }
 
@@ -158,12 +167,19 @@ class Steps:
 def run_config(name: str, paths: dict[str, str], out: Path) -> dict[str, Any]:
     """Train a config for a few steps, give it a knowledge base, load it and use it."""
     config = spacy.util.load_config(CONFIGS / f"{name}.cfg")
-    starts = {key: str(out / start / "pipeline") for (own, key), start in STARTS.items() if own == name}
+    starts = {
+        key: str(out / start / "pipeline") for (own, key), start in STARTS.items() if own == name
+    }
     found = {f"paths.{key}": {**paths, **starts}[key] for key in config["paths"]}
     if "logger" in config["training"]:
         found["training.logger.path"] = str(out / name / "log.jsonl")
     with Steps() as steps:
-        train(CONFIGS / f"{name}.cfg", out / name, gpu_id=0, overrides={**STEPS, **OVERRIDES[name], **found})
+        train(
+            CONFIGS / f"{name}.cfg",
+            out / name,
+            gpu_id=0,
+            overrides={**STEPS, **OVERRIDES[name], **found},
+        )
     trained = out / name / "model-last"
     pipeline = out / name / "pipeline"
     component = next(each for each in (RERANKER, EXTRACTOR, LINKER) if each in config["components"])
@@ -174,7 +190,9 @@ def run_config(name: str, paths: dict[str, str], out: Path) -> dict[str, Any]:
     else:
         nlp = spacy.load(trained)
         if component == EXTRACTOR:
-            source = PrototypeSource(OntologyStore(paths["ontology"]), None, mentions_per_entity=0, class_names=False)
+            source = PrototypeSource(
+                OntologyStore(paths["ontology"]), None, mentions_per_entity=0, class_names=False
+            )
             build_prototypes(nlp, source, name=EXTRACTOR)
         nlp.to_disk(pipeline)
     nlp = spacy.load(pipeline)
@@ -190,7 +208,7 @@ def run_config(name: str, paths: dict[str, str], out: Path) -> dict[str, Any]:
     }
 
 
-# Whatever else computes on a device ----------------------------------------------------------------
+# Whatever else computes on a device ---------------------------------------------------------------
 
 
 def evaluated(name: str) -> Callable:
@@ -211,7 +229,8 @@ def distilled(paths: dict[str, str], out: Path) -> float:
 
 
 def in_chunks(name: str, **changes: Any) -> Callable:
-    """Train with dropout, cached gradients, clipping and averages, none of which the toy sizes need."""
+    """Train with dropout, cached gradients, clipping and averages, none of which the toy sizes
+    need."""
 
     def use(paths: dict[str, str], out: Path) -> float:
         config = spacy.util.load_config(CONFIGS / f"{name}.cfg")
@@ -268,13 +287,18 @@ def losses_differ(paths: dict[str, str], out: Path) -> float:
         ProxyLoss(),
         MultiSimilarity(),
         *(SoftmaxLoss(0.1, each) for each in ("pairs", "mean", "sum")),
-        *(getattr(lab, name)() for name in ("Circle", "CosinePairs", "LiftedStructure", "NCA", "MaxMarginTriplet")),
+        *(
+            getattr(lab, name)()
+            for name in ("Circle", "CosinePairs", "LiftedStructure", "NCA", "MaxMarginTriplet")
+        ),
     ]
     largest = 0.0
     for loss in found:
         gradient, value = loss(*on_device)
         expected, expected_value = loss(scores, positives, negatives)
-        largest = max(largest, abs(value - expected_value), float(np.abs(gradient.get() - expected).max()))
+        largest = max(
+            largest, abs(value - expected_value), float(np.abs(gradient.get() - expected).max())
+        )
     return largest
 
 

@@ -10,7 +10,9 @@ from spacy_krissel.training.distillation import fit_to_vectors, narrowing_projec
 from spacy_krissel.views import View, name_view
 
 VIEWS = [
-    name_view(f"{kind} of the {organ}") for kind in ("cancer", "cyst", "injury") for organ in ("lung", "liver", "skin")
+    name_view(f"{kind} of the {organ}")
+    for kind in ("cancer", "cyst", "injury")
+    for organ in ("lung", "liver", "skin")
 ]
 VIEWS += [View("the lesion was ", "it", " in the lung"), View("rain and ", "it", " was cold")]
 
@@ -33,7 +35,9 @@ def test_narrowing_keeps_the_most_of_the_inner_products(rank, width, seed):
 def test_narrowing_ignores_vector_lengths():
     vectors = random_vectors(40, 8) * np.geomspace(0.01, 100, 40, dtype=np.float32)[:, None]
     assert_allclose(
-        abs(narrowing_projection(vectors, 3, 0)), abs(narrowing_projection(to_unit(vectors), 3, 0)), atol=1e-5
+        abs(narrowing_projection(vectors, 3, 0)),
+        abs(narrowing_projection(to_unit(vectors), 3, 0)),
+        atol=1e-5,
     )
     assert not to_unit(np.zeros((2, 3))).any()
 
@@ -89,7 +93,9 @@ def test_the_first_step_follows_the_gradient_of_the_mean_squared_distance(monkey
         order.extend(rows)
         return [VIEWS[row] for row in rows]
 
-    fit_to_vectors(Spy(), views, lambda rows: wanted[rows], len(VIEWS), passes=2, seed=0, progress=False)
+    fit_to_vectors(
+        Spy(), views, lambda rows: wanted[rows], len(VIEWS), passes=2, seed=0, progress=False
+    )
     assert sorted(order[: len(VIEWS)]) == sorted(rows_of.values())
     assert_allclose(seen[0], 2 * (found - wanted)[order[: len(VIEWS)]] / len(VIEWS), atol=1e-6)
     assert seen[1] > seen[3] > 0

@@ -25,14 +25,19 @@ def test_steps_equal_those_of_torch(clip_norm):
     fix_random_seed(0)
     random = np.random.default_rng(0)
     X = random.normal(size=(6, 4)).astype("f")
-    model = chain(Linear(3, 4), LayerNorm(3), Linear(2, 3)).initialize(X, np.zeros((6, 2), dtype="f"))
+    model = chain(Linear(3, 4), LayerNorm(3), Linear(2, 3)).initialize(
+        X, np.zeros((6, 2), dtype="f")
+    )
     names = [(node, name) for node in model.walk() for name in node.param_names]
     theirs = [torch.tensor(node.get_param(name).copy(), requires_grad=True) for node, name in names]
     groups = [
         {"params": [p for p in theirs if p.ndim > 1], "weight_decay": 0.1},
         {"params": [p for p in theirs if p.ndim == 1], "weight_decay": 0.0},
     ]
-    reference, ours = torch.optim.AdamW(groups, lr=0.001), make_adamw(0.001, weight_decay=0.1, clip_norm=clip_norm)
+    reference, ours = (
+        torch.optim.AdamW(groups, lr=0.001),
+        make_adamw(0.001, weight_decay=0.1, clip_norm=clip_norm),
+    )
     for _ in range(5):
         for (node, name), weight in zip(names, theirs, strict=True):
             gradient = random.normal(size=weight.shape).astype("f")
@@ -75,7 +80,8 @@ rates = st.floats(1e-5, 1e-3)
 )
 @settings(max_examples=25)
 def test_fused_steps_equal_thincs(rate, decay, decoupled, grad_clip, eps, betas, ours, seed):
-    """Over 20 steps: weights that get a gradient later than others, and one of zeros, among them."""
+    """Over 20 steps: weights that get a gradient later than others, and one of zeros, among
+    them."""
     import torch
 
     from spacy_krissel.layers.hf import shim
@@ -88,14 +94,18 @@ def test_fused_steps_equal_thincs(rate, decay, decoupled, grad_clip, eps, betas,
         others = {"L2": decay, "L2_is_weight_decay": decoupled, "grad_clip": grad_clip, "eps": eps}
         return Adam(schedule, beta1=beta1, beta2=beta2, use_averages=False, **others)
 
-    layers = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.LayerNorm(4), torch.nn.Linear(4, 2))
+    layers = torch.nn.Sequential(
+        torch.nn.Linear(3, 4), torch.nn.LayerNorm(4), torch.nn.Linear(4, 2)
+    )
     shims = [shim.TransformerShim({}, {}) for _ in range(2)]
     for each in shims:
         each._model = copy.deepcopy(layers)
     optimizers = [optimizer(), optimizer()]
     random = np.random.default_rng(seed)
     for step in range(20):
-        for i, weights in enumerate(zip(*(each._model.parameters() for each in shims), strict=True)):
+        for i, weights in enumerate(
+            zip(*(each._model.parameters() for each in shims), strict=True)
+        ):
             size = 0.0 if i == 2 and step == 7 else 10 ** random.uniform(-3, 1)
             gradient = size * random.normal(size=weights[0].shape).astype("f")
             for weight in weights:
@@ -111,7 +121,9 @@ def test_fused_steps_equal_thincs(rate, decay, decoupled, grad_clip, eps, betas,
             assert theirs.grad is None or not own.grad.any()
 
 
-@pytest.mark.parametrize("settings", [{"use_averages": True}, {"use_averages": False, "beta1": 0.0, "beta2": 0.0}])
+@pytest.mark.parametrize(
+    "settings", [{"use_averages": True}, {"use_averages": False, "beta1": 0.0, "beta2": 0.0}]
+)
 def test_other_optimizers_are_not_fused(tiny_bert, monkeypatch, settings):
     from spacy_krissel.layers.hf import shim
 
@@ -123,7 +135,10 @@ def test_other_optimizers_are_not_fused(tiny_bert, monkeypatch, settings):
     encoder.begin_update(VIEWS)[1](np.ones_like(vectors))
     optimizer = Adam(0.1, **settings)
     encoder.finish_update(optimizer)
-    assert not np.allclose(encoder.predict(VIEWS), vectors) and bool(optimizer.averages) == settings["use_averages"]
+    assert (
+        not np.allclose(encoder.predict(VIEWS), vectors)
+        and bool(optimizer.averages) == settings["use_averages"]
+    )
 
 
 def test_step_with_overflowed_gradients_is_skipped(tiny_bert, monkeypatch):
@@ -138,7 +153,9 @@ def test_step_with_overflowed_gradients_is_skipped(tiny_bert, monkeypatch):
     held._grad_scaler._found_inf = True
     encoder.finish_update(Adam(0.1, use_averages=False))
     assert_array_equal(encoder.predict(VIEWS), vectors)
-    assert not any(weight.grad.any() for weight in held.transformer.parameters() if weight.grad is not None)
+    assert not any(
+        weight.grad.any() for weight in held.transformer.parameters() if weight.grad is not None
+    )
 
 
 @pytest.mark.parametrize("kind", ["small", "bert"])

@@ -22,9 +22,13 @@ def test_gradients_equal_those_of_torch():
     ):
         scores, backprop = found
         assert_allclose(scores, theirs.detach().numpy())
-        expected = torch.autograd.grad((theirs * torch.tensor(by)).sum(), leaves, allow_unused=True, retain_graph=True)
+        expected = torch.autograd.grad(
+            (theirs * torch.tensor(by)).sum(), leaves, allow_unused=True, retain_graph=True
+        )
         gradients = backprop(by)
-        for ours, gradient in zip(gradients if isinstance(gradients, tuple) else [gradients], expected, strict=False):
+        for ours, gradient in zip(
+            gradients if isinstance(gradients, tuple) else [gradients], expected, strict=False
+        ):
             assert_allclose(ours, gradient.numpy(), atol=1e-12)
 
 

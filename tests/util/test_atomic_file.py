@@ -5,7 +5,13 @@ import threading
 import pytest
 
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.util.atomic import atomic_file, check_file, check_folder, check_parent, write_text
+from spacy_krissel.util.atomic import (
+    atomic_file,
+    check_file,
+    check_folder,
+    check_parent,
+    write_text,
+)
 
 
 def test_a_failure_leaves_the_earlier_file_alone(tmp_path):
@@ -51,7 +57,11 @@ def test_leftovers_of_a_killed_writer_are_removed(tmp_path):
     (tmp_path / ".out.txt.76543210.tmp").mkdir()
     (tmp_path / ".other.txt.01234567.tmp").write_text("another's")
     write_text(tmp_path / "out.txt", "whole")
-    assert sorted(os.listdir(tmp_path)) == [".other.txt.01234567.tmp", ".out.txt.76543210.tmp", "out.txt"]
+    assert sorted(os.listdir(tmp_path)) == [
+        ".other.txt.01234567.tmp",
+        ".out.txt.76543210.tmp",
+        "out.txt",
+    ]
 
 
 def test_a_link_stays_a_link(tmp_path):

@@ -42,7 +42,8 @@ def no_exchange(monkeypatch):
 
 @pytest.fixture
 def killed_at(monkeypatch):
-    """A context that ends like a killed process at the so manieth rename: what would tidy up does not run either."""
+    """A context that ends like a killed process at the so manieth rename: what would tidy up does
+    not run either."""
 
     @contextmanager
     def made(number):
@@ -83,15 +84,21 @@ def test_link_to_a_folder_stays_a_link(tmp_path, monkeypatch, target, can_exchan
     for content in ("a", "b"):
         write(link, content)
         assert link.is_symlink() and content_of(tmp_path / "elsewhere" / "folder") == [content] * 3
-    names = [[path.name for path in folder.iterdir()] for folder in (tmp_path / "elsewhere", tmp_path / "here")]
+    names = [
+        [path.name for path in folder.iterdir()]
+        for folder in (tmp_path / "elsewhere", tmp_path / "here")
+    ]
     assert names == [["folder"], ["link"]]
     remove_folder(link)
     assert link.is_symlink() and not [*(tmp_path / "elsewhere").iterdir()]
 
 
 @pytest.mark.parametrize("number, there", [(1, True), (2, False), (3, True)])
-def test_replacement_that_is_killed_can_be_restored(tmp_path, no_exchange, killed_at, number, there):
-    """Before anything; between the old one's stepping aside and the new one's coming; before the old one's removal."""
+def test_replacement_that_is_killed_can_be_restored(
+    tmp_path, no_exchange, killed_at, number, there
+):
+    """Before anything; between the old one's stepping aside and the new one's coming; before the
+    old one's removal."""
     path = tmp_path / "x"
     write(path, "a")
     with killed_at(number):
@@ -122,7 +129,10 @@ def test_half_removed_folder_is_never_restored(tmp_path, monkeypatch):
 
 
 def test_other_folders_are_left_alone(tmp_path):
-    others = [tmp_path / name for name in (".x.old", ".xy.12345678.old", ".x.123456789.tmp", "x.12345678.old")]
+    others = [
+        tmp_path / name
+        for name in (".x.old", ".xy.12345678.old", ".x.123456789.tmp", "x.12345678.old")
+    ]
     for other in others:
         other.mkdir()
     write(tmp_path / "x", "a")
@@ -173,7 +183,9 @@ class TestExchange:
             write(path, "b")
         assert content_of(path) == ["b"] * 3
         write(path, "c")
-        assert content_of(path) == ["c"] * 3 and [found.name for found in tmp_path.iterdir()] == ["x"]
+        assert content_of(path) == ["c"] * 3 and [found.name for found in tmp_path.iterdir()] == [
+            "x"
+        ]
 
     def test_disk_error_is_raised(self, tmp_path):
         (tmp_path / "x").mkdir()
@@ -188,13 +200,22 @@ def inodes(folder):
 
 @pytest.mark.parametrize("can_link", [True, False])
 def test_linked_copy_shares_only_its_large_files(tmp_path, monkeypatch, can_link):
-    """What is edited in place is a copy; without `hard_linking`, or on a disk without links, all is."""
+    """What is edited in place is a copy; without `hard_linking`, or on a disk without links, all
+    is."""
     source = tmp_path / "source"
     (source / "kb").mkdir(parents=True)
-    for name in ("kb/vectors.npy", "kb/entities.arrow", "kb/index.faiss", "config.cfg", "kb/manifest.json"):
+    for name in (
+        "kb/vectors.npy",
+        "kb/entities.arrow",
+        "kb/index.faiss",
+        "config.cfg",
+        "kb/manifest.json",
+    ):
         (source / name).write_text(name)
     if not can_link:
-        monkeypatch.setattr(os, "link", lambda *_: (_ for _ in ()).throw(OSError(errno.EXDEV, "another disk")))
+        monkeypatch.setattr(
+            os, "link", lambda *_: (_ for _ in ()).throw(OSError(errno.EXDEV, "another disk"))
+        )
     copy_folder(source, tmp_path / "copied")
     with hard_linking():
         copy_folder(source, tmp_path / "linked")

@@ -110,9 +110,9 @@ class Part:
 
 def test_maker_has_the_settings_of_what_it_makes():
     make = factory_for(Part, "owner")
-    assert list(inspect.signature(make).parameters) == ["size", "name"] and parameter_help(make) == {
-        "size": "how large it is."
-    }
+    assert list(inspect.signature(make).parameters) == ["size", "name"] and parameter_help(
+        make
+    ) == {"size": "how large it is."}
     assert make()("me").values == ("me", 3, "part")
     assert pickle.loads(pickle.dumps(make(size=5, name="x")))("you").values == ("you", 5, "x")
     for wrong in ({"size": 0}, {"size": "3"}, {"name": 1}):
@@ -161,7 +161,9 @@ def test_a_function_of_settings_is_called_with_the_fields_of_the_class():
     assert ask("a", size=5) == Asked(Path("a"), size=5) and ask(path=Path("a")).flag is False
     # Its own before those that it shares.
     assert list(inspect.signature(ask).parameters) == ["path", "flag", "size", "words"]
-    assert parameter_help(ask)["size"] == "how large it is." and parameter_help(ask)["path"].startswith("where to")
+    assert parameter_help(ask)["size"] == "how large it is." and parameter_help(ask)[
+        "path"
+    ].startswith("where to")
     with pytest.raises(TypeError, match="no_such_setting"):
         ask("a", no_such_setting=3)
     with pytest.raises(KrisselError, match="K006.*'size'"):

@@ -8,7 +8,9 @@ from spacy_krissel.errors import KrisselError
 from spacy_krissel.util.compiled import compiled
 
 
-@pytest.mark.parametrize("reason", ["Numba needs NumPy 2.3 or less", "libllvmlite.so: cannot open shared object file"])
+@pytest.mark.parametrize(
+    "reason", ["Numba needs NumPy 2.3 or less", "libllvmlite.so: cannot open shared object file"]
+)
 def test_numba_that_cannot_be_imported_has_a_code(monkeypatch, reason):
     class Failing:
         def find_spec(self, name, path=None, target=None):
@@ -32,15 +34,17 @@ def test_loops_are_compiled_without_a_writable_cache(monkeypatch):
     monkeypatch.setattr(numba, "njit", refusing)
     assert compiled(lambda x: x + 1)(2) == 3
     exact, quick = compiled(lambda x: x), compiled(fastmath={"reassoc"})(lambda x: x)
-    assert not exact.targetoptions.get("fastmath") and quick.targetoptions["fastmath"] == {"reassoc"}
+    assert not exact.targetoptions.get("fastmath") and quick.targetoptions["fastmath"] == {
+        "reassoc"
+    }
 
 
 def test_numba_is_imported_by_the_first_link_and_no_module():
     """Its import takes half a second."""
     code = (
-        "import sys; from spacy_krissel.layers.features import text_features;"
-        "import spacy_krissel.pipeline.factories, spacy_krissel.lexical.index, spacy_krissel.kb.nearest;"
-        "assert 'numba' not in sys.modules;"
-        "text_features(['cold'], rows=9, ngrams=(3, 5)); assert 'numba' in sys.modules"
+        "import sys; from spacy_krissel.layers.features import text_features;import "
+        "spacy_krissel.pipeline.factories, spacy_krissel.lexical.index, "
+        "spacy_krissel.kb.nearest;assert 'numba' not in sys.modules;text_features(['cold'], "
+        "rows=9, ngrams=(3, 5)); assert 'numba' in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

@@ -48,7 +48,11 @@ def test_quote_is_not_closed_by_another_row():
     """The two rows would be one of two lines, with more cells than the first row has."""
     found = read(["id,name", '1,"gout', '2,5",y', "3,croup"])
     assert [number for number, row in found if isinstance(row, str)] == [2]
-    assert [row for _, row in found if isinstance(row, list)] == [["id", "name"], ["2", '5"', "y"], ["3", "croup"]]
+    assert [row for _, row in found if isinstance(row, list)] == [
+        ["id", "name"],
+        ["2", '5"', "y"],
+        ["3", "croup"],
+    ]
 
 
 def test_unclosed_quotes_take_linear_time():

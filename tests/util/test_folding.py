@@ -5,13 +5,33 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_krissel.util.folding import GREEK_NAMES, canonical_name, fold_name, is_canonical, plain_text, spelling
+from spacy_krissel.util.folding import (
+    GREEK_NAMES,
+    canonical_name,
+    fold_name,
+    is_canonical,
+    plain_text,
+    spelling,
+)
 
 WORDS = st.text(st.sampled_from("abcdehilmnorstuyz"), min_size=2, max_size=9)
 PHRASES = st.lists(WORDS, min_size=1, max_size=4).map(" ".join)
 # Format characters that Unicode calls default ignorable, and variation selectors.
 INVISIBLE = [
-    chr(code) for code in (0xAD, 0x34F, 0x200B, 0x200D, 0x200E, 0x202E, 0x2060, 0x2066, 0xFE0F, 0xFEFF, 0xE0101)
+    chr(code)
+    for code in (
+        0xAD,
+        0x34F,
+        0x200B,
+        0x200D,
+        0x200E,
+        0x202E,
+        0x2060,
+        0x2066,
+        0xFE0F,
+        0xFEFF,
+        0xE0101,
+    )
 ]
 
 
@@ -28,7 +48,8 @@ INVISIBLE = [
         (" -- ", "--"),
         ("", ""),
         (" ", ""),
-        # J + caron has no capital letter of its own; its small form has, and both spellings are one name.
+        # J + caron has no capital letter of its own; its small form has, and both spellings are one
+        # name.
         ("J\u030c", "\u01f0"),
     ],
 )
@@ -127,7 +148,11 @@ def test_invisible_characters_are_ignored(phrase, data):
 
 @given(
     PHRASES,
-    st.lists(st.tuples(st.integers(0, 40), st.sampled_from("\u0300\u0301\u0302\u0303\u0308\u030a\u030c\u0327"))),
+    st.lists(
+        st.tuples(
+            st.integers(0, 40), st.sampled_from("\u0300\u0301\u0302\u0303\u0308\u030a\u030c\u0327")
+        )
+    ),
 )
 def test_accents_are_ignored_composed_or_not(phrase, marks):
     accented = phrase
@@ -173,7 +198,13 @@ def test_dashes_and_apostrophes_are_normalized(phrase, dash, quote):
         ("∆-catenin", "⍺-catenin".replace("⍺", "δ"), "delta-catenin"),
         ("ß-thalassemia", "ꞵ-thalassemia", "β-thalassemia"),
         ("TGF-ß1", "TGF-β1"),
-        ("Addison`s disease", "Addison 's disease", "Addison''s disease", "Addison‛s disease", "Addison disease"),
+        (
+            "Addison`s disease",
+            "Addison 's disease",
+            "Addison''s disease",
+            "Addison‛s disease",
+            "Addison disease",
+        ),
         ("neurofibromatosis I", "neurofibromatosis 1"),
     ],
 )

@@ -8,8 +8,12 @@ from spacy_krissel.util.hashing import stable_hash, stable_hashes
 
 
 def test_hash_is_the_same_in_every_process():
-    code = "from spacy_krissel.util.hashing import stable_hash; print(stable_hash(0, 'doc', 17, 'D1'))"
-    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    code = (
+        "from spacy_krissel.util.hashing import stable_hash; print(stable_hash(0, 'doc', 17, 'D1'))"
+    )
+    printed = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
     assert int(printed) == stable_hash(0, "doc", 17, "D1")
 
 

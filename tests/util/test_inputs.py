@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.util import inputs
-from spacy_krissel.util.inputs import InputFile, check_encoding, coded_reading, control_character, not_utf8, open_input
+from spacy_krissel.util.inputs import (
+    InputFile,
+    check_encoding,
+    coded_reading,
+    control_character,
+    not_utf8,
+    open_input,
+)
 
 
 def opened(path):
@@ -34,7 +41,9 @@ def test_errors_of_a_reader_are_coded(error, code, said):
     assert caught.value.__cause__ is error, "the cause is lost"
 
 
-@pytest.mark.parametrize("error", [MemoryError(), KrisselError("[K001] …"), KrisselWarning("…"), KeyboardInterrupt()])
+@pytest.mark.parametrize(
+    "error", [MemoryError(), KrisselError("[K001] …"), KrisselWarning("…"), KeyboardInterrupt()]
+)
 def test_other_errors_pass_unchanged(error):
     with pytest.raises(type(error)) as caught, coded_reading("a.txt"):
         raise error
@@ -47,13 +56,17 @@ def test_directory_and_unreadable_file_raise(tmp_path, monkeypatch):
         pass
     path.write_text("x")
     monkeypatch.setattr(
-        inputs, "CountedFile", lambda *_: (_ for _ in ()).throw(PermissionError(errno.EACCES, "no", "a"))
+        inputs,
+        "CountedFile",
+        lambda *_: (_ for _ in ()).throw(PermissionError(errno.EACCES, "no", "a")),
     )
     with pytest.raises(KrisselError, match="K026.*'a'"), opened(path):
         pass
 
 
-@pytest.mark.parametrize("data", [b"\x1f\x8b", gzip.compress(b"text" * 99)[:-4]], ids=["header", "cut"])
+@pytest.mark.parametrize(
+    "data", [b"\x1f\x8b", gzip.compress(b"text" * 99)[:-4]], ids=["header", "cut"]
+)
 def test_damaged_compression_raises(tmp_path, data):
     path = tmp_path / "a"
     path.write_bytes(data)
@@ -79,7 +92,10 @@ def test_file_beyond_the_limit_raises(tmp_path, monkeypatch, pack):
     monkeypatch.setenv("KRISSEL_MAX_FILE_MIB", "1")
     path = tmp_path / "a"
     path.write_bytes(pack(b"x" * (2**20 + 1)))
-    with pytest.raises(KrisselError, match="K055.*at most 1 MiB.*KRISSEL_MAX_FILE_MIB"), opened(path) as file_:
+    with (
+        pytest.raises(KrisselError, match="K055.*at most 1 MiB.*KRISSEL_MAX_FILE_MIB"),
+        opened(path) as file_,
+    ):
         file_.read_all()
 
 
@@ -93,7 +109,12 @@ def test_invalid_limit_raises(monkeypatch, value):
 def test_only_line_feeds_end_lines():
     raw = b"one\r\ntwo\x0b\xc2\x85three\rfour\nlast"
     file_ = InputFile("a", io.BytesIO(raw))
-    assert list(file_.lines()) == [*raw.splitlines(True)[:0], b"one\r\n", b"two\x0b\xc2\x85three\rfour\n", b"last"]
+    assert list(file_.lines()) == [
+        *raw.splitlines(True)[:0],
+        b"one\r\n",
+        b"two\x0b\xc2\x85three\rfour\n",
+        b"last",
+    ]
     assert (file_.line, file_.ended) == (3, False)
 
 
@@ -123,13 +144,17 @@ def test_too_many_blank_lines_raise(tmp_path, monkeypatch):
     path = tmp_path / "blank.txt"
     path.write_bytes(b"a\n" + b"\n" * 10 + b"b\n" + b" \r\n" * 11)
     found = []
-    with pytest.raises(KrisselError, match=r"K059.*blank\.txt.*line 23.*11 consecutive blank lines"):
+    with pytest.raises(
+        KrisselError, match=r"K059.*blank\.txt.*line 23.*11 consecutive blank lines"
+    ):
         with open_input(path, "", "") as file_:
             found.extend(file_.lines())
     assert found.count(b"b\n") == 1
 
 
-@settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     text=st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=300).filter(
         lambda text: text.strip()[:1] != "<"
@@ -155,7 +180,8 @@ def test_damaged_utf16_is_coded(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "raw, said", [(b"1,M\xe9ni\xe8re", "byte 4 is 0xe9.*'1,Ménière'.*WINDOWS-1252"), (b"\x81a", r"0x81\)$")]
+    "raw, said",
+    [(b"1,M\xe9ni\xe8re", "byte 4 is 0xe9.*'1,Ménière'.*WINDOWS-1252"), (b"\x81a", r"0x81\)$")],
 )
 def test_likely_encodings_are_named(raw, said):
     with pytest.raises(UnicodeDecodeError) as caught:
@@ -163,7 +189,9 @@ def test_likely_encodings_are_named(raw, said):
     assert re.search(said, not_utf8(raw, caught.value))
 
 
-@pytest.mark.parametrize("text", ["a\tb\r\n" * 9, "\x1b[31mred\x1b[0m text that goes on", "ÄÖÜ" * 20, "日本語" * 20])
+@pytest.mark.parametrize(
+    "text", ["a\tb\r\n" * 9, "\x1b[31mred\x1b[0m text that goes on", "ÄÖÜ" * 20, "日本語" * 20]
+)
 @pytest.mark.parametrize("encoding", ["utf8", "cp1252", "gb18030"])
 def test_text_is_not_taken_for_binary(text, encoding):
     check_encoding(text.encode(encoding, errors="replace"), "a")

@@ -50,7 +50,10 @@ def test_manifest_describes_every_file(directory):
         "a.txt": {"bytes": 5, "sha256": sha256_file(directory / "a.txt")},
         "sub/b.bin": {"bytes": 4, "sha256": sha256_file(directory / "sub" / "b.bin")},
     }
-    assert sha256_file(directory / "a.txt") == "8ed3f6ad685b959ead7022518e1af76cd816f8e8ec7ccdda1ed4018e8f2223f8"
+    assert (
+        sha256_file(directory / "a.txt")
+        == "8ed3f6ad685b959ead7022518e1af76cd816f8e8ec7ccdda1ed4018e8f2223f8"
+    )
 
 
 def test_same_content_gives_the_same_bytes(tmp_path):
@@ -107,16 +110,22 @@ def test_parents_are_created_and_an_empty_directory_is_used(tmp_path):
 
 
 def test_missing_directory_raises_k001(tmp_path):
-    with pytest.raises(KrisselError, match=f"K001.*mention shards.*{tmp_path}.*python -m spacy krissel mine"):
+    with pytest.raises(
+        KrisselError, match=f"K001.*mention shards.*{tmp_path}.*python -m spacy krissel mine"
+    ):
         read_manifest(tmp_path / "missing", KIND, 1)
     with pytest.raises(KrisselError, match="K001.*create it with: the oven"):
         read_manifest(tmp_path / "missing", KIND, 1, make="the oven")
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", "1", "null", '"text"', '{"kind": "cake"}', "{}", "\0"])
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", "1", "null", '"text"', '{"kind": "cake"}', "{}", "\0"]
+)
 def test_manifest_of_another_kind_raises_k002(directory, content):
     (directory / MANIFEST).write_text(content)
-    with pytest.raises(KrisselError, match="K002.*holds no mention shards.*python -m spacy krissel mine"):
+    with pytest.raises(
+        KrisselError, match="K002.*holds no mention shards.*python -m spacy krissel mine"
+    ):
         read_manifest(directory, KIND, 1)
 
 
@@ -131,7 +140,8 @@ def test_missing_manifest_raises_k002(directory, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "files", [[], None, "a.txt", {"a.txt": {}}, {"a.txt": 5}, {"a.txt": {"bytes": "5", "sha256": None}}]
+    "files",
+    [[], None, "a.txt", {"a.txt": {}}, {"a.txt": 5}, {"a.txt": {"bytes": "5", "sha256": None}}],
 )
 def test_invalid_file_entries_raise(directory, files):
     edit(directory, lambda manifest: manifest.update(files=files))
@@ -176,7 +186,9 @@ def test_large_files_are_hashed_unless_verification_is_off(directory):
 def hashed(monkeypatch):
     """The names of the files that are hashed, in any order."""
     found = []
-    monkeypatch.setattr(module, "sha256_file", lambda path: (found.append(path.name), sha256_file(path))[1])
+    monkeypatch.setattr(
+        module, "sha256_file", lambda path: (found.append(path.name), sha256_file(path))[1]
+    )
     return found
 
 
@@ -189,7 +201,8 @@ def test_unchanged_file_is_hashed_once(directory, hashed, monkeypatch):
 
 
 def test_change_after_hashing_is_detected(directory, monkeypatch):
-    """At once, within one step of the file system's clock; later, with the time set back; and by another file."""
+    """At once, within one step of the file system's clock; later, with the time set back; and by
+    another file."""
     path = directory / "a.txt"
 
     def damaged(write):
@@ -213,7 +226,9 @@ def test_change_after_hashing_is_detected(directory, monkeypatch):
         damaged(change)
     monkeypatch.setattr(module, "CLOCK_STEP", 0.05)
     for change in changes:
-        damaged(lambda change=change: (time.sleep(0.1), read_manifest(directory, KIND, 1), change()))
+        damaged(
+            lambda change=change: (time.sleep(0.1), read_manifest(directory, KIND, 1), change())
+        )
 
 
 @pytest.mark.parametrize(
@@ -264,7 +279,9 @@ def cake(path, **info):
 HUGE = "9" * 400
 
 
-@pytest.mark.parametrize("text", ["null", "true", '"2"', "2.0", "-1", "[]", "{}", "NaN", "Infinity", "1e400", HUGE])
+@pytest.mark.parametrize(
+    "text", ["null", "true", '"2"', "2.0", "-1", "[]", "{}", "NaN", "Infinity", "1e400", HUGE]
+)
 @pytest.mark.parametrize("key", ["count", "layers", "files", "format_version", "kind"])
 def test_value_of_another_type_raises(tmp_path, key, text):
     path = cake(tmp_path / "cake")
@@ -287,14 +304,18 @@ def test_missing_key_is_named(tmp_path, key):
         read_manifest(path, KIND, 1, schema=Cake)
 
 
-@pytest.mark.parametrize("layers", [{"top": [1, "2"]}, {"top": [float("nan")]}, {"top": [float("inf")]}, {"top": 1}])
+@pytest.mark.parametrize(
+    "layers", [{"top": [1, "2"]}, {"top": [float("nan")]}, {"top": [float("inf")]}, {"top": 1}]
+)
 def test_invalid_nested_value_raises(tmp_path, layers):
     path = cake(tmp_path / "cake", layers=layers)
     with pytest.raises(KrisselError, match=r"K002.*'layers\.top"):
         read_manifest(path, KIND, 1, schema=Cake)
 
 
-@pytest.mark.parametrize("bomb", ["[" * 100_000, '{"a":' * 100_000, "[" * 900 + "]" * 900, "1" * 10_000])
+@pytest.mark.parametrize(
+    "bomb", ["[" * 100_000, '{"a":' * 100_000, "[" * 900 + "]" * 900, "1" * 10_000]
+)
 def test_deeply_nested_or_huge_manifest_raises(directory, bomb):
     text = (directory / MANIFEST).read_text()
     for content in (bomb, text.replace('"count": 2', f'"count": {bomb}')):
@@ -315,7 +336,9 @@ def test_unlisted_files_raise(tmp_path):
     (path / "notes.txt").write_text("Nobody reads this.")
     read_manifest(path, KIND, 1, schema=Cake)
     (path / "sub" / "more.bin").write_text("But this.")
-    with pytest.raises(KrisselError, match="K002.*does not list the file 'sub/more.bin', which is there"):
+    with pytest.raises(
+        KrisselError, match="K002.*does not list the file 'sub/more.bin', which is there"
+    ):
         read_manifest(path, KIND, 1, schema=Cake)
     (path / "sub" / "more.bin").unlink()
     edit(path, lambda manifest: manifest["files"].pop("a.txt"))
@@ -325,7 +348,19 @@ def test_unlisted_files_raise(tmp_path):
 
 @pytest.mark.parametrize(
     "name",
-    ["/etc/hostname", "../secret", "sub/../../secret", "./a.txt", "sub//b.bin", "", ".", "..", "a\0", "C:a", "a\\b"],
+    [
+        "/etc/hostname",
+        "../secret",
+        "sub/../../secret",
+        "./a.txt",
+        "sub//b.bin",
+        "",
+        ".",
+        "..",
+        "a\0",
+        "C:a",
+        "a\\b",
+    ],
 )
 def test_file_outside_the_folder_raises(directory, tmp_path, name):
     (tmp_path / "secret").write_text("alpha")
@@ -334,7 +369,9 @@ def test_file_outside_the_folder_raises(directory, tmp_path, name):
         read_manifest(directory, KIND, 1)
 
 
-@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="needs files that this user may not read")
+@pytest.mark.skipif(
+    os.name == "nt" or os.geteuid() == 0, reason="needs files that this user may not read"
+)
 def test_unreadable_file_is_not_reported_as_damage(directory):
     for name in (MANIFEST, "a.txt"):
         (directory / name).chmod(0)
@@ -347,10 +384,16 @@ def test_disk_errors_are_coded(directory, monkeypatch):
     def fails(path):
         raise OSError(5, "Input/output error", str(path))
 
-    with monkeypatch.context() as patch, pytest.raises(KrisselError, match="K026.*a.txt.*Input/output"):
+    with (
+        monkeypatch.context() as patch,
+        pytest.raises(KrisselError, match="K026.*a.txt.*Input/output"),
+    ):
         patch.setattr(module, "sha256_file", fails)
         read_manifest(directory, KIND, 1)
-    with pytest.raises(KrisselError, match="K026.*made.*No space"), new_directory(directory, KIND, 1):
+    with (
+        pytest.raises(KrisselError, match="K026.*made.*No space"),
+        new_directory(directory, KIND, 1),
+    ):
         raise OSError(28, "No space left on device")
     assert read_manifest(directory, KIND, 1)["count"] == 2
 

@@ -38,7 +38,9 @@ def make(folder, text, n_gold, name="krissel_linker"):
     kb = folder / name / "kb"
     kb.mkdir(parents=True)
     kinds = {"name": 3, **({"gold": n_gold} if n_gold else {})}
-    (kb / "manifest.json").write_text(json.dumps({"prototype_kinds": kinds, "prototype_sources": {"fix": n_gold}}))
+    (kb / "manifest.json").write_text(
+        json.dumps({"prototype_kinds": kinds, "prototype_sources": {"fix": n_gold}})
+    )
     (folder / "note.txt").write_text(text)
 
 
@@ -62,7 +64,12 @@ def test_a_failed_rename_leaves_no_backup_and_the_earlier_output(tmp_path, monke
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.txt", "linker"]
 
 
-@given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\x85\u2028\u2029")), max_size=5))
+@given(
+    st.lists(
+        st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\x85\u2028\u2029")),
+        max_size=5,
+    )
+)
 def test_earlier_outputs_are_never_lost(tmp_path_factory, texts):
     folder = tmp_path_factory.mktemp("outputs")
     output = folder / "links.tsv"
@@ -101,7 +108,9 @@ def test_failure_after_the_backup_keeps_both_files(tmp_path):
 def test_filled_in_rows_are_counted(tmp_path, rows, n):
     path = tmp_path / "links.tsv"
     path.write_text(rows, encoding="utf8")
-    assert describe_loss(path) == (f"a table with {n} row(s) that were filled in" if n else "a file")
+    assert describe_loss(path) == (
+        f"a table with {n} row(s) that were filled in" if n else "a file"
+    )
 
 
 def test_empty_file_is_overwritten(tmp_path):
@@ -194,7 +203,9 @@ def test_path_like_outputs_are_checked(tmp_path):
     assert (tmp_path / "a.txt").read_text() == "mine"
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{", '{"prototype_kinds": 3}', '{"prototype_kinds": {"gold": "x"}}'])
+@pytest.mark.parametrize(
+    "content", ["", "[]", "{", '{"prototype_kinds": 3}', '{"prototype_kinds": {"gold": "x"}}']
+)
 def test_damaged_manifest_counts_as_holding_nothing(tmp_path, content):
     (tmp_path / "manifest.json").write_text(content)
     assert describe_loss(tmp_path) == ""
@@ -203,7 +214,12 @@ def test_damaged_manifest_counts_as_holding_nothing(tmp_path, content):
 def test_all_writing_commands_have_the_force_option():
     for name, command in COMMANDS.items():
         parameters = signature(_functions(command)[0]).parameters
-        if {"output", "metrics", "homonyms", "kb_path"} & parameters.keys() and name not in MADE_AGAIN:
+        if {
+            "output",
+            "metrics",
+            "homonyms",
+            "kb_path",
+        } & parameters.keys() and name not in MADE_AGAIN:
             assert parameters["force"].annotation is bool, name
 
 

@@ -51,4 +51,7 @@ def test_size_of_folders_is_that_of_their_files(tmp_path):
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a").write_bytes(b"abc")
     (tmp_path / "b").write_bytes(b"de")
-    assert size_of([tmp_path]) == 5 and size_of([tmp_path / "in", str(tmp_path / "b"), tmp_path / "missing"]) == 5
+    assert (
+        size_of([tmp_path]) == 5
+        and size_of([tmp_path / "in", str(tmp_path / "b"), tmp_path / "missing"]) == 5
+    )

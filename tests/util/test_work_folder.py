@@ -43,7 +43,9 @@ def test_second_run_in_one_process_is_refused(tmp_path):
     with started(tmp_path / "w") as work:
         work.write("work", b"1")
         for restart in (False, True):
-            with pytest.raises(KrisselError, match="K045.*'.*/w'.*same output.*choose another output"):
+            with pytest.raises(
+                KrisselError, match="K045.*'.*/w'.*same output.*choose another output"
+            ):
                 started(tmp_path / "w", restart=restart)
         assert (tmp_path / "w" / "work").read_bytes() == b"1"
     with started(tmp_path / "w"):
@@ -172,7 +174,9 @@ def test_run_without_work_removes_its_folder(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", "null", "[" * 100_000, '{"a":' * 100_000, '{"a": 1}\0', "\xff"])
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", "null", "[" * 100_000, '{"a":' * 100_000, '{"a": 1}\0', "\xff"]
+)
 def test_damaged_state_raises(tmp_path, content):
     (tmp_path / "w").mkdir()
     (tmp_path / "w" / STATE).write_bytes(content.encode("latin1"))

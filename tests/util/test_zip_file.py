@@ -33,7 +33,9 @@ def read(path, data):
         return {name: archive.read(name) for name in archive.namelist()}
 
 
-@pytest.mark.parametrize("data", [zipped(), zipped(zipfile.ZIP_STORED), zipped(comment=b"from a tool")])
+@pytest.mark.parametrize(
+    "data", [zipped(), zipped(zipfile.ZIP_STORED), zipped(comment=b"from a tool")]
+)
 def test_any_damage_is_refused_or_harmless(data, tmp_path):
     @settings(max_examples=500, deadline=None)
     @given(damaged(data))

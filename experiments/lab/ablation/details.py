@@ -54,12 +54,17 @@ def seen_figures(reports: Sequence[Report]) -> dict[str, Any]:
     found = {}
     for part in SEEN:
         figures = [report if part == "all" else report["slices"].get(part) for report in reports]
-        recall = {k: _mean([None if each is None else each["recall"][k] for each in figures]) for k in RECALL_AT}
+        recall = {
+            k: _mean([None if each is None else each["recall"][k] for each in figures])
+            for k in RECALL_AT
+        }
         found[part] = {"n": figures[0]["n"] if figures[0] else 0, "recall": recall}
     return found
 
 
-def nil_figures(runs: Sequence[Sequence[LinkRecord]], calibrations: Sequence[Report]) -> dict[str, Any]:
+def nil_figures(
+    runs: Sequence[Sequence[LinkRecord]], calibrations: Sequence[Report]
+) -> dict[str, Any]:
     """Return auPR, precision, recall and F1 of NIL, accuracy over all classes and on mentions with
     an entity, recall at 64 over all classes, and precision and recall on the mentions that the
     threshold was fitted to (`fitted`); means over several seeds.
@@ -67,8 +72,13 @@ def nil_figures(runs: Sequence[Sequence[LinkRecord]], calibrations: Sequence[Rep
     calibrations: `Calibration.data`, one for each run: the threshold, and the fraction of NIL that
         the figures are for.
     """
-    figures = [nil_run(run, each["threshold"], each["nil_share"]) for run, each in zip(runs, calibrations, strict=True)]
-    found: dict[str, Any] = {key: _mean([each[key] for each in figures]) for key in (*NIL_FIGURES, "share")}
+    figures = [
+        nil_run(run, each["threshold"], each["nil_share"])
+        for run, each in zip(runs, calibrations, strict=True)
+    ]
+    found: dict[str, Any] = {
+        key: _mean([each[key] for each in figures]) for key in (*NIL_FIGURES, "share")
+    }
     after = [calibration["after"] for calibration in calibrations]
     found["fitted"] = {key: _mean([each[key] for each in after]) for key in ("precision", "recall")}
     found["thresholds"] = [calibration["threshold"] for calibration in calibrations]
@@ -86,9 +96,14 @@ def nil_run(run: Sequence[LinkRecord], threshold: float, share: float | None) ->
     called = call_nil(linked, scores, threshold)
     nil = np.array([each.prediction == NIL for each in called], dtype=bool)
     is_nil = np.array([each.gold == (NIL,) for each in called], dtype=bool)
-    found = np.array([not set(each.ranked[:64]).isdisjoint(each.gold) for each in called], dtype=bool)
+    found = np.array(
+        [not set(each.ranked[:64]).isdisjoint(each.gold) for each in called], dtype=bool
+    )
     right = np.where(nil | is_nil, nil & is_nil, found)
-    return {**nil_scores(called, share), "recall_64": float(np.average(right, weights=share_weights(is_nil, share)))}
+    return {
+        **nil_scores(called, share),
+        "recall_64": float(np.average(right, weights=share_weights(is_nil, share))),
+    }
 
 
 def run_scores(records: Sequence[LinkRecord]) -> TopScores | None:
@@ -120,7 +135,10 @@ def aupr_lead(
     counts = np.concatenate((np.ones((1, len(runs[0].docs))), bootstrap.counts())).astype(int)
     figures = [[_average_precision(run, each, share) for each in counts] for run in runs]
     leads = np.mean(figures[: len(ours)], axis=0) - np.mean(figures[len(ours) :], axis=0)
-    return {"aupr": float(leads[0]), "interval": bootstrap.percentiles(leads[1:][np.isfinite(leads[1:])])}
+    return {
+        "aupr": float(leads[0]),
+        "interval": bootstrap.percentiles(leads[1:][np.isfinite(leads[1:])]),
+    }
 
 
 def _average_precision(run: TopScores, counts: np.ndarray, share: float | None) -> float:
@@ -150,7 +168,11 @@ def gradient_figures(path: Path, pipe: str) -> dict[str, Any]:
     ends = np.arange(1, len(sums))
     starts = np.maximum(ends - SMOOTHED, 0)
     smoothed = (sums[ends] - sums[starts]) / (ends - starts)
-    return {"mean": norms.mean(), "deviation": norms.std() / norms.mean(), "smoothed": smoothed.tolist()}
+    return {
+        "mean": norms.mean(),
+        "deviation": norms.std() / norms.mean(),
+        "smoothed": smoothed.tolist(),
+    }
 
 
 def detail_parts(found: Mapping[str, Any]) -> list[str]:
@@ -160,7 +182,11 @@ def detail_parts(found: Mapping[str, Any]) -> list[str]:
     for gold, rows in found.get("seen", {}).items():
         counts = next(iter(rows.values()))
         numbers = ", ".join(f"{part} {counts[part]['n']:,}" for part in SEEN)
-        parts += [f"## Seen and unseen entities: {gold}", f"Mentions: {numbers}.", _seen_table(rows, titles)]
+        parts += [
+            f"## Seen and unseen entities: {gold}",
+            f"Mentions: {numbers}.",
+            _seen_table(rows, titles),
+        ]
     for gold, tables in found.get("nil", {}).items():
         for rows in tables.values():
             share = percent(next(iter(rows.values()))["share"])
@@ -168,7 +194,10 @@ def detail_parts(found: Mapping[str, Any]) -> list[str]:
     norms = found.get("gradient_norms", {})
     if norms:
         table = [("system", "mean", "deviation / mean")]
-        table += [(titles[name], f"{each['mean']:.2f}", f"{each['deviation']:.2f}") for name, each in norms.items()]
+        table += [
+            (titles[name], f"{each['mean']:.2f}", f"{each['deviation']:.2f}")
+            for name, each in norms.items()
+        ]
         parts += ["## Gradient norms", markdown_table(table)]
     return parts
 
@@ -183,7 +212,9 @@ def _seen_table(rows: Mapping[str, Any], titles: Mapping[str, str]) -> str:
 
 def _nil_table(rows: Mapping[str, Any], titles: Mapping[str, str]) -> str:
     first, *others = NIL_FIGURES.values()
-    table: list[tuple[str, ...]] = [("system", first, "lead", *others, "fitted: precision", "recall")]
+    table: list[tuple[str, ...]] = [
+        ("system", first, "lead", *others, "fitted: precision", "recall")
+    ]
     for name, figures in rows.items():
         cells = [percent(figures[key]) for key in NIL_FIGURES]
         cells.insert(1, improvement(figures.get("lead"), "aupr"))

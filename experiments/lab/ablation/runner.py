@@ -42,7 +42,13 @@ from .table import AllRuns, Answers, Runs, ablation_report, answers, recall_curv
 from .train import LINKER, STEPS, train_linker, train_reranker
 
 KIND, VERSION, MAKE = "part of an ablation", 1, "python experiments/lab ablation, after removing it"
-PIPELINE, KB, REPORT, FEW_SHOT, CALIBRATION = "pipeline", "kb", "report", "few-shot", "calibration.json"
+PIPELINE, KB, REPORT, FEW_SHOT, CALIBRATION = (
+    "pipeline",
+    "kb",
+    "report",
+    "few-shot",
+    "calibration.json",
+)
 
 
 class AblationRun:
@@ -58,10 +64,15 @@ class AblationRun:
 
     Each folder is complete or absent, and records the settings and the content of the files that it
     was made with.
-    """
+    """  # noqa: E501
 
     def __init__(
-        self, ablation: Ablation, output: str | Path, *, gpu_id: int = -1, say: Callable[[str], Any] = print
+        self,
+        ablation: Ablation,
+        output: str | Path,
+        *,
+        gpu_id: int = -1,
+        say: Callable[[str], Any] = print,
     ) -> None:
         self.ablation = ablation
         self.output = Path(output)
@@ -69,11 +80,11 @@ class AblationRun:
         self.say = say
 
     def __call__(self, rows: Sequence[str] = ()) -> dict[str, Any]:
-        """Run all rows, and the few-shot curve; or `rows` alone, with those that they need. RETURNS: what
-        `ablation.json` holds.
+        """Run all rows, and the few-shot curve; or `rows` alone, with those that they
+        need. RETURNS: what `ablation.json` holds.
 
-        Raises KrisselError K026 (the output), K902 (an unknown row), K903 (a folder that was made with other settings
-        or files), and what training, `PrototypeSource` and `evaluate` raise.
+        Raises KrisselError K026 (the output), K902 (an unknown row), K903 (a folder that was made
+        with other settings or files), and what training, `PrototypeSource` and `evaluate` raise.
         """
         check_folder(self.output)
         measured: AllRuns = {}
@@ -86,14 +97,18 @@ class AblationRun:
                     measured[name][gold][seed] = self.measure(name, seed, gold)
             # Written after each row, so that intermediate results can be read.
             self._write(measured, few_shots)
-        if self.ablation.curves.shots and (not rows or any(self.ablation.rows[name].examples for name in rows)):
+        if self.ablation.curves.shots and (
+            not rows or any(self.ablation.rows[name].examples for name in rows)
+        ):
             for gold, data in self.ablation.sets.items():
                 if data.examples is not None:
                     few_shots[gold] = self.few_shot(gold)
         return self._write(measured, few_shots, whole=True)
 
     def _is_measured(self, name: str, gold: str) -> bool:
-        return not self.ablation.rows[name].examples or self.ablation.sets[gold].examples is not None
+        return (
+            not self.ablation.rows[name].examples or self.ablation.sets[gold].examples is not None
+        )
 
     def pipeline(self, name: str, seed: int) -> Path:
         """Return the trained pipeline that row `name` uses, without knowledge base."""
@@ -137,7 +152,10 @@ class AblationRun:
                     asked_too = {"name": LINKER, "held_out": data.held_out, "seed": seed}
                     # Last as it is, whose threshold stays.
                     shares = (*data.nil_shares, None)
-                    fitted = [calibrate(nlp, data.calibration, nil_share=each, **asked_too).data for each in shares]
+                    fitted = [
+                        calibrate(nlp, data.calibration, nil_share=each, **asked_too).data
+                        for each in shares
+                    ]
                     write_text(made / CALIBRATION, json.dumps(fitted, indent=2) + "\n")
                 evaluate(nlp, data.gold, data.ontology, made, name=REPORT, **asked)
         return answers(read_records(folder / f"{REPORT}.links.jsonl"))
@@ -156,7 +174,15 @@ class AblationRun:
                 self.say(f"few-shot curve: linking {gold}")
                 nlp = self._with_kb(pipeline, name, seed, gold)
                 shots, draws = curves.shots, curves.draws
-                rows = few_shot(nlp, data.examples, data.gold, data.ontology, shots=shots, seeds=draws, name=LINKER)
+                rows = few_shot(
+                    nlp,
+                    data.examples,
+                    data.gold,
+                    data.ontology,
+                    shots=shots,
+                    seeds=draws,
+                    name=LINKER,
+                )
                 save_few_shot(rows, made, FEW_SHOT)
         saved = json.loads((folder / f"{FEW_SHOT}.json").read_text(encoding="utf8"))
         return [FewShot(**row) for row in saved[FEW_SHOT.replace("-", "_")]]
@@ -164,19 +190,29 @@ class AblationRun:
     def _with_kb(self, path: Path, name: str, seed: int, gold: str) -> Language:
         """Return the pipeline of row `name`, at `path`, with the knowledge base of set `gold`: a
         kept one, or a new one."""
-        row, data, trained = self.ablation.rows[name], self.ablation.sets[gold], self.ablation.trained(name)
+        row, data, trained = (
+            self.ablation.rows[name],
+            self.ablation.sets[gold],
+            self.ablation.trained(name),
+        )
         kept = self._folder(trained, seed) / "sets" / gold / KB
         if self.ablation.has_kb_of(name, trained) and kept.exists():
             return load_pipeline(path, {**row.pipeline, f"components.{LINKER}.kb_path": str(kept)})
         nlp = load_pipeline(path, row.pipeline)
         settings = {**row.prototypes.model_dump(), "held_out": 0.0, "seed": seed}
-        source = PrototypeSource(row.ontology or data.ontology, data.mined(row.mined_aliases), **settings)
+        source = PrototypeSource(
+            row.ontology or data.ontology, data.mined(row.mined_aliases), **settings
+        )
         build_prototypes(nlp, source, name=LINKER, progress=True)
         return nlp
 
     def _is_needed_again(self, name: str, gold: str) -> bool:
         ablation = self.ablation
-        users = [other for other in ablation.users(name) if other != name and ablation.has_kb_of(other, name)]
+        users = [
+            other
+            for other in ablation.users(name)
+            if other != name and ablation.has_kb_of(other, name)
+        ]
         curve = name == ablation.first and ablation.curves.shots and ablation.sets[gold].examples
         return bool(users or curve)
 
@@ -190,27 +226,54 @@ class AblationRun:
             del described["mentions_without_aliases"]
         else:
             read.append(training.mentions_without_aliases)
-        settings = {"data": described, "config": sha256_file(training.config), "row": row.train, **_other_ontology(row)}
+        settings = {
+            "data": described,
+            "config": sha256_file(training.config),
+            "row": row.train,
+            **_other_ontology(row),
+        }
         read.append(row.ontology)
-        return {**settings, "mined_aliases": row.mined_aliases, "seed": seed, "files": _hashes(read)}
+        return {
+            **settings,
+            "mined_aliases": row.mined_aliases,
+            "seed": seed,
+            "files": _hashes(read),
+        }
 
     def _reranker_settings(self, name: str, seed: int) -> dict[str, Any]:
         row, training = self.ablation.rows[name], self.ablation.reranker
         assert training is not None, "called where there is a re-ranker to train"
         settings: dict[str, Any] = {"linker": self._linker_settings(name, seed)}
         settings.update(
-            training=training.model_dump(mode="json", exclude={"rows"}), config=sha256_file(training.config)
+            training=training.model_dump(mode="json", exclude={"rows"}),
+            config=sha256_file(training.config),
         )
         return {**settings, "row": row.reranker, "prototypes": row.prototypes.model_dump()}
 
-    def _linking_settings(self, name: str, seed: int, gold: str, *, examples: bool) -> dict[str, Any]:
-        row, data, trained = self.ablation.rows[name], self.ablation.sets[gold], self.ablation.trained(name)
-        described = self._reranker_settings if self.ablation.has_reranker(name) else self._linker_settings
+    def _linking_settings(
+        self, name: str, seed: int, gold: str, *, examples: bool
+    ) -> dict[str, Any]:
+        row, data, trained = (
+            self.ablation.rows[name],
+            self.ablation.sets[gold],
+            self.ablation.trained(name),
+        )
+        described = (
+            self._reranker_settings if self.ablation.has_reranker(name) else self._linker_settings
+        )
         mined = data.mined(row.mined_aliases)
-        paths = {"gold": data.gold, "ontology": data.ontology, **({"mentions": mined} if mined else {})}
+        paths = {
+            "gold": data.gold,
+            "ontology": data.ontology,
+            **({"mentions": mined} if mined else {}),
+        }
         read = [*paths.values(), data.examples if examples else None, row.ontology]
         # Keep the names of earlier versions if these options are unset.
-        further = {key: value for key, value in (("seen", data.seen), ("calibration", data.calibration)) if value}
+        further = {
+            key: value
+            for key, value in (("seen", data.seen), ("calibration", data.calibration))
+            if value
+        }
         held_out = {"held_out": data.held_out} if data.held_out else {}
         held_out |= {"nil_shares": data.nil_shares} if data.nil_shares else {}
         paths.update(further)
@@ -237,29 +300,43 @@ class AblationRun:
             # Through JSON, as they were saved.
             wanted = json.loads(json.dumps(settings))
             if found != wanted:
-                keys = [key for key in sorted({*found, *wanted}) if found.get(key) != wanted.get(key)]
-                raise KrisselError(Errors.K903.format(path=path, problem=f"{', '.join(keys)} changed since"))
+                keys = [
+                    key for key in sorted({*found, *wanted}) if found.get(key) != wanted.get(key)
+                ]
+                raise KrisselError(
+                    Errors.K903.format(path=path, problem=f"{', '.join(keys)} changed since")
+                )
             yield None
             return
         with new_directory(path, KIND, VERSION) as directory:
             directory.info["settings"] = settings
             yield directory.path
 
-    def _write(self, measured: AllRuns, few_shots: dict[str, list[FewShot]], *, whole: bool = False) -> dict[str, Any]:
+    def _write(
+        self, measured: AllRuns, few_shots: dict[str, list[FewShot]], *, whole: bool = False
+    ) -> dict[str, Any]:
         found = summarize(self.ablation, measured, self._baselines(measured) if whole else None)
         curves = self.ablation.curves
         rows = [name for name in curves.top_k if name in measured]
         found["top_k"] = {
-            gold: {name: recall_curve(measured[name][gold], curves.max_k) for name in rows if gold in measured[name]}
+            gold: {
+                name: recall_curve(measured[name][gold], curves.max_k)
+                for name in rows
+                if gold in measured[name]
+            }
             for gold in (self.ablation.sets if rows else ())
         }
-        found["few_shot"] = {gold: [asdict(shot) for shot in shots] for gold, shots in few_shots.items()}
+        found["few_shot"] = {
+            gold: [asdict(shot) for shot in shots] for gold, shots in few_shots.items()
+        }
         found.update(self._details(measured))
         found["gradient_norms"] = self._gradient_norms(measured)
         text = json.dumps(found, indent=2, ensure_ascii=False)
         write_text(self.output / "ablation.json", text + "\n")
         write_text(self.output / "ablation.md", ablation_report(found))
-        if whole and (found["top_k"] or found["few_shot"] or found["nil_curves"] or found["gradient_norms"]):
+        if whole and (
+            found["top_k"] or found["few_shot"] or found["nil_curves"] or found["gradient_norms"]
+        ):
             draw_curves(found, self.output)
         return found
 
@@ -271,13 +348,17 @@ class AblationRun:
             if data.baselines is None:
                 continue
             seed, *_ = measured[self.ablation.first][gold]
-            records = read_records(self._folder(self.ablation.first, seed) / "sets" / gold / f"{REPORT}.links.jsonl")
+            records = read_records(
+                self._folder(self.ablation.first, seed) / "sets" / gold / f"{REPORT}.links.jsonl"
+            )
             store = OntologyStore(data.baselines)
             documents = {item.id: item.doc.text for item in read_gold(data.gold, spacy.blank("en"))}
             for title, links in link_by_baselines(records, store, documents).items():
                 found.setdefault(title, {})[gold] = {seed: answers(links)}
             if data.seen is not None:
-                linked = memorised(records, linked_mentions(read_gold(data.seen, spacy.blank("en")), store))
+                linked = memorised(
+                    records, linked_mentions(read_gold(data.seen, spacy.blank("en")), store)
+                )
                 found.setdefault("memorisation", {})[gold] = {seed: answers(linked)}
         return found
 
@@ -288,7 +369,10 @@ class AblationRun:
         for gold, data in self.ablation.sets.items():
             scores: dict[str, list[TopScores | None]] = {}
             for name in measured if data.seen or data.calibration else ():
-                folders = [self._folder(name, seed) / "sets" / gold for seed in measured[name].get(gold, ())]
+                folders = [
+                    self._folder(name, seed) / "sets" / gold
+                    for seed in measured[name].get(gold, ())
+                ]
                 if not folders:
                     continue
                 reports = [_read_json(folder / f"{REPORT}.json") for folder in folders]
@@ -297,13 +381,19 @@ class AblationRun:
                 if data.calibration is not None:
                     runs = [read_records(folder / f"{REPORT}.links.jsonl") for folder in folders]
                     scores[name] = [run_scores(run) for run in runs]
-                    for fitted in zip(*(_read_json(folder / CALIBRATION) for folder in folders), strict=True):
+                    for fitted in zip(
+                        *(_read_json(folder / CALIBRATION) for folder in folders), strict=True
+                    ):
                         share = fitted[0]["nil_share"]
                         figures = nil_figures(runs, fitted)
                         if name != self.ablation.first:
-                            figures["lead"] = aupr_lead(scores[name], scores[self.ablation.first], share)
+                            figures["lead"] = aupr_lead(
+                                scores[name], scores[self.ablation.first], share
+                            )
                         found["nil"].setdefault(gold, {}).setdefault(str(share), {})[name] = figures
-                    found["nil_curves"].setdefault(gold, {})[name] = drawn_nil_curve(scores[name][0])
+                    found["nil_curves"].setdefault(gold, {})[name] = drawn_nil_curve(
+                        scores[name][0]
+                    )
         return found
 
     def _gradient_norms(self, measured: AllRuns) -> dict[str, Any]:

@@ -37,7 +37,8 @@ class Knowledge(Section):
 
 
 class Training(Knowledge):
-    """Training of the linkers. config: of `spacy train`; overrides: of the config, by dotted key."""
+    """Training of the linkers. config: of `spacy train`; overrides: of the config, by dotted
+    key."""
 
     config: Path
     overrides: dict[str, Any] = {}
@@ -225,7 +226,9 @@ def read_ablation(path: str | Path, overrides: dict[str, Any] | None = None) -> 
     except ValueError as error:
         raise KrisselError(Errors.K901.format(path=path, problem=f"not YAML ({error})")) from error
     if not isinstance(data, dict):
-        raise KrisselError(Errors.K901.format(path=path, problem=f"{type(data).__name__} instead of sections"))
+        raise KrisselError(
+            Errors.K901.format(path=path, problem=f"{type(data).__name__} instead of sections")
+        )
     for key, value in (overrides or {}).items():
         _set(data, key.split("."), value)
     try:
@@ -260,24 +263,44 @@ def _holds_dotted_keys(path: list[str]) -> bool:
 
 
 def _contradictions(ablation: Ablation) -> list[str]:
-    """Return problems that types cannot express: settings that would be ignored, and unknown names."""
-    found = [f"{kind} is empty" for kind in ("sets", "rows", "seeds") if not getattr(ablation, kind)]
+    """Return problems that types cannot express: settings that would be ignored, and unknown
+    names."""
+    found = [
+        f"{kind} is empty" for kind in ("sets", "rows", "seeds") if not getattr(ablation, kind)
+    ]
     for kind, names in (("sets", ablation.sets), ("rows", ablation.rows)):
-        found += [f"{kind}.{name}: the name is no file name" for name in names if not NAME.fullmatch(name)]
+        found += [
+            f"{kind}.{name}: the name is no file name" for name in names if not NAME.fullmatch(name)
+        ]
     trained = ablation.reranker
-    if trained is not None and ablation.train.mentions is None and "paths.gold" not in trained.overrides:
-        found.append("train.mentions: the re-ranker learns from them, unless its overrides have paths.gold")
+    if (
+        trained is not None
+        and ablation.train.mentions is None
+        and "paths.gold" not in trained.overrides
+    ):
+        found.append(
+            "train.mentions: the re-ranker learns from them, unless its overrides have paths.gold"
+        )
     before: list[str] = []
     for name, row in ablation.rows.items():
         if row.of is not None:
             other = ablation.rows.get(row.of)
             if other is None or other.of is not None or row.of not in before:
-                found.append(f"rows.{name}.of: '{row.of}' is no row above it with a training of its own")
+                found.append(
+                    f"rows.{name}.of: '{row.of}' is no row above it with a training of its own"
+                )
             elif ablation.has_kb_of(name, row.of):
                 making = [key for key in row.pipeline if "generate_empty_kb" in key.split(".")]
-                found += [f"rows.{name}.pipeline.{key}: it has the knowledge base of '{row.of}'" for key in making]
+                found += [
+                    f"rows.{name}.pipeline.{key}: it has the knowledge base of '{row.of}'"
+                    for key in making
+                ]
             unread = {"train": row.train, "reranker": row.reranker, "seeds": row.seeds is not None}
-            found += [f"rows.{name}.{key}: it trains nothing itself" for key, value in unread.items() if value]
+            found += [
+                f"rows.{name}.{key}: it trains nothing itself"
+                for key, value in unread.items()
+                if value
+            ]
         if row.baseline is not None and row.baseline not in before:
             found.append(f"rows.{name}.baseline: '{row.baseline}' is no row above it")
         before.append(name)
@@ -286,14 +309,23 @@ def _contradictions(ablation: Ablation) -> list[str]:
         if row.reranker and not any(ablation.has_reranker(each) for each in ablation.users(name)):
             found.append(f"rows.{name}.reranker: there is no re-ranker to train")
         if not row.mined_aliases:
-            for where, data in {"train": ablation.train, **{f"sets.{n}": s for n, s in ablation.sets.items()}}.items():
+            for where, data in {
+                "train": ablation.train,
+                **{f"sets.{n}": s for n, s in ablation.sets.items()},
+            }.items():
                 if data.mentions_without_aliases is None:
                     found.append(f"{where}.mentions_without_aliases: row '{name}' needs it")
         if row.examples and all(each.examples is None for each in ablation.sets.values()):
             found.append(f"rows.{name}.examples: no set has any")
     reranked = (ablation.reranker.rows if ablation.reranker else None) or []
-    found += [f"reranker.rows: there is no row '{name}'" for name in reranked if name not in ablation.rows]
-    found += [f"curves.top_k: there is no row '{name}'" for name in ablation.curves.top_k if name not in ablation.rows]
+    found += [
+        f"reranker.rows: there is no row '{name}'" for name in reranked if name not in ablation.rows
+    ]
+    found += [
+        f"curves.top_k: there is no row '{name}'"
+        for name in ablation.curves.top_k
+        if name not in ablation.rows
+    ]
     if ablation.curves.max_k < 1:
         found.append("curves.max_k: expected 1 or more")
     return found

@@ -39,7 +39,8 @@ AllRuns = dict[str, dict[str, dict[int, Answers]]]
 
 
 def answers(records: Sequence[LinkRecord]) -> Answers:
-    """Return the counted records in short form: complete, those of all rows would take gigabytes."""
+    """Return the counted records in short form: complete, those of all rows would take
+    gigabytes."""
     gold = counted(records)
     found = (Answer(is_strict(record), record.gold != (NIL,), gold_rank(record)) for record in gold)
     return dict(zip(record_keys(gold), found, strict=True))
@@ -55,12 +56,21 @@ def mention_scores(runs: Runs) -> dict[Key, float]:
 
 
 def strict_accuracy(runs: Runs, *, resamples: int = 1000, seed: int = 0) -> dict[str, Any]:
-    """RETURNS: number of mentions `n`, strict accuracy by seed and their mean, and the mean's 95 % interval."""
+    """RETURNS: number of mentions `n`, strict accuracy by seed and their mean, and the mean's 95 %
+    interval."""
     scores = mention_scores(runs)
     bootstrap = Bootstrap([key[0] for key in scores], resamples=resamples, seed=seed)
     interval = bootstrap.interval(list(scores.values()), [1.0] * len(scores))
-    by_seed = {str(each): mean(float(answer.right) for answer in run.values()) for each, run in runs.items()}
-    return {"n": len(scores), "strict": mean(scores.values()), "by_seed": by_seed, "interval": interval}
+    by_seed = {
+        str(each): mean(float(answer.right) for answer in run.values())
+        for each, run in runs.items()
+    }
+    return {
+        "n": len(scores),
+        "strict": mean(scores.values()),
+        "by_seed": by_seed,
+        "interval": interval,
+    }
 
 
 def difference(ours: Runs, theirs: Runs, *, resamples: int = 1000, seed: int = 0) -> dict[str, Any]:
@@ -88,7 +98,10 @@ def recall_curve(runs: Runs, max_k: int) -> list[float]:
     Mentions without an entity are excluded; a mean over seeds.
     """
     ranks = [answer.rank for run in runs.values() for answer in run.values() if answer.linked]
-    return [sum(rank is not None and rank < k for rank in ranks) / max(len(ranks), 1) for k in range(1, max_k + 1)]
+    return [
+        sum(rank is not None and rank < k for rank in ranks) / max(len(ranks), 1)
+        for k in range(1, max_k + 1)
+    ]
 
 
 def summarize(
@@ -106,21 +119,33 @@ def summarize(
         baseline = ablation.baseline_of(name)
         if baseline != ablation.first:
             row["baseline"] = ablation.rows[baseline].title
-        rows.append({**row, **_figures(ablation, by_set, None if name == ablation.first else measured[baseline])})
+        rows.append(
+            {
+                **row,
+                **_figures(
+                    ablation, by_set, None if name == ablation.first else measured[baseline]
+                ),
+            }
+        )
     for title, by_set in (baselines or {}).items():
         row = {"name": title, "title": title, "seeds": ablation.seeds_of(ablation.first)}
         rows.append({**row, **_figures(ablation, by_set, first)})
     return {"sets": list(ablation.sets), "rows": rows}
 
 
-def _figures(ablation: Ablation, by_set: Mapping[str, Runs], baseline: Mapping[str, Runs] | None) -> dict[str, Any]:
+def _figures(
+    ablation: Ablation, by_set: Mapping[str, Runs], baseline: Mapping[str, Runs] | None
+) -> dict[str, Any]:
     sets = {}
     for gold, runs in by_set.items():
         sets[gold] = strict_accuracy(runs)
         if baseline is not None and gold in baseline:
             sets[gold]["difference"] = difference(runs, baseline[gold])
     whole = len(sets) == len(ablation.sets)
-    return {"sets": sets, "mean": mean(figures["strict"] for figures in sets.values()) if whole else None}
+    return {
+        "sets": sets,
+        "mean": mean(figures["strict"] for figures in sets.values()) if whole else None,
+    }
 
 
 def ablation_table(found: dict[str, Any]) -> str:
@@ -148,7 +173,10 @@ def ablation_report(found: dict[str, Any]) -> str:
     parts = ["# Ablation", _counts(found), ablation_table(found)]
     titles = {row["name"]: row["title"] for row in found["rows"]}
     if found["top_k"]:
-        parts += ["## Oracle accuracy of the first K candidates", _top_k_table(found["top_k"], titles)]
+        parts += [
+            "## Oracle accuracy of the first K candidates",
+            _top_k_table(found["top_k"], titles),
+        ]
     parts += detail_parts(found)
     for gold, shots in found["few_shot"].items():
         parts += [f"## Few-shot: {gold}", few_shot_table([FewShot(**shot) for shot in shots])]
@@ -162,8 +190,9 @@ def _counts(found: dict[str, Any]) -> str:
     usual = first["seeds"]
     others = "".join(f"; {title}: {_listed(own)}" for title, own in seeds.items() if own != usual)
     return (
-        f"Strict accuracy. Mentions: {counts}. Seeds: {_listed(usual)}{others}. Differences are to the first row "
-        "unless another is named, with paired 95 % bootstrap intervals over documents."
+        f"Strict accuracy. Mentions: {counts}. Seeds: {_listed(usual)}{others}. Differences are to "
+        "the first row unless another is named, with paired 95 % bootstrap intervals over "
+        "documents."
     )
 
 

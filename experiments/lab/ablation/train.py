@@ -24,7 +24,9 @@ STEPS = "steps.jsonl"
 STEP_LOGGER = "spacy-krissel.StepLogger.v1"
 
 
-def train_linker(ablation: Ablation, name: str, seed: int, output: Path, *, gpu_id: int = -1) -> None:
+def train_linker(
+    ablation: Ablation, name: str, seed: int, output: Path, *, gpu_id: int = -1
+) -> None:
     """Run `krissel train` with the overrides of row `name`, and save the last pipeline, without
     knowledge base, to `output`.
 
@@ -43,7 +45,9 @@ def train_linker(ablation: Ablation, name: str, seed: int, output: Path, *, gpu_
             steps.rename(output.parent / STEPS)
 
 
-def train_reranker(ablation: Ablation, name: str, seed: int, linker: Path, output: Path, *, gpu_id: int = -1) -> None:
+def train_reranker(
+    ablation: Ablation, name: str, seed: int, linker: Path, output: Path, *, gpu_id: int = -1
+) -> None:
     """Train row `name`'s re-ranker over the pipeline at `linker`; save both, without knowledge
     base, to `output`.
 
@@ -57,19 +61,23 @@ def train_reranker(ablation: Ablation, name: str, seed: int, linker: Path, outpu
         nlp = load_pipeline(linker)
         settings = {**row.prototypes.model_dump(), "held_out": training.held_out, "seed": seed}
         mined = knowledge.mined(row.mined_aliases)
-        build_prototypes(nlp, PrototypeSource(ontology, mined, **settings), name=LINKER, progress=True)
+        build_prototypes(
+            nlp, PrototypeSource(ontology, mined, **settings), name=LINKER, progress=True
+        )
         save_pipeline(nlp, folder / "linker", name=LINKER)
         data = {"paths.linker": str(folder / "linker"), **_data(ablation, name, seed)}
         overrides = deepcopy(_followed(data, training.overrides, row.reranker))
         train(training.config, folder / "out", gpu_id=gpu_id, overrides=overrides)
-        # The linker came back with the smaller knowledge base; what is kept is the one that went in.
+        # The linker came back with the smaller knowledge base; what is kept is the one that went
+        # in.
         nlp = load_pipeline(linker)
         nlp.add_pipe(RERANKER, source=load_pipeline(folder / "out" / "model-last"))
         save_whole(nlp.to_disk, output)
 
 
 def _followed(*overrides: dict[str, Any]) -> dict[str, Any]:
-    """All of them, those of the last at the end: a section that it gives whole does not undo its own values there."""
+    """All of them, those of the last at the end: a section that it gives whole does not undo its
+    own values there."""
     found: dict[str, Any] = {}
     for key, value in chain.from_iterable(each.items() for each in overrides):
         found.pop(key, None)

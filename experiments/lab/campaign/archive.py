@@ -1,4 +1,5 @@
-"""The data of a run in one archive: ontologies, mined mentions, gold mentions, a transformer; packed and unpacked."""
+"""The data of a run in one archive: ontologies, mined mentions, gold mentions, a transformer;
+packed and unpacked."""
 
 import json
 import shutil
@@ -36,7 +37,13 @@ from .weights import grow, shrink
 
 MANIFEST, ENCODER, MENTIONS, WEIGHTS = "manifest.json", "encoder", "mentions", "weights.safetensors"
 # What `from_pretrained` reads of a transformer, but its weights.
-ENCODER_FILES = ("config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt")
+ENCODER_FILES = (
+    "config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "vocab.txt",
+)
 LIBRARIES = ("spacy-krissel", "spacy", "thinc", "torch", "transformers", "numpy", "pyarrow")
 MEBIBYTE = 2**20
 PRESET: Final = 9
@@ -57,9 +64,11 @@ def pack(
 ) -> dict[str, Any]:
     """Write one `.tar.xz` for `unpack`; the same input gives the same bytes. RETURNS: its manifest.
 
-    ontology: the store that is trained on. mentions: mined from texts by it. stores: those that are linked to.
+    ontology: the store that is trained on. mentions: mined from texts by it. stores: those that are
+        linked to.
     gold: `.spacy` files. encoder: a transformer's folder, kept in 8 bits a weight.
-    cap: mentions per entity, the first ones of its sample. context_chars: of a mention's context on each side.
+    cap: mentions per entity, the first ones of its sample. context_chars: of a mention's context on
+        each side.
     max_mib: of the archive, in MiB.
     Raises KrisselError K291 (too large), and what reading a store, shards or a transformer raises.
     """
@@ -74,14 +83,19 @@ def pack(
             with (folder / f"{path.name}.jsonl").open("w", encoding="utf8") as file_:
                 file_.writelines(lines)
         columns = _columns(MentionShards(mentions), cap, context_chars)
-        counts[MENTIONS] = {"mentions": len(columns["doc"]), "entities": len(set(columns["entity"]))}
+        counts[MENTIONS] = {
+            "mentions": len(columns["doc"]),
+            "entities": len(set(columns["entity"])),
+        }
         (folder / MENTIONS).mkdir()
         for name, values in columns.items():
             _write_json(folder / MENTIONS / f"{name}.json", values)
         for path in gold:
             shutil.copyfile(path, folder / path.name)
         counts[ENCODER] = _pack_encoder(encoder, folder / ENCODER)
-        files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+        files = sorted(
+            path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()
+        )
         manifest = {
             "ontology": ontology.name,
             "stores": [path.name for path in stores],
@@ -98,22 +112,27 @@ def pack(
                     archive.add(folder / name, name, filter=_anonymous)
             if (size := temporary.stat().st_size) > max_mib * MEBIBYTE:
                 raise KrisselError(
-                    Errors.K291.format(path=output, size=f"{size / MEBIBYTE:.1f}", limit=f"{max_mib:g}", cap=cap)
+                    Errors.K291.format(
+                        path=output, size=f"{size / MEBIBYTE:.1f}", limit=f"{max_mib:g}", cap=cap
+                    )
                 )
     return manifest
 
 
 def unpack(archive: Path, output: Path) -> dict[str, Any]:
-    """Write what `pack` packed as a folder of stores, mention shards, gold corpora and a transformer, all or nothing.
+    """Write what `pack` packed as a folder of stores, mention shards, gold corpora and a
+    transformer, all or nothing.
 
-    Mentions are written for the ontology, in `mentions`, and for each other store, of those entities that it has too,
-    in `NAME-mentions`. RETURNS: the manifest.
+    Mentions are written for the ontology, in `mentions`, and for each other store, of those
+    entities that it has too, in `NAME-mentions`. RETURNS: the manifest.
     Raises KrisselError K292 for an archive that is damaged or another, and K026.
     """
     with temporary_folder(output) as folder:
         raw = folder / "raw"
         with (
-            coded_damage(archive, lambda error: KrisselError(Errors.K292.format(path=archive, problem=error))),
+            coded_damage(
+                archive, lambda error: KrisselError(Errors.K292.format(path=archive, problem=error))
+            ),
             tarfile.open(archive, "r:xz") as file_,
         ):
             manifest = json.load(_member(file_, MANIFEST))
@@ -125,8 +144,13 @@ def unpack(archive: Path, output: Path) -> dict[str, Any]:
                 if _described(path) != described:
                     raise ValueError(f"'{name}' is not as its manifest has it")
         stores = [manifest["ontology"], *manifest["stores"]]
-        read = {name: _read_store(raw / f"{name}.jsonl", folder / name, manifest) for name in stores}
-        columns = {path.stem: json.loads(path.read_text(encoding="utf8")) for path in (raw / MENTIONS).iterdir()}
+        read = {
+            name: _read_store(raw / f"{name}.jsonl", folder / name, manifest) for name in stores
+        }
+        columns = {
+            path.stem: json.loads(path.read_text(encoding="utf8"))
+            for path in (raw / MENTIONS).iterdir()
+        }
         found = list(_mentions(columns))
         seed = manifest["settings"]["seed"]
         for name, store in read.items():
@@ -145,9 +169,12 @@ def unpack(archive: Path, output: Path) -> dict[str, Any]:
 
 
 def find_encoder(name: str) -> Path:
-    """Return the folder of a transformer: `name`, or `model` in the installed package of this name."""
+    """Return the folder of a transformer: `name`, or `model` in the installed package of this
+    name."""
     found = None if Path(name).exists() else find_spec(name)
-    return Path(name) if found is None or found.origin is None else Path(found.origin).parent / "model"
+    return (
+        Path(name) if found is None or found.origin is None else Path(found.origin).parent / "model"
+    )
 
 
 def versions() -> dict[str, str]:
@@ -168,7 +195,9 @@ def _record(entity: Entity) -> dict[str, Any]:
 def _read_store(path: Path, output: Path, manifest: Mapping[str, Any]) -> OntologyStore:
     with path.open(encoding="utf8") as lines:
         records = map(json.loads, lines)
-        entities = (Entity(**{key: _frozen(value) for key, value in record.items()}) for record in records)
+        entities = (
+            Entity(**{key: _frozen(value) for key, value in record.items()}) for record in records
+        )
         return write_store(entities, output, info=manifest["licences"][path.stem])
 
 
@@ -177,7 +206,8 @@ def _frozen(value: Any) -> Any:
 
 
 def _columns(shards: MentionShards, cap: int, context_chars: int) -> dict[str, list]:
-    """Columns of the first `cap` mentions of each entity, in the order of texts, where contexts repeat each other."""
+    """Columns of the first `cap` mentions of each entity, in the order of texts, where contexts
+    repeat each other."""
     kept: list[MinedMention] = []
     counts: Counter[str] = Counter()
     for mention in shards:
@@ -185,7 +215,10 @@ def _columns(shards: MentionShards, cap: int, context_chars: int) -> dict[str, l
         if counts[mention.entity] <= cap:
             kept.append(mention)
     kept.sort(key=lambda mention: (mention.doc, mention.start, mention.end, mention.entity))
-    contexts = [(_last_words(each.left, context_chars), _first_words(each.right, context_chars)) for each in kept]
+    contexts = [
+        (_last_words(each.left, context_chars), _first_words(each.right, context_chars))
+        for each in kept
+    ]
     return {
         "entity": [each.entity for each in kept],
         # Mostly the name is the mention.
@@ -194,7 +227,10 @@ def _columns(shards: MentionShards, cap: int, context_chars: int) -> dict[str, l
         "start": [each.start for each in kept],
         "mention": [each.mention for each in kept],
         "left": [len(left) for left, _ in contexts],
-        "passage": [f"{left}{each.mention}{right}" for each, (left, right) in zip(kept, contexts, strict=True)],
+        "passage": [
+            f"{left}{each.mention}{right}"
+            for each, (left, right) in zip(kept, contexts, strict=True)
+        ],
     }
 
 
@@ -209,20 +245,38 @@ def _first_words(text: str, chars: int) -> str:
 
 def _mentions(columns: Mapping[str, Sequence]) -> Iterator[MinedMention]:
     names = ("entity", "name", "doc", "start", "mention", "left", "passage")
-    for entity, name, doc, start, mention, left, passage in zip(*map(columns.__getitem__, names), strict=True):
+    for entity, name, doc, start, mention, left, passage in zip(
+        *map(columns.__getitem__, names), strict=True
+    ):
         end = left + len(mention)
         yield MinedMention(
-            entity, name or mention, doc, start, start + len(mention), passage[:left], mention, passage[end:]
+            entity,
+            name or mention,
+            doc,
+            start,
+            start + len(mention),
+            passage[:left],
+            mention,
+            passage[end:],
         )
 
 
-def _write_mentions(mentions: Sequence[MinedMention], store: OntologyStore, output: Path, seed: int) -> None:
-    """Write the mentions of a store's entities, grouped by entity, each entity's in the order of a seeded hash."""
+def _write_mentions(
+    mentions: Sequence[MinedMention], store: OntologyStore, output: Path, seed: int
+) -> None:
+    """Write the mentions of a store's entities, grouped by entity, each entity's in the order of a
+    seeded hash."""
     import pyarrow as pa
 
     rows = {id_: row for row, id_ in enumerate(store.ids)}
     own = [mention for mention in mentions if mention.entity in rows]
-    own.sort(key=lambda each: (rows[each.entity], stable_hash(seed, f"{each.doc} {each.start}"), each.end))
+    own.sort(
+        key=lambda each: (
+            rows[each.entity],
+            stable_hash(seed, f"{each.doc} {each.start}"),
+            each.end,
+        )
+    )
     with new_directory(output, KIND, FORMAT_VERSION) as directory:
         shards = directory.info["shards"] = []
         for start in range(0, len(own), SHARD_MENTIONS):
@@ -270,7 +324,9 @@ def _anonymous(info: tarfile.TarInfo) -> tarfile.TarInfo:
 
 def _write_json(path: Path, content: Any, indent: int | None = None) -> None:
     separators = None if indent else (",", ":")
-    text = json.dumps(content, ensure_ascii=False, indent=indent, separators=separators, default=_plain)
+    text = json.dumps(
+        content, ensure_ascii=False, indent=indent, separators=separators, default=_plain
+    )
     path.write_text(text + "\n", encoding="utf8")
 
 

@@ -37,23 +37,33 @@ class GpuUse:
             self._thread.join(SMI_SECONDS)
 
     def samples(self) -> list[dict[str, float]]:
-        """Return a sample a second: seconds since the start, percent of use, MiB of memory, watts."""
+        """Return a sample a second: seconds since the start, percent of use, MiB of memory,
+        watts."""
         return [
             {"seconds": round(at - self._began, 1), **dict(zip(NAMES, values, strict=True))}
             for at, values in list(self._samples)
         ]
 
     def summary(self, since: float) -> dict[str, float]:
-        """Return the means of use and power and the highest memory since a time (`time.monotonic`); {}: no sample."""
+        """Return the means of use and power and the highest memory since a time (`time.monotonic`);
+        {}: no sample."""
         values = [each for at, each in list(self._samples) if at >= since]
         if not values:
             return {}
         percent, mib, watts = zip(*values, strict=True)
         mean = {"percent": sum(percent) / len(values), "watts": sum(watts) / len(values)}
-        return {"samples": len(values), **{name: round(value, 1) for name, value in mean.items()}, "mib": max(mib)}
+        return {
+            "samples": len(values),
+            **{name: round(value, 1) for name, value in mean.items()},
+            "mib": max(mib),
+        }
 
     def _sample(self) -> None:
-        command = [str(self._program), f"--query-gpu={','.join(FIELDS)}", "--format=csv,noheader,nounits"]
+        command = [
+            str(self._program),
+            f"--query-gpu={','.join(FIELDS)}",
+            "--format=csv,noheader,nounits",
+        ]
         while not self._over.wait(self._seconds):
             # A card that does not report its power says "[N/A]": no sample.
             with suppress(OSError, ValueError, IndexError, subprocess.SubprocessError):

@@ -1,4 +1,5 @@
-"""A trained pipeline in files that are small enough to bring home, and the pipeline again from them."""
+"""A trained pipeline in files that are small enough to bring home, and the pipeline again from
+them."""
 
 import io
 import json
@@ -16,7 +17,12 @@ from safetensors.numpy import save as save_tensors
 from spacy.language import Language
 
 from spacy_krissel.layers.hf.shim import TransformerShim
-from spacy_krissel.pipeline.pipeline_io import check_pipeline_output, find_linker, load_pipeline, save_whole
+from spacy_krissel.pipeline.pipeline_io import (
+    check_pipeline_output,
+    find_linker,
+    load_pipeline,
+    save_whole,
+)
 from spacy_krissel.util.atomic import commit_folder, temporary_folder
 from spacy_krissel.util.disk import coded_damage
 from spacy_krissel.util.inputs import coded_reading
@@ -37,17 +43,20 @@ PRESET = 0
 def write_parts(
     pipeline: Path, output: Path, *, part_bytes: int = PART_BYTES, max_bytes: int = MAX_BYTES
 ) -> dict[str, Any]:
-    """Write a trained pipeline, without a knowledge base, as parts in `output`, replacing earlier ones whole.
+    """Write a trained pipeline, without a knowledge base, as parts in `output`, replacing earlier
+    ones whole.
 
-    The transformer that links is kept in float16, that of references in 8 bits a weight. RETURNS: the manifest, with
-    the parts and their SHA-256.
+    The transformer that links is kept in float16, that of references in 8 bits a weight. RETURNS:
+    the manifest, with the parts and their SHA-256.
     Raises KrisselError K293 (too large), K610, K611 (no such pipeline or linker).
     """
     nlp = load_pipeline(pipeline)
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w") as archive:
         for number, shim in enumerate(_shims(nlp)):
-            weights = {name: _array(tensor) for name, tensor in shim.transformer.state_dict().items()}
+            weights = {
+                name: _array(tensor) for name, tensor in shim.transformer.state_dict().items()
+            }
             stored = shrink(weights, bits=OTHER_BITS if number else FIRST_BITS)
             _add(archive, f"{number}.safetensors", save_tensors(stored))
             with torch.no_grad():
@@ -67,8 +76,14 @@ def write_parts(
         for number, start in enumerate(starts):
             path = folder / f"weights-{number}.part"
             path.write_bytes(content[start : start + part_bytes])
-            parts.append({"file": path.name, "bytes": path.stat().st_size, "sha256": sha256_file(path)})
-        manifest = {"pipeline": pipeline.as_posix(), "bits": [FIRST_BITS, OTHER_BITS], "parts": parts}
+            parts.append(
+                {"file": path.name, "bytes": path.stat().st_size, "sha256": sha256_file(path)}
+            )
+        manifest = {
+            "pipeline": pipeline.as_posix(),
+            "bits": [FIRST_BITS, OTHER_BITS],
+            "parts": parts,
+        }
         (folder / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf8")
         # What a run wrote beside the parts.
         for path in output.glob("*") if output.is_dir() else ():
@@ -81,15 +96,23 @@ def write_parts(
 def assemble_parts(parts: Path, output: Path) -> None:
     """Write the pipeline that `write_parts` divided, its weights as near as their bits are.
 
-    Raises KrisselError K294 for parts that are damaged or of something else, K026 for missing ones, K005 and K026 as
-    `check_pipeline_output`.
+    Raises KrisselError K294 for parts that are damaged or of something else, K026 for missing ones,
+    K005 and K026 as `check_pipeline_output`.
     """
     check_pipeline_output(output)
-    with coded_damage(parts, lambda error: KrisselError(Errors.K294.format(path=parts, problem=error))):
+    with coded_damage(
+        parts, lambda error: KrisselError(Errors.K294.format(path=parts, problem=error))
+    ):
         manifest = json.loads((parts / MANIFEST).read_text(encoding="utf8"))
-        content = b"".join(_verified(parts / part["file"], part["sha256"]) for part in manifest["parts"])
+        content = b"".join(
+            _verified(parts / part["file"], part["sha256"]) for part in manifest["parts"]
+        )
         archive = tarfile.open(fileobj=io.BytesIO(lzma.decompress(content)))  # noqa: SIM115
-    with archive, temporary_folder(output.with_name(f"{output.name}.{PIPELINE}")) as folder, coded_reading(parts):
+    with (
+        archive,
+        temporary_folder(output.with_name(f"{output.name}.{PIPELINE}")) as folder,
+        coded_reading(parts),
+    ):
         stored = {}
         for member in archive.getmembers():
             data = archive.extractfile(member).read()  # type: ignore[union-attr]
@@ -101,7 +124,9 @@ def assemble_parts(parts: Path, output: Path) -> None:
                 stored[int(Path(member.name).stem)] = load_tensors(data)
         nlp = load_pipeline(folder / PIPELINE)
         for number, shim in enumerate(_shims(nlp)):
-            weights = {name: torch.from_numpy(values) for name, values in grow(stored[number]).items()}
+            weights = {
+                name: torch.from_numpy(values) for name, values in grow(stored[number]).items()
+            }
             shim.transformer.load_state_dict(weights)
         save_whole(nlp.to_disk, output)
 

@@ -1,4 +1,5 @@
-"""Run the stages of a table under their limits; whatever is cut off leaves valid files and is used by what follows."""
+"""Run the stages of a table under their limits; whatever is cut off leaves valid files and is used
+by what follows."""
 
 import json
 import os
@@ -36,7 +37,7 @@ gpu = int(sys.argv[1])
 found = {"device": torch.cuda.get_device_name(gpu) if gpu >= 0 else "cpu", "cuda": torch.version.cuda}
 from lab.campaign.archive import versions
 print(json.dumps({**found, "python": sys.version.split()[0], "versions": versions()}))
-"""
+"""  # noqa: E501
 # Starts a command line; tests give another one.
 Start = Callable[[Sequence[str], Path], subprocess.Popen]
 
@@ -51,14 +52,16 @@ def run_stages(
     collected: Path | None = None,
     start: Start | None = None,
 ) -> list[dict[str, Any]]:
-    """Run the stages in order, each for its share of the time that is left. RETURNS: a report of each.
+    """Run the stages in order, each for its share of the time that is left. RETURNS: a report of
+    each.
 
-    A stage ends when its lines have ended, or at its limit: SIGINT, on which `krissel train` saves what it has, then
-    SIGTERM, then SIGKILL. One that fails or is cut stops none that finds its inputs. SIGINT or SIGTERM to this process
-    ends the stage that runs; the others are left out.
+    A stage ends when its lines have ended, or at its limit: SIGINT, on which `krissel train` saves
+    what it has, then SIGTERM, then SIGKILL. One that fails or is cut stops none that finds its
+    inputs. SIGINT or SIGTERM to this process ends the stage that runs; the others are left out.
 
-    values: what placeholders of the table stand for. output: folder of a STAGE.json for each stage, a log, and the
-    output of each line. seconds: for all stages. collected: folder to which the log and all reports are copied, too.
+    values: what placeholders of the table stand for. output: folder of a STAGE.json for each stage,
+    a log, and the output of each line. seconds: for all stages. collected: folder to which the log
+    and all reports are copied, too.
     """
     output.mkdir(parents=True, exist_ok=True)
     end = time.monotonic() + seconds
@@ -67,7 +70,12 @@ def run_stages(
         machine = threads.submit(describe_machine, gpu_id)
         for number, stage in enumerate(table.stages):
             limit = _limit(table.stages[number:], end - time.monotonic())
-            report: dict[str, Any] = {"stage": stage.name, "status": LEFT_OUT, "limit": round(limit, 1), "lines": []}
+            report: dict[str, Any] = {
+                "stage": stage.name,
+                "status": LEFT_OUT,
+                "limit": round(limit, 1),
+                "lines": [],
+            }
             found, options, missing = find_inputs(stage, values)
             began = time.monotonic()
             if signals:
@@ -79,7 +87,9 @@ def run_stages(
                 report["reason"] = "no time was left"
             else:
                 texts = {**table.variables, **options}
-                _run_stage(stage, texts, found, report, limit, output, signals, start or start_process)
+                _run_stage(
+                    stage, texts, found, report, limit, output, signals, start or start_process
+                )
             report["seconds"] = round(time.monotonic() - began, 2)
             report["gpu"] = use.summary(began)
             report["results"] = read_results(stage, values)
@@ -107,8 +117,8 @@ def given_values(archive: Path, work: Path, output: Path) -> dict[str, str]:
 
 
 def describe_machine(gpu_id: int) -> dict[str, Any]:
-    """Return the card's name, or "cpu", and the versions of libraries; found by a process of its own, without which
-    this one would take memory of the card."""
+    """Return the card's name, or "cpu", and the versions of libraries; found by a process of its
+    own, without which this one would take memory of the card."""
     path = os.pathsep.join(sys.path)
     found = subprocess.run(
         [sys.executable, "-c", MACHINE, str(gpu_id)],
@@ -125,7 +135,9 @@ def describe_machine(gpu_id: int) -> dict[str, Any]:
 def start_process(words: Sequence[str], log: Path) -> subprocess.Popen:
     """Start a command line in a group of its own, with its output in a file."""
     with log.open("ab") as file_:
-        return subprocess.Popen(words, stdout=file_, stderr=file_, stdin=subprocess.DEVNULL, start_new_session=True)
+        return subprocess.Popen(
+            words, stdout=file_, stderr=file_, stdin=subprocess.DEVNULL, start_new_session=True
+        )
 
 
 def read_results(stage: Stage, values: Mapping[str, str]) -> dict[str, Any]:
@@ -134,7 +146,9 @@ def read_results(stage: Stage, values: Mapping[str, str]) -> dict[str, Any]:
     for name, path in stage.results.items():
         with suppress(OSError, ValueError, AttributeError):
             content = json.loads(Path(filled(path, values)).read_text(encoding="utf8"))
-            found[name] = {key: value for key, value in content.items() if isinstance(value, (int, float))}
+            found[name] = {
+                key: value for key, value in content.items() if isinstance(value, (int, float))
+            }
     return found
 
 
@@ -169,7 +183,11 @@ def _run_stage(
         for words, process in zip(lines, processes, strict=True):
             code = process.returncode
             report["lines"].append(
-                {"line": shlex.join(words), "seconds": round(time.monotonic() - began, 2), "returncode": code}
+                {
+                    "line": shlex.join(words),
+                    "seconds": round(time.monotonic() - began, 2),
+                    "returncode": code,
+                }
             )
             if was_cut:
                 report["status"] = CUT
@@ -184,7 +202,8 @@ def _tail(log: Path) -> str:
 
 
 def _wait(processes: Sequence[subprocess.Popen], cut_at: float, signals: Sequence[str]) -> bool:
-    """Wait for all to end; at `cut_at`, or when this process is told to end, make them. RETURNS: whether it did."""
+    """Wait for all to end; at `cut_at`, or when this process is told to end, make them. RETURNS:
+    whether it did."""
     ends = [
         (cut_at, signal.SIGINT),
         (cut_at + GRACE, signal.SIGTERM),
@@ -215,7 +234,8 @@ def _signal(process: subprocess.Popen, number: int) -> None:
 
 @contextmanager
 def _signals() -> Iterator[list[str]]:
-    """Names of the signals to end that this process got. Processes that it starts react to them as by default."""
+    """Names of the signals to end that this process got. Processes that it starts react to them as
+    by default."""
     got: list[str] = []
 
     def note(number: int, _: FrameType | None) -> None:

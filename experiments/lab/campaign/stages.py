@@ -1,4 +1,5 @@
-"""The stages of a run, as a table: their limits, what they need, and the command lines that they run."""
+"""The stages of a run, as a table: their limits, what they need, and the command lines that they
+run."""
 
 import re
 import shlex
@@ -21,7 +22,8 @@ class Stage(BaseModel):
 
     name: of the stage. seconds: its share of the time, of those of all stages.
     script: command lines, one after another; those of a list in it run at the same time.
-    inputs: by name, paths of which the first that is there fills the placeholder; without any, the stage is left out.
+    inputs: by name, paths of which the first that is there fills the placeholder; without any, the
+        stage is left out.
     saves: it is told to end before its limit, with time to save.
     options: by name, words that fill the placeholder if the file at their end is there.
     results: by name, JSON files whose numbers are copied to the report of the stage.
@@ -41,7 +43,8 @@ class Stage(BaseModel):
 
 
 class Table(BaseModel):
-    """variables: placeholders of all lines, which the command line may change. stages: in the order of the run."""
+    """variables: placeholders of all lines, which the command line may change. stages: in the order
+    of the run."""
 
     model_config = ConfigDict(extra="forbid")
     variables: dict[str, str] = {}
@@ -60,15 +63,22 @@ def read_stages(path: Path, changed: Mapping[str, str] | None = None) -> Table:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
-        raise KrisselError(Errors.K295.format(path=path, problem=f"{where}: {first['msg']}")) from error
+        raise KrisselError(
+            Errors.K295.format(path=path, problem=f"{where}: {first['msg']}")
+        ) from error
     if unknown := [name for name in changed or () if name not in table.variables]:
-        raise KrisselError(Errors.K295.format(path=path, problem=f"it has no variable '{unknown[0]}'"))
+        raise KrisselError(
+            Errors.K295.format(path=path, problem=f"it has no variable '{unknown[0]}'")
+        )
     table.variables.update(changed or {})
     return table
 
 
-def find_inputs(stage: Stage, values: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str], str]:
-    """Return the values with the stage's inputs, its options, and the name of an input that is not there, or ""."""
+def find_inputs(
+    stage: Stage, values: Mapping[str, str]
+) -> tuple[dict[str, str], dict[str, str], str]:
+    """Return the values with the stage's inputs, its options, and the name of an input that is not
+    there, or ""."""
     values = dict(values)
     for name, paths in stage.inputs.items():
         there = [path for path in (filled(each, values) for each in paths) if Path(path).exists()]
@@ -90,7 +100,8 @@ def filled(text: str, values: Mapping[str, str]) -> str:
 def words_of(line: str, texts: Mapping[str, str], values: Mapping[str, str]) -> list[str]:
     """Return the words of a command line; `python` is the interpreter that runs this.
 
-    texts: placeholders for any number of words, which may hold others. values: for a word or a part of it.
+    texts: placeholders for any number of words, which may hold others. values: for a word or a part
+        of it.
     """
     while (longer := filled(line, texts)) != line:
         line = longer

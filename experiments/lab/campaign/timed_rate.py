@@ -1,4 +1,5 @@
-"""A learning rate over time instead of steps, for a training that ends at a time of day: `krissel train --code`."""
+"""A learning rate over time instead of steps, for a training that ends at a time of day:
+`krissel train --code`."""
 
 import time
 from collections.abc import Iterator
@@ -10,7 +11,8 @@ from spacy.util import registry
 def timed_rate(initial_rate: float, warmup_steps: int, until: float) -> Iterator[float]:
     """A linear rise over steps, then a linear fall over time.
 
-    initial_rate: the highest. warmup_steps: of the rise. until: seconds since 1970 at which the rate is 0.
+    initial_rate: the highest. warmup_steps: of the rise. until: seconds since 1970 at which the
+        rate is 0.
     """
     began = time.time()
     step = 0

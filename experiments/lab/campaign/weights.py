@@ -1,4 +1,5 @@
-"""Weights in few bytes: 16-bit floats as planes of bytes, or 8-bit integers with a scale for each row."""
+"""Weights in few bytes: 16-bit floats as planes of bytes, or 8-bit integers with a scale for each
+row."""
 
 from collections.abc import Mapping
 
@@ -12,8 +13,9 @@ MAX_BYTE = 127
 def shrink(weights: Mapping[str, np.ndarray], bits: int) -> dict[str, np.ndarray]:
     """Store float32 matrices in `bits` (8 or 16) each; vectors and integers stay as they are.
 
-    In 16 bits: high bytes, then low bytes, of float16, uint8 of shape (2, bytes of a plane): exponents, which repeat,
-    stand together for a compressor. In 8 bits: int8 (rows, columns) and a float16 scale for each row.
+    In 16 bits: high bytes, then low bytes, of float16, uint8 of shape (2, bytes of a plane):
+    exponents, which repeat, stand together for a compressor. In 8 bits: int8 (rows, columns) and a
+    float16 scale for each row.
     """
     stored: dict[str, np.ndarray] = {}
     for name, values in weights.items():

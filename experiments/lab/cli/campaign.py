@@ -12,11 +12,19 @@ def campaign_pack_cli(
     ontology: Path = typer.Argument(..., help="Ontology store that is trained on"),
     mentions: Path = typer.Argument(..., help="Mention shards, mined by it"),
     output: Path = typer.Option(..., "--output", "-o", help="The .tar.xz archive to write"),
-    store: list[Path] = typer.Option([], help="Ontology store that is linked to and not trained on; may be repeated"),
-    gold: list[Path] = typer.Option([], exists=True, help="Gold mentions (.spacy); may be repeated"),
-    encoder: str = typer.Option(..., help="A transformer: its folder, or the name of a package with a folder model/"),
+    store: list[Path] = typer.Option(
+        [], help="Ontology store that is linked to and not trained on; may be repeated"
+    ),
+    gold: list[Path] = typer.Option(
+        [], exists=True, help="Gold mentions (.spacy); may be repeated"
+    ),
+    encoder: str = typer.Option(
+        ..., help="A transformer: its folder, or the name of a package with a folder model/"
+    ),
     cap: int = typer.Option(8, min=1, help="Mentions per entity, at most"),
-    context_chars: int = typer.Option(128, min=1, help="Characters of context on each side of a mention, at most"),
+    context_chars: int = typer.Option(
+        128, min=1, help="Characters of context on each side of a mention, at most"
+    ),
     max_mib: float = typer.Option(40.0, min=0, help="MiB of the archive, at most"),
     seed: int = typer.Option(0, min=0, help="Seed of the order of an entity's mentions"),
 ) -> None:
@@ -37,7 +45,9 @@ def campaign_pack_cli(
     )
     counts = manifest["counts"]
     names, mined = counts[ontology.name], counts["mentions"]
-    typer.echo(f"{names['entities']:,} entities, {names['names']:,} names, {mined['mentions']:,} mentions")
+    typer.echo(
+        f"{names['entities']:,} entities, {names['names']:,} names, {mined['mentions']:,} mentions"
+    )
     typer.echo(f"{output}: {output.stat().st_size / MEBIBYTE:.1f} MiB")
 
 
@@ -46,7 +56,8 @@ def campaign_unpack_cli(
     archive: Path = typer.Argument(..., exists=True, help="What `campaign-pack` wrote"),
     output: Path = typer.Option(..., "--output", "-o", help="Folder to write, which is replaced"),
 ) -> None:
-    """Unpack the data of a run: ontology stores, mention shards, gold mentions and a transformer."""
+    """Unpack the data of a run: ontology stores, mention shards, gold mentions and a
+    transformer."""
     from ..campaign.archive import unpack
 
     typer.echo(f"{len(unpack(archive, output)['files'])} files of {archive} in {output}")
@@ -57,13 +68,18 @@ def campaign_run_cli(
     archive: Path = typer.Argument(..., exists=True, help="What `campaign-pack` wrote"),
     stages: Path = typer.Option(..., exists=True, help="The table of stages (.yml)"),
     work: Path = typer.Option(..., help="Folder for data, pipelines and reports, gigabytes"),
-    output: Path = typer.Option(..., "--output", "-o", help="Folder for what comes home: weights, metrics, the log"),
+    output: Path = typer.Option(
+        ..., "--output", "-o", help="Folder for what comes home: weights, metrics, the log"
+    ),
     seconds: float = typer.Option(400.0, min=0, help="For all stages"),
-    set_: list[str] = typer.Option([], "--set", help="name=value of a variable of the table; may be repeated"),
+    set_: list[str] = typer.Option(
+        [], "--set", help="name=value of a variable of the table; may be repeated"
+    ),
     index_device: str = typer.Option("cpu", help="Of the index: cpu, cuda:0 or cuda:all"),
     gpu_id: int = typer.Option(-1, "--gpu-id", "-g", min=-1, help="GPU, or -1 for the CPU"),
 ) -> None:
-    """Train, link, evaluate and package by the product's own commands, each stage under its own limit."""
+    """Train, link, evaluate and package by the product's own commands, each stage under its own
+    limit."""
     from ..campaign.run import given_values, run_stages
     from ..campaign.stages import read_stages
 
@@ -73,20 +89,28 @@ def campaign_run_cli(
     table.variables["index"] = "" if index_device == "cpu" else f"--index-device {index_device}"
     values = given_values(archive, work, output)
     for report in run_stages(table, values, work, seconds=seconds, gpu_id=gpu_id, collected=output):
-        typer.echo(f"{report['stage']}: {report['status']} in {report['seconds']:.1f} s {report.get('reason', '')}")
+        typer.echo(
+            f"{report['stage']}: {report['status']} in {report['seconds']:.1f} s "
+            f"{report.get('reason', '')}"
+        )
 
 
 @lab.command("campaign-collect")
 def campaign_collect_cli(
     pipeline: Path = typer.Argument(..., help="A trained pipeline without a knowledge base"),
-    output: Path = typer.Option(..., "--output", "-o", help="Folder of the parts, whose other files stay"),
+    output: Path = typer.Option(
+        ..., "--output", "-o", help="Folder of the parts, whose other files stay"
+    ),
     part_bytes: int = typer.Option(15_900_000, min=1, help="Bytes of a part, at most"),
 ) -> None:
-    """Write the weights of a pipeline in parts: float16, and 8 bits for an encoder of references."""
+    """Write the weights of a pipeline in parts: float16, and 8 bits for an encoder of
+    references."""
     from ..campaign.parts import write_parts
 
     parts = write_parts(pipeline, output, part_bytes=part_bytes)["parts"]
-    typer.echo(f"{len(parts)} parts, {sum(part['bytes'] for part in parts) / 1e6:.1f} MB in {output}")
+    typer.echo(
+        f"{len(parts)} parts, {sum(part['bytes'] for part in parts) / 1e6:.1f} MB in {output}"
+    )
 
 
 @lab.command("campaign-assemble")

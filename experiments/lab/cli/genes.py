@@ -13,7 +13,8 @@ def fit_species_cli(
     mentions: Path = typer.Argument(..., help="Mentions mined with it"),
     text: Path = typer.Argument(..., help="The texts that they were mined in"),
 ) -> None:
-    """Fit what species words say of a gene's species to mentions of names that one gene alone has."""
+    """Fit what species words say of a gene's species to mentions of names that one gene alone
+    has."""
     from ..fit_species import fit_species
 
     weights, n = fit_species(ontology, mentions, text)
@@ -27,8 +28,8 @@ def gene_baselines_cli(
     ontology: Path = typer.Option(..., help="Ontology store of genes"),
     seed: int = typer.Option(0, min=0, help="Of the bootstrap"),
 ) -> None:
-    """Accuracy of a report's links, and of exact match and TF-IDF that take human first or the document's species, with
-    the difference and its 95 % interval over documents."""
+    """Accuracy of a report's links, and of exact match and TF-IDF that take human first or the
+    document's species, with the difference and its 95 % interval over documents."""
     import spacy
 
     from spacy_krissel.evaluation.gold import read_gold
@@ -41,11 +42,23 @@ def gene_baselines_cli(
 
     records, store = read_records(links), OntologyStore(ontology)
     rows = [("baseline", "strict", "lenient", "the pipeline is better by")]
-    found = {"the pipeline": records, **gene_baselines(records, read_gold(gold, spacy.blank("en")), store)}
+    found = {
+        "the pipeline": records,
+        **gene_baselines(records, read_gold(gold, spacy.blank("en")), store),
+    }
     for title, row in found.items():
         measured = measure(row, store, resamples=0)
         better = compare(records, row, name=title, seed=seed)
         low, high = (100 * each for each in better["interval"])
-        difference = "" if row is records else f"{100 * better['strict']:+.1f} ({low:+.1f} to {high:+.1f})"
-        rows.append((title, f"{100 * measured['strict']:.1f}", f"{100 * measured['lenient']:.1f}", difference))
+        difference = (
+            "" if row is records else f"{100 * better['strict']:+.1f} ({low:+.1f} to {high:+.1f})"
+        )
+        rows.append(
+            (
+                title,
+                f"{100 * measured['strict']:.1f}",
+                f"{100 * measured['lenient']:.1f}",
+                difference,
+            )
+        )
     typer.echo(markdown_table(rows))

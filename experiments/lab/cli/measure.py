@@ -10,18 +10,26 @@ from spacy_krissel.cli.app import command_line
 from ..app import lab
 
 
-@lab.command("ablation", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+@lab.command(
+    "ablation", context_settings={"allow_extra_args": True, "ignore_unknown_options": True}
+)
 def ablation_cli(
     ctx: typer.Context,
-    config: Path = typer.Argument(..., help="The ablation file, such as configs/ablation-small.yml"),
-    output: Path = typer.Option(..., "--output", "-o", help="Folder of the rows, the table and the plots"),
-    row: list[str] = typer.Option([], help="Run and show this row, and what it needs, alone; may be repeated"),
+    config: Path = typer.Argument(
+        ..., help="The ablation file, such as configs/ablation-small.yml"
+    ),
+    output: Path = typer.Option(
+        ..., "--output", "-o", help="Folder of the rows, the table and the plots"
+    ),
+    row: list[str] = typer.Option(
+        [], help="Run and show this row, and what it needs, alone; may be repeated"
+    ),
     gpu_id: int = typer.Option(-1, "--gpu-id", "-g", min=-1, help="GPU, or -1 for the CPU"),
 ) -> None:
     """Train and evaluate each row (KRISSBERT, Table 7) and draw the curves (Figure 2).
 
-    An interrupted run goes on where it stopped: what a row has trained or measured is not made again. Further options
-    override the file: --sets.ncbi.gold dev.spacy
+    An interrupted run goes on where it stopped: what a row has trained or measured is not made
+    again. Further options override the file: --sets.ncbi.gold dev.spacy
     """
     from spacy.cli._util import parse_config_overrides
     from wasabi import msg
@@ -43,26 +51,47 @@ def ablation_cli(
 
 @lab.command("evaluate-spans")
 def evaluate_spans_cli(
-    pipeline: Path = typer.Argument(..., help="A pipeline with a span extractor and its knowledge base"),
-    gold: Path = typer.Argument(..., help=".spacy file with entities as categories, and gold spans where known"),
-    ontology: Path = typer.Option(..., help="Ontology store: the entities that are ranked, and the baselines' names"),
-    output: Path = typer.Option(Path("metrics"), "--output", "-o", help="Folder for the .json and .md report"),
+    pipeline: Path = typer.Argument(
+        ..., help="A pipeline with a span extractor and its knowledge base"
+    ),
+    gold: Path = typer.Argument(
+        ..., help=".spacy file with entities as categories, and gold spans where known"
+    ),
+    ontology: Path = typer.Option(
+        ..., help="Ontology store: the entities that are ranked, and the baselines' names"
+    ),
+    output: Path = typer.Option(
+        Path("metrics"), "--output", "-o", help="Folder for the .json and .md report"
+    ),
     name: str = typer.Option("spans", help="Name of the report"),
-    train: list[Path] = typer.Option([], help="Texts that were trained on, for seen and unseen; may be repeated"),
+    train: list[Path] = typer.Option(
+        [], help="Texts that were trained on, for seen and unseen; may be repeated"
+    ),
     rank: list[Path] = typer.Option(
-        [], help="Rank the entities of these texts alone, as the paper does; may be repeated. None: all of the ontology"
+        [],
+        help=(
+            "Rank the entities of these texts alone, as the paper does; may be repeated. None: all "
+            "of the ontology"
+        ),
     ),
     compare: list[str] = typer.Option(
         [],
-        help="name=path of another pipeline: an extractor, or a linker as bi-encoder; may be repeated, with one name "
-        "for those of several seeds",
+        help=(
+            "name=path of another pipeline: an extractor, or a linker as bi-encoder; may be "
+            "repeated, with one name for those of several seeds"
+        ),
     ),
-    baselines: bool = typer.Option(True, help="Rule-based and fuzzy match (the extra 'fuzzy') in the same tables"),
-    gold_spans: bool = typer.Option(False, "--gold-spans", help="Also with the gold spans instead of the attention"),
+    baselines: bool = typer.Option(
+        True, help="Rule-based and fuzzy match (the extra 'fuzzy') in the same tables"
+    ),
+    gold_spans: bool = typer.Option(
+        False, "--gold-spans", help="Also with the gold spans instead of the attention"
+    ),
     seed: int = typer.Option(0, min=0, help="Of the bootstrap"),
     gpu_id: int = typer.Option(-1, "--gpu-id", "-g", min=-1, help="GPU, or -1 for the CPU"),
 ) -> None:
-    """Evaluate on OSLAT's two tasks: the tokens of the entities that a text speaks of, and which entities these are."""
+    """Evaluate on OSLAT's two tasks: the tokens of the entities that a text speaks of, and which
+    entities these are."""
     import spacy
 
     from spacy_krissel.evaluation.tables import check_report
@@ -81,12 +110,16 @@ def evaluate_spans_cli(
     for given, (title, _, path) in zip(compare, others, strict=True):
         if not title or not path:
             expected = "name=path of a pipeline"
-            raise KrisselError(Errors.K006.format(setting="compare", found=given, expected=expected))
+            raise KrisselError(
+                Errors.K006.format(setting="compare", found=given, expected=expected)
+            )
     store = OntologyStore(ontology)
     systems: dict[str, list[SpanSystem]] = {}
     for title, path in [(name, str(pipeline)), *((title, path) for title, _, path in others)]:
         told = gold_spans and title == name
-        made = pipe_systems(load_pipeline(path), store, name=title, with_gold_spans=told, source=path)
+        made = pipe_systems(
+            load_pipeline(path), store, name=title, with_gold_spans=told, source=path
+        )
         for each, system in made.items():
             systems.setdefault(each, []).append(system)
     if baselines:
@@ -115,13 +148,18 @@ def few_shot_cli(
     ontology: Path = typer.Option(..., help="Ontology store: primary ids"),
     shots: str = typer.Option("0,1,2,4,8,all", help="Mentions an entity"),
     seed: list[int] = typer.Option([0, 1, 2], min=0, help="Of a draw; may be repeated"),
-    exact: bool = typer.Option(True, "--exact/--own-index", help="Search exactly: no index is made anew for each draw"),
+    exact: bool = typer.Option(
+        True, "--exact/--own-index", help="Search exactly: no index is made anew for each draw"
+    ),
     linker: str = typer.Option("krissel_linker", help="Name of the linker in the pipeline"),
-    output: Path = typer.Option(Path("metrics"), "--output", "-o", help="Folder for the .json and .md table"),
+    output: Path = typer.Option(
+        Path("metrics"), "--output", "-o", help="Folder for the .json and .md table"
+    ),
     name: str = typer.Option("few-shot", help="Name of the table"),
     gpu_id: int = typer.Option(-1, "--gpu-id", "-g", min=-1, help="GPU, or -1 for the CPU"),
 ) -> None:
-    """Strict accuracy with n gold mentions an entity as prototypes, without training (KRISSBERT §3.7)."""
+    """Strict accuracy with n gold mentions an entity as prototypes, without training (KRISSBERT
+    §3.7)."""
     from spacy_krissel.evaluation.tables import check_report
     from spacy_krissel.pipeline.pipeline_io import choose_gpu, load_pipeline
 
@@ -129,7 +167,9 @@ def few_shot_cli(
 
     choose_gpu(gpu_id)
     numbers = [int(each) if each.isdigit() else each for each in map(str.strip, shots.split(","))]
-    index = {f"components.{linker}.generate_empty_kb.index": {"@misc": "spacy-krissel.ExactIndex.v1"}}
+    index = {
+        f"components.{linker}.generate_empty_kb.index": {"@misc": "spacy-krissel.ExactIndex.v1"}
+    }
     check_report(output, name)
     nlp = load_pipeline(pipeline, index if exact else None)
     rows = few_shot(nlp, examples, gold, ontology, shots=numbers, seeds=seed, name=linker)
@@ -143,7 +183,8 @@ def nil_curve_cli(
     metrics: Path = typer.Argument(..., help="What `krissel calibrate --metrics` wrote"),
     output: Path = typer.Option(..., "--output", "-o", help="The .svg file to draw"),
 ) -> None:
-    """Draw the precision–recall curve of NIL, with a mark at the fitted threshold (PEL, Figure 2)."""
+    """Draw the precision–recall curve of NIL, with a mark at the fitted threshold (PEL, Figure
+    2)."""
     import numpy as np
 
     from spacy_krissel.evaluation.nil import NilCurve
@@ -153,7 +194,11 @@ def nil_curve_cli(
     from ..plots import draw_nil_curve
 
     if output.suffix != ".svg":
-        raise KrisselError(Errors.K006.format(setting="output", found=str(output), expected="a path ending in .svg"))
+        raise KrisselError(
+            Errors.K006.format(
+                setting="output", found=str(output), expected="a path ending in .svg"
+            )
+        )
     check_file(output)
     try:
         found = json.loads(metrics.read_text(encoding="utf8"))
@@ -167,13 +212,16 @@ def nil_curve_cli(
 
 @lab.command("name-recall")
 def name_recall_cli(
-    pipelines: list[str] = typer.Argument(..., help="title=path of pipelines with a linker by names"),
+    pipelines: list[str] = typer.Argument(
+        ..., help="title=path of pipelines with a linker by names"
+    ),
     gold: Path = typer.Option(..., help="Gold corpus to evaluate on: .spacy, PubTator or BioC"),
     ontology: Path = typer.Option(..., help="Ontology store: primary ids"),
     linker: str = typer.Option("krissel_linker", help="Name of the linker in the pipelines"),
     gpu_id: int = typer.Option(-1, "--gpu-id", "-g", min=-1, help="GPU, or -1 for the CPU"),
 ) -> None:
-    """Recall at 1 and 5 over the nearest names, as SapBERT counts, and a random choice among entities that share one.
+    """Recall at 1 and 5 over the nearest names, as SapBERT counts, and a random choice among
+    entities that share one.
 
     For the latter the knowledge bases are made with `krissel prototypes --shared-names`.
     """
@@ -195,7 +243,9 @@ def name_recall_cli(
 
 @lab.command("similarities")
 def similarities_cli(
-    pipelines: list[str] = typer.Argument(..., help="title=path of pipelines with a linker, untrained and trained"),
+    pipelines: list[str] = typer.Argument(
+        ..., help="title=path of pipelines with a linker, untrained and trained"
+    ),
     ontology: Path = typer.Option(..., help="Ontology store that the names are of"),
     output: Path = typer.Option(..., "--output", "-o", help="The .svg file to draw"),
     entities: int = typer.Option(200, min=2, help="Entities, drawn by seed"),
@@ -205,7 +255,8 @@ def similarities_cli(
     linker: str = typer.Option("krissel_linker", help="Name of the linker in the pipelines"),
     gpu_id: int = typer.Option(-1, "--gpu-id", "-g", min=-1, help="GPU, or -1 for the CPU"),
 ) -> None:
-    """Draw how alike names of one entity are, and of two, as each pipeline's encoder sees them (OSLAT, Figure C.1)."""
+    """Draw how alike names of one entity are, and of two, as each pipeline's encoder sees them
+    (OSLAT, Figure C.1)."""
     import numpy as np
 
     from spacy_krissel.evaluation.tables import markdown_table
@@ -218,18 +269,34 @@ def similarities_cli(
 
     check_file(output)
     choose_gpu(gpu_id)
-    found, owners, _ = choose_names(OntologyStore(ontology), n_entities=entities, n_names=names, seed=seed)
+    found, owners, _ = choose_names(
+        OntologyStore(ontology), n_entities=entities, n_names=names, seed=seed
+    )
     similar = {}
     for title, _, path in (each.rpartition("=") for each in pipelines):
         encoder = find_linker(load_pipeline(path), linker)
         vectors = encoder.encode([name_view(name) for name in found])
         similar[title or path] = pair_similarities(vectors, owners, pairs, seed=seed)
     drawn = draw_similarities(similar, output)
-    columns = ("pipeline", "pairs of a kind", "mean cosine, one entity", "two entities", "above 95 % of these")
+    columns = (
+        "pipeline",
+        "pairs of a kind",
+        "mean cosine, one entity",
+        "two entities",
+        "above 95 % of these",
+    )
     rows: list[tuple[str, ...]] = [columns]
     for title, (same, other) in similar.items():
         above = (same > np.quantile(other, 0.95)).mean()
-        rows.append((title, f"{len(same):,}", f"{same.mean():.2f}", f"{other.mean():.2f}", f"{100 * above:.1f}"))
+        rows.append(
+            (
+                title,
+                f"{len(same):,}",
+                f"{same.mean():.2f}",
+                f"{other.mean():.2f}",
+                f"{100 * above:.1f}",
+            )
+        )
     typer.echo(markdown_table(rows))
     for file in drawn:
         typer.echo(f"Drawn: {file}")
@@ -237,7 +304,9 @@ def similarities_cli(
 
 @lab.command("projection")
 def projection_cli(
-    pipelines: list[Path] = typer.Argument(..., help="Pipelines with a linker, such as an untrained and a trained one"),
+    pipelines: list[Path] = typer.Argument(
+        ..., help="Pipelines with a linker, such as an untrained and a trained one"
+    ),
     ontology: Path = typer.Option(..., help="Ontology store that the names are of"),
     output: Path = typer.Option(..., "--output", "-o", help="The .svg file to draw"),
     entities: int = typer.Option(12, min=2, help="Entities, drawn by seed"),
@@ -257,17 +326,28 @@ def projection_cli(
     from ..projection import choose_names, draw_projections, project
 
     if output.suffix != ".svg":
-        raise KrisselError(Errors.K006.format(setting="output", found=str(output), expected="a path ending in .svg"))
+        raise KrisselError(
+            Errors.K006.format(
+                setting="output", found=str(output), expected="a path ending in .svg"
+            )
+        )
     check_file(output)
     choose_gpu(gpu_id)
-    found, owners, titles = choose_names(OntologyStore(ontology), n_entities=entities, n_names=names, seed=seed)
+    found, owners, titles = choose_names(
+        OntologyStore(ontology), n_entities=entities, n_names=names, seed=seed
+    )
     projections = {}
     for path in pipelines:
         encoder = find_linker(load_pipeline(path), linker)
-        projections[str(path)] = project(encoder.encode([name_view(name) for name in found]), owners, seed=seed)
+        projections[str(path)] = project(
+            encoder.encode([name_view(name) for name in found]), owners, seed=seed
+        )
     drawn = draw_projections(projections, owners, titles, output)
     rows = [("pipeline", "silhouette", "nearest name is of the same entity")]
-    rows += [(title, f"{each.silhouette:.2f}", percent(each.neighbours)) for title, each in projections.items()]
+    rows += [
+        (title, f"{each.silhouette:.2f}", percent(each.neighbours))
+        for title, each in projections.items()
+    ]
     typer.echo(markdown_table(rows))
     for file in drawn:
         typer.echo(f"Drawn: {file}")
@@ -280,7 +360,8 @@ def judged_links_cli(
     documents: int = typer.Option(400, min=1, help="Documents, the first ones of the corpus"),
     links: int = typer.Option(200, min=1, help="Links that are judged, drawn at random"),
 ) -> None:
-    """Judge links of mentions that a pipeline finds itself, with and without its least confidence."""
+    """Judge links of mentions that a pipeline finds itself, with and without its least
+    confidence."""
     from spacy_krissel.evaluation.tables import markdown_table
 
     from ..judged_links import judged_links

@@ -30,13 +30,15 @@ class Listed(NamedTuple):
 
 
 def title_hash(title: str) -> str:
-    """48 bits of a title's letters and digits, in lower case: enough to find it in a table, in whatever encoding."""
+    """48 bits of a title's letters and digits, in lower case: enough to find it in a table, in
+    whatever encoding."""
     letters = "".join(filter(str.isalnum, title.casefold()))
     return hashlib.sha256(letters.encode("utf8")).hexdigest()[:12]
 
 
 def read_list(path: PathLike) -> list[Listed]:
-    """Raises KrisselError K240 (a line of another kind, an id twice), and what `open_lines` raises."""
+    """Raises KrisselError K240 (a line of another kind, an id twice), and what `open_lines`
+    raises."""
     found: dict[str, Listed] = {}
     with open_lines(path, LISTED, report=CorpusReport()) as lines:
         for number, line in lines:
@@ -44,7 +46,9 @@ def read_list(path: PathLike) -> list[Listed]:
                 continue
             listed = Listed(*line.split("\t")[:2])
             if listed.id in found or not (listed.title or listed.id.isdecimal()):
-                raise KrisselError(Errors.K240.format(path=path, line=number, found=line[:80], expected=LISTED))
+                raise KrisselError(
+                    Errors.K240.format(path=path, line=number, found=line[:80], expected=LISTED)
+                )
             found[listed.id] = listed
     return list(found.values())
 
@@ -52,9 +56,11 @@ def read_list(path: PathLike) -> list[Listed]:
 def fetch_abstracts(
     list_path: PathLike, output: PathLike, pubmed: PubMed, *, table: PathLike | None = None
 ) -> dict[str, int]:
-    """Write the abstracts of a list as JSONL, `{"id", "text"}` a line in the list's order, for `krissel mine`.
+    """Write the abstracts of a list as JSONL, `{"id", "text"}` a line in the list's order, for
+    `krissel mine`.
 
-    output: the .jsonl.gz file, all or nothing; ids without a text are in a file next to it that ends in `.missing.txt`.
+    output: the .jsonl.gz file, all or nothing; ids without a text are in a file next to it that
+        ends in `.missing.txt`.
     table: where the abstracts that are listed by their titles are. Without it they are missing.
 
     RETURNS: counts: `listed`, `pubmed`, `table`, `missing`.
@@ -69,16 +75,29 @@ def fetch_abstracts(
     texts.update(pubmed.texts([each.id for each in listed if not each.title]))
     missing = [each.id for each in listed if each.id not in texts]
     with atomic_file(output) as temporary, temporary.open("wb") as raw:
-        with gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed, io.TextIOWrapper(packed, "utf8") as file_:
+        with (
+            gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed,
+            io.TextIOWrapper(packed, "utf8") as file_,
+        ):
             for each in listed:
                 if each.id in texts:
-                    file_.write(json.dumps({"id": each.id, "text": texts[each.id]}, ensure_ascii=False) + "\n")
+                    file_.write(
+                        json.dumps({"id": each.id, "text": texts[each.id]}, ensure_ascii=False)
+                        + "\n"
+                    )
     rest = Path(f"{output}.missing.txt")
     write_text(rest, "".join(f"{id_}\n" for id_ in missing))
     if missing:
-        message = Warnings.KW234.format(count=len(missing), of=len(listed), path=rest, first=", ".join(missing[:3]))
+        message = Warnings.KW234.format(
+            count=len(missing), of=len(listed), path=rest, first=", ".join(missing[:3])
+        )
         warnings.warn(message, KrisselWarning, stacklevel=2)
-    return {"listed": len(listed), "pubmed": len(texts) - of_table, "table": of_table, "missing": len(missing)}
+    return {
+        "listed": len(listed),
+        "pubmed": len(texts) - of_table,
+        "table": of_table,
+        "missing": len(missing),
+    }
 
 
 def _of_table(path: PathLike, titles: dict[str, str]) -> Iterator[tuple[str, str]]:
@@ -90,6 +109,8 @@ def _of_table(path: PathLike, titles: dict[str, str]) -> Iterator[tuple[str, str
             found = ", ".join(columns)[:80]
             raise KrisselError(Errors.K240.format(path=path, line=1, found=found, expected=TABLE))
         for row in rows:
-            title, abstract = (" ".join((row[columns[name]] or "").split()) for name in ("title", "abstract"))
+            title, abstract = (
+                " ".join((row[columns[name]] or "").split()) for name in ("title", "abstract")
+            )
             if (id_ := titles.get(title_hash(title))) and abstract:
                 yield id_, f"{title} {abstract}"

@@ -1,4 +1,5 @@
-"""Number of gold mentions that the homonyms of an ontology affect (BELHD §3, Table 1, Appendix A)."""
+"""Number of gold mentions that the homonyms of an ontology affect (BELHD §3, Table 1, Appendix
+A)."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -21,12 +22,15 @@ class AffectedMentions(NamedTuple):
     spelt: int
 
 
-def affected_mentions(gold: str | Path, store: OntologyStore, *, spans_key: str = "") -> AffectedMentions:
+def affected_mentions(
+    gold: str | Path, store: OntologyStore, *, spans_key: str = ""
+) -> AffectedMentions:
     """Estimate how many mentions a linker by names could only guess at.
 
-    A mention is affected when its gold entity (any, of a composite) has a name that is a homonym and that equals the
-    mention, both lower-cased and without characters other than letters and digits. The paper asks for a normalised
-    Levenshtein similarity of 1, which is just this equality.
+    A mention is affected when its gold entity (any, of a composite) has a name that is a homonym
+    and that equals the mention, both lower-cased and without characters other than letters and
+    digits. The paper asks for a normalised Levenshtein similarity of 1, which is just this
+    equality.
 
     gold: a .spacy file, or a folder of them. spans_key: as `gold_spans` takes it.
     Raises KrisselError K201, K212 (gold).
@@ -64,5 +68,6 @@ def _homonyms(store: OntologyStore, id_: str) -> tuple[set[str], set[str]]:
 
 
 def squeeze(text: str) -> str:
-    """Lower-cased, letters and digits only (Appendix A): `squeeze("IL-2 receptor")` is "il2receptor"."""
+    """Lower-cased, letters and digits only (Appendix A): `squeeze("IL-2 receptor")` is
+    "il2receptor"."""
     return "".join(filter(str.isalnum, text.lower()))

@@ -7,7 +7,14 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 # In the order in which they are tried: by the phrase's own words, then by their stems.
-RULES = ("in a row", "in order", "any order", "stems in a row", "stems in order", "stems in any order")
+RULES = (
+    "in a row",
+    "in order",
+    "any order",
+    "stems in a row",
+    "stems in order",
+    "stems in any order",
+)
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
 _BETWEEN = re.compile(r"[^\w\n]*")
 _ENDINGS = ("ing", "ed", "s")
@@ -17,7 +24,8 @@ Find = Callable[[Sequence[str], Sequence[str], int], list[int] | None]
 
 
 class Alignment(NamedTuple):
-    """A phrase found by one of the `RULES`. fragments: (start, end) in characters, in order, end exclusive."""
+    """A phrase found by one of the `RULES`. fragments: (start, end) in characters, in order, end
+    exclusive."""
 
     rule: str
     fragments: tuple[tuple[int, int], ...]
@@ -72,7 +80,11 @@ def stem(word: str) -> str:
     `anxieti`. Stems need not be English words: they are only compared.
     """
     for ending in _ENDINGS:
-        if word.endswith(ending) and not word.endswith("ss") and len(word) - len(ending) >= MIN_STEM:
+        if (
+            word.endswith(ending)
+            and not word.endswith("ss")
+            and len(word) - len(ending) >= MIN_STEM
+        ):
             word = word[: -len(ending)]
             break
     if len(word) > MIN_STEM and word.endswith("e"):
@@ -108,7 +120,9 @@ def _in_order(words: Sequence[str], wanted: Sequence[str], nth: int) -> list[int
             if index is None:
                 break
             found.append(index)
-        if len(found) == len(wanted) and (best is None or found[-1] - found[0] < best[-1] - best[0]):
+        if len(found) == len(wanted) and (
+            best is None or found[-1] - found[0] < best[-1] - best[0]
+        ):
             best = found
     return best
 
@@ -126,7 +140,9 @@ def _any_order(words: Sequence[str], wanted: Sequence[str], nth: int) -> list[in
                 found.append(i)
                 if len(found) == len(wanted):
                     break
-        if len(found) == len(wanted) and (best is None or found[-1] - found[0] < best[-1] - best[0]):
+        if len(found) == len(wanted) and (
+            best is None or found[-1] - found[0] < best[-1] - best[0]
+        ):
             best = found
     return best
 

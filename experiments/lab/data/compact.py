@@ -1,4 +1,5 @@
-"""The encoder that ships: texts with licences that allow it, and the weights, averaged and rounded."""
+"""The encoder that ships: texts with licences that allow it, and the weights, averaged and
+rounded."""
 
 import re
 import shutil
@@ -12,7 +13,12 @@ from spacy_krissel.commands.build_linker import CONFIG
 from spacy_krissel.corpora.files import json_object, read_records
 from spacy_krissel.corpora.report import CorpusReport
 from spacy_krissel.layers.hashed_bags import HashedTable, round_tables
-from spacy_krissel.pipeline.pipeline_io import check_pipeline_output, find_linker, load_pipeline, save_whole
+from spacy_krissel.pipeline.pipeline_io import (
+    check_pipeline_output,
+    find_linker,
+    load_pipeline,
+    save_whole,
+)
 from spacy_krissel.pipeline.settings import LINKER
 from spacy_krissel.util.atomic import atomic_file
 from spacy_krissel.util.inputs import coded_reading
@@ -24,7 +30,8 @@ _ANNOTATION = re.compile(r"\[(\d+)::(\d+)\]\t(\w+) \| (.*)")
 
 
 def open_texts(paths: Sequence[Path], output: Path, without: Collection[str]) -> tuple[int, int]:
-    """Copy the texts whose ids do not begin with one of `without` and a hyphen. RETURNS: how many, of how many.
+    """Copy the texts whose ids do not begin with one of `without` and a hyphen. RETURNS: how many,
+    of how many.
 
     Raises what `read_records` raises.
     """
@@ -32,7 +39,9 @@ def open_texts(paths: Sequence[Path], output: Path, without: Collection[str]) ->
     report = CorpusReport()
     with atomic_file(output) as temporary, temporary.open("w", encoding="utf8") as file_:
         for path in paths:
-            for source, line in read_records(path, _with_source, report, expected=JSON_LINES, what="text with an id"):
+            for source, line in read_records(
+                path, _with_source, report, expected=JSON_LINES, what="text with an id"
+            ):
                 total += 1
                 if source not in without:
                     kept += 1
@@ -48,15 +57,22 @@ def _with_source(line: str, _: int) -> tuple[str, str]:
 
 
 def gsc_plus(folder: Path, output: Path) -> tuple[int, int]:
-    """Write GSC+, a folder of texts and one of annotations by the same names, as PubTator. RETURNS: texts, mentions.
+    """Write GSC+, a folder of texts and one of annotations by the same names, as PubTator. RETURNS:
+    texts, mentions.
 
     Raises KrisselError K201 (no texts), and what `coded_reading` raises.
     """
     n_mentions = 0
-    with atomic_file(output) as temporary, temporary.open("w", encoding="utf8") as file_, coded_reading(folder):
+    with (
+        atomic_file(output) as temporary,
+        temporary.open("w", encoding="utf8") as file_,
+        coded_reading(folder),
+    ):
         texts = sorted((folder / "corpus").glob("*"))
         if not texts:
-            raise KrisselError(Errors.K201.format(path=folder / "corpus", expected="the texts of GSC+"))
+            raise KrisselError(
+                Errors.K201.format(path=folder / "corpus", expected="the texts of GSC+")
+            )
         for path in texts:
             text = " ".join(path.read_text(encoding="utf8").rstrip("\n").split("\n"))
             file_.write(f"{path.name}|t|{text}\n{path.name}|a|\n")
@@ -64,15 +80,18 @@ def gsc_plus(folder: Path, output: Path) -> tuple[int, int]:
                 if match := _ANNOTATION.fullmatch(line):
                     start, end = int(match[1]), int(match[2])
                     id_ = match[3].replace("_", ":", 1)
-                    file_.write(f"{path.name}\t{start}\t{end}\t{text[start:end]}\tPhenotype\t{id_}\n")
+                    file_.write(
+                        f"{path.name}\t{start}\t{end}\t{text[start:end]}\tPhenotype\t{id_}\n"
+                    )
                     n_mentions += 1
             file_.write("\n")
     return len(texts), n_mentions
 
 
 def make_compact(trained: Path, start: Path, output: Path, *, share: float, meta: Path) -> int:
-    """Write the encoder of `trained`, averaged with the untrained one that it started from (Wortsman et al. 2022),
-    which forgets less of how names are spelt, and rounded to a byte a weight. RETURNS: its bytes.
+    """Write the encoder of `trained`, averaged with the untrained one that it started from
+    (Wortsman et al. 2022), which forgets less of how names are spelt, and rounded to a byte a
+    weight. RETURNS: its bytes.
 
     share: of the trained weights. meta: its `meta.json`.
     Raises KrisselError K005 and K026 as `check_pipeline_output`, K611 as `load_pipeline`,
@@ -96,7 +115,12 @@ def make_compact(trained: Path, start: Path, output: Path, *, share: float, meta
     settings = pipelines[1].config.interpolate()["components"][LINKER]
     nlp = spacy.blank("en", meta=card)
     nlp.add_pipe(
-        LINKER, config={"model": settings["model"], "lexical_weight": linker["lexical_weight"], "objective": None}
+        LINKER,
+        config={
+            "model": settings["model"],
+            "lexical_weight": linker["lexical_weight"],
+            "objective": None,
+        },
     )
     nlp.initialize()
     find_linker(nlp).model.from_bytes(after.to_bytes())

@@ -15,10 +15,15 @@ from spacy_krissel.util.atomic import check_file, write_text
 
 
 def gold_concepts(
-    gold: Sequence[str | Path], output: Path, *, ontology: str | Path | None = None, spans_key: str = ""
+    gold: Sequence[str | Path],
+    output: Path,
+    *,
+    ontology: str | Path | None = None,
+    spans_key: str = "",
 ) -> int:
-    """Write the concepts of gold corpora as JSON lines that `krissel ontology` reads: those of an ontology store with
-    their names there, or all, named by the texts of their mentions, the most frequent first. RETURNS: their number.
+    """Write the concepts of gold corpora as JSON lines that `krissel ontology` reads: those of an
+    ontology store with their names there, or all, named by the texts of their mentions, the most
+    frequent first. RETURNS: their number.
 
     gold: .spacy files. spans_key: as `gold_spans` takes it.
     Raises KrisselError K201, K212 (gold), K026 (the output, which is written whole or not at all).
@@ -31,12 +36,17 @@ def gold_concepts(
             for span in gold_spans(doc, spans_key):
                 for concept in () if is_nil(span.kb_id_) else split_ids(span.kb_id_):
                     texts[concept][" ".join(span.text.split())] += 1
-    names = {concept: [text for text, _ in found.most_common() if text] for concept, found in sorted(texts.items())}
+    names = {
+        concept: [text for text, _ in found.most_common() if text]
+        for concept, found in sorted(texts.items())
+    }
     if store is not None:
         known = sorted({id_ for id_ in map(store.resolve, texts) if id_ is not None})
         names = {id_: list(store.get(id_).names) for id_ in known}
     records = [
-        {"concept_id": concept, "canonical_name": own[0], "aliases": own[1:]} for concept, own in names.items() if own
+        {"concept_id": concept, "canonical_name": own[0], "aliases": own[1:]}
+        for concept, own in names.items()
+        if own
     ]
     write_text(output, "".join(f"{srsly.json_dumps(record)}\n" for record in records))
     return len(records)

@@ -15,10 +15,12 @@ _TERM = re.compile(r"<?(?:\S*/)?([A-Za-z]+)[_:](\d+)>?")
 
 
 def read_lay_names(path: str | Path) -> dict[str, list[str]]:
-    """The lay names of each term, in the order of the file, by its id (`HP:0002648`); `.gz` is decompressed.
+    """The lay names of each term, in the order of the file, by its id (`HP:0002648`); `.gz` is
+    decompressed.
 
     A first row of column names and blank lines are passed over.
-    Raises KrisselError K201 (no file), K202 (truncated gzip), K203 (not UTF-8), K204 (no name), K234 (another table).
+    Raises KrisselError K201 (no file), K202 (truncated gzip), K203 (not UTF-8), K204 (no name),
+    K234 (another table).
     """
     found: dict[str, dict[str, None]] = {}
     number = 0
@@ -32,6 +34,8 @@ def read_lay_names(path: str | Path) -> dict[str, list[str]]:
             elif number > 1 and line.strip():
                 raise KrisselError(Errors.K234.format(path=path, line=number, found=line[:80]))
     if not found:
-        raise KrisselError(Errors.K204.format(path=path, what="lay name", line=number, expected=EXPECTED))
+        raise KrisselError(
+            Errors.K204.format(path=path, what="lay name", line=number, expected=EXPECTED)
+        )
     report.warn()
     return {term: list(names) for term, names in found.items()}

@@ -1,4 +1,5 @@
-"""Mined mentions for reading, as the paper's 85 % estimate of their accuracy was made (KRISSBERT §3.1)."""
+"""Mined mentions for reading, as the paper's 85 % estimate of their accuracy was made (KRISSBERT
+§3.1)."""
 
 import csv
 import io
@@ -36,7 +37,8 @@ def format_mentions(
 ) -> str:
     """The mentions as text for a reader, each marked in its context: `…left ⟦mention⟧ right…`.
 
-    format: "text" (two lines a mention), "tsv" or "markdown" (a table with an empty column for the verdict).
+    format: "text" (two lines a mention), "tsv" or "markdown" (a table with an empty column for the
+        verdict).
     names: preferred names by entity id, shown in place of the name that was matched.
 
     Raises KrisselError K006 for another format.
@@ -46,10 +48,13 @@ def format_mentions(
         name = (names or {}).get(mention.entity, mention.name)
         left = mention.left[max(0, len(mention.left) - context_chars) :]
         line = evidence(View(left, mention.mention, mention.right[:context_chars]))
-        rows.append([str(i), mention.entity, " ".join(name.split()), mention.doc, str(mention.start), line])
+        rows.append(
+            [str(i), mention.entity, " ".join(name.split()), mention.doc, str(mention.start), line]
+        )
     if format == "text":
         return "".join(
-            f"{i}. {entity} {name} ({doc}:{start})\n   {line}\n" for i, entity, name, doc, start, line in rows
+            f"{i}. {entity} {name} ({doc}:{start})\n   {line}\n"
+            for i, entity, name, doc, start, line in rows
         )
     header = ["", "entity", "name", "text", "start", "mention", "right?"]
     if format == "tsv":

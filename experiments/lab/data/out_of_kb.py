@@ -37,7 +37,8 @@ PathLike = str | Path
 
 
 class LinkedMention(NamedTuple):
-    """A gold mention with its primary ids and its folded text. `removed`: it lost its entities and became NIL."""
+    """A gold mention with its primary ids and its folded text. `removed`: it lost its entities and
+    became NIL."""
 
     entities: tuple[str, ...]
     form: str
@@ -57,28 +58,32 @@ def out_of_kb(
     """Take entities out of an ontology, and make their gold mentions NIL.
 
     ontology: the full one.
-    gold: .spacy files, or folders of them, by the name of the split; "train" is what the others are compared with.
-    output: a folder for the store `ontology` without the removed entities, `<split>.spacy` and `report.json`; an
-        earlier benchmark there is replaced when all of the new one is written.
-    types: remove the entities of these semantic types, by name or id (`semantic_types`); what is below a type in UMLS's
-        semantic network is not meant.
-    trees: remove the entities with a tree number in one of these sub-trees (`ontology.trees.is_in_tree`). One that
-        stands elsewhere in the hierarchy as well is removed, too: a linker must not know what the sub-tree holds. One
-        without tree numbers is in no sub-tree, but for the roots of MeSH, whose numbers its files leave out: the entity
-        that is named as the root of a removed tree (`ontology.tree_types.MESH_TREES`) goes with it.
+    gold: .spacy files, or folders of them, by the name of the split; "train" is what the others are
+        compared with.
+    output: a folder for the store `ontology` without the removed entities, `<split>.spacy` and
+        `report.json`; an earlier benchmark there is replaced when all of the new one is written.
+    types: remove the entities of these semantic types, by name or id (`semantic_types`); what is
+        below a type in UMLS's semantic network is not meant.
+    trees: remove the entities with a tree number in one of these sub-trees
+        (`ontology.trees.is_in_tree`). One that stands elsewhere in the hierarchy as well is
+        removed, too: a linker must not know what the sub-tree holds. One without tree numbers is in
+        no sub-tree, but for the roots of MeSH, whose numbers its files leave out: the entity that
+        is named as the root of a removed tree (`ontology.tree_types.MESH_TREES`) goes with it.
     spans_key: which mentions are counted, see `gold_spans`; all are rewritten.
 
-    A composite mention becomes NIL when all of its ids that the full ontology knows are removed, and otherwise loses
-    the removed ones. An id that the full ontology does not know stays as it is, unless it is part of such a composite.
+    A composite mention becomes NIL when all of its ids that the full ontology knows are removed,
+    and otherwise loses the removed ones. An id that the full ontology does not know stays as it is,
+    unless it is part of such a composite.
 
-    RETURNS: the report, with the figures of PEL's Table 7 and of the safeguards of its appendix D: `removed`; `splits`
-        by name, each with `documents`, the numbers of mentions that are not counted (`nil_before`, `unknown`,
-        `without_id`, of which `unknown` ones name no entity of the full ontology) and the `split_figures` of `all`
-        mentions and of `nil`, those that lost their entities; `references` with the `reference_lengths` of the removed
-        and of all entities, in the `ontology` and among the `mentioned`.
-    Warns KW221 (a type or tree without any entity), KW222 (no mention lost its entity). Raises KrisselError K001 to
-    K004 (store), K005 (output), K006 (no or a wrong name of a split), K201, K212 (gold), K221 (nothing is removed),
-    K222 (everything is).
+    RETURNS: the report, with the figures of PEL's Table 7 and of the safeguards of its appendix D:
+        `removed`; `splits` by name, each with `documents`, the numbers of mentions that are not
+        counted (`nil_before`, `unknown`, `without_id`, of which `unknown` ones name no entity of
+        the full ontology) and the `split_figures` of `all` mentions and of `nil`, those that lost
+        their entities; `references` with the `reference_lengths` of the removed and of all
+        entities, in the `ontology` and among the `mentioned`.
+    Warns KW221 (a type or tree without any entity), KW222 (no mention lost its entity). Raises
+    KrisselError K001 to K004 (store), K005 (output), K006 (no or a wrong name of a split), K201,
+    K212 (gold), K221 (nothing is removed), K222 (everything is).
     """
     check_replaceable(Path(output), KIND)
     store = ontology if isinstance(ontology, OntologyStore) else OntologyStore(ontology)
@@ -95,11 +100,20 @@ def out_of_kb(
             message = Warnings.KW222.format(n=sum(map(len, said.values())), splits=", ".join(gold))
             warnings.warn(message, KrisselWarning, stacklevel=2)
         report = {
-            "removed": {"types": list(types), "trees": list(trees), "entities": len(removed), "of": len(store)},
+            "removed": {
+                "types": list(types),
+                "trees": list(trees),
+                "entities": len(removed),
+                "of": len(store),
+            },
             "splits": _splits(said, counts),
             "references": _references(store, removed, said),
         }
-        info = {"sources": [store.path.name], "removed": report["removed"], "of": store.manifest.get("info", {})}
+        info = {
+            "sources": [store.path.name],
+            "removed": report["removed"],
+            "of": store.manifest.get("info", {}),
+        }
         rest = (entity for entity in store if entity.id not in removed)
         write_store(rest, writer.path / ONTOLOGY, info=info, progress=progress)
         text = json.dumps(report, indent=2, ensure_ascii=False) + "\n"
@@ -108,10 +122,14 @@ def out_of_kb(
     return report
 
 
-def removed_entities(store: OntologyStore, *, types: Sequence[str] = (), trees: Sequence[str] = ()) -> set[str]:
-    """The primary ids of the entities with one of `types`, or with any tree number in one of `trees`, the roots too.
+def removed_entities(
+    store: OntologyStore, *, types: Sequence[str] = (), trees: Sequence[str] = ()
+) -> set[str]:
+    """The primary ids of the entities with one of `types`, or with any tree number in one of
+    `trees`, the roots too.
 
-    Warns KW221 of types and trees that no entity has. Raises KrisselError K221 when none is found, K222 when all are.
+    Warns KW221 of types and trees that no entity has. Raises KrisselError K221 when none is found,
+    K222 when all are.
     """
     wanted = type_keys(types)
     unused_types, unused_trees = dict(wanted), {tree: tree_parts(tree) for tree in trees}
@@ -140,7 +158,8 @@ def removed_entities(store: OntologyStore, *, types: Sequence[str] = (), trees: 
 
 
 def without_removed(kb_id: str, store: OntologyStore, removed: Collection[str]) -> str:
-    """A gold id without the entities of `removed` (primary ids of `store`), or NIL when no other known one is left."""
+    """A gold id without the entities of `removed` (primary ids of `store`), or NIL when no other
+    known one is left."""
 
     def is_removed(id_: str) -> bool:
         return store.resolve(primary_id(id_, store)) in removed
@@ -159,7 +178,9 @@ def without_removed(kb_id: str, store: OntologyStore, removed: Collection[str]) 
 
 def _check_names(gold: Mapping[str, PathLike]) -> None:
     if not gold:
-        raise KrisselError(Errors.K006.format(setting="gold", found=dict(gold), expected="at least one split"))
+        raise KrisselError(
+            Errors.K006.format(setting="gold", found=dict(gold), expected="at least one split")
+        )
     for name in gold:
         if not SPLIT_NAME.fullmatch(name):
             expected = "the name of a split, of letters, digits, dots and dashes"
@@ -174,7 +195,8 @@ def _rewritten(
     said: list[LinkedMention],
     counts: Counter,
 ) -> Iterator[Doc]:
-    """The documents of a split with their new ids; what they said before is added to `said` and `counts`."""
+    """The documents of a split with their new ids; what they said before is added to `said` and
+    `counts`."""
     for doc in read_doc_bins(path, Vocab()):
         counts["documents"] += 1
         for span in gold_spans(doc, spans_key):
@@ -184,16 +206,23 @@ def _rewritten(
                 became_nil = without_removed(span.kb_id_, store, removed) == NIL
                 said.append(LinkedMention(known, fold_name(span.text), became_nil))
             else:
-                counts["unknown" if ids else "nil_before" if is_nil(span.kb_id_) else "without_id"] += 1
+                counts[
+                    "unknown" if ids else "nil_before" if is_nil(span.kb_id_) else "without_id"
+                ] += 1
         relink(doc, lambda kb_id: without_removed(kb_id, store, removed))
         yield doc
 
 
-def _splits(said: Mapping[str, list[LinkedMention]], counts: Mapping[str, Counter]) -> dict[str, Any]:
+def _splits(
+    said: Mapping[str, list[LinkedMention]], counts: Mapping[str, Counter]
+) -> dict[str, Any]:
     train = said.get(TRAIN)
     return {
         name: {
-            **{key: counts[name][key] for key in ("documents", "nil_before", "unknown", "without_id")},
+            **{
+                key: counts[name][key]
+                for key in ("documents", "nil_before", "unknown", "without_id")
+            },
             "all": split_figures(mentions, train),
             "nil": split_figures([mention for mention in mentions if mention.removed], train),
         }
@@ -201,9 +230,12 @@ def _splits(said: Mapping[str, list[LinkedMention]], counts: Mapping[str, Counte
     }
 
 
-def split_figures(mentions: list[LinkedMention], train: list[LinkedMention] | None) -> dict[str, Any]:
-    """RETURNS: `mentions`, `entities`, `forms` (distinct); `entities_seen`, `mentions_seen`, `forms_seen` and
-    `mentions_of_seen_forms`, the fractions that `train` has (None without a training split, or without mentions)."""
+def split_figures(
+    mentions: list[LinkedMention], train: list[LinkedMention] | None
+) -> dict[str, Any]:
+    """RETURNS: `mentions`, `entities`, `forms` (distinct); `entities_seen`, `mentions_seen`,
+    `forms_seen` and `mentions_of_seen_forms`, the fractions that `train` has (None without a
+    training split, or without mentions)."""
     entities = {entity for mention in mentions for entity in mention.entities}
     forms = {mention.form for mention in mentions}
     counts = {"mentions": len(mentions), "entities": len(entities), "forms": len(forms)}
@@ -226,7 +258,9 @@ def split_figures(mentions: list[LinkedMention], train: list[LinkedMention] | No
 def _references(
     store: OntologyStore, removed: Collection[str], said: Mapping[str, list[LinkedMention]]
 ) -> dict[str, Any]:
-    mentioned = {entity for mentions in said.values() for mention in mentions for entity in mention.entities}
+    mentioned = {
+        entity for mentions in said.values() for mention in mentions for entity in mention.entities
+    }
     return {
         "ontology": _lengths(store, removed),
         "mentioned": _lengths((store.get(entity) for entity in sorted(mentioned)), removed),
@@ -242,8 +276,8 @@ def _lengths(entities: Iterable[Entity], removed: Collection[str]) -> dict[str, 
 
 
 def reference_lengths(entities: list[Entity]) -> dict[str, Any]:
-    """Number of `entities`, `names` per entity, words and characters per name, the fraction `defined`, words and
-    characters per definition; None for a mean of nothing."""
+    """Number of `entities`, `names` per entity, words and characters per name, the fraction
+    `defined`, words and characters per definition; None for a mean of nothing."""
     names = [name for entity in entities for name in entity.names]
     definitions = [text for entity in entities if (text := entity.definition.strip())]
     found = {
@@ -262,7 +296,8 @@ def mean(total: float, number: int) -> float | None:
 
 
 def drop_ids(kb_id: str, dropped: Callable[[str], bool]) -> str:
-    """`kb_id` without the concepts that are `dropped` and the joint before each; the others stay as written."""
+    """`kb_id` without the concepts that are `dropped` and the joint before each; the others stay as
+    written."""
     kept = ""
     joint = ""
     for i, part in enumerate(map(str.strip, re.split("([|+])", kb_id))):

@@ -1,5 +1,5 @@
-"""PsyTAR: sentences of patients about psychiatric drugs, and phrases in them mapped to UMLS and SNOMED CT (Zolnoori et
-al. 2019), from its workbook."""
+"""PsyTAR: sentences of patients about psychiatric drugs, and phrases in them mapped to UMLS and
+SNOMED CT (Zolnoori et al. 2019), from its workbook."""
 
 import re
 from collections import Counter
@@ -26,10 +26,11 @@ from ..errors import Errors, KrisselError
 from .alignment import align, missing_words
 
 SENTENCES = "Sentence_Labeling"
-# Sheet of mapped phrases, as its name begins -> their label: adverse drug reactions, withdrawal symptoms, signs and
-# symptoms, and what the drug was taken for.
+# Sheet of mapped phrases, as its name begins -> their label: adverse drug reactions, withdrawal
+# symptoms, signs and symptoms, and what the drug was taken for.
 PHRASES = {"ADR_Mapped": "ADR", "WD-Mapped": "WD", "SSI_Mapped": "SSI", "DI_Mapped": "DI"}
-# Columns, from 0: of sentences (post, number, text) and of phrases (post, number, phrase; UMLS and SNOMED CT, twice).
+# Columns, from 0: of sentences (post, number, text) and of phrases (post, number, phrase; UMLS and
+# SNOMED CT, twice).
 SENTENCE_COLUMNS = (2, 3, 4)
 PHRASE_COLUMNS = (1, 2, 3)
 CONCEPT_COLUMNS = ((4, 5), (6, 7))
@@ -41,7 +42,8 @@ _SNOMED_TAIL = re.compile(r"\s*(?:\([^()]*\)\s*)?\[.*", re.DOTALL)
 
 
 class Concept(NamedTuple):
-    """A concept as a phrase's row has it. names: UMLS's, then SNOMED CT's; type: UMLS's semantic type."""
+    """A concept as a phrase's row has it. names: UMLS's, then SNOMED CT's; type: UMLS's semantic
+    type."""
 
     id: str
     names: tuple[str, ...]
@@ -49,7 +51,8 @@ class Concept(NamedTuple):
 
 
 class Phrase(NamedTuple):
-    """A mapped phrase. post, sentence: what PsyTAR calls drug_id and sentence_index; line: its row in its sheet."""
+    """A mapped phrase. post, sentence: what PsyTAR calls drug_id and sentence_index; line: its row
+    in its sheet."""
 
     post: str
     sentence: str
@@ -89,13 +92,19 @@ def read_psytar(path: str | Path, *, report: CorpusReport | None = None) -> Iter
             if text:
                 same = sentences.setdefault((post, number), [])
                 id_ = f"{post}:{number}:{len(same) + 1}" if same else f"{post}:{number}"
-                same.append(AnnotatedText(id_, text, source=f"{path}, {SENTENCES}", line=line, weak=True))
+                same.append(
+                    AnnotatedText(id_, text, source=f"{path}, {SENTENCES}", line=line, weak=True)
+                )
             elif post or number:
                 report.record_issue("bad_records", f"{path}, {SENTENCES}", line, "no text")
-    ordered = sorted((each for same in sentences.values() for each in same), key=lambda each: each.line)
+    ordered = sorted(
+        (each for same in sentences.values() for each in same), key=lambda each: each.line
+    )
     if not ordered or not phrases:
         found = f"{len(ordered)} sentences and phrases of {len(phrases)}"
-        raise KrisselError(Errors.K232.format(path=path, problem=f"it holds {found}", expected=EXPECTED))
+        raise KrisselError(
+            Errors.K232.format(path=path, problem=f"it holds {found}", expected=EXPECTED)
+        )
     report.count("sentences", len(ordered))
     for key, found_phrases in phrases.items():
         if key in sentences:
@@ -103,15 +112,21 @@ def read_psytar(path: str | Path, *, report: CorpusReport | None = None) -> Iter
         else:
             for phrase in found_phrases:
                 report.record_issue(
-                    "bad_records", f"{path}, {phrase.sheet}", phrase.line, f"no sentence {':'.join(key)}"
+                    "bad_records",
+                    f"{path}, {phrase.sheet}",
+                    phrase.line,
+                    f"no sentence {':'.join(key)}",
                 )
     yield from ordered
     if own_report:
         report.warn()
 
 
-def convert_psytar(source: str | Path, output: str | Path, *, progress: bool = False) -> CorpusReport:
-    """Write PsyTAR's sentences as one `.spacy` file; return a report. Raises what `read_psytar` raises."""
+def convert_psytar(
+    source: str | Path, output: str | Path, *, progress: bool = False
+) -> CorpusReport:
+    """Write PsyTAR's sentences as one `.spacy` file; return a report. Raises what `read_psytar`
+    raises."""
     report = CorpusReport()
     nlp = blank_pipeline("en")
     texts = distinct_texts(read_psytar(source, report=report), report)
@@ -131,7 +146,9 @@ def psytar_concepts(path: str | Path) -> list[Concept]:
     with _open(path) as workbook:
         for phrase in _phrases(workbook, path, CorpusReport()):
             concept = phrase.concept
-            if concept and (concept.id not in found or len(concept.names) > len(found[concept.id].names)):
+            if concept and (
+                concept.id not in found or len(concept.names) > len(found[concept.id].names)
+            ):
                 found[concept.id] = concept
     return [found[id_] for id_ in sorted(found)]
 
@@ -148,13 +165,21 @@ def _set_mentions(
         found = ((sentence, align(phrase.text, sentence.text, nth)) for sentence in sentences)
         sentence, alignment = next((pair for pair in found if pair[1]), (sentences[0], None))
         fragments = alignment.fragments if alignment else ()
-        sentence.mentions.append(Mention(fragments, phrase.text, phrase.label, phrase.concept.id, sentence.line))
+        sentence.mentions.append(
+            Mention(fragments, phrase.text, phrase.label, phrase.concept.id, sentence.line)
+        )
         if alignment:
             report.count(f"aligned: {alignment.rule}")
             report.count("aligned_fragments", len(fragments) > 1)
         else:
             missing = missing_words(phrase.text, sentence.text)
-            reason = "no words" if not missing else "one word missing" if len(missing) == 1 else "more words missing"
+            reason = (
+                "no words"
+                if not missing
+                else "one word missing"
+                if len(missing) == 1
+                else "more words missing"
+            )
             report.count(f"unaligned: {reason}")
             detail = f"{phrase.text[:60]!r} of {sentence.id}"
             report.record_issue("unaligned_phrases", f"{path}, {phrase.sheet}", phrase.line, detail)
@@ -167,7 +192,9 @@ def _phrases(workbook: Any, path: str | Path, report: CorpusReport) -> Iterator[
             if not any((post, sentence, text)):
                 continue
             if not all((post, sentence, text)):
-                report.record_issue("bad_records", f"{path}, {sheet}", line, "no post, sentence number or phrase")
+                report.record_issue(
+                    "bad_records", f"{path}, {sheet}", line, "no post, sentence number or phrase"
+                )
                 continue
             concept = _concept(*cells[:2]) or _concept(*cells[2:])
             report.count("phrases")
@@ -176,7 +203,8 @@ def _phrases(workbook: Any, path: str | Path, report: CorpusReport) -> Iterator[
 
 
 def _concept(umls: str, snomed: str) -> Concept | None:
-    """From `C0000765 / Excessive body weight gain / Finding` and `Excessive weight gain (finding) [A3440982/…]`."""
+    """From `C0000765 / Excessive body weight gain / Finding` and
+    `Excessive weight gain (finding) [A3440982/…]`."""
     match = _CUI.search(umls)
     if match is None:
         return None
@@ -223,7 +251,9 @@ def _damaged(path: Path, problem: str) -> KrisselError:
     return KrisselError(Errors.K232.format(path=path, problem=problem, expected=EXPECTED))
 
 
-def _rows(workbook: Any, sheet: str, columns: Sequence[int], path: str | Path) -> Iterator[tuple[int, list[str]]]:
+def _rows(
+    workbook: Any, sheet: str, columns: Sequence[int], path: str | Path
+) -> Iterator[tuple[int, list[str]]]:
     """Yield the cells of these columns of each row but the first, as stripped texts, with its
     number."""
     # The names of sheets have blanks after them.

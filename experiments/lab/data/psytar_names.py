@@ -35,24 +35,29 @@ def psytar_names(
     lay: PathLike | None = None,
     phrases: bool = True,
 ) -> dict[str, Any]:
-    """Write PsyTAR's concepts as an ontology of JSON lines, which `krissel ontology` reads, in order of their CUIs.
+    """Write PsyTAR's concepts as an ontology of JSON lines, which `krissel ontology` reads, in
+    order of their CUIs.
 
-    workbook: PsyTAR's; UMLS's name is the preferred one, SNOMED CT's the first alias. UMLS2's names are not taken: they
-        are of wider concepts.
+    workbook: PsyTAR's; UMLS's name is the preferred one, SNOMED CT's the first alias. UMLS2's names
+        are not taken: they are of wider concepts.
     output: the .jsonl file, all or nothing.
-    train: the training set that `text_split` made. The phrases of its pairs become names of their entities, and of no
-        others: an entity that training never sees has none, nor has a seen one those of its test pairs alone.
-    hpo: an ontology whose xrefs name CUIs (`UMLS:C0018681`); the names and exact synonyms of such terms are taken.
+    train: the training set that `text_split` made. The phrases of its pairs become names of their
+        entities, and of no others: an entity that training never sees has none, nor has a seen one
+        those of its test pairs alone.
+    hpo: an ontology whose xrefs name CUIs (`UMLS:C0018681`); the names and exact synonyms of such
+        terms are taken.
     lay: lay names of that ontology's terms, see `read_lay_names`.
-    phrases: False leaves the training phrases out; `train` then only tells which entities are unseen.
+    phrases: False leaves the training phrases out; `train` then only tells which entities are
+        unseen.
 
     A name that an entity has already, in `fold_name`'s form, is not repeated.
 
-    RETURNS: counts: `entities`, `in_hpo` (entities with a term there), `added` (names by source), `shared_names` (borne
-        by several entities), and for `seen` and `unseen` entities (all are "seen" without `train`) how many have
-        `1`, `2` and `3+` names, and `names`, the mean.
-    Raises what `read_psytar`, `read_ontology`, `read_lay_names` and `read_doc_bins` raise; KrisselError K006 (lay names
-    without an ontology), K026 (the output), K235 (`train` is of other sentences).
+    RETURNS: counts: `entities`, `in_hpo` (entities with a term there), `added` (names by source),
+        `shared_names` (borne by several entities), and for `seen` and `unseen` entities (all are
+        "seen" without `train`) how many have `1`, `2` and `3+` names, and `names`, the mean.
+    Raises what `read_psytar`, `read_ontology`, `read_lay_names` and `read_doc_bins` raise;
+    KrisselError K006 (lay names without an ontology), K026 (the output), K235 (`train` is of other
+    sentences).
     """
     if lay is not None and hpo is None:
         expected = "none without the ontology `hpo` whose terms they name"
@@ -66,7 +71,9 @@ def psytar_names(
         "psytar": {concept.id: list(concept.names) for concept in concepts},
         "hpo": hpo_names,
         "lay": lay_names,
-        "phrases": {} if pairs is None or not phrases else _training_phrases(workbook, train, pairs),
+        "phrases": {}
+        if pairs is None or not phrases
+        else _training_phrases(workbook, train, pairs),
     }
     added: Counter = Counter()
     bearers: Counter = Counter()
@@ -117,14 +124,18 @@ def _hpo_names(hpo: PathLike, lay: PathLike | None, cuis: set[str]) -> tuple[Nam
     names: Names = {}
     lays: Names = {}
     for entity in read_ontology(hpo, "obo", scopes=("EXACT",)):
-        for cui in sorted({wanted[xref] for xref in map(canonical_id, entity.xrefs) if xref in wanted}):
+        for cui in sorted(
+            {wanted[xref] for xref in map(canonical_id, entity.xrefs) if xref in wanted}
+        ):
             terms.setdefault(cui, []).append(entity.id)
             names.setdefault(cui, []).extend(entity.names)
             lays.setdefault(cui, []).extend(lay_names.get(entity.id, ()))
     return terms, names, lays
 
 
-def _training_phrases(workbook: PathLike, train: PathLike | None, pairs: set[tuple[str, str]]) -> Names:
+def _training_phrases(
+    workbook: PathLike, train: PathLike | None, pairs: set[tuple[str, str]]
+) -> Names:
     found: Names = {}
     # Its data issues were reported when the docs were made.
     for text in read_psytar(workbook, report=CorpusReport()):
@@ -139,4 +150,8 @@ def _training_phrases(workbook: PathLike, train: PathLike | None, pairs: set[tup
 def _sizes(numbers: list[int]) -> dict[str, Any]:
     counts = Counter("3+" if number > 2 else str(number) for number in numbers)
     mean = sum(numbers) / len(numbers) if numbers else None
-    return {"entities": len(numbers), **{key: counts[key] for key in ("1", "2", "3+")}, "names": mean}
+    return {
+        "entities": len(numbers),
+        **{key: counts[key] for key in ("1", "2", "3+")},
+        "names": mean,
+    }

@@ -35,10 +35,12 @@ class BadAnswer(Exception):
 
 @dataclass
 class PubMed:
-    """Fetches articles in batches and keeps each answer, so that an interrupted run goes on where it stopped.
+    """Fetches articles in batches and keeps each answer, so that an interrupted run goes on where
+    it stopped.
 
     folder: of the kept answers, an XML file of PubMed a batch, compressed with gzip.
-    address: of efetch. email, api_key: sent with each request where given; NCBI asks for the former.
+    address: of efetch. email, api_key: sent with each request where given; NCBI asks for the
+        former.
     pause: called with the seconds to wait between requests and before a further attempt.
     say: called with a line for each batch that was fetched.
     """
@@ -52,20 +54,23 @@ class PubMed:
     say: Callable[[str], None] = field(default=lambda line: None)
 
     def texts(self, pmids: Sequence[str]) -> dict[str, str]:
-        """Title and abstract of each article by its PMID, as `read_pubmed` reads them without the labels of parts.
-        Those that PubMed does not have are left out.
+        """Title and abstract of each article by its PMID, as `read_pubmed` reads them without the
+        labels of parts. Those that PubMed does not have are left out.
 
-        An answer that is cut, damaged or of other articles is fetched again, also a kept one. Articles that are not in
-        their batch's answer are asked for a second time.
+        An answer that is cut, damaged or of other articles is fetched again, also a kept one.
+        Articles that are not in their batch's answer are asked for a second time.
 
-        Raises KrisselError K241 (no whole answer after six attempts, or a refusal), K026 (the folder).
+        Raises KrisselError K241 (no whole answer after six attempts, or a refusal), K026 (the
+        folder).
         """
         found = self._round(pmids, "")
         found.update(self._round([pmid for pmid in pmids if pmid not in found], "-again"))
         return found
 
     def _round(self, pmids: Sequence[str], suffix: str) -> dict[str, str]:
-        batches = [tuple(pmids[start : start + self.batch]) for start in range(0, len(pmids), self.batch)]
+        batches = [
+            tuple(pmids[start : start + self.batch]) for start in range(0, len(pmids), self.batch)
+        ]
         found: dict[str, str] = {}
         for number, batch in enumerate(batches, 1):
             # The checksum of its ids: another list or size of batches has other files.
@@ -89,19 +94,32 @@ class PubMed:
                     temporary.write_bytes(gzip.compress(answer, mtime=0))
                     return _read(temporary, batch)
             except urllib.error.HTTPError as error:
-                problem = f"HTTP {error.code} {error.reason}: {error.read().decode(errors='replace')[:200]}"
+                problem = (
+                    f"HTTP {error.code} {error.reason}: "
+                    f"{error.read().decode(errors='replace')[:200]}"
+                )
                 if error.code == UNKNOWN and NONE_KNOWN in problem:
                     return {}
                 if error.code not in LATER:
                     break
                 asked = error.headers.get("Retry-After", "")
-                seconds = min(max(seconds, float(asked) if asked.isdecimal() else 0.0), LONGEST_PAUSE)
+                seconds = min(
+                    max(seconds, float(asked) if asked.isdecimal() else 0.0), LONGEST_PAUSE
+                )
             except (OSError, http.client.HTTPException, BadAnswer) as error:
                 problem = f"{type(error).__name__}: {error}"
-        raise KrisselError(Errors.K241.format(address=self.address, first=batch[0], n=len(batch), problem=problem))
+        raise KrisselError(
+            Errors.K241.format(address=self.address, first=batch[0], n=len(batch), problem=problem)
+        )
 
     def _answer(self, batch: Batch) -> bytes:
-        fields = {"db": "pubmed", "retmode": "xml", "tool": TOOL, "email": self.email, "api_key": self.api_key}
+        fields = {
+            "db": "pubmed",
+            "retmode": "xml",
+            "tool": TOOL,
+            "email": self.email,
+            "api_key": self.api_key,
+        }
         given = {name: value for name, value in fields.items() if value}
         content = urllib.parse.urlencode({**given, "id": ",".join(batch)}).encode()
         with urllib.request.urlopen(self.address, content, TIMEOUT) as response:

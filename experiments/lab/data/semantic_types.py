@@ -6,7 +6,8 @@ from functools import cache
 from spacy_krissel.errors import Errors, KrisselError
 from spacy_krissel.util.folding import fold_name
 
-# The 11 types whose entities PEL takes out of the knowledge base (appendix D, which prints Mental Process twice).
+# The 11 types whose entities PEL takes out of the knowledge base (appendix D, which prints Mental
+# Process twice).
 PEL = {
     "T041": "Mental Process",
     "T058": "Health Care Activity",

@@ -20,7 +20,8 @@ from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 
 PathLike = str | Path
 CHUNK = 1 << 20
-# What the Finder of macOS adds to a zip: for each file another one of the same name, with its attributes.
+# What the Finder of macOS adds to a zip: for each file another one of the same name, with its
+# attributes.
 FINDER = "__MACOSX/"
 
 
@@ -38,7 +39,10 @@ def check_sources(folder: str | None, files: Sequence[str]) -> Path:
     if not os.path.isdir(folder):
         raise KrisselError(Errors.K239.format(problem=f"is {folder!r}, which is no folder"))
     if missing := [each for each in files if not (Path(folder) / each).is_file()]:
-        problem = f"is {folder!r}, where {len(missing)} of {len(files)} files are missing: {', '.join(missing)}"
+        problem = (
+            f"is {folder!r}, where {len(missing)} of {len(files)} files are missing: "
+            f"{', '.join(missing)}"
+        )
         raise KrisselError(Errors.K239.format(problem=problem))
     return Path(folder)
 
@@ -49,17 +53,24 @@ def lay_out(source: PathLike, output: PathLike, *, member: str = "", md5: str = 
     source: any file; with `member` a .zip, or a .tar compressed or not.
     output: compressed with gzip where it ends in `.gz`.
     member: the last parts of the file's path in the archive, such as `data/names.tsv`.
-    md5: of the content, as it was when the documented results were measured; warns KW233 of other content.
+    md5: of the content, as it was when the documented results were measured; warns KW233 of other
+        content.
 
     RETURNS: the content's MD5.
-    Raises KrisselError K242 (a damaged archive, or not one such file in it), K055 (it unpacks to more than the limit),
-    K026 (what cannot be read or written).
+    Raises KrisselError K242 (a damaged archive, or not one such file in it), K055 (it unpacks to
+    more than the limit), K026 (what cannot be read or written).
     """
     check_file(output)
     digest, size = hashlib.md5(usedforsecurity=False), 0
-    with atomic_file(output) as temporary, temporary.open("wb") as raw, _opened(Path(source), member) as content:
+    with (
+        atomic_file(output) as temporary,
+        temporary.open("wb") as raw,
+        _opened(Path(source), member) as content,
+    ):
         # Without name and time: the same content is the same file.
-        packed = gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if str(output).endswith(".gz") else None
+        packed = (
+            gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if str(output).endswith(".gz") else None
+        )
         target = cast(IO[bytes], packed or raw)
         while block := content.read(CHUNK):
             size += len(block)
@@ -70,7 +81,9 @@ def lay_out(source: PathLike, output: PathLike, *, member: str = "", md5: str = 
             packed.close()
     found = digest.hexdigest()
     if md5 and found != md5:
-        warnings.warn(Warnings.KW233.format(path=output, found=found, md5=md5), KrisselWarning, stacklevel=2)
+        warnings.warn(
+            Warnings.KW233.format(path=output, found=found, md5=md5), KrisselWarning, stacklevel=2
+        )
     return found
 
 
@@ -89,7 +102,9 @@ def _opened(source: Path, member: str) -> Iterator[IO[bytes]]:
         else:
             with tarfile.open(source) as tar:
                 names = {each.name: each for each in tar if each.isfile()}
-                with cast(IO[bytes], tar.extractfile(names[_chosen(list(names), member, source)])) as file_:
+                with cast(
+                    IO[bytes], tar.extractfile(names[_chosen(list(names), member, source)])
+                ) as file_:
                     yield file_
                 # A checksum of the compressed data is compared at its end.
                 while cast(IO[bytes], tar.fileobj).read(CHUNK):
@@ -101,7 +116,9 @@ def _damaged(source: Path, problem: object) -> KrisselError:
 
 
 def _chosen(names: Sequence[str], member: str, source: Path) -> str:
-    found = [each for each in names if f"/{each}".endswith(f"/{member}") and not each.startswith(FINDER)]
+    found = [
+        each for each in names if f"/{each}".endswith(f"/{member}") and not each.startswith(FINDER)
+    ]
     if len(found) != 1:
         problem = f"{len(found)} of its {len(names)} files are a {member!r}"
         raise KrisselError(Errors.K242.format(path=source, problem=problem))

@@ -17,7 +17,8 @@ from ..errors import Errors, KrisselError
 
 @dataclass(frozen=True)
 class Texts:
-    """Two parts of a set of texts: the entities of those to train on, and those that only its test has.
+    """Two parts of a set of texts: the entities of those to train on, and those that only its test
+    has.
 
     names: of each entity, folded; ids of two ontologies are not the same.
     counts: texts of each entity, in both parts.
@@ -57,11 +58,17 @@ def read_texts(given: str) -> Texts:
 def overlap_rows(texts: Texts, other: Texts) -> list[Row]:
     """Return, for the seen and the unseen entities, their number, and the fractions (%) that share
     a name with a seen entity of the other texts, else with an unseen one, or with none."""
-    parts = [{name for entity in part for name in other.names[entity]} for part in (other.seen, other.unseen)]
+    parts = [
+        {name for entity in part for name in other.names[entity]}
+        for part in (other.seen, other.unseen)
+    ]
     rows: list[Row] = []
     for title, own in (("seen", texts.seen), ("unseen", texts.unseen)):
         counts = Counter(
-            next((i for i, names in enumerate(parts) if not names.isdisjoint(texts.names[entity])), 2) for entity in own
+            next(
+                (i for i, names in enumerate(parts) if not names.isdisjoint(texts.names[entity])), 2
+            )
+            for entity in own
         )
         shares = [percent(counts[group] / len(own)) if own else "–" for group in range(3)]
         rows.append((f"{texts.name}, {title}", f"{len(own):,}", *shares))

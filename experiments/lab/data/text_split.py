@@ -1,4 +1,5 @@
-"""Training and test sets of (text, entity) pairs with entities that training never sees (OSLAT, section 5.1)."""
+"""Training and test sets of (text, entity) pairs with entities that training never sees (OSLAT,
+section 5.1)."""
 
 import json
 from collections import Counter
@@ -56,18 +57,27 @@ def frequency_bins(frequencies: dict[str, int]) -> tuple[list[str], list[str], l
 
 
 def split_pairs(
-    pairs: Iterable[Pair], *, unseen: float = 0.1, test: float = 0.1, min_train: int = 5, seed: int = 0
+    pairs: Iterable[Pair],
+    *,
+    unseen: float = 0.1,
+    test: float = 0.1,
+    min_train: int = 5,
+    seed: int = 0,
 ) -> TextSplit:
-    """Divide (text, entity) pairs as the paper does, by seeded hashes: in whatever order the pairs come.
+    """Divide (text, entity) pairs as the paper does, by seeded hashes: in whatever order the pairs
+    come.
 
-    unseen: share of the entities, to the nearest, that training never sees: 20 % of them from the third of the entities
-        that most texts speak of, 40 % each from the next and the last (`frequency_bins`). All of their pairs are for
-        the test.
+    unseen: share of the entities, to the nearest, that training never sees: 20 % of them from the
+        third of the entities that most texts speak of, 40 % each from the next and the last
+        (`frequency_bins`). All of their pairs are for the test.
     test: share of the pairs of each seen entity, to the nearest, for the test.
-    min_train: pairs that training keeps of each seen entity before any goes to the test: all, where there are no more.
+    min_train: pairs that training keeps of each seen entity before any goes to the test: all, where
+        there are no more.
     Raises KrisselError K006 for a share outside its range or a negative number.
     """
-    _check("unseen", unseen, 0 <= unseen <= MAX_UNSEEN, f"a share of the entities in [0, {MAX_UNSEEN}]")
+    _check(
+        "unseen", unseen, 0 <= unseen <= MAX_UNSEEN, f"a share of the entities in [0, {MAX_UNSEEN}]"
+    )
     _check("test", test, 0 <= test < 1, "a share of the pairs in [0, 1)")
     _check("min_train", min_train, min_train >= 0, "a number of pairs, 0 or more")
     texts: dict[str, set[str]] = {}
@@ -76,7 +86,9 @@ def split_pairs(
     unseen_entities: set[str] = set()
     bins = frequency_bins({entity: len(found) for entity, found in texts.items()})
     for entities, number in zip(bins, _shares(_nearest(unseen * len(texts))), strict=True):
-        unseen_entities.update(sorted(entities, key=lambda id_: (stable_hash(seed, "unseen", id_), id_))[:number])
+        unseen_entities.update(
+            sorted(entities, key=lambda id_: (stable_hash(seed, "unseen", id_), id_))[:number]
+        )
     chosen: set[Pair] = set()
     for entity, found in texts.items():
         number = len(found)
@@ -98,28 +110,34 @@ def text_split(
     seed: int = 0,
     lang: str = "en",
 ) -> dict[str, Any]:
-    """Divide docs with text-level labels into a training set without spans and a test set with them.
+    """Divide docs with text-level labels into a training set without spans and a test set with
+    them.
 
-    inputs: .spacy files, or folders of them: `doc.cats`, or for docs without them the concepts of their gold mentions.
-        Docs without either are left out. Texts are told by their words (`fold_name`): a pair that was read before is
-        left out, so that no text is in both sets with the same entity. It may be in both with different ones, as in the
-        paper.
-    output: a folder for `train.spacy` (docs with `cats` of their training pairs and nothing else, tokenised anew, for
-        tokens that were cut at mentions would tell where these are), `test.spacy` (`cats` of the test pairs and the
-        gold mentions of those entities) and `report.json`.
+    inputs: .spacy files, or folders of them: `doc.cats`, or for docs without them the concepts of
+        their gold mentions. Docs without either are left out. Texts are told by their words
+        (`fold_name`): a pair that was read before is left out, so that no text is in both sets with
+        the same entity. It may be in both with different ones, as in the paper.
+    output: a folder for `train.spacy` (docs with `cats` of their training pairs and nothing else,
+        tokenised anew, for tokens that were cut at mentions would tell where these are),
+        `test.spacy` (`cats` of the test pairs and the gold mentions of those entities) and
+        `report.json`.
     unit: what a text is: "doc", "sentence" or "line", see `text_units`.
     unseen, test, min_train, seed: see `split_pairs`.
     lang: the language of the training set's tokenizer.
 
-    RETURNS: the report, with the counts of the paper's Table 2: `train`, `test_seen` and `test_unseen`, each with
-        `texts`, `entities`, `pairs`, `with_spans`, `disjoint` (pairs with a mention in several fragments) and
-        `disjoint_share` (of those with spans, None without any); `bins`, the entities and how many are unseen;
-        `texts`, `entities`, `pairs`, `repeated_pairs`, `unlabelled` (texts) and the settings.
-    Raises KrisselError K005 (output), K006 (settings), K201, K212 (inputs), K233 (fewer than two entities).
+    RETURNS: the report, with the counts of the paper's Table 2: `train`, `test_seen` and
+        `test_unseen`, each with `texts`, `entities`, `pairs`, `with_spans`, `disjoint` (pairs with
+        a mention in several fragments) and `disjoint_share` (of those with spans, None without
+        any); `bins`, the entities and how many are unseen; `texts`, `entities`, `pairs`,
+        `repeated_pairs`, `unlabelled` (texts) and the settings.
+    Raises KrisselError K005 (output), K006 (settings), K201, K212 (inputs), K233 (fewer than two
+    entities).
     """
     paths = [inputs] if isinstance(inputs, (str, Path)) else list(inputs)
     if not paths:
-        raise KrisselError(Errors.K006.format(setting="inputs", found=paths, expected="at least one file"))
+        raise KrisselError(
+            Errors.K006.format(setting="inputs", found=paths, expected="at least one file")
+        )
     check_replaceable(Path(output), KIND)
     vocab = Vocab()
     docs: list[tuple[Doc, tuple[str, ...]]] = []
@@ -140,7 +158,13 @@ def text_split(
         raise KrisselError(Errors.K233.format(path=path, texts=len(docs), entities=n_entities))
     split = split_pairs(known, unseen=unseen, test=test, min_train=min_train, seed=seed)
     report: dict[str, Any] = {
-        "settings": {"unit": unit, "unseen": unseen, "test": test, "min_train": min_train, "seed": seed},
+        "settings": {
+            "unit": unit,
+            "unseen": unseen,
+            "test": test,
+            "min_train": min_train,
+            "seed": seed,
+        },
         "texts": len({text for text, _ in known}),
         "entities": n_entities,
         "pairs": len(known),
@@ -164,8 +188,14 @@ def text_split(
         if trained:
             train_docs.append(_labelled(tokenizer(doc.text), doc, trained))
         if tested:
-            copy = Doc(doc.vocab, words=[token.text for token in doc], spaces=[bool(t.whitespace_) for t in doc])
-            write_gold_mentions(copy, (mention for id_ in tested for mention in mentions.get(id_, ())))
+            copy = Doc(
+                doc.vocab,
+                words=[token.text for token in doc],
+                spaces=[bool(t.whitespace_) for t in doc],
+            )
+            write_gold_mentions(
+                copy, (mention for id_ in tested for mention in mentions.get(id_, ()))
+            )
             test_docs.append(_labelled(copy, doc, tested))
     report.update({name: part.to_dict() for name, part in parts.items()})
     with new_directory(output, KIND, VERSION) as writer:
@@ -185,13 +215,17 @@ class _Part:
         self.entities: set[str] = set()
         self.counts: Counter = Counter()
 
-    def add(self, text: str, entities: Sequence[str], mentions: dict[str, list[DocMention]]) -> None:
+    def add(
+        self, text: str, entities: Sequence[str], mentions: dict[str, list[DocMention]]
+    ) -> None:
         self.texts.update([text] if entities else ())
         self.entities.update(entities)
         for entity in entities:
             self.counts["pairs"] += 1
             self.counts["with_spans"] += entity in mentions
-            self.counts["disjoint"] += any(mention.is_discontinuous for mention in mentions.get(entity, ()))
+            self.counts["disjoint"] += any(
+                mention.is_discontinuous for mention in mentions.get(entity, ())
+            )
 
     def to_dict(self) -> dict[str, Any]:
         n_spans = self.counts["with_spans"]
@@ -236,7 +270,8 @@ def _text_key(doc: Doc) -> str:
 
 
 def _shares(number: int) -> list[int]:
-    """`number` in the shares of the bins, by largest remainder; of equal remainders the later bin's."""
+    """`number` in the shares of the bins, by largest remainder; of equal remainders the later
+    bin's."""
     exact = [share * number for share in BIN_SHARES]
     found = [int(each) for each in exact]
     order = sorted(range(len(exact)), key=lambda i: (round(found[i] - exact[i], 9), -i))

@@ -1,4 +1,5 @@
-"""Documents as the shorter texts that text-level labels are about: sentences, or the lines of a clinical note."""
+"""Documents as the shorter texts that text-level labels are about: sentences, or the lines of a
+clinical note."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -26,12 +27,18 @@ def text_units(doc: Doc, unit: str) -> Iterator[Doc]:
     Raises KrisselError K006 for another unit.
     """
     if unit not in UNITS:
-        raise KrisselError(Errors.K006.format(setting="unit", found=unit, expected=f"one of {', '.join(UNITS)}"))
+        raise KrisselError(
+            Errors.K006.format(setting="unit", found=unit, expected=f"one of {', '.join(UNITS)}")
+        )
     if unit == "doc":
         yield doc
         return
     mentions = gold_mentions(doc)
-    inside = {i for mention in mentions for i in range(mention.fragments[0][0] + 1, mention.fragments[-1][1])}
+    inside = {
+        i
+        for mention in mentions
+        for i in range(mention.fragments[0][0] + 1, mention.fragments[-1][1])
+    }
     edges = [0, *(i for i in _starts(doc, unit) if 0 < i < len(doc) and i not in inside), len(doc)]
     for number, (start, end) in enumerate(pairwise(edges), 1):
         while start < end and doc[start].is_space:
@@ -41,11 +48,23 @@ def text_units(doc: Doc, unit: str) -> Iterator[Doc]:
         if start == end:
             continue
         tokens = doc[start:end]
-        part = Doc(doc.vocab, words=[token.text for token in tokens], spaces=[bool(t.whitespace_) for t in tokens])
+        part = Doc(
+            doc.vocab,
+            words=[token.text for token in tokens],
+            spaces=[bool(t.whitespace_) for t in tokens],
+        )
         part.user_data[ID_KEY] = f"{document_id(doc)}:{number}"
-        own = [mention for mention in mentions if start <= mention.fragments[0][0] and mention.fragments[-1][1] <= end]
+        own = [
+            mention
+            for mention in mentions
+            if start <= mention.fragments[0][0] and mention.fragments[-1][1] <= end
+        ]
         write_gold_mentions(
-            part, (m._replace(fragments=tuple((s - start, e - start) for s, e in m.fragments)) for m in own)
+            part,
+            (
+                m._replace(fragments=tuple((s - start, e - start) for s, e in m.fragments))
+                for m in own
+            ),
         )
         yield part
 

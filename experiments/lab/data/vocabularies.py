@@ -1,4 +1,5 @@
-"""MeSH as two tables, and MEDIC in lines: the forms that the projects read, made from NLM's and CTD's own files."""
+"""MeSH as two tables, and MEDIC in lines: the forms that the projects read, made from NLM's and
+CTD's own files."""
 
 import gzip
 import io
@@ -14,7 +15,8 @@ from ..errors import Errors, KrisselError
 
 PathLike = str | Path
 EXPECTED = "CTD's table of diseases, tab-separated"
-# The columns of CTD's table of diseases, at the front of every release: name, id, alternative ids, …, synonyms.
+# The columns of CTD's table of diseases, at the front of every release: name, id, alternative ids,
+# …, synonyms.
 NAME, ID, OTHER_IDS, SYNONYMS = 0, 1, 2, 7
 PREFIXES = ("MESH:", "OMIM:")
 
@@ -46,12 +48,16 @@ def mesh_tables(source: PathLike, terms: PathLike, trees: PathLike) -> tuple[int
 
 def _write_table(path: PathLike, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     with atomic_file(path) as temporary, temporary.open("wb") as raw:
-        with gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed, io.TextIOWrapper(packed, "utf8") as file_:
+        with (
+            gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed,
+            io.TextIOWrapper(packed, "utf8") as file_,
+        ):
             file_.writelines("\t".join(row) + "\n" for row in (columns, *rows))
 
 
 def medic_lines(source: PathLike, output: PathLike) -> int:
-    """Write CTD's table of diseases as lines `ID|other ids||name|synonyms`, the ids without `MESH:` and `OMIM:`.
+    """Write CTD's table of diseases as lines `ID|other ids||name|synonyms`, the ids without `MESH:`
+    and `OMIM:`.
 
     RETURNS: the number of diseases.
     Raises KrisselError K238 (another table), K026 (the output), and what `open_lines` raises.
@@ -76,7 +82,9 @@ def _medic_lines(source: PathLike) -> Iterator[str]:
             found += 1
             yield "|".join(ids) + "||" + "|".join((cells[NAME], *_parts(cells[SYNONYMS]))) + "\n"
     if not found:
-        raise KrisselError(Errors.K204.format(path=source, what="disease", line=number, expected=EXPECTED))
+        raise KrisselError(
+            Errors.K204.format(path=source, what="disease", line=number, expected=EXPECTED)
+        )
     report.warn()
 
 

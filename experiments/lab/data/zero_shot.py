@@ -1,4 +1,5 @@
-"""Splits of a gold corpus that share no entity: what is tested was never trained (PEL, section 3)."""
+"""Splits of a gold corpus that share no entity: what is tested was never trained (PEL, section
+3)."""
 
 import json
 from collections import Counter
@@ -39,10 +40,18 @@ class ZeroShot:
     Raises KrisselError K006 for fractions that are not three, are below 0 or do not add up to 1.
     """
 
-    def __init__(self, shares: Sequence[float] = SHARES, seed: int = 0, ontology: Resolver | None = None) -> None:
-        if len(shares) != len(SPLITS) or not all(0 <= share <= 1 for share in shares) or abs(sum(shares) - 1) > 1e-6:
+    def __init__(
+        self, shares: Sequence[float] = SHARES, seed: int = 0, ontology: Resolver | None = None
+    ) -> None:
+        if (
+            len(shares) != len(SPLITS)
+            or not all(0 <= share <= 1 for share in shares)
+            or abs(sum(shares) - 1) > 1e-6
+        ):
             expected = "three shares in [0, 1] that add up to 1, for train, dev and test"
-            raise KrisselError(Errors.K006.format(setting="shares", found=list(shares), expected=expected))
+            raise KrisselError(
+                Errors.K006.format(setting="shares", found=list(shares), expected=expected)
+            )
         self.shares = tuple(map(float, shares))
         self.seed = seed
         self._resolver: Resolver = _Spellings() if ontology is None else ontology
@@ -93,27 +102,33 @@ def zero_shot(
 ) -> dict[str, Any]:
     """Divide a gold corpus by documents and by entities, so that no entity is linked in two splits.
 
-    In a document of one split the mentions of entities of another lose their link: they are neither trained nor
-    counted. A composite mention keeps its link if all of its entities are of the split. So of the mentions about the
-    sum of the squared shares is kept, and of those of a split about its share: with a tenth for "dev", one in a hundred
-    of all mentions is there. NIL mentions stay, for NIL is no entity.
+    In a document of one split the mentions of entities of another lose their link: they are neither
+    trained nor counted. A composite mention keeps its link if all of its entities are of the split.
+    So of the mentions about the sum of the squared shares is kept, and of those of a split about
+    its share: with a tenth for "dev", one in a hundred of all mentions is there. NIL mentions stay,
+    for NIL is no entity.
 
     gold: .spacy files, or folders of them; a document whose id was read before is left out.
-    output: a folder for `train.spacy`, `dev.spacy`, `test.spacy` (each with a share above 0) and `report.json`.
-    shares, seed, ontology: see `ZeroShot`. An id that the ontology does not hold is an entity by itself.
+    output: a folder for `train.spacy`, `dev.spacy`, `test.spacy` (each with a share above 0) and
+        `report.json`.
+    shares, seed, ontology: see `ZeroShot`. An id that the ontology does not hold is an entity by
+        itself.
     spans_key: which mentions are counted, see `gold_spans`; all are rewritten.
 
-    RETURNS: the report: `shares`, `seed`, `duplicate_documents`, and `splits` by name with `documents`, linked mentions
-        `kept` and `lost`, `nil`, and the number of distinct `entities`.
-    Raises KrisselError K001 to K004 (store), K005 (output), K006 (shares), K201, K212 (gold), K223 (a split is left
-    without a linked mention).
+    RETURNS: the report: `shares`, `seed`, `duplicate_documents`, and `splits` by name with
+        `documents`, linked mentions `kept` and `lost`, `nil`, and the number of distinct
+        `entities`.
+    Raises KrisselError K001 to K004 (store), K005 (output), K006 (shares), K201, K212 (gold), K223
+    (a split is left without a linked mention).
     """
     check_replaceable(Path(output), KIND)
     store = OntologyStore(ontology) if isinstance(ontology, (str, Path)) else ontology
     part = ZeroShot(shares, seed, store)
     paths = [gold] if isinstance(gold, (str, Path)) else list(gold)
     if not paths:
-        raise KrisselError(Errors.K006.format(setting="gold", found=paths, expected="at least one file"))
+        raise KrisselError(
+            Errors.K006.format(setting="gold", found=paths, expected="at least one file")
+        )
     docs: dict[str, list[Doc]] = {split: [] for split in SPLITS}
     counts: dict[str, Counter] = {split: Counter() for split in SPLITS}
     entities: dict[str, set[str]] = {split: set() for split in SPLITS}
@@ -133,7 +148,10 @@ def zero_shot(
     used = [split for split, share in zip(SPLITS, part.shares, strict=True) if share]
     for split in used:
         if not counts[split]["kept"]:
-            found = f"{counts[split]['documents']} document(s), {counts[split]['lost']} link(s) of other splits"
+            found = (
+                f"{counts[split]['documents']} document(s), {counts[split]['lost']} link(s) of "
+                "other splits"
+            )
             raise KrisselError(Errors.K223.format(split=split, found=found))
     report = {
         "shares": list(part.shares),
@@ -160,7 +178,9 @@ def _relinked(kb_id: str, part: ZeroShot, split: str) -> str:
     return kb_id if part.kept(kb_id, split) else ""
 
 
-def _count(doc: Doc, part: ZeroShot, split: str, spans_key: str, counts: Counter, entities: set[str]) -> None:
+def _count(
+    doc: Doc, part: ZeroShot, split: str, spans_key: str, counts: Counter, entities: set[str]
+) -> None:
     counts["documents"] += 1
     for span in gold_spans(doc, spans_key):
         ids = part.entities(span.kb_id_)

@@ -1,4 +1,5 @@
-"""Baselines of span extraction and of linking without spans: by rule, by spelling, and by vectors (OSLAT, §6.3, §7.3).
+"""Baselines of span extraction and of linking without spans: by rule, by spelling, and by vectors
+(OSLAT, §6.3, §7.3).
 
 They are given the entities' names and never trained on the corpus; the vectors may be.
 """
@@ -23,12 +24,14 @@ BLOCK_CELLS = 2**24
 class RuleMatch:
     """The longest matches of an entity's names in a text, stop words of either left out.
 
-    A window of the text's words slides over it; a match is a window whose words are a whole name's, in order, case and
-    punctuation apart. Of matches that overlap the longest counts, the first of two as long; the words of all that are
-    left are the span, so that "swelling in the knee" is two pieces for a name "swelling of knee".
+    A window of the text's words slides over it; a match is a window whose words are a whole name's,
+    in order, case and punctuation apart. Of matches that overlap the longest counts, the first of
+    two as long; the words of all that are left are the span, so that "swelling in the knee" is two
+    pieces for a name "swelling of knee".
 
-    The paper gives no rule for linking. Here an entity scores 1 + the number of words of its longest match; without a
-    match, the largest share of a name's different words that stand anywhere in the text, 0 to 1.
+    The paper gives no rule for linking. Here an entity scores 1 + the number of words of its
+    longest match; without a match, the largest share of a name's different words that stand
+    anywhere in the text, 0 to 1.
 
     any_order: a window matches that has the name's words in whatever order.
     stop: stop words, spaCy's of `lang` by default. A name of nothing else never matches.
@@ -65,18 +68,29 @@ class RuleMatch:
         return found
 
     def scores(self, docs: Sequence[Doc], entity_ids: Sequence[str]) -> np.ndarray:
-        """(docs, entities). Words are looked up, not names: time goes with the words that texts and names share."""
+        """(docs, entities). Words are looked up, not names: time goes with the words that texts and
+        names share."""
         from scipy.sparse import csr_matrix
 
         table = self._tables.table(entity_ids)
-        column = {word: i for i, word in enumerate(dict.fromkeys(word for name in table.words for word in name))}
+        column = {
+            word: i
+            for i, word in enumerate(dict.fromkeys(word for name in table.words for word in name))
+        }
         texts = [[word.text for word in self._content(doc)] for doc in docs]
 
         def occurrences(lists: Sequence[Sequence[str]]) -> Any:
             """(lists, words), 1 where a list has a word."""
-            cells = [(i, column[word]) for i, words in enumerate(lists) for word in set(words) if word in column]
+            cells = [
+                (i, column[word])
+                for i, words in enumerate(lists)
+                for word in set(words)
+                if word in column
+            ]
             rows, columns = np.array(cells, dtype=np.int64).reshape(-1, 2).T
-            return csr_matrix((np.ones(len(cells), dtype=np.float32), (rows, columns)), (len(lists), len(column)))
+            return csr_matrix(
+                (np.ones(len(cells), dtype=np.float32), (rows, columns)), (len(lists), len(column))
+            )
 
         in_names, in_texts = occurrences(table.words).T, occurrences(texts)
         n_words = np.array([max(len(set(name)), 1) for name in table.words], dtype=np.float32)
@@ -85,7 +99,9 @@ class RuleMatch:
             table.best((in_texts[start : start + size] @ in_names).toarray() / n_words)
             for start in range(0, len(docs), size)
         ]
-        scores = np.concatenate(shares) if shares else np.zeros((0, len(entity_ids)), dtype=np.float32)
+        scores = (
+            np.concatenate(shares) if shares else np.zeros((0, len(entity_ids)), dtype=np.float32)
+        )
         bearers = self._bearers(table, entity_ids)
         longest = max((len(key) for key in bearers), default=0)
         for row, words in zip(scores, texts, strict=True):
@@ -95,7 +111,9 @@ class RuleMatch:
                         row[i] = max(row[i], 1 + end - start)
         return scores
 
-    def _bearers(self, table: NameTable, entity_ids: Sequence[str]) -> dict[tuple[str, ...], list[int]]:
+    def _bearers(
+        self, table: NameTable, entity_ids: Sequence[str]
+    ) -> dict[tuple[str, ...], list[int]]:
         bearers: dict[tuple[str, ...], list[int]] = {}
         for i, entity in enumerate(entity_ids):
             for key in {self._key(table.words[row]) for row in table.of[entity]} - {()}:
@@ -138,7 +156,11 @@ class FuzzyMatch:
         lang: str = "en",
     ) -> None:
         if not 0 < threshold <= 1:
-            raise KrisselError(Errors.K006.format(setting="threshold", found=threshold, expected="above 0, at most 1"))
+            raise KrisselError(
+                Errors.K006.format(
+                    setting="threshold", found=threshold, expected="above 0, at most 1"
+                )
+            )
         try:
             import rapidfuzz  # noqa: F401
         except ImportError:
@@ -155,12 +177,16 @@ class FuzzyMatch:
         found: dict[str, Pieces] = dict.fromkeys(entity_ids, ())
         if not windows:
             return found
-        for entity, scores in zip(entity_ids, table.best(_similarities(texts, table)).T, strict=True):
+        for entity, scores in zip(
+            entity_ids, table.best(_similarities(texts, table)).T, strict=True
+        ):
             # In float32, 0.8 is a little more than 0.8.
             near = [i for i, score in enumerate(scores) if score >= np.float32(self._threshold)]
             near.sort(key=lambda i: (-scores[i], windows[i][0], -windows[i][1]))
             best = _apart(windows[i] for i in (near[:1] if self._best_only else near))
-            found[entity] = join_fragments((words[start].start, words[end - 1].end) for start, end in best)
+            found[entity] = join_fragments(
+                (words[start].start, words[end - 1].end) for start, end in best
+            )
         return found
 
     def scores(self, docs: Sequence[Doc], entity_ids: Sequence[str]) -> np.ndarray:
@@ -179,7 +205,9 @@ class FuzzyMatch:
         for first in range(0, len(texts), size):
             best = table.best(_similarities(texts[first : first + size], table))
             begin, end = np.searchsorted(rows, [first, first + size])
-            for row, owner in zip(rows[begin:end].tolist(), owners[begin:end].tolist(), strict=True):
+            for row, owner in zip(
+                rows[begin:end].tolist(), owners[begin:end].tolist(), strict=True
+            ):
                 np.maximum(scores[owner], best[row - first], out=scores[owner])
         return scores
 
@@ -204,7 +232,9 @@ def _similarities(texts: Sequence[str], table: NameTable) -> np.ndarray:
     from rapidfuzz.process import cdist
 
     names = [" ".join(name) for name in table.words]
-    return cdist(texts, names, scorer=Levenshtein.normalized_similarity, dtype=np.float32, workers=1)
+    return cdist(
+        texts, names, scorer=Levenshtein.normalized_similarity, dtype=np.float32, workers=1
+    )
 
 
 class TextEncoder(Protocol):
@@ -216,12 +246,16 @@ class TextEncoder(Protocol):
 
 
 class BiEncoder:
-    """Vectors of texts against vectors of names: the score of an entity is the largest cosine of its names and the
-    text (OSLAT, §7.3). Gives no spans."""
+    """Vectors of texts against vectors of names: the score of an entity is the largest cosine of
+    its names and the text (OSLAT, §7.3). Gives no spans."""
 
     def __init__(self, store: OntologyStore, encoder: TextEncoder) -> None:
         self._store, self._encoder = store, encoder
-        self._last: tuple[tuple[str, ...], np.ndarray, np.ndarray] = ((), np.zeros((0, 1)), np.zeros(0, np.int64))
+        self._last: tuple[tuple[str, ...], np.ndarray, np.ndarray] = (
+            (),
+            np.zeros((0, 1)),
+            np.zeros(0, np.int64),
+        )
 
     def scores(self, docs: Sequence[Doc], entity_ids: Sequence[str]) -> np.ndarray:
         if not docs or not entity_ids:
@@ -233,7 +267,8 @@ class BiEncoder:
         return np.concatenate([np.maximum.reduceat(block, starts, axis=1) for block in blocks])
 
     def _names(self, entity_ids: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
-        """Unit vectors of all names, and where each entity's begin; those of the last call are kept."""
+        """Unit vectors of all names, and where each entity's begin; those of the last call are
+        kept."""
         if entity_ids != self._last[0]:
             names = [self._store.get(id_).names for id_ in entity_ids]
             starts = np.cumsum([0, *(len(own) for own in names[:-1])])

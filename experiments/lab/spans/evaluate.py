@@ -1,4 +1,5 @@
-"""Evaluate systems on OSLAT's two tasks: the spans of entities that a text speaks of, and which entities those are."""
+"""Evaluate systems on OSLAT's two tasks: the spans of entities that a text speaks of, and which
+entities those are."""
 
 import json
 import re
@@ -49,8 +50,8 @@ class SpanReport:
         return span_markdown(self.data)
 
     def save(self, folder: str | Path) -> Path:
-        """Write `<name>.json` and `.md`, and the records of each system as `<name>.<number>-<system>.spans.jsonl`, to
-        `folder`; returns the JSON's path."""
+        """Write `<name>.json` and `.md`, and the records of each system as
+        `<name>.<number>-<system>.spans.jsonl`, to `folder`; returns the JSON's path."""
         folder = check_report(folder, self.name)
         for suffix, text in (("json", self.to_json()), ("md", self.to_markdown())):
             write_text(folder / f"{self.name}.{suffix}", text)
@@ -76,32 +77,45 @@ def evaluate_spans(
     seed: int = 0,
     command: str = "",
 ) -> SpanReport:
-    """Ask each system for the spans of the gold entities of each text, and for scores of all entities, and report.
+    """Ask each system for the spans of the gold entities of each text, and for scores of all
+    entities, and report.
 
-    systems: by name, the first is the one that the others are compared with. A system without `spans` or `scores` has
-        no part in the tables of that kind. Several of one name are trained with different seeds: their pairs are
-        counted together, which gives their mean, with an interval over documents. One of a kind stands beside each.
-    docs: a .spacy file or a folder of them, or docs of a language's vocabulary (a bare one knows no stop words). Their
-        entities are in `doc.cats`, their gold spans are what `gold_mentions` finds: a pair without any counts for
-        linking only.
+    systems: by name, the first is the one that the others are compared with. A system without
+        `spans` or `scores` has no part in the tables of that kind. Several of one name are trained
+        with different seeds: their pairs are counted together, which gives their mean, with an
+        interval over documents. One of a kind stands beside each.
+    docs: a .spacy file or a folder of them, or docs of a language's vocabulary (a bare one knows no
+        stop words). Their entities are in `doc.cats`, their gold spans are what `gold_mentions`
+        finds: a pair without any counts for linking only.
     output: a folder for the report and the records; None writes nothing.
     entities: ids of those that are ranked (the paper's universe); all of the ontology by default.
     seen: ids of the entities that training showed, for the slices seen and unseen.
-    content_only: leave stop words and punctuation out of predicted and gold tokens, see `span_figures`.
-    ks: of accuracy at k. lang: whose stop words, for a file. resamples, seed: of the bootstrap over documents.
+    content_only: leave stop words and punctuation out of predicted and gold tokens, see
+        `span_figures`.
+    ks: of accuracy at k. lang: whose stop words, for a file. resamples, seed: of the bootstrap over
+        documents.
 
-    Raises KrisselError K006 (no system), K106 (an entity that the ontology does not hold), K736 (no pairs), and what
-    `read_doc_bins` and `run_span_system` raise.
+    Raises KrisselError K006 (no system), K106 (an entity that the ontology does not hold), K736 (no
+    pairs), and what `read_doc_bins` and `run_span_system` raise.
     """
-    runs = {title: list(each) if isinstance(each, Sequence) else [each] for title, each in systems.items()}
+    runs = {
+        title: list(each) if isinstance(each, Sequence) else [each]
+        for title, each in systems.items()
+    }
     n_runs = max((len(each) for each in runs.values()), default=0)
     if not n_runs or any(len(each) not in (1, n_runs) for each in runs.values()):
         expected = "at least one, 1 or n of each"
-        raise KrisselError(Errors.K006.format(setting="systems", found=dict(systems), expected=expected))
+        raise KrisselError(
+            Errors.K006.format(setting="systems", found=dict(systems), expected=expected)
+        )
     if output is not None:
         check_report(output, name)
     store = ontology if isinstance(ontology, OntologyStore) else OntologyStore(ontology)
-    ranked = list(store.ids) if entities is None else list(dict.fromkeys(store.get(id_).id for id_ in entities))
+    ranked = (
+        list(store.ids)
+        if entities is None
+        else list(dict.fromkeys(store.get(id_).id for id_ in entities))
+    )
     known = None if seen is None else {store.resolve(id_) or id_ for id_ in seen}
     source = f"'{docs}'" if isinstance(docs, (str, Path)) else "the corpus"
     read = read_doc_bins(docs, spacy.blank(lang).vocab) if isinstance(docs, (str, Path)) else docs

@@ -1,8 +1,10 @@
-"""Figures of extracted spans and of linking without spans, from span records alone (OSLAT, §6.2 and §7.2).
+"""Figures of extracted spans and of linking without spans, from span records alone (OSLAT, §6.2 and
+§7.2).
 
-Spans are counted in tokens, micro-averaged: overlaps are summed over all pairs of a text and an entity before anything
-is divided. Stop words and punctuation are left out of predicted and gold tokens alike (the paper leaves them out of
-the predictions), so that "swelling in knee" and the pieces "swelling", "knee" are the same answer.
+Spans are counted in tokens, micro-averaged: overlaps are summed over all pairs of a text and an
+entity before anything is divided. Stop words and punctuation are left out of predicted and gold
+tokens alike (the paper leaves them out of the predictions), so that "swelling in knee" and the
+pieces "swelling", "knee" are the same answer.
 """
 
 from collections.abc import Sequence
@@ -40,16 +42,21 @@ def slice_pairs(records: Sequence[SpanRecord]) -> dict[str, np.ndarray]:
 
 
 def span_figures(
-    records: Sequence[SpanRecord], *, content_only: bool = True, resamples: int = 1000, seed: int = 0
+    records: Sequence[SpanRecord],
+    *,
+    content_only: bool = True,
+    resamples: int = 1000,
+    seed: int = 0,
 ) -> dict[str, Any]:
-    """Token-level micro precision, recall and F1 (OSLAT, Table 3 and D.1), and exact sets of pieces, by slice.
+    """Token-level micro precision, recall and F1 (OSLAT, Table 3 and D.1), and exact sets of
+    pieces, by slice.
 
     exact: the share of pairs whose predicted pieces are the gold ones, no more and no fewer.
-    content_only: leave stop words and punctuation out of predicted and gold tokens; a pair whose gold has no other
-        token is then not counted. Without it, tokens count as they are.
-    RETURNS: `n` counted pairs, `n_without_content`, and `slices`: for each `n`, the four figures, and their 95 %
-        `intervals` from resamples of documents. A figure with nothing to divide by is None. No slices for a system
-        that gives no spans.
+    content_only: leave stop words and punctuation out of predicted and gold tokens; a pair whose
+        gold has no other token is then not counted. Without it, tokens count as they are.
+    RETURNS: `n` counted pairs, `n_without_content`, and `slices`: for each `n`, the four figures,
+        and their 95 % `intervals` from resamples of documents. A figure with nothing to divide by
+        is None. No slices for a system that gives no spans.
     """
     overlaps = _overlaps(records, content_only)
     bootstrap = Bootstrap([record.doc for record in records], resamples=resamples, seed=seed)
@@ -58,12 +65,20 @@ def span_figures(
         n = int(overlaps.counted[mask].sum())
         if n:
             slices[name] = {"n": n, **_figures(overlaps.ratios(mask), bootstrap)}
-    without = sum(record.gold is not None for record in records) - int(overlaps.counted.sum()) if slices else 0
+    without = (
+        sum(record.gold is not None for record in records) - int(overlaps.counted.sum())
+        if slices
+        else 0
+    )
     return {"n": int(overlaps.counted.sum()), "n_without_content": without, "slices": slices}
 
 
 def link_figures(
-    records: Sequence[SpanRecord], *, ks: Sequence[int] = ACCURACY_AT, resamples: int = 1000, seed: int = 0
+    records: Sequence[SpanRecord],
+    *,
+    ks: Sequence[int] = ACCURACY_AT,
+    resamples: int = 1000,
+    seed: int = 0,
 ) -> dict[str, Any]:
     """Return accuracy at k of linking: the fraction of pairs whose entity is among the k highest
     scored (OSLAT, Table 4).
@@ -93,17 +108,21 @@ def span_leads(
     resamples: int = 1000,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """The figures of `records` minus those of `others` on the same pairs, with paired 95 % intervals.
+    """The figures of `records` minus those of `others` on the same pairs, with paired 95 %
+    intervals.
 
-    RETURNS: `spans` and `linking`, by slice and figure (or k) `{"lead": difference, "interval": [low, high]}`; empty
-        where either system has no such figures.
+    RETURNS: `spans` and `linking`, by slice and figure (or k)
+        `{"lead": difference, "interval": [low, high]}`; empty where either system has no such
+        figures.
     Raises KrisselError K732 when `others` lacks a pair.
     """
     by_key = dict(zip(pair_keys(others), others, strict=True))
     missing = [key for key in pair_keys(records) if key not in by_key]
     if missing:
         first = f"{missing[0][1]} in {missing[0][0]}"
-        raise KrisselError(Errors.K732.format(name=name, n_missing=len(missing), n=len(records), first=first))
+        raise KrisselError(
+            Errors.K732.format(name=name, n_missing=len(missing), n=len(records), first=first)
+        )
     same = [by_key[key] for key in pair_keys(records)]
     bootstrap = Bootstrap([record.doc for record in records], resamples=resamples, seed=seed)
     ours, theirs = _overlaps(records, content_only), _overlaps(same, content_only)
@@ -112,7 +131,9 @@ def span_leads(
         if ours.counted[mask].any() and theirs.counted[mask].any():
             spans[slice_] = _leads(ours.ratios(mask), theirs.ratios(mask), bootstrap)
         if all(any(record.rank is not None for record in side) for side in (records, same)):
-            linking[slice_] = _leads(_hit_ratios(records, mask, ks), _hit_ratios(same, mask, ks), bootstrap)
+            linking[slice_] = _leads(
+                _hit_ratios(records, mask, ks), _hit_ratios(same, mask, ks), bootstrap
+            )
     return {"spans": spans, "linking": linking}
 
 
@@ -148,7 +169,9 @@ def _overlaps(records: Sequence[SpanRecord], content_only: bool) -> _Overlaps:
     return _Overlaps(*table)
 
 
-def _hit_ratios(records: Sequence[SpanRecord], mask: np.ndarray, ks: Sequence[int]) -> dict[str, Ratio]:
+def _hit_ratios(
+    records: Sequence[SpanRecord], mask: np.ndarray, ks: Sequence[int]
+) -> dict[str, Ratio]:
     ranks = np.array([np.inf if record.rank is None else record.rank for record in records])
     return {str(k): ((ranks <= k) * mask.astype(float), mask.astype(float)) for k in ks}
 
@@ -158,7 +181,9 @@ def _figures(ratios: dict[str, Ratio], bootstrap: Bootstrap) -> dict[str, Any]:
     return {**{name: _ratio(ratio) for name, ratio in ratios.items()}, "intervals": intervals}
 
 
-def _leads(ours: dict[str, Ratio], theirs: dict[str, Ratio], bootstrap: Bootstrap) -> dict[str, Any]:
+def _leads(
+    ours: dict[str, Ratio], theirs: dict[str, Ratio], bootstrap: Bootstrap
+) -> dict[str, Any]:
     leads = {}
     for name in ours:
         mine, other = _ratio(ours[name]), _ratio(theirs[name])
@@ -171,9 +196,13 @@ def _leads(ours: dict[str, Ratio], theirs: dict[str, Ratio], bootstrap: Bootstra
 def ratio_difference(bootstrap: Bootstrap, ours: Ratio, theirs: Ratio) -> Interval:
     """Return the paired interval of one ratio minus another, over the resamples where both have a
     denominator."""
-    (our_top, our_bottom), (their_top, their_bottom) = (map(bootstrap.sums, ratio) for ratio in (ours, theirs))
+    (our_top, our_bottom), (their_top, their_bottom) = (
+        map(bootstrap.sums, ratio) for ratio in (ours, theirs)
+    )
     both = (our_bottom > 0) & (their_bottom > 0)
-    return bootstrap.percentiles(our_top[both] / our_bottom[both] - their_top[both] / their_bottom[both])
+    return bootstrap.percentiles(
+        our_top[both] / our_bottom[both] - their_top[both] / their_bottom[both]
+    )
 
 
 def _ratio(ratio: Ratio) -> float | None:

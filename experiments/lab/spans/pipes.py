@@ -21,13 +21,16 @@ Pieces = tuple[tuple[int, int], ...]
 
 
 class ExtractorSystem:
-    """A span extractor: the spans of given entities, whatever their probability, and the probability of each entity."""
+    """A span extractor: the spans of given entities, whatever their probability, and the
+    probability of each entity."""
 
     def __init__(self, extractor: KrisselSpanExtractor) -> None:
         self.extractor = extractor
 
     def spans(self, doc: Doc, entity_ids: Sequence[str]) -> Mapping[str, Pieces]:
-        return {id_: found.fragments for id_, found in self.extractor.extract(doc, entity_ids).items()}
+        return {
+            id_: found.fragments for id_, found in self.extractor.extract(doc, entity_ids).items()
+        }
 
     def scores(self, docs: Sequence[Doc], entity_ids: Sequence[str]) -> np.ndarray:
         return self.extractor.scores(docs, entity_ids)
@@ -67,7 +70,12 @@ class _LinkerVectors:
 
 
 def pipe_systems(
-    nlp: Language, store: OntologyStore, *, name: str, with_gold_spans: bool = False, source: str | Path = ""
+    nlp: Language,
+    store: OntologyStore,
+    *,
+    name: str,
+    with_gold_spans: bool = False,
+    source: str | Path = "",
 ) -> dict[str, SpanSystem]:
     """Return the systems of `nlp`, called `name`: its span extractor, with its row GT if requested,
     or else its linker as a bi-encoder of texts and of the names of `store`.
@@ -77,9 +85,13 @@ def pipe_systems(
     pipes = [nlp.get_pipe(each) for each in nlp.pipe_names]
     for pipe in pipes:
         if isinstance(pipe, KrisselSpanExtractor):
-            told: dict[str, SpanSystem] = {f"{name}, gold spans": GoldSpanSystem(pipe)} if with_gold_spans else {}
+            told: dict[str, SpanSystem] = (
+                {f"{name}, gold spans": GoldSpanSystem(pipe)} if with_gold_spans else {}
+            )
             return {name: ExtractorSystem(pipe), **told}
     for pipe in pipes:
         if isinstance(pipe, KrisselLinker):
             return {name: BiEncoder(store, _LinkerVectors(pipe))}
-    raise KrisselError(Errors.K738.format(path=source or name, found=", ".join(nlp.pipe_names) or "nothing"))
+    raise KrisselError(
+        Errors.K738.format(path=source or name, found=", ".join(nlp.pipe_names) or "nothing")
+    )

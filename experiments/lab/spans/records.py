@@ -12,10 +12,11 @@ class SpanRecord:
     """A text, an entity in it, and a system's answer.
 
     doc, entity: the document's id and the entity's primary id.
-    gold: the fragments of all gold mentions of the entity in the text, joined; None where the corpus has none: the pair
-        then counts for linking only.
+    gold: the fragments of all gold mentions of the entity in the text, joined; None where the
+        corpus has none: the pair then counts for linking only.
     predicted: the fragments that the system found, `()` for none; None for a system without spans.
-    rank: the rank of the entity among all that were scored, from 1; None when it was not among them.
+    rank: the rank of the entity among all that were scored, from 1; None when it was not among
+        them.
     seen: training had the entity; None when unknown.
     disjoint: a gold mention of the entity is discontinuous; None without gold fragments.
     ignored: the tokens of `gold` and `predicted` that are stop words, punctuation or white space.

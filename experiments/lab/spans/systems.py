@@ -39,22 +39,29 @@ SpanSystem = SpanFinder | EntityRanker
 
 
 class GoldText:
-    """A document and its pairs: the entities of `doc.cats` (1.0), by primary id, with the gold pieces of each."""
+    """A document and its pairs: the entities of `doc.cats` (1.0), by primary id, with the gold
+    pieces of each."""
 
     def __init__(self, doc: Doc, store: Resolver, seen: Collection[str] | None = None) -> None:
         self.doc = doc
-        self._ignored = frozenset(token.i for token in doc if token.is_stop or token.is_punct or token.is_space)
+        self._ignored = frozenset(
+            token.i for token in doc if token.is_stop or token.is_punct or token.is_space
+        )
         mentions: dict[str, list[DocMention]] = {}
         for mention in gold_mentions(doc):
             for entity in split_gold(mention.kb_id, store):
                 mentions.setdefault(entity, []).append(mention)
         id_ = document_id(doc)
         self.pairs: list[SpanRecord] = []
-        for entity in dict.fromkeys(primary_id(cat, store) for cat, value in doc.cats.items() if value >= 0.5):
+        for entity in dict.fromkeys(
+            primary_id(cat, store) for cat, value in doc.cats.items() if value >= 0.5
+        ):
             known = None if seen is None else entity in seen
             record = SpanRecord(id_, entity, seen=known)
             if own := mentions.get(entity):
-                record.gold = join_fragments(piece for mention in own for piece in mention.fragments)
+                record.gold = join_fragments(
+                    piece for mention in own for piece in mention.fragments
+                )
                 record.disjoint = any(mention.is_discontinuous for mention in own)
             self.pairs.append(self._with_ignored(record))
 
@@ -67,7 +74,11 @@ class GoldText:
 
 
 def run_span_system(
-    system: SpanSystem, texts: Sequence[GoldText], entities: Sequence[str], *, name: str = "the system"
+    system: SpanSystem,
+    texts: Sequence[GoldText],
+    entities: Sequence[str],
+    *,
+    name: str = "the system",
 ) -> list[SpanRecord]:
     """Return the pairs of `texts`, in order, with the results of `system`.
 
@@ -90,12 +101,18 @@ def run_span_system(
     records = []
     for i, text in enumerate(texts):
         for record in text.pairs:
-            found = _checked(spans[i].get(record.entity, ()), record, text.doc, name) if spans else None
-            records.append(text.answered(record, found, ranks[i].get(record.entity) if ranks else None))
+            found = (
+                _checked(spans[i].get(record.entity, ()), record, text.doc, name) if spans else None
+            )
+            records.append(
+                text.answered(record, found, ranks[i].get(record.entity) if ranks else None)
+            )
     return records
 
 
-def _ranks(system: EntityRanker, texts: Sequence[GoldText], entities: Sequence[str], name: str) -> list[dict[str, int]]:
+def _ranks(
+    system: EntityRanker, texts: Sequence[GoldText], entities: Sequence[str], name: str
+) -> list[dict[str, int]]:
     """Return the rank, from 1, of each text's own entities."""
     column = {entity: i for i, entity in enumerate(entities)}
     rank = np.empty(len(entities), dtype=np.int64)
@@ -121,6 +138,11 @@ def _ranks(system: EntityRanker, texts: Sequence[GoldText], entities: Sequence[s
 
 def _checked(pieces: Sequence[tuple[int, int]], record: SpanRecord, doc: Doc, name: str) -> Pieces:
     if any(not 0 <= start < end <= len(doc) for start, end in pieces):
-        what = {"entity": record.entity, "pieces": list(pieces), "doc": record.doc, "n_tokens": len(doc)}
+        what = {
+            "entity": record.entity,
+            "pieces": list(pieces),
+            "doc": record.doc,
+            "n_tokens": len(doc),
+        }
         raise KrisselError(Errors.K734.format(name=name, **what))
     return join_fragments((int(start), int(end)) for start, end in pieces)

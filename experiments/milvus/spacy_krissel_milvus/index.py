@@ -18,7 +18,15 @@ import numpy as np
 from spacy_krissel.errors import Errors as KrisselErrors
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.index.exact import no_hits, rank_hits, search_blocks
-from spacy_krissel.index.protocol import Mask, Rows, Scores, Vectors, check_mask, check_queries, check_vectors
+from spacy_krissel.index.protocol import (
+    Mask,
+    Rows,
+    Scores,
+    Vectors,
+    check_mask,
+    check_queries,
+    check_vectors,
+)
 from spacy_krissel.util.progress import progress_bar
 from spacy_krissel.util.settings import checked, factory_for
 
@@ -36,10 +44,18 @@ MESSAGE_BYTES = 32 * 2**20
 CONNECT_SECONDS = 10
 # Number of vectors compared when a collection is opened.
 SAMPLE = 16
-# The number of candidates that a search of these types visits; it must not be below the number of results.
-WIDTHS = {"HNSW": "ef", "HNSW_SQ": "ef", "HNSW_PQ": "ef", "HNSW_PRQ": "ef", "DISKANN": "search_list"}
+# The number of candidates that a search of these types visits; it must not be below the number of
+# results.
+WIDTHS = {
+    "HNSW": "ef",
+    "HNSW_SQ": "ef",
+    "HNSW_PQ": "ef",
+    "HNSW_PRQ": "ef",
+    "DISKANN": "search_list",
+}
 LEAST_WIDTH = 64
-# A search asks for SLACK times the results that it should need and SPARE more, then for GROWTH times as many.
+# A search asks for SLACK times the results that it should need and SPARE more, then for GROWTH
+# times as many.
 SLACK, SPARE, GROWTH = 1.25, 16, 4
 # Settings that another index may have and still read the collection.
 SEARCH_SETTINGS = ("search_params", "token_env")
@@ -47,15 +63,18 @@ SEARCH_SETTINGS = ("search_params", "token_env")
 
 @checked
 class MilvusIndex:
-    """A collection of Milvus, with row numbers as keys. With type "FLAT", results are exact, equal scores by row.
+    """A collection of Milvus, with row numbers as keys. With type "FLAT", results are exact, equal
+    scores by row.
 
-    A collection appears under its name when it is complete, is named by a hash of its content, and is never changed or
-    dropped: another knowledge base may be saved with it. Rows are added by copying it.
+    A collection appears under its name when it is complete, is named by a hash of its content, and
+    is never changed or dropped: another knowledge base may be saved with it. Rows are added by
+    copying it.
 
-    uri: address of a Milvus, http(s)://host:port, with /database where it is not the default one; asked over the
-        network when the knowledge base is loaded, built and searched.
+    uri: address of a Milvus, http(s)://host:port, with /database where it is not the default one;
+        asked over the network when the knowledge base is loaded, built and searched.
     collection: prefix of the names of collections; a hash of the vectors follows.
-    token_env: the environment variable with the token, or user:password. The token itself is never saved.
+    token_env: the environment variable with the token, or user:password. The token itself is never
+        saved.
     type: Milvus's type of index: "FLAT" (exact), "HNSW", "IVF_FLAT"…
     index_params: settings with which Milvus builds the index.
     search_params: settings of its search, such as `{"ef": 64}` or `{"nprobe": 16}`.
@@ -77,7 +96,9 @@ class MilvusIndex:
         self.uri = _checked_uri(uri)
         if not re.fullmatch("[A-Za-z_][A-Za-z0-9_]{0,99}", collection):
             expected = "up to 100 letters, digits and underscores, no digit first"
-            raise KrisselError(KrisselErrors.K006.format(setting="collection", found=collection, expected=expected))
+            raise KrisselError(
+                KrisselErrors.K006.format(setting="collection", found=collection, expected=expected)
+            )
         self.collection = collection
         self.token_env = token_env
         self.type = type.upper()
@@ -94,7 +115,10 @@ class MilvusIndex:
         return {name: getattr(self, name) for name in names}
 
     def can_read(self, settings: dict[str, Any]) -> bool:
-        return {**self.settings, **{name: settings.get(name) for name in SEARCH_SETTINGS}} == settings
+        return {
+            **self.settings,
+            **{name: settings.get(name) for name in SEARCH_SETTINGS},
+        } == settings
 
     def __len__(self) -> int:
         return self._rows
@@ -149,7 +173,8 @@ class MilvusIndex:
             query, place = np.nonzero((all_rows >= 0) & mask[all_rows])
             hits = query, all_rows[query, place], all_scores[query, place]
             scores[todo, :wanted], found[todo, :wanted] = rank_hits(*hits, len(todo), wanted)
-            # Rows left out may have the same score as the last one returned: which are left out is chance.
+            # Rows left out may have the same score as the last one returned: which are left out is
+            # chance.
             cut = (scores[todo, wanted - 1] <= all_scores[:, -1]) & (limit < n)
             todo = todo[cut | (found[todo, wanted - 1] < 0)]
             limit *= GROWTH
@@ -169,7 +194,9 @@ class MilvusIndex:
             saved = json.loads((directory / FILE).read_text(encoding="utf8"))
             name, found = saved["collection"], (saved["rows"], saved["width"])
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise KrisselError(KrisselErrors.K506.format(path=directory, problem=error, **wanted)) from None
+            raise KrisselError(
+                KrisselErrors.K506.format(path=directory, problem=error, **wanted)
+            ) from None
         if found != vectors.shape:
             problem = f"it holds {found[0]} vectors of width {found[1]}"
             raise KrisselError(KrisselErrors.K506.format(path=directory, problem=problem, **wanted))
@@ -185,8 +212,8 @@ class MilvusIndex:
         return f"{self.collection}_{digest.hexdigest()}"
 
     def _create(self, name: str, width: int, blocks: Iterable[Vectors]) -> None:
-        """Make the collection `name` of blocks of vectors (b, width), unless it exists. It has another name until it is
-        complete."""
+        """Make the collection `name` of blocks of vectors (b, width), unless it exists. It has
+        another name until it is complete."""
         part = f"{name}_part_{uuid.uuid4().hex[:8]}"
         with self._connected() as client:
             from pymilvus import DataType, MilvusException
@@ -197,14 +224,19 @@ class MilvusIndex:
             schema.add_field(ROW, DataType.INT64, is_primary=True)
             schema.add_field(VECTOR, DataType.FLOAT_VECTOR, dim=width)
             index = client.prepare_index_params()
-            index.add_index(VECTOR, index_type=self.type, metric_type=METRIC, params=self.index_params)
+            index.add_index(
+                VECTOR, index_type=self.type, metric_type=METRIC, params=self.index_params
+            )
             client.create_collection(part, schema=schema, consistency_level="Bounded")
             try:
-                # Before the vectors, so that an unknown type is refused at once. Milvus builds the index as they come.
+                # Before the vectors, so that an unknown type is refused at once. Milvus builds the
+                # index as they come.
                 client.create_index(part, index, sync=False)
                 row = 0
                 for block in blocks:
-                    client.insert(part, [{ROW: row + i, VECTOR: vector} for i, vector in enumerate(block)])
+                    client.insert(
+                        part, [{ROW: row + i, VECTOR: vector} for i, vector in enumerate(block)]
+                    )
                     row += len(block)
                 client.flush(part)
                 try:
@@ -221,17 +253,25 @@ class MilvusIndex:
     def _open(self, name: str, vectors: Vectors, first: int = 0) -> None:
         """Search the collection `name` from now on, which has `vectors` (m, d) from row `first` on.
 
-        Raises KrisselError K542 where it has another number of rows or width, or where a sample of the vectors differs.
+        Raises KrisselError K542 where it has another number of rows or width, or where a sample of
+        the vectors differs.
         """
         rows, width = first + len(vectors), vectors.shape[1]
         with self._connected() as client:
             if not client.has_collection(name):
                 raise self._wrong(name, "there is no such collection")
-            fields = {field["name"]: field["params"] for field in client.describe_collection(name)["fields"]}
+            fields = {
+                field["name"]: field["params"]
+                for field in client.describe_collection(name)["fields"]
+            }
             if set(fields) != {ROW, VECTOR} or fields[VECTOR].get("dim") != width:
-                raise self._wrong(name, f"its fields are {fields}, not '{ROW}' and '{VECTOR}' of width {width}")
+                raise self._wrong(
+                    name, f"its fields are {fields}, not '{ROW}' and '{VECTOR}' of width {width}"
+                )
             client.load_collection(name)
-            counted = client.query(name, filter="", output_fields=["count(*)"], consistency_level="Strong")
+            counted = client.query(
+                name, filter="", output_fields=["count(*)"], consistency_level="Strong"
+            )
             if counted[0]["count(*)"] != rows:
                 raise self._wrong(name, f"it holds {counted[0]['count(*)']} vectors, not {rows}")
             sample = np.unique(np.linspace(0, len(vectors) - 1, SAMPLE, dtype=np.int64))
@@ -241,8 +281,8 @@ class MilvusIndex:
         self._name, self._rows, self._width = name, rows, width
 
     def _best(self, queries: Vectors, limit: int) -> tuple[Scores, Rows]:
-        """What Milvus finds for the queries (q, d): scores and rows (q, limit), best first, equal scores by row, padded
-        with -inf and -1."""
+        """What Milvus finds for the queries (q, d): scores and rows (q, limit), best first, equal
+        scores by row, padded with -inf and -1."""
         params = dict(self.search_params)
         if width := WIDTHS.get(self.type):
             params[width] = max(limit, params.get(width, LEAST_WIDTH))
@@ -265,10 +305,13 @@ class MilvusIndex:
                     rows.extend(hits.ids)
                     scores.extend(hits.distances)
         query = np.repeat(np.arange(len(counts)), counts)
-        return rank_hits(query, np.array(rows, dtype=np.int64), np.array(scores, np.float32), len(queries), limit)
+        return rank_hits(
+            query, np.array(rows, dtype=np.int64), np.array(scores, np.float32), len(queries), limit
+        )
 
     def _fetched(self, rows: Rows) -> Iterator[tuple[Rows, Vectors]]:
-        """The ascending `rows` and their vectors (b, d), in blocks. Raises KrisselError K542 if one is missing."""
+        """The ascending `rows` and their vectors (b, d), in blocks. Raises KrisselError K542 if one
+        is missing."""
         step = _block_rows(self._width)
         for start in range(0, len(rows), step):
             block = rows[start : start + step]
@@ -281,10 +324,14 @@ class MilvusIndex:
             condition = f"{ROW} >= {rows[0]} and {ROW} <= {rows[-1]}"
         else:
             condition = f"{ROW} in {rows.tolist()}"
-        found = client.query(name, filter=condition, output_fields=[ROW, VECTOR], consistency_level=self._consistency)
+        found = client.query(
+            name, filter=condition, output_fields=[ROW, VECTOR], consistency_level=self._consistency
+        )
         vectors = {each[ROW]: each[VECTOR] for each in found}
         if len(vectors) != len(rows):
-            raise self._wrong(name, f"it holds {len(vectors)} of {len(rows)} vectors from number {rows[0]} on")
+            raise self._wrong(
+                name, f"it holds {len(vectors)} of {len(rows)} vectors from number {rows[0]} on"
+            )
         return np.array([vectors[row] for row in rows.tolist()], dtype=np.float32)
 
     def _wrong(self, name: str, problem: str) -> KrisselError:
@@ -292,7 +339,8 @@ class MilvusIndex:
 
     @contextmanager
     def _connected(self) -> Iterator[Any]:
-        """The client. Raises KrisselError K540 without pymilvus, K541 for what Milvus or the connection raises."""
+        """The client. Raises KrisselError K540 without pymilvus, K541 for what Milvus or the
+        connection raises."""
         try:
             from grpc import RpcError
             from pymilvus import MilvusClient, MilvusException
@@ -306,7 +354,9 @@ class MilvusIndex:
             yield self._client
         except (MilvusException, RpcError) as error:
             problem = getattr(error, "message", "") or str(error)
-            message = Errors.K541.format(address=self.uri, problem=problem, token_env=self.token_env)
+            message = Errors.K541.format(
+                address=self.uri, problem=problem, token_env=self.token_env
+            )
             raise KrisselError(message) from None
 
 
@@ -328,7 +378,10 @@ def _checked_uri(uri: str) -> str:
     if uri.startswith(("http://", "https://")) and "@" not in uri:
         return uri
     found = "[not shown: it holds a password]" if "@" in uri else uri
-    expected = "http(s)://host:port; a password or token belongs into the environment variable that 'token_env' names"
+    expected = (
+        "http(s)://host:port; a password or token belongs into the environment variable that "
+        "'token_env' names"
+    )
     raise KrisselError(KrisselErrors.K006.format(setting="uri", found=found, expected=expected))
 
 
@@ -340,7 +393,9 @@ def _block_rows(width: int) -> int:
 def _blocks(vectors: Vectors) -> Iterator[Vectors]:
     """The vectors as float32, in blocks that can be sent."""
     step = _block_rows(vectors.shape[1])
-    with progress_bar(total=len(vectors), show=len(vectors) > step, unit="vector", desc="Milvus") as bar:
+    with progress_bar(
+        total=len(vectors), show=len(vectors) > step, unit="vector", desc="Milvus"
+    ) as bar:
         for start in range(0, len(vectors), step):
             block = np.asarray(vectors[start : start + step], dtype=np.float32)
             yield block

@@ -90,7 +90,8 @@ def detect_format(path: Path) -> str:
     """Detect the format of a corpus file from its first bytes. A line may be too long: BioC may be
     one line of gigabytes.
 
-    Folders, archives and files of `SUFFIXES` are detected by name; COMETA, phrases and formats of plugins not at all.
+    Folders, archives and files of `SUFFIXES` are detected by name; COMETA, phrases and formats of
+    plugins not at all.
 
     Raises KrisselError K201 (no file), K202, K211 (damaged), K228 (a folder or an archive of none
     or several kinds of `SUFFIXES`), K249 (JSON without annotations).
@@ -99,7 +100,9 @@ def detect_format(path: Path) -> str:
         found = holds_suffixes(path, tuple(SUFFIXES))
         if len(found) != 1:
             names = " and ".join(found) or "none"
-            raise KrisselError(Errors.K228.format(path=path, found=names, expected=" or ".join(SUFFIXES)))
+            raise KrisselError(
+                Errors.K228.format(path=path, found=names, expected=" or ".join(SUFFIXES))
+            )
         return SUFFIXES[found[0]]
     for suffix in SUFFIXES:
         if path.name.endswith(suffix):
@@ -117,7 +120,10 @@ def detect_format(path: Path) -> str:
     if head.startswith(b"["):
         return "bioc-json" if _is_bioc(head) and b'"data"' not in head else "label-studio"
     if not head.startswith(b"{"):
-        return next((name for name, begins in mention_tables.HEADS.items() if begins.match(head)), "pubtator")
+        return next(
+            (name for name, begins in mention_tables.HEADS.items() if begins.match(head)),
+            "pubtator",
+        )
     if _is_bioc(head):
         return "bioc-json"
     if _ANNOTATIONS.search(head):
@@ -130,7 +136,9 @@ def detect_format(path: Path) -> str:
         return "zeshel"
     if _ENTITIES.search(head):
         return "text-labels"
-    raise KrisselError(Errors.K249.format(path=path, found=line[:60].decode("utf8", errors="replace")))
+    raise KrisselError(
+        Errors.K249.format(path=path, found=line[:60].decode("utf8", errors="replace"))
+    )
 
 
 def _is_bioc(head: bytes) -> bool:

@@ -58,7 +58,9 @@ def read_bioc_json(path: str | Path, *, report: CorpusReport) -> Iterator[Annota
             n_documents += 1
             yield annotated
     if not n_documents:
-        raise KrisselError(Errors.K204.format(path=path, what="document", line=1, expected="a BioC JSON file"))
+        raise KrisselError(
+            Errors.K204.format(path=path, what="document", line=1, expected="a BioC JSON file")
+        )
 
 
 def _documents(raw: bytes, path: str | Path) -> Iterator[Any]:
@@ -96,7 +98,9 @@ def _held(value: Any) -> list[Any]:
     else:
         found = [value]
     if not any(isinstance(each, dict) and "passages" in each for each in found):
-        raise ValueError("it is neither an object with a list of documents, nor a list of documents")
+        raise ValueError(
+            "it is neither an object with a list of documents, nor a list of documents"
+        )
     return found
 
 
@@ -143,9 +147,17 @@ def _mention(record: Any, line: int) -> Mention | None:
     text, label = (record.get(key) or "" for key in ("text", "type"))
     if type(start) is not int or type(end) is not int or not isinstance(ids, list):
         raise ValueError('an annotation without whole numbers "start" and "end", or a list "ids"')
-    if not isinstance(text, str) or not isinstance(label, str) or not all(type(id_) in (str, int) for id_ in ids):
+    if (
+        not isinstance(text, str)
+        or not isinstance(label, str)
+        or not all(type(id_) in (str, int) for id_ in ids)
+    ):
         raise ValueError("an annotation whose text, type or id is of another kind")
-    return None if start == end == -1 else Mention(((start, end),), text, label, "|".join(map(str, ids)), line)
+    return (
+        None
+        if start == end == -1
+        else Mention(((start, end),), text, label, "|".join(map(str, ids)), line)
+    )
 
 
 def _document(record: Any, path: str, number: int, report: CorpusReport) -> AnnotatedText:
@@ -170,7 +182,9 @@ def _document(record: Any, path: str, number: int, report: CorpusReport) -> Anno
 def _annotate(found: BioCDocument, record: Json, number: int) -> None:
     infons = record.get("infons")
     named = infons.items() if isinstance(infons, dict) else ()
-    locations = [(str(each.get("offset")), str(each.get("length"))) for each in _objects(record, "locations")]
+    locations = [
+        (str(each.get("offset")), str(each.get("length"))) for each in _objects(record, "locations")
+    ]
     found.annotate(
         {name.lower(): text for name, value in named if (text := _infon(value))},
         locations,
@@ -182,7 +196,11 @@ def _annotate(found: BioCDocument, record: Json, number: int) -> None:
 def _infon(value: Any) -> str:
     """Return the text of an infon, with several ids joined; "" for other values."""
     if isinstance(value, list):
-        return "|".join(filter(None, (read_ids(str(each).strip()) for each in value if isinstance(each, str | int))))
+        return "|".join(
+            filter(
+                None, (read_ids(str(each).strip()) for each in value if isinstance(each, str | int))
+            )
+        )
     return str(value).strip() if isinstance(value, str | int) else ""
 
 

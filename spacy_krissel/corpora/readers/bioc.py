@@ -63,7 +63,9 @@ def read_bioc(path: str | Path, *, report: CorpusReport) -> Iterator[AnnotatedTe
             n_documents += len(documents)
             yield from documents
     if not n_documents:
-        raise KrisselError(Errors.K204.format(path=path, what="document", line=handler.line, expected=EXPECTED))
+        raise KrisselError(
+            Errors.K204.format(path=path, what="document", line=handler.line, expected=EXPECTED)
+        )
 
 
 class _Handler(XmlHandler):
@@ -107,7 +109,10 @@ class _Handler(XmlHandler):
             self._offsets[-1] = parse_offset(text.strip())
             if self._offsets[-1] is None:
                 self.report.record_issue(
-                    "bad_records", self.path, self.line, f"the offset {text.strip()!r} of a {parent}"
+                    "bad_records",
+                    self.path,
+                    self.line,
+                    f"the offset {text.strip()!r} of a {parent}",
                 )
         elif name == "text" and parent in ("passage", "sentence"):
             offset = next((offset for offset in reversed(self._offsets) if offset is not None), 0)
@@ -137,7 +142,9 @@ class BioCDocument:
         self.units: list[tuple[int, str]] = []
         self._report = report
 
-    def annotate(self, infons: dict[str, str], locations: list[tuple[str, str]], text: str, line: int) -> None:
+    def annotate(
+        self, infons: dict[str, str], locations: list[tuple[str, str]], text: str, line: int
+    ) -> None:
         """Add an annotation. infons: by lower-case name. locations: offset and length."""
         if infons.get("compositerole") == "IndividualMention":
             self._report.count("composite_parts")
@@ -147,11 +154,15 @@ class BioCDocument:
             self._report.count("document_annotations")
         elif not (offsets := parse_fragments(locations)):
             path = self.annotated.source
-            self._report.record_issue("bad_records", path, line, "an annotation without a numeric location")
+            self._report.record_issue(
+                "bad_records", path, line, "an annotation without a numeric location"
+            )
         else:
             fragments = tuple((offset, offset + length) for offset, length in offsets)
             label = infons.get("type", "")
-            kb_id = next((infons[key] for key in (*ID_INFONS, label.lower()) if infons.get(key)), "")
+            kb_id = next(
+                (infons[key] for key in (*ID_INFONS, label.lower()) if infons.get(key)), ""
+            )
             label, kb_id = (label, read_ids(kb_id)) if kb_id else read_classes(label)
             self.annotated.mentions.append(Mention(fragments, text, label, kb_id, line))
 

@@ -54,7 +54,9 @@ def _record(line: str, number: int) -> tuple[int, re.Match[str]]:
 def _mentions(report: CorpusReport, content: bytes, source: str, text: str) -> Iterator[Mention]:
     mentions: dict[str, tuple[Mention, list[str]]] = {}
     references: list[tuple[int, str, str]] = []
-    records = read_records(source, _record, report, expected=EXPECTED, first_error=Errors.K227, content=content)
+    records = read_records(
+        source, _record, report, expected=EXPECTED, first_error=Errors.K227, content=content
+    )
     for number, record in records:
         key, kind, rest = record.groups()
         if kind == "T" and key not in mentions and (mention := _read_mention(rest, number)):
@@ -69,9 +71,13 @@ def _mentions(report: CorpusReport, content: bytes, source: str, text: str) -> I
         if target in mentions:
             mentions[target][1].append(id_)
         else:
-            report.record_issue("bad_records", source, number, f"a reference for {target!r}, which is not a mention")
+            report.record_issue(
+                "bad_records", source, number, f"a reference for {target!r}, which is not a mention"
+            )
     for mention, ids in mentions.values():
-        label, kb_id = (mention.label, "|".join(dict.fromkeys(ids))) if ids else read_class(mention.label)
+        label, kb_id = (
+            (mention.label, "|".join(dict.fromkeys(ids))) if ids else read_class(mention.label)
+        )
         yield replace(mention, label=label, kb_id=kb_id)
 
 

@@ -80,12 +80,16 @@ def read_cas(path: str | Path, *, report: CorpusReport) -> Iterator[AnnotatedTex
                     for each in cas.select(kind.name):
                         # Annotations of a derived layer are listed under their own layer.
                         if each.type.name == kind.name and not getattr(each, PREDICTED, False):
-                            label, id_ = (str(getattr(each, key, None) or "") for key in (LABEL, IDENTIFIER))
+                            label, id_ = (
+                                str(getattr(each, key, None) or "") for key in (LABEL, IDENTIFIER)
+                            )
                             covered = text[each.begin : each.end]
                             mentions.append(Mention(((each.begin, each.end),), covered, label, id_))
         except Exception as error:
             # cassis and lxml raise various errors for invalid input.
-            report.record_issue("bad_records", source, 0, f"{type(error).__name__}: {str(error)[:80]}")
+            report.record_issue(
+                "bad_records", source, 0, f"{type(error).__name__}: {str(error)[:80]}"
+            )
             continue
         n += 1
         yield AnnotatedText(name, text, mentions, source)
@@ -102,7 +106,9 @@ def _files(path: Path) -> Iterator[tuple[str, str, bytes, bytes]]:
     with open_binary(path, EXPECTED):
         # The path exists and can be read.
         pass
-    with open_zip(path, lambda problem: KrisselError(Errors.K248.format(path=path, problem=problem))) as archive:
+    with open_zip(
+        path, lambda problem: KrisselError(Errors.K248.format(path=path, problem=problem))
+    ) as archive:
         names = set(archive.namelist())
         for name in sorted(each for each in names if each.endswith(SUFFIX)):
             folder = name.rpartition("/")[0]
@@ -110,7 +116,12 @@ def _files(path: Path) -> Iterator[tuple[str, str, bytes, bytes]]:
             if types not in names:
                 raise KrisselError(Errors.K201.format(path=f"{path}!{types}", expected=EXPECTED))
             source = f"{path}!{name}"
-            yield Path(name).stem, source, _read_member(archive, name, source), _read_member(archive, types, source)
+            yield (
+                Path(name).stem,
+                source,
+                _read_member(archive, name, source),
+                _read_member(archive, types, source),
+            )
 
 
 def _read_member(archive: ZipFile, name: str, source: str) -> bytes:

@@ -51,7 +51,12 @@ def read_cometa(path: str | Path, *, ids: str, report: CorpusReport) -> Iterator
         if not term or not id_.isdecimal():
             raise ValueError(f"term {term[:40]!r}, id {id_[:40]!r}")
         words = r"\s+".join(map(re.escape, term.split()))
-        found = next(filter(None, (re.search(each, text, re.IGNORECASE) for each in (rf"\b{words}\b", words))), None)
+        found = next(
+            filter(
+                None, (re.search(each, text, re.IGNORECASE) for each in (rf"\b{words}\b", words))
+            ),
+            None,
+        )
         start, end = found.span() if found else (0, len(term))
         if not found:
             report.count("without_example")
@@ -60,7 +65,11 @@ def read_cometa(path: str | Path, *, ids: str, report: CorpusReport) -> Iterator
         return AnnotatedText(f"{name}:{number}", text, [mention], source=source, line=number)
 
     read = partial(
-        read_records, expected="a table of COMETA", what="line", first_error=Errors.K237, skip_undecoded=True
+        read_records,
+        expected="a table of COMETA",
+        what="line",
+        first_error=Errors.K237,
+        skip_undecoded=True,
     )
     return filter(None, read(path, example, report))
 

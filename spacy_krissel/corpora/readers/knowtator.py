@@ -52,12 +52,16 @@ def read_knowtator(
         with coded_reading(source, lambda: f"line {content.line}"):  # noqa: B023
             for _ in feed(content, handler):
                 pass
-        text_file = bundle.find_text(file_, handler.text_name or file_.name.removesuffix(SUFFIX), LAYOUTS, documents)
+        text_file = bundle.find_text(
+            file_, handler.text_name or file_.name.removesuffix(SUFFIX), LAYOUTS, documents
+        )
         texts.setdefault(text_file, (source, []))[1].extend(handler.mentions(report))
     for text_file, (source, found) in texts.items():
         text = bundle.read_text(text_file)
         mentions = [
-            mention if mention.text else replace(mention, text=covered_text(text, mention.fragments))
+            mention
+            if mention.text
+            else replace(mention, text=covered_text(text, mention.fragments))
             for mention in found
         ]
         yield AnnotatedText(text_file.name.removesuffix(".txt"), text, mentions, source, 1)
@@ -110,13 +114,23 @@ class _Handler(XmlHandler):
         found: list[Mention] = []
         for annotation in self._annotations:
             fragments = parse_fragments(annotation.spans)
-            name = next((self._classes[id_] for id_ in annotation.mentions if self._classes.get(id_)), "")
+            name = next(
+                (self._classes[id_] for id_ in annotation.mentions if self._classes.get(id_)), ""
+            )
             if not fragments:
-                report.record_issue("bad_records", self.path, annotation.line, "an annotation without a numeric span")
+                report.record_issue(
+                    "bad_records",
+                    self.path,
+                    annotation.line,
+                    "an annotation without a numeric span",
+                )
             elif not name:
                 named = ", ".join(annotation.mentions) or "none"
                 report.record_issue(
-                    "bad_records", self.path, annotation.line, f"an annotation without a class ({named})"
+                    "bad_records",
+                    self.path,
+                    annotation.line,
+                    f"an annotation without a class ({named})",
                 )
             else:
                 label, kb_id = read_class(name)

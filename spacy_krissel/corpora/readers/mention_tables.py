@@ -1,4 +1,5 @@
-"""Tables of mentions as published: Linnaeus, S800 and BioID, with a folder of texts; and phrases."""
+"""Tables of mentions as published: Linnaeus, S800 and BioID, with a folder of texts; and
+phrases."""
 
 import csv
 import os
@@ -58,14 +59,18 @@ def read_linnaeus(
             return None
         if not (ids := _LINNAEUS_ID.findall(cell)):
             raise ValueError(f"the id {cell[:40]!r}")
-        return document, _mention(start, end, text, LABEL, "|".join(NIL if id_ == "0" else id_ for id_ in ids), number)
+        return document, _mention(
+            start, end, text, LABEL, "|".join(NIL if id_ == "0" else id_ for id_ in ids), number
+        )
 
     for name, mentions in _by_document(path, row, "tags.tsv of Linnaeus", report):
         yield _plain(path, _find(path, documents, "txt", f"{name}.txt"), name, mentions)
 
 
 @reporting
-def read_s800(path: PathLike, *, documents: PathLike | None = None, report: CorpusReport) -> Iterator[AnnotatedText]:
+def read_s800(
+    path: PathLike, *, documents: PathLike | None = None, report: CorpusReport
+) -> Iterator[AnnotatedText]:
     """Yield the abstracts of S800 (Pafilis et al., 2013) that its `S800.tsv` annotates, one at a
     time, named by PMID.
 
@@ -84,11 +89,15 @@ def read_s800(path: PathLike, *, documents: PathLike | None = None, report: Corp
 
     for document, mentions in _by_document(path, row, "S800.tsv", report):
         name, _, pmid = document.partition(":")
-        yield _plain(path, _find(path, documents, "abstracts", f"{name}.txt"), pmid or name, mentions)
+        yield _plain(
+            path, _find(path, documents, "abstracts", f"{name}.txt"), pmid or name, mentions
+        )
 
 
 @reporting
-def read_bioid(path: PathLike, *, documents: PathLike | None = None, report: CorpusReport) -> Iterator[AnnotatedText]:
+def read_bioid(
+    path: PathLike, *, documents: PathLike | None = None, report: CorpusReport
+) -> Iterator[AnnotatedText]:
     """Yield the articles of BioID (BioCreative VI) that its `annotations.csv` annotates: their
     captions, one per line.
 
@@ -119,14 +128,21 @@ def read_bioid(path: PathLike, *, documents: PathLike | None = None, report: Cor
         articles.setdefault(caption.split(" ")[0], {})[caption] = mentions
     for article, captions in articles.items():
         found = AnnotatedText(article, "", [], str(path), next(iter(captions.values()))[0].line)
-        for read in read_bioc(_find(path, documents, "caption_bioc", f"{article}.xml"), report=report):
+        for read in read_bioc(
+            _find(path, documents, "caption_bioc", f"{article}.xml"), report=report
+        ):
             for mention in captions.pop(read.id, ()):
-                fragments = tuple((start + len(found.text), end + len(found.text)) for start, end in mention.fragments)
+                fragments = tuple(
+                    (start + len(found.text), end + len(found.text))
+                    for start, end in mention.fragments
+                )
                 found.mentions.append(replace(mention, fragments=fragments))
             found.text += f"{read.text}\n"
         for caption, mentions in captions.items():
             for mention in mentions:
-                report.record_issue("bad_records", str(path), mention.line, f"there is no caption {caption!r}")
+                report.record_issue(
+                    "bad_records", str(path), mention.line, f"there is no caption {caption!r}"
+                )
         yield found
 
 
@@ -135,7 +151,9 @@ def _by_document(
 ) -> Iterator[tuple[str, list[Mention]]]:
     """Group mentions by document, in the order of first occurrence."""
     found: dict[str, list[Mention]] = {}
-    for each in read_records(path, row, report, expected=expected, what="mention", first_error=Errors.K243):
+    for each in read_records(
+        path, row, report, expected=expected, what="mention", first_error=Errors.K243
+    ):
         if each is not None:
             found.setdefault(each[0], []).append(each[1])
     return iter(found.items())
@@ -171,7 +189,9 @@ def _cells(line: str) -> list[str]:
         raise ValueError(str(error)) from None
 
 
-def _mention(start: str, end: str, text: str, label: str, kb_id: str, line: int, *, after_last: int = 0) -> Mention:
+def _mention(
+    start: str, end: str, text: str, label: str, kb_id: str, line: int, *, after_last: int = 0
+) -> Mention:
     """Parse a mention. Raises ValueError for invalid offsets, or a control character in the text or
     ids.
     """

@@ -43,15 +43,21 @@ def read_pubtator(path: str | Path, *, report: CorpusReport) -> Iterator[Annotat
             if passage and passage[2] == "t":
                 if current is not None:
                     yield current
-                current = AnnotatedText(passage[1].strip(), passage[3], source=str(path), line=number)
+                current = AnnotatedText(
+                    passage[1].strip(), passage[3], source=str(path), line=number
+                )
                 has_abstract, size = False, len(line)
             elif current is None:
                 raise KrisselError(Errors.K205.format(path=path, line=number, found=line[:80]))
             elif size > RECORD.bytes:
-                raise RECORD.exceeded(size, path, f"document {current.id!r}, up to line {number},", RECORD.bytes)
+                raise RECORD.exceeded(
+                    size, path, f"document {current.id!r}, up to line {number},", RECORD.bytes
+                )
             elif passage:
                 if passage[1].strip() != current.id or has_abstract:
-                    report.record_issue("bad_records", str(path), number, "an abstract without its title")
+                    report.record_issue(
+                        "bad_records", str(path), number, "an abstract without its title"
+                    )
                     continue
                 has_abstract = any_abstract = True
                 if passage[3]:
@@ -59,19 +65,26 @@ def read_pubtator(path: str | Path, *, report: CorpusReport) -> Iterator[Annotat
             else:
                 _read_row(line.split("\t"), number, current, report)
     if current is None:
-        raise KrisselError(Errors.K204.format(path=path, what="document", line=number, expected=EXPECTED))
+        raise KrisselError(
+            Errors.K204.format(path=path, what="document", line=number, expected=EXPECTED)
+        )
     if any_abstract and not has_abstract:
         report.record_issue("cut_documents", str(path), number, f"document {current.id}")
     yield current
 
 
-def _read_row(columns: list[str], number: int, current: AnnotatedText, report: CorpusReport) -> None:
+def _read_row(
+    columns: list[str], number: int, current: AnnotatedText, report: CorpusReport
+) -> None:
     if len(columns) < 4:
         report.record_issue("bad_records", current.source, number, f"{len(columns)} column(s)")
         return
     if columns[0].strip() != current.id:
         report.record_issue(
-            "bad_records", current.source, number, f"id {columns[0][:40]!r} below document {current.id!r}"
+            "bad_records",
+            current.source,
+            number,
+            f"id {columns[0][:40]!r} below document {current.id!r}",
         )
         return
     start, end = parse_offset(columns[1]), parse_offset(columns[2])
@@ -81,4 +94,6 @@ def _read_row(columns: list[str], number: int, current: AnnotatedText, report: C
         report.record_issue("bad_records", current.source, number, "no mention and no relation")
     else:
         kb_id = read_ids(columns[5]) if len(columns) > 5 else ""
-        current.mentions.append(Mention(((start, end),), columns[3], columns[4].strip(), kb_id, number))
+        current.mentions.append(
+            Mention(((start, end),), columns[3], columns[4].strip(), kb_id, number)
+        )

@@ -54,23 +54,28 @@ def read_share_or_n2c2(
     """Yield the notes of ShARe (labelled: `.pipe.txt` files) or n2c2 (`.norm` files), whose texts
     end in `.txt`.
 
-    A line is
-    `1.txt||Disease_Disorder||C0231749||0||4||10||14`: the mention's label, its concept or `CUI-less`,
-    and the offsets of its fragments; in n2c2, `N000||C0231749||0||4||10||14`. Everything else is as
-    in `read_semeval`.
+    A line is `1.txt||Disease_Disorder||C0231749||0||4||10||14`: the mention's label, its concept or
+    `CUI-less`, and the offsets of its fragments; in n2c2, `N000||C0231749||0||4||10||14`.
+    Everything else is as in `read_semeval`.
     """
     suffix = SHARE_SUFFIX if labelled else N2C2_SUFFIX
     return _notes(path, (suffix, ".txt"), documents, partial(_pipe_mention, labelled), report)
 
 
 def _notes(
-    path: str | Path, suffixes: tuple[str, str], documents: str | Path | None, parse: Parse, report: CorpusReport
+    path: str | Path,
+    suffixes: tuple[str, str],
+    documents: str | Path | None,
+    parse: Parse,
+    report: CorpusReport,
 ) -> Iterator[AnnotatedText]:
     expected = f"a {suffixes[0]} file, or a folder or .tar.gz of them"
 
     def read(content: bytes, source: str, text: str) -> Iterator[Mention]:
         parsed = partial(parse, text)
-        return read_records(source, parsed, report, expected=expected, first_error=Errors.K236, content=content)
+        return read_records(
+            source, parsed, report, expected=expected, first_error=Errors.K236, content=content
+        )
 
     return read_standoff(path, suffixes, expected, documents, read)
 
@@ -78,7 +83,9 @@ def _notes(
 def _semeval_mention(text: str, line: str, number: int) -> Mention:
     _, *rest = line.split("|")
     if len(rest) > 1 and _OFFSETS.fullmatch(rest[0]):
-        return _mention(text, line, number, LABEL, rest[1], (each.split("-") for each in rest[0].split(",")))
+        return _mention(
+            text, line, number, LABEL, rest[1], (each.split("-") for each in rest[0].split(","))
+        )
     return _pipe_mention(True, text, line, number)
 
 
@@ -86,10 +93,14 @@ def _pipe_mention(labelled: bool, text: str, line: str, number: int) -> Mention:
     _, *columns = line.split("||")
     label = columns.pop(0) if labelled and columns else ""
     kb_id, *offsets = columns or [""]
-    return _mention(text, line, number, label, kb_id, zip_longest(offsets[::2], offsets[1::2], fillvalue=""))
+    return _mention(
+        text, line, number, label, kb_id, zip_longest(offsets[::2], offsets[1::2], fillvalue="")
+    )
 
 
-def _mention(text: str, line: str, number: int, label: str, kb_id: str, offsets: Iterable[Sequence[str]]) -> Mention:
+def _mention(
+    text: str, line: str, number: int, label: str, kb_id: str, offsets: Iterable[Sequence[str]]
+) -> Mention:
     """Parse a mention. Raises ValueError without a concept or offsets."""
     fragments, kb_id = parse_fragments(offsets), kb_id.strip()
     if not kb_id or not fragments or not all(start < end <= len(text) for start, end in fragments):

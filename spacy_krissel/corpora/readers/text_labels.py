@@ -11,7 +11,9 @@ from ..annotation import AnnotatedText, Fragments, Mention
 from ..files import has_surrogate, json_object, read_records
 from ..report import CorpusReport, reporting
 
-EXPECTED = 'JSON lines: {"id": …, "text": …, "entities": [{"id": …, "spans": [[start, end], …]}, …]}'
+EXPECTED = (
+    'JSON lines: {"id": …, "text": …, "entities": [{"id": …, "spans": [[start, end], …]}, …]}'
+)
 
 
 @reporting
@@ -28,7 +30,15 @@ def read_text_labels(path: str | Path, *, report: CorpusReport) -> Iterator[Anno
     Raises KrisselError K201 (no file), K202 (truncated gzip), K203 (UTF-16), K204 (no text).
     """
     parse = partial(_annotated_text, Path(path))
-    return read_records(path, parse, report, expected=EXPECTED, what="text", closing=JSON_CLOSING, skip_undecoded=True)
+    return read_records(
+        path,
+        parse,
+        report,
+        expected=EXPECTED,
+        what="text",
+        closing=JSON_CLOSING,
+        skip_undecoded=True,
+    )
 
 
 def _annotated_text(path: Path, line: str, number: int) -> AnnotatedText:
@@ -41,7 +51,10 @@ def _annotated_text(path: Path, line: str, number: int) -> AnnotatedText:
     if not isinstance(entities, list) or not all(map(_is_entity, entities)):
         raise ValueError('"entities" is not a list of {"id": …, "spans": [[start, end], …]}')
     id_ = record.get("id")
-    mentions = [Mention(_fragments(each), "", each.get("label") or "", each["id"].strip(), number) for each in entities]
+    mentions = [
+        Mention(_fragments(each), "", each.get("label") or "", each["id"].strip(), number)
+        for each in entities
+    ]
     id_ = f"{path.name}:{number}" if id_ in (None, "") else str(id_)
     return AnnotatedText(id_, record["text"], mentions, str(path), number, weak=True)
 
@@ -57,5 +70,8 @@ def _is_entity(each: Any) -> bool:
     return (
         isinstance(each.get("label") or "", str)
         and isinstance(spans, list)
-        and all(isinstance(span, list) and len(span) == 2 and all(type(i) is int for i in span) for span in spans)
+        and all(
+            isinstance(span, list) and len(span) == 2 and all(type(i) is int for i in span)
+            for span in spans
+        )
     )

@@ -15,7 +15,11 @@ from ..files import has_surrogate, json_object, open_binary, read_records
 from ..report import CorpusReport, reporting
 from .bioc import BioCDocument
 
-LABEL_STUDIO, PRODIGY, BIGBIO = "a Label Studio export (JSON)", "Prodigy's answers", "rows of BigBIO's KB schema"
+LABEL_STUDIO, PRODIGY, BIGBIO = (
+    "a Label Studio export (JSON)",
+    "Prodigy's answers",
+    "rows of BigBIO's KB schema",
+)
 Json = dict[str, Any]
 
 
@@ -41,7 +45,9 @@ def read_label_studio(path: str | Path, *, report: CorpusReport) -> Iterator[Ann
     except (ValueError, RecursionError) as error:
         raise KrisselError(Errors.K246.format(path=path, problem=str(error)[:80])) from None
     if not tasks:
-        raise KrisselError(Errors.K204.format(path=path, what="task", line=1, expected=LABEL_STUDIO))
+        raise KrisselError(
+            Errors.K204.format(path=path, what="task", line=1, expected=LABEL_STUDIO)
+        )
     for number, task in enumerate(tasks, 1):
         try:
             data, results = _answered(task)
@@ -64,7 +70,9 @@ def _answered(task: Any) -> tuple[Json, list[Any] | None]:
     annotations = task.get("annotations") or []
     if not isinstance(annotations, list):
         raise ValueError('"annotations" is not a list')
-    kept = [each for each in annotations if isinstance(each, dict) and not each.get("was_cancelled")]
+    kept = [
+        each for each in annotations if isinstance(each, dict) and not each.get("was_cancelled")
+    ]
     if not kept:
         return task["data"], None
     results = kept[-1].get("result")
@@ -80,7 +88,11 @@ def _regions(results: list[Any], number: int) -> Iterator[Mention]:
     ids: dict[str, str] = {}
     for result in results:
         value = result.get("value") if isinstance(result, dict) else None
-        if not isinstance(value, dict) or type(value.get("start")) is not int or type(value.get("end")) is not int:
+        if (
+            not isinstance(value, dict)
+            or type(value.get("start")) is not int
+            or type(value.get("end")) is not int
+        ):
             # Skip choices for the whole text, and relations.
             continue
         region = str(result.get("id"))
@@ -123,7 +135,9 @@ def read_prodigy(path: str | Path, *, report: CorpusReport) -> Iterator[Annotate
         new = AnnotatedText(id_ or hash_of(text), text, [], str(path), number)
         documents.setdefault((id_, text), new).mentions += mentions
 
-    for _ in read_records(path, answer, report, expected=PRODIGY, what="answer", closing=JSON_CLOSING):
+    for _ in read_records(
+        path, answer, report, expected=PRODIGY, what="answer", closing=JSON_CLOSING
+    ):
         pass
     yield from documents.values()
 
@@ -151,7 +165,9 @@ def _spans(task: Json, text: str, number: int) -> list[Mention]:
 
 
 def _is_span(span: Any) -> bool:
-    return isinstance(span, dict) and type(span.get("start")) is int and type(span.get("end")) is int
+    return (
+        isinstance(span, dict) and type(span.get("start")) is int and type(span.get("end")) is int
+    )
 
 
 @reporting
@@ -177,12 +193,15 @@ def read_bigbio(path: str | Path, *, report: CorpusReport) -> Iterator[Annotated
         for passage in _objects(record.get("passages")):
             offsets = _offsets(passage.get("offsets"))
             found.units += [
-                (start, text) for (start, _), text in zip(offsets, _texts(passage.get("text")), strict=False)
+                (start, text)
+                for (start, _), text in zip(offsets, _texts(passage.get("text")), strict=False)
             ]
         for entity in _objects(record.get("entities")):
             ids = "|".join(map(_normalized, _objects(entity.get("normalized"))))
             text, label = " ".join(_texts(entity.get("text"))), str(entity.get("type") or "")
-            found.annotated.mentions.append(Mention(_offsets(entity.get("offsets")), text, label, ids, number))
+            found.annotated.mentions.append(
+                Mention(_offsets(entity.get("offsets")), text, label, ids, number)
+            )
         return found.finished()
 
     yield from read_records(path, row, report, expected=BIGBIO, what="row", closing=JSON_CLOSING)
@@ -195,20 +214,25 @@ def _normalized(record: Json) -> str:
 
 def _offsets(offsets: Any) -> tuple[tuple[int, int], ...]:
     if not isinstance(offsets, list) or not all(
-        isinstance(each, list) and len(each) == 2 and all(type(i) is int and i >= 0 for i in each) for each in offsets
+        isinstance(each, list) and len(each) == 2 and all(type(i) is int and i >= 0 for i in each)
+        for each in offsets
     ):
         raise ValueError('"offsets" is not a list of pairs of whole numbers')
     return tuple((start, end) for start, end in offsets)
 
 
 def _objects(value: Any) -> list[Json]:
-    if value is not None and not (isinstance(value, list) and all(isinstance(each, dict) for each in value)):
+    if value is not None and not (
+        isinstance(value, list) and all(isinstance(each, dict) for each in value)
+    ):
         raise ValueError("a list holds something other than objects")
     return value or []
 
 
 def _texts(value: Any) -> list[str]:
-    if value is not None and not (isinstance(value, list) and all(isinstance(each, str) for each in value)):
+    if value is not None and not (
+        isinstance(value, list) and all(isinstance(each, str) for each in value)
+    ):
         raise ValueError("a list holds something other than texts")
     return value or []
 
@@ -216,6 +240,10 @@ def _texts(value: Any) -> list[str]:
 def _text(record: Json, key: str) -> str:
     """Return a text. Raises ValueError for another value, or a lone surrogate."""
     text = record.get(key)
-    if not isinstance(text, str) or not text.strip() or has_surrogate(json.dumps(record, ensure_ascii=False)):
+    if (
+        not isinstance(text, str)
+        or not text.strip()
+        or has_surrogate(json.dumps(record, ensure_ascii=False))
+    ):
         raise ValueError(f'no "{key}", or a lone surrogate')
     return text

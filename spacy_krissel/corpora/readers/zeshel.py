@@ -25,7 +25,9 @@ Wanted = dict[str, list[tuple[int, dict[str, Any]]]]
 
 
 @reporting
-def read_zeshel(path: str | Path, *, documents: str | Path, report: CorpusReport) -> Iterator[AnnotatedText]:
+def read_zeshel(
+    path: str | Path, *, documents: str | Path, report: CorpusReport
+) -> Iterator[AnnotatedText]:
     """Yield the documents that a file of ZESHEL's mentions refers to (Logeswaran et al., 2019), one
     at a time.
 
@@ -49,10 +51,14 @@ def read_zeshel(path: str | Path, *, documents: str | Path, report: CorpusReport
     (not UTF-8), K204 (no mention), K224 (the first line is no mention).
     """
     for world, wanted in _read_mentions(path, report).items():
-        yield from _read_world(_world_file(Path(documents), world), world, wanted, str(path), report)
+        yield from _read_world(
+            _world_file(Path(documents), world), world, wanted, str(path), report
+        )
         for id_, rows in wanted.items():
             for line, _ in rows:
-                report.record_issue("bad_records", str(path), line, f"document {id_} is not in world {world!r}")
+                report.record_issue(
+                    "bad_records", str(path), line, f"document {id_} is not in world {world!r}"
+                )
 
 
 def _read_mentions(path: str | Path, report: CorpusReport) -> dict[str, Wanted]:
@@ -63,7 +69,9 @@ def _read_mentions(path: str | Path, report: CorpusReport) -> dict[str, Wanted]:
 
     worlds: dict[str, Wanted] = {}
     checks: dict[str, Any] = {"first_error": Errors.K224, "closing": JSON_CLOSING}
-    for number, record in read_records(path, mention, report, expected=EXPECTED, what="mention", **checks):
+    for number, record in read_records(
+        path, mention, report, expected=EXPECTED, what="mention", **checks
+    ):
         rows = worlds.setdefault(record["corpus"], {}).setdefault(record["context_document_id"], [])
         rows.append((number, record))
     return worlds
@@ -76,10 +84,14 @@ def _world_file(folder: Path, world: str) -> Path:
         # Unlike `Path.is_file`, it accepts impossible file names.
         if os.path.isfile(path):
             return path
-    raise KrisselError(Errors.K201.format(path=paths[0], expected=f"the documents of ZESHEL's world {world!r}"))
+    raise KrisselError(
+        Errors.K201.format(path=paths[0], expected=f"the documents of ZESHEL's world {world!r}")
+    )
 
 
-def _read_world(path: Path, world: str, wanted: Wanted, source: str, report: CorpusReport) -> Iterator[AnnotatedText]:
+def _read_world(
+    path: Path, world: str, wanted: Wanted, source: str, report: CorpusReport
+) -> Iterator[AnnotatedText]:
     """Yield the documents of `wanted`, from which found ones are removed."""
 
     def document(line: str, number: int) -> dict[str, Any]:
@@ -88,13 +100,20 @@ def _read_world(path: Path, world: str, wanted: Wanted, source: str, report: Cor
     expected = "ZESHEL's documents, one JSON object per line"
     for record in read_records(path, document, report, expected=expected, closing=JSON_CLOSING):
         if rows := wanted.pop(record["document_id"], None):
-            yield _annotate(record["document_id"], record["text"].split(), world, rows, source, report)
+            yield _annotate(
+                record["document_id"], record["text"].split(), world, rows, source, report
+            )
         if not wanted:
             return
 
 
 def _annotate(
-    id_: str, words: list[str], world: str, rows: list[tuple[int, dict[str, Any]]], source: str, report: CorpusReport
+    id_: str,
+    words: list[str],
+    world: str,
+    rows: list[tuple[int, dict[str, Any]]],
+    source: str,
+    report: CorpusReport,
 ) -> AnnotatedText:
     ends = np.cumsum([len(word) + 1 for word in words]) - 1
     mentions = []
@@ -108,7 +127,9 @@ def _annotate(
             continue
         span = int(ends[first]) - len(words[first]), int(ends[last])
         mentions.append(Mention((span,), record["text"], world, record["label_document_id"], line))
-    return AnnotatedText(id_, " ".join(words), mentions, source=source, line=rows[0][0], words=words)
+    return AnnotatedText(
+        id_, " ".join(words), mentions, source=source, line=rows[0][0], words=words
+    )
 
 
 def _parse(line: str, texts: tuple[str, ...], numbers: tuple[str, ...] = ()) -> dict[str, Any]:

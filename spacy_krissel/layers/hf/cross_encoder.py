@@ -59,7 +59,13 @@ def CrossEncoder(
     Raises KrisselError K006 for a wrong setting; on initialize K401 to K404.
     """
     words = chosen_markers(markers, pooling)
-    settings = Settings(window=window, candidate_window=candidate_window, bound=bound, pooling=pooling, markers=words)
+    settings = Settings(
+        window=window,
+        candidate_window=candidate_window,
+        bound=bound,
+        pooling=pooling,
+        markers=words,
+    )
     pairs: Model[Any, Any] = Model(
         "cross_encoder",
         forward,
@@ -83,7 +89,13 @@ def CrossEncoder(
     return pairs if bound is None else chain(pairs, bounded(bound))
 
 
-def init(model: Model[Any, Any], X: list[RankedMention] | None = None, Y: Floats1d | None = None, *, name: str) -> None:
+def init(
+    model: Model[Any, Any],
+    X: list[RankedMention] | None = None,
+    Y: Floats1d | None = None,
+    *,
+    name: str,
+) -> None:
     """Read the transformer, unless the model already has one; the head starts at zero."""
     shim = hf_shim(model)
     shim.read(name, *_window(model), tokens=model.attrs["settings"].markers)
@@ -103,14 +115,20 @@ def forward(
     shim.begin(*_window(model))
 
     def prepare() -> Passes:
-        rows = pair_pieces(shim.tokenizer, mentions, settings.window, settings.candidate_window, settings.markers)
+        rows = pair_pieces(
+            shim.tokenizer, mentions, settings.window, settings.candidate_window, settings.markers
+        )
         return make_passes(shim, rows, is_train)
 
     passes = reused_pass(model.id, mentions, prepare, is_train)
     scores, backprop = encode_passes(model.layers[0], passes, is_train, width=1)
     if settings.bound is None:
-        scores = scores - model.ops.asarray2f([[logit] for mention in mentions for logit in mention.logits.tolist()])
-    return model.ops.reshape1f(scores, len(scores)), lambda d_scores: backprop(d_scores.reshape(-1, 1))
+        scores = scores - model.ops.asarray2f(
+            [[logit] for mention in mentions for logit in mention.logits.tolist()]
+        )
+    return model.ops.reshape1f(scores, len(scores)), lambda d_scores: backprop(
+        d_scores.reshape(-1, 1)
+    )
 
 
 def pair_pieces(
@@ -132,12 +150,19 @@ def pair_pieces(
     distinct = {candidate.parts for mention in mentions for candidate in mention.candidates}
     texts = list({part for parts in distinct for part in parts})
     pieces = dict(zip(texts, encode_texts(tokenizer, texts), strict=True))
-    frame = {"window": candidate_window + 1, "cls_id": tokenizer.cls_token_id, "sep_id": tokenizer.sep_token_id}
+    frame = {
+        "window": candidate_window + 1,
+        "cls_id": tokenizer.cls_token_id,
+        "sep_id": tokenizer.sep_token_id,
+    }
     references = {
-        parts: reference_window([pieces[part] for part in parts], **frame)[1:] if parts else [] for parts in distinct
+        parts: reference_window([pieces[part] for part in parts], **frame)[1:] if parts else []
+        for parts in distinct
     }
     return [
-        row._replace(ids=numpy.append(row.ids, numpy.asarray(references[candidate.parts], dtype="int32")))
+        row._replace(
+            ids=numpy.append(row.ids, numpy.asarray(references[candidate.parts], dtype="int32"))
+        )
         for row, mention in zip(rows, mentions, strict=True)
         for candidate in mention.candidates
     ]

@@ -17,7 +17,10 @@ NO_REMOTE_CODE = {"trust_remote_code": False}
 
 
 def load_pretrained(
-    name: str, tokenizer_config: dict[str, Any], transformer_config: dict[str, Any], tokens: Sequence[str] = MARKERS
+    name: str,
+    tokenizer_config: dict[str, Any],
+    transformer_config: dict[str, Any],
+    tokens: Sequence[str] = MARKERS,
 ) -> tuple[Any, Any]:
     """Read tokenizer and transformer from a directory or the hub, and add the special tokens to
     both.
@@ -37,7 +40,11 @@ def load_pretrained(
         # random state.
         with torch.random.fork_rng(devices=[]):
             transformer, info = AutoModel.from_pretrained(
-                name, config=config, output_loading_info=True, **attention(transformer_config), **NO_REMOTE_CODE
+                name,
+                config=config,
+                output_loading_info=True,
+                **attention(transformer_config),
+                **NO_REMOTE_CODE,
             )
     except Exception as err:
         if needs_code(err):
@@ -107,15 +114,23 @@ def _check_path(name: str) -> None:
     """Refuse a wrong path without contacting the hub."""
     path = Path(name)
     if path.is_dir() and not (path / "config.json").is_file():
-        raise KrisselError(Errors.K402.format(name=name, problem="the directory has no config.json"))
-    looks_like_path = path.is_absolute() or name.startswith((".", "~")) or "\\" in name or name.count("/") > 1
+        raise KrisselError(
+            Errors.K402.format(name=name, problem="the directory has no config.json")
+        )
+    looks_like_path = (
+        path.is_absolute() or name.startswith((".", "~")) or "\\" in name or name.count("/") > 1
+    )
     if not path.is_dir() and (path.exists() or looks_like_path):
         problem = "this is a file" if path.exists() else "no such directory"
         raise KrisselError(Errors.K401.format(name=name, problem=problem))
 
 
 def _check_tokenizer(tokenizer: Any, name: str) -> None:
-    missing = [token for token in ("cls_token", "sep_token", "pad_token") if getattr(tokenizer, token) is None]
+    missing = [
+        token
+        for token in ("cls_token", "sep_token", "pad_token")
+        if getattr(tokenizer, token) is None
+    ]
     if not tokenizer.is_fast:
         missing.append("fast version")
     # transformers 5 returns such a tokenizer if the tokenizer files are missing.

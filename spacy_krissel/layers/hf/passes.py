@@ -35,7 +35,9 @@ def on_device(array: numpy.ndarray, device: torch.device) -> torch.Tensor:
     return (tensor.pin_memory() if device.type == "cuda" else tensor).to(device, non_blocking=True)
 
 
-def make_passes(shim: TransformerShim, rows: Sequence[PieceRow], is_train: bool, window: int = 0) -> Passes:
+def make_passes(
+    shim: TransformerShim, rows: Sequence[PieceRow], is_train: bool, window: int = 0
+) -> Passes:
     """Group rows by length and pad them, with one upload for all passes.
 
     Rows that share their array of ids are read once.

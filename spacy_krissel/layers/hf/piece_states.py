@@ -67,7 +67,9 @@ def _init(model: StatesModel, X: list[str] | None = None, Y: Any = None, *, name
     model.set_dim("nO", shim.transformer.config.hidden_size)
 
 
-def _forward(model: StatesModel, X: list[str], is_train: bool) -> tuple[TokenStates, Callable[[Floats2d], list[Any]]]:
+def _forward(
+    model: StatesModel, X: list[str], is_train: bool
+) -> tuple[TokenStates, Callable[[Floats2d], list[Any]]]:
     shim, window = hf_shim(model), model.attrs["settings"].window
     shim.begin(window)
     rows: list[PieceRow] = []

@@ -23,7 +23,9 @@ def chosen_markers(markers: Markers, pooling: Pooling) -> tuple[str, ...]:
     chosen = MARKERS if markers is True else tuple(markers or ())
     expected = ""
     if not chosen and pooling in BY_MARKERS:
-        expected = f"true, or a pair, with pooling '{pooling}', which finds the mention by its markers"
+        expected = (
+            f"true, or a pair, with pooling '{pooling}', which finds the mention by its markers"
+        )
     elif chosen and (len(chosen) != 2 or len(set(chosen)) < 2 or not all(chosen)):
         expected = "true, false, or two different tokens"
     if expected:

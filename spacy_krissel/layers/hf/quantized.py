@@ -72,7 +72,9 @@ class _Traced(torch.nn.Module):
         self.transformer = transformer
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        states: torch.Tensor = self.transformer(input_ids=input_ids, attention_mask=attention_mask)[0]
+        states: torch.Tensor = self.transformer(input_ids=input_ids, attention_mask=attention_mask)[
+            0
+        ]
         return states
 
 
@@ -95,7 +97,9 @@ def quantize(transformer: Any) -> Quantized:
     traced = _Traced(transformer).eval()
     axes = {name: {0: "views", 1: "pieces"} for name in (*INPUTS, OUTPUT)}
     # Newer versions of torch have several exporters; use the one that all versions have.
-    exporter: dict[str, Any] = {"dynamo": False} if "dynamo" in signature(torch.onnx.export).parameters else {}
+    exporter: dict[str, Any] = (
+        {"dynamo": False} if "dynamo" in signature(torch.onnx.export).parameters else {}
+    )
     with TemporaryDirectory() as folder, _quiet(), torch.no_grad():
         whole, small = Path(folder) / "whole.onnx", Path(folder) / "small.onnx"
         try:
@@ -125,7 +129,10 @@ def quantize(transformer: Any) -> Quantized:
         except KrisselError:
             raise
         except Exception as error:  # the libraries raise anything
-            problem = f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
+            problem = (
+                f"{type(error).__name__}: "
+                f"{str(error).strip().splitlines()[0] if str(error).strip() else ''}"
+            )
             raise KrisselError(Errors.K418.format(problem=problem)) from error
         if not off <= TOLERANCE:
             problem = f"its values are off by {off:.2g} there, expected at most {TOLERANCE:g}"

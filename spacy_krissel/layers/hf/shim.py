@@ -72,7 +72,9 @@ class TransformerShim(PyTorchShim):
         compile: bool = False,
         batch_pieces: int | None = None,
     ) -> None:
-        super().__init__(None, mixed_precision=mixed_precision, grad_scaler=PyTorchGradScaler(enabled=False))
+        super().__init__(
+            None, mixed_precision=mixed_precision, grad_scaler=PyTorchGradScaler(enabled=False)
+        )
         self.tokenizer_config = tokenizer_config
         self.transformer_config = transformer_config
         self.tokenizer: Any = None
@@ -94,16 +96,23 @@ class TransformerShim(PyTorchShim):
     @property
     def max_window(self) -> int:
         """Maximum number of pieces that the encoder reads."""
-        positions = getattr(self.transformer.config, "max_position_embeddings", None) or self.tokenizer.model_max_length
+        positions = (
+            getattr(self.transformer.config, "max_position_embeddings", None)
+            or self.tokenizer.model_max_length
+        )
         return min(int(positions), int(self.tokenizer.model_max_length))
 
-    def read(self, name: str, window: int, what: str = "", *, tokens: Sequence[str] = MARKERS) -> None:
+    def read(
+        self, name: str, window: int, what: str = "", *, tokens: Sequence[str] = MARKERS
+    ) -> None:
         """Read the encoder from `name` with these special tokens (`load_pretrained`).
 
         An existing encoder is kept. It must support `window` pieces (`begin`).
         """
         if self.transformer is None:
-            tokenizer, transformer = load_pretrained(name, self.tokenizer_config, self.transformer_config, tokens)
+            tokenizer, transformer = load_pretrained(
+                name, self.tokenizer_config, self.transformer_config, tokens
+            )
             self._files = _encoder_files(tokenizer, transformer)
             self._hold(tokenizer, transformer)
         self.begin(window, what)
@@ -130,7 +139,9 @@ class TransformerShim(PyTorchShim):
 
     def batches(self, rows: Sequence[PieceRow]) -> Iterator[list[int]]:
         """Yield row numbers in batches of similar length (`length_batches`)."""
-        return length_batches([len(row.ids) for row in rows], self.pass_pieces, MIN_FILL.get(self.device.type, 0.0))
+        return length_batches(
+            [len(row.ids) for row in rows], self.pass_pieces, MIN_FILL.get(self.device.type, 0.0)
+        )
 
     def mask(self, pieces: Pieces) -> torch.Tensor | None:
         """Return the attention mask of a pass, in a form for which the host never waits.
@@ -147,7 +158,11 @@ class TransformerShim(PyTorchShim):
 
     def _takes_whole_masks(self) -> bool:
         config = self.transformer.config
-        if self.quantized is not None or config._attn_implementation != "sdpa" or config.model_type not in MASKED:
+        if (
+            self.quantized is not None
+            or config._attn_implementation != "sdpa"
+            or config.model_type not in MASKED
+        ):
             return False
         # transformers 5, and some earlier versions.
         return hasattr(sys.modules[type(self.transformer).__module__], "create_bidirectional_mask")
@@ -158,7 +173,9 @@ class TransformerShim(PyTorchShim):
         """
         device = self.device.type
         enabled = self._mixed_precision and device in ("cpu", "cuda")
-        return torch.autocast(device if enabled else "cpu", dtype=_half_type(device), enabled=enabled)
+        return torch.autocast(
+            device if enabled else "cpu", dtype=_half_type(device), enabled=enabled
+        )
 
     def predict(self, inputs: ArgsKwargs) -> Any:
         if self.quantized is not None and self.device.type == "cpu":
@@ -192,7 +209,9 @@ class TransformerShim(PyTorchShim):
 
     def _run(self, inputs: ArgsKwargs) -> Any:
         if self._compiled is None:
-            self._compiled = torch.compile(self._model, dynamic=True) if self._compile else self._model
+            self._compiled = (
+                torch.compile(self._model, dynamic=True) if self._compile else self._model
+            )
         return self._compiled(*inputs.args, **inputs.kwargs)
 
     def squared_gradient(self) -> Any:
@@ -211,7 +230,11 @@ class TransformerShim(PyTorchShim):
         """Multiply all gradients. factor: a number, or an array of one on the device."""
         gradients = [gradient for *_, gradient in self._with_gradient()]
         if gradients:
-            number = factor if isinstance(factor, float) else xp2torch(factor, device=self.device).squeeze()
+            number = (
+                factor
+                if isinstance(factor, float)
+                else xp2torch(factor, device=self.device).squeeze()
+            )
             torch._foreach_mul_(gradients, number)
 
     def finish_update(self, optimizer: Optimizer) -> None:
@@ -225,14 +248,20 @@ class TransformerShim(PyTorchShim):
             return
         # A step with overflowing gradients is skipped.
         if found and not self._grad_scaler.found_inf:
-            adam_step(optimizer, [((self.id, name), weight, gradient) for name, weight, gradient in found])
+            adam_step(
+                optimizer, [((self.id, name), weight, gradient) for name, weight, gradient in found]
+            )
         if found:
             torch._foreach_zero_(gradients)
         self._grad_scaler.update()
 
     def _with_gradient(self) -> list[tuple[str, torch.Tensor, torch.Tensor]]:
         """Return (name, weight, gradient) of each weight with a gradient."""
-        return [(name, p.data, p.grad) for name, p in self._model.named_parameters() if p.grad is not None]
+        return [
+            (name, p.data, p.grad)
+            for name, p in self._model.named_parameters()
+            if p.grad is not None
+        ]
 
     def to_device(self, device_type: str, device_id: int) -> None:
         if self._model is not None:
@@ -240,7 +269,9 @@ class TransformerShim(PyTorchShim):
             self._reset_scaler()
 
     def to_bytes(self) -> bytes:
-        weights = save_safetensors(_state(self.transformer)) if self.transformer is not None else b""
+        weights = (
+            save_safetensors(_state(self.transformer)) if self.transformer is not None else b""
+        )
         saved: dict[str, Any] = {"files": self._files, "weights": weights}
         # Added only if set: without it, bytes and fingerprint are those of an encoder that was
         # never quantized.
@@ -289,9 +320,13 @@ class TransformerShim(PyTorchShim):
             for name, content in files.items():
                 (Path(folder) / Path(name).name).write_bytes(content)
             config = AutoConfig.from_pretrained(folder, local_files_only=True, **NO_REMOTE_CODE)
-            tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, **NO_REMOTE_CODE)
+            tokenizer = AutoTokenizer.from_pretrained(
+                folder, local_files_only=True, **NO_REMOTE_CODE
+            )
         overrides = self.transformer_config
-        config.update({key: value for key, value in overrides.items() if key != "attn_implementation"})
+        config.update(
+            {key: value for key, value in overrides.items() if key != "attn_implementation"}
+        )
         with torch.random.fork_rng(devices=[]):
             transformer = AutoModel.from_config(config, **attention(overrides), **NO_REMOTE_CODE)
         drop_pooler(transformer)
@@ -311,7 +346,9 @@ class TransformerShim(PyTorchShim):
     def _reset_scaler(self) -> None:
         device = self.device if self._model is not None else get_torch_default_device()
         # float16 loses small gradients; bfloat16 has the exponent of float32.
-        scaled = self._mixed_precision and device.type == "cuda" and _half_type("cuda") == torch.float16
+        scaled = (
+            self._mixed_precision and device.type == "cuda" and _half_type("cuda") == torch.float16
+        )
         self._grad_scaler = PyTorchGradScaler(enabled=scaled)
         self._grad_scaler.to_(device)
 

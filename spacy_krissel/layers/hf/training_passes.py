@@ -87,5 +87,7 @@ class RecordedInputs(list[Any]):
         run twice, to save memory, only the second run has gradients; they are repeated twice as
         well.
         """
-        steps = cycle([epsilon * embeddings.grad.sign() for embeddings in self if embeddings.grad is not None])
+        steps = cycle(
+            [epsilon * embeddings.grad.sign() for embeddings in self if embeddings.grad is not None]
+        )
         return lambda embeddings: embeddings + next(steps)

@@ -122,7 +122,11 @@ def TransformerEncoder(
 
 
 def init(
-    model: Model[list[View], Floats2d], X: list[View] | None = None, Y: Floats2d | None = None, *, name: str
+    model: Model[list[View], Floats2d],
+    X: list[View] | None = None,
+    Y: Floats2d | None = None,
+    *,
+    name: str,
 ) -> None:
     """Read the encoder, unless the model already has one."""
     shim = hf_shim(model)
@@ -154,14 +158,20 @@ def forward(
         return xp.concatenate(
             [_encode(model, _prepare(model, part, False), False)[0] for part in parts]
         ), lambda d_vectors: []
-    return _encode(model, reused_pass(model.id, views, lambda: _prepare(model, views, is_train), is_train), is_train)
+    return _encode(
+        model,
+        reused_pass(model.id, views, lambda: _prepare(model, views, is_train), is_train),
+        is_train,
+    )
 
 
 def _encode(
     model: Model[Any, Any], prepared: _Prepared, is_train: bool
 ) -> tuple[Floats2d, Callable[[Floats2d], list[Any]]]:
     weight = model.attrs["settings"].name_weight
-    Y, backprop_rows = encode_passes(model.layers[0], prepared.passes, is_train, width=model.get_dim("nO"))
+    Y, backprop_rows = encode_passes(
+        model.layers[0], prepared.passes, is_train, width=model.get_dim("nO")
+    )
     if not prepared.named:
         return Y, backprop_rows
     xp: Any = model.ops.xp

@@ -61,7 +61,9 @@ def _is_transformer(path: Path) -> bool:
         return False
     files = list(path.iterdir())
     weights = any(file_.suffix in (".safetensors", ".bin") for file_ in files)
-    return not files or (weights and (path / "config.json").is_file() and all(file_.is_file() for file_ in files))
+    return not files or (
+        weights and (path / "config.json").is_file() and all(file_.is_file() for file_ in files)
+    )
 
 
 def quantize_transformers(model: Model[Any, Any]) -> bool:
@@ -98,7 +100,9 @@ def average_with(model: Model[Any, Any], name: str, share: Fraction) -> None:
     tokens = found.attrs["settings"].markers or MARKERS
     tokenizer, start = load_pretrained(name, shim.tokenizer_config, shim.transformer_config, tokens)
     weights, others = dict(shim.transformer.named_parameters()), dict(start.named_parameters())
-    shapes = [{key: tuple(weight.shape) for key, weight in each.items()} for each in (weights, others)]
+    shapes = [
+        {key: tuple(weight.shape) for key, weight in each.items()} for each in (weights, others)
+    ]
     differ = [key for key in {**weights, **others} if shapes[0].get(key) != shapes[1].get(key)]
     problem = ""
     if differ:
@@ -134,7 +138,9 @@ def warm_start(source: Model[Any, Any], target: Model[Any, Any], *, contexts: bo
             _start_small(found, node, contexts)
         elif found is not None:
             node.from_bytes(found.to_bytes())
-        elif node.name == PIECE_STATES and (encoder := find_encoder(source, TRANSFORMER)) is not None:
+        elif (
+            node.name == PIECE_STATES and (encoder := find_encoder(source, TRANSFORMER)) is not None
+        ):
             hf_shim(node).from_bytes(hf_shim(encoder).to_bytes())
         else:
             continue
@@ -146,7 +152,9 @@ def warm_start(source: Model[Any, Any], target: Model[Any, Any], *, contexts: bo
 
 
 def _transformers(model: Model[Any, Any]) -> list[TransformerShim]:
-    return [shim for node in model.walk() for shim in node.shims if isinstance(shim, TransformerShim)]
+    return [
+        shim for node in model.walk() for shim in node.shims if isinstance(shim, TransformerShim)
+    ]
 
 
 def _start_small(source: Model[Any, Any], target: Model[Any, Any], contexts: bool) -> None:

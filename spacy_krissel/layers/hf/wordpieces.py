@@ -67,7 +67,11 @@ class Pieces(NamedTuple):
 
 
 def view_pieces(
-    tokenizer: Any, views: Sequence[View], window: int, markers: Sequence[str] = MARKERS, bare_names: bool = False
+    tokenizer: Any,
+    views: Sequence[View],
+    window: int,
+    markers: Sequence[str] = MARKERS,
+    bare_names: bool = False,
 ) -> list[PieceRow]:
     """Tokenise views to `[CLS] left [Ms] mention [Me] right [SEP]`, at most `window` pieces each.
 
@@ -94,7 +98,9 @@ def view_pieces(
                         raise KrisselError(Errors.K407)
                     mention = [tokenizer.mask_token_id]
                 start_id, end_id = marker_ids if left or right or not bare_names else (None, None)
-                row, start, end = piece_window(left, mention, right, start_id=start_id, end_id=end_id, **frame)
+                row, start, end = piece_window(
+                    left, mention, right, start_id=start_id, end_id=end_id, **frame
+                )
             rows.append(PieceRow(numpy.asarray(row, dtype="int32"), start, end))
     return rows
 
@@ -111,7 +117,10 @@ def _marker_ids(tokenizer: Any, markers: Sequence[str]) -> list[int]:
 def _pieces_of(tokenizer: Any, views: Sequence[View], window: int) -> Iterator[list[list[int]]]:
     """Yield the pieces of each view's parts; of its contexts at least those that fit the window."""
     texts = [_texts(view, window) for view in views]
-    near = [each if view.reference else _near_texts(each, window) for view, each in zip(views, texts, strict=True)]
+    near = [
+        each if view.reference else _near_texts(each, window)
+        for view, each in zip(views, texts, strict=True)
+    ]
     ids = iter(encode_texts(tokenizer, list(chain.from_iterable(near))))
     for whole, cut in zip(texts, near, strict=True):
         pieces = list(islice(ids, len(cut)))
@@ -143,7 +152,11 @@ def _near_texts(texts: list[str], window: int) -> list[str]:
 
 
 def unit_pieces(
-    tokenizer: Any, views: Sequence[View], window: int, markers: Sequence[str] = MARKERS, bare_names: bool = False
+    tokenizer: Any,
+    views: Sequence[View],
+    window: int,
+    markers: Sequence[str] = MARKERS,
+    bare_names: bool = False,
 ) -> list[PieceRow]:
     """Tokenise views like `view_pieces`, with all mentions of a sentence marked (BELHD §4.2).
 
@@ -181,7 +194,12 @@ def unit_pieces(
             first = start - min(start, max(spare // 2, spare - (len(body) - end - 1)))
             last = first + room
             # A marker without its partner is dropped.
-            lone = {edge for pair in markers_of.values() if not first <= pair[0] < pair[1] < last for edge in pair}
+            lone = {
+                edge
+                for pair in markers_of.values()
+                if not first <= pair[0] < pair[1] < last
+                for edge in pair
+            }
             kept = [index for index in range(first, min(last, len(body))) if index not in lone]
             part = numpy.asarray(cls + [body[index] for index in kept] + sep, dtype="int32")
             rows[i] = PieceRow(part, 1 + kept.index(start), 1 + kept.index(end))
@@ -239,13 +257,19 @@ def _encode(tokenizer: Any, texts: list[str]) -> list[list[int]]:
 def _reads_words(backend: Any) -> bool:
     """Return True for BERT's tokenizers: the pieces of a printable text are those of its words."""
     parts = (backend.model, backend.normalizer, backend.pre_tokenizer)
-    if [type(part).__name__ for part in parts] != ["WordPiece", "BertNormalizer", "BertPreTokenizer"]:
+    if [type(part).__name__ for part in parts] != [
+        "WordPiece",
+        "BertNormalizer",
+        "BertPreTokenizer",
+    ]:
         return False
     # Special tokens are text; others are found across words.
     return all(token.special for token in backend.get_added_tokens_decoder().values())
 
 
-def encode_with_offsets(tokenizer: Any, texts: list[str]) -> list[tuple[list[int], list[tuple[int, int]]]]:
+def encode_with_offsets(
+    tokenizer: Any, texts: list[str]
+) -> list[tuple[list[int], list[tuple[int, int]]]]:
     """Return `encode_texts` with the start and end of each piece, in characters."""
     found = tokenizer.backend_tokenizer.encode_batch(texts, add_special_tokens=False)
     return [(encoding.ids, encoding.offsets) for encoding in found]
@@ -305,7 +329,9 @@ def pad_pieces(rows: Sequence[PieceRow], pad_id: int, allowed: Sequence[int] = (
 def training_lengths(window: int, limit: int) -> tuple[int, ...]:
     """Return the lengths that batches are padded to in training, at most the encoder's `limit`."""
     step = max(1, window // TRAINING_PARTS)
-    lengths = {length for length in SHORT_LENGTHS if length < step} | set(range(step, window + step, step))
+    lengths = {length for length in SHORT_LENGTHS if length < step} | set(
+        range(step, window + step, step)
+    )
     return tuple(sorted({min(length, limit) for length in lengths}))
 
 

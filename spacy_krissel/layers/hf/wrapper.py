@@ -32,7 +32,10 @@ def hf_wrapper(
     return Model(
         "hf-pytorch",
         forward,
-        attrs={"convert_inputs": _convert_inputs, "convert_outputs": partial(_convert_outputs, pooling=pooling)},
+        attrs={
+            "convert_inputs": _convert_inputs,
+            "convert_outputs": partial(_convert_outputs, pooling=pooling),
+        },
         shims=[
             TransformerShim(
                 dict(tokenizer_config),
@@ -48,7 +51,9 @@ def hf_wrapper(
 
 def hf_shim(model: Model[Any, Any]) -> TransformerShim:
     """Return the shim of the one transformer in `model`."""
-    (found,) = [shim for node in model.walk() for shim in node.shims if isinstance(shim, TransformerShim)]
+    (found,) = [
+        shim for node in model.walk() for shim in node.shims if isinstance(shim, TransformerShim)
+    ]
     return found
 
 
@@ -82,7 +87,9 @@ def encode_passes(
     return xp.concatenate(found)[passes.inverse], backprop
 
 
-def _convert_inputs(model: Model[Any, Any], X: Pieces, is_train: bool) -> tuple[ArgsKwargs, Callable[[Any], None]]:
+def _convert_inputs(
+    model: Model[Any, Any], X: Pieces, is_train: bool
+) -> tuple[ArgsKwargs, Callable[[Any], None]]:
     shim: Any = model.shims[0]
     inputs = {"input_ids": X.ids}
     tap = current_tap() if is_train else None

@@ -22,7 +22,12 @@ from ...util.plugins import Registry
 from ...util.settings import OneOf, check
 from ..entity import Entity
 from .babelon import is_babelon, read_babelon
-from .cellosaurus import is_cellosaurus, is_cellosaurus_table, read_cellosaurus, read_cellosaurus_table
+from .cellosaurus import (
+    is_cellosaurus,
+    is_cellosaurus_table,
+    read_cellosaurus,
+    read_cellosaurus_table,
+)
 from .ctd import is_ctd, is_medic, read_ctd, read_medic
 from .fhir import is_fhir, read_fhir
 from .gene_info import is_gene_info, read_gene_info
@@ -131,8 +136,8 @@ def read_ontology(path: str | Path, format: str = "auto", **options: Any) -> Ite
         "obographs" and "owl", `language` for "owl", "skos", "fhir" and "snomed", `species` for
         "gene-info", the parts of "umls", "rxnorm" and "omop", `refset` for "snomed").
 
-    Raises KrisselError K006 (another format), K101 to K104, K110 and what the reader raises, as far as possible before
-    the first entity.
+    Raises KrisselError K006 (another format), K101 to K104, K110 and what the reader raises, as far
+    as possible before the first entity.
     """
     check("format", format, Format)
     if format == "auto":
@@ -141,7 +146,9 @@ def read_ontology(path: str | Path, format: str = "auto", **options: Any) -> Ite
     _, *known = inspect.signature(reader.read).parameters
     for name in options:
         if name not in known:
-            raise KrisselError(Errors.K110.format(format=format, found=name, expected=", ".join(known) or "none"))
+            raise KrisselError(
+                Errors.K110.format(format=format, found=name, expected=", ".join(known) or "none")
+            )
     with open_bytes(reader.files(Path(path), **options)[0]):
         pass
     return reader(path, **options)
@@ -169,9 +176,15 @@ def detect_format(path: str | Path, options: Collection[str] = ()) -> str:
             return name
     for pattern, syntax, command in CONVERTED:
         if pattern.search(start.text):
-            raise KrisselError(Errors.K119.format(path=path, syntax=syntax, command=command.format(path=path)))
+            raise KrisselError(
+                Errors.K119.format(path=path, syntax=syntax, command=command.format(path=path))
+            )
     if header := table_header(start):
         raise unknown_columns(path, header)
-    if len(names := [*filter(None, start.lines)][:PEEK_LINES]) > 1 and all(map(_NAME.fullmatch, names)):
+    if len(names := [*filter(None, start.lines)][:PEEK_LINES]) > 1 and all(
+        map(_NAME.fullmatch, names)
+    ):
         raise KrisselError(Errors.K120.format(path=path, first=names[0]))
-    raise KrisselError(Errors.K104.format(path=path, found=start.first[:60], formats=", ".join(READERS)))
+    raise KrisselError(
+        Errors.K104.format(path=path, found=start.first[:60], formats=", ".join(READERS))
+    )

@@ -70,10 +70,14 @@ def read_babelon(path: str | Path, *, scopes: Sequence[str] = SCOPES) -> Iterato
         for entity in merge_names(records.parsed(rows, parse)):
             name = labels.get(entity.id, entity.name)
             aliases = unique(entity.names, without=name)
-            yield replace(entity, name=name, aliases=aliases, definition=definitions.get(entity.id, ""))
+            yield replace(
+                entity, name=name, aliases=aliases, definition=definitions.get(entity.id, "")
+            )
 
 
 def is_babelon(start: FileHead) -> bool:
     lines = (line for line in start.lines if not SEPARATOR.fullmatch(line))
     header = next((line for line in lines if line and not line.startswith("#")), "")
-    return any(set(NEEDED) <= {cell.strip(' "') for cell in header.split(each)} for each in DELIMITERS)
+    return any(
+        set(NEEDED) <= {cell.strip(' "') for cell in header.split(each)} for each in DELIMITERS
+    )

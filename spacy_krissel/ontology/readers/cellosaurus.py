@@ -6,7 +6,15 @@ from pathlib import Path
 
 from ...errors import Errors, KrisselError
 from ..entity import Entity
-from .records import BadRecord, FileHead, RecordFile, merge_names, open_records, species_name, unique
+from .records import (
+    BadRecord,
+    FileHead,
+    RecordFile,
+    merge_names,
+    open_records,
+    species_name,
+    unique,
+)
 
 SOURCE = "Cellosaurus"
 ACCESSION = re.compile(r"CVCL_[A-Z0-9]{4}")
@@ -34,7 +42,9 @@ def read_cellosaurus(path: str | Path, *, types: Sequence[str] = ("CellLine",)) 
         yield from records.parsed(_entries(records), lambda entry: _to_entity(entry, tuple(types)))
 
 
-def read_cellosaurus_table(path: str | Path, *, types: Sequence[str] = ("CellLine",)) -> Iterator[Entity]:
+def read_cellosaurus_table(
+    path: str | Path, *, types: Sequence[str] = ("CellLine",)
+) -> Iterator[Entity]:
     """Read a table `name TAB id TAB species` without header, sorted by name. All cell lines are
     held in memory.
 
@@ -49,7 +59,9 @@ def read_cellosaurus_table(path: str | Path, *, types: Sequence[str] = ("CellLin
             raise BadRecord("is not a row of name, CVCL id and species")
         return Entity(cells[1], cells[0], types=tuple(types), species=cells[2], source=SOURCE)
 
-    with open_records(path, "cellosaurus-tsv", "a tab-separated table of name, CVCL id and species") as records:
+    with open_records(
+        path, "cellosaurus-tsv", "a tab-separated table of name, CVCL id and species"
+    ) as records:
         yield from merge_names(records.parsed(records.lines(), parse))
 
 
@@ -88,7 +100,9 @@ def _entries(records: RecordFile) -> Iterator[dict[str, list[str]]]:
             entry.setdefault(code, []).append(value)
     if entry:
         problem = f"the entry that begins at line {records.start} has no '{END}'"
-        raise KrisselError(Errors.K102.format(path=records.path, line=records.line, problem=problem))
+        raise KrisselError(
+            Errors.K102.format(path=records.path, line=records.line, problem=problem)
+        )
 
 
 def _to_entity(entry: dict[str, list[str]], types: tuple[str, ...]) -> Entity:

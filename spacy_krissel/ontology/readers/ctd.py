@@ -33,7 +33,10 @@ def read_ctd(path: str | Path, *, types: Sequence[str] | None = None) -> Iterato
 
     types: given to every concept; default: "Disease" or "Chemical".
     """
-    expected = "CTD's diseases or chemicals, with a line `# DiseaseName DiseaseID …` (or `# Chemical…`) above the rows"
+    expected = (
+        "CTD's diseases or chemicals, with a line `# DiseaseName DiseaseID …` (or `# Chemical…`) "
+        "above the rows"
+    )
     with open_records(path, "ctd", expected) as records:
         yield from records.parsed(_rows(records), lambda row: _to_entity(*row, types))
 
@@ -84,17 +87,25 @@ def _to_entity(line: str, header: Header, types: Sequence[str] | None) -> Entity
     id_, name = row[f"{kind}ID"], row[f"{kind}Name"]
     if id_ in TOPS:
         return None
-    xrefs = (f"{prefix}:{xref}" for column, prefix in XREF_COLUMNS.items() for xref in _parts(row, column))
+    xrefs = (
+        f"{prefix}:{xref}"
+        for column, prefix in XREF_COLUMNS.items()
+        for xref in _parts(row, column)
+    )
     return Entity(
         id=id_,
         name=name,
-        aliases=unique((alias for column in SYNONYM_COLUMNS for alias in _parts(row, column)), without=name),
+        aliases=unique(
+            (alias for column in SYNONYM_COLUMNS for alias in _parts(row, column)), without=name
+        ),
         types=(kind,) if types is None else tuple(types),
         tree_numbers=unique(_parts(row, TREE_COLUMN)),
         definition=row.get("Definition", ""),
         xrefs=unique(xrefs),
         source="CTD",
-        alt_ids=unique((alt_id.removeprefix("DO:") for alt_id in _parts(row, "AltDiseaseIDs")), without=id_),
+        alt_ids=unique(
+            (alt_id.removeprefix("DO:") for alt_id in _parts(row, "AltDiseaseIDs")), without=id_
+        ),
         parents=unique(parent for parent in _parts(row, "ParentIDs") if parent not in TOPS),
     )
 
@@ -112,7 +123,9 @@ def read_medic(path: str | Path, *, types: Sequence[str] = ("Disease",)) -> Iter
 
     types: given to every disease.
     """
-    with open_records(path, "medic", "lines `ID|alternative ids||preferred name|synonyms`") as records:
+    with open_records(
+        path, "medic", "lines `ID|alternative ids||preferred name|synonyms`"
+    ) as records:
         yield from records.parsed(records.lines(), lambda line: _to_disease(line, tuple(types)))
 
 
@@ -127,7 +140,16 @@ def _to_disease(line: str, types: tuple[str, ...]) -> Entity:
     # The published file escapes apostrophes and accents as HTML ("Alzheimer&apos;s").
     names = unique(map(unescape, tail.split("|")))
     id_, *others = unique(head.split("|"))
-    with_prefix = (each for id_ in (id_, *others) for each in ((id_, f"OMIM:{id_}") if id_.isdecimal() else (id_,)))
+    with_prefix = (
+        each
+        for id_ in (id_, *others)
+        for each in ((id_, f"OMIM:{id_}") if id_.isdecimal() else (id_,))
+    )
     return Entity(
-        id=id_, name=names[0], aliases=names[1:], types=types, source="MEDIC", alt_ids=unique(with_prefix, without=id_)
+        id=id_,
+        name=names[0],
+        aliases=names[1:],
+        types=types,
+        source="MEDIC",
+        alt_ids=unique(with_prefix, without=id_),
     )

@@ -34,7 +34,9 @@ def read_fhir(path: str | Path, *, language: str = "en") -> Iterator[Entity]:
         data = records.json()
         if not isinstance(data, dict) or not objects(data.get("concept")):
             raise records.wrong_format("has no list of concepts", 1)
-        source = next((data[key] for key in ("title", "name", "url") if isinstance(data.get(key), str)), "")
+        source = next(
+            (data[key] for key in ("title", "name", "url") if isinstance(data.get(key), str)), ""
+        )
         languages = Languages(records.path, language)
         stated = str(data.get("language") or "")
         parse = partial(_to_entity, stated=stated, languages=languages, source=source)
@@ -55,10 +57,15 @@ def _concepts(records: RecordFile, data: dict[str, Any]) -> Iterator[tuple[Any, 
         records.line += 1
         yield concept, above
         if isinstance(concept, dict):
-            stack += [(each, str(concept.get("code") or "")) for each in reversed(objects(concept.get("concept")))]
+            stack += [
+                (each, str(concept.get("code") or ""))
+                for each in reversed(objects(concept.get("concept")))
+            ]
 
 
-def _to_entity(found: tuple[Any, str], stated: str, languages: Languages, source: str) -> Entity | None:
+def _to_entity(
+    found: tuple[Any, str], stated: str, languages: Languages, source: str
+) -> Entity | None:
     """Convert a concept to an entity. stated: the language of displays."""
     concept, above = found
     if not isinstance(concept, dict):
@@ -71,11 +78,14 @@ def _to_entity(found: tuple[Any, str], stated: str, languages: Languages, source
         for key, value in each.items()
         if key.startswith("value")
     ]
-    if ("inactive", True) in properties or any(("status", value) in properties for value in RETIRED):
+    if ("inactive", True) in properties or any(
+        ("status", value) in properties for value in RETIRED
+    ):
         return None
     by_language: dict[str, list[str]] = {}
     designations = [
-        (text_value(each, "language"), text_value(each, "value")) for each in objects(concept.get("designation"))
+        (text_value(each, "language"), text_value(each, "value"))
+        for each in objects(concept.get("designation"))
     ]
     for language, text in ((stated, display), *designations):
         if text := " ".join(text.split()):
@@ -84,7 +94,10 @@ def _to_entity(found: tuple[Any, str], stated: str, languages: Languages, source
         raise BadRecord(f"has no {'display' if id_ else 'code'}")
     order = languages.order(id_, by_language)
     names = unique(text for language in order for text in by_language.get(language, ()))
-    parents = [above, *(value for code, value in properties if code == "parent" and isinstance(value, str))]
+    parents = [
+        above,
+        *(value for code, value in properties if code == "parent" and isinstance(value, str)),
+    ]
     return require_storable(
         Entity(
             id=id_,

@@ -14,12 +14,12 @@ from .records import FileHead, open_records, table_rows, unique
 # The species of the genes in two corpora, by NCBI Taxonomy (BELHD, Garda and Leser, Table 11).
 SPECIES_SUBSETS: dict[str, tuple[str, ...]] = {
     "gnormplus": tuple(
-        "3702 3847 4896 6239 7227 7955 8355 8364 9031 9606 9823 9913 9986 10090 10116 10298 11676 11908 41856 333760 "
-        "511145 559292".split()
+        "3702 3847 4896 6239 7227 7955 8355 8364 9031 9606 9823 9913 9986 10090 10116 10298 11676 "
+        "11908 41856 333760 511145 559292".split()
     ),
     "nlm-gene": tuple(
-        "3055 3702 4896 6239 6956 7227 7955 8355 8364 9031 9606 9615 9823 9913 9940 9986 10029 10089 10090 10116 11676 "
-        "11709 51031 81972 559292 2886926".split()
+        "3055 3702 4896 6239 6956 7227 7955 8355 8364 9031 9606 9615 9823 9913 9940 9986 10029 "
+        "10089 10090 10116 11676 11709 51031 81972 559292 2886926".split()
     ),
 }
 # The columns that are read, of sixteen. A name of the nomenclature authority, such as HGNC,
@@ -56,14 +56,20 @@ def read_gene_info(
     expected = f"a list of tax ids, such as ['9606'], or of {', '.join(SPECIES_SUBSETS)}"
     names = [species] if isinstance(species, str) else species
     chosen = [id_ for each in names for id_ in SPECIES_SUBSETS.get(str(each).lower(), (str(each),))]
-    wrong = [species] if isinstance(species, str) else [id_ for id_ in chosen if not re.fullmatch("[0-9]+", id_)]
+    wrong = (
+        [species]
+        if isinstance(species, str)
+        else [id_ for id_ in chosen if not re.fullmatch("[0-9]+", id_)]
+    )
     if wrong:
         raise wrong_setting("species", wrong[0], expected)
     wanted = frozenset(chosen)
 
     def genes() -> Iterator[Entity]:
         columns = (*GENE_COLUMNS, *NAME_COLUMNS)
-        with open_records(path, "gene-info", f"a tab-separated table with the columns {', '.join(columns)}") as records:
+        with open_records(
+            path, "gene-info", f"a tab-separated table with the columns {', '.join(columns)}"
+        ) as records:
             found: set[str] = set()
             for tax_id, gene_id, symbol, xrefs, *names in table_rows(records, columns):
                 if (wanted and tax_id not in wanted) or symbol in (NEW_ENTRY, NOTHING):
@@ -83,7 +89,9 @@ def read_gene_info(
         if wanted and not found:
             raise KrisselError(Errors.K130.format(path=path, species=missing))
         if missing:
-            warnings.warn(Warnings.KW130.format(path=path, species=missing), KrisselWarning, stacklevel=2)
+            warnings.warn(
+                Warnings.KW130.format(path=path, species=missing), KrisselWarning, stacklevel=2
+            )
 
     return genes()
 

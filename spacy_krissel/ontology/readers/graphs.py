@@ -17,13 +17,16 @@ IN_LANGUAGES = ("label", "name", "definition")
 # Statements of a class by role; its IRI is under "id", the name of its ontology under "source".
 Parts = dict[str, list[str]]
 # First tokens of Turtle and N-Triples: an IRI, or a blank node.
-TURTLE = re.compile(r"(?:@prefix|@base|prefix|base)\s|<\w+:[^<>\s]*>\s|_:[\w.-]+\s+<\w+:", re.IGNORECASE)
+TURTLE = re.compile(
+    r"(?:@prefix|@base|prefix|base)\s|<\w+:[^<>\s]*>\s|_:[\w.-]+\s+<\w+:", re.IGNORECASE
+)
 # An XML tag, unlike the IRI in angle brackets at the start of N-Triples.
 _XML = re.compile(rb"(?:\xef\xbb\xbf)?\s*<(?:[?!]|[\w.-]+(?::[\w.-]+)?(?:\s|/?>))")
 
 
 def add_text(parts: Parts, role: str, text: str, language: str) -> None:
-    """Add the statement of a property to the parts of a class. language: its key (`Languages.key`)."""
+    """Add the statement of a property to the parts of a class. language: its key
+    (`Languages.key`)."""
     parts[f"{role}@{language}" if role in IN_LANGUAGES else role].append(text)
 
 
@@ -57,8 +60,13 @@ def read_graph(records: RecordFile) -> Any:
     except (MemoryError, RecursionError):
         raise
     except Exception as error:  # rdflib's parsers raise various errors for a damaged file.
-        line, problem = getattr(error, "lines", 0) + 1, " ".join(str(error).partition(" at ^ in")[0].split())
-        raise KrisselError(Errors.K102.format(path=records.path, line=line, problem=problem)) from error
+        line, problem = (
+            getattr(error, "lines", 0) + 1,
+            " ".join(str(error).partition(" at ^ in")[0].split()),
+        )
+        raise KrisselError(
+            Errors.K102.format(path=records.path, line=line, problem=problem)
+        ) from error
 
 
 def nodes(

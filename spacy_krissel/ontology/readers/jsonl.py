@@ -43,17 +43,23 @@ def read_jsonl(path: str | Path) -> Iterator[Entity]:
         yield from records.parsed(_objects(records), lambda found: _to_entity(found, unknown))
         if unknown:
             keys = ", ".join(f"{key!r} ({n})" for key, n in unknown.most_common(5))
-            message = Warnings.KW104.format(count=unknown.total(), path=path, keys=keys, known=", ".join(KNOWN))
+            message = Warnings.KW104.format(
+                count=unknown.total(), path=path, keys=keys, known=", ".join(KNOWN)
+            )
             warnings.warn(message, KrisselWarning, stacklevel=2)
 
 
 def is_jsonl(start: FileHead) -> bool:
-    return bool(start.first.startswith("{") or _LIST.match(start.text)) and not JSON_LD.search(start.text)
+    return bool(start.first.startswith("{") or _LIST.match(start.text)) and not JSON_LD.search(
+        start.text
+    )
 
 
 def _objects(records: RecordFile) -> Iterator[Any]:
     """Yield the lines, or the values of one list."""
-    is_list = _LIST.match(records.file.read(1 << 10).decode("utf-8-sig", errors="replace")) is not None
+    is_list = (
+        _LIST.match(records.file.read(1 << 10).decode("utf-8-sig", errors="replace")) is not None
+    )
     records.file.rewind()
     if not is_list:
         yield from records.lines()
@@ -73,7 +79,9 @@ def _to_entity(found: Any, unknown: Counter[str]) -> Entity:
     for key in LISTS:
         value = record.get(key)
         # A single text is a sequence of texts, too, and would become a list of letters.
-        if value is not None and not (isinstance(value, list) and all(isinstance(item, str) for item in value)):
+        if value is not None and not (
+            isinstance(value, list) and all(isinstance(item, str) for item in value)
+        ):
             raise BadRecord(f"has no list of texts under '{key}'")
         fields[key] = unique(value or (), without=fields["name"] if key == "aliases" else "")
     for key in ("concept_id", "canonical_name"):

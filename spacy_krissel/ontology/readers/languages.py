@@ -14,7 +14,11 @@ ENGLISH = "en"
 def is_language(found: str, wanted: str) -> bool:
     """Return whether a language is the wanted one: `en-GB` counts as `en`, and `en` as `en-GB`."""
     found, wanted = (each.lower().replace("_", "-") for each in (found, wanted))
-    return found == wanted or found.startswith(f"{wanted}-") or (found != "" and wanted.startswith(f"{found}-"))
+    return (
+        found == wanted
+        or found.startswith(f"{wanted}-")
+        or (found != "" and wanted.startswith(f"{found}-"))
+    )
 
 
 class Languages:
@@ -51,7 +55,9 @@ class Languages:
     def finish(self) -> None:
         """Warn KW109 about entities named in another language, after the last entity."""
         if self._others:
-            found = ", ".join(f"{language} ({count})" for language, count in self._others.most_common())
+            found = ", ".join(
+                f"{language} ({count})" for language, count in self._others.most_common()
+            )
             message = Warnings.KW109.format(
                 count=self._others.total(),
                 path=self._path,

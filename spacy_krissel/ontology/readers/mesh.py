@@ -1,4 +1,5 @@
-"""MeSH: tables of terms and tree numbers, and NLM's XML of descriptors and supplementary records."""
+"""MeSH: tables of terms and tree numbers, and NLM's XML of descriptors and supplementary
+records."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -42,7 +43,9 @@ def read_mesh(path: str | Path, tree_path: str | Path | None = None) -> Iterator
     trees: dict[str, tuple[str, ...]] = {}
     if tree_path is not None:
         trees = {entity.id: entity.tree_numbers for entity in read_mesh_tree(tree_path)}
-    with open_records(path, "mesh", f"a tab-separated table with the columns {', '.join(TERM_COLUMNS)}") as records:
+    with open_records(
+        path, "mesh", f"a tab-separated table with the columns {', '.join(TERM_COLUMNS)}"
+    ) as records:
         for id_, rows in groups(records, table_rows(records, TERM_COLUMNS)):
             name = next((term for _, term, preferred in rows if preferred == "Y"), rows[0][1])
             tree_numbers = trees.get(id_, ())
@@ -67,7 +70,9 @@ def read_mesh_tree(path: str | Path) -> Iterator[Entity]:
         for id_, rows in groups(records, table_rows(records, TREE_COLUMNS)):
             tree_numbers = unique(tree_number for _, _, tree_number in rows)
             types = categories(tree_numbers)
-            yield Entity(id=id_, name=rows[0][1], types=types, tree_numbers=tree_numbers, source="MeSH")
+            yield Entity(
+                id=id_, name=rows[0][1], types=types, tree_numbers=tree_numbers, source="MeSH"
+            )
 
 
 def is_mesh(start: FileHead) -> bool:
@@ -79,11 +84,20 @@ def is_mesh_tree(start: FileHead) -> bool:
 
 
 def categories(tree_numbers: Sequence[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(CATEGORIES[number[0]] for number in tree_numbers if number[0] in CATEGORIES))
+    return tuple(
+        dict.fromkeys(CATEGORIES[number[0]] for number in tree_numbers if number[0] in CATEGORIES)
+    )
 
 
 # SCRClass of supplementary records.
-CLASSES = {"1": "Chemical", "2": "Protocol", "3": "Disease", "4": "Organism", "5": "Population Group", "6": "Anatomy"}
+CLASSES = {
+    "1": "Chemical",
+    "2": "Protocol",
+    "3": "Disease",
+    "4": "Organism",
+    "5": "Population Group",
+    "6": "Anatomy",
+}
 # Paths in a record: its terms, and the scope note of its preferred concept.
 TERM, SCOPE_NOTE = "ConceptList/Concept/TermList/Term/String", "ConceptList/Concept/ScopeNote"
 # Elements whose text is read, in addition to the id.
@@ -111,7 +125,9 @@ def read_mesh_xml(path: str | Path) -> Iterator[Entity]:
             raise records.wrong_format("begins another kind of file", 1)
         records.file.rewind()
         handler = _Records(str(path), root)
-        yield from records.parsed(xml_records(records, handler), partial(_to_entity, prefix=ROOTS[root]))
+        yield from records.parsed(
+            xml_records(records, handler), partial(_to_entity, prefix=ROOTS[root])
+        )
 
 
 def is_mesh_xml(start: FileHead) -> bool:

@@ -49,11 +49,14 @@ _RENAMED = {
     **dict.fromkeys(("xref_analog", "xref_unk", "xref_unknown"), "xref"),
     "use_term": "consider",
 }
-_USED = tuple("id name namespace alt_id def synonym xref is_a is_obsolete replaced_by consider".split())
+_USED = tuple(
+    "id name namespace alt_id def synonym xref is_a is_obsolete replaced_by consider".split()
+)
 _UNUSED = frozenset(
-    "is_anonymous comment subset builtin property_value intersection_of union_of equivalent_to disjoint_from "
-    "relationship created_by creation_date modified_by modification_date instance_of domain range inverse_of "
-    "transitive_over is_cyclic is_reflexive is_symmetric is_anti_symmetric is_transitive is_metadata_tag".split()
+    "is_anonymous comment subset builtin property_value intersection_of union_of equivalent_to "
+    "disjoint_from relationship created_by creation_date modified_by modification_date instance_of "
+    "domain range inverse_of transitive_over is_cyclic is_reflexive is_symmetric is_anti_symmetric "
+    "is_transitive is_metadata_tag".split()
 )
 _OF_HEADER = ("default-namespace", "ontology", "synonymtypedef")
 _OF_OBSOLETE = {
@@ -86,21 +89,29 @@ def read_obo(
     Warns KW104 about unknown tags, and KW108 about obsolete ids whose replacement is not in the
     file.
     """
-    with open_records(path, "obo", "`tag: value` lines with the terms in [Term] stanzas") as records:
+    with open_records(
+        path, "obo", "`tag: value` lines with the terms in [Term] stanzas"
+    ) as records:
         replaced = _replaced(records)
         header: Tags = {}
         unknown: Counter[str] = Counter()
         terms = _terms(records, header, unknown)
-        yield from records.parsed(terms, lambda tags: _to_entity(tags, header, scopes, types, replaced))
+        yield from records.parsed(
+            terms, lambda tags: _to_entity(tags, header, scopes, types, replaced)
+        )
         replaced.finish()
         if unknown:
             keys, known = ", ".join(sorted(unknown)[:10]), ", ".join(_USED)
-            message = Warnings.KW104.format(count=unknown.total(), path=path, keys=keys, known=known)
+            message = Warnings.KW104.format(
+                count=unknown.total(), path=path, keys=keys, known=known
+            )
             warnings.warn(message, KrisselWarning, stacklevel=3)
 
 
 def is_obo(start: FileHead) -> bool:
-    return start.first == "[Term]" or start.first.startswith(("format-version:", "ontology:", "data-version:"))
+    return start.first == "[Term]" or start.first.startswith(
+        ("format-version:", "ontology:", "data-version:")
+    )
 
 
 def _replaced(records: RecordFile) -> Replaced:
@@ -114,7 +125,9 @@ def _replaced(records: RecordFile) -> Replaced:
         head, _, value = raw.partition(b":")
         if raw.startswith(b"["):
             id_ = "".join(tags.get("id", [])[:1])
-            replaced_by, consider, alt_ids = (tags.get(tag, ()) for tag in ("replaced_by", "consider", "alt_id"))
+            replaced_by, consider, alt_ids = (
+                tags.get(tag, ()) for tag in ("replaced_by", "consider", "alt_id")
+            )
             if _is_obsolete(tags):
                 replaced.add(id_, replaced_by, consider, alt_ids)
             else:
@@ -137,7 +150,9 @@ def _terms(records: RecordFile, header: Tags, unknown: Counter[str]) -> Iterator
         if line.startswith("["):
             stanza = _STANZA.match(line)
             if stanza is None:
-                records.reject("begins a stanza without ']'" if "]" not in line else "begins an unknown stanza")
+                records.reject(
+                    "begins a stanza without ']'" if "]" not in line else "begins an unknown stanza"
+                )
                 continue
             if in_term:
                 yield tags
@@ -177,7 +192,9 @@ def _declared(header: Tags) -> dict[str, str]:
     for value in header.get("synonymtypedef", ()):
         name, *described = value.split(None, 1)
         after = "".join(described).rpartition('"')[2]
-        found[name] = next((word.upper() for word in after.split() if word.upper() in ALL_SCOPES), "")
+        found[name] = next(
+            (word.upper() for word in after.split() if word.upper() in ALL_SCOPES), ""
+        )
     return found
 
 
@@ -227,13 +244,21 @@ def _quoted(value: str, tag: str, declared: Mapping[str, str]) -> tuple[str, lis
     after = None if first is None else _after(value, first.end(), tag, declared)
     if first is not None and after is not None and after.rank == 0:
         return _unescape(first[1]), after.words
-    quotes = [(match.end() - 1, len(match[0]) > 1) for match in _QUOTE.finditer(value, 1) if match[0].endswith('"')]
+    quotes = [
+        (match.end() - 1, len(match[0]) > 1)
+        for match in _QUOTE.finditer(value, 1)
+        if match[0].endswith('"')
+    ]
     ends = [end for end, is_escaped in quotes if not is_escaped]
     if len(ends) > MAX_QUOTES:
         raise BadRecord(f"has {len(ends)} quotes after '{tag}:'")
     # A backslash at the end of a text may be literal, and not escape the quote.
     ends = ends or [end for end, is_escaped in quotes if is_escaped][-1:]
-    found = [(after.rank, end, after.words) for end in ends if (after := _after(value, end + 1, tag, declared))]
+    found = [
+        (after.rank, end, after.words)
+        for end in ends
+        if (after := _after(value, end + 1, tag, declared))
+    ]
     if not found:
         raise BadRecord(f"has no end of the quoted text after '{tag}:'")
     _, end, words = min(found)
@@ -277,7 +302,8 @@ def _after(value: str, start: int, tag: str, declared: Mapping[str, str]) -> _Af
 
 
 def _scope(words: Sequence[str], declared: Mapping[str, str]) -> str:
-    """Return the scope of a synonym from the words after its text; the format's default is RELATED."""
+    """Return the scope of a synonym from the words after its text; the format's default is
+    RELATED."""
     stated = (word.upper() for word in words)
     of_types = (declared.get(word, "") for word in words)
     return next((scope for scope in chain(stated, of_types) if scope in ALL_SCOPES), "RELATED")

@@ -11,7 +11,16 @@ from typing import Any
 
 from ..entity import Entity
 from .obo import SCOPES
-from .records import TAXON_XREF, BadRecord, FileHead, RecordFile, open_records, require_storable, species_name, unique
+from .records import (
+    TAXON_XREF,
+    BadRecord,
+    FileHead,
+    RecordFile,
+    open_records,
+    require_storable,
+    species_name,
+    unique,
+)
 from .replaced import Replaced
 
 # http://purl.obolibrary.org/obo/CL_0000540
@@ -41,7 +50,10 @@ def read_obographs(
     with open_records(path, "obographs", expected) as records:
         graphs, replaced = _graphs(records), Replaced(records.path)
         # Type of untyped nodes, by graph.
-        untypeds = [None if any(node.get("type") for node in objects(each["nodes"])) else "CLASS" for each in graphs]
+        untypeds = [
+            None if any(node.get("type") for node in objects(each["nodes"])) else "CLASS"
+            for each in graphs
+        ]
         for graph, untyped in zip(graphs, untypeds, strict=True):
             for node in objects(graph["nodes"]):
                 _add_replaced(replaced, node, untyped)
@@ -52,7 +64,13 @@ def read_obographs(
                 if edge.get("pred") == "is_a":
                     parents[str(edge.get("sub"))].append(_id(str(edge.get("obj"))))
             parse = partial(
-                _to_entity, parents, replaced=replaced, scopes=scopes, types=types, source=source, untyped=untyped
+                _to_entity,
+                parents,
+                replaced=replaced,
+                scopes=scopes,
+                types=types,
+                source=source,
+                untyped=untyped,
             )
             yield from records.parsed(_nodes(records, graph), parse)
         replaced.finish()
@@ -90,7 +108,11 @@ def _to_entity(
     meta, label = node.get("meta") or {}, node.get("lbl")
     if not isinstance(meta, dict) or not isinstance(label, (str, type(None))):
         raise BadRecord(f"(counting nodes) has a label or meta data of another kind, {node['id']}")
-    if (node.get("type") or untyped) != "CLASS" or meta.get("deprecated") or not (label or "").strip():
+    if (
+        (node.get("type") or untyped) != "CLASS"
+        or meta.get("deprecated")
+        or not (label or "").strip()
+    ):
         return None
     id_, name = _id(node["id"]), " ".join(str(label).split())
     synonyms = [synonym for synonym in objects(meta.get("synonyms")) if _scope(synonym) in scopes]
@@ -136,7 +158,9 @@ def _id(text: str) -> str:
 
 
 def objects(values: Any) -> list[dict[str, Any]]:
-    return [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []
+    return (
+        [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []
+    )
 
 
 def _texts(values: Any) -> list[str]:
@@ -155,4 +179,6 @@ def _property(meta: dict[str, Any], name: str) -> list[str]:
     """Return the values of a property, by the last part of its IRI."""
     values = objects(meta.get("basicPropertyValues"))
     wanted = (name, name.replace("_", ":"))
-    return _texts([value for value in values if re.split(r"[#/]", str(value.get("pred")))[-1] in wanted])
+    return _texts(
+        [value for value in values if re.split(r"[#/]", str(value.get("pred")))[-1] in wanted]
+    )

@@ -13,7 +13,10 @@ from .records import find_file, open_records, required_file, table_rows, unique
 CONCEPTS, SYNONYMS = "CONCEPT.csv", "CONCEPT_SYNONYM.csv"
 RELATIONS, VOCABULARIES = "CONCEPT_RELATIONSHIP.csv", "VOCABULARY.csv"
 COLUMNS = {
-    CONCEPTS: "concept_id concept_name domain_id vocabulary_id concept_code standard_concept invalid_reason",
+    CONCEPTS: (
+        "concept_id concept_name domain_id vocabulary_id concept_code standard_concept "
+        "invalid_reason"
+    ),
     SYNONYMS: "concept_id concept_synonym_name language_concept_id",
     RELATIONS: "concept_id_1 concept_id_2 relationship_id invalid_reason",
     VOCABULARIES: "vocabulary_id vocabulary_version",
@@ -88,14 +91,21 @@ def holds_omop(folder: Path) -> bool:
 def omop_files(path: Path, *, parents: bool = False, **options: Any) -> list[Path]:
     """Return the files at `path` that are read."""
     needed = (CONCEPTS, SYNONYMS, RELATIONS) if parents else (CONCEPTS, SYNONYMS)
-    return [*(required_file(path, name, "OMOP") for name in needed), *filter(None, [find_file(path, VOCABULARIES)])]
+    return [
+        *(required_file(path, name, "OMOP") for name in needed),
+        *filter(None, [find_file(path, VOCABULARIES)]),
+    ]
 
 
 def omop_release(path: Path) -> dict[str, Any]:
     """Return the version of the whole and of each vocabulary, as stated by VOCABULARY.csv."""
     if find_file(path, VOCABULARIES) is None:
         return {}
-    found = {vocabulary: {"version": version} for vocabulary, version in _rows(path, VOCABULARIES) if version}
+    found = {
+        vocabulary: {"version": version}
+        for vocabulary, version in _rows(path, VOCABULARIES)
+        if version
+    }
     return {**found.pop(WHOLE, {}), "vocabularies": found}
 
 

@@ -44,7 +44,10 @@ _XML = "http://www.w3.org/XML/1998/namespace"
 PROPERTIES = {
     f"{_RDFS}label": "label",
     f"{SKOS}prefLabel": "label",
-    **{f"{_OBO_IN_OWL}has{scope.title()}Synonym": scope for scope in ("EXACT", "RELATED", "BROAD", "NARROW")},
+    **{
+        f"{_OBO_IN_OWL}has{scope.title()}Synonym": scope
+        for scope in ("EXACT", "RELATED", "BROAD", "NARROW")
+    },
     f"{SKOS}altLabel": "name",
     f"{_OBO}IAO_0000118": "name",
     f"{_EFO}alternative_term": "name",
@@ -71,7 +74,11 @@ for _base in ("http://ncicb.nci.nih.gov/xml/owl/EVS/Thesaurus.owl#", f"{_OBO}NCI
 
 
 def read_owl(
-    path: str | Path, *, scopes: Sequence[str] = SCOPES, types: Sequence[str] | None = None, language: str = "en"
+    path: str | Path,
+    *,
+    scopes: Sequence[str] = SCOPES,
+    types: Sequence[str] | None = None,
+    language: str = "en",
 ) -> Iterator[Entity]:
     """Read the classes of an OWL file that are not deprecated and have a label.
 
@@ -113,7 +120,9 @@ def is_owl(start: FileHead) -> bool:
     return _OWL in start.text and (in_xml or TURTLE.match(start.first) is not None)
 
 
-def _of_graph(records: RecordFile, graph: Any, roles: Mapping[str, str], key: Callable[[str], str]) -> Iterator[Parts]:
+def _of_graph(
+    records: RecordFile, graph: Any, roles: Mapping[str, str], key: Callable[[str], str]
+) -> Iterator[Parts]:
     sources = [_source(each["id"][0]) for each in nodes(records, graph, f"{_OWL}Ontology", {}, key)]
     for parts in nodes(records, graph, f"{_OWL}Class", roles, key):
         # A class without an IRI is a general axiom.
@@ -127,7 +136,8 @@ def _source(address: str) -> str:
 
 
 def add_replaced(replaced: Replaced, parts: Parts) -> None:
-    """Add the stated replacements of a deprecated class or concept, and the ids that it replaces."""
+    """Add the stated replacements of a deprecated class or concept, and the ids that it
+    replaces."""
     id_ = curie(parts["id"][0])
     if parts["replaces"]:
         replaced.add_older(id_, map(curie, parts["replaces"]))
@@ -140,7 +150,9 @@ def add_replaced(replaced: Replaced, parts: Parts) -> None:
 
 def _labelled(parts: Parts) -> list[str]:
     """Return the languages of the labels."""
-    return [language for role, _, language in (key.partition("@") for key in parts) if role == "label"]
+    return [
+        language for role, _, language in (key.partition("@") for key in parts) if role == "label"
+    ]
 
 
 def _is_deprecated(parts: Parts) -> bool:
@@ -148,7 +160,9 @@ def _is_deprecated(parts: Parts) -> bool:
     return not {"true", "1"}.isdisjoint(parts["deprecated"])
 
 
-def to_entity(replaced: Replaced, languages: Languages, types: Sequence[str] | None, parts: Parts) -> Entity | None:
+def to_entity(
+    replaced: Replaced, languages: Languages, types: Sequence[str] | None, parts: Parts
+) -> Entity | None:
     """Return the entity of a class or concept; None if it has no label or is deprecated.
 
     Raises `BadRecord` for an empty IRI.
@@ -161,7 +175,8 @@ def to_entity(replaced: Replaced, languages: Languages, types: Sequence[str] | N
     id_ = curie(parts["id"][0])
     order = languages.order(id_, labelled)
     (name, *labels), names, definitions = (
-        [text for language in order for text in parts.get(f"{role}@{language}", ())] for role in IN_LANGUAGES
+        [text for language in order for text in parts.get(f"{role}@{language}", ())]
+        for role in IN_LANGUAGES
     )
     xrefs = [*parts["xref"], *map(curie, parts["match"]), *(f"UMLS:{cui}" for cui in parts["umls"])]
     entity = Entity(
@@ -174,7 +189,9 @@ def to_entity(replaced: Replaced, languages: Languages, types: Sequence[str] | N
         species=species_name(xref for xref in xrefs if xref.startswith(TAXON_XREF)),
         source=parts["source"][0],
         alt_ids=replaced.alt_ids(id_, [*map(curie, parts["alt_id"])]),
-        parents=unique((curie(parent) for parent in parts["parent"] if parent != f"{_OWL}Thing"), without=id_),
+        parents=unique(
+            (curie(parent) for parent in parts["parent"] if parent != f"{_OWL}Thing"), without=id_
+        ),
     )
     return require_storable(entity)
 

@@ -12,7 +12,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ...errors import Errors, KrisselError, KrisselWarning, Warnings
-from ...util.inputs import TO_CONVERT, Closing, InputFile, check_encoding, control_character, not_utf8, open_input
+from ...util.inputs import (
+    TO_CONVERT,
+    Closing,
+    InputFile,
+    check_encoding,
+    control_character,
+    not_utf8,
+    open_input,
+)
 from ...util.limits import RECORD
 from ...util.tables import SEPARATOR
 from ...util.xml_files import feed
@@ -25,9 +33,12 @@ Record = TypeVar("Record")
 TAXON_XREF = "NCBI_TaxID:"
 _NUMBER = re.compile(r"\d+")
 _OBO_IRI = re.compile(
-    r"https?://(?:purl\.obolibrary\.org/obo/|\S*[/#](?=[A-Za-z0-9.]+_\d))([A-Za-z][A-Za-z0-9.]+)_(\w+)"
+    r"https?://(?:purl\.obolibrary\.org/obo/|"
+    r"\S*[/#](?=[A-Za-z0-9.]+_\d))([A-Za-z][A-Za-z0-9.]+)_(\w+)"
 )
-_KNOWN_IRI = re.compile(r"https?://(snomed\.info/id|ncicb\.nci\.nih\.gov/xml/owl/EVS/Thesaurus\.owl)[/#](\w+)")
+_KNOWN_IRI = re.compile(
+    r"https?://(snomed\.info/id|ncicb\.nci\.nih\.gov/xml/owl/EVS/Thesaurus\.owl)[/#](\w+)"
+)
 _PREFIXES = {"snomed.info/id": "SNOMEDCT", "ncicb.nci.nih.gov/xml/owl/EVS/Thesaurus.owl": "NCIT"}
 _IRI = re.compile(r"https?://(?:\S*/)?([^/#\s]+?)(?:\.owl|\.rdf|\.ttl)?[/#]([^/#\s]+)")
 # Bytes read to detect the format; comments and blank lines may come first.
@@ -59,7 +70,11 @@ class FileHead:
         check_encoding(data, path)
         self.text = data.decode("utf-8-sig", errors="replace")
         self.lines = [line.strip() for line in self.text.splitlines()]
-        firsts = (line for line in self.lines if line and not line.startswith("!") and not SEPARATOR.fullmatch(line))
+        firsts = (
+            line
+            for line in self.lines
+            if line and not line.startswith("!") and not SEPARATOR.fullmatch(line)
+        )
         self.first = next(firsts, "")
         self.cells = self.first.split("\t")
 
@@ -83,12 +98,16 @@ def required_file(folder: Path, name: str, publisher: str) -> Path:
     """Return a file of a folder, plain or gzipped. Raises KrisselError K101 if it is missing."""
     path = find_file(folder, name)
     if path is None:
-        raise KrisselError(Errors.K101.format(path=folder / name, expected=f"{publisher}'s {name} or {name}.gz"))
+        raise KrisselError(
+            Errors.K101.format(path=folder / name, expected=f"{publisher}'s {name} or {name}.gz")
+        )
     return path
 
 
 @contextmanager
-def open_records(path: str | Path, format: str, expected: str, *, closing: Closing = ()) -> Iterator["RecordFile"]:
+def open_records(
+    path: str | Path, format: str, expected: str, *, closing: Closing = ()
+) -> Iterator["RecordFile"]:
     """Open a file of records for this block; at its end, `RecordFile.finish` reports what was left
     out.
 
@@ -135,13 +154,17 @@ class RecordFile:
             self.line = self.file.line
             self._size += len(raw)
             if self._size > limit:
-                raise RECORD.exceeded(self._size, self.path, f"the record that ends with line {self.line}", limit)
+                raise RECORD.exceeded(
+                    self._size, self.path, f"the record that ends with line {self.line}", limit
+                )
             try:
                 text = raw.decode("utf-8-sig" if self.line == 1 else "utf8").rstrip("\r\n")
             except UnicodeDecodeError as error:
                 # State the conversion command only once.
                 problem = not_utf8(raw, error)
-                self.reject(f"is {problem.removesuffix(TO_CONVERT) if self._undecoded else problem}")
+                self.reject(
+                    f"is {problem.removesuffix(TO_CONVERT) if self._undecoded else problem}"
+                )
                 self._undecoded = True
                 continue
             if problem := control_character(text):
@@ -160,9 +183,13 @@ class RecordFile:
             if isinstance(error, KrisselError):
                 raise
             line = getattr(error, "lineno", 1)
-            raise KrisselError(Errors.K102.format(path=self.path, line=line, problem=error)) from error
+            raise KrisselError(
+                Errors.K102.format(path=self.path, line=line, problem=error)
+            ) from error
 
-    def parsed(self, items: Iterable[Item], parse: Callable[[Item], Record | None]) -> Iterator[Record]:
+    def parsed(
+        self, items: Iterable[Item], parse: Callable[[Item], Record | None]
+    ) -> Iterator[Record]:
         """Yield the result of `parse` for lines or other items; None skips an item on purpose.
 
         An item for which it raises `BadRecord` is rejected.
@@ -195,7 +222,9 @@ class RecordFile:
         if len(self._examples) < MAX_EXAMPLES:
             self._examples.append(f"line {line} {problem}")
         if self.bad > MAX_BAD_RECORDS and self.bad > self.good:
-            raise self.wrong_format(f"{problem}, as {self.bad} of the first {self.bad + self.good} records", line)
+            raise self.wrong_format(
+                f"{problem}, as {self.bad} of the first {self.bad + self.good} records", line
+            )
 
     def wrong_format(self, problem: str, line: int = 0) -> KrisselError:
         stated = {"path": self.path, "format": self.format, "expected": self.expected}
@@ -212,13 +241,19 @@ class RecordFile:
             problem = f"the last line {self._last_problem} and has no line end"
             raise KrisselError(Errors.K102.format(path=self.path, line=self.line, problem=problem))
         if not self.good:
-            raise self.wrong_format(self._last_problem or "ends it without a record", self._last_bad_line)
+            raise self.wrong_format(
+                self._last_problem or "ends it without a record", self._last_bad_line
+            )
         if self.file.may_be_truncated(closing):
-            warnings.warn(Warnings.KW105.format(path=self.path, line=self.line), KrisselWarning, stacklevel=5)
+            warnings.warn(
+                Warnings.KW105.format(path=self.path, line=self.line), KrisselWarning, stacklevel=5
+            )
         if self.bad:
             examples = "; ".join(self._examples)
             total = self.good + self.bad
-            message = Warnings.KW101.format(count=self.bad, total=total, path=self.path, examples=examples)
+            message = Warnings.KW101.format(
+                count=self.bad, total=total, path=self.path, examples=examples
+            )
             warnings.warn(message, KrisselWarning, stacklevel=5)
 
 
@@ -232,7 +267,9 @@ def xml_records(records: RecordFile, handler: Any) -> Iterator[Any]:
             yield record
 
 
-def groups(records: RecordFile, rows: Iterable[tuple[str, ...]]) -> Iterator[tuple[str, list[tuple[str, ...]]]]:
+def groups(
+    records: RecordFile, rows: Iterable[tuple[str, ...]]
+) -> Iterator[tuple[str, list[tuple[str, ...]]]]:
     """Group adjacent rows with the same first cell.
 
     Raises KrisselError K055 if the rows of one group exceed the limit for records.
@@ -244,7 +281,9 @@ def groups(records: RecordFile, rows: Iterable[tuple[str, ...]]) -> Iterator[tup
             # A cell takes more memory than its letters.
             size += sum(map(len, row)) + 8 * len(row)
             if size > limit:
-                raise RECORD.exceeded(size, records.path, f"{key!r}, up to line {records.line},", limit)
+                raise RECORD.exceeded(
+                    size, records.path, f"{key!r}, up to line {records.line},", limit
+                )
             found.append(row)
         yield key, found
 
@@ -257,7 +296,9 @@ def require_storable(entity: Entity) -> Entity:
     names = (entity.id, entity.name, *entity.aliases)
     lists = (entity.types, entity.tree_numbers, entity.xrefs, entity.alt_ids, entity.parents)
     try:
-        "".join((*names, entity.definition, entity.species, entity.source, *chain(*lists))).encode("utf8")
+        "".join((*names, entity.definition, entity.species, entity.source, *chain(*lists))).encode(
+            "utf8"
+        )
     except UnicodeEncodeError:
         raise BadRecord("holds half a surrogate pair") from None
     for name in names:
@@ -281,7 +322,9 @@ def merge_names(entities: Iterable[Entity]) -> Iterator[Entity]:
 
 def unique(values: Iterable[str], *, without: str = "") -> tuple[str, ...]:
     """Return the distinct stripped, non-blank values in order."""
-    return tuple(dict.fromkeys(value for value in map(str.strip, values) if value and value != without))
+    return tuple(
+        dict.fromkeys(value for value in map(str.strip, values) if value and value != without)
+    )
 
 
 def table_rows(

@@ -34,7 +34,13 @@ class Replaced:
         self._linked = False
         self._found: set[str] = set()
 
-    def add(self, id_: str, replaced_by: Iterable[str], consider: Iterable[str], alt_ids: Iterable[str] = ()) -> None:
+    def add(
+        self,
+        id_: str,
+        replaced_by: Iterable[str],
+        consider: Iterable[str],
+        alt_ids: Iterable[str] = (),
+    ) -> None:
         """Add an obsolete id, and its former alternative ids."""
         newer, candidates = unique(replaced_by, without=id_), unique(consider, without=id_)
         if id_ and (newer or candidates):
@@ -51,17 +57,28 @@ class Replaced:
 
     def _link(self) -> None:
         """Link each obsolete id to its replacements."""
-        spelt = {text: spellings(text) for stated in self._stated.values() for text in chain(*stated)}
+        spelt = {
+            text: spellings(text) for stated in self._stated.values() for text in chain(*stated)
+        }
         wanted = {hash(each): each for each in chain(self._stated, *spelt.values())}
         present = {wanted[each] for each in self._present if each in wanted}
         known = {*present, *self._stated, *chain(*self._older.values())}
-        resolved = {text: next((each for each in found if each in known), text) for text, found in spelt.items()}
-        single = {id_: resolved[each[0]] for id_, (_, each) in self._stated.items() if len(each) == 1}
+        resolved = {
+            text: next((each for each in found if each in known), text)
+            for text, found in spelt.items()
+        }
+        single = {
+            id_: resolved[each[0]] for id_, (_, each) in self._stated.items() if len(each) == 1
+        }
         for id_, (newer, _) in self._stated.items():
-            for each in [resolved[text] for text in newer] or ([single[id_]] if id_ in single else []):
+            for each in [resolved[text] for text in newer] or (
+                [single[id_]] if id_ in single else []
+            ):
                 self._older[each].append(id_)
         reached = self._leading_to(present)
-        moved = dict.fromkeys(id_ for id_, each in single.items() if id_ not in reached and each in reached)
+        moved = dict.fromkeys(
+            id_ for id_, each in single.items() if id_ not in reached and each in reached
+        )
         for each in {resolved[text] for id_ in moved for text in self._stated[id_][0]}:
             self._older[each] = [id_ for id_ in self._older[each] if id_ not in moved]
         for id_ in moved:
@@ -92,7 +109,9 @@ class Replaced:
         """Warn KW108 about obsolete ids that lead to no entity, after the last entity."""
         lost = [id_ for id_ in self._stated if id_ not in self._found]
         if lost:
-            examples = "; ".join(f"{id_} ({_in_words(*self._stated[id_])})" for id_ in lost[:MAX_EXAMPLES])
+            examples = "; ".join(
+                f"{id_} ({_in_words(*self._stated[id_])})" for id_ in lost[:MAX_EXAMPLES]
+            )
             message = Warnings.KW108.format(count=len(lost), path=self._path, examples=examples)
             warnings.warn(message, KrisselWarning, stacklevel=5)
 

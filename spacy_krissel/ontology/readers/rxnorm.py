@@ -12,7 +12,9 @@ from .umls import COLUMNS, SUPPRESSED, codes_of, open_rrf, rrf_rows, source_vers
 CONCEPTS, SOURCES = "RXNCONSO.RRF", "RXNSAB.RRF"
 RXNORM, ENGLISH = "RXNORM", "ENG"
 # Term types of a concept's own name, one each; others, such as PSN, SY and TMSY, are synonyms.
-NAMES = "IN PIN MIN BN SCD SBD GPCK BPCK SCDC SCDF SCDFP SCDG SCDGP SBDC SBDF SBDFP SBDG DF DFG".split()
+NAMES = (
+    "IN PIN MIN BN SCD SBD GPCK BPCK SCDC SCDF SCDFP SCDG SCDGP SBDC SBDF SBDFP SBDG DF DFG".split()
+)
 
 
 def read_rxnorm(
@@ -42,7 +44,9 @@ def read_rxnorm(
             if not own:
                 codes[id_] += codes_of([row])
             if text.strip() and language == ENGLISH and source in vocabularies:
-                rank = NAMES.index(term_type) if own and term_type in NAMES else len(NAMES) + (not own)
+                rank = (
+                    NAMES.index(term_type) if own and term_type in NAMES else len(NAMES) + (not own)
+                )
                 names[id_].append((rank, term_type, text))
     for id_, every in names.items():
         _, term_type, name = min(every, key=lambda each: each[0])
@@ -68,7 +72,11 @@ def is_rxnorm(start: FileHead) -> bool:
     empty.
     """
     cells = start.first.split("|")
-    return len(cells) == COLUMNS[CONCEPTS][0] + 1 and cells[0].isdecimal() and not any((*cells[2:7], cells[-1]))
+    return (
+        len(cells) == COLUMNS[CONCEPTS][0] + 1
+        and cells[0].isdecimal()
+        and not any((*cells[2:7], cells[-1]))
+    )
 
 
 def rxnorm_files(path: str | Path, **options: Any) -> list[Path]:
@@ -87,4 +95,8 @@ def rxnorm_release(path: Path) -> dict[str, Any]:
 
 def _locate(path: str | Path) -> Path:
     path = Path(path)
-    return path if path.is_file() else find_file(path / "rrf", CONCEPTS) or required_file(path, CONCEPTS, "RxNorm")
+    return (
+        path
+        if path.is_file()
+        else find_file(path / "rrf", CONCEPTS) or required_file(path, CONCEPTS, "RxNorm")
+    )

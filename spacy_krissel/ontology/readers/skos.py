@@ -17,7 +17,9 @@ from .replaced import Replaced
 
 _CONCEPT = re.compile(
     # An element, a type in Turtle, or an IRI, as in both.
-    r"(?:<(?:\w+:)?|\s(?:a|rdf:type)\s+(?:[^\s,;]+\s*,\s*)*\w*:|(?:resource=[\"']|<)" + re.escape(SKOS) + r")"
+    r"(?:<(?:\w+:)?|\s(?:a|rdf:type)\s+(?:[^\s,;]+\s*,\s*)*\w*:|(?:resource=[\"']|<)"
+    + re.escape(SKOS)
+    + r")"
     r"Concept(?:Scheme)?\b"
 )
 
@@ -40,7 +42,12 @@ def read_skos(path: str | Path, *, hidden: bool = False, language: str = "en") -
     label in the language. KW101 counts concepts, not lines. Raises KrisselError K055 (too large),
     K102 (damaged Turtle), K114 (no rdflib); K007 (damaged XML), K008, K009.
     """
-    roles = {f"{SKOS}broader": "parent", f"{SKOS}notation": "alt_id", f"{SKOS}inScheme": "source", **PROPERTIES}
+    roles = {
+        f"{SKOS}broader": "parent",
+        f"{SKOS}notation": "alt_id",
+        f"{SKOS}inScheme": "source",
+        **PROPERTIES,
+    }
     roles |= {f"{SKOS}hiddenLabel": "name"} if hidden else {}
     with open_records(path, "skos", "RDF/XML or Turtle with concepts of SKOS") as records:
         graph = read_graph(records)
@@ -57,11 +64,15 @@ def is_skos(start: FileHead) -> bool:
     return SKOS in start.text and _CONCEPT.search(start.text) is not None
 
 
-def _concepts(records: RecordFile, graph: Any, roles: Mapping[str, str], key: Callable[[str], str]) -> Iterator[Parts]:
+def _concepts(
+    records: RecordFile, graph: Any, roles: Mapping[str, str], key: Callable[[str], str]
+) -> Iterator[Parts]:
     from rdflib import BNode, URIRef
 
     for parts in nodes(records, graph, f"{SKOS}Concept", roles, key):
         above = graph.subjects(URIRef(f"{SKOS}narrower"), URIRef(parts["id"][0]))
         parts["parent"] += (str(each) for each in above if not isinstance(each, BNode))
-        parts["source"] = [re.split("[/#]", scheme.rstrip("/#"))[-1] for scheme in (*parts["source"], "")]
+        parts["source"] = [
+            re.split("[/#]", scheme.rstrip("/#"))[-1] for scheme in (*parts["source"], "")
+        ]
         yield parts

@@ -41,7 +41,9 @@ class Concept:
     parents: list[str] = field(default_factory=list)
 
 
-def read_snomed(path: str | Path, *, language: str = ENGLISH, refset: str = US_ENGLISH) -> Iterator[Entity]:
+def read_snomed(
+    path: str | Path, *, language: str = ENGLISH, refset: str = US_ENGLISH
+) -> Iterator[Entity]:
     """Read the active concepts of SNOMED CT with their active descriptions.
 
     All are held in memory, 0.9 kB per concept with three names and two parents: 300 MiB for
@@ -59,7 +61,9 @@ def read_snomed(path: str | Path, *, language: str = ENGLISH, refset: str = US_E
 
     Raises KrisselError K006 (no such reference set), K101 (no file of a table, or several).
     """
-    concepts_file, descriptions, relationships, preferences, *definitions = snomed_files(path, language=language)
+    concepts_file, descriptions, relationships, preferences, *definitions = snomed_files(
+        path, language=language
+    )
     concepts = {id_: Concept() for (id_,) in _active(concepts_file, "id")}
     levels = _active(preferences, "referencedComponentId", "acceptabilityId", "refsetId")
     preferred = {id_ for id_, level, set_ in levels if set_ == refset and level == PREFERRED}
@@ -67,14 +71,18 @@ def read_snomed(path: str | Path, *, language: str = ENGLISH, refset: str = US_E
         expected = f"a language reference set with preferred descriptions in '{preferences.name}'"
         raise wrong_setting("refset", refset, expected)
     for file_ in (descriptions, *definitions):
-        for id_, key, code, kind, term in _active(file_, "id", "conceptId", "languageCode", "typeId", "term"):
+        for id_, key, code, kind, term in _active(
+            file_, "id", "conceptId", "languageCode", "typeId", "term"
+        ):
             concept = concepts.get(key)
             if concept is None or code != language:
                 continue
             if kind == FULLY_SPECIFIED:
                 concept.full = concept.full if concept.full and id_ not in preferred else term
             elif kind == DEFINITION:
-                concept.definition = concept.definition if concept.definition and id_ not in preferred else term
+                concept.definition = (
+                    concept.definition if concept.definition and id_ not in preferred else term
+                )
             elif id_ in preferred:
                 concept.preferred = term
             else:
@@ -138,17 +146,24 @@ def _files(folder: Path, pattern: str, *folders: str, needed: bool = True) -> li
     Raises KrisselError K101 for none or several.
     """
     every = [
-        file_ for prefix in folders or ("",) for end in ("", ".gz") for file_ in folder.glob(prefix + pattern + end)
+        file_
+        for prefix in folders or ("",)
+        for end in ("", ".gz")
+        for file_ in folder.glob(prefix + pattern + end)
     ]
     if len(every) > 1 or (needed and not every):
-        expected = f"one file of SNOMED CT's snapshot (Full and Delta are not read), not {len(every)}"
+        expected = (
+            f"one file of SNOMED CT's snapshot (Full and Delta are not read), not {len(every)}"
+        )
         raise KrisselError(Errors.K101.format(path=folder / pattern, expected=expected))
     return every
 
 
 def _active(path: Path, *columns: str) -> Iterator[tuple[str, ...]]:
     """Yield the cells of these columns in active rows."""
-    with open_records(path, "snomed", f"a table of SNOMED CT with the columns active, {', '.join(columns)}") as records:
+    with open_records(
+        path, "snomed", f"a table of SNOMED CT with the columns active, {', '.join(columns)}"
+    ) as records:
         for active, *cells in table_rows(records, ("active", *columns)):
             if active == "1":
                 yield tuple(cells)

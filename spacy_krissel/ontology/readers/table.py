@@ -1,4 +1,5 @@
-"""Tables whose first line names the columns: concepts, MedCAT's names, SSSLM's names; and phrases."""
+"""Tables whose first line names the columns: concepts, MedCAT's names, SSSLM's names; and
+phrases."""
 
 import csv
 import re
@@ -111,10 +112,17 @@ def read_table(
             strict=False,
         )
     )
-    with open_records(path, "table", "columns with an id and a name, which the first line names") as records:
+    with open_records(
+        path, "table", "columns with an id and a name, which the first line names"
+    ) as records:
         rows = delimited_rows(records)
         header = next(rows, [])
-        given.update({f"synonyms{n or ''}": name for n, name in enumerate(_names_given(header, synonym_column))})
+        given.update(
+            {
+                f"synonyms{n or ''}": name
+                for n, name in enumerate(_names_given(header, synonym_column))
+            }
+        )
         columns = _columns(header, given)
         for part in given:
             if part not in columns and given[part]:
@@ -168,7 +176,10 @@ def table_options(path: str | Path, options: Mapping[str, Any]) -> set[str]:
     """Return the table options that name existing columns. Raises what `open_bytes` raises."""
     with open_bytes(path) as file_:
         header = next(delimited_rows(RecordFile(file_, "table", "")), [])
-    named = {option: _names_given(header, str(options[option])) for option in TABLE_COLUMNS & options.keys()}
+    named = {
+        option: _names_given(header, str(options[option]))
+        for option in TABLE_COLUMNS & options.keys()
+    }
     return {
         option
         for option, names in named.items()
@@ -178,7 +189,11 @@ def table_options(path: str | Path, options: Mapping[str, Any]) -> set[str]:
 
 def _names_given(header: Sequence[str], columns: str) -> list[str]:
     """Split column names at commas; a column name may itself contain a comma."""
-    return [columns] if not columns or find_column(header, [columns]) is not None else columns.split(",")
+    return (
+        [columns]
+        if not columns or find_column(header, [columns]) is not None
+        else columns.split(",")
+    )
 
 
 def _split(entity: Entity, separators: Mapping[str, str | None]) -> Entity:
@@ -186,12 +201,16 @@ def _split(entity: Entity, separators: Mapping[str, str | None]) -> Entity:
     found: dict[str, Any] = {}
     for part, field in LISTS.items():
         cells, mark = getattr(entity, field), separators[part]
-        found[field] = unique(chain.from_iterable(cell.split(mark) for cell in cells) if mark else cells)
+        found[field] = unique(
+            chain.from_iterable(cell.split(mark) for cell in cells) if mark else cells
+        )
     found["aliases"] = unique(found["aliases"], without=entity.name)
     return replace(entity, **{**found, "parents": unique(map(curie, found["parents"]))})
 
 
-def _separator(path: str | Path, column: str, cells: Sequence[str], names: Sequence[str], marks: str) -> str | None:
+def _separator(
+    path: str | Path, column: str, cells: Sequence[str], names: Sequence[str], marks: str
+) -> str | None:
     """Find the separator of values in non-blank cells; None if there is evidently none.
 
     names: texts of the same table that hold one value each. marks: possible separators. Warns
@@ -204,7 +223,11 @@ def _separator(path: str | Path, column: str, cells: Sequence[str], names: Seque
 
     def warn(warning: str, mark: str, found: Sequence[str]) -> None:
         stated = {"path": path, "column": column, "total": len(cells), "mark": mark}
-        warnings.warn(warning.format(count=len(found), first=found[0][:80], **stated), KrisselWarning, stacklevel=3)
+        warnings.warn(
+            warning.format(count=len(found), first=found[0][:80], **stated),
+            KrisselWarning,
+            stacklevel=3,
+        )
 
     doubtful = []
     for mark in marks:
@@ -232,7 +255,9 @@ def read_medcat(path: str | Path) -> Iterator[Entity]:
     The name is that of the row with the status P, else that of the first row.
     """
     preferred: dict[str, str] = {}
-    with open_records(path, "medcat", f"a table of names with the columns {', '.join(MEDCAT)}") as records:
+    with open_records(
+        path, "medcat", f"a table of names with the columns {', '.join(MEDCAT)}"
+    ) as records:
         rows = delimited_rows(records)
         header = next(rows, [])
         for column in MEDCAT:
@@ -246,9 +271,14 @@ def read_medcat(path: str | Path) -> Iterator[Entity]:
                 raise BadRecord(f"has nothing in column {'name' if cells['cui'] else 'cui'!r}")
             if cells["name_status"] == PREFERRED:
                 preferred.setdefault(cells["cui"], cells["name"])
-            types, definition = unique(cells.get("type_ids", "").split("|")), cells.get("description", "")
+            types, definition = (
+                unique(cells.get("type_ids", "").split("|")),
+                cells.get("description", ""),
+            )
             source = unique(cells.get("ontologies", "").split("|"))[:1]
-            return Entity(cells["cui"], cells["name"], (), types, (), definition, source="".join(source))
+            return Entity(
+                cells["cui"], cells["name"], (), types, (), definition, source="".join(source)
+            )
 
         for entity in merge_names(records.parsed(rows, parse)):
             name = preferred.get(entity.id, entity.name)
@@ -268,9 +298,13 @@ def read_ssslm(path: str | Path, *, scopes: Sequence[str] = SCOPES) -> Iterator[
         scope = SCOPE.search(predicate)
         taken = scope is None or scope[1].upper() in scopes
         name = name or text
-        return Entity(id_, name, unique([text] if taken else [], without=name), source=id_.partition(":")[0])
+        return Entity(
+            id_, name, unique([text] if taken else [], without=name), source=id_.partition(":")[0]
+        )
 
-    with open_records(path, "ssslm", f"a tab-separated table with the columns {', '.join(SSSLM)}") as records:
+    with open_records(
+        path, "ssslm", f"a tab-separated table with the columns {', '.join(SSSLM)}"
+    ) as records:
         yield from merge_names(map(to_entity, table_rows(records, SSSLM, filled=("text", "curie"))))
 
 
@@ -296,17 +330,27 @@ def table_header(start: FileHead) -> list[str]:
     lines = start.lines[start.lines.index(start.first) :] if start.first else []
     header = _header(start)
     is_header = (
-        len(header) > 1 and start.first[0] not in "{[<" and all(cell and not cell.isdecimal() for cell in header)
+        len(header) > 1
+        and start.first[0] not in "{[<"
+        and all(cell and not cell.isdecimal() for cell in header)
     )
-    width = len(next(csv.reader(lines[1:2], delimiter=_delimiter(start.first)), header)) if is_header else 0
+    width = (
+        len(next(csv.reader(lines[1:2], delimiter=_delimiter(start.first)), header))
+        if is_header
+        else 0
+    )
     return header if is_header and width == len(header) else []
 
 
-def unknown_columns(path: str | Path, header: Sequence[str], given: Mapping[str, str] = {}) -> KrisselError:
+def unknown_columns(
+    path: str | Path, header: Sequence[str], given: Mapping[str, str] = {}
+) -> KrisselError:
     """Return the error for a table whose columns have neither usual nor given names."""
     columns = _columns(header, given)
     missing = [f"{part}s" for part in ("id", "name") if part not in columns]
-    return KrisselError(Errors.K118.format(path=path, columns=_shown(header), missing=" and ".join(missing)))
+    return KrisselError(
+        Errors.K118.format(path=path, columns=_shown(header), missing=" and ".join(missing))
+    )
 
 
 def _shown(header: Sequence[str]) -> str:
@@ -350,13 +394,18 @@ def delimited_rows(records: RecordFile, comment: str = "\0") -> Iterator[list[st
 
     comment: prefix of comment lines above the header.
     """
-    lines = dropwhile(lambda line: line.startswith(comment) or SEPARATOR.fullmatch(line), records.lines())
+    lines = dropwhile(
+        lambda line: line.startswith(comment) or SEPARATOR.fullmatch(line), records.lines()
+    )
     first = next(lines, "")
     delimiter = _delimiter(first)
     every = chain([first], lines)
     if delimiter == "\t":
         for line in every:
-            yield [cell[1:-1].replace('""', '"') if _is_quoted(cell) else cell for cell in line.split("\t")]
+            yield [
+                cell[1:-1].replace('""', '"') if _is_quoted(cell) else cell
+                for cell in line.split("\t")
+            ]
         return
     for number, row in csv_rows(((records.line, line) for line in every), delimiter):
         # Lines may have been read ahead.

@@ -62,7 +62,10 @@ def read_taxonomy(
         disambiguate homonyms of several species.
     """
     wanted = (COMMON, PREFERRED) if common_names else (PREFERRED,)
-    merged, nodes = _read_merged(Path(path).with_name(MERGED)), _read_nodes(Path(path).with_name(NODES))
+    merged, nodes = (
+        _read_merged(Path(path).with_name(MERGED)),
+        _read_nodes(Path(path).with_name(NODES)),
+    )
     expected = "lines `tax_id | name | unique name | name class |`, with tabs around bars"
     with open_records(path, "taxonomy", expected, closing=(b"|",)) as records:
         for tax_id, rows in groups(records, records.parsed(records.lines(), _name_row)):
@@ -71,7 +74,10 @@ def read_taxonomy(
             yield Entity(
                 id=tax_id,
                 name=preferred,
-                aliases=unique((name for _, name, name_class in rows if name_class in classes), without=preferred),
+                aliases=unique(
+                    (name for _, name, name_class in rows if name_class in classes),
+                    without=preferred,
+                ),
                 types=tuple(types),
                 source="NCBI Taxonomy",
                 alt_ids=tuple(merged.get(tax_id, ())),

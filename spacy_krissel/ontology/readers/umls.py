@@ -26,7 +26,13 @@ from .records import (
     unique,
 )
 
-CONCEPTS, TYPES, DEFINITIONS, RETIRED, NETWORK = "MRCONSO.RRF", "MRSTY.RRF", "MRDEF.RRF", "MRCUI.RRF", "SRDEF"
+CONCEPTS, TYPES, DEFINITIONS, RETIRED, NETWORK = (
+    "MRCONSO.RRF",
+    "MRSTY.RRF",
+    "MRDEF.RRF",
+    "MRCUI.RRF",
+    "SRDEF",
+)
 RELATIONS, SOURCES, RELEASE = "MRREL.RRF", "MRSAB.RRF", "release.dat"
 SYNONYMOUS, PARENT = "SY", "PAR"
 # An atom is obsolete in its source, or suppressed by UMLS's editors or users.
@@ -149,13 +155,19 @@ def read_umls(
         for cui, rows in _groups(records, CONCEPTS):
             unread.difference_update(row[5] for row in rows)
             own_types, own_definitions, own_related = types(cui), definitions(cui), related(cui)
-            if positions is not None and positions.isdisjoint(number for _, _, number, _ in own_types):
+            if positions is not None and positions.isdisjoint(
+                number for _, _, number, _ in own_types
+            ):
                 continue
             names = list(filter(takes, rows))
             if not names:
                 continue
             name = min(names, key=_preference)[7].strip()
-            above = [row for row in own_related if parents and (not vocabularies or row[5] in vocabularies)]
+            above = [
+                row
+                for row in own_related
+                if parents and (not vocabularies or row[5] in vocabularies)
+            ]
             yield Entity(
                 id=cui,
                 name=name,
@@ -163,9 +175,16 @@ def read_umls(
                 types=unique(tui if type_ids else title for _, tui, _, title in own_types),
                 tree_numbers=unique(number for _, _, number, _ in own_types),
                 definition=_definition(own_definitions, suppressed),
-                xrefs=unique((*codes_of(names), *map(canonical_id, _related(own_related, relations, suppressed)))),
+                xrefs=unique(
+                    (
+                        *codes_of(names),
+                        *map(canonical_id, _related(own_related, relations, suppressed)),
+                    )
+                ),
                 source="UMLS",
-                alt_ids=unique((*retired.get(cui, ()), *codes_of(_headings(rows, codes, suppressed)))),
+                alt_ids=unique(
+                    (*retired.get(cui, ()), *codes_of(_headings(rows, codes, suppressed)))
+                ),
                 parents=unique(_related(above, [PARENT], suppressed)),
             )
         if unread:
@@ -218,12 +237,18 @@ def _headings(atoms: Sequence[Row], sources: Sequence[str], suppressed: bool) ->
     ]
 
 
-def _traded(folder: Path, concepts: Path, takes: Callable[[Row], bool], suppressed: bool) -> dict[str, list[str]]:
+def _traded(
+    folder: Path, concepts: Path, takes: Callable[[Row], bool], suppressed: bool
+) -> dict[str, list[str]]:
     """Return the names of each drug's trade names."""
     brands: dict[str, dict[str, None]] = defaultdict(dict)
     with open_rrf(required_file(folder, RELATIONS, "UMLS"), RELATIONS) as records:
         for first, _, second, suppress, label, _ in rrf_rows(records, RELATIONS):
-            if label in TRADENAMES and first != second and (suppressed or suppress not in SUPPRESSED):
+            if (
+                label in TRADENAMES
+                and first != second
+                and (suppressed or suppress not in SUPPRESSED)
+            ):
                 drug, brand = (first, second) if TRADENAMES[label] else (second, first)
                 brands[drug][brand] = None
     names: dict[str, list[str]] = {brand: [] for drug in brands.values() for brand in drug}
@@ -231,16 +256,25 @@ def _traded(folder: Path, concepts: Path, takes: Callable[[Row], bool], suppress
         for row in rrf_rows(records, CONCEPTS):
             if row[0] in names and takes(row):
                 names[row[0]].append(row[7])
-    return {drug: [name for brand in found for name in names[brand]] for drug, found in brands.items()}
+    return {
+        drug: [name for brand in found for name in names[brand]] for drug, found in brands.items()
+    }
 
 
 def _related(rows: Sequence[Row], relations: Sequence[str], suppressed: bool) -> Iterator[str]:
     for cui, relation, other, suppress, _, _ in rows:
-        if relation in relations and other and other != cui and (suppressed or suppress not in SUPPRESSED):
+        if (
+            relation in relations
+            and other
+            and other != cui
+            and (suppressed or suppress not in SUPPRESSED)
+        ):
             yield other
 
 
-def _positions(folder: Path, semantic_types: Sequence[str], trees: Sequence[str] = ()) -> frozenset[str]:
+def _positions(
+    folder: Path, semantic_types: Sequence[str], trees: Sequence[str] = ()
+) -> frozenset[str]:
     """Return the tree numbers, among those of concepts, of the requested types, of `trees`, and of
     all types below.
 
@@ -263,7 +297,9 @@ def _positions(folder: Path, semantic_types: Sequence[str], trees: Sequence[str]
             expected = "types of UMLS's semantic network, by id, name or tree number"
             raise wrong_setting("semantic_types", each, expected)
         tops = numbers.get(fold_name(each), ())
-        found |= below.union(number for number in used if any(is_in_tree(number, top) for top in tops))
+        found |= below.union(
+            number for number in used if any(is_in_tree(number, top) for top in tops)
+        )
     return frozenset(found)
 
 
@@ -301,13 +337,17 @@ def umls_files(path: str | Path, **options: Any) -> list[Path]:
     """
     folder, concepts = _locate(path)
     preset = PRESETS.get(options.get("preset", ""))
-    related = any(map(options.get, ("relations", "tradenames", "parents"))) or (preset and preset.tradenames)
+    related = any(map(options.get, ("relations", "tradenames", "parents"))) or (
+        preset and preset.tradenames
+    )
     names = (TYPES, DEFINITIONS, *((RELATIONS,) if related else ()), RETIRED, SOURCES)
     return [concepts, *filter(None, (find_file(folder, name) for name in names))]
 
 
 @contextmanager
-def _joined(path: Path | None, name: str, keep: Callable[[Row], bool] = bool) -> Iterator[Callable[[str], list[Row]]]:
+def _joined(
+    path: Path | None, name: str, keep: Callable[[Row], bool] = bool
+) -> Iterator[Callable[[str], list[Row]]]:
     """Yield a function for the rows of each CUI that `keep` accepts, from a file sorted by CUI.
     CUIs must be requested in order. Without a file, there are no rows.
 
@@ -331,7 +371,9 @@ def _joined(path: Path | None, name: str, keep: Callable[[Row], bool] = bool) ->
             pass
 
 
-def _groups(records: RecordFile, name: str, keep: Callable[[Row], bool] = bool) -> Iterator[tuple[str, list[Row]]]:
+def _groups(
+    records: RecordFile, name: str, keep: Callable[[Row], bool] = bool
+) -> Iterator[tuple[str, list[Row]]]:
     """Group the rows by CUI. Raises KrisselError K131 if a CUI is smaller than the previous one."""
     last = ""
     every = rrf_rows(records, name)
@@ -341,7 +383,9 @@ def _groups(records: RecordFile, name: str, keep: Callable[[Row], bool] = bool) 
             # A damaged file looks the same; its end then raises K102.
             for _ in every:
                 pass
-            raise KrisselError(Errors.K131.format(path=records.path, line=line, found=cui, last=last))
+            raise KrisselError(
+                Errors.K131.format(path=records.path, line=line, found=cui, last=last)
+            )
         last = cui
         yield cui, rows
 
@@ -383,7 +427,9 @@ def _retired(folder: Path) -> dict[str, dict[str, None]]:
 
 def open_rrf(path: Path, name: str) -> AbstractContextManager[RecordFile]:
     format = "rxnorm" if name.startswith("RXN") else "umls"
-    return open_records(path, format, f"{name}, {COLUMNS[name][0]} columns that end with bars", closing=(b"|",))
+    return open_records(
+        path, format, f"{name}, {COLUMNS[name][0]} columns that end with bars", closing=(b"|",)
+    )
 
 
 def _locate(path: str | Path) -> tuple[Path, Path]:

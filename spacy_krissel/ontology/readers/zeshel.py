@@ -45,4 +45,6 @@ def _to_entity(line: str, world: str) -> Entity:
     for key, value in zip(KEYS, (id_, title, record.get("text") is not None), strict=True):
         if not value:
             raise BadRecord(f"has no '{key}'")
-    return require_storable(Entity(id=id_, name=title, types=(world,), definition=text, source="ZESHEL"))
+    return require_storable(
+        Entity(id=id_, name=title, types=(world,), definition=text, source="ZESHEL")
+    )

@@ -1,4 +1,5 @@
-"""Vocabularies known by name (`known.csv`): where their publishers keep them, and how to read them."""
+"""Vocabularies known by name (`known.csv`): where their publishers keep them, and how to read
+them."""
 
 import csv
 from dataclasses import dataclass

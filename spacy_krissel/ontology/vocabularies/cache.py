@@ -57,16 +57,24 @@ def locate(source: str | Path, format: str, progress: bool, **options: Any) -> S
     if name not in VOCABULARIES or Path(source).exists():
         return Source(Path(source), format, options)
     path, record = fetch(name, progress=progress)
-    stated = {key: value for key, value in record.items() if value and key not in ("read", "download", "files")}
+    stated = {
+        key: value
+        for key, value in record.items()
+        if value and key not in ("read", "download", "files")
+    }
     # A file added by hand has no date, and a server may state any.
     with suppress(ValueError):
         stated["version"] = parsedate_to_datetime(record.get("modified", "")).date().isoformat()
     known = VOCABULARIES[name]
     own = dict(option.split("=") for option in known.options.split("|") if option)
-    return Source(path, known.format if format == "auto" else format, {**own, **options}, known.ids, stated)
+    return Source(
+        path, known.format if format == "auto" else format, {**own, **options}, known.ids, stated
+    )
 
 
-def fetch(name: str, *, refresh: bool = False, progress: bool = False) -> tuple[Path, dict[str, Any]]:
+def fetch(
+    name: str, *, refresh: bool = False, progress: bool = False
+) -> tuple[Path, dict[str, Any]]:
     """Return the file of a vocabulary in the cache, and its record (`RECORD`).
 
     The vocabulary is downloaded if it is missing or does not match its record, or to `refresh` it.
@@ -83,7 +91,9 @@ def fetch(name: str, *, refresh: bool = False, progress: bool = False) -> tuple[
     if record is None:
         with coded_io(folder), _locked(work := folder.with_name(f".{name}.download")):
             # The other process may have finished the download.
-            record = (None if refresh else verified_record(folder)) or _fill(folder, work, known, refresh, progress)
+            record = (None if refresh else verified_record(folder)) or _fill(
+                folder, work, known, refresh, progress
+            )
     return folder / record["read"], record
 
 
@@ -126,11 +136,16 @@ def _locked(work: Path) -> Iterator[None]:
             lock.release()
 
 
-def _fill(folder: Path, work: Path, known: Vocabulary, refresh: bool, progress: bool) -> dict[str, Any]:
+def _fill(
+    folder: Path, work: Path, known: Vocabulary, refresh: bool, progress: bool
+) -> dict[str, Any]:
     """Download a vocabulary, or take files added to its folder by hand, and commit it with its
     record.
     """
-    record: dict[str, Any] = {"vocabulary": known.name, "licence": f"{known.licence}, {known.terms}"}
+    record: dict[str, Any] = {
+        "vocabulary": known.name,
+        "licence": f"{known.licence}, {known.terms}",
+    }
     by_hand = not refresh and not (folder / RECORD).exists() and any(_files(folder))
     with temporary_folder(folder) as new:
         try:
@@ -141,7 +156,9 @@ def _fill(folder: Path, work: Path, known: Vocabulary, refresh: bool, progress: 
             record["read"] = _unpacked(new, known)
         except NotDownloaded as error:
             fields = {"address": known.address.format(year=date.today().year), "folder": folder}
-            raise KrisselError(Errors.K117.format(name=known.name, problem=error, **fields)) from error
+            raise KrisselError(
+                Errors.K117.format(name=known.name, problem=error, **fields)
+            ) from error
         record["files"] = {file.relative_to(new).as_posix(): _figures(file) for file in _files(new)}
         (new / RECORD).write_text(json.dumps(record, indent=2) + "\n", encoding="utf8")
         commit_folder(new, folder)
@@ -152,7 +169,9 @@ def _download(known: Vocabulary, folder: Path, work: Path, progress: bool) -> di
     """Download the file of the latest release. Raises `NotDownloaded`."""
     import pooch
 
-    pooch.get_logger().info(f"{known.title} (about {known.size or '?'}). Licence: {known.licence}, {known.terms}")
+    pooch.get_logger().info(
+        f"{known.title} (about {known.size or '?'}). Licence: {known.licence}, {known.terms}"
+    )
     # Files of a year appear from October of the previous year.
     year, md5 = date.today().year + (date.today().month >= 10), None
     for address in (addresses := [known.address.format(year=each) for each in (year, year - 1)]):
@@ -160,7 +179,9 @@ def _download(known: Vocabulary, folder: Path, work: Path, progress: bool) -> di
         try:
             if known.checksum:
                 Download(folder)(address + known.checksum, folder / ".sum", None)
-                md5 = "md5:" + (folder / ".sum").read_text(errors="replace").partition(" ")[0].strip()
+                md5 = (
+                    "md5:" + (folder / ".sum").read_text(errors="replace").partition(" ")[0].strip()
+                )
             cache = pooch.create(folder, base_url="", registry={file: md5}, urls={file: address})
             found = _figures(Path(cache.fetch(file, downloader=download)))
             break
@@ -168,8 +189,14 @@ def _download(known: Vocabulary, folder: Path, work: Path, progress: bool) -> di
             if not error.missing or address == addresses[-1]:
                 raise
         except ValueError as error:
-            raise NotDownloaded(f"it does not have the checksum that its publisher states, {md5!r}") from error
-    return {**download.answer, "downloaded": f"{datetime.now(timezone.utc):%Y-%m-%dT%H:%M:%SZ}", "download": found}
+            raise NotDownloaded(
+                f"it does not have the checksum that its publisher states, {md5!r}"
+            ) from error
+    return {
+        **download.answer,
+        "downloaded": f"{datetime.now(timezone.utc):%Y-%m-%dT%H:%M:%SZ}",
+        "download": found,
+    }
 
 
 def _unpacked(folder: Path, known: Vocabulary) -> str:
@@ -226,7 +253,11 @@ def _matching(names: Iterable[str], pattern: str) -> list[str]:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    return (file for file in sorted(folder.rglob("*")) if file.is_file() and not file.name.startswith("."))
+    return (
+        file
+        for file in sorted(folder.rglob("*"))
+        if file.is_file() and not file.name.startswith(".")
+    )
 
 
 def _figures(file: Path) -> dict[str, Any]:

@@ -84,34 +84,52 @@ class Download:
         # A weak ETag (W/) does not guarantee equal bytes.
         etag, modified = earlier.get("etag", ""), earlier.get("modified", "")
         same = etag if etag.startswith('"') else modified
-        headers = {**HEADERS, "Range": f"bytes={have}-", "If-Range": same} if have and same else HEADERS
+        headers = (
+            {**HEADERS, "Range": f"bytes={have}-", "If-Range": same} if have and same else HEADERS
+        )
         with requests.get(url, headers=headers, stream=True, timeout=TIMEOUT) as response:
             code, found = response.status_code, response.headers
             if code in BUSY or code >= 500:
                 response.raise_for_status()
             if code not in (200, 206, 416):
                 raise NotDownloaded(
-                    f"the server answers with HTTP {code} {response.reason}", missing=code in (404, 410)
+                    f"the server answers with HTTP {code} {response.reason}",
+                    missing=code in (404, 410),
                 )
             if found.get("Content-Type", "").startswith("text/html"):
                 raise NotDownloaded("the server has a web page instead of the file", missing=True)
-            self.answer = {"address": url, "etag": found.get("ETag", ""), "modified": found.get("Last-Modified", "")}
+            self.answer = {
+                "address": url,
+                "etag": found.get("ETag", ""),
+                "modified": found.get("Last-Modified", ""),
+            }
             # Some servers do not support `If-Range`.
             is_same = all(earlier.get(key) == value for key, value in self.answer.items() if value)
-            if code != 206 or not is_same or not found.get("Content-Range", "").startswith(f"bytes {have}-"):
+            if (
+                code != 206
+                or not is_same
+                or not found.get("Content-Range", "").startswith(f"bytes {have}-")
+            ):
                 have = 0
                 self.part.unlink(missing_ok=True)
                 if code != 200:
                     raise requests.ConnectionError("the file changed during the download")
                 self.state.write_text(json.dumps(self.answer), encoding="utf8")
             total = have + int(found["Content-Length"]) if "Content-Length" in found else None
-            shown: dict[str, Any] = {"total": total, "initial": have, "unit": "B", "unit_scale": True}
+            shown: dict[str, Any] = {
+                "total": total,
+                "initial": have,
+                "unit": "B",
+                "unit_scale": True,
+            }
             with progress_bar(show=self.progress, **shown) as bar, self.part.open("ab") as part:
                 for chunk in response.raw.stream(CHUNK, decode_content=False):
                     part.write(chunk)
                     bar.update(len(chunk))
         if total is not None and self._size() != total:
-            raise requests.ConnectionError(f"the connection ended after {self._size():,} of {total:,} bytes")
+            raise requests.ConnectionError(
+                f"the connection ended after {self._size():,} of {total:,} bytes"
+            )
 
     def _size(self) -> int:
         return self.part.stat().st_size if self.part.exists() else 0

@@ -36,7 +36,8 @@ from .terms.species import SpeciesTerm
 from .terms.spelling import SpellingTerm
 from .terms.vectors import VectorTerm
 
-# Views given to the encoder's initialisation: enough for document frequencies, few enough to take a second.
+# Views given to the encoder's initialisation: enough for document frequencies, few enough to take a
+# second.
 INIT_VIEWS = 20_000
 # Default number of candidates kept per mention.
 DEFAULT_CANDIDATES = 5
@@ -91,7 +92,13 @@ class KrisselLinker(KBPipe):
     _warned = False
 
     def __init__(
-        self, vocab: Vocab, model: Model[Any, Any], name: str, *, terms: Mapping[str, Term] | None = None, **parts: Any
+        self,
+        vocab: Vocab,
+        model: Model[Any, Any],
+        name: str,
+        *,
+        terms: Mapping[str, Term] | None = None,
+        **parts: Any,
     ) -> None:
         """
         terms: additional terms of the score, keyed by their names in candidates. The rest as in
@@ -102,7 +109,7 @@ class KrisselLinker(KBPipe):
         super().__init__(vocab, model, name, **parts)
         self.terms = named_terms(name, terms or {})
 
-    # Linking -------------------------------------------------------------------------------------------------------
+    # Linking --------------------------------------------------------------------------------------
 
     def predict(self, docs: Iterable[Doc]) -> list[DocLinks]:
         """Return the link of every span of every doc, without writing any."""
@@ -116,7 +123,10 @@ class KrisselLinker(KBPipe):
     def _link(self, docs: list[Doc], spans: Sequence[Sequence[Span]]) -> list[SpanLink]:
         """Return the link of each of the docs' spans."""
         kb = self._kb_to_search()
-        read = [self._read(doc, own, text) for doc, own, text in zip(docs, spans, doc_texts(docs), strict=True)]
+        read = [
+            self._read(doc, own, text)
+            for doc, own, text in zip(docs, spans, doc_texts(docs), strict=True)
+        ]
         views, written = ([*chain.from_iterable(each)] for each in zip(*read, strict=True))
         doc_of = np.repeat(np.arange(len(docs)), [len(own) for own in spans])
         query = Query(kb, views, docs, [*chain.from_iterable(spans)], doc_of, written)
@@ -130,13 +140,19 @@ class KrisselLinker(KBPipe):
         """Warn KW622, once, if no component can have looked for mentions: one that finds none marks
         the doc."""
         key = self.cfg.spans_key
-        if any(key not in doc.spans if key else len(doc) and not doc.has_annotation("ENT_IOB") for doc in docs):
+        if any(
+            key not in doc.spans if key else len(doc) and not doc.has_annotation("ENT_IOB")
+            for doc in docs
+        ):
             self._warned = True
             where = f"doc.spans['{key}']" if key else "doc.ents"
-            warnings.warn(Warnings.KW622.format(name=self.name, where=where), KrisselWarning, stacklevel=4)
+            warnings.warn(
+                Warnings.KW622.format(name=self.name, where=where), KrisselWarning, stacklevel=4
+            )
 
     def set_annotations(self, docs: Iterable[Doc], links: Sequence[Sequence[SpanLink]]) -> None:
-        """Write the links that `predict` found to the docs, which may be copies of those it read."""
+        """Write the links that `predict` found to the docs, which may be copies of those it
+        read."""
         key, overwrite = self.cfg.spans_key, self.cfg.overwrite
         for doc, doc_links in zip(docs, links, strict=True):
             if doc_links:
@@ -150,26 +166,42 @@ class KrisselLinker(KBPipe):
         expanded, or all fragments of a discontinuous mention."""
         return self._read(doc, spans)[0]
 
-    def _read(self, doc: Doc, spans: Sequence[Span], text: str | None = None) -> tuple[list[View], list[str]]:
+    def _read(
+        self, doc: Doc, spans: Sequence[Span], text: str | None = None
+    ) -> tuple[list[View], list[str]]:
         context = None if self.cfg.context == "none" else self.cfg.context
-        settings: dict[str, Any] = {"use_abbreviations": self.cfg.use_abbreviations, "spans_key": self.cfg.spans_key}
+        settings: dict[str, Any] = {
+            "use_abbreviations": self.cfg.use_abbreviations,
+            "spans_key": self.cfg.spans_key,
+        }
         return read_mentions(doc, spans, context=context, text=text, **settings)
 
     def register_reranker(self, settings: RerankerSettings) -> None:
-        """Keep as many candidates as a re-ranker with these settings reads, as long as they are there."""
+        """Keep as many candidates as a re-ranker with these settings reads, as long as they are
+        there."""
         self._rerankers = {**self._rerankers, id(settings): WeakReference(settings, followed=True)}
 
     def n_candidates_kept(self) -> int:
-        """Return the number of candidates kept per mention: the setting, else what re-rankers read."""
+        """Return the number of candidates kept per mention: the setting, else what re-rankers
+        read."""
         rerankers = (each() for each in self._rerankers.values())
-        wanted = max([DEFAULT_CANDIDATES, *(settings.top_k for settings in rerankers if settings is not None)])
+        wanted = max(
+            [
+                DEFAULT_CANDIDATES,
+                *(settings.top_k for settings in rerankers if settings is not None),
+            ]
+        )
         return wanted if self.cfg.n_candidates is None else self.cfg.n_candidates
 
     def _terms(self, kb: KBSnapshot) -> list[Term]:
-        return [*built_in_terms(self.cfg, kb), *(term for term in self.terms.values() if term.weight)]
+        return [
+            *built_in_terms(self.cfg, kb),
+            *(term for term in self.terms.values() if term.weight),
+        ]
 
     def _encode(self, query: Query) -> None:
-        """Set the vectors of a query, and those of its names if they are searched for or weighted."""
+        """Set the vectors of a query, and those of its names if they are searched for or
+        weighted."""
         kb, counts = query.kb, name_weight(self.cfg, query.kb) > 0
         if not counts and not self._searches_names(kb):
             query.vectors = kb.queries(self.encode(query.views))
@@ -177,7 +209,9 @@ class KrisselLinker(KBPipe):
         distinct_texts, of_mention = distinct(query.texts)
         names = [name_view(text) for text in distinct_texts]
         if counts:
-            query.vectors, by_name = (kb.queries(self.encode(each)) for each in (query.views, names))
+            query.vectors, by_name = (
+                kb.queries(self.encode(each)) for each in (query.views, names)
+            )
             query.name_vectors = by_name[of_mention]
         elif self.cfg.context == "none":
             vectors = kb.queries(self.encode(names))
@@ -199,12 +233,16 @@ class KrisselLinker(KBPipe):
         known = kb.prototypes
         return known.references is None and not known.in_text.any() and not self.has_transformer
 
-    def _init_sample(self, examples: Iterable[Example], store: "OntologyStore | None") -> list[View]:
+    def _init_sample(
+        self, examples: Iterable[Example], store: "OntologyStore | None"
+    ) -> list[View]:
         from ...training.data.examples import linked_mentions
 
         sample: list[View] = []
         for example in examples:
-            sample.extend(view for _, view in linked_mentions(example.reference, self.cfg.spans_key))
+            sample.extend(
+                view for _, view in linked_mentions(example.reference, self.cfg.spans_key)
+            )
             if len(sample) >= INIT_VIEWS:
                 break
         if not sample:
@@ -221,4 +259,6 @@ def _distinct_rows(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """
     unique, indices = distinct([row.tobytes() for row in vectors])
     # From a `bytearray`, which is writable: torch warns about read-only arrays.
-    return np.frombuffer(bytearray().join(unique), vectors.dtype).reshape(-1, vectors.shape[1]), indices
+    return np.frombuffer(bytearray().join(unique), vectors.dtype).reshape(
+        -1, vectors.shape[1]
+    ), indices

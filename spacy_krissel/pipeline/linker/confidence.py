@@ -67,12 +67,19 @@ class Confidence:
             return None
         names = [field.name for field in fields(cls)]
         if sorted(setting) != sorted(names):
-            found, expected = ", ".join(sorted(setting)), f"{', '.join(names)}, as `krissel confidence` fits them"
+            found, expected = (
+                ", ".join(sorted(setting)),
+                f"{', '.join(names)}, as `krissel confidence` fits them",
+            )
             raise wrong_setting("confidence", found, expected)
         return cls(**setting)
 
     def __call__(
-        self, vector: np.ndarray, lexical: np.ndarray, kind: np.ndarray | None = None, odds: np.ndarray | None = None
+        self,
+        vector: np.ndarray,
+        lexical: np.ndarray,
+        kind: np.ndarray | None = None,
+        odds: np.ndarray | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the probability of each candidate (q, k), 0 for none, and its probability by name
         alone.
@@ -98,12 +105,18 @@ class Confidence:
         both = np.where(found > 0, found * of_species, 0.0)
         # A candidate alone in its species leads its species, whatever its name.
         near = np.where(np.isfinite(vector), lexical, -np.inf)
-        return both, np.where(near >= near.max(axis=1, keepdims=True) - (1 - SAME_FORM), found, both)
+        return both, np.where(
+            near >= near.max(axis=1, keepdims=True) - (1 - SAME_FORM), found, both
+        )
 
     def confident(self, by_name: np.ndarray) -> np.ndarray:
         """Return the confidences (q, k) that are high enough to support others, 0 for the rest."""
         shared = float(self.probabilities(np.array([1.0, 0.0, 0.0])))
-        return np.where(by_name >= min(max(MIN_SUPPORTING, shared + SUPPORTING_MARGIN), self.trust), by_name, 0.0)
+        return np.where(
+            by_name >= min(max(MIN_SUPPORTING, shared + SUPPORTING_MARGIN), self.trust),
+            by_name,
+            0.0,
+        )
 
     def supported(self, confidence: np.ndarray, support: np.ndarray) -> np.ndarray:
         """Return the confidence of candidates (q, k) with this support by other mentions of the
@@ -119,7 +132,9 @@ class Confidence:
     def probabilities(self, x: np.ndarray) -> np.ndarray:
         """Return the probabilities (…) for the `features` x (…, 3)."""
         highest = min(self.trust, MAX_UNNAMED)
-        return np.minimum(expit(self.bias + x @ [self.lexical, self.lexical_lead, self.vector_lead]), highest)
+        return np.minimum(
+            expit(self.bias + x @ [self.lexical, self.lexical_lead, self.vector_lead]), highest
+        )
 
 
 def features(vector: np.ndarray, lexical: np.ndarray, same: np.ndarray | None = None) -> np.ndarray:
@@ -128,7 +143,8 @@ def features(vector: np.ndarray, lexical: np.ndarray, same: np.ndarray | None = 
     found = np.isfinite(vector)
     # Without another candidate the lead is the maximum; values of missing candidates are not used.
     leads = [
-        each - _best_other(np.where(found, each, -np.inf), same) for each in (lexical, np.where(found, vector, 0.0))
+        each - _best_other(np.where(found, each, -np.inf), same)
+        for each in (lexical, np.where(found, vector, 0.0))
     ]
     return np.stack([lexical, *(np.minimum(lead, MAX_LEAD) for lead in leads)], axis=2)
 
@@ -147,7 +163,9 @@ def _of_species(lexical: np.ndarray, same: np.ndarray, odds: np.ndarray) -> np.n
     nearest = np.where(same, lexical[:, None, :], -np.inf).max(axis=2)
     is_first = np.logical_not(np.tril(same, -1).any(axis=2))
     weights = np.exp(odds - odds.max(axis=1, keepdims=True))
-    counts = is_first[:, None, :] & (nearest[:, None, :] >= np.minimum(lexical, SAME_FORM)[:, :, None])
+    counts = is_first[:, None, :] & (
+        nearest[:, None, :] >= np.minimum(lexical, SAME_FORM)[:, :, None]
+    )
     return weights / (counts * weights[:, None, :]).sum(axis=2)
 
 
@@ -185,7 +203,9 @@ def with_confidence(query: Query, result: SearchResult, settings: LinkerSettings
     vector, lexical = similarities(query, result)
     if "spelling" in result.parts:
         # A name that is spelt so is that name.
-        lexical = np.where(result.parts["spelling"] > 0, np.maximum(lexical, np.float32(SAME_SPELLING)), lexical)
+        lexical = np.where(
+            result.parts["spelling"] > 0, np.maximum(lexical, np.float32(SAME_SPELLING)), lexical
+        )
     kind = odds = None
     if "species" in result.parts:
         kind, odds = (
@@ -206,4 +226,8 @@ def species_of(kb: KBSnapshot, entities: np.ndarray) -> np.ndarray | None:
     """Return the index of the species of these entity rows, -1 for no entity; None if all are of
     one species."""
     numbers = taxon_numbers(kb.species)
-    return None if numbers is None else np.where(entities >= 0, numbers[kb.entities.species[0][entities]], -1)
+    return (
+        None
+        if numbers is None
+        else np.where(entities >= 0, numbers[kb.entities.species[0][entities]], -1)
+    )

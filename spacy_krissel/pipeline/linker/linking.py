@@ -24,13 +24,19 @@ MIN_REORDERED = 5
 Parts = list[tuple[Term, np.ndarray]]
 
 
-def link_mentions(query: Query, terms: Sequence[Term], settings: LinkerSettings, n_candidates: int) -> list[SpanLink]:
+def link_mentions(
+    query: Query, terms: Sequence[Term], settings: LinkerSettings, n_candidates: int
+) -> list[SpanLink]:
     """Return the link of each mention, with up to `n_candidates` candidates.
 
     Raises KrisselError K006 (confidence), K663 (a term's result is wrong).
     """
     reordered = len(terms) > 1 or query.name_vectors is not None or settings.confidence
-    wanted = max(n_candidates, MIN_REORDERED if reordered else MIN_CANDIDATES, *(term.n_candidates for term in terms))
+    wanted = max(
+        n_candidates,
+        MIN_REORDERED if reordered else MIN_CANDIDATES,
+        *(term.n_candidates for term in terms),
+    )
     parts = [
         (rows, search_candidates(own, terms, wanted))
         for rows, own in query.by_types(settings.types, settings.types_by_label)
@@ -49,16 +55,25 @@ def _joined(parts: Sequence[tuple[Iterable[int], SearchResult]], n: int) -> Sear
     order[np.concatenate([np.array(rows) for rows, _ in parts])] = np.arange(n)
     results = [result for _, result in parts]
     starts = np.cumsum([0, *(len(result.entities) for result in results)]).tolist()
-    ties = {start + i: tied for start, each in zip(starts, results, strict=False) for i, tied in each.ties.items()}
+    ties = {
+        start + i: tied
+        for start, each in zip(starts, results, strict=False)
+        for i, tied in each.ties.items()
+    }
     entities, prototypes = (
-        np.concatenate([getattr(each, name) for each in results]) for name in ("entities", "prototypes")
+        np.concatenate([getattr(each, name) for each in results])
+        for name in ("entities", "prototypes")
     )
     scores = np.concatenate([each.scores for each in results])
-    terms = {name: np.concatenate([each.parts[name] for each in results]) for name in results[0].parts}
+    terms = {
+        name: np.concatenate([each.parts[name] for each in results]) for name in results[0].parts
+    }
     return SearchResult(entities, scores, prototypes, ties, terms).at(order)
 
 
-def _decided(kb: KBSnapshot, result: SearchResult, settings: LinkerSettings, n_candidates: int) -> list[SpanLink]:
+def _decided(
+    kb: KBSnapshot, result: SearchResult, settings: LinkerSettings, n_candidates: int
+) -> list[SpanLink]:
     best = result.entities[:, 0]
     nil = best < 0
     if settings.threshold is not None:
@@ -84,7 +99,11 @@ def search_candidates(query: Query, terms: Sequence[Term], k: int) -> SearchResu
     """
     vectors = terms[0]
     assert isinstance(vectors, VectorTerm), "the vector term comes first"
-    if not k or not len(query) or (len(terms) == 1 and query.names is None and query.name_vectors is None):
+    if (
+        not k
+        or not len(query)
+        or (len(terms) == 1 and query.names is None and query.name_vectors is None)
+    ):
         return vectors.search(query, k)[0]
     entities = _proposed(query, terms, k)
     mentions, columns = np.nonzero(first_occurrences(entities) & (entities >= 0))
@@ -96,7 +115,8 @@ def search_candidates(query: Query, terms: Sequence[Term], k: int) -> SearchResu
             parts.append((term, _checked(term, values, len(mentions))))
             total = total + np.float32(term.weight) * parts[-1][1]
     if query.near.shape[2] > 1:
-        # `order_ties` goes by all prototypes of entities that tie, so that the best of all has to be known of these.
+        # `order_ties` goes by all prototypes of entities that tie, so that the best of all has to
+        # be known of these.
         level = ties_at_top(mentions, total)
         best, near = vectors.compare_all(query, pairs, level), parts[0][1]
         total[level] += best - near[level]
@@ -105,16 +125,27 @@ def search_candidates(query: Query, terms: Sequence[Term], k: int) -> SearchResu
 
 
 def _proposed(query: Query, terms: Sequence[Term], k: int) -> np.ndarray:
-    """Return the entities that any of the terms proposes (q, w), padded with -1, possibly repeated."""
+    """Return the entities that any of the terms proposes (q, w), padded with -1, possibly
+    repeated."""
     known = np.zeros((len(query), 0), dtype=np.int64)
     for term in terms:
         found = term.propose(query, known, k)
         if found is None:
             continue
         shape, kind = np.shape(found), getattr(found, "dtype", np.dtype(object)).kind
-        if len(shape) != 2 or shape[0] != len(query) or kind != "i" or not _within(found, query.kb.n_entities):
-            expected = f"rows of entities below {query.kb.n_entities}, -1 for none, of shape ({len(query)}, any)"
-            raise KrisselError(Errors.K663.format(term=term.name, what="proposed", found=shape, expected=expected))
+        if (
+            len(shape) != 2
+            or shape[0] != len(query)
+            or kind != "i"
+            or not _within(found, query.kb.n_entities)
+        ):
+            expected = (
+                f"rows of entities below {query.kb.n_entities}, -1 for none, of shape "
+                f"({len(query)}, any)"
+            )
+            raise KrisselError(
+                Errors.K663.format(term=term.name, what="proposed", found=shape, expected=expected)
+            )
         if query.allowed is not None:
             found = np.where(query.allowed[found], found, -1)
         known = np.concatenate([known, found], axis=1)
@@ -126,12 +157,15 @@ def _within(rows: np.ndarray, n: int) -> bool:
 
 
 def _checked(term: Term, values: np.ndarray, n: int) -> np.ndarray:
-    """Return the scores as float32. Raises KrisselError K663 unless they are one number per pair."""
+    """Return the scores as float32. Raises KrisselError K663 unless they are one number per
+    pair."""
     values = np.asarray(values, dtype=np.float32)
     if values.shape != (n,) or not (values < np.inf).all():
         found = values.shape if values.shape != (n,) else "NaN or infinity"
         expected = f"a number for each pair of a mention and an entity, of shape ({n},)"
-        raise KrisselError(Errors.K663.format(term=term.name, what="scored", found=found, expected=expected))
+        raise KrisselError(
+            Errors.K663.format(term=term.name, what="scored", found=found, expected=expected)
+        )
     return values
 
 

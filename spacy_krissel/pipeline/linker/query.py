@@ -35,8 +35,11 @@ class SpellingMatches(NamedTuple):
         return SpellingMatches(*(each[which] for each in self))
 
     def lookup(self, mentions: np.ndarray, entities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return which pairs of a mention and an entity (n,) match, and which of them by the text."""
-        keys = pair_keys(np.concatenate([self.mentions, mentions]), np.concatenate([self.entities, entities]))
+        """Return which pairs of a mention and an entity (n,) match, and which of them by the
+        text."""
+        keys = pair_keys(
+            np.concatenate([self.mentions, mentions]), np.concatenate([self.entities, entities])
+        )
         known, asked = np.split(keys, [len(self.mentions)])
         order = np.argsort(known)
         places = indices_of(known[order], asked)
@@ -52,7 +55,9 @@ class LexicalQuery:
         it.
     """
 
-    def __init__(self, index: LexicalIndex, texts: Sequence[str], hidden: Sequence[bool] | None = None) -> None:
+    def __init__(
+        self, index: LexicalIndex, texts: Sequence[str], hidden: Sequence[bool] | None = None
+    ) -> None:
         keys: Sequence[Any] = texts if hidden is None else list(zip(texts, hidden, strict=True))
         different, self._of_query = distinct(keys)
         self._asked = texts
@@ -75,7 +80,9 @@ class LexicalQuery:
         found = self._index.entities_with_forms(self._texts.forms, LEXICAL_CANDIDATES, allowed)
         rest = np.flatnonzero(found[:, 0] < 0)
         without = None if self._without is None else self._without[rest]
-        found[rest] = self._index.search(self._texts.vectors[rest], LEXICAL_CANDIDATES, allowed, without)
+        found[rest] = self._index.search(
+            self._texts.vectors[rest], LEXICAL_CANDIDATES, allowed, without
+        )
         return found[self._of_query]
 
     def spelling_matches(
@@ -87,15 +94,22 @@ class LexicalQuery:
             text.
         species: index of each entity's species; None: all entities are of one.
         """
-        entities, owner = self._index.entities_with_spellings(self._texts.spellings).take(self._of_query)
+        entities, owner = self._index.entities_with_spellings(self._texts.spellings).take(
+            self._of_query
+        )
         if alternatives is None:
             return SpellingMatches(entities, owner, np.ones(len(owner), dtype=bool))
-        differ = np.flatnonzero([other != text for other, text in zip(alternatives, self._asked, strict=True)])
+        differ = np.flatnonzero(
+            [other != text for other, text in zip(alternatives, self._asked, strict=True)]
+        )
         different, of_other = distinct([alternatives[i] for i in differ.tolist()])
         others, index = self._index.entities_with_spellings(Spellings.of(different)).take(of_other)
         both, owners = np.append(entities, others), np.append(owner, differ[index])
         keys = owners if species is None else pair_keys(owners, species[both])
-        kept = np.append(np.ones(len(entities), dtype=bool), ~np.isin(keys[len(entities) :], keys[: len(entities)]))
+        kept = np.append(
+            np.ones(len(entities), dtype=bool),
+            ~np.isin(keys[len(entities) :], keys[: len(entities)]),
+        )
         order = np.flatnonzero(kept)[np.argsort(owners[kept], kind="stable")]
         return SpellingMatches(both[order], owners[order], order < len(entities))
 
@@ -189,7 +203,9 @@ class Query:
         self.views[row] = with_mention(self.views[row], name)
         self.texts[row] = self.written[row] = name
 
-    def by_types(self, types: Sequence[str], by_label: Mapping[str, Sequence[str]]) -> Iterator[tuple[Any, "Query"]]:
+    def by_types(
+        self, types: Sequence[str], by_label: Mapping[str, Sequence[str]]
+    ) -> Iterator[tuple[Any, "Query"]]:
         """Yield groups of mentions that may be linked to the same types of entities, () for all:
         their rows, and a query of them.
 

@@ -29,8 +29,11 @@ class Unseen(NamedTuple):
 
 
 def search_visible(query: Query, k: int, lexical_weight: float) -> SearchResult:
-    """Return the best `k` candidates by vectors and lexical similarity: other terms need documents."""
-    return search_candidates(query, [VectorTerm(), *([LexicalTerm(lexical_weight)] if lexical_weight else [])], k)
+    """Return the best `k` candidates by vectors and lexical similarity: other terms need
+    documents."""
+    return search_candidates(
+        query, [VectorTerm(), *([LexicalTerm(lexical_weight)] if lexical_weight else [])], k
+    )
 
 
 def unseen_candidates(
@@ -58,12 +61,20 @@ def unseen_candidates(
             visible &= ~kb.prototypes.in_context(rows, view.left, view.right)
         if hidden[query]:
             own = folded(view.mention)
-            visible &= np.array([folded(name) != own for name in kb.prototypes.mentions(rows)], dtype=bool)
+            visible &= np.array(
+                [folded(name) != own for name in kb.prototypes.mentions(rows)], dtype=bool
+            )
         return visible
 
     kb = kb.snapshot()
     visible = Visible(can_see, hidden, max(MIN_PROTOTYPES, PER_CANDIDATE * k))
     query = Query(kb, [*views], vectors=kb.queries(vectors), visible=visible)
     result = search_visible(query, k, lexical_weight)
-    found = [(entities[entities >= 0], scores) for entities, scores in zip(result.entities, result.scores, strict=True)]
-    return [Unseen(list(kb.entity_ids.take(entities)), scores[: len(entities)]) for entities, scores in found]
+    found = [
+        (entities[entities >= 0], scores)
+        for entities, scores in zip(result.entities, result.scores, strict=True)
+    ]
+    return [
+        Unseen(list(kb.entity_ids.take(entities)), scores[: len(entities)])
+        for entities, scores in found
+    ]

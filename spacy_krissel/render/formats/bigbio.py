@@ -18,7 +18,12 @@ def write_bigbio(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
         entities = []
         for i, each in enumerate(linked_mentions(doc, key)):
             db_name, _, db_id = each.id.rpartition(":")
-            normalized = {"db_name": db_name, "db_id": db_id, "score": each.score, "confidence": each.confidence}
+            normalized = {
+                "db_name": db_name,
+                "db_id": db_id,
+                "score": each.score,
+                "confidence": each.confidence,
+            }
             entities.append(
                 {
                     "id": f"{number}_T{i}",
@@ -28,6 +33,18 @@ def write_bigbio(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
                     "normalized": [normalized] if each.id else [],
                 }
             )
-        passage = {"id": f"{number}_P0", "type": "text", "text": [doc.text], "offsets": [[0, len(doc.text)]]}
-        row = {"id": str(number), "document_id": document_id(doc), "passages": [passage], "entities": entities}
-        file_.write((json.dumps({**row, "events": [], "coreferences": [], "relations": []}) + "\n").encode())
+        passage = {
+            "id": f"{number}_P0",
+            "type": "text",
+            "text": [doc.text],
+            "offsets": [[0, len(doc.text)]],
+        }
+        row = {
+            "id": str(number),
+            "document_id": document_id(doc),
+            "passages": [passage],
+            "entities": entities,
+        }
+        file_.write(
+            (json.dumps({**row, "events": [], "coreferences": [], "relations": []}) + "\n").encode()
+        )

@@ -10,7 +10,9 @@ from ...mentions.gold_mentions import document_id
 from ...util.escape import xml_text
 from .mentions import LinkedMention, linked_mentions
 
-_HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE collection SYSTEM "BioC.dtd">\n<collection>'
+_HEAD = (
+    '<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE collection SYSTEM "BioC.dtd">\n<collection>'
+)
 
 
 def write_bioc(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
@@ -26,7 +28,9 @@ def write_bioc(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
         _add(passage, "text", doc.text)
         for number, each in enumerate(linked_mentions(doc, key)):
             _annotate(passage, number, each)
-        file_.write(tostring(document, "utf-8", xml_declaration=False).replace(b"\r", b"&#13;") + b"\n")
+        file_.write(
+            tostring(document, "utf-8", xml_declaration=False).replace(b"\r", b"&#13;") + b"\n"
+        )
     file_.write(b"</collection>\n")
 
 

@@ -18,7 +18,10 @@ def write_brat(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
     """
     names = FileNames()
     # Without the time, so that the same docs give the same file.
-    with gzip.GzipFile(fileobj=file_, mode="wb", mtime=0) as packed, tarfile.open(fileobj=packed, mode="w|") as archive:
+    with (
+        gzip.GzipFile(fileobj=file_, mode="wb", mtime=0) as packed,
+        tarfile.open(fileobj=packed, mode="w|") as archive,
+    ):
         for doc in docs:
             name = names(doc)
             for ending, content in ((".txt", doc.text), (".ann", _annotations(doc, key))):
@@ -38,7 +41,9 @@ def _annotations(doc: Doc, key: str) -> str:
         if each.id:
             rows.append(f"N{number}\tReference T{number} {each.id}\t{flat_text(each.name)}")
         notes = [
-            f"{name} {value:.4f}" for name in ("score", "confidence") if (value := getattr(each, name)) is not None
+            f"{name} {value:.4f}"
+            for name in ("score", "confidence")
+            if (value := getattr(each, name)) is not None
         ]
         if notes:
             rows.append(f"#{number}\tAnnotatorNotes T{number}\t{', '.join(notes)}")

@@ -1,4 +1,5 @@
-"""UIMA CAS as INCEpTION and WebAnno import it; `read_cas` reads it back. Needs the extra `serve`."""
+"""UIMA CAS as INCEpTION and WebAnno import it; `read_cas` reads it back. Needs the extra
+`serve`."""
 
 from collections.abc import Iterable
 from typing import IO
@@ -22,7 +23,12 @@ def write_cas(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
     cassis = load_cassis()
     types = cassis.TypeSystem()
     layer = types.create_type(LAYER, "uima.tcas.Annotation")
-    for name, kind in ((LABEL, "String"), (IDENTIFIER, "String"), ("score", "Double"), ("confidence", "Double")):
+    for name, kind in (
+        (LABEL, "String"),
+        (IDENTIFIER, "String"),
+        ("score", "Double"),
+        ("confidence", "Double"),
+    ):
         types.create_feature(layer, name, f"uima.cas.{kind}")
     names = FileNames()
     with ZipFile(file_, "w", ZIP_DEFLATED) as archive:
@@ -32,7 +38,12 @@ def write_cas(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
             cas = cassis.Cas(typesystem=types)
             cas.sofa_string, cas.sofa_mime = xml_text(doc.text), "text/plain"
             for each in linked_mentions(doc, key):
-                values = {LABEL: each.label, IDENTIFIER: each.id, "score": each.score, "confidence": each.confidence}
+                values = {
+                    LABEL: each.label,
+                    IDENTIFIER: each.id,
+                    "score": each.score,
+                    "confidence": each.confidence,
+                }
                 known = {name: value for name, value in values.items() if value not in ("", None)}
                 cas.add(layer(begin=each.start, end=each.end, **known))
             info = ZipInfo(f"{names(doc)}.xmi")

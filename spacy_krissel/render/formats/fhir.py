@@ -69,8 +69,14 @@ def _entries(doc: Doc, key: str, number: int, curies: Curies) -> Iterator[dict[s
     subject = uuid5(_NAMES, f"{number} {id_}")
     # No value may be empty.
     attachment = {"contentType": "text/plain; charset=utf-8", **({"data": data} if data else {})}
-    content: dict[str, Any] = {"identifier": [{"value": id_}], "content": [{"attachment": attachment}]}
-    yield {"fullUrl": subject.urn, "resource": {"resourceType": "DocumentReference", "status": "current", **content}}
+    content: dict[str, Any] = {
+        "identifier": [{"value": id_}],
+        "content": [{"attachment": attachment}],
+    }
+    yield {
+        "fullUrl": subject.urn,
+        "resource": {"resourceType": "DocumentReference", "status": "current", **content},
+    }
     for i, each in enumerate(linked_mentions(doc, key)):
         values: dict[str, Any] = {
             "concept": {"valueCodeableConcept": _concept(each, curies)},
@@ -80,7 +86,11 @@ def _entries(doc: Doc, key: str, number: int, curies: Curies) -> Iterator[dict[s
             "score": {"valueDecimal": each.score},
             "confidence": {"valueDecimal": each.confidence},
         }
-        parts = [{"url": name, **of} for name, of in values.items() if next(iter(of.values())) not in ("", None)]
+        parts = [
+            {"url": name, **of}
+            for name, of in values.items()
+            if next(iter(of.values())) not in ("", None)
+        ]
         resource = {
             "resourceType": "Basic",
             "extension": [{"url": MENTION, "extension": parts}],

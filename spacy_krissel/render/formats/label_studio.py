@@ -22,7 +22,7 @@ CONFIG = f"""<View>
   <Text name="{TEXT}" value="$text"/>
   <TextArea name="{ENTITY}" toName="{TEXT}" perRegion="true" editable="true" maxSubmissions="1" placeholder="id"/>
 </View>
-"""
+"""  # noqa: E501
 MODEL = f"spacy-krissel {__version__}"
 # Number of candidates shown next to a region.
 MAX_SHOWN = 5
@@ -33,13 +33,20 @@ def write_label_studio(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
     file_.write(b"[")
     for number, doc in enumerate(docs):
         data = {"text": doc.text, "doc": document_id(doc)}
-        task = json.dumps({"data": data, "predictions": [prediction(linked_mentions(doc, key))]}, ensure_ascii=False)
+        task = json.dumps(
+            {"data": data, "predictions": [prediction(linked_mentions(doc, key))]},
+            ensure_ascii=False,
+        )
         file_.write((",\n" if number else "\n").encode() + task.encode("utf8", "replace"))
     file_.write(b"\n]\n")
 
 
 def prediction(
-    mentions: Iterable[LinkedMention], *, labels: str = LABELS, entity: str = ENTITY, text: str = TEXT
+    mentions: Iterable[LinkedMention],
+    *,
+    labels: str = LABELS,
+    entity: str = ENTITY,
+    text: str = TEXT,
 ) -> dict[str, Any]:
     """Return two results per mention, for one region: its label, and the id of its entity. labels,
     entity, text: names of the tags in the labelling configuration; an empty name omits the results
@@ -48,13 +55,18 @@ def prediction(
     for number, each in enumerate(mentions):
         of_label, *of_entity = _region(number, each)
         results += [{**of_label, "from_name": labels, "to_name": text}] if labels else []
-        results += [{**result, "from_name": entity, "to_name": text} for result in of_entity if entity]
+        results += [
+            {**result, "from_name": entity, "to_name": text} for result in of_entity if entity
+        ]
     return {"model_version": MODEL, "result": results}
 
 
 def _region(number: int, each: LinkedMention) -> Iterable[dict[str, Any]]:
     span = {"start": each.start, "end": each.end, "text": each.text}
-    shown = [f"{other['id']} {other['name']} {other['score']:.3f}" for other in each.candidates[:MAX_SHOWN]]
+    shown = [
+        f"{other['id']} {other['name']} {other['score']:.3f}"
+        for other in each.candidates[:MAX_SHOWN]
+    ]
     region = {"id": f"m{number}", "meta": {"text": shown}}
     score = each.score if each.confidence is None else each.confidence
     labels = {**span, "labels": [each.label] if each.label else []}

@@ -34,7 +34,9 @@ class LinkedMention(NamedTuple):
         candidates, id_ = [*mention["candidates"]], mention["kb_id"]
         best: dict[str, Any] = next((each for each in candidates if each["id"] == id_), {})
         span = (mention["start"], mention["end"], mention["text"], mention["label"])
-        return cls(*span, id_, best.get("name", ""), best.get("score"), best.get("confidence"), candidates)
+        return cls(
+            *span, id_, best.get("name", ""), best.get("score"), best.get("confidence"), candidates
+        )
 
 
 def linked_mentions(doc: Doc, spans_key: str) -> Iterator[LinkedMention]:
@@ -71,5 +73,9 @@ def short_id(doc: Doc) -> str:
 def short_facts(**facts: object) -> str:
     """Return `id=MESH:D006073;score=0.75` for the values that are not empty, with `%` and `;`
     percent-encoded."""
-    shown = {name: str(fact).replace("%", "%25").replace(";", "%3B") for name, fact in facts.items()}
-    return ";".join(f"{name}={fact}" for name, fact in shown.items() if facts[name] not in ("", None))
+    shown = {
+        name: str(fact).replace("%", "%25").replace(";", "%3B") for name, fact in facts.items()
+    }
+    return ";".join(
+        f"{name}={fact}" for name, fact in shown.items() if facts[name] not in ("", None)
+    )

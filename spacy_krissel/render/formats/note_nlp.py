@@ -16,7 +16,15 @@ from .mentions import LinkedMention, flat_text, linked_mentions, short_facts
 
 # In the order of the model's own script, for databases that rely on the order.
 COLUMNS = (
-    *("note_nlp_id", "note_id", "section_concept_id", "snippet", "offset", "lexical_variant", "note_nlp_concept_id"),
+    *(
+        "note_nlp_id",
+        "note_id",
+        "section_concept_id",
+        "snippet",
+        "offset",
+        "lexical_variant",
+        "note_nlp_concept_id",
+    ),
     *("note_nlp_source_concept_id", "nlp_system", "nlp_date", "nlp_datetime"),
     *("term_exists", "term_temporal", "term_modifiers"),
 )
@@ -37,7 +45,9 @@ def write_note_nlp(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
     `note_nlp_concept_id` is the number of ids with the prefix OMOP, else 0. Columns of unknown
     values are empty."""
     # `writerow` returns what `write` returns.
-    table = csv.writer(SimpleNamespace(write=lambda row: row.encode("utf8", "replace")), lineterminator="\n")
+    table = csv.writer(
+        SimpleNamespace(write=lambda row: row.encode("utf8", "replace")), lineterminator="\n"
+    )
     file_.write(table.writerow(COLUMNS))
     numbers, system, day = count(1), f"spacy-krissel {__version__}", date.today().isoformat()
     for number, doc in enumerate(docs, start=FIRST):
@@ -57,7 +67,19 @@ def write_note_nlp(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
             )
             texts = (_snippet(text, each), each.start, text[each.start : each.end][:WIDTH])
             found = (int(concept[1]) if concept else 0, 0)
-            row = (next(numbers), note, "", *texts, *found, system, day, "", "", "", flat_text(facts))
+            row = (
+                next(numbers),
+                note,
+                "",
+                *texts,
+                *found,
+                system,
+                day,
+                "",
+                "",
+                "",
+                flat_text(facts),
+            )
             file_.write(table.writerow(row))
 
 

@@ -22,7 +22,9 @@ def write_html(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
 
 
 def write_tsv(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
-    file_.writelines(table_lines(COLUMNS, (row.values() for doc in docs for row in link_rows(doc, key))))
+    file_.writelines(
+        table_lines(COLUMNS, (row.values() for doc in docs for row in link_rows(doc, key)))
+    )
 
 
 def table_lines(header: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[bytes]:

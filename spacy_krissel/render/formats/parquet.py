@@ -13,7 +13,9 @@ from .mentions import linked_mentions
 
 # Number of docs whose mentions are written together.
 BATCH_DOCS = 1_000
-_CANDIDATE = pyarrow.struct({"id": pyarrow.string(), "name": pyarrow.string(), "score": pyarrow.float64()})
+_CANDIDATE = pyarrow.struct(
+    {"id": pyarrow.string(), "name": pyarrow.string(), "score": pyarrow.float64()}
+)
 SCHEMA = pyarrow.schema(
     {
         "doc": pyarrow.string(),
@@ -36,5 +38,9 @@ def write_parquet(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
     docs = iter(docs)
     with ParquetWriter(file_, SCHEMA) as table:
         while some := list(islice(docs, BATCH_DOCS)):
-            rows = [{"doc": document_id(doc), **each._asdict()} for doc in some for each in linked_mentions(doc, key)]
+            rows = [
+                {"doc": document_id(doc), **each._asdict()}
+                for doc in some
+                for each in linked_mentions(doc, key)
+            ]
             table.write_table(pyarrow.Table.from_pylist(rows, SCHEMA))

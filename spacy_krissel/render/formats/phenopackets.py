@@ -31,10 +31,16 @@ RESOURCES = {
     "MONDO": _Resource("Mondo Disease Ontology", f"{_OBO}mondo.owl", f"{_OBO}MONDO_"),
     "DOID": _Resource("Human Disease Ontology", f"{_OBO}doid.owl", f"{_OBO}DOID_"),
     "ORPHA": _Resource(
-        "Orphanet Rare Disease Ontology", "https://www.orpha.net", "http://www.orpha.net/ORDO/Orphanet_"
+        "Orphanet Rare Disease Ontology",
+        "https://www.orpha.net",
+        "http://www.orpha.net/ORDO/Orphanet_",
     ),
-    "OMIM": _Resource("Online Mendelian Inheritance in Man", "https://www.omim.org", "https://omim.org/MIM:"),
-    "MESH": _Resource("Medical Subject Headings", "https://www.nlm.nih.gov/mesh", "http://id.nlm.nih.gov/mesh/"),
+    "OMIM": _Resource(
+        "Online Mendelian Inheritance in Man", "https://www.omim.org", "https://omim.org/MIM:"
+    ),
+    "MESH": _Resource(
+        "Medical Subject Headings", "https://www.nlm.nih.gov/mesh", "http://id.nlm.nih.gov/mesh/"
+    ),
     "ECO": _Resource("Evidence and Conclusion Ontology", f"{_OBO}eco.owl", f"{_OBO}ECO_"),
 }
 EVIDENCE = {"id": "ECO:0000501", "label": "evidence used in automatic assertion"}
@@ -48,7 +54,10 @@ def write_phenopackets(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
     no evidence, so their mentions are external references. A mention is `7#char=0,4` (RFC 5147),
     described as `id=HP:0001945;text=fever;score=0.25`. `created` is the day of writing. Nothing is
     `excluded`: docs do not record what a text denies."""
-    created = {"created": f"{date.today().isoformat()}T00:00:00Z", "createdBy": f"spacy-krissel {__version__}"}
+    created = {
+        "created": f"{date.today().isoformat()}T00:00:00Z",
+        "createdBy": f"spacy-krissel {__version__}",
+    }
     for doc in docs:
         id_ = document_id(doc)
         features: dict[str, dict[str, Any]] = {}
@@ -59,13 +68,19 @@ def write_phenopackets(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
             prefix, term = prefix.upper(), {"id": f"{prefix.upper()}:{local}", "label": each.name}
             if prefix == PHENOTYPES:
                 feature = features.setdefault(term["id"], {"type": term, "evidence": []})
-                feature["evidence"].append({"evidenceCode": EVIDENCE, "reference": _reference(id_, term["id"], each)})
+                feature["evidence"].append(
+                    {"evidenceCode": EVIDENCE, "reference": _reference(id_, term["id"], each)}
+                )
                 prefixes |= {prefix, "ECO"}
             elif prefix in DISEASES or (prefix in RESOURCES and _says_disease(each.label)):
                 diseases.setdefault(term["id"], {"term": term})
                 references.append(_reference(id_, term["id"], each))
                 prefixes.add(prefix)
-        resources = [_declared(prefix, resource) for prefix, resource in RESOURCES.items() if prefix in prefixes]
+        resources = [
+            _declared(prefix, resource)
+            for prefix, resource in RESOURCES.items()
+            if prefix in prefixes
+        ]
         packet = {
             "id": id_,
             "phenotypicFeatures": [*features.values()],

@@ -20,7 +20,9 @@ def write_prodigy(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
     "none of these". The linked entity is preselected."""
     for doc in docs:
         for each in linked_mentions(doc, key):
-            file_.write((json.dumps(_task(doc, each), ensure_ascii=False) + "\n").encode("utf8", "replace"))
+            file_.write(
+                (json.dumps(_task(doc, each), ensure_ascii=False) + "\n").encode("utf8", "replace")
+            )
 
 
 def _task(doc: Doc, each: LinkedMention) -> dict[str, Any]:
@@ -29,7 +31,11 @@ def _task(doc: Doc, each: LinkedMention) -> dict[str, Any]:
     if each.id and each.id not in [candidate["id"] for candidate in first]:
         first = [{"id": each.id, "name": each.name, "score": each.score}, *first[: MAX_OPTIONS - 1]]
     options = [
-        {"id": option["id"], "text": f"{option['name']} ({option['id']})", "meta": {"score": option["score"]}}
+        {
+            "id": option["id"],
+            "text": f"{option['name']} ({option['id']})",
+            "meta": {"score": option["score"]},
+        }
         for option in first
     ]
     return {

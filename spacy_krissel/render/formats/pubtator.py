@@ -17,6 +17,13 @@ def write_pubtator(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
         title, _, abstract = text.partition("\n")
         rows = [f"{id_}|t|{flat_text(title)}", f"{id_}|a|{flat_text(abstract)}"]
         for each in linked_mentions(doc, key):
-            cells = (id_, str(each.start), str(each.end), flat_text(each.text), flat_text(each.label), each.id or "-")
+            cells = (
+                id_,
+                str(each.start),
+                str(each.end),
+                flat_text(each.text),
+                flat_text(each.label),
+                each.id or "-",
+            )
             rows.append("\t".join(cells))
         file_.write(("\n".join(rows) + "\n\n").encode("utf8"))

@@ -118,7 +118,9 @@ class PairBatcher:
             self._shared = {} if self._ontology is None else shared_names(self._ontology)
         return entity, *self._shared.get(entity, ())
 
-    def _parts(self, linked: Iterable[Linked], size: int, rng: random.Random) -> Iterator[list[Pair]]:
+    def _parts(
+        self, linked: Iterable[Linked], size: int, rng: random.Random
+    ) -> Iterator[list[Pair]]:
         """Yield the pairs of each part of `size` mentions that has any; a part ends after its last
         entity."""
         by_entity: dict[str, list[View]] = {}
@@ -173,7 +175,9 @@ class MentionBatcher:
     def __call__(self, examples: Iterable[Example]) -> Iterator[list[Example]]:
         rng = random.Random(f"{self.seed}-{self._epoch}")
         self._epoch += 1
-        mentions = [alone for example in examples for _, alone in single_mentions(example, self.spans_key)]
+        mentions = [
+            alone for example in examples for _, alone in single_mentions(example, self.spans_key)
+        ]
         rng.shuffle(mentions)
         for start in range(0, len(mentions), self.size):
             yield mentions[start : start + self.size]
@@ -243,7 +247,10 @@ def shared_names(ontology: OntologyStore) -> dict[str, tuple[int, ...]]:
     columns = ontology.homonym_entries()
     rows, starts = np.unique(columns["row"], return_index=True)
     numbers = np.split(columns["homonym"], starts)[1:]
-    return {ontology.id_at(row): tuple(found.tolist()) for row, found in zip(rows.tolist(), numbers, strict=True)}
+    return {
+        ontology.id_at(row): tuple(found.tolist())
+        for row, found in zip(rows.tolist(), numbers, strict=True)
+    }
 
 
 def homonym_groups(ontology: OntologyStore) -> dict[str, set[str]]:

@@ -31,7 +31,10 @@ def linked_mentions(doc: Doc, spans_key: str = "") -> list[Linked]:
     views = doc.user_data.get(VIEWS, {}).get(spans_key)
     if views is not None:
         # Saving and loading turns tuples into lists.
-        return [(entity, View._make((*texts, tuple(map(tuple, units))))) for entity, (*texts, units) in views]
+        return [
+            (entity, View._make((*texts, tuple(map(tuple, units)))))
+            for entity, (*texts, units) in views
+        ]
     spans = linked_spans(doc, spans_key)
     text = doc.text if spans else ""
     return [(span.kb_id_, mention_view(text, span.start_char, span.end_char)) for span in spans]
@@ -87,7 +90,9 @@ def linked_views(examples: Iterable[Example], spans_key: str = "") -> Iterator[L
     return (each for example in examples for each in linked_mentions(example.reference, spans_key))
 
 
-def view_examples(groups: Iterable[Sequence[Linked]], spans_key: str = "", *, texts: bool = True) -> Iterator[Example]:
+def view_examples(
+    groups: Iterable[Sequence[Linked]], spans_key: str = "", *, texts: bool = True
+) -> Iterator[Example]:
     """Yield one training example per group of linked views, which `linked_mentions` returns
     unchanged.
 
@@ -114,7 +119,11 @@ def view_examples(groups: Iterable[Sequence[Linked]], spans_key: str = "", *, te
         reference = Doc(vocab, words=words, spaces=spaces)
         if texts or i % VOCAB_EXAMPLES == 0 or len(predicted) != len(linked):
             predicted = Doc(vocab, words=[view.mention for _, view in linked])
-            set_spans(predicted, [Span(predicted, i, i + 1, label=LABEL) for i in range(len(linked))], spans_key)
+            set_spans(
+                predicted,
+                [Span(predicted, i, i + 1, label=LABEL) for i in range(len(linked))],
+                spans_key,
+            )
         spans = [
             Span(reference, offset, offset + 1, label=LABEL, kb_id=entity)
             for offset, (entity, _) in zip(offsets, linked, strict=True)

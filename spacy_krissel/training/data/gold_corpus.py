@@ -39,12 +39,16 @@ class _GoldDocuments:
         """Return the documents. Raises KrisselError K201, K212 (file)."""
         if self.dev is not None and self.split != "all":
             return read_doc_bins(self.path if self.split == "train" else self.dev, nlp.vocab)
-        return filter(GoldSplit(self.split, self.dev_share, self.seed), read_doc_bins(self.path, nlp.vocab))
+        return filter(
+            GoldSplit(self.split, self.dev_share, self.seed), read_doc_bins(self.path, nlp.vocab)
+        )
 
     def _report(self, n_known: int, n_unknown: int, expected: str) -> None:
         """Warn KW603 of unknown ids. Raises KrisselError K608 if none is known."""
         if n_unknown:
-            message = Warnings.KW603.format(count=n_unknown, total=n_known + n_unknown, path=self.path)
+            message = Warnings.KW603.format(
+                count=n_unknown, total=n_known + n_unknown, path=self.path
+            )
             warnings.warn(message, KrisselWarning, stacklevel=3)
         if not n_known:
             todo = f"Check that its documents carry {expected}, and `dev_share`."
@@ -108,7 +112,8 @@ class TextEntityCorpus(_GoldDocuments):
     """
 
     def __call__(self, nlp: Language) -> Iterator[Example]:
-        """Yield the examples. Raises KrisselError K201, K212 (file), K608 (no text with an entity)."""
+        """Yield the examples. Raises KrisselError K201, K212 (file), K608 (no text with an
+        entity)."""
         store = open_ontology(self.ontology)
         n_known = n_unknown = 0
         for doc in self._documents(nlp):
@@ -123,15 +128,23 @@ class TextEntityCorpus(_GoldDocuments):
 
 
 def seen_entities(path: str | Path, ontology: OntologyStore) -> list[str]:
-    """The ids of the entities of the texts of a .spacy file, or of a folder of them, sorted. Raises KrisselError K639
-    where the ontology holds none of them; K201, K212 (file)."""
+    """The ids of the entities of the texts of a .spacy file, or of a folder of them, sorted. Raises
+    KrisselError K639 where the ontology holds none of them; K201, K212 (file)."""
     found = {entity for doc in read_doc_bins(path, Vocab()) for entity in document_entities(doc)}
     known = sorted({id_ for id_ in map(ontology.resolve, found) if id_ is not None})
     if not known:
         problem = f"the ontology contains no entity of the texts of '{path}'"
-        raise KrisselError(Errors.K639.format(problem=problem, todo="Use the ontology that the texts were made with"))
+        raise KrisselError(
+            Errors.K639.format(
+                problem=problem, todo="Use the ontology that the texts were made with"
+            )
+        )
     return known
 
 
 def _words(doc: Doc) -> Doc:
-    return Doc(doc.vocab, words=[token.text for token in doc], spaces=[bool(token.whitespace_) for token in doc])
+    return Doc(
+        doc.vocab,
+        words=[token.text for token in doc],
+        spaces=[bool(token.whitespace_) for token in doc],
+    )

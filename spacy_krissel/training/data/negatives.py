@@ -57,15 +57,25 @@ class NearestEntities:
             self._left += period
         self._left -= len(queries) if by_epoch else 1
         vectors = to_numpy(queries).astype(np.float32, copy=False)
-        return make_shared(lambda own: self._index.search(vectors[own], k)[1], [[i] for i in range(len(vectors))])
+        return make_shared(
+            lambda own: self._index.search(vectors[own], k)[1], [[i] for i in range(len(vectors))]
+        )
 
     def _refresh(self, encode: Callable[[range], Any]) -> None:
-        blocks = [range(start, min(start + BLOCK, self.n_rows)) for start in range(0, self.n_rows, BLOCK)]
+        blocks = [
+            range(start, min(start + BLOCK, self.n_rows)) for start in range(0, self.n_rows, BLOCK)
+        ]
 
         def encode_blocks(indices: list[int]) -> np.ndarray:
-            settings: Any = {"desc": f"Vectors of all {self.what}", "unit": " blocks", "leave": False}
+            settings: Any = {
+                "desc": f"Vectors of all {self.what}",
+                "unit": " blocks",
+                "leave": False,
+            }
             own = progress_bar([blocks[index] for index in indices], show=True, **settings)
-            return np.concatenate([to_numpy(encode(rows)).astype(np.float32, copy=False) for rows in own])
+            return np.concatenate(
+                [to_numpy(encode(rows)).astype(np.float32, copy=False) for rows in own]
+            )
 
         self._index = self.make_index()
         self._index.build(make_shared(encode_blocks, blocks))
@@ -136,7 +146,11 @@ class Negatives:
         nearest: rows of the nearest entities of each mention (q, k), nearest first, -1 for none.
             Random negatives replace missing hard ones.
         """
-        ranked = [[row for row in rows if row >= 0] for rows in nearest.tolist()] if nearest is not None else []
+        ranked = (
+            [[row for row in rows if row >= 0] for rows in nearest.tolist()]
+            if nearest is not None
+            else []
+        )
         return self._shared(gold, ranked) if self.shared else self._own(gold, ranked)
 
     def _shared(self, gold: Sequence[int], ranked: list[list[int]]) -> Candidates:
@@ -156,7 +170,9 @@ class Negatives:
             for row in self._excluded(own):
                 if row in columns:
                     negatives[i, columns[row]] = False
-        return Candidates(entities, np.array([columns[row] for row in gold], dtype=np.int64), negatives)
+        return Candidates(
+            entities, np.array([columns[row] for row in gold], dtype=np.int64), negatives
+        )
 
     def _own(self, gold: Sequence[int], ranked: list[list[int]]) -> Candidates:
         entities: list[int] = []
@@ -164,14 +180,18 @@ class Negatives:
         starts = []
         for i, own in enumerate(gold):
             excluded = self._excluded(own)
-            hard = [row for row in (ranked[i] if ranked else ()) if row not in excluded][: self.n_hard]
+            hard = [row for row in (ranked[i] if ranked else ()) if row not in excluded][
+                : self.n_hard
+            ]
             others = self._random(self.n_negatives - len(hard), {*excluded, *hard})
             starts.append(len(entities))
             entities += [own, *hard, *others]
             owners += [i] * (1 + len(hard) + len(others))
         negatives = np.array(owners)[None] == np.arange(len(gold))[:, None]
         negatives[np.arange(len(gold)), starts] = False
-        return Candidates(np.array(entities, dtype=np.int64), np.array(starts, dtype=np.int64), negatives)
+        return Candidates(
+            np.array(entities, dtype=np.int64), np.array(starts, dtype=np.int64), negatives
+        )
 
     def _excluded(self, own: int) -> set[int]:
         return {own, *self.homonyms.get(own, ())}
@@ -180,7 +200,9 @@ class Negatives:
         """Return `count` different rows not in `without`, or all of them if there are fewer."""
         count = min(count, self.n_entities - len(without))
         if 2 * (count + len(without)) > self.n_entities:
-            return self._rng.sample([row for row in range(self.n_entities) if row not in without], max(0, count))
+            return self._rng.sample(
+                [row for row in range(self.n_entities) if row not in without], max(0, count)
+            )
         found: dict[int, Any] = {}
         while len(found) < count:
             row = self._rng.randrange(self.n_entities)

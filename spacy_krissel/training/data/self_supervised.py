@@ -106,7 +106,9 @@ class SelfSupervisedCorpus:
                 if self.mentions
                 else "Set `mentions` (--paths.mentions)."
             )
-            raise KrisselError(Errors.K608.format(split=self.split, path=self.mentions or self.ontology, todo=todo))
+            raise KrisselError(
+                Errors.K608.format(split=self.split, path=self.mentions or self.ontology, todo=todo)
+            )
 
     def _development(self) -> list[Linked]:
         if not self._dev and self._mined is not None:
@@ -130,7 +132,9 @@ class SelfSupervisedCorpus:
         blocks = draws.permutation(-(-len(rows) // BLOCK))
         for first in range(0, len(blocks), CHUNK // BLOCK):
             rng = random.Random(f"{self.seed}-{epoch}-{first}")
-            numbers = np.add.outer(blocks[first : first + CHUNK // BLOCK] * BLOCK, np.arange(BLOCK)).ravel()
+            numbers = np.add.outer(
+                blocks[first : first + CHUNK // BLOCK] * BLOCK, np.arange(BLOCK)
+            ).ravel()
             numbers = draws.permutation(numbers[numbers < len(rows)])
             chosen: dict[int, list[int]] = {}
             views: Iterator[View] = iter(())
@@ -140,8 +144,15 @@ class SelfSupervisedCorpus:
                 # held-out ones.
                 draw = partial(self._sample, rng=rng, more=self.mentions_per_entity + 8)
                 found = self._mined.choose(mined, draw, self._held_out, hidden=False)
-                chosen = {number: mentions[: self.mentions_per_entity] for number, mentions in found.items()}
-                views = iter(self._mined.views([mention for mentions in chosen.values() for mention in mentions]))
+                chosen = {
+                    number: mentions[: self.mentions_per_entity]
+                    for number, mentions in found.items()
+                }
+                views = iter(
+                    self._mined.views(
+                        [mention for mentions in chosen.values() for mention in mentions]
+                    )
+                )
             for number in numbers.tolist():
                 row = int(rows[number])
                 id_ = store.id_at(row)

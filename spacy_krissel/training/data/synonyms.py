@@ -74,10 +74,13 @@ class SynonymCorpus:
         self._held_out = HeldOut(self.held_out, self.seed)
 
     def __call__(self, nlp: Language) -> Iterator[Example]:
-        """Yield the examples. Raises KrisselError K001 to K004 (ontology), K608 if there is none."""
+        """Yield the examples. Raises KrisselError K001 to K004 (ontology), K608 if there is
+        none."""
         store = open_ontology(self.ontology)
         if self.split == "dev":
-            examples = (text_example(nlp, each, self.spans_key) for each in self._held_out_names(store))
+            examples = (
+                text_example(nlp, each, self.spans_key) for each in self._held_out_names(store)
+            )
         else:
             examples = view_examples(self.pairs(store), self.spans_key)
         is_empty = True
@@ -85,13 +88,21 @@ class SynonymCorpus:
             is_empty = False
             yield example
         if is_empty:
-            todo = "Set `held_out` above 0." if self.split == "dev" else "It has no entity with two names."
+            todo = (
+                "Set `held_out` above 0."
+                if self.split == "dev"
+                else "It has no entity with two names."
+            )
             raise KrisselError(Errors.K608.format(split=self.split, path=self.ontology, todo=todo))
         self._epoch += 1
 
     def pairs(self, store: OntologyStore) -> Iterator[Pair]:
         """Return the pairs of one epoch, in the order of that epoch."""
-        rows: Any = len(store) if self.seen is None else [store.row(id_) for id_ in seen_entities(self.seen, store)]
+        rows: Any = (
+            len(store)
+            if self.seen is None
+            else [store.row(id_) for id_ in seen_entities(self.seen, store)]
+        )
         order = np.random.default_rng([self.seed, self._epoch]).permutation(rows)
         found = (pair for row in order for pair in self._entity_pairs(store.entity_at(int(row))))
         return shuffled(found, self.buffer_size, random.Random(f"{self.seed}-{self._epoch}"))
@@ -100,7 +111,9 @@ class SynonymCorpus:
         """Yield the pairs of one entity, the same in every epoch."""
         names = [name for name in entity.names if not self._held_out(entity, name)]
         rng = random.Random(stable_hash(self.seed, entity.id))
-        for first, second in draw_pairs(different_names(names, self.lowercase), self.pairs_per_entity, rng):
+        for first, second in draw_pairs(
+            different_names(names, self.lowercase), self.pairs_per_entity, rng
+        ):
             yield synonym_pair(entity.id, first, second)
 
     def _held_out_names(self, store: OntologyStore) -> Iterator[Linked]:
@@ -144,7 +157,9 @@ class GoldSynonymCorpus(GoldCorpus):
         for entity, found in mentions.items():
             forms = different_names(found, self.lowercase)
             names = different_names(store.get(entity).names, self.lowercase)
-            distinct = {frozenset(pair): pair for pair in product(forms, names) if pair[0] != pair[1]}
+            distinct = {
+                frozenset(pair): pair for pair in product(forms, names) if pair[0] != pair[1]
+            }
             pairs.extend(synonym_pair(entity, *pair) for pair in distinct.values())
         if not pairs:
             todo = "No entity that is mentioned has two names."
@@ -165,7 +180,8 @@ def different_names(names: Iterable[str], lowercase: bool = True) -> list[str]:
 
 
 def draw_pairs(names: Sequence[str], limit: int, rng: random.Random) -> list[tuple[str, str]]:
-    """Return all pairs of different names, or `limit` of them (0: all), without making the others."""
+    """Return all pairs of different names, or `limit` of them (0: all), without making the
+    others."""
     total = comb(len(names), 2)
     if not limit or total <= limit:
         return list(combinations(names, 2))

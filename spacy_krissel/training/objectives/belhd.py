@@ -84,7 +84,9 @@ class NameObjective:
         `refresh_every = "epoch"`."""
         self._nearest.epoch = n_mentions
 
-    def update(self, model: EncoderModel, examples: Sequence[Example], spans_key: str = "") -> float:
+    def update(
+        self, model: EncoderModel, examples: Sequence[Example], spans_key: str = ""
+    ) -> float:
         """Accumulate the gradient over the linked mentions of `examples`, documents. RETURNS: the
         loss; 0 if there is no mention, or none has a correct candidate.
 
@@ -121,7 +123,9 @@ class NameObjective:
         backprop_queries(d_queries)
         return loss
 
-    def _candidates(self, model: EncoderModel, views: Sequence[View], queries: Floats2d, k: int) -> np.ndarray:
+    def _candidates(
+        self, model: EncoderModel, views: Sequence[View], queries: Floats2d, k: int
+    ) -> np.ndarray:
         """Return the indices of `k` names for each mention (q, k), nearest first, -1 for none."""
         return self._nearest.search(lambda indices: model.predict(self._views(indices)), queries, k)
 
@@ -133,17 +137,26 @@ class NameObjective:
         return inner(queries, names)
 
     def _views(self, indices: Sequence[int] | np.ndarray) -> list[View]:
-        return [name_view(text) for text in self._texts.take(pa.array(indices, type=pa.int64())).to_pylist()]
+        return [
+            name_view(text)
+            for text in self._texts.take(pa.array(indices, type=pa.int64())).to_pylist()
+        ]
 
-    def _with_gold(self, model: EncoderModel, queries: Floats2d, found: np.ndarray, gold: np.ndarray) -> np.ndarray:
+    def _with_gold(
+        self, model: EncoderModel, queries: Floats2d, found: np.ndarray, gold: np.ndarray
+    ) -> np.ndarray:
         """Return `found`, with the last candidate of each mention without a correct one replaced by
         its entity's nearest name."""
         right = (found >= 0) & (self._rows[found] == gold[:, None])
         missed = np.flatnonzero(~right.any(axis=1))
         if not len(missed):
             return found
-        starts, ends = (np.searchsorted(self._rows, gold[missed], side) for side in ("left", "right"))
-        indices = np.unique(np.concatenate([np.arange(*bounds) for bounds in zip(starts, ends, strict=True)]))
+        starts, ends = (
+            np.searchsorted(self._rows, gold[missed], side) for side in ("left", "right")
+        )
+        indices = np.unique(
+            np.concatenate([np.arange(*bounds) for bounds in zip(starts, ends, strict=True)])
+        )
         vectors = model.ops.to_numpy(predict_views(model, self._views(indices)))
         scores = model.ops.to_numpy(queries)[missed] @ vectors.T
         others = self._rows[indices][None] != gold[missed, None]

@@ -24,8 +24,9 @@ from ..scores import inner, inner_pairs
 from .protocol import BatchCount, EncoderModel, require_ontology, required_parts
 
 PAIRS = (
-    "Use 'spacy-krissel.PairBatcher.v1' in [training.batcher], leave training.accumulate_gradient at 1, and check that "
-    "the examples carry kb_id_ on their entities, or on the spans of the component's spans_key"
+    "Use 'spacy-krissel.PairBatcher.v1' in [training.batcher], leave training.accumulate_gradient "
+    "at 1, and check that the examples carry kb_id_ on their entities, or on the spans of the "
+    "component's spans_key"
 )
 
 # Number of entities whose names and references are cached; training may visit millions.
@@ -76,7 +77,9 @@ class ContrastiveObjective:
         if not self.beta:
             self.reference_loss = None
         if not self.alpha and self.reference_loss is None:
-            expected = "above 0 where there is no reference loss with a beta above 0: one loss at least"
+            expected = (
+                "above 0 where there is no reference loss with a beta above 0: one loss at least"
+            )
             raise wrong_setting("alpha", self.alpha, expected)
         self._held_out = HeldOut(self.held_out, self.seed)
         self._rng = random.Random(self.seed)
@@ -99,7 +102,9 @@ class ContrastiveObjective:
         self._references = {}
         self._warn_without_names()
 
-    def update(self, model: EncoderModel, examples: Sequence[Example], spans_key: str = "") -> float:
+    def update(
+        self, model: EncoderModel, examples: Sequence[Example], spans_key: str = ""
+    ) -> float:
         """Accumulate the gradient of αL + βL' (eq. 2 and 5) over the pairs in `examples`. RETURNS:
         the loss; 0 if no entity has two mentions among them.
 
@@ -130,7 +135,9 @@ class ContrastiveObjective:
         if self.alpha:
             scores, backprop_pairs = inner_pairs(mentions)
             positives = (rows ^ 1)[:, None] == rows[None]
-            d_scores, value = self.loss(scores, positives, ~positives & (rows[:, None] != rows[None]))
+            d_scores, value = self.loss(
+                scores, positives, ~positives & (rows[:, None] != rows[None])
+            )
             gradient[:n] += self.alpha * backprop_pairs(d_scores)
             loss += self.alpha * value
         if self.reference_loss is not None:
@@ -143,7 +150,9 @@ class ContrastiveObjective:
             loss += self.beta * value
         return gradient, loss
 
-    def pairs(self, examples: Sequence[Example], spans_key: str = "") -> list[tuple[str, list[View]]]:
+    def pairs(
+        self, examples: Sequence[Example], spans_key: str = ""
+    ) -> list[tuple[str, list[View]]]:
         """Return two views of each entity that has two in the batch; further ones are not used."""
         by_entity: dict[str, list[tuple[int, View]]] = {}
         for i, example in enumerate(examples):
@@ -187,7 +196,9 @@ class ContrastiveObjective:
     def _names_of(self, entity: str) -> tuple[str, ...]:
         if entity not in self._names:
             found = require_ontology(self._ontology).get(entity)
-            self._names[entity] = tuple(name for name in found.names if not self._held_out(found, name))
+            self._names[entity] = tuple(
+                name for name in found.names if not self._held_out(found, name)
+            )
             _bound(self._names)
         return self._names[entity]
 

@@ -115,7 +115,11 @@ class LabelAttentionObjective:
         texts = self._named(examples)
         if self._batches.is_empty(texts):
             return 0.0
-        names = list(dict.fromkeys(name for each in texts for group in (*each.names, each.others) for name in group))
+        names = list(
+            dict.fromkeys(
+                name for each in texts for group in (*each.names, each.others) for name in group
+            )
+        )
         frozen = self.loss is None
         states, backprop = self._encode(model, [*(each.text for each in texts), *names], frozen)
         where = states.texts()
@@ -128,19 +132,30 @@ class LabelAttentionObjective:
                 continue
             groups = [[rows[name] for name in group] for group in each.names]
             others = [rows[name] for name in each.others]
-            terms += [LossTerm([*group, *others], tokens, len(group) - 1) for group in groups if len(group) > 1]
+            terms += [
+                LossTerm([*group, *others], tokens, len(group) - 1)
+                for group in groups
+                if len(group) > 1
+            ]
             own = list(chain.from_iterable(groups))
             seen.append(LossTerm([*own, *others], tokens, len(own)))
         total = 0.0
         if self.loss is not None and terms:
-            d_queries, d_vectors, total = self._contrast(self.loss, model, queries, states.vectors, terms)
+            d_queries, d_vectors, total = self._contrast(
+                self.loss, model, queries, states.vectors, terms
+            )
             backprop(d_vectors + backprop_means(d_queries))
         if self.presence_loss is not None and seen:
             total += self._classify(self.presence_loss, model, queries, states.vectors, seen)
         return total
 
     def _contrast(
-        self, loss: Loss, model: StatesModel, queries: Floats2d, vectors: Floats2d, terms: list[LossTerm]
+        self,
+        loss: Loss,
+        model: StatesModel,
+        queries: Floats2d,
+        vectors: Floats2d,
+        terms: list[LossTerm],
     ) -> tuple[Floats2d, Floats2d, float]:
         """Return the gradients of names' queries and of texts' tokens, and the loss over the
         cosines of each term's first context with the others."""
@@ -156,11 +171,15 @@ class LabelAttentionObjective:
             backprops.append((backprop_cosines, backprop_units, backprop_attention))
         lengths = [len(each) for each in scores]
         padding = Padding(model.ops, lengths, n_positives=[term.n_positives for term in terms])
-        d_rows, value = loss(padding.pad(xp.concatenate(scores)), padding.positives, padding.negatives)
+        d_rows, value = loss(
+            padding.pad(xp.concatenate(scores)), padding.positives, padding.negatives
+        )
         d_asked, d_queries, d_vectors = (xp.zeros_like(each) for each in (asked, queries, vectors))
-        for term, each, d_row, length, (backprop_cosines, backprop_units, backprop_attention) in zip(
-            terms, own, d_rows, lengths, backprops, strict=True
-        ):
+        for term, each, d_row, length, (
+            backprop_cosines,
+            backprop_units,
+            backprop_attention,
+        ) in zip(terms, own, d_rows, lengths, backprops, strict=True):
             d_units = xp.vstack(backprop_cosines(xp.reshape(d_row[:length], (1, length))))
             d_asked[each], d_text = backprop_attention(backprop_units(d_units))
             d_vectors[term.tokens] += d_text
@@ -168,7 +187,12 @@ class LabelAttentionObjective:
         return d_queries, d_vectors, value
 
     def _classify(
-        self, loss: Loss, model: StatesModel, queries: Floats2d, vectors: Floats2d, terms: list[LossTerm]
+        self,
+        loss: Loss,
+        model: StatesModel,
+        queries: Floats2d,
+        vectors: Floats2d,
+        terms: list[LossTerm],
     ) -> float:
         """Return the loss over the logits of each text with its names, and accumulate the
         classifier's gradient."""
@@ -200,7 +224,9 @@ class LabelAttentionObjective:
         """Return the texts with entities, with names drawn for this step."""
         require_ontology(self._store)
         n = min(self.n_negatives, len(self._entities))
-        drawn = [self._entities[i] for i in self._random.choice(len(self._entities), n, replace=False)]
+        drawn = [
+            self._entities[i] for i in self._random.choice(len(self._entities), n, replace=False)
+        ]
         others = [(entity, self._draw(entity, 1)[0]) for entity in drawn]
         found = []
         for example in examples:
@@ -208,7 +234,11 @@ class LabelAttentionObjective:
             if not present:
                 continue
             own = {fold_name(name) for entity in present for name in self._names(entity)}
-            negatives = [name for entity, name in others if entity not in present and fold_name(name) not in own]
+            negatives = [
+                name
+                for entity, name in others
+                if entity not in present and fold_name(name) not in own
+            ]
             names = [self._draw(entity, 1 + self.max_synonyms) for entity in present]
             found.append(_NamedText(example.reference.text, names, negatives))
         return found
@@ -221,7 +251,9 @@ class LabelAttentionObjective:
         store = require_ontology(self._store)
         return store.entity_at(entity_row(store, entity)).names
 
-    def _encode(self, model: StatesModel, texts: list[str], frozen: bool) -> tuple[TokenStates, Callable[..., Any]]:
+    def _encode(
+        self, model: StatesModel, texts: list[str], frozen: bool
+    ) -> tuple[TokenStates, Callable[..., Any]]:
         if not frozen:
             return begin_texts(model.begin_update, texts)
         new = [text for text in dict.fromkeys(texts) if text not in self._states]
@@ -233,7 +265,9 @@ class LabelAttentionObjective:
         xp: Any = model.ops.xp
         lengths = np.asarray([len(offsets) for _, offsets in kept], dtype=np.int64)
         vectors = xp.vstack([vectors for vectors, _ in kept])
-        return TokenStates(vectors, lengths, np.vstack([offsets for _, offsets in kept])), lambda d_vectors: texts
+        return TokenStates(
+            vectors, lengths, np.vstack([offsets for _, offsets in kept])
+        ), lambda d_vectors: texts
 
 
 def _rows_of(ops: Ops, terms: Sequence[LossTerm]) -> tuple[Any, list[slice]]:

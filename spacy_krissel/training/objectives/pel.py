@@ -82,7 +82,9 @@ class RetrievalObjective:
         self._store = require_ontology(ontology)
         rows = {id_: row for row, id_ in enumerate(self._store.ids)}
         groups = {} if self.homonym_negatives else homonym_groups(self._store)
-        homonyms: dict[int, set[int]] = {rows[id_]: {rows[other] for other in found} for id_, found in groups.items()}
+        homonyms: dict[int, set[int]] = {
+            rows[id_]: {rows[other] for other in found} for id_, found in groups.items()
+        }
         self._negatives = Negatives(
             len(rows), homonyms, self.n_negatives, self.hard_share, self.share_negatives, self.seed
         )
@@ -96,7 +98,9 @@ class RetrievalObjective:
         if self._nearest is not None:
             self._nearest.epoch = n_mentions
 
-    def update(self, model: EncoderModel, examples: Sequence[Example], spans_key: str = "") -> float:
+    def update(
+        self, model: EncoderModel, examples: Sequence[Example], spans_key: str = ""
+    ) -> float:
         """Accumulate the gradient of `L + λ L_adv` over the linked mentions in `examples`. RETURNS:
         the loss; 0 if there is no mention.
 
@@ -105,7 +109,9 @@ class RetrievalObjective:
         entities is no transformer.
         """
         store, parts = require_ontology(self._store), required_parts(model)
-        mentions = [each for example in examples for each in linked_mentions(example.reference, spans_key)]
+        mentions = [
+            each for example in examples for each in linked_mentions(example.reference, spans_key)
+        ]
         if self._batches.is_empty(mentions):
             return 0.0
         gold = [entity_row(store, entity) for entity, _ in mentions]
@@ -114,7 +120,9 @@ class RetrievalObjective:
         if self._nearest is not None:
             k = self._negatives.n_nearest(len(mentions))
             queries = predict_views(model, views)
-            ranked = self._nearest.search(lambda rows: model.predict(self.views(rows, parts)), queries, k)
+            ranked = self._nearest.search(
+                lambda rows: model.predict(self.views(rows, parts)), queries, k
+            )
         candidates = self._negatives.draw(gold, ranked)
         if not self.fgsm_weight:
             candidates = candidates.distinct()
@@ -125,7 +133,13 @@ class RetrievalObjective:
         store = require_ontology(self._store)
         return [reference_view(store.entity_at(row), parts) for row in rows]
 
-    def _step(self, model: EncoderModel, mentions: list[View], entities: list[View], candidates: Candidates) -> float:
+    def _step(
+        self,
+        model: EncoderModel,
+        mentions: list[View],
+        entities: list[View],
+        candidates: Candidates,
+    ) -> float:
         xp: Any = model.ops.xp
         negatives = xp.asarray(candidates.negatives)
         positives = xp.asarray(candidates.gold)[:, None] == xp.arange(negatives.shape[1])[None]

@@ -15,12 +15,16 @@ from ...ontology.store import OntologyStore
 from ...views import ReferenceParts, View
 
 # Advice for batches without a linked mention.
-LINKS = "Check that the examples carry kb_id_ on their entities, or on the spans of the component's spans_key"
+LINKS = (
+    "Check that the examples carry kb_id_ on their entities, or on the spans of the component's "
+    "spans_key"
+)
 EncoderModel = Model[list[View], Floats2d]
 
 
 class Objective(Protocol):
-    """One paper's training step. Registered in `misc`, chosen by the config, held by the pipe, saved with neither.
+    """One paper's training step. Registered in `misc`, chosen by the config, held by the pipe,
+    saved with neither.
 
     It may have `learned_settings`: the present values, by name, of settings that it learns for its
     component. If its `refresh_every` is "epoch", its `set_epoch` gets the number of linked mentions
@@ -34,7 +38,9 @@ class Objective(Protocol):
         """
         ...
 
-    def update(self, model: EncoderModel, examples: Sequence[Example], spans_key: str = "") -> float:
+    def update(
+        self, model: EncoderModel, examples: Sequence[Example], spans_key: str = ""
+    ) -> float:
         """Accumulate the gradient of one batch in `model`. RETURNS: the batch's loss; 0 for a batch
         without anything to learn from, which is skipped and counted (`BatchCount`).
 
@@ -89,7 +95,10 @@ def entity_row(ontology: OntologyStore, entity: str) -> int:
     contain it."""
     row = ontology.row(entity)
     if row is None:
-        problem, todo = f"the ontology does not contain '{entity}'", "Use the ontology that the corpus was read with"
+        problem, todo = (
+            f"the ontology does not contain '{entity}'",
+            "Use the ontology that the corpus was read with",
+        )
         raise KrisselError(Errors.K639.format(problem=problem, todo=todo))
     return row
 

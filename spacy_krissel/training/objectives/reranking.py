@@ -84,12 +84,16 @@ class RerankObjective:
 
     def __post_init__(self) -> None:
         self._rng = random.Random(self.seed)
-        self._batches = BatchCount("linked mention whose entity is among the linker's candidates", LINKS)
+        self._batches = BatchCount(
+            "linked mention whose entity is among the linker's candidates", LINKS
+        )
 
     def initialize(self, ontology: OntologyStore | None) -> None:
         """Do nothing: entities come with the linker's candidates."""
 
-    def update(self, model: Reranker, examples: Sequence[Example], spans_key: str, linker: LinkerCandidates) -> float:
+    def update(
+        self, model: Reranker, examples: Sequence[Example], spans_key: str, linker: LinkerCandidates
+    ) -> float:
         """Accumulate the gradient over the linked mentions of `examples` in `model`. RETURNS: the
         loss; 0 for a batch without a mention, which is skipped and counted.
 
@@ -97,13 +101,17 @@ class RerankObjective:
         """
         return self.step(model, *self.mentions(examples, spans_key, linker))
 
-    def temperature(self, examples: Sequence[Example], spans_key: str, linker: LinkerCandidates) -> float:
+    def temperature(
+        self, examples: Sequence[Example], spans_key: str, linker: LinkerCandidates
+    ) -> float:
         """Return the temperature of the linker's scores (`fit_temperature`), for a `linker` with
         temperature 1."""
         mentions, gold = self.mentions(examples, spans_key, linker)
         return fit_temperature([mention.logits for mention in mentions], gold)
 
-    def nil_score(self, examples: Sequence[Example], spans_key: str, linker: LinkerCandidates) -> float | None:
+    def nil_score(
+        self, examples: Sequence[Example], spans_key: str, linker: LinkerCandidates
+    ) -> float | None:
         """Return the score of NIL (`fit_nil_logit`); None without a `p_nil`."""
         if not self.p_nil:
             return None
@@ -163,15 +171,24 @@ class RerankObjective:
             return 0.0
         lengths = list_lengths(mentions)
         # Every candidate is read with the mention's context.
-        sizes = [length * view_length(mention.view) for length, mention in zip(lengths, mentions, strict=True)]
-        logits = cast(Any, model.ops).asarray(np.concatenate([mention.logits for mention in mentions]))
+        sizes = [
+            length * view_length(mention.view)
+            for length, mention in zip(lengths, mentions, strict=True)
+        ]
+        logits = cast(Any, model.ops).asarray(
+            np.concatenate([mention.logits for mention in mentions])
+        )
         padding = Padding(model.ops, lengths, positive=gold)
 
         def rank(loss: Loss, scale: float) -> float:
             corrections, backprop = begin_shared(
-                lambda own: model.begin_update([mentions[i] for i in own]), sizes, consecutive(lengths)
+                lambda own: model.begin_update([mentions[i] for i in own]),
+                sizes,
+                consecutive(lengths),
             )
-            d_scores, value = loss(padding.pad(logits + corrections), padding.positives, padding.negatives)
+            d_scores, value = loss(
+                padding.pad(logits + corrections), padding.positives, padding.negatives
+            )
             backprop(scale * padding.unpad(d_scores))
             return value
 

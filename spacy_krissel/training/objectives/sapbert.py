@@ -69,10 +69,16 @@ class SelfAlignmentObjective:
         if self.n_negatives:
             store = require_ontology(ontology, ALTERNATIVE)
             ids = None if self.seen is None else seen_entities(self.seen, store)
-            self._rows = np.arange(len(store)) if ids is None else np.asarray([store.row(id_) for id_ in ids])
+            self._rows = (
+                np.arange(len(store))
+                if ids is None
+                else np.asarray([store.row(id_) for id_ in ids])
+            )
         self._store = ontology
 
-    def update(self, model: EncoderModel, examples: Sequence[Example], spans_key: str = "") -> float:
+    def update(
+        self, model: EncoderModel, examples: Sequence[Example], spans_key: str = ""
+    ) -> float:
         """Accumulate the gradient of the loss over the names in `examples`. RETURNS: the loss; 0 if
         no entity has two names among them.
 
@@ -85,7 +91,9 @@ class SelfAlignmentObjective:
             views.append(name_view(name))
             labels.append(entity)
         numbers = cast(Ints1d, np.unique(labels, return_inverse=True)[1])
-        return update_in_chunks(model, views, lambda vectors: self.label_loss(vectors, numbers), self.chunk_size)
+        return update_in_chunks(
+            model, views, lambda vectors: self.label_loss(vectors, numbers), self.chunk_size
+        )
 
     def label_loss(self, vectors: Floats2d, labels: Ints1d) -> tuple[Floats2d, float]:
         """Compute the loss of vectors (n, d) of any length, labelled (n,) by entity. RETURNS: the
@@ -111,7 +119,9 @@ class SelfAlignmentObjective:
                 names.add(name)
                 yield entity.id, name
 
-    def labelled_names(self, examples: Sequence[Example], spans_key: str = "") -> tuple[list[View], list[str]]:
+    def labelled_names(
+        self, examples: Sequence[Example], spans_key: str = ""
+    ) -> tuple[list[View], list[str]]:
         """Return the distinct names of a batch, and the entity of each."""
         owners: dict[str, str] = {}
         for example in examples:

@@ -39,7 +39,9 @@ OX   NCBI_TaxID=10116; ! Rattus norvegicus (Rat)
 CA   Hybridoma
 //
 """
-TABLE = "293\tCVCL_0045\tHomo sapiens\n#490\tCVCL_B375\tMus musculus\nHEK293\tCVCL_0045\tHomo sapiens\n"
+TABLE = (
+    "293\tCVCL_0045\tHomo sapiens\n#490\tCVCL_B375\tMus musculus\nHEK293\tCVCL_0045\tHomo sapiens\n"
+)
 OBO = """format-version: 1.2
 default-namespace: cellosaurus
 ontology: Cellosaurus
@@ -84,7 +86,11 @@ def test_cell_lines_are_read_from_entries(write):
         source="Cellosaurus",
         alt_ids=("CVCL_1922", "CVCL_5896"),
     )
-    assert (hybrid.name, hybrid.aliases, hybrid.species) == ("#490", (), "Mus musculus x Rattus norvegicus")
+    assert (hybrid.name, hybrid.aliases, hybrid.species) == (
+        "#490",
+        (),
+        "Mus musculus x Rattus norvegicus",
+    )
 
 
 @pytest.mark.parametrize("id", ["CVCL_0030", "CVCL:0030", "Cellosaurus:CVCL_0030", "cvcl_1922"])
@@ -98,7 +104,8 @@ def test_bad_entries_are_counted(write):
         "SX   Female", "Female"
     )
     expected = (
-        r"KW101.*3 of 6.*line 7 begins an entry without AC; line 10 begins an entry that '//' does not end; line 21"
+        r"KW101.*3 of 6.*line 7 begins an entry without AC; line 10 begins an entry that '//' does "
+        r"not end; line 21"
     )
     with pytest.warns(KrisselWarning, match=expected):
         cell_lines = list(read_cellosaurus(write(HYBRID + bad + HYBRID.replace("B375", "B376"))))
@@ -121,21 +128,44 @@ def test_other_and_cut_files_raise(write, text, message):
 @pytest.mark.filterwarnings("error")
 def test_table_is_read(write):
     first, second = read_cellosaurus_table(write(TABLE))
-    assert first == Entity("CVCL_0045", "293", ("HEK293",), ("CellLine",), species="Homo sapiens", source="Cellosaurus")
+    assert first == Entity(
+        "CVCL_0045", "293", ("HEK293",), ("CellLine",), species="Homo sapiens", source="Cellosaurus"
+    )
     assert (second.id, second.name, second.species) == ("CVCL_B375", "#490", "Mus musculus")
 
 
 def test_bad_rows_of_the_table_are_counted(write):
-    with pytest.warns(KrisselWarning, match="KW101.*2 of 5.*line 4 is not a row of name, CVCL id and species; line 5"):
-        assert len(list(read_cellosaurus_table(write(TABLE + "HeLa\t9606\tHomo sapiens\nHeLa\tCVCL_0030\n")))) == 2
+    with pytest.warns(
+        KrisselWarning,
+        match="KW101.*2 of 5.*line 4 is not a row of name, CVCL id and species; line 5",
+    ):
+        assert (
+            len(
+                list(
+                    read_cellosaurus_table(
+                        write(TABLE + "HeLa\t9606\tHomo sapiens\nHeLa\tCVCL_0030\n")
+                    )
+                )
+            )
+            == 2
+        )
 
 
 @pytest.mark.filterwarnings("error")
 def test_obo_edition_is_read(write):
     hela, hybrid = read_obo(write(OBO), types=["CellLine"])
-    assert (hela.id, hela.name, hela.aliases, hela.xrefs) == ("CVCL_0030", "HeLa", ("He La",), ("ATCC:CCL-2",))
+    assert (hela.id, hela.name, hela.aliases, hela.xrefs) == (
+        "CVCL_0030",
+        "HeLa",
+        ("He La",),
+        ("ATCC:CCL-2",),
+    )
     # A species without a name keeps its number.
-    assert (hela.species, hybrid.species, hybrid.xrefs) == ("Homo sapiens", "Mus musculus x 10116", ())
+    assert (hela.species, hybrid.species, hybrid.xrefs) == (
+        "Homo sapiens",
+        "Mus musculus x 10116",
+        (),
+    )
 
 
 @pytest.mark.data

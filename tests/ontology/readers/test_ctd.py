@@ -9,7 +9,8 @@ from spacy_krissel.ontology.store import write_store
 
 COMMENT = "# The Comparative Toxicogenomics Database (CTD), http://ctdbase.org/\n#\n# Fields:\n"
 DISEASE_FIELDS = (
-    "DiseaseName,DiseaseID,AltDiseaseIDs,Definition,ParentIDs,TreeNumbers,ParentTreeNumbers,Synonyms,SlimMappings"
+    "DiseaseName,DiseaseID,AltDiseaseIDs,Definition,ParentIDs,TreeNumbers,ParentTreeNumbers,"
+    "Synonyms,SlimMappings"
 )
 DISEASES = f"""{COMMENT}# {DISEASE_FIELDS}
 #
@@ -17,17 +18,18 @@ Diseases,MESH:C,,,,C,,,
 "Neoplasms, Cystic",MESH:D018297,DO:DOID:5156|OMIM:145250,"A cyst, called ""new"".",MESH:D009370,C04.557|C04.5/D018297,\
 C04,"Cystic Neoplasm|Neoplasm, Cystic|Cystic Neoplasm",Cancer
 Ataxia 9,OMIM:612876,,,MESH:D020754|MESH:C,,,,
-"""
+"""  # noqa: E501
 OLD_CHEMICALS = (
-    f"{COMMENT}# ChemicalName\tChemicalID\tCasRN\tDefinition\tParentIDs\tTreeNumbers\tParentTreeNumbers\tSynonyms\t"
-    'DrugBankIDs\n#\nAspirin\tMESH:D001241\t50-78-2\tThe "prototypical" analgesic.\tMESH:D012459\tD02.455\tD02\t'
+    f"{COMMENT}# ChemicalName\tChemicalID\tCasRN\tDefinition\tParentIDs\tTreeNumbers\t"
+    "ParentTreeNumbers\tSynonyms\tDrugBankIDs\n#\n"
+    'Aspirin\tMESH:D001241\t50-78-2\tThe "prototypical" analgesic.\tMESH:D012459\tD02.455\tD02\t'
     "Acetysal|2-(Acetyloxy)benzoic Acid\tDB00945|DB1\n"
 )
 CHEMICALS = f"""{COMMENT}# ChemicalName,ChemicalID,CasRN,PubChemCID,PubChemSID,DTXSID,InChIKey,Definition,ParentIDs,\
 TreeNumbers,ParentTreeNumbers,MESHSynonyms,CTDCuratedSynonyms
 #
 10074-G5,MESH:C534883,,CID:2836600,SID:252090125,,,,MESH:D010069,D03.3/C534883,D03.3,G5|one,"one|1,2-two"
-"""
+"""  # noqa: E501
 
 
 @pytest.fixture
@@ -58,7 +60,9 @@ def test_diseases_are_read(write, tmp_path):
     assert (ataxia.id, ataxia.name, ataxia.aliases) == ("OMIM:612876", "Ataxia 9", ())
     assert ataxia.parents == ("MESH:D020754",), "the top of the tree is no disease"
     store = write_store(read_ctd(path), tmp_path / "store")
-    assert {store.resolve(id_) for id_ in ("D018297", "MESH:D018297", "OMIM:145250", "DOID:5156")} == {"MESH:D018297"}
+    assert {
+        store.resolve(id_) for id_ in ("D018297", "MESH:D018297", "OMIM:145250", "DOID:5156")
+    } == {"MESH:D018297"}
 
 
 @pytest.mark.filterwarnings("error")
@@ -98,19 +102,29 @@ def test_chemicals_of_both_releases_are_read(write, text, expected):
 
 
 def test_types_can_be_chosen(write):
-    assert [disease.types for disease in read_ctd(write(DISEASES), types=["Condition"])] == [("Condition",)] * 2
+    assert [disease.types for disease in read_ctd(write(DISEASES), types=["Condition"])] == [
+        ("Condition",)
+    ] * 2
 
 
 def test_bad_rows_are_counted(write):
     bad = 'Ataxia,MESH:D1,too few\n"Open,MESH:D2,,,,,,,\n,MESH:D3,,,,,,,\n'
     expected = (
-        "KW101.*3 of 7.*line 9 has 3 columns instead of 9; line 10 is not a comma-separated row .*line 11 has nothing"
+        "KW101.*3 of 7.*line 9 has 3 columns instead of 9; line 10 is not a comma-separated row "
+        ".*line 11 has nothing"
     )
     with pytest.warns(KrisselWarning, match=expected):
-        assert [each.id for each in read_ctd(write(DISEASES + bad + "X,MESH:D4,,,,,,,\n"))][2:] == ["MESH:D4"]
+        assert [each.id for each in read_ctd(write(DISEASES + bad + "X,MESH:D4,,,,,,,\n"))][2:] == [
+            "MESH:D4"
+        ]
 
 
 def test_table_without_column_names_raises(write):
-    relations = "# ChemicalName,ChemicalID,CasRN,DiseaseName,DiseaseID,DirectEvidence,PubMedIDs\n#\na,b,c,d,e,f,g\n"
-    with pytest.raises(KrisselError, match="K103.*ctd.*line 3 stands above the names of the columns"):
+    relations = (
+        "# ChemicalName,ChemicalID,CasRN,DiseaseName,DiseaseID,DirectEvidence,PubMedIDs\n#\n"
+        "a,b,c,d,e,f,g\n"
+    )
+    with pytest.raises(
+        KrisselError, match="K103.*ctd.*line 3 stands above the names of the columns"
+    ):
         list(read_ctd(write(relations)))

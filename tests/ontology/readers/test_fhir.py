@@ -19,8 +19,17 @@ GOUT = {
         {"language": "de", "value": "Gicht"},
         {"value": "Podagra"},
     ],
-    "property": [{"code": "parent", "valueCode": "METABOLIC"}, {"code": "inactive", "valueBoolean": False}],
-    "concept": [{"code": "GOUT-A", "display": "Acute gout", "concept": [{"code": "GOUT-T", "display": "Gouty toe"}]}],
+    "property": [
+        {"code": "parent", "valueCode": "METABOLIC"},
+        {"code": "inactive", "valueBoolean": False},
+    ],
+    "concept": [
+        {
+            "code": "GOUT-A",
+            "display": "Acute gout",
+            "concept": [{"code": "GOUT-T", "display": "Gouty toe"}],
+        }
+    ],
 }
 RETIRED = [
     {"code": "OLD", "display": "Old", "property": [{"code": "status", "valueCode": "retired"}]},
@@ -83,7 +92,13 @@ def test_displays_in_another_language_are_not_names(write):
 
 
 def test_bad_concepts_are_counted(write):
-    bad = [7, {"display": "x"}, {"code": "x"}, {"code": 1, "display": "x"}, {"code": "x", "display": "\ud800"}]
+    bad = [
+        7,
+        {"display": "x"},
+        {"code": "x"},
+        {"code": 1, "display": "x"},
+        {"code": "x", "display": "\ud800"},
+    ]
     with pytest.warns(KrisselWarning, match=r"KW101.*Left out 5 of 8.*line 4 is a int instead"):
         assert len(list(read_fhir(write(system(GOUT, *bad))))) == 3
 
@@ -92,7 +107,10 @@ def test_deeply_nested_concepts_are_read(write):
     text = '{"code": "c", "display": "d"}'
     for _ in range(400):
         text = '{"code": "c", "display": "d", "concept": [' + text + "]}"
-    assert len(list(read_fhir(write('{"resourceType": "CodeSystem", "concept": [' + text + "]}")))) == 401
+    assert (
+        len(list(read_fhir(write('{"resourceType": "CodeSystem", "concept": [' + text + "]}"))))
+        == 401
+    )
 
 
 @pytest.mark.parametrize(

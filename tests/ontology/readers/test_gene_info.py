@@ -9,13 +9,23 @@ from spacy_krissel.ontology.readers import read_gene_info
 from spacy_krissel.ontology.readers.gene_info import SPECIES_SUBSETS
 
 HEADER = (
-    "#tax_id\tGeneID\tSymbol\tLocusTag\tSynonyms\tdbXrefs\tchromosome\tmap_location\tdescription\ttype_of_gene\t"
-    "Symbol_from_nomenclature_authority\tFull_name_from_nomenclature_authority\tNomenclature_status\t"
-    "Other_designations\tModification_date\tFeature_type\n"
+    "#tax_id\tGeneID\tSymbol\tLocusTag\tSynonyms\tdbXrefs\tchromosome\tmap_location\tdescription\t"
+    "type_of_gene\tSymbol_from_nomenclature_authority\tFull_name_from_nomenclature_authority\t"
+    "Nomenclature_status\tOther_designations\tModification_date\tFeature_type\n"
 )
 
 
-def row(tax_id, gene_id, symbol, synonyms="-", xrefs="-", description="-", official="-", full="-", others="-"):
+def row(
+    tax_id,
+    gene_id,
+    symbol,
+    synonyms="-",
+    xrefs="-",
+    description="-",
+    official="-",
+    full="-",
+    others="-",
+):
     cells = [tax_id, gene_id, symbol, "-", synonyms, xrefs, "1", "-", description, "protein-coding"]
     return "\t".join([*cells, official, full, "O", others, "20240101", "-"]) + "\n"
 
@@ -67,24 +77,34 @@ def test_genes_are_read(write):
 @pytest.mark.filterwarnings("error")
 def test_species_can_be_chosen(write, tmp_path):
     path = write(HEADER + ROWS)
-    assert [gene.id for gene in read_gene_info(path, species=["9913", "4932"], types=["Protein"])] == [
+    assert [
+        gene.id for gene in read_gene_info(path, species=["9913", "4932"], types=["Protein"])
+    ] == [
         "513856",
         "851234",
     ]
     # The option reaches the reader, and the id of a corpus the store.
     store = build_ontology(path, tmp_path / "store", species=["9606"])
-    assert list(store.ids) == ["2"] and store.resolve("2") == "2" and store.get("2").species == "9606"
+    assert (
+        list(store.ids) == ["2"] and store.resolve("2") == "2" and store.get("2").species == "9606"
+    )
 
 
 def test_species_subsets_of_corpora_select_genes(write):
     with pytest.warns(KrisselWarning, match=r"KW130.*species 3702, 3847, .*559292; "):
-        assert [gene.id for gene in read_gene_info(write(HEADER + ROWS), species=["gnormplus"])] == ["2", "513856"]
-    assert {name: len(ids) for name, ids in SPECIES_SUBSETS.items()} == {"gnormplus": 22, "nlm-gene": 26}
+        assert [
+            gene.id for gene in read_gene_info(write(HEADER + ROWS), species=["gnormplus"])
+        ] == ["2", "513856"]
+    assert {name: len(ids) for name, ids in SPECIES_SUBSETS.items()} == {
+        "gnormplus": 22,
+        "nlm-gene": 26,
+    }
     assert all(len(set(ids)) == len(ids) for ids in SPECIES_SUBSETS.values())
 
 
 @pytest.mark.parametrize(
-    "species, found", [("9606", "'9606'"), (["human"], "'human'"), (["gnormplus", "9606 "], "'9606 '")]
+    "species, found",
+    [("9606", "'9606'"), (["human"], "'human'"), (["gnormplus", "9606 "], "'9606 '")],
 )
 def test_misspelt_species_raise(write, species, found):
     # Before the first gene is asked for.
@@ -99,7 +119,9 @@ def test_species_without_genes_raise(write):
 
 def test_bad_rows_are_counted(write):
     path = write(HEADER + "9606\t3\ttoo few\n" + ROWS + row("9606", "", "X"))
-    with pytest.warns(KrisselWarning, match="KW101.*2 of 6.*line 2 has 3 columns instead of 16; line 7.*'GeneID'"):
+    with pytest.warns(
+        KrisselWarning, match="KW101.*2 of 6.*line 2 has 3 columns instead of 16; line 7.*'GeneID'"
+    ):
         assert len(list(read_gene_info(path))) == 3
 
 

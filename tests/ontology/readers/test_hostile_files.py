@@ -1,4 +1,5 @@
-"""Files that unpack to more than there is, in encodings that are not read, or with what no text has."""
+"""Files that unpack to more than there is, in encodings that are not read, or with what no text
+has."""
 
 import gzip
 import json
@@ -41,7 +42,9 @@ def test_repeated_row_takes_no_memory(tmp_path, format):
     import tracemalloc
 
     path = tmp_path / "a"
-    path.write_bytes({"phrases": b"C1\tname\tphrase\n", "cellosaurus-tsv": b"x\tCVCL_0001\ty\n"}[format] * 50_000)
+    path.write_bytes(
+        {"phrases": b"C1\tname\tphrase\n", "cellosaurus-tsv": b"x\tCVCL_0001\ty\n"}[format] * 50_000
+    )
     tracemalloc.start()
     (entity,) = READERS[format](path)
     _, peak = tracemalloc.get_traced_memory()
@@ -55,7 +58,10 @@ def test_repeated_row_takes_no_memory(tmp_path, format):
         ("medic", "D1||one\nD2||t\x00wo\nD3||three|f\x07our\nD4||f\rive\n"),
         (
             "mesh",
-            "DescriptorUI\tTermName\tRecordPreferredTermYN\nD1\tone\tY\nD2\tt\x00wo\tY\nD3\t\x01\tY\nD4\t\x7f\tN\n",
+            (
+                "DescriptorUI\tTermName\tRecordPreferredTermYN\nD1\tone\tY\nD2\tt\x00wo\tY\n"
+                "D3\t\x01\tY\nD4\t\x7f\tN\n"
+            ),
         ),
         ("phrases", "C1\tone\ta\nC2\tt\x00wo\tb\nC3\tthree\tc\x0bd\nC4\tfour\x1c\te\n"),
         (
@@ -85,21 +91,27 @@ def test_repeated_row_takes_no_memory(tmp_path, format):
 def test_names_with_control_characters_or_surrogates_are_left_out(tmp_path, format, content):
     path = tmp_path / "a"
     path.write_bytes(content.encode("utf8"))
-    with pytest.warns(KrisselWarning, match="KW101.*Left out 3 of 4 records.*U\\+00|KW101.*surrogate"):
+    with pytest.warns(
+        KrisselWarning, match="KW101.*Left out 3 of 4 records.*U\\+00|KW101.*surrogate"
+    ):
         (entity,) = READERS[format](path)
     assert entity.name == "one"
 
 
 def test_white_space_in_a_json_name_is_accepted(tmp_path):
     path = tmp_path / "a"
-    path.write_text(json.dumps({"concept_id": "1", "canonical_name": "one\ttwo\nthree\u001f"}) + "\n")
+    path.write_text(
+        json.dumps({"concept_id": "1", "canonical_name": "one\ttwo\nthree\u001f"}) + "\n"
+    )
     assert len(list(READERS["jsonl"](path))) == 1
 
 
 @pytest.mark.parametrize("encoding", ["gb2312", "shift_jis", "utf-7", "no-such-thing"])
 def test_unsupported_encoding_raises(tmp_path, encoding):
     path = tmp_path / "a.xml"
-    path.write_text(f"<?xml version='1.0' encoding='{encoding}'?>\n<DescriptorRecordSet></DescriptorRecordSet>")
+    path.write_text(
+        f"<?xml version='1.0' encoding='{encoding}'?>\n<DescriptorRecordSet></DescriptorRecordSet>"
+    )
     with pytest.raises(KrisselError, match=rf"K058.*a\.xml.*'{encoding}'|K007.*unknown encoding"):
         list(read_ontology(path))
 

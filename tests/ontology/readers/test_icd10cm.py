@@ -27,7 +27,7 @@ HEAD = """<?xml version="1.0" encoding="utf-8"?>
 \t\t</sectionIndex>
 \t\t<section id="I10-I1A">
 \t\t\t<desc>Hypertensive diseases (I10-I1A)</desc>
-"""
+"""  # noqa: E501
 END = "\t\t</section>\n\t</chapter>\n</ICD10CM.tabular>\n"
 CODES = """\t\t\t<diag>
 \t\t\t\t<name>I10</name>
@@ -75,7 +75,12 @@ def test_codes_are_read_as_listed(write, pack):
     shared = {"types": (CHAPTER,), "source": "ICD-10-CM"}
     assert detect_format(path) == "icd10cm"
     assert list(read_ontology(path)) == [
-        Entity("I10", "Essential (primary) hypertension", ("high blood pressure", "hypertension & so on"), **shared),
+        Entity(
+            "I10",
+            "Essential (primary) hypertension",
+            ("high blood pressure", "hypertension & so on"),
+            **shared,
+        ),
         Entity(
             "I11.0",
             "Hypertensive heart disease with heart failure",
@@ -90,7 +95,9 @@ def test_codes_are_read_as_listed(write, pack):
 
 def test_code_without_a_description_is_counted(write):
     bad = "<diag><name>I12</name></diag>\n<diag><desc>x</desc></diag>"
-    with pytest.warns(KrisselWarning, match=r"KW101.*Left out 2 of 5.*begins a code without a description"):
+    with pytest.warns(
+        KrisselWarning, match=r"KW101.*Left out 2 of 5.*begins a code without a description"
+    ):
         assert len(list(read_icd10cm(write(HEAD + CODES + bad + END)))) == 3
 
 

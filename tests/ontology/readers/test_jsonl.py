@@ -8,14 +8,21 @@ from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.ontology.readers import read_jsonl, read_ontology
 
-RECORD = {"concept_id": "C0000039", "canonical_name": "DPPC", "aliases": ["a", "DPPC", "a", ""], "types": ["T109"]}
+RECORD = {
+    "concept_id": "C0000039",
+    "canonical_name": "DPPC",
+    "aliases": ["a", "DPPC", "a", ""],
+    "types": ["T109"],
+}
 
 
 @pytest.fixture
 def write(tmp_path):
     def write(*lines):
         path = tmp_path / "small.jsonl"
-        path.write_text("".join(f"{line if isinstance(line, str) else json.dumps(line)}\n" for line in lines))
+        path.write_text(
+            "".join(f"{line if isinstance(line, str) else json.dumps(line)}\n" for line in lines)
+        )
         return path
 
     return write
@@ -37,7 +44,17 @@ def test_scispacys_keys_and_ours_are_read(write):
     first, second = read_jsonl(write({**RECORD, "definition": None}, "", more))
     assert first == Entity("C0000039", "DPPC", ("a",), ("T109",))
     assert second == Entity(
-        "2", "DPPC", ("a",), ("T109",), ("D10.570",), "A lipid.", ("MESH:D015060",), "mouse", "UMLS", ("3",), ("4",)
+        "2",
+        "DPPC",
+        ("a",),
+        ("T109",),
+        ("D10.570",),
+        "A lipid.",
+        ("MESH:D015060",),
+        "mouse",
+        "UMLS",
+        ("3",),
+        ("4",),
     )
 
 
@@ -48,16 +65,27 @@ def test_scispacys_keys_and_ours_are_read(write):
         ('["a"]', "holds a list instead of an object"),
         ('{"concept_id": "1"}', "has no 'canonical_name'"),
         ('{"canonical_name": "x"}', "has no 'concept_id'"),
-        ('{"concept_id": 1, "canonical_name": "x"}', "has a int instead of a text under 'concept_id'"),
-        ('{"concept_id": "1", "canonical_name": "x", "aliases": "xyz"}', "has no list of texts under 'aliases'"),
-        ('{"concept_id": "1", "canonical_name": "x", "types": [1]}', "has no list of texts under 'types'"),
+        (
+            '{"concept_id": 1, "canonical_name": "x"}',
+            "has a int instead of a text under 'concept_id'",
+        ),
+        (
+            '{"concept_id": "1", "canonical_name": "x", "aliases": "xyz"}',
+            "has no list of texts under 'aliases'",
+        ),
+        (
+            '{"concept_id": "1", "canonical_name": "x", "types": [1]}',
+            "has no list of texts under 'types'",
+        ),
         ('{"concept_id": "1", "canonical_name": "\\ud800"}', "holds half a surrogate pair"),
         ("[" * 100_000, "is (nested too deeply|not JSON)"),
     ],
 )
 def test_bad_record_in_the_middle_is_counted(write, bad, problem):
     path = write(RECORD, bad, {**RECORD, "concept_id": "2"})
-    with pytest.warns(KrisselWarning, match=f"KW101.*Left out 1 of 3.*small.jsonl.*line 2 {problem}"):
+    with pytest.warns(
+        KrisselWarning, match=f"KW101.*Left out 1 of 3.*small.jsonl.*line 2 {problem}"
+    ):
         assert [entity.id for entity in read_jsonl(path)] == ["C0000039", "2"]
 
 
@@ -79,7 +107,9 @@ def test_file_cut_within_its_last_line_raises(tmp_path):
         list(read_jsonl(path))
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(st.binary(max_size=300))
 def test_random_bytes_raise(tmp_path, data):
     path = tmp_path / "wild.jsonl"
@@ -92,13 +122,21 @@ def test_random_bytes_raise(tmp_path, data):
 @pytest.mark.parametrize("indent", [None, 2])
 def test_lists_of_objects_are_read(tmp_path, start, indent):
     path = tmp_path / "list.json"
-    records = [RECORD, 7, {**RECORD, "concept_id": "2", "other": 1}, {**RECORD, "concept_id": "\ud800"}]
+    records = [
+        RECORD,
+        7,
+        {**RECORD, "concept_id": "2", "other": 1},
+        {**RECORD, "concept_id": "\ud800"},
+    ]
     path.write_text(start + json.dumps(records, indent=indent), encoding="utf8")
     with pytest.warns(KrisselWarning) as caught:
         found = list(read_ontology(path))
     assert [entity.id for entity in found] == ["C0000039", "2"]
     said = " ".join(str(each.message) for each in caught)
-    assert "line 2 holds a int instead of an object; line 4 holds half a surrogate" in said and "'other' (1)" in said
+    assert (
+        "line 2 holds a int instead of an object; line 4 holds half a surrogate" in said
+        and "'other' (1)" in said
+    )
     path.write_text(json.dumps([RECORD])[:-9])
     with pytest.raises(KrisselError, match="K102"):
         list(read_ontology(path))

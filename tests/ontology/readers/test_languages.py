@@ -20,8 +20,10 @@ TAGS = ["", "en", "en-GB", "fr", "de-AT", "pt_BR"]
 LABELS = st.lists(st.lists(st.sampled_from(TAGS), min_size=1, max_size=4), min_size=1, max_size=4)
 HEAD = (
     '<?xml version="1.0"?>\n<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"\n'
-    ' xmlns:skos="http://www.w3.org/2004/02/skos/core#" xmlns:obo="http://purl.obolibrary.org/obo/"\n'
-    ' xmlns:owl="http://www.w3.org/2002/07/owl#" xmlns:rdfs="http://www.w3.org/2000/01/rdf-schema#">\n'
+    ' xmlns:skos="http://www.w3.org/2004/02/skos/core#" '
+    'xmlns:obo="http://purl.obolibrary.org/obo/"\n'
+    ' xmlns:owl="http://www.w3.org/2002/07/owl#" '
+    'xmlns:rdfs="http://www.w3.org/2000/01/rdf-schema#">\n'
 )
 
 
@@ -40,7 +42,8 @@ def as_owl(labels):
         stated = [element("rdfs:label", tag, text(number, tag)) for tag in tags]
         stated += [element("obo:IAO_0000115", tag, text(number, tag, "definition")) for tag in tags]
         classes.append(
-            f'<owl:Class rdf:about="http://purl.obolibrary.org/obo/TST_{number}">{"".join(stated)}</owl:Class>\n'
+            '<owl:Class rdf:about="http://purl.obolibrary.org/obo/'
+            f'TST_{number}">{"".join(stated)}</owl:Class>\n'
         )
     return "a.owl", f"{HEAD}{''.join(classes)}</rdf:RDF>\n"
 
@@ -49,17 +52,26 @@ def as_skos(labels):
     concepts = []
     for number, tags in enumerate(labels):
         # rdflib takes no other tags.
-        stated = [element("skos:prefLabel", tag.replace("_", "-"), text(number, tag)) for tag in tags]
-        stated += [element("skos:definition", tag.replace("_", "-"), text(number, tag, "definition")) for tag in tags]
+        stated = [
+            element("skos:prefLabel", tag.replace("_", "-"), text(number, tag)) for tag in tags
+        ]
+        stated += [
+            element("skos:definition", tag.replace("_", "-"), text(number, tag, "definition"))
+            for tag in tags
+        ]
         concepts.append(
-            f'<skos:Concept rdf:about="http://purl.obolibrary.org/obo/TST_{number}">{"".join(stated)}</skos:Concept>\n'
+            '<skos:Concept rdf:about="http://purl.obolibrary.org/obo/'
+            f'TST_{number}">{"".join(stated)}</skos:Concept>\n'
         )
     return "a.rdf", f"{HEAD}{''.join(concepts)}</rdf:RDF>\n"
 
 
 def as_fhir(labels):
     concepts = [
-        {"code": f"TST:{number}", "designation": [{"language": tag, "value": text(number, tag)} for tag in tags]}
+        {
+            "code": f"TST:{number}",
+            "designation": [{"language": tag, "value": text(number, tag)} for tag in tags],
+        }
         for number, tags in enumerate(labels)
     ]
     return "a.json", json.dumps({"resourceType": "CodeSystem", "name": "a", "concept": concepts})
@@ -102,20 +114,23 @@ def test_entities_without_the_wanted_language_are_kept(folder, write, labels, wa
         id_: tag or "untagged" for id_, (tag, _) in expected.items()
     }
     if write is not as_fhir:
-        assert all(entity.definition == entity.name.replace("label", "definition") for entity in found.values())
+        assert all(
+            entity.definition == entity.name.replace("label", "definition")
+            for entity in found.values()
+        )
     n_others = sum(is_other for _, is_other in expected.values())
-    assert [str(each.message).split()[1] for each in caught if "KW109" in str(each.message)] == [str(n_others)] * bool(
-        n_others
-    )
+    assert [str(each.message).split()[1] for each in caught if "KW109" in str(each.message)] == [
+        str(n_others)
+    ] * bool(n_others)
 
 
 def test_names_in_a_third_language_are_left_out(folder):
     content = (
-        f'{HEAD}<owl:Class rdf:about="http://purl.obolibrary.org/obo/TST_1">'
-        '<rdfs:label xml:lang="fr">goutte</rdfs:label>'
-        '<rdfs:label xml:lang="nl">jicht</rdfs:label><skos:altLabel xml:lang="fr">podagre</skos:altLabel>'
-        '<skos:altLabel xml:lang="en">gout</skos:altLabel><skos:altLabel>podagra</skos:altLabel></owl:Class>'
-        "</rdf:RDF>\n"
+        f'{HEAD}<owl:Class rdf:about="http://purl.obolibrary.org/obo/TST_1"><rdfs:label '
+        'xml:lang="fr">goutte</rdfs:label><rdfs:label xml:lang="nl">jicht</rdfs:label>'
+        '<skos:altLabel xml:lang="fr">podagre</skos:altLabel><skos:altLabel '
+        'xml:lang="en">gout</skos:altLabel><skos:altLabel>podagra</skos:altLabel>'
+        "</owl:Class></rdf:RDF>\n"
     )
     (folder / "b.owl").write_text(content)
     with pytest.warns(KrisselWarning, match=r"KW109\] 1 entities.*: fr \(1\)\. The first: TST:1"):
@@ -135,11 +150,15 @@ def test_language_is_a_setting_of_the_commands(folder, tmp_path):
     assert {"language", "translations"} <= set(inspect.signature(build).parameters)
 
 
-@pytest.mark.parametrize("found, wanted", [("en", "en"), ("en-GB", "en"), ("EN_us", "en"), ("en", "en-GB")])
+@pytest.mark.parametrize(
+    "found, wanted", [("en", "en"), ("en-GB", "en"), ("EN_us", "en"), ("en", "en-GB")]
+)
 def test_regional_tags_match_their_language(found, wanted):
     assert is_language(found, wanted)
 
 
-@pytest.mark.parametrize("found, wanted", [("", "en"), ("enm", "en"), ("de", "en"), ("en-US", "en-GB")])
+@pytest.mark.parametrize(
+    "found, wanted", [("", "en"), ("enm", "en"), ("de", "en"), ("en-US", "en-GB")]
+)
 def test_other_languages_do_not_match(found, wanted):
     assert not is_language(found, wanted)

@@ -14,7 +14,9 @@ LINES = (
     "C567755|613097||Tooth Agenesis, Selective, 6|STHAG6\n"
 )
 CONCEPTS = [
-    Entity("D009103", "Multiple Sclerosis", ("MS", "Sclerosis, Multiple"), ("Disease",), source="MEDIC"),
+    Entity(
+        "D009103", "Multiple Sclerosis", ("MS", "Sclerosis, Multiple"), ("Disease",), source="MEDIC"
+    ),
     Entity(
         "270400",
         "Smith-Lemli-Opitz Syndrome",
@@ -46,18 +48,26 @@ def test_plain_and_gzipped_files_are_read(tmp_path, pack):
 def test_bad_lines_are_counted_with_their_line_numbers(tmp_path):
     path = tmp_path / "medic.txt"
     good = "".join(f"D{i:06}||Name {i}\n" for i in range(30))
-    path.write_bytes(f"{good}no bars\n||no id\nD1|| |x\n".encode() + b"D2||\xff\xfe\n" + good.encode())
+    path.write_bytes(
+        f"{good}no bars\n||no id\nD1|| |x\n".encode() + b"D2||\xff\xfe\n" + good.encode()
+    )
     with pytest.warns(KrisselWarning) as caught:
         assert len(list(read_medic(path))) == 60
     (message,) = [str(warning.message) for warning in caught]
     assert message.startswith("[KW101] Left out 4 of 64 records") and str(path) in message
-    assert "line 31 has no '||'" in message and "line 32 has no id" in message and "line 33 has no preferred" in message
+    assert (
+        "line 31 has no '||'" in message
+        and "line 32 has no id" in message
+        and "line 33 has no preferred" in message
+    )
 
 
 def test_many_bad_lines_raise(tmp_path):
     path = tmp_path / "prose.txt"
     path.write_text("D000001||Name\n" + "only prose\n" * 1000, encoding="utf8")
-    with pytest.raises(KrisselError, match=r"K103.*prose\.txt.*medic.*line 22 has no '\|\|'.*ID\|alternative"):
+    with pytest.raises(
+        KrisselError, match=r"K103.*prose\.txt.*medic.*line 22 has no '\|\|'.*ID\|alternative"
+    ):
         list(read_medic(path))
 
 
@@ -79,7 +89,9 @@ def test_empty_file_raises(tmp_path, content):
 @pytest.mark.data
 def test_real_file_is_read_completely(data_dir, tmp_path):
     with pytest.warns(KrisselWarning, match="KW103.*260350"):
-        store = write_store(read_medic(data_dir / "ontologies" / "medic_06Jul2012.txt"), tmp_path / "medic")
+        store = write_store(
+            read_medic(data_dir / "ontologies" / "medic_06Jul2012.txt"), tmp_path / "medic"
+        )
     assert len(store) == 11_915
     assert store.manifest["names"] == sum(1 for _ in store.names()) == 76_237
     # Corpora spell OMIM ids with their prefix; 608627 is an alternative id in the file.

@@ -32,7 +32,14 @@ def tables(tmp_path):
 @pytest.mark.filterwarnings("error")
 def test_terms_get_their_tree_numbers(tables):
     assert list(read_mesh(*tables)) == [
-        Entity("D000001", "Calcimycin", ("A-23187",), ("Chemicals and Drugs",), ("D02.355", "D03.633"), source="MeSH"),
+        Entity(
+            "D000001",
+            "Calcimycin",
+            ("A-23187",),
+            ("Chemicals and Drugs",),
+            ("D02.355", "D03.633"),
+            source="MeSH",
+        ),
         # Without a term marked as preferred, the first; quotes are part of a term.
         Entity(
             "D009103",
@@ -53,7 +60,9 @@ def test_tree_numbers_are_optional(tables):
 
 def test_tree_table_alone_is_read(tables):
     first, second = read_mesh_tree(tables[1])
-    assert first == Entity("D000001", "Calcimycin", (), ("Chemicals and Drugs",), ("D02.355", "D03.633"), source="MeSH")
+    assert first == Entity(
+        "D000001", "Calcimycin", (), ("Chemicals and Drugs",), ("D02.355", "D03.633"), source="MeSH"
+    )
     assert second.name == "Multiple Sclerosis"
 
 
@@ -61,13 +70,16 @@ def test_bad_rows_are_counted(tmp_path):
     path = tmp_path / "terms.tsv"
     path.write_text(TERMS + "D3\ttoo few\nD4\tx\t \tY\n" + "D5\tFive\tFive\tY\n")
     with pytest.warns(
-        KrisselWarning, match="KW101.*2 of 8.*line 7 has 2 columns instead of 4; line 8 has nothing in.*'TermN"
+        KrisselWarning,
+        match="KW101.*2 of 8.*line 7 has 2 columns instead of 4; line 8 has nothing in.*'TermN",
     ):
         assert [entity.id for entity in read_mesh(path)] == ["D000001", "D009103", "D5"]
 
 
 def test_wrong_header_and_cut_row_raise(tmp_path, tables):
-    with pytest.raises(KrisselError, match="K103.*trees.tsv.*mesh.*line 1 has no column 'TermName'"):
+    with pytest.raises(
+        KrisselError, match="K103.*trees.tsv.*mesh.*line 1 has no column 'TermName'"
+    ):
         list(read_mesh(tables[1]))
     path = tmp_path / "cut.tsv"
     path.write_text(TERMS + "D5\tFiv")
@@ -80,7 +92,9 @@ def test_wrong_header_and_cut_row_raise(tmp_path, tables):
 def test_real_files_are_read_completely(data_dir):
     folder = data_dir / "ontologies"
     count = names = trees = rows = 0
-    for entity in read_mesh(folder / "mesh_descriptor_terms.tsv.gz", folder / "mesh_tree_numbers.tsv.gz"):
+    for entity in read_mesh(
+        folder / "mesh_descriptor_terms.tsv.gz", folder / "mesh_tree_numbers.tsv.gz"
+    ):
         count += 1
         names += len(entity.names)
         trees += len(entity.tree_numbers)

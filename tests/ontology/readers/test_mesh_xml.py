@@ -9,7 +9,10 @@ from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.ontology.readers import detect_format, read_ontology
 from spacy_krissel.ontology.readers.mesh import read_mesh_xml
 
-HEAD = '<?xml version="1.0"?>\n<!DOCTYPE {root} SYSTEM "https://www.nlm.nih.gov/x.dtd">\n<{root} LanguageCode="eng">\n'
+HEAD = (
+    '<?xml version="1.0"?>\n<!DOCTYPE {root} SYSTEM "https://www.nlm.nih.gov/x.dtd">\n'
+    '<{root} LanguageCode="eng">\n'
+)
 RECORD = """
 <DescriptorRecord DescriptorClass="1">
  <DescriptorUI>D006073</DescriptorUI>
@@ -27,7 +30,7 @@ RECORD = """
    <TermList><Term><String>Gout</String></Term><Term><String>Podagra</String></Term></TermList></Concept>
  </ConceptList>
 </DescriptorRecord>
-"""
+"""  # noqa: E501
 SUPPLEMENT = """
 <SupplementalRecord SCRClass="3">
  <SupplementalRecordUI>C536280</SupplementalRecordUI>
@@ -38,7 +41,7 @@ SUPPLEMENT = """
  <ConceptList><Concept PreferredConceptYN="Y"><TermList><Term><String>HPRT deficiency</String></Term></TermList>
  </Concept></ConceptList>
 </SupplementalRecord>
-"""
+"""  # noqa: E501
 GOUT = Entity(
     "D006073",
     "Gout",
@@ -75,12 +78,20 @@ def test_supplementary_records_are_read(write):
     path = write(whole(SUPPLEMENT, root="SupplementalRecordSet"))
     (found,) = read_ontology(path)
     assert found == Entity(
-        "C536280", "Gout, HPRT-related", ("HPRT deficiency",), ("Disease",), definition="Kelley.", source="MeSH"
+        "C536280",
+        "Gout, HPRT-related",
+        ("HPRT deficiency",),
+        ("Disease",),
+        definition="Kelley.",
+        source="MeSH",
     )
 
 
 def test_nothing_of_one_record_is_left_in_the_next(write):
-    bare = "<DescriptorRecord><DescriptorUI>D1</DescriptorUI><DescriptorName><String>One</String></DescriptorName>"
+    bare = (
+        "<DescriptorRecord><DescriptorUI>D1</DescriptorUI><DescriptorName><String>One</String>"
+        "</DescriptorName>"
+    )
     path = write(whole(RECORD, f"{bare}</DescriptorRecord>"))
     assert list(read_mesh_xml(path)) == [GOUT, Entity("D1", "One", source="MeSH")]
 
@@ -92,7 +103,9 @@ def test_records_are_read_as_a_stream(write):
 
 def test_bad_records_are_counted(write):
     bad = "<DescriptorRecord><DescriptorUI> </DescriptorUI></DescriptorRecord>\n<DescriptorRecord/>"
-    with pytest.warns(KrisselWarning, match=r"KW101.*Left out 2 of 3.*begins a record without an id"):
+    with pytest.warns(
+        KrisselWarning, match=r"KW101.*Left out 2 of 3.*begins a record without an id"
+    ):
         assert list(read_mesh_xml(write(whole(bad, RECORD)))) == [GOUT]
 
 

@@ -89,7 +89,9 @@ def test_scopes_and_types_can_be_chosen(write):
 def test_bad_lines_and_terms_are_counted(write):
     bad = "[Term]\nid: DOID:9\n\n[Term]\nname: no id\n\n"
     bad += "[Term]\nid: DOID:8\nname: kept\nnonsense\ndef: no quotes\n\n[Ter\n"
-    with pytest.warns(KrisselWarning, match=r"KW101.*Left out 5 of 8.*line 24 begins a \[Term\] without name"):
+    with pytest.warns(
+        KrisselWarning, match=r"KW101.*Left out 5 of 8.*line 24 begins a \[Term\] without name"
+    ):
         terms = list(read_obo(write(HEADER + TERM + bad + "[Term]\nid: DOID:7\nname: last\n")))
     # A broken stanza line ends nothing: what follows it still belongs to its own stanza.
     assert [term.id for term in terms] == ["DOID:0001816", "DOID:8", "DOID:7"]
@@ -129,24 +131,37 @@ def test_real_files_are_read_completely(data_dir, file, stanzas, obsolete):
 def test_layperson_synonyms_and_xrefs_of_hpo_are_read(data_dir):
     terms = {term.id: term for term in read_obo(data_dir / "ontologies" / "hp_2017-04-13.obo.gz")}
     assert "Abnormally shaped skull" in terms["HP:0002648"].aliases
-    assert "MSH:D021782" in terms["HP:0000003"].xrefs and terms["HP:0000003"].types == ("human_phenotype",)
+    assert "MSH:D021782" in terms["HP:0000003"].xrefs and terms["HP:0000003"].types == (
+        "human_phenotype",
+    )
 
 
 # One line of any text: what `str.split` takes for white space may be escaped, or stand for itself.
-LINES = st.text(st.characters(exclude_categories=["C", "Z"], include_characters=' "\\!{}[]'), max_size=12)
+LINES = st.text(
+    st.characters(exclude_categories=["C", "Z"], include_characters=' "\\!{}[]'), max_size=12
+)
 NAMES = LINES.map(str.strip).filter(bool)
 WORDS = st.from_regex(r"[a-z]{1,4}", fullmatch=True)
 COMMENTS = st.one_of(st.just(""), LINES.map(lambda text: f" ! {text}"))
 MODIFIERS = st.one_of(
     st.just(""),
     st.dictionaries(WORDS, LINES, max_size=2).map(
-        lambda each: " {" + ", ".join(f'{key}="{escape(value)}"' for key, value in each.items()) + "}"
+        lambda each: (
+            " {" + ", ".join(f'{key}="{escape(value)}"' for key, value in each.items()) + "}"
+        )
     ),
 )
 XREFS = st.lists(
-    st.tuples(WORDS, st.one_of(st.just(""), LINES.map(lambda text: f' "{escape(text)}"'))), max_size=2
-).map(lambda each: "[" + ", ".join(f"{word.upper()}:1{description}" for word, description in each) + "]")
-SCOPE_WORDS = st.sampled_from(["EXACT", "RELATED", "BROAD", "exact", "Narrow", "", "OWN", "own_type", "EXACT own_type"])
+    st.tuples(WORDS, st.one_of(st.just(""), LINES.map(lambda text: f' "{escape(text)}"'))),
+    max_size=2,
+).map(
+    lambda each: (
+        "[" + ", ".join(f"{word.upper()}:1{description}" for word, description in each) + "]"
+    )
+)
+SCOPE_WORDS = st.sampled_from(
+    ["EXACT", "RELATED", "BROAD", "exact", "Narrow", "", "OWN", "own_type", "EXACT own_type"]
+)
 OF_WORDS = {"": "RELATED", "OWN": "EXACT", "own_type": "RELATED", "EXACT own_type": "EXACT"}
 
 
@@ -160,7 +175,10 @@ def escape(text, letters='\\"'):
 
 def read_term(folder, *lines, **options):
     path = folder / "term.obo"
-    header = 'format-version: 1.2\nsynonymtypedef: OWN "of its own" EXACT\nsynonymtypedef: own_type "no scope"\n\n'
+    header = (
+        'format-version: 1.2\nsynonymtypedef: OWN "of its own" EXACT\n'
+        'synonymtypedef: own_type "no scope"\n\n'
+    )
     path.write_text(header + "\n".join(["[Term]", *lines, ""]), encoding="utf8")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -168,7 +186,16 @@ def read_term(folder, *lines, **options):
     return term
 
 
-@given(NAMES, NAMES, NAMES, SCOPE_WORDS, XREFS, XREFS, st.tuples(MODIFIERS, COMMENTS), st.tuples(MODIFIERS, COMMENTS))
+@given(
+    NAMES,
+    NAMES,
+    NAMES,
+    SCOPE_WORDS,
+    XREFS,
+    XREFS,
+    st.tuples(MODIFIERS, COMMENTS),
+    st.tuples(MODIFIERS, COMMENTS),
+)
 def test_values_are_without_modifiers_and_comments(
     shared_folder, name, synonym, definition, words, xrefs, sources, ends, others
 ):
@@ -191,7 +218,12 @@ def test_values_are_without_modifiers_and_comments(
 
 
 # A bracket or a brace in a text with bare quotes may begin what follows it.
-@given(st.text('ab "-()', min_size=1, max_size=10).map(str.strip).filter(bool), SCOPE_WORDS, XREFS, MODIFIERS)
+@given(
+    st.text('ab "-()', min_size=1, max_size=10).map(str.strip).filter(bool),
+    SCOPE_WORDS,
+    XREFS,
+    MODIFIERS,
+)
 def test_unescaped_quotes_are_part_of_the_text(shared_folder, text, words, xrefs, modifiers):
     term = read_term(
         shared_folder,
@@ -255,7 +287,9 @@ def test_names_keep_braces_and_exclamation_marks(tmp_path):
 
 @pytest.mark.filterwarnings("error")
 @given(st.integers(1, 30), st.randoms(use_true_random=False), st.booleans())
-def test_obsolete_ids_lead_to_the_term_at_the_end_of_a_chain(shared_folder, length, random, by_alternative):
+def test_obsolete_ids_lead_to_the_term_at_the_end_of_a_chain(
+    shared_folder, length, random, by_alternative
+):
     """Whatever the order of the stanzas, and whether the steps state one to replace them or one to
     consider."""
     stanzas = [f"[Term]\nid: A:0\nname: n\nalt_id: A:{'0.1' if by_alternative else '0.2'}\n"]
@@ -263,7 +297,8 @@ def test_obsolete_ids_lead_to_the_term_at_the_end_of_a_chain(shared_folder, leng
         tag = random.choice(["replaced_by", "consider", "use_term"])
         newer = "A:0.1" if by_alternative and number == 1 else f"A:{number - 1}"
         stanzas.append(
-            f"[Term]\nid: A:{number}\nname: o\nis_obsolete: true\n{tag}: {newer} ! why\nalt_id: B:{number}\n"
+            f"[Term]\nid: A:{number}\nname: o\nis_obsolete: true\n{tag}: {newer} ! why\n"
+            f"alt_id: B:{number}\n"
         )
     random.shuffle(stanzas)
     path = shared_folder / "chain.obo"
@@ -283,7 +318,10 @@ def test_obsolete_ids_that_lead_nowhere_warn(write):
         "[Term]\nid: B:5\nname: o\nis_obsolete: true\nreplaced_by: A:2\nconsider: A:1\n\n"
         "[Term]\nid: B:6\nname: o\nis_obsolete: true\n"
     )
-    expected = r"KW108\] 4 obsolete.*B:1 \(consider A:1 or A:2\); B:2 \(replaced by C:9\); B:3 \(replaced by B:4\)"
+    expected = (
+        r"KW108\] 4 obsolete.*B:1 \(consider A:1 or A:2\); B:2 \(replaced by C:9\); B:3 \(replaced "
+        r"by B:4\)"
+    )
     with pytest.warns(KrisselWarning, match=expected):
         first, second = read_obo(write(text))
     assert (first.alt_ids, second.alt_ids) == ((), ("B:5",))

@@ -51,14 +51,19 @@ EDGES = [
 def write(tmp_path):
     def write(data):
         path = tmp_path / "cl.json"
-        path.write_text(data if isinstance(data, str) else json.dumps(data, indent=1), encoding="utf8")
+        path.write_text(
+            data if isinstance(data, str) else json.dumps(data, indent=1), encoding="utf8"
+        )
         return path
 
     return write
 
 
 def graph(nodes):
-    return {"meta": {"version": "1"}, "graphs": [{"id": f"{OBO}cl.json", "nodes": nodes, "edges": EDGES}]}
+    return {
+        "meta": {"version": "1"},
+        "graphs": [{"id": f"{OBO}cl.json", "nodes": nodes, "edges": EDGES}],
+    }
 
 
 def test_classes_are_read(write):
@@ -82,15 +87,23 @@ def test_classes_are_read(write):
 
 
 def test_classes_are_read_from_a_graph_without_types(write):
-    untyped = [{key: value for key, value in node.items() if key != "type"} for node in (NEURON, OTHERS[-1])]
-    assert [entity.name for entity in read_obographs(write(graph(untyped)))] == ["neuron", "has part"]
+    untyped = [
+        {key: value for key, value in node.items() if key != "type"}
+        for node in (NEURON, OTHERS[-1])
+    ]
+    assert [entity.name for entity in read_obographs(write(graph(untyped)))] == [
+        "neuron",
+        "has part",
+    ]
 
 
 def test_graph_and_obo_file_give_the_same_entities(write, tmp_path):
     (tmp_path / "cl.obo").write_text(
-        "format-version: 1.2\nontology: cl\n\n[Term]\nid: CL:0000540\nname: neuron\nnamespace: cell\n"
+        "format-version: 1.2\nontology: cl\n\n[Term]\nid: CL:0000540\nname: neuron\n"
+        "namespace: cell\n"
         'alt_id: CL:0000899\nalt_id: CL:0000538\ndef: "A cell of the nervous system." [PMID:1]\n'
-        'synonym: "nerve cell" EXACT []\nsynonym: "nerve unit" RELATED []\nsynonym: "cell" BROAD []\n'
+        'synonym: "nerve cell" EXACT []\nsynonym: "nerve unit" RELATED []\n'
+        'synonym: "cell" BROAD []\n'
         "xref: FMA:54527\nxref: NCBI_TaxID:9606 ! Homo sapiens\nis_a: CL:0000404\n"
     )
     assert list(read_obographs(write(graph([NEURON])))) == list(read_obo(tmp_path / "cl.obo"))
@@ -98,7 +111,9 @@ def test_graph_and_obo_file_give_the_same_entities(write, tmp_path):
 
 def test_format_is_detected(write):
     assert detect_format(write(graph([NEURON]))) == "obographs"
-    assert detect_format(write('{"concept_id": "1", "canonical_name": "\\"graphs\\": ["}')) == "jsonl"
+    assert (
+        detect_format(write('{"concept_id": "1", "canonical_name": "\\"graphs\\": ["}')) == "jsonl"
+    )
 
 
 def test_bad_nodes_are_counted(write):
@@ -110,12 +125,16 @@ def test_bad_nodes_are_counted(write):
         "type": "CLASS",
         "meta": {"synonyms": 7, "xrefs": ["x"], "definition": "y", "basicPropertyValues": [1]},
     }
-    with pytest.warns(KrisselWarning, match=r"KW101.*Left out 3 of.*line 1 \(counting nodes\) is not a node"):
+    with pytest.warns(
+        KrisselWarning, match=r"KW101.*Left out 3 of.*line 1 \(counting nodes\) is not a node"
+    ):
         found = list(read_obographs(write(graph([*bad, odd, NEURON]))))
     assert [entity.id for entity in found] == ["X:2", "X:4", "CL:0000540"]
 
 
-@pytest.mark.parametrize("text", ['{"graphs": [', "[" * 100_000, '{"graphs": [{"nodes": [{"id": "\ud800"}]'])
+@pytest.mark.parametrize(
+    "text", ['{"graphs": [', "[" * 100_000, '{"graphs": [{"nodes": [{"id": "\ud800"}]']
+)
 def test_invalid_json_raises(write, tmp_path, text):
     path = tmp_path / "cl.json"
     path.write_bytes(text.encode("utf8", "surrogatepass"))
@@ -123,7 +142,9 @@ def test_invalid_json_raises(write, tmp_path, text):
         list(read_obographs(path))
 
 
-@pytest.mark.parametrize("data", [[], {"graphs": {}}, {"graphs": [7]}, {"graphs": [{"nodes": 7}]}, {"graphs": [{}]}])
+@pytest.mark.parametrize(
+    "data", [[], {"graphs": {}}, {"graphs": [7]}, {"graphs": [{"nodes": 7}]}, {"graphs": [{}]}]
+)
 def test_other_json_raises(write, data):
     with pytest.raises(KrisselError, match=r"K103\].*obographs"):
         list(read_obographs(write(data)))

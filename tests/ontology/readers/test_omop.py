@@ -17,10 +17,21 @@ def table(header, *rows):
 
 def concepts(*rows):
     return table(
-        "concept_id concept_name domain_id vocabulary_id concept_class_id standard_concept concept_code "
-        "valid_start_date valid_end_date invalid_reason",
+        "concept_id concept_name domain_id vocabulary_id concept_class_id standard_concept "
+        "concept_code valid_start_date valid_end_date invalid_reason",
         *(
-            (id_, name, domain, vocabulary, "A class", standard, code, "20020131", "20991231", invalid)
+            (
+                id_,
+                name,
+                domain,
+                vocabulary,
+                "A class",
+                standard,
+                code,
+                "20020131",
+                "20991231",
+                invalid,
+            )
             for id_, name, domain, vocabulary, standard, code, invalid in rows
         ),
     )
@@ -51,7 +62,10 @@ FILES = {
         ("3001", "3003", "Mapped from", "20020131", "20991231", ""),
     ),
     "VOCABULARY.csv": table(
-        "vocabulary_id vocabulary_name vocabulary_reference vocabulary_version vocabulary_concept_id",
+        (
+            "vocabulary_id vocabulary_name vocabulary_reference vocabulary_version "
+            "vocabulary_concept_id"
+        ),
         ("SNOMED", "SNOMED", "https://www.snomed.org", "2026-01-01", "44819097"),
         ("Domain", "OMOP Domain", "OMOP generated", "", "44819147"),
         ("None", "OMOP Standardized Vocabularies", "OMOP generated", "v5.0 31-JAN-26", "44819096"),
@@ -90,7 +104,9 @@ def ids(entities):
 def test_invalid_and_foreign_language_rows_are_left_out(omop):
     first, second, third, *others = read_omop(omop(), parents=True)
     assert first == GOUT and ids(others) == ["3005", "3006"]
-    assert (second.name, second.parents) == ('Arthritis, "crystal"', ()), "a quote is a character of the name"
+    assert (second.name, second.parents) == ('Arthritis, "crystal"', ()), (
+        "a quote is a character of the name"
+    )
     assert third.xrefs == ("MESH:D006073",) and others[0].xrefs == ("RXNORM:2683",)
 
 
@@ -122,8 +138,13 @@ def test_missing_file_is_named(omop, name):
 
 
 def test_damaged_rows_are_counted(omop):
-    rows = "3007\tshort\n" + concepts(("3008", "no code", "Drug", "ATC", "", " ", "")).partition("\n")[2]
-    with pytest.warns(KrisselWarning, match=r"KW101.*Left out 2 of 8.*CONCEPT\.csv.*2 columns.*'concept_code'"):
+    rows = (
+        "3007\tshort\n"
+        + concepts(("3008", "no code", "Drug", "ATC", "", " ", "")).partition("\n")[2]
+    )
+    with pytest.warns(
+        KrisselWarning, match=r"KW101.*Left out 2 of 8.*CONCEPT\.csv.*2 columns.*'concept_code'"
+    ):
         assert len(list(read_omop(omop(**{"CONCEPT.csv": FILES["CONCEPT.csv"] + rows})))) == 5
     with pytest.raises(KrisselError, match="K103.*CONCEPT.csv.*no column 'concept_id'"):
         list(read_omop(omop(**{"CONCEPT.csv": "concept_id,concept_name\n"})))
@@ -140,11 +161,18 @@ def test_gzipped_files_are_read(omop):
 
 def test_provenance_of_the_files_is_kept(omop, tmp_path):
     folder = omop()
-    store = build_ontology(folder, tmp_path / "store", vocabularies=["SNOMED"], parents=True, below=["3002"])
+    store = build_ontology(
+        folder, tmp_path / "store", vocabularies=["SNOMED"], parents=True, below=["3002"]
+    )
     assert ids(store) == ["3001", "3002"]
     (stated,) = store.manifest["info"]["provenance"]
     assert (stated["format"], stated["version"]) == ("omop", "v5.0 31-JAN-26")
-    assert stated["vocabularies"] == {"SNOMED": {"version": "2026-01-01"}} and sorted(stated["files"]) == sorted(FILES)
+    assert stated["vocabularies"] == {"SNOMED": {"version": "2026-01-01"}} and sorted(
+        stated["files"]
+    ) == sorted(FILES)
     store = build_ontology(omop(**{"VOCABULARY.csv": None}), tmp_path / "store", version="May")
     (stated,) = store.manifest["info"]["provenance"]
-    assert stated["version"] == "May" and sorted(stated["files"]) == ["CONCEPT.csv", "CONCEPT_SYNONYM.csv"]
+    assert stated["version"] == "May" and sorted(stated["files"]) == [
+        "CONCEPT.csv",
+        "CONCEPT_SYNONYM.csv",
+    ]

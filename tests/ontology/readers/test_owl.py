@@ -165,9 +165,16 @@ def test_class_with_deprecated_1_is_left_out(write):
 def test_scopes_types_and_language_apply(write):
     path = write(whole(NEURON))
     (found,) = read_owl(path, scopes=("EXACT", "BROAD"), types=("Cell",))
-    assert (found.aliases, found.types) == (("brain cell", "nerve cell", "ganglion cell"), ("Cell",))
+    assert (found.aliases, found.types) == (
+        ("brain cell", "nerve cell", "ganglion cell"),
+        ("Cell",),
+    )
     (found,) = read_owl(path, language="fr")
-    assert found.name == "neurone" and found.definition == "Une cellule." and "Nervenzelle" not in found.names
+    assert (
+        found.name == "neurone"
+        and found.definition == "Une cellule."
+        and "Nervenzelle" not in found.names
+    )
 
 
 @pytest.mark.parametrize("is_obo", [False, True])
@@ -176,7 +183,9 @@ def test_properties_of_nci_thesaurus_are_read(write, is_obo):
     if is_obo:
         # The edition of the OBO Foundry.
         text = re.sub("http://ncicb.*?#(?=C)", f"{OBO}NCIT_", text)
-        text = re.sub(r"<(/?)P(?=\d)", r"<\1obo:NCIT_P", text).replace("<rdf:RDF", f'<rdf:RDF xmlns:obo="{OBO}"')
+        text = re.sub(r"<(/?)P(?=\d)", r"<\1obo:NCIT_P", text).replace(
+            "<rdf:RDF", f'<rdf:RDF xmlns:obo="{OBO}"'
+        )
     (found,) = read_owl(write(text))
     assert found == Entity(
         "NCIT:C34650",
@@ -197,7 +206,10 @@ def test_namespace_prefixes_do_not_matter(write):
       <ns1:label>one</ns1:label></r:Description>
     <o:Class r:about="http://x.org/XX_2"><ns1:label>two</ns1:label><ns1:subClassOf r:resource="http://x.org/XX_1"/></o:Class>
     <r:Description r:about="http://x.org/XX_3"><ns1:label>three</ns1:label></r:Description></r:RDF>"""
-    assert [(each.id, each.parents) for each in read_ontology(write(text))] == [("XX:1", ()), ("XX:2", ("XX:1",))]
+    assert [(each.id, each.parents) for each in read_ontology(write(text))] == [
+        ("XX:1", ()),
+        ("XX:2", ("XX:1",)),
+    ]
 
 
 def test_class_without_an_address_is_counted(write):
@@ -210,7 +222,10 @@ def test_class_without_an_address_is_counted(write):
     "text, code",
     [
         (whole(CELL, NEURON)[:-30], "K007"),
-        (whole(CELL).replace("<rdf:RDF", '<!DOCTYPE rdf:RDF [<!ENTITY a "b">]>\n<rdf:RDF', 1), "K009"),
+        (
+            whole(CELL).replace("<rdf:RDF", '<!DOCTYPE rdf:RDF [<!ENTITY a "b">]>\n<rdf:RDF', 1),
+            "K009",
+        ),
         ("<other/>", "K008"),
         (whole(), "K103"),
     ],

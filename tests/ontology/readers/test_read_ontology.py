@@ -17,30 +17,38 @@ SAMPLES = {
     "phrases": "1\tone\tan example\n",
     "zeshel": '{"title": "one", "text": "One is a number .", "document_id": "00A"}\n',
     "gene-info": (
-        "#tax_id\tGeneID\tSymbol\tSynonyms\tdbXrefs\tdescription\tSymbol_from_nomenclature_authority\t"
-        "Full_name_from_nomenclature_authority\tOther_designations\n9606\t1\tone\t-\t-\t-\t-\t-\t-\n"
+        "#tax_id\tGeneID\tSymbol\tSynonyms\tdbXrefs\tdescription\t"
+        "Symbol_from_nomenclature_authority\tFull_name_from_nomenclature_authority\t"
+        "Other_designations\n9606\t1\tone\t-\t-\t-\t-\t-\t-\n"
     ),
     "taxonomy": "1\t|\tone\t|\t\t|\tscientific name\t|\n",
-    "cellosaurus": "-----\n  Cellosaurus\n\nID   one\nAC   CVCL_0001\nOX   NCBI_TaxID=9606; ! Homo sapiens\n//\n",
+    "cellosaurus": (
+        "-----\n  Cellosaurus\n\nID   one\nAC   CVCL_0001\nOX   NCBI_TaxID=9606; ! Homo sapiens\n"
+        "//\n"
+    ),
     "cellosaurus-tsv": "one\tCVCL_0001\tHomo sapiens\n",
-    "obographs": '{"graphs": [{"id": "http://x/y.json", "nodes": [{"id": "X:1", "lbl": "one", "type": "CLASS"}]}]}\n',
+    "obographs": (
+        '{"graphs": [{"id": "http://x/y.json", "nodes": [{"id": "X:1", "lbl": "one", "type": '
+        '"CLASS"}]}]}\n'
+    ),
     "fhir": '{"resourceType": "CodeSystem", "concept": [{"code": "1", "display": "one"}]}\n',
     "icd10cm": (
-        "<ICD10CM.tabular><chapter><section><diag><name>A00</name><desc>one</desc></diag></section></chapter>"
-        "</ICD10CM.tabular>\n"
+        "<ICD10CM.tabular><chapter><section><diag><name>A00</name><desc>one</desc></diag></section>"
+        "</chapter></ICD10CM.tabular>\n"
     ),
     "skos": (
         "@prefix skos: <http://www.w3.org/2004/02/skos/core#> .\n"
         '<http://x.org/y/1> a skos:Concept ; skos:prefLabel "one"@en .\n'
     ),
     "owl": (
-        '<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:owl="http://www.w3.org/2002/07/owl#" '
-        'xmlns:rdfs="http://www.w3.org/2000/01/rdf-schema#"><owl:Class rdf:about="http://x.org/X_1"><rdfs:label>one'
-        "</rdfs:label></owl:Class></rdf:RDF>\n"
+        '<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" '
+        'xmlns:owl="http://www.w3.org/2002/07/owl#" '
+        'xmlns:rdfs="http://www.w3.org/2000/01/rdf-schema#"><owl:Class '
+        'rdf:about="http://x.org/X_1"><rdfs:label>one</rdfs:label></owl:Class></rdf:RDF>\n'
     ),
     "mesh-xml": (
-        "<DescriptorRecordSet><DescriptorRecord><DescriptorUI>D1</DescriptorUI><DescriptorName><String>one</String>"
-        "</DescriptorName></DescriptorRecord></DescriptorRecordSet>\n"
+        "<DescriptorRecordSet><DescriptorRecord><DescriptorUI>D1</DescriptorUI><DescriptorName>"
+        "<String>one</String></DescriptorName></DescriptorRecord></DescriptorRecordSet>\n"
     ),
     "table": "id,name\nX:1,one\n",
     "medcat": "cui,name,name_status\nC1,one,P\n",
@@ -51,7 +59,11 @@ SAMPLES = {
     "ctd": "# CTD\n# Fields:\n# DiseaseName,DiseaseID,TreeNumbers,Synonyms\n#\none,MESH:D1,C01,\n",
 }
 # Any table of three columns looks like one of phrases, so that this format is to be named.
-FILES = [format for format, reader in READERS.items() if reader.detects is not Reader.detects or format == "phrases"]
+FILES = [
+    format
+    for format, reader in READERS.items()
+    if reader.detects is not Reader.detects or format == "phrases"
+]
 TOLD = [format for format in FILES if format != "phrases"]
 # Read as JSON, XML or a graph, not by lines.
 WHOLE = ("obographs", "mesh-xml", "owl", "skos", "fhir", "icd10cm")
@@ -93,7 +105,9 @@ def test_binary_files_raise_with_their_kind(tmp_path, content, advice, format):
     assert str(caught.value).isprintable()
 
 
-@pytest.mark.parametrize("format", [format for format in FILES if not SAMPLES[format].lstrip().startswith("<")])
+@pytest.mark.parametrize(
+    "format", [format for format in FILES if not SAMPLES[format].lstrip().startswith("<")]
+)
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
 def test_marked_encodings_are_read(tmp_path, format, encoding):
     path = tmp_path / "plain.txt"
@@ -113,18 +127,28 @@ def test_windows_encoding_is_named_once(tmp_path):
         assert len(list(read_ontology(path))) == 9
     (said,) = (str(each.message) for each in caught)
     assert re.search(
-        r"KW101.*2 of 11.*line 11 is not UTF-8.*'X:10,Ménière'.*iconv -f WINDOWS-1252 -t UTF-8.*Sjögren", said
+        (
+            r"KW101.*2 of 11.*line 11 is not UTF-8.*'X:10,Ménière'.*iconv -f WINDOWS-1252 -t "
+            r"UTF-8.*Sjögren"
+        ),
+        said,
     )
     assert said.count("iconv") == 1
 
 
 @pytest.mark.parametrize("content, code", [
-    ("Prefix(owl:=<http://www.w3.org/2002/07/owl#>)\nOntology(<http://a.org/b>\n)", "K119.*functional.*robot convert"),
-    ("Prefix: owl: <http://www.w3.org/2002/07/owl#>\nOntology: <http://a.org/b>\n", "K119.*Manchester.*robot convert"),
-    ('<?xml version="1.0"?>\n<Ontology xmlns="http://www.w3.org/2002/07/owl#">', "K119.*OWL/XML.*robot"),
-    ('{"@context": {"owl": "http://www.w3.org/2002/07/owl#"}, "@graph": []}', "K119.*JSON-LD.*rdfpipe"),
-    ('[\n{"@id": "http://a.org/b", "@type": ["http://www.w3.org/2002/07/owl#Class"]}\n]', "K119.*JSON-LD.*rdfpipe"),
-    ("fever\nheart attack\nWilson's disease, type 2\n", "K120.*'fever'.*columns id and name.*krissel map"),
+    ("Prefix(owl:=<http://www.w3.org/2002/07/owl#>)\nOntology(<http://a.org/b>\n)",
+     "K119.*functional.*robot convert"),
+    ("Prefix: owl: <http://www.w3.org/2002/07/owl#>\nOntology: <http://a.org/b>\n",
+     "K119.*Manchester.*robot convert"),
+    ('<?xml version="1.0"?>\n<Ontology xmlns="http://www.w3.org/2002/07/owl#">',
+     "K119.*OWL/XML.*robot"),
+    ('{"@context": {"owl": "http://www.w3.org/2002/07/owl#"}, "@graph": []}',
+     "K119.*JSON-LD.*rdfpipe"),
+    ('[\n{"@id": "http://a.org/b", "@type": ["http://www.w3.org/2002/07/owl#Class"]}\n]',
+     "K119.*JSON-LD.*rdfpipe"),
+    ("fever\nheart attack\nWilson's disease, type 2\n",
+     "K120.*'fever'.*columns id and name.*krissel map"),
     ("name\nfever\n", "K120"),
 ])  # fmt: skip
 def test_other_syntaxes_raise_with_advice(tmp_path, content, code):
@@ -167,11 +191,14 @@ def test_truncated_and_damaged_gzip_raises(tmp_path, format):
         "rxnorm": "{0}|ENG||||||A{0}||{0}||RXNORM|IN|{0}|name {0}||N||",
         "umls": "C0000001|ENG|P|L1|PF|S{0}|Y|A{0}||||S|PT|C1|name {0}|0|N||",
     }
-    one = block.get(format, record.replace("009103", "{0}").replace('"1"', '"{0}"').replace("1\t", "{0}\t"))
+    one = block.get(
+        format, record.replace("009103", "{0}").replace('"1"', '"{0}"').replace("1\t", "{0}\t")
+    )
     body = "\n".join(one.replace("{0}", str(i * 7919 % 100_003)) for i in range(12_000))
     header = (
         head
-        if format in ("mesh", "mesh-tree", "gene-info", "ctd", "table", "medcat", "ssslm", "babelon")
+        if format
+        in ("mesh", "mesh-tree", "gene-info", "ctd", "table", "medcat", "ssslm", "babelon")
         else "format-version: 1.2"
         if format == "obo"
         else ""
@@ -179,7 +206,11 @@ def test_truncated_and_damaged_gzip_raises(tmp_path, format):
     packed = gzip.compress(f"{header}\n{body}\n".lstrip().encode("utf8"))
     path = tmp_path / "ontology.gz"
     middle = len(packed) * 3 // 4
-    for data in (packed[:middle], packed[:middle] + b"\x00" * 200 + packed[middle + 200 :], packed + b"trailing"):
+    for data in (
+        packed[:middle],
+        packed[:middle] + b"\x00" * 200 + packed[middle + 200 :],
+        packed + b"trailing",
+    ):
         path.write_bytes(data)
         with pytest.raises(KrisselError, match=r"K102.*ontology\.gz.*line \d{4,}"):
             for _ in read_ontology(path, format=format if format == "phrases" else "auto"):
@@ -189,7 +220,9 @@ def test_truncated_and_damaged_gzip_raises(tmp_path, format):
         list(read_ontology(path, format=format if format == "phrases" else "auto"))
 
 
-@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(st.sampled_from(sorted(FILES)), st.binary(max_size=200), st.booleans())
 @example("jsonl", b"\x1f\x8b", False)
 @pytest.mark.filterwarnings("ignore::spacy_krissel.errors.KrisselWarning")
@@ -199,7 +232,19 @@ def test_random_bytes_give_entities_or_a_coded_error(tmp_path, format, data, aft
     try:
         entities = list(read_ontology(path, format=format))
     except KrisselError as error:
-        codes = ("K007", "K008", "K009", "K056", "K057", "K058", "K060", "K102", "K103", "K118", "K131")
+        codes = (
+            "K007",
+            "K008",
+            "K009",
+            "K056",
+            "K057",
+            "K058",
+            "K060",
+            "K102",
+            "K103",
+            "K118",
+            "K131",
+        )
         assert str(error).startswith(tuple(f"[{code}]" for code in codes))
     else:
         assert entities and all(entity.id.strip() and entity.name.strip() for entity in entities)

@@ -1,4 +1,5 @@
-"""The publishers' own files, where they are at hand: detected, read, and as many entities as they have."""
+"""The publishers' own files, where they are at hand: detected, read, and as many entities as they
+have."""
 
 import warnings
 

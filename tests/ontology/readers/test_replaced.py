@@ -20,11 +20,14 @@ TURTLE = ("terms:isReplacedBy", "obo:IAO_0100001", "oio:consider")
 HEAD = (
     '<?xml version="1.0"?>\n<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"\n'
     f' xmlns:obo="{OBO}" xmlns:oio="{OWL}" xmlns:terms="http://purl.org/dc/terms/"\n'
-    ' xmlns:owl="http://www.w3.org/2002/07/owl#" xmlns:rdfs="http://www.w3.org/2000/01/rdf-schema#">\n'
+    ' xmlns:owl="http://www.w3.org/2002/07/owl#" '
+    'xmlns:rdfs="http://www.w3.org/2000/01/rdf-schema#">\n'
 )
 PREFIXES = (
-    f"@prefix obo: <{OBO}> .\n@prefix oio: <{OWL}> .\n@prefix terms: <http://purl.org/dc/terms/> .\n"
-    "@prefix skos: <http://www.w3.org/2004/02/skos/core#> .\n@prefix owl: <http://www.w3.org/2002/07/owl#> .\n"
+    f"@prefix obo: <{OBO}> .\n@prefix oio: <{OWL}> .\n"
+    "@prefix terms: <http://purl.org/dc/terms/> .\n"
+    "@prefix skos: <http://www.w3.org/2004/02/skos/core#> .\n"
+    "@prefix owl: <http://www.w3.org/2002/07/owl#> .\n"
 )
 
 
@@ -34,9 +37,17 @@ def iri(id_):
 
 def as_obographs(ids, draw):
     def node(id_, newer):
-        stated = [{"pred": draw.choice(OBO_GRAPH), "val": draw.choice([each, iri(each)])} for each in newer]
+        stated = [
+            {"pred": draw.choice(OBO_GRAPH), "val": draw.choice([each, iri(each)])}
+            for each in newer
+        ]
         gone = {"deprecated": True} if newer else {}
-        return {"id": iri(id_), "lbl": id_, "type": "CLASS", "meta": {**gone, "basicPropertyValues": stated}}
+        return {
+            "id": iri(id_),
+            "lbl": id_,
+            "type": "CLASS",
+            "meta": {**gone, "basicPropertyValues": stated},
+        }
 
     return "a.json", json.dumps({"graphs": [{"nodes": [node(*each) for each in ids]}]})
 
@@ -48,7 +59,7 @@ def as_owl(ids, draw):
         return f"<{element}{draw.choice([by_address, f'>{newer}</{element}>'])}"
 
     classes = (
-        f'<owl:Class rdf:about="{iri(id_)}"><rdfs:label>{id_}</rdfs:label>{"".join(map(stated, newer))}'
+        f'<owl:Class rdf:about="{iri(id_)}"><rdfs:label>{id_}</rdfs:label>{"".join(map(stated, newer))}'  # noqa: E501
         f"{'<owl:deprecated>true</owl:deprecated>' if newer else ''}</owl:Class>\n"
         for id_, newer in ids
     )
@@ -76,7 +87,10 @@ def as_skos(ids, draw):
 def as_obo(ids, draw):
     terms = (
         f"[Term]\nid: {id_}\nname: {id_}\n{'is_obsolete: true' if newer else ''}\n"
-        + "".join(f"{draw.choice(['replaced_by', 'consider'])}: {draw.choice([each, iri(each)])}\n" for each in newer)
+        + "".join(
+            f"{draw.choice(['replaced_by', 'consider'])}: {draw.choice([each, iri(each)])}\n"
+            for each in newer
+        )
         for id_, newer in ids
     )
     return "a.obo", "format-version: 1.4\n\n" + "\n".join(terms)
@@ -112,7 +126,10 @@ def test_obsolete_ids_lead_to_the_entity_at_the_end(folder, write, steps, seed):
         ends[number] = ends[newer]
         ids.append((f"TST:{number}", [f"TST:{newer}"]))
     random.Random(seed).shuffle(ids)
-    expected = {f"TST:{root}": {f"TST:{each}" for each in ends if ends[each] == root and each > 1} for root in (0, 1)}
+    expected = {
+        f"TST:{root}": {f"TST:{each}" for each in ends if ends[each] == root and each > 1}
+        for root in (0, 1)
+    }
     assert read(folder, write, ids, seed) == expected
 
 
@@ -121,7 +138,8 @@ def test_circular_and_unknown_replacements_warn(folder, write):
     circle = [("TST:1", []), ("TST:2", ["TST:3"]), ("TST:3", ["TST:2"]), ("TST:4", ["TST:9"])]
     # With what replaces an id alone: of the choices of this seed, whichever it is.
     with pytest.warns(
-        KrisselWarning, match=r"KW108\] 3 obsolete ids.*TST:2 \(.*TST:3\); TST:3 \(.*TST:2\); TST:4 \(.*TST:9\)"
+        KrisselWarning,
+        match=r"KW108\] 3 obsolete ids.*TST:2 \(.*TST:3\); TST:3 \(.*TST:2\); TST:4 \(.*TST:9\)",
     ):
         found = read(folder, write if write is not as_skos else stated_by_the_older, circle)
     assert found == {"TST:1": set()}
@@ -129,7 +147,10 @@ def test_circular_and_unknown_replacements_warn(folder, write):
 
 def obo_terms(stated):
     """stated: the tags of each obsolete term."""
-    tags = "".join(f"\n[Term]\nid: {id_}\nname: n\nis_obsolete: true\n{lines}\n" for id_, lines in stated.items())
+    tags = "".join(
+        f"\n[Term]\nid: {id_}\nname: n\nis_obsolete: true\n{lines}\n"
+        for id_, lines in stated.items()
+    )
     return "".join(f"\n[Term]\nid: TST:{i}\nname: n{i}\nalt_id: ALT:{i}\n" for i in range(2)) + tags
 
 
@@ -140,7 +161,9 @@ def obo_graph(stated):
             "id": f"TST:{i}",
             "lbl": f"n{i}",
             "type": "CLASS",
-            "meta": {"basicPropertyValues": [{"pred": f"{OWL}hasAlternativeId", "val": f"ALT:{i}"}]},
+            "meta": {
+                "basicPropertyValues": [{"pred": f"{OWL}hasAlternativeId", "val": f"ALT:{i}"}]
+            },
         }
         for i in range(2)
     ]
@@ -162,7 +185,9 @@ def owl_classes(stated):
     for id_, lines in stated.items():
         pairs = [line.split(": ", 1) for line in lines.splitlines()]
         said = "".join(f"<{elements[tag]}>{value}</{elements[tag]}>" for tag, value in pairs)
-        texts.append(f'<owl:Class rdf:about="{id_}"><owl:deprecated>true</owl:deprecated>{said}</owl:Class>')
+        texts.append(
+            f'<owl:Class rdf:about="{id_}"><owl:deprecated>true</owl:deprecated>{said}</owl:Class>'
+        )
     return "\n".join([HEAD, *texts, "</rdf:RDF>\n"])
 
 
@@ -206,5 +231,7 @@ def test_exact_id_comes_before_other_spellings(folder):
 def stated_by_the_older(ids, draw):
     name, text = as_skos(ids, draw)
     lines = [line for line in text.split("\n") if " terms:replaces " not in line]
-    lines += [f"<{iri(id_)}> terms:isReplacedBy <{iri(each)}> ." for id_, newer in ids for each in newer]
+    lines += [
+        f"<{iri(id_)}> terms:isReplacedBy <{iri(each)}> ." for id_, newer in ids for each in newer
+    ]
     return name, "\n".join(lines) + "\n"

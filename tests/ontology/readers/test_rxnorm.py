@@ -27,7 +27,7 @@ CONCEPTS = """\
 SOURCES = """\
 C1|C2|RXNORM_26AA_260105F|RXNORM|RxNorm Vocabulary|RXNORM|26AA_260105F||||||x;y|0|1|2||IN||ENG|UTF-8|Y|Y|RxNorm||
 C3|C4|MSH2026|MSH|MeSH|MSH|2026||||||x;y|0|1|2||MH||ENG|UTF-8|Y|Y|MeSH||
-"""
+"""  # noqa: E501
 COLCHICINE = Entity(
     "2683",
     "colchicine",
@@ -92,8 +92,12 @@ def test_missing_file_is_named(rxnorm):
 
 
 def test_damaged_rows_are_counted(rxnorm):
-    (rxnorm / "RXNCONSO.RRF").write_text(f"{CONCEPTS}2683|ENG|x|\n|ENG||||||1||||RXNORM|IN|1|x||N||\n")
-    with pytest.warns(KrisselWarning, match=r"KW101.*Left out 2 of 14.*line 13 has 3 columns.*first column"):
+    (rxnorm / "RXNCONSO.RRF").write_text(
+        f"{CONCEPTS}2683|ENG|x|\n|ENG||||||1||||RXNORM|IN|1|x||N||\n"
+    )
+    with pytest.warns(
+        KrisselWarning, match=r"KW101.*Left out 2 of 14.*line 13 has 3 columns.*first column"
+    ):
         assert list(read_rxnorm(rxnorm)) == [COLCHICINE, TABLET]
     (rxnorm / "RXNCONSO.RRF").write_text("a,b\n")
     with pytest.raises(KrisselError, match=r"K103.*rxnorm.*RXNCONSO\.RRF, 18 columns"):
@@ -104,6 +108,10 @@ def test_provenance_of_the_files_is_kept(rxnorm, tmp_path):
     store = build_ontology(rxnorm.parent, tmp_path / "store", version="not this", licence="UMLS")
     assert store.resolve("RXNORM:2683") == "2683"
     (stated,) = store.manifest["info"]["provenance"]
-    assert (stated["format"], stated["version"], stated["licence"]) == ("rxnorm", "RXNORM_26AA_260105F", "UMLS")
+    assert (stated["format"], stated["version"], stated["licence"]) == (
+        "rxnorm",
+        "RXNORM_26AA_260105F",
+        "UMLS",
+    )
     assert stated["vocabularies"]["MSH"] == {"version": "MSH2026", "restriction": 0}
     assert sorted(stated["files"]) == ["RXNCONSO.RRF", "RXNSAB.RRF"]

@@ -34,7 +34,7 @@ t:c3 a skos:Concept ; skos:prefLabel "Rheumatoid arthritis"@en .
 t:c4 a skos:Concept ; skos:prefLabel "Old"@en ; owl:deprecated true .
 t:c5 a skos:Concept ; skos:prefLabel "Nur deutsch"@de .
 t:c6 skos:prefLabel "No concept"@en .
-"""
+"""  # noqa: E501
 FOUND = [
     Entity(
         "joints:c1",
@@ -85,7 +85,9 @@ def test_concepts_in_turtle_are_read_as_written(write, pack):
     pytest.importorskip("rdflib")
     path = write(TURTLE, pack)
     assert detect_format(path) == "skos"
-    with pytest.warns(KrisselWarning, match=r"KW109\] 1 entities.*'en'.*: de \(1\)\. The first: joints:c5"):
+    with pytest.warns(
+        KrisselWarning, match=r"KW109\] 1 entities.*'en'.*: de \(1\)\. The first: joints:c5"
+    ):
         assert list(read_ontology(path)) == FOUND
 
 
@@ -105,12 +107,17 @@ def test_concepts_in_xml_are_read_as_written(write):
         "<http://x.org/y/1> a <http://www.w3.org/2004/02/skos/core#Concept> .",
         "<http://x.org/y/1> <http://www.w3.org/1999/02/22-rdf-syntax-ns#type> "
         "<http://www.w3.org/2004/02/skos/core#Concept> .",
-        "PREFIX c: <http://www.w3.org/2004/02/skos/core#>\n<http://x.org/y/1>\n  a <http://x.org/Z>, c:Concept .",
+        (
+            "PREFIX c: <http://www.w3.org/2004/02/skos/core#>\n<http://x.org/y/1>\n"
+            "  a <http://x.org/Z>, c:Concept ."
+        ),
     ],
 )
 def test_other_spellings_of_a_type_are_read(write, line):
     pytest.importorskip("rdflib")
-    path = write(f'{line}\n<http://x.org/y/1> <http://www.w3.org/2004/02/skos/core#prefLabel> "one" .\n')
+    path = write(
+        f'{line}\n<http://x.org/y/1> <http://www.w3.org/2004/02/skos/core#prefLabel> "one" .\n'
+    )
     assert [(each.id, each.name) for each in read_ontology(path)] == [("y:1", "one")]
 
 
@@ -118,7 +125,12 @@ def test_language_and_hidden_labels_can_be_chosen(write):
     pytest.importorskip("rdflib")
     with pytest.warns(KrisselWarning, match=r"KW109\] 2 entities.*'de'.*: en \(2\)"):
         found = list(read_skos(write(TURTLE), language="de", hidden=True))
-    named = [("Gicht", "Zipperlein", "gouty arthritis"), ("Arthritis",), ("Rheumatoid arthritis",), ("Nur deutsch",)]
+    named = [
+        ("Gicht", "Zipperlein", "gouty arthritis"),
+        ("Arthritis",),
+        ("Rheumatoid arthritis",),
+        ("Nur deutsch",),
+    ]
     assert [each.names for each in found] == named
     assert found[0].definition == "Urat."
     assert "Goot" in next(read_skos(write(TURTLE), hidden=True)).aliases
@@ -126,7 +138,9 @@ def test_language_and_hidden_labels_can_be_chosen(write):
 
 def test_ids_are_independent_of_the_working_directory(write, tmp_path, monkeypatch):
     pytest.importorskip("rdflib")
-    path = write('@prefix s: <http://www.w3.org/2004/02/skos/core#> . <#a> a s:Concept ; s:prefLabel "one" .')
+    path = write(
+        '@prefix s: <http://www.w3.org/2004/02/skos/core#> . <#a> a s:Concept ; s:prefLabel "one" .'
+    )
     (first,) = read_skos(path)
     monkeypatch.chdir(tmp_path)
     assert first.id == next(read_skos(path)).id == "file:///joints.rdf#a"
@@ -136,13 +150,18 @@ def test_ids_are_independent_of_the_working_directory(write, tmp_path, monkeypat
 def test_concept_without_an_address_is_counted(write):
     pytest.importorskip("rdflib")
     with pytest.warns(KrisselWarning, match=r"KW101.*Left out 1 of 6.*line 6 has no address"):
-        assert len(list(read_skos(write(TURTLE + '[] a skos:Concept ; skos:prefLabel "x" .\n')))) == 4
+        assert (
+            len(list(read_skos(write(TURTLE + '[] a skos:Concept ; skos:prefLabel "x" .\n')))) == 4
+        )
 
 
 @pytest.mark.parametrize(
     "text, code",
     [
-        (TURTLE[:-40], "K102.*line 23: at line 23 of <>: Bad syntax .EOF found after object.*Expected"),
+        (
+            TURTLE[:-40],
+            "K102.*line 23: at line 23 of <>: Bad syntax .EOF found after object.*Expected",
+        ),
         (TURTLE.replace("a skos:Concept ", "a skos:Other "), "K103"),
         (XML[:-20], "K007"),
         (XML.replace("<rdf:RDF", '<!DOCTYPE rdf:RDF [<!ENTITY a "b">]>\n<rdf:RDF', 1), "K009"),
@@ -158,12 +177,19 @@ def test_errors_are_coded(write, text, code):
 @pytest.mark.filterwarnings("ignore:.*KW109")
 def test_blank_and_control_character_names_are_left_out(write):
     pytest.importorskip("rdflib")
-    more = 't:c7 a skos:Concept ; skos:prefLabel " "@en .\nt:c8 a skos:Concept ; skos:prefLabel "a\\u0007"@en .\n'
-    with pytest.warns(KrisselWarning, match=r"KW101.*Left out 1 of 7.*holds the control character U\+0007"):
+    more = (
+        't:c7 a skos:Concept ; skos:prefLabel " "@en .\n'
+        't:c8 a skos:Concept ; skos:prefLabel "a\\u0007"@en .\n'
+    )
+    with pytest.warns(
+        KrisselWarning, match=r"KW101.*Left out 1 of 7.*holds the control character U\+0007"
+    ):
         assert len(list(read_skos(write(TURTLE + more)))) == 4
 
 
 def test_missing_library_raises(write, monkeypatch):
     monkeypatch.setitem(sys.modules, "rdflib", None)
-    with pytest.raises(KrisselError, match=r"K114.*joints\.rdf.*pip install 'spacy-krissel\[rdf\]'"):
+    with pytest.raises(
+        KrisselError, match=r"K114.*joints\.rdf.*pip install 'spacy-krissel\[rdf\]'"
+    ):
         list(read_ontology(write(TURTLE)))

@@ -1,4 +1,5 @@
-"""SNOMED CT's snapshot. Ids of concepts and descriptions are synthetic; those of its metadata are SNOMED CT's."""
+"""SNOMED CT's snapshot. Ids of concepts and descriptions are synthetic; those of its metadata are
+SNOMED CT's."""
 
 import gzip
 import json
@@ -13,8 +14,13 @@ from spacy_krissel.ontology.readers import detect_format, read_ontology
 from spacy_krissel.ontology.readers.snomed import read_snomed
 
 END = "_INT_20260101.txt"
-CONCEPTS, RELATIONSHIPS = f"Terminology/sct2_Concept_Snapshot{END}", f"Terminology/sct2_Relationship_Snapshot{END}"
-DESCRIPTIONS, SPANISH = (f"Terminology/sct2_Description_Snapshot-{code}{END}" for code in ("en", "es"))
+CONCEPTS, RELATIONSHIPS = (
+    f"Terminology/sct2_Concept_Snapshot{END}",
+    f"Terminology/sct2_Relationship_Snapshot{END}",
+)
+DESCRIPTIONS, SPANISH = (
+    f"Terminology/sct2_Description_Snapshot-{code}{END}" for code in ("en", "es")
+)
 DEFINITIONS = f"Terminology/sct2_TextDefinition_Snapshot-en{END}"
 PREFERENCES = f"Refset/Language/der2_cRefset_LanguageSnapshot-en{END}"
 SPANISH_PREFERENCES = f"Refset/Language/der2_cRefset_LanguageSnapshot-es{END}"
@@ -25,7 +31,10 @@ MODULE = "900000000000207008"
 
 
 def table(header, *rows):
-    return "\r\n".join(["\t".join(header.split()), *("\t".join(map(str, row)) for row in rows)]) + "\r\n"
+    return (
+        "\r\n".join(["\t".join(header.split()), *("\t".join(map(str, row)) for row in rows)])
+        + "\r\n"
+    )
 
 
 def concepts(*rows):
@@ -39,7 +48,10 @@ def concepts(*rows):
 def texts(*rows):
     return table(
         "id effectiveTime active moduleId conceptId languageCode typeId term caseSignificanceId",
-        *((id_, "20020131", active, MODULE, *rest, "900000000000448009") for id_, active, *rest in rows),
+        *(
+            (id_, "20020131", active, MODULE, *rest, "900000000000448009")
+            for id_, active, *rest in rows
+        ),
     )
 
 
@@ -48,7 +60,18 @@ def relationships(*rows):
         "id effectiveTime active moduleId sourceId destinationId relationshipGroup typeId "
         "characteristicTypeId modifierId",
         *(
-            (f"{i}028", "20020131", active, MODULE, child, parent, 0, kind, "900000000000011006", "900000000000451002")
+            (
+                f"{i}028",
+                "20020131",
+                active,
+                MODULE,
+                child,
+                parent,
+                0,
+                kind,
+                "900000000000011006",
+                "900000000000451002",
+            )
             for i, (active, child, parent, kind) in enumerate(rows)
         ),
     )
@@ -58,7 +81,10 @@ def preferences(*rows):
     levels = {"preferred": "900000000000548007", "acceptable": "900000000000549004"}
     return table(
         "id effectiveTime active moduleId refsetId referencedComponentId acceptabilityId",
-        *((f"a-{i}", "20020131", active, MODULE, s, d, levels[level]) for i, (active, s, d, level) in enumerate(rows)),
+        *(
+            (f"a-{i}", "20020131", active, MODULE, s, d, levels[level])
+            for i, (active, s, d, level) in enumerate(rows)
+        ),
     )
 
 
@@ -75,7 +101,10 @@ FILES = {
         (8, 1, 1003, "en", SYNONYM, "Old disease"),
         (9, 1, 1004, "da", SYNONYM, "Uden navn"),
     ),
-    SPANISH: texts((10, 1, 1001, "es", SYNONYM, "Esofagitis"), (11, 1, 1002, "es", FSN, "enfermedad (trastorno)")),
+    SPANISH: texts(
+        (10, 1, 1001, "es", SYNONYM, "Esofagitis"),
+        (11, 1, 1002, "es", FSN, "enfermedad (trastorno)"),
+    ),
     DEFINITIONS: texts(
         (12, 0, 1001, "en", DEFINITION, "Old text."),
         (13, 1, 1001, "en", DEFINITION, "Inflammation of the esophagus."),
@@ -107,7 +136,9 @@ ESOPHAGITIS = Entity(
     alt_ids=("SNOMEDCT:1001",),
     parents=("1002",),
 )
-DISEASE = Entity("1002", "Disease", (), ("disorder",), source="SNOMED CT", alt_ids=("SNOMEDCT:1002",))
+DISEASE = Entity(
+    "1002", "Disease", (), ("disorder",), source="SNOMED CT", alt_ids=("SNOMEDCT:1002",)
+)
 
 
 @pytest.fixture
@@ -136,7 +167,12 @@ def test_folders_above_and_below_the_release_are_read(snomed):
     release = snomed()
     snomed("Full", **{CONCEPTS: concepts((1001, 0))})
     snomed("Delta", **{CONCEPTS: concepts((1001, 0))})
-    for path in (release.parent, release, release / "Snapshot", release / "Snapshot" / "Terminology"):
+    for path in (
+        release.parent,
+        release,
+        release / "Snapshot",
+        release / "Snapshot" / "Terminology",
+    ):
         assert detect_format(path) == "snomed"
         assert list(read_ontology(path)) == [ESOPHAGITIS, DISEASE]
 
@@ -150,7 +186,9 @@ def test_relative_path_is_read(snomed, monkeypatch):
 def test_full_and_delta_releases_raise(snomed, kind):
     path = snomed(kind)
     assert detect_format(path) == "snomed"
-    with pytest.raises(KrisselError, match=r"K101.*sct2_Concept_\*Snapshot_\*\.txt.*Full and Delta"):
+    with pytest.raises(
+        KrisselError, match=r"K101.*sct2_Concept_\*Snapshot_\*\.txt.*Full and Delta"
+    ):
         read_ontology(path)
 
 
@@ -183,7 +221,11 @@ def test_name_is_the_preferred_one_of_the_reference_set(snomed):
     first, _ = read_snomed(path, refset=GB)
     assert first.name == "Oesophagitis" and "Esophagitis" in first.aliases
     first, second = read_snomed(path, language="es", refset=ES)
-    assert (first.names, second.names, second.types) == (("Esofagitis",), ("enfermedad",), ("trastorno",))
+    assert (first.names, second.names, second.types) == (
+        ("Esofagitis",),
+        ("enfermedad",),
+        ("trastorno",),
+    )
     with pytest.raises(KrisselError, match="K006.*refset.*'7'.*LanguageSnapshot-en"):
         list(read_snomed(path, refset="7"))
 
@@ -192,13 +234,17 @@ def test_concept_without_a_preferred_synonym_still_has_a_name(snomed):
     rows = [(6, 1, 1002, "en", FSN, "Disease (disorder)"), (7, 1, 1002, "en", SYNONYM, "Illness")]
     for kept, expected in ((rows, ("Disease", "Illness")), (rows[1:], ("Illness",))):
         text = texts((3, 1, 1001, "en", SYNONYM, "x"), *kept)
-        _, disease = read_snomed(snomed(**{DESCRIPTIONS: text, PREFERENCES: preferences((1, US, 3, "preferred"))}))
+        _, disease = read_snomed(
+            snomed(**{DESCRIPTIONS: text, PREFERENCES: preferences((1, US, 3, "preferred"))})
+        )
         assert disease.names == expected
 
 
 def test_damaged_rows_are_counted(snomed):
     damaged = FILES[DESCRIPTIONS] + "14\t20020131\t1\r\n15\t20020131\t1\tm\t1001\ten\tt\t \t9\r\n"
-    with pytest.warns(KrisselWarning, match=r"KW101.*Left out 2 of 11.*Description.*line 11 has 3 .*'term'"):
+    with pytest.warns(
+        KrisselWarning, match=r"KW101.*Left out 2 of 11.*Description.*line 11 has 3 .*'term'"
+    ):
         assert list(read_snomed(snomed(**{DESCRIPTIONS: damaged}))) == [ESOPHAGITIS, DISEASE]
     with pytest.raises(KrisselError, match="K103.*Concept.*no column 'active'"):
         list(read_snomed(snomed(**{CONCEPTS: "id\tname\r\n"})))
@@ -220,8 +266,13 @@ def test_provenance_of_the_release_is_kept(snomed, tmp_path):
     assert list(store) == [ESOPHAGITIS, DISEASE] and store.resolve("SNOMEDCT_US:1001") == "1001"
     (stated,) = store.manifest["info"]["provenance"]
     assert (stated["format"], stated["source"]) == ("snomed", release.name)
-    assert (stated["version"], stated["licence"]) == ("INT_20260101", '"SNOMED CT" needs a licence.')
-    names = [name.rpartition("/")[2] for name in FILES if name not in (SPANISH, SPANISH_PREFERENCES)]
+    assert (stated["version"], stated["licence"]) == (
+        "INT_20260101",
+        '"SNOMED CT" needs a licence.',
+    )
+    names = [
+        name.rpartition("/")[2] for name in FILES if name not in (SPANISH, SPANISH_PREFERENCES)
+    ]
     assert sorted(stated["files"]) == sorted(names)
     store = build_ontology(release, tmp_path / "store", language="es", refset=ES)
     assert SPANISH.rpartition("/")[2] in store.manifest["info"]["provenance"][0]["files"]

@@ -1,4 +1,5 @@
-"""Tables whose first line names the columns: of concepts, of MedCAT's names, of SSSLM's synonyms."""
+"""Tables whose first line names the columns: of concepts, of MedCAT's names, of SSSLM's
+synonyms."""
 
 import csv
 import io
@@ -10,7 +11,13 @@ from hypothesis import strategies as st
 
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.ontology.entity import Entity
-from spacy_krissel.ontology.readers import detect_format, read_medcat, read_ontology, read_ssslm, read_table
+from spacy_krissel.ontology.readers import (
+    detect_format,
+    read_medcat,
+    read_ontology,
+    read_ssslm,
+    read_table,
+)
 
 CSV = """id,name,synonyms,definition,type,parents
 HP:0001250,Seizure,Fits|"Epileptic, seizure",A sudden event.,Phenotype,HP:0012638
@@ -20,7 +27,9 @@ FITS = Entity(
     "HP:0001250", "Seizure", ("Fits", "Epileptic, seizure"), ("Phenotype",), (), "A sudden event.",
     parents=("HP:0012638",),
 )  # fmt: skip
-MYOCLONIC = Entity("HP:0002123", "Myoclonic seizure", (), ("Phenotype", "Sign"), parents=("HP:0001250",))
+MYOCLONIC = Entity(
+    "HP:0002123", "Myoclonic seizure", (), ("Phenotype", "Sign"), parents=("HP:0001250",)
+)
 MEDCAT = """cui,name,ontologies,name_status,type_ids,description
 C1,fits,HPO,A,T047,
 C1,seizure,HPO,P,T047,A sudden event.
@@ -51,7 +60,9 @@ def quoted(text):
 @pytest.mark.parametrize("delimiter", [",", "\t", ";"])
 def test_columns_are_read_by_their_usual_names(write, delimiter):
     text = (
-        quoted(CSV) if delimiter == "," else quoted(CSV).replace("Epileptic, ", "Epileptic# ").replace(",", delimiter)
+        quoted(CSV)
+        if delimiter == ","
+        else quoted(CSV).replace("Epileptic, ", "Epileptic# ").replace(",", delimiter)
     )
     path = write(text.replace("Epileptic# ", "Epileptic, "))
     assert detect_format(path) == "table"
@@ -60,8 +71,15 @@ def test_columns_are_read_by_their_usual_names(write, delimiter):
 
 def test_given_columns_are_read(write):
     path = write("Code;Bezeichnung;Auch\nE10;Diabetes;Zuckerkrankheit/Zucker\n")
-    columns = {"id_column": "code", "name_column": "Bezeichnung", "synonym_column": "auch", "separator": "/"}
-    assert list(read_table(path, **columns)) == [Entity("E10", "Diabetes", ("Zuckerkrankheit", "Zucker"))]
+    columns = {
+        "id_column": "code",
+        "name_column": "Bezeichnung",
+        "synonym_column": "auch",
+        "separator": "/",
+    }
+    assert list(read_table(path, **columns)) == [
+        Entity("E10", "Diabetes", ("Zuckerkrankheit", "Zucker"))
+    ]
     with pytest.raises(KrisselError, match="K103.*Titel"):
         list(read_table(path, **{**columns, "name_column": "Titel"}))
     with pytest.raises(KrisselError, match="K118.*the names: .*'Bezeichnung'.*--name-column"):
@@ -116,7 +134,10 @@ def test_published_synonym_table_has_the_entities_of_its_obo_file(data_dir, name
 
 
 def test_synonyms_in_several_columns_are_read(write):
-    path = write('id\tname\told\tshort\told, but used\n1\tGout\tPodagra|Tophi\tG\t"Gouty ""fit"""\n', "terms.tsv")
+    path = write(
+        'id\tname\told\tshort\told, but used\n1\tGout\tPodagra|Tophi\tG\t"Gouty ""fit"""\n',
+        "terms.tsv",
+    )
     (gout,) = read_table(path, synonym_column="Old,short")
     assert gout.aliases == ("Podagra", "Tophi", "G")
     # A column may have a comma in its name, and a cell hold one name.
@@ -128,10 +149,14 @@ def test_synonyms_in_several_columns_are_read(write):
         list(read_table(path, synonym_column="old,longer"))
 
 
-@pytest.mark.parametrize("read, header", [(read_table, "id,name,synonyms"), (read_medcat, "cui,name,name_status")])
+@pytest.mark.parametrize(
+    "read, header", [(read_table, "id,name,synonyms"), (read_medcat, "cui,name,name_status")]
+)
 def test_unclosed_quote_loses_only_its_own_row(write, read, header):
     rows = ["A:1,rickets,P", 'A:2,"scurvy,P', 'A:3,"beriberi, dry",P', "A:4,pellagra,P"]
-    with pytest.warns(KrisselWarning, match=r"KW101.*Left out 1 of 4.*line 3 .*a quote is not closed") as caught:
+    with pytest.warns(
+        KrisselWarning, match=r"KW101.*Left out 1 of 4.*line 3 .*a quote is not closed"
+    ) as caught:
         found = list(read(write("\n".join([header, *rows, ""]))))
     assert [(each.id, each.name) for each in found] == [
         ("A:1", "rickets"), ("A:3", "beriberi, dry"), ("A:4", "pellagra"),
@@ -140,7 +165,9 @@ def test_unclosed_quote_loses_only_its_own_row(write, read, header):
 
 
 def test_multiline_row_is_named_by_its_first_line(write):
-    path = write('id,name,definition\nA:1,rickets,"soft\nbones"\nA:2,,"of\nnothing"\nA:3,croup,cough\n')
+    path = write(
+        'id,name,definition\nA:1,rickets,"soft\nbones"\nA:2,,"of\nnothing"\nA:3,croup,cough\n'
+    )
     with pytest.warns(KrisselWarning, match=r"KW101.*Left out 1 of 3.*line 4 has no name"):
         first, second = read_table(path)
     assert (first.definition, second.id) == ("soft bones", "A:3")
@@ -150,14 +177,21 @@ def test_multiline_row_is_named_by_its_first_line(write):
 @pytest.mark.parametrize("first", ["sep=;", '"sep=;"', "SEP=,"])
 def test_excel_exports_are_read(write, first):
     """A line that names the separator, and rows without a filled cell."""
-    path = write(f"\ufeff{first}\r\nid;name;synonyms\r\nA:1;rickets;\r\n;;\r\nA:2;croup;cough\r\n; ;\r\n")
+    path = write(
+        f"\ufeff{first}\r\nid;name;synonyms\r\nA:1;rickets;\r\n;;\r\nA:2;croup;cough\r\n; ;\r\n"
+    )
     assert detect_format(path) == "table"
     assert [entity.names for entity in read_ontology(path)] == [("rickets",), ("croup", "cough")]
 
 
 @pytest.mark.parametrize(
     "header",
-    ["Term ID;Preferred Term;Synonyms", "code\tLabel\tAliases", "Concept_Code,CONCEPT NAME,Alt Labels", "CUI;Term;AKA"],
+    [
+        "Term ID;Preferred Term;Synonyms",
+        "code\tLabel\tAliases",
+        "Concept_Code,CONCEPT NAME,Alt Labels",
+        "CUI;Term;AKA",
+    ],
 )
 def test_usual_columns_are_found_in_any_spelling(write, header):
     delimiter = next(mark for mark in ";\t," if mark in header)
@@ -166,22 +200,31 @@ def test_usual_columns_are_found_in_any_spelling(write, header):
     assert list(read_ontology(path)) == [Entity("X:1", "fever", ("pyrexia", "febrile"))]
 
 
-@pytest.mark.parametrize("header", ["synonym1,synonym2", "Synonym 1,SYNONYM_2", "synonyms,synonyms.1", "alias,alias"])
+@pytest.mark.parametrize(
+    "header", ["synonym1,synonym2", "Synonym 1,SYNONYM_2", "synonyms,synonyms.1", "alias,alias"]
+)
 def test_numbered_columns_are_all_read(write, header):
     path = write(f"id,name,{header},other1\nX:1,fever,pyrexia,heat,X\nX:2,ague,,shivers|chills,Y\n")
-    assert [entity.aliases for entity in read_ontology(path)] == [("pyrexia", "heat"), ("shivers", "chills")]
+    assert [entity.aliases for entity in read_ontology(path)] == [
+        ("pyrexia", "heat"),
+        ("shivers", "chills"),
+    ]
 
 
 def test_lines_within_a_cell_are_separate_synonyms(write):
     """Spreadsheets have them: Alt and Enter."""
-    path = write('id,name,synonyms\nX:1,"yellow\nfever","black vomit\r\nyellow jack | bronze john\n"\n')
+    path = write(
+        'id,name,synonyms\nX:1,"yellow\nfever","black vomit\r\nyellow jack | bronze john\n"\n'
+    )
     (found,) = read_ontology(path)
     assert found.names == ("yellow fever", "black vomit", "yellow jack", "bronze john")
     (found,) = read_table(path, separator="")
     assert len(found.aliases) == 1
 
 
-@pytest.mark.parametrize("option", [{"id_column": 1}, {"synonym_column": ["a", "b"]}, {"separator": 5}])
+@pytest.mark.parametrize(
+    "option", [{"id_column": 1}, {"synonym_column": ["a", "b"]}, {"separator": 5}]
+)
 def test_options_of_another_type_raise(write, option):
     path = write("id,name\nX:1,fever\n")
     with pytest.raises(KrisselError, match=f"K006.*{next(iter(option))}"):
@@ -191,7 +234,9 @@ def test_options_of_another_type_raise(write, option):
 def test_unknown_columns_are_named_with_the_options(write):
     path = write("Nummer;Bezeichnung;Auch\nE10;Diabetes;Zucker\n")
     for read in (read_table, read_ontology):
-        with pytest.raises(KrisselError, match=r"K118.*ids and names.*'Nummer', 'Bezeichnung'.*--id-column"):
+        with pytest.raises(
+            KrisselError, match=r"K118.*ids and names.*'Nummer', 'Bezeichnung'.*--id-column"
+        ):
             list(read(path))
 
 
@@ -200,7 +245,9 @@ WORDS = st.text("abc -()'1é", min_size=1, max_size=8).map(str.strip).filter(boo
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    rows=st.lists(st.tuples(WORDS, st.lists(WORDS, max_size=4, unique=True)), min_size=1, max_size=30),
+    rows=st.lists(
+        st.tuples(WORDS, st.lists(WORDS, max_size=4, unique=True)), min_size=1, max_size=30
+    ),
     mark=st.sampled_from("|;"),
     delimiter=st.sampled_from(",;\t"),
 )
@@ -211,13 +258,17 @@ def test_evident_separators_split_synonyms(tmp_path, rows, mark, delimiter):
     text = io.StringIO()
     table = csv.writer(text, delimiter=delimiter)
     table.writerow(["id", "name", "synonyms"])
-    table.writerows([f"X:{n}", name, f"{mark} ".join(synonyms)] for n, (name, synonyms) in enumerate(rows))
+    table.writerows(
+        [f"X:{n}", name, f"{mark} ".join(synonyms)] for n, (name, synonyms) in enumerate(rows)
+    )
     (tmp_path / "table.csv").write_text(text.getvalue(), encoding="utf8")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         found = list(read_table(tmp_path / "table.csv"))
     codes = [str(each.message)[:7] for each in caught]
-    assert codes == (["[KW111]" if evident else "[KW112]"] if several and (mark == ";" or not evident) else [])
+    assert codes == (
+        ["[KW111]" if evident else "[KW112]"] if several and (mark == ";" or not evident) else []
+    )
     if evident:
         expected = [tuple(each for each in synonyms if each != name) for name, synonyms in rows]
         assert [entity.aliases for entity in found] == expected
@@ -234,7 +285,11 @@ def test_evident_separators_split_synonyms(tmp_path, rows, mark, delimiter):
         ("Burn; face", "Scald; face", "KW112.*1 of 1 contain ';'"),
         ("carotene", "&beta;-carotene", ""),
         ("carotene", "&beta;-carotene; provitamin A", "KW112.*';'"),
-        ("infarct", "heart attack; MI", "KW111.*1 of 1 cells in column 'synonyms'.*split at ';'.*heart attack; MI"),
+        (
+            "infarct",
+            "heart attack; MI",
+            "KW111.*1 of 1 cells in column 'synonyms'.*split at ';'.*heart attack; MI",
+        ),
     ],
 )
 def test_doubtful_separators_warn(write, name, synonyms, warning):
@@ -255,7 +310,13 @@ def test_doubtful_separators_warn(write, name, synonyms, warning):
 
 
 def test_types_and_parents_have_their_own_separators(write):
-    path = write("id\tname\tsynonyms\ttypes\tparents\nX:1\tfever\tpyrexia|heat\tSign;Finding\tX:2|X:3\n")
+    path = write(
+        "id\tname\tsynonyms\ttypes\tparents\nX:1\tfever\tpyrexia|heat\tSign;Finding\tX:2|X:3\n"
+    )
     with pytest.warns(KrisselWarning, match="KW111.*'types'"):
         (fever,) = read_table(path)
-    assert (fever.aliases, fever.types, fever.parents) == (("pyrexia", "heat"), ("Sign", "Finding"), ("X:2", "X:3"))
+    assert (fever.aliases, fever.types, fever.parents) == (
+        ("pyrexia", "heat"),
+        ("Sign", "Finding"),
+        ("X:2", "X:3"),
+    )

@@ -67,24 +67,39 @@ def test_taxon_has_its_parent(names):
         line("9606", "9605", "species"),
         line("x", "1"),
     ]
-    names.with_name("nodes.dmp").write_text("".join([*rows, line("9" * 5000, "1")]), encoding="utf8")
-    with pytest.warns(KrisselWarning, match="KW101.*2 of 5.*line 4 does not begin with two tax ids"):
+    names.with_name("nodes.dmp").write_text(
+        "".join([*rows, line("9" * 5000, "1")]), encoding="utf8"
+    )
+    with pytest.warns(
+        KrisselWarning, match="KW101.*2 of 5.*line 4 does not begin with two tax ids"
+    ):
         bacteria, human = read_taxonomy(names)
     assert (bacteria.parents, human.parents) == (("131567",), ("9605",))
 
 
 def test_classes_can_be_chosen(names):
     bacteria, human = read_taxonomy(names, classes=["in-part", "type material"], types=["Taxon"])
-    assert (bacteria.name, bacteria.aliases, bacteria.types) == ("Bacteria", ("Monera",), ("Taxon",))
+    assert (bacteria.name, bacteria.aliases, bacteria.types) == (
+        "Bacteria",
+        ("Monera",),
+        ("Taxon",),
+    )
     assert human.aliases == ("NHM 1",)
 
 
 def test_bad_lines_are_counted(write):
     rows = [line(*cells) for cells in NAMES]
     path = write(
-        "".join(rows) + line("x", "y", "", "synonym") + line("1", "root") + "8\t|\tno bar\t|\t\t|\tsynonym\n" + rows[5]
+        "".join(rows)
+        + line("x", "y", "", "synonym")
+        + line("1", "root")
+        + "8\t|\tno bar\t|\t\t|\tsynonym\n"
+        + rows[5]
     )
-    expected = "KW101.*4 of 13.*line 9 has no name; line 10 has no number as tax id, but 'x'; line 11 has 2 columns"
+    expected = (
+        "KW101.*4 of 13.*line 9 has no name; line 10 has no number as tax id, but 'x'; line 11 has "
+        "2 columns"
+    )
     with pytest.warns(KrisselWarning, match=expected):
         # Without a scientific name, the first of a taxon.
         assert [taxon.name for taxon in read_taxonomy(path)][:2] == ["Bacteria", "Homo sapiens"]

@@ -70,7 +70,14 @@ KNEE_PAIN = Entity(
     alt_ids=("C0000002", "C0000005"),
 )
 GOUT = Entity(
-    "C0000003", "Gout", (), ("Disease or Syndrome",), ("B2.2.1.2.1",), "Crystals.", ("NCIT:C1",), source="UMLS"
+    "C0000003",
+    "Gout",
+    (),
+    ("Disease or Syndrome",),
+    ("B2.2.1.2.1",),
+    "Crystals.",
+    ("NCIT:C1",),
+    source="UMLS",
 )
 RELATIONS = """\
 C0000001|A1|CUI|RL|C0000003|A7|CUI||R1||MSH|MSH|||N||
@@ -108,8 +115,13 @@ def test_entities_combine_all_files(umls):
 
 
 def test_preferred_name_is_the_preferred_term_in_its_preferred_form(umls):
-    atoms = {(ts, stt, pref): f"{ts}{stt}{pref}" for ts in "PS" for stt in ("PF", "VO") for pref in "YN"}
-    rows = [f"C1|ENG|{ts}|L|{stt}|S|{pref}|A||||S|PT|C|{name}|0|N||" for (ts, stt, pref), name in atoms.items()]
+    atoms = {
+        (ts, stt, pref): f"{ts}{stt}{pref}" for ts in "PS" for stt in ("PF", "VO") for pref in "YN"
+    }
+    rows = [
+        f"C1|ENG|{ts}|L|{stt}|S|{pref}|A||||S|PT|C|{name}|0|N||"
+        for (ts, stt, pref), name in atoms.items()
+    ]
     for order in (rows, rows[::-1]):
         (entity,) = read_umls(umls(**{"MRCONSO.RRF": "\n".join(order) + "\n"}))
         assert entity.name == "PPFY" and len(entity.aliases) == 7
@@ -119,13 +131,18 @@ def test_preferred_name_is_the_preferred_term_in_its_preferred_form(umls):
 
 def test_subsets_can_be_chosen(umls):
     folder = umls()
-    assert [entity.name for entity in read_umls(folder, vocabularies=["SNOMEDCT_US"])] == ["Knee pain"]
+    assert [entity.name for entity in read_umls(folder, vocabularies=["SNOMEDCT_US"])] == [
+        "Knee pain"
+    ]
     (found,) = read_umls(folder, vocabularies=["MSH"], term_types=["MH"])
     assert (found.name, found.aliases) == ("Pain, Knee", ())
     assert ids(read_umls(folder, languages=["SPA"])) == ["C0000001", "C0000007"]
     everything = list(read_umls(folder, languages=["ENG", "SPA"], suppressed=True))
     assert ids(everything) == ["C0000001", "C0000003", "C0000007", "C0000009"]
-    assert "Gonalgia (disorder)" in everything[0].aliases and "Dolor de rodilla" in everything[0].aliases
+    assert (
+        "Gonalgia (disorder)" in everything[0].aliases
+        and "Dolor de rodilla" in everything[0].aliases
+    )
     assert next(iter(read_umls(folder, type_ids=True))).types == ("T184", "T033")
 
 
@@ -161,9 +178,13 @@ def test_related_concepts_become_xrefs_on_request(umls, tmp_path):
     folder = umls(**{"MRREL.RRF": RELATIONS})
     assert [entity.xrefs for entity in read_umls(folder)] == [KNEE_PAIN.xrefs, GOUT.xrefs]
     first, second = read_umls(folder, relations=["RL", "SY"])
-    assert first.xrefs == (*KNEE_PAIN.xrefs, "UMLS:C0000003") and second.xrefs == (*GOUT.xrefs, "UMLS:C0000012")
+    assert first.xrefs == (*KNEE_PAIN.xrefs, "UMLS:C0000003") and second.xrefs == (
+        *GOUT.xrefs,
+        "UMLS:C0000012",
+    )
     files = [
-        build_ontology(folder, tmp_path / "s", relations=asked).manifest["info"]["provenance"] for asked in ((), ["RL"])
+        build_ontology(folder, tmp_path / "s", relations=asked).manifest["info"]["provenance"]
+        for asked in ((), ["RL"])
     ]
     assert ["MRREL.RRF" in each["files"] for (each,) in files] == [False, True]
     first, *_ = read_umls(folder, relations=["RL"], suppressed=True)
@@ -178,14 +199,20 @@ def test_parents_of_other_vocabularies_are_left_out(umls, tmp_path):
     assert [entity.parents for entity in read_umls(folder)] == [(), ()]
     first, second = read_umls(folder, parents=True)
     assert (first.parents, first.xrefs, second.parents) == (("C0000011",), KNEE_PAIN.xrefs, ())
-    assert [each.parents for each in read_umls(folder, parents=True, vocabularies=["SNOMEDCT_US"])] == [()]
-    (provenance,) = build_ontology(folder, tmp_path / "s", parents=True).manifest["info"]["provenance"]
+    assert [
+        each.parents for each in read_umls(folder, parents=True, vocabularies=["SNOMEDCT_US"])
+    ] == [()]
+    (provenance,) = build_ontology(folder, tmp_path / "s", parents=True).manifest["info"][
+        "provenance"
+    ]
     assert "MRREL.RRF" in provenance["files"]
 
 
 def test_source_codes_get_a_prefix_or_are_left_out(umls):
     codes = {"GO": "GO:0008150", "NCBI": "9606", "MTH": "NOCODE", "RXNORM": " "}
-    rows = [f"C1|ENG|P|L|PF|S|Y|A||||{source}|PT|{code}|x|0|N||\n" for source, code in codes.items()]
+    rows = [
+        f"C1|ENG|P|L|PF|S|Y|A||||{source}|PT|{code}|x|0|N||\n" for source, code in codes.items()
+    ]
     (entity,) = read_umls(umls(**{"MRCONSO.RRF": "".join(rows)}))
     assert entity.xrefs == ("GO:0008150", "NCBITaxon:9606")
 
@@ -207,8 +234,13 @@ def test_source_codes_resolve_to_the_concept_of_their_main_term(umls, tmp_path):
     folder = umls(**{"MRCONSO.RRF": HUB, "MRCUI.RRF": None})
     assert build_ontology(folder, tmp_path / "plain").resolve("MESH:D000001") is None
     with pytest.warns(KrisselWarning, match=r"KW103\] 1 alternative ids.*OMIM:145250"):
-        store = build_ontology(folder, tmp_path / "hub", codes=["MSH", "OMIM", "RXNORM", "SNOMEDCT_US"])
-    found = {id_: store.resolve(id_) for id_ in ("D000001", "MESH:D000001", "MSH:D000001", "SNOMEDCT_US:99")}
+        store = build_ontology(
+            folder, tmp_path / "hub", codes=["MSH", "OMIM", "RXNORM", "SNOMEDCT_US"]
+        )
+    found = {
+        id_: store.resolve(id_)
+        for id_ in ("D000001", "MESH:D000001", "MSH:D000001", "SNOMEDCT_US:99")
+    }
     assert set(found.values()) == {"C0000001"}, found
     assert (store.resolve("C538288"), store.resolve("RXNORM:7")) == ("C0000003", "C0000002")
     assert store.resolve("D000002") is None, "the heading is suppressed"
@@ -218,14 +250,19 @@ def test_source_codes_resolve_to_the_concept_of_their_main_term(umls, tmp_path):
     assert store.manifest["ambiguous_alternative_ids"] == 1
     # Whatever atoms are taken.
     (entity,) = read_umls(folder, vocabularies=["RXNORM"], codes=["MSH"])
-    assert entity.alt_ids == () and ids(read_umls(folder, vocabularies=["SNOMEDCT_US"])) == ["C0000001", "C0000002"]
+    assert entity.alt_ids == () and ids(read_umls(folder, vocabularies=["SNOMEDCT_US"])) == [
+        "C0000001",
+        "C0000002",
+    ]
     first, _ = read_umls(folder, vocabularies=["SNOMEDCT_US"], codes=["MSH"])
     assert first.alt_ids == ("MESH:D000001",) and first.xrefs == ("SNOMEDCT:99",)
 
 
 def test_mesh_gold_can_be_evaluated_in_a_umls_store(umls, tmp_path):
     with pytest.warns(KrisselWarning, match="KW103"):
-        store = build_ontology(umls(**{"MRCONSO.RRF": HUB, "MRCUI.RRF": None}), tmp_path / "hub", codes=["MSH", "OMIM"])
+        store = build_ontology(
+            umls(**{"MRCONSO.RRF": HUB, "MRCUI.RRF": None}), tmp_path / "hub", codes=["MSH", "OMIM"]
+        )
     gold = tmp_path / "gold.txt"
     ids = ("D000001", "MESH:D000001|D000099", "OMIM:145250", "D000099", "C0000001", "-1")
     rows = [
@@ -235,11 +272,26 @@ def test_mesh_gold_can_be_evaluated_in_a_umls_store(umls, tmp_path):
     gold.write_text("1|t|a b c d e f\n" + "".join(rows))
     with pytest.warns(KrisselWarning, match="KW208"):
         report = convert(gold, tmp_path / "gold.spacy", ontology=store)
-    counts = {name: report[name] for name in ("alternative_ids", "ambiguous_ids", "unknown_ids", "rewritten_ids")}
-    assert counts == {"alternative_ids": 3, "ambiguous_ids": 1, "unknown_ids": 2, "rewritten_ids": 0}
+    counts = {
+        name: report[name]
+        for name in ("alternative_ids", "ambiguous_ids", "unknown_ids", "rewritten_ids")
+    }
+    assert counts == {
+        "alternative_ids": 3,
+        "ambiguous_ids": 1,
+        "unknown_ids": 2,
+        "rewritten_ids": 0,
+    }
     (item,) = read_gold(tmp_path / "gold.spacy", spacy.blank("en"))
     found = [split_gold(mention.kb_id_, store) for mention in item.mentions]
-    assert found == [("C0000001",), ("C0000001", "D000099"), ("C0000001",), ("D000099",), ("C0000001",), ()]
+    assert found == [
+        ("C0000001",),
+        ("C0000001", "D000099"),
+        ("C0000001",),
+        ("D000099",),
+        ("C0000001",),
+        (),
+    ]
 
 
 TRADED = """\
@@ -260,7 +312,9 @@ def test_trade_names_are_names_of_their_drug_on_request(umls, tmp_path):
         "C0000003": ("Acme",),
         "C0000004": ("Ache",),
     }
-    (stated,) = build_ontology(folder, tmp_path / "s", tradenames=True).manifest["info"]["provenance"]
+    (stated,) = build_ontology(folder, tmp_path / "s", tradenames=True).manifest["info"][
+        "provenance"
+    ]
     assert "MRREL.RRF" in stated["files"]
     assert next(iter(read_umls(folder))).names == ("Knee pain", "KNEE PAIN")
     (folder / "MRREL.RRF").unlink()
@@ -270,16 +324,28 @@ def test_trade_names_are_names_of_their_drug_on_request(umls, tmp_path):
 
 def test_preset_selects_types_and_sources_and_warns_of_another_release(umls, tmp_path):
     release = {"release.dat": "umls.release.name=2017AA\n"}
-    rows = "C0000008|ENG|P|L|PF|S|Y|A||||CHV|PT|1|Ill|0|N||\nC0000009|ENG|P|L|PF|S|Y|A||||HPO|PT|HP:1|Fever|0|N||\n"
-    types = (
-        TYPES
-        + "C0000008|T047|B2.2.1.2.1|Disease or Syndrome|AT3||\nC0000009|T047|B2.2.1.2.1|Disease or Syndrome|AT||\n"
+    rows = (
+        "C0000008|ENG|P|L|PF|S|Y|A||||CHV|PT|1|Ill|0|N||\n"
+        "C0000009|ENG|P|L|PF|S|Y|A||||HPO|PT|HP:1|Fever|0|N||\n"
+    )
+    types = TYPES + (
+        "C0000008|T047|B2.2.1.2.1|Disease or Syndrome|AT3||\n"
+        "C0000009|T047|B2.2.1.2.1|Disease or Syndrome|AT||\n"
     )
     concepts = CONCEPTS[: CONCEPTS.index("C0000009")] + rows
-    types = "".join(sorted(line for line in types.splitlines(keepends=True) if "C0000009|T033" not in line))
-    types = types.replace("C0000003|T047|B2.2.1.2.1|Disease or Syndrome", "C0000003|T079|A2.1.1|Temporal Concept")
+    types = "".join(
+        sorted(line for line in types.splitlines(keepends=True) if "C0000009|T033" not in line)
+    )
+    types = types.replace(
+        "C0000003|T047|B2.2.1.2.1|Disease or Syndrome", "C0000003|T079|A2.1.1|Temporal Concept"
+    )
     folder = umls(**{"MRCONSO.RRF": concepts, "MRSTY.RRF": types, **release})
-    assert ids(read_umls(folder, preset="2017AA")) == ["C0000001", "C0000003", "C0000008", "C0000009"]
+    assert ids(read_umls(folder, preset="2017AA")) == [
+        "C0000001",
+        "C0000003",
+        "C0000008",
+        "C0000009",
+    ]
     assert ids(read_umls(folder, preset="st21pv")) == ["C0000001", "C0000009"]
     assert ids(read_umls(folder, preset="st21pv", vocabularies=["CHV"])) == ["C0000008"]
     assert ids(read_umls(folder, preset="st21pv", semantic_types=["T079"])) == ["C0000003"]
@@ -287,13 +353,17 @@ def test_preset_selects_types_and_sources_and_warns_of_another_release(umls, tmp
     assert store.manifest["info"]["options"] == {"preset": "st21pv"}
     gold = tmp_path / "gold.txt"
     ids_ = ("C0000001", "C0000003", "C0000009")
-    rows = "".join(f"1\t{2 * i}\t{2 * i + 1}\t{'abc'[i]}\tT1\t{id_}\n" for i, id_ in enumerate(ids_))
+    rows = "".join(
+        f"1\t{2 * i}\t{2 * i + 1}\t{'abc'[i]}\tT1\t{id_}\n" for i, id_ in enumerate(ids_)
+    )
     gold.write_text(f"1|t|a b c\n{rows}")
     whole = build_ontology(folder, tmp_path / "whole")
     report = convert(gold, tmp_path / "gold.spacy", ontology=whole, types=["st21pv"])
     assert (report["mentions"], report["other_types"]) == (2, 1)
     for name, store in (("st21pv", None), ("2017AA", whole)):
-        with pytest.raises(KrisselError, match=rf"K006\].*types.*'{name}'.*'st21pv' with an ontology"):
+        with pytest.raises(
+            KrisselError, match=rf"K006\].*types.*'{name}'.*'st21pv' with an ontology"
+        ):
             convert(gold, tmp_path / "other.spacy", ontology=store, types=[name])
     (folder / "release.dat").write_text("umls.release.name=2020AA\n")
     with pytest.warns(KrisselWarning, match=r"KW106\].*META' states 2020AA.*st21pv is of 2017AA"):
@@ -318,7 +388,12 @@ def test_sapbert_preset_includes_suppressed_and_trade_names(umls, tmp_path):
 
 
 def test_provenance_of_the_files_is_kept(umls, tmp_path):
-    folder = umls(**{"MRSAB.RRF": SOURCES, "release.dat": "umls.release.name=2017AA\numls.release.date=20170508\n"})
+    folder = umls(
+        **{
+            "MRSAB.RRF": SOURCES,
+            "release.dat": "umls.release.name=2017AA\numls.release.date=20170508\n",
+        }
+    )
     store = build_ontology(folder, tmp_path / "store", licence="UMLS", version="not this")
     (stated,) = store.manifest["info"]["provenance"]
     assert (stated["source"], stated["format"], stated["licence"]) == ("META", "umls", "UMLS")
@@ -351,20 +426,28 @@ def test_gzipped_files_are_read(umls):
 
 def test_store_is_built_from_umls(umls, tmp_path):
     store = build_ontology(umls(), tmp_path / "store", vocabularies=["MSH", "NCI"])
-    assert len(store) == 2 and store.get("C0000005").id == "C0000001" == store.resolve("UMLS:C0000002")
+    assert len(store) == 2 and store.get("C0000005").id == "C0000001" == store.resolve(
+        "UMLS:C0000002"
+    )
     assert store.manifest["info"]["sources"] == ["META"]
 
 
 def test_bad_rows_are_counted(umls):
-    folder = umls(**{"MRCONSO.RRF": CONCEPTS + "C0000010|ENG|P\n|ENG|P|L|PF|S|Y|A||||S|PT|C|x|0|N||\n"})
-    with pytest.warns(KrisselWarning, match=r"KW101.*MRCONSO\.RRF.*line 11 has 3 columns instead of 18.*line 12"):
+    folder = umls(
+        **{"MRCONSO.RRF": CONCEPTS + "C0000010|ENG|P\n|ENG|P|L|PF|S|Y|A||||S|PT|C|x|0|N||\n"}
+    )
+    with pytest.warns(
+        KrisselWarning, match=r"KW101.*MRCONSO\.RRF.*line 11 has 3 columns instead of 18.*line 12"
+    ):
         assert list(read_umls(folder)) == [KNEE_PAIN, GOUT]
 
 
 def test_errors_are_coded(umls, tmp_path):
     with pytest.raises(KrisselError, match=r"K101\].*MRCONSO"):
         list(read_umls(tmp_path))
-    with pytest.raises(KrisselError, match=r"K131\].*MRCONSO\.RRF.*C0000001 at line 3 comes after C0000003"):
+    with pytest.raises(
+        KrisselError, match=r"K131\].*MRCONSO\.RRF.*C0000001 at line 3 comes after C0000003"
+    ):
         rows = CONCEPTS.splitlines(keepends=True)
         list(read_umls(umls(**{"MRCONSO.RRF": rows[0] + rows[6] + rows[1]})))
     with pytest.raises(KrisselError, match=r"K131\].*MRDEF\.RRF"):

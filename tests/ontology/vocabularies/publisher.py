@@ -1,4 +1,5 @@
-"""Publishers' servers on this machine, and what they publish, in their layouts; all of it synthetic."""
+"""Publishers' servers on this machine, and what they publish, in their layouts; all of it
+synthetic."""
 
 import gzip
 import hashlib
@@ -16,11 +17,13 @@ PAGE = b"<!DOCTYPE html><html><body>Not here, or not yet.</body></html>"
 
 
 class Publisher:
-    """files: content by path. etags: False for a server without ETags. requests: path and headers of each, in order.
+    """files: content by path. etags: False for a server without ETags. requests: path and headers
+    of each, in order.
 
-    cuts: popped for each file, the number of bytes after which the connection ends, None for all. refusals: popped for
-        each request, the code of an answer without the file, None for none. ranges: how the server answers to Range:
-        "yes", "no", or "blindly", without a look at If-Range. answers: codes of pages in the place of a file.
+    cuts: popped for each file, the number of bytes after which the connection ends, None for all.
+        refusals: popped for each request, the code of an answer without the file, None for none.
+        ranges: how the server answers to Range: "yes", "no", or "blindly", without a look at
+        If-Range. answers: codes of pages in the place of a file.
     """
 
     def __init__(self) -> None:
@@ -57,7 +60,9 @@ class Publisher:
         _answer(handler, code, content[begin:], found, self.cuts.pop(0) if self.cuts else None)
 
 
-def _answer(handler: Any, code: int, content: bytes, headers: dict[str, str], cut: int | None = None) -> None:
+def _answer(
+    handler: Any, code: int, content: bytes, headers: dict[str, str], cut: int | None = None
+) -> None:
     handler.send_response(code)
     for name, value in {"Content-Length": str(len(content)), **headers}.items():
         handler.send_header(name, value)
@@ -79,7 +84,9 @@ def publishing() -> Iterator[Publisher]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     publisher.address = f"http://127.0.0.1:{server.server_port}/"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread = threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+    )
     thread.start()
     try:
         yield publisher
@@ -115,11 +122,34 @@ def ids(prefix: str) -> tuple[str, ...]:
 HGNC = "".join(
     "\t".join(cells) + "\n"
     for cells in (
-        "hgnc_id symbol name locus_group status alias_symbol alias_name prev_symbol prev_name entrez_id".split(),
-        ("HGNC:5", "A1BG", "alpha-1-B glycoprotein", "protein-coding gene", "Approved", *[""] * 4, "1"),
         (
-            *("HGNC:3", "ACVRL1", "activin A receptor like type 1", "protein-coding gene", "Approved"),
-            *('"HHT2|ALK1|HHT"', '"TGF-B ""superfamily"" receptor|ALK-1"', '"ACVRLK1|ORW2"', "", "94"),
+            "hgnc_id symbol name locus_group status alias_symbol alias_name prev_symbol prev_name "
+            "entrez_id"
+        ).split(),
+        (
+            "HGNC:5",
+            "A1BG",
+            "alpha-1-B glycoprotein",
+            "protein-coding gene",
+            "Approved",
+            *[""] * 4,
+            "1",
+        ),
+        (
+            *(
+                "HGNC:3",
+                "ACVRL1",
+                "activin A receptor like type 1",
+                "protein-coding gene",
+                "Approved",
+            ),
+            *(
+                '"HHT2|ALK1|HHT"',
+                '"TGF-B ""superfamily"" receptor|ALK-1"',
+                '"ACVRLK1|ORW2"',
+                "",
+                "94",
+            ),
         ),
     )
 )
@@ -130,7 +160,7 @@ ICD10CM = """<?xml version="1.0" encoding="utf-8"?>
 <section id="A00-A09"><desc>Intestinal infectious diseases (A00-A09)</desc><diag><name>A00</name><desc>Cholera</desc>
 <diag><name>A00.0</name><desc>Cholera due to Vibrio cholerae 01, biovar cholerae</desc>
 <inclusionTerm><note>Classical cholera</note></inclusionTerm></diag></diag></section></chapter></ICD10CM.tabular>
-"""
+"""  # noqa: E501
 NCIT = """<?xml version="1.0"?>
 <rdf:RDF xmlns="http://ncicb.nci.nih.gov/xml/owl/EVS/Thesaurus.owl#"
  xml:base="http://ncicb.nci.nih.gov/xml/owl/EVS/Thesaurus.owl" xmlns:owl="http://www.w3.org/2002/07/owl#"
@@ -173,7 +203,9 @@ PUBLISHED: dict[str, tuple[bytes, tuple[str, ...]]] = {
     "hgnc": (HGNC.encode(), ("HGNC:5", "HGNC:3")),
     "cellosaurus": (seeds.CELLOSAURUS[0].encode(), ("CVCL_0030", "CVCL_A1B2")),
     "icd10cm": (
-        zipped(**{"Table and Index__icd10cm-tabular-2026_xml": ICD10CM, "icd10cm-index_xml": "<x/>"}),
+        zipped(
+            **{"Table and Index__icd10cm-tabular-2026_xml": ICD10CM, "icd10cm-index_xml": "<x/>"}
+        ),
         ("A00",),
     ),
     "ncit": (zipped(Thesaurus_owl=NCIT), ("NCIT:C3224",)),

@@ -1,4 +1,5 @@
-"""Vocabularies by name: what publishers serve is read, kept, verified, and continued where a download broke off."""
+"""Vocabularies by name: what publishers serve is read, kept, verified, and continued where a
+download broke off."""
 
 import gzip
 import hashlib
@@ -36,7 +37,9 @@ def test_vocabulary_is_read_as_published(name, publisher, publish, tmp_path):
     content, ids = PUBLISHED[name]
     path = publish(name, content)
     if known.checksum:
-        publisher.files[path + known.checksum] = f"{hashlib.md5(content).hexdigest()}  {name}.zip\n".encode()
+        publisher.files[path + known.checksum] = (
+            f"{hashlib.md5(content).hexdigest()}  {name}.zip\n".encode()
+        )
     if known.format not in READERS:
         fetch(name)
         pytest.skip(f"the format {known.format} has no reader yet")
@@ -67,14 +70,23 @@ def test_licensed_vocabulary_raises_without_a_download(name, publisher, tmp_path
 def test_names_of_a_gene_table_become_aliases(publisher, publish, tmp_path):
     publish("hgnc", PUBLISHED["hgnc"][0])
     gene = build_ontology("hgnc", tmp_path / "store").get("HGNC:3")
-    expected = "activin A receptor like type 1", "HHT2", "ALK1", "HHT", 'TGF-B "superfamily" receptor', "ALK-1"
+    expected = (
+        "activin A receptor like type 1",
+        "HHT2",
+        "ALK1",
+        "HHT",
+        'TGF-B "superfamily" receptor',
+        "ALK-1",
+    )
     assert (gene.name, gene.aliases) == ("ACVRL1", (*expected, "ACVRLK1", "ORW2"))
     assert gene.types == ("protein-coding gene",)
 
 
 def test_imported_terms_are_left_out_and_options_apply(publisher, publish, tmp_path):
     publish("mondo", PUBLISHED["mondo"][0])
-    store = build_ontology("Mondo", tmp_path / "store", types=["Disease"], below=["MONDO:0000002"], licence="mine")
+    store = build_ontology(
+        "Mondo", tmp_path / "store", types=["Disease"], below=["MONDO:0000002"], licence="mine"
+    )
     assert [(entity.id, entity.types) for entity in store] == [("MONDO:0000002", ("Disease",))]
     (found,) = store.manifest["info"]["provenance"]
     assert (found["version"], found["licence"]) == ("releases/2026-11-01", "mine")
@@ -85,14 +97,23 @@ def test_vocabulary_is_downloaded_once(publisher, publish, tmp_path, caplog, mon
     publish("hpo", PUBLISHED["hpo"][0])
     path, record = fetch("hpo")
     # Before the download.
-    assert "HPO's licence" in caplog.messages[0] and "https://hpo.jax.org/license" in caplog.messages[0]
-    assert path == tmp_path / "cache" / "hpo" / "hp.obo" and path.read_bytes() == PUBLISHED["hpo"][0]
+    assert (
+        "HPO's licence" in caplog.messages[0]
+        and "https://hpo.jax.org/license" in caplog.messages[0]
+    )
+    assert (
+        path == tmp_path / "cache" / "hpo" / "hp.obo" and path.read_bytes() == PUBLISHED["hpo"][0]
+    )
     assert fetch("hpo") == (path, record) and len(publisher.requests) == 1
     kept = json.loads(path.with_name(RECORD).read_text())
     assert kept == record and kept["licence"].startswith("HPO's licence") and kept["etag"]
     assert kept["modified"] == publisher.modified
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    assert kept["download"] == kept["files"]["hp.obo"] == {"bytes": path.stat().st_size, "sha256": digest}
+    assert (
+        kept["download"]
+        == kept["files"]["hp.obo"]
+        == {"bytes": path.stat().st_size, "sha256": digest}
+    )
     # Nothing else stays.
     assert sorted(each.name for each in (tmp_path / "cache").iterdir()) == ["hpo"]
 
@@ -100,7 +121,10 @@ def test_vocabulary_is_downloaded_once(publisher, publish, tmp_path, caplog, mon
 def test_local_file_takes_precedence(publisher, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mondo").write_bytes(obo("MINE"))
-    assert {entity.id for entity in build_ontology("mondo", tmp_path / "store")} > {"MINE:0000001", "XYZ:0000003"}
+    assert {entity.id for entity in build_ontology("mondo", tmp_path / "store")} > {
+        "MINE:0000001",
+        "XYZ:0000003",
+    }
     assert locate("hp.obo", "auto", False).path.name == "hp.obo"
     assert not publisher.requests
 
@@ -128,7 +152,10 @@ def test_interrupted_download_is_resumed(publisher, publish, tmp_path):
     publisher.cuts, publisher.refusals = [50_000, None], [None, 503]
     publisher.requests.clear()
     fetch("cl", refresh=True)
-    assert [headers.get("Range") for _, headers in publisher.requests] == [None, *["bytes=50000-"] * 2]
+    assert [headers.get("Range") for _, headers in publisher.requests] == [
+        None,
+        *["bytes=50000-"] * 2,
+    ]
     # By another process, a day later; and by a server that has only the date of its file.
     publisher.etags = False
     publisher.cuts = [40_000, 0, 0, 0]
@@ -138,7 +165,11 @@ def test_interrupted_download_is_resumed(publisher, publish, tmp_path):
     publisher.requests.clear()
     assert fetch("cl", refresh=True)[0].read_bytes() == content
     ((asked, headers),) = publisher.requests
-    assert (asked, headers["Range"], headers["If-Range"]) == (path, "bytes=40000-", publisher.modified)
+    assert (asked, headers["Range"], headers["If-Range"]) == (
+        path,
+        "bytes=40000-",
+        publisher.modified,
+    )
 
 
 @pytest.mark.parametrize("ranges", ["yes", "no", "blindly"])
@@ -165,7 +196,9 @@ def test_download_without_validators_starts_over(publisher, publish):
     assert all("Range" not in headers for _, headers in publisher.requests)
 
 
-@pytest.mark.parametrize("answer, said", [(404, "HTTP 404"), (403, "HTTP 403"), (503, "503"), (200, "web page")])
+@pytest.mark.parametrize(
+    "answer, said", [(404, "HTTP 404"), (403, "HTTP 403"), (503, "503"), (200, "web page")]
+)
 def test_refused_download_raises_and_keeps_nothing(answer, said, publisher, publish, tmp_path):
     publisher.answers[publish("medic", PUBLISHED["medic"][0])] = answer
     with pytest.raises(KrisselError, match="K117.*CTD_diseases.tsv.gz") as raised:
@@ -184,7 +217,9 @@ def test_refused_download_raises_and_keeps_nothing(answer, said, publisher, publ
 def test_without_a_network_the_error_names_the_folder(publisher, monkeypatch, tmp_path):
     known = VOCABULARIES["ncbitaxon"]
     nowhere = "http://127.0.0.1:9/taxdmp.zip"
-    monkeypatch.setitem(VOCABULARIES, "ncbitaxon", cache.Vocabulary(**{**vars(known), "address": nowhere}))
+    monkeypatch.setitem(
+        VOCABULARIES, "ncbitaxon", cache.Vocabulary(**{**vars(known), "address": nowhere})
+    )
     folder = tmp_path / "cache" / "ncbitaxon"
     with pytest.raises(KrisselError, match=f"K117.*{nowhere}.*by hand.*{folder}") as caught:
         fetch("ncbitaxon")
@@ -193,7 +228,12 @@ def test_without_a_network_the_error_names_the_folder(publisher, monkeypatch, tm
     folder.mkdir()
     (folder / "taxdmp.zip").write_bytes(PUBLISHED["ncbitaxon"][0])
     path, record = fetch("ncbitaxon")
-    assert sorted(each.name for each in folder.iterdir()) == [RECORD, "merged.dmp", "names.dmp", "nodes.dmp"]
+    assert sorted(each.name for each in folder.iterdir()) == [
+        RECORD,
+        "merged.dmp",
+        "names.dmp",
+        "nodes.dmp",
+    ]
     assert path.name == "names.dmp" and fetch("ncbitaxon") == (path, record)
 
 
@@ -242,7 +282,8 @@ def test_invalid_archive_is_not_kept(content, publisher, publish, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "content", [PUBLISHED["medic"][0][:-9], gzip.compress(b"1", mtime=0)[:-5] + b"12345", b"no gzip"]
+    "content",
+    [PUBLISHED["medic"][0][:-9], gzip.compress(b"1", mtime=0)[:-5] + b"12345", b"no gzip"],
 )
 def test_invalid_gzip_file_is_not_kept(content, publisher, publish, tmp_path):
     publish("medic", content)
@@ -262,7 +303,9 @@ def test_archive_beyond_the_limit_is_refused(states, publisher, publish, tmp_pat
     publish_archive(content, publisher, publish)
     code = "K055.*KRISSEL_MAX_UNPACKED_MIB" if states == "the truth" else "K117.*CRC"
     written = []
-    monkeypatch.setattr(cache.UNPACKED.__class__, "check", noted(cache.UNPACKED.__class__.check, written))
+    monkeypatch.setattr(
+        cache.UNPACKED.__class__, "check", noted(cache.UNPACKED.__class__.check, written)
+    )
     with pytest.raises(KrisselError, match=code):
         fetch("ncbitaxon")
     assert not list((tmp_path / "cache").iterdir())
@@ -289,7 +332,12 @@ def test_members_stay_in_the_folder_of_the_vocabulary(publisher, publish, tmp_pa
 def test_any_damage_is_refused_or_harmless(name, publisher, tmp_path):
     """Files put there by hand: no checksum of a publisher is compared."""
     content = PUBLISHED[name][0]
-    file_ = tmp_path / "cache" / name / {"ncbitaxon": "taxdmp.zip", "medic": "CTD_diseases.tsv.gz"}[name]
+    file_ = (
+        tmp_path
+        / "cache"
+        / name
+        / {"ncbitaxon": "taxdmp.zip", "medic": "CTD_diseases.tsv.gz"}[name]
+    )
 
     def read(data):
         shutil.rmtree(file_.parent, ignore_errors=True)
@@ -307,7 +355,9 @@ def test_any_damage_is_refused_or_harmless(name, publisher, tmp_path):
         try:
             assert read(damaged_data) == whole
         except KrisselError as error:
-            assert error.code == "K117" and [each.name for each in file_.parent.iterdir()] == [file_.name]
+            assert error.code == "K117" and [each.name for each in file_.parent.iterdir()] == [
+                file_.name
+            ]
 
     check()
 
@@ -400,7 +450,11 @@ def test_command_lists_and_downloads(publisher, publish, tmp_path):
     fetch("doid")
     said = invoke("vocabularies").output
     assert "by hand " in said and "put there" not in said
-    assert all(name in said for name in VOCABULARIES) and str(tmp_path / "cache") in said and not publisher.requests
+    assert (
+        all(name in said for name in VOCABULARIES)
+        and str(tmp_path / "cache") in said
+        and not publisher.requests
+    )
     today = f"{date.today().year}-"
     assert today not in said
     said = invoke("vocabularies", "--download", "HPO", "--download", "mondo").output
@@ -413,4 +467,6 @@ def test_command_lists_and_downloads(publisher, publish, tmp_path):
     for asked, code in (("mando", "K006"), ("umls", "K116")):
         refused = invoke("vocabularies", "--download", asked)
         assert refused.exit_code == 1 and code in refused.output
-    assert "krissel vocabularies" in invoke("ontology", "mando", "--output", tmp_path / "other").output
+    assert (
+        "krissel vocabularies" in invoke("ontology", "mando", "--output", tmp_path / "other").output
+    )

@@ -41,20 +41,20 @@ __version__ = "14.2.0"
 dtype = numpy.dtype
 
 for _name in (
-    "absolute add arctan2 ceil cos cosh divide equal exp expm1 fabs floor floor_divide fmax fmin greater "
-    "greater_equal invert isfinite isinf isnan left_shift less less_equal log log1p log2 logaddexp logical_and "
-    "logical_not logical_or maximum minimum mod multiply negative not_equal power reciprocal rint sign sin "
-    "sqrt square subtract tan tanh true_divide"
+    "absolute add arctan2 ceil cos cosh divide equal exp expm1 fabs floor floor_divide fmax fmin "
+    "greater greater_equal invert isfinite isinf isnan left_shift less less_equal log log1p log2 "
+    "logaddexp logical_and logical_not logical_or maximum minimum mod multiply negative not_equal "
+    "power reciprocal rint sign sin sqrt square subtract tan tanh true_divide"
 ).split():
     globals()[_name] = ufunc(_name)
 abs = globals()["absolute"]
 
 for _name in (
-    "all amax amin any argmax argmin argpartition argsort broadcast_to clip count_nonzero cumsum diag diff dot "
-    "expand_dims fill_diagonal flip isin matmul max mean median min moveaxis nan_to_num outer partition "
-    "percentile prod put_along_axis ravel repeat reshape roll searchsorted sort squeeze std sum swapaxes take "
-    "take_along_axis tensordot tile transpose tril triu var zeros_like ones_like empty_like full_like "
-    "allclose array_equal"
+    "all amax amin any argmax argmin argpartition argsort broadcast_to clip count_nonzero cumsum "
+    "diag diff dot expand_dims fill_diagonal flip isin matmul max mean median min moveaxis "
+    "nan_to_num outer partition percentile prod put_along_axis ravel repeat reshape roll "
+    "searchsorted sort squeeze std sum swapaxes take take_along_axis tensordot tile transpose tril "
+    "triu var zeros_like ones_like empty_like full_like allclose array_equal"
 ).split():
     globals()[_name] = _core.on_arrays(getattr(numpy, _name))
 
@@ -62,7 +62,13 @@ for _name in "column_stack concatenate dstack hstack stack vstack".split():
     globals()[_name] = _core.on_sequences(getattr(numpy, _name))
 
 # How long the result is depends on values; `bincount` asks for the lowest and the highest.
-for _name, _times in {"argwhere": 1, "flatnonzero": 1, "nonzero": 1, "unique": 1, "bincount": 2}.items():
+for _name, _times in {
+    "argwhere": 1,
+    "flatnonzero": 1,
+    "nonzero": 1,
+    "unique": 1,
+    "bincount": 2,
+}.items():
     globals()[_name] = _core.waiting(_core.on_arrays(getattr(numpy, _name)), _times)
 
 
@@ -82,7 +88,9 @@ for _name in "arange empty eye full identity linspace ones zeros".split():
 del _name, _times
 
 
-def array(obj: Any, dtype: Any = None, copy: bool = True, order: str = "K", ndmin: int = 0) -> ndarray:
+def array(
+    obj: Any, dtype: Any = None, copy: bool = True, order: str = "K", ndmin: int = 0
+) -> ndarray:
     if isinstance(obj, ndarray) and not copy and dtype in (None, obj.dtype):
         return obj
     return _core.as_array(obj, dtype)
@@ -94,7 +102,9 @@ def asarray(a: Any, dtype: Any = None, order: Any = None, *, blocking: bool = Fa
 
 def ascontiguousarray(a: Any, dtype: Any = None) -> ndarray:
     found = asarray(a, dtype)
-    return found if found.flags.c_contiguous else _core.wrapped(numpy.ascontiguousarray(found._host))
+    return (
+        found if found.flags.c_contiguous else _core.wrapped(numpy.ascontiguousarray(found._host))
+    )
 
 
 def asnumpy(a: Any, stream: Any = None, order: str = "C", out: Any = None) -> numpy.ndarray:
@@ -127,7 +137,9 @@ def from_dlpack(array: Any) -> ndarray:
     """Share the memory of a tensor. Takes a capsule too, as CuPy does."""
     if not hasattr(array, "__dlpack_device__"):
         capsule = array
-        array = types.SimpleNamespace(__dlpack__=lambda **_: capsule, __dlpack_device__=lambda: (1, 0))
+        array = types.SimpleNamespace(
+            __dlpack__=lambda **_: capsule, __dlpack_device__=lambda: (1, 0)
+        )
     shared = numpy.from_dlpack(array)
     # NumPy takes a tensor for one that must not be written to.
     data, _ = shared.__array_interface__["data"]

@@ -26,7 +26,9 @@ class ndarray:
 
     # To the host ------------------------------------------------------------------------------
 
-    def get(self, stream: Any = None, order: str = "C", out: Any = None, blocking: bool = True) -> Any:
+    def get(
+        self, stream: Any = None, order: str = "C", out: Any = None, blocking: bool = True
+    ) -> Any:
         note("to_host")
         return self._host.copy()
 
@@ -111,7 +113,9 @@ class ndarray:
     def __setitem__(self, index: Any, value: Any) -> None:
         index = as_index(index)
         parts = index if isinstance(index, tuple) else (index,)
-        if not isinstance(value, ndarray) and any(isinstance(part, numpy.ndarray) for part in parts):
+        if not isinstance(value, ndarray) and any(
+            isinstance(part, numpy.ndarray) for part in parts
+        ):
             value = as_array(value, self.dtype)
         elif isinstance(value, numpy.ndarray) and value.ndim:
             raise TypeError("non-scalar numpy.ndarray cannot be used for fill")
@@ -126,7 +130,14 @@ class ndarray:
 
     # Forms of the same array ------------------------------------------------------------------
 
-    def astype(self, dtype: Any, order: str = "K", casting: Any = None, subok: Any = None, copy: bool = True) -> Any:
+    def astype(
+        self,
+        dtype: Any,
+        order: str = "K",
+        casting: Any = None,
+        subok: Any = None,
+        copy: bool = True,
+    ) -> Any:
         dtype = checked_type(dtype)
         return self if not copy and dtype == self.dtype else wrapped(self._host.astype(dtype))
 
@@ -163,7 +174,11 @@ def checked_type(dtype: Any) -> Any:
 def wrapped(found: Any) -> Any:
     """Return what NumPy gave as CuPy gives it: scalars are arrays without dimensions."""
     if isinstance(found, (tuple, list)):
-        return type(found)(map(wrapped, found)) if type(found) in (tuple, list) else tuple(map(wrapped, found))
+        return (
+            type(found)(map(wrapped, found))
+            if type(found) in (tuple, list)
+            else tuple(map(wrapped, found))
+        )
     if not isinstance(found, (numpy.ndarray, numpy.generic)):
         return found
     array = ndarray.__new__(ndarray)
@@ -207,11 +222,16 @@ def _as_index(part: Any) -> Any:
         try:
             part = as_array(part)
         except ValueError as error:
-            raise IndexError("only integers, slices and integer or boolean arrays are valid indices") from error
+            raise IndexError(
+                "only integers, slices and integer or boolean arrays are valid indices"
+            ) from error
         if not part.size:
             part = part.astype("int32")
     if part.dtype.kind not in "?biu":
-        raise IndexError(f"arrays used as indices must be of integer or boolean type. (actual: {part.dtype.type})")
+        raise IndexError(
+            "arrays used as indices must be of integer or boolean type. (actual: "
+            f"{part.dtype.type})"
+        )
     if part.dtype == bool and part.size:
         note("waits")
     return part._host
@@ -319,7 +339,19 @@ def _in_place(name: str) -> Any:
 
 
 def _add_operators() -> None:
-    for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and_", "or_", "xor"):
+    for name in (
+        "add",
+        "sub",
+        "mul",
+        "truediv",
+        "floordiv",
+        "mod",
+        "pow",
+        "matmul",
+        "and_",
+        "or_",
+        "xor",
+    ):
         short = name.rstrip("_")
         setattr(ndarray, f"__{short}__", _binary(name, False))
         setattr(ndarray, f"__r{short}__", _binary(name, True))
@@ -329,8 +361,8 @@ def _add_operators() -> None:
     for name in ("neg", "pos", "abs", "invert"):
         setattr(ndarray, f"__{name}__", _unary(getattr(operator, name)))
     for name in (
-        "all any argmax argmin argsort clip cumsum diagonal dot flatten max mean min prod ravel repeat "
-        "reshape round searchsorted squeeze std sum swapaxes take trace transpose var"
+        "all any argmax argmin argsort clip cumsum diagonal dot flatten max mean min prod ravel "
+        "repeat reshape round searchsorted squeeze std sum swapaxes take trace transpose var"
     ).split():
         setattr(ndarray, name, on_arrays(getattr(numpy.ndarray, name)))
     ndarray.nonzero = waiting(on_arrays(numpy.nonzero))  # type: ignore[attr-defined]

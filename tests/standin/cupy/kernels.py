@@ -8,7 +8,9 @@ from ._core import ndarray
 
 
 class ElementwiseKernel:
-    def __init__(self, in_params: str, out_params: str, operation: str, name: str, **settings: Any) -> None:
+    def __init__(
+        self, in_params: str, out_params: str, operation: str, name: str, **settings: Any
+    ) -> None:
         self.name = name
 
     def __call__(self, *args: Any, **settings: Any) -> None:
@@ -41,14 +43,18 @@ class RawModule:
 
 def _run(name: str, args: Any) -> None:
     if name not in _KERNELS:
-        raise NotImplementedError(f"the stand-in has no kernel '{name}' (tests/standin/cupy/kernels.py)")
+        raise NotImplementedError(
+            f"the stand-in has no kernel '{name}' (tests/standin/cupy/kernels.py)"
+        )
     for arg in args:
         if isinstance(arg, (numpy.ndarray, list)):
             raise TypeError(f"Unsupported type {type(arg)}")
     _KERNELS[name](*(arg._host if isinstance(arg, ndarray) else arg for arg in args))
 
 
-def _adam(grad: Any, lr: float, rate1: float, rate2: float, eps: float, param: Any, m: Any, v: Any) -> None:
+def _adam(
+    grad: Any, lr: float, rate1: float, rate2: float, eps: float, param: Any, m: Any, v: Any
+) -> None:
     m += rate1 * (grad - m)
     v += rate2 * (grad * grad - v)
     param -= lr * m / (numpy.sqrt(v) + eps)

@@ -4,7 +4,12 @@ from spacy.tokens import Doc, Span
 from spacy.training.loop import subdivide_batch
 
 from spacy_krissel.training.data import examples as examples_module
-from spacy_krissel.training.data.examples import linked_mentions, single_mentions, text_example, view_examples
+from spacy_krissel.training.data.examples import (
+    linked_mentions,
+    single_mentions,
+    text_example,
+    view_examples,
+)
 from spacy_krissel.views import View, name_view
 
 CONTEXT = View("The pre", "flu", "x season")
@@ -15,12 +20,19 @@ def doc():
     doc = spacy.blank("en")("Cold and flu and asthma and MS")
     ids = {0: "D1", 2: "NIL", 4: "", 6: "D2"}
     doc.ents = [Span(doc, i, i + 1, label="X", kb_id=id_) for i, id_ in ids.items()]
-    doc.spans["nested"] = [Span(doc, 2, 5, kb_id="D3"), Span(doc, 4, 5, kb_id="D4"), Span(doc, 0, 1)]
+    doc.spans["nested"] = [
+        Span(doc, 2, 5, kb_id="D3"),
+        Span(doc, 4, 5, kb_id="D4"),
+        Span(doc, 0, 1),
+    ]
     return doc
 
 
 def test_mentions_without_an_entity_are_left_out(doc):
-    expected = [("D1", View("", "Cold", " and flu and asthma and MS")), ("D2", View(doc.text[:-2], "MS", ""))]
+    expected = [
+        ("D1", View("", "Cold", " and flu and asthma and MS")),
+        ("D2", View(doc.text[:-2], "MS", "")),
+    ]
     assert linked_mentions(doc) == expected
     # As the linker's setting `spans_key` says "the entities of the doc".
     assert linked_mentions(doc, "") == expected
@@ -37,16 +49,20 @@ def test_mentions_can_come_from_a_span_group(doc):
 @pytest.mark.parametrize("spans_key", ["", "sc"])
 def test_views_round_trip_through_examples(spans_key):
     pair = [("T1", name_view("type-2 diabetes, (old)")), ("T1", name_view("t2d"))]
-    for linked in ([("T2", CONTEXT)], pair, [("T2", CONTEXT), ("T1", CONTEXT._replace(masked=True))]):
+    for linked in (
+        [("T2", CONTEXT)],
+        pair,
+        [("T2", CONTEXT), ("T1", CONTEXT._replace(masked=True))],
+    ):
         (example,) = view_examples([linked], spans_key)
         assert linked_mentions(example.reference, spans_key) == linked
         loaded = Doc(example.reference.vocab).from_bytes(example.reference.to_bytes())
         assert linked_mentions(loaded, spans_key) == linked
         # Components that read docs find the mentions where the views have them.
         del example.reference.user_data[examples_module.VIEWS]
-        assert [(id_, view.mention) for id_, view in linked_mentions(example.reference, spans_key)] == [
-            (id_, view.mention) for id_, view in linked
-        ]
+        assert [
+            (id_, view.mention) for id_, view in linked_mentions(example.reference, spans_key)
+        ] == [(id_, view.mention) for id_, view in linked]
         spans = example.predicted.spans["sc"] if spans_key else example.predicted.ents
         assert [span.text for span in spans] == [view.mention for _, view in linked]
         assert not any(span.kb_id_ for span in spans)
@@ -54,17 +70,27 @@ def test_views_round_trip_through_examples(spans_key):
 
 def test_batch_order_is_independent_of_context_lengths():
     """spaCy sorts a batch by the tokens of its predicted docs before `update` sees it."""
-    linked = [("T1", View("of a ", "flu", "")), ("T2", name_view("a b c")), ("T3", CONTEXT), ("T4", name_view("flu"))]
+    linked = [
+        ("T1", View("of a ", "flu", "")),
+        ("T2", name_view("a b c")),
+        ("T3", CONTEXT),
+        ("T4", name_view("flu")),
+    ]
     batch = list(view_examples([each] for each in linked))
     (ordered,) = subdivide_batch(batch, 1)
-    assert [linked_mentions(example.reference) for example in ordered] == [[each] for each in linked]
+    assert [linked_mentions(example.reference) for example in ordered] == [
+        [each] for each in linked
+    ]
 
 
 def test_mention_inside_a_token_keeps_its_boundaries_in_training():
-    """The view that was mined is the view of its prototype: the tokenizer must have no say in it."""
+    """The view that was mined is the view of its prototype: the tokenizer must have no say in
+    it."""
     (example,) = view_examples([[("T10", CONTEXT)]])
     assert linked_mentions(example.reference) == [("T10", CONTEXT)]
-    assert example.reference.text == "The preflux season" and example.reference.ents[0].text == "flu"
+    assert (
+        example.reference.text == "The preflux season" and example.reference.ents[0].text == "flu"
+    )
     # In development a pipeline reads the text as any other.
     assert text_example(spacy.blank("en"), ("T10", CONTEXT)).predicted.ents[0].text == "preflux"
 

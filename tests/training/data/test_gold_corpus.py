@@ -21,7 +21,9 @@ def write(tmp_path):
         made = DocBin(store_user_data=True)
         for number, mentions in enumerate(docs):
             doc = nlp(" ".join(f"w{i}" for i in range(8)))
-            spans = [Span(doc, start, end, label="X", kb_id=kb_id) for start, end, kb_id in mentions]
+            spans = [
+                Span(doc, start, end, label="X", kb_id=kb_id) for start, end, kb_id in mentions
+            ]
             if key:
                 doc.spans[key] = spans
             else:
@@ -43,12 +45,17 @@ def linked(examples):
 
 
 def test_gold_ids_are_mapped_to_the_ontology(write, toy_store):
-    path = write([(0, 1, "MESH:T01"), (2, 3, "T02|T03"), (4, 5, "T99"), (6, 7, "-1")], [(0, 1, "T04+T99")])
+    path = write(
+        [(0, 1, "MESH:T01"), (2, 3, "T02|T03"), (4, 5, "T99"), (6, 7, "-1")], [(0, 1, "T04+T99")]
+    )
     with pytest.warns(KrisselWarning, match=r"KW603\] 1 of 4"):
         assert linked(read(path, toy_store)) == [["T01", "T02|T03", "", "NIL"], ["T04"]]
     with pytest.warns(KrisselWarning, match="KW603"):
         # In training a composite mention is no example of either.
-        assert linked(read(path, toy_store, split="train", dev_share=0.0)) == [["T01", "", "", "NIL"], ["T04"]]
+        assert linked(read(path, toy_store, split="train", dev_share=0.0)) == [
+            ["T01", "", "", "NIL"],
+            ["T04"],
+        ]
 
 
 def test_predicted_docs_have_the_mentions_without_ids(write, toy_store):
@@ -67,7 +74,10 @@ def test_splits_are_by_document_and_the_same_for_prototypes(write, toy_store):
     parts = {}
     for split in ("train", "dev", "all"):
         settings = {"split": split, "dev_share": 0.3, "seed": 2}
-        parts[split] = {example.reference.user_data["krissel_id"] for example in read(path, toy_store, **settings)}
+        parts[split] = {
+            example.reference.user_data["krissel_id"]
+            for example in read(path, toy_store, **settings)
+        }
         source = pickle.loads(pickle.dumps(make_gold_source(path, toy_store.path, **settings)))()
         assert {p.origin.doc for p in source.prototypes()} == parts[split]
         assert {(p.kind, p.origin.source) for p in source.prototypes()} == {("gold", "gold")}
@@ -80,7 +90,10 @@ def test_separate_development_file_is_used_completely(write, toy_store, tmp_path
     """Or a part of the training split is left out."""
     dev = write(*[[(0, 1, "T02")]] * 5).rename(tmp_path / "dev.spacy")
     path = write(*[[(0, 1, "T01")]] * 20)
-    found = {split: linked(read(path, toy_store, split=split, dev=dev)) for split in ("train", "dev", "all")}
+    found = {
+        split: linked(read(path, toy_store, split=split, dev=dev))
+        for split in ("train", "dev", "all")
+    }
     assert found == {"train": [["T01"]] * 20, "dev": [["T02"]] * 5, "all": [["T01"]] * 20}
 
 
@@ -121,7 +134,10 @@ def test_frequent_entities_are_capped(write, toy_store):
     examples = read(path, toy_store)
     assert [len(batch) for batch in PairBatcher(pairs=2, max_pairs=1)(examples)] == [2]
     batcher = PairBatcher(pairs=2, max_pairs=2)
-    chosen = [[linked_mentions(e.reference) for batch in batcher(examples) for e in batch] for _ in range(2)]
+    chosen = [
+        [linked_mentions(e.reference) for batch in batcher(examples) for e in batch]
+        for _ in range(2)
+    ]
     assert chosen[0] != chosen[1]
     with pytest.raises(KrisselError, match="K006.*max_pairs"):
         PairBatcher(max_pairs=-1)

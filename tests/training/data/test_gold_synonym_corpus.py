@@ -23,7 +23,9 @@ def gold(tmp_path, request):
     for i, mentions in enumerate(GOLD):
         words = [text for text, _ in mentions]
         doc = spacy.tokens.Doc(NLP.vocab, words=words)
-        spans = [Span(doc, j, j + 1, label="Disease", kb_id=id_) for j, (_, id_) in enumerate(mentions)]
+        spans = [
+            Span(doc, j, j + 1, label="Disease", kb_id=id_) for j, (_, id_) in enumerate(mentions)
+        ]
         if request.param:
             doc.spans[request.param] = spans
         else:
@@ -52,15 +54,26 @@ def read(gold, toy_store):
 @pytest.mark.filterwarnings("ignore:.*KW603")
 def test_mentions_are_paired_with_names_of_their_entities(read):
     found = read(split="all")
-    by_entity = {id_: {tuple(pair[1:]) for pair in found if pair[0] == id_} for id_ in ("T01", "T10", "T12")}
+    by_entity = {
+        id_: {tuple(pair[1:]) for pair in found if pair[0] == id_} for id_ in ("T01", "T10", "T12")
+    }
     assert sum(map(len, by_entity.values())) == len(found)
     # A mention that spells a name is no pair with itself; two mentions are none.
-    names = ["ms", "multiple sclerosis", "insular sclerosis", "sclerosis multiplex", "disseminated sclerosis"]
+    names = [
+        "ms",
+        "multiple sclerosis",
+        "insular sclerosis",
+        "sclerosis multiplex",
+        "disseminated sclerosis",
+    ]
     mentions = ("m.s.", "m s", "disseminated sclerosis")
-    pairs = {tuple(sorted((mention, name))) for mention in mentions for name in names if mention != name}
+    pairs = {
+        tuple(sorted((mention, name))) for mention in mentions for name in names if mention != name
+    }
     assert by_entity["T01"] == pairs and ("m s", "m.s.") not in pairs
     assert by_entity["T10"] == {
-        tuple(sorted(("the flu", name))) for name in ("influenza", "flu", "grippe", "epidemic catarrh")
+        tuple(sorted(("the flu", name)))
+        for name in ("influenza", "flu", "grippe", "epidemic catarrh")
     }
     assert by_entity["T12"] == {("rickets", "soft bones")}
 
@@ -77,4 +90,6 @@ def test_only_documents_of_the_split_are_read(gold, toy_store):
     path, key = gold
     with pytest.raises(KrisselError, match="K608"):
         # A share of nearly one leaves no document to train on.
-        list(GoldSynonymCorpus(path, toy_store.path, "train", dev_share=0.999999, spans_key=key)(NLP))
+        list(
+            GoldSynonymCorpus(path, toy_store.path, "train", dev_share=0.999999, spans_key=key)(NLP)
+        )

@@ -29,7 +29,10 @@ def test_document_is_split_into_its_mentions():
 
     nlp = spacy.blank("en")
     docs = [nlp.make_doc("a b c d") for _ in range(2)]
-    docs[1].ents = [Span(docs[1], i, i + 1, label="X", kb_id=kb_id) for i, kb_id in enumerate(("T1", "T2", "NIL", ""))]
+    docs[1].ents = [
+        Span(docs[1], i, i + 1, label="X", kb_id=kb_id)
+        for i, kb_id in enumerate(("T1", "T2", "NIL", ""))
+    ]
     batches = list(MentionBatcher(size=1)([Example(*docs)]))
     assert sorted(map(mentions, batches)) == [["a"], ["b"]]
 

@@ -27,7 +27,8 @@ def small_blocks(monkeypatch):
 
 
 def nearest_by_turn(refresh_every):
-    """The entity nearest to the first dimension in each of seven searches, by an encoder that changes in each."""
+    """The entity nearest to the first dimension in each of seven searches, by an encoder that
+    changes in each."""
     encoder = Encoder()
     index = NearestEntities(ExactIndex, 4, refresh_every)
     found = []

@@ -19,7 +19,9 @@ HOMONYMS = {1: {2}, 2: {1}}
 def test_candidates_contain_gold_and_valid_negatives(gold, n_negatives, hard_share, shared, seed):
     rng = np.random.default_rng(seed)
     nearest = np.stack([rng.permutation(30)[:20] for _ in gold]) if hard_share else None
-    draw = Negatives(30, HOMONYMS, n_negatives=n_negatives, hard_share=hard_share, shared=shared, seed=seed)
+    draw = Negatives(
+        30, HOMONYMS, n_negatives=n_negatives, hard_share=hard_share, shared=shared, seed=seed
+    )
     entities, columns, negatives = draw.draw(gold, nearest)
     assert entities[columns].tolist() == gold
     assert negatives.shape == (len(gold), len(entities))
@@ -45,9 +47,12 @@ def test_hard_negatives_are_filled_up_with_random_ones():
 
 
 def test_distinct_candidates_are_the_same_entities():
-    """An entity that is a negative of two mentions, and the own one of a third, is encoded three times."""
+    """An entity that is a negative of two mentions, and the own one of a third, is encoded three
+    times."""
     negatives = Negatives(20, {}, 3, 0.5, shared=False)
-    candidates = negatives.draw([0, 1, 2, 0], np.array([[1, 2, 3], [0, 2, 3], [3, 0, 1], [5, 1, 2]]))
+    candidates = negatives.draw(
+        [0, 1, 2, 0], np.array([[1, 2, 3], [0, 2, 3], [3, 0, 1], [5, 1, 2]])
+    )
     merged = candidates.distinct()
     assert len(set(merged.entities.tolist())) == len(merged.entities) < len(candidates.entities)
     assert merged.entities[merged.gold].tolist() == [0, 1, 2, 0]
@@ -69,7 +74,10 @@ def test_hard_negative_is_never_a_homonym_of_the_mention():
     entities, _, negatives = draw.draw([1, 5], np.array([[7], [2]]))
     assert entities.tolist() == [1, 5, 7]
     entities, _, negatives = draw.draw([1, 5], np.array([[-1], [2]]))
-    assert entities.tolist() == [1, 5, 2] and negatives.tolist() == [[False, True, False], [True, False, True]]
+    assert entities.tolist() == [1, 5, 2] and negatives.tolist() == [
+        [False, True, False],
+        [True, False, True],
+    ]
 
 
 def test_random_negatives_are_uniform_and_reproducible():
@@ -83,7 +91,9 @@ def test_random_negatives_are_uniform_and_reproducible():
 
 
 def test_small_ontology_gives_all_its_entities():
-    entities, _, negatives = Negatives(3, HOMONYMS, n_negatives=8, hard_share=0.0, shared=False).draw([1, 0])
+    entities, _, negatives = Negatives(
+        3, HOMONYMS, n_negatives=8, hard_share=0.0, shared=False
+    ).draw([1, 0])
     assert [sorted(entities[mask].tolist()) for mask in negatives] == [[0], [1, 2]]
 
 

@@ -90,28 +90,43 @@ def check(batches, pairs):
     for batch in batches:
         assert 2 <= len(batch) <= pairs
         found = [linked_mentions(example.reference) for example in batch]
-        assert all(len(pair) == 2 and pair[0][0] == pair[1][0] and pair[0] != pair[1] for pair in found)
+        assert all(
+            len(pair) == 2 and pair[0][0] == pair[1][0] and pair[0] != pair[1] for pair in found
+        )
         entities = [pair[0][0] for pair in found]
         assert not any(conflict(a, b) for i, a in enumerate(entities) for b in entities[:i])
 
 
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.tuples(st.integers(0, 11), st.integers(1, 5)), max_size=30), st.integers(2, 5), st.integers(2, 12))
-def test_batches_of_a_stream_satisfy_their_invariants(store, examples_of, groups, pairs, buffer_size):
+@given(
+    st.lists(st.tuples(st.integers(0, 11), st.integers(1, 5)), max_size=30),
+    st.integers(2, 5),
+    st.integers(2, 12),
+)
+def test_batches_of_a_stream_satisfy_their_invariants(
+    store, examples_of, groups, pairs, buffer_size
+):
     """More parts than one, and homonyms that wait over their ends."""
     batcher = PairBatcher(pairs=pairs, ontology=store.path, buffer_size=buffer_size)
     examples = examples_of([f"E{i}" for i, count in groups for _ in range(count)])
     batches = batches_of(batcher, iter(examples))
     check(batches, pairs)
     # In pairs of the first two of its examples at least, without a homonym in the way.
-    runs = {i: count for i, count in groups if i > 5 and count > 1 and sum(j == i for j, _ in groups) == 1}
+    runs = {
+        i: count
+        for i, count in groups
+        if i > 5 and count > 1 and sum(j == i for j, _ in groups) == 1
+    }
     if len(runs) > 1:
         assert {f"E{i}" for i in runs} <= {entity for entity, _ in used(batches)}
 
 
 def test_first_batch_needs_only_the_start_of_a_stream(examples_of):
     taken = []
-    stream = (taken.append(i) or example for i, example in enumerate(examples_of([f"E{i}" for i in range(12)] * 20)))
+    stream = (
+        taken.append(i) or example
+        for i, example in enumerate(examples_of([f"E{i}" for i in range(12)] * 20))
+    )
     next(PairBatcher(pairs=4, buffer_size=48)(stream))
     assert len(taken) == 49
 
@@ -137,7 +152,8 @@ def test_every_view_is_used_and_an_odd_one_gets_a_partner(examples_of):
         batches = list(PairBatcher(pairs=4, seed=seed)(examples))
         uses = used(batches)
         assert len(uses) == 30
-        # Five views make three pairs, so one view of each entity stands in two. A pair left alone adds one more.
+        # Five views make three pairs, so one view of each entity stands in two. A pair left alone
+        # adds one more.
         assert 36 <= sum(uses.values()) <= 40
 
 
@@ -153,7 +169,9 @@ def test_single_views_and_unlinked_docs_are_left_out(examples_of, make_example):
 
 
 def test_entities_can_come_from_a_span_group(make_example):
-    examples = [make_example(entity, left, "MS") for entity in ("E6", "E7") for left in ("the ", "in a ")]
+    examples = [
+        make_example(entity, left, "MS") for entity in ("E6", "E7") for left in ("the ", "in a ")
+    ]
     for example in examples:
         example.reference.spans["sc"] = list(example.reference.ents)
         example.reference.ents = []
@@ -202,7 +220,11 @@ def test_pairs_differ_between_epochs(examples_of):
     examples = examples_of([f"E{i}" for i in range(12)] * 6)
     batcher = PairBatcher(pairs=6)
     partners = [
-        {frozenset(linked_mentions(example.reference)) for batch in batcher(examples) for example in batch}
+        {
+            frozenset(linked_mentions(example.reference))
+            for batch in batcher(examples)
+            for example in batch
+        }
         for _ in range(2)
     ]
     assert partners[0] != partners[1]
@@ -230,7 +252,12 @@ def test_homonyms_are_grouped_by_shared_name(store, toy_store):
         "E4": {"E3", "E5"},
         "E5": {"E3", "E4"},
     }
-    assert homonym_groups(toy_store) == {"T01": {"T02"}, "T02": {"T01"}, "T04": {"T05"}, "T05": {"T04"}}
+    assert homonym_groups(toy_store) == {
+        "T01": {"T02"},
+        "T02": {"T01"},
+        "T04": {"T05"},
+        "T05": {"T04"},
+    }
 
 
 def test_invalid_settings_raise(tmp_path):
@@ -244,6 +271,8 @@ def test_invalid_settings_raise(tmp_path):
 
 @pytest.mark.parametrize("entities", ["", "A", "AB", "AAA"])
 def test_corpus_without_a_batch_raises(entities):
-    examples = list(view_examples([(entity, name_view(f"{entity}{i}"))] for i, entity in enumerate(entities)))
+    examples = list(
+        view_examples([(entity, name_view(f"{entity}{i}"))] for i, entity in enumerate(entities))
+    )
     with pytest.raises(KrisselError, match="K634.* mention pairs"):
         list(PairBatcher()(examples))

@@ -40,11 +40,16 @@ def read(nlp, toy_store, toy_shards):
 
 def split_kinds(found):
     """Names alone, and mentions in context."""
-    return [item for item in found if item[1] == item[2]], [item for item in found if item[1] != item[2]]
+    return [item for item in found if item[1] == item[2]], [
+        item for item in found if item[1] != item[2]
+    ]
 
 
 def test_held_out_names_are_only_in_dev(read, toy_store):
-    train, dev = read(names_per_entity=99, mentions_per_entity=99), read(split="dev", mentions_per_entity=99)
+    train, dev = (
+        read(names_per_entity=99, mentions_per_entity=99),
+        read(split="dev", mentions_per_entity=99),
+    )
     assert train and dev
     held_out = HeldOut(HELD_OUT, 0)
     for entity, text, mention in dev:
@@ -64,7 +69,9 @@ def test_splits_together_cover_all_mined_mentions(read, toy_shards):
 def test_mentions_and_names_are_capped_per_entity(read, toy_names):
     names, mentions = split_kinds(read(mentions_per_entity=3, names_per_entity=2, held_out=0.0))
     assert max(Counter(entity for entity, *_ in mentions).values()) == 3
-    assert Counter(entity for entity, *_ in names) == {id_: min(2, len(bearing)) for id_, bearing in toy_names.items()}
+    assert Counter(entity for entity, *_ in names) == {
+        id_: min(2, len(bearing)) for id_, bearing in toy_names.items()
+    }
     # The preferred name always stays.
     assert {(id_, bearing[0], bearing[0]) for id_, bearing in toy_names.items()} <= set(names)
     assert split_kinds(read(mentions_per_entity=0))[1] == []
@@ -84,7 +91,9 @@ def test_examples_of_an_entity_are_consecutive(read):
 
 
 def test_each_epoch_has_other_mentions_in_another_order(nlp, toy_store, toy_shards):
-    corpus = SelfSupervisedCorpus(toy_store.path, toy_shards, mentions_per_entity=1, names_per_entity=2, held_out=0.0)
+    corpus = SelfSupervisedCorpus(
+        toy_store.path, toy_shards, mentions_per_entity=1, names_per_entity=2, held_out=0.0
+    )
     epochs = [list(corpus.linked_views()) for _ in range(8)]
     seen = [list(dict.fromkeys(entity for entity, _ in epoch)) for epoch in epochs]
     assert seen[0] != seen[1] and set(seen[0]) == set(seen[1])
@@ -113,7 +122,9 @@ def test_only_the_needed_mentions_of_an_entity_are_read(toy_store, write_mention
     read = []
     fields = MentionShards.fields
     monkeypatch.setattr(
-        MentionShards, "fields", lambda self, places, *names: read.append(len(places)) or fields(self, places, *names)
+        MentionShards,
+        "fields",
+        lambda self, places, *names: read.append(len(places)) or fields(self, places, *names),
     )
     assert len(list(corpus.linked_views())) == 3
     assert max(read) <= 20
@@ -133,7 +144,9 @@ def test_same_seed_gives_the_same_examples(read):
 
 def test_without_mentions_only_names_are_read(read, toy_names):
     found = read(mentions=None, held_out=0.0, names_per_entity=99)
-    assert sorted(found) == sorted((id_, name, name) for id_, names in toy_names.items() for name in names)
+    assert sorted(found) == sorted(
+        (id_, name, name) for id_, names in toy_names.items() for name in names
+    )
 
 
 def test_predicted_docs_have_the_mention_without_its_link(nlp, toy_store, toy_shards):
@@ -145,7 +158,8 @@ def test_predicted_docs_have_the_mention_without_its_link(nlp, toy_store, toy_sh
 
 def test_mentions_can_be_in_a_span_group(nlp, toy_store, toy_shards):
     as_ents, as_spans = (
-        list(SelfSupervisedCorpus(toy_store.path, toy_shards, spans_key=key)(nlp)) for key in ("", "sc")
+        list(SelfSupervisedCorpus(toy_store.path, toy_shards, spans_key=key)(nlp))
+        for key in ("", "sc")
     )
     assert len(as_ents) == len(as_spans) > 20
     for expected, example in zip(as_ents, as_spans, strict=True):
@@ -156,13 +170,21 @@ def test_mentions_can_be_in_a_span_group(nlp, toy_store, toy_shards):
         )
         assert (reference.text, reference.kb_id_) == (entity.text, entity.kb_id_)
         assert (predicted.text, predicted.kb_id_) == (entity.text, "")
-        assert not example.reference.ents and not example.predicted.ents and not expected.reference.spans
+        assert (
+            not example.reference.ents
+            and not example.predicted.ents
+            and not expected.reference.spans
+        )
 
 
-def test_training_mentions_have_the_views_of_their_prototypes(nlp, toy_store, toy_shards, write_mentions):
+def test_training_mentions_have_the_views_of_their_prototypes(
+    nlp, toy_store, toy_shards, write_mentions
+):
     inside = MinedMention("T10", "flu", "d", 0, 3, "The pre", "flu", "x season")
     shards = write_mentions(sorted([*MentionShards(toy_shards), inside]))
-    corpus = SelfSupervisedCorpus(toy_store.path, shards, names_per_entity=0, mentions_per_entity=99, held_out=0.0)
+    corpus = SelfSupervisedCorpus(
+        toy_store.path, shards, names_per_entity=0, mentions_per_entity=99, held_out=0.0
+    )
     source = PrototypeSource(toy_store, MentionShards(shards), names=False, mentions_per_entity=99)
     trained = [each for example in corpus(nlp) for each in linked_mentions(example.reference)]
     stored = [(prototype.entity, prototype.view) for prototype in source.prototypes()]

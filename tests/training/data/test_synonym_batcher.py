@@ -16,7 +16,9 @@ def entities_of(batch):
 
 
 def batches(entities, **settings):
-    pairs = [synonym_pair(entity, f"{entity} {i}", f"{entity} {i}'") for i, entity in enumerate(entities)]
+    pairs = [
+        synonym_pair(entity, f"{entity} {i}", f"{entity} {i}'") for i, entity in enumerate(entities)
+    ]
     return [entities_of(batch) for batch in SynonymBatcher(**settings)(view_examples(pairs))]
 
 
@@ -33,7 +35,9 @@ def test_batches_have_at_least_two_entities():
 
 def test_homonyms_are_never_in_one_batch(toy_store):
     """ "MS" is a name of T01 and of T02, "cold" one of T04 and of T05."""
-    found = batches(["T01", "T02", "T03", "T04", "T02", "T05", "T01", "T06"], pairs=3, ontology=toy_store.path)
+    found = batches(
+        ["T01", "T02", "T03", "T04", "T02", "T05", "T01", "T06"], pairs=3, ontology=toy_store.path
+    )
     assert found == [["T01", "T03", "T04"], ["T02", "T02", "T05"], ["T01", "T06"]]
     # Without an ontology nothing is known of names.
     assert batches(["T01", "T02", "T03"], pairs=3) == [["T01", "T02", "T03"]]
@@ -53,7 +57,8 @@ def test_pairs_of_an_ontology_are_used_at_most_once(toy_store):
 
 
 def test_a_stream_of_homonyms_is_not_read_to_its_end(toy_store):
-    """T02 cannot stand beside T01: so many of its pairs wait as a batch has, and no more are read."""
+    """T02 cannot stand beside T01: so many of its pairs wait as a batch has, and no more are
+    read."""
     read = []
 
     def examples():

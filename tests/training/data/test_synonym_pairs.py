@@ -27,10 +27,14 @@ def test_different_names_are_lower_cased_and_distinct(names):
 
 @pytest.mark.data
 def test_medic_has_as_many_pairs_as_by_the_papers_rule(data_dir):
-    """Names in lower case, each once, all pairs up to 50 per entity; 158,289 where punctuation does not count."""
+    """Names in lower case, each once, all pairs up to 50 per entity; 158,289 where punctuation does
+    not count."""
     entities = read_medic(data_dir / "ontologies" / "medic_06Jul2012.txt")
     rng = random.Random(0)
-    assert sum(len(draw_pairs(different_names(entity.names), 50, rng)) for entity in entities) == 162_948
+    assert (
+        sum(len(draw_pairs(different_names(entity.names), 50, rng)) for entity in entities)
+        == 162_948
+    )
 
 
 @given(st.integers(0, 30), st.integers(1, 60), st.integers(0, 99))
@@ -46,7 +50,9 @@ def test_all_pairs_or_a_random_sample_are_drawn(n, limit, seed):
 
 def test_pairs_are_drawn_uniformly():
     names = list("abcdefgh")
-    counts = Counter(pair for seed in range(4000) for pair in draw_pairs(names, 2, random.Random(seed)))
+    counts = Counter(
+        pair for seed in range(4000) for pair in draw_pairs(names, 2, random.Random(seed))
+    )
     assert len(counts) == 28
     # 8000 / 28 = 286, with a standard deviation of 16.
     assert all(200 < count < 372 for count in counts.values())

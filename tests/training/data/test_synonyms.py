@@ -35,7 +35,9 @@ def read(toy_store):
 
 def test_pairs_of_all_entities_are_read_in_lower_case(read, toy_names):
     expected = [
-        (id_, *sorted(pair)) for id_, names in toy_names.items() for pair in combinations(map(str.lower, names), 2)
+        (id_, *sorted(pair))
+        for id_, names in toy_names.items()
+        for pair in combinations(map(str.lower, names), 2)
     ]
     found = read(pairs_per_entity=0)
     assert sorted(found) == sorted(expected)
@@ -83,7 +85,12 @@ def test_held_out_names_are_only_in_dev(toy_store, read):
         assert (view.left, view.right) == ("", "") and not example.predicted.ents[0].kb_id_
         assert example.predicted.ents[0].text == view.mention
         dev.append((entity, view.mention))
-    expected = {(entity.id, name.lower()) for entity in toy_store for name in entity.names if held_out(entity, name)}
+    expected = {
+        (entity.id, name.lower())
+        for entity in toy_store
+        for name in entity.names
+        if held_out(entity, name)
+    }
     assert set(dev) == expected and len(dev) == len(expected) > 5
     assert not set(dev) & {(entity, name) for entity, *names in train for name in names}
 
@@ -93,18 +100,27 @@ def test_dev_contains_only_entities_of_a_bounded_kb(toy_store):
 
     source = make_prototype_source(toy_store.path, max_entities=5, held_out=0.4, seed=3)()
     known = {entity.id for entity in source.entities()}
-    corpora = [SynonymCorpus(toy_store.path, "dev", held_out=0.4, max_entities=n, seed=3) for n in (0, 5)]
-    everywhere, within = ([linked_mentions(each.reference)[0] for each in corpus(NLP)] for corpus in corpora)
-    assert within == [each for each in everywhere if each[0] in known] and 0 < len(within) < len(everywhere)
+    corpora = [
+        SynonymCorpus(toy_store.path, "dev", held_out=0.4, max_entities=n, seed=3) for n in (0, 5)
+    ]
+    everywhere, within = (
+        [linked_mentions(each.reference)[0] for each in corpus(NLP)] for corpus in corpora
+    )
+    assert within == [each for each in everywhere if each[0] in known] and 0 < len(within) < len(
+        everywhere
+    )
 
 
 def test_stream_of_an_ontology_is_not_held_in_memory(tmp_path, monkeypatch):
-    """10 M names do not fit: so many entities are read as the buffer needs, and their pairs are forgotten."""
+    """10 M names do not fit: so many entities are read as the buffer needs, and their pairs are
+    forgotten."""
     entities = (Entity(f"E{i}", f"name {i}", (f"alias {i}", f"other {i}")) for i in range(3000))
     store = write_store(entities, tmp_path / "store")
     read = []
     entity_at = type(store).entity_at
-    monkeypatch.setattr(type(store), "entity_at", lambda self, row: read.append(row) or entity_at(self, row))
+    monkeypatch.setattr(
+        type(store), "entity_at", lambda self, row: read.append(row) or entity_at(self, row)
+    )
     corpus = SynonymCorpus(store.path, buffer_size=100)
     batches = create_train_batches(NLP, corpus, SynonymBatcher(pairs=10, ontology=store.path), -1)
     for i, (epoch, batch) in enumerate(batches):

@@ -22,10 +22,11 @@ def views():
 
 @pytest.fixture(scope="session")
 def take_step():
-    """Updates a copy of a model with what `accumulate` leaves in it. RETURNS: its weights before and after, by name.
+    """Updates a copy of a model with what `accumulate` leaves in it. RETURNS: its weights before
+    and after, by name.
 
-    With an eps far above any gradient, Adam's first step goes along the gradient itself, so that two steps are equal
-    only where the gradients are.
+    With an eps far above any gradient, Adam's first step goes along the gradient itself, so that
+    two steps are equal only where the gradients are.
     """
 
     def weights(model):
@@ -38,7 +39,9 @@ def take_step():
                     found[f"{i} table"] = shim.table.copy()
                 else:
                     state = shim.transformer.state_dict()
-                    found.update({f"{i} {name}": value.numpy().copy() for name, value in state.items()})
+                    found.update(
+                        {f"{i} {name}": value.numpy().copy() for name, value in state.items()}
+                    )
         return found
 
     def step(model, accumulate):

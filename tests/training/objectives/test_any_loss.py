@@ -29,7 +29,9 @@ OBJECTIVES = {
 
 
 @pytest.mark.parametrize("case", OBJECTIVES)
-@pytest.mark.parametrize("loss", LOSSES, ids=lambda each: f"{type(each).__name__} {getattr(each, 'positives', '')}")
+@pytest.mark.parametrize(
+    "loss", LOSSES, ids=lambda each: f"{type(each).__name__} {getattr(each, 'positives', '')}"
+)
 def test_any_loss_trains_any_objective(toy_store, case, loss):
     make, kind, settings = CASES[case]
     model = encoder(kind, None)
@@ -39,7 +41,9 @@ def test_any_loss_trains_any_objective(toy_store, case, loss):
         value = objective.step(model, RANKED, [2, 0, 1, 3])
     else:
         documents = make in (NameObjective, LabelAttentionObjective)
-        value = objective.update(model, DOCUMENTS if documents else [one_mention(*each) for each in MENTIONS])
+        value = objective.update(
+            model, DOCUMENTS if documents else [one_mention(*each) for each in MENTIONS]
+        )
     found = gradients(model)
     assert np.isfinite(value) and value > 0
     assert all(np.isfinite(gradient).all() for gradient in found.values())

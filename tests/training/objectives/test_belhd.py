@@ -74,7 +74,8 @@ def brute_force(model, store, examples, n_candidates, n_shared):
 
 @pytest.mark.parametrize("n_shared", [0, 2, 50])
 def test_candidates_are_own_and_shared_names(make, model, toy_store, examples, n_shared):
-    """The loss sees each mention's nearest names, and the most similar of those that others of its document have."""
+    """The loss sees each mention's nearest names, and the most similar of those that others of its
+    document have."""
     seen = {}
 
     def loss(scores, positives, negatives):
@@ -85,7 +86,9 @@ def test_candidates_are_own_and_shared_names(make, model, toy_store, examples, n
     assert objective.update(model, examples) == 1.25
     names, expected = brute_force(model, toy_store, examples, 3, n_shared)
     columns = sorted(set().union(*(own for *_, own, _ in expected)))
-    assert seen["scores"].shape == (4, len(columns)), "a name is encoded once, and an unlinked mention is none"
+    assert seen["scores"].shape == (4, len(columns)), (
+        "a name is encoded once, and an unlinked mention is none"
+    )
     for i, (entity, view, own, shared) in enumerate(expected):
         assert {columns[j] for j in np.flatnonzero(seen["candidates"][i])} == own | shared
         is_right = np.array([names[column][0] == entity for column in columns])
@@ -97,9 +100,12 @@ def test_candidates_are_own_and_shared_names(make, model, toy_store, examples, n
 
 
 def test_shared_candidates_equal_brute_force(make):
-    """At the paper's 16 and 16: 300 mentions of documents of several sizes, that find some of 400 names."""
+    """At the paper's 16 and 16: 300 mentions of documents of several sizes, that find some of 400
+    names."""
     objective, random = make(n_candidates=16, n_shared=16), np.random.default_rng(0)
-    documents = random.permutation(np.repeat(np.arange(60), random.multinomial(300 - 60, np.ones(60) / 60) + 1))
+    documents = random.permutation(
+        np.repeat(np.arange(60), random.multinomial(300 - 60, np.ones(60) / 60) + 1)
+    )
     scores = random.normal(size=(300, 400)).astype("float32")
     own = [set(random.choice(400, 16, replace=False).tolist()) for _ in documents]
     is_own = np.array([[name in mine for name in range(400)] for mine in own])
@@ -115,16 +121,20 @@ def test_shared_candidates_equal_brute_force(make):
 
 @pytest.mark.parametrize("temperature", [1.0, 0.1])
 def test_loss_matches_the_papers_equations_1_and_2(make, model, toy_store, examples, temperature):
-    """Eq. 1, the probability of a name among a mention's candidates; eq. 2, the sum of those of its entity's names, its
-    negative logarithm averaged over the mentions that have one."""
+    """Eq. 1, the probability of a name among a mention's candidates; eq. 2, the sum of those of its
+    entity's names, its negative logarithm averaged over the mentions that have one."""
     losses = []
     names, found = brute_force(model, toy_store, examples, 3, 2)
     for entity, view, own, shared in found:
         candidates = sorted(own | shared)
-        vectors = model.predict([name_view(names[name][1]) for name in candidates]).astype("float64")
+        vectors = model.predict([name_view(names[name][1]) for name in candidates]).astype(
+            "float64"
+        )
         exponentials = np.exp(vectors @ model.predict([view])[0] / temperature)
         probability = exponentials / exponentials.sum()
-        marginal = sum(p for p, name in zip(probability, candidates, strict=True) if names[name][0] == entity)
+        marginal = sum(
+            p for p, name in zip(probability, candidates, strict=True) if names[name][0] == entity
+        )
         if marginal:
             losses.append(-np.log(marginal))
     loss = make(SoftmaxLoss(temperature, "sum")).update(model, examples)
@@ -144,14 +154,16 @@ def test_names_that_others_found_are_negatives_in_a_batch(make, model, toy_store
     columns = sorted(set().union(*(own for _, _, own, _ in found)))
     for i, (entity, _, own, _) in enumerate(found):
         assert seen["negatives"][i].tolist() == [names[column][0] != entity for column in columns]
-        assert seen["positives"][i].tolist() == [column in own and names[column][0] == entity for column in columns]
+        assert seen["positives"][i].tolist() == [
+            column in own and names[column][0] == entity for column in columns
+        ]
     assert (seen["negatives"].sum(axis=1) > 3).all() and seen["positives"].any()
 
 
 @pytest.mark.parametrize("refresh_every, times", [("epoch", 3), (1, 9), (0, 1)])
 def test_names_are_encoded_again_on_schedule(toy_store, refresh_every, times, monkeypatch):
-    """Three epochs of three documents, one at a time in any order, one of them without a linked mention and one with
-    several; a pipe counts the mentions when it is initialized."""
+    """Three epochs of three documents, one at a time in any order, one of them without a linked
+    mention and one with several; a pipe counts the mentions when it is initialized."""
     documents = [
         example("MS with a cold . No rickets here .", (0, 1, "T01"), (3, 4, "T04"), (6, 7, "T12")),
         example("flu or asthma", (0, 1, "T10"), (2, 3, "NIL")),
@@ -169,7 +181,9 @@ def test_names_are_encoded_again_on_schedule(toy_store, refresh_every, times, mo
     linker = nlp.add_pipe("krissel_linker", config={"objective": objective})
     linker.initialize(lambda: documents, nlp=nlp, ontology=lambda: toy_store)
     refreshed, refresh = [], NearestEntities._refresh
-    monkeypatch.setattr(NearestEntities, "_refresh", lambda *args: (refreshed.append(step), refresh(*args)))
+    monkeypatch.setattr(
+        NearestEntities, "_refresh", lambda *args: (refreshed.append(step), refresh(*args))
+    )
     step = 0
     with pytest.warns(KrisselWarning, match="KW625"):
         for order in ((0, 1, 2, 3), (3, 2, 0, 1), (1, 3, 0, 2)):
@@ -183,8 +197,11 @@ def test_names_are_encoded_again_on_schedule(toy_store, refresh_every, times, mo
 
 
 @pytest.mark.parametrize("n_candidates", [1, 3])
-def test_mention_without_a_correct_candidate_gets_one(make, model, toy_store, examples, n_candidates):
-    """Its entity's nearest name takes the place of its last candidate; mentions that have a right one keep theirs."""
+def test_mention_without_a_correct_candidate_gets_one(
+    make, model, toy_store, examples, n_candidates
+):
+    """Its entity's nearest name takes the place of its last candidate; mentions that have a right
+    one keep theirs."""
     seen = []
 
     def loss(scores, positives, negatives):
@@ -192,14 +209,18 @@ def test_mention_without_a_correct_candidate_gets_one(make, model, toy_store, ex
         return np.zeros_like(scores), 1.0
 
     for gold_name in (False, True):
-        make(loss, n_candidates=n_candidates, n_shared=0, gold_name=gold_name).update(model, examples)
+        make(loss, n_candidates=n_candidates, n_shared=0, gold_name=gold_name).update(
+            model, examples
+        )
     names, found = brute_force(model, toy_store, examples, n_candidates, 0)
     vectors = model.predict([name_view(name) for _, name in names])
     all_own = []
     for entity, view, own, _ in found:
         scores = vectors @ model.predict([view])[0]
         if not any(names[name][0] == entity for name in own):
-            gold = max((j for j, (of, _) in enumerate(names) if of == entity), key=lambda j: scores[j])
+            gold = max(
+                (j for j, (of, _) in enumerate(names) if of == entity), key=lambda j: scores[j]
+            )
             own = (own - {min(own, key=lambda j: scores[j])}) | {gold}
         all_own.append(own)
     columns = sorted(set().union(*all_own))
@@ -216,13 +237,16 @@ def test_mentions_know_their_sentence(examples):
     ((entity, view),) = mentions_in_context(examples[1].reference, "sentence")
     assert (entity, view.co_mentions) == ("T10", ((7, 13),)), "an unlinked mention is marked too"
     assert mentions_in_context(examples[1].reference, None) == [("T10", name_view("flu"))]
-    assert mentions_in_context(examples[1].reference, "window") == [("T10", View("", "flu", " or asthma"))]
+    assert mentions_in_context(examples[1].reference, "window") == [
+        ("T10", View("", "flu", " or asthma"))
+    ]
     by_key = example("flu or asthma", (2, 3, "T07"), spans_key="gold").reference
     assert [entity for entity, _ in mentions_in_context(by_key, "sentence", "gold")] == ["T07"]
 
 
 def test_gradient_matches_the_loss(make, model, examples):
-    """Along a step the loss falls by what the gradient says: candidates stay those that were found before it."""
+    """Along a step the loss falls by what the gradient says: candidates stay those that were found
+    before it."""
     objective = make(refresh_every=0)
     before = model.copy()
     loss = objective.update(model, examples)
@@ -253,7 +277,9 @@ def test_loss_falls(make, model, examples):
 
 def test_single_mention_shares_no_candidates(make, model):
     seen = []
-    objective = make(lambda scores, right, wrong: (seen.append(right | wrong), (0 * scores, 0.0))[1])
+    objective = make(
+        lambda scores, right, wrong: (seen.append(right | wrong), (0 * scores, 0.0))[1]
+    )
     objective.update(model, [example("flu here", (0, 1, "T10")), example("MS here", (0, 1, "T01"))])
     assert (seen[0].sum(axis=1) == 3).all()
 

@@ -1,4 +1,5 @@
-"""Two processes have the loss and the gradient of one, over the same batch: for every objective and kind of encoder."""
+"""Two processes have the loss and the gradient of one, over the same batch: for every objective and
+kind of encoder."""
 
 import numpy as np
 import pytest
@@ -61,14 +62,18 @@ def one_mention(entity, left, mention, right):
 
 def document(words, mentions, cats=()):
     doc = NLP.make_doc(words)
-    doc.ents = [Span(doc, start, end, label="Disease", kb_id=kb_id) for start, end, kb_id in mentions]
+    doc.ents = [
+        Span(doc, start, end, label="Disease", kb_id=kb_id) for start, end, kb_id in mentions
+    ]
     doc.cats = dict.fromkeys(cats, 1.0)
     return Example(NLP.make_doc(words), doc)
 
 
 DOCUMENTS = [
     document(
-        "MS with a cold . No rickets here .", [(0, 1, "T01"), (3, 4, "T04"), (6, 7, "T12")], ["T01", "T04", "T12"]
+        "MS with a cold . No rickets here .",
+        [(0, 1, "T01"), (3, 4, "T04"), (6, 7, "T12")],
+        ["T01", "T04", "T12"],
     ),
     document("flu or asthma", [(0, 1, "T10"), (2, 3, "NIL")], ["T10"]),
     document("nothing was found", []),
@@ -80,7 +85,11 @@ CANDIDATES = [
     ["coryza", "flu", "a discharge of a patient with fever", "cold"],
 ]
 RANKED = [
-    RankedMention(view, tuple(CandidateView((name,), (name,)) for name in names), np.zeros(len(names), dtype="f"))
+    RankedMention(
+        view,
+        tuple(CandidateView((name,), (name,)) for name in names),
+        np.zeros(len(names), dtype="f"),
+    )
     for view, names in zip(VIEWS, CANDIDATES, strict=False)
 ]
 
@@ -90,7 +99,9 @@ def drawn(model, scale=0.3):
     random = np.random.default_rng(0)
     for node in model.walk():
         for name in node.param_names:
-            node.set_param(name, random.normal(scale=scale, size=node.get_param(name).shape).astype("float32"))
+            node.set_param(
+                name, random.normal(scale=scale, size=node.get_param(name).shape).astype("float32")
+            )
     return model
 
 
@@ -100,7 +111,14 @@ def small(seed=0, **settings):
 
 def bert(path, **settings):
     return TransformerEncoder(
-        path, **{"window": 32, "pooling": "mean", "normalize": True, "transformer_config": NO_DROPOUT, **settings}
+        path,
+        **{
+            "window": 32,
+            "pooling": "mean",
+            "normalize": True,
+            "transformer_config": NO_DROPOUT,
+            **settings,
+        },
     )
 
 
@@ -113,8 +131,12 @@ def encoder(kind, path):
         "small pair": lambda: ReferencedEncoder(small(), small(1)),
         "bert pair": lambda: ReferencedEncoder(bert(path), bert(path, pooling="cls")),
         "projected": lambda: chain(ProjectedEncoder(small(), width=4), normalize_rows()),
-        "words": lambda: LabelAttention(WordStates(small(normalize=False)), classifier="pair", hidden=3),
-        "pieces": lambda: LabelAttention(PieceStates(path, window=32, transformer_config=NO_DROPOUT)),
+        "words": lambda: LabelAttention(
+            WordStates(small(normalize=False)), classifier="pair", hidden=3
+        ),
+        "pieces": lambda: LabelAttention(
+            PieceStates(path, window=32, transformer_config=NO_DROPOUT)
+        ),
         "lists": lambda: ListCrossEncoder(small(), hidden=4),
         "pairs": lambda: CrossEncoder(
             path, window=24, candidate_window=16, transformer_config=NO_DROPOUT, pooling="mean"
@@ -122,38 +144,81 @@ def encoder(kind, path):
     }
     model = models[kind]()
     if kind in ("words", "pieces"):
-        model.initialize(X=[text for _, left, mention, right in MENTIONS for text in (left + mention + right,)])
+        model.initialize(
+            X=[text for _, left, mention, right in MENTIONS for text in (left + mention + right,)]
+        )
         drawn(presence_layer(model))
     elif kind in ("lists", "pairs"):
         # Not so large that the corrections are at their bound.
         drawn(model.initialize(X=RANKED), scale=0.1)
     else:
-        drawn(model.initialize(X=[*VIEWS, *(view._replace(reference=True) for view in VIEWS), name_view("a")]))
+        drawn(
+            model.initialize(
+                X=[*VIEWS, *(view._replace(reference=True) for view in VIEWS), name_view("a")]
+            )
+        )
     return model
 
 
 CASES = {
     "mentions": (ContrastiveObjective, "small", {"loss": SoftmaxLoss(temperature=0.3)}),
-    "mentions of a transformer": (ContrastiveObjective, "bert", {"loss": SoftmaxLoss(temperature=0.3)}),
-    "cached": (ContrastiveObjective, "small", {"loss": SoftmaxLoss(temperature=0.3), "chunk_size": 3}),
-    "cached, of a transformer": (ContrastiveObjective, "bert", {"loss": SoftmaxLoss(temperature=0.3), "chunk_size": 3}),
-    "projection": (ContrastiveObjective, "projected", {"loss": SoftmaxLoss(temperature=0.3), "chunk_size": 2}),
+    "mentions of a transformer": (
+        ContrastiveObjective,
+        "bert",
+        {"loss": SoftmaxLoss(temperature=0.3)},
+    ),
+    "cached": (
+        ContrastiveObjective,
+        "small",
+        {"loss": SoftmaxLoss(temperature=0.3), "chunk_size": 3},
+    ),
+    "cached, of a transformer": (
+        ContrastiveObjective,
+        "bert",
+        {"loss": SoftmaxLoss(temperature=0.3), "chunk_size": 3},
+    ),
+    "projection": (
+        ContrastiveObjective,
+        "projected",
+        {"loss": SoftmaxLoss(temperature=0.3), "chunk_size": 2},
+    ),
     "references": (
         ContrastiveObjective,
         "small pair",
-        {"loss": SoftmaxLoss(temperature=0.3), "reference_loss": SoftmaxLoss(temperature=0.3), "chunk_size": 5},
+        {
+            "loss": SoftmaxLoss(temperature=0.3),
+            "reference_loss": SoftmaxLoss(temperature=0.3),
+            "chunk_size": 5,
+        },
     ),
     "references of a transformer": (
         ContrastiveObjective,
         "bert pair",
-        {"loss": SoftmaxLoss(temperature=0.3), "reference_loss": SoftmaxLoss(temperature=0.3), "chunk_size": 2},
+        {
+            "loss": SoftmaxLoss(temperature=0.3),
+            "reference_loss": SoftmaxLoss(temperature=0.3),
+            "chunk_size": 2,
+        },
     ),
-    "names": (SelfAlignmentObjective, "small", {"loss": SoftmaxLoss(0.07), "n_negatives": 3, "chunk_size": 2}),
-    "entities": (RetrievalObjective, "small pair", {"loss": ProxyLoss(alpha=4.0, delta=0.1), "n_negatives": 3}),
+    "names": (
+        SelfAlignmentObjective,
+        "small",
+        {"loss": SoftmaxLoss(0.07), "n_negatives": 3, "chunk_size": 2},
+    ),
+    "entities": (
+        RetrievalObjective,
+        "small pair",
+        {"loss": ProxyLoss(alpha=4.0, delta=0.1), "n_negatives": 3},
+    ),
     "entities, hard ones": (
         RetrievalObjective,
         "small pair",
-        {"loss": ProxyLoss(alpha=4.0, delta=0.1), "n_negatives": 4, "hard_share": 0.5, "index": ExactIndex},
+        {
+            "loss": ProxyLoss(alpha=4.0, delta=0.1),
+            "n_negatives": 4,
+            "hard_share": 0.5,
+            "index": ExactIndex,
+        },
     ),
     "entities of a transformer, hard ones, FGSM": (
         RetrievalObjective,
@@ -169,12 +234,22 @@ CASES = {
     "candidate names": (
         NameObjective,
         "small",
-        {"loss": SoftmaxLoss(temperature=0.1, positives="sum"), "n_candidates": 3, "n_shared": 2, "index": ExactIndex},
+        {
+            "loss": SoftmaxLoss(temperature=0.1, positives="sum"),
+            "n_candidates": 3,
+            "n_shared": 2,
+            "index": ExactIndex,
+        },
     ),
     "candidate names, text units": (
         NameObjective,
         "units",
-        {"loss": SoftmaxLoss(0.1, "sum"), "n_candidates": 3, "index": ExactIndex, "gold_name": True},
+        {
+            "loss": SoftmaxLoss(0.1, "sum"),
+            "n_candidates": 3,
+            "index": ExactIndex,
+            "gold_name": True,
+        },
     ),
     "candidate names, in the batch, at each epoch": (
         NameObjective,
@@ -204,8 +279,9 @@ CASES = {
 }
 
 
-# Of the largest gradient. This case's is what is left of far larger terms: in float32 it differs from itself in float64
-# by 2.8e-4, and by the order of sums, which each kind of processor chooses, by up to 6.6e-5.
+# Of the largest gradient. This case's is what is left of far larger terms: in float32 it differs
+# from itself in float64 by 2.8e-4, and by the order of sums, which each kind of processor chooses,
+# by up to 6.6e-5.
 TOLERANCES = {"candidate names, text units": 5e-4}
 
 
@@ -245,7 +321,8 @@ def gradients(model):
 
 
 def update(case, store, path, n):
-    """The loss and the gradients of the second of two batches, so that what is kept from the first is there."""
+    """The loss and the gradients of the second of two batches, so that what is kept from the first
+    is there."""
     model, accumulate = make_step(case, store, path)
     accumulate(n)
     sum_gradients(model)
@@ -278,7 +355,12 @@ def test_two_processes_have_the_gradient_of_one(two_processes, toy_store, tiny_b
 
 
 @pytest.mark.parametrize(
-    "case, n", [("entities of a transformer, hard ones, FGSM", 1), ("candidate names", 1), ("re-ranking of pairs", 1)]
+    "case, n",
+    [
+        ("entities of a transformer, hard ones, FGSM", 1),
+        ("candidate names", 1),
+        ("re-ranking of pairs", 1),
+    ],
 )
 def test_fewer_mentions_than_processes_work(two_processes, toy_store, tiny_bert, case, n):
     setting = case, str(toy_store.path), str(tiny_bert), n
@@ -292,7 +374,9 @@ def read(case, store, path):
     model, accumulate = make_step(case, store, path)
     counts = []
     inner = model._func
-    model._func = lambda model, X, is_train: counts.append([view.left for view in X]) or inner(model, X, is_train)
+    model._func = lambda model, X, is_train: (
+        counts.append([view.left for view in X]) or inner(model, X, is_train)
+    )
     accumulate(8)
     return counts
 
@@ -300,7 +384,9 @@ def read(case, store, path):
 def test_work_is_divided_between_the_processes(two_processes, toy_store, tiny_bert):
     setting = str(toy_store.path), str(tiny_bert)
     for case, passes in {"mentions": [4], "cached": [3, 1, 3, 1]}.items():
-        assert [[len(part) for part in counts] for counts in two_processes(read, case, *setting)] == [passes] * 2
+        assert [
+            [len(part) for part in counts] for counts in two_processes(read, case, *setting)
+        ] == [passes] * 2
     first, second = (
         {left for part in counts for left in part if left}
         for counts in two_processes(read, "candidate names, text units", *setting)
@@ -323,11 +409,15 @@ def weights_after(case, store, path, dropout):
     return losses, model.to_bytes(), process_rank()
 
 
-@pytest.mark.parametrize("case", ["references", "references of a transformer", "words", "re-ranking of lists"])
+@pytest.mark.parametrize(
+    "case", ["references", "references of a transformer", "words", "re-ranking of lists"]
+)
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
 def test_weights_stay_the_same_in_all_processes(two_processes, toy_store, tiny_bert, case, dropout):
     setting = case, str(toy_store.path), str(tiny_bert), dropout
-    (losses, weights, _), (other_losses, other_weights, number) = two_processes(weights_after, *setting)
+    (losses, weights, _), (other_losses, other_weights, number) = two_processes(
+        weights_after, *setting
+    )
     assert number == 1 and losses == other_losses and weights == other_weights
     alone, *_ = weights_after(*setting)
     if not dropout:
@@ -337,7 +427,8 @@ def test_weights_stay_the_same_in_all_processes(two_processes, toy_store, tiny_b
 
 
 def skip_and_learn(case, store, path):
-    """The losses of a batch without a pair, and of one with pairs, a step after each; and the weights' gradients."""
+    """The losses of a batch without a pair, and of one with pairs, a step after each; and the
+    weights' gradients."""
     model, accumulate = make_step(case, store, path)
     optimizer = Adam(0.01, use_averages=False)
     losses = []
@@ -349,7 +440,9 @@ def skip_and_learn(case, store, path):
     return losses, gradients(model)
 
 
-@pytest.mark.parametrize("case", ["mentions", "names", "candidate names", "words", "re-ranking of lists"])
+@pytest.mark.parametrize(
+    "case", ["mentions", "names", "candidate names", "words", "re-ranking of lists"]
+)
 @pytest.mark.filterwarnings("ignore:.KW625")
 def test_all_processes_skip_an_empty_batch_together(two_processes, toy_store, tiny_bert, case):
     setting = case, str(toy_store.path), str(tiny_bert)

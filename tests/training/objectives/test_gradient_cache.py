@@ -50,7 +50,8 @@ def seed(number):
 
 
 def all_at_once(model, views, chunks):
-    """The gradient with the activations of every chunk held: each has one forward pass, with its own dropout."""
+    """The gradient with the activations of every chunk held: each has one forward pass, with its
+    own dropout."""
     passes = [model.begin_update([views[i] for i in chunk]) for chunk in chunks]
     vectors = np.zeros((len(views), passes[0][0].shape[1]), dtype="f")
     for chunk, (found, _) in zip(chunks, passes, strict=True):
@@ -65,7 +66,12 @@ def assert_same_step(found, expected):
     (before, after), (_, expected_after) = found, expected
     moved = 0
     for name in before:
-        assert_allclose(after[name], expected_after[name], rtol=1e-3, atol=2e-4 * step_size(before[name], after[name]))
+        assert_allclose(
+            after[name],
+            expected_after[name],
+            rtol=1e-3,
+            atol=2e-4 * step_size(before[name], after[name]),
+        )
         moved += not np.array_equal(before[name], after[name])
     assert moved > 2
 
@@ -79,7 +85,9 @@ def test_gradient_equals_that_of_one_pass(model, views, take_step, chunk_size):
     model = with_dropout(model, 0.0)
     losses = []
     plain = take_step(model, lambda model: losses.append(update_in_chunks(model, views, LOSS)))
-    cached = take_step(model, lambda model: losses.append(update_in_chunks(model, views, LOSS, chunk_size)))
+    cached = take_step(
+        model, lambda model: losses.append(update_in_chunks(model, views, LOSS, chunk_size))
+    )
     assert losses[1] == pytest.approx(losses[0], rel=1e-4)
     assert_same_step(cached, plain)
 
@@ -111,7 +119,9 @@ def test_dropout_differs_between_steps(model, views):
     assert update_in_chunks(model, views, LOSS, 3) != update_in_chunks(model, views, LOSS, 3)
 
 
-@pytest.mark.parametrize("chunk_size, passes", [(0, [8]), (8, [8]), (99, [8]), (3, [3, 3, 2, 3, 3, 2])])
+@pytest.mark.parametrize(
+    "chunk_size, passes", [(0, [8]), (8, [8]), (99, [8]), (3, [3, 3, 2, 3, 3, 2])]
+)
 def test_chunk_size_decides_the_forward_passes(small_encoder, views, chunk_size, passes):
     sizes = []
 
@@ -119,7 +129,9 @@ def test_chunk_size_decides_the_forward_passes(small_encoder, views, chunk_size,
         sizes.append(len(X))
         return model.layers[0](X, is_train)
 
-    update_in_chunks(Model("counted", forward, layers=[small_encoder.copy()]), views, LOSS, chunk_size)
+    update_in_chunks(
+        Model("counted", forward, layers=[small_encoder.copy()]), views, LOSS, chunk_size
+    )
     assert sizes == passes
 
 

@@ -21,7 +21,9 @@ IN_CONTEXT = View("relapses of ", "MS", " were seen")
 @pytest.fixture
 def make(toy_store):
     def make(ontology=toy_store, **settings):
-        objective = ContrastiveObjective(SoftmaxLoss(temperature=0.5), **{"held_out": 0.0, **settings})
+        objective = ContrastiveObjective(
+            SoftmaxLoss(temperature=0.5), **{"held_out": 0.0, **settings}
+        )
         objective.initialize(ontology)
         return objective
 
@@ -64,7 +66,10 @@ def test_probabilities_of_zero_and_one_are_exact(make, settings, expected):
 
 def test_replacement_is_never_the_mentions_own_name(make, tmp_path):
     """In any case and punctuation; an entity that has no other name keeps its mention."""
-    entities = [Entity("D1", "Asthma", ("ASTHMA", "asthma.", "bronchial asthma")), Entity("D2", "Flu", ("FLU",))]
+    entities = [
+        Entity("D1", "Asthma", ("ASTHMA", "asthma.", "bronchial asthma")),
+        Entity("D2", "Flu", ("FLU",)),
+    ]
     objective = make(write_store(entities, tmp_path / "store"), p_mask=0, p_replace=1)
     for mention in ("asthma", "Asthma"):
         assert objective.augment("D1", View("a ", mention, "")).mention == "bronchial asthma"
@@ -76,9 +81,16 @@ def test_cached_entities_are_limited(make, toy_store, monkeypatch):
     objective = make(p_mask=0, p_replace=1)
     found = []
     for id_ in [*toy_store.ids] * 2:
-        found.append((objective.reference(id_, ReferenceParts()), objective.augment(id_, View("a ", "x", ""))))
+        found.append(
+            (
+                objective.reference(id_, ReferenceParts()),
+                objective.augment(id_, View("a ", "x", "")),
+            )
+        )
         assert max(len(objective._names), len(objective._references)) <= 3
-    assert [view for view, _ in found[: len(toy_store)]] == [view for view, _ in found[len(toy_store) :]]
+    assert [view for view, _ in found[: len(toy_store)]] == [
+        view for view, _ in found[len(toy_store) :]
+    ]
 
 
 def test_names_without_context_are_not_augmented(make):
@@ -100,7 +112,10 @@ def test_held_out_names_are_never_inserted(make, toy_store, toy_names):
 
 def test_same_seed_gives_the_same_augmentation(make):
     first, again, other = (make(p_mask=0.4, p_replace=0.4, seed=seed) for seed in (1, 1, 2))
-    found = [[objective.augment("T01", IN_CONTEXT) for _ in range(50)] for objective in (first, again, other)]
+    found = [
+        [objective.augment("T01", IN_CONTEXT) for _ in range(50)]
+        for objective in (first, again, other)
+    ]
     assert found[0] == found[1] != found[2]
 
 
@@ -130,7 +145,9 @@ def test_pairs_are_the_first_two_mentions_of_each_entity(make, make_example):
 def test_examples_without_a_partner_warn_once(make, make_example, small_encoder):
     """`accumulate_gradient` divides a batch of pairs in this way."""
     entities = ("T01", "T02", "T03", "T04")
-    examples = [make_example(entity, left, "ms") for left in ("the ", "in a ") for entity in entities]
+    examples = [
+        make_example(entity, left, "ms") for left in ("the ", "in a ") for entity in entities
+    ]
     objective = make()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -142,7 +159,9 @@ def test_examples_without_a_partner_warn_once(make, make_example, small_encoder)
 
 
 def test_mentions_can_come_from_a_span_group(make, make_example):
-    examples = [make_example(entity, left, "MS") for entity in ("T01", "T02") for left in ("the ", "in a ")]
+    examples = [
+        make_example(entity, left, "MS") for entity in ("T01", "T02") for left in ("the ", "in a ")
+    ]
     for example in examples:
         example.reference.spans["sc"] = list(example.reference.ents)
         example.reference.ents = []
@@ -155,15 +174,25 @@ def test_mentions_can_come_from_a_span_group(make, make_example):
 
 def test_update_accumulates_the_gradient_of_the_loss(make, make_example, small_encoder, take_step):
     objective = make(p_mask=0, p_replace=0)
-    examples = [make_example(entity, left, "ms") for entity in ("T01", "T02", "T03") for left in ("the ", "in a ")]
+    examples = [
+        make_example(entity, left, "ms")
+        for entity in ("T01", "T02", "T03")
+        for left in ("the ", "in a ")
+    ]
     views = [view for _, pair in objective.pairs(examples) for view in pair]
     losses = []
-    before, after = take_step(small_encoder, lambda model: losses.append(objective.update(model, examples)))
+    before, after = take_step(
+        small_encoder, lambda model: losses.append(objective.update(model, examples))
+    )
     gradient, loss = objective.joint_loss(small_encoder.predict(views))
     assert losses == [pytest.approx(loss, rel=1e-5)]
     _, expected = take_step(small_encoder, lambda model: model.begin_update(views)[1](gradient))
     for name in before:
-        assert_allclose(after[name], expected[name], atol=1e-4 * np.abs(expected[name] - before[name]).max() + 1e-7)
+        assert_allclose(
+            after[name],
+            expected[name],
+            atol=1e-4 * np.abs(expected[name] - before[name]).max() + 1e-7,
+        )
     assert any((before[name] != after[name]).any() for name in before)
 
 
@@ -174,7 +203,12 @@ def test_loss_falls(make, make_example, small_encoder, chunk_size):
     objective = make(p_mask=0.2, p_replace=0.2, chunk_size=chunk_size)
     examples = [
         make_example(entity, f"{side} {context} ", f"mention {entity}")
-        for entity, context in (("T01", "relapses"), ("T02", "murmur"), ("T03", "smoker"), ("T04", "sneezing"))
+        for entity, context in (
+            ("T01", "relapses"),
+            ("T02", "murmur"),
+            ("T03", "smoker"),
+            ("T04", "sneezing"),
+        )
         for side in ("with", "without")
     ]
     model, optimizer = small_encoder.copy(), Adam(0.02, use_averages=False)
@@ -188,7 +222,9 @@ def test_loss_falls(make, make_example, small_encoder, chunk_size):
 
 def test_a_batch_without_a_pair_is_skipped_with_a_warning(make, make_example, small_encoder):
     objective, model = make(), small_encoder.copy()
-    objective.update(small_encoder.copy(), [make_example("T01", "a ", "x"), make_example("T01", "b ", "y")])
+    objective.update(
+        small_encoder.copy(), [make_example("T01", "a ", "x"), make_example("T01", "b ", "y")]
+    )
     with pytest.warns(KrisselWarning, match="KW625.* 1 of 2 .*PairBatcher"):
         assert objective.update(model, [make_example("T01"), make_example("T02")]) == 0
     with warnings.catch_warnings():

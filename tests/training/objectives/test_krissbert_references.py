@@ -19,7 +19,12 @@ IDS = ("T01", "T02", "T03")
 @pytest.fixture
 def make(toy_store):
     def make(ontology=toy_store, **settings):
-        defaults = {"reference_loss": SoftmaxLoss(temperature=0.3), "p_mask": 0, "p_replace": 0, "held_out": 0.0}
+        defaults = {
+            "reference_loss": SoftmaxLoss(temperature=0.3),
+            "p_mask": 0,
+            "p_replace": 0,
+            "held_out": 0.0,
+        }
         objective = ContrastiveObjective(SoftmaxLoss(temperature=0.5), **{**defaults, **settings})
         objective.initialize(ontology)
         return objective
@@ -63,13 +68,19 @@ def equation(objective, mentions, references, alpha, beta):
 
 @pytest.mark.parametrize("alpha, beta", [(0.5, 0.5), (1.0, 1.0), (0.0, 0.7), (0.3, 0.0)])
 @pytest.mark.parametrize("chunk_size", [0, 2, 4])
-def test_update_uses_the_weighted_loss(make, examples, references, encoder, take_step, alpha, beta, chunk_size):
+def test_update_uses_the_weighted_loss(
+    make, examples, references, encoder, take_step, alpha, beta, chunk_size
+):
     objective = make(alpha=alpha, beta=beta, chunk_size=chunk_size)
     views = [view for _, pair in objective.pairs(examples) for view in pair]
     mentions, known = encoder.predict(views), encoder.predict(references)
     losses = []
-    before, after = take_step(encoder, lambda model: losses.append(objective.update(model, examples)))
-    expected = equation(objective, mentions.astype(np.float64), known.astype(np.float64), alpha, beta)
+    before, after = take_step(
+        encoder, lambda model: losses.append(objective.update(model, examples))
+    )
+    expected = equation(
+        objective, mentions.astype(np.float64), known.astype(np.float64), alpha, beta
+    )
     assert losses == [pytest.approx(expected, rel=1e-5)]
 
     def accumulate(model):
@@ -82,7 +93,9 @@ def test_update_uses_the_weighted_loss(make, examples, references, encoder, take
 
     _, wanted = take_step(encoder, accumulate)
     for name in before:
-        assert_allclose(after[name], wanted[name], atol=1e-4 * np.abs(wanted[name] - before[name]).max() + 1e-7)
+        assert_allclose(
+            after[name], wanted[name], atol=1e-4 * np.abs(wanted[name] - before[name]).max() + 1e-7
+        )
     assert any((before[name] != after[name]).any() for name in before)
 
 
@@ -94,7 +107,9 @@ def test_joint_gradient_includes_the_weights(make):
     for place in np.ndindex(*vectors.shape):
         step = np.zeros_like(vectors)
         step[place] = 1e-5
-        numeric = (objective.joint_loss(vectors + step)[1] - objective.joint_loss(vectors - step)[1]) / 2e-5
+        numeric = (
+            objective.joint_loss(vectors + step)[1] - objective.joint_loss(vectors - step)[1]
+        ) / 2e-5
         assert gradient[place] == pytest.approx(numeric, rel=1e-6, abs=1e-8)
 
 
@@ -122,11 +137,17 @@ def test_references_show_the_encoders_parts_and_no_held_out_name(make, toy_store
 
 
 @pytest.mark.parametrize("chunk_size", [0, 4])
-def test_training_brings_mentions_near_their_references(make, make_example, toy_store, encoder, chunk_size):
+def test_training_brings_mentions_near_their_references(
+    make, make_example, toy_store, encoder, chunk_size
+):
     """With the mention pairs switched off, references alone teach (− mention pair contrast)."""
     objective = make(alpha=0.0, chunk_size=chunk_size)
     contexts = {"T01": "relapses", "T02": "murmur", "T03": "smoker", "T04": "sneezing"}
-    examples = [make_example(id_, f"{side} {contexts[id_]} ", "it") for id_ in contexts for side in ("a", "no")]
+    examples = [
+        make_example(id_, f"{side} {contexts[id_]} ", "it")
+        for id_ in contexts
+        for side in ("a", "no")
+    ]
     known = [reference_view(toy_store.get(id_)) for id_ in contexts]
     optimizer = Adam(0.02, use_averages=False)
     for _ in range(60):

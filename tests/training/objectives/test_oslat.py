@@ -8,7 +8,13 @@ from spacy.training import Example
 from thinc.api import Adam, fix_random_seed
 
 from spacy_krissel.errors import KrisselError, KrisselWarning
-from spacy_krissel.layers.label_attention import LabelAttention, PresenceInput, attend, mean_states, presence_layer
+from spacy_krissel.layers.label_attention import (
+    LabelAttention,
+    PresenceInput,
+    attend,
+    mean_states,
+    presence_layer,
+)
 from spacy_krissel.layers.small import SmallEncoder
 from spacy_krissel.layers.token_states import WordStates
 from spacy_krissel.losses.focal import FocalLoss
@@ -50,7 +56,9 @@ def model():
 def make_objective(toy_store):
     def make(loss=True, presence=True, **settings):
         losses = LOSS if loss else None, FocalLoss() if presence else None
-        objective = LabelAttentionObjective(*losses, **{"n_negatives": 4, "max_synonyms": 2, **settings})
+        objective = LabelAttentionObjective(
+            *losses, **{"n_negatives": 4, "max_synonyms": 2, **settings}
+        )
         objective.initialize(toy_store)
         return objective
 
@@ -67,13 +75,17 @@ def test_negatives_are_never_entities_of_the_text(make_objective, examples, toy_
     for _ in range(20):
         first, second = objective._named(examples)
         assert first.text == TEXTS[0][0] and second.text == TEXTS[2][0]
-        assert [len(group) for group in first.names] == [min(3, len(toy_names[entity])) for entity in TEXTS[0][1]]
+        assert [len(group) for group in first.names] == [
+            min(3, len(toy_names[entity])) for entity in TEXTS[0][1]
+        ]
         for group, entity in zip(first.names, TEXTS[0][1], strict=True):
             assert set(group) <= set(toy_names[entity]) and len(set(group)) == len(group)
         for text in (first, second):
             entities = TEXTS[0][1] if text is first else TEXTS[2][1]
             for name in text.others:
-                assert not set(toy_store.find(name)) & set(entities), "a homonym of the text's entity is no negative"
+                assert not set(toy_store.find(name)) & set(entities), (
+                    "a homonym of the text's entity is no negative"
+                )
         drawn.update(first.others)
     # All the names of other entities come up in time, not their preferred ones alone.
     assert any(name not in [names[0] for names in toy_names.values()] for name in drawn)
@@ -105,7 +117,9 @@ def test_presence_loss_is_over_names_of_the_text_and_others(make_objective, exam
         found, _ = attend(asked, model.predict([each.text]).vectors, 0.7)
         logits.append(presence_layer(model).predict(PresenceInput(found.contexts, asked)))
         truths += [1] * len(names) + [0] * len(each.others)
-    expected = FocalLoss()(np.concatenate(logits)[None], np.array(truths)[None] > 0, np.array(truths)[None] == 0)[1]
+    expected = FocalLoss()(
+        np.concatenate(logits)[None], np.array(truths)[None] > 0, np.array(truths)[None] == 0
+    )[1]
     assert objective.update(model, examples) == pytest.approx(expected, rel=1e-5)
 
 
@@ -136,7 +150,9 @@ def test_a_frozen_encoder_reads_each_text_once(make_objective, examples, model, 
     read = []
     real = type(model).predict
     # The class, since models take no attributes.
-    monkeypatch.setattr(type(model), "predict", lambda self, texts: read.extend(texts) or real(self, texts))
+    monkeypatch.setattr(
+        type(model), "predict", lambda self, texts: read.extend(texts) or real(self, texts)
+    )
     losses = [objective.update(model, examples) for _ in range(30)]
     assert len(read) == len(set(read)) and TEXTS[0][0] in read
     assert len(set(losses)) > 1, "names are drawn anew"
@@ -151,12 +167,18 @@ def test_loss_falls(make_objective, examples, model):
     assert np.mean(losses[-5:]) < 0.7 * np.mean(losses[:5])
 
 
-def test_negatives_come_from_entities_of_the_training_texts(make_objective, examples, tmp_path, toy_names):
+def test_negatives_come_from_entities_of_the_training_texts(
+    make_objective, examples, tmp_path, toy_names
+):
     path = tmp_path / "train.spacy"
     DocBin(docs=[make_doc(*text) for text in TEXTS]).to_disk(path)
     objective = make_objective(seen=path, n_negatives=50)
-    others = {name for _ in range(20) for each in objective._named(examples) for name in each.others}
-    assert others and others <= {name for entity in ("T01", "T05", "T07") for name in toy_names[entity]}
+    others = {
+        name for _ in range(20) for each in objective._named(examples) for name in each.others
+    }
+    assert others and others <= {
+        name for entity in ("T01", "T05", "T07") for name in toy_names[entity]
+    }
 
 
 def test_texts_without_entities_are_skipped(make_objective, model):

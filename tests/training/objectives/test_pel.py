@@ -27,7 +27,11 @@ from spacy_krissel.views import PEL_PARTS, reference_view
 # `title [SEP] types [SEP] definition`, as in the paper.
 PARTS = {"aliases": False, "tree_numbers": False, "title_first": True}
 LOSS = ProxyLoss(alpha=4.0, delta=0.1)
-MENTIONS = (("T01", "relapses of ", "sclerosis"), ("T04", "with fever and a ", "cold"), ("T12", "acute ", "rickets"))
+MENTIONS = (
+    ("T01", "relapses of ", "sclerosis"),
+    ("T04", "with fever and a ", "cold"),
+    ("T12", "acute ", "rickets"),
+)
 
 
 @pytest.fixture
@@ -42,12 +46,16 @@ def make(toy_store):
 
 @pytest.fixture
 def examples(make_example):
-    return [make_example(entity, left, mention, " of a patient") for entity, left, mention in MENTIONS]
+    return [
+        make_example(entity, left, mention, " of a patient") for entity, left, mention in MENTIONS
+    ]
 
 
 @pytest.fixture
 def small(toy_store, views):
-    encoders = [SmallEncoder(width=8, rows=512, context_rows=256, hidden=4, seed=seed) for seed in (1, 2)]
+    encoders = [
+        SmallEncoder(width=8, rows=512, context_rows=256, hidden=4, seed=seed) for seed in (1, 2)
+    ]
     model = ReferencedEncoder(*encoders, **PARTS)
     model.initialize(X=[*views, *(reference_view(entity, PEL_PARTS) for entity in toy_store)])
     return model
@@ -70,7 +78,8 @@ def transformer(model, which):
 
 
 def embedded(model, views, steps=None):
-    """The unit vectors of references as torch has them, and the word embeddings that they come from."""
+    """The unit vectors of references as torch has them, and the word embeddings that they come
+    from."""
     import torch
 
     from spacy_krissel.layers.hf.wordpieces import pad_pieces, view_pieces
@@ -78,7 +87,9 @@ def embedded(model, views, steps=None):
     (shim,) = [shim for node in model.layers[1].walk() for shim in node.shims]
     rows = view_pieces(shim.tokenizer, views, 32)
     pieces = pad_pieces(rows, shim.tokenizer.pad_token_id)
-    words = shim.transformer.get_input_embeddings()(torch.tensor(pieces.ids)).detach().requires_grad_()
+    words = (
+        shim.transformer.get_input_embeddings()(torch.tensor(pieces.ids)).detach().requires_grad_()
+    )
     moved = words if steps is None else words + steps
     real = torch.arange(pieces.ids.shape[1])[None] < torch.tensor(pieces.lengths)[:, None]
     hidden = shim.transformer(inputs_embeds=moved, attention_mask=real.long())[0]
@@ -101,15 +112,21 @@ def proxy(scores, gold, negatives):
     import torch
 
     rows = torch.arange(len(scores))
-    exponents = torch.where(torch.tensor(negatives), torch.exp(4.0 * (scores + 0.1)), 0.0).sum(dim=1)
-    return (torch.log1p(torch.exp(-4.0 * (scores[rows, torch.tensor(gold)] - 0.1))) + torch.log1p(exponents)).mean()
+    exponents = torch.where(torch.tensor(negatives), torch.exp(4.0 * (scores + 0.1)), 0.0).sum(
+        dim=1
+    )
+    return (
+        torch.log1p(torch.exp(-4.0 * (scores[rows, torch.tensor(gold)] - 0.1)))
+        + torch.log1p(exponents)
+    ).mean()
 
 
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("weight", [0.0, 0.7])
 def test_update_matches_equation_8(make, examples, bert, toy_store, shared, weight):
-    """Loss and gradients of every weight equal those of torch's own graph; the entities' input embeddings are moved by
-    epsilon along the sign of the gradient of each mention's own scores (eq. 6, 7)."""
+    """Loss and gradients of every weight equal those of torch's own graph; the entities' input
+    embeddings are moved by epsilon along the sign of the gradient of each mention's own scores (eq.
+    6, 7)."""
     torch = pytest.importorskip("torch")
     objective = make(share_negatives=shared, fgsm_weight=weight, fgsm_epsilon=0.02)
     drawn = copy.deepcopy(objective)
@@ -152,7 +169,9 @@ def test_update_matches_equation_8(make, examples, bert, toy_store, shared, weig
 @pytest.mark.parametrize("shared", [True, False])
 def test_adversarial_step_raises_the_loss(make, examples, bert, loss, shared):
     def update(weight, epsilon=0.01):
-        return make(loss, share_negatives=shared, fgsm_weight=weight, fgsm_epsilon=epsilon).update(bert, examples)
+        return make(loss, share_negatives=shared, fgsm_weight=weight, fgsm_epsilon=epsilon).update(
+            bert, examples
+        )
 
     plain = update(0.0)
     assert update(1.0, 0.0) == pytest.approx(2 * plain, rel=1e-5)
@@ -166,7 +185,9 @@ def test_chunks_have_the_same_gradient(make, examples, bert, weight):
     """Or adversaries of another chunk."""
     found = []
     for chunk_size in (0, 4):
-        objective = make(share_negatives=False, fgsm_weight=weight, fgsm_epsilon=0.02, chunk_size=chunk_size)
+        objective = make(
+            share_negatives=False, fgsm_weight=weight, fgsm_epsilon=0.02, chunk_size=chunk_size
+        )
         found.append((objective.update(bert, examples), gradients(bert)))
     (expected, whole), (loss, parts) = found
     assert loss == pytest.approx(expected, rel=1e-5)
@@ -177,7 +198,8 @@ def test_chunks_have_the_same_gradient(make, examples, bert, weight):
 
 @pytest.mark.parametrize("shared", [True, False])
 def test_adversarial_step_moves_entities_away_from_their_mentions(make, examples, bert, shared):
-    """Or a negative away from it: eq. 6 and 7 the wrong way round. Along the loss of a batch, 7 of 8 entities did."""
+    """Or a negative away from it: eq. 6 and 7 the wrong way round. Along the loss of a batch, 7 of
+    8 entities did."""
     found = []
 
     def loss(scores, positives, negatives):
@@ -215,18 +237,24 @@ def test_adversarial_direction_adds_no_gradient(make, examples, bert):
     for name, gradient in gradients(bert).items():
         if gradient is not None:
             assert_allclose(gradient, expected[name], atol=1e-6, err_msg=name)
-    assert all(weight.requires_grad for which in (0, 1) for weight in transformer(bert, which).parameters())
+    assert all(
+        weight.requires_grad for which in (0, 1) for weight in transformer(bert, which).parameters()
+    )
 
 
 @pytest.mark.data
 @pytest.mark.filterwarnings("ignore::spacy_krissel.errors.KrisselWarning")
 def test_adversarial_step_raises_the_loss_on_real_batches(data_dir, bert, tmp_path):
-    """BC5CDR's diseases on MEDIC, each batch by itself. With shared candidates it need not: an entity that moves away
-    from its mention moves away from others, too, whose negative it is."""
-    store = write_store(read_medic(data_dir / "ontologies" / "medic_06Jul2012.txt"), tmp_path / "medic")
+    """BC5CDR's diseases on MEDIC, each batch by itself. With shared candidates it need not: an
+    entity that moves away from its mention moves away from others, too, whose negative it is."""
+    store = write_store(
+        read_medic(data_dir / "ontologies" / "medic_06Jul2012.txt"), tmp_path / "medic"
+    )
     path = data_dir / "corpora" / "bc5cdr" / "CDR_DevelopmentSet.PubTator.txt"
     docs = islice(read_docs(path, spacy.blank("en"), labels=["Disease"], ontology=store), 12)
-    examples = [Example(doc.copy(), doc) for doc in docs if all(ent.kb_id_ in store for ent in doc.ents)]
+    examples = [
+        Example(doc.copy(), doc) for doc in docs if all(ent.kb_id_ in store for ent in doc.ents)
+    ]
     objective = RetrievalObjective(LOSS, n_negatives=8, share_negatives=False, fgsm_weight=1.0)
     objective.initialize(store)
     for batch in islice(MentionBatcher(size=8)(examples), 2):
@@ -241,7 +269,10 @@ def test_adversarial_step_raises_the_loss_on_real_batches(data_dir, bert, tmp_pa
 
 def test_dropout_is_the_same_in_both_passes(make, examples, tiny_bert):
     """So that a step of no length changes nothing, though the encoder drops out."""
-    encoders = [TransformerEncoder(str(tiny_bert), window=32, pooling="mean", normalize=True) for _ in range(2)]
+    encoders = [
+        TransformerEncoder(str(tiny_bert), window=32, pooling="mean", normalize=True)
+        for _ in range(2)
+    ]
     model = ReferencedEncoder(*encoders, **PARTS)
     model.initialize()
     plain, both = (make(fgsm_weight=weight, fgsm_epsilon=0.0) for weight in (0.0, 1.0))
@@ -258,7 +289,9 @@ def test_both_small_encoders_learn(make, examples, small, take_step):
     again = copy.deepcopy(objective)
     losses = []
     before, after = take_step(small, lambda model: losses.append(objective.update(model, examples)))
-    moved = {name.split()[0] for name in before if not np.allclose(before[name], after[name], atol=1e-9)}
+    moved = {
+        name.split()[0] for name in before if not np.allclose(before[name], after[name], atol=1e-9)
+    }
     assert len(moved) >= 4  # both tables and both mixers
     from thinc.api import Adam
 
@@ -271,14 +304,23 @@ def test_both_small_encoders_learn(make, examples, small, take_step):
 
 @pytest.mark.parametrize("homonyms", [False, True])
 def test_hard_negatives_are_the_nearest(make, examples, small, toy_store, homonyms):
-    objective = make(hard_share=1.0, n_negatives=2, share_negatives=False, homonym_negatives=homonyms, index=ExactIndex)
+    objective = make(
+        hard_share=1.0,
+        n_negatives=2,
+        share_negatives=False,
+        homonym_negatives=homonyms,
+        index=ExactIndex,
+    )
     seen = []
     draw = objective._negatives.draw
     objective._negatives.draw = lambda gold, nearest: seen.append(draw(gold, nearest)) or seen[-1]
     objective.update(small, examples)
     mentions = [view for example in examples for _, view in linked_mentions(example.reference)]
     parts = PEL_PARTS
-    scores = small.predict(mentions) @ small.predict([reference_view(entity, parts) for entity in toy_store]).T
+    scores = (
+        small.predict(mentions)
+        @ small.predict([reference_view(entity, parts) for entity in toy_store]).T
+    )
     ids = list(toy_store.ids)
     (candidates,) = seen
     for i, (entity, *_) in enumerate(MENTIONS):

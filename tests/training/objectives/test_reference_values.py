@@ -1,4 +1,5 @@
-"""Losses and gradients of every objective stay what they were on fixed batches, those of `test_data_parallel`."""
+"""Losses and gradients of every objective stay what they were on fixed batches, those of
+`test_data_parallel`."""
 
 import json
 from pathlib import Path
@@ -12,8 +13,14 @@ VALUES = json.loads(Path(__file__).with_name("reference_values.json").read_text(
 
 def summary(loss, gradients):
     """The loss, the L2 norm of all gradients, and the largest of them."""
-    norm = np.sqrt(sum(float((gradient.astype("float64") ** 2).sum()) for gradient in gradients.values()))
-    return {"loss": loss, "norm": float(norm), "largest": float(max(np.abs(g).max() for g in gradients.values()))}
+    norm = np.sqrt(
+        sum(float((gradient.astype("float64") ** 2).sum()) for gradient in gradients.values())
+    )
+    return {
+        "loss": loss,
+        "norm": float(norm),
+        "largest": float(max(np.abs(g).max() for g in gradients.values())),
+    }
 
 
 @pytest.mark.parametrize("case", VALUES)

@@ -38,7 +38,14 @@ def labels_given(objective, examples, model):
 def test_names_are_labelled_by_entity(examples, small_encoder):
     views, entities = SelfAlignmentObjective(None).labelled_names(examples)
     # Without the pair's other name as context, and "ms" once.
-    names = ["ms", "multiple sclerosis", "cold", "acute coryza", "disseminated sclerosis", "lung injury"]
+    names = [
+        "ms",
+        "multiple sclerosis",
+        "cold",
+        "acute coryza",
+        "disseminated sclerosis",
+        "lung injury",
+    ]
     assert views == [name_view(name) for name in [*names, "injury of the lung"]]
     assert entities == ["T1", "T1", "T2", "T2", "T1", "T3", "T3"]
     vectors, labels = labels_given(SelfAlignmentObjective(None), examples, small_encoder.copy())
@@ -47,14 +54,21 @@ def test_names_are_labelled_by_entity(examples, small_encoder):
 
 
 def test_a_name_of_two_entities_counts_for_the_first(small_encoder):
-    pairs = [*PAIRS[:2], synonym_pair("T4", "ms", "mitral stenosis"), synonym_pair("T4", "stenosis", "mitral stenosis")]
+    pairs = [
+        *PAIRS[:2],
+        synonym_pair("T4", "ms", "mitral stenosis"),
+        synonym_pair("T4", "stenosis", "mitral stenosis"),
+    ]
     views, entities = SelfAlignmentObjective(None).labelled_names(list(view_examples(pairs)))
     assert [view.mention for view in views].count("ms") == 1
     assert dict(zip((view.mention for view in views), entities, strict=True))["ms"] == "T1"
 
 
 def test_mentions_of_documents_are_names_too(make_example):
-    examples = [make_example("T1", "relapses of ", "MS", " were seen"), make_example("T1", "a case of ", "sclerosis")]
+    examples = [
+        make_example("T1", "relapses of ", "MS", " were seen"),
+        make_example("T1", "a case of ", "sclerosis"),
+    ]
     views, entities = SelfAlignmentObjective(None).labelled_names(examples)
     assert views == [name_view("MS"), name_view("sclerosis")] and entities == ["T1", "T1"]
 
@@ -67,17 +81,27 @@ def test_names_can_come_from_a_span_group():
 
 @pytest.mark.parametrize("chunk_size", [0, 2])
 @pytest.mark.parametrize("miner", [None, HardPairMiner()])
-def test_update_accumulates_the_gradient_of_the_loss(examples, small_encoder, take_step, chunk_size, miner):
+def test_update_accumulates_the_gradient_of_the_loss(
+    examples, small_encoder, take_step, chunk_size, miner
+):
     objective = SelfAlignmentObjective(MultiSimilarity(), miner, chunk_size)
     objective.initialize(None)
     views, _ = objective.labelled_names(examples)
     losses = []
-    before, after = take_step(small_encoder, lambda model: losses.append(objective.update(model, examples)))
-    gradient, expected_loss = objective.label_loss(small_encoder.predict(views), np.array([0, 0, 1, 1, 0, 2, 2]))
+    before, after = take_step(
+        small_encoder, lambda model: losses.append(objective.update(model, examples))
+    )
+    gradient, expected_loss = objective.label_loss(
+        small_encoder.predict(views), np.array([0, 0, 1, 1, 0, 2, 2])
+    )
     assert losses == [pytest.approx(expected_loss, rel=1e-4)] and expected_loss > 0
     _, expected = take_step(small_encoder, lambda model: model.begin_update(views)[1](gradient))
     for name in before:
-        assert_allclose(after[name], expected[name], atol=2e-4 * np.abs(expected[name] - before[name]).max() + 1e-7)
+        assert_allclose(
+            after[name],
+            expected[name],
+            atol=2e-4 * np.abs(expected[name] - before[name]).max() + 1e-7,
+        )
     assert any((before[name] != after[name]).any() for name in before)
 
 
@@ -106,7 +130,12 @@ def test_training_separates_synonyms_from_other_names(examples, small_encoder):
 def test_batch_without_synonyms_is_skipped_with_a_warning(make_example, small_encoder):
     objective = SelfAlignmentObjective(MultiSimilarity())
     with pytest.warns(KrisselWarning, match="KW625.* 1 of 1 .*two names"):
-        assert objective.update(small_encoder, [make_example("T1"), make_example("T2", mention="other")]) == 0
+        assert (
+            objective.update(
+                small_encoder, [make_example("T1"), make_example("T2", mention="other")]
+            )
+            == 0
+        )
     assert objective.update(small_encoder, []) == 0
 
 
@@ -126,7 +155,12 @@ def test_negatives_are_names_of_other_entities(examples, small_encoder, toy_stor
         n_others = len(set(labels)) - 3
         assert len(toy_names) - 3 <= n_others <= len(toy_names) and len(vectors) == 7 + n_others
         drawn.update(name for _, name in objective._negatives({"cold"}, {"T01", "T02", "T03"}))
-    others = {name for id_, names in toy_names.items() if id_ not in ("T01", "T02", "T03") for name in names}
+    others = {
+        name
+        for id_, names in toy_names.items()
+        if id_ not in ("T01", "T02", "T03")
+        for name in names
+    }
     assert drawn == others - {"cold"}
 
 

@@ -35,17 +35,25 @@ class DocumentTerm(Term):
     def of(cls, settings: LinkerSettings, kb: KBSnapshot) -> "DocumentTerm | None":
         """Return the term; None if it is off, or candidates have no confidence."""
         model = Confidence.of(settings.confidence)
-        return cls(settings.coherence_weight, model) if settings.coherence_weight and model is not None else None
+        return (
+            cls(settings.coherence_weight, model)
+            if settings.coherence_weight and model is not None
+            else None
+        )
 
     def revise(self, query: Query, result: SearchResult) -> SearchResult:
         by_name = result.by_name
         assert result.confidence is not None and by_name is not None, "the confidence model is set"
-        support = supports(query.doc_of, query.texts, result.entities, self._model.confident(by_name))
+        support = supports(
+            query.doc_of, query.texts, result.entities, self._model.confident(by_name)
+        )
         result = replace(result, confidence=self._model.supported(result.confidence, support))
         return with_term(result, self.name, self.factor * support * (1 - by_name[:, :1]))
 
 
-def supports(docs: np.ndarray, texts: Sequence[str], entities: np.ndarray, confident: np.ndarray) -> np.ndarray:
+def supports(
+    docs: np.ndarray, texts: Sequence[str], entities: np.ndarray, confident: np.ndarray
+) -> np.ndarray:
     """Return the support of each candidate (q, k), 0 to 1: the highest confidence of its entity for
     another mention of the same document with a different text.
 
@@ -60,7 +68,11 @@ def supports(docs: np.ndarray, texts: Sequence[str], entities: np.ndarray, confi
     different, of_text = distinct(texts)
     text = distinct([canonical_name(each) for each in different])[1][of_text]
     mention, column = np.nonzero(entities >= 0)
-    keys, form, value = pair_keys(docs[mention], entities[mention, column]), text[mention], confident[mention, column]
+    keys, form, value = (
+        pair_keys(docs[mention], entities[mention, column]),
+        text[mention],
+        confident[mention, column],
+    )
     # Per entity and document: the text with the highest value, and the highest value of other
     # texts.
     sure = np.flatnonzero(value)

@@ -37,7 +37,12 @@ class SpellingTerm(Term):
         missing = (known[matches.mentions] != matches.entities[:, None]).all(axis=1)
         owners = matches.mentions[missing]
         most = int(np.bincount(owners, minlength=1).max())
-        return pad_groups(matches.entities[missing], owners, len(query), min(most, MAX_SPELLING_MATCHES))
+        return pad_groups(
+            matches.entities[missing], owners, len(query), min(most, MAX_SPELLING_MATCHES)
+        )
 
     def score(self, query: Query, pairs: Pairs) -> np.ndarray:
-        return np.float32(self.added) * query.spelling_matches.lookup(pairs.mentions, pairs.entities)[0]
+        return (
+            np.float32(self.added)
+            * query.spelling_matches.lookup(pairs.mentions, pairs.entities)[0]
+        )

@@ -46,7 +46,9 @@ class VectorTerm(Term):
         if query.names is None:
             found = [search_entities(index, prototypes, query.vectors, k, query.allowed)]
         else:
-            by_name = search_entities(index, prototypes, query.names.vectors, k, query.allowed, EXTRA_PROTOTYPES)
+            by_name = search_entities(
+                index, prototypes, query.names.vectors, k, query.allowed, EXTRA_PROTOTYPES
+            )
             found = [by_name.at(query.names.of_mention)]
         if query.name_vectors is not None:
             found.append(search_entities(index, prototypes, query.name_vectors, k, query.allowed))
@@ -61,12 +63,16 @@ class VectorTerm(Term):
         # Scored with the stored vectors, whatever search found them, since an index may round its
         # own.
         prototypes = query.kb.prototypes
-        rows, best = nearest_among(prototypes, query.vectors, pairs.mentions, query.near, pairs.columns)
+        rows, best = nearest_among(
+            prototypes, query.vectors, pairs.mentions, query.near, pairs.columns
+        )
         unknown = rows < 0
         rows[unknown], best[unknown] = self._nearest(query, pairs, unknown)
         pairs.prototypes = rows
         if query.name_vectors is not None:
-            _, by_name = nearest_of_entities(prototypes, query.name_vectors, pairs.mentions, pairs.entities)
+            _, by_name = nearest_of_entities(
+                prototypes, query.name_vectors, pairs.mentions, pairs.entities
+            )
             fraction = np.float32(self.name_weight) * query.is_unambiguous[pairs.mentions]
             best = (1 - fraction) * best + fraction * by_name
         return best
