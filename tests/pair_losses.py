@@ -1,5 +1,6 @@
-"""What the tests of losses over labelled names share: batches, pairs by brute force, and properties
-of every loss."""
+"""Parts shared by the tests of losses over labelled names: batches, pairs by brute force, and
+properties of every loss.
+"""
 
 import math
 

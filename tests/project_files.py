@@ -37,7 +37,7 @@ def words_of(line: str) -> list[str]:
 
 
 def settings_of(folder: str, command: str, line: int = 0) -> dict[str, Any]:
-    """What a line of a command changes of a config (`--training.max_steps 3`), by key; without
+    """Changes of a config by a line of a command (`--training.max_steps 3`), by key; without
     paths."""
     commands = {each["name"]: each["script"] for each in read_project(ROOT / folder)["commands"]}
     words = words_of(commands[command][line])
@@ -47,7 +47,7 @@ def settings_of(folder: str, command: str, line: int = 0) -> dict[str, Any]:
 
 
 def rows_in(path: str) -> dict[str, Any]:
-    """What an ablation file of `experiments/` changes of its training config, by key; without
+    """Changes of its training config by an ablation file of `experiments/`, by key; without
     paths."""
     overrides = srsly.read_yaml(ROOT / "experiments" / path)["train"]["overrides"]
     return {key: value for key, value in overrides.items() if not key.startswith("paths.")}

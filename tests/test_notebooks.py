@@ -16,7 +16,7 @@ from test_documentation import GENERATE
 
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
-MOST_BYTES, MOST_CELLS = 100_000, 12
+MAX_BYTES, MAX_CELLS = 100_000, 12
 COLOURS = re.compile(r"\x1b\[[\d;]*m")
 CODE_KEYS = {"cell_type", "execution_count", "id", "metadata", "outputs", "source"}
 each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -119,8 +119,8 @@ def test_notebook_is_in_format_4_and_run_in_order(path):
 
 @each_notebook
 def test_notebook_is_within_its_size_limit(path):
-    assert path.stat().st_size < MOST_BYTES
-    assert 5 <= len(cells_of(path)) <= MOST_CELLS
+    assert path.stat().st_size < MAX_BYTES
+    assert 5 <= len(cells_of(path)) <= MAX_CELLS
 
 
 @each_notebook

@@ -166,7 +166,7 @@ def test_workflows_run_their_commands():
 
 
 def test_a_test_runs_in_one_tier(pytestconfig):
-    """What `pytest` leaves out by default is what `.ci/run` asks for after it."""
+    """`pytest` deselects by default exactly the tests that `.ci/run` runs afterwards."""
     commands = (ROOT / ".ci" / "run").read_text(encoding="utf8").splitlines()
     readmes, slow = (
         shlex.split(line.partition("/pytest ")[2]) for line in commands if "/pytest " in line

@@ -22,7 +22,7 @@ class TwoProcesses:
             self._processes.append(process)
 
     def __call__(self, function, *args, timeout=1.0, joined=True):
-        """What `function(*args)` returns in each of them. An exception is returned as its text."""
+        """Return what `function(*args)` returns in each process, or the text of its exception."""
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]

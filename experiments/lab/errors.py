@@ -169,7 +169,7 @@ class Warnings(product.Warnings):
     )
     KW731 = (
         "[KW731] {n} of {total} pairs name an entity that is not among the {n_entities} that are "
-        "looked for (first: {places}). They count as not found. Check that the corpus and the "
+        "looked for (first: {examples}). They count as not found. Check that the corpus and the "
         "ontology use the same ids."
     )
     KW901 = (

@@ -299,7 +299,7 @@ def _evaluated_by_first(evaluate: Callable[[], Any]) -> Any:
 
 @contextmanager
 def _output_of_first_process() -> Iterator[None]:
-    """What all processes have to say is said once; errors are raised in each. When a process has
+    """Print once what all processes print; errors are raised in each. When a process has
     ended, the launcher tells all others to end: the first does so after its next step, which fails,
     and writes its pipeline whole before.
     """

@@ -114,10 +114,10 @@ def run_pipeline(
         speed = _mentions_per_second(nlp, gold, inputs, spans_key, batch_size, timed_mentions)
     linked = counted(records)
     if mentions == "gold" and (lost := [record for record in records if not record.found]):
-        places = ", ".join(
+        examples = ", ".join(
             f"{record.doc} {record.start}-{record.end}" for record in lost[:MAX_LISTED]
         )
-        message = Warnings.KW701.format(n=len(lost), total=len(records), examples=places)
+        message = Warnings.KW701.format(n=len(lost), total=len(records), examples=examples)
         warnings.warn(message, KrisselWarning, stacklevel=3)
     # Lost gold mentions have their own warning.
     if any(record.found or mentions == "predicted" for record in linked) and not any(
@@ -278,9 +278,9 @@ def warn_of_unknown_ids(records: Sequence[LinkRecord], known: Container[str], me
         if record.gold != (NIL,) and not any(id_ in known for id_ in record.gold)
     ]
     if lost:
-        places = ", ".join(
+        examples = ", ".join(
             f"{each.doc} {each.start}-{each.end} {each.gold[0]}" for each in lost[:MAX_LISTED]
         )
-        text = message.format(n=len(lost), total=len(records), examples=places)
+        text = message.format(n=len(lost), total=len(records), examples=examples)
         warnings.warn(text, KrisselWarning, stacklevel=4)
     return len(lost)

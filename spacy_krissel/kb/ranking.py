@@ -156,6 +156,6 @@ def first_occurrences(values: Rows) -> Mask:
     keys = np.sort(values * width + np.arange(width), axis=1)
     first, new = np.zeros(values.shape, dtype=bool), np.ones(values.shape, dtype=bool)
     new[:, 1:] = keys[:, 1:] // width != keys[:, :-1] // width
-    query, place = np.nonzero(new)
-    first[query, keys[query, place] % width] = True
+    query, column = np.nonzero(new)
+    first[query, keys[query, column] % width] = True
     return first

@@ -114,7 +114,7 @@ def _read(
 ) -> tuple[Rows, Rows, Rows, np.ndarray, np.ndarray, Rows, GrowingArray, np.ndarray]:
     """The hashes of each form, canonical and as written, and of its spelling (0 for none); whether
     it is a symbol in capitals, and an acronym, which is one word; how many n-grams it has (n,);
-    their places among all n-grams, form by form; and all n-grams, ascending."""
+    their indices among all n-grams, form by form; and all n-grams, ascending."""
     hashes, written, spelt, sizes = (np.empty(n, dtype=np.int64) for _ in range(4))
     acronyms, symbols = np.zeros((2, n), dtype=np.int8)
     # Count phrases, and phrases in capitals: if most are in capitals, capitals carry no

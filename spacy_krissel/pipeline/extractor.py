@@ -233,8 +233,8 @@ class KrisselSpanExtractor(KBPipe):
                 chars += len(texts[last])
                 last += 1
             states = self.model.predict(texts[first:last])
-            for doc, place in zip(docs[first:last], states.texts(), strict=True):
-                yield _TextStates(states.vectors[place], token_rows(doc, states.offsets[place]))
+            for doc, index in zip(docs[first:last], states.texts(), strict=True):
+                yield _TextStates(states.vectors[index], token_rows(doc, states.offsets[index]))
             first = last
 
     def _found(

@@ -45,9 +45,8 @@ INVISIBLE_CHARS = re.compile(f"[{_INVISIBLE}]+")
 _MARKS = "\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff"
 ACCENTS = re.compile(f"(?<![\u0400-\u052f])[{_MARKS}]+")
 # Normalising a run of marks takes time quadratic in its length. No real letter has so many marks.
-_MANY_MARKS = re.compile(
-    f"([{_MARKS}\u0591-\u05c7\u0610-\u061a\u064b-\u065f]{{16}})[{_MARKS}\u0591-\u05c7\u0610-\u061a\u064b-\u065f]+"
-)
+_ALL_MARKS = f"[{_MARKS}\u0591-\u05c7\u0610-\u061a\u064b-\u065f]"
+_MANY_MARKS = re.compile(f"({_ALL_MARKS}{{16}}){_ALL_MARKS}+")
 # Symbols that look like Greek letters.
 _LOOK_GREEK = str.maketrans("∆∑∏∂⍺⍵ꞵɸꭓꞷ", "δσπδαωβφχω")
 # ß stands for β at the beginning of a word or before a digit.

@@ -193,7 +193,7 @@ def test_worker_processes_give_the_same_links(component, nlp, method, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("component", LINKERS[:1], indirect=True)
 def test_n_process_of_a_fork_server(component, nlp, tmp_path):
-    """What it is sent is what a spawned process is sent."""
+    """Forked workers get the same data as spawned ones."""
     check_processes(component, nlp, "forkserver", tmp_path)
 
 

@@ -282,7 +282,7 @@ def test_sentences_of_craft_against_its_source(data_dir, tmp_path):
 
 
 def craft_of(source, ontology, folder):
-    """What CRAFT says with an ontology, its texts, and the settings of `convert` for it."""
+    """Annotations of CRAFT with an ontology, its texts, and the settings of `convert` for it."""
     from spacy_krissel.ontology.build import build_ontology
 
     said, texts = read_craft(source, ontology, folder)

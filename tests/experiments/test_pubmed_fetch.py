@@ -3,7 +3,7 @@
 import gzip
 
 import pytest
-from lab.data.pubmed_fetch import INTERVAL, LONGEST_PAUSE, PubMed
+from lab.data.pubmed_fetch import INTERVAL, MAX_PAUSE, PubMed
 from pubmed_server import answer, article_set, serving
 
 from spacy_krissel.errors import KrisselError
@@ -112,7 +112,7 @@ def test_retry_after_is_respected_up_to_a_limit(server, pubmed, pauses):
         fails(429, Retry_After="Tue"),
     ]
     pubmed.texts(PMIDS)
-    assert pauses[:4] == [INTERVAL, 7.0, LONGEST_PAUSE, 4.0]
+    assert pauses[:4] == [INTERVAL, 7.0, MAX_PAUSE, 4.0]
 
 
 def test_a_refused_request_is_not_repeated(server, pubmed):

@@ -200,7 +200,7 @@ def inodes(folder):
 
 @pytest.mark.parametrize("can_link", [True, False])
 def test_linked_copy_shares_only_its_large_files(tmp_path, monkeypatch, can_link):
-    """What is edited in place is a copy; without `hard_linking`, or on a disk without links, all
+    """A file edited in place is a copy; without `hard_linking`, or on a disk without links, all
     is."""
     source = tmp_path / "source"
     (source / "kb").mkdir(parents=True)

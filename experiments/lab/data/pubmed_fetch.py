@@ -21,7 +21,7 @@ ADDRESS = "https://eutils.ncbi.nlm.nih.gov/entrez/eutils/efetch.fcgi"
 TOOL = "spacy-krissel"
 # NCBI's limits: 200 ids in a request, and three requests a second without a key.
 BATCH, INTERVAL = 200, 0.34
-ATTEMPTS, LONGEST_PAUSE, TIMEOUT = 6, 60.0, 120.0
+ATTEMPTS, MAX_PAUSE, TIMEOUT = 6, 60.0, 120.0
 # Codes that say "later".
 LATER = (429, 500, 502, 503, 504)
 # What efetch says where it knows none of the ids, and its code.
@@ -87,7 +87,7 @@ class PubMed:
         problem, seconds = "", INTERVAL
         for attempt in range(ATTEMPTS):
             self.pause(seconds)
-            seconds = min(2.0**attempt, LONGEST_PAUSE)
+            seconds = min(2.0**attempt, MAX_PAUSE)
             try:
                 answer = self._answer(batch)
                 with atomic_file(path) as temporary:
@@ -103,9 +103,7 @@ class PubMed:
                 if error.code not in LATER:
                     break
                 asked = error.headers.get("Retry-After", "")
-                seconds = min(
-                    max(seconds, float(asked) if asked.isdecimal() else 0.0), LONGEST_PAUSE
-                )
+                seconds = min(max(seconds, float(asked) if asked.isdecimal() else 0.0), MAX_PAUSE)
             except (OSError, http.client.HTTPException, BadAnswer) as error:
                 problem = f"{type(error).__name__}: {error}"
         raise KrisselError(

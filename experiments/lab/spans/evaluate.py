@@ -165,9 +165,11 @@ def evaluate_spans(
 def _warn_of_unknown(pairs: Sequence[SpanRecord], known: Collection[str]) -> None:
     lost = [record for record in pairs if record.entity not in known]
     if lost:
-        places = ", ".join(f"{record.entity} in {record.doc}" for record in lost[:MAX_LISTED])
+        examples = ", ".join(f"{record.entity} in {record.doc}" for record in lost[:MAX_LISTED])
         counts = {"n": len(lost), "total": len(pairs), "n_entities": len(known)}
-        warnings.warn(Warnings.KW731.format(places=places, **counts), KrisselWarning, stacklevel=3)
+        warnings.warn(
+            Warnings.KW731.format(examples=examples, **counts), KrisselWarning, stacklevel=3
+        )
 
 
 def linked_texts(paths: Sequence[str | Path], vocab: Vocab) -> set[str]:

@@ -53,7 +53,7 @@ WIDTHS = {
     "HNSW_PRQ": "ef",
     "DISKANN": "search_list",
 }
-LEAST_WIDTH = 64
+MIN_WIDTH = 64
 # A search asks for SLACK times the results that it should need and SPARE more, then for GROWTH
 # times as many.
 SLACK, SPARE, GROWTH = 1.25, 16, 4
@@ -170,8 +170,8 @@ class MilvusIndex:
         # Milvus returns the best of all rows; the allowed ones among them are kept.
         while len(todo) and limit <= min(MAX_RESULTS, len(rows)):
             all_scores, all_rows = self._best(queries[todo], limit)
-            query, place = np.nonzero((all_rows >= 0) & mask[all_rows])
-            hits = query, all_rows[query, place], all_scores[query, place]
+            query, column = np.nonzero((all_rows >= 0) & mask[all_rows])
+            hits = query, all_rows[query, column], all_scores[query, column]
             scores[todo, :wanted], found[todo, :wanted] = rank_hits(*hits, len(todo), wanted)
             # Rows left out may have the same score as the last one returned: which are left out is
             # chance.
@@ -281,11 +281,11 @@ class MilvusIndex:
         self._name, self._rows, self._width = name, rows, width
 
     def _best(self, queries: Vectors, limit: int) -> tuple[Scores, Rows]:
-        """What Milvus finds for the queries (q, d): scores and rows (q, limit), best first, equal
+        """Results of Milvus for the queries (q, d): scores and rows (q, limit), best first, equal
         scores by row, padded with -inf and -1."""
         params = dict(self.search_params)
         if width := WIDTHS.get(self.type):
-            params[width] = max(limit, params.get(width, LEAST_WIDTH))
+            params[width] = max(limit, params.get(width, MIN_WIDTH))
         counts: list[int] = []
         rows: list[int] = []
         scores: list[float] = []
@@ -386,7 +386,7 @@ def _checked_uri(uri: str) -> str:
 
 
 def _block_rows(width: int) -> int:
-    """How many vectors of `width` fit into a message."""
+    """Return the number of vectors of `width` that fit into a message."""
     return max(1, min(MAX_RESULTS, MESSAGE_BYTES // (4 * width + 16)))
 
 

@@ -42,9 +42,9 @@ class SpellingMatches(NamedTuple):
         )
         known, asked = np.split(keys, [len(self.mentions)])
         order = np.argsort(known)
-        places = indices_of(known[order], asked)
-        is_spelt, is_name = places >= 0, np.zeros(len(mentions), dtype=bool)
-        is_name[is_spelt] = self.by_text[order][places[is_spelt]]
+        indices = indices_of(known[order], asked)
+        is_spelt, is_name = indices >= 0, np.zeros(len(mentions), dtype=bool)
+        is_name[is_spelt] = self.by_text[order][indices[is_spelt]]
         return is_spelt, is_name
 
 

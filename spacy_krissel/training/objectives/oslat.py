@@ -259,8 +259,8 @@ class LabelAttentionObjective:
         new = [text for text in dict.fromkeys(texts) if text not in self._states]
         if new:
             states, _ = begin_texts(lambda own: (model.predict(own), lambda d_vectors: own), new)
-            for text, place in zip(new, states.texts(), strict=True):
-                self._states[text] = states.vectors[place], states.offsets[place]
+            for text, index in zip(new, states.texts(), strict=True):
+                self._states[text] = states.vectors[index], states.offsets[index]
         kept = [self._states[text] for text in texts]
         xp: Any = model.ops.xp
         lengths = np.asarray([len(offsets) for _, offsets in kept], dtype=np.int64)
