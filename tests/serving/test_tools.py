@@ -114,7 +114,7 @@ def test_too_many_annotations_of_one_word_are_refused_quickly(client):
     places = [(i, 4_000 - i) for i in range(1_900)]
     start = time.monotonic()
     answered = client.post("/inception/predict", json=asked(places, text="a" * 4_000))
-    assert answered.status_code == 422 and "may have 100" in answered.json()["error"]
+    assert answered.status_code == 422 and "100 are allowed" in answered.json()["error"]
     assert time.monotonic() - start < 10.0
 
 
@@ -129,8 +129,8 @@ def test_predictions_are_not_taken_for_annotations(client):
 @pytest.mark.parametrize(
     "change, problem",
     [
-        ({"typeSystem": "<x"}, "no CAS"),
-        ({"document": {"xmi": ""}}, "no CAS"),
+        ({"typeSystem": "<x"}, "not a readable CAS"),
+        ({"document": {"xmi": ""}}, "not a readable CAS"),
         (
             {
                 "document": {
@@ -139,7 +139,7 @@ def test_predictions_are_not_taken_for_annotations(client):
             },
             "declares",
         ),
-        ({"metadata": {"layer": "a.B", "feature": FEATURE}}, "no CAS"),
+        ({"metadata": {"layer": "a.B", "feature": FEATURE}}, "not a readable CAS"),
         ({"metadata": {"layer": LAYER, "feature": "other"}}, "no feature 'other'"),
         ({"metadata": {}}, "layer"),
         ({"metadata": {"layer": LAYER, "feature": "begin"}}, "no feature 'begin'"),
@@ -157,7 +157,7 @@ def test_predictions_are_not_taken_for_annotations(client):
                     )
                 }
             },
-            "no CAS",
+            "not a readable CAS",
         ),
         ({"typeSystem": "<supertypeName></supertypeName>" * 1_001}, "types"),
     ],

@@ -194,7 +194,7 @@ def test_missing_ontology_or_entity_raises(make_objective, examples, model, tmp_
         objective.update(model, examples)
     with pytest.raises(KrisselError, match="K639"):
         objective.initialize(None)
-    with pytest.raises(KrisselError, match="does not hold 'C999'"):
+    with pytest.raises(KrisselError, match="does not contain 'C999'"):
         make_objective().update(model, [Example(NLP.make_doc("a"), make_doc("a", ["C999"]))])
     path = tmp_path / "train.spacy"
     DocBin(docs=[make_doc("a", ["C999"])]).to_disk(path)
