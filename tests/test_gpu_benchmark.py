@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 import typer
 
+pytestmark = pytest.mark.slow
+
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 # Stages of a module of their own, which the tests name in place of the real ones.
 STAGES = """

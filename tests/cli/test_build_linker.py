@@ -48,6 +48,7 @@ def test_one_command_builds_a_pipeline(run, toy_files, finder, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["built", "finder"]
 
 
+@pytest.mark.slow
 def test_text_is_mined_and_trained_on(toy_files, tmp_path, monkeypatch, capsys):
     texts = toy_files / "texts.jsonl"
     monkeypatch.setattr(build_linker, "MIN_MENTIONS", 10)

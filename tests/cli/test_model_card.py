@@ -18,6 +18,8 @@ from spacy_krissel.evaluation.evaluate import evaluate
 from spacy_krissel.pipeline.card import describe
 from spacy_krissel.pipeline.pipeline_io import load_pipeline, save_pipeline
 
+pytestmark = pytest.mark.slow
+
 LINKER = "krissel_linker"
 
 

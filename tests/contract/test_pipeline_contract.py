@@ -8,6 +8,8 @@ import pytest
 import spacy
 from components import each_pipe
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def folder(component, tmp_path):

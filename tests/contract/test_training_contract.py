@@ -15,6 +15,8 @@ from thinc.api import Adam
 from spacy_krissel.commands.build_prototypes import prototypes
 from spacy_krissel.errors import KrisselError, KrisselWarning
 
+pytestmark = pytest.mark.slow
+
 FIRST_LINKER = pytest.mark.parametrize("component", LINKERS[:1], indirect=True)
 
 

@@ -10,6 +10,8 @@ from spacy_krissel.distributed import workers
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.training.data.self_supervised import SelfSupervisedCorpus
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def corpus(toy_store, toy_shards):

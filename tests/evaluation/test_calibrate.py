@@ -17,6 +17,8 @@ from spacy_krissel.evaluation.evaluate import evaluate
 from spacy_krissel.pipeline.pipeline_io import find_linker, save_pipeline
 from spacy_krissel.pipeline.reranker import KrisselReranker, reorder
 
+pytestmark = pytest.mark.slow
+
 # Names of the toy ontology, and words that none of its names is like.
 LINKED = {
     "T03": "lung cancer",

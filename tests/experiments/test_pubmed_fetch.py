@@ -8,6 +8,8 @@ from pubmed_server import answer, article_set, serving
 
 from spacy_krissel.errors import KrisselError
 
+pytestmark = pytest.mark.slow
+
 PMIDS = [str(number) for number in range(101, 108)]
 
 

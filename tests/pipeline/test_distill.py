@@ -9,6 +9,8 @@ from spacy_krissel.commands.distill_encoder import distill
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.pipeline.pipeline_io import find_linker, save_pipeline
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.slow
 def test_small_encoder_replaces_the_transformer(save_linker, make_docs, tmp_path):

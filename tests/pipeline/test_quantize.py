@@ -19,6 +19,8 @@ from spacy_krissel.layers.hf.wrapper import hf_shim
 from spacy_krissel.pipeline.pipeline_io import find_linker
 from spacy_krissel.views import View
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 # Of several lengths, in passes of their own.

@@ -16,6 +16,8 @@ from spacy_krissel.mentions.annotations import SpanLink, write_links
 from spacy_krissel.pipeline.pipeline_io import configure
 from spacy_krissel.render.links import COLUMNS
 
+pytestmark = pytest.mark.slow
+
 VOCAB = spacy.blank("en").vocab
 TEXTS = [
     "She had flu.",

@@ -13,6 +13,8 @@ from spacy_krissel.errors import KrisselError
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.pipeline.pipeline_io import find_linker
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("faiss")
 KB = "krissel_linker/kb"
 

@@ -13,9 +13,10 @@ from .harness import Fault, Injector, bits_to_flip, flip, in_child
 from .steps import Command
 from .test_faults import Trial
 
-pytestmark = pytest.mark.skipif(
-    not hasattr(os, "fork"), reason="needs processes that can be forked"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that can be forked"),
+]
 
 
 def content(version):
