@@ -1,4 +1,4 @@
-"""AdamW, the optimizer of the papers' transformers."""
+"""AdamW, the optimizer of the papers' transformers, and schedules of its learning rate."""
 
 from collections.abc import Iterator
 from itertools import count

@@ -16,8 +16,7 @@ _APOSTROPHES = re.compile("['’ʼ‘‛′`´＇ꞌ]")
 _POSSESSIVE = re.compile(f"(?<=\\w) ?{_APOSTROPHES.pattern}{{1,2}}[sS](?!\\w)")
 _ROMAN = {
     "i": "1", "ii": "2", "iii": "3", "iv": "4", "v": "5", "vi": "6", "vii": "7", "viii": "8",
-    "ix": "9",
-    "x": "10", "xi": "11", "xii": "12", "xiii": "13", "xiv": "14", "xv": "15",
+    "ix": "9", "x": "10", "xi": "11", "xii": "12", "xiii": "13", "xiv": "14", "xv": "15",
 }  # fmt: skip
 # Letters as well as numbers, which only these nouns show to be numbers: chromosome X is not 10.
 _LETTERS_TOO = ("i", "v", "x")
@@ -25,8 +24,6 @@ _NUMBERED = frozenset(
     "type types subtype class grade stage phase factor group category form degree level zone "
     "complex nerve variant".split()
 )
-
-
 _HAS_NUMERAL = re.compile(r"(?<![^ ])([^ ]+) ([ivx]+)(?![^ ])")
 # Minimum length of a word before a final "I" that is a number: "neurofibromatosis I", but not
 # "group A I".
@@ -55,8 +52,7 @@ _SHARP_S = re.compile(r"(?<![^\W_])ß|ß(?=\d)")
 _PLAIN = str.maketrans(
     {
         "ß": "ss", "æ": "ae", "œ": "oe", "ø": "o", "đ": "d", "ð": "d", "þ": "th", "ł": "l",
-        "ħ": "h",
-        "ŧ": "t", "ı": "i", "ĸ": "k", "ŋ": "ng", "ȷ": "j", "ɑ": "α", "ɛ": "ε", "ɣ": "γ",
+        "ħ": "h", "ŧ": "t", "ı": "i", "ĸ": "k", "ŋ": "ng", "ȷ": "j", "ɑ": "α", "ɛ": "ε", "ɣ": "γ",
     }
 )  # fmt: skip
 GREEK_NAMES = {

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
@@ -22,19 +23,16 @@ from ..kb_pipe import KBPipe
 from ..settings import LinkerSettings, RerankerSettings
 from .linking import link_mentions
 from .query import Names, Query
-from .terms.term import Term
-from .terms.vectors import name_weight
-
-if TYPE_CHECKING:
-    from ...ontology.store import OntologyStore
-from copy import copy
-
 from .terms.document import DocumentTerm
 from .terms.gold import GoldTerm
 from .terms.lexical import LexicalTerm
 from .terms.species import SpeciesTerm
 from .terms.spelling import SpellingTerm
-from .terms.vectors import VectorTerm
+from .terms.term import Term
+from .terms.vectors import VectorTerm, name_weight
+
+if TYPE_CHECKING:
+    from ...ontology.store import OntologyStore
 
 # Views given to the encoder's initialisation: enough for document frequencies, few enough to take a
 # second.

@@ -1,4 +1,4 @@
-"""Linking of the mentions of a batch."""
+"""Linking of a batch: proposals, the weighted sum of terms, confidence, decision."""
 
 from collections.abc import Iterable, Sequence
 
