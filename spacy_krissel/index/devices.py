@@ -1,4 +1,4 @@
-"""Devices that an index can search on: the CPU, one CUDA device, or all CUDA devices."""
+"""Devices for searches (the CPU, one CUDA device, all of them), and their use after a fork."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""The distinct entities among prototypes as a compiled loop."""
+"""Distinct entities among prototypes, and inner products of pairs of rows, as compiled loops."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Prototypes of a knowledge base: views of each entity, and the searched vectors."""
+"""Prototypes of a knowledge base: views of each entity, its reference, and the searched vectors."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,4 @@
-"""Contexts of mentions: a window, or a sentence with all of its mentions (BELHD §4.2)."""
+"""Views of a doc's mentions in a window, or in a sentence with all of its mentions (BELHD §4.2)."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence

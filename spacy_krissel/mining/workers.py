@@ -1,4 +1,4 @@
-"""Workers that read and mine: this process, or several on this machine."""
+"""Workers that read and mine: this process, several on this machine, or those of a Ray cluster."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator

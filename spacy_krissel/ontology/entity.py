@@ -1,4 +1,4 @@
-"""The concept type of an ontology."""
+"""Concepts of an ontology, and spellings of their ids, whose prefixes differ by publisher."""
 
 import re
 from dataclasses import dataclass
