@@ -18,6 +18,8 @@ from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.ontology.store import write_store
 from spacy_krissel.util.folding import fold_name
 
+pytestmark = pytest.mark.slow
+
 
 def test_exact_match_folds_names_and_keeps_ties(make_record, store):
     cancer, shared, unlisted = exact_match(

@@ -20,6 +20,8 @@ from spacy_krissel.kb.prototype_table import Prototype
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.views import name_view
 
+pytestmark = pytest.mark.slow
+
 
 def test_the_fit_recovers_the_true_coefficients():
     rng = np.random.default_rng(0)

@@ -1,10 +1,13 @@
 """Links of mentions that a pipeline finds itself: which are right by gold mentions."""
 
+import pytest
 import spacy
 from lab.judged_links import judged_links
 from spacy.tokens import DocBin
 
 from spacy_krissel import Entity, build
+
+pytestmark = pytest.mark.slow
 
 TEXT = "Rickets, gout, a cold and fever."
 

@@ -19,6 +19,8 @@ from spacy_krissel.errors import KrisselError
 from spacy_krissel.pipeline.linker.component import KrisselLinker
 from spacy_krissel.views import name_view
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def built(trained, toy_store, toy_shards, tmp_path, monkeypatch):

@@ -17,6 +17,8 @@ from spacy_krissel.pipeline.settings import LinkerSettings
 from spacy_krissel.util.folding import fold_name
 from spacy_krissel.views import name_view
 
+pytestmark = pytest.mark.slow
+
 MODEL = Confidence(trust=0.95, bias=-2.0, lexical=3.0, lexical_lead=1.0, vector_lead=2.0)
 MENTION = st.tuples(
     st.integers(0, 2),

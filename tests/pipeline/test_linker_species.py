@@ -10,6 +10,8 @@ from spacy_krissel.mentions.discontinuous import FRAGMENTS_ATTR
 from spacy_krissel.mentions.species import species_scores
 from spacy_krissel.pipeline.linker.confidence import species_of
 
+pytestmark = pytest.mark.slow
+
 GENES = [
     Entity("1", "BRCA1", ("breast cancer 1",), species="9606"),
     Entity("2", "Brca1", ("breast cancer 1",), species="10090"),
