@@ -1,20 +1,39 @@
 """Fit of a linker's confidence without gold mentions: the function behind `krissel confidence`."""
 
+import gzip
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from pydantic import Field
 from scipy.optimize import minimize
-from scipy.special import expit
+from scipy.special import expit, logit
 from spacy.language import Language
+from spacy.tokens import Doc
+from spacy.util import minibatch
 
 from ..about import __version__
-from ..errors import Errors, KrisselError
+from ..corpora.doc_bins import read_doc_bins
+from ..errors import Errors, KrisselError, wrong_setting
 from ..kb.snapshot import KBSnapshot
+from ..lexical.likeness import Likeness
+from ..lexical.ngrams import canonical_form, hashed
+from ..mentions.annotations import spans_of
 from ..pipeline.linker.component import KrisselLinker
-from ..pipeline.linker.confidence import Confidence, features, similarities, species_of
+from ..pipeline.linker.confidence import (
+    BY_CHANCE,
+    LISTED,
+    SAME_FORM,
+    Confidence,
+    features,
+    likeness_of,
+    similarities,
+    species_of,
+)
+from ..pipeline.linker.linking import search_candidates
 from ..pipeline.linker.query import Query, Visible
 from ..pipeline.linker.terms.species import MIN_SPECIES_CANDIDATES
 from ..pipeline.linker.unseen import search_visible
@@ -24,12 +43,11 @@ from ..util.folding import canonical_name
 from ..util.outputs import writes
 from ..util.progress import progress_bar
 from ..util.settings import Count, PositiveInt, checked
+from ..views import View, name_view
 
-# Fraction of mentions with the name of exactly one entity that refer to it: 95.4, 94.1 and 96.0 %
-# on the training splits of NCBI Disease and BC5CDR (diseases, chemicals).
-TRUST = 0.95
-# Fraction of mentions that are a name, on the low side: 70, 67 and 82 % on the same splits.
-LISTED = 0.6
+# Fraction of mentions of known entities with the name of exactly one that refer to it: 96.9, 95.2
+# and 99.5 % on the training splits of NCBI Disease and BC5CDR (diseases, chemicals).
+TRUST = 0.96
 # Kinds of prototypes that are mentions or names as they occur in texts.
 KINDS = ("name", "mention")
 # Number of candidates that leads are computed over, and of prototypes examined for them.
@@ -38,6 +56,16 @@ BLOCK = 512
 # Prior of the bias and the coefficients: those of MEDIC, weighted as this number of mentions. Some
 # knowledge bases have only ten names, or one name per entity.
 PRIOR, PRIOR_MENTIONS = np.array([-3.0, 3.0, 1.0, 8.0]), 20.0
+# The same for P(known): bias, lexical similarity, likeness.
+KNOWN_PRIOR = np.array([-3.0, 8.0, 0.5])
+# Phrases of biomedical text, one per line, made by `experiments/lab phrases`.
+PHRASES = Path(__file__).parent / "phrases.txt.gz"
+# Number of them that are linked, each as a mention without an entity; the others are what
+# `Likeness` compares the names with. Maximum number of names for that.
+N_LINKED_PHRASES, MAX_NAMES = 5000, 100_000
+# Fraction of mentions without an entity that are names of the vocabulary's own kind, not phrases of
+# another.
+SAME_KIND = 0.1
 # Replaces a sum of weights that is 0.
 TINY = float(np.finfo(float).tiny)
 # With fewer names and mentions, no fraction of correct links is reported.
@@ -47,9 +75,14 @@ TOO_FEW = (
     "are needed."
 )
 # Default precision of links, and default fraction of mentions without an entity.
-PRECISION, NIL_SHARE = 0.87, 0.03
+PRECISION, NIL_SHARE = 0.87, 0.25
+# Lowest `min_confidence` that is set: below, a link is a guess.
+MIN_CONFIDENCE = 0.2
+# Mentions with a label that the fraction without an entity is fitted to; with fewer it is that of
+# all. Its prior counts as one mention, and it is never certain.
+MIN_LABELLED, SHARE_BOUNDS, N_STEPS = 50, (0.003, 0.997), 500
 Precision = Annotated[float, Field(gt=0, le=TRUST)]
-ShareOfNil = Annotated[float, Field(ge=0, lt=1 - LISTED)]
+ShareOfNil = Annotated[float, Field(ge=0, lt=1)]
 
 
 @dataclass
@@ -57,13 +90,29 @@ class ConfidenceFit:
     """Fitted confidence of a linker.
 
     confidence, min_confidence: as set.
-    data: record for the pipeline's meta, with `linked`, the expected fraction of mentions that are
-        linked, and `precision`, their expected precision, for mentions like those of the fit.
+    data: record for the pipeline's meta. "linked" and "precision": expected fraction of mentions
+        that are linked, and their expected precision, where a fraction `nil_share` has no entity;
+        "linked_known" and "precision_known": the same of mentions that all have an entity;
+        "linked_nil": expected fraction of mentions without one that are linked all the same.
     """
 
     confidence: Confidence
     min_confidence: float
     data: dict[str, Any]
+
+
+class Sample(NamedTuple):
+    """Mentions and the best candidate of each (n,).
+
+    x: its `features` (n, 3). lexical: highest similarity of all candidates. likeness: to the names.
+    right: is it correct. weight: of each mention.
+    """
+
+    x: np.ndarray
+    lexical: np.ndarray
+    likeness: np.ndarray
+    right: np.ndarray
+    weight: np.ndarray
 
 
 @writes(folders=["output"], keeps="pipeline")
@@ -72,8 +121,9 @@ def fit_confidence(
     pipeline: Language | str | Path,
     output: Path | None = None,
     *,
+    texts: Path | None = None,
     precision: Precision = PRECISION,
-    nil_share: ShareOfNil = NIL_SHARE,
+    nil_share: ShareOfNil | None = None,
     name: str = LINKER,
     n_mentions: PositiveInt = 4000,
     seed: Count = 0,
@@ -87,19 +137,24 @@ def fit_confidence(
 
     pipeline: a pipeline with a knowledge base: a path, or the pipeline, which is changed
     output: folder to save the pipeline with its confidence
+    texts: docs with mentions (.spacy), without ids: the fraction of mentions without an entity is
+        estimated there, for each label
     precision: lowest expected precision of links; mentions below are NIL. A higher value links
         fewer mentions
-    nil_share: expected fraction of mentions whose entity is not in the knowledge base
+    nil_share: expected fraction of mentions whose entity is not in the knowledge base; default: as
+        in `texts`, else 0.25
     name: name of the linker in the pipeline
     n_mentions: number of names and mentions that are linked
     seed: random seed of their sample
 
     Names and mined mentions of the knowledge base are linked twice: with this name of their entity
-    hidden, and with the entity hidden, so that each link is wrong. The model (`Confidence`) is
+    hidden, and with the entity hidden, so that each link is wrong. Phrases of biomedical text that
+    are no name are linked, too: they are mentions without an entity. The model (`Confidence`) is
     fitted to separate correct from wrong links. `nlp.meta["krissel"]["confidence"][name]` is the
     fit's `data`.
     Raises KrisselError K006 (a wrong setting), K610 (no such linker), K520 (an empty knowledge
-    base), K715 (no name or mention among the prototypes), and those of `open_to_change`.
+    base), K715 (no name or mention among the prototypes), and those of `open_to_change` and
+    `read_doc_bins`.
     """
     nlp = open_to_change(pipeline, output)
     linker = find_linker(nlp, name)
@@ -110,65 +165,146 @@ def fit_confidence(
         raise KrisselError(
             Errors.K715.format(name=name, kinds=", ".join(kb.prototypes.kind_counts()))
         )
-    rows = np.random.default_rng(seed).permutation(rows)[:n_mentions]
-    blocks = [rows[start : start + BLOCK] for start in range(0, len(rows), BLOCK)]
-    found = [
-        _linked(linker, kb, block)
-        for block in progress_bar(blocks, show=progress, desc="Confidence")
-    ]
-    unseen, nil = (
-        [np.concatenate(each) for each in zip(*kind, strict=True)]
-        for kind in zip(*found, strict=True)
+    rng = np.random.default_rng(seed)
+    rows = rng.permutation(rows)
+    drawn = rows[:n_mentions]
+    phrases = rng.permutation(read_phrases()).tolist()
+    likeness = CrossFitted.fit(
+        kb.prototypes.mentions(np.sort(rows[:MAX_NAMES])), phrases[N_LINKED_PHRASES:]
     )
-    x, right = (np.concatenate([unseen[i], nil[i]]) for i in (0, 1))
-    n = int(unseen[2].sum())
-    shares = ((1 - LISTED - nil_share, unseen[2]), (nil_share, nil[2]))
-    weights = np.concatenate(
-        [share / max(1, possible.sum()) * possible for share, possible in shares]
+    blocks = [drawn[start : start + BLOCK] for start in range(0, len(drawn), BLOCK)]
+    unseen, absent = map(
+        _joined,
+        zip(
+            *(
+                _linked(linker, kb, block, likeness)
+                for block in progress_bar(blocks, show=progress, desc="Confidence")
+            ),
+            strict=True,
+        ),
     )
-    confidence = Confidence(TRUST, *map(float, _fit(x, right, weights, PRIOR_MENTIONS / max(1, n))))
-    least, linked, expected = _lowest_confidence(
-        np.append(confidence.probabilities(x), TRUST), np.append(weights, LISTED), precision
-    )
+    other = _linked_phrases(linker, kb, phrases[:N_LINKED_PHRASES], likeness)
+    n = int(unseen.weight.sum())
+    ridge = PRIOR_MENTIONS / max(1, n)
+    of_candidate = _fit(unseen.x, unseen.right, unseen.weight, PRIOR, ridge)
+    of_known = _fit_known(unseen, absent, other, ridge)
+    linker.likeness = likeness.whole
+    share = NIL_SHARE if nil_share is None else nil_share
+    fitted = [*map(float, (*of_candidate, *of_known))]
+    confidence = Confidence(TRUST, *fitted, share)
+    by_label: dict[str, float] = {}
+    if texts is not None:
+        odds, labels = _odds_in_texts(nlp, linker, confidence, texts, progress)
+        by_label = {
+            label: share_without_entity(odds[labels == label])
+            for label in sorted({*labels.tolist()})
+            if (labels == label).sum() >= MIN_LABELLED
+        }
+        if nil_share is None:
+            share = share_without_entity(odds)
+            confidence = Confidence(TRUST, *fitted, share)
+    least, expected = _lowest_confidence(confidence, unseen, absent, other, precision)
     data = {
         "version": __version__,
-        "n": len(rows),
+        "n": len(drawn),
         "n_with_other_names": n,
-        "right_without_the_name": float(unseen[1][unseen[2]].mean()) if n else None,
-        "nil_share": nil_share,
+        "right_without_the_name": float(unseen.right[unseen.weight > 0].mean()) if n else None,
+        "nil_share": share,
+        "nil_share_by_label": by_label,
         "asked_precision": precision,
         "confidence": asdict(confidence),
         "min_confidence": least,
-        "linked": linked,
-        "precision": expected,
+        **expected,
     }
-    configure(nlp, name, confidence=asdict(confidence), min_confidence=least)
+    configure(
+        nlp,
+        name,
+        confidence=asdict(confidence),
+        min_confidence=least,
+        nil_share_by_label=by_label,
+    )
     nlp.meta.setdefault("krissel", {}).setdefault("confidence", {})[name] = data
     if output is not None:
         save_pipeline(nlp, output, name=name)
     return ConfidenceFit(confidence, least, data)
 
 
-def show_fit_confidence(found: ConfidenceFit, output: Path) -> str:
-    data = found.data
-    stated = TOO_FEW.format(n=data["n"])
-    if data["n"] >= MIN_STATED:
-        shares = (
-            f"{100 * data['linked']:.0f} % of mentions are linked, {100 * data['precision']:.0f} % "
-            "of these correctly"
-        )
-        stated = f"Expected: {shares}, where {100 * data['nil_share']:.0f} % have no entity there"
+def expected_links(data: dict[str, Any]) -> str:
+    """Return what a fit's `data` expects of mentions in text, as sentences."""
+    if data["n"] < MIN_STATED:
+        return TOO_FEW.format(n=data["n"])
+    known, precision, nil, of_nil = (
+        f"{100 * data[key]:.0f} %"
+        for key in ("linked_known", "precision_known", "linked_nil", "nil_share")
+    )
     return (
-        f"min_confidence: {found.min_confidence:.3f}, by {data['n']:,} names and mentions of the "
-        "knowledge base\n"
-        f"{stated}\nPipeline: {output}"
+        f"Expected: {known} of mentions that have an entity here are linked, {precision} of these "
+        f"correctly; {nil} of mentions without one are linked, too. "
+        f"Assumed: {of_nil} of mentions have none."
     )
 
 
-def _linked(linker: KrisselLinker, kb: KBSnapshot, rows: np.ndarray) -> list[list[np.ndarray]]:
-    """Return features of the best candidate of these prototypes (n, 3), whether it is correct (n,),
-    and whether the entity can still be found (n,): with the name hidden, and with the entity
-    hidden."""
+def show_fit_confidence(found: ConfidenceFit, output: Path) -> str:
+    data = found.data
+    lines = [
+        f"min_confidence: {found.min_confidence:.3f}, by {data['n']:,} names and mentions of the "
+        "knowledge base",
+        expected_links(data),
+    ]
+    if data["nil_share_by_label"]:
+        shares = ", ".join(
+            f"{label or 'no label'} {100 * share:.0f} %"
+            for label, share in data["nil_share_by_label"].items()
+        )
+        lines.append(f"Mentions without an entity, by label: {shares}")
+    return "\n".join([*lines, f"Pipeline: {output}"])
+
+
+def read_phrases() -> list[str]:
+    """Return the phrases of biomedical text that ship, sorted."""
+    return gzip.decompress(PHRASES.read_bytes()).decode("utf8").splitlines()
+
+
+class CrossFitted(NamedTuple):
+    """Likeness to names; that of a name is computed by a model that has not seen the name.
+
+    halves: fitted to the names whose hash is even, or odd. whole: fitted to all.
+    """
+
+    halves: tuple[Likeness, Likeness]
+    whole: Likeness
+
+    @classmethod
+    def fit(cls, names: Sequence[str], phrases: Sequence[str]) -> "CrossFitted":
+        different = sorted({canonical_form(each) for each in names})
+        known = set(different)
+        others = sorted({canonical_form(each) for each in phrases} - known)
+        is_odd = _is_odd(different)
+        halves = [
+            [each for each, odd in zip(different, is_odd, strict=True) if odd == half]
+            for half in (False, True)
+        ]
+        even, odd = (Likeness.fit(half, others) for half in halves)
+        return cls((even, odd), Likeness.fit(different, others))
+
+    def __call__(self, texts: Sequence[str]) -> np.ndarray:
+        """Return the likeness of each text (n,)."""
+        canonical = [*map(canonical_form, texts)]
+        even, odd = (half(canonical) for half in self.halves)
+        return np.where(_is_odd(canonical), even, odd)
+
+
+def _is_odd(texts: Sequence[str]) -> np.ndarray:
+    return (hashed(texts) & 1).astype(bool) if texts else np.zeros(0, dtype=bool)
+
+
+def _linked(
+    linker: KrisselLinker, kb: KBSnapshot, rows: np.ndarray, likeness: CrossFitted
+) -> tuple[Sample, Sample]:
+    """Return these prototypes as mentions: with the name hidden, and with the entity hidden.
+
+    The weight is 1 if the entity can still be found, else 0.
+    """
     table, prototypes = kb.prototypes, kb.prototypes_at(rows)
     own, views = table.entity_rows[rows], [prototype.view for prototype in prototypes]
     vectors = linker.encode(views)
@@ -190,67 +326,190 @@ def _linked(linker: KrisselLinker, kb: KBSnapshot, rows: np.ndarray) -> list[lis
 
     hidden = [True] * len(rows)
     kinds = species_of(kb, own) if linker.cfg.species_weight else None
-    n = N_CANDIDATES if kinds is None else MIN_SPECIES_CANDIDATES
     left = np.array(
         [
             without_name(query, table.by_entity.at(int(entity))).any()
             for query, entity in enumerate(own)
         ]
     )
+    like = likeness([view.mention for view in views])
     found = []
     for can_see in (without_name, without_entity):
         query = Query(
             kb, views, vectors=kb.queries(vectors), visible=Visible(can_see, hidden, N_PROTOTYPES)
         )
-        result = search_visible(query, n, linker.cfg.lexical_weight)
-        same, best = None, np.zeros(len(rows), dtype=np.intp)
         # An entity without another name cannot be found with this one hidden.
         possible = left if can_see is without_name else np.ones_like(left)
+        found.append(_sample(linker, query, like, own, kinds, possible))
+    return found[0], found[1]
+
+
+def _linked_phrases(
+    linker: KrisselLinker, kb: KBSnapshot, phrases: Sequence[str], likeness: CrossFitted
+) -> Sample:
+    """Return phrases as mentions without an entity; a phrase that is a name weighs nothing."""
+    found = []
+    for block in minibatch(phrases, BLOCK):
+        views: list[View] = [*map(name_view, block)]
+        query = Query(kb, views, vectors=kb.queries(linker.encode(views)))
+        none = np.full(len(views), -1)
+        sample = _sample(linker, query, likeness(block), none, None, np.ones(len(views), bool))
+        found.append(sample._replace(weight=(sample.lexical < SAME_FORM).astype(float)))
+    return _joined(found)
+
+
+def _sample(
+    linker: KrisselLinker,
+    query: Query,
+    likeness: np.ndarray,
+    own: np.ndarray,
+    kinds: np.ndarray | None,
+    possible: np.ndarray,
+) -> Sample:
+    """Link a query. own, kinds: the right entity of each mention, and its species, -1 for none.
+    possible: can it be found."""
+    several = linker.cfg.species_weight and species_of(query.kb, own) is not None
+    n = MIN_SPECIES_CANDIDATES if several else N_CANDIDATES
+    result = search_visible(query, n, linker.cfg.lexical_weight)
+    same, best = None, np.zeros(len(query), dtype=np.intp)
+    if several:
+        # The document, not the name, determines the species: take the best of the correct species.
+        of = np.asarray(species_of(query.kb, result.entities))
+        same = of[:, :, None] == of[:, None, :]
         if kinds is not None:
-            # The document, not the name, determines the species: take the best of the correct
-            # species.
-            of = np.asarray(species_of(kb, result.entities))
-            same, is_own = of[:, :, None] == of[:, None, :], np.equal(of, kinds[:, None])
+            is_own = np.equal(of, kinds[:, None])
             best, possible = is_own.argmax(axis=1), possible & is_own.any(axis=1)
-        x = features(*similarities(query, result), same)
-        each = np.arange(len(rows))
-        found.append([x[each, best], result.entities[each, best] == own, possible])
-    return found
+    vector, lexical = similarities(query, result)
+    each = np.arange(len(query))
+    return Sample(
+        features(vector, lexical, same)[each, best],
+        lexical.max(axis=1, initial=0.0),
+        likeness,
+        (result.entities[each, best] == own) & (own >= 0),
+        possible.astype(float),
+    )
 
 
-def _fit(x: np.ndarray, right: np.ndarray, weights: np.ndarray, ridge: float) -> np.ndarray:
+def _joined(samples: Sequence[Sample]) -> Sample:
+    return Sample(*map(np.concatenate, zip(*samples, strict=True)))
+
+
+def _fit_known(unseen: Sample, absent: Sample, other: Sample, ridge: float) -> np.ndarray:
+    """Fit P(known) of unlisted mentions: the bias, and the coefficients of the lexical similarity
+    and the likeness (3,).
+
+    Mentions with an entity weigh as much as those without one.
+    """
+    parts = ((unseen, 0.5), (absent, SAME_KIND / 2), (other, (1 - SAME_KIND) / 2))
+    x, known, weights = [], [], []
+    for sample, share in parts:
+        weight = sample.weight * (sample.lexical < SAME_FORM)
+        x.append(np.column_stack([sample.lexical, sample.likeness]))
+        known.append(np.full(len(weight), sample is unseen))
+        weights.append(share * weight / max(weight.sum(), TINY))
+    return _fit(
+        np.concatenate(x), np.concatenate(known), np.concatenate(weights), KNOWN_PRIOR, ridge
+    )
+
+
+def _fit(
+    x: np.ndarray, right: np.ndarray, weights: np.ndarray, prior: np.ndarray, ridge: float
+) -> np.ndarray:
     """Fit a logistic regression: the bias and the coefficients of x (n, d), (1 + d,).
 
-    ridge: weight of the squared distances from `PRIOR`.
+    ridge: weight of the squared distances from `prior`.
     """
     inputs = np.column_stack([np.ones(len(x)), x])
-    # All weights are 0 if no entity has another name and none is expected to be NIL: the fit is
-    # then `PRIOR`.
+    # All weights are 0 if no entity has another name: the fit is then `prior`.
     weights = weights / max(weights.sum(), TINY)
 
     def loss(found: np.ndarray) -> tuple[float, np.ndarray]:
         logits = inputs @ found
-        away = found - PRIOR
+        away = found - prior
         value = weights @ (np.logaddexp(0, logits) - right * logits) + ridge * away @ away / 2
         return value, inputs.T @ (weights * (expit(logits) - right)) + ridge * away
 
-    return minimize(loss, PRIOR, jac=True, method="BFGS", options={"gtol": 1e-8}).x
+    return np.asarray(minimize(loss, prior, jac=True, method="BFGS", options={"gtol": 1e-8}).x)
+
+
+def _odds_in_texts(
+    nlp: Language, linker: KrisselLinker, model: Confidence, texts: Path, progress: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the log-likelihood ratio that the knowledge base has the entity, and the label, of
+    each mention of the docs, both (n,). Raises KrisselError K006 if there is none."""
+    odds, labels = [], []
+    key = linker.cfg.spans_key
+    docs: Iterator[Doc] = iter(progress_bar(read_doc_bins(texts, nlp.vocab), show=progress))
+    for batch in minibatch(docs, 128):
+        spans = [spans_of(doc, key) for doc in batch]
+        if not any(spans):
+            continue
+        query, terms = linker.query([*batch], spans)
+        result = search_candidates(query, terms, N_CANDIDATES)
+        odds.append(model.known_odds(similarities(query, result)[1], likeness_of(query, model)))
+        labels += [span.label_ for span in chain.from_iterable(spans)]
+    if not odds:
+        raise wrong_setting("texts", str(texts), "docs with mentions")
+    return np.concatenate(odds), np.array(labels)
+
+
+def share_without_entity(odds: np.ndarray) -> float:
+    """Return the fraction of mentions without an entity that explains their log-likelihood ratios
+    (n,) best: expectation maximisation over the prior (Saerens et al., 2002)."""
+    share = NIL_SHARE
+    for _ in range(N_STEPS):
+        posterior = expit(-odds + logit(share))
+        new = float(np.clip((posterior.sum() + NIL_SHARE) / (len(odds) + 1), *SHARE_BOUNDS))
+        if abs(new - share) < 1e-6:
+            break
+        share = new
+    return share
 
 
 def _lowest_confidence(
-    confidence: np.ndarray, weights: np.ndarray, precision: float
-) -> tuple[float, float, float]:
-    """Return the lowest confidence at which mentions with these confidences have this mean
-    precision, the fraction of mentions that reach it, and their precision."""
-    order = np.argsort(-confidence, kind="stable")
-    weights = weights[order] / weights.sum()
-    linked = np.cumsum(weights)
-    # The most confident may have weight 0.
-    expected = np.cumsum(weights * confidence[order]) / np.maximum(linked, TINY)
-    last = int(np.flatnonzero(expected >= precision - 1e-12)[-1])
-    everyone = last == len(order) - 1
-    return (
-        0.0 if everyone else float(confidence[order[last]]),
-        float(linked[last]),
-        float(expected[last]),
-    )
+    model: Confidence, unseen: Sample, absent: Sample, other: Sample, precision: float
+) -> tuple[float, dict[str, float]]:
+    """Return the lowest confidence at which mentions have this precision, and the figures of
+    `ConfidenceFit` at it.
+
+    Listed names, unlisted ones and mentions without an entity are weighted as they are expected in
+    text.
+    """
+    nil = model.nil_share
+    parts = [
+        (unseen, (1 - nil) * (1 - LISTED)),
+        (absent, nil * (1 - BY_CHANCE) * SAME_KIND),
+        (other, nil * (1 - BY_CHANCE) * (1 - SAME_KIND)),
+    ]
+    listed = np.array([[1.0]])
+    named = TRUST * float(model.known(listed, np.zeros(1), nil)[0])
+    confidence = [np.array([named, named])]
+    right = [np.array([TRUST, 0.0])]
+    weights = [np.array([(1 - nil) * LISTED, nil * BY_CHANCE])]
+    is_nil = [np.array([False, True])]
+    for sample, share in parts:
+        known = model.known(sample.lexical[:, None], sample.likeness, nil)
+        confidence.append(known * model.probabilities(sample.x))
+        right.append(sample.right.astype(float) * (sample is unseen))
+        weights.append(share * sample.weight / max(sample.weight.sum(), TINY))
+        is_nil.append(np.full(len(known), sample is not unseen))
+    level, is_right, weight, nils = map(np.concatenate, (confidence, right, weights, is_nil))
+    order = np.argsort(-level, kind="stable")
+    total = np.cumsum(weight[order])
+    expected = np.cumsum((weight * is_right)[order]) / np.maximum(total, TINY)
+    enough = np.flatnonzero((expected >= precision - 1e-12) & (total > 0))
+    # The precision may be out of reach: then only names are linked.
+    least = float(level[order[enough[-1]]]) if len(enough) else named
+    least = max(MIN_CONFIDENCE, min(least, named))
+    linked = (level >= least) * weight
+
+    def fraction(part: np.ndarray, whole: np.ndarray) -> float:
+        return float(part.sum() / max(whole.sum(), TINY))
+
+    return least, {
+        "linked": fraction(linked, weight),
+        "precision": fraction(linked * is_right, linked),
+        "linked_known": fraction(linked * ~nils, weight * ~nils),
+        "precision_known": fraction(linked * ~nils * is_right, linked * ~nils),
+        "linked_nil": fraction(linked * nils, weight * nils),
+    }

@@ -22,7 +22,8 @@ class SearchResult:
     parts: the terms of the scores by their names, each (q, k); empty if the scores are those of
         vectors alone.
     confidence, by_name: the confidence of each (q, k), and that by its name alone (`Confidence`);
-        None if not computed.
+        None if not computed. known: probability that the knowledge base has the mention's entity
+        (q, 1); None: 1. The confidence is multiplied by it last.
     extra_prototypes: rows of the entity's next nearest prototypes (q, k, m), -1 where none was
         found; None if not requested. With them, entities that tie at the top have neither these nor
         a prototype, since what distinguishes them may be any.
@@ -35,6 +36,7 @@ class SearchResult:
     parts: dict[str, Scores] = field(default_factory=dict)
     confidence: np.ndarray | None = None
     by_name: np.ndarray | None = None
+    known: np.ndarray | None = None
     extra_prototypes: Rows | None = None
 
     @classmethod

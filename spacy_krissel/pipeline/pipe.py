@@ -41,6 +41,8 @@ class KrisselPipe(TrainablePipe):
     """
 
     cfg: Settings
+    # Files that a saved pipe may lack.
+    optional_files: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -231,6 +233,10 @@ class KrisselPipe(TrainablePipe):
             sums = _checksums(path)
             for name, read in self._readers().items():
                 if name in exclude:
+                    continue
+                if name in self.optional_files and name not in sums:
+                    # An earlier pipe in this folder may have left one.
+                    read(b"")
                     continue
                 content = (path / name).read_bytes()
                 if sums.get(name) != hashlib.sha256(content).hexdigest():

@@ -28,6 +28,9 @@ class LinkerSettings(Settings):
         mention. `krissel confidence` fits it without gold mentions.
     confidence: coefficients of `Confidence`, as `krissel confidence` fits them; empty: candidates
         have none.
+    nil_share_by_label: expected fraction of mentions without an entity in the knowledge base, by the
+        label of their spans, in place of the `nil_share` of `confidence`; `krissel confidence
+        --texts` fits it.
     context: what is encoded with a mention: "window", the text around it; "sentence", its sentence
         with all mentions there, which encoders with `units` read in one pass; "none", nothing.
     use_abbreviations: expand the abbreviations in a mention that the doc defines: in
@@ -63,6 +66,7 @@ class LinkerSettings(Settings):
     threshold: float | None = None
     min_confidence: Fraction = 0.0
     confidence: dict[str, float] = field(default_factory=dict)
+    nil_share_by_label: dict[str, Fraction] = field(default_factory=dict)
     context: Literal["window", "sentence", "none"] = "window"
     use_abbreviations: bool = True
     lexical_weight: NotNegative = 0.0

@@ -1,7 +1,7 @@
 """`krissel_linker`: encode mentions in context, search the knowledge base, write `kb_id_`."""
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from thinc.api import Model
 from ...errors import Errors, KrisselError, KrisselWarning, Warnings
 from ...kb.snapshot import KBSnapshot
 from ...lexical.groups import distinct
+from ...lexical.likeness import Likeness
 from ...mentions.annotations import DocLinks, SpanLink, spans_of, write_links
 from ...mentions.contexts import read_mentions
 from ...util.lock import WeakReference
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 INIT_VIEWS = 20_000
 # Default number of candidates kept per mention.
 DEFAULT_CANDIDATES = 5
+# File of the weights of `Likeness`, if there are any.
+LIKENESS = "likeness"
 # In the order of addition; the vector term comes first.
 BUILT_IN = (VectorTerm, LexicalTerm, GoldTerm, SpeciesTerm, SpellingTerm, DocumentTerm)
 # Keys of candidates that are not terms.
@@ -84,6 +87,7 @@ class KrisselLinker(KBPipe):
     """
 
     cfg: LinkerSettings
+    optional_files = (LIKENESS,)
     # Settings of the re-rankers that read the candidates. Never saved: a pipeline makes new ones.
     _rerankers: dict[int, WeakReference[RerankerSettings]] = {}  # noqa: RUF012 (replaced, never changed)
 
@@ -106,6 +110,8 @@ class KrisselLinker(KBPipe):
         """
         super().__init__(vocab, model, name, **parts)
         self.terms = named_terms(name, terms or {})
+        # Of the names of the knowledge base, for the confidence; `krissel confidence` fits it.
+        self.likeness: Likeness | None = None
 
     # Linking --------------------------------------------------------------------------------------
 
@@ -120,6 +126,11 @@ class KrisselLinker(KBPipe):
 
     def _link(self, docs: list[Doc], spans: Sequence[Sequence[Span]]) -> list[SpanLink]:
         """Return the link of each of the docs' spans."""
+        query, terms = self.query(docs, spans)
+        return link_mentions(query, terms, self.cfg, self.n_candidates_kept())
+
+    def query(self, docs: list[Doc], spans: Sequence[Sequence[Span]]) -> tuple[Query, list[Term]]:
+        """Return the docs' spans as an encoded query, and the terms that it was prepared by."""
         kb = self._kb_to_search()
         read = [
             self._read(doc, own, text)
@@ -127,12 +138,20 @@ class KrisselLinker(KBPipe):
         ]
         views, written = ([*chain.from_iterable(each)] for each in zip(*read, strict=True))
         doc_of = np.repeat(np.arange(len(docs)), [len(own) for own in spans])
-        query = Query(kb, views, docs, [*chain.from_iterable(spans)], doc_of, written)
+        query = Query(
+            kb,
+            views,
+            docs,
+            [*chain.from_iterable(spans)],
+            doc_of,
+            written,
+            likeness=self.likeness,
+        )
         terms = self._terms(kb)
         for term in terms:
             term.prepare(query)
         self._encode(query)
-        return link_mentions(query, terms, self.cfg, self.n_candidates_kept())
+        return query, terms
 
     def _warn_of_no_mentions(self, docs: Sequence[Doc]) -> None:
         """Warn KW622, once, if no component can have looked for mentions: one that finds none marks
@@ -190,6 +209,17 @@ class KrisselLinker(KBPipe):
             ]
         )
         return wanted if self.cfg.n_candidates is None else self.cfg.n_candidates
+
+    def _files(self) -> dict[str, Callable[[], bytes]]:
+        likeness = self.likeness
+        more = {} if likeness is None else {LIKENESS: likeness.to_bytes}
+        return {**super()._files(), **more}
+
+    def _readers(self) -> dict[str, Callable[[bytes], Any]]:
+        return {**super()._readers(), LIKENESS: self._read_likeness}
+
+    def _read_likeness(self, data: bytes) -> None:
+        self.likeness = Likeness.from_bytes(data) if data else None
 
     def _terms(self, kb: KBSnapshot) -> list[Term]:
         return [

@@ -12,7 +12,7 @@ from ...kb.snapshot import KBSnapshot
 from ...kb.ties import order_ties, rank_entities, ties_at_top
 from ...mentions.annotations import NIL, SpanLink
 from ..settings import LinkerSettings
-from .confidence import with_confidence
+from .confidence import with_confidence, with_known
 from .query import Query
 from .terms.term import Pairs, Term
 from .terms.vectors import VectorTerm
@@ -44,7 +44,7 @@ def link_mentions(
     result = with_confidence(query, _joined(parts, len(query)), settings)
     for term in terms:
         result = term.revise(query, result)
-    return _decided(query.kb, result, settings, n_candidates)
+    return _decided(query.kb, with_known(result), settings, n_candidates)
 
 
 def _joined(parts: Sequence[tuple[Iterable[int], SearchResult]], n: int) -> SearchResult:

@@ -12,6 +12,7 @@ from ...kb.nearest import VisibilityFilter
 from ...kb.snapshot import KBSnapshot
 from ...lexical.groups import distinct, indices_of, pair_keys
 from ...lexical.index import LexicalIndex
+from ...lexical.likeness import Likeness
 from ...lexical.ngrams import Spellings
 from ...views import View, with_mention
 
@@ -122,6 +123,10 @@ class LexicalQuery:
         text = self._of_query[queries[one]]
         return self._index.similarity(self._texts, text, entities[one], self._without)[of_pair]
 
+    def likeness(self, model: Likeness) -> np.ndarray:
+        """Return the likeness of each query's text to the names of a vocabulary (q,)."""
+        return model(self._texts.canonical)[self._of_query]
+
     def of_candidates(self, entities: np.ndarray) -> np.ndarray:
         """Return the lexical similarity of each query with its candidates (q, k), 0 for none: (q,
         k)."""
@@ -174,6 +179,7 @@ class Query:
         has one.
     allowed: a mask of the entities that may be found; None for all.
     visible: None: mentions see all prototypes.
+    likeness: model of the vocabulary's names, for the confidence; None if it needs none.
     near (q, w, m): prototypes found with the first proposals, as set by the vector term.
     """
 
@@ -189,6 +195,7 @@ class Query:
     species: np.ndarray | None = None
     allowed: np.ndarray | None = None
     visible: Visible | None = None
+    likeness: Likeness | None = None
     near: np.ndarray = field(default_factory=lambda: np.zeros((0, 0, 1), dtype=np.int64))
 
     def __post_init__(self) -> None:

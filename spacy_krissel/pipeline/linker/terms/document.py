@@ -44,8 +44,9 @@ class DocumentTerm(Term):
     def revise(self, query: Query, result: SearchResult) -> SearchResult:
         by_name = result.by_name
         assert result.confidence is not None and by_name is not None, "the confidence model is set"
+        certain = by_name if result.known is None else by_name * result.known
         support = supports(
-            query.doc_of, query.texts, result.entities, self._model.confident(by_name)
+            query.doc_of, query.texts, result.entities, self._model.confident(certain)
         )
         result = replace(result, confidence=self._model.supported(result.confidence, support))
         return with_term(result, self.name, self.factor * support * (1 - by_name[:, :1]))
