@@ -134,6 +134,7 @@ def with_term(result: SearchResult, name: str, gain: np.ndarray) -> SearchResult
         {name: moved(values) for name, values in parts.items()},
         moved(result.confidence),
         moved(result.by_name),
+        moved(result.match),
     )
 
 
