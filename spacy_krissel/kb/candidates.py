@@ -68,11 +68,11 @@ def matched_name(candidate: dict[str, Any], mention: str) -> str:
 
     It is the preferred name or, for another name, the mention itself if the winning prototype is
     none of its spellings. Otherwise it is the surface form of the winning prototype, which is the
-    nearest by vectors. "" for a candidate without evidence.
+    nearest by vectors. "" for a candidate found by context, or without evidence.
     """
     if candidate.get("match") == "label":
         return candidate["name"]
-    if "evidence" not in candidate:
+    if candidate.get("match") == "context" or "evidence" not in candidate:
         return ""
     surface = prototype_surface(candidate)
     if candidate.get("match") not in ("synonym", "mention"):

@@ -269,6 +269,7 @@ def test_linker_that_compares_no_names_gives_no_match(store):
         ("abbreviation", "a ⟦Lymphomas⟧ here", "LT", "Lymphomas"),
         (None, "⟦Lymphomas⟧", "lymph tumor", "Lymphomas"),
         ("similar", None, "lymphomatoid", ""),
+        ("context", "a ⟦Lymphomas⟧ here", "stent", ""),
     ],
 )
 def test_matched_name_is_a_name_of_the_entity(match, evidence, mention, expected):
